@@ -1,0 +1,84 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// The engine's calls of its store: each is timed, told to the observer, and carries a deadline that no client can end.
+
+func (e *Engine) create(call *detached, r Record) (Record, error) {
+	began := e.clock()
+	got, err := e.store.Create(call, r)
+	e.called("create", began, err)
+	return got, err
+}
+
+func (e *Engine) get(ctx context.Context, id ID) (Record, error) {
+	began := e.clock()
+	got, err := e.store.Get(ctx, id)
+	e.called("get", began, err)
+	return got, err
+}
+
+func (e *Engine) remove(call *detached, id ID, prev Version) error {
+	began := e.clock()
+	err := e.store.Delete(call, id, prev)
+	e.called("delete", began, err)
+	return err
+}
+
+// replace sends one write until it is answered: the same one, so that a refusal that shows its own Version is a yes (W2).
+func (e *Engine) replace(call *detached, prev Version, h Head, b *Body) (Head, error) {
+	pause := firstWait
+	for {
+		began := e.clock()
+		got, err := e.store.Replace(call, prev, h, b)
+		e.called("replace", began, err)
+		switch {
+		case err == nil, errors.Is(err, ErrStale) && got.Version == h.Version:
+			return got, nil
+		case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound), errors.Is(err, ErrCorrupt):
+			return got, err
+		case !sleep(call, &pause, call.deadline):
+			return Head{}, err
+		}
+	}
+}
+
+func (e *Engine) clock() time.Time {
+	if e.cfg.Observe == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+func (e *Engine) called(op string, began time.Time, err error) {
+	if e.cfg.Observe == nil {
+		return
+	}
+	switch { // answers, not failures
+	case errors.Is(err, ErrExists), errors.Is(err, ErrStale), errors.Is(err, ErrNotFound):
+		err = nil
+	}
+	e.cfg.Observe(Event{Kind: StoreCall, Op: op, Took: time.Since(began), Err: err})
+}
+
+// Observe tells the engine's observer of an event. Faces of the engine use it.
+func (e *Engine) Observe(ev Event) {
+	if e.cfg.Observe != nil {
+		e.cfg.Observe(ev)
+	}
+}
+
+// moved tells of a transition, and wakes who waits for the record.
+func (e *Engine) moved(h *Head, from State, by string) {
+	if h.State != Running {
+		e.hub.wake(h.ID)
+	}
+	if e.cfg.Observe != nil {
+		e.cfg.Observe(Event{Kind: Transition, ID: h.ID, By: by, Route: h.Route, TraceID: h.TraceID,
+			From: from, To: h.State, Attempt: h.Attempt, Cause: h.Cause, Took: h.Took})
+	}
+}

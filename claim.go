@@ -1,0 +1,243 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Claim is the right to execute one request, and the duty to say what became of it. It is fenced: once the record was
+// changed by somebody else, nothing the holder does changes it any more (I3). Safe for concurrent use.
+type Claim struct {
+	e      *Engine
+	policy Policy
+
+	mu       sync.Mutex
+	h        Head
+	body     Body      // as stored
+	began    time.Time // local; just before the write that granted the claim
+	renewed  time.Time // local; just before the last write that set the lease
+	unsure   []Version // of writes without an answer: one may be what is stored
+	stated   State     // what the handler says became of it; 0: it completed
+	cause    string
+	finished bool
+	keeping  *keeper
+}
+
+func newClaim(e *Engine, r Record, p Policy, began time.Time) *Claim {
+	return &Claim{e: e, policy: p, h: r.Head, body: r.Body, began: began, renewed: began}
+}
+
+// ErrFenced: the record is no longer the holder's. What the holder did stands in nobody's record; the outcome is what the
+// record says.
+var ErrFenced = errors.New("stet: the claim was overtaken")
+
+// ID returns the record's name.
+func (c *Claim) ID() ID { return c.h.ID } // the ID never changes
+
+// Attempt counts the executions of this key, from 1.
+func (c *Claim) Attempt() int { return c.Head().Attempt }
+
+// Fence is the fencing token to hand to downstream systems: see [Head.Fence].
+func (c *Claim) Fence() int64 {
+	h := c.Head()
+	return h.Fence()
+}
+
+// Head returns the record's head as the holder last wrote it.
+func (c *Claim) Head() Head {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.h
+}
+
+// NotExecuted states that nothing happened: no effect, anywhere. Settle then frees the key for one retry. cause is a word
+// for the record, such as "declined-before-charge"; it must hold nothing of the request. State this only when it is proven.
+func (c *Claim) NotExecuted(cause string) { c.state(Retryable, cause) }
+
+// Unknown states that it may have happened: a timeout, a lost answer. Settle then records the outcome as unknown, and no
+// retry runs until there is evidence.
+func (c *Claim) Unknown(cause string) { c.state(Unknown, cause) }
+
+// Completed takes back a statement: the response is the outcome.
+func (c *Claim) Completed() { c.state(0, "") }
+
+func (c *Claim) state(s State, cause string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stated, c.cause = s, cause
+}
+
+// Stated returns what was stated: Completed where nothing was.
+func (c *Claim) Stated() State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stated == 0 {
+		return Completed
+	}
+	return c.stated
+}
+
+// Outcome is what Settle stores of a completed run.
+type Outcome struct {
+	Response Response
+	Size     int64 // of the body as sent; 0 means len(Response.Body)
+	Kept     Kept  // how much of Response there is
+}
+
+// Settle writes what became of the run: Completed with o, or what NotExecuted or Unknown stated (o's status is then noted,
+// its body is not). It returns when that is stored. [ErrFenced] means the record is somebody else's now. With any other error
+// the store did not answer within StoreTimeout, and Settle goes on trying by itself until the lease is over: the key stays
+// reserved meanwhile, and is unknown afterwards (W5). A claim that was settled as unknown may be settled once more, by a
+// holder that learned the outcome after all, while nobody else has touched the record.
+func (c *Claim) Settle(ctx context.Context, o Outcome) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.finished {
+		return fmt.Errorf("stet: Settle: %w: the claim is settled", ErrFenced)
+	}
+	c.stopKeeping()
+	h, b := c.outcome(&o)
+	from := c.h.State
+	err := c.put(ctx, h, b)
+	c.finished = h.State != Unknown || err != nil
+	switch {
+	case err == nil:
+		c.e.moved(&c.h, from, "holder")
+		return nil
+	case errors.Is(err, ErrFenced):
+		return err
+	}
+	c.e.Observe(Event{Kind: PersistFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State, Err: err})
+	c.persist(context.WithoutCancel(ctx), h, b)
+	return err
+}
+
+// outcome is the write that settles the claim.
+func (c *Claim) outcome(o *Outcome) (Head, *Body) {
+	h := c.h
+	h.Took, h.Status, h.Size, h.Kept = time.Since(c.began), o.Response.Status, o.Size, o.Kept
+	if h.Size == 0 {
+		h.Size = int64(len(o.Response.Body))
+	}
+	h.State, h.Cause = c.stated, c.cause
+	if h.State == Retryable && h.Published { // an answer has left: no other may follow it
+		h.State = Unknown
+	}
+	switch h.State {
+	case Retryable:
+		h.DueIn = h.Rules.Retain
+		return h, nil
+	case Unknown:
+		h.DueIn = 0 // a probe may ask at once
+		return h, nil
+	}
+	h.State, h.DueIn = Completed, h.Rules.Retain
+	if h.Rules.FromCreation {
+		h.DueIn = max(0, h.DueIn-h.UpdatedAt.Sub(h.CreatedAt)-time.Since(c.renewed))
+	}
+	b := c.body
+	b.Progress, b.Request = nil, nil
+	switch o.Kept {
+	case KeptWhole:
+		b.Response = &o.Response
+	case KeptHeader:
+		b.Response = &Response{Status: o.Response.Status, Header: o.Response.Header}
+	case KeptStatus:
+		b.Response = nil
+	}
+	return h, &b
+}
+
+// persist goes on trying to store an outcome until the lease is over by the local clock.
+func (c *Claim) persist(ctx context.Context, h Head, b *Body) {
+	end := c.renewed.Add(c.policy.Lease)
+	c.e.work.Go(func() {
+		pause := 100 * firstWait
+		for sleep(ctx, &pause, end) {
+			pause = min(pause, c.e.cfg.StoreTimeout)
+			c.mu.Lock()
+			from := c.h.State
+			err := c.put(ctx, h, b)
+			if err == nil {
+				c.e.Observe(Event{Kind: Persisted, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State})
+				c.e.moved(&c.h, from, "holder")
+			}
+			c.mu.Unlock()
+			if err == nil || errors.Is(err, ErrFenced) {
+				return
+			}
+		}
+	})
+}
+
+// Renew extends the lease from now. [Claim.Hold] does it by itself.
+func (c *Claim) Renew(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.progress(ctx, c.h, nil)
+}
+
+// Advance stores a recovery point: with the rule [LapseResume] a later run starts there, and finds progress in its Record.
+// It also renews the lease.
+func (c *Claim) Advance(ctx context.Context, point string, progress []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, b := c.h, c.body
+	h.Point, b.Progress = point, progress
+	return c.progress(ctx, h, &b)
+}
+
+// Publish records that bytes of the response are about to leave before the response is stored: from then on nobody may
+// invent another answer. It also renews the lease.
+func (c *Claim) Publish(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.h
+	h.Published = true
+	return c.progress(ctx, h, nil)
+}
+
+// progress writes a record that goes on running.
+func (c *Claim) progress(ctx context.Context, h Head, b *Body) error {
+	if c.finished || c.h.State != Running {
+		return fmt.Errorf("%w: the claim is settled", ErrFenced)
+	}
+	began := time.Now()
+	h.DueIn = c.policy.Lease
+	if err := c.put(ctx, h, b); err != nil {
+		return err
+	}
+	c.renewed = began
+	return nil
+}
+
+// put writes h over what the holder wrote last. An earlier write without an answer may have landed: then that one is it.
+func (c *Claim) put(ctx context.Context, h Head, b *Body) error {
+	call := detach(ctx, c.e.cfg.StoreTimeout)
+	defer call.release()
+	h.Version = draw()
+	prev := c.h.Version
+	for {
+		got, err := c.e.replace(call, prev, h, b)
+		switch {
+		case err == nil:
+			c.h, c.unsure = got, nil
+			if b != nil {
+				c.body = *b
+			}
+			return nil
+		case errors.Is(err, ErrStale) && slices.Contains(c.unsure, got.Version):
+			prev, c.h.Version = got.Version, got.Version
+			c.unsure = slices.DeleteFunc(c.unsure, func(v Version) bool { return v == got.Version })
+		case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound):
+			return ErrFenced
+		default:
+			c.unsure = append(c.unsure, h.Version)
+			return fmt.Errorf("stet: the store did not take a write: %w", err)
+		}
+	}
+}

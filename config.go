@@ -1,0 +1,90 @@
+package stet
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"time"
+)
+
+// Config is how an [Engine] works. The zero value is a good one.
+type Config struct {
+	Policy Policy
+	// StoreTimeout bounds what one decision may wait for the store, and each single write of a claim. Default 2 s.
+	StoreTimeout time.Duration
+	// Pepper keys the HMAC behind [Engine.Tag], so that who reads a log cannot try keys. Processes whose logs are to be read
+	// together share it. Empty is allowed: then a guessable key can be recognised by its tag.
+	Pepper []byte
+	// Holder names this process in records. Default host:pid.
+	Holder string
+	// MaxWaiters bounds how many requests of this process wait for others at a time; one more is told at once that its key is
+	// in progress. Default 10,000.
+	MaxWaiters int
+	// Observe is told of everything that happens, synchronously and from many goroutines; it must be fast. May be nil.
+	Observe func(Event)
+}
+
+// Policy is what may differ from route to route. The zero value is a good one.
+type Policy struct {
+	Lease     time.Duration // how long a claim lives without a sign of life; renewed every third of it. Default 60 s
+	Execution time.Duration // how long the handler may take; [Never] for no limit. Default 30 s
+	// Rules are stored with the record. Retain defaults to 24 h.
+	Rules
+}
+
+// Defaults of [Config] and [Policy].
+const (
+	DefaultStoreTimeout = 2 * time.Second
+	DefaultLease        = time.Minute
+	DefaultExecution    = 30 * time.Second
+	DefaultRetain       = 24 * time.Hour
+	DefaultMaxWaiters   = 10_000
+)
+
+func (c Config) withDefaults() Config {
+	c.Policy = c.Policy.withDefaults()
+	c.StoreTimeout = cmp.Or(c.StoreTimeout, DefaultStoreTimeout)
+	c.MaxWaiters = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
+	if c.Holder == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown-host"
+		}
+		c.Holder = fmt.Sprintf("%s:%d", host, os.Getpid())
+	}
+	return c
+}
+
+func (p Policy) withDefaults() Policy {
+	p.Lease = cmp.Or(p.Lease, DefaultLease)
+	p.Execution = cmp.Or(p.Execution, DefaultExecution)
+	p.Retain = cmp.Or(p.Retain, DefaultRetain)
+	return p
+}
+
+// Validate names the first field that cannot be used, and why.
+func (p Policy) Validate() error {
+	switch {
+	case p.Lease < 0:
+		return fmt.Errorf("stet: policy: Lease is %s; a lease has to last", p.Lease)
+	case p.Execution < 0 && p.Execution != Never:
+		return fmt.Errorf("stet: policy: Execution is %s; use stet.Never for no limit", p.Execution)
+	case p.Retain < 0:
+		return fmt.Errorf("stet: policy: Retain is %s; a result has to be kept to be replayed", p.Retain)
+	case p.KeepExpired < 0:
+		return fmt.Errorf("stet: policy: KeepExpired is %s; 0 frees expired keys", p.KeepExpired)
+	case p.OnLapse > LapseReexecute:
+		return fmt.Errorf("stet: policy: OnLapse is %d, which is no LapseRule", p.OnLapse)
+	}
+	return nil
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.StoreTimeout < 0:
+		return fmt.Errorf("stet: config: StoreTimeout is %s; a store call needs a bound", c.StoreTimeout)
+	case c.MaxWaiters < 0:
+		return fmt.Errorf("stet: config: MaxWaiters is %d", c.MaxWaiters)
+	}
+	return c.Policy.Validate()
+}

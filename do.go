@@ -1,0 +1,67 @@
+package stet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Refused is the error of [Do] where the key's record allows no execution: Verdict says why.
+type Refused struct {
+	Verdict    Verdict
+	RetryAfter time.Duration // InProgress, Unresolved: when to ask again
+}
+
+func (r *Refused) Error() string { return "stet: not executed: " + r.Verdict.String() }
+
+// Do runs run at most once per key, for callers without HTTP: queue consumers, cron jobs, gRPC methods. The first result is
+// stored as JSON; later calls get it back without running anything.
+//
+// An error of run leaves the outcome unknown, because the effect may have happened before it, unless run said otherwise by
+// [Claim.NotExecuted]. A final "no" (a declined card) is a result: return it as T. The context given to run is held as
+// [Claim.Hold] says. The error is a [*Refused], run's own, or infrastructure.
+func Do[T any](ctx context.Context, e *Engine, q Request, run func(ctx context.Context, c *Claim) (T, error)) (T, error) {
+	var result T
+	d, err := e.Begin(ctx, q)
+	switch {
+	case err != nil:
+		return result, err
+	case d.Verdict == Execute:
+		return execute(ctx, d.Claim, run)
+	case d.Verdict == Replay && d.Record.Response != nil:
+		if err := json.Unmarshal(d.Record.Response.Body, &result); err != nil {
+			return result, fmt.Errorf("stet: Do: the stored result is no %T: %w", result, err)
+		}
+		return result, nil
+	}
+	return result, &Refused{d.Verdict, d.RetryAfter(DefaultExecution)}
+}
+
+func execute[T any](ctx context.Context, c *Claim, run func(ctx context.Context, c *Claim) (T, error)) (result T, err error) {
+	held, stop := c.Hold(ctx, nil)
+	defer stop()
+	returned := false
+	defer func() {
+		if !returned { // a panic: let it go on, but say that nobody knows what happened
+			c.Unknown("panic")
+			_ = c.Settle(ctx, Outcome{})
+		}
+	}()
+	result, err = run(held, c)
+	returned = true
+	var o Outcome
+	if err == nil {
+		o.Response.Status = 200
+		if o.Response.Body, err = json.Marshal(result); err != nil {
+			err = fmt.Errorf("stet: Do: the result cannot be stored: %w", err)
+		}
+	}
+	if err != nil && c.Stated() == Completed {
+		c.Unknown("error")
+	}
+	if serr := c.Settle(ctx, o); serr != nil && err == nil {
+		err = serr
+	}
+	return result, err
+}

@@ -1,0 +1,320 @@
+package stet
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Engine decides what each request may do and keeps the records that say so. It is safe for concurrent use; several
+// processes may have one each on the same store. It starts no goroutine of its own but to finish what it promised: writing
+// a result, or removing a reservation it gave up. [Engine.Drain] waits for those.
+type Engine struct {
+	store Store
+	cfg   Config
+	hub   hub
+	work  sync.WaitGroup
+}
+
+// New returns an Engine on s. The error names the setting that cannot be used.
+func New(s Store, c Config) (*Engine, error) {
+	if s == nil {
+		return nil, errors.New("stet: New needs a Store, such as memstore.New")
+	}
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	e := &Engine{store: s, cfg: c.withDefaults()}
+	e.hub.limit = e.cfg.MaxWaiters
+	return e, nil
+}
+
+// Store returns what the engine stands on.
+func (e *Engine) Store() Store { return e.store }
+
+// Policy returns the engine's policy with its defaults filled in.
+func (e *Engine) Policy() Policy { return e.cfg.Policy }
+
+// Request asks for a decision.
+type Request struct {
+	ID ID
+	// Fingerprint computes the request's fingerprint by a recipe; "" is today's. A record met is compared by the recipe it
+	// was made with, so that a changed configuration never turns an honest retry into a mismatch (I9).
+	Fingerprint func(recipe string) (Fingerprint, error)
+	Policy      *Policy // nil: the engine's
+	LookupOnly  bool    // answer from what is stored; write nothing (a limit was reached)
+
+	Route, Method, Path, TraceID string
+	Meta                         map[string]string
+}
+
+// Decision is the answer to a [Request].
+type Decision struct {
+	Verdict Verdict
+	Record  Record // what the verdict rests on; zero with Absent
+	Claim   *Claim // with Execute
+}
+
+// RetryAfter is when it is worth asking again: the rest of the lease, or the time to the next probe, from 1 s to limit, in
+// whole seconds. It promises nothing about what the answer will be then.
+func (d *Decision) RetryAfter(limit time.Duration) time.Duration {
+	left := d.Record.DueAt.Sub(d.Record.AsOf)
+	if d.Record.DueAt.IsZero() || d.Record.State == Unknown && left <= 0 { // no probe is planned
+		left = limit
+	}
+	left = (left + time.Second - 1).Truncate(time.Second)
+	return max(min(left, limit.Truncate(time.Second)), time.Second)
+}
+
+// ErrUnsettled: the store did not answer in time, or not clearly. Nothing was executed, and nothing may be.
+var ErrUnsettled = errors.New("stet: the store did not settle the request")
+
+const (
+	tries     = 8 // of one write, or of one decision, within StoreTimeout
+	firstWait = time.Millisecond
+)
+
+// Begin decides. With Execute the caller holds the only claim to the key and must settle it. An error means
+// infrastructure: the store did not answer, or the request is not complete; then nothing may be executed. The end of ctx
+// does not interrupt a store call, only the pauses between tries. To wait for a run elsewhere, see [Engine.Await].
+func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
+	b, err := e.begin(q)
+	if err != nil {
+		return Decision{}, err
+	}
+	return b.decide(ctx)
+}
+
+// beginning is one request on its way to a decision.
+type beginning struct {
+	e      *Engine
+	q      Request
+	policy Policy
+	fp     Fingerprint
+	ours   Record // what Create would store; its Version is the proof that a stored record is this request's
+	lost   bool   // a Create of ours had no answer
+}
+
+func (e *Engine) begin(q Request) (*beginning, error) {
+	if q.ID.Scope == "" || q.ID.Key == "" || q.Fingerprint == nil {
+		return nil, errors.New("stet: Begin needs a Scope, a Key and a Fingerprint function")
+	}
+	b := &beginning{e: e, q: q, policy: e.cfg.Policy}
+	if q.Policy != nil {
+		b.policy = q.Policy.withDefaults()
+	}
+	var err error
+	if b.fp, err = q.Fingerprint(""); err != nil {
+		return nil, fmt.Errorf("stet: fingerprint: %w", err)
+	}
+	b.ours.Head = b.running(Head{Attempt: 1, Fingerprint: b.fp})
+	return b, nil
+}
+
+// running fills in what every run of this request's writes.
+func (b *beginning) running(h Head) Head {
+	h.ID, h.Version, h.State, h.Holder = b.q.ID, draw(), Running, b.e.cfg.Holder
+	h.Route, h.Method, h.Path, h.TraceID, h.Meta = b.q.Route, b.q.Method, b.q.Path, b.q.TraceID, b.q.Meta
+	h.Rules, h.DueIn = b.policy.Rules, b.policy.Lease
+	return h
+}
+
+func draw() Version { return Version(rand.Uint64()>>1 | 1) }
+
+// decide asks until the store has given a clear answer, at most [tries] times within StoreTimeout.
+func (b *beginning) decide(ctx context.Context) (d Decision, err error) {
+	call := detach(ctx, b.e.cfg.StoreTimeout)
+	defer call.release()
+	pause := firstWait
+	for range tries {
+		if d, err = b.attempt(call); err == nil {
+			return d, nil
+		}
+		if errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || !sleep(ctx, &pause, call.deadline) {
+			break
+		}
+	}
+	b.giveUp(ctx)
+	return Decision{}, fmt.Errorf("%w: %w", ErrUnsettled, err)
+}
+
+// attempt is one try: reserve, or rule on what is there.
+func (b *beginning) attempt(call *detached) (Decision, error) {
+	began := time.Now()
+	have, mine, err := b.reserve(call)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Decision{Verdict: Absent}, nil
+	case err != nil:
+		return Decision{}, err
+	case mine:
+		b.e.moved(&have.Head, 0, "request")
+		return Decision{Execute, have, newClaim(b.e, have, b.policy, began)}, nil
+	}
+	return b.rule(call, have)
+}
+
+// reserve creates the record, or reads the one that is there. mine: the record is this request's reservation.
+func (b *beginning) reserve(call *detached) (have Record, mine bool, err error) {
+	if b.q.LookupOnly {
+		have, err = b.e.get(call, b.q.ID)
+		return have, false, err
+	}
+	have, err = b.e.create(call, b.ours)
+	switch {
+	case err == nil:
+		return have, true, nil
+	case errors.Is(err, ErrExists):
+		return have, have.Version == b.ours.Version, nil // its own: an answer was lost, and was a yes (W2)
+	case !errors.Is(err, ErrFull) && !errors.Is(err, ErrCorrupt):
+		b.lost = true
+	}
+	return have, false, err
+}
+
+// errAgain: the record changed between reading and writing.
+var errAgain = errors.New("the record kept changing")
+
+// rule judges the incumbent and writes the move.
+func (b *beginning) rule(call *detached, have Record) (Decision, error) {
+	same, err := b.same(&have.Head)
+	if err != nil {
+		return Decision{}, err
+	}
+	ruling := judge(&have.Head, same)
+	switch {
+	case ruling.Move == Stay:
+		return Decision{Verdict: ruling.Verdict, Record: have}, nil
+	case b.q.LookupOnly && ruling.Verdict == Execute:
+		return Decision{Verdict: Absent, Record: have}, nil
+	case b.q.LookupOnly:
+		return Decision{Verdict: ruling.Verdict, Record: have}, nil
+	}
+	return b.perform(call, ruling, have)
+}
+
+// perform writes the move a ruling rests on; somebody else may be faster.
+func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decision, error) {
+	next, body := b.move(ruling.Move, &have.Head)
+	began := time.Now()
+	got, err := b.e.replace(call, have.Version, next, body)
+	if errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) {
+		return Decision{}, errAgain
+	}
+	if err != nil {
+		return Decision{}, err
+	}
+	b.e.moved(&got, have.State, "request")
+	d := Decision{Verdict: ruling.Verdict, Record: Record{got, have.Body}}
+	if body != nil {
+		d.Record.Body = *body
+	}
+	if ruling.Verdict == Execute {
+		d.Claim = newClaim(b.e, d.Record, b.policy, began)
+	}
+	return d, nil
+}
+
+// same compares by the record's own recipe.
+func (b *beginning) same(have *Head) (bool, error) {
+	fp := b.fp
+	if have.Fingerprint.Recipe != fp.Recipe {
+		var err error
+		if fp, err = b.q.Fingerprint(have.Fingerprint.Recipe); err != nil {
+			return false, fmt.Errorf("stet: fingerprint by the record's recipe: %w", err)
+		}
+	}
+	return fp.Equal(have.Fingerprint), nil
+}
+
+func (b *beginning) move(m Move, have *Head) (Head, *Body) {
+	switch m {
+	case Take:
+		return b.running(Head{Attempt: have.Attempt + 1, Fingerprint: have.Fingerprint, CreatedAt: have.CreatedAt, Point: have.Point}), nil
+	case Restart:
+		return b.running(Head{Attempt: 1, Fingerprint: b.fp}), &Body{}
+	case Lapse:
+		return lapsed(have), nil
+	case Stay:
+	}
+	panic("stet: nothing to write for " + m.String())
+}
+
+// CauseLapsed is the Cause of a record whose lease ran out.
+const CauseLapsed = "lease-lapsed"
+
+func lapsed(have *Head) Head {
+	h := *have
+	h.Version, h.State, h.Cause, h.DueIn = draw(), Unknown, CauseLapsed, 0
+	return h
+}
+
+// giveUp removes a reservation that may have been made by a Create without an answer. Nothing ran, so that the record would
+// only turn unknown for nothing. The store may still be away, or the Create still on its way: it is tried for a while, and a
+// record that appears even later is dealt with like any lapsed one.
+func (b *beginning) giveUp(ctx context.Context) {
+	if !b.lost {
+		return
+	}
+	e := b.e
+	e.work.Go(func() {
+		ctx := context.WithoutCancel(ctx)
+		pause, end := firstWait, time.Now().Add(min(4*e.cfg.StoreTimeout, b.policy.Lease))
+		for {
+			call := detach(ctx, e.cfg.StoreTimeout)
+			err := e.remove(call, b.q.ID, b.ours.Version)
+			call.release()
+			if err == nil || errors.Is(err, ErrStale) || !sleep(ctx, &pause, end) {
+				return
+			}
+		}
+	})
+}
+
+// Drain waits until what the engine works on by itself has ended: results being stored, reservations being removed. It
+// returns the context's error if that ends first.
+func (e *Engine) Drain(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { e.work.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Tag is how a record is shown in logs, events and consoles: "k_" and 16 hex digits of HMAC-SHA256 under the Pepper, over
+// the length-prefixed scope and key.
+func (e *Engine) Tag(id ID) string {
+	mac := hmac.New(sha256.New, e.cfg.Pepper)
+	for _, part := range [...]string{string(id.Scope), string(id.Key)} {
+		_, _ = mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		_, _ = mac.Write([]byte(part))
+	}
+	return "k_" + hex.EncodeToString(mac.Sum(nil)[:8])
+}
+
+// sleep pauses before another try, doubling the pause, with jitter. It reports false when there is no time left.
+func sleep(ctx context.Context, pause *time.Duration, deadline time.Time) bool {
+	p := *pause/2 + rand.N(*pause)
+	*pause *= 2
+	if time.Until(deadline) <= p {
+		return false
+	}
+	t := time.NewTimer(p)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,33 @@
+package stet
+
+import "time"
+
+// Event is the one thing metrics, logs and traces are fed from. Fields that do not apply are zero.
+type Event struct {
+	Kind EventKind
+	ID   ID     // for a log, use Engine.Tag(ID): a Key prints as [key]
+	By   string // Transition: request, holder, sweeper, reaper
+	Route,
+	TraceID string
+	From, To State         // Transition; From 0: created, To 0: deleted
+	Attempt  int           // Transition, Answer
+	Cause    string        // Transition
+	Op       string        // StoreCall: create, get, replace, delete, due, list, count
+	Result   string        // Answer: one word per request, see package stethttp
+	Status   int           // Answer
+	Took     time.Duration // StoreCall, Answer; Transition to Completed: the execution
+	WeakKey  bool          // Answer
+	Err      error         // StoreCall, PersistFailed
+}
+
+// EventKind is what an [Event] tells of.
+type EventKind uint8
+
+const (
+	Transition    EventKind = iota + 1 // a record changed its state
+	StoreCall                          // the store answered, or did not
+	LeaseLost                          // a claim could not be kept: its context was cancelled
+	PersistFailed                      // a result could not be stored in time; it is tried again until the lease ends
+	Persisted                          // ... and then it could
+	Answer                             // a request was answered (faces such as stethttp send these)
+)

@@ -1,0 +1,5 @@
+module github.com/stet-dev/stet
+
+go 1.26.0
+
+require github.com/dunglas/httpsfv v1.1.2

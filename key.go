@@ -1,0 +1,197 @@
+package stet
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+	"strings"
+
+	"github.com/dunglas/httpsfv"
+)
+
+// Scope is the namespace a key lives in: a tenant, or a tenant and a principal. The same key in two scopes is two keys.
+// It comes from the caller's identity, never from the request's body, and holds nothing that changes while the principal stays
+// the same (a session token would: a refreshed token must still find its key).
+type Scope string
+
+// Key is an idempotency key as parsed: without quotes, parameters or surrounding space. Keys are secrets of their clients:
+// a Key prints as [key] with every verb, as text and as JSON. Convert to string to store or compare one.
+type Key string
+
+// ID names a record: a key within a scope. Its parts are never joined by a delimiter, so no value of one reaches into the other.
+type ID struct {
+	Scope Scope
+	Key   Key
+}
+
+const hiddenKey = "[key]"
+
+// Format implements [fmt.Formatter]: it hides the key whatever the verb.
+func (Key) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, hiddenKey) }
+
+// MarshalText implements [encoding.TextMarshaler]: it hides the key. Stores write string(key).
+func (Key) MarshalText() ([]byte, error) { return []byte(hiddenKey), nil }
+
+// LogValue implements [slog.LogValuer]: it hides the key.
+func (Key) LogValue() slog.Value { return slog.StringValue(hiddenKey) }
+
+// Weak reports whether the key is too short or too uniform to be random. Such keys are accepted, and counted: a client
+// that numbers its requests will one day meet another that does.
+func (k Key) Weak() bool {
+	const enough, varied = 16, 6
+	if len(k) < enough {
+		return true
+	}
+	var seen [256]bool
+	distinct := 0
+	for i := range len(k) {
+		if !seen[k[i]] {
+			seen[k[i]] = true
+			distinct++
+		}
+	}
+	return distinct < varied
+}
+
+// Syntax is the grammar an Idempotency-Key field is read by.
+type Syntax uint8
+
+const (
+	// Lenient takes an RFC 9651 String ("k") or a bare value (k); both spell the same key. Bare values are visible ASCII
+	// without `"`, `,`, `;` and `\`.
+	Lenient Syntax = iota
+	// SFString takes only an RFC 9651 Item of type String, as draft-ietf-httpapi-idempotency-key-header section 2.1 says.
+	SFString
+	// Opaque takes the field value as sent, quotes included.
+	Opaque
+)
+
+// KeyRule says which keys are accepted. The zero value is the lenient syntax and 1 to 255 bytes.
+type KeyRule struct {
+	Syntax  Syntax
+	MinLen  int            // bytes of the parsed key; 0 means 1
+	MaxLen  int            // bytes of the parsed key; 0 means [DefaultMaxKeyLen]
+	Pattern *regexp.Regexp // must match the parsed key, where set; see [KeyPattern]
+}
+
+// DefaultMaxKeyLen is the longest key accepted where a [KeyRule] does not say, in bytes.
+const DefaultMaxKeyLen = 255
+
+// KeyError says why a key is refused. It never quotes the key.
+type KeyError struct{ Reason string }
+
+func (e *KeyError) Error() string { return "invalid idempotency key: " + e.Reason }
+
+// Parse reads the field lines of one request. Several lines are refused, never merged and never "first wins": RFC 9651
+// section 4.2 would join them, and two proxies would disagree on which one counts. The error is a [*KeyError].
+func (r KeyRule) Parse(lines []string) (Key, error) {
+	if len(lines) != 1 {
+		return "", &KeyError{"the field was sent more than once; send exactly one"}
+	}
+	k, err := r.parseLine(lines[0])
+	if err != nil {
+		return "", err
+	}
+	return k, r.check(k)
+}
+
+func (r KeyRule) parseLine(v string) (Key, error) {
+	switch {
+	case r.Syntax == Opaque:
+		return Key(v), nil
+	case strings.HasPrefix(v, `"`):
+		return parseString(v)
+	case r.Syntax == SFString:
+		return "", &KeyError{`it must be a quoted string as in RFC 9651, such as "8e03978e-40d5-43e8-bc93-6894a57f9324"`}
+	}
+	for i := range len(v) {
+		if c := v[i]; c <= ' ' || c >= 0x7f || c == '"' || c == ',' || c == ';' || c == '\\' {
+			return "", &KeyError{"an unquoted key is visible ASCII without quotes, commas, semicolons or backslashes"}
+		}
+	}
+	return Key(v), nil
+}
+
+// parseString reads an RFC 9651 String item. Its parameters are ignored (section 2.3 discourages refusing unknown ones).
+func parseString(v string) (Key, error) {
+	if inner := v[1:]; strings.IndexByte(inner, '"') == len(inner)-1 && len(inner) > 0 { // nothing escaped, no parameters: the usual case
+		if inner = inner[:len(inner)-1]; plain(inner) {
+			return Key(inner), nil
+		}
+	}
+	item, err := httpsfv.UnmarshalItem([]string{v})
+	if err != nil {
+		return "", &KeyError{`it is not a well-formed RFC 9651 string: one pair of double quotes, printable ASCII, only \" and \\ escaped`}
+	}
+	s, ok := item.Value.(string)
+	if !ok {
+		return "", &KeyError{"it is not an RFC 9651 string"}
+	}
+	return Key(s), nil
+}
+
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+func (r KeyRule) check(k Key) error {
+	minLen, maxLen := max(r.MinLen, 1), r.MaxLen
+	if maxLen == 0 {
+		maxLen = DefaultMaxKeyLen
+	}
+	for i := range len(k) {
+		if k[i] < ' ' || k[i] >= 0x7f {
+			return &KeyError{"only printable ASCII is allowed"}
+		}
+	}
+	switch {
+	case strings.TrimLeft(string(k), " ") == "":
+		return &KeyError{"it is empty or blank"}
+	case len(k) < minLen:
+		return &KeyError{fmt.Sprintf("it is shorter than %d characters", minLen)}
+	case len(k) > maxLen:
+		return &KeyError{fmt.Sprintf("it is longer than %d characters", maxLen)}
+	case r.Pattern != nil && !r.Pattern.MatchString(string(k)):
+		return &KeyError{"it does not have the published format " + r.Pattern.String()}
+	}
+	return nil
+}
+
+// KeyPattern compiles a pattern for [KeyRule.Pattern] that the whole key has to match.
+func KeyPattern(expr string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile("^(?:" + expr + ")$")
+	if err != nil {
+		return nil, fmt.Errorf("key pattern: %w", err)
+	}
+	return re, nil
+}
+
+// Quote returns the key as an RFC 9651 String: how it is echoed to clients and forwarded to upstreams. Bytes outside
+// printable ASCII do not occur in a parsed key; there it panics rather than write a broken header.
+func (k Key) Quote() string {
+	if plain(string(k)) && strings.IndexByte(string(k), '"') < 0 {
+		return `"` + string(k) + `"`
+	}
+	var b strings.Builder
+	b.Grow(len(k) + 8)
+	b.WriteByte('"')
+	for i := range len(k) {
+		switch c := k[i]; {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ' || c >= 0x7f:
+			panic("stet: an unparsed key cannot be quoted")
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

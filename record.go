@@ -1,0 +1,152 @@
+package stet
+
+import (
+	"fmt"
+	"time"
+)
+
+// State is where in its life a record is.
+type State uint8
+
+const (
+	Running   State = iota + 1 // somebody holds the claim; DueAt is the end of the lease
+	Completed                  // the result stands and is replayed; DueAt is the end of its retention
+	Retryable                  // proven that nothing happened: one retry may run
+	Unknown                    // it may have happened: only evidence ends this; DueAt is the next probe
+	Expired                    // retention is over and the key stays refused; DueAt is the end of that
+)
+
+func (s State) String() string {
+	switch s {
+	case Running:
+		return "running"
+	case Completed:
+		return "completed"
+	case Retryable:
+		return "retryable"
+	case Unknown:
+		return "unknown"
+	case Expired:
+		return "expired"
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// ParseState is the inverse of [State.String].
+func ParseState(s string) (State, error) {
+	for st := Running; st <= Expired; st++ {
+		if st.String() == s {
+			return st, nil
+		}
+	}
+	return 0, fmt.Errorf("stet: %q is no state: running, completed, retryable, unknown or expired", s)
+}
+
+// Version is drawn at random by the writer before each write. It is the compare-and-set token, and the proof "that write
+// was mine": after a lost reply the same write is sent again, and the refusal that carries the writer's own Version is a yes.
+// It fits a signed 64-bit column, is never 0 and never used twice.
+type Version uint64
+
+// Field is one header or trailer line of a response. Lines keep their order and are never merged.
+type Field struct{ Name, Value string }
+
+// Response is what a client was, or will be, told. Once handed over it is read-only, also for those who get it from a store.
+type Response struct {
+	Status  int
+	Header  []Field
+	Trailer []Field
+	Body    []byte
+}
+
+// Kept says how much of a response is stored. What was too large to keep is still never run again.
+type Kept uint8
+
+const (
+	KeptWhole  Kept = iota // status, headers and body
+	KeptHeader             // status and headers; replays have no body
+	KeptStatus             // the status alone: a tombstone, a retry learns that it is done
+)
+
+// LapseRule says what the end of a lease means for a record. It is stored with the record, so that processes with different
+// policies can share a store.
+type LapseRule uint8
+
+const (
+	// LapseUnknown: the outcome is unknown until there is evidence. The default: a lapsed lease proves nothing.
+	LapseUnknown LapseRule = iota
+	// LapseResume: run again from the recovery point where there is one; without one, as LapseUnknown.
+	LapseResume
+	// LapseReexecute: run again from the start. The effect may then happen twice, unless what is called removes duplicates
+	// itself (by the key, or by [Head.Fence]).
+	LapseReexecute
+)
+
+// Rules are the part of a policy that outlives the request: what readers and background loops need to know about a record.
+type Rules struct {
+	Retain       time.Duration // how long a result is replayed
+	KeepExpired  time.Duration // >0: for so long after retention the key is refused instead of free
+	FromCreation bool          // retention counts from CreatedAt instead of CompletedAt
+	OnLapse      LapseRule
+}
+
+// Note says who changed a record by hand, why, and on what evidence. It travels in the same write as the change.
+type Note struct{ Who, Why, Evidence string }
+
+// Head is the small part of a record. Every write carries all of it.
+type Head struct {
+	ID
+	Version     Version
+	State       State
+	Fingerprint Fingerprint
+	Attempt     int // executions in this life, from 1
+	Point       string
+	Cause       string // why it is Retryable or Unknown, a word such as "panic"; no text of requests
+	Holder      string // who runs it, or ran it last
+
+	Route, Method, Path, TraceID string
+	Meta                         map[string]string // the caller's own; read-only once handed over
+
+	Status     int   // of the response
+	Size       int64 // of the response's body, also when it was not kept
+	Kept       Kept
+	Published  bool // bytes left before the result was stored: nobody may invent another answer
+	Reconciled bool // the result was found by reconciliation
+	Probes     int
+	Escalated  bool
+	Rules      Rules
+	Took       time.Duration
+	Note       *Note
+
+	// DueIn goes into a store: from the store's now, or [Never]. DueAt, the instant, comes out.
+	DueIn time.Duration
+	// The store's clock, UTC, whole microseconds. A zero CreatedAt in a write means now (a new life); any other is kept.
+	// CompletedAt is stamped by the write that makes the record Completed, kept by later ones, and zero before.
+	// AsOf is when the record was read: compare it with DueAt, never with a local clock.
+	DueAt, CreatedAt, UpdatedAt, CompletedAt, AsOf time.Time
+}
+
+// Never as DueIn: nothing falls due.
+const Never time.Duration = -1
+
+// Over reports whether DueAt had passed, by the store's clock, when the record was read.
+func (h *Head) Over() bool { return !h.DueAt.IsZero() && !h.AsOf.Before(h.DueAt) }
+
+// Fence is the fencing token: it grows with every execution of the key, also across deletion and a new life, so that a
+// downstream system can refuse a holder that was overtaken.
+func (h *Head) Fence() int64 { return h.CreatedAt.UnixMicro() + int64(h.Attempt) }
+
+// Failed reports whether the stored result is a failure (5xx). Such results are replayed like others.
+func (h *Head) Failed() bool { return h.State == Completed && h.Status >= 500 }
+
+// Body is the large part of a record: the response, and what a flow needs to go on.
+type Body struct {
+	Response *Response
+	Request  []byte
+	Progress []byte
+}
+
+// Record is all that is known about a key.
+type Record struct {
+	Head
+	Body
+}

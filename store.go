@@ -1,0 +1,95 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Store keeps versioned records and judges nothing. Each verb is atomic for one key, and durable, as far as the store
+// promises durability, when it returns. All of them are safe for concurrent use, also from several processes where the
+// store says so.
+//
+// Laws (package storetest checks them): a store owns the clock, stamps CreatedAt, UpdatedAt, CompletedAt, DueAt and AsOf as
+// [Head] says, and takes no instant from a writer but a CreatedAt and CompletedAt it stamped itself. It keeps no reference to what it is
+// given, and what it returns is read-only. It heeds the context's deadline; a verb that failed may have happened, and
+// nothing else may have. It never evicts a live record: without room it answers [ErrFull]. A record that cannot be read is
+// [ErrCorrupt] for its key alone.
+type Store interface {
+	// Create stores r if its ID is free, and returns it as stored. Otherwise: [ErrExists] and the whole incumbent.
+	Create(ctx context.Context, r Record) (Record, error)
+	// Get returns the record, or [ErrNotFound].
+	Get(ctx context.Context, id ID) (Record, error)
+	// Replace stores h, and b if it is not nil (a nil b leaves the stored Body as it is), if the record's Version is prev.
+	// Otherwise: [ErrStale] and the Head that is there, or [ErrNotFound].
+	Replace(ctx context.Context, prev Version, h Head, b *Body) (Head, error)
+	// Delete removes the record if its Version is prev. Otherwise: [ErrStale] or [ErrNotFound].
+	Delete(ctx context.Context, id ID, prev Version) error
+	// Due returns the Heads whose DueAt has passed, earliest first.
+	Due(ctx context.Context, q Query) ([]Head, error)
+}
+
+// Query selects records. Zero fields select all.
+type Query struct {
+	States    []State
+	Scope     Scope
+	Route     string
+	Failed    bool          // only results with a status of 500 and above
+	Succeeded bool          // only results with a status below 500
+	OlderThan time.Duration // created at least so long ago
+	After     string        // List: the cursor of the page before
+	Limit     int           // 0 means [DefaultLimit]
+}
+
+// DefaultLimit is how many records a [Query] without a Limit returns; [MaxLimit] is the most one may ask for.
+const (
+	DefaultLimit = 100
+	MaxLimit     = 1000
+)
+
+// Optional abilities of a store, found with [As].
+type (
+	// Waiter waits for a record to change. It returns nil when the record's Version may no longer be seen, possibly for
+	// nothing, and the context's error when that ends first.
+	Waiter interface {
+		Wait(ctx context.Context, id ID, seen Version) error
+	}
+	// Lister pages through records in a stable order. The next cursor is "" after the last page.
+	Lister interface {
+		List(ctx context.Context, q Query) (heads []Head, next string, err error)
+	}
+	// Counter counts records, at bounded cost: it may stop counting at q.Limit.
+	Counter interface {
+		Count(ctx context.Context, q Query) (int, error)
+	}
+	// Closer is a store with something to close: files, goroutines, connections it opened itself.
+	Closer interface {
+		Close() error
+	}
+)
+
+// Errors of stores. Everything else is infrastructure: the verb may or may not have happened.
+var (
+	ErrExists   = errors.New("stet: a record with this ID exists")
+	ErrStale    = errors.New("stet: the record has another version")
+	ErrNotFound = errors.New("stet: no record with this ID")
+	ErrCorrupt  = errors.New("stet: the record cannot be read")             // of this key; nothing was changed
+	ErrFull     = errors.New("stet: the store has no room for new records") // nothing was stored
+)
+
+// As finds an ability of s or of what it wraps. Wrappers have Unwrap() Store; one that must not be bypassed offers the
+// ability itself, and so is found first.
+func As[T any](s Store) (T, bool) {
+	for s != nil {
+		if t, ok := s.(T); ok {
+			return t, true
+		}
+		u, ok := s.(interface{ Unwrap() Store })
+		if !ok {
+			break
+		}
+		s = u.Unwrap()
+	}
+	var none T
+	return none, false
+}
