@@ -21,7 +21,7 @@ type Claim struct {
 	began    time.Time // local; just before the write that granted the claim
 	renewed  time.Time // local; just before the last write that set the lease
 	unsure   []Version // of writes without an answer: one may be what is stored
-	stated   State     // what the handler says became of it; 0: it completed
+	stated   State     // what the handler says became of it, if anything
 	cause    string
 	finished bool
 	keeping  *keeper
@@ -62,8 +62,8 @@ func (c *Claim) NotExecuted(cause string) { c.state(Retryable, cause) }
 // retry runs until there is evidence.
 func (c *Claim) Unknown(cause string) { c.state(Unknown, cause) }
 
-// Completed takes back a statement: the response is the outcome.
-func (c *Claim) Completed() { c.state(0, "") }
+// Completed states that the response is the outcome, whatever its status; it also takes back another statement.
+func (c *Claim) Completed() { c.state(Completed, "") }
 
 func (c *Claim) state(s State, cause string) {
 	c.mu.Lock()
@@ -71,13 +71,10 @@ func (c *Claim) state(s State, cause string) {
 	c.stated, c.cause = s, cause
 }
 
-// Stated returns what was stated: Completed where nothing was.
+// Stated returns what was stated last, or 0.
 func (c *Claim) Stated() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stated == 0 {
-		return Completed
-	}
 	return c.stated
 }
 
@@ -135,7 +132,7 @@ func (c *Claim) outcome(o *Outcome) (Head, *Body) {
 		h.DueIn = 0 // a probe may ask at once
 		return h, nil
 	}
-	h.State, h.DueIn = Completed, h.Rules.Retain
+	h.State, h.Cause, h.DueIn = Completed, "", h.Rules.Retain
 	if h.Rules.FromCreation {
 		h.DueIn = max(0, h.DueIn-h.UpdatedAt.Sub(h.CreatedAt)-time.Since(c.renewed))
 	}

@@ -57,7 +57,7 @@ func execute[T any](ctx context.Context, c *Claim, run func(ctx context.Context,
 			err = fmt.Errorf("stet: Do: the result cannot be stored: %w", err)
 		}
 	}
-	if err != nil && c.Stated() == Completed {
+	if err != nil && c.Stated() == 0 {
 		c.Unknown("error")
 	}
 	if serr := c.Settle(ctx, o); serr != nil && err == nil {
