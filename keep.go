@@ -103,3 +103,20 @@ func (e *Engine) List(ctx context.Context, q Query) (heads []Head, next string, 
 	}
 	return l.List(ctx, q)
 }
+
+// ErrNoCount: the store cannot count its records.
+var ErrNoCount = errors.New("stet: this store cannot count its records")
+
+// Count counts records; see [Counter]. It changes nothing.
+func (e *Engine) Count(ctx context.Context, q Query) (int, error) {
+	c, ok := As[Counter](e.store)
+	if !ok {
+		return 0, ErrNoCount
+	}
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	began := e.clock()
+	n, err := c.Count(call, q)
+	e.called("count", began, err)
+	return n, err
+}

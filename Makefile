@@ -1,0 +1,36 @@
+# make test    everything, on a fresh Debian machine: installs what it needs, then vets, lints and tests every module
+# make bench   the benchmarks whose figures docs/performance.md holds
+# make soak    long campaigns: fuzzing, crashes, lost replies
+MODULES     = . cmd internal/storetests
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    = 5s
+each        = set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && $(1)); done
+
+.PHONY: test tools vet lint unit fuzz bench soak build
+test: tools vet lint unit fuzz
+
+tools:                           # the race detector is cgo
+	@sh internal/tools.sh gcc libc6-dev curl sqlite3
+
+vet:
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	@$(call each,go vet ./... && go vet -tags stetfault ./...)
+
+lint:
+	@$(call each,go run $(STATICCHECK) ./...)
+
+unit:
+	@$(call each,go test -race -timeout 20m ./...)
+
+fuzz:
+	@$(call each,sh $(CURDIR)/internal/fuzz.sh $(FUZZTIME))
+
+build:
+	cd cmd && CGO_ENABLED=0 go build -trimpath -o ../bin/stet ./stet
+
+bench:
+	@$(call each,go test -run '^$$' -bench . -benchmem ./...)
+
+soak:
+	@$(MAKE) fuzz FUZZTIME=10m
+	@$(call each,STET_SOAK=1 go test -race -timeout 80m ./...)
