@@ -10,8 +10,8 @@ import (
 // taken back because a client hung up (I8, W12). It has a deadline of its own. The timer behind it is made only when
 // somebody asks for Done, so that a store in memory pays for none.
 type detached struct {
-	context.Context // for its values
-	deadline        time.Time
+	parent   context.Context // for its values
+	deadline time.Time
 
 	mu    sync.Mutex
 	done  chan struct{}
@@ -20,8 +20,11 @@ type detached struct {
 }
 
 func detach(ctx context.Context, within time.Duration) *detached {
-	return &detached{Context: context.WithoutCancel(ctx), deadline: time.Now().Add(within)}
+	return &detached{parent: ctx, deadline: time.Now().Add(within)}
 }
+
+// Value answers as the parent would without its cancellation, which package context looks for by a key of its own.
+func (d *detached) Value(key any) any { return context.WithoutCancel(d.parent).Value(key) }
 
 func (d *detached) Deadline() (time.Time, bool) { return d.deadline, true }
 

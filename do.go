@@ -39,8 +39,7 @@ func Do[T any](ctx context.Context, e *Engine, q Request, run func(ctx context.C
 }
 
 func execute[T any](ctx context.Context, c *Claim, run func(ctx context.Context, c *Claim) (T, error)) (result T, err error) {
-	held, stop := c.Hold(ctx, nil)
-	defer stop()
+	held := c.Hold(ctx, nil)
 	returned := false
 	defer func() {
 		if !returned { // a panic: let it go on, but say that nobody knows what happened

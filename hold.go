@@ -3,6 +3,7 @@ package stet
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -12,53 +13,25 @@ var (
 	ErrExecutionTimeout = errors.New("stet: the execution took too long")
 )
 
-// keeper renews the lease of one claim while its handler runs. One timer serves the heartbeat, the execution timeout and the
-// end of the lease.
-type keeper struct {
-	c       *Claim
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	lost    func(error)
-	timer   *time.Timer
-	timeout time.Time // zero: none
-	ended   bool      // under c.mu, as all that follows the start
-}
-
-// Hold keeps the claim while its handler runs. The context it returns carries ctx's values but not its end: a client that
-// hangs up stops nothing (W12). It ends when the execution takes longer than the policy allows, with cause
+// Hold keeps the claim while its handler runs, until Settle. The context it returns carries ctx's values but not its end: a
+// client that hangs up stops nothing (W12). It ends when the execution takes longer than the policy allows, with cause
 // [ErrExecutionTimeout]; when the lease could not be renewed and is about to end by the local clock, or was taken away,
-// with cause [ErrLeaseLost]; or when stop is called. A handler that goes on after the end can still settle the claim as
-// long as nobody else has touched the record.
+// with cause [ErrLeaseLost]; and when the claim is settled. A handler that goes on after the end can still settle the claim
+// as long as nobody else has touched the record.
 //
-// lost, if not nil, is called once in its own goroutine after the context ended by itself, with the cause; not after stop
-// has returned true. stop ends the keeping and reports whether lost was, and will be, not called. Settle stops as well.
-func (c *Claim) Hold(ctx context.Context, lost func(cause error)) (held context.Context, stop func() bool) {
-	k := &keeper{c: c, lost: lost}
-	k.ctx, k.cancel = context.WithCancelCause(withClaim{context.WithoutCancel(ctx), c})
+// lost, if not nil, is called once, in its own goroutine, after the context ended by itself; it may still be about to be called
+// when Settle returns.
+func (c *Claim) Hold(ctx context.Context, lost func(cause error)) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopKeeping()
+	k := &keeper{held: held{parent: ctx, claim: c}, lost: lost}
 	c.keeping = k
 	if c.policy.Execution != Never {
 		k.timeout = time.Now().Add(c.policy.Execution)
 	}
 	k.timer = time.AfterFunc(k.next(), k.tick)
-	return k.ctx, k.stop
-}
-
-// withClaim is a context that knows its claim.
-type withClaim struct {
-	context.Context
-	claim *Claim
-}
-
-type claimKey struct{}
-
-func (w withClaim) Value(key any) any {
-	if key == (claimKey{}) {
-		return w.claim
-	}
-	return w.Context.Value(key)
+	return &k.held
 }
 
 // ClaimFrom returns the claim whose held context ctx is, or comes from: how a handler reaches it. Without one it returns nil.
@@ -67,41 +40,91 @@ func ClaimFrom(ctx context.Context) *Claim {
 	return c
 }
 
-func (k *keeper) stop() bool {
-	k.c.mu.Lock()
-	defer k.c.mu.Unlock()
-	return k.end(context.Canceled)
+type claimKey struct{}
+
+// held is the context of a held claim. The cancellable context behind it is made when somebody first looks at more than the
+// claim: a handler that never asks for Done pays for none.
+type held struct {
+	parent context.Context
+	claim  *Claim
+
+	mu     sync.Mutex
+	inner  context.Context
+	cancel context.CancelCauseFunc
+	cause  error
+}
+
+func (h *held) real() context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inner == nil {
+		h.inner, h.cancel = context.WithCancelCause(context.WithoutCancel(h.parent))
+		if h.cause != nil {
+			h.cancel(h.cause)
+		}
+	}
+	return h.inner
+}
+
+func (h *held) end(cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause == nil {
+		h.cause = cause
+		if h.cancel != nil {
+			h.cancel(cause)
+		}
+	}
+}
+
+func (h *held) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (h *held) Done() <-chan struct{}       { return h.real().Done() }
+func (h *held) Err() error                  { return h.real().Err() }
+
+func (h *held) Value(key any) any {
+	if key == (claimKey{}) {
+		return h.claim
+	}
+	return h.real().Value(key)
+}
+
+// keeper renews the lease of one claim. One timer serves the heartbeat, the execution timeout and the end of the lease. Its
+// fields are guarded by the claim's lock.
+type keeper struct {
+	held
+	lost    func(error)
+	timer   *time.Timer
+	timeout time.Time // zero: none
+	over    bool
 }
 
 // stopKeeping ends the keeper that is there. The claim is locked.
 func (c *Claim) stopKeeping() {
 	if c.keeping != nil {
-		c.keeping.end(context.Canceled)
+		c.keeping.stop(context.Canceled)
 	}
 }
 
-func (k *keeper) end(cause error) bool {
-	if k.ended {
-		return false
+func (k *keeper) stop(cause error) {
+	if !k.over {
+		k.over = true
+		k.timer.Stop()
+		k.end(cause)
 	}
-	k.ended = true
-	k.timer.Stop()
-	k.cancel(cause)
-	return true
 }
 
 // The heartbeat comes every third of a lease, so that two may be lost. The holder stops itself a tenth of a lease before the
 // end, by its own clock, which may run slower than the store's: local time only ever shortens a lease (I13).
-func (k *keeper) heartbeat() time.Duration { return k.c.policy.Lease / 3 }
+func (k *keeper) heartbeatAt() time.Time { return k.claim.renewed.Add(k.claim.policy.Lease / 3) }
 func (k *keeper) lostAt() time.Time {
-	return k.c.renewed.Add(k.c.policy.Lease - k.c.policy.Lease/10)
+	return k.claim.renewed.Add(k.claim.policy.Lease - k.claim.policy.Lease/10)
 }
 
 // next is how long until something is to be done.
 func (k *keeper) next() time.Duration {
-	at := k.c.renewed.Add(k.heartbeat())
+	at := k.heartbeatAt()
 	if now := time.Now(); !at.After(now) { // a renewal failed: try again soon, and be there when the lease ends
-		at = now.Add(k.heartbeat() / 10)
+		at = now.Add(k.claim.policy.Lease / 30)
 		if end := k.lostAt(); end.Before(at) {
 			at = end
 		}
@@ -113,43 +136,41 @@ func (k *keeper) next() time.Duration {
 }
 
 func (k *keeper) tick() {
-	if cause := k.beat(); cause != nil {
-		if cause == ErrLeaseLost {
-			k.c.e.Observe(leaseLost(k.c.Head()))
-		}
-		if k.lost != nil {
-			k.lost(cause)
-		}
+	cause := k.beat()
+	if cause == nil {
+		return
 	}
-}
-
-func leaseLost(h Head) Event {
-	return Event{Kind: LeaseLost, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt}
+	if cause == ErrLeaseLost {
+		h := k.claim.Head()
+		k.claim.e.Observe(Event{Kind: LeaseLost, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt})
+	}
+	if k.lost != nil {
+		k.lost(cause)
+	}
 }
 
 // beat renews, and returns the cause where it is over.
 func (k *keeper) beat() error {
-	k.c.mu.Lock()
-	defer k.c.mu.Unlock()
-	if k.ended {
+	c := k.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k.over {
 		return nil
 	}
-	var over error
-	switch now := time.Now(); {
+	now := time.Now()
+	switch {
 	case !k.timeout.IsZero() && !now.Before(k.timeout):
-		over = ErrExecutionTimeout
+		k.stop(ErrExecutionTimeout)
+		return ErrExecutionTimeout
 	case !now.Before(k.lostAt()):
-		over = ErrLeaseLost
-	case !now.Before(k.c.renewed.Add(k.heartbeat())):
-		if err := k.c.progress(k.ctx, k.c.h, nil); errors.Is(err, ErrFenced) {
-			over = ErrLeaseLost
+		k.stop(ErrLeaseLost)
+		return ErrLeaseLost
+	case !now.Before(k.heartbeatAt()):
+		if err := c.progress(k.parent, c.h, nil); errors.Is(err, ErrFenced) {
+			k.stop(ErrLeaseLost)
+			return ErrLeaseLost
 		}
 	}
-	if over != nil && k.end(over) {
-		return over
-	}
-	if !k.ended {
-		k.timer.Reset(k.next())
-	}
+	k.timer.Reset(k.next())
 	return nil
 }
