@@ -1,0 +1,163 @@
+package blackbox
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+const (
+	proxied = "a row about forwarding, and nothing is forwarded here"
+	warm    = "/fx/json" // opens the connection that the next request reuses
+)
+
+// C14, first half: the gateway.
+var casesGW = []Case{
+	{ID: "GW-01", Need: NeedOwn, Only: "gateway", Why: proxied, Run: func(c *C) {
+		for name, text := range map[string]string{"empty": "", "body": `{"a":1}`} {
+			c.Named(name + "-warm").POST(warm).First(201)
+			d := c.Named(name)
+			first := d.POST("/fx/drop", body(text))
+			first.Problem("upstream-failed")
+			d.Effects(1)
+			first.Retry().Problem("outcome-unknown")
+			d.State("unknown")
+			d.Effects(1)
+		}
+	}},
+	{ID: "GW-02", Need: NeedOwn, Only: "gateway", Why: proxied, Run: func(c *C) {
+		up := c.srv.(upstream)
+		up.StopUpstream()
+		first := c.POST("/fx/json")
+		first.Problem("upstream-unreachable")
+		c.State("retryable")
+		if err := up.StartUpstream(); err != nil {
+			c.Fatal(err)
+		}
+		done := first.Retry().First(201)
+		done.Retry().Replays(done)
+		c.Effects(1)
+	}},
+	{ID: "GW-03", Policy: "policy: {execution_timeout_s: 0.3}", Only: "gateway", Why: proxied, Run: func(c *C) {
+		first := c.POST("/fx/hang")
+		first.Problem("execution-timeout")
+		c.Release(1)
+		c.Left(1)
+		first.Retry().Problem("outcome-unknown")
+		c.State("unknown")
+		c.Effects(1)
+	}},
+	{ID: "GW-04", Run: func(c *C) {
+		first, second := c.Twice(503, "/fx/status/503")
+		first.Has("Retry-After", "7")
+		second.Has("Retry-After", "7") // with the marker: old advice
+		c.Effects(1)
+		d := c.With(release).Named("release")
+		d.POST("/fx/script/503,201").First(503).Retry().First(201)
+		d.Effects(2)
+	}},
+	{ID: "GW-05", Run: func(c *C) {
+		for _, how := range []string{"length", "chunk"} {
+			if how == "chunk" && !c.target.Gateway {
+				continue // a handler cannot break its own framing
+			}
+			d := c.Named(how)
+			first := d.POST("/fx/truncate?how=" + how)
+			if first.Err == nil && first.Status == 201 {
+				first.fail("a truncated response passed for a whole one")
+			}
+			if c.target.Gateway {
+				first.Problem("upstream-failed")
+			}
+			first.Retry().Problem("outcome-unknown")
+			d.State("unknown")
+			d.Effects(1)
+		}
+	}},
+	{ID: "GW-06", Only: "gateway", Why: proxied, Run: func(c *C) {
+		n := c.Dial()
+		n.Write("%s", c.head("POST /fx/seen?x=%7e HTTP/1.1", "Idempotency-Key: bare-key", "Content-Length: 7", "Connection: X-Hop, keep-alive",
+			"X-Hop: 1", "Proxy-Connection: keep-alive", "Keep-Alive: timeout=9", "TE: gzip", "Proxy-Authorization: Basic eA==",
+			"X-End: 2", "Stet-Fence: 1", "Stet-Attempt: 99", "Stet-Secret: x")+`{"a":1}`)
+		seen := n.Read().First(201).seen()
+		for _, name := range []string{"X-Hop", "Proxy-Connection", "Keep-Alive", "Te", "Connection", "Stet-Secret"} {
+			if v, ok := seen.Header[name]; ok {
+				c.Errorf("%s was forwarded: %q", name, v)
+			}
+		}
+		for name, want := range map[string]string{"X-End": "2", echo: `"bare-key"`, "Stet-Attempt": "1", "X-Forwarded-For": "127.0.0.1"} {
+			if got := seen.Header[name]; len(got) != 1 || got[0] != want {
+				c.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+		if fence := seen.Header["Stet-Fence"]; len(fence) != 1 || fence[0] == "1" {
+			c.Errorf("Stet-Fence: %q, want the gateway's own", fence)
+		}
+		if seen.URI != "/fx/seen?x=%7e" {
+			c.Errorf("the target arrived as %q", seen.URI)
+		}
+		for setting, want := range map[string][]string{"bare": {"k"}, `"off"`: nil, "string": {`"k"`}} {
+			d := c.With("policy: {upstream_key: " + setting + "}").Named(setting)
+			if got := d.POST("/fx/seen", key(`"k"`)).First(201).seen().Header[echo]; strings.Join(got, "|") != strings.Join(want, "|") {
+				c.Errorf("upstream_key %s: %q, want %q", setting, got, want)
+			}
+		}
+	}},
+	{ID: "GW-07", Policy: briefly, Need: NeedKill | NeedNodes, Run: func(c *C) {
+		owner := c.Start("POST", "/fx/hang")
+		c.Entered(1)
+		c.srv.Kill(0)
+		owner.Wait().Broken()
+		other := c.Node(1)
+		retry := func() *Answer { return other.POST("/fx/hang") }
+		c.lapsed(retry)
+		retry().Problem("outcome-unknown")
+		c.Effects(1)
+	}},
+	{ID: "GW-08", Need: NeedOwn, Only: "gateway", Why: proxied, Run: func(c *C) {
+		first := c.POST("/fx/json").First(201)
+		before := c.srv.Fixture().Connections()
+		for range 20 {
+			first.Retry().Replays(first)
+		}
+		if after := c.srv.Fixture().Connections(); after != before {
+			c.Fatalf("%d connections for replays", after-before)
+		}
+		c.Seen(1)
+		c.Effects(1)
+	}},
+	{ID: "GW-paths", Only: "gateway", Why: proxied, Policy: `routes: [{match: "POST /fx/{any...}", mode: required}]`, Run: func(c *C) {
+		for i, path := range []string{"/fx//seen", "/fx/seen/../seen", "/fx/seen/./", "/fx/%2e%2e/seen", "/fx/seen%2F", "/fx/seen;a=b"} {
+			d := c.Named(i)
+			d.POST(path).First(201) // no redirect, no cleaning: matched only
+			if got := d.Seen(1)[0].RequestURI; got != path {
+				c.Errorf("%s arrived as %s", path, got)
+			}
+		}
+	}},
+}
+
+// upstream is a Server whose fixture can go away and come back at the same address.
+type upstream interface {
+	StopUpstream()
+	StartUpstream() error
+}
+
+// published fetches a document of the admin listener.
+type published interface {
+	Admin(path string) (*http.Response, error)
+}
+
+// policyDocument reads /policy.json.
+func policyDocument(c *C) (doc map[string]any) {
+	c.Helper()
+	res, err := c.srv.(published).Admin("/policy.json")
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(&doc); err != nil || res.StatusCode != 200 {
+		c.Fatalf("/policy.json: %d, %v", res.StatusCode, err)
+	}
+	return doc
+}
