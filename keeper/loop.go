@@ -1,0 +1,70 @@
+package keeper
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// Defaults of [Sweeper] and [Reaper].
+const (
+	DefaultSweepEvery = 10 * time.Second
+	DefaultReapEvery  = time.Minute
+	DefaultBatch      = stet.DefaultLimit
+)
+
+// breath is the pause between two batches while there is more to do: a backlog of a million records must not take the store
+// away from requests.
+const breath = 50 * time.Millisecond
+
+// loop does one batch after the other until there is no more, then rests.
+type loop struct {
+	every time.Duration
+	batch int
+	do    func(ctx context.Context, limit int) (int, error)
+}
+
+// run returns nil when ctx ends. It outlives every error of the store: the engine's observer has seen it, and the next round
+// tries again.
+func (l loop) run(ctx context.Context) error {
+	switch {
+	case l.every < 0:
+		return fmt.Errorf("keeper: Every is %s; it cannot be negative", l.every)
+	case l.batch < 0 || l.batch > stet.MaxLimit:
+		return fmt.Errorf("keeper: Batch is %d; at most %d records are listed at a time", l.batch, stet.MaxLimit)
+	}
+	limit := cmp.Or(l.batch, DefaultBatch)
+	for rest(ctx, spread(l.every)) {
+		for {
+			n, err := l.do(ctx, limit)
+			if err != nil || n < limit || !rest(ctx, breath) {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// spread varies a pause by a tenth either way, so that processes that were started together do not stay in step.
+func spread(d time.Duration) time.Duration {
+	if d < 10 {
+		return d
+	}
+	return d - d/10 + rand.N(d/5)
+}
+
+// rest reports false when ctx ends first.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,26 @@
+package keeper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// Reaper ends records whose retention is over. It never touches running and unknown ones (I10): see [stet.Engine.Reap].
+type Reaper struct {
+	Engine *stet.Engine
+	Every  time.Duration // between two rounds; default [DefaultReapEvery]
+	Batch  int           // records per store call, at most [stet.MaxLimit]; default [DefaultBatch]
+}
+
+// Run reaps until ctx ends, and then returns nil; any other return is a setting that cannot be used. A round goes on while
+// there are full batches, with short pauses. Errors of the store end a round, never the loop.
+func (r Reaper) Run(ctx context.Context) error {
+	if r.Engine == nil {
+		return errors.New("keeper: a Reaper needs an Engine")
+	}
+	return loop{cmp.Or(r.Every, DefaultReapEvery), r.Batch, r.Engine.Reap}.run(ctx)
+}

@@ -1,0 +1,27 @@
+package keeper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// Sweeper moves records whose lease has lapsed to unknown, also when no request comes for them again, so that operators see
+// them: see [stet.Engine.Sweep].
+type Sweeper struct {
+	Engine *stet.Engine
+	Every  time.Duration // between two rounds; default [DefaultSweepEvery]
+	Batch  int           // records per store call, at most [stet.MaxLimit]; default [DefaultBatch]
+}
+
+// Run sweeps until ctx ends, and then returns nil; any other return is a setting that cannot be used. A round goes on while
+// there are full batches, with short pauses. Errors of the store end a round, never the loop.
+func (s Sweeper) Run(ctx context.Context) error {
+	if s.Engine == nil {
+		return errors.New("keeper: a Sweeper needs an Engine")
+	}
+	return loop{cmp.Or(s.Every, DefaultSweepEvery), s.Batch, s.Engine.Sweep}.run(ctx)
+}
