@@ -9,21 +9,21 @@ import (
 // The engine's calls of its store: each is timed, told to the observer, and carries a deadline that no client can end.
 
 func (e *Engine) create(call *detached, r Record) (Record, error) {
-	began := e.clock()
+	began := e.Clock()
 	got, err := e.store.Create(call, r)
 	e.called("create", began, err)
 	return got, err
 }
 
 func (e *Engine) get(ctx context.Context, id ID) (Record, error) {
-	began := e.clock()
+	began := e.Clock()
 	got, err := e.store.Get(ctx, id)
 	e.called("get", began, err)
 	return got, err
 }
 
 func (e *Engine) remove(call *detached, id ID, prev Version) error {
-	began := e.clock()
+	began := e.Clock()
 	err := e.store.Delete(call, id, prev)
 	e.called("delete", began, err)
 	return err
@@ -33,7 +33,7 @@ func (e *Engine) remove(call *detached, id ID, prev Version) error {
 func (e *Engine) replace(call *detached, prev Version, h Head, b *Body) (Head, error) {
 	pause := firstWait
 	for {
-		began := e.clock()
+		began := e.Clock()
 		got, err := e.store.Replace(call, prev, h, b)
 		e.called("replace", began, err)
 		switch {
@@ -47,11 +47,20 @@ func (e *Engine) replace(call *detached, prev Version, h Head, b *Body) (Head, e
 	}
 }
 
-func (e *Engine) clock() time.Time {
+// Clock is the local time for an [Event]'s Took, and zero where nobody observes. See [Since].
+func (e *Engine) Clock() time.Time {
 	if e.cfg.Observe == nil {
 		return time.Time{}
 	}
 	return time.Now()
+}
+
+// Since is the time since an [Engine.Clock], and zero where nobody observes.
+func Since(clock time.Time) time.Duration {
+	if clock.IsZero() {
+		return 0
+	}
+	return time.Since(clock)
 }
 
 func (e *Engine) called(op string, began time.Time, err error) {

@@ -24,11 +24,15 @@ type Claim struct {
 	stated   State     // what the handler says became of it, if anything
 	cause    string
 	finished bool
-	keeping  *keeper
+	keeper   keeper
+	result   struct { // what Settle stores, kept here because the store's call outlives Settle's frame
+		response Response
+		body     Body
+	}
 }
 
-func newClaim(e *Engine, r Record, p Policy, began time.Time) *Claim {
-	return &Claim{e: e, policy: p, h: r.Head, body: r.Body, began: began, renewed: began}
+func newClaim(e *Engine, r *Record, p *Policy, began time.Time) *Claim {
+	return &Claim{e: e, policy: *p, h: r.Head, body: r.Body, began: began, renewed: began}
 }
 
 // ErrFenced: the record is no longer the holder's. What the holder did stands in nobody's record; the outcome is what the
@@ -96,7 +100,7 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	if c.finished {
 		return fmt.Errorf("stet: Settle: %w: the claim is settled", ErrFenced)
 	}
-	c.stopKeeping()
+	c.keeper.stop(context.Canceled)
 	h, b := c.outcome(&o)
 	from := c.h.State
 	err := c.put(ctx, h, b)
@@ -136,17 +140,16 @@ func (c *Claim) outcome(o *Outcome) (Head, *Body) {
 	if h.Rules.FromCreation {
 		h.DueIn = max(0, h.DueIn-h.UpdatedAt.Sub(h.CreatedAt)-time.Since(c.renewed))
 	}
-	b := c.body
-	b.Progress, b.Request = nil, nil
+	r := &c.result
+	r.response, r.body = o.Response, Body{Response: &r.response}
 	switch o.Kept {
 	case KeptWhole:
-		b.Response = &o.Response
 	case KeptHeader:
-		b.Response = &Response{Status: o.Response.Status, Header: o.Response.Header}
+		r.response.Body, r.response.Trailer = nil, nil
 	case KeptStatus:
-		b.Response = nil
+		r.body.Response = nil
 	}
-	return h, &b
+	return h, &r.body
 }
 
 // persist goes on trying to store an outcome until the lease is over by the local clock.

@@ -11,6 +11,7 @@ import (
 // somebody asks for Done, so that a store in memory pays for none.
 type detached struct {
 	parent   context.Context // for its values
+	began    time.Time       // before the first call: a lease granted by one lasts at least from here
 	deadline time.Time
 
 	mu    sync.Mutex
@@ -20,7 +21,8 @@ type detached struct {
 }
 
 func detach(ctx context.Context, within time.Duration) *detached {
-	return &detached{parent: ctx, deadline: time.Now().Add(within)}
+	now := time.Now()
+	return &detached{parent: ctx, began: now, deadline: now.Add(within)}
 }
 
 // Value answers as the parent would without its cancellation, which package context looks for by a key of its own.

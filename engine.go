@@ -21,6 +21,10 @@ type Engine struct {
 	cfg   Config
 	hub   hub
 	work  sync.WaitGroup
+
+	recipe  *Fingerprinter // the default
+	recipes recipes        // those found in records
+	alarms  sync.Pool      // of *alarm
 }
 
 // New returns an Engine on s. The error names the setting that cannot be used.
@@ -31,7 +35,7 @@ func New(s Store, c Config) (*Engine, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{store: s, cfg: c.withDefaults()}
+	e := &Engine{store: s, cfg: c.withDefaults(), recipe: Recipe{}.compile()}
 	e.hub.limit = e.cfg.MaxWaiters
 	return e, nil
 }
@@ -45,14 +49,15 @@ func (e *Engine) Policy() Policy { return e.cfg.Policy }
 // Request asks for a decision.
 type Request struct {
 	ID ID
-	// Fingerprint computes the request's fingerprint by a recipe; "" is today's. A record met is compared by the recipe it
+	// Subject is what the request asks for; without HTTP, a Body alone will do. A record met is compared by the recipe it
 	// was made with, so that a changed configuration never turns an honest retry into a mismatch (I9).
-	Fingerprint func(recipe string) (Fingerprint, error)
-	Policy      *Policy // nil: the engine's
-	LookupOnly  bool    // answer from what is stored; write nothing (a limit was reached)
+	Subject    Subject
+	Recipe     *Fingerprinter // today's recipe for new records; nil: the default Recipe
+	Policy     *Policy        // nil: the engine's
+	LookupOnly bool           // answer from what is stored; write nothing (a limit was reached)
 
-	Route, Method, Path, TraceID string
-	Meta                         map[string]string
+	Route, TraceID string
+	Meta           map[string]string
 }
 
 // Decision is the answer to a [Request].
@@ -85,45 +90,39 @@ const (
 // infrastructure: the store did not answer, or the request is not complete; then nothing may be executed. The end of ctx
 // does not interrupt a store call, only the pauses between tries. To wait for a run elsewhere, see [Engine.Await].
 func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
-	b, err := e.begin(q)
-	if err != nil {
-		return Decision{}, err
+	if q.ID.Scope == "" || q.ID.Key == "" {
+		return Decision{}, errors.New("stet: Begin needs a Scope and a Key")
 	}
-	return b.decide(ctx)
+	b := beginning{e: e, q: &q, policy: e.cfg.Policy}
+	if q.Policy != nil {
+		b.policy = q.Policy.withDefaults()
+	}
+	if q.Recipe == nil {
+		q.Recipe = e.recipe
+	}
+	b.ours.Attempt, b.ours.Fingerprint = 1, q.Recipe.Fingerprint(&q.Subject)
+	b.running(&b.ours.Head)
+	d, err := b.decide(ctx)
+	if err != nil && b.lost {
+		e.forget(ctx, b.ours.ID, b.ours.Version, b.policy.Lease)
+	}
+	return d, err
 }
 
 // beginning is one request on its way to a decision.
 type beginning struct {
 	e      *Engine
-	q      Request
+	q      *Request
 	policy Policy
-	fp     Fingerprint
 	ours   Record // what Create would store; its Version is the proof that a stored record is this request's
 	lost   bool   // a Create of ours had no answer
 }
 
-func (e *Engine) begin(q Request) (*beginning, error) {
-	if q.ID.Scope == "" || q.ID.Key == "" || q.Fingerprint == nil {
-		return nil, errors.New("stet: Begin needs a Scope, a Key and a Fingerprint function")
-	}
-	b := &beginning{e: e, q: q, policy: e.cfg.Policy}
-	if q.Policy != nil {
-		b.policy = q.Policy.withDefaults()
-	}
-	var err error
-	if b.fp, err = q.Fingerprint(""); err != nil {
-		return nil, fmt.Errorf("stet: fingerprint: %w", err)
-	}
-	b.ours.Head = b.running(Head{Attempt: 1, Fingerprint: b.fp})
-	return b, nil
-}
-
 // running fills in what every run of this request's writes.
-func (b *beginning) running(h Head) Head {
+func (b *beginning) running(h *Head) {
 	h.ID, h.Version, h.State, h.Holder = b.q.ID, draw(), Running, b.e.cfg.Holder
-	h.Route, h.Method, h.Path, h.TraceID, h.Meta = b.q.Route, b.q.Method, b.q.Path, b.q.TraceID, b.q.Meta
+	h.Route, h.Method, h.Path, h.TraceID, h.Meta = b.q.Route, b.q.Subject.Method, b.q.Subject.Path, b.q.TraceID, b.q.Meta
 	h.Rules, h.DueIn = b.policy.Rules, b.policy.Lease
-	return h
 }
 
 func draw() Version { return Version(rand.Uint64()>>1 | 1) }
@@ -140,14 +139,13 @@ func (b *beginning) decide(ctx context.Context) (d Decision, err error) {
 		if errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || !sleep(ctx, &pause, call.deadline) {
 			break
 		}
+		call.began = time.Now()
 	}
-	b.giveUp(ctx)
 	return Decision{}, fmt.Errorf("%w: %w", ErrUnsettled, err)
 }
 
 // attempt is one try: reserve, or rule on what is there.
 func (b *beginning) attempt(call *detached) (Decision, error) {
-	began := time.Now()
 	have, mine, err := b.reserve(call)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -156,7 +154,7 @@ func (b *beginning) attempt(call *detached) (Decision, error) {
 		return Decision{}, err
 	case mine:
 		b.e.moved(&have.Head, 0, "request")
-		return Decision{Execute, have, newClaim(b.e, have, b.policy, began)}, nil
+		return Decision{Execute, have, newClaim(b.e, &have, &b.policy, call.began)}, nil
 	}
 	return b.rule(call, have)
 }
@@ -203,7 +201,6 @@ func (b *beginning) rule(call *detached, have Record) (Decision, error) {
 // perform writes the move a ruling rests on; somebody else may be faster.
 func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decision, error) {
 	next, body := b.move(ruling.Move, &have.Head)
-	began := time.Now()
 	got, err := b.e.replace(call, have.Version, next, body)
 	if errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) {
 		return Decision{}, errAgain
@@ -217,29 +214,33 @@ func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decisio
 		d.Record.Body = *body
 	}
 	if ruling.Verdict == Execute {
-		d.Claim = newClaim(b.e, d.Record, b.policy, began)
+		d.Claim = newClaim(b.e, &d.Record, &b.policy, call.began)
 	}
 	return d, nil
 }
 
 // same compares by the record's own recipe.
 func (b *beginning) same(have *Head) (bool, error) {
-	fp := b.fp
-	if have.Fingerprint.Recipe != fp.Recipe {
-		var err error
-		if fp, err = b.q.Fingerprint(have.Fingerprint.Recipe); err != nil {
-			return false, fmt.Errorf("stet: fingerprint by the record's recipe: %w", err)
-		}
+	if have.Fingerprint.Recipe == b.ours.Fingerprint.Recipe {
+		return have.Fingerprint.Equal(b.ours.Fingerprint), nil
 	}
-	return fp.Equal(have.Fingerprint), nil
+	f, err := b.e.recipes.get(have.Fingerprint.Recipe)
+	if err != nil {
+		return false, fmt.Errorf("%w: its fingerprint: %w", ErrCorrupt, err)
+	}
+	return have.Fingerprint.Equal(f.Fingerprint(&b.q.Subject)), nil
 }
 
-func (b *beginning) move(m Move, have *Head) (Head, *Body) {
+func (b *beginning) move(m Move, have *Head) (h Head, body *Body) {
 	switch m {
 	case Take:
-		return b.running(Head{Attempt: have.Attempt + 1, Fingerprint: have.Fingerprint, CreatedAt: have.CreatedAt, Point: have.Point}), nil
+		h = Head{Attempt: have.Attempt + 1, Fingerprint: have.Fingerprint, CreatedAt: have.CreatedAt, Point: have.Point}
+		b.running(&h)
+		return h, nil
 	case Restart:
-		return b.running(Head{Attempt: 1, Fingerprint: b.fp}), &Body{}
+		h = Head{Attempt: 1, Fingerprint: b.ours.Fingerprint}
+		b.running(&h)
+		return h, &Body{}
 	case Lapse:
 		return lapsed(have), nil
 	case Stay:
@@ -256,20 +257,16 @@ func lapsed(have *Head) Head {
 	return h
 }
 
-// giveUp removes a reservation that may have been made by a Create without an answer. Nothing ran, so that the record would
+// forget removes a reservation that may have been made by a Create without an answer. Nothing ran, so that the record would
 // only turn unknown for nothing. The store may still be away, or the Create still on its way: it is tried for a while, and a
 // record that appears even later is dealt with like any lapsed one.
-func (b *beginning) giveUp(ctx context.Context) {
-	if !b.lost {
-		return
-	}
-	e := b.e
+func (e *Engine) forget(ctx context.Context, id ID, mine Version, lease time.Duration) {
 	e.work.Go(func() {
 		ctx := context.WithoutCancel(ctx)
-		pause, end := firstWait, time.Now().Add(min(4*e.cfg.StoreTimeout, b.policy.Lease))
+		pause, end := firstWait, time.Now().Add(min(4*e.cfg.StoreTimeout, lease))
 		for {
 			call := detach(ctx, e.cfg.StoreTimeout)
-			err := e.remove(call, b.q.ID, b.ours.Version)
+			err := e.remove(call, id, mine)
 			call.release()
 			if err == nil || errors.Is(err, ErrStale) || !sleep(ctx, &pause, end) {
 				return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,17 +21,19 @@ var (
 // as long as nobody else has touched the record.
 //
 // lost, if not nil, is called once, in its own goroutine, after the context ended by itself; it may still be about to be called
-// when Settle returns.
+// when Settle returns. A claim is held once: Hold again returns the same context.
 func (c *Claim) Hold(ctx context.Context, lost func(cause error)) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stopKeeping()
-	k := &keeper{held: held{parent: ctx, claim: c}, lost: lost}
-	c.keeping = k
+	k := &c.keeper
+	if k.claim != nil {
+		return &k.held
+	}
+	k.parent, k.claim, k.lost = ctx, c, lost
 	if c.policy.Execution != Never {
 		k.timeout = time.Now().Add(c.policy.Execution)
 	}
-	k.timer = time.AfterFunc(k.next(), k.tick)
+	k.alarm = c.e.alarmIn(k.next(), k)
 	return &k.held
 }
 
@@ -93,24 +96,19 @@ func (h *held) Value(key any) any {
 type keeper struct {
 	held
 	lost    func(error)
-	timer   *time.Timer
+	alarm   *alarm
 	timeout time.Time // zero: none
 	over    bool
 }
 
-// stopKeeping ends the keeper that is there. The claim is locked.
-func (c *Claim) stopKeeping() {
-	if c.keeping != nil {
-		c.keeping.stop(context.Canceled)
-	}
-}
-
+// stop ends the keeping, if it has begun.
 func (k *keeper) stop(cause error) {
-	if !k.over {
-		k.over = true
-		k.timer.Stop()
-		k.end(cause)
+	if k.claim == nil || k.over {
+		return
 	}
+	k.over = true
+	k.claim.e.silence(k.alarm)
+	k.end(cause)
 }
 
 // The heartbeat comes every third of a lease, so that two may be lost. The holder stops itself a tenth of a lease before the
@@ -171,6 +169,37 @@ func (k *keeper) beat() error {
 			return ErrLeaseLost
 		}
 	}
-	k.timer.Reset(k.next())
+	k.alarm.timer.Reset(k.next())
 	return nil
+}
+
+// alarm is a timer that is used again for other claims.
+type alarm struct {
+	timer *time.Timer
+	owner atomic.Pointer[keeper]
+}
+
+func (e *Engine) alarmIn(d time.Duration, k *keeper) *alarm {
+	a, ok := e.alarms.Get().(*alarm)
+	if !ok {
+		a = &alarm{}
+		a.owner.Store(k)
+		a.timer = time.AfterFunc(d, func() {
+			if k := a.owner.Load(); k != nil {
+				k.tick()
+			}
+		})
+		return a
+	}
+	a.owner.Store(k)
+	a.timer.Reset(d)
+	return a
+}
+
+// silence stops the alarm. One that is going off cannot be used again: it might ring for the next claim.
+func (e *Engine) silence(a *alarm) {
+	if a.timer.Stop() {
+		a.owner.Store(nil)
+		e.alarms.Put(a)
+	}
 }

@@ -41,7 +41,7 @@ func (e *Engine) Reap(ctx context.Context, limit int) (int, error) {
 
 func (e *Engine) eachDue(ctx context.Context, limit int, act func(context.Context, *Head) (bool, error), states ...State) (n int, err error) {
 	call := detach(ctx, e.cfg.StoreTimeout)
-	began := e.clock()
+	began := e.Clock()
 	heads, err := e.store.Due(call, Query{States: states, Limit: limit})
 	e.called("due", began, err)
 	call.release()
@@ -115,7 +115,7 @@ func (e *Engine) Count(ctx context.Context, q Query) (int, error) {
 	}
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
-	began := e.clock()
+	began := e.Clock()
 	n, err := c.Count(call, q)
 	e.called("count", began, err)
 	return n, err

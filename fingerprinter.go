@@ -1,0 +1,302 @@
+package stet
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"hash"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/stet-dev/stet/internal/canon"
+)
+
+// MaxDecoded is how large a body may become by [Recipe.Decode], in bytes. A larger one counts as it was sent.
+const MaxDecoded = 4 << 20
+
+// Fingerprinter is a [Recipe] made ready. It is safe for concurrent use, and remembers nothing but scratch space: about
+// 5 KiB at rest, and while a JSON body is read up to 18 bytes for each byte of it.
+type Fingerprinter struct {
+	recipe  string
+	body    BodyMode
+	fields  []canon.Pointer
+	exclude []canon.Pointer
+	headers []string // as spelled in maps, in order
+	decode  bool
+	pool    sync.Pool // of *scratch
+}
+
+// Compile makes the recipe ready for many requests. The error is that of [Recipe.Validate].
+func (r Recipe) Compile() (*Fingerprinter, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	return r.compile(), nil
+}
+
+// Recipe returns the recipe's text.
+func (f *Fingerprinter) Recipe() string { return f.recipe }
+
+// scratch is what one Fingerprint call needs.
+type scratch struct {
+	sha   hash.Hash
+	w     *canon.Writer
+	doc   canon.Doc
+	form  canon.Form
+	parts canon.Multipart
+	query []byte
+	gz    gunzip
+	sum   [sha256.Size]byte
+}
+
+func newScratch() *scratch {
+	sha := sha256.New()
+	return &scratch{sha: sha, w: canon.NewWriter(sha)}
+}
+
+// The tags of what is hashed, in the order in which it is. A body's tag says which form its bytes have, so that a body
+// taken byte by byte never equals one that was read.
+const (
+	tagRecipe   = 'v'
+	tagMethod   = 'm'
+	tagPath     = 'p'
+	tagPairs    = 'q' // a query by its pairs
+	tagRawQuery = 'Q' // a query that cannot be read
+	tagHeaders  = 'h'
+	tagBody     = 'b'
+
+	formEmpty     = 'e'
+	formRaw       = 'r' // the recipe or the media type asks for bytes
+	formRefused   = 'x' // bytes, since they are not what they claim to be
+	formExact     = 'j'
+	formJCS       = 'c'
+	formFields    = 'p'
+	formPairs     = 'f'
+	formMultipart = 'm'
+
+	typeAbsent  = '-'
+	typeEssence = 't'
+	typeAsSent  = 'T' // no valid media type, several, or one whose parameters are needed
+)
+
+// Fingerprint takes the fingerprint of a request. It cannot fail: what cannot be read is taken as it is.
+func (f *Fingerprinter) Fingerprint(s *Subject) Fingerprint {
+	x, ok := f.pool.Get().(*scratch)
+	if !ok {
+		x = newScratch()
+	}
+	fp := Fingerprint{Recipe: f.recipe}
+	w := x.w
+	w.Reset()
+	w.Byte(tagRecipe)
+	w.String(f.recipe) // in the method's digest too: only fingerprints of one recipe are compared by parts
+	w.Byte(tagMethod)
+	w.String(s.Method)
+	fp.Parts[partMethod] = w.Cut()
+	w.Byte(tagPath)
+	w.String(s.Path)
+	fp.Parts[partPath] = w.Cut()
+	x.writeQuery(s.RawQuery)
+	fp.Parts[partQuery] = w.Cut()
+	f.writeHeaders(w, s.Header)
+	fp.Parts[partHeaders] = w.Cut()
+	w.Byte(tagBody)
+	f.writeBody(x, s)
+	fp.Parts[partBody] = w.Cut()
+
+	fp.Sum = x.finish()
+	f.pool.Put(x)
+	return fp
+}
+
+// finish hashes what was written. When all of it is still in the buffer, that is one call.
+func (x *scratch) finish() [sha256.Size]byte {
+	if all, whole := x.w.Whole(); whole {
+		return sha256.Sum256(all)
+	}
+	x.w.Flush()
+	x.sha.Sum(x.sum[:0])
+	x.sha.Reset()
+	return x.sum
+}
+
+func (x *scratch) writeQuery(raw string) {
+	if raw == "" {
+		x.w.Byte(tagPairs)
+		x.w.Uint(0)
+		return
+	}
+	x.query = append(x.query[:0], raw...)
+	if x.form.Parse(x.query) {
+		x.w.Byte(tagPairs)
+		x.form.Write(x.w)
+	} else {
+		x.w.Byte(tagRawQuery)
+		x.w.String(raw)
+	}
+	x.form.Release()
+}
+
+// writeHeaders writes the values of the listed fields, one list for each, so that two field lines are not one with a comma.
+func (f *Fingerprinter) writeHeaders(w *canon.Writer, header map[string][]string) {
+	w.Byte(tagHeaders)
+	w.Uint(len(f.headers))
+	for _, name := range f.headers {
+		values := header[name]
+		w.Uint(len(values))
+		for _, v := range values {
+			w.String(trimOWS(v))
+		}
+	}
+}
+
+// trimOWS cuts off what RFC 9110 section 5.6.3 calls optional white space.
+func trimOWS(s string) string { return strings.Trim(s, " \t") }
+
+// content is a body and what its headers say about it.
+type content struct {
+	types  []string // Content-Type
+	coding []string // Content-Encoding; nil when decoded or identity
+	bytes  []byte
+	broken bool // it was to be decoded and could not be
+}
+
+func (f *Fingerprinter) writeBody(x *scratch, s *Subject) {
+	c := content{types: s.Header["Content-Type"], coding: s.Header["Content-Encoding"], bytes: s.Body}
+	if len(c.coding) == 1 && strings.EqualFold(trimOWS(c.coding[0]), "identity") {
+		c.coding = nil
+	}
+	if f.decode && len(c.coding) == 1 && len(c.bytes) > 0 && isGzip(trimOWS(c.coding[0])) {
+		if plain, ok := x.gz.decode(c.bytes); ok {
+			c.bytes, c.coding = plain, nil
+		} else {
+			c.broken = true
+		}
+		defer x.gz.release()
+	}
+	if len(c.bytes) == 0 {
+		x.w.Byte(formEmpty) // a type or coding of nothing means nothing
+		return
+	}
+	f.writeContent(x, &c)
+}
+
+// writeContent chooses the form: first whether the body can be read as what it claims to be, then it is written.
+func (f *Fingerprinter) writeContent(x *scratch, c *content) {
+	w := x.w
+	essence := ""
+	if len(c.types) == 1 {
+		essence, _ = canon.Essence(c.types[0])
+	}
+	form, read := byte(formRaw), false
+	switch {
+	case c.broken:
+		form = formRefused
+	case f.body == BodyRaw || len(c.coding) > 0:
+	case canon.IsJSON(essence):
+		defer x.doc.Release()
+		form, read = f.parseJSON(x, c.bytes)
+	case essence == "application/x-www-form-urlencoded":
+		defer x.form.Release()
+		form, read = formPairs, x.form.Parse(c.bytes)
+	case essence == "multipart/form-data":
+		defer x.parts.Release()
+		form, read = formMultipart, x.parts.Parse(c.bytes, canon.Boundary(c.types[0]))
+	}
+	if !read && form != formRaw {
+		form = formRefused
+	}
+	w.Byte(form)
+	writeType(w, c.types, essence, read)
+	w.Uint(len(c.coding))
+	for _, v := range c.coding {
+		w.Lower(trimOWS(v))
+	}
+	switch form {
+	case formExact:
+		x.doc.WriteExact(w)
+	case formFields:
+		x.doc.WriteFields(w, f.fields)
+	case formJCS:
+		x.doc.WriteJCS(w)
+	case formPairs:
+		x.form.Write(w)
+	case formMultipart:
+		x.parts.Write(w)
+	case formRaw, formRefused:
+		w.Bytes(c.bytes)
+	}
+}
+
+func (f *Fingerprinter) parseJSON(x *scratch, body []byte) (form byte, ok bool) {
+	form = formExact
+	switch f.body {
+	case BodyFields:
+		form = formFields
+	case BodyJCS:
+		form = formJCS
+	}
+	if !x.doc.Parse(body) || form == formJCS && !x.doc.Doubles() {
+		return form, false
+	}
+	for _, p := range f.exclude {
+		x.doc.Drop(p)
+	}
+	return form, true
+}
+
+// writeType writes the media type without its parameters: they do not change what JSON or a form says. A multipart body
+// that could not be read by its parts needs the boundary.
+func writeType(w *canon.Writer, types []string, essence string, read bool) {
+	switch {
+	case len(types) == 0:
+		w.Byte(typeAbsent)
+	case essence != "" && (read || !strings.HasPrefix(essence, "multipart/")):
+		w.Byte(typeEssence)
+		w.String(essence)
+	default:
+		w.Byte(typeAsSent)
+		w.Uint(len(types))
+		for _, t := range types {
+			w.String(trimOWS(t))
+		}
+	}
+}
+
+// isGzip knows both names of the coding (RFC 9110 section 8.4.1.3).
+func isGzip(coding string) bool {
+	return strings.EqualFold(coding, "gzip") || strings.EqualFold(coding, "x-gzip")
+}
+
+// gunzip decodes bodies into a buffer of its own.
+type gunzip struct {
+	src   bytes.Reader
+	zr    *gzip.Reader
+	plain bytes.Buffer
+}
+
+// decode returns false for what is not gzip, is broken or cut short, or exceeds MaxDecoded.
+func (g *gunzip) decode(body []byte) ([]byte, bool) {
+	g.src.Reset(body)
+	var err error
+	if g.zr == nil {
+		g.zr, err = gzip.NewReader(&g.src)
+	} else {
+		err = g.zr.Reset(&g.src)
+	}
+	if err != nil {
+		return nil, false
+	}
+	g.plain.Reset()
+	n, err := io.Copy(&g.plain, io.LimitReader(g.zr, MaxDecoded+1))
+	return g.plain.Bytes(), err == nil && n <= MaxDecoded
+}
+
+func (g *gunzip) release() {
+	const keep = 256 << 10
+	g.src.Reset(nil)
+	if g.plain.Cap() > keep {
+		g.plain = bytes.Buffer{}
+	}
+}

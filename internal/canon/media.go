@@ -1,0 +1,50 @@
+package canon
+
+import (
+	"mime"
+	"strings"
+)
+
+// Essence returns the type and subtype of a Content-Type value in small letters, without its parameters (RFC 9110 section
+// 8.3.1). It reports false if there is no such thing.
+func Essence(value string) (string, bool) {
+	if i := strings.IndexByte(value, ';'); i >= 0 {
+		value = value[:i]
+	}
+	value = strings.Trim(value, " \t")
+	i := strings.IndexByte(value, '/')
+	if i < 0 || !IsToken(value[:i]) || !IsToken(value[i+1:]) {
+		return "", false
+	}
+	return strings.ToLower(value), true // does not allocate where nothing changes
+}
+
+// IsJSON reports whether an essence is JSON: application/json, or any type with the suffix +json (RFC 6839 section 3.1).
+func IsJSON(essence string) bool {
+	return essence == "application/json" || strings.HasSuffix(essence, "+json")
+}
+
+// Boundary returns the boundary of a multipart Content-Type, "" if it has none that can be used.
+func Boundary(value string) string {
+	_, params, err := mime.ParseMediaType(value)
+	if err != nil {
+		return ""
+	}
+	b := params["boundary"]
+	if strings.HasSuffix(b, " ") || strings.ContainsAny(b, "\r\n") {
+		return ""
+	}
+	return b
+}
+
+// IsToken reports whether s is a token of RFC 9110 section 5.6.2.
+func IsToken[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i] | 0x20; c < 'a' || c > 'z' {
+			if c := s[i]; (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+				return false
+			}
+		}
+	}
+	return len(s) > 0
+}

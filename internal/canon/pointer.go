@@ -1,0 +1,111 @@
+package canon
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+)
+
+// Pointer is a JSON pointer (RFC 6901). The zero value points to the whole document.
+type Pointer struct{ tokens []token }
+
+type token struct {
+	name  string
+	index int // as an array index; -1 if it is none
+}
+
+// ParsePointer reads the string form of a pointer: "" or "/"-separated tokens in which "~1" stands for "/" and "~0" for "~".
+func ParsePointer(s string) (Pointer, error) {
+	var p Pointer
+	if s == "" {
+		return p, nil
+	}
+	if s[0] != '/' {
+		return p, errors.New(`a JSON pointer begins with "/"`)
+	}
+	if !utf8.ValidString(s) {
+		return p, errors.New("not valid UTF-8")
+	}
+	for t := range strings.SplitSeq(s[1:], "/") {
+		for rest := t; ; {
+			_, after, found := strings.Cut(rest, "~")
+			if !found {
+				break
+			}
+			if after == "" || after[0] != '0' && after[0] != '1' {
+				return p, errors.New(`"~" must be followed by 0 or 1`)
+			}
+			rest = after
+		}
+		// In this order, so that "~01" becomes "~1" and not "/".
+		name := strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
+		p.tokens = append(p.tokens, token{name, arrayIndex(name)})
+	}
+	return p, nil
+}
+
+// arrayIndex reads digits without leading zeros. An index that no document can have is none.
+func arrayIndex(s string) int {
+	if s == "" || len(s) > 9 || s[0] == '0' && len(s) > 1 {
+		return -1
+	}
+	n := 0
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return -1
+		}
+		n = n*10 + int(s[i]-'0')
+	}
+	return n
+}
+
+// Drop takes what p points to out of the document; nothing happens if there is nothing. The other elements of an array
+// keep their indexes. The whole document cannot be dropped.
+func (d *Doc) Drop(p Pointer) {
+	if handle, _, ok := d.find(p); ok {
+		d.nodes[handle].flags |= dropped
+	}
+}
+
+// find returns the value p points to and its handle: the name of a member, the element itself in an array. What was
+// dropped, or is inside of what was dropped, is not there.
+func (d *Doc) find(p Pointer) (handle, value uint32, ok bool) {
+	for i := range p.tokens {
+		n := &d.nodes[value]
+		switch n.kind {
+		case object:
+			handle = d.member(n, p.tokens[i].name)
+			value = handle + 1
+		case array:
+			handle = d.element(n, p.tokens[i].index)
+			value = handle
+		default:
+			return 0, 0, false
+		}
+		if handle == 0 || d.nodes[handle].flags&dropped != 0 {
+			return 0, 0, false
+		}
+	}
+	return handle, value, true
+}
+
+// member returns the node of a name, or 0.
+func (d *Doc) member(n *node, name string) uint32 {
+	i := n.off
+	for i != 0 && string(d.bytesOf(&d.nodes[i])) != name {
+		i = d.nodes[i].next
+	}
+	return i
+}
+
+// element returns the node of an element, or 0.
+func (d *Doc) element(n *node, index int) uint32 {
+	if index < 0 {
+		return 0
+	}
+	i := n.off
+	for ; i != 0 && index > 0; index-- {
+		i = d.nodes[i].next
+	}
+	return i
+}

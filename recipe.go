@@ -1,0 +1,295 @@
+package stet
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stet-dev/stet/internal/canon"
+)
+
+// BodyMode says how a [Recipe] reads a request body.
+type BodyMode uint8
+
+// The body modes. All of them compare the media type too, without its parameters.
+const (
+	// BodyAuto goes by the media type. JSON is compared by its values: whitespace, the order of names, escapes and the
+	// spelling of numbers do not matter, and numbers are exact decimals, so that 1, 1.0 and 1e0 are the same and
+	// 9007199254740993 is not …992. Urlencoded forms are compared by their pairs, those of one name in their order;
+	// multipart bodies by their parts, whatever the boundary. Everything else, and what cannot be read as what it claims
+	// to be, is compared byte by byte.
+	BodyAuto BodyMode = iota
+	// BodyJCS is BodyAuto with JSON as RFC 8785 has it. Its numbers are doubles: two amounts beyond 2^53 can be the same.
+	BodyJCS
+	// BodyRaw compares bytes.
+	BodyRaw
+	// BodyFields compares only the listed fields of a JSON body, as BodyAuto does; absent is not null. What is not JSON is
+	// compared whole, as BodyAuto does.
+	BodyFields
+)
+
+var bodyModes = [...]string{BodyAuto: "auto", BodyJCS: "jcs", BodyRaw: "raw", BodyFields: "fields"}
+
+// String returns the mode's word in recipes and configuration.
+func (m BodyMode) String() string {
+	if int(m) < len(bodyModes) {
+		return bodyModes[m]
+	}
+	return fmt.Sprintf("BodyMode(%d)", uint8(m))
+}
+
+// MarshalText returns the mode's word.
+func (m BodyMode) MarshalText() ([]byte, error) {
+	if int(m) >= len(bodyModes) {
+		return nil, fmt.Errorf("stet: unknown body mode %d", uint8(m))
+	}
+	return []byte(m.String()), nil
+}
+
+// UnmarshalText accepts auto, jcs, raw and fields.
+func (m *BodyMode) UnmarshalText(text []byte) error {
+	i := slices.Index(bodyModes[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("stet: unknown body mode %q: it is one of %s", text, strings.Join(bodyModes[:], ", "))
+	}
+	*m = BodyMode(i)
+	return nil
+}
+
+// Recipe is how a fingerprint is made. The zero value, "1 auto", is right for most routes.
+//
+// Its text is stored with every record, and a retry is fingerprinted by the stored recipe. So a route's recipe may be
+// changed at any time: it takes effect for keys that are new.
+type Recipe struct {
+	// Body is how the body is read.
+	Body BodyMode
+	// Fields are the JSON pointers (RFC 6901) that BodyFields compares, in no particular order.
+	Fields []string
+	// Exclude are JSON pointers whose values do not count, such as a client's send time. They work on JSON bodies in
+	// every mode but BodyRaw. The other elements of an array keep their indexes.
+	Exclude []string
+	// Headers are the request header fields that count, by name in any case. None do otherwise, but for Content-Type and
+	// Content-Encoding as part of the body.
+	Headers []string
+	// Decode undoes Content-Encoding gzip first, up to [MaxDecoded] bytes, so that a compressed retry of a plain request is
+	// the same. Without it the body counts as it was sent.
+	Decode bool
+}
+
+// MaxRecipe is how long the text of a recipe may be, in bytes. It is in every record's head.
+const MaxRecipe = 2048
+
+// ErrRecipe is what ParseRecipe returns for a text that this version of Stet did not write and cannot compute.
+var ErrRecipe = errors.New("stet: not a fingerprint recipe of this version")
+
+// recipeVersion stands for everything that turns a request into a Sum. Whoever changes what is hashed raises it and keeps
+// the old way, or honest retries of stored requests become mismatches.
+const recipeVersion = "1"
+
+// The words a recipe's text is made of.
+const (
+	wordDecode    = "decode"
+	prefixField   = "+"
+	prefixExclude = "-"
+	prefixHeader  = "h:"
+)
+
+// String returns the recipe's canonical text: the version, the body mode, then what differs from the default, ordered and
+// without repetition, such as
+//
+//	1 auto -/meta/sent_at h:api-version
+//	1 fields +/amount +/currency
+//
+// In pointers, percent signs and all that is not visible ASCII are percent-encoded.
+func (r Recipe) String() string {
+	var b strings.Builder
+	b.WriteString(recipeVersion + " " + r.Body.String())
+	if r.Decode {
+		b.WriteString(" " + wordDecode)
+	}
+	writeWords(&b, prefixField, r.Fields)
+	writeWords(&b, prefixExclude, r.Exclude)
+	headers := make([]string, len(r.Headers))
+	for i, h := range r.Headers {
+		headers[i] = strings.ToLower(h)
+	}
+	writeWords(&b, prefixHeader, headers)
+	return b.String()
+}
+
+func writeWords(b *strings.Builder, prefix string, words []string) {
+	const hex = "0123456789ABCDEF"
+	for _, w := range sortedSet(words) {
+		b.WriteString(" " + prefix)
+		for i := range len(w) {
+			if c := w[i]; c <= ' ' || c >= 0x7f || c == '%' {
+				b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+			} else {
+				b.WriteByte(c)
+			}
+		}
+	}
+}
+
+func sortedSet(words []string) []string {
+	words = slices.Clone(words)
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// ParseRecipe reads what [Recipe.String] wrote, and nothing else: s == r.String() for the recipe it returns. Its errors
+// are [ErrRecipe] and say what is wrong.
+func ParseRecipe(s string) (Recipe, error) {
+	r, err := parseRecipe(s)
+	if err != nil {
+		return Recipe{}, fmt.Errorf("%w: %w", ErrRecipe, err)
+	}
+	return r, nil
+}
+
+func parseRecipe(s string) (Recipe, error) {
+	var r Recipe
+	if len(s) > MaxRecipe {
+		return r, fmt.Errorf("longer than %d bytes", MaxRecipe)
+	}
+	words := strings.Split(s, " ")
+	if words[0] != recipeVersion {
+		return r, fmt.Errorf("unknown version %q, this is version %s", words[0], recipeVersion)
+	}
+	if len(words) < 2 {
+		return r, errors.New("no body mode")
+	}
+	if err := r.Body.UnmarshalText([]byte(words[1])); err != nil {
+		return r, err
+	}
+	for _, word := range words[2:] {
+		if err := r.add(word); err != nil {
+			return r, err
+		}
+	}
+	if err := r.Validate(); err != nil {
+		return r, err
+	}
+	if text := r.String(); text != s {
+		return r, fmt.Errorf("not in canonical form: %q should be %q", s, text)
+	}
+	return r, nil
+}
+
+func (r *Recipe) add(word string) error {
+	if word == wordDecode {
+		r.Decode = true
+		return nil
+	}
+	for _, list := range []struct {
+		prefix string
+		to     *[]string
+	}{{prefixField, &r.Fields}, {prefixExclude, &r.Exclude}, {prefixHeader, &r.Headers}} {
+		if arg, ok := strings.CutPrefix(word, list.prefix); ok {
+			arg, err := unescapeWord(arg)
+			*list.to = append(*list.to, arg)
+			return err
+		}
+	}
+	return fmt.Errorf("unknown word %q", word)
+}
+
+func unescapeWord(s string) (string, error) {
+	if !strings.Contains(s, "%") {
+		return s, nil
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '%' {
+			var ok bool
+			if c, ok = canon.Unhex(s[i+1:]); !ok {
+				return "", fmt.Errorf("bad percent-encoding in %q", s)
+			}
+			i += 2
+		}
+		b = append(b, c)
+	}
+	return string(b), nil
+}
+
+// Validate reports why the recipe cannot be used, naming the field.
+func (r Recipe) Validate() error {
+	if int(r.Body) >= len(bodyModes) {
+		return fmt.Errorf("Body: unknown mode %d", uint8(r.Body))
+	}
+	switch {
+	case r.Body == BodyFields && len(r.Fields) == 0:
+		return errors.New("Fields: body mode fields needs at least one JSON pointer")
+	case r.Body != BodyFields && len(r.Fields) > 0:
+		return fmt.Errorf("Fields: only body mode fields compares single fields, this is %s", r.Body)
+	case r.Body == BodyRaw && len(r.Exclude) > 0:
+		return errors.New("Exclude: body mode raw compares all bytes")
+	}
+	for _, p := range r.Fields {
+		if _, err := canon.ParsePointer(p); err != nil {
+			return fmt.Errorf("Fields: %q: %w", p, err)
+		}
+	}
+	for _, p := range r.Exclude {
+		if _, err := canon.ParsePointer(p); err != nil {
+			return fmt.Errorf("Exclude: %q: %w", p, err)
+		}
+		if p == "" {
+			return errors.New(`Exclude: "" is the whole body, nothing would be left to compare`)
+		}
+	}
+	for _, h := range r.Headers {
+		if !canon.IsToken(h) {
+			return fmt.Errorf("Headers: %q is not a header field name", h)
+		}
+		if slices.Contains(transportHeaders[:], strings.ToLower(h)) {
+			return fmt.Errorf("Headers: %s says how a message travels, not what it asks for", h)
+		}
+	}
+	if n := len(r.String()); n > MaxRecipe {
+		return fmt.Errorf("the recipe is %d bytes long, at most %d fit a record", n, MaxRecipe)
+	}
+	return nil
+}
+
+// transportHeaders may differ between a request and its honest retry (case FP-27), and HTTP libraries keep most of them,
+// Host among them, to themselves, so that listing one would silently compare nothing.
+var transportHeaders = [...]string{"connection", "content-length", "host", "keep-alive", "proxy-connection", "te", "trailer",
+	"transfer-encoding", "upgrade"}
+
+// compile is Compile without the validation.
+func (r Recipe) compile() *Fingerprinter {
+	f := &Fingerprinter{recipe: r.String(), body: r.Body, decode: r.Decode}
+	f.fields = pointers(r.Fields)
+	f.exclude = pointers(r.Exclude)
+	for _, h := range r.Headers {
+		f.headers = append(f.headers, canonicalHeader(h))
+	}
+	f.headers = sortedSet(f.headers)
+	return f
+}
+
+func pointers(texts []string) []canon.Pointer {
+	var ps []canon.Pointer
+	for _, s := range sortedSet(texts) {
+		p, err := canon.ParsePointer(s)
+		if err != nil {
+			panic("stet: a validated recipe has a bad pointer: " + err.Error())
+		}
+		ps = append(ps, p)
+	}
+	return ps
+}
+
+// canonicalHeader spells a field name as net/http does in its maps: Api-Version.
+func canonicalHeader(name string) string {
+	b := []byte(strings.ToLower(name))
+	for i := range b {
+		if (i == 0 || b[i-1] == '-') && 'a' <= b[i] && b[i] <= 'z' {
+			b[i] -= 'a' - 'A'
+		}
+	}
+	return string(b)
+}

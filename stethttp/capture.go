@@ -1,0 +1,269 @@
+package stethttp
+
+import (
+	"bufio"
+	"errors"
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/stet-dev/stet"
+)
+
+// capture is the handler's ResponseWriter: it holds the response back until it is stored. Flush does nothing meanwhile, so
+// that no status leaks before the record is durable. A response that cannot be held (server-sent events, over the limit) is
+// announced in the record first, and then passed on live.
+type capture struct {
+	x *exchange
+	w http.ResponseWriter
+
+	mu       sync.Mutex // the handler against the timeout's answer and against its own late writes
+	header   http.Header
+	status   int // 0: not yet
+	sent     []stet.Field
+	declared int64 // Content-Length, or -1
+	written  int64
+	buf      *[]byte
+	held     int64
+	mode     mode
+	oversize bool
+}
+
+type mode uint8
+
+const (
+	holding   mode = iota
+	streaming      // bytes go straight to the client
+	hijacked       // the connection is the handler's
+	ended          // the exchange is over
+)
+
+func (c *capture) init(x *exchange, w http.ResponseWriter) {
+	c.x, c.w, c.declared = x, w, -1
+	c.header = make(http.Header)
+}
+
+// Header implements [http.ResponseWriter].
+func (c *capture) Header() http.Header { return c.header }
+
+// Unwrap lets [http.ResponseController] reach deadlines and full duplex of the connection.
+func (c *capture) Unwrap() http.ResponseWriter { return c.w }
+
+// WriteHeader implements [http.ResponseWriter]. Interim responses are passed on at once and are no part of the result.
+func (c *capture) WriteHeader(status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.status != 0 || c.mode != holding:
+		return
+	case status >= 100 && status < 200 && status != http.StatusSwitchingProtocols:
+		c.interim(status)
+		return
+	}
+	c.begin(status)
+}
+
+func (c *capture) interim(status int) {
+	if !c.x.r.ProtoAtLeast(1, 1) || c.x.answered { // RFC 9110 section 15.2: none to HTTP/1.0
+		return
+	}
+	h := c.w.Header()
+	before := h.Clone()
+	for name, values := range c.header {
+		h[name] = values
+	}
+	c.w.WriteHeader(status)
+	clear(h)
+	for name, values := range before {
+		h[name] = values
+	}
+}
+
+// begin fixes status and headers.
+func (c *capture) begin(status int) {
+	c.status = status
+	if v := c.header.Get("Content-Length"); v != "" {
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil && n >= 0 {
+			c.declared = n
+		}
+	}
+	c.sent = fieldsOf(c.header)
+	if status == http.StatusSwitchingProtocols || isEventStream(c.header) {
+		c.stream()
+	}
+}
+
+func isEventStream(h http.Header) bool {
+	v := h.Get("Content-Type")
+	if len(v) < len("text/event-stream") {
+		return false
+	}
+	mt, _, err := mime.ParseMediaType(v)
+	return err == nil && mt == "text/event-stream"
+}
+
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// Write implements [http.ResponseWriter].
+func (c *capture) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.mode {
+	case hijacked:
+		return 0, http.ErrHijacked
+	case ended:
+		return 0, http.ErrHandlerTimeout
+	case holding, streaming:
+	}
+	if c.status == 0 {
+		c.begin(http.StatusOK)
+	}
+	if !bodyAllowed(c.status) {
+		return 0, http.ErrBodyNotAllowed
+	}
+	if c.declared >= 0 && c.written+int64(len(p)) > c.declared {
+		return 0, http.ErrContentLength
+	}
+	c.written += int64(len(p))
+	if c.mode == holding && !c.keep(p) {
+		c.oversize = true
+		c.stream()
+	}
+	if c.mode == streaming {
+		return c.pass(p)
+	}
+	return len(p), nil
+}
+
+// keep buffers p, or reports that it is too much.
+func (c *capture) keep(p []byte) bool {
+	if c.written > c.x.g.cfg.MaxResponse {
+		return false
+	}
+	if c.buf == nil {
+		c.buf = buffers.Get().(*[]byte)
+	}
+	if need := int64(len(*c.buf) + len(p)); need > c.held && need > int64(cap(*c.buf)) {
+		grown := max(need, min(2*c.held, c.x.g.cfg.MaxResponse))
+		if !c.x.g.cfg.Limits.hold(grown - c.held) {
+			return false
+		}
+		c.held = grown
+		*c.buf = slices.Grow(*c.buf, int(grown)-len(*c.buf))
+	}
+	*c.buf = append(*c.buf, p...)
+	return true
+}
+
+// stream announces in the record that an answer is about to leave, sends what there is, and passes on what comes. Where the
+// announcement cannot be stored, the policy decides as it does for a result that cannot be stored.
+func (c *capture) stream() {
+	if c.x.answered {
+		return
+	}
+	if err := c.x.claim.Publish(c.x.r.Context()); err != nil && (c.x.g.cfg.Withhold || errors.Is(err, stet.ErrFenced)) {
+		c.x.overtaken()
+		return
+	}
+	c.mode = streaming
+	if lines := c.header["Trailer"]; len(lines) > 0 {
+		c.w.Header()["Trailer"] = lines
+	}
+	c.x.sendHead(c.sent, c.status, nil)
+	if c.buf != nil {
+		_, _ = c.w.Write(*c.buf)
+	}
+}
+
+// pass writes to the client. In an over-long response a client that has gone is no reason to stop the handler: what it does
+// is worth finishing. An event stream ends with its reader.
+func (c *capture) pass(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if err != nil && c.oversize {
+		return len(p), nil
+	}
+	return n, err
+}
+
+// Flush implements [http.Flusher]: live responses are flushed, held ones are not.
+func (c *capture) Flush() { _ = c.FlushError() }
+
+// FlushError is Flush for [http.ResponseController].
+func (c *capture) FlushError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mode != streaming {
+		return nil
+	}
+	return http.NewResponseController(c.w).Flush()
+}
+
+// Hijack implements [http.Hijacker]. What happens on the connection then is not seen: the outcome is unknown.
+func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn, rw, err := http.NewResponseController(c.w).Hijack()
+	if err == nil {
+		c.mode = hijacked
+	}
+	return conn, rw, err
+}
+
+// complete fixes what the handler left open: an implicit status, the content type that net/http would have guessed.
+func (c *capture) complete() {
+	if c.status == 0 {
+		c.begin(http.StatusOK)
+	}
+	if _, set := c.header["Content-Type"]; !set && c.mode == holding && c.written > 0 && c.header.Get("Content-Encoding") == "" {
+		c.sent = append(c.sent, stet.Field{Name: "Content-Type", Value: http.DetectContentType(*c.buf)})
+		slices.SortStableFunc(c.sent, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
+	}
+}
+
+// truncated: the handler announced more than it wrote.
+func (c *capture) truncated() bool {
+	return c.declared >= 0 && c.written < c.declared && bodyAllowed(c.status)
+}
+
+func (c *capture) bytes() []byte {
+	if c.buf == nil {
+		return nil
+	}
+	return *c.buf
+}
+
+// trailers are what the handler set after the body: fields it announced in Trailer, or wrote with [http.TrailerPrefix].
+func (c *capture) trailers() []stet.Field {
+	announced := listed(c.header["Trailer"])
+	var fields []stet.Field
+	for name, values := range c.header {
+		bare, prefixed := strings.CutPrefix(name, http.TrailerPrefix)
+		if prefixed {
+			bare = http.CanonicalHeaderKey(bare)
+		}
+		if prefixed || slices.Contains(announced, name) {
+			for _, v := range values {
+				fields = append(fields, stet.Field{Name: bare, Value: cleanValue(v)})
+			}
+		}
+	}
+	slices.SortStableFunc(fields, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
+	return fields
+}
+
+// release ends the writer: what a handler writes from now on goes nowhere. keep: the bytes are still needed elsewhere.
+func (c *capture) release(keep bool) {
+	c.mode = ended
+	c.x.g.cfg.Limits.free(c.held)
+	c.held = 0
+	if !keep {
+		recycle(c.buf)
+	}
+	c.buf = nil
+}

@@ -1,0 +1,14 @@
+// Package stethttp is the net/http face of the engine: a middleware that makes the routes behind it safe to retry.
+//
+// [Middleware] wraps any handler. A request that carries an Idempotency-Key runs at most once; its response is stored before
+// the first byte is sent, and every later request with that key and the same content gets it back, byte for byte. A key that
+// is used for another request is refused (422), one that is still running is refused or waits (409), and one whose outcome is
+// not known says so (409 outcome-unknown) instead of running again.
+//
+// The handler sees the request with its whole body buffered, and a context that outlives the client's connection: it ends
+// when the execution takes too long or the lease is lost. It can say more than its status does: see [stet.ClaimFrom],
+// [stet.Claim.NotExecuted], [stet.Claim.Unknown], or answer with the header Stet-Outcome.
+//
+// Buffered responses are sent when the handler returns: Flush does nothing before. Server-sent events, and responses over
+// MaxResponse, are passed on as they are written; such a response is not kept, and a retry is told so.
+package stethttp

@@ -1,0 +1,284 @@
+package stethttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// exchange is one guarded request and its answer.
+type exchange struct {
+	g      *Guard
+	w      http.ResponseWriter
+	r      *http.Request
+	next   http.Handler
+	began  time.Time
+	shadow bool
+
+	id     stet.ID
+	body   requestBody
+	policy *stet.Policy // of this request, where a hint changed it
+	claim  *stet.Claim
+	cap    capture
+
+	answered bool // the client has its answer, and the handler may still run; guarded by cap.mu
+	lapsed   bool // ... and the record says unknown; guarded by cap.mu
+	returned bool // the handler came back by itself
+	result   string
+	status   int
+	weak     bool
+	attempt  int
+	lines    [2]string // of the headers the layer adds, so that they need no memory of their own
+}
+
+// serve answers in the order of checks that is published: the first failure answers, and nothing is stored before all of
+// them are passed (I7).
+func (x *exchange) serve(lines []string) {
+	c := &x.g.cfg
+	scope, err := x.g.scope(x.r)
+	if err != nil || scope == "" {
+		x.refuse(Unauthenticated, "unauthenticated")
+		return
+	}
+	if len(lines) == 0 {
+		x.refuse(MissingKey, "missing_key")
+		return
+	}
+	key, err := c.Key.Parse(lines)
+	if err != nil {
+		x.invalidKey(err)
+		return
+	}
+	x.id, x.weak = stet.ID{Scope: scope, Key: key}, key.Weak()
+	switch {
+	case c.EarlyData && x.r.Header.Get("Early-Data") == "1":
+		x.refuse(TooEarly, "limited")
+	case c.MaxRequestAge > 0 && tooOld(x.r.Header, c.MaxRequestAge):
+		x.refuse(RequestTooOld, "limited")
+	default:
+		if x.readBody() {
+			x.decide()
+		}
+	}
+}
+
+func (x *exchange) invalidKey(err error) {
+	p := x.problem(InvalidKey)
+	if ke, ok := errors.AsType[*stet.KeyError](err); ok {
+		p.Detail = "The Idempotency-Key cannot be used: " + ke.Reason + "."
+	}
+	if s := x.g.cfg.Status.InvalidKey; s != 0 {
+		p.Status = s
+	}
+	x.answer(p, "invalid_key")
+}
+
+// tooOld reads Idempotency-First-Sent. A client whose clock is ahead is let through: only age is judged.
+func tooOld(h http.Header, limit time.Duration) bool {
+	sent, err := http.ParseTime(h.Get("Idempotency-First-Sent"))
+	return err != nil || time.Since(sent) > limit
+}
+
+func (x *exchange) readBody() bool {
+	c := &x.g.cfg
+	x.body.limits = c.Limits
+	err := x.body.read(x.w, x.r, c.MaxBody, c.BodyTimeout)
+	if err == nil {
+		return true
+	}
+	var timeout interface{ Timeout() bool }
+	tooLarge := new(http.MaxBytesError)
+	switch {
+	case errors.Is(err, errTooLarge), errors.As(err, &tooLarge):
+		x.refuse(PayloadTooLarge, "too_large")
+	case errors.Is(err, errNoBuffer):
+		x.answer(x.problem(RateLimited).After(retrySoon), "limited")
+	case errors.As(err, &timeout) && timeout.Timeout():
+		x.w.Header().Set("Connection", "close") // the rest of the body would be taken for a request
+		x.refuse(RequestTimeout, "limited")
+	default: // the client went away, or sent broken framing: there is nobody to tell
+		x.w.Header().Set("Connection", "close")
+		x.refuse(RequestTimeout, "limited")
+	}
+	return false
+}
+
+// decide asks the engine and acts on the verdict.
+func (x *exchange) decide() {
+	c := &x.g.cfg
+	give, ok := c.Limits.takeNew(x.id.Scope)
+	limited := RateLimited
+	if ok {
+		room, err := c.Limits.roomFor(x.r.Context(), x.g.engine, x.id.Scope)
+		if err != nil && !errors.Is(err, stet.ErrNoCount) {
+			x.storeFailed(err)
+			return
+		}
+		if err == nil && !room {
+			ok, limited = false, KeyQuotaExceeded
+		}
+	}
+	d, err := x.g.engine.Begin(x.r.Context(), x.request(!ok))
+	if give != nil && (err != nil || d.Verdict != stet.Execute || d.Claim.Attempt() > 1) {
+		give()
+	}
+	if err == nil && d.Verdict == stet.InProgress && c.Waiting == Wait && !x.shadow {
+		x.body.drop() // many may wait; the body was only needed for the fingerprint
+		d, err = x.g.engine.Await(x.r.Context(), d, c.WaitTimeout)
+	}
+	if err != nil {
+		x.storeFailed(err)
+		return
+	}
+	x.act(&d, limited)
+}
+
+func (x *exchange) request(lookupOnly bool) stet.Request {
+	x.policy = &x.g.cfg.Policy
+	if ttl, ok := x.ttlHint(); ok {
+		p := x.g.cfg.Policy
+		p.Retain = ttl
+		x.policy = &p
+	}
+	return stet.Request{
+		ID: x.id,
+		Subject: stet.Subject{Method: x.r.Method, Path: x.r.URL.EscapedPath(), RawQuery: x.r.URL.RawQuery,
+			Header: x.r.Header, Body: x.body.bytes()},
+		Recipe: x.g.recipe, Policy: x.policy, LookupOnly: lookupOnly,
+		Route: x.g.cfg.Route, TraceID: traceID(x.r.Header),
+	}
+}
+
+// ttlHint reads Idempotency-TTL: whole seconds, clamped. Nonsense is ignored.
+func (x *exchange) ttlHint() (time.Duration, bool) {
+	lines := x.r.Header["Idempotency-Ttl"]
+	const digits = 10 // over 300 years: more is nonsense, and would overflow
+	if len(lines) != 1 || len(lines[0]) == 0 || len(lines[0]) > digits {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(lines[0], 10, 63)
+	if err != nil {
+		return 0, false
+	}
+	d := min(time.Duration(n), x.g.cfg.MaxTTL/time.Second+1) * time.Second
+	return min(max(d, x.g.cfg.MinTTL), x.g.cfg.MaxTTL), true
+}
+
+// traceID is the trace-id of a W3C traceparent header.
+func traceID(h http.Header) string {
+	lines := h["Traceparent"]
+	const from, to = len("00-"), len("00-") + 32
+	if len(lines) != 1 || len(lines[0]) < to || lines[0][from-1] != '-' {
+		return ""
+	}
+	for _, c := range []byte(lines[0][from:to]) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return ""
+		}
+	}
+	return lines[0][from:to]
+}
+
+// act answers by the verdict.
+func (x *exchange) act(d *stet.Decision, limited Code) {
+	again := d.RetryAfter(x.g.cfg.RetryAfterMax)
+	switch d.Verdict {
+	case stet.Execute:
+		x.execute(d.Claim)
+	case stet.Replay:
+		x.replay(&d.Record)
+	case stet.Absent:
+		x.answer(x.problem(limited).After(retrySoon), "limited")
+	case stet.Mismatch:
+		p := x.problem(KeyReused)
+		if s := x.g.cfg.Status.Mismatch; s != 0 {
+			p.Status = s
+		}
+		x.lookup(p, "conflict")
+	case stet.InProgress:
+		p := x.problem(InProgress).After(again)
+		if x.g.cfg.Waiting == Accepted {
+			p.Status = http.StatusAccepted
+		}
+		x.lookup(p, "in_progress")
+	case stet.Unresolved:
+		x.lookup(x.problem(OutcomeUnknown).After(again), "unknown")
+	case stet.Gone:
+		x.lookup(x.problem(ExpiredKey), "conflict")
+	default:
+		panic("stethttp: no such verdict: " + d.Verdict.String())
+	}
+}
+
+// lookup answers with what a key in use says, unless the client asks too often.
+func (x *exchange) lookup(p *Problem, result string) {
+	if !x.shadow && !x.g.cfg.Limits.lookup(x.id.Scope) {
+		p, result = x.problem(RateLimited).After(retrySoon), "limited"
+	}
+	x.answer(p, result)
+}
+
+// storeFailed: nothing is known of the key, so nothing runs, unless the route prefers to. A record that is there but cannot
+// be read is no reason to run in any case.
+func (x *exchange) storeFailed(err error) {
+	switch {
+	case x.r.Context().Err() != nil && !errors.Is(err, stet.ErrUnsettled): // it waited, and the client went away
+		x.result, x.status = "in_progress", 499
+	case x.g.cfg.FailOpen && !errors.Is(err, stet.ErrCorrupt):
+		x.result = "store_error"
+		x.w.Header().Set("Stet-Unprotected", "store-unavailable")
+		x.next.ServeHTTP(x.w, x.body.original(x.r))
+	default:
+		x.answer(x.problem(StoreUnavailable).After(retrySoon), "store_error")
+	}
+}
+
+func (x *exchange) problem(code Code) *Problem { return NewProblem(code, x.g.cfg.ProblemBase) }
+
+func (x *exchange) refuse(code Code, result string) { x.answer(x.problem(code), result) }
+
+// answer is the layer's own answer. In shadow mode it is only counted, and the handler runs as if there were no layer.
+func (x *exchange) answer(p *Problem, result string) {
+	x.result, x.status = result, p.Status
+	if x.shadow {
+		x.next.ServeHTTP(x.w, x.body.original(x.r))
+		return
+	}
+	x.echo()
+	p.write(x.w, x.g.cfg.Errors)
+}
+
+// echo repeats the key: always as it was understood, so that nothing of the request gets into the header unparsed.
+func (x *exchange) echo() {
+	if x.id.Key == "" {
+		return
+	}
+	v := string(x.id.Key)
+	if x.g.cfg.Key.Syntax != stet.Opaque {
+		v = x.id.Key.Quote()
+	}
+	x.lines[0] = v
+	x.w.Header()["Idempotency-Key"] = x.lines[0:1:1]
+}
+
+// end gives back what was held, and tells the observer.
+func (x *exchange) end() {
+	x.body.drop()
+	ev := stet.Event{Kind: stet.Answer, ID: x.id, Route: x.g.cfg.Route, Result: x.result, Status: x.status,
+		Took: stet.Since(x.began), WeakKey: x.weak, Attempt: x.attempt}
+	if x.shadow {
+		ev.Result, ev.Cause = "bypass", x.result
+	}
+	x.g.engine.Observe(ev)
+}
+
+// releases reports whether a status is the handler's statement that nothing happened.
+func (g *Guard) releases(status int) bool { return slices.Contains(g.cfg.NoStoreStatus, status) }
+
+// calm is the request's context without its end: what is owed to the record does not stop with the client.
+func (x *exchange) calm() context.Context { return context.WithoutCancel(x.r.Context()) }

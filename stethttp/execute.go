@@ -1,0 +1,266 @@
+package stethttp
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// execute runs the handler and stores what became of it before the client learns of it (I2).
+func (x *exchange) execute(claim *stet.Claim) {
+	x.claim, x.attempt = claim, claim.Attempt()
+	x.result = "new"
+	if x.attempt > 1 {
+		x.result = "retry"
+	}
+	held := claim.Hold(x.r.Context(), x.late)
+	r := x.r.WithContext(held)
+	if x.body.data != nil {
+		r.Body = &x.body
+	}
+	x.cap.init(x, x.w)
+	defer func() {
+		if !x.returned { // a panic, http.ErrAbortHandler or Goexit: it goes on after this, with its own stack
+			x.crashed()
+		}
+	}()
+	x.next.ServeHTTP(&x.cap, r)
+	x.returned = true
+	x.finish()
+}
+
+// late is called when the handler's context ended by itself: the client is told, and the outcome is unknown until the
+// handler comes back with it, if it ever does.
+func (x *exchange) late(cause error) {
+	x.cap.mu.Lock()
+	defer x.cap.mu.Unlock()
+	if x.cap.mode == ended || x.answered {
+		return
+	}
+	x.lapsed = true
+	x.claim.Unknown(word(cause))
+	_ = x.claim.Settle(x.calm(), stet.Outcome{})
+	if x.cap.mode != holding {
+		return
+	}
+	x.answered = true
+	p := x.problem(ExecutionTimeout)
+	if errors.Is(cause, stet.ErrLeaseLost) {
+		p = x.problem(OutcomeUnknown)
+	}
+	x.status = p.Status
+	x.w.Header().Set("Connection", "close") // the connection is busy until the handler returns
+	x.echo()
+	p.After(x.g.cfg.RetryAfterMax).write(x.w, x.g.cfg.Errors)
+	_ = http.NewResponseController(x.w).Flush()
+}
+
+func word(cause error) string {
+	if errors.Is(cause, stet.ErrExecutionTimeout) {
+		return "execution-timeout"
+	}
+	return "lease-lost"
+}
+
+// crashed settles a run that did not return.
+func (x *exchange) crashed() {
+	x.cap.mu.Lock()
+	defer x.cap.mu.Unlock()
+	defer x.cap.release(true)
+	if x.answered {
+		return
+	}
+	x.status = http.StatusInternalServerError
+	var o stet.Outcome
+	switch x.claim.Stated() {
+	case stet.Retryable, stet.Unknown: // the handler had said so before
+	default:
+		switch x.g.cfg.OnPanic {
+		case PanicUnknown:
+			x.claim.Unknown("panic")
+		case PanicRelease:
+			x.claim.NotExecuted("panic")
+		case PanicReplay:
+			x.claim.Completed()
+			o.Response = stet.Response{Status: http.StatusInternalServerError,
+				Header: []stet.Field{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, Body: []byte("Internal Server Error\n")}
+		}
+	}
+	if x.cap.mode == streaming {
+		x.claim.Unknown("panic")
+	}
+	_ = x.claim.Settle(x.calm(), o)
+}
+
+// finish settles a run that returned, and sends the response.
+func (x *exchange) finish() {
+	c := &x.cap
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	explicit := c.status != 0
+	c.complete()
+	x.state()
+	if x.answered {
+		x.finishLate(explicit)
+		return
+	}
+	x.status = c.status
+	o := x.outcome()
+	err := x.claim.Settle(x.calm(), o)
+	keep := err != nil // a result that is still being stored needs its bytes
+	defer func() { c.release(keep) }()
+	switch {
+	case c.mode == streaming:
+		setFields(x.w.Header(), o.Response.Trailer)
+	case c.mode != holding:
+	case errors.Is(err, stet.ErrFenced):
+		x.overtaken()
+		return
+	case err != nil && x.g.cfg.Withhold:
+		x.unknown()
+		return
+	default:
+		x.send(&o, err == nil)
+	}
+	if c.truncated() && c.mode != hijacked {
+		panic(http.ErrAbortHandler) // as net/http would: the client must not take the rest for the whole
+	}
+}
+
+// state translates the handler's answer into a statement, where it made none itself.
+func (x *exchange) state() {
+	c := &x.cap
+	stated := c.header.Get(outcomeHeader)
+	delete(c.header, outcomeHeader)
+	switch {
+	case c.mode == hijacked:
+		x.claim.Unknown("hijacked")
+	case c.truncated():
+		x.claim.Unknown("truncated-response")
+	case x.claim.Stated() != 0:
+	case stated == "not-executed":
+		x.claim.NotExecuted("stated")
+	case stated == "unknown":
+		x.claim.Unknown("stated")
+	case stated == "completed":
+		x.claim.Completed()
+	case x.g.releases(c.status):
+		x.claim.NotExecuted("status")
+	case c.status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
+		x.claim.NotExecuted("status")
+	case c.status >= 500 && x.g.cfg.On5xx == UnknownFailure:
+		x.claim.Unknown("status")
+	}
+}
+
+// finishLate: the client was answered without the handler, which came back after all. An answer it gave on purpose is the
+// outcome, while nobody else has touched the record; a failure or silence after its context ended says nothing.
+func (x *exchange) finishLate(explicit bool) {
+	c := &x.cap
+	defer c.release(true)
+	switch stated := x.claim.Stated(); {
+	case !x.lapsed || stated == stet.Retryable:
+	case stated == stet.Unknown && explicit && c.status < 500 && !c.truncated():
+		x.claim.Completed()
+	default:
+		return
+	}
+	_ = x.claim.Settle(x.calm(), x.outcome())
+}
+
+// outcome is what is stored of the response.
+func (x *exchange) outcome() stet.Outcome {
+	c := &x.cap
+	if x.g.cfg.requestIDs() {
+		c.sent = withRequestID(c.sent)
+	}
+	hop := listed(c.header["Connection"])
+	o := stet.Outcome{Size: c.written, Response: stet.Response{Status: c.status, Body: c.bytes(), Trailer: c.trailers()}}
+	kept := c.sent
+	if slices.ContainsFunc(kept, func(f stet.Field) bool { return !x.g.storable(f.Name, hop) }) {
+		kept = slices.DeleteFunc(slices.Clone(kept), func(f stet.Field) bool { return !x.g.storable(f.Name, hop) })
+	}
+	o.Response.Header = kept
+	switch {
+	case c.mode == streaming && !c.oversize, headerBytes(kept) > x.g.cfg.MaxHeader:
+		o.Kept = stet.KeptStatus
+	case c.oversize && x.g.cfg.OnOversize == OmitBody:
+		o.Kept = stet.KeptHeader
+	case c.oversize:
+		o.Kept = stet.KeptStatus
+	}
+	return o
+}
+
+// overtaken: the record is no longer this run's. What it says is the answer; that this run ended well is not.
+func (x *exchange) overtaken() {
+	x.answered = true
+	r, err := x.g.engine.Get(x.calm(), x.id)
+	if err == nil && r.State == stet.Completed {
+		x.replay(&r)
+		return
+	}
+	x.unknown()
+}
+
+func (x *exchange) unknown() {
+	p := x.problem(OutcomeUnknown).After(x.g.cfg.RetryAfterMax)
+	x.status = p.Status
+	x.echo()
+	p.write(x.w, x.g.cfg.Errors)
+}
+
+// send gives the client the handler's response.
+func (x *exchange) send(o *stet.Outcome, stored bool) {
+	var expires time.Time
+	if h := x.claim.Head(); stored && h.State == stet.Completed {
+		expires = h.DueAt
+	}
+	announce(x.w.Header(), o.Response.Trailer)
+	x.sendHead(x.cap.sent, x.cap.status, &expires)
+	if x.cap.written > 0 {
+		_, _ = x.w.Write(x.cap.bytes())
+	}
+	setFields(x.w.Header(), o.Response.Trailer)
+}
+
+// sendHead sends status and headers of a first response. A nil expires: the result is not stored.
+func (x *exchange) sendHead(fields []stet.Field, status int, expires *time.Time) {
+	h := x.w.Header()
+	setResult(h, fields)
+	delete(h, outcomeHeader)
+	if !x.shadow {
+		x.echo()
+		if expires != nil && !expires.IsZero() {
+			x.expires(*expires)
+		}
+	}
+	x.w.WriteHeader(status)
+}
+
+func (x *exchange) expires(at time.Time) {
+	x.lines[1] = x.g.dates.format(at)
+	x.w.Header()["Idempotency-Expires"] = x.lines[1:2:2]
+}
+
+// dates remembers the last date it formatted: keys made in one second expire in one second.
+type dates struct{ last atomic.Pointer[date] }
+
+type date struct {
+	unix int64
+	text string
+}
+
+func (d *dates) format(at time.Time) string {
+	unix := at.Unix()
+	if last := d.last.Load(); last != nil && last.unix == unix {
+		return last.text
+	}
+	text := at.UTC().Format(http.TimeFormat)
+	d.last.Store(&date{unix, text})
+	return text
+}

@@ -1,0 +1,103 @@
+package stethttp
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/stet-dev/stet"
+)
+
+// Guard makes handlers safe to retry. Safe for concurrent use.
+type Guard struct {
+	engine *stet.Engine
+	scope  ScopeFunc
+	cfg    Config
+	recipe *stet.Fingerprinter
+	drop   []string // headers dropped from replays by configuration
+	dates  dates
+}
+
+// New returns a Guard. The error names the setting that cannot be used.
+func New(e *stet.Engine, scope ScopeFunc, c Config) (*Guard, error) {
+	if e == nil || scope == nil {
+		return nil, errors.New("stethttp: New needs an engine and a scope function; an API with one tenant uses stethttp.SingleTenant")
+	}
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	g := &Guard{engine: e, scope: scope, cfg: c.withDefaults(e.Policy())}
+	for _, name := range g.cfg.Replay.DropHeaders {
+		g.drop = append(g.drop, http.CanonicalHeaderKey(name))
+	}
+	var err error
+	if g.recipe, err = g.cfg.Fingerprint.Compile(); err != nil {
+		return nil, fmt.Errorf("stethttp: Fingerprint: %w", err)
+	}
+	return g, nil
+}
+
+// Middleware is [New] and [Guard.Wrap] in the usual shape. It panics on a Config that cannot be used.
+func Middleware(e *stet.Engine, scope ScopeFunc, c Config) func(http.Handler) http.Handler {
+	g, err := New(e, scope, c)
+	if err != nil {
+		panic(err)
+	}
+	return g.Wrap
+}
+
+// Config returns the Guard's settings with all defaults filled in.
+func (g *Guard) Config() Config { return g.cfg }
+
+// Wrap returns a handler that guards next.
+func (g *Guard) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next) })
+}
+
+func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	lines := r.Header[g.cfg.KeyHeader]
+	required, acts := g.covers(r)
+	if !acts || len(lines) == 0 && !required {
+		began := g.engine.Clock()
+		next.ServeHTTP(w, r)
+		g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: "bypass", Took: stet.Since(began)})
+		return
+	}
+	x := &exchange{g: g, w: w, r: r, next: next, began: g.engine.Clock(), shadow: g.cfg.Mode == ModeShadow}
+	defer x.end()
+	x.serve(lines)
+}
+
+// covers reports whether the layer acts on the request, and whether it demands a key.
+func (g *Guard) covers(r *http.Request) (required, acts bool) {
+	c := &g.cfg
+	switch {
+	case c.Mode == ModeOff, !slices.Contains(c.EnabledMethods, r.Method):
+		return false, false
+	case r.Header["Upgrade"] != nil && upgrades(r): // RFC 9110 section 7.8: the connection becomes something else
+		return false, false
+	case r.Method == http.MethodOptions && r.Header["Access-Control-Request-Method"] != nil: // CORS preflight
+		return false, false
+	}
+	switch c.Mode {
+	case ModeRequired:
+		return true, true
+	case ModeOptional:
+		return false, true
+	case ModeByMethod, ModeShadow, ModeOff:
+	}
+	return slices.Contains(c.RequiredMethods, r.Method), true
+}
+
+func upgrades(r *http.Request) bool {
+	for _, line := range r.Header["Connection"] {
+		for token := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
+				return true
+			}
+		}
+	}
+	return false
+}

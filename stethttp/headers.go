@@ -1,0 +1,108 @@
+package stethttp
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/stet-dev/stet"
+)
+
+// neverReplayed are headers of one exchange, not of the result: hop-by-hop fields (RFC 9110 section 7.6.1), framing, and what
+// the sender of each message says of itself. A stored one would distort the replay's framing, or tell an old time.
+var neverReplayed = map[string]bool{
+	"Connection": true, "Proxy-Connection": true, "Keep-Alive": true, "Te": true, "Transfer-Encoding": true, "Upgrade": true,
+	"Trailer": true, "Content-Length": true,
+	"Date": true, "Server": true, "Age": true, "Via": true,
+	"Www-Authenticate": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
+	"Idempotency-Key": true, "Idempotency-Expires": true, "Idempotent-Replayed": true, "Idempotent-Replay": true,
+	outcomeHeader: true,
+}
+
+const (
+	outcomeHeader = "Stet-Outcome" // from the handler: consumed, never sent
+	setCookie     = "Set-Cookie"
+)
+
+// storable reports whether a response header is part of the result.
+func (g *Guard) storable(name string, hop []string) bool {
+	switch {
+	case neverReplayed[name], slices.Contains(hop, name), slices.Contains(g.drop, name):
+		return false
+	case name == setCookie:
+		return g.cfg.Replay.KeepSetCookie
+	}
+	return true
+}
+
+// listed are the header names in the lines of Connection or Trailer.
+func listed(lines []string) (names []string) {
+	for _, line := range lines {
+		for name := range strings.SplitSeq(line, ",") {
+			names = append(names, http.CanonicalHeaderKey(strings.TrimSpace(name)))
+		}
+	}
+	return names
+}
+
+// fieldsOf lists a header's lines, by name, each name's lines in order, without what belongs into the trailer.
+func fieldsOf(h http.Header) []stet.Field {
+	n := 0
+	for _, values := range h {
+		n += len(values)
+	}
+	announced := listed(h["Trailer"])
+	fields := make([]stet.Field, 0, n)
+	for name, values := range h {
+		if slices.Contains(announced, name) || strings.HasPrefix(name, http.TrailerPrefix) || name == "Trailer" {
+			continue
+		}
+		for _, v := range values {
+			fields = append(fields, stet.Field{Name: name, Value: cleanValue(v)})
+		}
+	}
+	slices.SortStableFunc(fields, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
+	return fields
+}
+
+// cleanValue is what net/http makes of a value on the wire: a response cannot be split by what a handler put into it
+// (RFC 9110 section 5.5), not when it is first sent and not when it is replayed.
+func cleanValue(v string) string {
+	if strings.ContainsAny(v, "\r\n\x00") {
+		return strings.Map(func(r rune) rune {
+			if r == '\r' || r == '\n' || r == 0 {
+				return ' '
+			}
+			return r
+		}, v)
+	}
+	return v
+}
+
+// setFields sets h's lines to the fields'. One array holds all values.
+func setFields(h http.Header, fields []stet.Field) {
+	values := make([]string, len(fields))
+	for i := 0; i < len(fields); {
+		j := i
+		for ; j < len(fields) && fields[j].Name == fields[i].Name; j++ {
+			values[j] = fields[j].Value
+		}
+		h[fields[i].Name] = values[i:j:j]
+		i = j
+	}
+}
+
+// setResult sets the headers of a result. One without a content type stays without: nothing is guessed from its body.
+func setResult(h http.Header, fields []stet.Field) {
+	setFields(h, fields)
+	if _, set := h["Content-Type"]; !set {
+		h["Content-Type"] = nil
+	}
+}
+
+func headerBytes(fields []stet.Field) (n int64) {
+	for _, f := range fields {
+		n += int64(len(f.Name) + len(f.Value) + len(": \r\n"))
+	}
+	return n
+}

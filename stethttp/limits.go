@@ -1,0 +1,126 @@
+package stethttp
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/stet-dev/stet"
+)
+
+// LimitsConfig bounds what clients may use up. Zero means no limit, except for MaxBufferedBytes.
+type LimitsConfig struct {
+	MaxBufferedBytes int64 // request and response bytes held in memory at a time, in total; default 256 MiB
+
+	// Per scope. A replay is never limited.
+	NewKeysPerSecond float64
+	Burst            int     // of new keys; default: one second's worth, at least 1
+	LookupsPerSecond float64 // keyed requests answered 409 or 422: somebody may be guessing keys
+	MaxKeysPerScope  int     // records stored; needs a store that counts
+
+	MaxKeys int // records stored in all; needs a store that counts
+}
+
+// DefaultMaxBufferedBytes is the default of [LimitsConfig].
+const DefaultMaxBufferedBytes = 256 << 20
+
+// maxBuckets bounds how many scopes have rate buckets at a time; full buckets are dropped first.
+const maxBuckets = 100_000
+
+// Limits holds the state of the limits. Routes that share one share its limits. Safe for concurrent use.
+type Limits struct {
+	cfg      LimitsConfig
+	buffered atomic.Int64
+
+	mu      sync.Mutex
+	newKeys map[stet.Scope]*rate.Limiter
+	lookups map[stet.Scope]*rate.Limiter
+}
+
+// NewLimits returns fresh limits.
+func NewLimits(c LimitsConfig) *Limits {
+	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, DefaultMaxBufferedBytes)
+	return &Limits{cfg: c, newKeys: map[stet.Scope]*rate.Limiter{}, lookups: map[stet.Scope]*rate.Limiter{}}
+}
+
+// Buffered returns how many bytes are held at the moment.
+func (l *Limits) Buffered() int64 { return l.buffered.Load() }
+
+// hold takes n bytes of the total, or reports false.
+func (l *Limits) hold(n int64) bool {
+	if l.buffered.Add(n) > l.cfg.MaxBufferedBytes {
+		l.buffered.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (l *Limits) free(n int64) {
+	if n != 0 {
+		l.buffered.Add(-n)
+	}
+}
+
+// takeNew takes a token for a new key. Without one it reports false; give returns a token that was not needed.
+func (l *Limits) takeNew(s stet.Scope) (give func(), ok bool) {
+	if l.cfg.NewKeysPerSecond <= 0 {
+		return func() {}, true
+	}
+	r := l.bucket(l.newKeys, s, l.cfg.NewKeysPerSecond, l.cfg.Burst).Reserve()
+	if !r.OK() || r.Delay() > 0 {
+		r.Cancel()
+		return nil, false
+	}
+	return r.Cancel, true
+}
+
+func (l *Limits) lookup(s stet.Scope) bool {
+	return l.cfg.LookupsPerSecond <= 0 || l.bucket(l.lookups, s, l.cfg.LookupsPerSecond, 0).Allow()
+}
+
+func (l *Limits) bucket(m map[stet.Scope]*rate.Limiter, s stet.Scope, perSecond float64, burst int) *rate.Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b, ok := m[s]
+	if !ok {
+		if len(m) >= maxBuckets {
+			for scope, old := range m {
+				if old.Tokens() >= float64(old.Burst()) {
+					delete(m, scope)
+				}
+			}
+		}
+		burst = max(1, cmp.Or(burst, int(math.Ceil(perSecond))))
+		b = rate.NewLimiter(rate.Limit(perSecond), burst)
+		m[s] = b
+	}
+	return b
+}
+
+// roomFor reports whether the scope may store one more key. A store that cannot count has no such limit.
+func (l *Limits) roomFor(ctx context.Context, e *stet.Engine, s stet.Scope) (bool, error) {
+	for _, bound := range [...]struct {
+		max   int
+		scope stet.Scope
+	}{{l.cfg.MaxKeysPerScope, s}, {l.cfg.MaxKeys, ""}} {
+		if bound.max <= 0 {
+			continue
+		}
+		n, err := e.Count(ctx, stet.Query{Scope: bound.scope, Limit: bound.max})
+		if err != nil {
+			return false, err
+		}
+		if n >= bound.max {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// retrySoon is what a limited client is told to wait.
+const retrySoon = time.Second

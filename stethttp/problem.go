@@ -1,0 +1,185 @@
+package stethttp
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Code names a problem: the machine-readable reason why the layer, not the handler, answered.
+type Code string
+
+const (
+	MissingKey          Code = "missing-key"
+	InvalidKey          Code = "invalid-key"
+	Unauthenticated     Code = "unauthenticated"
+	KeyReused           Code = "key-reused"
+	InProgress          Code = "in-progress"
+	OutcomeUnknown      Code = "outcome-unknown"
+	ResultNotRetained   Code = "result-not-retained"
+	ExpiredKey          Code = "expired-key"
+	RequestTooOld       Code = "request-too-old"
+	PayloadTooLarge     Code = "payload-too-large"
+	RequestTimeout      Code = "request-timeout"
+	TooEarly            Code = "too-early"
+	KeyQuotaExceeded    Code = "key-quota-exceeded"
+	RateLimited         Code = "rate-limited"
+	StoreUnavailable    Code = "store-unavailable"
+	ExecutionTimeout    Code = "execution-timeout"
+	UpstreamUnreachable Code = "upstream-unreachable"
+	UpstreamFailed      Code = "upstream-failed"
+	RouteNotCovered     Code = "route-not-covered"
+)
+
+// Problem is an RFC 9457 problem document. KeyAction tells a client what to do with its key: reuse it for the retry, rotate
+// to a new one, or stop retrying.
+type Problem struct {
+	Type           string `json:"type"`
+	Title          string `json:"title"`
+	Status         int    `json:"status"`
+	Detail         string `json:"detail"`
+	Code           Code   `json:"code"`
+	Retryable      bool   `json:"retryable"`
+	KeyAction      string `json:"key_action,omitempty"`
+	RetryAfter     int64  `json:"retry_after,omitempty"` // seconds, also sent as Retry-After
+	OriginalStatus int    `json:"original_status,omitempty"`
+}
+
+// ProblemMediaType is the media type of problem documents (RFC 9457 section 3).
+const ProblemMediaType = "application/problem+json"
+
+type kind struct {
+	status    int
+	retryable bool
+	keyAction string
+	title     string
+	detail    string
+}
+
+const (
+	reuse  = "reuse"
+	rotate = "rotate"
+	stop   = "stop"
+)
+
+var kinds = map[Code]kind{
+	MissingKey:          {400, false, "", "Idempotency-Key is missing", "This operation needs an Idempotency-Key: send a new random one (a UUID) with each operation, and the same one with each retry of it."},
+	InvalidKey:          {400, false, rotate, "Idempotency-Key is not valid", "The Idempotency-Key cannot be used."},
+	Unauthenticated:     {401, false, reuse, "The request does not say whose it is", "Idempotency keys belong to a principal, and this request names none. Authenticate, and send it again with the same key."},
+	KeyReused:           {422, false, rotate, "Idempotency-Key was used for another request", "This Idempotency-Key was first sent with another request. Use a new key for a new request; to retry, repeat the first request unchanged."},
+	InProgress:          {409, true, reuse, "A request with this Idempotency-Key is running", "The first request with this Idempotency-Key has not ended. Ask again later with the same key."},
+	OutcomeUnknown:      {409, true, reuse, "The outcome of the first request is not known", "The first request with this Idempotency-Key may have had its effect. It is not run again; ask again later with the same key to learn the outcome."},
+	ResultNotRetained:   {409, false, stop, "The request is done, but its response was not kept", "The first request with this Idempotency-Key has ended; its response was too large to keep. Look the result up instead of sending it again."},
+	ExpiredKey:          {422, false, rotate, "Idempotency-Key has expired", "The result for this Idempotency-Key is no longer kept, and the key cannot be used again. Make sure that the operation is not done already, then use a new key."},
+	RequestTooOld:       {412, false, stop, "The request is too old", "Idempotency-First-Sent must say, as an HTTP date, when the request was first sent, and that was too long ago or is missing. A retry so late could run again what is done."},
+	PayloadTooLarge:     {413, false, stop, "The request body is too large", "The body is over the limit for requests with an Idempotency-Key. Nothing was run."},
+	RequestTimeout:      {408, true, reuse, "The request body did not arrive in time", "The body was not complete in time. Nothing was run; send the request again with the same key."},
+	TooEarly:            {425, true, reuse, "The request came in early data", "A request in TLS early data may be a replay. Send it again after the handshake, with the same key."},
+	KeyQuotaExceeded:    {429, true, reuse, "Too many idempotency keys are stored", "No new Idempotency-Key is accepted until older ones expire. Nothing was run; retries of known keys still work."},
+	RateLimited:         {429, true, reuse, "Too many requests", "Nothing was run. Send the request again later with the same key."},
+	StoreUnavailable:    {503, true, reuse, "The idempotency store did not answer", "Whether this request ran before cannot be checked, so it was not run. Send it again later with the same key."},
+	ExecutionTimeout:    {504, true, reuse, "The request took too long", "The request was started and did not end in time: it may have had its effect. It is not run again; ask again later with the same key to learn the outcome."},
+	UpstreamUnreachable: {502, true, reuse, "The upstream could not be reached", "The request was not sent. Send it again later with the same key."},
+	UpstreamFailed:      {502, true, reuse, "The upstream's answer was lost", "The request was sent and no complete answer came back: it may have had its effect. It is not run again; ask again later with the same key to learn the outcome."},
+	RouteNotCovered:     {400, false, stop, "The route is not covered", "This API answers state-changing requests only on routes that are configured, and this is none of them."},
+}
+
+// ietfTitles are those of draft-ietf-httpapi-idempotency-key-header-07 section 2.7.
+var ietfTitles = map[Code]string{
+	MissingKey: "Idempotency-Key is missing",
+	KeyReused:  "Idempotency-Key is already used",
+	InProgress: "A request is outstanding for this Idempotency-Key",
+}
+
+// NewProblem returns the problem document of a code, its type under base.
+func NewProblem(code Code, base string) *Problem {
+	k := kinds[code]
+	return &Problem{Type: base + string(code), Title: k.title, Status: k.status, Detail: k.detail, Code: code,
+		Retryable: k.retryable, KeyAction: k.keyAction}
+}
+
+// Codes returns every code there is, for documentation and tests.
+func Codes() []Code {
+	codes := make([]Code, 0, len(kinds))
+	for c := range kinds {
+		codes = append(codes, c)
+	}
+	return codes
+}
+
+// After sets when to ask again, in whole seconds.
+func (p *Problem) After(d time.Duration) *Problem {
+	p.RetryAfter = int64(d / time.Second)
+	return p
+}
+
+// ServeHTTP answers the request with the problem.
+func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.write(w, ProblemErrors) }
+
+func (p *Problem) write(w http.ResponseWriter, style ErrorStyle) {
+	h := w.Header()
+	h.Set("Content-Type", ProblemMediaType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Link", "<"+p.Type+`>; rel="describedby"`)
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(p.RetryAfter, 10))
+	}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="idempotency keys"`)
+	}
+	var doc any = p
+	switch style {
+	case ProblemErrors:
+	case IETFErrors:
+		h.Set("Content-Language", "en")
+		q := *p
+		if t, ok := ietfTitles[p.Code]; ok {
+			q.Title = t
+		}
+		doc = &q
+	case StripeErrors:
+		h.Set("Content-Type", "application/json")
+		h.Set("Stripe-Should-Retry", strconv.FormatBool(p.Retryable))
+		doc = stripeError(p)
+	case PlainErrors:
+		h.Set("Content-Type", "application/json")
+		doc = map[string]string{"error": plainText(p)}
+	}
+	body, err := json.Marshal(doc)
+	if err != nil {
+		panic("stethttp: a problem document that is not JSON: " + err.Error())
+	}
+	body = append(body, '\n')
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body)
+}
+
+// stripeError is Stripe's form. Its clients look at type and code.
+func stripeError(p *Problem) any {
+	type object struct {
+		Type    string `json:"type"`
+		Code    string `json:"code,omitempty"`
+		Message string `json:"message"`
+	}
+	o := object{Type: "invalid_request_error", Code: string(p.Code), Message: p.Detail}
+	switch p.Code {
+	case KeyReused:
+		o.Type, o.Code = "idempotency_error", ""
+		o.Message = "Keys for idempotent requests can only be used with the same parameters they were first used with. Try using another key if you meant to execute a different request."
+	case InProgress:
+		o.Code = "idempotency_key_in_use"
+		o.Message = "There is currently another in-progress request using this Idempotent Key. Please try again later."
+	case InvalidKey:
+		o.Type, o.Code = "idempotency_error", ""
+	}
+	return map[string]object{"error": o}
+}
+
+func plainText(p *Problem) string {
+	if p.Code == InProgress {
+		return "Request already in progress"
+	}
+	return p.Title
+}

@@ -1,0 +1,106 @@
+package stethttp
+
+import (
+	"crypto/rand"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/stet-dev/stet"
+)
+
+// replay answers with the stored result.
+func (x *exchange) replay(r *stet.Record) {
+	x.result, x.status = "replay", r.Status
+	switch {
+	case x.shadow:
+		x.next.ServeHTTP(x.w, x.body.original(x.r))
+		return
+	case r.Kept == stet.KeptStatus || r.Response == nil:
+		p := x.problem(ResultNotRetained)
+		p.OriginalStatus = r.Status
+		x.status = p.Status
+		x.echo()
+		p.write(x.w, x.g.cfg.Errors)
+		return
+	}
+	h := x.w.Header()
+	setResult(h, r.Response.Header)
+	for _, f := range r.Response.Header { // what was stored under other rules, or by hand, is judged again
+		if neverReplayed[f.Name] {
+			delete(h, f.Name)
+		}
+	}
+	x.mark(h, r)
+	x.echo()
+	x.expires(r.DueAt)
+	if r.Kept == stet.KeptHeader {
+		h["Stet-Body"] = []string{"omitted"}
+	}
+	announce(h, r.Response.Trailer)
+	x.w.WriteHeader(r.Response.Status)
+	if bodyAllowed(r.Response.Status) && len(r.Response.Body) > 0 {
+		_, _ = x.w.Write(r.Response.Body)
+	}
+	setFields(h, r.Response.Trailer)
+}
+
+// mark says that this is a replay.
+func (x *exchange) mark(h http.Header, r *stet.Record) {
+	m := x.g.cfg.Replay.Markers
+	if m == BothMarkers || m == ReplayedOnly {
+		h["Idempotent-Replayed"] = isTrue
+	}
+	if m == BothMarkers || m == ReplayOnly {
+		h["Idempotent-Replay"] = isTrue
+	}
+	if r.Reconciled {
+		h["Stet-Reconciled"] = isTrue
+	}
+	if x.g.cfg.requestIDs() {
+		if first := h.Get(requestID); first != "" {
+			h.Set(originalRequest, first)
+		}
+		h.Set(requestID, newRequestID())
+	}
+}
+
+var isTrue = []string{"true"}
+
+// announce names the trailers, so that the body is sent in a framing that can carry them.
+func announce(h http.Header, trailer []stet.Field) {
+	if len(trailer) == 0 {
+		return
+	}
+	var names []string
+	for _, f := range trailer {
+		if !slices.Contains(names, f.Name) {
+			names = append(names, f.Name)
+		}
+	}
+	h["Trailer"] = names
+}
+
+// Stripe's clients read these: the id of each request, and on every keyed response the id of the one that ran.
+const (
+	requestID       = "Request-Id"
+	originalRequest = "Original-Request"
+)
+
+func (c *Config) requestIDs() bool { return c.Errors == StripeErrors }
+
+func withRequestID(fields []stet.Field) []stet.Field {
+	fields = slices.DeleteFunc(fields, func(f stet.Field) bool { return f.Name == originalRequest })
+	i := slices.IndexFunc(fields, func(f stet.Field) bool { return f.Name == requestID })
+	id := newRequestID()
+	if i >= 0 {
+		id = fields[i].Value
+	} else {
+		fields = append(fields, stet.Field{Name: requestID, Value: id})
+	}
+	fields = append(fields, stet.Field{Name: originalRequest, Value: id})
+	slices.SortStableFunc(fields, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
+	return fields
+}
+
+func newRequestID() string { return "req_" + rand.Text()[:14] }
