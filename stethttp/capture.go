@@ -167,7 +167,8 @@ func (c *capture) stream() {
 	if c.x.answered {
 		return
 	}
-	if err := c.x.claim.Publish(c.x.r.Context()); err != nil && (c.x.g.cfg.Withhold || errors.Is(err, stet.ErrFenced)) {
+	err := c.x.claim.Publish(c.x.r.Context())
+	if err != nil && !c.x.shadow && (c.x.g.cfg.Withhold || errors.Is(err, stet.ErrFenced)) {
 		c.x.overtaken()
 		return
 	}

@@ -20,11 +20,10 @@ type exchange struct {
 	began  time.Time
 	shadow bool
 
-	id     stet.ID
-	body   requestBody
-	policy *stet.Policy // of this request, where a hint changed it
-	claim  *stet.Claim
-	cap    capture
+	id    stet.ID
+	body  requestBody
+	claim *stet.Claim
+	cap   capture
 
 	answered bool // the client has its answer, and the handler may still run; guarded by cap.mu
 	lapsed   bool // ... and the record says unknown; guarded by cap.mu
@@ -111,21 +110,14 @@ func (x *exchange) readBody() bool {
 // decide asks the engine and acts on the verdict.
 func (x *exchange) decide() {
 	c := &x.g.cfg
-	give, ok := c.Limits.takeNew(x.id.Scope)
-	limited := RateLimited
-	if ok {
-		room, err := c.Limits.roomFor(x.r.Context(), x.g.engine, x.id.Scope)
-		if err != nil && !errors.Is(err, stet.ErrNoCount) {
-			x.storeFailed(err)
-			return
-		}
-		if err == nil && !room {
-			ok, limited = false, KeyQuotaExceeded
-		}
+	limited, err := x.limited()
+	if err != nil {
+		x.storeFailed(err)
+		return
 	}
-	d, err := x.g.engine.Begin(x.r.Context(), x.request(!ok))
-	if give != nil && (err != nil || d.Verdict != stet.Execute || d.Claim.Attempt() > 1) {
-		give()
+	d, err := x.g.engine.Begin(x.r.Context(), x.request(limited != ""))
+	if err == nil && d.Verdict == stet.Execute && d.Claim.Attempt() == 1 {
+		c.Limits.created(x.id.Scope)
 	}
 	if err == nil && d.Verdict == stet.InProgress && c.Waiting == Wait && !x.shadow {
 		x.body.drop() // many may wait; the body was only needed for the fingerprint
@@ -138,18 +130,45 @@ func (x *exchange) decide() {
 	x.act(&d, limited)
 }
 
+// limited says which limit allows no new key at the moment, if any. Whether the key is new is not known yet.
+func (x *exchange) limited() (Code, error) {
+	l := x.g.cfg.Limits
+	if x.shadow {
+		return "", nil
+	}
+	if !l.mayCreate(x.id.Scope) {
+		return RateLimited, nil
+	}
+	room, err := l.roomFor(x.r.Context(), x.g.engine, x.id.Scope)
+	switch {
+	case errors.Is(err, stet.ErrNoCount):
+		return "", nil
+	case err != nil:
+		return "", err
+	case !room:
+		return KeyQuotaExceeded, nil
+	}
+	return "", nil
+}
+
 func (x *exchange) request(lookupOnly bool) stet.Request {
-	x.policy = &x.g.cfg.Policy
-	if ttl, ok := x.ttlHint(); ok {
-		p := x.g.cfg.Policy
-		p.Retain = ttl
-		x.policy = &p
+	policy := &x.g.cfg.Policy
+	ttl, hinted := x.ttlHint()
+	if hinted || x.shadow {
+		p := *policy
+		if hinted {
+			p.Retain = ttl
+		}
+		if x.shadow { // nothing is cut short that would have run without the layer
+			p.Execution = stet.Never
+		}
+		policy = &p
 	}
 	return stet.Request{
 		ID: x.id,
 		Subject: stet.Subject{Method: x.r.Method, Path: x.r.URL.EscapedPath(), RawQuery: x.r.URL.RawQuery,
 			Header: x.r.Header, Body: x.body.bytes()},
-		Recipe: x.g.recipe, Policy: x.policy, LookupOnly: lookupOnly,
+		Recipe: x.g.recipe, Policy: policy, LookupOnly: lookupOnly,
 		Route: x.g.cfg.Route, TraceID: traceID(x.r.Header),
 	}
 }
@@ -229,7 +248,7 @@ func (x *exchange) storeFailed(err error) {
 	switch {
 	case x.r.Context().Err() != nil && !errors.Is(err, stet.ErrUnsettled): // it waited, and the client went away
 		x.result, x.status = "in_progress", 499
-	case x.g.cfg.FailOpen && !errors.Is(err, stet.ErrCorrupt):
+	case x.g.cfg.FailOpen && !x.shadow && !errors.Is(err, stet.ErrCorrupt):
 		x.result = "store_error"
 		x.w.Header().Set("Stet-Unprotected", "store-unavailable")
 		x.next.ServeHTTP(x.w, x.body.original(x.r))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +39,7 @@ func (x *exchange) execute(claim *stet.Claim) {
 func (x *exchange) late(cause error) {
 	x.cap.mu.Lock()
 	defer x.cap.mu.Unlock()
-	if x.cap.mode == ended || x.answered {
+	if x.cap.mode == ended || x.answered || x.shadow {
 		return
 	}
 	x.lapsed = true
@@ -117,10 +118,10 @@ func (x *exchange) finish() {
 	case c.mode == streaming:
 		setFields(x.w.Header(), o.Response.Trailer)
 	case c.mode != holding:
-	case errors.Is(err, stet.ErrFenced):
+	case errors.Is(err, stet.ErrFenced) && !x.shadow:
 		x.overtaken()
 		return
-	case err != nil && x.g.cfg.Withhold:
+	case err != nil && x.g.cfg.Withhold && !x.shadow:
 		x.unknown()
 		return
 	default:
@@ -221,6 +222,7 @@ func (x *exchange) send(o *stet.Outcome, stored bool) {
 		expires = h.DueAt
 	}
 	announce(x.w.Header(), o.Response.Trailer)
+	frame(x.w.Header(), x.cap.status, x.cap.bytes(), o.Response.Trailer)
 	x.sendHead(x.cap.sent, x.cap.status, &expires)
 	if x.cap.written > 0 {
 		_, _ = x.w.Write(x.cap.bytes())
@@ -240,6 +242,14 @@ func (x *exchange) sendHead(fields []stet.Field, status int, expires *time.Time)
 		}
 	}
 	x.w.WriteHeader(status)
+}
+
+// frame announces the length of a body that net/http would otherwise send in chunks.
+func frame(h http.Header, status int, body []byte, trailer []stet.Field) {
+	const bufferedByServer = 2048
+	if len(body) > bufferedByServer && len(trailer) == 0 && bodyAllowed(status) && h["Content-Length"] == nil {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
 }
 
 func (x *exchange) expires(at time.Time) {

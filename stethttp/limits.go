@@ -66,17 +66,17 @@ func (l *Limits) free(n int64) {
 	}
 }
 
-// takeNew takes a token for a new key. Without one it reports false; give returns a token that was not needed.
-func (l *Limits) takeNew(s stet.Scope) (give func(), ok bool) {
-	if l.cfg.NewKeysPerSecond <= 0 {
-		return func() {}, true
+// mayCreate reports whether the scope has a token for a new key. It takes none: most requests turn out to be retries, which
+// are never limited and must not use up what new keys may.
+func (l *Limits) mayCreate(s stet.Scope) bool {
+	return l.cfg.NewKeysPerSecond <= 0 || l.bucket(l.newKeys, s, l.cfg.NewKeysPerSecond, l.cfg.Burst).Tokens() >= 1
+}
+
+// created takes the token. Requests that raced for the last one leave a debt, so that the rate holds on average.
+func (l *Limits) created(s stet.Scope) {
+	if l.cfg.NewKeysPerSecond > 0 {
+		l.bucket(l.newKeys, s, l.cfg.NewKeysPerSecond, l.cfg.Burst).Reserve()
 	}
-	r := l.bucket(l.newKeys, s, l.cfg.NewKeysPerSecond, l.cfg.Burst).Reserve()
-	if !r.OK() || r.Delay() > 0 {
-		r.Cancel()
-		return nil, false
-	}
-	return r.Cancel, true
 }
 
 func (l *Limits) lookup(s stet.Scope) bool {

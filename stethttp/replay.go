@@ -38,6 +38,7 @@ func (x *exchange) replay(r *stet.Record) {
 		h["Stet-Body"] = []string{"omitted"}
 	}
 	announce(h, r.Response.Trailer)
+	frame(h, r.Response.Status, r.Response.Body, r.Response.Trailer)
 	x.w.WriteHeader(r.Response.Status)
 	if bodyAllowed(r.Response.Status) && len(r.Response.Body) > 0 {
 		_, _ = x.w.Write(r.Response.Body)
