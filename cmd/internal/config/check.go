@@ -1,0 +1,254 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stet-dev/stet/cmd/internal/dsn"
+)
+
+// checker looks for what no single value shows.
+type checker struct {
+	*Config
+	errs Errors
+}
+
+func (c *Config) check() Errors {
+	k := &checker{Config: c}
+	k.later(reflect.ValueOf(&c.File).Elem(), "")
+	k.listeners()
+	k.store()
+	k.scope()
+	k.policy(&c.Policy, "policy", "policy")
+	k.routes()
+	return k.errs
+}
+
+func (k *checker) fail(path, format string, args ...any) {
+	k.errs.add(k.given.of(path), path, format, args...)
+}
+
+// later refuses what this build knows and cannot do: a setting that is silently ignored is worse than none.
+func (k *checker) later(v reflect.Value, path string) {
+	untouched := reflect.New(v.Type()).Elem()
+	setDefaults(untouched)
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name := join(path, f.Tag.Get("yaml"))
+		if what, ok := f.Tag.Lookup("later"); ok {
+			if !reflect.DeepEqual(v.Field(i).Interface(), untouched.Field(i).Interface()) {
+				k.fail(name, "%s: %s", dsn.ErrLater, what)
+			}
+		} else if f.Type.Kind() == reflect.Struct {
+			k.later(v.Field(i), name)
+		}
+	}
+}
+
+func (k *checker) listeners() {
+	k.address("listen", k.Listen)
+	k.address("admin.listen", k.Admin.Listen)
+	if host, _, err := net.SplitHostPort(k.Admin.Listen); err == nil && !loopback(host) && k.Admin.TokenFile == "" && k.Admin.TokensFile == "" {
+		k.fail("admin.listen", "%s can be reached from elsewhere: that needs a token (admin.token_file), or listen on 127.0.0.1", k.Admin.Listen)
+	}
+	if k.Admin.TokenFile != "" && k.Admin.TokensFile != "" {
+		k.fail("admin.tokens_file", "give token_file or tokens_file, not both")
+	}
+	if k.Upstream != "" {
+		k.upstream()
+	}
+	if u, err := url.Parse(k.ProblemBase); err != nil || !u.IsAbs() {
+		k.fail("problem_base", "%q is not an absolute URI, such as https://errors.example.com/", k.ProblemBase)
+	}
+	if k.TLS != nil && k.H2C {
+		k.fail("h2c", "h2c is HTTP/2 without TLS; with tls, HTTP/2 is there anyway")
+	}
+}
+
+func (k *checker) upstream() {
+	u, err := url.Parse(k.Upstream)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		k.fail("upstream", "%q is not the URL of a server, such as http://127.0.0.1:3000", redact(k.Upstream))
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		k.fail("upstream", "it has a scheme, a host and perhaps a path; no user, query or fragment")
+	}
+}
+
+func (k *checker) address(path, s string) {
+	_, port, err := net.SplitHostPort(s)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		k.fail(path, "%q is not HOST:PORT; :8080 is every address of this machine, port 0 a free one", s)
+	}
+}
+
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+}
+
+func (k *checker) store() {
+	d, err := dsn.Parse(k.Store.DSN)
+	if err != nil {
+		k.fail("store.dsn", "%s", err)
+		return
+	}
+	if k.Replicas > 1 && !d.Shared() {
+		k.fail("replicas", "%d gateways cannot share %s: records live in one process, or on one host", k.Replicas, d.Scheme+":")
+	}
+	for i, profile := range k.profiles {
+		if profile == "seed-strict" && d.Persistent() {
+			path := "policy.profile"
+			if i >= 0 && k.given.given(fmt.Sprintf("routes[%d].policy.profile", i)) {
+				path = fmt.Sprintf("routes[%d].policy.profile", i)
+			} else if i >= 0 {
+				continue // it is the file's, and said once
+			}
+			k.fail(path, "seed-strict keeps nothing unencrypted: %s needs store.encryption_keys_file (%s), or use memory:", d.Scheme+":", dsn.ErrLater)
+		}
+	}
+}
+
+func (k *checker) scope() {
+	s := &k.Scope
+	var set []string
+	for name, on := range map[string]bool{"header": s.Header != "", "api_key": s.APIKey != nil, "jwt": s.JWT != nil, "client_cert": s.ClientCert} {
+		if on {
+			set = append(set, name)
+		}
+	}
+	slices.Sort(set)
+	if len(set) > 1 {
+		k.fail("scope."+set[1], "a request has one scope: give one of %s", strings.Join(set, ", "))
+	}
+	if s.Header != "" {
+		k.header("scope.header", s.Header)
+	}
+	if s.APIKey != nil {
+		k.header("scope.api_key.header", s.APIKey.Header)
+	}
+	if s.ClientCert && (k.TLS == nil || k.TLS.ClientCAFile == "") {
+		k.fail("scope.client_cert", "it needs tls.client_ca_file: a certificate nobody checked says nothing")
+	}
+}
+
+func (k *checker) header(path, name string) {
+	if !token(name) {
+		k.fail(path, "%q is not the name of a header", name)
+	}
+}
+
+// token is RFC 9110 section 5.6.2: header names and methods.
+func token(s string) bool {
+	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == ""
+}
+
+// policy checks one effective policy. A route's value may come from the file's policy; then its error is said there.
+func (k *checker) policy(p *Policy, own, file string) {
+	at := func(key string) string {
+		if own != file && !k.given.given(own+"."+key) {
+			return file + "." + key
+		}
+		return own + "." + key
+	}
+	if p.MinTTL > p.MaxTTL {
+		k.fail(at(k.set(at, "max_ttl_s", "min_ttl_s")), "min_ttl_s is %s and max_ttl_s is %s: no hint could be granted", p.MinTTL, p.MaxTTL)
+	}
+	if p.Key.MinLen > p.Key.MaxLen {
+		k.fail(at(k.set(at, "key.max_len", "key.min_len")), "key.min_len is %d and key.max_len is %d: no key could be accepted", p.Key.MinLen, p.Key.MaxLen)
+	}
+	if _, err := p.Key.pattern(); err != nil {
+		k.fail(at("key.pattern"), "%s", err)
+	}
+	k.header(at("key.header"), p.Key.Header)
+	if err := p.Fingerprint.recipe().Validate(); err != nil {
+		k.fail(at(k.set(at, "fingerprint", "fingerprint.body")), "%s", err)
+	}
+	for _, name := range p.Replay.DropHeaders {
+		k.header(at("replay.drop_headers"), name)
+	}
+	for _, m := range slices.Concat(p.EnabledMethods, p.RequiredMethods) {
+		if !token(m) || m != strings.ToUpper(m) {
+			k.fail(at("enabled_methods"), "%q is not a method; methods are upper case, such as POST", m)
+		}
+	}
+	for _, m := range p.RequiredMethods {
+		if k.given.given(at("required_methods")) && !slices.Contains(p.EnabledMethods, m) {
+			k.fail(at("required_methods"), "%s is not in enabled_methods, so it always passes: enable it or do not require it", m)
+		}
+	}
+}
+
+// set returns the first of two keys that somebody gave.
+func (k *checker) set(at func(string) string, a, b string) string {
+	if k.given.given(at(a)) {
+		return a
+	}
+	return b
+}
+
+func (k *checker) routes() {
+	mux := http.NewServeMux()
+	for i := range k.Routes {
+		path := fmt.Sprintf("routes[%d]", i)
+		if err := register(mux, k.Routes[i].Match); err != nil {
+			k.fail(path+".match", "%s", k.conflict(i, err))
+			continue
+		}
+		k.policy(&k.Routes[i].Policy, path+".policy", "policy")
+	}
+	k.once()
+}
+
+// conflict says why route i could not be registered: because of itself, or because of an earlier one.
+func (k *checker) conflict(i int, err error) string {
+	match := k.Routes[i].Match
+	for j := range i {
+		mux := http.NewServeMux()
+		if register(mux, k.Routes[j].Match) == nil && register(mux, match) != nil && register(http.NewServeMux(), match) == nil {
+			first := k.given.of(fmt.Sprintf("routes[%d].match", j))
+			return fmt.Sprintf("%q and %q (line %d) match the same requests, and neither is more specific", match, k.Routes[j].Match, first.Line)
+		}
+	}
+	return fmt.Sprintf("%q is not a pattern: %s", match, reason(err))
+}
+
+// once drops repetitions: what is wrong with the file's policy is wrong with every route that has it.
+func (k *checker) once() {
+	seen := map[Error]bool{}
+	k.errs = slices.DeleteFunc(k.errs, func(e *Error) bool {
+		twice := seen[*e]
+		seen[*e] = true
+		return twice
+	})
+}
+
+// register tries a pattern as the gateway will use it. ServeMux panics where it cannot.
+func register(mux *http.ServeMux, pattern string) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	mux.Handle(pattern, http.NotFoundHandler())
+	return nil
+}
+
+// reason is the end of what ServeMux says: `parsing "x": at offset 0: ...`.
+func reason(err error) string {
+	text := err.Error()
+	if i := strings.LastIndex(text, ": "); i >= 0 {
+		return text[i+2:]
+	}
+	return text
+}

@@ -1,0 +1,199 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// MaxFile is how large a configuration file may be, in bytes.
+const MaxFile = 1 << 20
+
+// Options say where a configuration comes from.
+type Options struct {
+	File      string // path of the YAML file; "" for none
+	Overrides []Override
+}
+
+// Override sets one value from outside the file. Later ones beat earlier ones.
+type Override struct {
+	Path   string // a scalar setting, such as store.dsn
+	Value  string
+	Origin Origin
+}
+
+// Config is an effective configuration: every value is set, and every policy is complete.
+type Config struct {
+	File
+	given origins
+	// For each route and, under -1, for the file: which profile its policy starts from.
+	profiles map[int]string
+}
+
+// Load reads, layers and checks a configuration. The error is of type [Errors] and holds all that is wrong.
+func Load(o Options) (*Config, error) {
+	d := &decoder{file: o.File, given: origins{}, budget: maxNodes}
+	c := &Config{given: d.given, profiles: map[int]string{}}
+	setDefaults(reflect.ValueOf(&c.File).Elem())
+	root, err := d.read()
+	if err != nil {
+		return nil, err
+	}
+	if root != nil {
+		d.value(root, field{Value: reflect.ValueOf(&c.File).Elem()}, "")
+	}
+	for _, over := range o.Overrides {
+		d.override(c, over)
+	}
+	if err := d.errs.err(); err != nil { // the checks would only stumble over the same values
+		return nil, err
+	}
+	c.layer(root)
+	if err := c.check().err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (d *decoder) override(c *Config, over Override) {
+	v := reflect.ValueOf(&c.File).Elem()
+	var f field
+	for key := range strings.SplitSeq(over.Path, ".") {
+		var ok bool
+		if f, ok = member(v, key); !ok {
+			panic("config: there is no setting " + over.Path)
+		}
+		v = f.Value
+	}
+	d.given[over.Path] = over.Origin
+	if err := f.set(over.Value); err != nil {
+		d.errs.add(over.Origin, over.Path, "%s", err)
+	}
+}
+
+// layer completes every policy: its profile, then the file's keys, then the route's. Decoding the same nodes once more, each
+// over the layer below, is what makes "explicit beats profile" true for every key there is or will be.
+func (c *Config) layer(root *yaml.Node) {
+	again := &decoder{given: origins{}, budget: math.MaxInt} // the nodes are known to be good, and not too many
+	file, routes := child(root, "policy"), child(root, "routes")
+	bases := map[string]Policy{}
+	base := func(profile string) Policy {
+		p, ok := bases[profile]
+		if !ok {
+			p = profilePolicy(profile)
+			again.over(&p, file)
+			p.Profile = profile
+			bases[profile] = p
+		}
+		return p
+	}
+	c.profiles[-1] = c.Policy.Profile
+	c.Policy = base(c.Policy.Profile)
+	for i := range c.Routes {
+		profile := c.Policy.Profile
+		if c.given.given(fmt.Sprintf("routes[%d].policy.profile", i)) {
+			profile = c.Routes[i].Policy.Profile
+		}
+		p := base(profile)
+		again.over(&p, child(routes.Content[i], "policy"))
+		c.profiles[i], c.Routes[i].Policy = profile, p
+	}
+}
+
+func (d *decoder) over(p *Policy, n *yaml.Node) {
+	if n != nil {
+		d.value(n, field{Value: reflect.ValueOf(p).Elem()}, "")
+	}
+}
+
+// child returns the value of a mapping's key, or nil.
+func child(n *yaml.Node, key string) *yaml.Node {
+	if n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			v := n.Content[i+1]
+			if v.Kind == yaml.AliasNode {
+				v = v.Alias
+			}
+			return v
+		}
+	}
+	return nil
+}
+
+// read parses the file into its one document. An empty file is nil.
+func (d *decoder) read() (*yaml.Node, error) {
+	if d.file == "" {
+		return nil, nil
+	}
+	text, err := readFile(d.file)
+	if err != nil {
+		return nil, Errors{{Text: "cannot read the configuration: " + err.Error()}}
+	}
+	dec := yaml.NewDecoder(strings.NewReader(text))
+	var doc, next yaml.Node
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, Errors{d.syntax(err)}
+	}
+	switch err := dec.Decode(&next); { // a decoder would leave a second document unread, and its settings unheard
+	case err == nil:
+		d.fail(&next, "", "a second document begins here; a configuration is one")
+	case !errors.Is(err, io.EOF):
+		d.errs = append(d.errs, d.syntax(err))
+	}
+	root := doc.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+		return nil, d.errs.err()
+	}
+	if slices.Contains([]yaml.Kind{yaml.ScalarNode, yaml.SequenceNode}, root.Kind) {
+		d.fail(root, "", "want keys and values, not %s", describe(root))
+	}
+	return root, d.errs.err()
+}
+
+func readFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("there is no file %s; stet config init > %s makes one", name, name)
+		}
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err == nil && len(b) > MaxFile {
+		err = fmt.Errorf("%s is over %d bytes", name, MaxFile)
+	}
+	return string(b), err
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+
+// syntax turns a parser's complaint into ours.
+func (d *decoder) syntax(err error) *Error {
+	at, text := Origin{Kind: FromFile, Name: d.file, Line: 1, Col: 1}, err.Error()
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		text = m[2]
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			at.Line = n
+		}
+	}
+	return &Error{Where: at.where(), Text: "not YAML: " + text, line: at.Line, col: at.Col}
+}

@@ -1,0 +1,77 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Origin is where a value comes from.
+type Origin struct {
+	Kind      OriginKind
+	Name      string // of the flag, variable, file or profile
+	Line, Col int    // in the file
+}
+
+// OriginKind tells the layers of a configuration apart, the weakest first.
+type OriginKind uint8
+
+// The layers.
+const (
+	FromDefault OriginKind = iota
+	FromProfile
+	FromFile
+	FromEnvironment
+	FromFlag
+)
+
+// String is what `config show --origin` prints.
+func (o Origin) String() string {
+	switch o.Kind {
+	case FromDefault:
+		return "default"
+	case FromProfile:
+		return "profile " + o.Name
+	case FromFile, FromEnvironment, FromFlag:
+		return o.where()
+	}
+	return fmt.Sprintf("OriginKind(%d)", o.Kind)
+}
+
+// where is how an error names the place; a value nobody gave has none.
+func (o Origin) where() string {
+	switch o.Kind {
+	case FromFile:
+		if o.Line == 0 {
+			return o.Name
+		}
+		return fmt.Sprintf("%s:%d:%d", o.Name, o.Line, o.Col)
+	case FromEnvironment:
+		return "environment variable " + o.Name
+	case FromFlag:
+		return "flag " + o.Name
+	case FromDefault, FromProfile:
+	}
+	return ""
+}
+
+// origins are kept by path. A value that was not given itself has the place of what it is in.
+type origins map[string]Origin
+
+func (o origins) of(path string) Origin {
+	for {
+		if at, ok := o[path]; ok {
+			return at
+		}
+		i := strings.LastIndexAny(path, ".[")
+		if i < 0 {
+			return Origin{}
+		}
+		path = path[:i]
+	}
+}
+
+// given reports whether somebody set the very value.
+func (o origins) given(path string) bool {
+	at, ok := o[path]
+	return ok && at.Kind >= FromFile
+}

@@ -1,0 +1,261 @@
+package config
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"iter"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// line is one line of a configuration as YAML.
+type line struct {
+	path   string
+	depth  int
+	key    string // with its colon, and its dash where it begins a list's element
+	value  string
+	off    int    // > 0: commented out, so far from the left
+	remark string // for people
+}
+
+// renderer walks the tree of [File] and makes lines of it.
+type renderer struct {
+	template bool // show what could be set too, and why; otherwise only what is
+	emit     func(line)
+}
+
+// fields makes lines of a struct. Where below is valid, what equals it is left out.
+func (r *renderer) fields(v, below reflect.Value, path string, depth, off int) {
+	for i := range v.NumField() {
+		f := field{v.Field(i), v.Type().Field(i).Tag}
+		var under reflect.Value
+		if below.IsValid() {
+			under = below.Field(i)
+			if reflect.DeepEqual(f.Interface(), under.Interface()) {
+				continue
+			}
+		}
+		r.field(f, under, join(path, f.tag.Get("yaml")), depth, off)
+	}
+}
+
+func (r *renderer) field(f field, below reflect.Value, path string, depth, off int) {
+	l := line{path: path, depth: depth, off: off, key: f.tag.Get("yaml") + ":", remark: f.remark()}
+	_, later := f.tag.Lookup("later")
+	_, dialect := f.tag.Lookup("dialect")
+	switch {
+	case r.template && off == 0 && (later || dialect || f.absent()):
+		l.off = depth + 1
+	case !r.template && (later || f.absent() || f.idle()):
+		return
+	}
+	switch {
+	case f.Kind() == reflect.Struct:
+		r.emit(l)
+		r.fields(f.Value, below, path, depth+1, l.off)
+	case f.Kind() == reflect.Pointer:
+		r.emit(l)
+		in := reflect.New(f.Type().Elem()).Elem()
+		if setDefaults(in); !f.IsNil() {
+			in = f.Elem()
+		}
+		r.fields(in, reflect.Value{}, path, depth+1, l.off)
+	case f.Type() == reflect.TypeFor[[]Route]():
+		r.routes(l, f)
+	default:
+		if l.value = format(f.Value); f.absent() {
+			l.value = quote(f.tag.Get("example"))
+		}
+		r.emit(l)
+	}
+}
+
+// absent reports a setting that has no value; it can only be shown as an example.
+func (f field) absent() bool {
+	if f.Kind() == reflect.Pointer {
+		return f.IsNil()
+	}
+	_, nonempty := f.tag.Lookup("nonempty")
+	_, example := f.tag.Lookup("example")
+	return f.Kind() == reflect.String && f.String() == "" && (nonempty || example || f.enum() != nil)
+}
+
+// idle reports a section in which this build can set nothing.
+func (f field) idle() bool {
+	if f.Kind() != reflect.Struct {
+		return false
+	}
+	for in := range structFields(f.Type()) {
+		if _, later := in.Tag.Lookup("later"); !later {
+			return false
+		}
+	}
+	return true
+}
+
+func (f field) remark() string {
+	var parts []string
+	if words := f.enum(); words != nil {
+		parts = append(parts, strings.Join(words, " | "))
+	}
+	if doc := f.tag.Get("doc"); doc != "" {
+		parts = append(parts, doc)
+	}
+	remark := strings.Join(parts, "; ")
+	if later, ok := f.tag.Lookup("later"); ok {
+		remark = strings.TrimSuffix("not in this build yet: "+later+"; "+remark, "; ")
+	}
+	return remark
+}
+
+// routes: each shows only where it differs from the file's policy.
+func (r *renderer) routes(l line, f field) {
+	if f.Len() == 0 && !r.template {
+		l.value = "[]"
+	}
+	r.emit(l)
+	if f.Len() == 0 && r.template {
+		r.emit(line{depth: 0, off: 1, key: "- match:", value: "POST /v1/payments"})
+		r.emit(line{depth: 1, off: 1, key: "mode:", value: "required", remark: "off | shadow | optional | required; replaces required_methods here"})
+		r.emit(line{depth: 1, off: 1, key: "policy:", value: "{ wait_policy: wait }", remark: "any key of the policy above"})
+	}
+}
+
+// element makes lines of a route; its first one has the dash.
+func (r *renderer) element(route *Route, file *Policy, path string) {
+	first := true
+	emit := r.emit
+	dash := renderer{emit: func(l line) {
+		if first {
+			l.depth, l.key, first = l.depth-1, "- "+l.key, false
+		}
+		emit(l)
+	}}
+	v := reflect.ValueOf(route).Elem()
+	for i := range v.NumField() {
+		f := field{v.Field(i), v.Type().Field(i).Tag}
+		name := join(path, f.tag.Get("yaml"))
+		if f.Kind() != reflect.Struct {
+			dash.field(f, reflect.Value{}, name, 1, 0)
+		} else if !reflect.DeepEqual(route.Policy, *file) {
+			dash.field(f, reflect.ValueOf(file).Elem(), name, 1, 0)
+		}
+	}
+}
+
+// format writes a value as YAML.
+func format(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case Seconds:
+		return x.String()
+	case float64:
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	case string:
+		return quote(x)
+	}
+	if v.Kind() == reflect.Slice {
+		words := make([]string, v.Len())
+		for i := range words {
+			words[i] = format(v.Index(i))
+		}
+		return "[" + strings.Join(words, ", ") + "]"
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// lines are the effective configuration.
+func (c *Config) lines() iter.Seq[line] {
+	return func(yield func(line) bool) {
+		going := true
+		r := renderer{emit: func(l line) { going = going && yield(l) }}
+		r.fields(reflect.ValueOf(&c.File).Elem(), reflect.Value{}, "", 0, 0)
+		for i := range c.Routes {
+			r.element(&c.Routes[i], &c.Policy, fmt.Sprintf("routes[%d]", i))
+		}
+	}
+}
+
+// column is where remarks begin.
+const column = 44
+
+func (l line) write(w *bufio.Writer) {
+	text := strings.Repeat("  ", l.depth)
+	if l.off > 0 {
+		text = strings.Repeat("  ", l.off-1) + "# " + strings.Repeat("  ", l.depth-l.off+1)
+	}
+	text += l.key
+	if l.value != "" {
+		text += " " + l.value
+	}
+	if l.remark != "" {
+		text += strings.Repeat(" ", max(2, column-len(text))) + "# " + l.remark
+	}
+	_, _ = w.WriteString(text + "\n")
+}
+
+// Show writes the effective configuration as YAML that means the same: what routes have in common with the file's policy is
+// said once. With origin, each line says where its value comes from.
+func (c *Config) Show(w io.Writer, origin bool) error {
+	b := bufio.NewWriter(w)
+	for l := range c.lines() {
+		if l.remark = ""; origin && l.value != "" {
+			l.remark = c.origin(l.path).String()
+		}
+		l.write(b)
+	}
+	return b.Flush()
+}
+
+// Init writes a configuration with every setting at its default, and what each means.
+func Init(w io.Writer) error {
+	var f File
+	setDefaults(reflect.ValueOf(&f).Elem())
+	b := bufio.NewWriter(w)
+	_, _ = b.WriteString(`# Stet gateway. Every value below is the default: keep what you change, delete the rest. The keys of policy are commented
+# out because a key that is given beats the profile.
+# stet config check --config FILE finds mistakes; stet config schema > stet.schema.json is for editors:
+# yaml-language-server: $schema=stet.schema.json
+# Names that end in _s are seconds, whole or decimal.
+`)
+	r := renderer{template: true, emit: func(l line) { l.write(b) }}
+	r.fields(reflect.ValueOf(&f).Elem(), reflect.Value{}, "", 0, 0)
+	return b.Flush()
+}
+
+// origin is where the value of a setting comes from.
+func (c *Config) origin(path string) Origin {
+	if at, ok := c.given[path]; ok {
+		return at
+	}
+	var route int
+	profile, key, ok := c.profiles[-1], "", false
+	if key, ok = strings.CutPrefix(path, "policy."); !ok {
+		if n, _ := fmt.Sscanf(path, "routes[%d].policy.%s", &route, &key); n != 2 {
+			return Origin{}
+		}
+		profile = c.profiles[route]
+		if at, ok := c.given["policy."+key]; ok {
+			return at
+		}
+	}
+	plain, dialect := profilePolicy("default"), profilePolicy(profile)
+	if reflect.DeepEqual(leaf(&plain, key), leaf(&dialect, key)) {
+		return Origin{}
+	}
+	return Origin{Kind: FromProfile, Name: profile}
+}
+
+// leaf is a policy's value by its key.
+func leaf(p *Policy, key string) any {
+	v := reflect.ValueOf(p).Elem()
+	for word := range strings.SplitSeq(key, ".") {
+		f, ok := member(v, word)
+		if !ok {
+			return nil
+		}
+		v = f.Value
+	}
+	return v.Interface()
+}

@@ -1,0 +1,117 @@
+package config
+
+import (
+	"encoding/json"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Schema writes the JSON Schema (draft-07, which editors' YAML support reads) of the configuration file.
+func Schema(w io.Writer) error {
+	s := object(reflect.TypeFor[File]())
+	s["$schema"] = "http://json-schema.org/draft-07/schema#"
+	s["title"] = "Stet gateway configuration"
+	s["definitions"] = map[string]any{"policy": object(reflect.TypeFor[Policy]())}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(s)
+}
+
+func object(t reflect.Type) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for f := range structFields(t) {
+		properties[f.Tag.Get("yaml")] = property(f)
+		if f.Tag.Get("nonempty") == "required" {
+			required = append(required, f.Tag.Get("yaml"))
+		}
+	}
+	s := map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	return s
+}
+
+func property(f reflect.StructField) map[string]any {
+	var s map[string]any
+	switch t := f.Type; {
+	case t == reflect.TypeFor[Policy]():
+		s = map[string]any{"$ref": "#/definitions/policy"}
+	case t.Kind() == reflect.Struct:
+		s = object(t)
+	case t.Kind() == reflect.Pointer:
+		s = object(t.Elem())
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		s = map[string]any{"type": "array", "items": object(t.Elem())}
+	case t.Kind() == reflect.Slice:
+		s = map[string]any{"type": "array", "items": scalarSchema(t.Elem(), f.Tag)}
+	default:
+		s = scalarSchema(t, f.Tag)
+	}
+	if remark := (field{tag: f.Tag}).remark(); remark != "" {
+		s["description"] = remark
+	}
+	if def, ok := defaultOf(f); ok {
+		s["default"] = def
+	}
+	return s
+}
+
+func scalarSchema(t reflect.Type, tag reflect.StructTag) map[string]any {
+	s := map[string]any{}
+	switch t.Kind() {
+	case reflect.Bool:
+		s["type"] = "boolean"
+	case reflect.String:
+		s["type"] = "string"
+		if words := (field{tag: tag}).enum(); words != nil {
+			s["enum"] = words
+		} else if _, ok := tag.Lookup("nonempty"); ok {
+			s["minLength"] = 1
+		}
+	case reflect.Int, reflect.Int64, reflect.Float64:
+		s["type"] = "integer"
+		if t == reflect.TypeFor[Seconds]() || t.Kind() == reflect.Float64 {
+			s["type"] = "number"
+		}
+		for bound, word := range map[string]string{"min": "minimum", "max": "maximum"} {
+			if n, ok := tag.Lookup(bound); ok {
+				s[word] = json.Number(n)
+			}
+		}
+	default:
+		panic("config: a setting of type " + t.String())
+	}
+	return s
+}
+
+// defaultOf is a field's default as JSON.
+func defaultOf(f reflect.StructField) (any, bool) {
+	def, ok := f.Tag.Lookup("default")
+	if !ok {
+		return nil, false
+	}
+	one := func(t reflect.Type, s string) any {
+		switch t.Kind() {
+		case reflect.String:
+			return s
+		case reflect.Bool:
+			b, err := strconv.ParseBool(s)
+			must(err)
+			return b
+		default:
+			return json.Number(s)
+		}
+	}
+	if f.Type.Kind() != reflect.Slice {
+		return one(f.Type, def), true
+	}
+	var list []any
+	for w := range strings.SplitSeq(def, ",") {
+		list = append(list, one(f.Type.Elem(), w))
+	}
+	return list, true
+}

@@ -1,0 +1,171 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stet-dev/stet/cmd/internal/spell"
+)
+
+// What the walks over the tree of [File] share.
+
+// member finds a struct's field by its key.
+func member(v reflect.Value, key string) (field, bool) {
+	for i := range v.NumField() {
+		if tag := v.Type().Field(i).Tag; tag.Get("yaml") == key {
+			return field{v.Field(i), tag}, true
+		}
+	}
+	return field{}, false
+}
+
+// keys are those of a struct type.
+func keys(t reflect.Type) []string {
+	var names []string
+	for f := range structFields(t) {
+		names = append(names, f.Tag.Get("yaml"))
+	}
+	return names
+}
+
+func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
+	return func(yield func(reflect.StructField) bool) {
+		for i := range t.NumField() {
+			if !yield(t.Field(i)) {
+				return
+			}
+		}
+	}
+}
+
+// paths lists every key of the tree with its place.
+func paths(t reflect.Type, prefix string, visit func(path, key string)) {
+	for f := range structFields(t) {
+		key := f.Tag.Get("yaml")
+		visit(join(prefix, key), key)
+		switch in := f.Type; {
+		case in.Kind() == reflect.Struct:
+			paths(in, join(prefix, key), visit)
+		case in.Kind() == reflect.Pointer:
+			paths(in.Elem(), join(prefix, key), visit)
+		case in == reflect.TypeFor[[]Route]():
+			paths(in.Elem(), join(prefix, key)+"[]", visit)
+		}
+	}
+}
+
+// suggest says which key was meant: a near one here, or the very one elsewhere.
+func (d *decoder) suggest(v reflect.Value, here, key string) string {
+	if near := spell.Nearest(key, keys(v.Type())); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	var elsewhere string
+	paths(reflect.TypeFor[File](), "", func(path, name string) {
+		if name == key && elsewhere == "" {
+			elsewhere = path
+		}
+	})
+	switch {
+	case elsewhere != "" && strings.HasPrefix(here, "routes["):
+		return "; in a route, the keys of policy go under policy:"
+	case elsewhere != "":
+		return "; it belongs at " + elsewhere
+	}
+	return "; stet config init prints all keys"
+}
+
+// setDefaults fills in the default tags, deeply.
+func setDefaults(v reflect.Value) {
+	for i := range v.NumField() {
+		f := field{v.Field(i), v.Type().Field(i).Tag}
+		def, ok := f.tag.Lookup("default")
+		switch {
+		case f.Kind() == reflect.Struct:
+			setDefaults(f.Value)
+		case !ok:
+		case f.Kind() == reflect.Slice:
+			words := strings.Split(def, ",")
+			list := reflect.MakeSlice(f.Type(), len(words), len(words))
+			for i, w := range words {
+				must(field{list.Index(i), f.tag}.set(w))
+			}
+			f.Set(list)
+		default:
+			must(f.set(def))
+		}
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		panic("config: a default cannot be set: " + err.Error())
+	}
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func contains(words []string, s string) bool { return slices.Contains(words, s) }
+
+// wanted and describe are the two halves of a complaint about a type.
+func wanted(f field) string {
+	switch f.Kind() {
+	case reflect.String:
+		if words := f.enum(); words != nil {
+			return "one of " + strings.Join(words, ", ")
+		}
+		return "text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64:
+		return "a number"
+	}
+	if f.Type() == reflect.TypeFor[Seconds]() {
+		return "a number of seconds"
+	}
+	return "a whole number"
+}
+
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "keys and values"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.DocumentNode, yaml.AliasNode, yaml.ScalarNode:
+	}
+	switch n.Tag {
+	case "!!str":
+		return "the text " + quote(shorten(n.Value))
+	case "!!int", "!!float":
+		return "the number " + shorten(n.Value)
+	case "!!bool":
+		return n.Value
+	case "!!null":
+		return "nothing"
+	}
+	return "a " + n.Tag
+}
+
+// quoteHint: what looks like a number can be meant as text.
+func quoteHint(n *yaml.Node, f field) string {
+	if f.Kind() == reflect.String && f.enum() == nil && (n.Tag == "!!int" || n.Tag == "!!float" || n.Tag == "!!bool" || n.Tag == "!!timestamp") {
+		return "; put it in quotes"
+	}
+	return ""
+}
+
+// shorten keeps a value that does not belong there from filling the screen.
+func shorten(s string) string {
+	if r := []rune(s); len(r) > 40 {
+		return string(r[:37]) + "..."
+	}
+	return s
+}

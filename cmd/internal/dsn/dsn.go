@@ -1,0 +1,114 @@
+// Package dsn opens the store a DSN names.
+package dsn
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/stet-dev/stet/cmd/internal/spell"
+)
+
+// DSN is a store's address, taken apart.
+type DSN struct {
+	Scheme  string // memory, file or sqlite
+	Path    string // of a directory or file; relative to the working directory
+	MaxKeys int    // memory: 0 is the store's default
+	Faulty  bool   // wrapped so that it can be made to fail; only in builds for tests
+}
+
+// Schemes that this build can open.
+var schemes = []string{"memory", "file", "sqlite"}
+
+// later are schemes that a later version will open: known, so that nobody looks for a spelling mistake.
+var later = map[string]string{
+	"postgres": "Postgres", "postgresql": "Postgres", "mysql": "MySQL",
+	"redis": "Redis", "rediss": "Redis", "redis+cluster": "Redis Cluster", "rediss+cluster": "Redis Cluster",
+}
+
+// ErrLater: a known setting that this build cannot act on. It is refused, never ignored.
+var ErrLater = errors.New("not in this build yet")
+
+// Parse takes a DSN apart. The error says what is wrong with it, without quoting more than the scheme: the rest may hold a
+// password.
+func Parse(s string) (DSN, error) {
+	var d DSN
+	rest := s
+	if inner, ok := strings.CutPrefix(s, faultPrefix); ok && faultsBuilt {
+		d.Faulty, rest = true, inner
+	}
+	scheme, rest, ok := strings.Cut(rest, ":")
+	if !ok {
+		return d, fmt.Errorf("a store's address begins with memory:, file: or sqlite:, as in sqlite:stet.db")
+	}
+	d.Scheme = strings.ToLower(scheme)
+	switch d.Scheme {
+	case "memory":
+		return d, d.memory(rest)
+	case "file", "sqlite":
+		return d, d.path(rest)
+	}
+	if what, ok := later[d.Scheme]; ok {
+		return d, fmt.Errorf("%w: %s; there are memory:, file:DIR and sqlite:PATH", ErrLater, what)
+	}
+	return d, fmt.Errorf("there is no store %q%s; there are memory:, file:DIR and sqlite:PATH", scheme+":", spell.Hint(d.Scheme, schemes))
+}
+
+func (d *DSN) memory(rest string) error {
+	path, query, _ := strings.Cut(rest, "?")
+	if path != "" {
+		return errors.New("memory: has no path; its only parameter is ?max_keys=1000000")
+	}
+	params, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("the parameters of memory: cannot be read; write memory:?max_keys=1000000")
+	}
+	for name, values := range params {
+		if name != "max_keys" {
+			return fmt.Errorf("memory: has no parameter %q%s; its only one is max_keys", name, spell.Hint(name, []string{"max_keys"}))
+		}
+		n, err := strconv.Atoi(values[0])
+		if err != nil || n < 1 || len(values) > 1 {
+			return errors.New("max_keys is one whole number of at least 1")
+		}
+		d.MaxKeys = n
+	}
+	return nil
+}
+
+func (d *DSN) path(rest string) error {
+	switch {
+	case rest == "" && d.Scheme == "file":
+		return errors.New("file: needs a directory, as in file:stet-records")
+	case rest == "":
+		return errors.New("sqlite: needs a file, as in sqlite:stet.db")
+	case rest == ":memory:":
+		return errors.New("for records in memory use memory: instead")
+	case strings.ContainsAny(rest, "?#\x00"):
+		return fmt.Errorf("%s: takes a path and no parameters", d.Scheme)
+	}
+	d.Path = rest
+	return nil
+}
+
+// Persistent reports whether records outlive the process.
+func (d DSN) Persistent() bool { return d.Scheme != "memory" }
+
+// Shared reports whether several hosts can use the store at a time.
+func (d DSN) Shared() bool { return false }
+
+// String is the DSN without what is secret in it; fit for a log.
+func (d DSN) String() string {
+	s := d.Scheme + ":" + d.Path
+	if d.MaxKeys != 0 {
+		s += "?max_keys=" + strconv.Itoa(d.MaxKeys)
+	}
+	if d.Faulty {
+		s = faultPrefix + s
+	}
+	return s
+}
+
+const faultPrefix = "fault+"

@@ -1,0 +1,56 @@
+package dsn
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for s, want := range map[string]DSN{
+		"memory:":                   {Scheme: "memory"},
+		"memory:?max_keys=5":        {Scheme: "memory", MaxKeys: 5},
+		"file:records":              {Scheme: "file", Path: "records"},
+		"file:/var/lib/stet":        {Scheme: "file", Path: "/var/lib/stet"},
+		"sqlite:stet.db":            {Scheme: "sqlite", Path: "stet.db"},
+		"sqlite:../a b/stet.db":     {Scheme: "sqlite", Path: "../a b/stet.db"},
+		"SQLite:stet.db":            {Scheme: "sqlite", Path: "stet.db"},
+		"sqlite:///var/lib/x.db":    {Scheme: "sqlite", Path: "///var/lib/x.db"},
+		`sqlite:C:\data\stet.db`:    {Scheme: "sqlite", Path: `C:\data\stet.db`},
+		"file:records:of:yesterday": {Scheme: "file", Path: "records:of:yesterday"},
+	} {
+		got, err := Parse(s)
+		if err != nil || got != want {
+			t.Errorf("Parse(%q) = %+v, %v, want %+v", s, got, err, want)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for s, want := range map[string]string{
+		"":                        "a store's address begins with memory:, file: or sqlite:, as in sqlite:stet.db",
+		"stet.db":                 "a store's address begins with memory:, file: or sqlite:, as in sqlite:stet.db",
+		"memory:x":                "memory: has no path; its only parameter is ?max_keys=1000000",
+		"memory:?max_key=5":       `memory: has no parameter "max_key"; did you mean max_keys?; its only one is max_keys`,
+		"memory:?max_keys=0":      "max_keys is one whole number of at least 1",
+		"memory:?max_keys=many":   "max_keys is one whole number of at least 1",
+		"memory:?%zz":             "the parameters of memory: cannot be read; write memory:?max_keys=1000000",
+		"file:":                   "file: needs a directory, as in file:stet-records",
+		"sqlite:":                 "sqlite: needs a file, as in sqlite:stet.db",
+		"sqlite::memory:":         "for records in memory use memory: instead",
+		"sqlite:x.db?mode=ro":     "sqlite: takes a path and no parameters",
+		"slqite:x":                `there is no store "slqite:"; did you mean sqlite?; there are memory:, file:DIR and sqlite:PATH`,
+		"etcd:x":                  `there is no store "etcd:"; there are memory:, file:DIR and sqlite:PATH`,
+		"postgres://u:pw@h/d":     "not in this build yet: Postgres; there are memory:, file:DIR and sqlite:PATH",
+		"rediss+cluster://h:1":    "not in this build yet: Redis Cluster; there are memory:, file:DIR and sqlite:PATH",
+		"mysql://u:pw@h/d":        "not in this build yet: MySQL; there are memory:, file:DIR and sqlite:PATH",
+		"http://user:pw@host/abc": `there is no store "http:"; there are memory:, file:DIR and sqlite:PATH`,
+	} {
+		_, err := Parse(s)
+		if err == nil || err.Error() != want {
+			t.Errorf("Parse(%q): %v, want %s", s, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "pw") {
+			t.Errorf("Parse(%q) tells the password", s)
+		}
+	}
+}

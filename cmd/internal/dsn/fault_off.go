@@ -1,0 +1,5 @@
+//go:build !stetfault
+
+package dsn
+
+const faultsBuilt = false
