@@ -1,13 +1,12 @@
-// Package memstore keeps records in memory: for tests, and for one process that may forget.
 package memstore
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"slices"
+	"hash/maphash"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -15,173 +14,259 @@ import (
 
 // Config of a Store. The zero value works.
 type Config struct {
-	MaxKeys int              // default 1,000,000
-	Clock   func() time.Time // default time.Now
+	MaxKeys int              // records held at a time; default [DefaultMaxKeys]
+	Clock   func() time.Time // default time.Now; a clock that goes back is taken to stand still
 }
 
-// Store keeps records in a map. It refuses new keys rather than forget live ones.
+// DefaultMaxKeys is the default of [Config].
+const DefaultMaxKeys = 1_000_000
+
+// Store keeps records in memory. It is safe for concurrent use.
 type Store struct {
-	cfg Config
-
-	mu      sync.Mutex
-	records map[stet.ID]*stet.Record
-	latest  time.Time
+	maxKeys int64
+	clock   func() time.Time
+	seed    maphash.Seed
+	latest  atomic.Int64 // the latest instant given out, in microseconds: time never goes back
+	keys    atomic.Int64
+	counts  [stet.Expired + 1]atomic.Int64
+	shards  [shards]shard
 }
 
-var _ stet.Store = (*Store)(nil)
+const shards = 256
+
+// shard is a part of the records with a lock of its own.
+type shard struct {
+	mu      sync.Mutex
+	records map[uint64]*entry // by hash of the ID; entries of one hash are chained
+	due     queue
+	waiting map[stet.ID]chan struct{}
+	last    *label // of the newest record: most have the same
+	labels  map[label]*label
+}
+
+var (
+	_ stet.Store   = (*Store)(nil)
+	_ stet.Lister  = (*Store)(nil)
+	_ stet.Counter = (*Store)(nil)
+	_ stet.Waiter  = (*Store)(nil)
+)
 
 // New returns an empty Store.
 func New(c Config) *Store {
-	c.MaxKeys = cmp.Or(c.MaxKeys, 1_000_000)
-	if c.Clock == nil {
-		c.Clock = time.Now
+	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, DefaultMaxKeys)), clock: c.Clock, seed: maphash.MakeSeed()}
+	if s.clock == nil {
+		s.clock = time.Now
 	}
-	return &Store{cfg: c, records: map[stet.ID]*stet.Record{}}
+	for i := range s.shards {
+		s.shards[i].records = make(map[uint64]*entry)
+		s.shards[i].labels = make(map[label]*label)
+	}
+	return s
 }
 
-func (s *Store) now() time.Time {
-	if n := s.cfg.Clock().UTC().Truncate(time.Microsecond); n.After(s.latest) {
-		s.latest = n
-	}
-	return s.latest
-}
-
-func stamp(h *stet.Head, now time.Time) {
-	h.UpdatedAt, h.DueAt, h.AsOf = now, time.Time{}, time.Time{}
-	if h.DueIn >= 0 {
-		h.DueAt = now.Add(h.DueIn.Truncate(time.Microsecond))
-	}
-	h.DueIn = 0
-	if h.CreatedAt.IsZero() {
-		h.CreatedAt = now
-	}
-	switch {
-	case h.State != stet.Completed && h.State != stet.Expired:
-		h.CompletedAt = time.Time{}
-	case h.CompletedAt.IsZero():
-		h.CompletedAt = now
+// now is the store's clock, in microseconds.
+func (s *Store) now() int64 {
+	now := s.clock().UnixMicro()
+	for {
+		latest := s.latest.Load()
+		if now <= latest {
+			return latest
+		}
+		if s.latest.CompareAndSwap(latest, now) {
+			return now
+		}
 	}
 }
 
-// Create implements [stet.Store].
-func (s *Store) Create(_ context.Context, r stet.Record) (stet.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	if have, ok := s.records[r.ID]; ok {
-		return asOf(*have, now), stet.ErrExists
-	}
-	if len(s.records) >= s.cfg.MaxKeys {
-		return stet.Record{}, stet.ErrFull
-	}
-	r.CreatedAt, r.CompletedAt = time.Time{}, time.Time{}
-	stamp(&r.Head, now)
-	r.Key, r.Path = stet.Key(strings.Clone(string(r.Key))), strings.Clone(r.Path)
-	r.Body = copied(&r.Body)
-	s.records[r.ID] = &r
-	return asOf(r, now), nil
+func (s *Store) shard(id stet.ID) (*shard, uint64) {
+	h := maphash.Comparable(s.seed, id)
+	return &s.shards[h%shards], h
 }
 
-func asOf(r stet.Record, now time.Time) stet.Record {
-	r.AsOf = now
-	return r
-}
-
-func copied(b *stet.Body) stet.Body {
-	c := stet.Body{Request: bytes.Clone(b.Request), Progress: bytes.Clone(b.Progress)}
-	if b.Response != nil {
-		c.Response = &stet.Response{Status: b.Response.Status, Header: slices.Clone(b.Response.Header),
-			Trailer: slices.Clone(b.Response.Trailer), Body: bytes.Clone(b.Response.Body)}
+// find returns the entry of id, if there is one. The shard is locked.
+func (sh *shard) find(h uint64, id stet.ID) *entry {
+	for e := sh.records[h]; e != nil; e = e.next {
+		if e.key == id.Key && e.label.scope == id.Scope {
+			return e
+		}
 	}
-	return c
-}
-
-// Get implements [stet.Store].
-func (s *Store) Get(_ context.Context, id stet.ID) (stet.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	have, ok := s.records[id]
-	if !ok {
-		return stet.Record{}, stet.ErrNotFound
-	}
-	return asOf(*have, s.now()), nil
-}
-
-// Replace implements [stet.Store].
-func (s *Store) Replace(_ context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	have, ok := s.records[h.ID]
-	if !ok {
-		return stet.Head{}, stet.ErrNotFound
-	}
-	now := s.now()
-	if have.Version != prev {
-		return asOf(*have, now).Head, stet.ErrStale
-	}
-	next := stet.Record{Head: h, Body: have.Body}
-	next.ID = have.ID
-	stamp(&next.Head, now)
-	if b != nil {
-		next.Body = copied(b)
-	}
-	s.records[have.ID] = &next
-	return asOf(next, now).Head, nil
-}
-
-// Delete implements [stet.Store].
-func (s *Store) Delete(_ context.Context, id stet.ID, prev stet.Version) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	have, ok := s.records[id]
-	switch {
-	case !ok:
-		return stet.ErrNotFound
-	case have.Version != prev:
-		return stet.ErrStale
-	}
-	delete(s.records, id)
 	return nil
 }
 
-// Due implements [stet.Store].
-func (s *Store) Due(_ context.Context, q stet.Query) ([]stet.Head, error) {
-	heads := s.selected(q, func(h *stet.Head) bool { return h.Over() })
-	slices.SortFunc(heads, func(a, b stet.Head) int { return a.DueAt.Compare(b.DueAt) })
-	return heads[:min(len(heads), limit(q))], nil
-}
-
-// List implements [stet.Lister].
-func (s *Store) List(_ context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
-	heads = s.selected(q, func(h *stet.Head) bool { return name(h) > q.After })
-	slices.SortFunc(heads, func(a, b stet.Head) int { return strings.Compare(name(&a), name(&b)) })
-	if n := limit(q); len(heads) > n {
-		heads = heads[:n]
-		next = name(&heads[n-1])
+// Create implements [stet.Store].
+func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return stet.Record{}, err
 	}
-	return heads, next, nil
-}
-
-// Count implements [stet.Counter].
-func (s *Store) Count(_ context.Context, q stet.Query) (int, error) {
-	return len(s.selected(q, func(*stet.Head) bool { return true })), nil
-}
-
-func name(h *stet.Head) string { return string(h.Scope) + "\x00" + string(h.Key) }
-
-func limit(q stet.Query) int { return cmp.Or(q.Limit, stet.DefaultLimit) }
-
-func (s *Store) selected(q stet.Query, also func(*stet.Head) bool) (heads []stet.Head) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	sh, h := s.shard(r.ID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	now := s.now()
-	for _, r := range s.records {
-		h := asOf(*r, now).Head
-		if (len(q.States) == 0 || slices.Contains(q.States, h.State)) && (q.Scope == "" || q.Scope == h.Scope) &&
-			(q.Route == "" || q.Route == h.Route) && (!q.Failed || h.Status >= 500) && (!q.Succeeded || h.Status < 500) &&
-			!h.CreatedAt.After(now.Add(-q.OlderThan)) && also(&h) {
-			heads = append(heads, h)
+	if e := sh.find(h, r.ID); e != nil {
+		return e.record(now), stet.ErrExists
+	}
+	if s.keys.Add(1) > s.maxKeys && !s.makeRoom(sh, now) {
+		s.keys.Add(-1)
+		return stet.Record{}, stet.ErrFull
+	}
+	r.CreatedAt, r.CompletedAt = time.Time{}, time.Time{}
+	e := &entry{key: stet.Key(strings.Clone(string(r.Key))), next: sh.records[h]}
+	e.write(&r.Head, &r.Body, sh.intern(&r.Head), now)
+	sh.records[h] = e
+	sh.due.add(e)
+	s.counts[e.state].Add(1)
+	return e.record(now), nil
+}
+
+// makeRoom lets go of one record whose retention is over, from this shard or, failing that, from another that is not busy.
+func (s *Store) makeRoom(own *shard, now int64) bool {
+	if s.dropEnded(own, now) {
+		return true
+	}
+	for i := range s.shards {
+		if sh := &s.shards[i]; sh != own && sh.mu.TryLock() {
+			dropped := s.dropEnded(sh, now)
+			sh.mu.Unlock()
+			if dropped {
+				return true
+			}
 		}
 	}
-	return heads
+	return false
+}
+
+// dropEnded removes a record that no request would find alive. Running and unknown ones stay, however late they are.
+func (s *Store) dropEnded(sh *shard, now int64) bool {
+	for i := range sh.due {
+		e := sh.due[i].e
+		if e.due > now || i >= lookAt {
+			return false
+		}
+		kept := e.state == stet.Completed && e.label.rules.KeepExpired > 0
+		if e.state != stet.Running && e.state != stet.Unknown && !kept {
+			s.remove(sh, s.hash(e), e)
+			return true
+		}
+	}
+	return false
+}
+
+// lookAt bounds how many records that are due are looked at for one that may go.
+const lookAt = 64
+
+func (s *Store) hash(e *entry) uint64 { return maphash.Comparable(s.seed, e.id()) }
+
+func (s *Store) remove(sh *shard, h uint64, e *entry) {
+	sh.due.remove(e)
+	sh.unlink(h, e)
+	s.keys.Add(-1)
+	s.counts[e.state].Add(-1)
+	sh.wake(e.id())
+}
+
+// unlink takes e out of its chain.
+func (sh *shard) unlink(h uint64, e *entry) {
+	switch first := sh.records[h]; {
+	case first == e && e.next == nil:
+		delete(sh.records, h)
+	case first == e:
+		sh.records[h] = e.next
+	default:
+		for p := first; p != nil; p = p.next {
+			if p.next == e {
+				p.next = e.next
+			}
+		}
+	}
+}
+
+// Get implements [stet.Store].
+func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return stet.Record{}, err
+	}
+	sh, h := s.shard(id)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e := sh.find(h, id)
+	if e == nil {
+		return stet.Record{}, stet.ErrNotFound
+	}
+	return e.record(s.now()), nil
+}
+
+// Replace implements [stet.Store].
+func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+	if err := ctx.Err(); err != nil {
+		return stet.Head{}, err
+	}
+	sh, hash := s.shard(h.ID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := s.now()
+	e := sh.find(hash, h.ID)
+	switch {
+	case e == nil:
+		return stet.Head{}, stet.ErrNotFound
+	case e.version != prev:
+		return e.head(now), stet.ErrStale
+	}
+	s.counts[e.state].Add(-1)
+	e.write(&h, b, sh.intern(&h), now)
+	s.counts[e.state].Add(1)
+	sh.due.fix(e)
+	sh.wake(h.ID)
+	return e.head(now), nil
+}
+
+// Delete implements [stet.Store].
+func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	sh, h := s.shard(id)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e := sh.find(h, id)
+	switch {
+	case e == nil:
+		return stet.ErrNotFound
+	case e.version != prev:
+		return stet.ErrStale
+	}
+	s.remove(sh, h, e)
+	return nil
+}
+
+// Wait implements [stet.Waiter].
+func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
+	sh, h := s.shard(id)
+	sh.mu.Lock()
+	if e := sh.find(h, id); e == nil || e.version != seen {
+		sh.mu.Unlock()
+		return nil
+	}
+	if sh.waiting == nil {
+		sh.waiting = make(map[stet.ID]chan struct{})
+	}
+	changed, ok := sh.waiting[id]
+	if !ok {
+		changed = make(chan struct{})
+		sh.waiting[id] = changed
+	}
+	sh.mu.Unlock()
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// wake tells who waits for id. The room is made again by the next who waits; one nobody wakes stays until the record changes.
+func (sh *shard) wake(id stet.ID) {
+	if changed, ok := sh.waiting[id]; ok {
+		close(changed)
+		delete(sh.waiting, id)
+	}
 }

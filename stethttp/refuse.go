@@ -1,0 +1,29 @@
+package stethttp
+
+import "net/http"
+
+// Refuse answers with p in the form that c asks for. It is for handlers that refuse in the layer's place, as a proxy does
+// whose upstream is gone.
+func (c *Config) Refuse(w http.ResponseWriter, p *Problem) { p.write(w, c.Errors) }
+
+// Discard takes back what a guarded handler has answered so far, so that it can give another answer, and reports whether it
+// could: not once bytes have left for the client, and not in shadow mode. w is the handler's own ResponseWriter. What the
+// handler stated of its claim stays.
+func Discard(w http.ResponseWriter) bool {
+	c, ok := w.(*capture)
+	return ok && c.discard()
+}
+
+func (c *capture) discard() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mode != holding || c.x.answered || c.x.shadow {
+		return false
+	}
+	clear(c.header)
+	c.status, c.sent, c.declared, c.written = 0, nil, -1, 0
+	if c.buf != nil {
+		*c.buf = (*c.buf)[:0]
+	}
+	return true
+}

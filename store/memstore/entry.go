@@ -1,0 +1,187 @@
+package memstore
+
+import (
+	"bytes"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// entry is a record, packed: a million of them should fit. Times are microseconds; what most records share, and what few
+// have, is elsewhere. It is read and written under its shard's lock; what a response or a rare points to is never changed.
+type entry struct {
+	next    *entry
+	key     stet.Key
+	label   *label
+	path    string
+	rare    *rare
+	version stet.Version
+	sum     [32]byte
+	parts   [5]uint32
+	place   int32 // in the queue
+	attempt int32
+	state   stet.State
+	kept    stet.Kept
+	flags   uint8
+
+	created, updated, completed, due int64
+
+	took     time.Duration
+	status   int32
+	response *stet.Response
+}
+
+// flags of an entry.
+const (
+	published = 1 << iota
+	reconciled
+	escalated
+)
+
+// never is the due time of what falls never due.
+const never = math.MaxInt64
+
+// label holds what many records share.
+type label struct {
+	scope          stet.Scope
+	recipe, holder string
+	route, method  string
+	rules          stet.Rules
+}
+
+// rare holds what few records have.
+type rare struct {
+	point, cause, trace string
+	meta                map[string]string
+	size                int64
+	probes              int
+	note                *stet.Note
+	request, progress   []byte
+}
+
+func (e *entry) id() stet.ID { return stet.ID{Scope: e.label.scope, Key: e.key} }
+
+// write makes e the record of h and b; a nil b keeps the body that is there. It keeps nothing of what it is given.
+func (e *entry) write(h *stet.Head, b *stet.Body, l *label, now int64) {
+	e.label, e.version, e.sum, e.parts = l, h.Version, h.Fingerprint.Sum, h.Fingerprint.Parts
+	e.attempt, e.state, e.kept, e.took, e.status = int32(h.Attempt), h.State, h.Kept, h.Took, int32(h.Status)
+	e.flags = flag(h.Published, published) | flag(h.Reconciled, reconciled) | flag(h.Escalated, escalated)
+	if e.path != h.Path {
+		e.path = strings.Clone(h.Path)
+	}
+	e.created, e.updated, e.completed, e.due = now, now, 0, never
+	if h.DueIn >= 0 {
+		e.due = now + h.DueIn.Microseconds()
+	}
+	if !h.CreatedAt.IsZero() {
+		e.created = h.CreatedAt.UnixMicro()
+	}
+	if h.State == stet.Completed || h.State == stet.Expired {
+		e.completed = now
+		if !h.CompletedAt.IsZero() {
+			e.completed = h.CompletedAt.UnixMicro()
+		}
+	}
+	var request, progress []byte
+	if x := e.rare; b == nil && x != nil {
+		request, progress = x.request, x.progress
+	}
+	if b != nil {
+		e.response, request, progress = copied(b.Response), bytes.Clone(b.Request), bytes.Clone(b.Progress)
+	}
+	e.rare = rareOf(h, e.size(), request, progress)
+}
+
+func flag(set bool, bit uint8) uint8 {
+	if set {
+		return bit
+	}
+	return 0
+}
+
+func copied(r *stet.Response) *stet.Response {
+	if r == nil {
+		return nil
+	}
+	return &stet.Response{Status: r.Status, Header: slices.Clone(r.Header), Trailer: slices.Clone(r.Trailer), Body: bytes.Clone(r.Body)}
+}
+
+// size is what Head.Size is where nothing else is said.
+func (e *entry) size() int64 {
+	if e.response == nil {
+		return 0
+	}
+	return int64(len(e.response.Body))
+}
+
+func rareOf(h *stet.Head, size int64, request, progress []byte) *rare {
+	if h.Point == "" && h.Cause == "" && h.TraceID == "" && h.Probes == 0 && h.Size == size && h.Note == nil &&
+		len(h.Meta) == 0 && request == nil && progress == nil {
+		return nil
+	}
+	x := &rare{point: h.Point, cause: h.Cause, trace: strings.Clone(h.TraceID), probes: h.Probes, size: h.Size,
+		meta: maps.Clone(h.Meta), request: request, progress: progress}
+	if h.Note != nil {
+		n := *h.Note
+		x.note = &n
+	}
+	return x
+}
+
+// maxLabels bounds how many labels a shard remembers to share. More only cost memory.
+const maxLabels = 1024
+
+func (sh *shard) intern(h *stet.Head) *label {
+	l := label{h.Scope, h.Fingerprint.Recipe, h.Holder, h.Route, h.Method, h.Rules}
+	if sh.last != nil && *sh.last == l {
+		return sh.last
+	}
+	have, ok := sh.labels[l]
+	if !ok {
+		have = &label{stet.Scope(strings.Clone(string(l.scope))), strings.Clone(l.recipe), strings.Clone(l.holder),
+			strings.Clone(l.route), strings.Clone(l.method), l.rules}
+		if len(sh.labels) >= maxLabels {
+			clear(sh.labels)
+		}
+		sh.labels[*have] = have
+	}
+	sh.last = have
+	return have
+}
+
+func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+// head unpacks.
+func (e *entry) head(now int64) stet.Head {
+	l := e.label
+	h := stet.Head{ID: e.id(), Version: e.version, State: e.state,
+		Fingerprint: stet.Fingerprint{Recipe: l.recipe, Sum: e.sum, Parts: e.parts}, Attempt: int(e.attempt),
+		Holder: l.holder, Route: l.route, Method: l.method, Path: e.path,
+		Status: int(e.status), Size: e.size(), Kept: e.kept,
+		Published: e.flags&published != 0, Reconciled: e.flags&reconciled != 0, Escalated: e.flags&escalated != 0,
+		Rules: l.rules, Took: e.took, CreatedAt: instant(e.created), UpdatedAt: instant(e.updated), AsOf: instant(now)}
+	if e.due != never {
+		h.DueAt = instant(e.due)
+	}
+	if e.completed != 0 {
+		h.CompletedAt = instant(e.completed)
+	}
+	if x := e.rare; x != nil {
+		h.Point, h.Cause, h.TraceID, h.Meta, h.Probes, h.Note, h.Size = x.point, x.cause, x.trace, x.meta, x.probes, x.note, x.size
+	}
+	return h
+}
+
+// record unpacks; the body is shared, which readers are not to change.
+func (e *entry) record(now int64) stet.Record {
+	r := stet.Record{Head: e.head(now)}
+	r.Response = e.response
+	if x := e.rare; x != nil {
+		r.Request, r.Progress = x.request, x.progress
+	}
+	return r
+}

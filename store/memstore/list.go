@@ -1,0 +1,151 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stet-dev/stet"
+)
+
+// Due implements [stet.Store].
+func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	now, n := s.now(), limit(q)
+	var found []stet.Head
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		left := n
+		sh.due.over(now, func(e *entry) bool {
+			if matches(e, &q, now) {
+				found = append(found, e.head(now))
+				left--
+			}
+			return left > 0
+		})
+		sh.mu.Unlock()
+	}
+	slices.SortFunc(found, func(a, b stet.Head) int { return a.DueAt.Compare(b.DueAt) })
+	return found[:min(n, len(found))], nil
+}
+
+func matches(e *entry, q *stet.Query, now int64) bool {
+	switch {
+	case len(q.States) > 0 && !slices.Contains(q.States, e.state),
+		q.Scope != "" && q.Scope != e.label.scope,
+		q.Route != "" && q.Route != e.label.route,
+		q.Failed && e.status < 500,
+		q.Succeeded && e.status >= 500,
+		q.OlderThan > 0 && e.created > now-q.OlderThan.Microseconds():
+		return false
+	}
+	return true
+}
+
+func limit(q stet.Query) int { return min(cmp.Or(q.Limit, stet.DefaultLimit), stet.MaxLimit) }
+
+// List implements [stet.Lister]: by scope, then key.
+func (s *Store) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	after, err := decodeCursor(q.After)
+	if err != nil {
+		return nil, "", err
+	}
+	now, n := s.now(), limit(q)
+	var found []stet.ID
+	for i := range s.shards {
+		if err := ctx.Err(); err != nil {
+			return nil, "", err
+		}
+		s.shards[i].each(func(e *entry) {
+			if (q.After == "" || compare(e.id(), after) > 0) && matches(e, &q, now) {
+				found = append(found, e.id())
+			}
+		})
+	}
+	slices.SortFunc(found, compare)
+	next := ""
+	if len(found) > n {
+		found = found[:n]
+		next = encodeCursor(found[n-1])
+	}
+	return s.heads(found, now), next, nil
+}
+
+// heads unpacks the records that are still there.
+func (s *Store) heads(ids []stet.ID, now int64) []stet.Head {
+	hs := make([]stet.Head, 0, len(ids))
+	for _, id := range ids {
+		sh, h := s.shard(id)
+		sh.mu.Lock()
+		if e := sh.find(h, id); e != nil {
+			hs = append(hs, e.head(now))
+		}
+		sh.mu.Unlock()
+	}
+	return hs
+}
+
+func (sh *shard) each(visit func(*entry)) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, first := range sh.records {
+		for e := first; e != nil; e = e.next {
+			visit(e)
+		}
+	}
+}
+
+func compare(a, b stet.ID) int {
+	return cmp.Or(strings.Compare(string(a.Scope), string(b.Scope)), strings.Compare(string(a.Key), string(b.Key)))
+}
+
+func encodeCursor(id stet.ID) string {
+	return fmt.Sprintf("%d.", len(id.Scope)) + base64.RawURLEncoding.EncodeToString([]byte(string(id.Scope)+string(id.Key)))
+}
+
+func decodeCursor(c string) (id stet.ID, err error) {
+	if c == "" {
+		return id, nil
+	}
+	var n int
+	var text string
+	if _, err := fmt.Sscanf(c, "%d.%s", &n, &text); err != nil {
+		return id, fmt.Errorf("memstore: %q is no cursor", c)
+	}
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || n < 0 || n > len(b) {
+		return id, fmt.Errorf("memstore: %q is no cursor", c)
+	}
+	return stet.ID{Scope: stet.Scope(b[:n]), Key: stet.Key(b[n:])}, nil
+}
+
+// Count implements [stet.Counter]. Without a filter but states it costs nothing.
+func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
+	if q.Scope == "" && q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan == 0 {
+		n := int64(0)
+		for st := range s.counts {
+			if len(q.States) == 0 || slices.Contains(q.States, stet.State(st)) {
+				n += s.counts[st].Load()
+			}
+		}
+		return int(n), nil
+	}
+	now, n := s.now(), 0
+	for i := range s.shards {
+		if err := ctx.Err(); err != nil || q.Limit > 0 && n >= q.Limit {
+			return n, err
+		}
+		s.shards[i].each(func(e *entry) {
+			if matches(e, &q, now) {
+				n++
+			}
+		})
+	}
+	return n, nil
+}
