@@ -1,0 +1,83 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+
+	"github.com/stet-dev/stet/stethttp"
+)
+
+// Config is what a [Gateway] forwards to, and how. Upstream is required; the other zero values are good ones.
+type Config struct {
+	Upstream *url.URL        // http or https, and a host; no path: paths are forwarded as they came
+	Default  stethttp.Config // for requests that no route matches
+	Routes   []Route
+	Scope    stethttp.ScopeFunc // whose request it is; nil means [stethttp.SingleTenant]
+
+	StrictCoverage bool        // refuse state-changing requests that no route matches
+	UpstreamKey    UpstreamKey // of unmatched requests
+
+	// KeepHeaders are request headers that a Connection field cannot take away, such as the one the scope comes from: who
+	// sits between client and gateway could otherwise drop them on the way to the upstream (RFC 9110 section 7.6.1). The
+	// key's header and Authorization are always kept.
+	KeepHeaders []string
+	UpstreamTLS *tls.Config  // for https upstreams; nil trusts the system's roots
+	Log         *slog.Logger // what went wrong with the upstream; nil logs nothing
+}
+
+// Route is a part of the API with its own rules.
+type Route struct {
+	// Match is a pattern of [http.ServeMux], such as "POST /v1/payments/{id}". Patterns are only matched, and the most
+	// specific one wins: nothing is redirected. A path is matched in its clean form, so that //v1//payments has the rules of
+	// /v1/payments, and is forwarded as it came.
+	Match       string
+	Config      stethttp.Config // Route is Match if it is empty
+	UpstreamKey UpstreamKey
+}
+
+// UpstreamKey says how the upstream gets the idempotency key.
+type UpstreamKey uint8
+
+const (
+	ForwardString  UpstreamKey = iota // as an RFC 9651 String, however the client spelled it; an opaque key as it came
+	ForwardBare                       // without quotes, where it can be written so; an opaque key as it came
+	ForwardNothing                    // not at all
+)
+
+func (c *Config) validate() error {
+	switch u := c.Upstream; {
+	case u == nil:
+		return errors.New("gateway: Upstream is missing")
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return fmt.Errorf("gateway: Upstream %s: it has to be http://host or https://host", u.Redacted())
+	case u.User != nil:
+		return errors.New("gateway: Upstream holds a password; credentials are the clients'")
+	case u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "":
+		return fmt.Errorf("gateway: Upstream %s: it cannot have a path or a query; requests are forwarded with their own", u)
+	case c.UpstreamKey > ForwardNothing:
+		return fmt.Errorf("gateway: UpstreamKey is %d, which is no UpstreamKey", c.UpstreamKey)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Scope == nil {
+		c.Scope = stethttp.SingleTenant
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Default.Limits == nil {
+		c.Default.Limits = stethttp.NewLimits(stethttp.LimitsConfig{})
+	}
+	keep := []string{"Authorization"}
+	for _, name := range c.KeepHeaders {
+		keep = append(keep, http.CanonicalHeaderKey(name))
+	}
+	c.KeepHeaders = keep
+	return c
+}

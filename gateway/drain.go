@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/stet-dev/stet/stethttp"
+)
+
+// drain counts the requests that run, and after begin lets no more in.
+type drain struct {
+	mu   sync.Mutex
+	n    int
+	over bool
+	idle chan struct{} // closed when the last one has left; made by begin
+}
+
+func (d *drain) enter() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over {
+		return false
+	}
+	d.n++
+	return true
+}
+
+func (d *drain) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.n--
+	if d.over && d.n == 0 {
+		close(d.idle)
+	}
+}
+
+func (d *drain) begin() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over, d.idle = true, make(chan struct{})
+	if d.n == 0 {
+		close(d.idle)
+	}
+	return d.idle
+}
+
+func (d *drain) begun() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.over
+}
+
+func (d *drain) running() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.n
+}
+
+// shuttingDown is the problem of a request that came too late. It was not looked at.
+const shuttingDown stethttp.Code = "shutting-down"
+
+func refuseDraining(w http.ResponseWriter) {
+	p := &stethttp.Problem{Type: stethttp.DefaultProblemBase + string(shuttingDown), Title: "The gateway is shutting down",
+		Status: http.StatusServiceUnavailable, Detail: "Nothing was run. Send the request again, with the same key.",
+		Code: shuttingDown, Retryable: true, KeyAction: "reuse"}
+	w.Header().Set("Connection", "close")
+	p.After(time.Second).ServeHTTP(w, nil)
+}
+
+// arriveWithin gives a request's body the time limit to arrive. http.Server.ReadTimeout would do so too, but it stays on the
+// connection while the handler runs, and then ends the context of whatever takes longer to answer.
+func arriveWithin(limit time.Duration, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			rc := http.NewResponseController(w)
+			if rc.SetReadDeadline(time.Now().Add(limit)) == nil {
+				r.Body = &timedBody{r.Body, rc}
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// timedBody lifts the deadline when the body has arrived.
+type timedBody struct {
+	io.ReadCloser
+	rc *http.ResponseController
+}
+
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		_ = b.rc.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}

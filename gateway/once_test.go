@@ -1,0 +1,180 @@
+package gateway_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/gateway"
+)
+
+const warmConns = 20
+
+// dropper is an upstream that answers /warm when warmConns requests for it are there, so that they stay on as many
+// connections, and closes the connection of any other request after its effect.
+type dropper struct {
+	effects atomic.Int64
+	mu      sync.Mutex
+	waiting int
+	all     chan struct{}
+}
+
+func (d *dropper) serve(c net.Conn, in *bufio.Reader) {
+	for {
+		req := readRequest(in)
+		if req == nil {
+			return
+		}
+		if req.URL.Path != "/warm" {
+			d.effects.Add(1)
+			return
+		}
+		d.mu.Lock()
+		if d.waiting++; d.waiting == warmConns {
+			close(d.all)
+		}
+		d.mu.Unlock()
+		<-d.all
+		if _, err := io.WriteString(c, created); err != nil {
+			return
+		}
+	}
+}
+
+// GW-01, W15: net/http sends a request with an Idempotency-Key or X-Idempotency-Key again for each connection in its pool
+// that breaks before the answer comes: 21 effects of one request.
+func TestOneRequestReachesTheUpstreamOnce(t *testing.T) {
+	for _, overTLS := range []bool{false, true} {
+		for _, name := range []string{"idempotency-key", "x-idempotency-key", "other"} {
+			for _, body := range []string{"", `{"amount":1}`, strings.Repeat("x", 100<<10)} {
+				t.Run(fmt.Sprintf("tls=%t/%s/%d", overTLS, name, len(body)), func(t *testing.T) {
+					dropOnce(t, overTLS, name, body)
+				})
+			}
+		}
+	}
+}
+
+func dropOnce(t *testing.T, overTLS bool, name, body string) {
+	checkLeaks(t)
+	d := &dropper{all: make(chan struct{})}
+	url, trust := tcpUpstream, (*tls.Config)(nil)
+	if overTLS {
+		var server *tls.Config
+		server, trust = certificate(t)
+		url = func(t testing.TB, serve func(net.Conn, *bufio.Reader)) string {
+			return "https://" + serveTCP(t, must(tls.Listen("tcp", "127.0.0.1:0", server)), serve)
+		}
+	}
+	r := newRig(t, url(t, d.serve), func(c *gateway.Config) {
+		c.UpstreamTLS = trust
+		c.Default.RequiredMethods = []string{}
+	})
+	var warm sync.WaitGroup
+	for range warmConns {
+		warm.Go(func() { r.status(r.do("GET", "/warm", "", nil), 201) })
+	}
+	warm.Wait()
+	for i := range 3 {
+		a := r.do("POST", "/pay", body, header{name: fmt.Sprint("k", i), "Content-Type": "text/plain"})
+		doc := r.problem(a, "upstream-failed")
+		if n := d.effects.Load(); n != int64(i)+1 {
+			t.Fatalf("%d effects of %d requests", n, i+1)
+		}
+		if keyed := name == "idempotency-key"; keyed {
+			r.state(fmt.Sprint("k", i), stet.Unknown, "upstream-failed")
+		} else if doc.Retryable || doc.KeyAction != "" {
+			t.Fatalf("advice to repeat what may have happened, or about a key that was not sent: %+v", doc)
+		}
+	}
+}
+
+// Over HTTP/2, net/http repeats a request without a body whose stream was reset with PROTOCOL_ERROR, and trusts the peer not
+// to have acted on it. REFUSED_STREAM does promise that (RFC 9113 section 8.7), but nothing in the API tells the two apart.
+func TestOneRequestReachesTheUpstreamOnce_HTTP2(t *testing.T) {
+	for _, code := range []uint32{1, 2, 7, 8} { // PROTOCOL_ERROR, INTERNAL_ERROR, REFUSED_STREAM, CANCEL
+		for _, body := range []string{"", `{"amount":1}`} {
+			t.Run(fmt.Sprintf("reset=%d/%d", code, len(body)), func(t *testing.T) {
+				checkLeaks(t)
+				server, trust := certificate(t)
+				server.NextProtos = []string{"h2"}
+				var effects atomic.Int64
+				addr := serveTCP(t, must(tls.Listen("tcp", "127.0.0.1:0", server)), func(c net.Conn, in *bufio.Reader) {
+					resetStreams(c, in, code, &effects)
+				})
+				r := newRig(t, "https://"+addr, func(c *gateway.Config) { c.UpstreamTLS = trust })
+				for i := range 2 { // the second on a connection that is reused
+					r.problem(r.post(fmt.Sprint("k", i), "/pay", body), "upstream-failed")
+					if n := effects.Load(); n != int64(i)+1 {
+						t.Fatalf("%d effects of %d requests", n, i+1)
+					}
+					r.state(fmt.Sprint("k", i), stet.Unknown, "upstream-failed")
+				}
+			})
+		}
+	}
+}
+
+// resetStreams speaks just enough HTTP/2 to take requests and to reset each stream after its effect.
+func resetStreams(c net.Conn, in *bufio.Reader, code uint32, effects *atomic.Int64) {
+	const headers, rst, settings, ping, endStream, ack = 1, 3, 4, 6, 1, 1
+	frame := func(kind, flags byte, stream uint32, payload ...byte) {
+		head := []byte{0, 0, byte(len(payload)), kind, flags, 0, 0, 0, 0}
+		binary.BigEndian.PutUint32(head[5:], stream)
+		_, _ = c.Write(append(head, payload...))
+	}
+	if _, err := io.ReadFull(in, make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
+		return
+	}
+	frame(settings, 0, 0)
+	for {
+		head := make([]byte, 9)
+		if _, err := io.ReadFull(in, head); err != nil {
+			return
+		}
+		payload := make([]byte, int(head[0])<<16|int(head[1])<<8|int(head[2]))
+		if _, err := io.ReadFull(in, payload); err != nil {
+			return
+		}
+		kind, flags := head[3], head[4]
+		switch {
+		case (kind == settings || kind == ping) && flags&ack == 0:
+			frame(kind, ack, 0, payload[:len(payload)*int(kind/ping)]...) // a ping's payload comes back
+		case kind <= headers && flags&endStream != 0:
+			effects.Add(1)
+			frame(rst, 0, binary.BigEndian.Uint32(head[5:]), binary.BigEndian.AppendUint32(nil, code)...)
+		}
+	}
+}
+
+// A connection that died between two requests is no reason to fail one: nothing of it was sent there.
+func TestDeadIdleConnectionsAreReplaced(t *testing.T) {
+	checkLeaks(t)
+	var n atomic.Int64
+	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) { // one request per connection, and it does not say so
+		if readRequest(in) != nil {
+			n.Add(1)
+			_, _ = io.WriteString(c, created)
+		}
+	}), nil)
+	for i := range 200 {
+		a := r.post(fmt.Sprint("k", i), "/", `{"a":1}`)
+		if a.StatusCode == http.StatusCreated {
+			continue
+		}
+		r.problem(a, "upstream-failed") // it raced with the close: nobody can tell
+		r.state(fmt.Sprint("k", i), stet.Unknown, "upstream-failed")
+	}
+	if n.Load() > 200 {
+		t.Fatalf("%d effects of 200 requests", n.Load())
+	}
+}

@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+
+	"github.com/stet-dev/stet"
+)
+
+// passage is one request on its way through the proxy, and the context it travels in: that is how the hooks of ReverseProxy,
+// which are the same for all requests, find their own. It gathers the evidence of what was sent.
+type passage struct {
+	context.Context // the request's, with the trace
+	route           *route
+	claim           *stet.Claim // nil: the request runs unguarded
+	once            bool        // it must not reach the upstream twice
+	upload          *upload     // its body, where the client is still sending it
+
+	trace httptrace.ClientTrace
+	stop  context.CancelFunc // set for upstreams that may speak HTTP/2
+	// Of the current try. Only headers is written by another goroutine than the one that waits for RoundTrip.
+	conn    net.Conn
+	wrote   int64 // bytes on conn before the try
+	headers atomic.Bool
+	sent    bool  // an earlier try may have sent something
+	cut     error // why the answer broke off
+}
+
+type passageKey struct{}
+
+func (p *passage) Value(key any) any {
+	if key == (passageKey{}) {
+		return p
+	}
+	return p.Context.Value(key)
+}
+
+func passageOf(ctx context.Context) *passage { return ctx.Value(passageKey{}).(*passage) }
+
+// forward sends the request on.
+func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
+	ctx := r.Context()
+	p := &passage{route: t, claim: stet.ClaimFrom(ctx), once: !safe(r.Method)}
+	p.trace.GotConn = p.gotConn
+	if g.upstream.Scheme == "https" {
+		ctx, p.stop = context.WithCancel(ctx)
+		defer p.stop()
+		p.trace.WroteHeaders = func() { p.headers.Store(true) }
+	}
+	p.Context = httptrace.WithClientTrace(ctx, &p.trace)
+	defer func() {
+		if p.cut != nil { // ReverseProxy panics with http.ErrAbortHandler
+			_ = recover()
+			g.broke(w, p)
+		}
+	}()
+	g.proxy.ServeHTTP(w, r.WithContext(p))
+}
+
+// gotConn is called before each try, with the connection it will use. Over HTTP/1, net/http tries again by itself only what
+// it wrote nothing of, as [Gateway.rewrite] leaves it no other reason to. Over HTTP/2 it also repeats a request without a body
+// whose stream was reset with PROTOCOL_ERROR, and the peer may well have acted on that one: such a try ends here. A request
+// whose context has ended is not written.
+func (p *passage) gotConn(info httptrace.GotConnInfo) {
+	if p.once && p.headers.Load() && isHTTP2(p.conn) {
+		p.stop()
+	}
+	p.sent = p.maySent()
+	p.headers.Store(false)
+	p.conn, p.wrote = info.Conn, 0
+	if c := counted(info.Conn); c != nil {
+		p.wrote = c.wrote.Load()
+	}
+}
+
+// maySent reports whether anything of the request may have left for the upstream. Nothing has while no connection was ready,
+// which is after name lookup, dialling and the TLS handshake; while no byte was written to an HTTP/1 connection; and while no
+// HEADERS frame was written to an HTTP/2 connection, unless the request was abandoned on its way there. Ask only between
+// tries: then the writer of an HTTP/1 connection has stopped.
+func (p *passage) maySent() bool {
+	switch {
+	case p.sent || p.conn == nil:
+		return p.sent
+	case isHTTP2(p.conn): // shared with other requests: its byte count says nothing
+		return p.headers.Load() || p.Err() != nil
+	}
+	c := counted(p.conn)
+	return c == nil || c.wrote.Load() != p.wrote
+}
+
+func isHTTP2(c net.Conn) bool {
+	t, ok := c.(*tls.Conn)
+	return ok && t.ConnectionState().NegotiatedProtocol == "h2"
+}

@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/stethttp"
+)
+
+// route is a compiled [Route]. It is an [http.Handler] only because the table it is looked up in is a ServeMux.
+type route struct {
+	match   string // empty: what no pattern matches
+	cfg     stethttp.Config
+	key     UpstreamKey
+	guarded http.Handler
+}
+
+func (t *route) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.guarded.ServeHTTP(w, r) }
+
+// table finds the route of a request. The ServeMux in it is never served from: its answers to an unclean path are redirects.
+type table struct {
+	mux       *http.ServeMux
+	byPattern map[string]*route
+	ordered   []*route
+	unmatched *route
+}
+
+// find returns the route of the most specific pattern that matches.
+func (t *table) find(r *http.Request) *route {
+	h, pattern := t.mux.Handler(r)
+	if found, ok := h.(*route); ok {
+		return found
+	}
+	if found, ok := t.byPattern[pattern]; ok { // a redirect, to what the pattern stands for
+		return found
+	}
+	return t.unmatched
+}
+
+func (g *Gateway) compile(e *stet.Engine, c *Config) error {
+	var err error
+	if g.routes.unmatched, err = g.newRoute(e, c.Scope, Route{Config: c.Default, UpstreamKey: c.UpstreamKey}); err != nil {
+		return err
+	}
+	g.routes.mux, g.routes.byPattern = http.NewServeMux(), make(map[string]*route, len(c.Routes))
+	for i, r := range c.Routes {
+		if r.Config.Limits == nil {
+			r.Config.Limits = c.Default.Limits // the bound on buffered bytes is one for all
+		}
+		if err := g.addRoute(e, c, i, r); err != nil {
+			return fmt.Errorf("gateway: route %q: %w", r.Match, err)
+		}
+	}
+	if _, taken := g.routes.byPattern["/"]; !taken {
+		g.routes.mux.Handle("/", g.routes.unmatched) // or the mux would look for the methods it could allow
+	}
+	return nil
+}
+
+func (g *Gateway) addRoute(e *stet.Engine, c *Config, i int, r Route) error {
+	if err := register(http.NewServeMux(), r.Match, http.NotFoundHandler()); err != nil {
+		return err
+	}
+	t, err := g.newRoute(e, c.Scope, r)
+	if err != nil {
+		return err
+	}
+	if register(g.routes.mux, r.Match, t) != nil {
+		return fmt.Errorf("it conflicts with route %q: both match some requests, and neither is more specific", rival(c.Routes[:i], r.Match))
+	}
+	g.routes.byPattern[r.Match], g.routes.ordered = t, append(g.routes.ordered, t)
+	return nil
+}
+
+// rival is the earlier pattern that conflicts.
+func rival(earlier []Route, pattern string) string {
+	for _, o := range earlier {
+		mux := http.NewServeMux()
+		if register(mux, o.Match, http.NotFoundHandler()) == nil && register(mux, pattern, http.NotFoundHandler()) != nil {
+			return o.Match
+		}
+	}
+	panic("gateway: unreachable: a pattern that conflicts with none of the others")
+}
+
+// register reports what ServeMux panics with.
+func register(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = errors.New(strings.TrimPrefix(fmt.Sprint(v), "http: "))
+		}
+	}()
+	mux.Handle(pattern, h)
+	return nil
+}
+
+func (g *Gateway) newRoute(e *stet.Engine, scope stethttp.ScopeFunc, r Route) (*route, error) {
+	if r.UpstreamKey > ForwardNothing {
+		return nil, fmt.Errorf("UpstreamKey is %d, which is no UpstreamKey", r.UpstreamKey)
+	}
+	if r.Config.Route == "" && r.Match != "" {
+		r.Config.Route = r.Match
+	}
+	guard, err := stethttp.New(e, scope, r.Config)
+	if err != nil {
+		return nil, err
+	}
+	t := &route{match: r.Match, cfg: guard.Config(), key: r.UpstreamKey}
+	t.guarded = guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.forward(w, r, t) }))
+	return t, nil
+}

@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ServerConfig is where and how a [Server] listens. Handler is required.
+type ServerConfig struct {
+	Listen string      // host:port; port 0 picks a free one
+	Admin  string      // the same for AdminHandler; empty: no such listener
+	TLS    *tls.Config // of the public listener; nil: none. HTTP/2 comes with it
+	H2C    bool        // HTTP/2 without TLS, by prior knowledge (RFC 9113 section 3.3)
+
+	ReadHeaderTimeout time.Duration // default 10 s
+	ReadTimeout       time.Duration // for a request's whole body to arrive; default 30 s; negative: no limit
+	IdleTimeout       time.Duration // of a connection between requests; default 2 min
+	// DrainTimeout bounds how long requests that run may go on after the end was asked for; then their connections are closed.
+	// Default 1 min.
+	DrainTimeout time.Duration
+
+	Handler      http.Handler // [Server.SetHandler] swaps it
+	AdminHandler http.Handler
+	Log          *slog.Logger // what goes wrong with connections; nil logs nothing
+}
+
+// Defaults of [ServerConfig].
+const (
+	DefaultReadHeaderTimeout = 10 * time.Second
+	DefaultReadTimeout       = 30 * time.Second
+	DefaultIdleTimeout       = 2 * time.Minute
+	DefaultDrainTimeout      = time.Minute
+)
+
+// Server serves the public listener and the admin listener. Its methods are safe for concurrent use; Run may be called once.
+type Server struct {
+	handler atomic.Pointer[http.Handler]
+	drain   drain
+	timeout time.Duration
+	public  listener
+	admin   listener           // zero: none
+	base    context.Context    // of all requests
+	cut     context.CancelFunc // ends base
+}
+
+type listener struct {
+	net.Listener
+	srv *http.Server
+	tls bool
+}
+
+// NewServer binds the listeners; they are served by [Server.Run]. The error names the address that cannot be used.
+func NewServer(c ServerConfig) (*Server, error) {
+	if c.Handler == nil || (c.Admin != "") != (c.AdminHandler != nil) {
+		return nil, errors.New("gateway: NewServer needs a Handler, and an AdminHandler exactly if there is an Admin address")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{timeout: cmp.Or(c.DrainTimeout, DefaultDrainTimeout)}
+	s.base, s.cut = context.WithCancel(context.Background())
+	s.SetHandler(c.Handler)
+	var err error
+	if s.public.Listener, err = net.Listen("tcp", c.Listen); err != nil {
+		return nil, fmt.Errorf("gateway: cannot listen on %s: %w", c.Listen, err)
+	}
+	if c.Admin != "" {
+		if s.admin.Listener, err = net.Listen("tcp", c.Admin); err != nil {
+			_ = s.public.Close()
+			return nil, fmt.Errorf("gateway: cannot listen on %s (admin): %w", c.Admin, err)
+		}
+		s.admin.srv = newHTTPServer(c, c.AdminHandler)
+	}
+	s.public.srv = newHTTPServer(c, http.HandlerFunc(s.serve))
+	s.public.srv.Protocols = protocols(c)
+	s.public.srv.BaseContext = func(net.Listener) context.Context { return s.base }
+	s.public.srv.TLSConfig, s.public.tls = c.TLS, c.TLS != nil
+	return s, nil
+}
+
+func newHTTPServer(c ServerConfig, h http.Handler) *http.Server {
+	if limit := cmp.Or(c.ReadTimeout, DefaultReadTimeout); limit > 0 {
+		h = arriveWithin(limit, h)
+	}
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: cmp.Or(c.ReadHeaderTimeout, DefaultReadHeaderTimeout),
+		IdleTimeout:       cmp.Or(c.IdleTimeout, DefaultIdleTimeout),
+		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
+	}
+}
+
+func protocols(c ServerConfig) *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetHTTP2(c.TLS != nil)
+	p.SetUnencryptedHTTP2(c.H2C && c.TLS == nil)
+	return p
+}
+
+// Addr is the address of the public listener.
+func (s *Server) Addr() string { return s.public.Addr().String() }
+
+// AdminAddr is the address of the admin listener, or empty.
+func (s *Server) AdminAddr() string {
+	if s.admin.Listener == nil {
+		return ""
+	}
+	return s.admin.Addr().String()
+}
+
+// SetHandler replaces the public handler. Requests that run stay with the one they started with.
+func (s *Server) SetHandler(h http.Handler) { s.handler.Store(&h) }
+
+// Draining reports whether the end was asked for: the server is not ready for new requests.
+func (s *Server) Draining() bool { return s.drain.begun() }
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if !s.drain.enter() {
+		refuseDraining(w)
+		return
+	}
+	if r.Header["Upgrade"] != nil && slices.Contains(connectionListed(r.Header), "Upgrade") { // it may last for days; it ends when all others have
+		s.drain.leave()
+	} else {
+		defer s.drain.leave()
+	}
+	(*s.handler.Load()).ServeHTTP(w, r)
+}
+
+// Run serves until ctx ends, then drains: the listener closes, requests on kept-alive connections are answered with 503 and
+// Connection: close, and Run returns when what was running has finished. The admin listener stays open until then. An error
+// means that a listener failed, or that requests were cut off after DrainTimeout. Upgraded connections are not waited for but closed.
+func (s *Server) Run(ctx context.Context) error {
+	failed := make(chan error, 2)
+	var serving sync.WaitGroup
+	for _, l := range []*listener{&s.public, &s.admin} {
+		if l.srv != nil {
+			serving.Go(func() { failed <- l.serve() })
+		}
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		err = fmt.Errorf("gateway: %w", err)
+	}
+	if left := s.stop(); left > 0 && err == nil {
+		err = fmt.Errorf("gateway: %d requests did not end within %s and were cut off", left, s.timeout)
+	}
+	serving.Wait()
+	return err
+}
+
+func (l *listener) serve() error {
+	if l.tls {
+		return l.srv.ServeTLS(l, "", "")
+	}
+	return l.srv.Serve(l)
+}
+
+// stop ends both servers and returns how many requests had to be cut off. http.Server.Shutdown comes last: it closes
+// kept-alive connections without a word, and a client whose request is just on its way could not tell what became of it.
+func (s *Server) stop() (left int) {
+	idle := s.drain.begin()
+	_ = s.public.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		left = s.drain.running()
+	}
+	s.cut()
+	for _, l := range []*listener{&s.public, &s.admin} {
+		if l.srv == nil {
+			continue
+		}
+		if left > 0 || l.srv.Shutdown(ctx) != nil {
+			_ = l.srv.Close()
+		}
+	}
+	return left
+}
