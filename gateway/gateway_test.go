@@ -22,8 +22,8 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/gateway"
-	"github.com/stet-dev/stet/store/memstore"
 	"github.com/stet-dev/stet/stethttp"
+	"github.com/stet-dev/stet/store/memstore"
 )
 
 // patience bounds everything that a test waits for.

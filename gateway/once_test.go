@@ -124,18 +124,36 @@ func TestOneRequestReachesTheUpstreamOnce_HTTP2(t *testing.T) {
 	}
 }
 
-// resetStreams speaks just enough HTTP/2 to take requests and to reset each stream after its effect.
+// resetStreams is an HTTP/2 server that resets each stream after its effect.
 func resetStreams(c net.Conn, in *bufio.Reader, code uint32, effects *atomic.Int64) {
-	const headers, rst, settings, ping, endStream, ack = 1, 3, 4, 6, 1, 1
-	frame := func(kind, flags byte, stream uint32, payload ...byte) {
-		head := []byte{0, 0, byte(len(payload)), kind, flags, 0, 0, 0, 0}
-		binary.BigEndian.PutUint32(head[5:], stream)
-		_, _ = c.Write(append(head, payload...))
-	}
+	serveFrames(c, in, func(f *frames, stream uint32) {
+		effects.Add(1)
+		f.write(frameReset, 0, stream, binary.BigEndian.AppendUint32(nil, code)...)
+	})
+}
+
+// The parts of RFC 9113 that a misbehaving server needs.
+const (
+	frameData, frameHeaders, frameReset, frameSettings, framePing = 0, 1, 3, 4, 6
+
+	flagEndStream, flagAck, flagEndHeaders = 1, 1, 4
+)
+
+type frames struct{ w io.Writer }
+
+func (f *frames) write(kind, flags byte, stream uint32, payload ...byte) {
+	head := []byte{0, 0, byte(len(payload)), kind, flags, 0, 0, 0, 0}
+	binary.BigEndian.PutUint32(head[5:], stream)
+	_, _ = f.w.Write(append(head, payload...))
+}
+
+// serveFrames calls act for each request that has arrived whole.
+func serveFrames(c net.Conn, in *bufio.Reader, act func(f *frames, stream uint32)) {
 	if _, err := io.ReadFull(in, make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
 		return
 	}
-	frame(settings, 0, 0)
+	f := &frames{c}
+	f.write(frameSettings, 0, 0)
 	for {
 		head := make([]byte, 9)
 		if _, err := io.ReadFull(in, head); err != nil {
@@ -145,13 +163,13 @@ func resetStreams(c net.Conn, in *bufio.Reader, code uint32, effects *atomic.Int
 		if _, err := io.ReadFull(in, payload); err != nil {
 			return
 		}
-		kind, flags := head[3], head[4]
-		switch {
-		case (kind == settings || kind == ping) && flags&ack == 0:
-			frame(kind, ack, 0, payload[:len(payload)*int(kind/ping)]...) // a ping's payload comes back
-		case kind <= headers && flags&endStream != 0:
-			effects.Add(1)
-			frame(rst, 0, binary.BigEndian.Uint32(head[5:]), binary.BigEndian.AppendUint32(nil, code)...)
+		switch kind, flags := head[3], head[4]; {
+		case kind == frameSettings && flags&flagAck == 0:
+			f.write(frameSettings, flagAck, 0)
+		case kind == framePing && flags&flagAck == 0:
+			f.write(framePing, flagAck, 0, payload...)
+		case (kind == frameHeaders || kind == frameData) && flags&flagEndStream != 0:
+			act(f, binary.BigEndian.Uint32(head[5:]))
 		}
 	}
 }

@@ -91,7 +91,7 @@ func (x *exchange) crashed() {
 				Header: []stet.Field{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, Body: []byte("Internal Server Error\n")}
 		}
 	}
-	if x.cap.mode == streaming {
+	if x.cap.mode == streaming && x.claim.Stated() != stet.Unknown {
 		x.claim.Unknown("panic")
 	}
 	_ = x.claim.Settle(x.calm(), o)
