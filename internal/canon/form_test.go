@@ -1,0 +1,99 @@
+package canon
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func formText(src string) (string, bool) {
+	var f Form
+	if !f.Parse([]byte(src)) {
+		return "", false
+	}
+	return written(f.Write), true
+}
+
+func TestFormGroups(t *testing.T) {
+	forms := map[string]string{}
+	for _, g := range [][]string{ // texts of one line are the same pairs, those of two lines are not
+		{"a=1&b=2", "b=2&a=1", "&a=1&&b=2&"}, // FP-14, FP-23
+		{"a=1&a=2"}, {"a=2&a=1"}, {"a=1"}, {"a=12"}, {"a1=2"}, {"b=2"},
+		{"q=a%20b", "q=a+b", "%71=a%20b"}, // FP-15
+		{"q=a%2bb", "q=a%2Bb"},
+		{"x", "x="}, {"=x"}, {"=", "=&"}, {"", "&", "&&&"},
+		{"a=~", "a=%7e", "a=%7E"},
+		{"a=b=c", "a=b%3Dc"}, {"a%3Db=c"}, {"a=b%26c=d"}, {"a=b&c=d", "c=d&a=b"}, // FP-28
+		{"a=1%3B2"}, {"a=%00"}, {"a=%0a"}, {"a=%ff"}, {"a=é", "a=%c3%a9"},
+		{"a=1&b=x&a=2&b=y", "b=x&b=y&a=1&a=2", "a=1&a=2&b=x&b=y"}, {"a=2&b=x&a=1&b=y"},
+		{"=&="}, {"a&a"}, {"ab"}, {"a&b"}, {"a=1&b=1"}, {"a=1&b=1&b=1"},
+	} {
+		for _, src := range g {
+			form, ok := formText(src)
+			if first, seen := forms[form]; !ok || seen && first != g[0] || !seen && src != g[0] {
+				t.Errorf("%q: read = %v, seen = %v, first as %q", src, ok, seen, first)
+			}
+			forms[form] = g[0]
+		}
+	}
+}
+
+func TestFormRefuses(t *testing.T) {
+	for _, src := range []string{"a=%", "a=%2", "a=%zz", "a=%2g", "%=1", "a=1;b=2", "a=%%31", "a=%é"} {
+		if _, ok := formText(src); ok {
+			t.Errorf("%q was read", src)
+		}
+	}
+}
+
+func FuzzForm(f *testing.F) {
+	for _, s := range []string{"a=1&b=2", "x&y=&=z", "%7e=+%20", "a;b", "%", "a=1&b&a=2", "é=%ff"} {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		fa, ok := formText(a)
+		values, err := url.ParseQuery(a)
+		if ok != (err == nil) {
+			t.Fatalf("%q: read = %v, net/url says %v", a, ok, err)
+		}
+		if !ok {
+			return
+		}
+		if encoded, ok := formText(values.Encode()); !ok || encoded != fa {
+			t.Fatalf("%q is not the same as %q", a, values.Encode())
+		}
+		fb, ok := formText(b)
+		if !ok {
+			return
+		}
+		others, _ := url.ParseQuery(b)
+		if same := equalValues(values, others); same != (fa == fb) {
+			t.Fatalf("%q and %q: same = %v, want %v", a, b, fa == fb, same)
+		}
+	})
+}
+
+func equalValues(a, b url.Values) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, values := range a {
+		if !slices.Equal(values, b[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestFormReuse(t *testing.T) {
+	var f Form
+	for _, src := range []string{"b=2&a=1", "a=%", "", strings.Repeat("abc=def&", 100_000), "a=1"} {
+		ok := f.Parse([]byte(src))
+		want, good := formText(src)
+		if ok != good || ok && written(f.Write) != want {
+			t.Errorf("%.20q: another result when used again", src)
+		}
+		f.Release()
+	}
+}

@@ -1,0 +1,194 @@
+package canon
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/textproto"
+	"strings"
+	"testing"
+)
+
+func multipartText(src, boundary string) (string, bool) {
+	var m Multipart
+	if !m.Parse([]byte(src), boundary) {
+		return "", false
+	}
+	return written(m.Write), true
+}
+
+// upload is a body as mime/multipart writes it.
+func upload(t testing.TB, boundary, fileName, content string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	if err := w.SetBoundary(boundary); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WriteField("amount", "100"); err != nil {
+		t.Fatal(err)
+	}
+	part, err := w.CreateFormFile("receipt", fileName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(part, content)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// FP-24
+func TestMultipartSame(t *testing.T) {
+	content := "\x00\xff\r\n\r\n--\r\n--x\r\n"
+	first, ok := multipartText(upload(t, "one", "r.pdf", content), "one")
+	if !ok {
+		t.Fatal("refused")
+	}
+	if again, ok := multipartText(upload(t, "another-boundary", "r.pdf", content), "another-boundary"); !ok || again != first {
+		t.Error("the boundary matters")
+	}
+	spelled := strings.NewReplacer("Content-Disposition: ", "content-disposition:\t", "Content-Type:", "CONTENT-TYPE:").Replace(upload(t, "one", "r.pdf", content))
+	if again, ok := multipartText(spelled, "one"); !ok || again != first {
+		t.Error("the case of header names or white space around values matters")
+	}
+	if again, ok := multipartText("--b\r\nB: 2\r\nA: 1\r\n\r\nx\r\n--b--", "b"); !ok {
+		t.Error("refused without a last line end")
+	} else if swapped, _ := multipartText("--b\r\nA: 1\r\nB: 2\r\n\r\nx\r\n--b--\r\n", "b"); swapped != again {
+		t.Error("the order of header lines matters")
+	}
+	for _, other := range []string{upload(t, "one", "r.pdf", content+" "), upload(t, "one", "s.pdf", content), upload(t, "one", "r.pdf", "")} {
+		if form, ok := multipartText(other, "one"); !ok || form == first {
+			t.Errorf("read = %v, and the same", ok)
+		}
+	}
+}
+
+func TestMultipartDiffers(t *testing.T) {
+	seen := map[string]string{}
+	for _, src := range []string{
+		"--b\r\n\r\n\r\n--b--\r\n",
+		"--b\r\n\r\n\r\n\r\n--b--\r\n",
+		"--b\r\n\r\nx\r\n--b--\r\n",
+		"--b\r\n\r\nx\r\n--b\r\n\r\n\r\n--b--\r\n",
+		"--b\r\n\r\n\r\n--b\r\n\r\nx\r\n--b--\r\n",
+		"--b\r\nA: x\r\n\r\n\r\n--b--\r\n",
+		"--b\r\nA:\r\n\r\nx\r\n--b--\r\n",
+		"--b\r\nA: 1\r\nA: 2\r\n\r\nx\r\n--b--\r\n",
+		"--b\r\nA: 2\r\nA: 1\r\n\r\nx\r\n--b--\r\n",
+		"--b\r\nA: 1\r\n\r\nA: 2\r\n\r\nx\r\n--b--\r\n",
+	} {
+		form, ok := multipartText(src, "b")
+		if before, same := seen[form]; !ok || same {
+			t.Errorf("%q: read = %v, and the same as %q", src, ok, before)
+		}
+		seen[form] = src
+	}
+}
+
+func TestMultipartRefuses(t *testing.T) {
+	many := func(n int, unit string) string { return strings.Repeat(unit, n) }
+	for name, src := range map[string]string{
+		"nothing":                      "",
+		"no part":                      "--b--\r\n",
+		"other boundary":               "--c\r\n\r\nx\r\n--c--\r\n",
+		"preamble":                     "hello\r\n--b\r\n\r\nx\r\n--b--\r\n",
+		"epilogue":                     "--b\r\n\r\nx\r\n--b--\r\nbye",
+		"never closed":                 "--b\r\n\r\nx\r\n--b\r\n",
+		"cut short":                    "--b\r\n\r\nx\r\n--b-",
+		"no content":                   "--b\r\nA: 1\r\n",
+		"header cut short":             "--b\r\nA: 1",
+		"part without content line":    "--b\r\nA: 1\r\n\r\n--b--\r\n",
+		"line feeds":                   "--b\n\nx\n--b--\n",
+		"line feed before a boundary":  "--b\r\n\r\nx\n--b\r\n\r\ny\r\n--b--\r\n",
+		"text behind a boundary":       "--b\r\n\r\nx\r\n--b \r\n\r\ny\r\n--b--\r\n",
+		"content begins like boundary": "--b\r\n\r\nx\r\n--bb\r\n\r\n--b--\r\n",
+		"boundary inside of a line":    "--b\r\n\r\nx--b\r\n--b--\r\n",
+		"folded header":                "--b\r\nA: 1\r\n 2\r\n\r\nx\r\n--b--\r\n",
+		"header without a colon":       "--b\r\nA 1\r\n\r\nx\r\n--b--\r\n",
+		"header name with a space":     "--b\r\nA : 1\r\n\r\nx\r\n--b--\r\n",
+		"header without a name":        "--b\r\n: 1\r\n\r\nx\r\n--b--\r\n",
+		"line feed in a header":        "--b\r\nA: 1\nB: 2\r\n\r\nx\r\n--b--\r\n",
+		"too many parts":               many(MaxParts+1, "--b\r\n\r\nx\r\n") + "--b--\r\n",
+		"too many headers":             "--b\r\n" + many(MaxPartHeaders+1, "A: 1\r\n") + "\r\nx\r\n--b--\r\n",
+	} {
+		if _, ok := multipartText(src, "b"); ok {
+			t.Errorf("%s: read", name)
+		}
+	}
+	if _, ok := multipartText(many(MaxParts, "--b\r\n\r\nx\r\n")+"--b--\r\n", "b"); !ok {
+		t.Error("refused at the limit of parts")
+	}
+	if _, ok := multipartText("--b\r\n"+many(MaxPartHeaders, "A: 1\r\n")+"\r\nx\r\n--b--\r\n", "b"); !ok {
+		t.Error("refused at the limit of headers")
+	}
+	for _, boundary := range []string{"", many(maxBoundary+1, "b")} {
+		if _, ok := multipartText("--"+boundary+"\r\n\r\nx\r\n--"+boundary+"--\r\n", boundary); ok {
+			t.Errorf("read with a boundary of %d", len(boundary))
+		}
+	}
+}
+
+// What is read here, mime/multipart reads into the same parts.
+func FuzzMultipart(f *testing.F) {
+	f.Add([]byte(upload(f, "b", "r.pdf", "x\r\n")), "b")
+	f.Add([]byte("--b\r\nA: 1\r\n\r\nx\r\n--b--\r\n"), "b")
+	f.Add([]byte("--b\r\n\r\n--b--"), "b")
+	f.Fuzz(func(t *testing.T, src []byte, boundary string) {
+		var m Multipart
+		if !m.Parse(src, boundary) {
+			return
+		}
+		form := written(m.Write)
+		r := multipart.NewReader(bytes.NewReader(src), boundary)
+		var again bytes.Buffer
+		fmt.Fprintf(&again, "--B0undary")
+		for i := range m.parts {
+			p, err := r.NextRawPart()
+			if err != nil {
+				// net/textproto refuses some header values that are the sender's business.
+				return
+			}
+			content, err := io.ReadAll(p)
+			if err != nil || !bytes.Equal(content, m.parts[i].content) {
+				t.Fatalf("part %d: %q, %v, here %q", i, content, err, m.parts[i].content)
+			}
+			if !headersAgree(p.Header, m.headersOf(i)) {
+				t.Fatalf("part %d: headers %v", i, p.Header)
+			}
+			again.WriteString("\r\n")
+			for _, h := range m.headersOf(i) {
+				fmt.Fprintf(&again, "%s: %s\r\n", h.name, h.value)
+			}
+			fmt.Fprintf(&again, "\r\n%s\r\n--B0undary", content)
+		}
+		if _, err := r.NextRawPart(); err != io.EOF {
+			t.Fatalf("another part, or %v", err)
+		}
+		again.WriteString("--\r\n")
+		if bytes.Count(again.Bytes(), []byte("B0undary")) != len(m.parts)+1 {
+			return
+		}
+		if same, ok := multipartText(again.String(), "B0undary"); !ok || same != form {
+			t.Fatalf("another form with another boundary: %q", again.Bytes())
+		}
+	})
+}
+
+func (m *Multipart) headersOf(i int) []header {
+	from := 0
+	for _, p := range m.parts[:i] {
+		from += p.headers
+	}
+	return m.headers[from : from+m.parts[i].headers]
+}
+
+func headersAgree(want textproto.MIMEHeader, got []header) bool {
+	n := 0
+	for _, values := range want {
+		n += len(values)
+	}
+	return n == len(got)
+}
