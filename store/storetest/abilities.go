@@ -1,0 +1,214 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/store/storetest/faulty"
+)
+
+var abilityLaws = []law{
+	{"list", "List pages through every record exactly once, in a stable order, as the query selects", list},
+	{"list while changing", "records that stay are on exactly one page, whatever else comes and goes", listWhileChanging},
+	{"count", "Count counts what the query selects, up to its limit", count},
+	{"wait", "Wait returns when the version seen is gone, and with the context's error when that ends first", wait},
+	{"wrappers", "every ability of the store is found through a wrapper", wrappers},
+}
+
+// ability finds an ability, or skips: a store without it has no law to keep.
+func ability[T any](t *testing.T, x *bench) T {
+	t.Helper()
+	a, ok := stet.As[T](x.store)
+	if !ok {
+		t.Skipf("the store has no %T", (*T)(nil))
+	}
+	return a
+}
+
+func list(t *testing.T, x *bench) {
+	l := ability[stet.Lister](t, x)
+	const n = 57
+	for i := range n {
+		r := running(key(i))
+		r.Route = []string{"a", "b"}[i%2]
+		r.Scope = []stet.Scope{"s", "t", "s\x00"}[i%3]
+		made := x.create(r)
+		if i%10 == 0 {
+			x.replace(made.Head, nil, func(h *stet.Head) { completed(h); h.Status = 200 + 300*(i/10%2) })
+		}
+	}
+	x.pass(time.Second)
+	young := running("young")
+	young.Scope = "s"
+	x.create(young)
+	for _, c := range []struct {
+		name string
+		q    stet.Query
+		want int
+	}{
+		{"all", stet.Query{Limit: 10}, n + 1},
+		{"one page", stet.Query{Limit: 1000}, n + 1},
+		{"default limit", stet.Query{}, n + 1},
+		{"scope", stet.Query{Scope: "t", Limit: 4}, 19},
+		{"route", stet.Query{Route: "b", Limit: 4}, 28},
+		{"state", stet.Query{States: []stet.State{stet.Completed}, Limit: 4}, 6},
+		{"failed", stet.Query{States: []stet.State{stet.Completed}, Failed: true, Limit: 1}, 3},
+		{"succeeded", stet.Query{States: []stet.State{stet.Completed}, Succeeded: true, Limit: 2}, 3},
+		{"older", stet.Query{OlderThan: 500 * time.Millisecond, Limit: 10}, n},
+		{"none", stet.Query{Scope: "nobody"}, 0},
+	} {
+		seen := map[stet.ID]bool{}
+		for pages := 0; ; pages++ {
+			heads, next, err := l.List(x.ctx, c.q)
+			if err != nil || pages > n {
+				t.Fatalf("%s: %v on page %d", c.name, err, pages)
+			}
+			if c.q.Limit > 0 && len(heads) > c.q.Limit {
+				t.Errorf("%s: a page of %d, limit %d", c.name, len(heads), c.q.Limit)
+			}
+			for _, h := range heads {
+				if seen[h.ID] {
+					t.Errorf("%s: a record is on two pages", c.name)
+				}
+				seen[h.ID] = true
+			}
+			if c.q.After = next; next == "" {
+				break
+			}
+		}
+		if len(seen) != c.want {
+			t.Errorf("%s: %d records, want %d", c.name, len(seen), c.want)
+		}
+	}
+	if _, _, err := l.List(x.ctx, stet.Query{After: "no cursor \x00"}); err == nil {
+		t.Error("a cursor that was never given out was taken")
+	}
+}
+
+func listWhileChanging(t *testing.T, x *bench) {
+	l := ability[stet.Lister](t, x)
+	stay := map[stet.ID]int{}
+	for i := range 40 {
+		stay[x.create(running("stay-"+key(i))).ID] = 0
+	}
+	q := stet.Query{Limit: 7}
+	for page := 0; ; page++ {
+		heads, next, err := l.List(x.ctx, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range heads {
+			if _, ok := stay[h.ID]; ok {
+				stay[h.ID]++
+			}
+		}
+		made := x.create(running(string(rune('a'+page)) + "-comes"))
+		if page%2 == 1 {
+			if err := x.store.Delete(x.ctx, made.ID, made.Version); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if q.After = next; next == "" {
+			break
+		}
+	}
+	for _, n := range stay {
+		if n != 1 {
+			t.Fatalf("a record that stayed was listed %d times", n)
+		}
+	}
+}
+
+func count(t *testing.T, x *bench) {
+	c := ability[stet.Counter](t, x)
+	for i := range 20 {
+		r := running(key(i))
+		r.Scope = []stet.Scope{"s", "t"}[i%2]
+		made := x.create(r)
+		if i < 5 {
+			x.replace(made.Head, nil, completed)
+		}
+	}
+	gone := x.create(running("gone"))
+	if err := x.store.Delete(x.ctx, gone.ID, gone.Version); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []struct {
+		q    stet.Query
+		want int
+	}{{stet.Query{}, 20}, {stet.Query{States: []stet.State{stet.Completed}}, 5}, {stet.Query{Scope: "s"}, 10},
+		{stet.Query{Scope: "t", States: []stet.State{stet.Running}}, 8}, {stet.Query{Scope: "u"}, 0}} {
+		if n, err := c.Count(x.ctx, q.q); err != nil || n != q.want {
+			t.Errorf("Count(%+v): %d, %v; want %d", q.q, n, err, q.want)
+		}
+		q.q.Limit = 3
+		if n, err := c.Count(x.ctx, q.q); err != nil || n < min(q.want, 3) {
+			t.Errorf("Count(%+v): %d, %v; want at least %d", q.q, n, err, min(q.want, 3))
+		}
+	}
+}
+
+func wait(t *testing.T, x *bench) {
+	w := ability[stet.Waiter](t, x)
+	made := x.create(running("k"))
+	if err := w.Wait(x.ctx, made.ID, draw()); err != nil {
+		t.Fatalf("another version than the one seen: %v", err)
+	}
+	if err := w.Wait(x.ctx, stet.ID{Scope: "s", Key: "absent"}, draw()); err != nil {
+		t.Fatalf("an absent record: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(x.ctx, 20*time.Millisecond)
+	defer cancel()
+	for { // it may wake for nothing
+		if err := w.Wait(ctx, made.ID, made.Version); err != nil {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("waiting for nothing: %v", err)
+			}
+			break
+		}
+	}
+	ctx, cancel = context.WithTimeout(x.ctx, 10*time.Second)
+	defer cancel()
+	woken := make(chan error)
+	const waiters = 3
+	for range waiters {
+		go func() {
+			for {
+				err := w.Wait(ctx, made.ID, made.Version)
+				got, gerr := x.store.Get(ctx, made.ID)
+				if err != nil || gerr != nil || got.Version != made.Version {
+					woken <- errors.Join(err, gerr)
+					return
+				}
+			}
+		}()
+	}
+	x.replace(made.Head, nil, completed)
+	for range waiters {
+		if err := <-woken; err != nil {
+			t.Errorf("woken with %v", err)
+		}
+	}
+}
+
+func wrappers(t *testing.T, x *bench) {
+	wrapped := faulty.New(faulty.New(x.store, 1), 2)
+	same := func(name string, direct, through bool) {
+		t.Helper()
+		if direct != through {
+			t.Errorf("%s: found directly %v, through wrappers %v", name, direct, through)
+		}
+	}
+	_, a := stet.As[stet.Lister](x.store)
+	_, b := stet.As[stet.Lister](wrapped)
+	same("Lister", a, b)
+	_, a = stet.As[stet.Counter](x.store)
+	_, b = stet.As[stet.Counter](wrapped)
+	same("Counter", a, b)
+	_, a = stet.As[stet.Waiter](x.store)
+	_, b = stet.As[stet.Waiter](wrapped)
+	same("Waiter", a, b)
+}

@@ -1,0 +1,71 @@
+package storetest
+
+import (
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// Benchmark measures what a request costs in a store: "new" is a Create and a Replace that completes, "replay" the Create that
+// finds a completed record. Each is run by one caller and by 64.
+func Benchmark(b *testing.B, backend Backend) {
+	for _, callers := range []int{1, 64} {
+		b.Run("new/callers="+strconv.Itoa(callers), func(b *testing.B) {
+			s := backend.Open(b, b.TempDir(), nil)
+			defer closeStore(b, s)
+			var n atomic.Int64
+			parallel(b, callers, func() error { return complete(b, s, "bench-"+strconv.FormatInt(n.Add(1), 10)) })
+		})
+		b.Run("replay/callers="+strconv.Itoa(callers), func(b *testing.B) {
+			s := backend.Open(b, b.TempDir(), nil)
+			defer closeStore(b, s)
+			if err := complete(b, s, "k"); err != nil {
+				b.Fatal(err)
+			}
+			parallel(b, callers, func() error {
+				_, err := s.Create(b.Context(), running("k"))
+				if errors.Is(err, stet.ErrExists) {
+					return nil
+				}
+				return err
+			})
+		})
+	}
+}
+
+func complete(b *testing.B, s stet.Store, key string) error {
+	made, err := s.Create(b.Context(), running(key))
+	if err != nil {
+		return err
+	}
+	h := made.Head
+	h.Version, h.State, h.Status, h.DueIn = draw(), stet.Completed, 201, time.Hour
+	_, err = s.Replace(b.Context(), made.Version, h, &stet.Body{Response: &stet.Response{Status: 201,
+		Header: []stet.Field{{Name: "Content-Type", Value: "application/json"}}, Body: make([]byte, 200)}})
+	return err
+}
+
+func parallel(b *testing.B, callers int, call func() error) {
+	b.ReportAllocs()
+	if callers == 1 {
+		for b.Loop() {
+			if err := call(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		return
+	}
+	b.SetParallelism(callers) // times GOMAXPROCS: at least so many
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := call(); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}

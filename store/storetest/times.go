@@ -1,0 +1,185 @@
+package storetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+var timeLaws = []law{
+	{"stamps", "the store's clock stamps every write, in whole microseconds, UTC", stamps},
+	{"a new life", "a zero CreatedAt in Replace means now; any other is kept", newLife},
+	{"completion", "CompletedAt is stamped by the write that completes, kept by later ones, and zero before", completion},
+	{"due", "Due returns what has fallen due, earliest first, and nothing else", due},
+	{"due bounds", "Due heeds states, scope, route and limit", dueBounds},
+	{"never due", "what was written with Never falls never due", neverDue},
+}
+
+func whole(t *testing.T, name string, at time.Time) {
+	t.Helper()
+	if at.IsZero() {
+		t.Errorf("%s is not stamped", name)
+	}
+	if at.Nanosecond()%1000 != 0 || at.Location() != time.UTC {
+		t.Errorf("%s is %v: not whole microseconds in UTC", name, at)
+	}
+}
+
+func stamps(t *testing.T, x *bench) {
+	r := running("k")
+	r.CreatedAt, r.UpdatedAt = time.Unix(1, 0), time.Unix(2, 0) // a writer's clock counts for nothing
+	made := x.create(r)
+	for name, at := range map[string]time.Time{"CreatedAt": made.CreatedAt, "UpdatedAt": made.UpdatedAt, "DueAt": made.DueAt, "AsOf": made.AsOf} {
+		whole(t, name, at)
+	}
+	if !made.UpdatedAt.Equal(made.CreatedAt) || !made.DueAt.Equal(made.UpdatedAt.Add(time.Minute)) {
+		t.Errorf("created %v, updated %v, due %v", made.CreatedAt, made.UpdatedAt, made.DueAt)
+	}
+	x.pass(30 * time.Millisecond)
+	got := x.get(r.ID)
+	if !got.AsOf.After(made.AsOf) || !got.UpdatedAt.Equal(made.UpdatedAt) {
+		t.Errorf("read later: as of %v after %v, updated %v", got.AsOf, made.AsOf, got.UpdatedAt)
+	}
+	next := x.replace(made.Head, nil, func(h *stet.Head) { h.DueIn = 90 * time.Second })
+	if !next.UpdatedAt.After(made.UpdatedAt) || !next.CreatedAt.Equal(made.CreatedAt) || !next.DueAt.Equal(next.UpdatedAt.Add(90*time.Second)) {
+		t.Errorf("replaced: created %v, updated %v, due %v", next.CreatedAt, next.UpdatedAt, next.DueAt)
+	}
+}
+
+func newLife(t *testing.T, x *bench) {
+	made := x.create(running("k"))
+	x.pass(20 * time.Millisecond)
+	kept := x.replace(made.Head, nil, func(*stet.Head) {})
+	if !kept.CreatedAt.Equal(made.CreatedAt) {
+		t.Errorf("CreatedAt changed from %v to %v", made.CreatedAt, kept.CreatedAt)
+	}
+	x.pass(20 * time.Millisecond)
+	born := x.replace(kept, &stet.Body{}, func(h *stet.Head) { h.CreatedAt = time.Time{} })
+	if !born.CreatedAt.Equal(born.UpdatedAt) || !born.CreatedAt.After(kept.CreatedAt) {
+		t.Errorf("a new life began at %v, written at %v", born.CreatedAt, born.UpdatedAt)
+	}
+	if born.Fence() <= made.Fence() {
+		t.Errorf("the fence did not grow: %d, then %d", made.Fence(), born.Fence())
+	}
+}
+
+func completion(t *testing.T, x *bench) {
+	made := x.create(running("k"))
+	if !made.CompletedAt.IsZero() {
+		t.Errorf("running, and completed at %v", made.CompletedAt)
+	}
+	x.pass(20 * time.Millisecond)
+	done := x.replace(made.Head, nil, completed)
+	whole(t, "CompletedAt", done.CompletedAt)
+	if !done.CompletedAt.Equal(done.UpdatedAt) {
+		t.Errorf("completed at %v by a write at %v", done.CompletedAt, done.UpdatedAt)
+	}
+	x.pass(20 * time.Millisecond)
+	later := x.replace(done, nil, func(h *stet.Head) { h.State = stet.Expired })
+	if !later.CompletedAt.Equal(done.CompletedAt) {
+		t.Errorf("CompletedAt moved from %v to %v", done.CompletedAt, later.CompletedAt)
+	}
+	again := x.replace(later, &stet.Body{}, func(h *stet.Head) { h.State, h.CreatedAt = stet.Running, time.Time{} })
+	if !again.CompletedAt.IsZero() {
+		t.Errorf("running again, and completed at %v", again.CompletedAt)
+	}
+}
+
+func due(t *testing.T, x *bench) { // CR-16
+	for i, in := range []time.Duration{50, 20, 40, 10, 30} { // milliseconds
+		r := running(key(i))
+		r.DueIn = in * time.Millisecond
+		x.create(r)
+	}
+	far := running("far")
+	far.DueIn = time.Hour
+	x.create(far)
+	if !x.ServerClock {
+		x.pass(25 * time.Millisecond)
+		if heads, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 2 || heads[0].Key != stet.Key(key(3)) || heads[1].Key != stet.Key(key(1)) {
+			t.Fatalf("after 25 ms %d are due (%v)", len(heads), err)
+		}
+	}
+	x.pass(50 * time.Millisecond)
+	heads, err := x.store.Due(x.ctx, stet.Query{})
+	if err != nil || len(heads) != 5 {
+		t.Fatalf("%d are due (%v), want 5", len(heads), err)
+	}
+	for i, h := range heads {
+		if i > 0 && h.DueAt.Before(heads[i-1].DueAt) || !h.Over() {
+			t.Errorf("place %d: due at %v, as of %v", i, h.DueAt, h.AsOf)
+		}
+	}
+	for _, h := range heads[:2] { // moving and removing takes them off
+		if _, err := x.store.Replace(x.ctx, h.Version, renewed(h), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.store.Delete(x.ctx, heads[2].ID, heads[2].Version); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(left) != 2 || left[0].ID != heads[3].ID {
+		t.Errorf("%d are left (%v), want 2", len(left), err)
+	}
+}
+
+func renewed(h stet.Head) stet.Head {
+	h.Version, h.DueIn = draw(), time.Hour
+	return h
+}
+
+func dueBounds(t *testing.T, x *bench) {
+	for i := range 30 {
+		r := running(key(i))
+		r.DueIn, r.Route = 0, []string{"a", "b", "c"}[i%3]
+		r.Scope = []stet.Scope{"s", "t"}[i%2]
+		made := x.create(r)
+		if i%5 == 0 {
+			x.replace(made.Head, nil, func(h *stet.Head) { h.State, h.DueIn = stet.Unknown, 0 })
+		}
+	}
+	x.pass(10 * time.Millisecond)
+	for _, c := range []struct {
+		q    stet.Query
+		want int
+	}{
+		{stet.Query{}, 30},
+		{stet.Query{Limit: 7}, 7},
+		{stet.Query{States: []stet.State{stet.Unknown}}, 6},
+		{stet.Query{States: []stet.State{stet.Running, stet.Unknown}, Limit: 29}, 29},
+		{stet.Query{States: []stet.State{stet.Completed}}, 0},
+		{stet.Query{Scope: "t"}, 15},
+		{stet.Query{Route: "a"}, 10},
+		{stet.Query{Route: "a", Scope: "s", States: []stet.State{stet.Running}}, 4},
+	} {
+		heads, err := x.store.Due(x.ctx, c.q)
+		if err != nil || len(heads) != c.want {
+			t.Errorf("Due(%+v): %d heads, %v; want %d", c.q, len(heads), err, c.want)
+		}
+	}
+}
+
+func neverDue(t *testing.T, x *bench) {
+	r := running("k")
+	r.DueIn = stet.Never
+	made := x.create(r)
+	if !made.DueAt.IsZero() || !x.get(r.ID).DueAt.IsZero() {
+		t.Errorf("due at %v", made.DueAt)
+	}
+	next := x.replace(made.Head, nil, func(h *stet.Head) { h.DueIn = 0 })
+	if next.DueAt.IsZero() {
+		t.Error("not due after all")
+	}
+	x.replace(next, nil, func(h *stet.Head) { h.DueIn = stet.Never })
+	if !x.ServerClock {
+		x.pass(1000 * time.Hour)
+	}
+	if heads, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 0 {
+		t.Errorf("due: %v, %v", heads, err)
+	}
+	if _, err := x.store.Get(x.ctx, stet.ID{Scope: "tenant", Key: "other"}); !errors.Is(err, stet.ErrNotFound) {
+		t.Error(err)
+	}
+}
