@@ -14,25 +14,25 @@ import (
 // entry is a record, packed: a million of them should fit. Times are microseconds; what most records share, and what few
 // have, is elsewhere. It is read and written under its shard's lock; what a response or a rare points to is never changed.
 type entry struct {
-	next    *entry
-	key     stet.Key
-	label   *label
-	path    string
-	rare    *rare
-	version stet.Version
+	next     *entry
+	key      stet.Key
+	label    *label
+	path     string
+	rare     *rare
+	response *stet.Response
+	version  stet.Version
+
+	created, updated, due int64
+	took                  time.Duration
+
 	sum     [32]byte
 	parts   [5]uint32
 	place   int32 // in the queue
 	attempt int32
+	status  int32
 	state   stet.State
 	kept    stet.Kept
 	flags   uint8
-
-	created, updated, completed, due int64
-
-	took     time.Duration
-	status   int32
-	response *stet.Response
 }
 
 // flags of an entry.
@@ -40,6 +40,7 @@ const (
 	published = 1 << iota
 	reconciled
 	escalated
+	justCompleted // CompletedAt is UpdatedAt; any other is rare
 )
 
 // never is the due time of what falls never due.
@@ -57,7 +58,7 @@ type label struct {
 type rare struct {
 	point, cause, trace string
 	meta                map[string]string
-	size                int64
+	size, completed     int64
 	probes              int
 	note                *stet.Note
 	request, progress   []byte
@@ -66,24 +67,24 @@ type rare struct {
 func (e *entry) id() stet.ID { return stet.ID{Scope: e.label.scope, Key: e.key} }
 
 // write makes e the record of h and b; a nil b keeps the body that is there. It keeps nothing of what it is given.
-func (e *entry) write(h *stet.Head, b *stet.Body, l *label, now int64) {
+func (e *entry) write(h *stet.Head, b *stet.Body, l *label, path string, now int64) {
+	e.path = path
 	e.label, e.version, e.sum, e.parts = l, h.Version, h.Fingerprint.Sum, h.Fingerprint.Parts
 	e.attempt, e.state, e.kept, e.took, e.status = int32(h.Attempt), h.State, h.Kept, h.Took, int32(h.Status)
 	e.flags = flag(h.Published, published) | flag(h.Reconciled, reconciled) | flag(h.Escalated, escalated)
-	if e.path != h.Path {
-		e.path = strings.Clone(h.Path)
-	}
-	e.created, e.updated, e.completed, e.due = now, now, 0, never
+	e.created, e.updated, e.due = now, now, never
 	if h.DueIn >= 0 {
 		e.due = now + h.DueIn.Microseconds()
 	}
 	if !h.CreatedAt.IsZero() {
 		e.created = h.CreatedAt.UnixMicro()
 	}
+	var completed int64
 	if h.State == stet.Completed || h.State == stet.Expired {
-		e.completed = now
-		if !h.CompletedAt.IsZero() {
-			e.completed = h.CompletedAt.UnixMicro()
+		if h.CompletedAt.IsZero() {
+			e.flags |= justCompleted
+		} else {
+			completed = h.CompletedAt.UnixMicro()
 		}
 	}
 	var request, progress []byte
@@ -93,7 +94,7 @@ func (e *entry) write(h *stet.Head, b *stet.Body, l *label, now int64) {
 	if b != nil {
 		e.response, request, progress = copied(b.Response), bytes.Clone(b.Request), bytes.Clone(b.Progress)
 	}
-	e.rare = rareOf(h, e.size(), request, progress)
+	e.rare = rareOf(h, e.size(), completed, request, progress)
 }
 
 func flag(set bool, bit uint8) uint8 {
@@ -118,12 +119,12 @@ func (e *entry) size() int64 {
 	return int64(len(e.response.Body))
 }
 
-func rareOf(h *stet.Head, size int64, request, progress []byte) *rare {
+func rareOf(h *stet.Head, size, completed int64, request, progress []byte) *rare {
 	if h.Point == "" && h.Cause == "" && h.TraceID == "" && h.Probes == 0 && h.Size == size && h.Note == nil &&
-		len(h.Meta) == 0 && request == nil && progress == nil {
+		len(h.Meta) == 0 && completed == 0 && request == nil && progress == nil {
 		return nil
 	}
-	x := &rare{point: h.Point, cause: h.Cause, trace: strings.Clone(h.TraceID), probes: h.Probes, size: h.Size,
+	x := &rare{point: h.Point, cause: h.Cause, trace: strings.Clone(h.TraceID), probes: h.Probes, size: h.Size, completed: completed,
 		meta: maps.Clone(h.Meta), request: request, progress: progress}
 	if h.Note != nil {
 		n := *h.Note
@@ -153,6 +154,14 @@ func (sh *shard) intern(h *stet.Head) *label {
 	return have
 }
 
+// share returns a path to keep: most records of a route have the same.
+func (sh *shard) share(path string) string {
+	if sh.path != path {
+		sh.path = strings.Clone(path)
+	}
+	return sh.path
+}
+
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 // head unpacks.
@@ -167,10 +176,13 @@ func (e *entry) head(now int64) stet.Head {
 	if e.due != never {
 		h.DueAt = instant(e.due)
 	}
-	if e.completed != 0 {
-		h.CompletedAt = instant(e.completed)
+	if e.flags&justCompleted != 0 {
+		h.CompletedAt = h.UpdatedAt
 	}
 	if x := e.rare; x != nil {
+		if x.completed != 0 {
+			h.CompletedAt = instant(x.completed)
+		}
 		h.Point, h.Cause, h.TraceID, h.Meta, h.Probes, h.Note, h.Size = x.point, x.cause, x.trace, x.meta, x.probes, x.note, x.size
 	}
 	return h

@@ -42,6 +42,7 @@ type shard struct {
 	waiting map[stet.ID]chan struct{}
 	last    *label // of the newest record: most have the same
 	labels  map[label]*label
+	path    string // of the newest record, likewise
 }
 
 var (
@@ -111,7 +112,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	}
 	r.CreatedAt, r.CompletedAt = time.Time{}, time.Time{}
 	e := &entry{key: stet.Key(strings.Clone(string(r.Key))), next: sh.records[h]}
-	e.write(&r.Head, &r.Body, sh.intern(&r.Head), now)
+	e.write(&r.Head, &r.Body, sh.intern(&r.Head), sh.share(r.Path), now)
 	sh.records[h] = e
 	sh.due.add(e)
 	s.counts[e.state].Add(1)
@@ -212,7 +213,11 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		return e.head(now), stet.ErrStale
 	}
 	s.counts[e.state].Add(-1)
-	e.write(&h, b, sh.intern(&h), now)
+	path := e.path
+	if path != h.Path {
+		path = sh.share(h.Path)
+	}
+	e.write(&h, b, sh.intern(&h), path, now)
 	s.counts[e.state].Add(1)
 	sh.due.fix(e)
 	sh.wake(h.ID)
