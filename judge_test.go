@@ -1,0 +1,234 @@
+package stet
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write docs/states.md anew")
+
+// situation is a row of the rulebook: all that judge looks at.
+type situation struct {
+	state     State
+	due       string // live, just over, kept, long over, none
+	same      bool
+	point     bool
+	published bool
+	onLapse   LapseRule
+	keep      bool // the record's Rules keep expired keys refused
+}
+
+const keepFor = time.Hour
+
+// situations enumerates every row.
+func situations() (all []situation) {
+	for s := Running; s <= Expired; s++ {
+		for _, due := range []string{"live", "just over", "kept", "long over", "none"} {
+			for bits := range 16 {
+				for rule := LapseUnknown; rule <= LapseReexecute; rule++ {
+					all = append(all, situation{s, due, bits&1 > 0, bits&2 > 0, bits&4 > 0, rule, bits&8 > 0})
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (x situation) head() Head {
+	h := Head{State: x.state, Published: x.published, Rules: Rules{OnLapse: x.onLapse}, AsOf: time.UnixMicro(1e15)}
+	if x.point {
+		h.Point = "charged"
+	}
+	if x.keep {
+		h.Rules.KeepExpired = keepFor
+	}
+	switch x.due {
+	case "live":
+		h.DueAt = h.AsOf.Add(time.Microsecond)
+	case "just over": // the instant itself is over
+		h.DueAt = h.AsOf
+	case "kept":
+		h.DueAt = h.AsOf.Add(time.Microsecond - keepFor)
+	case "long over":
+		h.DueAt = h.AsOf.Add(-keepFor)
+	}
+	return h
+}
+
+// rulebook states the rules once more, as sentences in the order in which they apply.
+func (x situation) rulebook() Ruling {
+	over := x.due != "live" && x.due != "none"
+	ended := x.state == Completed || x.state == Retryable
+	stillKept := x.due == "just over" || x.due == "kept"
+	again := !x.published && (x.onLapse == LapseReexecute || x.onLapse == LapseResume && x.point)
+	for _, rule := range []struct {
+		when bool
+		then Ruling
+	}{
+		{x.state == Completed && over && x.keep && stillKept, Ruling{Gone, Stay}},
+		{ended && over, Ruling{Execute, Restart}},
+		{x.state == Expired && over, Ruling{Execute, Restart}},
+		{x.state == Expired, Ruling{Gone, Stay}},
+		{!x.same, Ruling{Mismatch, Stay}},
+		{x.state == Completed, Ruling{Replay, Stay}},
+		{x.state == Retryable, Ruling{Execute, Take}},
+		{x.state == Unknown, Ruling{Unresolved, Stay}},
+		{x.state == Running && !over, Ruling{InProgress, Stay}},
+		{x.state == Running && again, Ruling{Execute, Take}},
+		{x.state == Running, Ruling{Unresolved, Lapse}},
+	} {
+		if rule.when {
+			return rule.then
+		}
+	}
+	panic("no rule")
+}
+
+func TestJudge(t *testing.T) { // I1, I9, I10: every row
+	rows := situations()
+	for _, x := range rows {
+		h := x.head()
+		if got, want := judge(&h, x.same), x.rulebook(); got != want {
+			t.Errorf("%+v: %v %v, want %v %v", x, got.Verdict, got.Move, want.Verdict, want.Move)
+		}
+	}
+	if len(rows) != 5*5*16*3 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
+func TestJudgeRefusesUnknownStates(t *testing.T) { // W24
+	for _, s := range []State{0, Expired + 1, 255} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a record in state %d was judged", s)
+				}
+			}()
+			judge(&Head{State: s}, true)
+		}()
+	}
+}
+
+// statesDoc writes the table of rulings: rows that agree in everything but a column that does not matter are one.
+func statesDoc() string {
+	var b strings.Builder
+	b.WriteString(statesIntro)
+	b.WriteString("| record | due | its rules | same request | another request |\n|---|---|---|---|---|\n")
+	for s := Running; s <= Expired; s++ {
+		for _, row := range rowsOf(s) {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s, row.due, row.rules, row.same, row.other)
+		}
+	}
+	b.WriteString(statesOutro)
+	return b.String()
+}
+
+type docRow struct{ due, rules, same, other string }
+
+// rowsOf groups the situations of a state by what is ruled.
+func rowsOf(s State) (rows []docRow) {
+	type variant struct {
+		due, rules string
+		x          situation
+	}
+	var variants []variant
+	live, over := "not over", "over"
+	switch s {
+	case Running:
+		variants = []variant{
+			{"lease " + live, "any", situation{due: "live"}},
+			{"lease " + over, "`unknown` (the default)", situation{due: "just over"}},
+			{"lease " + over, "`resume`, no recovery point", situation{due: "just over", onLapse: LapseResume}},
+			{"lease " + over, "`resume`, with a recovery point", situation{due: "just over", onLapse: LapseResume, point: true}},
+			{"lease " + over, "`reexecute`", situation{due: "just over", onLapse: LapseReexecute}},
+			{"lease " + over, "any, and bytes of an answer have left", situation{due: "just over", onLapse: LapseReexecute, point: true, published: true}},
+		}
+	case Completed:
+		variants = []variant{
+			{"retention " + live, "any", situation{due: "live"}},
+			{"retention " + over, "expired keys are free (the default)", situation{due: "just over"}},
+			{"retention " + over, "expired keys are refused", situation{due: "kept", keep: true}},
+			{"that is over, too", "expired keys are refused", situation{due: "long over", keep: true}},
+		}
+	case Retryable:
+		variants = []variant{{"retention " + live, "any", situation{due: "live"}}, {"retention " + over, "any", situation{due: "just over", keep: true}}}
+	case Unknown:
+		variants = []variant{{"any", "any", situation{due: "long over", onLapse: LapseReexecute, point: true, keep: true}}}
+	case Expired:
+		variants = []variant{{"refusal " + live, "any", situation{due: "live"}}, {"refusal " + over, "any", situation{due: "long over"}}}
+	}
+	for _, v := range variants {
+		v.x.state = s
+		h := v.x.head()
+		rows = append(rows, docRow{v.due, v.rules, phrase(judge(&h, true)), phrase(judge(&h, false))})
+	}
+	return rows
+}
+
+func phrase(r Ruling) string {
+	return map[Ruling]string{
+		{Execute, Take}:     "**runs**; the record is running again, attempt + 1",
+		{Execute, Restart}:  "**runs**; a new life begins",
+		{Replay, Stay}:      "replay",
+		{InProgress, Stay}:  "409 in-progress, or waits",
+		{Mismatch, Stay}:    "422 key-reused",
+		{Unresolved, Stay}:  "409 outcome-unknown",
+		{Unresolved, Lapse}: "409 outcome-unknown; the record becomes unknown",
+		{Gone, Stay}:        "422 expired-key",
+	}[r]
+}
+
+const statesIntro = `<!-- Written by TestStatesDoc from judge.go: go test . -run TestStatesDoc -update -->
+# The life of a key
+
+` + "```mermaid" + `
+stateDiagram-v2
+    [*] --> Running: first request (creates the record, holds the lease)
+    Running --> Running: heartbeat, recovery point
+    Running --> Completed: the handler answered
+    Running --> Retryable: proven that nothing happened
+    Running --> Unknown: panic, timeout, lost answer, lease over
+    Running --> Running: lease over, allowed to run again
+    Retryable --> Running: one retry with the same request
+    Unknown --> Completed: evidence that it happened
+    Unknown --> Retryable: evidence that it did not
+    Completed --> Expired: retention over, keys stay refused
+    Completed --> [*]: retention over
+    Retryable --> [*]: retention over
+    Expired --> [*]: over
+` + "```" + `
+
+Running and Unknown never end by retention. The record carries the rules it was made under; a changed configuration holds for
+new records. Times are compared by the store's clock, and an instant that is reached is over. The fingerprint comes first: whoever
+sends another request with a live key is told so, whatever the state.
+
+## What a request is told
+
+This table is the function ` + "`judge`" + `, all of it.
+
+`
+
+const statesOutro = `
+Who moves a record, besides requests: the holder of the claim (Completed, Retryable, Unknown), the sweeper (a lapsed Running
+that may not run again becomes Unknown), the reaper (what is over goes, or becomes Expired). All of them write with the
+version they read: of two, one is too late.
+`
+
+func TestStatesDoc(t *testing.T) {
+	const path = "docs/states.md"
+	want := statesDoc()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Fatalf("%s is not what judge says (%v): go test . -run TestStatesDoc -update", path, err)
+	}
+}
