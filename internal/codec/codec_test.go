@@ -1,0 +1,161 @@
+package codec_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
+)
+
+func TestFieldsRoundTrip(t *testing.T) {
+	for name, fields := range map[string][]stet.Field{
+		"none":                  nil,
+		"one":                   {{Name: "Content-Type", Value: "application/json"}},
+		"order and repetitions": {{Name: "Set-Cookie", Value: "b=2"}, {Name: "set-cookie", Value: "a=1"}, {Name: "Set-Cookie", Value: "b=2"}},
+		"empty strings":         {{}, {}},
+		"any bytes":             {{Name: "X\x00\xff", Value: "\n\u0000\xfe"}},
+		"long":                  {{Name: "X", Value: strings.Repeat("v", 70_000)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := codec.Fields(codec.AppendFields(nil, fields))
+			if err != nil || !reflect.DeepEqual(got, fields) {
+				t.Fatalf("got %q, %v; want %q", got, err, fields)
+			}
+		})
+	}
+}
+
+func TestMetaRoundTrip(t *testing.T) {
+	for name, meta := range map[string]map[string]string{
+		"none":      nil,
+		"several":   {"b": "2", "a": "1", "": "empty"},
+		"any bytes": {"\x00": "\xff\xff"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := codec.Meta(codec.AppendMeta(nil, meta))
+			if err != nil || !reflect.DeepEqual(got, meta) {
+				t.Fatalf("got %q, %v; want %q", got, err, meta)
+			}
+		})
+	}
+}
+
+// The bytes of version 1 are a promise: records of today must be read by every later program.
+func TestGoldenBytes(t *testing.T) {
+	got := codec.AppendFields([]byte("kept"), []stet.Field{{Name: "A", Value: "b"}, {Name: "", Value: "cd"}})
+	if want := "kept\x01\x02\x01A\x01b\x00\x02cd"; string(got) != want {
+		t.Errorf("fields: got %q, want %q", got, want)
+	}
+	got = codec.AppendMeta(nil, map[string]string{"k2": "", "k1": "v"})
+	if want := "\x01\x02\x02k1\x01v\x02k2\x00"; string(got) != want {
+		t.Errorf("meta: got %q, want %q", got, want)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	huge := binary.AppendUvarint([]byte{codec.Version}, 1<<60)
+	for name, b := range map[string]string{
+		"nothing":                   "",
+		"a newer version":           "\x02\x00",
+		"no count":                  "\x01",
+		"a count without entries":   "\x01\x01",
+		"a huge count":              string(huge),
+		"a torn string":             "\x01\x01\x01A\x02b",
+		"a string length beyond":    "\x01\x01\x01A\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+		"a number beyond 64 bits":   "\x01\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
+		"a number of eleven bytes":  "\x01\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+		"a number not the shortest": "\x01\x81\x00\x01A\x01b",
+		"bytes after the end":       "\x01\x01\x01A\x01b\x00",
+		"bytes after none":          "\x01\x00\x00",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := codec.Fields([]byte(b)); !errors.Is(err, codec.ErrFormat) {
+				t.Errorf("Fields: got %q, %v", got, err)
+			}
+			if got, err := codec.Meta([]byte(b)); !errors.Is(err, codec.ErrFormat) {
+				t.Errorf("Meta: got %q, %v", got, err)
+			}
+		})
+	}
+	for name, b := range map[string]string{
+		"keys out of order": "\x01\x02\x01b\x00\x01a\x00",
+		"a key twice":       "\x01\x02\x01a\x00\x01a\x00",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := codec.Meta([]byte(b)); !errors.Is(err, codec.ErrFormat) {
+				t.Errorf("Meta: got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// A change to the input after decoding must not reach what was decoded.
+func TestKeepsNoReference(t *testing.T) {
+	b := codec.AppendFields(nil, []stet.Field{{Name: "A", Value: "b"}})
+	got, err := codec.Fields(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(b)
+	if got[0] != (stet.Field{Name: "A", Value: "b"}) {
+		t.Fatalf("got %q", got)
+	}
+}
+
+func FuzzFields(f *testing.F) {
+	f.Add([]byte("\x01\x00"))
+	f.Add([]byte("\x01\x02\x01A\x01b\x00\x02cd"))
+	f.Add([]byte("\x01\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fields, err := codec.Fields(b)
+		if err != nil {
+			return
+		}
+		if again := codec.AppendFields(nil, fields); !bytes.Equal(again, b) {
+			t.Fatalf("%q decodes, but its value is written %q", b, again)
+		}
+	})
+}
+
+func FuzzMeta(f *testing.F) {
+	f.Add([]byte("\x01\x00"))
+	f.Add([]byte("\x01\x02\x02k1\x01v\x02k2\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		meta, err := codec.Meta(b)
+		if err != nil {
+			return
+		}
+		if again := codec.AppendMeta(nil, meta); !bytes.Equal(again, b) {
+			t.Fatalf("%q decodes, but its value is written %q", b, again)
+		}
+	})
+}
+
+// FuzzRoundTrip goes the other way: any strings, cut anywhere, come back.
+func FuzzRoundTrip(f *testing.F) {
+	f.Add("Content-Type\x00text/plain\x00X\x00")
+	f.Add("\xff\x00\x00\x00")
+	f.Fuzz(func(t *testing.T, s string) {
+		parts := strings.Split(s, "\x00")
+		var fields []stet.Field
+		meta := map[string]string{}
+		for pair := range slices.Chunk(parts, 2) {
+			field := stet.Field{Name: pair[0], Value: pair[len(pair)-1]}
+			fields = append(fields, field)
+			meta[field.Name] = field.Value
+		}
+		if got, err := codec.Fields(codec.AppendFields(nil, fields)); err != nil || !slices.Equal(got, fields) {
+			t.Fatalf("got %q, %v; want %q", got, err, fields)
+		}
+		if got, err := codec.Meta(codec.AppendMeta(nil, meta)); err != nil || !maps.Equal(got, meta) {
+			t.Fatalf("got %q, %v; want %q", got, err, meta)
+		}
+	})
+}

@@ -1,0 +1,150 @@
+// Package sqltext is what the SQL stores share: the columns of a record, how one is written to and read from them, and the
+// statements and migrations of each kind of database, a file each.
+package sqltext
+
+import (
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
+)
+
+// Schema is the format of the rows written today. A row of another is not read, and not overwritten.
+const Schema = 1
+
+// The columns of a record, in the order of their arguments and destinations. What is read comes as identity, head, instants,
+// body. In what is written the instants come last: the database's clock is read when all else is ready.
+var (
+	identity = []string{"scope", "key"}
+	head     = []string{"version", "schema", "state", "attempt", "fingerprint", "recipe", "parts", "holder", "point", "cause",
+		"route", "method", "path", "trace_id", "meta", "status", "size", "kept", "published", "reconciled", "probes", "escalated",
+		"retain_ns", "keep_expired_ns", "from_creation", "on_lapse", "took_ns", "note_who", "note_why", "note_evidence"}
+	instants = []string{"due_at", "updated_at", "created_at", "completed_at"}
+	body     = []string{"response_status", "headers", "trailers", "body", "request", "progress", "body_sum"}
+)
+
+// Encoder says how a database takes a string that may hold any bytes.
+type Encoder func(string) any
+
+// ID appends the arguments of the columns that name a record.
+func (text Encoder) ID(args []any, id stet.ID) []any {
+	return append(args, text(string(id.Scope)), text(string(id.Key)))
+}
+
+// Head appends the arguments of a head, without its name and its instants. It refuses what no row can hold.
+func (text Encoder) Head(args []any, h *stet.Head) ([]any, error) {
+	switch {
+	case h.Version == 0 || h.Version > math.MaxInt64:
+		return nil, errors.New("a version is a positive 63-bit number")
+	case h.State < stet.Running || h.State > stet.Expired:
+		return nil, fmt.Errorf("%s cannot be stored", h.State)
+	case h.Kept > stet.KeptStatus:
+		return nil, fmt.Errorf("%d is no Kept", h.Kept)
+	case h.Rules.OnLapse > stet.LapseReexecute:
+		return nil, fmt.Errorf("%d is no LapseRule", h.Rules.OnLapse)
+	}
+	var parts [4 * len(h.Fingerprint.Parts)]byte
+	for i, p := range h.Fingerprint.Parts {
+		binary.BigEndian.PutUint32(parts[4*i:], p)
+	}
+	var meta []byte
+	if len(h.Meta) > 0 {
+		meta = codec.AppendMeta(nil, h.Meta)
+	}
+	sum := h.Fingerprint.Sum
+	args = append(args, int64(h.Version), Schema, h.State.String(), h.Attempt, sum[:], text(h.Fingerprint.Recipe), parts[:],
+		text(h.Holder), text(h.Point), text(h.Cause), text(h.Route), text(h.Method), text(h.Path), text(h.TraceID), meta,
+		h.Status, h.Size, int64(h.Kept), h.Published, h.Reconciled, h.Probes, h.Escalated,
+		int64(h.Rules.Retain), int64(h.Rules.KeepExpired), h.Rules.FromCreation, int64(h.Rules.OnLapse), int64(h.Took))
+	if h.Note == nil {
+		return append(args, nil, nil, nil), nil
+	}
+	return append(args, text(h.Note.Who), text(h.Note.Why), text(h.Note.Evidence)), nil
+}
+
+// Body appends the arguments of a body.
+func (text Encoder) Body(args []any, id stet.ID, b *stet.Body) []any {
+	var status any
+	var headers, trailers, body []byte
+	if r := b.Response; r != nil {
+		status, body = int64(r.Status), r.Body
+		headers = codec.AppendFields(nil, r.Header)
+		if len(r.Trailer) > 0 {
+			trailers = codec.AppendFields(nil, r.Trailer)
+		}
+	}
+	return append(args, status, orNull(headers), orNull(trailers), orNull(body), orNull(b.Request), orNull(b.Progress),
+		int64(checksum(id, b.Response, headers, trailers, b.Request, b.Progress)))
+}
+
+func orNull(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum binds a body to its record. SQLite and MySQL's unchecked pages would otherwise hand out what a failing disk made
+// of a response (W29).
+func checksum(id stet.ID, r *stet.Response, headers, trailers, request, progress []byte) uint32 {
+	status, response := -1, []byte(nil)
+	if r != nil {
+		status, response = r.Status, r.Body
+	}
+	b := make([]byte, 0, 128)
+	b = binary.AppendVarint(b, int64(status))
+	for _, n := range [...]int{len(id.Scope), len(id.Key), len(headers), len(trailers), len(response), len(request)} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	b = append(append(b, id.Scope...), id.Key...)
+	sum := crc32.Update(0, castagnoli, b)
+	for _, part := range [...][]byte{headers, trailers, response, request, progress} {
+		sum = crc32.Update(sum, castagnoli, part)
+	}
+	return sum
+}
+
+// Stamp holds the instants of a record, in microseconds since 1970, UTC; [stet.Head] says what they mean.
+type Stamp struct {
+	Due, Updated, Created, Ended int64
+	Never                        bool // no Due
+}
+
+// NewStamp is the stamp of writing h at the instant now, as the begin of a life.
+func NewStamp(h *stet.Head, now int64) Stamp {
+	s := Stamp{Updated: now, Created: now, Never: h.DueIn < 0}
+	if !s.Never {
+		s.Due = now + h.DueIn.Microseconds()
+	}
+	if h.State == stet.Completed {
+		s.Ended = now
+	}
+	return s
+}
+
+// due and ended are the arguments of due_at and completed_at.
+func (s *Stamp) due() any   { return sql.NullInt64{Int64: s.Due, Valid: !s.Never} }
+func (s *Stamp) ended() any { return sql.NullInt64{Int64: s.Ended, Valid: s.Ended != 0} }
+
+// Apply writes the instants into h, as they come out of a store.
+func (s *Stamp) Apply(h *stet.Head) {
+	h.DueIn = 0
+	h.DueAt, h.CompletedAt = time.Time{}, time.Time{}
+	if !s.Never {
+		h.DueAt = instant(s.Due)
+	}
+	if s.Ended != 0 {
+		h.CompletedAt = instant(s.Ended)
+	}
+	h.CreatedAt, h.UpdatedAt, h.AsOf = instant(s.Created), instant(s.Updated), instant(s.Updated)
+}
+
+func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }

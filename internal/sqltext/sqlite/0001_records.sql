@@ -1,0 +1,72 @@
+-- One row per idempotency key. Names and other text are stored byte for byte: as TEXT, or as BLOB where they hold a NUL or
+-- are not UTF-8. Instants are whole microseconds since 1970, UTC; the view stet_keys shows them as dates.
+-- Responses are large for a clustered table, so the rows are kept in the order they were made, and the unique index stays
+-- small. What is large comes last: reading the head of a record does not touch its body.
+CREATE TABLE stet_records (
+    id              INTEGER PRIMARY KEY,
+    scope           TEXT    NOT NULL,
+    key             TEXT    NOT NULL,
+    version         INTEGER NOT NULL CHECK (version > 0),
+    schema          INTEGER NOT NULL, -- the format of this row
+    state           TEXT    NOT NULL CHECK (state IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
+    attempt         INTEGER NOT NULL,
+    fingerprint     BLOB    NOT NULL CHECK (length(fingerprint) = 32),
+    recipe          TEXT    NOT NULL,
+    parts           BLOB    NOT NULL CHECK (length(parts) = 20),
+    holder          TEXT    NOT NULL,
+    point           TEXT    NOT NULL,
+    cause           TEXT    NOT NULL,
+    route           TEXT    NOT NULL,
+    method          TEXT    NOT NULL,
+    path            TEXT    NOT NULL,
+    trace_id        TEXT    NOT NULL,
+    meta            BLOB,
+    status          INTEGER NOT NULL,
+    size            INTEGER NOT NULL,
+    kept            INTEGER NOT NULL CHECK (kept IN (0, 1, 2)), -- whole, without body, status only
+    published       INTEGER NOT NULL CHECK (published IN (0, 1)),
+    reconciled      INTEGER NOT NULL CHECK (reconciled IN (0, 1)),
+    probes          INTEGER NOT NULL,
+    escalated       INTEGER NOT NULL CHECK (escalated IN (0, 1)),
+    retain_ns       INTEGER NOT NULL,
+    keep_expired_ns INTEGER NOT NULL,
+    from_creation   INTEGER NOT NULL CHECK (from_creation IN (0, 1)),
+    on_lapse        INTEGER NOT NULL CHECK (on_lapse IN (0, 1, 2)), -- unknown, resume, reexecute
+    took_ns         INTEGER NOT NULL,
+    note_who        TEXT, -- who changed the record by hand, why, and on what evidence
+    note_why        TEXT,
+    note_evidence   TEXT,
+    due_at          INTEGER, -- NULL: never
+    updated_at      INTEGER NOT NULL,
+    created_at      INTEGER NOT NULL,
+    completed_at    INTEGER,
+    response_status INTEGER, -- NULL: no response is kept
+    headers         BLOB,
+    trailers        BLOB,
+    body            BLOB,
+    request         BLOB,
+    progress        BLOB,
+    body_sum        INTEGER NOT NULL, -- CRC-32C of what comes before it and of the key
+    UNIQUE (scope, key)
+);
+
+-- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it.
+CREATE INDEX stet_records_due ON stet_records (state, due_at);
+
+-- Failures are few and looked for by people.
+CREATE INDEX stet_records_failed ON stet_records (state, id) WHERE state = 'completed' AND status >= 500;
+
+-- For people: SELECT * FROM stet_keys WHERE state = 'unknown';
+CREATE VIEW stet_keys AS
+SELECT scope,
+       key,
+       CASE WHEN state = 'completed' AND status >= 500 THEN 'failed' ELSE state END AS state,
+       attempt, route, method, path, status, size, cause, point, holder, trace_id, probes, escalated,
+       took_ns / 1000000                                             AS took_ms,
+       strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1e6, 'unixepoch')   AS created_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1e6, 'unixepoch')   AS updated_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', completed_at / 1e6, 'unixepoch') AS completed_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', due_at / 1e6, 'unixepoch')       AS due_at,
+       note_who, note_why, note_evidence,
+       lower(hex(fingerprint))                                       AS fingerprint
+FROM stet_records;

@@ -1,0 +1,167 @@
+package sqlite
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/store/sqlstore"
+)
+
+// damage is what a failing disk, another program or a newer version can leave in a row.
+var damage = map[string]string{
+	"a newer format":         "schema = 99",
+	"an unknown state":       "state = 'paused'",
+	"a torn fingerprint":     "fingerprint = x'00'",
+	"a torn set of parts":    "parts = x''",
+	"no version":             "version = 0",
+	"an unknown kept":        "kept = 9",
+	"an unknown lapse rule":  "on_lapse = 9",
+	"text for a number":      "attempt = 'many'",
+	"a flag that is neither": "published = 7",
+	"torn meta":              "meta = x'0105'",
+	"torn headers":           "headers = x'ff'",
+	"torn trailers":          "trailers = x'0101'",
+	"another body":           "body = 'you owe nothing'",
+	"another status":         "response_status = 500",
+	"another request":        "request = 'x'",
+	"another progress":       "progress = 'x'",
+	"another checksum":       "body_sum = body_sum + 1",
+}
+
+// A record that cannot be read is refused for its key alone, and nothing overwrites it (SF-06, W29).
+func TestDamagedRecordIsRefusedAlone(t *testing.T) {
+	for name, set := range damage {
+		t.Run(name, func(t *testing.T) {
+			db := database(t, file(t))
+			s := over(t, db, sqlstore.Config{})
+			r := create(t, s, "damaged")
+			create(t, s, "healthy")
+			h, b := completed(r, "you owe 5")
+			h, err := s.Replace(t.Context(), r.Version, h, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, q := range []string{"PRAGMA ignore_check_constraints = 1",
+				"UPDATE stet_records SET " + set + " WHERE key = 'damaged'", "PRAGMA ignore_check_constraints = 0"} {
+				if _, err := conn.ExecContext(t.Context(), q); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := conn.Close(); err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.Get(t.Context(), r.ID)
+			if !errors.Is(err, stet.ErrCorrupt) {
+				t.Errorf("get: %v", err)
+			}
+			if strings.Contains(err.Error(), "many") || strings.Contains(err.Error(), "you owe") || strings.Contains(err.Error(), "damaged") {
+				t.Errorf("the error tells what is in the record: %v", err)
+			}
+			if _, err := s.Create(t.Context(), r); !errors.Is(err, stet.ErrCorrupt) {
+				t.Errorf("create: %v", err)
+			}
+			if strings.HasPrefix(set, "schema") { // the row of a newer program is not ours to change
+				if _, err := s.Replace(t.Context(), h.Version, h, nil); !errors.Is(err, stet.ErrCorrupt) {
+					t.Errorf("replace: %v", err)
+				}
+				if err := s.Delete(t.Context(), r.ID, h.Version); !errors.Is(err, stet.ErrCorrupt) {
+					t.Errorf("delete: %v", err)
+				}
+			}
+			if _, err := s.Get(t.Context(), stet.ID{Scope: r.Scope, Key: "healthy"}); err != nil {
+				t.Errorf("its neighbour: %v", err)
+			}
+			heads, _, err := s.List(t.Context(), stet.Query{})
+			if err != nil || len(heads) == 0 || heads[0].Key != "healthy" {
+				t.Errorf("list: %d, %v", len(heads), err)
+			}
+		})
+	}
+}
+
+// An index that leads to the row of another key: its response is not for who asks.
+func TestIndexThatLies(t *testing.T) {
+	path := file(t)
+	db := database(t, path)
+	s := over(t, db, sqlstore.Config{})
+	r := create(t, s, "mine")
+	if err := errors.Join(s.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path) // closing has moved everything into the file
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := bytes.Index(b, []byte("mine"))
+	index := bytes.LastIndex(b, []byte("mine")) // made later than the table
+	if index <= row {
+		t.Fatalf("row at %d, index at %d", row, index)
+	}
+	copy(b[index:], "your")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, path)
+	if got, err := s.Get(t.Context(), stet.ID{Scope: r.Scope, Key: "your"}); !errors.Is(err, stet.ErrCorrupt) {
+		t.Fatalf("got the record of version %d, %v", got.Version, err)
+	}
+}
+
+// Damaged records are left out of what enumerates, and hide nobody else.
+func TestDamagedRecordsHideNobody(t *testing.T) {
+	db := database(t, file(t))
+	s := over(t, db, sqlstore.Config{})
+	want := map[stet.Key]bool{}
+	for i := range 20 {
+		r := sample()
+		r.Key, r.DueIn = stet.Key(fmt.Sprintf("key-%02d", i)), 0
+		if _, err := s.Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		want[r.Key] = i%5 > 1
+	}
+	if _, err := db.ExecContext(t.Context(), "UPDATE stet_records SET meta = x'ff' WHERE (id - 1) % 5 <= 1"); err != nil {
+		t.Fatal(err)
+	}
+	pages, q := 0, stet.Query{Limit: 3}
+	for {
+		heads, next, err := s.List(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range heads {
+			if !want[h.Key] {
+				t.Errorf("list: %s is damaged, or came twice", string(h.Key))
+			}
+			want[h.Key] = false
+		}
+		if pages++; next == "" {
+			break
+		}
+		q.After = next
+	}
+	if pages != 7 {
+		t.Errorf("%d pages", pages)
+	}
+	for key, missing := range want {
+		if missing {
+			t.Errorf("list: %s is missing", string(key))
+		}
+	}
+	heads, err := s.Due(t.Context(), stet.Query{Limit: 10})
+	if err != nil || len(heads) != 10 || heads[0].Key != "key-02" || heads[9].Key != "key-17" {
+		t.Errorf("due: %d, %v", len(heads), err)
+	}
+	if _, _, err := s.List(t.Context(), stet.Query{After: "key-02"}); err == nil || strings.Contains(err.Error(), "key-02") {
+		t.Errorf("a cursor of another store: %v", err)
+	}
+}

@@ -1,0 +1,151 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// Due returns the Heads whose DueAt has passed, earliest first. Records that cannot be read are left out.
+func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err error) {
+	now := s.clock.micros()
+	states := q.States
+	if len(states) == 0 {
+		states = []stet.State{stet.Running, stet.Completed, stet.Retryable, stet.Unknown, stet.Expired}
+	}
+	// One walk of the index per state, merged: whose records are not asked for are not passed over one by one.
+	var walks []string
+	var args []any
+	for _, st := range slices.Compact(slices.Sorted(slices.Values(states))) {
+		q.States = []stet.State{st}
+		c := conditions(&q, now, "state")
+		c.and("due_at <= ?", now)
+		walks = append(walks, sqltext.SQLiteSelectHeads+c.where())
+		args = append(args, c.args...)
+	}
+	limit := limit(&q)
+	err = s.each(ctx, strings.Join(walks, " UNION ALL ")+" ORDER BY due_at, id", args, func(_ int64, h *stet.Head) bool {
+		if h != nil {
+			heads = append(heads, *h)
+		}
+		return len(heads) < limit
+	})
+	return heads, wrap("due", err)
+}
+
+// List pages through records, newest first. The cursor is a row number and holds nothing of keys. Records that cannot be
+// read are left out.
+func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
+	state := "state"
+	if len(q.States) == 0 || slices.Contains(q.States, stet.Completed) {
+		state = "+state" // nearly all of them: walk the rows, rather than sort what the index has
+	}
+	c := conditions(&q, s.clock.micros(), state)
+	if q.After != "" {
+		after, err := strconv.ParseInt(q.After, 10, 64)
+		if err != nil {
+			return nil, "", wrap("list", errCursor)
+		}
+		c.and("id < ?", after)
+	}
+	limit, seen, last := limit(&q), 0, int64(0)
+	err = s.each(ctx, sqltext.SQLiteSelectHeads+c.where()+" ORDER BY id DESC LIMIT ?", append(c.args, limit+1), func(id int64, h *stet.Head) bool {
+		if seen++; seen > limit {
+			next = strconv.FormatInt(last, 10)
+			return false
+		}
+		if last = id; h != nil {
+			heads = append(heads, *h)
+		}
+		return true
+	})
+	return heads, next, wrap("list", err)
+}
+
+var errCursor = errors.New("that is no cursor of this store")
+
+// Count counts records, and stops at q.Limit, which may be above [stet.MaxLimit] here.
+func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
+	c := conditions(&q, s.clock.micros(), "state")
+	query := "SELECT count(*) FROM (SELECT 1 FROM stet_records" + c.where() + " LIMIT ?)"
+	err = s.db.QueryRowContext(ctx, query, append(c.args, cmp.Or(max(q.Limit, 0), stet.DefaultLimit))...).Scan(&n)
+	return n, wrap("count", err)
+}
+
+func limit(q *stet.Query) int {
+	return min(cmp.Or(max(q.Limit, 0), stet.DefaultLimit), stet.MaxLimit)
+}
+
+// each reads heads until visit has had enough; of a record that cannot be read it gets nil.
+func (s *Store) each(ctx context.Context, query string, args []any, visit func(id int64, h *stet.Head) bool) error {
+	rows, err := s.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var row sqltext.Row
+		var head *stet.Head
+		if rows.Scan(append([]any{&id}, row.Dest()...)...) == nil {
+			if h, err := row.Head(s.clock.micros()); err == nil {
+				head = &h
+			}
+		}
+		if !visit(id, head) {
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
+// condition is a WHERE clause in the making.
+type condition struct {
+	parts []string
+	args  []any
+}
+
+func (c *condition) and(part string, args ...any) {
+	c.parts, c.args = append(c.parts, part), append(c.args, args...)
+}
+
+func (c *condition) where() string {
+	if len(c.parts) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(c.parts, " AND ")
+}
+
+// conditions says in SQL what q selects; state is the column by that name, or an expression that hides it from the planner.
+func conditions(q *stet.Query, now int64, state string) *condition {
+	c := &condition{}
+	if n := len(q.States); n > 0 {
+		words := make([]any, n)
+		for i, st := range q.States {
+			words[i] = st.String()
+		}
+		c.and(state+" IN (?"+strings.Repeat(", ?", n-1)+")", words...)
+	}
+	if q.Scope != "" {
+		c.and("scope = ?", text(string(q.Scope)))
+	}
+	if q.Route != "" {
+		c.and("route = ?", text(q.Route))
+	}
+	if q.Failed {
+		c.and("state = 'completed' AND status >= 500")
+	}
+	if q.Succeeded {
+		c.and(state + " = 'completed' AND status < 500")
+	}
+	if q.OlderThan > 0 {
+		c.and("created_at <= ?", now-q.OlderThan.Microseconds())
+	}
+	return c
+}

@@ -1,0 +1,123 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// ErrSchema: the database's schema is not the one this program works with. The error that wraps it says what to do.
+var ErrSchema = errors.New("sqlstore: the schema does not fit")
+
+const createSchema = "CREATE TABLE IF NOT EXISTS stet_schema (version INTEGER PRIMARY KEY)"
+
+// Migrate brings the schema up to date step by step, and does nothing where it is. Any number of processes may do so at once.
+// Each step is a transaction, so that after a failure the steps before it stand. A schema of a newer program is [ErrSchema].
+func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
+	have, want, err := Status(ctx, db, d)
+	switch {
+	case err != nil:
+		return err
+	case have > want:
+		return newer(have, want)
+	case have == want:
+		return nil
+	}
+	if _, err := db.ExecContext(ctx, createSchema); err != nil {
+		return fmt.Errorf("sqlstore: migrate: %w", err)
+	}
+	for i, step := range d.steps() {
+		if err := migrate(ctx, db, i+1, step); err != nil {
+			return fmt.Errorf("sqlstore: migrate: step %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// migrate takes one step, if nobody has. The number is written first: that is the lock which another process waits for, and
+// it then finds the number taken.
+func migrate(ctx context.Context, db *sql.DB, number int, step string) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // nothing after a commit
+	res, err := tx.ExecContext(ctx, "INSERT INTO stet_schema (version) VALUES (?) ON CONFLICT DO NOTHING", number)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, step); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Status returns the number of the last step the database has taken, 0 for none, and of the last one this program knows.
+// It changes nothing.
+func Status(ctx context.Context, db *sql.DB, d Dialect) (have, want int, err error) {
+	if err := d.validate(); err != nil {
+		return 0, 0, err
+	}
+	var tables int
+	if err := db.QueryRowContext(ctx, d.hasSchema()).Scan(&tables); err != nil {
+		return 0, 0, fmt.Errorf("sqlstore: schema: %w", err)
+	}
+	if tables > 0 {
+		if err := db.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM stet_schema").Scan(&have); err != nil {
+			return 0, 0, fmt.Errorf("sqlstore: schema: %w", err)
+		}
+	}
+	return have, len(d.steps()), nil
+}
+
+func checkSchema(ctx context.Context, db *sql.DB, d Dialect) error {
+	have, want, err := Status(ctx, db, d)
+	switch {
+	case err != nil:
+		return err
+	case have > want:
+		return newer(have, want)
+	case have < want:
+		return fmt.Errorf("%w: it has version %d, and %d is needed; run `stet migrate up`, or sqlstore.Migrate", ErrSchema, have, want)
+	}
+	return nil
+}
+
+func newer(have, want int) error {
+	return fmt.Errorf("%w: a newer program has made it version %d; this one knows %d", ErrSchema, have, want)
+}
+
+// SQL returns the migrations as a script for those who run it themselves, on an empty database.
+func (d Dialect) SQL() string {
+	var b strings.Builder
+	b.WriteString("BEGIN;\n" + createSchema + ";\n")
+	for i, step := range d.steps() {
+		fmt.Fprintf(&b, "\n%s\nINSERT INTO stet_schema (version) VALUES (%d);\n", step, i+1)
+	}
+	b.WriteString("COMMIT;\n")
+	return b.String()
+}
+
+// steps are the dialect's migrations in order.
+func (d Dialect) steps() []string {
+	files := d.migrations()
+	names, err := fs.Glob(files, "*/*.sql")
+	if err != nil {
+		panic(err) // of the pattern
+	}
+	steps := make([]string, len(names))
+	for i, name := range names { // sorted
+		b, err := fs.ReadFile(files, name)
+		if err != nil {
+			panic(err) // of an embedded file
+		}
+		steps[i] = string(b)
+	}
+	return steps
+}

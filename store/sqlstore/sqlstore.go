@@ -1,0 +1,128 @@
+// Package sqlstore keeps records in a table of an SQL database, through database/sql and the driver of the caller's choice.
+//
+// SQLite is for one host: any number of goroutines, and several processes on the same file. What was acknowledged survives
+// kill -9 and power loss, as far as the disk keeps what it synced. Writes are committed in groups: while one transaction is
+// being synced, the next gathers, so that concurrent callers share the wait for the disk and a lone one never waits for
+// company. Reads go on beside them.
+//
+//	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN("stet.db")) // modernc.org/sqlite
+//	...
+//	err = sqlstore.Migrate(ctx, db, sqlstore.SQLite)
+//	...
+//	store, err := sqlstore.Open(ctx, db, sqlstore.Config{Dialect: sqlstore.SQLite})
+//
+// For people there is the view stet_keys:
+//
+//	$ sqlite3 stet.db "SELECT key, state, status, created_at FROM stet_keys WHERE state = 'unknown'"
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// Store is a [stet.Store] in a table. It is safe for concurrent use, and so are several of them on one database, in one
+// process or in several.
+//
+// Every verb heeds its context's deadline while it waits for its turn or for another process, with one exception: who is
+// writing a group is held by a disk that does not answer.
+type Store struct {
+	db      *sql.DB
+	clock   *clock
+	readers *readers
+	queue   *queue
+}
+
+var (
+	_ stet.Store   = (*Store)(nil)
+	_ stet.Lister  = (*Store)(nil)
+	_ stet.Counter = (*Store)(nil)
+	_ stet.Closer  = (*Store)(nil)
+)
+
+// Config is how a [Store] works. Only Dialect is required.
+type Config struct {
+	Dialect Dialect
+	// Clock is the store's clock where the database has none of its own: SQLite. Default [time.Now]. Within a process the
+	// store's time never goes back, whatever the clock does.
+	Clock func() time.Time
+	// Readers is how many connections look up records, beside one that writes and those that list. Default 4.
+	Readers int
+}
+
+// DefaultReaders is used where [Config] does not say.
+const DefaultReaders = 4
+
+// ErrClosed: the store was used after Close.
+var ErrClosed = errors.New("sqlstore: the store is closed")
+
+// Open returns a store on a database that [Migrate] has prepared. It checks the settings that the store's promises rest on,
+// and an error says what to set. The caller owns db and closes it after the store; it may use db for tables of its own, and
+// must leave room in its pool (SetMaxOpenConns) for the connections the store holds on to: one writer, and Readers.
+func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Readers == 0 {
+		c.Readers = DefaultReaders
+	}
+	if err := c.validate(db); err != nil {
+		return nil, err
+	}
+	if err := checkSchema(ctx, db, c.Dialect); err != nil {
+		return nil, err
+	}
+	clk := &clock{now: c.Clock}
+	w := &writer{db: db, clock: clk}
+	if err := w.connect(ctx); err != nil {
+		return nil, wrap("open", err)
+	}
+	if err := checkAnother(ctx, db); err != nil {
+		return nil, wrap("open", errors.Join(err, w.close()))
+	}
+	return &Store{db: db, clock: clk, readers: newReaders(db, c.Readers), queue: &queue{committer: w}}, nil
+}
+
+func (c Config) validate(db *sql.DB) error {
+	if err := c.Dialect.validate(); err != nil {
+		return err
+	}
+	if c.Readers < 1 {
+		return fmt.Errorf("sqlstore: config: Readers is %d; at least one connection has to read", c.Readers)
+	}
+	if limit, need := db.Stats().MaxOpenConnections, c.Readers+2; limit > 0 && limit < need {
+		return fmt.Errorf("sqlstore: the pool is limited to %d connections; SetMaxOpenConns has to allow %d: one that writes, %d that read, and one more",
+			limit, need, c.Readers)
+	}
+	return nil
+}
+
+// Close waits for the writes that have begun, refuses new ones, and gives back the connections the store held. It leaves db
+// open. The second Close does nothing.
+func (s *Store) Close() error {
+	err := s.queue.close()
+	return errors.Join(err, s.readers.close())
+}
+
+// Get returns the record, or [stet.ErrNotFound].
+func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	r, err := s.get(ctx, id)
+	return r, wrap("get", err)
+}
+
+// wrap names the operation of an error that is not one of the plain answers.
+func wrap(op string, err error) error {
+	switch err {
+	case nil, stet.ErrExists, stet.ErrStale, stet.ErrNotFound:
+		return err
+	}
+	return fmt.Errorf("sqlstore: %s: %w", op, err)
+}
+
+var text sqltext.Encoder = sqltext.SQLiteText

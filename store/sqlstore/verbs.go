@@ -1,0 +1,83 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stet-dev/stet"
+)
+
+// Create stores r if its ID is free. A record that is there is found without waiting for those that write, so that a
+// duplicate is answered at once even while a transaction of somebody else holds the file.
+func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	o := newOp(ctx, create, &r.Head, &r.Body)
+	o.args = text.ID(make([]any, 0, 48), r.ID)
+	var err error
+	if o.args, err = text.Head(o.args, &r.Head); err != nil {
+		return stet.Record{}, wrap("create", err)
+	}
+	o.args = text.Body(o.args, r.ID, &r.Body)
+	switch err = s.create(o); {
+	case err == nil:
+		return stet.Record{Head: o.got, Body: r.Body}, nil
+	case errors.Is(err, stet.ErrExists):
+		return o.have, err
+	}
+	return stet.Record{}, wrap("create", err)
+}
+
+// create looks before it writes: on the connection that writes where that is free, because its cache is warm; otherwise on
+// another, beside whoever writes.
+func (s *Store) create(o *op) error {
+	if s.queue.lone(o) {
+		return o.err
+	}
+	have, err := s.get(o.ctx, o.id)
+	switch {
+	case err == nil:
+		o.have = have
+		return stet.ErrExists
+	case !errors.Is(err, stet.ErrNotFound):
+		return err
+	}
+	o.looked = true
+	return s.queue.do(o)
+}
+
+// Replace stores h, and b if it is not nil, if the record's Version is prev. What is kept of the instants is what the row
+// says, not what h says.
+func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+	v := replaceAll
+	if b == nil {
+		v, b = replaceHead, &stet.Body{}
+	}
+	o := newOp(ctx, v, &h, b)
+	o.prev = prev
+	var err error
+	if o.args, err = text.Head(make([]any, 0, 56), &h); err != nil {
+		return stet.Head{}, wrap("replace", err)
+	}
+	if v == replaceAll {
+		o.args = text.Body(o.args, h.ID, b)
+	}
+	err = s.queue.do(o)
+	if err == nil || errors.Is(err, stet.ErrStale) {
+		return o.got, err
+	}
+	return stet.Head{}, wrap("replace", err)
+}
+
+// Delete removes the record if its Version is prev.
+func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+	o := newOp(ctx, remove, &stet.Head{ID: id}, &stet.Body{})
+	o.args = append(text.ID(make([]any, 0, 3), id), int64(prev))
+	return wrap("delete", s.queue.do(o))
+}
+
+func newOp(ctx context.Context, v verb, h *stet.Head, b *stet.Body) *op {
+	o := &op{verb: v, ctx: ctx, id: h.ID, head: *h, size: len(b.Request) + len(b.Progress)}
+	if b.Response != nil {
+		o.size += len(b.Response.Body)
+	}
+	return o
+}

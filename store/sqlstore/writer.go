@@ -1,0 +1,235 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// writer is the one connection that writes, with its statements. The queue's leader has it to itself.
+type writer struct {
+	db    *sql.DB
+	clock *clock
+	conn  *sql.Conn // nil: to be made
+
+	begins, commits, rollbacks                   *sql.Stmt
+	insert, update, updateAll, del, get, getHead *sql.Stmt
+}
+
+func (w *writer) connect(ctx context.Context) error {
+	conn, err := w.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	w.conn = conn
+	if err = checkConn(ctx, conn); err != nil {
+		return errors.Join(err, w.close())
+	}
+	for _, p := range []struct {
+		stmt **sql.Stmt
+		text string
+	}{
+		{&w.begins, sqltext.SQLiteBegin}, {&w.commits, sqltext.SQLiteCommit}, {&w.rollbacks, sqltext.SQLiteRollback},
+		{&w.insert, sqltext.SQLiteInsert}, {&w.update, sqltext.SQLiteUpdate}, {&w.updateAll, sqltext.SQLiteUpdateBody},
+		{&w.del, sqltext.SQLiteDelete}, {&w.get, sqltext.SQLiteGet}, {&w.getHead, sqltext.SQLiteGetHead},
+	} {
+		if *p.stmt, err = conn.PrepareContext(ctx, p.text); err != nil {
+			return errors.Join(fmt.Errorf("preparing a statement: %w", err), w.close())
+		}
+	}
+	return nil
+}
+
+// close gives the connection back to the pool.
+func (w *writer) close() error {
+	if w.conn == nil {
+		return nil
+	}
+	return errors.Join(closeStatements(w.conn, w.statements()...), w.forget().Close())
+}
+
+// discard closes the connection itself, and with it whatever transaction it is in.
+func (w *writer) discard() {
+	_ = closeStatements(w.conn, w.statements()...)
+	_ = w.forget().Raw(func(any) error { return driver.ErrBadConn })
+}
+
+func (w *writer) statements() []*sql.Stmt {
+	return []*sql.Stmt{w.begins, w.commits, w.rollbacks, w.insert, w.update, w.updateAll, w.del, w.get, w.getHead}
+}
+
+// closeStatements spares those of a connection that database/sql has closed by itself: modernc.org/sqlite panics on them.
+func closeStatements(conn *sql.Conn, statements ...*sql.Stmt) error {
+	if conn.Raw(func(any) error { return nil }) != nil {
+		return nil
+	}
+	var errs []error
+	for _, s := range statements {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (w *writer) forget() *sql.Conn {
+	conn := w.conn
+	*w = writer{db: w.db, clock: w.clock}
+	return conn
+}
+
+// begin waits for the lock on the file, which another process may hold. A record that is there is found without it.
+func (w *writer) begin(o *op) error {
+	if err := w.look(o); err != nil {
+		return err
+	}
+	if _, err := w.begins.ExecContext(o.ctx); err != nil {
+		w.reset() // where o.ctx ended, it may have begun all the same
+		return fmt.Errorf("%w: %w", errNothing, err)
+	}
+	return nil
+}
+
+func (w *writer) look(o *op) (err error) {
+	if err := o.ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", errNothing, err)
+	}
+	if w.conn == nil {
+		if err := w.connect(o.ctx); err != nil {
+			return fmt.Errorf("%w: %w", errNothing, err)
+		}
+	}
+	if o.verb != create || o.looked {
+		return nil
+	}
+	switch o.have, err = getRecord(o.ctx, w.get, w.clock, o.id); {
+	case err == nil:
+		return stet.ErrExists
+	case errors.Is(err, stet.ErrNotFound):
+		return nil
+	}
+	return err
+}
+
+// commit carries out a group in the transaction that has begun. A statement that fails takes no neighbour with it: the
+// transaction is rolled back, and each write is tried alone.
+func (w *writer) commit(batch []*op) {
+	for _, o := range batch {
+		if err := o.ctx.Err(); err != nil { // the caller has gone
+			o.err = fmt.Errorf("%w: %w", errNothing, err)
+			continue
+		}
+		if o.err = w.apply(o); failed(o.err) {
+			w.reset()
+			if len(batch) > 1 {
+				w.oneByOne(batch)
+			}
+			return
+		}
+	}
+	if _, err := w.commits.ExecContext(context.Background()); err != nil {
+		w.reset()
+		for _, o := range batch { // also those that were refused, perhaps by what is not there now
+			o.err = fmt.Errorf("commit, which may have happened: %w", err)
+		}
+	}
+}
+
+func (w *writer) oneByOne(batch []*op) {
+	for _, o := range batch {
+		if o.err = w.begin(o); o.err == nil {
+			w.commit([]*op{o})
+		}
+	}
+}
+
+// failed tells infrastructure from answers.
+func failed(err error) bool {
+	return err != nil && err != stet.ErrExists && err != stet.ErrStale && err != stet.ErrNotFound && !errors.Is(err, stet.ErrCorrupt)
+}
+
+// reset ends a transaction that failed, and leaves a connection without one.
+func (w *writer) reset() {
+	ctx := context.Background()
+	_, _ = w.rollbacks.ExecContext(ctx) // an error, where the database has done so itself, is not told from others
+	if _, err := w.conn.ExecContext(ctx, "BEGIN"); err == nil {
+		if _, err := w.conn.ExecContext(ctx, "ROLLBACK"); err == nil {
+			return // it could begin: there was none
+		}
+	}
+	w.discard()
+}
+
+// apply carries out one write. It may be called again after a rollback, and leaves what it was given as it is. The context
+// is no longer the caller's: nothing in here waits, and an interrupted statement would cost the whole group.
+func (w *writer) apply(o *op) error {
+	ctx := context.Background()
+	switch o.verb {
+	case create:
+		return w.create(ctx, o)
+	case replaceHead:
+		return w.replace(ctx, w.update, o)
+	case replaceAll:
+		return w.replace(ctx, w.updateAll, o)
+	case remove:
+		return w.remove(ctx, o)
+	}
+	panic("sqlstore: no such verb")
+}
+
+func (w *writer) create(ctx context.Context, o *op) error {
+	s := sqltext.NewStamp(&o.head, w.clock.micros())
+	res, err := w.insert.ExecContext(ctx, sqltext.SQLiteInsertArgs(o.args, &s)...)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 1 {
+		o.got = o.head
+		s.Apply(&o.got)
+		return err
+	}
+	if o.have, err = getRecord(ctx, w.get, w.clock, o.id); err != nil {
+		return err
+	}
+	return stet.ErrExists
+}
+
+func (w *writer) replace(ctx context.Context, stmt *sql.Stmt, o *op) error {
+	s := sqltext.NewStamp(&o.head, w.clock.micros())
+	var ended sql.NullInt64
+	err := stmt.QueryRowContext(ctx, text.SQLiteUpdateArgs(o.args, &o.head, &s, o.prev)...).Scan(&s.Created, &ended)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return w.refuse(ctx, o)
+	case err != nil:
+		return err
+	}
+	s.Ended = ended.Int64
+	o.got = o.head
+	s.Apply(&o.got)
+	return nil
+}
+
+func (w *writer) remove(ctx context.Context, o *op) error {
+	res, err := w.del.ExecContext(ctx, o.args...)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 1 {
+		return err
+	}
+	return w.refuse(ctx, o)
+}
+
+// refuse says why no row was changed.
+func (w *writer) refuse(ctx context.Context, o *op) (err error) {
+	if o.got, err = getHead(ctx, w.getHead, w.clock, o.id); err != nil {
+		return err
+	}
+	return stet.ErrStale
+}
