@@ -18,7 +18,6 @@ const outcomeHeader = "Stet-Outcome"
 // received looks at an answer before it is passed on. With a claim, the guard reads Stet-Outcome; without, nobody does.
 func (g *Gateway) received(res *http.Response) error {
 	p := passageOf(res.Request.Context())
-	delete(res.Trailer, outcomeHeader)
 	if p.claim == nil {
 		delete(res.Header, outcomeHeader)
 		return nil

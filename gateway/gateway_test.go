@@ -78,6 +78,7 @@ func newRig(t testing.TB, upstream string, adjust func(*gateway.Config)) *rig {
 	}
 	srv := httptest.NewUnstartedServer(r.gw)
 	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	srv.Config.DisableGeneralOptionsHandler = true
 	srv.Start()
 	r.url = srv.URL
 	r.client = &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: patience,

@@ -83,6 +83,7 @@ func NewServer(c ServerConfig) (*Server, error) {
 	}
 	s.public.srv = newHTTPServer(c, http.HandlerFunc(s.serve))
 	s.public.srv.Protocols = protocols(c)
+	s.public.srv.DisableGeneralOptionsHandler = true // OPTIONS * is the upstream's to answer
 	s.public.srv.BaseContext = func(net.Listener) context.Context { return s.base }
 	s.public.srv.TLSConfig, s.public.tls = c.TLS, c.TLS != nil
 	return s, nil
@@ -169,24 +170,27 @@ func (l *listener) serve() error {
 	return l.srv.Serve(l)
 }
 
+// lastWords is how long answers may take to get from the server's buffers to the clients. Connections that have not said
+// anything yet get no more of it: http.Server.Shutdown would wait 5 s for them.
+const lastWords = time.Second
+
 // stop ends both servers and returns how many requests had to be cut off. http.Server.Shutdown comes last: it closes
 // kept-alive connections without a word, and a client whose request is just on its way could not tell what became of it.
 func (s *Server) stop() (left int) {
 	idle := s.drain.begin()
 	_ = s.public.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
-	defer cancel()
+	limit := time.NewTimer(s.timeout)
+	defer limit.Stop()
 	select {
 	case <-idle:
-	case <-ctx.Done():
+	case <-limit.C:
 		left = s.drain.running()
 	}
 	s.cut()
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
 	for _, l := range []*listener{&s.public, &s.admin} {
-		if l.srv == nil {
-			continue
-		}
-		if left > 0 || l.srv.Shutdown(ctx) != nil {
+		if l.srv != nil && (left > 0 || l.srv.Shutdown(ctx) != nil) {
 			_ = l.srv.Close()
 		}
 	}

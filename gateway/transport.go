@@ -46,15 +46,16 @@ func newTransport(upstream *url.URL, tlsConfig *tls.Config) *http.Transport {
 	}
 }
 
-// countedConn counts the bytes that were handed to the network.
+// countedConn counts the bytes that may have been handed to the network: those of a write that has not returned count whole.
 type countedConn struct {
 	net.Conn
 	wrote atomic.Int64
 }
 
 func (c *countedConn) Write(p []byte) (int, error) {
+	c.wrote.Add(int64(len(p)))
 	n, err := c.Conn.Write(p)
-	c.wrote.Add(int64(n))
+	c.wrote.Add(int64(n - len(p)))
 	return n, err
 }
 
