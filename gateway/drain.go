@@ -76,7 +76,10 @@ func arriveWithin(limit time.Duration, next http.Handler) http.Handler {
 		if r.Body != nil && r.Body != http.NoBody {
 			rc := http.NewResponseController(w)
 			if rc.SetReadDeadline(time.Now().Add(limit)) == nil {
-				r.Body = &timedBody{r.Body, rc}
+				// In a copy: net/http looks at its own request's Body to send an early refusal without waiting for the rest.
+				body := &timedBody{r.Body, rc}
+				r = r.WithContext(r.Context())
+				r.Body = body
 			}
 		}
 		next.ServeHTTP(w, r)

@@ -31,6 +31,7 @@ type capture struct {
 	held     int64
 	mode     mode
 	oversize bool
+	refused  bool // what it holds is a refusal in the layer's place: see Config.Refuse
 }
 
 type mode uint8

@@ -165,7 +165,7 @@ func (x *exchange) finishLate(explicit bool) {
 	defer c.release(true)
 	switch stated := x.claim.Stated(); {
 	case !x.lapsed || stated == stet.Retryable:
-	case stated == stet.Unknown && explicit && c.status < 500 && !c.truncated():
+	case stated == stet.Unknown && explicit && !c.refused && c.status < 500 && !c.truncated():
 		x.claim.Completed()
 	default:
 		return

@@ -3,8 +3,15 @@ package stethttp
 import "net/http"
 
 // Refuse answers with p in the form that c asks for. It is for handlers that refuse in the layer's place, as a proxy does
-// whose upstream is gone.
-func (c *Config) Refuse(w http.ResponseWriter, p *Problem) { p.write(w, c.Errors) }
+// whose upstream is gone. Where the client has its answer already, what is said here is not taken for a late outcome.
+func (c *Config) Refuse(w http.ResponseWriter, p *Problem) {
+	if own, ok := w.(*capture); ok {
+		own.mu.Lock()
+		own.refused = true
+		own.mu.Unlock()
+	}
+	p.write(w, c.Errors)
+}
 
 // Discard takes back what a guarded handler has answered so far, so that it can give another answer, and reports whether it
 // could: not once bytes have left for the client, and not in shadow mode. w is the handler's own ResponseWriter. What the
@@ -21,7 +28,7 @@ func (c *capture) discard() bool {
 		return false
 	}
 	clear(c.header)
-	c.status, c.sent, c.declared, c.written = 0, nil, -1, 0
+	c.status, c.sent, c.declared, c.written, c.refused = 0, nil, -1, 0, false
 	if c.buf != nil {
 		*c.buf = (*c.buf)[:0]
 	}
