@@ -353,3 +353,17 @@ func ExampleDo() {
 	// charged 10 <nil>
 	// charged 10 <nil>
 }
+
+func TestAClaimKnowsItsUnansweredWrites(t *testing.T) { // I11, W2: a holder never fences itself
+	bubble(t, stet.Config{}, func(h *house) {
+		d := h.begin(request("k"), stet.Execute)
+		h.store.LoseReplies(1)
+		for range 3 { // each lands, and nobody says so
+			if err := d.Claim.Renew(h.t.Context()); err == nil || errors.Is(err, stet.ErrFenced) {
+				h.t.Fatalf("Renew: %v", err)
+			}
+		}
+		h.store.Up()
+		h.settle(d.Claim)
+	})
+}
