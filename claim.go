@@ -25,6 +25,7 @@ type Claim struct {
 	cause    string
 	finished bool
 	keeper   keeper
+	first    detached // of the first write; most claims need no other
 	result   struct { // what Settle stores, kept here because the store's call outlives Settle's frame
 		response Response
 		body     Body
@@ -217,7 +218,11 @@ func (c *Claim) progress(ctx context.Context, h Head, b *Body) error {
 
 // put writes h over what the holder wrote last. An earlier write without an answer may have landed: then that one is it.
 func (c *Claim) put(ctx context.Context, h Head, b *Body) error {
-	call := detach(ctx, c.e.cfg.StoreTimeout)
+	call := &c.first
+	if call.parent != nil {
+		call = new(detached)
+	}
+	call.begin(ctx, c.e.cfg.StoreTimeout)
 	defer call.release()
 	h.Version = draw()
 	prev := c.h.Version

@@ -15,7 +15,7 @@ import (
 func TestHeartbeatKeepsALongRunAlone(t *testing.T) { // T4, CR-03, W9
 	bubble(t, stet.Config{Policy: stet.Policy{Lease: time.Second, Execution: stet.Never}}, func(h *house) {
 		d := h.begin(request("k"), stet.Execute)
-		held := d.Claim.Hold(h.t.Context(), func(err error) { h.t.Errorf("lost: %v", err) })
+		held := d.Claim.Hold(h.t.Context(), stet.LostFunc(func(err error) { h.t.Errorf("lost: %v", err) }))
 		for range 30 {
 			after(100 * time.Millisecond)
 			h.begin(request("k"), stet.InProgress)
@@ -36,7 +36,7 @@ func TestLostLeaseEndsTheContextInTime(t *testing.T) { // W8, W9, I13
 		d := h.begin(request("k"), stet.Execute)
 		began := time.Now()
 		var told error
-		held := d.Claim.Hold(h.t.Context(), func(err error) { told = err })
+		held := d.Claim.Hold(h.t.Context(), stet.LostFunc(func(err error) { told = err }))
 		h.store.Down()
 		<-held.Done()
 		if took := time.Since(began); took > 10*time.Second || took < 9*time.Second {

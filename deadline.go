@@ -21,8 +21,14 @@ type detached struct {
 }
 
 func detach(ctx context.Context, within time.Duration) *detached {
-	now := time.Now()
-	return &detached{parent: ctx, began: now, deadline: now.Add(within)}
+	d := new(detached)
+	d.begin(ctx, within)
+	return d
+}
+
+func (d *detached) begin(ctx context.Context, within time.Duration) {
+	d.parent, d.began = ctx, time.Now()
+	d.deadline = d.began.Add(within)
 }
 
 // Value answers as the parent would without its cancellation, which package context looks for by a key of its own.

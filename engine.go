@@ -93,14 +93,14 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 	if q.ID.Scope == "" || q.ID.Key == "" {
 		return Decision{}, errors.New("stet: Begin needs a Scope and a Key")
 	}
-	b := beginning{e: e, q: &q, policy: e.cfg.Policy}
+	b := beginning{e: e, q: q, policy: e.cfg.Policy}
 	if q.Policy != nil {
 		b.policy = q.Policy.withDefaults()
 	}
-	if q.Recipe == nil {
-		q.Recipe = e.recipe
+	if b.q.Recipe == nil {
+		b.q.Recipe = e.recipe
 	}
-	b.ours.Attempt, b.ours.Fingerprint = 1, q.Recipe.Fingerprint(&q.Subject)
+	b.ours.Attempt, b.ours.Fingerprint = 1, b.q.Recipe.Fingerprint(&b.q.Subject)
 	b.running(&b.ours.Head)
 	d, err := b.decide(ctx)
 	if err != nil && b.lost {
@@ -112,7 +112,7 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 // beginning is one request on its way to a decision.
 type beginning struct {
 	e      *Engine
-	q      *Request
+	q      Request
 	policy Policy
 	ours   Record // what Create would store; its Version is the proof that a stored record is this request's
 	lost   bool   // a Create of ours had no answer

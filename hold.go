@@ -20,9 +20,9 @@ var (
 // with cause [ErrLeaseLost]; and when the claim is settled. A handler that goes on after the end can still settle the claim
 // as long as nobody else has touched the record.
 //
-// lost, if not nil, is called once, in its own goroutine, after the context ended by itself; it may still be about to be called
+// lost, if not nil, is told once, in a goroutine of its own, after the context ended by itself; it may still be about to be told
 // when Settle returns. A claim is held once: Hold again returns the same context.
-func (c *Claim) Hold(ctx context.Context, lost func(cause error)) context.Context {
+func (c *Claim) Hold(ctx context.Context, lost Lost) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := &c.keeper
@@ -36,6 +36,15 @@ func (c *Claim) Hold(ctx context.Context, lost func(cause error)) context.Contex
 	k.alarm = c.e.alarmIn(k.next(), k)
 	return &k.held
 }
+
+// Lost is told when a held context has ended by itself, with the cause.
+type Lost interface{ Lost(cause error) }
+
+// LostFunc makes a [Lost] of a function.
+type LostFunc func(cause error)
+
+// Lost calls f.
+func (f LostFunc) Lost(cause error) { f(cause) }
 
 // ClaimFrom returns the claim whose held context ctx is, or comes from: how a handler reaches it. Without one it returns nil.
 func ClaimFrom(ctx context.Context) *Claim {
@@ -95,7 +104,7 @@ func (h *held) Value(key any) any {
 // fields are guarded by the claim's lock.
 type keeper struct {
 	held
-	lost    func(error)
+	lost    Lost
 	alarm   *alarm
 	timeout time.Time // zero: none
 	over    bool
@@ -143,7 +152,7 @@ func (k *keeper) tick() {
 		k.claim.e.Observe(Event{Kind: LeaseLost, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt})
 	}
 	if k.lost != nil {
-		k.lost(cause)
+		k.lost.Lost(cause)
 	}
 }
 

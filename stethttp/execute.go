@@ -18,7 +18,7 @@ func (x *exchange) execute(claim *stet.Claim) {
 	if x.attempt > 1 {
 		x.result = "retry"
 	}
-	held := claim.Hold(x.r.Context(), x.late)
+	held := claim.Hold(x.r.Context(), x)
 	r := x.r.WithContext(held)
 	if x.body.data != nil {
 		r.Body = &x.body
@@ -34,9 +34,9 @@ func (x *exchange) execute(claim *stet.Claim) {
 	x.finish()
 }
 
-// late is called when the handler's context ended by itself: the client is told, and the outcome is unknown until the
+// Lost implements [stet.Lost]: the handler's context ended by itself. The client is told, and the outcome is unknown until the
 // handler comes back with it, if it ever does.
-func (x *exchange) late(cause error) {
+func (x *exchange) Lost(cause error) {
 	x.cap.mu.Lock()
 	defer x.cap.mu.Unlock()
 	if x.cap.mode == ended || x.answered || x.shadow {
