@@ -35,6 +35,9 @@ func paymentJSON(n int) []byte {
 		}
 		b.WriteString("], ")
 	}
+	for i := 0; b.Len() < n-60; i++ {
+		fmt.Fprintf(&b, `"label_%03d": "value %d", `, i, i)
+	}
 	const last = `"note": "%s"}`
 	fmt.Fprintf(&b, last, strings.Repeat("x", max(0, n-b.Len()-len(last)+2)))
 	return b.Bytes()

@@ -15,8 +15,9 @@ import (
 // MaxDecoded is how large a body may become by [Recipe.Decode], in bytes. A larger one counts as it was sent.
 const MaxDecoded = 4 << 20
 
-// Fingerprinter is a [Recipe] made ready. It is safe for concurrent use, and remembers nothing but scratch space: about
-// 5 KiB at rest, and while a JSON body is read up to 18 bytes for each byte of it.
+// Fingerprinter is a [Recipe] made ready. It is safe for concurrent use, and remembers nothing but scratch space: a few
+// KiB for each call at a time, and while a JSON body is read at worst about 20 bytes for each byte of it. A document deeper
+// than 512 levels or of more than a million values is taken as bytes.
 type Fingerprinter struct {
 	recipe  string
 	body    BodyMode
@@ -159,7 +160,6 @@ type content struct {
 	types  []string // Content-Type
 	coding []string // Content-Encoding; nil when decoded or identity
 	bytes  []byte
-	broken bool // it was to be decoded and could not be
 }
 
 func (f *Fingerprinter) writeBody(x *scratch, s *Subject) {
@@ -170,8 +170,6 @@ func (f *Fingerprinter) writeBody(x *scratch, s *Subject) {
 	if f.decode && len(c.coding) == 1 && len(c.bytes) > 0 && isGzip(trimOWS(c.coding[0])) {
 		if plain, ok := x.gz.decode(c.bytes); ok {
 			c.bytes, c.coding = plain, nil
-		} else {
-			c.broken = true
 		}
 		defer x.gz.release()
 	}
@@ -191,8 +189,6 @@ func (f *Fingerprinter) writeContent(x *scratch, c *content) {
 	}
 	form, read := byte(formRaw), false
 	switch {
-	case c.broken:
-		form = formRefused
 	case f.body == BodyRaw || len(c.coding) > 0:
 	case canon.IsJSON(essence):
 		defer x.doc.Release()

@@ -27,6 +27,7 @@ func TestFormGroups(t *testing.T) {
 		{"a=b=c", "a=b%3Dc"}, {"a%3Db=c"}, {"a=b%26c=d"}, {"a=b&c=d", "c=d&a=b"}, // FP-28
 		{"a=1%3B2"}, {"a=%00"}, {"a=%0a"}, {"a=%ff"}, {"a=é", "a=%c3%a9"},
 		{"a=1&b=x&a=2&b=y", "b=x&b=y&a=1&a=2", "a=1&a=2&b=x&b=y"}, {"a=2&b=x&a=1&b=y"},
+		{strings.Repeat("b=1&a=1&b=2&a=2&", 20), strings.Repeat("a=1&a=2&", 20) + strings.Repeat("b=1&b=2&", 20)}, // too many to sort by insertion
 		{"=&="}, {"a&a"}, {"ab"}, {"a&b"}, {"a=1&b=1"}, {"a=1&b=1&b=1"},
 	} {
 		for _, src := range g {

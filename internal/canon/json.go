@@ -6,15 +6,17 @@ import "math"
 const (
 	// MaxDepth is how deep arrays and objects may nest. It bounds the recursion here; no sane request comes near it.
 	MaxDepth = 512
+	// MaxValues is how many values and names a document may have: 16 MiB of tape.
+	MaxValues = 1 << 20
 	// maxJSON is the longest text whose offsets fit a node.
 	maxJSON = math.MaxUint32
 )
 
 // Doc is a JSON text, read once into a tape of nodes, the members of every object in the order of RFC 8785.
 //
-// Memory: 16 bytes for each value and name and at most 16 for each name waiting for its object to close, so at most 9
-// bytes for each byte of text (the worst is `[0,0,0…`), and up to twice that while the tape grows. Time is linear in
-// the text but for the sorting of names.
+// Memory: 16 bytes for each value and name, 16 for each name whose object is still open, and strings that had escapes once
+// more: at most 9 bytes for each byte of text (the worst is `[0,0,0…`), and for moments 2.25 times that while slices grow.
+// Time is linear in the text but for the sorting of names.
 type Doc struct {
 	src     []byte
 	nodes   []node   // nodes[0] is the document
@@ -82,7 +84,7 @@ func (d *Doc) Release() {
 
 // value reads the value at i and returns where it ends, or -1.
 func (d *Doc) value(i, depth int) int {
-	if i >= len(d.src) {
+	if i >= len(d.src) || len(d.nodes) >= MaxValues {
 		return -1
 	}
 	switch c := d.src[i]; {

@@ -63,6 +63,7 @@ func TestExactGroups(t *testing.T) {
 		{"FP-12 huge exponents", [][]string{
 			{"1e999999999999999999999", "10e999999999999999999998", "0.1e1000000000000000000000", "0.001e1000000000000000000002"},
 			{"1e1000000000000000000000"}, {"1e-999999999999999999999", "10e-1000000000000000000000"}, {"-1e999999999999999999999"},
+			{"1e9999999999999999999", "0.1e10000000000000000000"}, {"1e-8446744073709551617"}, // the same modulo 2^64
 			{"1e999999999999999999", "0.1e1000000000000000000"}, {"1e1000000000000000000", "10e999999999999999999"}}},
 		{"FP-28 delimiters", [][]string{
 			{`{"a":"x","b":"y"}`}, {`{"a":"x,b:y"}`}, {`{"a":"x\",\"b\":\"y"}`}, {`["a","b"]`}, {`["a,b"]`}, {`["a\",\"b"]`},
@@ -118,6 +119,8 @@ func TestParseRefuses(t *testing.T) {
 		{"FP-12 objects over the limit", false, deepObject(MaxDepth + 1)},
 		{"FP-12 depth 100,000", false, deep(100_000)},
 		{"FP-12 depth 100,000 never closed", false, strings.Repeat("[", 100_000)},
+		{"as many values as allowed", true, "[0" + strings.Repeat(",0", MaxValues-2) + "]"},
+		{"one value more", false, "[0" + strings.Repeat(",0", MaxValues-1) + "]"},
 		{"invalid UTF-8", false, "\"\xff\""},
 		{"invalid UTF-8 after an escape", false, "\"\\n\xc3\""},
 		{"UTF-8 surrogate", false, "\"\xed\xa0\x80\""},
@@ -199,6 +202,9 @@ func TestDocReuse(t *testing.T) {
 		want, good := exactForm(src)
 		if ok != good || ok && written(d.WriteExact) != want {
 			t.Errorf("%s: another result when used again", src)
+		}
+		if ok && len(d.members) > 0 {
+			t.Errorf("%s: members of an earlier text are kept", src)
 		}
 		d.Release()
 	}

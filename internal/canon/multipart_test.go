@@ -59,6 +59,18 @@ func TestMultipartSame(t *testing.T) {
 	} else if swapped, _ := multipartText("--b\r\nA: 1\r\nB: 2\r\n\r\nx\r\n--b--\r\n", "b"); swapped != again {
 		t.Error("the order of header lines matters")
 	}
+	many := [2]string{}
+	for i := range 15 {
+		many[0] += fmt.Sprintf("B: %d\r\nA: %d\r\n", i, i)
+		many[1] += fmt.Sprintf("A: %d\r\n", i)
+	}
+	for i := range 15 {
+		many[1] += fmt.Sprintf("B: %d\r\n", i)
+	}
+	a, _ := multipartText("--b\r\n"+many[0]+"\r\nx\r\n--b--\r\n", "b")
+	if b, ok := multipartText("--b\r\n"+many[1]+"\r\nx\r\n--b--\r\n", "b"); !ok || a != b {
+		t.Error("header lines of one name do not keep their order")
+	}
 	for _, other := range []string{upload(t, "one", "r.pdf", content+" "), upload(t, "one", "s.pdf", content), upload(t, "one", "r.pdf", "")} {
 		if form, ok := multipartText(other, "one"); !ok || form == first {
 			t.Errorf("read = %v, and the same", ok)
