@@ -40,17 +40,29 @@ var casesCR = []Case{
 		}
 		c.Effects(1)
 	}},
-	{ID: "CR-03", Policy: "policy: {lease_s: 0.5}", Run: func(c *C) {
+	{ID: "CR-03", Policy: "policy: {lease_s: 1.5}", Run: func(c *C) {
 		owner := c.Start("POST", "/fx/hang")
 		c.Entered(1)
 		began := time.Now()
 		c.Until("three leases have passed", func() bool {
 			c.POST("/fx/hang").Problem("in-progress")
-			return time.Since(began) > 1600*time.Millisecond
+			return time.Since(began) > 4600*time.Millisecond
 		})
 		c.Release(1)
 		first := owner.Wait().First(201)
 		first.Retry().Replays(first)
+		c.Effects(1)
+	}},
+	{ID: "CR-lost", Policy: "policy: {lease_s: 0.5}", Need: NeedFaults, Run: func(c *C) {
+		owner := c.Start("POST", "/fx/hang?obey")
+		c.Entered(1)
+		c.Faults().Down() // no renewal gets through, and the handler is told to stop
+		first := owner.Wait()
+		first.Problem("outcome-unknown")
+		c.Left(1)
+		c.Faults().Up()
+		first.Retry().Problem("outcome-unknown") // asked again, not replayed: that answer was no outcome
+		c.State("unknown")
 		c.Effects(1)
 	}},
 	{ID: "CR-04", Policy: briefly, Need: NeedKill, Run: func(c *C) {
@@ -104,7 +116,27 @@ var casesCR = []Case{
 	{ID: "CR-12", Skip: outbox},
 	{ID: "CR-13", Skip: outbox},
 	{ID: "CR-14", Skip: "recovery points belong to the issue of flows"},
-	{ID: "CR-15", Skip: "the sweeper belongs to the issue of the background loops"},
+	{ID: "CR-15", Need: NeedFaults, Run: func(c *C) {
+		owner := c.Start("POST", "/fx/hang")
+		c.Entered(1)
+		c.Faults().Advance(2 * time.Minute)
+		for _, a := range take(c.Race(10, "POST", "/fx/hang"), 10) {
+			a.Problem("outcome-unknown")
+		}
+		c.Release(1)
+		owner.Wait()
+		c.State("unknown")
+		c.Effects(1)
+		d := c.Named("swept") // nobody asks for this one
+		owner = d.Start("POST", "/fx/hang")
+		d.Entered(1)
+		c.Faults().Advance(2 * time.Minute)
+		c.Until("the sweeper has found it", func() bool { return d.Records(1)[0].State == "unknown" })
+		d.Release(1)
+		owner.Wait()
+		d.POST("/fx/hang").Problem("outcome-unknown")
+		d.Effects(1)
+	}},
 	{ID: "CR-16", Skip: "these stores take the clock of their one host; an application's own clock matters with a database server"},
 }
 

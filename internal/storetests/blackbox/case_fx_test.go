@@ -65,13 +65,13 @@ var casesFX = []Case{
 	{ID: "FX-07", Run: func(c *C) { givesUp(c, "/fx/abort") }},
 	{ID: "FX-08", Run: func(c *C) {
 		ctx, cancel := context.WithCancel(c.ctx)
-		owner := c.Start("POST", "/fx/hang", within(ctx))
+		owner := c.Start("POST", "/fx/hang?obey", within(ctx))
 		c.Entered(1)
 		cancel()
 		owner.Wait().Broken()
-		c.POST("/fx/hang").Problem("in-progress") // it goes on
+		c.POST("/fx/hang?obey").Problem("in-progress") // it goes on: its context has not ended
 		c.Release(1)
-		c.settled(func() *Answer { return c.POST("/fx/hang") }).marked(201, `{"id":"1"}`)
+		c.settled(func() *Answer { return c.POST("/fx/hang?obey") }).marked(201, `{"id":"1"}`)
 		c.Effects(1)
 	}},
 	{ID: "FX-09", Run: func(c *C) {

@@ -16,8 +16,12 @@ var casesGW = []Case{
 	{ID: "GW-01", Need: NeedOwn, Only: "gateway", Why: proxied, Run: func(c *C) {
 		for name, text := range map[string]string{"empty": "", "body": `{"a":1}`} {
 			c.Named(name + "-warm").POST(warm).First(201)
+			before := c.srv.Fixture().Connections()
 			d := c.Named(name)
 			first := d.POST("/fx/drop", body(text))
+			if after := c.srv.Fixture().Connections(); after != before {
+				c.Fatalf("%d new connections: this row is about a reused one, or about a request that is sent again", after-before)
+			}
 			first.Problem("upstream-failed")
 			d.Effects(1)
 			first.Retry().Problem("outcome-unknown")
@@ -125,6 +129,46 @@ var casesGW = []Case{
 		}
 		c.Seen(1)
 		c.Effects(1)
+	}},
+	{ID: "GW-tls", Need: NeedTLS, Only: "gateway", Why: "TLS is the server's, and here the server is net/http", Run: func(c *C) {
+		first := c.POST("/fx/json").First(201)
+		second := first.Retry(h2).Replays(first)
+		if second.Proto != "HTTP/2.0" {
+			second.fail("want HTTP/2 with TLS, got %s", second.Proto)
+		}
+		c.Effects(1)
+	}},
+	{ID: "GW-drain", Need: NeedOwn, Only: "gateway", Why: "a program that embeds the middleware shuts its own server down", Run: func(c *C) {
+		idle := c.Dial()
+		ask := c.head("POST /fx/json HTTP/1.1", `Idempotency-Key: "kept"`, "Content-Length: 7") + `{"a":1}`
+		idle.Write("%s", ask)
+		idle.Read().First(201)
+		owner := c.Start("POST", "/fx/hang")
+		c.Entered(2)
+		end := c.srv.(interface {
+			Terminate()
+			Ended() error
+			published
+		})
+		end.Terminate()
+		c.Until("it says that it is not ready", func() bool {
+			res, err := end.Admin("/readyz")
+			if err != nil {
+				return false
+			}
+			res.Body.Close()
+			return res.StatusCode == http.StatusServiceUnavailable
+		})
+		_, _ = idle.Conn.Write([]byte(ask)) // kept alive: told to go, unless it was closed already
+		if a := idle.Read(); a.Err == nil {
+			a.Is(503).Has("Connection", "close")
+		}
+		c.Release(1)
+		owner.Wait().First(201) // what runs finishes
+		if err := end.Ended(); err != nil {
+			c.Fatalf("it ended with %v", err)
+		}
+		c.Effects(2)
 	}},
 	{ID: "GW-paths", Only: "gateway", Why: proxied, Policy: `routes: [{match: "POST /fx/{any...}", mode: required}]`, Run: func(c *C) {
 		for i, path := range []string{"/fx//seen", "/fx/seen/../seen", "/fx/seen/./", "/fx/%2e%2e/seen", "/fx/seen%2F", "/fx/seen;a=b"} {

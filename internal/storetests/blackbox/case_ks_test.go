@@ -26,7 +26,7 @@ var casesKS = []Case{
 		c.Effects(1)
 	}},
 	{ID: "KS-04", Policy: "policy: {profile: ietf}", Run: func(c *C) {
-		for _, k := range []string{uuid, "abc", "42", "?1", ":YWJj:", `%"x"`, "'k'"} {
+		for _, k := range []string{"1b4e28ba-2fa1-41d2-883f-0016d3cca427", "abc", "42", "?1", ":YWJj:", `%"x"`, "'k'"} {
 			c.POST("/fx/json", key(k)).Problem("invalid-key")
 		}
 		c.Effects(0)

@@ -21,7 +21,7 @@ var casesLM = []Case{
 	{ID: "LM-02", Run: func(c *C) {
 		const over = 1<<20 + 1
 		first := c.POST(fmt.Sprintf("/fx/large?bytes=%d", over)).First(201).Says(string(Pattern(over)))
-		a := first.Retry()
+		a := c.settledOrUnknown(func() *Answer { return first.Retry() }) // a live response is over before its record is
 		if d := a.Problem("result-not-retained"); d.OriginalStatus != 201 {
 			a.fail("original_status has to be 201")
 		}
@@ -29,7 +29,7 @@ var casesLM = []Case{
 	}},
 	{ID: "LM-03", Policy: "policy: {on_oversize: omit-body, max_response_bytes: 1000}", Run: func(c *C) {
 		first := c.POST("/fx/large?bytes=1001").First(201).Says(string(Pattern(1001)))
-		first.Retry().marked(201, "").Has("Stet-Body", "omitted").Has("Content-Type", "application/octet-stream")
+		c.settled(func() *Answer { return first.Retry() }).marked(201, "").Has("Stet-Body", "omitted").Has("Content-Type", "application/octet-stream")
 		c.Effects(1)
 		c.Named("under").Twice(201, "/fx/large?bytes=1000")
 	}},

@@ -244,7 +244,7 @@ func (c *call) headers() {
 	fmt.Fprintf(c.w, "{ \"id\" :  \"%d\",\n\t\"b\":1, \"a\": 2 }\n", n)
 }
 
-// hop: fields that belong to one connection or to one authentication, beside one that does not.
+// hop: fields that belong to one connection, one authentication or one moment, beside one that does not.
 func (c *call) hop() {
 	c.body()
 	c.effect()
@@ -257,6 +257,7 @@ func (c *call) hop() {
 	h.Set("Proxy-Authenticate", `Basic realm="p"`)
 	h.Set("Www-Authenticate", `Basic realm="w"`)
 	h.Set("Server", "fixture/1")
+	h.Set("Date", "Mon, 01 Jan 2024 00:00:00 GMT")
 	h.Set("X-End", "2")
 	c.w.WriteHeader(http.StatusCreated)
 	io.WriteString(c.w, "hop")

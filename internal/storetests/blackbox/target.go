@@ -15,11 +15,12 @@ const (
 	NeedNodes                    // three layers over one store
 	NeedPause                    // a process that can be stopped and continued
 	NeedMetrics                  // counters to read
+	NeedTLS                      // a listener with a certificate
 	NeedOwn                      // a server no other case uses
 )
 
 // private: the case changes its server for everybody, and so gets its own.
-const private = NeedFaults | NeedKill | NeedNodes | NeedPause | NeedMetrics | NeedOwn
+const private = NeedFaults | NeedKill | NeedNodes | NeedPause | NeedMetrics | NeedTLS | NeedOwn
 
 // Target is one way of running the layer over one kind of store.
 type Target struct {
@@ -39,6 +40,10 @@ type Spec struct {
 	Policy string
 	Need   Need
 }
+
+// storeTimeout is the store.timeout_s of a case without faults and without one of its own: a busy machine, or the race
+// detector in a pure Go SQLite, is no store that is down.
+const storeTimeout = 20.0
 
 // Server is a running layer with the fixture behind it.
 type Server interface {

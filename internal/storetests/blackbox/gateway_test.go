@@ -1,0 +1,296 @@
+package blackbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// gatewayTarget runs the binary, with the fixture as its upstream.
+func gatewayTarget(store string) Target {
+	target := Target{Name: "gateway", Store: store, Gateway: true}
+	if store == "memory" {
+		target.Lacks = map[Need]string{
+			NeedKill:  "records in memory do not outlive their process",
+			NeedNodes: "records in memory are not shared between processes",
+		}
+	}
+	target.Open = func(t testing.TB, s Spec) (Server, error) { return openGateway(t, store, s) }
+	return target
+}
+
+// gateway is a Server: one process per node, all on one store and one upstream.
+type gateway struct {
+	t     testing.TB
+	dir   string
+	dsn   string
+	spec  Spec
+	fx    *Fixture
+	up    *upstreamServer
+	nodes []*process
+}
+
+var (
+	_ Server    = (*gateway)(nil)
+	_ upstream  = (*gateway)(nil)
+	_ published = (*gateway)(nil)
+)
+
+func openGateway(t testing.TB, store string, s Spec) (_ Server, err error) {
+	dir, err := os.MkdirTemp("", "stet-") // short: a socket's path is limited to about 100 bytes
+	if err != nil {
+		return nil, err
+	}
+	g := &gateway{t: t, dir: dir, spec: s, fx: NewFixture()}
+	t.Cleanup(g.close)
+	switch store {
+	case "memory":
+		g.dsn = "memory:"
+	case "file":
+		g.dsn = "file:" + filepath.Join(dir, "records")
+	case "sqlite":
+		g.dsn = "sqlite:" + filepath.Join(dir, "stet.db")
+	}
+	if s.Need&NeedFaults != 0 {
+		g.dsn = "fault+" + g.dsn
+	}
+	g.up = &upstreamServer{fx: g.fx}
+	if err := g.up.start("127.0.0.1:0"); err != nil {
+		return nil, err
+	}
+	n := 1
+	if s.Need&NeedNodes != 0 {
+		n = 3
+	}
+	for i := range n {
+		p, err := g.run(i, s.Policy)
+		if err != nil {
+			return nil, err
+		}
+		g.nodes = append(g.nodes, p)
+	}
+	return g, nil
+}
+
+// run starts node i and waits until it is ready.
+func (g *gateway) run(i int, policy string) (*process, error) {
+	if !strings.Contains("\n"+policy, "\nscope:") {
+		policy += "\nscope: { header: X-Tenant-Id }\n"
+	}
+	if !strings.Contains("\n"+policy, "\nstore:") && g.spec.Need&NeedFaults == 0 {
+		policy += fmt.Sprintf("\nstore: { timeout_s: %g }\n", storeTimeout)
+	}
+	if g.spec.Need&NeedTLS != 0 {
+		cert, err := certificate(g.dir)
+		if err != nil {
+			return nil, err
+		}
+		policy += cert
+	}
+	config := filepath.Join(g.dir, fmt.Sprintf("config-%d.yaml", i))
+	if err := os.WriteFile(config, []byte(policy), 0o600); err != nil {
+		return nil, err
+	}
+	bin, err := binary(g.spec.Need&NeedFaults != 0)
+	if err != nil {
+		return nil, err
+	}
+	socket := filepath.Join(g.dir, fmt.Sprintf("fault-%d", i))
+	cmd := exec.Command(bin, "gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--upstream", "http://"+g.up.addr, "--store", g.dsn, "--config", config)
+	cmd.Dir = g.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + g.dir, FaultSocketEnv + "=" + socket}
+	p, err := startProcess(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if g.spec.Need&NeedFaults != 0 {
+		p.faults = dialFaults(g.t, socket)
+	}
+	return p, nil
+}
+
+func (g *gateway) URL(node int) string {
+	if g.spec.Need&NeedTLS != 0 {
+		return "https://" + g.nodes[node].listen
+	}
+	return "http://" + g.nodes[node].listen
+}
+
+func (g *gateway) Fixture() *Fixture      { return g.fx }
+func (g *gateway) Faults(node int) Faults { return g.nodes[node].faults }
+func (g *gateway) Pause(node int)         { g.nodes[node].pause() }
+func (g *gateway) Continue(node int)      { g.nodes[node].resume() }
+
+func (g *gateway) Kill(node int) { g.nodes[node].kill() }
+
+func (g *gateway) Start(node int, policy string) {
+	g.t.Helper()
+	before := g.nodes[node].log.String()
+	p, err := g.run(node, policy)
+	if err != nil {
+		g.t.Fatalf("starting again: %v", err)
+	}
+	p.earlier = before
+	g.nodes[node] = p
+}
+
+func (g *gateway) Log() string {
+	var b strings.Builder
+	for _, p := range g.nodes {
+		b.WriteString(p.earlier + p.log.String())
+	}
+	return b.String()
+}
+
+// Admin fetches a document of the first node that lives.
+func (g *gateway) Admin(path string) (*http.Response, error) {
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, p := range g.nodes {
+		if !p.ended() {
+			return client.Get("http://" + p.admin + path)
+		}
+	}
+	return nil, errors.New("no node lives")
+}
+
+func (g *gateway) Records(scope string) ([]Record, error) {
+	res, err := g.Admin("/api/v1/keys?limit=1000&scope=" + url.QueryEscape(scope))
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != 200 {
+		return nil, fmt.Errorf("GET /api/v1/keys: %s", res.Status)
+	}
+	var page struct{ Keys []Record }
+	return page.Keys, json.NewDecoder(res.Body).Decode(&page)
+}
+
+func (g *gateway) Metrics() (map[string]float64, error) {
+	res, err := g.Admin("/metrics")
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != 200 {
+		return nil, fmt.Errorf("GET /metrics: %s", res.Status)
+	}
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		i := strings.LastIndexByte(line, ' ')
+		if i < 0 || line[0] == '#' {
+			continue
+		}
+		var v float64
+		if _, err := fmt.Sscan(line[i+1:], &v); err != nil {
+			return nil, fmt.Errorf("the line %q: %w", line, err)
+		}
+		all[line[:i]] = v
+	}
+	return all, nil
+}
+
+// Terminate asks the first node to end; Ended waits for it, and returns how it did.
+func (g *gateway) Terminate()   { _ = g.nodes[0].cmd.Process.Signal(syscall.SIGTERM) }
+func (g *gateway) Ended() error { <-g.nodes[0].gone; return g.nodes[0].err }
+
+func (g *gateway) StopUpstream()        { g.up.stop() }
+func (g *gateway) StartUpstream() error { return g.up.start(g.up.addr) }
+
+// close ends everything. A gateway that is asked to end has to end well, in its own time.
+func (g *gateway) close() {
+	g.fx.Close()
+	for i, p := range g.nodes {
+		if err := p.end(); err != nil {
+			g.t.Errorf("node %d: %v\n%s", i, err, tail(p.log.String(), 4000))
+		}
+	}
+	if g.up != nil {
+		g.up.stop()
+	}
+	if err := os.RemoveAll(g.dir); err != nil {
+		g.t.Error(err)
+	}
+}
+
+// upstreamServer is the fixture as a server of its own.
+type upstreamServer struct {
+	fx   *Fixture
+	addr string
+	srv  *http.Server
+	done sync.WaitGroup
+}
+
+func (u *upstreamServer) start(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	u.addr = l.Addr().String()
+	u.srv = &http.Server{
+		Handler:  u.fx,
+		ErrorLog: log.New(io.Discard, "", 0), // handlers panic on purpose
+		ConnState: func(_ net.Conn, s http.ConnState) {
+			if s == http.StateNew {
+				u.fx.Connected()
+			}
+		},
+	}
+	u.done.Go(func() { _ = u.srv.Serve(l) })
+	return nil
+}
+
+func (u *upstreamServer) stop() {
+	if u.srv != nil {
+		_ = u.srv.Close()
+		u.done.Wait()
+	}
+}
+
+// binaries are built once per run, into a directory that TestMain removes.
+var binaries struct {
+	dir   string
+	plain func() (string, error)
+	fault func() (string, error)
+}
+
+func binary(fault bool) (string, error) {
+	if fault {
+		return binaries.fault()
+	}
+	return binaries.plain()
+}
+
+func build(name string, args ...string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		out := filepath.Join(binaries.dir, name)
+		cmd := exec.Command("go", append(append([]string{"build", "-o", out}, args...), "./stet")...)
+		cmd.Dir = filepath.Join("..", "..", "..", "cmd")
+		if said, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("building the gateway: %w\n%s", err, said)
+		}
+		return out, nil
+	})
+}
+
+// shutdown is how long a gateway may take to end when it is asked to.
+const shutdown = 15 * time.Second

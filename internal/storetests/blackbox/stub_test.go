@@ -1,3 +1,0 @@
-package blackbox
-
-func compressionOutsideAndInside(*C) {}
