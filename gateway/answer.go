@@ -23,7 +23,8 @@ func (g *Gateway) received(res *http.Response) error {
 		return nil
 	}
 	if res.StatusCode != http.StatusSwitchingProtocols {
-		res.Body = &answerBody{res.Body, p}
+		p.answer = answerBody{res.Body, p}
+		res.Body = &p.answer
 	}
 	return nil
 }

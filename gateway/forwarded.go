@@ -18,25 +18,25 @@ func setForwarded(out http.Header, in *http.Request) {
 	if in.TLS != nil {
 		proto = "https"
 	}
-	appendTo(out, in.Header, "X-Forwarded-For", client)
-	appendTo(out, in.Header, "Forwarded", "for="+node(client)+";host="+quoted(in.Host)+";proto="+proto)
-	first(out, in.Header, "X-Forwarded-Host", in.Host)
-	first(out, in.Header, "X-Forwarded-Proto", proto)
+	values := [...]string{client, "for=" + node(client) + ";host=" + quoted(in.Host) + ";proto=" + proto, in.Host, proto}
+	appendTo(out, in.Header["X-Forwarded-For"], "X-Forwarded-For", values[0:1:1])
+	appendTo(out, in.Header["Forwarded"], "Forwarded", values[1:2:2])
+	first(out, in.Header["X-Forwarded-Host"], "X-Forwarded-Host", values[2:3:3])
+	first(out, in.Header["X-Forwarded-Proto"], "X-Forwarded-Proto", values[3:4:4])
 }
 
-func appendTo(out, in http.Header, name, value string) {
-	if prior := in[name]; len(prior) > 0 {
-		value = strings.Join(prior, ", ") + ", " + value
+func appendTo(out http.Header, prior []string, name string, value []string) {
+	if len(prior) > 0 {
+		value[0] = strings.Join(prior, ", ") + ", " + value[0]
 	}
-	out[name] = []string{value}
+	out[name] = value
 }
 
-func first(out, in http.Header, name, value string) {
-	if prior := in[name]; len(prior) > 0 {
-		out[name] = prior
-		return
+func first(out http.Header, prior []string, name string, value []string) {
+	if len(prior) > 0 {
+		value = prior
 	}
-	out[name] = []string{value}
+	out[name] = value
 }
 
 // node writes an address as RFC 7239 section 6 has it: IPv6 in brackets and quotes.

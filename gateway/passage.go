@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"net"
@@ -16,9 +17,11 @@ import (
 type passage struct {
 	context.Context // the request's, with the trace
 	route           *route
-	claim           *stet.Claim // nil: the request runs unguarded
-	once            bool        // it must not reach the upstream twice
-	upload          *upload     // its body, where the client is still sending it
+	claim           *stet.Claim  // nil: the request runs unguarded
+	once            bool         // it must not reach the upstream twice
+	upload          upload       // its body, where the client is still sending it
+	memory          bytes.Reader // its body, where it is short and here already
+	answer          answerBody
 
 	trace httptrace.ClientTrace
 	stop  context.CancelFunc // set for upstreams that may speak HTTP/2

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"net/http/httputil"
@@ -17,7 +16,7 @@ import (
 func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	p := passageOf(pr.In.Context())
 	out := pr.Out
-	out.URL = g.target(pr.In) // and out.Host stays the client's
+	g.aim(out.URL, pr.In) // and out.Host stays the client's
 	for name := range out.Header {
 		if ours(name) {
 			delete(out.Header, name)
@@ -29,10 +28,10 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	if p.claim != nil {
 		p.setKey(out.Header)
 		delete(out.Header, "Expect") // the body is here already
-		out.Body = inMemory(out)
+		p.sendFromMemory(out)
 	} else if out.Body != nil {
-		p.upload = &upload{ReadCloser: out.Body}
-		out.Body = p.upload
+		p.upload.ReadCloser = out.Body
+		out.Body = &p.upload
 	}
 	hideFromTransport(out.Header)
 	g.setTrailer(pr, p.route)
@@ -52,9 +51,9 @@ func keep(out, in http.Header, names ...string) {
 	}
 }
 
-// target is the upstream's URL with the request's path and query.
-func (g *Gateway) target(r *http.Request) *url.URL {
-	u := *r.URL
+// aim points a URL at the upstream, with the request's path and query.
+func (g *Gateway) aim(u *url.URL, r *http.Request) {
+	*u = *r.URL
 	u.Scheme, u.Host, u.User = g.upstream.Scheme, g.upstream.Host, nil
 	if raw := rawPath(r.RequestURI); raw != u.EscapedPath() && !strings.HasPrefix(raw, "//") {
 		// The path holds bytes that a URL has to escape (RFC 3986 section 3.3). As the opaque part, url.URL writes it as it
@@ -64,7 +63,6 @@ func (g *Gateway) target(r *http.Request) *url.URL {
 			u.Opaque = raw
 		}
 	}
-	return &u
 }
 
 // rawPath returns the path of a request target in origin-form, absolute-form or asterisk-form (RFC 9112 section 3.2).
@@ -86,17 +84,25 @@ func rawPath(target string) string {
 // setKey tells the upstream which execution of which key this is.
 func (p *passage) setKey(h http.Header) {
 	head := p.claim.Head()
+	values := [...]string{strconv.Itoa(head.Attempt), strconv.FormatInt(head.Fence(), 10), string(head.Key)}
+	h["Stet-Attempt"], h["Stet-Fence"] = values[0:1:1], values[1:2:2]
 	name := p.route.cfg.KeyHeader
-	switch key := head.Key; {
+	switch {
 	case p.route.key == ForwardNothing:
 		delete(h, name)
-	case p.route.cfg.Key.Syntax == stet.Opaque, p.route.key == ForwardBare && bare(string(key)):
-		h[name] = []string{string(key)}
+	case p.route.cfg.Key.Syntax == stet.Opaque: // as sent
+	case p.route.key == ForwardBare && bare(values[2]):
+		h[name] = values[2:]
+	case len(h[name]) == 1 && isQuoted(h[name][0], values[2]): // as sent, and most are
 	default:
-		h[name] = []string{key.Quote()}
+		values[2] = head.Key.Quote()
+		h[name] = values[2:]
 	}
-	h["Stet-Attempt"] = []string{strconv.Itoa(head.Attempt)}
-	h["Stet-Fence"] = []string{strconv.FormatInt(head.Fence(), 10)}
+}
+
+// isQuoted reports whether line is key in quotes, with nothing escaped and no parameters.
+func isQuoted(line, key string) bool {
+	return len(line) == len(key)+2 && line[0] == '"' && line[1:len(line)-1] == key
 }
 
 // bare reports whether a key means the same when it is written without quotes.
@@ -125,11 +131,12 @@ func hideFromTransport(h http.Header) {
 // and the transport may then still be reading.
 const maxInMemory = 16 << 10
 
-func inMemory(out *http.Request) io.ReadCloser {
+func (p *passage) sendFromMemory(out *http.Request) {
 	if out.Body == nil || out.ContentLength < 0 || out.ContentLength > maxInMemory {
-		return out.Body
+		return
 	}
 	b := make([]byte, out.ContentLength)
-	n, _ := io.ReadFull(out.Body, b) // a body that is too short is refused by the transport
-	return io.NopCloser(bytes.NewReader(b[:n]))
+	n, _ := io.ReadFull(out.Body, b) // the transport refuses a body that is too short
+	p.memory.Reset(b[:n])
+	out.Body = io.NopCloser(&p.memory)
 }

@@ -25,9 +25,6 @@ func (b *upload) Read(p []byte) (int, error) {
 
 // broken returns why the client's body ended early, or nil.
 func (b *upload) broken() error {
-	if b == nil {
-		return nil
-	}
 	if err := b.err.Load(); err != nil {
 		return *err
 	}

@@ -1,0 +1,203 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sort"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/stethttp"
+	"github.com/stet-dev/stet/store/memstore"
+)
+
+// BenchmarkGateway compares, in one run and interleaved, a bare ReverseProxy with the same transport and buffers, and the
+// gateway over memstore: new keys, and replays of one. 64 connections, a request of 100 B or 1 KiB, an answer of 200 B. The
+// figures are ratios to the bare proxy; goals are 0.9 for new keys and 2 for replays.
+func BenchmarkGateway(b *testing.B) {
+	for _, size := range []int{100, 1024} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) { compareWithBare(b, size) })
+	}
+}
+
+const (
+	benchConns = 64
+	benchBurst = 10 // requests per connection and slice
+)
+
+func compareWithBare(b *testing.B, size int) {
+	answer := bytes.Repeat([]byte("0123456789"), 20)
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header()["Content-Type"] = []string{"application/json"}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write(answer)
+	}))
+	defer up.Close()
+	target, err := url.Parse(up.URL)
+	if err != nil {
+		b.Fatal(err)
+	}
+	bare := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() },
+		Transport:  newTransport(target, nil),
+		BufferPool: &copyBuffers,
+		ErrorLog:   slog.NewLogLogger(slog.DiscardHandler, 0),
+	})
+	defer bare.Close()
+	engine, err := stet.New(memstore.New(memstore.Config{MaxKeys: 100 << 20}), stet.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	g, err := New(engine, Config{Upstream: target})
+	if err != nil {
+		b.Fatal(err)
+	}
+	guarded := httptest.NewServer(g)
+	defer guarded.Close()
+	gOff, err := New(engine, Config{Upstream: target, Default: stethttp.Config{Mode: stethttp.ModeOff}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	unguarded := httptest.NewServer(gOff)
+	defer unguarded.Close()
+
+	body := `{"amount":1099,"currency":"eur","description":"` + string(bytes.Repeat([]byte("x"), size-49)) + `"}`
+	plain, fresh := dialAll(b, bare, body), dialAll(b, guarded, body)
+	n := 0
+	key := func() string { n++; return fmt.Sprintf("8e03978e-40d5-43e8-%017d", n) }
+	known := func() string { return "8e03978e-40d5-43e8-bc93-known-key-01" }
+	slices := [...]struct {
+		name   string
+		conns  []*benchConn
+		key    func() string
+		took   time.Duration
+		ratios []float64
+	}{{"bare", plain, key, 0, nil}, {"off", dialAll(b, unguarded, body), key, 0, nil}, {"new", fresh, key, 0, nil}, {"replay", fresh, known, 0, nil}}
+	if err := fresh[0].ask(known()); err != nil {
+		b.Fatal(err)
+	}
+	for _, s := range slices { // warm
+		burst(b, s.conns, s.key)
+	}
+	rounds := 0
+	for b.Loop() {
+		rounds++
+		var bare time.Duration
+		for i := range slices {
+			s := &slices[i]
+			took := burst(b, s.conns, s.key)
+			s.took += took
+			if i == 0 {
+				bare = took
+			}
+			s.ratios = append(s.ratios, float64(bare)/float64(took))
+		}
+	}
+	requests := float64(rounds * benchConns * benchBurst)
+	for _, s := range slices {
+		b.ReportMetric(requests/s.took.Seconds(), s.name+"/s")
+	}
+	for _, s := range slices[1:] { // the median: bursts are short, and a machine has other things to do
+		sort.Float64s(s.ratios)
+		b.ReportMetric(s.ratios[len(s.ratios)/2], s.name+"/bare")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// burst sends benchBurst requests on each connection, and returns how long all of them took.
+func burst(b *testing.B, conns []*benchConn, key func() string) time.Duration {
+	keys := make([]string, len(conns)*benchBurst)
+	for i := range keys {
+		keys[i] = key()
+	}
+	var all sync.WaitGroup
+	var failed atomic.Value
+	began := time.Now()
+	for i, c := range conns {
+		all.Go(func() {
+			for _, k := range keys[i*benchBurst : (i+1)*benchBurst] {
+				if err := c.ask(k); err != nil {
+					failed.CompareAndSwap(nil, fmt.Sprint(err))
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(began)
+	if err := failed.Load(); err != nil {
+		b.Fatal(err)
+	}
+	return took
+}
+
+// benchConn is a client that costs next to nothing.
+type benchConn struct {
+	c   net.Conn
+	in  *bufio.Reader
+	req []byte
+	at  int // where the key is in req
+}
+
+func dialAll(b *testing.B, srv *httptest.Server, body string) []*benchConn {
+	conns := make([]*benchConn, benchConns)
+	for i := range conns {
+		c, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { c.Close() })
+		head := "POST /v1/charges HTTP/1.1\r\nHost: api.example\r\nUser-Agent: bench/1.0\r\nAccept: */*\r\nAccept-Encoding: gzip\r\n" +
+			"Authorization: Bearer 0123456789abcdef\r\nTraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n" +
+			"Content-Type: application/json\r\nIdempotency-Key: \""
+		req := fmt.Sprintf("%s%36s\"\r\nContent-Length: %d\r\n\r\n%s", head, "", len(body), body)
+		conns[i] = &benchConn{c, bufio.NewReader(c), []byte(req), len(head)}
+	}
+	return conns
+}
+
+var errAnswer = errors.New("not the upstream's answer")
+
+func (c *benchConn) ask(key string) error {
+	if len(key) != 36 {
+		return errors.New("a key of another length")
+	}
+	copy(c.req[c.at:], key)
+	if _, err := c.c.Write(c.req); err != nil {
+		return err
+	}
+	length := -1
+	for line := 0; ; line++ {
+		l, err := c.in.ReadSlice('\n')
+		switch {
+		case err != nil:
+			return err
+		case line == 0 && !bytes.HasPrefix(l, []byte("HTTP/1.1 201 ")):
+			return fmt.Errorf("%w: %s", errAnswer, l)
+		case len(l) == 2:
+			if length != 200 {
+				return fmt.Errorf("%w: %d bytes", errAnswer, length)
+			}
+			_, err := c.in.Discard(length)
+			return err
+		case bytes.HasPrefix(l, []byte("Content-Length: ")):
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(l[16:]))); err != nil {
+				return err
+			}
+		}
+	}
+}
