@@ -217,35 +217,35 @@ func unescapeWord(s string) (string, error) {
 // Validate reports why the recipe cannot be used, naming the field.
 func (r Recipe) Validate() error {
 	if int(r.Body) >= len(bodyModes) {
-		return fmt.Errorf("Body: unknown mode %d", uint8(r.Body))
+		return fmt.Errorf("recipe: Body: unknown mode %d", uint8(r.Body))
 	}
 	switch {
 	case r.Body == BodyFields && len(r.Fields) == 0:
-		return errors.New("Fields: body mode fields needs at least one JSON pointer")
+		return errors.New("recipe: Fields: body mode fields needs at least one JSON pointer")
 	case r.Body != BodyFields && len(r.Fields) > 0:
-		return fmt.Errorf("Fields: only body mode fields compares single fields, this is %s", r.Body)
+		return fmt.Errorf("recipe: Fields: only body mode fields compares single fields, this is %s", r.Body)
 	case r.Body == BodyRaw && len(r.Exclude) > 0:
-		return errors.New("Exclude: body mode raw compares all bytes")
+		return errors.New("recipe: Exclude: body mode raw compares all bytes")
 	}
 	for _, p := range r.Fields {
 		if _, err := canon.ParsePointer(p); err != nil {
-			return fmt.Errorf("Fields: %q: %w", p, err)
+			return fmt.Errorf("recipe: Fields: %q: %w", p, err)
 		}
 	}
 	for _, p := range r.Exclude {
 		if _, err := canon.ParsePointer(p); err != nil {
-			return fmt.Errorf("Exclude: %q: %w", p, err)
+			return fmt.Errorf("recipe: Exclude: %q: %w", p, err)
 		}
 		if p == "" {
-			return errors.New(`Exclude: "" is the whole body, nothing would be left to compare`)
+			return errors.New(`recipe: Exclude: "" is the whole body, nothing would be left to compare`)
 		}
 	}
 	for _, h := range r.Headers {
 		if !canon.IsToken(h) {
-			return fmt.Errorf("Headers: %q is not a header field name", h)
+			return fmt.Errorf("recipe: Headers: %q is not a header field name", h)
 		}
 		if slices.Contains(transportHeaders[:], strings.ToLower(h)) {
-			return fmt.Errorf("Headers: %s says how a message travels, not what it asks for", h)
+			return fmt.Errorf("recipe: Headers: %s says how a message travels, not what it asks for", h)
 		}
 	}
 	if n := len(r.String()); n > MaxRecipe {
@@ -258,18 +258,6 @@ func (r Recipe) Validate() error {
 // Host among them, to themselves, so that listing one would silently compare nothing.
 var transportHeaders = [...]string{"connection", "content-length", "host", "keep-alive", "proxy-connection", "te", "trailer",
 	"transfer-encoding", "upgrade"}
-
-// compile is Compile without the validation.
-func (r Recipe) compile() *Fingerprinter {
-	f := &Fingerprinter{recipe: r.String(), body: r.Body, decode: r.Decode}
-	f.fields = pointers(r.Fields)
-	f.exclude = pointers(r.Exclude)
-	for _, h := range r.Headers {
-		f.headers = append(f.headers, canonicalHeader(h))
-	}
-	f.headers = sortedSet(f.headers)
-	return f
-}
 
 func pointers(texts []string) []canon.Pointer {
 	var ps []canon.Pointer
