@@ -2,6 +2,7 @@ package stet
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"net/url"
 	"strings"
@@ -54,11 +55,21 @@ func paymentForm(n int) []byte {
 	return []byte(b.String())
 }
 
+// What canonical forms cost is the difference to raw; what raw costs is measured against sha256, the hash of the body alone.
 func BenchmarkFingerprint(b *testing.B) {
 	sizes := []struct {
 		name string
 		n    int
 	}{{"200B", 200}, {"1KiB", 1 << 10}, {"64KiB", 64 << 10}}
+	for _, size := range sizes {
+		b.Run("sha256/"+size.name, func(b *testing.B) {
+			body := paymentJSON(size.n)
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				sha256.Sum256(body)
+			}
+		})
+	}
 	for _, mode := range []struct {
 		name   string
 		recipe Recipe

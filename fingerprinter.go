@@ -36,6 +36,16 @@ func (r Recipe) Compile() (*Fingerprinter, error) {
 	return r.compile(), nil
 }
 
+// compile is Compile for a recipe that is known to be valid.
+func (r Recipe) compile() *Fingerprinter {
+	f := &Fingerprinter{recipe: r.String(), body: r.Body, decode: r.Decode, fields: pointers(r.Fields), exclude: pointers(r.Exclude)}
+	for _, h := range r.Headers {
+		f.headers = append(f.headers, canonicalHeader(h))
+	}
+	f.headers = sortedSet(f.headers)
+	return f
+}
+
 // Recipe returns the recipe's text.
 func (f *Fingerprinter) Recipe() string { return f.recipe }
 

@@ -46,9 +46,6 @@ func (f *Form) Parse(src []byte) bool {
 	return true
 }
 
-// Empty reports whether there are no pairs.
-func (f *Form) Empty() bool { return len(f.pairs) == 0 }
-
 // Write writes the pairs ordered by name; those of one name keep their order, which may matter.
 func (f *Form) Write(w *Writer) {
 	slices.SortStableFunc(f.pairs, func(a, b pair) int {

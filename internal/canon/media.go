@@ -40,10 +40,11 @@ func Boundary(value string) string {
 // IsToken reports whether s is a token of RFC 9110 section 5.6.2.
 func IsToken[T string | []byte](s T) bool {
 	for i := range len(s) {
-		if c := s[i] | 0x20; c < 'a' || c > 'z' {
-			if c := s[i]; (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-				return false
-			}
+		c := s[i]
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		digit := '0' <= c && c <= '9'
+		if !letter && !digit && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
 		}
 	}
 	return len(s) > 0
