@@ -78,3 +78,9 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.KeepAlive(s)
 	}
 }
+
+func ExampleNew() {
+	engine, err := stet.New(memstore.New(memstore.Config{MaxKeys: 10_000}), stet.Config{})
+	fmt.Println(engine != nil, err)
+	// Output: true <nil>
+}

@@ -1,0 +1,86 @@
+package stethttp_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/stethttp"
+	"github.com/stet-dev/stet/store/memstore"
+)
+
+func newEngine() *stet.Engine {
+	engine, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})
+	if err != nil {
+		panic(err)
+	}
+	return engine
+}
+
+// post sends a request with a key, as a client would.
+func post(h http.Handler, key, body string) (status int, answer, replayed string) {
+	r := httptest.NewRequest(http.MethodPost, "/charges", strings.NewReader(body))
+	r.Header.Set("Idempotency-Key", key)
+	r.Header.Set("X-Tenant", "acme")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	b, _ := io.ReadAll(w.Body)
+	return w.Code, strings.TrimSpace(string(b)), w.Header().Get("Idempotent-Replayed")
+}
+
+// One route made safe to retry: the second answer is the first one.
+func ExampleMiddleware() {
+	charges := 0
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		charges++
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "charge %d", charges)
+	})
+	idempotent := stethttp.Middleware(newEngine(), stethttp.HeaderScope("X-Tenant"), stethttp.Config{})
+	h := idempotent(handler)
+	fmt.Println(post(h, "order-7-5f1c2ab0", `{"amount":1099}`))
+	fmt.Println(post(h, "order-7-5f1c2ab0", `{"amount":1099}`))
+	// Output:
+	// 201 charge 1
+	// 201 charge 1 true
+}
+
+// A handler that knows that nothing happened says so, and a retry runs.
+func ExampleMiddleware_notExecuted() {
+	attempts := 0
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		claim := stet.ClaimFrom(r.Context())
+		if attempts++; attempts == 1 { // the provider's circuit is open: nothing was sent
+			claim.NotExecuted("circuit-open")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintf(w, "attempt %d", claim.Attempt())
+	})
+	h := stethttp.Middleware(newEngine(), stethttp.SingleTenant, stethttp.Config{})(handler)
+	for range 3 {
+		fmt.Println(post(h, "k-9d2e77aa10c4", `{}`))
+	}
+	// Output:
+	// 503
+	// 200 attempt 2
+	// 200 attempt 2 true
+}
+
+// A profile is a Config to start from.
+func ExampleProfile() {
+	c, err := stethttp.Profile("stripe")
+	if err != nil {
+		panic(err)
+	}
+	c.Policy.Retain = 48 * time.Hour
+	h := stethttp.Middleware(newEngine(), stethttp.SingleTenant, c)(http.NotFoundHandler())
+	post(h, "k", `{"amount":1}`)
+	status, _, _ := post(h, "k", `{"amount":2}`)
+	fmt.Println(status)
+	// Output: 400
+}
