@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"time"
 
@@ -25,7 +24,7 @@ var (
 	head     = []string{"version", "schema", "state", "attempt", "fingerprint", "recipe", "parts", "holder", "point", "cause",
 		"route", "method", "path", "trace_id", "meta", "status", "size", "kept", "published", "reconciled", "probes", "escalated",
 		"retain_ns", "keep_expired_ns", "from_creation", "on_lapse", "took_ns", "note_who", "note_why", "note_evidence"}
-	instants = []string{"due_at", "updated_at", "created_at", "completed_at"}
+	instants = []string{"due_at", "updated_at", "created_at", "completed_at", "head_sum"}
 	body     = []string{"response_status", "headers", "trailers", "body", "request", "progress", "body_sum"}
 )
 
@@ -80,7 +79,7 @@ func (text Encoder) Body(args []any, id stet.ID, b *stet.Body) []any {
 		}
 	}
 	return append(args, status, orNull(headers), orNull(trailers), orNull(body), orNull(b.Request), orNull(b.Progress),
-		int64(checksum(id, b.Response, headers, trailers, b.Request, b.Progress)))
+		int64(bodySum(id, b.Response, headers, trailers, b.Request, b.Progress)))
 }
 
 func orNull(b []byte) any {
@@ -90,36 +89,14 @@ func orNull(b []byte) any {
 	return b
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// checksum binds a body to its record. SQLite and MySQL's unchecked pages would otherwise hand out what a failing disk made
-// of a response (W29).
-func checksum(id stet.ID, r *stet.Response, headers, trailers, request, progress []byte) uint32 {
-	status, response := -1, []byte(nil)
-	if r != nil {
-		status, response = r.Status, r.Body
-	}
-	b := make([]byte, 0, 128)
-	b = binary.AppendVarint(b, int64(status))
-	for _, n := range [...]int{len(id.Scope), len(id.Key), len(headers), len(trailers), len(response), len(request)} {
-		b = binary.AppendUvarint(b, uint64(n))
-	}
-	b = append(append(b, id.Scope...), id.Key...)
-	sum := crc32.Update(0, castagnoli, b)
-	for _, part := range [...][]byte{headers, trailers, response, request, progress} {
-		sum = crc32.Update(sum, castagnoli, part)
-	}
-	return sum
-}
-
 // Stamp holds the instants of a record, in microseconds since 1970, UTC; [stet.Head] says what they mean.
 type Stamp struct {
 	Due, Updated, Created, Ended int64
 	Never                        bool // no Due
 }
 
-// NewStamp is the stamp of writing h at the instant now, as the begin of a life.
-func NewStamp(h *stet.Head, now int64) Stamp {
+// Born is the stamp of a record that is created at the instant now.
+func Born(h *stet.Head, now int64) Stamp {
 	s := Stamp{Updated: now, Created: now, Never: h.DueIn < 0}
 	if !s.Never {
 		s.Due = now + h.DueIn.Microseconds()
@@ -130,9 +107,24 @@ func NewStamp(h *stet.Head, now int64) Stamp {
 	return s
 }
 
-// due and ended are the arguments of due_at and completed_at.
-func (s *Stamp) due() any   { return sql.NullInt64{Int64: s.Due, Valid: !s.Never} }
-func (s *Stamp) ended() any { return sql.NullInt64{Int64: s.Ended, Valid: s.Ended != 0} }
+// Changed is the stamp of a record that h replaces at the instant now: what has been stamped before is kept, unless h begins
+// a new life. That h says what was stamped is certain, because its writer knows the version that it replaces.
+func Changed(h *stet.Head, now int64) Stamp {
+	s := Born(h, now)
+	if !h.CreatedAt.IsZero() {
+		s.Created = h.CreatedAt.UnixMicro()
+		if !h.CompletedAt.IsZero() {
+			s.Ended = h.CompletedAt.UnixMicro()
+		}
+	}
+	return s
+}
+
+// Args appends the arguments of the instants, and of the checksum that covers them and h.
+func (s *Stamp) Args(args []any, h *stet.Head) []any {
+	return append(args, sql.NullInt64{Int64: s.Due, Valid: !s.Never}, s.Updated, s.Created,
+		sql.NullInt64{Int64: s.Ended, Valid: s.Ended != 0}, int64(headSum(h, s)))
+}
 
 // Apply writes the instants into h, as they come out of a store.
 func (s *Stamp) Apply(h *stet.Head) {

@@ -34,6 +34,7 @@ type Row struct {
 	dueAt                                              sql.NullInt64
 	updatedAt, createdAt                               int64
 	completedAt                                        sql.NullInt64
+	headSum                                            int64
 	responseStatus                                     sql.NullInt64
 	headers, trailers, body, request, progress         []byte
 	bodySum                                            int64
@@ -45,7 +46,7 @@ func (r *Row) Dest() []any {
 		&r.version, &r.schema, &r.state, &r.attempt, &r.fingerprint, &r.recipe, &r.parts, &r.holder, &r.point, &r.cause,
 		&r.route, &r.method, &r.path, &r.traceID, &r.meta, &r.status, &r.size, &r.kept, &r.published, &r.reconciled, &r.probes, &r.escalated,
 		&r.retain, &r.keepExpired, &r.fromCreation, &r.onLapse, &r.took, &r.noteWho, &r.noteWhy, &r.noteEvidence,
-		&r.dueAt, &r.updatedAt, &r.createdAt, &r.completedAt)
+		&r.dueAt, &r.updatedAt, &r.createdAt, &r.completedAt, &r.headSum)
 }
 
 // DestBody returns what a row of all columns is scanned into.
@@ -96,6 +97,9 @@ func (r *Row) Head(asOf int64) (stet.Head, error) {
 		h.Note = &stet.Note{Who: r.noteWho.String, Why: r.noteWhy.String, Evidence: r.noteEvidence.String}
 	}
 	s := Stamp{Due: r.dueAt.Int64, Never: !r.dueAt.Valid, Updated: r.updatedAt, Created: r.createdAt, Ended: r.completedAt.Int64}
+	if int64(headSum(&h, &s)) != r.headSum {
+		return stet.Head{}, corrupt("checksum of the head")
+	}
 	s.Apply(&h)
 	h.AsOf = instant(asOf)
 	return h, nil
@@ -119,8 +123,8 @@ func (r *Row) Record(asOf int64) (stet.Record, error) {
 			}
 		}
 	}
-	if int64(checksum(h.ID, b.Response, r.headers, r.trailers, r.request, r.progress)) != r.bodySum {
-		return stet.Record{}, corrupt("checksum")
+	if int64(bodySum(h.ID, b.Response, r.headers, r.trailers, r.request, r.progress)) != r.bodySum {
+		return stet.Record{}, corrupt("checksum of the body")
 	}
 	return stet.Record{Head: h, Body: b}, nil
 }

@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/stet-dev/stet"
 )
 
 //go:embed sqlite/*.sql
@@ -39,31 +37,12 @@ var (
 		list("?%.0s", identity, head, body, instants) + ") ON CONFLICT (scope, key) DO NOTHING"
 
 	// Change nothing where the row has another version, or a format of another program.
-	SQLiteUpdate     = "UPDATE stet_records SET " + list("%s = ?", head) + sqliteInstants
-	SQLiteUpdateBody = "UPDATE stet_records SET " + list("%s = ?", head, body) + sqliteInstants
+	SQLiteUpdate     = "UPDATE stet_records SET " + list("%s = ?", head, instants) + sqliteIf
+	SQLiteUpdateBody = "UPDATE stet_records SET " + list("%s = ?", head, body, instants) + sqliteIf
 	SQLiteDelete     = "DELETE FROM stet_records" + sqliteIf
-)
 
-var (
 	sqliteIf = fmt.Sprintf(" WHERE scope = ? AND key = ? AND version = ? AND schema = %d", Schema)
-
-	// A new life has new instants. Otherwise the row's own stay, and the first write that completes it stamps it.
-	sqliteInstants = ", due_at = ?, updated_at = ?, created_at = CASE WHEN ? THEN ? ELSE created_at END, " +
-		"completed_at = CASE WHEN ? THEN ? WHEN state = 'completed' OR NOT ? THEN completed_at ELSE ? END" +
-		sqliteIf + " RETURNING created_at, completed_at"
 )
-
-// SQLiteInsertArgs appends the arguments of SQLiteInsert that follow the rest of the record.
-func SQLiteInsertArgs(args []any, s *Stamp) []any {
-	return append(args, s.due(), s.Updated, s.Created, s.ended())
-}
-
-// SQLiteUpdateArgs appends the arguments of SQLiteUpdate or SQLiteUpdateBody that follow head and body.
-func (text Encoder) SQLiteUpdateArgs(args []any, h *stet.Head, s *Stamp, prev stet.Version) []any {
-	fresh, completing := h.CreatedAt.IsZero(), h.State == stet.Completed
-	args = append(args, s.due(), s.Updated, fresh, s.Created, fresh, s.ended(), completing, s.Updated)
-	return append(text.ID(args, h.ID), int64(prev))
-}
 
 // list formats every column and joins them by commas.
 func list(format string, columns ...[]string) string {

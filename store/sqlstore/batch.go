@@ -86,6 +86,10 @@ type committer interface {
 // do carries out o in a group. An error of o.ctx means that its end came first: the write did not happen, if the error says
 // so ([errNothing]), or may happen yet.
 func (q *queue) do(o *op) error {
+	if q.lone(o) {
+		return o.err
+	}
+	o.own()
 	lead, err := q.enter(o)
 	if err != nil {
 		return err
@@ -115,7 +119,7 @@ func (q *queue) lone(o *op) bool {
 	return free
 }
 
-// enter makes o wait, or reports that it leads at once.
+// enter makes o wait, or reports that it leads after all.
 func (q *queue) enter(o *op) (lead bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -129,7 +133,6 @@ func (q *queue) enter(o *op) (lead bool, err error) {
 		return false, errQueueFull
 	}
 	o.err = errUnknown
-	o.own()
 	o.turn = make(chan bool, 1)
 	o.place = q.waiting.PushBack(o)
 	return false, nil

@@ -68,7 +68,7 @@ func (s *Store) get(ctx context.Context, id stet.ID) (stet.Record, error) {
 			return stet.Record{}, err
 		}
 	}
-	have, err := getRecord(ctx, c.get, s.clock, id)
+	have, err := getRecord(c.get, s.clock, id)
 	if failed(err) { // another connection may do better
 		_ = c.close()
 		c = nil
@@ -90,18 +90,18 @@ func (r *readers) close() error {
 }
 
 // getRecord reads the record of id with stmt, which selects all columns.
-func getRecord(ctx context.Context, stmt *sql.Stmt, clk *clock, id stet.ID) (stet.Record, error) {
+func getRecord(stmt *sql.Stmt, clk *clock, id stet.ID) (stet.Record, error) {
 	var row sqltext.Row
-	if err := one(ctx, stmt, id, row.DestBody()); err != nil {
+	if err := one(stmt, id, row.DestBody()); err != nil {
 		return stet.Record{}, err
 	}
 	return row.Record(clk.micros())
 }
 
 // getHead reads the head of id with stmt, which selects the columns of heads.
-func getHead(ctx context.Context, stmt *sql.Stmt, clk *clock, id stet.ID) (stet.Head, error) {
+func getHead(stmt *sql.Stmt, clk *clock, id stet.ID) (stet.Head, error) {
 	var row sqltext.Row
-	if err := one(ctx, stmt, id, row.Dest()); err != nil {
+	if err := one(stmt, id, row.Dest()); err != nil {
 		return stet.Head{}, err
 	}
 	return row.Head(clk.micros())
@@ -110,9 +110,10 @@ func getHead(ctx context.Context, stmt *sql.Stmt, clk *clock, id stet.ID) (stet.
 // errColumn does not say what the column holds: that is not for logs.
 var errColumn = fmt.Errorf("%w: a column holds another type than it should", stet.ErrCorrupt)
 
-// one scans the only row of id into dest, or answers [stet.ErrNotFound].
-func one(ctx context.Context, stmt *sql.Stmt, id stet.ID, dest []any) error {
-	rows, err := stmt.QueryContext(ctx, text.ID(nil, id)...)
+// one scans the only row of id into dest, or answers [stet.ErrNotFound]. It takes microseconds and waits for nobody, so that
+// it has no context: one that may end costs database/sql and the driver a goroutine each.
+func one(stmt *sql.Stmt, id stet.ID, dest []any) error {
+	rows, err := stmt.QueryContext(context.Background(), text.ID(nil, id)...)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,9 @@
 // For people there is the view stet_keys:
 //
 //	$ sqlite3 stet.db "SELECT key, state, status, created_at FROM stet_keys WHERE state = 'unknown'"
+//
+// Rows are for reading: each carries checksums, and one that was changed by hand, by a failing disk or by a newer program is
+// refused with [stet.ErrCorrupt], alone.
 package sqlstore
 
 import (

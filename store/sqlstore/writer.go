@@ -107,11 +107,13 @@ func (w *writer) look(o *op) (err error) {
 	if o.verb != create || o.looked {
 		return nil
 	}
-	switch o.have, err = getRecord(o.ctx, w.get, w.clock, o.id); {
+	switch o.have, err = getRecord(w.get, w.clock, o.id); {
 	case err == nil:
 		return stet.ErrExists
 	case errors.Is(err, stet.ErrNotFound):
 		return nil
+	case failed(err):
+		w.discard()
 	}
 	return err
 }
@@ -163,73 +165,4 @@ func (w *writer) reset() {
 		}
 	}
 	w.discard()
-}
-
-// apply carries out one write. It may be called again after a rollback, and leaves what it was given as it is. The context
-// is no longer the caller's: nothing in here waits, and an interrupted statement would cost the whole group.
-func (w *writer) apply(o *op) error {
-	ctx := context.Background()
-	switch o.verb {
-	case create:
-		return w.create(ctx, o)
-	case replaceHead:
-		return w.replace(ctx, w.update, o)
-	case replaceAll:
-		return w.replace(ctx, w.updateAll, o)
-	case remove:
-		return w.remove(ctx, o)
-	}
-	panic("sqlstore: no such verb")
-}
-
-func (w *writer) create(ctx context.Context, o *op) error {
-	s := sqltext.NewStamp(&o.head, w.clock.micros())
-	res, err := w.insert.ExecContext(ctx, sqltext.SQLiteInsertArgs(o.args, &s)...)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 1 {
-		o.got = o.head
-		s.Apply(&o.got)
-		return err
-	}
-	if o.have, err = getRecord(ctx, w.get, w.clock, o.id); err != nil {
-		return err
-	}
-	return stet.ErrExists
-}
-
-func (w *writer) replace(ctx context.Context, stmt *sql.Stmt, o *op) error {
-	s := sqltext.NewStamp(&o.head, w.clock.micros())
-	var ended sql.NullInt64
-	err := stmt.QueryRowContext(ctx, text.SQLiteUpdateArgs(o.args, &o.head, &s, o.prev)...).Scan(&s.Created, &ended)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return w.refuse(ctx, o)
-	case err != nil:
-		return err
-	}
-	s.Ended = ended.Int64
-	o.got = o.head
-	s.Apply(&o.got)
-	return nil
-}
-
-func (w *writer) remove(ctx context.Context, o *op) error {
-	res, err := w.del.ExecContext(ctx, o.args...)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 1 {
-		return err
-	}
-	return w.refuse(ctx, o)
-}
-
-// refuse says why no row was changed.
-func (w *writer) refuse(ctx context.Context, o *op) (err error) {
-	if o.got, err = getHead(ctx, w.getHead, w.clock, o.id); err != nil {
-		return err
-	}
-	return stet.ErrStale
 }

@@ -40,13 +40,14 @@ CREATE TABLE stet_records (
     updated_at      INTEGER NOT NULL,
     created_at      INTEGER NOT NULL,
     completed_at    INTEGER,
+    head_sum        INTEGER NOT NULL, -- CRC-32C: a row changed by hand or by a failing disk is refused
     response_status INTEGER, -- NULL: no response is kept
     headers         BLOB,
     trailers        BLOB,
     body            BLOB,
     request         BLOB,
     progress        BLOB,
-    body_sum        INTEGER NOT NULL, -- CRC-32C of what comes before it and of the key
+    body_sum        INTEGER NOT NULL, -- CRC-32C
     UNIQUE (scope, key)
 );
 

@@ -2,11 +2,14 @@ package sqlite
 
 import (
 	"bytes"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/store/sqlstore"
@@ -30,6 +33,13 @@ var damage = map[string]string{
 	"another status":         "response_status = 500",
 	"another request":        "request = 'x'",
 	"another progress":       "progress = 'x'",
+	"another retention":      "due_at = due_at - 1000000000",
+	"another attempt":        "attempt = 2",
+	"another fingerprint":    "fingerprint = zeroblob(31) || x'01'",
+	"another birth":          "created_at = created_at + 1",
+	"another end":            "completed_at = NULL",
+	"another holder":         "holder = 'thief'",
+	"another flag":           "published = 1 - published",
 	"another checksum":       "body_sum = body_sum + 1",
 }
 
@@ -61,7 +71,7 @@ func TestDamagedRecordIsRefusedAlone(t *testing.T) {
 			}
 			_, err = s.Get(t.Context(), r.ID)
 			if !errors.Is(err, stet.ErrCorrupt) {
-				t.Errorf("get: %v", err)
+				t.Fatalf("get: %v", err)
 			}
 			if strings.Contains(err.Error(), "many") || strings.Contains(err.Error(), "you owe") || strings.Contains(err.Error(), "damaged") {
 				t.Errorf("the error tells what is in the record: %v", err)
@@ -114,6 +124,69 @@ func TestIndexThatLies(t *testing.T) {
 	if got, err := s.Get(t.Context(), stet.ID{Scope: r.Scope, Key: "your"}); !errors.Is(err, stet.ErrCorrupt) {
 		t.Fatalf("got the record of version %d, %v", got.Version, err)
 	}
+}
+
+// One bit of a row turns over on the disk, each byte's in turn: the record is read as it was, or not at all (W29).
+func TestEveryFlippedBitIsNoticed(t *testing.T) {
+	path := file(t)
+	db := database(t, path)
+	s := over(t, db, sqlstore.Config{})
+	r := create(t, s, "the-key")
+	h, b := completed(r, "the-body")
+	h.Meta, h.Note, h.DueIn = map[string]string{"m": "n"}, &stet.Note{Who: "w", Why: "y", Evidence: "e"}, time.Hour
+	if _, err := s.Replace(t.Context(), r.Version, h, b); err != nil {
+		t.Fatal(err)
+	}
+	want, err := s.Get(t.Context(), r.ID)
+	if err := errors.Join(err, s.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := bytes.Index(good, []byte("tenant-1the-key")), bytes.Index(good, []byte("the-body"))
+	if from < 0 || to < from || to-from > 1000 {
+		t.Fatalf("the row is not where it was thought to be: %d to %d", from, to)
+	}
+	refused := 0
+	step := 3
+	if os.Getenv("STET_SOAK") != "" {
+		step = 1
+	}
+	for at := from - 60; at < to+20; at += step { // 60: the lengths of the columns
+		bad := bytes.Clone(good)
+		bad[at] ^= 1 << (at % 8)
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := reread(t, path, r.ID)
+		if err != nil {
+			refused++
+			continue
+		}
+		got.AsOf = want.AsOf
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("byte %d of the row: read as\n%+v %+v, was\n%+v %+v", at-from, got.Head, got.Response, want.Head, want.Response)
+		}
+	}
+	if refused < (to-from)/2/step {
+		t.Errorf("%d bytes were noticed: the test does not reach the row", refused)
+	}
+}
+
+func reread(t *testing.T, path string, id stet.ID) (stet.Record, error) {
+	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s, err := sqlstore.Open(t.Context(), db, sqlstore.Config{Dialect: sqlstore.SQLite})
+	if err != nil {
+		return stet.Record{}, err
+	}
+	defer s.Close()
+	return s.Get(t.Context(), id)
 }
 
 // Damaged records are left out of what enumerates, and hide nobody else.

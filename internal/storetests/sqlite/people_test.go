@@ -56,3 +56,17 @@ func TestClockNeverGoesBack(t *testing.T) {
 		t.Fatalf("updated at %s after %s, %v", got.UpdatedAt, first.UpdatedAt, err)
 	}
 }
+
+// What falls due at this very instant is due: that is what [stet.Head.Over] says, and the sweeper does not ask twice.
+func TestDueAtTheInstant(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := over(t, database(t, file(t)), sqlstore.Config{Clock: func() time.Time { return now }})
+	r := sample()
+	r.DueIn = 0
+	if _, err := s.Create(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if heads, err := s.Due(t.Context(), stet.Query{}); err != nil || len(heads) != 1 || !heads[0].Over() {
+		t.Fatalf("%d are due, %v", len(heads), err)
+	}
+}

@@ -1,0 +1,66 @@
+package sqltext
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
+)
+
+// Checksums make a failing disk an error of one key: SQLite's pages have none of their own, and one bit can turn a result
+// that is to be replayed into one that has expired (W29).
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// headSum covers a head and its instants.
+func headSum(h *stet.Head, s *Stamp) uint32 {
+	b := make([]byte, 0, 512)
+	for _, text := range [...]string{string(h.Scope), string(h.Key), h.Fingerprint.Recipe, h.Point, h.Cause, h.Holder,
+		h.Route, h.Method, h.Path, h.TraceID} {
+		b = appendText(b, text)
+	}
+	b = append(b, h.Fingerprint.Sum[:]...)
+	for _, p := range h.Fingerprint.Parts {
+		b = binary.BigEndian.AppendUint32(b, p)
+	}
+	for _, n := range [...]int64{int64(h.Version), int64(h.State), int64(h.Attempt), int64(h.Status), h.Size, int64(h.Kept),
+		int64(h.Probes), int64(h.Rules.Retain), int64(h.Rules.KeepExpired), int64(h.Rules.OnLapse), int64(h.Took), s.Due, s.Updated, s.Created, s.Ended} {
+		b = binary.AppendVarint(b, n)
+	}
+	for _, flag := range [...]bool{h.Published, h.Reconciled, h.Escalated, h.Rules.FromCreation, h.Note != nil, s.Never} {
+		b = append(b, '0')
+		if flag {
+			b[len(b)-1] = '1'
+		}
+	}
+	if h.Note != nil {
+		b = appendText(appendText(appendText(b, h.Note.Who), h.Note.Why), h.Note.Evidence)
+	}
+	if len(h.Meta) > 0 {
+		b = codec.AppendMeta(b, h.Meta)
+	}
+	return crc32.Checksum(b, castagnoli)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// bodySum covers a body, and the name of the record it belongs to.
+func bodySum(id stet.ID, r *stet.Response, headers, trailers, request, progress []byte) uint32 {
+	status, response := -1, []byte(nil)
+	if r != nil {
+		status, response = r.Status, r.Body
+	}
+	b := appendText(appendText(make([]byte, 0, 128), string(id.Scope)), string(id.Key))
+	b = binary.AppendVarint(b, int64(status))
+	for _, part := range [...][]byte{headers, trailers, response, request} {
+		b = binary.AppendUvarint(b, uint64(len(part)))
+	}
+	sum := crc32.Checksum(b, castagnoli)
+	for _, part := range [...][]byte{headers, trailers, response, request, progress} {
+		sum = crc32.Update(sum, castagnoli, part)
+	}
+	return sum
+}
