@@ -22,14 +22,17 @@ func newEngine() *stet.Engine {
 }
 
 // post sends a request with a key, as a client would.
-func post(h http.Handler, key, body string) (status int, answer, replayed string) {
+func post(h http.Handler, key, body string) string {
 	r := httptest.NewRequest(http.MethodPost, "/charges", strings.NewReader(body))
 	r.Header.Set("Idempotency-Key", key)
 	r.Header.Set("X-Tenant", "acme")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	b, _ := io.ReadAll(w.Body)
-	return w.Code, strings.TrimSpace(string(b)), w.Header().Get("Idempotent-Replayed")
+	if w.Header().Get("Idempotent-Replayed") != "" {
+		return fmt.Sprintf("%d %q, replayed", w.Code, b)
+	}
+	return fmt.Sprintf("%d %q", w.Code, b)
 }
 
 // One route made safe to retry: the second answer is the first one.
@@ -45,8 +48,8 @@ func ExampleMiddleware() {
 	fmt.Println(post(h, "order-7-5f1c2ab0", `{"amount":1099}`))
 	fmt.Println(post(h, "order-7-5f1c2ab0", `{"amount":1099}`))
 	// Output:
-	// 201 charge 1
-	// 201 charge 1 true
+	// 201 "charge 1"
+	// 201 "charge 1", replayed
 }
 
 // A handler that knows that nothing happened says so, and a retry runs.
@@ -66,9 +69,9 @@ func ExampleMiddleware_notExecuted() {
 		fmt.Println(post(h, "k-9d2e77aa10c4", `{}`))
 	}
 	// Output:
-	// 503
-	// 200 attempt 2
-	// 200 attempt 2 true
+	// 503 ""
+	// 200 "attempt 2"
+	// 200 "attempt 2", replayed
 }
 
 // A profile is a Config to start from.
@@ -80,7 +83,6 @@ func ExampleProfile() {
 	c.Policy.Retain = 48 * time.Hour
 	h := stethttp.Middleware(newEngine(), stethttp.SingleTenant, c)(http.NotFoundHandler())
 	post(h, "k", `{"amount":1}`)
-	status, _, _ := post(h, "k", `{"amount":2}`)
-	fmt.Println(status)
+	fmt.Println(post(h, "k", `{"amount":2}`)[:3])
 	// Output: 400
 }
