@@ -1,0 +1,96 @@
+package filestore
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+
+	"github.com/stet-dev/stet"
+)
+
+// draft is a record's next file: whole, on the disk, and locked, but without the record's name. It is listed under due
+// before it gets that name: a crash between the two leaves an entry too many, which is harmless, and never one too few,
+// which would be a lease that nobody sees lapse.
+type draft struct {
+	s     *Store
+	f     *os.File
+	temp  string // its first name
+	entry string // its name under due
+}
+
+func (s *Store) draft(r *stet.Record, name string) (*draft, error) {
+	b, err := encode(r)
+	if err != nil {
+		return nil, err
+	}
+	d := &draft{s: s, temp: tmpDir + "/" + rand.Text() + extension, entry: entryOf(&r.Head, name)}
+	if d.f, err = s.root.OpenFile(d.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return nil, err
+	}
+	if err := d.write(b); err != nil {
+		return nil, errors.Join(err, d.discard(), d.f.Close())
+	}
+	return d, nil
+}
+
+func (d *draft) write(b []byte) error {
+	if ok, err := exclusive.try(d.f); err != nil {
+		return err
+	} else if !ok {
+		return errBusy
+	}
+	if _, err := d.f.Write(b); err != nil {
+		return err
+	}
+	if err := d.enter(); err != nil {
+		return err
+	}
+	if err := d.f.Sync(); err != nil {
+		return err
+	}
+	return d.s.sync(path.Dir(d.entry))
+}
+
+// enter lists the draft under due. The name may be that of a draft of the same write which failed and could not be removed.
+func (d *draft) enter() error {
+	err := d.s.link(d.temp, d.entry)
+	if errors.Is(err, fs.ErrExist) {
+		if err := d.s.remove(d.entry); err != nil {
+			return err
+		}
+		err = d.s.link(d.temp, d.entry)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return errBusy // ErrExist is Create's word for the record itself
+	}
+	return err
+}
+
+// discard takes the draft back: nothing has happened.
+func (d *draft) discard() error {
+	return errors.Join(d.s.remove(d.entry), d.s.remove(d.temp))
+}
+
+// close ends the lock: the record may be read.
+func (d *draft) close() { _ = d.f.Close() } // synced before
+
+// settle makes a change of the record's name last. Where that fails nobody knows what the disk holds, while every reader
+// would take the new name for a fact: the store stops (W28).
+func (s *Store) settle(name string) error {
+	err := s.sync(path.Dir(pathOf(name)))
+	if err != nil {
+		err = fmt.Errorf("a directory was not synced, the store has to be opened again: %w", err)
+		s.sick.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
+// forget removes the due entry of a head that is no more, unless it is also keep. An entry that stays is found out by Due.
+func (s *Store) forget(old *stet.Head, keep, name string) {
+	if entry := entryOf(old, name); entry != keep {
+		_ = s.remove(entry)
+	}
+}

@@ -1,0 +1,240 @@
+package filestore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// The directories of a store.
+const (
+	recordsDir = "records"
+	dueDir     = "due"
+	tmpDir     = "tmp"
+)
+
+// nameOf names the record of id. A length stands before each part, so that nothing in one looks like the other.
+func nameOf(id stet.ID) string {
+	h := sha256.New()
+	for _, part := range [...]string{string(id.Scope), string(id.Key)} {
+		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		_, _ = io.WriteString(h, part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+const nameLen = 2 * sha256.Size
+
+const extension = ".json"
+
+func pathOf(name string) string { return recordsDir + "/" + name[:2] + "/" + name + extension }
+
+// errBusy: somebody is writing this very record.
+var errBusy = errors.New("the record is being written")
+
+// open opens the record's file and locks it. A file is locked by who writes it until it is safely on the disk, and by who is
+// about to put another in its place.
+func (s *Store) open(ctx context.Context, name string, l lock) (*os.File, error) {
+	p := patience{}
+	for {
+		f, err := s.tryOpen(name, l)
+		if !errors.Is(err, errBusy) {
+			return f, err
+		}
+		if err := p.pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tryOpen reports errBusy where the lock is taken, or the file was replaced meanwhile.
+func (s *Store) tryOpen(name string, l lock) (*os.File, error) {
+	at := pathOf(name)
+	f, err := s.root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe planted there must not block
+	if err != nil {
+		return nil, s.missing(at, err)
+	}
+	ok, err := l.try(f)
+	if err == nil && !ok {
+		err = errBusy
+	}
+	if err == nil {
+		err = s.still(at, f)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// missing says why a record could not be opened. What is neither a file nor absent is nobody's record, but it takes the key.
+func (s *Store) missing(at string, err error) error {
+	info, lerr := s.root.Lstat(at)
+	switch {
+	case errors.Is(lerr, fs.ErrNotExist):
+		return stet.ErrNotFound
+	case lerr != nil:
+		return lerr
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%w: %s is no file", stet.ErrCorrupt, at)
+	case errors.Is(err, fs.ErrNotExist): // it has just been made
+		return errBusy
+	}
+	return err
+}
+
+// still checks that f is the file of that name, and no other: symbolic links are not followed (case SE-02).
+func (s *Store) still(at string, f *os.File) error {
+	there, err := s.root.Lstat(at)
+	if err != nil {
+		return s.missing(at, err)
+	}
+	open, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !there.Mode().IsRegular():
+		return fmt.Errorf("%w: %s is no file", stet.ErrCorrupt, at)
+	case !os.SameFile(there, open):
+		return errBusy
+	}
+	return nil
+}
+
+// get reads the record of that name, once it is safely on the disk.
+func (s *Store) get(ctx context.Context, name string) (stet.Record, error) {
+	f, err := s.open(ctx, name, shared)
+	if err != nil {
+		return stet.Record{}, err
+	}
+	return readAndClose(f, name)
+}
+
+// peek is get for who has other records to look at: one that is being written is errBusy.
+func (s *Store) peek(name string) (stet.Record, error) {
+	f, err := s.tryOpen(name, shared)
+	if err != nil {
+		return stet.Record{}, err
+	}
+	return readAndClose(f, name)
+}
+
+// readAndClose lets go of the lock first: what has a name never changes, and a reader must not keep a writer waiting.
+func readAndClose(f *os.File, name string) (stet.Record, error) {
+	err := none.wait(f)
+	var r stet.Record
+	if err == nil {
+		r, err = read(f, name)
+	}
+	return r, errors.Join(err, f.Close())
+}
+
+func read(f *os.File, name string) (stet.Record, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return stet.Record{}, err
+	}
+	b := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, b); err != nil {
+		return stet.Record{}, err
+	}
+	r, err := decode(b)
+	if err == nil && nameOf(r.ID) != name {
+		err = errors.New("it is the record of another key")
+	}
+	if err != nil {
+		return stet.Record{}, fmt.Errorf("%w: %s: %w", stet.ErrCorrupt, pathOf(name), err)
+	}
+	return r, nil
+}
+
+// names lists a directory in order. One that is not there is empty.
+func (s *Store) names(dir string) ([]string, error) {
+	f, err := s.root.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, errors.Join(err, f.Close())
+}
+
+// mkdir makes a directory, durably; that it is there already is no error.
+func (s *Store) mkdir(dir string) error {
+	err := s.root.Mkdir(dir, 0o700)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return s.sync(path.Dir(dir))
+}
+
+func (s *Store) sync(dir string) error {
+	f, err := s.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// link gives the file at from another name, in a directory that is made if need be. [fs.ErrExist]: the name is taken.
+func (s *Store) link(from, to string) error {
+	err := s.root.Link(from, to)
+	for range linkTries {
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err := s.mkdir(path.Dir(to)); err != nil {
+			return err
+		}
+		err = s.root.Link(from, to)
+	}
+	return err
+}
+
+// linkTries: somebody may just be removing the empty directory.
+const linkTries = 3
+
+// remove removes a name, if it is there.
+func (s *Store) remove(name string) error {
+	if err := s.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// patience spaces out tries: another process has the file.
+type patience struct{ next time.Duration }
+
+const (
+	firstPause = 100 * time.Microsecond
+	lastPause  = 5 * time.Millisecond
+)
+
+func (p *patience) pause(ctx context.Context) error {
+	p.next = min(max(2*p.next, firstPause), lastPause)
+	t := time.NewTimer(p.next)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,300 @@
+package filestore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stet-dev/stet"
+)
+
+// schema is the version of the files written today. Another is refused, for its key alone (case SF-06).
+const schema = 1
+
+// form is a record as it stands in a file.
+type form struct {
+	Schema      int    `json:"schema"` // first, see decode
+	Scope       text   `json:"scope"`
+	Key         text   `json:"key"`
+	State       string `json:"state"`
+	Fingerprint string `json:"fingerprint"`
+	Parts       string `json:"fingerprint_parts"`
+	Recipe      text   `json:"fingerprint_recipe,omitempty"`
+	Version     uint64 `json:"version,string"` // a string: other programs read numbers as floats
+	Attempt     int    `json:"attempt"`
+	Owner       text   `json:"owner,omitempty"`
+	Route       text   `json:"route,omitempty"`
+	Method      text   `json:"method,omitempty"`
+	Path        text   `json:"path,omitempty"`
+	TraceID     text   `json:"trace_id,omitempty"`
+	Point       text   `json:"point,omitempty"`
+	Cause       text   `json:"cause,omitempty"`
+	Meta        []pair `json:"meta,omitempty"`
+
+	Status     int   `json:"status,omitempty"`
+	Size       int64 `json:"response_bytes,omitempty"`
+	Kept       word  `json:"kept,omitempty"`
+	Published  bool  `json:"published,omitempty"`
+	Reconciled bool  `json:"reconciled,omitempty"`
+	Probes     int   `json:"probes,omitempty"`
+	Escalated  bool  `json:"escalated,omitempty"`
+	Rules      rules `json:"rules"`
+	Note       *note `json:"note,omitempty"`
+
+	Created   time.Time `json:"created_at"`
+	Updated   time.Time `json:"updated_at"`
+	Completed time.Time `json:"completed_at,omitzero"`
+	Due       time.Time `json:"due_at,omitzero"`
+	Took      span      `json:"execution_time,omitzero"`
+
+	Response *response `json:"response,omitempty"`
+	Request  []byte    `json:"request_b64,omitzero"`
+	Progress []byte    `json:"progress_b64,omitzero"`
+}
+
+type response struct {
+	Status  int    `json:"status"`
+	Header  []pair `json:"headers"`
+	Trailer []pair `json:"trailers,omitempty"`
+	Body    []byte `json:"body_b64,omitzero"`
+}
+
+type rules struct {
+	Retain       span `json:"retain"`
+	KeepExpired  span `json:"keep_expired,omitzero"`
+	FromCreation bool `json:"from_creation,omitempty"`
+	OnLapse      word `json:"on_lapse"`
+}
+
+type note struct {
+	Who      text `json:"who"`
+	Why      text `json:"why"`
+	Evidence text `json:"evidence"`
+}
+
+// pair is a line of a list whose order counts and whose names may repeat.
+type pair struct {
+	Name  text `json:"name"`
+	Value text `json:"value"`
+}
+
+type word string
+
+var (
+	keptWords  = map[stet.Kept]word{stet.KeptWhole: "", stet.KeptHeader: "header", stet.KeptStatus: "status"}
+	lapseWords = map[stet.LapseRule]word{stet.LapseUnknown: "unknown", stet.LapseResume: "resume", stet.LapseReexecute: "reexecute"}
+)
+
+// text is a string that need not be UTF-8: what is not becomes {"b64":"…"}, since JSON would change it.
+type text string
+
+type encoded struct {
+	B64 []byte `json:"b64"`
+}
+
+func (t text) MarshalJSON() ([]byte, error) {
+	if !utf8.ValidString(string(t)) {
+		return json.Marshal(encoded{[]byte(t)})
+	}
+	return marshal(string(t), "")
+}
+
+func (t *text) UnmarshalJSON(b []byte) error {
+	if b[0] == '"' {
+		return json.Unmarshal(b, (*string)(t))
+	}
+	var e encoded
+	err := json.Unmarshal(b, &e)
+	*t = text(e.B64)
+	return err
+}
+
+// span is a duration in words, such as 24h0m0s.
+type span time.Duration
+
+func (d span) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+func (d *span) UnmarshalText(b []byte) (err error) {
+	*(*time.Duration)(d), err = time.ParseDuration(string(b))
+	return err
+}
+
+// marshal writes JSON for people: < and > stay what they are.
+func marshal(v any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// The file ends with a checksum of all that stands before the comma.
+const sealFormat = ",\n  \"crc32c\": \"%08x\"\n}\n"
+
+const sealLen = len(",\n  \"crc32c\": \"00000000\"\n}\n")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// opening is how every file of this schema begins.
+var opening = fmt.Appendf(nil, "{\n  \"schema\": %d,\n", schema)
+
+func encode(r *stet.Record) ([]byte, error) {
+	f, err := formOf(r)
+	if err != nil {
+		return nil, err
+	}
+	b, err := marshal(f, "  ")
+	if err != nil {
+		return nil, err
+	}
+	b = bytes.TrimSuffix(b, []byte("\n}"))
+	return fmt.Appendf(b, sealFormat, crc32.Checksum(b, castagnoli)), nil
+}
+
+// decode reads a file. The error says what is wrong with it, and nothing of what it holds.
+func decode(b []byte) (stet.Record, error) {
+	if !bytes.HasPrefix(b, opening) {
+		return stet.Record{}, fmt.Errorf("not a file of schema %d", schema)
+	}
+	if len(b) < sealLen {
+		return stet.Record{}, errors.New("torn")
+	}
+	held, seal := b[:len(b)-sealLen], b[len(b)-sealLen:]
+	if string(seal) != fmt.Sprintf(sealFormat, crc32.Checksum(held, castagnoli)) {
+		return stet.Record{}, errors.New("torn or changed: the checksum is wrong")
+	}
+	d := json.NewDecoder(io.MultiReader(bytes.NewReader(held), strings.NewReader("\n}")))
+	d.DisallowUnknownFields()
+	var f form
+	if d.Decode(&f) != nil || d.More() {
+		return stet.Record{}, errors.New("not well formed")
+	}
+	return f.record()
+}
+
+func formOf(r *stet.Record) (*form, error) {
+	kept, ok := keptWords[r.Kept]
+	lapse, ok2 := lapseWords[r.Rules.OnLapse]
+	if _, err := stet.ParseState(r.State.String()); err != nil || !ok || !ok2 {
+		return nil, errors.New("a record with a state, a rule or a Kept that is none")
+	}
+	f := &form{Schema: schema, Scope: text(r.Scope), Key: text(r.Key), State: r.State.String(),
+		Fingerprint: hex.EncodeToString(r.Fingerprint.Sum[:]), Parts: hex.EncodeToString(digests(&r.Fingerprint)), Recipe: text(r.Fingerprint.Recipe),
+		Version: uint64(r.Version), Attempt: r.Attempt, Owner: text(r.Holder),
+		Route: text(r.Route), Method: text(r.Method), Path: text(r.Path), TraceID: text(r.TraceID),
+		Point: text(r.Point), Cause: text(r.Cause), Status: r.Status, Size: r.Size, Kept: kept,
+		Published: r.Published, Reconciled: r.Reconciled, Probes: r.Probes, Escalated: r.Escalated,
+		Rules:   rules{span(r.Rules.Retain), span(r.Rules.KeepExpired), r.Rules.FromCreation, lapse},
+		Created: r.CreatedAt, Updated: r.UpdatedAt, Completed: r.CompletedAt, Due: r.DueAt, Took: span(r.Took),
+		Request: r.Request, Progress: r.Progress}
+	for _, k := range slices.Sorted(maps.Keys(r.Meta)) {
+		f.Meta = append(f.Meta, pair{text(k), text(r.Meta[k])})
+	}
+	if n := r.Note; n != nil {
+		f.Note = &note{text(n.Who), text(n.Why), text(n.Evidence)}
+	}
+	if a := r.Response; a != nil {
+		f.Response = &response{a.Status, pairs(a.Header), pairs(a.Trailer), a.Body}
+	}
+	return f, nil
+}
+
+func (f *form) record() (r stet.Record, err error) {
+	if r.State, err = stet.ParseState(f.State); err != nil {
+		return r, errors.New("it has a state that is none")
+	}
+	if r.Fingerprint, err = f.fingerprint(); err != nil {
+		return r, err
+	}
+	var ok, ok2 bool
+	r.Kept, ok = named(keptWords, f.Kept)
+	r.Rules.OnLapse, ok2 = named(lapseWords, f.Rules.OnLapse)
+	if !ok || !ok2 {
+		return r, errors.New("it has a rule that is none")
+	}
+	r.ID, r.Version, r.Attempt = stet.ID{Scope: stet.Scope(f.Scope), Key: stet.Key(f.Key)}, stet.Version(f.Version), f.Attempt
+	r.Holder, r.Route, r.Method, r.Path = string(f.Owner), string(f.Route), string(f.Method), string(f.Path)
+	r.TraceID, r.Point, r.Cause = string(f.TraceID), string(f.Point), string(f.Cause)
+	r.Status, r.Size, r.Published, r.Reconciled = f.Status, f.Size, f.Published, f.Reconciled
+	r.Probes, r.Escalated, r.Took = f.Probes, f.Escalated, time.Duration(f.Took)
+	r.Rules.Retain, r.Rules.KeepExpired, r.Rules.FromCreation = time.Duration(f.Rules.Retain), time.Duration(f.Rules.KeepExpired), f.Rules.FromCreation
+	r.CreatedAt, r.UpdatedAt, r.CompletedAt, r.DueAt = f.Created, f.Updated, f.Completed, f.Due
+	r.Request, r.Progress = f.Request, f.Progress
+	if len(f.Meta) > 0 {
+		r.Meta = make(map[string]string, len(f.Meta))
+		for _, p := range f.Meta {
+			r.Meta[string(p.Name)] = string(p.Value)
+		}
+	}
+	if n := f.Note; n != nil {
+		r.Note = &stet.Note{Who: string(n.Who), Why: string(n.Why), Evidence: string(n.Evidence)}
+	}
+	if a := f.Response; a != nil {
+		r.Response = &stet.Response{Status: a.Status, Header: fields(a.Header), Trailer: fields(a.Trailer), Body: a.Body}
+	}
+	return r, nil
+}
+
+func (f *form) fingerprint() (p stet.Fingerprint, err error) {
+	p.Recipe = string(f.Recipe)
+	sum, err := hex.DecodeString(f.Fingerprint)
+	if err != nil || len(sum) != len(p.Sum) {
+		return p, errors.New("its fingerprint is none")
+	}
+	p.Sum = [32]byte(sum)
+	parts, err := hex.DecodeString(f.Parts)
+	if err != nil || len(parts) != 4*len(p.Parts) {
+		return p, errors.New("its fingerprint has no parts")
+	}
+	for i := range p.Parts {
+		p.Parts[i] = binary.BigEndian.Uint32(parts[4*i:])
+	}
+	return p, nil
+}
+
+func named[K comparable](words map[K]word, w word) (K, bool) {
+	for k, have := range words {
+		if have == w {
+			return k, true
+		}
+	}
+	var none K
+	return none, false
+}
+
+func digests(p *stet.Fingerprint) (b []byte) {
+	for _, d := range p.Parts {
+		b = binary.BigEndian.AppendUint32(b, d)
+	}
+	return b
+}
+
+func pairs(fields []stet.Field) []pair {
+	ps := make([]pair, len(fields))
+	for i, f := range fields {
+		ps[i] = pair{text(f.Name), text(f.Value)}
+	}
+	return ps
+}
+
+func fields(ps []pair) []stet.Field {
+	if len(ps) == 0 {
+		return nil
+	}
+	fs := make([]stet.Field, len(ps))
+	for i, p := range ps {
+		fs[i] = stet.Field{Name: string(p.Name), Value: string(p.Value)}
+	}
+	return fs
+}

@@ -1,0 +1,48 @@
+//go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
+
+package filestore
+
+import (
+	"os"
+	"syscall"
+)
+
+// lock is how a file is locked: by any number of readers, or by one writer.
+type lock int
+
+const (
+	shared    lock = syscall.LOCK_SH
+	exclusive lock = syscall.LOCK_EX
+	none      lock = syscall.LOCK_UN
+)
+
+// try locks f if nobody holds it otherwise. The lock ends with f, or with the process.
+func (l lock) try(f *os.File) (bool, error) {
+	err := l.flock(f, syscall.LOCK_NB)
+	if err == syscall.EWOULDBLOCK {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// wait locks f when it can be.
+func (l lock) wait(f *os.File) error { return l.flock(f, 0) }
+
+func (l lock) flock(f *os.File, how int) error {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = c.Control(func(fd uintptr) {
+		for {
+			if failed = syscall.Flock(int(fd), int(l)|how); failed != syscall.EINTR {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}

@@ -1,0 +1,200 @@
+package filestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// Create implements [stet.Store].
+func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	r.Body, r.Head = ownBody(r.Body), ownHead(r.Head)
+	name := nameOf(r.ID)
+	return work(ctx, s, "create", name, func(ctx context.Context) (stet.Record, error) {
+		for {
+			have, err := s.get(ctx, name)
+			switch {
+			case err == nil:
+				have.AsOf = s.now()
+				return have, stet.ErrExists
+			case !errors.Is(err, stet.ErrNotFound):
+				return stet.Record{}, err
+			}
+			err = s.create(ctx, &r, name)
+			switch {
+			case err == nil:
+				return r, nil
+			case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+				return stet.Record{}, fmt.Errorf("%w: %w", stet.ErrFull, err)
+			case !errors.Is(err, fs.ErrExist): // else another process was faster: its record is the answer
+				return stet.Record{}, err
+			}
+		}
+	})
+}
+
+func (s *Store) create(ctx context.Context, r *stet.Record, name string) error {
+	stamp(&r.Head, &stet.Head{}, s.now())
+	d, err := s.draft(r, name)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := ctx.Err(); err != nil {
+		return errors.Join(err, d.discard())
+	}
+	if err := s.link(d.temp, pathOf(name)); err != nil {
+		return errors.Join(err, d.discard())
+	}
+	if err := s.settle(name); err != nil {
+		return err
+	}
+	_ = s.remove(d.temp) // or the next Open does
+	return nil
+}
+
+// Get implements [stet.Store].
+func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	return work(ctx, s, "get", "", func(ctx context.Context) (stet.Record, error) {
+		r, err := s.get(ctx, nameOf(id))
+		if err == nil {
+			r.AsOf = s.now()
+		}
+		return r, err
+	})
+}
+
+// Replace implements [stet.Store].
+func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+	next := stet.Record{Head: ownHead(h)}
+	if b != nil {
+		next.Body = ownBody(*b)
+	}
+	name := nameOf(h.ID)
+	return work(ctx, s, "replace", name, func(ctx context.Context) (stet.Head, error) {
+		f, err := s.open(ctx, name, exclusive)
+		if err != nil {
+			return stet.Head{}, err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		old, err := read(f, name)
+		switch {
+		case err != nil:
+			return stet.Head{}, err
+		case old.Version != prev:
+			old.AsOf = s.now()
+			return old.Head, stet.ErrStale
+		}
+		if b == nil {
+			next.Body = old.Body
+		}
+		stamp(&next.Head, &old.Head, s.now())
+		if err := s.replace(ctx, &old.Head, &next, name); err != nil {
+			return stet.Head{}, err
+		}
+		return next.Head, nil
+	})
+}
+
+func (s *Store) replace(ctx context.Context, old *stet.Head, next *stet.Record, name string) error {
+	d, err := s.draft(next, name)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := ctx.Err(); err != nil {
+		return errors.Join(err, d.discard())
+	}
+	if err := s.root.Rename(d.temp, pathOf(name)); err != nil {
+		return errors.Join(err, d.discard())
+	}
+	if err := s.settle(name); err != nil {
+		return err
+	}
+	s.forget(old, d.entry, name)
+	return nil
+}
+
+// Delete implements [stet.Store].
+func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+	name := nameOf(id)
+	_, err := work(ctx, s, "delete", name, func(ctx context.Context) (struct{}, error) {
+		f, err := s.open(ctx, name, exclusive)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer func() { _ = f.Close() }()
+		old, err := read(f, name)
+		switch {
+		case err != nil:
+			return struct{}{}, err
+		case old.Version != prev:
+			return struct{}{}, stet.ErrStale
+		case ctx.Err() != nil:
+			return struct{}{}, ctx.Err()
+		}
+		if err := s.root.Remove(pathOf(name)); err != nil {
+			return struct{}{}, err
+		}
+		err = s.settle(name)
+		if err == nil {
+			s.forget(&old.Head, "", name)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// stamp sets what the store's clock has to say about a write over old. A record's time does not go back, even where the
+// host's clock was set back while no process ran.
+func stamp(h, old *stet.Head, now time.Time) {
+	if now.Before(old.UpdatedAt) {
+		now = old.UpdatedAt
+	}
+	switch {
+	case h.CreatedAt.IsZero(), old.CreatedAt.IsZero():
+		h.CreatedAt = now
+	default:
+		h.CreatedAt = old.CreatedAt
+	}
+	switch {
+	case h.State != stet.Completed && h.State != stet.Expired:
+		h.CompletedAt = time.Time{}
+	case !h.CompletedAt.IsZero():
+		h.CompletedAt = old.CompletedAt
+	}
+	if h.State == stet.Completed && h.CompletedAt.IsZero() {
+		h.CompletedAt = now
+	}
+	h.DueAt = time.Time{}
+	if h.DueIn >= 0 {
+		h.DueAt = now.Add(h.DueIn.Truncate(time.Microsecond))
+	}
+	h.DueIn, h.UpdatedAt, h.AsOf = 0, now, now
+}
+
+// ownHead and ownBody copy what the caller may change after the call, which may return before its work is done.
+func ownHead(h stet.Head) stet.Head {
+	h.Meta = maps.Clone(h.Meta)
+	if h.Note != nil {
+		n := *h.Note
+		h.Note = &n
+	}
+	return h
+}
+
+func ownBody(b stet.Body) stet.Body {
+	b.Request, b.Progress = bytes.Clone(b.Request), bytes.Clone(b.Progress)
+	if r := b.Response; r != nil {
+		b.Response = &stet.Response{Status: r.Status, Header: slices.Clone(r.Header), Trailer: slices.Clone(r.Trailer), Body: bytes.Clone(r.Body)}
+	}
+	return b
+}
