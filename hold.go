@@ -37,6 +37,13 @@ func (c *Claim) Hold(ctx context.Context, lost Lost) context.Context {
 	return &k.held
 }
 
+// Ended returns the cause with which the held context ended by itself, or nil: it has not, or Settle ended it.
+func (c *Claim) Ended() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keeper.lapsed
+}
+
 // Lost is told when a held context has ended by itself, with the cause.
 type Lost interface{ Lost(cause error) }
 
@@ -108,6 +115,7 @@ type keeper struct {
 	alarm   *alarm
 	timeout time.Time // zero: none
 	over    bool
+	lapsed  error // why it is over, where it ended by itself
 }
 
 // stop ends the keeping, if it has begun.
@@ -167,19 +175,22 @@ func (k *keeper) beat() error {
 	now := time.Now()
 	switch {
 	case !k.timeout.IsZero() && !now.Before(k.timeout):
-		k.stop(ErrExecutionTimeout)
-		return ErrExecutionTimeout
+		return k.lapse(ErrExecutionTimeout)
 	case !now.Before(k.lostAt()):
-		k.stop(ErrLeaseLost)
-		return ErrLeaseLost
+		return k.lapse(ErrLeaseLost)
 	case !now.Before(k.heartbeatAt()):
 		if err := c.progress(k.parent, c.h, nil); errors.Is(err, ErrFenced) {
-			k.stop(ErrLeaseLost)
-			return ErrLeaseLost
+			return k.lapse(ErrLeaseLost)
 		}
 	}
 	k.alarm.timer.Reset(k.next())
 	return nil
+}
+
+func (k *keeper) lapse(cause error) error {
+	k.lapsed = cause
+	k.stop(cause)
+	return cause
 }
 
 // alarm is a timer that is used again for other claims.

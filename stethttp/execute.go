@@ -39,6 +39,10 @@ func (x *exchange) execute(claim *stet.Claim) {
 func (x *exchange) Lost(cause error) {
 	x.cap.mu.Lock()
 	defer x.cap.mu.Unlock()
+	x.late(cause)
+}
+
+func (x *exchange) late(cause error) {
 	if x.cap.mode == ended || x.answered || x.shadow {
 		return
 	}
@@ -103,6 +107,9 @@ func (x *exchange) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	explicit := c.status != 0
+	if cause := x.claim.Ended(); cause != nil && (!explicit || c.refused || c.status >= 500) {
+		x.late(cause) // the handler obeyed its context before Lost was called: what it left is no answer
+	}
 	c.complete()
 	x.state()
 	if x.answered {

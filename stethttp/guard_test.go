@@ -366,3 +366,21 @@ func TestWritesAfterTheEndGoNowhere(t *testing.T) {
 		t.Errorf("body %q", b)
 	}
 }
+
+// TestHandlerThatObeysAtOnceLeavesNoResult: the handler may be back before the timer's goroutine has said that it is late.
+func TestHandlerThatObeysAtOnceLeavesNoResult(t *testing.T) { // FX-10: a 200 that nobody wrote was stored
+	for range 200 {
+		r := newRig(t, stethttp.Config{Policy: stet.Policy{Execution: time.Millisecond}}, func(_ http.ResponseWriter, req *http.Request) {
+			done := req.Context().Done()
+			for { // back as fast as can be
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+		r.want(r.post("k", "{}"), 504, stethttp.ExecutionTimeout)
+		r.want(r.post("k", "{}"), 409, stethttp.OutcomeUnknown)
+	}
+}
