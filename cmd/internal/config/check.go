@@ -77,8 +77,8 @@ func (k *checker) upstream() {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		k.fail("upstream", "%q is not the URL of a server, such as http://127.0.0.1:3000", redact(k.Upstream))
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		k.fail("upstream", "it has a scheme, a host and perhaps a path; no user, query or fragment")
+	case u.User != nil || strings.TrimRight(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		k.fail("upstream", "it has a scheme and a host, nothing more: requests are forwarded with their own paths and queries")
 	}
 }
 
@@ -172,7 +172,7 @@ func (k *checker) policy(p *Policy, own, file string) {
 	}
 	k.header(at("key.header"), p.Key.Header)
 	if err := p.Fingerprint.recipe().Validate(); err != nil {
-		k.fail(at(k.set(at, "fingerprint", "fingerprint.body")), "%s", err)
+		k.fail(at(k.set(at, "fingerprint", "fingerprint.body")), "%s", strings.TrimPrefix(err.Error(), "recipe: "))
 	}
 	for _, name := range p.Replay.DropHeaders {
 		k.header(at("replay.drop_headers"), name)

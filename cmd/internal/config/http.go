@@ -178,3 +178,27 @@ func (c *Config) ScopeFunc() stethttp.ScopeFunc {
 	}
 	return stethttp.SingleTenant
 }
+
+// ScopeHeaders are the request headers the scope comes from.
+func (c *Config) ScopeHeaders() []string {
+	switch {
+	case c.Scope.Header != "":
+		return []string{c.Scope.Header}
+	case c.Scope.APIKey != nil:
+		return []string{c.Scope.APIKey.Header}
+	}
+	return nil
+}
+
+// ScopeText says where the scope comes from, as it is published.
+func (c *Config) ScopeText() string {
+	switch {
+	case c.Scope.Header != "":
+		return "header " + c.Scope.Header
+	case c.Scope.APIKey != nil:
+		return "API key in " + c.Scope.APIKey.Header
+	case c.Scope.ClientCert:
+		return "TLS client certificate"
+	}
+	return "single tenant"
+}

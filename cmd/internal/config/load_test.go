@@ -69,7 +69,7 @@ func TestErrors(t *testing.T) {
 		"address":                  {"listen: localhost\n", `stet.yaml:1:9: listen: "localhost" is not HOST:PORT; :8080 is every address of this machine, port 0 a free one`},
 		"port":                     {"listen: ':http'\n", `stet.yaml:1:9: listen: ":http" is not HOST:PORT; :8080 is every address of this machine, port 0 a free one`},
 		"upstream":                 {"upstream: 127.0.0.1:3000\n", `stet.yaml:1:11: upstream: "127.0.0.1:3000" is not the URL of a server, such as http://127.0.0.1:3000`},
-		"upstream's query":         {"upstream: http://a/?b=c\n", "stet.yaml:1:11: upstream: it has a scheme, a host and perhaps a path; no user, query or fragment"},
+		"upstream's query":         {"upstream: http://a/?b=c\n", "stet.yaml:1:11: upstream: it has a scheme and a host, nothing more: requests are forwarded with their own paths and queries"},
 		"admin from elsewhere":     {"admin:\n  listen: ':8081'\n", "stet.yaml:2:11: admin.listen: :8081 can be reached from elsewhere: that needs a token (admin.token_file), or listen on 127.0.0.1"},
 		"two kinds of tokens":      {"admin: { token_file: a, tokens_file: b }\n", "stet.yaml:1:38: admin.tokens_file: give token_file or tokens_file, not both"},
 		"replicas on one host":     {"replicas: 2\n", "stet.yaml:1:11: replicas: 2 gateways cannot share sqlite:: records live in one process, or on one host"},

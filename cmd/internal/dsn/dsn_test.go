@@ -54,3 +54,29 @@ func TestParseErrors(t *testing.T) {
 		}
 	}
 }
+
+// The release build knows nothing of faults.
+func TestNoFaults(t *testing.T) {
+	if faultsBuilt {
+		t.Skip("this is the build for tests")
+	}
+	if _, err := Parse("fault+memory:"); err == nil || !strings.Contains(err.Error(), `there is no store "fault+memory:"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A DSN's text names the same store.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"memory:?max_keys=5", "file:a/b", "sqlite:stet.db", "redis://x", "", ":"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		d, err := Parse(s)
+		if err != nil {
+			return
+		}
+		if again, err := Parse(d.String()); err != nil || again != d {
+			t.Errorf("%q is %+v, and %q is %+v, %v", s, d, d.String(), again, err)
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package dsn
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/store/filestore"
+	"github.com/stet-dev/stet/store/memstore"
+	"github.com/stet-dev/stet/store/sqlstore"
+)
+
+// ErrUnreachable: the store is not there, or cannot be opened.
+var ErrUnreachable = errors.New("the store cannot be reached")
+
+// Opened is a store with what it stands on.
+type Opened struct {
+	stet.Store
+	Close func() error
+}
+
+// Use says what a store is opened for.
+type Use uint8
+
+const (
+	Serve Use = iota // as a gateway: an embedded store is created, and its schema brought up to date
+	Look             // as an operator: what is not there is an error
+)
+
+// Open opens the store. The error is [ErrUnreachable], or a setting the store refuses.
+func (d DSN) Open(ctx context.Context, use Use) (*Opened, error) {
+	var clock func() time.Time
+	wrap := func(s stet.Store) (stet.Store, func() error, error) { return s, func() error { return nil }, nil }
+	if d.Faulty {
+		clock, wrap = faults()
+	}
+	s, closeStore, err := d.open(ctx, use, clock)
+	if err != nil {
+		return nil, err
+	}
+	s, unwrap, err := wrap(s)
+	if err != nil {
+		return nil, errors.Join(err, closeStore())
+	}
+	return &Opened{s, func() error { return errors.Join(unwrap(), closeStore()) }}, nil
+}
+
+func (d DSN) open(ctx context.Context, use Use, clock func() time.Time) (stet.Store, func() error, error) {
+	if err := d.there(use); err != nil {
+		return nil, nil, err
+	}
+	switch d.Scheme {
+	case "memory":
+		return memstore.New(memstore.Config{MaxKeys: d.MaxKeys, Clock: clock}), func() error { return nil }, nil
+	case "file":
+		s, err := filestore.Open(d.Path, filestore.Config{Clock: clock})
+		if err != nil {
+			return nil, nil, d.unreachable(err)
+		}
+		return s, s.Close, nil
+	case "sqlite":
+		return d.sqlite(ctx, use, clock)
+	}
+	panic("dsn: a store nobody parsed: " + d.Scheme)
+}
+
+// sqlConns are the connections of a SQLite store: its readers, its writer, and some for lists.
+const sqlConns = sqlstore.DefaultReaders + 4
+
+func (d DSN) sqlite(ctx context.Context, use Use, clock func() time.Time) (stet.Store, func() error, error) {
+	db, err := d.DB(use)
+	if err != nil {
+		return nil, nil, err
+	}
+	fail := func(err error) (stet.Store, func() error, error) {
+		return nil, nil, errors.Join(d.Failed(err), db.Close())
+	}
+	if use == Serve {
+		if err := sqlstore.Migrate(ctx, db, sqlstore.SQLite); err != nil {
+			return fail(err)
+		}
+	}
+	s, err := sqlstore.Open(ctx, db, sqlstore.Config{Dialect: sqlstore.SQLite, Clock: clock})
+	if err != nil {
+		return fail(err)
+	}
+	return s, func() error { return errors.Join(s.Close(), db.Close()) }, nil
+}
+
+// DB opens the database of an SQL store, without looking at its schema.
+func (d DSN) DB(use Use) (*sql.DB, error) {
+	if err := d.there(use); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN(d.Path))
+	if err != nil {
+		return nil, d.unreachable(err)
+	}
+	db.SetMaxOpenConns(sqlConns)
+	db.SetMaxIdleConns(sqlConns)
+	return db, nil
+}
+
+// there checks that what is only looked at exists, so that looking does not make it, and otherwise that it can be made.
+func (d DSN) there(use Use) error {
+	path := d.Path
+	switch {
+	case !d.Persistent():
+		return nil
+	case use == Serve:
+		path = filepath.Dir(path)
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s: there is no %s", ErrUnreachable, d, path)
+	} else if err != nil {
+		return d.unreachable(err)
+	}
+	return nil
+}
+
+// Failed tells a schema that does not fit, which an operator can change, from a database that does not answer.
+func (d DSN) Failed(err error) error {
+	if errors.Is(err, sqlstore.ErrSchema) {
+		return fmt.Errorf("%s: %w", d, err)
+	}
+	return d.unreachable(err)
+}
+
+func (d DSN) unreachable(err error) error { return fmt.Errorf("%w: %s: %w", ErrUnreachable, d, err) }

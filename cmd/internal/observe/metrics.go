@@ -1,0 +1,195 @@
+package observe
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/stet-dev/stet"
+)
+
+// Results are the values of idem_requests_total's label: each request has exactly one.
+var Results = []string{"new", "retry", "replay", "conflict", "in_progress", "unknown", "missing_key", "invalid_key",
+	"unauthenticated", "store_error", "limited", "too_large", "bypass"}
+
+// storeOps are the verbs a store is asked.
+var storeOps = []string{"create", "get", "replace", "delete", "due", "list", "count"}
+
+// Metrics counts events. All series of known routes exist from the beginning, so that the first event of a kind is a rise
+// from zero and not a series that appears. Safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests  *prometheus.CounterVec
+	shadow    *prometheus.CounterVec
+	execution prometheus.Histogram
+	store     *prometheus.HistogramVec
+	errors    *prometheus.CounterVec
+	active    *prometheus.GaugeVec
+	lost      prometheus.Counter
+	swept     prometheus.Counter
+	reaped    prometheus.Counter
+	weak      prometheus.Counter
+
+	routes   atomic.Pointer[map[string][]prometheus.Counter] // by route, in the order of Results
+	storeOps map[string]prometheus.Observer
+}
+
+// NewMetrics returns metrics for the routes of that name, with the process's own and the runtime's beside them.
+func NewMetrics(version string, routes ...string) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: counters("idem_requests_total", "Requests by how they were answered.", "route", "result"),
+		shadow:   counters("idem_shadow_total", "Requests of routes in shadow mode by what would have been answered.", "route", "would"),
+		execution: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "idem_execution_ms", Help: "How long executions took, in milliseconds.",
+			Buckets: []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000}}),
+		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "idem_store_operation_seconds", Help: "How long the store took to answer.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"op"}),
+		errors: counters("idem_store_errors_total", "Calls the store did not answer.", "op"),
+		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_keys_active", Help: "Records in the store."}, []string{"state"}),
+		lost:   counter("idem_lease_lost_total", "Executions whose lease could not be kept."),
+		swept:  counter("idem_swept_total", "Records the sweeper moved to unknown."),
+		reaped: counter("idem_reaped_total", "Records the reaper ended after their retention."),
+		weak:   counter("idem_weak_keys_total", "Requests with a key that is too short or too uniform to be random."),
+	}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_build_info", Help: "Always 1."}, []string{"version"})
+	build.WithLabelValues(version).Set(1)
+	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.storeOps = map[string]prometheus.Observer{}
+	for _, op := range storeOps {
+		m.storeOps[op] = m.store.WithLabelValues(op)
+		m.errors.WithLabelValues(op)
+	}
+	m.Routes(routes...)
+	return m
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+// Routes makes the series of further routes, such as those of a new configuration. Those that are gone keep their counts.
+func (m *Metrics) Routes(names ...string) {
+	all := map[string][]prometheus.Counter{}
+	if old := m.routes.Load(); old != nil {
+		for name, row := range *old {
+			all[name] = row
+		}
+	}
+	for _, name := range names {
+		row := make([]prometheus.Counter, len(Results))
+		for i, result := range Results {
+			row[i] = m.requests.WithLabelValues(name, result)
+		}
+		all[name] = row
+	}
+	m.routes.Store(&all)
+}
+
+// Observe counts the event. It is fit for [stet.Config.Observe].
+func (m *Metrics) Observe(e stet.Event) {
+	switch e.Kind {
+	case stet.Transition:
+		m.transition(&e)
+	case stet.StoreCall:
+		if o, ok := m.storeOps[e.Op]; ok {
+			o.Observe(e.Took.Seconds())
+		} else {
+			m.store.WithLabelValues(e.Op).Observe(e.Took.Seconds())
+		}
+		if e.Err != nil {
+			m.errors.WithLabelValues(e.Op).Inc()
+		}
+	case stet.LeaseLost:
+		m.lost.Inc()
+	case stet.Answer:
+		m.answer(&e)
+	case stet.PersistFailed, stet.Persisted: // in the log, and as store errors
+	}
+}
+
+func (m *Metrics) transition(e *stet.Event) {
+	switch {
+	case e.By == "holder" && e.From == stet.Running && e.To != stet.Running: // ran, whatever came of it
+		m.execution.Observe(millis(e.Took))
+	case e.By == "sweeper":
+		m.swept.Inc()
+	case e.By == "reaper":
+		m.reaped.Inc()
+	}
+}
+
+func (m *Metrics) answer(e *stet.Event) {
+	if row := (*m.routes.Load())[e.Route]; row != nil {
+		if i := slices.Index(Results, e.Result); i >= 0 {
+			row[i].Inc()
+		}
+	} else {
+		m.requests.WithLabelValues(e.Route, e.Result).Inc()
+	}
+	if e.Cause != "" && e.Result == "bypass" {
+		m.shadow.WithLabelValues(e.Route, e.Cause).Inc()
+	}
+	if e.WeakKey {
+		m.weak.Inc()
+	}
+}
+
+// Handler serves the metrics in the formats Prometheus asks for.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// keysEvery is how often the store is asked how many records it holds. countLimit bounds what that may cost it.
+const (
+	keysEvery  = 10 * time.Second
+	countLimit = 10_000_000
+)
+
+// states are the label values of idem_keys_active; failed ones are completed with a status of 500 and above.
+var states = []struct {
+	name  string
+	query stet.Query
+}{
+	{"running", stet.Query{States: []stet.State{stet.Running}}},
+	{"completed", stet.Query{States: []stet.State{stet.Completed}, Succeeded: true}},
+	{"failed", stet.Query{States: []stet.State{stet.Completed}, Failed: true}},
+	{"retryable", stet.Query{States: []stet.State{stet.Retryable}}},
+	{"unknown", stet.Query{States: []stet.State{stet.Unknown}}},
+	{"expired", stet.Query{States: []stet.State{stet.Expired}}},
+}
+
+// CountKeys keeps idem_keys_active fresh until ctx ends. While the store cannot count the series are absent: an old number
+// would be a lie. Where counting is slow it is done less often, so that it never takes more than a twentieth of the time.
+func (m *Metrics) CountKeys(ctx context.Context, count func(context.Context, stet.Query) (int, error)) {
+	for {
+		began := time.Now()
+		for _, s := range states {
+			q := s.query
+			q.Limit = countLimit
+			if n, err := count(ctx, q); err != nil {
+				m.active.DeleteLabelValues(s.name)
+			} else {
+				m.active.WithLabelValues(s.name).Set(float64(n))
+			}
+		}
+		t := time.NewTimer(max(keysEvery, 20*time.Since(began)))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package observe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+const canary = "canary-5d3f0f5e9c7b"
+
+var id = stet.ID{Scope: "acme", Key: canary}
+
+// events are one of each kind, with a key in the only place where one can be.
+var events = []stet.Event{
+	{Kind: stet.Transition, ID: id, By: "request", Route: "POST /x", TraceID: "t1", To: stet.Running, Attempt: 1},
+	{Kind: stet.Transition, ID: id, By: "holder", Route: "POST /x", TraceID: "t1", From: stet.Running, To: stet.Completed, Attempt: 1, Took: 12 * time.Millisecond},
+	{Kind: stet.Transition, ID: id, By: "holder", Route: "POST /x", From: stet.Running, To: stet.Unknown, Attempt: 2, Cause: "panic", Took: time.Second},
+	{Kind: stet.Transition, ID: id, By: "sweeper", Route: "POST /x", From: stet.Running, To: stet.Unknown, Attempt: 1, Cause: stet.CauseLapsed},
+	{Kind: stet.Transition, ID: id, By: "reaper", Route: "POST /x", From: stet.Completed, Attempt: 1},
+	{Kind: stet.StoreCall, Op: "create", Took: 3 * time.Millisecond},
+	{Kind: stet.StoreCall, Op: "get", Took: time.Millisecond, Err: errors.New("disk on fire")},
+	{Kind: stet.LeaseLost, ID: id, Route: "POST /x", Attempt: 1},
+	{Kind: stet.PersistFailed, ID: id, Route: "POST /x", To: stet.Completed, Err: errors.New("away")},
+	{Kind: stet.Persisted, ID: id, Route: "POST /x", To: stet.Completed},
+	{Kind: stet.Answer, ID: id, Route: "POST /x", Result: "new", Status: 201, Attempt: 1, WeakKey: true},
+	{Kind: stet.Answer, ID: id, Route: "POST /x", Result: "replay", Status: 201},
+	{Kind: stet.Answer, ID: id, Route: "shadowed", Result: "bypass", Cause: "conflict", Status: 200},
+}
+
+func logAt(level slog.Level, events ...stet.Event) string {
+	var b bytes.Buffer
+	l := NewLog(slog.New(slog.NewJSONHandler(&b, &slog.HandlerOptions{Level: level})), func(stet.ID) string { return "k_0123456789abcdef" })
+	for _, e := range events {
+		l.Observe(e)
+	}
+	return b.String()
+}
+
+func TestLog(t *testing.T) {
+	text := logAt(slog.LevelDebug, events...)
+	if strings.Contains(text, canary) || strings.Contains(text, "acme") {
+		t.Errorf("the log holds a key or a scope:\n%s", text)
+	}
+	type line struct {
+		Level, Msg, ID, Route, From, By, Cause, Error, Result string
+		TraceID                                               string `json:"trace_id"`
+		Attempt                                               int
+		Took                                                  float64 `json:"took_ms"`
+	}
+	const tag, route = "k_0123456789abcdef", "POST /x"
+	want := []line{
+		{Level: "DEBUG", Msg: "key running", ID: tag, Route: route, From: "absent", By: "request", TraceID: "t1", Attempt: 1},
+		{Level: "INFO", Msg: "key completed", ID: tag, Route: route, From: "running", By: "holder", TraceID: "t1", Attempt: 1, Took: 12},
+		{Level: "WARN", Msg: "key unknown", ID: tag, Route: route, From: "running", By: "holder", Cause: "panic", Attempt: 2, Took: 1000},
+		{Level: "WARN", Msg: "key unknown", ID: tag, Route: route, From: "running", By: "sweeper", Cause: "lease-lapsed", Attempt: 1},
+		{Level: "DEBUG", Msg: "key absent", ID: tag, Route: route, From: "completed", By: "reaper", Attempt: 1},
+		{Level: "ERROR", Msg: "store error", Error: "disk on fire", Took: 1},
+		{Level: "WARN", Msg: "lease lost", ID: tag, Route: route, Attempt: 1},
+		{Level: "ERROR", Msg: "the result could not be stored; trying on until the lease ends", ID: tag, Route: route, Error: "away"},
+		{Level: "INFO", Msg: "the result is stored after all", ID: tag, Route: route},
+		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "new", Attempt: 1},
+		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "replay"},
+		{Level: "DEBUG", Msg: "answer", ID: tag, Route: "shadowed", Result: "bypass"},
+	}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), text)
+	}
+	for i, l := range lines {
+		var got line
+		if err := json.Unmarshal([]byte(l), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got != want[i] {
+			t.Errorf("line %d:\ngot  %+v\nwant %+v", i, got, want[i])
+		}
+	}
+	if n := strings.Count(logAt(slog.LevelInfo, events...), "\n"); n != 7 {
+		t.Errorf("%d lines at info, want 7", n)
+	}
+}
+
+// A store that is away fails with every request; the log says so once a second.
+func TestStoreErrorsAreThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		l := NewLog(slog.New(slog.NewJSONHandler(&b, nil)), nil)
+		for range 30 { // three seconds
+			l.Observe(stet.Event{Kind: stet.StoreCall, Op: "create", Err: errors.New("away")})
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := strings.Count(b.String(), "\n"); n != 3 {
+			t.Errorf("%d lines in three seconds:\n%s", n, b.String())
+		}
+		if strings.Count(b.String(), `"suppressed":9`) != 2 {
+			t.Errorf("what was suppressed is not counted:\n%s", b.String())
+		}
+	})
+}
+
+func scrape(t *testing.T, m *Metrics) map[string]string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if strings.Contains(w.Body.String(), canary) || strings.Contains(w.Body.String(), "acme") {
+		t.Error("the metrics hold a key or a scope")
+	}
+	series := map[string]string{}
+	for l := range strings.Lines(w.Body.String()) {
+		if i := strings.LastIndexByte(l, ' '); i > 0 && l[0] != '#' {
+			series[l[:i]] = strings.TrimSpace(l[i+1:])
+		}
+	}
+	return series
+}
+
+// C15: every event moves exactly its series, by one.
+func TestMetrics(t *testing.T) {
+	m := NewMetrics("test", "POST /x", "shadowed")
+	for _, route := range []string{"POST /x", "shadowed"} {
+		for _, result := range Results {
+			if v := scrape(t, m)[fmt.Sprintf(`idem_requests_total{result=%q,route=%q}`, result, route)]; v != "0" {
+				t.Errorf("%s %s begins with %q", route, result, v)
+			}
+		}
+	}
+	for _, e := range events {
+		m.Observe(e)
+	}
+	got := scrape(t, m)
+	for series, want := range map[string]string{
+		`idem_requests_total{result="new",route="POST /x"}`:           "1",
+		`idem_requests_total{result="replay",route="POST /x"}`:        "1",
+		`idem_requests_total{result="bypass",route="shadowed"}`:       "1",
+		`idem_requests_total{result="conflict",route="shadowed"}`:     "0",
+		`idem_shadow_total{route="shadowed",would="conflict"}`:        "1",
+		`idem_execution_ms_count`:                                     "2",
+		`idem_execution_ms_sum`:                                       "1012",
+		`idem_store_operation_seconds_count{op="create"}`:             "1",
+		`idem_store_operation_seconds_count{op="get"}`:                "1",
+		`idem_store_errors_total{op="get"}`:                           "1",
+		`idem_store_errors_total{op="create"}`:                        "0",
+		`idem_lease_lost_total`:                                       "1",
+		`idem_swept_total`:                                            "1",
+		`idem_reaped_total`:                                           "1",
+		`idem_weak_keys_total`:                                        "1",
+		`idem_build_info{version="test"}`:                             "1",
+		`idem_store_operation_seconds_bucket{op="create",le="0.005"}`: "1",
+	} {
+		if got[series] != want {
+			t.Errorf("%s is %q, want %s", series, got[series], want)
+		}
+	}
+	m.Routes("POST /y")
+	if got := scrape(t, m); got[`idem_requests_total{result="new",route="POST /y"}`] != "0" || got[`idem_requests_total{result="new",route="POST /x"}`] != "1" {
+		t.Error("a reload lost a route or did not make one")
+	}
+	m.Observe(stet.Event{Kind: stet.Answer, Route: "nowhere", Result: "new"})
+	if scrape(t, m)[`idem_requests_total{result="new",route="nowhere"}`] != "1" {
+		t.Error("a route nobody declared is not counted")
+	}
+}
+
+func TestCountKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMetrics("test")
+		var fail atomic.Bool
+		var rounds atomic.Int64
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			m.CountKeys(ctx, func(_ context.Context, q stet.Query) (int, error) {
+				switch {
+				case fail.Load():
+					return 0, stet.ErrNoCount
+				case q.States[0] == stet.Running:
+					return int(rounds.Add(1)), nil
+				case q.Failed:
+					return 7, nil
+				}
+				return 0, nil
+			})
+		}()
+		synctest.Wait()
+		if got := scrape(t, m); got[`idem_keys_active{state="running"}`] != "1" || got[`idem_keys_active{state="failed"}`] != "7" || got[`idem_keys_active{state="completed"}`] != "0" {
+			t.Errorf("after the first round: %v", got)
+		}
+		time.Sleep(keysEvery)
+		synctest.Wait()
+		if got := scrape(t, m); got[`idem_keys_active{state="running"}`] != "2" {
+			t.Errorf("after ten seconds: %v", got)
+		}
+		fail.Store(true)
+		time.Sleep(keysEvery)
+		synctest.Wait()
+		if v, ok := scrape(t, m)[`idem_keys_active{state="running"}`]; ok {
+			t.Errorf("the store cannot count, and the series says %s", v)
+		}
+		cancel()
+		<-done
+	})
+}
+
+func BenchmarkObserve(b *testing.B) {
+	m := NewMetrics("test", "POST /x")
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Observe(events[1])
+		m.Observe(events[5])
+		m.Observe(events[5])
+		m.Observe(events[10])
+	}
+}
+
+func BenchmarkLog(b *testing.B) {
+	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	l := NewLog(slog.New(slog.NewJSONHandler(f, nil)), func(stet.ID) string { return "k_0123456789abcdef" })
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Observe(events[1])
+	}
+}

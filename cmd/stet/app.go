@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/cmd/internal/observe"
+	"github.com/stet-dev/stet/gateway"
+	"github.com/stet-dev/stet/keeper"
+)
+
+// app is a running gateway: the store, the engine on it, the listeners, and the loops beside them.
+type app struct {
+	conf   *config.Config
+	log    *slog.Logger
+	ready  func(listen, admin string)
+	reload chan os.Signal                 // nil: never
+	again  func() (*config.Config, error) // reads the configuration once more
+
+	store   *dsn.Opened
+	engine  *stet.Engine
+	metrics *observe.Metrics
+	gate    *gateway.Gateway
+	server  *gateway.Server
+	policy  atomic.Pointer[admin.Policy] // as published, of the configuration in force
+}
+
+// serve runs until the world's context ends, and then until what was running has finished.
+func (a *app) serve(w *world) (err error) {
+	d, err := dsn.Parse(a.conf.Store.DSN)
+	if err != nil {
+		return err // checked before
+	}
+	pepper, err := config.ReadSecret(a.conf.Store.PepperFile)
+	if err != nil {
+		return failf(exitUsage, "store.pepper_file: %w", err)
+	}
+	if a.store, err = d.Open(w.ctx, dsn.Serve); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.store.Close()) }()
+	if err := a.build(pepper); err != nil {
+		return err
+	}
+	if err := a.listen(); err != nil {
+		return err
+	}
+	return a.run(w.ctx)
+}
+
+// build makes the engine and what serves clients.
+func (a *app) build(pepper []byte) (err error) {
+	events := &observer{metrics: observe.NewMetrics(versionText())}
+	a.metrics = events.metrics
+	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper, Observe: events.observe})
+	if err != nil {
+		return err
+	}
+	events.log = observe.NewLog(a.log, a.engine.Tag)
+	if a.gate, err = handler(a.engine, a.conf, a.log); err != nil {
+		return &statusError{exitUsage, err}
+	}
+	a.announce(a.gate, a.conf)
+	return nil
+}
+
+// announce tells metrics and /policy.json which routes there are.
+func (a *app) announce(g *gateway.Gateway, conf *config.Config) {
+	p := &admin.Policy{Scope: conf.ScopeText()}
+	var names []string
+	for _, r := range g.Routes() {
+		p.Routes = append(p.Routes, admin.Route{Match: r.Match, Config: r.Config})
+		names = append(names, r.Config.Route)
+	}
+	a.metrics.Routes(names...)
+	a.policy.Store(p)
+}
+
+// observer feeds metrics and log. The engine is quiet until both are there.
+type observer struct {
+	metrics *observe.Metrics
+	log     *observe.Log
+}
+
+func (o *observer) observe(e stet.Event) {
+	o.metrics.Observe(e)
+	o.log.Observe(e)
+}
+
+// listen binds both addresses.
+func (a *app) listen() error {
+	certificates, err := loadTLS(a.conf.TLS)
+	if err != nil {
+		return failf(exitUsage, "tls: %w", err)
+	}
+	operators, err := a.operators()
+	if err != nil {
+		return err
+	}
+	a.server, err = gateway.NewServer(gateway.ServerConfig{
+		Listen: a.conf.Listen, Admin: a.conf.Admin.Listen, TLS: certificates, H2C: a.conf.H2C,
+		ReadHeaderTimeout: a.conf.ReadHeaderTimeout.Duration(), ReadTimeout: a.conf.ReadTimeout.Duration(),
+		DrainTimeout: drainTimeout(a.conf), Handler: a.gate, AdminHandler: operators, Log: a.log,
+	})
+	return err
+}
+
+// operators makes what serves the admin listener.
+func (a *app) operators() (http.Handler, error) {
+	tokens, err := adminTokens(&a.conf.Admin)
+	if err != nil {
+		return nil, err
+	}
+	return admin.New(a.engine, admin.Config{
+		Tokens: tokens, Hosts: a.conf.Admin.Hosts, Log: a.log,
+		Draining: func() bool { return a.server.Draining() },
+		Metrics:  a.metrics.Handler(),
+		Policy:   func() admin.Policy { return *a.policy.Load() },
+	}), nil
+}
+
+// adminTokens are who may ask. Without any, only connections over loopback may: the configuration has seen to that.
+func adminTokens(c *config.Admin) ([]admin.Token, error) {
+	switch {
+	case c.TokenFile != "":
+		secret, err := config.ReadSecret(c.TokenFile)
+		if err != nil {
+			return nil, failf(exitUsage, "admin.token_file: %w", err)
+		}
+		return []admin.Token{admin.NewToken("admin", string(secret), admin.Admin)}, nil
+	case c.TokensFile != "":
+		doc, err := os.ReadFile(c.TokensFile)
+		if err == nil {
+			var tokens []admin.Token
+			if tokens, err = admin.ParseTokens(doc); err == nil {
+				return tokens, nil
+			}
+		}
+		return nil, failf(exitUsage, "admin.tokens_file: %w", err)
+	}
+	return nil, nil
+}
+
+// run serves, keeps the store tidy, and ends in order: first the clients, then the loops, then what the engine still writes.
+func (a *app) run(ctx context.Context) error {
+	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { a.loop(keeper.Sweeper{Engine: a.engine}.Run(loops)) })
+	running.Go(func() { a.loop(keeper.Reaper{Engine: a.engine}.Run(loops)) })
+	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Count) })
+	running.Go(func() { a.reloads(loops) })
+	a.ready(a.server.Addr(), a.server.AdminAddr())
+	told := context.AfterFunc(ctx, func() { a.log.Info("shutting down when what runs has finished; a second signal ends at once") })
+	err := a.server.Run(ctx)
+	told()
+	stop()
+	running.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout(a.conf))
+	defer cancel()
+	if drained := a.engine.Drain(last); drained != nil {
+		err = errors.Join(err, fmt.Errorf("results could not be stored; their keys are unknown when their leases end: %w", drained))
+	}
+	a.log.Info("stopped")
+	return err
+}
+
+func (a *app) loop(err error) {
+	if err != nil {
+		a.log.Error("a background loop could not start", "error", err.Error())
+	}
+}
+
+// drainTimeout is how long what runs may take to finish: as long as it may run at all.
+func drainTimeout(conf *config.Config) time.Duration {
+	longest := conf.Policy.ExecutionTimeout
+	unlimited := longest == 0
+	for i := range conf.Routes {
+		t := conf.Routes[i].Policy.ExecutionTimeout
+		longest, unlimited = max(longest, t), unlimited || t == 0
+	}
+	if unlimited {
+		return 24 * time.Hour
+	}
+	return max(gateway.DefaultDrainTimeout, longest.Duration()+10*time.Second)
+}
+
+func loadTLS(t *config.TLS) (*tls.Config, error) {
+	if t == nil {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if t.ClientCAFile != "" {
+		pem, err := os.ReadFile(t.ClientCAFile)
+		if err != nil {
+			return nil, err
+		}
+		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		if !c.ClientCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no certificate", t.ClientCAFile)
+		}
+	}
+	return c, nil
+}
+
+func storeName(conf *config.Config) string {
+	d, err := dsn.Parse(conf.Store.DSN)
+	if err != nil {
+		return ""
+	}
+	return d.String()
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// cli is every command with its flags. A flag beats its environment variable, that beats the file, that beats the default.
+type cli struct {
+	Gateway gatewayCmd `cmd:"" help:"Run the gateway in front of an API."`
+	Demo    demoCmd    `cmd:"" help:"Start a sample payments API behind the gateway, with curl lines to paste."`
+	Keys    keysCmds   `cmd:"" help:"Look at records."`
+	Migrate migrateCmd `cmd:"" help:"Bring a store's schema up to date."`
+	Config  configCmds `cmd:"" help:"Make, check and explain the configuration file."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+// story is what stet says when it is asked nothing.
+const story = `Stet makes HTTP requests safe to retry. It stands in front of your API: the first answer to an
+Idempotency-Key stands, and every retry gets that answer back instead of doing the work again.
+
+  $ stet demo                                      see it work, with nothing to install
+  $ stet gateway --upstream http://127.0.0.1:3000  protect an API; clients use http://127.0.0.1:8080
+  $ stet keys list                                 what happened to which key
+  $ stet keys list --state unknown                 what somebody has to look at
+  $ stet config init > stet.yaml                   every setting with its default
+  $ stet config check --config stet.yaml           find mistakes before they run
+
+stet COMMAND --help explains a command.
+`
+
+// ended is thrown by kong's Exit, after it has printed what it was asked for.
+type ended struct{ status int }
+
+// command parses and runs one command.
+func (w *world) command(args []string) (err error) {
+	var c cli
+	parser, err := kong.New(&c, kong.Name("stet"),
+		kong.Description("Makes HTTP requests safe to retry. Without a command: the commonest ones."),
+		kong.Writers(w.stdout, w.stderr),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.Exit(func(status int) { panic(ended{status}) }))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			e, ok := p.(ended)
+			if !ok {
+				panic(p)
+			}
+			if err = nil; e.status != 0 {
+				err = failf(exit(e.status), "ended with status %d", e.status)
+			}
+		}
+	}()
+	k, err := parser.Parse(args)
+	if err != nil {
+		return misused(err)
+	}
+	w.given = map[string]bool{}
+	for _, p := range k.Path {
+		if p.Flag != nil && !p.Resolved {
+			w.given[p.Flag.Name] = true
+		}
+	}
+	return k.Run(w)
+}
+
+// misused says what to do about a command line that cannot be understood.
+func misused(err error) error {
+	command := "stet"
+	var bad *kong.ParseError
+	if errors.As(err, &bad) && bad.Context != nil {
+		for _, p := range bad.Context.Path {
+			if p.Command != nil {
+				command += " " + p.Command.Name
+			}
+		}
+	}
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	return &statusError{exitUsage, fmt.Errorf("%s\n%s --help shows what there is", text, command)}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// paymentsAPI is the sample upstream of the demo: it charges whoever asks, as often as it is asked, like most APIs. It knows
+// nothing of idempotency keys.
+//
+//	POST /v1/charges   amount=1999 [delay=3s] [crash=yes]   form fields; crash: charge, then drop the connection
+//	GET  /v1/charges   the ledger: what was really charged
+type paymentsAPI struct {
+	mu     sync.Mutex
+	ledger []charge
+}
+
+type charge struct {
+	ID     string `json:"id"`
+	Amount int    `json:"amount"`
+}
+
+const maxDelay = 20 * time.Second // under the gateway's execution timeout
+
+func (a *paymentsAPI) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/charges", a.charge)
+	mux.HandleFunc("GET /v1/charges", a.list)
+	return mux
+}
+
+func (a *paymentsAPI) charge(w http.ResponseWriter, r *http.Request) {
+	amount, err := strconv.Atoi(r.PostFormValue("amount"))
+	if err != nil || amount <= 0 {
+		reply(w, http.StatusBadRequest, map[string]string{"error": "amount is a whole number over 0"})
+		return
+	}
+	if delay, err := time.ParseDuration(r.PostFormValue("delay")); err == nil {
+		t := time.NewTimer(min(delay, maxDelay))
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-r.Context().Done(): // the gateway never hangs up early; somebody else is asking
+			return
+		}
+	}
+	c := a.take(amount)
+	if r.PostFormValue("crash") != "" {
+		panic(http.ErrAbortHandler) // the money is taken, and nobody is told
+	}
+	reply(w, http.StatusCreated, c)
+}
+
+func (a *paymentsAPI) take(amount int) charge {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := charge{ID: fmt.Sprintf("ch_%d", len(a.ledger)+1), Amount: amount}
+	a.ledger = append(a.ledger, c)
+	return c
+}
+
+func (a *paymentsAPI) list(w http.ResponseWriter, _ *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	reply(w, http.StatusOK, map[string]any{"charges": len(a.ledger), "ledger": a.ledger})
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client may be gone
+}

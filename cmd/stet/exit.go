@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/cmd/internal/dsn"
+)
+
+// exit is a status of the process. Scripts rely on these.
+type exit int
+
+const (
+	exitFine        exit = iota
+	exitError            // port taken, store setting refused, schema not migrated
+	exitUsage            // usage, config error, or confirmation needed
+	exitNotFound         // no such record
+	exitNotAllowed       // the token is missing, wrong, or of too small a role
+	exitUnreachable      // the store, or the gateway, cannot be reached
+)
+
+// statusError is an error with the status it ends the program with.
+type statusError struct {
+	status exit
+	err    error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
+
+func failf(status exit, format string, args ...any) error {
+	return &statusError{status, fmt.Errorf(format, args...)}
+}
+
+func exitOf(err error) exit {
+	var status *statusError
+	var bad config.Errors
+	switch {
+	case errors.As(err, &status):
+		return status.status
+	case errors.As(err, &bad):
+		return exitUsage
+	case errors.Is(err, dsn.ErrUnreachable), errors.Is(err, context.DeadlineExceeded):
+		return exitUnreachable
+	}
+	return exitError
+}

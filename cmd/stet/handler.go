@@ -1,0 +1,36 @@
+package main
+
+import (
+	"log/slog"
+	"net/url"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/gateway"
+	"github.com/stet-dev/stet/stethttp"
+)
+
+// handler makes what serves clients, from a configuration.
+func handler(e *stet.Engine, conf *config.Config, log *slog.Logger) (*gateway.Gateway, error) {
+	upstream, err := url.Parse(conf.Upstream)
+	if err != nil {
+		return nil, err // checked before
+	}
+	limits := stethttp.NewLimits(conf.LimitsConfig())
+	c := gateway.Config{
+		Upstream:       upstream,
+		Default:        conf.HTTP(limits),
+		Scope:          conf.ScopeFunc(),
+		StrictCoverage: conf.StrictCoverage,
+		UpstreamKey:    upstreamKeys[conf.Policy.UpstreamKey],
+		KeepHeaders:    conf.ScopeHeaders(),
+		Log:            log,
+	}
+	for i := range conf.Routes {
+		c.Routes = append(c.Routes, gateway.Route{Match: conf.Routes[i].Match, Config: conf.RouteHTTP(i, limits),
+			UpstreamKey: upstreamKeys[conf.Routes[i].Policy.UpstreamKey]})
+	}
+	return gateway.New(e, c)
+}
+
+var upstreamKeys = map[string]gateway.UpstreamKey{"string": gateway.ForwardString, "bare": gateway.ForwardBare, "off": gateway.ForwardNothing}

@@ -1,0 +1,56 @@
+// Command stet is the gateway that makes HTTP requests safe to retry, and the tools of who runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/stet-dev/stet/cmd/internal/config"
+)
+
+func main() {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel() // finish what runs
+		<-signals
+		fmt.Fprintln(os.Stderr, "stet: ended at once by a second signal")
+		os.Exit(int(exitError))
+	}()
+	os.Exit(int(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)))
+}
+
+// world is what a command may touch besides files and the network.
+type world struct {
+	ctx            context.Context
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	// given are the flags of the command line, without those from the environment.
+	given map[string]bool
+}
+
+// run is the program without the process around it. It ends early when ctx does, as after SIGTERM.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) exit {
+	w := &world{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
+	if len(args) == 0 {
+		fmt.Fprint(stdout, story)
+		return exitFine
+	}
+	err := w.command(args)
+	if err == nil {
+		return exitFine
+	}
+	if bad := (config.Errors)(nil); errors.As(err, &bad) { // places first, as compilers have them
+		fmt.Fprintln(stderr, err)
+	} else {
+		fmt.Fprintln(stderr, "stet:", err)
+	}
+	return exitOf(err)
+}

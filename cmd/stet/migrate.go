@@ -1,0 +1,109 @@
+package main
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/store/sqlstore"
+)
+
+type migrateCmd struct {
+	Up     migrateUpCmd     `cmd:"" help:"Bring the schema up to date; safe to repeat, and from several processes at once."`
+	Status migrateStatusCmd `cmd:"" help:"Print the version of the schema; changes nothing."`
+	SQL    migrateSQLCmd    `cmd:"" name:"sql" help:"Print the statements, for those who run them themselves."`
+}
+
+// storeFlag names a store. Embedded stores create their schema when a gateway opens them.
+type storeFlag struct {
+	Store string `placeholder:"DSN" env:"STET_STORE" default:"sqlite:stet.db" help:"memory:, file:DIR or sqlite:PATH (sqlite:stet.db)."`
+}
+
+func (f storeFlag) parse() (dsn.DSN, error) {
+	d, err := dsn.Parse(f.Store)
+	if err != nil {
+		return d, failf(exitUsage, "--store: %w", err)
+	}
+	return d, nil
+}
+
+type migrateUpCmd struct{ storeFlag }
+
+func (c *migrateUpCmd) Run(w *world) error {
+	d, err := c.parse()
+	if err != nil {
+		return err
+	}
+	return c.database(w, d, dsn.Serve, func(m migration) error {
+		if err := sqlstore.Migrate(w.ctx, m.DB, sqlstore.SQLite); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(w.stdout, "%s: the schema is version %d\n", d, m.want)
+		return err
+	})
+}
+
+type migrateStatusCmd struct{ storeFlag }
+
+func (c *migrateStatusCmd) Run(w *world) error {
+	d, err := c.parse()
+	if err != nil {
+		return err
+	}
+	return c.database(w, d, dsn.Look, func(m migration) error {
+		verdict := "up to date"
+		switch {
+		case m.have < m.want:
+			verdict = fmt.Sprintf("version %d is needed; stet migrate up --store %s", m.want, d)
+		case m.have > m.want:
+			verdict = fmt.Sprintf("made by a newer stet; this one knows version %d", m.want)
+		}
+		_, err := fmt.Fprintf(w.stdout, "%s: the schema is version %d: %s\n", d, m.have, verdict)
+		return err
+	})
+}
+
+type migrateSQLCmd struct{ storeFlag }
+
+func (c *migrateSQLCmd) Run(w *world) error {
+	d, err := c.parse()
+	if err != nil {
+		return err
+	}
+	if d.Scheme != "sqlite" {
+		return schemaless(w, d)
+	}
+	_, err = fmt.Fprint(w.stdout, sqlstore.SQLite.SQL())
+	return err
+}
+
+// schemaless: there is nothing to migrate, and that is fine.
+func schemaless(w *world, d dsn.DSN) error {
+	_, err := fmt.Fprintf(w.stderr, "%s has no schema\n", d)
+	return err
+}
+
+type migration struct {
+	*sql.DB
+	have, want int
+}
+
+// sql calls f with the database of an SQL store; with other stores there is nothing to do.
+func (storeFlag) database(w *world, d dsn.DSN, use dsn.Use, f func(migration) error) error {
+	if d.Scheme != "sqlite" {
+		return schemaless(w, d)
+	}
+	db, err := d.DB(use)
+	if err != nil {
+		return err
+	}
+	have, want, err := sqlstore.Status(w.ctx, db, sqlstore.SQLite)
+	if err == nil {
+		err = f(migration{db, have, want})
+	}
+	if err != nil {
+		err = d.Failed(err)
+	}
+	return errors.Join(err, db.Close())
+}
