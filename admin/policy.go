@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/stethttp"
+)
+
+// Policy is what an API publishes about its idempotency keys, as draft-ietf-httpapi-idempotency-key-header section 2.5.2 and
+// its section on security ask for.
+type Policy struct {
+	Scope  string // where the scope comes from, such as "header X-Tenant-Id" or "single tenant"
+	Routes []Route
+}
+
+// Route is a route and its settings, all defaults filled in.
+type Route struct {
+	Match  string // empty: requests that no other route matches
+	Config stethttp.Config
+}
+
+// The document speaks the configuration file's language.
+type (
+	policyDoc struct {
+		Scope  string     `json:"scope"`
+		Routes []routeDoc `json:"routes"`
+	}
+	routeDoc struct {
+		Route            string         `json:"route"`
+		Match            string         `json:"match,omitzero"`
+		Mode             string         `json:"mode"`
+		EnabledMethods   []string       `json:"enabled_methods"`
+		RequiredMethods  []string       `json:"required_methods,omitzero"`
+		Key              keyDoc         `json:"key"`
+		TTL              ttlDoc         `json:"ttl"`
+		Fingerprint      fingerprintDoc `json:"fingerprint"`
+		Statuses         map[string]int `json:"statuses"`
+		NoStoreStatus    []int          `json:"no_store_status"`
+		WaitPolicy       string         `json:"wait_policy"`
+		ExecutionTimeout float64        `json:"execution_timeout_s,omitzero"`
+		RetryAfterMax    float64        `json:"retry_after_max_s"`
+		MaxRequestAge    float64        `json:"max_request_age_s,omitzero"`
+		MaxBody          int64          `json:"max_body_bytes"`
+		MaxResponse      int64          `json:"max_response_bytes"`
+		Problems         string         `json:"problem_base"`
+	}
+	keyDoc struct {
+		Header  string `json:"header"`
+		Syntax  string `json:"syntax"`
+		MinLen  int    `json:"min_len"`
+		MaxLen  int    `json:"max_len"`
+		Pattern string `json:"pattern,omitzero"`
+	}
+	ttlDoc struct {
+		Default     float64 `json:"default_ttl_s"`
+		Min         float64 `json:"min_ttl_s"`
+		Max         float64 `json:"max_ttl_s"`
+		From        string  `json:"ttl_from"`
+		OnExpired   string  `json:"on_expired"`
+		KeepExpired float64 `json:"keep_expired_s,omitzero"`
+	}
+	fingerprintDoc struct {
+		Recipe  string   `json:"recipe"`
+		Body    string   `json:"body"`
+		Fields  []string `json:"fields,omitzero"`
+		Exclude []string `json:"exclude,omitzero"`
+		Headers []string `json:"headers,omitzero"`
+		Decode  bool     `json:"decode,omitzero"`
+	}
+)
+
+func (h *handler) policy(w http.ResponseWriter, _ *http.Request, _ principal) {
+	p := h.Policy()
+	doc := policyDoc{Scope: p.Scope, Routes: make([]routeDoc, 0, len(p.Routes))}
+	for i := range p.Routes {
+		doc.Routes = append(doc.Routes, publish(&p.Routes[i]))
+	}
+	writeJSON(w, http.StatusOK, doc)
+}
+
+func publish(r *Route) routeDoc {
+	c := &r.Config
+	d := routeDoc{
+		Route: c.Route, Match: r.Match, Mode: modes[c.Mode], EnabledMethods: c.EnabledMethods,
+		Key:         keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1), c.Key.MaxLen, ""},
+		TTL:         ttlDoc{seconds(c.Policy.Retain), seconds(c.MinTTL), seconds(c.MaxTTL), "completion", "execute", 0},
+		Fingerprint: fingerprintDoc{c.Fingerprint.String(), c.Fingerprint.Body.String(), c.Fingerprint.Fields, c.Fingerprint.Exclude, c.Fingerprint.Headers, c.Fingerprint.Decode},
+		Statuses:    statuses(c), NoStoreStatus: c.NoStoreStatus, WaitPolicy: waiting[c.Waiting],
+		RetryAfterMax: seconds(c.RetryAfterMax), MaxRequestAge: seconds(c.MaxRequestAge),
+		MaxBody: c.MaxBody, MaxResponse: c.MaxResponse, Problems: c.ProblemBase,
+	}
+	if c.Mode == stethttp.ModeByMethod {
+		d.RequiredMethods = c.RequiredMethods
+	}
+	if c.Policy.Execution != stet.Never {
+		d.ExecutionTimeout = seconds(c.Policy.Execution)
+	}
+	if d.Key.MaxLen == 0 {
+		d.Key.MaxLen = stet.DefaultMaxKeyLen
+	}
+	if c.Key.Pattern != nil {
+		d.Key.Pattern = c.Key.Pattern.String()
+	}
+	if c.Policy.FromCreation {
+		d.TTL.From = "creation"
+	}
+	if c.Policy.KeepExpired > 0 {
+		d.TTL.OnExpired, d.TTL.KeepExpired = "reject", seconds(c.Policy.KeepExpired)
+	}
+	return d
+}
+
+var (
+	modes = [...]string{stethttp.ModeByMethod: "by-method", stethttp.ModeOff: "off", stethttp.ModeShadow: "shadow",
+		stethttp.ModeOptional: "optional", stethttp.ModeRequired: "required"}
+	syntaxes = [...]string{stet.Lenient: "lenient", stet.SFString: "sf-string", stet.Opaque: "opaque"}
+	waiting  = [...]string{stethttp.NoWait: "no-wait", stethttp.Wait: "wait", stethttp.Accepted: "accepted"}
+)
+
+// statuses are those of the layer's own answers, by their codes.
+func statuses(c *stethttp.Config) map[string]int {
+	all := map[string]int{}
+	for _, code := range stethttp.Codes() {
+		all[string(code)] = stethttp.NewProblem(code, "").Status
+	}
+	if c.Status.Mismatch != 0 {
+		all[string(stethttp.KeyReused)] = c.Status.Mismatch
+	}
+	if c.Status.InvalidKey != 0 {
+		all[string(stethttp.InvalidKey)] = c.Status.InvalidKey
+	}
+	if c.Waiting == stethttp.Accepted {
+		all[string(stethttp.InProgress)] = http.StatusAccepted
+	}
+	return all
+}
+
+func seconds(d time.Duration) float64 { return d.Seconds() }

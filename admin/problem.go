@@ -1,0 +1,55 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/stet-dev/stet/stethttp"
+)
+
+// problem is an RFC 9457 problem document.
+type problem struct {
+	Type      string `json:"type"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail"`
+	Code      string `json:"code"`
+	Parameter string `json:"parameter,omitempty"` // of the query, where one is at fault
+	Retryable bool   `json:"retryable"`
+}
+
+var (
+	notFound        = problem{Status: 404, Code: "not-found", Title: "There is no such thing", Detail: "It does not exist, or it is out of reach."}
+	unauthenticated = problem{Status: 401, Code: "unauthenticated", Title: "Authentication is needed", Detail: "Send Authorization: Bearer and a token."}
+	unavailable     = problem{Status: 503, Code: "store-unavailable", Title: "The store did not answer", Detail: "Try again later.", Retryable: true}
+	unreadable      = problem{Status: 500, Code: "corrupt-record", Title: "The record cannot be read", Detail: "What the store has for this key is damaged. Requests with it are refused."}
+	unlisted        = problem{Status: 501, Code: "not-supported", Title: "This store cannot list its records", Detail: "Ask for single keys."}
+	tooMany         = problem{Status: 422, Code: "too-many-keys", Title: "There are too many records to look through", Detail: "Ids are looked for among a bounded number of records of the scope. Ask by the key."}
+)
+
+func forbidden(detail string) *problem {
+	return &problem{Status: 403, Code: "forbidden", Title: "This is not allowed", Detail: detail}
+}
+
+func badParameter(name, detail string) *problem {
+	return &problem{Status: 400, Code: "bad-parameter", Title: "A parameter cannot be used", Detail: name + ": " + detail, Parameter: name}
+}
+
+func (p problem) write(w http.ResponseWriter) {
+	p.Type = stethttp.DefaultProblemBase + p.Code
+	w.Header().Set("Content-Type", stethttp.ProblemMediaType)
+	writeJSON(w, p.Status, p)
+}
+
+// writeJSON answers with a document. Its Content-Type is JSON unless it is set already.
+func writeJSON(w http.ResponseWriter, status int, doc any) {
+	body, err := json.Marshal(doc)
+	if err != nil {
+		panic("admin: a document that is not JSON: " + err.Error())
+	}
+	if w.Header().Get("Content-Type") == "" {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n'))
+}
