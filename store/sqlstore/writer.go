@@ -21,6 +21,9 @@ type writer struct {
 	insert, update, updateAll, del, get, getHead *sql.Stmt
 }
 
+// New keys land anywhere in the index: 16 MiB hold its upper levels, and its leaves to some hundred thousand keys.
+const writerCache = "PRAGMA cache_size = -16384"
+
 func (w *writer) connect(ctx context.Context) error {
 	conn, err := w.db.Conn(ctx)
 	if err != nil {
@@ -28,6 +31,9 @@ func (w *writer) connect(ctx context.Context) error {
 	}
 	w.conn = conn
 	if err = checkConn(ctx, conn); err != nil {
+		return errors.Join(err, w.close())
+	}
+	if _, err = conn.ExecContext(ctx, writerCache); err != nil {
 		return errors.Join(err, w.close())
 	}
 	for _, p := range []struct {
