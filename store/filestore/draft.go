@@ -48,7 +48,7 @@ func (d *draft) write(b []byte) error {
 	if err := d.enter(); err != nil {
 		return err
 	}
-	if err := d.f.Sync(); err != nil {
+	if err := d.s.fsync(d.f); err != nil {
 		return err
 	}
 	return d.s.sync(path.Dir(d.entry))

@@ -54,7 +54,7 @@ func scopeDigest(s stet.Scope) string {
 
 func parseEntry(s string) (e entry, ok bool) {
 	parts := strings.Split(s, "-")
-	if len(parts) != 5 || len(parts[3]) != nameLen {
+	if len(parts) != 5 || !isName(parts[3]) {
 		return e, false
 	}
 	state, err := stet.ParseState(parts[1])

@@ -190,7 +190,7 @@ func (s *Store) sync(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(s.fsync(f), f.Close())
 }
 
 // link gives the file at from another name, in a directory that is made if need be. [fs.ErrExist]: the name is taken.

@@ -27,6 +27,7 @@ type Store struct {
 	root   *os.Root
 	clock  func() time.Time
 	latest atomic.Int64 // the latest instant given out, in microseconds: time never goes back
+	fsync  func(*os.File) error
 	gate   *gate
 	use    *os.File              // the directory tmp, locked: who has the store open shares it
 	sick   atomic.Pointer[error] // why nothing may be believed any more
@@ -52,7 +53,7 @@ func Open(dir string, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filestore: open: %w", err)
 	}
-	s := &Store{root: root, clock: c.Clock, gate: newGate()}
+	s := &Store{root: root, clock: c.Clock, fsync: (*os.File).Sync, gate: newGate()}
 	if s.clock == nil {
 		s.clock = time.Now
 	}

@@ -229,7 +229,7 @@ func (f *form) record() (r stet.Record, err error) {
 	r.Status, r.Size, r.Published, r.Reconciled = f.Status, f.Size, f.Published, f.Reconciled
 	r.Probes, r.Escalated, r.Took = f.Probes, f.Escalated, time.Duration(f.Took)
 	r.Rules.Retain, r.Rules.KeepExpired, r.Rules.FromCreation = time.Duration(f.Rules.Retain), time.Duration(f.Rules.KeepExpired), f.Rules.FromCreation
-	r.CreatedAt, r.UpdatedAt, r.CompletedAt, r.DueAt = f.Created, f.Updated, f.Completed, f.Due
+	r.CreatedAt, r.UpdatedAt, r.CompletedAt, r.DueAt = f.Created.UTC(), f.Updated.UTC(), f.Completed.UTC(), f.Due.UTC()
 	r.Request, r.Progress = f.Request, f.Progress
 	if len(f.Meta) > 0 {
 		r.Meta = make(map[string]string, len(f.Meta))

@@ -1,0 +1,349 @@
+//go:build unix
+
+package filestore
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// These tests make, by hand, what a crash or a failing disk leaves behind at each step of a write.
+
+type house struct {
+	*Store
+	t   *testing.T
+	dir string
+}
+
+func newHouse(t *testing.T) *house {
+	h := &house{t: t, dir: t.TempDir()}
+	h.Store = h.open(time.Now)
+	return h
+}
+
+func (h *house) open(clock func() time.Time) *Store {
+	h.t.Helper()
+	s, err := Open(h.dir, Config{Clock: clock})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+var versions atomic.Uint64
+
+func running(key stet.Key, dueIn time.Duration) stet.Record {
+	return stet.Record{Head: stet.Head{ID: stet.ID{Scope: "tenant", Key: key}, Version: stet.Version(versions.Add(1)),
+		State: stet.Running, Attempt: 1, Fingerprint: stet.Fingerprint{Recipe: "1 auto"}, DueIn: dueIn}}
+}
+
+func (h *house) create(key stet.Key, dueIn time.Duration) stet.Record {
+	h.t.Helper()
+	r, err := h.Create(h.t.Context(), running(key, dueIn))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return r
+}
+
+func (h *house) due() []stet.Head {
+	h.t.Helper()
+	heads, err := h.Due(h.t.Context(), stet.Query{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return heads
+}
+
+func next(r stet.Record, dueIn time.Duration) stet.Head {
+	r.Version, r.DueIn = stet.Version(versions.Add(1)), dueIn
+	return r.Head
+}
+
+// files lists what is in a directory of the store, by name.
+func (h *house) files(dir string) (names []string) {
+	h.t.Helper()
+	err := filepath.WalkDir(filepath.Join(h.dir, dir), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, strings.TrimPrefix(path, h.dir+"/"))
+		}
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return names
+}
+
+func TestEntriesLeftByACrashAreTidied(t *testing.T) {
+	h := newHouse(t)
+	unborn := running("unborn", 0) // listed, and the process died before the record had its name
+	stamp(&unborn.Head, &stet.Head{}, h.now())
+	d, err := h.draft(&unborn, nameOf(unborn.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := h.create("moved", 0)
+	oldEntry := entryOf(&old.Head, nameOf(old.ID))
+	if err := h.root.Link(oldEntry, "tmp/kept"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Replace(t.Context(), old.Version, next(old, time.Hour), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.root.Rename("tmp/kept", oldEntry); err != nil { // replaced, and the process died before the old entry went
+		t.Fatal(err)
+	}
+	live := h.create("live", 0)
+
+	isLive := func(heads []stet.Head) bool { return len(heads) == 1 && heads[0].Version == live.Version }
+	if heads := h.due(); !isLive(heads) {
+		t.Errorf("%d are due, want the one that is", len(heads))
+	}
+	if entries := h.files(dueDir); !slices.Contains(entries, d.entry) || slices.Contains(entries, oldEntry) {
+		t.Errorf("a write under way lost its entry, or a dead one kept it: %d entries", len(entries))
+	}
+	d.close() // the process is dead: the kernel ends its lock
+	if heads := h.due(); !isLive(heads) || slices.Contains(h.files(dueDir), d.entry) {
+		t.Errorf("%d are due; the dead entry stays: %v", len(heads), slices.Contains(h.files(dueDir), d.entry))
+	}
+	if n, err := h.Count(t.Context(), stet.Query{}); err != nil || n != 2 {
+		t.Errorf("%d records are counted (%v), want 2", n, err)
+	}
+}
+
+func TestWriteUnderWayBecomesDue(t *testing.T) { // an entry stands before its record does: Due must not take it away
+	h := newHouse(t)
+	r := running("k", 0)
+	stamp(&r.Head, &stet.Head{}, h.now())
+	d, err := h.draft(&r, nameOf(r.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if heads := h.due(); len(heads) != 0 {
+			t.Fatal("a record that is not there is due")
+		}
+	}
+	if err := h.link(d.temp, pathOf(nameOf(r.ID))); err != nil {
+		t.Fatal(err)
+	}
+	if heads := h.due(); len(heads) != 0 { // it has its name, but nobody may believe it yet
+		t.Error("a record that may not be on the disk is due")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := h.Get(ctx, r.ID); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a record that may not be on the disk was read: %v", err)
+	}
+	d.close()
+	if heads := h.due(); len(heads) != 1 {
+		t.Errorf("%d are due, want 1", len(heads))
+	}
+}
+
+func TestOpenSweepsWhatDeadWritersLeft(t *testing.T) {
+	h := newHouse(t)
+	stray := filepath.Join(h.dir, "tmp", "STRAY.json")
+	if err := os.WriteFile(stray, []byte("half a rec"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.open(time.Now) // h has the store open: the file may be its
+	if _, err := os.Stat(stray); err != nil {
+		t.Errorf("a file that may be somebody's was removed: %v", err)
+	}
+	other := &house{t: t, dir: t.TempDir()}
+	if err := errors.Join(os.Mkdir(filepath.Join(other.dir, "tmp"), 0o700), os.Rename(stray, filepath.Join(other.dir, "tmp", "STRAY.json"))); err != nil {
+		t.Fatal(err)
+	}
+	other.open(time.Now)
+	if left := other.files(tmpDir); len(left) != 0 {
+		t.Errorf("left in tmp: %v", left)
+	}
+}
+
+func TestDueIsMadeFromTheRecords(t *testing.T) {
+	h := newHouse(t)
+	for _, key := range []stet.Key{"a", "b", "c"} {
+		h.create(key, 0)
+	}
+	h.create("later", time.Hour)
+	h.create("never", stet.Never)
+	entries := h.files(dueDir)
+	if err := errors.Join(h.Close(), os.RemoveAll(filepath.Join(h.dir, dueDir))); err != nil {
+		t.Fatal(err)
+	}
+	h.Store = h.open(time.Now)
+	if made := h.files(dueDir); !slices.Equal(made, entries) {
+		t.Errorf("made again: %d entries, before %d", len(made), len(entries))
+	}
+	if heads := h.due(); len(heads) != 3 {
+		t.Errorf("%d are due, want 3", len(heads))
+	}
+}
+
+func TestCopyOfTheDirectoryIsAStore(t *testing.T) { // a backup does not keep hard links
+	h := newHouse(t)
+	r := h.create("k", 0)
+	copied := &house{t: t, dir: filepath.Join(t.TempDir(), "copy")}
+	if err := os.CopyFS(copied.dir, os.DirFS(h.dir)); err != nil {
+		t.Fatal(err)
+	}
+	copied.Store = copied.open(time.Now)
+	for range 2 { // finding does not tidy away
+		if heads := copied.due(); len(heads) != 1 {
+			t.Fatalf("%d are due in the copy, want 1", len(heads))
+		}
+	}
+	if _, err := copied.Replace(t.Context(), r.Version, next(r, time.Hour), nil); err != nil {
+		t.Fatal(err)
+	}
+	if heads := copied.due(); len(heads) != 0 {
+		t.Errorf("%d are due after renewing", len(heads))
+	}
+}
+
+func TestTimeOfARecordDoesNotGoBack(t *testing.T) { // CR-16, W10
+	h := newHouse(t)
+	r := h.create("k", time.Minute)
+	h.Store = h.open(func() time.Time { return time.Now().Add(-time.Hour) })
+	got, err := h.Replace(t.Context(), r.Version, next(r, time.Minute), nil)
+	if err != nil || got.UpdatedAt.Before(r.UpdatedAt) || got.DueAt.Before(r.DueAt) {
+		t.Errorf("updated at %v after %v, due at %v after %v (%v)", got.UpdatedAt, r.UpdatedAt, got.DueAt, r.DueAt, err)
+	}
+}
+
+func TestFileThatIsNotSyncedChangesNothing(t *testing.T) { // W28
+	h := newHouse(t)
+	r := h.create("k", time.Hour)
+	before := [][]string{h.files("records"), h.files("due"), h.files("tmp")}
+	h.fsync = func(f *os.File) error { return &fs.PathError{Op: "sync", Path: f.Name(), Err: syscall.EIO} }
+	if _, err := h.Replace(t.Context(), r.Version, next(r, time.Hour), nil); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("Replace: %v, want EIO", err)
+	}
+	if _, err := h.Create(t.Context(), running("l", time.Hour)); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("Create: %v, want EIO", err)
+	}
+	h.fsync = (*os.File).Sync
+	if after := [][]string{h.files("records"), h.files("due"), h.files("tmp")}; !slices.EqualFunc(before, after, slices.Equal) {
+		t.Errorf("files before %v, after %v", before, after)
+	}
+	if _, err := h.Replace(t.Context(), r.Version, next(r, time.Hour), nil); err != nil {
+		t.Errorf("with the disk well again: %v", err)
+	}
+}
+
+func TestDirectoryThatIsNotSyncedStopsTheStore(t *testing.T) { // W28
+	h := newHouse(t)
+	r := h.create("k", time.Hour)
+	h.fsync = func(f *os.File) error {
+		if strings.Contains(f.Name(), recordsDir+"/") {
+			return syscall.EIO
+		}
+		return f.Sync()
+	}
+	if _, err := h.Replace(t.Context(), r.Version, next(r, time.Hour), nil); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("Replace: %v, want EIO", err)
+	}
+	h.fsync = (*os.File).Sync
+	if _, err := h.Get(t.Context(), r.ID); !errors.Is(err, syscall.EIO) {
+		t.Errorf("what may not be on the disk was believed: %v", err)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h.Store = h.open(time.Now)
+	if _, err := h.Get(t.Context(), r.ID); err != nil {
+		t.Errorf("opened again: %v", err)
+	}
+}
+
+func TestHangingDiskDoesNotHangItsCallers(t *testing.T) {
+	h := newHouse(t)
+	r := h.create("k", time.Hour)
+	hangs, heal := make(chan struct{}, 1), make(chan struct{})
+	h.fsync = func(f *os.File) error { hangs <- struct{}{}; <-heal; return f.Sync() }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 2)
+	write := func() {
+		_, err := h.Replace(ctx, r.Version, next(r, time.Hour), nil)
+		done <- err
+	}
+	go write()
+	<-hangs
+	go write() // behind the first: another turn
+	for h.queued() != 2 {
+		runtime.Gosched()
+	}
+	cancel()
+	for range 2 {
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Replace: %v, want the context's error", err)
+		}
+	}
+	go func() {
+		for range hangs { // let the rest of the first write through
+		}
+	}()
+	close(heal)
+	if err := h.Close(); err != nil { // waits for the work
+		t.Fatal(err)
+	}
+	h.Store = h.open(time.Now)
+	if got, err := h.Get(t.Context(), r.ID); err != nil || got.Version != r.Version {
+		t.Errorf("who gave up before anything was visible changed the record to version %d (%v)", got.Version, err)
+	}
+	if left := h.files(tmpDir); len(left) != 0 {
+		t.Errorf("left in tmp: %v", left)
+	}
+}
+
+// queued counts who has or awaits a turn.
+func (h *house) queued() (n int) {
+	h.gate.mu.Lock()
+	defer h.gate.mu.Unlock()
+	for _, t := range h.gate.turns {
+		n += t.n
+	}
+	return n
+}
+
+func TestLockHeldByAStoppedProcessRefusesItsKeyAlone(t *testing.T) {
+	h := newHouse(t)
+	r := h.create("k", time.Hour)
+	stopped, err := os.Open(filepath.Join(h.dir, pathOf(nameOf(r.ID))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := exclusive.try(stopped); !ok || err != nil {
+		t.Fatal("not locked", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := h.Replace(ctx, r.Version, next(r, time.Hour), nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Replace of a record that is locked: %v", err)
+	}
+	h.create("other", time.Hour)
+	if err := stopped.Close(); err != nil { // as the kernel does when the process is killed
+		t.Fatal(err)
+	}
+	if _, err := h.Replace(t.Context(), r.Version, next(r, time.Hour), nil); err != nil {
+		t.Errorf("Replace of a record whose locker is gone: %v", err)
+	}
+	if err := h.Close(); err != nil || h.queued() != 0 {
+		t.Errorf("%d turns are left behind (%v)", h.queued(), err)
+	}
+}
