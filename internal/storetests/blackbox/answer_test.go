@@ -23,6 +23,7 @@ type Answer struct {
 	Length   int64    // Content-Length; -1 if there was none
 	Encoding []string // Transfer-Encoding
 	Interim  []Interim
+	Close    bool  // Connection: close
 	Err      error // no answer, or one that broke off
 }
 

@@ -48,9 +48,12 @@ var casesMM = []Case{
 		}
 	}},
 	{ID: "MM-08", Run: func(c *C) {
-		c.Do("OPTIONS", "/fx/cors", noKey, anonymous, body(""), header("Origin", "https://app.example"),
-			header("Access-Control-Request-Method", "POST"), header("Access-Control-Request-Headers", "idempotency-key")).
-			Passed(204).Has("Access-Control-Allow-Headers", "idempotency-key")
+		everywhere := "policy: {enabled_methods: [POST, OPTIONS]}\nroutes: [{match: /fx/, mode: required}]"
+		for _, d := range []*C{c, c.With(everywhere)} {
+			d.Do("OPTIONS", "/fx/cors", noKey, anonymous, body(""), header("Origin", "https://app.example"),
+				header("Access-Control-Request-Method", "POST"), header("Access-Control-Request-Headers", "idempotency-key")).
+				Passed(204).Has("Access-Control-Allow-Headers", "idempotency-key")
+		}
 	}},
 	{ID: "MM-09", Run: func(c *C) {
 		for _, profile := range []string{"stripe", "gateway-compat"} {

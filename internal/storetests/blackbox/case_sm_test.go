@@ -48,6 +48,13 @@ var casesSM = []Case{
 		}
 		c.Effects(1)
 	}},
+	{ID: "SM-03-published", Run: func(c *C) { // an answer has left: no other may follow it, whatever the handler states
+		path := "/fx/sse?state=not-executed"
+		c.POST(path).First(200).Lacks(OutcomeHeader)
+		c.Left(1)
+		c.settledOrUnknown(func() *Answer { return c.POST(path) }).Problem("outcome-unknown")
+		c.Effects(1)
+	}},
 	{ID: "SM-04", Run: func(c *C) {
 		for _, method := range []string{"GET", "POST"} {
 			d := c.Named(method)

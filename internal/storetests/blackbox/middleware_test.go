@@ -19,7 +19,7 @@ import (
 )
 
 func TestMiddleware(t *testing.T) {
-	for _, store := range []string{"memory", "sqlite"} {
+	for _, store := range []string{"memory", "file", "sqlite"} {
 		t.Run(store, func(t *testing.T) { runCases(t, middlewareTarget(store)) })
 	}
 }

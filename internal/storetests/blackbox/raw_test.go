@@ -63,7 +63,8 @@ func (n *Conn) Read() *Answer {
 		a.Err = err
 		return a
 	}
-	a.Status, a.Proto, a.Header, a.Length, a.Encoding = res.StatusCode, res.Proto, res.Header, res.ContentLength, res.TransferEncoding
+	a.Status, a.Proto, a.Header, a.Close = res.StatusCode, res.Proto, res.Header, res.Close
+	a.Length, a.Encoding = res.ContentLength, res.TransferEncoding
 	if a.Status/100 != 1 {
 		a.Body, a.Err = io.ReadAll(res.Body)
 		res.Body.Close()

@@ -10,6 +10,7 @@ import (
 	_ "modernc.org/sqlite" // as cmd/stet has it
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/store/filestore"
 	"github.com/stet-dev/stet/store/memstore"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
@@ -20,6 +21,10 @@ func opener(kind, dir string, clock *movable) func() (stet.Store, error) {
 	case "memory":
 		s := memstore.New(memstore.Config{Clock: clock.Now})
 		return func() (stet.Store, error) { return s, nil }
+	case "file":
+		return func() (stet.Store, error) {
+			return filestore.Open(filepath.Join(dir, "records"), filestore.Config{Clock: clock.Now})
+		}
 	case "sqlite":
 		return func() (stet.Store, error) { return openSQLite(filepath.Join(dir, "stet.db"), clock) }
 	}

@@ -9,11 +9,15 @@ import (
 	"time"
 )
 
-// sse: three events, each flushed. With ?hold those after the first wait for a release.
+// sse: three events, each flushed. With ?hold those after the first wait for a release; with ?state=WORD it states an
+// outcome by header, as an upstream does.
 func (c *call) sse() {
 	c.body()
 	c.effect()
 	c.w.Header().Set("Content-Type", "text/event-stream")
+	if word := c.q.Get("state"); word != "" {
+		c.w.Header().Set(OutcomeHeader, word)
+	}
 	c.w.WriteHeader(http.StatusOK)
 	c.pieces("data: %d\n\n")
 }
