@@ -148,7 +148,7 @@ func (a *api) unreachable(err error) error {
 	if errors.As(err, &op) {
 		err = op
 	}
-	return failf(exitUnreachable, "no gateway answers at %s: %w", a.base, err)
+	return failf(exitUnreachable, "no gateway answers at %s: %w; does it run, and is this its admin address?", a.base, err)
 }
 
 // refused turns a problem document into an error with its exit status.
@@ -160,7 +160,7 @@ func refused(status int, body []byte) error {
 		text = http.StatusText(status)
 	}
 	if status == http.StatusNotFound && p.Code == "not-found" {
-		return failf(exitNotFound, "there is no such record")
+		return failf(exitNotFound, "there is no such record; stet keys list shows what there is, --scope says whose")
 	}
 	switch status {
 	case http.StatusUnauthorized:

@@ -11,6 +11,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -115,6 +116,9 @@ func (a *app) listen() error {
 		ReadHeaderTimeout: a.conf.ReadHeaderTimeout.Duration(), ReadTimeout: a.conf.ReadTimeout.Duration(),
 		DrainTimeout: drainTimeout(a.conf), Handler: a.gate, AdminHandler: operators, Log: a.log,
 	})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w; --listen and --admin choose others, port 0 a free one", err)
+	}
 	return err
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 type keysCmds struct {
-	List keysListCmd `cmd:"" help:"List records, newest first where the store keeps an order."`
+	List keysListCmd `cmd:"" help:"List records."`
 	Show keysShowCmd `cmd:"" help:"Show one record."`
 }
 

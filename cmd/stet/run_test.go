@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +42,7 @@ func (a *awaited) Write(p []byte) (int, error) {
 // A gateway that has ended leaves no goroutine behind, and nothing on stdout. What ran when it was asked to end finishes.
 func TestGatewayEndsClean(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	t.Chdir(t.TempDir())
 	arrived, release := make(chan struct{}), make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(arrived)
@@ -54,7 +56,7 @@ func TestGatewayEndsClean(t *testing.T) {
 	stderr := &awaited{line: make(chan string, 100)}
 	ended := make(chan exit, 1)
 	go func() {
-		ended <- run(ctx, []string{"gateway", "--upstream", upstream.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "memory:"}, nil, &stdout, stderr)
+		ended <- run(ctx, []string{"gateway", "--upstream", upstream.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, nil, &stdout, stderr)
 	}()
 	var ready struct{ Msg, Listen, Admin string }
 	for ready.Msg != "ready" {
@@ -95,6 +97,9 @@ func TestGatewayEndsClean(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("it did not end")
 	}
+	if _, err := os.Stat("stet.db-wal"); err == nil {
+		t.Error("the store was not closed")
+	}
 	if stdout.Len() > 0 {
 		t.Errorf("stdout holds %q", stdout.String())
 	}
@@ -131,7 +136,7 @@ func TestAdminAnswersBecomeStatuses(t *testing.T) {
 		want   exit
 		text   string
 	}{
-		{404, `{"code":"not-found"}`, exitNotFound, "there is no such record"},
+		{404, `{"code":"not-found"}`, exitNotFound, "there is no such record; stet keys list shows what there is, --scope says whose"},
 		{404, `404 page not found`, exitError, "the admin API answered 404: Not Found"},
 		{401, `{"title":"Token needed"}`, exitNotAllowed, "Token needed; put the token into STET_ADMIN_TOKEN"},
 		{403, `{"title":"Not allowed","detail":"viewers cannot reveal"}`, exitNotAllowed, "Not allowed: viewers cannot reveal"},

@@ -119,7 +119,10 @@ func (d DSN) there(use Use) error {
 		path = filepath.Dir(path)
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s: there is no %s", ErrUnreachable, d, path)
+		if use == Serve {
+			return fmt.Errorf("%w: %s: there is no directory %s; make it, or choose another --store", ErrUnreachable, d, path)
+		}
+		return fmt.Errorf("%w: %s: there is no %s; a gateway makes it, or is it another --store?", ErrUnreachable, d, path)
 	} else if err != nil {
 		return d.unreachable(err)
 	}
