@@ -58,15 +58,10 @@ func (d *drain) running() int {
 	return d.n
 }
 
-// shuttingDown is the problem of a request that came too late. It was not looked at.
-const shuttingDown stethttp.Code = "shutting-down"
-
+// refuseDraining answers a request that came too late. It was not looked at.
 func refuseDraining(w http.ResponseWriter) {
-	p := &stethttp.Problem{Type: stethttp.DefaultProblemBase + string(shuttingDown), Title: "The gateway is shutting down",
-		Status: http.StatusServiceUnavailable, Detail: "Nothing was run. Send the request again, with the same key.",
-		Code: shuttingDown, Retryable: true, KeyAction: "reuse"}
 	w.Header().Set("Connection", "close")
-	p.After(time.Second).ServeHTTP(w, nil)
+	stethttp.NewProblem(stethttp.ShuttingDown, stethttp.DefaultProblemBase).After(time.Second).ServeHTTP(w, nil)
 }
 
 // arriveWithin gives a request's body the time limit to arrive. http.Server.ReadTimeout would do so too, but it stays on the

@@ -30,6 +30,7 @@ const (
 	UpstreamUnreachable Code = "upstream-unreachable"
 	UpstreamFailed      Code = "upstream-failed"
 	RouteNotCovered     Code = "route-not-covered"
+	ShuttingDown        Code = "shutting-down" // of a gateway; the request was not looked at
 )
 
 // Problem is an RFC 9457 problem document. KeyAction tells a client what to do with its key: reuse it for the retry, rotate
@@ -83,6 +84,7 @@ var kinds = map[Code]kind{
 	UpstreamUnreachable: {502, true, reuse, "The upstream could not be reached", "The request was not sent. Send it again later with the same key."},
 	UpstreamFailed:      {502, true, reuse, "The upstream's answer was lost", "The request was sent and no complete answer came back: it may have had its effect. It is not run again; ask again later with the same key to learn the outcome."},
 	RouteNotCovered:     {400, false, stop, "The route is not covered", "This API answers state-changing requests only on routes that are configured, and this is none of them."},
+	ShuttingDown:        {503, true, reuse, "The gateway is shutting down", "Nothing was run. Send the request again, with the same key."},
 }
 
 // ietfTitles are those of draft-ietf-httpapi-idempotency-key-header-07 section 2.7.
