@@ -37,6 +37,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Values[gatewayKey{}] = &gatewayProcess{}
 			e.Setenv("TMPDIR", e.WorkDir)
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -45,7 +46,13 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"stet": main}) }
+func TestMain(m *testing.M) {
+	// A process that was built with -race sleeps for a second before it ends, unless it is told not to.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	testscript.Main(m, map[string]func(){"stet": main})
+}
 
 // patience is how long anything may take before the test gives up; nothing waits that long when all is well.
 const patience = 20 * time.Second
@@ -93,7 +100,7 @@ func gatewayOf(ts *testscript.TestScript) *gatewayProcess {
 func cmdGateway(ts *testscript.TestScript, _ bool, args []string) {
 	g := gatewayOf(ts)
 	var env []string
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "STET_CONFIG", "STET_STORE", "STET_LISTEN", "STET_ADMIN", "STET_PROFILE", "STET_PEPPER_FILE", "STET_LOG_LEVEL", "STET_UPSTREAM"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GORACE", "STET_CONFIG", "STET_STORE", "STET_LISTEN", "STET_ADMIN", "STET_PROFILE", "STET_PEPPER_FILE", "STET_LOG_LEVEL", "STET_UPSTREAM"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}
