@@ -43,11 +43,6 @@ func body(text string) option {
 // chunked sends the body without a length.
 func chunked(r *request) { r.length = -1 }
 
-// stream sends what comes out of a reader: length bytes, or chunked with -1. It cannot be retried as it is.
-func stream(from io.Reader, length int64) option {
-	return func(r *request) { r.body, r.length = from, length }
-}
-
 // ctype sets the Content-Type; "" sends none.
 func ctype(v string) option { return header("Content-Type", v) }
 
