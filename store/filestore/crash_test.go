@@ -311,6 +311,31 @@ func TestHangingDiskDoesNotHangItsCallers(t *testing.T) {
 	}
 }
 
+func TestAbandonedWriteDoesNotLookAtItsCallersValues(t *testing.T) { // the race detector sees it
+	h := newHouse(t)
+	ticks, reached := make(chan time.Time), make(chan struct{})
+	h.clock = func() time.Time { reached <- struct{}{}; return <-ticks }
+	ctx, cancel := context.WithCancel(t.Context())
+	r := running("k", time.Hour)
+	r.Response = &stet.Response{Status: 200, Body: []byte("body"), Header: []stet.Field{{Name: "A", Value: "b"}}}
+	r.Meta, r.Note, r.Request = map[string]string{"a": "b"}, &stet.Note{Who: "ops"}, []byte("request")
+	done := make(chan error)
+	go func() {
+		_, err := h.Create(ctx, r)
+		done <- err
+	}()
+	<-reached
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("Create: %v, want the context's error", err)
+	}
+	r.Response.Body[0], r.Response.Header[0].Value, r.Meta["a"], r.Note.Who, r.Request[0] = 'x', "x", "x", "x", 'x'
+	ticks <- time.Now()
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // queued counts who has or awaits a turn.
 func (h *house) queued() (n int) {
 	h.gate.mu.Lock()
@@ -319,6 +344,26 @@ func (h *house) queued() (n int) {
 		n += t.n
 	}
 	return n
+}
+
+func TestFileThatWasReplacedIsNotTakenForTheRecord(t *testing.T) { // opened before, locked after: its lock protects nothing
+	h := newHouse(t)
+	r := h.create("k", time.Hour)
+	path := pathOf(nameOf(r.ID))
+	before, err := h.root.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = before.Close() }()
+	if err := h.still(path, before); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Replace(t.Context(), r.Version, next(r, time.Hour), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.still(path, before); !errors.Is(err, errBusy) {
+		t.Errorf("the file that was replaced: %v", err)
+	}
 }
 
 func TestLockHeldByAStoppedProcessRefusesItsKeyAlone(t *testing.T) {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -11,7 +12,7 @@ import (
 )
 
 // Benchmark measures what a request costs in a store: "new" is a Create and a Replace that completes, "replay" the Create that
-// finds a completed record. Each is run by one caller and by 64.
+// finds a completed record, "get" a Get of it. Each is run by one caller and by 64.
 func Benchmark(b *testing.B, backend Backend) {
 	for _, callers := range []int{1, 64} {
 		b.Run("new/callers="+strconv.Itoa(callers), func(b *testing.B) {
@@ -26,13 +27,22 @@ func Benchmark(b *testing.B, backend Backend) {
 			if err := complete(b, s, "k"); err != nil {
 				b.Fatal(err)
 			}
+			r := running("k")
 			parallel(b, callers, func() error {
-				_, err := s.Create(b.Context(), running("k"))
-				if errors.Is(err, stet.ErrExists) {
-					return nil
+				if _, err := s.Create(b.Context(), r); !errors.Is(err, stet.ErrExists) {
+					return fmt.Errorf("Create: %w", err)
 				}
-				return err
+				return nil
 			})
+		})
+		b.Run("get/callers="+strconv.Itoa(callers), func(b *testing.B) {
+			s := backend.Open(b, b.TempDir(), nil)
+			defer closeStore(b, s)
+			if err := complete(b, s, "k"); err != nil {
+				b.Fatal(err)
+			}
+			id := running("k").ID
+			parallel(b, callers, func() error { _, err := s.Get(b.Context(), id); return err })
 		})
 	}
 }

@@ -1,14 +1,9 @@
 package storetest
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,7 +14,8 @@ import (
 var durabilityLaws = []law{
 	{"reopen", "a durable store has after Close and Open what it had before", reopen},
 	{"two handles", "two handles of a shared store are one store", twoHandles},
-	{"kill -9", "what a durable store acknowledged is there after the process was killed, whole", killNine},
+	{"processes", "of several processes one creates a record, and none overwrites what it has not seen", processes},
+	{"kill -9", "what a durable store acknowledged is there after the process was killed, nothing is there by half, and nothing stays held", killNine},
 }
 
 func reopen(t *testing.T, x *bench) { // S2-03
@@ -102,9 +98,6 @@ func twoHandles(t *testing.T, x *bench) { // T26, CC-02
 	}
 }
 
-// childDir is the environment variable that makes a test binary a child that writes into the store of that directory.
-const childDir = "STET_STORETEST_CHILD"
-
 func killNine(t *testing.T, x *bench) { // I5, W28, W29, SE-02
 	if !x.Durable {
 		t.Skip("the store does not promise to outlive its process")
@@ -113,83 +106,116 @@ func killNine(t *testing.T, x *bench) { // I5, W28, W29, SE-02
 	if os.Getenv("STET_SOAK") != "" {
 		rounds = 200
 	}
-	acknowledged := map[int]bool{}
-	root, _, _ := strings.Cut(t.Name(), "/")
-	for round := range rounds {
-		runChild(t, root, x.dir+"/killed", round, acknowledged)
+	dir := x.dir + "/killed"
+	if x.Shared { // nobody may take the dead for the last who had the store open
+		defer closeStore(t, x.Open(t, dir, nil))
 	}
-	s := x.Open(t, x.dir+"/killed", nil)
+	acknowledged := map[int]bool{}
+	for round := range rounds {
+		last := killWriter(t, dir, round, acknowledged)
+		s := x.Open(t, dir, nil)
+		for i := round * perRound; i < last+2*writers; i++ {
+			afterKill(t, s, i, acknowledged[i])
+		}
+		closeStore(t, s)
+	}
+	s := x.Open(t, dir, nil)
 	defer closeStore(t, s)
 	for i := range acknowledged {
-		got, err := s.Get(x.ctx, stet.ID{Scope: "tenant", Key: stet.Key(key(i))})
-		if err != nil || got.State != stet.Completed || got.Response == nil || string(got.Response.Body) != strings.Repeat(key(i), 50) {
-			t.Errorf("record %d was acknowledged, and is now %v (%v)", i, got.State, err)
-		}
+		afterKill(t, s, i, true)
 	}
 	if len(acknowledged) == 0 {
 		t.Error("the child acknowledged nothing: the law was not put to the test")
 	}
 }
 
-// runChild lets a child write for a while, and kills it.
-func runChild(t *testing.T, root, dir string, round int, acknowledged map[int]bool) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+root+"$")
-	child.Env = append(os.Environ(), childDir+"="+dir, "STET_STORETEST_FROM="+strconv.Itoa(round*1_000_000))
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for n := 0; lines.Scan(); {
-		i, err := strconv.Atoi(lines.Text())
-		if err != nil {
-			t.Logf("child: %s", lines.Text())
-			continue
-		}
+// killWriter kills a child while it writes. It returns the last record that was acknowledged.
+func killWriter(t *testing.T, dir string, round int, acknowledged map[int]bool) (last int) {
+	t.Helper()
+	left := 30 + 17*round
+	c := startChild(t, childWrites, dir, round*perRound)
+	c.read(func(i int) bool {
 		acknowledged[i] = true
-		if n++; n == 30+17*round {
-			_ = child.Process.Kill()
-		}
-	}
-	_ = child.Wait()
+		last = max(last, i)
+		left--
+		return left > 0
+	})
+	c.kill()
+	return last
 }
 
-// writeForEver is the child: it completes one record after another, from several goroutines, and says so after each.
-func writeForEver(t *testing.T, b Backend, dir string) {
-	s := b.Open(t, dir, nil)
-	from, err := strconv.Atoi(os.Getenv("STET_STORETEST_FROM"))
-	if err != nil {
+// afterKill looks at what a killed process left of one record, and goes on from there: nothing of the dead may be in the way.
+func afterKill(t *testing.T, s stet.Store, i int, acknowledged bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	got, err := s.Get(ctx, running(key(i)).ID)
+	whole := err == nil && got.State == stet.Completed && got.Response != nil && string(got.Response.Body) == answer(i)
+	switch {
+	case whole:
+	case acknowledged:
+		t.Errorf("record %d was acknowledged, and is now %v (%v)", i, got.State, err)
+	case errors.Is(err, stet.ErrNotFound):
+		if _, err := s.Create(ctx, running(key(i))); err != nil {
+			t.Errorf("record %d was not made by the dead process, and cannot be: %v", i, err)
+		}
+	case err != nil, got.State != stet.Running, got.Response != nil:
+		t.Errorf("record %d is half written: %v (%v)", i, got.State, err)
+	default:
+		h := got.Head
+		h.Version, h.State, h.DueIn = draw(), stet.Unknown, 0
+		if _, err := s.Replace(ctx, got.Version, h, nil); err != nil {
+			t.Errorf("record %d is still held by the dead process: %v", i, err)
+		}
+	}
+}
+
+func processes(t *testing.T, x *bench) { // T26, CC-02, I1, I3
+	if !x.Shared {
+		t.Skip("the store does not promise to be shared")
+	}
+	dir := x.dir + "/raced"
+	s := x.Open(t, dir, nil)
+	defer closeStore(t, s)
+	if _, err := s.Create(x.ctx, running("tally")); err != nil {
 		t.Fatal(err)
 	}
+	won := map[int]int{}
 	var mu sync.Mutex
+	win := func(i int) bool { mu.Lock(); defer mu.Unlock(); won[i]++; return true }
 	var wg sync.WaitGroup
-	for w := range 4 {
-		wg.Go(func() {
-			for i := from + w; ; i += 4 {
-				made, err := s.Create(t.Context(), running(key(i)))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				h := made.Head
-				h.Version = draw()
-				completed(&h)
-				body := &stet.Body{Response: &stet.Response{Status: 201, Body: []byte(strings.Repeat(key(i), 50))}}
-				if _, err := s.Replace(t.Context(), made.Version, h, body); err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				fmt.Println(i)
-				mu.Unlock()
-			}
-		})
+	for range 2 {
+		c := startChild(t, childRaces, dir, 0)
+		wg.Go(func() { c.read(win); c.wait() })
 	}
+	race(t, s, func(i int) { win(i) })
 	wg.Wait()
+	for i := range raced {
+		if won[i] != 1 {
+			t.Errorf("record %d was created by %d processes", i, won[i])
+		}
+	}
+	tally, err := s.Get(x.ctx, running("tally").ID)
+	if err != nil || tally.Attempt != 1+3*raced {
+		t.Errorf("three processes added %d each, and the tally is %d (%v)", raced, tally.Attempt-1, err)
+	}
+}
+
+const raced = 40 // records
+
+// race creates what nobody has, and adds one to the tally for each record.
+func race(t *testing.T, s stet.Store, won func(i int)) {
+	for i := range raced {
+		_, err := s.Create(t.Context(), running(key(i)))
+		switch {
+		case err == nil:
+			won(i)
+		case !errors.Is(err, stet.ErrExists):
+			t.Error(err)
+		}
+		if err := add(t.Context(), s, running("tally").ID); err != nil {
+			t.Error(err)
+			return
+		}
+	}
 }

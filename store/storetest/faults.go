@@ -75,7 +75,7 @@ func lostCalls(t *testing.T, x *bench) { // I1, I3, I11, W2, W34
 
 func givenUp(t *testing.T, x *bench) { // W2, SF-02
 	slow := faulty.New(x.store, 1)
-	engine, err := stet.New(slow, stet.Config{StoreTimeout: 30 * time.Millisecond})
+	engine, err := stet.New(slow, stet.Config{StoreTimeout: 500 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

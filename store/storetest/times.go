@@ -12,6 +12,7 @@ var timeLaws = []law{
 	{"stamps", "the store's clock stamps every write, in whole microseconds, UTC", stamps},
 	{"a new life", "a zero CreatedAt in Replace means now; any other is kept", newLife},
 	{"completion", "CompletedAt is stamped by the write that completes, kept by later ones, and zero before", completion},
+	{"a clock set back", "when the clock is set back the store's time stands still: no record is older than it was, none is due early", clockSetBack},
 	{"due", "Due returns what has fallen due, earliest first, and nothing else", due},
 	{"due bounds", "Due heeds states, scope, route and limit", dueBounds},
 	{"never due", "what was written with Never falls never due", neverDue},
@@ -84,6 +85,30 @@ func completion(t *testing.T, x *bench) {
 	again := x.replace(later, &stet.Body{}, func(h *stet.Head) { h.State, h.CreatedAt = stet.Running, time.Time{} })
 	if !again.CompletedAt.IsZero() {
 		t.Errorf("running again, and completed at %v", again.CompletedAt)
+	}
+}
+
+func clockSetBack(t *testing.T, x *bench) { // CR-16, W10
+	if x.ServerClock {
+		t.Skip("the clock is the server's")
+	}
+	made := x.create(running("k"))
+	x.pass(-time.Hour)
+	got := x.get(made.ID)
+	if got.AsOf.Before(made.AsOf) || got.Over() {
+		t.Errorf("read as of %v after %v; over: %v", got.AsOf, made.AsOf, got.Over())
+	}
+	next := x.replace(made.Head, nil, func(h *stet.Head) { h.DueIn = time.Minute })
+	if next.UpdatedAt.Before(made.UpdatedAt) || next.DueAt.Before(made.DueAt) {
+		t.Errorf("updated at %v after %v, due at %v after %v", next.UpdatedAt, made.UpdatedAt, next.DueAt, made.DueAt)
+	}
+	x.pass(30 * time.Minute) // still behind
+	if heads, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 0 {
+		t.Errorf("%d are due before their time (%v)", len(heads), err)
+	}
+	x.pass(32 * time.Minute)
+	if heads, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 1 {
+		t.Errorf("%d are due (%v), want 1", len(heads), err)
 	}
 }
 

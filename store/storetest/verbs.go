@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,9 +18,11 @@ var verbLaws = []law{
 	{"not found", "what was never created, or is deleted, is ErrNotFound to every verb, and stays absent", notFound},
 	{"compare and set", "Replace changes the record only if it has the version expected; otherwise it shows the one that is there", compareAndSet},
 	{"one replacer", "of any number of racers with the same expectation exactly one replaces", oneReplacer},
+	{"no lost update", "what is read, changed and replaced by many at once is changed by each of them", noLostUpdate},
 	{"delete", "Delete removes the record only if it has the version expected", deleteLaw},
 	{"boundaries", "no scope and key are taken for another scope and key", boundaries},
 	{"ended contexts", "a call whose context has ended does nothing, or says what it did", endedContexts},
+	{"abandoned calls", "a call that is given up on happens whole or not at all, and is in nobody's way", abandonedCalls},
 }
 
 func createOnce(t *testing.T, x *bench) { // I1
@@ -165,6 +168,8 @@ func deleteLaw(t *testing.T, x *bench) {
 func boundaries(t *testing.T, x *bench) { // SC-08, SE-01, SE-03
 	ids := []stet.ID{
 		{Scope: "a", Key: "b:c"}, {Scope: "a:b", Key: "c"}, {Scope: "a", Key: "b\x00c"}, {Scope: "a\x00b", Key: "c"},
+		{Scope: "ab", Key: "c"}, {Scope: "a", Key: "bc"}, {Scope: "abc", Key: ""}, {Scope: "", Key: "abc"}, {Scope: "", Key: ""},
+		{Scope: "a", Key: "b\x00\x00\x00\x00\x00\x00\x00\x00c"}, {Scope: "a\x00\x00\x00\x00\x00\x00\x00\x00b", Key: "c"},
 		{Scope: "a", Key: "b/c"}, {Scope: "a/b", Key: "c"}, {Scope: "a", Key: "b%3Ac"}, {Scope: "a%3Ab", Key: "c"},
 		{Scope: "a", Key: "K"}, {Scope: "a", Key: "k"}, {Scope: "a", Key: "k "}, {Scope: "a", Key: " k"}, {Scope: "A", Key: "k"},
 		{Scope: "a", Key: "../../etc/passwd"}, {Scope: "a", Key: "CON"}, {Scope: "a", Key: "."}, {Scope: "..", Key: ".."},
@@ -211,4 +216,78 @@ func endedContexts(t *testing.T, x *bench) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("a call whose deadline had passed took %v", took)
 	}
+}
+
+// add raises the record's Attempt by one, whoever else does.
+func add(ctx context.Context, s stet.Store, id stet.ID) error {
+	for {
+		got, err := s.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		h := got.Head
+		h.Version, h.Attempt, h.DueIn = draw(), h.Attempt+1, time.Minute
+		if _, err := s.Replace(ctx, got.Version, h, nil); !errors.Is(err, stet.ErrStale) {
+			return err
+		}
+	}
+}
+
+func noLostUpdate(t *testing.T, x *bench) { // I3
+	made := x.create(running("k"))
+	const adders, each = 8, 10
+	var wg sync.WaitGroup
+	for range adders {
+		wg.Go(func() {
+			for range each {
+				if err := add(x.ctx, x.store, made.ID); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := x.get(made.ID); got.Attempt != 1+adders*each {
+		t.Errorf("%d were added, and there are %d", adders*each, got.Attempt-1)
+	}
+}
+
+func abandonedCalls(t *testing.T, x *bench) { // W2
+	const callers = 60
+	made := x.create(running("shared"))
+	records := make([]stet.Record, callers)
+	replaced := make([]stet.Version, callers)
+	created := make([]error, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		records[i] = running(key(i))
+		records[i].Progress = []byte(key(i))
+		replaced[i] = draw()
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(x.ctx, time.Duration(i)*100*time.Microsecond)
+			defer cancel()
+			_, created[i] = x.store.Create(ctx, records[i])
+			h := made.Head
+			h.Version, h.DueIn = replaced[i], time.Minute
+			_, _ = x.store.Replace(ctx, made.Version, h, nil)
+		})
+	}
+	wg.Wait()
+	for i, r := range records {
+		if created[i] == nil {
+			if got := x.get(r.ID); got.Version != r.Version || string(got.Progress) != key(i) {
+				t.Errorf("record %d was created, and is not there as it was given", i)
+			}
+			continue
+		}
+		got, err := x.store.Create(x.ctx, running(key(i))) // one that comes later still meets this
+		if err != nil && (!errors.Is(err, stet.ErrExists) || got.Version != r.Version || string(got.Progress) != key(i)) {
+			t.Errorf("a Create that said %v left %v", created[i], err)
+		}
+	}
+	winner := x.get(made.ID)
+	if winner.Version != made.Version && !slices.Contains(replaced, winner.Version) {
+		t.Errorf("a version nobody wrote: %d", winner.Version)
+	}
+	x.replace(winner.Head, nil, completed)
 }

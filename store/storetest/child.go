@@ -1,0 +1,142 @@
+package storetest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// Some laws need another process. It is the test binary once more: in its environment it finds what to do, in which
+// directory, and where to begin. It prints the numbers of records on its standard output.
+const (
+	childDo   = "STET_STORETEST_CHILD"
+	childDir  = "STET_STORETEST_DIR"
+	childFrom = "STET_STORETEST_FROM"
+
+	childWrites = "writes"
+	childRaces  = "races"
+)
+
+type child struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+}
+
+// startChild runs the test that t is part of once more. It ends with t, if not before.
+func startChild(t *testing.T, do, dir string, from int) *child {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	root, _, _ := strings.Cut(t.Name(), "/")
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+root+"$")
+	cmd.Env = append(os.Environ(), childDo+"="+do, childDir+"="+dir, childFrom+"="+strconv.Itoa(from))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return &child{t, cmd, bufio.NewScanner(out)}
+}
+
+// read hands the child's numbers to visit, until that reports false or the child has ended.
+func (c *child) read(visit func(i int) bool) {
+	for c.lines.Scan() {
+		text := c.lines.Text()
+		i, err := strconv.Atoi(text)
+		if err != nil {
+			if text != "PASS" {
+				c.t.Logf("child: %s", text)
+			}
+			continue
+		}
+		if !visit(i) {
+			return
+		}
+	}
+}
+
+func (c *child) wait() {
+	if err := c.cmd.Wait(); err != nil {
+		c.t.Errorf("child: %v", err)
+	}
+}
+
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+// beChild does what a child is told, if this process is one.
+func beChild(t *testing.T, b Backend) bool {
+	do := os.Getenv(childDo)
+	if do == "" {
+		return false
+	}
+	from, err := strconv.Atoi(os.Getenv(childFrom))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := b.Open(t, os.Getenv(childDir), nil)
+	switch do {
+	case childWrites:
+		writeForEver(t, s, from)
+	case childRaces:
+		race(t, s, say)
+		closeStore(t, s)
+	}
+	return true
+}
+
+var stdout sync.Mutex
+
+func say(i int) {
+	stdout.Lock()
+	defer stdout.Unlock()
+	fmt.Println(i)
+}
+
+const (
+	writers  = 4
+	perRound = 1_000_000
+)
+
+func answer(i int) string { return strings.Repeat(key(i), 50) }
+
+// writeForEver completes one record after another, from several goroutines, and says so after each.
+func writeForEver(t *testing.T, s stet.Store, from int) {
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := from + w; ; i += writers {
+				made, err := s.Create(t.Context(), running(key(i)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				h := made.Head
+				h.Version = draw()
+				completed(&h)
+				body := &stet.Body{Response: &stet.Response{Status: 201, Body: []byte(answer(i))}}
+				if _, err := s.Replace(t.Context(), made.Version, h, body); err != nil {
+					t.Error(err)
+					return
+				}
+				say(i)
+			}
+		})
+	}
+	wg.Wait()
+}
