@@ -172,6 +172,7 @@ func (a *app) run(ctx context.Context) error {
 	told()
 	stop()
 	running.Wait()
+	a.gate.CloseIdle()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout(a.conf))
 	defer cancel()
 	if drained := a.engine.Drain(last); drained != nil {
