@@ -21,6 +21,7 @@ lint:
 
 unit:
 	@$(call each,go test -race -timeout 20m ./...)
+	@cd cmd && go test -race -tags stetfault ./internal/dsn
 
 fuzz:
 	@$(call each,sh $(CURDIR)/internal/fuzz.sh $(FUZZTIME))

@@ -326,6 +326,22 @@ func TestSweepAndReap(t *testing.T) { // I10, I15, TT-05..TT-07, CR-15
 	})
 }
 
+func TestSweepSeesPastWhatMayRunAgain(t *testing.T) { // I15
+	bubble(t, stet.Config{}, func(h *house) {
+		for i := range 20 {
+			q := request(fmt.Sprint("again", i))
+			q.Policy = &stet.Policy{Rules: stet.Rules{OnLapse: stet.LapseReexecute}}
+			h.begin(q, stet.Execute)
+		}
+		after(time.Second)
+		h.begin(request("lapses"), stet.Execute)
+		after(stet.DefaultLease)
+		if n, err := h.Sweep(h.t.Context(), 5); n != 1 || err != nil {
+			h.t.Errorf("%d swept, %v: those that are left to a request hide the others", n, err)
+		}
+	})
+}
+
 func TestTwoSweepersAndARequestMoveOnce(t *testing.T) { // W16, CR-15
 	bubble(t, stet.Config{}, func(h *house) {
 		h.begin(request("k"), stet.Execute)

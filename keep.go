@@ -7,8 +7,8 @@ import (
 )
 
 // Sweep moves up to limit records whose lease has lapsed to Unknown, as the next request would, and returns how many it
-// moved. Records with a recovery point or the re-execute rule are left to a request: they may run again. Any number of
-// processes may sweep at once.
+// moved. Records with a recovery point or the re-execute rule are left to a request: they may run again. It looks at up to
+// [MaxLimit] records for that, so that a few that are left do not hide the others. Any number of processes may sweep at once.
 func (e *Engine) Sweep(ctx context.Context, limit int) (int, error) {
 	return e.eachDue(ctx, limit, func(ctx context.Context, h *Head) (bool, error) {
 		if mayRunAgain(h) || h.State != Running {
@@ -42,14 +42,14 @@ func (e *Engine) Reap(ctx context.Context, limit int) (int, error) {
 func (e *Engine) eachDue(ctx context.Context, limit int, act func(context.Context, *Head) (bool, error), states ...State) (n int, err error) {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	began := e.Clock()
-	heads, err := e.store.Due(call, Query{States: states, Limit: limit})
+	heads, err := e.store.Due(call, Query{States: states, Limit: MaxLimit})
 	e.called("due", began, err)
 	call.release()
 	if err != nil {
 		return 0, fmt.Errorf("stet: what is due: %w", err)
 	}
 	for i := range heads {
-		if err := ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil || n >= limit {
 			return n, err
 		}
 		done, err := act(ctx, &heads[i])
