@@ -56,7 +56,7 @@ var casesCR = []Case{
 	{ID: "CR-lost", Policy: "policy: {lease_s: 0.5}", Need: NeedFaults, Run: func(c *C) {
 		owner := c.Start("POST", "/fx/hang?obey")
 		c.Entered(1)
-		c.Faults().Down() // no renewal gets through, and the handler is told to stop
+		c.Faults().Slow(600 * time.Millisecond) // no renewal is in time, and the handler is told to stop
 		first := owner.Wait()
 		first.Problem("outcome-unknown")
 		c.Left(1)

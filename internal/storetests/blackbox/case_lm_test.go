@@ -12,7 +12,7 @@ var casesLM = []Case{
 		c.POST("/fx/json", body(string(Pattern(limit)))).First(201)
 		n := c.Dial() // over the limit by its length: refused before the body
 		n.Write("%s", c.head("POST /fx/json HTTP/1.1", `Idempotency-Key: "length"`, fmt.Sprintf("Content-Length: %d", limit+1)))
-		n.Read().Problem("payload-too-large")
+		n.ReadSoon().Problem("payload-too-large")
 		c.POST("/fx/json", key(`"chunked"`), body(string(Pattern(limit+1))), chunked).Problem("payload-too-large")
 		c.Records(1)
 		c.Effects(1)
@@ -108,7 +108,7 @@ var casesLM = []Case{
 	{ID: "LM-09", Policy: "read_timeout_s: 0.3", Run: func(c *C) {
 		n := c.Dial()
 		n.Write("%s", c.head("POST /fx/json HTTP/1.1", `Idempotency-Key: "slow"`, "Content-Length: 7")+`{"a`)
-		n.Read().Problem("request-timeout")
+		n.ReadSoon().Problem("request-timeout")
 		c.Seen(0)
 		c.Records(0)
 		c.POST("/fx/json", key(`"slow"`)).First(201)

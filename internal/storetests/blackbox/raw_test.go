@@ -73,8 +73,15 @@ func (n *Conn) Read() *Answer {
 	return a
 }
 
-// CloseWrite tells the server that no more comes.
-func (n *Conn) CloseWrite() { _ = n.Conn.(*net.TCPConn).CloseWrite() }
+// ReadSoon is Read for an answer that must not wait for a timeout of the server's.
+func (n *Conn) ReadSoon() *Answer {
+	n.c.Helper()
+	const soon = 10 * time.Second
+	if err := n.SetReadDeadline(time.Now().Add(soon)); err != nil {
+		n.c.Fatal(err)
+	}
+	return n.Read()
+}
 
 // Raw sends one request with a body {"a":1} and returns its answer. lines are its own header lines, as bytes.
 func (c *C) Raw(target string, lines ...string) *Answer {
