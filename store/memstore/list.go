@@ -21,14 +21,16 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		left := n
-		sh.due.over(now, func(e *entry) bool {
-			if matches(e, &q, now) {
-				found = append(found, e.head(now))
-				left--
-			}
-			return left > 0
-		})
+		for _, waiting := range [...]queue{sh.open, sh.ended} {
+			left := n
+			waiting.over(now, func(e *entry) bool {
+				if matches(e, &q, now) {
+					found = append(found, e.head(now))
+					left--
+				}
+				return left > 0
+			})
+		}
 		sh.mu.Unlock()
 	}
 	slices.SortFunc(found, func(a, b stet.Head) int { return a.DueAt.Compare(b.DueAt) })

@@ -38,7 +38,8 @@ const shards = 256
 type shard struct {
 	mu      sync.Mutex
 	records map[uint64]*entry // by hash of the ID; entries of one hash are chained
-	due     queue
+	open    queue             // running and unknown records by due time: leases, which end soon
+	ended   queue             // the others: retentions, which end long after
 	waiting map[stet.ID]chan struct{}
 	last    *label // of the newest record: most have the same
 	labels  map[label]*label
@@ -84,6 +85,14 @@ func (s *Store) shard(id stet.ID) (*shard, uint64) {
 	return &s.shards[h%shards], h
 }
 
+// queue is where e waits to fall due. Apart, both grow nearly in order, so that adding to them is cheap.
+func (sh *shard) queue(e *entry) *queue {
+	if e.state == stet.Running || e.state == stet.Unknown {
+		return &sh.open
+	}
+	return &sh.ended
+}
+
 // find returns the entry of id, if there is one. The shard is locked.
 func (sh *shard) find(h uint64, id stet.ID) *entry {
 	for e := sh.records[h]; e != nil; e = e.next {
@@ -114,7 +123,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	e := &entry{key: stet.Key(strings.Clone(string(r.Key))), next: sh.records[h]}
 	e.write(&r.Head, &r.Body, sh.intern(&r.Head), sh.share(r.Path), now)
 	sh.records[h] = e
-	sh.due.add(e)
+	sh.queue(e).add(e)
 	s.counts[e.state].Add(1)
 	return e.record(now), nil
 }
@@ -138,13 +147,12 @@ func (s *Store) makeRoom(own *shard, now int64) bool {
 
 // dropEnded removes a record that no request would find alive. Running and unknown ones stay, however late they are.
 func (s *Store) dropEnded(sh *shard, now int64) bool {
-	for i := range sh.due {
-		e := sh.due[i].e
+	for i := range sh.ended {
+		e := sh.ended[i].e
 		if e.due > now || i >= lookAt {
 			return false
 		}
-		kept := e.state == stet.Completed && e.label.rules.KeepExpired > 0
-		if e.state != stet.Running && e.state != stet.Unknown && !kept {
+		if kept := e.state == stet.Completed && e.label.rules.KeepExpired > 0; !kept {
 			s.remove(sh, s.hash(e), e)
 			return true
 		}
@@ -158,7 +166,7 @@ const lookAt = 64
 func (s *Store) hash(e *entry) uint64 { return maphash.Comparable(s.seed, e.id()) }
 
 func (s *Store) remove(sh *shard, h uint64, e *entry) {
-	sh.due.remove(e)
+	sh.queue(e).remove(e)
 	sh.unlink(h, e)
 	s.keys.Add(-1)
 	s.counts[e.state].Add(-1)
@@ -213,13 +221,19 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		return e.head(now), stet.ErrStale
 	}
 	s.counts[e.state].Add(-1)
+	before := sh.queue(e)
 	path := e.path
 	if path != h.Path {
 		path = sh.share(h.Path)
 	}
 	e.write(&h, b, sh.intern(&h), path, now)
 	s.counts[e.state].Add(1)
-	sh.due.fix(e)
+	if after := sh.queue(e); after == before {
+		after.fix(e)
+	} else {
+		before.remove(e)
+		after.add(e)
+	}
 	sh.wake(h.ID)
 	return e.head(now), nil
 }
