@@ -152,12 +152,12 @@ func respelled(r *rand.Rand, v any) string {
 		}
 		b.WriteByte('"')
 	case int:
-		switch r.IntN(4) {
-		case 0:
+		switch n := r.IntN(4); {
+		case n == 0:
 			fmt.Fprintf(&b, "%d.0", v)
-		case 1:
+		case n == 1 && v != 0: // 0000e-3 is no JSON number
 			fmt.Fprintf(&b, "%d000e-3", v)
-		case 2:
+		case n == 2:
 			fmt.Fprintf(&b, "%dE+00", v)
 		default:
 			fmt.Fprint(&b, v)
