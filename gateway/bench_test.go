@@ -53,7 +53,7 @@ func compareWithBare(b *testing.B, size int) {
 	}
 	bare := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() },
-		Transport:  newTransport(target, nil),
+		Transport:  newDirect(target, nil).Transport,
 		BufferPool: &copyBuffers,
 		ErrorLog:   slog.NewLogLogger(slog.DiscardHandler, 0),
 	})

@@ -188,7 +188,7 @@ func TestUpstreamKey(t *testing.T) {
 		{"/unguarded", "Idempotency-Key", `a-8 , x`, `a-8 , x`},
 		{"/renamed", "X-Request-Key", `a-9`, `"a-9"`},
 	} {
-		_, h := r.sent("POST " + row.path + " HTTP/1.1\nHost: x\n" + row.header + ": " + row.sent + "\nContent-Length: 0\n\n")
+		_, h := r.sent("POST " + row.path + " HTTP/1.1\nHost: x\nConnection: " + row.header + "\n" + row.header + ": " + row.sent + "\nContent-Length: 0\n\n")
 		if got := h.Get(row.header); got != row.want {
 			t.Errorf("%s %s: %s arrived as %q", row.path, row.header, row.sent, got)
 		}

@@ -21,7 +21,7 @@ type Gateway struct {
 	keep     []string
 	log      *slog.Logger
 
-	transport *http.Transport
+	transport *direct
 	proxy     *httputil.ReverseProxy
 }
 
@@ -38,7 +38,7 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 	if err := g.compile(e, &c); err != nil {
 		return nil, err
 	}
-	g.transport = newTransport(c.Upstream, c.UpstreamTLS)
+	g.transport = newDirect(c.Upstream, c.UpstreamTLS)
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
 		Transport:      g.transport,
@@ -87,4 +87,7 @@ func (g *Gateway) Routes() []Route {
 }
 
 // CloseIdle closes connections to the upstream that nothing uses. Call it on a Gateway that was replaced.
-func (g *Gateway) CloseIdle() { g.transport.CloseIdleConnections() }
+func (g *Gateway) CloseIdle() {
+	g.transport.CloseIdleConnections()
+	g.transport.pool.closeIdle()
+}

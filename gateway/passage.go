@@ -20,7 +20,8 @@ type passage struct {
 	claim           *stet.Claim  // nil: the request runs unguarded
 	once            bool         // it must not reach the upstream twice
 	upload          upload       // its body, where the client is still sending it
-	memory          bytes.Reader // its body, where it is short and here already
+	memory          bytes.Reader // its body, where it is short and here already: inMemory
+	inMemory        bool
 	answer          answerBody
 
 	trace httptrace.ClientTrace

@@ -168,11 +168,12 @@ func TestLiveAnswerBreaksOff(t *testing.T) {
 // GW-03: an upstream that does not answer in time leaves the outcome unknown; one that could not be reached in time does not.
 func TestExecutionTimeout(t *testing.T) {
 	checkLeaks(t)
-	asked := make(chan struct{}, 10)
+	asked, left := make(chan struct{}, 10), make(chan error, 10)
 	hangs := tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
 		readRequest(in)
 		asked <- struct{}{}
-		_, _ = in.ReadByte() // until the gateway hangs up
+		_, err := in.ReadByte()
+		left <- err
 	})
 	brief := func(c *gateway.Config) { c.Default.Policy.Execution = 100 * time.Millisecond }
 	r := newRig(t, hangs, brief)
@@ -181,6 +182,9 @@ func TestExecutionTimeout(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	<-asked
+	if err := <-left; err != io.EOF {
+		t.Fatalf("the gateway did not hang up: %v", err)
+	}
 	r.problem(r.post("k", "/", `{}`), "outcome-unknown")
 	r.state("k", stet.Unknown, "execution-timeout")
 	if len(asked) != 0 {

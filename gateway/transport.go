@@ -23,13 +23,16 @@ const (
 	idleTimeout = 4 * time.Second
 )
 
-// newTransport returns a Transport that forwards bodies byte for byte and reuses connections; the default of two idle ones
-// per host halves the throughput of a proxy.
-func newTransport(upstream *url.URL, tlsConfig *tls.Config) *http.Transport {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
-	return &http.Transport{
+// newDirect returns a transport that forwards bodies byte for byte and reuses connections; the default of two idle ones per
+// host halves the throughput of a proxy.
+func newDirect(upstream *url.URL, tlsConfig *tls.Config) *direct {
+	d := &direct{addr: upstream.Host, dialer: net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}}
+	if upstream.Port() == "" {
+		d.addr = net.JoinHostPort(upstream.Hostname(), "80") // only used where there is no TLS
+	}
+	d.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			c, err := dialer.DialContext(ctx, network, addr)
+			c, err := d.dialer.DialContext(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}
@@ -44,6 +47,7 @@ func newTransport(upstream *url.URL, tlsConfig *tls.Config) *http.Transport {
 		IdleConnTimeout:       idleTimeout,
 		ExpectContinueTimeout: expectTimeout,
 	}
+	return d
 }
 
 // countedConn counts the bytes that may have been handed to the network: those of a write that has not returned count whole.

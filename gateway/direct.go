@@ -1,0 +1,179 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"sync"
+)
+
+// direct sends short guarded requests over HTTP/1 on the goroutine that waits for the answer. http.Transport hands each
+// request to one goroutine for writing and to another for reading, which under load costs as much as the guard does. Here it
+// is known exactly, too, whether a byte was sent. Everything else is Transport's: TLS, HTTP/2, bodies that are still arriving,
+// trailers, upgrades.
+type direct struct {
+	*http.Transport
+	dialer net.Dialer
+	addr   string
+	pool   pool
+}
+
+// takes reports whether a request can go this way.
+func (d *direct) takes(p *passage, req *http.Request) bool {
+	return canPeek && p.claim != nil && p.stop == nil && (req.Body == nil || p.inMemory) && len(req.Trailer) == 0 && req.Header["Upgrade"] == nil
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (d *direct) RoundTrip(req *http.Request) (*http.Response, error) {
+	p := passageOf(req.Context())
+	if !d.takes(p, req) {
+		return d.Transport.RoundTrip(req)
+	}
+	buf := requests.Get().(*bytes.Buffer)
+	defer func() { buf.Reset(); requests.Put(buf) }()
+	if err := req.Write(buf); err != nil {
+		return nil, err
+	}
+	c, err := d.send(p, buf.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.receive(req)
+	if err != nil {
+		c.discard()
+		return nil, err
+	}
+	res.Body = &directBody{res.Body, c, res.Close}
+	return res, nil
+}
+
+var requests = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// send writes a request. Where nothing of it could be written, a connection that had been idle is replaced: it was dead.
+func (d *direct) send(p *passage, request []byte) (*directConn, error) {
+	for {
+		c, idle := d.pool.take()
+		if !idle {
+			nc, err := d.dialer.DialContext(p, "tcp", d.addr)
+			if err != nil {
+				return nil, err
+			}
+			c = newDirectConn(nc, &d.pool)
+		}
+		c.unwatch = context.AfterFunc(p, func() { c.Close() })
+		n, err := c.Write(request)
+		if err == nil {
+			p.sent = true
+			return c, nil
+		}
+		c.discard()
+		if p.sent = n > 0; p.sent || !idle || p.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// directConn is a connection that serves one request at a time.
+type directConn struct {
+	net.Conn
+	pool    *pool
+	in      *bufio.Reader
+	budget  int64 // bytes that may still be read
+	peer    *peer
+	unwatch func() bool // stops the request's context from closing the connection
+}
+
+func newDirectConn(nc net.Conn, p *pool) *directConn {
+	c := &directConn{Conn: nc, pool: p, peer: newPeer(nc)}
+	c.in = bufio.NewReader((*budgeted)(c))
+	return c
+}
+
+// budgeted reads from a directConn within its budget.
+type budgeted directConn
+
+var errLongHead = errors.New("gateway: the answer's header is too long")
+
+func (c *budgeted) Read(p []byte) (int, error) {
+	if c.budget <= 0 {
+		return 0, errLongHead
+	}
+	n, err := c.Conn.Read(p)
+	c.budget -= int64(n)
+	return n, err
+}
+
+// maxHead is how long an answer's header may be, with all interim answers before it: what http.Transport allows.
+const maxHead = 10 << 20
+
+var errUnasked = errors.New("gateway: the upstream switched protocols unasked")
+
+// receive reads the head of the answer. Interim answers go to whom ReverseProxy told the trace to tell.
+func (c *directConn) receive(req *http.Request) (*http.Response, error) {
+	c.budget = maxHead
+	for {
+		res, err := http.ReadResponse(c.in, req)
+		switch {
+		case err == io.EOF:
+			return nil, io.ErrUnexpectedEOF
+		case err != nil:
+			return nil, err
+		case res.StatusCode == http.StatusSwitchingProtocols:
+			return nil, errUnasked
+		case res.StatusCode >= 200:
+			c.budget = math.MaxInt64
+			return res, nil
+		}
+		if t := httptrace.ContextClientTrace(req.Context()); t != nil && t.Got1xxResponse != nil {
+			if err := t.Got1xxResponse(res.StatusCode, textproto.MIMEHeader(res.Header)); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// discard closes the connection.
+func (c *directConn) discard() {
+	c.unwatch()
+	_ = c.Close()
+}
+
+// release keeps the connection for another request, if it can serve one.
+func (c *directConn) release(over bool) {
+	if !c.unwatch() || over || c.in.Buffered() > 0 {
+		_ = c.Close()
+		return
+	}
+	c.pool.put(c)
+}
+
+// directBody gives its connection back at the end of the answer, and closes it where the answer is not read to its end.
+type directBody struct {
+	io.ReadCloser
+	c    *directConn // nil: given back
+	over bool        // the connection serves no more requests
+}
+
+func (b *directBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF && b.c != nil {
+		b.c.release(b.over)
+		b.c = nil
+	}
+	return n, err
+}
+
+func (b *directBody) Close() error {
+	if b.c != nil {
+		b.c.discard()
+		b.c = nil
+	}
+	return nil
+}

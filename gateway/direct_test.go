@@ -1,0 +1,122 @@
+package gateway_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stet-dev/stet"
+)
+
+// Short guarded requests share connections, whatever the answers look like, as long as a connection can serve another.
+func TestConnectionsAreReused(t *testing.T) {
+	const chunked = "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n"
+	for name, row := range map[string]struct {
+		answer string
+		reused bool
+	}{
+		"length":     {created, true},
+		"chunked":    {chunked + "\r\n2\r\nok\r\n0\r\n\r\n", true},
+		"trailer":    {chunked + "Trailer: X-T\r\n\r\n2\r\nok\r\n0\r\nX-T: 1\r\n\r\n", true},
+		"interim":    {"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + created, true},
+		"no body":    {"HTTP/1.1 204 No Content\r\n\r\n", true},
+		"1.0 kept":   {strings.Replace(created, "1.1 201 Created", "1.0 201 Created\r\nConnection: keep-alive", 1), true},
+		"close":      {strings.Replace(created, "Created", "Created\r\nConnection: close", 1), false},
+		"1.0":        {strings.Replace(created, "1.1", "1.0", 1), false},
+		"to the end": {"HTTP/1.1 201 Created\r\n\r\nok", false},
+		"surplus":    {created + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var conns, requests atomic.Int64
+			r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
+				conns.Add(1)
+				for readRequest(in) != nil {
+					requests.Add(1)
+					_, _ = io.WriteString(c, row.answer)
+					if !row.reused && !strings.Contains(row.answer, "Length") {
+						return // where the answer ends
+					}
+				}
+			}), nil)
+			const n = 5
+			for i := range n {
+				a := r.post(fmt.Sprint("k", i), "/", strings.Repeat("x", i*100))
+				if a.err != nil || a.StatusCode/100 != 2 || a.body != "ok" && a.StatusCode != 204 {
+					t.Fatalf("%+v", a)
+				}
+			}
+			want := int64(1)
+			if !row.reused {
+				want = n
+			}
+			if conns.Load() != want || requests.Load() != n {
+				t.Fatalf("%d connections for %d requests, want %d", conns.Load(), requests.Load(), want)
+			}
+		})
+	}
+}
+
+// A connection that the upstream has closed in the meantime is not used: whether the request ran could not be known.
+func TestClosedConnectionsAreNotUsed(t *testing.T) {
+	closed := make(chan struct{})
+	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
+		if readRequest(in) != nil {
+			_, _ = io.WriteString(c, created)
+			c.Close()
+			closed <- struct{}{}
+		}
+	}), nil)
+	for i := range 50 {
+		r.status(r.post(fmt.Sprint("k", i), "/", `{"a":1}`), 201)
+		<-closed
+	}
+}
+
+// Nor is one on which the upstream has said something unasked: it would be taken for the answer.
+func TestAnswersToNothingAreNotTaken(t *testing.T) {
+	said := make(chan struct{})
+	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
+		for readRequest(in) != nil {
+			_, _ = io.WriteString(c, created)
+			_, _ = io.WriteString(c, "HTTP/1.1 299 Evil\r\nContent-Length: 0\r\n\r\n")
+			said <- struct{}{}
+		}
+	}), nil)
+	for i := range 20 {
+		done := make(chan answer)
+		go func() { done <- r.post(fmt.Sprint("k", i), "/", `{"a":1}`) }()
+		<-said
+		r.status(<-done, 201)
+	}
+}
+
+// An answer's header has a limit.
+func TestEndlessHeader(t *testing.T) {
+	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
+		readRequest(in)
+		_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+		for line := "X-More: " + strings.Repeat("x", 60_000) + "\r\n"; err == nil; {
+			_, err = io.WriteString(c, line)
+		}
+	}), nil)
+	r.problem(r.post("k", "/", "{}"), "upstream-failed")
+	r.state("k", stet.Unknown, "upstream-failed")
+}
+
+// Bodies of every size arrive whole, by whichever way they go.
+func TestBodiesArriveWhole(t *testing.T) {
+	r := newRig(t, upstream(t, func(w http.ResponseWriter, req *http.Request) {
+		b, err := io.ReadAll(req.Body)
+		fmt.Fprintf(w, "%d %d %v %v", req.ContentLength, len(b), req.TransferEncoding, err)
+	}), nil)
+	for _, n := range []int{0, 1, 4095, 4096, 16 << 10, 16<<10 + 1, 1 << 20} {
+		if a := r.status(r.post(fmt.Sprint("k", n), "/", strings.Repeat("x", n)), 200); a.body != fmt.Sprintf("%d %d [] <nil>", n, n) {
+			t.Errorf("%d bytes: %s", n, a.body)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd
+
+package gateway
+
+import (
+	"net"
+	"syscall"
+)
+
+// canPeek: a connection can be looked at without waiting for it.
+const canPeek = true
+
+// peer looks at an idle connection before it is used again. A request written to one that the other side has closed is lost,
+// and nobody could tell whether it ran.
+type peer struct {
+	raw   syscall.RawConn
+	look  func(fd uintptr) bool
+	errno error
+}
+
+func newPeer(c net.Conn) *peer {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return &peer{}
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return &peer{}
+	}
+	p := &peer{raw: raw}
+	p.look = func(fd uintptr) bool {
+		var b [1]byte
+		_, _, p.errno = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
+		return true
+	}
+	return p
+}
+
+// silent reports that the peer has neither closed the connection nor sent anything unasked.
+func (p *peer) silent() bool {
+	return p.raw != nil && p.raw.Read(p.look) == nil && p.errno == syscall.EAGAIN
+}
