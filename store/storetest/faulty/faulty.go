@@ -39,9 +39,6 @@ func New(s stet.Store, seed uint64) *Store {
 	return &Store{inner: s, random: rand.New(rand.NewPCG(seed, seed)), corrupt: map[stet.ID]bool{}}
 }
 
-// Unwrap lets abilities be found. They do not fail.
-func (s *Store) Unwrap() stet.Store { return s.inner }
-
 // Down makes every call fail at once.
 func (s *Store) Down() { s.set(func() { s.down = true }) }
 
