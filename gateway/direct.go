@@ -12,6 +12,8 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"sync"
+
+	"github.com/stet-dev/stet"
 )
 
 // direct sends short guarded requests over HTTP/1 on the goroutine that waits for the answer. http.Transport hands each
@@ -21,19 +23,20 @@ import (
 type direct struct {
 	*http.Transport
 	dialer net.Dialer
+	plain  bool // the upstream is asked without TLS
 	addr   string
 	pool   pool
 }
 
-// takes reports whether a request can go this way.
-func (d *direct) takes(p *passage, req *http.Request) bool {
-	return canPeek && p.claim != nil && p.stop == nil && (req.Body == nil || p.inMemory) && len(req.Trailer) == 0 && req.Header["Upgrade"] == nil
+// takes reports whether a client's request can go this way.
+func (d *direct) takes(claim *stet.Claim, r *http.Request) bool {
+	return claim != nil && d.plain && canPeek && r.ContentLength >= 0 && r.ContentLength <= maxInMemory && len(r.Trailer) == 0 && r.Header["Upgrade"] == nil
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (d *direct) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := passageOf(req.Context())
-	if !d.takes(p, req) {
+	if !p.direct {
 		return d.Transport.RoundTrip(req)
 	}
 	buf := requests.Get().(*bytes.Buffer)

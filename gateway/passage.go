@@ -15,17 +15,16 @@ import (
 // passage is one request on its way through the proxy, and the context it travels in: that is how the hooks of ReverseProxy,
 // which are the same for all requests, find their own. It gathers the evidence of what was sent.
 type passage struct {
-	context.Context // the request's, with the trace
+	context.Context // the request's
 	route           *route
 	claim           *stet.Claim  // nil: the request runs unguarded
 	once            bool         // it must not reach the upstream twice
 	upload          upload       // its body, where the client is still sending it
-	memory          bytes.Reader // its body, where it is short and here already: inMemory
-	inMemory        bool
+	memory          bytes.Reader // its body, where it is short and here already
+	direct          bool         // it goes the short way
 	answer          answerBody
 
-	trace httptrace.ClientTrace
-	stop  context.CancelFunc // set for upstreams that may speak HTTP/2
+	stop context.CancelFunc // set for upstreams that may speak HTTP/2
 	// Of the current try. Only headers is written by another goroutine than the one that waits for RoundTrip.
 	conn    net.Conn
 	wrote   int64 // bytes on conn before the try
@@ -47,15 +46,10 @@ func passageOf(ctx context.Context) *passage { return ctx.Value(passageKey{}).(*
 
 // forward sends the request on.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
-	ctx := r.Context()
-	p := &passage{route: t, claim: stet.ClaimFrom(ctx), once: !safe(r.Method)}
-	p.trace.GotConn = p.gotConn
-	if g.upstream.Scheme == "https" {
-		ctx, p.stop = context.WithCancel(ctx)
-		defer p.stop()
-		p.trace.WroteHeaders = func() { p.headers.Store(true) }
+	p := &passage{Context: r.Context(), route: t, claim: stet.ClaimFrom(r.Context()), once: !safe(r.Method)}
+	if p.direct = g.transport.takes(p.claim, r); !p.direct {
+		defer p.watch(g.upstream.Scheme == "https")()
 	}
-	p.Context = httptrace.WithClientTrace(ctx, &p.trace)
 	defer func() {
 		if p.cut != nil { // ReverseProxy panics with http.ErrAbortHandler
 			_ = recover()
@@ -63,6 +57,19 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 		}
 	}()
 	g.proxy.ServeHTTP(w, r.WithContext(p))
+}
+
+// watch gathers the evidence of what net/http does with the request. Call what it returns when that is over.
+func (p *passage) watch(http2 bool) (end func()) {
+	trace := &httptrace.ClientTrace{GotConn: p.gotConn}
+	end = func() {}
+	if http2 {
+		p.Context, p.stop = context.WithCancel(p.Context)
+		trace.WroteHeaders = func() { p.headers.Store(true) }
+		end = p.stop
+	}
+	p.Context = httptrace.WithClientTrace(p.Context, trace)
+	return end
 }
 
 // gotConn is called before each try, with the connection it will use. Over HTTP/1, net/http tries again by itself only what

@@ -138,6 +138,5 @@ func (p *passage) sendFromMemory(out *http.Request) {
 	b := make([]byte, out.ContentLength)
 	n, _ := io.ReadFull(out.Body, b) // the transport refuses a body that is too short
 	p.memory.Reset(b[:n])
-	p.inMemory = true
 	out.Body = io.NopCloser(&p.memory)
 }

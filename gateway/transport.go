@@ -26,9 +26,9 @@ const (
 // newDirect returns a transport that forwards bodies byte for byte and reuses connections; the default of two idle ones per
 // host halves the throughput of a proxy.
 func newDirect(upstream *url.URL, tlsConfig *tls.Config) *direct {
-	d := &direct{addr: upstream.Host, dialer: net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}}
+	d := &direct{plain: upstream.Scheme == "http", addr: upstream.Host, dialer: net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}}
 	if upstream.Port() == "" {
-		d.addr = net.JoinHostPort(upstream.Hostname(), "80") // only used where there is no TLS
+		d.addr = net.JoinHostPort(upstream.Hostname(), "80")
 	}
 	d.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
