@@ -19,6 +19,12 @@ import (
 	"time"
 )
 
+func TestGateway(t *testing.T) {
+	for _, store := range []string{"memory", "file", "sqlite"} {
+		t.Run(store, func(t *testing.T) { runCases(t, gatewayTarget(store)) })
+	}
+}
+
 // gatewayTarget runs the binary, with the fixture as its upstream.
 func gatewayTarget(store string) Target {
 	target := Target{Name: "gateway", Store: store, Gateway: true}
