@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -83,8 +84,10 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	p.route.cfg.Refuse(w, p.problem(sent))
 }
 
+// warn logs a failure of the upstream. What net/http quotes in an error is data: of an answer, or of a request.
 func (g *Gateway) warn(p *passage, what string, err error, attrs ...slog.Attr) {
-	attrs = append(attrs, slog.String("route", p.route.cfg.Route), slog.String("error", err.Error()))
+	text, _, _ := strings.Cut(err.Error(), `"`)
+	attrs = append(attrs, slog.String("route", p.route.cfg.Route), slog.String("error", text))
 	if p.claim != nil {
 		attrs = append(attrs, slog.String("id", g.engine.Tag(p.claim.ID())))
 	}

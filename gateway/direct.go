@@ -40,7 +40,7 @@ func (d *direct) RoundTrip(req *http.Request) (*http.Response, error) {
 		return d.Transport.RoundTrip(req)
 	}
 	buf := requests.Get().(*bytes.Buffer)
-	defer func() { buf.Reset(); requests.Put(buf) }()
+	defer reuse(buf)
 	if err := req.Write(buf); err != nil {
 		return nil, err
 	}
@@ -58,6 +58,13 @@ func (d *direct) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 var requests = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func reuse(buf *bytes.Buffer) {
+	if buf.Cap() <= 4*maxInMemory {
+		buf.Reset()
+		requests.Put(buf)
+	}
+}
 
 // send writes a request. Where nothing of it could be written, a connection that had been idle is replaced: it was dead.
 func (d *direct) send(p *passage, request []byte) (*directConn, error) {

@@ -88,6 +88,8 @@ func TestAnswerLost(t *testing.T) {
 		"short chunk":      "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nok",
 		"no last chunk":    "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n",
 		"bad chunk":        "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nok\r\n0\r\n\r\n",
+		"bad header":       "HTTP/1.1 201 Created\r\ncanary\r\n\r\n",
+		"bad status":       "HTTP/1.1 canary\r\n\r\n",
 		"bad protocol":     "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n",
 		"large short body": "HTTP/1.1 201 Created\r\nContent-Length: 200000\r\n\r\n" + strings.Repeat("x", 100_000),
 	} {
@@ -114,6 +116,9 @@ func TestAnswerLost(t *testing.T) {
 			}
 			if !strings.Contains(r.log.String(), r.engine.Tag(rec.ID)) {
 				t.Errorf("the log does not name the record: %s", r.log)
+			}
+			if strings.Contains(r.log.String(), "canary") {
+				t.Errorf("the log quotes the answer: %s", r.log)
 			}
 		})
 	}
