@@ -30,7 +30,7 @@ func Benchmark(b *testing.B, backend Backend) {
 			r := running("k")
 			parallel(b, callers, func() error {
 				if _, err := s.Create(b.Context(), r); !errors.Is(err, stet.ErrExists) {
-					return fmt.Errorf("Create: %w", err)
+					return fmt.Errorf("storetest: Create: %w", err)
 				}
 				return nil
 			})
