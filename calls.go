@@ -1,8 +1,10 @@
 package stet
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -12,6 +14,9 @@ func (e *Engine) create(call *detached, r Record) (Record, error) {
 	began := e.Clock()
 	got, err := e.store.Create(call, r)
 	e.called("create", began, err)
+	if err == nil || errors.Is(err, ErrExists) {
+		err = cmp.Or(readable(&got.Head, r.ID), err)
+	}
 	return got, err
 }
 
@@ -19,7 +24,22 @@ func (e *Engine) get(ctx context.Context, id ID) (Record, error) {
 	began := e.Clock()
 	got, err := e.store.Get(ctx, id)
 	e.called("get", began, err)
+	if err == nil {
+		err = readable(&got.Head, id)
+	}
 	return got, err
+}
+
+// readable asserts what nothing may be judged without: a store that answers with another record, or with a state that this
+// version does not know, has answered nothing (W24).
+func readable(h *Head, id ID) error {
+	switch {
+	case h.ID != id:
+		return fmt.Errorf("%w: the store answered with another record", ErrCorrupt)
+	case h.State < Running || h.State > Expired:
+		return fmt.Errorf("%w: its state is %s, which this version does not know", ErrCorrupt, h.State)
+	}
+	return nil
 }
 
 func (e *Engine) remove(call *detached, id ID, prev Version) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 // changed by somebody else, nothing the holder does changes it any more (I3). Safe for concurrent use.
 type Claim struct {
 	e      *Engine
+	id     ID
 	policy Policy
 
 	mu       sync.Mutex
@@ -20,7 +22,9 @@ type Claim struct {
 	body     Body      // as stored
 	began    time.Time // local; just before the write that granted the claim
 	renewed  time.Time // local; just before the last write that set the lease
+	wrote    time.Time // local; just before the last write that was answered
 	unsure   []Version // of writes without an answer: one may be what is stored
+	mixed    bool      // one of those carried a Body: what is stored may not be body
 	stated   State     // what the handler says became of it, if anything
 	cause    string
 	finished bool
@@ -33,15 +37,18 @@ type Claim struct {
 }
 
 func newClaim(e *Engine, r *Record, p *Policy, began time.Time) *Claim {
-	return &Claim{e: e, policy: *p, h: r.Head, body: r.Body, began: began, renewed: began}
+	return &Claim{e: e, id: r.ID, policy: *p, h: r.Head, body: r.Body, began: began, renewed: began, wrote: began}
 }
 
 // ErrFenced: the record is no longer the holder's. What the holder did stands in nobody's record; the outcome is what the
 // record says.
 var ErrFenced = errors.New("stet: the claim was overtaken")
 
+// Format implements [fmt.Formatter]: a claim holds its key where package fmt cannot ask it to hide.
+func (c *Claim) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[claim]") }
+
 // ID returns the record's name.
-func (c *Claim) ID() ID { return c.h.ID } // the ID never changes
+func (c *Claim) ID() ID { return c.id }
 
 // Attempt counts the executions of this key, from 1.
 func (c *Claim) Attempt() int { return c.Head().Attempt }
@@ -104,7 +111,7 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	c.keeper.stop(context.Canceled)
 	h, b := c.outcome(&o)
 	from := c.h.State
-	err := c.put(ctx, h, b)
+	err := c.put(ctx, h, b, c.e.cfg.StoreTimeout)
 	c.finished = h.State != Unknown || err != nil
 	switch {
 	case err == nil:
@@ -139,7 +146,7 @@ func (c *Claim) outcome(o *Outcome) (Head, *Body) {
 	}
 	h.State, h.Cause, h.DueIn = Completed, "", h.Rules.Retain
 	if h.Rules.FromCreation {
-		h.DueIn = max(0, h.DueIn-h.UpdatedAt.Sub(h.CreatedAt)-time.Since(c.renewed))
+		h.DueIn = max(0, h.DueIn-h.UpdatedAt.Sub(h.CreatedAt)-time.Since(c.wrote))
 	}
 	r := &c.result
 	r.response, r.body = o.Response, Body{Response: &r.response}
@@ -156,13 +163,13 @@ func (c *Claim) outcome(o *Outcome) (Head, *Body) {
 // persist goes on trying to store an outcome until the lease is over by the local clock.
 func (c *Claim) persist(ctx context.Context, h Head, b *Body) {
 	end := c.renewed.Add(c.policy.Lease)
-	c.e.work.Go(func() {
+	c.e.chores.start(func() {
 		pause := 100 * firstWait
 		for sleep(ctx, &pause, end) {
 			pause = min(pause, c.e.cfg.StoreTimeout)
 			c.mu.Lock()
 			from := c.h.State
-			err := c.put(ctx, h, b)
+			err := c.put(ctx, h, b, c.e.cfg.StoreTimeout)
 			if err == nil {
 				c.e.Observe(Event{Kind: Persisted, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State})
 				c.e.moved(&c.h, from, "holder")
@@ -188,7 +195,7 @@ func (c *Claim) Advance(ctx context.Context, point string, progress []byte) erro
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h, b := c.h, c.body
-	h.Point, b.Progress = point, progress
+	h.Point, b.Progress = point, slices.Clone(progress) // it may have to be written again
 	return c.progress(ctx, h, &b)
 }
 
@@ -207,30 +214,44 @@ func (c *Claim) progress(ctx context.Context, h Head, b *Body) error {
 	if c.finished || c.h.State != Running {
 		return fmt.Errorf("%w: the claim is settled", ErrFenced)
 	}
-	began := time.Now()
 	h.DueIn = c.policy.Lease
-	if err := c.put(ctx, h, b); err != nil {
+	if err := c.put(ctx, h, b, c.patience()); err != nil {
 		return err
 	}
-	c.renewed = began
+	c.renewed = c.wrote
 	return nil
 }
 
-// put writes h over what the holder wrote last. An earlier write without an answer may have landed: then that one is it.
-func (c *Claim) put(ctx context.Context, h Head, b *Body) error {
+// patience is how long a write of a running record may take: a store that hangs must not keep a held context from ending when
+// it has to (I13).
+func (c *Claim) patience() time.Duration {
+	limit := c.e.cfg.StoreTimeout
+	if k := &c.keeper; k.claim != nil && !k.over {
+		limit = min(limit, time.Until(k.endAt()))
+	}
+	return limit
+}
+
+// put writes h over what the holder wrote last. An earlier write without an answer may have landed: then that one is it, and
+// its Body must not stay below another Head.
+func (c *Claim) put(ctx context.Context, h Head, b *Body, within time.Duration) error {
 	call := &c.first
 	if call.parent != nil {
 		call = new(detached)
 	}
-	call.begin(ctx, c.e.cfg.StoreTimeout)
+	call.begin(ctx, within)
 	defer call.release()
+	if b == nil && c.mixed {
+		body := c.body
+		b = &body
+	}
 	h.Version = draw()
 	prev := c.h.Version
 	for {
 		got, err := c.e.replace(call, prev, h, b)
 		switch {
 		case err == nil:
-			c.h, c.unsure = got, nil
+			c.h, c.unsure, c.mixed, c.wrote = got, nil, false, call.began
 			if b != nil {
 				c.body = *b
 			}
@@ -241,7 +262,7 @@ func (c *Claim) put(ctx context.Context, h Head, b *Body) error {
 		case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound):
 			return ErrFenced
 		default:
-			c.unsure = append(c.unsure, h.Version)
+			c.unsure, c.mixed = append(c.unsure, h.Version), c.mixed || b != nil
 			return fmt.Errorf("stet: the store did not take a write: %w", err)
 		}
 	}

@@ -62,6 +62,10 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
+// usable is how much of a lease its holder relies on. Local time only ever shortens a lease (I13): the last tenth is for clocks
+// that do not run alike.
+func (p *Policy) usable() time.Duration { return p.Lease - p.Lease/10 }
+
 // Validate names the first field that cannot be used, and why.
 func (p Policy) Validate() error {
 	switch {

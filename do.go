@@ -20,7 +20,8 @@ func (r *Refused) Error() string { return "stet: not executed: " + r.Verdict.Str
 //
 // An error of run leaves the outcome unknown, because the effect may have happened before it, unless run said otherwise by
 // [Claim.NotExecuted]. A final "no" (a declined card) is a result: return it as T. The context given to run is held as
-// [Claim.Hold] says. The error is a [*Refused], run's own, or infrastructure.
+// [Claim.Hold] says. The error is a [*Refused], run's own, or infrastructure. Where only storing the result failed, the result
+// is returned beside that error: it happened, see [Claim.Settle].
 func Do[T any](ctx context.Context, e *Engine, q Request, run func(ctx context.Context, c *Claim) (T, error)) (T, error) {
 	var result T
 	d, err := e.Begin(ctx, q)
@@ -42,8 +43,10 @@ func execute[T any](ctx context.Context, c *Claim, run func(ctx context.Context,
 	held := c.Hold(ctx, nil)
 	returned := false
 	defer func() {
-		if !returned { // a panic: let it go on, but say that nobody knows what happened
-			c.Unknown("panic")
+		if !returned { // a panic: let it go on, but say that nobody knows what happened, unless run did
+			if c.Stated() != Retryable {
+				c.Unknown("panic")
+			}
 			_ = c.Settle(ctx, Outcome{})
 		}
 	}()

@@ -14,13 +14,13 @@ import (
 )
 
 // Engine decides what each request may do and keeps the records that say so. It is safe for concurrent use; several
-// processes may have one each on the same store. It starts no goroutine of its own but to finish what it promised: writing
-// a result, or removing a reservation it gave up. [Engine.Drain] waits for those.
+// processes may have one each on the same store. No goroutine of its own outlives a call but to finish what it promised:
+// writing a result, or removing a reservation it gave up. [Engine.Drain] waits for those.
 type Engine struct {
-	store Store
-	cfg   Config
-	hub   hub
-	work  sync.WaitGroup
+	store  Store
+	cfg    Config
+	hub    hub
+	chores chores
 
 	recipe  *Fingerprinter // the default
 	recipes recipes        // those found in records
@@ -63,7 +63,7 @@ type Request struct {
 // Decision is the answer to a [Request].
 type Decision struct {
 	Verdict Verdict
-	Record  Record // what the verdict rests on; zero with Absent
+	Record  Record // what the verdict rests on; zero where there is none
 	Claim   *Claim // with Execute
 }
 
@@ -95,6 +95,9 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 	}
 	b := beginning{e: e, q: q, policy: e.cfg.Policy}
 	if q.Policy != nil {
+		if err := q.Policy.Validate(); err != nil {
+			return Decision{}, err
+		}
 		b.policy = q.Policy.withDefaults()
 	}
 	if b.q.Recipe == nil {
@@ -103,8 +106,8 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 	b.ours.Attempt, b.ours.Fingerprint = 1, b.q.Recipe.Fingerprint(&b.q.Subject)
 	b.running(&b.ours.Head)
 	d, err := b.decide(ctx)
-	if err != nil && b.lost {
-		e.forget(ctx, b.ours.ID, b.ours.Version, b.policy.Lease)
+	if err != nil && b.left.version != 0 {
+		e.forget(ctx, b.ours.ID, b.left, b.policy.Lease)
 	}
 	return d, err
 }
@@ -115,7 +118,13 @@ type beginning struct {
 	q      Request
 	policy Policy
 	ours   Record // what Create would store; its Version is the proof that a stored record is this request's
-	lost   bool   // a Create of ours had no answer
+	left   left   // by a write of ours that had no answer
+}
+
+// left is what a write without an answer may have left behind: a record that says it is running while nothing runs.
+type left struct {
+	version Version // of the write
+	back    *Head   // what was there before; nil: nothing that lived
 }
 
 // running fills in what every run of this request's writes.
@@ -136,10 +145,9 @@ func (b *beginning) decide(ctx context.Context) (d Decision, err error) {
 		if d, err = b.attempt(call); err == nil {
 			return d, nil
 		}
-		if errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || !sleep(ctx, &pause, call.deadline) {
+		if errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, errTooLate) || !sleep(ctx, &pause, call.deadline) {
 			break
 		}
-		call.began = time.Now()
 	}
 	return Decision{}, fmt.Errorf("%w: %w", ErrUnsettled, err)
 }
@@ -148,15 +156,27 @@ func (b *beginning) decide(ctx context.Context) (d Decision, err error) {
 func (b *beginning) attempt(call *detached) (Decision, error) {
 	have, mine, err := b.reserve(call)
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case b.q.LookupOnly && errors.Is(err, ErrNotFound):
 		return Decision{Verdict: Absent}, nil
 	case err != nil:
 		return Decision{}, err
 	case mine:
-		b.e.moved(&have.Head, 0, "request")
-		return Decision{Execute, have, newClaim(b.e, &have, &b.policy, call.began)}, nil
+		return b.grant(have, call.began, 0, left{version: have.Version})
 	}
 	return b.rule(call, have)
+}
+
+// errTooLate: the reservation is there, and as good as over.
+var errTooLate = errors.New("reserving took as long as the lease lasts")
+
+// grant hands over the claim to have, which was reserved by a write that began at began at the earliest.
+func (b *beginning) grant(have Record, began time.Time, from State, l left) (Decision, error) {
+	if time.Since(began) >= b.policy.usable() { // nothing may run on it: I13
+		b.left = l
+		return Decision{}, errTooLate
+	}
+	b.e.moved(&have.Head, from, "request")
+	return Decision{Execute, have, newClaim(b.e, &have, &b.policy, began)}, nil
 }
 
 // reserve creates the record, or reads the one that is there. mine: the record is this request's reservation.
@@ -172,7 +192,7 @@ func (b *beginning) reserve(call *detached) (have Record, mine bool, err error) 
 	case errors.Is(err, ErrExists):
 		return have, have.Version == b.ours.Version, nil // its own: an answer was lost, and was a yes (W2)
 	case !errors.Is(err, ErrFull) && !errors.Is(err, ErrCorrupt):
-		b.lost = true
+		b.left = left{version: b.ours.Version}
 	}
 	return have, false, err
 }
@@ -201,22 +221,40 @@ func (b *beginning) rule(call *detached, have Record) (Decision, error) {
 // perform writes the move a ruling rests on; somebody else may be faster.
 func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decision, error) {
 	next, body := b.move(ruling.Move, &have.Head)
+	l := left{version: next.Version, back: back(ruling.Move, &have.Head)}
+	began := time.Now()
 	got, err := b.e.replace(call, have.Version, next, body)
-	if errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) {
+	switch {
+	case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound):
 		return Decision{}, errAgain
-	}
-	if err != nil {
+	case err != nil && ruling.Verdict == Execute:
+		b.left = l
+		return Decision{}, err
+	case err != nil:
 		return Decision{}, err
 	}
-	b.e.moved(&got, have.State, "request")
-	d := Decision{Verdict: ruling.Verdict, Record: Record{got, have.Body}}
+	r := Record{got, have.Body}
 	if body != nil {
-		d.Record.Body = *body
+		r.Body = *body
 	}
 	if ruling.Verdict == Execute {
-		d.Claim = newClaim(b.e, &d.Record, &b.policy, call.began)
+		return b.grant(r, began, have.State, l)
 	}
-	return d, nil
+	b.e.moved(&got, have.State, "request")
+	return Decision{Verdict: ruling.Verdict, Record: r}, nil
+}
+
+// back is what undoes a Take that nobody ran: the record as it was, due when it was.
+func back(m Move, have *Head) *Head {
+	if m != Take {
+		return nil
+	}
+	h := *have
+	h.Version, h.DueIn = draw(), Never
+	if !have.DueAt.IsZero() {
+		h.DueIn = max(0, have.DueAt.Sub(have.AsOf))
+	}
+	return &h
 }
 
 // same compares by the record's own recipe.
@@ -257,17 +295,15 @@ func lapsed(have *Head) Head {
 	return h
 }
 
-// forget removes a reservation that may have been made by a Create without an answer. Nothing ran, so that the record would
-// only turn unknown for nothing. The store may still be away, or the Create still on its way: it is tried for a while, and a
+// forget takes back a reservation that may have been made by a write without an answer. Nothing ran, so that the record would
+// only turn unknown for nothing. The store may still be away, or the write still on its way: it is tried for a while, and a
 // record that appears even later is dealt with like any lapsed one.
-func (e *Engine) forget(ctx context.Context, id ID, mine Version, lease time.Duration) {
-	e.work.Go(func() {
+func (e *Engine) forget(ctx context.Context, id ID, l left, lease time.Duration) {
+	e.chores.startUpTo(maxCleanups, func() {
 		ctx := context.WithoutCancel(ctx)
 		pause, end := firstWait, time.Now().Add(min(4*e.cfg.StoreTimeout, lease))
 		for {
-			call := detach(ctx, e.cfg.StoreTimeout)
-			err := e.remove(call, id, mine)
-			call.release()
+			err := e.undo(ctx, id, l)
 			if err == nil || errors.Is(err, ErrStale) || !sleep(ctx, &pause, end) {
 				return
 			}
@@ -275,17 +311,20 @@ func (e *Engine) forget(ctx context.Context, id ID, mine Version, lease time.Dur
 	})
 }
 
+func (e *Engine) undo(ctx context.Context, id ID, l left) error {
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	if l.back == nil {
+		return e.remove(call, id, l.version)
+	}
+	_, err := e.replace(call, l.version, *l.back, nil)
+	return err
+}
+
 // Drain waits until what the engine works on by itself has ended: results being stored, reservations being removed. It
 // returns the context's error if that ends first.
 func (e *Engine) Drain(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() { e.work.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return e.chores.wait(ctx)
 }
 
 // Tag is how a record is shown in logs, events and consoles: "k_" and 16 hex digits of HMAC-SHA256 under the Pepper, over

@@ -30,6 +30,11 @@ func (c *Claim) Hold(ctx context.Context, lost Lost) context.Context {
 		return &k.held
 	}
 	k.parent, k.claim, k.lost = ctx, c, lost
+	if c.finished || c.h.State != Running { // settled before: there is nothing to hold
+		k.over = true
+		k.end(context.Canceled)
+		return &k.held
+	}
 	if c.policy.Execution != Never {
 		k.timeout = time.Now().Add(c.policy.Execution)
 	}
@@ -128,11 +133,17 @@ func (k *keeper) stop(cause error) {
 	k.end(cause)
 }
 
-// The heartbeat comes every third of a lease, so that two may be lost. The holder stops itself a tenth of a lease before the
-// end, by its own clock, which may run slower than the store's: local time only ever shortens a lease (I13).
+// The heartbeat comes every third of a lease, so that two may be lost. The holder stops itself before the end, by its own
+// clock, which may run slower than the store's: see [Policy.usable].
 func (k *keeper) heartbeatAt() time.Time { return k.claim.renewed.Add(k.claim.policy.Lease / 3) }
-func (k *keeper) lostAt() time.Time {
-	return k.claim.renewed.Add(k.claim.policy.Lease - k.claim.policy.Lease/10)
+func (k *keeper) lostAt() time.Time      { return k.claim.renewed.Add(k.claim.policy.usable()) }
+
+// endAt is when the context ends if no heartbeat gets through.
+func (k *keeper) endAt() time.Time {
+	if at := k.lostAt(); k.timeout.IsZero() || at.Before(k.timeout) {
+		return at
+	}
+	return k.timeout
 }
 
 // next is how long until something is to be done.
@@ -140,12 +151,9 @@ func (k *keeper) next() time.Duration {
 	at := k.heartbeatAt()
 	if now := time.Now(); !at.After(now) { // a renewal failed: try again soon, and be there when the lease ends
 		at = now.Add(k.claim.policy.Lease / 30)
-		if end := k.lostAt(); end.Before(at) {
-			at = end
-		}
 	}
-	if !k.timeout.IsZero() && k.timeout.Before(at) {
-		at = k.timeout
+	if end := k.endAt(); end.Before(at) {
+		at = end
 	}
 	return time.Until(at)
 }
@@ -179,7 +187,7 @@ func (k *keeper) beat() error {
 	case !now.Before(k.lostAt()):
 		return k.lapse(ErrLeaseLost)
 	case !now.Before(k.heartbeatAt()):
-		if err := c.progress(k.parent, c.h, nil); errors.Is(err, ErrFenced) {
+		if err := c.progress(k.parent, c.h, nil); errors.Is(err, ErrFenced) { // other errors: it is tried until endAt
 			return k.lapse(ErrLeaseLost)
 		}
 	}

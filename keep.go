@@ -1,14 +1,16 @@
 package stet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 )
 
 // Sweep moves up to limit records whose lease has lapsed to Unknown, as the next request would, and returns how many it
-// moved. Records with a recovery point or the re-execute rule are left to a request: they may run again. It looks at up to
-// [MaxLimit] records for that, so that a few that are left do not hide the others. Any number of processes may sweep at once.
+// moved; 0 means [DefaultLimit]. Records with a recovery point or the re-execute rule are left to a request, since they may run
+// again, and records that cannot be read are left to people; it sees past [MaxLimit] of those at most. Any number of processes
+// may sweep at once.
 func (e *Engine) Sweep(ctx context.Context, limit int) (int, error) {
 	return e.eachDue(ctx, limit, func(ctx context.Context, h *Head) (bool, error) {
 		if mayRunAgain(h) || h.State != Running {
@@ -19,12 +21,13 @@ func (e *Engine) Sweep(ctx context.Context, limit int) (int, error) {
 }
 
 // Reap ends up to limit records whose retention is over: it removes them or, where their Rules say so, keeps them as
-// Expired. It never touches Running and Unknown ones (I10). It returns how many it ended.
+// Expired for as long as judge would refuse them. It never touches Running and Unknown ones (I10). It returns how many it
+// ended; the rest is as with Sweep.
 func (e *Engine) Reap(ctx context.Context, limit int) (int, error) {
 	return e.eachDue(ctx, limit, func(ctx context.Context, h *Head) (bool, error) {
-		if h.State == Completed && h.Rules.KeepExpired > 0 {
+		if kept := h.DueAt.Add(h.Rules.KeepExpired).Sub(h.AsOf); h.State == Completed && h.Rules.KeepExpired > 0 && kept > 0 {
 			next := *h
-			next.Version, next.State, next.DueIn = draw(), Expired, h.Rules.KeepExpired
+			next.Version, next.State, next.DueIn = draw(), Expired, kept
 			return e.swapBody(ctx, h, next, &Body{}, "reaper")
 		}
 		call := detach(ctx, e.cfg.StoreTimeout)
@@ -39,28 +42,44 @@ func (e *Engine) Reap(ctx context.Context, limit int) (int, error) {
 	}, Completed, Retryable, Expired)
 }
 
+// eachDue acts on what is due until it has moved limit records. What it leaves stays due, and in front: it looks past that, as
+// far as one query goes.
 func (e *Engine) eachDue(ctx context.Context, limit int, act func(context.Context, *Head) (bool, error), states ...State) (n int, err error) {
-	call := detach(ctx, e.cfg.StoreTimeout)
-	began := e.Clock()
-	heads, err := e.store.Due(call, Query{States: states, Limit: MaxLimit})
-	e.called("due", began, err)
-	call.release()
-	if err != nil {
-		return 0, fmt.Errorf("stet: what is due: %w", err)
-	}
-	for i := range heads {
-		if err := ctx.Err(); err != nil || n >= limit {
-			return n, err
-		}
-		done, err := act(ctx, &heads[i])
+	limit = min(cmp.Or(limit, DefaultLimit), MaxLimit)
+	for ask := limit; ; ask = min(2*ask, MaxLimit) {
+		heads, err := e.due(ctx, Query{States: states, Limit: ask})
 		if err != nil {
 			return n, err
 		}
-		if done {
-			n++
+		before := n
+		for i := range heads {
+			if err := ctx.Err(); err != nil || n == limit {
+				return n, err
+			}
+			done, err := act(ctx, &heads[i])
+			if err != nil && !errors.Is(err, ErrCorrupt) { // which says nothing about the others
+				return n, err
+			}
+			if done {
+				n++
+			}
+		}
+		if n == limit || len(heads) < ask || ask == MaxLimit && n == before {
+			return n, nil
 		}
 	}
-	return n, nil
+}
+
+func (e *Engine) due(ctx context.Context, q Query) ([]Head, error) {
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	began := e.Clock()
+	heads, err := e.store.Due(call, q)
+	e.called("due", began, err)
+	if err != nil {
+		return nil, fmt.Errorf("stet: what is due: %w", err)
+	}
+	return heads, nil
 }
 
 func (e *Engine) swap(ctx context.Context, h *Head, next Head, by string) (bool, error) {

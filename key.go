@@ -16,8 +16,8 @@ import (
 type Scope string
 
 // Key is an idempotency key as parsed: without quotes, parameters or surrounding space. Keys are secrets of their clients:
-// a Key prints as [key] with every verb, as text and as JSON (but not as the key of a map: encoding/json asks none). Convert to
-// string to store one.
+// a Key prints as [key] with every verb, as text and as JSON. Two places cannot be asked and show it: an unexported field of a
+// struct that is printed, and the keys of a map that encoding/json writes. Convert to string to store one.
 type Key string
 
 // ID names a record: a key within a scope. Its parts are never joined by a delimiter, so no value of one reaches into the other.

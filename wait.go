@@ -14,26 +14,34 @@ type hub struct {
 	limit   int
 	mu      sync.Mutex
 	waiting int
-	rooms   map[ID]chan struct{}
+	rooms   map[ID]*room
 }
 
-// enter joins the room of id. first: this caller looks after the store for all of them, and calls wake when it leaves.
-func (h *hub) enter(id ID) (woken <-chan struct{}, first, ok bool) {
+// room is where requests wait for one record until they are woken.
+type room struct {
+	woken chan struct{}
+	once  sync.Once // what all of them see who were woken
+	have  Record
+	err   error
+}
+
+// enter joins the room of id. first: this caller looks after the store for all of them, and empties the room when it leaves.
+func (h *hub) enter(id ID) (r *room, first, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.waiting >= h.limit {
 		return nil, false, false
 	}
 	h.waiting++
-	room, there := h.rooms[id]
+	r, there := h.rooms[id]
 	if !there {
 		if h.rooms == nil {
-			h.rooms = make(map[ID]chan struct{})
+			h.rooms = make(map[ID]*room)
 		}
-		room = make(chan struct{})
-		h.rooms[id] = room
+		r = &room{woken: make(chan struct{})}
+		h.rooms[id] = r
 	}
-	return room, !there, true
+	return r, !there, true
 }
 
 func (h *hub) leave() {
@@ -42,14 +50,27 @@ func (h *hub) leave() {
 	h.waiting--
 }
 
-// wake empties the room: everybody looks at the record again.
+// wake empties the room of id, if there is one: everybody looks at the record again.
 func (h *hub) wake(id ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if room, ok := h.rooms[id]; ok {
-		close(room)
-		delete(h.rooms, id)
+	if r, ok := h.rooms[id]; ok {
+		h.empty(id, r)
 	}
+}
+
+// wakeRoom empties r, unless somebody has.
+func (h *hub) wakeRoom(id ID, r *room) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.rooms[id] == r {
+		h.empty(id, r)
+	}
+}
+
+func (h *hub) empty(id ID, r *room) {
+	close(r.woken)
+	delete(h.rooms, id)
 }
 
 // Bounds of the pause between two looks at a store that cannot wait.
@@ -64,49 +85,43 @@ const (
 // InProgress, and to ask again at once. Any other decision is returned as it is. The error is ctx's, or infrastructure.
 func (e *Engine) Await(ctx context.Context, d Decision, upTo time.Duration) (Decision, error) {
 	for end := time.Now().Add(upTo); d.Verdict == InProgress && time.Now().Before(end); {
-		until := time.Now().Add(d.Record.DueAt.Sub(d.Record.AsOf))
-		if until.After(end) {
-			until = end
-		}
-		if !e.await(ctx, &d.Record.Head, until) {
+		seen := d.Record.Version
+		have, ok, err := e.await(ctx, &d.Record.Head, end)
+		switch {
+		case !ok: // too many wait already
 			return d, nil
-		}
-		if err := ctx.Err(); err != nil {
+		case errors.Is(err, ErrNotFound):
+			return comeAgain(d.Record), nil
+		case err != nil && ctx.Err() != nil:
 			return Decision{}, fmt.Errorf("stet: waiting for %s: %w", e.Tag(d.Record.ID), err)
+		case err != nil:
+			return Decision{}, fmt.Errorf("%w: %w", ErrUnsettled, err)
 		}
 		var over bool
-		var err error
-		if d, over, err = e.look(ctx, &d.Record.Head); over || err != nil {
-			return d, err
+		if d, over = decideAgain(&d.Record.Head, have); over {
+			return d, nil
+		}
+		if pause := pollMin; d.Record.Version == seen { // woken for nothing: no store must be asked in a tight loop
+			_ = sleep(ctx, &pause, end)
 		}
 	}
 	return d, nil
 }
 
-// look judges the record as it is now. The request asked for what seen says: its verdict was InProgress, not Mismatch. over:
-// the run is gone and left nothing to answer from.
-func (e *Engine) look(ctx context.Context, seen *Head) (d Decision, over bool, err error) {
-	call := detach(ctx, e.cfg.StoreTimeout)
-	defer call.release()
-	have, err := e.get(call, seen.ID)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return comeAgain(Record{Head: *seen}), true, nil
-	case err != nil:
-		return Decision{}, false, fmt.Errorf("%w: %w", ErrUnsettled, err)
-	case have.Fingerprint.Recipe != seen.Fingerprint.Recipe: // another life by other rules: not comparable without the body
-		return comeAgain(have), true, nil
+// decideAgain judges a record as it is now, for a request that asked for what seen says: its verdict was InProgress, not
+// Mismatch. over: the run is gone and left nothing to answer from.
+func decideAgain(seen *Head, have Record) (d Decision, over bool) {
+	if have.Fingerprint.Recipe != seen.Fingerprint.Recipe { // another life by other rules: not comparable without the body
+		return comeAgain(have), true
 	}
 	ruling := judge(&have.Head, have.Fingerprint.Equal(seen.Fingerprint))
 	switch {
 	case ruling.Verdict == Execute:
-		return comeAgain(have), true, nil
-	case ruling.Move == Lapse:
-		if _, err := e.swap(ctx, &have.Head, lapsed(&have.Head), "request"); err != nil {
-			return Decision{}, false, fmt.Errorf("%w: %w", ErrUnsettled, err)
-		}
+		return comeAgain(have), true
+	case ruling.Move != Stay: // it lapsed while it was looked at, and is looked at again
+		return Decision{Verdict: InProgress, Record: have}, false
 	}
-	return Decision{Verdict: ruling.Verdict, Record: have}, false, nil
+	return Decision{Verdict: ruling.Verdict, Record: have}, false
 }
 
 // comeAgain: InProgress, and nothing to wait for any more.
@@ -115,41 +130,61 @@ func comeAgain(r Record) Decision {
 	return Decision{Verdict: InProgress, Record: r}
 }
 
-// await returns when the record may have changed, at until, or when ctx ends. It reports false where too many wait already.
-func (e *Engine) await(ctx context.Context, seen *Head, until time.Time) bool {
-	woken, first, ok := e.hub.enter(seen.ID)
+// await returns the record when it may have changed, when its lease is over, or at end. ok is false where too many wait.
+func (e *Engine) await(ctx context.Context, seen *Head, end time.Time) (have Record, ok bool, err error) {
+	r, first, ok := e.hub.enter(seen.ID)
 	if !ok {
-		return false
+		return Record{}, false, nil
 	}
 	defer e.hub.leave()
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
 	if first {
-		defer e.hub.wake(seen.ID)
-		e.watch(ctx, seen, woken)
-		return true
+		e.watch(ctx, seen, end, r.woken)
+		e.hub.wakeRoom(seen.ID, r)
 	}
+	until := time.NewTimer(time.Until(end))
+	defer until.Stop()
 	select {
-	case <-woken:
+	case <-r.woken: // by whom it was, what is read from now on is new to all who waited here: one look does
+		if ctx.Err() == nil {
+			r.once.Do(func() { r.have, r.err = e.look(ctx, seen.ID) })
+			return r.have, true, r.err
+		}
+	case <-until.C:
+		if ctx.Err() == nil {
+			have, err = e.look(ctx, seen.ID)
+			return have, true, err
+		}
 	case <-ctx.Done():
 	}
-	return true
+	return Record{}, true, ctx.Err()
 }
 
-// watch looks after the store until the record has another version.
-func (e *Engine) watch(ctx context.Context, seen *Head, woken <-chan struct{}) {
+// watch returns when the record may have another version than seen, its lease is over, somebody woke the room, or at end.
+func (e *Engine) watch(ctx context.Context, seen *Head, end time.Time, woken <-chan struct{}) {
+	if left := seen.DueAt.Sub(seen.AsOf); !seen.DueAt.IsZero() && left < time.Until(end) {
+		end = time.Now().Add(left)
+	}
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
 	if w, ok := As[Waiter](e.store); ok {
-		ctx, cancel := context.WithCancel(ctx)
-		done := make(chan struct{})
-		go func() { defer close(done); _ = w.Wait(ctx, seen.ID, seen.Version) }()
+		waited := make(chan error, 1)
+		go func() { waited <- w.Wait(ctx, seen.ID, seen.Version) }()
 		select {
 		case <-woken:
-		case <-done:
+			cancel()
+			<-waited
+			return
+		case err := <-waited:
+			if err == nil || ctx.Err() != nil {
+				return
+			}
 		}
-		cancel()
-		<-done
-		return
 	}
+	e.poll(ctx, seen, woken)
+}
+
+// poll looks after a store that cannot wait, or cannot at the moment.
+func (e *Engine) poll(ctx context.Context, seen *Head, woken <-chan struct{}) {
 	for pause := pollMin; ; pause = min(2*pause, pollMax) {
 		t := time.NewTimer(pause)
 		select {
@@ -161,8 +196,36 @@ func (e *Engine) watch(ctx context.Context, seen *Head, woken <-chan struct{}) {
 			t.Stop()
 			return
 		}
-		if r, err := e.get(ctx, seen.ID); err != nil || r.Version != seen.Version {
+		call, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
+		r, err := e.get(call, seen.ID)
+		cancel()
+		if errors.Is(err, ErrNotFound) || err == nil && r.Version != seen.Version {
 			return
 		}
 	}
+}
+
+// look reads the record, and writes that its lease has lapsed if it has.
+func (e *Engine) look(ctx context.Context, id ID) (have Record, err error) {
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	for pause := firstWait; ; {
+		have, err = e.get(call, id)
+		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || !sleep(call, &pause, call.deadline) {
+			break
+		}
+	}
+	if err != nil || judge(&have.Head, true).Move != Lapse {
+		return have, err
+	}
+	got, err := e.replace(call, have.Version, lapsed(&have.Head), nil)
+	switch {
+	case err == nil:
+		e.moved(&got, have.State, "request")
+		have.Head = got
+		return have, nil
+	case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound): // somebody was faster
+		return e.get(call, id)
+	}
+	return Record{}, err
 }

@@ -17,16 +17,16 @@ type entry struct {
 	next     *entry
 	key      stet.Key
 	label    *label
-	path     string
+	path     *string
 	rare     *rare
 	response *stet.Response
 	version  stet.Version
 
 	created, updated, due int64
-	took                  time.Duration
 
 	sum     [32]byte
 	parts   [5]uint32
+	took    int32 // microseconds
 	place   int32 // in the queue
 	attempt int32
 	status  int32
@@ -59,6 +59,7 @@ type rare struct {
 	point, cause, trace string
 	meta                map[string]string
 	size, completed     int64
+	took                time.Duration // where it is more than whole microseconds in an entry can say
 	probes              int
 	note                *stet.Note
 	request, progress   []byte
@@ -67,10 +68,11 @@ type rare struct {
 func (e *entry) id() stet.ID { return stet.ID{Scope: e.label.scope, Key: e.key} }
 
 // write makes e the record of h and b; a nil b keeps the body that is there. It keeps nothing of what it is given.
-func (e *entry) write(h *stet.Head, b *stet.Body, l *label, path string, now int64) {
+func (e *entry) write(h *stet.Head, b *stet.Body, l *label, path *string, now int64) {
 	e.path = path
 	e.label, e.version, e.sum, e.parts = l, h.Version, h.Fingerprint.Sum, h.Fingerprint.Parts
-	e.attempt, e.state, e.kept, e.took, e.status = int32(h.Attempt), h.State, h.Kept, h.Took, int32(h.Status)
+	e.attempt, e.state, e.kept, e.status = int32(h.Attempt), h.State, h.Kept, int32(h.Status)
+	e.took = int32(min(h.Took.Microseconds(), math.MaxInt32))
 	e.flags = flag(h.Published, published) | flag(h.Reconciled, reconciled) | flag(h.Escalated, escalated)
 	e.created, e.updated, e.due = now, now, never
 	if h.DueIn >= 0 {
@@ -80,12 +82,12 @@ func (e *entry) write(h *stet.Head, b *stet.Body, l *label, path string, now int
 		e.created = h.CreatedAt.UnixMicro()
 	}
 	var completed int64
-	if h.State == stet.Completed || h.State == stet.Expired {
-		if h.CompletedAt.IsZero() {
-			e.flags |= justCompleted
-		} else {
-			completed = h.CompletedAt.UnixMicro()
-		}
+	switch {
+	case h.State != stet.Completed && h.State != stet.Expired:
+	case !h.CompletedAt.IsZero():
+		completed = h.CompletedAt.UnixMicro()
+	case h.State == stet.Completed:
+		e.flags |= justCompleted
 	}
 	var request, progress []byte
 	if x := e.rare; b == nil && x != nil {
@@ -94,7 +96,7 @@ func (e *entry) write(h *stet.Head, b *stet.Body, l *label, path string, now int
 	if b != nil {
 		e.response, request, progress = copied(b.Response), bytes.Clone(b.Request), bytes.Clone(b.Progress)
 	}
-	e.rare = rareOf(h, e.size(), completed, request, progress)
+	e.rare = e.rareOf(h, completed, request, progress)
 }
 
 func flag(set bool, bit uint8) uint8 {
@@ -119,13 +121,13 @@ func (e *entry) size() int64 {
 	return int64(len(e.response.Body))
 }
 
-func rareOf(h *stet.Head, size, completed int64, request, progress []byte) *rare {
-	if h.Point == "" && h.Cause == "" && h.TraceID == "" && h.Probes == 0 && h.Size == size && h.Note == nil &&
-		len(h.Meta) == 0 && completed == 0 && request == nil && progress == nil {
+func (e *entry) rareOf(h *stet.Head, completed int64, request, progress []byte) *rare {
+	if h.Point == "" && h.Cause == "" && h.TraceID == "" && h.Probes == 0 && h.Size == e.size() && h.Note == nil &&
+		len(h.Meta) == 0 && completed == 0 && h.Took.Microseconds() == int64(e.took) && request == nil && progress == nil {
 		return nil
 	}
-	x := &rare{point: h.Point, cause: h.Cause, trace: strings.Clone(h.TraceID), probes: h.Probes, size: h.Size, completed: completed,
-		meta: maps.Clone(h.Meta), request: request, progress: progress}
+	x := &rare{point: strings.Clone(h.Point), cause: strings.Clone(h.Cause), trace: strings.Clone(h.TraceID), meta: maps.Clone(h.Meta),
+		size: h.Size, completed: completed, took: h.Took, probes: h.Probes, request: request, progress: progress}
 	if h.Note != nil {
 		n := *h.Note
 		x.note = &n
@@ -155,24 +157,25 @@ func (sh *shard) intern(h *stet.Head) *label {
 }
 
 // share returns a path to keep: most records of a route have the same.
-func (sh *shard) share(path string) string {
-	if sh.path != path {
-		sh.path = strings.Clone(path)
+func (sh *shard) share(path string) *string {
+	if sh.path == nil || *sh.path != path {
+		kept := strings.Clone(path)
+		sh.path = &kept
 	}
 	return sh.path
 }
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// head unpacks.
-func (e *entry) head(now int64) stet.Head {
+// head unpacks into h, which is zero. A record is large: it is filled in where it is needed, not passed on from call to call.
+func (e *entry) head(h *stet.Head, now int64) {
 	l := e.label
-	h := stet.Head{ID: e.id(), Version: e.version, State: e.state,
-		Fingerprint: stet.Fingerprint{Recipe: l.recipe, Sum: e.sum, Parts: e.parts}, Attempt: int(e.attempt),
-		Holder: l.holder, Route: l.route, Method: l.method, Path: e.path,
-		Status: int(e.status), Size: e.size(), Kept: e.kept,
-		Published: e.flags&published != 0, Reconciled: e.flags&reconciled != 0, Escalated: e.flags&escalated != 0,
-		Rules: l.rules, Took: e.took, CreatedAt: instant(e.created), UpdatedAt: instant(e.updated), AsOf: instant(now)}
+	h.ID, h.Version, h.State, h.Attempt = e.id(), e.version, e.state, int(e.attempt)
+	h.Fingerprint.Recipe, h.Fingerprint.Sum, h.Fingerprint.Parts = l.recipe, e.sum, e.parts
+	h.Holder, h.Route, h.Method, h.Path, h.Rules = l.holder, l.route, l.method, *e.path, l.rules
+	h.Status, h.Size, h.Kept, h.Took = int(e.status), e.size(), e.kept, time.Duration(e.took)*time.Microsecond
+	h.Published, h.Reconciled, h.Escalated = e.flags&published != 0, e.flags&reconciled != 0, e.flags&escalated != 0
+	h.CreatedAt, h.UpdatedAt, h.AsOf = instant(e.created), instant(e.updated), instant(now)
 	if e.due != never {
 		h.DueAt = instant(e.due)
 	}
@@ -183,17 +186,15 @@ func (e *entry) head(now int64) stet.Head {
 		if x.completed != 0 {
 			h.CompletedAt = instant(x.completed)
 		}
-		h.Point, h.Cause, h.TraceID, h.Meta, h.Probes, h.Note, h.Size = x.point, x.cause, x.trace, x.meta, x.probes, x.note, x.size
+		h.Point, h.Cause, h.TraceID, h.Meta, h.Probes, h.Note, h.Size, h.Took = x.point, x.cause, x.trace, x.meta, x.probes, x.note, x.size, x.took
 	}
-	return h
 }
 
-// record unpacks; the body is shared, which readers are not to change.
-func (e *entry) record(now int64) stet.Record {
-	r := stet.Record{Head: e.head(now)}
+// record unpacks into r, which is zero; the body is shared, which readers are not to change.
+func (e *entry) record(r *stet.Record, now int64) {
+	e.head(&r.Head, now)
 	r.Response = e.response
 	if x := e.rare; x != nil {
 		r.Request, r.Progress = x.request, x.progress
 	}
-	return r
 }

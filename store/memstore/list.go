@@ -25,7 +25,8 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
 			left := n
 			waiting.over(now, func(e *entry) bool {
 				if matches(e, &q, now) {
-					found = append(found, e.head(now))
+					found = append(found, stet.Head{})
+					e.head(&found[len(found)-1], now)
 					left--
 				}
 				return left > 0
@@ -50,7 +51,7 @@ func matches(e *entry, q *stet.Query, now int64) bool {
 	return true
 }
 
-func limit(q stet.Query) int { return min(cmp.Or(q.Limit, stet.DefaultLimit), stet.MaxLimit) }
+func limit(q stet.Query) int { return min(cmp.Or(max(q.Limit, 0), stet.DefaultLimit), stet.MaxLimit) }
 
 // List implements [stet.Lister]: by scope, then key.
 func (s *Store) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
@@ -69,6 +70,10 @@ func (s *Store) List(ctx context.Context, q stet.Query) ([]stet.Head, string, er
 				found = append(found, e.id())
 			}
 		})
+		if len(found) > 8*n { // of those many, n are for this page
+			slices.SortFunc(found, compare)
+			found = found[:n+1]
+		}
 	}
 	slices.SortFunc(found, compare)
 	next := ""
@@ -86,7 +91,8 @@ func (s *Store) heads(ids []stet.ID, now int64) []stet.Head {
 		sh, h := s.shard(id)
 		sh.mu.Lock()
 		if e := sh.find(h, id); e != nil {
-			hs = append(hs, e.head(now))
+			hs = append(hs, stet.Head{})
+			e.head(&hs[len(hs)-1], now)
 		}
 		sh.mu.Unlock()
 	}

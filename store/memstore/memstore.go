@@ -38,12 +38,12 @@ const shards = 256
 type shard struct {
 	mu      sync.Mutex
 	records map[uint64]*entry // by hash of the ID; entries of one hash are chained
-	open    queue             // running and unknown records by due time: leases, which end soon
-	ended   queue             // the others: retentions, which end long after
+	open    queue             // what somebody has to end, by due time: mostly leases, which end soon
+	ended   queue             // what may be let go once it is due: retentions, which end long after
 	waiting map[stet.ID]chan struct{}
 	last    *label // of the newest record: most have the same
 	labels  map[label]*label
-	path    string // of the newest record, likewise
+	path    *string // of the newest record, likewise
 }
 
 var (
@@ -87,7 +87,7 @@ func (s *Store) shard(id stet.ID) (*shard, uint64) {
 
 // queue is where e waits to fall due. Apart, both grow nearly in order, so that adding to them is cheap.
 func (sh *shard) queue(e *entry) *queue {
-	if e.state == stet.Running || e.state == stet.Unknown {
+	if e.state == stet.Running || e.state == stet.Unknown || e.state == stet.Completed && e.label.rules.KeepExpired > 0 {
 		return &sh.open
 	}
 	return &sh.ended
@@ -104,20 +104,21 @@ func (sh *shard) find(h uint64, id stet.ID) *entry {
 }
 
 // Create implements [stet.Store].
-func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+func (s *Store) Create(ctx context.Context, r stet.Record) (got stet.Record, err error) {
 	if err := ctx.Err(); err != nil {
-		return stet.Record{}, err
+		return got, err
 	}
 	sh, h := s.shard(r.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now()
 	if e := sh.find(h, r.ID); e != nil {
-		return e.record(now), stet.ErrExists
+		e.record(&got, now)
+		return got, stet.ErrExists
 	}
 	if s.keys.Add(1) > s.maxKeys && !s.makeRoom(sh, now) {
 		s.keys.Add(-1)
-		return stet.Record{}, stet.ErrFull
+		return got, stet.ErrFull
 	}
 	r.CreatedAt, r.CompletedAt = time.Time{}, time.Time{}
 	e := &entry{key: stet.Key(strings.Clone(string(r.Key))), next: sh.records[h]}
@@ -125,7 +126,8 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	sh.records[h] = e
 	sh.queue(e).add(e)
 	s.counts[e.state].Add(1)
-	return e.record(now), nil
+	e.record(&got, now)
+	return got, nil
 }
 
 // makeRoom lets go of one record whose retention is over, from this shard or, failing that, from another that is not busy.
@@ -145,23 +147,16 @@ func (s *Store) makeRoom(own *shard, now int64) bool {
 	return false
 }
 
-// dropEnded removes a record that no request would find alive. Running and unknown ones stay, however late they are.
+// dropEnded removes a record that no request would find alive: the one longest due. Running and unknown ones stay, however
+// late they are.
 func (s *Store) dropEnded(sh *shard, now int64) bool {
-	for i := range sh.ended {
-		e := sh.ended[i].e
-		if e.due > now || i >= lookAt {
-			return false
-		}
-		if kept := e.state == stet.Completed && e.label.rules.KeepExpired > 0; !kept {
-			s.remove(sh, s.hash(e), e)
-			return true
-		}
+	if len(sh.ended) == 0 || sh.ended[0].due > now {
+		return false
 	}
-	return false
+	e := sh.ended[0].e
+	s.remove(sh, s.hash(e), e)
+	return true
 }
-
-// lookAt bounds how many records that are due are looked at for one that may go.
-const lookAt = 64
 
 func (s *Store) hash(e *entry) uint64 { return maphash.Comparable(s.seed, e.id()) }
 
@@ -190,24 +185,25 @@ func (sh *shard) unlink(h uint64, e *entry) {
 }
 
 // Get implements [stet.Store].
-func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+func (s *Store) Get(ctx context.Context, id stet.ID) (got stet.Record, err error) {
 	if err := ctx.Err(); err != nil {
-		return stet.Record{}, err
+		return got, err
 	}
 	sh, h := s.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e := sh.find(h, id)
 	if e == nil {
-		return stet.Record{}, stet.ErrNotFound
+		return got, stet.ErrNotFound
 	}
-	return e.record(s.now()), nil
+	e.record(&got, s.now())
+	return got, nil
 }
 
 // Replace implements [stet.Store].
-func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (got stet.Head, err error) {
 	if err := ctx.Err(); err != nil {
-		return stet.Head{}, err
+		return got, err
 	}
 	sh, hash := s.shard(h.ID)
 	sh.mu.Lock()
@@ -216,14 +212,15 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	e := sh.find(hash, h.ID)
 	switch {
 	case e == nil:
-		return stet.Head{}, stet.ErrNotFound
+		return got, stet.ErrNotFound
 	case e.version != prev:
-		return e.head(now), stet.ErrStale
+		e.head(&got, now)
+		return got, stet.ErrStale
 	}
 	s.counts[e.state].Add(-1)
 	before := sh.queue(e)
 	path := e.path
-	if path != h.Path {
+	if *path != h.Path {
 		path = sh.share(h.Path)
 	}
 	e.write(&h, b, sh.intern(&h), path, now)
@@ -235,7 +232,8 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		after.add(e)
 	}
 	sh.wake(h.ID)
-	return e.head(now), nil
+	e.head(&got, now)
+	return got, nil
 }
 
 // Delete implements [stet.Store].

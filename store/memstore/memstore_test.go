@@ -59,10 +59,10 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		s := memstore.New(memstore.Config{MaxKeys: n})
-		response := &stet.Response{Status: 201, Body: make([]byte, body), Header: []stet.Field{
-			{Name: "Content-Type", Value: "application/json"}, {Name: "Location", Value: "/v1/charges/1"}}}
 		for i := range n {
 			r := record(i, stet.Running, time.Minute)
+			response := &stet.Response{Status: 201, Body: make([]byte, body), Header: []stet.Field{
+				{Name: "Content-Type", Value: "application/json"}, {Name: "Location", Value: fmt.Sprintf("/v1/charges/%08d", i)}}}
 			if _, err := s.Create(b.Context(), r); err != nil {
 				b.Fatal(err)
 			}

@@ -1,0 +1,64 @@
+package stet
+
+import (
+	"context"
+	"math"
+	"sync"
+)
+
+// chores are what the engine works on by itself. Unlike with a sync.WaitGroup, some may begin while somebody waits.
+type chores struct {
+	mu   sync.Mutex
+	n    int
+	idle chan struct{} // closed when n is 0 again; nil while nobody waits
+}
+
+// maxCleanups bounds how many reservations are being removed at a time: a store that is away for long must not fill the
+// process with work for it. A reservation above that lapses like that of a holder who crashed.
+const maxCleanups = 1024
+
+func (c *chores) start(f func()) { c.startUpTo(math.MaxInt, f) }
+
+// startUpTo starts nothing while limit are being worked on.
+func (c *chores) startUpTo(limit int, f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n >= limit {
+		return
+	}
+	c.n++
+	go func() {
+		defer c.end()
+		f()
+	}()
+}
+
+func (c *chores) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n--
+	if c.n == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle = nil
+	}
+}
+
+// wait returns when nothing is being worked on, or the context's error.
+func (c *chores) wait(ctx context.Context) error {
+	c.mu.Lock()
+	if c.n == 0 {
+		c.mu.Unlock()
+		return nil
+	}
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	idle := c.idle
+	c.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
