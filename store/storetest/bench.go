@@ -53,7 +53,7 @@ func complete(b *testing.B, s stet.Store, key string) error {
 		return err
 	}
 	h := made.Head
-	h.Version, h.State, h.Status, h.DueIn = draw(), stet.Completed, 201, time.Hour
+	h.Version, h.State, h.Status, h.Size, h.DueIn = draw(), stet.Completed, 201, 200, time.Hour
 	_, err = s.Replace(b.Context(), made.Version, h, &stet.Body{Response: &stet.Response{Status: 201,
 		Header: []stet.Field{{Name: "Content-Type", Value: "application/json"}}, Body: make([]byte, 200)}})
 	return err
