@@ -243,6 +243,8 @@ func (x *exchange) sendHead(fields []stet.Field, status int, expires *time.Time)
 	setResult(h, fields)
 	delete(h, outcomeHeader)
 	if !x.shadow {
+		delete(h, "Idempotent-Replayed") // a first response is none, whatever a handler with a layer of its own says
+		delete(h, "Idempotent-Replay")
 		x.echo()
 		if expires != nil && !expires.IsZero() {
 			x.expires(*expires)

@@ -159,6 +159,16 @@ func TestReplayIsTheFirstAnswer(t *testing.T) { // I1, I2
 	r.want(again, 201, "")
 }
 
+func TestFirstResponseIsNeverMarked(t *testing.T) { // RP-02
+	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Idempotent-Replayed", "true")
+		w.Header().Set("Idempotent-Replay", "true")
+	})
+	if h := r.post("k", "{}").Header; h.Get("Idempotent-Replayed") != "" || h.Get("Idempotent-Replay") != "" {
+		t.Errorf("a first response says it is a replay: %v", h)
+	}
+}
+
 func TestStoreFaultsNeverRunTwice(t *testing.T) { // I8, SF-01, SF-06
 	r := newRig(t, stethttp.Config{}, created)
 	r.store.down.Store(true)
