@@ -1,5 +1,14 @@
 // Package storetest holds the laws that every store keeps. A store is done when [Run] passes; a bug found in one store becomes
-// a law for all.
+// a law for all. A law that fails shows its sentence.
+//
+//	func TestLaws(t *testing.T) {
+//		storetest.Run(t, storetest.Backend{Durable: true, Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
+//			…
+//		}})
+//	}
+//
+// Call Run from a top-level test, and from one only: some laws run the test binary once more, as another process, and kill it.
+// Wrappers are stores too: open one around a store that passes.
 package storetest
 
 import (
@@ -15,8 +24,9 @@ import (
 
 // Backend is a store to be tested.
 type Backend struct {
-	// Open opens the store that keeps its data in dir; a fresh dir is an empty store. clock is the store's clock; a store that
-	// cannot be given one (it runs in a server) ignores it and sets ServerClock.
+	// Open opens the store that keeps its data in dir; a fresh dir is an empty store, and need not exist. clock is the store's
+	// clock, nil the real one; a store that cannot be given one (it runs in a server) ignores it and sets ServerClock. A store
+	// that is a [stet.Closer] is closed in the end.
 	Open        func(t testing.TB, dir string, clock func() time.Time) stet.Store
 	ServerClock bool
 	Durable     bool // what was acknowledged is there after Close and Open, and after kill -9

@@ -172,6 +172,7 @@ func dueBounds(t *testing.T, x *bench) {
 	}{
 		{stet.Query{}, 30},
 		{stet.Query{Limit: 7}, 7},
+		{stet.Query{Limit: -1}, 30}, // as none
 		{stet.Query{States: []stet.State{stet.Unknown}}, 6},
 		{stet.Query{States: []stet.State{stet.Running, stet.Unknown}, Limit: 29}, 29},
 		{stet.Query{States: []stet.State{stet.Completed}}, 0},
