@@ -3,6 +3,8 @@ package storetest
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -170,28 +172,48 @@ func wait(t *testing.T, x *bench) {
 			break
 		}
 	}
-	ctx, cancel = context.WithTimeout(x.ctx, 10*time.Second)
+	head := made.Head
+	for range 20 { // each time those who wait should be waiting when the record changes
+		head = wake(t, x, w, head)
+	}
+	if err := x.store.Delete(x.ctx, head.ID, head.Version); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wake replaces a record that several are waiting for, and returns its new head.
+func wake(t *testing.T, x *bench, w stet.Waiter, seen stet.Head) stet.Head {
+	ctx, cancel := context.WithTimeout(x.ctx, 5*time.Second)
 	defer cancel()
-	woken := make(chan error)
 	const waiters = 3
+	var wg, ready sync.WaitGroup
+	ready.Add(waiters)
 	for range waiters {
-		go func() {
-			for {
-				err := w.Wait(ctx, made.ID, made.Version)
-				got, gerr := x.store.Get(ctx, made.ID)
-				if err != nil || gerr != nil || got.Version != made.Version {
-					woken <- errors.Join(err, gerr)
+		wg.Go(func() {
+			ready.Done()
+			for { // it may wake for nothing
+				err := w.Wait(ctx, seen.ID, seen.Version)
+				got, gerr := x.store.Get(x.ctx, seen.ID)
+				if err != nil || gerr != nil {
+					t.Errorf("woken with %v; Get: %v", err, gerr)
+					return
+				}
+				if got.Version != seen.Version {
 					return
 				}
 			}
-		}()
+		})
 	}
-	x.replace(made.Head, nil, completed)
-	for range waiters {
-		if err := <-woken; err != nil {
-			t.Errorf("woken with %v", err)
-		}
+	ready.Wait()
+	for range 100 {
+		runtime.Gosched()
 	}
+	next := x.replace(seen, nil, func(*stet.Head) {})
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return next
 }
 
 func wrappers(t *testing.T, x *bench) {
