@@ -58,7 +58,8 @@ type (
 	Lister interface {
 		List(ctx context.Context, q Query) (heads []Head, next string, err error)
 	}
-	// Counter counts records, at bounded cost: it may stop counting at q.Limit.
+	// Counter counts records, at bounded cost: it may stop counting at q.Limit, which may be above [MaxLimit]; 0 means
+	// [DefaultLimit] here, too.
 	Counter interface {
 		Count(ctx context.Context, q Query) (int, error)
 	}
