@@ -106,8 +106,8 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 	b.ours.Attempt, b.ours.Fingerprint = 1, b.q.Recipe.Fingerprint(&b.q.Subject)
 	b.running(&b.ours.Head)
 	d, err := b.decide(ctx)
-	if err != nil && b.left.version != 0 {
-		e.forget(ctx, b.ours.ID, b.left, b.policy.Lease)
+	if err != nil && b.bid.version != 0 {
+		e.forget(ctx, b.ours.ID, b.bid, b.policy.Lease)
 	}
 	return d, err
 }
@@ -118,13 +118,16 @@ type beginning struct {
 	q      Request
 	policy Policy
 	ours   Record // what Create would store; its Version is the proof that a stored record is this request's
-	left   left   // by a write of ours that had no answer
+	bid    bid    // the last one that had no answer
 }
 
-// left is what a write without an answer may have left behind: a record that says it is running while nothing runs.
-type left struct {
-	version Version // of the write
-	back    *Head   // what was there before; nil: nothing that lived
+// bid is a write that makes the record this request's. Without an answer it may have landed: then the record it left is
+// running by nobody else (W2).
+type bid struct {
+	version Version
+	began   time.Time // local, before it was sent: the lease it granted lasts at least from here
+	from    State
+	back    *Head // what was there before; nil: nothing that lived
 }
 
 // running fills in what every run of this request's writes.
@@ -160,8 +163,8 @@ func (b *beginning) attempt(call *detached) (Decision, error) {
 		return Decision{Verdict: Absent}, nil
 	case err != nil:
 		return Decision{}, err
-	case mine:
-		return b.grant(have, call.began, 0, left{version: have.Version})
+	case mine.version != 0:
+		return b.grant(have, mine)
 	}
 	return b.rule(call, have)
 }
@@ -169,32 +172,36 @@ func (b *beginning) attempt(call *detached) (Decision, error) {
 // errTooLate: the reservation is there, and as good as over.
 var errTooLate = errors.New("reserving took as long as the lease lasts")
 
-// grant hands over the claim to have, which was reserved by a write that began at began at the earliest.
-func (b *beginning) grant(have Record, began time.Time, from State, l left) (Decision, error) {
-	if time.Since(began) >= b.policy.usable() { // nothing may run on it: I13
-		b.left = l
+// grant hands over the claim to have, which won made this request's.
+func (b *beginning) grant(have Record, won bid) (Decision, error) {
+	if time.Since(won.began) >= b.policy.usable() { // nothing may run on it: I13
+		b.bid = won
 		return Decision{}, errTooLate
 	}
-	b.e.moved(&have.Head, from, "request")
-	return Decision{Execute, have, newClaim(b.e, &have, &b.policy, began)}, nil
+	b.e.moved(&have.Head, won.from, "request")
+	return Decision{Execute, have, newClaim(b.e, &have, &b.policy, won.began)}, nil
 }
 
-// reserve creates the record, or reads the one that is there. mine: the record is this request's reservation.
-func (b *beginning) reserve(call *detached) (have Record, mine bool, err error) {
+// reserve creates the record, or reads the one that is there. mine is the bid, of now or before, that made it this request's;
+// zero: none did.
+func (b *beginning) reserve(call *detached) (have Record, mine bid, err error) {
 	if b.q.LookupOnly {
 		have, err = b.e.get(call, b.q.ID)
-		return have, false, err
+		return have, bid{}, err
 	}
+	create := bid{version: b.ours.Version, began: call.began}
 	have, err = b.e.create(call, b.ours)
 	switch {
-	case err == nil:
-		return have, true, nil
+	case err == nil, errors.Is(err, ErrExists) && have.Version == create.version: // an answer was lost, and was a yes
+		return have, create, nil
+	case errors.Is(err, ErrExists) && have.Version == b.bid.version:
+		return have, b.bid, nil
 	case errors.Is(err, ErrExists):
-		return have, have.Version == b.ours.Version, nil // its own: an answer was lost, and was a yes (W2)
-	case !errors.Is(err, ErrFull) && !errors.Is(err, ErrCorrupt):
-		b.left = left{version: b.ours.Version}
+		return have, bid{}, nil
+	case b.bid.version == 0 && !errors.Is(err, ErrFull) && !errors.Is(err, ErrCorrupt): // a Take lost before has met a record: no Create lands on it
+		b.bid = create
 	}
-	return have, false, err
+	return have, bid{}, err
 }
 
 // errAgain: the record changed between reading and writing.
@@ -221,14 +228,13 @@ func (b *beginning) rule(call *detached, have Record) (Decision, error) {
 // perform writes the move a ruling rests on; somebody else may be faster.
 func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decision, error) {
 	next, body := b.move(ruling.Move, &have.Head)
-	l := left{version: next.Version, back: back(ruling.Move, &have.Head)}
-	began := time.Now()
+	bid := bid{version: next.Version, began: time.Now(), from: have.State, back: back(ruling.Move, &have.Head)}
 	got, err := b.e.replace(call, have.Version, next, body)
 	switch {
 	case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound):
 		return Decision{}, errAgain
 	case err != nil && ruling.Verdict == Execute:
-		b.left = l
+		b.bid = bid
 		return Decision{}, err
 	case err != nil:
 		return Decision{}, err
@@ -238,7 +244,7 @@ func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decisio
 		r.Body = *body
 	}
 	if ruling.Verdict == Execute {
-		return b.grant(r, began, have.State, l)
+		return b.grant(r, bid)
 	}
 	b.e.moved(&got, have.State, "request")
 	return Decision{Verdict: ruling.Verdict, Record: r}, nil
@@ -298,12 +304,12 @@ func lapsed(have *Head) Head {
 // forget takes back a reservation that may have been made by a write without an answer. Nothing ran, so that the record would
 // only turn unknown for nothing. The store may still be away, or the write still on its way: it is tried for a while, and a
 // record that appears even later is dealt with like any lapsed one.
-func (e *Engine) forget(ctx context.Context, id ID, l left, lease time.Duration) {
+func (e *Engine) forget(ctx context.Context, id ID, lost bid, lease time.Duration) {
 	e.chores.startUpTo(maxCleanups, func() {
 		ctx := context.WithoutCancel(ctx)
 		pause, end := firstWait, time.Now().Add(min(4*e.cfg.StoreTimeout, lease))
 		for {
-			err := e.undo(ctx, id, l)
+			err := e.undo(ctx, id, &lost)
 			if err == nil || errors.Is(err, ErrStale) || !sleep(ctx, &pause, end) {
 				return
 			}
@@ -311,13 +317,13 @@ func (e *Engine) forget(ctx context.Context, id ID, l left, lease time.Duration)
 	})
 }
 
-func (e *Engine) undo(ctx context.Context, id ID, l left) error {
+func (e *Engine) undo(ctx context.Context, id ID, lost *bid) error {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
-	if l.back == nil {
-		return e.remove(call, id, l.version)
+	if lost.back == nil {
+		return e.remove(call, id, lost.version)
 	}
-	_, err := e.replace(call, l.version, *l.back, nil)
+	_, err := e.replace(call, lost.version, *lost.back, nil)
 	return err
 }
 

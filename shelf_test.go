@@ -27,6 +27,13 @@ var _ stet.Store = (*shelf)(nil)
 
 func (s *shelf) now() time.Time { return time.Now().Add(s.skew).UTC().Truncate(time.Microsecond) }
 
+// count is how often a verb was called.
+func (s *shelf) count(verb string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[verb]
+}
+
 // call runs one verb as the test wants it.
 func (s *shelf) call(ctx context.Context, verb string, do func() error) error {
 	if err := ctx.Err(); err != nil {
@@ -37,18 +44,18 @@ func (s *shelf) call(ctx context.Context, verb string, do func() error) error {
 		s.calls, s.records = map[string]int{}, map[stet.ID]stet.Record{}
 	}
 	s.calls[verb]++
-	n := s.calls[verb]
+	n, before, after := s.calls[verb], s.before, s.after
 	s.mu.Unlock()
-	if s.before != nil {
-		if err := s.before(verb, n); err != nil {
+	if before != nil {
+		if err := before(verb, n); err != nil {
 			return err
 		}
 	}
 	s.mu.Lock()
 	err := do()
 	s.mu.Unlock()
-	if s.after != nil {
-		if lost := s.after(verb, n); lost != nil {
+	if after != nil {
+		if lost := after(verb, n); lost != nil {
 			return lost
 		}
 	}

@@ -101,8 +101,8 @@ func (e *Engine) Await(ctx context.Context, d Decision, upTo time.Duration) (Dec
 		if d, over = decideAgain(&d.Record.Head, have); over {
 			return d, nil
 		}
-		if pause := pollMin; d.Record.Version == seen { // woken for nothing: no store must be asked in a tight loop
-			_ = sleep(ctx, &pause, end)
+		if d.Record.Version == seen { // woken for nothing: no store must be asked in a tight loop
+			rest(ctx, min(pollMin, time.Until(end)))
 		}
 	}
 	return d, nil
@@ -202,6 +202,16 @@ func (e *Engine) poll(ctx context.Context, seen *Head, woken <-chan struct{}) {
 		if errors.Is(err, ErrNotFound) || err == nil && r.Version != seen.Version {
 			return
 		}
+	}
+}
+
+// rest waits for d, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 
