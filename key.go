@@ -98,11 +98,12 @@ func (r KeyRule) Parse(lines []string) (Key, error) {
 }
 
 func (r KeyRule) parseLine(v string) (Key, error) {
-	switch {
-	case r.Syntax == Opaque:
+	if r.Syntax == Opaque {
 		return Key(v), nil
-	case strings.HasPrefix(v, `"`):
-		return parseString(v)
+	}
+	switch s := strings.TrimLeft(v, " "); { // RFC 9651 section 4.2, step 2
+	case strings.HasPrefix(s, `"`):
+		return parseString(s)
 	case r.Syntax == SFString:
 		return "", &KeyError{`it must be a quoted string as in RFC 9651, such as "8e03978e-40d5-43e8-bc93-6894a57f9324"`}
 	}

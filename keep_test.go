@@ -1,0 +1,171 @@
+package stet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+func TestARecordThatCannotBeReadStopsNoLoop(t *testing.T) { // I15: it is corrupt for its key alone
+	bubble(t, stet.Config{}, func(h *house) {
+		for i := range 3 {
+			h.begin(request(fmt.Sprint("lapses", i)), stet.Execute)
+			h.settle(h.begin(request(fmt.Sprint("done", i)), stet.Execute).Claim)
+			after(time.Millisecond)
+		}
+		h.store.Corrupt(request("lapses0").ID)
+		h.store.Corrupt(request("done0").ID)
+		after(stet.DefaultRetain + time.Hour)
+		for _, limit := range []int{1, 0} {
+			if n, err := h.Sweep(h.t.Context(), limit); n != 1 || err != nil {
+				h.t.Errorf("%d swept, %v", n, err)
+			}
+			if n, err := h.Reap(h.t.Context(), limit); n != 1 || err != nil {
+				h.t.Errorf("%d reaped, %v", n, err)
+			}
+		}
+	})
+}
+
+func TestLoopsStopWithTheStoreAndWithTheirContext(t *testing.T) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		for i := range 5 {
+			must(t, e, request(fmt.Sprint(i)), stet.Execute)
+		}
+		after(stet.DefaultLease)
+		s.before = func(verb string, _ int) error { return map[string]error{"replace": errLost}[verb] }
+		began := time.Now()
+		if n, err := e.Sweep(t.Context(), 10); n != 0 || !errors.Is(err, errLost) || time.Since(began) > stet.DefaultStoreTimeout {
+			t.Errorf("a store that is away: %d, %v after %v", n, err, time.Since(began))
+		}
+		s.before = nil
+		ctx, cancel := context.WithCancel(t.Context())
+		s.after = func(verb string, _ int) error {
+			if verb == "replace" {
+				cancel()
+			}
+			return nil
+		}
+		if n, err := e.Sweep(ctx, 10); n != 1 || !errors.Is(err, context.Canceled) {
+			t.Errorf("%d swept after the end, %v", n, err)
+		}
+	})
+}
+
+func TestReaperAndJudgeAgreeOnHowLongAKeyIsRefused(t *testing.T) { // C34, TT-08
+	rules := stet.Rules{Retain: time.Hour, KeepExpired: time.Hour}
+	for _, c := range []struct {
+		reaped, asked time.Duration
+		want          stet.Verdict
+	}{
+		{time.Hour, 2*time.Hour - time.Microsecond, stet.Gone},
+		{time.Hour, 2 * time.Hour, stet.Execute},
+		{90 * time.Minute, 2*time.Hour - time.Microsecond, stet.Gone},
+		{90 * time.Minute, 2 * time.Hour, stet.Execute},
+		{2 * time.Hour, 2 * time.Hour, stet.Execute}, // it came too late to refuse anybody
+	} {
+		bubble(t, stet.Config{Policy: stet.Policy{Rules: rules}}, func(h *house) {
+			began := time.Now()
+			h.settle(h.begin(request("k"), stet.Execute).Claim)
+			after(c.reaped - time.Since(began))
+			if n, err := h.Reap(h.t.Context(), 10); n != 1 || err != nil {
+				h.t.Fatalf("reaped %d, %v", n, err)
+			}
+			after(c.asked - time.Since(began))
+			h.begin(request("k"), c.want)
+		})
+	}
+}
+
+// TestLoopsAndRequestsMoveARecordOnce holds sweepers, reapers, holders and requests against each other at the instant at which
+// a record falls due.
+func TestLoopsAndRequestsMoveARecordOnce(t *testing.T) { // W16, W17, CR-15
+	for _, c := range []struct {
+		name  string
+		leave func(h *house) *stet.Claim // somebody who settles in the same instant
+		due   time.Duration
+	}{
+		{"the lease of a crashed holder", func(h *house) *stet.Claim { h.begin(request("k"), stet.Execute); return nil }, stet.DefaultLease},
+		{"the lease of a holder who settles", func(h *house) *stet.Claim { return h.begin(request("k"), stet.Execute).Claim }, stet.DefaultLease},
+		{"the retention of a result", func(h *house) *stet.Claim { h.settle(h.begin(request("k"), stet.Execute).Claim); return nil }, stet.DefaultRetain},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 20 {
+				bubble(t, stet.Config{}, func(h *house) { raceForOne(h, c.leave(h), c.due) })
+			}
+		})
+	}
+}
+
+func raceForOne(h *house, holder *stet.Claim, due time.Duration) {
+	after(due)
+	var executed, settled, moved atomic.Int64
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			n, err := h.Sweep(h.t.Context(), 10)
+			m, err2 := h.Reap(h.t.Context(), 10)
+			moved.Add(int64(n + m))
+			if err != nil || err2 != nil {
+				h.t.Error(err, err2)
+			}
+		})
+		wg.Go(func() {
+			d, err := h.Begin(h.t.Context(), request("k"))
+			if err != nil {
+				h.t.Error(err)
+			}
+			if d.Verdict == stet.Execute {
+				executed.Add(1)
+			}
+		})
+	}
+	if holder != nil {
+		wg.Go(func() {
+			switch err := holder.Settle(h.t.Context(), result("ok")); {
+			case err == nil:
+				settled.Add(1)
+			case !errors.Is(err, stet.ErrFenced):
+				h.t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	unknown := h.saw(func(e stet.Event) bool { return e.Kind == stet.Transition && e.To == stet.Unknown })
+	if due == stet.DefaultLease {
+		if executed.Load() != 0 || int64(unknown)+settled.Load() != 1 {
+			h.t.Errorf("%d executed, %d became unknown, %d settled", executed.Load(), unknown, settled.Load())
+		}
+	} else if executed.Load() != 1 || moved.Load() > 1 {
+		h.t.Errorf("%d executed, %d were moved by loops", executed.Load(), moved.Load())
+	}
+}
+
+func TestFenceGrowsAcrossLives(t *testing.T) { // also across deletion
+	bubble(t, stet.Config{}, func(h *house) {
+		var last int64
+		for i := range 12 {
+			c := h.begin(request("k"), stet.Execute).Claim
+			if c.Fence() <= last {
+				h.t.Fatalf("execution %d has fence %d after %d", i, c.Fence(), last)
+			}
+			last = c.Fence()
+			if i%3 > 0 {
+				c.NotExecuted("declined")
+			}
+			h.settle(c)
+			if i%3 == 0 { // a result: gone by the reaper, or by the next request
+				after(stet.DefaultRetain)
+				if i%2 == 0 {
+					_, _ = h.Reap(h.t.Context(), 10)
+				}
+			}
+		}
+	})
+}
