@@ -89,7 +89,8 @@ type Rules struct {
 	OnLapse      LapseRule
 }
 
-// Note says who changed a record by hand, why, and on what evidence. It travels in the same write as the change.
+// Note says who changed a record other than by running it, why, and on what evidence. It travels in the same write as the
+// change, and stays in the history: see [Historian].
 type Note struct{ Who, Why, Evidence string }
 
 // Head is the small part of a record. Every write carries all of it.
@@ -106,16 +107,20 @@ type Head struct {
 	Route, Method, Path, TraceID string
 	Meta                         map[string]string // the caller's own; read-only once handed over
 
+	// What systems further down know the effect by: the key they were sent, where it is not the record's own, and the id they
+	// answered with. [Finder] finds records by either.
+	DownstreamKey, DownstreamID string
+
 	Status     int   // of the response
 	Size       int64 // of the response's body, also when it was not kept
 	Kept       Kept
 	Published  bool // bytes left before the result was stored: nobody may invent another answer
 	Reconciled bool // the result was found by reconciliation
+	Escalated  bool // the probes are used up: a dead letter
 	Probes     int
-	Escalated  bool
 	Rules      Rules
 	Took       time.Duration
-	Note       *Note
+	Note       *Note // of the last change, if it had one; see [Historian]
 
 	// DueIn goes into a store: from the store's now, or [Never]. DueAt, the instant, comes out.
 	DueIn time.Duration

@@ -63,11 +63,45 @@ type (
 	Counter interface {
 		Count(ctx context.Context, q Query) (int, error)
 	}
+	// Finder finds the records whose DownstreamKey or DownstreamID is name, [DefaultLimit] of them at most: a provider's
+	// notice knows only its own names.
+	Finder interface {
+		Find(ctx context.Context, name string) ([]Head, error)
+	}
+	// Historian keeps what people and keepers did. Every Replace whose Head has a Note adds a [Change], in the same atomic
+	// write: a change is never without its entry. Entries are never changed, and outlive their record.
+	Historian interface {
+		// History pages through the changes, newest first. The next cursor is "" after the last page.
+		History(ctx context.Context, q HistoryQuery) (changes []Change, next string, err error)
+	}
+	// Binder joins transactions of its callers.
+	Binder interface {
+		// Bind returns the store within tx: its verbs are part of tx, and happen when and if tx is committed, by the caller.
+		// A verb that fails may have made tx unusable. tx is of a type that the store says, such as [*database/sql.Tx];
+		// anything else is [ErrForeignTx]. The bound store is for one goroutine, and good until tx ends.
+		Bind(tx any) (Store, error)
+	}
 	// Closer is a store with something to close: files, goroutines, connections it opened itself.
 	Closer interface {
 		Close() error
 	}
 )
+
+// Change is an entry of the history: a write that had a [Note].
+type Change struct {
+	ID       ID
+	From, To State
+	Attempt  int
+	At       time.Time // by the store's clock
+	Note     Note
+}
+
+// HistoryQuery selects changes. Zero fields select all.
+type HistoryQuery struct {
+	ID    ID     // both parts, or neither
+	After string // the cursor of the page before
+	Limit int    // 0 means [DefaultLimit]; at most [MaxLimit]
+}
 
 // Errors of stores. Everything else is infrastructure: the verb may or may not have happened.
 var (
@@ -76,6 +110,8 @@ var (
 	ErrNotFound = errors.New("stet: no record with this ID")
 	ErrCorrupt  = errors.New("stet: the record cannot be read")             // of this key; nothing was changed
 	ErrFull     = errors.New("stet: the store has no room for new records") // nothing was stored
+
+	ErrForeignTx = errors.New("stet: the store cannot join a transaction of this kind") // nothing was done
 )
 
 // As finds an ability of s or of what it wraps. Wrappers have Unwrap() Store; one that must not be bypassed offers the

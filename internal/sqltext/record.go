@@ -22,7 +22,7 @@ const Schema = 1
 var (
 	identity = []string{"scope", "key"}
 	head     = []string{"version", "schema", "state", "attempt", "fingerprint", "recipe", "parts", "holder", "point", "cause",
-		"route", "method", "path", "trace_id", "meta", "status", "size", "kept", "published", "reconciled", "probes", "escalated",
+		"route", "method", "path", "trace_id", "meta", "downstream_key", "downstream_id", "status", "size", "kept", "published", "reconciled", "probes", "escalated",
 		"retain_ns", "keep_expired_ns", "from_creation", "on_lapse", "took_ns", "note_who", "note_why", "note_evidence"}
 	instants = []string{"due_at", "updated_at", "created_at", "completed_at", "head_sum"}
 	body     = []string{"response_status", "headers", "trailers", "body", "request", "progress", "body_sum"}
@@ -58,7 +58,7 @@ func (text Encoder) Head(args []any, h *stet.Head) ([]any, error) {
 	}
 	sum := h.Fingerprint.Sum
 	args = append(args, int64(h.Version), Schema, h.State.String(), h.Attempt, sum[:], text(h.Fingerprint.Recipe), parts[:],
-		text(h.Holder), text(h.Point), text(h.Cause), text(h.Route), text(h.Method), text(h.Path), text(h.TraceID), meta,
+		text(h.Holder), text(h.Point), text(h.Cause), text(h.Route), text(h.Method), text(h.Path), text(h.TraceID), meta, text(h.DownstreamKey), text(h.DownstreamID),
 		h.Status, h.Size, int64(h.Kept), h.Published, h.Reconciled, h.Probes, h.Escalated,
 		int64(h.Rules.Retain), int64(h.Rules.KeepExpired), h.Rules.FromCreation, int64(h.Rules.OnLapse), int64(h.Took))
 	if h.Note == nil {

@@ -22,6 +22,7 @@ type Row struct {
 	parts                                              []byte
 	holder, point, cause, route, method, path, traceID string
 	meta                                               []byte
+	downKey, downID                                    string
 	status                                             int
 	size, kept                                         int64
 	published, reconciled                              bool
@@ -44,7 +45,7 @@ type Row struct {
 func (r *Row) Dest() []any {
 	return append(make([]any, 0, 48), &r.scope, &r.key,
 		&r.version, &r.schema, &r.state, &r.attempt, &r.fingerprint, &r.recipe, &r.parts, &r.holder, &r.point, &r.cause,
-		&r.route, &r.method, &r.path, &r.traceID, &r.meta, &r.status, &r.size, &r.kept, &r.published, &r.reconciled, &r.probes, &r.escalated,
+		&r.route, &r.method, &r.path, &r.traceID, &r.meta, &r.downKey, &r.downID, &r.status, &r.size, &r.kept, &r.published, &r.reconciled, &r.probes, &r.escalated,
 		&r.retain, &r.keepExpired, &r.fromCreation, &r.onLapse, &r.took, &r.noteWho, &r.noteWhy, &r.noteEvidence,
 		&r.dueAt, &r.updatedAt, &r.createdAt, &r.completedAt, &r.headSum)
 }
@@ -79,6 +80,7 @@ func (r *Row) Head(asOf int64) (stet.Head, error) {
 		Fingerprint: stet.Fingerprint{Recipe: r.recipe, Sum: [32]byte(r.fingerprint)},
 		Attempt:     r.attempt, Point: r.point, Cause: r.cause, Holder: r.holder,
 		Route: r.route, Method: r.method, Path: r.path, TraceID: r.traceID,
+		DownstreamKey: r.downKey, DownstreamID: r.downID,
 		Status: r.status, Size: r.size, Kept: stet.Kept(r.kept),
 		Published: r.published, Reconciled: r.reconciled, Probes: r.probes, Escalated: r.escalated,
 		Rules: stet.Rules{Retain: time.Duration(r.retain), KeepExpired: time.Duration(r.keepExpired),

@@ -17,7 +17,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func headSum(h *stet.Head, s *Stamp) uint32 {
 	b := make([]byte, 0, 512)
 	for _, text := range [...]string{string(h.Scope), string(h.Key), h.Fingerprint.Recipe, h.Point, h.Cause, h.Holder,
-		h.Route, h.Method, h.Path, h.TraceID} {
+		h.Route, h.Method, h.Path, h.TraceID, h.DownstreamKey, h.DownstreamID} {
 		b = appendText(b, text)
 	}
 	b = append(b, h.Fingerprint.Sum[:]...)

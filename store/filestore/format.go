@@ -39,6 +39,8 @@ type form struct {
 	TraceID     text   `json:"trace_id,omitempty"`
 	Point       text   `json:"point,omitempty"`
 	Cause       text   `json:"cause,omitempty"`
+	DownKey     text   `json:"downstream_key,omitempty"`
+	DownID      text   `json:"downstream_id,omitempty"`
 	Meta        []pair `json:"meta,omitempty"`
 
 	Status     int   `json:"status,omitempty"`
@@ -193,7 +195,7 @@ func formOf(r *stet.Record) (*form, error) {
 		Fingerprint: hex.EncodeToString(r.Fingerprint.Sum[:]), Parts: hex.EncodeToString(digests(&r.Fingerprint)), Recipe: text(r.Fingerprint.Recipe),
 		Version: uint64(r.Version), Attempt: r.Attempt, Owner: text(r.Holder),
 		Route: text(r.Route), Method: text(r.Method), Path: text(r.Path), TraceID: text(r.TraceID),
-		Point: text(r.Point), Cause: text(r.Cause), Status: r.Status, Size: r.Size, Kept: kept,
+		Point: text(r.Point), Cause: text(r.Cause), DownKey: text(r.DownstreamKey), DownID: text(r.DownstreamID), Status: r.Status, Size: r.Size, Kept: kept,
 		Published: r.Published, Reconciled: r.Reconciled, Probes: r.Probes, Escalated: r.Escalated,
 		Rules:   rules{span(r.Rules.Retain), span(r.Rules.KeepExpired), r.Rules.FromCreation, lapse},
 		Created: r.CreatedAt, Updated: r.UpdatedAt, Completed: r.CompletedAt, Due: r.DueAt, Took: span(r.Took),
@@ -226,6 +228,7 @@ func (f *form) record() (r stet.Record, err error) {
 	r.ID, r.Version, r.Attempt = stet.ID{Scope: stet.Scope(f.Scope), Key: stet.Key(f.Key)}, stet.Version(f.Version), f.Attempt
 	r.Holder, r.Route, r.Method, r.Path = string(f.Owner), string(f.Route), string(f.Method), string(f.Path)
 	r.TraceID, r.Point, r.Cause = string(f.TraceID), string(f.Point), string(f.Cause)
+	r.DownstreamKey, r.DownstreamID = string(f.DownKey), string(f.DownID)
 	r.Status, r.Size, r.Published, r.Reconciled = f.Status, f.Size, f.Published, f.Reconciled
 	r.Probes, r.Escalated, r.Took = f.Probes, f.Escalated, time.Duration(f.Took)
 	r.Rules.Retain, r.Rules.KeepExpired, r.Rules.FromCreation = time.Duration(f.Rules.Retain), time.Duration(f.Rules.KeepExpired), f.Rules.FromCreation

@@ -62,6 +62,7 @@ type rare struct {
 	took                time.Duration // where it is more than whole microseconds in an entry can say
 	probes              int
 	note                *stet.Note
+	downKey, downID     string
 	request, progress   []byte
 }
 
@@ -123,11 +124,12 @@ func (e *entry) size() int64 {
 
 func (e *entry) rareOf(h *stet.Head, completed int64, request, progress []byte) *rare {
 	if h.Point == "" && h.Cause == "" && h.TraceID == "" && h.Probes == 0 && h.Size == e.size() && h.Note == nil &&
-		len(h.Meta) == 0 && completed == 0 && h.Took.Microseconds() == int64(e.took) && request == nil && progress == nil {
+		h.DownstreamKey == "" && h.DownstreamID == "" && len(h.Meta) == 0 && completed == 0 && h.Took.Microseconds() == int64(e.took) && request == nil && progress == nil {
 		return nil
 	}
 	x := &rare{point: strings.Clone(h.Point), cause: strings.Clone(h.Cause), trace: strings.Clone(h.TraceID), meta: maps.Clone(h.Meta),
-		size: h.Size, completed: completed, took: h.Took, probes: h.Probes, request: request, progress: progress}
+		size: h.Size, completed: completed, took: h.Took, probes: h.Probes, request: request, progress: progress,
+		downKey: strings.Clone(h.DownstreamKey), downID: strings.Clone(h.DownstreamID)}
 	if h.Note != nil {
 		n := *h.Note
 		x.note = &n
@@ -186,6 +188,7 @@ func (e *entry) head(h *stet.Head, now int64) {
 		if x.completed != 0 {
 			h.CompletedAt = instant(x.completed)
 		}
+		h.DownstreamKey, h.DownstreamID = x.downKey, x.downID
 		h.Point, h.Cause, h.TraceID, h.Meta, h.Probes, h.Note, h.Size, h.Took = x.point, x.cause, x.trace, x.meta, x.probes, x.note, x.size, x.took
 	}
 }

@@ -28,6 +28,7 @@ func full() stet.Record {
 	r.State, r.Attempt, r.Point, r.Cause, r.Holder = stet.Unknown, 3, "charged", "upstream-reset", "höst:1"
 	r.Path, r.TraceID = "/v1/charges/%2F?", "0af7651916cd43dd8448eb211c80319c"
 	r.Meta = map[string]string{"a": "1", "": "empty", "\xff": "\x00"}
+	r.DownstreamKey, r.DownstreamID = "stet_1\xff", "ch_3NQ\x00é"
 	r.Status, r.Size, r.Kept = 599, 1<<40, stet.KeptHeader
 	r.Published, r.Reconciled, r.Escalated, r.Probes = true, true, true, 8
 	r.Rules = stet.Rules{Retain: 36 * time.Hour, KeepExpired: time.Second, FromCreation: true, OnLapse: stet.LapseReexecute}

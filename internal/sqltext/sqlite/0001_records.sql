@@ -21,6 +21,8 @@ CREATE TABLE stet_records (
     path            TEXT    NOT NULL,
     trace_id        TEXT    NOT NULL,
     meta            BLOB,
+    downstream_key  TEXT    NOT NULL, -- as sent to systems further down, where it is not the key itself; '' else
+    downstream_id   TEXT    NOT NULL, -- what they answered with
     status          INTEGER NOT NULL,
     size            INTEGER NOT NULL,
     kept            INTEGER NOT NULL CHECK (kept IN (0, 1, 2)), -- whole, without body, status only
@@ -56,6 +58,25 @@ CREATE INDEX stet_records_due ON stet_records (state, due_at);
 
 -- Failures are few and looked for by people.
 CREATE INDEX stet_records_failed ON stet_records (state, id) WHERE state = 'completed' AND status >= 500;
+
+-- A provider's notice knows its own names only.
+CREATE INDEX stet_records_downstream_key ON stet_records (downstream_key) WHERE downstream_key <> '';
+CREATE INDEX stet_records_downstream_id ON stet_records (downstream_id) WHERE downstream_id <> '';
+
+-- What people and keepers did: the changes that had a note. Rows are added only.
+CREATE TABLE stet_history (
+    id       INTEGER PRIMARY KEY,
+    scope    TEXT    NOT NULL,
+    key      TEXT    NOT NULL,
+    was      TEXT    NOT NULL,
+    became   TEXT    NOT NULL,
+    attempt  INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    who      TEXT    NOT NULL,
+    why      TEXT    NOT NULL,
+    evidence TEXT    NOT NULL
+);
+CREATE INDEX stet_history_key ON stet_history (scope, key, id);
 
 -- For people: SELECT * FROM stet_keys WHERE state = 'unknown';
 CREATE VIEW stet_keys AS
