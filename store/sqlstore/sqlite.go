@@ -4,70 +4,42 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"net/url"
-	"path/filepath"
-	"strings"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// SQLiteDSN returns the data source name for the driver modernc.org/sqlite ("sqlite") and the file at path:
-//
-//	journal_mode(WAL)         readers and the writer do not wait for each other; required
-//	synchronous(FULL)         a commit returns when it is on the disk; required, or EXTRA
-//	busy_timeout(5000)        wait for another process's transaction, in milliseconds; required to be above 0. The deadline
-//	                          of a call ends the wait as well
-//	wal_autocheckpoint(4000)  move 16 MB at a time from the log into the table, not 4: pages change more than once meanwhile
-//	fullfsync(1)              macOS only: sync through the cache of the disk
-//	_txlock=immediate         for transactions of the caller's own on the same database, which would otherwise fail with
-//	                          SQLITE_BUSY where they read before they write. The store's own always begin so
-//
-// With another driver, set the same by its own means. The settings belong to a connection, so that they have to stand in the
-// data source name: a PRAGMA sent through the pool reaches one connection and not the next. [Open] checks them.
-func SQLiteDSN(path string) string {
-	path = filepath.ToSlash(filepath.Clean(path))
-	if filepath.VolumeName(path) != "" && !strings.HasPrefix(path, "/") {
-		path = "/" + path // file:/C:/…
-	}
-	u := url.URL{Path: path}
-	return "file:" + u.EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
-		"&_pragma=busy_timeout(5000)&_pragma=wal_autocheckpoint(4000)&_pragma=fullfsync(1)&_txlock=immediate"
+var text sqltext.Encoder = sqltext.SQLiteText
+
+// sqlite is a store in a file: one connection writes, in groups, and others read beside it.
+type sqlite struct {
+	db      *sql.DB
+	clock   *clock
+	readers *readers
+	queue   *queue
 }
 
-// settings are what the promises of the store rest on.
-var settings = []struct {
-	name, want, why string
-	ok              func(have string) bool
-}{
-	{"journal_mode", "WAL", "without it readers and the writer wait for each other, and a database in memory would forget",
-		func(have string) bool { return strings.EqualFold(have, "wal") }},
-	{"synchronous", "FULL", "without it what was acknowledged can be lost with the power",
-		func(have string) bool { return have == "2" || have == "3" }}, // FULL, EXTRA
-	{"busy_timeout", "5000", "without it another process's transaction is an error instead of a short wait",
-		func(have string) bool { return have != "0" }},
-	{"encoding", "'UTF-8'", "another one changes the bytes of names",
-		func(have string) bool { return have == "UTF-8" }},
+func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
+	clk := &clock{now: c.Clock}
+	w := &writer{db: db, clock: clk}
+	if err := w.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := checkAnother(ctx, db); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return &sqlite{db: db, clock: clk, readers: newReaders(db, c.Readers), queue: &queue{committer: w}}, nil
 }
 
-// checkConn refuses a connection that is not set up as [SQLiteDSN] would.
-func checkConn(ctx context.Context, conn *sql.Conn) error {
-	for _, s := range settings {
-		var have string
-		if err := conn.QueryRowContext(ctx, "PRAGMA "+s.name).Scan(&have); err != nil {
-			return fmt.Errorf("PRAGMA %s: %w", s.name, err)
-		}
-		if !s.ok(have) {
-			return fmt.Errorf("%s is %s and has to be %s: %s; open the database by SQLiteDSN, or put PRAGMA %s = %s into its data source name",
-				s.name, have, s.want, s.why, s.name, s.want)
-		}
-	}
-	return nil
+// Close waits for the writes that have begun, refuses new ones, and gives back the connections the store held. It leaves db
+// open. The second Close does nothing.
+func (s *sqlite) Close() error {
+	err := s.queue.close()
+	return errors.Join(err, s.readers.close())
 }
 
-// checkAnother checks a second connection while the first is in use: what was set by hand on one is not set on the next.
-func checkAnother(ctx context.Context, db *sql.DB) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(checkConn(ctx, conn), conn.Close())
+// Get returns the record, or [stet.ErrNotFound].
+func (s *sqlite) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	r, err := s.get(ctx, id)
+	return r, wrap("get", err)
 }

@@ -27,7 +27,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/sqltext"
 )
 
 // Store is a [stet.Store] in a table. It is safe for concurrent use, and so are several of them on one database, in one
@@ -36,10 +35,15 @@ import (
 // Every verb heeds its context's deadline while it waits for its turn or for another process, with one exception: who is
 // writing a group is held by a disk that does not answer.
 type Store struct {
-	db      *sql.DB
-	clock   *clock
-	readers *readers
-	queue   *queue
+	database
+}
+
+// database is a [Store] in one dialect.
+type database interface {
+	stet.Store
+	stet.Lister
+	stet.Counter
+	stet.Closer
 }
 
 var (
@@ -81,15 +85,18 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	if err := checkSchema(ctx, db, c.Dialect); err != nil {
 		return nil, err
 	}
-	clk := &clock{now: c.Clock}
-	w := &writer{db: db, clock: clk}
-	if err := w.connect(ctx); err != nil {
+	var d database
+	var err error
+	switch c.Dialect {
+	case SQLite:
+		d, err = openSQLite(ctx, db, c)
+	default:
+		panic("sqlstore: no dialect: " + string(c.Dialect))
+	}
+	if err != nil {
 		return nil, wrap("open", err)
 	}
-	if err := checkAnother(ctx, db); err != nil {
-		return nil, wrap("open", errors.Join(err, w.close()))
-	}
-	return &Store{db: db, clock: clk, readers: newReaders(db, c.Readers), queue: &queue{committer: w}}, nil
+	return &Store{d}, nil
 }
 
 func (c Config) validate(db *sql.DB) error {
@@ -106,19 +113,6 @@ func (c Config) validate(db *sql.DB) error {
 	return nil
 }
 
-// Close waits for the writes that have begun, refuses new ones, and gives back the connections the store held. It leaves db
-// open. The second Close does nothing.
-func (s *Store) Close() error {
-	err := s.queue.close()
-	return errors.Join(err, s.readers.close())
-}
-
-// Get returns the record, or [stet.ErrNotFound].
-func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
-	r, err := s.get(ctx, id)
-	return r, wrap("get", err)
-}
-
 // wrap names the operation of an error that is not one of the plain answers.
 func wrap(op string, err error) error {
 	switch err {
@@ -127,5 +121,3 @@ func wrap(op string, err error) error {
 	}
 	return fmt.Errorf("sqlstore: %s: %w", op, err)
 }
-
-var text sqltext.Encoder = sqltext.SQLiteText

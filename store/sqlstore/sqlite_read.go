@@ -47,7 +47,7 @@ func (r *readers) connect(ctx context.Context) (*reader, error) {
 
 func (r *reader) close() error { return errors.Join(closeStatements(r.conn, r.get), r.conn.Close()) }
 
-func (s *Store) get(ctx context.Context, id stet.ID) (stet.Record, error) {
+func (s *sqlite) get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return stet.Record{}, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Due returns the Heads whose DueAt has passed, earliest first. Records that cannot be read are left out.
-func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err error) {
+func (s *sqlite) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err error) {
 	now := s.clock.micros()
 	states := q.States
 	if len(states) == 0 {
@@ -41,7 +41,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err e
 
 // List pages through records, newest first. The cursor is a row number and holds nothing of keys. Records that cannot be
 // read are left out.
-func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
+func (s *sqlite) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
 	state := "state"
 	if len(q.States) == 0 || slices.Contains(q.States, stet.Completed) {
 		state = "+state" // nearly all of them: walk the rows, rather than sort what the index has
@@ -71,7 +71,7 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 var errCursor = errors.New("that is no cursor of this store")
 
 // Count counts records, and stops at q.Limit, which may be above [stet.MaxLimit] here.
-func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
+func (s *sqlite) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	c := conditions(&q, s.clock.micros(), "state")
 	query := "SELECT count(*) FROM (SELECT 1 FROM stet_records" + c.where() + " LIMIT ?)"
 	err = s.db.QueryRowContext(ctx, query, append(c.args, cmp.Or(max(q.Limit, 0), stet.DefaultLimit))...).Scan(&n)
@@ -83,7 +83,7 @@ func limit(q *stet.Query) int {
 }
 
 // each reads heads until visit has had enough; of a record that cannot be read it gets nil.
-func (s *Store) each(ctx context.Context, query string, args []any, visit func(id int64, h *stet.Head) bool) error {
+func (s *sqlite) each(ctx context.Context, query string, args []any, visit func(id int64, h *stet.Head) bool) error {
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

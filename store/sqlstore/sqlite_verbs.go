@@ -9,7 +9,7 @@ import (
 
 // Create stores r if its ID is free. A record that is there is found without waiting for those that write, so that a
 // duplicate is answered at once even while a transaction of somebody else holds the file.
-func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+func (s *sqlite) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	o := newOp(ctx, create, &r.Head, &r.Body)
 	o.args = text.ID(make([]any, 0, 48), r.ID)
 	var err error
@@ -28,7 +28,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 
 // create looks before it writes: on the connection that writes where that is free, because its cache is warm; otherwise on
 // another, beside whoever writes.
-func (s *Store) create(o *op) error {
+func (s *sqlite) create(o *op) error {
 	if s.queue.lone(o) {
 		return o.err
 	}
@@ -46,7 +46,7 @@ func (s *Store) create(o *op) error {
 
 // Replace stores h, and b if it is not nil, if the record's Version is prev. What is kept of the instants is what the row
 // says, not what h says.
-func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+func (s *sqlite) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 	v := replaceAll
 	if b == nil {
 		v, b = replaceHead, &stet.Body{}
@@ -68,7 +68,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 }
 
 // Delete removes the record if its Version is prev.
-func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+func (s *sqlite) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	o := newOp(ctx, remove, &stet.Head{ID: id}, &stet.Body{})
 	o.args = append(text.ID(make([]any, 0, 3), id), int64(prev))
 	return wrap("delete", s.queue.do(o))
