@@ -116,8 +116,18 @@ func (a *app) listen() error {
 		ReadHeaderTimeout: a.conf.ReadHeaderTimeout.Duration(), ReadTimeout: a.conf.ReadTimeout.Duration(),
 		DrainTimeout: drainTimeout(a.conf), Handler: a.gate, AdminHandler: operators, Log: a.log,
 	})
-	if errors.Is(err, syscall.EADDRINUSE) {
-		err = fmt.Errorf("%w; --listen and --admin choose others, port 0 a free one", err)
+	return bindHint(err)
+}
+
+// bindHint adds what to do about an address that cannot be listened on.
+func bindHint(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w; --listen and --admin choose others, port 0 a free one", err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%w; this machine has no such address: :8080 is all it has, 127.0.0.1:8080 itself alone", err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w; ports under 1024 need a privilege: choose a higher one, or grant CAP_NET_BIND_SERVICE", err)
 	}
 	return err
 }
@@ -167,9 +177,15 @@ func (a *app) run(ctx context.Context) error {
 	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Count) })
 	running.Go(func() { a.reloads(loops) })
 	a.ready(a.server.Addr(), a.server.AdminAddr())
-	told := context.AfterFunc(ctx, func() { a.log.Info("shutting down when what runs has finished; a second signal ends at once") })
+	told := make(chan struct{})
+	untold := context.AfterFunc(ctx, func() {
+		defer close(told)
+		a.log.Info("shutting down when what runs has finished; a second signal ends at once")
+	})
 	err := a.server.Run(ctx)
-	told()
+	if !untold() {
+		<-told // in the log, the end begins before it is over
+	}
 	stop()
 	running.Wait()
 	a.gate.CloseIdle()

@@ -82,5 +82,8 @@ func misused(err error) error {
 		}
 	}
 	text := strings.Join(strings.Fields(err.Error()), " ")
+	if flag, _, ok := strings.Cut(text, `: expected `); ok && strings.Contains(text, `but got "EOL"`) {
+		text = flag + " needs a value"
+	}
 	return &statusError{exitUsage, fmt.Errorf("%s\n%s --help shows what there is", text, command)}
 }

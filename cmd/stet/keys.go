@@ -146,6 +146,9 @@ func (c *keysShowCmd) Run(w *world) error {
 	}
 	var doc json.RawMessage
 	if err := a.get(w.ctx, path, &doc); err != nil {
+		if exitOf(err) == exitNotFound && strings.HasPrefix(c.Key, `"`) {
+			err = failf(exitNotFound, "%w; a quoted key is named without its quotes", err)
+		}
 		return err
 	}
 	if c.JSON {

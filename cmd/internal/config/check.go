@@ -104,7 +104,7 @@ func (k *checker) store() {
 		return
 	}
 	if k.Replicas > 1 && !d.Shared() {
-		k.fail("replicas", "%d gateways cannot share %s: records live in one process, or on one host", k.Replicas, d.Scheme+":")
+		k.fail("replicas", "%d gateways cannot share a %s store: its records live in one process, or on one host", k.Replicas, d.Scheme)
 	}
 	for i, profile := range k.profiles {
 		if profile == "seed-strict" && d.Persistent() {

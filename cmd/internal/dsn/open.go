@@ -100,6 +100,11 @@ func (d DSN) DB(use Use) (*sql.DB, error) {
 	if err := d.there(use); err != nil {
 		return nil, err
 	}
+	if use == Serve {
+		if err := private(d.Path); err != nil {
+			return nil, d.unreachable(err)
+		}
+	}
 	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN(d.Path))
 	if err != nil {
 		return nil, d.unreachable(err)
@@ -107,6 +112,19 @@ func (d DSN) DB(use Use) (*sql.DB, error) {
 	db.SetMaxOpenConns(sqlConns)
 	db.SetMaxIdleConns(sqlConns)
 	return db, nil
+}
+
+// private makes the file, if there is none, for its owner alone: it holds keys and responses in the clear, and SQLite would
+// make it as readable as the umask lets it. The files SQLite puts beside it take after it.
+func private(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // there checks that what is only looked at exists, so that looking does not make it, and otherwise that it can be made.
