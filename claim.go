@@ -29,6 +29,7 @@ type Claim struct {
 	cause    string
 	finished bool
 	keeper   keeper
+	joined   *joined  // the transaction it is part of, between In and Confirm
 	first    detached // of the first write; most claims need no other
 	result   struct { // what Settle stores, kept here because the store's call outlives Settle's frame
 		response Response
@@ -108,8 +109,13 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	if c.finished {
 		return fmt.Errorf("stet: Settle: %w: the claim is settled", ErrFenced)
 	}
-	c.keeper.stop(context.Canceled)
 	h, b := c.outcome(&o)
+	if c.joined != nil {
+		err := c.putIn(ctx, h, b)
+		c.finished = err == nil
+		return err
+	}
+	c.keeper.stop(context.Canceled)
 	from := c.h.State
 	err := c.put(ctx, h, b, c.e.cfg.StoreTimeout)
 	c.finished = h.State != Unknown || err != nil
@@ -209,12 +215,26 @@ func (c *Claim) Publish(ctx context.Context) error {
 	return c.progress(ctx, h, nil)
 }
 
+// Downstream records what a system further down knows the effect by: the key it was sent, "" where that is the record's own,
+// and the id it answered with, as soon as there is one (S1-39). A notice that knows only one of them then finds the record: see
+// [Finder]. It also renews the lease.
+func (c *Claim) Downstream(ctx context.Context, key, id string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.h
+	h.DownstreamKey, h.DownstreamID = key, id
+	return c.progress(ctx, h, nil)
+}
+
 // progress writes a record that goes on running.
 func (c *Claim) progress(ctx context.Context, h Head, b *Body) error {
 	if c.finished || c.h.State != Running {
 		return fmt.Errorf("%w: the claim is settled", ErrFenced)
 	}
 	h.DueIn = c.policy.Lease
+	if c.joined != nil {
+		return c.putIn(ctx, h, b)
+	}
 	if err := c.put(ctx, h, b, c.patience()); err != nil {
 		return err
 	}

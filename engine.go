@@ -25,6 +25,7 @@ type Engine struct {
 	recipe  *Fingerprinter // the default
 	recipes recipes        // those found in records
 	alarms  sync.Pool      // of *alarm
+	bound   bool           // to a transaction: see BeginIn
 }
 
 // New returns an Engine on s. The error names the setting that cannot be used.
@@ -106,7 +107,7 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 	b.ours.Attempt, b.ours.Fingerprint = 1, b.q.Recipe.Fingerprint(&b.q.Subject)
 	b.running(&b.ours.Head)
 	d, err := b.decide(ctx)
-	if err != nil && b.bid.version != 0 {
+	if err != nil && b.bid.version != 0 && !b.e.bound {
 		e.forget(ctx, b.ours.ID, b.bid, b.policy.Lease)
 	}
 	return d, err
@@ -134,7 +135,7 @@ type bid struct {
 func (b *beginning) running(h *Head) {
 	h.ID, h.Version, h.State, h.Holder = b.q.ID, draw(), Running, b.e.cfg.Holder
 	h.Route, h.Method, h.Path, h.TraceID, h.Meta = b.q.Route, b.q.Subject.Method, b.q.Subject.Path, b.q.TraceID, b.q.Meta
-	h.Rules, h.DueIn = b.policy.Rules, b.policy.Lease
+	h.Rules, h.DueIn, h.Note = b.policy.Rules, b.policy.Lease, nil
 }
 
 func draw() Version { return Version(rand.Uint64()>>1 | 1) }
@@ -148,7 +149,7 @@ func (b *beginning) decide(ctx context.Context) (d Decision, err error) {
 		if d, err = b.attempt(call); err == nil {
 			return d, nil
 		}
-		if errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, errTooLate) || !sleep(ctx, &pause, call.deadline) {
+		if errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, errTooLate) || b.e.bound || !sleep(ctx, &pause, call.deadline) {
 			break
 		}
 	}
@@ -278,7 +279,8 @@ func (b *beginning) same(have *Head) (bool, error) {
 func (b *beginning) move(m Move, have *Head) (h Head, body *Body) {
 	switch m {
 	case Take:
-		h = Head{Attempt: have.Attempt + 1, Fingerprint: have.Fingerprint, CreatedAt: have.CreatedAt, Point: have.Point}
+		h = Head{Attempt: have.Attempt + 1, Fingerprint: have.Fingerprint, CreatedAt: have.CreatedAt, Point: have.Point,
+			DownstreamKey: have.DownstreamKey, DownstreamID: have.DownstreamID}
 		b.running(&h)
 		return h, nil
 	case Restart:
@@ -298,6 +300,7 @@ const CauseLapsed = "lease-lapsed"
 func lapsed(have *Head) Head {
 	h := *have
 	h.Version, h.State, h.Cause, h.DueIn = draw(), Unknown, CauseLapsed, 0
+	h.Note = nil
 	return h
 }
 

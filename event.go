@@ -30,4 +30,5 @@ const (
 	PersistFailed                      // a result could not be stored in time; it is tried again until the lease ends
 	Persisted                          // ... and then it could
 	Answer                             // a request was answered (faces such as stethttp send these)
+	Probed                             // a reconciler looked after an unknown record: Result is scheduled, resolved or failed
 )

@@ -149,6 +149,9 @@ func (k *keeper) endAt() time.Time {
 // next is how long until something is to be done.
 func (k *keeper) next() time.Duration {
 	at := k.heartbeatAt()
+	if k.claim.joined != nil { // a heartbeat would wait for the transaction
+		return time.Until(k.endAt())
+	}
 	if now := time.Now(); !at.After(now) { // a renewal failed: try again soon, and be there when the lease ends
 		at = now.Add(k.claim.policy.Lease / 30)
 	}
@@ -156,6 +159,13 @@ func (k *keeper) next() time.Duration {
 		at = end
 	}
 	return time.Until(at)
+}
+
+// wind sets the alarm anew, if the claim is held.
+func (k *keeper) wind() {
+	if k.claim != nil && !k.over {
+		k.alarm.timer.Reset(k.next())
+	}
 }
 
 func (k *keeper) tick() {
@@ -186,7 +196,7 @@ func (k *keeper) beat() error {
 		return k.lapse(ErrExecutionTimeout)
 	case !now.Before(k.lostAt()):
 		return k.lapse(ErrLeaseLost)
-	case !now.Before(k.heartbeatAt()):
+	case !now.Before(k.heartbeatAt()) && c.joined == nil:
 		if err := c.progress(k.parent, c.h, nil); errors.Is(err, ErrFenced) { // other errors: it is tried until endAt
 			return k.lapse(ErrLeaseLost)
 		}

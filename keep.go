@@ -27,7 +27,7 @@ func (e *Engine) Reap(ctx context.Context, limit int) (int, error) {
 	return e.eachDue(ctx, limit, func(ctx context.Context, h *Head) (bool, error) {
 		if kept := h.DueAt.Add(h.Rules.KeepExpired).Sub(h.AsOf); h.State == Completed && h.Rules.KeepExpired > 0 && kept > 0 {
 			next := *h
-			next.Version, next.State, next.DueIn = draw(), Expired, kept
+			next.Version, next.State, next.DueIn, next.Note = draw(), Expired, kept, nil
 			return e.swapBody(ctx, h, next, &Body{}, "reaper")
 		}
 		call := detach(ctx, e.cfg.StoreTimeout)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,7 +47,8 @@ type world struct {
 	random   *rand.Rand
 	shelf    *shelf
 	engines  [2]*stet.Engine
-	loss     float64 // of each message, either way
+	mu       sync.Mutex
+	loss     float64 // of each message, either way; under mu
 	keys     map[stet.Key]*fate
 	open     []*run
 	executed int
@@ -76,8 +78,11 @@ type run struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{T: t, random: rand.New(rand.NewPCG(seed, 1)), shelf: &shelf{}, keys: map[stet.Key]*fate{}}
+	weather := rand.New(rand.NewPCG(seed, 2)) // of its own: what goes on in the background asks, too
 	lose := func(string, int) error {
-		if w.loss > 0 && w.random.Float64() < w.loss {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if weather.Float64() < w.loss {
 			return errLost
 		}
 		return nil
@@ -95,8 +100,14 @@ func newWorld(t *testing.T, seed uint64) *world {
 
 func (w *world) engine() *stet.Engine { return w.engines[w.random.IntN(len(w.engines))] }
 
+func (w *world) weather(loss float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.loss = loss
+}
+
 func (w *world) step() {
-	w.loss = []float64{0, 0, 0.1, 0.3}[w.random.IntN(4)]
+	w.weather([]float64{0, 0, 0.1, 0.3}[w.random.IntN(4)])
 	before := w.snapshot()
 	switch w.random.IntN(10) {
 	case 0, 1, 2:
@@ -304,7 +315,7 @@ func (w *world) loop(before map[stet.ID]stet.Record, name string, do func(contex
 
 // end lets all who run settle, and what is promised in the background happen.
 func (w *world) end() {
-	w.loss = 0
+	w.weather(0)
 	for _, r := range w.open {
 		r.claim.Unknown("end")
 		_ = r.claim.Settle(w.Context(), stet.Outcome{})

@@ -1,0 +1,168 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrRolledBack: the transaction that the claim was in had no effect, for certain.
+var ErrRolledBack = errors.New("stet: the transaction was rolled back")
+
+// CauseRolledBack is the Cause to state of a run whose transaction was all that it did, and was rolled back.
+const CauseRolledBack = "rolled-back"
+
+// joined is the transaction that a claim is part of.
+type joined struct {
+	store Store // within the transaction
+	head  Head  // as stored when the claim joined; its Version is 0 where that was nothing
+	body  Body
+	wrote bool
+}
+
+// In makes the claim part of tx, a transaction of the caller's on the database that holds the records: what the claim writes
+// from here on happens when and if tx is committed, in one with the business rows of the same transaction (I6, W4). Commit or
+// roll back, and then call [Claim.Confirm] in any case.
+//
+//	err := claim.In(tx)
+//	… business rows, outbox rows …
+//	err = claim.Settle(ctx, outcome) // or Advance, to commit a recovery point and go on
+//	err = claim.Confirm(ctx, tx.Commit())
+//
+// Until Confirm no heartbeat renews the lease: it would wait for tx. What is left of the lease bounds the transaction; if it
+// ends before the first write of the claim, that write says [ErrFenced], and tx must be rolled back. A write is tried once,
+// because a failed one has most likely ended tx. tx is of a type that the store's [Binder] takes, else [ErrForeignTx].
+func (c *Claim) In(tx any) error {
+	bound, err := bind(c.e.store, tx)
+	if err != nil {
+		return fmt.Errorf("stet: In: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.joined != nil:
+		return errors.New("stet: In: the claim is part of a transaction already: Confirm ends that")
+	case c.finished || c.h.State != Running:
+		return fmt.Errorf("stet: In: %w: the claim is settled", ErrFenced)
+	}
+	c.joined = &joined{store: bound, head: c.h, body: c.body}
+	return nil
+}
+
+func bind(s Store, tx any) (Store, error) {
+	b, ok := As[Binder](s)
+	if !ok {
+		return nil, fmt.Errorf("%w: it joins none", ErrForeignTx)
+	}
+	return b.Bind(tx)
+}
+
+// BeginIn is [Engine.Begin] within tx: with Execute the reservation itself is part of it, and nobody sees it before the
+// commit. That saves one write outside, and duplicates pay for it: they wait for tx, as long as the database lets them, instead
+// of being told at once that the key is in use. The claim is In(tx) already; Settle and Confirm it as [Claim.In] says.
+// With an error tx must be rolled back.
+func (e *Engine) BeginIn(ctx context.Context, tx any, q Request) (Decision, error) {
+	bound, err := bind(e.store, tx)
+	if err != nil {
+		return Decision{}, fmt.Errorf("stet: BeginIn: %w", err)
+	}
+	in := &Engine{store: bound, cfg: e.cfg, recipe: e.recipe, bound: true}
+	in.cfg.Observe = nil // nothing has happened before the commit
+	d, err := in.Begin(ctx, q)
+	if err != nil || d.Claim == nil {
+		return d, err
+	}
+	d.Claim.e = e
+	j := &joined{store: bound, head: d.Record.Head, wrote: true}
+	j.head.Version, j.head.CreatedAt = 0, time.Time{}
+	d.Claim.joined = j
+	return d, nil
+}
+
+// putIn writes within the transaction.
+func (c *Claim) putIn(ctx context.Context, h Head, b *Body) error {
+	call := detach(ctx, c.patience())
+	defer call.release()
+	h.Version = draw()
+	got, err := c.joined.store.Replace(call, c.h.Version, h, b)
+	switch {
+	case err == nil:
+		c.h, c.joined.wrote, c.wrote = got, true, call.began
+		if b != nil {
+			c.body = *b
+		}
+		return nil
+	case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound):
+		return ErrFenced
+	}
+	return fmt.Errorf("stet: a write in a transaction, which has to be rolled back: %w", err)
+}
+
+// Confirm says how the transaction of [Claim.In] ended: result is what Commit returned, or, after a rollback, why. It returns
+//
+//   - nil: what the claim wrote is stored, also where Commit failed without an answer and had happened all the same. A claim
+//     that was not settled goes on, outside;
+//   - [ErrRolledBack]: nothing of it is, and the claim goes on as it was before In: state NotExecuted and Settle it, if the
+//     transaction was all there was, or try again. One write has proven it: it waits for the row that the transaction may
+//     still hold, and succeeds only where that had no effect (W4, W7);
+//   - [ErrFenced]: the record is somebody else's;
+//   - [ErrUnsettled]: the store did not tell within StoreTimeout. The record is running until its lease ends, and unknown then.
+func (c *Claim) Confirm(ctx context.Context, result error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j := c.joined
+	if j == nil {
+		return errors.New("stet: Confirm: the claim is part of no transaction: see Claim.In")
+	}
+	c.joined = nil
+	if result == nil {
+		c.committed()
+		return nil
+	}
+	call := detach(ctx, c.e.cfg.StoreTimeout)
+	defer call.release()
+	got, err := c.retake(call, j)
+	switch {
+	case err == nil:
+		c.h, c.body, c.finished, c.renewed, c.wrote = got, j.body, false, call.began, call.began
+		c.keeper.wind()
+		return fmt.Errorf("%w: %w", ErrRolledBack, result)
+	case j.wrote && got.Version == c.h.Version:
+		c.committed()
+		return nil
+	}
+	c.finished = true
+	c.keeper.stop(context.Canceled)
+	if errors.Is(err, ErrStale) || errors.Is(err, ErrExists) || errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("%w: %w", ErrFenced, result)
+	}
+	return fmt.Errorf("%w: %w: %w", ErrUnsettled, err, result)
+}
+
+// committed: what the claim wrote in its transaction is stored.
+func (c *Claim) committed() {
+	if c.h.State == Running {
+		c.renewed = c.wrote
+		c.keeper.wind()
+		return
+	}
+	c.keeper.stop(context.Canceled)
+	c.e.moved(&c.h, Running, "holder")
+}
+
+// retake renews the claim in the place of whatever its transaction has written.
+func (c *Claim) retake(call *detached, j *joined) (Head, error) {
+	h := j.head
+	h.Version, h.DueIn = draw(), c.policy.Lease
+	if j.head.Version != 0 {
+		return c.e.replace(call, j.head.Version, h, nil)
+	}
+	pause := firstWait
+	for {
+		got, err := c.e.create(call, Record{Head: h})
+		if err == nil || errors.Is(err, ErrExists) || errors.Is(err, ErrFull) || !sleep(call, &pause, call.deadline) {
+			return got.Head, err
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package stet
+
+import (
+	"context"
+	"time"
+)
+
+// Unknowns returns up to limit records whose outcome is unknown and that are due to be asked about, the longest due first. A
+// lapsed lease shows up once it has been swept.
+func (e *Engine) Unknowns(ctx context.Context, limit int) ([]Head, error) {
+	return e.due(ctx, Query{States: []State{Unknown}, Limit: limit})
+}
+
+// Probing takes a due unknown for one probe: it counts the probe and plans the next one, so that of any number of keepers one
+// asks. It reports false where another was faster. In is the time to the next probe; [Never] with escalate makes the
+// record a dead letter, which only people end: who says who gave up, and why.
+func (e *Engine) Probing(ctx context.Context, h *Head, in time.Duration, giveUp *Note) (Head, bool, error) {
+	next := *h
+	next.Version, next.DueIn, next.Note = draw(), in, giveUp
+	if giveUp != nil {
+		next.Escalated, next.DueIn = true, Never
+	} else {
+		next.Probes++
+	}
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	got, err := e.replace(call, h.Version, next, nil)
+	return got, err == nil, unlessOvertaken(err)
+}
