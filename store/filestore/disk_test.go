@@ -63,6 +63,36 @@ func TestDirectoryThatIsNotSyncedStopsTheStore(t *testing.T) { // W28
 	}
 }
 
+func TestFullDiskIsSaidOnlyWhereNothingWasStored(t *testing.T) { // W28
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		for failing, want := range map[string]bool{ // what cannot be synced, and whether nothing was stored
+			tmpDir + "/":     true,  // the draft
+			dueDir + "/":     true,  // its entry
+			recordsDir + "/": false, // the record's name, which is there already
+		} {
+			h := newHouse(t)
+			h.fsync = func(f *os.File) error {
+				if strings.HasPrefix(f.Name(), filepath.Join(h.dir, failing)+"/") {
+					return errno
+				}
+				return f.Sync()
+			}
+			r := running("k", time.Hour)
+			_, err := h.Create(t.Context(), r)
+			if !errors.Is(err, errno) || errors.Is(err, stet.ErrFull) != want {
+				t.Errorf("%v when %s is synced: %v, ErrFull wanted: %v", errno, failing, err, want)
+			}
+			if err := h.Close(); err != nil {
+				t.Fatal(err)
+			}
+			h.Store = h.open(time.Now)
+			if _, err := h.Get(t.Context(), r.ID); errors.Is(err, stet.ErrNotFound) != want {
+				t.Errorf("%v when %s is synced: afterwards %v", errno, failing, err)
+			}
+		}
+	}
+}
+
 func TestHangingDiskDoesNotHangItsCallers(t *testing.T) {
 	h := newHouse(t)
 	r := h.create("k", time.Hour)

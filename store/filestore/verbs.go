@@ -32,33 +32,46 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 			switch {
 			case err == nil:
 				return r, nil
-			case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-				return stet.Record{}, fmt.Errorf("%w: %w", stet.ErrFull, err)
-			case !errors.Is(err, fs.ErrExist): // else another process was faster: its record is the answer
+			case !errors.Is(err, errTaken): // else another process was faster: its record is the answer
 				return stet.Record{}, err
 			}
 		}
 	})
 }
 
+// errTaken: the record's name is another's.
+var errTaken = errors.New("the key is taken")
+
 func (s *Store) create(ctx context.Context, r *stet.Record, name string) error {
 	stamp(&r.Head, &stet.Head{}, s.now())
 	d, err := s.draft(r, name)
 	if err != nil {
-		return err
+		return full(err)
 	}
 	defer d.close()
 	if err := ctx.Err(); err != nil {
 		return errors.Join(err, d.discard())
 	}
-	if err := s.link(d.temp, pathOf(name)); err != nil {
-		return errors.Join(err, d.discard())
+	switch err := s.link(d.temp, pathOf(name)); {
+	case errors.Is(err, fs.ErrExist):
+		return errors.Join(errTaken, d.discard())
+	case err != nil:
+		return full(errors.Join(err, d.discard()))
 	}
+	// From here on the record is there: whatever fails is no ErrFull, which says that nothing was stored.
 	if err := s.settle(name); err != nil {
 		return err
 	}
 	_ = s.remove(d.temp) // or the next Open does
 	return nil
+}
+
+// full says [stet.ErrFull] of an error before which nothing was stored, where the disk or the owner's quota is used up.
+func full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", stet.ErrFull, err)
+	}
+	return err
 }
 
 // Get implements [stet.Store].
