@@ -153,26 +153,6 @@ func TestWriteUnderWayBecomesDue(t *testing.T) { // an entry stands before its r
 	}
 }
 
-func TestOpenSweepsWhatDeadWritersLeft(t *testing.T) {
-	h := newHouse(t)
-	stray := filepath.Join(h.dir, "tmp", "STRAY.json")
-	if err := os.WriteFile(stray, []byte("half a rec"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h.open(time.Now) // h has the store open: the file may be its
-	if _, err := os.Stat(stray); err != nil {
-		t.Errorf("a file that may be somebody's was removed: %v", err)
-	}
-	other := &house{t: t, dir: t.TempDir()}
-	if err := errors.Join(os.Mkdir(filepath.Join(other.dir, "tmp"), 0o700), os.Rename(stray, filepath.Join(other.dir, "tmp", "STRAY.json"))); err != nil {
-		t.Fatal(err)
-	}
-	other.open(time.Now)
-	if left := other.files(tmpDir); len(left) != 0 {
-		t.Errorf("left in tmp: %v", left)
-	}
-}
-
 func TestDueIsMadeFromTheRecords(t *testing.T) {
 	h := newHouse(t)
 	for _, key := range []stet.Key{"a", "b", "c"} {

@@ -26,8 +26,8 @@ func (s *Store) draft(r *stet.Record, name string) (*draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &draft{s: s, temp: tmpDir + "/" + rand.Text() + extension, entry: entryOf(&r.Head, name)}
-	if d.f, err = s.root.OpenFile(d.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+	d := &draft{s: s, entry: entryOf(&r.Head, name)}
+	if d.f, d.temp, err = s.temp(); err != nil {
 		return nil, err
 	}
 	if err := d.write(b); err != nil {
@@ -36,12 +36,33 @@ func (s *Store) draft(r *stet.Record, name string) (*draft, error) {
 	return d, nil
 }
 
-func (d *draft) write(b []byte) error {
-	if ok, err := exclusive.try(d.f); err != nil {
-		return err
-	} else if !ok {
-		return errBusy
+// temp makes a file in tmp, and locks it. Before it is locked somebody may take it for a dead writer's, and sweep it away.
+func (s *Store) temp() (f *os.File, name string, err error) {
+	for range tempTries {
+		name = tmpDir + "/" + rand.Text() + extension
+		if f, err = s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+			return nil, "", err
+		}
+		ok, err := exclusive.try(f)
+		if err == nil && ok {
+			err = s.still(name, f)
+			ok = err == nil
+		}
+		if ok {
+			return f, name, nil
+		}
+		if err := errors.Join(ignore(err, stet.ErrNotFound), s.remove(name), f.Close()); err != nil {
+			return nil, "", err
+		}
 	}
+	return nil, "", errSwept
+}
+
+const tempTries = 5
+
+var errSwept = errors.New("each file made in " + tmpDir + " was swept away")
+
+func (d *draft) write(b []byte) error {
 	if _, err := d.f.Write(b); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,8 +75,9 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
 	return work(ctx, s, "due", "", func(ctx context.Context) ([]stet.Head, error) {
 		var heads []stet.Head
 		now, n := s.now(), limit(q)
+		s.sweepNow(now)
 		last := now.Format(entryLayout)
-		err := s.eachEntry(ctx, bucketOf(now), func(path string, e *entry) (more bool, err error) {
+		err := s.eachEntry(ctx, bucketOf(now), func(at string, e *entry) (more bool, err error) {
 			if e.at > last || !e.selects(&q) {
 				return e.at <= last, nil
 			}
@@ -84,7 +86,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
 			case errors.Is(err, errBusy), errors.Is(err, stet.ErrCorrupt): // not now; not ever, but its key is refused
 				return true, nil
 			case errors.Is(err, stet.ErrNotFound), err == nil && r.Version != e.version:
-				return true, s.tidy(path, e)
+				return true, s.tidy(at, e)
 			case err != nil:
 				return false, err
 			}
@@ -98,11 +100,12 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
 }
 
 // eachEntry visits the entries of all buckets up to last, in order, until visit reports false.
-func (s *Store) eachEntry(ctx context.Context, last string, visit func(path string, e *entry) (bool, error)) error {
+func (s *Store) eachEntry(ctx context.Context, last string, visit func(at string, e *entry) (bool, error)) error {
 	buckets, err := s.names(dueDir)
 	if err != nil {
 		return err
 	}
+	over := bucketOf(instant(s.latest.Load()).Add(-bucketGrace))
 	for _, bucket := range buckets {
 		if bucket > last {
 			return nil
@@ -111,7 +114,7 @@ func (s *Store) eachEntry(ctx context.Context, last string, visit func(path stri
 		if err != nil {
 			return err
 		}
-		if len(names) == 0 && bucket < last {
+		if len(names) == 0 && bucket < over {
 			_ = s.root.Remove(dueDir + "/" + bucket) // it is in use again if that fails
 		}
 		for _, name := range names {
@@ -130,8 +133,8 @@ func (s *Store) eachEntry(ctx context.Context, last string, visit func(path stri
 
 // tidy removes an entry that a crash left behind. Its file is locked while a write is under way; once it is not, the record
 // has that version, or never will.
-func (s *Store) tidy(path string, e *entry) error {
-	f, err := s.root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+func (s *Store) tidy(at string, e *entry) error {
+	f, err := s.root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ignore(err, fs.ErrNotExist)
 	}
@@ -146,7 +149,7 @@ func (s *Store) tidy(path string, e *entry) error {
 	case err != nil && !errors.Is(err, stet.ErrNotFound):
 		return err
 	}
-	return s.remove(path)
+	return s.remove(at)
 }
 
 func ignore(err, target error) error {
@@ -163,7 +166,7 @@ func (s *Store) index() error {
 		return err
 	}
 	const aside = tmpDir + "/" + dueDir
-	if err := s.mkdir(aside); err != nil {
+	if err := s.root.Mkdir(aside, 0o700); err != nil {
 		return err
 	}
 	err := s.eachRecord(context.Background(), "", func(name string) (bool, error) {
@@ -171,7 +174,11 @@ func (s *Store) index() error {
 		if err != nil {
 			return true, ignore(ignore(err, stet.ErrCorrupt), errBusy)
 		}
-		return true, ignore(s.link(pathOf(name), tmpDir+"/"+entryOf(&r.Head, name)), fs.ErrExist)
+		entry := tmpDir + "/" + entryOf(&r.Head, name)
+		if err := s.root.Mkdir(path.Dir(entry), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return false, err
+		}
+		return true, s.root.Link(pathOf(name), entry)
 	})
 	if err != nil {
 		return err
@@ -179,7 +186,7 @@ func (s *Store) index() error {
 	if err := s.syncTree(aside); err != nil {
 		return err
 	}
-	return errors.Join(s.root.Rename(aside, dueDir), s.sync("."))
+	return s.root.Rename(aside, dueDir)
 }
 
 func (s *Store) syncTree(dir string) error {

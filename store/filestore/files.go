@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"syscall"
 	"time"
@@ -172,44 +171,6 @@ func (s *Store) names(dir string) ([]string, error) {
 	slices.Sort(names)
 	return names, errors.Join(err, f.Close())
 }
-
-// mkdir makes a directory, durably; that it is there already is no error.
-func (s *Store) mkdir(dir string) error {
-	err := s.root.Mkdir(dir, 0o700)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return nil
-	case err != nil:
-		return err
-	}
-	return s.sync(path.Dir(dir))
-}
-
-func (s *Store) sync(dir string) error {
-	f, err := s.root.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.fsync(f), f.Close())
-}
-
-// link gives the file at from another name, in a directory that is made if need be. [fs.ErrExist]: the name is taken.
-func (s *Store) link(from, to string) error {
-	err := s.root.Link(from, to)
-	for range linkTries {
-		if !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if err := s.mkdir(path.Dir(to)); err != nil {
-			return err
-		}
-		err = s.root.Link(from, to)
-	}
-	return err
-}
-
-// linkTries: somebody may just be removing the empty directory.
-const linkTries = 3
 
 // remove removes a name, if it is there.
 func (s *Store) remove(name string) error {

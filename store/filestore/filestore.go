@@ -28,7 +28,9 @@ type Store struct {
 	clock  func() time.Time
 	latest atomic.Int64 // the latest instant given out, in microseconds: time never goes back
 	fsync  func(*os.File) error
+	known  knownDirs
 	gate   *gate
+	swept  atomic.Int64          // when Due swept last, see sweepNow
 	use    *os.File              // the directory tmp, locked: who has the store open shares it
 	sick   atomic.Pointer[error] // why nothing may be believed any more
 
@@ -43,17 +45,22 @@ var (
 	_ stet.Closer  = (*Store)(nil)
 )
 
-// Open opens the store in dir, and makes the directory where there is none. What killed processes left behind is removed
-// when nobody else has the store open.
-func Open(dir string, c Config) (*Store, error) {
-	if err := makeDir(dir); err != nil {
+// Open opens the store in dir, and makes the directory where there is none. What killed processes left behind is removed.
+func Open(dir string, c Config) (*Store, error) { return open(dir, c, (*os.File).Sync) }
+
+func open(dir string, c Config, fsync func(*os.File) error) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = makeDir(dir, fsync)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("filestore: open: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("filestore: open: %w", err)
 	}
-	s := &Store{root: root, clock: c.Clock, fsync: (*os.File).Sync, gate: newGate()}
+	s := &Store{root: root, clock: c.Clock, fsync: fsync, gate: newGate()}
 	if s.clock == nil {
 		s.clock = time.Now
 	}
@@ -63,25 +70,10 @@ func Open(dir string, c Config) (*Store, error) {
 	return s, nil
 }
 
-// makeDir makes dir, so that it is still there after a power failure.
-func makeDir(dir string) error {
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	parent, err := os.Open(filepath.Dir(filepath.Clean(dir)))
-	if err != nil {
-		return err
-	}
-	return errors.Join(parent.Sync(), parent.Close())
-}
-
 // prepare makes what is missing. Who is alone cleans up first; the others wait for that.
 func (s *Store) prepare() (err error) {
 	for _, dir := range []string{tmpDir, recordsDir} {
-		if err := s.mkdir(dir); err != nil {
+		if err := s.root.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
@@ -98,20 +90,17 @@ func (s *Store) prepare() (err error) {
 		return err
 	}
 	if alone {
-		if err := errors.Join(s.sweep(), s.index()); err != nil {
+		if err := errors.Join(s.clear(), s.index()); err != nil {
 			return err
 		}
 	}
-	return shared.wait(s.use) // from exclusive to shared, or behind somebody who cleans up
-}
-
-// sweep removes what was being written when its process died.
-func (s *Store) sweep() error {
-	names, err := s.names(tmpDir)
-	for _, name := range names {
-		err = errors.Join(err, s.root.RemoveAll(tmpDir+"/"+name))
+	if err := shared.wait(s.use); err != nil { // from exclusive to shared, or behind somebody who cleans up
+		return err
 	}
-	return err
+	if _, err := s.root.Lstat(dueDir); err != nil { // who cleaned up has died of it: the next Open is alone
+		return err
+	}
+	return errors.Join(s.sync("."), s.sweep(), s.tidyNever())
 }
 
 // Close waits for calls that work, and closes the store. Its records stay.

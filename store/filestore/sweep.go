@@ -1,0 +1,94 @@
+package filestore
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// clear empties tmp. Nobody else has the store open.
+func (s *Store) clear() error {
+	names, err := s.names(tmpDir)
+	for _, name := range names {
+		err = errors.Join(err, s.root.RemoveAll(tmpDir+"/"+name))
+	}
+	return err
+}
+
+// sweep removes what was being written when its process died, while others go on: a live writer holds the lock of its file.
+func (s *Store) sweep() error {
+	names, err := s.names(tmpDir)
+	for _, name := range names {
+		if path.Ext(name) == extension {
+			err = errors.Join(err, s.bury(tmpDir+"/"+name))
+		}
+	}
+	return err
+}
+
+// sweepEvery is how often Due sweeps: the process that died need not be one that starts again.
+const sweepEvery = 10 * time.Minute
+
+// sweepNow and then, at no cost otherwise. What cannot be removed harms nobody.
+func (s *Store) sweepNow(now time.Time) {
+	turn := now.UnixNano() / int64(sweepEvery)
+	if s.swept.Swap(turn) != turn {
+		_ = s.sweep()
+	}
+}
+
+// bury removes a file in tmp and its entry under due, if its writer is dead.
+func (s *Store) bury(temp string) error {
+	if info, err := s.root.Lstat(temp); err != nil || !info.Mode().IsRegular() {
+		return ignore(err, fs.ErrNotExist)
+	}
+	f, err := s.root.OpenFile(temp, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return ignore(err, fs.ErrNotExist)
+	}
+	defer func() { _ = f.Close() }()
+	if ok, err := exclusive.try(f); err != nil || !ok {
+		return err
+	}
+	b, err := io.ReadAll(f)
+	if err := errors.Join(err, s.remove(temp), none.wait(f)); err != nil {
+		return err
+	}
+	r, err := decode(b)
+	if err != nil { // it died while it wrote the file, before it listed it
+		return nil
+	}
+	name := nameOf(r.ID)
+	return s.tidy(entryOf(&r.Head, name), &entry{name: name, version: r.Version})
+}
+
+// tidyNever removes what crashes left among the entries of what never falls due, where Due does not come by.
+func (s *Store) tidyNever() error {
+	names, err := s.names(dueDir + "/" + neverBucket)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		e, ok := parseEntry(name)
+		if !ok {
+			continue
+		}
+		r, err := s.peek(e.name)
+		switch {
+		case errors.Is(err, errBusy), errors.Is(err, stet.ErrCorrupt), err == nil && r.Version == e.version:
+			continue
+		case err != nil && !errors.Is(err, stet.ErrNotFound):
+			return err
+		}
+		if err := s.tidy(dueDir+"/"+neverBucket+"/"+name, &e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
