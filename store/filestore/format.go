@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -57,7 +58,8 @@ type form struct {
 	Updated   time.Time `json:"updated_at"`
 	Completed time.Time `json:"completed_at,omitzero"`
 	Due       time.Time `json:"due_at,omitzero"`
-	Took      span      `json:"execution_time,omitzero"`
+	Expires   time.Time `json:"expires_at,omitzero"` // a completed record's due_at
+	Took      millis    `json:"execution_time_ms,omitzero"`
 
 	Response *response `json:"response,omitempty"`
 	Request  []byte    `json:"request_b64,omitzero"`
@@ -131,6 +133,31 @@ func (d *span) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
+// millis is a duration as a number of milliseconds, with up to six decimals: none of its nanoseconds is lost.
+type millis time.Duration
+
+const decimals = 6
+
+func (m millis) MarshalJSON() ([]byte, error) {
+	sign, digits := "", strconv.FormatInt(int64(m), 10)
+	if m < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	digits = strings.Repeat("0", max(decimals+1-len(digits), 0)) + digits
+	point := len(digits) - decimals
+	return []byte(strings.TrimRight(strings.TrimRight(sign+digits[:point]+"."+digits[point:], "0"), ".")), nil
+}
+
+func (m *millis) UnmarshalJSON(b []byte) error {
+	whole, part, _ := strings.Cut(string(b), ".")
+	if len(part) > decimals {
+		return errors.New("finer than a nanosecond")
+	}
+	ns, err := strconv.ParseInt(whole+part+strings.Repeat("0", decimals-len(part)), 10, 64)
+	*m = millis(ns)
+	return err
+}
+
 // marshal writes JSON for people: < and > stay what they are.
 func marshal(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
@@ -198,8 +225,10 @@ func formOf(r *stet.Record) (*form, error) {
 		Point: text(r.Point), Cause: text(r.Cause), DownKey: text(r.DownstreamKey), DownID: text(r.DownstreamID), Status: r.Status, Size: r.Size, Kept: kept,
 		Published: r.Published, Reconciled: r.Reconciled, Probes: r.Probes, Escalated: r.Escalated,
 		Rules:   rules{span(r.Rules.Retain), span(r.Rules.KeepExpired), r.Rules.FromCreation, lapse},
-		Created: r.CreatedAt, Updated: r.UpdatedAt, Completed: r.CompletedAt, Due: r.DueAt, Took: span(r.Took),
+		Created: r.CreatedAt, Updated: r.UpdatedAt, Completed: r.CompletedAt, Took: millis(r.Took),
 		Request: r.Request, Progress: r.Progress}
+	due, _ := f.due(r.State)
+	*due = r.DueAt
 	for _, k := range slices.Sorted(maps.Keys(r.Meta)) {
 		f.Meta = append(f.Meta, pair{text(k), text(r.Meta[k])})
 	}
@@ -212,10 +241,24 @@ func formOf(r *stet.Record) (*form, error) {
 	return f, nil
 }
 
+// due is where the instant stands at which a record of that state falls due, and other is where it does not. A completed
+// record expires then, in the word that other programs know; what ends for the others is a lease, a wait, a refusal.
+func (f *form) due(state stet.State) (due, other *time.Time) {
+	if state == stet.Completed {
+		return &f.Expires, &f.Due
+	}
+	return &f.Due, &f.Expires
+}
+
 func (f *form) record() (r stet.Record, err error) {
 	if r.State, err = stet.ParseState(f.State); err != nil {
 		return r, errors.New("it has a state that is none")
 	}
+	due, other := f.due(r.State)
+	if !other.IsZero() {
+		return r, errors.New("it falls due as a record of another state")
+	}
+	r.DueAt = due.UTC()
 	if r.Fingerprint, err = f.fingerprint(); err != nil {
 		return r, err
 	}
@@ -232,7 +275,7 @@ func (f *form) record() (r stet.Record, err error) {
 	r.Status, r.Size, r.Published, r.Reconciled = f.Status, f.Size, f.Published, f.Reconciled
 	r.Probes, r.Escalated, r.Took = f.Probes, f.Escalated, time.Duration(f.Took)
 	r.Rules.Retain, r.Rules.KeepExpired, r.Rules.FromCreation = time.Duration(f.Rules.Retain), time.Duration(f.Rules.KeepExpired), f.Rules.FromCreation
-	r.CreatedAt, r.UpdatedAt, r.CompletedAt, r.DueAt = f.Created.UTC(), f.Updated.UTC(), f.Completed.UTC(), f.Due.UTC()
+	r.CreatedAt, r.UpdatedAt, r.CompletedAt = f.Created.UTC(), f.Updated.UTC(), f.Completed.UTC()
 	r.Request, r.Progress = f.Request, f.Progress
 	if len(f.Meta) > 0 {
 		r.Meta = make(map[string]string, len(f.Meta))

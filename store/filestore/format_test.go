@@ -27,7 +27,7 @@ func golden(t *testing.T) []byte {
 func goldenRecord() stet.Record {
 	at := time.Date(2025, 10, 1, 1, 2, 3, 456789000, time.UTC)
 	r := stet.Record{Head: stet.Head{ID: stet.ID{Scope: "tenant", Key: "abc123"}, Version: math.MaxInt64, State: stet.Completed,
-		Fingerprint: stet.Fingerprint{Recipe: "1 auto", Parts: [5]uint32{1, 2, 3, 4, math.MaxUint32}}, Attempt: 2, Point: "charged", Cause: "x",
+		Fingerprint: stet.Fingerprint{Recipe: "1 auto", Parts: [5]uint32{1, 2, 3, 4, math.MaxUint32}}, Attempt: 2, Point: "charged", Cause: "x", DownstreamKey: "d", DownstreamID: "ch_1",
 		Holder: "host:1", Route: "charges", Method: "POST", Path: "/v1/charges", TraceID: "t", Meta: map[string]string{"a": "<b>", "\xff": "\x00"},
 		Status: 201, Size: 15, Kept: stet.KeptHeader, Published: true, Reconciled: true, Probes: 3, Escalated: true,
 		Rules: stet.Rules{Retain: 24 * time.Hour, KeepExpired: time.Hour, FromCreation: true, OnLapse: stet.LapseResume},
@@ -80,6 +80,12 @@ func TestFilesThatAreWholeButWrongAreRefused(t *testing.T) { // SF-06
 		"a wrong type":      {`"attempt": 2`, `"attempt": "2"`},
 		"an odd time":       {`2025-10-01T01:02:03.456789Z`, `yesterday`},
 		"an odd span":       {`24h0m0s`, `a day`},
+		"two due instants":  {`"expires_at"`, `"due_at": "2025-10-02T01:02:03.456789Z", "expires_at"`},
+		"another's instant": {`"expires_at"`, `"due_at"`},
+		"half a nanosecond": {`"execution_time_ms": 142`, `"execution_time_ms": 142.0000005`},
+		"an exponent":       {`"execution_time_ms": 142`, `"execution_time_ms": 142e3`},
+		"no number":         {`"execution_time_ms": 142`, `"execution_time_ms": null`},
+		"ages":              {`"execution_time_ms": 142`, `"execution_time_ms": 9223372036855`},
 		"a second document": {"", "\n}\n{"},
 	} {
 		changed := bytes.Replace(held, []byte(c.old), []byte(c.new), 1)
@@ -137,6 +143,33 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("read again: %+v, %v; before %+v", back, err, r)
 		}
 	})
+}
+
+func TestNoNanosecondOfAnExecutionIsLost(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", 1: "0.000001", 142 * time.Millisecond: "142", 1500 * time.Microsecond: "1.5", time.Minute: "60000", 10: "0.00001",
+		-1: "-0.000001", -1500 * time.Microsecond: "-1.5", math.MaxInt64: "9223372036854.775807", math.MinInt64: "-9223372036854.775808",
+	} {
+		b, err := millis(d).MarshalJSON()
+		var back millis
+		if err2 := back.UnmarshalJSON(b); err != nil || err2 != nil || string(b) != want || back != millis(d) {
+			t.Errorf("%d ns are written as %s, want %s; read as %d (%v, %v)", d, b, want, back, err, err2)
+		}
+	}
+}
+
+func TestInstantHasTheNameOfItsState(t *testing.T) {
+	at := time.Date(2025, 10, 2, 1, 2, 3, 0, time.UTC)
+	for state, want := range map[stet.State]string{stet.Running: "due_at", stet.Completed: "expires_at", stet.Retryable: "due_at", stet.Unknown: "due_at", stet.Expired: "due_at"} {
+		r := stet.Record{Head: stet.Head{State: state, DueAt: at}}
+		b, err := encode(&r)
+		if err != nil || bytes.Count(b, []byte("2025-10-02T01:02:03Z")) != 1 || !bytes.Contains(b, []byte(`"`+want+`": "2025-10-02T01:02:03Z"`)) {
+			t.Errorf("%v, want %s (%v):\n%s", state, want, err, b)
+		}
+		if got, err := decode(b); err != nil || !got.DueAt.Equal(at) {
+			t.Errorf("%v: read as %v (%v)", state, got.DueAt, err)
+		}
+	}
 }
 
 func FuzzText(f *testing.F) {
