@@ -16,6 +16,8 @@ type cli struct {
 	Migrate migrateCmd `cmd:"" help:"Bring a store's schema up to date."`
 	Config  configCmds `cmd:"" help:"Make, check and explain the configuration file."`
 	Version versionCmd `cmd:"" help:"Print the version."`
+
+	Completion completionCmd `cmd:"" help:"Print what makes a shell complete stet's commands and flags."`
 }
 
 // story is what stet says when it is asked nothing.

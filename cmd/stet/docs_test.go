@@ -92,8 +92,8 @@ func consoles(doc string) (commands, output []string) {
 	return commands, output
 }
 
-// runShell runs a script where stet is this very program, and ends whatever it has started.
-func runShell(t *testing.T, script string) string {
+// runShell runs a script where stet is this very program, with some more environment, and ends whatever it has started.
+func runShell(t *testing.T, script string, env ...string) string {
 	t.Helper()
 	dir, bin := t.TempDir(), t.TempDir()
 	self, err := os.Executable()
@@ -112,7 +112,7 @@ func runShell(t *testing.T, script string) string {
 			sh.Env = append(sh.Env, v)
 		}
 	}
-	sh.Env = append(sh.Env, "PATH="+bin+":"+os.Getenv("PATH"))
+	sh.Env = append(append(sh.Env, env...), "PATH="+bin+":"+os.Getenv("PATH"))
 	var out bytes.Buffer
 	sh.Stdout, sh.Stderr = &out, &out
 	sh.WaitDelay = time.Second

@@ -45,7 +45,7 @@ type record struct {
 
 type keysListCmd struct {
 	source
-	State     string        `placeholder:"STATE" help:"running, completed, failed, retryable, unknown or expired."`
+	State     string        `placeholder:"STATE" complete:"running,completed,failed,retryable,unknown,expired" help:"running, completed, failed, retryable, unknown or expired."`
 	Scope     string        `placeholder:"SCOPE" help:"Only this scope."`
 	Route     string        `placeholder:"ROUTE" help:"Only this route, such as 'POST /v1/payments'."`
 	OlderThan time.Duration `placeholder:"15m" help:"Only records that were created at least so long ago."`
