@@ -1,0 +1,87 @@
+package ability_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ability"
+	"github.com/stet-dev/stet/store/memstore"
+)
+
+// wrapper unwraps to a chain, as real ones do.
+type wrapper struct {
+	stet.Store
+	chain stet.Store
+}
+
+func (w *wrapper) Unwrap() stet.Store { return w.chain }
+
+type others struct{ stet.Store }
+
+func (others) Find(context.Context, string) ([]stet.Head, error) { return nil, nil }
+func (others) History(context.Context, stet.HistoryQuery) ([]stet.Change, string, error) {
+	return nil, "", nil
+}
+func (others) Bind(any) (stet.Store, error) { return nil, stet.ErrForeignTx }
+func (others) Close() error                 { return errClosed }
+
+var errClosed = errors.New("closed")
+
+func found(s stet.Store) (is [6]bool) {
+	_, is[0] = stet.As[stet.Waiter](s)
+	_, is[1] = stet.As[stet.Lister](s)
+	_, is[2] = stet.As[stet.Counter](s)
+	_, is[3] = stet.As[stet.Finder](s)
+	_, is[4] = stet.As[stet.Historian](s)
+	_, is[5] = stet.As[stet.Binder](s)
+	return is
+}
+
+// Every set of abilities is found whole, and nothing beside it.
+func TestChainHasTheSetAndNothingElse(t *testing.T) {
+	m, o := memstore.New(memstore.Config{}), others{}
+	for bits := range 1 << 6 {
+		var set ability.Set
+		var want [6]bool
+		for i := range want {
+			if want[i] = bits>>i&1 == 1; !want[i] {
+				continue
+			}
+			switch i {
+			case 0:
+				set.Waiter = m
+			case 1:
+				set.Lister = m
+			case 2:
+				set.Counter = m
+			case 3:
+				set.Finder = o
+			case 4:
+				set.Historian = o
+			case 5:
+				set.Binder = o
+			}
+		}
+		w := &wrapper{Store: m}
+		w.chain = set.Chain(w, nil)
+		if got := found(w); got != want {
+			t.Errorf("of %06b %v is found", bits, got)
+		}
+	}
+}
+
+func TestChainEndsInTheStore(t *testing.T) {
+	w := &wrapper{Store: memstore.New(memstore.Config{})}
+	w.chain = ability.Set{Waiter: memstore.New(memstore.Config{})}.Chain(w, others{})
+	if got := found(w); got != [6]bool{true, false, false, true, true, true} {
+		t.Errorf("found %v", got)
+	}
+	if err := ability.Close(w); !errors.Is(err, errClosed) {
+		t.Errorf("Close: %v", err)
+	}
+	if err := ability.Close(memstore.New(memstore.Config{})); err != nil {
+		t.Errorf("a store with nothing to close: %v", err)
+	}
+}
