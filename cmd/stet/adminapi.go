@@ -135,7 +135,7 @@ func (a *api) get(ctx context.Context, path string, into any) error {
 		return a.unreachable(err)
 	}
 	if res.StatusCode != http.StatusOK {
-		return refused(res.StatusCode, body)
+		return a.refused(res.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("the answer is not the admin API's: %w; is %s the admin address?", err, a.base)
@@ -152,7 +152,7 @@ func (a *api) unreachable(err error) error {
 }
 
 // refused turns a problem document into an error with its exit status.
-func refused(status int, body []byte) error {
+func (a *api) refused(status int, body []byte) error {
 	var p struct{ Title, Detail, Code string }
 	_ = json.Unmarshal(body, &p) // what is no problem document is told by its status
 	text := strings.TrimSpace(p.Title + ": " + p.Detail)
@@ -171,6 +171,9 @@ func refused(status int, body []byte) error {
 		return failf(exitUsage, "%s", text)
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return failf(exitUnreachable, "%s", text)
+	}
+	if p.Code == "" {
+		return fmt.Errorf("%s answered %d, and not as the admin API does; is it the admin address?", a.base, status)
 	}
 	return fmt.Errorf("the admin API answered %d: %s", status, text)
 }

@@ -100,6 +100,9 @@ func (d DSN) DB(use Use) (*sql.DB, error) {
 	if err := d.there(use); err != nil {
 		return nil, err
 	}
+	if at, err := os.Stat(d.Path); err == nil && at.IsDir() {
+		return nil, fmt.Errorf("%w: %s is a directory; name a file in it, as in sqlite:%s", ErrUnreachable, d, filepath.Join(d.Path, "stet.db"))
+	}
 	if use == Serve {
 		if err := private(d.Path); err != nil {
 			return nil, d.unreachable(err)
