@@ -39,10 +39,11 @@ type Store struct {
 }
 
 var (
-	_ stet.Store   = (*Store)(nil)
-	_ stet.Lister  = (*Store)(nil)
-	_ stet.Counter = (*Store)(nil)
-	_ stet.Closer  = (*Store)(nil)
+	_ stet.Store     = (*Store)(nil)
+	_ stet.Lister    = (*Store)(nil)
+	_ stet.Counter   = (*Store)(nil)
+	_ stet.Historian = (*Store)(nil)
+	_ stet.Closer    = (*Store)(nil)
 )
 
 // Open opens the store in dir, and makes the directory where there is none. What killed processes left behind is removed.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -98,7 +99,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 			return stet.Head{}, err
 		}
 		defer func() { _ = f.Close() }() // it was only read
-		old, err := read(f, name)
+		old, err := s.settled(f, name)
 		switch {
 		case err != nil:
 			return stet.Head{}, err
@@ -126,14 +127,36 @@ func (s *Store) replace(ctx context.Context, old *stet.Head, next *stet.Record, 
 	if err := ctx.Err(); err != nil {
 		return errors.Join(err, d.discard())
 	}
+	var c *change
+	if next.Note != nil {
+		c = changeOf(old, &next.Head)
+		if err := s.announce(c, name); err != nil {
+			return errors.Join(err, d.discard())
+		}
+	}
 	if err := s.root.Rename(d.temp, pathOf(name)); err != nil {
+		if c != nil {
+			err = errors.Join(err, s.withdraw(name))
+		}
 		return errors.Join(err, d.discard())
 	}
 	if err := s.settle(name); err != nil {
 		return err
 	}
 	s.forget(old, d.entry, name)
+	if c != nil {
+		return s.conclude(c, name, false)
+	}
 	return nil
+}
+
+// settled reads the record to be written over, once all that happened to it is in the history.
+func (s *Store) settled(f *os.File, name string) (stet.Record, error) {
+	r, err := read(f, name)
+	if err == nil {
+		err = s.repair(&r.Head, name)
+	}
+	return r, err
 }
 
 // Delete implements [stet.Store].
@@ -145,7 +168,7 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 			return struct{}{}, err
 		}
 		defer func() { _ = f.Close() }()
-		old, err := read(f, name)
+		old, err := s.settled(f, name)
 		switch {
 		case err != nil:
 			return struct{}{}, err

@@ -1,0 +1,139 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/stet-dev/stet"
+)
+
+// A change with a note touches two files, and a crash may come between. So its entry is written down first, under pending and
+// the record's name; then the record gets its new file; then the entry is added to the history, and taken from pending; then
+// the writer is answered. All that happens under the record's lock: who next has that lock, or asks for the history, finds
+// what a crash left pending, and sees by the record's version whether the change happened. If it did, it is added now. If it
+// did not, it never will, and nobody hears of it. So a change is never without its entry, and an entry at worst describes a
+// write that happened without being acknowledged.
+const pendingDir = "pending"
+
+func pendingOf(name string) string { return pendingDir + "/" + name + extension }
+
+// announce writes down what is about to happen to the record of that name.
+func (s *Store) announce(c *change, name string) error {
+	b, err := c.line()
+	if err != nil {
+		return err
+	}
+	f, temp, err := s.temp()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // synced before
+	if _, err = f.Write(b); err == nil {
+		err = s.fsync(f)
+	}
+	if err == nil {
+		err = s.mkdir(pendingDir)
+	}
+	if err == nil {
+		err = s.root.Rename(temp, pendingOf(name))
+	}
+	if err == nil {
+		err = s.sync(pendingDir)
+	}
+	if err != nil {
+		return errors.Join(err, s.remove(temp), s.remove(pendingOf(name)))
+	}
+	return nil
+}
+
+// conclude adds what was announced, and has happened, to the history.
+func (s *Store) conclude(c *change, name string, once bool) error {
+	if err := s.add(c, once); err != nil {
+		return fmt.Errorf("the change happened and is pending: %w", err)
+	}
+	return s.withdraw(name)
+}
+
+// withdraw ends an announcement.
+func (s *Store) withdraw(name string) error {
+	if err := s.remove(pendingOf(name)); err != nil {
+		return err
+	}
+	return s.sync(pendingDir)
+}
+
+// repair ends what a crash left pending for h, the record of that name. It is locked.
+func (s *Store) repair(h *stet.Head, name string) error {
+	c, err := s.pending(name)
+	switch {
+	case err != nil:
+		return ignore(err, fs.ErrNotExist)
+	case c.Version == uint64(h.Version):
+		return s.conclude(c, name, true)
+	}
+	return s.withdraw(name)
+}
+
+// repairAll repairs every record. Those that are being written it waits for; one that cannot be read nobody has seen changed.
+func (s *Store) repairAll(ctx context.Context) error {
+	files, err := s.names(pendingDir)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		name, ok := strings.CutSuffix(file, extension)
+		if !ok || !isName(name) {
+			continue
+		}
+		if err := s.repairOne(ctx, name); !errors.Is(err, stet.ErrCorrupt) && err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) repairOne(ctx context.Context, name string) error {
+	f, err := s.open(ctx, name, shared) // who repairs beside us does the same, once
+	if err != nil {
+		return ignore(err, stet.ErrNotFound) // Delete repairs first: this record was taken away by hand
+	}
+	r, err := read(f, name)
+	if err == nil {
+		err = s.repair(&r.Head, name)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// pending reads what is announced for a record. Nothing is [fs.ErrNotExist].
+func (s *Store) pending(name string) (*change, error) {
+	at := pendingOf(name)
+	f, err := s.root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	switch err := s.still(at, f); {
+	case errors.Is(err, stet.ErrNotFound): // somebody has just repaired it
+		return nil, fs.ErrNotExist
+	case err != nil:
+		return nil, err
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	c, err := parseChange(b)
+	if err == nil && nameOf(c.id()) != name {
+		err = errors.New("it is the change of another key")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", stet.ErrCorrupt, at, err)
+	}
+	return c, nil
+}
