@@ -13,6 +13,9 @@ import (
 // Row receives the columns of one record and decodes them. What it refuses is [stet.ErrCorrupt], and the error says which
 // column, never what was in it: a damaged record may hold a client's secrets.
 type Row struct {
+	// Unstamped: the head's checksum leaves out the instants, which the database stamps by its own clock.
+	Unstamped bool
+
 	scope, key                                         string
 	version, schema                                    int64
 	state                                              string
@@ -99,7 +102,11 @@ func (r *Row) Head(asOf int64) (stet.Head, error) {
 		h.Note = &stet.Note{Who: r.noteWho.String, Why: r.noteWhy.String, Evidence: r.noteEvidence.String}
 	}
 	s := Stamp{Due: r.dueAt.Int64, Never: !r.dueAt.Valid, Updated: r.updatedAt, Created: r.createdAt, Ended: r.completedAt.Int64}
-	if int64(headSum(&h, &s)) != r.headSum {
+	under := s
+	if r.Unstamped {
+		under = Stamp{}
+	}
+	if int64(headSum(&h, &under)) != r.headSum {
 		return stet.Head{}, corrupt("checksum of the head")
 	}
 	s.Apply(&h)

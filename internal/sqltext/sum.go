@@ -43,6 +43,9 @@ func headSum(h *stet.Head, s *Stamp) uint32 {
 	return crc32.Checksum(b, castagnoli)
 }
 
+// UnstampedSum covers a head without its instants, for databases that stamp by their own clock: see [Row].
+func UnstampedSum(h *stet.Head) int64 { return int64(headSum(h, &Stamp{})) }
+
 func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
