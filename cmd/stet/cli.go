@@ -41,7 +41,7 @@ type ended struct{ status int }
 func (w *world) command(args []string) (err error) {
 	var c cli
 	parser, err := kong.New(&c, kong.Name("stet"),
-		kong.Description("Makes HTTP requests safe to retry. Without a command: the commonest ones."),
+		kong.Description("Makes HTTP requests safe to retry. Without a command it says how to begin."),
 		kong.Writers(w.stdout, w.stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(status int) { panic(ended{status}) }))
