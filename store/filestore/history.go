@@ -36,8 +36,8 @@ type change struct {
 }
 
 func changeOf(old, h *stet.Head) *change {
-	return &change{schema, h.UpdatedAt, text(h.Scope), text(h.Key), old.State.String(), h.State.String(), h.Attempt, uint64(h.Version),
-		text(h.Note.Who), text(h.Note.Why), text(h.Note.Evidence)}
+	return &change{Schema: schema, At: h.UpdatedAt, Scope: text(h.Scope), Key: text(h.Key), From: old.State.String(), To: h.State.String(),
+		Attempt: h.Attempt, Version: uint64(h.Version), Who: text(h.Note.Who), Why: text(h.Note.Why), Evidence: text(h.Note.Evidence)}
 }
 
 func (c *change) line() ([]byte, error) {
