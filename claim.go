@@ -148,6 +148,7 @@ func (c *Claim) outcome(o *Outcome) (Head, *Body) {
 		return h, nil
 	case Unknown:
 		h.DueIn = 0 // a probe may ask at once
+		h.Took = h.UpdatedAt.Sub(h.CreatedAt) + time.Since(c.wrote)
 		return h, nil
 	}
 	h.State, h.Cause, h.DueIn = Completed, "", h.Rules.Retain

@@ -300,7 +300,7 @@ const CauseLapsed = "lease-lapsed"
 func lapsed(have *Head) Head {
 	h := *have
 	h.Version, h.State, h.Cause, h.DueIn = draw(), Unknown, CauseLapsed, 0
-	h.Note = nil
+	h.Note, h.Took = nil, have.AsOf.Sub(have.CreatedAt)
 	return h
 }
 

@@ -119,7 +119,7 @@ type Head struct {
 	Escalated  bool // the probes are used up: a dead letter
 	Probes     int
 	Rules      Rules
-	Took       time.Duration
+	Took       time.Duration // of the execution; of an Unknown record, from CreatedAt until nobody worked on it any more
 	Note       *Note // of the last change, if it had one; see [Historian]
 
 	// DueIn goes into a store: from the store's now, or [Never]. DueAt, the instant, comes out.
@@ -135,6 +135,9 @@ const Never time.Duration = -1
 
 // Over reports whether DueAt had passed, by the store's clock, when the record was read.
 func (h *Head) Over() bool { return !h.DueAt.IsZero() && !h.AsOf.Before(h.DueAt) }
+
+// Idle is for how long nobody has worked on an Unknown record, by the store's clock, when it was read.
+func (h *Head) Idle() time.Duration { return max(0, h.AsOf.Sub(h.CreatedAt.Add(h.Took))) }
 
 // Fence is the fencing token: it grows with every execution of the key, also across deletion and a new life, so that a
 // downstream system can refuse a holder that was overtaken.

@@ -1,0 +1,162 @@
+package keeper
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+func TestProbe(t *testing.T) {
+	odd := stet.Head{ID: stet.ID{Scope: "a/b", Key: `k ?&#"ü+`}, Path: "/v1/p%2Fq", DownstreamKey: "d/1"}
+	for name, c := range map[string]struct {
+		probe  Probe
+		status int
+		want   Outcome
+		answer int
+		kept   stet.Kept
+	}{
+		"found":             {Probe{}, 200, Happened, 200, stet.KeptWhole},
+		"found as":          {Probe{Status: 201}, 200, Happened, 201, stet.KeptWhole},
+		"found, otherwise":  {Probe{Found: []int{302}}, 302, Happened, 302, stet.KeptWhole},
+		"found, too large":  {Probe{MaxBody: 3}, 200, Happened, 200, stet.KeptStatus},
+		"missing":           {Probe{}, 404, Missing, 0, 0},
+		"missing otherwise": {Probe{Missing: []int{410}}, 404, Pending, 0, 0},
+		"broken":            {Probe{}, 500, Pending, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked url.Values
+			var path string
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked, path = r.URL.Query(), r.URL.EscapedPath()
+				w.Header().Set("Content-Type", "text/x")
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte("body"))
+			}))
+			defer s.Close()
+			c.probe.URL = s.URL + "/of/{downstream_key}?key={key}&scope={scope}&path={path}"
+			if err := c.probe.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			f, err := c.probe.Resolve(t.Context(), odd)
+			if err != nil || f.Outcome != c.want || f.Kept != c.kept {
+				t.Fatalf("%+v, %v", f, err)
+			}
+			if asked.Get("key") != string(odd.Key) || asked.Get("scope") != "a/b" || asked.Get("path") != odd.Path || path != "/of/d%2F1" {
+				t.Errorf("asked for %v at %s", asked, path)
+			}
+			if c.want == Happened && (f.Response.Status != c.answer || c.kept == stet.KeptWhole && string(f.Response.Body) != "body" || f.Response.Header[0].Value != "text/x") {
+				t.Errorf("%+v", f.Response)
+			}
+		})
+	}
+}
+
+func TestProbeErrorsNameNoKey(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Probe{URL: "http://127.0.0.1:1/{key}"}.Resolve(ctx, stet.Head{ID: stet.ID{Scope: "s", Key: "secret"}})
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Error(err)
+	}
+}
+
+func TestProbeURLsThatCannotBeUsed(t *testing.T) {
+	for _, u := range []string{"", "ftp://x/{key}", "http://x/{id}", "http://x/{key", "http://x/", "/{key}"} {
+		if err := (Probe{URL: u}).Validate(); err == nil {
+			t.Errorf("%q was taken", u)
+		}
+	}
+}
+
+var secret = "whsec_" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef01234567"))
+
+// notify sends a notice as a provider would.
+func notify(h http.Handler, body, secret string, at time.Time) *httptest.ResponseRecorder {
+	key, _ := ParseSecret(secret)
+	mac := hmac.New(sha256.New, key)
+	_, _ = fmt.Fprintf(mac, "msg_1.%d.%s", at.Unix(), body)
+	r := httptest.NewRequest(http.MethodPost, "/hooks/reconcile", strings.NewReader(body))
+	r.Header.Set("webhook-id", "msg_1")
+	r.Header.Set("webhook-timestamp", fmt.Sprint(at.Unix()))
+	r.Header.Set("webhook-signature", "v1,b3RoZXI= v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestNoticeEndsTheUnknown(t *testing.T) { // S2-48
+	w := newWard(t, 2)
+	h := Webhook{Engine: w.Engine, Secrets: []string{secret}}
+	done := `{"scope":"s","key":"k0","outcome":"completed","status":201,"headers":{"content-type":["text/x"]},"body_b64":"Y2hfMQ==","evidence":"evt_1"}`
+	for i := range 2 { // twice: nothing changes
+		if a := notify(h, done, secret, time.Now()); a.Code != 200 {
+			t.Fatalf("notice %d: %d %s", i, a.Code, a.Body)
+		}
+	}
+	if r := w.state(0); r.State != stet.Completed || string(r.Response.Body) != "ch_1" || r.Response.Header[0].Name != "Content-Type" || r.Note.Evidence != "evt_1" {
+		t.Errorf("%+v", r)
+	}
+	if a := notify(h, `{"scope":"s","key":"k1","outcome":"not-executed"}`, secret, time.Now()); a.Code != 200 {
+		t.Fatal(a.Code, a.Body)
+	}
+	w.begin(1, stet.Execute)
+	if a := notify(h, done, secret, time.Now()); a.Code != 200 {
+		t.Error("what was known before", a.Code)
+	}
+}
+
+func TestNoticesThatChangeNothing(t *testing.T) {
+	w := newWard(t, 1)
+	running := w.begin(1, stet.Execute)
+	h := Webhook{Engine: w.Engine, Secrets: []string{"whsec_bm9uZQ==", secret}}
+	other := "whsec_" + base64.StdEncoding.EncodeToString([]byte("another-key-of-24-bytes!"))
+	ok := `{"scope":"s","key":"k0","outcome":"not-executed"}`
+	for name, c := range map[string]struct {
+		body, secret string
+		at           time.Time
+		want         int
+	}{
+		"another secret":     {ok, other, time.Now(), 401},
+		"an old timestamp":   {ok, secret, time.Now().Add(-6 * time.Minute), 401},
+		"one of the future":  {ok, secret, time.Now().Add(6 * time.Minute), 401},
+		"no JSON":            {"{", secret, time.Now(), 400},
+		"no outcome":         {`{"scope":"s","key":"k0"}`, secret, time.Now(), 400},
+		"no name":            {`{"scope":"s","outcome":"not-executed"}`, secret, time.Now(), 400},
+		"no status":          {`{"scope":"s","key":"k0","outcome":"completed"}`, secret, time.Now(), 400},
+		"a header injection": {`{"scope":"s","key":"k0","outcome":"completed","status":200,"headers":{"X":["a\r\nY: b"]}}`, secret, time.Now(), 400},
+		"an absent record":   {`{"scope":"s","key":"kX","outcome":"not-executed"}`, secret, time.Now(), 404},
+		"the default scope":  {`{"key":"k0","outcome":"not-executed"}`, secret, time.Now(), 404},
+		"a running one":      {`{"scope":"s","key":"k1","outcome":"not-executed"}`, secret, time.Now(), 409}, // CR-09
+	} {
+		if a := notify(h, c.body, c.secret, c.at); a.Code != c.want {
+			t.Errorf("%s: %d %s, want %d", name, a.Code, a.Body, c.want)
+		}
+	}
+	plain := httptest.NewRecorder()
+	h.ServeHTTP(plain, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(ok)))
+	if plain.Code != 401 {
+		t.Errorf("unsigned: %d", plain.Code)
+	}
+	w.begin(0, stet.Unresolved)
+	if err := running.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 200}}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSecretsThatAreNone(t *testing.T) {
+	for _, s := range []string{"", "whsec_", "whsec_?", "whsec_YQ==", strings.TrimPrefix(secret, "whsec_")} {
+		if _, err := ParseSecret(s); err == nil {
+			t.Errorf("%q was taken", s)
+		}
+	}
+}

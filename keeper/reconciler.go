@@ -1,0 +1,179 @@
+package keeper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// Defaults of [Reconciler].
+const (
+	DefaultReconcileEvery = 10 * time.Second
+	DefaultMaxProbes      = 8
+	DefaultSettle         = 5 * time.Minute
+	DefaultProbeTimeout   = 10 * time.Second
+	DefaultProbesAtOnce   = 8
+	// The pause after a probe that found nothing out doubles from the first to the longest.
+	FirstPause, LongestPause = 10 * time.Second, time.Hour
+)
+
+// Resolver finds out what became of an execution whose outcome is unknown: it asks the system that would have the effect.
+// It is called by several goroutines, and ctx has a deadline. An error means that nobody could tell; it is asked again.
+type Resolver interface {
+	Resolve(ctx context.Context, h stet.Head) (Finding, error)
+}
+
+// ResolverFunc makes a [Resolver] of a function.
+type ResolverFunc func(ctx context.Context, h stet.Head) (Finding, error)
+
+// Resolve calls f.
+func (f ResolverFunc) Resolve(ctx context.Context, h stet.Head) (Finding, error) { return f(ctx, h) }
+
+// Finding is what a [Resolver] found.
+type Finding struct {
+	Outcome  Outcome
+	Response *stet.Response // with Happened: what retries are answered with
+	Kept     stet.Kept      // less than whole where Response is not all of it
+	Evidence string         // for the history: the provider's id, a status; nothing secret
+}
+
+// Outcome is what can be said of an execution.
+type Outcome uint8
+
+const (
+	Pending Outcome = iota // it may still happen, or nobody knows: ask again
+	Happened
+	// Missing: there is no trace of it. That is no proof while the attempt may still be under way between here and there
+	// (I14): it counts once the record has been idle for Settle.
+	Missing
+	// Voided: it did not happen, and cannot any more: the provider has cancelled the attempt, or refuses its key from now on.
+	Voided
+)
+
+// Reconciler asks about what is unknown until it is known, and gives up after MaxProbes: such a record is a dead letter, and
+// people end it. Before each probe it takes the record by compare-and-set, so that of any number of reconcilers one asks.
+type Reconciler struct {
+	Engine    *stet.Engine
+	Resolver  Resolver
+	Who       string        // in the history; default "reconciler"
+	Every     time.Duration // default [DefaultReconcileEvery]
+	Batch     int           // default [DefaultBatch]
+	MaxProbes int           // default [DefaultMaxProbes]
+	Settle    time.Duration // default [DefaultSettle]; [stet.Never]: Missing is never a proof
+	Timeout   time.Duration // of one probe; default [DefaultProbeTimeout]
+	AtOnce    int           // probes at a time; default [DefaultProbesAtOnce]
+}
+
+// Run reconciles until ctx ends, and returns nil then; another error is a setting that cannot be used.
+func (r Reconciler) Run(ctx context.Context) error {
+	switch {
+	case r.Engine == nil || r.Resolver == nil:
+		return errors.New("keeper: a Reconciler needs an Engine and a Resolver")
+	case r.MaxProbes < 0 || r.Timeout < 0 || r.AtOnce < 0:
+		return errors.New("keeper: MaxProbes, Timeout and AtOnce cannot be negative")
+	}
+	r.Who = cmp.Or(r.Who, "reconciler")
+	r.MaxProbes = cmp.Or(r.MaxProbes, DefaultMaxProbes)
+	r.Settle = cmp.Or(r.Settle, DefaultSettle)
+	r.Timeout = cmp.Or(r.Timeout, DefaultProbeTimeout)
+	r.AtOnce = cmp.Or(r.AtOnce, DefaultProbesAtOnce)
+	return loop{cmp.Or(r.Every, DefaultReconcileEvery), r.Batch, r.round}.run(ctx)
+}
+
+// round probes what is due, and returns how many records it took.
+func (r Reconciler) round(ctx context.Context, limit int) (int, error) {
+	heads, err := r.Engine.Unknowns(ctx, limit)
+	if err != nil {
+		return 0, err
+	}
+	slots := make(chan struct{}, r.AtOnce)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	taken := 0
+	for i := range heads {
+		if ctx.Err() != nil {
+			break
+		}
+		h, mine, err := r.take(ctx, &heads[i])
+		switch {
+		case errors.Is(err, stet.ErrCorrupt): // of this record alone
+			continue
+		case err != nil:
+			return taken, err
+		case !mine:
+			continue
+		}
+		taken++
+		if h.Escalated {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			r.probe(ctx, h)
+		})
+	}
+	return taken, nil
+}
+
+// take counts the probe before it is made: a keeper that dies while it asks leaves the record to the next.
+func (r Reconciler) take(ctx context.Context, h *stet.Head) (stet.Head, bool, error) {
+	if h.Probes < r.MaxProbes {
+		got, mine, err := r.Engine.Probing(ctx, h, pause(h.Probes), nil)
+		if mine {
+			r.tell(&got, "scheduled")
+		}
+		return got, mine, err
+	}
+	note := stet.Note{Who: r.Who, Why: fmt.Sprintf("%d probes did not find out what became of it", h.Probes)}
+	got, mine, err := r.Engine.Probing(ctx, h, stet.Never, &note)
+	if mine {
+		r.tell(&got, "failed")
+	}
+	return got, mine, err
+}
+
+// pause is the time from one probe to the next, after so many.
+func pause(probes int) time.Duration {
+	d := FirstPause
+	for range probes {
+		if d *= 2; d >= LongestPause {
+			return LongestPause
+		}
+	}
+	return d
+}
+
+// probe asks, and ends what is found out. Whatever goes wrong, the record stays unknown and is due again.
+func (r Reconciler) probe(ctx context.Context, h stet.Head) {
+	asking, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	f, err := r.Resolver.Resolve(asking, h)
+	if err != nil {
+		return
+	}
+	res := stet.Resolution{Version: h.Version, Kept: f.Kept}
+	note := stet.Note{Who: r.Who, Evidence: f.Evidence}
+	switch {
+	case f.Outcome == Happened && f.Response != nil:
+		res.Response, note.Why = f.Response, "the effect was found"
+	case f.Outcome == Voided:
+		note.Why = "the attempt was voided"
+	case f.Outcome == Missing && r.Settle != stet.Never && h.Idle() >= r.Settle:
+		note.Why = fmt.Sprintf("no trace of it %s after the attempt ended", h.Idle().Truncate(time.Second))
+	default:
+		return
+	}
+	if got, err := r.Engine.Resolve(ctx, h.ID, res, note); err == nil {
+		r.tell(&got, "resolved")
+	}
+}
+
+func (r Reconciler) tell(h *stet.Head, result string) {
+	r.Engine.Observe(stet.Event{Kind: stet.Probed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt, Result: result})
+}

@@ -1,0 +1,186 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/store/memstore"
+)
+
+// ward is an engine on a store with unknown records.
+type ward struct {
+	t *testing.T
+	*stet.Engine
+	told map[string]*atomic.Int64
+}
+
+func newWard(t *testing.T, unknown int) *ward {
+	t.Helper()
+	w := &ward{t: t, told: map[string]*atomic.Int64{"scheduled": {}, "resolved": {}, "failed": {}}}
+	var err error
+	w.Engine, err = stet.New(memstore.New(memstore.Config{}), stet.Config{Observe: func(e stet.Event) {
+		if e.Kind == stet.Probed {
+			w.told[e.Result].Add(1)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range unknown {
+		c := w.begin(i, stet.Execute)
+		c.Unknown("timeout")
+		if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func id(i int) stet.ID { return stet.ID{Scope: "s", Key: stet.Key(fmt.Sprint("k", i))} }
+
+func (w *ward) begin(i int, want stet.Verdict) *stet.Claim {
+	w.t.Helper()
+	d, err := w.Begin(w.t.Context(), stet.Request{ID: id(i), Subject: stet.Subject{Body: []byte("1")}})
+	if err != nil || d.Verdict != want {
+		w.t.Fatalf("%v, %v; want %v", d.Verdict, err, want)
+	}
+	return d.Claim
+}
+
+// keep runs n reconcilers for a while.
+func (w *ward) keep(n int, r Reconciler, d time.Duration) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), d)
+	defer cancel()
+	r.Engine = w.Engine
+	for range n {
+		go func() {
+			if err := r.Run(ctx); err != nil {
+				w.t.Error(err)
+			}
+		}()
+	}
+	<-ctx.Done()
+	synctest.Wait()
+}
+
+func (w *ward) state(i int) stet.Record {
+	w.t.Helper()
+	r, err := w.Get(w.t.Context(), id(i))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+var happened = ResolverFunc(func(context.Context, stet.Head) (Finding, error) {
+	return Finding{Outcome: Happened, Response: &stet.Response{Status: 201, Body: []byte("ch_1")}, Evidence: "ch_1"}, nil
+})
+
+func TestTenReconcilersAskOnce(t *testing.T) { // I14, CR-06
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 30)
+		var asked atomic.Int64
+		w.keep(10, Reconciler{Resolver: ResolverFunc(func(ctx context.Context, h stet.Head) (Finding, error) {
+			asked.Add(1)
+			return happened(ctx, h)
+		})}, time.Minute)
+		for i := range 30 {
+			r := w.state(i)
+			if r.State != stet.Completed || string(r.Response.Body) != "ch_1" || r.Note == nil || r.Note.Evidence != "ch_1" || r.Note.Who != "reconciler" {
+				t.Errorf("%+v", r)
+			}
+			w.begin(i, stet.Replay)
+		}
+		if asked.Load() != 30 || w.told["scheduled"].Load() != 30 || w.told["resolved"].Load() != 30 || w.told["failed"].Load() != 0 {
+			t.Errorf("asked %d times, told %v", asked.Load(), w.told)
+		}
+	})
+}
+
+func TestNoTraceIsNoProofBeforeItHasSettled(t *testing.T) { // I14, CR-07: the attempt may still be on its way
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 1)
+		missing := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Outcome: Missing}, nil })
+		w.keep(1, Reconciler{Resolver: missing, Settle: 5 * time.Minute}, 4*time.Minute+50*time.Second)
+		if r := w.state(0); r.State != stet.Unknown || r.Probes < 4 {
+			t.Errorf("%v after %d probes", r.State, r.Probes)
+		}
+		w.keep(1, Reconciler{Resolver: missing, Settle: 5 * time.Minute}, 10*time.Minute)
+		if c := w.begin(0, stet.Execute); c.Attempt() != 2 {
+			t.Errorf("attempt %d", c.Attempt())
+		}
+	})
+}
+
+func TestNoTraceAfterALease(t *testing.T) { // what ended the attempt is the lease: it settles from there
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 0)
+		w.begin(0, stet.Execute)
+		<-time.After(stet.DefaultLease)
+		if _, err := w.Sweep(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		missing := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Outcome: Missing}, nil })
+		w.keep(1, Reconciler{Resolver: missing, Settle: time.Minute}, 50*time.Second)
+		w.begin(0, stet.Unresolved)
+		w.keep(1, Reconciler{Resolver: missing, Settle: time.Minute}, 2*time.Minute)
+		w.begin(0, stet.Execute)
+	})
+}
+
+func TestVoidedNeedsNoSettling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 1)
+		w.keep(1, Reconciler{Settle: stet.Never, Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) {
+			return Finding{Outcome: Voided}, nil
+		})}, time.Minute)
+		w.begin(0, stet.Execute)
+	})
+}
+
+func TestProbesUsedUpAreADeadLetter(t *testing.T) { // CR-08, I15
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 1)
+		var asked atomic.Int64
+		deaf := ResolverFunc(func(ctx context.Context, _ stet.Head) (Finding, error) {
+			asked.Add(1)
+			<-ctx.Done() // the provider hangs: each probe has its own end
+			return Finding{}, ctx.Err()
+		})
+		w.keep(3, Reconciler{Resolver: deaf, MaxProbes: 5}, 24*time.Hour)
+		r := w.state(0)
+		if !r.Escalated || r.State != stet.Unknown || asked.Load() != 5 || r.Note == nil || !strings.Contains(r.Note.Why, "5 probes") {
+			t.Errorf("asked %d times; %+v", asked.Load(), r.Head)
+		}
+		if w.told["failed"].Load() != 1 || w.told["scheduled"].Load() != 5 {
+			t.Errorf("told %d, %d", w.told["failed"].Load(), w.told["scheduled"].Load())
+		}
+		w.begin(0, stet.Unresolved)
+	})
+}
+
+func TestFindingsThatSayNothing(t *testing.T) {
+	for name, f := range map[string]Finding{"pending": {}, "happened, but how": {Outcome: Happened}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWard(t, 1)
+				w.keep(1, Reconciler{Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return f, nil })}, time.Minute)
+				w.begin(0, stet.Unresolved)
+			})
+		})
+	}
+}
+
+func TestReconcilersNeedAnEngineAndAResolver(t *testing.T) {
+	for _, r := range []Reconciler{{}, {Engine: newWard(t, 0).Engine}, {Engine: newWard(t, 0).Engine, Resolver: happened, MaxProbes: -1}} {
+		if err := r.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "keeper: ") {
+			t.Errorf("%v", err)
+		}
+	}
+}
