@@ -1,0 +1,344 @@
+package tierstore_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/store/storetest"
+	"github.com/stet-dev/stet/store/storetest/faulty"
+	"github.com/stet-dev/stet/store/tierstore"
+)
+
+// counted counts what a store is asked.
+type counted struct {
+	stet.Store
+	asked atomic.Int64
+}
+
+func (c *counted) Unwrap() stet.Store { return c.Store }
+
+func (c *counted) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	c.asked.Add(1)
+	return c.Store.Create(ctx, r)
+}
+
+func (c *counted) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	c.asked.Add(1)
+	return c.Store.Get(ctx, id)
+}
+
+// rig is a tier whose parts can be watched, and whose clock is moved by hand.
+type rig struct {
+	*tierstore.Store
+	t     *testing.T
+	clock *storetest.Clock
+	back  *counted
+	front *faulty.Store // of a shared front
+}
+
+// rigs runs a test with a cache, and with a shared front.
+func rigs(t *testing.T, c tierstore.Config, test func(t *testing.T, x *rig)) {
+	t.Run("cache", func(t *testing.T) {
+		x := &rig{t: t, clock: &storetest.Clock{}}
+		c.Clock = x.clock.Now
+		x.back = &counted{Store: memory(x.clock.Now)}
+		x.Store = tier(t, tierstore.NewCache(0), x.back, c)
+		test(t, x)
+	})
+	t.Run("shared", func(t *testing.T) {
+		x := &rig{t: t, clock: &storetest.Clock{}}
+		c.Clock = x.clock.Now
+		x.back = &counted{Store: memory(x.clock.Now)}
+		x.front = faulty.New(memory(x.clock.Now), 1)
+		x.Store = tier(t, tierstore.Shared(x.front), x.back, c)
+		test(t, x)
+	})
+}
+
+// sibling is another process on the same back, with a cache of its own.
+func (x *rig) sibling() *rig {
+	s := *x
+	s.Store = tier(x.t, tierstore.NewCache(0), x.back, tierstore.Config{Clock: x.clock.Now})
+	return &s
+}
+
+var version stet.Version = 1
+
+func draw() stet.Version { version++; return version }
+
+func running(key stet.Key) stet.Record {
+	return stet.Record{Head: stet.Head{ID: stet.ID{Scope: "s", Key: key}, Version: draw(), State: stet.Running, Attempt: 1,
+		Fingerprint: stet.Fingerprint{Recipe: "1 auto", Sum: [32]byte{1}}, DueIn: time.Minute}}
+}
+
+// complete makes a record that is completed, with everything a head and a body can have.
+func (x *rig) complete(key stet.Key) stet.Record {
+	x.t.Helper()
+	made, err := x.Create(x.t.Context(), running(key))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	h := made.Head
+	h.Version, h.State, h.Status, h.Size, h.DueIn = draw(), stet.Completed, 201, 4, time.Hour
+	h.Meta, h.Note = map[string]string{"a": "\xff"}, &stet.Note{Who: "ops", Why: "asked", Evidence: "ch_1"}
+	h.Rules = stet.Rules{Retain: time.Hour, KeepExpired: time.Minute, FromCreation: true, OnLapse: stet.LapseResume}
+	h.Route, h.DownstreamID, h.Reconciled, h.Took = "charges", "ch_1", true, time.Second
+	b := stet.Body{Response: &stet.Response{Status: 201, Header: []stet.Field{{Name: "X", Value: "y"}}, Body: []byte("body")}, Progress: []byte("p")}
+	got, err := x.Replace(x.t.Context(), made.Version, h, &b)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	b.Response.Body[0], b.Response.Header[0].Value, b.Progress[0] = 'X', "spoilt", 'X' // nobody keeps what is the caller's
+	whole, err := x.back.Store.Get(x.t.Context(), got.ID)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return whole
+}
+
+// retry is what a request does first; it returns the incumbent, and whether the back was asked for it.
+func (x *rig) retry(key stet.Key) (have stet.Record, back bool) {
+	x.t.Helper()
+	before := x.back.asked.Load()
+	have, err := x.Create(x.t.Context(), running(key))
+	if !errors.Is(err, stet.ErrExists) {
+		x.t.Fatalf("a retry: %v, want ErrExists", err)
+	}
+	return have, x.back.asked.Load() > before
+}
+
+func TestReplaysComeFromTheFront(t *testing.T) {
+	rigs(t, tierstore.Config{}, func(t *testing.T, x *rig) {
+		want := x.complete("k")
+		x.clock.Advance(10 * time.Second)
+		have, back := x.retry("k")
+		if back {
+			t.Error("the back was asked")
+		}
+		if age := have.AsOf.Sub(want.AsOf); age < 10*time.Second || age > 11*time.Second || have.AsOf.Nanosecond()%1000 != 0 {
+			t.Errorf("after 10 s the record is %s older: %v", age, have.AsOf)
+		}
+		want.AsOf = have.AsOf
+		if !reflect.DeepEqual(have, want) {
+			t.Errorf("the front answers %+v\nwant %+v", have, want)
+		}
+		before := x.back.asked.Load()
+		got, err := x.Get(t.Context(), want.ID)
+		want.AsOf = got.AsOf
+		if err != nil || x.back.asked.Load() != before || !reflect.DeepEqual(got, want) {
+			t.Errorf("Get: %+v, %v", got, err)
+		}
+	})
+}
+
+// What another process completed is read once, and then from the front.
+func TestReadThrough(t *testing.T) {
+	rigs(t, tierstore.Config{}, func(t *testing.T, x *rig) {
+		x.sibling().complete("k")
+		if _, back := x.retry("k"); !back {
+			t.Error("a front that was never told knows the record")
+		}
+		if _, back := x.retry("k"); back {
+			t.Error("the record was not put in front")
+		}
+		if _, err := x.Get(t.Context(), stet.ID{Scope: "s", Key: "absent"}); !errors.Is(err, stet.ErrNotFound) {
+			t.Errorf("an absent record: %v", err)
+		}
+	})
+}
+
+// A retention ends when the back says so: a copy never believes itself younger than it is.
+func TestRetentionEndsInFrontToo(t *testing.T) {
+	rigs(t, tierstore.Config{TTL: 24 * time.Hour}, func(t *testing.T, x *rig) {
+		want := x.complete("k")
+		x.clock.Advance(time.Hour - time.Second)
+		if have, back := x.retry("k"); back || have.Over() {
+			t.Errorf("a second before its end, asked the back: %v, over: %v", back, have.Over())
+		}
+		x.clock.Advance(time.Second)
+		if have, back := x.retry("k"); !back || !have.Over() || have.Version != want.Version {
+			t.Errorf("at its end, asked the back: %v, over: %v", back, have.Over())
+		}
+	})
+}
+
+// slowBack answers late: what it says is old when it arrives.
+type slowBack struct {
+	stet.Store
+	pass func()
+}
+
+func (s slowBack) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	r, err := s.Store.Get(ctx, id)
+	s.pass()
+	return r, err
+}
+
+func TestTheWayFromTheBackCounts(t *testing.T) {
+	rigs(t, tierstore.Config{TTL: 24 * time.Hour}, func(t *testing.T, x *rig) {
+		done := x.sibling().complete("k")
+		late := *x
+		slow := slowBack{x.back, func() { x.clock.Advance(40 * time.Minute) }}
+		late.Store = tier(t, tierstore.NewCache(0), slow, tierstore.Config{TTL: 24 * time.Hour, Clock: x.clock.Now})
+		if _, err := late.Get(t.Context(), done.ID); err != nil {
+			t.Fatal(err)
+		}
+		x.clock.Advance(21 * time.Minute)
+		if have, back := late.retry("k"); !back || !have.Over() {
+			t.Errorf("61 minutes after it was read the copy is used; over: %v", have.Over())
+		}
+	})
+}
+
+func purge(t *testing.T, x *rig, r stet.Record) {
+	t.Helper()
+	h := r.Head
+	h.Version, h.State, h.DueIn = draw(), stet.Expired, 0
+	if _, err := x.Replace(t.Context(), r.Version, h, &stet.Body{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Delete(t.Context(), r.ID, h.Version); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// FX-15: a purge through this front is seen at once; through another one when the copies here are TTL old.
+func TestPurge(t *testing.T) {
+	rigs(t, tierstore.Config{}, func(t *testing.T, x *rig) {
+		done := x.complete("own")
+		x.retry("own")
+		purge(t, x, done)
+		if _, err := x.Create(t.Context(), running("own")); err != nil {
+			t.Errorf("after a purge the key is not free: %v", err)
+		}
+		done = x.complete("other")
+		purge(t, x.sibling(), done)
+		x.clock.Advance(tierstore.DefaultTTL - time.Second)
+		if have, _ := x.retry("other"); have.Version != done.Version {
+			t.Error("within TTL another result is replayed")
+		}
+		x.clock.Advance(2 * time.Second)
+		if _, err := x.Create(t.Context(), running("other")); err != nil {
+			t.Errorf("when the copy is too old the key is not free: %v", err)
+		}
+	})
+}
+
+// A writer who read an old copy is told by the back, and then reads what is there.
+func TestStaleReplaceOnTheBackWins(t *testing.T) {
+	rigs(t, tierstore.Config{}, func(t *testing.T, x *rig) {
+		done := x.complete("k")
+		h := done.Head
+		h.Version, h.DueIn = draw(), 10*time.Hour
+		extended, err := x.sibling().Replace(t.Context(), done.Version, h, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, err := x.Get(t.Context(), done.ID)
+		if err != nil || old.Version != done.Version {
+			t.Fatalf("the copy is not there: %v", err)
+		}
+		h.Version = draw()
+		shown, err := x.Replace(t.Context(), old.Version, h, nil)
+		if !errors.Is(err, stet.ErrStale) || shown.Version != extended.Version {
+			t.Errorf("the back was overruled: %v", err)
+		}
+		if got, err := x.Get(t.Context(), done.ID); err != nil || got.Version != extended.Version || !got.DueAt.Equal(extended.DueAt) {
+			t.Errorf("the old copy is still read: %v", err)
+		}
+	})
+}
+
+func TestBackDownReplaysFront(t *testing.T) {
+	clock := &storetest.Clock{}
+	back := faulty.New(memory(clock.Now), 1)
+	x := &rig{t: t, clock: clock, back: &counted{Store: back}}
+	x.Store = tier(t, tierstore.NewCache(0), x.back, tierstore.Config{Clock: clock.Now})
+	x.complete("k")
+	back.Down()
+	if _, asked := x.retry("k"); asked {
+		t.Error("the back was asked")
+	}
+	if _, err := x.Create(t.Context(), running("new")); !errors.Is(err, faulty.ErrFault) {
+		t.Errorf("a new key while the back is down: %v", err)
+	}
+}
+
+// A front that is down changes no answer, and is left alone for a while; one that is slow costs its timeout, once.
+func TestFrontDownOrSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		front := &counted{Store: memory(nil)}
+		sick := faulty.New(front, 1)
+		x := &rig{t: t, clock: &storetest.Clock{}, back: &counted{Store: memory(nil)}}
+		x.Store = tier(t, tierstore.Shared(sick), x.back, tierstore.Config{})
+		sick.Down()
+		x.complete("a")
+		sick.Up()
+		if _, back := x.retry("a"); !back {
+			t.Error("a front that was down knows the record")
+		}
+		if front.asked.Load() != 0 {
+			t.Error("a front that failed was not left alone")
+		}
+		time.Sleep(tierstore.FrontPause)
+		x.retry("a")
+		if _, back := x.retry("a"); back {
+			t.Error("a front that is up again is not used")
+		}
+		sick.Slow(time.Hour)
+		began := time.Now()
+		for range 5 {
+			x.retry("a")
+		}
+		x.complete("b")
+		if took := time.Since(began); took > tierstore.DefaultTimeout {
+			t.Errorf("a slow front cost %s", took)
+		}
+		time.Sleep(tierstore.FrontPause)
+		x.sibling().complete("c")
+		sick.Slow(tierstore.DefaultTimeout * 3 / 4) // looking takes this long, and writing it down as long again
+		began = time.Now()
+		x.retry("c")
+		if took := time.Since(began); took > tierstore.DefaultTimeout {
+			t.Errorf("reading and writing cost %s together", took)
+		}
+	})
+}
+
+// With a front that fails as it likes, nothing runs twice, and what was settled is replayed (I1).
+func TestAnyFrontIsSafe(t *testing.T) {
+	sick := faulty.New(memory(nil), 7)
+	sick.Lose(0.4, 0.4)
+	engine, err := stet.New(tier(t, tierstore.Shared(sick), memory(nil), tierstore.Config{InFlight: true}), stet.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for k := range 100 {
+		var ran atomic.Int64
+		q := stet.Request{ID: stet.ID{Scope: "s", Key: stet.Key(rune('A' + k))}}
+		for range 4 {
+			wg.Go(func() {
+				d, err := engine.Begin(t.Context(), q)
+				switch {
+				case err != nil:
+					t.Errorf("key %d: %v", k, err)
+				case d.Verdict == stet.Execute && ran.Add(1) > 1:
+					t.Errorf("key %d ran twice", k)
+				case d.Verdict == stet.Execute:
+					if err := d.Claim.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err != nil {
+						t.Errorf("key %d: %v", k, err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+}

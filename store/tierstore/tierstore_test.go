@@ -1,0 +1,58 @@
+package tierstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/store/breakerstore"
+	"github.com/stet-dev/stet/store/filestore"
+	"github.com/stet-dev/stet/store/memstore"
+	"github.com/stet-dev/stet/store/storetest"
+	"github.com/stet-dev/stet/store/tierstore"
+)
+
+func tier(t testing.TB, front tierstore.Front, back stet.Store, c tierstore.Config) *tierstore.Store {
+	t.Helper()
+	s, err := tierstore.New(front, back, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func memory(clock func() time.Time) *memstore.Store {
+	return memstore.New(memstore.Config{Clock: clock})
+}
+
+func TestLawsWithACache(t *testing.T) {
+	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
+		return tier(t, tierstore.NewCache(0), memory(clock), tierstore.Config{Clock: clock})
+	}})
+}
+
+func TestLawsWithASharedFront(t *testing.T) {
+	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
+		return tier(t, tierstore.Shared(memory(clock)), memory(clock), tierstore.Config{Clock: clock, Timeout: 5 * time.Second})
+	}})
+}
+
+func TestLawsInFlight(t *testing.T) {
+	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
+		return tier(t, tierstore.NewCache(0), memory(clock), tierstore.Config{Clock: clock, InFlight: true})
+	}})
+}
+
+func TestLawsOnDisk(t *testing.T) {
+	storetest.Run(t, storetest.Backend{Durable: true, Shared: true, Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
+		back, err := filestore.Open(dir, filestore.Config{Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		guarded, err := breakerstore.New(back, breakerstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tier(t, tierstore.NewCache(0), guarded, tierstore.Config{Clock: clock})
+	}})
+}
