@@ -31,6 +31,7 @@ type capture struct {
 	held     int64
 	mode     mode
 	oversize bool
+	tooMuch  bool // it would have to leave before the commit: see Atomic
 	refused  bool // what it holds is a refusal in the layer's place: see Config.Refuse
 }
 
@@ -136,8 +137,11 @@ func (c *capture) Write(p []byte) (int, error) {
 		c.oversize = true
 		c.stream()
 	}
-	if c.mode == streaming {
+	switch {
+	case c.mode == streaming:
 		return c.pass(p)
+	case c.tooMuch:
+		return 0, errTooMuch
 	}
 	return len(p), nil
 }
@@ -165,7 +169,11 @@ func (c *capture) keep(p []byte) bool {
 // stream announces in the record that an answer is about to leave, sends what there is, and passes on what comes. Where the
 // announcement cannot be stored, the policy decides as it does for a result that cannot be stored.
 func (c *capture) stream() {
-	if c.x.answered {
+	switch {
+	case c.x.answered:
+		return
+	case c.x.tx != nil:
+		c.tooMuch = true
 		return
 	}
 	err := c.x.claim.Publish(c.x.r.Context())
@@ -222,7 +230,7 @@ func (c *capture) complete() {
 	if c.status == 0 {
 		c.begin(http.StatusOK)
 	}
-	if _, set := c.header["Content-Type"]; !set && c.mode == holding && c.written > 0 && c.header.Get("Content-Encoding") == "" {
+	if _, set := c.header["Content-Type"]; !set && c.mode == holding && c.buf != nil && c.header.Get("Content-Encoding") == "" {
 		c.sent = append(c.sent, stet.Field{Name: "Content-Type", Value: http.DetectContentType(*c.buf)})
 		slices.SortStableFunc(c.sent, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
 	}

@@ -24,6 +24,7 @@ type exchange struct {
 	body  requestBody
 	claim *stet.Claim
 	cap   capture
+	tx    Transaction // of [Atomic], until it has ended; guarded by cap.mu
 
 	answered bool // the client has its answer, and the handler may still run; guarded by cap.mu
 	lapsed   bool // ... and the record says unknown; guarded by cap.mu

@@ -46,9 +46,11 @@ func (x *exchange) late(cause error) {
 	if x.cap.mode == ended || x.answered || x.shadow {
 		return
 	}
-	x.lapsed = true
-	x.claim.Unknown(word(cause))
-	_ = x.claim.Settle(x.calm(), stet.Outcome{})
+	if x.tx == nil { // else the transaction tells, once the handler is back
+		x.lapsed = true
+		x.claim.Unknown(word(cause))
+		_ = x.claim.Settle(x.calm(), stet.Outcome{})
+	}
 	if x.cap.mode != holding {
 		return
 	}
@@ -118,7 +120,7 @@ func (x *exchange) finish() {
 	}
 	x.status = c.status
 	o := x.outcome()
-	err := x.claim.Settle(x.calm(), o)
+	err := x.settle(&o)
 	keep := err != nil // a result that is still being stored needs its bytes
 	defer func() { c.release(keep) }()
 	switch {
@@ -128,7 +130,10 @@ func (x *exchange) finish() {
 	case errors.Is(err, stet.ErrFenced) && !x.shadow:
 		x.overtaken()
 		return
-	case err != nil && x.g.cfg.Withhold && !x.shadow:
+	case errors.Is(err, errNotCommitted), errors.Is(err, errTooMuch):
+		x.uncommitted(err)
+		return
+	case err != nil && x.g.cfg.Withhold && !x.shadow, errors.Is(err, stet.ErrUnsettled):
 		x.unknown()
 		return
 	default:
@@ -170,6 +175,9 @@ func (x *exchange) state() {
 func (x *exchange) finishLate(explicit bool) {
 	c := &x.cap
 	defer c.release(true)
+	if x.tx != nil {
+		x.rollBack()
+	}
 	switch stated := x.claim.Stated(); {
 	case !x.lapsed || stated == stet.Retryable:
 	case stated == stet.Unknown && explicit && !c.refused && c.status < 500 && !c.truncated():
