@@ -58,6 +58,9 @@ func (r *Row) DestBody() []any {
 	return append(r.Dest(), &r.responseStatus, &r.headers, &r.trailers, &r.body, &r.request, &r.progress, &r.bodySum)
 }
 
+// ID is the name of what was scanned, also where the rest cannot be read.
+func (r *Row) ID() stet.ID { return stet.ID{Scope: stet.Scope(r.scope), Key: stet.Key(r.key)} }
+
 func corrupt(what string) error { return fmt.Errorf("%w: %s", stet.ErrCorrupt, what) }
 
 // Head decodes the head as it was at asOf, in microseconds since 1970.

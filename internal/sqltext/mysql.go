@@ -1,0 +1,302 @@
+package sqltext
+
+import (
+	"database/sql"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stet-dev/stet"
+)
+
+//go:embed mysql/*.sql
+var mysqlFiles embed.FS
+
+// MySQLMigrations are the numbered steps to today's schema. Each is several statements: see [MySQLStatements].
+func MySQLMigrations() fs.FS { return mysqlFiles }
+
+// MySQLStatements takes a step apart: a connection takes one statement at a time, unless it is told otherwise by a setting that
+// makes an injection worse than it is.
+func MySQLStatements(step string) []string {
+	var lines []string
+	for line := range strings.Lines(step) {
+		if !strings.HasPrefix(line, "--") {
+			lines = append(lines, line)
+		}
+	}
+	var all []string
+	for s := range strings.SplitSeq(strings.Join(lines, ""), ";\n") {
+		if s = strings.TrimSpace(s); s != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// What a row can hold.
+const (
+	MySQLNameSize = 1024      // bytes of a scope, and of a key
+	mysqlBlobSize = 1<<24 - 1 // bytes of any other column, but for the bodies
+)
+
+// MySQLNow is the server's clock in microseconds since 1970. It does not depend on the session's time zone, as NOW and
+// SYSDATE do. It is when the statement began: a statement that waits for a row stamps an instant before its wait, not after.
+const MySQLNow = "CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) AS SIGNED)"
+
+// mysqlTell is MySQLNow, and the answer to the statement tells it: LAST_INSERT_ID(x) is in the reply of INSERT and UPDATE. So
+// neither needs RETURNING, which MySQL does not have, nor a second statement; and an UPDATE that matched no row tells 0, which
+// is more than its count of rows says: that is 0 also where a row matched and nothing changed.
+const mysqlTell = "LAST_INSERT_ID(" + MySQLNow + ")"
+
+// The columns of a SELECT: the server's clock, and what [Row] scans.
+var (
+	MySQLHeads   = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants) + " FROM stet_records"
+	MySQLRecords = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants, body) + " FROM stet_records"
+	MySQLListed  = "SELECT " + MySQLNow + ", " + list("`%s`", []string{"id"}, identity, head, instants) + " FROM stet_records"
+	// What the writer of many rows needs to know about each.
+	MySQLVersions = "SELECT " + MySQLNow + ", `scope`, `key`, `version`, `schema`, `updated_at` FROM stet_records"
+
+	mysqlHead    = list("`%s`", []string{"id"}, identity, head, []string{"head_sum"})
+	mysqlBody    = list("`%s`", body)
+	mysqlStamped = list("`%s`", instants[:len(instants)-1])
+)
+
+var mysqlText Encoder = func(s string) any { return []byte(s) }
+
+// MySQL is a statement in the making. Values are written into it as literals: a statement is one round trip then, where
+// preparing it would be three, and of any number of rows. Bytes are written in hexadecimal, which means the same under every
+// character set and sql_mode; large ones are left to the driver.
+type MySQL struct {
+	Text []byte
+	Args []any
+}
+
+// mysqlLarge is the size from which a value is sent as an argument: twice its size in text is more than three round trips.
+const mysqlLarge = 16 << 10
+
+// Add appends SQL.
+func (q *MySQL) Add(sql string) *MySQL {
+	q.Text = append(q.Text, sql...)
+	return q
+}
+
+// Value appends a value.
+func (q *MySQL) Value(v any) *MySQL {
+	switch v := v.(type) {
+	case nil:
+		q.Add("NULL")
+	case bool:
+		q.Int(map[bool]int64{true: 1}[v])
+	case int:
+		q.Int(int64(v))
+	case int64:
+		q.Int(v)
+	case sql.NullInt64:
+		if v.Valid {
+			return q.Int(v.Int64)
+		}
+		q.Add("NULL")
+	case string:
+		q.Bytes([]byte(v))
+	case []byte:
+		if v == nil {
+			return q.Add("NULL")
+		}
+		q.Bytes(v)
+	default:
+		panic(fmt.Sprintf("sqltext: no literal for %T", v))
+	}
+	return q
+}
+
+// Int appends a number.
+func (q *MySQL) Int(n int64) *MySQL {
+	q.Text = strconv.AppendInt(q.Text, n, 10)
+	return q
+}
+
+// Bytes appends bytes.
+func (q *MySQL) Bytes(b []byte) *MySQL {
+	if len(b) > mysqlLarge {
+		q.Args = append(q.Args, b)
+		return q.Add("?")
+	}
+	q.Text = append(hex.AppendEncode(append(q.Text, "x'"...), b), '\'')
+	return q
+}
+
+// Whose appends a condition that one record has the name id.
+func (q *MySQL) Whose(id stet.ID) *MySQL {
+	return q.Add("`scope` = ").Bytes([]byte(id.Scope)).Add(" AND `key` = ").Bytes([]byte(id.Key))
+}
+
+// If appends a condition that the record has this name, this version, and a format this program may overwrite.
+func (q *MySQL) If(id stet.ID, prev stet.Version) *MySQL {
+	return q.Whose(id).Add(" AND `version` = ").Int(int64(prev)).Add(" AND `schema` = ").Int(Schema)
+}
+
+// MySQLWrite is what is written of a record, but for the instants: those are the server's.
+type MySQLWrite struct {
+	values []any // of the columns mysqlHead and, if whole, mysqlBody
+	whole  bool
+	h      *stet.Head
+}
+
+// NewMySQLWrite refuses what no row can hold. A nil b leaves what is stored. order is where lists show a new record.
+func NewMySQLWrite(order [16]byte, h *stet.Head, b *stet.Body) (*MySQLWrite, error) {
+	if len(h.Scope) > MySQLNameSize || len(h.Key) > MySQLNameSize {
+		return nil, fmt.Errorf("a scope or key of more than %d bytes cannot be stored", MySQLNameSize)
+	}
+	values := append(make([]any, 0, 48), order[:])
+	values, err := mysqlText.Head(mysqlText.ID(values, h.ID), h)
+	if err != nil {
+		return nil, err
+	}
+	values = append(values, UnstampedSum(h))
+	if b != nil {
+		values = mysqlText.Body(values, h.ID, b)
+	}
+	for i, v := range values {
+		v, ok := v.([]byte)
+		if large := i-len(identity)-len(head)-2 >= slices.Index(body, "body"); ok && !large && len(v) > mysqlBlobSize {
+			return nil, errors.New("a value of more than 16 MiB cannot be stored")
+		}
+	}
+	return &MySQLWrite{values, b != nil, h}, nil
+}
+
+// Large reports whether a value is sent as an argument: such a write shares no statement with others.
+func (w *MySQLWrite) Large() bool {
+	return slices.ContainsFunc(w.values, func(v any) bool { b, ok := v.([]byte); return ok && len(b) > mysqlLarge })
+}
+
+// AddValues appends the values, and a comma.
+func (w *MySQLWrite) AddValues(q *MySQL) {
+	for _, v := range w.values {
+		q.Value(v).Add(", ")
+	}
+}
+
+// AddBirth appends the instants of a new record. The answer tells when it was, if tell says so.
+func (w *MySQLWrite) AddBirth(q *MySQL, tell bool) {
+	if w.h.DueIn < 0 {
+		q.Add("NULL, ")
+	} else {
+		q.Add(MySQLNow + " + ").Int(w.h.DueIn.Microseconds()).Add(", ")
+	}
+	if tell {
+		q.Add(mysqlTell + ", ")
+	} else {
+		q.Add(MySQLNow + ", ")
+	}
+	q.Add(MySQLNow + ", ")
+	if w.h.State == stet.Completed {
+		q.Add(MySQLNow)
+	} else {
+		q.Add("NULL")
+	}
+}
+
+// AddStamp appends the instants s.
+func (*MySQLWrite) AddStamp(q *MySQL, s *Stamp) {
+	q.Value(sql.NullInt64{Int64: s.Due, Valid: !s.Never}).Add(", ").Int(s.Updated).Add(", ").Int(s.Created).Add(", ").
+		Value(sql.NullInt64{Int64: s.Ended, Valid: s.Ended != 0})
+}
+
+// Into begins an INSERT of writes like w.
+func (w *MySQLWrite) Into(q *MySQL) {
+	q.Add("INSERT INTO stet_records (" + mysqlHead)
+	if w.whole {
+		q.Add(", " + mysqlBody)
+	}
+	q.Add(", " + mysqlStamped + ") ")
+}
+
+// Over ends an INSERT of rows that are known to be there, and locked: it changes them instead.
+func (w *MySQLWrite) Over(q *MySQL) {
+	q.Add(" ON DUPLICATE KEY UPDATE " + mysqlOverHead)
+	if w.whole {
+		q.Add(", " + mysqlOverBody)
+	}
+}
+
+var (
+	mysqlOverHead = list("`%[1]s` = VALUES(`%[1]s`)", head, instants)
+	mysqlOverBody = list("`%[1]s` = VALUES(`%[1]s`)", body)
+)
+
+// Insert is the statement that stores a new record, if its name is free as far as can be seen without waiting for anybody. Its
+// count of rows says whether it has; it fails with 1062, and changes nothing, where the name was taken meanwhile. Never IGNORE:
+// that would also ignore what does not fit.
+func (w *MySQLWrite) Insert(look bool) *MySQL {
+	q := &MySQL{Text: make([]byte, 0, 4096)}
+	w.Into(q)
+	if look {
+		q.Add("SELECT ")
+		w.AddValues(q)
+		w.AddBirth(q, true)
+		return q.Add(" FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM stet_records WHERE ").Whose(w.h.ID).Add(")")
+	}
+	q.Add("VALUES (")
+	w.AddValues(q)
+	w.AddBirth(q, true)
+	return q.Add(")")
+}
+
+// Update is the statement that changes a record of the version prev. No record's time goes back, whatever the server's clock
+// does. What it tells is when the record was changed, or 0 if there is none of this version.
+func (w *MySQLWrite) Update(prev stet.Version) *MySQL {
+	const at = "GREATEST(" + MySQLNow + ", `updated_at`)"
+	q := &MySQL{Text: make([]byte, 0, 4096)}
+	q.Add("UPDATE stet_records SET ")
+	columns := mysqlAssigned[:len(head)+1]
+	if w.whole {
+		columns = mysqlAssigned
+	}
+	for i, c := range columns {
+		q.Add(c).Value(w.values[1+len(identity)+i]).Add(", ")
+	}
+	// Assignments are made from left to right: what is computed from updated_at comes before it changes.
+	s := Changed(w.h, 0)
+	q.Add("`due_at` = ")
+	if s.Never {
+		q.Add("NULL")
+	} else {
+		q.Add(at + " + ").Int(s.Due)
+	}
+	if s.Created == 0 {
+		q.Add(", `created_at` = " + at)
+	}
+	q.Add(", `completed_at` = ")
+	switch {
+	case s.Ended != 0:
+		q.Int(s.Ended)
+	case w.h.State == stet.Completed:
+		q.Add(at)
+	default:
+		q.Add("NULL")
+	}
+	return q.Add(", `updated_at` = LAST_INSERT_ID("+at+") WHERE ").If(w.h.ID, prev)
+}
+
+// mysqlAssigned are the columns of [MySQLWrite.Update], each with its sign of equality.
+var mysqlAssigned = strings.Split(list("`%s` = ", head, []string{"head_sum"}, body), ", ")
+
+// MySQLNoted is the statement that adds h's note to the history, with the state that ends: nothing where the record is not of
+// the version prev.
+func MySQLNoted(h *stet.Head, prev stet.Version) *MySQL {
+	q := new(MySQL).Add("INSERT INTO stet_history (`scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence`) SELECT `scope`, `key`, `state`, ")
+	for _, v := range []any{h.State.String(), h.Attempt} {
+		q.Value(v).Add(", ")
+	}
+	q.Add("GREATEST(" + MySQLNow + ", `updated_at`)")
+	for _, v := range []string{h.Note.Who, h.Note.Why, h.Note.Evidence} {
+		q.Add(", ").Value(v)
+	}
+	return q.Add(" FROM stet_records WHERE ").If(h.ID, prev)
+}
