@@ -13,6 +13,9 @@ type Config struct {
 	Tokens []Token  // who may ask; without any, only connections over loopback may, and they may do everything
 	Hosts  []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)
 
+	Who     string       // comes over loopback without a token, in the audit trail; default "loopback"
+	Webhook http.Handler // POST /hooks/reconcile; nil: 404
+
 	Draining func() bool   // the end was asked for: /readyz says so; nil: never
 	Metrics  http.Handler  // /metrics; nil: 404
 	Policy   func() Policy // /policy.json; nil: 404
@@ -32,11 +35,21 @@ func New(e *stet.Engine, c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Who == "" {
+		c.Who = "loopback"
+	}
 	h := &handler{engine: e, Config: c, mux: http.NewServeMux()}
 	h.mux.HandleFunc("GET /livez", h.livez)
 	h.mux.HandleFunc("GET /readyz", h.readyz)
 	h.mux.HandleFunc("GET /api/v1/keys", h.allow(h.list))
 	h.mux.HandleFunc("GET /api/v1/keys/{scope}/{key}", h.allow(h.show))
+	h.mux.HandleFunc("POST /api/v1/keys/{scope}/{key}/resolve", h.changing(Operator, h.resolve))
+	h.mux.HandleFunc("POST /api/v1/keys/{scope}/{key}/release", h.changing(Operator, h.release))
+	h.mux.HandleFunc("DELETE /api/v1/keys/{scope}/{key}", h.changing(Admin, h.purge))
+	h.mux.HandleFunc("GET /api/v1/audit", h.allow(h.audit))
+	if c.Webhook != nil { // it is signed: a provider has no token
+		h.mux.Handle("POST /hooks/reconcile", c.Webhook)
+	}
 	if c.Metrics != nil {
 		h.mux.HandleFunc("GET /metrics", h.allow(func(w http.ResponseWriter, r *http.Request, _ principal) {
 			c.Metrics.ServeHTTP(w, r)

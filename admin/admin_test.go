@@ -213,7 +213,7 @@ func TestNotFound(t *testing.T) {
 			t.Errorf("%s: %s", path, body)
 		}
 	}
-	for _, method := range []string{"POST", "DELETE", "PUT"} { // not served here yet
+	for _, method := range []string{"POST", "PUT"} {
 		if res, _ := d.do(method, "/api/v1/keys/t1/k"); res.StatusCode != 404 {
 			t.Errorf("%s: %d", method, res.StatusCode)
 		}

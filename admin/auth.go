@@ -115,7 +115,7 @@ func (h *handler) allow(f func(http.ResponseWriter, *http.Request, principal)) h
 func (h *handler) authenticate(r *http.Request) (principal, bool) {
 	if len(h.Tokens) == 0 {
 		addr, err := netip.ParseAddrPort(r.RemoteAddr)
-		return principal{"loopback", Admin}, err == nil && addr.Addr().Unmap().IsLoopback()
+		return principal{h.Who, Admin}, err == nil && addr.Addr().Unmap().IsLoopback()
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	sum := sha256.Sum256([]byte(strings.TrimSpace(secret)))

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/user"
 	"slices"
 	"strings"
 	"time"
@@ -88,9 +89,22 @@ func (s *source) local(w *world) (*api, error) {
 	}
 	return &api{
 		base:   &url.URL{Scheme: "http", Host: "localhost"},
-		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{})}},
+		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami()})}},
 		close:  func() { _ = store.Close() },
 	}, nil
+}
+
+// whoami is who changes a store, for its audit trail.
+func whoami() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return name
+	}
+	return name + "@" + host
 }
 
 // inProcess answers requests by a handler, without a network.
@@ -117,10 +131,24 @@ func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 // get fetches a document of at most a page of records with their responses.
 func (a *api) get(ctx context.Context, path string, into any) error {
+	return a.do(ctx, http.MethodGet, path, nil, into)
+}
+
+// do sends a document, if there is one, and reads the answer into another, if one is expected.
+func (a *api) do(ctx context.Context, method, path string, doc, into any) error {
 	const limit = 64 << 20
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(a.base.String(), "/")+path, nil)
+	var sent bytes.Buffer
+	if doc != nil {
+		if err := json.NewEncoder(&sent).Encode(doc); err != nil {
+			return err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(a.base.String(), "/")+path, &sent)
 	if err != nil {
 		return err
+	}
+	if doc != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	if a.token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.token)
@@ -134,8 +162,13 @@ func (a *api) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return a.unreachable(err)
 	}
-	if res.StatusCode != http.StatusOK {
+	switch {
+	case res.StatusCode == http.StatusNoContent && into == nil:
+		return nil
+	case res.StatusCode != http.StatusOK:
 		return a.refused(res.StatusCode, body)
+	case into == nil:
+		return nil
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("the answer is not the admin API's: %w; is %s the admin address?", err, a.base)
@@ -169,6 +202,8 @@ func (a *api) refused(status int, body []byte) error {
 		return failf(exitNotAllowed, "%s", text)
 	case http.StatusBadRequest:
 		return failf(exitUsage, "%s", text)
+	case http.StatusConflict:
+		return failf(exitError, "%s", text)
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return failf(exitUnreachable, "%s", text)
 	}

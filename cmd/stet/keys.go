@@ -19,6 +19,10 @@ import (
 type keysCmds struct {
 	List keysListCmd `cmd:"" help:"List records."`
 	Show keysShowCmd `cmd:"" help:"Show one record."`
+
+	Resolve keysResolveCmd `cmd:"" help:"Say what became of an execution whose outcome is unknown."`
+	Release keysReleaseCmd `cmd:"" help:"Say that unknown executions did not happen: one retry may run."`
+	Delete  keysDeleteCmd  `cmd:"" help:"Drop stored results, so that their keys are free again."`
 }
 
 // record is what a record's document is read for; --json prints the document itself.

@@ -1,0 +1,137 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/admin"
+)
+
+// change sends a change, and returns status and body.
+func (d *desk) change(method, path, body string, header ...string) (int, string) {
+	d.Helper()
+	r, err := http.NewRequestWithContext(d.Context(), method, d.url+path, strings.NewReader(body))
+	if err != nil {
+		d.Fatal(err)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if d.token != "" {
+		r.Header.Set("Authorization", "Bearer "+d.token)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// unknown makes a record whose outcome is unknown.
+func (d *desk) unknown(key string) stet.ID {
+	d.Helper()
+	id := stet.ID{Scope: "s", Key: stet.Key(key)}
+	got, err := d.engine.Begin(d.Context(), stet.Request{ID: id, Subject: stet.Subject{Body: []byte("1")}})
+	if err != nil || got.Claim == nil {
+		d.Fatal(got.Verdict, err)
+	}
+	got.Claim.Unknown("timeout")
+	if err := got.Claim.Settle(d.Context(), stet.Outcome{}); err != nil {
+		d.Fatal(err)
+	}
+	return id
+}
+
+func TestResolveReleaseDelete(t *testing.T) {
+	d := newDesk(t, admin.Config{Who: "kim@desk"}, nil)
+	id := d.unknown("k")
+	status, body := d.change("POST", "/api/v1/keys/s/"+d.engine.Tag(id)+"/resolve",
+		`{"outcome":"completed","status":201,"headers":{"content-type":["text/x"]},"body":"ch_1","evidence":"ch_1","reason":"asked"}`)
+	var doc admin.Record
+	if err := json.Unmarshal([]byte(body), &doc); status != 200 || err != nil || doc.State != "completed" || doc.Status != 201 {
+		t.Fatalf("%d %s", status, body)
+	}
+	r, err := d.engine.Get(t.Context(), id)
+	if err != nil || string(r.Response.Body) != "ch_1" || r.Response.Header[0].Name != "Content-Type" || r.Note == nil || r.Note.Who != "kim@desk" || r.Note.Why != "asked" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if status, body := d.change("DELETE", "/api/v1/keys/s/k?reason=wrong", ""); status != 204 || body != "" {
+		t.Errorf("%d %s", status, body)
+	}
+	d.unknown("k2")
+	if status, body := d.change("POST", "/api/v1/keys/s/k2/release", `{"reason":"never arrived"}`); status != 200 || !strings.Contains(body, `"retryable"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if _, ok := stet.As[stet.Historian](d.engine.Store()); !ok {
+		return // TestAudit is about those that have one
+	}
+	if _, body := d.get("/api/v1/audit"); strings.Count(body, `"who":"kim@desk"`) != 3 {
+		t.Errorf("%s", body)
+	}
+}
+
+func TestChangesThatAreRefused(t *testing.T) {
+	d := newDesk(t, admin.Config{}, nil)
+	id := d.unknown("k")
+	before, _ := d.engine.Get(t.Context(), id)
+	const resolve, release = "/api/v1/keys/s/k/resolve", "/api/v1/keys/s/k/release"
+	for name, c := range map[string]struct {
+		method, path, body string
+		status             int
+		code               string
+		header             []string
+	}{
+		"no reason":               {"POST", release, `{}`, 400, "reason-required", nil},
+		"no reason to delete":     {"DELETE", "/api/v1/keys/s/k", "", 400, "reason-required", nil},
+		"no outcome":              {"POST", resolve, `{"reason":"x"}`, 400, "bad-parameter", nil},
+		"no status":               {"POST", resolve, `{"reason":"x","outcome":"completed"}`, 400, "bad-parameter", nil},
+		"two bodies":              {"POST", resolve, `{"reason":"x","outcome":"completed","status":200,"body":"a","body_b64":"YQ=="}`, 400, "bad-parameter", nil},
+		"header injection":        {"POST", resolve, `{"reason":"x","outcome":"completed","status":200,"headers":{"X":["a\r\nb"]}}`, 400, "bad-parameter", nil},
+		"an unknown member":       {"POST", resolve, `{"reason":"x","outcomes":"completed"}`, 400, "bad-parameter", nil},
+		"two documents":           {"POST", release, `{"reason":"x"}{}`, 400, "bad-parameter", nil},
+		"too long":                {"POST", release, `{"reason":"` + strings.Repeat("x", 3<<20) + `"}`, 400, "bad-parameter", nil},
+		"a form":                  {"POST", release, `reason=x`, 415, "not-json", []string{"Content-Type", "text/plain"}},
+		"another origin":          {"POST", release, `{"reason":"x"}`, 403, "forbidden", []string{"Origin", "http://evil.example"}},
+		"deleted elsewhere":       {"DELETE", "/api/v1/keys/s/k?reason=x", "", 403, "forbidden", []string{"Origin", "null"}},
+		"another version":         {"POST", release, fmt.Sprintf(`{"reason":"x","if_version":%d}`, uint64(before.Version)^1), 409, "state-changed", nil},
+		"delete of an unknown":    {"DELETE", "/api/v1/keys/s/k?reason=x", "", 409, "state-changed", nil},
+		"an absent record":        {"POST", "/api/v1/keys/s/none/release", `{"reason":"x"}`, 404, "not-found", nil},
+		"a version that is none":  {"DELETE", "/api/v1/keys/s/k?reason=x&if_version=y", "", 400, "bad-parameter", nil},
+		"a limit that is none":    {"GET", "/api/v1/audit?limit=0", "", 400, "bad-parameter", nil},
+		"an unknown audit filter": {"GET", "/api/v1/audit?who=x", "", 400, "bad-parameter", nil},
+	} {
+		if status, body := d.change(c.method, c.path, c.body, c.header...); status != c.status || !strings.Contains(body, `"code":"`+c.code+`"`) {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if after, _ := d.engine.Get(t.Context(), id); after.Version != before.Version {
+		t.Error("the record was changed")
+	}
+}
+
+func TestRolesOfChanges(t *testing.T) {
+	d := newDesk(t, admin.Config{Tokens: []admin.Token{admin.NewToken("v", "see", admin.Viewer), admin.NewToken("o", "do", admin.Operator), admin.NewToken("a", "all", admin.Admin)}}, nil)
+	for token, want := range map[string][2]int{"": {401, 401}, "see": {403, 403}, "do": {200, 403}, "all": {200, 204}} {
+		d.token = token
+		d.unknown("k" + token)
+		if status, body := d.change("POST", "/api/v1/keys/s/k"+token+"/release", `{"reason":"x"}`); status != want[0] {
+			t.Errorf("release by %q: %d %s", token, status, body)
+		}
+		if status, body := d.change("DELETE", "/api/v1/keys/s/k"+token+"?reason=x", ""); status != want[1] {
+			t.Errorf("delete by %q: %d %s", token, status, body)
+		}
+	}
+}
