@@ -36,6 +36,7 @@ type app struct {
 	metrics *observe.Metrics
 	gate    *gateway.Gateway
 	server  *gateway.Server
+	hook    *hookServer                  // nil: none of its own
 	policy  atomic.Pointer[admin.Policy] // as published, of the configuration in force
 }
 
@@ -107,7 +108,17 @@ func (a *app) listen() error {
 	if err != nil {
 		return failf(exitUsage, "tls: %w", err)
 	}
-	operators, err := a.operators()
+	notices, err := hook(a.engine, &a.conf.Reconcile.Webhook)
+	if err != nil {
+		return err
+	}
+	if own := a.conf.Reconcile.Webhook.Listen; own != "" {
+		if a.hook, err = listenHook(own, notices, a.log); err != nil {
+			return err
+		}
+		notices = nil
+	}
+	operators, err := a.operators(notices)
 	if err != nil {
 		return err
 	}
@@ -133,13 +144,13 @@ func bindHint(err error) error {
 }
 
 // operators makes what serves the admin listener.
-func (a *app) operators() (http.Handler, error) {
+func (a *app) operators(notices http.Handler) (http.Handler, error) {
 	tokens, err := adminTokens(&a.conf.Admin)
 	if err != nil {
 		return nil, err
 	}
 	return admin.New(a.engine, admin.Config{
-		Tokens: tokens, Hosts: a.conf.Admin.Hosts, Log: a.log,
+		Tokens: tokens, Hosts: a.conf.Admin.Hosts, Log: a.log, Webhook: notices,
 		Draining: func() bool { return a.server.Draining() },
 		Metrics:  a.metrics.Handler(),
 		Policy:   func() admin.Policy { return *a.policy.Load() },
@@ -174,7 +185,14 @@ func (a *app) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { a.loop(keeper.Sweeper{Engine: a.engine}.Run(loops)) })
 	running.Go(func() { a.loop(keeper.Reaper{Engine: a.engine}.Run(loops)) })
+	if r, ok := reconciler(a.engine, &a.conf.Reconcile); ok {
+		running.Go(func() { a.loop(r.Run(loops)) })
+	}
+	if a.hook != nil {
+		running.Go(func() { a.hook.run(loops, a.log) })
+	}
 	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Count) })
+	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.List) })
 	running.Go(func() { a.reloads(loops) })
 	a.ready(a.server.Addr(), a.server.AdminAddr())
 	told := make(chan struct{})

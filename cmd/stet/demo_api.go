@@ -4,16 +4,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
 
 // paymentsAPI is the sample upstream of the demo: it charges whoever asks, as often as it is asked, like most APIs. It knows
-// nothing of idempotency keys.
+// nothing of idempotency keys, but keeps them with what it charged, so that somebody can ask later.
 //
 //	POST /v1/charges   amount=1999 [delay=3s] [crash=yes]   form fields; crash: charge, then drop the connection
-//	GET  /v1/charges   the ledger: what was really charged
+//	GET  /v1/charges   the ledger: what was really charged; with ?key=K the first charge that came with this key, or 404
 type paymentsAPI struct {
 	mu     sync.Mutex
 	ledger []charge
@@ -22,6 +24,7 @@ type paymentsAPI struct {
 type charge struct {
 	ID     string `json:"id"`
 	Amount int    `json:"amount"`
+	key    string
 }
 
 const maxDelay = 20 * time.Second // under the gateway's execution timeout
@@ -48,24 +51,33 @@ func (a *paymentsAPI) charge(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c := a.take(amount)
+	c := a.take(amount, strings.Trim(r.Header.Get("Idempotency-Key"), `"`))
 	if r.PostFormValue("crash") != "" {
 		panic(http.ErrAbortHandler) // the money is taken, and nobody is told
 	}
 	reply(w, http.StatusCreated, c)
 }
 
-func (a *paymentsAPI) take(amount int) charge {
+func (a *paymentsAPI) take(amount int, key string) charge {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c := charge{ID: fmt.Sprintf("ch_%d", len(a.ledger)+1), Amount: amount}
+	c := charge{ID: fmt.Sprintf("ch_%d", len(a.ledger)+1), Amount: amount, key: key}
 	a.ledger = append(a.ledger, c)
 	return c
 }
 
-func (a *paymentsAPI) list(w http.ResponseWriter, _ *http.Request) {
+func (a *paymentsAPI) list(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if key := r.URL.Query().Get("key"); key != "" {
+		i := slices.IndexFunc(a.ledger, func(c charge) bool { return c.key == key })
+		if i < 0 {
+			reply(w, http.StatusNotFound, map[string]string{"error": "nothing was charged with this key"})
+			return
+		}
+		reply(w, http.StatusOK, a.ledger[i])
+		return
+	}
 	reply(w, http.StatusOK, map[string]any{"charges": len(a.ledger), "ledger": a.ledger})
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/keeper"
 )
 
 // checker looks for what no single value shows.
@@ -28,6 +29,7 @@ func (c *Config) check() Errors {
 	k.scope()
 	k.policy(&c.Policy, "policy", "policy")
 	k.routes()
+	k.reconcile()
 	return k.errs
 }
 
@@ -115,6 +117,21 @@ func (k *checker) store() {
 				continue // it is the file's, and said once
 			}
 			k.fail(path, "seed-strict keeps nothing unencrypted: %s needs store.encryption_keys_file (%s), or use memory:", d.Scheme+":", dsn.ErrLater)
+		}
+	}
+}
+
+func (k *checker) reconcile() {
+	c := &k.Reconcile
+	if c.Probe.URL != "" {
+		if err := (keeper.Probe{URL: c.Probe.URL}).Validate(); err != nil {
+			k.fail("reconcile.probe.url", "%s", err)
+		}
+	}
+	if c.Webhook.Listen != "" {
+		k.address("reconcile.webhook.listen", c.Webhook.Listen)
+		if c.Webhook.SecretFile == "" {
+			k.fail("reconcile.webhook.listen", "a webhook needs a secret: give reconcile.webhook.secret_file")
 		}
 	}
 }

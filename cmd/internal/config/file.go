@@ -97,10 +97,10 @@ type Metrics struct {
 
 // Reconcile finds out what became of unknown outcomes.
 type Reconcile struct {
-	Interval  Seconds `yaml:"interval_s" default:"10" min:"0.001" later:"reconciliation"`
-	MaxProbes int     `yaml:"max_probes" default:"8" min:"1" later:"reconciliation"`
-	Probe     Probe   `yaml:"probe" later:"reconciliation" doc:"asks the upstream"`
-	Webhook   Webhook `yaml:"webhook" later:"reconciliation" doc:"POST /hooks/reconcile, signed"`
+	Interval  Seconds `yaml:"interval_s" default:"10" min:"0.001"`
+	MaxProbes int     `yaml:"max_probes" default:"8" min:"1"`
+	Probe     Probe   `yaml:"probe" doc:"asks the upstream"`
+	Webhook   Webhook `yaml:"webhook" doc:"POST /hooks/reconcile, signed"`
 }
 
 // Probe asks the upstream what became of a key.

@@ -77,7 +77,9 @@ func TestErrors(t *testing.T) {
 		"unknown store":            {"store: { dsn: 'sqllite:x' }\n", `stet.yaml:1:15: store.dsn: there is no store "sqllite:"; did you mean sqlite?; there are memory:, file:DIR and sqlite:PATH`},
 		"later store":              {"store: { dsn: 'postgres://u:secret@db/x' }\n", "stet.yaml:1:15: store.dsn: not in this build yet: Postgres; there are memory:, file:DIR and sqlite:PATH"},
 		"later setting":            {"store: { encryption_keys_file: k.json }\n", "stet.yaml:1:32: store.encryption_keys_file: not in this build yet: encryption at rest"},
-		"later section":            {"reconcile:\n  probe: { url: 'http://x/{key}' }\n", "stet.yaml:2:10: reconcile.probe: not in this build yet: reconciliation"},
+		"probe of no request":      {"reconcile:\n  probe: { url: 'http://x/' }\n", "stet.yaml:2:17: reconcile.probe.url: the probe's URL names no request: it needs {key} or {downstream_key}"},
+		"probe of something":       {"reconcile:\n  probe: { url: 'http://x/{id}' }\n", "stet.yaml:2:17: reconcile.probe.url: the probe's URL has {id}: it may have {key}, {scope}, {path} and {downstream_key}"},
+		"webhook without secret":   {"reconcile:\n  webhook: { listen: ':9' }\n", "stet.yaml:2:22: reconcile.webhook.listen: a webhook needs a secret: give reconcile.webhook.secret_file"},
 		"later scope":              {"scope:\n  jwt: { jwks_url: 'http://x' }\n", "stet.yaml:2:8: scope.jwt: not in this build yet: scopes from JWTs"},
 		"two scopes":               {"scope: { header: X-T, api_key: { header: X-K } }\n", "stet.yaml:1:18: scope.header: a request has one scope: give one of api_key, header"},
 		"scope without a header":   {"scope: { api_key: {} }\n", "stet.yaml:1:19: scope.api_key: header is missing"},
@@ -111,7 +113,7 @@ func TestErrors(t *testing.T) {
 			if err.Error() != c.want {
 				t.Errorf("for\n%s\ngot  %s\nwant %s", c.text, err, c.want)
 			}
-			if strings.Contains(err.Error(), "secret") {
+			if strings.Contains(err.Error(), ":secret@") {
 				t.Error("the error holds a password")
 			}
 		})

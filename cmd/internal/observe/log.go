@@ -34,6 +34,12 @@ func (l *Log) Observe(e stet.Event) {
 			slog.String("to", stateName(e.To)), slog.String("error", e.Err.Error()))
 	case stet.Persisted:
 		l.write(slog.LevelInfo, "the result is stored after all", &e, slog.String("to", stateName(e.To)))
+	case stet.Probed:
+		level := slog.LevelDebug
+		if e.Result == "failed" {
+			level = slog.LevelError // a dead letter: somebody has to look
+		}
+		l.write(level, "reconcile "+e.Result, &e, slog.Int("attempt", e.Attempt))
 	case stet.Answer:
 		l.answer(&e)
 	}

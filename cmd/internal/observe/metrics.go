@@ -36,6 +36,9 @@ type Metrics struct {
 	swept     prometheus.Counter
 	reaped    prometheus.Counter
 	weak      prometheus.Counter
+	reconcile *prometheus.CounterVec
+	oldest    *prometheus.GaugeVec // of one series or none
+	dead      *prometheus.GaugeVec
 
 	routes   atomic.Pointer[map[string][]prometheus.Counter] // by route, in the order of Results
 	storeOps map[string]prometheus.Observer
@@ -58,9 +61,15 @@ func NewMetrics(version string, routes ...string) *Metrics {
 		reaped: counter("idem_reaped_total", "Records the reaper ended after their retention."),
 		weak:   counter("idem_weak_keys_total", "Requests with a key that is too short or too uniform to be random."),
 	}
+	m.reconcile = counters("idem_reconcile_total", "Looks after unknown outcomes by what came of them.", "result")
+	m.oldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_unknown_oldest_age_seconds", Help: "How long nobody has known the outcome of the oldest unknown record; 0 without any."}, nil)
+	m.dead = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_dead_letters", Help: "What only people can end."}, []string{"kind"})
+	for _, result := range []string{"scheduled", "resolved", "failed"} {
+		m.reconcile.WithLabelValues(result)
+	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, build,
+	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, m.reconcile, m.oldest, m.dead, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.storeOps = map[string]prometheus.Observer{}
 	for _, op := range storeOps {
@@ -115,6 +124,8 @@ func (m *Metrics) Observe(e stet.Event) {
 		m.lost.Inc()
 	case stet.Answer:
 		m.answer(&e)
+	case stet.Probed:
+		m.reconcile.WithLabelValues(e.Result).Inc()
 	case stet.PersistFailed, stet.Persisted: // in the log, and as store errors
 	}
 }

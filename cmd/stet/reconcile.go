@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/keeper"
+)
+
+// reconciler asks the upstream about unknown outcomes, where the configuration says how.
+func reconciler(e *stet.Engine, c *config.Reconcile) (r keeper.Reconciler, ok bool) {
+	if c.Probe.URL == "" {
+		return r, false
+	}
+	settle := c.Probe.Settle.Duration()
+	if settle == 0 {
+		settle = stet.Never
+	}
+	return keeper.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settle,
+		Resolver: keeper.Probe{URL: c.Probe.URL, Method: c.Probe.Method, Found: c.Probe.FoundStatus, Missing: c.Probe.MissingStatus,
+			Status: c.Probe.Respond.Status}}, true
+}
+
+// hook takes a provider's word, where the configuration has a secret for it.
+func hook(e *stet.Engine, c *config.Webhook) (http.Handler, error) {
+	if c.SecretFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.SecretFile)
+	if err != nil {
+		return nil, failf(exitUsage, "reconcile.webhook.secret_file: %w", err)
+	}
+	secrets := strings.Fields(string(text))
+	if len(secrets) == 0 {
+		return nil, failf(exitUsage, "reconcile.webhook.secret_file: %s is empty", c.SecretFile)
+	}
+	for _, s := range secrets {
+		if _, err := keeper.ParseSecret(s); err != nil {
+			return nil, failf(exitUsage, "reconcile.webhook.secret_file: %w", err)
+		}
+	}
+	return keeper.Webhook{Engine: e, Secrets: secrets}, nil
+}
+
+// hookServer is the webhook's own listener.
+type hookServer struct {
+	*http.Server
+	on net.Listener
+}
+
+func listenHook(address string, h http.Handler, log *slog.Logger) (*hookServer, error) {
+	on, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, bindHint(fmt.Errorf("reconcile.webhook.listen: %w", err))
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /hooks/reconcile", h)
+	return &hookServer{&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}, on}, nil
+}
+
+// run serves until ctx ends, and finishes what it was told by then.
+func (s *hookServer) run(ctx context.Context, log *slog.Logger) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		<-ctx.Done()
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = s.Shutdown(last)
+	})
+	log.Info("notices are taken", "listen", s.on.Addr().String())
+	if err := s.Serve(s.on); !errors.Is(err, http.ErrServerClosed) {
+		log.Error("the webhook's listener ended", "error", err.Error())
+	}
+}
