@@ -14,12 +14,16 @@ import (
 
 // Config of a Store. The zero value works.
 type Config struct {
-	MaxKeys int              // records held at a time; default [DefaultMaxKeys]
-	Clock   func() time.Time // default time.Now; a clock that goes back is taken to stand still
+	MaxKeys    int              // records held at a time; default [DefaultMaxKeys]
+	MaxHistory int              // changes with a note held at a time, the latest; default [DefaultMaxHistory]
+	Clock      func() time.Time // default time.Now; a clock that goes back is taken to stand still
 }
 
-// DefaultMaxKeys is the default of [Config].
-const DefaultMaxKeys = 1_000_000
+// Defaults of [Config].
+const (
+	DefaultMaxKeys    = 1_000_000
+	DefaultMaxHistory = 100_000
+)
 
 // Store keeps records in memory. It is safe for concurrent use.
 type Store struct {
@@ -30,6 +34,8 @@ type Store struct {
 	keys    atomic.Int64
 	counts  [stet.Expired + 1]atomic.Int64
 	shards  [shards]shard
+	names   names
+	history history
 }
 
 const shards = 256
@@ -47,15 +53,18 @@ type shard struct {
 }
 
 var (
-	_ stet.Store   = (*Store)(nil)
-	_ stet.Lister  = (*Store)(nil)
-	_ stet.Counter = (*Store)(nil)
-	_ stet.Waiter  = (*Store)(nil)
+	_ stet.Store     = (*Store)(nil)
+	_ stet.Lister    = (*Store)(nil)
+	_ stet.Counter   = (*Store)(nil)
+	_ stet.Waiter    = (*Store)(nil)
+	_ stet.Finder    = (*Store)(nil)
+	_ stet.Historian = (*Store)(nil)
 )
 
 // New returns an empty Store.
 func New(c Config) *Store {
-	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, DefaultMaxKeys)), clock: c.Clock, seed: maphash.MakeSeed()}
+	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, DefaultMaxKeys)), clock: c.Clock, seed: maphash.MakeSeed(),
+		history: history{max: cmp.Or(max(c.MaxHistory, 0), DefaultMaxHistory)}}
 	if s.clock == nil {
 		s.clock = time.Now
 	}
@@ -126,6 +135,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (got stet.Record, err
 	sh.records[h] = e
 	sh.queue(e).add(e)
 	s.counts[e.state].Add(1)
+	s.names.rename(e.id(), [2]string{}, e.names())
 	e.record(&got, now)
 	return got, nil
 }
@@ -165,6 +175,7 @@ func (s *Store) remove(sh *shard, h uint64, e *entry) {
 	sh.unlink(h, e)
 	s.keys.Add(-1)
 	s.counts[e.state].Add(-1)
+	s.names.rename(e.id(), e.names(), [2]string{})
 	sh.wake(e.id())
 }
 
@@ -217,7 +228,8 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		e.head(&got, now)
 		return got, stet.ErrStale
 	}
-	s.counts[e.state].Add(-1)
+	from, named := e.state, e.names()
+	s.counts[from].Add(-1)
 	before := sh.queue(e)
 	path := e.path
 	if *path != h.Path {
@@ -230,6 +242,10 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	} else {
 		before.remove(e)
 		after.add(e)
+	}
+	s.names.rename(e.id(), named, e.names())
+	if h.Note != nil {
+		s.history.add(stet.Change{ID: e.id(), From: from, To: e.state, Attempt: int(e.attempt), At: instant(now), Note: *h.Note})
 	}
 	sh.wake(h.ID)
 	e.head(&got, now)

@@ -21,7 +21,7 @@ var abilityLaws = []law{
 }
 
 // ability finds an ability, or skips: a store without it has no law to keep.
-func ability[T any](t *testing.T, x *bench) T {
+func ability[T any](t testing.TB, x *bench) T {
 	t.Helper()
 	a, ok := stet.As[T](x.store)
 	if !ok {
@@ -30,7 +30,7 @@ func ability[T any](t *testing.T, x *bench) T {
 	return a
 }
 
-func list(t *testing.T, x *bench) {
+func list(t testing.TB, x *bench) {
 	l := ability[stet.Lister](t, x)
 	const n = 57
 	for i := range n {
@@ -90,7 +90,7 @@ func list(t *testing.T, x *bench) {
 	}
 }
 
-func listWhileChanging(t *testing.T, x *bench) {
+func listWhileChanging(t testing.TB, x *bench) {
 	l := ability[stet.Lister](t, x)
 	stay := map[stet.ID]int{}
 	for i := range 40 {
@@ -124,7 +124,7 @@ func listWhileChanging(t *testing.T, x *bench) {
 	}
 }
 
-func count(t *testing.T, x *bench) {
+func count(t testing.TB, x *bench) {
 	c := ability[stet.Counter](t, x)
 	for i := range 20 {
 		r := running(key(i))
@@ -153,7 +153,7 @@ func count(t *testing.T, x *bench) {
 	}
 }
 
-func wait(t *testing.T, x *bench) {
+func wait(t testing.TB, x *bench) {
 	w := ability[stet.Waiter](t, x)
 	made := x.create(running("k"))
 	if err := w.Wait(x.ctx, made.ID, draw()); err != nil {
@@ -182,7 +182,7 @@ func wait(t *testing.T, x *bench) {
 }
 
 // wake replaces a record that several are waiting for, and returns its new head.
-func wake(t *testing.T, x *bench, w stet.Waiter, seen stet.Head) stet.Head {
+func wake(t testing.TB, x *bench, w stet.Waiter, seen stet.Head) stet.Head {
 	ctx, cancel := context.WithTimeout(x.ctx, 5*time.Second)
 	defer cancel()
 	const waiters = 3
@@ -216,21 +216,34 @@ func wake(t *testing.T, x *bench, w stet.Waiter, seen stet.Head) stet.Head {
 	return next
 }
 
-func wrappers(t *testing.T, x *bench) {
-	wrapped := faulty.New(faulty.New(x.store, 1), 2)
-	same := func(name string, direct, through bool) {
-		t.Helper()
-		if direct != through {
-			t.Errorf("%s: found directly %v, through wrappers %v", name, direct, through)
-		}
+func wrappers(t testing.TB, x *bench) {
+	inner := faulty.New(x.store, 1)
+	wrapped := faulty.New(inner, 2)
+	found[stet.Lister](t, x.store, wrapped)
+	found[stet.Counter](t, x.store, wrapped)
+	found[stet.Waiter](t, x.store, wrapped)
+	found[stet.Finder](t, x.store, wrapped)
+	found[stet.Historian](t, x.store, wrapped)
+	if !found[stet.Binder](t, x.store, wrapped) {
+		return
 	}
-	_, a := stet.As[stet.Lister](x.store)
-	_, b := stet.As[stet.Lister](wrapped)
-	same("Lister", a, b)
-	_, a = stet.As[stet.Counter](x.store)
-	_, b = stet.As[stet.Counter](wrapped)
-	same("Counter", a, b)
-	_, a = stet.As[stet.Waiter](x.store)
-	_, b = stet.As[stet.Waiter](wrapped)
-	same("Waiter", a, b)
+	x.store = wrapped // bound through the wrappers it fails as they do
+	made := x.create(running("k"))
+	tx := x.begin()
+	inner.Down()
+	if _, err := tx.store.Get(x.ctx, made.ID); !errors.Is(err, faulty.ErrFault) {
+		t.Errorf("Get in a transaction of a store that is down: %v", err)
+	}
+	inner.Up()
+	tx.get(made.ID)
+}
+
+// found reports whether the store has an ability, which is then found through wrappers, too.
+func found[T any](t testing.TB, store, wrapped stet.Store) bool {
+	t.Helper()
+	_, direct := stet.As[T](store)
+	if _, through := stet.As[T](wrapped); direct != through {
+		t.Errorf("%T: found directly %v, through wrappers %v", (*T)(nil), direct, through)
+	}
+	return direct
 }

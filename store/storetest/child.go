@@ -27,13 +27,13 @@ const (
 )
 
 type child struct {
-	t     *testing.T
+	t     testing.TB
 	cmd   *exec.Cmd
 	lines *bufio.Scanner
 }
 
 // startChild runs the test that t is part of once more. It ends with t, if not before.
-func startChild(t *testing.T, do, dir string, from int) *child {
+func startChild(t testing.TB, do, dir string, from int) *child {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
@@ -80,7 +80,7 @@ func (c *child) kill() {
 }
 
 // beChild does what a child is told, if this process is one.
-func beChild(t *testing.T, b Backend) bool {
+func beChild(t testing.TB, b Backend) bool {
 	do := os.Getenv(childDo)
 	if do == "" {
 		return false
@@ -116,7 +116,7 @@ const (
 func answer(i int) string { return strings.Repeat(key(i), 50) }
 
 // writeForEver completes one record after another, from several goroutines, and says so after each.
-func writeForEver(t *testing.T, s stet.Store, from int) {
+func writeForEver(t testing.TB, s stet.Store, from int) {
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {

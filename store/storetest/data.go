@@ -47,7 +47,7 @@ func full() stet.Record {
 }
 
 // sameRecord compares all that a store has to keep.
-func sameRecord(t *testing.T, got, want stet.Record) {
+func sameRecord(t testing.TB, got, want stet.Record) {
 	t.Helper()
 	for _, r := range []*stet.Record{&got, &want} {
 		r.DueIn = 0
@@ -71,7 +71,7 @@ func sameRecord(t *testing.T, got, want stet.Record) {
 	}
 }
 
-func everyField(t *testing.T, x *bench) {
+func everyField(t testing.TB, x *bench) {
 	for name, r := range map[string]stet.Record{"full": full(), "bare": bare()} {
 		made := x.create(r)
 		want := r
@@ -101,7 +101,7 @@ func bare() stet.Record {
 	return stet.Record{Head: stet.Head{ID: stet.ID{Scope: "s", Key: "bare"}, Version: 1, State: stet.Running, Attempt: 1, DueIn: stet.Never}}
 }
 
-func exactBytes(t *testing.T, x *bench) { // RP-08
+func exactBytes(t testing.TB, x *bench) { // RP-08
 	all := make([]byte, 256)
 	for i := range all {
 		all[i] = byte(i)
@@ -115,7 +115,7 @@ func exactBytes(t *testing.T, x *bench) { // RP-08
 	}
 }
 
-func bigValues(t *testing.T, x *bench) {
+func bigValues(t testing.TB, x *bench) {
 	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	r := running("k")
 	r.Path = "/" + strings.Repeat("p", 8000)
@@ -131,7 +131,7 @@ func bigValues(t *testing.T, x *bench) {
 	}
 }
 
-func nilAndEmpty(t *testing.T, x *bench) {
+func nilAndEmpty(t testing.TB, x *bench) {
 	for i, b := range []*stet.Body{{}, {Response: &stet.Response{Status: 204}}, {Response: &stet.Response{Status: 200, Body: []byte{}}}} {
 		made := x.create(running(key(i)))
 		x.replace(made.Head, b, completed)
@@ -145,7 +145,7 @@ func nilAndEmpty(t *testing.T, x *bench) {
 	}
 }
 
-func nilBodyKeeps(t *testing.T, x *bench) {
+func nilBodyKeeps(t testing.TB, x *bench) {
 	r := running("k")
 	r.Request, r.Progress = []byte("request"), []byte("progress")
 	r.Response = &stet.Response{Status: 200, Body: []byte("response")}
@@ -166,7 +166,7 @@ func nilBodyKeeps(t *testing.T, x *bench) {
 	}
 }
 
-func nothingShared(t *testing.T, x *bench) {
+func nothingShared(t testing.TB, x *bench) {
 	r := full()
 	made := x.create(r)
 	want := full()

@@ -18,7 +18,7 @@ var durabilityLaws = []law{
 	{"kill -9", "what a durable store acknowledged is there after the process was killed, nothing is there by half, and nothing stays held", killNine},
 }
 
-func reopen(t *testing.T, x *bench) { // S2-03
+func reopen(t testing.TB, x *bench) { // S2-03
 	if !x.Durable {
 		t.Skip("the store does not promise to outlive its process")
 	}
@@ -53,7 +53,7 @@ func reopen(t *testing.T, x *bench) { // S2-03
 	}
 }
 
-func twoHandles(t *testing.T, x *bench) { // T26, CC-02
+func twoHandles(t testing.TB, x *bench) { // T26, CC-02
 	if !x.Shared {
 		t.Skip("the store does not promise to be shared")
 	}
@@ -98,7 +98,7 @@ func twoHandles(t *testing.T, x *bench) { // T26, CC-02
 	}
 }
 
-func killNine(t *testing.T, x *bench) { // I5, W28, W29, SE-02
+func killNine(t testing.TB, x *bench) { // I5, W28, W29, SE-02
 	if !x.Durable {
 		t.Skip("the store does not promise to outlive its process")
 	}
@@ -130,7 +130,7 @@ func killNine(t *testing.T, x *bench) { // I5, W28, W29, SE-02
 }
 
 // killWriter kills a child while it writes. It returns the last record that was acknowledged.
-func killWriter(t *testing.T, dir string, round int, acknowledged map[int]bool) (last int) {
+func killWriter(t testing.TB, dir string, round int, acknowledged map[int]bool) (last int) {
 	t.Helper()
 	left := 30 + 17*round
 	c := startChild(t, childWrites, dir, round*perRound)
@@ -145,7 +145,7 @@ func killWriter(t *testing.T, dir string, round int, acknowledged map[int]bool) 
 }
 
 // afterKill looks at what a killed process left of one record, and goes on from there: nothing of the dead may be in the way.
-func afterKill(t *testing.T, s stet.Store, i int, acknowledged bool) {
+func afterKill(t testing.TB, s stet.Store, i int, acknowledged bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -170,7 +170,7 @@ func afterKill(t *testing.T, s stet.Store, i int, acknowledged bool) {
 	}
 }
 
-func processes(t *testing.T, x *bench) { // T26, CC-02, I1, I3
+func processes(t testing.TB, x *bench) { // T26, CC-02, I1, I3
 	if !x.Shared {
 		t.Skip("the store does not promise to be shared")
 	}
@@ -204,7 +204,7 @@ func processes(t *testing.T, x *bench) { // T26, CC-02, I1, I3
 const raced = 40 // records
 
 // race creates what nobody has, and adds one to the tally for each record.
-func race(t *testing.T, s stet.Store, won func(i int)) {
+func race(t testing.TB, s stet.Store, won func(i int)) {
 	for i := range raced {
 		_, err := s.Create(t.Context(), running(key(i)))
 		switch {
@@ -213,7 +213,7 @@ func race(t *testing.T, s stet.Store, won func(i int)) {
 		case !errors.Is(err, stet.ErrExists):
 			t.Error(err)
 		}
-		if err := add(t.Context(), s, running("tally").ID); err != nil {
+		if err := add(t.Context(), s, running("tally").ID, nil); err != nil {
 			t.Error(err)
 			return
 		}

@@ -18,7 +18,7 @@ var faultLaws = []law{
 	{"crowd", "a thousand keys at once do not block each other", crowd},
 }
 
-func lostCalls(t *testing.T, x *bench) { // I1, I3, I11, W2, W34
+func lostCalls(t testing.TB, x *bench) { // I1, I3, I11, W2, W34
 	lossy := faulty.New(x.store, 42)
 	engine, err := stet.New(lossy, stet.Config{Policy: stet.Policy{Lease: time.Hour}, StoreTimeout: 20 * time.Second})
 	if err != nil {
@@ -73,7 +73,7 @@ func lostCalls(t *testing.T, x *bench) { // I1, I3, I11, W2, W34
 	}
 }
 
-func givenUp(t *testing.T, x *bench) { // W2, SF-02
+func givenUp(t testing.TB, x *bench) { // W2, SF-02
 	slow := faulty.New(x.store, 1)
 	engine, err := stet.New(slow, stet.Config{StoreTimeout: 500 * time.Millisecond})
 	if err != nil {
@@ -100,7 +100,7 @@ func givenUp(t *testing.T, x *bench) { // W2, SF-02
 	}
 }
 
-func crowd(t *testing.T, x *bench) { // CC-10
+func crowd(t testing.TB, x *bench) { // CC-10
 	engine, err := stet.New(x.store, stet.Config{StoreTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)

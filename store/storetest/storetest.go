@@ -31,6 +31,9 @@ type Backend struct {
 	ServerClock bool
 	Durable     bool // what was acknowledged is there after Close and Open, and after kill -9
 	Shared      bool // dir may be open more than once, also in several processes
+	// Begin begins a transaction of a caller's on the database of s, which Open returned: for stores that are a [stet.Binder],
+	// and nil for others. tx is what Bind takes. The test ends it, once.
+	Begin func(t testing.TB, s stet.Store) (tx any, commit, rollback func() error)
 }
 
 // Clock is a clock that tests move. The zero value stands at an odd instant, in whole microseconds.
@@ -48,17 +51,20 @@ func (c *Clock) Advance(d time.Duration) { c.moved.Add(int64(d)) }
 type law struct {
 	name     string
 	sentence string
-	check    func(t *testing.T, x *bench)
+	check    func(t testing.TB, x *bench)
 }
 
 // bench is what a law works on: one fresh store.
 type bench struct {
 	Backend
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	clock *Clock
 	store stet.Store
 	ctx   context.Context
+
+	opened   stet.Store    // as Open returned it, where store is it wrapped or bound
+	patience time.Duration // with a call whose deadline has passed
 }
 
 // Run checks all laws. A law that does not apply is skipped, with the reason.
@@ -69,21 +75,26 @@ func Run(t *testing.T, b Backend) {
 	for _, l := range laws() {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			x := &bench{Backend: b, t: t, dir: t.TempDir(), clock: &Clock{}, ctx: t.Context()}
-			x.store = x.open()
 			defer func() {
 				if t.Failed() {
 					t.Logf("the law: %s", l.sentence)
 				}
 			}()
-			l.check(t, x)
+			l.check(t, newBench(t, b))
 		})
 	}
 }
 
+func newBench(t testing.TB, b Backend) *bench {
+	x := &bench{Backend: b, t: t, dir: t.TempDir(), clock: &Clock{}, ctx: t.Context(), patience: 5 * time.Second}
+	x.opened = x.open()
+	x.store = x.opened
+	return x
+}
+
 func laws() []law {
 	var all []law
-	for _, family := range [][]law{verbLaws, timeLaws, dataLaws, abilityLaws, faultLaws, durabilityLaws} {
+	for _, family := range [][]law{verbLaws, timeLaws, dataLaws, abilityLaws, findLaws, historyLaws, bindLaws, faultLaws, durabilityLaws} {
 		all = append(all, family...)
 	}
 	return all
@@ -159,6 +170,22 @@ func (x *bench) replace(prev stet.Head, b *stet.Body, change func(h *stet.Head))
 
 func completed(h *stet.Head) {
 	h.State, h.Status, h.DueIn = stet.Completed, 201, time.Hour
+}
+
+// given up on, call has to return, whatever it returns.
+func (x *bench) givenUp(name string, call func(ctx context.Context)) {
+	x.t.Helper()
+	ctx, cancel := context.WithDeadline(x.ctx, time.Now().Add(-time.Second))
+	defer cancel()
+	returned := make(chan struct{})
+	go func() { defer close(returned); call(ctx) }()
+	limit := time.NewTimer(x.patience)
+	defer limit.Stop()
+	select {
+	case <-returned:
+	case <-limit.C:
+		x.t.Fatalf("a %s whose deadline had passed took more than %v", name, x.patience)
+	}
 }
 
 func key(i int) string { return fmt.Sprintf("key-%06d", i) }

@@ -18,7 +18,7 @@ var timeLaws = []law{
 	{"never due", "what was written with Never falls never due", neverDue},
 }
 
-func whole(t *testing.T, name string, at time.Time) {
+func wholeMicros(t testing.TB, name string, at time.Time) {
 	t.Helper()
 	if at.IsZero() {
 		t.Errorf("%s is not stamped", name)
@@ -28,12 +28,12 @@ func whole(t *testing.T, name string, at time.Time) {
 	}
 }
 
-func stamps(t *testing.T, x *bench) {
+func stamps(t testing.TB, x *bench) {
 	r := running("k")
 	r.CreatedAt, r.UpdatedAt = time.Unix(1, 0), time.Unix(2, 0) // a writer's clock counts for nothing
 	made := x.create(r)
 	for name, at := range map[string]time.Time{"CreatedAt": made.CreatedAt, "UpdatedAt": made.UpdatedAt, "DueAt": made.DueAt, "AsOf": made.AsOf} {
-		whole(t, name, at)
+		wholeMicros(t, name, at)
 	}
 	if !made.UpdatedAt.Equal(made.CreatedAt) || !made.DueAt.Equal(made.UpdatedAt.Add(time.Minute)) {
 		t.Errorf("created %v, updated %v, due %v", made.CreatedAt, made.UpdatedAt, made.DueAt)
@@ -49,7 +49,7 @@ func stamps(t *testing.T, x *bench) {
 	}
 }
 
-func newLife(t *testing.T, x *bench) {
+func newLife(t testing.TB, x *bench) {
 	made := x.create(running("k"))
 	x.pass(20 * time.Millisecond)
 	kept := x.replace(made.Head, nil, func(*stet.Head) {})
@@ -66,14 +66,14 @@ func newLife(t *testing.T, x *bench) {
 	}
 }
 
-func completion(t *testing.T, x *bench) {
+func completion(t testing.TB, x *bench) {
 	made := x.create(running("k"))
 	if !made.CompletedAt.IsZero() {
 		t.Errorf("running, and completed at %v", made.CompletedAt)
 	}
 	x.pass(20 * time.Millisecond)
 	done := x.replace(made.Head, nil, completed)
-	whole(t, "CompletedAt", done.CompletedAt)
+	wholeMicros(t, "CompletedAt", done.CompletedAt)
 	if !done.CompletedAt.Equal(done.UpdatedAt) {
 		t.Errorf("completed at %v by a write at %v", done.CompletedAt, done.UpdatedAt)
 	}
@@ -88,7 +88,7 @@ func completion(t *testing.T, x *bench) {
 	}
 }
 
-func clockSetBack(t *testing.T, x *bench) { // CR-16, W10
+func clockSetBack(t testing.TB, x *bench) { // CR-16, W10
 	if x.ServerClock {
 		t.Skip("the clock is the server's")
 	}
@@ -112,7 +112,7 @@ func clockSetBack(t *testing.T, x *bench) { // CR-16, W10
 	}
 }
 
-func due(t *testing.T, x *bench) { // CR-16
+func due(t testing.TB, x *bench) { // CR-16
 	for i, in := range []time.Duration{50, 20, 40, 10, 30} { // milliseconds
 		r := running(key(i))
 		r.DueIn = in * time.Millisecond
@@ -155,7 +155,7 @@ func renewed(h stet.Head) stet.Head {
 	return h
 }
 
-func dueBounds(t *testing.T, x *bench) {
+func dueBounds(t testing.TB, x *bench) {
 	for i := range 30 {
 		r := running(key(i))
 		r.DueIn, r.Route = 0, []string{"a", "b", "c"}[i%3]
@@ -187,7 +187,7 @@ func dueBounds(t *testing.T, x *bench) {
 	}
 }
 
-func neverDue(t *testing.T, x *bench) {
+func neverDue(t testing.TB, x *bench) {
 	r := running("k")
 	r.DueIn = stet.Never
 	made := x.create(r)

@@ -4,64 +4,41 @@ import (
 	"context"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ability"
 )
 
-// Unwrap lets [stet.As] find abilities: those known here fail as the verbs do, all others are the inner store's own. A type
-// has its methods or has them not, so there is one for each set of abilities.
+// Unwrap lets [stet.As] find abilities: those known here fail as the verbs do, all others are the inner store's own.
 func (s *Store) Unwrap() stet.Store {
-	l, lists := stet.As[stet.Lister](s.inner)
-	c, counts := stet.As[stet.Counter](s.inner)
-	w, waits := stet.As[stet.Waiter](s.inner)
-	t := through{s}
-	switch {
-	case lists && counts && waits:
-		return struct {
-			through
-			lister
-			counter
-			waiter
-		}{t, lister{s, l}, counter{s, c}, waiter{s, w}}
-	case lists && counts:
-		return struct {
-			through
-			lister
-			counter
-		}{t, lister{s, l}, counter{s, c}}
-	case lists && waits:
-		return struct {
-			through
-			lister
-			waiter
-		}{t, lister{s, l}, waiter{s, w}}
-	case counts && waits:
-		return struct {
-			through
-			counter
-			waiter
-		}{t, counter{s, c}, waiter{s, w}}
-	case lists:
-		return struct {
-			through
-			lister
-		}{t, lister{s, l}}
-	case counts:
-		return struct {
-			through
-			counter
-		}{t, counter{s, c}}
-	case waits:
-		return struct {
-			through
-			waiter
-		}{t, waiter{s, w}}
+	var set ability.Set
+	if w, ok := stet.As[stet.Waiter](s.inner); ok {
+		set.Waiter = waiter{s, w}
 	}
-	return t
+	if l, ok := stet.As[stet.Lister](s.inner); ok {
+		set.Lister = lister{s, l}
+	}
+	if c, ok := stet.As[stet.Counter](s.inner); ok {
+		set.Counter = counter{s, c}
+	}
+	if f, ok := stet.As[stet.Finder](s.inner); ok {
+		set.Finder = finder{s, f}
+	}
+	if h, ok := stet.As[stet.Historian](s.inner); ok {
+		set.Historian = historian{s, h}
+	}
+	if b, ok := stet.As[stet.Binder](s.inner); ok {
+		set.Binder = binder{s, b}
+	}
+	return set.Chain(s, s.inner)
 }
 
-// through is the store again, one step further in.
-type through struct{ *Store }
+type waiter struct {
+	s     *Store
+	inner stet.Waiter
+}
 
-func (t through) Unwrap() stet.Store { return t.inner }
+func (w waiter) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
+	return w.s.call(ctx, id, 0, func() error { return w.inner.Wait(ctx, id, seen) })
+}
 
 type lister struct {
 	s     *Store
@@ -89,11 +66,43 @@ func (c counter) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	return n, nil
 }
 
-type waiter struct {
+type finder struct {
 	s     *Store
-	inner stet.Waiter
+	inner stet.Finder
 }
 
-func (w waiter) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
-	return w.s.call(ctx, id, 0, func() error { return w.inner.Wait(ctx, id, seen) })
+func (f finder) Find(ctx context.Context, name string) (heads []stet.Head, err error) {
+	err = f.s.call(ctx, stet.ID{}, 0, func() (err error) { heads, err = f.inner.Find(ctx, name); return err })
+	if err != nil {
+		return nil, err
+	}
+	return heads, nil
+}
+
+type historian struct {
+	s     *Store
+	inner stet.Historian
+}
+
+func (h historian) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
+	err = h.s.call(ctx, q.ID, 0, func() (err error) { changes, next, err = h.inner.History(ctx, q); return err })
+	if err != nil {
+		return nil, "", err
+	}
+	return changes, next, nil
+}
+
+type binder struct {
+	s     *Store
+	inner stet.Binder
+}
+
+// Bind wraps what it binds, so that the verbs fail within a transaction as they do outside. A commit is the caller's: to lose
+// the reply to one, see to it there.
+func (b binder) Bind(tx any) (stet.Store, error) {
+	bound, err := b.inner.Bind(tx)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{inner: bound, faults: b.s.faults}, nil
 }

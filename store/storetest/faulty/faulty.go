@@ -19,7 +19,11 @@ var ErrFault = errors.New("faulty: the store was made to fail")
 // has returned.
 type Store struct {
 	inner stet.Store
+	*faults
+}
 
+// faults are what is to fail. A store and those it binds to transactions have them in common.
+type faults struct {
 	mu           sync.Mutex
 	down         bool
 	slow         time.Duration
@@ -36,7 +40,7 @@ var _ stet.Store = (*Store)(nil)
 
 // New wraps s. The seed decides what gets lost by chance.
 func New(s stet.Store, seed uint64) *Store {
-	return &Store{inner: s, random: rand.New(rand.NewPCG(seed, seed)), corrupt: map[stet.ID]bool{}}
+	return &Store{inner: s, faults: &faults{random: rand.New(rand.NewPCG(seed, seed)), corrupt: map[stet.ID]bool{}}}
 }
 
 // Down makes every call fail at once.
@@ -64,9 +68,9 @@ func (s *Store) Lose(requests, replies float64) {
 // Corrupt makes the record of id unreadable.
 func (s *Store) Corrupt(id stet.ID) { s.set(func() { s.corrupt[id] = true }) }
 
-func (s *Store) set(change func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (f *faults) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	change()
 }
 
@@ -77,27 +81,27 @@ type plan struct {
 	slow time.Duration
 }
 
-func (s *Store) plan(id stet.ID, writes stet.State) (p plan) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p.slow = s.slow
-	if writes != 0 && s.every > 0 {
-		s.writes++
-		p.lost = s.writes%s.every == 0
+func (f *faults) plan(id stet.ID, writes stet.State) (p plan) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p.slow = f.slow
+	if writes != 0 && f.every > 0 {
+		f.writes++
+		p.lost = f.writes%f.every == 0
 	}
-	p.lost = p.lost || s.replies > 0 && s.random.Float64() < s.replies
+	p.lost = p.lost || f.replies > 0 && f.random.Float64() < f.replies
 	switch {
-	case s.down, s.failComplete && writes == stet.Completed, s.requests > 0 && s.random.Float64() < s.requests:
+	case f.down, f.failComplete && writes == stet.Completed, f.requests > 0 && f.random.Float64() < f.requests:
 		p.err = ErrFault
-	case s.corrupt[id]:
+	case f.corrupt[id]:
 		p.err = fmt.Errorf("%w: damaged on purpose", stet.ErrCorrupt)
 	}
 	return p
 }
 
 // call runs one call as planned.
-func (s *Store) call(ctx context.Context, id stet.ID, writes stet.State, do func() error) error {
-	p := s.plan(id, writes)
+func (f *faults) call(ctx context.Context, id stet.ID, writes stet.State, do func() error) error {
+	p := f.plan(id, writes)
 	if p.slow > 0 {
 		t := time.NewTimer(p.slow)
 		defer t.Stop()

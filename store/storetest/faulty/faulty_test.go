@@ -40,6 +40,12 @@ func verbs(ctx context.Context, s stet.Store, key stet.Key) map[string]error {
 	if w, ok := stet.As[stet.Waiter](s); ok {
 		errs["Wait"] = w.Wait(ctx, r.ID, 99)
 	}
+	if f, ok := stet.As[stet.Finder](s); ok {
+		_, errs["Find"] = f.Find(ctx, "ch_1")
+	}
+	if h, ok := stet.As[stet.Historian](s); ok {
+		_, _, errs["History"] = h.History(ctx, stet.HistoryQuery{ID: r.ID})
+	}
 	return errs
 }
 
@@ -52,8 +58,8 @@ func TestDownIsDownForEverything(t *testing.T) {
 			t.Errorf("%s of a store that is down: %v", verb, err)
 		}
 	}
-	if len(errs) != 8 {
-		t.Errorf("%d of 8 verbs and abilities were found", len(errs))
+	if len(errs) != 10 {
+		t.Errorf("%d of 10 verbs and abilities were found", len(errs))
 	}
 	s.Up()
 	for verb, err := range verbs(t.Context(), s, "k") {
@@ -63,7 +69,7 @@ func TestDownIsDownForEverything(t *testing.T) {
 	}
 }
 
-// The sets of abilities a store may have.
+// The abilities a store may have, each alone.
 type (
 	plain struct{ stet.Store }
 	lists struct {
@@ -78,32 +84,39 @@ type (
 		stet.Store
 		stet.Waiter
 	}
-	listsCounts struct {
-		lists
-		stet.Counter
+	finds struct {
+		stet.Store
+		stet.Finder
 	}
-	listsWaits struct {
-		lists
-		stet.Waiter
+	remembers struct {
+		stet.Store
+		stet.Historian
 	}
-	countsWaits struct {
-		counts
-		stet.Waiter
-	}
+	binds struct{ stet.Store }
 )
 
-func abilities(s stet.Store) (found [4]bool) {
+// Bind takes 1 for a transaction, whose verbs are the store's own.
+func (b binds) Bind(tx any) (stet.Store, error) {
+	if tx != 1 {
+		return nil, stet.ErrForeignTx
+	}
+	return b.Store, nil
+}
+
+func abilities(s stet.Store) (found [7]bool) {
 	_, found[0] = stet.As[stet.Lister](s)
 	_, found[1] = stet.As[stet.Counter](s)
 	_, found[2] = stet.As[stet.Waiter](s)
 	_, found[3] = stet.As[stet.Closer](s)
+	_, found[4] = stet.As[stet.Finder](s)
+	_, found[5] = stet.As[stet.Historian](s)
+	_, found[6] = stet.As[stet.Binder](s)
 	return found
 }
 
 func TestAbilitiesAreThoseOfTheInnerStore(t *testing.T) {
 	m := memstore.New(memstore.Config{})
-	l := lists{m, m}
-	for _, inner := range []stet.Store{m, plain{m}, l, counts{m, m}, waits{m, m}, listsCounts{l, m}, listsWaits{l, m}, countsWaits{counts{m, m}, m}} {
+	for _, inner := range []stet.Store{m, plain{m}, lists{m, m}, counts{m, m}, waits{m, m}, finds{m, m}, remembers{m, m}, binds{m}} {
 		s := faulty.New(faulty.New(inner, 1), 2)
 		if got, want := abilities(s), abilities(inner); got != want {
 			t.Errorf("%T has %v, wrapped %v", inner, want, got)
@@ -112,6 +125,30 @@ func TestAbilitiesAreThoseOfTheInnerStore(t *testing.T) {
 		for verb, err := range verbs(t.Context(), s, "k") {
 			if !errors.Is(err, faulty.ErrFault) {
 				t.Errorf("%s of a %T that is down: %v", verb, inner, err)
+			}
+		}
+	}
+}
+
+// Within a transaction the same faults are in force, whenever they were set.
+func TestBoundStoresFailAlike(t *testing.T) {
+	s := faulty.New(binds{memstore.New(memstore.Config{})}, 1)
+	b, _ := stet.As[stet.Binder](s)
+	if _, err := b.Bind("another"); !errors.Is(err, stet.ErrForeignTx) {
+		t.Errorf("a foreign transaction: %v", err)
+	}
+	bound, err := b.Bind(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, down := range []bool{false, true, false} {
+		s.Up()
+		if down {
+			s.Down()
+		}
+		for verb, err := range verbs(t.Context(), bound, "k") {
+			if errors.Is(err, faulty.ErrFault) != down {
+				t.Errorf("down: %v; %s in a transaction: %v", down, verb, err)
 			}
 		}
 	}
@@ -194,7 +231,7 @@ func TestCorruptRefusesItsKeyAlone(t *testing.T) {
 	s.Corrupt(record("k", 1).ID)
 	s.Up() // heals everything else
 	for verb, err := range verbs(t.Context(), s, "k") {
-		if ofKey := verb != "Due" && verb != "List" && verb != "Count"; errors.Is(err, stet.ErrCorrupt) != ofKey {
+		if ofKey := !slices.Contains([]string{"Due", "List", "Count", "Find"}, verb); errors.Is(err, stet.ErrCorrupt) != ofKey {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}

@@ -1,0 +1,70 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/stet-dev/stet"
+)
+
+// history is a ring of the latest changes that had a note. A change has its number for ever: the n-th, from 0, is at place
+// n modulo max.
+type history struct {
+	max int
+
+	mu      sync.Mutex
+	changes []stet.Change
+	made    int // changes ever
+}
+
+// add is called by who holds the lock of the record's shard, so that the changes of a record are in their order.
+func (h *history) add(c stet.Change) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.changes) < h.max {
+		h.changes = append(h.changes, c)
+	} else {
+		h.changes[h.made%h.max] = c
+	}
+	h.made++
+}
+
+// before visits the changes with a number below n that are still kept, the latest first, until visit reports false.
+func (h *history) before(n int, visit func(n int, c *stet.Change) bool) {
+	for n = min(n, h.made) - 1; n >= h.made-len(h.changes); n-- {
+		if !visit(n, &h.changes[n%h.max]) {
+			return
+		}
+	}
+}
+
+// History implements [stet.Historian] for the latest [Config.MaxHistory] changes.
+func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
+	h := &s.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	from := h.made
+	if q.After != "" {
+		if from, err = strconv.Atoi(q.After); err != nil || from < 0 || from > h.made {
+			return nil, "", fmt.Errorf("memstore: %q is no cursor", q.After)
+		}
+	}
+	most, last := limit(stet.Query{Limit: q.Limit}), 0
+	h.before(from, func(n int, c *stet.Change) bool {
+		switch {
+		case q.ID != stet.ID{} && q.ID != c.ID:
+		case len(changes) == most: // there is one more
+			next = strconv.Itoa(last)
+			return false
+		default:
+			changes, last = append(changes, *c), n
+		}
+		return true
+	})
+	return changes, next, nil
+}

@@ -1,0 +1,250 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+var historyLaws = []law{
+	{"history", "each Replace with a Note adds one entry that says what changed, by the store's clock, and nothing else adds any", history},
+	{"history outlives", "the history outlives the record, and its next life adds to it", historyOutlives},
+	{"history pages", "the history is paged newest first, of all or of one, each entry once, whatever is added meanwhile", historyPages},
+	{"history of racers", "of racers only those that changed the record are in its history, in their order", historyOfRacers},
+	{"reopened", "a durable store has its history, and what is found by name, after Close and Open", reopened},
+}
+
+// whole reads all the history that q selects, page by page.
+func whole(t testing.TB, x *bench, s stet.Store, q stet.HistoryQuery) (all []stet.Change) {
+	t.Helper()
+	h, ok := stet.As[stet.Historian](s)
+	if !ok {
+		t.Fatal("the store has no history")
+	}
+	for range 1000 {
+		page, next, err := h.History(x.ctx, q)
+		if err != nil {
+			t.Fatalf("History: %v", err)
+		}
+		all = append(all, page...)
+		if q.After = next; next == "" {
+			return all
+		}
+	}
+	t.Fatal("the history has no end")
+	return nil
+}
+
+// entries checks all that is in the history, newest first.
+func (x *bench) entries(q stet.HistoryQuery, want ...stet.Change) {
+	x.t.Helper()
+	got := whole(x.t, x, x.store, q)
+	if len(got) != len(want) {
+		x.t.Fatalf("the history has %d entries, want %d", len(got), len(want))
+	}
+	for i, c := range got {
+		if c.At.Location() != time.UTC || !c.At.Equal(want[i].At) {
+			x.t.Errorf("entry %d is of %v, want %v", i, c.At, want[i].At)
+		}
+		c.At = want[i].At
+		if c != want[i] {
+			x.t.Errorf("entry %d is %+v of %q, want %+v of %q", i, c, string(c.ID.Key), want[i], string(want[i].ID.Key))
+		}
+	}
+}
+
+// note replaces prev's record, with a note, and returns its new head and the entry that this makes.
+func (x *bench) note(prev stet.Head, n stet.Note, change func(h *stet.Head)) (stet.Head, stet.Change) {
+	x.t.Helper()
+	next := x.replace(prev, nil, func(h *stet.Head) { change(h); h.Note = &n })
+	return next, stet.Change{ID: prev.ID, From: prev.State, To: next.State, Attempt: next.Attempt, At: next.UpdatedAt, Note: n}
+}
+
+func unknown(h *stet.Head) { h.State, h.Cause = stet.Unknown, "lease-lapsed" }
+
+func history(t testing.TB, x *bench) {
+	ability[stet.Historian](t, x)
+	x.entries(stet.HistoryQuery{})
+	r := running("odd\xff\x00é")
+	r.Note = &stet.Note{Who: "nobody"} // no change: there was nothing before
+	made := x.create(r)
+	x.entries(stet.HistoryQuery{})
+
+	x.pass(20 * time.Millisecond)
+	h, first := x.note(made.Head, stet.Note{Who: "ops@höst", Why: "asked\nthe provider", Evidence: "\xff\x00'\"%\\\r\n{}"}, func(h *stet.Head) { unknown(h); h.Attempt = 7 })
+	x.entries(stet.HistoryQuery{}, first)
+	if shown := x.get(r.ID).Note; shown == nil || *shown != first.Note {
+		t.Errorf("the record's own note is %+v", shown)
+	}
+
+	h = x.replace(h, nil, func(h *stet.Head) { h.Note = nil })
+	x.entries(stet.HistoryQuery{}, first)
+
+	refused := h
+	refused.Version, refused.Note, refused.DueIn = draw(), &stet.Note{Who: "late"}, 0
+	if _, err := x.store.Replace(x.ctx, made.Version, refused, nil); !errors.Is(err, stet.ErrStale) {
+		t.Fatalf("Replace of a stale version: %v", err)
+	}
+	refused.Key = "absent"
+	if _, err := x.store.Replace(x.ctx, h.Version, refused, nil); !errors.Is(err, stet.ErrNotFound) {
+		t.Fatalf("Replace of what is not there: %v", err)
+	}
+	x.entries(stet.HistoryQuery{}, first)
+
+	x.pass(20 * time.Millisecond)
+	h, second := x.note(h, stet.Note{}, completed) // an empty note is one
+	h, third := x.note(h, first.Note, completed)   // and a change may change nothing else
+	_ = h
+	x.entries(stet.HistoryQuery{}, third, second, first)
+	if x.Shared {
+		if got := whole(t, x, x.open(), stet.HistoryQuery{}); len(got) != 3 {
+			t.Errorf("another handle finds %d entries, want 3", len(got))
+		}
+	}
+}
+
+func historyOutlives(t testing.TB, x *bench) { // I9
+	ability[stet.Historian](t, x)
+	made := x.create(running("k"))
+	h, first := x.note(made.Head, stet.Note{Who: "a"}, unknown)
+	if err := x.store.Delete(x.ctx, h.ID, h.Version); err != nil {
+		t.Fatal(err)
+	}
+	x.entries(stet.HistoryQuery{}, first)
+	x.entries(stet.HistoryQuery{ID: made.ID}, first)
+	x.pass(20 * time.Millisecond)
+	again := x.create(running("k"))
+	x.entries(stet.HistoryQuery{ID: made.ID}, first)
+	_, second := x.note(again.Head, stet.Note{Who: "b"}, completed)
+	x.entries(stet.HistoryQuery{ID: made.ID}, second, first)
+}
+
+func historyPages(t testing.TB, x *bench) {
+	l := ability[stet.Historian](t, x)
+	const n = stet.DefaultLimit + 7
+	ids := []stet.ID{{Scope: "a", Key: "b"}, {Scope: "ab", Key: ""}, {Scope: "", Key: "ab"}} // one no other's
+	heads := make([]stet.Head, len(ids))
+	for i, id := range ids {
+		r := running("")
+		r.ID = id
+		heads[i] = x.create(r).Head
+	}
+	var all []stet.Change // newest first
+	of := map[stet.ID][]stet.Change{}
+	add := func() {
+		i := len(all)
+		h, c := x.note(heads[i%len(ids)], stet.Note{Who: "w", Why: fmt.Sprint(i)}, func(*stet.Head) {})
+		heads[i%len(ids)] = h
+		all = append([]stet.Change{c}, all...)
+		of[c.ID] = append([]stet.Change{c}, of[c.ID]...)
+	}
+	for range n {
+		add()
+	}
+	for _, limit := range []int{0, -1, 1, 10, n - 1, n, n + 1, 5000} {
+		x.entries(stet.HistoryQuery{Limit: limit}, all...)
+		for id, want := range of {
+			x.entries(stet.HistoryQuery{ID: id, Limit: limit}, want...)
+		}
+	}
+	x.entries(stet.HistoryQuery{ID: stet.ID{Scope: "a", Key: "nobody"}})
+	for _, id := range []stet.ID{{}, ids[1]} {
+		want := all
+		if (id != stet.ID{}) {
+			want = of[id]
+		}
+		q := stet.HistoryQuery{ID: id, Limit: 9}
+		for page := 0; ; page++ {
+			got, next, err := l.History(x.ctx, q)
+			if err != nil || len(got) != min(9, len(want)) {
+				t.Fatalf("page %d: %d entries, %v", page, len(got), err)
+			}
+			for i, c := range got {
+				if c.Note != want[i].Note {
+					t.Fatalf("page %d, entry %d is number %s, want %s", page, i, c.Note.Why, want[i].Note.Why)
+				}
+			}
+			want = want[len(got):]
+			if (next == "") != (len(want) == 0) {
+				t.Fatalf("page %d: the cursor is %q, and %d entries are left", page, next, len(want))
+			}
+			if next == "" {
+				break
+			}
+			q.After = next
+			add()
+		}
+	}
+	if _, _, err := l.History(x.ctx, stet.HistoryQuery{After: "no cursor \x00"}); err == nil {
+		t.Error("a cursor that was never given out was taken")
+	}
+}
+
+func historyOfRacers(t testing.TB, x *bench) { // I3
+	ability[stet.Historian](t, x)
+	made := x.create(running("k"))
+	const adders, each = 6, 5
+	var wg sync.WaitGroup
+	for range adders {
+		wg.Go(func() {
+			for range each {
+				if err := add(x.ctx, x.store, made.ID, &stet.Note{Who: "racer"}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got := whole(t, x, x.store, stet.HistoryQuery{ID: made.ID})
+	if len(got) != adders*each {
+		t.Fatalf("%d changes were made, and %d are in the history", adders*each, len(got))
+	}
+	for i, c := range got { // each adds one to Attempt
+		if want := 1 + adders*each - i; c.Attempt != want || i > 0 && c.At.After(got[i-1].At) {
+			t.Errorf("entry %d is of attempt %d, want %d, at %v", i, c.Attempt, want, c.At)
+		}
+	}
+}
+
+func reopened(t testing.TB, x *bench) {
+	if !x.Durable {
+		t.Skip("the store does not promise to outlive its process")
+	}
+	_, finds := stet.As[stet.Finder](x.store)
+	_, remembers := stet.As[stet.Historian](x.store)
+	if !finds && !remembers {
+		t.Skip("the store finds nothing by name, and has no history")
+	}
+	open := func() stet.Store { return x.Open(t, x.dir+"/own", x.clock.Now) }
+	first := open()
+	r := running("k")
+	r.DownstreamID = "ch_1"
+	made, err := first.Create(x.ctx, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := made.Head
+	h.Version, h.DueIn, h.Note = draw(), time.Minute, &stet.Note{Who: "w", Evidence: "\xff\x00"}
+	if h, err = first.Replace(x.ctx, made.Version, h, nil); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, first)
+	second := open()
+	defer closeStore(t, second)
+	if finds {
+		f, _ := stet.As[stet.Finder](second)
+		if heads, err := f.Find(x.ctx, "ch_1"); err != nil || len(heads) != 1 || heads[0].Version != h.Version {
+			t.Errorf("after reopening %d records are found by their name (%v), want 1", len(heads), err)
+		}
+	}
+	if remembers {
+		got := whole(t, x, second, stet.HistoryQuery{})
+		if len(got) != 1 || got[0].Note != *h.Note || !got[0].At.Equal(h.UpdatedAt) {
+			t.Errorf("after reopening the history is %+v, want one entry as it was", got)
+		}
+	}
+}
