@@ -287,16 +287,17 @@ func (w *MySQLWrite) Update(prev stet.Version) *MySQL {
 // mysqlAssigned are the columns of [MySQLWrite.Update], each with its sign of equality.
 var mysqlAssigned = strings.Split(list("`%s` = ", head, []string{"head_sum"}, body), ", ")
 
-// MySQLNoted is the statement that adds h's note to the history, with the state that ends: nothing where the record is not of
-// the version prev.
-func MySQLNoted(h *stet.Head, prev stet.Version) *MySQL {
-	q := new(MySQL).Add("INSERT INTO stet_history (`scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence`) SELECT `scope`, `key`, `state`, ")
-	for _, v := range []any{h.State.String(), h.Attempt} {
-		q.Value(v).Add(", ")
+// MySQLNoted is the statement that adds h's note to the history: it ended the state was, at the instant at.
+func MySQLNoted(h *stet.Head, was string, at int64) *MySQL {
+	q := new(MySQL).Add("INSERT INTO stet_history (`scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence`) VALUES (")
+	for i, v := range []any{string(h.Scope), string(h.Key), was, h.State.String(), h.Attempt, at, h.Note.Who, h.Note.Why, h.Note.Evidence} {
+		if i > 0 {
+			q.Add(", ")
+		}
+		q.Value(v)
 	}
-	q.Add("GREATEST(" + MySQLNow + ", `updated_at`)")
-	for _, v := range []string{h.Note.Who, h.Note.Why, h.Note.Evidence} {
-		q.Add(", ").Value(v)
-	}
-	return q.Add(" FROM stet_records WHERE ").If(h.ID, prev)
+	return q.Add(")")
 }
+
+// MySQLHistory are the columns of a change.
+const MySQLHistory = "SELECT `id`, `scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence` FROM stet_history"

@@ -10,20 +10,28 @@ import (
 // Dialect is a kind of database.
 type Dialect string
 
-// SQLite 3.35 or newer, in WAL mode: see [SQLiteDSN].
-const SQLite Dialect = "sqlite"
+const (
+	// SQLite 3.35 or newer, in WAL mode: see [SQLiteDSN].
+	SQLite Dialect = "sqlite"
+	// MySQL 8.0.16 or MariaDB 10.6 or newer, with InnoDB.
+	MySQL Dialect = "mysql"
+)
 
 func (d Dialect) validate() error {
-	if d != SQLite {
+	switch d {
+	case SQLite, MySQL:
+		return nil
+	default:
 		return fmt.Errorf("sqlstore: config: Dialect is %q; it has to be one of the package's dialects, such as SQLite", string(d))
 	}
-	return nil
 }
 
 func (d Dialect) migrations() fs.FS {
 	switch d {
 	case SQLite:
 		return sqltext.SQLiteMigrations()
+	case MySQL:
+		return sqltext.MySQLMigrations()
 	}
 	panic("sqlstore: no dialect: " + string(d))
 }
@@ -33,6 +41,8 @@ func (d Dialect) hasSchema() string {
 	switch d {
 	case SQLite:
 		return "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'stet_schema'"
+	case MySQL:
+		return "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'stet_schema'"
 	}
 	panic("sqlstore: no dialect: " + string(d))
 }

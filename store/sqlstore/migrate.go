@@ -15,7 +15,8 @@ var ErrSchema = errors.New("sqlstore: the schema does not fit")
 const createSchema = "CREATE TABLE IF NOT EXISTS stet_schema (version INTEGER PRIMARY KEY)"
 
 // Migrate brings the schema up to date step by step, and does nothing where it is. Any number of processes may do so at once.
-// Each step is a transaction, so that after a failure the steps before it stand. A schema of a newer program is [ErrSchema].
+// Each step is a transaction, so that after a failure the steps before it stand; where changes of the schema cannot be undone
+// (MySQL) a step that failed is taken again. A schema of a newer program is [ErrSchema].
 func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	have, want, err := Status(ctx, db, d)
 	switch {
@@ -24,6 +25,11 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	case have > want:
 		return newer(have, want)
 	case have == want:
+		return nil
+	case d == MySQL:
+		if err := migrateMySQL(ctx, db); err != nil {
+			return fmt.Errorf("sqlstore: migrate: %w", err)
+		}
 		return nil
 	}
 	if _, err := db.ExecContext(ctx, createSchema); err != nil {
@@ -96,11 +102,15 @@ func newer(have, want int) error {
 // SQL returns the migrations as a script for those who run it themselves, on an empty database.
 func (d Dialect) SQL() string {
 	var b strings.Builder
-	b.WriteString("BEGIN;\n" + createSchema + ";\n")
+	begin, end := "BEGIN;\n"+createSchema+";\n", "COMMIT;\n"
+	if d == MySQL { // each statement that changes the schema commits
+		begin, end = createSchemaMySQL+";\n", ""
+	}
+	b.WriteString(begin)
 	for i, step := range d.steps() {
 		fmt.Fprintf(&b, "\n%s\nINSERT INTO stet_schema (version) VALUES (%d);\n", step, i+1)
 	}
-	b.WriteString("COMMIT;\n")
+	b.WriteString(end)
 	return b.String()
 }
 

@@ -38,6 +38,9 @@ type Store struct {
 	database
 }
 
+// Unwrap returns what keeps the records. It has the abilities that not every dialect has: see [stet.As].
+func (s *Store) Unwrap() stet.Store { return s.database }
+
 // database is a [Store] in one dialect.
 type database interface {
 	stet.Store
@@ -90,6 +93,8 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	switch c.Dialect {
 	case SQLite:
 		d, err = openSQLite(ctx, db, c)
+	case MySQL:
+		d, err = openMySQL(ctx, db, c)
 	default:
 		panic("sqlstore: no dialect: " + string(c.Dialect))
 	}

@@ -1,0 +1,110 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// mysqlGroups is how many groups of new records, and how many of changes, are written at a time: while one is being synced,
+// the next is sent.
+const mysqlGroups = 2
+
+// mysql is a store in MySQL or MariaDB. The server's clock stamps; rows are found without waiting for whoever writes them.
+type mysql struct {
+	db      *sql.DB
+	server  mysqlServer
+	lanes   *lanes // for look-ups, and for writes that go alone
+	creates *group
+	changes *group
+}
+
+var (
+	_ database       = (*mysql)(nil)
+	_ stet.Finder    = (*mysql)(nil)
+	_ stet.Historian = (*mysql)(nil)
+	_ stet.Waiter    = (*mysql)(nil)
+	_ stet.Binder    = (*mysql)(nil)
+)
+
+func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
+	server, err := checkMySQL(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	s := &mysql{db: db, server: server, lanes: newLanes(db, c.Readers, server.setUp())}
+	// A quarter of the packet: what is not under maxBatchBytes by its values is in their text.
+	bytes := min(maxBatchBytes, server.packet/4)
+	s.creates = &group{lanes: newLanes(db, mysqlGroups, server.setUp()), carry: carryCreates, limit: mysqlGroups, bytes: bytes}
+	s.changes = &group{lanes: newLanes(db, mysqlGroups, server.setUp()), carry: carryChanges, limit: mysqlGroups, bytes: bytes}
+	return s, nil
+}
+
+// Close waits for the writes that have begun, refuses new ones, and closes the connections the store held. It leaves db open.
+// The second Close does nothing.
+func (s *mysql) Close() error {
+	s.creates.close()
+	s.changes.close()
+	s.lanes.close()
+	return nil
+}
+
+// Get returns the record, or [stet.ErrNotFound].
+func (s *mysql) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
+	err = s.lanes.with(ctx, func(c *sql.Conn) error {
+		r, err = getMySQL(ctx, c, id, "")
+		return err
+	})
+	return r, wrap("get", err)
+}
+
+// Create stores r if its ID is free. A record that is there is found without waiting for a transaction that changes it.
+func (s *mysql) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	w, err := sqltext.NewMySQLWrite(order(), &r.Head, &r.Body)
+	if err != nil {
+		return stet.Record{}, wrap("create", err)
+	}
+	j := &job{verb: create, ctx: ctx, head: r.Head, write: w}
+	switch err = s.do(s.creates, j); {
+	case err == nil:
+		return stet.Record{Head: j.got, Body: r.Body}, nil
+	case errors.Is(err, stet.ErrExists):
+		return j.have, err
+	}
+	return stet.Record{}, wrap("create", err)
+}
+
+// Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its entry in the history, in one
+// transaction.
+func (s *mysql) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+	w, err := sqltext.NewMySQLWrite([16]byte{}, &h, b)
+	if err != nil {
+		return stet.Head{}, wrap("replace", err)
+	}
+	j := &job{verb: replaceHead, ctx: ctx, head: h, prev: prev, write: w}
+	if b != nil {
+		j.verb = replaceAll
+	}
+	if err = s.do(s.changes, j); err == nil || errors.Is(err, stet.ErrStale) {
+		return j.got, err
+	}
+	return stet.Head{}, wrap("replace", err)
+}
+
+// Delete removes the record if its Version is prev.
+func (s *mysql) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+	return wrap("delete", s.do(s.changes, &job{verb: remove, ctx: ctx, head: stet.Head{ID: id}, prev: prev}))
+}
+
+// order is where lists show a record: by the time of whoever makes it, and at random within a millisecond.
+func order() (o [16]byte) {
+	binary.BigEndian.PutUint64(o[:], uint64(time.Now().UnixMilli())<<16|uint64(rand.Uint32N(1<<16)))
+	binary.BigEndian.PutUint64(o[8:], rand.Uint64())
+	return o
+}

@@ -1,0 +1,235 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// maxRounds is how often a group of new records looks again: once is enough where nobody else creates the same.
+const maxRounds = 4
+
+// carryCreates looks up all names of a group, answers those that are taken, and stores the others. Each of the two is one
+// statement. A name that is taken in between undoes the second for all of them, so that they look again; any other refusal
+// sends them on to be written alone, where a row that is held or poisoned is in nobody's way.
+func carryCreates(ctx context.Context, c *sql.Conn, batch []*job) error {
+	for range maxRounds {
+		var err error
+		if batch, err = answerTaken(ctx, c, batch); err != nil || len(batch) == 0 {
+			return err
+		}
+		// Of several with one name the first is stored, and the others find it in the next round.
+		first, others := firstOfEach(batch)
+		switch err = insertAll(ctx, c, first); answered(err) {
+		case 0:
+			if err != nil {
+				answerAll(others, errAlone)
+				return err
+			}
+			batch = others
+		case mysqlDuplicate:
+		default:
+			answerAll(batch, errAlone)
+			return nil
+		}
+	}
+	answerAll(batch, errAlone)
+	return nil
+}
+
+func answerAll(batch []*job, err error) {
+	for _, j := range batch {
+		j.err = err
+	}
+}
+
+// answerTaken returns the jobs whose names are free, and answers the others.
+func answerTaken(ctx context.Context, c *sql.Conn, batch []*job) (free []*job, err error) {
+	first, _ := firstOfEach(batch)
+	type found struct {
+		r   stet.Record
+		err error
+	}
+	there := map[stet.ID]found{}
+	q := whose(new(sqltext.MySQL).Add(sqltext.MySQLRecords+" FORCE INDEX (PRIMARY) WHERE "), first)
+	err = eachMySQL(ctx, c, q, (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) {
+		r, err := row.Record(now)
+		there[row.ID()] = found{r, err}
+	})
+	if err != nil {
+		answerAll(batch, errAlone)
+		if answered(err) != 0 {
+			err = nil
+		}
+		return nil, err
+	}
+	for _, j := range batch {
+		switch f, ok := there[j.head.ID]; {
+		case !ok:
+			free = append(free, j)
+		case f.err != nil:
+			j.err = f.err
+		default:
+			j.have, j.err = f.r, stet.ErrExists
+		}
+	}
+	return free, nil
+}
+
+// whose appends a condition that records have the names of jobs.
+func whose(q *sqltext.MySQL, jobs []*job) *sqltext.MySQL {
+	for i, j := range jobs {
+		if i > 0 {
+			q.Add(" OR ")
+		}
+		q.Add("(").Whose(j.head.ID).Add(")")
+	}
+	return q
+}
+
+// firstOfEach takes a sorted batch apart: the first job of each name, and the others.
+func firstOfEach(batch []*job) (first, others []*job) {
+	for i, j := range batch {
+		if i > 0 && batch[i-1].head.ID == j.head.ID {
+			others = append(others, j)
+		} else {
+			first = append(first, j)
+		}
+	}
+	return first, others
+}
+
+// insertAll stores the records of jobs in one statement.
+func insertAll(ctx context.Context, c *sql.Conn, jobs []*job) error {
+	q := &sqltext.MySQL{}
+	jobs[0].write.Into(q)
+	for i, j := range jobs {
+		q.Add([]string{"VALUES (", ", ("}[min(i, 1)])
+		q.Text = append(q.Text, j.place.text.Text...)
+		j.write.AddBirth(q, i == 0)
+		q.Add(")")
+	}
+	_, at, err := exec(ctx, c, q)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		j.born(at)
+		j.err = nil
+	}
+	return nil
+}
+
+// errCount should never be seen: rows that were locked were not there to be changed.
+var errCount = errors.New("a group changed another number of rows than it locked")
+
+// carryChanges locks the rows of a group, passing over those that somebody holds, and changes or removes those of the version
+// expected. The others, and all of them if the server refuses, are to be written alone: there it turns out why.
+func carryChanges(ctx context.Context, c *sql.Conn, batch []*job) error {
+	first, others := firstOfEach(batch)
+	answerAll(others, errAlone)
+	var rows map[stet.ID]lockedRow
+	err := transact(ctx, c, func() (err error) {
+		if rows, err = lock(ctx, c, first); err != nil {
+			return err
+		}
+		var ready []*job
+		for _, j := range first {
+			if r, ok := rows[j.head.ID]; ok && r.version == j.prev && r.schema == sqltext.Schema {
+				ready = append(ready, j)
+			} else {
+				j.err = errAlone
+			}
+		}
+		first = ready
+		for _, v := range []verb{replaceHead, replaceAll, remove} {
+			if err := change(ctx, c, v, of(ready, v), rows); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+		for _, j := range first {
+			if j.err = nil; j.verb != remove {
+				j.changed(rows[j.head.ID].at)
+			}
+		}
+		return nil
+	case answered(err) != 0 || errors.Is(err, errCount):
+		answerAll(first, errAlone)
+		return nil
+	}
+	return err
+}
+
+func of(jobs []*job, v verb) []*job {
+	return slices.Collect(func(yield func(*job) bool) {
+		for _, j := range jobs {
+			if j.verb == v && !yield(j) {
+				return
+			}
+		}
+	})
+}
+
+// lockedRow is what is known of a row that this transaction holds.
+type lockedRow struct {
+	version stet.Version
+	schema  int
+	at      int64 // when it is changed: now, and no record's time goes back
+}
+
+func lock(ctx context.Context, c *sql.Conn, jobs []*job) (map[stet.ID]lockedRow, error) {
+	q := whose(new(sqltext.MySQL).Add(sqltext.MySQLVersions+" FORCE INDEX (PRIMARY) WHERE "), jobs).Add(" FOR UPDATE SKIP LOCKED")
+	rows, err := c.QueryContext(ctx, string(q.Text), q.Args...)
+	if err != nil {
+		return nil, fault(err)
+	}
+	defer rows.Close()
+	held := make(map[stet.ID]lockedRow, len(jobs))
+	for rows.Next() {
+		var r lockedRow
+		var id stet.ID
+		var now, updated int64
+		if err := rows.Scan(&now, &id.Scope, &id.Key, &r.version, &r.schema, &updated); err != nil {
+			return nil, errColumn
+		}
+		r.at = max(now, updated)
+		held[id] = r
+	}
+	return held, fault(rows.Err())
+}
+
+// change carries out the jobs, which are of one verb, on rows that are locked.
+func change(ctx context.Context, c *sql.Conn, v verb, jobs []*job, rows map[stet.ID]lockedRow) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	q, each := &sqltext.MySQL{}, int64(1)
+	if v == remove {
+		whose(q.Add("DELETE r FROM stet_records r FORCE INDEX (PRIMARY) WHERE "), jobs)
+	} else {
+		each = 2 // the server's count of a row that was there and is changed
+		jobs[0].write.Into(q)
+		for i, j := range jobs {
+			q.Add([]string{"VALUES (", ", ("}[min(i, 1)])
+			q.Text = append(q.Text, j.place.text.Text...)
+			s := sqltext.Changed(&j.head, rows[j.head.ID].at)
+			j.write.AddStamp(q, &s)
+			q.Add(")")
+		}
+		jobs[0].write.Over(q)
+	}
+	n, _, err := exec(ctx, c, q)
+	if err == nil && n != each*int64(len(jobs)) {
+		err = fmt.Errorf("%w: %d of %d", errCount, n, len(jobs))
+	}
+	return err
+}

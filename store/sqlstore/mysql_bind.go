@@ -1,0 +1,73 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// Bind returns the store within tx, a [*database/sql.Tx] on the same database.
+func (*mysql) Bind(tx any) (stet.Store, error) {
+	if tx, ok := tx.(*sql.Tx); ok && tx != nil {
+		return boundMySQL{tx}, nil
+	}
+	return nil, stet.ErrForeignTx
+}
+
+// boundMySQL is the store within a transaction of its caller's, which waits for rows that others hold as its own session is
+// set up to (innodb_lock_wait_timeout), no longer than the deadline of a call. Its isolation level is the caller's, too: where
+// reads repeat, one that has to know what is there now takes a shared lock.
+type boundMySQL struct{ tx *sql.Tx }
+
+func (b boundMySQL) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	w, err := sqltext.NewMySQLWrite(order(), &r.Head, &r.Body)
+	if err != nil {
+		return stet.Record{}, wrap("create", err)
+	}
+	have, err := getMySQL(ctx, b.tx, r.ID, "")
+	if errors.Is(err, stet.ErrNotFound) {
+		var told int64
+		_, told, err = exec(ctx, b.tx, w.Insert(false))
+		if err == nil {
+			j := job{head: r.Head}
+			j.born(told)
+			return stet.Record{Head: j.got, Body: r.Body}, nil
+		}
+		if answered(err) == mysqlDuplicate { // made meanwhile
+			have, err = getMySQL(ctx, b.tx, r.ID, mysqlCurrent(b.tx))
+		}
+	}
+	if err != nil {
+		return stet.Record{}, wrap("create", err)
+	}
+	return have, stet.ErrExists
+}
+
+func (b boundMySQL) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	r, err := getMySQL(ctx, b.tx, id, "")
+	return r, wrap("get", err)
+}
+
+func (b boundMySQL) Replace(ctx context.Context, prev stet.Version, h stet.Head, body *stet.Body) (stet.Head, error) {
+	w, err := sqltext.NewMySQLWrite([16]byte{}, &h, body)
+	if err != nil {
+		return stet.Head{}, wrap("replace", err)
+	}
+	j := job{head: h, prev: prev, write: w}
+	if err = replaceMySQL(ctx, b.tx, &j); err == nil || errors.Is(err, stet.ErrStale) {
+		return j.got, err
+	}
+	return stet.Head{}, wrap("replace", err)
+}
+
+func (b boundMySQL) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+	return wrap("delete", removeMySQL(ctx, b.tx, &job{head: stet.Head{ID: id}, prev: prev}))
+}
+
+func (b boundMySQL) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+	heads, err := dueMySQL(ctx, b.tx, q)
+	return heads, wrap("due", err)
+}

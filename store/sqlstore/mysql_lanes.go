@@ -1,0 +1,113 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// lanes are connections that the store holds on to, made when first needed. They are its own because it sets them up: an
+// isolation level, a limit of waiting and a sql_mode that the rest of the program need not share.
+type lanes struct {
+	db    *sql.DB
+	setUp []string
+	slots chan *lane // a nil is a connection to be made
+	once  sync.Once
+}
+
+type lane struct {
+	*sql.Conn
+	used time.Time
+}
+
+// stale is how long a connection may rest before it is tried with a ping: a server that was restarted would otherwise be
+// noticed by a write, which cannot be told from one that happened.
+const stale = time.Second
+
+func newLanes(db *sql.DB, n int, setUp []string) *lanes {
+	l := &lanes{db: db, setUp: setUp, slots: make(chan *lane, n)}
+	for range n {
+		l.slots <- nil
+	}
+	return l
+}
+
+// with calls f with a connection that nobody else uses meanwhile. An error before f is called is [errNothing]. f returns what
+// [fault] has made of its errors, and leaves no transaction open, unless its connection is gone.
+func (l *lanes) with(ctx context.Context, f func(c *sql.Conn) error) error {
+	c, err := l.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { l.slots <- c }() // nil after a panic in a driver, too
+	if c, err = l.ready(ctx, c); err != nil {
+		return fmt.Errorf("%w: %w", errNothing, err)
+	}
+	used := c
+	c = nil
+	if err = f(used.Conn); gone(err) {
+		used.discard()
+		return err
+	}
+	used.used = time.Now()
+	c = used
+	return err
+}
+
+func (l *lanes) take(ctx context.Context) (*lane, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNothing, err)
+	}
+	select {
+	case c, open := <-l.slots:
+		if !open {
+			return nil, ErrClosed
+		}
+		return c, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", errNothing, ctx.Err())
+	}
+}
+
+// ready returns c if it is well, or a new connection.
+func (l *lanes) ready(ctx context.Context, c *lane) (*lane, error) {
+	if c != nil && time.Since(c.used) > stale && c.PingContext(ctx) != nil {
+		c.discard()
+		c = nil
+	}
+	if c != nil {
+		return c, nil
+	}
+	conn, err := l.db.Conn(ctx)
+	if err != nil {
+		return nil, fault(err)
+	}
+	for _, s := range l.setUp {
+		if _, err := conn.ExecContext(ctx, s); err != nil {
+			(&lane{Conn: conn}).discard()
+			return nil, fmt.Errorf("%s: %w", s, fault(err))
+		}
+	}
+	return &lane{conn, time.Now()}, nil
+}
+
+// discard closes the connection itself, and with it whatever transaction it is in: the pool shall not have it back.
+func (c *lane) discard() {
+	_ = c.Raw(func(any) error { return driver.ErrBadConn })
+	_ = c.Close()
+}
+
+// close waits for those that are in use. The connections are closed, not given back: they are set up as others may not expect.
+func (l *lanes) close() {
+	l.once.Do(func() {
+		for range cap(l.slots) {
+			if c := <-l.slots; c != nil {
+				c.discard()
+			}
+		}
+		close(l.slots)
+	})
+}

@@ -1,0 +1,65 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+const createSchemaMySQL = createSchema + " ENGINE = InnoDB"
+
+// migrateLock is the name of a lock in the server, which is not of one database: the name has the database in it.
+const migrateLock = "CONCAT('stet.migrate.', MD5(DATABASE()))"
+
+// errMigrateBusy: somebody else has been migrating for as long as a step may take.
+var errMigrateBusy = errors.New("another process has been migrating for a minute")
+
+// migrateMySQL takes the steps that are missing. A statement that changes the schema commits by itself, so that a step cannot
+// be undone: instead each of its statements may be run again. Of several processes one at a time is at it.
+func migrateMySQL(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fault(err)
+	}
+	defer conn.Close()
+	var got sql.NullInt64
+	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+migrateLock+", 60)").Scan(&got); err != nil {
+		return fault(err)
+	}
+	if got.Int64 != 1 {
+		return errMigrateBusy
+	}
+	if err := migrateStepsMySQL(ctx, conn); err != nil {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the lock ends with the connection
+		return err
+	}
+	_, err = conn.ExecContext(ctx, "DO RELEASE_LOCK("+migrateLock+")")
+	return fault(err)
+}
+
+func migrateStepsMySQL(ctx context.Context, conn *sql.Conn) error {
+	if _, err := conn.ExecContext(ctx, createSchemaMySQL); err != nil {
+		return err
+	}
+	var have int
+	if err := conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(version), 0) FROM stet_schema").Scan(&have); err != nil {
+		return err
+	}
+	steps := MySQL.steps()
+	for i, step := range steps[min(have, len(steps)):] {
+		number := have + i + 1
+		for _, statement := range sqltext.MySQLStatements(step) {
+			if _, err := conn.ExecContext(ctx, statement); err != nil {
+				return fmt.Errorf("step %d: %w", number, err)
+			}
+		}
+		if _, err := conn.ExecContext(ctx, fmt.Sprintf("INSERT INTO stet_schema (version) VALUES (%d)", number)); err != nil {
+			return fmt.Errorf("step %d: %w", number, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// job is one write.
+type job struct {
+	verb
+	ctx   context.Context
+	head  stet.Head // remove: its ID alone
+	prev  stet.Version
+	write *sqltext.MySQLWrite // create, replace
+
+	err  error
+	got  stet.Head   // as stored; of the incumbent with [stet.ErrStale]
+	have stet.Record // the incumbent with [stet.ErrExists]
+
+	place jobPlace
+}
+
+// heldTimeout is how long a write without a deadline tries to get at a row that another transaction holds.
+const heldTimeout = 10 * time.Second
+
+// do carries out j in a group, and alone where the group cannot.
+func (s *mysql) do(g *group, j *job) error {
+	if g.fits(j) {
+		if err := g.do(j); err != errAlone {
+			return err
+		}
+	}
+	ctx, cancel := j.ctx, func() {}
+	if _, ok := ctx.Deadline(); !ok {
+		ctx, cancel = context.WithTimeout(ctx, heldTimeout)
+	}
+	defer cancel()
+	return s.alone(ctx, j)
+}
+
+// alone carries out j on a connection for itself, again and again while another transaction is in the way. It waits without
+// holding on to a connection: a row that somebody keeps must not slow its neighbours.
+func (s *mysql) alone(ctx context.Context, j *job) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		err := s.lanes.with(ctx, func(c *sql.Conn) error { return apply(ctx, c, j) })
+		switch answered(err) {
+		case mysqlDuplicate, mysqlLockWait, mysqlDeadlock: // nothing happened
+		default:
+			return err
+		}
+		timer := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: %w: %w", errNothing, ctx.Err(), err)
+		}
+	}
+}
+
+// apply carries out j as one transaction of its own.
+func apply(ctx context.Context, c *sql.Conn, j *job) error {
+	switch {
+	case j.verb == create:
+		return createMySQL(ctx, c, j)
+	case j.verb == remove:
+		return removeMySQL(ctx, c, j)
+	case j.head.Note == nil:
+		return replaceMySQL(ctx, c, j)
+	}
+	return transact(ctx, c, func() error { return replaceMySQL(ctx, c, j) })
+}
+
+// transact calls f within a transaction, and commits it if f returns no error.
+func transact(ctx context.Context, c *sql.Conn, f func() error) error {
+	if _, err := c.ExecContext(ctx, "START TRANSACTION"); err != nil {
+		return fmt.Errorf("%w: %w", errNothing, fault(err))
+	}
+	if err := f(); err != nil {
+		if gone(err) {
+			return err
+		}
+		if _, rerr := c.ExecContext(ctx, "ROLLBACK"); rerr != nil {
+			return fmt.Errorf("rollback: %w, after %w", rerr, err) // the connection is of no use, and the server undoes all
+		}
+		return err
+	}
+	_, err := c.ExecContext(ctx, "COMMIT")
+	if err = fault(err); err != nil && answered(err) != mysqlDeadlock {
+		return fmt.Errorf("commit, which may have happened: %v", err)
+	}
+	return err
+}
+
+// querier is a connection or a transaction.
+type querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// exec returns how many rows were changed, and what the statement tells: see [sqltext.MySQLNow].
+func exec(ctx context.Context, c querier, q *sqltext.MySQL) (rows, told int64, err error) {
+	res, err := c.ExecContext(ctx, string(q.Text), q.Args...)
+	if err != nil {
+		return 0, 0, uncertain(fault(err))
+	}
+	if rows, err = res.RowsAffected(); err == nil {
+		told, err = res.LastInsertId()
+	}
+	return rows, told, err
+}
+
+// createMySQL looks and stores in one statement. Where it stored nothing, there is a record.
+func createMySQL(ctx context.Context, c querier, j *job) error {
+	rows, told, err := exec(ctx, c, j.write.Insert(true))
+	switch {
+	case err != nil:
+		return err
+	case rows == 1:
+		j.born(told)
+		return nil
+	}
+	switch j.have, err = getMySQL(ctx, c, j.head.ID, ""); {
+	case err == nil:
+		return stet.ErrExists
+	case errors.Is(err, stet.ErrNotFound): // deleted meanwhile: as if it had been taken and given back
+		return &serverError{mysqlDuplicate}
+	}
+	return err
+}
+
+func (j *job) born(at int64) {
+	s := sqltext.Born(&j.head, at)
+	j.got = stamped(j.head, &s)
+}
+
+func (j *job) changed(at int64) {
+	s := sqltext.Changed(&j.head, at)
+	j.got = stamped(j.head, &s)
+}
+
+func replaceMySQL(ctx context.Context, c querier, j *job) error {
+	var was string
+	if j.head.Note != nil {
+		var err error
+		if was, err = stateMySQL(ctx, c, j); err != nil {
+			return err
+		}
+	}
+	_, told, err := exec(ctx, c, j.write.Update(j.prev))
+	switch {
+	case err != nil:
+		return err
+	case told == 0:
+		return j.refuse(ctx, c)
+	}
+	j.changed(told)
+	if j.head.Note != nil {
+		_, _, err = exec(ctx, c, sqltext.MySQLNoted(&j.head, was, told))
+	}
+	return err
+}
+
+// stateMySQL locks the row, and returns the state that is to end.
+func stateMySQL(ctx context.Context, c querier, j *job) (state string, err error) {
+	q := new(sqltext.MySQL).Add("SELECT `state` FROM stet_records WHERE ").If(j.head.ID, j.prev).Add(" FOR UPDATE")
+	rows, err := c.QueryContext(ctx, string(q.Text), q.Args...)
+	if err != nil {
+		return "", fault(err)
+	}
+	defer rows.Close()
+	if rows.Next() {
+		err = rows.Scan(&state)
+	}
+	return state, fault(errors.Join(err, rows.Err()))
+}
+
+func removeMySQL(ctx context.Context, c querier, j *job) error {
+	q := new(sqltext.MySQL).Add("DELETE FROM stet_records WHERE ").If(j.head.ID, j.prev)
+	rows, _, err := exec(ctx, c, q)
+	if rows == 1 || err != nil {
+		return err
+	}
+	return j.refuse(ctx, c)
+}
+
+// refuse says why no row was changed. It reads what is there now: within a transaction that repeats its reads that is more
+// than a plain SELECT would see.
+func (j *job) refuse(ctx context.Context, c querier) (err error) {
+	if j.got, err = getMySQLHead(ctx, c, j.head.ID, mysqlCurrent(c)); err != nil {
+		return err
+	}
+	return stet.ErrStale
+}
+
+// mysqlCurrent is how a SELECT reads what is committed rather than what its transaction saw first.
+func mysqlCurrent(c querier) string {
+	if _, ok := c.(*sql.Tx); ok {
+		return " LOCK IN SHARE MODE"
+	}
+	return ""
+}
+
+func getMySQL(ctx context.Context, c querier, id stet.ID, how string) (r stet.Record, err error) {
+	q := new(sqltext.MySQL).Add(sqltext.MySQLRecords + " WHERE ").Whose(id).Add(how)
+	err = oneMySQL(ctx, c, q, (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) error {
+		r, err = row.Record(now)
+		return err
+	})
+	return r, err
+}
+
+func getMySQLHead(ctx context.Context, c querier, id stet.ID, how string) (h stet.Head, err error) {
+	q := new(sqltext.MySQL).Add(sqltext.MySQLHeads + " WHERE ").Whose(id).Add(how)
+	err = oneMySQL(ctx, c, q, (*sqltext.Row).Dest, func(row *sqltext.Row, now int64) error {
+		h, err = row.Head(now)
+		return err
+	})
+	return h, err
+}
+
+func oneMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqltext.Row) []any, f func(*sqltext.Row, int64) error) error {
+	found := stet.ErrNotFound
+	err := eachMySQL(ctx, c, q, dest, func(row *sqltext.Row, now int64) { found = f(row, now) })
+	if err != nil {
+		return err
+	}
+	return found
+}
+
+// eachMySQL reads rows.
+func eachMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqltext.Row) []any, visit func(row *sqltext.Row, now int64)) error {
+	rows, err := c.QueryContext(ctx, string(q.Text), q.Args...)
+	if err != nil {
+		return fault(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		row := &sqltext.Row{Unstamped: true}
+		var now int64
+		if rows.Scan(append([]any{&now}, dest(row)...)...) != nil {
+			return errColumn
+		}
+		visit(row, now)
+	}
+	return fault(rows.Err())
+}
