@@ -1,0 +1,142 @@
+package sealstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ability"
+)
+
+func (s *Store) abilities() (set ability.Set) {
+	if w, ok := stet.As[stet.Waiter](s.inner); ok {
+		set.Waiter = waiter{s, w}
+	}
+	if l, ok := stet.As[stet.Lister](s.inner); ok {
+		set.Lister = lister{s, l}
+	}
+	if c, ok := stet.As[stet.Counter](s.inner); ok {
+		set.Counter = counter{s, c}
+	}
+	if f, ok := stet.As[stet.Finder](s.inner); ok {
+		set.Finder = finder{s, f}
+	}
+	if h, ok := stet.As[stet.Historian](s.inner); ok {
+		set.Historian = historian{s, h}
+	}
+	if b, ok := stet.As[stet.Binder](s.inner); ok {
+		set.Binder = binder{s, b}
+	}
+	return set
+}
+
+type waiter struct {
+	s     *Store
+	inner stet.Waiter
+}
+
+func (w waiter) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
+	return w.inner.Wait(ctx, w.s.names.id(id), seen)
+}
+
+type lister struct {
+	s     *Store
+	inner stet.Lister
+}
+
+func (l lister) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	heads, next, err := l.inner.List(ctx, l.s.query(q))
+	return l.s.shown(heads), next, err
+}
+
+type counter struct {
+	s     *Store
+	inner stet.Counter
+}
+
+func (c counter) Count(ctx context.Context, q stet.Query) (int, error) {
+	return c.inner.Count(ctx, c.s.query(q))
+}
+
+type finder struct {
+	s     *Store
+	inner stet.Finder
+}
+
+func (f finder) Find(ctx context.Context, name string) ([]stet.Head, error) {
+	heads, err := f.inner.Find(ctx, name)
+	return f.s.shown(heads), err
+}
+
+type historian struct {
+	s     *Store
+	inner stet.Historian
+}
+
+// History opens what can be opened; an entry that cannot keeps its evidence sealed, and the names that are stored.
+func (h historian) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
+	if q.ID != (stet.ID{}) {
+		q.ID = h.s.names.id(q.ID)
+	}
+	changes, next, err := h.inner.History(ctx, q)
+	if changes == nil {
+		return nil, next, err
+	}
+	open := make([]stet.Change, len(changes))
+	for i, c := range changes {
+		if id, note, err := h.s.openNote(c.ID, c.Note); err == nil {
+			c.ID, c.Note = id, note
+		}
+		open[i] = c
+	}
+	return open, next, err
+}
+
+type binder struct {
+	s     *Store
+	inner stet.Binder
+}
+
+func (b binder) Bind(tx any) (stet.Store, error) {
+	bound, err := b.inner.Bind(tx)
+	if err != nil {
+		return nil, err
+	}
+	return b.s.around(bound), nil
+}
+
+// ErrNames: the store was filled by other rules for names than these.
+var ErrNames = errors.New("sealstore: records have names of another kind")
+
+// Check looks at a page of records for signs that the store was filled by other rules for names: plain where they are to be
+// hashed, hashed where they are to be plain, or hashed with another key. In such a store keys that were used are not
+// found, and would run again: the error is [ErrNames], and no engine may stand on it. What cannot list cannot be checked.
+func (s *Store) Check(ctx context.Context) error {
+	l, ok := stet.As[stet.Lister](s.inner)
+	if !ok {
+		return nil
+	}
+	heads, _, err := l.List(ctx, stet.Query{})
+	if err != nil {
+		return fmt.Errorf("sealstore: Check: %w", err)
+	}
+	for i := range heads {
+		h := &heads[i]
+		_, sealed := h.Meta[metaName]
+		switch {
+		case s.names == nil && sealed && hashed(h.ID):
+			return fmt.Errorf(`%w: they are hashed, and the keys have no "names"`, ErrNames)
+		case s.names != nil && !(sealed && hashed(h.ID)):
+			return fmt.Errorf(`%w: they are not hashed; with "names" a store begins empty`, ErrNames)
+		case s.names != nil:
+			stored := *h
+			if plain, err := s.sealer.openText(ofHead, h.Meta[metaName], boundHead(&stored)); err == nil {
+				if id, _, err := readHead(plain); err == nil && s.names.id(id) != stored.ID {
+					return fmt.Errorf(`%w: they are hashed with another key than "names" has`, ErrNames)
+				}
+			}
+		}
+	}
+	return nil
+}

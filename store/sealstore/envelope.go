@@ -1,0 +1,159 @@
+package sealstore
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/stet-dev/stet"
+)
+
+// An envelope is a sealed value:
+//
+//	magic · format · purpose · flags · length of the key's id · id · nonce, ciphertext and tag
+//
+// The additional data is everything before the nonce, and what the value is bound to.
+const (
+	magic  = "\x00seal"
+	format = 1
+
+	preamble = len(magic) + 4
+)
+
+// purpose keeps a value from being opened as another kind of value.
+type purpose byte
+
+const (
+	ofBody     purpose = 'b' // bound to the stored ID and the fingerprint
+	ofHead     purpose = 'h' // Meta and the true ID; bound to the stored ID and the version
+	ofEvidence purpose = 'e' // bound to the stored ID
+)
+
+const compressed = 1 // flag: the plaintext is a zstd frame
+
+// ErrPlain: a record is not sealed. It comes with [stet.ErrCorrupt].
+var ErrPlain = errors.New("sealstore: the record is not sealed")
+
+func errPlain() error { return fmt.Errorf("%w: %w", stet.ErrCorrupt, ErrPlain) }
+
+// sealer seals and opens values. It is safe for concurrent use.
+type sealer struct {
+	keys         *ring
+	compressOver int   // bytes; less than 0: never
+	maxOpened    int64 // bytes of a compressed value
+	encoder      *zstd.Encoder
+	decoder      *zstd.Decoder
+}
+
+func newSealer(k Keys, compressOver int, maxOpened int64) (s *sealer, err error) {
+	s = &sealer{compressOver: compressOver, maxOpened: maxOpened}
+	if s.keys, err = k.ring(); err != nil {
+		return nil, err
+	}
+	if s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false)); err != nil {
+		return nil, err // the seal is a better checksum
+	}
+	s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(uint64(maxOpened)), zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true))
+	return s, err
+}
+
+// seal returns plain in an envelope. What is too large to be opened again when compressed is not compressed.
+func (s *sealer) seal(as purpose, plain, boundTo []byte) []byte {
+	var flags byte
+	if s.compressOver >= 0 && len(plain) > s.compressOver && int64(len(plain)) <= s.maxOpened {
+		if small := s.encoder.EncodeAll(plain, nil); len(small) < len(plain) {
+			plain, flags = small, compressed
+		}
+	}
+	aead, id := s.keys.ciphers[s.keys.primary], s.keys.primary
+	out := make([]byte, 0, preamble+len(id)+aead.Overhead()+len(plain))
+	out = append(append(out, magic...), format, byte(as), flags, byte(len(id)))
+	out = append(out, id...)
+	return aead.Seal(out, nil, plain, additional(out, boundTo))
+}
+
+// additional is a copy of both: Seal appends to the envelope while it reads them.
+func additional(header, boundTo []byte) []byte {
+	return append(append(make([]byte, 0, len(header)+len(boundTo)), header...), boundTo...)
+}
+
+func isSealed(b []byte) bool { return len(b) >= preamble && string(b[:len(magic)]) == magic }
+
+// open returns what seal was given. The error is [stet.ErrCorrupt], and says why.
+func (s *sealer) open(as purpose, b, boundTo []byte) ([]byte, error) {
+	if !isSealed(b) {
+		return nil, errPlain()
+	}
+	if v := b[len(magic)]; v != format {
+		return nil, fmt.Errorf("%w: its seal is of format %d, which this version does not know", stet.ErrCorrupt, v)
+	}
+	flags, end := b[len(magic)+2], preamble+int(b[len(magic)+3])
+	if b[len(magic)+1] != byte(as) || end > len(b) || flags&^compressed != 0 {
+		return nil, errBroken()
+	}
+	id := string(b[preamble:end])
+	aead, ok := s.keys.ciphers[id]
+	if !ok {
+		if !validID(id) {
+			return nil, errBroken()
+		}
+		return nil, fmt.Errorf("%w: it is sealed with key %q, which is not among the keys", stet.ErrCorrupt, id)
+	}
+	plain, err := aead.Open(nil, nil, b[end:], additional(b[:end], boundTo))
+	if err != nil {
+		return nil, errBroken()
+	}
+	if flags&compressed == 0 {
+		return plain, nil
+	}
+	if plain, err = s.decoder.DecodeAll(plain, nil); err != nil {
+		return nil, fmt.Errorf("%w: its body cannot be decompressed within %d bytes: %w", stet.ErrCorrupt, s.maxOpened, err)
+	}
+	return plain, nil
+}
+
+func errBroken() error { return fmt.Errorf("%w: its seal is broken", stet.ErrCorrupt) }
+
+// Where a value has to be text it is this and base64.
+const textPrefix = "stet.sealed:"
+
+func isSealedText(s string) bool { return strings.HasPrefix(s, textPrefix) }
+
+func (s *sealer) sealText(as purpose, plain, boundTo []byte) string {
+	return textPrefix + base64.RawStdEncoding.EncodeToString(s.seal(as, plain, boundTo))
+}
+
+func (s *sealer) openText(as purpose, text string, boundTo []byte) ([]byte, error) {
+	text, ok := strings.CutPrefix(text, textPrefix)
+	if !ok {
+		return nil, errPlain()
+	}
+	b, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil || !isSealed(b) {
+		return nil, errBroken()
+	}
+	return s.open(as, b, boundTo)
+}
+
+// bound is what a value belongs to, each part with its length, so that no two lists of parts are the same bytes.
+func bound(parts ...string) []byte {
+	var b []byte
+	for _, p := range parts {
+		b = append(binary.AppendUvarint(b, uint64(len(p))), p...)
+	}
+	return b
+}
+
+func boundBody(h *stet.Head) []byte {
+	return bound(string(h.Scope), string(h.Key), h.Fingerprint.Recipe, string(h.Fingerprint.Sum[:]))
+}
+
+func boundHead(h *stet.Head) []byte {
+	return binary.BigEndian.AppendUint64(bound(string(h.Scope), string(h.Key)), uint64(h.Version))
+}
+
+func boundEvidence(id stet.ID) []byte { return bound(string(id.Scope), string(id.Key)) }

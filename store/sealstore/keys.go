@@ -1,0 +1,152 @@
+package sealstore
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// KeySize is the length of every key, in bytes: AES-256, and HMAC-SHA256 for names.
+const KeySize = 32
+
+// maxKeyID is the longest key id, in bytes. Each sealed value has it.
+const maxKeyID = 64
+
+// Keys are what values are sealed and opened with. A Keys prints as [keys] with every verb.
+type Keys struct {
+	Primary string            // the id of the key that seals
+	Keys    map[string][]byte // by id, of 1 to 64 printable ASCII characters; all of them open
+	Names   []byte            // hashes scopes and keys; nil: they are stored as they are
+}
+
+// ParseKeys reads
+//
+//	{"primary": "k2", "keys": {"k1": "BASE64", "k2": "BASE64"}, "names": "BASE64"}
+//
+// where each BASE64 is 32 bytes in standard base64, as `openssl rand -base64 32` prints them, and names may be left out.
+// The error says what is wrong with which key, and never quotes one.
+func ParseKeys(doc []byte) (Keys, error) {
+	var file struct {
+		Primary string  `json:"primary"`
+		Keys    keyMap  `json:"keys"`
+		Names   *[]byte `json:"names"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&file); err != nil {
+		return Keys{}, fmt.Errorf("encryption keys: %w", withoutValues(err))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return Keys{}, errors.New("encryption keys: there is more after the JSON object")
+	}
+	k := Keys{Primary: file.Primary, Keys: file.Keys}
+	if file.Names != nil {
+		k.Names = append([]byte{}, *file.Names...)
+	}
+	return k, k.validate()
+}
+
+// keyMap refuses an id that occurs twice: encoding/json would drop the first key silently, and with it what it sealed.
+type keyMap map[string][]byte
+
+func (m *keyMap) UnmarshalJSON(b []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return errors.New(`"keys" is an object of ids and keys`)
+	}
+	*m = keyMap{}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		id, _ := t.(string)
+		var key []byte
+		if _, twice := (*m)[id]; twice {
+			return fmt.Errorf("key %q is there twice", id)
+		}
+		if err := dec.Decode(&key); err != nil {
+			return fmt.Errorf("key %q is not a string of standard base64", id)
+		}
+		(*m)[id] = key
+	}
+	return nil
+}
+
+// withoutValues drops what encoding/json quotes of a value: it may be a key.
+func withoutValues(err error) error {
+	var typed *json.UnmarshalTypeError
+	if errors.As(err, &typed) {
+		return fmt.Errorf("%q has the wrong type", typed.Field)
+	}
+	if text := err.Error(); len(text) > 14 && text[:14] == "illegal base64" {
+		return errors.New(`"names" is not standard base64`)
+	}
+	return err
+}
+
+func (k Keys) validate() error {
+	if len(k.Keys) == 0 {
+		return errors.New("encryption keys: there are none")
+	}
+	for id, key := range k.Keys {
+		switch {
+		case !validID(id):
+			return fmt.Errorf("encryption keys: the id %q is not 1 to %d printable ASCII characters", id, maxKeyID)
+		case len(key) != KeySize:
+			return fmt.Errorf("encryption keys: key %q has %d bytes; it takes %d, as `openssl rand -base64 %[3]d` prints them", id, len(key), KeySize)
+		}
+	}
+	switch {
+	case k.Primary == "":
+		return errors.New(`encryption keys: "primary" says which key seals, and is missing`)
+	case k.Keys[k.Primary] == nil:
+		return fmt.Errorf("encryption keys: the primary key %q is not among the keys", k.Primary)
+	case k.Names != nil && len(k.Names) != KeySize:
+		return fmt.Errorf(`encryption keys: "names" has %d bytes; it takes %d`, len(k.Names), KeySize)
+	}
+	return nil
+}
+
+func validID(id string) bool {
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] >= 0x7f {
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxKeyID
+}
+
+// Format implements [fmt.Formatter]: it hides the keys whatever the verb.
+func (Keys) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[keys]") }
+
+// LogValue implements [slog.LogValuer]: it hides the keys.
+func (Keys) LogValue() slog.Value { return slog.StringValue("[keys]") }
+
+// MarshalJSON implements [json.Marshaler]: it hides the keys.
+func (Keys) MarshalJSON() ([]byte, error) { return []byte(`"[keys]"`), nil }
+
+// ring are the keys as ciphers. Safe for concurrent use.
+type ring struct {
+	primary string
+	ciphers map[string]cipher.AEAD
+}
+
+func (k Keys) ring() (*ring, error) {
+	r := &ring{k.Primary, make(map[string]cipher.AEAD, len(k.Keys))}
+	for id, key := range k.Keys {
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, err
+		}
+		if r.ciphers[id], err = cipher.NewGCMWithRandomNonce(block); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}

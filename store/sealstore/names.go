@@ -1,0 +1,53 @@
+package sealstore
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+
+	"github.com/stet-dev/stet"
+)
+
+// names turns scopes and keys into what is stored of them. Nil leaves them as they are.
+type names []byte
+
+// Hashed names begin with these, for people; and so that a store whose key for names was lost is noticed.
+const (
+	scopePrefix = "~s"
+	keyPrefix   = "~k"
+)
+
+// scope hashes a scope by itself, so that queries for one find it.
+func (n names) scope(s stet.Scope) stet.Scope {
+	if n == nil {
+		return s
+	}
+	return stet.Scope(scopePrefix + n.sum(1, string(s)))
+}
+
+// id hashes the key with its scope: the same key in two scopes must not be seen to be the same.
+func (n names) id(id stet.ID) stet.ID {
+	if n == nil {
+		return id
+	}
+	return stet.ID{Scope: n.scope(id.Scope), Key: stet.Key(keyPrefix + n.sum(2, string(id.Scope), string(id.Key)))}
+}
+
+func (n names) sum(kind byte, parts ...string) string {
+	mac := hmac.New(sha256.New, n)
+	_, _ = mac.Write([]byte{kind})
+	for _, p := range parts {
+		_, _ = mac.Write(binary.AppendUvarint(nil, uint64(len(p))))
+		_, _ = mac.Write([]byte(p))
+	}
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// hashed reports whether id has the form of hashed names.
+func hashed(id stet.ID) bool {
+	size := base64.RawURLEncoding.EncodedLen(sha256.Size)
+	return len(id.Scope) == len(scopePrefix)+size && len(id.Key) == len(keyPrefix)+size &&
+		strings.HasPrefix(string(id.Scope), scopePrefix) && strings.HasPrefix(string(id.Key), keyPrefix)
+}

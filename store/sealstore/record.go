@@ -1,0 +1,125 @@
+package sealstore
+
+import (
+	"fmt"
+
+	"github.com/stet-dev/stet"
+)
+
+// metaName is the only entry of a sealed Meta.
+const metaName = "stet.sealed"
+
+// seal returns the head as it is stored. It changes nothing of h's.
+func (s *Store) seal(h *stet.Head) stet.Head {
+	out := *h
+	out.ID = s.names.id(h.ID)
+	if len(h.Meta) > 0 || s.names != nil {
+		out.Meta = map[string]string{metaName: s.sealer.sealText(ofHead, appendHead(nil, h), boundHead(&out))}
+	}
+	if h.Note != nil {
+		n := *h.Note
+		n.Evidence = s.sealer.sealText(ofEvidence, appendEvidence(h), boundEvidence(out.ID))
+		out.Note = &n
+	}
+	return out
+}
+
+// appendEvidence is what a note keeps sealed: the true names with it, because the history outlives the record.
+func appendEvidence(h *stet.Head) []byte {
+	b := appendBytes(appendBytes(nil, []byte(h.Scope)), []byte(h.Key))
+	return append(b, h.Note.Evidence...)
+}
+
+// sealBody returns the body as it is stored under h, which is sealed.
+func (s *Store) sealBody(h *stet.Head, b *stet.Body) stet.Body {
+	return stet.Body{Progress: s.sealer.seal(ofBody, appendBody(nil, b), boundBody(h))}
+}
+
+// given is the head that was written, with the instants the store gave it.
+func given(got stet.Head, written *stet.Head) stet.Head {
+	got.ID, got.Meta, got.Note = written.ID, written.Meta, written.Note
+	return got
+}
+
+// open opens what the inner store answered when asked for id.
+func (s *Store) open(got stet.Record, id stet.ID) (stet.Record, error) {
+	stored := got.Head
+	if err := s.openHead(&got.Head); err != nil {
+		return stet.Record{}, err
+	}
+	if got.ID != id {
+		return stet.Record{}, fmt.Errorf("%w: the store answered with another record", stet.ErrCorrupt)
+	}
+	if s.plain && isPlain(&got.Body) {
+		return got, nil
+	}
+	if isPlain(&got.Body) {
+		return stet.Record{}, errPlain()
+	}
+	text, err := s.sealer.open(ofBody, got.Progress, boundBody(&stored))
+	if err == nil {
+		got.Body, err = readBody(text)
+	}
+	if err != nil {
+		return stet.Record{}, err
+	}
+	return got, nil
+}
+
+func isPlain(b *stet.Body) bool {
+	return b.Response != nil || b.Request != nil || !isSealed(b.Progress)
+}
+
+// openHead opens what is sealed in h. With an error h is of no use.
+func (s *Store) openHead(h *stet.Head) error {
+	stored := *h
+	switch text, sealed := h.Meta[metaName]; {
+	case sealed:
+		plain, err := s.sealer.openText(ofHead, text, boundHead(&stored))
+		if err != nil {
+			return err
+		}
+		id, meta, err := readHead(plain)
+		if err != nil {
+			return err
+		}
+		if s.names.id(id) != stored.ID {
+			return fmt.Errorf("%w: its names were hashed with another key", stet.ErrCorrupt)
+		}
+		h.ID, h.Meta = id, meta
+	case s.names != nil, len(h.Meta) > 0 && !s.plain:
+		return errPlain()
+	}
+	if h.Note != nil {
+		_, note, err := s.openNote(stored.ID, *h.Note)
+		if err != nil {
+			return err
+		}
+		h.Note = &note
+	}
+	return nil
+}
+
+// openNote opens the evidence of a note of the record stored as id, and the true names that are with it.
+func (s *Store) openNote(stored stet.ID, n stet.Note) (stet.ID, stet.Note, error) {
+	if s.plain && !isSealedText(n.Evidence) {
+		return stored, n, nil
+	}
+	plain, err := s.sealer.openText(ofEvidence, n.Evidence, boundEvidence(stored))
+	if err != nil {
+		return stored, n, err
+	}
+	r := reader{rest: plain}
+	id := stet.ID{Scope: stet.Scope(r.bytes()), Key: stet.Key(r.bytes())}
+	if r.failed {
+		return stored, n, errContent()
+	}
+	n.Evidence = string(r.rest)
+	return id, n, nil
+}
+
+// unopened: h was read, and could not be opened.
+func unopened(h *stet.Head) bool {
+	_, sealed := h.Meta[metaName]
+	return sealed || h.Note != nil && isSealedText(h.Note.Evidence)
+}
