@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/stet-dev/stet"
 )
 
 //go:embed sqlite/*.sql
@@ -41,8 +43,25 @@ var (
 	SQLiteUpdateBody = "UPDATE stet_records SET " + list("%s = ?", head, body, instants) + sqliteIf
 	SQLiteDelete     = "DELETE FROM stet_records" + sqliteIf
 
+	// Adds nothing to the history where those would change nothing: it comes before them.
+	SQLiteNote = "INSERT INTO stet_history (scope, key, was, became, attempt, at, who, why, evidence) " +
+		"SELECT scope, key, state, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf
+	SQLiteHistory = "SELECT id, scope, key, was, became, attempt, at, who, why, evidence FROM stet_history"
+
+	// The conditions against '' let the planner use the partial indexes.
+	SQLiteFind = SQLiteSelectHeads + " WHERE id IN (SELECT id FROM stet_records WHERE downstream_key = ? AND downstream_key <> ''" +
+		" UNION SELECT id FROM stet_records WHERE downstream_id = ? AND downstream_id <> '' ORDER BY id DESC LIMIT ?) ORDER BY id DESC"
+
+	// What a connection is to, and whether its commits are on the disk when they return: 2 or more.
+	SQLiteFile = "SELECT file, synchronous FROM pragma_database_list, pragma_synchronous WHERE name = 'main'"
+
 	sqliteIf = fmt.Sprintf(" WHERE scope = ? AND key = ? AND version = ? AND schema = %d", Schema)
 )
+
+// Note appends the arguments of [SQLiteNote], but for those of its condition: the entry that h's note makes at the instant at.
+func (text Encoder) Note(args []any, h *stet.Head, at int64) []any {
+	return append(args, h.State.String(), h.Attempt, at, text(h.Note.Who), text(h.Note.Why), text(h.Note.Evidence))
+}
 
 // list formats every column and joins them by commas.
 func list(format string, columns ...[]string) string {

@@ -17,18 +17,32 @@ type sqlite struct {
 	clock   *clock
 	readers *readers
 	queue   *queue
+	file    string // its full path, as the database says it
 }
+
+var (
+	_ database       = (*sqlite)(nil)
+	_ stet.Finder    = (*sqlite)(nil)
+	_ stet.Historian = (*sqlite)(nil)
+	_ stet.Binder    = (*sqlite)(nil)
+)
 
 func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
 	clk := &clock{now: c.Clock}
-	w := &writer{db: db, clock: clk}
+	w := &writer{db: db, statements: statements{clock: clk}}
 	if err := w.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := checkAnother(ctx, db); err != nil {
+	s := &sqlite{db: db, clock: clk, readers: newReaders(db, c.Readers), queue: &queue{committer: w}}
+	var synchronous int // which has been checked
+	err := w.conn.QueryRowContext(ctx, sqltext.SQLiteFile).Scan(&s.file, &synchronous)
+	if err == nil {
+		err = checkAnother(ctx, db)
+	}
+	if err != nil {
 		return nil, errors.Join(err, w.close())
 	}
-	return &sqlite{db: db, clock: clk, readers: newReaders(db, c.Readers), queue: &queue{committer: w}}, nil
+	return s, nil
 }
 
 // Close waits for the writes that have begun, refuses new ones, and gives back the connections the store held. It leaves db

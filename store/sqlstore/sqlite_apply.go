@@ -8,54 +8,79 @@ import (
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
+// statement is one of a connection's: a [*sql.Stmt], or one that a caller's transaction prepares when it is needed.
+type statement interface {
+	lookUp
+	ExecContext(ctx context.Context, args ...any) (sql.Result, error)
+}
+
+// lookUp is a statement that selects.
+type lookUp interface {
+	QueryContext(ctx context.Context, args ...any) (*sql.Rows, error)
+}
+
+// statements are what the verbs are made of, on one connection that is in a transaction.
+type statements struct {
+	clock                                              *clock
+	insert, update, updateAll, note, del, get, getHead statement
+}
+
 // apply carries out one write. It may be called again after a rollback, and leaves what it was given as it is.
-func (w *writer) apply(o *op) error {
+func (s *statements) apply(o *op) error {
 	switch o.verb {
 	case create:
-		return w.create(o)
+		return s.create(o)
 	case replaceHead:
-		return w.replace(w.update, o)
+		return s.replace(s.update, o)
 	case replaceAll:
-		return w.replace(w.updateAll, o)
+		return s.replace(s.updateAll, o)
 	case remove:
-		return w.remove(o)
+		return s.remove(o)
 	}
 	panic("sqlstore: no such verb")
 }
 
-func (w *writer) create(o *op) error {
-	s := sqltext.Born(&o.head, w.clock.micros())
-	if one, err := w.write(w.insert, s.Args(o.args, &o.head)); one || err != nil {
-		o.got = stamped(o.head, &s)
+func (s *statements) create(o *op) error {
+	at := sqltext.Born(&o.head, s.clock.micros())
+	if one, err := s.write(s.insert, at.Args(o.args, &o.head)); one || err != nil {
+		o.got = stamped(o.head, &at)
 		return err
 	}
 	var err error
-	if o.have, err = getRecord(w.get, w.clock, o.id); err != nil {
+	if o.have, err = getRecord(s.get, s.clock, o.id); err != nil {
 		return err
 	}
 	return stet.ErrExists
 }
 
-func (w *writer) replace(stmt *sql.Stmt, o *op) error {
-	s := sqltext.Changed(&o.head, w.clock.micros())
-	args := append(text.ID(s.Args(o.args, &o.head), o.id), int64(o.prev))
-	if one, err := w.write(stmt, args); one || err != nil {
-		o.got = stamped(o.head, &s)
+func (s *statements) replace(stmt statement, o *op) error {
+	at := sqltext.Changed(&o.head, s.clock.micros())
+	if o.head.Note != nil { // first: what the record was is in its row until then
+		args := text.Note(make([]any, 0, 9), &o.head, at.Updated)
+		if one, err := s.write(s.note, append(text.ID(args, o.id), int64(o.prev))); err != nil {
+			return err
+		} else if !one {
+			return s.refuse(o)
+		}
+	}
+	args := append(text.ID(at.Args(o.args, &o.head), o.id), int64(o.prev))
+	if one, err := s.write(stmt, args); one || err != nil {
+		o.got = stamped(o.head, &at)
 		return err
 	}
-	return w.refuse(o)
+	return s.refuse(o)
 }
 
-func (w *writer) remove(o *op) error {
-	if one, err := w.write(w.del, o.args); one || err != nil {
+func (s *statements) remove(o *op) error {
+	if one, err := s.write(s.del, o.args); one || err != nil {
 		return err
 	}
-	return w.refuse(o)
+	return s.refuse(o)
 }
 
-// write reports whether stmt changed its one row. It has no context of a caller: nothing here waits, and to interrupt a
+// write reports whether stmt changed its one ros. It has no context of a caller: nothing here waits, and to interrupt a
 // statement would cost the whole group.
-func (w *writer) write(stmt *sql.Stmt, args []any) (one bool, err error) {
+func (s *statements) write(stmt statement, args []any) (one bool, err error) {
 	res, err := stmt.ExecContext(context.Background(), args...)
 	if err != nil {
 		return false, err
@@ -64,14 +89,14 @@ func (w *writer) write(stmt *sql.Stmt, args []any) (one bool, err error) {
 	return n == 1, err
 }
 
-func stamped(h stet.Head, s *sqltext.Stamp) stet.Head {
-	s.Apply(&h)
+func stamped(h stet.Head, at *sqltext.Stamp) stet.Head {
+	at.Apply(&h)
 	return h
 }
 
 // refuse says why no row was changed.
-func (w *writer) refuse(o *op) (err error) {
-	if o.got, err = getHead(w.getHead, w.clock, o.id); err != nil {
+func (s *statements) refuse(o *op) (err error) {
+	if o.got, err = getHead(s.getHead, s.clock, o.id); err != nil {
 		return err
 	}
 	return stet.ErrStale

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"slices"
 	"strconv"
@@ -13,8 +14,13 @@ import (
 )
 
 // Due returns the Heads whose DueAt has passed, earliest first. Records that cannot be read are left out.
-func (s *sqlite) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err error) {
-	now := s.clock.micros()
+func (s *sqlite) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+	heads, err := due(ctx, s.db, s.clock, q)
+	return heads, wrap("due", err)
+}
+
+func due(ctx context.Context, from source, clk *clock, q stet.Query) (heads []stet.Head, err error) {
+	now := clk.micros()
 	states := q.States
 	if len(states) == 0 {
 		states = []stet.State{stet.Running, stet.Completed, stet.Retryable, stet.Unknown, stet.Expired}
@@ -30,13 +36,13 @@ func (s *sqlite) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err 
 		args = append(args, c.args...)
 	}
 	limit := limit(&q)
-	err = s.each(ctx, strings.Join(walks, " UNION ALL ")+" ORDER BY due_at, id", args, func(_ int64, h *stet.Head) bool {
+	err = each(ctx, from, clk, strings.Join(walks, " UNION ALL ")+" ORDER BY due_at, id", args, func(_ int64, h *stet.Head) bool {
 		if h != nil {
 			heads = append(heads, *h)
 		}
 		return len(heads) < limit
 	})
-	return heads, wrap("due", err)
+	return heads, err
 }
 
 // List pages through records, newest first. The cursor is a row number and holds nothing of keys. Records that cannot be
@@ -55,7 +61,8 @@ func (s *sqlite) List(ctx context.Context, q stet.Query) (heads []stet.Head, nex
 		c.and("id < ?", after)
 	}
 	limit, seen, last := limit(&q), 0, int64(0)
-	err = s.each(ctx, sqltext.SQLiteSelectHeads+c.where()+" ORDER BY id DESC LIMIT ?", append(c.args, limit+1), func(id int64, h *stet.Head) bool {
+	query := sqltext.SQLiteSelectHeads + c.where() + " ORDER BY id DESC LIMIT ?"
+	err = each(ctx, s.db, s.clock, query, append(c.args, limit+1), func(id int64, h *stet.Head) bool {
 		if seen++; seen > limit {
 			next = strconv.FormatInt(last, 10)
 			return false
@@ -82,9 +89,14 @@ func limit(q *stet.Query) int {
 	return min(cmp.Or(max(q.Limit, 0), stet.DefaultLimit), stet.MaxLimit)
 }
 
+// source is the pool, or a transaction.
+type source interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // each reads heads until visit has had enough; of a record that cannot be read it gets nil.
-func (s *sqlite) each(ctx context.Context, query string, args []any, visit func(id int64, h *stet.Head) bool) error {
-	rows, err := s.db.QueryContext(ctx, query, args...)
+func each(ctx context.Context, from source, clk *clock, query string, args []any, visit func(id int64, h *stet.Head) bool) error {
+	rows, err := from.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
@@ -94,7 +106,7 @@ func (s *sqlite) each(ctx context.Context, query string, args []any, visit func(
 		var row sqltext.Row
 		var head *stet.Head
 		if rows.Scan(append([]any{&id}, row.Dest()...)...) == nil {
-			if h, err := row.Head(s.clock.micros()); err == nil {
+			if h, err := row.Head(clk.micros()); err == nil {
 				head = &h
 			}
 		}

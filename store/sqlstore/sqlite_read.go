@@ -90,7 +90,7 @@ func (r *readers) close() error {
 }
 
 // getRecord reads the record of id with stmt, which selects all columns.
-func getRecord(stmt *sql.Stmt, clk *clock, id stet.ID) (stet.Record, error) {
+func getRecord(stmt lookUp, clk *clock, id stet.ID) (stet.Record, error) {
 	var row sqltext.Row
 	if err := one(stmt, id, row.DestBody()); err != nil {
 		return stet.Record{}, err
@@ -99,7 +99,7 @@ func getRecord(stmt *sql.Stmt, clk *clock, id stet.ID) (stet.Record, error) {
 }
 
 // getHead reads the head of id with stmt, which selects the columns of heads.
-func getHead(stmt *sql.Stmt, clk *clock, id stet.ID) (stet.Head, error) {
+func getHead(stmt lookUp, clk *clock, id stet.ID) (stet.Head, error) {
 	var row sqltext.Row
 	if err := one(stmt, id, row.Dest()); err != nil {
 		return stet.Head{}, err
@@ -112,7 +112,7 @@ var errColumn = fmt.Errorf("%w: a column holds another type than it should", ste
 
 // one scans the only row of id into dest, or answers [stet.ErrNotFound]. It takes microseconds and waits for nobody, so that
 // it has no context: one that may end costs database/sql and the driver a goroutine each.
-func one(stmt *sql.Stmt, id stet.ID, dest []any) error {
+func one(stmt lookUp, id stet.ID, dest []any) error {
 	rows, err := stmt.QueryContext(context.Background(), text.ID(nil, id)...)
 	if err != nil {
 		return err

@@ -13,12 +13,12 @@ import (
 
 // writer is the one connection that writes, with its statements. The queue's leader has it to itself.
 type writer struct {
-	db    *sql.DB
-	clock *clock
-	conn  *sql.Conn // nil: to be made
+	statements
+	db       *sql.DB
+	conn     *sql.Conn // nil: to be made
+	prepared []*sql.Stmt
 
-	begins, commits, rollbacks                   *sql.Stmt
-	insert, update, updateAll, del, get, getHead *sql.Stmt
+	begins, commits, rollbacks statement
 }
 
 // New keys land anywhere in the index: 16 MiB hold its upper levels, and its leaves to some hundred thousand keys.
@@ -37,16 +37,18 @@ func (w *writer) connect(ctx context.Context) error {
 		return errors.Join(err, w.close())
 	}
 	for _, p := range []struct {
-		stmt **sql.Stmt
+		stmt *statement
 		text string
 	}{
 		{&w.begins, sqltext.SQLiteBegin}, {&w.commits, sqltext.SQLiteCommit}, {&w.rollbacks, sqltext.SQLiteRollback},
 		{&w.insert, sqltext.SQLiteInsert}, {&w.update, sqltext.SQLiteUpdate}, {&w.updateAll, sqltext.SQLiteUpdateBody},
-		{&w.del, sqltext.SQLiteDelete}, {&w.get, sqltext.SQLiteGet}, {&w.getHead, sqltext.SQLiteGetHead},
+		{&w.note, sqltext.SQLiteNote}, {&w.del, sqltext.SQLiteDelete}, {&w.get, sqltext.SQLiteGet}, {&w.getHead, sqltext.SQLiteGetHead},
 	} {
-		if *p.stmt, err = conn.PrepareContext(ctx, p.text); err != nil {
+		stmt, err := conn.PrepareContext(ctx, p.text)
+		if err != nil {
 			return errors.Join(fmt.Errorf("preparing a statement: %w", err), w.close())
 		}
+		*p.stmt, w.prepared = stmt, append(w.prepared, stmt)
 	}
 	return nil
 }
@@ -56,17 +58,13 @@ func (w *writer) close() error {
 	if w.conn == nil {
 		return nil
 	}
-	return errors.Join(closeStatements(w.conn, w.statements()...), w.forget().Close())
+	return errors.Join(closeStatements(w.conn, w.prepared...), w.forget().Close())
 }
 
 // discard closes the connection itself, and with it whatever transaction it is in.
 func (w *writer) discard() {
-	_ = closeStatements(w.conn, w.statements()...)
+	_ = closeStatements(w.conn, w.prepared...)
 	_ = w.forget().Raw(func(any) error { return driver.ErrBadConn })
-}
-
-func (w *writer) statements() []*sql.Stmt {
-	return []*sql.Stmt{w.begins, w.commits, w.rollbacks, w.insert, w.update, w.updateAll, w.del, w.get, w.getHead}
 }
 
 // closeStatements spares those of a connection that database/sql has closed by itself: modernc.org/sqlite panics on them.
@@ -76,16 +74,14 @@ func closeStatements(conn *sql.Conn, statements ...*sql.Stmt) error {
 	}
 	var errs []error
 	for _, s := range statements {
-		if s != nil {
-			errs = append(errs, s.Close())
-		}
+		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)
 }
 
 func (w *writer) forget() *sql.Conn {
 	conn := w.conn
-	*w = writer{db: w.db, clock: w.clock}
+	*w = writer{db: w.db, statements: statements{clock: w.clock}}
 	return conn
 }
 

@@ -33,6 +33,13 @@ var backend = storetest.Backend{
 		}
 		return owner{s, db}
 	},
+	Begin: func(t testing.TB, s stet.Store) (any, func() error, func() error) {
+		tx, err := s.(owner).db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tx, tx.Commit, tx.Rollback
+	},
 }
 
 // owner closes the database with the store.

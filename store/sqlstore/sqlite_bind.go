@@ -1,0 +1,133 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// Bind returns the store within tx, a [*database/sql.Tx] on the same file; it need not be of the same pool.
+//
+// A transaction that writes holds the file, as any does in SQLite: until it ends, the store's own writes, of all keys, wait for
+// it, no longer than their deadlines or busy_timeout. Reads go on beside it, and so do the answers to duplicates of what was
+// there before. So keep it short, and call nobody from within it. By [SQLiteDSN] it waits for the file where it begins, within
+// the context of BeginTx; a deferred one waits in its first write, for busy_timeout, and fails there if it has read before and
+// somebody wrote since.
+//
+// A statement that fails may make SQLite roll the transaction back by itself, and what follows would be committed statement by
+// statement. The bound store notices that and refuses; nobody does so for the caller's own statements. Roll back after any error.
+func (s *sqlite) Bind(tx any) (stet.Store, error) {
+	t, ok := tx.(*sql.Tx)
+	if !ok || t == nil {
+		return nil, fmt.Errorf("sqlstore: bind: %w: it joins a *sql.Tx, not a %T", stet.ErrForeignTx, tx)
+	}
+	var file string
+	var synchronous int
+	err := t.QueryRow(sqltext.SQLiteFile).Scan(&file, &synchronous)
+	switch {
+	case errors.Is(err, sql.ErrTxDone):
+		return nil, wrap("bind", err)
+	case err != nil || file != s.file:
+		return nil, fmt.Errorf("sqlstore: bind: %w: it is on another database", stet.ErrForeignTx)
+	case synchronous < 2:
+		return nil, fmt.Errorf("sqlstore: bind: %w: its pool has synchronous = %d, by which a commit can be lost with the power;"+
+			" open it by SQLiteDSN, too", stet.ErrForeignTx, synchronous)
+	}
+	in := func(query string) statement { return inTx{t, query} }
+	return &boundSQLite{tx: t, statements: statements{clock: s.clock, insert: in(sqltext.SQLiteInsert),
+		update: in(sqltext.SQLiteUpdate), updateAll: in(sqltext.SQLiteUpdateBody), note: in(sqltext.SQLiteNote),
+		del: in(sqltext.SQLiteDelete), get: in(sqltext.SQLiteGet), getHead: in(sqltext.SQLiteGetHead)}}, nil
+}
+
+// inTx is a statement of a transaction, which is prepared each time: few are needed more than once.
+type inTx struct {
+	tx    *sql.Tx
+	query string
+}
+
+func (s inTx) ExecContext(ctx context.Context, args ...any) (sql.Result, error) {
+	return s.tx.ExecContext(ctx, s.query, args...)
+}
+
+func (s inTx) QueryContext(ctx context.Context, args ...any) (*sql.Rows, error) {
+	return s.tx.QueryContext(ctx, s.query, args...)
+}
+
+// boundSQLite is a store within a transaction. Contexts that end are heeded between statements: to interrupt one that writes
+// would roll the transaction back, and where the transaction holds the file nothing here waits.
+type boundSQLite struct {
+	statements
+	tx     *sql.Tx
+	spoilt error // by what failed before
+}
+
+var errEnded = errors.New("the database has rolled the transaction back, after a statement in it failed")
+
+// do carries out one verb, unless the transaction is no more what it was.
+func (b *boundSQLite) do(ctx context.Context, verb func() error) error {
+	if b.spoilt != nil {
+		return fmt.Errorf("the transaction has to be rolled back: %w", b.spoilt)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := b.within()
+	if err == nil {
+		err = verb()
+	}
+	if failed(err) {
+		b.spoilt = err
+	}
+	return err
+}
+
+// within makes sure that SQLite is still in the transaction, which cannot begin another then.
+func (b *boundSQLite) within() error {
+	if _, err := b.tx.Exec("BEGIN"); err != nil {
+		if errors.Is(err, sql.ErrTxDone) {
+			return err
+		}
+		return nil
+	}
+	_, err := b.tx.Exec("ROLLBACK")
+	return errors.Join(errEnded, err)
+}
+
+// Create stores r if its ID is free.
+func (b *boundSQLite) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	o, err := createOp(ctx, &r)
+	if err == nil {
+		err = b.do(ctx, func() error { return b.apply(o) })
+	}
+	return created(o, &r, err)
+}
+
+// Get returns the record, or [stet.ErrNotFound].
+func (b *boundSQLite) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
+	err = b.do(ctx, func() (err error) { r, err = getRecord(b.get, b.clock, id); return err })
+	return r, wrap("get", err)
+}
+
+// Replace stores h, and body if it is not nil, if the record's Version is prev.
+func (b *boundSQLite) Replace(ctx context.Context, prev stet.Version, h stet.Head, body *stet.Body) (stet.Head, error) {
+	o, err := replaceOp(ctx, prev, &h, body)
+	if err == nil {
+		err = b.do(ctx, func() error { return b.apply(o) })
+	}
+	return replaced(o, err)
+}
+
+// Delete removes the record if its Version is prev.
+func (b *boundSQLite) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+	return wrap("delete", b.do(ctx, func() error { return b.apply(deleteOp(ctx, id, prev)) }))
+}
+
+// Due returns the Heads whose DueAt has passed, earliest first.
+func (b *boundSQLite) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err error) {
+	err = b.do(ctx, func() (err error) { heads, err = due(context.WithoutCancel(ctx), b.tx, b.clock, q); return err })
+	return heads, wrap("due", err)
+}
