@@ -10,7 +10,7 @@ each        = set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && $(1)); d
 test: tools vet lint unit fuzz
 
 tools:                           # the race detector is cgo
-	@sh internal/tools.sh gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer
+	@sh internal/tools.sh gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer spin
 
 vet:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
