@@ -120,7 +120,7 @@ type Head struct {
 	Probes     int
 	Rules      Rules
 	Took       time.Duration // of the execution; of an Unknown record, from CreatedAt until nobody worked on it any more
-	Note       *Note // of the last change, if it had one; see [Historian]
+	Note       *Note         // of the last change, if it had one; see [Historian]
 
 	// DueIn goes into a store: from the store's now, or [Never]. DueAt, the instant, comes out.
 	DueIn time.Duration
