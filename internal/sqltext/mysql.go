@@ -68,12 +68,13 @@ var (
 
 var mysqlText Encoder = func(s string) any { return []byte(s) }
 
-// MySQL is a statement in the making. Values are written into it as literals: a statement is one round trip then, where
-// preparing it would be three, and of any number of rows. Bytes are written in hexadecimal, which means the same under every
-// character set and sql_mode; large ones are left to the driver.
+// MySQL is a statement in the making. Values are written into it as literals: that is one round trip, where preparing it would
+// be three, and any number of rows. Bytes are written in hexadecimal, which means the same under every character set and
+// sql_mode; large ones are left to the driver. Where a statement is used often and can be kept, all values are arguments.
 type MySQL struct {
 	Text []byte
 	Args []any
+	Kept bool
 }
 
 // mysqlLarge is the size from which a value is sent as an argument: twice its size in text is more than three round trips.
@@ -87,6 +88,10 @@ func (q *MySQL) Add(sql string) *MySQL {
 
 // Value appends a value.
 func (q *MySQL) Value(v any) *MySQL {
+	if q.Kept {
+		q.Args = append(q.Args, v)
+		return q.Add("?")
+	}
 	switch v := v.(type) {
 	case nil:
 		q.Add("NULL")
@@ -116,13 +121,17 @@ func (q *MySQL) Value(v any) *MySQL {
 
 // Int appends a number.
 func (q *MySQL) Int(n int64) *MySQL {
+	if q.Kept {
+		q.Args = append(q.Args, n)
+		return q.Add("?")
+	}
 	q.Text = strconv.AppendInt(q.Text, n, 10)
 	return q
 }
 
 // Bytes appends bytes.
 func (q *MySQL) Bytes(b []byte) *MySQL {
-	if len(b) > mysqlLarge {
+	if q.Kept || len(b) > mysqlLarge {
 		q.Args = append(q.Args, b)
 		return q.Add("?")
 	}
@@ -230,29 +239,28 @@ var (
 	mysqlOverBody = list("`%[1]s` = VALUES(`%[1]s`)", body)
 )
 
-// Insert is the statement that stores a new record, if its name is free as far as can be seen without waiting for anybody. Its
-// count of rows says whether it has; it fails with 1062, and changes nothing, where the name was taken meanwhile. Never IGNORE:
-// that would also ignore what does not fit.
-func (w *MySQLWrite) Insert(look bool) *MySQL {
-	q := &MySQL{Text: make([]byte, 0, 4096)}
+// Insert is the statement that stores a new record. It fails with 1062, and changes nothing, where the name is taken. If look
+// says so it stores only if the name is free as far as can be seen without waiting for anybody; its count of rows tells. Never
+// IGNORE: that would also ignore what does not fit.
+func (w *MySQLWrite) Insert(q *MySQL, look bool) *MySQL {
 	w.Into(q)
 	if look {
 		q.Add("SELECT ")
-		w.AddValues(q)
-		w.AddBirth(q, true)
-		return q.Add(" FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM stet_records WHERE ").Whose(w.h.ID).Add(")")
+	} else {
+		q.Add("VALUES (")
 	}
-	q.Add("VALUES (")
 	w.AddValues(q)
 	w.AddBirth(q, true)
+	if look {
+		return q.Add(" FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM stet_records WHERE ").Whose(w.h.ID).Add(")")
+	}
 	return q.Add(")")
 }
 
 // Update is the statement that changes a record of the version prev. No record's time goes back, whatever the server's clock
 // does. What it tells is when the record was changed, or 0 if there is none of this version.
-func (w *MySQLWrite) Update(prev stet.Version) *MySQL {
+func (w *MySQLWrite) Update(q *MySQL, prev stet.Version) *MySQL {
 	const at = "GREATEST(" + MySQLNow + ", `updated_at`)"
-	q := &MySQL{Text: make([]byte, 0, 4096)}
 	q.Add("UPDATE stet_records SET ")
 	columns := mysqlAssigned[:len(head)+1]
 	if w.whole {

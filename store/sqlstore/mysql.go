@@ -12,10 +12,6 @@ import (
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// mysqlGroups is how many groups of new records, and how many of changes, are written at a time: while one is being synced,
-// the next is sent.
-const mysqlGroups = 2
-
 // mysql is a store in MySQL or MariaDB. The server's clock stamps; rows are found without waiting for whoever writes them.
 type mysql struct {
 	db      *sql.DB
@@ -41,8 +37,8 @@ func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
 	s := &mysql{db: db, server: server, lanes: newLanes(db, c.Readers, server.setUp())}
 	// A quarter of the packet: what is not under maxBatchBytes by its values is in their text.
 	bytes := min(maxBatchBytes, server.packet/4)
-	s.creates = &group{lanes: newLanes(db, mysqlGroups, server.setUp()), carry: carryCreates, limit: mysqlGroups, bytes: bytes}
-	s.changes = &group{lanes: newLanes(db, mysqlGroups, server.setUp()), carry: carryChanges, limit: mysqlGroups, bytes: bytes}
+	s.creates = &group{lanes: newLanes(db, fewWrites+maxGroups, server.setUp()), carry: carryCreates, bytes: bytes}
+	s.changes = &group{lanes: newLanes(db, fewWrites+maxGroups, server.setUp()), carry: carryChanges, bytes: bytes}
 	return s, nil
 }
 
@@ -57,7 +53,7 @@ func (s *mysql) Close() error {
 
 // Get returns the record, or [stet.ErrNotFound].
 func (s *mysql) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
-	err = s.lanes.with(ctx, func(c *sql.Conn) error {
+	err = s.lanes.with(ctx, func(c *lane) error {
 		r, err = getMySQL(ctx, c, id, "")
 		return err
 	})

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,7 +16,7 @@ const maxRounds = 4
 // carryCreates looks up all names of a group, answers those that are taken, and stores the others. Each of the two is one
 // statement. A name that is taken in between undoes the second for all of them, so that they look again; any other refusal
 // sends them on to be written alone, where a row that is held or poisoned is in nobody's way.
-func carryCreates(ctx context.Context, c *sql.Conn, batch []*job) error {
+func carryCreates(ctx context.Context, c *lane, batch []*job) error {
 	for range maxRounds {
 		var err error
 		if batch, err = answerTaken(ctx, c, batch); err != nil || len(batch) == 0 {
@@ -49,7 +48,7 @@ func answerAll(batch []*job, err error) {
 }
 
 // answerTaken returns the jobs whose names are free, and answers the others.
-func answerTaken(ctx context.Context, c *sql.Conn, batch []*job) (free []*job, err error) {
+func answerTaken(ctx context.Context, c *lane, batch []*job) (free []*job, err error) {
 	first, _ := firstOfEach(batch)
 	type found struct {
 		r   stet.Record
@@ -105,7 +104,7 @@ func firstOfEach(batch []*job) (first, others []*job) {
 }
 
 // insertAll stores the records of jobs in one statement.
-func insertAll(ctx context.Context, c *sql.Conn, jobs []*job) error {
+func insertAll(ctx context.Context, c *lane, jobs []*job) error {
 	q := &sqltext.MySQL{}
 	jobs[0].write.Into(q)
 	for i, j := range jobs {
@@ -130,7 +129,7 @@ var errCount = errors.New("a group changed another number of rows than it locked
 
 // carryChanges locks the rows of a group, passing over those that somebody holds, and changes or removes those of the version
 // expected. The others, and all of them if the server refuses, are to be written alone: there it turns out why.
-func carryChanges(ctx context.Context, c *sql.Conn, batch []*job) error {
+func carryChanges(ctx context.Context, c *lane, batch []*job) error {
 	first, others := firstOfEach(batch)
 	answerAll(others, errAlone)
 	var rows map[stet.ID]lockedRow
@@ -186,7 +185,7 @@ type lockedRow struct {
 	at      int64 // when it is changed: now, and no record's time goes back
 }
 
-func lock(ctx context.Context, c *sql.Conn, jobs []*job) (map[stet.ID]lockedRow, error) {
+func lock(ctx context.Context, c *lane, jobs []*job) (map[stet.ID]lockedRow, error) {
 	q := whose(new(sqltext.MySQL).Add(sqltext.MySQLVersions+" FORCE INDEX (PRIMARY) WHERE "), jobs).Add(" FOR UPDATE SKIP LOCKED")
 	rows, err := c.QueryContext(ctx, string(q.Text), q.Args...)
 	if err != nil {
@@ -208,7 +207,7 @@ func lock(ctx context.Context, c *sql.Conn, jobs []*job) (map[stet.ID]lockedRow,
 }
 
 // change carries out the jobs, which are of one verb, on rows that are locked.
-func change(ctx context.Context, c *sql.Conn, v verb, jobs []*job, rows map[stet.ID]lockedRow) error {
+func change(ctx context.Context, c *lane, v verb, jobs []*job, rows map[stet.ID]lockedRow) error {
 	if len(jobs) == 0 {
 		return nil
 	}

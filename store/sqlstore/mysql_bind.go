@@ -27,23 +27,34 @@ func (b boundMySQL) Create(ctx context.Context, r stet.Record) (stet.Record, err
 	if err != nil {
 		return stet.Record{}, wrap("create", err)
 	}
-	have, err := getMySQL(ctx, b.tx, r.ID, "")
-	if errors.Is(err, stet.ErrNotFound) {
-		var told int64
-		_, told, err = exec(ctx, b.tx, w.Insert(false))
-		if err == nil {
-			j := job{head: r.Head}
-			j.born(told)
-			return stet.Record{Head: j.got, Body: r.Body}, nil
-		}
-		if answered(err) == mysqlDuplicate { // made meanwhile
-			have, err = getMySQL(ctx, b.tx, r.ID, mysqlCurrent(b.tx))
-		}
+	j := job{head: r.Head, write: w}
+	switch err = b.create(ctx, &j); {
+	case err == nil:
+		return stet.Record{Head: j.got, Body: r.Body}, nil
+	case errors.Is(err, stet.ErrExists):
+		return j.have, err
 	}
-	if err != nil {
-		return stet.Record{}, wrap("create", err)
+	return stet.Record{}, wrap("create", err)
+}
+
+// create looks first, in a statement of its own: one that also writes would lock what it looked at where reads repeat.
+func (b boundMySQL) create(ctx context.Context, j *job) (err error) {
+	if j.have, err = getMySQL(ctx, b.tx, j.head.ID, ""); err == nil {
+		return stet.ErrExists
+	} else if !errors.Is(err, stet.ErrNotFound) {
+		return err
 	}
-	return have, stet.ErrExists
+	_, told, err := exec(ctx, b.tx, j.write.Insert(single(b.tx), false))
+	if err == nil {
+		j.born(told)
+	}
+	if answered(err) != mysqlDuplicate {
+		return err
+	}
+	if j.have, err = getMySQL(ctx, b.tx, j.head.ID, mysqlCurrent(b.tx)); err == nil { // made meanwhile
+		return stet.ErrExists
+	}
+	return err
 }
 
 func (b boundMySQL) Get(ctx context.Context, id stet.ID) (stet.Record, error) {

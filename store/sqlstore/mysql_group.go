@@ -1,9 +1,9 @@
 package sqlstore
 
 import (
+	"cmp"
 	"container/list"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,29 +14,36 @@ import (
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// maxGroup is how many writes go into one statement at most.
-const maxGroup = 128
-
-// groupTimeout is how long a group may take whose writers have no deadline.
-const groupTimeout = 30 * time.Second
+// Limits of the groups for a server.
+const (
+	// fewWrites are not grouped: the server syncs its log once for all that commit at a time, so that a handful of callers is
+	// served best by a statement each, at once.
+	fewWrites = 8
+	// maxGroups of one kind are under way at a time: while one is being synced, the next is sent.
+	maxGroups = 2
+	maxGroup  = 128 // writes in one group
+	// groupTimeout is how long a group may take whose writers have no deadline.
+	groupTimeout = 30 * time.Second
+)
 
 // errAlone: nothing of the write happened, and its caller is to carry it out alone.
 var errAlone = errors.New("to be written alone")
 
 // group makes groups of concurrent writes of one kind for a server. Unlike a [queue] it has several under way at a time, and
 // a group is nobody's in particular: a server, unlike a disk, can stay away for longer than one of the callers wants to wait.
-// There is no timer: a caller who finds the way free goes at once, on his own goroutine. What arrives while all ways are
-// taken is the next group, carried out by a goroutine that lives as long as there is something to do.
+// There is no timer. A caller who finds few writes under way goes at once, on his own goroutine. Those who find many are
+// the next group, carried out by a goroutine that lives as long as there is something to do.
 type group struct {
 	lanes *lanes
-	carry func(ctx context.Context, c *sql.Conn, batch []*job) error
-	limit int // groups under way
+	carry func(ctx context.Context, c *lane, batch []*job) error
 	bytes int // of text in one group
 
 	mu      sync.Mutex
-	running int
-	waiting list.List     // of *job
-	closed  chan struct{} // not nil: closing; it is closed when nothing is under way
+	busy    int       // writes under way
+	groups  int       // goroutines that carry out groups
+	waiting list.List // of *job
+	closed  chan struct{}
+	ended   bool // closed is
 }
 
 // jobPlace is where in a group a job is.
@@ -53,23 +60,21 @@ func (*group) fits(j *job) bool {
 	return j.head.Note == nil && (j.write == nil || !j.write.Large())
 }
 
-// do carries out j, alone if the way is free, in a group otherwise.
+// do carries out j, alone if few others are under way, in a group otherwise.
 func (g *group) do(j *job) error {
 	if err := j.ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", errNothing, err)
 	}
-	free, err := g.enter(j, false)
-	if err == nil && !free && j.write != nil {
+	if free, err := g.enter(); err != nil {
+		return err
+	} else if free {
+		return g.single(j)
+	}
+	if j.write != nil {
 		j.write.AddValues(&j.place.text)
 	}
-	if err == nil && !free {
-		free, err = g.enter(j, true)
-	}
-	switch {
-	case err != nil:
+	if err := g.wait(j); err != nil {
 		return err
-	case free:
-		return g.single(j)
 	}
 	select {
 	case <-j.place.done:
@@ -79,29 +84,42 @@ func (g *group) do(j *job) error {
 	}
 }
 
-// enter takes a free way, or else makes j wait if it is prepared for that.
-func (g *group) enter(j *job, prepared bool) (free bool, err error) {
+// enter takes the way if it is free.
+func (g *group) enter() (free bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed != nil {
+		return false, ErrClosed
+	}
+	if free = g.busy < fewWrites && g.waiting.Len() == 0; free {
+		g.busy++
+	}
+	return free, nil
+}
+
+// wait puts j among those that wait, and sees to it that somebody serves them.
+func (g *group) wait(j *job) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.closed != nil:
-		return false, ErrClosed
-	case g.running < g.limit:
-		g.running++
-		return true, nil
+		return ErrClosed
 	case g.waiting.Len() >= maxQueue:
-		return false, errQueueFull
-	case prepared:
-		j.place.done = make(chan struct{})
-		j.place.element = g.waiting.PushBack(j)
+		return errQueueFull
 	}
-	return false, nil
+	j.place.done = make(chan struct{})
+	j.place.element = g.waiting.PushBack(j)
+	if g.groups < maxGroups {
+		g.groups++
+		go g.serve()
+	}
+	return nil
 }
 
 // single carries out j on its caller's goroutine, by its caller's deadline.
 func (g *group) single(j *job) error {
-	defer g.release()
-	err := g.lanes.with(j.ctx, func(c *sql.Conn) error { return apply(j.ctx, c, j) })
+	defer g.done(1)
+	err := g.lanes.with(j.ctx, func(c *lane) error { return apply(j.ctx, c, j) })
 	switch answered(err) {
 	case mysqlDuplicate, mysqlLockWait, mysqlDeadlock:
 		return errAlone
@@ -109,24 +127,34 @@ func (g *group) single(j *job) error {
 	return err
 }
 
-// release gives a way to those that wait.
-func (g *group) release() {
-	if batch := g.next(); batch != nil {
-		go g.serve(batch)
+// done: n writes are no longer under way.
+func (g *group) done(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.busy -= n
+	g.end()
+}
+
+// end tells [group.close] when nothing is left to do. The group is locked.
+func (g *group) end() {
+	if g.closed != nil && !g.ended && g.busy == 0 && g.groups == 0 {
+		g.ended = true
+		close(g.closed)
 	}
 }
 
 // serve carries out groups until nobody waits.
-func (g *group) serve(batch []*job) {
-	for ; batch != nil; batch = g.next() {
+func (g *group) serve() {
+	for batch := g.next(); batch != nil; batch = g.next() {
 		g.write(batch)
 		for _, j := range batch {
 			close(j.place.done)
 		}
+		g.done(len(batch))
 	}
 }
 
-// next takes the next group, or gives the way up.
+// next takes the next group, or ends its server's work.
 func (g *group) next() (batch []*job) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -140,10 +168,10 @@ func (g *group) next() (batch []*job) {
 		j.place.taken = true
 		batch = append(batch, j)
 	}
+	g.busy += len(batch)
 	if batch == nil {
-		if g.running--; g.running == 0 && g.closed != nil {
-			close(g.closed)
-		}
+		g.groups--
+		g.end()
 	}
 	return batch
 }
@@ -173,7 +201,7 @@ func (g *group) write(batch []*job) {
 	slices.SortStableFunc(live, func(a, b *job) int { return compareIDs(a.head.ID, b.head.ID) })
 	ctx, cancel := context.WithDeadline(context.Background(), last)
 	defer cancel()
-	err := g.lanes.with(ctx, func(c *sql.Conn) error { return g.carry(ctx, c, live) })
+	err := g.lanes.with(ctx, func(c *lane) error { return g.carry(ctx, c, live) })
 	if err == nil {
 		return
 	}
@@ -185,19 +213,7 @@ func (g *group) write(batch []*job) {
 }
 
 func compareIDs(a, b stet.ID) int {
-	if a.Scope != b.Scope {
-		if a.Scope < b.Scope {
-			return -1
-		}
-		return 1
-	}
-	switch {
-	case a.Key < b.Key:
-		return -1
-	case a.Key > b.Key:
-		return 1
-	}
-	return 0
+	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
 }
 
 // leave gives up waiting.
@@ -216,9 +232,7 @@ func (g *group) close() {
 	g.mu.Lock()
 	if g.closed == nil {
 		g.closed = make(chan struct{})
-		if g.running == 0 {
-			close(g.closed)
-		}
+		g.end()
 	}
 	g.mu.Unlock()
 	<-g.closed

@@ -20,7 +20,30 @@ type lanes struct {
 
 type lane struct {
 	*sql.Conn
-	used time.Time
+	used       time.Time
+	statements map[string]*sql.Stmt
+}
+
+// maxStatements of a lane: some forms of each verb.
+const maxStatements = 32
+
+// statement returns a prepared statement, which costs the server and the wire far less than its text.
+func (c *lane) statement(ctx context.Context, text string) (*sql.Stmt, error) {
+	if s, ok := c.statements[text]; ok {
+		return s, nil
+	}
+	if len(c.statements) >= maxStatements {
+		for t, s := range c.statements {
+			delete(c.statements, t)
+			_ = s.Close() // or the server forgets it with the connection
+			break
+		}
+	}
+	s, err := c.PrepareContext(ctx, text)
+	if err == nil {
+		c.statements[text] = s
+	}
+	return s, err
 }
 
 // stale is how long a connection may rest before it is tried with a ping: a server that was restarted would otherwise be
@@ -37,7 +60,7 @@ func newLanes(db *sql.DB, n int, setUp []string) *lanes {
 
 // with calls f with a connection that nobody else uses meanwhile. An error before f is called is [errNothing]. f returns what
 // [fault] has made of its errors, and leaves no transaction open, unless its connection is gone.
-func (l *lanes) with(ctx context.Context, f func(c *sql.Conn) error) error {
+func (l *lanes) with(ctx context.Context, f func(c *lane) error) error {
 	c, err := l.take(ctx)
 	if err != nil {
 		return err
@@ -48,7 +71,7 @@ func (l *lanes) with(ctx context.Context, f func(c *sql.Conn) error) error {
 	}
 	used := c
 	c = nil
-	if err = f(used.Conn); gone(err) {
+	if err = f(used); gone(err) {
 		used.discard()
 		return err
 	}
@@ -91,7 +114,7 @@ func (l *lanes) ready(ctx context.Context, c *lane) (*lane, error) {
 			return nil, fmt.Errorf("%s: %w", s, fault(err))
 		}
 	}
-	return &lane{conn, time.Now()}, nil
+	return &lane{conn, time.Now(), map[string]*sql.Stmt{}}, nil
 }
 
 // discard closes the connection itself, and with it whatever transaction it is in: the pool shall not have it back.

@@ -49,7 +49,7 @@ func (s *mysql) do(g *group, j *job) error {
 // holding on to a connection: a row that somebody keeps must not slow its neighbours.
 func (s *mysql) alone(ctx context.Context, j *job) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		err := s.lanes.with(ctx, func(c *sql.Conn) error { return apply(ctx, c, j) })
+		err := s.lanes.with(ctx, func(c *lane) error { return apply(ctx, c, j) })
 		switch answered(err) {
 		case mysqlDuplicate, mysqlLockWait, mysqlDeadlock: // nothing happened
 		default:
@@ -66,7 +66,7 @@ func (s *mysql) alone(ctx context.Context, j *job) error {
 }
 
 // apply carries out j as one transaction of its own.
-func apply(ctx context.Context, c *sql.Conn, j *job) error {
+func apply(ctx context.Context, c *lane, j *job) error {
 	switch {
 	case j.verb == create:
 		return createMySQL(ctx, c, j)
@@ -79,7 +79,7 @@ func apply(ctx context.Context, c *sql.Conn, j *job) error {
 }
 
 // transact calls f within a transaction, and commits it if f returns no error.
-func transact(ctx context.Context, c *sql.Conn, f func() error) error {
+func transact(ctx context.Context, c *lane, f func() error) error {
 	if _, err := c.ExecContext(ctx, "START TRANSACTION"); err != nil {
 		return fmt.Errorf("%w: %w", errNothing, fault(err))
 	}
@@ -105,9 +105,23 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
+// one begins a statement about one record.
+func single(c querier) *sqltext.MySQL {
+	_, kept := c.(*lane)
+	return &sqltext.MySQL{Kept: kept}
+}
+
 // exec returns how many rows were changed, and what the statement tells: see [sqltext.MySQLNow].
 func exec(ctx context.Context, c querier, q *sqltext.MySQL) (rows, told int64, err error) {
-	res, err := c.ExecContext(ctx, string(q.Text), q.Args...)
+	var res sql.Result
+	if lane, ok := c.(*lane); ok && q.Kept {
+		var s *sql.Stmt
+		if s, err = lane.statement(ctx, string(q.Text)); err == nil {
+			res, err = s.ExecContext(ctx, q.Args...)
+		}
+	} else {
+		res, err = c.ExecContext(ctx, string(q.Text), q.Args...)
+	}
 	if err != nil {
 		return 0, 0, uncertain(fault(err))
 	}
@@ -117,9 +131,20 @@ func exec(ctx context.Context, c querier, q *sqltext.MySQL) (rows, told int64, e
 	return rows, told, err
 }
 
-// createMySQL looks and stores in one statement. Where it stored nothing, there is a record.
-func createMySQL(ctx context.Context, c querier, j *job) error {
-	rows, told, err := exec(ctx, c, j.write.Insert(true))
+func query(ctx context.Context, c querier, q *sqltext.MySQL) (*sql.Rows, error) {
+	if lane, ok := c.(*lane); ok && q.Kept {
+		s, err := lane.statement(ctx, string(q.Text))
+		if err != nil {
+			return nil, err
+		}
+		return s.QueryContext(ctx, q.Args...)
+	}
+	return c.QueryContext(ctx, string(q.Text), q.Args...)
+}
+
+// createMySQL looks and stores in one statement. Where that stored nothing, there is a record.
+func createMySQL(ctx context.Context, c *lane, j *job) error {
+	rows, told, err := exec(ctx, c, j.write.Insert(single(c), true))
 	switch {
 	case err != nil:
 		return err
@@ -130,7 +155,7 @@ func createMySQL(ctx context.Context, c querier, j *job) error {
 	switch j.have, err = getMySQL(ctx, c, j.head.ID, ""); {
 	case err == nil:
 		return stet.ErrExists
-	case errors.Is(err, stet.ErrNotFound): // deleted meanwhile: as if it had been taken and given back
+	case errors.Is(err, stet.ErrNotFound): // deleted meanwhile: as if it had been taken, and not yet looked at
 		return &serverError{mysqlDuplicate}
 	}
 	return err
@@ -154,7 +179,7 @@ func replaceMySQL(ctx context.Context, c querier, j *job) error {
 			return err
 		}
 	}
-	_, told, err := exec(ctx, c, j.write.Update(j.prev))
+	_, told, err := exec(ctx, c, j.write.Update(single(c), j.prev))
 	switch {
 	case err != nil:
 		return err
@@ -183,7 +208,7 @@ func stateMySQL(ctx context.Context, c querier, j *job) (state string, err error
 }
 
 func removeMySQL(ctx context.Context, c querier, j *job) error {
-	q := new(sqltext.MySQL).Add("DELETE FROM stet_records WHERE ").If(j.head.ID, j.prev)
+	q := single(c).Add("DELETE FROM stet_records WHERE ").If(j.head.ID, j.prev)
 	rows, _, err := exec(ctx, c, q)
 	if rows == 1 || err != nil {
 		return err
@@ -209,7 +234,7 @@ func mysqlCurrent(c querier) string {
 }
 
 func getMySQL(ctx context.Context, c querier, id stet.ID, how string) (r stet.Record, err error) {
-	q := new(sqltext.MySQL).Add(sqltext.MySQLRecords + " WHERE ").Whose(id).Add(how)
+	q := single(c).Add(sqltext.MySQLRecords + " WHERE ").Whose(id).Add(how)
 	err = oneMySQL(ctx, c, q, (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) error {
 		r, err = row.Record(now)
 		return err
@@ -218,7 +243,7 @@ func getMySQL(ctx context.Context, c querier, id stet.ID, how string) (r stet.Re
 }
 
 func getMySQLHead(ctx context.Context, c querier, id stet.ID, how string) (h stet.Head, err error) {
-	q := new(sqltext.MySQL).Add(sqltext.MySQLHeads + " WHERE ").Whose(id).Add(how)
+	q := single(c).Add(sqltext.MySQLHeads + " WHERE ").Whose(id).Add(how)
 	err = oneMySQL(ctx, c, q, (*sqltext.Row).Dest, func(row *sqltext.Row, now int64) error {
 		h, err = row.Head(now)
 		return err
@@ -237,7 +262,7 @@ func oneMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqlte
 
 // eachMySQL reads rows.
 func eachMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqltext.Row) []any, visit func(row *sqltext.Row, now int64)) error {
-	rows, err := c.QueryContext(ctx, string(q.Text), q.Args...)
+	rows, err := query(ctx, c, q)
 	if err != nil {
 		return fault(err)
 	}
