@@ -165,10 +165,15 @@ func wait(t testing.TB, x *bench) {
 	ctx, cancel := context.WithTimeout(x.ctx, 20*time.Millisecond)
 	defer cancel()
 	for { // it may wake for nothing
-		if err := w.Wait(ctx, made.ID, made.Version); err != nil {
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatalf("waiting for nothing: %v", err)
-			}
+		over := ctx.Err() != nil
+		err := w.Wait(ctx, made.ID, made.Version)
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("waiting for nothing: %v", err)
+		}
+		if err == nil && over {
+			t.Fatal("woken by nothing, after the end of the context")
+		}
+		if err != nil {
 			break
 		}
 	}
@@ -183,7 +188,7 @@ func wait(t testing.TB, x *bench) {
 
 // wake replaces a record that several are waiting for, and returns its new head.
 func wake(t testing.TB, x *bench, w stet.Waiter, seen stet.Head) stet.Head {
-	ctx, cancel := context.WithTimeout(x.ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(x.ctx, x.patience)
 	defer cancel()
 	const waiters = 3
 	var wg, ready sync.WaitGroup

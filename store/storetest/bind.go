@@ -195,13 +195,9 @@ func bindDuplicates(t testing.TB, x *bench) { // W4
 	// duplicate sends what a retry would, and may be refused, but not kept waiting.
 	duplicate := func(key string, incumbents ...stet.Version) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(x.ctx, 300*time.Millisecond)
-		defer cancel()
-		began := time.Now()
-		got, err := x.store.Create(ctx, running(key))
-		if took := time.Since(began); took > x.patience {
-			t.Errorf("a duplicate of %q with a deadline of 300 ms was kept waiting for %v", key, took)
-		}
+		var got stet.Record
+		var err error
+		x.within(300*time.Millisecond, "a duplicate beside a transaction", func(ctx context.Context) { got, err = x.store.Create(ctx, running(key)) })
 		switch {
 		case err == nil:
 			t.Errorf("a duplicate of %q created a record that a transaction holds", key)

@@ -52,9 +52,14 @@ func (x *bench) entries(q stet.HistoryQuery, want ...stet.Change) {
 		}
 		c.At = want[i].At
 		if c != want[i] {
-			x.t.Errorf("entry %d is %+v of %q, want %+v of %q", i, c, string(c.ID.Key), want[i], string(want[i].ID.Key))
+			x.t.Errorf("entry %d is %s; want %s", i, entry(c), entry(want[i]))
 		}
 	}
+}
+
+// entry shows a change, whose parts may hold any bytes.
+func entry(c stet.Change) string {
+	return fmt.Sprintf("%q from %v to %v, attempt %d, %q", string(c.ID.Scope)+" "+string(c.ID.Key), c.From, c.To, c.Attempt, c.Note)
 }
 
 // note replaces prev's record, with a note, and returns its new head and the entry that this makes.

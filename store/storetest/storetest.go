@@ -64,7 +64,7 @@ type bench struct {
 	ctx   context.Context
 
 	opened   stet.Store    // as Open returned it, where store is it wrapped or bound
-	patience time.Duration // with a call whose deadline has passed
+	patience time.Duration // with a call beyond its deadline
 }
 
 // Run checks all laws. A law that does not apply is skipped, with the reason.
@@ -172,19 +172,19 @@ func completed(h *stet.Head) {
 	h.State, h.Status, h.DueIn = stet.Completed, 201, time.Hour
 }
 
-// given up on, call has to return, whatever it returns.
-func (x *bench) givenUp(name string, call func(ctx context.Context)) {
+// within gives call so much time, which may be none, and waits a little longer for it to return.
+func (x *bench) within(d time.Duration, name string, call func(ctx context.Context)) {
 	x.t.Helper()
-	ctx, cancel := context.WithDeadline(x.ctx, time.Now().Add(-time.Second))
+	ctx, cancel := context.WithDeadline(x.ctx, time.Now().Add(d))
 	defer cancel()
 	returned := make(chan struct{})
 	go func() { defer close(returned); call(ctx) }()
-	limit := time.NewTimer(x.patience)
+	limit := time.NewTimer(max(0, d) + x.patience)
 	defer limit.Stop()
 	select {
 	case <-returned:
 	case <-limit.C:
-		x.t.Fatalf("a %s whose deadline had passed took more than %v", name, x.patience)
+		x.t.Fatalf("%s: the deadline was over, and %v later there is no answer", name, x.patience)
 	}
 }
 
