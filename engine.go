@@ -25,6 +25,7 @@ type Engine struct {
 	recipe  *Fingerprinter // the default
 	recipes recipes        // those found in records
 	alarms  sync.Pool      // of *alarm
+	holding holding        // what runs
 	bound   bool           // to a transaction: see BeginIn
 }
 

@@ -12,6 +12,7 @@ import (
 var (
 	ErrLeaseLost        = errors.New("stet: the lease could not be kept")
 	ErrExecutionTimeout = errors.New("stet: the execution took too long")
+	ErrAbandoned        = errors.New("stet: the process ends")
 )
 
 // Hold keeps the claim while its handler runs, until Settle. The context it returns carries ctx's values but not its end: a
@@ -39,6 +40,7 @@ func (c *Claim) Hold(ctx context.Context, lost Lost) context.Context {
 		k.timeout = time.Now().Add(c.policy.Execution)
 	}
 	k.alarm = c.e.alarmIn(k.next(), k)
+	c.e.holding.add(k)
 	return &k.held
 }
 
@@ -121,6 +123,8 @@ type keeper struct {
 	timeout time.Time // zero: none
 	over    bool
 	lapsed  error // why it is over, where it ended by itself
+
+	before, after *keeper // among those of the engine
 }
 
 // stop ends the keeping, if it has begun.
@@ -129,6 +133,7 @@ func (k *keeper) stop(cause error) {
 		return
 	}
 	k.over = true
+	k.claim.e.holding.remove(k)
 	k.claim.e.silence(k.alarm)
 	k.end(cause)
 }

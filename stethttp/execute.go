@@ -56,7 +56,7 @@ func (x *exchange) late(cause error) {
 	}
 	x.answered = true
 	p := x.problem(ExecutionTimeout)
-	if errors.Is(cause, stet.ErrLeaseLost) {
+	if !errors.Is(cause, stet.ErrExecutionTimeout) {
 		p = x.problem(OutcomeUnknown)
 	}
 	x.status = p.Status
@@ -67,8 +67,11 @@ func (x *exchange) late(cause error) {
 }
 
 func word(cause error) string {
-	if errors.Is(cause, stet.ErrExecutionTimeout) {
+	switch {
+	case errors.Is(cause, stet.ErrExecutionTimeout):
 		return "execution-timeout"
+	case errors.Is(cause, stet.ErrAbandoned):
+		return stet.CauseAbandoned
 	}
 	return "lease-lost"
 }

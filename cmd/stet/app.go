@@ -204,6 +204,9 @@ func (a *app) run(ctx context.Context) error {
 	if !untold() {
 		<-told // in the log, the end begins before it is over
 	}
+	if n := a.engine.Abandon(context.WithoutCancel(ctx)); n > 0 {
+		a.log.Warn("what still ran is unknown now", "executions", n)
+	}
 	stop()
 	running.Wait()
 	a.gate.CloseIdle()
