@@ -10,16 +10,8 @@ import (
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// Bind returns the store within tx, a [*database/sql.Tx] on the same file; it need not be of the same pool.
-//
-// A transaction that writes holds the file, as any does in SQLite: until it ends, the store's own writes, of all keys, wait for
-// it, no longer than their deadlines or busy_timeout. Reads go on beside it, and so do the answers to duplicates of what was
-// there before. So keep it short, and call nobody from within it. By [SQLiteDSN] it waits for the file where it begins, within
-// the context of BeginTx; a deferred one waits in its first write, for busy_timeout, and fails there if it has read before and
-// somebody wrote since.
-//
-// A statement that fails may make SQLite roll the transaction back by itself, and what follows would be committed statement by
-// statement. The bound store notices that and refuses; nobody does so for the caller's own statements. Roll back after any error.
+// Bind returns the store within tx, a [*database/sql.Tx] on the same file, of this pool or of another: [In] says what that
+// means to others, and what to do after an error. Commits of another pool have to be as durable as the store's.
 func (s *sqlite) Bind(tx any) (stet.Store, error) {
 	t, ok := tx.(*sql.Tx)
 	if !ok || t == nil {

@@ -32,7 +32,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		})
 	}
 	covered := map[string]bool{"wrappers": true} // no store can break that: see package faulty
-	for _, b := range breaks {
+	for _, b := range slices.Concat(breaks, abilityBreaks) {
 		covered[b.law] = true
 		caught(b.what, b.law, brokenBackend(b.how))
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,11 +14,13 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// breaks says which law what is wrong with a store breaks: at least one for each law.
-var breaks = []struct {
+// storeBreak is what is wrong with a store, and the law that it breaks.
+type storeBreak struct {
 	what, law string
 	how       func(s *broken)
-}{
+}
+
+var breaks = []storeBreak{
 	{"racers may all create", "create once", func(s *broken) {
 		together := pair()
 		s.create = func(ctx context.Context, r stet.Record) (stet.Record, error) { // looks, and then leaps
@@ -224,142 +225,6 @@ var breaks = []struct {
 		s.spoilRecords(func(r *stet.Record) { r.Body = given[r.ID] })
 	}},
 
-	{"List leaves one out", "list", func(s *broken) {
-		s.list = func(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-			heads, next, err := s.Store.List(ctx, q)
-			return heads[min(1, len(heads)):], next, err
-		}
-	}},
-	{"List ignores the cursor", "list", func(s *broken) {
-		s.list = func(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-			q.After = ""
-			return s.Store.List(ctx, q)
-		}
-	}},
-	{"List's cursor is an offset", "list while changing", func(s *broken) {
-		s.list = func(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-			all, _, err := s.Store.List(ctx, stet.Query{Limit: stet.MaxLimit})
-			return page(all, q.After, q.Limit, err)
-		}
-	}},
-	{"Count counts too many", "count", func(s *broken) {
-		s.count = func(ctx context.Context, q stet.Query) (int, error) {
-			n, err := s.Store.Count(ctx, q)
-			return n + 1, err
-		}
-	}},
-	{"Wait wakes nobody", "wait", func(s *broken) {
-		s.wait = func(ctx context.Context, id stet.ID, seen stet.Version) error {
-			if r, err := s.Store.Get(ctx, id); err != nil || r.Version != seen {
-				return nil
-			}
-			<-ctx.Done()
-			return ctx.Err()
-		}
-	}},
-	{"Wait keeps the end of the context to itself", "wait", func(s *broken) {
-		s.wait = func(ctx context.Context, id stet.ID, seen stet.Version) error {
-			_ = s.Store.Wait(ctx, id, seen)
-			return nil
-		}
-	}},
-
-	{"Find knows keys only", "find", func(s *broken) {
-		s.find = only(s, func(h *stet.Head, name string) bool { return h.DownstreamKey == name })
-	}},
-	{"Find knows ids only", "find", func(s *broken) {
-		s.find = only(s, func(h *stet.Head, name string) bool { return h.DownstreamID == name })
-	}},
-	{"Find does not tell upper from lower case", "find", func(s *broken) {
-		s.find = func(ctx context.Context, name string) ([]stet.Head, error) {
-			upper, err := s.Store.Find(ctx, strings.ToUpper(name))
-			lower, err2 := s.Store.Find(ctx, name)
-			return slices.CompactFunc(append(upper, lower...), func(a, b stet.Head) bool { return a.ID == b.ID }), cmp.Or(err, err2)
-		}
-	}},
-	{"Find finds by names of before", "find", func(s *broken) {
-		had := map[string]stet.ID{}
-		s.spoilHeads(func(h *stet.Head) { had[h.DownstreamID] = h.ID })
-		s.find = func(ctx context.Context, name string) ([]stet.Head, error) {
-			heads, err := s.Store.Find(ctx, name)
-			if r, gone := s.Store.Get(ctx, had[name]); len(heads) == 0 && gone == nil && name != "" {
-				heads = append(heads, r.Head)
-			}
-			return heads, err
-		}
-	}},
-	{"Find knows no bounds", "find bounds", func(s *broken) {
-		s.find = func(ctx context.Context, name string) ([]stet.Head, error) {
-			all, _, err := s.Store.List(ctx, stet.Query{Limit: stet.MaxLimit})
-			return slices.DeleteFunc(all, func(h stet.Head) bool { return h.DownstreamKey != name }), err
-		}
-	}},
-
-	{"an entry is missing", "history", func(s *broken) {
-		s.spoilHistory(func(all []stet.Change) []stet.Change { return all[min(1, len(all)):] })
-	}},
-	{"refused changes have entries", "history", func(s *broken) {
-		s.replace = func(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-			got, err := s.Store.Replace(ctx, prev, h, b)
-			if errors.Is(err, stet.ErrStale) && h.Note != nil {
-				again := got
-				again.Note = h.Note
-				_, _ = s.Store.Replace(ctx, got.Version, again, nil)
-			}
-			return got, err
-		}
-	}},
-	{"a note is one for ever", "history", func(s *broken) {
-		s.replace = func(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-			if was, err := s.Store.Get(ctx, h.ID); err == nil && h.Note == nil {
-				h.Note = was.Note
-			}
-			return s.Store.Replace(ctx, prev, h, b)
-		}
-	}},
-	{"an empty note is none", "history", func(s *broken) {
-		s.spoilHeads(func(h *stet.Head) {
-			if h.Note != nil && *h.Note == (stet.Note{}) {
-				h.Note = nil
-			}
-		})
-	}},
-	{"evidence is altered", "history", func(s *broken) {
-		s.changes(func(c *stet.Change) { c.Note.Evidence = strings.ToValidUTF8(c.Note.Evidence, "?") })
-	}},
-	{"From is what it became", "history", func(s *broken) { s.changes(func(c *stet.Change) { c.From = c.To }) }},
-	{"the instant is the reader's", "history", func(s *broken) { s.changes(func(c *stet.Change) { c.At = s.clock().UTC() }) }},
-	{"the history goes with the record", "history outlives", func(s *broken) {
-		s.history = func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
-			all, next, err := s.Store.History(ctx, q)
-			return slices.DeleteFunc(all, func(c stet.Change) bool { _, err := s.Store.Get(ctx, c.ID); return err != nil }), next, err
-		}
-	}},
-	{"the history begins with its beginning", "history pages", func(s *broken) {
-		s.spoilHistory(func(all []stet.Change) []stet.Change { slices.Reverse(all); return all })
-	}},
-	{"the history's cursor is an offset", "history pages", func(s *broken) {
-		s.history = func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
-			all, _, err := s.Store.History(ctx, stet.HistoryQuery{ID: q.ID, Limit: stet.MaxLimit})
-			return page(all, q.After, q.Limit, err)
-		}
-	}},
-	{"the history of one is that of all", "history pages", func(s *broken) {
-		s.history = func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
-			q.ID = stet.ID{}
-			return s.Store.History(ctx, q)
-		}
-	}},
-	{"any cursor is taken", "history pages", func(s *broken) {
-		s.history = func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
-			if _, err := strconv.Atoi(q.After); err != nil {
-				q.After = ""
-			}
-			return s.Store.History(ctx, q)
-		}
-	}},
-	{"losers of a race are in the history", "history of racers", loseOne},
-
 	{"a stale holder is not shown its own version", "lost calls", showNothing},
 	{"reservations cannot be taken back", "given up", func(s *broken) {
 		s.remove = func(context.Context, stet.ID, stet.Version) error { return nil }
@@ -425,31 +290,4 @@ func showNothing(s *broken) {
 		}
 		return got, err
 	}
-}
-
-// only finds what a memstore finds, and match with it.
-func only(s *broken, match func(h *stet.Head, name string) bool) func(context.Context, string) ([]stet.Head, error) {
-	return func(ctx context.Context, name string) ([]stet.Head, error) {
-		heads, err := s.Store.Find(ctx, name)
-		return slices.DeleteFunc(heads, func(h stet.Head) bool { return !match(&h, name) }), err
-	}
-}
-
-func (s *broken) changes(how func(c *stet.Change)) {
-	s.spoilHistory(func(all []stet.Change) []stet.Change {
-		for i := range all {
-			how(&all[i])
-		}
-		return all
-	})
-}
-
-// page cuts a page out of all, by an offset.
-func page[T any](all []T, after string, limit int, err error) ([]T, string, error) {
-	from, _ := strconv.Atoi(after)
-	to := min(len(all), from+max(1, limit))
-	if to == len(all) {
-		return all[min(from, to):to], "", err
-	}
-	return all[from:to], strconv.Itoa(to), err
 }
