@@ -1,0 +1,80 @@
+package mysql
+
+import (
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/storetests/testserver"
+	"github.com/stet-dev/stet/store/sqlstore"
+	"github.com/stet-dev/stet/store/storetest"
+)
+
+// serverEnv tells the processes that some laws start where the server is.
+const serverEnv = "STET_MYSQL_SERVER"
+
+// server starts a server, unless this is such a process.
+func server(t *testing.T, start func(t testing.TB) *testserver.Server) {
+	t.Helper()
+	if os.Getenv(serverEnv) == "" {
+		t.Setenv(serverEnv, start(t).Addr)
+	}
+}
+
+var backend = storetest.Backend{
+	Durable: true, Shared: true, ServerClock: true,
+	Open: func(t testing.TB, dir string, _ func() time.Time) stet.Store {
+		addr := os.Getenv(serverEnv)
+		admin, err := sql.Open("mysql", "root@tcp("+addr+")/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer admin.Close()
+		name := fmt.Sprintf("laws_%x", sha256.Sum256([]byte(dir)))[:30]
+		execute(t, admin, "CREATE DATABASE IF NOT EXISTS "+name)
+		db, err := sql.Open("mysql", "root@tcp("+addr+")/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sqlstore.Migrate(t.Context(), db, sqlstore.MySQL); err != nil {
+			t.Fatal(err)
+		}
+		s, err := sqlstore.Open(t.Context(), db, sqlstore.Config{Dialect: sqlstore.MySQL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return owner{s, db}
+	},
+	Begin: func(t testing.TB, s stet.Store) (any, func() error, func() error) {
+		tx, err := s.(owner).db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tx, tx.Commit, tx.Rollback
+	},
+}
+
+// owner closes the database with the store.
+type owner struct {
+	*sqlstore.Store
+	db *sql.DB
+}
+
+func (o owner) Close() error { return errors.Join(o.Store.Close(), o.db.Close()) }
+
+func TestLaws(t *testing.T) {
+	server(t, testserver.MariaDB)
+	storetest.Run(t, backend)
+}
+
+// A MariaDB that says it is a MySQL is used as one: no statement has a RETURNING anyway, and rows that others hold are waited
+// for, for the second that is the least a MySQL can be told.
+func TestLawsAsMySQL(t *testing.T) {
+	server(t, func(t testing.TB) *testserver.Server { return testserver.NewMariaDB(t, "--version=8.0.36") })
+	storetest.Run(t, backend)
+}
