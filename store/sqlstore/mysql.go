@@ -15,11 +15,14 @@ import (
 // mysql is a store in MySQL or MariaDB. The server's clock stamps; rows are found without waiting for whoever writes them.
 type mysql struct {
 	db      *sql.DB
-	server  mysqlServer
-	lanes   *lanes // for look-ups, and for writes that go alone
+	lookUps *lanes // also for writes that others hold up
+	writes  *lanes
 	creates *group
 	changes *group
 }
+
+// mysqlWriters is how many connections write: as many as the two groups may ask for at a time.
+const mysqlWriters = 2 * (fewWrites + maxGroups)
 
 var (
 	_ database       = (*mysql)(nil)
@@ -34,11 +37,11 @@ func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &mysql{db: db, server: server, lanes: newLanes(db, c.Readers, server.setUp())}
-	// A quarter of the packet: what is not under maxBatchBytes by its values is in their text.
+	s := &mysql{db: db, lookUps: newLanes(db, c.Readers, server.setUp()), writes: newLanes(db, mysqlWriters, server.setUp())}
+	// A quarter of the packet: bytes are twice as long in hexadecimal, and other parts of a record come with them.
 	bytes := min(maxBatchBytes, server.packet/4)
-	s.creates = &group{lanes: newLanes(db, fewWrites+maxGroups, server.setUp()), carry: carryCreates, bytes: bytes}
-	s.changes = &group{lanes: newLanes(db, fewWrites+maxGroups, server.setUp()), carry: carryChanges, bytes: bytes}
+	s.creates = &group{lanes: s.writes, carry: carryCreates, bytes: bytes}
+	s.changes = &group{lanes: s.writes, carry: carryChanges, bytes: bytes}
 	return s, nil
 }
 
@@ -47,13 +50,14 @@ func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
 func (s *mysql) Close() error {
 	s.creates.close()
 	s.changes.close()
-	s.lanes.close()
+	s.writes.close()
+	s.lookUps.close()
 	return nil
 }
 
 // Get returns the record, or [stet.ErrNotFound].
 func (s *mysql) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
-	err = s.lanes.with(ctx, func(c *lane) error {
+	err = s.lookUps.with(ctx, func(c *lane) error {
 		r, err = getMySQL(ctx, c, id, "")
 		return err
 	})

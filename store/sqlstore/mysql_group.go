@@ -227,7 +227,7 @@ func (g *group) leave(j *job) error {
 	return fmt.Errorf("%w: %w", errNothing, j.ctx.Err())
 }
 
-// close refuses new writes, waits for the others, and closes the connections.
+// close refuses new writes, and waits for the others.
 func (g *group) close() {
 	g.mu.Lock()
 	if g.closed == nil {
@@ -236,5 +236,4 @@ func (g *group) close() {
 	}
 	g.mu.Unlock()
 	<-g.closed
-	g.lanes.close()
 }

@@ -14,8 +14,11 @@ import (
 type lanes struct {
 	db    *sql.DB
 	setUp []string
-	slots chan *lane // a nil is a connection to be made
-	once  sync.Once
+	slots chan struct{} // as many as there may be connections; closed when the store is
+
+	mu   sync.Mutex
+	idle []*lane // the last used is the next used: few callers need few connections
+	once sync.Once
 }
 
 type lane struct {
@@ -51,26 +54,25 @@ func (c *lane) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 const stale = time.Second
 
 func newLanes(db *sql.DB, n int, setUp []string) *lanes {
-	l := &lanes{db: db, setUp: setUp, slots: make(chan *lane, n)}
+	l := &lanes{db: db, setUp: setUp, slots: make(chan struct{}, n)}
 	for range n {
-		l.slots <- nil
+		l.slots <- struct{}{}
 	}
 	return l
 }
 
 // with calls f with a connection that nobody else uses meanwhile. An error before f is called is [errNothing]. f returns what
 // [fault] has made of its errors, and leaves no transaction open, unless its connection is gone.
-func (l *lanes) with(ctx context.Context, f func(c *lane) error) error {
-	c, err := l.take(ctx)
-	if err != nil {
+func (l *lanes) with(ctx context.Context, f func(c *lane) error) (err error) {
+	if err := l.enter(ctx); err != nil {
 		return err
 	}
-	defer func() { l.slots <- c }() // nil after a panic in a driver, too
-	if c, err = l.ready(ctx, c); err != nil {
+	var c *lane
+	defer func() { l.leave(c) }() // without a connection after a panic in a driver, too
+	used, err := l.ready(ctx, l.last())
+	if err != nil {
 		return fmt.Errorf("%w: %w", errNothing, err)
 	}
-	used := c
-	c = nil
 	if err = f(used); gone(err) {
 		used.discard()
 		return err
@@ -80,19 +82,38 @@ func (l *lanes) with(ctx context.Context, f func(c *lane) error) error {
 	return err
 }
 
-func (l *lanes) take(ctx context.Context) (*lane, error) {
+func (l *lanes) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNothing, err)
+		return fmt.Errorf("%w: %w", errNothing, err)
 	}
 	select {
-	case c, open := <-l.slots:
+	case _, open := <-l.slots:
 		if !open {
-			return nil, ErrClosed
+			return ErrClosed
 		}
-		return c, nil
+		return nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", errNothing, ctx.Err())
+		return fmt.Errorf("%w: %w", errNothing, ctx.Err())
 	}
+}
+
+func (l *lanes) leave(c *lane) {
+	if c != nil {
+		l.mu.Lock()
+		l.idle = append(l.idle, c)
+		l.mu.Unlock()
+	}
+	l.slots <- struct{}{}
+}
+
+// last returns the connection that was used last, or nil.
+func (l *lanes) last() (c *lane) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.idle); n > 0 {
+		c, l.idle = l.idle[n-1], l.idle[:n-1]
+	}
+	return c
 }
 
 // ready returns c if it is well, or a new connection.
@@ -127,10 +148,11 @@ func (c *lane) discard() {
 func (l *lanes) close() {
 	l.once.Do(func() {
 		for range cap(l.slots) {
-			if c := <-l.slots; c != nil {
-				c.discard()
-			}
+			<-l.slots
 		}
 		close(l.slots)
+		for c := l.last(); c != nil; c = l.last() {
+			c.discard()
+		}
 	})
 }

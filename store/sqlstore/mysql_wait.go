@@ -20,7 +20,7 @@ func (s *mysql) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	q := new(sqltext.MySQL).Add("SELECT `version` FROM stet_records WHERE ").Whose(id)
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
 		var there stet.Version
-		err := s.lanes.with(ctx, func(c *lane) error {
+		err := s.lookUps.with(ctx, func(c *lane) error {
 			err := c.QueryRowContext(ctx, string(q.Text)).Scan(&there)
 			if err == sql.ErrNoRows {
 				return nil

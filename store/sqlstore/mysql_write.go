@@ -49,7 +49,7 @@ func (s *mysql) do(g *group, j *job) error {
 // holding on to a connection: a row that somebody keeps must not slow its neighbours.
 func (s *mysql) alone(ctx context.Context, j *job) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		err := s.lanes.with(ctx, func(c *lane) error { return apply(ctx, c, j) })
+		err := s.lookUps.with(ctx, func(c *lane) error { return apply(ctx, c, j) })
 		switch answered(err) {
 		case mysqlDuplicate, mysqlLockWait, mysqlDeadlock: // nothing happened
 		default:

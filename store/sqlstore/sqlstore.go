@@ -62,7 +62,7 @@ type Config struct {
 	// Clock is the store's clock where the database has none of its own: SQLite. Default [time.Now]. Within a process the
 	// store's time never goes back, whatever the clock does.
 	Clock func() time.Time
-	// Readers is how many connections look up records, beside one that writes and those that list. Default 4.
+	// Readers is how many connections look up records, beside those that write and those that list. Default 4.
 	Readers int
 }
 
@@ -74,7 +74,8 @@ var ErrClosed = errors.New("sqlstore: the store is closed")
 
 // Open returns a store on a database that [Migrate] has prepared. It checks the settings that the store's promises rest on,
 // and an error says what to set. The caller owns db and closes it after the store; it may use db for tables of its own, and
-// must leave room in its pool (SetMaxOpenConns) for the connections the store holds on to: one writer, and Readers.
+// must leave room in its pool (SetMaxOpenConns) for the connections the store holds on to: Readers, and those that write, one
+// for SQLite and up to 20 for MySQL.
 func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -111,9 +112,13 @@ func (c Config) validate(db *sql.DB) error {
 	if c.Readers < 1 {
 		return fmt.Errorf("sqlstore: config: Readers is %d; at least one connection has to read", c.Readers)
 	}
-	if limit, need := db.Stats().MaxOpenConnections, c.Readers+2; limit > 0 && limit < need {
-		return fmt.Errorf("sqlstore: the pool is limited to %d connections; SetMaxOpenConns has to allow %d: one that writes, %d that read, and one more",
-			limit, need, c.Readers)
+	writers := 1
+	if c.Dialect == MySQL {
+		writers = mysqlWriters
+	}
+	if limit, need := db.Stats().MaxOpenConnections, c.Readers+writers+1; limit > 0 && limit < need {
+		return fmt.Errorf("sqlstore: the pool is limited to %d connections; SetMaxOpenConns has to allow %d: %d that write, %d that read, and one more",
+			limit, need, writers, c.Readers)
 	}
 	return nil
 }
