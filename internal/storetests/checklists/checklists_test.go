@@ -289,6 +289,7 @@ func TestCrashAfterTheEffectBeforeCompletion(t *testing.T) { // "retry and recon
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("X-Tenant", "t")
 	r.Header.Set("Idempotency-Key", "k")
 	if res, err := http.DefaultClient.Do(r); err == nil {
