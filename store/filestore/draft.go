@@ -58,7 +58,7 @@ func (s *Store) temp() (f *os.File, name string, err error) {
 	return nil, "", errSwept
 }
 
-const tempTries = 5
+const tempTries = 64 // a sweeper is seldom there at all; one that does nothing else hits some of them
 
 var errSwept = errors.New("each file made in " + tmpDir + " was swept away")
 
