@@ -215,8 +215,9 @@ This table is the function ` + "`judge`" + `, all of it.
 
 const statesOutro = `
 Who moves a record, besides requests: the holder of the claim (Completed, Retryable, Unknown), the sweeper (a lapsed Running
-that may not run again becomes Unknown), the reaper (what is over goes, or becomes Expired). All of them write with the
-version they read: of two, one is too late.
+that may not run again becomes Unknown), the reaper (what is over goes, or becomes Expired), and, for Unknown ones, a
+reconciler or an operator with evidence (Completed, Retryable). All of them write with the version they read: of two, one is
+too late. Every order of what they can do is searched for a broken promise by the model in internal/model.
 `
 
 func TestStatesDoc(t *testing.T) {
