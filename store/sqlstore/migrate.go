@@ -26,6 +26,11 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 		return newer(have, want)
 	case have == want:
 		return nil
+	case d == Postgres:
+		if err := migratePostgres(ctx, db); err != nil {
+			return fmt.Errorf("sqlstore: migrate: %w", err)
+		}
+		return nil
 	case d == MySQL:
 		if err := migrateMySQL(ctx, db); err != nil {
 			return fmt.Errorf("sqlstore: migrate: %w", err)

@@ -64,6 +64,9 @@ type Config struct {
 	Clock func() time.Time
 	// Readers is how many connections look up records, beside those that write and those that list. Default 4.
 	Readers int
+	// LockTimeout bounds how long a store bound to a transaction waits for a row that another transaction holds (Postgres). It
+	// is a setting of the transaction from then on (lock_timeout). 0 leaves the setting as it is.
+	LockTimeout time.Duration
 }
 
 // DefaultReaders is used where [Config] does not say.
@@ -96,6 +99,8 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 		d, err = openSQLite(ctx, db, c)
 	case MySQL:
 		d, err = openMySQL(ctx, db, c)
+	case Postgres:
+		d, err = openPostgres(ctx, db, c)
 	default:
 		panic("sqlstore: no dialect: " + string(c.Dialect))
 	}
@@ -108,6 +113,12 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 func (c Config) validate(db *sql.DB) error {
 	if err := c.Dialect.validate(); err != nil {
 		return err
+	}
+	if c.LockTimeout < 0 {
+		return fmt.Errorf("sqlstore: config: LockTimeout is %s", c.LockTimeout)
+	}
+	if c.Dialect == Postgres { // it holds on to no connection
+		return nil
 	}
 	if c.Readers < 1 {
 		return fmt.Errorf("sqlstore: config: Readers is %d; at least one connection has to read", c.Readers)

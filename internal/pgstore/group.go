@@ -1,0 +1,262 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// Limits of the group commit.
+const (
+	maxBatch      = 256     // writes in one statement
+	maxBatchBytes = 4 << 20 // of bodies in one statement, unless a single one is larger
+	maxQueue      = 8192    // writes that wait for their turn; one more is refused
+	writers       = 2       // statements of one kind on their way: while one is synced the other is filled
+	batchTime     = 30 * time.Second
+	batchLock     = "20" // milliseconds that a group waits for a row that others hold, before each goes alone
+)
+
+var (
+	errQueueFull = errors.New("nothing was sent: too many writes are waiting")
+	errAlone     = errors.New("not in a group") // the caller carries it out itself
+)
+
+// group makes statements of many writes out of concurrent writes of one kind. There is no timer: who finds a writer free goes
+// at once, alone, on its own goroutine; who does not waits, and the next free writer takes all that wait. Nobody works for
+// others: a writer with a group has a goroutine, and that ends when nobody waits.
+type group struct {
+	pool  Querier
+	write *sqltext.PostgresWrite
+	calls *calls
+
+	mu      sync.Mutex
+	waiting []*op
+	busy    int
+}
+
+// do carries out o: in a group where there is one, else alone. g is nil for writes that are never grouped.
+func (s *Store) do(g *group, o *op) error {
+	if err := s.calls.enter(); err != nil {
+		return err
+	}
+	defer s.calls.leave()
+	if g == nil || o.head.Note != nil || s.held.has(o.head.ID) {
+		return s.alone(o)
+	}
+	lead, err := g.enter(o)
+	if err != nil {
+		return err
+	}
+	if lead {
+		defer g.leave()
+		return s.alone(o)
+	}
+	select {
+	case <-o.done:
+	case <-o.ctx.Done():
+		return g.abandon(o)
+	}
+	if errors.Is(o.err, errAlone) {
+		return s.alone(o)
+	}
+	return o.err
+}
+
+// alone remembers rows that others hold: in a group they would be in everybody's way.
+func (s *Store) alone(o *op) error {
+	began := time.Now()
+	err := o.alone(s.pool, patience(o.ctx), true)
+	if time.Since(began) > heldAfter && (answered(err) == codeLockWait || o.ctx.Err() != nil) {
+		s.held.add(o.head.ID)
+	}
+	return err
+}
+
+// enter makes o wait, or reports that a writer is free.
+func (g *group) enter(o *op) (lead bool, err error) {
+	if err := o.ctx.Err(); err != nil {
+		return false, errors.Join(errNothing, err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.busy < writers:
+		g.busy++
+		return true, nil
+	case len(g.waiting) >= maxQueue:
+		return false, errQueueFull
+	}
+	o.done = make(chan struct{})
+	o.args = slices.Clone(o.args)
+	for i, a := range o.args { // what belongs to the caller, who may be gone when it is read
+		if b, ok := a.([]byte); ok && b != nil {
+			o.args[i] = slices.Clone(b)
+		}
+	}
+	g.waiting = append(g.waiting, o)
+	return false, nil
+}
+
+// leave frees a writer, and gives it to those who wait.
+func (g *group) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.waiting) == 0 {
+		g.busy--
+		return
+	}
+	batch := g.take()
+	g.calls.busy.Add(1) // those who wait have entered: Close waits for them already
+	go g.work(batch)
+}
+
+func (g *group) work(batch []*op) {
+	defer g.calls.leave()
+	for batch != nil {
+		g.carry(batch)
+		for _, o := range batch {
+			close(o.done)
+		}
+		g.mu.Lock()
+		if batch = g.take(); batch == nil {
+			g.busy--
+		}
+		g.mu.Unlock()
+	}
+}
+
+// take returns what waits, as much as goes into a statement. The group is locked.
+func (g *group) take() []*op {
+	n, size := 0, 0
+	for n < min(len(g.waiting), maxBatch) {
+		if size += g.waiting[n].size; n > 0 && size > maxBatchBytes {
+			break
+		}
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	batch := slices.Clone(g.waiting[:n])
+	clear(g.waiting[:n])
+	if g.waiting = g.waiting[n:]; len(g.waiting) == 0 {
+		g.waiting = nil
+	}
+	return batch
+}
+
+// abandon gives up waiting: nothing happened if nobody took o, and otherwise it may.
+func (g *group) abandon(o *op) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.waiting, o); i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+		return errors.Join(errNothing, o.ctx.Err())
+	}
+	return &lostError{o.ctx.Err()}
+}
+
+// carry answers every op of a batch. Callers that have gone are left out, of several with one name the first is in, and the
+// names are in order, so that two groups never wait for each other.
+func (g *group) carry(all []*op) {
+	var end time.Time
+	batch := make([]*op, 0, len(all))
+	for _, o := range all {
+		if o.err = o.ctx.Err(); o.err != nil {
+			continue
+		}
+		o.err = errAlone
+		batch = append(batch, o)
+		if d, ok := o.ctx.Deadline(); !ok || end.IsZero() || d.After(end) {
+			end = d // zero: one of them has none
+			if !ok {
+				end = time.Now().Add(batchTime)
+			}
+		}
+	}
+	slices.SortStableFunc(batch, func(a, b *op) int {
+		return cmp.Or(strings.Compare(string(a.head.Scope), string(b.head.Scope)), strings.Compare(string(a.head.Key), string(b.head.Key)))
+	})
+	batch = slices.CompactFunc(batch, func(a, b *op) bool { return a.head.ID == b.head.ID })
+	if len(batch) < 2 { // its own goroutine does as well
+		return
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), end)
+	defer cancel()
+	err := g.send(ctx, batch)
+	for _, o := range batch {
+		switch {
+		case answered(err) != "" || errors.Is(err, stet.ErrCorrupt) || errors.Is(err, errNothing): // nothing happened, or it is not known which
+			o.err = errAlone
+		case err != nil:
+			o.err = err
+		case errors.Is(o.err, errAgain):
+			o.err = errAlone
+		}
+	}
+}
+
+func (g *group) send(ctx context.Context, batch []*op) error {
+	args := append(arrays(g.write.Kinds, batch), batchLock)
+	return each(ctx, g.pool, g.write.Many, args, func(rows Rows) error {
+		row := sqltext.Row{Unstamped: true}
+		var ord, at int64
+		var done bool
+		if rows.Scan(append([]any{&ord, &at, &done}, batch[0].dest(&row)...)...) != nil {
+			return errColumn
+		}
+		o := batch[ord-1]
+		o.answer(o, &row, at, done)
+		return nil
+	})
+}
+
+// heldAfter is how long a write waits before its row counts as held by somebody, and heldFor how long it does.
+const (
+	heldAfter = 20 * time.Millisecond
+	heldFor   = time.Second
+	maxHeld   = 1024
+)
+
+// held are names of rows that others were seen to hold.
+type held struct {
+	mu    sync.Mutex
+	until map[stet.ID]time.Time
+}
+
+func (h *held) add(id stet.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if len(h.until) >= maxHeld {
+		for id, end := range h.until {
+			if now.After(end) {
+				delete(h.until, id)
+			}
+		}
+	}
+	if h.until == nil {
+		h.until = map[stet.ID]time.Time{}
+	}
+	if len(h.until) < maxHeld {
+		h.until[id] = now.Add(heldFor)
+	}
+}
+
+func (h *held) has(id stet.ID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	end, ok := h.until[id]
+	if ok && time.Now().After(end) {
+		delete(h.until, id)
+		return false
+	}
+	return ok
+}

@@ -1,0 +1,260 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// Due returns the Heads whose DueAt has passed, earliest first. Records that cannot be read are left out.
+func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err error) {
+	if err = s.calls.enter(); err == nil {
+		defer s.calls.leave()
+		heads, err = due(ctx, s.pool, q)
+	}
+	return heads, s.wrap("due", err)
+}
+
+// due walks the index of each state, and merges: whose records are not asked for are not passed over one by one.
+func due(ctx context.Context, pool Querier, q stet.Query) ([]stet.Head, error) {
+	states := q.States
+	if len(states) == 0 {
+		states = []stet.State{stet.Running, stet.Completed, stet.Retryable, stet.Unknown, stet.Expired}
+	}
+	c := &condition{}
+	limit := strconv.Itoa(limit(q.Limit))
+	var walks []string
+	for _, st := range slices.Compact(slices.Sorted(slices.Values(states))) {
+		q.States = []stet.State{st}
+		c.parts = nil
+		c.choose(&q)
+		c.and("due_at <= (SELECT now FROM t)")
+		walks = append(walks, "(SELECT s.* FROM stet_records s"+c.where()+" ORDER BY due_at LIMIT "+limit+")")
+	}
+	sql := "WITH t AS MATERIALIZED (SELECT " + sqltext.PostgresNow + " AS now) SELECT s.id, t.now, " + sqltext.PostgresHead +
+		" FROM t, (" + strings.Join(walks, " UNION ALL ") + ") s ORDER BY due_at, id LIMIT " + limit
+	var heads []stet.Head
+	err := eachHead(ctx, pool, sql, c.args, func(_ int64, h *stet.Head) {
+		if h != nil {
+			heads = append(heads, *h)
+		}
+	})
+	return heads, err
+}
+
+// List pages through records, newest first. The cursor is a row number and holds nothing of keys. Records that cannot be read
+// are left out.
+func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
+	if err = s.calls.enter(); err == nil {
+		defer s.calls.leave()
+		heads, next, err = s.list(ctx, q)
+	}
+	return heads, next, s.wrap("list", err)
+}
+
+var errCursor = errors.New("that is no cursor of this store")
+
+func (s *Store) list(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
+	c := &condition{}
+	c.choose(&q)
+	if err := c.after(q.After); err != nil {
+		return nil, "", err
+	}
+	limit, seen, last := limit(q.Limit), 0, int64(0)
+	sql := fmt.Sprintf("SELECT s.id, %s, %s FROM stet_records s%s ORDER BY id DESC LIMIT %d",
+		sqltext.PostgresNow, sqltext.PostgresHead, c.where(), limit+1)
+	err = eachHead(ctx, s.pool, sql, c.args, func(id int64, h *stet.Head) {
+		if seen++; seen > limit {
+			next = strconv.FormatInt(last, 10)
+			return
+		}
+		if last = id; h != nil {
+			heads = append(heads, *h)
+		}
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return heads, next, nil
+}
+
+// Count counts records, and stops at q.Limit, which may be above [stet.MaxLimit] here.
+func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
+	if err = s.calls.enter(); err == nil {
+		defer s.calls.leave()
+		c := &condition{}
+		c.choose(&q)
+		sql := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM stet_records s%s LIMIT %d) s", c.where(), cmp.Or(max(q.Limit, 0), stet.DefaultLimit))
+		err = each(ctx, s.pool, sql, c.args, func(rows Rows) error { return rows.Scan(&n) })
+	}
+	return n, s.wrap("count", err)
+}
+
+// Find returns the records that have a downstream name, the newest first. Records that cannot be read are left out.
+func (s *Store) Find(ctx context.Context, name string) (heads []stet.Head, err error) {
+	if err = s.calls.enter(); err != nil || name == "" { // "" is no name
+		if err == nil {
+			s.calls.leave()
+		}
+		return nil, s.wrap("find", err)
+	}
+	defer s.calls.leave()
+	sql := fmt.Sprintf("SELECT s.id, %s, %s FROM stet_records s WHERE (downstream_key = $1 AND downstream_key <> '') OR"+
+		" (downstream_id = $1 AND downstream_id <> '') ORDER BY id DESC LIMIT %d", sqltext.PostgresNow, sqltext.PostgresHead, stet.DefaultLimit)
+	err = eachHead(ctx, s.pool, sql, []any{sqltext.PostgresEscape(name)}, func(_ int64, h *stet.Head) {
+		if h != nil {
+			heads = append(heads, *h)
+		}
+	})
+	return heads, s.wrap("find", err)
+}
+
+// History pages through the changes that had a note, newest first. The cursor is a row number and holds nothing of keys. A row
+// that cannot be read is [stet.ErrCorrupt]: a history with holes in it is no evidence.
+func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
+	if err = s.calls.enter(); err == nil {
+		defer s.calls.leave()
+		changes, next, err = s.history(ctx, q)
+	}
+	return changes, next, s.wrap("history", err)
+}
+
+func (s *Store) history(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
+	c := &condition{}
+	if q.ID != (stet.ID{}) {
+		c.and("scope = ? AND key = ?", sqltext.PostgresEncoder.ID(nil, q.ID)...)
+	}
+	if err := c.after(q.After); err != nil {
+		return nil, "", err
+	}
+	limit, last := limit(q.Limit), int64(0)
+	sql := fmt.Sprintf("%s%s ORDER BY id DESC LIMIT %d", sqltext.PostgresHistory, c.where(), limit+1)
+	err = each(ctx, s.pool, sql, c.args, func(rows Rows) error {
+		id, change, err := scanChange(rows)
+		if err == nil && len(changes) == limit { // there is one more
+			next = strconv.FormatInt(last, 10)
+			return nil
+		}
+		changes, last = append(changes, change), id
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return changes, next, nil
+}
+
+func scanChange(rows Rows) (id int64, c stet.Change, err error) {
+	var scope, key, was, became string
+	var at int64
+	n := &c.Note
+	if rows.Scan(&id, &scope, &key, &was, &became, &c.Attempt, &at, &n.Who, &n.Why, &n.Evidence) != nil {
+		return 0, c, errColumn
+	}
+	for _, text := range []*string{&scope, &key, &n.Who, &n.Why, &n.Evidence} {
+		if *text, err = sqltext.PostgresUnescape(*text); err != nil {
+			return 0, c, fmt.Errorf("%w: text in row %d of the history", stet.ErrCorrupt, id)
+		}
+	}
+	if c.From, err = stet.ParseState(was); err == nil {
+		c.To, err = stet.ParseState(became)
+	}
+	if err != nil {
+		return 0, c, fmt.Errorf("%w: a state in row %d of the history", stet.ErrCorrupt, id)
+	}
+	c.ID, c.At = stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}, time.UnixMicro(at).UTC()
+	return id, c, nil
+}
+
+func limit(n int) int { return min(cmp.Or(max(n, 0), stet.DefaultLimit), stet.MaxLimit) }
+
+// eachHead reads heads; of a record that cannot be read visit gets nil.
+func eachHead(ctx context.Context, q Querier, sql string, args []any, visit func(id int64, h *stet.Head)) error {
+	return each(ctx, q, sql, args, func(rows Rows) error {
+		row := sqltext.Row{Unstamped: true}
+		var id, now int64
+		if rows.Scan(append([]any{&id, &now}, row.Dest()...)...) != nil {
+			return errColumn
+		}
+		if h, err := headOf(&row, now); err == nil {
+			visit(id, &h)
+		} else {
+			visit(id, nil)
+		}
+		return nil
+	})
+}
+
+// condition is a WHERE clause in the making.
+type condition struct {
+	parts []string
+	args  []any
+}
+
+// and adds a part; each ? in it stands for an argument.
+func (c *condition) and(part string, args ...any) {
+	for _, a := range args {
+		c.args = append(c.args, a)
+		part = strings.Replace(part, "?", "$"+strconv.Itoa(len(c.args)), 1)
+	}
+	c.parts = append(c.parts, part)
+}
+
+func (c *condition) where() string {
+	if len(c.parts) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(c.parts, " AND ")
+}
+
+// after adds where a page begins.
+func (c *condition) after(cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	id, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil {
+		return errCursor
+	}
+	c.and("id < ?", id)
+	return nil
+}
+
+// choose adds what q selects. States are words of this package's own, and stand in the text: the planner then sees which of
+// the partial indexes serve.
+func (c *condition) choose(q *stet.Query) {
+	if len(q.States) > 0 {
+		var words []string
+		for _, st := range q.States {
+			words = append(words, "'"+st.String()+"'")
+		}
+		if len(words) == 1 {
+			c.and("state = " + words[0])
+		} else {
+			c.and("state IN (" + strings.Join(words, ", ") + ")")
+		}
+	}
+	if q.Scope != "" {
+		c.and("scope = ?", sqltext.PostgresEscape(string(q.Scope)))
+	}
+	if q.Route != "" {
+		c.and("route = ?", sqltext.PostgresEscape(q.Route))
+	}
+	if q.Failed {
+		c.and("state = 'completed' AND status >= 500")
+	}
+	if q.Succeeded {
+		c.and("state = 'completed' AND status < 500")
+	}
+	if q.OlderThan > 0 {
+		c.and("created_at <= "+sqltext.PostgresNow+" - ?::bigint", q.OlderThan.Microseconds())
+	}
+}

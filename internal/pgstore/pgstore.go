@@ -1,0 +1,195 @@
+// Package pgstore keeps records in Postgres, over an interface that database/sql and pgx both fill: it is what
+// store/sqlstore and store/pgxstore share.
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// Querier sends a statement, which is a transaction of its own where the Querier is not one. It may be used by many at once
+// where it is a pool. Arguments are strings, integers, booleans, bytes, nil, and slices of these.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (Rows, error)
+}
+
+// Rows are the rows of an answer. Close may be called more than once.
+type Rows interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+	Close()
+}
+
+// Config is how a [Store] works.
+type Config struct {
+	Package string // whose name errors begin with
+	// LockTimeout bounds how long a bound store waits for a row that others hold; 0 leaves it to the session's setting.
+	LockTimeout time.Duration
+	// Listen waits for notifications on a channel until ctx ends or its connection breaks. It calls ready when it listens, and then heard
+	// with the payload of each. Nil: those who wait look again and again.
+	Listen func(ctx context.Context, channel string, ready func(), heard func(payload string)) error
+	// Bind returns the Querier that tx is, or false.
+	Bind func(tx any) (Querier, bool)
+	// Closed is the error of a store that is used after Close.
+	Closed error
+}
+
+// Store is a store in Postgres.
+type Store struct {
+	pool Querier
+	cfg  Config
+
+	creates, heads, wholes *group
+	held                   held
+	calls                  calls
+	bell                   *bell // nil without Listen
+}
+
+var (
+	_ stet.Store     = (*Store)(nil)
+	_ stet.Waiter    = (*Store)(nil)
+	_ stet.Lister    = (*Store)(nil)
+	_ stet.Counter   = (*Store)(nil)
+	_ stet.Finder    = (*Store)(nil)
+	_ stet.Historian = (*Store)(nil)
+	_ stet.Binder    = (*Store)(nil)
+	_ stet.Closer    = (*Store)(nil)
+)
+
+// Open checks the settings that the store's promises rest on.
+func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
+	if err := check(ctx, pool); err != nil {
+		return nil, fmt.Errorf("%s: open: %w", c.Package, err)
+	}
+	s := &Store{pool: pool, cfg: c}
+	s.calls.closed = c.Closed
+	for g, w := range map[**group]*sqltext.PostgresWrite{
+		&s.creates: &sqltext.PostgresCreate, &s.heads: &sqltext.PostgresReplaceHead, &s.wholes: &sqltext.PostgresReplaceAll,
+	} {
+		*g = &group{pool: pool, write: w, calls: &s.calls}
+	}
+	if c.Listen != nil {
+		s.bell = newBell(pool, c.Listen, &s.calls)
+	}
+	return s, nil
+}
+
+// Close waits for the calls that have begun, and refuses new ones. The pool stays open. The second Close does nothing.
+func (s *Store) Close() error {
+	s.calls.close()
+	return nil
+}
+
+// wrap names the operation of an error that is not one of the plain answers.
+func (s *Store) wrap(op string, err error) error {
+	switch err {
+	case nil, stet.ErrExists, stet.ErrStale, stet.ErrNotFound:
+		return err
+	}
+	return fmt.Errorf("%s: %s: %w", s.cfg.Package, op, err)
+}
+
+// calls counts what is going on, for Close to wait for.
+type calls struct {
+	mu     sync.Mutex
+	over   bool
+	closed error
+	end    context.CancelFunc // of the bell
+	busy   sync.WaitGroup
+}
+
+// enter begins a call, which has to leave.
+func (c *calls) enter() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return c.closed
+	}
+	c.busy.Add(1)
+	return nil
+}
+
+func (c *calls) leave() { c.busy.Done() }
+
+func (c *calls) close() {
+	c.mu.Lock()
+	c.over = true
+	end := c.end
+	c.mu.Unlock()
+	if end != nil {
+		end()
+	}
+	c.busy.Wait()
+}
+
+// Get returns the record, or [stet.ErrNotFound].
+func (s *Store) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
+	if err = s.calls.enter(); err == nil {
+		defer s.calls.leave()
+		r, err = get(ctx, s.pool, id)
+	}
+	return r, s.wrap("get", err)
+}
+
+func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) {
+	found := stet.ErrNotFound
+	err = each(ctx, q, sqltext.PostgresGet, sqltext.PostgresEncoder.ID(nil, id), func(rows Rows) error {
+		row := sqltext.Row{Unstamped: true}
+		var now int64
+		if rows.Scan(append([]any{&now}, row.DestBody()...)...) != nil {
+			return errColumn
+		}
+		r, found = record(&row, now)
+		return nil
+	})
+	if err == nil {
+		err = found
+	}
+	return r, err
+}
+
+func record(row *sqltext.Row, now int64) (stet.Record, error) {
+	if err := row.Unescape(); err != nil {
+		return stet.Record{}, err
+	}
+	return row.Record(now)
+}
+
+func headOf(row *sqltext.Row, now int64) (stet.Head, error) {
+	if err := row.Unescape(); err != nil {
+		return stet.Head{}, err
+	}
+	return row.Head(now)
+}
+
+// each reads the rows of an answer. An error of visit ends that, and is returned.
+func each(ctx context.Context, q Querier, sql string, args []any, visit func(Rows) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", errNothing, err)
+	}
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return fault(ctx, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := visit(rows); err != nil {
+			return err
+		}
+	}
+	rows.Close()
+	return fault(ctx, rows.Err())
+}
+
+var (
+	errNothing = errors.New("nothing was sent")
+	// errColumn does not say what the column holds: that is not for logs.
+	errColumn = fmt.Errorf("%w: a column holds another type than it should", stet.ErrCorrupt)
+)

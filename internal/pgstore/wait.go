@@ -1,0 +1,242 @@
+package pgstore
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// How often those who wait look for themselves. With a bell they do so in case that a notification is lost.
+const (
+	firstLook = 25 * time.Millisecond
+	lastLook  = time.Second
+)
+
+// Wait implements [stet.Waiter].
+func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
+	if err := s.calls.enter(); err != nil {
+		return s.wrap("wait", err)
+	}
+	defer s.calls.leave()
+	return s.wrap("wait", s.wait(ctx, id, seen))
+}
+
+func (s *Store) wait(ctx context.Context, id stet.ID, seen stet.Version) error {
+	var rung <-chan struct{}
+	pause := firstLook
+	if s.bell != nil {
+		var leave func()
+		var listening bool
+		rung, listening, leave = s.bell.wait(ctx, id)
+		defer leave()
+		if listening {
+			pause = lastLook
+		}
+	}
+	for ; ; pause = min(2*pause, lastLook) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		gone, err := s.gone(ctx, id, seen)
+		if gone || err != nil {
+			return err
+		}
+		t := time.NewTimer(pause - pause/8 + rand.N(pause/4)) // not all at once
+		select {
+		case <-t.C:
+		case <-rung:
+			t.Stop()
+			return nil
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+}
+
+// gone reports whether the record has another version than seen, or is not there.
+func (s *Store) gone(ctx context.Context, id stet.ID, seen stet.Version) (bool, error) {
+	gone := true
+	err := each(ctx, s.pool, sqltext.PostgresVersion, sqltext.PostgresEncoder.ID(nil, id), func(rows Rows) error {
+		var version int64
+		err := rows.Scan(&version)
+		gone = stet.Version(version) != seen
+		return err
+	})
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return gone, err
+}
+
+// ring tells those who wait that a record has changed, or may have.
+func (s *Store) ring(o *op, err error) {
+	if s.bell == nil || errors.Is(err, stet.ErrStale) || errors.Is(err, stet.ErrNotFound) || errors.Is(err, errNothing) {
+		return
+	}
+	s.bell.ring(name(o.head.ID))
+}
+
+// name is what a notification calls a record: nothing of its key.
+func name(id stet.ID) string {
+	h := fnv.New128a()
+	_, _ = h.Write([]byte(id.Scope))
+	_, _ = h.Write([]byte{0xff, 0})
+	_, _ = h.Write([]byte(id.Key))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// channel of LISTEN and NOTIFY.
+const channel = "stet_changes"
+
+// Times of the bell.
+const (
+	ringPause  = 5 * time.Millisecond // between notifications: each takes a lock in the server that all of them share
+	ringTime   = 5 * time.Second
+	relisten   = time.Second
+	notifySQL  = "SELECT count(pg_notify('" + channel + "', p)) FROM unnest($1::text[]) p"
+	maxRinging = 4096 // names in one notification
+)
+
+// bell wakes those who wait, in this process and in others. It listens on one connection from when somebody first waits until the store
+// is closed. Changes are told after they are committed, many at a time, and never in anybody's transaction.
+type bell struct {
+	pool   Querier
+	listen func(ctx context.Context, channel string, ready func(), heard func(string)) error
+	calls  *calls
+	ctx    context.Context // ends with the store
+
+	mu      sync.Mutex
+	rooms   map[string]*room
+	started bool
+	ready   chan struct{} // closed when it listens; another when it listens again
+	ringing []string
+	busy    bool
+}
+
+// room is where those wait who wait for one record.
+type room struct {
+	rung chan struct{}
+	in   int
+}
+
+func newBell(pool Querier, listen func(context.Context, string, func(), func(string)) error, c *calls) *bell {
+	ctx, end := context.WithCancel(context.Background())
+	c.end = end
+	return &bell{pool: pool, listen: listen, calls: c, ctx: ctx, rooms: map[string]*room{}, ready: make(chan struct{})}
+}
+
+// wait enters a record's room. The caller has to look at the record after that: only what changes from then on rings.
+func (b *bell) wait(ctx context.Context, id stet.ID) (rung <-chan struct{}, listening bool, leave func()) {
+	n := name(id)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.started {
+		b.started = true
+		if b.calls.enter() == nil {
+			go b.hear()
+		}
+	}
+	r := b.rooms[n]
+	if r == nil {
+		r = &room{rung: make(chan struct{})}
+		b.rooms[n] = r
+	}
+	r.in++
+	select {
+	case <-b.ready:
+		listening = true
+	default:
+	}
+	return r.rung, listening, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if r.in--; r.in == 0 && b.rooms[n] == r {
+			delete(b.rooms, n)
+		}
+	}
+}
+
+func (b *bell) wake(n string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.rooms[n]; r != nil {
+		close(r.rung)
+		delete(b.rooms, n)
+	}
+}
+
+// hear listens, and again when the connection breaks. What was missed meanwhile those who wait find by looking.
+func (b *bell) hear() {
+	defer b.calls.leave()
+	for b.ctx.Err() == nil {
+		listening := false
+		_ = b.listen(b.ctx, channel, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			close(b.ready)
+			listening = true
+		}, b.wake)
+		if listening {
+			b.mu.Lock()
+			b.ready = make(chan struct{})
+			all := b.rooms
+			b.rooms = map[string]*room{}
+			for _, r := range all {
+				close(r.rung)
+			}
+			b.mu.Unlock()
+		}
+		t := time.NewTimer(relisten)
+		select {
+		case <-t.C:
+		case <-b.ctx.Done():
+			t.Stop()
+		}
+	}
+}
+
+// ring wakes who waits here, at once, and elsewhere, soon.
+func (b *bell) ring(n string) {
+	b.wake(n)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.ringing) < maxRinging { // beyond that they look for themselves
+		b.ringing = append(b.ringing, n)
+	}
+	if !b.busy && b.calls.enter() == nil {
+		b.busy = true
+		go b.tell()
+	}
+}
+
+// tell sends notifications until there are none.
+func (b *bell) tell() {
+	defer b.calls.leave()
+	for {
+		b.mu.Lock()
+		names := b.ringing
+		b.ringing = nil
+		if len(names) == 0 {
+			b.busy = false
+			b.mu.Unlock()
+			return
+		}
+		b.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), ringTime)
+		_ = each(ctx, b.pool, notifySQL, []any{names}, func(Rows) error { return nil }) // if it is lost they look for themselves
+		cancel()
+		t := time.NewTimer(ringPause)
+		select {
+		case <-t.C:
+		case <-b.ctx.Done():
+			t.Stop()
+		}
+	}
+}

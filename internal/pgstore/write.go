@@ -1,0 +1,225 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// op is one write, and what became of it.
+type op struct {
+	ctx    context.Context
+	verb   verb
+	head   stet.Head
+	prev   stet.Version
+	args   []any
+	size   int
+	answer answer
+
+	err  error
+	got  stet.Head   // as stored; of the incumbent with [stet.ErrStale]
+	have stet.Record // the incumbent with [stet.ErrExists]
+
+	done chan struct{} // closed when it is answered
+}
+
+type verb uint8
+
+const (
+	create verb = iota + 1
+	replace
+	remove
+)
+
+// answer reads a row of an answer into the op it is about.
+type answer func(o *op, row *sqltext.Row, at int64, done bool)
+
+// Create stores r if its ID is free. A record that is there is found without waiting for a transaction that changes it.
+func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	o, err := createOp(ctx, &r)
+	if err == nil {
+		err = s.do(s.creates, o)
+	}
+	return o.created(&r, s.wrap("create", err))
+}
+
+// Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its entry in the history, in one
+// statement.
+func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+	o, err := replaceOp(ctx, prev, &h, b)
+	if err == nil {
+		g := s.heads
+		if b != nil {
+			g = s.wholes
+		}
+		err = s.do(g, o)
+		s.ring(o, err)
+	}
+	return o.replaced(s.wrap("replace", err))
+}
+
+// Delete removes the record if its Version is prev.
+func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+	o := deleteOp(ctx, id, prev)
+	err := s.do(nil, o)
+	s.ring(o, err)
+	return s.wrap("delete", err)
+}
+
+func createOp(ctx context.Context, r *stet.Record) (*op, error) {
+	o := &op{ctx: ctx, verb: create, head: r.Head, answer: (*op).answerCreate, size: bodySize(&r.Body)}
+	var err error
+	o.args, err = sqltext.PostgresCreateArgs(r)
+	return o, err
+}
+
+func replaceOp(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (*op, error) {
+	o := &op{ctx: ctx, verb: replace, head: *h, prev: prev, answer: (*op).answerChange}
+	if b != nil {
+		o.size = bodySize(b)
+	}
+	var err error
+	o.args, err = sqltext.PostgresReplaceArgs(prev, h, b)
+	return o, err
+}
+
+func deleteOp(ctx context.Context, id stet.ID, prev stet.Version) *op {
+	return &op{ctx: ctx, verb: remove, head: stet.Head{ID: id}, prev: prev, answer: (*op).answerChange,
+		args: sqltext.PostgresDeleteArgs(id, prev)}
+}
+
+func bodySize(b *stet.Body) int {
+	n := len(b.Request) + len(b.Progress)
+	if b.Response != nil {
+		n += len(b.Response.Body)
+	}
+	return n
+}
+
+func (o *op) created(r *stet.Record, err error) (stet.Record, error) {
+	switch {
+	case err == nil:
+		return stet.Record{Head: o.got, Body: r.Body}, nil
+	case errors.Is(err, stet.ErrExists):
+		return o.have, err
+	}
+	return stet.Record{}, err
+}
+
+func (o *op) replaced(err error) (stet.Head, error) {
+	if err == nil || errors.Is(err, stet.ErrStale) {
+		return o.got, err
+	}
+	return stet.Head{}, err
+}
+
+// errAgain: the statement found neither the record nor its absence, because somebody was faster.
+var errAgain = errors.New("others were faster each time")
+
+func (o *op) answerCreate(row *sqltext.Row, at int64, done bool) {
+	if done {
+		s := sqltext.Born(&o.head, at)
+		o.got, o.err = o.head, nil
+		s.Apply(&o.got)
+		return
+	}
+	if o.have, o.err = record(row, at); o.err == nil {
+		o.err = stet.ErrExists
+	}
+}
+
+func (o *op) answerChange(row *sqltext.Row, at int64, done bool) {
+	if done {
+		s := sqltext.Changed(&o.head, at)
+		o.got, o.err = o.head, nil
+		s.Apply(&o.got)
+		return
+	}
+	if o.got, o.err = headOf(row, at); o.err == nil {
+		o.err = stet.ErrStale
+		if o.got.Version == o.prev { // it was changed while this was on its way
+			o.err = errAgain
+		}
+	}
+}
+
+// statement returns the statement of the op for one record.
+func (o *op) statement() *sqltext.PostgresWrite {
+	whole := len(o.args) == len(sqltext.PostgresReplaceAll.Kinds)
+	switch {
+	case o.verb == create:
+		return &sqltext.PostgresCreate
+	case o.verb == remove:
+		return &sqltext.PostgresDelete
+	case o.head.Note != nil && whole:
+		return &sqltext.PostgresNoteAll
+	case o.head.Note != nil:
+		return &sqltext.PostgresNoteHead
+	case whole:
+		return &sqltext.PostgresReplaceAll
+	}
+	return &sqltext.PostgresReplaceHead
+}
+
+// dest returns what a row of an answer to the op is scanned into, after its number, its instant and whether it was done.
+func (o *op) dest(row *sqltext.Row) []any {
+	if o.verb == create {
+		return row.DestBody()
+	}
+	return row.Dest()
+}
+
+// Bounds of trying again: only where the server has said, or has shown, that nothing happened.
+const maxTries = 8
+
+// alone carries out o in a statement of its own, in which it waits for rows that others hold. again is for a transaction
+// that can still be used after an answer that settles nothing.
+func (o *op) alone(q Querier, lockTimeout string, again bool) error {
+	for range maxTries {
+		o.err = stet.ErrNotFound
+		if o.verb == create {
+			o.err = errAgain
+		}
+		err := o.send(q, lockTimeout)
+		switch code := answered(err); {
+		case err == nil && !errors.Is(o.err, errAgain):
+			return o.err
+		case err == nil:
+			o.err = errAgain
+		case again && (code == codeSerialization || code == codeDeadlock || errors.Is(err, errNothing) && o.ctx.Err() == nil):
+			o.err = err
+		default:
+			return err
+		}
+	}
+	return o.err
+}
+
+func (o *op) send(q Querier, lockTimeout string) error {
+	args := append(o.args[:len(o.args):len(o.args)], lockTimeout)
+	return each(o.ctx, q, o.statement().One, args, func(rows Rows) error {
+		row := sqltext.Row{Unstamped: true}
+		var ord, at int64
+		var done bool
+		if rows.Scan(append([]any{&ord, &at, &done}, o.dest(&row)...)...) != nil {
+			return errColumn
+		}
+		o.answer(o, &row, at, done)
+		return nil
+	})
+}
+
+// patience is how long a statement of ctx may wait for a row, as lock_timeout has it: a little less than ctx, so that the
+// answer comes by the connection rather than by its end.
+func patience(ctx context.Context) string {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return "0"
+	}
+	left := time.Until(end)
+	return strconv.FormatInt(max(1, (left-left/8).Milliseconds()), 10)
+}

@@ -1,0 +1,99 @@
+-- One row per idempotency key. Text is stored as it is, but for what Postgres cannot hold (NUL, bytes that are not UTF-8): that is
+-- written \xHH, and a backslash \\. Instants are whole microseconds since 1970, UTC; the view stet_keys shows them as dates.
+-- A row is written about twice, the second time with its response: a page leaves room for that.
+CREATE TABLE stet_records (
+    scope           text COLLATE "C" NOT NULL,
+    key             text COLLATE "C" NOT NULL,
+    id              bigint   NOT NULL GENERATED ALWAYS AS IDENTITY, -- where lists show it
+    version         bigint   NOT NULL CHECK (version > 0),
+    due_at          bigint, -- NULL: never
+    updated_at      bigint   NOT NULL,
+    created_at      bigint   NOT NULL,
+    completed_at    bigint,
+    size            bigint   NOT NULL,
+    retain_ns       bigint   NOT NULL,
+    keep_expired_ns bigint   NOT NULL,
+    took_ns         bigint   NOT NULL,
+    head_sum        bigint   NOT NULL, -- CRC-32C of all but the instants: a row changed by hand is refused
+    body_sum        bigint   NOT NULL, -- CRC-32C
+    attempt         bigint   NOT NULL,
+    probes          bigint   NOT NULL,
+    status          bigint   NOT NULL,
+    response_status bigint, -- NULL: no response is kept
+    schema          smallint NOT NULL, -- the format of this row
+    kept            smallint NOT NULL CHECK (kept IN (0, 1, 2)), -- whole, without body, status only
+    on_lapse        smallint NOT NULL CHECK (on_lapse IN (0, 1, 2)), -- unknown, resume, reexecute
+    published       boolean  NOT NULL,
+    reconciled      boolean  NOT NULL,
+    escalated       boolean  NOT NULL,
+    from_creation   boolean  NOT NULL,
+    state           text COLLATE "C" NOT NULL CHECK (state IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
+    fingerprint     bytea    NOT NULL CHECK (length(fingerprint) = 32),
+    parts           bytea    NOT NULL CHECK (length(parts) = 20),
+    recipe          text     NOT NULL,
+    holder          text     NOT NULL,
+    point           text     NOT NULL,
+    cause           text     NOT NULL,
+    route           text     NOT NULL,
+    method          text     NOT NULL,
+    path            text     NOT NULL,
+    trace_id        text     NOT NULL,
+    downstream_key  text COLLATE "C" NOT NULL, -- as sent to systems further down, where it is not the key itself; '' else
+    downstream_id   text COLLATE "C" NOT NULL, -- what they answered with
+    note_who        text, -- who changed the record by hand, why, and on what evidence
+    note_why        text,
+    note_evidence   text,
+    meta            bytea,
+    headers         bytea,
+    trailers        bytea,
+    body            bytea,
+    request         bytea,
+    progress        bytea,
+    PRIMARY KEY (scope, key)
+) WITH (fillfactor = 70);
+
+CREATE UNIQUE INDEX stet_records_id ON stet_records (id);
+
+-- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it.
+CREATE INDEX stet_records_running ON stet_records (due_at) WHERE state = 'running';
+CREATE INDEX stet_records_completed ON stet_records (due_at) WHERE state = 'completed';
+CREATE INDEX stet_records_retryable ON stet_records (due_at) WHERE state = 'retryable';
+CREATE INDEX stet_records_unknown ON stet_records (due_at) WHERE state = 'unknown';
+CREATE INDEX stet_records_expired ON stet_records (due_at) WHERE state = 'expired';
+
+-- Failures are few and looked for by people.
+CREATE INDEX stet_records_failed ON stet_records (id) WHERE state = 'completed' AND status >= 500;
+
+-- A provider's notice knows its own names only. Long names do not fit into a B-tree.
+CREATE INDEX stet_records_downstream_key ON stet_records USING hash (downstream_key) WHERE downstream_key <> '';
+CREATE INDEX stet_records_downstream_id ON stet_records USING hash (downstream_id) WHERE downstream_id <> '';
+
+-- What people and keepers did: the changes that had a note. Rows are added only.
+CREATE TABLE stet_history (
+    id       bigint NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    scope    text COLLATE "C" NOT NULL,
+    key      text COLLATE "C" NOT NULL,
+    was      text   NOT NULL,
+    became   text   NOT NULL,
+    attempt  bigint NOT NULL,
+    at       bigint NOT NULL,
+    who      text   NOT NULL,
+    why      text   NOT NULL,
+    evidence text   NOT NULL
+);
+CREATE INDEX stet_history_key ON stet_history (scope, key, id);
+
+-- For people: SELECT * FROM stet_keys WHERE state = 'unknown';
+CREATE VIEW stet_keys AS
+SELECT scope,
+       key,
+       CASE WHEN state = 'completed' AND status >= 500 THEN 'failed' ELSE state END AS state,
+       attempt, route, method, path, status, size, cause, point, holder, trace_id, probes, escalated,
+       took_ns / 1000000                                                       AS took_ms,
+       timestamptz 'epoch' + created_at * interval '1 microsecond'             AS created_at,
+       timestamptz 'epoch' + updated_at * interval '1 microsecond'             AS updated_at,
+       timestamptz 'epoch' + completed_at * interval '1 microsecond'           AS completed_at,
+       timestamptz 'epoch' + least(due_at, 9000000000000000) * interval '1 microsecond' AS due_at,
+       note_who, note_why, note_evidence,
+       encode(fingerprint, 'hex')                                              AS fingerprint
+FROM stet_records;

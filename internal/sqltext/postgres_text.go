@@ -1,0 +1,118 @@
+package sqltext
+
+import (
+	"encoding/hex"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stet-dev/stet"
+)
+
+// PostgresEscape writes any bytes as text that Postgres takes: no NUL, and UTF-8. Ordinary strings stay as they are; \ becomes
+// \\, and what cannot be text \xHH. Different strings stay different.
+func PostgresEscape(s string) string {
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 && strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == '\\':
+			b.WriteString(`\\`)
+		case r == 0 || r == utf8.RuneError && n == 1:
+			b.WriteString(`\x` + hex.EncodeToString([]byte{s[i]}))
+		default:
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+var errEscape = errors.New("it is not as this program writes it")
+
+// PostgresUnescape is the inverse of [PostgresEscape], and refuses what that does not write.
+func PostgresUnescape(s string) (string, error) {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s, nil
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			b = append(b, s[i])
+			continue
+		}
+		switch {
+		case strings.HasPrefix(s[i:], `\\`):
+			b = append(b, '\\')
+			i++
+		case strings.HasPrefix(s[i:], `\x`) && i+4 <= len(s):
+			c, err := hex.DecodeString(s[i+2 : i+4])
+			if err != nil {
+				return "", errEscape
+			}
+			b = append(b, c...)
+			i += 3
+		default:
+			return "", errEscape
+		}
+	}
+	if PostgresEscape(string(b)) != s { // one string, one spelling
+		return "", errEscape
+	}
+	return string(b), nil
+}
+
+// PostgresEncoder is how Postgres takes strings.
+var PostgresEncoder Encoder = func(s string) any { return PostgresEscape(s) }
+
+// Unescape undoes [PostgresEscape] in what was scanned.
+func (r *Row) Unescape() error {
+	for _, s := range []*string{&r.scope, &r.key, &r.recipe, &r.holder, &r.point, &r.cause, &r.route, &r.method, &r.path, &r.traceID,
+		&r.downKey, &r.downID, &r.noteWho.String, &r.noteWhy.String, &r.noteEvidence.String} {
+		var err error
+		if *s, err = PostgresUnescape(*s); err != nil {
+			return corrupt("text: " + err.Error())
+		}
+	}
+	return nil
+}
+
+// PostgresCreateArgs returns the arguments of [PostgresCreate].
+func PostgresCreateArgs(r *stet.Record) ([]any, error) {
+	args, err := postgresValues(&r.Head, &r.Body)
+	return append(args, dueIn(&r.Head)), err
+}
+
+// PostgresReplaceArgs returns the arguments of one of the statements that replace. A nil b is for those that leave the body.
+func PostgresReplaceArgs(prev stet.Version, h *stet.Head, b *stet.Body) ([]any, error) {
+	args, err := postgresValues(h, b)
+	s := Changed(h, 0)
+	return append(args, int64(prev), dueIn(h), s.Created, s.Ended), err
+}
+
+// PostgresDeleteArgs returns the arguments of [PostgresDelete].
+func PostgresDeleteArgs(id stet.ID, prev stet.Version) []any {
+	return append(PostgresEncoder.ID(nil, id), int64(prev))
+}
+
+func postgresValues(h *stet.Head, b *stet.Body) ([]any, error) {
+	args, err := PostgresEncoder.Head(PostgresEncoder.ID(make([]any, 0, 56), h.ID), h)
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, UnstampedSum(h))
+	if b != nil {
+		args = PostgresEncoder.Body(args, h.ID, b)
+	}
+	return args, nil
+}
+
+func dueIn(h *stet.Head) any {
+	if h.DueIn < 0 {
+		return nil
+	}
+	return h.DueIn.Microseconds()
+}

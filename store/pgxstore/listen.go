@@ -1,0 +1,45 @@
+package pgxstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// closeTime is how long the connection that listens may take to say goodbye.
+const closeTime = time.Second
+
+// listen returns what listens on a connection of its own, in the simple protocol, which every pooler takes.
+func listen(config *pgx.ConnConfig) func(ctx context.Context, channel string, ready func(), heard func(string)) error {
+	return func(ctx context.Context, channel string, ready func(), heard func(string)) error {
+		conn, err := pgx.ConnectConfig(ctx, config.Copy())
+		if err != nil {
+			return err
+		}
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+			defer cancel()
+			_ = conn.Close(ctx)
+		}()
+		var pid int64
+		if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()::bigint", pgx.QueryExecModeSimpleProtocol).Scan(&pid); err != nil {
+			return err
+		}
+		if pid != int64(conn.PgConn().PID()) { // a pooler: what the server has to say reaches whoever has its connection then
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize(), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		ready()
+		for {
+			n, err := conn.WaitForNotification(ctx)
+			if err != nil {
+				return err
+			}
+			heard(n.Payload)
+		}
+	}
+}
