@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
+	driver "github.com/go-sql-driver/mysql"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/storetests/testserver"
@@ -22,6 +22,9 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv(racerEnv) != "" {
 		os.Exit(racer(os.Getenv(racerEnv)))
+	}
+	if err := driver.SetLogger(&driver.NopLogger{}); err != nil { // it tells of every connection that a test cuts
+		panic(err)
 	}
 	os.Exit(testserver.Main(m))
 }
