@@ -17,7 +17,7 @@ type migrateCmd struct {
 
 // storeFlag names a store. Embedded stores create their schema when a gateway opens them.
 type storeFlag struct {
-	Store string `placeholder:"DSN" env:"STET_STORE" default:"sqlite:stet.db" help:"memory:, file:DIR or sqlite:PATH (sqlite:stet.db)."`
+	Store string `placeholder:"DSN" env:"STET_STORE" default:"sqlite:stet.db" help:"memory:, file:DIR, sqlite:PATH or mysql://… (sqlite:stet.db)."`
 }
 
 func (f storeFlag) parse() (dsn.DSN, error) {
@@ -36,7 +36,7 @@ func (c *migrateUpCmd) Run(w *world) error {
 		return err
 	}
 	return c.database(w, d, dsn.Serve, func(m migration) error {
-		if err := sqlstore.Migrate(w.ctx, m.DB, sqlstore.SQLite); err != nil {
+		if err := sqlstore.Migrate(w.ctx, m.DB, d.Dialect()); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(w.stdout, "%s: the schema is version %d\n", d, m.want)
@@ -71,10 +71,10 @@ func (c *migrateSQLCmd) Run(w *world) error {
 	if err != nil {
 		return err
 	}
-	if d.Scheme != "sqlite" {
+	if d.Dialect() == "" {
 		return schemaless(w, d)
 	}
-	_, err = fmt.Fprint(w.stdout, sqlstore.SQLite.SQL())
+	_, err = fmt.Fprint(w.stdout, d.Dialect().SQL())
 	return err
 }
 
@@ -91,14 +91,14 @@ type migration struct {
 
 // sql calls f with the database of an SQL store; with other stores there is nothing to do.
 func (storeFlag) database(w *world, d dsn.DSN, use dsn.Use, f func(migration) error) error {
-	if d.Scheme != "sqlite" {
+	if d.Dialect() == "" {
 		return schemaless(w, d)
 	}
 	db, err := d.DB(use)
 	if err != nil {
 		return err
 	}
-	have, want, err := sqlstore.Status(w.ctx, db, sqlstore.SQLite)
+	have, want, err := sqlstore.Status(w.ctx, db, d.Dialect())
 	if err == nil {
 		err = f(migration{db, have, want})
 	}

@@ -127,12 +127,12 @@ func (l *lanes) ready(ctx context.Context, c *lane) (*lane, error) {
 	}
 	conn, err := l.db.Conn(ctx)
 	if err != nil {
-		return nil, fault(err)
+		return nil, err
 	}
 	for _, s := range l.setUp {
 		if _, err := conn.ExecContext(ctx, s); err != nil {
 			(&lane{Conn: conn}).discard()
-			return nil, fmt.Errorf("%s: %w", s, fault(err))
+			return nil, fmt.Errorf("%s: %w", s, err)
 		}
 	}
 	return &lane{conn, time.Now(), map[string]*sql.Stmt{}}, nil

@@ -23,12 +23,12 @@ var errMigrateBusy = errors.New("another process has been migrating for a minute
 func migrateMySQL(ctx context.Context, db *sql.DB) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return fault(err)
+		return err
 	}
 	defer conn.Close()
 	var got sql.NullInt64
 	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+migrateLock+", 60)").Scan(&got); err != nil {
-		return fault(err)
+		return err
 	}
 	if got.Int64 != 1 {
 		return errMigrateBusy
@@ -38,7 +38,7 @@ func migrateMySQL(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	_, err = conn.ExecContext(ctx, "DO RELEASE_LOCK("+migrateLock+")")
-	return fault(err)
+	return err
 }
 
 func migrateStepsMySQL(ctx context.Context, conn *sql.Conn) error {

@@ -23,7 +23,7 @@ func checkMySQL(ctx context.Context, db *sql.DB) (mysqlServer, error) {
 	var s mysqlServer
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return s, fault(err)
+		return s, err
 	}
 	defer conn.Close()
 	var version, mode, engine string
@@ -33,7 +33,7 @@ func checkMySQL(ctx context.Context, db *sql.DB) (mysqlServer, error) {
 		(SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'stet_records')`).
 		Scan(&version, &mode, &flush, &binlog, &syncBinlog, &s.packet, &readOnly, &engine)
 	if err != nil {
-		return s, fmt.Errorf("reading the server's settings: %w", fault(err))
+		return s, fmt.Errorf("reading the server's settings: %w", err)
 	}
 	s.maria = strings.Contains(strings.ToLower(version), "mariadb")
 	mode = "," + strings.ToUpper(mode) + ","
@@ -63,7 +63,7 @@ func checkMySQL(ctx context.Context, db *sql.DB) (mysqlServer, error) {
 func checkFoundRows(ctx context.Context, conn *sql.Conn) error {
 	res, err := conn.ExecContext(ctx, "UPDATE stet_schema SET version = version WHERE version = 1")
 	if err != nil {
-		return fmt.Errorf("an UPDATE of stet_schema: %w", fault(err))
+		return fmt.Errorf("an UPDATE of stet_schema: %w", err)
 	}
 	n, err := res.RowsAffected()
 	if err == nil && n != 0 {

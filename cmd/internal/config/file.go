@@ -50,7 +50,7 @@ type Admin struct {
 
 // Store is where records live.
 type Store struct {
-	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR or sqlite:PATH"`
+	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH or mysql://USER:PASSWORD@HOST/DATABASE"`
 	Timeout            Seconds `yaml:"timeout_s" default:"2" min:"0.001" doc:"how long one decision may wait for the store"`
 	PepperFile         string  `yaml:"pepper_file" doc:"secret behind the ids in logs and lists; without it who guesses a key can recognise it"`
 	ListenDSN          string  `yaml:"listen_dsn" later:"Postgres" doc:"Postgres behind a transaction pooler: a direct DSN for wake-ups"`

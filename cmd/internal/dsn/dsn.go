@@ -13,18 +13,22 @@ import (
 
 // DSN is a store's address, taken apart.
 type DSN struct {
-	Scheme  string // memory, file or sqlite
+	Scheme  string // memory, file, sqlite or mysql
 	Path    string // of a directory or file; relative to the working directory
+	URL     string // of a server, with its password
 	MaxKeys int    // memory: 0 is the store's default
 	Faulty  bool   // wrapped so that it can be made to fail; only in builds for tests
 }
 
 // Schemes that this build can open.
-var schemes = []string{"memory", "file", "sqlite"}
+var schemes = []string{"memory", "file", "sqlite", "mysql"}
+
+// forms of the addresses of those.
+const forms = "memory:, file:DIR, sqlite:PATH and mysql://USER:PASSWORD@HOST/DATABASE"
 
 // later are schemes that a later version will open: known, so that nobody looks for a spelling mistake.
 var later = map[string]string{
-	"postgres": "Postgres", "postgresql": "Postgres", "mysql": "MySQL",
+	"postgres": "Postgres", "postgresql": "Postgres",
 	"redis": "Redis", "rediss": "Redis", "redis+cluster": "Redis Cluster", "rediss+cluster": "Redis Cluster",
 }
 
@@ -41,7 +45,7 @@ func Parse(s string) (DSN, error) {
 	}
 	scheme, rest, ok := strings.Cut(rest, ":")
 	if !ok {
-		return d, fmt.Errorf("a store's address begins with memory:, file: or sqlite:, as in sqlite:stet.db")
+		return d, fmt.Errorf("a store's address begins with memory:, file:, sqlite: or mysql:, as in sqlite:stet.db")
 	}
 	d.Scheme = strings.ToLower(scheme)
 	switch d.Scheme {
@@ -49,11 +53,13 @@ func Parse(s string) (DSN, error) {
 		return d, d.memory(rest)
 	case "file", "sqlite":
 		return d, d.path(rest)
+	case "mysql":
+		return d, d.server(rest)
 	}
 	if what, ok := later[d.Scheme]; ok {
-		return d, fmt.Errorf("%w: %s; there are memory:, file:DIR and sqlite:PATH", ErrLater, what)
+		return d, fmt.Errorf("%w: %s; there are %s", ErrLater, what, forms)
 	}
-	return d, fmt.Errorf("there is no store %q%s; there are memory:, file:DIR and sqlite:PATH", scheme+":", spell.Hint(d.Scheme, schemes))
+	return d, fmt.Errorf("there is no store %q%s; there are %s", scheme+":", spell.Hint(d.Scheme, schemes), forms)
 }
 
 func (d *DSN) memory(rest string) error {
@@ -97,11 +103,14 @@ func (d *DSN) path(rest string) error {
 func (d DSN) Persistent() bool { return d.Scheme != "memory" }
 
 // Shared reports whether several hosts can use the store at a time.
-func (d DSN) Shared() bool { return false }
+func (d DSN) Shared() bool { return d.URL != "" }
 
 // String is the DSN without what is secret in it; fit for a log.
 func (d DSN) String() string {
 	s := d.Scheme + ":" + d.Path
+	if u, err := url.Parse(d.URL); err == nil && d.URL != "" {
+		s = u.Redacted()
+	}
 	if d.MaxKeys != 0 {
 		s += "?max_keys=" + strconv.Itoa(d.MaxKeys)
 	}

@@ -66,8 +66,8 @@ func (d DSN) open(ctx context.Context, use Use, clock func() time.Time) (stet.St
 			return nil, nil, d.unreachable(err)
 		}
 		return s, s.Close, nil
-	case "sqlite":
-		return d.sqlite(ctx, use, clock)
+	case "sqlite", "mysql":
+		return d.sql(ctx, use, clock)
 	}
 	panic("dsn: a store nobody parsed: " + d.Scheme)
 }
@@ -75,7 +75,8 @@ func (d DSN) open(ctx context.Context, use Use, clock func() time.Time) (stet.St
 // sqlConns are the connections of a SQLite store: its readers, its writer, and some for lists.
 const sqlConns = sqlstore.DefaultReaders + 4
 
-func (d DSN) sqlite(ctx context.Context, use Use, clock func() time.Time) (stet.Store, func() error, error) {
+// sql opens an SQL store. The schema of an embedded one is made; that of a server is changed by an operator alone.
+func (d DSN) sql(ctx context.Context, use Use, clock func() time.Time) (stet.Store, func() error, error) {
 	db, err := d.DB(use)
 	if err != nil {
 		return nil, nil, err
@@ -83,12 +84,16 @@ func (d DSN) sqlite(ctx context.Context, use Use, clock func() time.Time) (stet.
 	fail := func(err error) (stet.Store, func() error, error) {
 		return nil, nil, errors.Join(d.Failed(err), db.Close())
 	}
-	if use == Serve {
-		if err := sqlstore.Migrate(ctx, db, sqlstore.SQLite); err != nil {
+	if use == Serve && !d.Shared() {
+		if err := sqlstore.Migrate(ctx, db, d.Dialect()); err != nil {
 			return fail(err)
 		}
 	}
-	s, err := sqlstore.Open(ctx, db, sqlstore.Config{Dialect: sqlstore.SQLite, Clock: clock})
+	c := sqlstore.Config{Dialect: d.Dialect(), Clock: clock}
+	if d.Shared() {
+		c.Readers = serverReaders
+	}
+	s, err := sqlstore.Open(ctx, db, c)
 	if err != nil {
 		return fail(err)
 	}
@@ -97,6 +102,9 @@ func (d DSN) sqlite(ctx context.Context, use Use, clock func() time.Time) (stet.
 
 // DB opens the database of an SQL store, without looking at its schema.
 func (d DSN) DB(use Use) (*sql.DB, error) {
+	if d.Shared() {
+		return d.connect()
+	}
 	if err := d.there(use); err != nil {
 		return nil, err
 	}
@@ -134,7 +142,7 @@ func private(path string) error {
 func (d DSN) there(use Use) error {
 	path := d.Path
 	switch {
-	case !d.Persistent():
+	case !d.Persistent(), d.Shared():
 		return nil
 	case use == Serve:
 		path = filepath.Dir(path)

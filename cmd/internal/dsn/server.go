@@ -1,0 +1,109 @@
+package dsn
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/stet-dev/stet/cmd/internal/spell"
+	"github.com/stet-dev/stet/store/sqlstore"
+)
+
+// Connections of a store on a server: those that read, those that write, and some for lists.
+const (
+	serverReaders = 8
+	serverConns   = serverReaders + 24
+)
+
+// server takes the address of a database server apart: //USER:PASSWORD@HOST:PORT/DATABASE.
+func (d *DSN) server(rest string) error {
+	u, err := url.Parse(d.Scheme + ":" + rest)
+	if err != nil {
+		return fmt.Errorf("the address of %s: cannot be read; write %s, with %%40 for an @ in the password", d.Scheme, serverForm(d.Scheme))
+	}
+	database := strings.TrimPrefix(u.Path, "/")
+	switch {
+	case u.Hostname() == "" || u.User.Username() == "" || database == "" || strings.Contains(database, "/") || u.Fragment != "":
+		return fmt.Errorf("%s: needs a user, a host and a database, as in %s", d.Scheme, serverForm(d.Scheme))
+	case d.Scheme == "mysql":
+		if _, err := mysqlConfig(u); err != nil {
+			return err
+		}
+	}
+	d.URL = u.String()
+	return nil
+}
+
+func serverForm(scheme string) string { return scheme + "://USER:PASSWORD@HOST/DATABASE" }
+
+// mysqlConfig is what the driver needs to know. What breaks a law of the store is not for a DSN to say.
+func mysqlConfig(u *url.URL) (*mysql.Config, error) {
+	c := mysql.NewConfig()
+	c.User = u.User.Username()
+	c.Passwd, _ = u.User.Password()
+	c.Net, c.Addr = "tcp", net.JoinHostPort(u.Hostname(), orDefault(u.Port(), "3306"))
+	c.DBName = strings.TrimPrefix(u.Path, "/")
+	c.Timeout = 5 * time.Second
+	c.MaxAllowedPacket = 0        // the server's
+	c.Logger = &mysql.NopLogger{} // what it would say comes as an error, too
+	params, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, errors.New("the parameters of mysql: cannot be read; the only one is tls")
+	}
+	for name, values := range params {
+		if name != "tls" {
+			return nil, fmt.Errorf("mysql: has no parameter %q%s; its only one is tls", name, spell.Hint(name, []string{"tls"}))
+		}
+		switch v := values[0]; {
+		case len(values) > 1 || v != "true" && v != "false" && v != "preferred" && v != "skip-verify":
+			return nil, errors.New("mysql: tls is one of true, false, preferred and skip-verify")
+		default:
+			c.TLSConfig = v
+		}
+	}
+	return c, nil
+}
+
+func orDefault(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// Dialect is the kind of an SQL store; "" for others.
+func (d DSN) Dialect() sqlstore.Dialect {
+	switch d.Scheme {
+	case "sqlite":
+		return sqlstore.SQLite
+	case "mysql":
+		return sqlstore.MySQL
+	}
+	return ""
+}
+
+// connect opens the database of a server, without asking it anything.
+func (d DSN) connect() (*sql.DB, error) {
+	u, err := url.Parse(d.URL)
+	if err != nil {
+		return nil, err
+	}
+	c, err := mysqlConfig(u)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(serverConns)
+	db.SetMaxIdleConns(serverReaders)
+	return db, nil
+}
