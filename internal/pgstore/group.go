@@ -197,8 +197,6 @@ func (g *group) carry(all []*op) {
 			o.err = errAlone
 		case err != nil:
 			o.err = err
-		case errors.Is(o.err, errAgain):
-			o.err = errAlone
 		}
 	}
 }
@@ -206,15 +204,7 @@ func (g *group) carry(all []*op) {
 func (g *group) send(ctx context.Context, batch []*op) error {
 	args := append(arrays(g.write.Kinds, batch), batchLock)
 	return each(ctx, g.pool, g.write.Many, args, func(rows Rows) error {
-		row := sqltext.Row{Unstamped: true}
-		var ord, at int64
-		var done bool
-		if rows.Scan(append([]any{&ord, &at, &done}, batch[0].dest(&row)...)...) != nil {
-			return errColumn
-		}
-		o := batch[ord-1]
-		o.answer(o, &row, at, done)
-		return nil
+		return batch[0].scan(rows, func(ord int64) *op { return batch[ord-1] })
 	})
 }
 

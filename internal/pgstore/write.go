@@ -12,13 +12,12 @@ import (
 
 // op is one write, and what became of it.
 type op struct {
-	ctx    context.Context
-	verb   verb
-	head   stet.Head
-	prev   stet.Version
-	args   []any
-	size   int
-	answer answer
+	ctx  context.Context
+	verb verb
+	head stet.Head
+	prev stet.Version
+	args []any
+	size int
 
 	err  error
 	got  stet.Head   // as stored; of the incumbent with [stet.ErrStale]
@@ -34,9 +33,6 @@ const (
 	replace
 	remove
 )
-
-// answer reads a row of an answer into the op it is about.
-type answer func(o *op, row *sqltext.Row, at int64, done bool)
 
 // Create stores r if its ID is free. A record that is there is found without waiting for a transaction that changes it.
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
@@ -71,14 +67,14 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 }
 
 func createOp(ctx context.Context, r *stet.Record) (*op, error) {
-	o := &op{ctx: ctx, verb: create, head: r.Head, answer: (*op).answerCreate, size: bodySize(&r.Body)}
+	o := &op{ctx: ctx, verb: create, head: r.Head, size: bodySize(&r.Body)}
 	var err error
 	o.args, err = sqltext.PostgresCreateArgs(r)
 	return o, err
 }
 
 func replaceOp(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (*op, error) {
-	o := &op{ctx: ctx, verb: replace, head: *h, prev: prev, answer: (*op).answerChange}
+	o := &op{ctx: ctx, verb: replace, head: *h, prev: prev}
 	if b != nil {
 		o.size = bodySize(b)
 	}
@@ -88,7 +84,7 @@ func replaceOp(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Bod
 }
 
 func deleteOp(ctx context.Context, id stet.ID, prev stet.Version) *op {
-	return &op{ctx: ctx, verb: remove, head: stet.Head{ID: id}, prev: prev, answer: (*op).answerChange,
+	return &op{ctx: ctx, verb: remove, head: stet.Head{ID: id}, prev: prev,
 		args: sqltext.PostgresDeleteArgs(id, prev)}
 }
 
@@ -120,31 +116,40 @@ func (o *op) replaced(err error) (stet.Head, error) {
 // errAgain: the statement found neither the record nor its absence, because somebody was faster.
 var errAgain = errors.New("others were faster each time")
 
-func (o *op) answerCreate(row *sqltext.Row, at int64, done bool) {
-	if done {
-		s := sqltext.Born(&o.head, at)
-		o.got, o.err = o.head, nil
-		s.Apply(&o.got)
-		return
+// made: the record is stored, at an instant of the server's clock.
+func (o *op) made(at int64) {
+	s := sqltext.Changed(&o.head, at)
+	if o.verb == create {
+		s = sqltext.Born(&o.head, at)
 	}
+	o.got, o.err = o.head, nil
+	s.Apply(&o.got)
+}
+
+// found: the record was there.
+func (o *op) found(row *sqltext.Row, at int64) {
 	if o.have, o.err = record(row, at); o.err == nil {
 		o.err = stet.ErrExists
 	}
 }
 
-func (o *op) answerChange(row *sqltext.Row, at int64, done bool) {
-	if done {
-		s := sqltext.Changed(&o.head, at)
-		o.got, o.err = o.head, nil
-		s.Apply(&o.got)
-		return
-	}
-	if o.got, o.err = headOf(row, at); o.err == nil {
-		o.err = stet.ErrStale
-		if o.got.Version == o.prev { // it was changed while this was on its way
-			o.err = errAgain
+// refused says why nothing was changed. A version never comes back, so that a later look is as good.
+func (o *op) refused(q Querier) error {
+	o.err = stet.ErrNotFound
+	return each(o.ctx, q, sqltext.PostgresGetHead, sqltext.PostgresEncoder.ID(nil, o.head.ID), func(rows Rows) error {
+		row := sqltext.Row{Unstamped: true}
+		var at int64
+		if rows.Scan(append([]any{&at}, row.Dest()...)...) != nil {
+			return errColumn
 		}
-	}
+		if o.got, o.err = headOf(&row, at); o.err == nil {
+			o.err = stet.ErrStale
+			if o.got.Version == o.prev { // it came into being after this was tried
+				o.err = errAgain
+			}
+		}
+		return nil
+	})
 }
 
 // statement returns the statement of the op for one record.
@@ -165,14 +170,6 @@ func (o *op) statement() *sqltext.PostgresWrite {
 	return &sqltext.PostgresReplaceHead
 }
 
-// dest returns what a row of an answer to the op is scanned into, after its number, its instant and whether it was done.
-func (o *op) dest(row *sqltext.Row) []any {
-	if o.verb == create {
-		return row.DestBody()
-	}
-	return row.Dest()
-}
-
 // Bounds of trying again: only where the server has said, or has shown, that nothing happened.
 const maxTries = 8
 
@@ -180,10 +177,7 @@ const maxTries = 8
 // that can still be used after an answer that settles nothing.
 func (o *op) alone(q Querier, lockTimeout string, again bool) error {
 	for range maxTries {
-		o.err = stet.ErrNotFound
-		if o.verb == create {
-			o.err = errAgain
-		}
+		o.err = errAgain
 		err := o.send(q, lockTimeout)
 		switch code := answered(err); {
 		case err == nil && !errors.Is(o.err, errAgain):
@@ -201,16 +195,44 @@ func (o *op) alone(q Querier, lockTimeout string, again bool) error {
 
 func (o *op) send(q Querier, lockTimeout string) error {
 	args := append(o.args[:len(o.args):len(o.args)], lockTimeout)
-	return each(o.ctx, q, o.statement().One, args, func(rows Rows) error {
-		row := sqltext.Row{Unstamped: true}
-		var ord, at int64
-		var done bool
-		if rows.Scan(append([]any{&ord, &at, &done}, o.dest(&row)...)...) != nil {
+	if o.verb == create {
+		return each(o.ctx, q, o.statement().One, args, func(rows Rows) error {
+			return o.scan(rows, func(int64) *op { return o })
+		})
+	}
+	err := each(o.ctx, q, o.statement().One, args, func(rows Rows) error {
+		var at int64
+		if rows.Scan(&at) != nil {
 			return errColumn
 		}
-		o.answer(o, &row, at, done)
+		o.made(at)
 		return nil
 	})
+	if err != nil || o.err == nil {
+		return err
+	}
+	return o.refused(q)
+}
+
+// scan reads a row of the answer to a Create like o, or to many Replaces like o, into the op it is about.
+func (o *op) scan(rows Rows, which func(ord int64) *op) error {
+	var ord, at int64
+	var done bool
+	row := sqltext.Row{Unstamped: true}
+	dest := []any{&ord, &at, &done}
+	if o.verb == create {
+		dest = append(dest, row.DestBody()...)
+	}
+	if rows.Scan(dest...) != nil {
+		return errColumn
+	}
+	about := which(ord)
+	if done {
+		about.made(at)
+	} else {
+		about.found(&row, at)
+	}
+	return nil
 }
 
 // patience is how long a statement of ctx may wait for a row, as lock_timeout has it: a little less than ctx, so that the

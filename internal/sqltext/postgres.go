@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -54,10 +55,13 @@ func postgresKind(column string) PostgresKind {
 	return PostgresInt
 }
 
-// PostgresWrite is a verb in SQL: a statement for one record, whose arguments are values, and one for many, whose arguments
-// are arrays of them. The last argument of both is how long to wait for a row that somebody else holds (lock_timeout in
-// milliseconds; "" leaves the setting as it is). Each row of the answer is: the number of the record in what was sent, from 1; the instant
-// of the write, or of the look; whether it was done; and the columns of the record that stood in the way.
+// PostgresWrite is a verb in SQL: a statement for one record, whose arguments are values, and one for many, whose arguments are
+// arrays of them. The last argument of both is how long to wait for a row that somebody else holds (lock_timeout, in
+// milliseconds; "" leaves the setting as it is).
+//
+// Each row of the answer to many, and to a Create, is: the number of the record in what was sent, from 1; the instant of the
+// write, or of the look; whether it was done; and, of a Create, the columns of the record that is there. The answer to one
+// Replace or Delete is the instant, if it was done.
 type PostgresWrite struct {
 	One, Many string
 	Kinds     []PostgresKind // of the arguments but the last
@@ -68,125 +72,155 @@ var postgresSums = []string{"head_sum"}
 
 var (
 	PostgresCreate      = postgresCreate()
-	PostgresReplaceHead = postgresReplace(false, head, postgresSums)
-	PostgresReplaceAll  = postgresReplace(false, head, postgresSums, body)
-	PostgresNoteHead    = postgresReplace(true, head, postgresSums)
-	PostgresNoteAll     = postgresReplace(true, head, postgresSums, body)
+	PostgresReplaceHead = postgresReplace(head, postgresSums)
+	PostgresReplaceAll  = postgresReplace(head, postgresSums, body)
+	PostgresNoteHead    = postgresNote(PostgresReplaceHead, head, postgresSums)
+	PostgresNoteAll     = postgresNote(PostgresReplaceAll, head, postgresSums, body)
 	PostgresDelete      = postgresDelete()
+
+	PostgresGetHead = "SELECT " + PostgresNow + ", " + PostgresHead + " FROM stet_records s WHERE scope = $1 AND key = $2"
 )
 
-// postgresSource is the beginning of a statement: what was sent (i), and the instant (t). lock_timeout is set where the instant
-// is read, which comes before anything can wait, and ends with the statement's transaction.
-func postgresSource(columns []string) (one, many string, kinds []PostgresKind) {
-	var values, arrays []string
-	for n, c := range columns {
-		kind := postgresKind(c)
-		kinds = append(kinds, kind)
-		values = append(values, fmt.Sprintf("$%d::%s AS %s", n+1, kind, c))
-		arrays = append(arrays, fmt.Sprintf("$%d::%s[]", n+1, kind))
-	}
-	t := fmt.Sprintf(`),
-t AS MATERIALIZED (SELECT `+PostgresNow+` AS now, set_config('lock_timeout', coalesce(nullif($%d::text, ''), current_setting('lock_timeout')), true))`,
-		len(columns)+1)
-	one = "WITH i AS MATERIALIZED (SELECT 1::bigint AS ord, " + strings.Join(values, ", ") + t
-	many = "WITH i AS MATERIALIZED (SELECT * FROM unnest(" + strings.Join(arrays, ", ") + ") WITH ORDINALITY AS u(" +
-		strings.Join(columns, ", ") + ", ord)" + t
-	return one, many, kinds
+// postgresTime is the instant, and sets lock_timeout: it is read before anything can wait, and the setting ends with the
+// statement's transaction. The argument is its place.
+const postgresTime = "(SELECT " + PostgresNow + " AS now, set_config('lock_timeout', coalesce(nullif($%d::text, ''), current_setting('lock_timeout')), true))"
+
+// sent are the columns of a statement's arguments.
+type sent []string
+
+// value is how one record's statement names an argument.
+func (s sent) value(column string) string {
+	return fmt.Sprintf("$%d::%s", slices.Index(s, column)+1, postgresKind(column))
 }
 
-// postgresNothing stands in an answer for the columns of a record that is not in the way.
+func (s sent) values(columns []string) string {
+	var all []string
+	for _, c := range columns {
+		all = append(all, s.value(c))
+	}
+	return strings.Join(all, ", ")
+}
+
+// time is where the instant comes from.
+func (s sent) time() string { return fmt.Sprintf(postgresTime, len(s)+1) }
+
+// arrays is the beginning of a statement for many: what was sent is i, and the instant t.
+func (s sent) arrays() string {
+	var all []string
+	for n, c := range s {
+		all = append(all, fmt.Sprintf("$%d::%s[]", n+1, postgresKind(c)))
+	}
+	return "WITH t AS MATERIALIZED " + s.time() + ",\ni AS MATERIALIZED (SELECT * FROM unnest(" + strings.Join(all, ", ") +
+		") WITH ORDINALITY AS u(" + strings.Join(s, ", ") + ", ord))"
+}
+
+func (s sent) kinds() (all []PostgresKind) {
+	for _, c := range s {
+		all = append(all, postgresKind(c))
+	}
+	return all
+}
+
+// postgresNothing stands in an answer for the columns of a record that is not there. It is of the columns' types: what the
+// server had to convert would cost more than the rest of a look-up.
 func postgresNothing(columns ...[]string) string {
 	var all []string
-	for _, cs := range columns {
-		for _, c := range cs {
-			switch postgresKind(c) {
-			case PostgresText:
-				all = append(all, "''")
-			case PostgresInt:
-				all = append(all, "0")
-			case PostgresBool:
-				all = append(all, "false")
-			case PostgresBytes:
-				all = append(all, "NULL")
-			}
+	for _, c := range flat(columns...) {
+		kind := postgresKind(c)
+		value := map[PostgresKind]string{PostgresText: "''", PostgresInt: "0", PostgresBool: "false", PostgresBytes: "NULL"}[kind]
+		if c == "schema" || c == "kept" || c == "on_lapse" {
+			kind = "smallint"
 		}
+		all = append(all, value+"::"+string(kind))
 	}
 	return strings.Join(all, ", ")
 }
 
 // postgresCreate looks first, and inserts only what was not found: an INSERT alone would wait for a transaction that changes
-// the row, and a duplicate is to be answered at once. Who is overtaken between the two gets no row, and asks again. Each look-up is a
-// subquery of its own (OFFSET 0), so that no plan made for a small table reads all of a large one.
+// the row, and a duplicate is to be answered at once. Who is overtaken between the two gets no row, and asks again. For many,
+// each look-up is a subquery of its own (OFFSET 0), so that no plan made for a small table reads all of a large one.
 func postgresCreate() PostgresWrite {
 	columns := flat(identity, head, postgresSums, body)
-	one, many, kinds := postgresSource(append(columns, "due_in"))
-	rest := `,
+	s := sent(append(columns, "due_in"))
+	into := "INSERT INTO stet_records (" + list("%s", columns) + ", due_at, updated_at, created_at, completed_at)\n\tSELECT "
+	const stamps = ", t.now + %s, t.now, t.now, CASE WHEN %s = 'completed' THEN t.now END FROM "
+	nothing := postgresNothing(identity, head, instants, body)
+
+	one := "WITH f AS MATERIALIZED (SELECT " + PostgresNow + " AS now, " + PostgresRecord +
+		" FROM stet_records s WHERE s.scope = $1 AND s.key = $2),\nn AS (" + into + s.values(columns) + fmt.Sprintf(stamps, s.value("due_in"), s.value("state")) +
+		s.time() + ` t WHERE NOT EXISTS (SELECT FROM f)
+	ON CONFLICT DO NOTHING RETURNING updated_at)
+SELECT 1::bigint, now, false, ` + PostgresRecord + ` FROM f s
+UNION ALL SELECT 1::bigint, updated_at, true, ` + nothing + " FROM n"
+
+	many := s.arrays() + `,
 f AS MATERIALIZED (SELECT i.ord, s.* FROM i CROSS JOIN LATERAL (SELECT ` + PostgresRecord + `
 	FROM stet_records s WHERE s.scope = i.scope AND s.key = i.key OFFSET 0) s),
-n AS (INSERT INTO stet_records (` + list("%s", columns) + `, due_at, updated_at, created_at, completed_at)
-	SELECT ` + list("i.%s", columns) + `, t.now + i.due_in, t.now, t.now, CASE WHEN i.state = 'completed' THEN t.now END
-	FROM i, t WHERE NOT EXISTS (SELECT FROM f WHERE f.ord = i.ord) ORDER BY i.ord
+n AS (` + into + list("i.%s", columns) + fmt.Sprintf(stamps, "i.due_in", "i.state") + `i, t
+	WHERE NOT EXISTS (SELECT FROM f WHERE f.ord = i.ord) ORDER BY i.ord
 	ON CONFLICT DO NOTHING RETURNING scope, key)
 SELECT s.ord, t.now, false, ` + PostgresRecord + ` FROM f s, t
-UNION ALL SELECT i.ord, t.now, true, ` + postgresNothing(identity, head, instants, body) + ` FROM n, i, t WHERE n.scope = i.scope AND n.key = i.key`
-	return PostgresWrite{one + rest, many + rest, kinds}
+UNION ALL SELECT i.ord, t.now, true, ` + nothing + " FROM n, i, t WHERE n.scope = i.scope AND n.key = i.key"
+	return PostgresWrite{one, many, s.kinds()}
 }
 
-// postgresThere is the answer about a record that could not be changed.
-const postgresThere = `
-UNION ALL SELECT i.ord, t.now, false, %[1]s FROM i, t, LATERAL (SELECT %[1]s FROM stet_records s
-	WHERE s.scope = i.scope AND s.key = i.key OFFSET 0) s WHERE NOT EXISTS (SELECT FROM u)`
+// How a Replace stamps, given the instant. No record's time goes back, whatever the server's clock does.
+const (
+	postgresStamped = "due_at, updated_at, created_at, completed_at"
+	postgresStamps  = "%[1]s + %[2]s, %[1]s, CASE %[3]s WHEN 0 THEN %[1]s ELSE %[3]s END, " +
+		"CASE WHEN %[4]s <> 0 THEN %[4]s WHEN %[5]s = 'completed' THEN %[1]s END"
+)
 
-// postgresReplace changes a record, if it has the version prev and a format this program may overwrite. No record's time goes
-// back, whatever the server's clock does. One waits for a row that somebody holds; many pass over it.
-//
-// Many lock their rows in the order they were sent, which is that of their names, and then write over them as an upsert: it finds each by the
-// primary key whatever the planner believes, and there is nothing to insert, since all of them are there and held.
-func postgresReplace(noted bool, columns ...[]string) PostgresWrite {
+// postgresReplace changes a record, if it has the version prev and a format this program may overwrite. One waits for a row that
+// somebody holds; many pass over it. Many lock their rows in the order they were sent, which is that of their names, and then
+// write over them as an upsert: that finds each by the primary key whatever the planner believes, and nothing is inserted,
+// since all of them are there and held.
+func postgresReplace(columns ...[]string) PostgresWrite {
 	set := flat(columns...)
-	sent := flat(identity, set)
-	one, many, kinds := postgresSource(append(sent, "prev", "due_in", "created", "ended"))
-	const stamps = "%[1]s + i.due_in, %[1]s, CASE i.created WHEN 0 THEN %[1]s ELSE i.created END, " +
-		"CASE WHEN i.ended <> 0 THEN i.ended WHEN i.state = 'completed' THEN %[1]s END"
-	const stamped = "due_at, updated_at, created_at, completed_at"
-	held := fmt.Sprintf("s.scope = i.scope AND s.key = i.key AND s.version = i.prev AND s.schema = %d", Schema)
-	done := "\nSELECT i.ord, u.updated_at, true, " + postgresNothing(identity, head, instants) + " FROM u, i WHERE u.scope = i.scope AND u.key = i.key"
+	named := flat(identity, set)
+	s := sent(append(named, "prev", "due_in", "created", "ended"))
 
-	one += `,
-u AS (UPDATE stet_records s SET (` + list("%s", set) + ", " + stamped + `) = ROW(` + list("i.%s", set) + ", " +
-		fmt.Sprintf(stamps, "greatest(t.now, s.updated_at)") + `)
-	FROM i, t WHERE ` + held + ` RETURNING s.scope, s.key, s.updated_at)`
-	if noted { // the state that ended is the one seen with this version, which is written once
-		one += `,
-h AS (INSERT INTO stet_history (scope, key, was, became, attempt, at, who, why, evidence)
-	SELECT i.scope, i.key, s.state, i.state, i.attempt, u.updated_at, i.note_who, i.note_why, i.note_evidence
-	FROM u, i, stet_records s WHERE ` + held + `)`
-	}
-	one += done + fmt.Sprintf(postgresThere, PostgresHead)
-	if noted {
-		return PostgresWrite{One: one, Kinds: kinds}
-	}
+	one := "UPDATE stet_records s SET (" + list("%s", set) + ", " + postgresStamped + ") = ROW(" + s.values(set) + ", " +
+		fmt.Sprintf(postgresStamps, "greatest(t.now, s.updated_at)", s.value("due_in"), s.value("created"), s.value("ended"), s.value("state")) +
+		")\n\tFROM " + s.time() + " t WHERE " + s.expected() + " RETURNING s.updated_at"
 
 	sums, sumsValue := "", ""
-	if len(columns) == 2 { // the body stays: its columns are not written, and this one may not be NULL
+	if !slices.Contains(set, "body_sum") { // the body stays; of its columns only this one may not be NULL in what is proposed
 		sums, sumsValue = ", body_sum", ", 0"
 	}
-	many += `,
+	many := s.arrays() + `,
 l AS MATERIALIZED (SELECT i.ord, greatest(t.now, s.updated_at) AS at FROM t, i CROSS JOIN LATERAL (SELECT s.updated_at
-	FROM stet_records s WHERE ` + held + ` FOR UPDATE SKIP LOCKED OFFSET 0) s),
-u AS (INSERT INTO stet_records AS s (` + list("%s", sent) + ", " + stamped + sums + `)
-	SELECT ` + list("i.%s", sent) + ", " + fmt.Sprintf(stamps, "l.at") + sumsValue + ` FROM l JOIN i USING (ord) ORDER BY ord
-	ON CONFLICT (scope, key) DO UPDATE SET ` + list("%[1]s = excluded.%[1]s", set, strings.Split(stamped, ", ")) + `
-	RETURNING s.scope, s.key, s.updated_at)` + done
-	return PostgresWrite{one, many, kinds}
+	FROM stet_records s WHERE s.scope = i.scope AND s.key = i.key AND s.version = i.prev AND s.schema = ` + fmt.Sprint(Schema) + `
+	FOR UPDATE SKIP LOCKED OFFSET 0) s),
+u AS (INSERT INTO stet_records AS s (` + list("%s", named) + ", " + postgresStamped + sums + `)
+	SELECT ` + list("i.%s", named) + ", " + fmt.Sprintf(postgresStamps, "l.at", "i.due_in", "i.created", "i.ended", "i.state") +
+		sumsValue + ` FROM l JOIN i USING (ord) ORDER BY ord
+	ON CONFLICT (scope, key) DO UPDATE SET ` + list("%[1]s = excluded.%[1]s", set, strings.Split(postgresStamped, ", ")) + `
+	RETURNING s.scope, s.key, s.updated_at)
+SELECT i.ord, u.updated_at, true FROM u, i WHERE u.scope = i.scope AND u.key = i.key`
+	return PostgresWrite{one, many, s.kinds()}
+}
+
+// expected is the condition that a record has the version expected.
+func (s sent) expected() string {
+	return fmt.Sprintf("s.scope = $1 AND s.key = $2 AND s.version = %s AND s.schema = %d", s.value("prev"), Schema)
+}
+
+// postgresNote adds an entry to the history in the statement that replaces. The state that ended is the one seen with the
+// version prev, which was written once.
+func postgresNote(w PostgresWrite, columns ...[]string) PostgresWrite {
+	s := sent(append(flat(identity, flat(columns...)), "prev"))
+	w.Many, w.One = "", "WITH u AS ("+w.One+`),
+h AS (INSERT INTO stet_history (scope, key, was, became, attempt, at, who, why, evidence)
+	SELECT s.scope, s.key, s.state, `+s.values([]string{"state", "attempt"})+", u.updated_at, "+s.values([]string{"note_who", "note_why", "note_evidence"})+`
+	FROM u, stet_records s WHERE `+s.expected()+`)
+SELECT updated_at FROM u`
+	return w
 }
 
 func postgresDelete() PostgresWrite {
-	one, _, kinds := postgresSource(append(flat(identity), "prev"))
-	one += fmt.Sprintf(`,
-u AS (DELETE FROM stet_records s USING i, t WHERE s.scope = i.scope AND s.key = i.key AND s.version = i.prev AND s.schema = %d RETURNING s.scope)
-SELECT 1::bigint, t.now, true, %s FROM u, t`, Schema, postgresNothing(identity, head, instants)) + fmt.Sprintf(postgresThere, PostgresHead)
-	return PostgresWrite{One: one, Kinds: kinds}
+	s := sent(append(flat(identity), "prev"))
+	return PostgresWrite{Kinds: s.kinds(), One: "DELETE FROM stet_records s USING " + s.time() + " t WHERE " + s.expected() + " RETURNING t.now"}
 }
 
 func flat(columns ...[]string) (all []string) {
