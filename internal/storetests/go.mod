@@ -4,6 +4,8 @@ go 1.26.0
 
 replace github.com/stet-dev/stet => ../..
 
+replace github.com/stet-dev/stet/store/redisstore/goredisclient => ../../store/redisstore/goredisclient
+
 require github.com/stet-dev/stet v0.0.0
 
 require (
@@ -40,3 +42,8 @@ require (
 )
 
 replace github.com/stet-dev/stet/store/pgxstore => ../../store/pgxstore
+
+require (
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/stet-dev/stet/store/redisstore/goredisclient v0.0.0
+)
