@@ -46,6 +46,7 @@ func (a *app) serve(w *world) (err error) {
 	if err != nil {
 		return err // checked before
 	}
+	d.Listen = a.conf.Store.ListenDSN
 	pepper, err := config.ReadSecret(a.conf.Store.PepperFile)
 	if err != nil {
 		return failf(exitUsage, "store.pepper_file: %w", err)

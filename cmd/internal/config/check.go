@@ -105,6 +105,11 @@ func (k *checker) store() {
 		k.fail("store.dsn", "%s", err)
 		return
 	}
+	if k.Store.ListenDSN != "" {
+		if listen, err := dsn.Parse(k.Store.ListenDSN); err != nil || listen.Scheme != "postgres" || d.Scheme != "postgres" {
+			k.fail("store.listen_dsn", "it is the address of the same Postgres as in store.dsn, without the pooler between")
+		}
+	}
 	if k.Replicas > 1 && !d.Shared() {
 		k.fail("replicas", "%d gateways cannot share a %s store: its records live in one process, or on one host", k.Replicas, d.Scheme)
 	}

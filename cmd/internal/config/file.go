@@ -50,10 +50,10 @@ type Admin struct {
 
 // Store is where records live.
 type Store struct {
-	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH or mysql://USER:PASSWORD@HOST/DATABASE"`
+	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or mysql://USER:PASSWORD@HOST/DATABASE"`
 	Timeout            Seconds `yaml:"timeout_s" default:"2" min:"0.001" doc:"how long one decision may wait for the store"`
 	PepperFile         string  `yaml:"pepper_file" doc:"secret behind the ids in logs and lists; without it who guesses a key can recognise it"`
-	ListenDSN          string  `yaml:"listen_dsn" later:"Postgres" doc:"Postgres behind a transaction pooler: a direct DSN for wake-ups"`
+	ListenDSN          string  `yaml:"listen_dsn" doc:"Postgres behind a transaction pooler: a direct DSN for wake-ups"`
 	Cache              string  `yaml:"cache" later:"a cache in front of the store" doc:"read-through front"`
 	EncryptionKeysFile string  `yaml:"encryption_keys_file" later:"encryption at rest" doc:"{\"primary\": \"k2\", \"keys\": {\"k1\": \"base64\", \"k2\": \"base64\"}}"`
 	AllowVolatile      bool    `yaml:"allow_volatile" default:"false" later:"Redis" doc:"Redis that may evict or forget is refused without it"`

@@ -13,22 +13,22 @@ import (
 
 // DSN is a store's address, taken apart.
 type DSN struct {
-	Scheme  string // memory, file, sqlite or mysql
+	Scheme  string // memory, file, sqlite, postgres or mysql
 	Path    string // of a directory or file; relative to the working directory
 	URL     string // of a server, with its password
+	Listen  string // postgres: where to be told of changes, if not there
 	MaxKeys int    // memory: 0 is the store's default
 	Faulty  bool   // wrapped so that it can be made to fail; only in builds for tests
 }
 
 // Schemes that this build can open.
-var schemes = []string{"memory", "file", "sqlite", "mysql"}
+var schemes = []string{"memory", "file", "sqlite", "postgres", "mysql"}
 
 // forms of the addresses of those.
-const forms = "memory:, file:DIR, sqlite:PATH and mysql://USER:PASSWORD@HOST/DATABASE"
+const forms = "memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE and mysql://USER:PASSWORD@HOST/DATABASE"
 
 // later are schemes that a later version will open: known, so that nobody looks for a spelling mistake.
 var later = map[string]string{
-	"postgres": "Postgres", "postgresql": "Postgres",
 	"redis": "Redis", "rediss": "Redis", "redis+cluster": "Redis Cluster", "rediss+cluster": "Redis Cluster",
 }
 
@@ -45,7 +45,7 @@ func Parse(s string) (DSN, error) {
 	}
 	scheme, rest, ok := strings.Cut(rest, ":")
 	if !ok {
-		return d, fmt.Errorf("a store's address begins with memory:, file:, sqlite: or mysql:, as in sqlite:stet.db")
+		return d, fmt.Errorf("a store's address begins with memory:, file:, sqlite:, postgres: or mysql:, as in sqlite:stet.db")
 	}
 	d.Scheme = strings.ToLower(scheme)
 	switch d.Scheme {
@@ -53,7 +53,10 @@ func Parse(s string) (DSN, error) {
 		return d, d.memory(rest)
 	case "file", "sqlite":
 		return d, d.path(rest)
-	case "mysql":
+	case "postgresql":
+		d.Scheme = "postgres"
+		return d, d.server(rest)
+	case "postgres", "mysql":
 		return d, d.server(rest)
 	}
 	if what, ok := later[d.Scheme]; ok {

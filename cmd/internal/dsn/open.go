@@ -15,6 +15,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/store/filestore"
 	"github.com/stet-dev/stet/store/memstore"
+	"github.com/stet-dev/stet/store/pgxstore"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -66,6 +67,8 @@ func (d DSN) open(ctx context.Context, use Use, clock func() time.Time) (stet.St
 			return nil, nil, d.unreachable(err)
 		}
 		return s, s.Close, nil
+	case "postgres":
+		return d.postgres(ctx)
 	case "sqlite", "mysql":
 		return d.sql(ctx, use, clock)
 	}
@@ -160,7 +163,7 @@ func (d DSN) there(use Use) error {
 
 // Failed tells a schema that does not fit, which an operator can change, from a database that does not answer.
 func (d DSN) Failed(err error) error {
-	if errors.Is(err, sqlstore.ErrSchema) {
+	if errors.Is(err, sqlstore.ErrSchema) || errors.Is(err, pgxstore.ErrSchema) {
 		return fmt.Errorf("%s: %w", d, err)
 	}
 	return d.unreachable(err)

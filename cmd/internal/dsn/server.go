@@ -35,6 +35,10 @@ func (d *DSN) server(rest string) error {
 		if _, err := mysqlConfig(u); err != nil {
 			return err
 		}
+	case d.Scheme == "postgres":
+		if _, err := postgresConfig(u.String()); err != nil {
+			return err
+		}
 	}
 	d.URL = u.String()
 	return nil
@@ -84,12 +88,17 @@ func (d DSN) Dialect() sqlstore.Dialect {
 		return sqlstore.SQLite
 	case "mysql":
 		return sqlstore.MySQL
+	case "postgres":
+		return sqlstore.Postgres
 	}
 	return ""
 }
 
 // connect opens the database of a server, without asking it anything.
 func (d DSN) connect() (*sql.DB, error) {
+	if d.Scheme == "postgres" {
+		return d.connectPostgres()
+	}
 	u, err := url.Parse(d.URL)
 	if err != nil {
 		return nil, err
