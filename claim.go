@@ -27,6 +27,7 @@ type Claim struct {
 	mixed    bool      // one of those carried a Body: what is stored may not be body
 	stated   State     // what the handler says became of it, if anything
 	cause    string
+	old      bool // that is stored, and nothing was stated since
 	finished bool
 	keeper   keeper
 	joined   *joined  // the transaction it is part of, between In and Confirm
@@ -81,13 +82,16 @@ func (c *Claim) Completed() { c.state(Completed, "") }
 func (c *Claim) state(s State, cause string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stated, c.cause = s, cause
+	c.stated, c.cause, c.old = s, cause, false
 }
 
-// Stated returns what was stated last, or 0.
+// Stated returns what was stated last, or 0: nothing, or nothing since the claim was settled.
 func (c *Claim) Stated() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.old {
+		return 0
+	}
 	return c.stated
 }
 
@@ -121,6 +125,7 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	c.finished = h.State != Unknown || err != nil
 	switch {
 	case err == nil:
+		c.old = true
 		c.e.moved(&c.h, from, "holder")
 		return nil
 	case errors.Is(err, ErrFenced):

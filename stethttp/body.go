@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -39,18 +40,24 @@ var (
 	errBodyEnded = errors.New("stethttp: the request has ended; its body can no longer be read")
 )
 
-// read takes the whole body in, or as much as the limits allow.
-func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) error {
+// read takes the whole body in, or as much as the limits allow. Of a body that is refused, the server reads some more before it
+// answers: for that the deadline stays, unless the handler readsOn.
+func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration, readsOn bool) (err error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	if r.ContentLength > limit {
-		return errTooLarge
-	}
 	if conn := deadliner(w); conn != nil && within > 0 { // without one the server's own limits hold
 		if conn.SetReadDeadline(time.Now().Add(within)) == nil {
-			defer func() { _ = conn.SetReadDeadline(time.Time{}) }()
+			defer func() {
+				if err == nil || readsOn {
+					_ = conn.SetReadDeadline(time.Time{})
+				}
+			}()
 		}
+	}
+	limit = min(limit, math.MaxInt-1)
+	if r.ContentLength > limit {
+		return errTooLarge
 	}
 	b.data = buffers.Get().(*[]byte)
 	if n := r.ContentLength; n > 0 && !b.grow(int(n)+1) {

@@ -3,6 +3,7 @@ package stethttp
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"mime"
 	"net"
 	"net/http"
@@ -62,7 +63,9 @@ func (c *capture) WriteHeader(status int) {
 	switch {
 	case c.status != 0 || c.mode != holding:
 		return
-	case status >= 100 && status < 200 && status != http.StatusSwitchingProtocols:
+	case status < 100 || status > 999: // as net/http would; once stored, it would break every replay
+		panic(fmt.Sprintf("stethttp: invalid WriteHeader code %d", status))
+	case status < 200 && status != http.StatusSwitchingProtocols:
 		c.interim(status)
 		return
 	}
@@ -187,7 +190,15 @@ func (c *capture) stream() {
 	}
 	c.x.sendHead(c.sent, c.status, nil)
 	if c.buf != nil {
-		_, _ = c.w.Write(*c.buf)
+		c.unload()
+	}
+}
+
+// unload sends what is held. A writer that failed may still be reading the bytes, as that of HTTP/2 where a stream is reset:
+// they are not used again, or they would go to one client as another's.
+func (c *capture) unload() {
+	if _, err := c.w.Write(c.bytes()); err != nil {
+		c.buf = nil
 	}
 }
 
@@ -218,6 +229,9 @@ func (c *capture) FlushError() error {
 func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.mode == ended || c.x.answered { // the connection carries an answer
+		return nil, nil, http.ErrHandlerTimeout
+	}
 	conn, rw, err := http.NewResponseController(c.w).Hijack()
 	if err == nil {
 		c.mode = hijacked

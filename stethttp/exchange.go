@@ -28,6 +28,7 @@ type exchange struct {
 
 	answered bool // the client has its answer, and the handler may still run; guarded by cap.mu
 	lapsed   bool // ... and the record says unknown; guarded by cap.mu
+	doubted  bool // ... as the handler itself had said; guarded by cap.mu
 	returned bool // the handler came back by itself
 	result   string
 	status   int
@@ -87,7 +88,7 @@ func tooOld(h http.Header, limit time.Duration) bool {
 func (x *exchange) readBody() bool {
 	c := &x.g.cfg
 	x.body.limits = c.Limits
-	err := x.body.read(x.w, x.r, c.MaxBody, c.BodyTimeout)
+	err := x.body.read(x.w, x.r, c.MaxBody, c.BodyTimeout, x.shadow)
 	if err == nil {
 		return true
 	}
@@ -113,20 +114,23 @@ func (x *exchange) decide() {
 	c := &x.g.cfg
 	limited, err := x.limited()
 	if err != nil {
-		x.storeFailed(err)
+		x.storeFailed(err, c.FailOpen && !x.shadow)
 		return
 	}
 	d, err := x.g.engine.Begin(x.r.Context(), x.request(limited != ""))
 	if err == nil && d.Verdict == stet.Execute && d.Claim.Attempt() == 1 {
 		c.Limits.created(x.id.Scope)
 	}
-	if err == nil && d.Verdict == stet.InProgress && c.Waiting == Wait && !x.shadow {
-		x.body.drop() // many may wait; the body was only needed for the fingerprint
-		d, err = x.g.engine.Await(x.r.Context(), d, c.WaitTimeout)
-	}
 	if err != nil {
-		x.storeFailed(err)
+		x.storeFailed(err, c.FailOpen && !x.shadow)
 		return
+	}
+	if d.Verdict == stet.InProgress && c.Waiting == Wait && !x.shadow {
+		x.body.drop() // many may wait; the body was only needed for the fingerprint
+		if d, err = x.g.engine.Await(x.r.Context(), d, c.WaitTimeout); err != nil {
+			x.storeFailed(err, false) // the key is known to run, and the body is gone
+			return
+		}
 	}
 	x.act(&d, limited)
 }
@@ -245,14 +249,14 @@ func (x *exchange) lookup(p *Problem, result string) {
 
 // storeFailed: nothing is known of the key, so nothing runs, unless the route prefers to. A record that is there but cannot
 // be read is no reason to run in any case.
-func (x *exchange) storeFailed(err error) {
+func (x *exchange) storeFailed(err error, mayRun bool) {
 	switch {
 	case x.r.Context().Err() != nil && !errors.Is(err, stet.ErrUnsettled): // it waited, and the client went away
 		x.result, x.status = "in_progress", 499
-	case x.g.cfg.FailOpen && !x.shadow && !errors.Is(err, stet.ErrCorrupt):
+	case mayRun && !errors.Is(err, stet.ErrCorrupt):
 		x.result = "store_error"
 		x.w.Header().Set("Stet-Unprotected", "store-unavailable")
-		x.next.ServeHTTP(x.w, x.body.original(x.r))
+		x.unguarded()
 	default:
 		x.answer(x.problem(StoreUnavailable).After(retrySoon), "store_error")
 	}
@@ -266,11 +270,18 @@ func (x *exchange) refuse(code Code, result string) { x.answer(x.problem(code), 
 func (x *exchange) answer(p *Problem, result string) {
 	x.result, x.status = result, p.Status
 	if x.shadow {
-		x.next.ServeHTTP(x.w, x.body.original(x.r))
+		x.unguarded()
 		return
 	}
 	x.echo()
 	p.write(x.w, x.g.cfg.Errors)
+}
+
+// unguarded runs the handler as if there were no layer.
+func (x *exchange) unguarded() {
+	r := x.body.original(x.r)
+	x.next.ServeHTTP(x.w, r)
+	x.r.MultipartForm = r.MultipartForm // the server removes its files by its own request
 }
 
 // echo repeats the key: always as it was understood, so that nothing of the request gets into the header unparsed.

@@ -31,6 +31,7 @@ func (x *exchange) execute(claim *stet.Claim) {
 	}()
 	x.next.ServeHTTP(&x.cap, r)
 	x.returned = true
+	x.r.MultipartForm = r.MultipartForm // the server removes its files by its own request
 	x.finish()
 }
 
@@ -48,7 +49,9 @@ func (x *exchange) late(cause error) {
 	}
 	if x.tx == nil { // else the transaction tells, once the handler is back
 		x.lapsed = true
-		x.claim.Unknown(word(cause))
+		if x.doubted = x.claim.Stated() == stet.Unknown; !x.doubted {
+			x.claim.Unknown(word(cause))
+		}
 		_ = x.claim.Settle(x.calm(), stet.Outcome{})
 	}
 	if x.cap.mode != holding {
@@ -100,7 +103,7 @@ func (x *exchange) crashed() {
 				Header: []stet.Field{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, Body: []byte("Internal Server Error\n")}
 		}
 	}
-	if x.cap.mode == streaming && x.claim.Stated() != stet.Unknown {
+	if x.cap.mode != holding && x.claim.Stated() != stet.Unknown { // the client has heard something
 		x.claim.Unknown("panic")
 	}
 	_ = x.claim.Settle(x.calm(), o)
@@ -164,6 +167,7 @@ func (x *exchange) state() {
 		x.claim.Unknown("stated")
 	case stated == "completed":
 		x.claim.Completed()
+	case x.lapsed: // after its time a status alone proves nothing
 	case x.g.releases(c.status):
 		x.claim.NotExecuted("status")
 	case c.status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
@@ -173,20 +177,26 @@ func (x *exchange) state() {
 	}
 }
 
-// finishLate: the client was answered without the handler, which came back after all. An answer it gave on purpose is the
-// outcome, while nobody else has touched the record; a failure or silence after its context ended says nothing.
+// finishLate: the client was answered without the handler, which came back after all. What it states since, or an answer it
+// gave on purpose, is the outcome, while nobody else has touched the record; a failure, a refusal or silence after its context
+// ended says nothing.
 func (x *exchange) finishLate(explicit bool) {
 	c := &x.cap
 	defer c.release(true)
 	if x.tx != nil {
 		x.rollBack()
 	}
-	switch stated := x.claim.Stated(); {
-	case !x.lapsed || stated == stet.Retryable:
-	case stated == stet.Unknown && explicit && !c.refused && c.status < 500 && !c.truncated():
-		x.claim.Completed()
-	default:
-		return
+	if x.lapsed {
+		switch x.claim.Stated() {
+		case stet.Completed, stet.Retryable:
+		case 0:
+			if !explicit || x.doubted || c.refused || c.status >= 500 || x.g.releases(c.status) {
+				return
+			}
+			x.claim.Completed()
+		default:
+			return
+		}
 	}
 	_ = x.claim.Settle(x.calm(), x.outcome())
 }
@@ -243,7 +253,7 @@ func (x *exchange) send(o *stet.Outcome, stored bool) {
 	frame(x.w.Header(), x.cap.status, x.cap.bytes(), o.Response.Trailer)
 	x.sendHead(x.cap.sent, x.cap.status, &expires)
 	if x.cap.written > 0 {
-		_, _ = x.w.Write(x.cap.bytes())
+		x.cap.unload()
 	}
 	setFields(x.w.Header(), o.Response.Trailer)
 }

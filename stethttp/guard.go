@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/upgrade"
 )
 
 // Guard makes handlers safe to retry. Safe for concurrent use.
@@ -76,7 +76,7 @@ func (g *Guard) covers(r *http.Request) (required, acts bool) {
 	switch {
 	case c.Mode == ModeOff, !slices.Contains(c.EnabledMethods, r.Method):
 		return false, false
-	case r.Header["Upgrade"] != nil && upgrades(r): // RFC 9110 section 7.8: the connection becomes something else
+	case r.Header["Upgrade"] != nil && upgrade.Asked(r.Header): // RFC 9110 section 7.8: the connection becomes something else
 		return false, false
 	case r.Method == http.MethodOptions && r.Header["Access-Control-Request-Method"] != nil: // CORS preflight
 		return false, false
@@ -89,15 +89,4 @@ func (g *Guard) covers(r *http.Request) (required, acts bool) {
 	case ModeByMethod, ModeShadow, ModeOff:
 	}
 	return slices.Contains(c.RequiredMethods, r.Method), true
-}
-
-func upgrades(r *http.Request) bool {
-	for _, line := range r.Header["Connection"] {
-		for token := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
-				return true
-			}
-		}
-	}
-	return false
 }

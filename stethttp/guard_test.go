@@ -101,7 +101,7 @@ func (r *rig) state(key string) stet.State {
 // flaky is a store with switches.
 type flaky struct {
 	stet.Store
-	down, noComplete, corrupt atomic.Bool
+	down, noComplete, noGet, corrupt atomic.Bool
 }
 
 var errDown = errors.New("connection refused")
@@ -121,6 +121,13 @@ func (f *flaky) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		return stet.Head{}, errDown
 	}
 	return f.Store.Replace(ctx, prev, h, b)
+}
+
+func (f *flaky) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	if f.noGet.Load() {
+		return stet.Record{}, errDown
+	}
+	return f.Store.Get(ctx, id)
 }
 
 func (f *flaky) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {

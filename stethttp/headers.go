@@ -26,6 +26,7 @@ const (
 
 // storable reports whether a response header is part of the result.
 func (g *Guard) storable(name string, hop []string) bool {
+	name = http.CanonicalHeaderKey(name) // handlers may put a name into the map as it is
 	switch {
 	case neverReplayed[name], slices.Contains(hop, name), slices.Contains(g.drop, name):
 		return false

@@ -53,6 +53,9 @@ func (l *Limits) Buffered() int64 { return l.buffered.Load() }
 
 // hold takes n bytes of the total, or reports false.
 func (l *Limits) hold(n int64) bool {
+	if n > l.cfg.MaxBufferedBytes {
+		return false // and would overflow the sum
+	}
 	if l.buffered.Add(n) > l.cfg.MaxBufferedBytes {
 		l.buffered.Add(-n)
 		return false

@@ -14,7 +14,7 @@ func (x *exchange) replay(r *stet.Record) {
 	x.result, x.status = "replay", r.Status
 	switch {
 	case x.shadow:
-		x.next.ServeHTTP(x.w, x.body.original(x.r))
+		x.unguarded()
 		return
 	case r.Kept == stet.KeptStatus || r.Response == nil:
 		p := x.problem(ResultNotRetained)

@@ -1,0 +1,307 @@
+package stethttp_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/stethttp"
+)
+
+// do sends a request that is not the usual one.
+func (r *rig) do(req *http.Request) *http.Response {
+	r.t.Helper()
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, req)
+	return w.Result()
+}
+
+// TestUpgradeOfHTTPItselfIsGuarded: Java's client and curl offer h2c with every first request of a connection in clear, POSTs
+// included. It is the same request whether the server takes the offer or not (RFC 9110 section 7.8).
+func TestUpgradeOfHTTPItselfIsGuarded(t *testing.T) { // SM-04
+	for offer, guarded := range map[string]bool{"h2c": true, "TLS/1.2": true, "HTTP/2.0, h2c": true, "": true,
+		"websocket": false, "tcp": false, "h2c, SPDY/3.1": false} {
+		r := newRig(t, stethttp.Config{}, created)
+		for range 2 {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/charges", strings.NewReader("{}"))
+			req.Header.Set("Idempotency-Key", "k")
+			req.Header.Set("Connection", "Upgrade, HTTP2-Settings")
+			req.Header.Set("Upgrade", offer)
+			r.want(r.do(req), 201, "")
+		}
+		if want := map[bool]int64{true: 1, false: 2}[guarded]; r.runs.Load() != want {
+			t.Errorf("Upgrade: %q: %d runs, want %d", offer, r.runs.Load(), want)
+		}
+	}
+}
+
+// TestFailOpenNeverRunsBesideARun: what waits for a run knows of it, and its body is gone.
+func TestFailOpenNeverRunsBesideARun(t *testing.T) { // I1
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var bodies []string
+		r := newRig(t, stethttp.Config{FailOpen: true, Waiting: stethttp.Wait, WaitTimeout: time.Second}, func(w http.ResponseWriter, req *http.Request) {
+			b, _ := io.ReadAll(req.Body)
+			bodies = append(bodies, string(b))
+			<-release
+			created(w, req)
+		})
+		first, second := make(chan *http.Response, 1), make(chan *http.Response, 1)
+		go func() { first <- r.post("k", `{"amount":1}`) }()
+		synctest.Wait()
+		go func() { second <- r.post("k", `{"amount":1}`) }()
+		synctest.Wait()
+		r.store.noGet.Store(true)
+		time.Sleep(10 * time.Second) // virtual: what waits asks the store at last
+		synctest.Wait()
+		close(release)
+		r.want(<-second, 503, stethttp.StoreUnavailable)
+		r.want(<-first, 201, "")
+		if r.runs.Load() != 1 {
+			t.Errorf("%d runs, with the bodies %q", r.runs.Load(), bodies)
+		}
+	})
+}
+
+// TestLateStatementsCount: a handler whose client was answered without it has the last word on what happened, and an answer
+// that says nothing happened, or that nobody knows, is no result.
+func TestLateStatementsCount(t *testing.T) { // FX-11, I6
+	for _, c := range []struct {
+		name   string
+		answer func(w http.ResponseWriter, c *stet.Claim)
+		want   stet.State
+	}{
+		{"unknown by claim", func(w http.ResponseWriter, c *stet.Claim) { c.Unknown("provider-timeout"); w.WriteHeader(202) }, stet.Unknown},
+		{"unknown by header", func(w http.ResponseWriter, _ *stet.Claim) {
+			w.Header().Set("Stet-Outcome", "unknown")
+			w.WriteHeader(202)
+		}, stet.Unknown},
+		{"not executed by claim", func(w http.ResponseWriter, c *stet.Claim) { c.NotExecuted("declined"); w.WriteHeader(402) }, stet.Retryable},
+		{"not executed by header", func(w http.ResponseWriter, _ *stet.Claim) {
+			w.Header().Set("Stet-Outcome", "not-executed")
+			w.WriteHeader(402)
+		}, stet.Retryable},
+		{"completed by claim", func(w http.ResponseWriter, c *stet.Claim) { c.Completed(); w.WriteHeader(500) }, stet.Completed},
+		{"completed by header", func(w http.ResponseWriter, _ *stet.Claim) {
+			w.Header().Set("Stet-Outcome", "completed")
+			w.WriteHeader(500)
+		}, stet.Completed},
+		{"an answer", func(w http.ResponseWriter, _ *stet.Claim) { w.WriteHeader(201) }, stet.Completed},
+		{"a refusal", func(w http.ResponseWriter, _ *stet.Claim) { w.WriteHeader(429) }, stet.Unknown},
+		{"a failure", func(w http.ResponseWriter, _ *stet.Claim) { w.WriteHeader(500) }, stet.Unknown},
+		{"silence", func(http.ResponseWriter, *stet.Claim) {}, stet.Unknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, stethttp.Config{Policy: stet.Policy{Execution: time.Second}, On5xx: stethttp.ReleaseFailure}, func(w http.ResponseWriter, req *http.Request) {
+					time.Sleep(2 * time.Second) // virtual
+					c.answer(w, stet.ClaimFrom(req.Context()))
+				})
+				r.want(r.post("k", "{}"), 504, stethttp.ExecutionTimeout)
+				if got := r.state("k"); got != c.want {
+					t.Errorf("%v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedBodyLeavesNoConnectionWaiting: net/http reads what is left of a refused body before it answers.
+func TestRefusedBodyLeavesNoConnectionWaiting(t *testing.T) { // W26
+	r := newRig(t, stethttp.Config{MaxBody: 10, BodyTimeout: 100 * time.Millisecond}, created)
+	srv := httptest.NewServer(r.handler)
+	defer srv.Close()
+	c, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nTransfer-Encoding: chunked\r\n\r\n14\r\n01234567890123456789\r\n")
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatalf("no answer while the rest does not come: %v", err)
+	}
+	defer res.Body.Close()
+	r.want(res, 413, stethttp.PayloadTooLarge)
+}
+
+// TestStatusThatCannotBeSentIsNoResult: it would break every replay.
+func TestStatusThatCannotBeSentIsNoResult(t *testing.T) {
+	for _, status := range []int{0, 99, 1000, -1} {
+		r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("WriteHeader(%d) did not panic as net/http's does", status)
+				}
+			}()
+			r.post("k", "{}")
+		}()
+		r.want(r.post("k", "{}"), 409, stethttp.OutcomeUnknown)
+	}
+}
+
+// TestPanicOnAHijackedConnectionIsUnknown: what the handler said there was not seen, whatever a panic means otherwise.
+func TestPanicOnAHijackedConnectionIsUnknown(t *testing.T) {
+	for _, means := range []stethttp.OnPanic{stethttp.PanicUnknown, stethttp.PanicRelease, stethttp.PanicReplay} {
+		r := newRig(t, stethttp.Config{OnPanic: means}, func(w http.ResponseWriter, _ *http.Request) {
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			fmt.Fprint(c, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+			c.Close()
+			panic(http.ErrAbortHandler)
+		})
+		srv := httptest.NewServer(r.handler)
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, strings.NewReader("{}"))
+		req.Header["idempotency-key"] = []string{"k"} // a spelling that net/http does not retry for
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		srv.Close() // waits for nothing hijacked
+		deadline := time.Now().Add(5 * time.Second)
+		for r.state("k") == stet.Running && time.Now().Before(deadline) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			<-ctx.Done()
+			cancel()
+		}
+		if got := r.state("k"); got != stet.Unknown {
+			t.Errorf("OnPanic %d: %v", means, got)
+		}
+	}
+}
+
+// TestHijackAfterTheEndIsRefused: by then the connection carries the answer.
+func TestHijackAfterTheEndIsRefused(t *testing.T) {
+	var late http.ResponseWriter
+	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, req *http.Request) { late = w; created(w, req) })
+	hijacked := false
+	r.handler = func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			next.ServeHTTP(hijacker{w, &hijacked}, req)
+			if _, _, err := http.NewResponseController(late).Hijack(); err == nil || hijacked {
+				t.Error("the connection was taken after the end")
+			}
+		})
+	}(r.handler)
+	r.want(r.post("k", "{}"), 201, "")
+}
+
+type hijacker struct {
+	http.ResponseWriter
+	called *bool
+}
+
+func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	*h.called = true
+	return nil, nil, nil
+}
+
+// TestNoBodyLimit: the largest limit there is.
+func TestNoBodyLimit(t *testing.T) {
+	r := newRig(t, stethttp.Config{MaxBody: math.MaxInt64, MaxResponse: math.MaxInt64}, func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(w, req.Body)
+	})
+	body := strings.Repeat("x", 100_000)
+	for range 2 {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", io.MultiReader(strings.NewReader(body)))
+		req.Header.Set("Idempotency-Key", "k")
+		if b, _ := io.ReadAll(r.do(req).Body); string(b) != body {
+			t.Fatalf("%d bytes came back of %d", len(b), len(body))
+		}
+	}
+	r.wantRuns(1)
+}
+
+// TestBuffersOfFailedWritesAreNotReused: a writer that failed may still be writing (HTTP/2 does, when a stream is reset).
+func TestBuffersOfFailedWritesAreNotReused(t *testing.T) { // I4
+	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat(req.Header.Get("Idempotency-Key")[:1], 3000))
+	})
+	for i := range 100 {
+		w := &retaining{ResponseRecorder: httptest.NewRecorder()}
+		for _, key := range []string{"a", "b"} {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}"))
+			req.Header.Set("Idempotency-Key", fmt.Sprint(key, i))
+			if key == "a" {
+				r.handler.ServeHTTP(w, req)
+			} else {
+				r.do(req)
+			}
+		}
+		if got := strings.TrimLeft(string(w.held), "a"); got != "" {
+			t.Fatalf("one client's writer holds another's bytes: %.10q", got)
+		}
+	}
+}
+
+type retaining struct {
+	*httptest.ResponseRecorder
+	held []byte
+}
+
+func (r *retaining) Write(p []byte) (int, error) {
+	r.held = p
+	return 0, errors.New("stream reset")
+}
+
+// TestUploadedFilesAreRemoved: net/http removes what its own request says was spilled to disk.
+func TestUploadedFilesAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	spilled := 0
+	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, req *http.Request) {
+		if err := req.ParseMultipartForm(1); err != nil {
+			t.Error(err)
+		}
+		files, _ := os.ReadDir(dir)
+		spilled = len(files)
+	})
+	srv := httptest.NewServer(r.handler)
+	body := "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n" + strings.Repeat("y", 100) + "\r\n--x--\r\n"
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, strings.NewReader(body))
+	req.Header.Set("Idempotency-Key", "k")
+	req.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	srv.Close()
+	if left, _ := os.ReadDir(dir); spilled == 0 || len(left) != 0 {
+		t.Errorf("%d files were spilled, %d are left", spilled, len(left))
+	}
+}
+
+// TestHeadersAreKnownInAnySpelling: a handler may put names into the map as they are.
+func TestHeadersAreKnownInAnySpelling(t *testing.T) { // RP-06
+	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		h := map[string][]string(w.Header())
+		h["set-cookie"] = []string{"session=1"}
+		h["content-length"] = []string{"0"}
+		h["ETag"] = []string{`"1"`}
+		w.WriteHeader(201)
+	})
+	r.post("k", "{}")
+	h := map[string][]string(r.post("k", "{}").Header)
+	if h["set-cookie"] != nil || h["content-length"] != nil || h["ETag"] == nil {
+		t.Errorf("replayed: %v", h)
+	}
+}
