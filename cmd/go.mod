@@ -49,3 +49,10 @@ require (
 )
 
 replace github.com/stet-dev/stet/store/pgxstore => ../store/pgxstore
+
+replace github.com/stet-dev/stet/store/redisstore/goredisclient => ../store/redisstore/goredisclient
+
+require (
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/stet-dev/stet/store/redisstore/goredisclient v0.0.0
+)

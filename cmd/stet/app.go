@@ -46,7 +46,7 @@ func (a *app) serve(w *world) (err error) {
 	if err != nil {
 		return err // checked before
 	}
-	d.Listen = a.conf.Store.ListenDSN
+	d.Listen, d.Forget = a.conf.Store.ListenDSN, a.conf.Store.AllowVolatile
 	pepper, err := config.ReadSecret(a.conf.Store.PepperFile)
 	if err != nil {
 		return failf(exitUsage, "store.pepper_file: %w", err)
@@ -55,6 +55,9 @@ func (a *app) serve(w *world) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.store.Close()) }()
+	for _, text := range a.store.Warnings {
+		a.log.Warn(text, "store", d.String())
+	}
 	if err := a.build(pepper); err != nil {
 		return err
 	}

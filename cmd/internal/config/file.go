@@ -56,7 +56,7 @@ type Store struct {
 	ListenDSN          string  `yaml:"listen_dsn" doc:"Postgres behind a transaction pooler: a direct DSN for wake-ups"`
 	Cache              string  `yaml:"cache" later:"a cache in front of the store" doc:"read-through front"`
 	EncryptionKeysFile string  `yaml:"encryption_keys_file" later:"encryption at rest" doc:"{\"primary\": \"k2\", \"keys\": {\"k1\": \"base64\", \"k2\": \"base64\"}}"`
-	AllowVolatile      bool    `yaml:"allow_volatile" default:"false" later:"Redis" doc:"Redis that may evict or forget is refused without it"`
+	AllowVolatile      bool    `yaml:"allow_volatile" default:"false" doc:"Redis that may evict or forget is refused without it"`
 }
 
 // Scope says whose a request is. Without any there is one scope, "default".

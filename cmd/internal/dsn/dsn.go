@@ -13,24 +13,20 @@ import (
 
 // DSN is a store's address, taken apart.
 type DSN struct {
-	Scheme  string // memory, file, sqlite, postgres or mysql
+	Scheme  string // memory, file, sqlite, postgres, mysql, redis, rediss, redis+cluster or rediss+cluster
 	Path    string // of a directory or file; relative to the working directory
 	URL     string // of a server, with its password
 	Listen  string // postgres: where to be told of changes, if not there
 	MaxKeys int    // memory: 0 is the store's default
+	Forget  bool   // redis: a server that may forget records is taken
 	Faulty  bool   // wrapped so that it can be made to fail; only in builds for tests
 }
 
 // Schemes that this build can open.
-var schemes = []string{"memory", "file", "sqlite", "postgres", "mysql"}
+var schemes = []string{"memory", "file", "sqlite", "postgres", "mysql", "redis", "rediss", "redis+cluster", "rediss+cluster"}
 
 // forms of the addresses of those.
-const forms = "memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE and mysql://USER:PASSWORD@HOST/DATABASE"
-
-// later are schemes that a later version will open: known, so that nobody looks for a spelling mistake.
-var later = map[string]string{
-	"redis": "Redis", "rediss": "Redis", "redis+cluster": "Redis Cluster", "rediss+cluster": "Redis Cluster",
-}
+const forms = "memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST and redis+cluster://HOST,HOST"
 
 // ErrLater: a known setting that this build cannot act on. It is refused, never ignored.
 var ErrLater = errors.New("not in this build yet")
@@ -58,9 +54,8 @@ func Parse(s string) (DSN, error) {
 		return d, d.server(rest)
 	case "postgres", "mysql":
 		return d, d.server(rest)
-	}
-	if what, ok := later[d.Scheme]; ok {
-		return d, fmt.Errorf("%w: %s; there are %s", ErrLater, what, forms)
+	case "redis", "rediss", "redis+cluster", "rediss+cluster":
+		return d, d.redis(rest)
 	}
 	return d, fmt.Errorf("there is no store %q%s; there are %s", scheme+":", spell.Hint(d.Scheme, schemes), forms)
 }
@@ -111,6 +106,9 @@ func (d DSN) Shared() bool { return d.URL != "" }
 // String is the DSN without what is secret in it; fit for a log.
 func (d DSN) String() string {
 	s := d.Scheme + ":" + d.Path
+	if strings.HasPrefix(d.Scheme, "redis") {
+		return d.redisName()
+	}
 	if u, err := url.Parse(d.URL); err == nil && d.URL != "" {
 		s = u.Redacted()
 	}

@@ -41,12 +41,19 @@ func TestParseErrors(t *testing.T) {
 		"sqlite:":                          "sqlite: needs a file, as in sqlite:stet.db",
 		"sqlite::memory:":                  "for records in memory use memory: instead",
 		"sqlite:x.db?mode=ro":              "sqlite: takes a path and no parameters",
-		"slqite:x":                         `there is no store "slqite:"; did you mean sqlite?; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE and mysql://USER:PASSWORD@HOST/DATABASE`,
-		"etcd:x":                           `there is no store "etcd:"; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE and mysql://USER:PASSWORD@HOST/DATABASE`,
+		"slqite:x":                         `there is no store "slqite:"; did you mean sqlite?; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST and redis+cluster://HOST,HOST`,
+		"etcd:x":                           `there is no store "etcd:"; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST and redis+cluster://HOST,HOST`,
 		"postgres://u:pw@h":                "postgres: needs a user, a host and a database, as in postgres://USER:PASSWORD@HOST/DATABASE",
 		"postgres://u@h/d?password=pw":     "postgres: user and password stand before the @, as in postgres://USER:PASSWORD@HOST/DATABASE",
 		"postgres://u:pw@h/d?sslmode=none": "postgres: a parameter cannot be read; there are sslmode, pool_max_conns, default_query_exec_mode and others of pgx",
-		"rediss+cluster://h:1":             "not in this build yet: Redis Cluster; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE and mysql://USER:PASSWORD@HOST/DATABASE",
+		"redis:h":                          "redis: write redis://HOST:6379/0, or redis+cluster://HOST:6379,HOST:6379",
+		"redis://u:pw@":                    "redis: it needs a host, as in redis://127.0.0.1:6379",
+		"redis://u:pw@a,b":                 "redis: several hosts are a cluster: write redis+cluster://",
+		"redis://a/x":                      "redis: the database is a number, as in redis://127.0.0.1:6379/0",
+		"redis+cluster://a,b/1":            "redis+cluster: a cluster has one database: leave out what comes after the hosts",
+		"redis://a?wait=x":                 "redis: wait is how many replicas confirm a write, a whole number",
+		"redis://a?await=1":                `redis: there is no parameter "await"; the only one is wait`,
+		"redis://u:%pw@a":                  "redis: the user and password cannot be read; write %40 for an @ in them",
 		"mysql:stet":                       "mysql: needs a user, a host and a database, as in mysql://USER:PASSWORD@HOST/DATABASE",
 		"mysql://u:pw@h":                   "mysql: needs a user, a host and a database, as in mysql://USER:PASSWORD@HOST/DATABASE",
 		"mysql://u:pw@h/d/e":               "mysql: needs a user, a host and a database, as in mysql://USER:PASSWORD@HOST/DATABASE",
@@ -54,7 +61,7 @@ func TestParseErrors(t *testing.T) {
 		"mysql://u:p%wpw@h/d":              "the address of mysql: cannot be read; write mysql://USER:PASSWORD@HOST/DATABASE, with %40 for an @ in the password",
 		"mysql://u:pw@h/d?tsl=true":        `mysql: has no parameter "tsl"; did you mean tls?; its only one is tls`,
 		"mysql://u:pw@h/d?tls=maybe":       "mysql: tls is one of true, false, preferred and skip-verify",
-		"http://user:pw@host/abc":          `there is no store "http:"; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE and mysql://USER:PASSWORD@HOST/DATABASE`,
+		"http://user:pw@host/abc":          `there is no store "http:"; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST and redis+cluster://HOST,HOST`,
 	} {
 		_, err := Parse(s)
 		if err == nil || err.Error() != want {
@@ -62,6 +69,24 @@ func TestParseErrors(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "pw") {
 			t.Errorf("Parse(%q) tells the password", s)
+		}
+	}
+}
+
+func TestRedis(t *testing.T) {
+	for address, want := range map[string]string{
+		"redis://u:p%40ss@db.example":             "redis://db.example:6379",
+		"rediss://:pass@db.example:7000/3?wait=2": "rediss://db.example:7000/3?wait=2",
+		"redis+cluster://a:1,[::1]:2,c":           "redis+cluster://a:1,[::1]:2,c:6379",
+		"rediss+cluster://u:pass@a:1,b:2?wait=1":  "rediss+cluster://a:1,b:2?wait=1",
+	} {
+		d, err := Parse(address)
+		if err != nil || d.String() != want || !d.Shared() || !d.Persistent() {
+			t.Errorf("%s: %s, %v", address, d, err)
+		}
+		p, err := parseRedis(d.URL, strings.HasSuffix(d.Scheme, "+cluster"))
+		if err != nil || strings.Contains(address, "p%40ss") && (p.password != "p@ss" || p.user != "u") {
+			t.Errorf("%s: %+v, %v", address, p, err)
 		}
 	}
 }

@@ -25,7 +25,8 @@ var ErrUnreachable = errors.New("the store cannot be reached")
 // Opened is a store with what it stands on.
 type Opened struct {
 	stet.Store
-	Close func() error
+	Close    func() error
+	Warnings []string // of settings that lose records
 }
 
 // Use says what a store is opened for.
@@ -43,7 +44,8 @@ func (d DSN) Open(ctx context.Context, use Use) (*Opened, error) {
 	if d.Faulty {
 		clock, wrap = faults()
 	}
-	s, closeStore, err := d.open(ctx, use, clock)
+	var warnings []string
+	s, closeStore, err := d.open(ctx, use, clock, func(text string) { warnings = append(warnings, text) })
 	if err != nil {
 		return nil, err
 	}
@@ -51,10 +53,10 @@ func (d DSN) Open(ctx context.Context, use Use) (*Opened, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeStore())
 	}
-	return &Opened{s, func() error { return errors.Join(unwrap(), closeStore()) }}, nil
+	return &Opened{s, func() error { return errors.Join(unwrap(), closeStore()) }, warnings}, nil
 }
 
-func (d DSN) open(ctx context.Context, use Use, clock func() time.Time) (stet.Store, func() error, error) {
+func (d DSN) open(ctx context.Context, use Use, clock func() time.Time, warn func(string)) (stet.Store, func() error, error) {
 	if err := d.there(use); err != nil {
 		return nil, nil, err
 	}
@@ -69,6 +71,8 @@ func (d DSN) open(ctx context.Context, use Use, clock func() time.Time) (stet.St
 		return s, s.Close, nil
 	case "postgres":
 		return d.postgres(ctx)
+	case "redis", "rediss", "redis+cluster", "rediss+cluster":
+		return d.openRedis(ctx, warn)
 	case "sqlite", "mysql":
 		return d.sql(ctx, use, clock)
 	}

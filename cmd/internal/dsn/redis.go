@@ -1,0 +1,140 @@
+package dsn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/store/redisstore"
+	"github.com/stet-dev/stet/store/redisstore/goredisclient"
+)
+
+// redisParts are what the address of a Redis says.
+type redisParts struct {
+	user, password string
+	addrs          []string
+	db, wait       int
+}
+
+// redis takes //USER:PASSWORD@HOST:PORT,HOST:PORT/DB?wait=N apart.
+func (d *DSN) redis(rest string) error {
+	if _, err := parseRedis(rest, strings.HasSuffix(d.Scheme, "+cluster")); err != nil {
+		return fmt.Errorf("%s: %w", d.Scheme, err)
+	}
+	d.URL = rest
+	return nil
+}
+
+func parseRedis(rest string, cluster bool) (p redisParts, err error) {
+	authority, ok := strings.CutPrefix(rest, "//")
+	if !ok {
+		return p, errors.New("write redis://HOST:6379/0, or redis+cluster://HOST:6379,HOST:6379")
+	}
+	authority, query, _ := strings.Cut(authority, "?")
+	authority, db, _ := strings.Cut(authority, "/")
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		u, err := url.Parse("//" + authority[:i] + "@host")
+		if err != nil || u.User == nil {
+			return p, errors.New("the user and password cannot be read; write %40 for an @ in them")
+		}
+		p.user = u.User.Username()
+		p.password, _ = u.User.Password()
+		authority = authority[i+1:]
+	}
+	for host := range strings.SplitSeq(authority, ",") {
+		name, port, err := net.SplitHostPort(host)
+		if err != nil {
+			name, port = host, "6379"
+		}
+		if name == "" {
+			return p, errors.New("it needs a host, as in redis://127.0.0.1:6379")
+		}
+		p.addrs = append(p.addrs, net.JoinHostPort(strings.Trim(name, "[]"), port))
+	}
+	switch {
+	case !cluster && len(p.addrs) > 1:
+		return p, errors.New("several hosts are a cluster: write redis+cluster://")
+	case cluster && db != "":
+		return p, errors.New("a cluster has one database: leave out what comes after the hosts")
+	case db != "":
+		if p.db, err = strconv.Atoi(db); err != nil || p.db < 0 {
+			return p, errors.New("the database is a number, as in redis://127.0.0.1:6379/0")
+		}
+	}
+	params, err := url.ParseQuery(query)
+	if err != nil {
+		return p, errors.New("its parameters cannot be read; the only one is wait")
+	}
+	for name, values := range params {
+		if name != "wait" {
+			return p, fmt.Errorf("there is no parameter %q; the only one is wait", name)
+		}
+		if p.wait, err = strconv.Atoi(values[0]); err != nil || p.wait < 0 {
+			return p, errors.New("wait is how many replicas confirm a write, a whole number")
+		}
+	}
+	return p, nil
+}
+
+// redisName is the address without what is secret in it.
+func (d DSN) redisName() string {
+	p, err := parseRedis(d.URL, strings.HasSuffix(d.Scheme, "+cluster"))
+	if err != nil {
+		return d.Scheme + ":"
+	}
+	name := d.Scheme + "://" + strings.Join(p.addrs, ",")
+	if p.db != 0 {
+		name += "/" + strconv.Itoa(p.db)
+	}
+	if p.wait != 0 {
+		name += "?wait=" + strconv.Itoa(p.wait)
+	}
+	if d.Faulty {
+		name = faultPrefix + name
+	}
+	return name
+}
+
+// openRedis connects. There is no schema.
+func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func() error, error) {
+	p, err := parseRedis(d.URL, strings.HasSuffix(d.Scheme, "+cluster"))
+	if err != nil {
+		return nil, nil, err
+	}
+	var secure *tls.Config
+	if strings.HasPrefix(d.Scheme, "rediss") {
+		secure = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	redis.SetLogger(quiet{}) // what it would print comes as an error, too
+	const patience = 5 * time.Second
+	var c redis.UniversalClient
+	if strings.HasSuffix(d.Scheme, "+cluster") {
+		c = redis.NewClusterClient(goredisclient.ClusterOptions(&redis.ClusterOptions{Addrs: p.addrs, Username: p.user, Password: p.password,
+			TLSConfig: secure, PoolSize: serverConns, DialTimeout: patience}))
+	} else {
+		c = redis.NewClient(goredisclient.Options(&redis.Options{Addr: p.addrs[0], Username: p.user, Password: p.password, DB: p.db,
+			TLSConfig: secure, PoolSize: serverConns, DialTimeout: patience}))
+	}
+	s, err := redisstore.Open(ctx, goredisclient.New(c), redisstore.Config{Wait: p.wait, AllowVolatile: d.Forget, Warn: warn})
+	if err != nil {
+		err = errors.Join(err, c.Close())
+		if errors.Is(err, redisstore.ErrVolatile) {
+			return nil, nil, fmt.Errorf("%s: %w; or set store.allow_volatile, if a forgotten key may run again", d, err)
+		}
+		return nil, nil, d.unreachable(err)
+	}
+	return s, c.Close, nil
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
