@@ -9,9 +9,11 @@ replace github.com/stet-dev/stet/store/redisstore/goredisclient => ../../store/r
 require github.com/stet-dev/stet v0.0.0
 
 require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )
@@ -45,5 +47,9 @@ replace github.com/stet-dev/stet/store/pgxstore => ../../store/pgxstore
 
 require (
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redis/rueidis v1.0.79
 	github.com/stet-dev/stet/store/redisstore/goredisclient v0.0.0
+	github.com/stet-dev/stet/store/redisstore/rueidisclient v0.0.0
 )
+
+replace github.com/stet-dev/stet/store/redisstore/rueidisclient => ../../store/redisstore/rueidisclient

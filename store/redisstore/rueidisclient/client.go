@@ -1,0 +1,77 @@
+// Package rueidisclient lets package redisstore work through github.com/redis/rueidis, which sends what many goroutines ask at
+// the same time in one piece: the choice where many requests run at once.
+package rueidisclient
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stet-dev/stet/store/redisstore"
+)
+
+// New returns a client over c, which stays the caller's: for one server or, by its options, for a cluster. A cluster's failover
+// is followed without further settings. Commands that wait for replicas take a connection of their own for as long, up to
+// ClientOption.BlockingPoolSize of them: on a shared one everybody would wait for each of them.
+func New(c rueidis.Client) redisstore.Client { return client{c} }
+
+// Options sets what New is best used with, and returns o.
+func Options(o rueidis.ClientOption) rueidis.ClientOption {
+	o.DisableCache = true // nothing is read through it: a record read from memory could be stale
+	return o
+}
+
+type client struct{ rueidis.Client }
+
+// Do implements [redisstore.Client]. Nothing is sent twice: the library repeats reads only, and takes none of these for one.
+func (c client) Do(ctx context.Context, key string, commands ...[]string) ([]any, error) {
+	if len(commands) == 1 {
+		got, err := answer(c.Client.Do(ctx, c.build(key, commands[0])))
+		return []any{got}, err
+	}
+	built := make([]rueidis.Completed, len(commands))
+	for i, command := range commands {
+		built[i] = c.build(key, command)
+	}
+	var answers []rueidis.RedisResult
+	err := c.Client.Dedicated(func(d rueidis.DedicatedClient) error {
+		answers = d.DoMulti(ctx, built...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]any, len(answers))
+	for i, a := range answers {
+		if all[i], err = answer(a); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// build says which word of a command is its key, where it has one: that chooses the node.
+func (c client) build(key string, words []string) rueidis.Completed {
+	at := -1
+	if key != "" {
+		at = slices.Index(words, key)
+	}
+	if at < 1 {
+		return c.B().Arbitrary(words[0]).Args(words[1:]...).Build()
+	}
+	return c.B().Arbitrary(words[0]).Args(words[1:at]...).Keys(key).Args(words[at+1:]...).Build()
+}
+
+// answer tells the server's errors from all others; nil is an answer, too.
+func answer(r rueidis.RedisResult) (any, error) {
+	got, err := r.ToAny()
+	if err == nil || rueidis.IsRedisNil(err) {
+		return got, nil
+	}
+	if said, ok := rueidis.IsRedisErr(err); ok {
+		return nil, redisstore.ServerError(said.Error())
+	}
+	return nil, fmt.Errorf("rueidis: %w", err)
+}
