@@ -19,6 +19,7 @@ type mysql struct {
 	writes  *lanes
 	creates *group
 	changes *group
+	held    held
 }
 
 // mysqlWriters is how many connections write: as many as the two groups may ask for at a time.

@@ -13,6 +13,7 @@ import (
 const (
 	mysqlDuplicate = 1062 // the key is taken
 	mysqlLockWait  = 1205 // another transaction holds the row; the statement was undone
+	mysqlHeld      = 3572 // as 1205, after NOWAIT; MariaDB has one number for both
 	mysqlDeadlock  = 1213 // the transaction was undone; with Galera also when another node was first
 )
 
@@ -25,8 +26,8 @@ type serverError struct{ number int }
 
 func (e *serverError) Error() string {
 	switch e.number {
-	case mysqlLockWait:
-		return "the server's error 1205: another transaction holds the row"
+	case mysqlLockWait, mysqlHeld:
+		return fmt.Sprintf("the server's error %d: another transaction holds the row", e.number)
 	case mysqlDeadlock:
 		return "the server's error 1213: deadlock"
 	}

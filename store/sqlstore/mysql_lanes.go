@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -71,14 +72,23 @@ func (l *lanes) with(ctx context.Context, f func(c *lane) error) (err error) {
 	defer func() { l.leave(c) }() // without a connection after a panic in a driver, too
 	used, err := l.ready(ctx, l.last())
 	if err != nil {
+		err = cause(ctx, err)
 		return fmt.Errorf("%w: %w", errNothing, err)
 	}
 	if err = f(used); gone(err) {
 		used.discard()
-		return err
+		return cause(ctx, err)
 	}
 	used.used = time.Now()
 	c = used
+	return err
+}
+
+// cause names the end of ctx, where a driver only says that the connection it has closed for that is bad.
+func cause(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w", ended, err)
+	}
 	return err
 }
 

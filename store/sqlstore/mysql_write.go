@@ -32,7 +32,7 @@ const heldTimeout = 10 * time.Second
 
 // do carries out j in a group, and alone where the group cannot.
 func (s *mysql) do(g *group, j *job) error {
-	if g.fits(j) {
+	if g.fits(j) && !s.held.has(j.head.ID) {
 		if err := g.do(j); err != errAlone {
 			return err
 		}
@@ -49,9 +49,11 @@ func (s *mysql) do(g *group, j *job) error {
 // holding on to a connection: a row that somebody keeps must not slow its neighbours.
 func (s *mysql) alone(ctx context.Context, j *job) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		err := s.lookUps.with(ctx, func(c *lane) error { return apply(ctx, c, j) })
+		err := s.lookUps.with(ctx, func(c *lane) error { return applyIfFree(ctx, c, j) })
 		switch answered(err) {
-		case mysqlDuplicate, mysqlLockWait, mysqlDeadlock: // nothing happened
+		case mysqlDuplicate, mysqlDeadlock: // nothing happened
+		case mysqlLockWait, mysqlHeld:
+			s.held.add(j.head.ID)
 		default:
 			return err
 		}
@@ -63,6 +65,22 @@ func (s *mysql) alone(ctx context.Context, j *job) error {
 			return fmt.Errorf("%w: %w: %w", errNothing, ctx.Err(), err)
 		}
 	}
+}
+
+// applyIfFree asks first whether another transaction holds the row: MySQL cannot be told that a statement that writes waits for
+// nobody. A record that is there is found before, whoever holds it.
+func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
+	if j.verb == create {
+		if j.have, err = getMySQL(ctx, c, j.head.ID, ""); err == nil {
+			return stet.ErrExists
+		} else if !errors.Is(err, stet.ErrNotFound) {
+			return err
+		}
+	}
+	if err := askMySQL(ctx, c, j.head.ID); err != nil {
+		return err
+	}
+	return apply(ctx, c, j)
 }
 
 // apply carries out j as one transaction of its own.

@@ -96,7 +96,11 @@ func TestServerStandsStill(t *testing.T) {
 		records[i] = named(fmt.Sprint(i))
 		wg.Go(func() {
 			began := time.Now()
-			ctx := within(t, patience+time.Duration(i)*10*time.Millisecond)
+			allowed := patience + time.Duration(i)*10*time.Millisecond
+			if i == 20 { // whose group is still under way when the others have gone
+				allowed = 8 * patience
+			}
+			ctx := within(t, allowed)
 			var err error
 			switch i % 4 {
 			case 0, 1:
@@ -110,7 +114,7 @@ func TestServerStandsStill(t *testing.T) {
 			if err == nil {
 				t.Errorf("call %d has an answer", i)
 			}
-			if took := time.Since(began); took > 5*patience {
+			if took := time.Since(began); took > allowed+3*patience {
 				t.Errorf("call %d took %v", i, took)
 			}
 		})
