@@ -16,9 +16,14 @@ import (
 
 const outcomeHeader = "Stet-Outcome"
 
+var errStatus = errors.New("gateway: the answer has no status of HTTP")
+
 // received looks at an answer before it is passed on. With a claim, the guard reads Stet-Outcome; without, nobody does.
 func (g *Gateway) received(res *http.Response) error {
 	p := passageOf(res.Request.Context())
+	if res.StatusCode < 100 { // RFC 9110 section 15: net/http reads it, and panics where it is to be written
+		return errStatus
+	}
 	if p.claim == nil {
 		delete(res.Header, outcomeHeader)
 		return nil

@@ -30,7 +30,7 @@ type direct struct {
 
 // takes reports whether a client's request can go this way.
 func (d *direct) takes(claim *stet.Claim, r *http.Request) bool {
-	return claim != nil && d.plain && canPeek && r.ContentLength >= 0 && r.ContentLength <= maxInMemory && len(r.Trailer) == 0 && r.Header["Upgrade"] == nil
+	return claim != nil && d.plain && canPeek && r.ContentLength >= 0 && r.ContentLength <= maxInMemory && len(r.Trailer) == 0
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -137,7 +137,7 @@ func (c *directConn) receive(req *http.Request) (*http.Response, error) {
 			return nil, err
 		case res.StatusCode == http.StatusSwitchingProtocols:
 			return nil, errUnasked
-		case res.StatusCode >= 200:
+		case res.StatusCode >= 200, res.StatusCode < 100: // the latter is refused with the others
 			c.budget = math.MaxInt64
 			return res, nil
 		}

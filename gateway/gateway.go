@@ -7,6 +7,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/stethttp"
@@ -55,6 +56,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect || r.URL.Opaque != "" {
 		// The authority-form and opaque URIs are for other kinds of proxies (RFC 9112 section 3.2).
 		http.Error(w, "This is a gateway to one server: requests name a path.", http.StatusBadRequest)
+		return
+	}
+	if strings.IndexByte(r.RequestURI, ' ') >= 0 || strings.IndexByte(r.URL.RawQuery, ' ') >= 0 {
+		// HTTP/2 can carry it, but a request line of HTTP/1 ends there (RFC 9112 section 3): an upstream would read another target.
+		http.Error(w, "The request's target holds a space.", http.StatusBadRequest)
 		return
 	}
 	t := g.routes.find(r)

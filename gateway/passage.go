@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/upgrade"
 )
 
 // passage is one request on its way through the proxy, and the context it travels in: that is how the hooks of ReverseProxy,
@@ -47,6 +48,11 @@ func passageOf(ctx context.Context) *passage { return ctx.Value(passageKey{}).(*
 // forward sends the request on.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 	p := &passage{Context: r.Context(), route: t, claim: stet.ClaimFrom(r.Context()), once: !safe(r.Method)}
+	r = r.WithContext(p)
+	if r.Header["Upgrade"] != nil && !upgrade.Asked(r.Header) { // what follows on a connection that speaks h2c passes the gateway by
+		r.Header = r.Header.Clone()
+		delete(r.Header, "Upgrade")
+	}
 	if p.direct = g.transport.takes(p.claim, r); !p.direct {
 		defer p.watch(g.upstream.Scheme == "https")()
 	}
@@ -56,7 +62,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 			g.broke(w, p)
 		}
 	}()
-	g.proxy.ServeHTTP(w, r.WithContext(p))
+	g.proxy.ServeHTTP(w, r)
 }
 
 // watch gathers the evidence of what net/http does with the request. Call what it returns when that is over.

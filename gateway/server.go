@@ -9,10 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stet-dev/stet/internal/upgrade"
 )
 
 // ServerConfig is where and how a [Server] listens. Handler is required.
@@ -131,7 +132,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		refuseDraining(w)
 		return
 	}
-	if r.Header["Upgrade"] != nil && slices.Contains(connectionListed(r.Header), "Upgrade") { // it may last for days; it ends when all others have
+	if r.Header["Upgrade"] != nil && upgrade.Asked(r.Header) { // it may last for days; it ends when all others have
 		s.drain.leave()
 	} else {
 		defer s.drain.leave()
