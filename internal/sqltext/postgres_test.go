@@ -1,0 +1,104 @@
+package sqltext
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stet-dev/stet"
+)
+
+// Arguments go by the same columns as the statements.
+func TestPostgresPlaces(t *testing.T) {
+	r := sample()
+	created, err := PostgresCreateArgs(&r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := PostgresReplaceArgs(3, &r.Head, &r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heads, err := PostgresReplaceArgs(3, &r.Head, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		w    PostgresWrite
+		args []any
+	}{
+		"create": {PostgresCreate, created}, "replace": {PostgresReplaceAll, whole}, "head": {PostgresReplaceHead, heads},
+		"note": {PostgresNoteAll, whole}, "note head": {PostgresNoteHead, heads}, "delete": {PostgresDelete, PostgresDeleteArgs(r.ID, 3)},
+	} {
+		if len(c.args) != len(c.w.Kinds) {
+			t.Errorf("%s: %d arguments of %d kinds", name, len(c.args), len(c.w.Kinds))
+			continue
+		}
+		for i, kind := range c.w.Kinds {
+			ok := c.args[i] == nil
+			switch c.args[i].(type) {
+			case string:
+				ok = kind == PostgresText
+			case int, int64:
+				ok = kind == PostgresInt
+			case bool:
+				ok = kind == PostgresBool
+			case []byte:
+				ok = kind == PostgresBytes
+			}
+			if !ok {
+				t.Errorf("%s: argument %d is a %T and no %s", name, i+1, c.args[i], kind)
+			}
+		}
+	}
+}
+
+func TestPostgresEscape(t *testing.T) {
+	for s, want := range map[string]string{
+		"": "", "order-4711": "order-4711", "höst\n": "höst\n", `a\b`: `a\\b`, "a\x00b": `a\x00b`, "\xff\xfe": `\xff\xfe`, `\x00`: `\\x00`,
+		"\uFFFD": "\uFFFD",
+	} {
+		if got := PostgresEscape(s); got != want {
+			t.Errorf("%q is written %q, want %q", s, got, want)
+		}
+	}
+	for _, s := range []string{`\`, `a\`, `\x`, `\x0`, `\xgg`, `\x41`, `\xFF`, `\n`} { // nobody writes that
+		if got, err := PostgresUnescape(s); err == nil {
+			t.Errorf("%q is read as %q", s, got)
+		}
+	}
+}
+
+// Any bytes come back, as text that Postgres takes, and a text is read in one way only (SE-03).
+func FuzzPostgresEscape(f *testing.F) {
+	for _, s := range []string{"", "k", `\`, `\\`, `\x00`, "\x00", "\xff", "é\xc3", "\uFFFD"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		text := PostgresEscape(s)
+		if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
+			t.Fatalf("%q is written %q", s, text)
+		}
+		if got, err := PostgresUnescape(text); err != nil || got != s {
+			t.Fatalf("%q comes back as %q, %v", s, got, err)
+		}
+		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+			return // no column holds it
+		}
+		if raw, err := PostgresUnescape(s); err == nil && PostgresEscape(raw) != s {
+			t.Fatalf("%q and %q are both %q", s, PostgresEscape(raw), raw)
+		}
+	})
+}
+
+// A row whose text is damaged is refused, and not told.
+func TestPostgresUnescapeRow(t *testing.T) {
+	row := Row{scope: "s", key: `secret\`}
+	err := row.Unescape()
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+	if id := row.ID(); id == (stet.ID{}) {
+		t.Error("the name is gone")
+	}
+}
