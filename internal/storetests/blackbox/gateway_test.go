@@ -69,6 +69,10 @@ func openGateway(t testing.TB, store string, s Spec) (_ Server, err error) {
 		g.dsn = "file:" + filepath.Join(dir, "records")
 	case "sqlite":
 		g.dsn = "sqlite:" + filepath.Join(dir, "stet.db")
+	default:
+		if g.dsn, err = serverDSN(t, store); err != nil {
+			return nil, err
+		}
 	}
 	if s.Need&NeedFaults != 0 {
 		g.dsn = "fault+" + g.dsn

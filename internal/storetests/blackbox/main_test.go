@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/stet-dev/stet/internal/storetests/testserver"
 )
 
 // TestMain runs the suite and fails it if a goroutine outlives it.
@@ -22,8 +24,13 @@ func TestMain(m *testing.M) {
 	}
 	binaries.dir = dir
 	binaries.plain, binaries.fault = build("stet"), build("stet-fault", "-tags", "stetfault")
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(stopping{m}, goleak.Cleanup(func(code int) {
 		os.RemoveAll(dir)
 		os.Exit(code)
 	}))
 }
+
+// stopping ends the servers before anybody looks for what is left.
+type stopping struct{ *testing.M }
+
+func (s stopping) Run() int { return testserver.Main(s.M) }

@@ -29,7 +29,7 @@ func NewRedis(t testing.TB, options ...string) *Server {
 
 func newRedis(t testing.TB, extra ...string) *Server {
 	t.Helper()
-	return redisOn(t, ports(t, 1)[0], append([]string{"--appendonly", "no"}, extra...)...)
+	return redisOn(t, ports(t, 1)[0], append([]string{"--appendonly", "no", "--databases", "4096"}, extra...)...)
 }
 
 func redisOn(t testing.TB, port int, extra ...string) *Server {
