@@ -11,6 +11,10 @@
 //	...
 //	store, err := sqlstore.Open(ctx, db, sqlstore.Config{Dialect: sqlstore.SQLite})
 //
+// MySQL and MariaDB are for several hosts. The server is the clock, and Open checks that it syncs what it commits. Records are
+// found without waiting for whoever changes them; a row that somebody holds is tried again until the call's deadline, beside
+// its neighbours and not before them. Writes of many concurrent callers share statements, in groups; those of a few do not.
+//
 // For people there is the view stet_keys:
 //
 //	$ sqlite3 stet.db "SELECT key, state, status, created_at FROM stet_keys WHERE state = 'unknown'"
@@ -32,8 +36,8 @@ import (
 // Store is a [stet.Store] in a table. It is safe for concurrent use, and so are several of them on one database, in one
 // process or in several.
 //
-// Every verb heeds its context's deadline while it waits for its turn or for another process, with one exception: who is
-// writing a group is held by a disk that does not answer.
+// Every verb heeds its context's deadline while it waits for its turn, for another process or for a server, with one exception:
+// who is writing a group to SQLite is held by a disk that does not answer.
 type Store struct {
 	database
 }
