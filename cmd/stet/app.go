@@ -199,15 +199,20 @@ func (a *app) run(ctx context.Context) error {
 	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.List) })
 	running.Go(func() { a.reloads(loops) })
 	a.ready(a.server.Addr(), a.server.AdminAddr())
-	told := make(chan struct{})
-	untold := context.AfterFunc(ctx, func() {
-		defer close(told)
-		a.log.Info("shutting down when what runs has finished; a second signal ends at once")
+	ended := make(chan struct{})
+	var told sync.WaitGroup
+	told.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-ended: // both, mostly
+		}
+		if ctx.Err() != nil {
+			a.log.Info("shutting down when what runs has finished; a second signal ends at once")
+		}
 	})
 	err := a.server.Run(ctx)
-	if !untold() {
-		<-told // in the log, the end begins before it is over
-	}
+	close(ended)
+	told.Wait() // in the log, the end begins before it is over
 	if n := a.engine.Abandon(context.WithoutCancel(ctx)); n > 0 {
 		a.log.Warn("what still ran is unknown now", "executions", n)
 	}
