@@ -15,6 +15,10 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b
 
 const reusable = 64 << 10
 
+// ahead is how much memory a body gets before its bytes are there: clients that announce much and send nothing must not use up
+// what all may buffer.
+const ahead = reusable
+
 func recycle(b *[]byte) {
 	if b != nil && cap(*b) <= reusable {
 		*b = (*b)[:0]
@@ -60,11 +64,15 @@ func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, 
 		return errTooLarge
 	}
 	b.data = buffers.Get().(*[]byte)
-	if n := r.ContentLength; n > 0 && !b.grow(int(n)+1) {
-		return errNoBuffer
+	whole := int(limit) + 1
+	if n := int(r.ContentLength); n > 0 {
+		whole = n + 1
+		if !b.grow(min(whole, ahead)) {
+			return errNoBuffer
+		}
 	}
 	for {
-		if len(*b.data) == cap(*b.data) && !b.grow(min(2*cap(*b.data), int(limit)+1)) {
+		if len(*b.data) == cap(*b.data) && !b.grow(min(2*cap(*b.data), whole)) {
 			return errNoBuffer
 		}
 		buf := *b.data

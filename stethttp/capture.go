@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stet-dev/stet"
 )
@@ -31,6 +32,7 @@ type capture struct {
 	buf      *[]byte
 	held     int64
 	mode     mode
+	live     atomic.Bool // mu may be held for as long as the client takes to read
 	oversize bool
 	tooMuch  bool // it would have to leave before the commit: see Atomic
 	refused  bool // what it holds is a refusal in the layer's place: see Config.Refuse
@@ -179,8 +181,10 @@ func (c *capture) stream() {
 		c.tooMuch = true
 		return
 	}
+	c.live.Store(true)
 	err := c.x.claim.Publish(c.x.r.Context())
 	if err != nil && !c.x.shadow && (c.x.g.cfg.Withhold || errors.Is(err, stet.ErrFenced)) {
+		c.live.Store(false)
 		c.x.overtaken()
 		return
 	}
@@ -252,7 +256,7 @@ func (c *capture) complete() {
 
 // truncated: the handler announced more than it wrote.
 func (c *capture) truncated() bool {
-	return c.declared >= 0 && c.written < c.declared && bodyAllowed(c.status)
+	return c.declared >= 0 && c.written < c.declared && bodyAllowed(c.status) && c.x.r.Method != http.MethodHead
 }
 
 func (c *capture) bytes() []byte {

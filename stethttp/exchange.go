@@ -100,10 +100,10 @@ func (x *exchange) readBody() bool {
 	case errors.Is(err, errNoBuffer):
 		x.answer(x.problem(RateLimited).After(retrySoon), "limited")
 	case errors.As(err, &timeout) && timeout.Timeout():
-		x.w.Header().Set("Connection", "close") // the rest of the body would be taken for a request
+		x.lastOnConnection() // the rest of the body would be taken for a request
 		x.refuse(RequestTimeout, "limited")
 	default: // the client went away, or sent broken framing: there is nobody to tell
-		x.w.Header().Set("Connection", "close")
+		x.lastOnConnection()
 		x.refuse(RequestTimeout, "limited")
 	}
 	return false
@@ -263,6 +263,13 @@ func (x *exchange) storeFailed(err error, mayRun bool) {
 }
 
 func (x *exchange) problem(code Code) *Problem { return NewProblem(code, x.g.cfg.ProblemBase) }
+
+// lastOnConnection closes the connection after the answer. One of HTTP/2 has other streams, which are none the worse.
+func (x *exchange) lastOnConnection() {
+	if x.r.ProtoMajor < 2 {
+		x.w.Header().Set("Connection", "close")
+	}
+}
 
 func (x *exchange) refuse(code Code, result string) { x.answer(x.problem(code), result) }
 

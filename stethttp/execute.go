@@ -38,6 +38,12 @@ func (x *exchange) execute(claim *stet.Claim) {
 // Lost implements [stet.Lost]: the handler's context ended by itself. The client is told, and the outcome is unknown until the
 // handler comes back with it, if it ever does.
 func (x *exchange) Lost(cause error) {
+	if x.cap.live.Load() { // there is nothing to tell the client, and no time to wait until it has read
+		if !x.shadow {
+			x.lapse(cause)
+		}
+		return
+	}
 	x.cap.mu.Lock()
 	defer x.cap.mu.Unlock()
 	x.late(cause)
@@ -48,11 +54,8 @@ func (x *exchange) late(cause error) {
 		return
 	}
 	if x.tx == nil { // else the transaction tells, once the handler is back
-		x.lapsed = true
-		if x.doubted = x.claim.Stated() == stet.Unknown; !x.doubted {
-			x.claim.Unknown(word(cause))
-		}
-		_ = x.claim.Settle(x.calm(), stet.Outcome{})
+		x.lapsed, x.doubted = true, x.claim.Stated() == stet.Unknown
+		x.lapse(cause)
 	}
 	if x.cap.mode != holding {
 		return
@@ -63,10 +66,18 @@ func (x *exchange) late(cause error) {
 		p = x.problem(OutcomeUnknown)
 	}
 	x.status = p.Status
-	x.w.Header().Set("Connection", "close") // the connection is busy until the handler returns
+	x.lastOnConnection() // it is busy until the handler returns
 	x.echo()
 	p.After(x.g.cfg.RetryAfterMax).write(x.w, x.g.cfg.Errors)
 	_ = http.NewResponseController(x.w).Flush()
+}
+
+// lapse: what became of the run is not known, as far as nobody has said it.
+func (x *exchange) lapse(cause error) {
+	if x.claim.Stated() != stet.Unknown {
+		x.claim.Unknown(word(cause))
+	}
+	_ = x.claim.Settle(x.calm(), stet.Outcome{})
 }
 
 func word(cause error) string {

@@ -305,3 +305,111 @@ func TestHeadersAreKnownInAnySpelling(t *testing.T) { // RP-06
 		t.Errorf("replayed: %v", h)
 	}
 }
+
+// TestAbandonDoesNotWaitForReaders: a client that does not read a live answer holds up its handler, and nobody else.
+func TestAbandonDoesNotWaitForReaders(t *testing.T) { // W32
+	full, left := make(chan struct{}), make(chan struct{})
+	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: 1\n\n")
+	})
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}"))
+	req.Header.Set("Idempotency-Key", "k")
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		r.handler.ServeHTTP(stalled{httptest.NewRecorder(), full, left}, req)
+	}()
+	<-full
+	abandoned := make(chan int, 1)
+	go func() { abandoned <- r.engine.Abandon(t.Context()) }()
+	select {
+	case n := <-abandoned:
+		if n != 1 || r.state("k") != stet.Unknown {
+			t.Errorf("%d were abandoned; the record is %v", n, r.state("k"))
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("Abandon waits for a client to read")
+	}
+	close(left)
+	<-served
+	if r.state("k") != stet.Unknown {
+		t.Errorf("the record is %v after the stream's end", r.state("k"))
+	}
+}
+
+// stalled is a client that does not read.
+type stalled struct {
+	*httptest.ResponseRecorder
+	full, left chan struct{}
+}
+
+func (s stalled) Write(p []byte) (int, error) {
+	close(s.full)
+	<-s.left
+	return 0, io.ErrClosedPipe
+}
+
+// TestAnnouncedBodiesHoldLittle: what is not there yet must not keep others from buffering what is.
+func TestAnnouncedBodiesHoldLittle(t *testing.T) { // W26
+	limits := stethttp.NewLimits(stethttp.LimitsConfig{MaxBufferedBytes: 1 << 20})
+	r := newRig(t, stethttp.Config{Limits: limits}, func(w http.ResponseWriter, req *http.Request) { _, _ = io.Copy(w, req.Body) })
+	var idle []*io.PipeWriter
+	done := make(chan struct{})
+	const n = 8
+	for i := range n {
+		body, in := io.Pipe()
+		idle = append(idle, in)
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
+		req.Header.Set("Idempotency-Key", fmt.Sprint("idle", i))
+		req.ContentLength = 1_000_000
+		go func() {
+			r.handler.ServeHTTP(httptest.NewRecorder(), req)
+			done <- struct{}{}
+		}()
+		_, _ = in.Write([]byte("{")) // returns when it was read: the memory is held
+	}
+	body := `"` + strings.Repeat("x", 300_000) + `"`
+	if b, _ := io.ReadAll(r.post("k", body).Body); string(b) != body {
+		t.Errorf("%d bytes came back of %d while %d others had announced theirs", len(b), len(body), n)
+	}
+	for _, in := range idle {
+		_ = in.CloseWithError(io.ErrUnexpectedEOF)
+		<-done
+	}
+	if held := limits.Buffered(); held != 0 {
+		t.Errorf("%d bytes are held in the end", held)
+	}
+}
+
+// TestOnlyHTTP1ConnectionsAreClosed: Connection: close on one stream would end an HTTP/2 connection for all.
+func TestOnlyHTTP1ConnectionsAreClosed(t *testing.T) {
+	for major, want := range map[int]string{1: "close", 2: ""} {
+		r := newRig(t, stethttp.Config{Policy: stet.Policy{Execution: time.Millisecond}}, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
+		for _, body := range []io.Reader{strings.NewReader("{}"), brokenBody{}} {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
+			req.Header.Set("Idempotency-Key", "k")
+			req.ProtoMajor = major
+			if resp := r.do(req); resp.Header.Get("Connection") != want || resp.StatusCode < 400 {
+				t.Errorf("HTTP/%d: %s, Connection: %q", major, resp.Status, resp.Header.Get("Connection"))
+			}
+		}
+	}
+}
+
+type brokenBody struct{}
+
+func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// TestHeadAnnouncesABodyThatDoesNotCome: where HEAD is guarded, its Content-Length is no broken promise (RFC 9110 section 9.3.2).
+func TestHeadAnnouncesABodyThatDoesNotCome(t *testing.T) {
+	r := newRig(t, stethttp.Config{EnabledMethods: []string{"HEAD"}}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+	})
+	for range 2 {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/", nil)
+		req.Header.Set("Idempotency-Key", "k")
+		r.want(r.do(req), 200, "")
+	}
+	r.wantRuns(1)
+}
