@@ -204,7 +204,7 @@ func (a *app) run(ctx context.Context) error {
 	told.Go(func() {
 		select {
 		case <-ctx.Done():
-		case <-ended: // both, mostly
+		case <-ended: // by itself, or faster than this
 		}
 		if ctx.Err() != nil {
 			a.log.Info("shutting down when what runs has finished; a second signal ends at once")
