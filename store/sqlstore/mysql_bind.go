@@ -44,7 +44,7 @@ func (b boundMySQL) create(ctx context.Context, j *job) (err error) {
 	} else if !errors.Is(err, stet.ErrNotFound) {
 		return err
 	}
-	_, told, err := exec(ctx, b.tx, j.write.Insert(single(b.tx), false))
+	_, told, err := exec(ctx, b.tx, j.write.Insert(about(b.tx), false))
 	if err == nil {
 		j.born(told)
 	}

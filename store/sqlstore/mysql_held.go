@@ -41,7 +41,7 @@ func (h *held) has(id stet.ID) bool {
 
 // askMySQL is an error where another transaction holds the row, also one that is not committed yet. It waits for nobody.
 func askMySQL(ctx context.Context, c *lane, id stet.ID) error {
-	q := single(c).Add("SELECT `version` FROM stet_records WHERE ").Whose(id).Add(" FOR UPDATE NOWAIT")
+	q := about(c).Add("SELECT `version` FROM stet_records WHERE ").Whose(id).Add(" FOR UPDATE NOWAIT")
 	rows, err := query(ctx, c, q)
 	if err != nil {
 		return fault(err)

@@ -123,8 +123,8 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// one begins a statement about one record.
-func single(c querier) *sqltext.MySQL {
+// about begins a statement about one record: one that is prepared and kept, where the connection is the store's own.
+func about(c querier) *sqltext.MySQL {
 	_, kept := c.(*lane)
 	return &sqltext.MySQL{Kept: kept}
 }
@@ -162,7 +162,7 @@ func query(ctx context.Context, c querier, q *sqltext.MySQL) (*sql.Rows, error) 
 
 // createMySQL looks and stores in one statement. Where that stored nothing, there is a record.
 func createMySQL(ctx context.Context, c *lane, j *job) error {
-	rows, told, err := exec(ctx, c, j.write.Insert(single(c), true))
+	rows, told, err := exec(ctx, c, j.write.Insert(about(c), true))
 	switch {
 	case err != nil:
 		return err
@@ -197,7 +197,7 @@ func replaceMySQL(ctx context.Context, c querier, j *job) error {
 			return err
 		}
 	}
-	_, told, err := exec(ctx, c, j.write.Update(single(c), j.prev))
+	_, told, err := exec(ctx, c, j.write.Update(about(c), j.prev))
 	switch {
 	case err != nil:
 		return err
@@ -226,7 +226,7 @@ func stateMySQL(ctx context.Context, c querier, j *job) (state string, err error
 }
 
 func removeMySQL(ctx context.Context, c querier, j *job) error {
-	q := single(c).Add("DELETE FROM stet_records WHERE ").If(j.head.ID, j.prev)
+	q := about(c).Add("DELETE FROM stet_records WHERE ").If(j.head.ID, j.prev)
 	rows, _, err := exec(ctx, c, q)
 	if rows == 1 || err != nil {
 		return err
@@ -252,7 +252,7 @@ func mysqlCurrent(c querier) string {
 }
 
 func getMySQL(ctx context.Context, c querier, id stet.ID, how string) (r stet.Record, err error) {
-	q := single(c).Add(sqltext.MySQLRecords + " WHERE ").Whose(id).Add(how)
+	q := about(c).Add(sqltext.MySQLRecords + " WHERE ").Whose(id).Add(how)
 	err = oneMySQL(ctx, c, q, (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) error {
 		r, err = row.Record(now)
 		return err
@@ -261,7 +261,7 @@ func getMySQL(ctx context.Context, c querier, id stet.ID, how string) (r stet.Re
 }
 
 func getMySQLHead(ctx context.Context, c querier, id stet.ID, how string) (h stet.Head, err error) {
-	q := single(c).Add(sqltext.MySQLHeads + " WHERE ").Whose(id).Add(how)
+	q := about(c).Add(sqltext.MySQLHeads + " WHERE ").Whose(id).Add(how)
 	err = oneMySQL(ctx, c, q, (*sqltext.Row).Dest, func(row *sqltext.Row, now int64) error {
 		h, err = row.Head(now)
 		return err
