@@ -118,6 +118,21 @@ func TestLateStatementsCount(t *testing.T) { // FX-11, I6
 	}
 }
 
+// TestEarlyDoubtStays: what the handler said of its outcome before its time was over is not taken back by an answer after it.
+func TestEarlyDoubtStays(t *testing.T) { // I6
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stethttp.Config{Policy: stet.Policy{Execution: time.Second}}, func(w http.ResponseWriter, req *http.Request) {
+			stet.ClaimFrom(req.Context()).Unknown("provider-timeout")
+			time.Sleep(2 * time.Second) // virtual
+			w.WriteHeader(202)
+		})
+		r.want(r.post("k", "{}"), 504, stethttp.ExecutionTimeout)
+		if got := r.state("k"); got != stet.Unknown {
+			t.Errorf("%v, want unknown", got)
+		}
+	})
+}
+
 // TestRefusedBodyLeavesNoConnectionWaiting: net/http reads what is left of a refused body before it answers.
 func TestRefusedBodyLeavesNoConnectionWaiting(t *testing.T) { // W26
 	r := newRig(t, stethttp.Config{MaxBody: 10, BodyTimeout: 100 * time.Millisecond}, created)
@@ -365,6 +380,7 @@ func TestAnnouncedBodiesHoldLittle(t *testing.T) { // W26
 		req.ContentLength = 1_000_000
 		go func() {
 			r.handler.ServeHTTP(httptest.NewRecorder(), req)
+			_ = body.Close()
 			done <- struct{}{}
 		}()
 		_, _ = in.Write([]byte("{")) // returns when it was read: the memory is held
