@@ -22,6 +22,7 @@ import (
 // Three gateways on one MariaDB, a hundred clients at each with one key: the API behind them is called once, and all who get
 // an answer get that one (I1, CC-02).
 func TestRacingGateways(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it builds the gateway")
 	}

@@ -10,6 +10,7 @@ import (
 
 // A server or data source name that would break a promise is refused, with what to change.
 func TestSettingsAreChecked(t *testing.T) {
+	t.Parallel()
 	addr := testserver.NewMariaDB(t, "--log-bin", "--sync-binlog=1").Addr
 	good := fresh(t, addr)
 	db := migrated(t, good)
