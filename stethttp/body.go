@@ -45,15 +45,15 @@ var (
 )
 
 // read takes the whole body in, or as much as the limits allow. Of a body that is refused, the server reads some more before it
-// answers: for that the deadline stays, unless the handler readsOn.
-func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration, readsOn bool) (err error) {
+// answers: for that the deadline stays.
+func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) (err error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
 	if conn := deadliner(w); conn != nil && within > 0 { // without one the server's own limits hold
 		if conn.SetReadDeadline(time.Now().Add(within)) == nil {
 			defer func() {
-				if err == nil || readsOn {
+				if err == nil {
 					_ = conn.SetReadDeadline(time.Time{})
 				}
 			}()

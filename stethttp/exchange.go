@@ -88,7 +88,11 @@ func tooOld(h http.Header, limit time.Duration) bool {
 func (x *exchange) readBody() bool {
 	c := &x.g.cfg
 	x.body.limits = c.Limits
-	err := x.body.read(x.w, x.r, c.MaxBody, c.BodyTimeout, x.shadow)
+	within := c.BodyTimeout
+	if x.shadow {
+		within = stet.Never
+	}
+	err := x.body.read(x.w, x.r, c.MaxBody, within)
 	if err == nil {
 		return true
 	}

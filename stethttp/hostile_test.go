@@ -429,3 +429,27 @@ func TestHeadAnnouncesABodyThatDoesNotCome(t *testing.T) {
 	}
 	r.wantRuns(1)
 }
+
+// TestShadowSetsNoDeadline: a body that takes its time arrives as it would without the layer.
+func TestShadowSetsNoDeadline(t *testing.T) {
+	for mode, want := range map[stethttp.Mode]int{stethttp.ModeShadow: 0, stethttp.ModeByMethod: 2} {
+		r := newRig(t, stethttp.Config{Mode: mode}, created)
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}"))
+		req.Header.Set("Idempotency-Key", "k")
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		r.handler.ServeHTTP(w, req)
+		if r.runs.Load() != 1 || w.set != want {
+			t.Errorf("mode %d: %d runs, %d deadlines", mode, r.runs.Load(), w.set)
+		}
+	}
+}
+
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set int
+}
+
+func (d *deadlines) SetReadDeadline(time.Time) error {
+	d.set++
+	return nil
+}

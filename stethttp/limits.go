@@ -29,7 +29,7 @@ type LimitsConfig struct {
 // DefaultMaxBufferedBytes is the default of [LimitsConfig].
 const DefaultMaxBufferedBytes = 256 << 20
 
-// maxBuckets bounds how many scopes have rate buckets at a time; full buckets are dropped first.
+// maxBuckets bounds how many scopes have rate buckets at a time.
 const maxBuckets = 100_000
 
 // Limits holds the state of the limits. Routes that share one share its limits. Safe for concurrent use.
@@ -53,9 +53,6 @@ func (l *Limits) Buffered() int64 { return l.buffered.Load() }
 
 // hold takes n bytes of the total, or reports false.
 func (l *Limits) hold(n int64) bool {
-	if n > l.cfg.MaxBufferedBytes {
-		return false // and would overflow the sum
-	}
 	if l.buffered.Add(n) > l.cfg.MaxBufferedBytes {
 		l.buffered.Add(-n)
 		return false
@@ -92,17 +89,25 @@ func (l *Limits) bucket(m map[stet.Scope]*rate.Limiter, s stet.Scope, perSecond 
 	b, ok := m[s]
 	if !ok {
 		if len(m) >= maxBuckets {
-			for scope, old := range m {
-				if old.Tokens() >= float64(old.Burst()) {
-					delete(m, scope)
-				}
-			}
+			makeRoom(m)
 		}
 		burst = max(1, cmp.Or(burst, int(math.Ceil(perSecond))))
 		b = rate.NewLimiter(rate.Limit(perSecond), burst)
 		m[s] = b
 	}
 	return b
+}
+
+// makeRoom drops a bucket: a full one, which makes no difference, where one is soon found. Else it is any: who can make scopes
+// by the thousand must neither fill the memory nor have everybody wait for a search.
+func makeRoom(m map[stet.Scope]*rate.Limiter) {
+	tries := 64
+	for scope, b := range m {
+		if tries--; tries == 0 || b.Tokens() >= float64(b.Burst()) {
+			delete(m, scope)
+			return
+		}
+	}
 }
 
 // roomFor reports whether the scope may store one more key. A store that cannot count has no such limit.
