@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -55,8 +54,10 @@ func (s *Store) do(g *group, o *op) error {
 		return err
 	}
 	if lead {
-		defer g.leave()
-		return s.alone(o)
+		if err = g.lead(o); answered(err) == codeLockWait {
+			return s.outwait(o)
+		}
+		return err
 	}
 	select {
 	case <-o.done:
@@ -69,14 +70,28 @@ func (s *Store) do(g *group, o *op) error {
 	return o.err
 }
 
-// alone remembers rows that others hold: in a group they would be in everybody's way.
+// alone carries out o in a statement of its own. It waits for a row that others hold in two steps: for as long as a group
+// would, and then among those who wait.
 func (s *Store) alone(o *op) error {
-	began := time.Now()
-	err := o.alone(s.pool, patience(o.ctx), true)
-	if time.Since(began) > heldAfter && (answered(err) == codeLockWait || o.ctx.Err() != nil) {
-		s.held.add(o.head.ID)
+	if !s.held.has(o.head.ID) {
+		if err := o.alone(s.pool, batchLock, true); answered(err) != codeLockWait {
+			return err
+		}
 	}
-	return err
+	return s.outwait(o)
+}
+
+// outwait waits for a row for as long as o's caller does. Of those who wait few do so in the server: each takes a connection
+// of the pool, and all the others need it, too.
+func (s *Store) outwait(o *op) error {
+	s.held.add(o.head.ID)
+	select {
+	case s.patient <- struct{}{}:
+		defer func() { <-s.patient }()
+	case <-o.ctx.Done():
+		return errors.Join(errNothing, o.ctx.Err())
+	}
+	return o.alone(s.pool, patience(o.ctx), true)
 }
 
 // enter makes o wait, or reports that a writer is free.
@@ -102,6 +117,12 @@ func (g *group) enter(o *op) (lead bool, err error) {
 	}
 	g.waiting = append(g.waiting, o)
 	return false, nil
+}
+
+// lead carries out o alone. It waits for a row that others hold no longer than a group would: the writer is not its own.
+func (g *group) lead(o *op) error {
+	defer g.leave()
+	return o.alone(g.pool, batchLock, true)
 }
 
 // leave frees a writer, and gives it to those who wait.
@@ -182,7 +203,7 @@ func (g *group) carry(all []*op) {
 		}
 	}
 	slices.SortStableFunc(batch, func(a, b *op) int {
-		return cmp.Or(strings.Compare(string(a.head.Scope), string(b.head.Scope)), strings.Compare(string(a.head.Key), string(b.head.Key)))
+		return cmp.Or(cmp.Compare(a.head.Scope, b.head.Scope), cmp.Compare(a.head.Key, b.head.Key))
 	})
 	batch = slices.CompactFunc(batch, func(a, b *op) bool { return a.head.ID == b.head.ID })
 	if len(batch) < 2 { // its own goroutine does as well
@@ -193,7 +214,7 @@ func (g *group) carry(all []*op) {
 	err := g.send(ctx, batch)
 	for _, o := range batch {
 		switch {
-		case answered(err) != "" || errors.Is(err, stet.ErrCorrupt) || errors.Is(err, errNothing): // nothing happened, or it is not known which
+		case answered(err) != "" || errors.Is(err, errNothing) || errors.Is(err, stet.ErrCorrupt): // nothing happened, or unclear for whom
 			o.err = errAlone
 		case err != nil:
 			o.err = err
@@ -208,11 +229,10 @@ func (g *group) send(ctx context.Context, batch []*op) error {
 	})
 }
 
-// heldAfter is how long a write waits before its row counts as held by somebody, and heldFor how long it does.
 const (
-	heldAfter = 20 * time.Millisecond
-	heldFor   = time.Second
-	maxHeld   = 1024
+	heldFor    = time.Second // a row that was held counts as held
+	maxHeld    = 1024        // rows remembered
+	maxPatient = 4           // statements that wait for rows
 )
 
 // held are names of rows that others were seen to hold.

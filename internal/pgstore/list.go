@@ -92,7 +92,8 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
 		defer s.calls.leave()
 		c := &condition{}
 		c.choose(&q)
-		sql := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM stet_records s%s LIMIT %d) s", c.where(), cmp.Or(max(q.Limit, 0), stet.DefaultLimit))
+		sql := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM stet_records s%s LIMIT %d) s",
+			c.where(), cmp.Or(max(q.Limit, 0), stet.DefaultLimit))
 		err = each(ctx, s.pool, sql, c.args, func(rows Rows) error { return rows.Scan(&n) })
 	}
 	return n, s.wrap("count", err)
@@ -107,8 +108,9 @@ func (s *Store) Find(ctx context.Context, name string) (heads []stet.Head, err e
 		return nil, s.wrap("find", err)
 	}
 	defer s.calls.leave()
-	sql := fmt.Sprintf("SELECT s.id, %s, %s FROM stet_records s WHERE (downstream_key = $1 AND downstream_key <> '') OR"+
-		" (downstream_id = $1 AND downstream_id <> '') ORDER BY id DESC LIMIT %d", sqltext.PostgresNow, sqltext.PostgresHead, stet.DefaultLimit)
+	sql := fmt.Sprintf("SELECT s.id, %s, %s FROM stet_records s WHERE (downstream_key = $1 AND downstream_key <> '')"+
+		" OR (downstream_id = $1 AND downstream_id <> '') ORDER BY id DESC LIMIT %d",
+		sqltext.PostgresNow, sqltext.PostgresHead, stet.DefaultLimit)
 	err = eachHead(ctx, s.pool, sql, []any{sqltext.PostgresEscape(name)}, func(_ int64, h *stet.Head) {
 		if h != nil {
 			heads = append(heads, *h)

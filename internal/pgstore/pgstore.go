@@ -32,8 +32,8 @@ type Config struct {
 	Package string // whose name errors begin with
 	// LockTimeout bounds how long a bound store waits for a row that others hold; 0 leaves it to the session's setting.
 	LockTimeout time.Duration
-	// Listen waits for notifications on a channel until ctx ends or its connection breaks. It calls ready when it listens, and then heard
-	// with the payload of each. Nil: those who wait look again and again.
+	// Listen waits for notifications on a channel until ctx ends or its connection breaks. It calls ready when it listens, and
+	// then heard with the payload of each. Nil: those who wait look again and again.
 	Listen func(ctx context.Context, channel string, ready func(), heard func(payload string)) error
 	// Bind returns the Querier that tx is, or false.
 	Bind func(tx any) (Querier, bool)
@@ -48,6 +48,7 @@ type Store struct {
 
 	creates, heads, wholes *group
 	held                   held
+	patient                chan struct{} // who waits for a row in the server
 	calls                  calls
 	bell                   *bell // nil without Listen
 }
@@ -68,7 +69,7 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 	if err := check(ctx, pool); err != nil {
 		return nil, fmt.Errorf("%s: open: %w", c.Package, err)
 	}
-	s := &Store{pool: pool, cfg: c}
+	s := &Store{pool: pool, cfg: c, patient: make(chan struct{}, maxPatient)}
 	s.calls.closed = c.Closed
 	for g, w := range map[**group]*sqltext.PostgresWrite{
 		&s.creates: &sqltext.PostgresCreate, &s.heads: &sqltext.PostgresReplaceHead, &s.wholes: &sqltext.PostgresReplaceAll,

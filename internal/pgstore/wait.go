@@ -97,15 +97,15 @@ const channel = "stet_changes"
 
 // Times of the bell.
 const (
-	ringPause  = 5 * time.Millisecond // between notifications: each takes a lock in the server that all of them share
+	ringPause  = 10 * time.Millisecond // between notifications: each takes a lock in the server that all of them share
 	ringTime   = 5 * time.Second
 	relisten   = time.Second
 	notifySQL  = "SELECT count(pg_notify('" + channel + "', p)) FROM unnest($1::text[]) p"
 	maxRinging = 4096 // names in one notification
 )
 
-// bell wakes those who wait, in this process and in others. It listens on one connection from when somebody first waits until the store
-// is closed. Changes are told after they are committed, many at a time, and never in anybody's transaction.
+// bell wakes those who wait, in this process and in others. It listens on one connection from when somebody first waits until
+// the store is closed. Changes are told after they are committed, many at a time, and never in anybody's transaction.
 type bell struct {
 	pool   Querier
 	listen func(ctx context.Context, channel string, ready func(), heard func(string)) error

@@ -83,7 +83,8 @@ var (
 
 // postgresTime is the instant, and sets lock_timeout: it is read before anything can wait, and the setting ends with the
 // statement's transaction. The argument is its place.
-const postgresTime = "(SELECT " + PostgresNow + " AS now, set_config('lock_timeout', coalesce(nullif($%d::text, ''), current_setting('lock_timeout')), true))"
+const postgresTime = "(SELECT " + PostgresNow + " AS now, " +
+	"set_config('lock_timeout', coalesce(nullif($%d::text, ''), current_setting('lock_timeout')), true))"
 
 // sent are the columns of a statement's arguments.
 type sent []string
@@ -147,8 +148,8 @@ func postgresCreate() PostgresWrite {
 	nothing := postgresNothing(identity, head, instants, body)
 
 	one := "WITH f AS MATERIALIZED (SELECT " + PostgresNow + " AS now, " + PostgresRecord +
-		" FROM stet_records s WHERE s.scope = $1 AND s.key = $2),\nn AS (" + into + s.values(columns) + fmt.Sprintf(stamps, s.value("due_in"), s.value("state")) +
-		s.time() + ` t WHERE NOT EXISTS (SELECT FROM f)
+		" FROM stet_records s WHERE s.scope = $1 AND s.key = $2),\nn AS (" + into + s.values(columns) +
+		fmt.Sprintf(stamps, s.value("due_in"), s.value("state")) + s.time() + ` t WHERE NOT EXISTS (SELECT FROM f)
 	ON CONFLICT DO NOTHING RETURNING updated_at)
 SELECT 1::bigint, now, false, ` + PostgresRecord + ` FROM f s
 UNION ALL SELECT 1::bigint, updated_at, true, ` + nothing + " FROM n"

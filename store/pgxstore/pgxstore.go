@@ -6,9 +6,9 @@
 //	...
 //	store, err := pgxstore.Open(ctx, pool, pgxstore.Config{})
 //
-// It is the store that package sqlstore has for database/sql: the same table, which both can use at once. Any number of processes on any
-// number of hosts can. Each verb is one statement; concurrent writes of a process share statements, and with them the wait for
-// the server's disk, while a lone one goes straight through. The clock is the server's. What was acknowledged survives a crash
+// It is the store that package sqlstore has for database/sql: the same table, which both can use at once, as can any number of
+// processes on any number of hosts. Each write is one statement; concurrent ones of a process share statements, and with them
+// the wait for the server's disk, while a lone one goes straight through. The clock is the server's. What was acknowledged survives a crash
 // of the server as far as it keeps what it synced (fsync, synchronous_commit), and a failover as far as the standby that takes
 // over had it (synchronous_standby_names): see docs/stores.md.
 //
@@ -53,8 +53,8 @@ var (
 // Config is how a [Store] works. The zero value does.
 type Config struct {
 	// ListenDSN is where those who wait for a record are told of changes (LISTEN), on one connection for the store. Default: as
-	// the pool connects. A connection through a pooler cannot listen; then, and while it is broken, those who wait look again and again, every 25 ms
-	// at first and every second in the end.
+	// the pool connects. A connection through a pooler cannot listen; then, and while it is broken, those who wait look again
+	// and again, every 25 ms at first and every second in the end.
 	ListenDSN string
 	// LockTimeout bounds how long a store bound to a transaction waits for a row that another transaction holds. It is a
 	// setting of the transaction from then on (lock_timeout). 0 leaves the setting as it is.
@@ -67,8 +67,8 @@ var ErrClosed = errors.New("pgxstore: the store is closed")
 // ErrSchema: the database's schema is not the one this program works with. The error that wraps it says what to do.
 var ErrSchema = errors.New("pgxstore: the schema does not fit")
 
-// Open returns a store on a database that [Migrate] has prepared. It checks the settings that the store's promises rest on, and an
-// error says what to set. The caller owns the pool and closes it after the store. The store holds on to no connection of it,
+// Open returns a store on a database that [Migrate] has prepared. It checks the settings that the store's promises rest on, and
+// an error says what to set. The caller owns the pool and closes it after the store. The store holds on to no connection of it,
 // and uses up to six for groups of writes, beside one for each write or look-up that goes alone: 16 or more are a good size.
 func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
 	if c.LockTimeout < 0 {

@@ -15,6 +15,9 @@
 // found without waiting for whoever changes them; a row that somebody holds is tried again until the call's deadline, beside
 // its neighbours and not before them. Writes of many concurrent callers share statements, in groups; those of a few do not.
 //
+// Postgres is for any number of processes on any number of hosts; Dialect Postgres, with the driver of pgx or another. Package
+// store/pgxstore is the same store on a pool of pgx: there those who wait are told of changes, and here they look.
+//
 // For people there is the view stet_keys:
 //
 //	$ sqlite3 stet.db "SELECT key, state, status, created_at FROM stet_keys WHERE state = 'unknown'"
