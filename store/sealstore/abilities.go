@@ -2,8 +2,6 @@ package sealstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
@@ -104,39 +102,4 @@ func (b binder) Bind(tx any) (stet.Store, error) {
 		return nil, err
 	}
 	return b.s.around(bound), nil
-}
-
-// ErrNames: the store was filled by other rules for names than these.
-var ErrNames = errors.New("sealstore: records have names of another kind")
-
-// Check looks at a page of records for signs that the store was filled by other rules for names: plain where they are to be
-// hashed, hashed where they are to be plain, or hashed with another key. In such a store keys that were used are not
-// found, and would run again: the error is [ErrNames], and no engine may stand on it. What cannot list cannot be checked.
-func (s *Store) Check(ctx context.Context) error {
-	l, ok := stet.As[stet.Lister](s.inner)
-	if !ok {
-		return nil
-	}
-	heads, _, err := l.List(ctx, stet.Query{})
-	if err != nil {
-		return fmt.Errorf("sealstore: Check: %w", err)
-	}
-	for i := range heads {
-		h := &heads[i]
-		_, sealed := h.Meta[metaName]
-		switch {
-		case s.names == nil && sealed && hashed(h.ID):
-			return fmt.Errorf(`%w: they are hashed, and the keys have no "names"`, ErrNames)
-		case s.names != nil && !(sealed && hashed(h.ID)):
-			return fmt.Errorf(`%w: they are not hashed; with "names" a store begins empty`, ErrNames)
-		case s.names != nil:
-			stored := *h
-			if plain, err := s.sealer.openText(ofHead, h.Meta[metaName], boundHead(&stored)); err == nil {
-				if id, _, err := readHead(plain); err == nil && s.names.id(id) != stored.ID {
-					return fmt.Errorf(`%w: they are hashed with another key than "names" has`, ErrNames)
-				}
-			}
-		}
-	}
-	return nil
 }

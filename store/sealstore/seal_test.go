@@ -382,14 +382,17 @@ func TestCheck(t *testing.T) {
 	otherNames.Names = key(8)
 	for name, c := range map[string]struct {
 		fill, open sealstore.Keys
-		plain, bad bool
+		plain      bool
+		want       error
 	}{
-		"plain":                      {fill: oneKey(), open: rotated()},
-		"hashed":                     {fill: hashedNames(), open: hashedNames()},
-		"hashed since today":         {fill: oneKey(), open: hashedNames(), bad: true},
-		"hashed no more":             {fill: hashedNames(), open: oneKey(), bad: true},
-		"hashed with another key":    {fill: hashedNames(), open: otherNames, bad: true},
-		"not sealed, and to be hash": {plain: true, open: hashedNames(), bad: true},
+		"plain":                        {fill: oneKey(), open: rotated()},
+		"hashed":                       {fill: hashedNames(), open: hashedNames()},
+		"hashed since today":           {fill: oneKey(), open: hashedNames(), want: sealstore.ErrNames},
+		"hashed no more":               {fill: hashedNames(), open: oneKey(), want: sealstore.ErrNames},
+		"hashed with another key":      {fill: hashedNames(), open: otherNames, want: sealstore.ErrNames},
+		"not sealed, and to be hashed": {plain: true, open: hashedNames(), want: sealstore.ErrNames},
+		"not sealed":                   {plain: true, open: oneKey(), want: sealstore.ErrPlain},
+		"a key that is gone":           {fill: oneKey(), open: sealstore.Keys{Primary: "k2", Keys: map[string][]byte{"k2": key(2)}}},
 	} {
 		inner := memory(nil)
 		var s stet.Store = inner
@@ -401,9 +404,27 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: an empty store: %v", name, err)
 		}
 		create(t, s, secret())
-		if err := opened.Check(t.Context()); errors.Is(err, sealstore.ErrNames) != c.bad || !c.bad && err != nil {
+		if err := opened.Check(t.Context()); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+		err := sealstore.CheckPlain(t.Context(), inner)
+		if sealed := errors.Is(err, sealstore.ErrSealed); sealed == c.plain || err != nil && !sealed {
+			t.Errorf("%s, opened without keys: %v", name, err)
+		}
+	}
+	if err := sealstore.CheckPlain(t.Context(), memory(nil)); err != nil {
+		t.Errorf("an empty store: %v", err)
+	}
+}
+
+// A sealed record without Meta shows its seal in its body alone.
+func TestCheckPlainLooksInside(t *testing.T) {
+	inner := memory(nil)
+	r := secret()
+	r.Meta, r.Note = nil, nil
+	create(t, seal(t, inner, sealstore.Config{Keys: oneKey()}), r)
+	if err := sealstore.CheckPlain(t.Context(), inner); !errors.Is(err, sealstore.ErrSealed) {
+		t.Errorf("%v", err)
 	}
 }
 
