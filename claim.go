@@ -16,6 +16,7 @@ type Claim struct {
 	e      *Engine
 	id     ID
 	policy Policy
+	from   State // what the record was when the claim was granted; 0: there was none
 
 	mu       sync.Mutex
 	h        Head
@@ -199,16 +200,6 @@ func (c *Claim) Renew(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.progress(ctx, c.h, nil)
-}
-
-// Advance stores a recovery point: with the rule [LapseResume] a later run starts there, and finds progress in its Record.
-// It also renews the lease.
-func (c *Claim) Advance(ctx context.Context, point string, progress []byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	h, b := c.h, c.body
-	h.Point, b.Progress = point, slices.Clone(progress) // it may have to be written again
-	return c.progress(ctx, h, &b)
 }
 
 // Publish records that bytes of the response are about to leave before the response is stored: from then on nobody may

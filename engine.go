@@ -58,6 +58,11 @@ type Request struct {
 	Policy     *Policy        // nil: the engine's
 	LookupOnly bool           // answer from what is stored; write nothing (a limit was reached)
 
+	// Point and Keep are stored with a new record, in the same write: a recovery point to start from where the run ends without a
+	// word (see [LapseResume]), and what is needed to go on from there without the client.
+	Point string
+	Keep  []byte
+
 	Route, TraceID string
 	Meta           map[string]string
 }
@@ -106,6 +111,7 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 		b.q.Recipe = e.recipe
 	}
 	b.ours.Attempt, b.ours.Fingerprint = 1, b.q.Recipe.Fingerprint(&b.q.Subject)
+	b.ours.Point, b.ours.Request = b.q.Point, b.q.Keep
 	b.running(&b.ours.Head)
 	d, err := b.decide(ctx)
 	if err != nil && b.bid.version != 0 && !b.e.bound {
@@ -181,7 +187,9 @@ func (b *beginning) grant(have Record, won bid) (Decision, error) {
 		return Decision{}, errTooLate
 	}
 	b.e.moved(&have.Head, won.from, "request")
-	return Decision{Execute, have, newClaim(b.e, &have, &b.policy, won.began)}, nil
+	c := newClaim(b.e, &have, &b.policy, won.began)
+	c.from = won.from
+	return Decision{Execute, have, c}, nil
 }
 
 // reserve creates the record, or reads the one that is there. mine is the bid, of now or before, that made it this request's;
@@ -285,9 +293,9 @@ func (b *beginning) move(m Move, have *Head) (h Head, body *Body) {
 		b.running(&h)
 		return h, nil
 	case Restart:
-		h = Head{Attempt: 1, Fingerprint: b.ours.Fingerprint}
+		h = Head{Attempt: 1, Fingerprint: b.ours.Fingerprint, Point: b.q.Point}
 		b.running(&h)
-		return h, &Body{}
+		return h, &Body{Request: b.q.Keep}
 	case Lapse:
 		return lapsed(have), nil
 	case Stay:

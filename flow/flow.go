@@ -1,0 +1,190 @@
+package flow
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// Config says what a [Flow] is. Name, Engine and Answer are required.
+type Config[S any] struct {
+	Name   string // stored in records; it must not change between releases
+	Engine *stet.Engine
+	DB     *sql.DB // for local phases: the database that holds the records
+	Tx     *sql.TxOptions
+	// Answer is the flow's result, made from the last state alone: a [Completer] gives the same one as a request would. It must
+	// have no effects.
+	Answer func(s *S) stet.Response
+
+	Schema  int // of S; raise it with a change that old records cannot be read by. Default 1
+	Upgrade func(schema int, state []byte) (S, error)
+
+	Backoff  time.Duration // before a suspended run goes on; doubled by each attempt up to [MaxBackoff]. Default [DefaultBackoff]
+	Attempts int           // runs of one record; where the last one fails, the outcome is unknown. Default [DefaultAttempts]
+}
+
+// Defaults and limits.
+const (
+	DefaultBackoff  = time.Second
+	MaxBackoff      = 5 * time.Minute
+	DefaultAttempts = 20
+	LocalTries      = 4
+	firstPause      = 5 * time.Millisecond // between tries of a local phase, doubled by each
+)
+
+// Flow is a sequence of named phases over a state S, which is stored as JSON. It is safe for concurrent use.
+type Flow[S any] struct {
+	cfg    Config[S]
+	phases []Phase[S]
+	points map[string]int
+}
+
+// New returns a Flow. The error names what cannot work: names that are empty or used twice, or local phases without a database or
+// on a store that joins no transactions ([stet.Binder]).
+func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
+	c.Schema = cmp.Or(c.Schema, 1)
+	c.Backoff = cmp.Or(c.Backoff, DefaultBackoff)
+	c.Attempts = cmp.Or(c.Attempts, DefaultAttempts)
+	switch {
+	case c.Name == "":
+		return nil, errors.New("flow: Name is empty")
+	case c.Engine == nil:
+		return nil, errors.New("flow: Engine is nil")
+	case c.Answer == nil:
+		return nil, errors.New("flow: Answer is nil; a flow that nobody waits for has to be answered, too")
+	case len(phases) == 0:
+		return nil, errors.New("flow: there are no phases")
+	case c.Backoff < 0 || c.Attempts < 0:
+		return nil, errors.New("flow: Backoff and Attempts cannot be negative")
+	}
+	f := &Flow[S]{cfg: c, phases: phases, points: map[string]int{done: len(phases)}}
+	_, binds := stet.As[stet.Binder](c.Engine.Store())
+	for i, p := range phases {
+		switch {
+		case p.local == nil && p.foreign == nil:
+			return nil, fmt.Errorf("flow: phase %q does nothing", p.name)
+		case p.local != nil && !binds:
+			return nil, fmt.Errorf("flow: phase %q is local, and the store joins no transactions", p.name)
+		case p.local != nil && c.DB == nil:
+			return nil, fmt.Errorf("flow: phase %q is local, and DB is nil", p.name)
+		case p.local != nil && (p.honours || p.lookup != nil):
+			return nil, fmt.Errorf("flow: phase %q is local: HonoursKey and Lookup are for foreign ones", p.name)
+		}
+		for _, name := range append([]string{p.name}, p.was...) {
+			if _, twice := f.points[name]; twice || name == "" {
+				return nil, fmt.Errorf("flow: phase %d: the name %q is empty or taken", i+1, name)
+			}
+			f.points[name] = i
+		}
+	}
+	return f, nil
+}
+
+// Errors with which a run ends early.
+var (
+	// ErrSuspended: not finished. It goes on at its recovery point with the next request or a [Completer].
+	ErrSuspended = errors.New("flow: suspended")
+	// ErrUnknown: a phase may have had its effect. No run goes on before somebody has found out.
+	ErrUnknown = errors.New("flow: the outcome is unknown")
+	// ErrRules: the record would not be resumed.
+	ErrRules = errors.New("flow: a flow needs records with OnLapse: stet.LapseResume")
+)
+
+// Do begins, runs and settles a flow for callers without HTTP. The state is stored with the reservation, as q.Keep, so that a
+// [Completer] can finish what a crash interrupts at any point. Without a Subject the fingerprint is that of the state. The stored
+// answer of an earlier run is returned without running anything. The error is a [*stet.Refused] where the record allows no
+// execution, one of the package's, or infrastructure.
+func (f *Flow[S]) Do(ctx context.Context, q stet.Request, s S) (stet.Response, error) {
+	rules := f.cfg.Engine.Policy().Rules
+	if q.Policy != nil {
+		rules = q.Policy.Rules
+	}
+	if rules.OnLapse != stet.LapseResume {
+		return stet.Response{}, ErrRules
+	}
+	var err error
+	if q.Keep, err = f.encode(&s, 0); err != nil {
+		return stet.Response{}, err
+	}
+	if q.Point = f.point(0); q.Subject.Method == "" && q.Subject.Path == "" && q.Subject.Body == nil {
+		if q.Subject.Body, err = json.Marshal(s); err != nil {
+			return stet.Response{}, err
+		}
+	}
+	d, err := f.cfg.Engine.Begin(ctx, q)
+	switch {
+	case err != nil:
+		return stet.Response{}, err
+	case d.Verdict == stet.Execute:
+		return f.finish(ctx, d.Claim, s)
+	case d.Verdict == stet.Replay && d.Record.Response != nil:
+		return *d.Record.Response, nil
+	}
+	return stet.Response{}, &stet.Refused{Verdict: d.Verdict, RetryAfter: d.RetryAfter(stet.DefaultExecution)}
+}
+
+// finish runs a claim that is the flow's own, and settles it.
+func (f *Flow[S]) finish(ctx context.Context, c *stet.Claim, s S) (stet.Response, error) {
+	held := c.Hold(ctx, stet.LostFunc(func(error) {})) // whoever abandons it leaves the last word to the run
+	r := &run[S]{f: f, c: c, s: s}
+	defer func() {
+		if !r.returned && !r.suspended { // a panic, which goes on after this
+			c.Unknown("panic")
+			_ = c.Settle(ctx, stet.Outcome{})
+		}
+	}()
+	answer, err := r.run(held)
+	if r.suspended || errors.Is(err, stet.ErrFenced) || errors.Is(err, stet.ErrUnsettled) {
+		return answer, err
+	}
+	if err != nil && c.Stated() == 0 {
+		c.Unknown("error")
+	}
+	if serr := c.Settle(ctx, stet.Outcome{Response: answer}); serr != nil {
+		err = errors.Join(err, serr)
+	}
+	return answer, err
+}
+
+// Resume goes on with a record whose run was abandoned or suspended, without its client, and settles it. It is
+// [stet.ErrState] where there is nothing to go on with, and [ErrOtherFlow], [ErrUnknownPoint] or [ErrSchema], with the
+// record untouched, where this flow cannot.
+func (f *Flow[S]) Resume(ctx context.Context, id stet.ID) (stet.Response, error) {
+	have, err := f.cfg.Engine.Get(ctx, id)
+	if err != nil {
+		return stet.Response{}, fmt.Errorf("flow: resume: %w", err)
+	}
+	s, _, err := f.decode(have.Body)
+	if err == nil {
+		_, err = f.at(have.Point)
+	}
+	if err != nil {
+		return stet.Response{}, err
+	}
+	d, err := f.cfg.Engine.Resume(ctx, id)
+	if err != nil {
+		return stet.Response{}, err
+	}
+	return f.finish(ctx, d.Claim, s)
+}
+
+// Run runs a flow on a claim that its caller settles with the answer, such as a handler behind stethttp: the claim is
+// [stet.ClaimFrom] of its context, and what ends ctx ends the flow before its next phase. s is the state to begin with; a run that
+// resumes has its own. With [ErrUnknown] that is what the claim says by now; with [ErrSuspended] the claim is given up, and
+// settling it is refused. Behind stethttp nothing needs to be done about either: whatever the handler writes then, the client is
+// told that the key is in progress, or the outcome unknown.
+func (f *Flow[S]) Run(ctx context.Context, c *stet.Claim, s S) (stet.Response, error) {
+	if c == nil {
+		return stet.Response{}, errors.New("flow: Run needs a claim: the request was not guarded")
+	}
+	if c.Head().Rules.OnLapse != stet.LapseResume {
+		return stet.Response{}, ErrRules
+	}
+	return (&run[S]{f: f, c: c, s: s}).run(ctx)
+}

@@ -1,0 +1,120 @@
+package flow
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/stet-dev/stet"
+)
+
+// Phase is one step of a [Flow], made by [Local] or [Foreign]. Its methods return a changed copy.
+type Phase[S any] struct {
+	name    string
+	was     []string
+	local   func(ctx context.Context, tx *sql.Tx, s *S) error
+	foreign func(ctx context.Context, call *Call, s *S) error
+	lookup  func(ctx context.Context, key string, s *S) (found bool, err error)
+	honours bool
+}
+
+// Local is a phase that does its work in tx and nowhere else. The recovery point and what do made of the state are committed with
+// it, all or nothing. After any error the transaction is rolled back, and do may be called again with the state as it was before:
+// up to [LocalTries] times in one run (serialization failures, deadlocks), and later once more. [Decline], [RetryLater] and
+// [Unknown] end the tries. do must not commit tx, keep it, or call anybody over the network.
+func Local[S any](name string, do func(ctx context.Context, tx *sql.Tx, s *S) error) Phase[S] {
+	return Phase[S]{name: name, local: do}
+}
+
+// Foreign is a phase with one effect on another system, made through its [Call], outside any transaction. What do learned in s is
+// committed before the next phase begins. An error of do that is neither [Decline], [RetryLater] nor [Unknown] means RetryLater
+// where the call was not made yet, and Unknown where it was.
+func Foreign[S any](name string, do func(ctx context.Context, call *Call, s *S) error) Phase[S] {
+	return Phase[S]{name: name, foreign: do}
+}
+
+// Was names the phase as earlier releases did, so that runs which they left at it go on here. The key sent downstream is made from
+// the name that the record holds: a run that began under the old name repeats the old key.
+func (p Phase[S]) Was(names ...string) Phase[S] {
+	p.was = append(p.was[:len(p.was):len(p.was)], names...)
+	return p
+}
+
+// HonoursKey says that the other system has one effect per key, for at least as long as a run can be resumed. Where nobody can
+// tell whether the call was made, it is then made again with the same key, instead of leaving the outcome unknown. Say this
+// only of a provider that documents it.
+func (p Phase[S]) HonoursKey() Phase[S] {
+	p.honours = true
+	return p
+}
+
+// Lookup asks the other system whether the call with key was made, where nobody here can tell: found ends the phase, with what
+// find put into s; not found makes the call. An error leaves the outcome unknown. A fresh "not found" is no proof: the call may
+// still be on its way. Return it only where the provider voids late calls, or its documented horizon has passed (I14).
+func (p Phase[S]) Lookup(find func(ctx context.Context, key string, s *S) (found bool, err error)) Phase[S] {
+	p.lookup = find
+	return p
+}
+
+// Call is the one effect that a foreign phase may have. It is for one goroutine.
+type Call struct {
+	key     string
+	id      string
+	used    bool
+	misused bool
+}
+
+// ErrSecondEffect: a phase used its Call twice. One phase has one effect: make it two phases.
+var ErrSecondEffect = errors.New("flow: a phase may have one effect, and this one began a second")
+
+// Key is the idempotency key to send. It stays the same for all runs of this phase for this record, and differs between phases,
+// and between the lives of a record.
+func (c *Call) Key() string { return c.key }
+
+// Do makes the effect: send does what cannot be taken back, with key. It is called at most once per run, and not at all where ctx
+// has ended. The error is send's, or says that send was not called.
+func (c *Call) Do(ctx context.Context, send func(ctx context.Context, key string) error) error {
+	if c.used {
+		c.misused = true
+		return ErrSecondEffect
+	}
+	if ctx.Err() != nil {
+		return RetryLater(context.Cause(ctx))
+	}
+	c.used = true
+	return send(ctx, c.key)
+}
+
+// Learned notes the id by which the other system knows the effect. It is stored with the phase, so that a notice that knows only
+// the id finds the record: see [stet.Finder].
+func (c *Call) Learned(id string) { c.id = id }
+
+type declined struct{ response stet.Response }
+
+func (d *declined) Error() string {
+	return fmt.Sprintf("flow: declined, answered with %d", d.response.Status)
+}
+
+// Decline is returned by a phase that got a final no (a declined card): the flow ends here, and r is its answer, which is stored
+// and replayed. A local phase is rolled back. Phases before it stay committed: where they need undoing, note the no in the state
+// instead and let later phases act on it.
+func Decline(r stet.Response) error { return &declined{r} }
+
+type later struct{ err error }
+
+func (l *later) Error() string { return "flow: not done: " + l.err.Error() }
+func (l *later) Unwrap() error { return l.err }
+
+// RetryLater is returned by a phase that provably had no effect (the connection was refused): the flow is suspended, and goes on
+// at this phase with a later request or a [Completer].
+func RetryLater(err error) error { return &later{err} }
+
+type unsure struct{ err error }
+
+func (u *unsure) Error() string { return "flow: it may have happened: " + u.err.Error() }
+func (u *unsure) Unwrap() error { return u.err }
+
+// Unknown is returned by a phase that cannot tell whether it had its effect (a timeout, a lost answer): see [Phase.HonoursKey] for
+// what follows.
+func Unknown(err error) error { return &unsure{err} }

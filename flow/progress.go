@@ -1,0 +1,97 @@
+package flow
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/stet-dev/stet"
+)
+
+// Errors of records that this program cannot go on with. Nothing of them is changed: a release that can will.
+var (
+	ErrOtherFlow    = errors.New("flow: the record belongs to another flow")
+	ErrUnknownPoint = errors.New("flow: no phase of this flow is or was called as the record's recovery point")
+	ErrSchema       = errors.New("flow: the record's state has another schema")
+	ErrStateTooBig  = errors.New("flow: the state is too big")
+)
+
+// MaxState is how many bytes a flow's state may have as JSON: it is written with every phase.
+const MaxState = 256 << 10
+
+// done is the point after the last phase: nothing is left but to answer.
+const done = "done"
+
+// progress is what is stored, in the record's Request by the reservation and in its Progress by every phase.
+type progress struct {
+	Flow   string          `json:"flow"`
+	Schema int             `json:"schema"`
+	State  json.RawMessage `json:"state"`
+	// NotSent is the attempt that proved, before it was suspended, that the call of the phase it was in was not made.
+	NotSent int `json:"not_sent,omitempty"`
+}
+
+func (f *Flow[S]) encode(s *S, notSent int) ([]byte, error) {
+	state, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("flow: the state cannot be stored: %w", err)
+	}
+	if len(state) > MaxState {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrStateTooBig, len(state), MaxState)
+	}
+	return json.Marshal(progress{f.cfg.Name, f.cfg.Schema, state, notSent})
+}
+
+// decode reads what a run left behind. Its errors hold nothing of the state.
+func (f *Flow[S]) decode(b stet.Body) (s S, p progress, err error) {
+	stored := b.Progress
+	if stored == nil {
+		stored = b.Request
+	}
+	if json.Unmarshal(stored, &p) != nil || p.Flow != f.cfg.Name {
+		return s, p, fmt.Errorf("%w than %q", ErrOtherFlow, f.cfg.Name)
+	}
+	switch {
+	case p.Schema == f.cfg.Schema:
+		if json.Unmarshal(p.State, &s) != nil {
+			return s, p, fmt.Errorf("%w: %d, but it cannot be read as %T", ErrSchema, p.Schema, s)
+		}
+	case f.cfg.Upgrade == nil:
+		err = fmt.Errorf("%w: %d, not %d, and there is no Upgrade", ErrSchema, p.Schema, f.cfg.Schema)
+	default:
+		if s, err = f.cfg.Upgrade(p.Schema, p.State); err != nil {
+			err = fmt.Errorf("%w: %d, not %d: %w", ErrSchema, p.Schema, f.cfg.Schema, err)
+		}
+	}
+	return s, p, err
+}
+
+// at is the phase that a recovery point names; len(f.phases) after the last.
+func (f *Flow[S]) at(point string) (int, error) {
+	if i, ok := f.points[point]; ok {
+		return i, nil
+	}
+	return 0, fmt.Errorf("%w: %q, in flow %q", ErrUnknownPoint, point, f.cfg.Name)
+}
+
+// point is the name under which phase i is entered today.
+func (f *Flow[S]) point(i int) string {
+	if i == len(f.phases) {
+		return done
+	}
+	return f.phases[i].name
+}
+
+// downstream derives the key of the phase at point from the record's name and life. It tells nobody the client's key.
+func downstream(h *stet.Head, point string) string {
+	sum := sha256.New()
+	for _, part := range [...]string{"stet flow 1", string(h.Scope), string(h.Key), point} {
+		_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		_, _ = sum.Write([]byte(part))
+	}
+	_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, uint64(h.CreatedAt.UnixMicro())))
+	return "stet_" + hex.EncodeToString(sum.Sum(nil)[:16])
+}

@@ -1,0 +1,316 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// run is one attempt at a flow.
+type run[S any] struct {
+	f *Flow[S]
+	c *stet.Claim
+	s S
+
+	point     string // the phase it is in, as the record names it
+	fresh     bool   // nobody can have made the call of this phase
+	suspended bool
+	returned  bool
+}
+
+func (r *run[S]) run(ctx context.Context) (answer stet.Response, err error) {
+	defer func() {
+		if !r.returned {
+			r.crashed(ctx)
+		}
+	}()
+	answer, err = r.phases(ctx)
+	r.returned = true
+	return answer, err
+}
+
+func (r *run[S]) phases(ctx context.Context) (stet.Response, error) {
+	i, err := r.start(ctx)
+	if err != nil {
+		return stet.Response{}, err
+	}
+	for ; i < len(r.f.phases); i++ {
+		p := &r.f.phases[i]
+		if ctx.Err() != nil {
+			return stet.Response{}, r.suspend(ctx, context.Cause(ctx), r.fresh)
+		}
+		if p.local != nil {
+			err = r.local(ctx, p, i+1)
+		} else {
+			err = r.foreign(ctx, p, i+1)
+		}
+		var no *declined
+		switch {
+		case final(err) == errDeclined && errors.As(err, &no):
+			return no.response, nil
+		case err != nil:
+			return stet.Response{}, fmt.Errorf("flow: %s: %s: %w", r.f.cfg.Name, p.name, err)
+		}
+		r.point, r.fresh = r.f.point(i+1), true
+	}
+	return r.f.cfg.Answer(&r.s), nil
+}
+
+// start finds the phase to begin with.
+func (r *run[S]) start(ctx context.Context) (int, error) {
+	h := r.c.Head()
+	if r.point = h.Point; r.point == "" {
+		r.point, r.fresh = r.f.point(0), true
+		return 0, r.commit(ctx, 0, "")
+	}
+	i, err := r.f.at(r.point)
+	var p progress
+	if err == nil {
+		r.s, p, err = r.f.decode(r.c.Stored())
+	}
+	if err != nil { // left as it is, for a release that knows it
+		return 0, r.giveUp(ctx, stet.Step{Point: h.Point, Progress: r.c.Stored().Progress}, err)
+	}
+	r.fresh = !r.c.TookOver() || p.NotSent == h.Attempt-1
+	return i, nil
+}
+
+// step is what a run leaves behind that goes on at phase next.
+func (r *run[S]) step(next int, s *S, id string) (stet.Step, error) {
+	h := r.c.Head()
+	b, err := r.f.encode(s, 0)
+	out := stet.Step{Point: r.f.point(next), Progress: b, DownstreamID: id}
+	if next < len(r.f.phases) && r.f.phases[next].foreign != nil {
+		out.DownstreamKey = downstream(&h, out.Point)
+	}
+	return out, err
+}
+
+// commit stores that phase next is to come. Where the store gives no answer the same is left as the last word: it may land, and
+// otherwise the phase before is the recovery point.
+func (r *run[S]) commit(ctx context.Context, next int, id string) error {
+	s, err := r.step(next, &r.s, id)
+	if err != nil {
+		return r.unknown(ctx, err)
+	}
+	if err := r.c.Step(ctx, s); err != nil {
+		if errors.Is(err, stet.ErrFenced) {
+			return err
+		}
+		return r.giveUp(ctx, s, err)
+	}
+	return nil
+}
+
+// suspend leaves the phase for later, with the state as it was when it began.
+func (r *run[S]) suspend(ctx context.Context, cause error, notSent bool) error {
+	h := r.c.Head()
+	if h.Attempt >= r.f.cfg.Attempts {
+		return r.unknown(ctx, fmt.Errorf("%d attempts were made: %w", h.Attempt, cause))
+	}
+	proof := 0
+	if notSent {
+		proof = h.Attempt
+	}
+	b, err := r.f.encode(&r.s, proof)
+	if err != nil {
+		return r.unknown(ctx, err)
+	}
+	return r.giveUp(ctx, stet.Step{Point: r.point, Progress: b}, cause)
+}
+
+func (r *run[S]) giveUp(ctx context.Context, s stet.Step, cause error) error {
+	r.suspended = true
+	if err := r.c.Suspend(context.WithoutCancel(ctx), s, r.backoff()); err != nil {
+		return fmt.Errorf("%w: %w: %w", ErrSuspended, cause, err)
+	}
+	return fmt.Errorf("%w: %w", ErrSuspended, cause)
+}
+
+func (r *run[S]) backoff() time.Duration {
+	d := min(r.f.cfg.Backoff, MaxBackoff)
+	for i := 1; i < r.c.Attempt() && d < MaxBackoff; i++ {
+		d = min(2*d, MaxBackoff)
+	}
+	return d
+}
+
+// unknown states that nobody can tell. The record then carries the key by which the other system can be asked.
+func (r *run[S]) unknown(ctx context.Context, cause error) error {
+	h := r.c.Head()
+	if i, err := r.f.at(r.point); err == nil && i < len(r.f.phases) && r.f.phases[i].foreign != nil {
+		if key := downstream(&h, r.point); h.DownstreamKey != key {
+			_ = r.c.Downstream(context.WithoutCancel(ctx), key, "") // where it fails, so will what follows
+		}
+	}
+	r.c.Unknown("flow-cannot-tell")
+	return fmt.Errorf("%w: %w", ErrUnknown, cause)
+}
+
+// crashed is for a phase that panicked. What the panic says goes on by itself.
+func (r *run[S]) crashed(ctx context.Context) {
+	i, err := r.f.at(r.point)
+	cause := errors.New("a phase panicked")
+	if err != nil || i < len(r.f.phases) && r.f.phases[i].foreign != nil && !r.f.phases[i].honours {
+		_ = r.unknown(ctx, cause)
+		return
+	}
+	_ = r.suspend(ctx, cause, false)
+}
+
+// local runs a phase in a transaction that commits the recovery point after it.
+func (r *run[S]) local(ctx context.Context, p *Phase[S], next int) error {
+	pause := firstPause
+	for try := 1; ; try++ {
+		s, err := r.transact(ctx, p, next)
+		switch final(err) {
+		case nil:
+			r.s = s
+			return nil
+		case errDeclined, stet.ErrFenced, stet.ErrUnsettled:
+			return err
+		case errUnsure:
+			return r.unknown(ctx, err)
+		case errLater, stet.ErrForeignTx:
+			return r.suspend(ctx, err, false)
+		}
+		if try == LocalTries || !rest(ctx, pause) {
+			return r.suspend(ctx, err, false)
+		}
+		pause *= 2
+	}
+}
+
+// transact is one try. With an error nothing of it is stored, unless the error says that nobody knows.
+func (r *run[S]) transact(ctx context.Context, p *Phase[S], next int) (s S, err error) {
+	if s, err = r.copied(); err != nil {
+		return s, err
+	}
+	tx, err := r.f.cfg.DB.BeginTx(ctx, r.f.cfg.Tx)
+	if err != nil {
+		return s, fmt.Errorf("begin: %w", err)
+	}
+	if err = r.c.In(tx); err != nil {
+		_ = tx.Rollback()
+		return s, err
+	}
+	failed := errors.New("the phase did not return")
+	defer func() {
+		if failed != nil {
+			_ = tx.Rollback()
+			err = r.c.Confirm(ctx, failed)
+		}
+	}()
+	if failed = p.local(ctx, tx, &s); failed != nil {
+		return s, failed
+	}
+	step, err := r.step(next, &s, "")
+	if failed = err; failed != nil {
+		return s, failed
+	}
+	if failed = r.c.Step(ctx, step); failed != nil {
+		return s, failed
+	}
+	return s, r.c.Confirm(ctx, tx.Commit())
+}
+
+// copied is the state for a phase to change: one that fails must leave no trace in it.
+func (r *run[S]) copied() (S, error) {
+	b, err := r.f.encode(&r.s, 0)
+	if err != nil {
+		return r.s, err
+	}
+	s, _, err := r.f.decode(stet.Body{Progress: b})
+	return s, err
+}
+
+// foreign makes the call of a phase, unless it may have been made.
+func (r *run[S]) foreign(ctx context.Context, p *Phase[S], next int) error {
+	h := r.c.Head()
+	call := &Call{key: downstream(&h, r.point)}
+	s, err := r.copied()
+	if err != nil {
+		return r.unknown(ctx, err)
+	}
+	if !r.fresh && !p.honours {
+		found, err := r.find(ctx, p, call.key, &s)
+		switch {
+		case err != nil:
+			return r.unknown(ctx, err)
+		case found:
+			r.s = s
+			return r.commit(ctx, next, "")
+		}
+		r.fresh = true
+	}
+	err = p.foreign(ctx, call, &s)
+	how := final(err)
+	notSent := how == errLater || how == errOther && !call.used
+	switch {
+	case call.misused:
+		return r.unknown(ctx, ErrSecondEffect)
+	case how == nil:
+		r.s = s
+		return r.commit(ctx, next, call.id)
+	case how == errDeclined:
+		return err
+	case notSent, p.honours:
+		return r.suspend(ctx, err, notSent && r.fresh)
+	}
+	return r.unknown(ctx, err)
+}
+
+var errNoLookup = errors.New("a run ended without a word while the call may have been made")
+
+func (r *run[S]) find(ctx context.Context, p *Phase[S], key string, s *S) (bool, error) {
+	if p.lookup == nil {
+		return false, errNoLookup
+	}
+	return p.lookup(ctx, key, s)
+}
+
+// What an error of a phase comes down to.
+var (
+	errDeclined = errors.New("declined")
+	errLater    = errors.New("later")
+	errUnsure   = errors.New("unsure")
+	errOther    = errors.New("other")
+)
+
+func final(err error) error {
+	var no *declined
+	var l *later
+	var u *unsure
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, stet.ErrFenced): // before others: an error that says why a transaction ended may be one of them
+		return stet.ErrFenced
+	case errors.Is(err, stet.ErrUnsettled):
+		return stet.ErrUnsettled
+	case errors.Is(err, stet.ErrForeignTx):
+		return stet.ErrForeignTx
+	case errors.As(err, &no):
+		return errDeclined
+	case errors.As(err, &u):
+		return errUnsure
+	case errors.As(err, &l):
+		return errLater
+	}
+	return errOther
+}
+
+// rest reports false when ctx ends first.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

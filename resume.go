@@ -1,0 +1,120 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Step is what one phase of a run leaves behind, in one write: where a later run starts, and with what.
+type Step struct {
+	Point    string
+	Progress []byte
+	// What systems further down know the next effect by: see [Claim.Downstream]. Empty ones leave what is there.
+	DownstreamKey, DownstreamID string
+}
+
+// Advance stores a recovery point: with the rule [LapseResume] a later run starts there, and finds progress in its Record.
+// It also renews the lease.
+func (c *Claim) Advance(ctx context.Context, point string, progress []byte) error {
+	return c.Step(ctx, Step{Point: point, Progress: progress})
+}
+
+// Step is [Claim.Advance] and [Claim.Downstream] in one write.
+func (c *Claim) Step(ctx context.Context, s Step) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, b := c.stepped(&s)
+	return c.progress(ctx, h, &b)
+}
+
+func (c *Claim) stepped(s *Step) (Head, Body) {
+	h, b := c.h, c.body
+	h.Point, b.Progress = s.Point, slices.Clone(s.Progress) // it may have to be written again
+	if s.DownstreamKey != "" {
+		h.DownstreamKey = s.DownstreamKey
+	}
+	if s.DownstreamID != "" {
+		h.DownstreamID = s.DownstreamID
+	}
+	return h, b
+}
+
+// Suspend gives the claim up at a recovery point, so that a later run starts there: any request, or [Engine.Resume], once in
+// has passed by the store's clock. Until then the key is in progress. It is what to do where the way to go on is closed for
+// now, and giving up would forget what was done so far. Unlike a record that may be retried, one that is suspended never
+// begins anew by the end of its retention. It is [ErrState] where the record could not be resumed, and otherwise as Settle is:
+// where the store gave no answer, the lease ends the run.
+func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, b := c.stepped(&s)
+	switch {
+	case c.finished || c.h.State != Running:
+		return fmt.Errorf("stet: Suspend: %w: the claim is settled", ErrFenced)
+	case c.joined != nil:
+		return errors.New("stet: Suspend: the claim is part of a transaction: Confirm it first")
+	case h.Point == "" || !mayRunAgain(&h):
+		return fmt.Errorf("stet: Suspend: %w: it has no recovery point to resume from", ErrState)
+	}
+	h.DueIn = max(0, in)
+	err := c.put(ctx, h, &b, c.e.cfg.StoreTimeout)
+	c.keeper.stop(context.Canceled)
+	c.finished = true
+	return err
+}
+
+// Stored returns the large part of the record as the holder last wrote it: what a run that resumes has to go on with. It is
+// read-only.
+func (c *Claim) Stored() Body {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.body
+}
+
+// TookOver reports whether the run before this one ended without a word, so that what it did since its last write may or may
+// not have happened. It is false for the first run, and for one after it was stated or found that nothing happened.
+func (c *Claim) TookOver() bool { return c.from == Running }
+
+// Resume takes over a record whose lease has lapsed at a recovery point, as the next request would, but without one: a
+// background loop goes on with what a client has abandoned. [ErrState] means that there is nothing to take over (any more);
+// of any number of processes that try, one gets the claim. The record keeps its Rules; lease and execution time are the
+// engine's.
+func (e *Engine) Resume(ctx context.Context, id ID) (Decision, error) {
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	have, err := e.get(call, id)
+	if err != nil {
+		return Decision{}, fmt.Errorf("stet: resume: %w", err)
+	}
+	ruling := judge(&have.Head, true)
+	if have.State != Running || ruling.Move != Take || have.Point == "" {
+		return Decision{}, fmt.Errorf("stet: resume: %w: it is not abandoned at a recovery point", ErrState)
+	}
+	b := beginning{e: e, policy: e.cfg.Policy, q: Request{ID: id, Route: have.Route, TraceID: have.TraceID, Meta: have.Meta}}
+	b.q.Subject.Method, b.q.Subject.Path, b.policy.Rules = have.Method, have.Path, have.Rules
+	d, err := b.perform(call, ruling, have)
+	switch {
+	case errors.Is(err, errAgain):
+		return Decision{}, fmt.Errorf("stet: resume: %w: somebody else was faster", ErrState)
+	case err != nil:
+		e.forget(ctx, id, b.bid, b.policy.Lease)
+		return Decision{}, fmt.Errorf("stet: resume: %w: %w", ErrUnsettled, err)
+	}
+	return d, nil
+}
+
+// Abandoned returns up to limit records whose lease has lapsed and that may be resumed from a recovery point, the longest due
+// first; 0 means [DefaultLimit]. Others that are due are passed over.
+func (e *Engine) Abandoned(ctx context.Context, limit int) (heads []Head, err error) {
+	_, err = e.eachDue(ctx, limit, func(_ context.Context, h *Head) (bool, error) {
+		found := h.State == Running && h.Point != "" && mayRunAgain(h) && !slices.ContainsFunc(heads, func(o Head) bool { return o.ID == h.ID })
+		if found {
+			heads = append(heads, *h)
+		}
+		return found, nil
+	}, Running)
+	return heads, err
+}

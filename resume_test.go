@@ -1,0 +1,114 @@
+package stet_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+func resumable(key string) stet.Request {
+	q := request(key)
+	q.Policy = &stet.Policy{Rules: stet.Rules{OnLapse: stet.LapseResume}}
+	q.Point, q.Keep = "first", []byte("state")
+	return q
+}
+
+func TestReservationKeepsWhatResumingNeeds(t *testing.T) { // CR-14
+	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		first := must(t, e, resumable("k"), stet.Execute)
+		if first.Claim.TookOver() || s.count("replace") != 0 {
+			t.Error("the first run took over, or wrote twice")
+		}
+		if _, err := e.Resume(t.Context(), first.Claim.ID()); !errors.Is(err, stet.ErrState) {
+			t.Errorf("resumed while it runs: %v", err)
+		}
+		after(stet.DefaultLease)
+		if n, _ := e.Sweep(t.Context(), 0); n != 0 {
+			t.Error("swept")
+		}
+		heads, err := e.Abandoned(t.Context(), 0)
+		if err != nil || len(heads) != 1 {
+			t.Fatal(heads, err)
+		}
+		d, err := e.Resume(t.Context(), heads[0].ID)
+		if err != nil || !d.Claim.TookOver() || d.Claim.Attempt() != 2 || string(d.Claim.Stored().Request) != "state" {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if h := d.Claim.Head(); h.Point != "first" || h.Rules.OnLapse != stet.LapseResume || h.Route != heads[0].Route {
+			t.Errorf("%+v", h)
+		}
+		if _, err := e.Resume(t.Context(), heads[0].ID); !errors.Is(err, stet.ErrState) {
+			t.Errorf("resumed twice: %v", err)
+		}
+		if err := first.Claim.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) { // I3
+			t.Errorf("the first holder: %v", err)
+		}
+	})
+}
+
+func TestNewLifeKeepsWhatResumingNeeds(t *testing.T) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		_ = must(t, e, resumable("k"), stet.Execute).Claim.Settle(t.Context(), result("ok"))
+		after(stet.DefaultRetain)
+		c := must(t, e, resumable("k"), stet.Execute).Claim
+		if r, _ := s.read(c.ID()); r.Point != "first" || string(r.Request) != "state" || c.TookOver() {
+			t.Errorf("%q, %q", r.Point, r.Request)
+		}
+	})
+}
+
+func TestSuspended(t *testing.T) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		c := must(t, e, resumable("k"), stet.Execute).Claim
+		held := c.Hold(t.Context(), nil)
+		step := stet.Step{Point: "second", Progress: []byte("2"), DownstreamKey: "key", DownstreamID: "id"}
+		if err := c.Suspend(t.Context(), step, time.Hour); err != nil || held.Err() == nil {
+			t.Fatal(err, held.Err())
+		}
+		if err := c.Settle(t.Context(), result("ok")); !errors.Is(err, stet.ErrFenced) {
+			t.Errorf("settled: %v", err)
+		}
+		after(time.Hour - time.Second)
+		must(t, e, resumable("k"), stet.InProgress)
+		after(30 * 24 * time.Hour) // never a new life
+		d := must(t, e, resumable("k"), stet.Execute)
+		if b := d.Claim.Stored(); string(b.Progress) != "2" || string(b.Request) != "state" || d.Record.DownstreamKey != "key" || d.Record.DownstreamID != "id" {
+			t.Errorf("%+v", d.Record)
+		}
+		d.Claim.NotExecuted("proven")
+		_ = d.Claim.Settle(t.Context(), stet.Outcome{})
+		if must(t, e, resumable("k"), stet.Execute).Claim.TookOver() {
+			t.Error("a run after a proof took over")
+		}
+	})
+}
+
+func TestSuspendWhatCannotBeResumed(t *testing.T) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		c := must(t, e, request("k"), stet.Execute).Claim
+		if err := c.Suspend(t.Context(), stet.Step{Point: "second"}, 0); !errors.Is(err, stet.ErrState) {
+			t.Errorf("%v", err)
+		}
+		if err := c.Settle(t.Context(), result("ok")); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+func TestResumeWithoutAnAnswer(t *testing.T) { // W2: the lost write is the proof
+	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		id := must(t, e, resumable("k"), stet.Execute).Claim.ID()
+		after(stet.DefaultLease)
+		s.after = func(verb string, n int) error {
+			if verb == "replace" && n == 1 {
+				return errLost
+			}
+			return nil
+		}
+		if d, err := e.Resume(t.Context(), id); err != nil || d.Claim.Attempt() != 2 {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}
