@@ -453,3 +453,20 @@ func (d *deadlines) SetReadDeadline(time.Time) error {
 	d.set++
 	return nil
 }
+
+// TestStoredStatusThatCannotBeSent: a record made by hand, or by another program, breaks no replay.
+func TestStoredStatusThatCannotBeSent(t *testing.T) {
+	for _, status := range []int{0, 99, 103, 1000} {
+		r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, req *http.Request) {
+			stet.ClaimFrom(req.Context()).Unknown("lost")
+			created(w, req)
+		})
+		r.want(r.post("k", "{}"), 201, "")
+		_, err := r.engine.Resolve(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"},
+			stet.Resolution{Response: &stet.Response{Status: status}}, stet.Note{Who: "ops", Why: "seen"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.want(r.post("k", "{}"), 409, stethttp.ResultNotRetained)
+	}
+}

@@ -16,7 +16,7 @@ func (x *exchange) replay(r *stet.Record) {
 	case x.shadow:
 		x.unguarded()
 		return
-	case r.Kept == stet.KeptStatus || r.Response == nil:
+	case r.Kept == stet.KeptStatus || r.Response == nil || r.Response.Status < 200 || r.Response.Status > 999: // net/http would panic
 		p := x.problem(ResultNotRetained)
 		p.OriginalStatus = r.Status
 		x.status = p.Status
