@@ -1,7 +1,7 @@
 // Package redisstore keeps records in Redis, Valkey or Redis Cluster, through whatever client the caller has: see [Client].
 // Adapters for two of them are modules beside it: goredisclient and rueidisclient.
 //
-// Each record is one hash, in one slot with the indexes of its shard; every verb is one script, so that it is atomic, and the
+// Each record is one string, in one slot with the indexes of its shard; every verb is one script, so that it is atomic, and the
 // server's clock is the store's. Records that are over vanish by themselves some time after nobody reaped them; running and
 // unknown ones never do.
 //

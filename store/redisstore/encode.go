@@ -157,6 +157,48 @@ func (r *reader) optional() []byte {
 	return []byte(r.text())
 }
 
+// versionText is a version as scripts know it.
+func versionText(v stet.Version) string { return string(binary.BigEndian.AppendUint64(nil, uint64(v))) }
+
+// Places within a record as common.lua packs it.
+const (
+	atVersion  = 1
+	atState    = 9
+	atInstants = 10
+	atLengths  = 42
+	atNames    = 54
+)
+
+// instant is zero for what never is.
+func instant(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// decodeValue decodes a record up to its body, which is the rest. The head says again what scripts were told.
+func decodeValue(v, member string) (h stet.Head, rest string, ok bool) {
+	if len(v) < atNames || v[0] != format {
+		return h, "", false
+	}
+	b := []byte(v[:atNames])
+	names := uint64(binary.BigEndian.Uint32(b[atLengths:])) + uint64(binary.BigEndian.Uint32(b[atLengths+4:]))
+	end := atNames + names + uint64(binary.BigEndian.Uint32(b[atLengths+8:]))
+	if end > uint64(len(v)) {
+		return h, "", false
+	}
+	h, ok = decodeHead(v[atNames+names:end], member)
+	if !ok || h.Version != stet.Version(binary.BigEndian.Uint64(b[atVersion:])) || h.State != stet.State(b[atState]) ||
+		v[atNames:atNames+names] != h.DownstreamKey+h.DownstreamID {
+		return h, "", false
+	}
+	for i, at := range []*time.Time{&h.CreatedAt, &h.UpdatedAt, &h.DueAt, &h.CompletedAt} {
+		*at = instant(int64(binary.BigEndian.Uint64(b[atInstants+8*i:])))
+	}
+	return h, v[end:], true
+}
+
 func decodeHead(s, member string) (h stet.Head, ok bool) {
 	if h.ID, ok = idOf(member); !ok {
 		return h, false

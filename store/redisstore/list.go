@@ -55,17 +55,17 @@ func (s *Store) heads(ctx context.Context, shard int, args ...string) (all []fou
 		return nil, false, err
 	}
 	if len(got) < 2 {
-		return nil, false, errors.New("the server's answer is torn")
+		return nil, false, errTorn
 	}
 	for _, v := range got[2:] {
 		row, ok := v.([]any)
-		if !ok || len(row) != 8 {
-			return nil, false, errors.New("the server's answer is torn")
+		if !ok || len(row) != 3 {
+			return nil, false, errTorn
 		}
 		f := found{}
 		f.member, _ = row[0].(string)
 		f.score, _ = row[1].(string)
-		h, err := head(got[0], row[2:], f.member)
+		h, _, err := parse([]any{nil, got[0], row[2]}, f.member)
 		f.head, f.ok = h, err == nil
 		all = append(all, f)
 	}
@@ -91,15 +91,24 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
 	var mu sync.Mutex
 	var due []stet.Head
 	err := s.each(ctx, func(ctx context.Context, shard int) error {
-		all, _, err := s.heads(ctx, shard, append([]string{"due", strconv.Itoa(n)}, stateNumbers(q.States)...)...)
-		mu.Lock()
-		defer mu.Unlock()
-		for i := range all {
-			if all[i].ok && matches(&all[i].head, &q) {
-				due = append(due, all[i].head)
+		matching := 0
+		for skip, more := 0, true; more && matching < n; skip += n { // what does not match must not hide what does
+			var all []found
+			var err error
+			all, more, err = s.heads(ctx, shard, append([]string{"due", strconv.Itoa(n), strconv.Itoa(skip)}, stateNumbers(q.States)...)...)
+			if err != nil {
+				return err
 			}
+			mu.Lock()
+			for i := range all {
+				if all[i].ok && matches(&all[i].head, &q) {
+					due = append(due, all[i].head)
+					matching++
+				}
+			}
+			mu.Unlock()
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("redisstore: due: %w", err)

@@ -57,6 +57,9 @@ var (
 // ErrVolatile: the server may forget records, and nobody allowed that.
 var ErrVolatile = errors.New("redisstore: the server may forget records")
 
+// errTorn: the server answered, and not as the scripts do. What was asked may have happened.
+var errTorn = errors.New("the server's answer is torn")
+
 // Open returns a store. It checks the server's settings, and that all who share the records agree on the number of shards. On a
 // cluster the settings of one node are looked at.
 func Open(ctx context.Context, client Client, c Config) (*Store, error) {
@@ -78,11 +81,22 @@ func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 	return s, s.agree(ctx)
 }
 
+// oldest is the first Redis whose scripts have flags.
+const oldest = 7
+
 // check reads the settings that decide whether records stay. Where they cannot be read nothing is known, and that is said.
 func (s *Store) check(ctx context.Context, c *Config) error {
 	warn := c.Warn
 	if warn == nil {
 		warn = func(string) {}
+	}
+	server, err := s.info(ctx, "server")
+	if err != nil {
+		return fmt.Errorf("redisstore: open: %w", err)
+	}
+	major, _, _ := strings.Cut(server["redis_version"], ".") // Valkey says whose equal it is
+	if n, err := strconv.Atoi(major); err == nil && n < oldest {
+		return fmt.Errorf("redisstore: open: the server is Redis %s, and has to be %d or newer", server["redis_version"], oldest)
 	}
 	memory, err := s.info(ctx, "memory")
 	if err != nil {
@@ -157,7 +171,7 @@ func (s *Store) write(p *place, h *stet.Head, body string) []string {
 			lifetime = saturate(h.DueIn, h.Rules.KeepExpired, s.linger).Milliseconds()
 		}
 	}
-	return []string{p.member, strconv.FormatUint(uint64(h.Version), 10), strconv.Itoa(int(h.State)), encodeHead(h, p.member), body,
+	return []string{p.member, versionText(h.Version), strconv.Itoa(int(h.State)), encodeHead(h, p.member), body,
 		strconv.FormatInt(dueIn, 10), strconv.FormatInt(lifetime, 10), h.DownstreamKey, h.DownstreamID}
 }
 
@@ -196,7 +210,9 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 		}
 		return have, stet.ErrExists
 	}
-	stamp(&r.Head, got[1:])
+	if err := stamp(&r.Head, got[1:]); err != nil {
+		return stet.Record{}, fmt.Errorf("redisstore: create: %w", err)
+	}
 	return r, nil
 }
 
@@ -240,7 +256,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	if h.Note != nil {
 		note = encodeEntry(&h)
 	}
-	args := append(s.write(&p, &h, body), strconv.FormatUint(uint64(prev), 10), keep, life, ended, note)
+	args := append(s.write(&p, &h, body), versionText(prev), keep, life, ended, note)
 	got, err := s.run(ctx, replaceScript, p.record, p.shard, true, args...)
 	switch {
 	case err != nil:
@@ -248,20 +264,22 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	case got[0] == "gone":
 		return stet.Head{}, stet.ErrNotFound
 	case got[0] == "stale":
-		have, err := head(got[1], got[2:], p.member)
+		have, _, err := parse(got, p.member)
 		if err != nil {
 			return stet.Head{}, fmt.Errorf("redisstore: replace: %w", err)
 		}
 		return have, stet.ErrStale
 	}
-	stamp(&h, got[1:])
+	if err := stamp(&h, got[1:]); err != nil {
+		return stet.Head{}, fmt.Errorf("redisstore: replace: %w", err)
+	}
 	return h, nil
 }
 
 // Delete implements [stet.Store].
 func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	p := s.place(id)
-	got, err := s.run(ctx, deleteScript, p.record, p.shard, true, p.member, strconv.FormatUint(uint64(prev), 10))
+	got, err := s.run(ctx, deleteScript, p.record, p.shard, true, p.member, versionText(prev))
 	switch {
 	case err != nil:
 		return fmt.Errorf("redisstore: delete: %w", err)
@@ -274,51 +292,53 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 }
 
 // stamp sets what the server's clock had to say: now, created, updated, due, ended.
-func stamp(h *stet.Head, at []any) {
-	h.AsOf, h.CreatedAt, h.UpdatedAt, h.DueAt, h.CompletedAt = instant(at[0]), instant(at[1]), instant(at[2]), instant(at[3]), instant(at[4])
+func stamp(h *stet.Head, at []any) error {
+	if len(at) != 5 {
+		return errTorn
+	}
+	var us [5]int64
+	for i := range at {
+		text, _ := at[i].(string)
+		var err error
+		if us[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return errTorn
+		}
+	}
+	h.AsOf, h.CreatedAt, h.UpdatedAt, h.DueAt, h.CompletedAt = instant(us[0]), instant(us[1]), instant(us[2]), instant(us[3]), instant(us[4])
 	h.DueIn = 0
+	return nil
 }
 
-// instant is zero for what never is.
-func instant(v any) time.Time {
-	s, _ := v.(string)
-	us, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return time.UnixMicro(us).UTC()
-}
-
-// record decodes an answer of exists, now, version, head, body, created, updated, due, ended.
+// record decodes an answer with a record: what it is, now, the record.
 func record(got []any, member string) (stet.Record, error) {
-	if len(got) != 9 {
-		return stet.Record{}, stet.ErrCorrupt
-	}
-	h, err := head(got[1], []any{got[2], got[3], got[5], got[6], got[7], got[8]}, member)
+	h, rest, err := parse(got, member)
 	if err != nil {
 		return stet.Record{}, err
 	}
-	text, _ := got[4].(string)
-	b, ok := decodeBody(text, member)
+	b, ok := decodeBody(rest, member)
 	if !ok {
 		return stet.Record{}, fmt.Errorf("%w: its body", stet.ErrCorrupt)
 	}
 	return stet.Record{Head: h, Body: b}, nil
 }
 
-// head decodes version, head, created, updated, due, ended.
-func head(now any, got []any, member string) (stet.Head, error) {
-	if len(got) != 6 {
-		return stet.Head{}, stet.ErrCorrupt
+// parse decodes the head of such an answer, and returns the rest.
+func parse(got []any, member string) (h stet.Head, rest string, err error) {
+	if len(got) != 3 {
+		return h, "", errTorn
 	}
-	text, _ := got[1].(string)
-	h, ok := decodeHead(text, member)
-	version, _ := got[0].(string)
-	if !ok || version != strconv.FormatUint(uint64(h.Version), 10) {
-		return stet.Head{}, fmt.Errorf("%w: its head", stet.ErrCorrupt)
+	now, _ := got[1].(string)
+	us, err := strconv.ParseInt(now, 10, 64)
+	if err != nil {
+		return h, "", errTorn
 	}
-	stamp(&h, []any{now, got[2], got[3], got[4], got[5]})
-	return h, nil
+	value, _ := got[2].(string)
+	h, rest, ok := decodeValue(value, member)
+	if !ok {
+		return stet.Head{}, "", fmt.Errorf("%w: its head", stet.ErrCorrupt)
+	}
+	h.AsOf = instant(us)
+	return h, rest, nil
 }
 
 // Pauses of a wait between two looks.
@@ -327,9 +347,9 @@ const firstLook, longestLook = 25 * time.Millisecond, time.Second
 // Wait implements [stet.Waiter], by looking again and again.
 func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	p := s.place(id)
-	version := strconv.FormatUint(uint64(seen), 10)
+	version := versionText(seen)
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
-		got, err := s.client.Do(ctx, p.record, []string{"HGET", p.record, "v"})
+		got, err := s.client.Do(ctx, p.record, []string{"GETRANGE", p.record, "1", "8"})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

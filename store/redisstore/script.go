@@ -28,15 +28,22 @@ var (
 // script is one atomic verb.
 type script struct{ text, sha string }
 
-func newScript(text string) *script {
-	text = common + text
+func newScript(flags, text string) *script {
+	text = flags + common + text
 	sum := sha1.Sum([]byte(text))
 	return &script{text, hex.EncodeToString(sum[:])}
 }
 
+// beyondMaxmemory lets a script write when the server is full: a full store refuses new keys, and what runs can still end.
+const beyondMaxmemory = "#!lua flags=allow-oom\n"
+
 var (
-	createScript, replaceScript, deleteScript = newScript(createText), newScript(replaceText), newScript(deleteText)
-	getScript, headsScript, countScript       = newScript(getText), newScript(headsText), newScript(countText)
+	createScript  = newScript("", createText)
+	replaceScript = newScript(beyondMaxmemory, replaceText)
+	deleteScript  = newScript("", deleteText)
+	getScript     = newScript("", getText)
+	headsScript   = newScript("", headsText)
+	countScript   = newScript("", countText)
 )
 
 // run carries out a script on a record of a shard, or on the shard alone. A server that does not know it (it was restarted, or

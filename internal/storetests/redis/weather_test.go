@@ -206,6 +206,30 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
+// A write that too few replicas confirm is an error, and may have happened (W11).
+func TestUnconfirmedWrite(t *testing.T) {
+	for _, a := range adapters {
+		t.Run(a.name, func(t *testing.T) {
+			s := open(t, a.single(t, testserver.Redis(t).Addr), redisstore.Config{Prefix: "alone-" + a.name, Wait: 1, WaitTimeout: 10 * time.Millisecond})
+			r := sample("k")
+			if _, err := s.Create(t.Context(), r); err == nil || errors.Is(err, stet.ErrExists) {
+				t.Fatalf("Create without a replica: %v", err)
+			}
+			got, err := s.Create(t.Context(), r)
+			if !errors.Is(err, stet.ErrExists) || got.Version != r.Version {
+				t.Fatalf("the same Create again: %v", err)
+			}
+			h, body := completed(got, "done")
+			if _, err := s.Replace(t.Context(), got.Version, h, body); err == nil || errors.Is(err, stet.ErrStale) {
+				t.Errorf("Replace without a replica: %v", err)
+			}
+			if err := s.Delete(t.Context(), h.ID, h.Version); err == nil || errors.Is(err, stet.ErrNotFound) || errors.Is(err, stet.ErrStale) {
+				t.Errorf("Delete without a replica: %v", err)
+			}
+		})
+	}
+}
+
 // A server that hangs holds nobody beyond its deadline, and is used again when it goes on (W3).
 func TestServerStandsStill(t *testing.T) {
 	for _, a := range adapters {
@@ -232,7 +256,8 @@ func TestServerStandsStill(t *testing.T) {
 	}
 }
 
-// A server without room refuses new records, loses none, and takes new ones when there is room again (LM-08, I10).
+// A server without room refuses new records, loses none, lets end what runs, and takes new ones when there is room again (LM-08,
+// I10).
 func TestServerFull(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
@@ -255,6 +280,20 @@ func TestServerFull(t *testing.T) {
 				if got, err := s.Get(t.Context(), r.ID); err != nil || len(got.Request) != 100<<10 {
 					t.Fatalf("a record is gone or torn: %v", err)
 				}
+			}
+			c := lookInto(t, server.Addr)
+			if err := c.ConfigSet(t.Context(), "maxmemory", "2mb").Err(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Create(t.Context(), sample("too much")); !errors.Is(err, stet.ErrFull) {
+				t.Errorf("Create beyond the limit: %v", err)
+			}
+			h, body := completed(made[9], "done while it is full")
+			if _, err := s.Replace(t.Context(), made[9].Version, h, body); err != nil {
+				t.Errorf("what runs cannot end: %v", err)
+			}
+			if err := c.ConfigSet(t.Context(), "maxmemory", "8mb").Err(); err != nil {
+				t.Fatal(err)
 			}
 			for _, r := range made[:5] {
 				if err := s.Delete(t.Context(), r.ID, r.Version); err != nil {

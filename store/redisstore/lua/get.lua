@@ -1,3 +1,3 @@
-local have = redis.call('HMGET', KEYS[1], 'v', 'h', 'b', 'c', 'u', 'd', 'e')
-if not have[1] then return { 'gone' } end
-return { 'exists', text(micros()), unpack(have) }
+local have = redis.call('GET', KEYS[1])
+if not have then return { 'gone' } end
+return { 'exists', text(micros()), have }

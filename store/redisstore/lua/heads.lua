@@ -1,11 +1,12 @@
--- ARGV: how, a limit, and for due: the states; list: the cursor's score and member; named: the name.
--- Returns now, whether there may be more, and for each record: member, score, version, head and its instants.
+-- ARGV: how, a limit, and for due: how many to skip, the states; list: the cursor's score and member; named: the name.
+-- Returns now, whether there may be more, and for each record: member, score, and all before its body.
 local now, limit = micros(), tonumber(ARGV[2])
 local found, more = {}, '0'
 if ARGV[1] == 'due' then
-  for i = 3, #ARGV do
-    local due = redis.call('ZRANGEBYSCORE', dueKey(ARGV[i]), '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 4, #ARGV do
+    local due = redis.call('ZRANGEBYSCORE', dueKey(ARGV[i]), '-inf', text(now), 'WITHSCORES', 'LIMIT', ARGV[3], limit)
     for j = 1, #due do found[#found + 1] = due[j] end
+    if #due == 2 * limit then more = '1' end
   end
 elseif ARGV[1] == 'list' then
   local from, after, skipped = ARGV[3], ARGV[4], 0
@@ -38,9 +39,9 @@ else
 end
 local out = { text(now), more }
 for j = 1, #found, 2 do
-  local have = redis.call('HMGET', shard .. ':r:' .. found[j], 'v', 'h', 'c', 'u', 'd', 'e')
-  if have[1] then
-    out[#out + 1] = { found[j], found[j + 1], unpack(have) }
+  local have = peek(shard .. ':r:' .. found[j])
+  if have ~= '' then
+    out[#out + 1] = { found[j], found[j + 1], have }
   else -- it had outlived its retention, and nobody had reaped it
     forget(found[j])
     if ARGV[1] ~= 'due' and ARGV[1] ~= 'list' then redis.call('SREM', shard .. ':name:' .. ARGV[3], found[j]) end
