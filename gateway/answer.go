@@ -21,8 +21,11 @@ var errStatus = errors.New("gateway: the answer has no status of HTTP")
 // received looks at an answer before it is passed on. With a claim, the guard reads Stet-Outcome; without, nobody does.
 func (g *Gateway) received(res *http.Response) error {
 	p := passageOf(res.Request.Context())
-	if res.StatusCode < 100 { // RFC 9110 section 15: net/http reads it, and panics where it is to be written
+	switch {
+	case res.StatusCode < 100: // RFC 9110 section 15: net/http reads it, and panics where it is to be written
 		return errStatus
+	case res.StatusCode == http.StatusSwitchingProtocols && !strings.EqualFold(res.Header.Get("Upgrade"), res.Request.Header.Get("Upgrade")):
+		return errUnasked // ReverseProxy would refuse it too, but leave the connection open
 	}
 	if p.claim == nil {
 		delete(res.Header, outcomeHeader)

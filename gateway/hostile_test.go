@@ -99,6 +99,27 @@ func TestDrainWaitsForRequestsThatOfferH2C(t *testing.T) { // W32
 	}
 }
 
+// TestRefusedSwitchesAreClosed: nobody else does it.
+func TestRefusedSwitchesAreClosed(t *testing.T) {
+	for _, asked := range []string{"", "Connection: Upgrade\nUpgrade: websocket\n"} {
+		closed := make(chan error, 1)
+		r := newRig(t, tcpUpstream(t, func(conn net.Conn, in *bufio.Reader) {
+			readRequest(in)
+			fmt.Fprint(conn, "HTTP/1.1 101 Switch\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+			_, err := in.ReadByte()
+			closed <- err
+		}), nil)
+		_, in := r.raw("GET / HTTP/1.1\nHost: x\n" + asked + "\n")
+		res, err := http.ReadResponse(in, nil)
+		if err != nil || res.StatusCode != http.StatusBadGateway {
+			t.Errorf("%v, %v", res, err)
+		}
+		if err := <-closed; err != io.EOF {
+			t.Errorf("asked %q: the connection was left open: %v", asked, err)
+		}
+	}
+}
+
 // TestAnswersThatAreNotClean: whatever an upstream sends, an answer is its request's, and what is no whole answer is unknown.
 func TestAnswersThatAreNotClean(t *testing.T) { // T9, W14
 	const evil = "HTTP/1.1 299 Evil\r\nContent-Length: 4\r\n\r\nevil"
@@ -166,6 +187,9 @@ func TestAnswersThatAreNotClean(t *testing.T) { // T9, W14
 				rec, err := r.engine.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "odd"})
 				if err != nil || rec.State != c.state {
 					t.Errorf("%v, %v", rec.State, err)
+				}
+				if large && strings.Contains(c.answer, evil) {
+					return // http.Transport may use the connection again before it has seen what else came on it
 				}
 				for i := range 5 {
 					path := fmt.Sprint("/clean", i)
