@@ -1,0 +1,236 @@
+package flow_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/flow"
+	"github.com/stet-dev/stet/store/memstore"
+)
+
+type counts struct{ N int }
+
+func answer(s *counts) stet.Response { return stet.Response{Status: 200, Body: fmt.Append(nil, s.N)} }
+
+func engineOn(t *testing.T, s stet.Store) *stet.Engine {
+	t.Helper()
+	e, err := stet.New(s, stet.Config{Policy: policy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func build(t *testing.T, c flow.Config[counts], phases ...flow.Phase[counts]) *flow.Flow[counts] {
+	t.Helper()
+	c.Name, c.Answer = "f", answer
+	f, err := flow.New(c, phases...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func add(name string) flow.Phase[counts] {
+	return flow.Foreign(name, func(ctx context.Context, call *flow.Call, s *counts) error {
+		return call.Do(ctx, func(context.Context, string) error { s.N++; return nil })
+	})
+}
+
+var errDown = errors.New("down")
+
+func TestHowAPhaseEnds(t *testing.T) {
+	send := func(err error) func(context.Context, *flow.Call, *counts) error {
+		return func(ctx context.Context, call *flow.Call, s *counts) error {
+			s.N = 99 // of a phase that failed nothing may be left
+			return call.Do(ctx, func(context.Context, string) error { return err })
+		}
+	}
+	before := func(err error) func(context.Context, *flow.Call, *counts) error {
+		return func(context.Context, *flow.Call, *counts) error { return err }
+	}
+	twice := func(ctx context.Context, call *flow.Call, _ *counts) error {
+		for range 2 {
+			_ = call.Do(ctx, func(context.Context, string) error { return nil })
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		phase flow.Phase[counts]
+		want  error
+		state stet.State
+	}{
+		"declined":                       {flow.Foreign("p", send(flow.Decline(stet.Response{Status: 402}))), nil, stet.Completed},
+		"not sent":                       {flow.Foreign("p", send(flow.RetryLater(errDown))), flow.ErrSuspended, stet.Running},
+		"an error before the call":       {flow.Foreign("p", before(errDown)), flow.ErrSuspended, stet.Running},
+		"an error of the call":           {flow.Foreign("p", send(errDown)), flow.ErrUnknown, stet.Unknown},
+		"unknown":                        {flow.Foreign("p", send(flow.Unknown(errDown))), flow.ErrUnknown, stet.Unknown},
+		"unknown, keys are honoured":     {flow.Foreign("p", send(flow.Unknown(errDown))).HonoursKey(), flow.ErrSuspended, stet.Running},
+		"a second effect":                {flow.Foreign("p", twice), flow.ErrSecondEffect, stet.Unknown},
+		"a second effect, keys honoured": {flow.Foreign("p", twice).HonoursKey(), flow.ErrSecondEffect, stet.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := engineOn(t, memstore.New(memstore.Config{}))
+				f := build(t, flow.Config[counts]{Engine: e}, add("first"), c.phase, add("last"))
+				got, err := f.Do(t.Context(), ask(), counts{})
+				if !errors.Is(err, c.want) || c.want == nil && got.Status != 402 {
+					t.Fatalf("%+v, %v; want %v", got, err, c.want)
+				}
+				r, _ := e.Get(t.Context(), ask().ID)
+				if r.State != c.state || r.Point != "p" {
+					t.Errorf("%s at %q, want %s", r.State, r.Point, c.state)
+				}
+				if c.state == stet.Unknown && r.DownstreamKey == "" {
+					t.Error("nobody knows what to ask the provider for")
+				}
+				if c.state != stet.Running {
+					return
+				}
+				time.Sleep(flow.DefaultBackoff)
+				good := build(t, flow.Config[counts]{Engine: e}, add("first"), add("p").HonoursKey(), add("last"))
+				if got, err := good.Do(t.Context(), ask(), counts{}); err != nil || string(got.Body) != "3" {
+					t.Errorf("later: %q, %v", got.Body, err)
+				}
+			})
+		})
+	}
+}
+
+func TestProvenNotSentIsSentLater(t *testing.T) { // without HonoursKey: the proof is stored
+	synctest.Test(t, func(t *testing.T) {
+		e := engineOn(t, memstore.New(memstore.Config{}))
+		down := true
+		f := build(t, flow.Config[counts]{Engine: e}, flow.Foreign("p", func(ctx context.Context, call *flow.Call, s *counts) error {
+			if down {
+				return flow.RetryLater(errDown)
+			}
+			return call.Do(ctx, func(context.Context, string) error { s.N++; return nil })
+		}))
+		for range 3 {
+			if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, flow.ErrSuspended) {
+				t.Fatal(err)
+			}
+			time.Sleep(flow.MaxBackoff)
+		}
+		down = false
+		if n, err := (flow.Completer{Engine: e, Flows: []flow.Resumer{f}}).Round(t.Context()); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		if got, err := f.Do(t.Context(), ask(), counts{}); err != nil || string(got.Body) != "1" {
+			t.Errorf("%q, %v", got.Body, err)
+		}
+	})
+}
+
+func TestPanic(t *testing.T) {
+	for name, c := range map[string]struct {
+		honours bool
+		want    stet.State
+	}{"honours keys": {true, stet.Running}, "does not": {false, stet.Unknown}} {
+		t.Run(name, func(t *testing.T) {
+			e := engineOn(t, memstore.New(memstore.Config{}))
+			p := flow.Foreign("p", func(context.Context, *flow.Call, *counts) error { panic("boom") })
+			if c.honours {
+				p = p.HonoursKey()
+			}
+			func() {
+				defer func() {
+					if recover() != "boom" {
+						t.Error("the panic did not go on")
+					}
+				}()
+				_, _ = build(t, flow.Config[counts]{Engine: e}, p).Do(t.Context(), ask(), counts{})
+			}()
+			if r, _ := e.Get(t.Context(), ask().ID); r.State != c.want {
+				t.Errorf("%s, want %s", r.State, c.want)
+			}
+		})
+	}
+}
+
+func TestReleases(t *testing.T) {
+	stop := flow.Foreign("charge", func(context.Context, *flow.Call, *counts) error { return errDown })
+	upgrade := func(_ int, state []byte) (s counts, err error) {
+		err = json.Unmarshal(state, &s)
+		s.N += 10
+		return s, err
+	}
+	for name, c := range map[string]struct {
+		phases []flow.Phase[counts]
+		config flow.Config[counts]
+		want   error
+		answer string
+	}{
+		"the same":               {[]flow.Phase[counts]{add("reserve"), add("charge"), add("book")}, flow.Config[counts]{}, nil, "3"},
+		"renamed, one added":     {[]flow.Phase[counts]{add("reserve"), add("pay").Was("charge"), add("tell"), add("book")}, flow.Config[counts]{}, nil, "4"},
+		"renamed without saying": {[]flow.Phase[counts]{add("reserve"), add("pay"), add("book")}, flow.Config[counts]{}, flow.ErrUnknownPoint, ""},
+		"a new schema":           {[]flow.Phase[counts]{add("reserve"), add("charge"), add("book")}, flow.Config[counts]{Schema: 2}, flow.ErrSchema, ""},
+		"a schema upgraded":      {[]flow.Phase[counts]{add("reserve"), add("charge"), add("book")}, flow.Config[counts]{Schema: 2, Upgrade: upgrade}, nil, "13"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := engineOn(t, memstore.New(memstore.Config{}))
+				if _, err := build(t, flow.Config[counts]{Engine: e}, add("reserve"), stop, add("book")).Do(t.Context(), ask(), counts{}); !errors.Is(err, flow.ErrSuspended) {
+					t.Fatal(err)
+				}
+				time.Sleep(flow.DefaultBackoff)
+				c.config.Engine = e
+				f := build(t, c.config, c.phases...)
+				var err error
+				if c.want != nil { // a completer does not even take it
+					if _, err = f.Resume(t.Context(), ask().ID); !errors.Is(err, c.want) {
+						t.Errorf("resume: %v", err)
+					}
+				}
+				q := ask()
+				q.Subject.Body = []byte(`{"N":0}`)
+				got, err := f.Do(t.Context(), q, counts{})
+				if !errors.Is(err, c.want) || string(got.Body) != c.answer {
+					t.Errorf("%q, %v; want %q, %v", got.Body, err, c.answer, c.want)
+				}
+				if r, _ := e.Get(t.Context(), ask().ID); c.want != nil && (r.State != stet.Running || r.Point != "charge") {
+					t.Errorf("%s at %q", r.State, r.Point)
+				}
+			})
+		})
+	}
+}
+
+func TestOneWritePerPhase(t *testing.T) {
+	w := newWorld(false)
+	p := &process{world: w, Store: w.records}
+	f := build(t, flow.Config[counts]{Engine: engineOn(t, p)}, add("a"), add("b"), add("c"))
+	if _, err := f.Do(t.Context(), ask(), counts{}); err != nil {
+		t.Fatal(err)
+	}
+	if calls := p.step / 2; calls != 1+3+1 { // reserve, one for each phase, settle
+		t.Errorf("%d store calls", calls)
+	}
+}
+
+func TestWhatCannotWork(t *testing.T) {
+	e := engineOn(t, struct{ stet.Store }{memstore.New(memstore.Config{})})
+	local := flow.Local("l", func(context.Context, *sql.Tx, *counts) error { return nil })
+	for name, phases := range map[string][]flow.Phase[counts]{
+		"no phases": nil, "no name": {add("")}, "one name twice": {add("a"), add("b").Was("a")}, "the reserved name": {add("done")},
+		"local, and no transactions": {local}, "nothing": {{}},
+	} {
+		if _, err := flow.New(flow.Config[counts]{Name: "f", Engine: e, Answer: answer, DB: new(sql.DB)}, phases...); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	q := ask()
+	q.Policy = &stet.Policy{}
+	f := build(t, flow.Config[counts]{Engine: e}, add("a"))
+	if _, err := f.Do(t.Context(), q, counts{}); !errors.Is(err, flow.ErrRules) {
+		t.Errorf("rules: %v", err)
+	}
+}
