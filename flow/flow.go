@@ -176,14 +176,17 @@ func (f *Flow[S]) Resume(ctx context.Context, id stet.ID) (stet.Response, error)
 
 // Run runs a flow on a claim that its caller settles with the answer, such as a handler behind stethttp: the claim is
 // [stet.ClaimFrom] of its context, and what ends ctx ends the flow before its next phase. s is the state to begin with; a run that
-// resumes has its own. With [ErrUnknown] that is what the claim says by now; with [ErrSuspended] the claim is given up, and
-// settling it is refused. Behind stethttp nothing needs to be done about either: whatever the handler writes then, the client is
-// told that the key is in progress, or the outcome unknown.
+// resumes has its own. With [ErrUnknown] that is what the claim says by now, and the caller settles it. With [ErrSuspended] the
+// claim is given up, and settling it is refused: behind stethttp the client is told then that the outcome is not known yet,
+// whatever the handler writes. Where the caller's time runs out (see [stet.Claim.Hold]) and it settles the claim as unknown
+// before the phase returns, unknown it stays: let flows have the time they need. Write the response as it is returned: a
+// [Completer] would store the same one.
 func (f *Flow[S]) Run(ctx context.Context, c *stet.Claim, s S) (stet.Response, error) {
 	if c == nil {
 		return stet.Response{}, errors.New("flow: Run needs a claim: the request was not guarded")
 	}
 	if c.Head().Rules.OnLapse != stet.LapseResume {
+		c.NotExecuted("flow-rules")
 		return stet.Response{}, ErrRules
 	}
 	return (&run[S]{f: f, c: c, s: s}).run(ctx)
