@@ -1,0 +1,23 @@
+-- One row per effect that a transaction promised, for package outbox. Text and instants are as in stet_records.
+CREATE TABLE IF NOT EXISTS stet_outbox (
+    `id`             BIGINT          NOT NULL AUTO_INCREMENT PRIMARY KEY, -- the order of messages of one order key
+    `version`        BIGINT          NOT NULL, -- the fencing token: grows with each claim and each outcome
+    `state`          VARBINARY(16)   NOT NULL CHECK (`state` IN ('pending', 'running', 'done', 'unknown', 'dead', 'discarded')),
+    `attempt`        BIGINT          NOT NULL,
+    `scope`          VARBINARY(1024) NOT NULL, -- of the record the effect belongs to; '' where there is none
+    `key`            VARBINARY(1024) NOT NULL,
+    `topic`          VARBINARY(255)  NOT NULL,
+    `name`           VARBINARY(255)  NOT NULL,
+    `order_key`      VARBINARY(255)  NOT NULL, -- '' for messages that wait for no other
+    `downstream_key` VARBINARY(64)   NOT NULL, -- the same on every attempt
+    `downstream_id`  MEDIUMBLOB      NOT NULL, -- what the provider answered with
+    `payload`        LONGBLOB        NOT NULL,
+    `meta`           MEDIUMBLOB      NOT NULL, -- a JSON object of strings
+    `errors`         MEDIUMBLOB      NOT NULL, -- what went wrong and what people did, a JSON object a line
+    `created_at`     BIGINT          NOT NULL,
+    `updated_at`     BIGINT          NOT NULL,
+    `due_at`         BIGINT          NOT NULL, -- pending, not before; running, when the lease ends
+    UNIQUE KEY stet_outbox_downstream_key (`downstream_key`),
+    KEY stet_outbox_due (`state`, `due_at`, `id`),
+    KEY stet_outbox_order (`order_key`, `id`)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = binary;

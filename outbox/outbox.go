@@ -1,0 +1,145 @@
+// Package outbox keeps effects that a transaction promised, and delivers them.
+//
+// [Box.Add] writes a message in the caller's transaction: it is there if and only if the transaction committed. A [Worker], in
+// this process or another, hands each message to a [Handler] with a downstream key that is the same on every attempt. Delivery
+// is at least once; the effect happens once where the system downstream honours the key. Where it does not, an attempt whose
+// outcome nobody knows stops, in the state [Unknown], until somebody has looked. What cannot be delivered becomes a dead letter
+// that keeps its errors.
+//
+// The table stet_outbox is made by [sqlstore.Migrate].
+package outbox
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/store/sqlstore"
+)
+
+var (
+	// ErrMessage: the message cannot be stored. The error that wraps it says what is wrong, and nothing was written.
+	ErrMessage = errors.New("outbox: the message is not valid")
+	// ErrExists: a message with this downstream key is there already, and nothing was written. The transaction can go on.
+	ErrExists = errors.New("outbox: this effect is in the outbox already")
+	// ErrNotFound: there is no message with this id.
+	ErrNotFound = errors.New("outbox: no such message")
+	// ErrState: the message's state does not allow the change.
+	ErrState = errors.New("outbox: the message is in another state")
+	// ErrLost: the delivery's lease has ended, and somebody else may be at the message.
+	ErrLost = errors.New("outbox: the lease has ended")
+	// ErrDrain: handlers still ran when the time for draining was over. Their messages' leases end by themselves.
+	ErrDrain = errors.New("outbox: handlers still run")
+)
+
+// Limits of a [Message].
+const (
+	MaxName    = 255     // bytes of Topic, Name and OrderKey, each
+	MaxKey     = 64      // bytes of DownstreamKey
+	MaxPayload = 1 << 24 // bytes
+	MaxMeta    = 1 << 16 // bytes of Meta as JSON
+	MaxDelay   = 10 * 365 * 24 * time.Hour
+)
+
+// Message is an effect to be had once the transaction has committed.
+type Message struct {
+	Topic string // what kind of effect; required
+	// Record is the idempotency record the effect belongs to; the zero ID if there is none. Then the downstream key is derived
+	// from the record, Topic and Name: the same effect cannot be added twice, as by an execution that runs again.
+	Record stet.ID
+	Name   string // tells apart effects of one record and topic
+	// OrderKey, if any: messages of one order key are delivered one after the other, in the order they were added by
+	// transactions that did not overlap. One that is dead or unknown holds up those behind it, until it is settled.
+	OrderKey string
+	Payload  []byte // any bytes
+	Meta     map[string]string
+	Delay    time.Duration // no attempt before that, by the server's clock
+	// DownstreamKey overrides the derived one: an opaque name, sent to the system downstream on every attempt.
+	DownstreamKey string
+}
+
+// Execer is what [Box.Add] needs of a transaction: *sql.Tx and *sql.Conn have it.
+type Execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// Box is an outbox in a database of one dialect. It holds nothing, and is safe for concurrent use.
+type Box struct{ q *statements }
+
+// New returns the outbox of databases of the dialect. It panics if there is no such dialect.
+func New(d sqlstore.Dialect) *Box { return &Box{newStatements(d)} }
+
+// Add writes m as part of tx. It is delivered if tx commits. [ErrMessage] and [ErrExists] leave tx as it was; after other errors
+// roll back. On MySQL the connection must not have clientFoundRows set, or ErrExists goes unnoticed, though nothing is written.
+func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
+	meta, err := m.check()
+	if err != nil {
+		return err
+	}
+	text := b.q.text
+	res, err := tx.ExecContext(ctx, b.q.add, text(string(m.Record.Scope)), text(string(m.Record.Key)), text(m.Topic), text(m.Name),
+		text(m.OrderKey), text(m.key()), append([]byte{}, m.Payload...), meta, m.Delay.Microseconds())
+	if err != nil {
+		return fmt.Errorf("outbox: add: %w", err)
+	}
+	switch n, err := res.RowsAffected(); {
+	case err != nil:
+		return fmt.Errorf("outbox: add: %w", err)
+	case n == 0:
+		return ErrExists
+	}
+	return nil
+}
+
+func (m *Message) check() (meta string, err error) {
+	for _, f := range []struct{ name, value string }{{"Topic", m.Topic}, {"Name", m.Name}, {"OrderKey", m.OrderKey}, {"DownstreamKey", m.DownstreamKey}} {
+		if len(f.value) > MaxName || !utf8.ValidString(f.value) || strings.IndexByte(f.value, 0) >= 0 {
+			return "", fmt.Errorf("%w: %s has to be UTF-8 without NUL, of at most %d bytes", ErrMessage, f.name, MaxName)
+		}
+	}
+	raw, err := json.Marshal(m.Meta)
+	if err != nil {
+		return "", fmt.Errorf("%w: Meta: %w", ErrMessage, err)
+	}
+	switch {
+	case m.Topic == "":
+		return "", fmt.Errorf("%w: it has no Topic", ErrMessage)
+	case len(m.DownstreamKey) > MaxKey:
+		return "", fmt.Errorf("%w: DownstreamKey has more than %d bytes", ErrMessage, MaxKey)
+	case len(m.Record.Scope) > 1024 || len(m.Record.Key) > 1024:
+		return "", fmt.Errorf("%w: Record has a longer name than a store takes", ErrMessage)
+	case len(m.Payload) > MaxPayload:
+		return "", fmt.Errorf("%w: Payload has more than %d bytes", ErrMessage, MaxPayload)
+	case len(raw) > MaxMeta:
+		return "", fmt.Errorf("%w: Meta has more than %d bytes", ErrMessage, MaxMeta)
+	case m.Delay < 0 || m.Delay > MaxDelay:
+		return "", fmt.Errorf("%w: Delay is %s; it has to be from 0 to %s", ErrMessage, m.Delay, MaxDelay)
+	}
+	return string(raw), nil
+}
+
+// key is what the system downstream knows the effect by: the record's names do not show in it.
+func (m *Message) key() string {
+	switch {
+	case m.DownstreamKey != "":
+		return m.DownstreamKey
+	case m.Record == stet.ID{}:
+		return "ob_" + rand.Text()
+	}
+	h := sha256.New()
+	for _, part := range [...]string{string(m.Record.Scope), string(m.Record.Key), m.Topic, m.Name} {
+		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // no two lists of parts make one text
+		_, _ = h.Write([]byte(part))
+	}
+	return "ob_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}

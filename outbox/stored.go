@@ -1,0 +1,240 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/store/sqlstore"
+)
+
+// State is where a message is in its life.
+type State string
+
+// States.
+const (
+	Pending   State = "pending"   // waits for its time, or for those before it
+	Running   State = "running"   // somebody delivers it, or died while at it
+	Done      State = "done"      // delivered
+	Unknown   State = "unknown"   // an attempt's outcome is not known, and nobody tries again until it is settled by hand
+	Dead      State = "dead"      // given up: attempts exhausted, or declined
+	Discarded State = "discarded" // given up for good, by somebody
+)
+
+// Stored is a message in the outbox.
+type Stored struct {
+	Message
+	ID           int64
+	State        State
+	Attempt      int // attempts that began, since somebody last said retry
+	DownstreamID string
+	Errors       []Failure // oldest first, of all attempts and of what people did
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	DueAt        time.Time // Pending: not before; Running: when the lease ends
+
+	version int64
+}
+
+// Failure is an entry of what went wrong with a message.
+type Failure struct {
+	Attempt int
+	At      time.Time
+	Error   string // at most [MaxError] bytes
+}
+
+// MaxError is how many bytes of an error are kept.
+const MaxError = 1000
+
+// line is the text of an entry as the statements take it. json.Marshal also mends what is not UTF-8.
+func line(text string) string {
+	if text == "" {
+		return ""
+	}
+	if len(text) > MaxError {
+		text = strings.ToValidUTF8(text[:MaxError], "") + "…"
+	}
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // of a string
+	}
+	return string(b)
+}
+
+type scanner interface{ Scan(dest ...any) error }
+
+func (s *statements) scan(row scanner) (m Stored, err error) {
+	var scope, key, topic, name, order, downKey, downID, state, meta, failures string
+	var created, updated, due int64
+	if err := row.Scan(&m.ID, &m.version, &state, &m.Attempt, &scope, &key, &topic, &name, &order, &downKey, &downID, &m.Payload,
+		&meta, &failures, &created, &updated, &due); err != nil {
+		return m, err
+	}
+	if s.dialect == sqlstore.Postgres {
+		for _, text := range []*string{&scope, &key, &topic, &name, &order, &downKey, &downID} {
+			if *text, err = sqltext.PostgresUnescape(*text); err != nil {
+				return m, fmt.Errorf("message %d: %w", m.ID, err)
+			}
+		}
+	}
+	m.State, m.Record = State(state), stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}
+	m.Topic, m.Name, m.OrderKey, m.DownstreamKey, m.DownstreamID = topic, name, order, downKey, downID
+	m.CreatedAt, m.UpdatedAt, m.DueAt = time.UnixMicro(created).UTC(), time.UnixMicro(updated).UTC(), time.UnixMicro(due).UTC()
+	if err := json.Unmarshal([]byte(meta), &m.Meta); err != nil {
+		return m, fmt.Errorf("message %d: meta: %w", m.ID, err)
+	}
+	for l := range strings.Lines(failures) {
+		var f struct {
+			Attempt int
+			At      int64
+			Error   string
+		}
+		if err := json.Unmarshal([]byte(l), &f); err != nil {
+			return m, fmt.Errorf("message %d: errors: %w", m.ID, err)
+		}
+		m.Errors = append(m.Errors, Failure{f.Attempt, time.UnixMicro(f.At).UTC(), f.Error})
+	}
+	return m, nil
+}
+
+func (s *statements) all(rows *sql.Rows) (all []Stored, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		m, err := s.scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, rows.Err()
+}
+
+// Query selects messages.
+type Query struct {
+	State State  // any if empty
+	Topic string // any if empty
+	After int64  // only messages with a larger id: the last of the page before
+	Limit int    // 100 if 0
+}
+
+// List returns messages in the order they were added.
+func (b *Box) List(ctx context.Context, db *sql.DB, q Query) ([]Stored, error) {
+	query, args := b.q.list, []any{q.After}
+	for _, c := range []struct{ column, value string }{{"state", string(q.State)}, {"topic", q.Topic}} {
+		if c.value != "" {
+			args = append(args, b.q.text(c.value))
+			query += " AND " + c.column + " = " + b.q.place(len(args))
+		}
+	}
+	if q.Limit <= 0 {
+		q.Limit = 100
+	}
+	rows, err := db.QueryContext(ctx, query+" ORDER BY id LIMIT "+fmt.Sprint(q.Limit), args...)
+	if err != nil {
+		return nil, fmt.Errorf("outbox: list: %w", err)
+	}
+	all, err := b.q.all(rows)
+	if err != nil {
+		return nil, fmt.Errorf("outbox: list: %w", err)
+	}
+	return all, nil
+}
+
+func (s *statements) place(n int) string {
+	if s.dialect == sqlstore.Postgres {
+		return fmt.Sprintf("$%d", n)
+	}
+	return "?"
+}
+
+// Show returns one message, or [ErrNotFound].
+func (b *Box) Show(ctx context.Context, db *sql.DB, id int64) (Stored, error) {
+	m, err := b.q.scan(db.QueryRowContext(ctx, b.q.show, id))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return m, ErrNotFound
+	case err != nil:
+		return m, fmt.Errorf("outbox: show: %w", err)
+	}
+	return m, nil
+}
+
+// Retry lets a dead or unknown message be delivered again, with all its attempts. Of an unknown one that says: it did not
+// happen, or the system downstream honours the key. who and why are required, and kept with the message.
+func (b *Box) Retry(ctx context.Context, db *sql.DB, id int64, who, why string) error {
+	return b.byHand(ctx, db, id, Pending, "retried", who, why)
+}
+
+// Discard gives a dead or unknown message up for good; what it held up goes on. who and why are required, and kept.
+func (b *Box) Discard(ctx context.Context, db *sql.DB, id int64, who, why string) error {
+	return b.byHand(ctx, db, id, Discarded, "discarded", who, why)
+}
+
+// Confirm says of a dead or unknown message that its effect has happened. who and why are required, and kept.
+func (b *Box) Confirm(ctx context.Context, db *sql.DB, id int64, who, why string) error {
+	return b.byHand(ctx, db, id, Done, "confirmed", who, why)
+}
+
+func (b *Box) byHand(ctx context.Context, db *sql.DB, id int64, to State, verb, who, why string) error {
+	if who == "" || why == "" {
+		return fmt.Errorf("outbox: %s: who and why are required", verb)
+	}
+	m, err := b.Show(ctx, db, id)
+	if err != nil {
+		return err
+	}
+	again := 0
+	if to == Pending {
+		again = 1
+	}
+	note := line(fmt.Sprintf("%s by %s: %s", verb, who, why))
+	res, err := db.ExecContext(ctx, b.q.byHand, note, note, string(to), again, id, m.version)
+	if err != nil {
+		return fmt.Errorf("outbox: %s: %w", verb, err)
+	}
+	switch n, err := res.RowsAffected(); {
+	case err != nil:
+		return fmt.Errorf("outbox: %s: %w", verb, err)
+	case n == 0:
+		return fmt.Errorf("%w: only a dead or unknown one can be %s; it was %s", ErrState, verb, m.State)
+	}
+	return nil
+}
+
+// Counts returns how many messages are in each state but Done and Discarded: Pending and Running are idem_outbox_pending, Dead
+// and Unknown what somebody has to look at.
+func (b *Box) Counts(ctx context.Context, db *sql.DB) (map[State]int64, error) {
+	rows, err := db.QueryContext(ctx, b.q.counts)
+	if err != nil {
+		return nil, fmt.Errorf("outbox: counts: %w", err)
+	}
+	defer rows.Close()
+	all := map[State]int64{Pending: 0, Running: 0, Unknown: 0, Dead: 0}
+	for rows.Next() {
+		var state string
+		var n int64
+		if err := rows.Scan(&state, &n); err != nil {
+			return nil, fmt.Errorf("outbox: counts: %w", err)
+		}
+		all[State(state)] = n
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("outbox: counts: %w", err)
+	}
+	return all, nil
+}
+
+// Reap deletes at most limit messages that were done or discarded at least so long ago, and returns how many.
+func (b *Box) Reap(ctx context.Context, db *sql.DB, age time.Duration, limit int) (int64, error) {
+	res, err := db.ExecContext(ctx, b.q.reap, age.Microseconds(), limit)
+	if err != nil {
+		return 0, fmt.Errorf("outbox: reap: %w", err)
+	}
+	return res.RowsAffected()
+}
