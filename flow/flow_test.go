@@ -234,3 +234,74 @@ func TestWhatCannotWork(t *testing.T) {
 		t.Errorf("rules: %v", err)
 	}
 }
+
+func TestCompleterFinishesByItself(t *testing.T) { // many at once: each record goes on once
+	synctest.Test(t, func(t *testing.T) {
+		e := engineOn(t, memstore.New(memstore.Config{}))
+		down, calls := true, 0
+		f := build(t, flow.Config[counts]{Engine: e}, flow.Foreign("p", func(ctx context.Context, call *flow.Call, s *counts) error {
+			if down {
+				return flow.RetryLater(errDown)
+			}
+			return call.Do(ctx, func(context.Context, string) error { calls++; s.N++; return nil })
+		}))
+		if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, flow.ErrSuspended) {
+			t.Fatal(err)
+		}
+		down = false
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		for range 10 {
+			go func() { ended <- flow.Completer{Engine: e, Flows: []flow.Resumer{f}}.Run(ctx) }()
+		}
+		time.Sleep(flow.DefaultBackoff + 2*flow.DefaultEvery)
+		synctest.Wait()
+		stop()
+		for range 10 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if r, err := e.Get(t.Context(), ask().ID); err != nil || r.State != stet.Completed || r.Attempt != 2 || calls != 1 {
+			t.Errorf("%s, attempt %d, %d calls; %v", r.State, r.Attempt, calls, err)
+		}
+	})
+}
+
+func TestAttemptsAndStateAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := engineOn(t, memstore.New(memstore.Config{}))
+		f := build(t, flow.Config[counts]{Engine: e, Attempts: 3}, flow.Foreign("p", func(context.Context, *flow.Call, *counts) error { return errDown }).HonoursKey())
+		for _, want := range []error{flow.ErrSuspended, flow.ErrSuspended, flow.ErrUnknown} {
+			if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, want) {
+				t.Fatalf("%v, want %v", err, want)
+			}
+			time.Sleep(flow.MaxBackoff)
+		}
+		big, err := flow.New(flow.Config[string]{Name: "big", Engine: e, Answer: func(*string) stet.Response { return stet.Response{} }},
+			flow.Foreign("p", func(context.Context, *flow.Call, *string) error { return nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := big.Do(t.Context(), ask(), string(make([]byte, flow.MaxState))); !errors.Is(err, flow.ErrStateTooBig) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestProcessThatEnds(t *testing.T) { // what it abandons is suspended, not unknown
+	synctest.Test(t, func(t *testing.T) {
+		e := engineOn(t, memstore.New(memstore.Config{}))
+		f := build(t, flow.Config[counts]{Engine: e}, flow.Foreign("p", func(ctx context.Context, call *flow.Call, _ *counts) error {
+			<-ctx.Done()
+			return call.Do(ctx, func(context.Context, string) error { panic("sent after the end") })
+		}))
+		go func() {
+			time.Sleep(time.Second)
+			e.Abandon(t.Context())
+		}()
+		if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, flow.ErrSuspended) || !errors.Is(err, stet.ErrAbandoned) {
+			t.Error(err)
+		}
+	})
+}
