@@ -175,3 +175,22 @@ func check(t *testing.T, c raw, s stet.Store, key, value string, made, good stet
 		t.Fatalf("%s: %d are listed, %v", what, len(heads), err)
 	}
 }
+
+// What does not match a query does not hide what does and falls due later.
+func TestDueBehindManyOthers(t *testing.T) {
+	s := open(t, single(t, testserver.Redis(t).Addr), redisstore.Config{Prefix: "behind", Shards: 1})
+	for i := range 2*stet.DefaultLimit + 1 {
+		r := sample(fmt.Sprintf("%03d", i))
+		r.DueIn = 0
+		if i == 2*stet.DefaultLimit {
+			r.Route = "refunds"
+		}
+		if _, err := s.Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heads, err := s.Due(t.Context(), stet.Query{Route: "refunds"})
+	if err != nil || len(heads) != 1 {
+		t.Errorf("%d are due (%v), want 1", len(heads), err)
+	}
+}
