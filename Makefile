@@ -20,7 +20,7 @@ lint:
 	@$(call each,go run $(STATICCHECK) ./...)
 
 unit:
-	@$(call each,go test -race -timeout 20m ./...)
+	@$(call each,go test -race -p 1 -timeout 20m ./...)
 	@cd cmd && go test -race -tags stetfault ./internal/dsn
 
 fuzz:

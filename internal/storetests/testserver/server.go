@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -235,22 +236,38 @@ func (s *Server) send(signal syscall.Signal) bool {
 }
 
 // Pause freezes the server with all its children: it takes connections, and answers nobody. Resume lets it go on.
-func (s *Server) Pause(t testing.TB) { t.Helper(); s.signalAll(t, syscall.SIGSTOP) }
+func (s *Server) Pause(t testing.TB) {
+	t.Helper()
+	pids := s.signalAll(t, syscall.SIGSTOP)
+	until(t, "the server stands still", func() bool { return !slices.ContainsFunc(pids, runs) })
+}
+
+// runs reports whether a process is there and not stopped: a busy machine takes its time to stop one.
+func runs(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	return !strings.HasPrefix(rest, "T") && !strings.HasPrefix(rest, "Z")
+}
 
 // Resume ends a Pause.
 func (s *Server) Resume(t testing.TB) { t.Helper(); s.signalAll(t, syscall.SIGCONT) }
 
 // signalAll also reaches children in groups of their own, which Postgres makes of its backends.
-func (s *Server) signalAll(t testing.TB, signal syscall.Signal) {
+func (s *Server) signalAll(t testing.TB, signal syscall.Signal) (pids []int) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
 		t.Fatalf("%s does not run", s.kind.name)
 	}
-	for _, pid := range append(children(s.cmd.Process.Pid), s.cmd.Process.Pid) {
+	pids = append(children(s.cmd.Process.Pid), s.cmd.Process.Pid)
+	for _, pid := range pids {
 		_ = syscall.Kill(pid, signal)
 	}
+	return pids
 }
 
 func children(pid int) (all []int) {

@@ -107,12 +107,12 @@ func newMariaDB(t testing.TB, extra ...string) *Server {
 	dir := directory(t, "mariadb", owner)
 	data := filepath.Join(dir, "data")
 	prepare(t, dir, owner, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db",
-		"--skip-name-resolve", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0")
+		"--skip-name-resolve", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0", "--tmpdir="+dir)
 	port := ports(t, 1)[0]
 	s := &Server{Addr: address(port), dir: dir, owner: owner, kind: kind{"mariadb", program, syscall.SIGTERM, syscall.SIGKILL, mariadbReady}}
 	s.args = append([]string{"--no-defaults", "--datadir=" + data, "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(port),
 		"--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid"), "--innodb-log-file-size=8M",
-		"--innodb-buffer-pool-size=32M", "--skip-name-resolve", "--max-connections=300", "--innodb-fast-shutdown=2"}, extra...)
+		"--innodb-buffer-pool-size=32M", "--skip-name-resolve", "--max-connections=300", "--innodb-fast-shutdown=2", "--tmpdir=" + dir}, extra...)
 	s.Start(t)
 	return s
 }
