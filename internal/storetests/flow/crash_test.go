@@ -301,3 +301,38 @@ func TestLocalPhaseIsTriedAgainAndLeavesNoTrace(t *testing.T) {
 		t.Errorf("%d rows, %d tries; %v", rows, tries, err)
 	}
 }
+
+func TestLocalPhaseThatPanics(t *testing.T) { // rolled back for certain, so that it goes on later
+	s, err := open(t.Context(), t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.close() }()
+	broken := true
+	f, err := flow.New(flow.Config[order]{Name: "f", Engine: s.engine, DB: s.db, Backoff: time.Millisecond,
+		Answer: func(*order) stet.Response { return stet.Response{Status: 200, Body: []byte("ch_")} }},
+		flow.Local("write", func(ctx context.Context, tx *sql.Tx, _ *order) error {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO rows VALUES ('once', '')"); err != nil || !broken {
+				return err
+			}
+			panic("boom")
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if recover() != "boom" {
+				t.Error("the panic did not go on")
+			}
+		}()
+		_, _ = f.Do(t.Context(), request(), order{Amount: 7})
+	}()
+	broken = false
+	s.flow = f
+	s.retry(t)
+	var rows int
+	if err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM rows").Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d rows; %v", rows, err)
+	}
+}
