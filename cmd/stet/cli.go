@@ -13,6 +13,7 @@ type cli struct {
 	Gateway gatewayCmd `cmd:"" help:"Run the gateway in front of an API."`
 	Demo    demoCmd    `cmd:"" help:"Start a sample payments API behind the gateway, with curl lines to paste."`
 	Keys    keysCmds   `cmd:"" help:"Look at records, and settle what is unknown."`
+	Outbox  outboxCmds `cmd:"" help:"Look at effects that wait for delivery, and settle dead letters."`
 	Audit   auditCmds  `cmd:"" help:"Show who changed which record, and why."`
 	Migrate migrateCmd `cmd:"" help:"Bring a store's schema up to date."`
 	Config  configCmds `cmd:"" help:"Make, check and explain the configuration file."`
