@@ -19,6 +19,9 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/maypok86/otter/v2 v2.4.0 // indirect
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
@@ -51,9 +54,9 @@ require (
 
 replace github.com/stet-dev/stet/store/pgxstore => ../store/pgxstore
 
-replace github.com/stet-dev/stet/store/redisstore/goredisclient => ../store/redisstore/goredisclient
+replace github.com/stet-dev/stet/store/redisstore/rueidisclient => ../store/redisstore/rueidisclient
 
 require (
-	github.com/redis/go-redis/v9 v9.23.0
-	github.com/stet-dev/stet/store/redisstore/goredisclient v0.0.0
+	github.com/redis/rueidis v1.0.79
+	github.com/stet-dev/stet/store/redisstore/rueidisclient v0.0.0
 )

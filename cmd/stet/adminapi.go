@@ -21,6 +21,7 @@ import (
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/cmd/internal/layers"
 )
 
 // source is where operator commands find records: in a store, or through a running gateway.
@@ -28,6 +29,8 @@ type source struct {
 	Store      string `placeholder:"DSN" env:"STET_STORE" help:"The store (sqlite:stet.db)."`
 	Admin      string `placeholder:"URL" env:"STET_ADMIN_URL" help:"The admin address of a running gateway, instead of a store."`
 	PepperFile string `placeholder:"FILE" env:"STET_PEPPER_FILE" help:"Secret behind the ids, as the gateway has it (with --store)."`
+	KeysFile   string `name:"encryption-keys-file" placeholder:"FILE" env:"STET_ENCRYPTION_KEYS_FILE" help:"Encryption keys, as the gateway has them (with --store)."`
+	Plain      bool   `name:"encryption-accept-plain" env:"STET_ENCRYPTION_ACCEPT_PLAIN" help:"Read what was stored before encryption, as the gateway does (with --store)."`
 }
 
 // adminTokenVariable holds the token for --admin. There is no flag for it: a command line can be read by everybody.
@@ -79,7 +82,7 @@ func (s *source) local(w *world) (*api, error) {
 	if err != nil {
 		return nil, failf(exitUsage, "--pepper-file: %w", err)
 	}
-	store, err := d.Open(w.ctx, dsn.Look)
+	store, err := layers.Layers{Store: d, KeysFile: s.KeysFile, AcceptPlain: s.Plain}.Open(w.ctx, dsn.Look)
 	if err != nil {
 		return nil, err
 	}

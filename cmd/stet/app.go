@@ -42,22 +42,15 @@ type app struct {
 
 // serve runs until the world's context ends, and then until what was running has finished.
 func (a *app) serve(w *world) (err error) {
-	d, err := dsn.Parse(a.conf.Store.DSN)
-	if err != nil {
-		return err // checked before
-	}
-	d.Listen, d.Forget = a.conf.Store.ListenDSN, a.conf.Store.AllowVolatile
 	pepper, err := config.ReadSecret(a.conf.Store.PepperFile)
 	if err != nil {
 		return failf(exitUsage, "store.pepper_file: %w", err)
 	}
-	if a.store, err = d.Open(w.ctx, dsn.Serve); err != nil {
+	a.metrics = observe.NewMetrics(versionText())
+	if err := a.open(w.ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.store.Close()) }()
-	for _, text := range a.store.Warnings {
-		a.log.Warn(text, "store", d.String())
-	}
 	if err := a.build(pepper); err != nil {
 		return err
 	}
@@ -69,8 +62,7 @@ func (a *app) serve(w *world) (err error) {
 
 // build makes the engine and what serves clients.
 func (a *app) build(pepper []byte) (err error) {
-	events := &observer{metrics: observe.NewMetrics(versionText())}
-	a.metrics = events.metrics
+	events := &observer{metrics: a.metrics}
 	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper, Observe: events.observe})
 	if err != nil {
 		return err
@@ -268,12 +260,4 @@ func loadTLS(t *config.TLS) (*tls.Config, error) {
 		}
 	}
 	return c, nil
-}
-
-func storeName(conf *config.Config) string {
-	d, err := dsn.Parse(conf.Store.DSN)
-	if err != nil {
-		return ""
-	}
-	return d.String()
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/cmd/internal/layers"
 )
 
 // exit is a status of the process. Scripts rely on these.
@@ -40,7 +41,7 @@ func exitOf(err error) exit {
 	switch {
 	case errors.As(err, &status):
 		return status.status
-	case errors.As(err, &bad):
+	case errors.As(err, &bad), errors.Is(err, layers.ErrKeys):
 		return exitUsage
 	case errors.Is(err, dsn.ErrUnreachable), errors.Is(err, context.DeadlineExceeded):
 		return exitUnreachable

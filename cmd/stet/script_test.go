@@ -100,7 +100,7 @@ func gatewayOf(ts *testscript.TestScript) *gatewayProcess {
 func cmdGateway(ts *testscript.TestScript, _ bool, args []string) {
 	g := gatewayOf(ts)
 	var env []string
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GORACE", "STET_CONFIG", "STET_STORE", "STET_LISTEN", "STET_ADMIN", "STET_PROFILE", "STET_PEPPER_FILE", "STET_LOG_LEVEL", "STET_UPSTREAM"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GORACE", "STET_CONFIG", "STET_STORE", "STET_LISTEN", "STET_ADMIN", "STET_PROFILE", "STET_PEPPER_FILE", "STET_ENCRYPTION_KEYS_FILE", "STET_LOG_LEVEL", "STET_UPSTREAM"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}

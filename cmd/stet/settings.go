@@ -13,6 +13,7 @@ type settings struct {
 	Store      string `placeholder:"DSN" env:"STET_STORE" help:"Where records live: memory:, file:DIR, sqlite:PATH, postgres://… or mysql://… (sqlite:stet.db)."`
 	Profile    string `placeholder:"NAME" env:"STET_PROFILE" complete:"default,ietf,stripe,stripe-v2,seed-strict,gateway-compat" help:"A published dialect: default, ietf, stripe, stripe-v2, seed-strict, gateway-compat."`
 	PepperFile string `placeholder:"FILE" env:"STET_PEPPER_FILE" help:"Secret behind the ids in logs and lists."`
+	KeysFile   string `name:"encryption-keys-file" placeholder:"FILE" env:"STET_ENCRYPTION_KEYS_FILE" help:"Keys that what is stored is encrypted with."`
 	LogLevel   string `placeholder:"LEVEL" env:"STET_LOG_LEVEL" complete:"debug,info,warn,error" help:"debug, info, warn or error (info)."`
 }
 
@@ -26,6 +27,7 @@ func (s *settings) load(w *world) (*config.Config, error) {
 		{"store.dsn", "store", "STET_STORE", s.Store},
 		{"policy.profile", "profile", "STET_PROFILE", s.Profile},
 		{"store.pepper_file", "pepper-file", "STET_PEPPER_FILE", s.PepperFile},
+		{"store.encryption_keys_file", "encryption-keys-file", "STET_ENCRYPTION_KEYS_FILE", s.KeysFile},
 		{"log_level", "log-level", "STET_LOG_LEVEL", s.LogLevel},
 	} {
 		at := config.Origin{Kind: config.FromEnvironment, Name: f.env}

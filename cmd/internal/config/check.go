@@ -113,15 +113,26 @@ func (k *checker) store() {
 	if k.Replicas > 1 && !d.Shared() {
 		k.fail("replicas", "%d gateways cannot share a %s store: its records live in one process, or on one host", k.Replicas, d.Scheme)
 	}
+	if k.Store.Cache != "" {
+		switch c, err := dsn.ParseCache(k.Store.Cache); {
+		case err != nil:
+			k.fail("store.cache", "%s", err)
+		case c.Same(d):
+			k.fail("store.cache", "it is the store's own database; give it another, as in redis://HOST:6379/1")
+		}
+	}
+	if k.Store.EncryptionAccept && k.Store.EncryptionKeysFile == "" {
+		k.fail("store.encryption_accept_plain", "without store.encryption_keys_file everything is plain")
+	}
 	for i, profile := range k.profiles {
-		if profile == "seed-strict" && d.Persistent() {
+		if profile == "seed-strict" && d.Persistent() && k.Store.EncryptionKeysFile == "" {
 			path := "policy.profile"
 			if i >= 0 && k.given.given(fmt.Sprintf("routes[%d].policy.profile", i)) {
 				path = fmt.Sprintf("routes[%d].policy.profile", i)
 			} else if i >= 0 {
 				continue // it is the file's, and said once
 			}
-			k.fail(path, "seed-strict keeps nothing unencrypted: %s needs store.encryption_keys_file (%s), or use memory:", d.Scheme+":", dsn.ErrLater)
+			k.fail(path, "seed-strict keeps nothing unencrypted: %s needs store.encryption_keys_file, or use memory:", d.Scheme+":")
 		}
 	}
 }

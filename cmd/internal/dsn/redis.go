@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/store/redisstore"
-	"github.com/stet-dev/stet/store/redisstore/goredisclient"
+	"github.com/stet-dev/stet/store/redisstore/rueidisclient"
 )
 
 // redisParts are what the address of a Redis says.
@@ -114,27 +114,20 @@ func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func
 	if strings.HasPrefix(d.Scheme, "rediss") {
 		secure = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	redis.SetLogger(quiet{}) // what it would print comes as an error, too
-	const patience = 5 * time.Second
-	var c redis.UniversalClient
-	if strings.HasSuffix(d.Scheme, "+cluster") {
-		c = redis.NewClusterClient(goredisclient.ClusterOptions(&redis.ClusterOptions{Addrs: p.addrs, Username: p.user, Password: p.password,
-			TLSConfig: secure, PoolSize: serverConns, DialTimeout: patience}))
-	} else {
-		c = redis.NewClient(goredisclient.Options(&redis.Options{Addr: p.addrs[0], Username: p.user, Password: p.password, DB: p.db,
-			TLSConfig: secure, PoolSize: serverConns, DialTimeout: patience}))
-	}
-	s, err := redisstore.Open(ctx, goredisclient.New(c), redisstore.Config{Wait: p.wait, AllowVolatile: d.Forget, Warn: warn})
+	o := rueidis.ClientOption{InitAddress: p.addrs, Username: p.user, Password: p.password, SelectDB: p.db, TLSConfig: secure,
+		Dialer: net.Dialer{Timeout: 5 * time.Second}, ForceSingleClient: !strings.HasSuffix(d.Scheme, "+cluster")}
+	c, err := rueidis.NewClient(rueidisclient.Options(o))
 	if err != nil {
-		err = errors.Join(err, c.Close())
+		return nil, nil, d.unreachable(err)
+	}
+	closeClient := func() error { c.Close(); return nil }
+	s, err := redisstore.Open(ctx, rueidisclient.New(c), redisstore.Config{Wait: p.wait, AllowVolatile: d.Forget, Warn: warn})
+	if err != nil {
+		c.Close()
 		if errors.Is(err, redisstore.ErrVolatile) {
 			return nil, nil, fmt.Errorf("%s: %w; or set store.allow_volatile, if a forgotten key may run again", d, err)
 		}
 		return nil, nil, d.unreachable(err)
 	}
-	return s, c.Close, nil
+	return s, closeClient, nil
 }
-
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}

@@ -39,6 +39,7 @@ type Metrics struct {
 	reconcile *prometheus.CounterVec
 	oldest    *prometheus.GaugeVec // of one series or none
 	dead      *prometheus.GaugeVec
+	breaker   *prometheus.GaugeVec // of one series or none
 
 	routes   atomic.Pointer[map[string][]prometheus.Counter] // by route, in the order of Results
 	storeOps map[string]prometheus.Observer
@@ -64,12 +65,13 @@ func NewMetrics(version string, routes ...string) *Metrics {
 	m.reconcile = counters("idem_reconcile_total", "Looks after unknown outcomes by what came of them.", "result")
 	m.oldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_unknown_oldest_age_seconds", Help: "How long nobody has known the outcome of the oldest unknown record; 0 without any."}, nil)
 	m.dead = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_dead_letters", Help: "What only people can end."}, []string{"kind"})
+	m.breaker = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_breaker_state", Help: "What the circuit breaker before the store does: 0 closed, 1 half-open, 2 open."}, nil)
 	for _, result := range []string{"scheduled", "resolved", "failed"} {
 		m.reconcile.WithLabelValues(result)
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, m.reconcile, m.oldest, m.dead, build,
+	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, m.reconcile, m.oldest, m.dead, m.breaker, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.storeOps = map[string]prometheus.Observer{}
 	for _, op := range storeOps {
@@ -105,6 +107,9 @@ func (m *Metrics) Routes(names ...string) {
 	}
 	m.routes.Store(&all)
 }
+
+// Breaker sets idem_breaker_state, which is absent until then.
+func (m *Metrics) Breaker(state float64) { m.breaker.WithLabelValues().Set(state) }
 
 // Observe counts the event. It is fit for [stet.Config.Observe].
 func (m *Metrics) Observe(e stet.Event) {

@@ -8,8 +8,8 @@ import (
 
 const (
 	briefly    = "policy: {lease_s: 1}"
-	reconciler = "reconciliation belongs to the issue of the background loops"
-	outbox     = "the outbox belongs to an issue of its own"
+	reconciler = "time has to pass for it: keeper/reconciler_test.go, keeper/hook_test.go, cmd/stet/testdata/script/reconcile.txtar"
+	outbox     = "the outbox is used by services: internal/storetests/outbox"
 )
 
 // C10: crashes, leases and unknown outcomes.
@@ -115,7 +115,7 @@ var casesCR = []Case{
 	{ID: "CR-11", Skip: outbox},
 	{ID: "CR-12", Skip: outbox},
 	{ID: "CR-13", Skip: outbox},
-	{ID: "CR-14", Skip: "recovery points belong to the issue of flows"},
+	{ID: "CR-14", Skip: "recovery points are set by services: flow, internal/storetests/flow"},
 	{ID: "CR-15", Need: NeedFaults, Run: func(c *C) {
 		owner := c.Start("POST", "/fx/hang")
 		c.Entered(1)

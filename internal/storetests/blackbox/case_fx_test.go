@@ -107,9 +107,9 @@ var casesFX = []Case{
 		first.Retry().Replays(first)
 		c.Effects(1)
 	}},
-	{ID: "FX-13", Skip: "transactional handlers belong to the issue of the SQL servers"},
-	{ID: "FX-14", Skip: "transactional handlers belong to the issue of the SQL servers"},
-	{ID: "FX-15", Skip: "changes by operators belong to the issue of the admin API"},
+	{ID: "FX-13", Skip: "services do it: stethttp/atomic_test.go, internal/storetests/sqlite/atomic_test.go"},
+	{ID: "FX-14", Skip: "services do it: stethttp/atomic_test.go, internal/storetests/sqlite/atomic_test.go"},
+	{ID: "FX-15", Skip: "an operator does it: cmd/stet/testdata/script/keys_change.txtar"},
 }
 
 // givesUp: a handler that ends without an answer, after its effect. The layer lives, and the key waits for evidence.

@@ -56,7 +56,7 @@ var casesSE = []Case{
 			}
 		}
 	}},
-	{ID: "SE-08", Skip: "encryption belongs to the issue of the store wrappers"},
+	{ID: "SE-08", Skip: "it looks into the store: cmd/stet/testdata/script/encryption.txtar, store/sealstore; the cases run over sealed stores as well"},
 	{ID: "SE-09", Run: func(c *C) {
 		for _, k := range []string{"\"р1\"", "\"e\u0301\"", "\"\u00e9\""} { // Cyrillic er; é in both normal forms
 			c.POST("/fx/json", key(k)).Problem("invalid-key")

@@ -81,8 +81,8 @@ var casesSF = []Case{
 			c.Fatalf("the log quotes the request:\n%s", c.srv.Log())
 		}
 	}},
-	{ID: "SF-07", Skip: "the circuit breaker belongs to the issue of the store wrappers"},
-	{ID: "SF-08", Skip: "Redis belongs to an issue of its own"},
+	{ID: "SF-07", Skip: "it takes a store that can be cut off: TestBreaker"},
+	{ID: "SF-08", Skip: "it takes Redis servers with settings of their own: internal/storetests/redis"},
 	{ID: "SF-09", Only: "gateway", Why: "how many replicas there are is the gateway's to know", Run: func(c *C) {
 		_, err := c.target.Open(c.TB, Spec{Policy: "replicas: 2"})
 		if slices.Contains(serverStores, c.target.Store) { // that is what a server is for

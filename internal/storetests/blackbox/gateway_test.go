@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,10 +21,18 @@ import (
 )
 
 func TestGateway(t *testing.T) {
-	for _, store := range []string{"memory", "file", "sqlite"} {
+	for _, store := range []string{"memory", "file", "sqlite", "sqlite" + sealed} {
 		t.Run(store, func(t *testing.T) { runCases(t, gatewayTarget(store)) })
 	}
 }
+
+// sealed after a store's name: it is encrypted, and where no case damages a record by its name, names are hashed (SE-08).
+const sealed = ", sealed"
+
+const (
+	sealKeys  = `{"primary": "k1", "keys": {"k1": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}%s}`
+	sealNames = `, "names": "YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY="`
+)
 
 // gatewayTarget runs the binary, with the fixture as its upstream.
 func gatewayTarget(store string) Target {
@@ -34,15 +43,25 @@ func gatewayTarget(store string) Target {
 			NeedNodes: "records in memory are not shared between processes",
 		}
 	}
-	target.Open = func(t testing.TB, s Spec) (Server, error) { return openGateway(t, store, s) }
+	target.Open = func(t testing.TB, s Spec) (Server, error) {
+		g, err := newGateway(t, store, s)
+		if err != nil {
+			return nil, err
+		}
+		return g, g.open()
+	}
 	return target
 }
+
+// storeLine is the store's settings: one line, wherever a case has some.
+var storeLine = regexp.MustCompile(`(?m)^store: \{(.*?) *\}$`)
 
 // gateway is a Server: one process per node, all on one store and one upstream.
 type gateway struct {
 	t     testing.TB
 	dir   string
 	dsn   string
+	store string // more settings of the store
 	spec  Spec
 	fx    *Fixture
 	up    *upstreamServer
@@ -55,13 +74,33 @@ var (
 	_ published = (*gateway)(nil)
 )
 
-func openGateway(t testing.TB, store string, s Spec) (_ Server, err error) {
+// newGateway prepares a store and its settings.
+func newGateway(t testing.TB, store string, s Spec) (*gateway, error) {
 	dir, err := os.MkdirTemp("", "stet-") // short: a socket's path is limited to about 100 bytes
 	if err != nil {
 		return nil, err
 	}
 	g := &gateway{t: t, dir: dir, spec: s, fx: NewFixture()}
 	t.Cleanup(g.close)
+	store, isSealed := strings.CutSuffix(store, sealed)
+	store, isCached := strings.CutSuffix(store, cached)
+	if isSealed {
+		g.store += ", encryption_keys_file: keys.json"
+		names := sealNames
+		if s.Need&NeedFaults != 0 {
+			names = ""
+		}
+		if err := os.WriteFile(filepath.Join(dir, "keys.json"), fmt.Appendf(nil, sealKeys, names), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	if isCached {
+		front, err := serverDSN(t, "redis")
+		if err != nil {
+			return nil, err
+		}
+		g.store += ", cache: '" + front + "'"
+	}
 	switch store {
 	case "memory":
 		g.dsn = "memory:"
@@ -77,22 +116,27 @@ func openGateway(t testing.TB, store string, s Spec) (_ Server, err error) {
 	if s.Need&NeedFaults != 0 {
 		g.dsn = "fault+" + g.dsn
 	}
+	return g, nil
+}
+
+// open starts the upstream and the nodes.
+func (g *gateway) open() error {
 	g.up = &upstreamServer{fx: g.fx}
 	if err := g.up.start("127.0.0.1:0"); err != nil {
-		return nil, err
+		return err
 	}
 	n := 1
-	if s.Need&NeedNodes != 0 {
+	if g.spec.Need&NeedNodes != 0 {
 		n = 3
 	}
 	for i := range n {
-		p, err := g.run(i, s.Policy)
+		p, err := g.run(i, g.spec.Policy)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		g.nodes = append(g.nodes, p)
 	}
-	return g, nil
+	return nil
 }
 
 // run starts node i and waits until it is ready.
@@ -100,9 +144,14 @@ func (g *gateway) run(i int, policy string) (*process, error) {
 	if !strings.Contains("\n"+policy, "\nscope:") {
 		policy += "\nscope: { header: X-Tenant-Id }\n"
 	}
-	if !strings.Contains("\n"+policy, "\nstore:") && g.spec.Need&NeedFaults == 0 {
-		policy += fmt.Sprintf("\nstore: { timeout_s: %g }\n", storeTimeout)
+	if !strings.Contains("\n"+policy, "\nstore:") {
+		timeout := storeTimeout
+		if g.spec.Need&NeedFaults != 0 {
+			timeout = 2 // the default
+		}
+		policy += fmt.Sprintf("\nstore: { timeout_s: %g }\n", timeout)
 	}
+	policy = storeLine.ReplaceAllString(policy, "store: {${1}"+g.store+" }")
 	if g.spec.Need&NeedTLS != 0 {
 		cert, err := certificate(g.dir)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,7 +20,10 @@ import (
 
 // Stores on servers run the same cases behind the gateway. Their clock is the server's, which nobody can move, and their faults
 // are those of a connection: both are in the tests of each store.
-var serverStores = []string{"postgres", "mysql", "redis", "redis+cluster"}
+var serverStores = []string{"postgres", "mysql", "redis", "redis+cluster", "postgres" + cached + sealed}
+
+// cached after a store's name: a Redis is in front of it. What runs is not in it: on a busy machine the front may miss that it has ended.
+const cached = ", cached"
 
 const lacksFaults = "the clock is the server's; faults are in the tests of the store"
 
@@ -31,7 +35,7 @@ func TestGatewayOnServers(t *testing.T) {
 			if store == "redis+cluster" {
 				target.Lacks[NeedOwn] = "a cluster has one database, which all cases share"
 			}
-			if _, err := serverDSN(t, store); err != nil { // starts the server, or skips
+			if _, err := serverDSN(t, strings.Split(store, ",")[0]); err != nil { // starts the server, or skips
 				t.Fatal(err)
 			}
 			runCases(t, target)
