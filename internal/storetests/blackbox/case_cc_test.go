@@ -139,7 +139,6 @@ var casesCC = []Case{
 	}},
 }
 
-// racersConflict sends 100 equal requests: one runs, the others are told so at once, and replay it when it is done.
 // racersConflict sends a hundred equal requests to each node at once: one runs, and all others are turned away (I1).
 func racersConflict(c *C, nodes []*C) {
 	n := 100 * len(nodes)
