@@ -1,0 +1,57 @@
+package crash
+
+import (
+	"math/rand/v2"
+	"os"
+	"testing"
+)
+
+var programs = []Program{atomic, allInOne, guard, flowRun, flowDo, promised}
+
+func TestMain(m *testing.M) { os.Exit(Main(m, append(programs, broken...))) }
+
+func campaigns(t *testing.T, run func(t *testing.T, h *Harness, p Program, k Kind) Report) {
+	h := New(t)
+	for _, k := range Kinds {
+		t.Run(k.Name, func(t *testing.T) {
+			for _, p := range programs {
+				t.Run(p.Name, func(t *testing.T) {
+					if k == Pgx && (p.Name == flowRun.Name || p.Name == flowDo.Name || p.Name == promised.Name) {
+						t.Skip("flow and outbox take transactions of database/sql")
+					}
+					r := run(t, h, p, k)
+					for _, err := range r.Wrong {
+						t.Error(err)
+					}
+				})
+			}
+		})
+	}
+}
+
+// I1, I2, I6, W1 to W7, W31, CR-05, CR-11, CR-14: whatever a process was at when it died, there is one effect, and the client's
+// answer is what happened.
+func TestKilledAtEveryPoint(t *testing.T) {
+	campaigns(t, func(t *testing.T, h *Harness, p Program, k Kind) Report {
+		r := h.EveryPoint(t, p, k)
+		t.Logf("%d points; missed: %q", len(r.Points), r.Missed)
+		if len(r.Points) < 10 || len(r.Missed)*4 > len(r.Points) {
+			t.Errorf("%d points and %d missed: %q", len(r.Points), len(r.Missed), r.Points)
+		}
+		return r
+	})
+}
+
+// Those who put things right die, too.
+func TestKilledAgainAndAgain(t *testing.T) {
+	count := 2
+	if os.Getenv("STET_SOAK") != "" {
+		count = 400
+	}
+	campaigns(t, func(t *testing.T, h *Harness, p Program, k Kind) Report {
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		return h.Again(t, p, k, count, func() int { return 1 + rnd.IntN(30) })
+	})
+}
