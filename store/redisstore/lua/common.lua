@@ -17,9 +17,9 @@ end
 
 local function dueKey(state) return shard .. ':due:' .. state end
 
-local function score(at)
+local function score(at, at_text)
   if at == 0 then return '+inf' end
-  return text(at)
+  return at_text
 end
 
 -- A record is one string: the format (1 byte), version (8), state (1), the instants created, updated, due and ended (8 each, 0 for
@@ -78,10 +78,12 @@ local function forget(member)
   redis.call('ZREM', shard .. ':all', member)
 end
 
--- sweep forgets a few records that have vanished: where no keeper runs, new ones clear the indexes of old ones.
-local function sweep(now)
-  local state = ({ 2, 3, 5 })[now % 3 + 1]
-  for _, member in ipairs(redis.call('ZRANGEBYSCORE', dueKey(state), '-inf', text(now), 'LIMIT', 0, 4)) do
+-- sweep forgets a few records that have vanished: where no keeper runs, new ones clear the indexes of old ones, each eighth of
+-- them up to sixteen.
+local function sweep(now, now_text)
+  if now % 8 ~= 0 then return end
+  local state = ({ 2, 3, 5 })[now / 8 % 3 + 1]
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', dueKey(state), '-inf', now_text, 'LIMIT', 0, 16)) do
     if redis.call('EXISTS', shard .. ':r:' .. member) == 0 then forget(member) end
   end
 end

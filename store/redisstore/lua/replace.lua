@@ -8,12 +8,13 @@ local at, created, ended, body = due(now, ARGV[6]), r.created, 0, ARGV[5]
 if ARGV[12] == '1' then created = now end
 if ARGV[13] == 'now' then ended = now elseif ARGV[13] == 'keep' then ended = r.ended end
 if ARGV[11] == '1' then body = redis.call('GETRANGE', KEYS[1], r.size, -1) end
+local now_text, at_text, created_text = text(now), text(at), text(created)
 put(pack(ARGV[2], ARGV[3], created, now, at, ended, ARGV[8], ARGV[9], ARGV[4], body), ARGV[7])
 if r.state ~= tonumber(ARGV[3]) then redis.call('ZREM', dueKey(r.state), ARGV[1]) end
-redis.call('ZADD', dueKey(ARGV[3]), score(at), ARGV[1])
-if created ~= r.created then redis.call('ZADD', shard .. ':all', text(created), ARGV[1]) end
+redis.call('ZADD', dueKey(ARGV[3]), score(at, at_text), ARGV[1])
+if created ~= r.created then redis.call('ZADD', shard .. ':all', created_text, ARGV[1]) end
 rename(ARGV[1], r.key, r.id, ARGV[8], ARGV[9], ARGV[7])
 if ARGV[14] ~= '' then
-  redis.call('XADD', shard .. ':history', '*', 'm', ARGV[1], 'f', r.state, 't', ARGV[3], 'a', text(now), 'n', ARGV[14])
+  redis.call('XADD', shard .. ':history', '*', 'm', ARGV[1], 'f', r.state, 't', ARGV[3], 'a', now_text, 'n', ARGV[14])
 end
-return { 'ok', text(now), text(created), text(now), text(at), text(ended) }
+return { 'ok', now_text, created_text, now_text, at_text, ended == now and now_text or text(ended) }
