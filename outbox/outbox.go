@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -73,14 +74,21 @@ type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// Box is an outbox in a database of one dialect. It holds nothing, and is safe for concurrent use.
-type Box struct{ q *statements }
+// Box is an outbox in databases of one dialect. It is safe for concurrent use: one for a process is enough.
+type Box struct {
+	q    *statements
+	told atomic.Int64 // when an Add last told those who listen, in ns since 1970
+}
 
 // New returns the outbox of databases of the dialect. It panics if there is no such dialect.
-func New(d sqlstore.Dialect) *Box { return &Box{newStatements(d)} }
+func New(d sqlstore.Dialect) *Box { return &Box{q: newStatements(d)} }
 
 // Add writes m as part of tx. It is delivered if tx commits. [ErrMessage] and [ErrExists] leave tx as it was; after other errors
 // roll back. On MySQL the connection must not have clientFoundRows set, or ErrExists goes unnoticed, though nothing is written.
+//
+// On Postgres tx also tells the workers that listen (NOTIFY), which they hear when it commits; so it cannot be prepared (PREPARE
+// TRANSACTION). Nobody but the database knows when a transaction commits: workers in the same process hear of it as others do,
+// and on SQLite and MySQL they look, see [Worker.Poll], or are told by the caller after the commit, see [Worker.Wake].
 func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
 	meta, err := m.check()
 	if err != nil {
@@ -97,6 +105,25 @@ func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
 		return fmt.Errorf("outbox: add: %w", err)
 	case n == 0:
 		return ErrExists
+	}
+	if m.Delay > 0 {
+		return nil
+	}
+	return b.tell(ctx, tx)
+}
+
+// tellPause is the least time between transactions of one Box that tell: the server lets no two of them commit at once, and so
+// one in each transaction would cost most of the throughput. A worker that was woken looks often for longer than this.
+const tellPause = 100 * time.Millisecond
+
+// tell lets tx tell those who listen, if none has done so just now.
+func (b *Box) tell(ctx context.Context, tx Execer) error {
+	now, last := time.Now().UnixNano(), b.told.Load()
+	if b.q.tell == "" || time.Duration(now-last).Abs() < tellPause || !b.told.CompareAndSwap(last, now) {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, b.q.tell); err != nil {
+		return fmt.Errorf("outbox: add: notify: %w", err)
 	}
 	return nil
 }

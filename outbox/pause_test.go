@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"context"
 	"testing"
 	"time"
 )
@@ -21,5 +22,30 @@ func TestPause(t *testing.T) {
 		if most < limit/2 {
 			t.Errorf("after attempt %d: never more than %s of %s", n, most, limit)
 		}
+	}
+}
+
+// Whoever says that there is something to do ends a pause; the end of a delivery does too, and says nothing.
+func TestRest(t *testing.T) {
+	token := make(chan struct{}, 1)
+	token <- struct{}{}
+	for _, c := range []struct {
+		name string
+		run  run
+		want bool
+	}{
+		{"Wake", run{Worker: Worker{Wake: token}}, true},
+		{"Listen", run{heard: token}, true},
+		{"delivery", run{ended: token}, false},
+	} {
+		if woken := c.run.rest(t.Context(), time.Hour); woken != c.want || len(token) != 0 {
+			t.Errorf("%s: woken %t", c.name, woken)
+		}
+		token <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if r := (run{}); r.rest(ctx, time.Hour) {
+		t.Error("woken by the end")
 	}
 }

@@ -15,7 +15,7 @@ type statements struct {
 	dialect sqlstore.Dialect
 	text    sqltext.Encoder
 
-	add, lapse, pick, take, get, extend, downstream, settle, byHand, list, show, counts, reap string
+	add, tell, lapse, pick, take, get, extend, downstream, settle, byHand, list, show, counts, reap string
 }
 
 const (
@@ -41,7 +41,9 @@ func newStatements(d sqlstore.Dialect) *statements {
 	case sqlstore.SQLite:
 		now, s.text = "(CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000)", sqltext.SQLiteText
 	case sqlstore.Postgres:
-		now, s.text = sqltext.PostgresNow, sqltext.PostgresEncoder
+		// As a query of its own it is asked once in a statement, and can bound the search of an index.
+		now, s.text = "(SELECT "+sqltext.PostgresNow+")", sqltext.PostgresEncoder
+		s.tell = "SELECT pg_notify('" + sqltext.PostgresOutboxChannel + "', '')"
 	case sqlstore.MySQL:
 		now, s.text = sqltext.MySQLNow, func(v string) any { return []byte(v) }
 		suffix = " ON DUPLICATE KEY UPDATE id = id"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/stet-dev/stet/store/sqlstore"
@@ -22,14 +23,21 @@ type Worker struct {
 	// is followed by another, as after [Retry]. Without it such a message is Unknown until a person settles it.
 	KeyHonoured bool
 
-	Concurrency int             // deliveries at once (16)
-	Lease       time.Duration   // how long a dead worker's messages stay with it; extended while a handler runs (30 s)
-	MaxAttempts int             // then the message is dead (12)
-	Backoff     time.Duration   // the pause after the n-th attempt is random, of at most Backoff<<(n-1) (1 s) ...
-	MaxBackoff  time.Duration   // ... and at most this (1 h)
-	Poll        time.Duration   // the longest pause when there is nothing to do (1 s)
-	Drain       time.Duration   // how long Run waits, when its context has ended, for what runs (20 s)
-	Wake        <-chan struct{} // a value ends a pause early; optional
+	Concurrency int           // deliveries at once (16)
+	Lease       time.Duration // how long a dead worker's messages stay with it; extended while a handler runs (30 s)
+	MaxAttempts int           // then the message is dead (12)
+	Backoff     time.Duration // the pause after the n-th attempt is random, of at most Backoff<<(n-1) (1 s) ...
+	MaxBackoff  time.Duration // ... and at most this (1 h)
+	Poll        time.Duration // the longest pause when there is nothing to do (1 s)
+	Drain       time.Duration // how long Run waits, when its context has ended, for what runs (20 s)
+
+	// Listen tells of messages as others commit them, so that these do not wait for the next look; optional. It calls wake for
+	// each, and when it begins to listen; it returns when ctx ends, or when it cannot listen any more. Then Run calls it again
+	// after a second, and looks as often as without it. pgxstore.OutboxListener returns one for Postgres.
+	Listen func(ctx context.Context, wake func()) error
+	// Wake ends a pause early whenever a value comes; optional. It is for those who add messages in the worker's process, and can
+	// send, without blocking, after a commit.
+	Wake <-chan struct{}
 
 	// Observe is told of every attempt and every trouble; optional. It is called from several goroutines, and must not block.
 	Observe func(Event)
@@ -91,6 +99,7 @@ func (w *Worker) pause(n int) time.Duration {
 
 const (
 	minPoll    = 10 * time.Millisecond
+	relisten   = time.Second
 	sweepEvery = 4 // parts of a lease
 )
 
@@ -103,7 +112,12 @@ func (w Worker) Run(ctx context.Context) error {
 	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	r := &run{Worker: w, box: New(w.Dialect), work: work, ended: make(chan struct{}, w.Concurrency)}
+	r := &run{Worker: w, box: New(w.Dialect), work: work, ended: make(chan struct{}, w.Concurrency), heard: make(chan struct{}, 1)}
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	if w.Listen != nil {
+		beside.Go(func() { r.listen(ctx) })
+	}
 	r.loop(ctx)
 	return r.drain(stop)
 }
@@ -114,6 +128,7 @@ type run struct {
 	box   *Box
 	work  context.Context // of the handlers: it outlives ctx by Drain
 	ended chan struct{}   // a value for each delivery that ended
+	heard chan struct{}   // a value if Listen has told of something since the last pause
 	busy  int
 	swept time.Time
 }
@@ -142,8 +157,11 @@ func (r *run) loop(ctx context.Context) {
 			idle = minPoll
 			continue
 		}
-		r.rest(ctx, idle/2+rand.N(idle/2+1))
-		idle = min(2*idle, max(r.Poll, minPoll))
+		if r.rest(ctx, idle/2+rand.N(idle/2+1)) {
+			idle = minPoll // who was told of one message is not told of those right behind it
+		} else {
+			idle = min(2*idle, max(r.Poll, minPoll))
+		}
 	}
 }
 
@@ -177,16 +195,45 @@ func (r *run) round(ctx context.Context) ([]Stored, error) {
 	return r.box.claim(call, r.DB, r.Lease, r.Concurrency-r.busy)
 }
 
-// rest pauses. The end of a delivery may free an order key, and so ends the pause.
-func (r *run) rest(ctx context.Context, d time.Duration) {
+// rest pauses, and reports whether somebody has said that there is something to do. The end of a delivery may free an order key,
+// and so ends the pause too.
+func (r *run) rest(ctx context.Context, d time.Duration) (woken bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 	case <-t.C:
 	case <-r.Wake:
+		return true
+	case <-r.heard:
+		return true
 	case <-r.ended:
 		r.busy--
+	}
+	return false
+}
+
+// listen has itself told, and again when that has ended, until ctx ends.
+func (r *run) listen(ctx context.Context) {
+	for {
+		err := r.Listen(ctx, func() {
+			select {
+			case r.heard <- struct{}{}:
+			default:
+			}
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			r.Observe(Event{Result: "error", Err: fmt.Errorf("outbox: listen: %w", err)})
+		}
+		t := time.NewTimer(relisten)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
 	}
 }
 

@@ -14,6 +14,9 @@ var postgresFiles embed.FS
 // PostgresMigrations are the numbered steps to today's schema. Each is several statements: see [Statements].
 func PostgresMigrations() fs.FS { return postgresFiles }
 
+// PostgresOutboxChannel is where transactions tell of messages that they add to the outbox.
+const PostgresOutboxChannel = "stet_outbox"
+
 // PostgresNow is the server's clock in microseconds since 1970: not when the transaction began, as now() is.
 const PostgresNow = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 

@@ -1,0 +1,181 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stet-dev/stet/outbox"
+	"github.com/stet-dev/stet/store/pgxstore"
+	"github.com/stet-dev/stet/store/sqlstore"
+)
+
+// seldom is a pause that no test waits for: what is delivered before was told of.
+const seldom = 10 * time.Minute
+
+// listener is a worker on Postgres that listens, and hardly ever polls. Deliveries come out of the channels, and what it was told.
+func (db *database) listener(t *testing.T) (w outbox.Worker, got <-chan int64, told <-chan struct{}) {
+	t.Helper()
+	config, err := pgx.ParseConfig(db.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, rings := make(chan int64, 100), make(chan struct{}, 100)
+	own, err := sql.Open(db.driver, db.dsn) // what the test asks must not hide what the worker asked last
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = own.Close() })
+	w = db.worker(func(_ context.Context, d *outbox.Delivery) outbox.Result { ids <- d.ID; return outbox.Delivered() })
+	w.DB, w.Poll = own, seldom
+	listen := pgxstore.OutboxListener(config)
+	w.Listen = func(ctx context.Context, wake func()) error {
+		return listen(ctx, func() { wake(); rings <- struct{}{} })
+	}
+	return w, ids, rings
+}
+
+// start runs the worker until the test ends.
+func start(t *testing.T, w outbox.Worker) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func next[T any](t *testing.T, got <-chan T, within time.Duration) (v T) {
+	t.Helper()
+	select {
+	case v = <-got:
+	case <-time.After(within):
+		t.Fatalf("nothing within %s", within)
+	}
+	return v
+}
+
+// eventually asks the server until it says yes.
+func (db *database) eventually(t *testing.T, query string, args ...any) {
+	t.Helper()
+	end := time.Now().Add(20 * time.Second)
+	for ok := false; !ok; {
+		if err := db.QueryRowContext(t.Context(), query, args...).Scan(&ok); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not true: %s", query)
+		}
+	}
+}
+
+// asleep: the worker has not looked for a second.
+const asleep = "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'UPDATE stet_outbox%' " +
+	"AND query_start > clock_timestamp() - interval '1 second'"
+
+// A worker that sleeps hears of a message when its transaction commits, and finds those that are added right behind it, of
+// which nobody tells.
+func TestListen(t *testing.T) {
+	db := fresh(t, sqlstore.Postgres)
+	w, got, told := db.listener(t)
+	start(t, w)
+	next(t, told, 10*time.Second) // it listens
+	for range 2 {
+		db.eventually(t, asleep)
+		for len(told) > 0 { // of those behind the last one, if that took long
+			<-told
+		}
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := db.box.Add(t.Context(), tx, outbox.Message{Topic: "t"}); err != nil {
+				t.Fatal(errors.Join(err, tx.Rollback()))
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		next(t, told, 10*time.Second)
+		next(t, got, time.Second)
+		t.Logf("delivered %s after the commit", time.Since(began))
+		db.add(t, outbox.Message{Topic: "t"}, outbox.Message{Topic: "t"})
+		for range 4 {
+			next(t, got, time.Second)
+		}
+	}
+}
+
+// Without its connection the worker says so, polls, and listens again.
+func TestListenerKilled(t *testing.T) {
+	db := fresh(t, sqlstore.Postgres)
+	w, got, told := db.listener(t)
+	w.Poll = 50 * time.Millisecond
+	events := make(chan outbox.Event, 100)
+	w.Observe = func(e outbox.Event) { events <- e }
+	start(t, w)
+	next(t, told, 10*time.Second)
+	db.eventually(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'")
+	if e := <-events; e.Result != "error" || e.Err == nil {
+		t.Errorf("of the connection: %+v", e)
+	}
+	db.add(t, outbox.Message{Topic: "t"}) // nobody listens for a second
+	next(t, got, 10*time.Second)
+	next(t, told, 10*time.Second)
+}
+
+// A message of a transaction of pgx, which says so too; and one of a transaction that was rolled back, which does not exist.
+func TestPgx(t *testing.T) {
+	db := fresh(t, sqlstore.Postgres)
+	w, got, told := db.listener(t)
+	start(t, w)
+	next(t, told, 10*time.Second)
+	conn, err := pgx.Connect(t.Context(), db.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	m := outbox.Message{Topic: "t", Payload: []byte("\x00\xff"), DownstreamKey: "one"}
+	undo := errors.New("undo")
+	for _, want := range []error{undo, nil, outbox.ErrExists} {
+		err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+			if err := outbox.New(sqlstore.Postgres).Add(t.Context(), pgxstore.Execer(tx), m); err != nil {
+				return err
+			}
+			return want
+		})
+		if !errors.Is(err, want) {
+			t.Fatalf("%v instead of %v", err, want)
+		}
+	}
+	id := next(t, got, 10*time.Second)
+	next(t, told, 10*time.Second)
+	if all := db.list(t); len(all) != 1 || all[0].ID != id || string(all[0].Payload) != "\x00\xff" {
+		t.Errorf("messages: %v", all)
+	}
+}
+
+// A value on Wake ends the pause, on any database.
+func TestWake(t *testing.T) {
+	on(t, func(t *testing.T, db *database) {
+		got, wake := make(chan int64, 1), make(chan struct{})
+		w := db.worker(func(_ context.Context, d *outbox.Delivery) outbox.Result { got <- d.ID; return outbox.Delivered() })
+		w.Poll, w.Wake = seldom, wake
+		start(t, w)
+		for range 2 {
+			db.add(t, outbox.Message{Topic: "t"})
+			wake <- struct{}{}
+			next(t, got, 10*time.Second)
+		}
+	})
+}
