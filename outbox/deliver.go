@@ -62,7 +62,7 @@ func (r *run) judge(d *Delivery, result Result) (to State, after time.Duration) 
 	if d.Attempt >= r.MaxAttempts {
 		return Dead, 0
 	}
-	return Pending, max(result.after, r.pause(d.Attempt))
+	return Pending, max(result.after, r.backoff(d.Attempt))
 }
 
 // heartbeat extends the lease until ctx ends. Where it cannot, the handler's context ends before the lease does.

@@ -229,12 +229,3 @@ func (b *Box) Counts(ctx context.Context, db *sql.DB) (map[State]int64, error) {
 	}
 	return all, nil
 }
-
-// Reap deletes at most limit messages that were done or discarded at least so long ago, and returns how many.
-func (b *Box) Reap(ctx context.Context, db *sql.DB, age time.Duration, limit int) (int64, error) {
-	res, err := db.ExecContext(ctx, b.q.reap, age.Microseconds(), limit)
-	if err != nil {
-		return 0, fmt.Errorf("outbox: reap: %w", err)
-	}
-	return res.RowsAffected()
-}

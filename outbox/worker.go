@@ -30,6 +30,7 @@ type Worker struct {
 	MaxBackoff  time.Duration // ... and at most this (1 h)
 	Poll        time.Duration // the longest pause when there is nothing to do (1 s)
 	Drain       time.Duration // how long Run waits, when its context has ended, for what runs (20 s)
+	Retention   time.Duration // how long what is done or discarded is kept, or Forever (DefaultRetention); see [Box.Reap]
 
 	// Listen tells of messages as others commit them, so that these do not wait for the next look; optional. It calls wake for
 	// each, and when it begins to listen; it returns when ctx ends, or when it cannot listen any more. Then Run calls it again
@@ -61,7 +62,7 @@ func (w Worker) complete() (Worker, error) {
 		return w, fmt.Errorf("%w: DB and Handler are required", errWorker)
 	case w.Dialect != sqlstore.SQLite && w.Dialect != sqlstore.Postgres && w.Dialect != sqlstore.MySQL:
 		return w, fmt.Errorf("%w: Dialect is %q; it has to be one of sqlstore's", errWorker, string(w.Dialect))
-	case min(w.Concurrency, w.MaxAttempts) < 0 || min(w.Lease, w.Backoff, w.MaxBackoff, w.Poll, w.Drain) < 0:
+	case min(w.Concurrency, w.MaxAttempts) < 0 || min(w.Lease, w.Backoff, w.MaxBackoff, w.Poll, w.Drain, w.Retention) < 0:
 		return w, fmt.Errorf("%w: no field may be negative", errWorker)
 	case w.Lease > 0 && w.Lease < 100*time.Millisecond:
 		return w, fmt.Errorf("%w: Lease is %s; it has to be 100ms at least", errWorker, w.Lease)
@@ -76,6 +77,7 @@ func (w Worker) complete() (Worker, error) {
 	or(&w.MaxBackoff, time.Hour)
 	or(&w.Poll, time.Second)
 	or(&w.Drain, 20*time.Second)
+	or(&w.Retention, DefaultRetention)
 	if w.Concurrency == 0 {
 		w.Concurrency = 16
 	}
@@ -88,8 +90,8 @@ func (w Worker) complete() (Worker, error) {
 	return w, nil
 }
 
-// pause is the time between the n-th attempt and the next: exponential, with full jitter.
-func (w *Worker) pause(n int) time.Duration {
+// backoff is the time between the n-th attempt and the next: exponential, with full jitter.
+func (w *Worker) backoff(n int) time.Duration {
 	limit := w.MaxBackoff
 	if shift := max(n-1, 0); shift < 40 && w.Backoff < w.MaxBackoff>>shift {
 		limit = w.Backoff << shift
@@ -117,6 +119,9 @@ func (w Worker) Run(ctx context.Context) error {
 	defer beside.Wait()
 	if w.Listen != nil {
 		beside.Go(func() { r.listen(ctx) })
+	}
+	if w.Retention != Forever {
+		beside.Go(func() { r.reap(ctx) })
 	}
 	r.loop(ctx)
 	return r.drain(stop)
@@ -228,12 +233,7 @@ func (r *run) listen(ctx context.Context) {
 		if err != nil {
 			r.Observe(Event{Result: "error", Err: fmt.Errorf("outbox: listen: %w", err)})
 		}
-		t := time.NewTimer(relisten)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-		}
+		pause(ctx, relisten)
 	}
 }
 
