@@ -229,11 +229,7 @@ func (x *exchange) act(d *stet.Decision, limited Code) {
 		}
 		x.lookup(p, "conflict")
 	case stet.InProgress:
-		p := x.problem(InProgress).After(again)
-		if x.g.cfg.Waiting == Accepted {
-			p.Status = http.StatusAccepted
-		}
-		x.lookup(p, "in_progress")
+		x.lookup(x.inProgress(again), "in_progress")
 	case stet.Unresolved:
 		x.lookup(x.problem(OutcomeUnknown).After(again), "unknown")
 	case stet.Gone:
@@ -241,6 +237,14 @@ func (x *exchange) act(d *stet.Decision, limited Code) {
 	default:
 		panic("stethttp: no such verdict: " + d.Verdict.String())
 	}
+}
+
+func (x *exchange) inProgress(again time.Duration) *Problem {
+	p := x.problem(InProgress).After(again)
+	if x.g.cfg.Waiting == Accepted {
+		p.Status = http.StatusAccepted
+	}
+	return p
 }
 
 // lookup answers with what a key in use says, unless the client asks too often.

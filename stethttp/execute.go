@@ -236,19 +236,26 @@ func (x *exchange) outcome() stet.Outcome {
 	return o
 }
 
-// overtaken: the record is no longer this run's. What it says is the answer; that this run ended well is not.
+// overtaken: the record is no longer this run's. What it says is the answer; that this run ended well is not. It is running
+// where the handler has suspended it, to be resumed by somebody, or where somebody has.
 func (x *exchange) overtaken() {
 	x.answered = true
 	r, err := x.g.engine.Get(x.calm(), x.id)
-	if err == nil && r.State == stet.Completed {
+	switch {
+	case err == nil && r.State == stet.Completed:
 		x.replay(&r)
-		return
+	case err == nil && r.State == stet.Running:
+		d := stet.Decision{Verdict: stet.InProgress, Record: r}
+		x.instead(x.inProgress(d.RetryAfter(x.g.cfg.RetryAfterMax)))
+	default:
+		x.unknown()
 	}
-	x.unknown()
 }
 
-func (x *exchange) unknown() {
-	p := x.problem(OutcomeUnknown).After(x.g.cfg.RetryAfterMax)
+func (x *exchange) unknown() { x.instead(x.problem(OutcomeUnknown).After(x.g.cfg.RetryAfterMax)) }
+
+// instead answers a request that ran with p, and not with what its handler wrote.
+func (x *exchange) instead(p *Problem) {
 	x.status = p.Status
 	x.echo()
 	p.write(x.w, x.g.cfg.Errors)
