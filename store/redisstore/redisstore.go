@@ -55,13 +55,13 @@ var (
 )
 
 // ErrVolatile: the server may forget records, and nobody allowed that.
-var ErrVolatile = errors.New("redisstore: the server may forget records")
+var ErrVolatile = errors.New("the server may forget records")
 
 // errTorn: the server answered, and not as the scripts do. What was asked may have happened.
 var errTorn = errors.New("the server's answer is torn")
 
-// Open returns a store. It checks the server's settings, and that all who share the records agree on the number of shards. On a
-// cluster the settings of one node are looked at.
+// Open returns a store. It checks the settings of the server, or of all masters of a cluster that have records, and that all who
+// share the records agree on the number of shards.
 func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 	c.Prefix, c.Shards = cmp.Or(c.Prefix, DefaultPrefix), cmp.Or(c.Shards, DefaultShards)
 	c.WaitTimeout, c.Linger = cmp.Or(c.WaitTimeout, DefaultWaitTimeout), cmp.Or(c.Linger, DefaultLinger)
@@ -84,44 +84,54 @@ func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 // oldest is the first Redis whose scripts have flags.
 const oldest = 7
 
-// check reads the settings that decide whether records stay. Where they cannot be read nothing is known, and that is said.
+// check reads the settings that decide whether records stay, of every server that has shards.
 func (s *Store) check(ctx context.Context, c *Config) error {
-	warn := c.Warn
-	if warn == nil {
-		warn = func(string) {}
+	said := map[string]bool{}
+	warn := func(text string) {
+		if c.Warn != nil && !said[text] {
+			c.Warn(text)
+		}
+		said[text] = true
 	}
-	server, err := s.info(ctx, "server")
+	server, err := s.info(ctx, "", "INFO")
+	if err == nil {
+		err = settings(server, c, warn)
+	}
+	for i := 0; i < s.shards && err == nil && server["cluster_enabled"] == "1"; i++ {
+		const ask = "return redis.call('INFO')"
+		if server, err = s.info(ctx, s.shard(i), "EVAL", ask, "1", s.shard(i)); err == nil {
+			err = settings(server, c, warn)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("redisstore: open: %w", err)
 	}
+	return nil
+}
+
+// settings judges one server. Where something cannot be read nothing is known, and that is said.
+func settings(server map[string]string, c *Config, warn func(string)) error {
 	major, _, _ := strings.Cut(server["redis_version"], ".") // Valkey says whose equal it is
 	if n, err := strconv.Atoi(major); err == nil && n < oldest {
-		return fmt.Errorf("redisstore: open: the server is Redis %s, and has to be %d or newer", server["redis_version"], oldest)
+		return fmt.Errorf("the server is Redis %s, and has to be %d or newer", server["redis_version"], oldest)
 	}
-	memory, err := s.info(ctx, "memory")
-	if err != nil {
-		return fmt.Errorf("redisstore: open: %w", err)
-	}
-	switch policy := memory["maxmemory_policy"]; {
+	switch policy := server["maxmemory_policy"]; {
 	case policy == "":
 		warn("the server does not say its maxmemory-policy; it has to be noeviction")
-	case policy != "noeviction" && memory["maxmemory"] != "0" && !c.AllowVolatile:
+	case policy != "noeviction" && server["maxmemory"] != "0" && !c.AllowVolatile:
 		return fmt.Errorf("%w: its maxmemory-policy is %s, and has to be noeviction (CONFIG SET maxmemory-policy noeviction)", ErrVolatile, policy)
 	case policy != "noeviction" && !c.AllowVolatile:
 		return fmt.Errorf("%w: its maxmemory-policy is %s and would evict as soon as somebody sets maxmemory; it has to be noeviction", ErrVolatile, policy)
 	}
-	persistence, err := s.info(ctx, "persistence")
-	if err != nil {
-		return fmt.Errorf("redisstore: open: %w", err)
-	}
-	if persistence["aof_enabled"] == "0" {
+	if server["aof_enabled"] == "0" {
 		warn("the server writes no append-only file: a restart or a crash loses keys, and what they protect may run again (CONFIG SET appendonly yes)")
 	}
 	return nil
 }
 
-func (s *Store) info(ctx context.Context, section string) (map[string]string, error) {
-	got, err := s.client.Do(ctx, "", []string{"INFO", section})
+// info is what the server that has key says of itself.
+func (s *Store) info(ctx context.Context, key string, command ...string) (map[string]string, error) {
+	got, err := s.client.Do(ctx, key, command)
 	if err != nil {
 		return nil, err
 	}

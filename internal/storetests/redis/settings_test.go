@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/stet-dev/stet/internal/storetests/testserver"
 	"github.com/stet-dev/stet/store/redisstore"
 )
@@ -41,6 +43,36 @@ func TestServersThatForget(t *testing.T) {
 				t.Errorf("warnings: %q, want %q", said, c.warns)
 			}
 		})
+	}
+}
+
+// In a cluster every master is looked at: one that evicts forgets the records of its slots.
+func TestClusterWithOneThatForgets(t *testing.T) {
+	for _, a := range adapters {
+		t.Run(a.name, func(t *testing.T) {
+			cluster := testserver.NewRedisCluster(t)
+			client := a.clustered(t, cluster.Addrs())
+			config := redisstore.Config{Warn: func(string) {}}
+			if _, err := redisstore.Open(t.Context(), client, config); err != nil {
+				t.Fatal(err)
+			}
+			for _, addr := range cluster.Addrs()[:3] { // the masters, one after the other
+				configure(t, addr, "maxmemory-policy", "allkeys-lru")
+				if _, err := redisstore.Open(t.Context(), client, config); !errors.Is(err, redisstore.ErrVolatile) {
+					t.Errorf("%s evicts: %v", addr, err)
+				}
+				configure(t, addr, "maxmemory-policy", "noeviction")
+			}
+		})
+	}
+}
+
+func configure(t *testing.T, addr, name, value string) {
+	t.Helper()
+	c := goredis.NewClient(&goredis.Options{Addr: addr})
+	defer c.Close()
+	if err := c.ConfigSet(t.Context(), name, value).Err(); err != nil {
+		t.Fatal(err)
 	}
 }
 
