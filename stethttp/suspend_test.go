@@ -89,49 +89,56 @@ func TestSuspendedIsCompletedWithoutItsClient(t *testing.T) {
 	})
 }
 
-// Who waits learns what a completer made of it; without one, waiting ends when the run may go on, since who has waited has no
-// body to run with.
+// Without a completer, waiting ends when the run may go on: who has waited has no body to run with, and comes again with one.
 func TestWaitingForASuspendedRun(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		done   time.Duration // after the first answer, by a completer; 0: nobody comes
-		status int
-		after  time.Duration // when the waiter is answered
-	}{
-		{"a completer comes in time", 20 * time.Second, 201, 20 * time.Second},
-		{"nobody comes", 0, 409, 20 * time.Second},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := suspending(t, stethttp.Config{Waiting: stethttp.Wait, WaitTimeout: 5 * time.Minute})
-				began := time.Now()
-				r.want(r.post("k", "{}"), 409, stethttp.InProgress) // the first request is not kept waiting for itself
-				if time.Since(began) != 0 {
-					t.Errorf("the first request was answered after %s", time.Since(began))
+	synctest.Test(t, func(t *testing.T) {
+		r := suspending(t, stethttp.Config{Waiting: stethttp.Wait, WaitTimeout: 5 * time.Minute})
+		began := time.Now()
+		r.want(r.post("k", "{}"), 409, stethttp.InProgress) // the first request does not wait for itself
+		if time.Since(began) != 0 {
+			t.Errorf("the first request was answered after %s", time.Since(began))
+		}
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				resp := r.post("k", "{}")
+				r.wantRetryAfter(resp, "1")
+				if resp.StatusCode != 409 || time.Since(began) != 20*time.Second {
+					t.Errorf("%d after %s, want 409 after 20 s", resp.StatusCode, time.Since(began))
 				}
-				var wg sync.WaitGroup
-				for range 3 {
-					wg.Go(func() {
-						resp := r.post("k", "{}")
-						if resp.StatusCode != c.status || time.Since(began) != c.after {
-							t.Errorf("%d after %s, want %d after %s", resp.StatusCode, time.Since(began), c.status, c.after)
-						}
-						if c.status == 409 {
-							r.wantRetryAfter(resp, "1")
-						}
-					})
-				}
-				if c.done > 0 {
-					time.Sleep(c.done)
-					if err := r.complete("k", "{}"); err != nil {
-						t.Error(err)
-					}
-				}
-				wg.Wait()
-				r.wantRuns(1)
 			})
-		})
-	}
+		}
+		wg.Wait()
+		r.wantRuns(1)
+	})
+}
+
+// Who waits while a completer works learns what it made of the record.
+func TestWaitingForACompleter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := suspending(t, stethttp.Config{Waiting: stethttp.Wait, WaitTimeout: 5 * time.Minute})
+		r.want(r.post("k", "{}"), 409, stethttp.InProgress)
+		time.Sleep(20 * time.Second)
+		d, err := r.engine.Resume(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resumed := time.Now()
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				if resp := r.post("k", "{}"); resp.StatusCode != 201 || time.Since(resumed) != 10*time.Second {
+					t.Errorf("%d after %s, want 201 after 10 s", resp.StatusCode, time.Since(resumed))
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		if err := d.Claim.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		r.wantRuns(1)
+	})
 }
 
 // A holder that was overtaken by a run that still goes on knows no outcome, and neither does anybody else yet.
