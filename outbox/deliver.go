@@ -2,13 +2,41 @@ package outbox
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 )
 
+// claimed is a message that this run has claimed.
+type claimed struct {
+	Stored
+	box *Box
+	db  *sql.DB
+}
+
+// write changes the message, if the claim still holds it.
+func (c *claimed) write(ctx context.Context, statement string, args ...any) error {
+	res, err := c.db.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return fmt.Errorf("outbox: message %d: %w", c.ID, err)
+	}
+	switch n, err := res.RowsAffected(); {
+	case err != nil:
+		return fmt.Errorf("outbox: message %d: %w", c.ID, err)
+	case n == 0:
+		return ErrLost
+	}
+	return nil
+}
+
+// keep stores what the provider calls the effect.
+func (c *claimed) keep(ctx context.Context, id string) error {
+	return c.write(ctx, c.box.q.downstream, c.box.q.text(id), c.ID, c.version)
+}
+
 // deliver makes one attempt, and stores what became of it.
-func (r *run) deliver(d *Delivery) {
+func (r *run) deliver(d *claimed) {
 	defer func() { r.ended <- struct{}{} }()
 	if d.Attempt > r.MaxAttempts { // the last one ended with its worker
 		r.settle(d, Dead, 0, "attempts exhausted", 0)
@@ -18,55 +46,32 @@ func (r *run) deliver(d *Delivery) {
 	beating := make(chan struct{})
 	go func() { defer close(beating); r.heartbeat(ctx, cancel, d) }()
 	began := time.Now()
-	result := r.handle(ctx, d)
+	result := Handle(ctx, r.Handler, NewDelivery(d.Stored, d.keep))
 	took := time.Since(began)
 	cancel()
 	<-beating // or it would extend what is settled
-	to, after := r.judge(d, result)
-	r.settle(d, to, after, result.text, took)
+	to, after, text := r.judge(d.Attempt, result)
+	r.settle(d, to, after, text, took)
 }
 
-// handle calls the handler. A panic, and a Result that says nothing, are an outcome nobody knows.
-func (r *run) handle(ctx context.Context, d *Delivery) (result Result) {
-	normal := false
-	defer func() {
-		p := recover()
-		switch {
-		case normal:
-		case p != nil:
-			result = Maybe(fmt.Errorf("the handler panicked: %v", p))
-		default: // runtime.Goexit
-			result = Maybe(errors.New("the handler ended its goroutine"))
-		}
-	}()
-	result = r.Handler(ctx, d)
-	normal = true
-	if result == (Result{}) {
-		result.text = "unknown: the handler returned no result"
+// judge says what becomes of the message, after what pause, and what is kept of the attempt.
+func (r *run) judge(attempt int, result Result) (to State, after time.Duration, text string) {
+	what, after, text := result.Outcome()
+	switch {
+	case what == "done":
+		return Done, 0, text
+	case what == "declined":
+		return Dead, 0, text
+	case what == "unknown" && !r.KeyHonoured:
+		return Unknown, 0, text
+	case attempt >= r.MaxAttempts:
+		return Dead, 0, text
 	}
-	return result
-}
-
-func (r *run) judge(d *Delivery, result Result) (to State, after time.Duration) {
-	switch result.verdict {
-	case delivered:
-		return Done, 0
-	case declined:
-		return Dead, 0
-	case maybe:
-		if !r.KeyHonoured {
-			return Unknown, 0
-		}
-	case again:
-	}
-	if d.Attempt >= r.MaxAttempts {
-		return Dead, 0
-	}
-	return Pending, max(result.after, r.backoff(d.Attempt))
+	return Pending, max(after, r.backoff(attempt)), text
 }
 
 // heartbeat extends the lease until ctx ends. Where it cannot, the handler's context ends before the lease does.
-func (r *run) heartbeat(ctx context.Context, cancel context.CancelFunc, d *Delivery) {
+func (r *run) heartbeat(ctx context.Context, cancel context.CancelFunc, d *claimed) {
 	tick := time.NewTicker(r.Lease / 3)
 	defer tick.Stop()
 	last := time.Now()
@@ -92,7 +97,7 @@ func (r *run) heartbeat(ctx context.Context, cancel context.CancelFunc, d *Deliv
 
 // settle stores the outcome, and tries for as long as a lease lasts: after that the fencing token has grown, or the sweep makes of
 // the message what it makes of those whose worker died.
-func (r *run) settle(d *Delivery, to State, after time.Duration, text string, took time.Duration) {
+func (r *run) settle(d *claimed, to State, after time.Duration, text string, took time.Duration) {
 	note := line(text)
 	call, cancel := context.WithTimeout(context.WithoutCancel(r.work), r.Lease)
 	defer cancel()

@@ -2,7 +2,7 @@ package outbox
 
 import (
 	"context"
-	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -41,11 +41,35 @@ func Decline(reason string) Result { return Result{declined, 0, "declined: " + r
 // Maybe: nobody can tell whether the effect has happened. See [Worker.KeyHonoured] for what follows.
 func Maybe(cause error) Result { return Result{maybe, 0, fmt.Sprint("unknown: ", cause)} }
 
+// Outcome is what r says, for those who deliver by other means than a [Worker]: done, retry, declined or unknown; how long to
+// wait at least before the next attempt; and the text that is kept with the message.
+func (r Result) Outcome() (what string, after time.Duration, text string) {
+	switch r.verdict {
+	case delivered:
+		return "done", 0, ""
+	case again:
+		return "retry", r.after, r.text
+	case declined:
+		return "declined", 0, r.text
+	case maybe:
+		if r.text == "" {
+			return "unknown", 0, "unknown: the handler returned no result"
+		}
+		return "unknown", 0, r.text
+	}
+	panic("outbox: no such verdict")
+}
+
 // Delivery is one attempt at a message.
 type Delivery struct {
 	Stored
-	box *Box
-	db  *sql.DB
+	keep func(ctx context.Context, id string) error
+}
+
+// NewDelivery returns an attempt at m whose downstream id goes to keep. A [Worker] makes its own; this is for tests of a
+// [Handler], and for those who deliver by other means.
+func NewDelivery(m Stored, keep func(ctx context.Context, id string) error) *Delivery {
+	return &Delivery{m, keep}
 }
 
 // Downstream stores the id by which the system downstream knows what the attempt has made. Called before the handler returns, it
@@ -54,24 +78,27 @@ func (d *Delivery) Downstream(ctx context.Context, id string) error {
 	if len(id) > MaxName {
 		return fmt.Errorf("%w: the id has more than %d bytes", ErrMessage, MaxName)
 	}
-	if err := d.write(ctx, d.box.q.downstream, d.box.q.text(id), d.ID, d.version); err != nil {
+	if err := d.keep(ctx, id); err != nil {
 		return err
 	}
 	d.DownstreamID = id
 	return nil
 }
 
-// write changes the message, if the claim still holds it.
-func (d *Delivery) write(ctx context.Context, statement string, args ...any) error {
-	res, err := d.db.ExecContext(ctx, statement, args...)
-	if err != nil {
-		return fmt.Errorf("outbox: message %d: %w", d.ID, err)
-	}
-	switch n, err := res.RowsAffected(); {
-	case err != nil:
-		return fmt.Errorf("outbox: message %d: %w", d.ID, err)
-	case n == 0:
-		return ErrLost
-	}
-	return nil
+// Handle calls the handler. A panic, and a Result that says nothing, are an outcome nobody knows.
+func Handle(ctx context.Context, h Handler, d *Delivery) (result Result) {
+	normal := false
+	defer func() {
+		p := recover()
+		switch {
+		case normal:
+		case p != nil:
+			result = Maybe(fmt.Errorf("the handler panicked: %v", p))
+		default: // runtime.Goexit
+			result = Maybe(errors.New("the handler ended its goroutine"))
+		}
+	}()
+	result = h(ctx, d)
+	normal = true
+	return result
 }

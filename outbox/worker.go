@@ -44,9 +44,12 @@ type Worker struct {
 	Observe func(Event)
 }
 
+// Results are what an [Event] can say: the values of the label of idem_outbox_deliveries_total, for those who count them.
+var Results = []string{"done", "retry", "dead", "unknown", "lost", "error"}
+
 // Event tells of one attempt, or of trouble with the database (then Result is "error", and there may be no ID).
 type Event struct {
-	Result  string // done, retry, dead, unknown, lost, error
+	Result  string // one of Results
 	ID      int64
 	Topic   string
 	Attempt int
@@ -156,7 +159,7 @@ func (r *run) loop(ctx context.Context) {
 		}
 		for _, m := range got {
 			r.busy++
-			go r.deliver(&Delivery{m, r.box, r.DB})
+			go r.deliver(&claimed{m, r.box, r.DB})
 		}
 		if len(got) > 0 {
 			idle = minPoll
