@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/storetests/testserver"
+	"github.com/stet-dev/stet/internal/storetests/wrapped"
 	"github.com/stet-dev/stet/store/sqlstore"
 	"github.com/stet-dev/stet/store/storetest"
 )
@@ -74,6 +75,11 @@ func (o owner) Close() error { return errors.Join(o.Store.Close(), o.db.Close())
 func TestLaws(t *testing.T) {
 	server(t, testserver.MariaDB, "")
 	storetest.Run(t, backend)
+}
+
+func TestLawsWrapped(t *testing.T) {
+	server(t, testserver.MariaDB, "")
+	storetest.Run(t, wrapped.Backend(backend))
 }
 
 // A MariaDB that says it is a MySQL is used as one: no statement has a RETURNING anyway, and rows that others hold are waited

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/storetests/testserver"
+	"github.com/stet-dev/stet/internal/storetests/wrapped"
 	"github.com/stet-dev/stet/store/pgxstore"
 	"github.com/stet-dev/stet/store/sqlstore"
 	"github.com/stet-dev/stet/store/storetest"
@@ -186,6 +187,8 @@ func overSQL() storetest.Backend {
 }
 
 func TestLawsPgx(t *testing.T) { storetest.Run(t, overPgx("")) }
+
+func TestLawsWrapped(t *testing.T) { storetest.Run(t, wrapped.Backend(overPgx(""))) }
 
 func TestLawsSQL(t *testing.T) { storetest.Run(t, overSQL()) }
 

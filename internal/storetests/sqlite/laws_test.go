@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/storetests/wrapped"
 	"github.com/stet-dev/stet/store/sqlstore"
 	"github.com/stet-dev/stet/store/storetest"
 )
@@ -51,5 +52,7 @@ type owner struct {
 func (o owner) Close() error { return errors.Join(o.Store.Close(), o.db.Close()) }
 
 func TestLaws(t *testing.T) { storetest.Run(t, backend) }
+
+func TestLawsWrapped(t *testing.T) { storetest.Run(t, wrapped.Backend(backend)) }
 
 func BenchmarkLaws(b *testing.B) { storetest.Benchmark(b, backend) }

@@ -1,0 +1,52 @@
+// Package wrapped puts all wrappers around a store for its laws: what the store can do, they let through.
+package wrapped
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ability"
+	"github.com/stet-dev/stet/store/breakerstore"
+	"github.com/stet-dev/stet/store/sealstore"
+	"github.com/stet-dev/stet/store/storetest"
+	"github.com/stet-dev/stet/store/tierstore"
+)
+
+// Backend is b with seal(tier(front, breaker(store))) around each store: encrypted, names hashed, a cache in front.
+func Backend(b storetest.Backend) storetest.Backend {
+	open, begin := b.Open, b.Begin
+	b.Open = func(t testing.TB, dir string, clock func() time.Time) stet.Store {
+		back := open(t, dir, clock)
+		if b.ServerClock {
+			clock = nil
+		}
+		guarded, err := breakerstore.New(back, breakerstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tiered, err := tierstore.New(tierstore.NewCache(0), guarded, tierstore.Config{Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed, err := sealstore.New(tiered, sealstore.Config{Keys: sealstore.Keys{
+			Primary: "k1", Keys: map[string][]byte{"k1": bytes.Repeat([]byte{1}, sealstore.KeySize)}, Names: bytes.Repeat([]byte{2}, sealstore.KeySize)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stack{sealed, back}
+	}
+	if begin != nil {
+		b.Begin = func(t testing.TB, s stet.Store) (any, func() error, func() error) { return begin(t, s.(stack).back) }
+	}
+	return b
+}
+
+// stack remembers what it stands on.
+type stack struct {
+	*sealstore.Store
+	back stet.Store
+}
+
+func (s stack) Close() error { return ability.Close(s.back) }
