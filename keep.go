@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // Sweep moves up to limit records whose lease has lapsed to Unknown, as the next request would, and returns how many it
@@ -42,8 +43,12 @@ func (e *Engine) Reap(ctx context.Context, limit int) (int, error) {
 	}, Completed, Retryable, Expired)
 }
 
-// eachDue acts on what is due until it has moved limit records. What it leaves stays due, and in front: it looks past that, as
-// far as one query goes.
+// abreast is how many records are moved at a time. Stores that write groups make one commit of them; it is few, since what a
+// request writes may share that commit.
+const abreast = 16
+
+// eachDue acts on what is due, on abreast records at a time, until it has moved limit records. What it leaves stays due, and in
+// front: it looks past that, as far as one query goes.
 func (e *Engine) eachDue(ctx context.Context, limit int, act func(context.Context, *Head) (bool, error), states ...State) (n int, err error) {
 	limit = min(cmp.Or(limit, DefaultLimit), MaxLimit)
 	for ask := limit; ; ask = min(2*ask, MaxLimit) {
@@ -51,23 +56,43 @@ func (e *Engine) eachDue(ctx context.Context, limit int, act func(context.Contex
 		if err != nil {
 			return n, err
 		}
-		before := n
-		for i := range heads {
+		before, found := n, len(heads)
+		for len(heads) > 0 {
 			if err := ctx.Err(); err != nil || n == limit {
 				return n, err
 			}
-			done, err := act(ctx, &heads[i])
-			if err != nil && !errors.Is(err, ErrCorrupt) { // which says nothing about the others
+			k := min(len(heads), limit-n, abreast)
+			moved, err := together(ctx, heads[:k], act)
+			if n += moved; err != nil {
 				return n, err
 			}
-			if done {
-				n++
-			}
+			heads = heads[k:]
 		}
-		if n == limit || len(heads) < ask || ask == MaxLimit && n == before {
+		if n == limit || found < ask || ask == MaxLimit && n == before {
 			return n, nil
 		}
 	}
+}
+
+// together acts on all of heads at once, and returns how many it moved. A record that cannot be read says nothing about the others.
+func together(ctx context.Context, heads []Head, act func(context.Context, *Head) (bool, error)) (moved int, err error) {
+	var mu sync.Mutex
+	var acting sync.WaitGroup
+	for i := range heads {
+		acting.Go(func() {
+			done, failed := act(ctx, &heads[i])
+			mu.Lock()
+			defer mu.Unlock()
+			if done {
+				moved++
+			}
+			if failed != nil && !errors.Is(failed, ErrCorrupt) {
+				err = failed
+			}
+		})
+	}
+	acting.Wait()
+	return moved, err
 }
 
 func (e *Engine) due(ctx context.Context, q Query) ([]Head, error) {

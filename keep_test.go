@@ -35,7 +35,8 @@ func TestARecordThatCannotBeReadStopsNoLoop(t *testing.T) { // I15: it is corrup
 
 func TestLoopsStopWithTheStoreAndWithTheirContext(t *testing.T) {
 	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
-		for i := range 5 {
+		const abreast = 16 // what is begun is finished
+		for i := range 3 * abreast {
 			must(t, e, request(fmt.Sprint(i)), stet.Execute)
 		}
 		after(stet.DefaultLease)
@@ -52,7 +53,7 @@ func TestLoopsStopWithTheStoreAndWithTheirContext(t *testing.T) {
 			}
 			return nil
 		}
-		if n, err := e.Sweep(ctx, 10); n != 1 || !errors.Is(err, context.Canceled) {
+		if n, err := e.Sweep(ctx, 40); n != abreast || !errors.Is(err, context.Canceled) {
 			t.Errorf("%d swept after the end, %v", n, err)
 		}
 	})

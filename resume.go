@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -109,12 +110,16 @@ func (e *Engine) Resume(ctx context.Context, id ID) (Decision, error) {
 // Abandoned returns up to limit records whose lease has lapsed and that may be resumed from a recovery point, the longest due
 // first; 0 means [DefaultLimit]. Others that are due are passed over.
 func (e *Engine) Abandoned(ctx context.Context, limit int) (heads []Head, err error) {
+	var mu sync.Mutex
 	_, err = e.eachDue(ctx, limit, func(_ context.Context, h *Head) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		found := h.State == Running && h.Point != "" && mayRunAgain(h) && !slices.ContainsFunc(heads, func(o Head) bool { return o.ID == h.ID })
 		if found {
 			heads = append(heads, *h)
 		}
 		return found, nil
 	}, Running)
+	slices.SortStableFunc(heads, func(a, b Head) int { return a.DueAt.Compare(b.DueAt) })
 	return heads, err
 }
