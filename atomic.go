@@ -13,6 +13,13 @@ var ErrRolledBack = errors.New("stet: the transaction was rolled back")
 // CauseRolledBack is the Cause to state of a run whose transaction was all that it did, and was rolled back.
 const CauseRolledBack = "rolled-back"
 
+// Transaction is a transaction of any kind, for those who begin and end it for their callers: stethttp.AtomicIn, and package flow.
+type Transaction interface {
+	Tx() any // what the store's [Binder] takes
+	Commit(ctx context.Context) error
+	Rollback(ctx context.Context) error // nothing after a Commit
+}
+
 // joined is the transaction that a claim is part of.
 type joined struct {
 	store Store // within the transaction

@@ -18,6 +18,8 @@ type Config[S any] struct {
 	Engine *stet.Engine
 	DB     *sql.DB // for local phases: the database that holds the records
 	Tx     *sql.TxOptions
+	// Begin is in the place of DB and Tx where transactions are not of package database/sql: pgxstore.Begin returns one for pgx.
+	Begin func(ctx context.Context) (stet.Transaction, error)
 	// Answer is the flow's result, made from the last state alone: a [Completer] gives the same one as a request would. It must
 	// have no effects.
 	Answer func(s *S) stet.Response
@@ -62,6 +64,11 @@ func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
 		return nil, errors.New("flow: there are no phases")
 	case c.Backoff < 0 || c.Attempts < 0:
 		return nil, errors.New("flow: Backoff and Attempts cannot be negative")
+	case c.DB != nil && c.Begin != nil:
+		return nil, errors.New("flow: there are both DB and Begin")
+	}
+	if c.DB != nil {
+		c.Begin = beginSQL(c.DB, c.Tx)
 	}
 	f := &Flow[S]{cfg: c, phases: phases, points: map[string]int{done: len(phases)}}
 	_, binds := stet.As[stet.Binder](c.Engine.Store())
@@ -71,8 +78,10 @@ func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
 			return nil, fmt.Errorf("flow: phase %q does nothing", p.name)
 		case p.local != nil && !binds:
 			return nil, fmt.Errorf("flow: phase %q is local, and the store joins no transactions", p.name)
-		case p.local != nil && c.DB == nil:
-			return nil, fmt.Errorf("flow: phase %q is local, and DB is nil", p.name)
+		case p.local != nil && c.Begin == nil:
+			return nil, fmt.Errorf("flow: phase %q is local, and there is no DB and no Begin", p.name)
+		case p.local != nil && c.DB != nil && !p.takes((*sql.Tx)(nil)):
+			return nil, fmt.Errorf("flow: phase %q takes another transaction than the *sql.Tx of DB", p.name)
 		case p.local != nil && (p.honours || p.lookup != nil):
 			return nil, fmt.Errorf("flow: phase %q is local: HonoursKey and Lookup are for foreign ones", p.name)
 		}
@@ -177,8 +186,8 @@ func (f *Flow[S]) Resume(ctx context.Context, id stet.ID) (stet.Response, error)
 // Run runs a flow on a claim that its caller settles with the answer, such as a handler behind stethttp: the claim is
 // [stet.ClaimFrom] of its context, and what ends ctx ends the flow before its next phase. s is the state to begin with; a run that
 // resumes has its own. With [ErrUnknown] that is what the claim says by now, and the caller settles it. With [ErrSuspended] the
-// claim is given up, and settling it is refused: behind stethttp the client is told then that the outcome is not known yet,
-// whatever the handler writes. Where the caller's time runs out (see [stet.Claim.Hold]) and it settles the claim as unknown
+// claim is given up, and settling it is refused: behind stethttp the client is told then that the request is in progress, and when
+// it goes on, whatever the handler writes. Where the caller's time runs out (see [stet.Claim.Hold]) and it settles the claim as unknown
 // before the phase returns, unknown it stays: let flows have the time they need. Write the response as it is returned: a
 // [Completer] would store the same one.
 func (f *Flow[S]) Run(ctx context.Context, c *stet.Claim, s S) (stet.Response, error) {
@@ -191,3 +200,17 @@ func (f *Flow[S]) Run(ctx context.Context, c *stet.Claim, s S) (stet.Response, e
 	}
 	return (&run[S]{f: f, c: c, s: s}).run(ctx)
 }
+
+// beginSQL begins transactions of package database/sql.
+func beginSQL(db *sql.DB, o *sql.TxOptions) func(ctx context.Context) (stet.Transaction, error) {
+	return func(ctx context.Context) (stet.Transaction, error) {
+		tx, err := db.BeginTx(ctx, o)
+		return sqlTx{tx}, err
+	}
+}
+
+type sqlTx struct{ tx *sql.Tx }
+
+func (t sqlTx) Tx() any                        { return t.tx }
+func (t sqlTx) Commit(context.Context) error   { return t.tx.Commit() }
+func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }

@@ -216,6 +216,11 @@ func TestOneWritePerPhase(t *testing.T) {
 	}
 }
 
+// joiner is a store of which nobody uses the transactions.
+type joiner struct{ stet.Store }
+
+func (joiner) Bind(any) (stet.Store, error) { return nil, stet.ErrForeignTx }
+
 func TestWhatCannotWork(t *testing.T) {
 	e := engineOn(t, struct{ stet.Store }{memstore.New(memstore.Config{})})
 	local := flow.Local("l", func(context.Context, *sql.Tx, *counts) error { return nil })
@@ -225,6 +230,25 @@ func TestWhatCannotWork(t *testing.T) {
 	} {
 		if _, err := flow.New(flow.Config[counts]{Name: "f", Engine: e, Answer: answer, DB: new(sql.DB)}, phases...); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+	joins := engineOn(t, joiner{memstore.New(memstore.Config{})})
+	begin := func(context.Context) (stet.Transaction, error) { return nil, errDown }
+	other := flow.Local("o", func(context.Context, int, *counts) error { return nil })
+	for name, c := range map[string]struct {
+		config flow.Config[counts]
+		phase  flow.Phase[counts]
+		works  bool
+	}{
+		"a DB":                          {flow.Config[counts]{DB: new(sql.DB)}, local, true},
+		"a Begin":                       {flow.Config[counts]{Begin: begin}, other, true},
+		"neither":                       {flow.Config[counts]{}, local, false},
+		"both":                          {flow.Config[counts]{DB: new(sql.DB), Begin: begin}, local, false},
+		"a DB, and another transaction": {flow.Config[counts]{DB: new(sql.DB)}, other, false},
+	} {
+		c.config.Name, c.config.Engine, c.config.Answer = "f", joins, answer
+		if _, err := flow.New(c.config, c.phase); (err == nil) != c.works {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	q := ask()

@@ -2,7 +2,6 @@ package flow
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -13,7 +12,8 @@ import (
 type Phase[S any] struct {
 	name    string
 	was     []string
-	local   func(ctx context.Context, tx *sql.Tx, s *S) error
+	local   func(ctx context.Context, tx any, s *S) error
+	takes   func(tx any) bool // of a local phase
 	foreign func(ctx context.Context, call *Call, s *S) error
 	lookup  func(ctx context.Context, key string, s *S) (found bool, err error)
 	honours bool
@@ -23,8 +23,18 @@ type Phase[S any] struct {
 // it, all or nothing. After any error the transaction is rolled back, and do may be called again with the state as it was before:
 // up to [LocalTries] times in one run (serialization failures, deadlocks), and later once more. [Decline], [RetryLater] and
 // [Unknown] end the tries. do must not commit tx, keep it, or call anybody over the network.
-func Local[S any](name string, do func(ctx context.Context, tx *sql.Tx, s *S) error) Phase[S] {
-	return Phase[S]{name: name, local: do}
+//
+// T is [*database/sql.Tx] for a flow with a DB, and for one with a Begin what its transactions are, such as pgx.Tx.
+func Local[S, T any](name string, do func(ctx context.Context, tx T, s *S) error) Phase[S] {
+	return Phase[S]{name: name,
+		takes: func(tx any) bool { _, ok := tx.(T); return ok },
+		local: func(ctx context.Context, tx any, s *S) error {
+			t, ok := tx.(T)
+			if !ok {
+				return fmt.Errorf("%w: the phase takes another than %T", stet.ErrForeignTx, tx)
+			}
+			return do(ctx, t, s)
+		}}
 }
 
 // Foreign is a phase with one effect on another system, made through its [Call], outside any transaction. What do learned in s is

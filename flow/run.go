@@ -189,22 +189,22 @@ func (r *run[S]) transact(ctx context.Context, p *Phase[S], next int) (s S, err 
 	if s, err = r.copied(); err != nil {
 		return s, err
 	}
-	tx, err := r.f.cfg.DB.BeginTx(ctx, r.f.cfg.Tx)
+	tx, err := r.f.cfg.Begin(ctx)
 	if err != nil {
 		return s, fmt.Errorf("begin: %w", err)
 	}
-	if err = r.c.In(tx); err != nil {
-		_ = tx.Rollback()
+	if err = r.c.In(tx.Tx()); err != nil {
+		_ = tx.Rollback(context.WithoutCancel(ctx))
 		return s, err
 	}
 	failed := errors.New("the phase did not return")
 	defer func() {
 		if failed != nil {
-			_ = tx.Rollback()
+			_ = tx.Rollback(context.WithoutCancel(ctx))
 			err = r.c.Confirm(ctx, failed)
 		}
 	}()
-	if failed = p.local(ctx, tx, &s); failed != nil {
+	if failed = p.local(ctx, tx.Tx(), &s); failed != nil {
 		return s, failed
 	}
 	step, err := r.step(next, &s, "")
@@ -214,7 +214,7 @@ func (r *run[S]) transact(ctx context.Context, p *Phase[S], next int) (s S, err 
 	if failed = r.c.Step(ctx, step); failed != nil {
 		return s, failed
 	}
-	return s, r.c.Confirm(ctx, tx.Commit())
+	return s, r.c.Confirm(ctx, tx.Commit(ctx))
 }
 
 // copied is the state for a phase to change: one that fails must leave no trace in it.

@@ -10,11 +10,7 @@ import (
 )
 
 // Transaction is a database transaction as [AtomicIn] needs it.
-type Transaction interface {
-	Tx() any // what the store's [stet.Binder] takes
-	Commit(ctx context.Context) error
-	Rollback(ctx context.Context) error
-}
+type Transaction = stet.Transaction
 
 // Atomic makes what a guarded handler writes to the database, the key's record and the stored response one transaction: all
 // of it happens, or nothing, and a crash in between leaves no trace and no doubt (I6, W4). db holds the records, too: a store
@@ -45,7 +41,8 @@ func (t sqlTx) Tx() any                        { return t.tx }
 func (t sqlTx) Commit(context.Context) error   { return t.tx.Commit() }
 func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }
 
-// AtomicIn is [Atomic] for transactions of any kind. begin is given a context that ends with the handler's.
+// AtomicIn is [Atomic] for transactions of any kind: pgxstore.Begin returns a begin for those of pgx. begin is given a context that
+// ends with the handler's.
 func AtomicIn(begin func(ctx context.Context) (Transaction, error), handler func(w http.ResponseWriter, r *http.Request, tx Transaction)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := captureOf(w)
