@@ -19,7 +19,7 @@ var broken = []Program{
 			receipt := rand.Text()
 			t, err := w.Begin(r.Context())
 			if err == nil {
-				err = w.Pay(r.Context(), t, order(r), "sale", receipt)
+				err = w.Pay(r.Context(), t.Tx(), order(r), "sale", receipt)
 			}
 			if err == nil {
 				err = t.Commit(r.Context())
@@ -34,7 +34,8 @@ var broken = []Program{
 	{Name: "nobody asks the provider", Check: oneCharge, Serve: guardWith(func(context.Context, *World, stet.Head) (keeper.Finding, error) {
 		return keeper.Finding{Outcome: keeper.Voided}, nil
 	})},
-	{Name: "a new key for each attempt", Settled: delivered, Check: oneDelivery, Serve: promise(func(*outbox.Delivery) string { return rand.Text() })},
+	{Name: "a new key for each attempt", Settled: delivered, Check: oneDelivery,
+		Serve: promise(func(*outbox.Delivery) string { return rand.Text() })},
 }
 
 // The harness finds what it is there to find.

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stet-dev/stet/internal/storetests/testserver"
 )
@@ -69,7 +68,7 @@ func (l *life) live(ctx context.Context, programs []Program) error {
 	if err != nil {
 		return err
 	}
-	w.Every, w.Lease = time.Hour, longLease
+	w.Every, w.Lease = longLease, longLease
 	if l.Resumed {
 		w.Every = shortLease / 10
 	}

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/flow"
 	"github.com/stet-dev/stet/keeper"
@@ -50,9 +52,9 @@ func onePayment(ctx context.Context, o Outcome) error {
 // atomic reserves first, and then has one transaction for row, record and answer.
 var atomic = Program{Name: "atomic", Check: onePayment, Serve: func(w *World) (Service, error) {
 	e, err := w.Engine(stet.LapseUnknown)
-	return guarded(w, e, w.Atomic(func(rw http.ResponseWriter, r *http.Request, t Tx) {
+	return guarded(w, e, w.Atomic(func(rw http.ResponseWriter, r *http.Request, tx any) {
 		receipt := rand.Text()
-		if err := w.Pay(r.Context(), t, order(r), "sale", receipt); err != nil {
+		if err := w.Pay(r.Context(), tx, order(r), "sale", receipt); err != nil {
 			later(rw, err)
 			return
 		}
@@ -85,7 +87,7 @@ var allInOne = Program{Name: "all-in-one", Check: onePayment, Serve: func(w *Wor
 			return
 		}
 		receipt := rand.Text()
-		err = w.Pay(r.Context(), t, order(r), "sale", receipt)
+		err = w.Pay(r.Context(), t.Tx(), order(r), "sale", receipt)
 		if err == nil {
 			err = d.Claim.Settle(r.Context(), stet.Outcome{Response: stet.Response{Status: http.StatusCreated, Body: []byte(receipt)}})
 		}
@@ -140,10 +142,17 @@ type sale struct{ Order, Charge, Label string }
 
 // shop is the flow: rows before and after calls of two providers, of which one honours keys and one can be asked.
 func shop(w *World, e *stet.Engine) (*flow.Flow[sale], error) {
+	c := flow.Config[sale]{Name: "shop", Engine: e, DB: w.DB, Backoff: time.Millisecond, Answer: func(s *sale) stet.Response {
+		return stet.Response{Status: http.StatusCreated, Body: []byte(s.Charge + " " + s.Label)}
+	}}
 	row := func(what string, receipt func(*sale) string) flow.Phase[sale] {
-		return flow.Local(what, func(ctx context.Context, tx *sql.Tx, s *sale) error {
-			return w.Pay(ctx, Tx{SQL: tx}, s.Order, what, receipt(s))
-		})
+		return flow.Local(what, func(ctx context.Context, tx *sql.Tx, s *sale) error { return w.Pay(ctx, tx, s.Order, what, receipt(s)) })
+	}
+	if w.Pool != nil {
+		c.DB, c.Begin = nil, w.Begin
+		row = func(what string, receipt func(*sale) string) flow.Phase[sale] {
+			return flow.Local(what, func(ctx context.Context, tx pgx.Tx, s *sale) error { return w.Pay(ctx, tx, s.Order, what, receipt(s)) })
+		}
 	}
 	call := func(kind string, into func(*sale) *string, honour bool) flow.Phase[sale] {
 		return flow.Foreign(kind, func(ctx context.Context, call *flow.Call, s *sale) error {
@@ -155,9 +164,7 @@ func shop(w *World, e *stet.Engine) (*flow.Flow[sale], error) {
 		})
 	}
 	label := func(s *sale) *string { return &s.Label }
-	return flow.New(flow.Config[sale]{Name: "shop", Engine: e, DB: w.DB, Backoff: time.Millisecond, Answer: func(s *sale) stet.Response {
-		return stet.Response{Status: http.StatusCreated, Body: []byte(s.Charge + " " + s.Label)}
-	}},
+	return flow.New(c,
 		row("stock", func(*sale) string { return "reserved" }),
 		call("charge", func(s *sale) *string { return &s.Charge }, true).HonoursKey(),
 		row("book", func(s *sale) string { return s.Charge }),
@@ -242,17 +249,19 @@ var flowDo = Program{Name: "completer", Patient: true, Check: sold, Serve: func(
 }}
 
 // promised is atomic, with an effect that the transaction promises and a worker delivers.
-var promised = Program{Name: "outbox", Settled: delivered, Check: oneDelivery, Serve: promise(func(d *outbox.Delivery) string { return d.DownstreamKey })}
+var promised = Program{Name: "outbox", Settled: delivered, Check: oneDelivery,
+	Serve: promise(func(d *outbox.Delivery) string { return d.DownstreamKey })}
 
 func promise(key func(d *outbox.Delivery) string) func(w *World) (Service, error) {
 	return func(w *World) (Service, error) {
 		e, err := w.Engine(stet.LapseUnknown)
 		box := outbox.New(w.Dialect)
-		s := guarded(w, e, w.Atomic(func(rw http.ResponseWriter, r *http.Request, t Tx) {
+		s := guarded(w, e, w.Atomic(func(rw http.ResponseWriter, r *http.Request, tx any) {
 			receipt := rand.Text()
-			err := w.Pay(r.Context(), t, order(r), "sale", receipt)
+			err := w.Pay(r.Context(), tx, order(r), "sale", receipt)
 			if err == nil {
-				err = box.Add(r.Context(), t.SQL, outbox.Message{Topic: "charge", Record: stet.ClaimFrom(r.Context()).ID(), Payload: []byte(order(r))})
+				err = box.Add(r.Context(), Execer(tx), outbox.Message{Topic: "charge", Record: stet.ClaimFrom(r.Context()).ID(),
+					Payload: []byte(order(r))})
 			}
 			if err != nil {
 				later(rw, err)

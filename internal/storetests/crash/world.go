@@ -12,10 +12,11 @@ import (
 	_ "github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/pgxstore"
 	"github.com/stet-dev/stet/store/sqlstore"
@@ -77,13 +78,13 @@ type Outcome struct {
 // World is what a program has: a database, with the table payments (reference, what, receipt), a store in it, and a provider.
 type World struct {
 	Kind
-	DB       *sql.DB       // nil for Pgx
+	DB       *sql.DB       // over the pool for Pgx
 	Pool     *pgxpool.Pool // Pgx alone
 	Store    stet.Store
 	Provider *Provider
 	Lease    time.Duration // of records and messages
-	// Every is for loops that look after what crashes leave behind. They rest in the first life of an order, where they
-	// have nothing to do, so that its points are its own.
+	// Every is for loops that look after what crashes leave behind. In the first life of an order it is long: there they have
+	// nothing to do, unless the machine stood still for a lease, and its points are its own.
 	Every time.Duration
 }
 
@@ -99,6 +100,7 @@ func newWorld(ctx context.Context, k Kind, dsn, provider string, p *points) (w *
 		if w.Pool, err = pgxpool.NewWithConfig(ctx, c); err != nil {
 			return nil, err
 		}
+		w.DB = stdlib.OpenDBFromPool(w.Pool)
 		w.Store, err = pgxstore.Open(ctx, w.Pool, pgxstore.Config{})
 		return w, err
 	}
@@ -114,65 +116,42 @@ func (w *World) Engine(rule stet.LapseRule) (*stet.Engine, error) {
 	return stet.New(w.Store, stet.Config{Policy: stet.Policy{Lease: w.Lease, Rules: stet.Rules{OnLapse: rule}}})
 }
 
-// Tx is a transaction of either way to a database.
-type Tx struct {
-	SQL *sql.Tx
-	Pgx pgx.Tx
-}
-
-// Tx implements [stethttp.Transaction].
-func (t Tx) Tx() any {
-	if t.Pgx != nil {
-		return t.Pgx
-	}
-	return t.SQL
-}
-
-// Commit implements [stethttp.Transaction].
-func (t Tx) Commit(ctx context.Context) error {
-	if t.Pgx != nil {
-		return t.Pgx.Commit(ctx)
-	}
-	return t.SQL.Commit()
-}
-
-// Rollback implements [stethttp.Transaction].
-func (t Tx) Rollback(ctx context.Context) error {
-	if t.Pgx != nil {
-		return t.Pgx.Rollback(ctx)
-	}
-	return t.SQL.Rollback()
-}
-
-// Begin begins a transaction.
-func (w *World) Begin(ctx context.Context) (t Tx, err error) {
+// Begin begins a transaction: a [*sql.Tx], or a [pgx.Tx].
+func (w *World) Begin(ctx context.Context) (stet.Transaction, error) {
 	if w.Pool != nil {
-		t.Pgx, err = w.Pool.Begin(ctx)
-	} else {
-		t.SQL, err = w.DB.BeginTx(ctx, nil)
+		return pgxstore.Begin(w.Pool, pgx.TxOptions{})(ctx)
 	}
-	return t, err
+	tx, err := w.DB.BeginTx(ctx, nil)
+	return sqlTx{tx}, err
 }
+
+type sqlTx struct{ tx *sql.Tx }
+
+func (t sqlTx) Tx() any                        { return t.tx }
+func (t sqlTx) Commit(context.Context) error   { return t.tx.Commit() }
+func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }
 
 // Atomic is [stethttp.Atomic], or [stethttp.AtomicIn] for pgx.
-func (w *World) Atomic(handler func(rw http.ResponseWriter, r *http.Request, t Tx)) http.Handler {
+func (w *World) Atomic(handler func(rw http.ResponseWriter, r *http.Request, tx any)) http.Handler {
 	if w.Pool == nil {
-		return stethttp.Atomic(w.DB, func(rw http.ResponseWriter, r *http.Request, tx *sql.Tx) { handler(rw, r, Tx{SQL: tx}) })
+		return stethttp.Atomic(w.DB, func(rw http.ResponseWriter, r *http.Request, tx *sql.Tx) { handler(rw, r, tx) })
 	}
-	begin := func(ctx context.Context) (stethttp.Transaction, error) { return w.Begin(ctx) }
-	return stethttp.AtomicIn(begin, func(rw http.ResponseWriter, r *http.Request, t stethttp.Transaction) { handler(rw, r, t.(Tx)) })
+	return stethttp.AtomicIn(w.Begin, func(rw http.ResponseWriter, r *http.Request, t stet.Transaction) { handler(rw, r, t.Tx()) })
 }
 
-// Pay writes the business row of an order.
-func (w *World) Pay(ctx context.Context, t Tx, order, what, receipt string) error {
+// Pay writes a business row of an order.
+func (w *World) Pay(ctx context.Context, tx any, order, what, receipt string) error {
 	query := Places(w.Dialect, "INSERT INTO payments (reference, what, receipt) VALUES (?, ?, ?)")
-	var err error
-	if t.Pgx != nil {
-		_, err = t.Pgx.Exec(ctx, query, order, what, receipt)
-	} else {
-		_, err = t.SQL.ExecContext(ctx, query, order, what, receipt)
-	}
+	_, err := Execer(tx).ExecContext(ctx, query, order, what, receipt)
 	return err
+}
+
+// Execer is how to write in a transaction of either kind.
+func Execer(tx any) outbox.Execer {
+	if t, ok := tx.(pgx.Tx); ok {
+		return pgxstore.Execer(t)
+	}
+	return tx.(*sql.Tx)
 }
 
 // Places writes the places of arguments as the dialect wants them.
