@@ -1,0 +1,114 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/examples/payments/provider"
+	"github.com/stet-dev/stet/flow"
+)
+
+// payment is the state of the flow. It is stored with each phase.
+type payment struct {
+	ID       string
+	Order    order
+	Charge   string // the provider's id
+	Declined bool
+	Scope    string // of the record, for the row
+	Key      string
+}
+
+// newPayments is the flow: reserve (rows), charge (the provider), book (rows).
+func (s *Service) newPayments() (*flow.Flow[payment], error) {
+	charge := flow.Foreign("charge", s.charge)
+	if s.HonoursKeys {
+		charge = charge.HonoursKey() // sent again after a crash, with the same key
+	} else {
+		charge = charge.Lookup(s.charged) // asked about after a crash
+	}
+	return flow.New(flow.Config[payment]{
+		Name: "payment", Engine: s.engine, DB: s.DB, Backoff: s.Every,
+		Answer: func(p *payment) stet.Response {
+			if p.Declined {
+				return result{Reference: p.Order.Reference, State: "declined"}.response(http.StatusPaymentRequired)
+			}
+			return paid(p.Order.Reference, p.Charge)
+		},
+	}, flow.Local("reserve", s.reserve), charge, flow.Local("book", s.book))
+}
+
+func paid(reference, charge string) stet.Response {
+	return result{Reference: reference, State: "paid", Provider: charge}.response(http.StatusCreated)
+}
+
+// pay runs the flow, or goes on with it.
+func (s *Service) pay(w http.ResponseWriter, r *http.Request) {
+	claim := stet.ClaimFrom(r.Context())
+	id := claim.ID()
+	p := payment{ID: "pay_" + rand.Text(), Scope: string(id.Scope), Key: string(id.Key)}
+	if !p.Order.read(w, r) {
+		return
+	}
+	answer, err := s.payments.Run(r.Context(), claim, p)
+	if err != nil { // suspended or unknown: the guard tells the client
+		reply(w, http.StatusServiceUnavailable, result{Error: "not finished"})
+		return
+	}
+	write(w, answer)
+}
+
+func (s *Service) reserve(ctx context.Context, tx *sql.Tx, p *payment) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO payments (id, reference, amount, state, scope, key) VALUES (?, ?, ?, 'reserved', ?, ?)",
+		p.ID, p.Order.Reference, p.Order.Amount, p.Scope, p.Key)
+	return err
+}
+
+func (s *Service) charge(ctx context.Context, call *flow.Call, p *payment) error {
+	err := call.Do(ctx, func(ctx context.Context, key string) error {
+		made, err := s.Provider.Create(ctx, key, p.Order.Card, provider.Effect{Kind: "charge", Reference: p.Order.Reference, Amount: p.Order.Amount})
+		p.Charge = made.ID
+		return err
+	})
+	switch {
+	case errors.Is(err, provider.ErrDeclined): // not flow.Decline: what was reserved has to be given back
+		p.Declined = true
+		return nil
+	case errors.Is(err, provider.ErrNothing):
+		return flow.RetryLater(err)
+	case err != nil:
+		return flow.Unknown(err)
+	}
+	call.Learned(p.Charge)
+	return nil
+}
+
+// charged says whether the charge of a run that crashed was made.
+func (s *Service) charged(ctx context.Context, key string, p *payment) (bool, error) {
+	e, found, err := s.Provider.Find(ctx, key)
+	p.Charge = e.ID
+	return found, err
+}
+
+func (s *Service) book(ctx context.Context, tx *sql.Tx, p *payment) error {
+	state := "paid"
+	if p.Declined {
+		state = "declined"
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE payments SET state = ?, charge = ? WHERE id = ?", state, p.Charge, p.ID)
+	return err
+}
+
+// bookFound books what a Reconciler found charged, where no run could tell. It may be called again.
+func (s *Service) bookFound(ctx context.Context, id stet.ID, e provider.Effect) (stet.Response, error) {
+	_, err := s.DB.ExecContext(ctx, "UPDATE payments SET state = 'paid', charge = ? WHERE scope = ? AND key = ? AND state = 'reserved'",
+		e.ID, string(id.Scope), string(id.Key))
+	if err != nil {
+		return stet.Response{}, fmt.Errorf("payments: book: %w", err)
+	}
+	return paid(e.Reference, e.ID), nil
+}
