@@ -26,7 +26,7 @@ type Resolution struct {
 // [Historian]. A lease that has lapsed counts as unknown; anything else is [ErrState]. Where bytes of an answer have left,
 // only the status may be given: nobody may invent another answer. What somebody changed meanwhile is [ErrStale].
 func (e *Engine) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head, error) {
-	return e.change(ctx, id, r.Version, n, "resolve", func(h *Head) (*Body, error) {
+	return e.change(ctx, id, r.Version, n, "resolve", func(h *Head, _ *Body) (*Body, error) {
 		lapsedRun := h.State == Running && h.Over()
 		switch {
 		case h.State != Unknown && !lapsedRun:
@@ -53,7 +53,7 @@ func (e *Engine) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head
 // Purge ends a stored result, so that the key is free again: a failure that is better not replayed. version is as in
 // [Resolution]. What is running or unknown is [ErrState]: Resolve it first.
 func (e *Engine) Purge(ctx context.Context, id ID, version Version, n Note) error {
-	h, err := e.change(ctx, id, version, n, "purge", func(h *Head) (*Body, error) {
+	h, err := e.change(ctx, id, version, n, "purge", func(h *Head, _ *Body) (*Body, error) {
 		if h.State == Running || h.State == Unknown {
 			return nil, fmt.Errorf("%w: it is %s", ErrState, h.State)
 		}
@@ -79,7 +79,7 @@ func (e *Engine) Extend(ctx context.Context, id ID, version Version, retain time
 	if retain <= 0 {
 		return Head{}, fmt.Errorf("stet: Extend: %s is no time to keep a result", retain)
 	}
-	return e.change(ctx, id, version, n, "extend", func(h *Head) (*Body, error) {
+	return e.change(ctx, id, version, n, "extend", func(h *Head, _ *Body) (*Body, error) {
 		if h.State != Completed || h.Over() {
 			return nil, fmt.Errorf("%w: it is %s, and its retention can no longer be extended", ErrState, h.State)
 		}
@@ -90,7 +90,7 @@ func (e *Engine) Extend(ctx context.Context, id ID, version Version, retain time
 
 // change reads a record, lets edit decide, and writes it with the note. What somebody else writes meanwhile is looked at
 // again, unless the caller had decided on a version.
-func (e *Engine) change(ctx context.Context, id ID, version Version, n Note, verb string, edit func(h *Head) (*Body, error)) (Head, error) {
+func (e *Engine) change(ctx context.Context, id ID, version Version, n Note, verb string, edit func(h *Head, b *Body) (*Body, error)) (Head, error) {
 	if n.Who == "" || n.Why == "" {
 		return Head{}, ErrNoReason
 	}
@@ -106,7 +106,7 @@ func (e *Engine) change(ctx context.Context, id ID, version Version, n Note, ver
 		}
 		next := r.Head
 		next.Version, next.Note = draw(), &n
-		body, err := edit(&next)
+		body, err := edit(&next, &r.Body)
 		if err != nil {
 			return r.Head, fmt.Errorf("stet: %s: %w", verb, err)
 		}
@@ -146,7 +146,7 @@ func (e *Engine) Find(ctx context.Context, name string) ([]Head, error) {
 	return f.Find(ctx, name)
 }
 
-// Action is what a change was: resolve, release, purge, extend or escalate.
+// Action is what a change was: resolve, release, reopen, purge, extend or escalate.
 func (c *Change) Action() string {
 	switch {
 	case c.To == Completed && c.From == Completed:
@@ -155,6 +155,8 @@ func (c *Change) Action() string {
 		return "resolve"
 	case c.To == Retryable:
 		return "release"
+	case c.To == Running:
+		return "reopen"
 	case c.To == Expired:
 		return "purge"
 	case c.To == Unknown:

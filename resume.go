@@ -33,14 +33,20 @@ func (c *Claim) Step(ctx context.Context, s Step) error {
 
 func (c *Claim) stepped(s *Step) (Head, Body) {
 	h, b := c.h, c.body
-	h.Point, b.Progress = s.Point, slices.Clone(s.Progress) // it may have to be written again
+	s.leave(&h)
+	b.Progress = slices.Clone(s.Progress) // it may have to be written again
+	return h, b
+}
+
+// leave puts the step's part of a head there.
+func (s *Step) leave(h *Head) {
+	h.Point = s.Point
 	if s.DownstreamKey != "" {
 		h.DownstreamKey = s.DownstreamKey
 	}
 	if s.DownstreamID != "" {
 		h.DownstreamID = s.DownstreamID
 	}
-	return h, b
 }
 
 // Suspend gives the claim up at a recovery point, so that a later run starts there: any request, or [Engine.Resume], once in
@@ -105,6 +111,24 @@ func (e *Engine) Resume(ctx context.Context, id ID) (Decision, error) {
 		return Decision{}, fmt.Errorf("stet: resume: %w: %w", ErrUnsettled, err)
 	}
 	return d, nil
+}
+
+// Reopen ends what is unknown about one step of a run, on evidence, where the whole of it has no answer yet: the run goes on at
+// s, as after [Claim.Suspend], with the next request or [Engine.Resume], at once. Whether that step was done or cannot be any more
+// is for s to say; an effect that may still come is no evidence (I14). It is [ErrState] where the record is not unknown, or could
+// not be resumed from s. version and n are as in [Engine.Resolve].
+func (e *Engine) Reopen(ctx context.Context, id ID, version Version, s Step, n Note) (Head, error) {
+	return e.change(ctx, id, version, n, "reopen", func(h *Head, b *Body) (*Body, error) {
+		lapsedRun := h.State == Running && h.Over()
+		if h.State != Unknown && !lapsedRun {
+			return nil, fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
+		}
+		if s.leave(h); h.Point == "" || !mayRunAgain(h) {
+			return nil, fmt.Errorf("%w: it has no recovery point to resume from", ErrState)
+		}
+		h.State, h.Cause, h.Escalated, h.Probes, h.DueIn = Running, "", false, 0, 0
+		return &Body{Request: b.Request, Progress: slices.Clone(s.Progress)}, nil
+	})
 }
 
 // Abandoned returns up to limit records whose lease has lapsed and that may be resumed from a recovery point, the longest due

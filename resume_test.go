@@ -112,3 +112,50 @@ func TestResumeWithoutAnAnswer(t *testing.T) { // W2: the lost write is the proo
 		}
 	})
 }
+
+func TestReopen(t *testing.T) { // I14
+	step := stet.Step{Point: "second", Progress: []byte("2"), DownstreamID: "ch_2"}
+	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		refused := func(id stet.ID, version stet.Version, s stet.Step, n stet.Note, want error) {
+			t.Helper()
+			if _, err := e.Reopen(t.Context(), id, version, s, n); !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+		c := must(t, e, resumable("k"), stet.Execute).Claim
+		note := stet.Note{Who: "clerk", Why: "asked the provider"}
+		refused(c.ID(), 0, step, note, stet.ErrState) // it runs
+		c.Unknown("cannot-tell")
+		_ = c.Settle(t.Context(), stet.Outcome{})
+		have, _ := s.read(c.ID())
+		refused(c.ID(), have.Version+2, step, note, stet.ErrStale)
+		refused(c.ID(), 0, stet.Step{}, note, stet.ErrState)
+		refused(c.ID(), 0, step, stet.Note{Who: "clerk"}, stet.ErrNoReason)
+
+		h, err := e.Reopen(t.Context(), c.ID(), have.Version, step, note)
+		if err != nil || h.State != stet.Running || h.Cause != "" || h.Point != "second" || h.DownstreamID != "ch_2" {
+			t.Fatalf("%+v, %v", h, err)
+		}
+		if err := c.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) { // I3
+			t.Errorf("the holder who could not tell: %v", err)
+		}
+		d, err := e.Resume(t.Context(), c.ID())
+		if err != nil || d.Claim.Attempt() != 2 || string(d.Claim.Stored().Progress) != "2" || string(d.Claim.Stored().Request) != "state" {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		_ = d.Claim.Settle(t.Context(), result("ok"))
+		refused(c.ID(), 0, step, note, stet.ErrState)
+
+		q := request("another") // nothing would resume it
+		c = must(t, e, q, stet.Execute).Claim
+		c.Unknown("cannot-tell")
+		_ = c.Settle(t.Context(), stet.Outcome{})
+		refused(c.ID(), 0, step, note, stet.ErrState)
+
+		c = must(t, e, resumable("published"), stet.Execute).Claim
+		_ = c.Publish(t.Context())
+		c.Unknown("cannot-tell")
+		_ = c.Settle(t.Context(), stet.Outcome{})
+		refused(c.ID(), 0, step, note, stet.ErrState) // what was published stands
+	})
+}

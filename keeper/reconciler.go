@@ -53,6 +53,8 @@ const (
 	Missing
 	// Voided: it did not happen, and cannot any more: the provider has cancelled the attempt, or refuses its key from now on.
 	Voided
+	// GoesOn: the resolver has ended the doubt itself, and the run goes on: see Reconcile of package flow.
+	GoesOn
 )
 
 // Reconciler asks about what is unknown until it is known, and gives up after MaxProbes: such a record is a dead letter, and
@@ -160,6 +162,9 @@ func (r Reconciler) probe(ctx context.Context, h stet.Head) {
 	res := stet.Resolution{Version: h.Version, Kept: f.Kept}
 	note := stet.Note{Who: r.Who, Evidence: f.Evidence}
 	switch {
+	case f.Outcome == GoesOn:
+		r.tell(&h, "resolved")
+		return
 	case f.Outcome == Happened && f.Response != nil:
 		res.Response, note.Why = f.Response, "the effect was found"
 	case f.Outcome == Voided:

@@ -1,0 +1,140 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stet-dev/stet"
+)
+
+// Finding is what was found out about the call of the phase in which a run was left, after nobody could tell.
+type Finding[S any] struct {
+	// Made: the call had its effect, and the flow goes on after the phase. Otherwise it had none, and can have none any more: the
+	// flow goes on with the phase, and makes the call. That it left no trace yet is not enough (I14).
+	Made bool
+	// Learn puts into the state what the phase would have, such as the provider's id; with Made only. It may be nil.
+	Learn func(s *S) error
+	// DownstreamID, with Made, is the id the other system gave the effect, as [Call.Learned] notes it.
+	DownstreamID string
+	// Version, if not 0, is the one the finding rests on: where the record has another by now, nothing is changed.
+	Version stet.Version
+}
+
+// ErrNoCall: the record was left where no call of another system can be in doubt.
+var ErrNoCall = errors.New("flow: the record was not left in a foreign phase")
+
+// Resolve ends what is unknown about one phase, and lets the flow go on from there: with the client's next request, or at once by a
+// [Completer]. (To answer the whole request instead, without the phases that are left, use [stet.Engine.Resolve].) The note's
+// Who and Why are required, and kept in the history with its Evidence. It is [stet.ErrState] where the record is not unknown,
+// [stet.ErrStale] where somebody changed it meanwhile, and [ErrNoCall], [ErrOtherFlow], [ErrUnknownPoint] or [ErrSchema] where this
+// flow cannot; nothing is changed then.
+func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Finding[S], n stet.Note) error {
+	have, err := f.cfg.Engine.Get(ctx, id)
+	if err != nil {
+		return fmt.Errorf("flow: resolve: %w", err)
+	}
+	if found.Version != 0 && found.Version != have.Version {
+		return fmt.Errorf("flow: resolve: %w", stet.ErrStale)
+	}
+	d, err := f.inDoubt(&have)
+	if err != nil {
+		return err
+	}
+	return f.resolve(ctx, d, found, n)
+}
+
+// Reconcile asks the [Phase.Lookup] of the phase that a record was left in, and lets the flow go on with what it says. It reports
+// false, and changes nothing, where the phase has none, or the record was not left in a foreign phase of this flow. It is what a
+// resolver of package keeper calls for the records of flows:
+//
+//	keeper.ResolverFunc(func(ctx context.Context, h stet.Head) (keeper.Finding, error) {
+//		if done, err := pay.Reconcile(ctx, h, "reconciler"); done || err != nil {
+//			return keeper.Finding{Outcome: keeper.GoesOn}, err
+//		}
+//		return keeper.Finding{}, nil // ask some other way
+//	})
+//
+// The error is Lookup's, and then nothing is known, or one of those of [Flow.Resolve].
+func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool, error) {
+	have, err := f.cfg.Engine.Get(ctx, h.ID)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("flow: reconcile: %w", err)
+	case have.Version != h.Version:
+		return false, fmt.Errorf("flow: reconcile: %w", stet.ErrStale)
+	}
+	d, err := f.inDoubt(&have)
+	switch {
+	case errors.Is(err, ErrNoCall), errors.Is(err, ErrOtherFlow):
+		return false, nil
+	case err != nil:
+		return false, err
+	case d.phase.lookup == nil:
+		return false, nil
+	}
+	learned, _, err := f.decode(have.Body)
+	if err != nil {
+		return false, err
+	}
+	made, err := d.phase.lookup(ctx, downstream(&have.Head, have.Point), &learned)
+	if err != nil {
+		return false, fmt.Errorf("flow: reconcile: %w", err)
+	}
+	found, why := Finding[S]{Made: made}, "the phase's call was not found, and will not be made any more"
+	if made {
+		why, found.Learn = "the phase's call was found", func(s *S) error { *s = learned; return nil }
+	}
+	err = f.resolve(ctx, d, found, stet.Note{Who: who, Why: why, Evidence: "asked about the call of phase " + d.phase.name})
+	return err == nil, err
+}
+
+// doubt is a record with a foreign phase that may have had its effect.
+type doubt[S any] struct {
+	have  *stet.Record
+	phase *Phase[S]
+	index int
+	state S
+}
+
+func (f *Flow[S]) inDoubt(have *stet.Record) (d doubt[S], err error) {
+	d.have = have
+	if have.State != stet.Unknown && (have.State != stet.Running || !have.Over()) {
+		return d, fmt.Errorf("flow: resolve: %w: it is %s, not unknown", stet.ErrState, have.State)
+	}
+	if d.state, _, err = f.decode(have.Body); err != nil {
+		return d, err
+	}
+	if d.index, err = f.at(have.Point); err != nil {
+		return d, err
+	}
+	if d.index == len(f.phases) || f.phases[d.index].foreign == nil {
+		return d, fmt.Errorf("%w: it is at %q", ErrNoCall, have.Point)
+	}
+	d.phase = &f.phases[d.index]
+	return d, nil
+}
+
+// resolve leaves the record as a run does that was suspended with proof.
+func (f *Flow[S]) resolve(ctx context.Context, d doubt[S], found Finding[S], n stet.Note) error {
+	next := stet.Step{Point: d.have.Point}
+	if found.Made {
+		next.Point, next.DownstreamID = f.point(d.index+1), found.DownstreamID
+		if found.Learn != nil {
+			if err := found.Learn(&d.state); err != nil {
+				return fmt.Errorf("flow: resolve: %w", err)
+			}
+		}
+	}
+	if i, _ := f.at(next.Point); i < len(f.phases) && f.phases[i].foreign != nil {
+		next.DownstreamKey = downstream(&d.have.Head, next.Point)
+	}
+	var err error
+	if next.Progress, err = f.encode(&d.state, d.have.Attempt); err != nil {
+		return err
+	}
+	if _, err = f.cfg.Engine.Reopen(ctx, d.have.ID, d.have.Version, next, n); err != nil {
+		return fmt.Errorf("flow: resolve: %w", err)
+	}
+	return nil
+}
