@@ -1,7 +1,7 @@
 # make test    everything, on a fresh Debian machine: installs what it needs, then vets, lints and tests every module
 # make bench   the benchmarks whose figures docs/performance.md holds
 # make soak    long campaigns: fuzzing, crashes, lost replies
-MODULES     = . cmd examples/payments internal/peerbench internal/storetests store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
+MODULES     = . cmd examples/payments internal/peerbench internal/storetests outbox/river store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    = 5s
 each        = set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && $(1)); done

@@ -128,6 +128,15 @@ func (b *Box) tell(ctx context.Context, tx Execer) error {
 	return nil
 }
 
+// Complete returns m as it would be stored, with its DownstreamKey, for those who keep it elsewhere; or [ErrMessage].
+func (m Message) Complete() (Message, error) {
+	if _, err := m.check(); err != nil {
+		return m, err
+	}
+	m.DownstreamKey = m.key()
+	return m, nil
+}
+
 func (m *Message) check() (meta string, err error) {
 	for _, f := range []struct{ name, value string }{{"Topic", m.Topic}, {"Name", m.Name}, {"OrderKey", m.OrderKey}, {"DownstreamKey", m.DownstreamKey}} {
 		if len(f.value) > MaxName || !utf8.ValidString(f.value) || strings.IndexByte(f.value, 0) >= 0 {
