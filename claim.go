@@ -107,7 +107,8 @@ type Outcome struct {
 // its body is not). It returns when that is stored. [ErrFenced] means the record is somebody else's now. With any other error
 // the store did not answer within StoreTimeout, and Settle goes on trying by itself until the lease is over: the key stays
 // reserved meanwhile, and is unknown afterwards (W5). A claim that was settled as unknown may be settled once more, by a
-// holder that learned the outcome after all, while nobody else has touched the record.
+// holder that learned the outcome after all, while nobody else has touched the record. An outcome that comes too late for either is
+// left with the unknown record as evidence.
 func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,6 +131,7 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 		c.e.moved(&c.h, from, "holder")
 		return nil
 	case errors.Is(err, ErrFenced):
+		c.testifyOnce(ctx, &h, b)
 		return err
 	}
 	c.e.Observe(Event{Kind: PersistFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State, Err: err})
@@ -188,10 +190,14 @@ func (c *Claim) persist(ctx context.Context, h Head, b *Body) {
 				c.e.moved(&c.h, from, "holder")
 			}
 			c.mu.Unlock()
-			if err == nil || errors.Is(err, ErrFenced) {
+			if err == nil {
 				return
 			}
+			if errors.Is(err, ErrFenced) {
+				break
+			}
 		}
+		c.testifyLater(ctx, h, b)
 	})
 }
 

@@ -127,8 +127,12 @@ func TestSettleAsUnknownTwiceAndOnceMore(t *testing.T) { // FX-11, I3: late, by 
 		if err := c.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) {
 			t.Errorf("Settle after somebody else's write: %v", err)
 		}
-		if now, _ := s.read(c.ID()); now.Version != before.Version || now.State != stet.Unknown || now.Response != nil {
+		now, _ := s.read(c.ID())
+		if now.State != stet.Unknown || now.Probes != before.Probes || now.CompletedAt != before.CompletedAt {
 			t.Errorf("a stale holder changed the record: %v", now.State)
+		}
+		if now.Note == nil || now.Note.Evidence == "" || string(now.Response.Body) != "late" { // SF-05
+			t.Errorf("what it knew is lost: %+v", now.Note)
 		}
 	})
 }

@@ -26,7 +26,7 @@ type Resolution struct {
 // [Historian]. A lease that has lapsed counts as unknown; anything else is [ErrState]. Where bytes of an answer have left,
 // only the status may be given: nobody may invent another answer. What somebody changed meanwhile is [ErrStale].
 func (e *Engine) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head, error) {
-	return e.change(ctx, id, r.Version, n, "resolve", func(h *Head, _ *Body) (*Body, error) {
+	return e.change(ctx, id, r.Version, n, "resolve", func(h *Head, b *Body) (*Body, error) {
 		lapsedRun := h.State == Running && h.Over()
 		switch {
 		case h.State != Unknown && !lapsedRun:
@@ -39,7 +39,7 @@ func (e *Engine) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head
 		h.Escalated, h.DueIn = false, h.Rules.Retain
 		if r.Response == nil {
 			h.State, h.Cause = Retryable, "resolved"
-			return nil, nil
+			return withoutLate(b), nil
 		}
 		h.State, h.Cause, h.Reconciled, h.Kept = Completed, "", true, r.Kept
 		h.Status, h.Size = r.Response.Status, int64(len(r.Response.Body))
@@ -48,6 +48,14 @@ func (e *Engine) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head
 		}
 		return &Body{Response: r.Response}, nil
 	})
+}
+
+// withoutLate is the body for a record whose late result nobody has adopted; nil: it has none.
+func withoutLate(b *Body) *Body {
+	if b.Response == nil {
+		return nil
+	}
+	return &Body{Request: b.Request, Progress: b.Progress}
 }
 
 // Purge ends a stored result, so that the key is free again: a failure that is better not replayed. version is as in
@@ -146,7 +154,7 @@ func (e *Engine) Find(ctx context.Context, name string) ([]Head, error) {
 	return f.Find(ctx, name)
 }
 
-// Action is what a change was: resolve, release, reopen, purge, extend or escalate.
+// Action is what a change was: resolve, release, reopen, purge, extend, testify or escalate.
 func (c *Change) Action() string {
 	switch {
 	case c.To == Completed && c.From == Completed:
@@ -159,6 +167,8 @@ func (c *Change) Action() string {
 		return "reopen"
 	case c.To == Expired:
 		return "purge"
+	case c.To == Unknown && c.Note.Evidence != "": // who gives up has none
+		return "testify"
 	case c.To == Unknown:
 		return "escalate"
 	}

@@ -1,0 +1,102 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// witnessFor is how long a result that could not be stored before its lease ended is kept to be put down as evidence: long enough
+// for a store to be repaired, and no longer than one would keep answers in memory for.
+const witnessFor = 15 * time.Minute
+
+// testify leaves a result that came too late with its record, which stays unknown: it can change nothing any more, but whoever
+// ends the doubt should know that the handler came to an end, and with what (SF-05). The response is kept in the record's Body, and
+// is given to nobody before a reconciler or an operator adopts it; the history says when it came. A record that has gone on since,
+// in another run or life, has nothing to learn from it. It reports true where there is nothing left to do.
+func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
+	have, err := c.e.get(call, c.id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, err
+	case !have.CreatedAt.Equal(h.CreatedAt) || have.Attempt != h.Attempt:
+		return true, nil
+	}
+	from, next := have.State, have.Head
+	switch {
+	case have.State == Running && judge(&have.Head, true).Move == Lapse:
+		next = lapsed(&have.Head)
+	case have.State == Running && !have.Over(): // by the store's clock the lease is not over yet
+		return false, nil
+	case have.State != Unknown:
+		return true, nil
+	}
+	note := Note{Who: c.e.cfg.Holder, Why: "a result that came too late", Evidence: evidence(h)}
+	if have.Note != nil && *have.Note == note { // it was written, and the answer was lost
+		return true, nil
+	}
+	if next.Version, next.Note, next.DueIn = draw(), &note, 0; next.Escalated { // people have it
+		next.DueIn = Never
+	}
+	var body *Body
+	if h.State == Completed {
+		next.Status, next.Size, next.Kept = h.Status, h.Size, h.Kept
+		body = &Body{Response: b.Response, Request: have.Request, Progress: have.Progress}
+		if body.Response == nil {
+			body.Response = &Response{Status: h.Status}
+		}
+	}
+	got, err := c.e.replace(call, have.Version, next, body)
+	if err == nil && from != Unknown {
+		c.e.moved(&got, from, "holder")
+	}
+	return err == nil, err
+}
+
+func evidence(h *Head) string {
+	if h.State == Completed {
+		return fmt.Sprintf("attempt %d was answered %d, with %d bytes", h.Attempt, h.Status, h.Size)
+	}
+	return fmt.Sprintf("attempt %d stated that nothing happened", h.Attempt)
+}
+
+// testifies: an outcome that is itself unknown is no evidence, and in a transaction of the caller's there is nothing late.
+func (c *Claim) testifies(h *Head) bool {
+	return (h.State == Completed || h.State == Retryable) && c.joined == nil
+}
+
+// testifyOnce is for a holder that was overtaken, and waits.
+func (c *Claim) testifyOnce(ctx context.Context, h *Head, b *Body) {
+	if !c.testifies(h) {
+		return
+	}
+	call := detach(ctx, c.e.cfg.StoreTimeout)
+	defer call.release()
+	for pause := firstWait; ; {
+		done, err := c.testify(call, h, b)
+		if done || err == nil || !errors.Is(err, ErrStale) || !sleep(call, &pause, call.deadline) {
+			return
+		}
+	}
+}
+
+// testifyLater is for a store that did not take the result while the lease lasted.
+func (c *Claim) testifyLater(ctx context.Context, h Head, b *Body) {
+	if !c.testifies(&h) {
+		return
+	}
+	end := time.Now().Add(witnessFor)
+	c.e.chores.startUpTo(maxCleanups, func() {
+		for pause := 100 * firstWait; sleep(ctx, &pause, end); pause = min(pause, c.e.cfg.StoreTimeout) {
+			call := detach(ctx, c.e.cfg.StoreTimeout)
+			done, _ := c.testify(call, &h, b)
+			call.release()
+			if done {
+				return
+			}
+		}
+	})
+}
