@@ -36,10 +36,12 @@ func (f ResolverFunc) Resolve(ctx context.Context, h stet.Head) (Finding, error)
 
 // Finding is what a [Resolver] found.
 type Finding struct {
-	Outcome  Outcome
-	Response *stet.Response // with Happened: what retries are answered with
-	Kept     stet.Kept      // less than whole where Response is not all of it
-	Evidence string         // for the history: the provider's id, a status; nothing secret
+	Outcome Outcome
+	// Response, with Happened, is what retries are answered with. Where it is nil, it is the answer that a holder left with the
+	// record who came too late to store it; without one the record stays unknown.
+	Response *stet.Response
+	Kept     stet.Kept // less than whole where Response is not all of it
+	Evidence string    // for the history: the provider's id, a status; nothing secret
 }
 
 // Outcome is what can be said of an execution.
@@ -49,7 +51,7 @@ const (
 	Pending Outcome = iota // it may still happen, or nobody knows: ask again
 	Happened
 	// Missing: there is no trace of it. That is no proof while the attempt may still be under way between here and there
-	// (I14): it counts once the record has been idle for Settle.
+	// (I14): it counts once the record has been idle for Settle, and not against a late answer that says it happened.
 	Missing
 	// Voided: it did not happen, and cannot any more: the provider has cancelled the attempt, or refuses its key from now on.
 	Voided
@@ -159,24 +161,44 @@ func (r Reconciler) probe(ctx context.Context, h stet.Head) {
 	if err != nil {
 		return
 	}
-	res := stet.Resolution{Version: h.Version, Kept: f.Kept}
-	note := stet.Note{Who: r.Who, Evidence: f.Evidence}
-	switch {
-	case f.Outcome == GoesOn:
+	if f.Outcome == GoesOn {
 		r.tell(&h, "resolved")
 		return
-	case f.Outcome == Happened && f.Response != nil:
-		res.Response, note.Why = f.Response, "the effect was found"
-	case f.Outcome == Voided:
-		note.Why = "the attempt was voided"
-	case f.Outcome == Missing && r.Settle != stet.Never && h.Idle() >= r.Settle:
-		note.Why = fmt.Sprintf("no trace of it %s after the attempt ended", h.Idle().Truncate(time.Second))
-	default:
+	}
+	res, why, err := r.ruling(asking, &h, &f)
+	if why == "" || err != nil {
 		return
 	}
-	if got, err := r.Engine.Resolve(ctx, h.ID, res, note); err == nil {
+	if got, err := r.Engine.Resolve(ctx, h.ID, res, stet.Note{Who: r.Who, Why: why, Evidence: f.Evidence}); err == nil {
 		r.tell(&got, "resolved")
 	}
+}
+
+// ruling is what a finding proves, and why; nothing has no why.
+func (r Reconciler) ruling(ctx context.Context, h *stet.Head, f *Finding) (stet.Resolution, string, error) {
+	res := stet.Resolution{Version: h.Version}
+	idle := h.Idle()
+	switch {
+	case f.Outcome == Happened && f.Response != nil:
+		res.Response, res.Kept = f.Response, f.Kept
+		return res, "the effect was found", nil
+	case f.Outcome == Voided:
+		return res, "the attempt was voided", nil
+	case f.Outcome != Happened && (f.Outcome != Missing || r.Settle == stet.Never || idle < r.Settle):
+		return res, "", nil
+	}
+	have, err := r.Engine.Get(ctx, h.ID)
+	if err != nil || have.Version != h.Version {
+		return res, "", err
+	}
+	switch late := have.Response; { // an unknown record has none but that of a holder who came too late to store it
+	case f.Outcome == Happened && late != nil:
+		res.Response, res.Kept = late, have.Kept
+		return res, "the effect was found; the answer is the one that came too late", nil
+	case f.Outcome == Missing && late == nil:
+		return res, fmt.Sprintf("no trace of it %s after the attempt ended", idle.Truncate(time.Second)), nil
+	}
+	return res, "", nil
 }
 
 func (r Reconciler) tell(h *stet.Head, result string) {

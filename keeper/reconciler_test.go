@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -183,4 +184,52 @@ func TestReconcilersNeedAnEngineAndAResolver(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
+}
+
+// A holder that came back too late has left its answer: it is what retries get once the effect was found, and speaks against a
+// provider that has no trace of it.
+func TestLateAnswers(t *testing.T) { // SF-05, I14
+	for name, c := range map[string]struct {
+		finding Finding
+		want    stet.State
+		body    string
+	}{
+		"found":                    {Finding{Outcome: Happened, Evidence: "ch_1"}, stet.Completed, "late"},
+		"found, and with answer":   {Finding{Outcome: Happened, Response: &stet.Response{Status: 200, Body: []byte("probed")}}, stet.Completed, "probed"},
+		"missing":                  {Finding{Outcome: Missing}, stet.Unknown, "late"},
+		"voided":                   {Finding{Outcome: Voided}, stet.Retryable, ""},
+		"nobody knows":             {Finding{}, stet.Unknown, "late"},
+		"something else was found": {Finding{Outcome: GoesOn}, stet.Unknown, "late"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWard(t, 0)
+				claim := w.begin(0, stet.Execute)
+				time.Sleep(stet.DefaultLease)
+				if n, err := w.Sweep(t.Context(), 0); n != 1 || err != nil {
+					t.Fatal(n, err)
+				}
+				if err := claim.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201, Body: []byte("late")}}); !errors.Is(err, stet.ErrFenced) {
+					t.Fatal(err)
+				}
+				resolver := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return c.finding, nil })
+				w.keep(1, Reconciler{Resolver: resolver, Settle: time.Minute}, time.Hour)
+				r := w.state(0)
+				if r.State != c.want || (r.Response == nil) != (c.body == "") || r.Response != nil && string(r.Response.Body) != c.body {
+					t.Errorf("%s, %+v", r.State, r.Response)
+				}
+			})
+		})
+	}
+}
+
+// Without an answer, that it happened is not enough: there is nothing to tell retries.
+func TestFoundWithoutAnAnswerStaysUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 1)
+		w.keep(1, Reconciler{Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Outcome: Happened}, nil })}, time.Minute)
+		if r := w.state(0); r.State != stet.Unknown {
+			t.Errorf("%s", r.State)
+		}
+	})
 }
