@@ -105,8 +105,14 @@ func (r *run) settle(d *claimed, to State, after time.Duration, text string, too
 	if to == Pending {
 		event.Result = "retry"
 	}
+	write := func() error {
+		return d.write(call, r.box.q.settle, note, note, string(to), min(after, MaxDelay).Microseconds(), d.ID, d.version)
+	}
+	if to == Done {
+		write = func() error { return r.group.done(call, d) }
+	}
 	for pause := minPoll; ; pause *= 2 {
-		err := d.write(call, r.box.q.settle, note, note, string(to), min(after, MaxDelay).Microseconds(), d.ID, d.version)
+		err := write()
 		switch {
 		case err == nil:
 			r.Observe(event)

@@ -15,7 +15,7 @@ type statements struct {
 	dialect sqlstore.Dialect
 	text    sqltext.Encoder
 
-	add, tell, lapse, pick, take, get, extend, downstream, settle, byHand, list, show, counts, stretch, reap string
+	add, tell, lapse, pick, take, get, extend, downstream, settle, done, isDone, byHand, list, show, counts, stretch, reap string
 }
 
 const (
@@ -69,6 +69,9 @@ func newStatements(d sqlstore.Dialect) *statements {
 	s.extend = build("UPDATE stet_outbox SET updated_at = NOW, due_at = NOW + ?" + held)
 	s.downstream = build("UPDATE stet_outbox SET downstream_id = ?, updated_at = NOW" + held)
 	s.settle = build("UPDATE stet_outbox SET " + noted + "state = ?, version = version + 1, updated_at = NOW, due_at = NOW + ?" + held)
+	const these = "id IN (IDS) AND (id, version) IN (VERSIONS)"
+	s.done = build("UPDATE stet_outbox SET state = 'done', version = version + 1, updated_at = NOW, due_at = NOW WHERE state = 'running' AND " + these)
+	s.isDone = build("SELECT id FROM stet_outbox WHERE state = 'done' AND " + these)
 	s.byHand = build("UPDATE stet_outbox SET " + noted + "state = ?, attempt = CASE WHEN ? = 1 THEN 0 ELSE attempt END, version = version + 1, " +
 		"updated_at = NOW, due_at = NOW WHERE id = ? AND version = ? AND state IN ('dead', 'unknown')")
 	s.list = build("SELECT " + columns + " FROM stet_outbox WHERE id > ?")

@@ -118,6 +118,7 @@ func (w Worker) Run(ctx context.Context) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	r := &run{Worker: w, box: New(w.Dialect), work: work, ended: make(chan struct{}, w.Concurrency), heard: make(chan struct{}, 1)}
+	r.group = &group{box: r.box, db: r.DB, limit: r.Lease / 3}
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	if w.Listen != nil {
@@ -134,6 +135,7 @@ func (w Worker) Run(ctx context.Context) error {
 type run struct {
 	Worker
 	box   *Box
+	group *group
 	work  context.Context // of the handlers: it outlives ctx by Drain
 	ended chan struct{}   // a value for each delivery that ended
 	heard chan struct{}   // a value if Listen has told of something since the last pause

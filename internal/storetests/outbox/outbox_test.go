@@ -234,6 +234,17 @@ func TestDrainAndFence(t *testing.T) {
 		if e := until(t, w, 1)[0]; e.Result != "lost" || db.list(t)[1].State != outbox.Running {
 			t.Errorf("a late holder settled: %+v", e)
 		}
+
+		db.add(t, outbox.Message{Topic: "t"})
+		w.Handler = func(hctx context.Context, d *outbox.Delivery) outbox.Result { // a settlement whose answer was lost
+			if _, err := db.ExecContext(hctx, fmt.Sprintf("UPDATE stet_outbox SET version = version + 1, state = 'done' WHERE id = %d", d.ID)); err != nil {
+				t.Error(err)
+			}
+			return outbox.Delivered()
+		}
+		if e := until(t, w, 1)[0]; e.Result != "done" {
+			t.Errorf("settled twice: %+v", e)
+		}
 	})
 }
 
