@@ -10,6 +10,7 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/stet-dev/stet v0.0.0
+	github.com/stet-dev/stet/examples/payments v0.0.0
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
 	modernc.org/sqlite v1.61.1
@@ -51,6 +52,8 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 )
+
+replace github.com/stet-dev/stet/examples/payments => ../examples/payments
 
 replace github.com/stet-dev/stet/store/pgxstore => ../store/pgxstore
 

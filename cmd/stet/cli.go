@@ -19,6 +19,8 @@ type cli struct {
 	Config  configCmds `cmd:"" help:"Make, check and explain the configuration file."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
+	Life lifeCmd `cmd:"" hidden:"" name:"chaos-life"`
+
 	Completion completionCmd `cmd:"" help:"Print what makes a shell complete stet's commands and flags."`
 }
 

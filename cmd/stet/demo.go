@@ -18,7 +18,8 @@ import (
 )
 
 type demoCmd struct {
-	Keep string `placeholder:"DIR" help:"Keep the records in DIR/stet.db; otherwise they go with the demo."`
+	Chaos bool   `help:"Kill a payments API at every point in turn instead, and show what became of each payment."`
+	Keep  string `placeholder:"DIR" help:"Keep the records in DIR; otherwise they go with the demo."`
 }
 
 // step is something to try: the command to paste and what it will show. Every promise is part of the command's output.
@@ -63,6 +64,9 @@ func (c *demoCmd) Run(w *world) (err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	} else if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
+	}
+	if c.Chaos {
+		return chaosDemo(w, dir)
 	}
 	upstream, stop, err := startSample()
 	if err != nil {

@@ -1,0 +1,260 @@
+// Package chaos is stet demo --chaos: a payments API whose processes are killed at every point at which they could be, one at a
+// time, and what became of it each time.
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/stet-dev/stet/examples/payments/provider"
+)
+
+// Show kills, and tells.
+type Show struct {
+	Dir  string // for databases and ledgers
+	Out  io.Writer
+	Self func(life string) *exec.Cmd // this program as a [Life], which is given as JSON
+}
+
+// Result is what came of it.
+type Result struct {
+	Windows    int // that a process was killed in
+	Effects    int // that the provider had
+	Duplicates int
+	Lost       int // promised to a client, and not done; or no final answer
+}
+
+// atOnce is how many windows are tried at a time: most of their time is waiting for leases to end.
+const atOnce = 8
+
+// Run goes through all scenarios. An error means that the show itself failed.
+func (s Show) Run(ctx context.Context) (total Result, err error) {
+	ps := &processes{self: s.Self}
+	defer ps.killAll()
+	template := filepath.Join(s.Dir, "empty.db")
+	if err := prepare(ctx, template); err != nil {
+		return total, err
+	}
+	st := &stage{dir: s.Dir, template: template, processes: ps, far: map[bool]string{}}
+	for honour, ledger := range map[bool]string{true: "honours-keys.jsonl", false: "ignores-keys.jsonl"} {
+		p, err := ps.start(ctx, Life{Role: roleProvider, File: filepath.Join(s.Dir, ledger), Honour: honour})
+		if err != nil {
+			return total, err
+		}
+		st.far[honour] = p.url
+	}
+	for i, sc := range scenarios {
+		r, err := s.scenario(ctx, st, i+1, sc)
+		total.add(r)
+		if err != nil {
+			return total, fmt.Errorf("%s: %w", sc.title, err)
+		}
+	}
+	return total, nil
+}
+
+func (r *Result) add(o Result) {
+	r.Windows += o.Windows
+	r.Effects += o.Effects
+	r.Duplicates += o.Duplicates
+	r.Lost += o.Lost
+}
+
+// scenario finds out how many windows there are, by a life that is let live, and then tries all of them.
+func (s Show) scenario(ctx context.Context, st *stage, number int, sc scenario) (total Result, err error) {
+	calm, err := st.try(ctx, sc, fmt.Sprintf("order-%d-calm", number), window{})
+	if err != nil {
+		return total, err
+	}
+	total.add(calm.count())
+	n := calm.points
+	fmt.Fprintf(s.Out, "\n%s: %d windows\n", sc.title, n+1)
+	tableHead(s.Out)
+	outcomes := make([]chan outcome, n+1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	free := make(chan struct{}, atOnce)
+	for i := range outcomes {
+		outcomes[i] = make(chan outcome, 1)
+	}
+	wg.Go(func() {
+		for i := range outcomes {
+			free <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-free }()
+				w := window{at: min(i+1, n), last: i == n}
+				o, err := st.try(ctx, sc, fmt.Sprintf("order-%d-%d", number, i+1), w)
+				if err != nil {
+					cancel(fmt.Errorf("window %d: %w", i+1, err))
+				}
+				outcomes[i] <- o
+			})
+		}
+	})
+	for i, o := range outcomes {
+		got := <-o
+		if ctx.Err() != nil {
+			return total, context.Cause(ctx)
+		}
+		got.row(s.Out, i+1)
+		total.add(got.count())
+	}
+	return total, nil
+}
+
+// window is where to die; the zero one is nowhere.
+type window struct {
+	at   int
+	last bool
+}
+
+// outcome is what became of one window.
+type outcome struct {
+	points   int // that the process passed
+	killed   bool
+	died     string // before what
+	behind   string
+	saw      []string
+	effects  int
+	resolved string
+	wrong    error // what must not be
+}
+
+func (o outcome) count() (r Result) {
+	r.Effects, r.Duplicates = o.effects, max(0, o.effects-1)
+	if o.killed {
+		r.Windows = 1
+	}
+	if o.effects == 0 || o.wrong != nil {
+		r.Lost = 1
+	}
+	return r
+}
+
+// stage is what all scenarios stand on.
+type stage struct {
+	dir, template string
+	processes     *processes
+	far           map[bool]string // the providers, by whether they heed keys
+}
+
+// try lets one request meet its fate.
+func (st *stage) try(ctx context.Context, sc scenario, order string, w window) (o outcome, err error) {
+	file := filepath.Join(st.dir, order+".db")
+	if err := copyFile(st.template, file); err != nil {
+		return o, err
+	}
+	c := &client{what: sc.what, key: order, card: "ok"}
+	first, err := st.die(ctx, sc, c, file, w)
+	if err != nil {
+		return o, err
+	}
+	o.points, o.killed, o.died = len(first.points), first.killed, "(was not reached)"
+	if o.killed && o.points > 0 {
+		o.died = first.points[o.points-1]
+	}
+	before, err := look(ctx, file, order)
+	if err != nil {
+		return o, err
+	}
+	o.behind = before.behind(sc.worker)
+	next, err := st.processes.start(ctx, st.life(sc, roleAPI, file))
+	if err != nil {
+		return o, err
+	}
+	defer next.kill()
+	after, a, err := st.finish(ctx, sc, c, next.url, file)
+	switch {
+	case ctx.Err() != nil:
+		return o, context.Cause(ctx)
+	case err != nil:
+		o.wrong = err
+	}
+	o.saw, o.resolved = c.saw, sc.resolved(before, after, a)
+	o.effects, err = st.charged(ctx, sc, order)
+	return o, err
+}
+
+func (st *stage) life(sc scenario, role, file string) Life {
+	return Life{Role: role, File: file, Far: st.far[sc.honour], Honour: sc.honour}
+}
+
+// die is the first life: a request is served, or a payout delivered, up to the window.
+func (st *stage) die(ctx context.Context, sc scenario, c *client, file string, w window) (*process, error) {
+	l := st.life(sc, roleAPI, file)
+	l.Alone = true
+	if !sc.worker {
+		l.At, l.Last = w.at, w.last
+	}
+	p, err := st.processes.start(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	_, _ = c.once(ctx, p.url)
+	if sc.worker {
+		if err := p.end(ctx); err != nil {
+			return nil, err
+		}
+		l.Role, l.At, l.Last = roleWorker, w.at, w.last
+		if p, err = st.processes.start(ctx, l); err != nil {
+			return nil, err
+		}
+		return p, p.wait(ctx)
+	}
+	return p, p.end(ctx)
+}
+
+// finish is the second life: everything comes to its end, and a last retry is answered with the same.
+func (st *stage) finish(ctx context.Context, sc scenario, c *client, api, file string) (l left, a answer, err error) {
+	so := func(l left) bool { return sc.what != "payouts" || l.message == "done" }
+	if sc.absent {
+		if l, err = look(ctx, file, c.key); err == nil && l.state != "" { // nothing can be done for a client that left no trace
+			_, err = await(ctx, file, c.key, func(l left) bool { return l.state == "completed" || l.state == "retryable" })
+		}
+		if err != nil {
+			return l, a, err
+		}
+	}
+	if a, err = c.insist(ctx, api); err != nil {
+		return l, a, err
+	}
+	if l, err = await(ctx, file, c.key, so); err != nil {
+		return l, a, err
+	}
+	again, err := (&client{what: c.what, key: c.key, card: c.card}).insist(ctx, api)
+	switch {
+	case err != nil:
+		return l, a, err
+	case a.status != http.StatusCreated:
+		return l, a, fmt.Errorf("the client was told %d", a.status)
+	case again.status != a.status || again.body != a.body:
+		return l, a, errors.New("the client was told two different answers")
+	}
+	return l, a, nil
+}
+
+// charged counts what the provider has done for the order.
+func (st *stage) charged(ctx context.Context, sc scenario, order string) (int, error) {
+	client := provider.Client{URL: st.far[sc.honour], HTTP: &http.Client{Timeout: 5 * time.Second}}
+	all, err := client.Effects(ctx, url.Values{"reference": {order}})
+	return len(all), err
+}
+
+func copyFile(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o600)
+}

@@ -1,0 +1,115 @@
+package chaos
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stet-dev/stet/examples/payments/service"
+)
+
+// scenario is a request, and who dies.
+type scenario struct {
+	title  string
+	what   string // is asked for
+	honour bool   // the provider heeds keys
+	worker bool   // dies, having been left a payout; otherwise the API does, while it serves the request
+	absent bool   // the client does not ask again before that
+}
+
+var scenarios = []scenario{
+	{title: "Refund, one call under the guard. The provider ignores keys", what: "refunds"},
+	{title: "Payment, a flow of three phases. The provider honours keys", what: "payments", honour: true},
+	{title: "Payment, a flow of three phases. The provider ignores keys, and can be asked", what: "payments"},
+	{title: "Payment, and the client comes back when it is done without it. The provider ignores keys", what: "payments", absent: true},
+	{title: "Payout, promised in one transaction", what: "payouts", honour: true},
+	{title: "Payout, delivered by a worker. The provider honours keys", what: "payouts", honour: true, worker: true},
+	{title: "Payout, delivered by a worker. The provider ignores keys, and can be asked", what: "payouts", worker: true},
+}
+
+// left is what a database says of a key.
+type left struct {
+	state, point    string
+	attempt         int
+	reconciled      bool
+	verdict         string // of a reconciler
+	message         string // state of the payout's message
+	messageAttempts int
+}
+
+// look reads a database that others use.
+func look(ctx context.Context, file, key string) (l left, err error) {
+	db, err := sql.Open("sqlite", service.DSN(file))
+	if err != nil {
+		return l, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	err = db.QueryRowContext(ctx, `SELECT state, point, attempt, reconciled,
+		coalesce((SELECT h.why FROM stet_history h WHERE h.key = r.key ORDER BY h.id DESC LIMIT 1), '') FROM stet_records r WHERE key = ?`, key).
+		Scan(&l.state, &l.point, &l.attempt, &l.reconciled, &l.verdict)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return l, err
+	}
+	err = db.QueryRowContext(ctx, "SELECT state, attempt FROM stet_outbox WHERE key = ?", key).Scan(&l.message, &l.messageAttempts)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return l, err
+}
+
+// await looks until it is so.
+func await(ctx context.Context, file, key string, so func(left) bool) (l left, err error) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if l, err = look(ctx, file, key); err != nil || so(l) {
+			return l, err
+		}
+		if err := pause(ctx, every); err != nil {
+			return l, err
+		}
+	}
+	return l, fmt.Errorf("the record of %s stays %s", key, l.state)
+}
+
+// behind is what the process that died has left, in a few words.
+func (l left) behind(worker bool) string {
+	switch {
+	case worker && l.messageAttempts == 0:
+		return "a message"
+	case worker:
+		return "a message, " + l.message
+	case l.state == "":
+		return "nothing"
+	case l.point != "" && l.state == "running":
+		return "running, at " + l.point
+	}
+	return l.state
+}
+
+// resolved says how what was left came to its end.
+func (s scenario) resolved(before, after left, a answer) string {
+	switch {
+	case s.worker && before.message == "done":
+		return "it was delivered"
+	case s.worker && after.messageAttempts == 1:
+		return "delivered by the next worker"
+	case s.worker && s.honour:
+		return "sent again with the same key"
+	case s.worker:
+		return "the provider was asked, then delivered"
+	case before.state == "":
+		return "nothing was stored: the retry ran it"
+	case before.state == "completed":
+		return "the stored answer was replayed"
+	case after.reconciled:
+		return "found at the provider by the reconciler"
+	case after.verdict != "" && s.what == "payouts":
+		return "rolled back, and run again"
+	case after.verdict != "":
+		return "not found at the provider, and run again"
+	case a.replayed:
+		return "completed by the completer, from " + before.point
+	}
+	return "the retry went on, from " + before.point
+}

@@ -1,0 +1,26 @@
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+const columns = "%4s  %-32s  %-20s  %-28s  %7s  %s\n"
+
+func tableHead(out io.Writer) {
+	fmt.Fprintf(out, columns, "", "killed before", "left behind", "the client saw", "charged", "how it ended")
+}
+
+func (o outcome) row(out io.Writer, number int) {
+	how := o.resolved
+	if o.wrong != nil {
+		how = "WRONG: " + o.wrong.Error()
+	}
+	fmt.Fprintf(out, columns, fmt.Sprint(number), o.died, o.behind, strings.Join(o.saw, ", "), fmt.Sprint(o.effects), how)
+}
+
+// Sum is the last line.
+func (r Result) Sum() string {
+	return fmt.Sprintf("effects: %d, duplicates: %d", r.Effects, r.Duplicates)
+}

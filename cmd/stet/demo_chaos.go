@@ -1,0 +1,50 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/stet-dev/stet/cmd/internal/chaos"
+)
+
+// chaosDemo is stet demo --chaos. Its last line says what the provider has done.
+func chaosDemo(w *world, dir string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if dir, err = os.MkdirTemp(dir, "chaos-"); err != nil { // one that is kept may have been used before
+		return err
+	}
+	fmt.Fprintln(w.stdout, "A payments API, its worker and its provider are processes. The API, or the worker, is killed before each statement and")
+	fmt.Fprintln(w.stdout, "each call of the provider in turn, and started again; the client repeats its request with the same key until it has an answer.")
+	began := time.Now()
+	show := chaos.Show{Dir: dir, Out: w.stdout, Self: func(life string) *exec.Cmd {
+		return &exec.Cmd{Path: self, Args: []string{os.Args[0], "chaos-life", life}}
+	}}
+	total, err := show.Run(w.ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w.stdout, "\n%d kills in %s, lost: %d\n%s\n", total.Windows, time.Since(began).Round(time.Second), total.Lost, total.Sum())
+	if total.Duplicates > 0 || total.Lost > 0 {
+		return failf(exitError, "a payment was made twice, or lost")
+	}
+	return nil
+}
+
+// lifeCmd is a process of that demo.
+type lifeCmd struct {
+	Life string `arg:""`
+}
+
+func (c *lifeCmd) Run(w *world) error {
+	var l chaos.Life
+	if err := json.Unmarshal([]byte(c.Life), &l); err != nil {
+		return failf(exitUsage, "chaos-life is for stet demo --chaos alone")
+	}
+	return l.Live(w.ctx, w.stdin, w.stdout)
+}
