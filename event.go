@@ -12,11 +12,12 @@ type Event struct {
 	From, To State         // Transition; From 0: created, To 0: deleted
 	Attempt  int           // Transition, Answer
 	Cause    string        // Transition
-	Op       string        // StoreCall: create, get, replace, delete, due, list, count
+	Op       string        // StoreCall: create, get, replace, delete, due, list, count, reap
 	Result   string        // Answer: one word per request, see package stethttp
 	Status   int           // Answer
 	Took     time.Duration // StoreCall, Answer; Transition to Completed: the execution
 	WeakKey  bool          // Answer
+	Count    int           // Reaped
 	Err      error         // StoreCall, PersistFailed
 }
 
@@ -30,5 +31,6 @@ const (
 	PersistFailed                      // a result could not be stored in time; it is tried again until the lease ends
 	Persisted                          // ... and then it could
 	Answer                             // a request was answered (faces such as stethttp send these)
+	Reaped                             // Count records were removed together, after their retention
 	Probed                             // a reconciler looked after an unknown record: Result is scheduled, resolved or failed
 )

@@ -21,10 +21,44 @@ func (e *Engine) Sweep(ctx context.Context, limit int) (int, error) {
 	}, Running)
 }
 
+// MaxReap is the most [Engine.Reap] ends in one call, where the store is a [Reaper].
+const MaxReap = 10_000
+
 // Reap ends up to limit records whose retention is over: it removes them or, where their Rules say so, keeps them as
 // Expired for as long as judge would refuse them. It never touches Running and Unknown ones (I10). It returns how many it
-// ended; the rest is as with Sweep.
+// ended, [MaxReap] at most; the rest is as with Sweep. A store that is a [Reaper] removes them together, which is one event: Reaped.
 func (e *Engine) Reap(ctx context.Context, limit int) (int, error) {
+	limit = min(cmp.Or(limit, DefaultLimit), MaxReap)
+	n, err := e.reapMany(ctx, limit)
+	if err != nil || n == limit {
+		return n, err
+	}
+	ended, err := e.reapEach(ctx, limit-n)
+	return n + ended, err
+}
+
+// reapMany has the store remove what it can remove by itself.
+func (e *Engine) reapMany(ctx context.Context, limit int) (int, error) {
+	r, ok := As[Reaper](e.store)
+	if !ok {
+		return 0, nil
+	}
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	began := e.Clock()
+	n, err := r.Reap(call, limit)
+	e.called("reap", began, err)
+	if n > 0 && e.cfg.Observe != nil {
+		e.cfg.Observe(Event{Kind: Reaped, By: "reaper", Count: n})
+	}
+	if err != nil {
+		return n, fmt.Errorf("stet: reaping: %w", err)
+	}
+	return n, nil
+}
+
+// reapEach ends one record after the other.
+func (e *Engine) reapEach(ctx context.Context, limit int) (int, error) {
 	return e.eachDue(ctx, limit, func(ctx context.Context, h *Head) (bool, error) {
 		if kept := h.DueAt.Add(h.Rules.KeepExpired).Sub(h.AsOf); h.State == Completed && h.Rules.KeepExpired > 0 && kept > 0 {
 			next := *h

@@ -170,3 +170,28 @@ func TestFenceGrowsAcrossLives(t *testing.T) { // also across deletion
 		}
 	})
 }
+
+func TestWhatIsOverGoesTogether(t *testing.T) { // I10
+	bubble(t, stet.Config{}, func(h *house) {
+		for i := range 5 {
+			h.settle(h.begin(request(fmt.Sprint("done", i)), stet.Execute).Claim)
+		}
+		kept := request("kept")
+		kept.Policy = &stet.Policy{Rules: stet.Rules{KeepExpired: 48 * time.Hour}}
+		h.settle(h.begin(kept, stet.Execute).Claim)
+		h.begin(request("runs"), stet.Execute)
+		after(stet.DefaultRetain + time.Second)
+		if n, err := h.Reap(h.t.Context(), 4); n != 4 || err != nil {
+			h.t.Errorf("%d reaped, %v; want 4", n, err)
+		}
+		if n, err := h.Reap(h.t.Context(), 0); n != 2 || err != nil {
+			h.t.Errorf("%d reaped, %v; want the fifth, and one that is kept as expired", n, err)
+		}
+		if h.saw(func(e stet.Event) bool { return e.Kind == stet.Reaped && e.Count == 4 }) != 1 ||
+			h.saw(func(e stet.Event) bool { return e.Kind == stet.Reaped && e.Count == 1 }) != 1 ||
+			h.saw(func(e stet.Event) bool { return e.By == "reaper" && e.To == stet.Expired }) != 1 {
+			h.t.Errorf("told of %+v", h.events)
+		}
+		h.begin(kept, stet.Gone)
+	})
+}

@@ -74,6 +74,14 @@ type (
 		// History pages through the changes, newest first. The next cursor is "" after the last page.
 		History(ctx context.Context, q HistoryQuery) (changes []Change, next string, err error)
 	}
+	// Reaper removes many records whose time is over, for a fraction of what it costs to remove each by itself: those that are
+	// due and Completed without Rules.KeepExpired, Retryable, or Expired; up to limit of them, about the oldest first. Others are never
+	// touched, nor those that somebody changes in that instant. It returns how many it removed; fewer than limit means that it found
+	// no more. Several may do so at once. It goes by the state and the instant alone, and reads nothing else of a record: one that
+	// is damaged elsewhere goes with the others when its time is over.
+	Reaper interface {
+		Reap(ctx context.Context, limit int) (n int, err error)
+	}
 	// Binder joins transactions of its callers.
 	Binder interface {
 		// Bind returns the store within tx: its verbs are part of tx, and happen when and if tx is committed, by the caller.

@@ -147,8 +147,8 @@ func TestStoreErrorsEndARoundNotTheLoop(t *testing.T) {
 		if d.backlog != 0 {
 			t.Errorf("%d records are left after the store came back", d.backlog)
 		}
-		if d.limits[0] != DefaultBatch {
-			t.Errorf("a batch is %d, want the default", d.limits[0])
+		if want := map[stet.State]int{stet.Running: DefaultBatch, stet.Completed: min(DefaultReapBatch, stet.MaxLimit)}[d.state]; d.limits[0] != want {
+			t.Errorf("a batch is %d, want the default, %d", d.limits[0], want)
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestSettingsThatCannotBeUsed(t *testing.T) {
 		{Sweeper{}, "a Sweeper needs an Engine"},
 		{Reaper{}, "a Reaper needs an Engine"},
 		{Sweeper{Engine: e, Every: -1}, "Every is -1ns"},
-		{Reaper{Engine: e, Batch: stet.MaxLimit + 1}, "Batch is 1001"},
+		{Reaper{Engine: e, Batch: stet.MaxReap + 1}, "Batch is 10001"},
 	} {
 		if err := c.r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%#v: %v, want %q", c.r, err, c.want)

@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -15,17 +14,18 @@ const (
 	DefaultSweepEvery = 10 * time.Second
 	DefaultReapEvery  = time.Minute
 	DefaultBatch      = stet.DefaultLimit
+	DefaultReapBatch  = 5000 // a store that cannot remove many at once is asked for less
 )
 
-// breath is the pause between two batches while there is more to do: a backlog of a million records must not take the store
-// away from requests.
-const breath = 50 * time.Millisecond
+// breath is the least pause between two batches while there is more to do. A batch that took longer is followed by a pause as
+// long: a backlog of a million records must not take the store away from requests.
+const breath = 5 * time.Millisecond
 
 // loop does one batch after the other until there is no more, then rests.
 type loop struct {
-	every time.Duration
-	batch int
-	do    func(ctx context.Context, limit int) (int, error)
+	every      time.Duration
+	batch, max int
+	do         func(ctx context.Context, limit int) (int, error)
 }
 
 // run returns nil when ctx ends. It outlives every error of the store: the engine's observer has seen it, and the next round
@@ -34,14 +34,14 @@ func (l loop) run(ctx context.Context) error {
 	switch {
 	case l.every < 0:
 		return fmt.Errorf("keeper: Every is %s; it cannot be negative", l.every)
-	case l.batch < 0 || l.batch > stet.MaxLimit:
-		return fmt.Errorf("keeper: Batch is %d; at most %d records are listed at a time", l.batch, stet.MaxLimit)
+	case l.batch < 1 || l.batch > l.max:
+		return fmt.Errorf("keeper: Batch is %d; it is 1 to %d records", l.batch, l.max)
 	}
-	limit := cmp.Or(l.batch, DefaultBatch)
 	for rest(ctx, spread(l.every)) {
 		for {
-			n, err := l.do(ctx, limit)
-			if err != nil || n < limit || !rest(ctx, breath) {
+			began := time.Now()
+			n, err := l.do(ctx, l.batch)
+			if err != nil || n < min(l.batch, stet.MaxLimit) || !rest(ctx, max(breath, time.Since(began))) {
 				break
 			}
 		}

@@ -13,14 +13,14 @@ import (
 type Reaper struct {
 	Engine *stet.Engine
 	Every  time.Duration // between two rounds; default [DefaultReapEvery]
-	Batch  int           // records per store call, at most [stet.MaxLimit]; default [DefaultBatch]
+	Batch  int           // records at a time, at most [stet.MaxReap]; default [DefaultReapBatch]
 }
 
 // Run reaps until ctx ends, and then returns nil; any other return is a setting that cannot be used. A round goes on while
-// there are full batches, with short pauses. Errors of the store end a round, never the loop.
+// there are full batches, with pauses as long as they took. Errors of the store end a round, never the loop.
 func (r Reaper) Run(ctx context.Context) error {
 	if r.Engine == nil {
 		return errors.New("keeper: a Reaper needs an Engine")
 	}
-	return loop{cmp.Or(r.Every, DefaultReapEvery), r.Batch, r.Engine.Reap}.run(ctx)
+	return loop{cmp.Or(r.Every, DefaultReapEvery), cmp.Or(r.Batch, DefaultReapBatch), stet.MaxReap, r.Engine.Reap}.run(ctx)
 }

@@ -86,7 +86,7 @@ func (r Reconciler) Run(ctx context.Context) error {
 	r.Settle = cmp.Or(r.Settle, DefaultSettle)
 	r.Timeout = cmp.Or(r.Timeout, DefaultProbeTimeout)
 	r.AtOnce = cmp.Or(r.AtOnce, DefaultProbesAtOnce)
-	return loop{cmp.Or(r.Every, DefaultReconcileEvery), r.Batch, r.round}.run(ctx)
+	return loop{cmp.Or(r.Every, DefaultReconcileEvery), cmp.Or(r.Batch, DefaultBatch), stet.MaxLimit, r.round}.run(ctx)
 }
 
 // round probes what is due, and returns how many records it took.

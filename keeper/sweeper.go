@@ -18,10 +18,10 @@ type Sweeper struct {
 }
 
 // Run sweeps until ctx ends, and then returns nil; any other return is a setting that cannot be used. A round goes on while
-// there are full batches, with short pauses. Errors of the store end a round, never the loop.
+// there are full batches, with pauses as long as they took. Errors of the store end a round, never the loop.
 func (s Sweeper) Run(ctx context.Context) error {
 	if s.Engine == nil {
 		return errors.New("keeper: a Sweeper needs an Engine")
 	}
-	return loop{cmp.Or(s.Every, DefaultSweepEvery), s.Batch, s.Engine.Sweep}.run(ctx)
+	return loop{cmp.Or(s.Every, DefaultSweepEvery), cmp.Or(s.Batch, DefaultBatch), stet.MaxLimit, s.Engine.Sweep}.run(ctx)
 }

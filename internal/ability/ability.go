@@ -12,6 +12,7 @@ type Set struct {
 	Finder    stet.Finder
 	Historian stet.Historian
 	Binder    stet.Binder
+	Reaper    stet.Reaper
 }
 
 // Chain returns what s unwraps to: [stet.As] finds the abilities of the set on it, and then what end has. The verbs of each
@@ -36,6 +37,9 @@ func (a Set) Chain(s, end stet.Store) stet.Store {
 	}
 	if a.Binder != nil {
 		next = binder{here(), a.Binder}
+	}
+	if a.Reaper != nil {
+		next = reaper{here(), a.Reaper}
 	}
 	return next
 }
@@ -71,6 +75,10 @@ type (
 	binder struct {
 		link
 		stet.Binder
+	}
+	reaper struct {
+		link
+		stet.Reaper
 	}
 )
 

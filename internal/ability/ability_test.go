@@ -29,22 +29,23 @@ func (others) Close() error                 { return errClosed }
 
 var errClosed = errors.New("closed")
 
-func found(s stet.Store) (is [6]bool) {
+func found(s stet.Store) (is [7]bool) {
 	_, is[0] = stet.As[stet.Waiter](s)
 	_, is[1] = stet.As[stet.Lister](s)
 	_, is[2] = stet.As[stet.Counter](s)
 	_, is[3] = stet.As[stet.Finder](s)
 	_, is[4] = stet.As[stet.Historian](s)
 	_, is[5] = stet.As[stet.Binder](s)
+	_, is[6] = stet.As[stet.Reaper](s)
 	return is
 }
 
 // Every set of abilities is found whole, and nothing beside it.
 func TestChainHasTheSetAndNothingElse(t *testing.T) {
 	m, o := memstore.New(memstore.Config{}), others{}
-	for bits := range 1 << 6 {
+	for bits := range 1 << 7 {
 		var set ability.Set
-		var want [6]bool
+		var want [7]bool
 		for i := range want {
 			if want[i] = bits>>i&1 == 1; !want[i] {
 				continue
@@ -62,6 +63,8 @@ func TestChainHasTheSetAndNothingElse(t *testing.T) {
 				set.Historian = o
 			case 5:
 				set.Binder = o
+			case 6:
+				set.Reaper = m
 			}
 		}
 		w := &wrapper{Store: m}
@@ -75,7 +78,7 @@ func TestChainHasTheSetAndNothingElse(t *testing.T) {
 func TestChainEndsInTheStore(t *testing.T) {
 	w := &wrapper{Store: memstore.New(memstore.Config{})}
 	w.chain = ability.Set{Waiter: memstore.New(memstore.Config{})}.Chain(w, others{})
-	if got := found(w); got != [6]bool{true, false, false, true, true, true} {
+	if got := found(w); got != [7]bool{true, false, false, true, true, true} {
 		t.Errorf("found %v", got)
 	}
 	if err := ability.Close(w); !errors.Is(err, errClosed) {

@@ -48,6 +48,7 @@ type Store struct {
 
 	creates, heads, wholes *group
 	held                   held
+	reaping                reaping
 	patient                chan struct{} // who waits for a row in the server
 	calls                  calls
 	bell                   *bell // nil without Listen
@@ -61,6 +62,7 @@ var (
 	_ stet.Finder    = (*Store)(nil)
 	_ stet.Historian = (*Store)(nil)
 	_ stet.Binder    = (*Store)(nil)
+	_ stet.Reaper    = (*Store)(nil)
 	_ stet.Closer    = (*Store)(nil)
 )
 

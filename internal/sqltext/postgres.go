@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/stet-dev/stet"
 )
 
 //go:embed postgres/*.sql
@@ -225,6 +227,17 @@ SELECT updated_at FROM u`
 func postgresDelete() PostgresWrite {
 	s := sent(append(flat(identity), "prev"))
 	return PostgresWrite{Kinds: s.kinds(), One: "DELETE FROM stet_records s USING " + s.time() + " t WHERE " + s.expected() + " RETURNING t.now"}
+}
+
+// PostgresReap removes records of one state whose time is over: those due from $1 on, $2 at most. It answers with their number, and
+// the last instant of them. The state is part of the text, or a plan that is kept could not use the state's index. Rows are found
+// again by where they are: what moved meanwhile is left alone.
+func PostgresReap(state stet.State) string {
+	return fmt.Sprintf(`WITH d AS MATERIALIZED (SELECT s.ctid, s.due_at FROM stet_records s WHERE s.state = '%[1]s' AND s.due_at >= $1::bigint
+	AND s.due_at <= (SELECT %[2]s) AND ('%[1]s' <> 'completed' OR s.keep_expired_ns = 0) AND s.schema = %[3]d
+	ORDER BY s.due_at LIMIT $2::bigint FOR UPDATE OF s SKIP LOCKED),
+g AS (DELETE FROM stet_records WHERE ctid = ANY (ARRAY(SELECT ctid FROM d)) RETURNING due_at)
+SELECT count(*), coalesce(max(due_at), 0) FROM g`, state, PostgresNow, Schema)
 }
 
 func flat(columns ...[]string) (all []string) {

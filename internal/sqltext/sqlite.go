@@ -43,6 +43,10 @@ var (
 	SQLiteUpdateBody = "UPDATE stet_records SET " + list("%s = ?", head, body, instants) + sqliteIf
 	SQLiteDelete     = "DELETE FROM stet_records" + sqliteIf
 
+	// Goes by the state and the instant alone, as [stet.Reaper] says.
+	SQLiteReap = fmt.Sprintf("DELETE FROM stet_records WHERE id IN (SELECT id FROM stet_records WHERE state = ? AND due_at <= ? "+
+		"AND (state <> 'completed' OR keep_expired_ns = 0) AND schema = %d ORDER BY due_at LIMIT ?)", Schema)
+
 	// Adds nothing to the history where those would change nothing: it comes before them.
 	SQLiteNote = "INSERT INTO stet_history (scope, key, was, became, attempt, at, who, why, evidence) " +
 		"SELECT scope, key, state, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf

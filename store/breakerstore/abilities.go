@@ -24,6 +24,9 @@ func (s *Store) abilities() (set ability.Set) {
 	if h, ok := stet.As[stet.Historian](s.inner); ok {
 		set.Historian = historian{s, h}
 	}
+	if r, ok := stet.As[stet.Reaper](s.inner); ok {
+		set.Reaper = reaper{s, r}
+	}
 	return set
 }
 
@@ -81,6 +84,18 @@ func (f finder) Find(ctx context.Context, name string) ([]stet.Head, error) {
 		return nil, err
 	}
 	return f.inner.Find(ctx, name)
+}
+
+type reaper struct {
+	s     *Store
+	inner stet.Reaper
+}
+
+func (r reaper) Reap(ctx context.Context, limit int) (int, error) {
+	if err := r.s.pass(); err != nil {
+		return 0, err
+	}
+	return r.inner.Reap(ctx, limit)
 }
 
 type historian struct {

@@ -59,6 +59,7 @@ var (
 	_ stet.Waiter    = (*Store)(nil)
 	_ stet.Finder    = (*Store)(nil)
 	_ stet.Historian = (*Store)(nil)
+	_ stet.Reaper    = (*Store)(nil)
 )
 
 // New returns an empty Store.

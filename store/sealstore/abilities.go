@@ -23,6 +23,9 @@ func (s *Store) abilities() (set ability.Set) {
 	if h, ok := stet.As[stet.Historian](s.inner); ok {
 		set.Historian = historian{s, h}
 	}
+	if r, ok := stet.As[stet.Reaper](s.inner); ok {
+		set.Reaper = r // it is told no names and shown none
+	}
 	if b, ok := stet.As[stet.Binder](s.inner); ok {
 		set.Binder = binder{s, b}
 	}

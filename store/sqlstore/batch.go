@@ -34,10 +34,12 @@ type op struct {
 	args   []any // of the statement, but for the instants
 	size   int
 	looked bool // create: the name was free a moment ago
+	limit  int  // reap
 
 	err  error
 	got  stet.Head   // as stored; of the incumbent with [stet.ErrStale]
 	have stet.Record // the incumbent with [stet.ErrExists]
+	gone int         // reap: how many were removed
 
 	turn  chan bool // true: lead; false: it is done
 	state opState   // under the queue's lock
@@ -51,6 +53,7 @@ const (
 	replaceHead
 	replaceAll
 	remove
+	reap
 )
 
 type opState uint8

@@ -31,6 +31,7 @@ var (
 	_ stet.Historian = (*mysql)(nil)
 	_ stet.Waiter    = (*mysql)(nil)
 	_ stet.Binder    = (*mysql)(nil)
+	_ stet.Reaper    = (*mysql)(nil)
 )
 
 func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {

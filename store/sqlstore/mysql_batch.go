@@ -186,13 +186,17 @@ type lockedRow struct {
 }
 
 func lock(ctx context.Context, c *lane, jobs []*job) (map[stet.ID]lockedRow, error) {
-	q := whose(new(sqltext.MySQL).Add(sqltext.MySQLVersions+" FORCE INDEX (PRIMARY) WHERE "), jobs).Add(" FOR UPDATE SKIP LOCKED")
+	return versions(ctx, c, whose(new(sqltext.MySQL).Add(sqltext.MySQLVersions+" FORCE INDEX (PRIMARY) WHERE "), jobs).Add(" FOR UPDATE SKIP LOCKED"))
+}
+
+// versions reads rows of [sqltext.MySQLVersions].
+func versions(ctx context.Context, c *lane, q *sqltext.MySQL) (map[stet.ID]lockedRow, error) {
 	rows, err := c.QueryContext(ctx, string(q.Text), q.Args...)
 	if err != nil {
 		return nil, fault(err)
 	}
 	defer rows.Close()
-	held := make(map[stet.ID]lockedRow, len(jobs))
+	held := map[stet.ID]lockedRow{}
 	for rows.Next() {
 		var r lockedRow
 		var id stet.ID

@@ -25,6 +25,7 @@ var (
 	_ stet.Finder    = (*sqlite)(nil)
 	_ stet.Historian = (*sqlite)(nil)
 	_ stet.Binder    = (*sqlite)(nil)
+	_ stet.Reaper    = (*sqlite)(nil)
 )
 
 func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {

@@ -229,6 +229,7 @@ func wrappers(t testing.TB, x *bench) {
 	found[stet.Waiter](t, x.store, wrapped)
 	found[stet.Finder](t, x.store, wrapped)
 	found[stet.Historian](t, x.store, wrapped)
+	found[stet.Reaper](t, x.store, wrapped)
 	if !found[stet.Binder](t, x.store, wrapped) {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/stet-dev/stet"
 )
@@ -147,6 +148,35 @@ var abilityBreaks = []storeBreak{
 		}
 	}},
 	{"losers of a race are in the history", "history of racers", loseOne},
+
+	{"Reap removes what was left running", "reap", reapAlso(func(h *stet.Head) bool { return h.State == stet.Running })},
+	{"Reap removes what nobody knows", "reap", reapAlso(func(h *stet.Head) bool { return h.State == stet.Unknown })},
+	{"Reap does not keep what expired", "reap", reapAlso(func(h *stet.Head) bool { return h.Rules.KeepExpired > 0 })},
+	{"Reap knows no bounds", "reap", func(s *broken) {
+		s.reap = func(ctx context.Context, _ int) (int, error) { return s.Store.Reap(ctx, stet.MaxLimit) }
+	}},
+	{"Reap leaves what may be retried", "reap", func(s *broken) {
+		s.reap = func(ctx context.Context, limit int) (int, error) {
+			kept, err := s.Store.Due(ctx, stet.Query{States: []stet.State{stet.Retryable}})
+			n, err2 := s.Store.Reap(ctx, limit)
+			for _, h := range kept {
+				_, _ = s.Store.Create(ctx, stet.Record{Head: h})
+			}
+			return n - len(kept), cmp.Or(err, err2)
+		}
+	}},
+	{"Reap removes what changed meanwhile", "reap racers", func(s *broken) {
+		seen := sync.OnceValues(func() ([]stet.Head, error) { return s.Store.Due(context.Background(), stet.Query{}) })
+		s.reap = func(ctx context.Context, limit int) (n int, err error) {
+			heads, err := seen()
+			for _, h := range heads {
+				if r, err := s.Store.Get(ctx, h.ID); n < limit && err == nil && s.Store.Delete(ctx, h.ID, r.Version) == nil {
+					n++
+				}
+			}
+			return n, err
+		}
+	}},
 }
 
 // only finds what a memstore finds, and match with it.
@@ -174,4 +204,20 @@ func page[T any](all []T, after string, limit int, err error) ([]T, string, erro
 		return all[min(from, to):to], "", err
 	}
 	return all[from:to], strconv.Itoa(to), err
+}
+
+// reapAlso removes what is due and chosen, too.
+func reapAlso(chosen func(h *stet.Head) bool) func(s *broken) {
+	return func(s *broken) {
+		s.reap = func(ctx context.Context, limit int) (int, error) {
+			heads, err := s.Store.Due(ctx, stet.Query{})
+			for _, h := range heads {
+				if chosen(&h) {
+					_ = s.Store.Delete(ctx, h.ID, h.Version)
+				}
+			}
+			n, err2 := s.Store.Reap(ctx, limit)
+			return n, cmp.Or(err, err2)
+		}
+	}
 }

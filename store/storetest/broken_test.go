@@ -23,12 +23,13 @@ type broken struct {
 	wait    func(ctx context.Context, id stet.ID, seen stet.Version) error
 	find    func(ctx context.Context, name string) ([]stet.Head, error)
 	history func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error)
+	reap    func(ctx context.Context, limit int) (int, error)
 }
 
 // newBroken returns a memstore, and breaks it.
 func newBroken(clock func() time.Time, how func(s *broken)) *broken {
 	m := memstore.New(memstore.Config{Clock: clock})
-	s := &broken{m, clock, m.Create, m.Get, m.Replace, m.Delete, m.Due, m.List, m.Count, m.Wait, m.Find, m.History}
+	s := &broken{m, clock, m.Create, m.Get, m.Replace, m.Delete, m.Due, m.List, m.Count, m.Wait, m.Find, m.History, m.Reap}
 	how(s)
 	return s
 }
@@ -75,6 +76,8 @@ func (s *broken) Find(ctx context.Context, name string) ([]stet.Head, error) {
 func (s *broken) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
 	return s.history(ctx, q)
 }
+
+func (s *broken) Reap(ctx context.Context, limit int) (int, error) { return s.reap(ctx, limit) }
 
 // What follows changes what goes in, or what comes out.
 

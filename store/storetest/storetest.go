@@ -94,7 +94,7 @@ func newBench(t testing.TB, b Backend) *bench {
 
 func laws() []law {
 	var all []law
-	for _, family := range [][]law{verbLaws, timeLaws, dataLaws, abilityLaws, findLaws, historyLaws, bindLaws, faultLaws, durabilityLaws} {
+	for _, family := range [][]law{verbLaws, timeLaws, dataLaws, abilityLaws, findLaws, historyLaws, reapLaws, bindLaws, faultLaws, durabilityLaws} {
 		all = append(all, family...)
 	}
 	return all

@@ -19,7 +19,7 @@ var Results = []string{"new", "retry", "replay", "conflict", "in_progress", "unk
 	"unauthenticated", "store_error", "limited", "too_large", "bypass"}
 
 // storeOps are the verbs a store is asked.
-var storeOps = []string{"create", "get", "replace", "delete", "due", "list", "count"}
+var storeOps = []string{"create", "get", "replace", "delete", "due", "list", "count", "reap"}
 
 // Metrics counts events. All series of known routes exist from the beginning, so that the first event of a kind is a rise
 // from zero and not a series that appears. Safe for concurrent use.
@@ -131,6 +131,8 @@ func (m *Metrics) Observe(e stet.Event) {
 		m.answer(&e)
 	case stet.Probed:
 		m.reconcile.WithLabelValues(e.Result).Inc()
+	case stet.Reaped:
+		m.reaped.Add(float64(e.Count))
 	case stet.PersistFailed, stet.Persisted: // in the log, and as store errors
 	}
 }

@@ -25,6 +25,9 @@ func (s *Store) Unwrap() stet.Store {
 	if h, ok := stet.As[stet.Historian](s.inner); ok {
 		set.Historian = historian{s, h}
 	}
+	if r, ok := stet.As[stet.Reaper](s.inner); ok {
+		set.Reaper = reaper{s, r}
+	}
 	if b, ok := stet.As[stet.Binder](s.inner); ok {
 		set.Binder = binder{s, b}
 	}
@@ -90,6 +93,23 @@ func (h historian) History(ctx context.Context, q stet.HistoryQuery) (changes []
 		return nil, "", err
 	}
 	return changes, next, nil
+}
+
+type reaper struct {
+	s     *Store
+	inner stet.Reaper
+}
+
+// Reap removes nothing while there are corrupt records: it could not tell them from others.
+func (r reaper) Reap(ctx context.Context, limit int) (n int, err error) {
+	if r.s.damaged() {
+		return 0, nil
+	}
+	err = r.s.call(ctx, stet.ID{}, 0, func() (err error) { n, err = r.inner.Reap(ctx, limit); return err })
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 type binder struct {

@@ -68,6 +68,12 @@ func (s *Store) Lose(requests, replies float64) {
 // Corrupt makes the record of id unreadable.
 func (s *Store) Corrupt(id stet.ID) { s.set(func() { s.corrupt[id] = true }) }
 
+func (f *faults) damaged() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.corrupt) > 0
+}
+
 func (f *faults) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,0 +1,53 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// Reap removes records whose time is over, some hundreds in one transaction, as a group of deletes does. Rows that somebody
+// holds, or has changed since they were looked at, are passed over.
+func (s *mysql) Reap(ctx context.Context, limit int) (n int, err error) {
+	for _, state := range reaped {
+		for more := true; more && n < limit; {
+			err := s.lookUps.with(ctx, func(c *lane) error {
+				over, err := overMySQL(ctx, c, state, min(limit-n, together))
+				if err != nil || len(over) == 0 {
+					more = false
+					return err
+				}
+				err = carryChanges(ctx, c, over)
+				gone := 0
+				for _, j := range over {
+					if j.err == nil {
+						gone++
+					}
+				}
+				n, more = n+gone, gone > 0
+				return err
+			})
+			if err != nil {
+				return n, wrap("reap", err)
+			}
+		}
+	}
+	return n, nil
+}
+
+// overMySQL makes a job of each record that is to be removed. It locks nothing: the index is everybody's.
+func overMySQL(ctx context.Context, c *lane, state stet.State, limit int) (jobs []*job, err error) {
+	q := new(sqltext.MySQL).Add(sqltext.MySQLVersions + " FORCE INDEX (stet_records_due)")
+	selected(q, &stet.Query{States: []stet.State{state}}).Add(" AND `due_at` <= " + sqltext.MySQLNow + " AND `schema` = ").Int(sqltext.Schema)
+	if state == stet.Completed {
+		q.Add(" AND `keep_expired_ns` = 0")
+	}
+	rows, err := versions(ctx, c, q.Add(" ORDER BY `due_at` LIMIT ").Int(int64(limit)))
+	for id, row := range rows {
+		jobs = append(jobs, &job{verb: remove, ctx: ctx, head: stet.Head{ID: id}, prev: row.version})
+	}
+	slices.SortFunc(jobs, func(a, b *job) int { return compareIDs(a.head.ID, b.head.ID) })
+	return jobs, err
+}
