@@ -179,3 +179,36 @@ func TestWake(t *testing.T) {
 		}
 	})
 }
+
+// A look costs no more for what is not due yet, however much there is of it.
+func TestScheduled(t *testing.T) {
+	db := fresh(t, sqlstore.Postgres)
+	const scheduled = 20_000
+	if _, err := db.ExecContext(t.Context(), `INSERT INTO stet_outbox (version, attempt, created_at, updated_at, due_at, state, scope, key, topic, name,
+		order_key, downstream_key, downstream_id, payload, meta, errors)
+		SELECT 1, 0, 0, 0, 4000000000000000 + i, 'pending', '', '', 't', '', '', 'ob_' || i, '', '', '{}', '' FROM generate_series(1, $1::bigint) i`, scheduled); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "ANALYZE stet_outbox"); err != nil {
+		t.Fatal(err)
+	}
+	own, err := sql.Open(db.driver, db.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.add(t, outbox.Message{Topic: "t"})
+	w := db.worker(func(context.Context, *outbox.Delivery) outbox.Result { return outbox.Delivered() })
+	w.DB = own
+	until(t, w, 1)
+	if err := own.Close(); err != nil { // a connection that ends has its work counted
+		t.Fatal(err)
+	}
+	db.eventually(t, "SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = 'stet_outbox_pending'")
+	var read int64
+	if err := db.QueryRowContext(t.Context(), "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'stet_outbox_pending'").Scan(&read); err != nil {
+		t.Fatal(err)
+	}
+	if read >= scheduled {
+		t.Errorf("to find one message %d were looked at", read)
+	}
+}
