@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	github.com/stet-dev/stet => ../..
 	github.com/stet-dev/stet/internal/storetests => ../storetests
+	github.com/stet-dev/stet/outbox/river => ../../outbox/river
 	github.com/stet-dev/stet/store/pgxstore => ../../store/pgxstore
 	github.com/stet-dev/stet/store/redisstore/goredisclient => ../../store/redisstore/goredisclient
 	github.com/stet-dev/stet/store/redisstore/rueidisclient => ../../store/redisstore/rueidisclient
