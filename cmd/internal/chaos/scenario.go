@@ -108,6 +108,8 @@ func (s scenario) resolved(before, after left, a answer) string {
 		return "rolled back, and run again"
 	case after.verdict != "":
 		return "not found at the provider, and run again"
+	case before.point == "":
+		return "run again, without asking"
 	case a.replayed:
 		return "completed by the completer, from " + before.point
 	}

@@ -14,8 +14,11 @@ func tableHead(out io.Writer) {
 
 func (o outcome) row(out io.Writer, number int) {
 	how := o.resolved
-	if o.wrong != nil {
+	switch {
+	case o.wrong != nil:
 		how = "WRONG: " + o.wrong.Error()
+	case o.effects != 1:
+		how = "WRONG: " + how
 	}
 	fmt.Fprintf(out, columns, fmt.Sprint(number), o.died, o.behind, strings.Join(o.saw, ", "), fmt.Sprint(o.effects), how)
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/stet-dev/stet"
@@ -25,11 +24,9 @@ type payment struct {
 
 // newPayments is the flow: reserve (rows), charge (the provider), book (rows).
 func (s *Service) newPayments() (*flow.Flow[payment], error) {
-	charge := flow.Foreign("charge", s.charge)
+	charge := flow.Foreign("charge", s.charge).Lookup(s.charged) // after a crash the provider is asked about it
 	if s.HonoursKeys {
-		charge = charge.HonoursKey() // sent again after a crash, with the same key
-	} else {
-		charge = charge.Lookup(s.charged) // asked about after a crash
+		charge = charge.HonoursKey() // it is sent again instead, with the same key
 	}
 	return flow.New(flow.Config[payment]{
 		Name: "payment", Engine: s.engine, DB: s.DB, Backoff: s.Every,
@@ -37,13 +34,9 @@ func (s *Service) newPayments() (*flow.Flow[payment], error) {
 			if p.Declined {
 				return result{Reference: p.Order.Reference, State: "declined"}.response(http.StatusPaymentRequired)
 			}
-			return paid(p.Order.Reference, p.Charge)
+			return result{Reference: p.Order.Reference, State: "paid", Provider: p.Charge}.response(http.StatusCreated)
 		},
 	}, flow.Local("reserve", s.reserve), charge, flow.Local("book", s.book))
-}
-
-func paid(reference, charge string) stet.Response {
-	return result{Reference: reference, State: "paid", Provider: charge}.response(http.StatusCreated)
 }
 
 // pay runs the flow, or goes on with it.
@@ -101,14 +94,4 @@ func (s *Service) book(ctx context.Context, tx *sql.Tx, p *payment) error {
 	}
 	_, err := tx.ExecContext(ctx, "UPDATE payments SET state = ?, charge = ? WHERE id = ?", state, p.Charge, p.ID)
 	return err
-}
-
-// bookFound books what a Reconciler found charged, where no run could tell. It may be called again.
-func (s *Service) bookFound(ctx context.Context, id stet.ID, e provider.Effect) (stet.Response, error) {
-	_, err := s.DB.ExecContext(ctx, "UPDATE payments SET state = 'paid', charge = ? WHERE scope = ? AND key = ? AND state = 'reserved'",
-		e.ID, string(id.Scope), string(id.Key))
-	if err != nil {
-		return stet.Response{}, fmt.Errorf("payments: book: %w", err)
-	}
-	return paid(e.Reference, e.ID), nil
 }

@@ -42,8 +42,13 @@ func done(e provider.Effect) stet.Response {
 // find is the Resolver of what is unknown: it asks the provider. That there is no trace is a proof here, because Find waits until
 // the call cannot be carried out any more.
 func (s *Service) find(ctx context.Context, h stet.Head) (keeper.Finding, error) {
-	if h.Route == payouts { // rows alone, and they were rolled back with their run
+	switch h.Route {
+	case payouts: // rows alone, and they were rolled back with their run
 		return keeper.Finding{Outcome: keeper.Voided, Evidence: "the transaction was not committed"}, nil
+	case payments: // the flow knows which of its calls is in doubt, and goes on once that is known
+		if known, err := s.payments.Reconcile(ctx, h, "reconciler"); known || err != nil {
+			return keeper.Finding{Outcome: keeper.GoesOn}, err
+		}
 	}
 	key := h.DownstreamKey
 	if key == "" {
@@ -57,10 +62,5 @@ func (s *Service) find(ctx context.Context, h stet.Head) (keeper.Finding, error)
 		return keeper.Finding{Outcome: keeper.Voided, Evidence: fmt.Sprintf("the ledger has nothing %s after it could have", provider.Horizon)}, nil
 	}
 	answer := done(e)
-	if h.Route == payments { // the flow ends here, so what its last phase does is done now
-		if answer, err = s.bookFound(ctx, h.ID, e); err != nil {
-			return keeper.Finding{}, err
-		}
-	}
 	return keeper.Finding{Outcome: keeper.Happened, Response: &answer, Evidence: "the ledger has " + e.ID}, nil
 }
