@@ -26,7 +26,10 @@ func chaosDemo(w *world, dir string) error {
 		return &exec.Cmd{Path: self, Args: []string{os.Args[0], "chaos-life", life}}
 	}}
 	total, err := show.Run(w.ctx)
-	if err != nil {
+	switch {
+	case w.ctx.Err() != nil: // whatever else went wrong then
+		return failf(exitError, "interrupted")
+	case err != nil:
 		return err
 	}
 	fmt.Fprintf(w.stdout, "\n%d kills in %s, lost: %d\n%s\n", total.Windows, time.Since(began).Round(time.Second), total.Lost, total.Sum())

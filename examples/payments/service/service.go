@@ -8,6 +8,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -48,11 +49,7 @@ type Service struct {
 
 // New returns a Service; close it before its database.
 func New(ctx context.Context, c Config) (*Service, error) {
-	for d, otherwise := range map[*time.Duration]time.Duration{&c.Lease: 30 * time.Second, &c.Every: time.Second, &c.Retain: 24 * time.Hour} {
-		if *d == 0 {
-			*d = otherwise
-		}
-	}
+	c.Lease, c.Every, c.Retain = cmp.Or(c.Lease, 30*time.Second), cmp.Or(c.Every, time.Second), cmp.Or(c.Retain, 24*time.Hour)
 	store, err := sqlstore.Open(ctx, c.DB, sqlstore.Config{Dialect: sqlstore.SQLite})
 	if err != nil {
 		return nil, err
