@@ -1,4 +1,4 @@
-/* The life of one key: requests that race, holders that crash or come late, a sweeper, a reconciler, a reaper.
+/* The life of one key: requests that race, holders that crash or come late, a sweeper, a reconciler, a reaper, a completer.
  *
  * Every transition of the record is written move(who, from, to), and a test compares them with the engine's rulebook. What is
  * promised is asserted: at most one effect in a life (I1), one answer in a life (I2), and a stored answer that stays (I3).
@@ -26,13 +26,28 @@
 #ifndef ANSWER
 #define ANSWER 0      /* on_complete_failure: answer. The store may stay away: the true answer leaves, and a reconciled one may differ in bytes */
 #endif
+#ifndef RESUME
+#define RESUME 0      /* the record has a recovery point from its beginning: a run that was left is gone on with */
+#endif
+#ifndef DOUBT
+#define DOUBT 1       /* who goes on with a run makes no call that may have been made */
+#endif
+#ifndef LEARN
+#define LEARN 1       /* what a call brought is stored with the recovery point after it, before anything else */
+#endif
+#ifndef RARE
+#define RARE 0        /* moves that do in one what others do in two: the search of all is with fewer requests */
+#endif
+#ifndef COMPLETERS
+#define COMPLETERS 0
+#endif
 #ifndef REQUESTS
 #define REQUESTS 3
 #endif
 
 mtype = { none, running, completed, retryable, unknown, expired };
 
-mtype = { request, holder, sweeper, reconciler, reaper };
+mtype = { request, holder, sweeper, reconciler, reaper, completer };
 
 mtype state = none;
 byte version = 0;  /* of the record; each write draws another */
@@ -42,6 +57,8 @@ byte effects = 0;  /* in this life */
 byte by = 0;       /* the version of the claim that had the effect */
 byte answered = 0; /* the first answer that any client got in this life */
 byte voided = 0;   /* claims up to this one are refused further down */
+bool unsent = false; /* in the record: it is known that the call after its recovery point was not made */
+byte learnt = 0;     /* in the record: its recovery point is after the call, which brought this */
 
 #define RECONCILED 100 /* added to an answer that a reconciler made up: its bytes are not the handler's */
 
@@ -56,42 +73,42 @@ inline answer(r) {
 
 byte life = 0;
 
-inline newlife() { life++; effects = 0; by = 0; answered = 0; stored = 0 }
+inline newlife() { life++; effects = 0; by = 0; answered = 0; stored = 0; unsent = false; learnt = 0 }
 
 /* mine: the record is as this holder left it. */
 #define mine(v) (!FENCING || version == v)
 
-proctype Request() {
-  byte claim = 0, effect = 0, born = 0;
+/* take: the next run of one that was left at its recovery point. It knows what is stored there, and no more. */
+inline take(who) {
+  move(who, running, running);
+  claim = version; effect = learnt; doubt = !unsent && learnt == 0; unsent = false
+}
 
-  atomic { /* Begin: read, judge, write by compare-and-set */
-    if
-    :: state == none -> move(request, none, running); claim = version
-    :: state == retryable -> move(request, retryable, running); claim = version
-    :: state == completed -> answer(stored); goto end
-    :: state == completed -> move(request, completed, running); newlife(); claim = version /* its retention is over */
-    :: state == retryable -> move(request, retryable, running); newlife(); claim = version /* likewise */
-    :: state == expired -> move(request, expired, running); newlife(); claim = version
-    :: state == expired -> goto end
-    :: state == running -> goto end /* 409 */
-    :: state == running -> /* its lease is over, seen by this request */
-       if
-       :: LAPSE_UNKNOWN -> move(request, running, unknown); goto end
-       :: !LAPSE_UNKNOWN -> move(request, running, running); claim = version
-       fi
-    :: state == unknown -> goto end
-    fi
-  }
-
+/* run is what a holder does, from its claim to the end. */
+inline run_claim() {
   if
   :: goto end /* it crashes */
-  :: atomic { mine(claim) && state == running -> move(holder, running, retryable); goto end } /* it proves that nothing happened */
-  :: skip
+  :: atomic { mine(claim) && state == running && effect == 0 && !doubt -> move(holder, running, retryable); goto end } /* it proves that nothing happened */
+  :: atomic { RESUME && mine(claim) && state == running && effect == 0 && !doubt -> /* it gives up, by proof, and says from where to go on */
+       move(holder, running, running); unsent = true; goto end }
+  :: atomic { doubt && DOUBT -> /* it cannot tell whether the call of a run before was made */
+       if
+       :: mine(claim) && state == running -> move(holder, running, unknown)
+       :: else
+       fi;
+       goto end }
+  :: atomic { RARE && !(doubt && DOUBT) && mine(claim) && state == running -> move(holder, running, unknown); claim = version; /* its time is over */
+       if
+       :: effect == 0 && !doubt && mine(claim) && state == unknown -> move(holder, unknown, retryable); goto end /* and then it proves that nothing happened */
+       :: skip
+       fi }
+  :: !(doubt && DOUBT)
   fi;
 
   atomic { /* the effect, as late as it likes */
     if
-    :: claim <= voided -> goto end
+    :: effect > 0 /* it was had before the recovery point */
+    :: effect == 0 && claim <= voided -> goto end
     :: else -> effects++; by = claim; effect = claim; born = life
     fi;
     assert(effects <= 1) /* I1 */
@@ -101,6 +118,12 @@ proctype Request() {
   :: goto end /* it crashes */
   :: atomic { mine(claim) && state == running && PROOF -> move(holder, running, unknown); claim = version } /* it cannot tell, yet */
   :: atomic { mine(claim) && state == running && !PROOF -> move(holder, running, retryable); goto end }
+  :: atomic { RESUME && mine(claim) && state == running -> /* the recovery point after the call, and what that brought */
+       move(holder, running, running); claim = version;
+       if
+       :: LEARN -> learnt = effect
+       :: else -> unsent = true
+       fi }
   :: atomic { ANSWER || !STORE_FIRST -> /* the store stays away, or is asked later */
        if
        :: life == born -> answer(effect)
@@ -109,14 +132,59 @@ proctype Request() {
   :: skip
   fi;
 
+  if
+  :: RESUME -> goto end /* it crashes, or gives up, at that point */
+  :: skip
+  fi;
+
   atomic { /* Settle */
     if
     :: mine(claim) && state == running -> move(holder, running, completed); assert(stored == 0); stored = effect; answer(stored) /* I3 */
     :: mine(claim) && state == unknown && FENCING -> move(holder, unknown, completed); assert(stored == 0); stored = effect; answer(stored) /* now it can */
+    :: !mine(claim) && state == unknown && life == born -> move(holder, unknown, unknown) /* too late: it is evidence, and changes nothing */
     :: !FENCING && state != running -> assert(stored == 0 || stored == claim); state = completed; stored = claim; answer(stored)
     :: else -> skip /* overtaken: the record says what its answer is */
     fi
   }
+}
+
+proctype Request() {
+  byte claim = 0, effect = 0, born = life;
+  bool doubt = false;
+
+  atomic { /* Begin: read, judge, write by compare-and-set */
+    if
+    :: state == none -> move(request, none, running); claim = version
+    :: state == retryable -> move(request, retryable, running); unsent = false; claim = version
+    :: state == completed -> answer(stored); goto end
+    :: state == completed -> move(request, completed, running); newlife(); claim = version /* its retention is over */
+    :: state == retryable -> move(request, retryable, running); newlife(); claim = version /* likewise */
+    :: state == expired -> move(request, expired, running); newlife(); claim = version
+    :: state == expired -> goto end
+    :: state == running -> goto end /* 409 */
+    :: state == running -> /* its lease is over, seen by this request */
+       if
+       :: RESUME -> take(request)
+       :: !RESUME && LAPSE_UNKNOWN -> move(request, running, unknown); goto end
+       :: !RESUME && !LAPSE_UNKNOWN -> move(request, running, running); claim = version
+       fi
+    :: state == unknown -> goto end
+    fi;
+    born = life
+  }
+  run_claim();
+end: skip
+}
+
+proctype Completer() { /* no client comes again */
+  byte claim = 0, effect = 0, born = 0;
+  bool doubt = false;
+
+endidle:
+  atomic {
+    RESUME && state == running -> take(completer); born = life
+  }
+  run_claim();
 end: skip
 }
 
@@ -125,7 +193,7 @@ proctype Sweeper() {
   for (i : 1 .. 2) {
     atomic {
       if
-      :: state == running && LAPSE_UNKNOWN -> move(sweeper, running, unknown)
+      :: state == running && LAPSE_UNKNOWN && !RESUME -> move(sweeper, running, unknown)
       :: state == running && !LAPSE_UNKNOWN -> move(sweeper, running, retryable)
       :: else
       fi
@@ -138,15 +206,22 @@ proctype Reconciler() {
   bool found;
   for (i : 1 .. 2) {
     if
-    :: atomic { state == unknown -> seen = version; found = effects > 0;
+    :: atomic { state == unknown || RARE && state == running -> /* of a run, the lease is over */
+         seen = version; found = effects > 0;
          if
          :: SETTLE && !found -> voided = drawn
          :: else
          fi }
        atomic {
          if
+         :: state == running && version == seen && found -> move(reconciler, running, completed); assert(stored == 0); stored = by + RECONCILED
+         :: state == running && version == seen && !found -> move(reconciler, running, retryable)
+         :: RESUME && state == running && version == seen && found -> move(reconciler, running, running); learnt = by
+         :: RESUME && state == running && version == seen && !found -> move(reconciler, running, running); unsent = true
          :: state == unknown && version == seen && found -> move(reconciler, unknown, completed); assert(stored == 0); stored = by + RECONCILED
          :: state == unknown && version == seen && !found -> move(reconciler, unknown, retryable)
+         :: RESUME && state == unknown && version == seen && found -> move(reconciler, unknown, running); learnt = by /* for one phase */
+         :: RESUME && state == unknown && version == seen && !found -> move(reconciler, unknown, running); unsent = true
          :: else
          fi }
     :: true
@@ -174,6 +249,9 @@ init {
   byte i;
   atomic {
     for (i : 1 .. REQUESTS) { run Request() }
+#if COMPLETERS
+    run Completer();
+#endif
     run Sweeper(); run Reconciler(); run Reaper()
   }
 }

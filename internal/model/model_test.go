@@ -1,5 +1,5 @@
 // Package model holds the life of one key as a model that is searched in full: every order of what racing requests, late
-// holders, crashes, sweepers, reconcilers and reapers can do. It has no code; its test runs spin (Debian: spin) and a C compiler.
+// holders, crashes, sweepers, reconcilers, reapers and completers can do. It has no code; its test runs spin (Debian: spin) and a C compiler.
 package model
 
 import (
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// search runs the model with some rules switched, and returns what the search found.
-func search(t *testing.T, switches ...string) string {
+// search runs the model with some rules switched, compiled as far as it pays, and returns what the search found.
+func search(t *testing.T, optimised string, switches ...string) string {
 	t.Helper()
 	spin, err := exec.LookPath("spin")
 	if err != nil {
@@ -43,14 +43,18 @@ func search(t *testing.T, switches ...string) string {
 		args = append(args, "-D"+s)
 	}
 	run(spin, append(args, "-a", "life.pml")...)
-	run("gcc", "-O2", "-DSAFETY", "-DNOCLAIM", "-DMEMLIM=3072", "-o", "pan", "pan.c")
+	run("gcc", optimised, "-DSAFETY", "-DNOCLAIM", "-DMEMLIM=3072", "-o", "pan", "pan.c")
 	return run(filepath.Join(dir, "pan"), "-m100000")
 }
 
+// resumed: records have recovery points, and a completer goes on with those that were left.
+var resumed = []string{"RESUME=1", "REQUESTS=2", "COMPLETERS=1"}
+
 func TestPromisesHold(t *testing.T) { // I1, I2, I3, I10, I14
-	for _, switches := range [][]string{nil, {"ANSWER=1"}, {"REQUESTS=2", "ANSWER=1"}} {
+	for _, switches := range [][]string{nil, {"ANSWER=1"}, resumed,
+		{"RARE=1", "REQUESTS=2"}, {"RARE=1", "RESUME=1", "REQUESTS=1", "COMPLETERS=1"}} {
 		began := time.Now()
-		out := search(t, switches...)
+		out := search(t, "-O2", switches...)
 		if !strings.Contains(out, "errors: 0") || strings.Contains(out, "truncated") || strings.Contains(out, "max search depth too small") {
 			t.Errorf("%v:\n%s", switches, out)
 		}
@@ -69,17 +73,23 @@ func states(out string) string {
 
 // TestEveryRuleIsNeeded drops one rule after the other: each has to be missed.
 func TestEveryRuleIsNeeded(t *testing.T) {
-	for rule, broken := range map[string]string{
-		"FENCING":       "",           // an overtaken holder writes over somebody's result, or frees the key
-		"LAPSE_UNKNOWN": "effects<=1", // a lapsed lease runs again
-		"PROOF":         "effects<=1", // what may have happened frees the key
-		"KEEP_LIVE":     "effects<=1", // retention ends a running record
-		"SETTLE":        "effects<=1", // no trace is taken for proof
-		"STORE_FIRST":   "answered",   // an answer leaves, and is not what is stored
+	for _, c := range []struct {
+		rule, broken string
+		with         []string
+	}{
+		{"FENCING", "", nil},                 // an overtaken holder writes over somebody's result, or frees the key
+		{"LAPSE_UNKNOWN", "effects<=1", nil}, // a lapsed lease runs again
+		{"PROOF", "effects<=1", nil},         // what may have happened frees the key
+		{"KEEP_LIVE", "effects<=1", nil},     // retention ends a running record
+		{"SETTLE", "effects<=1", nil},        // no trace is taken for proof
+		{"STORE_FIRST", "answered", nil},     // an answer leaves, and is not what is stored
+		{"DOUBT", "effects<=1", resumed},     // a run that goes on makes a call that may have been made
+		{"LEARN", "effects<=1", resumed},     // a recovery point does not hold what was learnt before it
+		{"SETTLE", "effects<=1", resumed},    // a phase is vouched for by no trace of it
 	} {
-		t.Run(rule, func(t *testing.T) {
-			out := search(t, rule+"=0")
-			if !strings.Contains(out, "assertion violated") || !strings.Contains(out, broken) {
+		t.Run(strings.Join(append([]string{c.rule}, c.with...), ","), func(t *testing.T) {
+			out := search(t, "-O0", append([]string{c.rule + "=0"}, c.with...)...)
+			if !strings.Contains(out, "assertion violated") || !strings.Contains(out, c.broken) {
 				t.Errorf("without this rule nothing breaks:\n%s", out)
 			}
 		})
