@@ -124,8 +124,44 @@ func statesDoc() string {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s, row.due, row.rules, row.same, row.other)
 		}
 	}
+	b.WriteString(statesResume)
+	for _, row := range resumeRows() {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", row[0], row[1], row[2], row[3], row[4])
+	}
 	b.WriteString(statesOutro)
 	return b.String()
+}
+
+// resumeRows are what anybody does with a run whose lease or pause is over. All of them ask judge or mayRunAgain.
+func resumeRows() (rows [][5]string) {
+	for _, v := range []struct {
+		rules string
+		x     situation
+	}{
+		{"`unknown` (the default)", situation{point: true}},
+		{"`resume`, no recovery point", situation{onLapse: LapseResume}},
+		{"`resume`, with a recovery point", situation{onLapse: LapseResume, point: true}},
+		{"`reexecute`", situation{onLapse: LapseReexecute}},
+		{"any, and bytes of an answer have left", situation{onLapse: LapseResume, point: true, published: true}},
+	} {
+		v.x.state, v.x.due = Running, "just over"
+		h := v.x.head()
+		request, sweeper, completer, operator := "makes it unknown", "makes it unknown", "passes it over", "whole run only"
+		if judge(&h, true).Move == Take {
+			request = "goes on with it"
+		}
+		if mayRunAgain(&h) {
+			sweeper = "leaves it"
+		}
+		if mayRunAgain(&h) && h.Point != "" {
+			completer = "goes on with it"
+		}
+		if h.Point = "charged"; mayRunAgain(&h) { // evidence brings the point
+			operator = "one phase, or the whole run"
+		}
+		rows = append(rows, [5]string{v.rules, request, completer, sweeper, operator})
+	}
+	return rows
 }
 
 type docRow struct{ due, rules, same, other string }
@@ -137,14 +173,14 @@ func rowsOf(s State) (rows []docRow) {
 		x          situation
 	}
 	var variants []variant
-	live, over := "not over", "over"
+	live, over := "not over", "over" // of a lease or a pause, which judge cannot tell apart, and need not
 	switch s {
 	case Running:
 		variants = []variant{
-			{"lease " + live, "any", situation{due: "live"}},
+			{"lease, or pause of a suspended run, " + live, "any", situation{due: "live"}},
 			{"lease " + over, "`unknown` (the default)", situation{due: "just over"}},
 			{"lease " + over, "`resume`, no recovery point", situation{due: "just over", onLapse: LapseResume}},
-			{"lease " + over, "`resume`, with a recovery point", situation{due: "just over", onLapse: LapseResume, point: true}},
+			{"lease " + over, "`resume`, with a recovery point (suspended or not)", situation{due: "just over", onLapse: LapseResume, point: true}},
 			{"lease " + over, "`reexecute`", situation{due: "just over", onLapse: LapseReexecute}},
 			{"lease " + over, "any, and bytes of an answer have left", situation{due: "just over", onLapse: LapseReexecute, point: true, published: true}},
 		}
@@ -189,14 +225,16 @@ const statesIntro = `<!-- Written by TestStatesDoc from judge.go: go test . -run
 ` + "```mermaid" + `
 stateDiagram-v2
     [*] --> Running: first request (creates the record, holds the lease)
-    Running --> Running: heartbeat, recovery point
+    Running --> Running: heartbeat, recovery point, suspended there
     Running --> Completed: the handler answered
     Running --> Retryable: proven that nothing happened
     Running --> Unknown: panic, timeout, lost answer, lease over
-    Running --> Running: lease over, allowed to run again
+    Running --> Running: lease or pause over, gone on with
     Retryable --> Running: one retry with the same request
     Unknown --> Completed: evidence that it happened
     Unknown --> Retryable: evidence that it did not
+    Unknown --> Running: evidence about one phase, the run goes on
+    Unknown --> Unknown: a probe, a result that came too late
     Completed --> Expired: retention over, keys stay refused
     Completed --> [*]: retention over
     Retryable --> [*]: retention over
@@ -213,11 +251,40 @@ This table is the function ` + "`judge`" + `, all of it.
 
 `
 
+const statesResume = `
+## Recovery points
+
+A run that takes several steps (package flow) leaves a **recovery point** after each: the name of the phase that is next, and what
+was learnt so far, in one write. It is how a record is gone on with that nobody works on any more. That comes about in two ways:
+
+- *abandoned*: the process died, and the lease ran out. What the phase did since the point is in doubt: its call is made again only
+  where the provider honours its key, or a lookup says that it was not made; otherwise the record becomes unknown.
+- *suspended*: the run gave up by itself, and left a point and a pause (a provider that is down). It is still Running, held by nobody,
+  and due when the pause is over; until then requests hear 409 in-progress with the time that is left, the first one included. It
+  never ends by retention, and keepers leave it alone.
+
+When the lease or the pause is over, whoever comes first goes on, by compare-and-set: the client's retry, or a completer
+(` + "`flow.Completer`" + `, ` + "`Engine.Resume`" + `). The run before is fenced off from then on.
+
+| its rules | a request | a completer | the sweeper | evidence ends the doubt of |
+|---|---|---|---|---|
+`
+
 const statesOutro = `
+Unknown records go on, too, once somebody knows what became of the one call in doubt: ` + "`flow.Flow.Resolve`" + ` (a person),
+` + "`Flow.Reconcile`" + ` (a reconciler, by the phase's lookup), both through ` + "`Engine.Reopen`" + `. The record is suspended then, after that phase or
+at it, with no pause.
+
+A holder that comes back with a result after all, when its lease is over and the record is unknown, changes nothing; its answer is
+left with the record as evidence, and in the history. A reconciler that finds the effect gives retries that answer; one that finds
+no trace does not free the key against it.
+
+## Who writes
+
 Who moves a record, besides requests: the holder of the claim (Completed, Retryable, Unknown), the sweeper (a lapsed Running
 that may not run again becomes Unknown), the reaper (what is over goes, or becomes Expired), and, for Unknown ones, a
-reconciler or an operator with evidence (Completed, Retryable). All of them write with the version they read: of two, one is
-too late. Every order of what they can do is searched for a broken promise by the model in internal/model.
+reconciler or an operator with evidence (Completed, Retryable; Running where it is about one phase), and the completer (Running
+again, as a request would). All of them write with the version they read: of two, one is too late. Every order of what they can do is searched for a broken promise by the model in internal/model.
 `
 
 func TestStatesDoc(t *testing.T) {
