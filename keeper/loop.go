@@ -14,7 +14,7 @@ const (
 	DefaultSweepEvery = 10 * time.Second
 	DefaultReapEvery  = time.Minute
 	DefaultBatch      = stet.DefaultLimit
-	DefaultReapBatch  = 5000 // a store that cannot remove many at once is asked for less
+	DefaultReapBatch  = 2000 // a store that cannot remove many at once is asked for less
 )
 
 // breath is the least pause between two batches while there is more to do. A batch that took longer is followed by a pause as

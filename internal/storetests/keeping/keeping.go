@@ -42,11 +42,7 @@ func Beside(b *testing.B, s stet.Store, rows int) {
 	time.Sleep(2 * brief) // by any store's clock
 
 	var kept atomic.Int64
-	e := engine(b, s, stet.DefaultRetain, func(ev stet.Event) {
-		if ev.Kind == stet.Transition && (ev.By == "sweeper" || ev.By == "reaper") {
-			kept.Add(1)
-		}
-	})
+	e := engine(b, s, stet.DefaultRetain, counted(&kept))
 	requests(b, e, "warm", time.Now().Add(turn/4), func() bool { return true })
 	for b.Loop() {
 		idle := requests(b, e, "idle", time.Now().Add(turn), func() bool { return true })
@@ -66,6 +62,41 @@ func Beside(b *testing.B, s stet.Store, rows int) {
 		b.ReportMetric(float64(moved)/took.Seconds(), "rows/s")
 		b.ReportMetric(0, "ns/op")
 	}
+}
+
+// counted adds up what keepers did.
+func counted(kept *atomic.Int64) func(stet.Event) {
+	return func(ev stet.Event) {
+		switch {
+		case ev.Kind == stet.Reaped:
+			kept.Add(int64(ev.Count))
+		case ev.Kind == stet.Transition && (ev.By == "sweeper" || ev.By == "reaper"):
+			kept.Add(1)
+		}
+	}
+}
+
+// Reaping times requests on s at rest, and while a Reaper removes rows records whose time is over, which the caller has put there.
+// It reports both 99th percentiles, their ratio, and how long the Reaper took.
+func Reaping(b *testing.B, s stet.Store, rows int) {
+	var kept atomic.Int64
+	e := engine(b, s, stet.DefaultRetain, counted(&kept))
+	always := func() bool { return true }
+	requests(b, e, "warm", time.Now().Add(turn/4), always)
+	idle := requests(b, e, "idle", time.Now().Add(2*turn), always)
+	ctx, stop := context.WithCancel(b.Context())
+	var keepers sync.WaitGroup
+	keepers.Go(func() { _ = keeper.Reaper{Engine: e, Every: time.Millisecond}.Run(ctx) })
+	began := time.Now()
+	beside := requests(b, e, "beside", began.Add(5*time.Minute), func() bool { return kept.Load() < int64(rows) })
+	took := time.Since(began)
+	stop()
+	keepers.Wait()
+	b.ReportMetric(float64(p99(idle).Microseconds()), "idle-p99-us")
+	b.ReportMetric(float64(p99(beside).Microseconds()), "beside-p99-us")
+	b.ReportMetric(float64(p99(beside))/float64(p99(idle)), "ratio")
+	b.ReportMetric(took.Seconds(), "s")
+	b.ReportMetric(0, "ns/op")
 }
 
 func engine(b *testing.B, s stet.Store, brief time.Duration, observe func(stet.Event)) *stet.Engine {
