@@ -12,6 +12,7 @@ func TestNames(t *testing.T) {
 		"INSERT INTO payments (id, key) VALUES (?, ?)":        "INSERT payments",
 		"insert or ignore into t(a) values (1)":               "INSERT t",
 		"UPDATE stet_records SET a = 1":                       "UPDATE stet_records",
+		"SELECT a FROM t, u":                                  "SELECT t",
 		"SELECT a, b\n\tFROM stet_records WHERE x = ?":        "SELECT stet_records",
 		"DELETE FROM stet_records WHERE id IN (SELECT 1)":     "DELETE stet_records",
 		"PRAGMA foreign_keys":                                 "PRAGMA",

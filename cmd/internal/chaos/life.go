@@ -19,7 +19,7 @@ import (
 
 // Life is one process of the show.
 type Life struct {
-	Role   string // provider, api, worker
+	Role   string
 	File   string // the provider's ledger, or the database
 	Far    string // URL of the provider
 	Honour bool   // the provider heeds keys
@@ -27,13 +27,15 @@ type Life struct {
 	Alone bool // api: without the loops that look after what crashes leave, so that the points are the request's own
 	At    int  // dies there: see points
 	Last  bool
+	Name  string
 }
 
 // Roles.
 const (
-	roleProvider = "provider"
-	roleAPI      = "api"
-	roleWorker   = "worker" // delivers one message, and ends
+	roleProvider  = "provider"
+	roleAPI       = "api"
+	roleWorker    = "worker"    // delivers one message, and ends
+	roleCompleter = "completer" // goes on with one payment, and ends
 )
 
 // Times of the show. A crash is found out about after a lease, so that one is short; it has to outlast the pauses of a busy machine.
@@ -68,14 +70,15 @@ func (l Life) provide(ctx context.Context, out io.Writer) error {
 }
 
 func (l Life) work(ctx context.Context, out io.Writer) (err error) {
-	p := &points{out: out, at: l.At, last: l.Last}
+	p := &points{out: out, at: l.At, last: l.Last, name: l.Name}
 	db, err := openDB(service.DSN(l.File), p)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	client := &http.Client{Transport: requests(p), Timeout: callTimeout}
-	s, err := service.New(ctx, service.Config{DB: db, Provider: provider.Client{URL: l.Far, HTTP: client}, HonoursKeys: l.Honour, Lease: lease, Every: every})
+	s, err := service.New(ctx, service.Config{DB: db, Provider: provider.Client{URL: l.Far, HTTP: client}, HonoursKeys: l.Honour,
+		Lease: lease, Every: every})
 	if err != nil {
 		return err
 	}
@@ -83,6 +86,8 @@ func (l Life) work(ctx context.Context, out io.Writer) (err error) {
 	switch {
 	case l.Role == roleWorker:
 		return deliver(ctx, s, p)
+	case l.Role == roleCompleter:
+		return complete(ctx, s, p)
 	case l.Alone:
 		handler := s.Handler()
 		return serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,6 +114,17 @@ func deliver(ctx context.Context, s *service.Service, p *points) error {
 	w.Concurrency = 1
 	p.arm()
 	return w.Run(ctx)
+}
+
+// complete runs a completer once, when what its predecessor left is due.
+func complete(ctx context.Context, s *service.Service, p *points) error {
+	if err := pause(ctx, lease+every); err != nil {
+		return nil
+	}
+	p.arm()
+	defer p.disarm()
+	_, err := s.Completer().Round(ctx)
+	return err
 }
 
 // serve answers until ctx ends, and lets what runs finish.

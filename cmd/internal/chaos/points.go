@@ -16,6 +16,7 @@ type points struct {
 	out   io.Writer // a line for each
 	at    int       // dies before this one, counted from 1; 0: never
 	last  bool      // dies once that one has happened instead
+	name  string    // dies before the first of this name
 	count int
 }
 
@@ -39,7 +40,7 @@ func (p *points) pass(what string) (done func()) {
 	p.count++
 	_, _ = fmt.Fprintln(p.out, pointPrefix+what)
 	n := p.count
-	if p.at == n && !p.last {
+	if p.at == n && !p.last || p.name == what {
 		kill()
 	}
 	return func() {
@@ -72,7 +73,7 @@ func name(statement string) string {
 	for i, w := range words[:len(words)-1] {
 		switch w := strings.ToUpper(w); {
 		case w == "INTO", w == "FROM", w == "UPDATE":
-			table, _, _ := strings.Cut(words[i+1], "(")
+			table, _, _ := strings.Cut(strings.TrimRight(words[i+1], ",;"), "(")
 			return verb + " " + table
 		}
 	}

@@ -74,7 +74,7 @@ func (ps *processes) start(ctx context.Context, l Life) (*process, error) {
 			p.failed = fmt.Errorf("the %s ended: %w\n%s", l.Role, err, &said)
 		}
 	}()
-	if l.Role == roleWorker {
+	if l.Role == roleWorker || l.Role == roleCompleter { // they serve nothing
 		return p, nil
 	}
 	select {

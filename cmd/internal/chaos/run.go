@@ -168,7 +168,7 @@ func (st *stage) try(ctx context.Context, sc scenario, order string, w window) (
 	if err != nil {
 		return o, err
 	}
-	o.behind = before.behind(sc.worker)
+	o.behind = before.behind(sc.then == roleWorker)
 	next, err := st.processes.start(ctx, st.life(sc, roleAPI, file))
 	if err != nil {
 		return o, err
@@ -190,29 +190,29 @@ func (st *stage) life(sc scenario, role, file string) Life {
 	return Life{Role: role, File: file, Far: st.far[sc.honour], Honour: sc.honour}
 }
 
-// die is the first life: a request is served, or a payout delivered, up to the window.
+// die is the first life: a request is served, or what one has left is worked on, up to the window.
 func (st *stage) die(ctx context.Context, sc scenario, c *client, file string, w window) (*process, error) {
 	l := st.life(sc, roleAPI, file)
 	l.Alone = true
-	if !sc.worker {
+	switch sc.then {
+	case "":
 		l.At, l.Last = w.at, w.last
+	case roleCompleter:
+		l.Name = answerPoint
 	}
 	p, err := st.processes.start(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	_, _ = c.once(ctx, p.url)
-	if sc.worker {
-		if err := p.end(ctx); err != nil {
-			return nil, err
-		}
-		l.Role, l.At, l.Last = roleWorker, w.at, w.last
-		if p, err = st.processes.start(ctx, l); err != nil {
-			return nil, err
-		}
-		return p, p.wait(ctx)
+	if err := p.end(ctx); err != nil || sc.then == "" {
+		return p, err
 	}
-	return p, p.end(ctx)
+	l.Role, l.At, l.Last, l.Name = sc.then, w.at, w.last, ""
+	if p, err = st.processes.start(ctx, l); err != nil {
+		return nil, err
+	}
+	return p, p.wait(ctx)
 }
 
 // finish is the second life: everything comes to its end, and a last retry is answered with the same.

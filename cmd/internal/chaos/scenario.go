@@ -15,7 +15,7 @@ type scenario struct {
 	title  string
 	what   string // is asked for
 	honour bool   // the provider heeds keys
-	worker bool   // dies, having been left a payout; otherwise the API does, while it serves the request
+	then   string // the role that dies, after the API has left it something to do; "": the API dies, while it serves the request
 	absent bool   // the client does not ask again before that
 }
 
@@ -24,9 +24,11 @@ var scenarios = []scenario{
 	{title: "Payment, a flow of three phases. The provider honours keys", what: "payments", honour: true},
 	{title: "Payment, a flow of three phases. The provider ignores keys, and can be asked", what: "payments"},
 	{title: "Payment, and the client comes back when it is done without it. The provider ignores keys", what: "payments", absent: true},
+	{title: "Payment that a crash has left when the charge was sent, and the completer that goes on. The provider ignores keys",
+		what: "payments", then: roleCompleter},
 	{title: "Payout, promised in one transaction", what: "payouts", honour: true},
-	{title: "Payout, delivered by a worker. The provider honours keys", what: "payouts", honour: true, worker: true},
-	{title: "Payout, delivered by a worker. The provider ignores keys, and can be asked", what: "payouts", worker: true},
+	{title: "Payout, delivered by a worker. The provider honours keys", what: "payouts", honour: true, then: roleWorker},
+	{title: "Payout, delivered by a worker. The provider ignores keys, and can be asked", what: "payouts", then: roleWorker},
 }
 
 // left is what a database says of a key.
@@ -47,7 +49,8 @@ func look(ctx context.Context, file, key string) (l left, err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	err = db.QueryRowContext(ctx, `SELECT state, point, attempt, reconciled,
-		coalesce((SELECT h.why FROM stet_history h WHERE h.key = r.key ORDER BY h.id DESC LIMIT 1), '') FROM stet_records r WHERE key = ?`, key).
+		coalesce((SELECT h.why FROM stet_history h WHERE h.key = r.key ORDER BY h.id DESC LIMIT 1), '')
+		FROM stet_records r WHERE key = ?`, key).
 		Scan(&l.state, &l.point, &l.attempt, &l.reconciled, &l.verdict)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return l, err
@@ -89,14 +92,15 @@ func (l left) behind(worker bool) string {
 
 // resolved says how what was left came to its end.
 func (s scenario) resolved(before, after left, a answer) string {
+	worker := s.then == roleWorker
 	switch {
-	case s.worker && before.message == "done":
+	case worker && before.message == "done":
 		return "it was delivered"
-	case s.worker && after.messageAttempts == 1:
+	case worker && after.messageAttempts == 1:
 		return "delivered by the next worker"
-	case s.worker && s.honour:
+	case worker && s.honour:
 		return "sent again with the same key"
-	case s.worker:
+	case worker:
 		return "the provider was asked, then delivered"
 	case before.state == "":
 		return "nothing was stored: the retry ran it"

@@ -148,6 +148,8 @@ func requests(p *points) http.RoundTripper {
 	return transport{t, p}
 }
 
+const answerPoint = "the provider's answer"
+
 type line struct {
 	net.Conn
 	p *points
@@ -155,7 +157,7 @@ type line struct {
 
 func (l line) Write(b []byte) (int, error) {
 	n, err := l.Conn.Write(b)
-	l.p.pass("the provider's answer")()
+	l.p.pass(answerPoint)()
 	return n, err
 }
 

@@ -39,6 +39,11 @@ func (s *Service) newPayments() (*flow.Flow[payment], error) {
 	}, flow.Local("reserve", s.reserve), charge, flow.Local("book", s.book))
 }
 
+// Completer finishes payments whose client does not come back.
+func (s *Service) Completer() flow.Completer {
+	return flow.Completer{Engine: s.engine, Flows: []flow.Resumer{s.payments}, Every: s.Every}
+}
+
 // pay runs the flow, or goes on with it.
 func (s *Service) pay(w http.ResponseWriter, r *http.Request) {
 	claim := stet.ClaimFrom(r.Context())

@@ -90,7 +90,7 @@ const refunds, payouts, payments = "refunds", "payouts", "payments"
 // Run does what no request waits for, until ctx ends. Any number of processes may run it on one database.
 func (s *Service) Run(ctx context.Context) error {
 	loops := []func(context.Context) error{
-		flow.Completer{Engine: s.engine, Flows: []flow.Resumer{s.payments}, Every: s.Every}.Run,        // payments without a client
+		s.Completer().Run, // payments without a client
 		keeper.Sweeper{Engine: s.engine, Every: s.Every}.Run,                                           // dead runs become unknown
 		keeper.Reconciler{Engine: s.engine, Every: s.Every, Resolver: keeper.ResolverFunc(s.find)}.Run, // and are found out about
 		keeper.Reaper{Engine: s.engine, Every: s.Every}.Run,                                            // answers nobody asks for any more
