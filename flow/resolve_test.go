@@ -26,6 +26,7 @@ type office struct {
 
 func newOffice(t *testing.T) *office {
 	o := &office{e: engineOn(t, memstore.New(memstore.Config{})), lost: true}
+	o.found = func(string, *counts) (bool, error) { return false, errDown }
 	phase := func(name string) flow.Phase[counts] {
 		return flow.Foreign(name, func(ctx context.Context, call *flow.Call, s *counts) error {
 			return call.Do(ctx, func(_ context.Context, key string) error {
