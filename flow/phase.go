@@ -61,8 +61,8 @@ func (p Phase[S]) HonoursKey() Phase[S] {
 
 // Lookup asks the other system whether the call with key was made, where nobody here can tell: found ends the phase, with what
 // find put into s; not found makes the call. An error leaves the outcome unknown. A run asks that goes on after a crash, and
-// [Flow.Reconcile] does after [Unknown]. A fresh "not found" is no proof: the call may
-// still be on its way. Return it only where the provider voids late calls, or its documented horizon has passed (I14).
+// [Flow.Reconcile] does after [Unknown]. A fresh "not found" is no proof: the call may still be on its way. Return it only where
+// the provider voids late calls, or its documented horizon has passed (I14).
 func (p Phase[S]) Lookup(find func(ctx context.Context, key string, s *S) (found bool, err error)) Phase[S] {
 	p.lookup = find
 	return p
