@@ -25,6 +25,7 @@ type ServerConfig struct {
 
 	ReadHeaderTimeout time.Duration // default 10 s
 	ReadTimeout       time.Duration // for a request's whole body to arrive; default 30 s; negative: no limit
+	WriteTimeout      time.Duration // for a client to take the next 64 KiB of an answer; default 30 s; negative: no limit
 	IdleTimeout       time.Duration // of a connection between requests; default 2 min
 	// DrainTimeout bounds how long requests that run may go on after the end was asked for; then their connections are closed.
 	// Default 1 min.
@@ -39,6 +40,7 @@ type ServerConfig struct {
 const (
 	DefaultReadHeaderTimeout = 10 * time.Second
 	DefaultReadTimeout       = 30 * time.Second
+	DefaultWriteTimeout      = 30 * time.Second
 	DefaultIdleTimeout       = 2 * time.Minute
 	DefaultDrainTimeout      = time.Minute
 )
@@ -81,6 +83,9 @@ func NewServer(c ServerConfig) (*Server, error) {
 			return nil, fmt.Errorf("gateway: cannot listen on %s (admin): %w", c.Admin, err)
 		}
 		s.admin.srv = newHTTPServer(c, c.AdminHandler)
+	}
+	if limit := cmp.Or(c.WriteTimeout, DefaultWriteTimeout); limit > 0 {
+		s.public.Listener = takingWithin{s.public.Listener, limit}
 	}
 	s.public.srv = newHTTPServer(c, http.HandlerFunc(s.serve))
 	s.public.srv.Protocols = protocols(c)

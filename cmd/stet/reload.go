@@ -60,6 +60,7 @@ func needRestart(was, is *config.File) []string {
 		{"h2c", was.H2C, is.H2C},
 		{"read_header_timeout_s", was.ReadHeaderTimeout, is.ReadHeaderTimeout},
 		{"read_timeout_s", was.ReadTimeout, is.ReadTimeout},
+		{"write_timeout_s", was.WriteTimeout, is.WriteTimeout},
 		{"log_level", was.LogLevel, is.LogLevel},
 		{"admin", was.Admin, is.Admin},
 		{"store", was.Store, is.Store},

@@ -16,6 +16,7 @@ type File struct {
 	Upstream          string  `yaml:"upstream" example:"http://127.0.0.1:3000" doc:"the API behind the gateway"`
 	ReadHeaderTimeout Seconds `yaml:"read_header_timeout_s" default:"10" min:"0.001" doc:"for a request's header to arrive"`
 	ReadTimeout       Seconds `yaml:"read_timeout_s" default:"30" min:"0.001" doc:"for the whole body; over it: 408 request-timeout, nothing reserved"`
+	WriteTimeout      Seconds `yaml:"write_timeout_s" default:"30" min:"0.001" doc:"for a client to take the next 64 KiB of an answer; one that does not is cut off"`
 	TLS               *TLS    `yaml:"tls" doc:"optional; HTTP/2 comes with it"`
 	H2C               bool    `yaml:"h2c" default:"false" doc:"HTTP/2 without TLS"`
 	Replicas          int     `yaml:"replicas" default:"1" min:"1" doc:"gateways on this store; over 1 refuses memory:, file: and sqlite:"`
