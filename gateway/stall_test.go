@@ -50,7 +50,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	}
 
 	slow := ask()
-	began, pause := time.Now(), time.NewTicker(limit / 6)
+	began, pause := time.Now(), time.NewTicker(limit/6)
 	defer pause.Stop()
 	got, buffer := 0, make([]byte, 2<<20)
 	for got < size {
