@@ -43,7 +43,7 @@ func TestMistakesAreFound(t *testing.T) {
 	h := New(t)
 	for _, p := range broken {
 		t.Run(p.Name, func(t *testing.T) {
-			r := h.EveryPoint(t, p, SQLite)
+			r := h.EveryPoint(t, p, SQLite, false)
 			if len(r.Wrong) == 0 {
 				t.Errorf("%d lives ended, and all was well", len(r.Points))
 			}

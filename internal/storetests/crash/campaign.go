@@ -108,13 +108,14 @@ func (l *lane) open(ctx context.Context) (err error) {
 
 // Report is what came of a campaign.
 type Report struct {
-	Points []string // all that the first life came past
+	Points []string // that the first life came past, to end lives at
 	Missed []string // those that the life which was to end there did not come past
 	Wrong  []error  // where not all was put right
 }
 
-// EveryPoint watches a life of the program, and then ends one at each point it came past.
-func (h *Harness) EveryPoint(t *testing.T, p Program, k Kind) (r Report) {
+// EveryPoint watches a life of the program, and then ends one at each point it came past. Where one thing has ended and the next
+// begins nothing is between, and the two points are one, unless each is asked for.
+func (h *Harness) EveryPoint(t *testing.T, p Program, k Kind, each bool) (r Report) {
 	t.Helper()
 	all := h.on(t, k)
 	trace := filepath.Join(h.dir, rand.Text())
@@ -128,12 +129,25 @@ func (h *Harness) EveryPoint(t *testing.T, p Program, k Kind) (r Report) {
 		t.Fatal(err)
 	}
 	r.Points = strings.Split(strings.TrimSpace(string(text)), "\n")
+	if !each {
+		r.Points = apart(r.Points)
+	}
 	lives := make([]life, len(r.Points))
 	for i, at := range r.Points {
 		lives[i].At = at
 	}
 	r.Missed, r.Wrong = h.each(t, p, k, lives, nil)
 	return r
+}
+
+// apart leaves out a beginning that comes right after an end.
+func apart(all []string) (points []string) {
+	for i, at := range all {
+		if i == 0 || !strings.Contains(at, ", "+before+", ") || !strings.Contains(all[i-1], ", "+after+", ") {
+			points = append(points, at)
+		}
+	}
+	return points
 }
 
 // Again ends first lives and those that follow them, at points of which the number is drawn.

@@ -30,9 +30,9 @@ func campaigns(t *testing.T, run func(t *testing.T, h *Harness, p Program, k Kin
 // answer is what happened.
 func TestKilledAtEveryPoint(t *testing.T) {
 	campaigns(t, func(t *testing.T, h *Harness, p Program, k Kind) Report {
-		r := h.EveryPoint(t, p, k)
+		r := h.EveryPoint(t, p, k, os.Getenv("STET_SOAK") != "")
 		t.Logf("%d points; missed: %q", len(r.Points), r.Missed)
-		if len(r.Points) < 10 || len(r.Missed)*4 > len(r.Points) {
+		if len(r.Points) < 6 || len(r.Missed)*4 > len(r.Points) {
 			t.Errorf("%d points and %d missed: %q", len(r.Points), len(r.Missed), r.Points)
 		}
 		return r

@@ -10,6 +10,9 @@
 // Points lie in the driver, and so enclose each call of a store and each commit of the caller's: what a store does in one call
 // may be several statements, and dying between them is part of the matter.
 //
+// Where one thing ends and the next begins, nothing that others could see lies between: the usual run takes the two points for one,
+// and STET_SOAK=1 takes each, and also kills those who put things right.
+//
 // A point is named by what is done, and by how often that was done before in the same life, so that what goes on beside it
 // (heartbeats, polls) does not move it. A life that never comes to its point ends well, and is judged as any other.
 package crash

@@ -134,9 +134,9 @@ func (s *stmt) CheckNamedValue(v *driver.NamedValue) error {
 // queried has a third point: SQLite commits a statement that returns rows when the last of them has been read.
 func queried(p *points, query string, ask func() (driver.Rows, error)) (driver.Rows, error) {
 	name := label(query)
-	p.pass(name, "before")
+	p.pass(name, before)
 	r, err := ask()
-	p.pass(name, "rows to come")
+	p.pass(name, pending)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ type rows struct {
 }
 
 func (r *rows) Close() error {
-	defer r.p.pass(r.name, "after")
+	defer r.p.pass(r.name, after)
 	return r.Rows.Close()
 }
 
@@ -161,13 +161,13 @@ type tracing struct{}
 
 func (t tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	name := label(q.SQL)
-	t.p.pass(name, "before")
+	t.p.pass(name, before)
 	return context.WithValue(ctx, tracing{}, name)
 }
 
 func (t tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
 	name, _ := ctx.Value(tracing{}).(string)
-	t.p.pass(name, "after")
+	t.p.pass(name, after)
 }
 
 // transport has the points around requests to the provider, whose answer is read to its end before the second.
@@ -175,7 +175,7 @@ type transport struct{ p *points }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	name := r.Method + " " + r.URL.Path
-	t.p.pass(name, "before")
+	t.p.pass(name, before)
 	res, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -191,6 +191,6 @@ type answer struct {
 }
 
 func (a *answer) Close() error {
-	a.p.pass(a.name, "after")
+	a.p.pass(a.name, after)
 	return a.ReadCloser.Close()
 }

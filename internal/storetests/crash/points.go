@@ -48,10 +48,13 @@ func (p *points) pass(what, where string) {
 	}
 }
 
+// Where a point lies. What returns rows has one more, before they have been read.
+const before, pending, after = "before", "rows to come", "after"
+
 // around is for what has a beginning and an end.
 func (p *points) around(what string) (end func()) {
-	p.pass(what, "before")
-	return func() { p.pass(what, "after") }
+	p.pass(what, before)
+	return func() { p.pass(what, after) }
 }
 
 var (
