@@ -8,9 +8,10 @@ import (
 
 // chores are what the engine works on by itself. Unlike with a sync.WaitGroup, some may begin while somebody waits.
 type chores struct {
-	mu   sync.Mutex
-	n    int
-	idle chan struct{} // closed when n is 0 again; nil while nobody waits
+	mu    sync.Mutex
+	n     int
+	idle  chan struct{} // closed when n is 0 again; nil while nobody waits
+	hurry chan struct{} // closed while somebody waits; nil while nobody asked
 }
 
 // maxCleanups bounds how many reservations are being removed at a time: a store that is away for long must not fill the
@@ -39,8 +40,21 @@ func (c *chores) end() {
 	c.n--
 	if c.n == 0 && c.idle != nil {
 		close(c.idle)
-		c.idle = nil
+		c.idle, c.hurry = nil, nil
 	}
+}
+
+// hurried is closed as soon as somebody waits: what could go on for long comes to an end then.
+func (c *chores) hurried() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hurry == nil {
+		c.hurry = make(chan struct{})
+		if c.idle != nil {
+			close(c.hurry)
+		}
+	}
+	return c.hurry
 }
 
 // wait returns when nothing is being worked on, or the context's error.
@@ -52,6 +66,9 @@ func (c *chores) wait(ctx context.Context) error {
 	}
 	if c.idle == nil {
 		c.idle = make(chan struct{})
+		if c.hurry != nil {
+			close(c.hurry)
+		}
 	}
 	idle := c.idle
 	c.mu.Unlock()

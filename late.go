@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -83,18 +84,29 @@ func (c *Claim) testifyOnce(ctx context.Context, h *Head, b *Body) {
 	}
 }
 
-// testifyLater is for a store that did not take the result while the lease lasted.
+// testifyLater is for a store that did not take the result while the lease lasted. It tries for a while, and once more when somebody
+// waits for the engine to come to rest: a process that ends does not wait for a store that is away.
 func (c *Claim) testifyLater(ctx context.Context, h Head, b *Body) {
 	if !c.testifies(&h) {
 		return
 	}
 	end := time.Now().Add(witnessFor)
 	c.e.chores.startUpTo(maxCleanups, func() {
-		for pause := 100 * firstWait; sleep(ctx, &pause, end); pause = min(pause, c.e.cfg.StoreTimeout) {
+		hurried := c.e.chores.hurried()
+		for pause := 100 * firstWait; ; pause = min(2*pause, c.e.cfg.StoreTimeout) {
+			t := time.NewTimer(pause/2 + rand.N(pause))
+			last := false
+			select {
+			case <-t.C:
+				last = !time.Now().Before(end)
+			case <-hurried:
+				last = true
+				t.Stop()
+			}
 			call := detach(ctx, c.e.cfg.StoreTimeout)
 			done, _ := c.testify(call, &h, b)
 			call.release()
-			if done {
+			if done || last {
 				return
 			}
 		}

@@ -144,3 +144,23 @@ func TestResultAfterAnOutageIsEvidence(t *testing.T) { // SF-05, W5
 		})
 	}
 }
+
+// A process that ends does not wait for a store that is away, neither from before the end of the lease nor from after it.
+func TestDrainDoesNotWaitForEvidence(t *testing.T) {
+	for name, since := range map[string]time.Duration{"while the lease lasts": 0, "afterwards": 2 * stet.DefaultLease} {
+		t.Run(name, func(t *testing.T) {
+			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+				claim := must(t, e, request("k"), stet.Execute).Claim
+				s.mu.Lock()
+				s.before = func(string, int) error { return errLost }
+				s.mu.Unlock()
+				_ = claim.Settle(t.Context(), result("paid"))
+				after(since)
+				began := time.Now()
+				if err := e.Drain(t.Context()); err != nil || time.Since(began) > stet.DefaultLease {
+					t.Errorf("%v, after %s", err, time.Since(began))
+				}
+			})
+		})
+	}
+}
