@@ -139,6 +139,7 @@ Upgrade: h2c
 Stet-Attempt: 99
 Stet-Fence: 99
 STET_FENCE: 99
+Idempotency_Key: "another"
 Stet-Outcome: x
 X-End: 1
 X-End: 2

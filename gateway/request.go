@@ -18,7 +18,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	g.aim(out.URL, pr.In) // and out.Host stays the client's
 	for name := range out.Header {
-		if ours(name) {
+		if ours(name) || alias(name, p.route.cfg.KeyHeader) {
 			delete(out.Header, name)
 		}
 	}
@@ -41,6 +41,12 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 func ours(name string) bool {
 	const prefix = "Stet"
 	return len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) && (name[len(prefix)] == '-' || name[len(prefix)] == '_')
+}
+
+// alias: CGI and its heirs take name for the key's header, while the gateway did not look at it. The upstream would see a key that
+// is not the one the request was guarded by.
+func alias(name, key string) bool {
+	return len(name) == len(key) && name != key && strings.IndexByte(name, '_') >= 0 && strings.EqualFold(strings.ReplaceAll(name, "_", "-"), key)
 }
 
 func keep(out, in http.Header, names ...string) {
