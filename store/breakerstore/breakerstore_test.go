@@ -20,7 +20,7 @@ import (
 
 func TestLaws(t *testing.T) {
 	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
-		return wrap(t, memstore.New(memstore.Config{Clock: clock}), breakerstore.Config{})
+		return wrap(t, memstore.New(memstore.Config{Clock: clock}), breakerstore.Config{Patience: time.Minute})
 	}})
 }
 
@@ -30,7 +30,7 @@ func TestLawsOnDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return wrap(t, s, breakerstore.Config{})
+		return wrap(t, s, breakerstore.Config{Patience: time.Minute}) // a busy machine is no sick store
 	}})
 }
 

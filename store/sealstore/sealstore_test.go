@@ -64,7 +64,7 @@ func TestLawsSealTierBreaker(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		guarded, err := breakerstore.New(back, breakerstore.Config{})
+		guarded, err := breakerstore.New(back, breakerstore.Config{Patience: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

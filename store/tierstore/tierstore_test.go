@@ -49,7 +49,7 @@ func TestLawsOnDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		guarded, err := breakerstore.New(back, breakerstore.Config{})
+		guarded, err := breakerstore.New(back, breakerstore.Config{Patience: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

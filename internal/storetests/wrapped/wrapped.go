@@ -22,7 +22,7 @@ func Backend(b storetest.Backend) storetest.Backend {
 		if b.ServerClock {
 			clock = nil
 		}
-		guarded, err := breakerstore.New(back, breakerstore.Config{})
+		guarded, err := breakerstore.New(back, breakerstore.Config{Patience: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
