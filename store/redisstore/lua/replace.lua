@@ -13,7 +13,7 @@ put(pack(ARGV[2], ARGV[3], created, now, at, ended, ARGV[8], ARGV[9], ARGV[4], b
 if r.state ~= tonumber(ARGV[3]) then redis.call('ZREM', dueKey(r.state), ARGV[1]) end
 redis.call('ZADD', dueKey(ARGV[3]), score(at, at_text), ARGV[1])
 if created ~= r.created then redis.call('ZADD', shard .. ':all', created_text, ARGV[1]) end
-rename(ARGV[1], r.key, r.id, ARGV[8], ARGV[9], ARGV[7])
+if r.key ~= '' or r.id ~= '' or ARGV[8] ~= '' or ARGV[9] ~= '' then rename(ARGV[1], r.key, r.id, ARGV[8], ARGV[9], ARGV[7]) end
 if ARGV[14] ~= '' then
   redis.call('XADD', shard .. ':history', '*', 'm', ARGV[1], 'f', r.state, 't', ARGV[3], 'a', now_text, 'n', ARGV[14])
 end

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -17,9 +18,19 @@ import (
 // ClientOption.BlockingPoolSize of them: on a shared one everybody would wait for each of them.
 func New(c rueidis.Client) redisstore.Client { return client{c} }
 
-// Options sets what New is best used with, and returns o.
+// flushDelay gives a pipeline time to fill while there is more to send: fewer system calls, of the server's, too.
+const flushDelay = 20 * time.Microsecond
+
+// Options sets what New is best used with where o does not say, and returns o: one connection to each server, since what many
+// ask at once is cheaper for the server in one piece than in four, and a pause of 20 µs between two pieces.
 func Options(o rueidis.ClientOption) rueidis.ClientOption {
 	o.DisableCache = true // nothing is read through it: a record read from memory could be stale
+	if o.PipelineMultiplex == 0 {
+		o.PipelineMultiplex = -1
+	}
+	if o.MaxFlushDelay == 0 {
+		o.MaxFlushDelay = flushDelay
+	}
 	return o
 }
 
