@@ -14,12 +14,12 @@ const (
 	DefaultSweepEvery = 10 * time.Second
 	DefaultReapEvery  = time.Minute
 	DefaultBatch      = stet.DefaultLimit
-	DefaultReapBatch  = 2000 // a store that cannot remove many at once is asked for less
+	DefaultReapBatch  = 500 // requests wait no longer than that takes
 )
 
 // breath is the least pause between two batches while there is more to do. A batch that took longer is followed by a pause as
 // long: a backlog of a million records must not take the store away from requests.
-const breath = 5 * time.Millisecond
+const breath = 2 * time.Millisecond
 
 // loop does one batch after the other until there is no more, then rests.
 type loop struct {
