@@ -79,6 +79,10 @@ func (l *lanes) with(ctx context.Context, f func(c *lane) error) (err error) {
 		used.discard()
 		return cause(ctx, err)
 	}
+	if ctx.Err() != nil { // in the last instant, maybe: a driver then closes the connection behind an answer that it returns
+		used.discard()
+		return err
+	}
 	used.used = time.Now()
 	c = used
 	return err

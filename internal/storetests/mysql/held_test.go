@@ -220,3 +220,26 @@ func TestGoneCallers(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A call whose time is over in the instant of its answer leaves no connection behind that the driver has closed: the next caller
+// would be told that nobody knows what became of its write.
+func TestAnswersInTheLastInstant(t *testing.T) {
+	s, _ := open(t)
+	made := create(t, s, "k")
+	began := time.Now()
+	const calls = 3000
+	for range 100 {
+		if _, err := s.Get(t.Context(), made.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	usual := time.Since(began) / 100
+	for i := range calls {
+		ctx, cancel := context.WithTimeout(t.Context(), usual/2+usual*time.Duration(i%100)/100)
+		_, _ = s.Get(ctx, made.ID)
+		cancel()
+		if _, err := s.Get(t.Context(), made.ID); err != nil {
+			t.Fatalf("after call %d: %v", i, err)
+		}
+	}
+}
