@@ -171,11 +171,12 @@ func (s *Store) call(ctx context.Context, do func() error) error {
 
 // gaveUp: the call ended because of its caller. A deadline that left the store enough time is no such end.
 func (s *Store) gaveUp(ctx context.Context, began time.Time) bool {
-	switch {
+	end, limited := ctx.Deadline()
+	switch now := time.Now(); {
+	case limited && !now.Before(end): // a network may notice before ctx does
+		return now.Sub(began) < s.patience
 	case ctx.Err() == nil:
 		return false
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return time.Since(began) < s.patience
 	}
 	return true
 }

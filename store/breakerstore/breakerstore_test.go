@@ -194,6 +194,26 @@ func TestFewFailuresAmongMany(t *testing.T) {
 	})
 }
 
+// late is a context whose deadline has passed, and that has not noticed yet.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now(), true }
+
+// A network notices the end of a deadline before its context does: the caller gave the store no time all the same.
+func TestDeadlinesThatTheNetworkNoticesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := &told{}
+		s := wrap(t, inner, breakerstore.Config{})
+		inner.say(errDown, 0)
+		for range 10 * breakerstore.DefaultFailures {
+			_, _ = s.Get(late{t.Context()}, stet.ID{})
+		}
+		if s.State() != breakerstore.Closed {
+			t.Errorf("the breaker is %v", s.State())
+		}
+	})
+}
+
 func open(t *testing.T, s *breakerstore.Store, inner *told) {
 	t.Helper()
 	inner.say(errDown, 0)

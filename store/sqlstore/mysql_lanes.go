@@ -79,7 +79,7 @@ func (l *lanes) with(ctx context.Context, f func(c *lane) error) (err error) {
 		used.discard()
 		return cause(ctx, err)
 	}
-	if ctx.Err() != nil { // in the last instant, maybe: a driver then closes the connection behind an answer that it returns
+	if ctx.Err() != nil && !used.valid() { // in the last instant a driver closes the connection behind an answer that it returns
 		used.discard()
 		return err
 	}
@@ -150,6 +150,16 @@ func (l *lanes) ready(ctx context.Context, c *lane) (*lane, error) {
 		}
 	}
 	return &lane{conn, time.Now(), map[string]*sql.Stmt{}}, nil
+}
+
+// valid asks the driver whether the connection is open; one that cannot say so may have closed it.
+func (c *lane) valid() bool {
+	return c.Raw(func(conn any) error {
+		if v, ok := conn.(driver.Validator); ok && v.IsValid() {
+			return nil
+		}
+		return driver.ErrBadConn
+	}) == nil
 }
 
 // discard closes the connection itself, and with it whatever transaction it is in: the pool shall not have it back.
