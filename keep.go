@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -91,6 +92,7 @@ func (e *Engine) eachDue(ctx context.Context, limit int, act func(context.Contex
 			return n, err
 		}
 		before, found := n, len(heads)
+		heads = slices.DeleteFunc(heads, func(h Head) bool { return !h.Over() }) // an index that lags behind its record ends no life
 		for len(heads) > 0 {
 			if err := ctx.Err(); err != nil || n == limit {
 				return n, err

@@ -101,7 +101,8 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
 			}
 			mu.Lock()
 			for i := range all {
-				if all[i].ok && matches(&all[i].head, &q) {
+				// A record that vanished may have left its name in an index, and be in a new life by now, which is not due.
+				if all[i].ok && all[i].head.Over() && matches(&all[i].head, &q) {
 					due = append(due, all[i].head)
 					matching++
 				}
