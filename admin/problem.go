@@ -22,7 +22,7 @@ var (
 	notFound        = problem{Status: 404, Code: "not-found", Title: "There is no such thing", Detail: "It does not exist, or it is out of reach."}
 	unauthenticated = problem{Status: 401, Code: "unauthenticated", Title: "Authentication is needed", Detail: "Send Authorization: Bearer and a token."}
 	unavailable     = problem{Status: 503, Code: "store-unavailable", Title: "The store did not answer", Detail: "Try again later.", Retryable: true}
-	unreadable      = problem{Status: 500, Code: "corrupt-record", Title: "The record cannot be read", Detail: "What the store has for this key is damaged. Requests with it are refused."}
+	unreadable      = problem{Status: 500, Code: "corrupt-record", Title: "The record cannot be read", Detail: "What the store has for this key is damaged, or sealed with an encryption key that is not at hand. Requests with it are refused."}
 	unlisted        = problem{Status: 501, Code: "not-supported", Title: "This store cannot list its records", Detail: "Ask for single keys."}
 	tooMany         = problem{Status: 422, Code: "too-many-keys", Title: "There are too many records to look through", Detail: "Ids are looked for among a bounded number of records of the scope. Ask by the key."}
 )

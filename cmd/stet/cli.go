@@ -91,5 +91,6 @@ func misused(err error) error {
 	if flag, _, ok := strings.Cut(text, `: expected `); ok && strings.Contains(text, `but got "EOL"`) {
 		text = flag + " needs a value"
 	}
+	text = strings.Replace(text, ` must be one of "",`, " must be one of ", 1) // nothing is what a flag has that is not given
 	return &statusError{exitUsage, fmt.Errorf("%s\n%s --help shows what there is", text, command)}
 }

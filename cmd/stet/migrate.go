@@ -17,7 +17,7 @@ type migrateCmd struct {
 
 // storeFlag names a store. Embedded stores create their schema when a gateway opens them.
 type storeFlag struct {
-	Store string `placeholder:"DSN" env:"STET_STORE" default:"sqlite:stet.db" help:"memory:, file:DIR, sqlite:PATH, postgres://… or mysql://… (sqlite:stet.db)."`
+	Store string `placeholder:"DSN" env:"STET_STORE" default:"sqlite:stet.db" help:"The database: sqlite:PATH, postgres://… or mysql://… (sqlite:stet.db)."`
 }
 
 func (f storeFlag) parse() (dsn.DSN, error) {

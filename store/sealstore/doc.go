@@ -9,6 +9,7 @@
 // Plain, because stores judge versions and operators search: state, times, status, sizes, attempt, recovery point, cause,
 // holder, route, method, path, trace id, downstream names, and who changed a record and why. Whoever puts customers' names
 // into paths has them there. The fingerprint is a plain SHA-256: who can guess a whole request can tell that it was made.
+// Messages of package outbox do not come through the store, and are not sealed.
 //
 // Each body is bound to its record's scope, key and fingerprint and to the format's version: moved to another record or
 // altered, it is refused with [stet.ErrCorrupt], for that key alone. That is all the protection against people who can write to
@@ -18,8 +19,9 @@
 // # Keys
 //
 // Each seal names its key. The primary key seals, all keys open: to rotate, add a key, make it primary, and drop the old
-// one when what it sealed is gone (the longest retention later). A key seals 2³² values at most, by the birthday bound of
-// random nonces; a gateway that stores 1,000 results per second rotates within three weeks. What was sealed with a key that is not
+// one when what it sealed is gone (the longest retention later). Processes that share a store all have to have the key before
+// one of them makes it primary. A key seals 2³² values at most, by the birthday bound of random nonces; a gateway that stores
+// 1,000 results per second rotates within three weeks, with [Keys].Names within ten days. What was sealed with a key that is not
 // there any more is [stet.ErrCorrupt] for its record alone, and the error says which key it was. To drop a key is to
 // shred what it sealed.
 //

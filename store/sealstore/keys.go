@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 )
 
 // KeySize is the length of every key, in bytes: AES-256, and HMAC-SHA256 for names.
@@ -80,14 +81,25 @@ func (m *keyMap) UnmarshalJSON(b []byte) error {
 
 // withoutValues drops what encoding/json quotes of a value: it may be a key.
 func withoutValues(err error) error {
+	const form = `write {"primary": "k1", "keys": {"k1": "BASE64"}}`
 	var typed *json.UnmarshalTypeError
-	if errors.As(err, &typed) {
+	var syntax *json.SyntaxError
+	switch text := err.Error(); {
+	case errors.Is(err, io.EOF):
+		return errors.New("there is nothing; " + form)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the JSON breaks off; " + form)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("byte %d is not JSON; %s", syntax.Offset, form)
+	case errors.As(err, &typed) && typed.Field == "":
+		return errors.New("this is no JSON object; " + form)
+	case errors.As(err, &typed):
 		return fmt.Errorf("%q has the wrong type", typed.Field)
-	}
-	if text := err.Error(); len(text) > 14 && text[:14] == "illegal base64" {
+	case strings.HasPrefix(text, "illegal base64"):
 		return errors.New(`"names" is not standard base64`)
+	default:
+		return errors.New(strings.TrimPrefix(text, "json: ")) // an unknown field, or what keyMap says
 	}
-	return err
 }
 
 func (k Keys) validate() error {

@@ -27,8 +27,10 @@ func TestParseKeys(t *testing.T) {
 
 func TestParseKeysSaysWhatIsWrong(t *testing.T) {
 	for doc, want := range map[string]string{
-		``:                               "encryption keys: EOF",
-		`[]`:                             "wrong type",
+		``:                               "encryption keys: there is nothing; write",
+		`[]`:                             "this is no JSON object; write",
+		b1:                               "byte 1 is not JSON; write",
+		`{"primary": "k1"`:               "the JSON breaks off; write",
 		`{}`:                             "there are none",
 		`{"primary": "k1", "keys": {}}`:  "there are none",
 		`{"keys": {"k1": "` + b1 + `"}}`: `"primary" says which key seals, and is missing`,

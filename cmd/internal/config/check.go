@@ -118,7 +118,11 @@ func (k *checker) store() {
 		case err != nil:
 			k.fail("store.cache", "%s", err)
 		case c.Same(d):
-			k.fail("store.cache", "it is the store's own database; give it another, as in redis://HOST:6379/1")
+			where := "database; give it another, as in redis://HOST:6379/1"
+			if strings.HasSuffix(d.Scheme, "+cluster") {
+				where = "cluster; give it a server of its own"
+			}
+			k.fail("store.cache", "it is the store's own %s", where)
 		}
 	}
 	if k.Store.EncryptionAccept && k.Store.EncryptionKeysFile == "" {

@@ -51,16 +51,16 @@ type Admin struct {
 
 // Store is where records live.
 type Store struct {
-	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or mysql://USER:PASSWORD@HOST/DATABASE"`
+	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql:// likewise, redis://HOST or redis+cluster://HOST,HOST"`
 	Timeout            Seconds `yaml:"timeout_s" default:"2" min:"0.001" doc:"how long one decision may wait for the store"`
 	PepperFile         string  `yaml:"pepper_file" doc:"secret behind the ids in logs and lists; without it who guesses a key can recognise it"`
 	ListenDSN          string  `yaml:"listen_dsn" doc:"Postgres behind a transaction pooler: a direct DSN for wake-ups"`
-	Cache              string  `yaml:"cache" doc:"memory:?max_bytes=N, redis://HOST or redis+cluster://HOST,HOST; answers replays, decides nothing"`
+	Cache              string  `yaml:"cache" doc:"in front of the store: memory:?max_bytes=N, redis://HOST/1 or redis+cluster://HOST,HOST; answers replays, decides nothing"`
 	CacheTTL           Seconds `yaml:"cache_ttl_s" default:"60" min:"0.001" doc:"how long a deleted result may still be replayed by other gateways"`
-	CacheInFlight      bool    `yaml:"cache_in_flight" default:"false" doc:"the cache also knows what runs, and turns duplicates away"`
-	EncryptionKeysFile string  `yaml:"encryption_keys_file" doc:"{\"primary\": \"k2\", \"keys\": {\"k1\": \"base64\", \"k2\": \"base64\"}}"`
-	EncryptionAccept   bool    `yaml:"encryption_accept_plain" default:"false" doc:"reads what was stored before encryption was switched on"`
-	AllowVolatile      bool    `yaml:"allow_volatile" default:"false" doc:"Redis that may evict or forget is refused without it"`
+	CacheInFlight      bool    `yaml:"cache_in_flight" default:"false" doc:"true: the cache also knows what runs, and turns duplicates away"`
+	EncryptionKeysFile string  `yaml:"encryption_keys_file" doc:"encrypts what is stored; the file: {\"primary\": \"k2\", \"keys\": {\"k1\": \"base64\", \"k2\": \"base64\"}}, of 32 bytes each"`
+	EncryptionAccept   bool    `yaml:"encryption_accept_plain" default:"false" doc:"true: reads what was stored before encryption was switched on"`
+	AllowVolatile      bool    `yaml:"allow_volatile" default:"false" doc:"true: takes a Redis that may evict or forget; otherwise it is refused"`
 }
 
 // Scope says whose a request is. Without any there is one scope, "default".

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,11 +26,13 @@ func ParseCache(s string) (c Cache, err error) {
 		return c, err
 	}
 	d, err := Parse(s)
-	if err != nil {
-		return c, errCache
-	}
-	if !strings.HasPrefix(d.Scheme, "redis") || d.Faulty {
-		return c, fmt.Errorf("%s: is no cache: %w", d.Scheme, errCache)
+	switch {
+	case strings.HasPrefix(d.Scheme, "redis") && err != nil && slices.Contains(schemes, d.Scheme):
+		return c, err
+	case err != nil:
+		return c, fmt.Errorf("%w%s", errCache, spell.Hint(d.Scheme, []string{"memory", "redis", "rediss", "redis+cluster", "rediss+cluster"}))
+	case !strings.HasPrefix(d.Scheme, "redis") || d.Faulty:
+		return c, fmt.Errorf("%s: cannot be a cache: %w", d.Scheme, errCache)
 	}
 	d.Forget = true // nobody relies on a front
 	return Cache{Server: &d}, nil

@@ -41,7 +41,7 @@ func Parse(s string) (DSN, error) {
 	}
 	scheme, rest, ok := strings.Cut(rest, ":")
 	if !ok {
-		return d, fmt.Errorf("a store's address begins with memory:, file:, sqlite:, postgres: or mysql:, as in sqlite:stet.db")
+		return d, fmt.Errorf("a store's address begins with memory:, file:, sqlite:, postgres:, mysql: or redis:, as in sqlite:stet.db")
 	}
 	d.Scheme = strings.ToLower(scheme)
 	switch d.Scheme {

@@ -30,8 +30,8 @@ func TestParse(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for s, want := range map[string]string{
-		"":                                 "a store's address begins with memory:, file:, sqlite:, postgres: or mysql:, as in sqlite:stet.db",
-		"stet.db":                          "a store's address begins with memory:, file:, sqlite:, postgres: or mysql:, as in sqlite:stet.db",
+		"":                                 "a store's address begins with memory:, file:, sqlite:, postgres:, mysql: or redis:, as in sqlite:stet.db",
+		"stet.db":                          "a store's address begins with memory:, file:, sqlite:, postgres:, mysql: or redis:, as in sqlite:stet.db",
 		"memory:x":                         "memory: has no path; its only parameter is ?max_keys=1000000",
 		"memory:?max_key=5":                `memory: has no parameter "max_key"; did you mean max_keys?; its only one is max_keys`,
 		"memory:?max_keys=0":               "max_keys is one whole number of at least 1",
@@ -69,6 +69,23 @@ func TestParseErrors(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "pw") {
 			t.Errorf("Parse(%q) tells the password", s)
+		}
+	}
+}
+
+func TestParseCacheErrors(t *testing.T) {
+	const forms = "a cache is memory:, memory:?max_bytes=67108864, redis://HOST:6379/0 or redis+cluster://HOST,HOST"
+	for s, want := range map[string]string{
+		"memory":                     forms,
+		"redsi://u:pw@h":             forms + "; did you mean redis?",
+		"postgres://u:pw@h/d":        "postgres: cannot be a cache: " + forms,
+		"redis://u:pw@h/x":           "redis: the database is a number, as in redis://127.0.0.1:6379/0",
+		"redis+cluster://u:pw@h,i/1": "redis+cluster: a cluster has one database: leave out what comes after the hosts",
+		"memory:?max_byte=1":         `memory: as a cache has no parameter "max_byte"; did you mean max_bytes?; its only one is max_bytes`,
+		"memory:?max_bytes=64MB":     "max_bytes is one whole number of at least 1",
+	} {
+		if _, err := ParseCache(s); err == nil || err.Error() != want {
+			t.Errorf("ParseCache(%q): %v, want %s", s, err, want)
 		}
 	}
 }

@@ -82,19 +82,25 @@ func (l Layers) front(o *dsn.Opened) (tierstore.Front, func() error) {
 	}
 	f := &late{}
 	if err := f.start(func(ctx context.Context) (*dsn.Opened, error) { return l.Cache.Server.Open(ctx, dsn.Serve) }); err != nil {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("the cache is not there; the store is asked alone until it is: %s", err))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("the cache is not there; the store is asked alone until it is: %s",
+			strings.TrimPrefix(err.Error(), dsn.ErrUnreachable.Error()+": ")))
 	}
 	return tierstore.Shared(f), f.stop
 }
+
+const acceptPlain = "store.encryption_accept_plain: true reads them until they have ended (--encryption-accept-plain of operators' commands)"
 
 // seal puts encryption around o, or makes sure that there was none.
 func (l Layers) seal(ctx context.Context, o *dsn.Opened, keys *sealstore.Keys) error {
 	if keys == nil {
 		err := sealstore.CheckPlain(ctx, o.Store)
 		if errors.Is(err, sealstore.ErrSealed) {
-			return fmt.Errorf("%w: %s has sealed records; give their keys", ErrKeys, l.Store)
+			return fmt.Errorf("%w: %s has sealed records; give their keys: --encryption-keys-file", ErrKeys, l.Store)
 		}
 		return l.asked(err)
+	}
+	if l.AcceptPlain && keys.Names != nil {
+		return fmt.Errorf(`%w: %s has "names": with those, records that are not sealed cannot be accepted, since their names are not found`, ErrKeys, l.KeysFile)
 	}
 	s, err := sealstore.New(o.Store, sealstore.Config{Keys: *keys, AcceptPlain: l.AcceptPlain})
 	if err != nil {
@@ -102,7 +108,7 @@ func (l Layers) seal(ctx context.Context, o *dsn.Opened, keys *sealstore.Keys) e
 	}
 	switch err = s.Check(ctx); {
 	case errors.Is(err, sealstore.ErrPlain):
-		return fmt.Errorf("%w: %s has records that are not sealed; store.encryption_accept_plain reads them until they have ended", ErrKeys, l.Store)
+		return fmt.Errorf("%w: %s has records that are not sealed; %s", ErrKeys, l.Store, acceptPlain)
 	case errors.Is(err, sealstore.ErrNames):
 		return fmt.Errorf("%w: %s: %s", ErrKeys, l.Store, strings.TrimPrefix(err.Error(), "sealstore: "))
 	}
