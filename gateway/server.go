@@ -84,10 +84,12 @@ func NewServer(c ServerConfig) (*Server, error) {
 		}
 		s.admin.srv = newHTTPServer(c, c.AdminHandler)
 	}
+	var public http.Handler = http.HandlerFunc(s.serve)
 	if limit := cmp.Or(c.WriteTimeout, DefaultWriteTimeout); limit > 0 {
 		s.public.Listener = takingWithin{s.public.Listener, limit}
+		public = streamsWithin(limit, public)
 	}
-	s.public.srv = newHTTPServer(c, http.HandlerFunc(s.serve))
+	s.public.srv = newHTTPServer(c, public)
 	s.public.srv.Protocols = protocols(c)
 	s.public.srv.DisableGeneralOptionsHandler = true // OPTIONS * is the upstream's to answer
 	s.public.srv.BaseContext = func(net.Listener) context.Context { return s.base }

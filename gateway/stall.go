@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"net"
+	"net/http"
+	"sync"
 	"time"
 )
 
@@ -18,12 +20,15 @@ func (l takingWithin) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &takingConn{c, l.limit}, nil
+	return &takingConn{Conn: c, limit: l.limit}, nil
 }
 
 type takingConn struct {
 	net.Conn
 	limit time.Duration
+
+	mu    sync.Mutex
+	until time.Time // as others have set it, such as package tls for its last words; zero: not at all
 }
 
 // piece is what a client has to take within the limit.
@@ -31,7 +36,7 @@ const piece = 64 << 10
 
 func (c *takingConn) Write(p []byte) (n int, err error) {
 	for {
-		if err := c.SetWriteDeadline(time.Now().Add(c.limit)); err != nil {
+		if err := c.wind(); err != nil {
 			return n, err
 		}
 		k, err := c.Conn.Write(p[:min(len(p), piece)])
@@ -42,10 +47,91 @@ func (c *takingConn) Write(p []byte) (n int, err error) {
 	}
 }
 
+// wind lets the limit begin anew. A deadline that somebody has set counts where it is earlier.
+func (c *takingConn) wind() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	end := time.Now().Add(c.limit)
+	if !c.until.IsZero() && c.until.Before(end) {
+		end = c.until
+	}
+	return c.Conn.SetWriteDeadline(end)
+}
+
+// SetWriteDeadline implements [net.Conn].
+func (c *takingConn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	c.until = t
+	c.mu.Unlock()
+	return c.wind()
+}
+
+// SetDeadline implements [net.Conn].
+func (c *takingConn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
 // CloseWrite lets net/http end a connection without cutting off what is on its way.
 func (c *takingConn) CloseWrite() error {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		return tcp.CloseWrite()
 	}
 	return nil
+}
+
+// streamsWithin gives clients of HTTP/2 the same limit for each stream. They may take what the connection has to say and, by the
+// stream's window, nothing of an answer (RFC 9113 section 5.2): the connection never waits for them then.
+func streamsWithin(limit time.Duration, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor < 2 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		s := &takingStream{w, http.NewResponseController(w), limit}
+		defer func() { // what is buffered goes out when the handler has returned
+			if r.Context().Err() == nil {
+				_ = s.control.SetWriteDeadline(time.Now().Add(limit))
+			}
+		}()
+		next.ServeHTTP(s, r)
+	})
+}
+
+type takingStream struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	limit   time.Duration
+}
+
+// Unwrap is for [http.ResponseController].
+func (s *takingStream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+func (s *takingStream) Write(p []byte) (n int, err error) {
+	t := s.wind()
+	defer t.Stop()
+	for {
+		t.Reset(s.limit)
+		k, err := s.ResponseWriter.Write(p[:min(len(p), piece)])
+		if n += k; err != nil || k == len(p) {
+			return n, err
+		}
+		p = p[k:]
+	}
+}
+
+// FlushError is for [http.ResponseController], and Flush for those who do not know it.
+func (s *takingStream) FlushError() error {
+	defer s.wind().Stop()
+	return s.control.Flush()
+}
+
+// Flush implements [http.Flusher].
+func (s *takingStream) Flush() { _ = s.FlushError() }
+
+// wind ends the stream when the limit is over. A deadline of the stream's own would do so while nobody waits for the client, too.
+func (s *takingStream) wind() *time.Timer {
+	return time.AfterFunc(s.limit, func() { _ = s.control.SetWriteDeadline(time.Unix(1, 0)) })
 }
