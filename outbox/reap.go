@@ -5,7 +5,10 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
+
+	"github.com/stet-dev/stet/store/sqlstore"
 )
 
 // How long a [Worker] keeps messages that are done or discarded.
@@ -36,20 +39,34 @@ func (b *Box) Reap(ctx context.Context, db *sql.DB, age time.Duration, batch int
 		if !old {
 			return reaped, nil
 		}
-		res, err := db.ExecContext(ctx, b.q.reap, first, last, age.Microseconds())
-		if err != nil {
+		n, err := b.remove(ctx, db, first, last, age)
+		if reaped += n; err != nil {
 			return reaped, fmt.Errorf("outbox: reap: %w", err)
 		}
-		n, err := res.RowsAffected()
-		if err != nil {
-			return reaped, fmt.Errorf("outbox: reap: %w", err)
-		}
-		reaped += n
 		if more = rows == batch; more {
 			pause(ctx, reapPause)
 		}
 	}
 	return reaped, nil
+}
+
+// remove deletes what is over of the messages after first, up to last.
+func (b *Box) remove(ctx context.Context, db *sql.DB, first, last int64, age time.Duration) (int64, error) {
+	statement, args := b.q.reap, []any{first, last, age.Microseconds()}
+	if b.q.dialect == sqlstore.MySQL {
+		// A DELETE of a stretch would lock all of it, and wait for messages of transactions that are still open, while deliveries
+		// wait for it until their leases end. What is over stays so, and can be looked up without a lock.
+		ids, err := numbers(db.QueryContext(ctx, b.q.over, args...))
+		if err != nil || len(ids) == 0 {
+			return 0, err
+		}
+		statement, args = strings.Replace(b.q.reap, "IDS", strings.Join(ids, ", "), 1), nil
+	}
+	res, err := db.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
 }
 
 // reap deletes what has been kept for long enough, again and again until ctx ends; of several workers not all at

@@ -15,7 +15,7 @@ type statements struct {
 	dialect sqlstore.Dialect
 	text    sqltext.Encoder
 
-	add, tell, lapse, pick, take, get, extend, downstream, settle, done, isDone, byHand, list, show, counts, stretch, reap string
+	add, tell, lapse, pick, take, get, extend, downstream, settle, done, isDone, byHand, list, show, counts, stretch, over, reap string
 }
 
 const (
@@ -80,7 +80,11 @@ func newStatements(d sqlstore.Dialect) *statements {
 	// By the primary key: an index of what is done would cost every delivery a write.
 	s.stretch = build("SELECT COALESCE(MAX(id), 0), COUNT(*), COALESCE(MIN(created_at) <= NOW - ?, FALSE) FROM (SELECT id, created_at FROM stet_outbox " +
 		"WHERE id > ? ORDER BY id LIMIT ?) s")
-	s.reap = build("DELETE FROM stet_outbox WHERE id > ? AND id <= ? AND state IN ('done', 'discarded') AND due_at <= NOW - ?")
+	const over = "stet_outbox WHERE id > ? AND id <= ? AND state IN ('done', 'discarded') AND due_at <= NOW - ?"
+	s.over, s.reap = build("SELECT id FROM "+over), build("DELETE FROM "+over)
+	if d == sqlstore.MySQL { // by the names alone, or it would lock what lies between
+		s.reap = build("DELETE o FROM stet_outbox o FORCE INDEX (PRIMARY) WHERE o.id IN (IDS) AND o.state IN ('done', 'discarded')")
+	}
 	return s
 }
 

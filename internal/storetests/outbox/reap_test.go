@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/outbox"
+	"github.com/stet-dev/stet/store/sqlstore"
 )
 
 // ages gives messages a state and an age, in the order they were added.
@@ -88,6 +89,31 @@ func TestRetention(t *testing.T) {
 		}
 		if got := db.list(t); len(got) != 1 || got[0].State != outbox.Dead {
 			t.Errorf("left: %v", got)
+		}
+	})
+}
+
+// Reaping waits for no transaction that is open, and nobody waits for the reaper: a message that is being delivered keeps its lease.
+func TestReapBesideAnOpenTransaction(t *testing.T) {
+	const day = 24 * time.Hour
+	on(t, func(t *testing.T, db *database) {
+		if db.dialect == sqlstore.SQLite {
+			t.Skip("there is one transaction at a time")
+		}
+		db.ages(t, aged{outbox.Done, 9 * day, 9 * day})
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if err := db.box.Add(t.Context(), tx, outbox.Message{Topic: "open"}); err != nil {
+			t.Fatal(err)
+		}
+		db.add(t, outbox.Message{Topic: "behind"})
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if n, err := db.box.Reap(ctx, db.DB, 7*day, 100); n != 1 || err != nil {
+			t.Errorf("reaped %d, %v", n, err)
 		}
 	})
 }
