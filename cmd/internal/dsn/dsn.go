@@ -19,6 +19,7 @@ type DSN struct {
 	Listen  string // postgres: where to be told of changes, if not there
 	MaxKeys int    // memory: 0 is the store's default
 	Forget  bool   // redis: a server that may forget records is taken
+	Copies  bool   // redis: it holds copies of records, under names of their own
 	Faulty  bool   // wrapped so that it can be made to fail; only in builds for tests
 }
 

@@ -104,6 +104,9 @@ func (d DSN) redisName() string {
 	return name
 }
 
+// copiesLinger is how long a copy that is too old to be used stays: nobody reaps them.
+const copiesLinger = time.Minute
+
 // openRedis connects. There is no schema.
 func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func() error, error) {
 	p, err := parseRedis(d.URL, strings.HasSuffix(d.Scheme, "+cluster"))
@@ -121,7 +124,11 @@ func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func
 		return nil, nil, d.unreachable(err)
 	}
 	closeClient := func() error { c.Close(); return nil }
-	s, err := redisstore.Open(ctx, rueidisclient.New(c), redisstore.Config{Wait: p.wait, AllowVolatile: d.Forget, Warn: warn})
+	config := redisstore.Config{Wait: p.wait, AllowVolatile: d.Forget, Warn: warn}
+	if d.Copies { // a server has many names: copies must not meet the records they are of, or they would take their place
+		config.Prefix, config.Linger = redisstore.DefaultPrefix+"-cache", copiesLinger
+	}
+	s, err := redisstore.Open(ctx, rueidisclient.New(c), config)
 	if err != nil {
 		c.Close()
 		if errors.Is(err, redisstore.ErrVolatile) {

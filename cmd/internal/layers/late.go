@@ -11,7 +11,7 @@ import (
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 )
 
-var errNotThere = errors.New("the front is not there yet")
+var errNotThere = errors.New("it does not answer")
 
 // late is a front that may not be there when the gateway starts: nobody relies on it, so nobody waits for it. Once it is open, its
 // client finds it again by itself.
@@ -21,31 +21,42 @@ type late struct {
 	trying sync.WaitGroup
 }
 
-// start tries once, and goes on trying if that fails, which its error tells.
+// start tries, and goes on trying if that fails or takes long: its error tells, and comes within a second. A server that is cut
+// off says nothing for as long as a connection may take.
 func (l *late) start(open func(context.Context) (*dsn.Opened, error)) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
-	first, err := open(ctx)
-	if err == nil {
-		l.opened.Store(first)
-		return nil
-	}
+	tried := make(chan error, 1)
 	l.trying.Go(func() {
 		t := time.NewTicker(again)
 		defer t.Stop()
 		for {
+			o, err := open(ctx)
+			if err == nil {
+				l.opened.Store(o)
+			}
+			select {
+			case tried <- err: // the first
+			default:
+			}
+			if err == nil {
+				return
+			}
 			select {
 			case <-ctx.Done():
 				return
 			case <-t.C:
 			}
-			if o, err := open(ctx); err == nil {
-				l.opened.Store(o)
-				return
-			}
 		}
 	})
-	return err
+	limit := time.NewTimer(again)
+	defer limit.Stop()
+	select {
+	case err := <-tried:
+		return err
+	case <-limit.C:
+		return errNotThere
+	}
 }
 
 func (l *late) stop() error {

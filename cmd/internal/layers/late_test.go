@@ -1,0 +1,70 @@
+package layers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/store/memstore"
+)
+
+// Nobody waits for a front: not for one that refuses, not for one that says nothing, and it is used once it is there.
+func TestLateFront(t *testing.T) {
+	for name, away := range map[string]func(ctx context.Context) error{
+		"refuses":      func(context.Context) error { return errors.New("refused") },
+		"says nothing": func(ctx context.Context) error { return silence(ctx, 20*time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				closed, tries := false, 0
+				l := &late{}
+				began := time.Now()
+				err := l.start(func(ctx context.Context) (*dsn.Opened, error) {
+					if tries++; tries < 3 {
+						return nil, away(ctx)
+					}
+					return &dsn.Opened{Store: memstore.New(memstore.Config{}), Close: func() error { closed = true; return nil }}, nil
+				})
+				if took := time.Since(began); err == nil || took > time.Second {
+					t.Errorf("%v, after %s", err, took)
+				}
+				get := func() error { _, err := l.Get(t.Context(), stet.ID{Scope: "s", Key: "k"}); return err }
+				if err := get(); !errors.Is(err, errNotThere) {
+					t.Error(err)
+				}
+				time.Sleep(time.Minute)
+				if err := get(); !errors.Is(err, stet.ErrNotFound) {
+					t.Errorf("it is there, and says %v", err)
+				}
+				if err := l.stop(); err != nil || !closed || tries != 3 {
+					t.Errorf("%v, closed: %v, after %d tries", err, closed, tries)
+				}
+			})
+		})
+	}
+}
+
+// The end waits for no front either.
+func TestFrontThatNeverCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &late{}
+		if err := l.start(func(ctx context.Context) (*dsn.Opened, error) { return nil, silence(ctx, time.Hour) }); err == nil {
+			t.Error("it is there")
+		}
+		began := time.Now()
+		if err := l.stop(); err != nil || time.Since(began) > 0 {
+			t.Errorf("%v, after %s", err, time.Since(began))
+		}
+	})
+}
+
+func silence(ctx context.Context, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
+	return ctx.Err()
+}
