@@ -193,7 +193,9 @@ func (r Reconciler) ruling(ctx context.Context, h *stet.Head, f *Finding) (stet.
 	}
 	switch late := have.Response; { // an unknown record has none but that of a holder who came too late to store it
 	case f.Outcome == Happened && late != nil:
-		res.Response, res.Kept = late, have.Kept
+		if res.Response, res.Kept = late, have.Kept; have.Published { // its bytes have left, and were seen by who asked: the status is left
+			res.Kept = stet.KeptStatus
+		}
 		return res, "the effect was found; the answer is the one that came too late", nil
 	case f.Outcome == Missing && late == nil:
 		return res, fmt.Sprintf("no trace of it %s after the attempt ended", idle.Truncate(time.Second)), nil

@@ -233,3 +233,28 @@ func TestFoundWithoutAnAnswerStaysUnknown(t *testing.T) {
 		}
 	})
 }
+
+// Where bytes of an answer have left, nothing but its status may be given: a late one that is more than that must not keep the record
+// unknown for ever.
+func TestLateAnswerOfWhatWasPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 0)
+		claim := w.begin(0, stet.Execute)
+		if err := claim.Publish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(stet.DefaultLease)
+		if n, err := w.Sweep(t.Context(), 0); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		late := stet.Outcome{Response: stet.Response{Status: 201, Header: []stet.Field{{Name: "Etag", Value: "x"}}}, Kept: stet.KeptHeader}
+		if err := claim.Settle(t.Context(), late); !errors.Is(err, stet.ErrFenced) {
+			t.Fatal(err)
+		}
+		resolver := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Outcome: Happened}, nil })
+		w.keep(1, Reconciler{Resolver: resolver}, time.Hour)
+		if r := w.state(0); r.State != stet.Completed || r.Status != 201 || r.Kept != stet.KeptStatus {
+			t.Errorf("%s, status %d, kept %d", r.State, r.Status, r.Kept)
+		}
+	})
+}
