@@ -19,7 +19,9 @@ func (s *mysql) Reap(ctx context.Context, limit int) (n int, err error) {
 					more = false
 					return err
 				}
-				err = carryChanges(ctx, c, over)
+				if err = carryChanges(ctx, c, over); err != nil { // nobody knows whether they are gone
+					return err
+				}
 				gone := 0
 				for _, j := range over {
 					if j.err == nil {
@@ -27,7 +29,7 @@ func (s *mysql) Reap(ctx context.Context, limit int) (n int, err error) {
 					}
 				}
 				n, more = n+gone, gone > 0
-				return err
+				return nil
 			})
 			if err != nil {
 				return n, wrap("reap", err)
