@@ -152,11 +152,11 @@ func (b *beginning) decide(ctx context.Context) (d Decision, err error) {
 	call := detach(ctx, b.e.cfg.StoreTimeout)
 	defer call.release()
 	pause := firstWait
-	for range tries {
+	for try := 1; ; try++ {
 		if d, err = b.attempt(call); err == nil {
 			return d, nil
 		}
-		if errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, errTooLate) || b.e.bound || !sleep(ctx, &pause, call.deadline) {
+		if try == tries || errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, errTooLate) || b.e.bound || !sleep(ctx, &pause, call.deadline) {
 			break
 		}
 	}
