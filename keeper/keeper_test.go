@@ -37,10 +37,10 @@ func (d *due) Due(_ context.Context, q stet.Query) ([]stet.Head, error) {
 	if !slices.Contains(q.States, d.state) {
 		return nil, nil
 	}
-	n := min(d.backlog, q.Limit)
+	n, now := min(d.backlog, q.Limit), time.Now()
 	heads := make([]stet.Head, n)
 	for i := range heads {
-		heads[i] = stet.Head{ID: stet.ID{Scope: "s", Key: stet.Key(fmt.Sprint(i))}, State: d.state, Version: stet.Version(d.backlog - i)}
+		heads[i] = stet.Head{ID: stet.ID{Scope: "s", Key: stet.Key(fmt.Sprint(i))}, State: d.state, Version: stet.Version(d.backlog - i), DueAt: now, AsOf: now}
 	}
 	return heads, nil
 }
