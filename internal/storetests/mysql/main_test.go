@@ -18,11 +18,7 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// A test that needs another process starts this binary again, with the part to play in the environment.
 func TestMain(m *testing.M) {
-	if os.Getenv(racerEnv) != "" {
-		os.Exit(racer(os.Getenv(racerEnv)))
-	}
 	if err := driver.SetLogger(&driver.NopLogger{}); err != nil { // it tells of every connection that a test cuts
 		panic(err)
 	}
