@@ -36,6 +36,11 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
+// BenchmarkBesideKeepers times requests beside a sweeper and a reaper that work off a backlog of STET_ROWS.
+func BenchmarkBesideKeepers(b *testing.B) {
+	keeping.Beside(b, opened(b, durable(b), pgxstore.Config{}), keeping.Rows(b))
+}
+
 // BenchmarkReap removes 1,000,000 records whose retention is over (STET_ROWS), while requests go on: they are to be gone in under ten
 // seconds, and the 99th percentile of requests is to stay within twice that of a store at rest.
 func BenchmarkReap(b *testing.B) {
