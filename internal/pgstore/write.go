@@ -12,12 +12,13 @@ import (
 
 // op is one write, and what became of it.
 type op struct {
-	ctx  context.Context
-	verb verb
-	head stet.Head
-	prev stet.Version
-	args []any
-	size int
+	ctx   context.Context
+	verb  verb
+	whole bool // replace: the body, too
+	head  stet.Head
+	prev  stet.Version
+	args  []any
+	size  int
 
 	err  error
 	got  stet.Head   // as stored; of the incumbent with [stet.ErrStale]
@@ -74,7 +75,7 @@ func createOp(ctx context.Context, r *stet.Record) (*op, error) {
 }
 
 func replaceOp(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (*op, error) {
-	o := &op{ctx: ctx, verb: replace, head: *h, prev: prev}
+	o := &op{ctx: ctx, verb: replace, whole: b != nil, head: *h, prev: prev}
 	if b != nil {
 		o.size = bodySize(b)
 	}
@@ -154,17 +155,16 @@ func (o *op) refused(q Querier) error {
 
 // statement returns the statement of the op for one record.
 func (o *op) statement() *sqltext.PostgresWrite {
-	whole := len(o.args) == len(sqltext.PostgresReplaceAll.Kinds)
 	switch {
 	case o.verb == create:
 		return &sqltext.PostgresCreate
 	case o.verb == remove:
 		return &sqltext.PostgresDelete
-	case o.head.Note != nil && whole:
+	case o.head.Note != nil && o.whole:
 		return &sqltext.PostgresNoteAll
 	case o.head.Note != nil:
 		return &sqltext.PostgresNoteHead
-	case whole:
+	case o.whole:
 		return &sqltext.PostgresReplaceAll
 	}
 	return &sqltext.PostgresReplaceHead

@@ -172,7 +172,7 @@ func NewMySQLWrite(order [16]byte, h *stet.Head, b *stet.Body) (*MySQLWrite, err
 	}
 	for i, v := range values {
 		v, ok := v.([]byte)
-		if large := i-len(identity)-len(head)-2 >= slices.Index(body, "body"); ok && !large && len(v) > mysqlBlobSize {
+		if large := i > len(identity)+len(head)+1; ok && !large && len(v) > mysqlBlobSize {
 			return nil, errors.New("a value of more than 16 MiB cannot be stored")
 		}
 	}

@@ -89,8 +89,8 @@ func TestMySQLRefuses(t *testing.T) {
 		"a long scope": func(r *stet.Record) { r.Scope = stet.Scope(strings.Repeat("s", MySQLNameSize+1)) },
 		"a long key":   func(r *stet.Record) { r.Key = stet.Key(strings.Repeat("k", MySQLNameSize+1)) },
 		"a long path":  func(r *stet.Record) { r.Path = strings.Repeat("p", mysqlBlobSize+1) },
-		"headers of more than 16 MiB": func(r *stet.Record) {
-			r.Response.Header = []stet.Field{{Name: "X", Value: strings.Repeat("v", mysqlBlobSize)}}
+		"meta of more than 16 MiB": func(r *stet.Record) {
+			r.Meta = map[string]string{"x": strings.Repeat("v", mysqlBlobSize)}
 		},
 		"no version": func(r *stet.Record) { r.Version = 0 },
 	} {
@@ -101,7 +101,7 @@ func TestMySQLRefuses(t *testing.T) {
 		}
 	}
 	r := sample()
-	r.Response.Body = make([]byte, mysqlBlobSize+1)
+	r.Response.Body, r.Progress = make([]byte, mysqlBlobSize+1), make([]byte, mysqlBlobSize+1)
 	if _, err := NewMySQLWrite([16]byte{}, &r.Head, &r.Body); err != nil {
 		t.Errorf("a large body: %v", err)
 	}

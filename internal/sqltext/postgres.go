@@ -49,12 +49,12 @@ const (
 
 func postgresKind(column string) PostgresKind {
 	switch column {
-	case "scope", "key", "state", "recipe", "holder", "point", "cause", "route", "method", "path", "trace_id", "downstream_key",
-		"downstream_id", "note_who", "note_why", "note_evidence":
+	case "scope", "key", "state", "holder", "point", "cause", "route", "method", "path", "trace_id", "downstream_key", "downstream_id",
+		"who", "why", "evidence":
 		return PostgresText
-	case "published", "reconciled", "escalated", "from_creation":
+	case "escalated":
 		return PostgresBool
-	case "fingerprint", "parts", "meta", "headers", "trailers", "body", "request", "progress":
+	case "fingerprint", "attributes", "exchange", "body":
 		return PostgresBytes
 	}
 	return PostgresInt
@@ -79,8 +79,8 @@ var (
 	PostgresCreate      = postgresCreate()
 	PostgresReplaceHead = postgresReplace(head, postgresSums)
 	PostgresReplaceAll  = postgresReplace(head, postgresSums, body)
-	PostgresNoteHead    = postgresNote(PostgresReplaceHead, head, postgresSums)
-	PostgresNoteAll     = postgresNote(PostgresReplaceAll, head, postgresSums, body)
+	PostgresNoteHead    = postgresNote(head, postgresSums)
+	PostgresNoteAll     = postgresNote(head, postgresSums, body)
 	PostgresDelete      = postgresDelete()
 
 	PostgresGetHead = "SELECT " + PostgresNow + ", " + PostgresHead + " FROM stet_records s WHERE scope = $1 AND key = $2"
@@ -134,7 +134,7 @@ func postgresNothing(columns ...[]string) string {
 	for _, c := range flat(columns...) {
 		kind := postgresKind(c)
 		value := map[PostgresKind]string{PostgresText: "''", PostgresInt: "0", PostgresBool: "false", PostgresBytes: "NULL"}[kind]
-		if c == "schema" || c == "kept" || c == "on_lapse" {
+		if c == "schema" {
 			kind = "smallint"
 		}
 		all = append(all, value+"::"+string(kind))
@@ -184,27 +184,29 @@ const (
 func postgresReplace(columns ...[]string) PostgresWrite {
 	set := flat(columns...)
 	named := flat(identity, set)
-	s := sent(append(named, "prev", "due_in", "created", "ended"))
-
-	one := "UPDATE stet_records s SET (" + list("%s", set) + ", " + postgresStamped + ") = ROW(" + s.values(set) + ", " +
-		fmt.Sprintf(postgresStamps, "greatest(t.now, s.updated_at)", s.value("due_in"), s.value("created"), s.value("ended"), s.value("state")) +
-		")\n\tFROM " + s.time() + " t WHERE " + s.expected() + " RETURNING s.updated_at"
-
-	sums, sumsValue := "", ""
-	if !slices.Contains(set, "body_sum") { // the body stays; of its columns only this one may not be NULL in what is proposed
-		sums, sumsValue = ", body_sum", ", 0"
-	}
+	s := replacing(set)
 	many := s.arrays() + `,
 l AS MATERIALIZED (SELECT i.ord, greatest(t.now, s.updated_at) AS at FROM t, i CROSS JOIN LATERAL (SELECT s.updated_at
 	FROM stet_records s WHERE s.scope = i.scope AND s.key = i.key AND s.version = i.prev AND s.schema = ` + fmt.Sprint(Schema) + `
 	FOR UPDATE SKIP LOCKED OFFSET 0) s),
-u AS (INSERT INTO stet_records AS s (` + list("%s", named) + ", " + postgresStamped + sums + `)
+u AS (INSERT INTO stet_records AS s (` + list("%s", named) + ", " + postgresStamped + `)
 	SELECT ` + list("i.%s", named) + ", " + fmt.Sprintf(postgresStamps, "l.at", "i.due_in", "i.created", "i.ended", "i.state") +
-		sumsValue + ` FROM l JOIN i USING (ord) ORDER BY ord
+		` FROM l JOIN i USING (ord) ORDER BY ord
 	ON CONFLICT (scope, key) DO UPDATE SET ` + list("%[1]s = excluded.%[1]s", set, strings.Split(postgresStamped, ", ")) + `
 	RETURNING s.scope, s.key, s.updated_at)
 SELECT i.ord, u.updated_at, true FROM u, i WHERE u.scope = i.scope AND u.key = i.key`
-	return PostgresWrite{one, many, s.kinds()}
+	return PostgresWrite{s.replaceOne(set), many, s.kinds()}
+}
+
+// replacing are the arguments of a statement that changes the columns set; more are what else it is told.
+func replacing(set []string, more ...string) sent {
+	return slices.Concat(identity, set, []string{"prev", "due_in", "created", "ended"}, more)
+}
+
+func (s sent) replaceOne(set []string) string {
+	return "UPDATE stet_records s SET (" + list("%s", set) + ", " + postgresStamped + ") = ROW(" + s.values(set) + ", " +
+		fmt.Sprintf(postgresStamps, "greatest(t.now, s.updated_at)", s.value("due_in"), s.value("created"), s.value("ended"), s.value("state")) +
+		")\n\tFROM " + s.time() + " t WHERE " + s.expected() + " RETURNING s.updated_at"
 }
 
 // expected is the condition that a record has the version expected.
@@ -214,14 +216,14 @@ func (s sent) expected() string {
 
 // postgresNote adds an entry to the history in the statement that replaces. The state that ended is the one seen with the
 // version prev, which was written once.
-func postgresNote(w PostgresWrite, columns ...[]string) PostgresWrite {
-	s := sent(append(flat(identity, flat(columns...)), "prev"))
-	w.Many, w.One = "", "WITH u AS ("+w.One+`),
+func postgresNote(columns ...[]string) PostgresWrite {
+	set, note := flat(columns...), []string{"who", "why", "evidence"}
+	s := replacing(set, note...)
+	return PostgresWrite{Kinds: s.kinds(), One: "WITH u AS (" + s.replaceOne(set) + `),
 h AS (INSERT INTO stet_history (scope, key, was, became, attempt, at, who, why, evidence)
-	SELECT s.scope, s.key, s.state, `+s.values([]string{"state", "attempt"})+", u.updated_at, "+s.values([]string{"note_who", "note_why", "note_evidence"})+`
-	FROM u, stet_records s WHERE `+s.expected()+`)
-SELECT updated_at FROM u`
-	return w
+	SELECT s.scope, s.key, s.state, ` + s.values([]string{"state", "attempt"}) + ", u.updated_at, " + s.values(note) + `
+	FROM u, stet_records s WHERE ` + s.expected() + `)
+SELECT updated_at FROM u`}
 }
 
 func postgresDelete() PostgresWrite {

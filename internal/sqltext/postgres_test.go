@@ -10,25 +10,26 @@ import (
 
 // Arguments go by the same columns as the statements.
 func TestPostgresPlaces(t *testing.T) {
-	r := sample()
+	noted := sample()
+	r := noted
+	r.Note = nil
 	created, err := PostgresCreateArgs(&r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := PostgresReplaceArgs(3, &r.Head, &r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	heads, err := PostgresReplaceArgs(3, &r.Head, nil)
-	if err != nil {
-		t.Fatal(err)
+	replaced := func(r *stet.Record, b *stet.Body) []any {
+		args, err := PostgresReplaceArgs(3, &r.Head, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return args
 	}
 	for name, c := range map[string]struct {
 		w    PostgresWrite
 		args []any
 	}{
-		"create": {PostgresCreate, created}, "replace": {PostgresReplaceAll, whole}, "head": {PostgresReplaceHead, heads},
-		"note": {PostgresNoteAll, whole}, "note head": {PostgresNoteHead, heads}, "delete": {PostgresDelete, PostgresDeleteArgs(r.ID, 3)},
+		"create": {PostgresCreate, created}, "replace": {PostgresReplaceAll, replaced(&r, &r.Body)}, "head": {PostgresReplaceHead, replaced(&r, nil)},
+		"note": {PostgresNoteAll, replaced(&noted, &noted.Body)}, "note head": {PostgresNoteHead, replaced(&noted, nil)}, "delete": {PostgresDelete, PostgresDeleteArgs(r.ID, 3)},
 	} {
 		if len(c.args) != len(c.w.Kinds) {
 			t.Errorf("%s: %d arguments of %d kinds", name, len(c.args), len(c.w.Kinds))

@@ -70,8 +70,7 @@ var PostgresEncoder Encoder = func(s string) any { return PostgresEscape(s) }
 
 // Unescape undoes [PostgresEscape] in what was scanned.
 func (r *Row) Unescape() error {
-	for _, s := range []*string{&r.scope, &r.key, &r.recipe, &r.holder, &r.point, &r.cause, &r.route, &r.method, &r.path, &r.traceID,
-		&r.downKey, &r.downID, &r.noteWho.String, &r.noteWhy.String, &r.noteEvidence.String} {
+	for _, s := range []*string{&r.scope, &r.key, &r.holder, &r.point, &r.cause, &r.route, &r.method, &r.path, &r.traceID, &r.downKey, &r.downID} {
 		var err error
 		if *s, err = PostgresUnescape(*s); err != nil {
 			return corrupt("text: " + err.Error())
@@ -86,11 +85,16 @@ func PostgresCreateArgs(r *stet.Record) ([]any, error) {
 	return append(args, dueIn(&r.Head)), err
 }
 
-// PostgresReplaceArgs returns the arguments of one of the statements that replace. A nil b is for those that leave the body.
+// PostgresReplaceArgs returns the arguments of one of the statements that replace. A nil b is for those that leave the body, and
+// a head with a note for those that keep it.
 func PostgresReplaceArgs(prev stet.Version, h *stet.Head, b *stet.Body) ([]any, error) {
 	args, err := postgresValues(h, b)
 	s := Changed(h, 0)
-	return append(args, int64(prev), dueIn(h), s.Created, s.Ended), err
+	args = append(args, int64(prev), dueIn(h), s.Created, s.Ended)
+	if n := h.Note; n != nil {
+		args = append(args, PostgresEscape(n.Who), PostgresEscape(n.Why), PostgresEscape(n.Evidence))
+	}
+	return args, err
 }
 
 // PostgresDeleteArgs returns the arguments of [PostgresDelete].
@@ -99,7 +103,7 @@ func PostgresDeleteArgs(id stet.ID, prev stet.Version) []any {
 }
 
 func postgresValues(h *stet.Head, b *stet.Body) ([]any, error) {
-	args, err := PostgresEncoder.Head(PostgresEncoder.ID(make([]any, 0, 56), h.ID), h)
+	args, err := PostgresEncoder.Head(PostgresEncoder.ID(make([]any, 0, 40), h.ID), h)
 	if err != nil {
 		return nil, err
 	}

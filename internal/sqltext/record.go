@@ -4,14 +4,12 @@ package sqltext
 
 import (
 	"database/sql"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/codec"
 )
 
 // Schema is the format of the rows written today. A row of another is not read, and not overwritten.
@@ -21,11 +19,10 @@ const Schema = 1
 // body. In what is written the instants come last: the database's clock is read when all else is ready.
 var (
 	identity = []string{"scope", "key"}
-	head     = []string{"version", "schema", "state", "attempt", "fingerprint", "recipe", "parts", "holder", "point", "cause",
-		"route", "method", "path", "trace_id", "meta", "downstream_key", "downstream_id", "status", "size", "kept", "published", "reconciled", "probes", "escalated",
-		"retain_ns", "keep_expired_ns", "from_creation", "on_lapse", "took_ns", "note_who", "note_why", "note_evidence"}
+	head     = []string{"version", "schema", "state", "attempt", "status", "size", "holder", "point", "cause", "route", "method", "path",
+		"trace_id", "downstream_key", "downstream_id", "escalated", "keep_expired_ns", "fingerprint", "attributes"}
 	instants = []string{"due_at", "updated_at", "created_at", "completed_at", "head_sum"}
-	body     = []string{"response_status", "headers", "trailers", "body", "request", "progress", "body_sum"}
+	body     = []string{"exchange", "body"}
 )
 
 // Encoder says how a database takes a string that may hold any bytes.
@@ -48,38 +45,18 @@ func (text Encoder) Head(args []any, h *stet.Head) ([]any, error) {
 	case h.Rules.OnLapse > stet.LapseReexecute:
 		return nil, fmt.Errorf("%d is no LapseRule", h.Rules.OnLapse)
 	}
-	var parts [4 * len(h.Fingerprint.Parts)]byte
-	for i, p := range h.Fingerprint.Parts {
-		binary.BigEndian.PutUint32(parts[4*i:], p)
-	}
-	var meta []byte
-	if len(h.Meta) > 0 {
-		meta = codec.AppendMeta(nil, h.Meta)
-	}
-	sum := h.Fingerprint.Sum
-	args = append(args, int64(h.Version), Schema, h.State.String(), h.Attempt, sum[:], text(h.Fingerprint.Recipe), parts[:],
-		text(h.Holder), text(h.Point), text(h.Cause), text(h.Route), text(h.Method), text(h.Path), text(h.TraceID), meta, text(h.DownstreamKey), text(h.DownstreamID),
-		h.Status, h.Size, int64(h.Kept), h.Published, h.Reconciled, h.Probes, h.Escalated,
-		int64(h.Rules.Retain), int64(h.Rules.KeepExpired), h.Rules.FromCreation, int64(h.Rules.OnLapse), int64(h.Took))
-	if h.Note == nil {
-		return append(args, nil, nil, nil), nil
-	}
-	return append(args, text(h.Note.Who), text(h.Note.Why), text(h.Note.Evidence)), nil
+	return append(args, int64(h.Version), Schema, h.State.String(), h.Attempt, h.Status, h.Size, text(h.Holder), text(h.Point), text(h.Cause),
+		text(h.Route), text(h.Method), text(h.Path), text(h.TraceID), text(h.DownstreamKey), text(h.DownstreamID), h.Escalated,
+		int64(h.Rules.KeepExpired), packFingerprint(&h.Fingerprint), packAttributes(h)), nil
 }
 
 // Body appends the arguments of a body.
 func (text Encoder) Body(args []any, id stet.ID, b *stet.Body) []any {
-	var status any
-	var headers, trailers, body []byte
-	if r := b.Response; r != nil {
-		status, body = int64(r.Status), r.Body
-		headers = codec.AppendFields(nil, r.Header)
-		if len(r.Trailer) > 0 {
-			trailers = codec.AppendFields(nil, r.Trailer)
-		}
+	var body []byte
+	if b.Response != nil {
+		body = b.Response.Body
 	}
-	return append(args, status, orNull(headers), orNull(trailers), orNull(body), orNull(b.Request), orNull(b.Progress),
-		int64(bodySum(id, b.Response, headers, trailers, b.Request, b.Progress)))
+	return append(args, packExchange(id, b), orNull(body))
 }
 
 func orNull(b []byte) any {

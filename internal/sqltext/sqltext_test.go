@@ -1,6 +1,7 @@
 package sqltext
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"reflect"
@@ -165,7 +166,8 @@ func TestSumsCoverEverything(t *testing.T) {
 	} {
 		r := sample()
 		change(&r)
-		if got := arguments(t, &r, 5); got["body_sum"] == want["body_sum"] {
+		got := arguments(t, &r, 5)
+		if bytes.Equal(got["exchange"].([]byte)[:4], want["exchange"].([]byte)[:4]) {
 			t.Errorf("%s is not under the body's checksum", name)
 		}
 	}

@@ -49,21 +49,3 @@ func UnstampedSum(h *stet.Head) int64 { return int64(headSum(h, &Stamp{})) }
 func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
-
-// bodySum covers a body, and the name of the record it belongs to.
-func bodySum(id stet.ID, r *stet.Response, headers, trailers, request, progress []byte) uint32 {
-	status, response := -1, []byte(nil)
-	if r != nil {
-		status, response = r.Status, r.Body
-	}
-	b := appendText(appendText(make([]byte, 0, 128), string(id.Scope)), string(id.Key))
-	b = binary.AppendVarint(b, int64(status))
-	for _, part := range [...][]byte{headers, trailers, response, request} {
-		b = binary.AppendUvarint(b, uint64(len(part)))
-	}
-	sum := crc32.Checksum(b, castagnoli)
-	for _, part := range [...][]byte{headers, trailers, response, request, progress} {
-		sum = crc32.Update(sum, castagnoli, part)
-	}
-	return sum
-}

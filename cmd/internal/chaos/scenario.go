@@ -35,7 +35,7 @@ var scenarios = []scenario{
 type left struct {
 	state, point    string
 	attempt         int
-	reconciled      bool
+	reconciled      bool   // a reconciler found the result
 	verdict         string // of a reconciler
 	message         string // state of the payout's message
 	messageAttempts int
@@ -48,9 +48,8 @@ func look(ctx context.Context, file, key string) (l left, err error) {
 		return l, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	err = db.QueryRowContext(ctx, `SELECT state, point, attempt, reconciled,
-		coalesce((SELECT h.why FROM stet_history h WHERE h.key = r.key ORDER BY h.id DESC LIMIT 1), '')
-		FROM stet_records r WHERE key = ?`, key).
+	err = db.QueryRowContext(ctx, `SELECT r.state, r.point, r.attempt, coalesce(h.became = 'completed', 0), coalesce(h.why, '')
+		FROM stet_records r LEFT JOIN stet_history h ON h.id = (SELECT max(id) FROM stet_history WHERE key = r.key) WHERE r.key = ?`, key).
 		Scan(&l.state, &l.point, &l.attempt, &l.reconciled, &l.verdict)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return l, err

@@ -11,9 +11,8 @@ CREATE TABLE IF NOT EXISTS stet_records (
     `schema`          INT             NOT NULL, -- the format of this row
     `state`           VARBINARY(16)   NOT NULL CHECK (`state` IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
     `attempt`         BIGINT          NOT NULL,
-    `fingerprint`     BINARY(32)      NOT NULL,
-    `recipe`          MEDIUMBLOB      NOT NULL,
-    `parts`           BINARY(20)      NOT NULL,
+    `status`          BIGINT          NOT NULL,
+    `size`            BIGINT          NOT NULL,
     `holder`          MEDIUMBLOB      NOT NULL,
     `point`           MEDIUMBLOB      NOT NULL,
     `cause`           MEDIUMBLOB      NOT NULL,
@@ -21,36 +20,19 @@ CREATE TABLE IF NOT EXISTS stet_records (
     `method`          MEDIUMBLOB      NOT NULL,
     `path`            MEDIUMBLOB      NOT NULL,
     `trace_id`        MEDIUMBLOB      NOT NULL,
-    `meta`            MEDIUMBLOB,
     `downstream_key`  MEDIUMBLOB      NOT NULL, -- as sent to systems further down, where it is not the key itself; '' else
     `downstream_id`   MEDIUMBLOB      NOT NULL, -- what they answered with
-    `status`          BIGINT          NOT NULL,
-    `size`            BIGINT          NOT NULL,
-    `kept`            TINYINT         NOT NULL CHECK (`kept` IN (0, 1, 2)), -- whole, without body, status only
-    `published`       TINYINT         NOT NULL CHECK (`published` IN (0, 1)),
-    `reconciled`      TINYINT         NOT NULL CHECK (`reconciled` IN (0, 1)),
-    `probes`          BIGINT          NOT NULL,
-    `escalated`       TINYINT         NOT NULL CHECK (`escalated` IN (0, 1)),
-    `retain_ns`       BIGINT          NOT NULL,
+    `escalated`       TINYINT         NOT NULL CHECK (`escalated` IN (0, 1)), -- the probes are used up
     `keep_expired_ns` BIGINT          NOT NULL,
-    `from_creation`   TINYINT         NOT NULL CHECK (`from_creation` IN (0, 1)),
-    `on_lapse`        TINYINT         NOT NULL CHECK (`on_lapse` IN (0, 1, 2)), -- unknown, resume, reexecute
-    `took_ns`         BIGINT          NOT NULL,
-    `note_who`        MEDIUMBLOB, -- who changed the record by hand, why, and on what evidence
-    `note_why`        MEDIUMBLOB,
-    `note_evidence`   MEDIUMBLOB,
+    `fingerprint`     MEDIUMBLOB      NOT NULL, -- 32 bytes that tell payloads apart, and how they were made
+    `attributes`      MEDIUMBLOB      NOT NULL, -- what nobody searches: retention, flags, the last note, the caller's own
     `due_at`          BIGINT, -- NULL: never
     `updated_at`      BIGINT          NOT NULL,
     `created_at`      BIGINT          NOT NULL,
     `completed_at`    BIGINT,
-    `head_sum`        BIGINT          NOT NULL, -- CRC-32C of all but the instants: a row changed by hand is refused
-    `response_status` BIGINT, -- NULL: no response is kept
-    `headers`         MEDIUMBLOB,
-    `trailers`        MEDIUMBLOB,
-    `body`            LONGBLOB,
-    `request`         LONGBLOB,
-    `progress`        LONGBLOB,
-    `body_sum`        BIGINT          NOT NULL DEFAULT 0, -- CRC-32C
+    `head_sum`        BIGINT          NOT NULL, -- CRC-32C of all but the instants and the body: a row changed by hand is refused
+    `exchange`        LONGBLOB, -- status, headers and trailers of the response; what a flow needs to go on; a checksum of these and the body
+    `body`            LONGBLOB, -- of the response
     PRIMARY KEY (`scope`, `key`),
     -- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it.
     KEY stet_records_due (`state`, `due_at`),
@@ -91,14 +73,12 @@ SELECT CONVERT(`scope` USING utf8mb4) AS `scope`,
        CONVERT(`point` USING utf8mb4) AS `point`,
        CONVERT(`holder` USING utf8mb4) AS `holder`,
        CONVERT(`trace_id` USING utf8mb4) AS `trace_id`,
-       `probes`, `escalated`,
-       `took_ns` DIV 1000000 AS `took_ms`,
+       CONVERT(`downstream_key` USING utf8mb4) AS `downstream_key`,
+       CONVERT(`downstream_id` USING utf8mb4) AS `downstream_id`,
+       `escalated`,
        DATE_FORMAT(TIMESTAMPADD(MICROSECOND, `created_at`, '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%fZ') AS `created_at`,
        DATE_FORMAT(TIMESTAMPADD(MICROSECOND, `updated_at`, '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%fZ') AS `updated_at`,
        DATE_FORMAT(TIMESTAMPADD(MICROSECOND, `completed_at`, '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%fZ') AS `completed_at`,
        DATE_FORMAT(TIMESTAMPADD(MICROSECOND, `due_at`, '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%fZ') AS `due_at`,
-       CONVERT(`note_who` USING utf8mb4) AS `note_who`,
-       CONVERT(`note_why` USING utf8mb4) AS `note_why`,
-       CONVERT(`note_evidence` USING utf8mb4) AS `note_evidence`,
-       LOWER(HEX(`fingerprint`)) AS `fingerprint`
+       LOWER(HEX(SUBSTR(`fingerprint`, 1, 32))) AS `fingerprint`
 FROM stet_records;

@@ -11,26 +11,13 @@ CREATE TABLE stet_records (
     created_at      bigint   NOT NULL,
     completed_at    bigint,
     size            bigint   NOT NULL,
-    retain_ns       bigint   NOT NULL,
     keep_expired_ns bigint   NOT NULL,
-    took_ns         bigint   NOT NULL,
-    head_sum        bigint   NOT NULL, -- CRC-32C of all but the instants: a row changed by hand is refused
-    body_sum        bigint   NOT NULL, -- CRC-32C
+    head_sum        bigint   NOT NULL, -- CRC-32C of all but the instants and the body: a row changed by hand is refused
     attempt         bigint   NOT NULL,
-    probes          bigint   NOT NULL,
     status          bigint   NOT NULL,
-    response_status bigint, -- NULL: no response is kept
     schema          smallint NOT NULL, -- the format of this row
-    kept            smallint NOT NULL CHECK (kept IN (0, 1, 2)), -- whole, without body, status only
-    on_lapse        smallint NOT NULL CHECK (on_lapse IN (0, 1, 2)), -- unknown, resume, reexecute
-    published       boolean  NOT NULL,
-    reconciled      boolean  NOT NULL,
-    escalated       boolean  NOT NULL,
-    from_creation   boolean  NOT NULL,
+    escalated       boolean  NOT NULL, -- the probes are used up
     state           text COLLATE "C" NOT NULL CHECK (state IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
-    fingerprint     bytea    NOT NULL CHECK (length(fingerprint) = 32),
-    parts           bytea    NOT NULL CHECK (length(parts) = 20),
-    recipe          text     NOT NULL,
     holder          text     NOT NULL,
     point           text     NOT NULL,
     cause           text     NOT NULL,
@@ -40,15 +27,10 @@ CREATE TABLE stet_records (
     trace_id        text     NOT NULL,
     downstream_key  text COLLATE "C" NOT NULL, -- as sent to systems further down, where it is not the key itself; '' else
     downstream_id   text COLLATE "C" NOT NULL, -- what they answered with
-    note_who        text, -- who changed the record by hand, why, and on what evidence
-    note_why        text,
-    note_evidence   text,
-    meta            bytea,
-    headers         bytea,
-    trailers        bytea,
-    body            bytea,
-    request         bytea,
-    progress        bytea,
+    fingerprint     bytea    NOT NULL, -- 32 bytes that tell payloads apart, and how they were made
+    attributes      bytea    NOT NULL, -- what nobody searches: retention, flags, the last note, the caller's own
+    exchange        bytea, -- status, headers and trailers of the response; what a flow needs to go on; a checksum of these and the body
+    body            bytea, -- of the response
     PRIMARY KEY (scope, key)
 ) WITH (fillfactor = 70);
 
@@ -88,12 +70,10 @@ CREATE VIEW stet_keys AS
 SELECT scope,
        key,
        CASE WHEN state = 'completed' AND status >= 500 THEN 'failed' ELSE state END AS state,
-       attempt, route, method, path, status, size, cause, point, holder, trace_id, probes, escalated,
-       took_ns / 1000000                                                       AS took_ms,
+       attempt, route, method, path, status, size, cause, point, holder, trace_id, downstream_key, downstream_id, escalated,
        timestamptz 'epoch' + created_at * interval '1 microsecond'             AS created_at,
        timestamptz 'epoch' + updated_at * interval '1 microsecond'             AS updated_at,
        timestamptz 'epoch' + completed_at * interval '1 microsecond'           AS completed_at,
        timestamptz 'epoch' + least(due_at, 9000000000000000) * interval '1 microsecond' AS due_at,
-       note_who, note_why, note_evidence,
-       encode(fingerprint, 'hex')                                              AS fingerprint
+       encode(substr(fingerprint, 1, 32), 'hex')                               AS fingerprint
 FROM stet_records;

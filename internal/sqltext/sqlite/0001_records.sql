@@ -10,9 +10,8 @@ CREATE TABLE stet_records (
     schema          INTEGER NOT NULL, -- the format of this row
     state           TEXT    NOT NULL CHECK (state IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
     attempt         INTEGER NOT NULL,
-    fingerprint     BLOB    NOT NULL CHECK (length(fingerprint) = 32),
-    recipe          TEXT    NOT NULL,
-    parts           BLOB    NOT NULL CHECK (length(parts) = 20),
+    status          INTEGER NOT NULL,
+    size            INTEGER NOT NULL,
     holder          TEXT    NOT NULL,
     point           TEXT    NOT NULL,
     cause           TEXT    NOT NULL,
@@ -20,36 +19,19 @@ CREATE TABLE stet_records (
     method          TEXT    NOT NULL,
     path            TEXT    NOT NULL,
     trace_id        TEXT    NOT NULL,
-    meta            BLOB,
     downstream_key  TEXT    NOT NULL, -- as sent to systems further down, where it is not the key itself; '' else
     downstream_id   TEXT    NOT NULL, -- what they answered with
-    status          INTEGER NOT NULL,
-    size            INTEGER NOT NULL,
-    kept            INTEGER NOT NULL CHECK (kept IN (0, 1, 2)), -- whole, without body, status only
-    published       INTEGER NOT NULL CHECK (published IN (0, 1)),
-    reconciled      INTEGER NOT NULL CHECK (reconciled IN (0, 1)),
-    probes          INTEGER NOT NULL,
-    escalated       INTEGER NOT NULL CHECK (escalated IN (0, 1)),
-    retain_ns       INTEGER NOT NULL,
+    escalated       INTEGER NOT NULL CHECK (escalated IN (0, 1)), -- the probes are used up
     keep_expired_ns INTEGER NOT NULL,
-    from_creation   INTEGER NOT NULL CHECK (from_creation IN (0, 1)),
-    on_lapse        INTEGER NOT NULL CHECK (on_lapse IN (0, 1, 2)), -- unknown, resume, reexecute
-    took_ns         INTEGER NOT NULL,
-    note_who        TEXT, -- who changed the record by hand, why, and on what evidence
-    note_why        TEXT,
-    note_evidence   TEXT,
+    fingerprint     BLOB    NOT NULL, -- 32 bytes that tell payloads apart, and how they were made
+    attributes      BLOB    NOT NULL, -- what nobody searches: retention, flags, the last note, the caller's own
     due_at          INTEGER, -- NULL: never
     updated_at      INTEGER NOT NULL,
     created_at      INTEGER NOT NULL,
     completed_at    INTEGER,
-    head_sum        INTEGER NOT NULL, -- CRC-32C: a row changed by hand or by a failing disk is refused
-    response_status INTEGER, -- NULL: no response is kept
-    headers         BLOB,
-    trailers        BLOB,
-    body            BLOB,
-    request         BLOB,
-    progress        BLOB,
-    body_sum        INTEGER NOT NULL, -- CRC-32C
+    head_sum        INTEGER NOT NULL, -- CRC-32C of all but the body: a row changed by hand or by a failing disk is refused
+    exchange        BLOB, -- status, headers and trailers of the response; what a flow needs to go on; a checksum of these and the body
+    body            BLOB, -- of the response
     UNIQUE (scope, key)
 );
 
@@ -83,12 +65,10 @@ CREATE VIEW stet_keys AS
 SELECT scope,
        key,
        CASE WHEN state = 'completed' AND status >= 500 THEN 'failed' ELSE state END AS state,
-       attempt, route, method, path, status, size, cause, point, holder, trace_id, probes, escalated,
-       took_ns / 1000000                                             AS took_ms,
+       attempt, route, method, path, status, size, cause, point, holder, trace_id, downstream_key, downstream_id, escalated,
        strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1e6, 'unixepoch')   AS created_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1e6, 'unixepoch')   AS updated_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', completed_at / 1e6, 'unixepoch') AS completed_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', due_at / 1e6, 'unixepoch')       AS due_at,
-       note_who, note_why, note_evidence,
-       lower(hex(fingerprint))                                       AS fingerprint
+       lower(hex(substr(fingerprint, 1, 32)))                        AS fingerprint
 FROM stet_records;

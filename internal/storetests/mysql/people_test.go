@@ -29,7 +29,7 @@ func TestPeopleReadTheView(t *testing.T) {
 	}
 	var key, state, created, completed, due, why string
 	var status int
-	if err := db.QueryRow("SELECT `key`, state, status, created_at, completed_at, due_at, note_why FROM stet_keys WHERE route = 'POST /v1/payments'").
+	if err := db.QueryRow("SELECT `key`, state, status, created_at, completed_at, due_at, (SELECT CONVERT(why USING utf8mb4) FROM stet_history) FROM stet_keys WHERE route = 'POST /v1/payments'").
 		Scan(&key, &state, &status, &created, &completed, &due, &why); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestChangedRowsAreRefused(t *testing.T) {
 	s, db := open(t)
 	for name, change := range map[string]string{
 		"state": "state = 'unknown'", "attempt": "attempt = attempt + 1", "fingerprint": "fingerprint = REPEAT('x', 32)",
-		"path": "path = ''", "body": "body = 'other'", "format": "`schema` = 2", "meta": "meta = 'x'",
+		"path": "path = ''", "body": "body = 'other'", "format": "`schema` = 2", "attributes": "attributes = 'x'",
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := create(t, s, "secret-"+name)

@@ -24,10 +24,9 @@ import (
 type plain struct{ pool *pgxpool.Pool }
 
 var (
-	plainHead = strings.Fields(`version schema state attempt fingerprint recipe parts holder point cause route method path trace_id meta
-		downstream_key downstream_id status size kept published reconciled probes escalated retain_ns keep_expired_ns from_creation on_lapse
-		took_ns note_who note_why note_evidence head_sum`)
-	plainBody = strings.Fields(`response_status headers trailers body request progress body_sum`)
+	plainHead = strings.Fields(`version schema state attempt status size holder point cause route method path trace_id downstream_key downstream_id
+		escalated keep_expired_ns fingerprint attributes head_sum`)
+	plainBody = strings.Fields(`exchange body`)
 	now       = sqltext.PostgresNow
 
 	plainInsert = func() string {

@@ -17,30 +17,31 @@ import (
 
 // damage is what a failing disk, another program or a newer version can leave in a row.
 var damage = map[string]string{
-	"a newer format":         "schema = 99",
-	"an unknown state":       "state = 'paused'",
-	"a torn fingerprint":     "fingerprint = x'00'",
-	"a torn set of parts":    "parts = x''",
-	"no version":             "version = 0",
-	"an unknown kept":        "kept = 9",
-	"an unknown lapse rule":  "on_lapse = 9",
-	"text for a number":      "attempt = 'many'",
-	"a flag that is neither": "published = 7",
-	"torn meta":              "meta = x'0105'",
-	"torn headers":           "headers = x'ff'",
-	"torn trailers":          "trailers = x'0101'",
-	"another body":           "body = 'you owe nothing'",
-	"another status":         "response_status = 500",
-	"another request":        "request = 'x'",
-	"another progress":       "progress = 'x'",
-	"another retention":      "due_at = due_at - 1000000000",
-	"another attempt":        "attempt = 2",
-	"another fingerprint":    "fingerprint = zeroblob(31) || x'01'",
-	"another birth":          "created_at = created_at + 1",
-	"another end":            "completed_at = NULL",
-	"another holder":         "holder = 'thief'",
-	"another flag":           "published = 1 - published",
-	"another checksum":       "body_sum = body_sum + 1",
+	"a newer format":        "schema = 99",
+	"an unknown state":      "state = 'paused'",
+	"a torn fingerprint":    "fingerprint = x'00'",
+	"no version":            "version = 0",
+	"text for a number":     "attempt = 'many'",
+	"torn attributes":       "attributes = substr(attributes, 1, 4)",
+	"an unknown flag":       "attributes = x'80' || substr(attributes, 2)",
+	"an unknown kept":       "attributes = substr(attributes, 1, 1) || x'09' || substr(attributes, 3)",
+	"more attributes":       "attributes = attributes || x'00'",
+	"no attributes":         "attributes = x''",
+	"another body":          "body = 'you owe nothing'",
+	"no body":               "body = NULL",
+	"a torn exchange":       "exchange = substr(exchange, 1, 6)",
+	"no exchange":           "exchange = NULL",
+	"another exchange":      "exchange = substr(exchange, 1, 4) || x'00' || substr(exchange, 6)",
+	"another checksum":      "exchange = x'00000000' || substr(exchange, 5)",
+	"another retention":     "due_at = due_at - 1000000000",
+	"another attempt":       "attempt = 2",
+	"another status":        "status = 500",
+	"another fingerprint":   "fingerprint = zeroblob(31) || x'01' || substr(fingerprint, 33)",
+	"another birth":         "created_at = created_at + 1",
+	"another end":           "completed_at = NULL",
+	"another holder":        "holder = 'thief'",
+	"an end to its refusal": "keep_expired_ns = keep_expired_ns + 1",
+	"a dead letter":         "escalated = 1",
 }
 
 // A record that cannot be read is refused for its key alone, and nothing overwrites it (SF-06, W29).
@@ -202,7 +203,7 @@ func TestDamagedRecordsHideNobody(t *testing.T) {
 		}
 		want[r.Key] = i%5 > 1
 	}
-	if _, err := db.ExecContext(t.Context(), "UPDATE stet_records SET meta = x'ff' WHERE (id - 1) % 5 <= 1"); err != nil {
+	if _, err := db.ExecContext(t.Context(), "UPDATE stet_records SET attributes = x'ff' WHERE (id - 1) % 5 <= 1"); err != nil {
 		t.Fatal(err)
 	}
 	pages, q := 0, stet.Query{Limit: 3}
