@@ -3,6 +3,7 @@ package redisstore
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"strconv"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -18,6 +19,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type writer []byte
 
 func (w *writer) text(s string)  { *w = append(binary.AppendUvarint(*w, uint64(len(s))), s...) }
+func (w *writer) bytes(b []byte) { *w = append(binary.AppendUvarint(*w, uint64(len(b))), b...) }
 func (w *writer) number(n int64) { *w = binary.AppendVarint(*w, n) }
 
 func (w *writer) optional(b []byte) {
@@ -26,13 +28,16 @@ func (w *writer) optional(b []byte) {
 		return
 	}
 	*w = append(*w, 1)
-	w.text(string(b))
+	w.bytes(b)
 }
 
-// sealed ends what was written with a checksum that also covers whose it is.
-func (w *writer) sealed(member string) string {
-	sum := crc32.Update(crc32.Checksum([]byte(member), castagnoli), castagnoli, *w)
-	return string(binary.BigEndian.AppendUint32(*w, sum))
+// seal ends what was written since from with a checksum that also covers whose it is.
+func (w *writer) seal(from int, member string) {
+	*w = binary.BigEndian.AppendUint32(*w, checksum((*w)[from:], member))
+}
+
+func checksum(b []byte, member string) uint32 {
+	return crc32.Update(crc32.Checksum([]byte(member), castagnoli), castagnoli, b)
 }
 
 // memberOf names a record within its shard.
@@ -64,33 +69,107 @@ const (
 	noted
 )
 
-func encodeHead(h *stet.Head, member string) string {
-	w := writer{format, byte(h.State), byte(h.Kept), byte(h.Rules.OnLapse)}
-	var flags byte
-	for bit, on := range map[byte]bool{published: h.Published, reconciled: h.Reconciled, escalated: h.Escalated, fromCreation: h.Rules.FromCreation, noted: h.Note != nil} {
+func flagsOf(h *stet.Head) (flags byte) {
+	for bit, on := range [...]bool{h.Published, h.Reconciled, h.Escalated, h.Rules.FromCreation, h.Note != nil} {
 		if on {
-			flags |= bit
+			flags |= 1 << bit
 		}
 	}
-	w = append(w, flags)
-	w = append(w, h.Fingerprint.Sum[:]...)
+	return flags
+}
+
+// head appends h, sealed.
+func (w *writer) head(h *stet.Head, member string) {
+	from := len(*w)
+	*w = append(*w, format, byte(h.State), byte(h.Kept), byte(h.Rules.OnLapse), flagsOf(h))
+	*w = append(*w, h.Fingerprint.Sum[:]...)
 	for _, p := range h.Fingerprint.Parts {
-		w = binary.BigEndian.AppendUint32(w, p)
+		*w = binary.BigEndian.AppendUint32(*w, p)
 	}
 	for _, s := range texts(h) {
 		w.text(*s)
 	}
-	for _, n := range []int64{int64(h.Version), int64(h.Attempt), int64(h.Status), h.Size, int64(h.Probes), int64(h.Rules.Retain),
-		int64(h.Rules.KeepExpired), int64(h.Took)} {
+	for _, n := range [...]int64{int64(h.Version), micros(h.DueIn), int64(h.Attempt), int64(h.Status), h.Size, int64(h.Probes),
+		int64(h.Rules.Retain), int64(h.Rules.KeepExpired), int64(h.Took)} {
 		w.number(n)
 	}
-	w.text(string(codec.AppendMeta(nil, h.Meta)))
+	var meta [128]byte
+	w.bytes(codec.AppendMeta(meta[:0], h.Meta))
 	if n := h.Note; n != nil {
 		w.text(n.Who)
 		w.text(n.Why)
 		w.text(n.Evidence)
 	}
-	return w.sealed(member)
+	w.seal(from, member)
+}
+
+// micros is d in microseconds, and -1 for never.
+func micros(d time.Duration) int64 {
+	if d < 0 {
+		return -1
+	}
+	return d.Microseconds()
+}
+
+// body appends b, sealed.
+func (w *writer) body(b *stet.Body, member string) {
+	from := len(*w)
+	*w = append(*w, format)
+	if r := b.Response; r == nil {
+		*w = append(*w, 0)
+	} else {
+		*w = append(*w, 1)
+		w.number(int64(r.Status))
+		var fields [1024]byte
+		w.bytes(codec.AppendFields(fields[:0], r.Header))
+		w.bytes(codec.AppendFields(fields[:0], r.Trailer))
+		w.optional(r.Body)
+	}
+	w.optional(b.Request)
+	w.optional(b.Progress)
+	w.seal(from, member)
+}
+
+// Places within a record as now.lua describes it, from 0. The writer's part begins with the format.
+const (
+	digits    = 16 // of an instant
+	atUpdated = digits
+	atEnded   = 2 * digits
+	atFormat  = 3 * digits
+	atVersion = atFormat + 1
+	atState   = atVersion + 8
+	atLengths = atState + 1
+	atNames   = atLengths + 12
+)
+
+// tag is the format and a version, by which scripts tell one write of a record from another.
+func tag(v stet.Version) string {
+	return string(binary.BigEndian.AppendUint64(append(make([]byte, 0, 9), format), uint64(v)))
+}
+
+// encode returns the writer's part of a record, without its body where b is nil.
+func encode(h *stet.Head, b *stet.Body, member string) string {
+	const heads, lines = 320, 48 // about how long what has no length of its own is
+	size := heads + len(h.DownstreamKey) + len(h.DownstreamID)
+	if b != nil {
+		size += len(b.Request) + len(b.Progress)
+		if r := b.Response; r != nil {
+			size += lines*(len(r.Header)+len(r.Trailer)) + len(r.Body)
+		}
+	}
+	w := append(make(writer, 0, size), format)
+	w = append(binary.BigEndian.AppendUint64(w, uint64(h.Version)), byte(h.State))
+	w = binary.BigEndian.AppendUint32(w, uint32(len(h.DownstreamKey)))
+	w = binary.BigEndian.AppendUint32(w, uint32(len(h.DownstreamID)))
+	length := len(w)
+	w = append(append(append(w, 0, 0, 0, 0), h.DownstreamKey...), h.DownstreamID...)
+	from := len(w)
+	w.head(h, member)
+	binary.BigEndian.PutUint32(w[length:], uint32(len(w)-from))
+	if b != nil {
+		w.body(b, member)
+	}
+	return string(w)
 }
 
 // reader takes fields; after an error it gives zero values.
@@ -100,17 +179,11 @@ type reader struct {
 }
 
 // unsealed checks format and checksum.
-func unsealed(s, member string) *reader {
-	r := &reader{}
-	if len(s) < 5 || s[0] != format {
-		return &reader{bad: true}
+func unsealed(s, member string) reader {
+	if len(s) < 5 || s[0] != format || checksum([]byte(s[:len(s)-4]), member) != binary.BigEndian.Uint32([]byte(s[len(s)-4:])) {
+		return reader{bad: true}
 	}
-	body := s[:len(s)-4]
-	if crc32.Update(crc32.Checksum([]byte(member), castagnoli), castagnoli, []byte(body)) != binary.BigEndian.Uint32([]byte(s[len(s)-4:])) {
-		return &reader{bad: true}
-	}
-	r.rest = body[1:]
-	return r
+	return reader{rest: s[1 : len(s)-4]}
 }
 
 func (r *reader) take(n uint64) string {
@@ -157,51 +230,58 @@ func (r *reader) optional() []byte {
 	return []byte(r.text())
 }
 
-// versionText is a version as scripts know it.
-func versionText(v stet.Version) string { return string(binary.BigEndian.AppendUint64(nil, uint64(v))) }
-
-// Places within a record as common.lua packs it.
-const (
-	atVersion  = 1
-	atState    = 9
-	atInstants = 10
-	atLengths  = 42
-	atNames    = 54
-)
-
-// instant is zero for what never is.
-func instant(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
+// parseInstant reads 16 digits of microseconds; zeros are never.
+func parseInstant(s string) (t time.Time, ok bool) {
+	us, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || len(s) != digits {
+		return t, false
 	}
-	return time.UnixMicro(us).UTC()
+	if us != 0 {
+		t = time.UnixMicro(int64(us)).UTC()
+	}
+	return t, true
 }
 
-// decodeValue decodes a record up to its body, which is the rest. The head says again what scripts were told.
-func decodeValue(v, member string) (h stet.Head, rest string, ok bool) {
-	if len(v) < atNames || v[0] != format {
-		return h, "", false
+// stamp sets the instants of a write, by a record's beginning.
+func stamp(h *stet.Head, v string) (ok bool) {
+	if len(v) < atFormat {
+		return false
 	}
-	b := []byte(v[:atNames])
-	names := uint64(binary.BigEndian.Uint32(b[atLengths:])) + uint64(binary.BigEndian.Uint32(b[atLengths+4:]))
-	end := atNames + names + uint64(binary.BigEndian.Uint32(b[atLengths+8:]))
-	if end > uint64(len(v)) {
-		return h, "", false
+	var ok1, ok2, ok3 bool
+	h.CreatedAt, ok1 = parseInstant(v[:atUpdated])
+	h.UpdatedAt, ok2 = parseInstant(v[atUpdated:atEnded])
+	h.CompletedAt, ok3 = parseInstant(v[atEnded:atFormat])
+	h.DueAt = time.Time{}
+	if h.DueIn >= 0 {
+		h.DueAt = h.UpdatedAt.Add(h.DueIn.Truncate(time.Microsecond))
 	}
-	h, ok = decodeHead(v[atNames+names:end], member)
-	if !ok || h.Version != stet.Version(binary.BigEndian.Uint64(b[atVersion:])) || h.State != stet.State(b[atState]) ||
-		v[atNames:atNames+names] != h.DownstreamKey+h.DownstreamID {
-		return h, "", false
-	}
-	for i, at := range []*time.Time{&h.CreatedAt, &h.UpdatedAt, &h.DueAt, &h.CompletedAt} {
-		*at = instant(int64(binary.BigEndian.Uint64(b[atInstants+8*i:])))
-	}
-	return h, v[end:], true
+	h.DueIn = 0
+	return ok1 && ok2 && ok3
 }
 
-func decodeHead(s, member string) (h stet.Head, ok bool) {
+// decode decodes a record up to its body, which is the rest. The head says again what scripts were told.
+func decode(h *stet.Head, v, member string) (rest string, ok bool) {
+	if len(v) < atNames || v[atFormat] != format {
+		return "", false
+	}
+	lengths := []byte(v[atLengths:atNames])
+	names := uint64(binary.BigEndian.Uint32(lengths)) + uint64(binary.BigEndian.Uint32(lengths[4:]))
+	head := v[atNames:]
+	if names > uint64(len(head)) {
+		return "", false
+	}
+	said, head := head[:names], head[names:]
+	size := binary.BigEndian.Uint32(lengths[8:])
+	if uint64(size) > uint64(len(head)) || !decodeHead(h, head[:size], member) || !stamp(h, v) {
+		return "", false
+	}
+	return head[size:], h.Version == stet.Version(binary.BigEndian.Uint64([]byte(v[atVersion:atState]))) && h.State == stet.State(v[atState]) &&
+		binary.BigEndian.Uint32(lengths) == uint32(len(h.DownstreamKey)) && said == h.DownstreamKey+h.DownstreamID
+}
+
+func decodeHead(h *stet.Head, s, member string) (ok bool) {
 	if h.ID, ok = idOf(member); !ok {
-		return h, false
+		return false
 	}
 	r := unsealed(s, member)
 	h.State, h.Kept, h.Rules.OnLapse = stet.State(r.byte()), stet.Kept(r.byte()), stet.LapseRule(r.byte())
@@ -213,43 +293,27 @@ func decodeHead(s, member string) (h stet.Head, ok bool) {
 			h.Fingerprint.Parts[i] = binary.BigEndian.Uint32([]byte(b))
 		}
 	}
-	for _, s := range texts(&h) {
+	for _, s := range texts(h) {
 		*s = r.text()
 	}
-	h.Version, h.Attempt, h.Status, h.Size = stet.Version(r.number()), int(r.number()), int(r.number()), r.number()
-	h.Probes, h.Rules.Retain, h.Rules.KeepExpired = int(r.number()), time.Duration(r.number()), time.Duration(r.number())
+	h.Version, h.DueIn, h.Attempt, h.Status = stet.Version(r.number()), time.Duration(r.number())*time.Microsecond, int(r.number()), int(r.number())
+	h.Size, h.Probes, h.Rules.Retain, h.Rules.KeepExpired = r.number(), int(r.number()), time.Duration(r.number()), time.Duration(r.number())
 	h.Took = time.Duration(r.number())
 	meta := r.text()
 	if r.bad {
-		return h, false
+		return false
 	}
 	var err error
 	if h.Meta, err = codec.Meta([]byte(meta)); err != nil {
-		return h, false
+		return false
 	}
 	if flags&noted != 0 {
 		h.Note = &stet.Note{Who: r.text(), Why: r.text(), Evidence: r.text()}
 	}
-	return h, !r.bad && r.rest == "" && h.State >= stet.Running && h.State <= stet.Expired && h.Kept <= stet.KeptStatus && h.Rules.OnLapse <= stet.LapseReexecute
+	return !r.bad && r.rest == "" && h.State >= stet.Running && h.State <= stet.Expired && h.Kept <= stet.KeptStatus && h.Rules.OnLapse <= stet.LapseReexecute
 }
 
-func encodeBody(b *stet.Body, member string) string {
-	w := writer{format}
-	if r := b.Response; r == nil {
-		w = append(w, 0)
-	} else {
-		w = append(w, 1)
-		w.number(int64(r.Status))
-		w.text(string(codec.AppendFields(nil, r.Header)))
-		w.text(string(codec.AppendFields(nil, r.Trailer)))
-		w.optional(r.Body)
-	}
-	w.optional(b.Request)
-	w.optional(b.Progress)
-	return w.sealed(member)
-}
-
-func decodeBody(s, member string) (b stet.Body, ok bool) {
+func decodeBody(b *stet.Body, s, member string) bool {
 	r := unsealed(s, member)
 	if r.byte() == 1 {
 		b.Response = &stet.Response{Status: int(r.number())}
@@ -261,9 +325,9 @@ func decodeBody(s, member string) (b stet.Body, ok bool) {
 			b.Response.Trailer, err2 = codec.Fields([]byte(trailer))
 		}
 		if err1 != nil || err2 != nil {
-			return b, false
+			return false
 		}
 	}
 	b.Request, b.Progress = r.optional(), r.optional()
-	return b, !r.bad && r.rest == ""
+	return !r.bad && r.rest == ""
 }

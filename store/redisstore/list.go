@@ -54,10 +54,11 @@ func (s *Store) heads(ctx context.Context, shard int, args ...string) (all []fou
 	if err != nil {
 		return nil, false, err
 	}
-	if len(got) < 2 {
+	list, _ := got.([]any)
+	if len(list) < 2 {
 		return nil, false, errTorn
 	}
-	for _, v := range got[2:] {
+	for _, v := range list[2:] {
 		row, ok := v.([]any)
 		if !ok || len(row) != 3 {
 			return nil, false, errTorn
@@ -65,11 +66,11 @@ func (s *Store) heads(ctx context.Context, shard int, args ...string) (all []fou
 		f := found{}
 		f.member, _ = row[0].(string)
 		f.score, _ = row[1].(string)
-		h, _, err := parse([]any{nil, got[0], row[2]}, f.member)
-		f.head, f.ok = h, err == nil
+		_, err := decodeHeadAt(&f.head, []any{list[0], row[2]}, f.member)
+		f.ok = err == nil
 		all = append(all, f)
 	}
-	return all, got[1] == "1", nil
+	return all, list[1] == "1", nil
 }
 
 func limit(q *stet.Query) int { return min(cmp.Or(max(q.Limit, 0), stet.DefaultLimit), stet.MaxLimit) }
@@ -204,7 +205,7 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
 		if err != nil {
 			return err
 		}
-		k, _ := got[0].(int64)
+		k, _ := got.(int64)
 		mu.Lock()
 		defer mu.Unlock()
 		n += int(k)

@@ -40,6 +40,7 @@ type Store struct {
 	client            Client
 	prefix            string
 	shards            int
+	names             []string // of the shards
 	wait              int
 	waitFor, waitUpTo string
 	linger            time.Duration
@@ -75,6 +76,9 @@ func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 	}
 	s := &Store{client: client, prefix: c.Prefix, shards: c.Shards, linger: c.Linger,
 		wait: c.Wait, waitFor: strconv.Itoa(c.Wait), waitUpTo: strconv.FormatInt(max(1, c.WaitTimeout.Milliseconds()), 10)}
+	for i := range s.shards {
+		s.names = append(s.names, "{"+s.prefix+":"+strconv.Itoa(i)+"}")
+	}
 	if err := s.check(ctx, &c); err != nil {
 		return nil, err
 	}
@@ -159,7 +163,7 @@ func (s *Store) agree(ctx context.Context) error {
 	return nil
 }
 
-// place is where a record lives.
+// place is where a record lives. A shard's name is that of its index, too.
 type place struct{ shard, record, member string }
 
 func (s *Store) place(id stet.ID) place {
@@ -170,19 +174,34 @@ func (s *Store) place(id stet.ID) place {
 	return place{shard, shard + ":r:" + member, member}
 }
 
-func (s *Store) shard(i int) string { return "{" + s.prefix + ":" + strconv.Itoa(i) + "}" }
+func (s *Store) shard(i int) string { return s.names[i] }
 
-// write is what create and replace have in common.
-func (s *Store) write(p *place, h *stet.Head, body string) []string {
-	dueIn, lifetime := int64(-1), int64(0)
+// Places among what is due, as now.lua describes them. What is due in more than 158 years, or never, is taken for due then: an index
+// may be early, since [Store.Due] goes by the records, but it must not be late.
+const (
+	duePerState = 1e15
+	dueUnit     = 10 * time.Microsecond
+	dueFarthest = duePerState / 2
+)
+
+// write is what the scripts of create and replace begin with.
+func (s *Store) write(p *place, h *stet.Head, b *stet.Body) (record, due, lifetime string) {
+	in, left := int64(dueFarthest), time.Duration(0)
 	if h.DueIn >= 0 {
-		dueIn = h.DueIn.Microseconds()
+		in = min(in, int64(h.DueIn/dueUnit))
 		if h.State == stet.Completed || h.State == stet.Retryable || h.State == stet.Expired {
-			lifetime = saturate(h.DueIn, h.Rules.KeepExpired, s.linger).Milliseconds()
+			left = saturate(h.DueIn, h.Rules.KeepExpired, s.linger)
 		}
 	}
-	return []string{p.member, versionText(h.Version), strconv.Itoa(int(h.State)), encodeHead(h, p.member), body,
-		strconv.FormatInt(dueIn, 10), strconv.FormatInt(lifetime, 10), h.DownstreamKey, h.DownstreamID}
+	return encode(h, b, p.member), strconv.FormatInt(int64(h.State)*duePerState+in, 10), strconv.FormatInt(left.Milliseconds(), 10)
+}
+
+// trimmed leaves out what is empty at the end.
+func trimmed(args []string) []string {
+	for len(args) > 0 && args[len(args)-1] == "" {
+		args = args[:len(args)-1]
+	}
+	return args
 }
 
 func saturate(all ...time.Duration) (sum time.Duration) {
@@ -207,20 +226,26 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 		return stet.Record{}, err
 	}
 	p := s.place(r.ID)
-	got, err := s.run(ctx, createScript, p.record, p.shard, true, s.write(&p, &r.Head, encodeBody(&r.Body, p.member))...)
+	record, due, lifetime := s.write(&p, &r.Head, &r.Body)
+	args := []string{record, due, lifetime, r.DownstreamKey, r.DownstreamID}
+	if r.DownstreamKey == "" && r.DownstreamID == "" {
+		args = args[:3]
+	}
+	got, err := s.run(ctx, createScript, p.record, p.shard, true, args...)
 	switch {
 	case answered(err, "OOM"):
 		return stet.Record{}, fmt.Errorf("redisstore: create: %w: %w", stet.ErrFull, err)
 	case err != nil:
 		return stet.Record{}, fmt.Errorf("redisstore: create: %w", err)
-	case got[0] == "exists":
-		have, err := record(got, p.member)
-		if err != nil {
+	}
+	if have, ok := got.([]any); ok {
+		var found stet.Record
+		if err := decodeRecord(&found, have, p.member); err != nil {
 			return stet.Record{}, fmt.Errorf("redisstore: create: %w", err)
 		}
-		return have, stet.ErrExists
+		return found, stet.ErrExists
 	}
-	if err := stamp(&r.Head, got[1:]); err != nil {
+	if err := written(&r.Head, got); err != nil {
 		return stet.Record{}, fmt.Errorf("redisstore: create: %w", err)
 	}
 	return r, nil
@@ -233,14 +258,15 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	switch {
 	case err != nil:
 		return stet.Record{}, fmt.Errorf("redisstore: get: %w", err)
-	case got[0] == "gone":
+	case got == gone:
 		return stet.Record{}, stet.ErrNotFound
 	}
-	r, err := record(got, p.member)
-	if err != nil {
+	var found stet.Record
+	have, _ := got.([]any)
+	if err := decodeRecord(&found, have, p.member); err != nil {
 		return stet.Record{}, fmt.Errorf("redisstore: get: %w", err)
 	}
-	return r, nil
+	return found, nil
 }
 
 // Replace implements [stet.Store].
@@ -249,38 +275,39 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		return stet.Head{}, err
 	}
 	p := s.place(h.ID)
-	body, keep := "", "1"
-	if b != nil {
-		body, keep = encodeBody(b, p.member), "0"
+	completed, body, life, note := "none", "", "", ""
+	if b == nil {
+		body = "keep"
 	}
-	life, ended, note := "0", "none", ""
 	if h.CreatedAt.IsZero() {
-		life = "1"
+		life = "new"
 	}
 	switch {
-	case h.State == stet.Completed && (h.CompletedAt.IsZero() || life == "1"):
-		ended = "now"
+	case h.State == stet.Completed && (h.CompletedAt.IsZero() || life == "new"):
+		completed = "now"
 	case (h.State == stet.Completed || h.State == stet.Expired) && !h.CompletedAt.IsZero():
-		ended = "keep"
+		completed = "kept"
 	}
 	if h.Note != nil {
 		note = encodeEntry(&h)
 	}
-	args := append(s.write(&p, &h, body), versionText(prev), keep, life, ended, note)
+	record, due, lifetime := s.write(&p, &h, b)
+	args := trimmed([]string{record, due, lifetime, tag(prev), completed, body, life, note, h.DownstreamKey, h.DownstreamID})
 	got, err := s.run(ctx, replaceScript, p.record, p.shard, true, args...)
 	switch {
 	case err != nil:
 		return stet.Head{}, fmt.Errorf("redisstore: replace: %w", err)
-	case got[0] == "gone":
+	case got == gone:
 		return stet.Head{}, stet.ErrNotFound
-	case got[0] == "stale":
-		have, _, err := parse(got, p.member)
-		if err != nil {
+	}
+	if newer, ok := got.([]any); ok {
+		var have stet.Head
+		if _, err := decodeHeadAt(&have, newer, p.member); err != nil {
 			return stet.Head{}, fmt.Errorf("redisstore: replace: %w", err)
 		}
 		return have, stet.ErrStale
 	}
-	if err := stamp(&h, got[1:]); err != nil {
+	if err := written(&h, got); err != nil {
 		return stet.Head{}, fmt.Errorf("redisstore: replace: %w", err)
 	}
 	return h, nil
@@ -289,66 +316,57 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 // Delete implements [stet.Store].
 func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	p := s.place(id)
-	got, err := s.run(ctx, deleteScript, p.record, p.shard, true, p.member, versionText(prev))
+	got, err := s.run(ctx, deleteScript, p.record, p.shard, true, tag(prev))
 	switch {
 	case err != nil:
 		return fmt.Errorf("redisstore: delete: %w", err)
-	case got[0] == "gone":
+	case got == gone:
 		return stet.ErrNotFound
-	case got[0] == "stale":
+	case got == stale:
 		return stet.ErrStale
+	case got != done:
+		return fmt.Errorf("redisstore: delete: %w", errTorn)
 	}
 	return nil
 }
 
-// stamp sets what the server's clock had to say: now, created, updated, due, ended.
-func stamp(h *stet.Head, at []any) error {
-	if len(at) != 5 {
+// written sets what the server's clock had to say about a write: the instants that the record has now.
+func written(h *stet.Head, got any) error {
+	instants, _ := got.(string)
+	if !stamp(h, instants) {
 		return errTorn
 	}
-	var us [5]int64
-	for i := range at {
-		text, _ := at[i].(string)
-		var err error
-		if us[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-			return errTorn
-		}
-	}
-	h.AsOf, h.CreatedAt, h.UpdatedAt, h.DueAt, h.CompletedAt = instant(us[0]), instant(us[1]), instant(us[2]), instant(us[3]), instant(us[4])
-	h.DueIn = 0
+	h.AsOf = h.UpdatedAt
 	return nil
 }
 
-// record decodes an answer with a record: what it is, now, the record.
-func record(got []any, member string) (stet.Record, error) {
-	h, rest, err := parse(got, member)
+// decodeRecord decodes an answer with a record: now, the record.
+func decodeRecord(r *stet.Record, got []any, member string) error {
+	rest, err := decodeHeadAt(&r.Head, got, member)
 	if err != nil {
-		return stet.Record{}, err
+		return err
 	}
-	b, ok := decodeBody(rest, member)
-	if !ok {
-		return stet.Record{}, fmt.Errorf("%w: its body", stet.ErrCorrupt)
+	if !decodeBody(&r.Body, rest, member) {
+		return fmt.Errorf("%w: its body", stet.ErrCorrupt)
 	}
-	return stet.Record{Head: h, Body: b}, nil
+	return nil
 }
 
-// parse decodes the head of such an answer, and returns the rest.
-func parse(got []any, member string) (h stet.Head, rest string, err error) {
-	if len(got) != 3 {
-		return h, "", errTorn
+// decodeHeadAt decodes the head of such an answer, and returns the rest.
+func decodeHeadAt(h *stet.Head, got []any, member string) (rest string, err error) {
+	if len(got) != 2 {
+		return "", errTorn
 	}
-	now, _ := got[1].(string)
-	us, err := strconv.ParseInt(now, 10, 64)
-	if err != nil {
-		return h, "", errTorn
-	}
-	value, _ := got[2].(string)
-	h, rest, ok := decodeValue(value, member)
+	now, _ := got[0].(string)
+	value, _ := got[1].(string)
+	rest, ok := decode(h, value, member)
 	if !ok {
-		return stet.Head{}, "", fmt.Errorf("%w: its head", stet.ErrCorrupt)
+		return "", fmt.Errorf("%w: its head", stet.ErrCorrupt)
 	}
-	h.AsOf = instant(us)
-	return h, rest, nil
+	if h.AsOf, ok = parseInstant(now); !ok {
+		return "", errTorn
+	}
+	return rest, nil
 }
 
 // Pauses of a wait between two looks.
@@ -357,9 +375,9 @@ const firstLook, longestLook = 25 * time.Millisecond, time.Second
 // Wait implements [stet.Waiter], by looking again and again.
 func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	p := s.place(id)
-	version := versionText(seen)
+	version, from, to := tag(seen), strconv.Itoa(atFormat), strconv.Itoa(atState-1)
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
-		got, err := s.client.Do(ctx, p.record, []string{"GETRANGE", p.record, "1", "8"})
+		got, err := s.client.Do(ctx, p.record, []string{"GETRANGE", p.record, from, to})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -6,11 +6,16 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"strings"
 )
 
 var (
-	//go:embed lua/common.lua
-	common string
+	//go:embed lua/now.lua
+	nowText string
+	//go:embed lua/names.lua
+	namesText string
+	//go:embed lua/head.lua
+	headText string
 	//go:embed lua/create.lua
 	createText string
 	//go:embed lua/replace.lua
@@ -28,8 +33,10 @@ var (
 // script is one atomic verb.
 type script struct{ text, sha string }
 
-func newScript(flags, text string) *script {
-	text = flags + common + text
+// newScript puts a script together. It begins with what it uses, and nothing else: a server makes all functions of a script
+// anew each time it runs.
+func newScript(parts ...string) *script {
+	text := strings.Join(parts, "")
 	sum := sha1.Sum([]byte(text))
 	return &script{text, hex.EncodeToString(sum[:])}
 }
@@ -38,17 +45,25 @@ func newScript(flags, text string) *script {
 const beyondMaxmemory = "#!lua flags=allow-oom\n"
 
 var (
-	createScript  = newScript("", createText)
-	replaceScript = newScript(beyondMaxmemory, replaceText)
-	deleteScript  = newScript("", deleteText)
-	getScript     = newScript("", getText)
-	headsScript   = newScript("", headsText)
-	countScript   = newScript("", countText)
+	createScript  = newScript(nowText, namesText, createText)
+	replaceScript = newScript(beyondMaxmemory, nowText, namesText, headText, replaceText)
+	deleteScript  = newScript(beyondMaxmemory, namesText, deleteText)
+	getScript     = newScript(nowText, getText)
+	headsScript   = newScript(nowText, headText, headsText)
+	countScript   = newScript(countText)
+)
+
+// What scripts answer that found no record, that found another version and do not return it, and that have deleted. Those that have
+// written a record answer with its instants, and all others with a list or a number.
+const (
+	gone  = "gone"
+	stale = "stale"
+	done  = "ok"
 )
 
 // run carries out a script on a record of a shard, or on the shard alone. A server that does not know it (it was restarted, or
 // failed over) is sent the text: it has done nothing.
-func (s *Store) run(ctx context.Context, p *script, record, shard string, wait bool, args ...string) ([]any, error) {
+func (s *Store) run(ctx context.Context, p *script, record, shard string, wait bool, args ...string) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -58,17 +73,7 @@ func (s *Store) run(ctx context.Context, p *script, record, shard string, wait b
 		command[0], command[1] = "EVAL", p.text
 		got, err = s.send(ctx, record, command, wait)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if n, ok := got.(int64); ok {
-		return []any{n}, nil
-	}
-	list, ok := got.([]any)
-	if !ok || len(list) == 0 {
-		return nil, fmt.Errorf("redisstore: the server answered %T", got)
-	}
-	return list, nil
+	return got, err
 }
 
 // send sends a command and, after a write, has the replicas confirm it.
@@ -86,7 +91,7 @@ func (s *Store) send(ctx context.Context, key string, command []string, wait boo
 	}
 	if wait {
 		if n, ok := got[1].(int64); !ok || n < int64(s.wait) {
-			if list, ok := got[0].([]any); ok && len(list) > 0 && list[0] != "ok" {
+			if text, ok := got[0].(string); !ok || text == gone || text == stale {
 				return got[0], nil // nothing was written
 			}
 			return nil, fmt.Errorf("redisstore: %d of %d replicas confirmed the write, which may have happened", n, s.wait)

@@ -1,13 +1,20 @@
--- ARGV: member, version, state, head, body, due in us, lifetime in ms, downstream key, downstream id
-local now = micros()
+-- ARGV: the record but its instants, its place among what is due without the time, its lifetime in ms (0: somebody has to end it),
+-- and if it has any: its downstream key, its downstream id.
 local have = redis.call('GET', KEYS[1])
-if have then return { 'exists', text(now), have } end
-local at, ended = due(now, ARGV[6]), 0
-if ARGV[3] == '2' then ended = now end
-local now_text, at_text = text(now), text(at) -- formatting is a good part of what this costs
-put(pack(ARGV[2], ARGV[3], now, now, at, ended, ARGV[8], ARGV[9], ARGV[4], ARGV[5]), ARGV[7])
-redis.call('ZADD', dueKey(ARGV[3]), score(at, at_text), ARGV[1])
-redis.call('ZADD', shard .. ':all', now_text, ARGV[1])
-if ARGV[8] ~= '' or ARGV[9] ~= '' then rename(ARGV[1], '', '', ARGV[8], ARGV[9], ARGV[7]) end
-sweep(now, now_text)
-return { 'ok', now_text, now_text, now_text, at_text, text(ended) }
+if have then return { now, have } end
+local instants = now .. now .. (string.byte(ARGV[1], 10) == 2 and now or '0000000000000000')
+if ARGV[3] == '0' then
+  redis.call('SET', KEYS[1], instants .. ARGV[1])
+else
+  redis.call('SET', KEYS[1], instants .. ARGV[1], 'PX', ARGV[3])
+end
+redis.call('ZADD', KEYS[2], '-' .. now, string.sub(KEYS[1], #KEYS[2] + 2), string.format('%d', ARGV[2] + now / 10), string.sub(KEYS[1], #KEYS[2] + 3))
+if ARGV[4] then rename('', '', ARGV[4], ARGV[5], ARGV[3]) end
+-- Where no keeper runs, new records clear the index of old ones that have vanished, each eighth of them up to sixteen.
+if t[2] % 8 == 0 then
+  local from = ({ 2, 3, 5 })[t[2] / 8 % 3 + 1] * 1e15
+  for _, due in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], from, from + now / 10, 'LIMIT', 0, 16)) do
+    if redis.call('EXISTS', KEYS[2] .. ':r' .. due) == 0 then redis.call('ZREM', KEYS[2], due, 'r' .. due) end
+  end
+end
+return instants

@@ -1,8 +1,9 @@
--- ARGV: member, previous version
-local have, r = peek(KEYS[1])
-if have == '' then return { 'gone' } end
-if not r or r.version ~= ARGV[2] then return { 'stale' } end
-rename(ARGV[1], r.key, r.id, '', '', '0')
+-- ARGV: format and version of what it deletes
+local have = redis.call('GETRANGE', KEYS[1], '0', '69')
+if have == '' then return 'gone' end
+if string.sub(have, 49, 57) ~= ARGV[1] then return 'stale' end
+local key, id = names(have)
+rename(key, id, '', '', '0')
 redis.call('DEL', KEYS[1])
-forget(ARGV[1])
-return { 'ok' }
+redis.call('ZREM', KEYS[2], string.sub(KEYS[1], #KEYS[2] + 2), string.sub(KEYS[1], #KEYS[2] + 3))
+return 'ok'

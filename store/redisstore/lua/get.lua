@@ -1,3 +1,3 @@
 local have = redis.call('GET', KEYS[1])
-if not have then return { 'gone' } end
-return { 'exists', text(micros()), have }
+if not have then return 'gone' end
+return { now, have }

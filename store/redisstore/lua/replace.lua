@@ -1,20 +1,33 @@
--- ARGV: member, version, state, head, body, due in us, lifetime in ms, downstream key, downstream id, previous version,
--- keep the body (0, 1), a new life (0, 1), what CompletedAt is (now, keep, none), the note's entry
-local now = micros()
-local have, r = peek(KEYS[1])
-if have == '' then return { 'gone' } end
-if not r or r.version ~= ARGV[10] then return { 'stale', text(now), have } end
-local at, created, ended, body = due(now, ARGV[6]), r.created, 0, ARGV[5]
-if ARGV[12] == '1' then created = now end
-if ARGV[13] == 'now' then ended = now elseif ARGV[13] == 'keep' then ended = r.ended end
-if ARGV[11] == '1' then body = redis.call('GETRANGE', KEYS[1], r.size, -1) end
-local now_text, at_text, created_text = text(now), text(at), text(created)
-put(pack(ARGV[2], ARGV[3], created, now, at, ended, ARGV[8], ARGV[9], ARGV[4], body), ARGV[7])
-if r.state ~= tonumber(ARGV[3]) then redis.call('ZREM', dueKey(r.state), ARGV[1]) end
-redis.call('ZADD', dueKey(ARGV[3]), score(at, at_text), ARGV[1])
-if created ~= r.created then redis.call('ZADD', shard .. ':all', created_text, ARGV[1]) end
-if r.key ~= '' or r.id ~= '' or ARGV[8] ~= '' or ARGV[9] ~= '' then rename(ARGV[1], r.key, r.id, ARGV[8], ARGV[9], ARGV[7]) end
-if ARGV[14] ~= '' then
-  redis.call('XADD', shard .. ':history', '*', 'm', ARGV[1], 'f', r.state, 't', ARGV[3], 'a', now_text, 'n', ARGV[14])
+-- ARGV: the record but its instants, its place among what is due without the time, its lifetime in ms (0: somebody has to end it),
+-- format and version of what it replaces, what its completion is (now, kept, none); and if there is any: keep (the body that is
+-- there), new (life), the note's entry, its downstream key, its downstream id.
+local have = redis.call('GETRANGE', KEYS[1], '0', '69')
+if have == '' then return 'gone' end
+if string.sub(have, 49, 57) ~= ARGV[4] then
+  have = head(KEYS[1], have)
+  return { now, have }
 end
-return { 'ok', now_text, created_text, now_text, at_text, ended == now and now_text or text(ended) }
+local created, completed, body = string.sub(have, 1, 16), '0000000000000000', ''
+if ARGV[5] == 'now' then completed = now elseif ARGV[5] == 'kept' then completed = string.sub(have, 33, 48) end
+if ARGV[6] == 'keep' then
+  local _, size = head(KEYS[1], have)
+  body = redis.call('GETRANGE', KEYS[1], size, -1)
+end
+local key, id = names(have)
+if ARGV[7] == 'new' then
+  created = now
+  redis.call('ZADD', KEYS[2], '-' .. now, string.sub(KEYS[1], #KEYS[2] + 2))
+end
+local instants = created .. now .. completed
+if ARGV[3] == '0' then
+  redis.call('SET', KEYS[1], instants .. ARGV[1] .. body)
+else
+  redis.call('SET', KEYS[1], instants .. ARGV[1] .. body, 'PX', ARGV[3])
+end
+redis.call('ZADD', KEYS[2], string.format('%d', ARGV[2] + now / 10), string.sub(KEYS[1], #KEYS[2] + 3))
+if key .. id ~= '' or ARGV[9] then rename(key, id, ARGV[9] or '', ARGV[10] or '', ARGV[3]) end
+if ARGV[8] and ARGV[8] ~= '' then
+  redis.call('XADD', KEYS[2] .. ':history', '*', 'm', string.sub(KEYS[1], #KEYS[2] + 4),
+    'f', string.byte(have, 58), 't', string.byte(ARGV[1], 10), 'a', now, 'n', ARGV[8])
+end
+return instants
