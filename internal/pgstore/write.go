@@ -214,26 +214,32 @@ func (o *op) send(q Querier, lockTimeout string) error {
 	return o.refused(q)
 }
 
-// scan reads a row of the answer to a Create like o, or to many Replaces like o, into the op it is about.
+// scan reads a row of the answer to a Create like o, or to many Replaces like o, into the op it is about. Of a record that
+// was made the columns say nothing, and are not read.
 func (o *op) scan(rows Rows, which func(ord int64) *op) error {
 	var ord, at int64
 	var done bool
-	row := sqltext.Row{Unstamped: true}
 	dest := []any{&ord, &at, &done}
 	if o.verb == create {
-		dest = append(dest, row.DestBody()...)
+		dest = append(dest, unread...)
 	}
 	if rows.Scan(dest...) != nil {
 		return errColumn
 	}
-	about := which(ord)
 	if done {
-		about.made(at)
-	} else {
-		about.found(&row, at)
+		which(ord).made(at)
+		return nil
 	}
+	row := sqltext.Row{Unstamped: true}
+	if rows.Scan(append([]any{nil, nil, nil}, row.DestBody()...)...) != nil {
+		return errColumn
+	}
+	which(ord).found(&row, at)
 	return nil
 }
+
+// unread stands for the columns of a record.
+var unread = make([]any, len(new(sqltext.Row).DestBody()))
 
 // patience is how long a statement of ctx may wait for a row, as lock_timeout has it: a little less than ctx, so that the
 // answer comes by the connection rather than by its end.

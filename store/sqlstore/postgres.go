@@ -50,3 +50,17 @@ type postgresRows struct{ *sql.Rows }
 
 // Close leaves its error to Err.
 func (r postgresRows) Close() { _ = r.Rows.Close() }
+
+// Scan leaves columns unread, which database/sql cannot.
+func (r postgresRows) Scan(dest ...any) error {
+	for i, d := range dest {
+		if d == nil {
+			dest[i] = unread{}
+		}
+	}
+	return r.Rows.Scan(dest...)
+}
+
+type unread struct{}
+
+func (unread) Scan(any) error { return nil }
