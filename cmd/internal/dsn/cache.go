@@ -17,6 +17,9 @@ type Cache struct {
 	Server   *DSN  // nil: it is in the process's memory
 }
 
+// minCache is the smallest cache in memory: it keeps responses of up to an eighth of its size, and a smaller one would keep none.
+const minCache = 1 << 20
+
 var errCache = errors.New("a cache is memory:, memory:?max_bytes=67108864, redis://HOST:6379/0 or redis+cluster://HOST,HOST")
 
 // ParseCache takes the address of a front apart. The error quotes no more than [Parse]'s.
@@ -49,8 +52,8 @@ func maxBytes(rest string) (int64, error) {
 			return 0, fmt.Errorf("memory: as a cache has no parameter %q%s; its only one is max_bytes", name, spell.Hint(name, []string{"max_bytes"}))
 		}
 		n, err := strconv.ParseInt(values[0], 10, 64)
-		if err != nil || n < 1 || len(values) > 1 {
-			return 0, errors.New("max_bytes is one whole number of at least 1")
+		if err != nil || n < minCache || len(values) > 1 {
+			return 0, fmt.Errorf("max_bytes is one whole number of at least %d", minCache)
 		}
 		return n, nil
 	}

@@ -82,7 +82,8 @@ func TestParseCacheErrors(t *testing.T) {
 		"redis://u:pw@h/x":           "redis: the database is a number, as in redis://127.0.0.1:6379/0",
 		"redis+cluster://u:pw@h,i/1": "redis+cluster: a cluster has one database: leave out what comes after the hosts",
 		"memory:?max_byte=1":         `memory: as a cache has no parameter "max_byte"; did you mean max_bytes?; its only one is max_bytes`,
-		"memory:?max_bytes=64MB":     "max_bytes is one whole number of at least 1",
+		"memory:?max_bytes=64MB":     "max_bytes is one whole number of at least 1048576",
+		"memory:?max_bytes=1000":     "max_bytes is one whole number of at least 1048576",
 	} {
 		if _, err := ParseCache(s); err == nil || err.Error() != want {
 			t.Errorf("ParseCache(%q): %v, want %s", s, err, want)
