@@ -266,7 +266,7 @@ func back(m Move, have *Head) *Head {
 		return nil
 	}
 	h := *have
-	h.Version, h.DueIn = draw(), Never
+	h.Version, h.DueIn, h.Note = draw(), Never, nil // its note is in the history, once
 	if !have.DueAt.IsZero() {
 		h.DueIn = max(0, have.DueAt.Sub(have.AsOf))
 	}

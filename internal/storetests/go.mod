@@ -63,6 +63,7 @@ require (
 	github.com/stet-dev/stet/outbox/river v0.0.0
 	github.com/stet-dev/stet/store/redisstore/goredisclient v0.0.0
 	github.com/stet-dev/stet/store/redisstore/rueidisclient v0.0.0
+	pgregory.net/rapid v1.3.0
 )
 
 replace github.com/stet-dev/stet/store/redisstore/rueidisclient => ../../store/redisstore/rueidisclient
