@@ -19,7 +19,8 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (Rows, error)
 }
 
-// Rows are the rows of an answer. Close may be called more than once.
+// Rows are the rows of an answer. Close may be called more than once. A row may be scanned more than once, and a nil leaves its
+// column unread.
 type Rows interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -47,6 +48,7 @@ type Store struct {
 	cfg  Config
 
 	creates, heads, wholes *group
+	repeats                repeats
 	held                   held
 	reaping                reaping
 	patient                chan struct{} // who waits for a row in the server

@@ -37,9 +37,19 @@ const (
 
 // Create stores r if its ID is free. A record that is there is found without waiting for a transaction that changes it.
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	if s.repeats.likely() {
+		switch have, err := s.Get(ctx, r.ID); {
+		case err == nil:
+			s.repeats.saw(true)
+			return have, stet.ErrExists
+		case !errors.Is(err, stet.ErrNotFound):
+			return stet.Record{}, err
+		}
+	}
 	o, err := createOp(ctx, &r)
 	if err == nil {
 		err = s.do(s.creates, o)
+		s.repeats.saw(errors.Is(err, stet.ErrExists))
 	}
 	return o.created(&r, s.wrap("create", err))
 }
