@@ -22,6 +22,9 @@ func (e ServerError) Error() string { return "redis: " + string(e) }
 
 // answered reports whether err is an answer of the server's that begins with one of the codes.
 func answered(err error, codes ...string) bool {
+	if err == nil {
+		return false
+	}
 	var e ServerError
 	if !errors.As(err, &e) {
 		return false

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"hash/crc32"
 	"math"
 	"strconv"
 	"strings"
@@ -44,6 +44,7 @@ type Store struct {
 	wait              int
 	waitFor, waitUpTo string
 	linger            time.Duration
+	buffers           buffers
 }
 
 var (
@@ -85,93 +86,21 @@ func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 	return s, s.agree(ctx)
 }
 
-// oldest is the first Redis whose scripts have flags.
-const oldest = 7
-
-// check reads the settings that decide whether records stay, of every server that has shards.
-func (s *Store) check(ctx context.Context, c *Config) error {
-	said := map[string]bool{}
-	warn := func(text string) {
-		if c.Warn != nil && !said[text] {
-			c.Warn(text)
-		}
-		said[text] = true
-	}
-	server, err := s.info(ctx, "", "INFO")
-	if err == nil {
-		err = settings(server, c, warn)
-	}
-	for i := 0; i < s.shards && err == nil && server["cluster_enabled"] == "1"; i++ {
-		const ask = "return redis.call('INFO')"
-		if server, err = s.info(ctx, s.shard(i), "EVAL", ask, "1", s.shard(i)); err == nil {
-			err = settings(server, c, warn)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("redisstore: open: %w", err)
-	}
-	return nil
-}
-
-// settings judges one server. Where something cannot be read nothing is known, and that is said.
-func settings(server map[string]string, c *Config, warn func(string)) error {
-	major, _, _ := strings.Cut(server["redis_version"], ".") // Valkey says whose equal it is
-	if n, err := strconv.Atoi(major); err == nil && n < oldest {
-		return fmt.Errorf("the server is Redis %s, and has to be %d or newer", server["redis_version"], oldest)
-	}
-	switch policy := server["maxmemory_policy"]; {
-	case policy == "":
-		warn("the server does not say its maxmemory-policy; it has to be noeviction")
-	case policy != "noeviction" && server["maxmemory"] != "0" && !c.AllowVolatile:
-		return fmt.Errorf("%w: its maxmemory-policy is %s, and has to be noeviction (CONFIG SET maxmemory-policy noeviction)", ErrVolatile, policy)
-	case policy != "noeviction" && !c.AllowVolatile:
-		return fmt.Errorf("%w: its maxmemory-policy is %s and would evict as soon as somebody sets maxmemory; it has to be noeviction", ErrVolatile, policy)
-	}
-	if server["aof_enabled"] == "0" {
-		warn("the server writes no append-only file: a restart or a crash loses keys, and what they protect may run again (CONFIG SET appendonly yes)")
-	}
-	return nil
-}
-
-// info is what the server that has key says of itself.
-func (s *Store) info(ctx context.Context, key string, command ...string) (map[string]string, error) {
-	got, err := s.client.Do(ctx, key, command)
-	if err != nil {
-		return nil, err
-	}
-	text, _ := got[0].(string)
-	values := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			values[name] = value
-		}
-	}
-	return values, nil
-}
-
-// agree makes the first who opens the store decide the number of shards.
-func (s *Store) agree(ctx context.Context) error {
-	key := s.prefix + ":shards"
-	mine := strconv.Itoa(s.shards)
-	got, err := s.client.Do(ctx, key, []string{"SET", key, mine, "NX"}, []string{"GET", key})
-	if err != nil {
-		return fmt.Errorf("redisstore: open: %w", err)
-	}
-	if len(got) != 2 || got[1] != mine {
-		return fmt.Errorf("redisstore: the records are in %v shards, and the configuration says %s: keep what is there", got[len(got)-1], mine)
-	}
-	return nil
-}
-
 // place is where a record lives. A shard's name is that of its index, too.
-type place struct{ shard, record, member string }
+type place struct {
+	shard, record, member string
+	owner                 uint32 // the member's checksum, with which those of the record's parts begin
+}
 
 func (s *Store) place(id stet.ID) place {
-	member := memberOf(id)
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(member))
-	shard := s.shard(int(h.Sum64() % uint64(s.shards)))
-	return place{shard, shard + ":r:" + member, member}
+	w := s.buffers.get()
+	defer s.buffers.put(w)
+	w.member(id)
+	p := place{owner: crc32.Checksum(*w, castagnoli)}
+	p.shard = s.shard(int(p.owner % uint32(s.shards)))
+	p.record = p.shard + ":r:" + string(*w)
+	p.member = p.record[len(p.record)-len(*w):]
+	return p
 }
 
 func (s *Store) shard(i int) string { return s.names[i] }
@@ -193,7 +122,10 @@ func (s *Store) write(p *place, h *stet.Head, b *stet.Body) (record, due, lifeti
 			left = saturate(h.DueIn, h.Rules.KeepExpired, s.linger)
 		}
 	}
-	return encode(h, b, p.member), strconv.FormatInt(int64(h.State)*duePerState+in, 10), strconv.FormatInt(left.Milliseconds(), 10)
+	w := s.buffers.get()
+	defer s.buffers.put(w)
+	w.record(h, b, p.owner)
+	return string(*w), strconv.FormatInt(int64(h.State)*duePerState+in, 10), strconv.FormatInt(left.Milliseconds(), 10)
 }
 
 // trimmed leaves out what is empty at the end.
@@ -240,7 +172,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	}
 	if have, ok := got.([]any); ok {
 		var found stet.Record
-		if err := decodeRecord(&found, have, p.member); err != nil {
+		if err := s.decode(&found.Head, &found.Body, have, &p); err != nil {
 			return stet.Record{}, fmt.Errorf("redisstore: create: %w", err)
 		}
 		return found, stet.ErrExists
@@ -263,7 +195,7 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	}
 	var found stet.Record
 	have, _ := got.([]any)
-	if err := decodeRecord(&found, have, p.member); err != nil {
+	if err := s.decode(&found.Head, &found.Body, have, &p); err != nil {
 		return stet.Record{}, fmt.Errorf("redisstore: get: %w", err)
 	}
 	return found, nil
@@ -302,7 +234,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	}
 	if newer, ok := got.([]any); ok {
 		var have stet.Head
-		if _, err := decodeHeadAt(&have, newer, p.member); err != nil {
+		if err := s.decode(&have, nil, newer, &p); err != nil {
 			return stet.Head{}, fmt.Errorf("redisstore: replace: %w", err)
 		}
 		return have, stet.ErrStale
@@ -340,33 +272,28 @@ func written(h *stet.Head, got any) error {
 	return nil
 }
 
-// decodeRecord decodes an answer with a record: now, the record.
-func decodeRecord(r *stet.Record, got []any, member string) error {
-	rest, err := decodeHeadAt(&r.Head, got, member)
-	if err != nil {
-		return err
-	}
-	if !decodeBody(&r.Body, rest, member) {
-		return fmt.Errorf("%w: its body", stet.ErrCorrupt)
-	}
-	return nil
-}
-
-// decodeHeadAt decodes the head of such an answer, and returns the rest.
-func decodeHeadAt(h *stet.Head, got []any, member string) (rest string, err error) {
+// decode decodes an answer with a record: now, the record, or what is before its body where b is nil.
+func (s *Store) decode(h *stet.Head, b *stet.Body, got []any, p *place) (err error) {
 	if len(got) != 2 {
-		return "", errTorn
+		return errTorn
 	}
 	now, _ := got[0].(string)
 	value, _ := got[1].(string)
-	rest, ok := decode(h, value, member)
-	if !ok {
-		return "", fmt.Errorf("%w: its head", stet.ErrCorrupt)
+	w := s.buffers.get()
+	defer s.buffers.put(w)
+	*w = append(*w, value...)
+	d := decoder{value: value, bytes: *w, member: p.member, owner: p.owner}
+	if !d.head(h) {
+		return fmt.Errorf("%w: its head", stet.ErrCorrupt)
 	}
+	var ok bool
 	if h.AsOf, ok = parseInstant(now); !ok {
-		return "", errTorn
+		return errTorn
 	}
-	return rest, nil
+	if b != nil && !d.rest(b) {
+		return fmt.Errorf("%w: its body", stet.ErrCorrupt)
+	}
+	return nil
 }
 
 // Pauses of a wait between two looks.

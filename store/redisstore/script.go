@@ -67,7 +67,7 @@ func (s *Store) run(ctx context.Context, p *script, record, shard string, wait b
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	command := append([]string{"EVALSHA", p.sha, "2", record, shard}, args...)
+	command := append(append(make([]string, 0, 5+len(args)), "EVALSHA", p.sha, "2", record, shard), args...)
 	got, err := s.send(ctx, record, command, wait)
 	if answered(err, "NOSCRIPT") {
 		command[0], command[1] = "EVAL", p.text
