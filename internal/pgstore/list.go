@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,42 +12,6 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
-
-// Due returns the Heads whose DueAt has passed, earliest first. Records that cannot be read are left out.
-func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err error) {
-	if err = s.calls.enter(); err == nil {
-		defer s.calls.leave()
-		heads, err = due(ctx, s.pool, q)
-	}
-	return heads, s.wrap("due", err)
-}
-
-// due walks the index of each state, and merges: whose records are not asked for are not passed over one by one.
-func due(ctx context.Context, pool Querier, q stet.Query) ([]stet.Head, error) {
-	states := q.States
-	if len(states) == 0 {
-		states = []stet.State{stet.Running, stet.Completed, stet.Retryable, stet.Unknown, stet.Expired}
-	}
-	c := &condition{}
-	limit := strconv.Itoa(limit(q.Limit))
-	var walks []string
-	for _, st := range slices.Compact(slices.Sorted(slices.Values(states))) {
-		q.States = []stet.State{st}
-		c.parts = nil
-		c.choose(&q)
-		c.and("due_at <= (SELECT now FROM t)")
-		walks = append(walks, "(SELECT s.* FROM stet_records s"+c.where()+" ORDER BY due_at LIMIT "+limit+")")
-	}
-	sql := "WITH t AS MATERIALIZED (SELECT " + sqltext.PostgresNow + " AS now) SELECT s.id, t.now, " + sqltext.PostgresHead +
-		" FROM t, (" + strings.Join(walks, " UNION ALL ") + ") s ORDER BY due_at, id LIMIT " + limit
-	var heads []stet.Head
-	err := eachHead(ctx, pool, sql, c.args, func(_ int64, h *stet.Head) {
-		if h != nil {
-			heads = append(heads, *h)
-		}
-	})
-	return heads, err
-}
 
 // List pages through records, newest first. The cursor is a row number and holds nothing of keys. Records that cannot be read
 // are left out.
