@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-dev/stet/examples/payments/provider"
 	"github.com/stet-dev/stet/examples/payments/service"
+	"github.com/stet-dev/stet/internal/crashpoint"
 	"github.com/stet-dev/stet/outbox"
 )
 
@@ -71,7 +72,7 @@ func (l Life) provide(ctx context.Context, out io.Writer) error {
 
 func (l Life) work(ctx context.Context, out io.Writer) (err error) {
 	p := &points{out: out, at: l.At, last: l.Last, name: l.Name}
-	db, err := openDB(service.DSN(l.File), p)
+	db, err := crashpoint.OpenSQL("sqlite", service.DSN(l.File), p.statement)
 	if err != nil {
 		return err
 	}

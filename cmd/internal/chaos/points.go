@@ -3,9 +3,10 @@ package chaos
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
+
+	"github.com/stet-dev/stet/internal/crashpoint"
 )
 
 // points counts what a process does outside itself: statements of its database, and requests to the provider, before each of which
@@ -41,30 +42,18 @@ func (p *points) pass(what string) (done func()) {
 	_, _ = fmt.Fprintln(p.out, pointPrefix+what)
 	n := p.count
 	if p.at == n && !p.last || p.name == what {
-		kill()
+		crashpoint.Kill()
 	}
 	return func() {
 		if p.at == n && p.last {
 			p.mu.Lock() // and nobody comes past another
 			_, _ = fmt.Fprintln(p.out, pointPrefix+"(after the last)")
-			kill()
+			crashpoint.Kill()
 		}
 	}
 }
 
 const pointPrefix = "point "
-
-// kill ends this process as kill -9 does. It does not return.
-func kill() {
-	self, err := os.FindProcess(os.Getpid())
-	if err == nil {
-		err = self.Kill()
-	}
-	if err != nil {
-		panic(err)
-	}
-	select {}
-}
 
 // name is what a statement does, and to which table.
 func name(statement string) string {

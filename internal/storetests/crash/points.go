@@ -7,7 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
+
+	"github.com/stet-dev/stet/internal/crashpoint"
 )
 
 // points counts what a life comes past, writes it down, and ends the life at one of them.
@@ -43,19 +44,12 @@ func (p *points) pass(what, where string) {
 		_, _ = fmt.Fprintln(p.trace, name)
 	}
 	if name == p.at || p.count == p.after {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
+		crashpoint.Kill()
 	}
 }
 
 // Where a point lies. What returns rows has one more, before they have been read.
 const before, pending, after = "before", "rows to come", "after"
-
-// around is for what has a beginning and an end.
-func (p *points) around(what string) (end func()) {
-	p.pass(what, before)
-	return func() { p.pass(what, after) }
-}
 
 var (
 	spaces = regexp.MustCompile(`\s+`)

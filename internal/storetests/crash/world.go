@@ -16,6 +16,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/crashpoint"
 	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/pgxstore"
@@ -104,7 +105,7 @@ func newWorld(ctx context.Context, k Kind, dsn, provider string, p *points) (w *
 		w.Store, err = pgxstore.Open(ctx, w.Pool, pgxstore.Config{})
 		return w, err
 	}
-	if w.DB, err = openSQL(k.driver, dsn, p); err != nil {
+	if w.DB, err = crashpoint.OpenSQL(k.driver, dsn, p.statement); err != nil {
 		return nil, err
 	}
 	w.Store, err = sqlstore.Open(ctx, w.DB, sqlstore.Config{Dialect: k.Dialect})
