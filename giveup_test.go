@@ -85,6 +85,56 @@ func TestATakeThatGaveUpIsTakenBack(t *testing.T) { // W2: nothing ran, so the k
 	}
 }
 
+func TestATakeThatNeverHappenedTakesNothingBack(t *testing.T) { // I1, W2: the run that is there by then is somebody else's
+	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		c := must(t, e, request("k"), stet.Execute).Claim
+		c.NotExecuted("declined")
+		if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
+			t.Fatal(err)
+		}
+		s.before = func(verb string, _ int) error { return map[string]error{"replace": errLost}[verb] }
+		if _, err := e.Begin(t.Context(), request("k")); !errors.Is(err, stet.ErrUnsettled) {
+			t.Fatalf("Begin without an answer: %v", err)
+		}
+		s.mend()
+		other, err := stet.New(s, stet.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := must(t, other, request("k"), stet.Execute).Record
+		if err := e.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r, _ := s.read(theirs.ID); r.Version != theirs.Version {
+			t.Errorf("the other's run is %v, attempt %d", r.State, r.Attempt)
+		}
+	})
+}
+
+func TestATakeThatIsTakenBackRepeatsNoNote(t *testing.T) { // I16: a note belongs to one change
+	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		c := must(t, e, request("k"), stet.Execute).Claim
+		c.Unknown("timeout")
+		if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{}, stet.Note{Who: "ann", Why: "it was voided"}); err != nil {
+			t.Fatal(err)
+		}
+		s.cut()
+		if _, err := e.Begin(t.Context(), request("k")); !errors.Is(err, stet.ErrUnsettled) {
+			t.Fatalf("Begin without an answer: %v", err)
+		}
+		s.mend()
+		if err := e.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r, _ := s.read(c.ID()); r.State != stet.Retryable || r.Note != nil {
+			t.Errorf("left is %v, with the note %v", r.State, r.Note)
+		}
+	})
+}
+
 func TestATakeWithoutAnAnswerIsRecognised(t *testing.T) { // I11, W2: a request never meets itself, also as a retry
 	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
