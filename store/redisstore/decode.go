@@ -16,13 +16,12 @@ type reader struct {
 	bad  bool
 }
 
-// unsealed checks format and checksum of a part of a record.
-func (d *decoder) unsealed(from, to int) reader {
-	if to-from < 5 || d.value[from] != format ||
-		crc32.Update(d.owner, castagnoli, d.bytes[from:to-4]) != binary.BigEndian.Uint32(d.bytes[to-4:]) {
+// unsealed checks format and checksum of a part of a record, and reads it from the place at.
+func (d *decoder) unsealed(from, at, to int) reader {
+	if end := to - seal; end < at || d.value[from] != format || crc32.Update(d.owner, castagnoli, d.bytes[from:end]) != binary.BigEndian.Uint32(d.bytes[end:]) {
 		return reader{bad: true}
 	}
-	return reader{rest: d.value[from+1 : to-4]}
+	return reader{rest: d.value[at : to-seal]}
 }
 
 func (r *reader) take(n uint64) string {
@@ -117,29 +116,30 @@ type decoder struct {
 	body   int    // where the body begins, when the head was decoded
 }
 
-// head decodes all but the body. The head says again what scripts were told.
+// head decodes all but the body.
 func (d *decoder) head(h *stet.Head) (ok bool) {
-	if len(d.value) < atNames || d.value[atFormat] != format {
+	if len(d.value) < atNames {
 		return false
 	}
 	key, id := uint64(binary.BigEndian.Uint32(d.bytes[atLengths:])), uint64(binary.BigEndian.Uint32(d.bytes[atLengths+4:]))
-	end := atNames + key + id + uint64(binary.BigEndian.Uint32(d.bytes[atLengths+8:]))
+	at := atNames + key + id
+	end := at + uint64(binary.BigEndian.Uint32(d.bytes[atLengths+8:]))
 	if end > uint64(len(d.value)) {
 		return false
 	}
 	d.body = int(end)
-	names := d.value[atNames : atNames+key+id]
-	return d.decodeHead(h, atNames+len(names)) && stamp(h, d.value) &&
-		h.Version == stet.Version(binary.BigEndian.Uint64(d.bytes[atVersion:])) && h.State == stet.State(d.value[atState]) &&
-		key == uint64(len(h.DownstreamKey)) && names == h.DownstreamKey+h.DownstreamID
-}
-
-func (d *decoder) decodeHead(h *stet.Head, from int) (ok bool) {
-	if h.ID, ok = idOf(d.member); !ok {
+	r := d.unsealed(atFormat, int(at), d.body)
+	if r.bad || !r.head(h) {
 		return false
 	}
-	r := d.unsealed(from, d.body)
-	h.State, h.Kept, h.Rules.OnLapse = stet.State(r.byte()), stet.Kept(r.byte()), stet.LapseRule(r.byte())
+	h.Version, h.State = stet.Version(binary.BigEndian.Uint64(d.bytes[atVersion:])), stet.State(d.value[atState])
+	h.DownstreamKey, h.DownstreamID = d.value[atNames:atNames+key], d.value[atNames+key:at]
+	h.ID, ok = idOf(d.member)
+	return ok && h.State >= stet.Running && h.State <= stet.Expired && stamp(h, d.value)
+}
+
+func (r *reader) head(h *stet.Head) (ok bool) {
+	h.Kept, h.Rules.OnLapse = stet.Kept(r.byte()), stet.LapseRule(r.byte())
 	flags := r.byte()
 	h.Published, h.Reconciled, h.Escalated, h.Rules.FromCreation = flags&published != 0, flags&reconciled != 0, flags&escalated != 0, flags&fromCreation != 0
 	copy(h.Fingerprint.Sum[:], r.take(uint64(len(h.Fingerprint.Sum))))
@@ -151,7 +151,7 @@ func (d *decoder) decodeHead(h *stet.Head, from int) (ok bool) {
 	for _, s := range texts(h) {
 		*s = r.text()
 	}
-	h.Version, h.DueIn, h.Attempt, h.Status = stet.Version(r.number()), time.Duration(r.number())*time.Microsecond, int(r.number()), int(r.number())
+	h.DueIn, h.Attempt, h.Status = time.Duration(r.number())*time.Microsecond, int(r.number()), int(r.number())
 	h.Size, h.Probes, h.Rules.Retain, h.Rules.KeepExpired = r.number(), int(r.number()), time.Duration(r.number()), time.Duration(r.number())
 	h.Took = time.Duration(r.number())
 	if meta := r.text(); meta != "" {
@@ -163,12 +163,12 @@ func (d *decoder) decodeHead(h *stet.Head, from int) (ok bool) {
 	if flags&noted != 0 {
 		h.Note = &stet.Note{Who: r.text(), Why: r.text(), Evidence: r.text()}
 	}
-	return !r.bad && r.rest == "" && h.State >= stet.Running && h.State <= stet.Expired && h.Kept <= stet.KeptStatus && h.Rules.OnLapse <= stet.LapseReexecute
+	return !r.bad && r.rest == "" && h.Kept <= stet.KeptStatus && h.Rules.OnLapse <= stet.LapseReexecute
 }
 
 // rest decodes the body, after the head.
 func (d *decoder) rest(b *stet.Body) (ok bool) {
-	r := d.unsealed(d.body, len(d.value))
+	r := d.unsealed(d.body, d.body+1, len(d.value))
 	if r.byte() == 1 {
 		b.Response = &stet.Response{Status: int(r.number())}
 		b.Response.Header, b.Response.Trailer = r.fields(), r.fields()

@@ -10,7 +10,7 @@ import (
 	"github.com/stet-dev/stet/internal/codec"
 )
 
-// format is the first byte of heads and bodies written today. Another is refused, for its key alone.
+// format is the first byte of what writers give today, and of bodies. Another is refused, for its key alone.
 const format = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -39,6 +39,9 @@ func (w *writer) fields(all []stet.Field) {
 	var room [1024]byte
 	w.bytes(codec.AppendFields(room[:0], all))
 }
+
+// seal is how long a checksum is.
+const seal = 4
 
 // seal ends what was written since from with a checksum that goes on from the owner's.
 func (w *writer) seal(from int, owner uint32) {
@@ -82,7 +85,7 @@ func idOf(member string) (id stet.ID, ok bool) {
 
 // texts are the fields of a head that are plain strings.
 func texts(h *stet.Head) []*string {
-	return []*string{&h.Fingerprint.Recipe, &h.Point, &h.Cause, &h.Holder, &h.Route, &h.Method, &h.Path, &h.TraceID, &h.DownstreamKey, &h.DownstreamID}
+	return []*string{&h.Fingerprint.Recipe, &h.Point, &h.Cause, &h.Holder, &h.Route, &h.Method, &h.Path, &h.TraceID}
 }
 
 const (
@@ -102,10 +105,9 @@ func flagsOf(h *stet.Head) (flags byte) {
 	return flags
 }
 
-// head appends h, sealed.
-func (w *writer) head(h *stet.Head, owner uint32) {
-	from := len(*w)
-	*w = append(*w, format, byte(h.State), byte(h.Kept), byte(h.Rules.OnLapse), flagsOf(h))
+// head appends what a head is beside what scripts need to know of it.
+func (w *writer) head(h *stet.Head) {
+	*w = append(*w, byte(h.Kept), byte(h.Rules.OnLapse), flagsOf(h))
 	*w = append(*w, h.Fingerprint.Sum[:]...)
 	for _, p := range h.Fingerprint.Parts {
 		*w = binary.BigEndian.AppendUint32(*w, p)
@@ -113,7 +115,7 @@ func (w *writer) head(h *stet.Head, owner uint32) {
 	for _, s := range texts(h) {
 		w.text(*s)
 	}
-	for _, n := range [...]int64{int64(h.Version), micros(h.DueIn), int64(h.Attempt), int64(h.Status), h.Size, int64(h.Probes),
+	for _, n := range [...]int64{micros(h.DueIn), int64(h.Attempt), int64(h.Status), h.Size, int64(h.Probes),
 		int64(h.Rules.Retain), int64(h.Rules.KeepExpired), int64(h.Took)} {
 		w.number(n)
 	}
@@ -127,7 +129,6 @@ func (w *writer) head(h *stet.Head, owner uint32) {
 		w.text(n.Why)
 		w.text(n.Evidence)
 	}
-	w.seal(from, owner)
 }
 
 // micros is d in microseconds, and -1 for never.
@@ -173,16 +174,18 @@ func tag(v stet.Version) string {
 	return string(binary.BigEndian.AppendUint64(append(make([]byte, 0, 9), format), uint64(v)))
 }
 
-// record appends the writer's part of a record, without its body where b is nil.
+// record appends the writer's part of a record, without its body where b is nil. One seal is for all before the body, one for the body.
 func (w *writer) record(h *stet.Head, b *stet.Body, owner uint32) {
+	from := len(*w)
 	*w = append(binary.BigEndian.AppendUint64(append(*w, format), uint64(h.Version)), byte(h.State))
 	*w = binary.BigEndian.AppendUint32(*w, uint32(len(h.DownstreamKey)))
 	*w = binary.BigEndian.AppendUint32(*w, uint32(len(h.DownstreamID)))
 	length := len(*w)
 	*w = append(append(append(*w, 0, 0, 0, 0), h.DownstreamKey...), h.DownstreamID...)
-	from := len(*w)
-	w.head(h, owner)
-	binary.BigEndian.PutUint32((*w)[length:], uint32(len(*w)-from))
+	head := len(*w)
+	w.head(h)
+	binary.BigEndian.PutUint32((*w)[length:], uint32(len(*w)-head+seal))
+	w.seal(from, owner)
 	if b != nil {
 		w.body(b, owner)
 	}
