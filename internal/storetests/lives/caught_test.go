@@ -44,7 +44,7 @@ var promise = regexp.MustCompile(`\b[IW]\d+: `)
 
 // Histories find what is broken, and shrink.
 func TestLivesFindWhatIsBroken(t *testing.T) {
-	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "500ms", "rapid.checks": "5000"} {
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "250ms", "rapid.checks": "5000"} {
 		was := flag.Lookup(name).Value.String()
 		if err := flag.Set(name, value); err != nil {
 			t.Fatal(err)

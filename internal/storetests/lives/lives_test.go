@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	checks := "600"
+	checks := "400"
 	if os.Getenv("STET_SOAK") != "" {
 		checks = "100000"
 	}
@@ -32,7 +32,7 @@ func TestLives(t *testing.T) {
 	for what, n := range map[string]int{"executions": seen.executed, "effects": seen.effects, "replays": seen.replayed,
 		"overtaken holders": seen.fenced, "resolved unknowns": seen.resolved, "runs after an end of doubt or of a life": seen.again,
 		"writes that came late": seen.late} {
-		if n < 20 {
+		if n < 20 && !testing.Short() {
 			t.Errorf("only %d %s: not much was put to the test", n, what)
 		}
 	}
