@@ -29,74 +29,99 @@ func Rows(b *testing.B) int {
 }
 
 const (
-	turn  = 2 * time.Second
+	turn  = time.Second
+	most  = 60                   // turns beside keepers
 	every = 5 * time.Millisecond // a request begins
 )
 
-// Beside fills s with rows records that are due, half of them abandoned and half of them over, and times requests on it before
-// and while a Sweeper and a Reaper work through those with their default settings, but for the pause between rounds. It
-// reports both 99th percentiles, their ratio, and what was kept in a second.
-func Beside(b *testing.B, s stet.Store, rows int) {
+// Beside fills s with rows records that are due, half of them abandoned and half of them over, and times requests on it by turns:
+// with nothing beside them, and while a Sweeper and a Reaper work through those with their default settings, but for the pause between
+// rounds. It reports the 99th percentiles of both, and of the turns in which both keepers were at work, with their ratios to the first,
+// and how much was swept and reaped in a second. rested, if not nil, is called once s is full.
+func Beside(b *testing.B, s stet.Store, rows int, rested func()) {
 	const brief = time.Second
 	fill(b, engine(b, s, brief, nil), rows)
 	time.Sleep(2 * brief) // by any store's clock
-
-	var kept atomic.Int64
-	e := engine(b, s, stet.DefaultRetain, counted(&kept))
-	requests(b, e, "warm", time.Now().Add(turn/4), func() bool { return true })
+	if rested != nil {
+		rested()
+	}
+	var k kept
+	e := engine(b, s, stet.DefaultRetain, k.observe)
+	requests(b, e, "warm", time.Now().Add(turn/2), always)
 	for b.Loop() {
-		idle := requests(b, e, "idle", time.Now().Add(turn), func() bool { return true })
-		ctx, stop := context.WithCancel(b.Context())
-		var keepers sync.WaitGroup
-		keepers.Go(func() { _ = keeper.Sweeper{Engine: e, Every: time.Second}.Run(ctx) })
-		keepers.Go(func() { _ = keeper.Reaper{Engine: e, Every: time.Second}.Run(ctx) })
-		time.Sleep(1100 * time.Millisecond) // until both are at work
-		from, began := kept.Load(), time.Now()
-		beside := requests(b, e, "beside", began.Add(turn), func() bool { return kept.Load() < int64(rows) })
-		moved, took := kept.Load()-from, time.Since(began)
-		stop()
-		keepers.Wait()
-		b.ReportMetric(float64(p99(idle).Microseconds()), "idle-p99-us")
-		b.ReportMetric(float64(p99(beside).Microseconds()), "beside-p99-us")
-		b.ReportMetric(float64(p99(beside))/float64(p99(idle)), "ratio")
-		b.ReportMetric(float64(moved)/took.Seconds(), "rows/s")
-		b.ReportMetric(0, "ns/op")
+		var idle, beside, both []time.Duration
+		var sweeping, reaping time.Duration
+		left := func() bool { return k.sum() < int64(rows) }
+		for n := 0; n < most && left(); n++ {
+			idle = append(idle, requests(b, e, "idle", time.Now().Add(turn), always)...)
+			toSweep, toReap, began := k.swept.Load() < int64(rows/2), k.reaped.Load() < int64(rows/2), time.Now()
+			ctx, stop := context.WithCancel(b.Context())
+			var keepers sync.WaitGroup
+			keepers.Go(func() { _ = keeper.Sweeper{Engine: e, Every: turn / 100}.Run(ctx) })
+			keepers.Go(func() { _ = keeper.Reaper{Engine: e, Every: turn / 100}.Run(ctx) })
+			took := requests(b, e, "beside", began.Add(turn), left)
+			stop()
+			keepers.Wait()
+			if beside = append(beside, took...); toSweep && toReap {
+				both = append(both, took...)
+			}
+			if toSweep {
+				sweeping += time.Since(began)
+			}
+			if toReap {
+				reaping += time.Since(began)
+			}
+		}
+		report(b, idle, "beside", beside)
+		report(b, idle, "both", both)
+		b.ReportMetric(float64(k.swept.Load())/sweeping.Seconds(), "swept/s")
+		b.ReportMetric(float64(k.reaped.Load())/reaping.Seconds(), "reaped/s")
 	}
 }
 
-// counted adds up what keepers did.
-func counted(kept *atomic.Int64) func(stet.Event) {
-	return func(ev stet.Event) {
-		switch {
-		case ev.Kind == stet.Reaped:
-			kept.Add(int64(ev.Count))
-		case ev.Kind == stet.Transition && (ev.By == "sweeper" || ev.By == "reaper"):
-			kept.Add(1)
-		}
+func always() bool { return true }
+
+// report compares the 99th percentile of requests with that of requests that nothing was beside.
+func report(b *testing.B, idle []time.Duration, name string, took []time.Duration) {
+	b.ReportMetric(float64(p99(idle).Microseconds()), "idle-p99-us")
+	b.ReportMetric(float64(p99(took).Microseconds()), name+"-p99-us")
+	b.ReportMetric(float64(p99(took))/float64(p99(idle)), name+"-ratio")
+	b.ReportMetric(0, "ns/op")
+}
+
+// kept counts what keepers did.
+type kept struct{ swept, reaped atomic.Int64 }
+
+func (k *kept) observe(ev stet.Event) {
+	switch {
+	case ev.Kind == stet.Reaped:
+		k.reaped.Add(int64(ev.Count))
+	case ev.Kind == stet.Transition && ev.By == "sweeper":
+		k.swept.Add(1)
+	case ev.Kind == stet.Transition && ev.By == "reaper":
+		k.reaped.Add(1)
 	}
 }
+
+func (k *kept) sum() int64 { return k.swept.Load() + k.reaped.Load() }
 
 // Reaping times requests on s at rest, and while a Reaper removes rows records whose time is over, which the caller has put there.
 // It reports both 99th percentiles, their ratio, and how long the Reaper took.
 func Reaping(b *testing.B, s stet.Store, rows int) {
-	var kept atomic.Int64
-	e := engine(b, s, stet.DefaultRetain, counted(&kept))
-	always := func() bool { return true }
-	requests(b, e, "warm", time.Now().Add(turn/4), always)
-	idle := requests(b, e, "idle", time.Now().Add(2*turn), always)
+	var k kept
+	e := engine(b, s, stet.DefaultRetain, k.observe)
+	requests(b, e, "warm", time.Now().Add(turn), always)
+	idle := requests(b, e, "idle", time.Now().Add(4*turn), always)
 	ctx, stop := context.WithCancel(b.Context())
 	var keepers sync.WaitGroup
 	keepers.Go(func() { _ = keeper.Reaper{Engine: e, Every: time.Millisecond}.Run(ctx) })
 	began := time.Now()
-	beside := requests(b, e, "beside", began.Add(5*time.Minute), func() bool { return kept.Load() < int64(rows) })
+	beside := requests(b, e, "beside", began.Add(5*time.Minute), func() bool { return k.sum() < int64(rows) })
 	took := time.Since(began)
 	stop()
 	keepers.Wait()
-	b.ReportMetric(float64(p99(idle).Microseconds()), "idle-p99-us")
-	b.ReportMetric(float64(p99(beside).Microseconds()), "beside-p99-us")
-	b.ReportMetric(float64(p99(beside))/float64(p99(idle)), "ratio")
+	report(b, idle, "beside", beside)
 	b.ReportMetric(took.Seconds(), "s")
-	b.ReportMetric(0, "ns/op")
 }
 
 func engine(b *testing.B, s stet.Store, brief time.Duration, observe func(stet.Event)) *stet.Engine {
