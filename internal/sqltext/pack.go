@@ -94,8 +94,7 @@ func packExchange(id stet.ID, b *stet.Body) []byte {
 	if r := b.Response; r != nil {
 		body = r.Body
 		x = binary.AppendVarint(x, int64(r.Status))
-		x = appendPiece(x, codec.AppendFields(nil, r.Header))
-		x = appendPiece(x, codec.AppendFields(nil, r.Trailer))
+		x = appendFields(appendFields(x, r.Header), r.Trailer)
 	}
 	x = appendPiece(appendPiece(x, b.Request), b.Progress)
 	binary.BigEndian.PutUint32(x, bodySum(id, x[4:], body))
@@ -108,14 +107,12 @@ func unpackExchange(id stet.ID, x, body []byte) (b stet.Body, err error) {
 		return b, errPacked
 	}
 	p := packed{rest: x[4:]}
-	var bad, bad2 error
 	if p.flags(bodyFlags)&hasResponse != 0 {
 		b.Response = &stet.Response{Status: int(p.number()), Body: body}
-		b.Response.Header, bad = codec.Fields(p.piece())
-		b.Response.Trailer, bad2 = codec.Fields(p.piece())
+		b.Response.Header, b.Response.Trailer = p.fields(), p.fields()
 	}
 	b.Request, b.Progress = p.piece(), p.piece()
-	if bad != nil || bad2 != nil || p.bad || len(p.rest) > 0 || b.Response == nil && len(body) > 0 {
+	if p.bad || len(p.rest) > 0 || b.Response == nil && len(body) > 0 {
 		return stet.Body{}, errPacked
 	}
 	return b, nil
@@ -135,6 +132,13 @@ func bits(flags ...bool) (b byte) {
 		}
 	}
 	return b
+}
+
+func appendFields(b []byte, fields []stet.Field) []byte {
+	if len(fields) == 0 {
+		return appendPiece(b, nil)
+	}
+	return appendPiece(b, codec.AppendFields(nil, fields))
 }
 
 func appendPiece(b, piece []byte) []byte {
@@ -187,4 +191,14 @@ func (p *packed) piece() []byte {
 		return b
 	}
 	return nil
+}
+
+func (p *packed) fields() []stet.Field {
+	b := p.piece()
+	if b == nil {
+		return nil
+	}
+	fields, err := codec.Fields(b)
+	p.bad = p.bad || err != nil
+	return fields
 }
