@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/storetests/clocks"
 	"github.com/stet-dev/stet/internal/storetests/testserver"
 	"github.com/stet-dev/stet/internal/storetests/wrapped"
 	"github.com/stet-dev/stet/store/sqlstore"
@@ -80,6 +81,11 @@ func TestLaws(t *testing.T) {
 func TestLawsWrapped(t *testing.T) {
 	server(t, testserver.MariaDB, "")
 	storetest.Run(t, wrapped.Backend(backend))
+}
+
+func TestClocks(t *testing.T) {
+	server(t, testserver.MariaDB, "")
+	clocks.Run(t, backend)
 }
 
 // A MariaDB that says it is a MySQL is used as one: no statement has a RETURNING anyway, and rows that others hold are waited

@@ -18,6 +18,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/storetests/clocks"
 	"github.com/stet-dev/stet/internal/storetests/testserver"
 	"github.com/stet-dev/stet/internal/storetests/wrapped"
 	"github.com/stet-dev/stet/store/pgxstore"
@@ -191,6 +192,8 @@ func TestLawsPgx(t *testing.T) { storetest.Run(t, overPgx("")) }
 func TestLawsWrapped(t *testing.T) { storetest.Run(t, wrapped.Backend(overPgx(""))) }
 
 func TestLawsSQL(t *testing.T) { storetest.Run(t, overSQL()) }
+
+func TestClocks(t *testing.T) { clocks.Run(t, overPgx("")) }
 
 func draw() stet.Version { return stet.Version(rand.Uint64()>>1 | 1) }
 

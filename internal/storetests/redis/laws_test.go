@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/storetests/clocks"
 	"github.com/stet-dev/stet/internal/storetests/testserver"
 	"github.com/stet-dev/stet/store/redisstore"
 	"github.com/stet-dev/stet/store/redisstore/goredisclient"
@@ -49,11 +50,13 @@ func open(t testing.TB, c redisstore.Client, config redisstore.Config) stet.Stor
 // Few shards keep the laws fast; what they promise does not depend on it.
 const shards = 4
 
-func TestLaws(t *testing.T) {
-	storetest.Run(t, storetest.Backend{ServerClock: true, Open: func(t testing.TB, dir string, _ func() time.Time) stet.Store {
-		return open(t, single(t, testserver.Redis(t).Addr), redisstore.Config{Prefix: prefix(dir), Shards: shards})
-	}})
-}
+var backend = storetest.Backend{ServerClock: true, Open: func(t testing.TB, dir string, _ func() time.Time) stet.Store {
+	return open(t, single(t, testserver.Redis(t).Addr), redisstore.Config{Prefix: prefix(dir), Shards: shards})
+}}
+
+func TestLaws(t *testing.T) { storetest.Run(t, backend) }
+
+func TestClocks(t *testing.T) { clocks.Run(t, backend) }
 
 func TestClusterLaws(t *testing.T) {
 	c := testserver.RedisCluster(t)
