@@ -7,12 +7,12 @@ import (
 )
 
 // together is how many records one write removes: others wait no longer than that takes.
-const together = 500
+const together = 64
 
 // reaped are the states of records that are removed when they are due.
 var reaped = [...]stet.State{stet.Completed, stet.Retryable, stet.Expired}
 
-// Reap removes records whose time is over, some hundreds in one write, so that requests get their turn in between.
+// Reap removes records whose time is over, some at a time, so that requests get their turn in between.
 func (s *sqlite) Reap(ctx context.Context, limit int) (n int, err error) {
 	for n < limit {
 		o := newOp(ctx, reap, &stet.Head{}, &stet.Body{})
