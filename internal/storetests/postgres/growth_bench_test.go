@@ -36,8 +36,8 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideKeepers times requests beside a sweeper and a reaper that work off a backlog of STET_ROWS. A server that has made
-// checkpoints writes its log into files that it has already; a new one stops all writers for 40 ms whenever 16 MB are full.
+// BenchmarkBesideKeepers times requests beside a sweeper and a reaper that work off a backlog of STET_ROWS. The checkpoint gives
+// back the files of the log that the backlog took: see durable.
 func BenchmarkBesideKeepers(b *testing.B) {
 	address := durable(b)
 	keeping.Beside(b, opened(b, address, pgxstore.Config{}), keeping.Rows(b), func() {
