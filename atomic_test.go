@@ -204,7 +204,7 @@ func TestTransactionLongerThanTheLease(t *testing.T) { // I3: whoever is first d
 			t.Fatal(err)
 		}
 		after(stet.DefaultLease)
-		if n, err := e.Sweep(t.Context(), 1); n != 1 || err != nil {
+		if n, _, err := e.Sweep(t.Context(), "", 1); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		if err := c.Confirm(t.Context(), errLostCommit); !errors.Is(err, stet.ErrFenced) {

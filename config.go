@@ -77,7 +77,7 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("stet: policy: Retain is %s; a result has to be kept to be replayed", p.Retain)
 	case p.KeepExpired < 0:
 		return fmt.Errorf("stet: policy: KeepExpired is %s; 0 frees expired keys", p.KeepExpired)
-	case p.OnLapse > LapseReexecute:
+	case !p.OnLapse.Valid():
 		return fmt.Errorf("stet: policy: OnLapse is %d, which is no LapseRule", p.OnLapse)
 	}
 	return nil

@@ -336,7 +336,7 @@ func TestSweepSeesPastWhatMayRunAgain(t *testing.T) { // I15
 		after(time.Second)
 		h.begin(request("lapses"), stet.Execute)
 		after(stet.DefaultLease)
-		if n, err := h.Sweep(h.t.Context(), 5); n != 1 || err != nil {
+		if n, _, err := h.Sweep(h.t.Context(), "", 5); n != 1 || err != nil {
 			h.t.Errorf("%d swept, %v: those that are left to a request hide the others", n, err)
 		}
 	})
@@ -350,7 +350,7 @@ func TestTwoSweepersAndARequestMoveOnce(t *testing.T) { // W16, CR-15
 		var wg sync.WaitGroup
 		for range 10 {
 			wg.Go(func() {
-				n, err := h.Sweep(h.t.Context(), 10)
+				n, _, err := h.Sweep(h.t.Context(), "", 10)
 				if err != nil {
 					h.t.Error(err)
 				}

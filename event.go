@@ -6,13 +6,13 @@ import "time"
 type Event struct {
 	Kind EventKind
 	ID   ID     // for a log, use Engine.Tag(ID): a Key prints as [key]
-	By   string // Transition: request, holder, sweeper, reaper
+	By   string // Transition: request, holder, operator, sweeper, reaper
 	Route,
 	TraceID string
 	From, To State         // Transition; From 0: created, To 0: deleted
 	Attempt  int           // Transition, Answer
 	Cause    string        // Transition
-	Op       string        // StoreCall: create, get, replace, delete, due, list, count, reap
+	Op       string        // StoreCall: create, get, replace, delete, due, list, count, find, history, reap
 	Result   string        // Answer: one word per request, see package stethttp
 	Status   int           // Answer
 	Took     time.Duration // StoreCall, Answer; Transition to Completed: the execution

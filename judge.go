@@ -120,7 +120,7 @@ func mayRunAgain(h *Head) bool {
 	switch {
 	case h.Published:
 		return false
-	case h.Rules.OnLapse == LapseReexecute:
+	case h.Rules.OnLapse == LapseReexecute, h.Rules.OnLapse == LapseAtomic:
 		return true
 	case h.Rules.OnLapse == LapseResume:
 		return h.Point != ""

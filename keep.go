@@ -5,37 +5,71 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 )
 
-// Sweep moves up to limit records whose lease has lapsed to Unknown, as the next request would, and returns how many it
-// moved; 0 means [DefaultLimit]. Records with a recovery point or the re-execute rule are left to a request, since they may run
-// again, and records that cannot be read are left to people; it sees past [MaxLimit] of those at most. Any number of processes
-// may sweep at once.
-func (e *Engine) Sweep(ctx context.Context, limit int) (int, error) {
-	return e.eachDue(ctx, limit, func(ctx context.Context, h *Head) (bool, error) {
-		if mayRunAgain(h) || h.State != Running {
+// Sweep looks at one page of runs whose lease has lapsed, and ends those that no request or [Completer] is going to take over: as a
+// rule they become Unknown, as the next request would find. A run that may be taken over is left to that for as long as its
+// result would be kept, and then ends by its own rule: see [LapseRule]. It returns how many it moved, and the cursor of the next
+// page, "" after the last. limit is how many it looks at; 0 means [DefaultLimit], and [MaxLimit] is the most.
+//
+// An error of one record does not keep it from the others; it is returned with the cursor, and the record is met again by the next
+// walk. Any number of processes may sweep at once.
+//
+// [Completer]: https://pkg.go.dev/github.com/stet-dev/stet/flow#Completer
+func (e *Engine) Sweep(ctx context.Context, after string, limit int) (n int, next string, err error) {
+	return e.eachDue(ctx, Query{States: []State{Running}, After: after, Limit: limit}, func(ctx context.Context, h *Head) (bool, error) {
+		next, ok := ending(h)
+		if !ok {
 			return false, nil
 		}
-		return e.swap(ctx, h, lapsed(h), "sweeper")
-	}, Running)
+		return e.swap(ctx, h, next, "sweeper")
+	})
+}
+
+// CauseForsaken is the Cause of a record that stopped at a recovery point, and was not taken up for as long as a result is kept.
+const CauseForsaken = "not-resumed"
+
+// ending is what becomes of a lapsed run that nobody has taken over; false: not yet.
+func ending(h *Head) (Head, bool) {
+	if !mayRunAgain(h) {
+		return lapsed(h), true
+	}
+	next := *h
+	next.Version, next.Note = draw(), nil
+	switch idle := h.AsOf.Sub(h.DueAt); {
+	case h.Rules.OnLapse == LapseAtomic: // this write is the proof that its transaction was not committed, and cannot be any more
+		next.State, next.Cause, next.DueIn = Retryable, CauseRolledBack, h.Rules.Retain
+	case idle < h.Rules.Retain:
+		return Head{}, false
+	case h.Rules.OnLapse == LapseReexecute: // a retry would run now as it would have before
+		next.State, next.DueIn = Expired, h.Rules.KeepExpired
+	default:
+		next.State, next.Cause, next.DueIn, next.Took = Unknown, CauseForsaken, 0, h.AsOf.Sub(h.CreatedAt)
+	}
+	return next, true
 }
 
 // MaxReap is the most [Engine.Reap] ends in one call, where the store is a [Reaper].
 const MaxReap = 10_000
 
-// Reap ends up to limit records whose retention is over: it removes them or, where their Rules say so, keeps them as
+// fromTheStart is the cursor of a page that begins where the first one did.
+const fromTheStart = "again"
+
+// Reap ends a page of up to limit records whose retention is over: it removes them or, where their Rules say so, keeps them as
 // Expired for as long as judge would refuse them. It never touches Running and Unknown ones (I10). It returns how many it
-// ended, [MaxReap] at most; the rest is as with Sweep. A store that is a [Reaper] removes them together, which is one event: Reaped.
-func (e *Engine) Reap(ctx context.Context, limit int) (int, error) {
+// ended, and the cursor of the next page; the rest is as with Sweep, but that limit may be up to [MaxReap]. A store that is a
+// [Reaper] removes them together, which is one event: Reaped.
+func (e *Engine) Reap(ctx context.Context, after string, limit int) (n int, next string, err error) {
 	limit = min(cmp.Or(limit, DefaultLimit), MaxReap)
-	n, err := e.reapMany(ctx, limit)
-	if err != nil || n == limit {
-		return n, err
+	if after == "" || after == fromTheStart {
+		after = ""
+		if n, err = e.reapMany(ctx, limit); n == limit {
+			return n, fromTheStart, err
+		}
 	}
-	ended, err := e.reapEach(ctx, limit-n)
-	return n + ended, err
+	one, next, failed := e.reapEach(ctx, after, limit)
+	return n + one, next, errors.Join(err, failed)
 }
 
 // reapMany has the store remove what it can remove by itself.
@@ -59,8 +93,9 @@ func (e *Engine) reapMany(ctx context.Context, limit int) (int, error) {
 }
 
 // reapEach ends one record after the other.
-func (e *Engine) reapEach(ctx context.Context, limit int) (int, error) {
-	return e.eachDue(ctx, limit, func(ctx context.Context, h *Head) (bool, error) {
+func (e *Engine) reapEach(ctx context.Context, after string, limit int) (int, string, error) {
+	q := Query{States: []State{Completed, Retryable, Expired}, After: after, Limit: limit}
+	return e.eachDue(ctx, q, func(ctx context.Context, h *Head) (bool, error) {
 		if kept := h.DueAt.Add(h.Rules.KeepExpired).Sub(h.AsOf); h.State == Completed && h.Rules.KeepExpired > 0 && kept > 0 {
 			next := *h
 			next.Version, next.State, next.DueIn, next.Note = draw(), Expired, kept, nil
@@ -75,72 +110,60 @@ func (e *Engine) reapEach(ctx context.Context, limit int) (int, error) {
 			e.moved(&gone, h.State, "reaper")
 		}
 		return err == nil, unlessOvertaken(err)
-	}, Completed, Retryable, Expired)
+	})
 }
 
 // abreast is how many records are moved at a time. Stores that write groups make one commit of them; it is few, since what a
 // request writes may share that commit, or wait behind it: with 16 a Postgres sweeps half as many again, and requests notice.
 const abreast = 8
 
-// eachDue acts on what is due, on abreast records at a time, until it has moved limit records. What it leaves stays due, and in
-// front: it looks past that, as far as one query goes.
-func (e *Engine) eachDue(ctx context.Context, limit int, act func(context.Context, *Head) (bool, error), states ...State) (n int, err error) {
-	limit = min(cmp.Or(limit, DefaultLimit), MaxLimit)
-	for ask := limit; ; ask = min(2*ask, MaxLimit) {
-		heads, err := e.due(ctx, Query{States: states, Limit: ask})
-		if err != nil {
-			return n, err
-		}
-		before, found := n, len(heads)
-		heads = slices.DeleteFunc(heads, func(h Head) bool { return !h.Over() }) // an index that lags behind its record ends no life
-		for len(heads) > 0 {
-			if err := ctx.Err(); err != nil || n == limit {
-				return n, err
-			}
-			k := min(len(heads), limit-n, abreast)
-			moved, err := together(ctx, heads[:k], act)
-			if n += moved; err != nil {
-				return n, err
-			}
-			heads = heads[k:]
-		}
-		if n == limit || found < ask || ask == MaxLimit && n == before {
-			return n, nil
-		}
+// eachDue acts on one page of what is due, on abreast records at a time. A record that cannot be moved, that somebody holds or that
+// is damaged is passed over: it says nothing about the others.
+func (e *Engine) eachDue(ctx context.Context, q Query, act func(context.Context, *Head) (bool, error)) (n int, next string, err error) {
+	heads, next, err := e.due(ctx, q)
+	if err != nil {
+		return 0, "", err
 	}
-}
-
-// together acts on all of heads at once, and returns how many it moved. A record that cannot be read says nothing about the others.
-func together(ctx context.Context, heads []Head, act func(context.Context, *Head) (bool, error)) (moved int, err error) {
 	var mu sync.Mutex
 	var acting sync.WaitGroup
+	slots := make(chan struct{}, abreast)
 	for i := range heads {
+		h := &heads[i]
+		if !h.Over() { // an index that lags behind its record ends no life
+			continue
+		}
+		if ctx.Err() != nil {
+			next, err = "", ctx.Err()
+			break
+		}
+		slots <- struct{}{}
 		acting.Go(func() {
-			done, failed := act(ctx, &heads[i])
+			defer func() { <-slots }()
+			done, failed := act(ctx, h)
 			mu.Lock()
 			defer mu.Unlock()
 			if done {
-				moved++
+				n++
 			}
-			if failed != nil && !errors.Is(failed, ErrCorrupt) {
+			if failed != nil && err == nil {
 				err = failed
 			}
 		})
 	}
 	acting.Wait()
-	return moved, err
+	return n, next, err
 }
 
-func (e *Engine) due(ctx context.Context, q Query) ([]Head, error) {
+func (e *Engine) due(ctx context.Context, q Query) (heads []Head, next string, err error) {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
 	began := e.Clock()
-	heads, err := e.store.Due(call, q)
+	heads, next, err = e.store.Due(call, q)
 	e.called("due", began, err)
 	if err != nil {
-		return nil, fmt.Errorf("stet: what is due: %w", err)
+		return nil, "", fmt.Errorf("stet: what is due: %w", err)
 	}
-	return heads, nil
+	return heads, next, nil
 }
 
 func (e *Engine) swap(ctx context.Context, h *Head, next Head, by string) (bool, error) {
@@ -181,22 +204,35 @@ func (e *Engine) List(ctx context.Context, q Query) (heads []Head, next string, 
 	if !ok {
 		return nil, "", ErrNoList
 	}
-	return l.List(ctx, q)
+	err = e.look(ctx, "list", func(ctx context.Context) error {
+		heads, next, err = l.List(ctx, q)
+		return err
+	})
+	return heads, next, err
 }
 
 // ErrNoCount: the store cannot count its records.
 var ErrNoCount = errors.New("stet: this store cannot count its records")
 
 // Count counts records; see [Counter]. It changes nothing.
-func (e *Engine) Count(ctx context.Context, q Query) (int, error) {
+func (e *Engine) Count(ctx context.Context, q Query) (n int, err error) {
 	c, ok := As[Counter](e.store)
 	if !ok {
 		return 0, ErrNoCount
 	}
-	call := detach(ctx, e.cfg.StoreTimeout)
-	defer call.release()
-	began := e.Clock()
-	n, err := c.Count(call, q)
-	e.called("count", began, err)
+	err = e.look(ctx, "count", func(ctx context.Context) error {
+		n, err = c.Count(ctx, q)
+		return err
+	})
 	return n, err
+}
+
+// look asks the store for somebody who waits for the answer: it ends with ctx, or after StoreTimeout.
+func (e *Engine) look(ctx context.Context, op string, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
+	defer cancel()
+	began := e.Clock()
+	err := ask(ctx)
+	e.called(op, began, err)
+	return err
 }

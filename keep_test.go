@@ -23,10 +23,10 @@ func TestARecordThatCannotBeReadStopsNoLoop(t *testing.T) { // I15: it is corrup
 		h.store.Corrupt(request("done0").ID)
 		after(stet.DefaultRetain + time.Hour)
 		for _, limit := range []int{1, 0} {
-			if n, err := h.Sweep(h.t.Context(), limit); n != 1 || err != nil {
+			if n, _, err := h.Sweep(h.t.Context(), "", limit); n != 1 || err != nil {
 				h.t.Errorf("%d swept, %v", n, err)
 			}
-			if n, err := h.Reap(h.t.Context(), limit); n != 1 || err != nil {
+			if n, _, err := h.Reap(h.t.Context(), "", limit); n != 1 || err != nil {
 				h.t.Errorf("%d reaped, %v", n, err)
 			}
 		}
@@ -42,7 +42,7 @@ func TestLoopsStopWithTheStoreAndWithTheirContext(t *testing.T) {
 		after(stet.DefaultLease)
 		s.before = func(verb string, _ int) error { return map[string]error{"replace": errLost}[verb] }
 		began := time.Now()
-		if n, err := e.Sweep(t.Context(), 10); n != 0 || !errors.Is(err, errLost) || time.Since(began) > stet.DefaultStoreTimeout {
+		if n, _, err := e.Sweep(t.Context(), "", 10); n != 0 || !errors.Is(err, errLost) || time.Since(began) > stet.DefaultStoreTimeout {
 			t.Errorf("a store that is away: %d, %v after %v", n, err, time.Since(began))
 		}
 		s.before = nil
@@ -53,7 +53,7 @@ func TestLoopsStopWithTheStoreAndWithTheirContext(t *testing.T) {
 			}
 			return nil
 		}
-		if n, err := e.Sweep(ctx, 40); n != abreast || !errors.Is(err, context.Canceled) {
+		if n, _, err := e.Sweep(ctx, "", 40); n != abreast || !errors.Is(err, context.Canceled) {
 			t.Errorf("%d swept after the end, %v", n, err)
 		}
 	})
@@ -75,7 +75,7 @@ func TestReaperAndJudgeAgreeOnHowLongAKeyIsRefused(t *testing.T) { // C34, TT-08
 			began := time.Now()
 			h.settle(h.begin(request("k"), stet.Execute).Claim)
 			after(c.reaped - time.Since(began))
-			if n, err := h.Reap(h.t.Context(), 10); n != 1 || err != nil {
+			if n, _, err := h.Reap(h.t.Context(), "", 10); n != 1 || err != nil {
 				h.t.Fatalf("reaped %d, %v", n, err)
 			}
 			after(c.asked - time.Since(began))
@@ -110,8 +110,8 @@ func raceForOne(h *house, holder *stet.Claim, due time.Duration) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			n, err := h.Sweep(h.t.Context(), 10)
-			m, err2 := h.Reap(h.t.Context(), 10)
+			n, _, err := h.Sweep(h.t.Context(), "", 10)
+			m, _, err2 := h.Reap(h.t.Context(), "", 10)
 			moved.Add(int64(n + m))
 			if err != nil || err2 != nil {
 				h.t.Error(err, err2)
@@ -164,7 +164,7 @@ func TestFenceGrowsAcrossLives(t *testing.T) { // also across deletion
 			if i%3 == 0 { // a result: gone by the reaper, or by the next request
 				after(stet.DefaultRetain)
 				if i%2 == 0 {
-					_, _ = h.Reap(h.t.Context(), 10)
+					_, _, _ = h.Reap(h.t.Context(), "", 10)
 				}
 			}
 		}
@@ -181,10 +181,10 @@ func TestWhatIsOverGoesTogether(t *testing.T) { // I10
 		h.settle(h.begin(kept, stet.Execute).Claim)
 		h.begin(request("runs"), stet.Execute)
 		after(stet.DefaultRetain + time.Second)
-		if n, err := h.Reap(h.t.Context(), 4); n != 4 || err != nil {
+		if n, _, err := h.Reap(h.t.Context(), "", 4); n != 4 || err != nil {
 			h.t.Errorf("%d reaped, %v; want 4", n, err)
 		}
-		if n, err := h.Reap(h.t.Context(), 0); n != 2 || err != nil {
+		if n, _, err := h.Reap(h.t.Context(), "", 0); n != 2 || err != nil {
 			h.t.Errorf("%d reaped, %v; want the fifth, and one that is kept as expired", n, err)
 		}
 		if h.saw(func(e stet.Event) bool { return e.Kind == stet.Reaped && e.Count == 4 }) != 1 ||

@@ -13,7 +13,7 @@ func TestLateResultsAreEvidence(t *testing.T) { // SF-05, FX-11, CR-02, I3
 	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		after(stet.DefaultLease)
-		if n, err := e.Sweep(t.Context(), 0); n != 1 || err != nil {
+		if n, _, err := e.Sweep(t.Context(), "", 0); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		if err := c.Settle(t.Context(), result("paid")); !errors.Is(err, stet.ErrFenced) {
@@ -46,7 +46,7 @@ func TestLateStatementsAreEvidence(t *testing.T) {
 		} {
 			c := must(t, e, request(key), stet.Execute).Claim
 			after(stet.DefaultLease)
-			_, _ = e.Sweep(t.Context(), 0)
+			_, _, _ = e.Sweep(t.Context(), "", 0)
 			before, _ := s.read(c.ID())
 			state(c)
 			_ = c.Settle(t.Context(), stet.Outcome{})
@@ -90,7 +90,7 @@ func TestLateResultsDisturbNobody(t *testing.T) { // I3
 			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
 				c := must(t, e, request("k"), stet.Execute).Claim
 				after(stet.DefaultLease)
-				_, _ = e.Sweep(t.Context(), 0)
+				_, _, _ = e.Sweep(t.Context(), "", 0)
 				goOn(t, e, s, c.ID())
 				before, was := s.read(c.ID())
 				if err := c.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) {

@@ -61,10 +61,10 @@ func situated(now time.Time) (all []stet.Record) {
 func TestModelMovesAsKeepersDo(t *testing.T) {
 	note := stet.Note{Who: "who", Why: "why"}
 	for who, acts := range map[string][]func(context.Context, *stet.Engine, stet.ID){
-		"sweeper": {func(ctx context.Context, e *stet.Engine, _ stet.ID) { _, _ = e.Sweep(ctx, 0) }},
-		"reaper":  {func(ctx context.Context, e *stet.Engine, _ stet.ID) { _, _ = e.Reap(ctx, 0) }},
+		"sweeper": {func(ctx context.Context, e *stet.Engine, _ stet.ID) { _, _, _ = e.Sweep(ctx, "", 0) }},
+		"reaper":  {func(ctx context.Context, e *stet.Engine, _ stet.ID) { _, _, _ = e.Reap(ctx, "", 0) }},
 		"completer": {func(ctx context.Context, e *stet.Engine, id stet.ID) {
-			_, _ = e.Abandoned(ctx, 0)
+			_, _, _ = e.Abandoned(ctx, "", 0)
 			_, _ = e.Resume(ctx, id)
 		}},
 		"reconciler": {

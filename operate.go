@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,6 +13,15 @@ import (
 var (
 	ErrState    = errors.New("stet: the record's state does not allow this")
 	ErrNoReason = errors.New("stet: a change needs who makes it and why")
+
+	// ErrOtherAttempt: the evidence is about another attempt than the one the record is at.
+	ErrOtherAttempt = errors.New("stet: the evidence is about another attempt than the record's")
+	// ErrContradicted: the record carries an answer of its handler that came too late, and says that it did happen.
+	ErrContradicted = errors.New("stet: a late answer of the handler says that it happened")
+	// ErrAttended: the handler has not returned as far as is known, so that what it does may still happen.
+	ErrAttended = errors.New("stet: the handler may still be running")
+	// ErrKnown: the message with this id (see [Note].Notice) has changed the record before.
+	ErrKnown = errors.New("stet: this notice was taken before")
 )
 
 // Resolution is the outcome of a record that was unknown: Response, or, if it is nil, that nothing happened.
@@ -19,25 +30,31 @@ type Resolution struct {
 	Kept     Kept // less than whole where not all of the response is known
 	// Version, if not 0, is the one the decision was made on: where the record has another by now, nothing is changed.
 	Version Version
+	// Attempt and Fence, if not 0, are what the evidence is about: [Head].Attempt, and [Head.Fence], which also tells one life of
+	// a key from another. Evidence about another attempt than the record's is [ErrOtherAttempt].
+	Attempt int
+	Fence   int64
+	// Override frees a key against what the record says: see [ErrContradicted] and [ErrAttended]. It is for people, who have
+	// seen both, and is kept in the history's evidence.
+	Override bool
 }
 
 // Resolve ends what is unknown, on evidence: the effect happened, and r has the response that retries get from now on, or it
 // provably did not, and one retry may run (I14). The note's Who and Why are required; it is kept in the history, see
 // [Historian]. A lease that has lapsed counts as unknown; anything else is [ErrState]. Where bytes of an answer have left,
 // only the status may be given: nobody may invent another answer. What somebody changed meanwhile is [ErrStale].
+//
+// That nothing happened is not believed against what the record knows: it is [ErrContradicted] where a late answer says
+// otherwise, and [ErrAttended] while the handler has not returned. A note with a Notice changes a record once, on a store
+// that is a [Historian]: again it is [ErrKnown], whatever became of the record since.
 func (e *Engine) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head, error) {
 	return e.change(ctx, id, r.Version, n, "resolve", func(h *Head, b *Body) (*Body, error) {
-		lapsedRun := h.State == Running && h.Over()
-		switch {
-		case h.State != Unknown && !lapsedRun:
-			return nil, fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
-		case r.Response == nil && h.Published:
-			return nil, fmt.Errorf("%w: bytes of an answer have left, so that it did happen", ErrState)
-		case h.Published && r.Kept != KeptStatus:
-			return nil, fmt.Errorf("%w: bytes of an answer have left, and another may not follow: give the status alone", ErrState)
+		if err := r.fits(h, b); err != nil {
+			return nil, err
 		}
 		h.Escalated, h.DueIn = false, h.Rules.Retain
 		if r.Response == nil {
+			h.Note.Evidence = r.overrides(h, b, h.Note.Evidence)
 			h.State, h.Cause = Retryable, "resolved"
 			return withoutLate(b), nil
 		}
@@ -48,6 +65,41 @@ func (e *Engine) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head
 		}
 		return &Body{Response: r.Response}, nil
 	})
+}
+
+// fits says why r cannot end the record, or nil.
+func (r *Resolution) fits(h *Head, b *Body) error {
+	lapsedRun := h.State == Running && h.Over()
+	switch {
+	case r.Attempt != 0 && r.Attempt != h.Attempt, r.Fence != 0 && r.Fence != h.Fence():
+		return ErrOtherAttempt
+	case h.State != Unknown && !lapsedRun:
+		return fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
+	case r.Response == nil && h.Published:
+		return fmt.Errorf("%w: bytes of an answer have left, so that it did happen", ErrState)
+	case h.Published && r.Kept != KeptStatus:
+		return fmt.Errorf("%w: bytes of an answer have left, and another may not follow: give the status alone", ErrState)
+	case r.Response == nil && !r.Override && b.Response != nil:
+		return ErrContradicted
+	case r.Response == nil && !r.Override && h.Attended():
+		return ErrAttended
+	}
+	return nil
+}
+
+// overrides adds to the evidence what it was believed against.
+func (r *Resolution) overrides(h *Head, b *Body, evidence string) string {
+	var against []string
+	if evidence != "" {
+		against = append(against, evidence)
+	}
+	if b.Response != nil {
+		against = append(against, fmt.Sprintf("against a late answer with status %d", b.Response.Status))
+	}
+	if h.Attended() {
+		against = append(against, "against a handler that had not returned")
+	}
+	return strings.Join(against, "; ")
 }
 
 // withoutLate is the body for a record whose late result nobody has adopted; nil: it has none.
@@ -106,14 +158,21 @@ func (e *Engine) change(ctx context.Context, id ID, version Version, n Note, ver
 	defer call.release()
 	for range tries {
 		r, err := e.get(call, id)
+		if err != nil {
+			return Head{}, fmt.Errorf("stet: %s: %w", verb, err)
+		}
+		// After the record: a notice that is taken meanwhile gives it another version.
+		known, err := e.known(call, id, n.Notice)
 		switch {
 		case err != nil:
 			return Head{}, fmt.Errorf("stet: %s: %w", verb, err)
+		case known:
+			return r.Head, fmt.Errorf("stet: %s: %w", verb, ErrKnown)
 		case version != 0 && r.Version != version:
 			return r.Head, ErrStale
 		}
-		next := r.Head
-		next.Version, next.Note = draw(), &n
+		next, note := r.Head, n
+		next.Version, next.Note = draw(), &note
 		body, err := edit(&next, &r.Body)
 		if err != nil {
 			return r.Head, fmt.Errorf("stet: %s: %w", verb, err)
@@ -130,6 +189,28 @@ func (e *Engine) change(ctx context.Context, id ID, version Version, n Note, ver
 	return Head{}, fmt.Errorf("stet: %s: %w: it kept changing", verb, ErrStale)
 }
 
+// known reports whether the history of id has a change by this notice.
+func (e *Engine) known(ctx context.Context, id ID, notice string) (bool, error) {
+	h, ok := As[Historian](e.store)
+	if notice == "" || !ok {
+		return false, nil
+	}
+	for q := (HistoryQuery{ID: id, Limit: MaxLimit}); ; {
+		began := e.Clock()
+		changes, next, err := h.History(ctx, q)
+		e.called("history", began, err)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(changes, func(c Change) bool { return c.Note.Notice == notice }) {
+			return true, nil
+		}
+		if q.After = next; next == "" {
+			return false, nil
+		}
+	}
+}
+
 // ErrNoHistory: the store keeps no history.
 var ErrNoHistory = errors.New("stet: this store keeps no history of changes")
 
@@ -139,19 +220,27 @@ func (e *Engine) History(ctx context.Context, q HistoryQuery) (changes []Change,
 	if !ok {
 		return nil, "", ErrNoHistory
 	}
-	return h.History(ctx, q)
+	err = e.look(ctx, "history", func(ctx context.Context) error {
+		changes, next, err = h.History(ctx, q)
+		return err
+	})
+	return changes, next, err
 }
 
 // ErrNoFind: the store does not find records by the names they have further down.
 var ErrNoFind = errors.New("stet: this store cannot find records by their downstream names")
 
 // Find returns the records that systems further down know by name; see [Finder].
-func (e *Engine) Find(ctx context.Context, name string) ([]Head, error) {
+func (e *Engine) Find(ctx context.Context, name string) (heads []Head, err error) {
 	f, ok := As[Finder](e.store)
 	if !ok {
 		return nil, ErrNoFind
 	}
-	return f.Find(ctx, name)
+	err = e.look(ctx, "find", func(ctx context.Context) error {
+		heads, err = f.Find(ctx, name)
+		return err
+	})
+	return heads, err
 }
 
 // Action is what a change was: resolve, release, reopen, purge, extend, testify or escalate.

@@ -151,7 +151,7 @@ func TestExtendKeepsAResult(t *testing.T) {
 		}
 		after(9 * stet.DefaultRetain)
 		h.begin(request("k"), stet.Replay)
-		if n, err := h.Reap(h.t.Context(), 1); n != 0 || err != nil {
+		if n, _, err := h.Reap(h.t.Context(), "", 1); n != 0 || err != nil {
 			h.t.Errorf("%d reaped, %v", n, err)
 		}
 	})
@@ -182,7 +182,7 @@ func TestChangesNeedWhoWhyAndTheVersionDecidedOn(t *testing.T) {
 func TestOneProbeAtATime(t *testing.T) { // I14: ten keepers make one probe
 	bubble(t, stet.Config{}, func(h *house) {
 		leave(h, stet.Unknown)
-		heads, err := h.Unknowns(h.t.Context(), 10)
+		heads, _, err := h.Unknowns(h.t.Context(), "", 10)
 		if err != nil || len(heads) != 1 {
 			h.t.Fatal(heads, err)
 		}
@@ -202,11 +202,11 @@ func TestOneProbeAtATime(t *testing.T) { // I14: ten keepers make one probe
 		if won != 1 {
 			h.t.Errorf("%d keepers probe", won)
 		}
-		if heads, _ := h.Unknowns(h.t.Context(), 10); len(heads) != 0 {
+		if heads, _, _ := h.Unknowns(h.t.Context(), "", 10); len(heads) != 0 {
 			h.t.Error("it is due at once again")
 		}
 		after(time.Minute)
-		heads, _ = h.Unknowns(h.t.Context(), 10)
+		heads, _, _ = h.Unknowns(h.t.Context(), "", 10)
 		got, ok, err := h.Probing(h.t.Context(), &heads[0], 0, &note)
 		if !ok || err != nil || !got.Escalated || !got.DueAt.IsZero() {
 			h.t.Errorf("%+v, %v", got, err)

@@ -79,7 +79,14 @@ const (
 	// LapseReexecute: run again from the start. The effect may then happen twice, unless what is called removes duplicates
 	// itself (by the key, or by [Head.Fence]).
 	LapseReexecute
+	// LapseAtomic: all that a run does is in one transaction with the write that settles it: see stethttp.Atomic and [Claim.In].
+	// A lapsed lease then proves that nothing happened, because the write that takes the record over waits for such a
+	// transaction, fails where it was committed, and keeps it from being committed otherwise. A retry may run.
+	LapseAtomic
 )
+
+// Valid reports whether r is a rule that this version knows.
+func (r LapseRule) Valid() bool { return r <= LapseAtomic }
 
 // Rules are the part of a policy that outlives the request: what readers and background loops need to know about a record.
 type Rules struct {
@@ -91,7 +98,12 @@ type Rules struct {
 
 // Note says who changed a record other than by running it, why, and on what evidence. It travels in the same write as the
 // change, and stays in the history: see [Historian].
-type Note struct{ Who, Why, Evidence string }
+type Note struct {
+	Who, Why, Evidence string
+	// Notice is the id of the message that asked for the change, such as a webhook-id. A message that comes again is known by it:
+	// see [Engine.Resolve].
+	Notice string
+}
 
 // Head is the small part of a record. Every write carries all of it.
 type Head struct {
@@ -119,8 +131,10 @@ type Head struct {
 	Escalated  bool // the probes are used up: a dead letter
 	Probes     int
 	Rules      Rules
-	Took       time.Duration // of the execution; of an Unknown record, from CreatedAt until nobody worked on it any more
-	Note       *Note         // of the last change, if it had one; see [Historian]
+	// Took is how long the execution took; of an Unknown record, the time from CreatedAt until nobody worked on it any more. That
+	// may lie ahead: see [Head.Attended].
+	Took time.Duration
+	Note *Note // of the last change, if it had one; see [Historian]
 
 	// DueIn goes into a store: from the store's now, or [Never]. DueAt, the instant, comes out.
 	DueIn time.Duration
@@ -138,6 +152,10 @@ func (h *Head) Over() bool { return !h.DueAt.IsZero() && !h.AsOf.Before(h.DueAt)
 
 // Idle is for how long nobody has worked on an Unknown record, by the store's clock, when it was read.
 func (h *Head) Idle() time.Duration { return max(0, h.AsOf.Sub(h.CreatedAt.Add(h.Took))) }
+
+// Attended reports whether an Unknown record has a holder whose handler had not returned when it last said so, and who will say
+// so again: what the handler does may still happen.
+func (h *Head) Attended() bool { return h.State == Unknown && h.AsOf.Before(h.CreatedAt.Add(h.Took)) }
 
 // Fence is the fencing token: it grows with every execution of the key, also across deletion and a new life, so that a
 // downstream system can refuse a holder that was overtaken.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -131,19 +130,10 @@ func (e *Engine) Reopen(ctx context.Context, id ID, version Version, s Step, n N
 	})
 }
 
-// Abandoned returns up to limit records whose lease has lapsed and that may be resumed from a recovery point, the longest due
-// first; 0 means [DefaultLimit]. Others that are due are passed over.
-func (e *Engine) Abandoned(ctx context.Context, limit int) (heads []Head, err error) {
-	var mu sync.Mutex
-	_, err = e.eachDue(ctx, limit, func(_ context.Context, h *Head) (bool, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		found := h.State == Running && h.Point != "" && mayRunAgain(h) && !slices.ContainsFunc(heads, func(o Head) bool { return o.ID == h.ID })
-		if found {
-			heads = append(heads, *h)
-		}
-		return found, nil
-	}, Running)
-	slices.SortStableFunc(heads, func(a, b Head) int { return a.DueAt.Compare(b.DueAt) })
-	return heads, err
+// Abandoned returns, of one page of lapsed runs, those that may be resumed from a recovery point, the longest due first, and the
+// cursor of the next page, "" after the last. limit is how many runs it looks at.
+func (e *Engine) Abandoned(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
+	heads, next, err = e.due(ctx, Query{States: []State{Running}, After: after, Limit: limit})
+	heads = slices.DeleteFunc(heads, func(h Head) bool { return !h.Over() || h.Point == "" || !mayRunAgain(&h) })
+	return heads, next, err
 }

@@ -25,10 +25,10 @@ func TestReservationKeepsWhatResumingNeeds(t *testing.T) { // CR-14
 			t.Errorf("resumed while it runs: %v", err)
 		}
 		after(stet.DefaultLease)
-		if n, _ := e.Sweep(t.Context(), 0); n != 0 {
+		if n, _, _ := e.Sweep(t.Context(), "", 0); n != 0 {
 			t.Error("swept")
 		}
-		heads, err := e.Abandoned(t.Context(), 0)
+		heads, _, err := e.Abandoned(t.Context(), "", 0)
 		if err != nil || len(heads) != 1 {
 			t.Fatal(heads, err)
 		}

@@ -1,8 +1,10 @@
 package stet
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -25,8 +27,10 @@ type Store interface {
 	Replace(ctx context.Context, prev Version, h Head, b *Body) (Head, error)
 	// Delete removes the record if its Version is prev. Otherwise: [ErrStale] or [ErrNotFound].
 	Delete(ctx context.Context, id ID, prev Version) error
-	// Due returns the Heads whose DueAt has passed, earliest first.
-	Due(ctx context.Context, q Query) ([]Head, error)
+	// Due pages through the Heads whose DueAt has passed, earliest first. The next cursor, for [Query].After, is "" after the last
+	// page; a page may be short, or empty, before that: records that cannot be read are left out. A walk that follows the cursor
+	// sees every record that is due from its beginning to its end, once, whatever is written meanwhile.
+	Due(ctx context.Context, q Query) (heads []Head, next string, err error)
 }
 
 // Query selects records. Zero fields select all.
@@ -34,12 +38,30 @@ type Query struct {
 	States    []State
 	Scope     Scope
 	Route     string
-	Failed    bool          // only results with a status of 500 and above
-	Succeeded bool          // only results with a status below 500
+	Failed    bool          // only results (Completed) with a status of 500 and above
+	Succeeded bool          // only results (Completed) with a status below 500
 	OlderThan time.Duration // created at least so long ago
-	After     string        // List: the cursor of the page before
+	After     string        // Due, List: the cursor of the page before
 	Limit     int           // 0 means [DefaultLimit]
 }
+
+// Matches reports whether the query selects h, by what h says and by when it was read. Stores that filter in their own language
+// give the same answer.
+func (q *Query) Matches(h *Head) bool {
+	switch {
+	case len(q.States) > 0 && !slices.Contains(q.States, h.State),
+		q.Scope != "" && q.Scope != h.Scope,
+		q.Route != "" && q.Route != h.Route,
+		q.Failed && (h.State != Completed || h.Status < 500),
+		q.Succeeded && (h.State != Completed || h.Status >= 500),
+		q.OlderThan > 0 && h.CreatedAt.After(h.AsOf.Add(-q.OlderThan)):
+		return false
+	}
+	return true
+}
+
+// Bound is how many records a page of the query holds at most: its Limit, with the default, up to [MaxLimit].
+func (q *Query) Bound() int { return min(cmp.Or(max(q.Limit, 0), DefaultLimit), MaxLimit) }
 
 // DefaultLimit is how many records a [Query] without a Limit returns; [MaxLimit] is the most one may ask for.
 const (
@@ -110,6 +132,9 @@ type HistoryQuery struct {
 	After string // the cursor of the page before
 	Limit int    // 0 means [DefaultLimit]; at most [MaxLimit]
 }
+
+// Bound is how many changes a page of the query holds at most.
+func (q *HistoryQuery) Bound() int { return (&Query{Limit: q.Limit}).Bound() }
 
 // Errors of stores. Everything else is infrastructure: the verb may or may not have happened.
 var (

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Unknowns returns up to limit records whose outcome is unknown and that are due to be asked about, the longest due first. A
-// lapsed lease shows up once it has been swept.
-func (e *Engine) Unknowns(ctx context.Context, limit int) ([]Head, error) {
-	return e.due(ctx, Query{States: []State{Unknown}, Limit: limit})
+// Unknowns returns a page of records whose outcome is unknown and that are due to be asked about, the longest due first, and the
+// cursor of the next page, "" after the last. A lapsed lease shows up once it has been swept.
+func (e *Engine) Unknowns(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
+	return e.due(ctx, Query{States: []State{Unknown}, After: after, Limit: limit})
 }
 
 // Probing takes a due unknown for one probe: it counts the probe and plans the next one, so that of any number of keepers one

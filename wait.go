@@ -146,12 +146,12 @@ func (e *Engine) await(ctx context.Context, seen *Head, end time.Time) (have Rec
 	select {
 	case <-r.woken: // by whom it was, what is read from now on is new to all who waited here: one look does
 		if ctx.Err() == nil {
-			r.once.Do(func() { r.have, r.err = e.look(ctx, seen.ID) })
+			r.once.Do(func() { r.have, r.err = e.lookAt(ctx, seen.ID) })
 			return r.have, true, r.err
 		}
 	case <-until.C:
 		if ctx.Err() == nil {
-			have, err = e.look(ctx, seen.ID)
+			have, err = e.lookAt(ctx, seen.ID)
 			return have, true, err
 		}
 	case <-ctx.Done():
@@ -215,8 +215,8 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// look reads the record, and writes that its lease has lapsed if it has.
-func (e *Engine) look(ctx context.Context, id ID) (have Record, err error) {
+// lookAt reads the record, and writes that its lease has lapsed if it has.
+func (e *Engine) lookAt(ctx context.Context, id ID) (have Record, err error) {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
 	for pause := firstWait; ; {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -54,30 +55,28 @@ func (c Completer) Run(ctx context.Context) error {
 // Round goes on with what is abandoned now, and returns how many records got an answer. Flows that end otherwise have left that
 // in their records.
 func (c Completer) Round(ctx context.Context) (int, error) {
-	heads, err := c.Engine.Abandoned(ctx, cmp.Or(c.Batch, stet.DefaultLimit))
-	if err != nil {
-		return 0, err
-	}
-	var answered int
-	var mu sync.Mutex
+	var answered atomic.Int64
 	var running sync.WaitGroup
+	defer running.Wait()
 	free := make(chan struct{}, cmp.Or(c.Workers, DefaultWorkers))
-	for i := range heads {
-		free <- struct{}{}
-		if ctx.Err() != nil {
-			break
-		}
-		running.Go(func() {
-			defer func() { <-free }()
-			if c.resume(ctx, heads[i].ID) == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				answered++
+	for after := ""; ; {
+		heads, next, err := c.Engine.Abandoned(ctx, after, c.Batch)
+		for i := range heads {
+			if free <- struct{}{}; ctx.Err() != nil {
+				break
 			}
-		})
+			running.Go(func() {
+				defer func() { <-free }()
+				if c.resume(ctx, heads[i].ID) == nil {
+					answered.Add(1)
+				}
+			})
+		}
+		if after = next; next == "" || ctx.Err() != nil {
+			running.Wait()
+			return int(answered.Load()), cmp.Or(err, ctx.Err())
+		}
 	}
-	running.Wait()
-	return answered, ctx.Err()
 }
 
 // resume lets the flow that the record belongs to go on with it.

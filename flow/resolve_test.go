@@ -106,7 +106,7 @@ func TestResolvedPhaseGoesOn(t *testing.T) { // I14, CR-06, CR-07, for one phase
 						t.Errorf("%s at %q, %q", r.State, r.Point, r.DownstreamID)
 					}
 					time.Sleep(90 * 24 * time.Hour) // what is to go on never ends by time
-					if _, err := o.e.Reap(t.Context(), 0); err != nil {
+					if _, _, err := o.e.Reap(t.Context(), "", 0); err != nil {
 						t.Fatal(err)
 					}
 					if !byClient {

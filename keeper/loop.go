@@ -21,15 +21,15 @@ const (
 // long: a backlog of a million records must not take the store away from requests.
 const breath = 2 * time.Millisecond
 
-// loop does one batch after the other until there is no more, then rests.
+// loop walks what is due, one batch after the other to the end, then rests.
 type loop struct {
 	every      time.Duration
 	batch, max int
-	do         func(ctx context.Context, limit int) (int, error)
+	do         func(ctx context.Context, after string, limit int) (n int, next string, err error)
 }
 
-// run returns nil when ctx ends. It outlives every error of the store: the engine's observer has seen it, and the next round
-// tries again.
+// run returns nil when ctx ends. It outlives every error of the store, which the engine's observer has seen: that of a record is
+// nothing to the others, and where the walk itself fails the next round begins it anew.
 func (l loop) run(ctx context.Context) error {
 	switch {
 	case l.every < 0:
@@ -38,10 +38,10 @@ func (l loop) run(ctx context.Context) error {
 		return fmt.Errorf("keeper: Batch is %d; it is 1 to %d records", l.batch, l.max)
 	}
 	for rest(ctx, spread(l.every)) {
-		for {
+		for after := ""; ; {
 			began := time.Now()
-			n, err := l.do(ctx, l.batch)
-			if err != nil || n < min(l.batch, stet.MaxLimit) || !rest(ctx, max(breath, time.Since(began))) {
+			_, next, _ := l.do(ctx, after, l.batch)
+			if after = next; next == "" || !rest(ctx, max(breath, time.Since(began))) {
 				break
 			}
 		}

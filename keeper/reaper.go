@@ -16,8 +16,8 @@ type Reaper struct {
 	Batch  int           // records at a time, at most [stet.MaxReap]; default [DefaultReapBatch]
 }
 
-// Run reaps until ctx ends, and then returns nil; any other return is a setting that cannot be used. A round goes on while
-// there are full batches, with pauses as long as they took. Errors of the store end a round, never the loop.
+// Run reaps until ctx ends, and then returns nil; any other return is a setting that cannot be used. A round walks
+// all that is due, with pauses as long as each batch took. Errors of the store never end the loop.
 func (r Reaper) Run(ctx context.Context) error {
 	if r.Engine == nil {
 		return errors.New("keeper: a Reaper needs an Engine")

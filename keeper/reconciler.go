@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -89,40 +90,34 @@ func (r Reconciler) Run(ctx context.Context) error {
 	return loop{cmp.Or(r.Every, DefaultReconcileEvery), cmp.Or(r.Batch, DefaultBatch), stet.MaxLimit, r.round}.run(ctx)
 }
 
-// round probes what is due, and returns how many records it took.
-func (r Reconciler) round(ctx context.Context, limit int) (int, error) {
-	heads, err := r.Engine.Unknowns(ctx, limit)
+// round probes a page of what is due, and returns how many records it took. One that cannot be taken, because somebody holds it or
+// it is damaged, keeps nobody else waiting but for its slot.
+func (r Reconciler) round(ctx context.Context, after string, limit int) (int, string, error) {
+	heads, next, err := r.Engine.Unknowns(ctx, after, limit)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	slots := make(chan struct{}, r.AtOnce)
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	taken := 0
+	var taken atomic.Int64
 	for i := range heads {
-		if ctx.Err() != nil {
+		if slots <- struct{}{}; ctx.Err() != nil {
 			break
 		}
-		h, mine, err := r.take(ctx, &heads[i])
-		switch {
-		case errors.Is(err, stet.ErrCorrupt): // of this record alone
-			continue
-		case err != nil:
-			return taken, err
-		case !mine:
-			continue
-		}
-		taken++
-		if h.Escalated {
-			continue
-		}
-		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			r.probe(ctx, h)
+			h, mine, err := r.take(ctx, &heads[i])
+			if err != nil || !mine {
+				return
+			}
+			taken.Add(1)
+			if !h.Escalated {
+				r.probe(ctx, h)
+			}
 		})
 	}
-	return taken, nil
+	wg.Wait()
+	return int(taken.Load()), next, ctx.Err()
 }
 
 // take counts the probe before it is made: a keeper that dies while it asks leaves the record to the next.

@@ -17,8 +17,8 @@ type Sweeper struct {
 	Batch  int           // records per store call, at most [stet.MaxLimit]; default [DefaultBatch]
 }
 
-// Run sweeps until ctx ends, and then returns nil; any other return is a setting that cannot be used. A round goes on while
-// there are full batches, with pauses as long as they took. Errors of the store end a round, never the loop.
+// Run sweeps until ctx ends, and then returns nil; any other return is a setting that cannot be used. A round walks
+// all that is due, with pauses as long as each batch took. Errors of the store never end the loop.
 func (s Sweeper) Run(ctx context.Context) error {
 	if s.Engine == nil {
 		return errors.New("keeper: a Sweeper needs an Engine")

@@ -55,7 +55,7 @@ func (b bound) Delete(ctx context.Context, id stet.ID, prev stet.Version) error 
 	return b.s.wrap("delete", deleteOp(ctx, id, prev).alone(b.q, b.lockTimeout, false))
 }
 
-func (b bound) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+func (b bound) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	heads, _, err := due(ctx, b.q, q, 0)
-	return heads, b.s.wrap("due", err)
+	return heads, "", b.s.wrap("due", err)
 }

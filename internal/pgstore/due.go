@@ -14,12 +14,12 @@ import (
 
 // Due returns the Heads whose DueAt has passed, earliest first. Records that cannot be read are left out. While a backlog fills
 // one answer after the other, what becomes due before what the last one began with may be missing for a second: see [fronts].
-func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err error) {
+func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
 	if err = s.calls.enter(); err == nil {
 		defer s.calls.leave()
 		heads, err = s.due(ctx, q)
 	}
-	return heads, s.wrap("due", err)
+	return heads, next, s.wrap("due", err)
 }
 
 // due walks on from where the walk before found the first record, and where that leads to the end, once more from the beginning.

@@ -81,7 +81,7 @@ func unpackAttributes(b []byte, h *stet.Head) (err error) {
 		h.Meta, err = codec.Meta(p.rest)
 		p.rest = nil
 	}
-	if err != nil || p.bad || len(p.rest) > 0 || h.Kept > stet.KeptStatus || h.Rules.OnLapse > stet.LapseReexecute {
+	if err != nil || p.bad || len(p.rest) > 0 || h.Kept > stet.KeptStatus || !h.Rules.OnLapse.Valid() {
 		return errPacked
 	}
 	return nil

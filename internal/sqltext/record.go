@@ -42,7 +42,7 @@ func (text Encoder) Head(args []any, h *stet.Head) ([]any, error) {
 		return nil, fmt.Errorf("%s cannot be stored", h.State)
 	case h.Kept > stet.KeptStatus:
 		return nil, fmt.Errorf("%d is no Kept", h.Kept)
-	case h.Rules.OnLapse > stet.LapseReexecute:
+	case !h.Rules.OnLapse.Valid():
 		return nil, fmt.Errorf("%d is no LapseRule", h.Rules.OnLapse)
 	}
 	return append(args, int64(h.Version), Schema, h.State.String(), h.Attempt, h.Status, h.Size, text(h.Holder), text(h.Point), text(h.Cause),

@@ -205,7 +205,7 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 }
 
 // Due implements [stet.Store].
-func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err error) {
-	err = s.call(ctx, func() (err error) { heads, err = s.inner.Due(ctx, q); return err })
-	return heads, err
+func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
+	err = s.call(ctx, func() (err error) { heads, next, err = s.inner.Due(ctx, q); return err })
+	return heads, next, err
 }

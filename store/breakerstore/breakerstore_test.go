@@ -104,7 +104,7 @@ func verbs(ctx context.Context, s stet.Store) []error {
 	_, create := s.Create(ctx, stet.Record{})
 	_, get := s.Get(ctx, stet.ID{})
 	_, replace := s.Replace(ctx, 1, stet.Head{}, nil)
-	_, due := s.Due(ctx, stet.Query{})
+	_, _, due := s.Due(ctx, stet.Query{})
 	return []error{create, get, replace, s.Delete(ctx, stet.ID{}, 1), due}
 }
 

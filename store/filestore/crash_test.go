@@ -59,7 +59,7 @@ func (h *house) create(key stet.Key, dueIn time.Duration) stet.Record {
 
 func (h *house) due() []stet.Head {
 	h.t.Helper()
-	heads, err := h.Due(h.t.Context(), stet.Query{})
+	heads, _, err := h.Due(h.t.Context(), stet.Query{})
 	if err != nil {
 		h.t.Fatal(err)
 	}

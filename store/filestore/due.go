@@ -70,9 +70,9 @@ func (e *entry) selects(q *stet.Query) bool {
 
 // Due implements [stet.Store]. It reads the names of what falls due by the end of these ten minutes, and the records that are
 // due.
-func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+func (s *Store) Due(ctx context.Context, q stet.Query) (_ []stet.Head, next string, err error) {
 	q.States = slices.Clone(q.States)
-	return work(ctx, s, "due", "", func(ctx context.Context) ([]stet.Head, error) {
+	heads, err := work(ctx, s, "due", "", func(ctx context.Context) ([]stet.Head, error) {
 		var heads []stet.Head
 		now, n := s.now(), limit(q)
 		s.sweepNow(now)
@@ -97,6 +97,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
 		})
 		return heads, err
 	})
+	return heads, next, err
 }
 
 // eachEntry visits the entries of all buckets up to last, in order, until visit reports false.

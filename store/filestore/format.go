@@ -96,7 +96,7 @@ type word string
 
 var (
 	keptWords  = map[stet.Kept]word{stet.KeptWhole: "", stet.KeptHeader: "header", stet.KeptStatus: "status"}
-	lapseWords = map[stet.LapseRule]word{stet.LapseUnknown: "unknown", stet.LapseResume: "resume", stet.LapseReexecute: "reexecute"}
+	lapseWords = map[stet.LapseRule]word{stet.LapseUnknown: "unknown", stet.LapseResume: "resume", stet.LapseReexecute: "reexecute", stet.LapseAtomic: "atomic"}
 )
 
 // text is a string that need not be UTF-8: what is not becomes {"b64":"…"}, since JSON would change it.

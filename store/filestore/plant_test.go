@@ -66,7 +66,7 @@ func refused(t *testing.T, s stet.Store, key stet.Key) {
 	if err := s.Delete(t.Context(), other.ID, other.Version); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Due(t.Context(), stet.Query{}); err != nil {
+	if _, _, err := s.Due(t.Context(), stet.Query{}); err != nil {
 		t.Errorf("Due: %v", err)
 	}
 	if _, _, err := stet.Lister(s.(*filestore.Store)).List(t.Context(), stet.Query{}); err != nil {

@@ -54,7 +54,7 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 			return nil, "", fmt.Errorf("memstore: %q is no cursor", q.After)
 		}
 	}
-	most, last := limit(stet.Query{Limit: q.Limit}), 0
+	most, last := q.Bound(), 0
 	h.before(from, func(n int, c *stet.Change) bool {
 		switch {
 		case q.ID != stet.ID{} && q.ID != c.ID:

@@ -6,25 +6,30 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stet-dev/stet"
 )
 
-// Due implements [stet.Store].
-func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+// Due implements [stet.Store]: what falls due in one instant comes by scope, then key.
+func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	now, n := s.now(), limit(q)
+	from, err := parsePlace(q.After)
+	if err != nil {
+		return nil, "", err
+	}
+	now, n := s.now(), q.Bound()
 	var found []stet.Head
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
 		for _, waiting := range [...]queue{sh.open, sh.ended} {
-			left := n
-			waiting.over(now, func(e *entry) bool {
-				if matches(e, &q, now) {
+			left := n + 1 // one more tells that there is another page
+			waiting.over(now, from, func(e *entry) bool {
+				if e.matches(&q, now) {
 					found = append(found, stet.Head{})
 					e.head(&found[len(found)-1], now)
 					left--
@@ -34,24 +39,35 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
 		}
 		sh.mu.Unlock()
 	}
-	slices.SortFunc(found, func(a, b stet.Head) int { return a.DueAt.Compare(b.DueAt) })
-	return found[:min(n, len(found))], nil
-}
-
-func matches(e *entry, q *stet.Query, now int64) bool {
-	switch {
-	case len(q.States) > 0 && !slices.Contains(q.States, e.state),
-		q.Scope != "" && q.Scope != e.label.scope,
-		q.Route != "" && q.Route != e.label.route,
-		q.Failed && e.status < 500,
-		q.Succeeded && e.status >= 500,
-		q.OlderThan > 0 && e.created > now-q.OlderThan.Microseconds():
-		return false
+	slices.SortFunc(found, func(a, b stet.Head) int { return cmp.Or(a.DueAt.Compare(b.DueAt), compare(a.ID, b.ID)) })
+	if len(found) <= n {
+		return found, "", nil
 	}
-	return true
+	last := &found[n-1]
+	return found[:n], fmt.Sprintf("%d.", last.DueAt.UnixMicro()) + encodeCursor(last.ID), nil
 }
 
-func limit(q stet.Query) int { return min(cmp.Or(max(q.Limit, 0), stet.DefaultLimit), stet.MaxLimit) }
+// parsePlace reads a cursor of Due; "" is the beginning, nil.
+func parsePlace(cursor string) (*place, error) {
+	if cursor == "" {
+		return nil, nil
+	}
+	due, id, _ := strings.Cut(cursor, ".")
+	p := &place{}
+	var err error
+	if p.due, err = strconv.ParseInt(due, 10, 64); err != nil || id == "" {
+		return nil, fmt.Errorf("memstore: %q is no cursor", cursor)
+	}
+	p.id, err = decodeCursor(id)
+	return p, err
+}
+
+// matches asks the query about what it looks at of a head.
+func (e *entry) matches(q *stet.Query, now int64) bool {
+	h := stet.Head{State: e.state, Route: e.label.route, Status: int(e.status), CreatedAt: instant(e.created), AsOf: instant(now)}
+	h.Scope = e.label.scope
+	return q.Matches(&h)
+}
 
 // List implements [stet.Lister]: by scope, then key.
 func (s *Store) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
@@ -59,14 +75,14 @@ func (s *Store) List(ctx context.Context, q stet.Query) ([]stet.Head, string, er
 	if err != nil {
 		return nil, "", err
 	}
-	now, n := s.now(), limit(q)
+	now, n := s.now(), q.Bound()
 	var found []stet.ID
 	for i := range s.shards {
 		if err := ctx.Err(); err != nil {
 			return nil, "", err
 		}
 		s.shards[i].each(func(e *entry) {
-			if (q.After == "" || compare(e.id(), after) > 0) && matches(e, &q, now) {
+			if (q.After == "" || compare(e.id(), after) > 0) && e.matches(&q, now) {
 				found = append(found, e.id())
 			}
 		})
@@ -150,7 +166,7 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
 			return n, err
 		}
 		s.shards[i].each(func(e *entry) {
-			if matches(e, &q, now) {
+			if e.matches(&q, now) {
 				n++
 			}
 		})

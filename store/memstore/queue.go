@@ -1,13 +1,33 @@
 package memstore
 
-import "container/heap"
+import (
+	"container/heap"
 
-// queue is a binary heap of what falls due, earliest first. What falls never due is not in it.
+	"github.com/stet-dev/stet"
+)
+
+// queue is a binary heap of what falls due, earliest first, and by ID where that is the same instant. What falls never due is not
+// in it.
 type queue []slot
 
 type slot struct {
 	due int64
 	e   *entry
+}
+
+// place is where in the order of all queues a record stands.
+type place struct {
+	due int64
+	id  stet.ID
+}
+
+func (s slot) before(o slot) bool {
+	return s.due < o.due || s.due == o.due && s.e != o.e && compare(s.e.id(), o.e.id()) < 0
+}
+
+// after reports whether the slot comes after p in the order.
+func (s slot) after(p *place) bool {
+	return s.due > p.due || s.due == p.due && compare(s.e.id(), p.id) > 0
 }
 
 const absent = -1
@@ -61,7 +81,7 @@ func (q queue) swap(i, j int) {
 func (q queue) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if q[parent].due <= q[i].due {
+		if !q[i].before(q[parent]) {
 			return
 		}
 		q.swap(i, parent)
@@ -77,10 +97,10 @@ func (q queue) down(i int) bool {
 		if child >= len(q) {
 			break
 		}
-		if right := child + 1; right < len(q) && q[right].due < q[child].due {
+		if right := child + 1; right < len(q) && q[right].before(q[child]) {
 			child = right
 		}
-		if q[i].due <= q[child].due {
+		if !q[child].before(q[i]) {
 			break
 		}
 		q.swap(i, child)
@@ -89,13 +109,15 @@ func (q queue) down(i int) bool {
 	return i > start
 }
 
-// over visits what is due by now, earliest first, until visit reports false. It looks at no more than it visits and their
-// children: the places that may come next are a heap themselves.
-func (q queue) over(now int64, visit func(*entry) bool) {
+// over visits what is due by now and comes after the place from, if that is not nil, in order, until visit reports false. What
+// comes before from is the top of the heap, and is passed over without being sorted. From there on it looks at no more than it
+// visits and their children: the places that may come next are a heap themselves.
+func (q queue) over(now int64, from *place, visit func(*entry) bool) {
 	next := &places{q: q}
 	if len(q) > 0 {
-		next.at = append(next.at, 0)
+		next.at = q.frontier(now, from, 0, nil)
 	}
+	heap.Init(next)
 	for len(next.at) > 0 {
 		i := heap.Pop(next).(int)
 		if q[i].due > now || !visit(q[i].e) {
@@ -109,6 +131,17 @@ func (q queue) over(now int64, visit func(*entry) bool) {
 	}
 }
 
+// frontier adds to at the first slot of each branch below i that comes after from.
+func (q queue) frontier(now int64, from *place, i int, at []int) []int {
+	switch {
+	case i >= len(q) || q[i].due > now:
+		return at
+	case from == nil || q[i].after(from):
+		return append(at, i)
+	}
+	return q.frontier(now, from, 2*i+2, q.frontier(now, from, 2*i+1, at))
+}
+
 // places implements [heap.Interface].
 type places struct {
 	q  queue
@@ -116,7 +149,7 @@ type places struct {
 }
 
 func (p *places) Len() int           { return len(p.at) }
-func (p *places) Less(i, j int) bool { return p.q[p.at[i]].due < p.q[p.at[j]].due }
+func (p *places) Less(i, j int) bool { return p.q[p.at[i]].before(p.q[p.at[j]]) }
 func (p *places) Swap(i, j int)      { p.at[i], p.at[j] = p.at[j], p.at[i] }
 func (p *places) Push(x any)         { p.at = append(p.at, x.(int)) }
 func (p *places) Pop() any {

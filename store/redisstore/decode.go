@@ -163,7 +163,7 @@ func (r *reader) head(h *stet.Head) (ok bool) {
 	if flags&noted != 0 {
 		h.Note = &stet.Note{Who: r.text(), Why: r.text(), Evidence: r.text()}
 	}
-	return !r.bad && r.rest == "" && h.Kept <= stet.KeptStatus && h.Rules.OnLapse <= stet.LapseReexecute
+	return !r.bad && r.rest == "" && h.Kept <= stet.KeptStatus && h.Rules.OnLapse.Valid()
 }
 
 // rest decodes the body, after the head.

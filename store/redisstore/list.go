@@ -86,7 +86,7 @@ func stateNumbers(states []stet.State) []string {
 }
 
 // Due implements [stet.Store]. Records that cannot be read are left out.
-func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	n := limit(&q)
 	var mu sync.Mutex
 	var due []stet.Head
@@ -112,10 +112,10 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("redisstore: due: %w", err)
+		return nil, "", fmt.Errorf("redisstore: due: %w", err)
 	}
 	slices.SortFunc(due, func(a, b stet.Head) int { return a.DueAt.Compare(b.DueAt) })
-	return due[:min(n, len(due))], nil
+	return due[:min(n, len(due))], "", nil
 }
 
 func matches(h *stet.Head, q *stet.Query) bool {

@@ -146,7 +146,7 @@ func saturate(all ...time.Duration) (sum time.Duration) {
 }
 
 func valid(h *stet.Head) error {
-	if h.Version == 0 || h.Version > math.MaxInt64 || h.State < stet.Running || h.State > stet.Expired || h.Kept > stet.KeptStatus || h.Rules.OnLapse > stet.LapseReexecute {
+	if h.Version == 0 || h.Version > math.MaxInt64 || h.State < stet.Running || h.State > stet.Expired || h.Kept > stet.KeptStatus || !h.Rules.OnLapse.Valid() {
 		return errors.New("redisstore: a record with a version, a state or a rule that is none")
 	}
 	return nil

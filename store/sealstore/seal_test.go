@@ -132,7 +132,7 @@ func TestSearch(t *testing.T) {
 	if heads, err := f.Find(t.Context(), "ch_1"); err != nil || len(heads) != 1 || heads[0].ID != id {
 		t.Errorf("Find: %+v, %v", heads, err)
 	}
-	if heads, err := s.Due(t.Context(), stet.Query{Scope: "other"}); err != nil || len(heads) != 1 || heads[0].ID != other.ID {
+	if heads, _, err := s.Due(t.Context(), stet.Query{Scope: "other"}); err != nil || len(heads) != 1 || heads[0].ID != other.ID {
 		t.Errorf("Due: %+v, %v", heads, err)
 	}
 	changes, _, err := h.History(t.Context(), stet.HistoryQuery{ID: id})
@@ -203,7 +203,7 @@ func TestUnopenedHeads(t *testing.T) {
 			r.DueIn = 0
 			create(t, with("k1", 1), r)
 			s := with("k2", 2)
-			heads, err := s.Due(t.Context(), stet.Query{})
+			heads, _, err := s.Due(t.Context(), stet.Query{})
 			if err != nil || len(heads) != 1 || heads[0].State != stet.Completed || strings.Contains(fmt.Sprint(heads[0].Meta), "secret") {
 				t.Fatalf("Due: %+v, %v", heads, err)
 			}

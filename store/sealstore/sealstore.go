@@ -144,9 +144,9 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 }
 
 // Due implements [stet.Store].
-func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
-	heads, err := s.inner.Due(ctx, s.query(q))
-	return s.shown(heads), err
+func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	heads, next, err := s.inner.Due(ctx, s.query(q))
+	return s.shown(heads), next, err
 }
 
 // query is q by stored names.

@@ -78,7 +78,7 @@ func (b boundMySQL) Delete(ctx context.Context, id stet.ID, prev stet.Version) e
 	return wrap("delete", removeMySQL(ctx, b.tx, &job{head: stet.Head{ID: id}, prev: prev}))
 }
 
-func (b boundMySQL) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
-	heads, err := dueMySQL(ctx, b.tx, q)
-	return heads, wrap("due", err)
+func (b boundMySQL) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	heads, next, err := dueMySQL(ctx, b.tx, q)
+	return heads, next, wrap("due", err)
 }

@@ -11,13 +11,13 @@ import (
 )
 
 // Due returns the Heads whose DueAt has passed, earliest first. Records that cannot be read are left out.
-func (s *mysql) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
-	heads, err := dueMySQL(ctx, s.db, q)
-	return heads, wrap("due", err)
+func (s *mysql) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	heads, next, err := dueMySQL(ctx, s.db, q)
+	return heads, next, wrap("due", err)
 }
 
 // dueMySQL walks the index once for each state: whose records are not asked for are not passed over one by one.
-func dueMySQL(ctx context.Context, c querier, q stet.Query) (heads []stet.Head, err error) {
+func dueMySQL(ctx context.Context, c querier, q stet.Query) (heads []stet.Head, next string, err error) {
 	states, limit := q.States, limit(&q)
 	if len(states) == 0 {
 		states = []stet.State{stet.Running, stet.Completed, stet.Retryable, stet.Unknown, stet.Expired}
@@ -26,12 +26,12 @@ func dueMySQL(ctx context.Context, c querier, q stet.Query) (heads []stet.Head, 
 		q.States = []stet.State{st}
 		of, err := dueInState(ctx, c, &q, limit)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		heads = append(heads, of...)
 	}
 	slices.SortStableFunc(heads, func(a, b stet.Head) int { return a.DueAt.Compare(b.DueAt) })
-	return heads[:min(len(heads), limit)], nil
+	return heads[:min(len(heads), limit)], "", nil
 }
 
 // dueInState asks again where records could not be read: they shall not hide those that fell due after them.

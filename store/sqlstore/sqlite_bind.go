@@ -119,7 +119,7 @@ func (b *boundSQLite) Delete(ctx context.Context, id stet.ID, prev stet.Version)
 }
 
 // Due returns the Heads whose DueAt has passed, earliest first.
-func (b *boundSQLite) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err error) {
-	err = b.do(ctx, func() (err error) { heads, err = due(context.WithoutCancel(ctx), b.tx, b.clock, q); return err })
-	return heads, wrap("due", err)
+func (b *boundSQLite) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
+	err = b.do(ctx, func() (err error) { heads, next, err = due(context.WithoutCancel(ctx), b.tx, b.clock, q); return err })
+	return heads, next, wrap("due", err)
 }

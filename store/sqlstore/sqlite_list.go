@@ -14,12 +14,12 @@ import (
 )
 
 // Due returns the Heads whose DueAt has passed, earliest first. Records that cannot be read are left out.
-func (s *sqlite) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
-	heads, err := due(ctx, s.db, s.clock, q)
-	return heads, wrap("due", err)
+func (s *sqlite) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	heads, next, err := due(ctx, s.db, s.clock, q)
+	return heads, next, wrap("due", err)
 }
 
-func due(ctx context.Context, from source, clk *clock, q stet.Query) (heads []stet.Head, err error) {
+func due(ctx context.Context, from source, clk *clock, q stet.Query) (heads []stet.Head, next string, err error) {
 	now := clk.micros()
 	states := q.States
 	if len(states) == 0 {
@@ -42,7 +42,7 @@ func due(ctx context.Context, from source, clk *clock, q stet.Query) (heads []st
 		}
 		return len(heads) < limit
 	})
-	return heads, err
+	return heads, "", err
 }
 
 // List pages through records, newest first. The cursor is a row number and holds nothing of keys. Records that cannot be

@@ -157,7 +157,7 @@ func bindVerbs(t testing.TB, x *bench) {
 			t.Fatalf("%s of what is not there: %v", verb, err)
 		}
 	}
-	if heads, err := tx.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 1 || heads[0].ID != late.ID {
+	if heads, _, err := tx.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 1 || heads[0].ID != late.ID {
 		t.Errorf("%d are due, %v; want 1", len(heads), err)
 	}
 	next := tx.replace(made.Head, nil, func(*stet.Head) {}) // what a nil Body keeps is there within, and after

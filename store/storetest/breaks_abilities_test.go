@@ -153,12 +153,12 @@ var abilityBreaks = []storeBreak{
 	{"Reap removes what nobody knows", "reap", reapAlso(func(h *stet.Head) bool { return h.State == stet.Unknown })},
 	{"Reap does not keep what expired", "reap", reapAlso(func(h *stet.Head) bool { return h.Rules.KeepExpired > 0 })},
 	{"Reap knows no bounds", "reap", func(s *broken) {
-		s.reap = func(ctx context.Context, _ int) (int, error) { return s.Store.Reap(ctx, stet.MaxLimit) }
+		s.reap = func(ctx context.Context, _ int) (int, error) { return s.Store.Reap(ctx, "", stet.MaxLimit) }
 	}},
 	{"Reap leaves what may be retried", "reap", func(s *broken) {
 		s.reap = func(ctx context.Context, limit int) (int, error) {
-			kept, err := s.Store.Due(ctx, stet.Query{States: []stet.State{stet.Retryable}})
-			n, err2 := s.Store.Reap(ctx, limit)
+			kept, _, err := s.Store.Due(ctx, stet.Query{States: []stet.State{stet.Retryable}})
+			n, _, err2 := s.Store.Reap(ctx, "", limit)
 			for _, h := range kept {
 				_, _ = s.Store.Create(ctx, stet.Record{Head: h})
 			}
@@ -210,13 +210,13 @@ func page[T any](all []T, after string, limit int, err error) ([]T, string, erro
 func reapAlso(chosen func(h *stet.Head) bool) func(s *broken) {
 	return func(s *broken) {
 		s.reap = func(ctx context.Context, limit int) (int, error) {
-			heads, err := s.Store.Due(ctx, stet.Query{})
+			heads, _, err := s.Store.Due(ctx, stet.Query{})
 			for _, h := range heads {
 				if chosen(&h) {
 					_ = s.Store.Delete(ctx, h.ID, h.Version)
 				}
 			}
-			n, err2 := s.Store.Reap(ctx, limit)
+			n, _, err2 := s.Store.Reap(ctx, "", limit)
 			return n, cmp.Or(err, err2)
 		}
 	}

@@ -159,7 +159,7 @@ var breaks = []storeBreak{
 	}},
 	{"Due is not sorted", "due", func(s *broken) {
 		s.due = func(ctx context.Context, q stet.Query) ([]stet.Head, error) {
-			heads, err := s.Store.Due(ctx, q)
+			heads, _, err := s.Store.Due(ctx, q)
 			slices.Reverse(heads)
 			return heads, err
 		}

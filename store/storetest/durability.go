@@ -51,7 +51,7 @@ func reopen(t testing.TB, x *bench) { // S2-03
 		return
 	}
 	x.pass(2 * time.Hour)
-	if heads, err := second.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 1 {
+	if heads, _, err := second.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 1 {
 		t.Errorf("after reopening %d are due (%v), want 1", len(heads), err)
 	}
 }
@@ -95,7 +95,7 @@ func twoHandles(t testing.TB, x *bench) { // T26, CC-02
 	}
 	x.pass(10 * time.Millisecond)
 	for i, s := range handles {
-		if heads, err := s.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 20 {
+		if heads, _, err := s.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 20 {
 			t.Errorf("handle %d finds %d due (%v), want 20", i, len(heads), err)
 		}
 	}

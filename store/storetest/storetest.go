@@ -34,6 +34,19 @@ type Backend struct {
 	// Begin begins a transaction of a caller's on the database of s, which Open returned: for stores that are a [stet.Binder],
 	// and nil for others. tx is what Bind takes. The test ends it, once.
 	Begin func(t testing.TB, s stet.Store) (tx any, commit, rollback func() error)
+	// Tamper changes the stored record of id behind the back of s, which Open returned, as another program, a failing disk or a
+	// server with another clock would have. Nil where nobody else can reach what is stored: say so in a comment.
+	Tamper func(t testing.TB, s stet.Store, id stet.ID, with Tampering)
+	// Unconfirmed makes writes of s happen without being confirmed, as where a replica is away, until restore is called; nil for
+	// stores that confirm alone.
+	Unconfirmed func(t testing.TB, s stet.Store) (restore func())
+}
+
+// Tampering is what [Backend].Tamper does to a record: one field is set.
+type Tampering struct {
+	Format  bool          // it says that it is of a format this version does not know; all else is as it was
+	Version stet.Version  // it has this version; all else is as it was, checksums included where they can be made to fit
+	Ahead   time.Duration // its instants lie so much later, as a server whose clock was ahead had written them
 }
 
 // Clock is a clock that tests move. The zero value stands at an odd instant, in whole microseconds.

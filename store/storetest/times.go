@@ -103,11 +103,11 @@ func clockSetBack(t testing.TB, x *bench) { // CR-16, W10
 		t.Errorf("updated at %v after %v, due at %v after %v", next.UpdatedAt, made.UpdatedAt, next.DueAt, made.DueAt)
 	}
 	x.pass(30 * time.Minute) // still behind
-	if heads, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 0 {
+	if heads, _, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 0 {
 		t.Errorf("%d are due before their time (%v)", len(heads), err)
 	}
 	x.pass(32 * time.Minute)
-	if heads, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 1 {
+	if heads, _, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 1 {
 		t.Errorf("%d are due (%v), want 1", len(heads), err)
 	}
 }
@@ -123,12 +123,12 @@ func due(t testing.TB, x *bench) { // CR-16
 	x.create(far)
 	if !x.ServerClock {
 		x.pass(25 * time.Millisecond)
-		if heads, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 2 || heads[0].Key != stet.Key(key(3)) || heads[1].Key != stet.Key(key(1)) {
+		if heads, _, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 2 || heads[0].Key != stet.Key(key(3)) || heads[1].Key != stet.Key(key(1)) {
 			t.Fatalf("after 25 ms %d are due (%v)", len(heads), err)
 		}
 	}
 	x.pass(50 * time.Millisecond)
-	heads, err := x.store.Due(x.ctx, stet.Query{})
+	heads, _, err := x.store.Due(x.ctx, stet.Query{})
 	if err != nil || len(heads) != 5 {
 		t.Fatalf("%d are due (%v), want 5", len(heads), err)
 	}
@@ -145,7 +145,7 @@ func due(t testing.TB, x *bench) { // CR-16
 	if err := x.store.Delete(x.ctx, heads[2].ID, heads[2].Version); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(left) != 2 || left[0].ID != heads[3].ID {
+	if left, _, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(left) != 2 || left[0].ID != heads[3].ID {
 		t.Errorf("%d are left (%v), want 2", len(left), err)
 	}
 }
@@ -180,7 +180,7 @@ func dueBounds(t testing.TB, x *bench) {
 		{stet.Query{Route: "a"}, 10},
 		{stet.Query{Route: "a", Scope: "s", States: []stet.State{stet.Running}}, 4},
 	} {
-		heads, err := x.store.Due(x.ctx, c.q)
+		heads, _, err := x.store.Due(x.ctx, c.q)
 		if err != nil || len(heads) != c.want {
 			t.Errorf("Due(%+v): %d heads, %v; want %d", c.q, len(heads), err, c.want)
 		}
@@ -202,7 +202,7 @@ func neverDue(t testing.TB, x *bench) {
 	if !x.ServerClock {
 		x.pass(1000 * time.Hour)
 	}
-	if heads, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 0 {
+	if heads, _, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 0 {
 		t.Errorf("due: %v, %v", heads, err)
 	}
 	if _, err := x.store.Get(x.ctx, stet.ID{Scope: "tenant", Key: "other"}); !errors.Is(err, stet.ErrNotFound) {

@@ -127,7 +127,7 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 }
 
 // Due implements [stet.Store].
-func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	return s.back.Due(ctx, q)
 }
 

@@ -92,7 +92,7 @@ func (l *late) Delete(ctx context.Context, id stet.ID, prev stet.Version) error 
 	return l.store().Delete(ctx, id, prev)
 }
 
-func (l *late) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+func (l *late) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	return l.store().Due(ctx, q)
 }
 
@@ -107,6 +107,6 @@ func (nowhere) Replace(context.Context, stet.Version, stet.Head, *stet.Body) (st
 	return stet.Head{}, errNotThere
 }
 func (nowhere) Delete(context.Context, stet.ID, stet.Version) error { return errNotThere }
-func (nowhere) Due(context.Context, stet.Query) ([]stet.Head, error) {
-	return nil, errNotThere
+func (nowhere) Due(context.Context, stet.Query) ([]stet.Head, string, error) {
+	return nil, "", errNotThere
 }

@@ -46,7 +46,7 @@ func (w *world) round(t *rapid.T, run func(context.Context) error) {
 
 // resume goes on with what was abandoned at a recovery point.
 func (w *world) resume(t *rapid.T, e *host) {
-	heads, err := e.Abandoned(w.ctx, 0)
+	heads, _, err := e.Abandoned(w.ctx, "", 0)
 	if err != nil {
 		return
 	}

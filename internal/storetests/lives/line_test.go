@@ -155,7 +155,7 @@ func (l *line) Reap(ctx context.Context, limit int) (int, error) {
 		for i, key := range keys {
 			was[i] = l.w.stored(named(key))
 		}
-		n, err := l.Store.Reap(context.Background(), limit)
+		n, _, err := l.Store.Reap(context.Background(), "", limit)
 		for i, key := range keys {
 			if r := was[i]; r != nil && r.Over() && l.w.setting.evict {
 				_ = l.Store.Delete(context.Background(), r.ID, r.Version)

@@ -96,14 +96,14 @@ func TestNothingIsPassedOverForLong(t *testing.T) {
 	execute(t, admin, "TRUNCATE stet_records")
 	backlog(t, s, stet.Running, 2*batch)
 	q := stet.Query{States: []stet.State{stet.Running}, Limit: batch}
-	heads, err := s.Due(t.Context(), q)
+	heads, _, err := s.Due(t.Context(), q)
 	if err != nil || len(heads) != batch {
 		t.Fatal(len(heads), err)
 	}
 	late := heads[batch-1].ID
 	execute(t, admin, fmt.Sprintf("UPDATE stet_records SET due_at = due_at - 3600000000 WHERE key = '%s'", string(late.Key)))
 	for end := time.Now().Add(20 * time.Second); heads[0].ID != late; {
-		if heads, err = s.Due(t.Context(), q); err != nil || len(heads) != batch {
+		if heads, _, err = s.Due(t.Context(), q); err != nil || len(heads) != batch {
 			t.Fatal(len(heads), err)
 		}
 		if time.Now().After(end) {
@@ -111,7 +111,7 @@ func TestNothingIsPassedOverForLong(t *testing.T) {
 		}
 	}
 	execute(t, admin, "DELETE FROM stet_records WHERE key <> '"+string(late.Key)+"'", "UPDATE stet_records SET due_at = due_at - 1")
-	if heads, err = s.Due(t.Context(), q); err != nil || len(heads) != 1 || heads[0].ID != late {
+	if heads, _, err = s.Due(t.Context(), q); err != nil || len(heads) != 1 || heads[0].ID != late {
 		t.Errorf("with less than a batch: %d, %v; want the one that is there, at once", len(heads), err)
 	}
 }

@@ -33,7 +33,7 @@ func TestDueAfterALifeThatVanished(t *testing.T) {
 	if _, err := s.Replace(t.Context(), second.Version, h, b); err != nil {
 		t.Fatal(err)
 	}
-	due, err := s.Due(t.Context(), stet.Query{States: []stet.State{stet.Completed, stet.Retryable, stet.Expired}})
+	due, _, err := s.Due(t.Context(), stet.Query{States: []stet.State{stet.Completed, stet.Retryable, stet.Expired}})
 	if err != nil || len(due) != 0 {
 		t.Errorf("%d are due, %v", len(due), err)
 	}
@@ -41,7 +41,7 @@ func TestDueAfterALifeThatVanished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := e.Reap(t.Context(), 10); n != 0 || err != nil {
+	if n, _, err := e.Reap(t.Context(), "", 10); n != 0 || err != nil {
 		t.Errorf("%d were reaped, %v", n, err)
 	}
 	if r, err := s.Get(t.Context(), h.ID); err != nil || r.State != stet.Completed {

@@ -186,7 +186,7 @@ func TestDueBehindManyOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	heads, err := s.Due(t.Context(), stet.Query{Route: "refunds"})
+	heads, _, err := s.Due(t.Context(), stet.Query{Route: "refunds"})
 	if err != nil || len(heads) != 1 {
 		t.Errorf("%d are due (%v), want 1", len(heads), err)
 	}

@@ -231,7 +231,7 @@ func TestDamagedRecordsHideNobody(t *testing.T) {
 			t.Errorf("list: %s is missing", string(key))
 		}
 	}
-	heads, err := s.Due(t.Context(), stet.Query{Limit: 10})
+	heads, _, err := s.Due(t.Context(), stet.Query{Limit: 10})
 	if err != nil || len(heads) != 10 || heads[0].Key != "key-02" || heads[9].Key != "key-17" {
 		t.Errorf("due: %d, %v", len(heads), err)
 	}

@@ -66,7 +66,7 @@ func TestDueAtTheInstant(t *testing.T) {
 	if _, err := s.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	if heads, err := s.Due(t.Context(), stet.Query{}); err != nil || len(heads) != 1 || !heads[0].Over() {
+	if heads, _, err := s.Due(t.Context(), stet.Query{}); err != nil || len(heads) != 1 || !heads[0].Over() {
 		t.Fatalf("%d are due, %v", len(heads), err)
 	}
 }

@@ -160,10 +160,10 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 }
 
 // Due implements [stet.Store].
-func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err error) {
-	err = s.call(ctx, stet.ID{}, 0, func() (err error) { heads, err = s.inner.Due(ctx, q); return err })
+func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
+	err = s.call(ctx, stet.ID{}, 0, func() (err error) { heads, next, err = s.inner.Due(ctx, q); return err })
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return heads, nil
+	return heads, next, nil
 }

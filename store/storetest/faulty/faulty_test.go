@@ -29,7 +29,7 @@ func verbs(ctx context.Context, s stet.Store, key stet.Key) map[string]error {
 	_, get := s.Get(ctx, r.ID)
 	_, replace := s.Replace(ctx, r.Version, completed(r), nil)
 	remove := s.Delete(ctx, r.ID, r.Version+1)
-	_, due := s.Due(ctx, stet.Query{})
+	_, _, due := s.Due(ctx, stet.Query{})
 	errs := map[string]error{"Create": create, "Get": get, "Replace": replace, "Delete": remove, "Due": due}
 	if l, ok := stet.As[stet.Lister](s); ok {
 		_, _, errs["List"] = l.List(ctx, stet.Query{})
