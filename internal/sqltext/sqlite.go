@@ -70,6 +70,9 @@ var (
 	sqliteLater = " AND updated_at <= ?"
 )
 
+// SQLiteWait says how many milliseconds a connection waits for others.
+func SQLiteWait(ms int64) string { return fmt.Sprintf("PRAGMA busy_timeout = %d", ms) }
+
 // Note appends the arguments of [SQLiteNote], but for those of its condition: the entry that h's note makes at the instant at.
 func (text Encoder) Note(args []any, h *stet.Head, at int64) []any {
 	return append(args, h.State.String(), h.Attempt, at, text(h.Note.Who), text(h.Note.Why), text(h.Note.Evidence), text(h.Note.Notice))
