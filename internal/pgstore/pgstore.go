@@ -51,7 +51,6 @@ type Store struct {
 	repeats                repeats
 	held                   held
 	reaping                reaping
-	fronts                 fronts
 	patient                chan struct{} // who waits for a row in the server
 	calls                  calls
 	bell                   *bell // nil without Listen

@@ -58,6 +58,8 @@ var (
 	MySQLHeads   = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants) + " FROM stet_records"
 	MySQLRecords = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants, body) + " FROM stet_records"
 	MySQLListed  = "SELECT " + MySQLNow + ", " + list("`%s`", []string{"id"}, identity, head, instants) + " FROM stet_records"
+	// A walk of what is due needs the order of its rows also where the rest cannot be read.
+	MySQLDue = "SELECT " + MySQLNow + " AS `now`, " + list("`%s`", []string{"id"}) + ", `due_at` AS `due`, " + list("`%s`", identity, head, instants) + " FROM stet_records"
 	// What the writer of many rows needs to know about each.
 	MySQLVersions = "SELECT " + MySQLNow + ", `scope`, `key`, `version`, `schema`, `updated_at` FROM stet_records"
 

@@ -23,7 +23,7 @@ func (s *mysql) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 		}
 		text.Add(where + "`id` < ").Int(after)
 	}
-	limit := limit(&stet.Query{Limit: q.Limit})
+	limit := q.Bound()
 	text.Add(" ORDER BY `id` DESC LIMIT ").Int(int64(limit) + 1)
 	rows, err := s.db.QueryContext(ctx, string(text.Text), text.Args...)
 	if err != nil {

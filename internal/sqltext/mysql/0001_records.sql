@@ -34,8 +34,9 @@ CREATE TABLE IF NOT EXISTS stet_records (
     `exchange`        LONGBLOB, -- status, headers and trailers of the response; what a flow needs to go on; a checksum of these and the body
     `body`            LONGBLOB, -- of the response
     PRIMARY KEY (`scope`, `key`),
-    -- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it.
-    KEY stet_records_due (`state`, `due_at`),
+    -- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it. Many records
+    -- may fall due in one instant; the id says where among them a page begins.
+    KEY stet_records_due (`state`, `due_at`, `id`),
     KEY stet_records_id (`id`),
     -- Failures are few and looked for by people.
     KEY stet_records_status (`state`, `status`),
