@@ -121,10 +121,10 @@ func scanChange(rows Rows) (id int64, c stet.Change, err error) {
 	var scope, key, was, became string
 	var at int64
 	n := &c.Note
-	if rows.Scan(&id, &scope, &key, &was, &became, &c.Attempt, &at, &n.Who, &n.Why, &n.Evidence) != nil {
+	if rows.Scan(&id, &scope, &key, &was, &became, &c.Attempt, &at, &n.Who, &n.Why, &n.Evidence, &n.Notice) != nil {
 		return 0, c, errColumn
 	}
-	for _, text := range []*string{&scope, &key, &n.Who, &n.Why, &n.Evidence} {
+	for _, text := range []*string{&scope, &key, &n.Who, &n.Why, &n.Evidence, &n.Notice} {
 		if *text, err = sqltext.PostgresUnescape(*text); err != nil {
 			return 0, c, fmt.Errorf("%w: text in row %d of the history", stet.ErrCorrupt, id)
 		}

@@ -299,8 +299,8 @@ var mysqlAssigned = strings.Split(list("`%s` = ", head, []string{"head_sum"}, bo
 
 // MySQLNoted is the statement that adds h's note to the history: it ended the state was, at the instant at.
 func MySQLNoted(h *stet.Head, was string, at int64) *MySQL {
-	q := new(MySQL).Add("INSERT INTO stet_history (`scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence`) VALUES (")
-	for i, v := range []any{string(h.Scope), string(h.Key), was, h.State.String(), h.Attempt, at, h.Note.Who, h.Note.Why, h.Note.Evidence} {
+	q := new(MySQL).Add("INSERT INTO stet_history (`scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence`, `notice`) VALUES (")
+	for i, v := range []any{string(h.Scope), string(h.Key), was, h.State.String(), h.Attempt, at, h.Note.Who, h.Note.Why, h.Note.Evidence, h.Note.Notice} {
 		if i > 0 {
 			q.Add(", ")
 		}
@@ -310,4 +310,4 @@ func MySQLNoted(h *stet.Head, was string, at int64) *MySQL {
 }
 
 // MySQLHistory are the columns of a change.
-const MySQLHistory = "SELECT `id`, `scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence` FROM stet_history"
+const MySQLHistory = "SELECT `id`, `scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence`, `notice` FROM stet_history"

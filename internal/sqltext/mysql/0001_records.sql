@@ -57,6 +57,7 @@ CREATE TABLE IF NOT EXISTS stet_history (
     `who`      MEDIUMBLOB      NOT NULL,
     `why`      MEDIUMBLOB      NOT NULL,
     `evidence` MEDIUMBLOB      NOT NULL,
+    `notice`   MEDIUMBLOB      NOT NULL, -- the id of the message that asked for it, such as a webhook-id; '' else
     KEY stet_history_key (`scope`, `key`, `id`)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = binary;
 

@@ -62,7 +62,8 @@ CREATE TABLE stet_history (
     at       bigint NOT NULL,
     who      text   NOT NULL,
     why      text   NOT NULL,
-    evidence text   NOT NULL
+    evidence text   NOT NULL,
+    notice   text   NOT NULL  -- the id of the message that asked for it, such as a webhook-id; '' else
 );
 CREATE INDEX stet_history_key ON stet_history (scope, key, id);
 
