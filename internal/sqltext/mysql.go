@@ -186,6 +186,23 @@ func (w *MySQLWrite) Large() bool {
 	return slices.ContainsFunc(w.values, func(v any) bool { b, ok := v.([]byte); return ok && len(b) > mysqlLarge })
 }
 
+// Size is how many bytes the write takes at most, on its way to the server.
+func (w *MySQLWrite) Size() int {
+	const statement, value = 8 << 10, 8 // of columns, places and conditions; of what is no text
+	n := statement
+	for _, v := range w.values {
+		switch b, ok := v.([]byte); {
+		case !ok:
+			n += 3 * value // as text
+		case len(b) > mysqlLarge:
+			n += len(b) + value
+		default:
+			n += 2*len(b) + value
+		}
+	}
+	return n
+}
+
 // AddValues appends the values, and a comma.
 func (w *MySQLWrite) AddValues(q *MySQL) {
 	for _, v := range w.values {

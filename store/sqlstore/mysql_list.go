@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
@@ -148,23 +149,35 @@ func (s *mysql) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	return n, wrap("count", fault(err))
 }
 
-// Find finds the records whose DownstreamKey or DownstreamID is name.
-func (s *mysql) Find(ctx context.Context, name string) (heads []stet.Head, err error) {
+// Find returns the records that have a downstream name, the newest first. Records that cannot be read are left out.
+func (s *mysql) Find(ctx context.Context, name string) ([]stet.Head, error) {
 	if name == "" {
 		return nil, nil
 	}
-	found := map[stet.ID]bool{}
+	type found struct {
+		stet.Head
+		order []byte
+	}
+	var all []found
 	for _, column := range []string{"downstream_key", "downstream_id"} {
-		text := new(sqltext.MySQL).Add(sqltext.MySQLHeads + " WHERE `" + column + "` = ").Bytes([]byte(name)).Add(" LIMIT ").Int(stet.DefaultLimit)
-		err := eachMySQL(ctx, s.db, text, (*sqltext.Row).Dest, func(row *sqltext.Row, now int64) {
-			h, err := row.Head(now)
-			if err == nil && !found[h.ID] && len(heads) < stet.DefaultLimit {
-				found[h.ID], heads = true, append(heads, h)
+		var id []byte
+		text := new(sqltext.MySQL).Add(sqltext.MySQLListed + " WHERE `" + column + "` = ").Bytes([]byte(name)).
+			Add(" ORDER BY `id` DESC LIMIT ").Int(stet.DefaultLimit)
+		dest := func(row *sqltext.Row) []any { return append([]any{&id}, row.Dest()...) }
+		err := eachMySQL(ctx, s.db, text, dest, func(row *sqltext.Row, now int64) {
+			if h, err := row.Head(now); err == nil {
+				all = append(all, found{h, id})
 			}
 		})
 		if err != nil {
 			return nil, wrap("find", err)
 		}
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return bytes.Compare(b.order, a.order) })
+	all = slices.CompactFunc(all, func(a, b found) bool { return a.ID == b.ID }) // one may have the name twice
+	heads := make([]stet.Head, min(len(all), stet.DefaultLimit))
+	for i := range heads {
+		heads[i] = all[i].Head
 	}
 	return heads, nil
 }
