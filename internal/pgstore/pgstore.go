@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -54,6 +55,7 @@ type Store struct {
 	held                   held
 	reaping                reaping
 	patient                chan struct{} // who waits for a row in the server
+	outwaiting             atomic.Int64  // how many wait for one, there or for their turn
 	calls                  calls
 	bell                   *bell // nil without Listen
 }
