@@ -24,8 +24,8 @@ func (c *Claim) Advance(ctx context.Context, point string, progress []byte) erro
 
 // Step is [Claim.Advance] and [Claim.Downstream] in one write.
 func (c *Claim) Step(ctx context.Context, s Step) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turn()
+	defer c.yield()
 	h, b := c.stepped(&s)
 	return c.progress(ctx, h, &b)
 }
@@ -54,21 +54,21 @@ func (s *Step) leave(h *Head) {
 // begins anew by the end of its retention. It is [ErrState] where the record could not be resumed, and otherwise as Settle is:
 // where the store gave no answer, the lease ends the run.
 func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turn()
+	defer c.yield()
 	h, b := c.stepped(&s)
 	switch {
-	case c.finished || c.h.State != Running:
-		return fmt.Errorf("stet: Suspend: %w: the claim is settled", ErrFenced)
 	case c.joined != nil:
 		return errors.New("stet: Suspend: the claim is part of a transaction: Confirm it first")
+	case !c.phase.allows(suspend):
+		return fmt.Errorf("stet: Suspend: %w: the claim is settled", ErrFenced)
 	case h.Point == "" || !mayRunAgain(&h):
 		return fmt.Errorf("stet: Suspend: %w: it has no recovery point to resume from", ErrState)
 	}
 	h.DueIn = max(0, in)
 	err := c.put(ctx, h, &b, c.e.cfg.StoreTimeout)
 	c.keeper.stop(context.Canceled)
-	c.finished = true
+	c.phase = c.phase.after(suspend)
 	return err
 }
 
@@ -106,7 +106,7 @@ func (e *Engine) Resume(ctx context.Context, id ID) (Decision, error) {
 	case errors.Is(err, errAgain):
 		return Decision{}, fmt.Errorf("stet: resume: %w: somebody else was faster", ErrState)
 	case err != nil:
-		e.forget(ctx, id, b.bid, b.policy.Lease)
+		b.withdraw(ctx)
 		return Decision{}, fmt.Errorf("stet: resume: %w: %w", ErrUnsettled, err)
 	}
 	return d, nil
