@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // ErrRolledBack: the transaction that the claim was in had no effect, for certain.
@@ -94,7 +95,7 @@ func (c *Claim) putIn(ctx context.Context, h Head, b *Body) (err error) {
 	c.outside(func() { got, err = c.joined.store.Replace(call, prev, h, b) })
 	switch {
 	case err == nil:
-		c.h, c.joined.wrote, c.wrote = got, true, call.began
+		c.h, c.joined.wrote, c.wrote, c.heard = got, true, call.began, time.Now()
 		if b != nil {
 			c.body = *b
 		}
@@ -136,7 +137,7 @@ func (c *Claim) Confirm(ctx context.Context, result error) error {
 	switch {
 	case err == nil:
 		c.phase = c.phase.after(rolledBack)
-		c.h, c.body, c.renewed, c.wrote = got.Head, j.body, call.began, call.began
+		c.h, c.body, c.renewed, c.wrote, c.heard = got.Head, j.body, call.began, call.began, time.Now()
 		c.keeper.wind()
 		return fmt.Errorf("%w: %w", ErrRolledBack, result)
 	case j.wrote && got.Version == c.h.Version:

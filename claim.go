@@ -33,6 +33,7 @@ type Claim struct {
 	body    Body      // as stored
 	renewed time.Time // local; just before the last write that set the lease
 	wrote   time.Time // local; just before the last write that was answered
+	heard   time.Time // local; just after it was answered
 	unsure  []Version // of writes without an answer: one may be what is stored
 	mixed   bool      // one of those carried a Body: what is stored may not be body
 	joined  *joinedTx // in the phases joined and promised
@@ -44,7 +45,7 @@ type Claim struct {
 }
 
 func newClaim(e *Engine, r *Record, p *Policy, began time.Time) *Claim {
-	return &Claim{e: e, id: r.ID, policy: *p, h: r.Head, body: r.Body, began: began, renewed: began, wrote: began}
+	return &Claim{e: e, id: r.ID, policy: *p, h: r.Head, body: r.Body, began: began, renewed: began, wrote: began, heard: time.Now()}
 }
 
 // ErrFenced: the record is no longer the holder's. What the holder did stands in nobody's record; the outcome is what the
@@ -214,7 +215,7 @@ func (c *Claim) put(ctx context.Context, h Head, b *Body, within time.Duration) 
 		c.outside(func() { got, err = c.e.replace(call, prev, h, b) })
 		switch {
 		case err == nil:
-			c.h, c.unsure, c.mixed, c.wrote = got, nil, false, call.began
+			c.h, c.unsure, c.mixed, c.wrote, c.heard = got, nil, false, call.began, time.Now()
 			if b != nil {
 				c.body = *b
 			}

@@ -116,9 +116,10 @@ func (c *Claim) outcome(o *Outcome, stated State, cause string, overdue bool) (H
 	return h, &r.body
 }
 
-// worked is the time from the record's creation to now, by the store's clock as far as it is known.
+// worked is the time from the record's creation to now, by the store's clock as far as it is known. It is never too long, so that
+// only who says so is taken to be still at work, and short by what the last write took: settling times are far longer.
 func (c *Claim) worked() time.Duration {
-	return c.h.UpdatedAt.Sub(c.h.CreatedAt) + time.Since(c.wrote)
+	return c.h.UpdatedAt.Sub(c.h.CreatedAt) + time.Since(c.heard)
 }
 
 // persist goes on trying to store an outcome until the lease is over by the local clock.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,12 @@ import (
 // hours later, when nobody waits for them any longer.
 type post struct {
 	*memstore.Store
+	*network
+	cut atomic.Bool // this process is off from the store
+}
+
+// network is what the processes share.
+type network struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	copies sync.WaitGroup
@@ -31,7 +38,7 @@ type luck struct {
 	copies                []time.Duration // after which the write arrives again
 }
 
-func (p *post) luck() (l luck) {
+func (p *network) luck() (l luck) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	chance := func(f float64) bool { return p.random.Float64() < f }
@@ -55,14 +62,14 @@ func (p *post) send(ctx context.Context, write func(ctx context.Context, first b
 			p.late++
 		})
 	}
-	if l.request {
+	if l.request || p.cut.Load() {
 		return errPost
 	}
 	if l.hang {
 		<-ctx.Done()
 	}
 	err := write(ctx, true)
-	if l.answer {
+	if l.answer || p.cut.Load() {
 		return errPost
 	}
 	return err
@@ -92,6 +99,19 @@ func (p *post) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *s
 
 func (p *post) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	return p.send(ctx, func(ctx context.Context, _ bool) error { return p.Store.Delete(ctx, id, prev) })
+}
+
+// partitions cuts the process off now and then, for longer than a lease or for less.
+func (p *post) partitions(ctx context.Context) {
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		calm, cut := time.Duration(p.random.Int64N(int64(time.Minute))), time.Duration(p.random.Int64N(int64(20*time.Second)))
+		p.mu.Unlock()
+		after(calm)
+		p.cut.Store(true)
+		after(cut)
+		p.cut.Store(false)
+	}
 }
 
 // provider has the effects, and refuses attempts that were voided.
@@ -131,12 +151,14 @@ func TestStorm(t *testing.T) { // A14, A16, I1, I2, I3, I8, I11, I13, I15, W2, W
 		keys = 200
 	}
 	synctest.Test(t, func(t *testing.T) {
-		p := &post{Store: memstore.New(memstore.Config{}), random: rand.New(rand.NewPCG(1, 2))}
+		store, net := memstore.New(memstore.Config{}), &network{random: rand.New(rand.NewPCG(1, 2))}
 		world := &provider{effects: map[stet.Key]int{}, voided: map[stet.Key]int64{}}
 		ctx, stop := context.WithCancel(t.Context())
 		var engines []*stet.Engine
 		var loops, clients sync.WaitGroup
 		for range 3 {
+			p := &post{Store: store, network: net}
+			loops.Go(func() { p.partitions(ctx) })
 			e, err := stet.New(p, stet.Config{Policy: stet.Policy{Lease: 10 * time.Second, Execution: 8 * time.Second, Rules: stet.Rules{Retain: 12 * time.Hour}}})
 			if err != nil {
 				t.Fatal(err)
@@ -154,7 +176,7 @@ func TestStorm(t *testing.T) { // A14, A16, I1, I2, I3, I8, I11, I13, I15, W2, W
 		clients.Wait()
 		stop()
 		loops.Wait()
-		p.copies.Wait()
+		net.copies.Wait()
 		for _, e := range engines {
 			if err := e.Drain(t.Context()); err != nil {
 				t.Error(err)
@@ -169,7 +191,7 @@ func TestStorm(t *testing.T) { // A14, A16, I1, I2, I3, I8, I11, I13, I15, W2, W
 		if once != keys || len(world.effects) != keys {
 			t.Errorf("%d keys, %d with an effect, %d with one", keys, len(world.effects), once)
 		}
-		if p.late == 0 {
+		if net.late == 0 {
 			t.Error("no copy came late")
 		}
 	})
