@@ -95,13 +95,12 @@ func (e *Engine) Resume(ctx context.Context, id ID) (Decision, error) {
 	if err != nil {
 		return Decision{}, fmt.Errorf("stet: resume: %w", err)
 	}
-	ruling := judge(&have.Head, true)
-	if have.State != Running || ruling.Move != Take || have.Point == "" {
+	if !resumable(&have.Head) {
 		return Decision{}, fmt.Errorf("stet: resume: %w: it is not abandoned at a recovery point", ErrState)
 	}
 	b := beginning{e: e, policy: e.cfg.Policy, q: Request{ID: id, Route: have.Route, TraceID: have.TraceID, Meta: have.Meta}}
 	b.q.Subject.Method, b.q.Subject.Path, b.policy.Rules = have.Method, have.Path, have.Rules
-	d, err := b.perform(call, ruling, have)
+	d, err := b.perform(call, judge(&have.Head, true), have)
 	switch {
 	case errors.Is(err, errAgain):
 		return Decision{}, fmt.Errorf("stet: resume: %w: somebody else was faster", ErrState)
@@ -130,10 +129,15 @@ func (e *Engine) Reopen(ctx context.Context, id ID, version Version, s Step, n N
 	})
 }
 
+// resumable: it stopped at a recovery point, and its rule lets others go on from there.
+func resumable(h *Head) bool {
+	return h.State == Running && h.Over() && h.Point != "" && h.Rules.OnLapse == LapseResume && mayRunAgain(h)
+}
+
 // Abandoned returns, of one page of lapsed runs, those that may be resumed from a recovery point, the longest due first, and the
 // cursor of the next page, "" after the last. limit is how many runs it looks at.
 func (e *Engine) Abandoned(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
 	heads, next, err = e.due(ctx, Query{States: []State{Running}, After: after, Limit: limit})
-	heads = slices.DeleteFunc(heads, func(h Head) bool { return !h.Over() || h.Point == "" || !mayRunAgain(&h) })
+	heads = slices.DeleteFunc(heads, func(h Head) bool { return !resumable(&h) })
 	return heads, next, err
 }
