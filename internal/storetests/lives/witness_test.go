@@ -28,6 +28,8 @@ func (w *world) witness(by *host, was, is *stet.Record) {
 		w.t.Error("W2: a recovery point has the progress of another")
 	case is.DueAt.IsZero() && !(is.State == stet.Unknown && is.Escalated):
 		w.t.Errorf("I15: a record is %v, and nobody will ever look after it", is.State)
+	case tombstone(is) && (was == nil || !was.CreatedAt.Equal(is.CreatedAt)):
+		w.givenUp(was)
 	case was == nil || !was.CreatedAt.Equal(is.CreatedAt):
 		if live := was != nil && (was.State == stet.Running || was.State == stet.Unknown || !was.Over()); live || is.State != stet.Running || is.Attempt != 1 {
 			w.t.Errorf("I10: a life began as %v, attempt %d, while another went on: %v", is.State, is.Attempt, live)
@@ -36,6 +38,21 @@ func (w *world) witness(by *host, was, is *stet.Record) {
 		w.t.Errorf("I9: a %v record is another request's now, as %v", was.State, is.State)
 	default:
 		w.moved(by, was, is)
+	}
+}
+
+// tombstone reports whether r is what a request leaves that gave up.
+func tombstone(r *stet.Record) bool {
+	return r.State == stet.Retryable && r.Cause == stet.CauseGivenUp && r.Over() && r.Response == nil
+}
+
+// givenUp: a tombstone takes the place of what nobody uses.
+func (w *world) givenUp(was *stet.Record) { // A14
+	switch {
+	case was == nil, was.State != stet.Running && was.State != stet.Unknown && was.Over():
+	case was.State == stet.Running && w.granted(&was.Head) == nil:
+	default:
+		w.t.Errorf("I10: a request that gave up has ended what was %v", was.State)
 	}
 }
 
@@ -63,7 +80,8 @@ func (w *world) moved(by *host, was, is *stet.Record) {
 			w.t.Errorf("I3: what was completed is %v", is.State)
 		}
 	case stet.Retryable:
-		if is.State != stet.Expired && is.State != stet.Retryable && (is.State != stet.Running || is.Attempt != was.Attempt+1) {
+		contradicted := is.State == stet.Unknown && is.Cause == stet.CauseContradicted && is.Note != nil && is.Attempt == was.Attempt
+		if is.State != stet.Expired && is.State != stet.Retryable && (is.State != stet.Running || is.Attempt != was.Attempt+1) && !contradicted {
 			w.t.Errorf("I3: what may be retried is %v", is.State)
 		}
 	case stet.Expired:
@@ -85,7 +103,7 @@ func (w *world) ran(by *host, was, is *stet.Record) { // I1, I3, I13
 			w.t.Error("I3: a run was renewed by who does not hold it")
 		}
 	case stet.Unknown:
-		if lapse := is.Cause == stet.CauseLapsed; lapse && !was.Over() || !lapse && !held {
+		if lapse := is.Cause == stet.CauseLapsed || is.Cause == stet.CauseForsaken; lapse && !was.Over() || !lapse && !held {
 			w.t.Error("I13: a run was given up while its lease was not over by the store's clock")
 		}
 	case stet.Retryable:
@@ -100,7 +118,9 @@ func (w *world) ran(by *host, was, is *stet.Record) { // I1, I3, I13
 		}
 		w.happened(is, byHolder)
 	case stet.Expired:
-		w.t.Error("I10: a running record expired")
+		if was.Rules.OnLapse != stet.LapseReexecute || was.AsOf.Before(was.DueAt.Add(was.Rules.Retain)) || is.Note != nil {
+			w.t.Error("I10: a running record expired")
+		}
 	}
 }
 
