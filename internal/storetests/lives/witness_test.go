@@ -3,6 +3,7 @@ package lives
 import (
 	"bytes"
 	"reflect"
+	"slices"
 
 	"github.com/stet-dev/stet"
 )
@@ -30,6 +31,8 @@ func (w *world) witness(by *host, was, is *stet.Record) {
 		w.t.Errorf("I15: a record is %v, and nobody will ever look after it", is.State)
 	case tombstone(is) && (was == nil || !was.CreatedAt.Equal(is.CreatedAt)):
 		w.givenUp(was)
+	case was != nil && was.State == stet.Running && w.granted(&was.Head) == nil && is.CreatedAt.Before(was.CreatedAt):
+		w.relived(by, was, is)
 	case was == nil || !was.CreatedAt.Equal(is.CreatedAt):
 		if live := was != nil && (was.State == stet.Running || was.State == stet.Unknown || !was.Over()); live || is.State != stet.Running || is.Attempt != 1 {
 			w.t.Errorf("I10: a life began as %v, attempt %d, while another went on: %v", is.State, is.Attempt, live)
@@ -53,6 +56,25 @@ func (w *world) givenUp(was *stet.Record) { // A14
 	case was.State == stet.Running && w.granted(&was.Head) == nil:
 	default:
 		w.t.Errorf("I10: a request that gave up has ended what was %v", was.State)
+	}
+}
+
+// relived: the record was gone when a copy of its first write came, and now there is a copy of a later one. What it says was true of
+// that life, and nothing runs because of it.
+func (w *world) relived(by *host, was, is *stet.Record) { // A14, I2
+	i := slices.IndexFunc(w.runs, func(r *run) bool { return r.id == is.ID && r.life.Equal(is.CreatedAt) && r.host == by })
+	if i < 0 {
+		w.t.Errorf("I10: a %v record is of a life that this process had no part in", is.State)
+		return
+	}
+	switch is.State {
+	case stet.Running, stet.Unknown:
+	case stet.Retryable:
+		w.released(was, is)
+	case stet.Completed:
+		w.happened(is, is.Response != nil && string(is.Response.Body) == w.runs[i].answer)
+	case stet.Expired:
+		w.t.Error("I10: what began again is over")
 	}
 }
 
@@ -99,6 +121,8 @@ func (w *world) ran(by *host, was, is *stet.Record) { // I1, I3, I13
 	case stet.Running:
 		if is.Attempt > was.Attempt {
 			w.taken(was, is)
+		} else if was.Over() && is.Over() && is.Attempt == was.Attempt { // who gave up to take it over fences off copies of that
+			break
 		} else if !held || holder != nil && is.Attempt != was.Attempt { // what a heartbeat and a recovery point leave alone
 			w.t.Error("I3: a run was renewed by who does not hold it")
 		}
