@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -80,18 +81,28 @@ func TestProbeURLsThatCannotBeUsed(t *testing.T) {
 
 var secret = "whsec_" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef01234567"))
 
-// notify sends a notice as a provider would.
+// notify sends a notice with an id of its own, as a provider would.
 func notify(h http.Handler, body, secret string, at time.Time) *httptest.ResponseRecorder {
+	return redeliver(h, "msg_"+rand.Text(), body, secret, at)
+}
+
+// redeliver sends a notice under an id that may have been used before, signed at another time.
+func redeliver(h http.Handler, id, body, secret string, at time.Time) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, signedNotice(id, body, secret, at))
+	return w
+}
+
+func signedNotice(id, body, secret string, at time.Time) *http.Request {
 	key, _ := ParseSecret(secret)
 	mac := hmac.New(sha256.New, key)
-	_, _ = fmt.Fprintf(mac, "msg_1.%d.%s", at.Unix(), body)
+	_, _ = fmt.Fprintf(mac, "%s.%d.%s", id, at.Unix(), body)
+	other := base64.StdEncoding.EncodeToString(make([]byte, sha256.Size))
 	r := httptest.NewRequest(http.MethodPost, "/hooks/reconcile", strings.NewReader(body))
-	r.Header.Set("webhook-id", "msg_1")
+	r.Header.Set("webhook-id", id)
 	r.Header.Set("webhook-timestamp", fmt.Sprint(at.Unix()))
-	r.Header.Set("webhook-signature", "v1,b3RoZXI= v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
+	r.Header.Set("webhook-signature", "v1,b3RoZXI= v1,"+other+" v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	return r
 }
 
 func TestNoticeEndsTheUnknown(t *testing.T) { // S2-48
@@ -106,7 +117,7 @@ func TestNoticeEndsTheUnknown(t *testing.T) { // S2-48
 	if r := w.state(0); r.State != stet.Completed || string(r.Response.Body) != "ch_1" || r.Response.Header[0].Name != "Content-Type" || r.Note.Evidence != "evt_1" {
 		t.Errorf("%+v", r)
 	}
-	if a := notify(h, `{"scope":"s","key":"k1","outcome":"not-executed"}`, secret, time.Now()); a.Code != 200 {
+	if a := notify(h, `{"scope":"s","key":"k1","outcome":"not-executed","attempt":1}`, secret, time.Now()); a.Code != 200 {
 		t.Fatal(a.Code, a.Body)
 	}
 	w.begin(1, stet.Execute)
@@ -120,7 +131,7 @@ func TestNoticesThatChangeNothing(t *testing.T) {
 	running := w.begin(1, stet.Execute)
 	h := Webhook{Engine: w.Engine, Secrets: []string{"whsec_bm9uZQ==", secret}}
 	other := "whsec_" + base64.StdEncoding.EncodeToString([]byte("another-key-of-24-bytes!"))
-	ok := `{"scope":"s","key":"k0","outcome":"not-executed"}`
+	ok := `{"scope":"s","key":"k0","outcome":"not-executed","attempt":1}`
 	for name, c := range map[string]struct {
 		body, secret string
 		at           time.Time
@@ -131,12 +142,12 @@ func TestNoticesThatChangeNothing(t *testing.T) {
 		"one of the future":  {ok, secret, time.Now().Add(6 * time.Minute), 401},
 		"no JSON":            {"{", secret, time.Now(), 400},
 		"no outcome":         {`{"scope":"s","key":"k0"}`, secret, time.Now(), 400},
-		"no name":            {`{"scope":"s","outcome":"not-executed"}`, secret, time.Now(), 400},
+		"no name":            {`{"scope":"s","outcome":"not-executed","attempt":1}`, secret, time.Now(), 400},
 		"no status":          {`{"scope":"s","key":"k0","outcome":"completed"}`, secret, time.Now(), 400},
 		"a header injection": {`{"scope":"s","key":"k0","outcome":"completed","status":200,"headers":{"X":["a\r\nY: b"]}}`, secret, time.Now(), 400},
-		"an absent record":   {`{"scope":"s","key":"kX","outcome":"not-executed"}`, secret, time.Now(), 404},
-		"the default scope":  {`{"key":"k0","outcome":"not-executed"}`, secret, time.Now(), 404},
-		"a running one":      {`{"scope":"s","key":"k1","outcome":"not-executed"}`, secret, time.Now(), 409}, // CR-09
+		"an absent record":   {`{"scope":"s","key":"kX","outcome":"not-executed","attempt":1}`, secret, time.Now(), 404},
+		"the default scope":  {`{"key":"k0","outcome":"not-executed","attempt":1}`, secret, time.Now(), 404},
+		"a running one":      {`{"scope":"s","key":"k1","outcome":"not-executed","attempt":1}`, secret, time.Now(), 409}, // CR-09
 	} {
 		if a := notify(h, c.body, c.secret, c.at); a.Code != c.want {
 			t.Errorf("%s: %d %s, want %d", name, a.Code, a.Body, c.want)
