@@ -71,8 +71,44 @@ func TestProbeErrorsNameNoKey(t *testing.T) {
 	}
 }
 
+// A key that is dots would be a path, and the answer would be that of another URL: of all payments, or of the service itself.
+func TestProbeAsksNoOtherURL(t *testing.T) { // A20
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked++; w.WriteHeader(404) }))
+	defer s.Close()
+	head := func(scope, key, downstream string) stet.Head {
+		return stet.Head{ID: stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}, DownstreamKey: downstream, Path: ".."}
+	}
+	for _, c := range []struct {
+		template string
+		head     stet.Head
+		refused  bool
+	}{
+		{"/payments/{key}", head("s", ".", ""), true},
+		{"/payments/{key}", head("s", "..", ""), true},
+		{"/payments/{key}/status", head("s", "...", ""), true},
+		{"/payments/.{key}", head("s", ".", ""), true},
+		{"/payments/%2E{key}", head("s", ".", ""), true},
+		{"/{scope}/{key}", head("..", "k", ""), true},
+		{"/payments/{downstream_key}", head("s", "k", ".."), true},
+		{"/payments/{downstream_key}", head("s", "..", ""), true},
+		{"/payments/{path}/{key}", head("s", "k", ""), true},
+		{"/payments/{key}", head("s", "a..", ""), false},
+		{"/payments/{key}", head("s", "../x", ""), false}, // one segment: ..%2Fx
+		{"/payments/{key}", head("s", "%2e%2e", ""), false},
+		{"/payments?key={key}&scope={scope}", head("..", "..", ""), false},
+		{"/payments/key-{key}", head("s", "..", ""), false},
+	} {
+		asked = 0
+		f, err := Probe{URL: s.URL + c.template}.Resolve(t.Context(), c.head)
+		if c.refused && (err == nil || !strings.Contains(err.Error(), "another URL") || asked != 0) || !c.refused && (err != nil || asked != 1 || f.Outcome != Missing) {
+			t.Errorf("%s of %q, %q: %+v, %v, asked %d times", c.template, string(c.head.Scope), string(c.head.Key), f, err, asked)
+		}
+	}
+}
+
 func TestProbeURLsThatCannotBeUsed(t *testing.T) {
-	for _, u := range []string{"", "ftp://x/{key}", "http://x/{id}", "http://x/{key", "http://x/", "/{key}"} {
+	for _, u := range []string{"", "ftp://x/{key}", "http://x/{id}", "http://x/{key", "http://x/", "/{key}", "http://x/../{key}", "http://x/%2e/{key}"} {
 		if err := (Probe{URL: u}).Validate(); err == nil {
 			t.Errorf("%q was taken", u)
 		}
