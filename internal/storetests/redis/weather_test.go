@@ -18,12 +18,14 @@ import (
 	"github.com/stet-dev/stet/store/redisstore"
 )
 
-// adapters are the clients whose manners in bad weather are tested.
-var adapters = []struct {
+// adapter is a client, for one server and for a cluster.
+type adapter struct {
 	name      string
 	single    func(t testing.TB, addr string) redisstore.Client
 	clustered func(t testing.TB, addrs []string) redisstore.Client
-}{
+}
+
+var adapters = []adapter{
 	{"go-redis", single, clustered},
 	{"rueidis", func(t testing.TB, addr string) redisstore.Client { t.Helper(); return dialRueidis(t, addr) },
 		func(t testing.TB, addrs []string) redisstore.Client { t.Helper(); return dialRueidis(t, addrs...) }},
