@@ -23,8 +23,11 @@ func reconciler(e *stet.Engine, c *config.Reconcile) (r keeper.Reconciler, ok bo
 		return r, false
 	}
 	settle := c.Probe.Settle.Duration()
-	if settle == 0 {
+	switch settle {
+	case 0:
 		settle = stet.Never
+	case keeper.DefaultSettle: // not refused beside few probes: see keeper.LastProbe
+		settle = 0
 	}
 	return keeper.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settle,
 		Resolver: keeper.Probe{URL: c.Probe.URL, Method: c.Probe.Method, Found: c.Probe.FoundStatus, Missing: c.Probe.MissingStatus,
