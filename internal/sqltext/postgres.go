@@ -217,8 +217,8 @@ func postgresDelete() PostgresWrite {
 }
 
 // PostgresReap removes records of one state whose time is over: those that come after the instant $1 and the row number $2, $3 at
-// most. It answers with their number, and the instant and row number of the last. The state is part of the text, or a plan that is kept could not use the state's index. Rows are found
-// again by where they are: what moved meanwhile is left alone.
+// most. It answers with their number, and the instant and row number of the last. The state is part of the text, or a plan that is
+// kept could not use the state's index. Rows are found again by where they are: what moved meanwhile is left alone.
 //
 // The plan has to be a walk in order, whatever the planner believes of a table whose backlog is not in its statistics yet. The second
 // LIMIT, whose number it cannot see, makes it expect that a tenth of the rows is wanted; a condition of the form x <> 0, that nearly

@@ -95,7 +95,8 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
 	case have < want:
 		return nil, fmt.Errorf("%w: it has version %d, and %d is needed; run `stet migrate up`, or pgxstore.Migrate", ErrSchema, have, want)
 	}
-	s, err := pgstore.Open(ctx, querier{pool}, pgstore.Config{Package: "pgxstore", Closed: ErrClosed, LockTimeout: c.LockTimeout, Volatile: c.AllowVolatile,
+	s, err := pgstore.Open(ctx, querier{pool}, pgstore.Config{Package: "pgxstore", Closed: ErrClosed, LockTimeout: c.LockTimeout,
+		Volatile: c.AllowVolatile,
 		Listen: listen(listener),
 		Bind: func(tx any) (pgstore.Querier, map[string]any, bool) {
 			t, ok := tx.(pgx.Tx)
