@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/storetests/testserver"
 	"github.com/stet-dev/stet/store/redisstore"
 	"github.com/stet-dev/stet/store/storetest"
 )
@@ -165,4 +166,44 @@ func law(name string, wait int, client func(t testing.TB) redisstore.Client) sto
 		b.Unconfirmed = unconfirmed
 	}
 	return b
+}
+
+// No verb reads a record as of an instant before it was written, also where the server's clock is behind the one that wrote it: its lease
+// would be over later for some readers than for others (B03, CR-16).
+func TestReadAsOfWhenItWasWritten(t *testing.T) {
+	for _, a := range adapters {
+		t.Run(a.name, func(t *testing.T) {
+			s := openReached(t, a.single(t, testserver.Redis(t).Addr), redisstore.Config{Prefix: "as-of-" + a.name, Shards: 1}).(reached)
+			r := sample("k")
+			r.DownstreamID = "ch_1"
+			made, err := s.Create(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tamper(t, s, r.ID, storetest.Tampering{Ahead: time.Hour})
+			check := func(verb string, heads ...stet.Head) {
+				t.Helper()
+				for _, h := range heads {
+					if h.AsOf.Before(h.UpdatedAt) || !h.UpdatedAt.Equal(made.UpdatedAt.Add(time.Hour)) {
+						t.Errorf("%s: updated at %v, as of %v", verb, h.UpdatedAt, h.AsOf)
+					}
+				}
+				if len(heads) != 1 {
+					t.Errorf("%s: %d records", verb, len(heads))
+				}
+			}
+			got, _ := s.Get(t.Context(), r.ID)
+			check("Get", got.Head)
+			got, _ = s.Create(t.Context(), sample("k"))
+			check("Create", got.Head)
+			h := got.Head
+			h.Version = draw()
+			h, _ = s.Replace(t.Context(), draw(), h, nil)
+			check("Replace", h)
+			heads, _, _ := s.List(t.Context(), stet.Query{})
+			check("List", heads...)
+			heads, _ = s.Find(t.Context(), "ch_1")
+			check("Find", heads...)
+		})
+	}
 }
