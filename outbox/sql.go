@@ -19,7 +19,7 @@ type statements struct {
 }
 
 const (
-	columns = "id, version, state, attempt, scope, `key`, topic, name, order_key, downstream_key, downstream_id, payload, meta, " +
+	columns = "id, version, state, attempt, scope, `key`, life, topic, name, order_key, downstream_key, downstream_id, payload, meta, " +
 		"errors, created_at, updated_at, due_at"
 
 	// Nothing that was added before under the same order key is left. A message never comes back from done or discarded, so
@@ -52,8 +52,8 @@ func newStatements(d sqlstore.Dialect) *statements {
 	}
 	build := func(q string) string { return s.build(q, now) }
 
-	s.add = build("INSERT INTO stet_outbox (version, state, attempt, scope, `key`, topic, name, order_key, downstream_key, downstream_id, payload, meta, " +
-		"errors, created_at, updated_at, due_at) VALUES (1, 'pending', 0, ?, ?, ?, ?, ?, ?, '', ?, ?, '', NOW, NOW, NOW + ?)" + suffix)
+	s.add = build("INSERT INTO stet_outbox (version, state, attempt, scope, `key`, life, topic, name, order_key, downstream_key, downstream_id, " +
+		"payload, meta, errors, created_at, updated_at, due_at) VALUES (1, 'pending', 0, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, '', NOW, NOW, NOW + ?)" + suffix)
 	s.lapse = build("UPDATE stet_outbox SET " + noted + "state = ?, version = version + 1, updated_at = NOW, due_at = NOW WHERE state = 'running' AND due_at <= NOW")
 	const claim = "UPDATE stet_outbox SET state = 'running', version = version + 1, attempt = attempt + 1, updated_at = NOW, due_at = NOW + ? WHERE id IN ("
 	switch d {

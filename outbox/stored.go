@@ -71,8 +71,8 @@ type scanner interface{ Scan(dest ...any) error }
 
 func (s *statements) scan(row scanner) (m Stored, err error) {
 	var scope, key, topic, name, order, downKey, downID, state, meta, failures string
-	var created, updated, due int64
-	if err := row.Scan(&m.ID, &m.version, &state, &m.Attempt, &scope, &key, &topic, &name, &order, &downKey, &downID, &m.Payload,
+	var life, created, updated, due int64
+	if err := row.Scan(&m.ID, &m.version, &state, &m.Attempt, &scope, &key, &life, &topic, &name, &order, &downKey, &downID, &m.Payload,
 		&meta, &failures, &created, &updated, &due); err != nil {
 		return m, err
 	}
@@ -83,7 +83,10 @@ func (s *statements) scan(row scanner) (m Stored, err error) {
 			}
 		}
 	}
-	m.State, m.Record = State(state), stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}
+	m.State, m.Record.ID = State(state), stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}
+	if life != 0 {
+		m.Record.Life = time.UnixMicro(life).UTC()
+	}
 	m.Topic, m.Name, m.OrderKey, m.DownstreamKey, m.DownstreamID = topic, name, order, downKey, downID
 	m.CreatedAt, m.UpdatedAt, m.DueAt = time.UnixMicro(created).UTC(), time.UnixMicro(updated).UTC(), time.UnixMicro(due).UTC()
 	if err := json.Unmarshal([]byte(meta), &m.Meta); err != nil {

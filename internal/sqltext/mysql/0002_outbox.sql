@@ -6,6 +6,7 @@ CREATE TABLE IF NOT EXISTS stet_outbox (
     `attempt`        BIGINT          NOT NULL,
     `scope`          VARBINARY(1024) NOT NULL, -- of the record the effect belongs to; '' where there is none
     `key`            VARBINARY(1024) NOT NULL,
+    `life`           BIGINT          NOT NULL, -- when that record was made; 0 where there is none
     `topic`          VARBINARY(255)  NOT NULL,
     `name`           VARBINARY(255)  NOT NULL,
     `order_key`      VARBINARY(255)  NOT NULL, -- '' for messages that wait for no other

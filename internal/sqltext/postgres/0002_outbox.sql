@@ -3,6 +3,7 @@ CREATE TABLE stet_outbox (
     id             bigint NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- the order of messages of one order key
     version        bigint NOT NULL, -- the fencing token: grows with each claim and each outcome
     attempt        bigint NOT NULL,
+    life           bigint NOT NULL, -- when the record was made that the effect belongs to; 0 where there is none
     created_at     bigint NOT NULL,
     updated_at     bigint NOT NULL,
     due_at         bigint NOT NULL, -- pending: not before; running: when the lease ends

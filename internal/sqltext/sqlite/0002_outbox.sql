@@ -6,6 +6,7 @@ CREATE TABLE stet_outbox (
     attempt        INTEGER NOT NULL,
     scope          TEXT    NOT NULL, -- of the record the effect belongs to; '' where there is none
     key            TEXT    NOT NULL,
+    life           INTEGER NOT NULL, -- when that record was made; 0 where there is none
     topic          TEXT    NOT NULL,
     name           TEXT    NOT NULL,
     order_key      TEXT    NOT NULL, -- '' for messages that wait for no other
