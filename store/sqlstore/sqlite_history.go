@@ -25,7 +25,7 @@ func (s *sqlite) History(ctx context.Context, q stet.HistoryQuery) (changes []st
 		}
 		c.and("id < ?", after)
 	}
-	limit, last := limit(&stet.Query{Limit: q.Limit}), int64(0)
+	limit, last := q.Bound(), int64(0)
 	rows, err := s.db.QueryContext(ctx, sqltext.SQLiteHistory+c.where()+" ORDER BY id DESC LIMIT ?", append(c.args, limit+1)...)
 	if err != nil {
 		return nil, "", wrap("history", err)
@@ -52,7 +52,7 @@ func scanChange(rows *sql.Rows) (id int64, c stet.Change, err error) {
 	var was, became string
 	var at int64
 	n := &c.Note
-	if rows.Scan(&id, &c.ID.Scope, &c.ID.Key, &was, &became, &c.Attempt, &at, &n.Who, &n.Why, &n.Evidence) != nil {
+	if rows.Scan(&id, &c.ID.Scope, &c.ID.Key, &was, &became, &c.Attempt, &at, &n.Who, &n.Why, &n.Evidence, &n.Notice) != nil {
 		return 0, c, errColumn // as it is: what it holds is not for logs
 	}
 	if c.From, err = stet.ParseState(was); err == nil {
