@@ -114,7 +114,7 @@ func created(t testing.TB, driver, dsn string) string {
 func redis(t testing.TB) stet.Store {
 	c := goredis.NewClient(goredisclient.Options(&goredis.Options{Addr: testserver.Redis(t).Addr}))
 	t.Cleanup(func() { _ = c.Close() })
-	s, err := redisstore.Open(t.Context(), goredisclient.New(c), redisstore.Config{Prefix: rand.Text(), Shards: 4})
+	s, err := redisstore.Open(t.Context(), goredisclient.New(c), redisstore.Config{Prefix: rand.Text(), Shards: 4, AllowVolatile: true})
 	if err != nil {
 		t.Fatal(err)
 	}
