@@ -96,7 +96,7 @@ func (d DSN) sql(ctx context.Context, use Use, clock func() time.Time) (stet.Sto
 			return fail(err)
 		}
 	}
-	c := sqlstore.Config{Dialect: d.Dialect(), Clock: clock}
+	c := sqlstore.Config{Dialect: d.Dialect(), Clock: clock, AllowVolatile: d.Forget}
 	if d.Shared() {
 		c.Readers = serverReaders
 	}
@@ -165,10 +165,14 @@ func (d DSN) there(use Use) error {
 	return nil
 }
 
-// Failed tells a schema that does not fit, which an operator can change, from a database that does not answer.
+// Failed tells a schema that does not fit, and a server that may lose records, which an operator can change, from a database that does
+// not answer.
 func (d DSN) Failed(err error) error {
 	if errors.Is(err, sqlstore.ErrSchema) || errors.Is(err, pgxstore.ErrSchema) {
 		return fmt.Errorf("%s: %w", d, err)
+	}
+	if errors.Is(err, stet.ErrVolatile) {
+		return fmt.Errorf("%s: %w; or set store.allow_volatile, if a forgotten key may run again", d, err)
 	}
 	return d.unreachable(err)
 }
