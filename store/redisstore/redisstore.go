@@ -22,7 +22,7 @@ type Config struct {
 	WaitTimeout   time.Duration // ... within this time; default [DefaultWaitTimeout]
 	AllowVolatile bool          // take a server that may evict or forget records; otherwise it is [stet.ErrVolatile]
 	Linger        time.Duration // how long after its end a record that nobody reaped vanishes; default [DefaultLinger]
-	Warn          func(string)  // told at Open of settings that lose records, or cannot be read; nil: nobody
+	Warn          func(string)  // told at Open of settings that lose records, or cannot be read; may be nil
 }
 
 // Defaults of [Config].
@@ -37,15 +37,16 @@ const (
 // Store is a [stet.Store] in Redis. It is safe for concurrent use, in any number of processes. It needs no Close: the client
 // is the caller's.
 type Store struct {
-	client            Client
-	prefix            string
-	shards            int
-	names             []string // of the shards
-	wait              int
-	waitFor, waitUpTo string
-	linger            time.Duration
-	volatile          bool
-	buffers           buffers
+	client      Client
+	prefix      string
+	shards      int
+	names       []string // of the shards
+	wait        int
+	waitFor     string
+	waitTimeout time.Duration
+	linger      time.Duration
+	volatile    bool
+	buffers     buffers
 }
 
 var (
@@ -61,8 +62,9 @@ var (
 // errTorn: the server answered, and not as the scripts do. What was asked may have happened.
 var errTorn = errors.New("the server's answer is torn")
 
-// Open returns a store. It checks the settings of the server, or of all masters of a cluster that have records, and that all who
-// share the records agree on the number of shards. Settings can be changed later: see [Store.Check].
+// Open returns a store. It checks the settings of the server, or of all masters of a cluster that
+// have records, and that all who share the records agree on the number of shards. Settings can be
+// changed later: see [Store.Check].
 func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 	c.Prefix, c.Shards = cmp.Or(c.Prefix, DefaultPrefix), cmp.Or(c.Shards, DefaultShards)
 	c.WaitTimeout, c.Linger = cmp.Or(c.WaitTimeout, DefaultWaitTimeout), cmp.Or(c.Linger, DefaultLinger)
@@ -75,7 +77,7 @@ func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 		return nil, fmt.Errorf("redisstore: config: Wait is %d; it cannot be negative", c.Wait)
 	}
 	s := &Store{client: client, prefix: c.Prefix, shards: c.Shards, linger: c.Linger, volatile: c.AllowVolatile,
-		wait: c.Wait, waitFor: strconv.Itoa(c.Wait), waitUpTo: strconv.FormatInt(max(1, c.WaitTimeout.Milliseconds()), 10)}
+		wait: c.Wait, waitFor: strconv.Itoa(c.Wait), waitTimeout: c.WaitTimeout}
 	for i := range s.shards {
 		s.names = append(s.names, "{"+s.prefix+":"+strconv.Itoa(i)+"}")
 	}
@@ -112,8 +114,8 @@ const (
 	dueFarthest = dueUnit * duePerState / 2
 )
 
-// write is what the arguments of create and replace begin with: the record, its place without the time, in how many microseconds it
-// is due, its lifetime.
+// write is what the arguments of create and replace begin with: the record, its place without the
+// time, in how many microseconds it is due, its lifetime.
 func (s *Store) write(p *place, h *stet.Head, b *stet.Body, args []string) []string {
 	in, left := int64(dueFarthest), time.Duration(0)
 	if h.DueIn >= 0 {

@@ -209,20 +209,26 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
-// A write that too few replicas confirm is an error, and stays one however often it is sent, although the record shows that it
-// happened: with the master it would be lost. As soon as they have it, it is a yes (B01, W11).
+// A write that too few replicas confirm is an error, and stays one however often it is sent,
+// although the record shows that it happened: with the master it would be lost. As soon as they
+// have it, it is a yes (B01, W11).
 func TestUnconfirmedWrite(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
 			master, replica := testserver.NewRedisPair(t)
 			// Another connection for each call: that of the write is not that of its second try.
 			s := open(t, anew{t, a.single, master.Addr}, redisstore.Config{Wait: 1, WaitTimeout: 10 * time.Millisecond})
-			before, err := s.Create(t.Context(), sample("before"))
-			if err != nil {
-				t.Fatal(err)
+			create := func(r stet.Record) (made stet.Record) {
+				t.Helper()
+				eventually(t, "the replica has the Create", func() bool {
+					got, err := s.Create(t.Context(), r)
+					made = got
+					return err == nil || errors.Is(err, stet.ErrExists) && got.Version == r.Version
+				})
+				return made
 			}
-			r, h, body := sample("k"), before.Head, (*stet.Body)(nil)
-			h, body = completed(before, "done")
+			r, before := sample("k"), create(sample("before"))
+			h, body := completed(before, "done")
 			for _, away := range []struct {
 				how        string
 				away, back func()
@@ -240,14 +246,11 @@ func TestUnconfirmedWrite(t *testing.T) {
 					}
 				}
 				away.back()
-				eventually(t, "the replica has the Create", func() bool {
-					got, err := s.Create(t.Context(), r)
-					return errors.Is(err, stet.ErrExists) && got.Version == r.Version
+				create(r)
+				eventually(t, "the replica has the Replace", func() bool {
+					got, err := s.Replace(t.Context(), before.Version, h, body)
+					return errors.Is(err, stet.ErrStale) && got.Version == h.Version
 				})
-				got, err := s.Replace(t.Context(), before.Version, h, body)
-				if !errors.Is(err, stet.ErrStale) || got.Version != h.Version {
-					t.Errorf("the replica has it: Replace: %v", err)
-				}
 				away.away()
 				for try := range 3 {
 					if err := s.Delete(t.Context(), r.ID, r.Version); !errors.Is(err, stet.ErrUnconfirmed) {
@@ -256,9 +259,7 @@ func TestUnconfirmedWrite(t *testing.T) {
 				}
 				away.back()
 				eventually(t, "the replica has the Delete", func() bool { return errors.Is(s.Delete(t.Context(), r.ID, r.Version), stet.ErrNotFound) })
-				if before, err = s.Create(t.Context(), sample("before "+away.how)); err != nil {
-					t.Fatal(err)
-				}
+				before = create(sample("before " + away.how))
 				h, body = completed(before, "done")
 			}
 		})
@@ -276,7 +277,8 @@ func (c anew) Do(ctx context.Context, key string, command []string, then func(an
 	return c.dial(c.t, c.addr).Do(ctx, key, command, then)
 }
 
-// What writes nothing waits for no replica: replays, duplicates and reads are answered while one is away (B01).
+// What writes nothing waits for no replica: replays, duplicates and reads are answered while one is
+// away (B01).
 func TestReadsWaitForNoReplica(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
@@ -289,7 +291,9 @@ func TestReadsWaitForNoReplica(t *testing.T) {
 			}
 			replica.Pause(t)
 			// What waits must hold up nothing else either.
-			_, _ = s.Create(within(t, 50*time.Millisecond), sample("new"))
+			if _, err := s.Create(within(t, 500*time.Millisecond), sample("new")); !errors.Is(err, stet.ErrUnconfirmed) {
+				t.Errorf("a write that has less time than it may wait for: %v", err)
+			}
 			ctx := within(t, wait/2)
 			if _, err := s.Create(ctx, sample("k")); !errors.Is(err, stet.ErrExists) {
 				t.Errorf("a duplicate: %v", err)
@@ -402,8 +406,9 @@ func (c *told) Do(ctx context.Context, key string, command []string, then func(a
 	})
 }
 
-// From Redis 7.2 on WAIT waits for the last write of its own connection, and a connection that has written nothing waits for nobody. So
-// a second try, whose first was on another connection, writes something before it waits (B01).
+// From Redis 7.2 on WAIT waits for the last write of its own connection, and a connection that has
+// written nothing does not wait. So a second try, whose first was on another connection, writes
+// something before it waits (B01).
 func TestSecondTryWritesBeforeItWaits(t *testing.T) {
 	master, _ := testserver.RedisPair(t)
 	c := &told{Client: single(t, master.Addr)}
