@@ -111,6 +111,13 @@ type (
 		// anything else is [ErrForeignTx]. The bound store is for one goroutine, and good until tx ends.
 		Bind(tx any) (Store, error)
 	}
+	// Checker looks again at what the store's durability rests on and others can change while it is open: the settings of its
+	// server, or of each of its servers. An error that is [ErrVolatile] says which of them loses records; any other, that they
+	// could not be read. Nil where [ErrVolatile] would be, if the store was opened so that it takes such a server. It is cheap
+	// enough for once a minute, heeds ctx, and writes nothing.
+	Checker interface {
+		Check(ctx context.Context) error
+	}
 	// Closer is a store with something to close: files, goroutines, connections it opened itself.
 	Closer interface {
 		Close() error
@@ -144,6 +151,7 @@ var (
 	ErrCorrupt  = errors.New("stet: the record cannot be read")             // of this key; nothing was changed
 	ErrFull     = errors.New("stet: the store has no room for new records") // nothing was stored
 
+	ErrVolatile  = errors.New("stet: the store may lose what it acknowledged")          // by its server's settings; see Checker
 	ErrForeignTx = errors.New("stet: the store cannot join a transaction of this kind") // nothing was done
 )
 

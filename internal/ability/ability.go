@@ -13,6 +13,7 @@ type Set struct {
 	Historian stet.Historian
 	Binder    stet.Binder
 	Reaper    stet.Reaper
+	Checker   stet.Checker
 }
 
 // Chain returns what s unwraps to: [stet.As] finds the abilities of the set on it, and then what end has. The verbs of each
@@ -40,6 +41,9 @@ func (a Set) Chain(s, end stet.Store) stet.Store {
 	}
 	if a.Reaper != nil {
 		next = reaper{here(), a.Reaper}
+	}
+	if a.Checker != nil {
+		next = checker{here(), a.Checker}
 	}
 	return next
 }
@@ -79,6 +83,10 @@ type (
 	reaper struct {
 		link
 		stet.Reaper
+	}
+	checker struct {
+		link
+		stet.Checker
 	}
 )
 

@@ -25,11 +25,12 @@ func (others) History(context.Context, stet.HistoryQuery) ([]stet.Change, string
 	return nil, "", nil
 }
 func (others) Bind(any) (stet.Store, error) { return nil, stet.ErrForeignTx }
+func (others) Check(context.Context) error  { return nil }
 func (others) Close() error                 { return errClosed }
 
 var errClosed = errors.New("closed")
 
-func found(s stet.Store) (is [7]bool) {
+func found(s stet.Store) (is [8]bool) {
 	_, is[0] = stet.As[stet.Waiter](s)
 	_, is[1] = stet.As[stet.Lister](s)
 	_, is[2] = stet.As[stet.Counter](s)
@@ -37,15 +38,16 @@ func found(s stet.Store) (is [7]bool) {
 	_, is[4] = stet.As[stet.Historian](s)
 	_, is[5] = stet.As[stet.Binder](s)
 	_, is[6] = stet.As[stet.Reaper](s)
+	_, is[7] = stet.As[stet.Checker](s)
 	return is
 }
 
 // Every set of abilities is found whole, and nothing beside it.
 func TestChainHasTheSetAndNothingElse(t *testing.T) {
 	m, o := memstore.New(memstore.Config{}), others{}
-	for bits := range 1 << 7 {
+	for bits := range 1 << 8 {
 		var set ability.Set
-		var want [7]bool
+		var want [8]bool
 		for i := range want {
 			if want[i] = bits>>i&1 == 1; !want[i] {
 				continue
@@ -65,12 +67,14 @@ func TestChainHasTheSetAndNothingElse(t *testing.T) {
 				set.Binder = o
 			case 6:
 				set.Reaper = m
+			case 7:
+				set.Checker = o
 			}
 		}
 		w := &wrapper{Store: m}
 		w.chain = set.Chain(w, nil)
 		if got := found(w); got != want {
-			t.Errorf("of %06b %v is found", bits, got)
+			t.Errorf("of %08b %v is found", bits, got)
 		}
 	}
 }
@@ -78,7 +82,7 @@ func TestChainHasTheSetAndNothingElse(t *testing.T) {
 func TestChainEndsInTheStore(t *testing.T) {
 	w := &wrapper{Store: memstore.New(memstore.Config{})}
 	w.chain = ability.Set{Waiter: memstore.New(memstore.Config{})}.Chain(w, others{})
-	if got := found(w); got != [7]bool{true, false, false, true, true, true} {
+	if got := found(w); got != [8]bool{true, false, false, true, true, true, false, true} {
 		t.Errorf("found %v", got)
 	}
 	if err := ability.Close(w); !errors.Is(err, errClosed) {

@@ -26,6 +26,9 @@ func (s *Store) abilities() (set ability.Set) {
 	if r, ok := stet.As[stet.Reaper](s.inner); ok {
 		set.Reaper = r // it is told no names and shown none
 	}
+	if c, ok := stet.As[stet.Checker](s.inner); ok {
+		set.Checker = c
+	}
 	if b, ok := stet.As[stet.Binder](s.inner); ok {
 		set.Binder = binder{s, b}
 	}
