@@ -297,9 +297,9 @@ func TestSweepAndReap(t *testing.T) { // I10, I15, TT-05..TT-07, CR-15
 		free := h.begin(request("free"), stet.Execute).Claim
 		free.NotExecuted("x")
 		h.settle(free)
-		count := func(what string, f func(context.Context, int) (int, error), want int) {
+		count := func(what string, f func(context.Context, string, int) (int, string, error), want int) {
 			h.t.Helper()
-			if n, err := f(h.t.Context(), 100); err != nil || n != want {
+			if n, _, err := f(h.t.Context(), "", 100); err != nil || n != want {
 				h.t.Fatalf("%s: %d, %v; want %d", what, n, err, want)
 			}
 		}

@@ -174,7 +174,7 @@ func (s *shelf) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	})
 }
 
-func (s *shelf) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err error) {
+func (s *shelf) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
 	err = s.call(ctx, "due", func() error {
 		for _, r := range s.records {
 			r.AsOf = s.now()
@@ -186,5 +186,6 @@ func (s *shelf) Due(ctx context.Context, q stet.Query) (heads []stet.Head, err e
 		heads = heads[:min(len(heads), cmp.Or(q.Limit, stet.DefaultLimit))]
 		return nil
 	})
-	return answered(heads, err)
+	heads, err = answered(heads, err)
+	return heads, "", err
 }

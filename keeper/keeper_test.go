@@ -27,22 +27,26 @@ type due struct {
 	ended   []stet.Version
 }
 
-func (d *due) Due(_ context.Context, q stet.Query) ([]stet.Head, error) {
+func (d *due) Due(_ context.Context, q stet.Query) ([]stet.Head, string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked, d.limits = append(d.asked, time.Now()), append(d.limits, q.Limit)
 	if d.fail != nil {
-		return nil, d.fail
+		return nil, "", d.fail
 	}
 	if !slices.Contains(q.States, d.state) {
-		return nil, nil
+		return nil, "", nil
 	}
 	n, now := min(d.backlog, q.Limit), time.Now()
 	heads := make([]stet.Head, n)
 	for i := range heads {
 		heads[i] = stet.Head{ID: stet.ID{Scope: "s", Key: stet.Key(fmt.Sprint(i))}, State: d.state, Version: stet.Version(d.backlog - i), DueAt: now, AsOf: now}
 	}
-	return heads, nil
+	next := ""
+	if d.backlog > n {
+		next = "more"
+	}
+	return heads, next, nil
 }
 
 func (d *due) Replace(_ context.Context, prev stet.Version, h stet.Head, _ *stet.Body) (stet.Head, error) {

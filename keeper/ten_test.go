@@ -64,7 +64,7 @@ func (s *slow) Delete(ctx context.Context, id stet.ID, prev stet.Version) error 
 	return err
 }
 
-func (s *slow) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+func (s *slow) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	s.pause()
 	defer s.pause()
 	return s.Store.Due(ctx, q)
