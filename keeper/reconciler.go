@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,6 +80,8 @@ func (r Reconciler) Run(ctx context.Context) error {
 	switch {
 	case r.Engine == nil || r.Resolver == nil:
 		return errors.New("keeper: a Reconciler needs an Engine and a Resolver")
+	case r.Settle < 0 && r.Settle != stet.Never:
+		return fmt.Errorf("keeper: Settle is %s; stet.Never says that Missing is no proof", r.Settle)
 	case r.MaxProbes < 0 || r.Timeout < 0 || r.AtOnce < 0:
 		return errors.New("keeper: MaxProbes, Timeout and AtOnce cannot be negative")
 	}
@@ -146,6 +149,20 @@ func pause(probes int) time.Duration {
 		}
 	}
 	return d
+}
+
+// LastProbe is how long after the first probe of a record the last of maxProbes is made, at the earliest. A longer Settle is
+// over only when nobody asks any more, so that Missing never counts.
+func LastProbe(maxProbes int) time.Duration {
+	var last time.Duration
+	for probes := range maxProbes - 1 {
+		p := pause(probes)
+		if last > math.MaxInt64-p {
+			return math.MaxInt64
+		}
+		last += p
+	}
+	return last
 }
 
 // probe asks, and ends what is found out. Whatever goes wrong, the record stays unknown and is due again.

@@ -180,8 +180,11 @@ func adminTokens(c *config.Admin) ([]admin.Token, error) {
 func (a *app) run(ctx context.Context) error {
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() { a.loop(keeper.Sweeper{Engine: a.engine}.Run(loops)) })
-	running.Go(func() { a.loop(keeper.Reaper{Engine: a.engine}.Run(loops)) })
+	tidy := &a.conf.Keeper
+	running.Go(func() { a.loop(keeper.Sweeper{Engine: a.engine, Every: tidy.SweepInterval.Duration()}.Run(loops)) })
+	running.Go(func() {
+		a.loop(keeper.Reaper{Engine: a.engine, Every: tidy.ReapInterval.Duration(), Batch: tidy.ReapBatch}.Run(loops))
+	})
 	if r, ok := reconciler(a.engine, &a.conf.Reconcile); ok {
 		running.Go(func() { a.loop(r.Run(loops)) })
 	}
