@@ -36,7 +36,7 @@ func plant(t *testing.T, address string, heads ...stet.Head) {
 	}
 }
 
-// config writes a configuration into the working directory.
+// configured writes a configuration into the working directory.
 func configured(t *testing.T, text string) (flag string) {
 	t.Helper()
 	if err := os.WriteFile("stet.yaml", []byte(text), 0o600); err != nil {
@@ -60,7 +60,7 @@ func TestGatewayKeepsItsStore(t *testing.T) { // I10
 				stet.Head{State: stet.Unknown, Escalated: true, DueIn: stet.Never},
 				stet.Head{State: stet.Completed, Status: 500, DueIn: time.Hour})
 			gate := serve(t, "--upstream", upstream.URL, "--store", store,
-				configured(t, "keeper: { sweep_interval_s: 0.01, reap_interval_s: 0.01, reap_batch: 2 }\n"))
+				configured(t, "log_level: debug\nkeeper: { sweep_interval_s: 0.01, reap_interval_s: 0.01, reap_batch: 2 }\n"))
 			got := gate.await(t, "swept and reaped", func(m map[string]float64) bool {
 				return m["idem_swept_total"] == 1 && m["idem_reaped_total"] == 3
 			})
@@ -68,6 +68,9 @@ func TestGatewayKeepsItsStore(t *testing.T) { // I10
 				_, counted := m[`idem_keys_active{state="expired"}`]
 				return counted && m["idem_unknown_oldest_age_seconds"] > 0
 			})
+			if text := gate.stderr.text(); store == "sqlite:stet.db" && !strings.Contains(text, `"msg":"keys absent","count":2`) {
+				t.Errorf("no batch of two, as the configuration has it:\n%s", text)
+			}
 			if got[`idem_dead_letters{kind="unknown"}`] != 1 || got[`idem_keys_active{state="failed"}`] != 1 || got[`idem_keys_active{state="unknown"}`] < 1 {
 				t.Errorf("dead letters %v, failed %v, unknown %v", got[`idem_dead_letters{kind="unknown"}`],
 					got[`idem_keys_active{state="failed"}`], got[`idem_keys_active{state="unknown"}`])
