@@ -18,7 +18,7 @@ type Event struct {
 	Took     time.Duration // StoreCall, Answer; Transition to Completed: the execution
 	WeakKey  bool          // Answer
 	Count    int           // Reaped
-	Err      error         // StoreCall, PersistFailed
+	Err      error         // StoreCall, PersistFailed, ProbeFailed
 }
 
 // EventKind is what an [Event] tells of.
@@ -33,4 +33,5 @@ const (
 	Answer                             // a request was answered (faces such as stethttp send these)
 	Reaped                             // Count records were removed together, after their retention
 	Probed                             // a reconciler looked after an unknown record: Result is scheduled, resolved or failed
+	ProbeFailed                        // nobody could tell what became of it, or the record forbids what was found: Err; it stays unknown
 )

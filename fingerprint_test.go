@@ -188,6 +188,14 @@ func TestFingerprintCases(t *testing.T) {
 		{"fields: invalid JSON is compared whole", amount, body(`{"amount":1`), body(`{"amount":1 `), "body"},
 		{"fields: other types are compared whole", amount, form("a=1&b=2"), form("b=2&a=1"), ""},
 		{"fields: other types differ", amount, form("a=1&b=2"), form("b=2&a=2"), "body"},
+		{"A18 fields: none of them is there", amount, body(`[1]`), body(`{"amuont":999}`), "body"},
+		{"A18 fields: none of them, and then whole", amount, body(`{"amuont":1,"b":2}`), body(`{"b":2.0,"amuont":1}`), ""},
+		{"A18 fields: none of them is not one of them", amount, body(`{"amuont":1}`), body(`{"amount":1}`), "body"},
+		{"A18 fields: null is there", amount, body(`{"amount":null,"note":1}`), body(`{"amount":null}`), ""},
+		{"A18 fields: all is excluded", Recipe{Body: BodyFields, Fields: []string{"/a"}, Exclude: []string{"/a"}}, body(`{"a":1,"b":1}`), body(`{"a":2,"b":2}`), "body"},
+		{"A19 form: lines of a list", auto, form("i[][id]=1&i[][qty]=2&i[][id]=3"), form("i[][id]=1&i[][id]=3&i[][qty]=2"), "body"},
+		{"A19 form: others beside a list", auto, form("b=1&i[]=1&a=2&i[]=2"), form("i[]=1&i[]=2&a=2&b=1"), ""},
+		{"A19 query: lines of a list", auto, query("i[][id]=1&i[][qty]=2&i[][id]=3"), query("i[][id]=1&i[][id]=3&i[][qty]=2"), "query"},
 		{"exclude", noMeta, body(`{"a":1,"meta":{"t":1}}`), body(`{"meta":[],"a":1}`), ""},
 		{"exclude: absent", noMeta, body(`{"a":1,"meta":1}`), body(`{"a":1}`), ""},
 		{"exclude: in an array", noMeta, body(`{"items":[{"at":1},{"at":1}]}`), body(`{"items":[{"at":2},{"at":1}]}`), ""},
@@ -245,6 +253,19 @@ func TestFingerprintIsStable(t *testing.T) {
 		{"1 jcs", with(body(`{"b":[1.50,-0,1e30,"é\n"],"a":{}}`)), "2c55f3119f5a6614"},
 		{"1 raw decode h:api-version", with(zipped("abc")), "21e2cfd7749c8034"},
 		{"1 fields +/amount +/none -/meta", with(), "3ed8a9285ee309c9"},
+		{"1 fields +/amount", with(body(`[1]`)), "b1b69f3a2b519e46"},
+		{"1 fields +/amount", with(body(`{"amuont":999}`)), "b1b69f3a2b519e46"}, // A18: the second version tells them apart
+		{"1 auto", with(form("i[][id]=1&i[][qty]=2&i[][id]=3")), "6298c0c359d4b425"},
+		{"1 auto", with(form("i[][id]=1&i[][id]=3&i[][qty]=2")), "6298c0c359d4b425"}, // A19: likewise
+		{"1 auto", with(query("l[]=1&a=1&l[]=2")), "6349e9ee4aeecd3f"},
+		{"2 auto", with(body(`{"b":[1.50,-0,1e400,"é\n"],"a":{"c":null,"d":true,"e":false}}`)), "24ce6d8b2a604a82"},
+		{"2 fields +/amount", with(), "ccc5e96bb3a2b9c6"},
+		{"2 fields +/amount", with(body(`[1]`)), "32aa9667d7b0bc57"},
+		{"2 fields +/amount", with(body(`{"amuont":999}`)), "a0ebaf65c8e43090"},
+		{"2 auto", with(form("i[][id]=1&i[][qty]=2&i[][id]=3")), "215efd3a23e55461"},
+		{"2 auto", with(form("i[][id]=1&i[][id]=3&i[][qty]=2")), "c2e86aa9cf6bc727"},
+		{"2 jcs", with(body(`{"b":[1.50,-0,1e30,"é\n"],"a":{}}`)), "343a433cc23a20d9"},
+		{"2 raw decode h:api-version", with(zipped("abc")), "eb14d988faf740a0"},
 	} {
 		r, err := ParseRecipe(c.recipe)
 		if err != nil {

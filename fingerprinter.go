@@ -25,6 +25,7 @@ type Fingerprinter struct {
 	exclude []canon.Pointer
 	headers []string // as spelled in maps, in order
 	decode  bool
+	first   bool      // by the rules of the first version
 	pool    sync.Pool // of *scratch
 }
 
@@ -38,7 +39,7 @@ func (r Recipe) Compile() (*Fingerprinter, error) {
 
 // compile is Compile for a recipe that is known to be valid.
 func (r Recipe) compile() *Fingerprinter {
-	f := &Fingerprinter{recipe: r.String(), body: r.Body, decode: r.Decode, fields: pointers(r.Fields), exclude: pointers(r.Exclude)}
+	f := &Fingerprinter{recipe: r.String(), body: r.Body, decode: r.Decode, first: r.version == firstVersion, fields: pointers(r.Fields), exclude: pointers(r.Exclude)}
 	for _, h := range r.Headers {
 		f.headers = append(f.headers, canonicalHeader(h))
 	}
@@ -108,7 +109,7 @@ func (f *Fingerprinter) Fingerprint(s *Subject) Fingerprint {
 	w.Byte(tagPath)
 	w.String(s.Path)
 	fp.Parts[partPath] = w.Cut()
-	x.writeQuery(s.RawQuery)
+	f.writeQuery(x, s.RawQuery)
 	fp.Parts[partQuery] = w.Cut()
 	f.writeHeaders(w, s.Header)
 	fp.Parts[partHeaders] = w.Cut()
@@ -132,7 +133,7 @@ func (x *scratch) finish() [sha256.Size]byte {
 	return x.sum
 }
 
-func (x *scratch) writeQuery(raw string) {
+func (f *Fingerprinter) writeQuery(x *scratch, raw string) {
 	if raw == "" {
 		x.w.Byte(tagPairs)
 		x.w.Uint(0)
@@ -141,12 +142,20 @@ func (x *scratch) writeQuery(raw string) {
 	x.query = append(x.query[:0], raw...)
 	if x.form.Parse(x.query) {
 		x.w.Byte(tagPairs)
-		x.form.Write(x.w)
+		f.writePairs(x)
 	} else {
 		x.w.Byte(tagRawQuery)
 		x.w.String(raw)
 	}
 	x.form.Release()
+}
+
+func (f *Fingerprinter) writePairs(x *scratch) {
+	if f.first {
+		x.form.WriteByName(x.w)
+	} else {
+		x.form.Write(x.w)
+	}
 }
 
 // writeHeaders writes the values of the listed fields, one list for each, so that two field lines are not one with a comma.
@@ -227,7 +236,7 @@ func (f *Fingerprinter) writeContent(x *scratch, c *content) {
 	case formJCS:
 		x.doc.WriteJCS(w)
 	case formPairs:
-		x.form.Write(w)
+		f.writePairs(x)
 	case formMultipart:
 		x.parts.Write(w)
 	case formRaw, formRefused:
@@ -248,6 +257,9 @@ func (f *Fingerprinter) parseJSON(x *scratch, body []byte) (form byte, ok bool) 
 	}
 	for _, p := range f.exclude {
 		x.doc.Drop(p)
+	}
+	if form == formFields && !f.first && !x.doc.HasAny(f.fields) { // nothing of it would be compared
+		form = formExact
 	}
 	return form, true
 }

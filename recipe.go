@@ -1,6 +1,7 @@
 package stet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,8 +17,9 @@ type BodyMode uint8
 const (
 	// BodyAuto goes by the media type. JSON is compared by its values: whitespace, the order of names, escapes and the
 	// spelling of numbers do not matter, and numbers are exact decimals, so that 1, 1.0 and 1e0 are the same and
-	// 9007199254740993 is not …992. Urlencoded forms are compared by their pairs, those of one name in their order;
-	// multipart bodies by their parts, whatever the boundary. Everything else, and what cannot be read as what it claims
+	// 9007199254740993 is not …992. Urlencoded forms, and queries, are compared by their pairs in any order, but for those of
+	// one name, and those with "[]" in their names, which spell lists (items[][id]=1): all of these count in the order in
+	// which they were sent. Multipart bodies are compared by their parts, whatever the boundary. Everything else, and what cannot be read as what it claims
 	// to be, is compared byte by byte.
 	BodyAuto BodyMode = iota
 	// BodyJCS is BodyAuto with JSON as RFC 8785 has it. Its numbers are doubles: two amounts beyond 2^53 can be the same.
@@ -25,7 +27,7 @@ const (
 	// BodyRaw compares bytes.
 	BodyRaw
 	// BodyFields compares only the listed fields of a JSON body, as BodyAuto does; absent is not null. What is not JSON is
-	// compared whole, as BodyAuto does.
+	// compared whole, as BodyAuto does, and so is a body that has none of the fields.
 	BodyFields
 )
 
@@ -57,11 +59,13 @@ func (m *BodyMode) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Recipe is how a fingerprint is made. The zero value, "1 auto", is right for most routes.
+// Recipe is how a fingerprint is made. The zero value, "2 auto", is right for most routes.
 //
 // Its text is stored with every record, and a retry is fingerprinted by the stored recipe. So a route's recipe may be
-// changed at any time: it takes effect for keys that are new.
+// changed at any time: it takes effect for keys that are new. The same goes for the rules of this package: the text names
+// their version, and a recipe that was parsed keeps it.
 type Recipe struct {
+	version string // "" is today's
 	// Body is how the body is read.
 	Body BodyMode
 	// Fields are the JSON pointers (RFC 6901) that BodyFields compares, in no particular order.
@@ -83,9 +87,14 @@ const MaxRecipe = 2048
 // ErrRecipe is what ParseRecipe returns for a text that this version of Stet did not write and cannot compute.
 var ErrRecipe = errors.New("stet: not a fingerprint recipe of this version")
 
-// recipeVersion stands for everything that turns a request into a Sum. Whoever changes what is hashed raises it and keeps
-// the old way, or honest retries of stored requests become mismatches.
-const recipeVersion = "1"
+// The versions stand for everything that turns a request into a Sum. A change of what is hashed needs a new one, and the old
+// way stays beside it, or honest retries of stored requests become mismatches (I9).
+const (
+	recipeVersion = "2"
+	// firstVersion took every JSON body without any of the listed fields for the same, and ordered form fields by their
+	// whole names, so that lists of objects as Rack and PHP spell them lost the order of their elements.
+	firstVersion = "1"
+)
 
 // The words a recipe's text is made of.
 const (
@@ -98,13 +107,13 @@ const (
 // String returns the recipe's canonical text: the version, the body mode, then what differs from the default, ordered and
 // without repetition, such as
 //
-//	1 auto -/meta/sent_at h:api-version
-//	1 fields +/amount +/currency
+//	2 auto -/meta/sent_at h:api-version
+//	2 fields +/amount +/currency
 //
 // In pointers, percent signs and all that is not visible ASCII are percent-encoded.
 func (r Recipe) String() string {
 	var b strings.Builder
-	b.WriteString(recipeVersion + " " + r.Body.String())
+	b.WriteString(cmp.Or(r.version, recipeVersion) + " " + r.Body.String())
 	if r.Decode {
 		b.WriteString(" " + wordDecode)
 	}
@@ -154,7 +163,11 @@ func parseRecipe(s string) (Recipe, error) {
 		return r, fmt.Errorf("longer than %d bytes", MaxRecipe)
 	}
 	words := strings.Split(s, " ")
-	if words[0] != recipeVersion {
+	switch words[0] {
+	case recipeVersion:
+	case firstVersion:
+		r.version = firstVersion
+	default:
 		return r, fmt.Errorf("unknown version %q, this is version %s", words[0], recipeVersion)
 	}
 	if len(words) < 2 {

@@ -12,14 +12,14 @@ func TestRecipeText(t *testing.T) {
 		recipe Recipe
 		want   string
 	}{
-		{Recipe{}, "1 auto"},
-		{Recipe{Body: BodyJCS, Decode: true}, "1 jcs decode"},
-		{Recipe{Exclude: []string{"/meta"}}, "1 auto -/meta"},
-		{Recipe{Body: BodyFields, Fields: []string{"/currency", "/amount", "/currency"}}, "1 fields +/amount +/currency"},
-		{Recipe{Body: BodyFields, Fields: []string{""}, Exclude: []string{"/a", "/"}}, "1 fields + -/ -/a"},
-		{Recipe{Body: BodyRaw, Headers: []string{"Api-Version"}}, "1 raw h:api-version"},
-		{Recipe{Headers: []string{"B", "a", "A", "b"}, Decode: true}, "1 auto decode h:a h:b"},
-		{Recipe{Exclude: []string{"/a b", "/100%", "/é", "/~0~1", "/\n", "/decode"}}, "1 auto -/%0A -/100%25 -/a%20b -/decode -/~0~1 -/%C3%A9"},
+		{Recipe{}, "2 auto"},
+		{Recipe{Body: BodyJCS, Decode: true}, "2 jcs decode"},
+		{Recipe{Exclude: []string{"/meta"}}, "2 auto -/meta"},
+		{Recipe{Body: BodyFields, Fields: []string{"/currency", "/amount", "/currency"}}, "2 fields +/amount +/currency"},
+		{Recipe{Body: BodyFields, Fields: []string{""}, Exclude: []string{"/a", "/"}}, "2 fields + -/ -/a"},
+		{Recipe{Body: BodyRaw, Headers: []string{"Api-Version"}}, "2 raw h:api-version"},
+		{Recipe{Headers: []string{"B", "a", "A", "b"}, Decode: true}, "2 auto decode h:a h:b"},
+		{Recipe{Exclude: []string{"/a b", "/100%", "/é", "/~0~1", "/\n", "/decode"}}, "2 auto -/%0A -/100%25 -/a%20b -/decode -/~0~1 -/%C3%A9"},
 	} {
 		if err := c.recipe.Validate(); err != nil {
 			t.Errorf("%s: %v", c.want, err)
@@ -36,7 +36,7 @@ func TestRecipeText(t *testing.T) {
 }
 
 func TestParseRecipe(t *testing.T) {
-	got, err := ParseRecipe("1 fields decode +/a%20b +/c -/c/d h:accept h:x-a")
+	got, err := ParseRecipe("2 fields decode +/a%20b +/c -/c/d h:accept h:x-a")
 	want := Recipe{Body: BodyFields, Fields: []string{"/a b", "/c"}, Exclude: []string{"/c/d"}, Headers: []string{"accept", "x-a"}, Decode: true}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
@@ -46,7 +46,7 @@ func TestParseRecipe(t *testing.T) {
 func TestParseRecipeRefuses(t *testing.T) {
 	for in, reason := range map[string]string{
 		"":                     "unknown version",
-		"2 auto":               `unknown version "2"`,
+		"3 auto":               `unknown version "3"`,
 		"auto":                 "unknown version",
 		" 1 auto":              "unknown version",
 		"1":                    "no body mode",
@@ -135,7 +135,7 @@ func TestBodyModeText(t *testing.T) {
 }
 
 func FuzzRecipe(f *testing.F) {
-	for _, s := range []string{"1 auto", "1 fields decode +/a%20b + -/c/d h:accept", "1 raw h:x", "2 auto", "1 auto -/%C3%A9", "1 jcs -/~0~1"} {
+	for _, s := range []string{"1 auto", "1 fields decode +/a%20b + -/c/d h:accept", "1 raw h:x", "3 auto", "2 fields +/a", "1 auto -/%C3%A9", "1 jcs -/~0~1"} {
 		f.Add(s, byte(0), "/a b%\x00é", "/x~0", "X-Y")
 	}
 	f.Add("", byte(3), "", "/", "!#$%&'*+-.^_`|~")

@@ -36,6 +36,7 @@ const (
 	DefaultBackoff  = time.Second
 	MaxBackoff      = 5 * time.Minute
 	DefaultAttempts = 20
+	DefaultSettle   = 5 * time.Minute // of [Phase.Settle]; as with the reconciler of package keeper
 	LocalTries      = 4
 	firstPause      = 5 * time.Millisecond // between tries of a local phase, doubled by each
 )
@@ -82,8 +83,10 @@ func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
 			return nil, fmt.Errorf("flow: phase %q is local, and there is no DB and no Begin", p.name)
 		case p.local != nil && c.DB != nil && !p.takes((*sql.Tx)(nil)):
 			return nil, fmt.Errorf("flow: phase %q takes another transaction than the *sql.Tx of DB", p.name)
-		case p.local != nil && (p.honours || p.lookup != nil):
-			return nil, fmt.Errorf("flow: phase %q is local: HonoursKey and Lookup are for foreign ones", p.name)
+		case p.local != nil && (p.honours || p.lookup != nil || p.settles):
+			return nil, fmt.Errorf("flow: phase %q is local: HonoursKey, Lookup and Settle are for foreign ones", p.name)
+		case p.settle < 0 && p.settle != stet.Never:
+			return nil, fmt.Errorf("flow: phase %q: Settle is %s; use stet.Never where not found is never a proof", p.name, p.settle)
 		}
 		for _, name := range append([]string{p.name}, p.was...) {
 			if _, twice := f.points[name]; twice || name == "" {
@@ -101,6 +104,8 @@ var (
 	ErrSuspended = errors.New("flow: suspended")
 	// ErrUnknown: a phase may have had its effect. No run goes on before somebody has found out.
 	ErrUnknown = errors.New("flow: the outcome is unknown")
+	// ErrFresh: the call of a phase was not found, and may still be on its way: see [Phase.Settle].
+	ErrFresh = errors.New("flow: the call was not found, and may still arrive")
 	// ErrRules: the record would not be resumed.
 	ErrRules = errors.New("flow: a flow needs records with OnLapse: stet.LapseResume")
 )
@@ -149,7 +154,7 @@ func (f *Flow[S]) finish(ctx context.Context, c *stet.Claim, s S) (stet.Response
 		}
 	}()
 	answer, err := r.run(held)
-	if r.suspended || errors.Is(err, stet.ErrFenced) || errors.Is(err, stet.ErrUnsettled) {
+	if r.suspended || r.lost {
 		return answer, err
 	}
 	if err != nil && c.Stated() == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stet-dev/stet"
 )
@@ -16,6 +17,8 @@ type Phase[S any] struct {
 	takes   func(tx any) bool // of a local phase
 	foreign func(ctx context.Context, call *Call, s *S) error
 	lookup  func(ctx context.Context, key string, s *S) (found bool, err error)
+	settle  time.Duration
+	settles bool // settle was given
 	honours bool
 }
 
@@ -60,12 +63,32 @@ func (p Phase[S]) HonoursKey() Phase[S] {
 }
 
 // Lookup asks the other system whether the call with key was made, where nobody here can tell: found ends the phase, with what
-// find put into s; not found makes the call. An error leaves the outcome unknown. A run asks that goes on after a crash, and
-// [Flow.Reconcile] does after [Unknown]. A fresh "not found" is no proof: the call may still be on its way. Return it only where
-// the provider voids late calls, or its documented horizon has passed (I14).
+// find put into s; not found, for as long as [Phase.Settle] says, makes the call. An error leaves the outcome unknown. A run
+// asks that goes on after a crash, and [Flow.Reconcile] does after [Unknown].
 func (p Phase[S]) Lookup(find func(ctx context.Context, key string, s *S) (found bool, err error)) Phase[S] {
 	p.lookup = find
 	return p
+}
+
+// Settle is for how long nobody has to have worked on the record before it is a proof that a Lookup finds nothing: a call that
+// was made may still be on its way (I14). It is longer than a call can take to arrive. Until then a run that goes on after a
+// crash is suspended, and [Flow.Reconcile] says [ErrFresh]. A run that took over counts from there. Default [DefaultSettle];
+// 0 is for systems that refuse a call after they said that they have none; with [stet.Never] not found is never a proof.
+func (p Phase[S]) Settle(d time.Duration) Phase[S] {
+	p.settle, p.settles = d, true
+	return p
+}
+
+// proves reports whether "not found" is a proof once nobody has worked on the record for so long.
+func (p *Phase[S]) proves(idle time.Duration) bool {
+	return p.settling() != stet.Never && idle >= p.settling()
+}
+
+func (p *Phase[S]) settling() time.Duration {
+	if p.settles {
+		return p.settle
+	}
+	return DefaultSettle
 }
 
 // Call is the one effect that a foreign phase may have. It is for one goroutine.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stet-dev/stet"
 )
@@ -32,9 +33,20 @@ type progress struct {
 	State  json.RawMessage `json:"state"`
 	// NotSent is the attempt that proved, before it was suspended, that the call of the phase it was in was not made.
 	NotSent int `json:"not_sent,omitempty"`
+	// Idle is set by an attempt that made no call, and could not tell whether one before it did.
+	Idle *idle `json:"idle,omitempty"`
 }
 
-func (f *Flow[S]) encode(s *S, notSent int) ([]byte, error) {
+// idle is since when, by the store's clock, nobody can have made the call of a phase, as attempt By found.
+type idle struct {
+	By    int       `json:"by"`
+	Since time.Time `json:"since"`
+}
+
+func (f *Flow[S]) encode(s *S, notSent int) ([]byte, error) { return f.leave(s, notSent, nil) }
+
+// leave encodes the state, and what the run knows of the call that it leaves undone.
+func (f *Flow[S]) leave(s *S, notSent int, i *idle) ([]byte, error) {
 	state, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("flow: the state cannot be stored: %w", err)
@@ -42,7 +54,7 @@ func (f *Flow[S]) encode(s *S, notSent int) ([]byte, error) {
 	if len(state) > MaxState {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrStateTooBig, len(state), MaxState)
 	}
-	return json.Marshal(progress{f.cfg.Name, f.cfg.Schema, state, notSent})
+	return json.Marshal(progress{f.cfg.Name, f.cfg.Schema, state, notSent, i})
 }
 
 // decode reads what a run left behind. Its errors hold nothing of the state.

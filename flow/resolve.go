@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stet-dev/stet"
 )
@@ -27,7 +28,8 @@ var ErrNoCall = errors.New("flow: the record was not left in a foreign phase")
 // Resolve ends what is unknown about one phase, and lets the flow go on from there: with the client's next request, or at once by a
 // [Completer]. (To answer the whole request instead, without the phases that are left, use [stet.Engine.Resolve].) The note's
 // Who and Why are required, and kept in the history with its Evidence. It is [stet.ErrState] where the record is not unknown,
-// [stet.ErrStale] where somebody changed it meanwhile, and [ErrNoCall], [ErrOtherFlow], [ErrUnknownPoint] or [ErrSchema] where this
+// [stet.ErrStale] where somebody changed it meanwhile, [stet.ErrContradicted] where the handler left an answer to the whole request
+// too late, [stet.ErrAttended] where the call is said not to be made while the handler has not returned, and [ErrNoCall], [ErrOtherFlow], [ErrUnknownPoint] or [ErrSchema] where this
 // flow cannot; nothing is changed then.
 func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Finding[S], n stet.Note) error {
 	have, err := f.cfg.Engine.Get(ctx, id)
@@ -55,7 +57,8 @@ func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Finding[S], n s
 //		return keeper.Finding{}, nil // ask some other way
 //	})
 //
-// The error is Lookup's, and then nothing is known, or one of those of [Flow.Resolve].
+// The error is Lookup's, and then nothing is known, [ErrFresh] where it found nothing too early for that to be a proof (see
+// [Phase.Settle]), or one of those of [Flow.Resolve].
 func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool, error) {
 	have, err := f.cfg.Engine.Get(ctx, h.ID)
 	switch {
@@ -78,8 +81,11 @@ func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool,
 		return false, err
 	}
 	made, err := d.phase.lookup(ctx, downstream(&have.Head, have.Point), &learned)
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, fmt.Errorf("flow: reconcile: %w", err)
+	case !made && !d.phase.proves(quiet(&have.Head)):
+		return false, fmt.Errorf("flow: reconcile: %w", ErrFresh)
 	}
 	found, why := Finding[S]{Made: made}, "the phase's call was not found, and will not be made any more"
 	if made {
@@ -87,6 +93,14 @@ func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool,
 	}
 	err = f.resolve(ctx, d, found, stet.Note{Who: who, Why: why, Evidence: "asked about the call of phase " + d.phase.name})
 	return err == nil, err
+}
+
+// quiet is for how long nobody has worked on a record that is unknown, or whose lease has lapsed.
+func quiet(h *stet.Head) time.Duration {
+	if h.State == stet.Running {
+		return h.AsOf.Sub(h.DueAt)
+	}
+	return h.Idle()
 }
 
 // doubt is a record with a foreign phase that may have had its effect.
@@ -117,6 +131,12 @@ func (f *Flow[S]) inDoubt(have *stet.Record) (d doubt[S], err error) {
 
 // resolve leaves the record as a run does that was suspended with proof.
 func (f *Flow[S]) resolve(ctx context.Context, d doubt[S], found Finding[S], n stet.Note) error {
+	switch {
+	case d.have.Response != nil: // the whole flow came to an end, too late: that is the answer, see stet.Engine.Resolve
+		return fmt.Errorf("flow: resolve: %w", stet.ErrContradicted)
+	case !found.Made && d.have.Attended():
+		return fmt.Errorf("flow: resolve: %w", stet.ErrAttended)
+	}
 	next := stet.Step{Point: d.have.Point}
 	if found.Made {
 		next.Point, next.DownstreamID = f.point(d.index+1), found.DownstreamID

@@ -15,9 +15,11 @@ type run[S any] struct {
 	c *stet.Claim
 	s S
 
-	point     string // the phase it is in, as the record names it
-	fresh     bool   // nobody can have made the call of this phase
+	point     string    // the phase it is in, as the record names it
+	fresh     bool      // nobody can have made the call of this phase
+	idle      time.Time // if not fresh: since when nobody can have made it, by the store's clock
 	suspended bool
+	lost      bool // the claim is not this run's any more, or nobody knows
 	returned  bool
 }
 
@@ -72,9 +74,12 @@ func (r *run[S]) start(ctx context.Context) (int, error) {
 		r.s, p, err = r.f.decode(r.c.Stored())
 	}
 	if err != nil { // left as it is, for a release that knows it
-		return 0, r.giveUp(ctx, stet.Step{Point: h.Point, Progress: r.c.Stored().Progress}, err)
+		return 0, r.giveUp(ctx, stet.Step{Point: h.Point, Progress: r.c.Stored().Progress}, r.backoff(), err)
 	}
 	r.fresh = !r.c.TookOver() || p.NotSent == h.Attempt-1
+	if r.idle = h.UpdatedAt; p.Idle != nil && p.Idle.By == h.Attempt-1 { // else whoever was before may have worked until now
+		r.idle = p.Idle.Since
+	}
 	return i, nil
 }
 
@@ -97,34 +102,46 @@ func (r *run[S]) commit(ctx context.Context, next int, id string) error {
 		return r.unknown(ctx, err)
 	}
 	if err := r.c.Step(ctx, s); err != nil {
-		if errors.Is(err, stet.ErrFenced) {
+		if r.lost = errors.Is(err, stet.ErrFenced); r.lost {
 			return err
 		}
-		return r.giveUp(ctx, s, err)
+		return r.giveUp(ctx, s, r.backoff(), err)
 	}
 	return nil
 }
 
 // suspend leaves the phase for later, with the state as it was when it began.
 func (r *run[S]) suspend(ctx context.Context, cause error, notSent bool) error {
-	h := r.c.Head()
-	if h.Attempt >= r.f.cfg.Attempts {
-		return r.unknown(ctx, fmt.Errorf("%d attempts were made: %w", h.Attempt, cause))
-	}
 	proof := 0
 	if notSent {
-		proof = h.Attempt
+		proof = r.c.Attempt()
 	}
-	b, err := r.f.encode(&r.s, proof)
+	return r.leave(ctx, cause, proof, nil, r.backoff())
+}
+
+// settle leaves the phase until it is a proof that its call was not found.
+func (r *run[S]) settle(ctx context.Context, p *Phase[S], waited time.Duration) error {
+	if p.settling() == stet.Never {
+		return r.unknown(ctx, ErrFresh)
+	}
+	left := &idle{By: r.c.Attempt(), Since: r.idle}
+	return r.leave(ctx, ErrFresh, 0, left, max(r.backoff(), p.settling()-waited))
+}
+
+func (r *run[S]) leave(ctx context.Context, cause error, notSent int, i *idle, in time.Duration) error {
+	if n := r.c.Attempt(); n >= r.f.cfg.Attempts {
+		return r.unknown(ctx, fmt.Errorf("%d attempts were made: %w", n, cause))
+	}
+	b, err := r.f.leave(&r.s, notSent, i)
 	if err != nil {
 		return r.unknown(ctx, err)
 	}
-	return r.giveUp(ctx, stet.Step{Point: r.point, Progress: b}, cause)
+	return r.giveUp(ctx, stet.Step{Point: r.point, Progress: b}, in, cause)
 }
 
-func (r *run[S]) giveUp(ctx context.Context, s stet.Step, cause error) error {
+func (r *run[S]) giveUp(ctx context.Context, s stet.Step, in time.Duration, cause error) error {
 	r.suspended = true
-	if err := r.c.Suspend(context.WithoutCancel(ctx), s, r.backoff()); err != nil {
+	if err := r.c.Suspend(context.WithoutCancel(ctx), s, in); err != nil {
 		return fmt.Errorf("%w: %w: %w", ErrSuspended, cause, err)
 	}
 	return fmt.Errorf("%w: %w", ErrSuspended, cause)
@@ -166,11 +183,14 @@ func (r *run[S]) local(ctx context.Context, p *Phase[S], next int) error {
 	pause := firstPause
 	for try := 1; ; try++ {
 		s, err := r.transact(ctx, p, next)
+		if r.lost {
+			return err
+		}
 		switch final(err) {
 		case nil:
 			r.s = s
 			return nil
-		case errDeclined, stet.ErrFenced, stet.ErrUnsettled:
+		case errDeclined:
 			return err
 		case errUnsure:
 			return r.unknown(ctx, err)
@@ -184,7 +204,7 @@ func (r *run[S]) local(ctx context.Context, p *Phase[S], next int) error {
 	}
 }
 
-// transact is one try. With an error nothing of it is stored, unless the error says that nobody knows.
+// transact is one try. With an error nothing of it is stored, unless the run is lost.
 func (r *run[S]) transact(ctx context.Context, p *Phase[S], next int) (s S, err error) {
 	if s, err = r.copied(); err != nil {
 		return s, err
@@ -195,13 +215,14 @@ func (r *run[S]) transact(ctx context.Context, p *Phase[S], next int) (s S, err 
 	}
 	if err = r.c.In(tx.Tx()); err != nil {
 		_ = tx.Rollback(context.WithoutCancel(ctx))
+		r.lost = errors.Is(err, stet.ErrFenced)
 		return s, err
 	}
 	failed := errors.New("the phase did not return")
 	defer func() {
 		if failed != nil {
 			_ = tx.Rollback(context.WithoutCancel(ctx))
-			err = r.c.Confirm(ctx, failed)
+			err = r.confirm(ctx, failed)
 		}
 	}()
 	if failed = p.local(ctx, tx.Tx(), &s); failed != nil {
@@ -214,7 +235,23 @@ func (r *run[S]) transact(ctx context.Context, p *Phase[S], next int) (s S, err 
 	if failed = r.c.Step(ctx, step); failed != nil {
 		return s, failed
 	}
-	return s, r.c.Confirm(ctx, tx.Commit(ctx))
+	return s, r.confirm(ctx, tx.Commit(ctx))
+}
+
+var errTx = errors.New("the transaction did not end well")
+
+// confirm ends the claim's part in a transaction that ended with result. What the claim says of itself is taken from its own error
+// alone: result may be that of a phase, and hold the same of another engine's claim (A17).
+func (r *run[S]) confirm(ctx context.Context, result error) error {
+	if result == nil {
+		return r.c.Confirm(ctx, nil)
+	}
+	err := r.c.Confirm(ctx, errTx)
+	r.lost = errors.Is(err, stet.ErrFenced) || errors.Is(err, stet.ErrUnsettled)
+	if err == nil { // the commit's answer was lost
+		return nil
+	}
+	return fmt.Errorf("%w: %w", err, result)
 }
 
 // copied is the state for a phase to change: one that fails must leave no trace in it.
@@ -236,6 +273,7 @@ func (r *run[S]) foreign(ctx context.Context, p *Phase[S], next int) error {
 		return r.unknown(ctx, err)
 	}
 	if !r.fresh && !p.honours {
+		waited := h.UpdatedAt.Sub(r.idle) // asked after that instant, so that it is no less
 		found, err := r.find(ctx, p, call.key, &s)
 		switch {
 		case err != nil:
@@ -243,6 +281,8 @@ func (r *run[S]) foreign(ctx context.Context, p *Phase[S], next int) error {
 		case found:
 			r.s = s
 			return r.commit(ctx, next, "")
+		case !p.proves(waited):
+			return r.settle(ctx, p, waited)
 		}
 		r.fresh = true
 	}
@@ -287,10 +327,6 @@ func final(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, stet.ErrFenced): // before others: an error that says why a transaction ended may be one of them
-		return stet.ErrFenced
-	case errors.Is(err, stet.ErrUnsettled):
-		return stet.ErrUnsettled
 	case errors.Is(err, stet.ErrForeignTx):
 		return stet.ErrForeignTx
 	case errors.As(err, &no):

@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -70,8 +71,44 @@ func TestProbeErrorsNameNoKey(t *testing.T) {
 	}
 }
 
+// A key that is dots would be a path, and the answer would be that of another URL: of all payments, or of the service itself.
+func TestProbeAsksNoOtherURL(t *testing.T) { // A20
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked++; w.WriteHeader(404) }))
+	defer s.Close()
+	head := func(scope, key, downstream string) stet.Head {
+		return stet.Head{ID: stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}, DownstreamKey: downstream, Path: ".."}
+	}
+	for _, c := range []struct {
+		template string
+		head     stet.Head
+		refused  bool
+	}{
+		{"/payments/{key}", head("s", ".", ""), true},
+		{"/payments/{key}", head("s", "..", ""), true},
+		{"/payments/{key}/status", head("s", "...", ""), true},
+		{"/payments/.{key}", head("s", ".", ""), true},
+		{"/payments/%2E{key}", head("s", ".", ""), true},
+		{"/{scope}/{key}", head("..", "k", ""), true},
+		{"/payments/{downstream_key}", head("s", "k", ".."), true},
+		{"/payments/{downstream_key}", head("s", "..", ""), true},
+		{"/payments/{path}/{key}", head("s", "k", ""), true},
+		{"/payments/{key}", head("s", "a..", ""), false},
+		{"/payments/{key}", head("s", "../x", ""), false}, // one segment: ..%2Fx
+		{"/payments/{key}", head("s", "%2e%2e", ""), false},
+		{"/payments?key={key}&scope={scope}", head("..", "..", ""), false},
+		{"/payments/key-{key}", head("s", "..", ""), false},
+	} {
+		asked = 0
+		f, err := Probe{URL: s.URL + c.template}.Resolve(t.Context(), c.head)
+		if c.refused && (err == nil || !strings.Contains(err.Error(), "another URL") || asked != 0) || !c.refused && (err != nil || asked != 1 || f.Outcome != Missing) {
+			t.Errorf("%s of %q, %q: %+v, %v, asked %d times", c.template, string(c.head.Scope), string(c.head.Key), f, err, asked)
+		}
+	}
+}
+
 func TestProbeURLsThatCannotBeUsed(t *testing.T) {
-	for _, u := range []string{"", "ftp://x/{key}", "http://x/{id}", "http://x/{key", "http://x/", "/{key}"} {
+	for _, u := range []string{"", "ftp://x/{key}", "http://x/{id}", "http://x/{key", "http://x/", "/{key}", "http://x/../{key}", "http://x/%2e/{key}"} {
 		if err := (Probe{URL: u}).Validate(); err == nil {
 			t.Errorf("%q was taken", u)
 		}
@@ -80,18 +117,28 @@ func TestProbeURLsThatCannotBeUsed(t *testing.T) {
 
 var secret = "whsec_" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef01234567"))
 
-// notify sends a notice as a provider would.
+// notify sends a notice with an id of its own, as a provider would.
 func notify(h http.Handler, body, secret string, at time.Time) *httptest.ResponseRecorder {
+	return redeliver(h, "msg_"+rand.Text(), body, secret, at)
+}
+
+// redeliver sends a notice under an id that may have been used before, signed at another time.
+func redeliver(h http.Handler, id, body, secret string, at time.Time) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, signedNotice(id, body, secret, at))
+	return w
+}
+
+func signedNotice(id, body, secret string, at time.Time) *http.Request {
 	key, _ := ParseSecret(secret)
 	mac := hmac.New(sha256.New, key)
-	_, _ = fmt.Fprintf(mac, "msg_1.%d.%s", at.Unix(), body)
+	_, _ = fmt.Fprintf(mac, "%s.%d.%s", id, at.Unix(), body)
+	other := base64.StdEncoding.EncodeToString(make([]byte, sha256.Size))
 	r := httptest.NewRequest(http.MethodPost, "/hooks/reconcile", strings.NewReader(body))
-	r.Header.Set("webhook-id", "msg_1")
+	r.Header.Set("webhook-id", id)
 	r.Header.Set("webhook-timestamp", fmt.Sprint(at.Unix()))
-	r.Header.Set("webhook-signature", "v1,b3RoZXI= v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
+	r.Header.Set("webhook-signature", "v1,b3RoZXI= v1,"+other+" v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	return r
 }
 
 func TestNoticeEndsTheUnknown(t *testing.T) { // S2-48
@@ -106,7 +153,7 @@ func TestNoticeEndsTheUnknown(t *testing.T) { // S2-48
 	if r := w.state(0); r.State != stet.Completed || string(r.Response.Body) != "ch_1" || r.Response.Header[0].Name != "Content-Type" || r.Note.Evidence != "evt_1" {
 		t.Errorf("%+v", r)
 	}
-	if a := notify(h, `{"scope":"s","key":"k1","outcome":"not-executed"}`, secret, time.Now()); a.Code != 200 {
+	if a := notify(h, `{"scope":"s","key":"k1","outcome":"not-executed","attempt":1}`, secret, time.Now()); a.Code != 200 {
 		t.Fatal(a.Code, a.Body)
 	}
 	w.begin(1, stet.Execute)
@@ -120,7 +167,7 @@ func TestNoticesThatChangeNothing(t *testing.T) {
 	running := w.begin(1, stet.Execute)
 	h := Webhook{Engine: w.Engine, Secrets: []string{"whsec_bm9uZQ==", secret}}
 	other := "whsec_" + base64.StdEncoding.EncodeToString([]byte("another-key-of-24-bytes!"))
-	ok := `{"scope":"s","key":"k0","outcome":"not-executed"}`
+	ok := `{"scope":"s","key":"k0","outcome":"not-executed","attempt":1}`
 	for name, c := range map[string]struct {
 		body, secret string
 		at           time.Time
@@ -131,12 +178,12 @@ func TestNoticesThatChangeNothing(t *testing.T) {
 		"one of the future":  {ok, secret, time.Now().Add(6 * time.Minute), 401},
 		"no JSON":            {"{", secret, time.Now(), 400},
 		"no outcome":         {`{"scope":"s","key":"k0"}`, secret, time.Now(), 400},
-		"no name":            {`{"scope":"s","outcome":"not-executed"}`, secret, time.Now(), 400},
+		"no name":            {`{"scope":"s","outcome":"not-executed","attempt":1}`, secret, time.Now(), 400},
 		"no status":          {`{"scope":"s","key":"k0","outcome":"completed"}`, secret, time.Now(), 400},
 		"a header injection": {`{"scope":"s","key":"k0","outcome":"completed","status":200,"headers":{"X":["a\r\nY: b"]}}`, secret, time.Now(), 400},
-		"an absent record":   {`{"scope":"s","key":"kX","outcome":"not-executed"}`, secret, time.Now(), 404},
-		"the default scope":  {`{"key":"k0","outcome":"not-executed"}`, secret, time.Now(), 404},
-		"a running one":      {`{"scope":"s","key":"k1","outcome":"not-executed"}`, secret, time.Now(), 409}, // CR-09
+		"an absent record":   {`{"scope":"s","key":"kX","outcome":"not-executed","attempt":1}`, secret, time.Now(), 404},
+		"the default scope":  {`{"key":"k0","outcome":"not-executed","attempt":1}`, secret, time.Now(), 404},
+		"a running one":      {`{"scope":"s","key":"k1","outcome":"not-executed","attempt":1}`, secret, time.Now(), 409}, // CR-09
 	} {
 		if a := notify(h, c.body, c.secret, c.at); a.Code != c.want {
 			t.Errorf("%s: %d %s, want %d", name, a.Code, a.Body, c.want)

@@ -15,7 +15,8 @@ import (
 
 // Probe is a [Resolver] that asks a URL: for an upstream that can say, by key, whether it has the effect.
 type Probe struct {
-	// URL with {key}, {scope}, {path} (of the request) and {downstream_key} in it, each filled in percent-encoded.
+	// URL with {key}, {scope}, {path} (of the request) and {downstream_key} in it, each filled in percent-encoded. Where that
+	// makes a segment of the URL's path that is dots alone, as a key ".." does, nothing is asked: it would be another URL.
 	URL    string
 	Method string // default GET
 	Found  []int  // statuses that mean it happened; default 200
@@ -47,8 +48,10 @@ func (p Probe) Validate() error {
 		}
 		rest = end
 	}
-	u, err := url.Parse(p.fill(&stet.Head{}))
+	u, err := p.fill(&stet.Head{})
 	switch {
+	case errors.Is(err, errDots):
+		return errors.New("the probe's URL has a path with . or .. in it")
 	case err != nil:
 		return errors.New("the probe's URL is none")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
@@ -59,13 +62,26 @@ func (p Probe) Validate() error {
 	return nil
 }
 
-func (p Probe) fill(h *stet.Head) string {
+// errDots: dots cannot be percent-encoded so that they mean no path any more (RFC 3986 section 6.2.2.2).
+var errDots = errors.New("its URL would have a path segment of dots, and so be another URL")
+
+func (p Probe) fill(h *stet.Head) (*url.URL, error) {
 	downstream := h.DownstreamKey
 	if downstream == "" {
 		downstream = string(h.Key)
 	}
-	return strings.NewReplacer("{key}", encode(string(h.Key)), "{scope}", encode(string(h.Scope)), "{path}", encode(h.Path),
-		"{downstream_key}", encode(downstream)).Replace(p.URL)
+	u, err := url.Parse(strings.NewReplacer("{key}", encode(string(h.Key)), "{scope}", encode(string(h.Scope)), "{path}", encode(h.Path),
+		"{downstream_key}", encode(downstream)).Replace(p.URL))
+	if err != nil {
+		return nil, errors.New("its URL cannot be asked")
+	}
+	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
+		segment = strings.NewReplacer("%2e", ".", "%2E", ".").Replace(segment)
+		if segment != "" && strings.Trim(segment, ".") == "" {
+			return nil, errDots
+		}
+	}
+	return u, nil
 }
 
 // encode leaves nothing that has a meaning in a path or in a query.
@@ -77,10 +93,15 @@ func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
 	if method == "" {
 		method = http.MethodGet
 	}
-	r, err := http.NewRequestWithContext(ctx, method, p.fill(&h), nil)
+	u, err := p.fill(&h)
 	if err != nil {
-		return Finding{}, errors.New("keeper: the probe's URL cannot be asked")
+		return Finding{}, fmt.Errorf("keeper: probe: %w", err)
 	}
+	r, err := http.NewRequestWithContext(ctx, method, "", nil)
+	if err != nil {
+		return Finding{}, errors.New("keeper: probe: its method is none")
+	}
+	r.URL, r.Host = u, u.Host
 	client := p.Client
 	if client == nil {
 		client = patient

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,8 @@ const (
 )
 
 // Resolver finds out what became of an execution whose outcome is unknown: it asks the system that would have the effect.
-// It is called by several goroutines, and ctx has a deadline. An error means that nobody could tell; it is asked again.
+// It is called by several goroutines, and ctx has a deadline. An error means that nobody could tell, and so does a panic: it is
+// asked again. The error is logged, and must hold nothing secret, such as the key.
 type Resolver interface {
 	Resolve(ctx context.Context, h stet.Head) (Finding, error)
 }
@@ -53,7 +55,7 @@ const (
 	Pending Outcome = iota // it may still happen, or nobody knows: ask again
 	Happened
 	// Missing: there is no trace of it. That is no proof while the attempt may still be under way between here and there
-	// (I14): it counts once the record has been idle for Settle, and not against a late answer that says it happened.
+	// (I14): it counts once the record has been idle for Settle.
 	Missing
 	// Voided: it did not happen, and cannot any more: the provider has cancelled the attempt, or refuses its key from now on.
 	Voided
@@ -61,8 +63,10 @@ const (
 	GoesOn
 )
 
-// Reconciler asks about what is unknown until it is known, and gives up after MaxProbes: such a record is a dead letter, and
-// people end it. Before each probe it takes the record by compare-and-set, so that of any number of reconcilers one asks.
+// Reconciler asks about what is unknown until it is known, and gives up when MaxProbes have found nothing out: such a record is a
+// dead letter, and people end it. Before each probe it takes the record by compare-and-set, so that of any number of
+// reconcilers one asks. What a probe found is held against what the record knows as [stet.Engine.Resolve] says: neither
+// Missing nor Voided frees a key whose handler left an answer too late, or has not returned.
 type Reconciler struct {
 	Engine    *stet.Engine
 	Resolver  Resolver
@@ -70,9 +74,11 @@ type Reconciler struct {
 	Every     time.Duration // default [DefaultReconcileEvery]
 	Batch     int           // default [DefaultBatch]
 	MaxProbes int           // default [DefaultMaxProbes]
-	Settle    time.Duration // default [DefaultSettle]; [stet.Never]: Missing is never a proof
-	Timeout   time.Duration // of one probe; default [DefaultProbeTimeout]
-	AtOnce    int           // probes at a time; default [DefaultProbesAtOnce]
+	// Settle is how long a record has to be idle before Missing is a proof: longer than a call can be under way. Default
+	// [DefaultSettle]; [stet.Never]: it never is. More than [LastProbe] of MaxProbes is refused: no probe would come so late.
+	Settle  time.Duration
+	Timeout time.Duration // of one probe; default [DefaultProbeTimeout]
+	AtOnce  int           // probes at a time; default [DefaultProbesAtOnce]
 }
 
 // Run reconciles until ctx ends, and returns nil then; another error is a setting that cannot be used.
@@ -80,13 +86,17 @@ func (r Reconciler) Run(ctx context.Context) error {
 	switch {
 	case r.Engine == nil || r.Resolver == nil:
 		return errors.New("keeper: a Reconciler needs an Engine and a Resolver")
-	case r.Settle < 0 && r.Settle != stet.Never:
-		return fmt.Errorf("keeper: Settle is %s; stet.Never says that Missing is no proof", r.Settle)
 	case r.MaxProbes < 0 || r.Timeout < 0 || r.AtOnce < 0:
 		return errors.New("keeper: MaxProbes, Timeout and AtOnce cannot be negative")
+	case r.Settle < 0 && r.Settle != stet.Never:
+		return fmt.Errorf("keeper: Settle is %s; use stet.Never where a missing effect is never a proof", r.Settle)
 	}
 	r.Who = cmp.Or(r.Who, "reconciler")
 	r.MaxProbes = cmp.Or(r.MaxProbes, DefaultMaxProbes)
+	if last := LastProbe(r.MaxProbes); r.Settle > last {
+		return fmt.Errorf("keeper: Settle is %s, but the last of %d probes comes %s after the attempt ended: "+
+			"Missing would never be a proof; lower Settle or raise MaxProbes", r.Settle, r.MaxProbes, last)
+	}
 	r.Settle = cmp.Or(r.Settle, DefaultSettle)
 	r.Timeout = cmp.Or(r.Timeout, DefaultProbeTimeout)
 	r.AtOnce = cmp.Or(r.AtOnce, DefaultProbesAtOnce)
@@ -123,15 +133,21 @@ func (r Reconciler) round(ctx context.Context, after string, limit int) (int, st
 	return int(taken.Load()), next, ctx.Err()
 }
 
-// take counts the probe before it is made: a keeper that dies while it asks leaves the record to the next.
+// take counts the probe before it is made: a keeper that dies while it asks leaves the record to the next. One whose last probe
+// nobody came back from is given up.
 func (r Reconciler) take(ctx context.Context, h *stet.Head) (stet.Head, bool, error) {
-	if h.Probes < r.MaxProbes {
-		got, mine, err := r.Engine.Probing(ctx, h, pause(h.Probes), nil)
-		if mine {
-			r.tell(&got, "scheduled")
-		}
-		return got, mine, err
+	if h.Probes >= r.MaxProbes {
+		return r.giveUp(ctx, h)
 	}
+	got, mine, err := r.Engine.Probing(ctx, h, pause(h.Probes), nil)
+	if mine {
+		r.tell(&got, "scheduled")
+	}
+	return got, mine, err
+}
+
+// giveUp makes the record a dead letter.
+func (r Reconciler) giveUp(ctx context.Context, h *stet.Head) (stet.Head, bool, error) {
 	note := stet.Note{Who: r.Who, Why: fmt.Sprintf("%d probes did not find out what became of it", h.Probes)}
 	got, mine, err := r.Engine.Probing(ctx, h, stet.Never, &note)
 	if mine {
@@ -152,38 +168,63 @@ func pause(probes int) time.Duration {
 }
 
 // LastProbe is how long after the first probe of a record the last of maxProbes is made, at the earliest. A longer Settle is
-// over only when nobody asks any more, so that Missing never counts.
-func LastProbe(maxProbes int) time.Duration {
-	var last time.Duration
+// over only when nothing is asked any more, so that Missing never counts.
+func LastProbe(maxProbes int) (last time.Duration) {
 	for probes := range maxProbes - 1 {
-		p := pause(probes)
-		if last > math.MaxInt64-p {
+		next := pause(probes)
+		if last > math.MaxInt64-next { // some hundred years
 			return math.MaxInt64
 		}
-		last += p
+		last += next
 	}
 	return last
 }
 
-// probe asks, and ends what is found out. Whatever goes wrong, the record stays unknown and is due again.
+// probe asks, and ends what is found out. Whatever goes wrong, the record stays unknown: due again, or given up at once where this
+// was the last probe.
 func (r Reconciler) probe(ctx context.Context, h stet.Head) {
 	asking, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	f, err := r.Resolver.Resolve(asking, h)
-	if err != nil {
-		return
-	}
-	if f.Outcome == GoesOn {
+	switch ended, err := r.end(asking, &h); {
+	case ended:
 		r.tell(&h, "resolved")
 		return
-	}
-	res, why, err := r.ruling(asking, &h, &f)
-	if why == "" || err != nil {
+	case ctx.Err() != nil: // it was interrupted
 		return
+	case err != nil:
+		r.Engine.Observe(stet.Event{Kind: stet.ProbeFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt, Err: err})
 	}
-	if got, err := r.Engine.Resolve(ctx, h.ID, res, stet.Note{Who: r.Who, Why: why, Evidence: f.Evidence}); err == nil {
-		r.tell(&got, "resolved")
+	if h.Probes >= r.MaxProbes {
+		_, _, _ = r.giveUp(ctx, &h) // where that fails, the next walk does it
 	}
+}
+
+// end asks, and reports whether the record is not unknown any more.
+func (r Reconciler) end(ctx context.Context, h *stet.Head) (bool, error) {
+	f, err := r.ask(ctx, *h)
+	if err != nil || f.Outcome == GoesOn {
+		return err == nil, err
+	}
+	res, why, err := r.ruling(ctx, h, &f)
+	if why == "" || err != nil {
+		return false, err
+	}
+	_, err = r.Engine.Resolve(ctx, h.ID, res, stet.Note{Who: r.Who, Why: why, Evidence: f.Evidence})
+	return err == nil, err
+}
+
+// ask calls the resolver. A panic of it ends this probe alone; its text may hold anything, and is not passed on.
+func (r Reconciler) ask(ctx context.Context, h stet.Head) (f Finding, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case runtime.Error:
+			err = fmt.Errorf("keeper: the resolver panicked: %w", p)
+		default:
+			err = fmt.Errorf("keeper: the resolver panicked with a %T", p)
+		}
+	}()
+	return r.Resolver.Resolve(ctx, h)
 }
 
 // ruling is what a finding proves, and why; nothing has no why.
@@ -194,25 +235,27 @@ func (r Reconciler) ruling(ctx context.Context, h *stet.Head, f *Finding) (stet.
 	case f.Outcome == Happened && f.Response != nil:
 		res.Response, res.Kept = f.Response, f.Kept
 		return res, "the effect was found", nil
+	case f.Outcome == Happened:
+		return r.late(ctx, h)
 	case f.Outcome == Voided:
 		return res, "the attempt was voided", nil
-	case f.Outcome != Happened && (f.Outcome != Missing || r.Settle == stet.Never || idle < r.Settle):
-		return res, "", nil
-	}
-	have, err := r.Engine.Get(ctx, h.ID)
-	if err != nil || have.Version != h.Version {
-		return res, "", err
-	}
-	switch late := have.Response; { // an unknown record has none but that of a holder who came too late to store it
-	case f.Outcome == Happened && late != nil:
-		if res.Response, res.Kept = late, have.Kept; have.Published { // its bytes have left, and were seen by who asked: the status is left
-			res.Kept = stet.KeptStatus
-		}
-		return res, "the effect was found; the answer is the one that came too late", nil
-	case f.Outcome == Missing && late == nil:
+	case f.Outcome == Missing && r.Settle != stet.Never && idle >= r.Settle:
 		return res, fmt.Sprintf("no trace of it %s after the attempt ended", idle.Truncate(time.Second)), nil
 	}
 	return res, "", nil
+}
+
+// late rules that the answer which came too late is the record's: an unknown record has no other.
+func (r Reconciler) late(ctx context.Context, h *stet.Head) (stet.Resolution, string, error) {
+	res := stet.Resolution{Version: h.Version}
+	have, err := r.Engine.Get(ctx, h.ID)
+	if err != nil || have.Version != h.Version || have.Response == nil {
+		return res, "", err
+	}
+	if res.Response, res.Kept = have.Response, have.Kept; have.Published { // its bytes have left, and were seen by who asked: the status is left
+		res.Kept = stet.KeptStatus
+	}
+	return res, "the effect was found; the answer is the one that came too late", nil
 }
 
 func (r Reconciler) tell(h *stet.Head, result string) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,9 @@ type ward struct {
 	t *testing.T
 	*stet.Engine
 	told map[string]*atomic.Int64
+
+	mu     sync.Mutex
+	errors []error
 }
 
 func newWard(t *testing.T, unknown int) *ward {
@@ -26,8 +30,13 @@ func newWard(t *testing.T, unknown int) *ward {
 	w := &ward{t: t, told: map[string]*atomic.Int64{"scheduled": {}, "resolved": {}, "failed": {}}}
 	var err error
 	w.Engine, err = stet.New(memstore.New(memstore.Config{}), stet.Config{Observe: func(e stet.Event) {
-		if e.Kind == stet.Probed {
+		switch e.Kind {
+		case stet.Probed:
 			w.told[e.Result].Add(1)
+		case stet.ProbeFailed:
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.errors = append(w.errors, e.Err)
 		}
 	}})
 	if err != nil {
@@ -166,6 +175,88 @@ func TestProbesUsedUpAreADeadLetter(t *testing.T) { // CR-08, I15
 	})
 }
 
+// With the last probe all is said: a dead letter does not wait for the probe that would have come after it.
+func TestADeadLetterIsWrittenWithTheLastProbe(t *testing.T) { // A12
+	for name, resolver := range map[string]ResolverFunc{
+		"nobody knows": func(context.Context, stet.Head) (Finding, error) { return Finding{}, nil },
+		"an error":     func(context.Context, stet.Head) (Finding, error) { return Finding{}, errors.New("away") },
+		"no trace yet": func(context.Context, stet.Head) (Finding, error) { return Finding{Outcome: Missing}, nil },
+		"a panic":      func(context.Context, stet.Head) (Finding, error) { panic("k0") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWard(t, 1)
+				w.keep(3, Reconciler{Resolver: resolver, MaxProbes: 5, Every: time.Second, Settle: stet.Never}, LastProbe(5)+10*time.Second)
+				r := w.state(0)
+				if !r.Escalated || r.Probes != 5 || w.told["failed"].Load() != 1 || w.told["scheduled"].Load() != 5 {
+					t.Errorf("told %d, %d; %+v", w.told["failed"].Load(), w.told["scheduled"].Load(), r.Head)
+				}
+			})
+		})
+	}
+}
+
+// A keeper that ends in its last probe, or right after it, leaves the record due: the next one gives it up, and asks no more.
+func TestTheLastProbeIsInterrupted(t *testing.T) { // A12
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 1)
+		asked, ctx := 0, t.Context()
+		last, end := context.WithCancel(ctx)
+		r := Reconciler{Engine: w.Engine, MaxProbes: 2, Every: time.Second, Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) {
+			if asked++; asked == 2 {
+				end()
+			}
+			return Finding{}, nil
+		})}
+		if err := r.Run(last); err != nil {
+			t.Fatal(err)
+		}
+		if h := w.state(0); h.Escalated || h.Probes != 2 || asked != 2 {
+			t.Fatalf("asked %d times: %+v", asked, h.Head)
+		}
+		w.keep(1, r, LongestPause)
+		if h := w.state(0); !h.Escalated || asked != 2 || w.told["failed"].Load() != 1 {
+			t.Errorf("asked %d times: %+v", asked, h.Head)
+		}
+	})
+}
+
+// A resolver that panics over one record is asked about the others, and its text, which may be a key, is told nobody.
+func TestAPanicEndsOneProbe(t *testing.T) { // A13
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 20)
+		w.keep(1, Reconciler{AtOnce: 1, Resolver: ResolverFunc(func(ctx context.Context, h stet.Head) (Finding, error) {
+			switch h.ID {
+			case id(3):
+				panic("k3")
+			case id(4):
+				var none []int
+				_ = none[len(h.Key)]
+			}
+			return happened(ctx, h)
+		})}, 30*time.Second)
+		for i := range 20 {
+			want := stet.Replay
+			if i == 3 || i == 4 {
+				want = stet.Unresolved
+			}
+			w.begin(i, want)
+		}
+		told := fmt.Sprint(w.errors)
+		if len(w.errors) < 2 || strings.Contains(told, "k3") || !strings.Contains(told, "panicked with a string") || !strings.Contains(told, "index out of range") {
+			t.Error(told)
+		}
+	})
+}
+
+func TestLastProbe(t *testing.T) {
+	for probes, want := range []time.Duration{0, 0, 10 * time.Second, 30 * time.Second, 70 * time.Second} {
+		if got := LastProbe(probes); got != want {
+			t.Errorf("%d: %s", probes, got)
+		}
+	}
+}
+
 func TestFindingsThatSayNothing(t *testing.T) {
 	for name, f := range map[string]Finding{"pending": {}, "happened, but how": {Outcome: Happened}} {
 		t.Run(name, func(t *testing.T) {
@@ -179,9 +270,20 @@ func TestFindingsThatSayNothing(t *testing.T) {
 }
 
 func TestReconcilersNeedAnEngineAndAResolver(t *testing.T) {
-	for _, r := range []Reconciler{{}, {Engine: newWard(t, 0).Engine}, {Engine: newWard(t, 0).Engine, Resolver: happened, MaxProbes: -1}} {
-		if err := r.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "keeper: ") {
-			t.Errorf("%v", err)
+	e := newWard(t, 0).Engine
+	for _, c := range []struct {
+		r    Reconciler
+		want string
+	}{
+		{Reconciler{}, "needs an Engine and a Resolver"},
+		{Reconciler{Engine: e}, "needs an Engine and a Resolver"},
+		{Reconciler{Engine: e, Resolver: happened, MaxProbes: -1}, "cannot be negative"},
+		{Reconciler{Engine: e, Resolver: happened, Settle: -time.Second}, "Settle is -1s"}, // A12
+		{Reconciler{Engine: e, Resolver: happened, Settle: 45 * time.Minute}, "Settle is 45m0s, but the last of 8 probes comes 21m10s"},
+		{Reconciler{Engine: e, Resolver: happened, Settle: 3 * time.Minute, MaxProbes: 5}, "the last of 5 probes comes 2m30s"},
+	} {
+		if err := c.r.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "keeper: ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
 }
@@ -197,7 +299,7 @@ func TestLateAnswers(t *testing.T) { // SF-05, I14
 		"found":                    {Finding{Outcome: Happened, Evidence: "ch_1"}, stet.Completed, "late"},
 		"found, and with answer":   {Finding{Outcome: Happened, Response: &stet.Response{Status: 200, Body: []byte("probed")}}, stet.Completed, "probed"},
 		"missing":                  {Finding{Outcome: Missing}, stet.Unknown, "late"},
-		"voided":                   {Finding{Outcome: Voided}, stet.Retryable, ""},
+		"voided":                   {Finding{Outcome: Voided}, stet.Unknown, "late"}, // A04: one rule for all evidence
 		"nobody knows":             {Finding{}, stet.Unknown, "late"},
 		"something else was found": {Finding{Outcome: GoesOn}, stet.Unknown, "late"},
 	} {

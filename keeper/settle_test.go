@@ -3,7 +3,6 @@ package keeper
 import (
 	"context"
 	"math"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,18 +30,5 @@ func TestLastProbeIsMadeThen(t *testing.T) {
 	}
 	if got := LastProbe(math.MaxInt); got != math.MaxInt64 {
 		t.Errorf("the last of very many probes is made after %s", got)
-	}
-}
-
-func TestNegativeSettle(t *testing.T) { // A12
-	r := Reconciler{Engine: newWard(t, 0).Engine, Resolver: happened, Settle: -time.Second}
-	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "Settle is -1s") {
-		t.Errorf("%v", err)
-	}
-	r.Settle = stet.Never
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := r.Run(ctx); err != nil {
-		t.Errorf("Never: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -14,17 +15,28 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/stethttp"
 )
 
 // Webhook takes a provider's word for what became of an execution: POST with a JSON body and a signature as Standard Webhooks
 // has it (https://www.standardwebhooks.com, headers webhook-id, webhook-timestamp, webhook-signature).
 //
 //	{"scope": "…", "key" | "downstream_key" | "downstream_id": "…", "outcome": "completed" | "not-executed",
+//	 "attempt": 1, "fence": 1700000000000001,
 //	 "status": 201, "headers": {"Name": ["value"]}, "body_b64": "…", "evidence": "…"}
 //
-// It answers 200 when the outcome is stored, also when it was before, so that a notice that comes twice changes nothing; 401
-// to a signature that is missing, wrong or older than Tolerance; 404 where there is no such record; 409 while it is running,
-// and where the name fits several: the provider comes again; 400 to a body that says nothing; 503 where the store is away.
+// Other members, and members that come twice, are refused. attempt and fence are what the upstream was sent as Stet-Attempt and
+// Stet-Fence; "not-executed" needs one of them, since it frees the key, and a notice that was under way for long must not
+// free it for another attempt than the one it is about. Where both are given, both have to fit. fence also tells one life of a
+// key from another.
+//
+// It answers 200 {"result":"resolved"} when the outcome is stored, and {"result":"known"} when there was nothing to store: this
+// webhook-id was taken before, or the record says so already. Standard Webhooks delivers at least once and signs a
+// redelivery anew; the id is kept with the change, so that it changes a record once, on a store that is a [stet.Historian].
+// Anything else is a problem document (RFC 9457), and changes nothing: 400 to a body that cannot be used, 401 to a
+// signature that is missing, wrong or older than Tolerance, 404 where there is no such record, 409 where the record does
+// not allow it (its code says which: state-changed, in-progress, contradicted, attended, published, ambiguous), 413 to more than
+// [MaxNotice] bytes, 503 where the store is away. Headers that belong to one exchange, and Set-Cookie, are not kept.
 type Webhook struct {
 	Engine    *stet.Engine
 	Secrets   []string         // "whsec_" and base64, at least one; several while one is being replaced
@@ -52,60 +64,84 @@ func ParseSecret(s string) ([]byte, error) {
 	return key, nil
 }
 
-// notice is the body of a webhook.
-type notice struct {
-	Scope         string              `json:"scope"`
-	Key           string              `json:"key"`
-	DownstreamKey string              `json:"downstream_key"`
-	DownstreamID  string              `json:"downstream_id"`
-	Outcome       string              `json:"outcome"`
-	Status        int                 `json:"status"`
-	Headers       map[string][]string `json:"headers"`
-	Body          []byte              `json:"body_b64"`
-	Evidence      string              `json:"evidence"`
-}
-
 // ServeHTTP implements [http.Handler].
 func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		say(w, http.StatusMethodNotAllowed, "a notice is sent by POST")
+		refuse(w, http.StatusMethodNotAllowed, "method-not-allowed", "A notice is sent by POST.")
+		return
+	}
+	s, ok := h.sealOf(r.Header) // a body that no signature comes with is not read
+	if !ok {
+		refuse(w, http.StatusUnauthorized, "unauthenticated", notSigned)
+		return
+	}
+	if r.ContentLength > MaxNotice {
+		refuse(w, http.StatusRequestEntityTooLarge, "payload-too-large", fmt.Sprintf("A notice has at most %d bytes.", MaxNotice))
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxNotice))
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		refuse(w, http.StatusRequestEntityTooLarge, "payload-too-large", fmt.Sprintf("A notice has at most %d bytes.", MaxNotice))
+		return
+	}
 	if err != nil {
-		say(w, http.StatusBadRequest, fmt.Sprintf("the notice was cut off, or is longer than %d bytes", MaxNotice))
+		refuse(w, http.StatusBadRequest, "invalid-notice", "The notice was cut off.")
 		return
 	}
-	if !h.signed(r.Header, body) { // before a byte of it is looked at
-		say(w, http.StatusUnauthorized, "the signature is missing, wrong or too old")
+	if !h.signed(s, body) { // before a byte of it is looked at
+		refuse(w, http.StatusUnauthorized, "unauthenticated", notSigned)
 		return
 	}
-	var n notice
-	if err := json.Unmarshal(body, &n); err != nil {
-		say(w, http.StatusBadRequest, "the notice is no JSON of the documented form")
+	n, problem := parseNotice(body)
+	if problem != "" {
+		refuse(w, http.StatusBadRequest, "invalid-notice", problem)
 		return
 	}
-	h.take(w, r, &n)
+	h.take(w, r, n, s.id)
 }
 
-// signed checks all signatures the header lists against all secrets, in constant time.
-func (h Webhook) signed(head http.Header, body []byte) bool {
-	id, stamp := head.Get("Webhook-Id"), head.Get("Webhook-Timestamp")
-	seconds, err := strconv.ParseInt(stamp, 10, 64)
-	if id == "" || err != nil {
-		return false
+const notSigned = "The signature is missing, wrong or too old: see https://www.standardwebhooks.com."
+
+// seal is what the headers of a notice say of its signature.
+type seal struct {
+	id, stamp string
+	sums      [][]byte
+}
+
+// Limits of a seal. A sender has a few signatures while it changes its secret.
+const (
+	maxNoticeID   = 255
+	maxSignatures = 16
+)
+
+// sealOf reports false for headers that no body could make a signed notice of.
+func (h Webhook) sealOf(head http.Header) (s seal, ok bool) {
+	s.id, s.stamp = head.Get("Webhook-Id"), head.Get("Webhook-Timestamp")
+	seconds, err := strconv.ParseInt(s.stamp, 10, 64)
+	odd := strings.ContainsFunc(s.id, func(r rune) bool { return r < ' ' || r > '~' })
+	if s.id == "" || len(s.id) > maxNoticeID || odd || err != nil {
+		return s, false
 	}
-	clock, tolerance := h.Clock, h.Tolerance
+	clock, tolerance := h.Clock, cmp.Or(h.Tolerance, DefaultTolerance)
 	if clock == nil {
 		clock = time.Now
 	}
-	if tolerance == 0 {
-		tolerance = DefaultTolerance
-	}
 	if clock().Sub(time.Unix(seconds, 0)).Abs() > tolerance {
-		return false
+		return s, false
 	}
+	for one := range strings.FieldsSeq(head.Get("Webhook-Signature")) {
+		text, known := strings.CutPrefix(one, "v1,")
+		sum, err := base64.StdEncoding.DecodeString(text)
+		if known && err == nil && len(sum) == sha256.Size && len(s.sums) < maxSignatures {
+			s.sums = append(s.sums, sum)
+		}
+	}
+	return s, len(s.sums) > 0
+}
+
+// signed checks all signatures against all secrets, in constant time.
+func (h Webhook) signed(s seal, body []byte) bool {
 	good := false
 	for _, secret := range h.Secrets {
 		key, err := ParseSecret(secret)
@@ -113,104 +149,78 @@ func (h Webhook) signed(head http.Header, body []byte) bool {
 			continue
 		}
 		mac := hmac.New(sha256.New, key)
-		_, _ = fmt.Fprintf(mac, "%s.%s.", id, stamp)
+		_, _ = fmt.Fprintf(mac, "%s.%s.", s.id, s.stamp)
 		_, _ = mac.Write(body)
 		want := mac.Sum(nil)
-		for _, s := range strings.Fields(head.Get("Webhook-Signature")) {
-			text, ok := strings.CutPrefix(s, "v1,")
-			have, err := base64.StdEncoding.DecodeString(text)
-			good = good || ok && err == nil && hmac.Equal(have, want)
+		for _, sum := range s.sums {
+			good = hmac.Equal(sum, want) || good
 		}
 	}
 	return good
 }
 
 // take ends the record that the notice names.
-func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice) {
-	res, problem := n.resolution()
+func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhookID string) {
+	id, status, code, problem := h.find(r, n)
 	if problem != "" {
-		say(w, http.StatusBadRequest, problem)
+		refuse(w, status, code, problem)
 		return
 	}
-	id, status, problem := h.find(r, n)
-	if problem != "" {
-		say(w, status, problem)
-		return
-	}
-	note := stet.Note{Who: h.Who, Why: "the provider said so", Evidence: n.Evidence}
-	if note.Who == "" {
-		note.Who = "webhook"
-	}
-	got, err := h.Engine.Resolve(r.Context(), id, res, note)
+	note := stet.Note{Who: cmp.Or(h.Who, "webhook"), Why: "the provider said so", Evidence: n.Evidence, Notice: webhookID}
+	got, err := h.Engine.Resolve(r.Context(), id, n.resolution, note)
 	switch {
 	case err == nil:
 		h.Engine.Observe(stet.Event{Kind: stet.Probed, ID: id, Route: got.Route, TraceID: got.TraceID, Attempt: got.Attempt, Result: "resolved"})
-		say(w, http.StatusOK, "resolved")
+		answer(w, http.StatusOK, "application/json", map[string]string{"result": "resolved"})
+	case errors.Is(err, stet.ErrKnown):
+		known(w)
 	case errors.Is(err, stet.ErrNotFound):
-		say(w, http.StatusNotFound, "there is no such record")
-	case errors.Is(err, stet.ErrState) && got.State == stet.Running, errors.Is(err, stet.ErrStale):
-		say(w, http.StatusConflict, "it is still running; send the notice again later")
-	case errors.Is(err, stet.ErrState) && got.State == stet.Unknown: // published
-		say(w, http.StatusConflict, "part of an answer was sent: give the status alone")
-	case errors.Is(err, stet.ErrState):
-		say(w, http.StatusOK, "it was known before")
+		refuse(w, http.StatusNotFound, "not-found", "There is no such record.")
+	case errors.Is(err, stet.ErrOtherAttempt):
+		refuse(w, http.StatusConflict, "state-changed", fmt.Sprintf("The notice is about another attempt than the record's, which is at "+
+			"attempt %d: send what became of that one.", got.Attempt))
+	case errors.Is(err, stet.ErrContradicted):
+		refuse(w, http.StatusConflict, "contradicted", "The handler's own answer came too late to be the record's, and says that it "+
+			"happened: send \"completed\", or have an operator decide.")
+	case errors.Is(err, stet.ErrAttended):
+		refuse(w, http.StatusConflict, "attended", "The handler has not returned, so that it may still happen: send the notice again later.")
+	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale):
+		h.moved(w, &got, n, err)
 	default:
 		w.Header().Set("Retry-After", "5")
-		say(w, http.StatusServiceUnavailable, "the store did not answer; send the notice again")
+		refuse(w, http.StatusServiceUnavailable, "store-unavailable", "The store did not answer: send the notice again.")
 	}
 }
 
-func (n *notice) resolution() (res stet.Resolution, problem string) {
-	switch n.Outcome {
-	case "not-executed":
-		return res, ""
-	case "completed":
+// moved answers where the record is not unknown, or not only.
+func (h Webhook) moved(w http.ResponseWriter, got *stet.Head, n *notice, err error) {
+	done := n.resolution.Response != nil
+	switch {
+	case errors.Is(err, stet.ErrStale), got.State == stet.Running:
+		refuse(w, http.StatusConflict, "in-progress", "It is still running: send the notice again later.")
+	case got.State == stet.Unknown && done:
+		refuse(w, http.StatusConflict, "published", "Part of an answer has reached a client, and another may not follow: send the status alone.")
+	case got.State == stet.Unknown:
+		refuse(w, http.StatusConflict, "published", "Part of an answer has reached a client, so that it did happen: send \"completed\".")
+	case got.State == stet.Retryable && done:
+		refuse(w, http.StatusConflict, "contradicted", "The record says that nothing happened, and a retry may run: have an operator look at it now.")
+	case got.State == stet.Completed && !done:
+		refuse(w, http.StatusConflict, "contradicted", "The record has a result: have an operator look at it.")
 	default:
-		return res, `outcome has to be "completed" or "not-executed"`
+		known(w)
 	}
-	if n.Status < 200 || n.Status > 599 {
-		return res, "status has to be that of the answer, 200 to 599"
-	}
-	res.Response = &stet.Response{Status: n.Status, Body: n.Body}
-	for name, values := range n.Headers {
-		for _, v := range values {
-			res.Response.Header = append(res.Response.Header, stet.Field{Name: http.CanonicalHeaderKey(name), Value: v})
-		}
-	}
-	if problem := badField(res.Response.Header); problem != "" {
-		return res, problem
-	}
-	if n.Body == nil && n.Headers == nil {
-		res.Kept = stet.KeptStatus
-	}
-	return res, ""
-}
-
-// badField says what is wrong with headers that will be sent to clients.
-func badField(fields []stet.Field) string {
-	for _, f := range fields {
-		if f.Name == "" || strings.ContainsAny(f.Name, " \r\n:\t\x00") || strings.ContainsAny(f.Value, "\r\n\x00") {
-			return "headers have a name or a value that no header can have"
-		}
-	}
-	return ""
 }
 
 // find returns the record that the notice names, or what is wrong.
-func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, status int, problem string) {
-	name := n.DownstreamID
-	if name == "" {
-		name = n.DownstreamKey
+func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, status int, code, problem string) {
+	if n.Key != "" {
+		return n.id(n.Key), 0, "", ""
 	}
-	switch {
-	case n.Key != "":
-		return n.id(n.Key), 0, ""
-	case name == "":
-		return id, http.StatusBadRequest, "the notice names no record: it needs key, downstream_key or downstream_id"
-	}
+	name := cmp.Or(n.DownstreamID, n.DownstreamKey)
 	heads, err := h.Engine.Find(r.Context(), name)
 	if err != nil {
-		return id, http.StatusServiceUnavailable, "the store cannot be asked by downstream names at the moment; send the notice again"
+		return id, http.StatusServiceUnavailable, "store-unavailable",
+			"The store cannot be asked by downstream names at the moment: send the notice again, or name the key."
 	}
 	var found []stet.ID
 	for i := range heads {
@@ -220,25 +230,36 @@ func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, status int, probl
 	}
 	switch len(found) {
 	case 0: // the key itself may be what was sent downstream
-		return n.id(name), 0, ""
+		return n.id(name), 0, "", ""
 	case 1:
-		return found[0], 0, ""
+		return found[0], 0, "", ""
 	}
-	return id, http.StatusConflict, "several records have that name: name the scope and the key"
+	return id, http.StatusConflict, "ambiguous", "Several records have that name: name the scope and the key."
 }
 
-// defaultScope is the scope of records where none is configured.
-const defaultScope = "default"
-
-func (n *notice) id(key string) stet.ID {
-	if n.Scope == "" {
-		return stet.ID{Scope: defaultScope, Key: stet.Key(key)}
-	}
-	return stet.ID{Scope: stet.Scope(n.Scope), Key: stet.Key(key)}
+func known(w http.ResponseWriter) {
+	answer(w, http.StatusOK, "application/json", map[string]string{"result": "known"})
 }
 
-func say(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+// refusal is a problem document (RFC 9457).
+type refusal struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+}
+
+func refuse(w http.ResponseWriter, status int, code, detail string) {
+	answer(w, status, stethttp.ProblemMediaType, refusal{stethttp.DefaultProblemBase + code, "The notice was not taken", status, detail, code})
+}
+
+func answer(w http.ResponseWriter, status int, media string, doc any) {
+	body, err := json.Marshal(doc)
+	if err != nil {
+		panic("keeper: a document that is not JSON: " + err.Error())
+	}
+	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n")
+	_, _ = w.Write(append(body, '\n'))
 }

@@ -36,6 +36,22 @@ func (g *Guard) storable(name string, hop []string) bool {
 	return true
 }
 
+// Replayable returns those of a response's fields that are part of the result, for whoever ends a record with a response that the
+// layer did not see: not the fields of one exchange (hop-by-hop, framing, dates), those that Connection lists, and Set-Cookie,
+// which is the session of the client that got the first answer.
+func Replayable(fields []stet.Field) []stet.Field {
+	var hop []string
+	for _, f := range fields {
+		if http.CanonicalHeaderKey(f.Name) == "Connection" {
+			hop = append(hop, listed([]string{f.Value})...)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(fields), func(f stet.Field) bool {
+		name := http.CanonicalHeaderKey(f.Name)
+		return neverReplayed[name] || name == setCookie || slices.Contains(hop, name)
+	})
+}
+
 // listed are the header names in the lines of Connection or Trailer.
 func listed(lines []string) (names []string) {
 	for _, line := range lines {

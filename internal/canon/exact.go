@@ -2,6 +2,7 @@ package canon
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 )
 
@@ -11,6 +12,11 @@ import (
 // Literals are one byte; a string is 's', its length and its bytes; an array its elements between brackets; an object its
 // names and values between braces; numbers see [Doc.decimal].
 func (d *Doc) WriteExact(w *Writer) { d.exact(w, 0) }
+
+// HasAny reports whether the document has a value that one of the pointers points to.
+func (d *Doc) HasAny(fields []Pointer) bool {
+	return slices.ContainsFunc(fields, func(p Pointer) bool { _, _, ok := d.find(p); return ok })
+}
 
 // WriteFields writes what the pointers point to, in their order; what is not there differs from every value.
 func (d *Doc) WriteFields(w *Writer, fields []Pointer) {

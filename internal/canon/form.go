@@ -46,17 +46,42 @@ func (f *Form) Parse(src []byte) bool {
 	return true
 }
 
-// Write writes the pairs ordered by name; those of one name keep their order, which may matter.
+// Write writes the pairs ordered by name; those of one name keep their order, which may matter. So do, all together and after
+// the others, those with "[]" in their names: readers such as Rack and PHP make lists of them, and begin a new element where
+// a name comes again, so that their order across names says which values belong together.
 func (f *Form) Write(w *Writer) {
-	slices.SortStableFunc(f.pairs, func(a, b pair) int {
-		return bytes.Compare(f.text[a.name:a.value], f.text[b.name:b.value])
+	f.write(w, func(a, b pair) int {
+		listA, listB := f.list(a), f.list(b)
+		switch {
+		case listA && listB:
+			return 0
+		case listA:
+			return 1
+		case listB:
+			return -1
+		}
+		return f.byName(a, b)
 	})
+}
+
+// WriteByName writes the pairs ordered by name alone; those of one name keep their order.
+func (f *Form) WriteByName(w *Writer) { f.write(w, f.byName) }
+
+func (f *Form) write(w *Writer, order func(a, b pair) int) {
+	slices.SortStableFunc(f.pairs, order)
 	w.Uint(len(f.pairs))
 	for _, p := range f.pairs {
 		w.Bytes(f.text[p.name:p.value])
 		w.Bytes(f.text[p.value:p.end])
 	}
 }
+
+func (f *Form) byName(a, b pair) int {
+	return bytes.Compare(f.text[a.name:a.value], f.text[b.name:b.value])
+}
+
+// list reports whether the pair is an element of a list, or of one of its elements.
+func (f *Form) list(p pair) bool { return bytes.Contains(f.text[p.name:p.value], []byte("[]")) }
 
 // Release drops scratch space that has grown beyond what is worth keeping.
 func (f *Form) Release() {

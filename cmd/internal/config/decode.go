@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/stet-dev/stet/cmd/internal/spell"
+	"github.com/stet-dev/stet/internal/spell"
 )
 
 // decoder fills in a value from YAML nodes, by the tags of [File]. It collects what is wrong instead of stopping there, and

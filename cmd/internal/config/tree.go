@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/stet-dev/stet/cmd/internal/spell"
+	"github.com/stet-dev/stet/internal/spell"
 )
 
 // What the walks over the tree of [File] share.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stet-dev/stet/cmd/internal/spell"
+	"github.com/stet-dev/stet/internal/spell"
 )
 
 // Cache is the address of a front before a store.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stet-dev/stet/cmd/internal/spell"
+	"github.com/stet-dev/stet/internal/spell"
 )
 
 // DSN is a store's address, taken apart.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/stet-dev/stet/cmd/internal/spell"
+	"github.com/stet-dev/stet/internal/spell"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 

@@ -171,7 +171,7 @@ func shop(w *World, e *stet.Engine) (*flow.Flow[sale], error) {
 		call("label", label, false).Lookup(func(ctx context.Context, key string, s *sale) (found bool, err error) {
 			*label(s), found, err = w.Provider.Find(ctx, "label", key, false)
 			return found, err
-		}))
+		}).Settle(shortLease)) // what a killed process has sent has arrived by then
 }
 
 func sold(ctx context.Context, o Outcome) error {
