@@ -8,17 +8,17 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Errors of [Store.Check] and [CheckPlain], beside [ErrPlain].
+// Errors of [Store.CheckSealed] and [CheckPlain], beside [ErrPlain].
 var (
 	ErrNames  = errors.New("sealstore: the store has names of another kind")
 	ErrSealed = errors.New("sealstore: the store has sealed records")
 )
 
-// Check looks at some records for signs that the store was filled by other rules. [ErrNames]: names are plain where they
+// CheckSealed looks at some records for signs that the store was filled by other rules. [ErrNames]: names are plain where they
 // are to be hashed, hashed where they are to be plain, or hashed with another key; keys that were used would not be
 // found, and would run again, so that no engine may stand on such a store. [ErrPlain]: records are not sealed, and plain ones
 // are not accepted; each would be refused. What cannot list cannot be checked.
-func (s *Store) Check(ctx context.Context) error {
+func (s *Store) CheckSealed(ctx context.Context) error {
 	heads, err := some(ctx, s.inner)
 	if err != nil {
 		return err

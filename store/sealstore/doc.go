@@ -31,7 +31,7 @@
 // # Names
 //
 // The key behind hashed names never changes: another one would not find the keys that were used, and run them again.
-// Names are hashed from the first record on, or never; [Store.Check] finds a store that was filled by other rules. What
+// Names are hashed from the first record on, or never; [Store.CheckSealed] finds a store that was filled by other rules. What
 // a query selects by scope is found, because scopes are hashed by themselves; the same key in two scopes has two hashes.
 // Lists return the true names, which records carry sealed. A head that cannot be opened is listed under the names that are
 // stored, with its Meta as it is: it can be seen, it can be reaped, and it cannot be written over.

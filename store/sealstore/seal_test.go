@@ -400,11 +400,11 @@ func TestCheck(t *testing.T) {
 			s = seal(t, inner, sealstore.Config{Keys: c.fill})
 		}
 		opened := seal(t, inner, sealstore.Config{Keys: c.open})
-		if err := opened.Check(t.Context()); err != nil {
+		if err := opened.CheckSealed(t.Context()); err != nil {
 			t.Errorf("%s: an empty store: %v", name, err)
 		}
 		create(t, s, secret())
-		if err := opened.Check(t.Context()); !errors.Is(err, c.want) {
+		if err := opened.CheckSealed(t.Context()); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		err := sealstore.CheckPlain(t.Context(), inner)

@@ -106,7 +106,7 @@ func (l Layers) seal(ctx context.Context, o *dsn.Opened, keys *sealstore.Keys) e
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrKeys, l.KeysFile, err)
 	}
-	switch err = s.Check(ctx); {
+	switch err = s.CheckSealed(ctx); {
 	case errors.Is(err, sealstore.ErrPlain):
 		return fmt.Errorf("%w: %s has records that are not sealed; %s", ErrKeys, l.Store, acceptPlain)
 	case errors.Is(err, sealstore.ErrNames):
