@@ -56,6 +56,6 @@ func (b bound) Delete(ctx context.Context, id stet.ID, prev stet.Version) error 
 }
 
 func (b bound) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-	heads, _, err := due(ctx, b.q, q, 0)
-	return heads, "", b.s.wrap("due", err)
+	heads, next, err := due(ctx, b.q, q)
+	return heads, next, b.s.wrap("due", err)
 }

@@ -31,7 +31,7 @@ func (s *Store) list(ctx context.Context, q stet.Query) (heads []stet.Head, next
 	if err := c.after(q.After); err != nil {
 		return nil, "", err
 	}
-	limit, seen, last := limit(q.Limit), 0, int64(0)
+	limit, seen, last := q.Bound(), 0, int64(0)
 	sql := fmt.Sprintf("SELECT s.id, %s, %s FROM stet_records s%s ORDER BY id DESC LIMIT %d",
 		sqltext.PostgresNow, sqltext.PostgresHead, c.where(), limit+1)
 	err = eachHead(ctx, s.pool, sql, c.args, func(id int64, h *stet.Head) {
@@ -100,7 +100,7 @@ func (s *Store) history(ctx context.Context, q stet.HistoryQuery) (changes []ste
 	if err := c.after(q.After); err != nil {
 		return nil, "", err
 	}
-	limit, last := limit(q.Limit), int64(0)
+	limit, last := q.Bound(), int64(0)
 	sql := fmt.Sprintf("%s%s ORDER BY id DESC LIMIT %d", sqltext.PostgresHistory, c.where(), limit+1)
 	err = each(ctx, s.pool, sql, c.args, func(rows Rows) error {
 		id, change, err := scanChange(rows)
@@ -121,10 +121,10 @@ func scanChange(rows Rows) (id int64, c stet.Change, err error) {
 	var scope, key, was, became string
 	var at int64
 	n := &c.Note
-	if rows.Scan(&id, &scope, &key, &was, &became, &c.Attempt, &at, &n.Who, &n.Why, &n.Evidence) != nil {
+	if rows.Scan(&id, &scope, &key, &was, &became, &c.Attempt, &at, &n.Who, &n.Why, &n.Evidence, &n.Notice) != nil {
 		return 0, c, errColumn
 	}
-	for _, text := range []*string{&scope, &key, &n.Who, &n.Why, &n.Evidence} {
+	for _, text := range []*string{&scope, &key, &n.Who, &n.Why, &n.Evidence, &n.Notice} {
 		if *text, err = sqltext.PostgresUnescape(*text); err != nil {
 			return 0, c, fmt.Errorf("%w: text in row %d of the history", stet.ErrCorrupt, id)
 		}
@@ -138,8 +138,6 @@ func scanChange(rows Rows) (id int64, c stet.Change, err error) {
 	c.ID, c.At = stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}, time.UnixMicro(at).UTC()
 	return id, c, nil
 }
-
-func limit(n int) int { return min(cmp.Or(max(n, 0), stet.DefaultLimit), stet.MaxLimit) }
 
 // eachHead reads heads; of a record that cannot be read visit gets nil.
 func eachHead(ctx context.Context, q Querier, sql string, args []any, visit func(id int64, h *stet.Head)) error {

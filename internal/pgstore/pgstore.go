@@ -38,6 +38,8 @@ type Config struct {
 	Listen func(ctx context.Context, channel string, ready func(), heard func(payload string)) error
 	// Bind returns the Querier that tx is, or false.
 	Bind func(tx any) (Querier, bool)
+	// Volatile takes a server that may lose what it acknowledged, which is [stet.ErrVolatile] otherwise.
+	Volatile bool
 	// Closed is the error of a store that is used after Close.
 	Closed error
 }
@@ -51,7 +53,6 @@ type Store struct {
 	repeats                repeats
 	held                   held
 	reaping                reaping
-	fronts                 fronts
 	patient                chan struct{} // who waits for a row in the server
 	calls                  calls
 	bell                   *bell // nil without Listen
@@ -66,12 +67,13 @@ var (
 	_ stet.Historian = (*Store)(nil)
 	_ stet.Binder    = (*Store)(nil)
 	_ stet.Reaper    = (*Store)(nil)
+	_ stet.Checker   = (*Store)(nil)
 	_ stet.Closer    = (*Store)(nil)
 )
 
 // Open checks the settings that the store's promises rest on.
 func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
-	if err := check(ctx, pool); err != nil {
+	if err := check(ctx, pool, c.Volatile); err != nil {
 		return nil, fmt.Errorf("%s: open: %w", c.Package, err)
 	}
 	s := &Store{pool: pool, cfg: c, patient: make(chan struct{}, maxPatient)}

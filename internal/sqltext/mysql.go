@@ -58,6 +58,8 @@ var (
 	MySQLHeads   = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants) + " FROM stet_records"
 	MySQLRecords = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants, body) + " FROM stet_records"
 	MySQLListed  = "SELECT " + MySQLNow + ", " + list("`%s`", []string{"id"}, identity, head, instants) + " FROM stet_records"
+	// A walk of what is due needs the order of its rows also where the rest cannot be read.
+	MySQLDue = "SELECT " + MySQLNow + " AS `now`, " + list("`%s`", []string{"id"}) + ", `due_at` AS `due`, " + list("`%s`", identity, head, instants) + " FROM stet_records"
 	// What the writer of many rows needs to know about each.
 	MySQLVersions = "SELECT " + MySQLNow + ", `scope`, `key`, `version`, `schema`, `updated_at` FROM stet_records"
 
@@ -184,6 +186,23 @@ func (w *MySQLWrite) Large() bool {
 	return slices.ContainsFunc(w.values, func(v any) bool { b, ok := v.([]byte); return ok && len(b) > mysqlLarge })
 }
 
+// Size is how many bytes the write takes at most, on its way to the server.
+func (w *MySQLWrite) Size() int {
+	const statement, value = 8 << 10, 8 // of columns, places and conditions; of what is no text
+	n := statement
+	for _, v := range w.values {
+		switch b, ok := v.([]byte); {
+		case !ok:
+			n += 3 * value // as text
+		case len(b) > mysqlLarge:
+			n += len(b) + value
+		default:
+			n += 2*len(b) + value
+		}
+	}
+	return n
+}
+
 // AddValues appends the values, and a comma.
 func (w *MySQLWrite) AddValues(q *MySQL) {
 	for _, v := range w.values {
@@ -297,8 +316,8 @@ var mysqlAssigned = strings.Split(list("`%s` = ", head, []string{"head_sum"}, bo
 
 // MySQLNoted is the statement that adds h's note to the history: it ended the state was, at the instant at.
 func MySQLNoted(h *stet.Head, was string, at int64) *MySQL {
-	q := new(MySQL).Add("INSERT INTO stet_history (`scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence`) VALUES (")
-	for i, v := range []any{string(h.Scope), string(h.Key), was, h.State.String(), h.Attempt, at, h.Note.Who, h.Note.Why, h.Note.Evidence} {
+	q := new(MySQL).Add("INSERT INTO stet_history (`scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence`, `notice`) VALUES (")
+	for i, v := range []any{string(h.Scope), string(h.Key), was, h.State.String(), h.Attempt, at, h.Note.Who, h.Note.Why, h.Note.Evidence, h.Note.Notice} {
 		if i > 0 {
 			q.Add(", ")
 		}
@@ -308,4 +327,4 @@ func MySQLNoted(h *stet.Head, was string, at int64) *MySQL {
 }
 
 // MySQLHistory are the columns of a change.
-const MySQLHistory = "SELECT `id`, `scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence` FROM stet_history"
+const MySQLHistory = "SELECT `id`, `scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence`, `notice` FROM stet_history"

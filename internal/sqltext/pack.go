@@ -13,7 +13,7 @@ import (
 // What nobody searches shares a column: what a statement costs a server grows with its columns more than with their bytes.
 //
 //	fingerprint  sum (32 bytes), parts (4 each), recipe
-//	attributes   flags, kept, rules, took, probes; the note's three texts; meta
+//	attributes   flags, kept, rules, took, probes; the note's four texts; meta
 //	exchange     checksum of the body (4), flags, status; headers, trailers, request, progress
 //
 // Numbers are varints, and what is of any length has its length in front. [Schema] is the version of all of it.
@@ -60,7 +60,7 @@ func packAttributes(h *stet.Head) []byte {
 		b = binary.AppendVarint(b, n)
 	}
 	if n := h.Note; n != nil {
-		b = appendText(appendText(appendText(b, n.Who), n.Why), n.Evidence)
+		b = appendText(appendText(appendText(appendText(b, n.Who), n.Why), n.Evidence), n.Notice)
 	}
 	if len(h.Meta) > 0 {
 		b = codec.AppendMeta(b, h.Meta)
@@ -75,7 +75,7 @@ func unpackAttributes(b []byte, h *stet.Head) (err error) {
 	h.Kept, h.Rules.OnLapse = stet.Kept(p.byte()), stet.LapseRule(p.byte())
 	h.Rules.Retain, h.Took, h.Probes = time.Duration(p.number()), time.Duration(p.number()), int(p.number())
 	if flags&hasNote != 0 {
-		h.Note = &stet.Note{Who: string(p.piece()), Why: string(p.piece()), Evidence: string(p.piece())}
+		h.Note = &stet.Note{Who: string(p.piece()), Why: string(p.piece()), Evidence: string(p.piece()), Notice: string(p.piece())}
 	}
 	if flags&hasMeta != 0 {
 		h.Meta, err = codec.Meta(p.rest)

@@ -13,8 +13,8 @@ import (
 // What is packed comes back, and in no other way: every byte more or less is refused.
 func TestPackedComesBack(t *testing.T) {
 	full := sample()
-	full.Rules = stet.Rules{Retain: -1, FromCreation: true, OnLapse: stet.LapseReexecute}
-	full.Note = &stet.Note{Who: "w\x00", Why: "\xff", Evidence: "e"}
+	full.Rules = stet.Rules{Retain: -1, FromCreation: true, OnLapse: stet.LapseAtomic}
+	full.Note = &stet.Note{Who: "w\x00", Why: "\xff", Evidence: "e", Notice: "msg_1\x00"}
 	full.Published, full.Reconciled, full.Kept, full.Took, full.Probes = true, true, stet.KeptStatus, time.Hour, 5
 	full.Response.Trailer, full.Request = []stet.Field{{Name: "T", Value: ""}}, []byte("\x00")
 	for name, r := range map[string]stet.Record{"full": full, "sample": sample(), "empty": {}} {
@@ -62,7 +62,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(packFingerprint(&r.Fingerprint), []byte(nil))
 	f.Fuzz(func(t *testing.T, b, body []byte) {
 		var h stet.Head
-		if unpackAttributes(b, &h) == nil && (h.Kept > stet.KeptStatus || h.Rules.OnLapse > stet.LapseReexecute) {
+		if unpackAttributes(b, &h) == nil && (h.Kept > stet.KeptStatus || !h.Rules.OnLapse.Valid()) {
 			t.Error("an unknown value was taken")
 		}
 		if unpackFingerprint(b, &h.Fingerprint) == nil && !bytes.Equal(packFingerprint(&h.Fingerprint), b) {

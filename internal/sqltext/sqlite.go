@@ -48,9 +48,9 @@ var (
 		"AND (state <> 'completed' OR keep_expired_ns = 0) AND schema = %d ORDER BY due_at LIMIT ?)", Schema)
 
 	// Adds nothing to the history where those would change nothing: it comes before them.
-	SQLiteNote = "INSERT INTO stet_history (scope, key, was, became, attempt, at, who, why, evidence) " +
-		"SELECT scope, key, state, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf
-	SQLiteHistory = "SELECT id, scope, key, was, became, attempt, at, who, why, evidence FROM stet_history"
+	SQLiteNote = "INSERT INTO stet_history (scope, key, was, became, attempt, at, who, why, evidence, notice) " +
+		"SELECT scope, key, state, ?, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf
+	SQLiteHistory = "SELECT id, scope, key, was, became, attempt, at, who, why, evidence, notice FROM stet_history"
 
 	// The conditions against '' let the planner use the partial indexes.
 	SQLiteFind = SQLiteSelectHeads + " WHERE id IN (SELECT id FROM stet_records WHERE downstream_key = ? AND downstream_key <> ''" +
@@ -64,7 +64,7 @@ var (
 
 // Note appends the arguments of [SQLiteNote], but for those of its condition: the entry that h's note makes at the instant at.
 func (text Encoder) Note(args []any, h *stet.Head, at int64) []any {
-	return append(args, h.State.String(), h.Attempt, at, text(h.Note.Who), text(h.Note.Why), text(h.Note.Evidence))
+	return append(args, h.State.String(), h.Attempt, at, text(h.Note.Who), text(h.Note.Why), text(h.Note.Evidence), text(h.Note.Notice))
 }
 
 // list formats every column and joins them by commas.

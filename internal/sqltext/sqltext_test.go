@@ -90,7 +90,7 @@ func TestHeadRefuses(t *testing.T) {
 		"no state":             func(h *stet.Head) { h.State = 0 },
 		"an unknown state":     func(h *stet.Head) { h.State = stet.Expired + 1 },
 		"an unknown kept":      func(h *stet.Head) { h.Kept = stet.KeptStatus + 1 },
-		"an unknown rule":      func(h *stet.Head) { h.Rules.OnLapse = stet.LapseReexecute + 1 },
+		"an unknown rule":      func(h *stet.Head) { h.Rules.OnLapse = stet.LapseAtomic + 1 },
 	} {
 		h := sample().Head
 		spoil(&h)
@@ -146,6 +146,7 @@ func TestSumsCoverEverything(t *testing.T) {
 		"Took": func(r *stet.Record) { r.Took++ }, "no Note": func(r *stet.Record) { r.Note = nil },
 		"Who": func(r *stet.Record) { r.Note = &stet.Note{} }, "Why": func(r *stet.Record) { r.Note = &stet.Note{Who: "w", Why: "y"} },
 		"Evidence": func(r *stet.Record) { r.Note = &stet.Note{Who: "w", Evidence: "y"} },
+		"Notice":   func(r *stet.Record) { r.Note = &stet.Note{Who: "w", Notice: "y"} },
 		"DueIn":    func(r *stet.Record) { r.DueIn += time.Second }, "Never": func(r *stet.Record) { r.DueIn = stet.Never },
 	} {
 		r := sample()

@@ -35,7 +35,7 @@ func headSum(h *stet.Head, s *Stamp) uint32 {
 		}
 	}
 	if h.Note != nil {
-		b = appendText(appendText(appendText(b, h.Note.Who), h.Note.Why), h.Note.Evidence)
+		b = appendText(appendText(appendText(appendText(b, h.Note.Who), h.Note.Why), h.Note.Evidence), h.Note.Notice)
 	}
 	if len(h.Meta) > 0 {
 		b = codec.AppendMeta(b, h.Meta)

@@ -87,8 +87,10 @@ func (s *told) Replace(ctx context.Context, _ stet.Version, h stet.Head, _ *stet
 	return h, s.ask(ctx)
 }
 func (s *told) Delete(ctx context.Context, _ stet.ID, _ stet.Version) error { return s.ask(ctx) }
-func (s *told) Due(ctx context.Context, _ stet.Query) ([]stet.Head, error)  { return nil, s.ask(ctx) }
-func (s *told) Wait(ctx context.Context, _ stet.ID, _ stet.Version) error   { return s.ask(ctx) }
+func (s *told) Due(ctx context.Context, _ stet.Query) ([]stet.Head, string, error) {
+	return nil, "", s.ask(ctx)
+}
+func (s *told) Wait(ctx context.Context, _ stet.ID, _ stet.Version) error { return s.ask(ctx) }
 func (s *told) List(ctx context.Context, _ stet.Query) ([]stet.Head, string, error) {
 	return nil, "", s.ask(ctx)
 }

@@ -1,7 +1,6 @@
 package filestore
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -68,19 +67,41 @@ func (e *entry) selects(q *stet.Query) bool {
 	return (len(q.States) == 0 || slices.Contains(q.States, e.state)) && (q.Scope == "" || e.scope == scopeDigest(q.Scope))
 }
 
-// Due implements [stet.Store]. It reads the names of what falls due by the end of these ten minutes, and the records that are
-// due.
-func (s *Store) Due(ctx context.Context, q stet.Query) (_ []stet.Head, next string, err error) {
+// bucketOfEntry is the bucket in which an entry stands; false: that is no entry of an instant.
+func bucketOfEntry(name string) (string, bool) {
+	e, ok := parseEntry(name)
+	at, err := time.Parse(entryLayout, e.at)
+	return bucketOf(at), ok && err == nil
+}
+
+// page is what a call returns of many.
+type page struct {
+	heads []stet.Head
+	next  string
+}
+
+// Due implements [stet.Store]. What falls due in one instant comes by state, scope and name. A page reads the names of the ten
+// minutes that it begins in, and on from there, and it looks at [stet.MaxLimit] records at most.
+func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	if _, ok := bucketOfEntry(q.After); !ok && q.After != "" {
+		return nil, "", fmt.Errorf("filestore: due: %q is no cursor", q.After)
+	}
 	q.States = slices.Clone(q.States)
-	heads, err := work(ctx, s, "due", "", func(ctx context.Context) ([]stet.Head, error) {
-		var heads []stet.Head
-		now, n := s.now(), limit(q)
+	p, err := work(ctx, s, "due", "", func(ctx context.Context) (p page, err error) {
+		now, n := s.now(), q.Bound()
 		s.sweepNow(now)
-		last := now.Format(entryLayout)
-		err := s.eachEntry(ctx, bucketOf(now), func(at string, e *entry) (more bool, err error) {
-			if e.at > last || !e.selects(&q) {
-				return e.at <= last, nil
+		last, looked, left := now.Format(entryLayout), "", stet.MaxLimit
+		err = s.eachEntry(ctx, q.After, bucketOf(now), func(at string, e *entry) (more bool, err error) {
+			switch {
+			case e.at > last:
+				return false, nil
+			case !e.selects(&q):
+				return true, nil
+			case len(p.heads) == n || left == 0: // there is one more
+				p.next = looked
+				return false, nil
 			}
+			looked, left = path.Base(at), left-1
 			r, err := s.peek(e.name)
 			switch {
 			case errors.Is(err, errBusy), errors.Is(err, stet.ErrCorrupt): // not now; not ever, but its key is refused
@@ -90,26 +111,30 @@ func (s *Store) Due(ctx context.Context, q stet.Query) (_ []stet.Head, next stri
 			case err != nil:
 				return false, err
 			}
-			if r.AsOf = now; matches(&r.Head, &q) {
-				heads = append(heads, r.Head)
+			if r.AsOf = now; q.Matches(&r.Head) {
+				p.heads = append(p.heads, r.Head)
 			}
-			return len(heads) < n, nil
+			return true, nil
 		})
-		return heads, err
+		return p, err
 	})
-	return heads, next, err
+	return p.heads, p.next, err
 }
 
-// eachEntry visits the entries of all buckets up to last, in order, until visit reports false.
-func (s *Store) eachEntry(ctx context.Context, last string, visit func(at string, e *entry) (bool, error)) error {
+// eachEntry visits the entries after the one of that name, of all buckets up to last, in order, until visit reports false.
+func (s *Store) eachEntry(ctx context.Context, after, last string, visit func(at string, e *entry) (bool, error)) error {
 	buckets, err := s.names(dueDir)
 	if err != nil {
 		return err
 	}
+	first, _ := bucketOfEntry(after)
 	over := bucketOf(instant(s.latest.Load()).Add(-bucketGrace))
 	for _, bucket := range buckets {
-		if bucket > last {
+		switch {
+		case bucket > last:
 			return nil
+		case after != "" && bucket < first:
+			continue
 		}
 		names, err := s.names(dueDir + "/" + bucket)
 		if err != nil {
@@ -122,7 +147,7 @@ func (s *Store) eachEntry(ctx context.Context, last string, visit func(at string
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if e, ok := parseEntry(name); ok {
+			if e, ok := parseEntry(name); ok && name > after {
 				if more, err := visit(dueDir+"/"+bucket+"/"+name, &e); err != nil || !more {
 					return err
 				}
@@ -196,19 +221,4 @@ func (s *Store) syncTree(dir string) error {
 		err = errors.Join(err, s.sync(dir+"/"+name))
 	}
 	return errors.Join(err, s.sync(dir))
-}
-
-func limit(q stet.Query) int { return min(cmp.Or(max(q.Limit, 0), stet.DefaultLimit), stet.MaxLimit) }
-
-func matches(h *stet.Head, q *stet.Query) bool {
-	switch {
-	case len(q.States) > 0 && !slices.Contains(q.States, h.State),
-		q.Scope != "" && q.Scope != h.Scope,
-		q.Route != "" && q.Route != h.Route,
-		q.Failed && h.Status < 500,
-		q.Succeeded && h.Status >= 500,
-		q.OlderThan > 0 && h.CreatedAt.After(h.AsOf.Add(-q.OlderThan)):
-		return false
-	}
-	return true
 }

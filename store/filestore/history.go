@@ -33,11 +33,12 @@ type change struct {
 	Who      text      `json:"who"`
 	Why      text      `json:"why"`
 	Evidence text      `json:"evidence"`
+	Notice   text      `json:"notice,omitempty"`
 }
 
 func changeOf(old, h *stet.Head) *change {
 	return &change{Schema: schema, At: h.UpdatedAt, Scope: text(h.Scope), Key: text(h.Key), From: old.State.String(), To: h.State.String(),
-		Attempt: h.Attempt, Version: uint64(h.Version), Who: text(h.Note.Who), Why: text(h.Note.Why), Evidence: text(h.Note.Evidence)}
+		Attempt: h.Attempt, Version: uint64(h.Version), Who: text(h.Note.Who), Why: text(h.Note.Why), Evidence: text(h.Note.Evidence), Notice: text(h.Note.Notice)}
 }
 
 func (c *change) line() ([]byte, error) {
@@ -62,7 +63,7 @@ func (c *change) export() (stet.Change, error) {
 		return stet.Change{}, errors.New("a change of states that are none")
 	}
 	return stet.Change{ID: c.id(), From: from, To: to, Attempt: c.Attempt, At: c.At.UTC(),
-		Note: stet.Note{Who: string(c.Who), Why: string(c.Why), Evidence: string(c.Evidence)}}, nil
+		Note: stet.Note{Who: string(c.Who), Why: string(c.Why), Evidence: string(c.Evidence), Notice: string(c.Notice)}}, nil
 }
 
 // History implements [stet.Historian], in the order in which the changes were added. It reads audit.jsonl from its end, and
@@ -87,7 +88,7 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 				return p, err
 			}
 		}
-		n, last := limit(stet.Query{Limit: q.Limit}), ""
+		n, last := q.Bound(), ""
 		err = backwards(f, end, func(at int64, line []byte) (more bool, err error) {
 			if err := ctx.Err(); err != nil {
 				return false, err

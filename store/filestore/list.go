@@ -18,18 +18,14 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 		return nil, "", fmt.Errorf("filestore: list: %q is no cursor", q.After)
 	}
 	q.States = slices.Clone(q.States)
-	type page struct {
-		heads []stet.Head
-		next  string
-	}
 	p, err := work(ctx, s, "list", "", func(ctx context.Context) (p page, err error) {
-		now, n := s.now(), limit(q)
+		now, n := s.now(), q.Bound()
 		err = s.eachRecord(ctx, q.After, func(name string) (bool, error) {
 			r, err := s.get(ctx, name)
 			if err != nil {
 				return true, ignore(ignore(err, stet.ErrCorrupt), stet.ErrNotFound)
 			}
-			if r.AsOf = now; matches(&r.Head, &q) {
+			if r.AsOf = now; q.Matches(&r.Head) {
 				p.heads = append(p.heads, r.Head)
 				p.next = name
 			}
@@ -85,7 +81,7 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
 	byName := q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan == 0
 	return work(ctx, s, "count", "", func(ctx context.Context) (n int, err error) {
 		now := s.now()
-		err = s.eachEntry(ctx, neverBucket, func(_ string, e *entry) (bool, error) {
+		err = s.eachEntry(ctx, "", neverBucket, func(_ string, e *entry) (bool, error) {
 			counts := e.selects(&q)
 			if counts && !byName {
 				r, err := s.peek(e.name)
@@ -96,7 +92,7 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
 					return false, err
 				}
 				r.AsOf = now
-				counts = r.Version == e.version && matches(&r.Head, &q)
+				counts = r.Version == e.version && q.Matches(&r.Head)
 			}
 			if counts {
 				n++

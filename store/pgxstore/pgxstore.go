@@ -9,7 +9,7 @@
 // It is the store that package sqlstore has for database/sql: the same table, which both can use at once, as can any number of
 // processes on any number of hosts. Each write is one statement; concurrent ones of a process share statements, and with them
 // the wait for the server's disk, while a lone one goes straight through. The clock is the server's. What was acknowledged survives a crash
-// of the server as far as it keeps what it synced (fsync, synchronous_commit), and a failover as far as the standby that takes
+// of the server, whose settings are checked for that (fsync, full_page_writes, synchronous_commit), and a failover as far as the standby that takes
 // over had it (synchronous_standby_names): see docs/stores.md.
 //
 // Behind pgbouncer in transaction mode set pgx's QueryExecMode to cache_describe, exec or simple_protocol
@@ -47,6 +47,8 @@ var (
 	_ stet.Finder    = (*Store)(nil)
 	_ stet.Historian = (*Store)(nil)
 	_ stet.Binder    = (*Store)(nil)
+	_ stet.Reaper    = (*Store)(nil)
+	_ stet.Checker   = (*Store)(nil)
 	_ stet.Closer    = (*Store)(nil)
 )
 
@@ -59,6 +61,9 @@ type Config struct {
 	// LockTimeout bounds how long a store bound to a transaction waits for a row that another transaction holds. It is a
 	// setting of the transaction from then on (lock_timeout). 0 leaves the setting as it is.
 	LockTimeout time.Duration
+	// AllowVolatile takes a server that may lose in a crash what it acknowledged (fsync, full_page_writes or synchronous_commit is
+	// off), where a forgotten key may run again. Otherwise such a server is [stet.ErrVolatile], at Open and at Check.
+	AllowVolatile bool
 }
 
 // ErrClosed: the store was used after Close.
@@ -90,7 +95,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
 	case have < want:
 		return nil, fmt.Errorf("%w: it has version %d, and %d is needed; run `stet migrate up`, or pgxstore.Migrate", ErrSchema, have, want)
 	}
-	s, err := pgstore.Open(ctx, querier{pool}, pgstore.Config{Package: "pgxstore", Closed: ErrClosed, LockTimeout: c.LockTimeout,
+	s, err := pgstore.Open(ctx, querier{pool}, pgstore.Config{Package: "pgxstore", Closed: ErrClosed, LockTimeout: c.LockTimeout, Volatile: c.AllowVolatile,
 		Listen: listen(listener),
 		Bind: func(tx any) (pgstore.Querier, bool) {
 			t, ok := tx.(pgx.Tx)

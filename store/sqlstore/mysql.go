@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -14,12 +15,14 @@ import (
 
 // mysql is a store in MySQL or MariaDB. The server's clock stamps; rows are found without waiting for whoever writes them.
 type mysql struct {
-	db      *sql.DB
-	lookUps *lanes // also for writes that others hold up
-	writes  *lanes
-	creates *group
-	changes *group
-	held    held
+	db       *sql.DB
+	lookUps  *lanes // also for writes that others hold up
+	writes   *lanes
+	creates  *group
+	changes  *group
+	held     held
+	most     int  // bytes of a record that the server takes
+	volatile bool // a server that may lose what it acknowledged is taken
 }
 
 // mysqlWriters is how many connections write: as many as the two groups may ask for at a time.
@@ -32,14 +35,16 @@ var (
 	_ stet.Waiter    = (*mysql)(nil)
 	_ stet.Binder    = (*mysql)(nil)
 	_ stet.Reaper    = (*mysql)(nil)
+	_ stet.Checker   = (*mysql)(nil)
 )
 
 func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
-	server, err := checkMySQL(ctx, db)
+	server, err := checkMySQL(ctx, db, c.AllowVolatile)
 	if err != nil {
 		return nil, err
 	}
 	s := &mysql{db: db, lookUps: newLanes(db, c.Readers, server.setUp()), writes: newLanes(db, mysqlWriters, server.setUp())}
+	s.most, s.volatile = server.packet, c.AllowVolatile
 	// A quarter of the packet: bytes are twice as long in hexadecimal, and other parts of a record come with them.
 	bytes := min(maxBatchBytes, server.packet/4)
 	s.creates = &group{lanes: s.writes, carry: carryCreates, bytes: bytes}
@@ -68,7 +73,7 @@ func (s *mysql) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) 
 
 // Create stores r if its ID is free. A record that is there is found without waiting for a transaction that changes it.
 func (s *mysql) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	w, err := sqltext.NewMySQLWrite(order(), &r.Head, &r.Body)
+	w, err := s.write(order(), &r.Head, &r.Body)
 	if err != nil {
 		return stet.Record{}, wrap("create", err)
 	}
@@ -85,7 +90,7 @@ func (s *mysql) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 // Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its entry in the history, in one
 // transaction.
 func (s *mysql) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	w, err := sqltext.NewMySQLWrite([16]byte{}, &h, b)
+	w, err := s.write([16]byte{}, &h, b)
 	if err != nil {
 		return stet.Head{}, wrap("replace", err)
 	}
@@ -102,6 +107,16 @@ func (s *mysql) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 // Delete removes the record if its Version is prev.
 func (s *mysql) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	return wrap("delete", s.do(s.changes, &job{verb: remove, ctx: ctx, head: stet.Head{ID: id}, prev: prev}))
+}
+
+// write refuses what no row can hold, and what the server would not read to its end: it would close the connection over it.
+func (s *mysql) write(order [16]byte, h *stet.Head, b *stet.Body) (*sqltext.MySQLWrite, error) {
+	w, err := sqltext.NewMySQLWrite(order, h, b)
+	if err == nil && w.Size() > s.most {
+		err = fmt.Errorf("nothing was sent: the record takes %d bytes, and the server's max_allowed_packet is %d; raise that, or keep less of "+
+			"requests and responses", w.Size(), s.most)
+	}
+	return w, err
 }
 
 // order is where lists show a record: by the time of whoever makes it, and at random within a millisecond.

@@ -6,13 +6,12 @@ import (
 	"errors"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/sqltext"
 )
 
 // Bind returns the store within tx, a [*database/sql.Tx] on the same database.
-func (*mysql) Bind(tx any) (stet.Store, error) {
+func (s *mysql) Bind(tx any) (stet.Store, error) {
 	if tx, ok := tx.(*sql.Tx); ok && tx != nil {
-		return boundMySQL{tx}, nil
+		return boundMySQL{tx, s}, nil
 	}
 	return nil, stet.ErrForeignTx
 }
@@ -20,10 +19,13 @@ func (*mysql) Bind(tx any) (stet.Store, error) {
 // boundMySQL is the store within a transaction of its caller's, which waits for rows that others hold as its own session is
 // set up to (innodb_lock_wait_timeout), no longer than the deadline of a call. Its isolation level is the caller's, too: where
 // reads repeat, one that has to know what is there now takes a shared lock.
-type boundMySQL struct{ tx *sql.Tx }
+type boundMySQL struct {
+	tx *sql.Tx
+	s  *mysql
+}
 
 func (b boundMySQL) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	w, err := sqltext.NewMySQLWrite(order(), &r.Head, &r.Body)
+	w, err := b.s.write(order(), &r.Head, &r.Body)
 	if err != nil {
 		return stet.Record{}, wrap("create", err)
 	}
@@ -63,7 +65,7 @@ func (b boundMySQL) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 }
 
 func (b boundMySQL) Replace(ctx context.Context, prev stet.Version, h stet.Head, body *stet.Body) (stet.Head, error) {
-	w, err := sqltext.NewMySQLWrite([16]byte{}, &h, body)
+	w, err := b.s.write([16]byte{}, &h, body)
 	if err != nil {
 		return stet.Head{}, wrap("replace", err)
 	}

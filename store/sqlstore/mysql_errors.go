@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/stet-dev/stet"
 )
@@ -15,6 +16,8 @@ const (
 	mysqlLockWait  = 1205 // another transaction holds the row; the statement was undone
 	mysqlHeld      = 3572 // as 1205, after NOWAIT; MariaDB has one number for both
 	mysqlDeadlock  = 1213 // the transaction was undone; with Galera also when another node was first
+	mysqlTooLarge  = 1153 // the statement is larger than max_allowed_packet; the server closes the connection
+	mysqlNoTable   = 1146
 )
 
 // mysqlFull are the errors of a server without room: the disk is full, the table is full, a tablespace cannot grow.
@@ -30,6 +33,8 @@ func (e *serverError) Error() string {
 		return fmt.Sprintf("the server's error %d: another transaction holds the row", e.number)
 	case mysqlDeadlock:
 		return "the server's error 1213: deadlock"
+	case mysqlTooLarge:
+		return "the server's error 1153: the statement is larger than max_allowed_packet, of the server or in the data source name"
 	}
 	return fmt.Sprintf("the server's error %d", e.number)
 }
@@ -43,7 +48,26 @@ func fault(err error) error {
 	if n := errorNumber(err); n != 0 {
 		return &serverError{n}
 	}
+	if err != nil && strings.HasPrefix(err.Error(), clientTooLarge) {
+		return &serverError{mysqlTooLarge}
+	}
 	return err
+}
+
+// clientTooLarge begins the error of go-sql-driver/mysql for a statement that is larger than its own limit, of which nothing was
+// sent.
+const clientTooLarge = "packet for query is too large"
+
+// unforeseen reports whether the server has answered with an error that is not one of those that concern a row, or its room. After
+// some of them it closes the connection (1153, a shutdown, a session that was killed), and after others what it keeps for the session
+// is not what it was: no other call is to find out which.
+func unforeseen(err error) bool {
+	switch n := answered(err); n {
+	case 0, mysqlDuplicate, mysqlLockWait, mysqlHeld, mysqlDeadlock:
+		return false
+	default:
+		return !mysqlFull[n]
+	}
 }
 
 // answered returns the number that the server has answered with, or 0.
@@ -58,14 +82,23 @@ func answered(err error) int {
 // errorNumber finds the number of a server's error in what a driver returned. Drivers have a struct for such errors with a
 // field Number (go-sql-driver/mysql) or Code (go-mysql-org); to name their types would mean to import them.
 func errorNumber(err error) int {
-	for ; err != nil; err = errors.Unwrap(err) {
-		v := reflect.Indirect(reflect.ValueOf(err))
-		if v.Kind() != reflect.Struct {
-			continue
-		}
+	if err == nil {
+		return 0
+	}
+	if v := reflect.Indirect(reflect.ValueOf(err)); v.Kind() == reflect.Struct {
 		for _, name := range []string{"Number", "Code"} {
 			if f := v.FieldByName(name); f.IsValid() && f.CanUint() {
 				return int(f.Uint())
+			}
+		}
+	}
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		return errorNumber(err.Unwrap())
+	case interface{ Unwrap() []error }: // of errors.Join, and of several %w
+		for _, e := range err.Unwrap() {
+			if n := errorNumber(e); n != 0 {
+				return n
 			}
 		}
 	}

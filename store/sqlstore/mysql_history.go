@@ -23,7 +23,7 @@ func (s *mysql) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 		}
 		text.Add(where + "`id` < ").Int(after)
 	}
-	limit := limit(&stet.Query{Limit: q.Limit})
+	limit := q.Bound()
 	text.Add(" ORDER BY `id` DESC LIMIT ").Int(int64(limit) + 1)
 	rows, err := s.db.QueryContext(ctx, string(text.Text), text.Args...)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *mysql) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 		var c stet.Change
 		var id, at int64
 		var was, became string
-		if rows.Scan(&id, &c.ID.Scope, &c.ID.Key, &was, &became, &c.Attempt, &at, &c.Note.Who, &c.Note.Why, &c.Note.Evidence) != nil {
+		if rows.Scan(&id, &c.ID.Scope, &c.ID.Key, &was, &became, &c.Attempt, &at, &c.Note.Who, &c.Note.Why, &c.Note.Evidence, &c.Note.Notice) != nil {
 			return nil, "", wrap("history", errColumn)
 		}
 		if len(changes) == limit {

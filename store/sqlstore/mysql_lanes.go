@@ -26,6 +26,7 @@ type lane struct {
 	*sql.Conn
 	used       time.Time
 	statements map[string]*sql.Stmt
+	broken     bool // what it is in cannot be ended: it is of no use to anybody else
 }
 
 // maxStatements of a lane: some forms of each verb.
@@ -75,9 +76,13 @@ func (l *lanes) with(ctx context.Context, f func(c *lane) error) (err error) {
 		err = cause(ctx, err)
 		return fmt.Errorf("%w: %w", errNothing, err)
 	}
-	if err = f(used); gone(err) {
+	if err = f(used); gone(err) || used.broken {
 		used.discard()
 		return cause(ctx, err)
+	}
+	if unforeseen(err) {
+		used.discard()
+		return err
 	}
 	if ctx.Err() != nil && !used.valid() { // in the last instant a driver closes the connection behind an answer that it returns
 		used.discard()
@@ -149,7 +154,7 @@ func (l *lanes) ready(ctx context.Context, c *lane) (*lane, error) {
 			return nil, fmt.Errorf("%s: %w", s, err)
 		}
 	}
-	return &lane{conn, time.Now(), map[string]*sql.Stmt{}}, nil
+	return &lane{Conn: conn, used: time.Now(), statements: map[string]*sql.Stmt{}}, nil
 }
 
 // valid asks the driver whether the connection is open; one that cannot say so may have closed it.

@@ -1,61 +1,121 @@
 package sqlstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// Due returns the Heads whose DueAt has passed, earliest first. Records that cannot be read are left out.
+// Due pages through the Heads whose DueAt has passed, earliest first, and by `id` where that is the same instant. The cursor
+// tells nothing of keys. Records that cannot be read are left out.
 func (s *mysql) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	heads, next, err := dueMySQL(ctx, s.db, q)
 	return heads, next, wrap("due", err)
 }
 
-// dueMySQL walks the index once for each state: whose records are not asked for are not passed over one by one.
+// place is where a record stands among those that are due. A nil id is before all of them.
+type place struct {
+	due int64
+	id  []byte
+}
+
+func (p place) String() string { return strconv.FormatInt(p.due, 10) + "." + hex.EncodeToString(p.id) }
+
+func parsePlace(cursor string) (p place, err error) {
+	if cursor == "" {
+		return p, nil
+	}
+	due, id, _ := strings.Cut(cursor, ".")
+	if p.due, err = strconv.ParseInt(due, 10, 64); err == nil {
+		p.id, err = hex.DecodeString(id)
+	}
+	if err != nil || len(p.id) != 16 {
+		return p, errCursor
+	}
+	return p, nil
+}
+
+// dueMySQL reads a page of what is due. Where several walks lead to it one statement makes them all, so that a record that changes
+// its state meanwhile is seen once. It locks nothing, and waits for nobody who does.
 func dueMySQL(ctx context.Context, c querier, q stet.Query) (heads []stet.Head, next string, err error) {
-	states, limit := q.States, limit(&q)
+	from, err := parsePlace(q.After)
+	if err != nil {
+		return nil, "", err
+	}
+	limit := q.Bound()
+	var here, last place
+	seen := 0
+	dest := func(row *sqltext.Row) []any { return append([]any{&here.id, &here.due}, row.Dest()...) }
+	err = eachMySQL(ctx, c, dueText(q, from), dest, func(row *sqltext.Row, now int64) {
+		if seen++; seen > limit {
+			next = last.String()
+			return
+		}
+		last = here
+		if h, err := row.Head(now); err == nil {
+			heads = append(heads, h)
+		}
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return heads, next, nil
+}
+
+// dueText walks the index of each state from a place on: whose records are not asked for are not passed over one by one, nor is
+// what earlier pages held.
+//
+// To the server a comparison of pairs is no range of an index, and neither is one that begins within an instant and ends after it:
+// what is left of the instant, which may be a million records, is a walk of its own.
+func dueText(q stet.Query, from place) *sqltext.MySQL {
+	states := q.States
 	if len(states) == 0 {
 		states = []stet.State{stet.Running, stet.Completed, stet.Retryable, stet.Unknown, stet.Expired}
 	}
-	for _, st := range slices.Compact(slices.Sorted(slices.Values(states))) {
+	states = slices.Compact(slices.Sorted(slices.Values(states)))
+	text := new(sqltext.MySQL)
+	walks := []func(){func() {}}
+	if from.id != nil {
+		walks = []func(){
+			func() { text.Add(" AND `due_at` = ").Int(from.due).Add(" AND `id` > ").Bytes(from.id) },
+			func() { text.Add(" AND `due_at` > ").Int(from.due) },
+		}
+	}
+	ordered := func() { // one more than asked for tells that there is another page
+		text.Add(" ORDER BY `due_at`, `id` LIMIT ").Int(int64(q.Bound()) + 1)
+	}
+	several := len(states)*len(walks) > 1
+	opening, closing := "", ""
+	if several {
+		opening, closing = "(", ")"
+	}
+	for _, st := range states {
 		q.States = []stet.State{st}
-		of, err := dueInState(ctx, c, &q, limit)
-		if err != nil {
-			return nil, "", err
-		}
-		heads = append(heads, of...)
-	}
-	slices.SortStableFunc(heads, func(a, b stet.Head) int { return a.DueAt.Compare(b.DueAt) })
-	return heads[:min(len(heads), limit)], "", nil
-}
-
-// dueInState asks again where records could not be read: they shall not hide those that fell due after them.
-func dueInState(ctx context.Context, c querier, q *stet.Query, limit int) (heads []stet.Head, err error) {
-	for offset, seen := 0, limit; seen == limit && len(heads) < limit; offset += seen {
-		text := new(sqltext.MySQL).Add(sqltext.MySQLHeads + " FORCE INDEX (stet_records_due)")
-		selected(text, q).Add(" AND `due_at` <= " + sqltext.MySQLNow + " ORDER BY `due_at` LIMIT ").Int(int64(limit)).Add(" OFFSET ").Int(int64(offset))
-		seen = 0
-		err := eachMySQL(ctx, c, text, (*sqltext.Row).Dest, func(row *sqltext.Row, now int64) {
-			seen++
-			if h, err := row.Head(now); err == nil && len(heads) < limit {
-				heads = append(heads, h)
-			}
-		})
-		if err != nil {
-			return nil, err
+		for _, walk := range walks {
+			selected(text.Add(opening+sqltext.MySQLDue+" FORCE INDEX (stet_records_due)"), &q)
+			walk()
+			text.Add(" AND `due_at` <= " + sqltext.MySQLNow)
+			ordered()
+			text.Add(closing)
+			opening = " UNION ALL ("
 		}
 	}
-	return heads, nil
+	if several {
+		ordered()
+	}
+	return text
 }
 
 // List pages through records, newest first. The cursor tells nothing of keys. Records that cannot be read are left out.
 func (s *mysql) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
-	limit := limit(&q)
+	limit := q.Bound()
 	text := selected(new(sqltext.MySQL).Add(sqltext.MySQLListed), &q)
 	if q.After != "" {
 		after, err := hex.DecodeString(q.After)
@@ -89,23 +149,35 @@ func (s *mysql) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	return n, wrap("count", fault(err))
 }
 
-// Find finds the records whose DownstreamKey or DownstreamID is name.
-func (s *mysql) Find(ctx context.Context, name string) (heads []stet.Head, err error) {
+// Find returns the records that have a downstream name, the newest first. Records that cannot be read are left out.
+func (s *mysql) Find(ctx context.Context, name string) ([]stet.Head, error) {
 	if name == "" {
 		return nil, nil
 	}
-	found := map[stet.ID]bool{}
+	type found struct {
+		stet.Head
+		order []byte
+	}
+	var all []found
 	for _, column := range []string{"downstream_key", "downstream_id"} {
-		text := new(sqltext.MySQL).Add(sqltext.MySQLHeads + " WHERE `" + column + "` = ").Bytes([]byte(name)).Add(" LIMIT ").Int(stet.DefaultLimit)
-		err := eachMySQL(ctx, s.db, text, (*sqltext.Row).Dest, func(row *sqltext.Row, now int64) {
-			h, err := row.Head(now)
-			if err == nil && !found[h.ID] && len(heads) < stet.DefaultLimit {
-				found[h.ID], heads = true, append(heads, h)
+		var id []byte
+		text := new(sqltext.MySQL).Add(sqltext.MySQLListed + " WHERE `" + column + "` = ").Bytes([]byte(name)).
+			Add(" ORDER BY `id` DESC LIMIT ").Int(stet.DefaultLimit)
+		dest := func(row *sqltext.Row) []any { return append([]any{&id}, row.Dest()...) }
+		err := eachMySQL(ctx, s.db, text, dest, func(row *sqltext.Row, now int64) {
+			if h, err := row.Head(now); err == nil {
+				all = append(all, found{h, id})
 			}
 		})
 		if err != nil {
 			return nil, wrap("find", err)
 		}
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return bytes.Compare(b.order, a.order) })
+	all = slices.CompactFunc(all, func(a, b found) bool { return a.ID == b.ID }) // one may have the name twice
+	heads := make([]stet.Head, min(len(all), stet.DefaultLimit))
+	for i := range heads {
+		heads[i] = all[i].Head
 	}
 	return heads, nil
 }

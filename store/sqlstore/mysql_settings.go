@@ -7,56 +7,101 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/stet-dev/stet"
 )
 
-// mysqlServer is what the store needs to know of the server.
+// mysqlServer is what a promise of the store rests on: settings of a server, and of a session with it.
 type mysqlServer struct {
-	maria  bool
-	packet int // bytes of a statement at most
+	maria                 bool
+	version, mode, engine string
+	packet                int // bytes of a statement at most
+	readOnly              bool
+
+	flush, binlog, syncBinlog int
+	doublewrite               string
 }
 
 // mysqlLeastPacket is the least max_allowed_packet: a record of a megabyte has to fit, and twice, as text.
 const mysqlLeastPacket = 4 << 20
 
-// checkMySQL refuses a server, a database or a data source name under which the store could not keep its promises.
-func checkMySQL(ctx context.Context, db *sql.DB) (mysqlServer, error) {
-	var s mysqlServer
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return s, err
-	}
-	defer conn.Close()
-	var version, mode, engine string
-	var flush, binlog, syncBinlog, readOnly int
+func readMySQLServer(ctx context.Context, conn interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}) (s mysqlServer, err error) {
 	err = conn.QueryRowContext(ctx, `SELECT VERSION(), @@SESSION.sql_mode, @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.log_bin,
-		@@GLOBAL.sync_binlog, @@GLOBAL.max_allowed_packet, @@GLOBAL.read_only,
+		@@GLOBAL.sync_binlog, @@GLOBAL.innodb_doublewrite, @@GLOBAL.max_allowed_packet, @@GLOBAL.read_only,
 		(SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'stet_records')`).
-		Scan(&version, &mode, &flush, &binlog, &syncBinlog, &s.packet, &readOnly, &engine)
+		Scan(&s.version, &s.mode, &s.flush, &s.binlog, &s.syncBinlog, &s.doublewrite, &s.packet, &s.readOnly, &s.engine)
+	s.maria = strings.Contains(strings.ToLower(s.version), "mariadb")
 	if err != nil {
 		return s, fmt.Errorf("reading the server's settings: %w", err)
 	}
-	s.maria = strings.Contains(strings.ToLower(version), "mariadb")
-	mode = "," + strings.ToUpper(mode) + ","
+	return s, nil
+}
+
+// usable refuses a server, a database or a data source name that the store's statements do not work with.
+func (s *mysqlServer) usable() error {
+	mode := "," + strings.ToUpper(s.mode) + ","
 	switch {
-	case !newEnough(version, s.maria):
-		return s, fmt.Errorf("the server is %s; MySQL 8.0.16 or MariaDB 10.6 is needed, which pass over rows that others hold", version)
-	case !strings.EqualFold(engine, "InnoDB"):
-		return s, fmt.Errorf("the table stet_records has the engine %s and has to have InnoDB: without transactions a write can be there by half; "+
-			"ALTER TABLE stet_records ENGINE = InnoDB, and the same for stet_history", engine)
+	case !newEnough(s.version, s.maria):
+		return fmt.Errorf("the server is %s; MySQL 8.0.16 or MariaDB 10.6 is needed, which pass over rows that others hold", s.version)
+	case !strings.EqualFold(s.engine, "InnoDB"):
+		return fmt.Errorf("the table stet_records has the engine %s and has to have InnoDB: without transactions a write can be there by half; "+
+			"ALTER TABLE stet_records ENGINE = InnoDB, and the same for stet_history", s.engine)
 	case !strings.Contains(mode, ",STRICT_TRANS_TABLES,") && !strings.Contains(mode, ",STRICT_ALL_TABLES,"):
-		return s, errors.New("sql_mode is not strict: what does not fit would be cut off in silence; have STRICT_TRANS_TABLES in the server's sql_mode, " +
+		return errors.New("sql_mode is not strict: what does not fit would be cut off in silence; have STRICT_TRANS_TABLES in the server's sql_mode, " +
 			"or in the data source name")
-	case flush != 1:
-		return s, fmt.Errorf("innodb_flush_log_at_trx_commit is %d and has to be 1: what was acknowledged can otherwise be lost with the power", flush)
-	case binlog != 0 && syncBinlog != 1:
-		return s, fmt.Errorf("the server writes a binary log, sync_binlog is %d and has to be 1: a transaction that is not in the log is undone "+
-			"when the server recovers, also if it was acknowledged", syncBinlog)
 	case s.packet < mysqlLeastPacket:
-		return s, fmt.Errorf("max_allowed_packet is %d and has to be at least %d, or no larger response can be kept", s.packet, mysqlLeastPacket)
-	case readOnly != 0:
-		return s, errors.New("the server is read_only: it is a replica, perhaps")
+		return fmt.Errorf("max_allowed_packet is %d and has to be at least %d, or no larger response can be kept", s.packet, mysqlLeastPacket)
+	case s.readOnly:
+		return errors.New("the server is read_only: it is a replica, perhaps")
 	}
-	return s, checkFoundRows(ctx, conn)
+	return nil
+}
+
+// durable is [stet.ErrVolatile] where a crash can undo what was acknowledged (W30), and says what to do.
+func (s *mysqlServer) durable() error {
+	switch {
+	case s.flush != 1:
+		return fmt.Errorf("%w: innodb_flush_log_at_trx_commit is %d and has to be 1: the last commits can be lost with the power",
+			stet.ErrVolatile, s.flush)
+	case s.binlog != 0 && s.syncBinlog != 1:
+		return fmt.Errorf("%w: the server writes a binary log, sync_binlog is %d and has to be 1: a transaction that is not in the log is undone "+
+			"when the server recovers, also if it was acknowledged", stet.ErrVolatile, s.syncBinlog)
+	case s.doublewrite == "0" || strings.EqualFold(s.doublewrite, "OFF"):
+		return fmt.Errorf("%w: innodb_doublewrite is off and has to be on: a page that was half written when the power failed cannot be repaired",
+			stet.ErrVolatile)
+	}
+	return nil
+}
+
+// checkMySQL refuses a server, a database or a data source name under which the store could not keep its promises.
+func checkMySQL(ctx context.Context, db *sql.DB, volatile bool) (mysqlServer, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return mysqlServer{}, err
+	}
+	defer conn.Close()
+	s, err := readMySQLServer(ctx, conn)
+	if err == nil {
+		err = s.usable()
+	}
+	if err == nil && !volatile {
+		err = s.durable()
+	}
+	if err == nil {
+		err = checkFoundRows(ctx, conn)
+	}
+	return s, err
+}
+
+// Check implements [stet.Checker]: these settings can be changed while the server runs, and a failover leads to another server.
+func (s *mysql) Check(ctx context.Context) error {
+	now, err := readMySQLServer(ctx, s.db)
+	if err == nil && !s.volatile {
+		err = now.durable()
+	}
+	return wrap("check", err)
 }
 
 // checkFoundRows tells by an UPDATE that changes nothing what the driver was told to count.
@@ -87,7 +132,7 @@ func newEnough(version string, maria bool) bool {
 }
 
 // setUp are the statements that begin a connection of the store's own.
-func (s mysqlServer) setUp() []string {
+func (s *mysqlServer) setUp() []string {
 	wait := 1 // second: the least that MySQL knows
 	if s.maria {
 		wait = 0 // a row that somebody holds is an answer at once

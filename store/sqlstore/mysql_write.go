@@ -106,7 +106,7 @@ func transact(ctx context.Context, c *lane, f func() error) error {
 			return err
 		}
 		if _, rerr := c.ExecContext(ctx, "ROLLBACK"); rerr != nil {
-			return fmt.Errorf("rollback: %w, after %w", rerr, err) // the connection is of no use, and the server undoes all
+			c.broken = true // the server undoes all when the connection ends
 		}
 		return err
 	}

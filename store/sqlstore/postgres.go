@@ -9,7 +9,7 @@ import (
 )
 
 func openPostgres(ctx context.Context, db *sql.DB, c Config) (*pgstore.Store, error) {
-	return pgstore.Open(ctx, postgres{db}, pgstore.Config{Package: "sqlstore", Closed: ErrClosed, LockTimeout: c.LockTimeout,
+	return pgstore.Open(ctx, postgres{db}, pgstore.Config{Package: "sqlstore", Closed: ErrClosed, LockTimeout: c.LockTimeout, Volatile: c.AllowVolatile,
 		Bind: func(tx any) (pgstore.Querier, bool) {
 			t, ok := tx.(*sql.Tx)
 			return postgres{t}, ok && t != nil

@@ -58,7 +58,7 @@ func (s *statements) create(o *op) error {
 func (s *statements) replace(stmt statement, o *op) error {
 	at := sqltext.Changed(&o.head, s.clock.micros())
 	if o.head.Note != nil { // first: what the record was is in its row until then
-		args := text.Note(make([]any, 0, 9), &o.head, at.Updated)
+		args := text.Note(make([]any, 0, 10), &o.head, at.Updated)
 		if one, err := s.write(s.note, append(text.ID(args, o.id), int64(o.prev))); err != nil {
 			return err
 		} else if !one {

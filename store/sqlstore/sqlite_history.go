@@ -52,7 +52,7 @@ func scanChange(rows *sql.Rows) (id int64, c stet.Change, err error) {
 	var was, became string
 	var at int64
 	n := &c.Note
-	if rows.Scan(&id, &c.ID.Scope, &c.ID.Key, &was, &became, &c.Attempt, &at, &n.Who, &n.Why, &n.Evidence) != nil {
+	if rows.Scan(&id, &c.ID.Scope, &c.ID.Key, &was, &became, &c.Attempt, &at, &n.Who, &n.Why, &n.Evidence, &n.Notice) != nil {
 		return 0, c, errColumn // as it is: what it holds is not for logs
 	}
 	if c.From, err = stet.ParseState(was); err == nil {

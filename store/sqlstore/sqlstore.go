@@ -74,6 +74,9 @@ type Config struct {
 	// LockTimeout bounds how long a store bound to a transaction waits for a row that another transaction holds (Postgres). It
 	// is a setting of the transaction from then on (lock_timeout). 0 leaves the setting as it is.
 	LockTimeout time.Duration
+	// AllowVolatile takes a server (Postgres, MySQL) that may lose in a crash what it acknowledged, because of a setting: where a
+	// forgotten key may run again. Otherwise such a server is [stet.ErrVolatile], at Open and at Check.
+	AllowVolatile bool
 }
 
 // DefaultReaders is used where [Config] does not say.

@@ -62,7 +62,7 @@ func (tx *transaction) write(old, noted, doomed stet.Record) (w written) {
 	fresh.Progress, fresh.DownstreamID = []byte("p"), "ch_1"
 	fresh = tx.create(fresh)
 	done := tx.replace(old.Head, &stet.Body{Response: &stet.Response{Status: 201, Body: []byte("answer")}}, completed)
-	moved, entry := tx.note(noted.Head, stet.Note{Who: "w", Why: "y", Evidence: "\xff\x00"}, unknown)
+	moved, entry := tx.note(noted.Head, stet.Note{Who: "w", Why: "y", Evidence: "\xff\x00", Notice: "msg_1"}, unknown)
 	if err := tx.store.Delete(tx.ctx, doomed.ID, doomed.Version); err != nil {
 		tx.t.Fatalf("Delete: %v", err)
 	}

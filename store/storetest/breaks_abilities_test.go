@@ -153,12 +153,12 @@ var abilityBreaks = []storeBreak{
 	{"Reap removes what nobody knows", "reap", reapAlso(func(h *stet.Head) bool { return h.State == stet.Unknown })},
 	{"Reap does not keep what expired", "reap", reapAlso(func(h *stet.Head) bool { return h.Rules.KeepExpired > 0 })},
 	{"Reap knows no bounds", "reap", func(s *broken) {
-		s.reap = func(ctx context.Context, _ int) (int, error) { return s.Store.Reap(ctx, "", stet.MaxLimit) }
+		s.reap = func(ctx context.Context, _ int) (int, error) { return s.Store.Reap(ctx, stet.MaxLimit) }
 	}},
 	{"Reap leaves what may be retried", "reap", func(s *broken) {
 		s.reap = func(ctx context.Context, limit int) (int, error) {
 			kept, _, err := s.Store.Due(ctx, stet.Query{States: []stet.State{stet.Retryable}})
-			n, _, err2 := s.Store.Reap(ctx, "", limit)
+			n, err2 := s.Store.Reap(ctx, limit)
 			for _, h := range kept {
 				_, _ = s.Store.Create(ctx, stet.Record{Head: h})
 			}
@@ -166,7 +166,10 @@ var abilityBreaks = []storeBreak{
 		}
 	}},
 	{"Reap removes what changed meanwhile", "reap racers", func(s *broken) {
-		seen := sync.OnceValues(func() ([]stet.Head, error) { return s.Store.Due(context.Background(), stet.Query{}) })
+		seen := sync.OnceValues(func() ([]stet.Head, error) {
+			heads, _, err := s.Store.Due(context.Background(), stet.Query{})
+			return heads, err
+		})
 		s.reap = func(ctx context.Context, limit int) (n int, err error) {
 			heads, err := seen()
 			for _, h := range heads {
@@ -216,7 +219,7 @@ func reapAlso(chosen func(h *stet.Head) bool) func(s *broken) {
 					_ = s.Store.Delete(ctx, h.ID, h.Version)
 				}
 			}
-			n, _, err2 := s.Store.Reap(ctx, "", limit)
+			n, err2 := s.Store.Reap(ctx, limit)
 			return n, cmp.Or(err, err2)
 		}
 	}

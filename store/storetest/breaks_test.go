@@ -111,7 +111,7 @@ var breaks = []storeBreak{
 	}},
 	{"deadlines are ignored", "ended contexts", func(s *broken) {
 		never := make(chan struct{})
-		s.due = func(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+		s.due = func(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 			if ctx.Err() != nil {
 				<-never
 			}
@@ -158,25 +158,24 @@ var breaks = []storeBreak{
 		s.spoilRecords(func(r *stet.Record) { r.AsOf = s.clock().UTC().Truncate(time.Microsecond) })
 	}},
 	{"Due is not sorted", "due", func(s *broken) {
-		s.due = func(ctx context.Context, q stet.Query) ([]stet.Head, error) {
-			heads, _, err := s.Store.Due(ctx, q)
+		s.due = func(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+			heads, next, err := s.Store.Due(ctx, q)
 			slices.Reverse(heads)
-			return heads, err
+			return heads, next, err
 		}
 	}},
 	{"Due returns what is not due yet", "due", func(s *broken) {
-		s.due = func(ctx context.Context, q stet.Query) ([]stet.Head, error) {
-			heads, _, err := s.Store.List(ctx, q)
-			return heads, err
+		s.due = func(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+			return s.Store.List(ctx, q)
 		}
 	}},
 	{"Due ignores its bounds", "due bounds", func(s *broken) {
-		s.due = func(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+		s.due = func(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 			return s.Store.Due(ctx, stet.Query{States: q.States})
 		}
 	}},
 	{"Due ignores states", "due bounds", func(s *broken) {
-		s.due = func(ctx context.Context, q stet.Query) ([]stet.Head, error) {
+		s.due = func(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 			q.States = nil
 			return s.Store.Due(ctx, q)
 		}

@@ -17,7 +17,7 @@ type broken struct {
 	get     func(ctx context.Context, id stet.ID) (stet.Record, error)
 	replace func(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error)
 	remove  func(ctx context.Context, id stet.ID, prev stet.Version) error
-	due     func(ctx context.Context, q stet.Query) ([]stet.Head, error)
+	due     func(ctx context.Context, q stet.Query) ([]stet.Head, string, error)
 	list    func(ctx context.Context, q stet.Query) ([]stet.Head, string, error)
 	count   func(ctx context.Context, q stet.Query) (int, error)
 	wait    func(ctx context.Context, id stet.ID, seen stet.Version) error
@@ -57,7 +57,9 @@ func (s *broken) Delete(ctx context.Context, id stet.ID, prev stet.Version) erro
 	return s.remove(ctx, id, prev)
 }
 
-func (s *broken) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) { return s.due(ctx, q) }
+func (s *broken) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	return s.due(ctx, q)
+}
 
 func (s *broken) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	return s.list(ctx, q)

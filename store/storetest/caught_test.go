@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -32,11 +31,11 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		})
 	}
 	covered := map[string]bool{"wrappers": true} // no store can break that: see package faulty
-	for _, b := range slices.Concat(breaks, abilityBreaks) {
+	for _, b := range slices.Concat(breaks, abilityBreaks, pageBreaks) {
 		covered[b.law] = true
 		caught(b.what, b.law, brokenBackend(b.how))
 	}
-	for _, b := range bindBreaks {
+	for _, b := range slices.Concat(bindBreaks, tamperBreaks) {
 		covered[b.law] = true
 		caught(b.what, b.law, b.backend)
 	}
@@ -65,13 +64,16 @@ func lawOf(t *testing.T, name string) law {
 	return all[i]
 }
 
-// bindBreaks are breaks of a store that joins transactions.
-var bindBreaks = []struct {
+// backendBreak is a backend whose stores break a law.
+type backendBreak struct {
 	what, law string
 	backend   Backend
-}{
+}
+
+// bindBreaks are breaks of a store that joins transactions.
+var bindBreaks = []backendBreak{
 	{"what is written in a transaction is seen at once", "bind", binding(func(m *model, _ stet.Store) stet.Store {
-		return modelVerbs{m.now, m.seen, func(_ context.Context, change func(d *modelData) error) error {
+		return modelVerbs{now: m.now, wrong: m.wrong, read: m.seen, write: func(_ context.Context, change func(d *modelData) error) error {
 			d := m.copied()
 			defer func() { m.put(d) }()
 			return change(&d)
@@ -92,20 +94,7 @@ var bindBreaks = []struct {
 			return b
 		}}
 	})},
-	{"a refusal spoils the transaction", "bind verbs", binding(func(m *model, s stet.Store) stet.Store {
-		spoilt := false
-		v := s.(modelVerbs)
-		write := v.write
-		v.write = func(ctx context.Context, change func(d *modelData) error) error {
-			if spoilt {
-				return errors.New("the transaction is aborted")
-			}
-			err := write(ctx, change)
-			spoilt = err != nil
-			return err
-		}
-		return v
-	})},
+	{"a refusal spoils the transaction", "bind verbs", binding(spoiling)},
 	{"any transaction is taken", "bind foreign", modelBackend(func(m *model) stet.Store {
 		return &binds{m, func(any) (stet.Store, error) { return m, nil }}
 	})},

@@ -31,9 +31,9 @@ func full() stet.Record {
 	r.DownstreamKey, r.DownstreamID = "stet_1\xff", "ch_3NQ\x00é"
 	r.Status, r.Size, r.Kept = 599, 1<<40, stet.KeptHeader
 	r.Published, r.Reconciled, r.Escalated, r.Probes = true, true, true, 8
-	r.Rules = stet.Rules{Retain: 36 * time.Hour, KeepExpired: time.Second, FromCreation: true, OnLapse: stet.LapseReexecute}
+	r.Rules = stet.Rules{Retain: 36 * time.Hour, KeepExpired: time.Second, FromCreation: true, OnLapse: stet.LapseAtomic}
 	r.Took = 1234567 * time.Microsecond
-	r.Note = &stet.Note{Who: "ops@host", Why: "asked the provider", Evidence: "ch_1\n\x00"}
+	r.Note = &stet.Note{Who: "ops@host", Why: "asked the provider", Evidence: "ch_1\n\x00", Notice: "msg_2b\xffé"}
 	r.Fingerprint.Recipe = `1 fields +/a~1b h:x-y`
 	for i := range r.Fingerprint.Sum {
 		r.Fingerprint.Sum[i] = byte(255 - i)

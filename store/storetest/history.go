@@ -80,7 +80,7 @@ func history(t testing.TB, x *bench) {
 	x.entries(stet.HistoryQuery{})
 
 	x.pass(20 * time.Millisecond)
-	h, first := x.note(made.Head, stet.Note{Who: "ops@höst", Why: "asked\nthe provider", Evidence: "\xff\x00'\"%\\\r\n{}"}, func(h *stet.Head) { unknown(h); h.Attempt = 7 })
+	h, first := x.note(made.Head, stet.Note{Who: "ops@höst", Why: "asked\nthe provider", Evidence: "\xff\x00'\"%\\\r\n{}", Notice: "msg_1\x00\xff"}, func(h *stet.Head) { unknown(h); h.Attempt = 7 })
 	x.entries(stet.HistoryQuery{}, first)
 	if shown := x.get(r.ID).Note; shown == nil || *shown != first.Note {
 		t.Errorf("the record's own note is %+v", shown)
@@ -233,7 +233,7 @@ func reopened(t testing.TB, x *bench) {
 		t.Fatal(err)
 	}
 	h := made.Head
-	h.Version, h.DueIn, h.Note = draw(), time.Minute, &stet.Note{Who: "w", Evidence: "\xff\x00"}
+	h.Version, h.DueIn, h.Note = draw(), time.Minute, &stet.Note{Who: "w", Evidence: "\xff\x00", Notice: "msg_1"}
 	if h, err = first.Replace(x.ctx, made.Version, h, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,10 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -22,7 +25,8 @@ type model struct {
 
 type modelData struct {
 	records map[stet.ID]stet.Record
-	history []stet.Change // oldest first
+	foreign map[stet.ID]bool // of another format
+	history []stet.Change    // oldest first
 }
 
 // modelTx is a transaction of a caller's.
@@ -36,11 +40,23 @@ type modelVerbs struct {
 	now   func() time.Time
 	read  func() modelData
 	write func(ctx context.Context, change func(d *modelData) error) error
+	wrong *modelFaults
+}
+
+// modelFaults are what may be wrong with a model.
+type modelFaults struct {
+	anyFormat bool // records of another format are taken for what they look like
+	overwrite bool // Replace does not look at the format
+	remove    bool // Delete does not
+	stampNow  bool // time goes back where the clock did
+	dueNow    bool // DueAt is counted from a clock that went back
+	bornNow   bool // so is CreatedAt
+	endedNow  bool // and CompletedAt
 }
 
 func newModel(clock func() time.Time) *model {
 	m := &model{turn: make(chan struct{}, 1)}
-	m.modelVerbs = modelVerbs{clock, m.seen, func(ctx context.Context, change func(d *modelData) error) error {
+	m.modelVerbs = modelVerbs{now: clock, read: m.seen, wrong: &modelFaults{}, write: func(ctx context.Context, change func(d *modelData) error) error {
 		select {
 		case m.turn <- struct{}{}:
 		case <-ctx.Done():
@@ -65,9 +81,9 @@ func (m *model) seen() modelData {
 
 func (m *model) copied() modelData {
 	d := m.seen()
-	d.records, d.history = maps.Clone(d.records), slices.Clone(d.history)
+	d.records, d.foreign, d.history = maps.Clone(d.records), maps.Clone(d.foreign), slices.Clone(d.history)
 	if d.records == nil {
-		d.records = map[stet.ID]stet.Record{}
+		d.records, d.foreign = map[stet.ID]stet.Record{}, map[stet.ID]bool{}
 	}
 	return d
 }
@@ -89,36 +105,73 @@ func (m *model) Bind(tx any) (stet.Store, error) {
 	if !ok || t.m != m {
 		return nil, stet.ErrForeignTx
 	}
-	return modelVerbs{m.now, func() modelData { return t.data },
-		func(_ context.Context, change func(d *modelData) error) error { return change(&t.data) }}, nil
+	return modelVerbs{now: m.now, wrong: m.wrong, read: func() modelData { return t.data },
+		write: func(_ context.Context, change func(d *modelData) error) error { return change(&t.data) }}, nil
 }
 
-func (v modelVerbs) stamp(h stet.Head) stet.Head {
-	now := v.now()
+// tamper is [Backend].Tamper.
+func (m *model) tamper(id stet.ID, with Tampering) {
+	d := m.copied()
+	r := d.records[id]
+	if with.Format {
+		d.foreign[id] = true
+	}
+	if with.Version != 0 {
+		r.Version = with.Version
+	}
+	r.CreatedAt, r.UpdatedAt, r.DueAt = r.CreatedAt.Add(with.Ahead), r.UpdatedAt.Add(with.Ahead), r.DueAt.Add(with.Ahead)
+	d.records[id] = r
+	m.put(d)
+}
+
+// look finds a record that may be read.
+func (v modelVerbs) look(d *modelData, id stet.ID) (r stet.Record, err error) {
+	r, ok := d.records[id]
+	switch {
+	case !ok:
+		return r, stet.ErrNotFound
+	case d.foreign[id] && !v.wrong.anyFormat:
+		return stet.Record{}, stet.ErrCorrupt
+	}
+	return r, nil
+}
+
+func (v modelVerbs) stamp(old, h stet.Head) stet.Head {
+	clock := v.now()
+	now := clock
+	if now.Before(old.UpdatedAt) && !v.wrong.stampNow {
+		now = old.UpdatedAt
+	}
+	at := func(wrong bool) time.Time {
+		if wrong {
+			return clock
+		}
+		return now
+	}
 	h.UpdatedAt, h.AsOf, h.DueAt = now, now, time.Time{}
 	if h.CreatedAt.IsZero() {
-		h.CreatedAt = now
+		h.CreatedAt = at(v.wrong.bornNow)
 	}
 	if h.DueIn >= 0 {
-		h.DueAt = now.Add(h.DueIn)
+		h.DueAt = at(v.wrong.dueNow).Add(h.DueIn)
 	}
 	if h.State == stet.Completed && h.CompletedAt.IsZero() {
-		h.CompletedAt = now
+		h.CompletedAt = at(v.wrong.endedNow)
 	}
 	h.DueIn = 0
 	return h
 }
 
 func (v modelVerbs) Create(ctx context.Context, r stet.Record) (got stet.Record, err error) {
-	if got, err = v.Get(ctx, r.ID); err == nil {
-		return got, stet.ErrExists
+	if got, err = v.Get(ctx, r.ID); !errors.Is(err, stet.ErrNotFound) {
+		return got, cmp.Or(err, stet.ErrExists)
 	}
 	err = v.write(ctx, func(d *modelData) error {
-		var taken bool
-		if got, taken = d.records[r.ID]; taken {
-			return stet.ErrExists
+		var err error
+		if got, err = v.look(d, r.ID); !errors.Is(err, stet.ErrNotFound) {
+			return cmp.Or(err, stet.ErrExists)
 		}
-		r.Head = v.stamp(r.Head)
+		r.Head = v.stamp(stet.Head{}, r.Head)
 		got, d.records[r.ID] = r, r
 		return nil
 	})
@@ -126,24 +179,28 @@ func (v modelVerbs) Create(ctx context.Context, r stet.Record) (got stet.Record,
 }
 
 func (v modelVerbs) Get(_ context.Context, id stet.ID) (stet.Record, error) {
-	r, ok := v.read().records[id]
-	if !ok {
-		return r, stet.ErrNotFound
+	d := v.read()
+	r, err := v.look(&d, id)
+	if err == nil {
+		r.AsOf = v.now()
 	}
-	r.AsOf = v.now()
-	return r, nil
+	return r, err
 }
 
 func (v modelVerbs) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (got stet.Head, err error) {
 	err = v.write(ctx, func(d *modelData) error {
-		r, ok := d.records[h.ID]
-		if got = r.Head; !ok {
-			return stet.ErrNotFound
+		r, err := v.look(d, h.ID)
+		if v.wrong.overwrite && d.foreign[h.ID] {
+			r, err = d.records[h.ID], nil
+			delete(d.foreign, h.ID)
 		}
-		if r.Version != prev {
+		switch got = r.Head; {
+		case err != nil:
+			return err
+		case r.Version != prev:
 			return stet.ErrStale
 		}
-		got = v.stamp(h)
+		got = v.stamp(r.Head, h)
 		if h.Note != nil {
 			d.history = append(d.history, stet.Change{ID: h.ID, From: r.State, To: h.State, Attempt: h.Attempt, At: got.UpdatedAt, Note: *h.Note})
 		}
@@ -158,11 +215,15 @@ func (v modelVerbs) Replace(ctx context.Context, prev stet.Version, h stet.Head,
 
 func (v modelVerbs) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	return v.write(ctx, func(d *modelData) error {
-		r, ok := d.records[id]
-		if !ok {
-			return stet.ErrNotFound
+		r, err := v.look(d, id)
+		if v.wrong.remove && d.foreign[id] {
+			r, err = d.records[id], nil
+			delete(d.foreign, id)
 		}
-		if r.Version != prev {
+		switch {
+		case err != nil:
+			return err
+		case r.Version != prev:
 			return stet.ErrStale
 		}
 		delete(d.records, id)
@@ -171,26 +232,46 @@ func (v modelVerbs) Delete(ctx context.Context, id stet.ID, prev stet.Version) e
 }
 
 func (v modelVerbs) heads(match func(h *stet.Head) bool) (heads []stet.Head) {
-	for _, r := range v.read().records {
-		if r.AsOf = v.now(); match(&r.Head) {
-			heads = append(heads, r.Head)
+	d := v.read()
+	for id := range d.records {
+		if r, err := v.look(&d, id); err == nil {
+			if r.AsOf = v.now(); match(&r.Head) {
+				heads = append(heads, r.Head)
+			}
 		}
 	}
+	slices.SortFunc(heads, func(a, b stet.Head) int { return cmp.Compare(place(&a), place(&b)) })
 	return heads
 }
 
-func (v modelVerbs) Due(context.Context, stet.Query) ([]stet.Head, error) {
-	return v.heads((*stet.Head).Over), nil
+// place sorts heads as they fall due, and those of one instant somehow. It is the model's cursor.
+func place(h *stet.Head) string {
+	return fmt.Sprintf("%020d %q %q", h.DueAt.UnixMicro(), string(h.Scope), string(h.Key))
+}
+
+func (v modelVerbs) Due(_ context.Context, q stet.Query) ([]stet.Head, string, error) {
+	if q.After != "" {
+		var at int64
+		var scope, key string
+		if _, err := fmt.Sscanf(q.After, "%d %q %q", &at, &scope, &key); err != nil {
+			return nil, "", err
+		}
+	}
+	heads := v.heads(func(h *stet.Head) bool { return h.Over() && q.Matches(h) && place(h) > q.After })
+	if n := q.Bound(); len(heads) > n {
+		return heads[:n], place(&heads[n-1]), nil
+	}
+	return heads, "", nil
 }
 
 func (v modelVerbs) Find(_ context.Context, name string) ([]stet.Head, error) {
 	return v.heads(func(h *stet.Head) bool { return h.DownstreamKey == name || h.DownstreamID == name }), nil
 }
 
-func (v modelVerbs) History(context.Context, stet.HistoryQuery) ([]stet.Change, string, error) {
+func (v modelVerbs) History(_ context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
 	newest := slices.Clone(v.read().history)
 	slices.Reverse(newest)
-	return newest, "", nil
+	return slices.DeleteFunc(newest, func(c stet.Change) bool { return q.ID != stet.ID{} && q.ID != c.ID }), "", nil
 }
 
 // modelBackend opens models that wrap makes something of.
@@ -212,12 +293,18 @@ func modelBackend(wrap func(m *model) stet.Store) Backend {
 			mu.Unlock()
 			return m.begin()
 		},
+		Tamper: func(_ testing.TB, s stet.Store, id stet.ID, with Tampering) {
+			mu.Lock()
+			m := models[s]
+			mu.Unlock()
+			m.tamper(id, with)
+		},
 	}
 }
 
-// The laws about transactions hold for the model: what is made of it below fails for what was broken, not for the model.
-func TestModelKeepsTheLawsAboutTransactions(t *testing.T) {
-	for _, l := range append(slices.Clone(bindLaws), abilityLaws[len(abilityLaws)-1]) {
+// These laws hold for the model: what is made of it fails for what was broken, not for the model.
+func TestModelKeepsTheLaws(t *testing.T) {
+	for _, l := range slices.Concat(bindLaws, tamperLaws, pageLaws, abilityLaws[len(abilityLaws)-1:]) {
 		if got := try(t, l, modelBackend(func(m *model) stet.Store { return m })); got.failed || got.skipped {
 			t.Errorf("%s: %s", l.name, got)
 		}

@@ -18,7 +18,7 @@ type DSN struct {
 	URL     string // of a server, with its password
 	Listen  string // postgres: where to be told of changes, if not there
 	MaxKeys int    // memory: 0 is the store's default
-	Forget  bool   // redis: a server that may forget records is taken
+	Forget  bool   // a server that may forget records is taken
 	Copies  bool   // redis: it holds copies of records, under names of their own
 	Faulty  bool   // wrapped so that it can be made to fail; only in builds for tests
 }

@@ -96,7 +96,7 @@ func (d DSN) sql(ctx context.Context, use Use, clock func() time.Time) (stet.Sto
 			return fail(err)
 		}
 	}
-	c := sqlstore.Config{Dialect: d.Dialect(), Clock: clock}
+	c := sqlstore.Config{Dialect: d.Dialect(), Clock: clock, AllowVolatile: d.Forget}
 	if d.Shared() {
 		c.Readers = serverReaders
 	}

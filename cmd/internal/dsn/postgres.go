@@ -45,7 +45,7 @@ func (d DSN) postgres(ctx context.Context) (stet.Store, func() error, error) {
 	if err != nil {
 		return nil, nil, d.unreachable(err)
 	}
-	s, err := pgxstore.Open(ctx, pool, pgxstore.Config{ListenDSN: d.Listen})
+	s, err := pgxstore.Open(ctx, pool, pgxstore.Config{ListenDSN: d.Listen, AllowVolatile: d.Forget})
 	if err != nil {
 		pool.Close()
 		return nil, nil, d.Failed(err)

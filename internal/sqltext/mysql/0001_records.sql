@@ -34,8 +34,9 @@ CREATE TABLE IF NOT EXISTS stet_records (
     `exchange`        LONGBLOB, -- status, headers and trailers of the response; what a flow needs to go on; a checksum of these and the body
     `body`            LONGBLOB, -- of the response
     PRIMARY KEY (`scope`, `key`),
-    -- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it.
-    KEY stet_records_due (`state`, `due_at`),
+    -- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it. Many records
+    -- may fall due in one instant; the id says where among them a page begins.
+    KEY stet_records_due (`state`, `due_at`, `id`),
     KEY stet_records_id (`id`),
     -- Failures are few and looked for by people.
     KEY stet_records_status (`state`, `status`),
@@ -56,6 +57,7 @@ CREATE TABLE IF NOT EXISTS stet_history (
     `who`      MEDIUMBLOB      NOT NULL,
     `why`      MEDIUMBLOB      NOT NULL,
     `evidence` MEDIUMBLOB      NOT NULL,
+    `notice`   MEDIUMBLOB      NOT NULL, -- the id of the message that asked for it, such as a webhook-id; '' else
     KEY stet_history_key (`scope`, `key`, `id`)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = binary;
 

@@ -36,12 +36,13 @@ CREATE TABLE stet_records (
 
 CREATE UNIQUE INDEX stet_records_id ON stet_records (id);
 
--- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it.
-CREATE INDEX stet_records_running ON stet_records (due_at) WHERE state = 'running';
-CREATE INDEX stet_records_completed ON stet_records (due_at) WHERE state = 'completed';
-CREATE INDEX stet_records_retryable ON stet_records (due_at) WHERE state = 'retryable';
-CREATE INDEX stet_records_unknown ON stet_records (due_at) WHERE state = 'unknown';
-CREATE INDEX stet_records_expired ON stet_records (due_at) WHERE state = 'expired';
+-- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it. Many records may
+-- fall due in one instant; the id says where among them a page begins.
+CREATE INDEX stet_records_running ON stet_records (due_at, id) WHERE state = 'running';
+CREATE INDEX stet_records_completed ON stet_records (due_at, id) WHERE state = 'completed';
+CREATE INDEX stet_records_retryable ON stet_records (due_at, id) WHERE state = 'retryable';
+CREATE INDEX stet_records_unknown ON stet_records (due_at, id) WHERE state = 'unknown';
+CREATE INDEX stet_records_expired ON stet_records (due_at, id) WHERE state = 'expired';
 
 -- Failures are few and looked for by people.
 CREATE INDEX stet_records_failed ON stet_records (id) WHERE state = 'completed' AND status >= 500;
@@ -61,7 +62,8 @@ CREATE TABLE stet_history (
     at       bigint NOT NULL,
     who      text   NOT NULL,
     why      text   NOT NULL,
-    evidence text   NOT NULL
+    evidence text   NOT NULL,
+    notice   text   NOT NULL  -- the id of the message that asked for it, such as a webhook-id; '' else
 );
 CREATE INDEX stet_history_key ON stet_history (scope, key, id);
 

@@ -56,7 +56,8 @@ CREATE TABLE stet_history (
     at       INTEGER NOT NULL,
     who      TEXT    NOT NULL,
     why      TEXT    NOT NULL,
-    evidence TEXT    NOT NULL
+    evidence TEXT    NOT NULL,
+    notice   TEXT    NOT NULL  -- the id of the message that asked for it, such as a webhook-id; '' else
 );
 CREATE INDEX stet_history_key ON stet_history (scope, key, id);
 

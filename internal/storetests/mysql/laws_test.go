@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"context"
 	"crypto/sha256"
 	"database/sql"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/storetests/clocks"
 	"github.com/stet-dev/stet/internal/storetests/testserver"
 	"github.com/stet-dev/stet/internal/storetests/wrapped"
@@ -63,6 +65,34 @@ var backend = storetest.Backend{
 		}
 		return tx, tx.Commit, tx.Rollback
 	},
+	Tamper: tamper,
+}
+
+// tamper is [storetest.Backend].Tamper.
+func tamper(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
+	t.Helper()
+	update := func(set string, args ...any) {
+		t.Helper()
+		args = append(args, []byte(id.Scope), []byte(id.Key))
+		if _, err := s.(owner).db.ExecContext(context.Background(), "UPDATE stet_records SET "+set+" WHERE `scope` = ? AND `key` = ?", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch {
+	case with.Format:
+		update("`schema` = `schema` + 1")
+	case with.Version != 0:
+		r, err := s.Get(context.Background(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Version = with.Version
+		update("`version` = ?, `head_sum` = ?", int64(r.Version), sqltext.UnstampedSum(&r.Head))
+	default:
+		us := with.Ahead.Microseconds()
+		update("`due_at` = `due_at` + ?, `updated_at` = `updated_at` + ?, `created_at` = `created_at` + ?, `completed_at` = `completed_at` + ?",
+			us, us, us, us)
+	}
 }
 
 // owner closes the database with the store.

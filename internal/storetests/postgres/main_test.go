@@ -168,6 +168,12 @@ func overPgx(mode string) storetest.Backend {
 			}
 			return tx, func() error { return tx.Commit(context.Background()) }, func() error { return tx.Rollback(context.Background()) }
 		},
+		Tamper: func(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
+			tamper(t, s, func(sql string, args ...any) error {
+				_, err := s.(pooled).pool.Exec(context.Background(), sql, args...)
+				return err
+			}, id, with)
+		},
 	}
 }
 
@@ -183,6 +189,12 @@ func overSQL() storetest.Backend {
 				t.Fatal(err)
 			}
 			return tx, tx.Commit, tx.Rollback
+		},
+		Tamper: func(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
+			tamper(t, s, func(sql string, args ...any) error {
+				_, err := s.(standard).db.ExecContext(context.Background(), sql, args...)
+				return err
+			}, id, with)
 		},
 	}
 }

@@ -202,7 +202,7 @@ func TestServerKilledMidGroup(t *testing.T) {
 // A server that stands still: every call ends by its own deadline, also those in one group, and when the server goes on, so does the
 // store.
 func TestServerStandsStill(t *testing.T) {
-	server := testserver.NewPostgres(t, "fsync=off")
+	server := testserver.NewPostgres(t)
 	s := opened(t, dsn(server.Addr, "postgres"), pgxstore.Config{})
 	create(t, s, "before")
 	server.Pause(t)

@@ -22,7 +22,7 @@ func PgBouncer(t testing.TB, pg *Server, mode string) *Server {
 		t.Fatal(err)
 	}
 	owner := credential(t, "postgres")
-	dir := directory(t, "pgbouncer", owner)
+	dir := directory(t, "", "pgbouncer", owner)
 	port := ports(t, 1)[0]
 	config := filepath.Join(dir, "ini")
 	text := fmt.Sprintf("[databases]\n* = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\n"+

@@ -38,7 +38,7 @@ func redisOn(t testing.TB, port int, extra ...string) *Server {
 	if program == "" {
 		missing(t, "Redis", "redis-server")
 	}
-	dir := directory(t, "redis", nil)
+	dir := directory(t, "", "redis", nil)
 	s := &Server{Addr: address(port), dir: dir, kind: kind{"redis", program, syscall.SIGTERM, syscall.SIGKILL, redisReady}}
 	s.args = append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--save", "", "--protected-mode", "no"}, extra...)
 	s.Start(t)

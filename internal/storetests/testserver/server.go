@@ -99,7 +99,11 @@ const prefix = "stet-test-"
 
 // swept removes once what killed runs have left.
 var swept = sync.OnceFunc(func() {
-	left, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
+	var left []string
+	for _, in := range []string{os.TempDir(), memory()} {
+		here, _ := filepath.Glob(filepath.Join(in, prefix+"*"))
+		left = append(left, here...)
+	}
 	for _, dir := range left {
 		parts := strings.Split(filepath.Base(dir), "-")
 		pid, err := strconv.Atoi(parts[len(parts)-2])
@@ -109,11 +113,20 @@ var swept = sync.OnceFunc(func() {
 	}
 })
 
+// memory is a directory in memory, where syncing costs nothing; where there is none, that of temporary files.
+func memory() string {
+	const ram = "/dev/shm"
+	if info, err := os.Stat(ram); err == nil && info.IsDir() {
+		return ram
+	}
+	return os.TempDir()
+}
+
 // directory makes a fresh one that belongs to owner. Its name tells which process it is of.
-func directory(t testing.TB, name string, owner *syscall.Credential) string {
+func directory(t testing.TB, in, name string, owner *syscall.Credential) string {
 	t.Helper()
 	swept()
-	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%s-%d-", prefix, name, os.Getpid()))
+	dir, err := os.MkdirTemp(in, fmt.Sprintf("%s%s-%d-", prefix, name, os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,10 +15,11 @@ import (
 
 var postgres, mariadb shared
 
-// Postgres returns the shared Postgres, which survives its own crash but not the machine's: it does not wait for the disk.
+// Postgres returns the shared Postgres, which survives its own crash but not the machine's: it syncs, as the store demands, but
+// its files are in memory.
 func Postgres(t testing.TB) *Server {
 	t.Helper()
-	return postgres.get(t, func(t testing.TB) *Server { return newPostgres(t, "-F", "-c", "full_page_writes=off") })
+	return postgres.get(t, func(t testing.TB) *Server { return newPostgres(t, memory(), "-c", "max_wal_size=256MB") })
 }
 
 // NewPostgres returns a Postgres of the test's own, with settings such as "fsync=off" on top of the defaults.
@@ -28,17 +29,17 @@ func NewPostgres(t testing.TB, settings ...string) *Server {
 	for _, s := range settings {
 		args = append(args, "-c", s)
 	}
-	return own(t, newPostgres(t, args...))
+	return own(t, newPostgres(t, "", args...))
 }
 
-func newPostgres(t testing.TB, extra ...string) *Server {
+func newPostgres(t testing.TB, in string, extra ...string) *Server {
 	t.Helper()
 	bin := filepath.Dir(look("/usr/lib/postgresql/*/bin/postgres"))
 	if bin == "." {
 		missing(t, "Postgres", "postgresql-15")
 	}
 	owner := credential(t, "postgres")
-	dir := directory(t, "postgres", owner)
+	dir := directory(t, in, "postgres", owner)
 	data := filepath.Join(dir, "data")
 	prepare(t, dir, owner, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
 	port := ports(t, 1)[0]
@@ -104,7 +105,7 @@ func newMariaDB(t testing.TB, extra ...string) *Server {
 		missing(t, "MariaDB", "mariadb-server")
 	}
 	owner := credential(t, "mysql")
-	dir := directory(t, "mariadb", owner)
+	dir := directory(t, "", "mariadb", owner)
 	data := filepath.Join(dir, "data")
 	prepare(t, dir, owner, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db",
 		"--skip-name-resolve", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0", "--tmpdir="+dir)

@@ -1,0 +1,77 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+)
+
+// server answers statements in the order they come: what a race would show once in a million times.
+type server struct {
+	t       *testing.T
+	answers []answer
+	asked   []string
+}
+
+type answer func(args []any) [][]any
+
+func (s *server) Query(_ context.Context, sql string, args ...any) (Rows, error) {
+	s.asked = append(s.asked, sql)
+	if len(s.answers) == 0 {
+		return nil, fmt.Errorf("statement %d has no answer", len(s.asked))
+	}
+	next := s.answers[0]
+	s.answers = s.answers[1:]
+	return &rows{all: next(args)}, nil
+}
+
+type rows struct {
+	all [][]any
+	at  int
+}
+
+func (r *rows) Next() bool { r.at++; return r.at <= len(r.all) }
+func (r *rows) Err() error { return nil }
+func (r *rows) Close()     {}
+
+func (r *rows) Scan(dest ...any) error {
+	for i, v := range r.all[r.at-1] {
+		if dest[i] == nil || v == nil {
+			continue
+		}
+		to := reflect.ValueOf(dest[i]).Elem()
+		if scanner, ok := dest[i].(interface{ Scan(any) error }); ok {
+			if err := scanner.Scan(v); err != nil {
+				return err
+			}
+			continue
+		}
+		to.Set(reflect.ValueOf(v).Convert(to.Type()))
+	}
+	return nil
+}
+
+func nothing([]any) [][]any { return nil }
+
+func sampled(key string) stet.Record {
+	return stet.Record{Head: stet.Head{ID: stet.ID{Scope: "tenant", Key: stet.Key(key)}, Version: 7, State: stet.Running, Attempt: 1,
+		Fingerprint: stet.Fingerprint{Recipe: "1 auto"}, Rules: stet.Rules{Retain: time.Hour}, DueIn: time.Minute}}
+}
+
+// shown is the row of a look at r's head.
+func shown(t *testing.T, r stet.Record) answer {
+	t.Helper()
+	args, err := sqltext.PostgresCreateArgs(&r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head = 21 // columns, with the name
+	row := append([]any{int64(2000)}, args[:head]...)
+	row = append(row, int64(3000), int64(1000), int64(1000), nil, args[head])
+	return func([]any) [][]any { return [][]any{row} }
+}
