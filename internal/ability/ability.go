@@ -14,7 +14,13 @@ type Set struct {
 	Binder    stet.Binder
 	Reaper    stet.Reaper
 	Checker   stet.Checker
+	LogSizer  LogSizer
 }
+
+// LogSizer says how large the log of a store in a file is: [sqlstore.LogSizer].
+//
+// [sqlstore.LogSizer]: https://pkg.go.dev/github.com/stet-dev/stet/store/sqlstore#LogSizer
+type LogSizer interface{ LogSize() (int64, error) }
 
 // Chain returns what s unwraps to: [stet.As] finds the abilities of the set on it, and then what end has. The verbs of each
 // link are s's. A nil end lets nothing else through: what the set leaves out is then not there at all.
@@ -44,6 +50,9 @@ func (a Set) Chain(s, end stet.Store) stet.Store {
 	}
 	if a.Checker != nil {
 		next = checker{here(), a.Checker}
+	}
+	if a.LogSizer != nil {
+		next = logSizer{here(), a.LogSizer}
 	}
 	return next
 }
@@ -87,6 +96,10 @@ type (
 	checker struct {
 		link
 		stet.Checker
+	}
+	logSizer struct {
+		link
+		LogSizer
 	}
 )
 

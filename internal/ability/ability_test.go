@@ -26,11 +26,12 @@ func (others) History(context.Context, stet.HistoryQuery) ([]stet.Change, string
 }
 func (others) Bind(any) (stet.Store, error) { return nil, stet.ErrForeignTx }
 func (others) Check(context.Context) error  { return nil }
+func (others) LogSize() (int64, error)      { return 0, nil }
 func (others) Close() error                 { return errClosed }
 
 var errClosed = errors.New("closed")
 
-func found(s stet.Store) (is [8]bool) {
+func found(s stet.Store) (is [9]bool) {
 	_, is[0] = stet.As[stet.Waiter](s)
 	_, is[1] = stet.As[stet.Lister](s)
 	_, is[2] = stet.As[stet.Counter](s)
@@ -39,15 +40,16 @@ func found(s stet.Store) (is [8]bool) {
 	_, is[5] = stet.As[stet.Binder](s)
 	_, is[6] = stet.As[stet.Reaper](s)
 	_, is[7] = stet.As[stet.Checker](s)
+	_, is[8] = stet.As[ability.LogSizer](s)
 	return is
 }
 
 // Every set of abilities is found whole, and nothing beside it.
 func TestChainHasTheSetAndNothingElse(t *testing.T) {
 	m, o := memstore.New(memstore.Config{}), others{}
-	for bits := range 1 << 8 {
+	for bits := range 1 << 9 {
 		var set ability.Set
-		var want [8]bool
+		var want [9]bool
 		for i := range want {
 			if want[i] = bits>>i&1 == 1; !want[i] {
 				continue
@@ -69,6 +71,8 @@ func TestChainHasTheSetAndNothingElse(t *testing.T) {
 				set.Reaper = m
 			case 7:
 				set.Checker = o
+			case 8:
+				set.LogSizer = o
 			}
 		}
 		w := &wrapper{Store: m}
@@ -82,7 +86,7 @@ func TestChainHasTheSetAndNothingElse(t *testing.T) {
 func TestChainEndsInTheStore(t *testing.T) {
 	w := &wrapper{Store: memstore.New(memstore.Config{})}
 	w.chain = ability.Set{Waiter: memstore.New(memstore.Config{})}.Chain(w, others{})
-	if got := found(w); got != [8]bool{true, false, false, true, true, true, false, true} {
+	if got := found(w); got != [9]bool{true, false, false, true, true, true, false, true, true} {
 		t.Errorf("found %v", got)
 	}
 	if err := ability.Close(w); !errors.Is(err, errClosed) {

@@ -32,15 +32,15 @@ var (
 
 	SQLiteGet         = "SELECT " + list("%s", identity, head, instants, body) + " FROM stet_records WHERE scope = ? AND key = ?"
 	SQLiteGetHead     = "SELECT " + list("%s", identity, head, instants) + " FROM stet_records WHERE scope = ? AND key = ?"
-	SQLiteSelectHeads = "SELECT id, " + list("%s", identity, head, instants) + " FROM stet_records"
+	SQLiteSelectHeads = "SELECT id, due_at, " + list("%s", identity, head, instants) + " FROM stet_records"
 
 	// Changes nothing where the name is taken.
 	SQLiteInsert = "INSERT INTO stet_records (" + list("%s", identity, head, body, instants) + ") VALUES (" +
 		list("?%.0s", identity, head, body, instants) + ") ON CONFLICT (scope, key) DO NOTHING"
 
-	// Change nothing where the row has another version, or a format of another program.
-	SQLiteUpdate     = "UPDATE stet_records SET " + list("%s = ?", head, instants) + sqliteIf
-	SQLiteUpdateBody = "UPDATE stet_records SET " + list("%s = ?", head, body, instants) + sqliteIf
+	// Change nothing where the row has another version, a format of another program, or a later instant than theirs.
+	SQLiteUpdate     = "UPDATE stet_records SET " + list("%s = ?", head, instants) + sqliteIf + sqliteLater
+	SQLiteUpdateBody = "UPDATE stet_records SET " + list("%s = ?", head, body, instants) + sqliteIf + sqliteLater
 	SQLiteDelete     = "DELETE FROM stet_records" + sqliteIf
 
 	// Goes by the state and the instant alone, as [stet.Reaper] says.
@@ -49,7 +49,7 @@ var (
 
 	// Adds nothing to the history where those would change nothing: it comes before them.
 	SQLiteNote = "INSERT INTO stet_history (scope, key, was, became, attempt, at, who, why, evidence, notice) " +
-		"SELECT scope, key, state, ?, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf
+		"SELECT scope, key, state, ?, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf + sqliteLater
 	SQLiteHistory = "SELECT id, scope, key, was, became, attempt, at, who, why, evidence, notice FROM stet_history"
 
 	// The conditions against '' let the planner use the partial indexes.
@@ -59,8 +59,19 @@ var (
 	// What a connection is to, and whether its commits are on the disk when they return: 2 or more.
 	SQLiteFile = "SELECT file, synchronous FROM pragma_database_list, pragma_synchronous WHERE name = 'main'"
 
-	sqliteIf = fmt.Sprintf(" WHERE scope = ? AND key = ? AND version = ? AND schema = %d", Schema)
+	// What is due in a page of Due: after the place of the page before, and no damage that has no place.
+	SQLiteDue      = "due_at <= ? AND typeof(due_at) = 'integer'"
+	SQLiteDueAfter = "(due_at, id) > (?, ?)"
+
+	// Move what is in the log into the table, and cut the log off, when those who read it have ended.
+	SQLiteTruncate = "PRAGMA wal_checkpoint(TRUNCATE)"
+
+	sqliteIf    = fmt.Sprintf(" WHERE scope = ? AND key = ? AND version = ? AND schema = %d", Schema)
+	sqliteLater = " AND updated_at <= ?"
 )
+
+// SQLiteWait says how many milliseconds a connection waits for others.
+func SQLiteWait(ms int64) string { return fmt.Sprintf("PRAGMA busy_timeout = %d", ms) }
 
 // Note appends the arguments of [SQLiteNote], but for those of its condition: the entry that h's note makes at the instant at.
 func (text Encoder) Note(args []any, h *stet.Head, at int64) []any {

@@ -29,6 +29,9 @@ func (s *Store) abilities() (set ability.Set) {
 	if c, ok := stet.As[stet.Checker](s.inner); ok {
 		set.Checker = c
 	}
+	if l, ok := stet.As[ability.LogSizer](s.inner); ok {
+		set.LogSizer = l
+	}
 	if b, ok := stet.As[stet.Binder](s.inner); ok {
 		set.Binder = binder{s, b}
 	}

@@ -17,6 +17,7 @@ type sqlite struct {
 	clock   *clock
 	readers *readers
 	queue   *queue
+	log     *log
 	file    string // its full path, as the database says it
 }
 
@@ -26,18 +27,19 @@ var (
 	_ stet.Historian = (*sqlite)(nil)
 	_ stet.Binder    = (*sqlite)(nil)
 	_ stet.Reaper    = (*sqlite)(nil)
+	_ LogSizer       = (*sqlite)(nil)
 )
 
 func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
 	clk := &clock{now: c.Clock}
-	w := &writer{db: db, statements: statements{clock: clk}}
+	w := &writer{db: db, log: &log{max: c.MaxLog}, statements: statements{clock: clk}}
 	if err := w.connect(ctx); err != nil {
 		return nil, err
 	}
-	s := &sqlite{db: db, clock: clk, readers: newReaders(db, c.Readers), queue: &queue{committer: w}}
+	s := &sqlite{db: db, clock: clk, readers: newReaders(db, c.Readers), queue: &queue{committer: w}, log: w.log}
 	var synchronous int // which has been checked
 	err := w.conn.QueryRowContext(ctx, sqltext.SQLiteFile).Scan(&s.file, &synchronous)
-	if err == nil {
+	if s.log.file = s.file + "-wal"; err == nil {
 		err = checkAnother(ctx, db)
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
@@ -55,22 +56,38 @@ func (s *statements) create(o *op) error {
 	return stet.ErrExists
 }
 
+// replace stamps by the store's clock, and where the row was written by one that was ahead, by the row's own: a record's time does
+// not go back, also where the host's clock was set back while no process ran (CR-16, W10).
 func (s *statements) replace(stmt statement, o *op) error {
-	at := sqltext.Changed(&o.head, s.clock.micros())
-	if o.head.Note != nil { // first: what the record was is in its row until then
-		args := text.Note(make([]any, 0, 10), &o.head, at.Updated)
-		if one, err := s.write(s.note, append(text.ID(args, o.id), int64(o.prev))); err != nil {
-			return err
-		} else if !one {
-			return s.refuse(o)
-		}
-	}
-	args := append(text.ID(at.Args(o.args, &o.head), o.id), int64(o.prev))
-	if one, err := s.write(stmt, args); one || err != nil {
-		o.got = stamped(o.head, &at)
+	one, err := s.replaceAt(stmt, o, s.clock.micros())
+	if one || err != nil {
 		return err
 	}
-	return s.refuse(o)
+	if err := s.refuse(o); err != stet.ErrStale || o.got.Version != o.prev {
+		return err
+	}
+	if one, err = s.replaceAt(stmt, o, o.got.UpdatedAt.UnixMicro()); !one && err == nil {
+		err = errMoved
+	}
+	return err
+}
+
+var errMoved = errors.New("the row changed between two statements of its transaction")
+
+// replaceAt reports whether the row was there, of the version and the format expected, and no younger than now.
+func (s *statements) replaceAt(stmt statement, o *op, now int64) (one bool, err error) {
+	at := sqltext.Changed(&o.head, now)
+	if o.head.Note != nil { // first: what the record was is in its row until then
+		args := text.Note(make([]any, 0, 11), &o.head, at.Updated)
+		if one, err := s.write(s.note, append(text.ID(args, o.id), int64(o.prev), now)); !one || err != nil {
+			return false, err
+		}
+	}
+	args := append(text.ID(at.Args(o.args, &o.head), o.id), int64(o.prev), now)
+	if one, err = s.write(stmt, args); one {
+		o.got = stamped(o.head, &at)
+	}
+	return one, err
 }
 
 func (s *statements) remove(o *op) error {

@@ -25,7 +25,7 @@ func (s *sqlite) History(ctx context.Context, q stet.HistoryQuery) (changes []st
 		}
 		c.and("id < ?", after)
 	}
-	limit, last := limit(&stet.Query{Limit: q.Limit}), int64(0)
+	limit, last := q.Bound(), int64(0)
 	rows, err := s.db.QueryContext(ctx, sqltext.SQLiteHistory+c.where()+" ORDER BY id DESC LIMIT ?", append(c.args, limit+1)...)
 	if err != nil {
 		return nil, "", wrap("history", err)

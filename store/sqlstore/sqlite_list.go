@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,15 +14,21 @@ import (
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// Due returns the Heads whose DueAt has passed, earliest first. Records that cannot be read are left out.
+// Due pages through the Heads whose DueAt has passed, earliest first, and in the order of their rows where that is the same
+// instant. Records that cannot be read are left out. The cursor is an instant and a row number, and holds nothing of keys.
 func (s *sqlite) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	heads, next, err := due(ctx, s.db, s.clock, q)
 	return heads, next, wrap("due", err)
 }
 
 func due(ctx context.Context, from source, clk *clock, q stet.Query) (heads []stet.Head, next string, err error) {
-	now := clk.micros()
-	states := q.States
+	now, states := clk.micros(), q.States
+	var after spot
+	if q.After != "" {
+		if after, err = parseSpot(q.After); err != nil {
+			return nil, "", err
+		}
+	}
 	if len(states) == 0 {
 		states = []stet.State{stet.Running, stet.Completed, stet.Retryable, stet.Unknown, stet.Expired}
 	}
@@ -31,18 +38,45 @@ func due(ctx context.Context, from source, clk *clock, q stet.Query) (heads []st
 	for _, st := range slices.Compact(slices.Sorted(slices.Values(states))) {
 		q.States = []stet.State{st}
 		c := conditions(&q, now, "state")
-		c.and("due_at <= ?", now)
+		c.and(sqltext.SQLiteDue, now)
+		if q.After != "" {
+			c.and(sqltext.SQLiteDueAfter, after.due.Int64, after.id)
+		}
 		walks = append(walks, sqltext.SQLiteSelectHeads+c.where())
 		args = append(args, c.args...)
 	}
-	limit := limit(&q)
-	err = each(ctx, from, clk, strings.Join(walks, " UNION ALL ")+" ORDER BY due_at, id", args, func(_ int64, h *stet.Head) bool {
-		if h != nil {
+	n, looked := q.Bound(), 0
+	err = each(ctx, from, clk, strings.Join(walks, " UNION ALL ")+" ORDER BY due_at, id", args, func(at spot, h *stet.Head) bool {
+		if len(heads) == n || looked == stet.MaxLimit { // there is one more
+			next = after.String()
+			return false
+		}
+		if after, looked = at, looked+1; h != nil {
 			heads = append(heads, *h)
 		}
-		return len(heads) < limit
+		return true
 	})
-	return heads, "", err
+	return heads, next, err
+}
+
+// spot is where a row stands: by when it falls due, and by its number.
+type spot struct {
+	due sql.NullInt64
+	id  int64
+}
+
+func (s spot) String() string { return fmt.Sprintf("%d.%d", s.due.Int64, s.id) }
+
+// parseSpot reads a cursor of Due.
+func parseSpot(cursor string) (s spot, err error) {
+	due, id, _ := strings.Cut(cursor, ".")
+	if s.due.Int64, err = strconv.ParseInt(due, 10, 64); err == nil {
+		s.id, err = strconv.ParseInt(id, 10, 64)
+	}
+	if err != nil {
+		return spot{}, errCursor
+	}
+	return s, nil
 }
 
 // List pages through records, newest first. The cursor is a row number and holds nothing of keys. Records that cannot be
@@ -60,14 +94,14 @@ func (s *sqlite) List(ctx context.Context, q stet.Query) (heads []stet.Head, nex
 		}
 		c.and("id < ?", after)
 	}
-	limit, seen, last := limit(&q), 0, int64(0)
+	limit, seen, last := q.Bound(), 0, int64(0)
 	query := sqltext.SQLiteSelectHeads + c.where() + " ORDER BY id DESC LIMIT ?"
-	err = each(ctx, s.db, s.clock, query, append(c.args, limit+1), func(id int64, h *stet.Head) bool {
+	err = each(ctx, s.db, s.clock, query, append(c.args, limit+1), func(at spot, h *stet.Head) bool {
 		if seen++; seen > limit {
 			next = strconv.FormatInt(last, 10)
 			return false
 		}
-		if last = id; h != nil {
+		if last = at.id; h != nil {
 			heads = append(heads, *h)
 		}
 		return true
@@ -95,22 +129,22 @@ type source interface {
 }
 
 // each reads heads until visit has had enough; of a record that cannot be read it gets nil.
-func each(ctx context.Context, from source, clk *clock, query string, args []any, visit func(id int64, h *stet.Head) bool) error {
+func each(ctx context.Context, from source, clk *clock, query string, args []any, visit func(at spot, h *stet.Head) bool) error {
 	rows, err := from.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var id int64
+		var at spot
 		var row sqltext.Row
 		var head *stet.Head
-		if rows.Scan(append([]any{&id}, row.Dest()...)...) == nil {
+		if rows.Scan(append([]any{&at.id, &at.due}, row.Dest()...)...) == nil {
 			if h, err := row.Head(clk.micros()); err == nil {
 				head = &h
 			}
 		}
-		if !visit(id, head) {
+		if !visit(at, head) {
 			return nil
 		}
 	}

@@ -15,6 +15,7 @@ import (
 type writer struct {
 	statements
 	db       *sql.DB
+	log      *log
 	conn     *sql.Conn // nil: to be made
 	prepared []*sql.Stmt
 
@@ -81,7 +82,7 @@ func closeStatements(conn *sql.Conn, statements ...*sql.Stmt) error {
 
 func (w *writer) forget() *sql.Conn {
 	conn := w.conn
-	*w = writer{db: w.db, statements: statements{clock: w.clock}}
+	*w = writer{db: w.db, log: w.log, statements: statements{clock: w.clock}}
 	return conn
 }
 
@@ -89,6 +90,13 @@ func (w *writer) forget() *sql.Conn {
 func (w *writer) begin(o *op) error {
 	if err := w.look(o); err != nil {
 		return err
+	}
+	if w.log.full() {
+		if w.cutLog(); w.conn == nil {
+			if err := w.connect(o.ctx); err != nil {
+				return fmt.Errorf("%w: %w", errNothing, err)
+			}
+		}
 	}
 	if _, err := w.begins.ExecContext(o.ctx); err != nil {
 		w.reset() // where o.ctx ended, it may have begun all the same

@@ -71,6 +71,10 @@ type Config struct {
 	Clock func() time.Time
 	// Readers is how many connections look up records, beside those that write and those that list. Default 4.
 	Readers int
+	// MaxLog is how many bytes the log of SQLite may take before a write makes it begin anew, and waits for that, a tenth of a second
+	// at most each time, until those who read it have ended. It is no hard limit: a read of minutes keeps the log for minutes.
+	// Default [DefaultMaxLog].
+	MaxLog int64
 	// LockTimeout bounds how long a store bound to a transaction waits for a row that another transaction holds (Postgres). It
 	// is a setting of the transaction from then on (lock_timeout). 0 leaves the setting as it is.
 	LockTimeout time.Duration
@@ -95,6 +99,9 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	}
 	if c.Readers == 0 {
 		c.Readers = DefaultReaders
+	}
+	if c.MaxLog == 0 {
+		c.MaxLog = DefaultMaxLog
 	}
 	if err := c.validate(db); err != nil {
 		return nil, err
@@ -126,6 +133,9 @@ func (c Config) validate(db *sql.DB) error {
 	}
 	if c.LockTimeout < 0 {
 		return fmt.Errorf("sqlstore: config: LockTimeout is %s", c.LockTimeout)
+	}
+	if c.MaxLog < 0 {
+		return fmt.Errorf("sqlstore: config: MaxLog is %d", c.MaxLog)
 	}
 	if c.Dialect == Postgres { // it holds on to no connection
 		return nil

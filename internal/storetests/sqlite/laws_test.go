@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/storetests/wrapped"
 	"github.com/stet-dev/stet/store/sqlstore"
 	"github.com/stet-dev/stet/store/storetest"
@@ -41,6 +42,41 @@ var backend = storetest.Backend{
 		}
 		return tx, tx.Commit, tx.Rollback
 	},
+	Tamper: tamper,
+}
+
+// tamper changes a row as another program would: the checksum of the head fits, unless that is what was asked for.
+func tamper(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
+	t.Helper()
+	r, err := s.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := r.Head
+	if with.Version != 0 {
+		h.Version = with.Version
+	}
+	ahead := func(at time.Time) int64 { return at.Add(with.Ahead).UnixMicro() }
+	at := sqltext.Stamp{Updated: ahead(h.UpdatedAt), Created: ahead(h.CreatedAt), Never: h.DueAt.IsZero()}
+	if !at.Never {
+		at.Due = ahead(h.DueAt)
+	}
+	if !h.CompletedAt.IsZero() {
+		at.Ended = ahead(h.CompletedAt)
+	}
+	format := sqltext.Schema
+	if with.Format {
+		format++
+	}
+	args := append(at.Args([]any{int64(h.Version), format}, &h), sqltext.SQLiteText(string(id.Scope)), sqltext.SQLiteText(string(id.Key)))
+	res, err := s.(owner).db.ExecContext(t.Context(), "UPDATE stet_records SET version = ?, schema = ?, due_at = ?, updated_at = ?,"+
+		" created_at = ?, completed_at = ?, head_sum = ? WHERE scope = ? AND key = ?", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := res.RowsAffected(); n != 1 || err != nil {
+		t.Fatalf("%d rows were tampered with, %v", n, err)
+	}
 }
 
 // owner closes the database with the store.

@@ -16,7 +16,7 @@ import (
 
 // Backend is b with seal(tier(front, breaker(store))) around each store: encrypted, names hashed, a cache in front.
 func Backend(b storetest.Backend) storetest.Backend {
-	open, begin := b.Open, b.Begin
+	open, begin, tamper, unconfirmed := b.Open, b.Begin, b.Tamper, b.Unconfirmed
 	b.Open = func(t testing.TB, dir string, clock func() time.Time) stet.Store {
 		back := open(t, dir, clock)
 		if b.ServerClock {
@@ -40,8 +40,42 @@ func Backend(b storetest.Backend) storetest.Backend {
 	if begin != nil {
 		b.Begin = func(t testing.TB, s stet.Store) (any, func() error, func() error) { return begin(t, s.(stack).back) }
 	}
-	b.Tamper = nil // a cache in front shows what was, and what is stored bears other names
+	if tamper != nil {
+		b.Tamper = func(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
+			tamper(t, s.(stack).back, stored(t, s.(stack), id), with)
+		}
+	}
+	if unconfirmed != nil {
+		b.Unconfirmed = func(t testing.TB, s stet.Store) func() { return unconfirmed(t, s.(stack).back) }
+	}
 	return b
+}
+
+// stored is the name under which the store below knows the record of id: the one that has its version.
+func stored(t testing.TB, s stack, id stet.ID) stet.ID {
+	t.Helper()
+	r, err := s.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	below, ok := stet.As[stet.Lister](s.back)
+	if !ok {
+		t.Fatal("the store below cannot say under which name it has a record")
+	}
+	for q := (stet.Query{Limit: stet.MaxLimit}); ; {
+		heads, next, err := below.List(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range heads {
+			if h.Version == r.Version {
+				return h.ID
+			}
+		}
+		if q.After = next; next == "" {
+			t.Fatal("the store below has no record of that version")
+		}
+	}
 }
 
 // stack remembers what it stands on.
