@@ -119,7 +119,11 @@ func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
 		return err
 	}
 	text := b.q.text
-	res, err := tx.ExecContext(ctx, b.q.add, text(string(m.Record.Scope)), text(string(m.Record.Key)), m.Record.life(),
+	behind := first
+	if m.OrderKey != "" {
+		behind = unsorted
+	}
+	res, err := tx.ExecContext(ctx, b.q.add, behind, text(string(m.Record.Scope)), text(string(m.Record.Key)), m.Record.life(),
 		text(m.Topic), text(m.Name), text(m.OrderKey), text(m.key()), append([]byte{}, m.Payload...), meta, m.Delay.Microseconds())
 	if err != nil {
 		return fmt.Errorf("outbox: add: %w", err)
