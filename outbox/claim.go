@@ -3,8 +3,8 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -12,71 +12,81 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// lapse settles the messages whose worker is gone: nobody knows what became of the attempt.
-func (b *Box) lapse(ctx context.Context, db *sql.DB, to State) error {
+// maxWalk bounds how many messages one statement of a worker looks at, but for those it takes.
+const maxWalk = 500
+
+// lapse settles messages whose worker is gone: nobody knows what became of the attempt. Where another may follow (to is Pending)
+// none does after so many attempts. What somebody holds is passed by, until the next time.
+func (b *Box) lapse(ctx context.Context, db *sql.DB, to State, attempts int) (err error) {
+	if to != Pending {
+		attempts = math.MaxInt32
+	}
 	note := line("unknown: the lease ended")
-	if _, err := db.ExecContext(ctx, b.q.lapse, note, note, string(to)); err != nil {
+	args := []any{note, note, attempts, string(to), draw()}
+	if b.q.dialect == sqlstore.MySQL {
+		err = b.lapseMySQL(ctx, db, args)
+	} else {
+		_, err = db.ExecContext(ctx, b.q.lapse, append(args, maxWalk)...)
+	}
+	if err != nil {
 		return fmt.Errorf("outbox: lapsed leases: %w", err)
 	}
 	return nil
 }
 
-// claim takes at most n messages that are due. Of one order key it never takes two.
-func (b *Box) claim(ctx context.Context, db *sql.DB, lease time.Duration, n int) ([]Stored, error) {
+// claim takes at most n messages that are due, under the version. Of one order key there is only one that can be taken: see
+// line.go. After an error it may have taken some nevertheless: see takeBack.
+func (b *Box) claim(ctx context.Context, db *sql.DB, version int64, lease time.Duration, n int) (all []Stored, err error) {
 	if b.q.dialect == sqlstore.MySQL {
-		all, err := b.claimMySQL(ctx, db, lease, n)
-		if err != nil {
-			return nil, fmt.Errorf("outbox: claim: %w", err)
-		}
-		return all, nil
+		all, err = b.claimMySQL(ctx, db, version, lease, n)
+	} else {
+		all, err = b.q.all(db.QueryContext(ctx, b.q.take, version, lease.Microseconds(), n))
 	}
-	rows, err := db.QueryContext(ctx, b.q.take, lease.Microseconds(), n)
-	if err != nil {
-		return nil, fmt.Errorf("outbox: claim: %w", err)
-	}
-	all, err := b.q.all(rows)
 	if err != nil {
 		return nil, fmt.Errorf("outbox: claim: %w", err)
 	}
 	return all, nil
 }
 
-// claimMySQL does in a transaction what others do in a statement: there is no UPDATE that returns rows. Read committed locks no
-// gaps, in which others want to insert.
-func (b *Box) claimMySQL(ctx context.Context, db *sql.DB, lease time.Duration, n int) (all []Stored, err error) {
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+// grid reads rows of numbers.
+func grid(rows *sql.Rows, err error) (all [][]int64, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	defer tx.Rollback() // nothing after a commit
-	ids, err := numbers(tx.QueryContext(ctx, b.q.pick, n))
-	if err != nil || len(ids) == 0 {
-		return nil, err
-	}
-	list := strings.Join(ids, ", ")
-	if _, err := tx.ExecContext(ctx, strings.Replace(b.q.take, "IDS", list, 1), lease.Microseconds()); err != nil {
-		return nil, err
-	}
-	rows, err := tx.QueryContext(ctx, strings.Replace(b.q.get, "IDS", list, 1))
+	defer rows.Close()
+	names, err := rows.Columns()
 	if err != nil {
 		return nil, err
 	}
-	if all, err = b.q.all(rows); err != nil {
-		return nil, err
+	dest := make([]any, len(names))
+	for rows.Next() {
+		line := make([]int64, len(names))
+		for i := range line {
+			dest[i] = &line[i]
+		}
+		if err := rows.Scan(dest...); err != nil {
+			return nil, err
+		}
+		all = append(all, line)
 	}
-	return all, tx.Commit()
+	return all, rows.Err()
 }
 
-func numbers(rows *sql.Rows, err error) (all []string, _ error) {
-	if err != nil {
-		return nil, err
+// numbers reads rows of one number.
+func numbers(rows *sql.Rows, err error) ([]int64, error) {
+	lines, err := grid(rows, err)
+	all := make([]int64, len(lines))
+	for i, l := range lines {
+		all[i] = l[0]
 	}
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, errors.Join(err, rows.Close())
-		}
-		all = append(all, strconv.FormatInt(id, 10))
+	return all, err
+}
+
+// fill writes numbers into a statement.
+func fill(q string, ids []int64) string {
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = strconv.FormatInt(id, 10)
 	}
-	return all, errors.Join(rows.Err(), rows.Close())
+	return strings.ReplaceAll(q, "IDS", strings.Join(list, ", "))
 }

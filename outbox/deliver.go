@@ -2,113 +2,122 @@ package outbox
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 )
 
-// claimed is a message that this run has claimed.
-type claimed struct {
-	Stored
-	box *Box
-	db  *sql.DB
-}
+var errOverrun = errors.New("the handler took longer than Timeout")
 
-// write changes the message, if the claim still holds it.
-func (c *claimed) write(ctx context.Context, statement string, args ...any) error {
-	res, err := c.db.ExecContext(ctx, statement, args...)
-	if err != nil {
-		return fmt.Errorf("outbox: message %d: %w", c.ID, err)
-	}
-	switch n, err := res.RowsAffected(); {
-	case err != nil:
-		return fmt.Errorf("outbox: message %d: %w", c.ID, err)
-	case n == 0:
-		return ErrLost
-	}
-	return nil
-}
+// grace is how long a handler may take to return once its context has ended.
+const grace = time.Second
 
-// keep stores what the provider calls the effect.
-func (c *claimed) keep(ctx context.Context, id string) error {
-	return c.write(ctx, c.box.q.downstream, c.box.q.text(id), c.ID, c.version)
-}
+// spare is the part of a lease, counted from before it was asked for, after which nothing is begun under it any more: what still runs
+// has the rest to end.
+func (r *run) spare(began time.Time) time.Time { return began.Add(r.Lease * 2 / 3) }
 
 // deliver makes one attempt, and stores what became of it.
 func (r *run) deliver(d *claimed) {
 	defer func() { r.ended <- struct{}{} }()
-	if d.Attempt > r.MaxAttempts { // the last one ended with its worker
-		r.settle(d, Dead, 0, "attempts exhausted", 0)
+	switch {
+	case d.Damage != "":
+		r.settle(d, outcome{to: Dead, text: "dead: the message " + d.Damage, unbegun: true}, 0)
+		return
+	case d.Attempt > r.MaxAttempts: // of a worker that allows for more
+		r.settle(d, outcome{to: Dead, text: "attempts exhausted", unbegun: true}, 0)
+		return
+	case !time.Now().Before(r.spare(d.began)): // the answer to the claim took that long, or this process was stopped
+		r.settle(d, outcome{to: Pending, unbegun: true}, 0)
 		return
 	}
-	ctx, cancel := context.WithCancel(r.work)
-	beating := make(chan struct{})
-	go func() { defer close(beating); r.heartbeat(ctx, cancel, d) }()
 	began := time.Now()
-	result := Handle(ctx, r.Handler, NewDelivery(d.Stored, d.keep))
+	result := r.attempt(d)
 	took := time.Since(began)
-	cancel()
-	<-beating // or it would extend what is settled
-	to, after, text := r.judge(d.Attempt, result)
-	r.settle(d, to, after, text, took)
+	r.settle(d, r.judge(d.Attempt, result), took)
 }
 
-// judge says what becomes of the message, after what pause, and what is kept of the attempt.
-func (r *run) judge(attempt int, result Result) (to State, after time.Duration, text string) {
+// attempt calls the handler, under a lease that is extended and for no longer than Timeout. What the handler says after that still
+// counts, if it says so soon; or else it is left to itself.
+func (r *run) attempt(d *claimed) Result {
+	held, cancel := context.WithCancel(r.work)
+	beating := make(chan struct{})
+	go func() { defer close(beating); r.heartbeat(held, cancel, d) }()
+	defer func() { cancel(); <-beating }() // or it would extend what is settled
+
+	ctx, stop := context.WithTimeoutCause(held, r.Timeout, errOverrun)
+	defer stop()
+	returned := make(chan Result, 1)
+	go func() { returned <- Handle(ctx, r.Handler, NewDelivery(d.Stored, d.keep)) }()
+	overrun := time.NewTimer(r.Timeout + grace)
+	defer overrun.Stop()
+	select {
+	case result := <-returned:
+		return result
+	case <-overrun.C:
+	}
+	r.astray.Add(1)
+	go func() { <-returned; r.astray.Add(-1) }()
+	return Maybe(errOverrun)
+}
+
+// judge says what becomes of the message.
+func (r *run) judge(attempt int, result Result) outcome {
 	what, after, text := result.Outcome()
 	switch {
 	case what == "done":
-		return Done, 0, text
+		return outcome{to: Done}
 	case what == "declined":
-		return Dead, 0, text
+		return outcome{to: Dead, text: text}
 	case what == "unknown" && !r.KeyHonoured:
-		return Unknown, 0, text
+		return outcome{to: Unknown, text: text}
 	case attempt >= r.MaxAttempts:
-		return Dead, 0, text
+		return outcome{to: Dead, text: text}
 	}
-	return Pending, max(after, r.backoff(attempt)), text
+	return outcome{to: Pending, after: max(after, r.backoff(attempt)), text: text}
 }
 
-// heartbeat extends the lease until ctx ends. Where it cannot, the handler's context ends before the lease does.
+// heartbeat extends the lease until ctx ends. Where it cannot, the handler's context ends before the lease does. That is counted
+// from before each write was sent, the claim first: the server may have begun to count as early as that (I13).
 func (r *run) heartbeat(ctx context.Context, cancel context.CancelFunc, d *claimed) {
-	tick := time.NewTicker(r.Lease / 3)
-	defer tick.Stop()
-	last := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
+	last := d.began
+	for retry := false; ; {
+		next := last.Add(r.Lease / 3)
+		if retry {
+			next = time.Now().Add(r.Lease / 30)
+		}
+		pauseFor(ctx, time.Until(next))
+		if ctx.Err() != nil {
 			return
-		case <-tick.C:
 		}
 		began := time.Now()
-		call, done := context.WithTimeout(ctx, r.Lease/3)
-		err := d.write(call, r.box.q.extend, r.Lease.Microseconds(), d.ID, d.version)
+		call, done := context.WithTimeout(ctx, min(r.Lease/6, time.Until(r.spare(last))))
+		err := d.write(call, r.box.q.extend, r.Lease.Microseconds())
 		done()
 		switch {
 		case err == nil:
-			last = began
-		case errors.Is(err, ErrLost) || time.Since(last) >= r.Lease*2/3:
+			last, retry = began, false
+			continue
+		case errors.Is(err, ErrLost), !time.Now().Before(r.spare(last)):
 			cancel()
 			return
 		}
+		retry = true
 	}
 }
 
-// settle stores the outcome, and tries for as long as a lease lasts: after that the fencing token has grown, or the sweep makes of
-// the message what it makes of those whose worker died.
-func (r *run) settle(d *claimed, to State, after time.Duration, text string, took time.Duration) {
-	note := line(text)
+// settle stores the outcome, and tries for as long as a lease lasts: after that the message is somebody else's, or the sweep makes of
+// it what it makes of those whose worker died.
+func (r *run) settle(d *claimed, o outcome, took time.Duration) {
 	call, cancel := context.WithTimeout(context.WithoutCancel(r.work), r.Lease)
 	defer cancel()
-	event := Event{Result: string(to), ID: d.ID, Topic: d.Topic, Attempt: d.Attempt, Took: took}
-	if to == Pending {
+	event := Event{Result: string(o.to), ID: d.ID, Topic: d.Topic, Attempt: d.Attempt, Took: took}
+	if o.to == Pending {
 		event.Result = "retry"
 	}
-	write := func() error {
-		return d.write(call, r.box.q.settle, note, note, string(to), min(after, MaxDelay).Microseconds(), d.ID, d.version)
+	if o.unbegun {
+		event.Attempt--
 	}
-	if to == Done {
+	write := func() error { return d.settle(call, o) }
+	if o.to == Done {
 		write = func() error { return r.group.done(call, d) }
 	}
 	for pause := minPoll; ; pause *= 2 {
@@ -122,11 +131,7 @@ func (r *run) settle(d *claimed, to State, after time.Duration, text string, too
 			r.Observe(event)
 			return
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-call.Done():
-			t.Stop()
+		if pauseFor(call, pause); call.Err() != nil {
 			event.Result, event.Err = "error", err
 			r.Observe(event)
 			return

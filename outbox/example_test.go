@@ -16,11 +16,11 @@ import (
 // The order and the promise of a receipt are committed together.
 func ExampleBox_Add() {
 	box := outbox.New(sqlstore.Postgres)
-	place := func(ctx context.Context, tx *sql.Tx, record stet.ID, order []byte) error {
+	place := func(ctx context.Context, tx *sql.Tx, order []byte) error {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO orders (body) VALUES ($1)", order); err != nil {
 			return err
 		}
-		err := box.Add(ctx, tx, outbox.Message{Topic: "receipt", Record: record, Payload: order})
+		err := box.Add(ctx, tx, outbox.Message{Topic: "receipt", Record: outbox.RecordOf(stet.ClaimFrom(ctx)), Payload: order})
 		if errors.Is(err, outbox.ErrExists) { // an earlier execution of this request has promised it
 			return nil
 		}

@@ -69,44 +69,41 @@ func (g *group) write(ctx context.Context) {
 
 // settle returns which messages of the batch are settled by it, or were by one before it whose answer was lost.
 func (g *group) settle(ctx context.Context, batch []ending) (settled func(id int64) bool, err error) {
-	res, err := g.db.ExecContext(ctx, g.box.q.many(g.box.q.done, len(batch)), pairs(batch, 0)...)
-	if err != nil {
-		return nil, fmt.Errorf("outbox: settle: %w", err)
+	all := make([]*claimed, len(batch))
+	var ordered []int64
+	for i, e := range batch {
+		if all[i] = e.c; e.c.OrderKey != "" {
+			ordered = append(ordered, e.c.ID)
+		}
 	}
-	switch n, err := res.RowsAffected(); {
+	var n int64
+	write := func(q Execer) (err error) {
+		n, err = affected(q.ExecContext(ctx, g.box.q.many(g.box.q.done, len(all)), pairs(all, 0)...))
+		return err
+	}
+	if len(ordered) == 0 {
+		err = write(g.db)
+	} else { // those that are not settled now wake nobody too soon: what they wake is sorted again
+		err = g.box.end(ctx, g.db, func(tx *sql.Tx) ([]int64, error) { return ordered, write(tx) })
+	}
+	switch {
 	case err != nil:
 		return nil, fmt.Errorf("outbox: settle: %w", err)
 	case n == int64(len(batch)):
 		return func(int64) bool { return true }, nil
 	}
-	// The next version and done: nothing but this can have made that of the claim's version.
-	rows, err := g.db.QueryContext(ctx, g.box.q.many(g.box.q.isDone, len(batch)), pairs(batch, 1)...)
-	if err != nil {
-		return nil, fmt.Errorf("outbox: settle: %w", err)
-	}
-	defer rows.Close()
-	all := map[int64]bool{}
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("outbox: settle: %w", err)
-		}
-		all[id] = true
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("outbox: settle: %w", err)
-	}
-	return func(id int64) bool { return all[id] }, nil
+	own, err := g.box.mine(ctx, g.db, all...)
+	return func(id int64) bool { return own[id] }, err
 }
 
 // pairs are the arguments of many: the ids, for the index, and then each id with its version.
-func pairs(batch []ending, add int64) []any {
-	args := make([]any, 0, 3*len(batch))
-	for _, e := range batch {
-		args = append(args, e.c.ID)
+func pairs(all []*claimed, add int64) []any {
+	args := make([]any, 0, 3*len(all))
+	for _, c := range all {
+		args = append(args, c.ID)
 	}
-	for _, e := range batch {
-		args = append(args, e.c.ID, e.c.version+add)
+	for _, c := range all {
+		args = append(args, c.ID, c.version+add)
 	}
 	return args
 }
@@ -123,6 +120,9 @@ func (s *statements) many(q string, n int) string {
 	}
 	place := func() string { i++; return s.place(i) }
 	ids := list(n, place)
+	if !strings.Contains(q, "VERSIONS") {
+		return strings.Replace(q, "IDS", ids, 1)
+	}
 	versions := list(n, func() string { return "(" + place() + ", " + place() + ")" })
 	return strings.NewReplacer("IDS", ids, "VERSIONS", versions).Replace(q)
 }

@@ -55,9 +55,10 @@ const (
 // Message is an effect to be had once the transaction has committed.
 type Message struct {
 	Topic string // what kind of effect; required
-	// Record is the idempotency record the effect belongs to; the zero ID if there is none. Then the downstream key is derived
-	// from the record, Topic and Name: the same effect cannot be added twice, as by an execution that runs again.
-	Record stet.ID
+	// Record is the idempotency record the effect belongs to; the zero Record if there is none. Of a record the downstream key is
+	// derived, with its Life, Topic and Name: the same effect cannot be added twice, as by an execution that runs again, and
+	// a key that was used again after its retention has an effect again.
+	Record Record
 	Name   string // tells apart effects of one record and topic
 	// OrderKey, if any: messages of one order key are delivered one after the other, in the order they were added by
 	// transactions that did not overlap. One that is dead or unknown holds up those behind it, until it is settled.
@@ -67,6 +68,29 @@ type Message struct {
 	Delay    time.Duration // no attempt before that, by the server's clock
 	// DownstreamKey overrides the derived one: an opaque name, sent to the system downstream on every attempt.
 	DownstreamKey string
+}
+
+// Record names one life of an idempotency record. Once its retention is over, the same key may be used again, for another effect.
+type Record struct {
+	stet.ID
+	Life time.Time // when this life began: [stet.Head.CreatedAt], which has whole microseconds; required with an ID
+}
+
+// RecordOf is the record that c holds; the zero Record where c is nil, as in a request without a key.
+func RecordOf(c *stet.Claim) Record {
+	if c == nil {
+		return Record{}
+	}
+	h := c.Head()
+	return Record{h.ID, h.CreatedAt}
+}
+
+// life is when r's life began, as it is stored and as a part of the downstream key; 0 where there is no record.
+func (r *Record) life() int64 {
+	if r.Life.IsZero() {
+		return 0
+	}
+	return r.Life.UnixMicro()
 }
 
 // Execer is what [Box.Add] needs of a transaction: *sql.Tx and *sql.Conn have it.
@@ -95,8 +119,12 @@ func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
 		return err
 	}
 	text := b.q.text
-	res, err := tx.ExecContext(ctx, b.q.add, text(string(m.Record.Scope)), text(string(m.Record.Key)), text(m.Topic), text(m.Name),
-		text(m.OrderKey), text(m.key()), append([]byte{}, m.Payload...), meta, m.Delay.Microseconds())
+	behind := first
+	if m.OrderKey != "" {
+		behind = unsorted
+	}
+	res, err := tx.ExecContext(ctx, b.q.add, behind, text(string(m.Record.Scope)), text(string(m.Record.Key)), m.Record.life(),
+		text(m.Topic), text(m.Name), text(m.OrderKey), text(m.key()), append([]byte{}, m.Payload...), meta, m.Delay.Microseconds())
 	if err != nil {
 		return fmt.Errorf("outbox: add: %w", err)
 	}
@@ -154,6 +182,8 @@ func (m *Message) check() (meta string, err error) {
 		return "", fmt.Errorf("%w: DownstreamKey has more than %d bytes", ErrMessage, MaxKey)
 	case len(m.Record.Scope) > 1024 || len(m.Record.Key) > 1024:
 		return "", fmt.Errorf("%w: Record has a longer name than a store takes", ErrMessage)
+	case (m.Record.ID == stet.ID{}) != m.Record.Life.IsZero():
+		return "", fmt.Errorf("%w: Record has to have an ID and a Life, or neither; RecordOf gives both", ErrMessage)
 	case len(m.Payload) > MaxPayload:
 		return "", fmt.Errorf("%w: Payload has more than %d bytes", ErrMessage, MaxPayload)
 	case len(raw) > MaxMeta:
@@ -169,7 +199,7 @@ func (m *Message) key() string {
 	switch {
 	case m.DownstreamKey != "":
 		return m.DownstreamKey
-	case m.Record == stet.ID{}:
+	case m.Record.ID == stet.ID{}:
 		return "ob_" + rand.Text()
 	}
 	h := sha256.New()
@@ -177,5 +207,6 @@ func (m *Message) key() string {
 		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // no two lists of parts make one text
 		_, _ = h.Write([]byte(part))
 	}
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(m.Record.life())))
 	return "ob_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }

@@ -31,12 +31,12 @@ func TestRest(t *testing.T) {
 	token <- struct{}{}
 	for _, c := range []struct {
 		name string
-		run  run
+		run  *run
 		want bool
 	}{
-		{"Wake", run{Worker: Worker{Wake: token}}, true},
-		{"Listen", run{heard: token}, true},
-		{"delivery", run{ended: token}, false},
+		{"Wake", &run{Worker: Worker{Wake: token}}, true},
+		{"Listen", &run{heard: token}, true},
+		{"delivery", &run{ended: token}, false},
 	} {
 		if woken := c.run.rest(t.Context(), time.Hour); woken != c.want || len(token) != 0 {
 			t.Errorf("%s: woken %t", c.name, woken)
@@ -45,7 +45,7 @@ func TestRest(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := (run{}); r.rest(ctx, time.Hour) {
+	if r := (&run{}); r.rest(ctx, time.Hour) {
 		t.Error("woken by the end")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/stet-dev/stet/store/sqlstore"
@@ -27,6 +26,7 @@ const (
 // somebody has settled them. While a message is there its effect cannot be added again ([ErrExists]): keep it for as long as the
 // execution of its record may be repeated. Reap looks at no more than batch rows at a time, and rests between. Any number
 // may reap at once. It stops at the first batch that is all younger than age; those that lie behind are found by a later call.
+// What cannot be removed, or is held by another transaction, is passed by; the error says so at the end.
 func (b *Box) Reap(ctx context.Context, db *sql.DB, age time.Duration, batch int) (reaped int64, err error) {
 	if age < 0 || batch < 1 {
 		return 0, fmt.Errorf("outbox: reap: age is %s and batch %d; they have to be 0 and 1 at least", age, batch)
@@ -37,36 +37,45 @@ func (b *Box) Reap(ctx context.Context, db *sql.DB, age time.Duration, batch int
 			return reaped, fmt.Errorf("outbox: reap: %w", err)
 		}
 		if !old {
-			return reaped, nil
+			return reaped, err
 		}
-		n, err := b.remove(ctx, db, first, last, age)
-		if reaped += n; err != nil {
-			return reaped, fmt.Errorf("outbox: reap: %w", err)
+		n, removeErr := b.remove(ctx, db, first, last, age)
+		if reaped += n; removeErr != nil {
+			err = fmt.Errorf("outbox: reap: %w", removeErr)
 		}
 		if more = rows == batch; more {
-			pause(ctx, reapPause)
+			pauseFor(ctx, reapPause)
 		}
 	}
-	return reaped, nil
+	return reaped, err
 }
 
-// remove deletes what is over of the messages after first, up to last.
-func (b *Box) remove(ctx context.Context, db *sql.DB, first, last int64, age time.Duration) (int64, error) {
-	statement, args := b.q.reap, []any{first, last, age.Microseconds()}
-	if b.q.dialect == sqlstore.MySQL {
-		// A DELETE of a stretch would lock all of it, and wait for messages of transactions that are still open, while deliveries
-		// wait for it until their leases end. What is over stays so, and can be looked up without a lock.
-		ids, err := numbers(db.QueryContext(ctx, b.q.over, args...))
-		if err != nil || len(ids) == 0 {
-			return 0, err
+// remove deletes what is over of the messages after first, up to last; one by one where that is refused, for the sake of the
+// others.
+func (b *Box) remove(ctx context.Context, db *sql.DB, first, last int64, age time.Duration) (n int64, err error) {
+	args := []any{first, last, age.Microseconds()}
+	if n, err = b.removeAll(ctx, db, args); err == nil {
+		return n, nil
+	}
+	ids, lookErr := numbers(db.QueryContext(ctx, b.q.over, args...))
+	if lookErr != nil {
+		return 0, lookErr
+	}
+	err = nil
+	for _, id := range ids {
+		one, oneErr := b.removeAll(ctx, db, []any{id - 1, id, age.Microseconds()})
+		if n += one; oneErr != nil {
+			err = fmt.Errorf("message %d: %w", id, oneErr)
 		}
-		statement, args = strings.Replace(b.q.reap, "IDS", strings.Join(ids, ", "), 1), nil
 	}
-	res, err := db.ExecContext(ctx, statement, args...)
-	if err != nil {
-		return 0, err
+	return n, err
+}
+
+func (b *Box) removeAll(ctx context.Context, db *sql.DB, args []any) (int64, error) {
+	if b.q.dialect == sqlstore.MySQL {
+		return b.removeMySQL(ctx, db, args)
 	}
-	return res.RowsAffected()
+	return affected(db.ExecContext(ctx, b.q.reap, args...))
 }
 
 // reap deletes what has been kept for long enough, again and again until ctx ends; of several workers not all at
@@ -74,7 +83,7 @@ func (b *Box) remove(ctx context.Context, db *sql.DB, first, last int64, age tim
 func (r *run) reap(ctx context.Context) {
 	every := min(reapEvery, max(r.Retention, minPoll))
 	for {
-		pause(ctx, every/2+rand.N(every))
+		pauseFor(ctx, every/2+rand.N(every))
 		if ctx.Err() != nil {
 			return
 		}
@@ -84,8 +93,8 @@ func (r *run) reap(ctx context.Context) {
 	}
 }
 
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
+// pauseFor waits, or until ctx ends.
+func pauseFor(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -15,23 +15,31 @@ type statements struct {
 	dialect sqlstore.Dialect
 	text    sqltext.Encoder
 
-	add, tell, lapse, pick, take, get, extend, downstream, settle, done, isDone, byHand, list, show, counts, stretch, over, reap string
+	add, tell                                         string
+	take, pick, get, lapse, lapsed                    string // of claims; pick and lapsed are MySQL's, which need two statements
+	sort, unsorted, before, live                      string // of lines; the last three are MySQL's
+	behind, woken, waiting                            string
+	extend, downstream, settle, done, settled, landed string
+	byHand, list, show, counts                        string
+	stretch, over, free, reap                         string
 }
 
 const (
-	columns = "id, version, state, attempt, scope, `key`, topic, name, order_key, downstream_key, downstream_id, payload, meta, " +
+	columns = "id, version, state, attempt, scope, `key`, life, topic, name, order_key, downstream_key, downstream_id, payload, meta, " +
 		"errors, created_at, updated_at, due_at"
 
-	// Nothing that was added before under the same order key is left. A message never comes back from done or discarded, so
-	// that an old look at the others can only make this one wait.
-	first = "(o.order_key = '' OR NOT EXISTS (SELECT 1 FROM stet_outbox p WHERE p.order_key = o.order_key AND p.order_key <> '' " +
-		"AND p.id < o.id AND p.state NOT IN ('done', 'discarded')))"
-	due = "SELECT o.id FROM stet_outbox o WHERE o.state = 'pending' AND o.due_at <= NOW AND " + first + " ORDER BY o.due_at, o.id LIMIT "
+	over = "('done', 'discarded')"
+	due  = " FROM stet_outbox o WHERE o.state = 'pending' AND o.behind = %d AND o.due_at <= NOW ORDER BY o.due_at, o.id LIMIT ?"
+	// The last message before o in its line that is not over. A message never comes back from there.
+	before = "(SELECT p.id FROM stet_outbox p WHERE p.order_key = o.order_key AND p.order_key <> '' AND p.id < o.id AND p.state NOT IN " +
+		over + " ORDER BY p.id DESC LIMIT 1)"
 
-	// A claim's version is its fencing token: whoever claims or settles the row after it makes it grow.
+	// A claim's version is its fencing token: whoever claims or settles the row after it changes it.
 	held = " WHERE id = ? AND version = ? AND state = 'running'"
 	// What happened, for those who look: a line more.
 	noted = "errors = LINE, "
+
+	skip = " FOR UPDATE SKIP LOCKED"
 )
 
 func newStatements(d sqlstore.Dialect) *statements {
@@ -52,40 +60,88 @@ func newStatements(d sqlstore.Dialect) *statements {
 	}
 	build := func(q string) string { return s.build(q, now) }
 
-	s.add = build("INSERT INTO stet_outbox (version, state, attempt, scope, `key`, topic, name, order_key, downstream_key, downstream_id, payload, meta, " +
-		"errors, created_at, updated_at, due_at) VALUES (1, 'pending', 0, ?, ?, ?, ?, ?, ?, '', ?, ?, '', NOW, NOW, NOW + ?)" + suffix)
-	s.lapse = build("UPDATE stet_outbox SET " + noted + "state = ?, version = version + 1, updated_at = NOW, due_at = NOW WHERE state = 'running' AND due_at <= NOW")
-	const claim = "UPDATE stet_outbox SET state = 'running', version = version + 1, attempt = attempt + 1, updated_at = NOW, due_at = NOW + ? WHERE id IN ("
-	switch d {
-	case sqlstore.SQLite: // one statement, which has the file to itself
-		s.take = build(claim + due + "?) RETURNING " + columns)
-	case sqlstore.Postgres:
-		s.take = build(claim + "SELECT id FROM (" + due + "? FOR UPDATE SKIP LOCKED) c) RETURNING " + columns)
-	case sqlstore.MySQL: // in a transaction; the numbers are written into take and get
-		s.pick = build(due + "? FOR UPDATE SKIP LOCKED")
-		s.take = build(claim + "IDS)")
-		s.get = build("SELECT " + columns + " FROM stet_outbox WHERE id IN (IDS)")
-	}
-	s.extend = build("UPDATE stet_outbox SET updated_at = NOW, due_at = NOW + ?" + held)
-	s.downstream = build("UPDATE stet_outbox SET downstream_id = ?, updated_at = NOW" + held)
-	s.settle = build("UPDATE stet_outbox SET " + noted + "state = ?, version = version + 1, updated_at = NOW, due_at = NOW + ?" + held)
-	const these = "id IN (IDS) AND (id, version) IN (VERSIONS)"
-	s.done = build("UPDATE stet_outbox SET state = 'done', version = version + 1, updated_at = NOW, due_at = NOW WHERE state = 'running' AND " + these)
-	s.isDone = build("SELECT id FROM stet_outbox WHERE state = 'done' AND " + these)
-	s.byHand = build("UPDATE stet_outbox SET " + noted + "state = ?, attempt = CASE WHEN ? = 1 THEN 0 ELSE attempt END, version = version + 1, " +
-		"updated_at = NOW, due_at = NOW WHERE id = ? AND version = ? AND state IN ('dead', 'unknown')")
+	s.add = build("INSERT INTO stet_outbox (version, state, behind, attempt, scope, `key`, life, topic, name, order_key, downstream_key, downstream_id, " +
+		"payload, meta, errors, created_at, updated_at, due_at) VALUES (1, 'pending', ?, 0, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, '', NOW, NOW, NOW + ?)" + suffix)
+	s.claims(build)
+	s.lines(build)
+	s.outcomes(build)
+	s.reaping(build)
 	s.list = build("SELECT " + columns + " FROM stet_outbox WHERE id > ?")
 	s.show = build("SELECT " + columns + " FROM stet_outbox WHERE id = ?")
 	s.counts = build("SELECT state, COUNT(*) FROM stet_outbox WHERE state IN ('pending', 'running', 'unknown', 'dead') GROUP BY state")
+	return s
+}
+
+// claims are the statements that give messages to a worker, or take them from one that is gone. They pass by what others hold.
+func (s *statements) claims(build func(string) string) {
+	take := "UPDATE stet_outbox SET state = 'running', version = ?, attempt = attempt + 1, updated_at = NOW, due_at = NOW + ? WHERE id IN (IDS)"
+	lapse := "UPDATE stet_outbox SET " + noted + "state = CASE WHEN attempt >= ? THEN 'dead' ELSE ? END, version = ?, updated_at = NOW, due_at = NOW WHERE id IN (IDS)"
+	free, late := "SELECT o.id"+fmt.Sprintf(due, first), "SELECT id FROM stet_outbox WHERE state = 'running' AND due_at <= NOW ORDER BY due_at LIMIT ?"
+	switch s.dialect {
+	case sqlstore.SQLite: // one statement, which has the file to itself
+		take, lapse = strings.Replace(take, "IDS", free, 1)+" RETURNING "+columns, strings.Replace(lapse, "IDS", late, 1)
+	case sqlstore.Postgres:
+		picked := func(q string) string { return "SELECT id FROM (" + q + skip + ") c" }
+		take, lapse = strings.Replace(take, "IDS", picked(free), 1)+" RETURNING "+columns, strings.Replace(lapse, "IDS", picked(late), 1)
+	case sqlstore.MySQL:
+		s.pick, s.lapsed = build(free+skip), build(late+skip)
+		s.get = build("SELECT " + columns + " FROM stet_outbox WHERE id IN (IDS)")
+	}
+	s.take, s.lapse = build(take), build(lapse)
+	s.landed = build("SELECT id, version FROM stet_outbox WHERE state = 'running' AND version IN (IDS)")
+}
+
+// lines are the statements of line.go.
+func (s *statements) lines(build func(string) string) {
+	next := fmt.Sprintf(due, unsorted)
+	switch s.dialect {
+	case sqlstore.SQLite:
+		s.sort = build("UPDATE stet_outbox AS o SET behind = COALESCE(" + before + ", 0) WHERE o.id IN (SELECT o.id" + next + ")")
+	case sqlstore.Postgres:
+		s.sort = build("WITH x AS (SELECT o.id, " + before + " AS before" + next + " FOR UPDATE OF o SKIP LOCKED), " +
+			"live AS (SELECT p.id FROM stet_outbox p WHERE p.id IN (SELECT before FROM x) AND p.state NOT IN " + over + " FOR SHARE SKIP LOCKED) " +
+			"UPDATE stet_outbox t SET behind = COALESCE(x.before, 0) FROM x WHERE t.id = x.id AND (x.before IS NULL OR x.before IN (SELECT id FROM live))")
+	case sqlstore.MySQL:
+		s.unsorted = build("SELECT o.id" + next + skip)
+		s.before = build("SELECT o.id, COALESCE((SELECT p.id FROM stet_outbox p WHERE p.line = o.line AND p.id < o.id ORDER BY p.id DESC LIMIT 1), 0) " +
+			"FROM stet_outbox o WHERE o.id IN (IDS)")
+		s.live = build("SELECT id FROM stet_outbox WHERE id IN (IDS) AND state NOT IN " + over + skip)
+		s.sort = build("UPDATE stet_outbox SET behind = CASE id CASES END WHERE id IN (IDS)")
+	}
+	s.behind = build("SELECT id FROM stet_outbox WHERE state = 'pending' AND behind IN (IDS)")
+	s.woken = build("UPDATE stet_outbox SET behind = -1 WHERE state = 'pending' AND id IN (IDS)")
+	s.waiting = build("SELECT o.id, o.behind, CASE WHEN EXISTS (SELECT 1 FROM stet_outbox p WHERE p.id = o.behind AND p.state NOT IN " + over +
+		") THEN 1 ELSE 0 END FROM stet_outbox o WHERE o.state = 'pending' AND o.behind > ? ORDER BY o.behind LIMIT ?")
+}
+
+// outcomes are the statements of a message's holder, and of people.
+func (s *statements) outcomes(build func(string) string) {
+	s.extend = build("UPDATE stet_outbox SET updated_at = NOW, due_at = NOW + ?" + held)
+	s.downstream = build("UPDATE stet_outbox SET downstream_id = ?, updated_at = NOW" + held)
+	s.settle = build("UPDATE stet_outbox SET " + noted + "state = ?, attempt = attempt - ?, version = version + 1, updated_at = NOW, due_at = NOW + ?" + held)
+	const these = "id IN (IDS) AND (id, version) IN (VERSIONS)"
+	s.done = build("UPDATE stet_outbox SET state = 'done', version = version + 1, updated_at = NOW, due_at = NOW WHERE state = 'running' AND " + these)
+	s.settled = build("SELECT id FROM stet_outbox WHERE state <> 'running' AND " + these)
+	s.byHand = build("UPDATE stet_outbox SET " + noted + "state = ?, attempt = CASE WHEN ? = 1 THEN 0 ELSE attempt END, version = ?, " +
+		"updated_at = NOW, due_at = NOW WHERE id = ? AND version = ? AND state IN ('dead', 'unknown')")
+}
+
+// reaping are the statements of [Box.Reap].
+func (s *statements) reaping(build func(string) string) {
 	// By the primary key: an index of what is done would cost every delivery a write.
 	s.stretch = build("SELECT COALESCE(MAX(id), 0), COUNT(*), COALESCE(MIN(created_at) <= NOW - ?, FALSE) FROM (SELECT id, created_at FROM stet_outbox " +
 		"WHERE id > ? ORDER BY id LIMIT ?) s")
-	const over = "stet_outbox WHERE id > ? AND id <= ? AND state IN ('done', 'discarded') AND due_at <= NOW - ?"
-	s.over, s.reap = build("SELECT id FROM "+over), build("DELETE FROM "+over)
-	if d == sqlstore.MySQL { // by the names alone, or it would lock what lies between
-		s.reap = build("DELETE o FROM stet_outbox o FORCE INDEX (PRIMARY) WHERE o.id IN (IDS) AND o.state IN ('done', 'discarded')")
+	old := "SELECT id FROM stet_outbox WHERE id > ? AND id <= ? AND state IN " + over + " AND due_at <= NOW - ?"
+	s.over = build(old)
+	switch s.dialect {
+	case sqlstore.SQLite:
+		s.reap = build("DELETE FROM stet_outbox WHERE id IN (" + old + ")")
+	case sqlstore.Postgres:
+		s.reap = build("DELETE FROM stet_outbox WHERE id IN (SELECT id FROM (" + old + skip + ") c)")
+	case sqlstore.MySQL: // by the names alone, or it would lock what lies between
+		s.free = build("SELECT id FROM stet_outbox FORCE INDEX (PRIMARY) WHERE id IN (IDS) AND state IN " + over + skip)
+		s.reap = build("DELETE o FROM stet_outbox o FORCE INDEX (PRIMARY) WHERE o.id IN (IDS)")
 	}
-	return s
 }
 
 var place = regexp.MustCompile(`\?`)
@@ -93,7 +149,7 @@ var place = regexp.MustCompile(`\?`)
 // build fills in the clock and the line, and writes places and quotes as the dialect wants them. The line's argument is text in
 // JSON; attempt and version are those before the change.
 func (s *statements) build(q, now string) string {
-	parts := []string{"errors", `'{"attempt":'`, "attempt", `',"at":'`, now, `',"error":'`, "TEXT", `'}'`, "NEWLINE"}
+	parts := []string{"errors", "NEWLINE", `'{"attempt":'`, "attempt", `',"at":'`, now, `',"error":'`, "TEXT", `'}'`, "NEWLINE"}
 	line := strings.Join(parts, " || ")
 	newline := "char(10)"
 	switch s.dialect {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -38,6 +36,9 @@ type Stored struct {
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	DueAt        time.Time // Pending: not before; Running: when the lease ends
+	// Damage names the columns of the row that cannot be read; empty if all can. A damaged message is not delivered: it is dead as
+	// soon as a worker has seen it.
+	Damage string
 
 	version int64
 }
@@ -67,54 +68,6 @@ func line(text string) string {
 	return string(b)
 }
 
-type scanner interface{ Scan(dest ...any) error }
-
-func (s *statements) scan(row scanner) (m Stored, err error) {
-	var scope, key, topic, name, order, downKey, downID, state, meta, failures string
-	var created, updated, due int64
-	if err := row.Scan(&m.ID, &m.version, &state, &m.Attempt, &scope, &key, &topic, &name, &order, &downKey, &downID, &m.Payload,
-		&meta, &failures, &created, &updated, &due); err != nil {
-		return m, err
-	}
-	if s.dialect == sqlstore.Postgres {
-		for _, text := range []*string{&scope, &key, &topic, &name, &order, &downKey, &downID} {
-			if *text, err = sqltext.PostgresUnescape(*text); err != nil {
-				return m, fmt.Errorf("message %d: %w", m.ID, err)
-			}
-		}
-	}
-	m.State, m.Record = State(state), stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}
-	m.Topic, m.Name, m.OrderKey, m.DownstreamKey, m.DownstreamID = topic, name, order, downKey, downID
-	m.CreatedAt, m.UpdatedAt, m.DueAt = time.UnixMicro(created).UTC(), time.UnixMicro(updated).UTC(), time.UnixMicro(due).UTC()
-	if err := json.Unmarshal([]byte(meta), &m.Meta); err != nil {
-		return m, fmt.Errorf("message %d: meta: %w", m.ID, err)
-	}
-	for l := range strings.Lines(failures) {
-		var f struct {
-			Attempt int
-			At      int64
-			Error   string
-		}
-		if err := json.Unmarshal([]byte(l), &f); err != nil {
-			return m, fmt.Errorf("message %d: errors: %w", m.ID, err)
-		}
-		m.Errors = append(m.Errors, Failure{f.Attempt, time.UnixMicro(f.At).UTC(), f.Error})
-	}
-	return m, nil
-}
-
-func (s *statements) all(rows *sql.Rows) (all []Stored, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		m, err := s.scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, m)
-	}
-	return all, rows.Err()
-}
-
 // Query selects messages.
 type Query struct {
 	State State  // any if empty
@@ -135,11 +88,7 @@ func (b *Box) List(ctx context.Context, db *sql.DB, q Query) ([]Stored, error) {
 	if q.Limit <= 0 {
 		q.Limit = 100
 	}
-	rows, err := db.QueryContext(ctx, query+" ORDER BY id LIMIT "+fmt.Sprint(q.Limit), args...)
-	if err != nil {
-		return nil, fmt.Errorf("outbox: list: %w", err)
-	}
-	all, err := b.q.all(rows)
+	all, err := b.q.all(db.QueryContext(ctx, query+" ORDER BY id LIMIT "+fmt.Sprint(q.Limit), args...))
 	if err != nil {
 		return nil, fmt.Errorf("outbox: list: %w", err)
 	}
@@ -155,14 +104,14 @@ func (s *statements) place(n int) string {
 
 // Show returns one message, or [ErrNotFound].
 func (b *Box) Show(ctx context.Context, db *sql.DB, id int64) (Stored, error) {
-	m, err := b.q.scan(db.QueryRowContext(ctx, b.q.show, id))
+	all, err := b.q.all(db.QueryContext(ctx, b.q.show, id))
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return m, ErrNotFound
 	case err != nil:
-		return m, fmt.Errorf("outbox: show: %w", err)
+		return Stored{}, fmt.Errorf("outbox: show: %w", err)
+	case len(all) == 0:
+		return Stored{}, ErrNotFound
 	}
-	return m, nil
+	return all[0], nil
 }
 
 // Retry lets a dead or unknown message be delivered again, with all its attempts. Of an unknown one that says: it did not
@@ -189,22 +138,26 @@ func (b *Box) byHand(ctx context.Context, db *sql.DB, id int64, to State, verb, 
 	if err != nil {
 		return err
 	}
-	again := 0
+	note, again := line(fmt.Sprintf("%s by %s: %s", verb, who, why)), 0
 	if to == Pending {
 		again = 1
 	}
-	note := line(fmt.Sprintf("%s by %s: %s", verb, who, why))
-	res, err := db.ExecContext(ctx, b.q.byHand, note, note, string(to), again, id, m.version)
-	if err != nil {
+	err = b.end(ctx, db, func(tx *sql.Tx) (ended []int64, err error) {
+		n, err := affected(tx.ExecContext(ctx, b.q.byHand, note, note, string(to), again, draw(), id, m.version))
+		switch {
+		case err != nil:
+			return nil, err
+		case n == 0:
+			return nil, fmt.Errorf("%w: only a dead or unknown one can be %s; it was %s", ErrState, verb, m.State)
+		case to == Pending || m.OrderKey == "":
+			return nil, nil
+		}
+		return []int64{id}, nil
+	})
+	if err != nil && !errors.Is(err, ErrState) {
 		return fmt.Errorf("outbox: %s: %w", verb, err)
 	}
-	switch n, err := res.RowsAffected(); {
-	case err != nil:
-		return fmt.Errorf("outbox: %s: %w", verb, err)
-	case n == 0:
-		return fmt.Errorf("%w: only a dead or unknown one can be %s; it was %s", ErrState, verb, m.State)
-	}
-	return nil
+	return err
 }
 
 // Counts returns how many messages are in each state but Done and Discarded: Pending and Running are idem_outbox_pending, Dead

@@ -36,6 +36,7 @@ type Args struct {
 	Name          string            `json:"name,omitempty"`
 	Scope         []byte            `json:"scope_b64,omitempty"` // of the record: any bytes
 	Key           []byte            `json:"key_b64,omitempty"`
+	Life          int64             `json:"life,omitempty"` // when that record's life began, in microseconds since 1970
 	Payload       []byte            `json:"payload_b64,omitempty"`
 	Meta          map[string]string `json:"meta,omitempty"`
 
@@ -72,8 +73,12 @@ func Insert[TTx any](ctx context.Context, client *river.Client[TTx], tx TTx, m o
 	if m.Delay > 0 {
 		o.ScheduledAt = time.Now().Add(m.Delay)
 	}
-	res, err := client.InsertTx(ctx, tx, Args{DownstreamKey: m.DownstreamKey, Topic: m.Topic, Name: m.Name, Scope: []byte(m.Record.Scope),
-		Key: []byte(m.Record.Key), Payload: m.Payload, Meta: m.Meta}, &o)
+	args := Args{DownstreamKey: m.DownstreamKey, Topic: m.Topic, Name: m.Name, Scope: []byte(m.Record.Scope), Key: []byte(m.Record.Key),
+		Payload: m.Payload, Meta: m.Meta}
+	if !m.Record.Life.IsZero() {
+		args.Life = m.Record.Life.UnixMicro()
+	}
+	res, err := client.InsertTx(ctx, tx, args, &o)
 	switch {
 	case err != nil:
 		return fmt.Errorf("riveroutbox: insert: %w", err)
@@ -143,8 +148,11 @@ type output struct {
 func (w *Worker[TTx]) delivery(job *river.Job[Args]) *outbox.Delivery {
 	a := &job.Args
 	m := outbox.Stored{ID: job.ID, State: outbox.Running, Attempt: job.Attempt, CreatedAt: job.CreatedAt, UpdatedAt: job.CreatedAt, DueAt: job.ScheduledAt,
-		Message: outbox.Message{Topic: a.Topic, Name: a.Name, Record: stet.ID{Scope: stet.Scope(a.Scope), Key: stet.Key(a.Key)},
+		Message: outbox.Message{Topic: a.Topic, Name: a.Name, Record: outbox.Record{ID: stet.ID{Scope: stet.Scope(a.Scope), Key: stet.Key(a.Key)}},
 			Payload: a.Payload, Meta: a.Meta, DownstreamKey: a.DownstreamKey}}
+	if a.Life != 0 {
+		m.Record.Life = time.UnixMicro(a.Life).UTC()
+	}
 	var o output
 	if raw := job.Output(); raw != nil && json.Unmarshal(raw, &o) == nil { // of an earlier attempt
 		m.DownstreamID = o.DownstreamID

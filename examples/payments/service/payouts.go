@@ -21,24 +21,23 @@ func (s *Service) payout(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
 	if !in.read(w, r) {
 		return
 	}
-	id := stet.ClaimFrom(r.Context()).ID()
-	if err := s.promise(r.Context(), tx, id, in); err != nil {
+	if err := s.promise(r.Context(), tx, outbox.RecordOf(stet.ClaimFrom(r.Context())), in); err != nil {
 		reply(w, http.StatusServiceUnavailable, result{Error: "the database has to be asked again"}) // 5xx rolls back
 		return
 	}
 	reply(w, http.StatusCreated, result{Reference: in.Reference, State: "promised"})
 }
 
-func (s *Service) promise(ctx context.Context, tx *sql.Tx, id stet.ID, in order) error {
+func (s *Service) promise(ctx context.Context, tx *sql.Tx, record outbox.Record, in order) error {
 	if _, err := tx.ExecContext(ctx, "INSERT INTO payouts (reference, amount, scope, key) VALUES (?, ?, ?, ?)",
-		in.Reference, in.Amount, string(id.Scope), string(id.Key)); err != nil {
+		in.Reference, in.Amount, string(record.Scope), string(record.Key)); err != nil {
 		return fmt.Errorf("payout: %w", err)
 	}
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
-	return s.box.Add(ctx, tx, outbox.Message{Topic: payouts, Record: id, Payload: body})
+	return s.box.Add(ctx, tx, outbox.Message{Topic: payouts, Record: record, Payload: body})
 }
 
 // Worker delivers the payouts. It may rely on one effect per key with a provider that honours keys; with another one, because send

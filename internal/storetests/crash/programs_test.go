@@ -260,7 +260,7 @@ func promise(key func(d *outbox.Delivery) string) func(w *World) (Service, error
 			receipt := rand.Text()
 			err := w.Pay(r.Context(), tx, order(r), "sale", receipt)
 			if err == nil {
-				err = box.Add(r.Context(), Execer(tx), outbox.Message{Topic: "charge", Record: stet.ClaimFrom(r.Context()).ID(),
+				err = box.Add(r.Context(), Execer(tx), outbox.Message{Topic: "charge", Record: outbox.RecordOf(stet.ClaimFrom(r.Context())),
 					Payload: []byte(order(r))})
 			}
 			if err != nil {

@@ -44,9 +44,9 @@ func BenchmarkAdd(b *testing.B) {
 // Deliveries by one worker whose handler does nothing, on Postgres.
 func BenchmarkDeliver(b *testing.B) {
 	db := fresh(b, sqlstore.Postgres)
-	if _, err := db.ExecContext(b.Context(), `INSERT INTO stet_outbox (version, attempt, created_at, updated_at, due_at, state, scope, key, topic, name,
+	if _, err := db.ExecContext(b.Context(), `INSERT INTO stet_outbox (version, behind, attempt, created_at, updated_at, due_at, state, scope, key, life, topic, name,
 		order_key, downstream_key, downstream_id, payload, meta, errors)
-		SELECT 1, 0, 0, 0, i, 'pending', '', '', 't', '', '', 'ob_' || i, '', '', '{}', '' FROM generate_series(1, $1::bigint) i`, b.N); err != nil {
+		SELECT 1, 0, 0, 0, 0, i, 'pending', '', '', 0, 't', '', '', 'ob_' || i, '', '', '{}', '' FROM generate_series(1, $1::bigint) i`, b.N); err != nil {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(b.Context())

@@ -184,9 +184,9 @@ func TestWake(t *testing.T) {
 func TestScheduled(t *testing.T) {
 	db := fresh(t, sqlstore.Postgres)
 	const scheduled = 20_000
-	if _, err := db.ExecContext(t.Context(), `INSERT INTO stet_outbox (version, attempt, created_at, updated_at, due_at, state, scope, key, topic, name,
+	if _, err := db.ExecContext(t.Context(), `INSERT INTO stet_outbox (version, behind, attempt, created_at, updated_at, due_at, state, scope, key, life, topic, name,
 		order_key, downstream_key, downstream_id, payload, meta, errors)
-		SELECT 1, 0, 0, 0, 4000000000000000 + i, 'pending', '', '', 't', '', '', 'ob_' || i, '', '', '{}', '' FROM generate_series(1, $1::bigint) i`, scheduled); err != nil {
+		SELECT 1, 0, 0, 0, 0, 4000000000000000 + i, 'pending', '', '', 0, 't', '', '', 'ob_' || i, '', '', '{}', '' FROM generate_series(1, $1::bigint) i`, scheduled); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.ExecContext(t.Context(), "ANALYZE stet_outbox"); err != nil {

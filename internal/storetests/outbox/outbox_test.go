@@ -19,7 +19,8 @@ import (
 // CR-13: a transaction rolled back leaves nothing; one effect of one record is in the outbox once, and the transaction goes on.
 func TestAdd(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
-		m := outbox.Message{Topic: "charge", Record: stet.ID{Scope: "s\x00\xff\\", Key: "it's\"\x00\xfe"}, Payload: []byte("\x00\xff'\\\"?$1"),
+		record := outbox.Record{ID: stet.ID{Scope: "s\x00\xff\\", Key: "it's\"\x00\xfe"}, Life: time.UnixMicro(1_700_000_000_123_456).UTC()}
+		m := outbox.Message{Topic: "charge", Record: record, Payload: []byte("\x00\xff'\\\"?$1"),
 			Meta: map[string]string{"trace": "a\u0000\n'\\"}, OrderKey: `o'\?`}
 		tx, err := db.BeginTx(t.Context(), nil)
 		if err != nil {

@@ -145,9 +145,9 @@ func BenchmarkDeliveries(b *testing.B) {
 }
 
 func deliver(b *testing.B, pool *pgxpool.Pool, dsn string) float64 {
-	if _, err := pool.Exec(b.Context(), `INSERT INTO stet_outbox (version, attempt, created_at, updated_at, due_at, state, scope, key, topic, name,
+	if _, err := pool.Exec(b.Context(), `INSERT INTO stet_outbox (version, behind, attempt, created_at, updated_at, due_at, state, scope, key, life, topic, name,
 		order_key, downstream_key, downstream_id, payload, meta, errors)
-		SELECT 1, 0, 0, 0, i, 'pending', '', '', 't', '', '', 'ob_' || gen_random_uuid(), '', $2::bytea, '{}', '' FROM generate_series(1, $1::bigint) i`, backlog, payload); err != nil {
+		SELECT 1, 0, 0, 0, 0, i, 'pending', '', '', 0, 't', '', '', 'ob_' || gen_random_uuid(), '', $2::bytea, '{}', '' FROM generate_series(1, $1::bigint) i`, backlog, payload); err != nil {
 		b.Fatal(err)
 	}
 	db, err := sql.Open("pgx", dsn)

@@ -115,7 +115,8 @@ func TestInsert(t *testing.T) {
 		got <- d
 		return outbox.Delivered()
 	}})
-	m := outbox.Message{Topic: "charge", Name: "n", Record: stet.ID{Scope: "s\x00\xff", Key: "k\xfe"}, Payload: []byte("\x00\xff"), Meta: map[string]string{"trace": "a"}}
+	m := outbox.Message{Topic: "charge", Name: "n", Record: outbox.Record{ID: stet.ID{Scope: "s\x00\xff", Key: "k\xfe"}, Life: time.UnixMicro(1).UTC()},
+		Payload: []byte("\x00\xff"), Meta: map[string]string{"trace": "a"}}
 	want, err := m.Complete()
 	if err != nil {
 		t.Fatal(err)
