@@ -37,6 +37,7 @@ type app struct {
 	gate    *gateway.Gateway
 	server  *gateway.Server
 	hook    *hookServer                  // nil: none of its own
+	durable *durability                  // nil: nothing of it can change
 	policy  atomic.Pointer[admin.Policy] // as published, of the configuration in force
 }
 
@@ -51,6 +52,7 @@ func (a *app) serve(w *world) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.store.Close()) }()
+	a.durable = a.watched()
 	if err := a.build(pepper); err != nil {
 		return err
 	}
@@ -149,6 +151,7 @@ func (a *app) operators(notices http.Handler) (http.Handler, error) {
 	return admin.New(a.engine, admin.Config{
 		Tokens: tokens, Hosts: a.conf.Admin.Hosts, Log: a.log, Webhook: notices,
 		Draining: func() bool { return a.server.Draining() },
+		Unready:  a.durable.unready,
 		Metrics:  a.metrics.Handler(),
 		Policy:   func() admin.Policy { return *a.policy.Load() },
 	}), nil
@@ -190,6 +193,9 @@ func (a *app) run(ctx context.Context) error {
 	}
 	if a.hook != nil {
 		running.Go(func() { a.hook.run(loops, a.log) })
+	}
+	if a.durable != nil {
+		running.Go(func() { a.durable.run(loops) })
 	}
 	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Count) })
 	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.List) })

@@ -68,6 +68,9 @@ func TestGatewayKeepsItsStore(t *testing.T) { // I10
 				_, counted := m[`idem_keys_active{state="expired"}`]
 				return counted && m["idem_unknown_oldest_age_seconds"] > 0
 			})
+			if _, sized := got["idem_store_log_bytes"]; sized != (store == "sqlite:stet.db") { // B06
+				t.Errorf("the size of the store's log is there: %v", sized)
+			}
 			if text := gate.stderr.text(); store == "sqlite:stet.db" && !strings.Contains(text, `"msg":"keys absent","count":2`) {
 				t.Errorf("no batch of two, as the configuration has it:\n%s", text)
 			}

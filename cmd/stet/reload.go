@@ -17,6 +17,7 @@ func (a *app) reloads(ctx context.Context) {
 			return
 		case <-a.reload:
 			a.reloadOnce()
+			a.durable.soon()
 		}
 	}
 }

@@ -44,6 +44,7 @@ func (d DSN) Open(ctx context.Context, use Use) (*Opened, error) {
 	if d.Faulty {
 		clock, wrap = faults()
 	}
+	d.Forget = d.Forget || use == Look // a look changes nothing of what its server loses
 	var warnings []string
 	s, closeStore, err := d.open(ctx, use, clock, func(text string) { warnings = append(warnings, text) })
 	if err != nil {
@@ -165,8 +166,12 @@ func (d DSN) there(use Use) error {
 	return nil
 }
 
-// Failed tells a schema that does not fit, which an operator can change, from a database that does not answer.
+// Failed tells a schema that does not fit and settings that lose records, which an operator can change, from a database that
+// does not answer.
 func (d DSN) Failed(err error) error {
+	if errors.Is(err, stet.ErrVolatile) {
+		return fmt.Errorf("%s: %w; or set store.allow_volatile, if a forgotten key may run again", d, err)
+	}
 	if errors.Is(err, sqlstore.ErrSchema) || errors.Is(err, pgxstore.ErrSchema) {
 		return fmt.Errorf("%s: %w", d, err)
 	}
