@@ -66,7 +66,7 @@ func (e *Engine) Abandon(ctx context.Context) int {
 				lost.Lost(ErrAbandoned)
 				return
 			}
-			c.Unknown(CauseAbandoned)
+			c.Overdue(CauseAbandoned)
 			_ = c.Settle(ctx, Outcome{}) // where that fails, the lease ends it
 		})
 	}
@@ -79,7 +79,7 @@ func (c *Claim) abandon() (Lost, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := &c.keeper
-	if k.over || c.joined != nil { // a transaction tells by itself: uncommitted, it is rolled back
+	if k.over || c.phase != active { // a transaction tells by itself: uncommitted, it is rolled back
 		return nil, false
 	}
 	_ = k.lapse(ErrAbandoned)

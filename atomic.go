@@ -20,11 +20,11 @@ type Transaction interface {
 	Rollback(ctx context.Context) error // nothing after a Commit
 }
 
-// joined is the transaction that a claim is part of.
-type joined struct {
-	store Store // within the transaction
-	head  Head  // as stored when the claim joined; its Version is 0 where that was nothing
-	body  Body
+// joinedTx is the transaction that a claim is part of.
+type joinedTx struct {
+	store Store  // within the transaction
+	redo  intent // what makes the record the holder's again where the transaction had no effect
+	body  Body   // what is stored then
 	wrote bool
 }
 
@@ -45,15 +45,16 @@ func (c *Claim) In(tx any) error {
 	if err != nil {
 		return fmt.Errorf("stet: In: %w", err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turn()
+	defer c.yield()
 	switch {
 	case c.joined != nil:
 		return errors.New("stet: In: the claim is part of a transaction already: Confirm ends that")
-	case c.finished || c.h.State != Running:
+	case !c.phase.allows(join):
 		return fmt.Errorf("stet: In: %w: the claim is settled", ErrFenced)
 	}
-	c.joined = &joined{store: bound, head: c.h, body: c.body}
+	c.phase = c.phase.after(join)
+	c.joined = &joinedTx{store: bound, redo: intent{prev: c.h.Version, head: c.h}, body: c.body}
 	return nil
 }
 
@@ -80,27 +81,26 @@ func (e *Engine) BeginIn(ctx context.Context, tx any, q Request) (Decision, erro
 	if err != nil || d.Claim == nil {
 		return d, err
 	}
-	d.Claim.e = e
-	j := &joined{store: bound, head: d.Record.Head, wrote: true}
-	j.head.Version, j.head.CreatedAt = 0, time.Time{}
-	d.Claim.joined = j
+	d.Claim.e, d.Claim.phase = e, d.Claim.phase.after(join)
 	return d, nil
 }
 
-// putIn writes within the transaction.
-func (c *Claim) putIn(ctx context.Context, h Head, b *Body) error {
+// putIn writes within the transaction. The caller has the turn.
+func (c *Claim) putIn(ctx context.Context, h Head, b *Body) (err error) {
 	call := detach(ctx, c.patience())
 	defer call.release()
 	h.Version = draw()
-	got, err := c.joined.store.Replace(call, c.h.Version, h, b)
+	var got Head
+	prev := c.h.Version
+	c.outside(func() { got, err = c.joined.store.Replace(call, prev, h, b) })
 	switch {
 	case err == nil:
-		c.h, c.joined.wrote, c.wrote = got, true, call.began
+		c.h, c.joined.wrote, c.wrote, c.heard = got, true, call.began, time.Now()
 		if b != nil {
 			c.body = *b
 		}
 		return nil
-	case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound):
+	case refused(err):
 		return ErrFenced
 	}
 	return fmt.Errorf("stet: a write in a transaction, which has to be rolled back: %w", err)
@@ -116,8 +116,8 @@ func (c *Claim) putIn(ctx context.Context, h Head, b *Body) error {
 //   - [ErrFenced]: the record is somebody else's;
 //   - [ErrUnsettled]: the store did not tell within StoreTimeout. The record is running until its lease ends, and unknown then.
 func (c *Claim) Confirm(ctx context.Context, result error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turn()
+	defer c.yield()
 	j := c.joined
 	if j == nil {
 		return errors.New("stet: Confirm: the claim is part of no transaction: see Claim.In")
@@ -129,47 +129,39 @@ func (c *Claim) Confirm(ctx context.Context, result error) error {
 	}
 	call := detach(ctx, c.e.cfg.StoreTimeout)
 	defer call.release()
-	got, err := c.retake(call, j)
+	w := j.redo
+	w.head.Version, w.head.DueIn = draw(), c.policy.Lease
+	var got Record
+	var err error
+	c.outside(func() { got, err = c.e.insist(call, &w) })
 	switch {
 	case err == nil:
-		c.h, c.body, c.finished, c.renewed, c.wrote = got, j.body, false, call.began, call.began
+		c.phase = c.phase.after(rolledBack)
+		c.h, c.body, c.renewed, c.wrote, c.heard = got.Head, j.body, call.began, call.began, time.Now()
 		c.keeper.wind()
 		return fmt.Errorf("%w: %w", ErrRolledBack, result)
 	case j.wrote && got.Version == c.h.Version:
 		c.committed()
 		return nil
 	}
-	c.finished = true
+	c.phase = c.phase.after(lose)
 	c.keeper.stop(context.Canceled)
-	if errors.Is(err, ErrStale) || errors.Is(err, ErrExists) || errors.Is(err, ErrNotFound) {
+	if refused(err) {
 		return fmt.Errorf("%w: %w", ErrFenced, result)
+	}
+	if w.lost && w.prev == 0 { // the reservation was part of the transaction: nothing is left of it, and nothing ran outside
+		c.e.withdraw(ctx, c.policy.Lease, func(call *detached) error { return c.e.cancel(call, &w, tombstone(&w.head), &nothing) })
 	}
 	return fmt.Errorf("%w: %w: %w", ErrUnsettled, err, result)
 }
 
 // committed: what the claim wrote in its transaction is stored.
 func (c *Claim) committed() {
-	if c.h.State == Running {
+	if c.phase = c.phase.after(committed); c.phase == active {
 		c.renewed = c.wrote
 		c.keeper.wind()
 		return
 	}
 	c.keeper.stop(context.Canceled)
 	c.e.moved(&c.h, Running, "holder")
-}
-
-// retake renews the claim in the place of whatever its transaction has written.
-func (c *Claim) retake(call *detached, j *joined) (Head, error) {
-	h := j.head
-	h.Version, h.DueIn = draw(), c.policy.Lease
-	if j.head.Version != 0 {
-		return c.e.replace(call, j.head.Version, h, nil)
-	}
-	pause := firstWait
-	for {
-		got, err := c.e.create(call, Record{Head: h})
-		if err == nil || errors.Is(err, ErrExists) || errors.Is(err, ErrFull) || !sleep(call, &pause, call.deadline) {
-			return got.Head, err
-		}
-	}
 }

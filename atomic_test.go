@@ -271,3 +271,62 @@ func TestTransactionsThatCannotBeJoined(t *testing.T) {
 		}
 	})
 }
+
+// A run that does all its work in one transaction, and crashed: the write that takes its record over proves that nothing of it was
+// committed, and keeps it from being committed later.
+func TestACrashedAtomicRunIsFreedByProof(t *testing.T) { // A06, I1, I14, W4
+	for name, free := range map[string]func(t *testing.T, e *stet.Engine) *stet.Claim{
+		"by a retry": func(t *testing.T, e *stet.Engine) *stet.Claim { return must(t, e, request("k"), stet.Execute).Claim },
+		"by the sweeper": func(t *testing.T, e *stet.Engine) *stet.Claim {
+			if n, _, err := e.Sweep(t.Context(), "", 0); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ledgered(t, func(t *testing.T, l ledger, e *stet.Engine, _ func() int) {
+				q := request("k")
+				q.Policy = &stet.Policy{Rules: stet.Rules{OnLapse: stet.LapseAtomic}, Execution: stet.Never}
+				c := must(t, e, q, stet.Execute).Claim
+				tx := l.begin()
+				if err := errors.Join(c.In(tx), c.Settle(t.Context(), result("paid"))); err != nil {
+					t.Fatal(err)
+				}
+				must(t, e, q, stet.InProgress)
+				after(stet.DefaultLease) // the process hangs, with its transaction open
+				second := free(t, e)
+				if err := tx.commit(); err == nil {
+					t.Fatal("the first run's transaction was committed")
+				}
+				if err := c.Confirm(t.Context(), errLostCommit); !errors.Is(err, stet.ErrFenced) {
+					t.Errorf("Confirm: %v", err)
+				}
+				if second == nil {
+					if r, _ := l.read(q.ID); r.State != stet.Retryable || r.Cause != stet.CauseRolledBack {
+						t.Errorf("it is %v, %q", r.State, r.Cause)
+					}
+					second = must(t, e, q, stet.Execute).Claim
+				}
+				if err := second.Settle(t.Context(), result("ok")); err != nil || second.Attempt() != 2 {
+					t.Error(second.Attempt(), err)
+				}
+			})
+		})
+	}
+}
+
+func TestACommittedAtomicRunStands(t *testing.T) { // A06: its process crashed right after the commit
+	ledgered(t, func(t *testing.T, l ledger, e *stet.Engine, _ func() int) {
+		q := request("k")
+		q.Policy = &stet.Policy{Rules: stet.Rules{OnLapse: stet.LapseAtomic}, Execution: stet.Never}
+		c := must(t, e, q, stet.Execute).Claim
+		tx := l.begin()
+		if err := errors.Join(c.In(tx), c.Settle(t.Context(), result("paid")), tx.commit()); err != nil {
+			t.Fatal(err)
+		}
+		after(stet.DefaultLease)
+		_, _, _ = e.Sweep(t.Context(), "", 0)
+		must(t, e, q, stet.Replay)
+	})
+}

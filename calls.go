@@ -10,7 +10,7 @@ import (
 
 // The engine's calls of its store: each is timed, told to the observer, and carries a deadline that no client can end.
 
-func (e *Engine) create(call *detached, r Record) (Record, error) {
+func (e *Engine) create(call context.Context, r Record) (Record, error) {
 	began := e.Clock()
 	got, err := e.store.Create(call, r)
 	e.called("create", began, err)
@@ -49,22 +49,11 @@ func (e *Engine) remove(call *detached, id ID, prev Version) error {
 	return err
 }
 
-// replace sends one write until it is answered: the same one, so that a refusal that shows its own Version is a yes (W2).
-func (e *Engine) replace(call *detached, prev Version, h Head, b *Body) (Head, error) {
-	pause := firstWait
-	for {
-		began := e.Clock()
-		got, err := e.store.Replace(call, prev, h, b)
-		e.called("replace", began, err)
-		switch {
-		case err == nil, errors.Is(err, ErrStale) && got.Version == h.Version:
-			return got, nil
-		case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound), errors.Is(err, ErrCorrupt):
-			return got, err
-		case !sleep(call, &pause, call.deadline):
-			return Head{}, err
-		}
-	}
+func (e *Engine) replaceOnce(call context.Context, prev Version, h Head, b *Body) (Head, error) {
+	began := e.Clock()
+	got, err := e.store.Replace(call, prev, h, b)
+	e.called("replace", began, err)
+	return got, err
 }
 
 // Clock is the local time for an [Event]'s Took, and zero where nobody observes. See [Since].

@@ -16,31 +16,36 @@ type Claim struct {
 	e      *Engine
 	id     ID
 	policy Policy
-	from   State // what the record was when the claim was granted; 0: there was none
+	from   State     // what the record was when the claim was granted; 0: there was none
+	began  time.Time // local; just before the write that granted the claim
 
-	mu       sync.Mutex
-	h        Head
-	body     Body      // as stored
-	began    time.Time // local; just before the write that granted the claim
-	renewed  time.Time // local; just before the last write that set the lease
-	wrote    time.Time // local; just before the last write that was answered
-	unsure   []Version // of writes without an answer: one may be what is stored
-	mixed    bool      // one of those carried a Body: what is stored may not be body
-	stated   State     // what the handler says became of it, if anything
-	cause    string
-	old      bool // that is stored, and nothing was stated since
-	finished bool
-	keeper   keeper
-	joined   *joined  // the transaction it is part of, between In and Confirm
-	first    detached // of the first write; most claims need no other
-	result   struct { // what Settle stores, kept here because the store's call outlives Settle's frame
+	mu      sync.Mutex // never held while the store is asked: whoever writes has the turn
+	busy    bool       // the turn is taken
+	free    chan struct{}
+	phase   phase
+	stated  State // what the handler has said became of it since it was last settled, if anything
+	cause   string
+	overdue bool // ... and that it has not returned
+	keeper  keeper
+
+	// What follows is changed only by who has the turn.
+	h       Head
+	body    Body      // as stored
+	renewed time.Time // local; just before the last write that set the lease
+	wrote   time.Time // local; just before the last write that was answered
+	heard   time.Time // local; just after it was answered
+	unsure  []Version // of writes without an answer: one may be what is stored
+	mixed   bool      // one of those carried a Body: what is stored may not be body
+	joined  *joinedTx // in the phases joined and promised
+	first   detached  // of the first write; most claims need no other
+	result  struct {  // what Settle stores, kept here because the store's call outlives Settle's frame
 		response Response
 		body     Body
 	}
 }
 
 func newClaim(e *Engine, r *Record, p *Policy, began time.Time) *Claim {
-	return &Claim{e: e, id: r.ID, policy: *p, h: r.Head, body: r.Body, began: began, renewed: began, wrote: began}
+	return &Claim{e: e, id: r.ID, policy: *p, h: r.Head, body: r.Body, began: began, renewed: began, wrote: began, heard: time.Now()}
 }
 
 // ErrFenced: the record is no longer the holder's. What the holder did stands in nobody's record; the outcome is what the
@@ -54,15 +59,20 @@ func (c *Claim) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[claim]"
 func (c *Claim) ID() ID { return c.id }
 
 // Attempt counts the executions of this key, from 1.
-func (c *Claim) Attempt() int { return c.Head().Attempt }
+func (c *Claim) Attempt() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.h.Attempt
+}
 
 // Fence is the fencing token to hand to downstream systems: see [Head.Fence].
 func (c *Claim) Fence() int64 {
-	h := c.Head()
-	return h.Fence()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.h.Fence()
 }
 
-// Head returns the record's head as the holder last wrote it.
+// Head returns the record's head as the holder last wrote it. It does not wait for a write that is under way.
 func (c *Claim) Head() Head {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,148 +81,77 @@ func (c *Claim) Head() Head {
 
 // NotExecuted states that nothing happened: no effect, anywhere. Settle then frees the key for one retry. cause is a word
 // for the record, such as "declined-before-charge"; it must hold nothing of the request. State this only when it is proven.
-func (c *Claim) NotExecuted(cause string) { c.state(Retryable, cause) }
+func (c *Claim) NotExecuted(cause string) { c.state(Retryable, cause, false) }
 
 // Unknown states that it may have happened: a timeout, a lost answer. Settle then records the outcome as unknown, and no
 // retry runs until there is evidence.
-func (c *Claim) Unknown(cause string) { c.state(Unknown, cause) }
+func (c *Claim) Unknown(cause string) { c.state(Unknown, cause, false) }
+
+// Overdue states [Claim.Unknown] of a handler that has not returned: what it does may still happen. Once that is settled the
+// claim attends its record, as long as the process lives: that there is no trace of an effect counts as no proof meanwhile (see
+// [Head.Attended]). It ends when the claim is settled again, or by [Claim.Returned].
+func (c *Claim) Overdue(cause string) { c.state(Unknown, cause, true) }
 
 // Completed states that the response is the outcome, whatever its status; it also takes back another statement.
-func (c *Claim) Completed() { c.state(Completed, "") }
+func (c *Claim) Completed() { c.state(Completed, "", false) }
 
-func (c *Claim) state(s State, cause string) {
+func (c *Claim) state(s State, cause string, overdue bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stated, c.cause, c.old = s, cause, false
+	c.stated, c.cause, c.overdue = s, cause, overdue
 }
 
 // Stated returns what was stated last, or 0: nothing, or nothing since the claim was settled.
 func (c *Claim) Stated() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.old {
-		return 0
-	}
 	return c.stated
 }
 
-// Outcome is what Settle stores of a completed run.
-type Outcome struct {
-	Response Response
-	Size     int64 // of the body as sent; 0 means len(Response.Body)
-	Kept     Kept  // how much of Response there is
-}
-
-// Settle writes what became of the run: Completed with o, or what NotExecuted or Unknown stated (o's status is then noted,
-// its body is not). It returns when that is stored. [ErrFenced] means the record is somebody else's now. With any other error
-// the store did not answer within StoreTimeout, and Settle goes on trying by itself until the lease is over: the key stays
-// reserved meanwhile, and is unknown afterwards (W5). A claim that was settled as unknown may be settled once more, by a
-// holder that learned the outcome after all, while nobody else has touched the record. An outcome that comes too late for either is
-// left with the unknown record as evidence.
-func (c *Claim) Settle(ctx context.Context, o Outcome) error {
+// turn waits until nobody writes for the claim, and takes the turn. It returns with the lock held; [Claim.yield] gives both back.
+// Between them the lock is let go for each call of the store: see [Claim.outside].
+func (c *Claim) turn() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.finished {
-		return fmt.Errorf("stet: Settle: %w: the claim is settled", ErrFenced)
-	}
-	h, b := c.outcome(&o)
-	if c.joined != nil {
-		err := c.putIn(ctx, h, b)
-		c.finished = err == nil
-		return err
-	}
-	c.keeper.stop(context.Canceled)
-	from := c.h.State
-	err := c.put(ctx, h, b, c.e.cfg.StoreTimeout)
-	c.finished = h.State != Unknown || err != nil
-	switch {
-	case err == nil:
-		c.old = true
-		c.e.moved(&c.h, from, "holder")
-		return nil
-	case errors.Is(err, ErrFenced):
-		c.testifyOnce(ctx, &h, b)
-		return err
-	}
-	c.e.Observe(Event{Kind: PersistFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State, Err: err})
-	c.persist(context.WithoutCancel(ctx), h, b)
-	return err
-}
-
-// outcome is the write that settles the claim.
-func (c *Claim) outcome(o *Outcome) (Head, *Body) {
-	h := c.h
-	h.Took, h.Status, h.Size, h.Kept = time.Since(c.began), o.Response.Status, o.Size, o.Kept
-	if h.Size == 0 {
-		h.Size = int64(len(o.Response.Body))
-	}
-	h.State, h.Cause = c.stated, c.cause
-	if h.State == Retryable && h.Published { // an answer has left: no other may follow it
-		h.State = Unknown
-	}
-	switch h.State {
-	case Retryable:
-		h.DueIn = h.Rules.Retain
-		return h, nil
-	case Unknown:
-		h.DueIn = 0 // a probe may ask at once
-		h.Took = h.UpdatedAt.Sub(h.CreatedAt) + time.Since(c.wrote)
-		return h, nil
-	}
-	h.State, h.Cause, h.DueIn = Completed, "", h.Rules.Retain
-	if h.Rules.FromCreation {
-		h.DueIn = max(0, h.DueIn-h.UpdatedAt.Sub(h.CreatedAt)-time.Since(c.wrote))
-	}
-	r := &c.result
-	r.response, r.body = o.Response, Body{Response: &r.response}
-	switch o.Kept {
-	case KeptWhole:
-	case KeptHeader:
-		r.response.Body, r.response.Trailer = nil, nil
-	case KeptStatus:
-		r.body.Response = nil
-	}
-	return h, &r.body
-}
-
-// persist goes on trying to store an outcome until the lease is over by the local clock.
-func (c *Claim) persist(ctx context.Context, h Head, b *Body) {
-	end := c.renewed.Add(c.policy.Lease)
-	c.e.chores.start(func() {
-		pause := 100 * firstWait
-		for sleep(ctx, &pause, end) {
-			pause = min(pause, c.e.cfg.StoreTimeout)
-			c.mu.Lock()
-			from := c.h.State
-			err := c.put(ctx, h, b, c.e.cfg.StoreTimeout)
-			if err == nil {
-				c.e.Observe(Event{Kind: Persisted, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State})
-				c.e.moved(&c.h, from, "holder")
-			}
-			c.mu.Unlock()
-			if err == nil {
-				return
-			}
-			if errors.Is(err, ErrFenced) {
-				break
-			}
+	for c.busy {
+		if c.free == nil {
+			c.free = make(chan struct{})
 		}
-		c.testifyLater(ctx, h, b)
-	})
+		free := c.free
+		c.mu.Unlock()
+		<-free
+		c.mu.Lock()
+	}
+	c.busy = true
+}
+
+func (c *Claim) yield() {
+	c.busy = false
+	if c.free != nil {
+		close(c.free)
+		c.free = nil
+	}
+	c.mu.Unlock()
+}
+
+// outside asks the store while the lock is free: what the claim says, and the end of its lease, wait for no store.
+func (c *Claim) outside(ask func()) {
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	ask()
 }
 
 // Renew extends the lease from now. [Claim.Hold] does it by itself.
 func (c *Claim) Renew(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turn()
+	defer c.yield()
 	return c.progress(ctx, c.h, nil)
 }
 
 // Publish records that bytes of the response are about to leave before the response is stored: from then on nobody may
 // invent another answer. It also renews the lease.
 func (c *Claim) Publish(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turn()
+	defer c.yield()
 	h := c.h
 	h.Published = true
 	return c.progress(ctx, h, nil)
@@ -222,20 +161,20 @@ func (c *Claim) Publish(ctx context.Context) error {
 // and the id it answered with, as soon as there is one (S1-39). A notice that knows only one of them then finds the record: see
 // [Finder]. It also renews the lease.
 func (c *Claim) Downstream(ctx context.Context, key, id string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turn()
+	defer c.yield()
 	h := c.h
 	h.DownstreamKey, h.DownstreamID = key, id
 	return c.progress(ctx, h, nil)
 }
 
-// progress writes a record that goes on running.
+// progress writes a record that goes on running. The caller has the turn.
 func (c *Claim) progress(ctx context.Context, h Head, b *Body) error {
-	if c.finished || c.h.State != Running {
+	if !c.phase.allows(step) {
 		return fmt.Errorf("%w: the claim is settled", ErrFenced)
 	}
 	h.DueIn = c.policy.Lease
-	if c.joined != nil {
+	if c.phase == joined {
 		return c.putIn(ctx, h, b)
 	}
 	if err := c.put(ctx, h, b, c.patience()); err != nil {
@@ -256,7 +195,7 @@ func (c *Claim) patience() time.Duration {
 }
 
 // put writes h over what the holder wrote last. An earlier write without an answer may have landed: then that one is it, and
-// its Body must not stay below another Head.
+// its Body must not stay below another Head. The caller has the turn.
 func (c *Claim) put(ctx context.Context, h Head, b *Body, within time.Duration) error {
 	call := &c.first
 	if call.parent != nil {
@@ -269,20 +208,22 @@ func (c *Claim) put(ctx context.Context, h Head, b *Body, within time.Duration) 
 		b = &body
 	}
 	h.Version = draw()
-	prev := c.h.Version
 	for {
-		got, err := c.e.replace(call, prev, h, b)
+		var got Head
+		var err error
+		prev := c.h.Version
+		c.outside(func() { got, err = c.e.replace(call, prev, h, b) })
 		switch {
 		case err == nil:
-			c.h, c.unsure, c.mixed, c.wrote = got, nil, false, call.began
+			c.h, c.unsure, c.mixed, c.wrote, c.heard = got, nil, false, call.began, time.Now()
 			if b != nil {
 				c.body = *b
 			}
 			return nil
 		case errors.Is(err, ErrStale) && slices.Contains(c.unsure, got.Version):
-			prev, c.h.Version = got.Version, got.Version
+			c.h.Version = got.Version
 			c.unsure = slices.DeleteFunc(c.unsure, func(v Version) bool { return v == got.Version })
-		case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound):
+		case refused(err):
 			return ErrFenced
 		default:
 			c.unsure, c.mixed = append(c.unsure, h.Version), c.mixed || b != nil

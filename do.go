@@ -41,9 +41,10 @@ func Do[T any](ctx context.Context, e *Engine, q Request, run func(ctx context.C
 
 func execute[T any](ctx context.Context, c *Claim, run func(ctx context.Context, c *Claim) (T, error)) (result T, err error) {
 	held := c.Hold(ctx, nil)
-	returned := false
+	var o Outcome
+	settled := false
 	defer func() {
-		if !returned { // a panic: let it go on, but say that nobody knows what happened, unless run did
+		if !settled { // a panic, of run or of its result's MarshalJSON: let it go on, but say that nobody knows what happened
 			if c.Stated() != Retryable {
 				c.Unknown("panic")
 			}
@@ -51,8 +52,6 @@ func execute[T any](ctx context.Context, c *Claim, run func(ctx context.Context,
 		}
 	}()
 	result, err = run(held, c)
-	returned = true
-	var o Outcome
 	if err == nil {
 		o.Response.Status = 200
 		if o.Response.Body, err = json.Marshal(result); err != nil {
@@ -62,6 +61,7 @@ func execute[T any](ctx context.Context, c *Claim, run func(ctx context.Context,
 	if err != nil && c.Stated() == 0 {
 		c.Unknown("error")
 	}
+	settled = true
 	if serr := c.Settle(ctx, o); serr != nil && err == nil {
 		err = serr
 	}

@@ -110,12 +110,15 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 	if b.q.Recipe == nil {
 		b.q.Recipe = e.recipe
 	}
-	b.ours.Attempt, b.ours.Fingerprint = 1, b.q.Recipe.Fingerprint(&b.q.Subject)
-	b.ours.Point, b.ours.Request = b.q.Point, b.q.Keep
-	b.running(&b.ours.Head)
+	h := &b.create.head
+	h.Attempt, h.Fingerprint, h.Point = 1, b.q.Recipe.Fingerprint(&b.q.Subject), b.q.Point
+	b.running(h)
+	if b.create.body = &nothing; b.q.Keep != nil {
+		b.create.body = &Body{Request: b.q.Keep}
+	}
 	d, err := b.decide(ctx)
-	if err != nil && b.bid.version != 0 && !b.e.bound {
-		e.forget(ctx, b.ours.ID, b.bid, b.policy.Lease)
+	if err != nil && !b.e.bound {
+		b.withdraw(ctx)
 	}
 	return d, err
 }
@@ -125,17 +128,52 @@ type beginning struct {
 	e      *Engine
 	q      Request
 	policy Policy
-	ours   Record // what Create would store; its Version is the proof that a stored record is this request's
-	bid    bid    // the last one that had no answer
+	create intent  // the record, where the key is free
+	taking *taking // the record that is there
 }
 
-// bid is a write that makes the record this request's. Without an answer it may have landed: then the record it left is
-// running by nobody else (W2).
-type bid struct {
-	version Version
-	began   time.Time // local, before it was sent: the lease it granted lasts at least from here
-	from    State
-	back    *Head // what was there before; nil: nothing that lived
+var nothing Body // of records that keep nothing; read-only
+
+// taking is the write that makes a record which is there this request's.
+type taking struct {
+	intent
+	have    Record // what it replaces
+	restart bool   // in a new life: what was there had ended
+}
+
+// withdraw takes back what was sent without an answer.
+func (b *beginning) withdraw(ctx context.Context) {
+	e := b.e
+	if w := b.create; w.lost {
+		e.withdraw(ctx, b.policy.Lease, func(call *detached) error {
+			return e.cancel(call, &w, tombstone(&w.head), &nothing)
+		})
+	}
+	if t := b.taking; t != nil && t.lost {
+		e.withdraw(ctx, b.policy.Lease, func(call *detached) error {
+			return e.cancel(call, &t.intent, t.back(), t.over())
+		})
+	}
+}
+
+// back is what is to stand where nobody uses what was taken: the record as it was, due when it was, or a tombstone.
+func (t *taking) back() Head {
+	if t.restart {
+		return tombstone(&t.head)
+	}
+	h := t.have.Head
+	h.DueIn, h.Note = Never, nil // its note is in the history, once
+	if !h.DueAt.IsZero() {
+		h.DueIn = max(0, h.DueAt.Sub(h.AsOf))
+	}
+	return h
+}
+
+func (t *taking) over() *Body {
+	if t.restart {
+		return &nothing
+	}
+	return nil
 }
 
 // running fills in what every run of this request's writes.
@@ -165,14 +203,26 @@ func (b *beginning) decide(ctx context.Context) (d Decision, err error) {
 
 // attempt is one try: reserve, or rule on what is there.
 func (b *beginning) attempt(call *detached) (Decision, error) {
-	have, mine, err := b.reserve(call)
+	if b.q.LookupOnly {
+		have, err := b.e.get(call, b.q.ID)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			return Decision{Verdict: Absent}, nil
+		case err != nil:
+			return Decision{}, err
+		}
+		return b.rule(call, have)
+	}
+	have, err := b.e.send(call, &b.create)
 	switch {
-	case b.q.LookupOnly && errors.Is(err, ErrNotFound):
-		return Decision{Verdict: Absent}, nil
-	case err != nil:
+	case err == nil:
+		return b.grant(have, &b.create, 0)
+	case !errors.Is(err, ErrExists):
 		return Decision{}, err
-	case mine.version != 0:
-		return b.grant(have, mine)
+	case b.taking != nil && have.Version == b.taking.head.Version: // an answer was lost, and was a yes
+		return b.grant(have, &b.taking.intent, b.taking.have.State)
+	case b.taking != nil && have.Version == b.taking.prev: // it did not land, or not yet: the same again
+		return b.take(call)
 	}
 	return b.rule(call, have)
 }
@@ -180,38 +230,18 @@ func (b *beginning) attempt(call *detached) (Decision, error) {
 // errTooLate: the reservation is there, and as good as over.
 var errTooLate = errors.New("reserving took as long as the lease lasts")
 
-// grant hands over the claim to have, which won made this request's.
-func (b *beginning) grant(have Record, won bid) (Decision, error) {
-	if time.Since(won.began) >= b.policy.usable() { // nothing may run on it: I13
-		b.bid = won
+// grant hands over the claim to have, which w made this request's.
+func (b *beginning) grant(have Record, w *intent, from State) (Decision, error) {
+	if time.Since(w.began) >= b.policy.usable() { // nothing may run on it: I13
+		w.lost = true
 		return Decision{}, errTooLate
 	}
-	b.e.moved(&have.Head, won.from, "request")
-	c := newClaim(b.e, &have, &b.policy, won.began)
-	c.from = won.from
+	b.e.moved(&have.Head, from, "request")
+	c := newClaim(b.e, &have, &b.policy, w.began)
+	if c.from = from; b.e.bound {
+		c.joined = &joinedTx{store: b.e.store, redo: intent{prev: w.prev, head: w.head, body: w.body}, body: have.Body, wrote: true}
+	}
 	return Decision{Execute, have, c}, nil
-}
-
-// reserve creates the record, or reads the one that is there. mine is the bid, of now or before, that made it this request's;
-// zero: none did.
-func (b *beginning) reserve(call *detached) (have Record, mine bid, err error) {
-	if b.q.LookupOnly {
-		have, err = b.e.get(call, b.q.ID)
-		return have, bid{}, err
-	}
-	create := bid{version: b.ours.Version, began: call.began}
-	have, err = b.e.create(call, b.ours)
-	switch {
-	case err == nil, errors.Is(err, ErrExists) && have.Version == create.version: // an answer was lost, and was a yes
-		return have, create, nil
-	case errors.Is(err, ErrExists) && have.Version == b.bid.version:
-		return have, b.bid, nil
-	case errors.Is(err, ErrExists):
-		return have, bid{}, nil
-	case b.bid.version == 0 && !errors.Is(err, ErrFull) && !errors.Is(err, ErrCorrupt): // a Take lost before has met a record: no Create lands on it
-		b.bid = create
-	}
-	return have, bid{}, err
 }
 
 // errAgain: the record changed between reading and writing.
@@ -238,45 +268,40 @@ func (b *beginning) rule(call *detached, have Record) (Decision, error) {
 // perform writes the move a ruling rests on; somebody else may be faster.
 func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decision, error) {
 	next, body := b.move(ruling.Move, &have.Head)
-	bid := bid{version: next.Version, began: time.Now(), from: have.State, back: back(ruling.Move, &have.Head)}
+	if ruling.Verdict == Execute {
+		b.taking = &taking{intent: intent{prev: have.Version, head: next, body: body}, have: have, restart: ruling.Move == Restart}
+		return b.take(call)
+	}
 	got, err := b.e.replace(call, have.Version, next, body)
 	switch {
-	case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound):
+	case refused(err):
 		return Decision{}, errAgain
-	case err != nil && ruling.Verdict == Execute:
-		b.bid = bid
-		return Decision{}, err
 	case err != nil:
 		return Decision{}, err
 	}
-	r := Record{got, have.Body}
-	if body != nil {
-		r.Body = *body
-	}
-	if ruling.Verdict == Execute {
-		return b.grant(r, bid)
-	}
 	b.e.moved(&got, have.State, "request")
-	return Decision{Verdict: ruling.Verdict, Record: r}, nil
+	return Decision{Verdict: ruling.Verdict, Record: Record{got, have.Body}}, nil
 }
 
-// back is what undoes a Take that nobody ran: the record as it was, due when it was.
-func back(m Move, have *Head) *Head {
-	if m != Take {
-		return nil
+func (b *beginning) take(call *detached) (Decision, error) {
+	t := b.taking
+	got, err := b.e.insist(call, &t.intent)
+	switch {
+	case refused(err):
+		return Decision{}, errAgain
+	case err != nil:
+		return Decision{}, err
 	}
-	h := *have
-	h.Version, h.DueIn, h.Note = draw(), Never, nil // its note is in the history, once
-	if !have.DueAt.IsZero() {
-		h.DueIn = max(0, have.DueAt.Sub(have.AsOf))
+	if !t.restart {
+		got.Body = t.have.Body
 	}
-	return &h
+	return b.grant(got, &t.intent, t.have.State)
 }
 
 // same compares by the record's own recipe.
 func (b *beginning) same(have *Head) (bool, error) {
-	if have.Fingerprint.Recipe == b.ours.Fingerprint.Recipe {
-		return have.Fingerprint.Equal(b.ours.Fingerprint), nil
+	if have.Fingerprint.Recipe == b.create.head.Fingerprint.Recipe {
+		return have.Fingerprint.Equal(b.create.head.Fingerprint), nil
 	}
 	f, err := b.e.recipes.get(have.Fingerprint.Recipe)
 	if err != nil {
@@ -293,7 +318,7 @@ func (b *beginning) move(m Move, have *Head) (h Head, body *Body) {
 		b.running(&h)
 		return h, nil
 	case Restart:
-		h = Head{Attempt: 1, Fingerprint: b.ours.Fingerprint, Point: b.q.Point}
+		h = Head{Attempt: 1, Fingerprint: b.create.head.Fingerprint, Point: b.q.Point}
 		b.running(&h)
 		return h, &Body{Request: b.q.Keep}
 	case Lapse:
@@ -311,32 +336,6 @@ func lapsed(have *Head) Head {
 	h.Version, h.State, h.Cause, h.DueIn = draw(), Unknown, CauseLapsed, 0
 	h.Note, h.Took = nil, have.AsOf.Sub(have.CreatedAt)
 	return h
-}
-
-// forget takes back a reservation that may have been made by a write without an answer. Nothing ran, so that the record would
-// only turn unknown for nothing. The store may still be away, or the write still on its way: it is tried for a while, and a
-// record that appears even later is dealt with like any lapsed one.
-func (e *Engine) forget(ctx context.Context, id ID, lost bid, lease time.Duration) {
-	e.chores.startUpTo(maxCleanups, func() {
-		ctx := context.WithoutCancel(ctx)
-		pause, end := firstWait, time.Now().Add(min(4*e.cfg.StoreTimeout, lease))
-		for {
-			err := e.undo(ctx, id, &lost)
-			if err == nil || errors.Is(err, ErrStale) || !sleep(ctx, &pause, end) {
-				return
-			}
-		}
-	})
-}
-
-func (e *Engine) undo(ctx context.Context, id ID, lost *bid) error {
-	call := detach(ctx, e.cfg.StoreTimeout)
-	defer call.release()
-	if lost.back == nil {
-		return e.remove(call, id, lost.version)
-	}
-	_, err := e.replace(call, lost.version, *lost.back, nil)
-	return err
 }
 
 // Drain waits until what the engine works on by itself has ended: results being stored, reservations being removed. It

@@ -168,8 +168,8 @@ func TestARestartThatGaveUpIsTakenBack(t *testing.T) { // W2
 		}
 		s.mend()
 		_ = e.Drain(t.Context())
-		if r, there := s.read(request("k").ID); there {
-			t.Errorf("left is %v", r.State)
+		if r, _ := s.read(request("k").ID); r.State != stet.Retryable || r.Cause != stet.CauseGivenUp || !r.Over() || r.Response != nil {
+			t.Errorf("left is %v, %q, over %v", r.State, r.Cause, r.Over())
 		}
 	})
 }

@@ -31,7 +31,7 @@ func (c *Claim) Hold(ctx context.Context, lost Lost) context.Context {
 		return &k.held
 	}
 	k.parent, k.claim, k.lost = ctx, c, lost
-	if c.finished || c.h.State != Running { // settled before: there is nothing to hold
+	if !c.phase.allows(step) { // settled before: there is nothing to hold
 		k.over = true
 		k.end(context.Canceled)
 		return &k.held
@@ -122,7 +122,10 @@ type keeper struct {
 	alarm   *alarm
 	timeout time.Time // zero: none
 	over    bool
+	fenced  bool  // a heartbeat met somebody else's record
 	lapsed  error // why it is over, where it ended by itself
+
+	attending *time.Timer // the next time that it is said of the unknown record that the handler has not returned
 
 	before, after *keeper // among those of the engine
 }
@@ -154,10 +157,10 @@ func (k *keeper) endAt() time.Time {
 // next is how long until something is to be done.
 func (k *keeper) next() time.Duration {
 	at := k.heartbeatAt()
-	if k.claim.joined != nil { // a heartbeat would wait for the transaction
+	if k.claim.phase != active { // a heartbeat would wait for the transaction
 		return time.Until(k.endAt())
 	}
-	if now := time.Now(); !at.After(now) { // a renewal failed: try again soon, and be there when the lease ends
+	if now := time.Now(); !at.After(now) { // a renewal failed, or goes on: try again soon, and be there when the lease ends
 		at = now.Add(k.claim.policy.Lease / 30)
 	}
 	if end := k.endAt(); end.Before(at) {
@@ -187,7 +190,8 @@ func (k *keeper) tick() {
 	}
 }
 
-// beat renews, and returns the cause where it is over.
+// beat renews, and returns the cause where it is over. It never waits for a write of others: such a write renews, too, and the end
+// comes in time whatever the store does.
 func (k *keeper) beat() error {
 	c := k.claim
 	c.mu.Lock()
@@ -201,13 +205,27 @@ func (k *keeper) beat() error {
 		return k.lapse(ErrExecutionTimeout)
 	case !now.Before(k.lostAt()):
 		return k.lapse(ErrLeaseLost)
-	case !now.Before(k.heartbeatAt()) && c.joined == nil:
-		if err := c.progress(k.parent, c.h, nil); errors.Is(err, ErrFenced) { // other errors: it is tried until endAt
-			return k.lapse(ErrLeaseLost)
+	case !now.Before(k.heartbeatAt()) && c.phase == active && !c.busy:
+		k.alarm.timer.Reset(time.Until(k.endAt()))
+		if k.renew(); k.over {
+			return nil
 		}
+	}
+	if k.fenced {
+		return k.lapse(ErrLeaseLost)
 	}
 	k.alarm.timer.Reset(k.next())
 	return nil
+}
+
+// renew takes the turn, which is free, and writes.
+func (k *keeper) renew() {
+	c := k.claim
+	c.busy = true
+	err := c.progress(k.parent, c.h, nil)
+	k.fenced = errors.Is(err, ErrFenced) // other errors: it is tried until endAt
+	c.yield()
+	c.mu.Lock()
 }
 
 func (k *keeper) lapse(cause error) error {

@@ -145,7 +145,7 @@ func (e *Engine) eachDue(ctx context.Context, q Query, act func(context.Context,
 			if done {
 				n++
 			}
-			if failed != nil && err == nil {
+			if failed != nil && err == nil && !errors.Is(failed, ErrCorrupt) { // a damaged one is for people
 				err = failed
 			}
 		})

@@ -12,10 +12,14 @@ import (
 // for a store to be repaired, and no longer than one would keep answers in memory for.
 const witnessFor = 15 * time.Minute
 
+// CauseContradicted is the Cause of a record that was freed on evidence that nothing had happened, before its handler came back with
+// an answer: nobody knows which of them is right.
+const CauseContradicted = "contradicted"
+
 // testify leaves a result that came too late with its record, which stays unknown: it can change nothing any more, but whoever
 // ends the doubt should know that the handler came to an end, and with what (SF-05). The response is kept in the record's Body, and
-// is given to nobody before a reconciler or an operator adopts it; the history says when it came. A record that has gone on since,
-// in another run or life, has nothing to learn from it. It reports true where there is nothing left to do.
+// is given to nobody before a reconciler or an operator adopts it; the history says when it came. A key that was freed meanwhile, and
+// not used, is unknown again. A record that has gone on since, in another run or life, has nothing to learn from it. It reports true where there is nothing left to do.
 func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
 	have, err := c.e.get(call, c.id)
 	switch {
@@ -32,6 +36,8 @@ func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
 		next = lapsed(&have.Head)
 	case have.State == Running && !have.Over(): // by the store's clock the lease is not over yet
 		return false, nil
+	case have.State == Retryable && h.State == Completed: // what freed the key is contradicted, and no retry has run
+		next.State, next.Cause = Unknown, CauseContradicted
 	case have.State != Unknown:
 		return true, nil
 	}
@@ -42,6 +48,7 @@ func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
 	if next.Version, next.Note, next.DueIn = draw(), &note, 0; next.Escalated { // people have it
 		next.DueIn = Never
 	}
+	next.Took = have.AsOf.Sub(have.CreatedAt) // the handler has only now returned
 	var body *Body
 	if h.State == Completed {
 		next.Status, next.Size, next.Kept = h.Status, h.Size, h.Kept
@@ -64,14 +71,12 @@ func evidence(h *Head) string {
 	return fmt.Sprintf("attempt %d stated that nothing happened", h.Attempt)
 }
 
-// testifies: an outcome that is itself unknown is no evidence, and in a transaction of the caller's there is nothing late.
-func (c *Claim) testifies(h *Head) bool {
-	return (h.State == Completed || h.State == Retryable) && c.joined == nil
-}
+// testifies: an outcome that is itself unknown is no evidence.
+func testifies(h *Head) bool { return h.State == Completed || h.State == Retryable }
 
 // testifyOnce is for a holder that was overtaken, and waits.
 func (c *Claim) testifyOnce(ctx context.Context, h *Head, b *Body) {
-	if !c.testifies(h) {
+	if !testifies(h) {
 		return
 	}
 	call := detach(ctx, c.e.cfg.StoreTimeout)
@@ -87,7 +92,7 @@ func (c *Claim) testifyOnce(ctx context.Context, h *Head, b *Body) {
 // testifyLater is for a store that did not take the result while the lease lasted. It tries for a while, and once more when somebody
 // waits for the engine to come to rest: a process that ends does not wait for a store that is away.
 func (c *Claim) testifyLater(ctx context.Context, h Head, b *Body) {
-	if !c.testifies(&h) {
+	if !testifies(&h) {
 		return
 	}
 	end := time.Now().Add(witnessFor)

@@ -31,7 +31,14 @@ func TestLateResultsAreEvidence(t *testing.T) { // SF-05, FX-11, CR-02, I3
 		}
 		must(t, e, other("k"), stet.Mismatch)
 
-		h, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{Version: r.Version}, stet.Note{Who: "clerk", Why: "refunded"})
+		note := stet.Note{Who: "clerk", Why: "refunded"}
+		if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{Version: r.Version}, note); !errors.Is(err, stet.ErrContradicted) { // A04
+			t.Errorf("freed against a late answer: %v", err)
+		}
+		h, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{Version: r.Version, Override: true}, note)
+		if h.Note == nil || !strings.Contains(h.Note.Evidence, "against a late answer with status 201") {
+			t.Errorf("the history does not say what was overridden: %+v", h.Note)
+		}
 		if now, _ := s.read(c.ID()); err != nil || h.State != stet.Retryable || now.Response != nil {
 			t.Errorf("freed, and what nobody adopted is still there: %+v, %v", now.Response, err)
 		}
@@ -67,9 +74,6 @@ func TestLateResultsDisturbNobody(t *testing.T) { // I3
 		"it is resolved": func(t *testing.T, e *stet.Engine, _ *shelf, id stet.ID) {
 			_, _ = e.Resolve(t.Context(), id, stet.Resolution{Response: &stet.Response{Status: 201}}, stet.Note{Who: "w", Why: "y"})
 		},
-		"it is free again": func(t *testing.T, e *stet.Engine, _ *shelf, id stet.ID) {
-			_, _ = e.Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: "w", Why: "y"})
-		},
 		"it runs again": func(t *testing.T, e *stet.Engine, _ *shelf, id stet.ID) {
 			_, _ = e.Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: "w", Why: "y"})
 			must(t, e, request(string(id.Key)), stet.Execute)
@@ -102,6 +106,26 @@ func TestLateResultsDisturbNobody(t *testing.T) { // I3
 			})
 		})
 	}
+}
+
+// A key that was freed, and not used yet, is not free any more when its handler comes back with an answer.
+func TestALateResultTakesAFreedKeyBack(t *testing.T) { // A04, I1
+	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		c := must(t, e, request("k"), stet.Execute).Claim
+		after(stet.DefaultLease)
+		_, _, _ = e.Sweep(t.Context(), "", 0)
+		if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{}, stet.Note{Who: "w", Why: "no trace of it"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) {
+			t.Error(err)
+		}
+		r, _ := s.read(c.ID())
+		if r.State != stet.Unknown || r.Cause != stet.CauseContradicted || string(r.Response.Body) != "late" || r.Attempt != 1 {
+			t.Errorf("it is %v, %q, with %+v", r.State, r.Cause, r.Response)
+		}
+		must(t, e, request("k"), stet.Unresolved)
+	})
 }
 
 // A store that was away for longer than the lease gets the result when it is back: as evidence, since by then the key was told to

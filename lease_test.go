@@ -106,8 +106,8 @@ func TestAReservationThatIsAsGoodAsOverIsGivenBack(t *testing.T) { // I13, W2
 		if err := e.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, there := s.read(request("k").ID); there {
-			t.Error("the reservation is still there")
+		if r, _ := s.read(request("k").ID); r.State != stet.Retryable || r.Cause != stet.CauseGivenUp || !r.Over() {
+			t.Errorf("the reservation is %v, %q, over %v", r.State, r.Cause, r.Over())
 		}
 	})
 }

@@ -24,8 +24,8 @@ func (c *Claim) Advance(ctx context.Context, point string, progress []byte) erro
 
 // Step is [Claim.Advance] and [Claim.Downstream] in one write.
 func (c *Claim) Step(ctx context.Context, s Step) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turn()
+	defer c.yield()
 	h, b := c.stepped(&s)
 	return c.progress(ctx, h, &b)
 }
@@ -54,21 +54,21 @@ func (s *Step) leave(h *Head) {
 // begins anew by the end of its retention. It is [ErrState] where the record could not be resumed, and otherwise as Settle is:
 // where the store gave no answer, the lease ends the run.
 func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turn()
+	defer c.yield()
 	h, b := c.stepped(&s)
 	switch {
-	case c.finished || c.h.State != Running:
-		return fmt.Errorf("stet: Suspend: %w: the claim is settled", ErrFenced)
 	case c.joined != nil:
 		return errors.New("stet: Suspend: the claim is part of a transaction: Confirm it first")
+	case !c.phase.allows(suspend):
+		return fmt.Errorf("stet: Suspend: %w: the claim is settled", ErrFenced)
 	case h.Point == "" || !mayRunAgain(&h):
 		return fmt.Errorf("stet: Suspend: %w: it has no recovery point to resume from", ErrState)
 	}
 	h.DueIn = max(0, in)
 	err := c.put(ctx, h, &b, c.e.cfg.StoreTimeout)
 	c.keeper.stop(context.Canceled)
-	c.finished = true
+	c.phase = c.phase.after(suspend)
 	return err
 }
 
@@ -95,18 +95,17 @@ func (e *Engine) Resume(ctx context.Context, id ID) (Decision, error) {
 	if err != nil {
 		return Decision{}, fmt.Errorf("stet: resume: %w", err)
 	}
-	ruling := judge(&have.Head, true)
-	if have.State != Running || ruling.Move != Take || have.Point == "" {
+	if !resumable(&have.Head) {
 		return Decision{}, fmt.Errorf("stet: resume: %w: it is not abandoned at a recovery point", ErrState)
 	}
 	b := beginning{e: e, policy: e.cfg.Policy, q: Request{ID: id, Route: have.Route, TraceID: have.TraceID, Meta: have.Meta}}
 	b.q.Subject.Method, b.q.Subject.Path, b.policy.Rules = have.Method, have.Path, have.Rules
-	d, err := b.perform(call, ruling, have)
+	d, err := b.perform(call, judge(&have.Head, true), have)
 	switch {
 	case errors.Is(err, errAgain):
 		return Decision{}, fmt.Errorf("stet: resume: %w: somebody else was faster", ErrState)
 	case err != nil:
-		e.forget(ctx, id, b.bid, b.policy.Lease)
+		b.withdraw(ctx)
 		return Decision{}, fmt.Errorf("stet: resume: %w: %w", ErrUnsettled, err)
 	}
 	return d, nil
@@ -130,10 +129,15 @@ func (e *Engine) Reopen(ctx context.Context, id ID, version Version, s Step, n N
 	})
 }
 
+// resumable: it stopped at a recovery point, and its rule lets others go on from there.
+func resumable(h *Head) bool {
+	return h.State == Running && h.Over() && h.Point != "" && h.Rules.OnLapse == LapseResume && mayRunAgain(h)
+}
+
 // Abandoned returns, of one page of lapsed runs, those that may be resumed from a recovery point, the longest due first, and the
 // cursor of the next page, "" after the last. limit is how many runs it looks at.
 func (e *Engine) Abandoned(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
 	heads, next, err = e.due(ctx, Query{States: []State{Running}, After: after, Limit: limit})
-	heads = slices.DeleteFunc(heads, func(h Head) bool { return !h.Over() || h.Point == "" || !mayRunAgain(&h) })
+	heads = slices.DeleteFunc(heads, func(h Head) bool { return !resumable(&h) })
 	return heads, next, err
 }

@@ -3,6 +3,7 @@ package stet_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -178,14 +179,21 @@ func (s *shelf) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next 
 	err = s.call(ctx, "due", func() error {
 		for _, r := range s.records {
 			r.AsOf = s.now()
-			if r.Over() && (len(q.States) == 0 || slices.Contains(q.States, r.State)) {
+			if r.Over() && q.Matches(&r.Head) && cursor(&r.Head) > q.After {
 				heads = append(heads, r.Head)
 			}
 		}
-		slices.SortFunc(heads, func(a, b stet.Head) int { return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.Key, b.Key)) })
-		heads = heads[:min(len(heads), cmp.Or(q.Limit, stet.DefaultLimit))]
+		slices.SortFunc(heads, func(a, b stet.Head) int { return cmp.Compare(cursor(&a), cursor(&b)) })
+		if n := q.Bound(); len(heads) > n {
+			heads, next = heads[:n], cursor(&heads[n-1])
+		}
 		return nil
 	})
-	heads, err = answered(heads, err)
-	return heads, "", err
+	if err != nil {
+		return nil, "", err
+	}
+	return heads, next, nil
 }
+
+// cursor is the place of a record among what is due, as text that sorts like it.
+func cursor(h *stet.Head) string { return fmt.Sprintf("%020d %s", h.DueAt.UnixMicro(), h.Key) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,10 +20,24 @@ type hub struct {
 
 // room is where requests wait for one record until they are woken.
 type room struct {
-	woken chan struct{}
-	once  sync.Once // what all of them see who were woken
-	have  Record
-	err   error
+	woken  chan struct{}
+	looked atomic.Bool   // one of those who were woken looks for all
+	seen   chan struct{} // closed when it has; what follows is set then
+	have   Record
+	err    error
+}
+
+// look has one of those who were woken ask, and gives all of them what it was told. None waits for a lock while the store is
+// asked.
+func (r *room) look(ask func() (Record, error)) (Record, error) {
+	if r.looked.CompareAndSwap(false, true) {
+		func() {
+			defer close(r.seen)
+			r.have, r.err = ask()
+		}()
+	}
+	<-r.seen
+	return r.have, r.err
 }
 
 // enter joins the room of id. first: this caller looks after the store for all of them, and empties the room when it leaves.
@@ -38,7 +53,7 @@ func (h *hub) enter(id ID) (r *room, first, ok bool) {
 		if h.rooms == nil {
 			h.rooms = make(map[ID]*room)
 		}
-		r = &room{woken: make(chan struct{})}
+		r = &room{woken: make(chan struct{}), seen: make(chan struct{})}
 		h.rooms[id] = r
 	}
 	return r, !there, true
@@ -146,8 +161,8 @@ func (e *Engine) await(ctx context.Context, seen *Head, end time.Time) (have Rec
 	select {
 	case <-r.woken: // by whom it was, what is read from now on is new to all who waited here: one look does
 		if ctx.Err() == nil {
-			r.once.Do(func() { r.have, r.err = e.lookAt(ctx, seen.ID) })
-			return r.have, true, r.err
+			have, err = r.look(func() (Record, error) { return e.lookAt(ctx, seen.ID) })
+			return have, true, err
 		}
 	case <-until.C:
 		if ctx.Err() == nil {

@@ -25,6 +25,9 @@ type Transaction = stet.Transaction
 // back, too, and the record says unknown; package flow is made for such handlers. What the handler states as completed is
 // committed, whatever its status.
 //
+// A process that crashes leaves no doubt either, where [Guard.Wrap] is given this handler itself: once the lease is over, a retry
+// or the sweeper takes the record over by a write that waits for such a transaction, and proves that it was not committed.
+//
 // The response has to fit into MaxResponse, and cannot be an event stream or an upgrade: it would leave before the commit.
 // A request that the guard lets pass (no key, mode off) runs in a transaction, too, without a record.
 func Atomic(db *sql.DB, handler func(w http.ResponseWriter, r *http.Request, tx *sql.Tx)) http.Handler {
@@ -44,30 +47,38 @@ func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }
 // AtomicIn is [Atomic] for transactions of any kind: pgxstore.Begin returns a begin for those of pgx. begin is given a context that
 // ends with the handler's.
 func AtomicIn(begin func(ctx context.Context) (Transaction, error), handler func(w http.ResponseWriter, r *http.Request, tx Transaction)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := captureOf(w)
-		if c == nil {
-			plainly(begin, handler, w, r)
-			return
+	return &atomicHandler{begin, handler}
+}
+
+type atomicHandler struct {
+	begin   func(ctx context.Context) (Transaction, error)
+	handler func(w http.ResponseWriter, r *http.Request, tx Transaction)
+}
+
+// ServeHTTP implements [http.Handler].
+func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := captureOf(w)
+	if c == nil {
+		plainly(a.begin, a.handler, w, r)
+		return
+	}
+	tx, err := a.begin(r.Context())
+	if err != nil {
+		c.x.claim.NotExecuted("no-transaction")
+		c.x.g.cfg.Refuse(w, c.x.problem(StoreUnavailable).After(retrySoon))
+		return
+	}
+	c.join(tx)
+	returned := false
+	defer func() {
+		if !returned { // a panic: nothing of it stays
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.x.rollBack()
 		}
-		tx, err := begin(r.Context())
-		if err != nil {
-			c.x.claim.NotExecuted("no-transaction")
-			c.x.g.cfg.Refuse(w, c.x.problem(StoreUnavailable).After(retrySoon))
-			return
-		}
-		c.join(tx)
-		returned := false
-		defer func() {
-			if !returned { // a panic: nothing of it stays
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				c.x.rollBack()
-			}
-		}()
-		handler(w, r, tx)
-		returned = true
-	})
+	}()
+	a.handler(w, r, tx)
+	returned = true
 }
 
 func (c *capture) join(tx Transaction) {

@@ -1,11 +1,13 @@
 package stethttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -26,10 +28,12 @@ type exchange struct {
 	cap   capture
 	tx    Transaction // of [Atomic], until it has ended; guarded by cap.mu
 
-	answered bool // the client has its answer, and the handler may still run; guarded by cap.mu
-	lapsed   bool // ... and the record says unknown; guarded by cap.mu
-	doubted  bool // ... as the handler itself had said; guarded by cap.mu
-	returned bool // the handler came back by itself
+	answered bool         // the client has its answer, and the handler may still run; guarded by cap.mu
+	lapsed   bool         // ... and the record says unknown; guarded by cap.mu
+	doubted  bool         // ... as the handler itself had said; guarded by cap.mu
+	returned bool         // the handler came back by itself
+	back     atomic.Bool  // ... or it panicked: in any case it works no more
+	policy   *stet.Policy // of the handler; nil: the guard's
 	result   string
 	status   int
 	weak     bool
@@ -161,7 +165,7 @@ func (x *exchange) limited() (Code, error) {
 }
 
 func (x *exchange) request(lookupOnly bool) stet.Request {
-	policy := &x.g.cfg.Policy
+	policy := cmp.Or(x.policy, &x.g.cfg.Policy)
 	ttl, hinted := x.ttlHint()
 	if hinted || x.shadow {
 		p := *policy

@@ -74,7 +74,10 @@ func (x *exchange) late(cause error) {
 
 // lapse: what became of the run is not known, as far as nobody has said it.
 func (x *exchange) lapse(cause error) {
-	if x.claim.Stated() != stet.Unknown {
+	switch {
+	case !x.back.Load():
+		x.claim.Overdue(word(cause))
+	case x.claim.Stated() != stet.Unknown:
 		x.claim.Unknown(word(cause))
 	}
 	_ = x.claim.Settle(x.calm(), stet.Outcome{})
@@ -92,10 +95,12 @@ func word(cause error) string {
 
 // crashed settles a run that did not return.
 func (x *exchange) crashed() {
+	x.back.Store(true)
 	x.cap.mu.Lock()
 	defer x.cap.mu.Unlock()
 	defer x.cap.release(true)
 	if x.answered {
+		x.claim.Returned(x.calm())
 		return
 	}
 	x.status = http.StatusInternalServerError
@@ -122,6 +127,7 @@ func (x *exchange) crashed() {
 
 // finish settles a run that returned, and sends the response.
 func (x *exchange) finish() {
+	x.back.Store(true)
 	c := &x.cap
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,6 +200,7 @@ func (x *exchange) state() {
 func (x *exchange) finishLate(explicit bool) {
 	c := &x.cap
 	defer c.release(true)
+	defer x.claim.Returned(x.calm()) // nothing where the outcome was settled after all
 	if x.tx != nil {
 		x.rollBack()
 	}

@@ -51,12 +51,18 @@ func Middleware(e *stet.Engine, scope ScopeFunc, c Config) func(http.Handler) ht
 // Config returns the Guard's settings with all defaults filled in.
 func (g *Guard) Config() Config { return g.cfg }
 
-// Wrap returns a handler that guards next.
+// Wrap returns a handler that guards next. Where next is an [Atomic] handler, and the policy does not say otherwise, the end of
+// a lease proves that nothing happened: see [stet.LapseAtomic].
 func (g *Guard) Wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next) })
+	var policy *stet.Policy
+	if _, ok := next.(*atomicHandler); ok && g.cfg.Policy.OnLapse == stet.LapseUnknown {
+		policy = new(g.cfg.Policy)
+		policy.OnLapse = stet.LapseAtomic
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next, policy) })
 }
 
-func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler, policy *stet.Policy) {
 	lines := r.Header[g.cfg.KeyHeader]
 	required, acts := g.covers(r)
 	if !acts || len(lines) == 0 && !required {
@@ -65,7 +71,7 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: "bypass", Took: stet.Since(began)})
 		return
 	}
-	x := &exchange{g: g, w: w, r: r, next: next, began: g.engine.Clock(), shadow: g.cfg.Mode == ModeShadow}
+	x := &exchange{g: g, w: w, r: r, next: next, policy: policy, began: g.engine.Clock(), shadow: g.cfg.Mode == ModeShadow}
 	defer x.end()
 	x.serve(lines)
 }

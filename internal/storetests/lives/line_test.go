@@ -19,11 +19,14 @@ const (
 	request      // it never comes to the store
 	reply        // it happens, and nobody hears of it
 	late         // it happens later, when nobody reckons with it any more
+	again        // it happens, and a copy of it happens once more later, at any time: also when its record is gone
 	broken       // it never comes to the store, nor does any other of this process until that is mended
 )
 
 // GoString is how a history shows it.
-func (l loss) GoString() string { return [...]string{"none", "request", "reply", "late", "broken"}[l] }
+func (l loss) GoString() string {
+	return [...]string{"none", "request", "reply", "late", "again", "broken"}[l]
+}
 
 // line is a host's connection to the store. It loses what the history says, and has every write looked at. The store's abilities
 // go past it, but that to reap.
@@ -70,6 +73,10 @@ func send[T any](ctx context.Context, l *line, key stet.Key, do func() (T, error
 		defer l.w.mu.Unlock()
 		l.w.late = append(l.w.late, func() { _, _ = do() })
 		return nothing, errLost
+	case again:
+		l.w.mu.Lock()
+		l.w.late = append(l.w.late, func() { _, _ = do() })
+		l.w.mu.Unlock()
 	case none:
 	}
 	return do()
@@ -91,12 +98,7 @@ func write[T any](ctx context.Context, l *line, id stet.ID, do func() (T, error)
 
 func (l *line) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	return write(ctx, l, r.ID, func() (stet.Record, error) {
-		if l.w.created[r.Version] && l.w.stored(r.ID) == nil { // what it made is gone: no message outlives a record
-			return stet.Record{}, errLost
-		}
-		got, err := l.Store.Create(context.Background(), r)
-		l.w.created[r.Version] = l.w.created[r.Version] || err == nil
-		return l.read(got, err)
+		return l.read(l.Store.Create(context.Background(), r))
 	})
 }
 
@@ -142,8 +144,15 @@ func (l *line) Delete(ctx context.Context, id stet.ID, prev stet.Version) error 
 	return err
 }
 
-func (l *line) Due(ctx context.Context, q stet.Query) ([]stet.Head, error) {
-	return send(ctx, l, "", func() ([]stet.Head, error) { return l.Store.Due(context.Background(), q) })
+func (l *line) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
+	heads, err = send(ctx, l, "", func() (page []stet.Head, err error) {
+		page, next, err = l.Store.Due(context.Background(), q)
+		return page, err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return heads, next, nil
 }
 
 // Reap has what it does to any record looked at.
@@ -155,7 +164,7 @@ func (l *line) Reap(ctx context.Context, limit int) (int, error) {
 		for i, key := range keys {
 			was[i] = l.w.stored(named(key))
 		}
-		n, _, err := l.Store.Reap(context.Background(), "", limit)
+		n, err := l.Store.Reap(context.Background(), limit)
 		for i, key := range keys {
 			if r := was[i]; r != nil && r.Over() && l.w.setting.evict {
 				_ = l.Store.Delete(context.Background(), r.ID, r.Version)

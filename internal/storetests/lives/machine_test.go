@@ -23,7 +23,7 @@ var (
 		"resume": {Retain: retain, OnLapse: stet.LapseResume}, "re-execute": {Retain: retain, OnLapse: stet.LapseReexecute}}
 	names   = rapid.SampledFrom([]string{"", "refuse expired keys", "resume", "re-execute"})
 	weather = rapid.SampledFrom([][]loss{{}, {}, {request}, {reply}, {late}, {broken}, {reply, broken}, {late, broken}, {reply, reply},
-		{none, reply}, {none, late}, {none, broken}, {none, reply, broken}, {none, late, broken}, {reply, late}})
+		{none, reply}, {none, late}, {none, broken}, {again}, {again, again}, {none, again}, {again, reply}, {reply, again}, {none, reply, broken}, {none, late, broken}, {reply, late}})
 	spans = rapid.SampledFrom([]time.Duration{beat, lease / 2, lease / 2, lease, lease, settle, retain, 24 * time.Hour})
 )
 

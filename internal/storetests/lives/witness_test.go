@@ -3,6 +3,7 @@ package lives
 import (
 	"bytes"
 	"reflect"
+	"slices"
 
 	"github.com/stet-dev/stet"
 )
@@ -28,6 +29,10 @@ func (w *world) witness(by *host, was, is *stet.Record) {
 		w.t.Error("W2: a recovery point has the progress of another")
 	case is.DueAt.IsZero() && !(is.State == stet.Unknown && is.Escalated):
 		w.t.Errorf("I15: a record is %v, and nobody will ever look after it", is.State)
+	case tombstone(is) && (was == nil || !was.CreatedAt.Equal(is.CreatedAt)):
+		w.givenUp(was)
+	case was != nil && was.State == stet.Running && w.granted(&was.Head) == nil && is.CreatedAt.Before(was.CreatedAt):
+		w.relived(by, was, is)
 	case was == nil || !was.CreatedAt.Equal(is.CreatedAt):
 		if live := was != nil && (was.State == stet.Running || was.State == stet.Unknown || !was.Over()); live || is.State != stet.Running || is.Attempt != 1 {
 			w.t.Errorf("I10: a life began as %v, attempt %d, while another went on: %v", is.State, is.Attempt, live)
@@ -36,6 +41,40 @@ func (w *world) witness(by *host, was, is *stet.Record) {
 		w.t.Errorf("I9: a %v record is another request's now, as %v", was.State, is.State)
 	default:
 		w.moved(by, was, is)
+	}
+}
+
+// tombstone reports whether r is what a request leaves that gave up.
+func tombstone(r *stet.Record) bool {
+	return r.State == stet.Retryable && r.Cause == stet.CauseGivenUp && r.Over() && r.Response == nil
+}
+
+// givenUp: a tombstone takes the place of what nobody uses.
+func (w *world) givenUp(was *stet.Record) { // A14
+	switch {
+	case was == nil, was.State != stet.Running && was.State != stet.Unknown && was.Over():
+	case was.State == stet.Running && w.granted(&was.Head) == nil:
+	default:
+		w.t.Errorf("I10: a request that gave up has ended what was %v", was.State)
+	}
+}
+
+// relived: the record was gone when a copy of its first write came, and now there is a copy of a later one. What it says was true of
+// that life, and nothing runs because of it.
+func (w *world) relived(by *host, was, is *stet.Record) { // A14, I2
+	i := slices.IndexFunc(w.runs, func(r *run) bool { return r.id == is.ID && r.life.Equal(is.CreatedAt) && r.host == by })
+	if i < 0 {
+		w.t.Errorf("I10: a %v record is of a life that this process had no part in", is.State)
+		return
+	}
+	switch is.State {
+	case stet.Running, stet.Unknown:
+	case stet.Retryable:
+		w.released(was, is)
+	case stet.Completed:
+		w.happened(is, is.Response != nil && string(is.Response.Body) == w.runs[i].answer)
+	case stet.Expired:
+		w.t.Error("I10: what began again is over")
 	}
 }
 
@@ -63,7 +102,8 @@ func (w *world) moved(by *host, was, is *stet.Record) {
 			w.t.Errorf("I3: what was completed is %v", is.State)
 		}
 	case stet.Retryable:
-		if is.State != stet.Expired && is.State != stet.Retryable && (is.State != stet.Running || is.Attempt != was.Attempt+1) {
+		contradicted := is.State == stet.Unknown && is.Cause == stet.CauseContradicted && is.Note != nil && is.Attempt == was.Attempt
+		if is.State != stet.Expired && is.State != stet.Retryable && (is.State != stet.Running || is.Attempt != was.Attempt+1) && !contradicted {
 			w.t.Errorf("I3: what may be retried is %v", is.State)
 		}
 	case stet.Expired:
@@ -81,11 +121,13 @@ func (w *world) ran(by *host, was, is *stet.Record) { // I1, I3, I13
 	case stet.Running:
 		if is.Attempt > was.Attempt {
 			w.taken(was, is)
+		} else if was.Over() && is.Over() && is.Attempt == was.Attempt { // who gave up to take it over fences off copies of that
+			break
 		} else if !held || holder != nil && is.Attempt != was.Attempt { // what a heartbeat and a recovery point leave alone
 			w.t.Error("I3: a run was renewed by who does not hold it")
 		}
 	case stet.Unknown:
-		if lapse := is.Cause == stet.CauseLapsed; lapse && !was.Over() || !lapse && !held {
+		if lapse := is.Cause == stet.CauseLapsed || is.Cause == stet.CauseForsaken; lapse && !was.Over() || !lapse && !held {
 			w.t.Error("I13: a run was given up while its lease was not over by the store's clock")
 		}
 	case stet.Retryable:
@@ -100,7 +142,9 @@ func (w *world) ran(by *host, was, is *stet.Record) { // I1, I3, I13
 		}
 		w.happened(is, byHolder)
 	case stet.Expired:
-		w.t.Error("I10: a running record expired")
+		if was.Rules.OnLapse != stet.LapseReexecute || was.AsOf.Before(was.DueAt.Add(was.Rules.Retain)) || is.Note != nil {
+			w.t.Error("I10: a running record expired")
+		}
 	}
 }
 

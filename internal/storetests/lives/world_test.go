@@ -49,17 +49,16 @@ type world struct {
 	all     []*host
 	asked   []question
 
-	mu      sync.Mutex       // of what follows, since engines finish things by themselves
-	losses  []loss           // of the messages about each key, in this action
-	calls   map[stet.Key]int // messages about each key, in this action
-	late    []func()         // writes that are still on their way
-	created map[stet.Version]bool
-	begun   stet.Version // of the latest write in this action that let somebody execute
-	notes   int          // that the history has to have
-	fences  map[stet.Key]int64
-	runs    []*run
-	risked  map[time.Time]bool // lives that were allowed to run again after a lapse
-	told    map[time.Time]string
+	mu     sync.Mutex       // of what follows, since engines finish things by themselves
+	losses []loss           // of the messages about each key, in this action
+	calls  map[stet.Key]int // messages about each key, in this action
+	late   []func()         // writes that are still on their way
+	begun  stet.Version     // of the latest write in this action that let somebody execute
+	notes  int              // that the history has to have
+	fences map[stet.Key]int64
+	runs   []*run
+	risked map[time.Time]bool // lives that were allowed to run again after a lapse
+	told   map[time.Time]string
 }
 
 // host is a process.
@@ -89,7 +88,7 @@ type run struct {
 }
 
 func newWorld(ctx context.Context, t *rapid.T, s setting, seen *counts) *world {
-	w := &world{ctx: ctx, t: t, setting: s, seen: seen, calls: map[stet.Key]int{}, created: map[stet.Version]bool{}, fences: map[stet.Key]int64{},
+	w := &world{ctx: ctx, t: t, setting: s, seen: seen, calls: map[stet.Key]int{}, fences: map[stet.Key]int64{},
 		risked: map[time.Time]bool{}, told: map[time.Time]string{}}
 	w.store = memstore.New(memstore.Config{Clock: w.now})
 	w.hosts = [2]*host{w.start(), w.start()}

@@ -1,0 +1,117 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// intent is a write whose answer may be lost. It is sent under one Version, as often as it takes: a refusal that shows this Version
+// is a yes (W2, I11). Where its writer gives up it is cancelled, so that no copy of it that is still on its way has an effect.
+type intent struct {
+	prev  Version   // of the record that it replaces; 0: it creates one
+	head  Head      // with the Version of its own
+	body  *Body     // nil: what is stored stays
+	began time.Time // local, before it was sent first: a lease that it grants lasts at least from here
+	lost  bool      // it was sent without a clear answer: it may have landed, and a copy of it may land yet
+}
+
+// send sends it once.
+func (e *Engine) send(call context.Context, w *intent) (got Record, err error) {
+	if w.began.IsZero() {
+		w.began = time.Now()
+	}
+	if w.prev == 0 {
+		got, err = e.create(call, Record{w.head, *w.body})
+	} else {
+		got.Head, err = e.replaceOnce(call, w.prev, w.head, w.body)
+	}
+	switch {
+	case err == nil, refused(err) && got.Version == w.head.Version:
+		if w.prev != 0 && w.body != nil {
+			got.Body = *w.body
+		}
+		return got, nil
+	case !refused(err) && !errors.Is(err, ErrFull) && !errors.Is(err, ErrCorrupt):
+		w.lost = true
+	}
+	return got, err
+}
+
+// refused: the store has answered that what is there does not allow the write.
+func refused(err error) bool {
+	return errors.Is(err, ErrExists) || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound)
+}
+
+// insist sends it until it is answered, or call ends.
+func (e *Engine) insist(call *detached, w *intent) (Record, error) {
+	for pause := firstWait; ; {
+		got, err := e.send(call, w)
+		if err == nil || refused(err) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrFull) || !sleep(call, &pause, call.deadline) {
+			return got, err
+		}
+	}
+}
+
+// replace insists on one write of a record that is there.
+func (e *Engine) replace(call *detached, prev Version, h Head, b *Body) (Head, error) {
+	got, err := e.insist(call, &intent{prev: prev, head: h, body: b})
+	return got.Head, err
+}
+
+// cancel sees to it that w has no effect, neither where it has landed nor where a copy of it lands later: instead is written over
+// w or over what w would replace, and where there is nothing it is created, for w to meet. Nil also where the record is somebody
+// else's by now: then w cannot land any more.
+func (e *Engine) cancel(call *detached, w *intent, instead Head, body *Body) error {
+	over := w.head.Version
+	for range tries {
+		instead.Version = draw()
+		c := &intent{prev: over, head: instead, body: body}
+		if over == 0 && body == nil {
+			c.body = &nothing
+		}
+		got, err := e.send(call, c)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, ErrNotFound) && w.prev == 0: // it has not landed
+			over = 0
+		case (errors.Is(err, ErrStale) || errors.Is(err, ErrExists)) && (got.Version == w.prev || got.Version == w.head.Version):
+			over = got.Version
+		case refused(err):
+			return nil
+		default:
+			return err
+		}
+	}
+	return ErrStale
+}
+
+// CauseGivenUp is the Cause of a record whose request gave up before anything ran: a tombstone, which any request may take the
+// place of, and which the reaper removes.
+const CauseGivenUp = "given-up"
+
+// tombstone is what is to stand in the place of a reservation that nobody uses: proof that nothing happened, and over at once.
+func tombstone(h *Head) Head {
+	t := *h
+	t.State, t.Cause, t.DueIn, t.CreatedAt, t.Note = Retryable, CauseGivenUp, 0, time.Time{}, nil
+	return t
+}
+
+// withdraw cancels what a request has sent without an answer, and gave up. Nothing ran, so that the record would only turn
+// unknown for nothing. The store may still be away: it is tried for a while, and a record that appears even later is dealt with
+// like any lapsed one.
+func (e *Engine) withdraw(ctx context.Context, lease time.Duration, cancel func(call *detached) error) {
+	e.chores.startUpTo(maxCleanups, func() {
+		ctx := context.WithoutCancel(ctx)
+		pause, end := firstWait, time.Now().Add(min(4*e.cfg.StoreTimeout, lease))
+		for {
+			call := detach(ctx, e.cfg.StoreTimeout)
+			err := cancel(call)
+			call.release()
+			if err == nil || !sleep(ctx, &pause, end) {
+				return
+			}
+		}
+	})
+}

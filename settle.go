@@ -1,0 +1,152 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Outcome is what Settle stores of a completed run.
+type Outcome struct {
+	Response Response
+	Size     int64 // of the body as sent; 0 means len(Response.Body)
+	Kept     Kept  // how much of Response there is
+}
+
+// Settle writes what became of the run: Completed with o, or what NotExecuted, Unknown or Overdue stated (o's status is then
+// noted, its body is not). It returns when that is stored. [ErrFenced] means the record is somebody else's now. With any other
+// error the store did not answer within StoreTimeout, and Settle goes on trying by itself until the lease is over: the key
+// stays reserved meanwhile, and is unknown afterwards (W5). A claim that was settled as unknown may be settled once more, by a
+// holder that learned the outcome after all, while nobody else has touched the record. An outcome that comes too late for
+// either is left with the unknown record as evidence.
+func (c *Claim) Settle(ctx context.Context, o Outcome) error {
+	c.turn()
+	defer c.yield()
+	stated, cause, overdue := c.stated, c.cause, c.overdue
+	if c.phase == doubted && stated == 0 {
+		stated, cause = Unknown, c.h.Cause
+	}
+	h, b := c.outcome(&o, stated, cause, overdue)
+	done := settle
+	if h.State == Unknown {
+		done = doubt
+	}
+	switch {
+	case !c.phase.allows(done):
+		return fmt.Errorf("stet: Settle: %w: the claim is settled", ErrFenced)
+	case c.phase == joined:
+		err := c.putIn(ctx, h, b)
+		if err == nil {
+			c.phase = c.phase.after(done)
+		}
+		return err
+	}
+	c.stated, c.overdue = 0, false
+	back := !overdue && c.unattend()
+	c.keeper.stop(context.Canceled)
+	from := c.h.State
+	err := c.put(ctx, h, b, c.e.cfg.StoreTimeout)
+	if err == nil {
+		c.phase = c.phase.after(done)
+		c.e.moved(&c.h, from, "holder")
+	} else {
+		c.phase = c.phase.after(lose)
+		c.keep(stated, cause)
+	}
+	if h.State == Unknown && overdue {
+		c.attend(ctx)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrFenced) && back && h.State == Unknown:
+		c.witness(ctx, 0)
+	case errors.Is(err, ErrFenced):
+		c.outside(func() { c.testifyOnce(ctx, &h, b) })
+	default:
+		c.e.Observe(Event{Kind: PersistFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State, Err: err})
+		c.persist(context.WithoutCancel(ctx), h, b)
+	}
+	return err
+}
+
+// keep lets stand what was stated where it was not stored, unless the handler has said something else meanwhile.
+func (c *Claim) keep(stated State, cause string) {
+	if c.stated == 0 {
+		c.stated, c.cause = stated, cause
+	}
+}
+
+// outcome is the write that settles the claim.
+func (c *Claim) outcome(o *Outcome, stated State, cause string, overdue bool) (Head, *Body) {
+	h := c.h
+	h.Took, h.Status, h.Size, h.Kept = time.Since(c.began), o.Response.Status, o.Size, o.Kept
+	if h.Size == 0 {
+		h.Size = int64(len(o.Response.Body))
+	}
+	h.State, h.Cause = stated, cause
+	if h.State == Retryable && h.Published { // an answer has left: no other may follow it
+		h.State = Unknown
+	}
+	switch h.State {
+	case Retryable:
+		h.DueIn = h.Rules.Retain
+		return h, nil
+	case Unknown:
+		h.DueIn = 0 // a probe may ask at once
+		h.Took = c.worked()
+		if overdue {
+			h.Took += c.policy.Lease
+		}
+		return h, nil
+	}
+	h.State, h.Cause, h.DueIn = Completed, "", h.Rules.Retain
+	if h.Rules.FromCreation {
+		h.DueIn = max(0, h.DueIn-c.worked())
+	}
+	r := &c.result
+	r.response, r.body = o.Response, Body{Response: &r.response}
+	switch o.Kept {
+	case KeptWhole:
+	case KeptHeader:
+		r.response.Body, r.response.Trailer = nil, nil
+	case KeptStatus:
+		r.body.Response = nil
+	}
+	return h, &r.body
+}
+
+// worked is the time from the record's creation to now, by the store's clock as far as it is known. It is never too long, so that
+// only who says so is taken to be still at work, and short by what the last write took: settling times are far longer.
+func (c *Claim) worked() time.Duration {
+	return c.h.UpdatedAt.Sub(c.h.CreatedAt) + time.Since(c.heard)
+}
+
+// persist goes on trying to store an outcome until the lease is over by the local clock.
+func (c *Claim) persist(ctx context.Context, h Head, b *Body) {
+	end := c.renewed.Add(c.policy.Lease)
+	c.e.chores.start(func() {
+		pause := 100 * firstWait
+		for sleep(ctx, &pause, end) {
+			pause = min(pause, c.e.cfg.StoreTimeout)
+			if err := c.persistOnce(ctx, h, b); err == nil {
+				return
+			} else if errors.Is(err, ErrFenced) {
+				break
+			}
+		}
+		c.testifyLater(ctx, h, b)
+	})
+}
+
+func (c *Claim) persistOnce(ctx context.Context, h Head, b *Body) error {
+	c.turn()
+	defer c.yield()
+	from := c.h.State
+	err := c.put(ctx, h, b, c.e.cfg.StoreTimeout)
+	if err == nil {
+		c.e.Observe(Event{Kind: Persisted, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State})
+		c.e.moved(&c.h, from, "holder")
+	}
+	return err
+}
