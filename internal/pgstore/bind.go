@@ -4,23 +4,87 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/stet-dev/stet"
 )
 
-// Bind returns the store within tx, on the same database. Nothing in it is grouped, tried again, or told to those who wait. As
+// bindTime is how long a transaction may take to say which database it is on.
+const bindTime = 5 * time.Second
+
+// Bind returns the store within tx, which has to be on the same database: it is asked, once for each connection that can be told
+// apart, and once for each transaction otherwise. Nothing in it is grouped, tried again, or told to those who wait. As
 // always in Postgres, a statement that fails spoils the transaction: after any error but the plain answers roll it back. While
 // it holds a record, duplicates of it are answered, and the store's other writes of that record wait.
 func (s *Store) Bind(tx any) (stet.Store, error) {
-	q, ok := s.cfg.Bind(tx)
+	q, notes, ok := s.cfg.Bind(tx)
 	if !ok {
 		return nil, fmt.Errorf("%s: bind: %w: it is a %T", s.cfg.Package, stet.ErrForeignTx, tx)
+	}
+	if err := s.sameDatabase(q, notes); err != nil {
+		return nil, s.wrap("bind", err)
 	}
 	b := bound{q: q, s: s}
 	if d := s.cfg.LockTimeout; d > 0 {
 		b.lockTimeout = strconv.FormatInt(max(1, d.Milliseconds()), 10)
 	}
 	return b, nil
+}
+
+// identity names the database and the table that unqualified statements of a session are about. It is the same on a standby that
+// takes over, and fails nowhere: that would spoil the transaction.
+const identity = "SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || oid || '/' || coalesce(to_regclass('stet_records')::oid::text, '')" +
+	" FROM pg_database WHERE datname = current_database()"
+
+func identityOf(ctx context.Context, q Querier) (id string, err error) {
+	err = each(ctx, q, identity, nil, func(rows Rows) error { return rows.Scan(&id) })
+	return id, err
+}
+
+// noteOf is under which a connection's notes hold its identity. They are under a lock of all stores: a transaction that has ended
+// still leads to its connection, which another one has by then.
+const noteOf = "github.com/stet-dev/stet: identity"
+
+var noting sync.Mutex
+
+func noted(notes map[string]any) any {
+	noting.Lock()
+	defer noting.Unlock()
+	return notes[noteOf]
+}
+
+func note(notes map[string]any, id string) {
+	if notes != nil {
+		noting.Lock()
+		defer noting.Unlock()
+		notes[noteOf] = id
+	}
+}
+
+// sameDatabase is [stet.ErrForeignTx] where q is on another database than the store, whose identity is read again then: what was
+// restored from a copy has another.
+func (s *Store) sameDatabase(q Querier, notes map[string]any) (err error) {
+	if noted(notes) == s.identity.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), bindTime)
+	defer cancel()
+	its, err := identityOf(ctx, q)
+	if err != nil {
+		return err
+	}
+	if its != s.identity.Load() {
+		own, err := identityOf(ctx, s.pool)
+		if err != nil {
+			return err
+		}
+		if s.identity.Store(own); its != own {
+			return fmt.Errorf("%w: it is on another database, or in another schema (search_path), than the store", stet.ErrForeignTx)
+		}
+	}
+	note(notes, its)
+	return nil
 }
 
 // bound is a store within a transaction.

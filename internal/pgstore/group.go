@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -81,17 +82,34 @@ func (s *Store) alone(o *op) error {
 	return s.outwait(o)
 }
 
-// outwait waits for a row for as long as o's caller does. Of those who wait few do so in the server: each takes a connection
-// of the pool, and all the others need it, too.
+// outwait waits for a row for as long as o's caller does. Of those who wait few do so in the server: each takes a connection of the
+// pool, and all the others need it, too. They take turns, each for a moment, because some wait for rows that are free by now (B08).
 func (s *Store) outwait(o *op) error {
-	s.held.add(o.head.ID)
+	end, ends := patience(o.ctx)
+	s.outwaiting.Add(1)
+	defer s.outwaiting.Add(-1)
+	for {
+		s.held.add(o.head.ID)
+		err := s.takeTurn(o, end, ends)
+		if answered(err) != codeLockWait || ends && !time.Now().Before(end) {
+			return err
+		}
+	}
+}
+
+// takeTurn waits for the row in the server, for a moment, and not beyond end if it ends.
+func (s *Store) takeTurn(o *op, end time.Time, ends bool) error {
 	select {
-	case s.patient <- struct{}{}:
+	case s.patient <- struct{}{}: // in the order they came
 		defer func() { <-s.patient }()
 	case <-o.ctx.Done():
 		return errors.Join(errNothing, o.ctx.Err())
 	}
-	return o.alone(s.pool, patience(o.ctx), true)
+	turn := max(turnTime*maxPatient/time.Duration(max(s.outwaiting.Load(), maxPatient)), leastTurn)
+	if ends {
+		turn = max(min(turn, time.Until(end)), time.Millisecond)
+	}
+	return o.alone(s.pool, strconv.FormatInt(turn.Milliseconds(), 10), true)
 }
 
 // enter makes o wait, or reports that a writer is free.
@@ -233,6 +251,9 @@ const (
 	heldFor    = time.Second // a row that was held counts as held
 	maxHeld    = 1024        // rows remembered
 	maxPatient = 4           // statements that wait for rows
+	// One that waits does so for turnTime at most; for less where many do, but never less than leastTurn.
+	turnTime  = 100 * time.Millisecond
+	leastTurn = 10 * time.Millisecond
 )
 
 // held are names of rows that others were seen to hold.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -36,8 +37,8 @@ type Config struct {
 	// Listen waits for notifications on a channel until ctx ends or its connection breaks. It calls ready when it listens, and
 	// then heard with the payload of each. Nil: those who wait look again and again.
 	Listen func(ctx context.Context, channel string, ready func(), heard func(payload string)) error
-	// Bind returns the Querier that tx is, or false.
-	Bind func(tx any) (Querier, bool)
+	// Bind returns the Querier that tx is, or false. notes are kept with its connection; nil where that cannot be told.
+	Bind func(tx any) (q Querier, notes map[string]any, ok bool)
 	// Volatile takes a server that may lose what it acknowledged, which is [stet.ErrVolatile] otherwise.
 	Volatile bool
 	// Closed is the error of a store that is used after Close.
@@ -50,10 +51,12 @@ type Store struct {
 	cfg  Config
 
 	creates, heads, wholes *group
+	identity               atomic.Value // a string: which database this is
 	repeats                repeats
 	held                   held
 	reaping                reaping
 	patient                chan struct{} // who waits for a row in the server
+	outwaiting             atomic.Int64  // how many wait for one, there or for their turn
 	calls                  calls
 	bell                   *bell // nil without Listen
 }
@@ -77,6 +80,11 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 		return nil, fmt.Errorf("%s: open: %w", c.Package, err)
 	}
 	s := &Store{pool: pool, cfg: c, patient: make(chan struct{}, maxPatient)}
+	id, err := identityOf(ctx, pool)
+	if err != nil {
+		return nil, fmt.Errorf("%s: open: which database this is: %w", c.Package, err)
+	}
+	s.identity.Store(id)
 	s.calls.closed = c.Closed
 	for g, w := range map[**group]*sqltext.PostgresWrite{
 		&s.creates: &sqltext.PostgresCreate, &s.heads: &sqltext.PostgresReplaceHead, &s.wholes: &sqltext.PostgresReplaceAll,

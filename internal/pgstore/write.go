@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -251,13 +250,11 @@ func (o *op) scan(rows Rows, which func(ord int64) *op) error {
 // unread stands for the columns of a record.
 var unread = make([]any, len(new(sqltext.Row).DestBody()))
 
-// patience is how long a statement of ctx may wait for a row, as lock_timeout has it: a little less than ctx, so that the
-// answer comes by the connection rather than by its end.
-func patience(ctx context.Context) string {
-	end, ok := ctx.Deadline()
-	if !ok {
-		return "0"
+// patience is until when a statement of ctx may wait for a row: a little less than ctx, so that the answer comes by the connection
+// rather than by its end.
+func patience(ctx context.Context) (end time.Time, ends bool) {
+	if end, ends = ctx.Deadline(); ends {
+		end = end.Add(-time.Until(end) / 8)
 	}
-	left := time.Until(end)
-	return strconv.FormatInt(max(1, (left-left/8).Milliseconds()), 10)
+	return end, ends
 }

@@ -326,5 +326,8 @@ func MySQLNoted(h *stet.Head, was string, at int64) *MySQL {
 	return q.Add(")")
 }
 
+// MySQLIdentity names the database of a session.
+const MySQLIdentity = "SELECT `id` FROM stet_database WHERE `one` = 1"
+
 // MySQLHistory are the columns of a change.
 const MySQLHistory = "SELECT `id`, `scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence`, `notice` FROM stet_history"

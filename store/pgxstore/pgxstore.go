@@ -97,9 +97,16 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
 	}
 	s, err := pgstore.Open(ctx, querier{pool}, pgstore.Config{Package: "pgxstore", Closed: ErrClosed, LockTimeout: c.LockTimeout, Volatile: c.AllowVolatile,
 		Listen: listen(listener),
-		Bind: func(tx any) (pgstore.Querier, bool) {
+		Bind: func(tx any) (pgstore.Querier, map[string]any, bool) {
 			t, ok := tx.(pgx.Tx)
-			return querier{t}, ok && t != nil
+			if !ok || t == nil {
+				return nil, nil, false
+			}
+			var notes map[string]any
+			if conn := t.Conn(); conn != nil {
+				notes = conn.PgConn().CustomData()
+			}
+			return querier{t}, notes, true
 		}})
 	if err != nil {
 		return nil, err

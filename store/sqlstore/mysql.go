@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -21,8 +22,9 @@ type mysql struct {
 	creates  *group
 	changes  *group
 	held     held
-	most     int  // bytes of a record that the server takes
-	volatile bool // a server that may lose what it acknowledged is taken
+	identity atomic.Value // a string: which database this is
+	most     int          // bytes of a record that the server takes
+	volatile bool         // a server that may lose what it acknowledged is taken
 }
 
 // mysqlWriters is how many connections write: as many as the two groups may ask for at a time.
@@ -44,6 +46,11 @@ func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
 		return nil, err
 	}
 	s := &mysql{db: db, lookUps: newLanes(db, c.Readers, server.setUp()), writes: newLanes(db, mysqlWriters, server.setUp())}
+	id, err := identityMySQL(ctx, db)
+	if err != nil {
+		return nil, fmt.Errorf("which database this is: %w", err)
+	}
+	s.identity.Store(id)
 	s.most, s.volatile = server.packet, c.AllowVolatile
 	// A quarter of the packet: bytes are twice as long in hexadecimal, and other parts of a record come with them.
 	bytes := min(maxBatchBytes, server.packet/4)

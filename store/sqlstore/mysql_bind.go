@@ -4,16 +4,57 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// Bind returns the store within tx, a [*database/sql.Tx] on the same database.
+// bindTime is how long a transaction may take to say which database it is on.
+const bindTime = 5 * time.Second
+
+// Bind returns the store within tx, a [*database/sql.Tx] on the same database: it is asked, once.
 func (s *mysql) Bind(tx any) (stet.Store, error) {
-	if tx, ok := tx.(*sql.Tx); ok && tx != nil {
-		return boundMySQL{tx, s}, nil
+	t, ok := tx.(*sql.Tx)
+	if !ok || t == nil {
+		return nil, fmt.Errorf("sqlstore: bind: %w: it joins a *sql.Tx, not a %T", stet.ErrForeignTx, tx)
 	}
-	return nil, stet.ErrForeignTx
+	if err := s.sameDatabase(t); err != nil {
+		return nil, wrap("bind", err)
+	}
+	return boundMySQL{t, s}, nil
+}
+
+func identityMySQL(ctx context.Context, c interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}) (id string, err error) {
+	err = fault(c.QueryRowContext(ctx, sqltext.MySQLIdentity).Scan(&id))
+	return id, err
+}
+
+// sameDatabase is [stet.ErrForeignTx] where tx is on another database than the store, whose identity is read again then: what was
+// restored from a copy has another.
+func (s *mysql) sameDatabase(tx *sql.Tx) error {
+	ctx, cancel := context.WithTimeout(context.Background(), bindTime)
+	defer cancel()
+	its, err := identityMySQL(ctx, tx)
+	switch n := answered(err); {
+	case n == mysqlNoTable || n == mysqlNoDatabase:
+		return fmt.Errorf("%w: it is on a database without the tables of a store", stet.ErrForeignTx)
+	case err != nil:
+		return err
+	case its == s.identity.Load():
+		return nil
+	}
+	own, err := identityMySQL(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	if s.identity.Store(own); its != own {
+		return fmt.Errorf("%w: it is on another database than the store", stet.ErrForeignTx)
+	}
+	return nil
 }
 
 // boundMySQL is the store within a transaction of its caller's, which waits for rows that others hold as its own session is

@@ -12,12 +12,13 @@ import (
 
 // Numbers of the server's errors that this package acts on.
 const (
-	mysqlDuplicate = 1062 // the key is taken
-	mysqlLockWait  = 1205 // another transaction holds the row; the statement was undone
-	mysqlHeld      = 3572 // as 1205, after NOWAIT; MariaDB has one number for both
-	mysqlDeadlock  = 1213 // the transaction was undone; with Galera also when another node was first
-	mysqlTooLarge  = 1153 // the statement is larger than max_allowed_packet; the server closes the connection
-	mysqlNoTable   = 1146
+	mysqlDuplicate  = 1062 // the key is taken
+	mysqlLockWait   = 1205 // another transaction holds the row; the statement was undone
+	mysqlHeld       = 3572 // as 1205, after NOWAIT; MariaDB has one number for both
+	mysqlDeadlock   = 1213 // the transaction was undone; with Galera also when another node was first
+	mysqlTooLarge   = 1153 // the statement is larger than max_allowed_packet; the server closes the connection
+	mysqlNoTable    = 1146
+	mysqlNoDatabase = 1046 // the session has chosen none
 )
 
 // mysqlFull are the errors of a server without room: the disk is full, the table is full, a tablespace cannot grow.

@@ -10,9 +10,9 @@ import (
 
 func openPostgres(ctx context.Context, db *sql.DB, c Config) (*pgstore.Store, error) {
 	return pgstore.Open(ctx, postgres{db}, pgstore.Config{Package: "sqlstore", Closed: ErrClosed, LockTimeout: c.LockTimeout, Volatile: c.AllowVolatile,
-		Bind: func(tx any) (pgstore.Querier, bool) {
+		Bind: func(tx any) (pgstore.Querier, map[string]any, bool) {
 			t, ok := tx.(*sql.Tx)
-			return postgres{t}, ok && t != nil
+			return postgres{t}, nil, ok && t != nil
 		}})
 }
 

@@ -61,6 +61,14 @@ CREATE TABLE IF NOT EXISTS stet_history (
     KEY stet_history_key (`scope`, `key`, `id`)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = binary;
 
+-- Which database this is: a transaction that a store joins has to be on the same one.
+CREATE TABLE IF NOT EXISTS stet_database (
+    `one` TINYINT       NOT NULL PRIMARY KEY CHECK (`one` = 1),
+    `id`  VARBINARY(36) NOT NULL
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = binary;
+
+INSERT IGNORE INTO stet_database (`one`, `id`) VALUES (1, UUID());
+
 -- For people: SELECT * FROM stet_keys WHERE state = 'unknown';
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW stet_keys AS
 SELECT CONVERT(`scope` USING utf8mb4) AS `scope`,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/storetests/keeping"
 	"github.com/stet-dev/stet/internal/storetests/testserver"
 )
 
@@ -241,5 +242,18 @@ func TestAnswersInTheLastInstant(t *testing.T) {
 		if _, err := s.Get(t.Context(), made.ID); err != nil {
 			t.Fatalf("after call %d: %v", i, err)
 		}
+	}
+}
+
+// Rows that an open transaction holds keep no keeper from the others (A07).
+func TestHeldRowsStopNoKeeper(t *testing.T) {
+	for name, start := range map[string]func(testing.TB) *testserver.Server{
+		"MariaDB": testserver.MariaDB,
+		"MySQL":   func(t testing.TB) *testserver.Server { return testserver.NewMariaDB(t, "--version=8.0.36") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server(t, start, "")
+			keeping.HeldRows(t, backend)
+		})
 	}
 }

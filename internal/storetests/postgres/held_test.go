@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/storetests/keeping"
 	"github.com/stet-dev/stet/store/pgxstore"
 )
 
@@ -78,14 +79,7 @@ func TestHeldKeysAreInNobodysWay(t *testing.T) {
 			}
 		})
 	}
-	waiting := func(want int) func() bool {
-		return func() bool {
-			var n int
-			err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&n)
-			return err == nil && n >= want
-		}
-	}
-	eventually(t, "waiters", waiting(2)) // as many as a group has writers
+	eventually(t, "waiters", func() bool { return locked(t, s) >= 2 }) // as many as a group has writers
 	var others sync.WaitGroup
 	var mu sync.Mutex
 	var slowest time.Duration
@@ -118,6 +112,60 @@ func TestHeldKeysAreInNobodysWay(t *testing.T) {
 	}
 }
 
+// Whoever waits for rows that stay held keeps nobody from a row that is free again: as many as may wait at a time, and one more (B08).
+func TestWhoWaitsIsInNobodysWay(t *testing.T) {
+	const patient = 12
+	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
+	hold := func(key string) (made stet.Record, rollback func()) {
+		made = create(t, s, key)
+		in, rollback := bound(t, s)
+		h, b := completed(made.Head)
+		if _, err := in.Replace(t.Context(), made.Version, h, b); err != nil {
+			t.Fatal(err)
+		}
+		return made, rollback
+	}
+	waiting, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	replace := func(ctx context.Context, r stet.Record) error {
+		h, b := completed(r.Head)
+		_, err := s.Replace(ctx, r.Version, h, b)
+		return err
+	}
+	held, release := hold("held")
+	defer release()
+	for range patient {
+		wg.Go(func() { _ = replace(waiting, held) })
+	}
+	eventually(t, "callers that wait", func() bool { return locked(t, s) >= 4 })
+	freed, free := hold("freed")
+	if err := replace(within(t, 300*time.Millisecond), freed); err == nil || errors.Is(err, stet.ErrStale) {
+		t.Errorf("a held row: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- replace(within(t, 20*time.Second), freed) }() // the store knows that it was held
+	free()
+	began := time.Now()
+	if err := <-done; err != nil {
+		t.Errorf("a row that is free: %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("a row that is free took %v", took)
+	}
+}
+
+// locked is how many sessions wait for a lock.
+func locked(t *testing.T, s pooled) (n int) {
+	t.Helper()
+	err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&n)
+	if err != nil {
+		t.Error(err)
+	}
+	return n
+}
+
 // A Replace that waits for a row is decided by what became of it: that is the proof of a rollback.
 func TestReplaceWaitsForTheRow(t *testing.T) {
 	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
@@ -133,11 +181,7 @@ func TestReplaceWaitsForTheRow(t *testing.T) {
 		_, err := s.Replace(within(t, 10*time.Second), made.Version, next, nil)
 		done <- err
 	}()
-	eventually(t, "waiter", func() bool {
-		var n int
-		err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&n)
-		return err == nil && n == 1
-	})
+	eventually(t, "waiter", func() bool { return locked(t, s) == 1 })
 	rollback()
 	if err := <-done; err != nil {
 		t.Errorf("after the rollback: %v", err)
@@ -247,3 +291,6 @@ func TestDeadlockOfCallers(t *testing.T) {
 		}
 	}
 }
+
+// Rows that an open transaction holds keep no keeper from the others (A07).
+func TestHeldRowsStopNoKeeper(t *testing.T) { keeping.HeldRows(t, overPgx("")) }

@@ -1,0 +1,102 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/store/pgxstore"
+)
+
+// A transaction on another database, or on other tables in the same one, is no transaction that the store can join: what is written
+// in it would be in nobody's sight. It is asked once for each connection, and stays usable (B08).
+func TestBindOnlyToTheSameDatabase(t *testing.T) {
+	home := database(t, address(t), t.Name())
+	s := opened(t, home, pgxstore.Config{})
+	std := openStandard(t, strings.TrimSuffix(home, "&pool_max_conns=16"))
+	t.Cleanup(func() { _ = std.Close() })
+	away := database(t, address(t), t.Name()+" away")
+	opened(t, away, pgxstore.Config{})
+	bare := database(t, address(t), t.Name()+" bare")
+	admin := connected(t, home)
+	execute(t, admin, "CREATE SCHEMA IF NOT EXISTS tenant", "DROP ROLE IF EXISTS plain", "CREATE ROLE plain LOGIN")
+	tenant := with(t, home, "search_path", "tenant")
+	opened(t, tenant, pgxstore.Config{})
+	for name, c := range map[string]struct {
+		dsn  string
+		want error
+	}{
+		"the same":                 {home, nil},
+		"the same as another role": {strings.Replace(home, "postgres@", "plain@", 1), nil},
+		"another database":         {away, stet.ErrForeignTx},
+		"one without a store":      {bare, stet.ErrForeignTx},
+		"another schema":           {tenant, stet.ErrForeignTx},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, err := pgxpool.ParseConfig(c.dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var asked counter
+			config.MaxConns, config.ConnConfig.Tracer = 1, &asked
+			other, err := pgxpool.NewWithConfig(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			for range 3 {
+				tx, err := other.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Bind(tx); !errors.Is(err, c.want) {
+					t.Errorf("pgx: %v, want %v", err, c.want)
+				}
+				if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil {
+					t.Errorf("afterwards: %v", err)
+				}
+				if err := tx.Commit(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if n := asked.Load(); c.want == nil && n != 1 {
+				t.Errorf("one connection was asked %d times", n)
+			}
+			db, err := sql.Open("pgx", strings.NewReplacer("&pool_max_conns=16", "", "pool_max_conns=16&", "").Replace(c.dsn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			binder, _ := stet.As[stet.Binder](std.Store)
+			if _, err := binder.Bind(tx); !errors.Is(err, c.want) {
+				t.Errorf("database/sql: %v, want %v", err, c.want)
+			}
+			if err := tx.Commit(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// counter counts questions about the database.
+type counter struct{ atomic.Int64 }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(q.SQL, "pg_control_system") {
+		c.Add(1)
+	}
+	return ctx
+}
+
+func (*counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
