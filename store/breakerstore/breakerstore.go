@@ -137,7 +137,7 @@ func answered(err error) bool {
 	if err == nil {
 		return true
 	}
-	for _, answer := range [...]error{stet.ErrExists, stet.ErrStale, stet.ErrNotFound, stet.ErrCorrupt, stet.ErrFull} {
+	for _, answer := range [...]error{stet.ErrExists, stet.ErrStale, stet.ErrNotFound, stet.ErrCorrupt, stet.ErrFull, stet.ErrUnconfirmed} {
 		if errors.Is(err, answer) {
 			return true
 		}

@@ -161,7 +161,7 @@ func (r *reader) head(h *stet.Head) (ok bool) {
 		}
 	}
 	if flags&noted != 0 {
-		h.Note = &stet.Note{Who: r.text(), Why: r.text(), Evidence: r.text()}
+		h.Note = &stet.Note{Who: r.text(), Why: r.text(), Evidence: r.text(), Notice: r.text()}
 	}
 	return !r.bad && r.rest == "" && h.Kept <= stet.KeptStatus && h.Rules.OnLapse.Valid()
 }

@@ -128,6 +128,7 @@ func (w *writer) head(h *stet.Head) {
 		w.text(n.Who)
 		w.text(n.Why)
 		w.text(n.Evidence)
+		w.text(n.Notice)
 	}
 }
 

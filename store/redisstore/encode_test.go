@@ -19,7 +19,7 @@ func full() stet.Record {
 			Route: "charges", Method: "POST", Path: "/v1/charges", TraceID: "t", Meta: map[string]string{"a": "1", "b": ""},
 			DownstreamKey: "dk", DownstreamID: "ch_1", Status: 201, Size: 1 << 40, Kept: stet.KeptHeader, Published: true, Escalated: true, Probes: 7,
 			Rules: stet.Rules{Retain: time.Hour, KeepExpired: time.Minute, FromCreation: true, OnLapse: stet.LapseResume}, Took: time.Second,
-			Note: &stet.Note{Who: "w", Why: "y", Evidence: "e"}, DueIn: 90 * time.Second},
+			Note: &stet.Note{Who: "w", Why: "y", Evidence: "e", Notice: "msg_1"}, DueIn: 90 * time.Second},
 		Body: stet.Body{Response: &stet.Response{Status: 201, Header: []stet.Field{{Name: "A", Value: "1"}, {Name: "A", Value: "2"}},
 			Trailer: []stet.Field{{Name: "T", Value: ""}}, Body: []byte("body")}, Request: []byte{}, Progress: []byte("p")},
 	}

@@ -22,6 +22,7 @@ func encodeEntry(h *stet.Head) string {
 	w.text(h.Note.Who)
 	w.text(h.Note.Why)
 	w.text(h.Note.Evidence)
+	w.text(h.Note.Notice)
 	return string(w)
 }
 
@@ -39,7 +40,7 @@ func (e *entry) compare(o *entry) int {
 
 // History implements [stet.Historian]. The cursor names the last change shown in each shard it has begun.
 func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
-	n := min(cmp.Or(max(q.Limit, 0), stet.DefaultLimit), stet.MaxLimit)
+	n := q.Bound()
 	from, err := s.historyCursor(q.After)
 	if err != nil {
 		return nil, "", err
@@ -122,11 +123,11 @@ func (s *Store) stream(ctx context.Context, shard int, below string, n int, id s
 		end = "(" + below
 	}
 	for len(all) < n {
-		got, err := s.client.Do(ctx, key, []string{"XREVRANGE", key, end, "-", "COUNT", strconv.Itoa(n)})
+		got, err := s.client.Do(ctx, key, []string{"XREVRANGE", key, end, "-", "COUNT", strconv.Itoa(n)}, nil)
 		if err != nil {
 			return nil, err
 		}
-		rows, _ := got[0].([]any)
+		rows, _ := first(got).([]any)
 		for _, row := range rows {
 			e, name, ok := decodeEntry(row)
 			if !ok {
@@ -166,6 +167,6 @@ func decodeEntry(row any) (e entry, name string, ok bool) {
 	us, err3 := strconv.ParseInt(values["a"], 10, 64)
 	r := &reader{rest: values["n"]}
 	e.From, e.To, e.At, e.Attempt = stet.State(from), stet.State(to), time.UnixMicro(us).UTC(), int(r.number())
-	e.Note = stet.Note{Who: r.text(), Why: r.text(), Evidence: r.text()}
+	e.Note = stet.Note{Who: r.text(), Why: r.text(), Evidence: r.text(), Notice: r.text()}
 	return e, name, !r.bad && errors.Join(err1, err2, err3) == nil
 }

@@ -20,11 +20,20 @@ const atOnce = 8
 
 // each asks every shard, several at a time.
 func (s *Store) each(ctx context.Context, ask func(ctx context.Context, shard int) error) error {
+	all := make([]int, s.shards)
+	for i := range all {
+		all[i] = i
+	}
+	return s.among(ctx, all, ask)
+}
+
+// among asks some shards, several at a time.
+func (s *Store) among(ctx context.Context, shards []int, ask func(ctx context.Context, shard int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	slots := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
-	for i := range s.shards {
+	for _, i := range shards {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
@@ -40,6 +49,9 @@ func (s *Store) each(ctx context.Context, ask func(ctx context.Context, shard in
 	return context.Cause(ctx)
 }
 
+// whole is the place of a shard itself.
+func (s *Store) whole(shard int) *place { return &place{record: s.shard(shard), shard: s.shard(shard)} }
+
 // found is a head with its place in an index.
 type found struct {
 	member, score string
@@ -47,21 +59,21 @@ type found struct {
 	ok            bool // it can be read
 }
 
-// heads runs a query of one shard.
-func (s *Store) heads(ctx context.Context, shard int, args ...string) (all []found, more bool, err error) {
-	prefix := s.shard(shard)
-	got, err := s.run(ctx, headsScript, prefix, prefix, false, args...)
+// heads runs a query of one shard. more is the script's.
+func (s *Store) heads(ctx context.Context, script *script, shard int, args ...string) (all []found, more string, err error) {
+	got, err := s.ask(ctx, script, s.whole(shard), args...)
 	if err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
 	list, _ := got.([]any)
 	if len(list) < 2 {
-		return nil, false, errTorn
+		return nil, "", errTorn
 	}
+	more, _ = list[1].(string)
 	for _, v := range list[2:] {
 		row, ok := v.([]any)
 		if !ok || len(row) != 3 {
-			return nil, false, errTorn
+			return nil, "", errTorn
 		}
 		f := found{}
 		f.member, _ = row[0].(string)
@@ -69,10 +81,8 @@ func (s *Store) heads(ctx context.Context, shard int, args ...string) (all []fou
 		f.ok = s.decode(&f.head, nil, []any{list[0], row[2]}, &place{member: f.member, owner: crc32.Checksum([]byte(f.member), castagnoli)}) == nil
 		all = append(all, f)
 	}
-	return all, list[1] == "1", nil
+	return all, more, nil
 }
-
-func limit(q *stet.Query) int { return min(cmp.Or(max(q.Limit, 0), stet.DefaultLimit), stet.MaxLimit) }
 
 func stateNumbers(states []stet.State) []string {
 	if len(states) == 0 {
@@ -83,49 +93,6 @@ func stateNumbers(states []stet.State) []string {
 		all = append(all, strconv.Itoa(int(st)))
 	}
 	return all
-}
-
-// Due implements [stet.Store]. Records that cannot be read are left out.
-func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-	n := limit(&q)
-	var mu sync.Mutex
-	var due []stet.Head
-	err := s.each(ctx, func(ctx context.Context, shard int) error {
-		matching := 0
-		for skip, more := 0, true; more && matching < n; skip += n { // what does not match must not hide what does
-			var all []found
-			var err error
-			all, more, err = s.heads(ctx, shard, append([]string{"due", strconv.Itoa(n), strconv.Itoa(skip)}, stateNumbers(q.States)...)...)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			for i := range all {
-				// A record that vanished may have left its name in an index, and be in a new life by now, which is not due.
-				if all[i].ok && all[i].head.Over() && matches(&all[i].head, &q) {
-					due = append(due, all[i].head)
-					matching++
-				}
-			}
-			mu.Unlock()
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, "", fmt.Errorf("redisstore: due: %w", err)
-	}
-	slices.SortFunc(due, func(a, b stet.Head) int { return a.DueAt.Compare(b.DueAt) })
-	return due[:min(n, len(due))], "", nil
-}
-
-func matches(h *stet.Head, q *stet.Query) bool {
-	switch {
-	case len(q.States) > 0 && !slices.Contains(q.States, h.State), q.Scope != "" && q.Scope != h.Scope, q.Route != "" && q.Route != h.Route,
-		q.Failed && h.Status < 500, q.Succeeded && h.Status >= 500,
-		q.OlderThan > 0 && h.CreatedAt.After(h.AsOf.Add(-q.OlderThan)):
-		return false
-	}
-	return true
 }
 
 // cursor is where a list goes on: in a shard, below a record.
@@ -167,23 +134,23 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 	if err != nil {
 		return nil, "", err
 	}
-	n := limit(&q)
+	n := q.Bound()
 	for ; c.shard < s.shards; c = (cursor{shard: c.shard + 1}) {
 		for {
-			all, more, err := s.heads(ctx, c.shard, "list", strconv.Itoa(n-len(heads)), c.score, c.member)
+			all, more, err := s.heads(ctx, listScript, c.shard, strconv.Itoa(n-len(heads)), c.score, c.member)
 			if err != nil {
 				return nil, "", fmt.Errorf("redisstore: list: %w", err)
 			}
 			for i := range all {
 				c.score, c.member = all[i].score, all[i].member
-				if all[i].ok && matches(&all[i].head, &q) {
+				if all[i].ok && q.Matches(&all[i].head) {
 					heads = append(heads, all[i].head)
 				}
 			}
-			if len(heads) == n && (more || c.shard+1 < s.shards) {
+			if len(heads) == n && (more != "" || c.shard+1 < s.shards) {
 				return heads, c.String(), nil
 			}
-			if !more || len(all) == 0 {
+			if more == "" || len(all) == 0 {
 				break
 			}
 		}
@@ -199,8 +166,7 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	}
 	var mu sync.Mutex
 	err = s.each(ctx, func(ctx context.Context, i int) error {
-		shard := s.shard(i)
-		got, err := s.run(ctx, countScript, shard, shard, false, stateNumbers(q.States)...)
+		got, err := s.ask(ctx, countScript, s.whole(i), stateNumbers(q.States)...)
 		if err != nil {
 			return err
 		}
@@ -238,7 +204,7 @@ func (s *Store) Find(ctx context.Context, name string) (heads []stet.Head, err e
 	}
 	var mu sync.Mutex
 	err = s.each(ctx, func(ctx context.Context, shard int) error {
-		all, _, err := s.heads(ctx, shard, "named", strconv.Itoa(stet.DefaultLimit), name)
+		all, _, err := s.heads(ctx, namedScript, shard, strconv.Itoa(stet.DefaultLimit), name)
 		mu.Lock()
 		defer mu.Unlock()
 		for i := range all {

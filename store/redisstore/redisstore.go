@@ -18,11 +18,11 @@ import (
 type Config struct {
 	Prefix        string        // of all keys; default [DefaultPrefix]. It must not hold braces
 	Shards        int           // in how many slots records and their indexes are; default [DefaultShards]. It is for ever
-	Wait          int           // replicas that have to confirm a write; default 0
+	Wait          int           // replicas that have to confirm a write, else it is [stet.ErrUnconfirmed]; default 0
 	WaitTimeout   time.Duration // ... within this time; default [DefaultWaitTimeout]
-	AllowVolatile bool          // take a server that may evict or forget records
+	AllowVolatile bool          // take a server that may evict or forget records; otherwise it is [stet.ErrVolatile]
 	Linger        time.Duration // how long after its end a record that nobody reaped vanishes; default [DefaultLinger]
-	Warn          func(string)  // told at Open of settings that lose records; nil: nobody
+	Warn          func(string)  // told at Open of settings that lose records, or cannot be read; nil: nobody
 }
 
 // Defaults of [Config].
@@ -44,6 +44,7 @@ type Store struct {
 	wait              int
 	waitFor, waitUpTo string
 	linger            time.Duration
+	volatile          bool
 	buffers           buffers
 }
 
@@ -54,16 +55,14 @@ var (
 	_ stet.Waiter    = (*Store)(nil)
 	_ stet.Finder    = (*Store)(nil)
 	_ stet.Historian = (*Store)(nil)
+	_ stet.Checker   = (*Store)(nil)
 )
-
-// ErrVolatile: the server may forget records, and nobody allowed that.
-var ErrVolatile = errors.New("the server may forget records")
 
 // errTorn: the server answered, and not as the scripts do. What was asked may have happened.
 var errTorn = errors.New("the server's answer is torn")
 
 // Open returns a store. It checks the settings of the server, or of all masters of a cluster that have records, and that all who
-// share the records agree on the number of shards.
+// share the records agree on the number of shards. Settings can be changed later: see [Store.Check].
 func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 	c.Prefix, c.Shards = cmp.Or(c.Prefix, DefaultPrefix), cmp.Or(c.Shards, DefaultShards)
 	c.WaitTimeout, c.Linger = cmp.Or(c.WaitTimeout, DefaultWaitTimeout), cmp.Or(c.Linger, DefaultLinger)
@@ -75,13 +74,13 @@ func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 	case c.Wait < 0:
 		return nil, fmt.Errorf("redisstore: config: Wait is %d; it cannot be negative", c.Wait)
 	}
-	s := &Store{client: client, prefix: c.Prefix, shards: c.Shards, linger: c.Linger,
+	s := &Store{client: client, prefix: c.Prefix, shards: c.Shards, linger: c.Linger, volatile: c.AllowVolatile,
 		wait: c.Wait, waitFor: strconv.Itoa(c.Wait), waitUpTo: strconv.FormatInt(max(1, c.WaitTimeout.Milliseconds()), 10)}
 	for i := range s.shards {
 		s.names = append(s.names, "{"+s.prefix+":"+strconv.Itoa(i)+"}")
 	}
-	if err := s.check(ctx, &c); err != nil {
-		return nil, err
+	if err := s.check(ctx, once(c.Warn)); err != nil {
+		return nil, fmt.Errorf("redisstore: open: %w", err)
 	}
 	return s, s.agree(ctx)
 }
@@ -109,15 +108,16 @@ func (s *Store) shard(i int) string { return s.names[i] }
 // may be early, since [Store.Due] goes by the records, but it must not be late.
 const (
 	duePerState = 1e15
-	dueUnit     = 10 * time.Microsecond
-	dueFarthest = duePerState / 2
+	dueUnit     = 10 // microseconds
+	dueFarthest = dueUnit * duePerState / 2
 )
 
-// write is what the scripts of create and replace begin with.
-func (s *Store) write(p *place, h *stet.Head, b *stet.Body) (record, due, lifetime string) {
+// write is what the arguments of create and replace begin with: the record, its place without the time, in how many microseconds it
+// is due, its lifetime.
+func (s *Store) write(p *place, h *stet.Head, b *stet.Body, args []string) []string {
 	in, left := int64(dueFarthest), time.Duration(0)
 	if h.DueIn >= 0 {
-		in = min(in, int64(h.DueIn/dueUnit))
+		in = min(in, h.DueIn.Microseconds())
 		if h.State == stet.Completed || h.State == stet.Retryable || h.State == stet.Expired {
 			left = saturate(h.DueIn, h.Rules.KeepExpired, s.linger)
 		}
@@ -125,7 +125,7 @@ func (s *Store) write(p *place, h *stet.Head, b *stet.Body) (record, due, lifeti
 	w := s.buffers.get()
 	defer s.buffers.put(w)
 	w.record(h, b, p.owner)
-	return string(*w), strconv.FormatInt(int64(h.State)*duePerState+in, 10), strconv.FormatInt(left.Milliseconds(), 10)
+	return append(args, string(*w), strconv.FormatInt(int64(h.State)*duePerState, 10), strconv.FormatInt(in, 10), strconv.FormatInt(left.Milliseconds(), 10))
 }
 
 // trimmed leaves out what is empty at the end.
@@ -158,12 +158,11 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 		return stet.Record{}, err
 	}
 	p := s.place(r.ID)
-	record, due, lifetime := s.write(&p, &r.Head, &r.Body)
-	args := []string{record, due, lifetime, r.DownstreamKey, r.DownstreamID}
-	if r.DownstreamKey == "" && r.DownstreamID == "" {
-		args = args[:3]
+	args := s.write(&p, &r.Head, &r.Body, make([]string, 0, 6))
+	if r.DownstreamKey != "" || r.DownstreamID != "" {
+		args = append(args, r.DownstreamKey, r.DownstreamID)
 	}
-	got, err := s.run(ctx, createScript, p.record, p.shard, true, args...)
+	got, err := s.confirmed(ctx, createScript, &p, showing(r.Version), args...)
 	switch {
 	case answered(err, "OOM"):
 		return stet.Record{}, fmt.Errorf("redisstore: create: %w: %w", stet.ErrFull, err)
@@ -186,7 +185,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 // Get implements [stet.Store].
 func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	p := s.place(id)
-	got, err := s.run(ctx, getScript, p.record, p.shard, false)
+	got, err := s.ask(ctx, getScript, &p)
 	switch {
 	case err != nil:
 		return stet.Record{}, fmt.Errorf("redisstore: get: %w", err)
@@ -223,9 +222,8 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	if h.Note != nil {
 		note = encodeEntry(&h)
 	}
-	record, due, lifetime := s.write(&p, &h, b)
-	args := trimmed([]string{record, due, lifetime, tag(prev), completed, body, life, note, h.DownstreamKey, h.DownstreamID})
-	got, err := s.run(ctx, replaceScript, p.record, p.shard, true, args...)
+	args := trimmed(append(s.write(&p, &h, b, make([]string, 0, 11)), tag(prev), completed, body, life, note, h.DownstreamKey, h.DownstreamID))
+	got, err := s.confirmed(ctx, replaceScript, &p, showing(h.Version), args...)
 	switch {
 	case err != nil:
 		return stet.Head{}, fmt.Errorf("redisstore: replace: %w", err)
@@ -248,7 +246,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 // Delete implements [stet.Store].
 func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	p := s.place(id)
-	got, err := s.run(ctx, deleteScript, p.record, p.shard, true, tag(prev))
+	got, err := s.confirmed(ctx, deleteScript, &p, removing, tag(prev))
 	switch {
 	case err != nil:
 		return fmt.Errorf("redisstore: delete: %w", err)
@@ -290,6 +288,9 @@ func (s *Store) decode(h *stet.Head, b *stet.Body, got []any, p *place) (err err
 	if h.AsOf, ok = parseInstant(now); !ok {
 		return errTorn
 	}
+	if h.AsOf.Before(h.UpdatedAt) { // it was written by another server's clock, which was ahead
+		h.AsOf = h.UpdatedAt
+	}
 	if b != nil && !d.rest(b) {
 		return fmt.Errorf("%w: its body", stet.ErrCorrupt)
 	}
@@ -304,11 +305,11 @@ func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	p := s.place(id)
 	version, from, to := tag(seen), strconv.Itoa(atFormat), strconv.Itoa(atState-1)
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
-		got, err := s.client.Do(ctx, p.record, []string{"GETRANGE", p.record, from, to})
+		got, err := s.client.Do(ctx, p.record, []string{"GETRANGE", p.record, from, to}, nil)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil || got[0] != version {
+		if err != nil || first(got) != version {
 			return nil // who waits looks for itself
 		}
 		t := time.NewTimer(pause)

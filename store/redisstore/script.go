@@ -5,7 +5,6 @@ import (
 	"crypto/sha1" // the name that Redis gives a script
 	_ "embed"
 	"encoding/hex"
-	"fmt"
 	"strings"
 )
 
@@ -24,8 +23,14 @@ var (
 	deleteText string
 	//go:embed lua/get.lua
 	getText string
-	//go:embed lua/heads.lua
-	headsText string
+	//go:embed lua/due.lua
+	dueText string
+	//go:embed lua/list.lua
+	listText string
+	//go:embed lua/named.lua
+	namedText string
+	//go:embed lua/shown.lua
+	shownText string
 	//go:embed lua/count.lua
 	countText string
 )
@@ -49,7 +54,9 @@ var (
 	replaceScript = newScript(beyondMaxmemory, nowText, namesText, headText, replaceText)
 	deleteScript  = newScript(beyondMaxmemory, namesText, deleteText)
 	getScript     = newScript(nowText, getText)
-	headsScript   = newScript(nowText, headText, headsText)
+	dueScript     = newScript(nowText, headText, dueText, shownText)
+	listScript    = newScript(nowText, headText, listText, shownText)
+	namedScript   = newScript(nowText, headText, namedText, shownText)
 	countScript   = newScript(countText)
 )
 
@@ -61,41 +68,33 @@ const (
 	done  = "ok"
 )
 
-// run carries out a script on a record of a shard, or on the shard alone. A server that does not know it (it was restarted, or
-// failed over) is sent the text: it has done nothing.
-func (s *Store) run(ctx context.Context, p *script, record, shard string, wait bool, args ...string) (any, error) {
+// run carries out a script on a record of a shard, or on a shard alone, and then what then makes of the answer. A server that does
+// not know the script (it was restarted, or failed over) is sent the text: it has done nothing.
+func (s *Store) run(ctx context.Context, script *script, p *place, then func(any) [][]string, args ...string) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	command := append(append(make([]string, 0, 5+len(args)), "EVALSHA", p.sha, "2", record, shard), args...)
-	got, err := s.send(ctx, record, command, wait)
+	command := append(append(make([]string, 0, 5+len(args)), "EVALSHA", script.sha, "2", p.record, p.shard), args...)
+	got, err := s.client.Do(ctx, p.record, command, then)
 	if answered(err, "NOSCRIPT") {
-		command[0], command[1] = "EVAL", p.text
-		got, err = s.send(ctx, record, command, wait)
+		command[0], command[1] = "EVAL", script.text
+		got, err = s.client.Do(ctx, p.record, command, then)
+	}
+	if err == nil && len(got) == 0 {
+		err = errTorn
 	}
 	return got, err
 }
 
-// send sends a command and, after a write, has the replicas confirm it.
-func (s *Store) send(ctx context.Context, key string, command []string, wait bool) (any, error) {
-	commands := [][]string{command}
-	if wait = wait && s.wait > 0; wait {
-		commands = append(commands, []string{"WAIT", s.waitFor, s.waitUpTo})
+// ask carries out a script that nothing has to follow.
+func (s *Store) ask(ctx context.Context, script *script, p *place, args ...string) (any, error) {
+	got, err := s.run(ctx, script, p, nil, args...)
+	return first(got), err
+}
+
+func first(answers []any) any {
+	if len(answers) == 0 {
+		return nil
 	}
-	got, err := s.client.Do(ctx, key, commands...)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(got) != len(commands):
-		return nil, fmt.Errorf("redisstore: %d answers to %d commands", len(got), len(commands))
-	}
-	if wait {
-		if n, ok := got[1].(int64); !ok || n < int64(s.wait) {
-			if text, ok := got[0].(string); !ok || text == gone || text == stale {
-				return got[0], nil // nothing was written
-			}
-			return nil, fmt.Errorf("redisstore: %d of %d replicas confirmed the write, which may have happened", n, s.wait)
-		}
-	}
-	return got[0], nil
+	return answers[0]
 }

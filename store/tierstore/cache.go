@@ -61,7 +61,7 @@ func (c *Cache) put(_ context.Context, r stet.Record, _ time.Duration, now time.
 	r.ID = id
 	e := &entry{r, now, uint32(size)}
 	c.entries.Compute(id, func(old *entry, found bool) (*entry, otter.ComputeOp) {
-		if found && old.record.UpdatedAt.After(r.UpdatedAt) {
+		if found && newer(&old.record.Head, &r.Head) {
 			return old, otter.CancelOp
 		}
 		return e, otter.WriteOp
@@ -92,7 +92,7 @@ func weigh(r *stet.Record) int64 {
 		n += len(k) + len(v) + 4*perString
 	}
 	if h.Note != nil {
-		n += len(h.Note.Who) + len(h.Note.Why) + len(h.Note.Evidence) + 3*perString
+		n += len(h.Note.Who) + len(h.Note.Why) + len(h.Note.Evidence) + len(h.Note.Notice) + 4*perString
 	}
 	if b.Response != nil {
 		n += len(b.Response.Body)

@@ -29,6 +29,7 @@
 // # What goes past the front
 //
 // Running, retryable, unknown and expired records are never answered from the front, but for those that run, with
-// [Config].InFlight. Lists, counts, waits, history and transactions are the back's. The order of wrappers is
+// [Config].InFlight. Lists, counts, waits, history and transactions are the back's; with InFlight the front is told not to show a
+// run that a transaction has written to, from then until the next thing it is told. The order of wrappers is
 // seal(tier(front, breaker(back))): the front is given what the back is given, sealed.
 package tierstore

@@ -45,11 +45,16 @@ func (f shared) put(ctx context.Context, r stet.Record, ttl time.Duration, _ tim
 	if !errors.Is(err, stet.ErrExists) {
 		return unlessAnswered(err)
 	}
-	if old, ok := open(have); ok && !have.Over() && (old.Version == r.Version || old.UpdatedAt.After(r.UpdatedAt)) {
+	if old, ok := open(have); ok && !have.Over() && (old.Version == r.Version || newer(&old.Head, &r.Head)) {
 		return nil
 	}
 	_, err = f.store.Replace(ctx, have.Version, c.Head, &c.Body)
 	return unlessAnswered(err)
+}
+
+// newer reports whether a copy is of a later write than another. Of two of one instant the run is the earlier.
+func newer(a, b *stet.Head) bool {
+	return a.UpdatedAt.After(b.UpdatedAt) || a.UpdatedAt.Equal(b.UpdatedAt) && a.State != stet.Running && b.State == stet.Running
 }
 
 func (f shared) drop(ctx context.Context, id stet.ID) error {

@@ -87,8 +87,8 @@ func (x *rig) complete(key stet.Key) stet.Record {
 	}
 	h := made.Head
 	h.Version, h.State, h.Status, h.Size, h.DueIn = draw(), stet.Completed, 201, 4, time.Hour
-	h.Meta, h.Note = map[string]string{"a": "\xff"}, &stet.Note{Who: "ops", Why: "asked", Evidence: "ch_1"}
-	h.Rules = stet.Rules{Retain: time.Hour, KeepExpired: time.Minute, FromCreation: true, OnLapse: stet.LapseResume}
+	h.Meta, h.Note = map[string]string{"a": "\xff"}, &stet.Note{Who: "ops", Why: "asked", Evidence: "ch_1", Notice: "msg_1"}
+	h.Rules = stet.Rules{Retain: time.Hour, KeepExpired: time.Minute, FromCreation: true, OnLapse: stet.LapseAtomic}
 	h.Route, h.DownstreamID, h.Reconciled, h.Took = "charges", "ch_1", true, time.Second
 	b := stet.Body{Response: &stet.Response{Status: 201, Header: []stet.Field{{Name: "X", Value: "y"}}, Body: []byte("body")}, Progress: []byte("p")}
 	got, err := x.Replace(x.t.Context(), made.Version, h, &b)
@@ -252,6 +252,56 @@ func TestStaleReplaceOnTheBackWins(t *testing.T) {
 		}
 		if got, err := x.Get(t.Context(), done.ID); err != nil || got.Version != extended.Version || !got.DueAt.Equal(extended.DueAt) {
 			t.Errorf("the old copy is still read: %v", err)
+		}
+	})
+}
+
+// B09: a Replace that was not answered may have happened: what was there before it is not replayed any more.
+func TestUnansweredReplaceDropsTheCopy(t *testing.T) {
+	clock := &storetest.Clock{}
+	back := faulty.New(memory(clock.Now), 1)
+	x := &rig{t: t, clock: clock, back: &counted{Store: back}}
+	x.Store = tier(t, tierstore.NewCache(0), x.back, tierstore.Config{Clock: clock.Now})
+	made, err := x.Create(t.Context(), running("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := made.Head
+	done.Version, done.State, done.DueIn = draw(), stet.Completed, time.Hour
+	if done, err = x.Replace(t.Context(), made.Version, done, &stet.Body{Response: &stet.Response{Status: 201}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, asked := x.retry("k"); asked {
+		t.Fatal("there is no copy in front")
+	}
+	for name, body := range map[string]*stet.Body{"with a body": {}, "without": nil} {
+		next := done
+		next.Version, next.DueIn = draw(), time.Hour
+		back.LoseReplies(1)
+		if _, err := x.Replace(t.Context(), done.Version, next, body); !errors.Is(err, faulty.ErrFault) {
+			t.Fatalf("%s: Replace: %v", name, err)
+		}
+		back.Up()
+		have, asked := x.retry("k")
+		if !asked || have.Version != next.Version {
+			t.Errorf("%s: version %d is replayed, and %d is there; asked the back: %v", name, have.Version, next.Version, asked)
+		}
+		done = have.Head
+	}
+}
+
+// B09: a copy may have been on its way to a shared front for as long as a call may take, and counts that as its age.
+func TestTheWayToASharedFrontCounts(t *testing.T) {
+	const timeout = 10 * time.Second
+	rigs(t, tierstore.Config{TTL: 24 * time.Hour, Timeout: timeout}, func(t *testing.T, x *rig) {
+		x.complete("k") // for an hour
+		x.clock.Advance(time.Hour - timeout - time.Second)
+		if _, back := x.retry("k"); back {
+			t.Error("a copy whose retention is not over in any case is not used")
+		}
+		x.clock.Advance(time.Second)
+		if have, back := x.retry("k"); back != (x.front != nil) || have.Over() {
+			t.Errorf("with %v left the back was asked: %v", timeout, back)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // stampVersion is the first byte of a stamp: what the back said of a record and the front must not take for its own.
-const stampVersion = 1
+const stampVersion = 2
 
 func appendStamp(b []byte, h *stet.Head) []byte {
 	b = binary.BigEndian.AppendUint64(append(b, stampVersion), uint64(h.Version))
@@ -19,7 +19,7 @@ func appendStamp(b []byte, h *stet.Head) []byte {
 		b = binary.AppendVarint(b, unix(*at))
 	}
 	if h.Note != nil {
-		for _, s := range [...]string{h.Note.Who, h.Note.Why, h.Note.Evidence} {
+		for _, s := range [...]string{h.Note.Who, h.Note.Why, h.Note.Evidence, h.Note.Notice} {
 			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 		}
 	}
@@ -41,7 +41,7 @@ func cutStamp(b []byte, h *stet.Head) (rest []byte, ok bool) {
 	}
 	h.Note = nil
 	if noted {
-		h.Note = &stet.Note{Who: c.string(), Why: c.string(), Evidence: c.string()}
+		h.Note = &stet.Note{Who: c.string(), Why: c.string(), Evidence: c.string(), Notice: c.string()}
 	}
 	return c.rest, c.ok
 }

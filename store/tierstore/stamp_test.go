@@ -11,7 +11,7 @@ import (
 
 func stamped() stet.Head {
 	at := func(us int64) time.Time { return time.UnixMicro(us).UTC() }
-	return stet.Head{Version: 1<<63 - 1, State: stet.Completed, Note: &stet.Note{Who: "o", Why: "\x00", Evidence: "ch_1"},
+	return stet.Head{Version: 1<<63 - 1, State: stet.Completed, Note: &stet.Note{Who: "o", Why: "\x00", Evidence: "ch_1", Notice: "msg_1"},
 		Rules:     stet.Rules{Retain: time.Hour, KeepExpired: 1, FromCreation: true, OnLapse: stet.LapseReexecute},
 		CreatedAt: at(1_763_000_000_000_001), UpdatedAt: at(2), CompletedAt: at(3), DueAt: at(-4), AsOf: at(5)}
 }

@@ -44,6 +44,7 @@ type Store struct {
 	front Front
 	back  stet.Store
 	cfg   Config
+	chain stet.Store
 	rests atomic.Int64 // until when the front is left alone, in nanoseconds of the process's clock
 }
 
@@ -66,12 +67,14 @@ func New(front Front, back stet.Store, c Config) (*Store, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Store{front: front, back: back, cfg: c}, nil
+	s := &Store{front: front, back: back, cfg: c}
+	s.chain = s.abilities().Chain(s, back)
+	return s, nil
 }
 
-// Unwrap lets [stet.As] find the abilities of the back. None of them writes what the front would have to know: a copy of what is
-// changed in a caller's transaction is of a record that was not completed before.
-func (s *Store) Unwrap() stet.Store { return s.back }
+// Unwrap lets [stet.As] find the abilities of the back. None but transactions write what the front would have to know, and those only
+// where it has notes of what runs: what a claim changes in a transaction was not completed before.
+func (s *Store) Unwrap() stet.Store { return s.chain }
 
 // Close closes both stores, if they have something to close.
 func (s *Store) Close() error { return errors.Join(s.front.close(), ability.Close(s.back)) }

@@ -131,7 +131,7 @@ func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func
 	s, err := redisstore.Open(ctx, rueidisclient.New(c), config)
 	if err != nil {
 		c.Close()
-		if errors.Is(err, redisstore.ErrVolatile) {
+		if errors.Is(err, stet.ErrVolatile) {
 			return nil, nil, fmt.Errorf("%s: %w; or set store.allow_volatile, if a forgotten key may run again", d, err)
 		}
 		return nil, nil, d.unreachable(err)

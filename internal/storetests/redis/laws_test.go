@@ -38,8 +38,10 @@ func clustered(t testing.TB, addrs []string) redisstore.Client {
 	return goredisclient.New(c)
 }
 
+// open opens a store on a server of the tests', which keeps nothing on a disk.
 func open(t testing.TB, c redisstore.Client, config redisstore.Config) stet.Store {
 	t.Helper()
+	config.AllowVolatile = true
 	s, err := redisstore.Open(t.Context(), c, config)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -51,6 +52,70 @@ func redisReady(addr string) error {
 		err = errors.New("it is loading")
 	}
 	return err
+}
+
+var pair struct {
+	mu              sync.Mutex
+	master, replica *Server
+}
+
+// RedisPair returns the shared Redis that has a replica, and the replica.
+func RedisPair(t testing.TB) (master, replica *Server) {
+	t.Helper()
+	pair.mu.Lock()
+	defer pair.mu.Unlock()
+	if pair.master == nil {
+		master, replica := newRedis(t, quickSync...), newRedis(t, quickSync...)
+		remember(master)
+		remember(replica)
+		replica.Follow(t, master)
+		pair.master, pair.replica = master, replica
+	}
+	return pair.master, pair.replica
+}
+
+// NewRedisPair returns a Redis of the test's own, and a replica of it.
+func NewRedisPair(t testing.TB) (master, replica *Server) {
+	t.Helper()
+	master, replica = NewRedis(t, quickSync...), NewRedis(t, quickSync...)
+	replica.Follow(t, master)
+	return master, replica
+}
+
+// quickSync are options of a Redis that is going to have replicas.
+var quickSync = []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
+
+// Follow makes a Redis a replica of master, and returns when it has all that the master has.
+func (s *Server) Follow(t testing.TB, master *Server) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(master.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, s, "REPLICAOF "+host+" "+port)
+	until(t, "the replica has what its master has", func() bool {
+		mine, err1 := command(s, "INFO replication")
+		its, err2 := command(master, "INFO replication")
+		return errors.Join(err1, err2) == nil && strings.Contains(mine, "master_link_status:up") &&
+			strings.Contains(its, "port="+s.port()+",state=online")
+	})
+}
+
+// CutOff leaves a replica without its master, as a network does that has failed: what the master writes from now on is lost on it.
+func (s *Server) CutOff(t testing.TB) {
+	t.Helper()
+	must(t, s, "REPLICAOF 127.0.0.1 1") // nothing serves there
+}
+
+// Promote makes a replica a master.
+func (s *Server) Promote(t testing.TB) {
+	t.Helper()
+	must(t, s, "REPLICAOF NO ONE")
+}
+
+func (s *Server) port() string {
+	_, port, _ := net.SplitHostPort(s.Addr)
+	return port
 }
 
 // Cluster is a Redis Cluster of three masters, Nodes 0 to 2, each with one replica, Nodes 3 to 5 in the same order.

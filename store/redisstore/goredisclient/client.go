@@ -4,6 +4,7 @@ package goredisclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,39 +27,55 @@ func Options(o *redis.Options) *redis.Options {
 type client struct{ redis.UniversalClient }
 
 // Do implements [redisstore.Client].
-func (c client) Do(ctx context.Context, key string, commands ...[]string) ([]any, error) {
-	if len(commands) == 1 {
-		got, err := c.UniversalClient.Do(ctx, list(commands[0])...).Result()
+func (c client) Do(ctx context.Context, key string, command []string, then func(answer any) [][]string) ([]any, error) {
+	if then == nil {
+		got, err := c.UniversalClient.Do(ctx, list(command)...).Result()
 		if err = plain(err); err != nil {
 			return nil, err
 		}
 		return []any{got}, nil
 	}
-	var on redis.Cmdable = c.UniversalClient
-	if cluster, ok := c.UniversalClient.(*redis.ClusterClient); ok { // a command without a key goes to the node of the others
-		node, err := cluster.MasterForKey(ctx, key)
+	conn, err := c.conn(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }() // it goes back to its pool
+	got, err := conn.Do(ctx, list(command)...).Result()
+	if err = plain(err); err != nil {
+		return nil, err
+	}
+	all := []any{got}
+	more := then(got)
+	if len(more) == 0 {
+		return all, nil
+	}
+	pipe := conn.Pipeline()
+	for _, command := range more {
+		pipe.Do(ctx, list(command)...)
+	}
+	sent, err := pipe.Exec(ctx)
+	if err = plain(err); err != nil {
+		return nil, err
+	}
+	for _, s := range sent {
+		all = append(all, s.(*redis.Cmd).Val())
+	}
+	return all, nil
+}
+
+// conn takes a connection to the node that serves key for as long as it is needed.
+func (c client) conn(ctx context.Context, key string) (*redis.Conn, error) {
+	switch on := c.UniversalClient.(type) {
+	case *redis.Client:
+		return on.Conn(), nil
+	case *redis.ClusterClient:
+		node, err := on.MasterForKey(ctx, key)
 		if err != nil {
 			return nil, err
 		}
-		on = node
+		return node.Conn(), nil
 	}
-	pipe := on.Pipeline()
-	var sent []*redis.Cmd
-	for _, command := range commands {
-		sent = append(sent, pipe.Do(ctx, list(command)...))
-	}
-	_, err := pipe.Exec(ctx)
-	if err = plain(err); err != nil {
-		if first := plain(sent[0].Err()); first != nil {
-			return nil, first
-		}
-		return nil, err
-	}
-	var all []any
-	for _, s := range sent {
-		all = append(all, s.Val())
-	}
-	return all, nil
+	return nil, fmt.Errorf("goredisclient: a %T has no connections of its own; give a *redis.Client or a *redis.ClusterClient", c.UniversalClient)
 }
 
 func list(command []string) []any {

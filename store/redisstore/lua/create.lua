@@ -1,15 +1,16 @@
--- ARGV: the record but its instants, its place among what is due without the time, its lifetime in ms (0: somebody has to end it),
--- and if it has any: its downstream key, its downstream id.
+-- ARGV: the record but its instants, its place among what is due without the time, in how many us it is due, its lifetime in ms (0:
+-- somebody has to end it), and if it has any: its downstream key, its downstream id.
 local have = redis.call('GET', KEYS[1])
 if have then return { now, have } end
 local instants = now .. now .. (string.byte(ARGV[1], 10) == 2 and now or '0000000000000000')
-if ARGV[3] == '0' then
+if ARGV[4] == '0' then
   redis.call('SET', KEYS[1], instants .. ARGV[1])
 else
-  redis.call('SET', KEYS[1], instants .. ARGV[1], 'PX', ARGV[3])
+  redis.call('SET', KEYS[1], instants .. ARGV[1], 'PX', ARGV[4])
 end
-redis.call('ZADD', KEYS[2], '-' .. now, string.sub(KEYS[1], #KEYS[2] + 2), string.format('%d', ARGV[2] + now / 10), string.sub(KEYS[1], #KEYS[2] + 3))
-if ARGV[4] then rename('', '', ARGV[4], ARGV[5], ARGV[3]) end
+redis.call('ZADD', KEYS[2], '-' .. now, string.sub(KEYS[1], #KEYS[2] + 2),
+  string.format('%d', ARGV[2] + math.floor((now + ARGV[3]) / 10)), string.sub(KEYS[1], #KEYS[2] + 3))
+if ARGV[5] then rename('', '', ARGV[5], ARGV[6], ARGV[4]) end
 -- Where no keeper runs, new records clear the index of old ones that have vanished, each eighth of them up to sixteen.
 if t[2] % 8 == 0 then
   local from = ({ 2, 3, 5 })[t[2] / 8 % 3 + 1] * 1e15

@@ -1,19 +1,27 @@
--- rename makes a record known further down by two names, which may be one, in the place of two others. A name's index lives as
--- long as the record that has it; one that several records have, as long as the longest of them.
+-- Records known further down by one name are in one sorted set, by the millisecond in which each vanishes by itself; 'inf' is never. The
+-- set lasts as long as the last of them.
+local function last(name)
+  local ends = redis.call('ZRANGE', name, -1, -1, 'WITHSCORES')[2]
+  if ends == 'inf' then
+    redis.call('PERSIST', name)
+  elseif ends then
+    redis.call('PEXPIREAT', name, string.format('%d', ends))
+  end
+end
+
+-- rename makes a record known by two names, which may be one, in the place of two others. ms is the record's lifetime. The clock is the
+-- server's, by which records vanish. Without new names t is not needed.
 local function rename(old1, old2, new1, new2, ms)
   local member, of = string.sub(KEYS[1], #KEYS[2] + 4), KEYS[2] .. ':name:'
   for _, old in ipairs({ old1, old2 }) do
-    if old ~= '' and old ~= new1 and old ~= new2 then redis.call('SREM', of .. old, member) end
+    if old ~= '' and old ~= new1 and old ~= new2 and redis.call('ZREM', of .. old, member) == 1 then last(of .. old) end
   end
   for _, new in ipairs({ new1, new2 }) do
     if new ~= '' then
-      redis.call('SADD', of .. new, member)
-      local left = redis.call('PTTL', of .. new)
-      if ms == '0' then
-        redis.call('PERSIST', of .. new)
-      elseif redis.call('SCARD', of .. new) == 1 or left >= 0 and left < tonumber(ms) then
-        redis.call('PEXPIRE', of .. new, ms)
-      end
+      local clock = t[1] * 1000 + math.floor(t[2] / 1000)
+      redis.call('ZREMRANGEBYSCORE', of .. new, '-inf', clock)
+      redis.call('ZADD', of .. new, ms == '0' and 'inf' or string.format('%d', clock + ms), member)
+      last(of .. new)
     end
   end
 end

@@ -1,33 +1,36 @@
--- ARGV: the record but its instants, its place among what is due without the time, its lifetime in ms (0: somebody has to end it),
--- format and version of what it replaces, what its completion is (now, kept, none); and if there is any: keep (the body that is
--- there), new (life), the note's entry, its downstream key, its downstream id.
+-- ARGV: the record but its instants, its place among what is due without the time, in how many us it is due, its lifetime in ms (0:
+-- somebody has to end it), format and version of what it replaces, what its completion is (now, kept, none); and if there is any:
+-- keep (the body that is there), new (life), the note's entry, its downstream key, its downstream id.
 local have = redis.call('GETRANGE', KEYS[1], '0', '69')
 if have == '' then return 'gone' end
-if string.sub(have, 49, 57) ~= ARGV[4] then
+if string.sub(have, 49, 57) ~= ARGV[5] then
   have = head(KEYS[1], have)
   return { now, have }
 end
+local was = string.sub(have, 17, 32)
+if was > now then now = was end -- another server's clock, before it was replaced by this one, was ahead: time does not go back (B03)
+local place = string.format('%d', ARGV[2] + math.floor((now + ARGV[3]) / 10)) -- fails before anything is written if those are no digits
 local created, completed, body = string.sub(have, 1, 16), '0000000000000000', ''
-if ARGV[5] == 'now' then completed = now elseif ARGV[5] == 'kept' then completed = string.sub(have, 33, 48) end
-if ARGV[6] == 'keep' then
+if ARGV[6] == 'now' then completed = now elseif ARGV[6] == 'kept' then completed = string.sub(have, 33, 48) end
+if ARGV[7] == 'keep' then
   local _, size = head(KEYS[1], have)
   body = redis.call('GETRANGE', KEYS[1], size, -1)
 end
 local key, id = names(have)
-if ARGV[7] == 'new' then
+if ARGV[8] == 'new' then
   created = now
   redis.call('ZADD', KEYS[2], '-' .. now, string.sub(KEYS[1], #KEYS[2] + 2))
 end
 local instants = created .. now .. completed
-if ARGV[3] == '0' then
+if ARGV[4] == '0' then
   redis.call('SET', KEYS[1], instants .. ARGV[1] .. body)
 else
-  redis.call('SET', KEYS[1], instants .. ARGV[1] .. body, 'PX', ARGV[3])
+  redis.call('SET', KEYS[1], instants .. ARGV[1] .. body, 'PX', ARGV[4])
 end
-redis.call('ZADD', KEYS[2], string.format('%d', ARGV[2] + now / 10), string.sub(KEYS[1], #KEYS[2] + 3))
-if key .. id ~= '' or ARGV[9] then rename(key, id, ARGV[9] or '', ARGV[10] or '', ARGV[3]) end
-if ARGV[8] and ARGV[8] ~= '' then
+redis.call('ZADD', KEYS[2], place, string.sub(KEYS[1], #KEYS[2] + 3))
+if key .. id ~= '' or ARGV[10] then rename(key, id, ARGV[10] or '', ARGV[11] or '', ARGV[4]) end
+if ARGV[9] and ARGV[9] ~= '' then
   redis.call('XADD', KEYS[2] .. ':history', '*', 'm', string.sub(KEYS[1], #KEYS[2] + 4),
-    'f', string.byte(have, 58), 't', string.byte(ARGV[1], 10), 'a', now, 'n', ARGV[8])
+    'f', string.byte(have, 58), 't', string.byte(ARGV[1], 10), 'a', now, 'n', ARGV[9])
 end
 return instants

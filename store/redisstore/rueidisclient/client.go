@@ -37,30 +37,34 @@ func Options(o rueidis.ClientOption) rueidis.ClientOption {
 type client struct{ rueidis.Client }
 
 // Do implements [redisstore.Client]. Nothing is sent twice: the library repeats reads only, and takes none of these for one.
-func (c client) Do(ctx context.Context, key string, commands ...[]string) ([]any, error) {
-	if len(commands) == 1 {
-		got, err := answer(c.Client.Do(ctx, c.build(key, commands[0])))
+func (c client) Do(ctx context.Context, key string, command []string, then func(answer any) [][]string) ([]any, error) {
+	if then == nil {
+		got, err := answer(c.Client.Do(ctx, c.build(key, command)))
 		return []any{got}, err
 	}
-	built := make([]rueidis.Completed, len(commands))
-	for i, command := range commands {
-		built[i] = c.build(key, command)
-	}
-	var answers []rueidis.RedisResult
+	var all []any
 	err := c.Client.Dedicated(func(d rueidis.DedicatedClient) error {
-		answers = d.DoMulti(ctx, built...)
+		got, err := answer(d.Do(ctx, c.build(key, command)))
+		if err != nil {
+			return err
+		}
+		all = append(all, got)
+		var built []rueidis.Completed
+		for _, command := range then(got) {
+			built = append(built, c.build(key, command))
+		}
+		if len(built) == 0 {
+			return nil
+		}
+		for _, r := range d.DoMulti(ctx, built...) {
+			if got, err = answer(r); err != nil {
+				return err
+			}
+			all = append(all, got)
+		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]any, len(answers))
-	for i, a := range answers {
-		if all[i], err = answer(a); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+	return all, err
 }
 
 // build says which word of a command is its key, where it has one: that chooses the node.

@@ -1,0 +1,77 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stet-dev/stet"
+)
+
+// confirmed carries out a script that writes, and has the replicas confirm what it says was written (B01). says tells by an answer
+// whether the script wrote, or found what an earlier try of the same write has left: that may be on this server alone as well. All
+// other answers wait for nobody: what is only read costs the same whether the replicas are there or not.
+func (s *Store) confirmed(ctx context.Context, script *script, p *place, says func(answer any) wrote, args ...string) (any, error) {
+	if s.wait == 0 {
+		return s.ask(ctx, script, p, args...)
+	}
+	got, err := s.run(ctx, script, p, func(answer any) [][]string {
+		wait := []string{"WAIT", s.waitFor, s.waitUpTo}
+		switch says(answer) {
+		case doneNow:
+			return [][]string{wait}
+		case doneBefore:
+			return [][]string{{"EVAL", touch, "1", p.shard + ":wait"}, wait}
+		case doneNothing:
+		}
+		return nil
+	}, args...)
+	if err != nil || len(got) == 1 {
+		return first(got), err
+	}
+	if n, ok := got[len(got)-1].(int64); !ok || n < int64(s.wait) {
+		return nil, fmt.Errorf("%w: %d of %d have it, which may have happened", stet.ErrUnconfirmed, n, s.wait)
+	}
+	return got[0], nil
+}
+
+// wrote is what an answer says of a write.
+type wrote uint8
+
+const (
+	doneNothing wrote = iota // this is no answer of one that happened
+	doneNow                  // it has just happened
+	doneBefore               // an earlier try of it has happened
+)
+
+// touch writes something. WAIT waits for the last write of its connection; that of an earlier try was made on another.
+const touch = beyondMaxmemory + "redis.call('SET', KEYS[1], '')"
+
+// showing is for scripts that answer with instants when they have written, and otherwise with the record that is there: of this
+// version, if an earlier try made it.
+func showing(version stet.Version) func(answer any) wrote {
+	mine := tag(version)
+	return func(answer any) wrote {
+		switch answer := answer.(type) {
+		case string:
+			if answer != gone {
+				return doneNow
+			}
+		case []any:
+			if record, _ := answer[len(answer)-1].(string); len(record) >= atState && record[atFormat:atState] == mine {
+				return doneBefore
+			}
+		}
+		return doneNothing
+	}
+}
+
+// removing is for the script that deletes: what is gone an earlier try may have removed.
+func removing(answer any) wrote {
+	switch answer {
+	case done:
+		return doneNow
+	case gone:
+		return doneBefore
+	}
+	return doneNothing
+}
