@@ -50,6 +50,14 @@ func (l *log) full() bool {
 	return err == nil && size > max(l.max, l.next)
 }
 
+// tried: the log was to be cut off. If it was not, that is not tried again with the next write.
+func (l *log) tried() {
+	l.next = 0
+	if size, err := l.size(); err == nil && size > l.max {
+		l.next = size + l.max/logSteps
+	}
+}
+
 // LogSize implements [LogSizer].
 func (s *sqlite) LogSize() (int64, error) {
 	size, err := s.log.size()
@@ -73,10 +81,7 @@ func (w *writer) cutLog() {
 	if err != nil {
 		w.discard()
 	}
-	w.log.next = 0
-	if size, err := w.log.size(); err == nil && size > w.log.max {
-		w.log.next = size + w.log.max/logSteps
-	}
+	w.log.tried()
 }
 
 // wait sets how many milliseconds the connection waits for others.
