@@ -1,4 +1,5 @@
-/* The life of one key: requests that race, holders that crash or come late, a sweeper, a reconciler, a reaper, a completer.
+/* The life of one key: requests that race, holders that crash or come late, a sweeper, a reconciler, a reaper, a completer, a
+ * provider whose notices are delayed and delivered twice, and a wire that delivers a request's write late, and again.
  *
  * Every transition of the record is written move(who, from, to), and a test compares them with the engine's rulebook. What is
  * promised is asserted: at most one effect in a life (I1), one answer in a life (I2), and a stored answer that stays (I3).
@@ -35,11 +36,26 @@
 #ifndef LEARN
 #define LEARN 1       /* what a call brought is stored with the recovery point after it, before anything else */
 #endif
+#ifndef ATTEMPT
+#define ATTEMPT 1     /* a notice that nothing happened says of which attempt, and is heeded for no other */
+#endif
+#ifndef TOMBSTONE
+#define TOMBSTONE 1   /* who takes back a write whose answer was lost leaves something that a copy of it cannot land on */
+#endif
+#ifndef NOTICES
+#define NOTICES 0     /* a provider sends a notice */
+#endif
+#ifndef LATE
+#define LATE 0        /* copies of one write of a request land when they like */
+#endif
 #ifndef RARE
 #define RARE 0        /* moves that do in one what others do in two: the search of all is with fewer requests */
 #endif
 #ifndef COMPLETERS
 #define COMPLETERS 0
+#endif
+#ifndef RECONCILERS
+#define RECONCILERS 1
 #endif
 #ifndef REQUESTS
 #define REQUESTS 3
@@ -47,7 +63,7 @@
 
 mtype = { none, running, completed, retryable, unknown, expired };
 
-mtype = { request, holder, sweeper, reconciler, reaper, completer };
+mtype = { request, holder, sweeper, reconciler, reaper, completer, notice, undo };
 
 mtype state = none;
 byte version = 0;  /* of the record; each write draws another */
@@ -59,6 +75,11 @@ byte answered = 0; /* the first answer that any client got in this life */
 byte voided = 0;   /* claims up to this one are refused further down */
 bool unsent = false; /* in the record: it is known that the call after its recovery point was not made */
 byte learnt = 0;     /* in the record: its recovery point is after the call, which brought this */
+
+byte fence = 0;    /* grows with every execution of the key, through all its lives */
+byte sent = 0;     /* the version that the write on the wire would give the record, and the one it replaces; 0: it creates it */
+byte over = 0;
+bool undone = false; /* its sender has taken it back, and the record has not been removed since by rule */
 
 #define RECONCILED 100 /* added to an answer that a reconciler made up: its bytes are not the handler's */
 
@@ -73,6 +94,27 @@ inline answer(r) {
 
 byte life = 0;
 
+inline granted() {
+  if
+  :: NOTICES -> fence++
+  :: else
+  fi
+}
+
+/* removed: what is sent now may land on nothing. */
+inline removed() { newlife(); undone = false }
+
+/* copied: a copy of the write that was just made stays on the wire, or not. */
+inline copied(before) {
+  if
+  :: LATE && sent == 0 -> sent = version; over = before
+  :: true
+  fi
+}
+
+/* never_ran: what was taken back is nothing that anybody could be in doubt about. */
+#define never_ran (LATE && undone && version == sent)
+
 inline newlife() { life++; effects = 0; by = 0; answered = 0; stored = 0; unsent = false; learnt = 0 }
 
 /* mine: the record is as this holder left it. */
@@ -81,7 +123,7 @@ inline newlife() { life++; effects = 0; by = 0; answered = 0; stored = 0; unsent
 /* take: the next run of one that was left at its recovery point. It knows what is stored there, and no more. */
 inline take(who) {
   move(who, running, running);
-  claim = version; effect = learnt; doubt = !unsent && learnt == 0; unsent = false
+  claim = version; effect = learnt; doubt = !unsent && learnt == 0; unsent = false; granted()
 }
 
 /* run is what a holder does, from its claim to the end. */
@@ -148,32 +190,88 @@ inline run_claim() {
   }
 }
 
+/* take_back ends a write without an answer: whether it has landed, or not yet. */
+inline take_back() {
+  if
+  :: state == running && version == sent && (TOMBSTONE || over != 0) -> move(undo, running, retryable)
+  :: !TOMBSTONE && state == running && version == sent && over == 0 -> move(undo, running, none)
+  :: TOMBSTONE && state == none && over == 0 -> move(undo, none, retryable)
+  :: TOMBSTONE && state == retryable && version == over -> move(undo, retryable, retryable)
+  :: else /* somebody has gone on from there, or nothing has landed */
+  fi;
+  undone = true
+}
+
 proctype Request() {
-  byte claim = 0, effect = 0, born = life;
-  bool doubt = false;
+  byte claim = 0, effect = 0, born = life, over_was = 0;
+  bool doubt = false, lost = false;
 
   atomic { /* Begin: read, judge, write by compare-and-set */
     if
-    :: state == none -> move(request, none, running); claim = version
-    :: state == retryable -> move(request, retryable, running); unsent = false; claim = version
+    :: state == none -> move(request, none, running); claim = version; granted(); copied(0)
+    :: state == retryable -> over_was = version; move(request, retryable, running); unsent = false; claim = version; granted(); copied(over_was)
+    :: LATE && sent == 0 && (state == none || state == retryable) -> /* it is sent, and there is no answer */
+       drawn++; sent = drawn; lost = true;
+       if
+       :: state == none -> over = 0
+       :: else -> over = version
+       fi
     :: state == completed -> answer(stored); goto end
-    :: state == completed -> move(request, completed, running); newlife(); claim = version /* its retention is over */
-    :: state == retryable -> move(request, retryable, running); newlife(); claim = version /* likewise */
-    :: state == expired -> move(request, expired, running); newlife(); claim = version
+    :: state == completed -> move(request, completed, running); newlife(); claim = version; granted() /* its retention is over */
+    :: state == retryable -> move(request, retryable, running); newlife(); claim = version; granted() /* likewise */
+    :: state == expired -> move(request, expired, running); newlife(); claim = version; granted()
     :: state == expired -> goto end
     :: state == running -> goto end /* 409 */
     :: state == running -> /* its lease is over, seen by this request */
        if
        :: RESUME -> take(request)
-       :: !RESUME && LAPSE_UNKNOWN -> move(request, running, unknown); goto end
-       :: !RESUME && !LAPSE_UNKNOWN -> move(request, running, running); claim = version
+       :: !RESUME && LAPSE_UNKNOWN -> assert(!never_ran); move(request, running, unknown); goto end
+       :: !RESUME && !LAPSE_UNKNOWN -> move(request, running, running); claim = version; granted()
        fi
     :: state == unknown -> goto end
     fi;
     born = life
   }
+  if
+  :: lost ->
+     if
+     :: atomic { take_back(); goto end }
+     :: goto end /* it crashes */
+     fi
+  :: else
+  fi;
   run_claim();
 end: skip
+}
+
+proctype Wire() {
+  byte i;
+endidle:
+  sent != 0;
+  for (i : 1 .. 2) {
+    atomic {
+      if
+      :: over == 0 && state == none -> state = running; version = sent; granted()
+      :: over != 0 && state == retryable && version == over -> state = running; version = sent; unsent = false; granted()
+      :: true /* it is lost, or lands where it changes nothing */
+      fi
+    }
+  }
+}
+
+/* A provider says that the call of an attempt was not made, and makes it so; its notice comes late, and comes again. */
+proctype Provider() {
+  byte i, about;
+endidle:
+  atomic { state == unknown && effects == 0 -> about = fence; voided = drawn }
+  for (i : 1 .. 2) {
+    atomic {
+      if
+      :: state == unknown && (!ATTEMPT || fence == about) -> move(notice, unknown, retryable)
+      :: true
+      fi
+    }
+  }
 }
 
 proctype Completer() { /* no client comes again */
@@ -193,7 +291,7 @@ proctype Sweeper() {
   for (i : 1 .. 2) {
     atomic {
       if
-      :: state == running && LAPSE_UNKNOWN && !RESUME -> move(sweeper, running, unknown)
+      :: state == running && LAPSE_UNKNOWN && !RESUME -> assert(!never_ran); move(sweeper, running, unknown)
       :: state == running && !LAPSE_UNKNOWN -> move(sweeper, running, retryable)
       :: else
       fi
@@ -234,10 +332,10 @@ proctype Reaper() {
   for (i : 1 .. 2) {
     atomic {
       if
-      :: state == completed -> move(reaper, completed, none); newlife()
+      :: state == completed -> move(reaper, completed, none); removed()
       :: state == completed -> move(reaper, completed, expired)
-      :: state == retryable -> move(reaper, retryable, none); newlife()
-      :: state == expired -> move(reaper, expired, none); newlife()
+      :: state == retryable -> move(reaper, retryable, none); removed()
+      :: state == expired -> move(reaper, expired, none); removed()
       :: !KEEP_LIVE && (state == running || state == unknown) -> state = none
       :: true
       fi
@@ -252,6 +350,15 @@ init {
 #if COMPLETERS
     run Completer();
 #endif
-    run Sweeper(); run Reconciler(); run Reaper()
+#if NOTICES
+    run Provider();
+#endif
+#if LATE
+    run Wire();
+#endif
+#if RECONCILERS
+    run Reconciler();
+#endif
+    run Sweeper(); run Reaper()
   }
 }

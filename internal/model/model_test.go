@@ -1,5 +1,6 @@
 // Package model holds the life of one key as a model that is searched in full: every order of what racing requests, late
-// holders, crashes, sweepers, reconcilers, reapers and completers can do. It has no code; its test runs spin (Debian: spin) and a C compiler.
+// holders, crashes, sweepers, reconcilers, reapers, completers, late notices and late messages can do. It has no code; its test runs
+// spin (Debian: spin) and a C compiler.
 package model
 
 import (
@@ -50,8 +51,12 @@ func search(t *testing.T, optimised string, switches ...string) string {
 // resumed: records have recovery points, and a completer goes on with those that were left.
 var resumed = []string{"RESUME=1", "REQUESTS=2", "COMPLETERS=1"}
 
-func TestPromisesHold(t *testing.T) { // I1, I2, I3, I10, I14
-	for _, switches := range [][]string{nil, {"ANSWER=1"}, resumed,
+// noticed: a provider's notice, which comes late and comes again, is what ends a doubt. late: copies of a request's write land after
+// it was taken back, and after the record was removed.
+var noticed, late = []string{"NOTICES=1", "RECONCILERS=0"}, []string{"LATE=1", "REQUESTS=2"}
+
+func TestPromisesHold(t *testing.T) { // I1, I2, I3, I10, I14, A01, A14
+	for _, switches := range [][]string{nil, {"ANSWER=1"}, resumed, noticed, late, {"LATE=1", "NOTICES=1", "RECONCILERS=0", "REQUESTS=2"},
 		{"RARE=1", "REQUESTS=2"}, {"RARE=1", "RESUME=1", "REQUESTS=1", "COMPLETERS=1"}} {
 		began := time.Now()
 		out := search(t, "-O2", switches...)
@@ -86,6 +91,8 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 		{"DOUBT", "effects<=1", resumed},     // a run that goes on makes a call that may have been made
 		{"LEARN", "effects<=1", resumed},     // a recovery point does not hold what was learnt before it
 		{"SETTLE", "effects<=1", resumed},    // a phase is vouched for by no trace of it
+		{"ATTEMPT", "effects<=1", noticed},   // a notice frees another attempt than the one it is about
+		{"TOMBSTONE", "undone", late},        // a copy of a write that was taken back leaves a doubt about what never ran
 	} {
 		t.Run(strings.Join(append([]string{c.rule}, c.with...), ","), func(t *testing.T) {
 			out := search(t, "-O0", append([]string{c.rule + "=0"}, c.with...)...)
