@@ -13,7 +13,8 @@ type mutant struct {
 	line int    // of the list
 	why  string // what the change takes away
 	file string // from the tree's root
-	from string // occurs once in file
+	seek string // occurs once in file; "": there is none
+	from string // occurs once in file, or is the first behind seek
 	to   string
 	pkg  string // of the test, from the tree's root
 	test string // its name, or a pattern as -run takes it
@@ -21,15 +22,16 @@ type mutant struct {
 
 func (m *mutant) String() string { return fmt.Sprintf("line %d: %s (%s)", m.line, m.why, m.file) }
 
-// parse reads a list. Each mutant is five lines, and a blank one or a comment (#) may stand between two:
+// parse reads a list. Each mutant is five or six lines, and a blank one or a comment (#) may stand between two:
 //
 //	what the change takes away
 //	  FILE
+//	  @ TEXT BEFORE
 //	  - TEXT
 //	  + TEXT INSTEAD
 //	  ? PACKAGE TEST
 //
-// Blanks around the texts do not count.
+// Blanks around the texts do not count. The line with @ may be missing: then the text occurs once in the file.
 func parse(name string, doc []byte) ([]mutant, error) {
 	var all []mutant
 	lines := strings.Split(string(doc), "\n")
@@ -42,8 +44,12 @@ func parse(name string, doc []byte) ([]mutant, error) {
 		for _, part := range []struct {
 			mark string
 			to   *string
-		}{{"", &m.file}, {"-", &m.from}, {"+", &m.to}, {"?", &test}} {
+		}{{"", &m.file}, {"@", &m.seek}, {"-", &m.from}, {"+", &m.to}, {"?", &test}} {
 			i++
+			if part.mark == "@" && i < len(lines) && !strings.HasPrefix(strings.TrimSpace(lines[i]), "@") {
+				i--
+				continue
+			}
 			rest, ok := "", i < len(lines) && strings.HasPrefix(lines[i], "  ")
 			if ok {
 				rest, ok = strings.CutPrefix(strings.TrimSpace(lines[i]), part.mark)
@@ -68,8 +74,19 @@ func (m *mutant) changed(root string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := bytes.Count(was, []byte(m.from)); n != 1 {
-		return nil, fmt.Errorf("%q occurs %d times in %s, and has to occur once", m.from, n, m.file)
+	once, at := m.from, 0
+	if m.seek != "" {
+		once = m.seek
 	}
-	return bytes.Replace(was, []byte(m.from), []byte(m.to), 1), nil
+	if n := bytes.Count(was, []byte(once)); n != 1 {
+		return nil, fmt.Errorf("%q occurs %d times in %s, and has to occur once", once, n, m.file)
+	}
+	if m.seek != "" {
+		at = bytes.Index(was, []byte(m.seek)) + len(m.seek)
+	}
+	before, after, ok := bytes.Cut(was[at:], []byte(m.from))
+	if !ok {
+		return nil, fmt.Errorf("%q does not come behind %q in %s", m.from, m.seek, m.file)
+	}
+	return bytes.Join([][]byte{was[:at], before, []byte(m.to), after}, nil), nil
 }

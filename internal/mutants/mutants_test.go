@@ -27,15 +27,19 @@ func small(t *testing.T) string {
 
 func TestCheck(t *testing.T) {
 	root := small(t)
-	entry := func(from, to, test string) string { return "why\n  a.go\n  - " + from + "\n  + " + to + "\n  ? . " + test + "\n" }
+	entry := func(from, to, test string) string {
+		return "why\n  a.go\n  - " + from + "\n  + " + to + "\n  ? . " + test + "\n"
+	}
 	for name, c := range map[string]struct{ list, says, err string }{
 		"noticed":          {entry("a + b", "a * b", "TestAdd"), "caught  line 1: why (a.go)", ""},
 		"survives":         {entry("a - b", "a * b", "TestSub"), "TestSub in . passes", "1 of the list failed"},
 		"does not fit":     {entry("a / b", "a * b", "TestAdd"), `"a / b" occurs 0 times in a.go`, "1 of the list failed"},
 		"fits twice":       {entry("int { return a", "int { return b", "TestAdd"), "occurs 2 times", "1 of the list failed"},
 		"does not compile": {entry("a + b", "a + c", "TestAdd"), "it does not compile", "1 of the list failed"},
-		"no such test":     {entry("a + b", "a * b", "TestMul"), "", "there is no such test"},
-		"fails anyway":     {entry("a + b", "a * b", "TestBad"), "", "fails without any change"},
+		"no such test":     {entry("a + b", "a * b", "TestMul"), "there is no such test", "1 of the list failed"},
+		"fails anyway":     {entry("a + b", "a * b", "TestBad"), "TestBad in . fails without any change", "1 of the list failed"},
+		"behind a place":   {"why\n  a.go\n  @ func sub\n  - a - b\n  + b\n  ? . TestSub\n", "TestSub in . passes", "1 of the list failed"},
+		"behind nothing":   {"why\n  a.go\n  @ func sub\n  - add\n  + b\n  ? . TestSub\n", `"add" does not come behind "func sub" in a.go`, "1 of the list failed"},
 		"half an entry":    {"why\n  a.go\n  - a + b\n", "", `want the line with "+"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +86,7 @@ func TestList(t *testing.T) {
 		if _, err := m.changed("../.."); err != nil {
 			t.Errorf("%s: %v", m, err)
 		}
-		if key := m.file + m.from + m.to; seen[key] {
+		if key := m.file + m.seek + m.from + m.to; seen[key] {
 			t.Errorf("%s is there twice", m)
 		} else {
 			seen[key] = true

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,38 +32,39 @@ func newTree(root string) (*tree, error) {
 
 func (t *tree) close() { _ = os.RemoveAll(t.dir) }
 
-// sound makes sure that the tests of the list pass while nothing is changed: one that fails anyway notices nothing.
-func (t *tree) sound(ctx context.Context, all []mutant) error {
+// testRef names a test, or several, as the list does.
+type testRef struct{ pkg, test string }
+
+// unsound returns what says why, for each test of the list that fails while nothing is changed: it notices nothing. Whole tests of a
+// package are tried together first, since mostly all are sound.
+func (t *tree) unsound(ctx context.Context, all []mutant) map[testRef]string {
 	tests := map[string][]string{}
 	for _, m := range all {
 		if !slices.Contains(tests[m.pkg], m.test) {
 			tests[m.pkg] = append(tests[m.pkg], m.test)
 		}
 	}
-	for _, pkg := range slices.Sorted(maps.Keys(tests)) {
-		for _, run := range together(tests[pkg]) {
-			if said, err := t.test(ctx, pkg, run, ""); err != nil {
-				return fmt.Errorf("%s -run '%s' fails without any change: %w\n%s", pkg, run, err, said)
+	bad := map[testRef]string{}
+	for pkg, names := range tests {
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "/") && t.alone(ctx, pkg, name, bad) })
+		if len(names) == 0 {
+			continue
+		}
+		if _, err := t.test(ctx, pkg, pattern(strings.Join(names, "|")), ""); err != nil {
+			for _, name := range names {
+				t.alone(ctx, pkg, name, bad)
 			}
 		}
 	}
-	return nil
+	return bad
 }
 
-// together joins names of whole tests into one pattern; patterns with subtests stay alone, since a slash parts them.
-func together(names []string) (patterns []string) {
-	var whole []string
-	for _, name := range names {
-		if strings.Contains(name, "/") {
-			patterns = append(patterns, pattern(name))
-		} else {
-			whole = append(whole, name)
-		}
+// alone tries a test, and reports true.
+func (t *tree) alone(ctx context.Context, pkg, name string, bad map[testRef]string) bool {
+	if said, err := t.test(ctx, pkg, pattern(name), ""); err != nil {
+		bad[testRef{pkg, name}] = fmt.Sprintf("%s in %s fails without any change: %v\n%s", name, pkg, err, said)
 	}
-	if len(whole) > 0 {
-		patterns = append(patterns, pattern(strings.Join(whole, "|")))
-	}
-	return patterns
+	return true
 }
 
 // pattern is what -run takes: names match whole, of tests and of subtests.
