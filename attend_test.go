@@ -42,7 +42,7 @@ func TestAHandlerThatHasNotReturnedIsNoProof(t *testing.T) { // A03, I14
 				c := overrun(t, e)
 				touch(t, e, c.ID())
 				for range 10 {
-					after(stet.DefaultLease / 2)
+					after(stet.DefaultLease/2 + time.Second) // at no instant of a heartbeat
 					if r, _ := s.read(c.ID()); !r.Attended() || r.Idle() != 0 || r.State != stet.Unknown {
 						t.Fatalf("the record is %v, attended %v, idle %v", r.State, r.Attended(), r.Idle())
 					}

@@ -29,7 +29,7 @@ func situations() (all []situation) {
 	for s := Running; s <= Expired; s++ {
 		for _, due := range []string{"live", "just over", "kept", "long over", "none"} {
 			for bits := range 16 {
-				for rule := LapseUnknown; rule <= LapseReexecute; rule++ {
+				for rule := LapseUnknown; rule.Valid(); rule++ {
 					all = append(all, situation{s, due, bits&1 > 0, bits&2 > 0, bits&4 > 0, rule, bits&8 > 0})
 				}
 			}
@@ -64,7 +64,7 @@ func (x situation) rulebook() Ruling {
 	over := x.due != "live" && x.due != "none"
 	ended := x.state == Completed || x.state == Retryable
 	stillKept := x.due == "just over" || x.due == "kept"
-	again := !x.published && (x.onLapse == LapseReexecute || x.onLapse == LapseResume && x.point)
+	again := !x.published && (x.onLapse == LapseReexecute || x.onLapse == LapseAtomic || x.onLapse == LapseResume && x.point)
 	for _, rule := range []struct {
 		when bool
 		then Ruling
@@ -96,7 +96,7 @@ func TestJudge(t *testing.T) { // I1, I9, I10: every row
 			t.Errorf("%+v: %v %v, want %v %v", x, got.Verdict, got.Move, want.Verdict, want.Move)
 		}
 	}
-	if len(rows) != 5*5*16*3 {
+	if len(rows) != 5*5*16*4 {
 		t.Errorf("%d rows", len(rows))
 	}
 }
@@ -142,21 +142,29 @@ func resumeRows() (rows [][5]string) {
 		{"`resume`, no recovery point", situation{onLapse: LapseResume}},
 		{"`resume`, with a recovery point", situation{onLapse: LapseResume, point: true}},
 		{"`reexecute`", situation{onLapse: LapseReexecute}},
+		{"`atomic`", situation{onLapse: LapseAtomic}},
 		{"any, and bytes of an answer have left", situation{onLapse: LapseResume, point: true, published: true}},
 	} {
 		v.x.state, v.x.due = Running, "just over"
 		h := v.x.head()
+		h.Rules.Retain = keepFor
 		request, sweeper, completer, operator := "makes it unknown", "makes it unknown", "passes it over", "whole run only"
 		if judge(&h, true).Move == Take {
 			request = "goes on with it"
 		}
-		if mayRunAgain(&h) {
-			sweeper = "leaves it"
+		soon, ends := ending(&h)
+		h.AsOf = h.DueAt.Add(h.Rules.Retain)
+		late, _ := ending(&h)
+		switch {
+		case !ends:
+			sweeper = "leaves it for as long as a result is kept, and makes it " + late.State.String() + " then"
+		case soon.State != Unknown:
+			sweeper = "makes it " + soon.State.String()
 		}
-		if mayRunAgain(&h) && h.Point != "" {
+		if resumable(&h) {
 			completer = "goes on with it"
 		}
-		if h.Point = "charged"; mayRunAgain(&h) { // evidence brings the point
+		if h.Point = "charged"; mayResume(&h) { // evidence brings the point
 			operator = "one phase, or the whole run"
 		}
 		rows = append(rows, [5]string{v.rules, request, completer, sweeper, operator})
@@ -182,6 +190,7 @@ func rowsOf(s State) (rows []docRow) {
 			{"lease " + over, "`resume`, no recovery point", situation{due: "just over", onLapse: LapseResume}},
 			{"lease " + over, "`resume`, with a recovery point (suspended or not)", situation{due: "just over", onLapse: LapseResume, point: true}},
 			{"lease " + over, "`reexecute`", situation{due: "just over", onLapse: LapseReexecute}},
+			{"lease " + over, "`atomic`: this write proves that nothing happened", situation{due: "just over", onLapse: LapseAtomic}},
 			{"lease " + over, "any, and bytes of an answer have left", situation{due: "just over", onLapse: LapseReexecute, point: true, published: true}},
 		}
 	case Completed:
@@ -229,12 +238,16 @@ stateDiagram-v2
     Running --> Completed: the handler answered
     Running --> Retryable: proven that nothing happened
     Running --> Unknown: panic, timeout, lost answer, lease over
+    Running --> Retryable: lease over, and the run was one transaction that was not committed
+    Running --> Expired: lease over, may be run again, and was not for as long as a result is kept
     Running --> Running: lease or pause over, gone on with
     Retryable --> Running: one retry with the same request
     Unknown --> Completed: evidence that it happened
     Unknown --> Retryable: evidence that it did not
     Unknown --> Running: evidence about one phase, the run goes on
-    Unknown --> Unknown: a probe, a result that came too late
+    Unknown --> Unknown: a probe, a result that came too late, the handler has not returned yet
+    Retryable --> Unknown: the handler came back with an answer, against the evidence
+    [*] --> Retryable: a request that gave up leaves a tombstone, which is over at once
     Completed --> Expired: retention over, keys stay refused
     Completed --> [*]: retention over
     Retryable --> [*]: retention over
@@ -260,8 +273,8 @@ was learnt so far, in one write. It is how a record is gone on with that nobody 
 - *abandoned*: the process died, and the lease ran out. What the phase did since the point is in doubt: its call is made again only
   where the provider honours its key, or a lookup says that it was not made; otherwise the record becomes unknown.
 - *suspended*: the run gave up by itself, and left a point and a pause (a provider that is down). It is still Running, held by nobody,
-  and due when the pause is over; until then requests hear 409 in-progress with the time that is left, the first one included. It
-  never ends by retention, and keepers leave it alone.
+  and due when the pause is over; until then requests hear 409 in-progress with the time that is left, the first one included. Where
+  nobody goes on with it for as long as its result would be kept, it becomes unknown, for people to look at.
 
 When the lease or the pause is over, whoever comes first goes on, by compare-and-set: the client's retry, or a completer
 (` + "`flow.Completer`" + `, ` + "`Engine.Resume`" + `). The run before is fenced off from then on.
@@ -276,13 +289,19 @@ Unknown records go on, too, once somebody knows what became of the one call in d
 at it, with no pause.
 
 A holder that comes back with a result after all, when its lease is over and the record is unknown, changes nothing; its answer is
-left with the record as evidence, and in the history. A reconciler that finds the effect gives retries that answer; one that finds
-no trace does not free the key against it.
+left with the record as evidence, and in the history. A reconciler that finds the effect gives retries that answer. Nothing that
+says otherwise frees the key against it, be it a probe, a notice or an operator (who may override it, which is kept in the
+history). Where the key was freed before, and no retry has run yet, it is unknown again.
+
+Every statement about an unknown record may name what it speaks of, and a notice that says that nothing happened has to: the
+attempt, or the fence, which also tells one life of a key from another. One about another attempt changes nothing. A notice
+that comes again is known by its id, which is kept in the history, and changes nothing either. While the process knows that the
+handler has not returned, nothing proves that nothing happened; settling time begins when it has.
 
 ## Who writes
 
 Who moves a record, besides requests: the holder of the claim (Completed, Retryable, Unknown), the sweeper (a lapsed Running
-that may not run again becomes Unknown), the reaper (what is over goes, or becomes Expired), and, for Unknown ones, a
+ends as the table above says), the reaper (what is over goes, or becomes Expired), and, for Unknown ones, a
 reconciler or an operator with evidence (Completed, Retryable; Running where it is about one phase), and the completer (Running
 again, as a request would). All of them write with the version they read: of two, one is too late. Every order of what they can do is searched for a broken promise by the model in internal/model.
 `

@@ -24,7 +24,7 @@ func TestModelMovesAsJudgeRules(t *testing.T) {
 	now := time.Now()
 	for _, s := range []State{Running, Completed, Retryable, Unknown, Expired} {
 		for _, due := range []time.Time{now.Add(-1), now.Add(1), {}} {
-			for _, lapse := range []LapseRule{LapseUnknown, LapseResume, LapseReexecute} {
+			for lapse := LapseUnknown; lapse.Valid(); lapse++ {
 				for _, point := range []string{"", "charged"} {
 					for _, keep := range []time.Duration{0, time.Hour} {
 						h := &Head{State: s, DueAt: due, AsOf: now, Point: point, Rules: Rules{OnLapse: lapse, KeepExpired: keep}}

@@ -41,7 +41,7 @@ func modelled(t *testing.T, who string) map[string]bool {
 func situated(now time.Time) (all []stet.Record) {
 	for state := stet.Running; state <= stet.Expired; state++ {
 		for _, due := range []time.Time{now, now.Add(time.Hour)} {
-			for _, lapse := range []stet.LapseRule{stet.LapseUnknown, stet.LapseResume, stet.LapseReexecute} {
+			for lapse := stet.LapseUnknown; lapse.Valid(); lapse++ {
 				for _, point := range []string{"", "charged"} {
 					for _, keep := range []time.Duration{0, time.Hour} {
 						h := stet.Head{ID: request("k").ID, Version: 7, State: state, Attempt: 1, Point: point, CreatedAt: now, UpdatedAt: now, DueAt: due}

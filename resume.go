@@ -62,7 +62,7 @@ func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
 		return errors.New("stet: Suspend: the claim is part of a transaction: Confirm it first")
 	case !c.phase.allows(suspend):
 		return fmt.Errorf("stet: Suspend: %w: the claim is settled", ErrFenced)
-	case h.Point == "" || !mayRunAgain(&h):
+	case !mayResume(&h):
 		return fmt.Errorf("stet: Suspend: %w: it has no recovery point to resume from", ErrState)
 	}
 	h.DueIn = max(0, in)
@@ -121,7 +121,7 @@ func (e *Engine) Reopen(ctx context.Context, id ID, version Version, s Step, n N
 		if h.State != Unknown && !lapsedRun {
 			return nil, fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
 		}
-		if s.leave(h); h.Point == "" || !mayRunAgain(h) {
+		if s.leave(h); !mayResume(h) {
 			return nil, fmt.Errorf("%w: it has no recovery point to resume from", ErrState)
 		}
 		h.State, h.Cause, h.Escalated, h.Probes, h.DueIn = Running, "", false, 0, 0
@@ -129,10 +129,13 @@ func (e *Engine) Reopen(ctx context.Context, id ID, version Version, s Step, n N
 	})
 }
 
-// resumable: it stopped at a recovery point, and its rule lets others go on from there.
-func resumable(h *Head) bool {
-	return h.State == Running && h.Over() && h.Point != "" && h.Rules.OnLapse == LapseResume && mayRunAgain(h)
+// mayResume: it has a recovery point, and its rule lets others go on from there.
+func mayResume(h *Head) bool {
+	return h.Point != "" && h.Rules.OnLapse == LapseResume && mayRunAgain(h)
 }
+
+// resumable: ... and nobody works on it.
+func resumable(h *Head) bool { return h.State == Running && h.Over() && mayResume(h) }
 
 // Abandoned returns, of one page of lapsed runs, those that may be resumed from a recovery point, the longest due first, and the
 // cursor of the next page, "" after the last. limit is how many runs it looks at.

@@ -20,7 +20,11 @@ const maxChange = 2 << 20
 var (
 	stateChanged   = problem{Status: 409, Code: "state-changed", Title: "The record's state does not allow this", Detail: "It is in another state, or was changed meanwhile. Look at it again."}
 	reasonRequired = problem{Status: 400, Code: "reason-required", Title: "A change needs a reason", Detail: "Say why in reason: it is kept in the audit trail."}
-	noHistory      = problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
+	contradicted   = problem{Status: 409, Code: "contradicted", Title: "A late answer says that it happened",
+		Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or send \"override\": true where you know better, which the audit trail keeps."}
+	notSettled = problem{Status: 409, Code: "not-settled", Title: "The handler may still be running",
+		Detail: "Its process says that it has not returned, so that it may still happen. Wait until it has; or send \"override\": true where you know better, which the audit trail keeps."}
+	noHistory = problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
 )
 
 // changing lets a change through to f: by somebody of a role, in JSON or by DELETE, and not from a page of another origin.
@@ -60,6 +64,7 @@ type resolution struct {
 	Evidence  string              `json:"evidence"`
 	Reason    string              `json:"reason"`
 	IfVersion stet.Version        `json:"if_version"`
+	Override  bool                `json:"override"` // not-executed, against what the record knows
 }
 
 func readChange(w http.ResponseWriter, r *http.Request) (c resolution, bad *problem) {
@@ -69,7 +74,7 @@ func readChange(w http.ResponseWriter, r *http.Request) (c resolution, bad *prob
 		if te := new(http.MaxBytesError); errors.As(err, &te) {
 			return c, badParameter("body", "it is over "+strconv.Itoa(maxChange)+" bytes")
 		}
-		return c, badParameter("body", "it has to be one JSON object of outcome, status, headers, body or body_b64, evidence, reason, if_version")
+		return c, badParameter("body", "it has to be one JSON object of outcome, status, headers, body or body_b64, evidence, reason, if_version, override")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return c, badParameter("body", "something follows the JSON object")
@@ -82,7 +87,7 @@ func readChange(w http.ResponseWriter, r *http.Request) (c resolution, bad *prob
 
 // outcome translates what was sent.
 func (c *resolution) outcome() (res stet.Resolution, bad *problem) {
-	res.Version = c.IfVersion
+	res.Version, res.Override = c.IfVersion, c.Override
 	switch c.Outcome {
 	case "not-executed":
 		return res, nil
@@ -149,7 +154,7 @@ func (h *handler) release(w http.ResponseWriter, r *http.Request, who principal)
 		bad.write(w)
 		return
 	}
-	h.end(w, r, stet.Resolution{Version: c.IfVersion}, stet.Note{Who: who.name, Why: c.Reason, Evidence: c.Evidence})
+	h.end(w, r, stet.Resolution{Version: c.IfVersion, Override: c.Override}, stet.Note{Who: who.name, Why: c.Reason, Evidence: c.Evidence})
 }
 
 func (h *handler) end(w http.ResponseWriter, r *http.Request, res stet.Resolution, n stet.Note) {
@@ -204,7 +209,11 @@ func failed(err error) *problem {
 		return &unreadable
 	case errors.Is(err, ErrTooMany):
 		return &tooMany
-	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale):
+	case errors.Is(err, stet.ErrContradicted):
+		return &contradicted
+	case errors.Is(err, stet.ErrAttended):
+		return &notSettled
+	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale), errors.Is(err, stet.ErrOtherAttempt):
 		return &stateChanged
 	case errors.Is(err, stet.ErrNoReason):
 		return &reasonRequired
@@ -223,6 +232,7 @@ type Entry struct {
 	To       string    `json:"to"`
 	Reason   string    `json:"reason"`
 	Evidence string    `json:"evidence,omitzero"`
+	Notice   string    `json:"notice,omitzero"` // the webhook-id of the notice that asked for it
 }
 
 // audit answers GET /api/v1/audit.
@@ -264,7 +274,7 @@ func (h *handler) audit(w http.ResponseWriter, r *http.Request, _ principal) {
 	for i := range changes {
 		c := &changes[i]
 		page.Entries = append(page.Entries, Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: h.engine.Tag(c.ID),
-			Scope: string(c.ID.Scope), From: c.From.String(), To: c.To.String(), Reason: c.Note.Why, Evidence: c.Note.Evidence})
+			Scope: string(c.ID.Scope), From: c.From.String(), To: c.To.String(), Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice})
 	}
 	writeJSON(w, http.StatusOK, page)
 }

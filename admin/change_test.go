@@ -135,3 +135,54 @@ func TestRolesOfChanges(t *testing.T) {
 		}
 	}
 }
+
+// What the record knows is said to who would free its key all the same, and overridden only by who says so, for all to see.
+func TestReleaseAgainstWhatTheRecordKnows(t *testing.T) { // A03, A04, I16
+	d := newDesk(t, admin.Config{Who: "kim@desk"}, nil)
+	begun := func(key string) *stet.Claim {
+		got, err := d.engine.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: "s", Key: stet.Key(key)}, Subject: stet.Subject{Body: []byte("1")}})
+		if err != nil || got.Claim == nil {
+			t.Fatal(got.Verdict, err)
+		}
+		return got.Claim
+	}
+	attended := begun("attended")
+	attended.Overdue("execution-timeout")
+	if err := attended.Settle(t.Context(), stet.Outcome{}); err != nil {
+		t.Fatal(err)
+	}
+	late := begun("late")
+	late.Unknown("timeout")
+	if err := late.Settle(t.Context(), stet.Outcome{}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := d.engine.Get(t.Context(), late.ID()); err != nil {
+		t.Fatal(err)
+	} else if _, _, err := d.engine.Probing(t.Context(), &r.Head, 0, nil); err != nil { // somebody has touched it
+		t.Fatal(err)
+	}
+	late.Completed()
+	if err := late.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err == nil {
+		t.Fatal("it was not too late")
+	}
+	for key, code := range map[string]string{"attended": "not-settled", "late": "contradicted"} {
+		for _, verb := range []string{"/release", "/resolve"} {
+			status, body := d.change("POST", "/api/v1/keys/s/"+key+verb, `{"reason":"x","outcome":"not-executed"}`)
+			if status != 409 || !strings.Contains(body, `"code":"`+code+`"`) || !strings.Contains(body, "override") {
+				t.Errorf("%s%s: %d %s", key, verb, status, body)
+			}
+		}
+		if status, body := d.change("POST", "/api/v1/keys/s/"+key+"/release", `{"reason":"refunded by hand","override":true}`); status != 200 {
+			t.Errorf("%s: %d %s", key, status, body)
+		}
+	}
+	if _, ok := stet.As[stet.Historian](d.engine.Store()); !ok {
+		return
+	}
+	_, body := d.get("/api/v1/audit")
+	for _, against := range []string{"against a late answer with status 201", "against a handler that had not returned"} {
+		if !strings.Contains(body, against) {
+			t.Errorf("the audit trail does not say %q: %s", against, body)
+		}
+	}
+}

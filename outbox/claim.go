@@ -15,8 +15,9 @@ import (
 // maxWalk bounds how many messages one statement of a worker looks at, but for those it takes.
 const maxWalk = 500
 
-// lapse settles messages whose worker is gone: nobody knows what became of the attempt. Where another may follow (to is Pending)
-// none does after so many attempts. What somebody holds is passed by, until the next time.
+// lapse settles messages whose worker is gone: it cannot be known what became of the attempt. Where
+// another may follow (to is Pending) none does after so many attempts. Rows that another
+// transaction holds are passed by, until the next time.
 func (b *Box) lapse(ctx context.Context, db *sql.DB, to State, attempts int) (err error) {
 	if to != Pending {
 		attempts = math.MaxInt32
@@ -34,9 +35,12 @@ func (b *Box) lapse(ctx context.Context, db *sql.DB, to State, attempts int) (er
 	return nil
 }
 
-// claim takes at most n messages that are due, under the version. Of one order key there is only one that can be taken: see
-// line.go. After an error it may have taken some nevertheless: see takeBack.
-func (b *Box) claim(ctx context.Context, db *sql.DB, version int64, lease time.Duration, n int) (all []Stored, err error) {
+// claim takes at most n messages that are due, under the version. Of one order key there is only
+// one that can be taken: see line.go. After an error it may have taken some nevertheless: see
+// takeBack.
+func (b *Box) claim(
+	ctx context.Context, db *sql.DB, version int64, lease time.Duration, n int,
+) (all []Stored, err error) {
 	if b.q.dialect == sqlstore.MySQL {
 		all, err = b.claimMySQL(ctx, db, version, lease, n)
 	} else {
@@ -48,7 +52,7 @@ func (b *Box) claim(ctx context.Context, db *sql.DB, version int64, lease time.D
 	return all, nil
 }
 
-// grid reads rows of numbers.
+// grid reads rows of numbers; what is none, in a damaged row, is 0.
 func grid(rows *sql.Rows, err error) (all [][]int64, _ error) {
 	if err != nil {
 		return nil, err
@@ -58,14 +62,17 @@ func grid(rows *sql.Rows, err error) (all [][]int64, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	dest := make([]any, len(names))
+	cells, dest := make([]number, len(names)), make([]any, len(names))
+	for i := range cells {
+		dest[i] = &cells[i]
+	}
 	for rows.Next() {
-		line := make([]int64, len(names))
-		for i := range line {
-			dest[i] = &line[i]
-		}
 		if err := rows.Scan(dest...); err != nil {
 			return nil, err
+		}
+		line := make([]int64, len(cells))
+		for i, c := range cells {
+			line[i] = c.value
 		}
 		all = append(all, line)
 	}

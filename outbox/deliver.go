@@ -11,8 +11,8 @@ var errOverrun = errors.New("the handler took longer than Timeout")
 // grace is how long a handler may take to return once its context has ended.
 const grace = time.Second
 
-// spare is the part of a lease, counted from before it was asked for, after which nothing is begun under it any more: what still runs
-// has the rest to end.
+// spare is the part of a lease, counted from before it was asked for, after which nothing is begun
+// under it any more: what still runs has the rest to end.
 func (r *run) spare(began time.Time) time.Time { return began.Add(r.Lease * 2 / 3) }
 
 // deliver makes one attempt, and stores what became of it.
@@ -35,8 +35,8 @@ func (r *run) deliver(d *claimed) {
 	r.settle(d, r.judge(d.Attempt, result), took)
 }
 
-// attempt calls the handler, under a lease that is extended and for no longer than Timeout. What the handler says after that still
-// counts, if it says so soon; or else it is left to itself.
+// attempt calls the handler, under a lease that is extended and for no longer than Timeout. What
+// the handler says after that still counts, if it says so soon; or else it is left to itself.
 func (r *run) attempt(d *claimed) Result {
 	held, cancel := context.WithCancel(r.work)
 	beating := make(chan struct{})
@@ -75,8 +75,9 @@ func (r *run) judge(attempt int, result Result) outcome {
 	return outcome{to: Pending, after: max(after, r.backoff(attempt)), text: text}
 }
 
-// heartbeat extends the lease until ctx ends. Where it cannot, the handler's context ends before the lease does. That is counted
-// from before each write was sent, the claim first: the server may have begun to count as early as that (I13).
+// heartbeat extends the lease until ctx ends. Where it cannot, the handler's context ends before
+// the lease does. That is counted from before each write was sent, the claim first: the server may
+// have begun to count as early as that (I13).
 func (r *run) heartbeat(ctx context.Context, cancel context.CancelFunc, d *claimed) {
 	last := d.began
 	for retry := false; ; {
@@ -104,8 +105,8 @@ func (r *run) heartbeat(ctx context.Context, cancel context.CancelFunc, d *claim
 	}
 }
 
-// settle stores the outcome, and tries for as long as a lease lasts: after that the message is somebody else's, or the sweep makes of
-// it what it makes of those whose worker died.
+// settle stores the outcome, and tries for as long as a lease lasts: after that the message is
+// another worker's, or the sweep makes of it what it makes of those whose worker died.
 func (r *run) settle(d *claimed, o outcome, took time.Duration) {
 	call, cancel := context.WithTimeout(context.WithoutCancel(r.work), r.Lease)
 	defer cancel()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Handler delivers one message. It has to send d.DownstreamKey along, and to heed ctx, which ends with the lease or the time for
-// draining. A panic is an outcome nobody knows: as [Maybe].
+// Handler delivers one message. It has to send d.DownstreamKey along, and to heed ctx, which ends with the lease, after
+// [Worker.Timeout], or with the time for draining. A panic is an outcome nobody knows: as [Maybe].
 type Handler func(ctx context.Context, d *Delivery) Result
 
 // Result is what became of an attempt. The zero Result says nothing, and so counts as [Maybe].

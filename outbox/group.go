@@ -9,11 +9,13 @@ import (
 	"time"
 )
 
-// maxGroup bounds how many messages a statement settles: SQLite takes 32,766 values, and nobody gains from more than this.
+// maxGroup bounds how many messages a statement settles: SQLite takes 32,766 values, and nobody
+// gains from more than this.
 const maxGroup = 128
 
-// group settles messages that were delivered, many at a time: what comes while one statement is under way goes with the next,
-// and nobody waits for company. Other outcomes are rare, and written one by one.
+// group settles messages that were delivered, many at a time: what comes while one statement is
+// under way goes with the next, and nobody waits for company. Other outcomes are rare, and written
+// one by one.
 type group struct {
 	box   *Box
 	db    *sql.DB
@@ -67,7 +69,8 @@ func (g *group) write(ctx context.Context) {
 	}
 }
 
-// settle returns which messages of the batch are settled by it, or were by one before it whose answer was lost.
+// settle returns which messages of the batch are settled by it, or were by one before it whose
+// answer was lost.
 func (g *group) settle(ctx context.Context, batch []ending) (settled func(id int64) bool, err error) {
 	all := make([]*claimed, len(batch))
 	var ordered []int64

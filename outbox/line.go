@@ -8,20 +8,22 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// Messages of one order key make a line, and only its first can be taken. A claim has to find that one without looking at those
-// behind it, of which there may be many, for as long as the first one is dead. So each message says in its column behind what it
-// waits for:
+// Messages of one order key make a line, and only its first can be taken. A claim has to find that
+// one without looking at those behind it, of which there may be many, for as long as the first one
+// is dead. So each message says in its column behind what it waits for:
 //
 //	unsorted  it was added under an order key, or has been woken: a worker has to look what is before it
 //	first     nothing is before it, or it has no order key; claims look at no others
 //	an id     the last message before it in its line that is not over
 //
-// Add cannot do the sorting: what it looked at might end before its transaction does, and then nobody would wake the new message;
-// and a lock against that would hold up a delivery for as long as the caller's transaction lasts. The workers sort, in a moment.
+// Add cannot do the sorting: what it looked at might end before its transaction does, and then the
+// new message would wait for ever; and a lock against that would hold up a delivery for as long as
+// the caller's transaction lasts. The workers sort, in a moment.
 //
-// No wake is lost: sort locks the message that another is put behind, and makes sure that it is not over. Whoever ends it
-// does so before, and then the other stays unsorted, or has to wait for that lock, and then finds the other behind it, because wake
-// looks in the same transaction after the end is written.
+// No wake is lost: sort locks the message that another is put behind, and makes sure that it is not
+// over. A transaction that ends it came before, and then the other stays unsorted; or it waits for
+// that lock, and then finds the other behind it, because wake looks in the same transaction after
+// the end is written.
 const (
 	unsorted = -1
 	first    = 0
@@ -40,12 +42,13 @@ func (b *Box) sort(ctx context.Context, db *sql.DB) (moved int64, err error) {
 	return moved, nil
 }
 
-// end writes that messages are over, by change, and lets those behind them be looked at, all in one transaction. change returns the
-// messages that it has ended.
+// end writes that messages are over, by change, and lets those behind them be looked at, all in one
+// transaction. change returns the messages that it has ended.
 func (b *Box) end(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) ([]int64, error)) error {
 	var options *sql.TxOptions // a transaction of SQLite has the file to itself
 	if b.q.dialect != sqlstore.SQLite {
-		options = &sql.TxOptions{Isolation: sql.LevelReadCommitted} // a look sees what was committed before it, not before the first
+		// wake has to see what was committed before it, not what was before change.
+		options = &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 	}
 	tx, err := db.BeginTx(ctx, options)
 	if err != nil {
@@ -75,8 +78,9 @@ func (b *Box) wake(ctx context.Context, tx *sql.Tx, ended []int64) error {
 	return err
 }
 
-// mend looks at some of the messages that wait, those behind an id after the one it is given, and makes those unsorted whose
-// message is over, or gone, although nobody has woken them: that takes a hand in the table. It returns where to go on, 0 at the end.
+// mend looks at some of the messages that wait, those behind an id after the one it is given, and
+// makes those unsorted whose message is over, or gone, although nobody has woken them: that takes a
+// hand in the table. It returns where to go on, 0 at the end.
 func (b *Box) mend(ctx context.Context, db *sql.DB, after int64) (next int64, err error) {
 	all, err := grid(db.QueryContext(ctx, b.q.waiting, after, maxWalk))
 	if err != nil {

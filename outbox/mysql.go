@@ -8,12 +8,14 @@ import (
 	"time"
 )
 
-// MySQL has no UPDATE that returns rows, or that passes by those which others hold. What is one statement elsewhere is a
-// transaction there: it picks rows, and then names them.
+// MySQL has no UPDATE that returns rows, or that passes by those which others hold. What is one
+// statement elsewhere is a transaction there: it picks rows, and then names them.
 
-// pickMySQL calls then with what the query has picked, if that is anything. Read committed locks no gaps, in which others want to
-// insert.
-func (b *Box) pickMySQL(ctx context.Context, db *sql.DB, pick string, args []any, then func(tx *sql.Tx, ids []int64) error) error {
+// pickMySQL calls then with what the query has picked, if that is anything. Read committed locks no
+// gaps, in which others want to insert.
+func (b *Box) pickMySQL(
+	ctx context.Context, db *sql.DB, pick string, args []any, then func(tx *sql.Tx, ids []int64) error,
+) error {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
@@ -29,7 +31,9 @@ func (b *Box) pickMySQL(ctx context.Context, db *sql.DB, pick string, args []any
 	return tx.Commit()
 }
 
-func (b *Box) claimMySQL(ctx context.Context, db *sql.DB, version int64, lease time.Duration, n int) (all []Stored, err error) {
+func (b *Box) claimMySQL(
+	ctx context.Context, db *sql.DB, version int64, lease time.Duration, n int,
+) (all []Stored, err error) {
 	err = b.pickMySQL(ctx, db, b.q.pick, []any{n}, func(tx *sql.Tx, ids []int64) error {
 		if _, err := tx.ExecContext(ctx, fill(b.q.take, ids), version, lease.Microseconds()); err != nil {
 			return err
@@ -82,18 +86,20 @@ func (b *Box) sortMySQL(ctx context.Context, db *sql.DB) (moved int64, err error
 	return moved, err
 }
 
-// removeMySQL deletes of the stretch what nobody holds. A DELETE of all of it would lock all of it, and wait for messages of
-// transactions that are still open, while deliveries wait for it until their leases end. What is over stays so, and can be
-// looked up without a lock.
+// removeMySQL deletes of the stretch what nobody holds. A DELETE of all of it would lock all of it,
+// and wait for messages of transactions that are still open, while deliveries wait for it until
+// their leases end. What is over stays so, and can be looked up without a lock.
 func (b *Box) removeMySQL(ctx context.Context, db *sql.DB, args []any) (n int64, err error) {
 	ids, err := numbers(db.QueryContext(ctx, b.q.over, args...))
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
-	err = b.pickMySQL(ctx, db, fill(b.q.free, ids), nil, func(tx *sql.Tx, ids []int64) error {
-		n = int64(len(ids))
-		_, err := tx.ExecContext(ctx, fill(b.q.reap, ids))
+	err = b.pickMySQL(ctx, db, fill(b.q.free, ids), nil, func(tx *sql.Tx, ids []int64) (err error) {
+		n, err = affected(tx.ExecContext(ctx, fill(b.q.reap, ids)))
 		return err
 	})
-	return n, err
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }

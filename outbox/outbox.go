@@ -1,10 +1,11 @@
 // Package outbox keeps effects that a transaction promised, and delivers them.
 //
-// [Box.Add] writes a message in the caller's transaction: it is there if and only if the transaction committed. A [Worker], in
-// this process or another, hands each message to a [Handler] with a downstream key that is the same on every attempt. Delivery
-// is at least once; the effect happens once where the system downstream honours the key. Where it does not, an attempt whose
-// outcome nobody knows stops, in the state [Unknown], until somebody has looked. What cannot be delivered becomes a dead letter
-// that keeps its errors.
+// [Box.Add] writes a message in the caller's transaction: it is there if and only if the
+// transaction committed. A [Worker], in this process or another, hands each message to a [Handler]
+// with a downstream key that is the same on every attempt. Delivery is at least once; the effect
+// happens once where the system downstream honours the key. Where it does not, an attempt whose
+// outcome nobody knows stops, in the state [Unknown], until somebody has looked. What cannot be
+// delivered becomes a dead letter that keeps its errors.
 //
 // The table stet_outbox is made by [sqlstore.Migrate].
 package outbox
@@ -29,9 +30,11 @@ import (
 )
 
 var (
-	// ErrMessage: the message cannot be stored. The error that wraps it says what is wrong, and nothing was written.
+	// ErrMessage: the message cannot be stored. The error that wraps it says what is wrong, and
+	// nothing was written.
 	ErrMessage = errors.New("outbox: the message is not valid")
-	// ErrExists: a message with this downstream key is there already, and nothing was written. The transaction can go on.
+	// ErrExists: a message with this downstream key is there already, and nothing was written. The
+	// transaction can go on.
 	ErrExists = errors.New("outbox: this effect is in the outbox already")
 	// ErrNotFound: there is no message with this id.
 	ErrNotFound = errors.New("outbox: no such message")
@@ -39,7 +42,8 @@ var (
 	ErrState = errors.New("outbox: the message is in another state")
 	// ErrLost: the delivery's lease has ended, and somebody else may be at the message.
 	ErrLost = errors.New("outbox: the lease has ended")
-	// ErrDrain: handlers still ran when the time for draining was over. Their messages' leases end by themselves.
+	// ErrDrain: handlers still ran when the time for draining was over. Their messages' leases end
+	// by themselves.
 	ErrDrain = errors.New("outbox: handlers still run")
 )
 
@@ -55,28 +59,33 @@ const (
 // Message is an effect to be had once the transaction has committed.
 type Message struct {
 	Topic string // what kind of effect; required
-	// Record is the idempotency record the effect belongs to; the zero Record if there is none. Of a record the downstream key is
-	// derived, with its Life, Topic and Name: the same effect cannot be added twice, as by an execution that runs again, and
-	// a key that was used again after its retention has an effect again.
+	// Record is the idempotency record the effect belongs to; the zero Record if there is none. Of
+	// a record the downstream key is derived, with its Life, Topic and Name: the same effect cannot
+	// be added twice, as by an execution that runs again, and a key that was used again after its
+	// retention has an effect again.
 	Record Record
 	Name   string // tells apart effects of one record and topic
-	// OrderKey, if any: messages of one order key are delivered one after the other, in the order they were added by
-	// transactions that did not overlap. One that is dead or unknown holds up those behind it, until it is settled.
+	// OrderKey, if any: messages of one order key are delivered one after the other, in the order
+	// they were added by transactions that did not overlap. One that is dead or unknown holds up
+	// those behind it, until it is settled.
 	OrderKey string
 	Payload  []byte // any bytes
 	Meta     map[string]string
 	Delay    time.Duration // no attempt before that, by the server's clock
-	// DownstreamKey overrides the derived one: an opaque name, sent to the system downstream on every attempt.
+	// DownstreamKey overrides the derived one: an opaque name, sent to the system downstream on
+	// every attempt.
 	DownstreamKey string
 }
 
-// Record names one life of an idempotency record. Once its retention is over, the same key may be used again, for another effect.
+// Record names one life of an idempotency record. Once its retention is over, the same key may be
+// used again, for another effect.
 type Record struct {
 	stet.ID
 	Life time.Time // when this life began: [stet.Head.CreatedAt], which has whole microseconds; required with an ID
 }
 
-// RecordOf is the record that c holds; the zero Record where c is nil, as in a request without a key.
+// RecordOf is the record that c holds; the zero Record where c is nil, as in a request without a
+// key.
 func RecordOf(c *stet.Claim) Record {
 	if c == nil {
 		return Record{}
@@ -85,7 +94,8 @@ func RecordOf(c *stet.Claim) Record {
 	return Record{h.ID, h.CreatedAt}
 }
 
-// life is when r's life began, as it is stored and as a part of the downstream key; 0 where there is no record.
+// life is when r's life began, as it is stored and as a part of the downstream key; 0 where there
+// is no record.
 func (r *Record) life() int64 {
 	if r.Life.IsZero() {
 		return 0
@@ -98,7 +108,8 @@ type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// Box is an outbox in databases of one dialect. It is safe for concurrent use: one for a process is enough.
+// Box is an outbox in databases of one dialect. It is safe for concurrent use: one for a process is
+// enough.
 type Box struct {
 	q    *statements
 	told atomic.Int64 // when an Add last told those who listen, in ns since 1970
@@ -107,12 +118,14 @@ type Box struct {
 // New returns the outbox of databases of the dialect. It panics if there is no such dialect.
 func New(d sqlstore.Dialect) *Box { return &Box{q: newStatements(d)} }
 
-// Add writes m as part of tx. It is delivered if tx commits. [ErrMessage] and [ErrExists] leave tx as it was; after other errors
-// roll back. On MySQL the connection must not have clientFoundRows set, or ErrExists goes unnoticed, though nothing is written.
+// Add writes m as part of tx. It is delivered if tx commits. [ErrMessage] and [ErrExists] leave tx
+// as it was; after other errors roll back. On MySQL the connection must not have clientFoundRows
+// set, or ErrExists goes unnoticed, though nothing is written.
 //
-// On Postgres tx also tells the workers that listen (NOTIFY), which they hear when it commits; so it cannot be prepared (PREPARE
-// TRANSACTION). Nobody but the database knows when a transaction commits: workers in the same process hear of it as others do,
-// and on SQLite and MySQL they look, see [Worker.Poll], or are told by the caller after the commit, see [Worker.Wake].
+// On Postgres tx also tells the workers that listen (NOTIFY), which they hear when it commits; so
+// it cannot be prepared (PREPARE TRANSACTION). Nobody but the database knows when a transaction
+// commits: workers in the same process hear of it as others do, and on SQLite and MySQL they look,
+// see [Worker.Poll], or are told by the caller after the commit, see [Worker.Wake].
 func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
 	meta, err := m.check()
 	if err != nil {
@@ -140,8 +153,9 @@ func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
 	return b.tell(ctx, tx)
 }
 
-// tellPause is the least time between transactions of one Box that tell: the server lets no two of them commit at once, and so
-// one in each transaction would cost most of the throughput. A worker that was woken looks often for longer than this.
+// tellPause is the least time between transactions of one Box that tell: the server lets no two of
+// them commit at once, and so one in each transaction would cost most of the throughput. A worker
+// that was woken looks often for longer than this.
 const tellPause = 100 * time.Millisecond
 
 // tell lets tx tell those who listen, if none has done so just now.
@@ -156,7 +170,8 @@ func (b *Box) tell(ctx context.Context, tx Execer) error {
 	return nil
 }
 
-// Complete returns m as it would be stored, with its DownstreamKey, for those who keep it elsewhere; or [ErrMessage].
+// Complete returns m as it would be stored, with its DownstreamKey, for those who keep it
+// elsewhere; or [ErrMessage].
 func (m Message) Complete() (Message, error) {
 	if _, err := m.check(); err != nil {
 		return m, err

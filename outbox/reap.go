@@ -22,18 +22,21 @@ const (
 	reapPause = 100 * time.Millisecond // between statements, for others to get at the disk
 )
 
-// Reap deletes messages that were done or discarded at least age ago, and returns how many. Dead and unknown ones stay until
-// somebody has settled them. While a message is there its effect cannot be added again ([ErrExists]): keep it for as long as the
-// execution of its record may be repeated. Reap looks at no more than batch rows at a time, and rests between. Any number
-// may reap at once. It stops at the first batch that is all younger than age; those that lie behind are found by a later call.
-// What cannot be removed, or is held by another transaction, is passed by; the error says so at the end.
+// Reap deletes messages that were done or discarded at least age ago, and returns how many. Dead
+// and unknown ones stay until somebody has settled them. While a message is there its effect cannot
+// be added again ([ErrExists]): keep it for as long as the execution of its record may be repeated.
+// Reap looks at no more than batch rows at a time, and rests between. Any number may reap at once.
+// It stops at the first batch that is all younger than age; those that lie behind are found by a
+// later call. What cannot be removed, or is held by another transaction, is passed by; the error
+// says so at the end.
 func (b *Box) Reap(ctx context.Context, db *sql.DB, age time.Duration, batch int) (reaped int64, err error) {
 	if age < 0 || batch < 1 {
 		return 0, fmt.Errorf("outbox: reap: age is %s and batch %d; they have to be 0 and 1 at least", age, batch)
 	}
 	for last, more := int64(0), true; more; {
 		first, rows, old := last, 0, false
-		if err := db.QueryRowContext(ctx, b.q.stretch, age.Microseconds(), first, batch).Scan(&last, &rows, &old); err != nil {
+		row := db.QueryRowContext(ctx, b.q.stretch, age.Microseconds(), first, batch)
+		if err := row.Scan(&last, &rows, &old); err != nil {
 			return reaped, fmt.Errorf("outbox: reap: %w", err)
 		}
 		if !old {
@@ -50,8 +53,8 @@ func (b *Box) Reap(ctx context.Context, db *sql.DB, age time.Duration, batch int
 	return reaped, err
 }
 
-// remove deletes what is over of the messages after first, up to last; one by one where that is refused, for the sake of the
-// others.
+// remove deletes what is over of the messages after first, up to last; one by one where that is
+// refused, for the sake of the others.
 func (b *Box) remove(ctx context.Context, db *sql.DB, first, last int64, age time.Duration) (n int64, err error) {
 	args := []any{first, last, age.Microseconds()}
 	if n, err = b.removeAll(ctx, db, args); err == nil {
@@ -78,8 +81,8 @@ func (b *Box) removeAll(ctx context.Context, db *sql.DB, args []any) (int64, err
 	return affected(db.ExecContext(ctx, b.q.reap, args...))
 }
 
-// reap deletes what has been kept for long enough, again and again until ctx ends; of several workers not all at
-// once.
+// reap deletes what has been kept for long enough, again and again until ctx ends; of several
+// workers not all at once.
 func (r *run) reap(ctx context.Context) {
 	every := min(reapEvery, max(r.Retention, minPoll))
 	for {

@@ -12,8 +12,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// A row may be damaged: by a hand in the table, by a disk, by a newer program. Then its message says so, and all others of the
-// answer are read as ever. No text says what the row holds.
+// A row may be damaged: by a hand in the table, by a disk, by a newer program. Then its message
+// says so, and all others of the answer are read as ever. No text says what the row holds.
 
 // text is a column that takes whatever comes, and remembers whether it was text.
 type text struct {
@@ -90,8 +90,8 @@ type row struct {
 
 // dest is where the columns go, in their order.
 func (r *row) dest() []any {
-	return []any{&r.id, &r.version, &r.state, &r.attempt, &r.scope, &r.key, &r.life, &r.topic, &r.name, &r.order, &r.downKey, &r.downID,
-		&r.payload, &r.meta, &r.errors, &r.created, &r.updated, &r.due}
+	return []any{&r.id, &r.version, &r.state, &r.attempt, &r.scope, &r.key, &r.life, &r.topic, &r.name, &r.order,
+		&r.downKey, &r.downID, &r.payload, &r.meta, &r.errors, &r.created, &r.updated, &r.due}
 }
 
 // all reads messages, those that are damaged too.
@@ -134,14 +134,16 @@ func (r *row) message(d sqlstore.Dialect) (m Stored) {
 	}
 	instant := func(name string, n *number) time.Time { return time.UnixMicro(num(name, n)).UTC() }
 
-	m.ID, m.version, m.State, m.Attempt = r.id.value, num("version", &r.version), State(r.state.value), int(num("attempt", &r.attempt))
+	m.ID, m.version, m.State = r.id.value, num("version", &r.version), State(r.state.value)
+	m.Attempt = int(num("attempt", &r.attempt))
 	m.Record.ID = stet.ID{Scope: stet.Scope(str("scope", &r.scope)), Key: stet.Key(str("key", &r.key))}
 	if life := num("life", &r.life); life != 0 {
 		m.Record.Life = time.UnixMicro(life).UTC()
 	}
 	m.Topic, m.Name, m.OrderKey = str("topic", &r.topic), str("name", &r.name), str("order_key", &r.order)
 	m.DownstreamKey, m.DownstreamID = str("downstream_key", &r.downKey), str("downstream_id", &r.downID)
-	m.CreatedAt, m.UpdatedAt, m.DueAt = instant("created_at", &r.created), instant("updated_at", &r.updated), instant("due_at", &r.due)
+	m.CreatedAt, m.UpdatedAt = instant("created_at", &r.created), instant("updated_at", &r.updated)
+	m.DueAt = instant("due_at", &r.due)
 	if m.Payload = r.payload.value; !r.payload.ok {
 		bad = append(bad, "payload")
 	}

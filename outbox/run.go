@@ -17,8 +17,9 @@ const (
 	sortEvery  = 20 * time.Millisecond // at least, while there is more to deliver than a worker takes
 )
 
-// Run delivers until ctx ends, waits up to Drain for the handlers that run, and returns nil, or [ErrDrain]. Trouble with the
-// database is told to Observe, and tried again. Other errors are of the fields.
+// Run delivers until ctx ends, waits up to Drain for the handlers that run, and returns nil, or
+// [ErrDrain]. Trouble with the database is told to Observe, and tried again. Other errors are of
+// the fields.
 func (w Worker) Run(ctx context.Context) error {
 	w, err := w.complete()
 	if err != nil {
@@ -26,7 +27,8 @@ func (w Worker) Run(ctx context.Context) error {
 	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	r := &run{Worker: w, box: New(w.Dialect), work: work, ended: make(chan struct{}, w.Concurrency), heard: make(chan struct{}, 1)}
+	r := &run{Worker: w, box: New(w.Dialect), work: work,
+		ended: make(chan struct{}, w.Concurrency), heard: make(chan struct{}, 1)}
 	r.group = &group{box: r.box, db: r.DB, limit: r.Lease / 3}
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -98,8 +100,9 @@ func (r *run) collect() {
 	}
 }
 
-// round claims what there is room for, and reports whether it has moved others so that they can be claimed next. Trouble with one
-// of its steps is told to Observe, and does not keep the others from being taken.
+// round claims what there is room for, and reports whether it has moved others so that they can be
+// claimed next. Trouble with one of its steps is told to Observe, and does not keep the others from
+// being taken.
 func (r *run) round(ctx context.Context) (got []*claimed, moved bool) {
 	certain := r.step(ctx, r.recover)
 	if time.Since(r.swept) >= r.Lease/sweepEvery {
@@ -121,9 +124,12 @@ func (r *run) round(ctx context.Context) (got []*claimed, moved bool) {
 	return got, moved
 }
 
-// step gives a step its time, and reports whether it went well. One that was cut off by ctx might land nevertheless: it gets the
-// time to say so.
+// step gives a step its time, and reports whether it went well. One that was cut off by ctx might
+// land nevertheless: it gets the time to say so.
 func (r *run) step(ctx context.Context, do func(call context.Context) error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Lease/3)
 	defer cancel()
 	err := do(call)
@@ -149,8 +155,8 @@ func (r *run) claim(ctx context.Context) ([]*claimed, error) {
 	return got, err
 }
 
-// recover gives back what claims without an answer have got. A server may still be at such a claim for a while, so that it looks
-// for as long as the lease would last.
+// recover gives back what claims without an answer have got. A server may still be at such a claim
+// for a while, so that it looks for as long as the lease would last.
 func (r *run) recover(ctx context.Context) error {
 	if len(r.doubts) == 0 {
 		return nil
@@ -177,8 +183,8 @@ func (r *run) sweep(ctx context.Context) (err error) {
 	return err
 }
 
-// rest pauses, and reports whether somebody has said that there is something to do. The end of a delivery may free an order key,
-// and so ends the pause too.
+// rest pauses, and reports whether somebody has said that there is something to do. The end of a
+// delivery may free an order key, and so ends the pause too.
 func (r *run) rest(ctx context.Context, d time.Duration) (woken bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()

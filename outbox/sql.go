@@ -10,7 +10,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// statements are the SQL of one dialect. Every instant is of the database's clock, which for SQLite is the process's.
+// statements are the SQL of one dialect. Every instant is of the database's clock, which for SQLite
+// is the process's.
 type statements struct {
 	dialect sqlstore.Dialect
 	text    sqltext.Encoder
@@ -25,16 +26,12 @@ type statements struct {
 }
 
 const (
-	columns = "id, version, state, attempt, scope, `key`, life, topic, name, order_key, downstream_key, downstream_id, payload, meta, " +
-		"errors, created_at, updated_at, due_at"
+	columns = "id, version, state, attempt, scope, `key`, life, topic, name, order_key, downstream_key, " +
+		"downstream_id, payload, meta, errors, created_at, updated_at, due_at"
 
 	over = "('done', 'discarded')"
 	due  = " FROM stet_outbox o WHERE o.state = 'pending' AND o.behind = %d AND o.due_at <= NOW ORDER BY o.due_at, o.id LIMIT ?"
-	// The last message before o in its line that is not over. A message never comes back from there.
-	before = "(SELECT p.id FROM stet_outbox p WHERE p.order_key = o.order_key AND p.order_key <> '' AND p.id < o.id AND p.state NOT IN " +
-		over + " ORDER BY p.id DESC LIMIT 1)"
-
-	// A claim's version is its fencing token: whoever claims or settles the row after it changes it.
+	// A claim's version is its fencing token: each claim and each outcome after it changes it.
 	held = " WHERE id = ? AND version = ? AND state = 'running'"
 	// What happened, for those who look: a line more.
 	noted = "errors = LINE, "
@@ -49,7 +46,8 @@ func newStatements(d sqlstore.Dialect) *statements {
 	case sqlstore.SQLite:
 		now, s.text = "(CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000)", sqltext.SQLiteText
 	case sqlstore.Postgres:
-		// As a query of its own it is asked once in a statement, and can bound the search of an index.
+		// As a query of its own it is asked once in a statement, and can bound the search of an
+		// index.
 		now, s.text = "(SELECT "+sqltext.PostgresNow+")", sqltext.PostgresEncoder
 		s.tell = "SELECT pg_notify('" + sqltext.PostgresOutboxChannel + "', '')"
 	case sqlstore.MySQL:
@@ -60,8 +58,9 @@ func newStatements(d sqlstore.Dialect) *statements {
 	}
 	build := func(q string) string { return s.build(q, now) }
 
-	s.add = build("INSERT INTO stet_outbox (version, state, behind, attempt, scope, `key`, life, topic, name, order_key, downstream_key, downstream_id, " +
-		"payload, meta, errors, created_at, updated_at, due_at) VALUES (1, 'pending', ?, 0, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, '', NOW, NOW, NOW + ?)" + suffix)
+	s.add = build("INSERT INTO stet_outbox (version, state, behind, attempt, scope, `key`, life, topic, name, order_key, " +
+		"downstream_key, downstream_id, payload, meta, errors, created_at, updated_at, due_at) " +
+		"VALUES (1, 'pending', ?, 0, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, '', NOW, NOW, NOW + ?)" + suffix)
 	s.claims(build)
 	s.lines(build)
 	s.outcomes(build)
@@ -72,17 +71,23 @@ func newStatements(d sqlstore.Dialect) *statements {
 	return s
 }
 
-// claims are the statements that give messages to a worker, or take them from one that is gone. They pass by what others hold.
+// claims are the statements that give messages to a worker, or take them from one that is gone.
+// They pass by what others hold.
 func (s *statements) claims(build func(string) string) {
-	take := "UPDATE stet_outbox SET state = 'running', version = ?, attempt = attempt + 1, updated_at = NOW, due_at = NOW + ? WHERE id IN (IDS)"
-	lapse := "UPDATE stet_outbox SET " + noted + "state = CASE WHEN attempt >= ? THEN 'dead' ELSE ? END, version = ?, updated_at = NOW, due_at = NOW WHERE id IN (IDS)"
-	free, late := "SELECT o.id"+fmt.Sprintf(due, first), "SELECT id FROM stet_outbox WHERE state = 'running' AND due_at <= NOW ORDER BY due_at LIMIT ?"
+	take := "UPDATE stet_outbox SET state = 'running', version = ?, attempt = attempt + 1, updated_at = NOW, due_at = NOW + ? " +
+		"WHERE id IN (IDS)"
+	lapse := "UPDATE stet_outbox SET " + noted + "state = CASE WHEN attempt >= ? THEN 'dead' ELSE ? END, version = ?, " +
+		"updated_at = NOW, due_at = NOW WHERE id IN (IDS)"
+	free := "SELECT o.id" + fmt.Sprintf(due, first)
+	late := "SELECT id FROM stet_outbox WHERE state = 'running' AND due_at <= NOW ORDER BY due_at LIMIT ?"
 	switch s.dialect {
 	case sqlstore.SQLite: // one statement, which has the file to itself
-		take, lapse = strings.Replace(take, "IDS", free, 1)+" RETURNING "+columns, strings.Replace(lapse, "IDS", late, 1)
+		take = strings.Replace(take, "IDS", free, 1) + " RETURNING " + columns
+		lapse = strings.Replace(lapse, "IDS", late, 1)
 	case sqlstore.Postgres:
 		picked := func(q string) string { return "SELECT id FROM (" + q + skip + ") c" }
-		take, lapse = strings.Replace(take, "IDS", picked(free), 1)+" RETURNING "+columns, strings.Replace(lapse, "IDS", picked(late), 1)
+		take = strings.Replace(take, "IDS", picked(free), 1) + " RETURNING " + columns
+		lapse = strings.Replace(lapse, "IDS", picked(late), 1)
 	case sqlstore.MySQL:
 		s.pick, s.lapsed = build(free+skip), build(late+skip)
 		s.get = build("SELECT " + columns + " FROM stet_outbox WHERE id IN (IDS)")
@@ -92,45 +97,60 @@ func (s *statements) claims(build func(string) string) {
 }
 
 // lines are the statements of line.go.
+//
+// What is before a message o is the last one of its line that is not over: one step in the index of
+// the lines. No planner is left a choice there: of a table that is mostly one line it knows that
+// the primary key is as good, and takes that for all other lines.
 func (s *statements) lines(build func(string) string) {
 	next := fmt.Sprintf(due, unsorted)
 	switch s.dialect {
 	case sqlstore.SQLite:
-		s.sort = build("UPDATE stet_outbox AS o SET behind = COALESCE(" + before + ", 0) WHERE o.id IN (SELECT o.id" + next + ")")
+		before := "(SELECT p.id FROM stet_outbox p INDEXED BY stet_outbox_order " +
+			"WHERE p.order_key = o.order_key AND p.order_key <> '' AND p.id < o.id AND p.state NOT IN " + over + " ORDER BY p.id DESC LIMIT 1)"
+		s.sort = build("UPDATE stet_outbox AS o SET behind = COALESCE(" + before + ", 0) " +
+			"WHERE o.id IN (SELECT o.id" + next + ")")
 	case sqlstore.Postgres:
+		before := "(SELECT CASE WHEN p.order_key = o.order_key THEN p.id END FROM stet_outbox p " +
+			"WHERE (p.order_key, p.id) < (o.order_key, o.id) AND p.order_key <> '' AND p.state NOT IN " + over + " ORDER BY p.order_key DESC, p.id DESC LIMIT 1)"
 		s.sort = build("WITH x AS (SELECT o.id, " + before + " AS before" + next + " FOR UPDATE OF o SKIP LOCKED), " +
-			"live AS (SELECT p.id FROM stet_outbox p WHERE p.id IN (SELECT before FROM x) AND p.state NOT IN " + over + " FOR SHARE SKIP LOCKED) " +
-			"UPDATE stet_outbox t SET behind = COALESCE(x.before, 0) FROM x WHERE t.id = x.id AND (x.before IS NULL OR x.before IN (SELECT id FROM live))")
+			"live AS (SELECT p.id FROM stet_outbox p WHERE p.id IN (SELECT before FROM x) AND p.state NOT IN " + over +
+			" FOR SHARE SKIP LOCKED) " +
+			"UPDATE stet_outbox t SET behind = COALESCE(x.before, 0) FROM x " +
+			"WHERE t.id = x.id AND (x.before IS NULL OR x.before IN (SELECT id FROM live))")
 	case sqlstore.MySQL:
 		s.unsorted = build("SELECT o.id" + next + skip)
-		s.before = build("SELECT o.id, COALESCE((SELECT p.id FROM stet_outbox p WHERE p.line = o.line AND p.id < o.id ORDER BY p.id DESC LIMIT 1), 0) " +
+		s.before = build("SELECT o.id, COALESCE((SELECT p.id FROM stet_outbox p FORCE INDEX (stet_outbox_order) " +
+			"WHERE p.line = o.line AND p.id < o.id ORDER BY p.id DESC LIMIT 1), 0) " +
 			"FROM stet_outbox o WHERE o.id IN (IDS)")
 		s.live = build("SELECT id FROM stet_outbox WHERE id IN (IDS) AND state NOT IN " + over + skip)
 		s.sort = build("UPDATE stet_outbox SET behind = CASE id CASES END WHERE id IN (IDS)")
 	}
 	s.behind = build("SELECT id FROM stet_outbox WHERE state = 'pending' AND behind IN (IDS)")
 	s.woken = build("UPDATE stet_outbox SET behind = -1 WHERE state = 'pending' AND id IN (IDS)")
-	s.waiting = build("SELECT o.id, o.behind, CASE WHEN EXISTS (SELECT 1 FROM stet_outbox p WHERE p.id = o.behind AND p.state NOT IN " + over +
-		") THEN 1 ELSE 0 END FROM stet_outbox o WHERE o.state = 'pending' AND o.behind > ? ORDER BY o.behind LIMIT ?")
+	s.waiting = build("SELECT o.id, o.behind, " +
+		"COALESCE((SELECT 1 FROM stet_outbox p WHERE p.id = o.behind AND p.state NOT IN " + over +
+		"), 0) FROM stet_outbox o WHERE o.state = 'pending' AND o.behind > ? ORDER BY o.behind LIMIT ?")
 }
 
 // outcomes are the statements of a message's holder, and of people.
 func (s *statements) outcomes(build func(string) string) {
 	s.extend = build("UPDATE stet_outbox SET updated_at = NOW, due_at = NOW + ?" + held)
 	s.downstream = build("UPDATE stet_outbox SET downstream_id = ?, updated_at = NOW" + held)
-	s.settle = build("UPDATE stet_outbox SET " + noted + "state = ?, attempt = attempt - ?, version = version + 1, updated_at = NOW, due_at = NOW + ?" + held)
+	s.settle = build("UPDATE stet_outbox SET " + noted + "state = ?, attempt = attempt - ?, version = version + 1, " +
+		"updated_at = NOW, due_at = NOW + ?" + held)
 	const these = "id IN (IDS) AND (id, version) IN (VERSIONS)"
-	s.done = build("UPDATE stet_outbox SET state = 'done', version = version + 1, updated_at = NOW, due_at = NOW WHERE state = 'running' AND " + these)
+	s.done = build("UPDATE stet_outbox SET state = 'done', version = version + 1, updated_at = NOW, due_at = NOW " +
+		"WHERE state = 'running' AND " + these)
 	s.settled = build("SELECT id FROM stet_outbox WHERE state <> 'running' AND " + these)
-	s.byHand = build("UPDATE stet_outbox SET " + noted + "state = ?, attempt = CASE WHEN ? = 1 THEN 0 ELSE attempt END, version = ?, " +
-		"updated_at = NOW, due_at = NOW WHERE id = ? AND version = ? AND state IN ('dead', 'unknown')")
+	s.byHand = build("UPDATE stet_outbox SET " + noted + "state = ?, attempt = CASE WHEN ? = 1 THEN 0 ELSE attempt END, " +
+		"version = ?, updated_at = NOW, due_at = NOW WHERE id = ? AND version = ? AND state IN ('dead', 'unknown')")
 }
 
 // reaping are the statements of [Box.Reap].
 func (s *statements) reaping(build func(string) string) {
 	// By the primary key: an index of what is done would cost every delivery a write.
-	s.stretch = build("SELECT COALESCE(MAX(id), 0), COUNT(*), COALESCE(MIN(created_at) <= NOW - ?, FALSE) FROM (SELECT id, created_at FROM stet_outbox " +
-		"WHERE id > ? ORDER BY id LIMIT ?) s")
+	s.stretch = build("SELECT COALESCE(MAX(id), 0), COUNT(*), COALESCE(MIN(created_at) <= NOW - ?, FALSE) " +
+		"FROM (SELECT id, created_at FROM stet_outbox WHERE id > ? ORDER BY id LIMIT ?) s")
 	old := "SELECT id FROM stet_outbox WHERE id > ? AND id <= ? AND state IN " + over + " AND due_at <= NOW - ?"
 	s.over = build(old)
 	switch s.dialect {
@@ -146,8 +166,8 @@ func (s *statements) reaping(build func(string) string) {
 
 var place = regexp.MustCompile(`\?`)
 
-// build fills in the clock and the line, and writes places and quotes as the dialect wants them. The line's argument is text in
-// JSON; attempt and version are those before the change.
+// build fills in the clock and the line, and writes places and quotes as the dialect wants them.
+// The line's argument is text in JSON; attempt and version are those before the change.
 func (s *statements) build(q, now string) string {
 	parts := []string{"errors", "NEWLINE", `'{"attempt":'`, "attempt", `',"at":'`, now, `',"error":'`, "TEXT", `'}'`, "NEWLINE"}
 	line := strings.Join(parts, " || ")
@@ -158,7 +178,8 @@ func (s *statements) build(q, now string) string {
 	case sqlstore.Postgres:
 		newline = "chr(10)"
 	}
-	// No line for an empty argument would need a second statement: the argument comes twice instead.
+	// No line for an empty argument would need a second statement: the argument comes twice
+	// instead.
 	line = "CASE WHEN TEXT = '' THEN errors ELSE " + strings.ReplaceAll(line, "NEWLINE", newline) + " END"
 	arg := "?"
 	if s.dialect == sqlstore.Postgres {

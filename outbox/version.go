@@ -9,10 +9,14 @@ import (
 	"time"
 )
 
-// A write of a worker may land although its answer is lost, and then the worker has to find out. Versions tell: a claim draws the
-// version of its messages at random, and the outcome of an attempt is the version after it. All others that change a message's
-// state draw another. So a message of a claim's version is held by that claim, and one of the version after it was settled by its
-// holder, whatever became of the answers.
+// A write of a worker may land although its answer is lost, and then the worker has to find out.
+// Versions tell: a claim draws the version of its messages at random, and the outcome of an attempt
+// is the version after it. All others that change a message's state draw another. So a message of a
+// claim's version is held by that claim, and one of the version after it was settled by its holder,
+// whatever became of the answers.
+//
+// The claims of a process that died are another matter: its messages may have been handed out or
+// not, and a mark for that would cost every delivery a write. They are taken for handed out.
 
 // draw returns a version that no other write has, nor the one after it.
 func draw() int64 { return 2 + 2*rand.Int64N(1<<61) }
@@ -25,7 +29,8 @@ type claimed struct {
 	began time.Time // local; just before the claim was sent: its lease is over a Lease later, or after that
 }
 
-// write changes the message, if the claim still holds it. The last two places of the statement are for its id and version.
+// write changes the message, if the claim still holds it. The last two places of the statement are
+// for its id and version.
 func (c *claimed) write(ctx context.Context, statement string, args ...any) error {
 	res, err := c.db.ExecContext(ctx, statement, append(args, c.ID, c.version)...)
 	if err != nil {
@@ -53,8 +58,8 @@ type outcome struct {
 	unbegun bool          // the handler was not called: the attempt does not count
 }
 
-// settle stores the outcome. [ErrLost] if the claim does not hold the message any more, and did not settle it in a write before
-// this one.
+// settle stores the outcome. [ErrLost] if the claim does not hold the message any more, and did not
+// settle it in a write before this one.
 func (c *claimed) settle(ctx context.Context, o outcome) error {
 	note, less := line(o.text), 0
 	if o.unbegun {
@@ -90,8 +95,8 @@ type doubt struct {
 	until   time.Time // nothing of it lands after that
 }
 
-// takeBack gives the messages back that claims without an answer have got nevertheless. Their attempts do not count: none has
-// begun.
+// takeBack gives the messages back that claims without an answer have got nevertheless. Their
+// attempts do not count: none has begun.
 func (b *Box) takeBack(ctx context.Context, db *sql.DB, doubts []doubt) error {
 	versions := make([]int64, len(doubts))
 	for i, d := range doubts {

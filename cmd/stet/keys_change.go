@@ -66,6 +66,7 @@ type sent struct {
 	Body     []byte              `json:"body_b64,omitempty"`
 	Evidence string              `json:"evidence,omitempty"`
 	Reason   string              `json:"reason"`
+	Override bool                `json:"override,omitempty"`
 }
 
 type keysResolveCmd struct {
@@ -79,6 +80,7 @@ type keysResolveCmd struct {
 	Header      []string `placeholder:"'N: V'" sep:"none" help:"With --completed: a header retries get; may be repeated."`
 	Body        string   `placeholder:"TEXT" help:"With --completed: the body retries get; @FILE reads it."`
 	Evidence    string   `placeholder:"TEXT" help:"What shows it, such as the provider's id."`
+	Override    bool     `help:"With --not-executed: also against a late answer of the handler, or while it has not returned."`
 }
 
 func (c *keysResolveCmd) Run(w *world) error {
@@ -102,10 +104,12 @@ func (c *keysResolveCmd) Run(w *world) error {
 }
 
 func (c *keysResolveCmd) document() (sent, error) {
-	doc := sent{Outcome: "not-executed", Evidence: c.Evidence, Reason: c.Reason}
+	doc := sent{Outcome: "not-executed", Evidence: c.Evidence, Reason: c.Reason, Override: c.Override}
 	switch {
 	case c.Completed == c.NotExecuted:
 		return doc, failf(exitUsage, "what became of it? give --completed with --status N, or --not-executed")
+	case c.Completed && c.Override:
+		return doc, failf(exitUsage, "--override frees a key against what its record says, and belongs to --not-executed")
 	case c.NotExecuted && (c.Status != 0 || c.Header != nil || c.Body != ""):
 		return doc, failf(exitUsage, "--status, --header and --body are of an answer, and belong to --completed")
 	case c.NotExecuted:
@@ -225,6 +229,7 @@ func (c *chosen) find(w *world, a *api) (found []record, err error) {
 type keysReleaseCmd struct {
 	chosen
 	Evidence string `placeholder:"TEXT" help:"What shows it."`
+	Override bool   `help:"Also against a late answer of the handler, or while it has not returned."`
 }
 
 func (c *keysReleaseCmd) Run(w *world) error {
@@ -232,7 +237,7 @@ func (c *keysReleaseCmd) Run(w *world) error {
 		c.State = stet.Unknown.String() // nothing else can be released
 	}
 	return c.each(w, "release", func(a *api, scope, name string) error {
-		return a.do(w.ctx, http.MethodPost, recordPath(scope, name)+"/release", sent{Evidence: c.Evidence, Reason: c.Reason}, nil)
+		return a.do(w.ctx, http.MethodPost, recordPath(scope, name)+"/release", sent{Evidence: c.Evidence, Reason: c.Reason, Override: c.Override}, nil)
 	})
 }
 

@@ -30,6 +30,9 @@
 #ifndef RESUME
 #define RESUME 0      /* the record has a recovery point from its beginning: a run that was left is gone on with */
 #endif
+#ifndef ATOMIC
+#define ATOMIC 0      /* the effect is in one transaction with the write that settles it: a run that was left did nothing */
+#endif
 #ifndef DOUBT
 #define DOUBT 1       /* who goes on with a run makes no call that may have been made */
 #endif
@@ -126,8 +129,30 @@ inline take(who) {
   claim = version; effect = learnt; doubt = !unsent && learnt == 0; unsent = false; granted()
 }
 
+/* committed is all that a holder does whose effect is in the transaction: both happen, where the record is still its own, or none. */
+inline committed() {
+  atomic {
+    if
+    :: FENCING && mine(claim) && state == running -> effects++; by = claim; effect = claim; assert(effects <= 1); /* I1 */
+         move(holder, running, completed); stored = effect; answer(stored)
+    :: !FENCING -> effects++; by = claim; assert(effects <= 1)
+    :: else
+    fi
+  }
+}
+
 /* run is what a holder does, from its claim to the end. */
 inline run_claim() {
+  if
+  :: ATOMIC ->
+       if
+       :: committed()
+       :: true /* it crashes, or its transaction is rolled back */
+       fi;
+       goto end
+  :: else
+  fi;
+
   if
   :: goto end /* it crashes */
   :: atomic { mine(claim) && state == running && effect == 0 && !doubt -> move(holder, running, retryable); goto end } /* it proves that nothing happened */
@@ -184,6 +209,7 @@ inline run_claim() {
     :: mine(claim) && state == running -> move(holder, running, completed); assert(stored == 0); stored = effect; answer(stored) /* I3 */
     :: mine(claim) && state == unknown && FENCING -> move(holder, unknown, completed); assert(stored == 0); stored = effect; answer(stored) /* now it can */
     :: !mine(claim) && state == unknown && life == born -> move(holder, unknown, unknown) /* too late: it is evidence, and changes nothing */
+    :: !mine(claim) && state == retryable && life == born -> move(holder, retryable, unknown) /* it contradicts what freed the key */
     :: !FENCING && state != running -> assert(stored == 0 || stored == claim); state = completed; stored = claim; answer(stored)
     :: else -> skip /* overtaken: the record says what its answer is */
     fi
@@ -224,9 +250,9 @@ proctype Request() {
     :: state == running -> goto end /* 409 */
     :: state == running -> /* its lease is over, seen by this request */
        if
-       :: RESUME -> take(request)
-       :: !RESUME && LAPSE_UNKNOWN -> assert(!never_ran); move(request, running, unknown); goto end
-       :: !RESUME && !LAPSE_UNKNOWN -> move(request, running, running); claim = version; granted()
+       :: RESUME || ATOMIC -> take(request)
+       :: !RESUME && !ATOMIC && LAPSE_UNKNOWN -> assert(!never_ran); move(request, running, unknown); goto end
+       :: !RESUME && !ATOMIC && !LAPSE_UNKNOWN -> move(request, running, running); claim = version; granted()
        fi
     :: state == unknown -> goto end
     fi;
@@ -291,7 +317,8 @@ proctype Sweeper() {
   for (i : 1 .. 2) {
     atomic {
       if
-      :: state == running && LAPSE_UNKNOWN && !RESUME -> assert(!never_ran); move(sweeper, running, unknown)
+      :: state == running && LAPSE_UNKNOWN && !ATOMIC && (!RESUME || RARE) -> assert(!never_ran); move(sweeper, running, unknown) /* with RESUME: after the retention */
+      :: state == running && ATOMIC -> move(sweeper, running, retryable) /* no write of an older version is committed after this one */
       :: state == running && !LAPSE_UNKNOWN -> move(sweeper, running, retryable)
       :: else
       fi

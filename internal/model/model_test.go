@@ -56,7 +56,7 @@ var resumed = []string{"RESUME=1", "REQUESTS=2", "COMPLETERS=1"}
 var noticed, late = []string{"NOTICES=1", "RECONCILERS=0"}, []string{"LATE=1", "REQUESTS=2"}
 
 func TestPromisesHold(t *testing.T) { // I1, I2, I3, I10, I14, A01, A14
-	for _, switches := range [][]string{nil, {"ANSWER=1"}, resumed, noticed, late, {"LATE=1", "NOTICES=1", "RECONCILERS=0", "REQUESTS=2"},
+	for _, switches := range [][]string{nil, {"ANSWER=1"}, {"ATOMIC=1"}, resumed, noticed, late, {"LATE=1", "NOTICES=1", "RECONCILERS=0", "REQUESTS=2"},
 		{"RARE=1", "REQUESTS=2"}, {"RARE=1", "RESUME=1", "REQUESTS=1", "COMPLETERS=1"}} {
 		began := time.Now()
 		out := search(t, "-O2", switches...)
@@ -82,17 +82,18 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 		rule, broken string
 		with         []string
 	}{
-		{"FENCING", "", nil},                 // an overtaken holder writes over somebody's result, or frees the key
-		{"LAPSE_UNKNOWN", "effects<=1", nil}, // a lapsed lease runs again
-		{"PROOF", "effects<=1", nil},         // what may have happened frees the key
-		{"KEEP_LIVE", "effects<=1", nil},     // retention ends a running record
-		{"SETTLE", "effects<=1", nil},        // no trace is taken for proof
-		{"STORE_FIRST", "answered", nil},     // an answer leaves, and is not what is stored
-		{"DOUBT", "effects<=1", resumed},     // a run that goes on makes a call that may have been made
-		{"LEARN", "effects<=1", resumed},     // a recovery point does not hold what was learnt before it
-		{"SETTLE", "effects<=1", resumed},    // a phase is vouched for by no trace of it
-		{"ATTEMPT", "effects<=1", noticed},   // a notice frees another attempt than the one it is about
-		{"TOMBSTONE", "undone", late},        // a copy of a write that was taken back leaves a doubt about what never ran
+		{"FENCING", "", nil},                            // an overtaken holder writes over somebody's result, or frees the key
+		{"LAPSE_UNKNOWN", "effects<=1", nil},            // a lapsed lease runs again
+		{"PROOF", "effects<=1", nil},                    // what may have happened frees the key
+		{"KEEP_LIVE", "effects<=1", nil},                // retention ends a running record
+		{"SETTLE", "effects<=1", nil},                   // no trace is taken for proof
+		{"STORE_FIRST", "answered", nil},                // an answer leaves, and is not what is stored
+		{"DOUBT", "effects<=1", resumed},                // a run that goes on makes a call that may have been made
+		{"LEARN", "effects<=1", resumed},                // a recovery point does not hold what was learnt before it
+		{"SETTLE", "effects<=1", resumed},               // a phase is vouched for by no trace of it
+		{"FENCING", "effects<=1", []string{"ATOMIC=1"}}, // a transaction is committed whose run was given up
+		{"ATTEMPT", "effects<=1", noticed},              // a notice frees another attempt than the one it is about
+		{"TOMBSTONE", "undone", late},                   // a copy of a write that was taken back leaves a doubt about what never ran
 	} {
 		t.Run(strings.Join(append([]string{c.rule}, c.with...), ","), func(t *testing.T) {
 			out := search(t, "-O0", append([]string{c.rule + "=0"}, c.with...)...)

@@ -34,12 +34,27 @@ func (s *Store) Bind(tx any) (stet.Store, error) {
 
 // identity names the database and the table that unqualified statements of a session are about. It is the same on a standby that
 // takes over, and fails nowhere: that would spoil the transaction.
-const identity = "SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || oid || '/' || coalesce(to_regclass('stet_records')::oid::text, '')" +
-	" FROM pg_database WHERE datname = current_database()"
+const (
+	identity      = "SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || " + identityThere
+	identityThere = "oid || '/' || coalesce(to_regclass('stet_records')::oid::text, '') FROM pg_database WHERE datname = current_database()"
+)
 
-func identityOf(ctx context.Context, q Querier) (id string, err error) {
-	err = each(ctx, q, identity, nil, func(rows Rows) error { return rows.Scan(&id) })
+func (s *Store) identityOf(ctx context.Context, q Querier) (id string, err error) {
+	err = each(ctx, q, s.whoAmI, nil, func(rows Rows) error { return rows.Scan(&id) })
 	return id, err
+}
+
+// identify learns which database the store is on. Where its role may not ask for the server's name, databases of different servers
+// are told apart by their numbers alone.
+func (s *Store) identify(ctx context.Context) error {
+	s.whoAmI = identity
+	id, err := s.identityOf(ctx, s.pool)
+	if answered(err) == codeForbidden {
+		s.whoAmI = "SELECT " + identityThere
+		id, err = s.identityOf(ctx, s.pool)
+	}
+	s.identity.Store(id)
+	return err
 }
 
 // noteOf is under which a connection's notes hold its identity. They are under a lock of all stores: a transaction that has ended
@@ -70,12 +85,12 @@ func (s *Store) sameDatabase(q Querier, notes map[string]any) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), bindTime)
 	defer cancel()
-	its, err := identityOf(ctx, q)
+	its, err := s.identityOf(ctx, q)
 	if err != nil {
 		return err
 	}
 	if its != s.identity.Load() {
-		own, err := identityOf(ctx, s.pool)
+		own, err := s.identityOf(ctx, s.pool)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ const (
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
 	codeCanceled      = "57014"
+	codeForbidden     = "42501"
 	classShutdown     = "57P" // the connection is gone with the answer
 	classConnection   = "08"
 )

@@ -51,6 +51,7 @@ type Store struct {
 	cfg  Config
 
 	creates, heads, wholes *group
+	whoAmI                 string       // a statement
 	identity               atomic.Value // a string: which database this is
 	repeats                repeats
 	held                   held
@@ -80,11 +81,9 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 		return nil, fmt.Errorf("%s: open: %w", c.Package, err)
 	}
 	s := &Store{pool: pool, cfg: c, patient: make(chan struct{}, maxPatient)}
-	id, err := identityOf(ctx, pool)
-	if err != nil {
+	if err := s.identify(ctx); err != nil {
 		return nil, fmt.Errorf("%s: open: which database this is: %w", c.Package, err)
 	}
-	s.identity.Store(id)
 	s.calls.closed = c.Closed
 	for g, w := range map[**group]*sqltext.PostgresWrite{
 		&s.creates: &sqltext.PostgresCreate, &s.heads: &sqltext.PostgresReplaceHead, &s.wholes: &sqltext.PostgresReplaceAll,

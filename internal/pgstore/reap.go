@@ -15,16 +15,16 @@ var reaped = [...]stet.State{stet.Completed, stet.Retryable, stet.Expired}
 // began there again would pass over all of it, and each batch over more.
 type reaping struct {
 	mu   sync.Mutex
-	upTo [len(reaped)]int64
+	upTo [len(reaped)]place
 }
 
-func (r *reaping) from(i int) int64 {
+func (r *reaping) from(i int) place {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.upTo[i]
 }
 
-func (r *reaping) walked(i int, upTo int64) {
+func (r *reaping) walked(i int, upTo place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.upTo[i] = upTo
@@ -49,17 +49,18 @@ func (s *Store) Reap(ctx context.Context, limit int) (n int, err error) {
 func (s *Store) reap(ctx context.Context, i, limit int) (n int, err error) {
 	for n < limit {
 		from := s.reaping.from(i)
-		var gone, last int64
-		err := each(ctx, s.pool, sqltext.PostgresReap(reaped[i]), []any{from, int64(limit - n)}, func(rows Rows) error { return rows.Scan(&gone, &last) })
+		var gone int64 // no row where none is gone
+		var last place
+		err := each(ctx, s.pool, sqltext.PostgresReap(reaped[i]), []any{from.due, from.id, int64(limit - n)},
+			func(rows Rows) error { return rows.Scan(&gone, &last.due, &last.id) })
 		if err != nil {
 			return n, err
 		}
-		n += int(gone)
-		if n < limit {
-			last = 0
+		if n += int(gone); n < limit {
+			last = place{}
 		}
 		s.reaping.walked(i, last)
-		if n < limit && from == 0 {
+		if n < limit && from == (place{}) {
 			break
 		}
 	}

@@ -216,20 +216,20 @@ func postgresDelete() PostgresWrite {
 	return PostgresWrite{Kinds: s.kinds(), One: "DELETE FROM stet_records s USING " + s.time() + " t WHERE " + s.expected() + " RETURNING t.now"}
 }
 
-// PostgresReap removes records of one state whose time is over: those due from $1 on, $2 at most. It answers with their number, and
-// the last instant of them. The state is part of the text, or a plan that is kept could not use the state's index. Rows are found
-// again by where they are: what moved meanwhile is left alone.
+// PostgresReap removes records of one state whose time is over: those that come after the instant $1 and the row number $2, $3 at
+// most. It answers with their number, and the instant and row number of the last. The state is part of the text, or a plan that is
+// kept could not use the state's index. Rows are found again by where they are: what moved meanwhile is left alone.
 //
 // The plan has to be a walk in order, whatever the planner believes of a table whose backlog is not in its statistics yet. The second
 // LIMIT, whose number it cannot see, makes it expect that a tenth of the rows is wanted; a condition of the form x <> 0, that nearly
 // all pass.
 func PostgresReap(state stet.State) string {
-	return fmt.Sprintf(`WITH d AS MATERIALIZED (SELECT * FROM (SELECT s.ctid, s.due_at FROM stet_records s WHERE s.state = '%[1]s'
-	AND s.due_at >= $1::bigint AND s.due_at <= (SELECT %[2]s)
+	return fmt.Sprintf(`WITH d AS MATERIALIZED (SELECT * FROM (SELECT s.ctid FROM stet_records s WHERE s.state = '%[1]s'
+	AND (s.due_at, s.id) > ($1::bigint, $2::bigint) AND s.due_at <= (SELECT %[2]s)
 	AND (('%[1]s' <> 'completed' OR s.keep_expired_ns = 0) AND s.schema = %[3]d)::int <> 0
-	ORDER BY s.due_at LIMIT $2::bigint FOR UPDATE OF s SKIP LOCKED) s LIMIT (SELECT $2::bigint)),
-g AS (DELETE FROM stet_records WHERE ctid = ANY (ARRAY(SELECT ctid FROM d)) RETURNING due_at)
-SELECT count(*), coalesce(max(due_at), 0) FROM g`, state, PostgresNow, Schema)
+	ORDER BY s.due_at, s.id LIMIT $3::bigint FOR UPDATE OF s SKIP LOCKED) s LIMIT (SELECT $3::bigint)),
+g AS (DELETE FROM stet_records WHERE ctid = ANY (ARRAY(SELECT ctid FROM d)) RETURNING due_at, id)
+SELECT count(*) OVER (), due_at, id FROM g ORDER BY due_at DESC, id DESC LIMIT 1`, state, PostgresNow, Schema)
 }
 
 func flat(columns ...[]string) (all []string) {

@@ -56,10 +56,10 @@ func TestPlacesFitColumns(t *testing.T) {
 	if n, want := len(row.DestBody()), len(identity)+len(head)+len(instants)+len(body); n != want {
 		t.Errorf("a record has %d columns and %d destinations", want, n)
 	}
-	const when = 3 // scope, key, version
+	const when, noLater = 3, 1 // scope, key, version; and an instant
 	for text, want := range map[string]int{
-		SQLiteUpdate:     len(head) + len(instants) + when,
-		SQLiteUpdateBody: len(head) + len(body) + len(instants) + when,
+		SQLiteUpdate:     len(head) + len(instants) + when + noLater,
+		SQLiteUpdateBody: len(head) + len(body) + len(instants) + when + noLater,
 		SQLiteDelete:     when,
 	} {
 		if n := strings.Count(text, "?"); n != want {

@@ -9,6 +9,7 @@ replace github.com/stet-dev/stet/store/redisstore/goredisclient => ../../store/r
 require github.com/stet-dev/stet v0.0.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.0
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect

@@ -8,9 +8,9 @@
 //
 // It is the store that package sqlstore has for database/sql: the same table, which both can use at once, as can any number of
 // processes on any number of hosts. Each write is one statement; concurrent ones of a process share statements, and with them
-// the wait for the server's disk, while a lone one goes straight through. The clock is the server's. What was acknowledged survives a crash
-// of the server, whose settings are checked for that (fsync, full_page_writes, synchronous_commit), and a failover as far as the standby that takes
-// over had it (synchronous_standby_names): see docs/stores.md.
+// the wait for the server's disk, while a lone one goes straight through. The clock is the server's. What was acknowledged
+// survives a crash of the server, whose settings are checked for that (fsync, full_page_writes, synchronous_commit), and a failover
+// as far as the standby that takes over had it (synchronous_standby_names): see docs/stores.md.
 //
 // Behind pgbouncer in transaction mode set pgx's QueryExecMode to cache_describe, exec or simple_protocol
 // (?default_query_exec_mode=cache_describe), because statements prepared on one connection are not there on the next; and give
@@ -95,8 +95,9 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
 	case have < want:
 		return nil, fmt.Errorf("%w: it has version %d, and %d is needed; run `stet migrate up`, or pgxstore.Migrate", ErrSchema, have, want)
 	}
-	s, err := pgstore.Open(ctx, querier{pool}, pgstore.Config{Package: "pgxstore", Closed: ErrClosed, LockTimeout: c.LockTimeout, Volatile: c.AllowVolatile,
-		Listen: listen(listener),
+	s, err := pgstore.Open(ctx, querier{pool}, pgstore.Config{Package: "pgxstore", Closed: ErrClosed, LockTimeout: c.LockTimeout,
+		Volatile: c.AllowVolatile,
+		Listen:   listen(listener),
 		Bind: func(tx any) (pgstore.Querier, map[string]any, bool) {
 			t, ok := tx.(pgx.Tx)
 			if !ok || t == nil {

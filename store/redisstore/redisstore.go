@@ -254,6 +254,8 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 		return stet.ErrNotFound
 	case got == stale:
 		return stet.ErrStale
+	case got == foreign:
+		return fmt.Errorf("redisstore: delete: %w: its format", stet.ErrCorrupt)
 	case got != done:
 		return fmt.Errorf("redisstore: delete: %w", errTorn)
 	}

@@ -60,12 +60,13 @@ var (
 	countScript   = newScript(countText)
 )
 
-// What scripts answer that found no record, that found another version and do not return it, and that have deleted. Those that have
-// written a record answer with its instants, and all others with a list or a number.
+// What scripts answer that found no record, that found another version or format and do not return it, and that have deleted. Those
+// that have written a record answer with its instants, and all others with a list or a number.
 const (
-	gone  = "gone"
-	stale = "stale"
-	done  = "ok"
+	gone    = "gone"
+	stale   = "stale"
+	foreign = "foreign"
+	done    = "ok"
 )
 
 // run carries out a script on a record of a shard, or on a shard alone, and then what then makes of the answer. A server that does

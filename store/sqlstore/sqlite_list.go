@@ -119,10 +119,6 @@ func (s *sqlite) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	return n, wrap("count", err)
 }
 
-func limit(q *stet.Query) int {
-	return min(cmp.Or(max(q.Limit, 0), stet.DefaultLimit), stet.MaxLimit)
-}
-
 // source is the pool, or a transaction.
 type source interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

@@ -13,6 +13,7 @@ var bindLaws = []law{
 	{"bind", "what is written in a transaction is there when it is committed, and nobody sees it before", bindCommits},
 	{"bind rolled back", "what is written in a transaction that is rolled back never happened", bindRollsBack},
 	{"bind verbs", "in a transaction the verbs answer as they do outside, see what it wrote, and refuse without spoiling it", bindVerbs},
+	{"bind due", "in a transaction a walk of Due sees each record once, as the transaction has left it", bindDue},
 	{"bind foreign", "a transaction of another kind is ErrForeignTx, and nothing is done", bindForeign},
 	{"bind duplicates", "while a transaction holds a key, duplicates are answered within their deadline, and readers at once", bindDuplicates},
 	{"bind claims", "a claim in a transaction is settled by its commit, and goes on after its rollback", bindClaims},
@@ -173,6 +174,42 @@ func bindVerbs(t testing.TB, x *bench) {
 	sameRecord(t, got, made)
 	if _, ok := stet.As[stet.Historian](x.store); ok {
 		x.entries(stet.HistoryQuery{})
+	}
+}
+
+func bindDue(t testing.TB, x *bench) { // A2
+	ability[stet.Binder](t, x)
+	heads := make([]stet.Head, 12)
+	for i := range heads {
+		r := running(key(i))
+		if r.DueIn = 0; !x.ServerClock {
+			r.DueIn = time.Duration(i) * time.Millisecond
+		}
+		heads[i] = x.create(r).Head
+	}
+	x.pass(20 * time.Millisecond)
+	tx := x.begin()
+	tx.replace(heads[3], nil, func(h *stet.Head) { h.DueIn = time.Hour })
+	if err := tx.store.Delete(x.ctx, heads[7].ID, heads[7].Version); err != nil {
+		t.Fatal(err)
+	}
+	made := running("made")
+	made.DueIn = 0
+	made = tx.create(made)
+	want := []stet.ID{made.ID}
+	for i, h := range heads {
+		if i != 3 && i != 7 {
+			want = append(want, h.ID)
+		}
+	}
+	for _, limit := range []int{1, 5, 100} {
+		tx.once("a walk in a transaction", tx.walk(stet.Query{Limit: limit}, nil), want)
+	}
+	if _, _, err := tx.store.Due(x.ctx, stet.Query{After: "no cursor \x00"}); err == nil {
+		t.Error("in a transaction Due took a cursor that was never given out")
+	}
+	if err := tx.rollback(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -226,7 +226,12 @@ var breaks = []storeBreak{
 
 	{"a stale holder is not shown its own version", "lost calls", showNothing},
 	{"reservations cannot be taken back", "given up", func(s *broken) {
-		s.remove = func(context.Context, stet.ID, stet.Version) error { return nil }
+		s.replace = func(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+			if h.State == stet.Retryable {
+				return h, nil
+			}
+			return s.Store.Replace(ctx, prev, h, b)
+		}
 	}},
 	{"a live record makes room for another", "crowd", func(s *broken) {
 		var mu sync.Mutex

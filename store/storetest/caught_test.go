@@ -95,6 +95,10 @@ var bindBreaks = []backendBreak{
 		}}
 	})},
 	{"a refusal spoils the transaction", "bind verbs", binding(spoiling)},
+	{"Due has one page in transactions", "bind due", binding(func(_ *model, s stet.Store) stet.Store { return onePage{s} })},
+	{"Due does not see the transaction", "bind due", binding(func(m *model, s stet.Store) stet.Store {
+		return walksOutside{s, m}
+	})},
 	{"any transaction is taken", "bind foreign", modelBackend(func(m *model) stet.Store {
 		return &binds{m, func(any) (stet.Store, error) { return m, nil }}
 	})},
@@ -158,6 +162,24 @@ type forgetful struct {
 func (f forgetful) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 	b = f.how(&h, b)
 	return f.Store.Replace(ctx, prev, h, b)
+}
+
+// onePage has no second page.
+type onePage struct{ stet.Store }
+
+func (o onePage) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	heads, _, err := o.Store.Due(ctx, q)
+	return heads, "", err
+}
+
+// walksOutside looks at what is due outside of its transaction.
+type walksOutside struct {
+	stet.Store
+	outside stet.Store
+}
+
+func (w walksOutside) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	return w.outside.Due(ctx, q)
 }
 
 // queued reads in its turn.

@@ -1,9 +1,13 @@
 package dsn
 
 import (
+	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/stet-dev/stet"
 )
 
 func TestParse(t *testing.T) {
@@ -158,4 +162,17 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q is %+v, and %q is %+v, %v", s, d, d.String(), again, err)
 		}
 	})
+}
+
+// A server that may lose records is there: it is not waited for, and its error says how it is taken (B05).
+func TestVolatileIsNotUnreachable(t *testing.T) {
+	d, err := Parse("postgres://u:secret@h/d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.Failed(fmt.Errorf("open: %w: fsync is off", stet.ErrVolatile))
+	if errors.Is(err, ErrUnreachable) || !errors.Is(err, stet.ErrVolatile) || !strings.Contains(err.Error(), "store.allow_volatile") ||
+		strings.Contains(err.Error(), "secret") {
+		t.Error(err)
+	}
 }

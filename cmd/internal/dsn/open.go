@@ -166,14 +166,14 @@ func (d DSN) there(use Use) error {
 	return nil
 }
 
-// Failed tells a schema that does not fit and settings that lose records, which an operator can change, from a database that
-// does not answer.
+// Failed tells a schema that does not fit, and a server that may lose records, which an operator can change, from a database that does
+// not answer.
 func (d DSN) Failed(err error) error {
-	if errors.Is(err, stet.ErrVolatile) {
-		return fmt.Errorf("%s: %w; or set store.allow_volatile, if a forgotten key may run again", d, err)
-	}
 	if errors.Is(err, sqlstore.ErrSchema) || errors.Is(err, pgxstore.ErrSchema) {
 		return fmt.Errorf("%s: %w", d, err)
+	}
+	if errors.Is(err, stet.ErrVolatile) {
+		return fmt.Errorf("%s: %w; or set store.allow_volatile, if a forgotten key may run again", d, err)
 	}
 	return d.unreachable(err)
 }

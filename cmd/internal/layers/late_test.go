@@ -48,6 +48,36 @@ func TestLateFront(t *testing.T) {
 	}
 }
 
+// Once it is there, all of it is: also the cursor of what is due.
+func TestLateFrontIsWhole(t *testing.T) {
+	m := memstore.New(memstore.Config{})
+	l := &late{}
+	if _, _, err := l.Due(t.Context(), stet.Query{}); !errors.Is(err, errNotThere) {
+		t.Errorf("before it is there: %v", err)
+	}
+	if err := l.start(func(context.Context) (*dsn.Opened, error) {
+		return &dsn.Opened{Store: m, Close: func() error { return nil }}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []stet.Key{"a", "b"} {
+		r := stet.Record{Head: stet.Head{ID: stet.ID{Key: key}, Version: 1, State: stet.Running}}
+		if _, err := m.Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heads, next, err := l.Due(t.Context(), stet.Query{Limit: 1})
+	if err != nil || len(heads) != 1 || next == "" {
+		t.Errorf("the first page: %d, %q, %v", len(heads), next, err)
+	}
+	if heads, next, err = l.Due(t.Context(), stet.Query{Limit: 1, After: next}); err != nil || len(heads) != 1 || next != "" || heads[0].Key != "b" {
+		t.Errorf("the second page: %d, %q, %v", len(heads), next, err)
+	}
+	if err := l.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 // The end waits for no front either.
 func TestFrontThatNeverCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

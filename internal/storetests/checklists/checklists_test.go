@@ -379,7 +379,7 @@ func TestReaperDeletesWithoutLockingTheTable(t *testing.T) { // also the quality
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			if n, err := h.engines[1].Reap(t.Context(), 50); n == 0 || err != nil {
+			if n, _, err := h.engines[1].Reap(t.Context(), "", 50); n == 0 || err != nil {
 				return
 			}
 		}
@@ -415,7 +415,7 @@ func TestSweeperResolvesStuckKeys(t *testing.T) { // "within the lock timeout wi
 		t.Fatal(err) // ... and the process dies
 	}
 	h.clock.Advance(stet.DefaultLease)
-	if n, err := h.engines[1].Sweep(t.Context(), 10); n != 1 || err != nil {
+	if n, _, err := h.engines[1].Sweep(t.Context(), "", 10); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	if r, err := h.engines[1].Get(t.Context(), id); err != nil || r.State != stet.Unknown {

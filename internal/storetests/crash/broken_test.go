@@ -29,7 +29,9 @@ var broken = []Program{
 				return
 			}
 			created(rw, receipt)
-		}), rolledBack), err
+		}), func(context.Context, stet.Head) (keeper.Finding, error) {
+			return keeper.Finding{Outcome: keeper.Voided, Evidence: "no answer was committed"}, nil
+		}), err
 	}},
 	{Name: "nobody asks the provider", Check: oneCharge, Serve: guardWith(func(context.Context, *World, stet.Head) (keeper.Finding, error) {
 		return keeper.Finding{Outcome: keeper.Voided}, nil

@@ -13,11 +13,13 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// A05: a key that is used again after its retention has its effect again, while the message of its first life is still kept.
+// A05: a key that is used again after its retention has its effect again, while the message of its
+// first life is still kept.
 func TestSecondLife(t *testing.T) {
 	var lives []outbox.Record
 	synctest.Test(t, func(t *testing.T) {
-		e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{Policy: stet.Policy{Rules: stet.Rules{Retain: time.Hour}}})
+		policy := stet.Policy{Rules: stet.Rules{Retain: time.Hour}}
+		e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{Policy: policy})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -106,6 +106,14 @@ func (db *database) add(t testing.TB, all ...outbox.Message) {
 	}
 }
 
+// exec changes the tables past the outbox.
+func (db *database) exec(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), fmt.Sprintf(format, args...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (db *database) list(t testing.TB) []outbox.Stored {
 	t.Helper()
 	all, err := db.box.List(context.Background(), db.DB, outbox.Query{Limit: 10_000})

@@ -89,6 +89,35 @@ func TestBindOnlyToTheSameDatabase(t *testing.T) {
 	}
 }
 
+// A role that may not ask for the server's name has a store nevertheless, and it joins transactions.
+func TestBindWithoutTheServersName(t *testing.T) {
+	home := database(t, address(t), t.Name())
+	opened(t, home, pgxstore.Config{})
+	admin := connected(t, home)
+	execute(t, admin, "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC", "DROP ROLE IF EXISTS modest", "CREATE ROLE modest LOGIN",
+		"GRANT ALL ON ALL TABLES IN SCHEMA public TO modest")
+	p := pool(t, strings.Replace(home, "postgres@", "modest@", 1))
+	s, err := pgxstore.Open(t.Context(), p, pgxstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	tx, err := p.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := s.Bind(tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Create(t.Context(), running("k")); err != nil {
+		t.Error(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // counter counts questions about the database.
 type counter struct{ atomic.Int64 }
 

@@ -2,12 +2,10 @@
 package redis
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -52,17 +50,33 @@ func open(t testing.TB, c redisstore.Client, config redisstore.Config) stet.Stor
 // Few shards keep the laws fast; what they promise does not depend on it.
 const shards = 4
 
-var backend = storetest.Backend{ServerClock: true, Open: func(t testing.TB, dir string, _ func() time.Time) stet.Store {
-	return open(t, single(t, testserver.Redis(t).Addr), redisstore.Config{Prefix: prefix(dir), Shards: shards})
-}}
+// The laws are kept through both clients, on one server, on one with a replica that confirms each write, and on a cluster.
+func TestLaws(t *testing.T) {
+	for _, a := range adapters {
+		t.Run(a.name, func(t *testing.T) { storetest.Run(t, alone(a)) })
+	}
+}
 
-func TestLaws(t *testing.T) { storetest.Run(t, backend) }
-
-func TestClocks(t *testing.T) { clocks.Run(t, backend) }
+func TestReplicaLaws(t *testing.T) {
+	master, _ := testserver.RedisPair(t)
+	for _, a := range adapters {
+		t.Run(a.name, func(t *testing.T) {
+			storetest.Run(t, law(a.name, 1, func(t testing.TB) redisstore.Client { return a.single(t, master.Addr) }))
+		})
+	}
+}
 
 func TestClusterLaws(t *testing.T) {
 	c := testserver.RedisCluster(t)
-	storetest.Run(t, storetest.Backend{ServerClock: true, Open: func(t testing.TB, dir string, _ func() time.Time) stet.Store {
-		return open(t, clustered(t, c.Addrs()), redisstore.Config{Prefix: fmt.Sprint("c", prefix(dir)), Shards: shards, Wait: 1})
-	}})
+	for _, a := range adapters {
+		t.Run(a.name, func(t *testing.T) {
+			storetest.Run(t, law(a.name, 1, func(t testing.TB) redisstore.Client { return a.clustered(t, c.Addrs()) }))
+		})
+	}
 }
+
+func alone(a adapter) storetest.Backend {
+	return law(a.name, 0, func(t testing.TB) redisstore.Client { return a.single(t, testserver.Redis(t).Addr) })
+}
+
+func TestClocks(t *testing.T) { clocks.Run(t, alone(adapters[0])) }

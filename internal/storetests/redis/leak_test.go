@@ -65,7 +65,7 @@ func TestLifetimes(t *testing.T) {
 		if _, err := s.Replace(t.Context(), r.Version, h, nil); err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range append(c.keys("*:r:*"+string(h.Key)), c.keys("*:name:ch_"+string(h.Key))...) {
+		for _, key := range kept(t, c, &h) {
 			left, err := c.PTTL(t.Context(), key).Result()
 			if err != nil || tc.lasts == 0 && left >= 0 || tc.lasts > 0 && (left > tc.lasts || left < tc.lasts-time.Minute) {
 				t.Errorf("%v, due in %v: it lasts %v (%v), want %v", tc.state, tc.in, left, err, tc.lasts)
@@ -76,12 +76,105 @@ func TestLifetimes(t *testing.T) {
 		if _, err := s.Replace(t.Context(), have.Version, h, nil); err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range append(c.keys("*:r:*"+string(h.Key)), c.keys("*:name:ch_"+string(h.Key))...) {
+		for _, key := range kept(t, c, &h) {
 			if left := c.PTTL(t.Context(), key).Val(); left >= 0 {
 				t.Errorf("%v and then running: %v are left to it", tc.state, left)
 			}
 		}
 	}
+}
+
+// kept are the keys of a record and of its name's index: one each, whatever becomes of the record (B09).
+func kept(t *testing.T, c raw, h *stet.Head) []string {
+	t.Helper()
+	all := append(c.keys("*:r:*"+string(h.Key)), c.keys("*:name:"+h.DownstreamID)...)
+	if len(all) != 2 {
+		t.Errorf("%v: %s is kept in %q", h.State, h.Key, all)
+	}
+	return all
+}
+
+// An index of a name that several records have lasts as long as the last of them, and no longer; while one of them is unresolved, for
+// ever (B07, B09).
+func TestLifetimesOfASharedName(t *testing.T) {
+	server := testserver.NewRedis(t)
+	c := lookInto(t, server.Addr)
+	const linger, name = time.Hour, "ch_shared"
+	s := open(t, single(t, server.Addr), redisstore.Config{Shards: 1, Linger: linger})
+	var all [3]stet.Head
+	move := func(i int, state stet.State, in time.Duration, name string) {
+		t.Helper()
+		h := all[i]
+		h.State, h.DueIn, h.Version, h.DownstreamID = state, in, draw(), name
+		got, err := s.Replace(t.Context(), all[i].Version, h, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = got
+	}
+	lasts := func(when string, want time.Duration) {
+		t.Helper()
+		left, err := c.PTTL(t.Context(), c.keys("*:name:" + name)[0]).Result()
+		if err != nil || want == 0 && left >= 0 || want > 0 && (left > want || left < want-time.Minute) {
+			t.Errorf("%s the name lasts %v (%v), want %v", when, left, err, want)
+		}
+		found, err := s.(stet.Finder).Find(t.Context(), name)
+		if err != nil || len(found) == 0 {
+			t.Errorf("%s %d are found, %v", when, len(found), err)
+		}
+	}
+	for i := range all {
+		r := sample(fmt.Sprint(i))
+		r.DownstreamID = name
+		made, err := s.Create(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = made.Head
+	}
+	move(0, stet.Completed, 2*time.Hour, name)
+	lasts("while two run", 0)
+	move(1, stet.Completed, time.Hour, name)
+	lasts("while one runs", 0)
+	move(2, stet.Unknown, 0, name)
+	lasts("while one is unknown", 0)
+	move(2, stet.Completed, time.Minute, name)
+	lasts("when all have ended", 2*time.Hour+linger)
+	move(2, stet.Running, time.Minute, name)
+	lasts("when one runs again", 0)
+	move(2, stet.Running, time.Minute, "ch_other")
+	lasts("when it has another name", 2*time.Hour+linger)
+	if err := s.Delete(t.Context(), all[0].ID, all[0].Version); err != nil {
+		t.Fatal(err)
+	}
+	lasts("when the longest is gone", time.Hour+linger)
+}
+
+// A name that each of many records has for a while does not keep what has vanished (B07).
+func TestNamesOfTheVanished(t *testing.T) {
+	server := testserver.NewRedis(t)
+	c := lookInto(t, server.Addr)
+	s := open(t, single(t, server.Addr), redisstore.Config{Shards: 1, Linger: time.Millisecond})
+	for i := range 50 {
+		r := sample(fmt.Sprint(i))
+		r.State, r.DueIn, r.DownstreamID = stet.Completed, time.Millisecond, "ch_1"
+		if _, err := s.Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "only what is there has the name", func() bool {
+		r := sample(fmt.Sprint("running-", draw()))
+		r.DownstreamID = "ch_1"
+		made, err := s.Create(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := c.ZCard(t.Context(), c.keys("*:name:ch_1")[0]).Val()
+		if err := s.Delete(t.Context(), made.ID, made.Version); err != nil {
+			t.Fatal(err)
+		}
+		return n == 1
+	})
 }
 
 // Without a keeper records vanish by themselves, and new ones clear the indexes of old ones: nothing leaks.
@@ -170,24 +263,5 @@ func check(t *testing.T, c raw, s stet.Store, key, value string, made, good stet
 	heads, _, err := s.(stet.Lister).List(t.Context(), stet.Query{})
 	if err != nil || len(heads) < 1 || len(heads) > 2 {
 		t.Fatalf("%s: %d are listed, %v", what, len(heads), err)
-	}
-}
-
-// What does not match a query does not hide what does and falls due later.
-func TestDueBehindManyOthers(t *testing.T) {
-	s := open(t, single(t, testserver.Redis(t).Addr), redisstore.Config{Prefix: "behind", Shards: 1})
-	for i := range 2*stet.DefaultLimit + 1 {
-		r := sample(fmt.Sprintf("%03d", i))
-		r.DueIn = 0
-		if i == 2*stet.DefaultLimit {
-			r.Route = "refunds"
-		}
-		if _, err := s.Create(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	heads, _, err := s.Due(t.Context(), stet.Query{Route: "refunds"})
-	if err != nil || len(heads) != 1 {
-		t.Errorf("%d are due (%v), want 1", len(heads), err)
 	}
 }

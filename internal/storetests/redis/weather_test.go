@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,12 +19,14 @@ import (
 	"github.com/stet-dev/stet/store/redisstore"
 )
 
-// adapters are the clients whose manners in bad weather are tested.
-var adapters = []struct {
+// adapter is a client, for one server and for a cluster.
+type adapter struct {
 	name      string
 	single    func(t testing.TB, addr string) redisstore.Client
 	clustered func(t testing.TB, addrs []string) redisstore.Client
-}{
+}
+
+var adapters = []adapter{
 	{"go-redis", single, clustered},
 	{"rueidis", func(t testing.TB, addr string) redisstore.Client { t.Helper(); return dialRueidis(t, addr) },
 		func(t testing.TB, addrs []string) redisstore.Client { t.Helper(); return dialRueidis(t, addrs...) }},
@@ -380,5 +383,67 @@ func TestServerFull(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// told is a client that notes what follows an answer on its connection.
+type told struct {
+	redisstore.Client
+	next [][]string
+}
+
+func (c *told) Do(ctx context.Context, key string, command []string, then func(any) [][]string) ([]any, error) {
+	if then == nil {
+		return c.Client.Do(ctx, key, command, nil)
+	}
+	return c.Client.Do(ctx, key, command, func(answer any) [][]string {
+		c.next = then(answer)
+		return c.next
+	})
+}
+
+// From Redis 7.2 on WAIT waits for the last write of its own connection, and a connection that has written nothing waits for nobody. So
+// a second try, whose first was on another connection, writes something before it waits (B01).
+func TestSecondTryWritesBeforeItWaits(t *testing.T) {
+	master, _ := testserver.RedisPair(t)
+	c := &told{Client: single(t, master.Addr)}
+	s := open(t, c, redisstore.Config{Prefix: "second", Wait: 1})
+	r := sample("k")
+	made, err := s.Create(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, b := completed(made, "done")
+	writes := func() int64 {
+		t.Helper()
+		info, err := lookInto(t, master.Addr).InfoMap(t.Context(), "replication").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.ParseInt(info["Replication"]["master_repl_offset"], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, try := range []struct {
+		verb string
+		do   func() error
+		want error
+	}{
+		{"Create", func() error { _, err := s.Create(t.Context(), r); return err }, stet.ErrExists},
+		{"Replace", func() error { _, err := s.Replace(t.Context(), made.Version, h, b); return err }, nil},
+		{"Replace", func() error { _, err := s.Replace(t.Context(), made.Version, h, b); return err }, stet.ErrStale},
+		{"Delete", func() error { return s.Delete(t.Context(), h.ID, h.Version) }, nil},
+		{"Delete", func() error { return s.Delete(t.Context(), h.ID, h.Version) }, stet.ErrNotFound},
+	} {
+		before := writes()
+		if err := try.do(); !errors.Is(err, try.want) {
+			t.Errorf("%s: %v, want %v", try.verb, err, try.want)
+		}
+		wrote, n := writes() > before, len(c.next)
+		if again := try.want != nil; !wrote || again && n != 2 || !again && n != 1 || c.next[n-1][0] != "WAIT" {
+			t.Errorf("%s, %v: it wrote: %v; %q followed", try.verb, try.want, wrote, c.next)
+		}
 	}
 }

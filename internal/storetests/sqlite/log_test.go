@@ -15,8 +15,9 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// overlapping has reads go on without a gap: each begins before the one before it ends. stop ends them.
-func overlapping(t *testing.T, db *sql.DB) (stop func()) {
+// overlapping has reads go on without a gap: each begins before the one before it ends, and lasts beyond the commit of a write, if
+// there is one within a moment. While wrote tells of writes, none of them finds the log unread. stop ends the reads.
+func overlapping(t *testing.T, db *sql.DB, wrote <-chan struct{}) (stop func()) {
 	t.Helper()
 	var conns [2]*sql.Conn
 	exec := func(i int, statement string) {
@@ -43,8 +44,19 @@ func overlapping(t *testing.T, db *sql.DB) (stop func()) {
 	reading.Go(func() {
 		i := 0
 		for ; ctx.Err() == nil; i = 1 - i {
+			for len(wrote) > 0 {
+				<-wrote
+			}
 			read(1 - i)
 			exec(i, "COMMIT")
+			moment, cancel := context.WithTimeout(ctx, 10*time.Millisecond) // when it is over, writes wait for this read
+			for range 2 {                                                   // the first may have been committed before
+				select {
+				case <-wrote:
+				case <-moment.Done():
+				}
+			}
+			cancel()
 		}
 		exec(i, "COMMIT")
 		for _, c := range conns {
@@ -61,7 +73,7 @@ func overlapping(t *testing.T, db *sql.DB) (stop func()) {
 const chunk = 64 << 10
 
 // fill writes so many bytes, over and over the same record, and returns the largest log that it saw.
-func fill(t *testing.T, s *sqlstore.Store, r stet.Head, bytes int64) (last stet.Head, largest int64) {
+func fill(t *testing.T, s *sqlstore.Store, r stet.Head, bytes int64, wrote chan<- struct{}) (last stet.Head, largest int64) {
 	t.Helper()
 	for written := int64(0); written < bytes; written += chunk {
 		next := r
@@ -71,6 +83,10 @@ func fill(t *testing.T, s *sqlstore.Store, r stet.Head, bytes int64) (last stet.
 			t.Fatalf("after %d bytes: %v", written, err)
 		}
 		r, largest = got, max(largest, logSize(t, s))
+		select {
+		case wrote <- struct{}{}:
+		default:
+		}
 	}
 	return r, largest
 }
@@ -102,9 +118,10 @@ func TestLogIsBoundedWhileReadsOverlap(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := over(t, db, c)
-		stop := overlapping(t, db)
+		wrote := make(chan struct{}, 1)
+		stop := overlapping(t, db, wrote)
 		defer stop()
-		_, largest := fill(t, s, create(t, s, "k").Head, load)
+		_, largest := fill(t, s, create(t, s, "k").Head, load, wrote)
 		return largest
 	}
 	if left := measure(sqlstore.Config{MaxLog: 1 << 40}); left < 4*limit {
@@ -136,7 +153,7 @@ func TestLongReadKeepsNoWriteWaiting(t *testing.T) { // B06
 	defer cancel()
 	done := make(chan struct{})
 	var largest int64
-	go func() { defer close(done); r, largest = fill(t, s, r, 6<<20) }()
+	go func() { defer close(done); r, largest = fill(t, s, r, 6<<20, nil) }()
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -148,7 +165,7 @@ func TestLongReadKeepsNoWriteWaiting(t *testing.T) { // B06
 	if _, err := conn.ExecContext(t.Context(), "COMMIT"); err != nil {
 		t.Fatal(err)
 	}
-	fill(t, s, r, 1<<20)
+	fill(t, s, r, 1<<20, nil)
 	if size := logSize(t, s); size > 2<<20 {
 		t.Errorf("after the read had ended the log has %d bytes", size)
 	}

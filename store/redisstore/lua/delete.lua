@@ -1,6 +1,7 @@
 -- ARGV: format and version of what it deletes
 local have = redis.call('GETRANGE', KEYS[1], '0', '69')
 if have == '' then return 'gone' end
+if string.sub(have, 49, 49) ~= string.sub(ARGV[1], 1, 1) then return 'foreign' end
 if string.sub(have, 49, 57) ~= ARGV[1] then return 'stale' end
 local key, id = names(have)
 rename(key, id, '', '', '0')

@@ -49,6 +49,32 @@ func verbs(ctx context.Context, s stet.Store, key stet.Key) map[string]error {
 	return errs
 }
 
+// A walk of what is due goes through, page by page, and none of it where a page fails.
+func TestDuePagesGoThrough(t *testing.T) {
+	s := faulty.New(memstore.New(memstore.Config{}), 1)
+	for i := range 5 {
+		r := record(stet.Key(rune('a'+i)), 1)
+		r.DueIn = 0
+		if _, err := s.Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen, q := 0, stet.Query{Limit: 2}
+	for pages := 1; ; pages++ {
+		heads, next, err := s.Due(t.Context(), q)
+		if seen += len(heads); err != nil || next == "" && (seen != 5 || pages != 3) {
+			t.Fatalf("after %d pages %d were seen, %v", pages, seen, err)
+		}
+		if q.After = next; next == "" {
+			break
+		}
+	}
+	s.Lose(0, 1)
+	if heads, next, err := s.Due(t.Context(), stet.Query{Limit: 2}); err == nil || heads != nil || next != "" {
+		t.Errorf("a page that was lost has %d records, and the cursor %q: %v", len(heads), next, err)
+	}
+}
+
 func TestDownIsDownForEverything(t *testing.T) {
 	s := faulty.New(memstore.New(memstore.Config{}), 1)
 	s.Down()
