@@ -220,8 +220,9 @@ func (b *beginning) attempt(call *detached) (Decision, error) {
 	case !errors.Is(err, ErrExists):
 		return Decision{}, err
 	case b.taking != nil && (have.Version == b.taking.prev || have.Version == b.taking.head.Version):
-		// The same again: it did not land, or not yet; or an answer was lost. Whether that was a yes only the same write learns: a
-		// Create that meets it is another, and does not ask whether it was confirmed (B01).
+		// The same again: it did not land, or not yet; or an answer was lost. Whether that was a
+		// yes only the same write learns: a Create that meets it is another, and does not ask
+		// whether it was confirmed (B01).
 		return b.take(call)
 	}
 	return b.rule(call, have)

@@ -151,8 +151,9 @@ var (
 	ErrCorrupt  = errors.New("stet: the record cannot be read")             // of this key; nothing was changed
 	ErrFull     = errors.New("stet: the store has no room for new records") // nothing was stored
 
-	// ErrUnconfirmed is infrastructure, too, and says more: the server answers, and the write may have happened, but not on as many
-	// of its replicas as it has to. It stays an error however often the same write is sent, until they have it.
+	// ErrUnconfirmed is infrastructure, too, and says more: the server answers, and the write may
+	// have happened, but not on as many of its replicas as it has to. It stays an error however
+	// often the same write is sent, until they have it.
 	ErrUnconfirmed = errors.New("stet: the write is not confirmed by enough replicas")
 
 	ErrVolatile  = errors.New("stet: the store may lose what it acknowledged")          // by its server's settings; see Checker

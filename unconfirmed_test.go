@@ -12,7 +12,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// alone does what it is told, and has nobody to confirm it, as a Redis whose replica is away: only other writers' records are shown.
+// alone does what it is told, and is confirmed by no replica, as a Redis whose replica is away:
+// only other writers' records are shown.
 type alone struct{ stet.Store }
 
 func (s alone) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
@@ -31,8 +32,9 @@ func (s alone) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *s
 	return got, err
 }
 
-// A claim rests on a write that the store has confirmed: a record that shows a request's own version is none until the store says so
-// when it is sent the same write, and a Create that finds it there is another write (B01, W2).
+// A claim rests on a write that the store has confirmed: a record that shows a request's own
+// version is none until the store says so when it is sent the same write, and a Create that finds
+// it there is another write (B01, W2).
 func TestNothingIsGrantedByWhatIsNotConfirmed(t *testing.T) {
 	for _, before := range []stet.State{0, stet.Retryable, stet.Completed} {
 		t.Run(before.String(), func(t *testing.T) {

@@ -8,10 +8,12 @@ import (
 
 // Client sends commands. It is safe for concurrent use, and ctx bounds every call.
 type Client interface {
-	// Do sends a command to the node that serves key; "" is any node. Then, if then is not nil, it sends what then makes of the answer,
-	// one after the other on the same connection, and returns all answers. An answer is nil, an int64, a string, or a []any of
-	// these. The error is a [ServerError] where the server answered with one, and nothing of the command that it answers was done;
-	// any other error means that the commands may have been carried out. Do must not send anything twice.
+	// Do sends a command to the node that serves key; "" is any node. Then, if then is not nil, it
+	// sends what then makes of the answer, one after the other on the same connection, and returns
+	// all answers. An answer is nil, an int64, a string, or a []any of these. The error is a
+	// [ServerError] where the server answered with one, and nothing of the command that it answers
+	// was done; any other error means that the commands may have been carried out. Do must not send
+	// anything twice.
 	Do(ctx context.Context, key string, command []string, then func(answer any) [][]string) ([]any, error)
 }
 

@@ -7,9 +7,10 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// confirmed carries out a script that writes, and has the replicas confirm what it says was written (B01). says tells by an answer
-// whether the script wrote, or found what an earlier try of the same write has left: that may be on this server alone as well. All
-// other answers wait for nobody: what is only read costs the same whether the replicas are there or not.
+// confirmed carries out a script that writes, and has the replicas confirm what it says was written
+// (B01). says tells by an answer whether the script wrote, or found what an earlier try of the same
+// write has left: that may be on this server alone as well. All other answers do not wait: what
+// is only read costs the same whether the replicas are there or not.
 func (s *Store) confirmed(ctx context.Context, script *script, p *place, says func(answer any) wrote, args ...string) (any, error) {
 	if s.wait == 0 {
 		return s.ask(ctx, script, p, args...)
@@ -29,7 +30,7 @@ func (s *Store) confirmed(ctx context.Context, script *script, p *place, says fu
 		return first(got), err
 	}
 	if n, ok := got[len(got)-1].(int64); !ok || n < int64(s.wait) {
-		return nil, fmt.Errorf("%w: %d of %d have it, which may have happened", stet.ErrUnconfirmed, n, s.wait)
+		return nil, fmt.Errorf("%w: %d of %d replicas have the write, which may have happened", stet.ErrUnconfirmed, n, s.wait)
 	}
 	return got[0], nil
 }
@@ -43,11 +44,12 @@ const (
 	doneBefore               // an earlier try of it has happened
 )
 
-// touch writes something. WAIT waits for the last write of its connection; that of an earlier try was made on another.
+// touch writes something. WAIT waits for the last write of its connection; that of an earlier try
+// was made on another.
 const touch = beyondMaxmemory + "redis.call('SET', KEYS[1], '')"
 
-// showing is for scripts that answer with instants when they have written, and otherwise with the record that is there: of this
-// version, if an earlier try made it.
+// showing is for scripts that answer with instants when they have written, and otherwise with the
+// record that is there: of this version, if an earlier try made it.
 func showing(version stet.Version) func(answer any) wrote {
 	mine := tag(version)
 	return func(answer any) wrote {

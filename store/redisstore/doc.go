@@ -5,11 +5,13 @@
 // server's clock is the store's. Records that are over vanish by themselves some time after nobody reaped them; running and
 // unknown ones never do.
 //
-// What is promised rests on the server's settings. A server that evicts (maxmemory-policy) is refused: it would forget that
-// something ran. Without persistence a restart forgets everything, and a failover can lose the last writes: Config.Wait makes a
-// write wait for replicas, and one that they did not confirm is an error that says it may have happened. A master without
-// persistence that is restarted before its replica has taken over comes back empty, and empties the replica. Where a lost record
-// must never mean a second execution, use a store that commits.
+// What is promised rests on the server's settings. A server that evicts (maxmemory-policy), or that
+// writes no append-only file, is refused: it would forget that something ran. [Store.Check] looks
+// again. A failover can lose the last writes: Config.Wait makes a write wait for replicas. One that
+// they did not confirm is [stet.ErrUnconfirmed]: it may have happened, and stays an error when it
+// is sent again and meets itself. What is only read waits for none of them. That many replicas have
+// to survive, so have one more. Where a lost record must never mean a second execution, use a store
+// that commits.
 //
 // It needs Redis 7 or a Valkey. A server that is full (maxmemory) refuses new records, and lets end what runs.
 package redisstore

@@ -12,7 +12,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// position is a place in the order of what is due, the same for all shards and states: by the microsecond, then by member.
+// position is a place in the order of what is due, the same for all shards and states: by the
+// microsecond, then by member.
 type position struct {
 	due    int64
 	member string
@@ -61,10 +62,12 @@ type dueShard struct {
 	ended  bool  // there is nothing from next on
 }
 
-// most is how many heads a page reads to find those that are selected, about. What is left is for the next page.
+// most is how many heads a page reads to find those that are selected, about. What is left is for
+// the next page.
 const most = 10_000
 
-// Due implements [stet.Store]: what falls due in one microsecond comes by scope and key. A cursor holds a key, encoded but not hidden.
+// Due implements [stet.Store]: what falls due in one microsecond comes by scope and key. A cursor
+// holds a key, encoded but not hidden.
 func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	after, err := parsePosition(q.After)
 	if err != nil {
@@ -74,7 +77,8 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 	shards := make([]dueShard, s.shards)
 	behind := make([]int, s.shards) // those that may have more for this page
 	for i := range shards {
-		// Twice what is this shard's share of a page: seldom too little, and then it is asked again.
+		// Twice what is this shard's share of a page: seldom too little, and then it is asked
+		// again.
 		shards[i].next, shards[i].looks, behind[i] = after.unit(), min(n, 2*(n/s.shards+1))+1, i
 	}
 	var found []overdue
@@ -106,7 +110,8 @@ func (s *Store) lookForDue(ctx context.Context, shard int, sh *dueShard, q *stet
 		return err
 	}
 	for i := range all {
-		// A record that vanished may have left its name in an index, and be in a new life by now, which is not due.
+		// A record that vanished may have left its name in an index, and be in a new life by now,
+		// which is not due.
 		if h := &all[i].head; all[i].ok && h.Over() && q.Matches(h) {
 			if at := (position{h.DueAt.UnixMicro(), all[i].member}); at.compare(after) > 0 {
 				sh.found = append(sh.found, overdue{at, *h})
@@ -125,7 +130,8 @@ func (s *Store) lookForDue(ctx context.Context, shard int, sh *dueShard, q *stet
 	return nil
 }
 
-// page takes up to n of what was found, as far as every shard has been looked at, and says where the next page begins.
+// page takes up to n of what was found, as far as every shard has been looked at, and says where
+// the next page begins.
 func page(shards []dueShard, found []overdue, n int) (heads []stet.Head, next string) {
 	seen := position{due: dueUnit * duePerState}
 	for i := range shards {

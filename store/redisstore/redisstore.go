@@ -22,7 +22,7 @@ type Config struct {
 	WaitTimeout   time.Duration // ... within this time; default [DefaultWaitTimeout]
 	AllowVolatile bool          // take a server that may evict or forget records; otherwise it is [stet.ErrVolatile]
 	Linger        time.Duration // how long after its end a record that nobody reaped vanishes; default [DefaultLinger]
-	Warn          func(string)  // told at Open of settings that lose records, or cannot be read; nil: nobody
+	Warn          func(string)  // told at Open of settings that lose records, or cannot be read; may be nil
 }
 
 // Defaults of [Config].
@@ -61,8 +61,9 @@ var (
 // errTorn: the server answered, and not as the scripts do. What was asked may have happened.
 var errTorn = errors.New("the server's answer is torn")
 
-// Open returns a store. It checks the settings of the server, or of all masters of a cluster that have records, and that all who
-// share the records agree on the number of shards. Settings can be changed later: see [Store.Check].
+// Open returns a store. It checks the settings of the server, or of all masters of a cluster that
+// have records, and that all who share the records agree on the number of shards. Settings can be
+// changed later: see [Store.Check].
 func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 	c.Prefix, c.Shards = cmp.Or(c.Prefix, DefaultPrefix), cmp.Or(c.Shards, DefaultShards)
 	c.WaitTimeout, c.Linger = cmp.Or(c.WaitTimeout, DefaultWaitTimeout), cmp.Or(c.Linger, DefaultLinger)
@@ -112,8 +113,8 @@ const (
 	dueFarthest = dueUnit * duePerState / 2
 )
 
-// write is what the arguments of create and replace begin with: the record, its place without the time, in how many microseconds it
-// is due, its lifetime.
+// write is what the arguments of create and replace begin with: the record, its place without the
+// time, in how many microseconds it is due, its lifetime.
 func (s *Store) write(p *place, h *stet.Head, b *stet.Body, args []string) []string {
 	in, left := int64(dueFarthest), time.Duration(0)
 	if h.DueIn >= 0 {

@@ -60,8 +60,9 @@ var (
 	countScript   = newScript(countText)
 )
 
-// What scripts answer that found no record, that found another version or format and do not return it, and that have deleted. Those
-// that have written a record answer with its instants, and all others with a list or a number.
+// What scripts answer that found no record, that found another version or format and do not return
+// it, and that have deleted. Those that have written a record answer with its instants, and all
+// others with a list or a number.
 const (
 	gone    = "gone"
 	stale   = "stale"
@@ -69,8 +70,9 @@ const (
 	done    = "ok"
 )
 
-// run carries out a script on a record of a shard, or on a shard alone, and then what then makes of the answer. A server that does
-// not know the script (it was restarted, or failed over) is sent the text: it has done nothing.
+// run carries out a script on a record of a shard, or on a shard alone, and then what then makes of
+// the answer. A server that does not know the script (it was restarted, or failed over) is sent the
+// text: it has done nothing.
 func (s *Store) run(ctx context.Context, script *script, p *place, then func(any) [][]string, args ...string) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -68,9 +68,15 @@ func serverDSN(t testing.TB, store string) (string, error) {
 		}
 		return "mysql://root@" + s.Addr + "/" + name, migrated("mysql", s.MariaDBDSN(name), sqlstore.MySQL)
 	case "redis":
-		return fmt.Sprintf("redis://%s/%d", testserver.Redis(t).Addr, n), nil
+		s := testserver.Redis(t)
+		s.KeepLog(t)
+		return fmt.Sprintf("redis://%s/%d", s.Addr, n), nil
 	case "redis+cluster":
-		return "redis+cluster://" + testserver.RedisCluster(t).Addrs()[0], nil
+		c := testserver.RedisCluster(t)
+		for _, node := range c.Nodes {
+			node.KeepLog(t)
+		}
+		return "redis+cluster://" + c.Addrs()[0], nil
 	}
 	return "", fmt.Errorf("no server store called %q", store)
 }

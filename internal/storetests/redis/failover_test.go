@@ -12,8 +12,8 @@ import (
 	"github.com/stet-dev/stet/store/redisstore"
 )
 
-// A replica is cut off, or stands still; keys are begun meanwhile; the master is killed, and the replica takes its place: no key is
-// granted twice, whatever became of which write (B01, I1, W11).
+// A replica is cut off, or stands still; keys are begun meanwhile; the master is killed, and the
+// replica takes its place: no key is granted twice, whatever became of which write (B01, I1, W11).
 func TestFailoverGrantsNothingTwice(t *testing.T) {
 	rounds := 3
 	if os.Getenv("STET_SOAK") != "" {
@@ -72,7 +72,7 @@ func (f *failover) fail(t *testing.T, master, replica *testserver.Server, paused
 		replica.Resume(t)
 	}
 	replica.Promote(t)
-	second := f.engine(t, replica, 0) // nobody is left to confirm anything
+	second := f.engine(t, replica, 0) // no replica is left that could confirm
 	for _, name := range []string{"whole", "while it is paused", "while it is cut off", "away", "while the master is killed"} {
 		f.begin(t, second, name, nil)
 	}

@@ -50,7 +50,8 @@ func open(t testing.TB, c redisstore.Client, config redisstore.Config) stet.Stor
 // Few shards keep the laws fast; what they promise does not depend on it.
 const shards = 4
 
-// The laws are kept through both clients, on one server, on one with a replica that confirms each write, and on a cluster.
+// The laws are kept through both clients, on one server, on one with a replica that confirms each
+// write, and on a cluster.
 func TestLaws(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) { storetest.Run(t, alone(a)) })

@@ -15,8 +15,8 @@ import (
 	"github.com/stet-dev/stet/store/sealstore"
 )
 
-// A server that may evict, or that forgets at a restart, is refused, and the setting named, unless that is allowed; then it is said
-// (B05, SF-08, C30).
+// A server that may evict, or that forgets at a restart, is refused, and the setting named, unless
+// that is allowed; then it is said (B05, SF-08, C30).
 func TestServersThatForget(t *testing.T) {
 	const aof = "append-only"
 	for _, c := range []struct {
@@ -56,7 +56,8 @@ func TestServersThatForget(t *testing.T) {
 	}
 }
 
-// What is set while a store is open is noticed by the next check, also through wrappers, and so is its mending (B05).
+// What is set while a store is open is noticed by the next check, also through wrappers, and so is
+// its mending (B05).
 func TestServerThatBeginsToForget(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
@@ -95,7 +96,8 @@ func TestServerThatBeginsToForget(t *testing.T) {
 	}
 }
 
-// In a cluster every master is looked at, at the beginning and later: one that evicts forgets the records of its slots (B05).
+// In a cluster every master is looked at, at the beginning and later: one that evicts forgets the
+// records of its slots (B05).
 func TestClusterWithOneThatForgets(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
@@ -126,7 +128,8 @@ func TestClusterWithOneThatForgets(t *testing.T) {
 	}
 }
 
-// A server with fewer replicas than have to confirm a write takes no new key, and that is said before the first (B01).
+// A server with fewer replicas than have to confirm a write takes no new key, and that is said
+// before the first (B01).
 func TestTooFewReplicas(t *testing.T) {
 	var said []string
 	warn := func(text string) { said = append(said, text) }

@@ -36,8 +36,8 @@ func openReached(t testing.TB, c redisstore.Client, config redisstore.Config) st
 	return reached{s, client, config.Prefix, config.Shards}
 }
 
-// switched is a client whose server can lose its replicas: none has what is written. One that stood still would be away for all stores
-// on the server; for that see TestUnconfirmedWrite.
+// switched is a client whose server can lose its replicas: none has what is written. One that stood
+// still would be away for all stores on the server; for that see TestUnconfirmedWrite.
 type switched struct {
 	redisstore.Client
 	away atomic.Bool
@@ -168,8 +168,9 @@ func law(name string, wait int, client func(t testing.TB) redisstore.Client) sto
 	return b
 }
 
-// No verb reads a record as of an instant before it was written, also where the server's clock is behind the one that wrote it: its lease
-// would be over later for some readers than for others (B03, CR-16).
+// No verb reads a record as of an instant before it was written, also where the server's clock is
+// behind the one that wrote it: its lease would be over later for some readers than for others
+// (B03, CR-16).
 func TestReadAsOfWhenItWasWritten(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {

@@ -53,7 +53,8 @@ func overdue(t *testing.T, s stet.Store, n, last int) {
 	wg.Wait()
 }
 
-// A page of Due reads about as much as it shows, wherever in the walk it is, and however the records are spread (A2).
+// A page of Due reads about as much as it shows, wherever in the walk it is, and however the
+// records are spread (A2).
 func TestWhatAPageOfDueReads(t *testing.T) {
 	const records, limit = 6000, 100
 	for _, shards := range []int{1, 16, redisstore.DefaultShards} {
@@ -87,7 +88,8 @@ func TestWhatAPageOfDueReads(t *testing.T) {
 	}
 }
 
-// What a query does not select cannot make a page read without an end: it is short, and the walk goes on (A2).
+// What a query does not select cannot make a page read without an end: it is short, and the walk
+// goes on (A2).
 func TestDueBehindManyOthers(t *testing.T) {
 	const records, last = 25_000, 12_500
 	c := &counted{Client: dialRueidis(t, testserver.Redis(t).Addr)}
@@ -113,8 +115,9 @@ func TestDueBehindManyOthers(t *testing.T) {
 	}
 }
 
-// Records that fall due in one place of the index, some of them in one microsecond, are each seen once, in the order of time,
-// wherever a page ends; what has vanished or is damaged among them ends nothing (A2).
+// Records that fall due in one place of the index, some of them in one microsecond, are each seen
+// once, in the order of time, wherever a page ends; what has vanished or is damaged among them ends
+// nothing (A2).
 func TestDueInOnePlace(t *testing.T) {
 	const records = 300
 	for _, limit := range []int{1, 7, 100, 299, 300} {

@@ -209,8 +209,9 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
-// A write that too few replicas confirm is an error, and stays one however often it is sent, although the record shows that it
-// happened: with the master it would be lost. As soon as they have it, it is a yes (B01, W11).
+// A write that too few replicas confirm is an error, and stays one however often it is sent,
+// although the record shows that it happened: with the master it would be lost. As soon as they
+// have it, it is a yes (B01, W11).
 func TestUnconfirmedWrite(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
@@ -276,7 +277,8 @@ func (c anew) Do(ctx context.Context, key string, command []string, then func(an
 	return c.dial(c.t, c.addr).Do(ctx, key, command, then)
 }
 
-// What writes nothing waits for no replica: replays, duplicates and reads are answered while one is away (B01).
+// What writes nothing waits for no replica: replays, duplicates and reads are answered while one is
+// away (B01).
 func TestReadsWaitForNoReplica(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
@@ -402,8 +404,9 @@ func (c *told) Do(ctx context.Context, key string, command []string, then func(a
 	})
 }
 
-// From Redis 7.2 on WAIT waits for the last write of its own connection, and a connection that has written nothing waits for nobody. So
-// a second try, whose first was on another connection, writes something before it waits (B01).
+// From Redis 7.2 on WAIT waits for the last write of its own connection, and a connection that has
+// written nothing does not wait. So a second try, whose first was on another connection, writes
+// something before it waits (B01).
 func TestSecondTryWritesBeforeItWaits(t *testing.T) {
 	master, _ := testserver.RedisPair(t)
 	c := &told{Client: single(t, master.Addr)}

@@ -101,7 +101,8 @@ func (s *Server) Follow(t testing.TB, master *Server) {
 	})
 }
 
-// CutOff leaves a replica without its master, as a network does that has failed: what the master writes from now on is lost on it.
+// CutOff leaves a replica without its master, as a network does that has failed: what the master
+// writes from now on is lost on it.
 func (s *Server) CutOff(t testing.TB) {
 	t.Helper()
 	must(t, s, "REPLICAOF 127.0.0.1 1") // nothing serves there
@@ -111,6 +112,12 @@ func (s *Server) CutOff(t testing.TB) {
 func (s *Server) Promote(t testing.TB) {
 	t.Helper()
 	must(t, s, "REPLICAOF NO ONE")
+}
+
+// KeepLog makes a Redis write an append-only file: one that a gateway takes.
+func (s *Server) KeepLog(t testing.TB) {
+	t.Helper()
+	must(t, s, "CONFIG SET appendonly yes")
 }
 
 func (s *Server) port() string {

@@ -1,5 +1,6 @@
--- ARGV: the record but its instants, its place among what is due without the time, in how many us it is due, its lifetime in ms (0:
--- somebody has to end it), and if it has any: its downstream key, its downstream id.
+-- ARGV: the record but its instants, its place among what is due without the time, in how many us
+-- it is due, its lifetime in ms (0: none), and if it has any: its downstream key,
+-- its downstream id.
 local have = redis.call('GET', KEYS[1])
 if have then return { now, have } end
 local instants = now .. now .. (string.byte(ARGV[1], 10) == 2 and now or '0000000000000000')

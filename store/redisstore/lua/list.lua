@@ -1,4 +1,5 @@
--- ARGV: a limit, and the score and the member of the last one shown. What is found goes on behind it, the newest first.
+-- ARGV: a limit, and the score and the member of the last one shown. What is found goes on behind
+-- it, the newest first.
 local limit, from, after, skipped, found, more, name = tonumber(ARGV[1]), ARGV[2], ARGV[3], 0, {}, ''
 if from == '' then from = '-inf' end
 while true do -- records of one microsecond stand in the order of their members

@@ -1,5 +1,5 @@
--- Records known further down by one name are in one sorted set, by the millisecond in which each vanishes by itself; 'inf' is never. The
--- set lasts as long as the last of them.
+-- Records known further down by one name are in one sorted set, by the millisecond in which each
+-- vanishes by itself; 'inf' is never. The set lasts as long as the last of them.
 local function last(name)
   local ends = redis.call('ZRANGE', name, -1, -1, 'WITHSCORES')[2]
   if ends == 'inf' then
@@ -9,8 +9,9 @@ local function last(name)
   end
 end
 
--- rename makes a record known by two names, which may be one, in the place of two others. ms is the record's lifetime. The clock is the
--- server's, by which records vanish. Without new names t is not needed.
+-- rename makes a record known by two names, which may be one, in the place of two others. ms is the
+-- record's lifetime. The clock is the server's, by which records vanish. Without new names t is not
+-- needed.
 local function rename(old1, old2, new1, new2, ms)
   local member, of = string.sub(KEYS[1], #KEYS[2] + 4), KEYS[2] .. ':name:'
   for _, old in ipairs({ old1, old2 }) do

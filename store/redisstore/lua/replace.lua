@@ -1,6 +1,7 @@
--- ARGV: the record but its instants, its place among what is due without the time, in how many us it is due, its lifetime in ms (0:
--- somebody has to end it), format and version of what it replaces, what its completion is (now, kept, none); and if there is any:
--- keep (the body that is there), new (life), the note's entry, its downstream key, its downstream id.
+-- ARGV: the record but its instants, its place among what is due without the time, in how many us
+-- it is due, its lifetime in ms (0: none), format and version of what it
+-- replaces, what its completion is (now, kept, none); and if there is any: keep (the body that is
+-- there), new (life), the note's entry, its downstream key, its downstream id.
 local have = redis.call('GETRANGE', KEYS[1], '0', '69')
 if have == '' then return 'gone' end
 if string.sub(have, 49, 57) ~= ARGV[5] then
