@@ -7,8 +7,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// A record that was made by the rules of an older version is compared by them for as long as it lives, and one of today by
-// today's, whatever recipe the process has that meets it.
+// A record that was made by the rules of an older version is compared by them for as long as it
+// lives, and one of today by today's, whatever recipe the process has that meets it.
 func TestRecordsAreComparedByTheRulesTheyWereMadeBy(t *testing.T) { // I9, A18, A19
 	lines := func(body string) stet.Subject {
 		h := map[string][]string{"Content-Type": {"application/x-www-form-urlencoded"}}

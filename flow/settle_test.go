@@ -15,7 +15,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// distant is a provider whose network is slow: a call takes effect when it arrives, whatever became of its sender.
+// distant is a provider whose network is slow: a call takes effect when it arrives, whatever
+// became of its sender.
 type distant struct {
 	*world
 	takes  time.Duration // what a run sends that dies; 0: it is lost on the way
@@ -62,7 +63,8 @@ func (d *distant) program(t *testing.T, dies bool) (*flow.Flow[counts], *stet.En
 	return build(t, flow.Config[counts]{Engine: e}, phase), e
 }
 
-// A call that was sent by a run which then crashed may arrive minutes later. Not found is no proof before that.
+// A call that was sent by a run which then crashed may arrive minutes later. Not found is no
+// proof before that.
 func TestNotFoundIsNoProofWhileTheCallMayArrive(t *testing.T) { // A13, I14
 	settle := func(s time.Duration) func(p flow.Phase[counts]) flow.Phase[counts] {
 		return func(p flow.Phase[counts]) flow.Phase[counts] { return p.Settle(s) }
@@ -108,7 +110,8 @@ func TestNotFoundIsNoProofWhileTheCallMayArrive(t *testing.T) { // A13, I14
 	}
 }
 
-// What one run waited for is no proof for the next, where a run between them may have made the call.
+// What one run waited for is no proof for the next, where a run between them may have made the
+// call.
 func TestWaitingIsOfNoUseAfterAnotherCall(t *testing.T) { // A13
 	synctest.Test(t, func(t *testing.T) {
 		d := &distant{newWorld(false), 0, nil}
@@ -165,7 +168,8 @@ func TestReconcileHeedsSettling(t *testing.T) { // A13, A04
 	}
 }
 
-// A handler that is known to be at work may still make the call, and one that came to an end has an answer to the whole.
+// A handler that is known to be at work may still make the call, and one that came to an end has
+// an answer to the whole.
 func TestResolveIsHeldAgainstTheRecord(t *testing.T) { // A04
 	for name, c := range map[string]struct {
 		change func(r *stet.Record)
@@ -208,8 +212,8 @@ func (n nothing) Tx() any                      { return n }
 func (nothing) Commit(context.Context) error   { return nil }
 func (nothing) Rollback(context.Context) error { return nil }
 
-// A phase may have to do with another engine, and say what that one said: it is no word about the flow's own claim, which would
-// otherwise be left as it is, and renewed for ever.
+// A phase may have to do with another engine, and say what that one said: it is no word about the
+// flow's own claim, which would otherwise be left as it is, and renewed for ever.
 func TestErrorsOfAnotherEngine(t *testing.T) { // A17
 	for _, foreign := range []error{stet.ErrFenced, stet.ErrUnsettled, fmt.Errorf("pay: %w", &stet.Refused{Verdict: stet.InProgress})} {
 		fail := func(context.Context, *flow.Call, *counts) error { return fmt.Errorf("another: %w", foreign) }

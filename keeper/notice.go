@@ -36,13 +36,13 @@ type notice struct {
 
 // members are the names of a notice, each with where its value goes.
 func (n *notice) members() map[string]any {
-	return map[string]any{"scope": &n.Scope, "key": &n.Key, "downstream_key": &n.DownstreamKey, "downstream_id": &n.DownstreamID,
-		"outcome": &n.Outcome, "attempt": &n.Attempt, "fence": &n.Fence, "status": &n.Status, "headers": &n.Headers,
+	return map[string]any{"scope": &n.Scope, "key": &n.Key,
+		"downstream_key": &n.DownstreamKey, "downstream_id": &n.DownstreamID, "outcome": &n.Outcome, "attempt": &n.Attempt, "fence": &n.Fence, "status": &n.Status, "headers": &n.Headers,
 		"body_b64": &n.Body, "evidence": &n.Evidence}
 }
 
-// parseNotice reads a notice, or says what is wrong with it. A misspelt member would otherwise mean a record of another scope, or
-// an attempt that is not checked (A02).
+// parseNotice reads a notice, or says what is wrong with it. A misspelt member would otherwise
+// mean a record of another scope, or an attempt that is not checked (A02).
 func parseNotice(body []byte) (*notice, string) {
 	n := new(notice)
 	problem := n.read(body)

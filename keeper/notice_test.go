@@ -31,7 +31,8 @@ var stores = map[string]func(t *testing.T) stet.Store{
 	},
 }
 
-// onStore is a ward on a store of the table, with one record: the outcome of its first attempt is unknown.
+// onStore is a ward on a store of the table, with one record: the outcome of its first attempt is
+// unknown.
 func onStore(t *testing.T, open func(t *testing.T) stet.Store) (*ward, *Webhook) {
 	w := &ward{t: t}
 	var err error
@@ -233,7 +234,8 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// What cannot be a signed notice is turned away before its body is read: bodies are large, and anyone may send them.
+// What cannot be a signed notice is turned away before its body is read: bodies are large, and
+// anyone may send them.
 func TestHeadersOfANoticeComeFirst(t *testing.T) { // C11
 	w, hook := onStore(t, stores["memory"])
 	const body = `{"scope":"s","key":"k0","outcome":"not-executed","attempt":1}`

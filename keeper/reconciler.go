@@ -25,9 +25,10 @@ const (
 	FirstPause, LongestPause = 10 * time.Second, time.Hour
 )
 
-// Resolver finds out what became of an execution whose outcome is unknown: it asks the system that would have the effect.
-// It is called by several goroutines, and ctx has a deadline. An error means that nobody could tell, and so does a panic: it is
-// asked again. The error is logged, and must hold nothing secret, such as the key.
+// Resolver finds out what became of an execution whose outcome is unknown: it asks the system
+// that would have the effect. It is called by several goroutines, and ctx has a deadline. An
+// error means that nobody could tell, and so does a panic: it is asked again. The error is
+// logged, and must hold nothing secret, such as the key.
 type Resolver interface {
 	Resolve(ctx context.Context, h stet.Head) (Finding, error)
 }
@@ -41,8 +42,9 @@ func (f ResolverFunc) Resolve(ctx context.Context, h stet.Head) (Finding, error)
 // Finding is what a [Resolver] found.
 type Finding struct {
 	Outcome Outcome
-	// Response, with Happened, is what retries are answered with. Where it is nil, it is the answer that a holder left with the
-	// record who came too late to store it; without one the record stays unknown.
+	// Response, with Happened, is what retries are answered with. Where it is nil, it is the
+	// answer that a holder left with the record who came too late to store it; without one the
+	// record stays unknown.
 	Response *stet.Response
 	Kept     stet.Kept // less than whole where Response is not all of it
 	Evidence string    // for the history: the provider's id, a status; nothing secret
@@ -54,19 +56,22 @@ type Outcome uint8
 const (
 	Pending Outcome = iota // it may still happen, or nobody knows: ask again
 	Happened
-	// Missing: there is no trace of it. That is no proof while the attempt may still be under way between here and there
-	// (I14): it counts once the record has been idle for Settle.
+	// Missing: there is no trace of it. That is no proof while the attempt may still be under way
+	// between here and there (I14): it counts once the record has been idle for Settle.
 	Missing
-	// Voided: it did not happen, and cannot any more: the provider has cancelled the attempt, or refuses its key from now on.
+	// Voided: it did not happen, and cannot any more: the provider has cancelled the attempt, or
+	// refuses its key from now on.
 	Voided
-	// GoesOn: the resolver has ended the doubt itself, and the run goes on: see Reconcile of package flow.
+	// GoesOn: the resolver has ended the doubt itself, and the run goes on: see Reconcile of
+	// package flow.
 	GoesOn
 )
 
-// Reconciler asks about what is unknown until it is known, and gives up when MaxProbes have found nothing out: such a record is a
-// dead letter, and people end it. Before each probe it takes the record by compare-and-set, so that of any number of
-// reconcilers one asks. What a probe found is held against what the record knows as [stet.Engine.Resolve] says: neither
-// Missing nor Voided frees a key whose handler left an answer too late, or has not returned.
+// Reconciler asks about what is unknown until it is known, and gives up when MaxProbes have found
+// nothing out: such a record is a dead letter, and people end it. Before each probe it takes the
+// record by compare-and-set, so that of any number of reconcilers one asks. What a probe found is
+// held against what the record knows as [stet.Engine.Resolve] says: neither Missing nor Voided
+// frees a key whose handler left an answer too late, or has not returned.
 type Reconciler struct {
 	Engine    *stet.Engine
 	Resolver  Resolver
@@ -74,14 +79,16 @@ type Reconciler struct {
 	Every     time.Duration // default [DefaultReconcileEvery]
 	Batch     int           // default [DefaultBatch]
 	MaxProbes int           // default [DefaultMaxProbes]
-	// Settle is how long a record has to be idle before Missing is a proof: longer than a call can be under way. Default
-	// [DefaultSettle]; [stet.Never]: it never is. More than [LastProbe] of MaxProbes is refused: no probe would come so late.
+	// Settle is how long a record has to be idle before Missing is a proof: longer than a call
+	// can be under way. Default [DefaultSettle]; [stet.Never]: it never is. More than [LastProbe]
+	// of MaxProbes is refused: no probe would come so late.
 	Settle  time.Duration
 	Timeout time.Duration // of one probe; default [DefaultProbeTimeout]
 	AtOnce  int           // probes at a time; default [DefaultProbesAtOnce]
 }
 
-// Run reconciles until ctx ends, and returns nil then; another error is a setting that cannot be used.
+// Run reconciles until ctx ends, and returns nil then; another error is a setting that cannot be
+// used.
 func (r Reconciler) Run(ctx context.Context) error {
 	switch {
 	case r.Engine == nil || r.Resolver == nil:
@@ -103,8 +110,8 @@ func (r Reconciler) Run(ctx context.Context) error {
 	return loop{cmp.Or(r.Every, DefaultReconcileEvery), cmp.Or(r.Batch, DefaultBatch), stet.MaxLimit, r.round}.run(ctx)
 }
 
-// round probes a page of what is due, and returns how many records it took. One that cannot be taken, because somebody holds it or
-// it is damaged, keeps nobody else waiting but for its slot.
+// round probes a page of what is due, and returns how many records it took. One that cannot be
+// taken, because somebody holds it or it is damaged, keeps nobody else waiting but for its slot.
 func (r Reconciler) round(ctx context.Context, after string, limit int) (int, string, error) {
 	heads, next, err := r.Engine.Unknowns(ctx, after, limit)
 	if err != nil {
@@ -133,8 +140,8 @@ func (r Reconciler) round(ctx context.Context, after string, limit int) (int, st
 	return int(taken.Load()), next, ctx.Err()
 }
 
-// take counts the probe before it is made: a keeper that dies while it asks leaves the record to the next. One whose last probe
-// nobody came back from is given up.
+// take counts the probe before it is made: a keeper that dies while it asks leaves the record to
+// the next. One whose last probe nobody came back from is given up.
 func (r Reconciler) take(ctx context.Context, h *stet.Head) (stet.Head, bool, error) {
 	if h.Probes >= r.MaxProbes {
 		return r.giveUp(ctx, h)
@@ -167,8 +174,9 @@ func pause(probes int) time.Duration {
 	return d
 }
 
-// LastProbe is how long after the first probe of a record the last of maxProbes is made, at the earliest. A longer Settle is
-// over only when nothing is asked any more, so that Missing never counts.
+// LastProbe is how long after the first probe of a record the last of maxProbes is made, at the
+// earliest. A longer Settle is over only when nothing is asked any more, so that Missing never
+// counts.
 func LastProbe(maxProbes int) (last time.Duration) {
 	for probes := range maxProbes - 1 {
 		next := pause(probes)
@@ -180,8 +188,8 @@ func LastProbe(maxProbes int) (last time.Duration) {
 	return last
 }
 
-// probe asks, and ends what is found out. Whatever goes wrong, the record stays unknown: due again, or given up at once where this
-// was the last probe.
+// probe asks, and ends what is found out. Whatever goes wrong, the record stays unknown: due
+// again, or given up at once where this was the last probe.
 func (r Reconciler) probe(ctx context.Context, h stet.Head) {
 	asking, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
@@ -192,7 +200,8 @@ func (r Reconciler) probe(ctx context.Context, h stet.Head) {
 	case ctx.Err() != nil: // it was interrupted
 		return
 	case err != nil:
-		r.Engine.Observe(stet.Event{Kind: stet.ProbeFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt, Err: err})
+		r.Engine.Observe(stet.Event{Kind: stet.ProbeFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID,
+			Attempt: h.Attempt, Err: err})
 	}
 	if h.Probes >= r.MaxProbes {
 		_, _, _ = r.giveUp(ctx, &h) // where that fails, the next walk does it
@@ -213,7 +222,8 @@ func (r Reconciler) end(ctx context.Context, h *stet.Head) (bool, error) {
 	return err == nil, err
 }
 
-// ask calls the resolver. A panic of it ends this probe alone; its text may hold anything, and is not passed on.
+// ask calls the resolver. A panic of it ends this probe alone; its text may hold anything, and is
+// not passed on.
 func (r Reconciler) ask(ctx context.Context, h stet.Head) (f Finding, err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -252,8 +262,8 @@ func (r Reconciler) late(ctx context.Context, h *stet.Head) (stet.Resolution, st
 	if err != nil || have.Version != h.Version || have.Response == nil {
 		return res, "", err
 	}
-	if res.Response, res.Kept = have.Response, have.Kept; have.Published { // its bytes have left, and were seen by who asked: the status is left
-		res.Kept = stet.KeptStatus
+	if res.Response, res.Kept = have.Response, have.Kept; have.Published {
+		res.Kept = stet.KeptStatus // its bytes have left, and were seen by who asked
 	}
 	return res, "the effect was found; the answer is the one that came too late", nil
 }

@@ -18,25 +18,29 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// Webhook takes a provider's word for what became of an execution: POST with a JSON body and a signature as Standard Webhooks
-// has it (https://www.standardwebhooks.com, headers webhook-id, webhook-timestamp, webhook-signature).
+// Webhook takes a provider's word for what became of an execution: POST with a JSON body and a
+// signature as Standard Webhooks has it (https://www.standardwebhooks.com, headers webhook-id,
+// webhook-timestamp, webhook-signature).
 //
 //	{"scope": "…", "key" | "downstream_key" | "downstream_id": "…", "outcome": "completed" | "not-executed",
 //	 "attempt": 1, "fence": 1700000000000001,
 //	 "status": 201, "headers": {"Name": ["value"]}, "body_b64": "…", "evidence": "…"}
 //
-// Other members, and members that come twice, are refused. attempt and fence are what the upstream was sent as Stet-Attempt and
-// Stet-Fence; "not-executed" needs one of them, since it frees the key, and a notice that was under way for long must not
-// free it for another attempt than the one it is about. Where both are given, both have to fit. fence also tells one life of a
-// key from another.
+// Other members, and members that come twice, are refused. attempt and fence are what the
+// upstream was sent as Stet-Attempt and Stet-Fence; "not-executed" needs one of them, since it
+// frees the key, and a notice that was under way for long must not free it for another attempt
+// than the one it is about. Where both are given, both have to fit. fence also tells one life of
+// a key from another.
 //
-// It answers 200 {"result":"resolved"} when the outcome is stored, and {"result":"known"} when there was nothing to store: this
-// webhook-id was taken before, or the record says so already. Standard Webhooks delivers at least once and signs a
-// redelivery anew; the id is kept with the change, so that it changes a record once, on a store that is a [stet.Historian].
-// Anything else is a problem document (RFC 9457), and changes nothing: 400 to a body that cannot be used, 401 to a
-// signature that is missing, wrong or older than Tolerance, 404 where there is no such record, 409 where the record does
-// not allow it (its code says which: state-changed, in-progress, contradicted, attended, published, ambiguous), 413 to more than
-// [MaxNotice] bytes, 503 where the store is away. Headers that belong to one exchange, and Set-Cookie, are not kept.
+// It answers 200 {"result":"resolved"} when the outcome is stored, and {"result":"known"} when
+// there was nothing to store: this webhook-id was taken before, or the record says so already.
+// Standard Webhooks delivers at least once and signs a redelivery anew; the id is kept with the
+// change, so that it changes a record once, on a store that is a [stet.Historian]. Anything else
+// is a problem document (RFC 9457), and changes nothing: 400 to a body that cannot be used, 401
+// to a signature that is missing, wrong or older than Tolerance, 404 where there is no such
+// record, 409 where the record does not allow it (its code says which: state-changed,
+// in-progress, contradicted, attended, published, ambiguous), 413 to more than [MaxNotice] bytes,
+// 503 where the store is away. Headers that belong to one exchange, and Set-Cookie, are not kept.
 type Webhook struct {
 	Engine    *stet.Engine
 	Secrets   []string         // "whsec_" and base64, at least one; several while one is being replaced
@@ -45,7 +49,8 @@ type Webhook struct {
 	Who       string           // in the history; default "webhook"
 }
 
-// DefaultTolerance is how far a notice's timestamp may be from the local clock, and MaxNotice how long a notice may be.
+// DefaultTolerance is how far a notice's timestamp may be from the local clock, and MaxNotice how
+// long a notice may be.
 const (
 	DefaultTolerance = 5 * time.Minute
 	MaxNotice        = 2 << 20
@@ -77,12 +82,12 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.ContentLength > MaxNotice {
-		refuse(w, http.StatusRequestEntityTooLarge, "payload-too-large", fmt.Sprintf("A notice has at most %d bytes.", MaxNotice))
+		tooLong(w)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxNotice))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		refuse(w, http.StatusRequestEntityTooLarge, "payload-too-large", fmt.Sprintf("A notice has at most %d bytes.", MaxNotice))
+		tooLong(w)
 		return
 	}
 	if err != nil {
@@ -166,24 +171,26 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 		refuse(w, status, code, problem)
 		return
 	}
-	note := stet.Note{Who: cmp.Or(h.Who, "webhook"), Why: "the provider said so", Evidence: n.Evidence, Notice: webhookID}
+	note := stet.Note{Who: cmp.Or(h.Who, "webhook"), Why: "the provider said so",
+		Evidence: n.Evidence, Notice: webhookID}
 	got, err := h.Engine.Resolve(r.Context(), id, n.resolution, note)
 	switch {
 	case err == nil:
-		h.Engine.Observe(stet.Event{Kind: stet.Probed, ID: id, Route: got.Route, TraceID: got.TraceID, Attempt: got.Attempt, Result: "resolved"})
+		h.Engine.Observe(stet.Event{Kind: stet.Probed, ID: id, Route: got.Route, TraceID: got.TraceID,
+			Attempt: got.Attempt, Result: "resolved"})
 		answer(w, http.StatusOK, "application/json", map[string]string{"result": "resolved"})
 	case errors.Is(err, stet.ErrKnown):
 		known(w)
 	case errors.Is(err, stet.ErrNotFound):
 		refuse(w, http.StatusNotFound, "not-found", "There is no such record.")
 	case errors.Is(err, stet.ErrOtherAttempt):
-		refuse(w, http.StatusConflict, "state-changed", fmt.Sprintf("The notice is about another attempt than the record's, which is at "+
+		conflict(w, "state-changed", fmt.Sprintf("The notice is about another attempt than the record's, which is at "+
 			"attempt %d: send what became of that one.", got.Attempt))
 	case errors.Is(err, stet.ErrContradicted):
-		refuse(w, http.StatusConflict, "contradicted", "The handler's own answer came too late to be the record's, and says that it "+
+		conflict(w, "contradicted", "The handler's own answer came too late to be the record's, and says that it "+
 			"happened: send \"completed\", or have an operator decide.")
 	case errors.Is(err, stet.ErrAttended):
-		refuse(w, http.StatusConflict, "attended", "The handler has not returned, so that it may still happen: send the notice again later.")
+		conflict(w, "attended", "The handler has not returned, so that it may still happen: send the notice again later.")
 	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale):
 		h.moved(w, &got, n, err)
 	default:
@@ -197,15 +204,17 @@ func (h Webhook) moved(w http.ResponseWriter, got *stet.Head, n *notice, err err
 	done := n.resolution.Response != nil
 	switch {
 	case errors.Is(err, stet.ErrStale), got.State == stet.Running:
-		refuse(w, http.StatusConflict, "in-progress", "It is still running: send the notice again later.")
+		conflict(w, "in-progress", "It is still running: send the notice again later.")
 	case got.State == stet.Unknown && done:
-		refuse(w, http.StatusConflict, "published", "Part of an answer has reached a client, and another may not follow: send the status alone.")
+		conflict(w, "published", "Part of an answer has reached a client, and another may not follow: "+
+			"send the status alone.")
 	case got.State == stet.Unknown:
-		refuse(w, http.StatusConflict, "published", "Part of an answer has reached a client, so that it did happen: send \"completed\".")
+		conflict(w, "published", "Part of an answer has reached a client, so that it did happen: send \"completed\".")
 	case got.State == stet.Retryable && done:
-		refuse(w, http.StatusConflict, "contradicted", "The record says that nothing happened, and a retry may run: have an operator look at it now.")
+		conflict(w, "contradicted", "The record says that nothing happened, and a retry may run: "+
+			"have an operator look at it now.")
 	case got.State == stet.Completed && !done:
-		refuse(w, http.StatusConflict, "contradicted", "The record has a result: have an operator look at it.")
+		conflict(w, "contradicted", "The record has a result: have an operator look at it.")
 	default:
 		known(w)
 	}
@@ -237,6 +246,13 @@ func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, status int, code,
 	return id, http.StatusConflict, "ambiguous", "Several records have that name: name the scope and the key."
 }
 
+func conflict(w http.ResponseWriter, code, detail string) { refuse(w, http.StatusConflict, code, detail) }
+
+func tooLong(w http.ResponseWriter) {
+	text := fmt.Sprintf("A notice has at most %d bytes.", MaxNotice)
+	refuse(w, http.StatusRequestEntityTooLarge, "payload-too-large", text)
+}
+
 func known(w http.ResponseWriter) {
 	answer(w, http.StatusOK, "application/json", map[string]string{"result": "known"})
 }
@@ -251,7 +267,8 @@ type refusal struct {
 }
 
 func refuse(w http.ResponseWriter, status int, code, detail string) {
-	answer(w, status, stethttp.ProblemMediaType, refusal{stethttp.DefaultProblemBase + code, "The notice was not taken", status, detail, code})
+	doc := refusal{stethttp.DefaultProblemBase + code, "The notice was not taken", status, detail, code}
+	answer(w, status, stethttp.ProblemMediaType, doc)
 }
 
 func answer(w http.ResponseWriter, status int, media string, doc any) {

@@ -54,8 +54,8 @@ type output struct {
 	again bool // it was sent more than once
 }
 
-// phase is where a key's record is. A key without a record, one that may be retried and one whose retention is over are the same
-// for who asks: open.
+// phase is where a key's record is. A key without a record, one that may be retried and one whose
+// retention is over are the same for who asks: open.
 type phase string
 
 const (
@@ -73,7 +73,8 @@ type state struct {
 	body  string
 }
 
-// step is what a key does that only ever does one thing at a time: all states that may follow, none where the answer is wrong.
+// step is what a key does that only ever does one thing at a time: all states that may follow,
+// none where the answer is wrong.
 func step(s state, in input, out output) []state {
 	switch {
 	case out.word == failed:

@@ -22,8 +22,8 @@ var (
 	storm = weather{30, 40, 20, 5}
 )
 
-// wire is a host's way to the store. Messages get lost, answers do, and copies of messages come to the store when nobody reckons
-// with them any more.
+// wire is a host's way to the store. Messages get lost, answers do, and copies of messages come
+// to the store when nobody reckons with them any more.
 type wire struct {
 	stet.Store
 	h       *history

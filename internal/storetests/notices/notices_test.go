@@ -1,4 +1,5 @@
-// Package notices holds webhooks against every store there is: a provider delivers its notices at least once, and late.
+// Package notices holds webhooks against every store there is: a provider delivers its notices at
+// least once, and late.
 package notices
 
 import (
@@ -65,8 +66,8 @@ func attempt(t *testing.T, e *stet.Engine) int {
 	}
 }
 
-// Attempt 1 is unknown, a notice frees the key, attempt 2 has its effect and its answer is lost, and the notice comes again: nothing
-// runs a third time.
+// Attempt 1 is unknown, a notice frees the key, attempt 2 has its effect and its answer is lost,
+// and the notice comes again: nothing runs a third time.
 func TestANoticeThatComesAgainRunsNothing(t *testing.T) { // A01, I1, I14
 	for name, open := range opened.Stores {
 		t.Run(name, func(t *testing.T) {

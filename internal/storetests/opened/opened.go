@@ -1,4 +1,5 @@
-// Package opened opens a store of every kind there is, each on a server of its own kind, for tests that hold on all of them.
+// Package opened opens a store of every kind there is, each on a server of its own kind, for
+// tests that hold on all of them.
 package opened
 
 import (
@@ -24,8 +25,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// Stores open an empty store each, which is closed with the test. A package that uses those of servers has the TestMain of
-// package testserver.
+// Stores open an empty store each, which is closed with the test. A package that uses those of
+// servers has the TestMain of package testserver.
 var Stores = map[string]func(t testing.TB) stet.Store{
 	"memory":   func(testing.TB) stet.Store { return memstore.New(memstore.Config{}) },
 	"file":     file,
