@@ -10,7 +10,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// A12: what LastProbe says is when the last probe is made, so that a Settle up to it can be over while somebody still asks.
+// A12: what LastProbe says is when the last probe is made, so that a Settle up to it can be over
+// while somebody still asks.
 func TestLastProbeIsMadeThen(t *testing.T) {
 	for _, probes := range []int{1, 2, 3, DefaultMaxProbes} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,10 +13,12 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// checkEvery is how often the settings of the store's server are looked at: others can change them while it is open.
+// checkEvery is how often the settings of the store's server are looked at: others can change
+// them while it is open.
 const checkEvery = time.Minute
 
-// durability is what is known of the store's server: whether its settings keep what it acknowledged.
+// durability is what is known of the store's server: whether its settings keep what it
+// acknowledged.
 type durability struct {
 	check   func(context.Context) error // see stet.Checker
 	timeout time.Duration               // of one look
@@ -36,7 +38,8 @@ func (a *app) watched() *durability {
 	if !ok {
 		return nil
 	}
-	return &durability{check: c.Check, timeout: a.conf.Store.Timeout.Duration(), metrics: a.metrics, log: a.log, again: make(chan struct{}, 1)}
+	return &durability{check: c.Check, timeout: a.conf.Store.Timeout.Duration(),
+		metrics: a.metrics, log: a.log, again: make(chan struct{}, 1)}
 }
 
 // run looks now, every minute, and when it is told to, until ctx ends.
@@ -53,7 +56,8 @@ func (d *durability) run(ctx context.Context) {
 	}
 }
 
-// look asks once. What could not be asked leaves what is known as it was: the store's verbs tell of a server that is away.
+// look asks once. What could not be asked leaves what is known as it was: the store's verbs tell
+// of a server that is away.
 func (d *durability) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()

@@ -28,7 +28,8 @@ type changing struct {
 
 func (c *changing) Check(context.Context) error { return *c.found.Load() }
 
-// B05: settings that lose records are noticed within a minute, said once, and take the gateway out of rotation until they are mended.
+// B05: settings that lose records are noticed within a minute, said once, and take the gateway
+// out of rotation until they are mended.
 func TestVolatileSettingsAreNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &awaited{}
@@ -62,7 +63,8 @@ func TestVolatileSettingsAreNoticed(t *testing.T) {
 			if _, text := get("/metrics"); !strings.Contains(text, metric) {
 				t.Errorf("%s: the metrics have no%s", when, metric)
 			}
-			if got := fmt.Sprint(strings.Count(log.text(), "level=ERROR"), strings.Count(log.text(), "level=INFO")); got != lines {
+			errs, infos := strings.Count(log.text(), "level=ERROR"), strings.Count(log.text(), "level=INFO")
+			if got := fmt.Sprint(errs, infos); got != lines {
 				t.Errorf("%s: errors and infos in the log: %s, want %s\n%s", when, got, lines, log.text())
 			}
 		}
@@ -89,14 +91,15 @@ func TestVolatileSettingsAreNoticed(t *testing.T) {
 
 // A store of which nothing can change has no series, and is ready.
 func TestNothingToWatch(t *testing.T) {
-	a := &app{conf: &config.Config{}, metrics: observe.NewMetrics("test"), store: &dsn.Opened{Store: memstore.New(memstore.Config{})}}
+	a := &app{conf: &config.Config{}, metrics: observe.NewMetrics("test"),
+		store: &dsn.Opened{Store: memstore.New(memstore.Config{})}}
 	if a.durable = a.watched(); a.durable != nil || a.durable.unready() != "" {
 		t.Error("memory has settings to look at")
 	}
 	a.durable.soon()
 	w := httptest.NewRecorder()
 	a.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	if strings.Contains(w.Body.String(), "idem_store_volatile") || strings.Contains(w.Body.String(), "idem_store_log_bytes") {
+	if text := w.Body.String(); strings.Contains(text, "idem_store_volatile") || strings.Contains(text, "idem_store_log_bytes") {
 		t.Error("series of what is not there")
 	}
 }

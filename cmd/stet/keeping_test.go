@@ -45,8 +45,9 @@ func configured(t *testing.T, text string) (flag string) {
 	return "--config=stet.yaml"
 }
 
-// F: a gateway that nobody asks anything ends what lapsed and what is over, one by one and many at once, in its own intervals,
-// and says how many there are of each and how long the oldest unknown has waited.
+// F: a gateway that nobody asks anything ends what lapsed and what is over, one by one and many
+// at once, in its own intervals, and says how many there are of each and how long the oldest
+// unknown has waited.
 func TestGatewayKeepsItsStore(t *testing.T) { // I10
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()
@@ -71,18 +72,20 @@ func TestGatewayKeepsItsStore(t *testing.T) { // I10
 			if _, sized := got["idem_store_log_bytes"]; sized != (store == "sqlite:stet.db") { // B06
 				t.Errorf("the size of the store's log is there: %v", sized)
 			}
-			if text := gate.stderr.text(); store == "sqlite:stet.db" && !strings.Contains(text, `"msg":"keys absent","count":2`) {
+			const batch = `"msg":"keys absent","count":2`
+			if text := gate.stderr.text(); store == "sqlite:stet.db" && !strings.Contains(text, batch) {
 				t.Errorf("no batch of two, as the configuration has it:\n%s", text)
 			}
-			if got[`idem_dead_letters{kind="unknown"}`] != 1 || got[`idem_keys_active{state="failed"}`] != 1 || got[`idem_keys_active{state="unknown"}`] < 1 {
-				t.Errorf("dead letters %v, failed %v, unknown %v", got[`idem_dead_letters{kind="unknown"}`],
-					got[`idem_keys_active{state="failed"}`], got[`idem_keys_active{state="unknown"}`])
+			dead, failed := got[`idem_dead_letters{kind="unknown"}`], got[`idem_keys_active{state="failed"}`]
+			if unknown := got[`idem_keys_active{state="unknown"}`]; dead != 1 || failed != 1 || unknown < 1 {
+				t.Errorf("dead letters %v, failed %v, unknown %v", dead, failed, unknown)
 			}
 		})
 	}
 }
 
-// The intervals are the configuration's: with long ones nothing happens that a clock of minutes would bring.
+// The intervals are the configuration's: with long ones nothing happens that a clock of minutes
+// would bring.
 func TestKeeperSettingsReachTheLoops(t *testing.T) {
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()

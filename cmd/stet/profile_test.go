@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -23,7 +22,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// front makes what serves clients from the text of a configuration, as a gateway on the store does.
+// front makes what serves clients from the text of a configuration, as a gateway on the store
+// does.
 func front(t *testing.T, s stet.Store, upstream, text string) http.Handler {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -70,7 +70,8 @@ func counting(t *testing.T) (url string, effects *atomic.Int64) {
 	return s.URL, effects
 }
 
-// F: gateway-compat guards POST, PATCH and PUT, asks nobody for a key, marks no replay, and says what is wrong as {"error": …}.
+// F: gateway-compat guards POST, PATCH and PUT, asks nobody for a key, marks no replay, and says
+// what is wrong as {"error": …}.
 func TestGatewayCompat(t *testing.T) {
 	upstream, effects := counting(t)
 	h := front(t, memstore.New(memstore.Config{}), upstream, "policy: { profile: gateway-compat }\n")
@@ -94,17 +95,20 @@ func TestGatewayCompat(t *testing.T) {
 	}
 	w := call(h, "POST", "k-POST", `{"other":"body"}`)
 	var doc map[string]any
-	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != 422 || w.Header().Get("Content-Type") != "application/json" {
-		t.Fatalf("%d %s %s, %v", w.Code, w.Header().Get("Content-Type"), w.Body, err)
+	err, is := json.Unmarshal(w.Body.Bytes(), &doc), w.Header().Get("Content-Type")
+	if err != nil || w.Code != 422 || is != "application/json" {
+		t.Fatalf("%d %s %s, %v", w.Code, is, w.Body, err)
 	}
 	if text, ok := doc["error"].(string); !ok || text == "" || len(doc) != 1 {
 		t.Errorf("the error is %s, want one text", w.Body)
 	}
 }
 
-// F: what a run means whose gateway is gone depends on the profile: two run it again, the others know that they do not know.
+// F: what a run means whose gateway is gone depends on the profile: two run it again, the others
+// know that they do not know.
 func TestLapsedRunsByProfile(t *testing.T) { // C09
-	for profile, again := range map[string]bool{"seed-strict": true, "gateway-compat": true, "default": false, "ietf": false, "stripe": false} {
+	for profile, again := range map[string]bool{"seed-strict": true, "gateway-compat": true,
+		"default": false, "ietf": false, "stripe": false} {
 		t.Run(profile, func(t *testing.T) {
 			var ahead atomic.Int64
 			s := memstore.New(memstore.Config{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
@@ -156,7 +160,8 @@ func TestDroppedHeaders(t *testing.T) {
 	}
 }
 
-// F: a credential that scopes keys is stored, listed, logged and counted nowhere; its hash is the scope.
+// F: a credential that scopes keys is stored, listed, logged and counted nowhere; its hash is the
+// scope.
 func TestAPIKeyIsStoredNowhere(t *testing.T) {
 	upstream, effects := counting(t)
 	t.Chdir(t.TempDir())
@@ -164,7 +169,7 @@ func TestAPIKeyIsStoredNowhere(t *testing.T) {
 		configured(t, "log_level: debug\nscope: { api_key: { header: X-Api-Key } }\n"))
 	const one, other = "sk_live_4711-of-a-customer", "sk_live_4712-of-another"
 	send := func(credential string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+gate.Listen+"/x", strings.NewReader("{}"))
+		r, err := http.NewRequest(http.MethodPost, "http://"+gate.Listen+"/x", strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,10 +187,10 @@ func TestAPIKeyIsStoredNowhere(t *testing.T) {
 	if n := effects.Load(); n != 2 {
 		t.Errorf("%d effects, want one for each credential", n)
 	}
-	seen := map[string]string{"the list of records": get(t, gate.Admin, "/api/v1/keys"), "the metrics": get(t, gate.Admin, "/metrics")}
+	seen := map[string]string{"the list": get(t, gate.Admin, "/api/v1/keys"), "the metrics": get(t, gate.Admin, "/metrics")}
 	var scopes []string
 	var page struct{ Keys []struct{ Scope string } }
-	if err := json.Unmarshal([]byte(seen["the list of records"]), &page); err != nil {
+	if err := json.Unmarshal([]byte(seen["the list"]), &page); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range page.Keys {
@@ -210,7 +215,7 @@ func TestAPIKeyIsStoredNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for where, text := range seen {
-		if strings.Contains(text+where, "sk_live_") || bytes.Contains([]byte(text), []byte(base64.StdEncoding.EncodeToString([]byte(one)))) {
+		if strings.Contains(text+where, "sk_live_") || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(one))) {
 			t.Errorf("%s has the credential", where)
 		}
 	}

@@ -22,7 +22,8 @@ type mutant struct {
 
 func (m *mutant) String() string { return fmt.Sprintf("line %d: %s (%s)", m.line, m.why, m.file) }
 
-// parse reads a list. Each mutant is five or six lines, and a blank one or a comment (#) may stand between two:
+// parse reads a list. Each mutant is five or six lines, and a blank one or a comment (#) may
+// stand between two:
 //
 //	what the change takes away
 //	  FILE
@@ -31,7 +32,8 @@ func (m *mutant) String() string { return fmt.Sprintf("line %d: %s (%s)", m.line
 //	  + TEXT INSTEAD
 //	  ? PACKAGE TEST
 //
-// Blanks around the texts do not count. The line with @ may be missing: then the text occurs once in the file.
+// Blanks around the texts do not count. The line with @ may be missing: then the text occurs once
+// in the file.
 func parse(name string, doc []byte) ([]mutant, error) {
 	var all []mutant
 	lines := strings.Split(string(doc), "\n")

@@ -1,11 +1,13 @@
-// Command mutants checks the tests: it makes one change of a list after the other to the tree, and the test that the list names
-// has to fail each time. Nothing in the tree is touched; the compiler is told to read another text in the place of a file.
+// Command mutants checks the tests: it makes one change of a list after the other to the tree,
+// and the test that the list names has to fail each time. Nothing in the tree is touched; the
+// compiler is told to read another text in the place of a file.
 //
 //	go run ./internal/mutants             the whole list
 //	go run ./internal/mutants -tenth      a tenth of it, chosen at random
 //	go run ./internal/mutants -only TEXT  those whose entry holds the text
 //
-// A change that no test notices, that does not compile or that does not fit its file any more is a failure.
+// A change that no test notices, that does not compile or that does not fit its file any more is
+// a failure.
 package main
 
 import (
@@ -38,7 +40,8 @@ func main() {
 	}
 }
 
-// check tries the list on the tree at root. That every entry fits its file is looked at even where few are tried.
+// check tries the list on the tree at root. That every entry fits its file is looked at even
+// where few are tried.
 func check(ctx context.Context, out io.Writer, root string, list []byte, only string, tenth bool, seed uint64) error {
 	all, err := parse("mutants.txt", list)
 	if err != nil {

@@ -71,7 +71,8 @@ func TestTenth(t *testing.T) {
 	}
 }
 
-// The list of this tree: each entry fits, names a test that is there in the text, and there are enough of them.
+// The list of this tree: each entry fits, names a test that is there in the text, and there are
+// enough of them.
 func TestList(t *testing.T) {
 	all, err := parse("mutants.txt", list)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// limit is how long a test may take, in terms of go test. Those of the list take seconds; one that hangs has noticed.
+// limit is how long a test may take, in terms of go test. Those of the list take seconds; one
+// that hangs has noticed.
 const limit = "120s"
 
 // tree is the tree under test, with a directory for what takes the place of its files.
@@ -35,8 +36,9 @@ func (t *tree) close() { _ = os.RemoveAll(t.dir) }
 // testRef names a test, or several, as the list does.
 type testRef struct{ pkg, test string }
 
-// unsound returns what says why, for each test of the list that fails while nothing is changed: it notices nothing. Whole tests of a
-// package are tried together first, since mostly all are sound.
+// unsound returns what says why, for each test of the list that fails while nothing is changed:
+// it notices nothing. Whole tests of a package are tried together first, since mostly all are
+// sound.
 func (t *tree) unsound(ctx context.Context, all []mutant) map[testRef]string {
 	tests := map[string][]string{}
 	for _, m := range all {
@@ -46,7 +48,9 @@ func (t *tree) unsound(ctx context.Context, all []mutant) map[testRef]string {
 	}
 	bad := map[testRef]string{}
 	for pkg, names := range tests {
-		names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "/") && t.alone(ctx, pkg, name, bad) })
+		names = slices.DeleteFunc(names, func(name string) bool { // a slash parts patterns
+			return strings.Contains(name, "/") && t.alone(ctx, pkg, name, bad)
+		})
 		if len(names) == 0 {
 			continue
 		}
@@ -112,7 +116,8 @@ func (t *tree) overlay(file string, text []byte) (string, error) {
 	return name, errors.Join(os.WriteFile(instead, text, 0o600), os.WriteFile(name, doc, 0o600))
 }
 
-// test runs tests of a package. What is in the environment reaches binaries that the test builds itself.
+// test runs tests of a package. What is in the environment reaches binaries that the test builds
+// itself.
 func (t *tree) test(ctx context.Context, pkg, run, overlay string) (string, error) {
 	module, err := t.module(pkg)
 	if err != nil {
@@ -122,7 +127,8 @@ func (t *tree) test(ctx context.Context, pkg, run, overlay string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout="+limit, "-run", run, "./"+filepath.ToSlash(rel))
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout="+limit, "-run", run,
+		"./"+filepath.ToSlash(rel))
 	cmd.Dir, cmd.Env = module, os.Environ()
 	if overlay != "" {
 		cmd.Env = append(cmd.Env, strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay))
