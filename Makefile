@@ -1,13 +1,14 @@
 # make test    everything, on a fresh Debian machine: installs what it needs, then vets, lints and tests every module
 # make bench   the benchmarks whose figures docs/performance.md holds
 # make soak    long campaigns: fuzzing, crashes, lost replies
+# make mutants changes of internal/mutants/mutants.txt, each of which a test has to notice; make test tries a random tenth
 MODULES     = . cmd examples/payments internal/peerbench internal/storetests outbox/river store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    = 5s
 each        = set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && $(1)); done
 
-.PHONY: test tools vet lint unit fuzz bench soak build
-test: tools vet lint unit fuzz
+.PHONY: test tools vet lint unit fuzz bench soak build mutants tenth
+test: tools vet lint unit tenth fuzz
 
 tools:                           # the race detector is cgo
 	@sh internal/tools.sh gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer spin
@@ -25,6 +26,12 @@ unit:
 
 fuzz:
 	@$(call each,sh $(CURDIR)/internal/fuzz.sh $(FUZZTIME))
+
+mutants: tools                   # what survives is said in the end; nothing in the tree is touched
+	@REQUIRE_SERVERS=1 go run ./internal/mutants
+
+tenth:
+	@go run ./internal/mutants -tenth
 
 build:
 	cd cmd && CGO_ENABLED=0 go build -trimpath -o ../bin/stet ./stet

@@ -400,9 +400,11 @@ func TestOneRacerTakesARetryableRecord(t *testing.T) { // CC-11, S2-41
 
 func TestTagsDoNotJoin(t *testing.T) { // SC-08, T1
 	h := newHouse(t, stet.Config{Pepper: []byte("pepper")})
-	a, b := stet.ID{Scope: "a", Key: "b:c"}, stet.ID{Scope: "a:b", Key: "c"}
-	if h.Tag(a) == h.Tag(b) || len(h.Tag(a)) != len("k_")+16 {
-		t.Errorf("%s, %s", h.Tag(a), h.Tag(b))
+	a := stet.ID{Scope: "a", Key: "b:c"}
+	for _, b := range []stet.ID{{Scope: "a:b", Key: "c"}, {Scope: "ab", Key: ":c"}, {Scope: "", Key: "ab:c"}} {
+		if h.Tag(a) == h.Tag(b) || len(h.Tag(a)) != len("k_")+16 {
+			t.Errorf("%s, %s", h.Tag(a), h.Tag(b))
+		}
 	}
 	if newHouse(t, stet.Config{}).Tag(a) == h.Tag(a) {
 		t.Error("the pepper does not matter")

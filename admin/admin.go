@@ -17,6 +17,7 @@ type Config struct {
 	Webhook http.Handler // POST /hooks/reconcile; nil: 404
 
 	Draining func() bool   // the end was asked for: /readyz says so; nil: never
+	Unready  func() string // why requests are better sent elsewhere: /readyz says so, with 503; nil or "": nothing is wrong
 	Metrics  http.Handler  // /metrics; nil: 404
 	Policy   func() Policy // /policy.json; nil: 404
 
@@ -77,11 +78,17 @@ func (h *handler) livez(w http.ResponseWriter, _ *http.Request) { say(w, http.St
 // probe names no record. Should a client ever have one of that name, it is read and not looked at.
 var probe = stet.ID{Scope: "stet-readyz", Key: "readyz"}
 
-// readyz: the store answers within its deadline, and the end has not been asked for.
+// readyz: the store answers within its deadline, nothing is known that speaks against it, and the end has not been asked for.
 func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	if h.Draining != nil && h.Draining() {
 		say(w, http.StatusServiceUnavailable, "draining")
 		return
+	}
+	if h.Unready != nil {
+		if why := h.Unready(); why != "" {
+			say(w, http.StatusServiceUnavailable, why)
+			return
+		}
 	}
 	if _, err := h.engine.Get(r.Context(), probe); err != nil && !errors.Is(err, stet.ErrNotFound) {
 		say(w, http.StatusServiceUnavailable, "the store does not answer")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -173,13 +174,18 @@ func pause(probes int) time.Duration {
 	return d
 }
 
-// LastProbe is how long after an attempt ended the last of so many probes is made, where none is
-// late.
-func LastProbe(probes int) (d time.Duration) {
-	for n := range probes - 1 {
-		d += pause(n)
+// LastProbe is how long after the first probe of a record the last of maxProbes is made, at the
+// earliest. A longer Settle is over only when nothing is asked any more, so that Missing never
+// counts.
+func LastProbe(maxProbes int) (last time.Duration) {
+	for probes := range maxProbes - 1 {
+		next := pause(probes)
+		if last > math.MaxInt64-next { // some hundred years
+			return math.MaxInt64
+		}
+		last += next
 	}
-	return d
+	return last
 }
 
 // probe asks, and ends what is found out. Whatever goes wrong, the record stays unknown: due

@@ -37,6 +37,7 @@ type app struct {
 	gate    *gateway.Gateway
 	server  *gateway.Server
 	hook    *hookServer                  // nil: none of its own
+	durable *durability                  // nil: nothing of it can change
 	policy  atomic.Pointer[admin.Policy] // as published, of the configuration in force
 }
 
@@ -51,6 +52,7 @@ func (a *app) serve(w *world) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.store.Close()) }()
+	a.durable = a.watched()
 	if err := a.build(pepper); err != nil {
 		return err
 	}
@@ -149,6 +151,7 @@ func (a *app) operators(notices http.Handler) (http.Handler, error) {
 	return admin.New(a.engine, admin.Config{
 		Tokens: tokens, Hosts: a.conf.Admin.Hosts, Log: a.log, Webhook: notices,
 		Draining: func() bool { return a.server.Draining() },
+		Unready:  a.durable.unready,
 		Metrics:  a.metrics.Handler(),
 		Policy:   func() admin.Policy { return *a.policy.Load() },
 	}), nil
@@ -180,13 +183,19 @@ func adminTokens(c *config.Admin) ([]admin.Token, error) {
 func (a *app) run(ctx context.Context) error {
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() { a.loop(keeper.Sweeper{Engine: a.engine}.Run(loops)) })
-	running.Go(func() { a.loop(keeper.Reaper{Engine: a.engine}.Run(loops)) })
+	tidy := &a.conf.Keeper
+	running.Go(func() { a.loop(keeper.Sweeper{Engine: a.engine, Every: tidy.SweepInterval.Duration()}.Run(loops)) })
+	running.Go(func() {
+		a.loop(keeper.Reaper{Engine: a.engine, Every: tidy.ReapInterval.Duration(), Batch: tidy.ReapBatch}.Run(loops))
+	})
 	if r, ok := reconciler(a.engine, &a.conf.Reconcile); ok {
 		running.Go(func() { a.loop(r.Run(loops)) })
 	}
 	if a.hook != nil {
 		running.Go(func() { a.hook.run(loops, a.log) })
+	}
+	if a.durable != nil {
+		running.Go(func() { a.durable.run(loops) })
 	}
 	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Count) })
 	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.List) })

@@ -23,11 +23,8 @@ func reconciler(e *stet.Engine, c *config.Reconcile) (r keeper.Reconciler, ok bo
 		return r, false
 	}
 	settle := c.Probe.Settle.Duration()
-	switch settle {
-	case 0:
+	if settle == 0 {
 		settle = stet.Never
-	case keeper.DefaultSettle: // not refused beside few probes: see keeper.LastProbe
-		settle = 0
 	}
 	return keeper.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settle,
 		Resolver: keeper.Probe{URL: c.Probe.URL, Method: c.Probe.Method, Found: c.Probe.FoundStatus, Missing: c.Probe.MissingStatus,

@@ -17,6 +17,7 @@ func (a *app) reloads(ctx context.Context) {
 			return
 		case <-a.reload:
 			a.reloadOnce()
+			a.durable.soon()
 		}
 	}
 }
@@ -65,6 +66,8 @@ func needRestart(was, is *config.File) []string {
 		{"admin", was.Admin, is.Admin},
 		{"store", was.Store, is.Store},
 		{"replicas", was.Replicas, is.Replicas},
+		{"keeper", was.Keeper, is.Keeper},
+		{"reconcile", was.Reconcile, is.Reconcile},
 	} {
 		if !reflect.DeepEqual(s.was, s.is) {
 			late = append(late, s.name)

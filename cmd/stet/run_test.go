@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,6 +11,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +31,12 @@ type awaited struct {
 	line chan string // each line, as long as there is room
 }
 
+func (a *awaited) text() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.buf.String()
+}
+
 func (a *awaited) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -38,6 +47,75 @@ func (a *awaited) Write(p []byte) (int, error) {
 		}
 	}
 	return a.buf.Write(p)
+}
+
+// served is a stet gateway in this process.
+type served struct {
+	Msg, Listen, Admin string // its "ready" line
+
+	stdout bytes.Buffer
+	stderr *awaited
+	ended  chan exit
+	stop   context.CancelFunc // what SIGTERM is to a process
+}
+
+// serve runs a gateway in the working directory until the test ends, and waits until it is ready.
+func serve(t *testing.T, args ...string) *served {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &served{stderr: &awaited{line: make(chan string, 100)}, ended: make(chan exit, 1), stop: cancel}
+	gone := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-gone })
+	args = append([]string{"gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)
+	go func() {
+		defer close(gone)
+		s.ended <- run(ctx, args, nil, &s.stdout, s.stderr)
+	}()
+	for s.Msg != "ready" {
+		select {
+		case l := <-s.stderr.line:
+			if err := json.Unmarshal([]byte(l), s); err != nil {
+				t.Fatalf("%s: %v", l, err)
+			}
+		case e := <-s.ended:
+			t.Fatalf("it ended with %d: %s", e, s.stderr.text())
+		}
+	}
+	return s
+}
+
+// metrics are the series of a gateway.
+func (s *served) metrics(t *testing.T) map[string]float64 {
+	t.Helper()
+	res, err := http.Get("http://" + s.Admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	all := map[string]float64{}
+	for in := bufio.NewScanner(res.Body); in.Scan(); {
+		if i := strings.LastIndexByte(in.Text(), ' '); i > 0 && in.Text()[0] != '#' {
+			if all[in.Text()[:i]], err = strconv.ParseFloat(in.Text()[i+1:], 64); err != nil {
+				t.Fatalf("%s: %v", in.Text(), err)
+			}
+		}
+	}
+	return all
+}
+
+// await returns the series once they are as asked.
+func (s *served) await(t *testing.T, what string, is func(map[string]float64) bool) map[string]float64 {
+	t.Helper()
+	for end := time.Now().Add(patience); ; {
+		got := s.metrics(t)
+		if is(got) {
+			return got
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %s; the log is\n%s", what, patience, s.stderr.text())
+		}
+		runtime.Gosched()
+	}
 }
 
 // A gateway that has ended leaves no goroutine behind, and nothing on stdout. What ran when it was asked to end finishes.
@@ -51,29 +129,11 @@ func TestGatewayEndsClean(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 	}))
 	defer upstream.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var stdout bytes.Buffer
-	stderr := &awaited{line: make(chan string, 100)}
-	ended := make(chan exit, 1)
-	go func() {
-		ended <- run(ctx, []string{"gateway", "--upstream", upstream.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, nil, &stdout, stderr)
-	}()
-	var ready struct{ Msg, Listen, Admin string }
-	for ready.Msg != "ready" {
-		select {
-		case l := <-stderr.line:
-			if err := json.Unmarshal([]byte(l), &ready); err != nil {
-				t.Fatalf("%s: %v", l, err)
-			}
-		case e := <-ended:
-			t.Fatalf("it ended with %d: %s", e, stderr.buf.String())
-		}
-	}
+	gate := serve(t, "--upstream", upstream.URL)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	status := make(chan int, 1)
 	go func() {
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+ready.Listen+"/x", strings.NewReader("{}"))
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+gate.Listen+"/x", strings.NewReader("{}"))
 		req.Header.Set("Idempotency-Key", "k1")
 		res, err := client.Do(req)
 		if err != nil {
@@ -85,15 +145,15 @@ func TestGatewayEndsClean(t *testing.T) {
 		status <- res.StatusCode
 	}()
 	<-arrived
-	cancel() // SIGTERM
+	gate.stop() // SIGTERM
 	close(release)
 	if got := <-status; got != http.StatusCreated {
 		t.Errorf("the request that ran was answered %d", got)
 	}
 	select {
-	case e := <-ended:
+	case e := <-gate.ended:
 		if e != exitFine {
-			t.Errorf("it ended with %d: %s", e, stderr.buf.String())
+			t.Errorf("it ended with %d: %s", e, gate.stderr.text())
 		}
 	case <-time.After(patience):
 		t.Fatal("it did not end")
@@ -101,8 +161,8 @@ func TestGatewayEndsClean(t *testing.T) {
 	if _, err := os.Stat("stet.db-wal"); err == nil {
 		t.Error("the store was not closed")
 	}
-	if stdout.Len() > 0 {
-		t.Errorf("stdout holds %q", stdout.String())
+	if gate.stdout.Len() > 0 {
+		t.Errorf("stdout holds %q", gate.stdout.String())
 	}
 }
 

@@ -147,6 +147,11 @@ func (k *checker) reconcile() {
 		if err := (keeper.Probe{URL: c.Probe.URL}).Validate(); err != nil {
 			k.fail("reconcile.probe.url", "%s", err)
 		}
+		if last := keeper.LastProbe(c.MaxProbes); c.Probe.Settle.Duration() > last {
+			k.fail(k.set(whole, "reconcile.probe.settle_s", "reconcile.max_probes"), "settle_s is %s, and the last of max_probes: %d comes %s s after the "+
+				"first: a missing one would never be proof; raise reconcile.max_probes, lower reconcile.probe.settle_s, or let it be 0, which says never",
+				c.Probe.Settle, c.MaxProbes, Seconds(last))
+		}
 	}
 	if c.Webhook.Listen != "" {
 		k.address("reconcile.webhook.listen", c.Webhook.Listen)
@@ -226,7 +231,10 @@ func (k *checker) policy(p *Policy, own, file string) {
 	}
 }
 
-// set returns the first of two keys that somebody gave.
+// whole is the place of a setting that no route has.
+func whole(path string) string { return path }
+
+// set returns the first of two keys that was given; at says where a key is.
 func (k *checker) set(at func(string) string, a, b string) string {
 	if k.given.given(at(a)) {
 		return a

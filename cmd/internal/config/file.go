@@ -30,6 +30,7 @@ type File struct {
 	Policy    Policy    `yaml:"policy"`
 	Limits    Limits    `yaml:"limits" doc:"0 is no limit"`
 	Metrics   Metrics   `yaml:"metrics"`
+	Keeper    Keeper    `yaml:"keeper" doc:"the loops that keep the store tidy"`
 	Reconcile Reconcile `yaml:"reconcile"`
 	Routes    []Route   `yaml:"routes" doc:"ServeMux patterns; the most specific one wins, and its keys beat the policy above"`
 }
@@ -97,6 +98,13 @@ type Limits struct {
 // Metrics shape what /metrics serves.
 type Metrics struct {
 	ScopeTopK int `yaml:"scope_top_k" default:"0" min:"0" later:"metrics by scope" doc:"0: scopes are never a label"`
+}
+
+// Keeper paces the loops beside the requests.
+type Keeper struct {
+	SweepInterval Seconds `yaml:"sweep_interval_s" default:"10" min:"0.01" doc:"between two looks for runs whose lease is over"`
+	ReapInterval  Seconds `yaml:"reap_interval_s" default:"60" min:"0.01" doc:"between two looks for records whose retention is over"`
+	ReapBatch     int     `yaml:"reap_batch" default:"500" min:"1" max:"10000" doc:"records removed at a time; a pause as long as that took follows"`
 }
 
 // Reconcile finds out what became of unknown outcomes.

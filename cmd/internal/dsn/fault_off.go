@@ -11,6 +11,6 @@ import (
 const faultsBuilt = false
 
 // faults exists in builds for tests.
-func faults() (clock func() time.Time, wrap func(stet.Store) (stet.Store, func() error, error)) {
+func (DSN) faults() (clock func() time.Time, wrap func(stet.Store) (stet.Store, func() error, error)) {
 	panic("dsn: a faulty store in a build that has none")
 }

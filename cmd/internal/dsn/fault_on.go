@@ -24,14 +24,16 @@ const faultsBuilt = true
 // faultSocket names the unix socket a faulty store is steered through. internal/storetests/blackbox/README.md has the verbs.
 const faultSocket = "STET_FAULT_SOCKET"
 
-// faults returns a clock that can be moved, and what makes a store that runs by it fail on demand.
-func faults() (clock func() time.Time, wrap func(stet.Store) (stet.Store, func() error, error)) {
-	s := &steering{}
+// faults returns a clock that can be moved, and what makes any store fail on demand. The clock of a store on a server is the
+// server's: it cannot be moved.
+func (d DSN) faults() (clock func() time.Time, wrap func(stet.Store) (stet.Store, func() error, error)) {
+	s := &steering{fixed: d.Shared()}
 	return s.now, s.wrap
 }
 
 // steering is a faulty store and the socket that steers it.
 type steering struct {
+	fixed bool         // the clock is a server's
 	ahead atomic.Int64 // of the clock, in nanoseconds
 	store *faulty.Store
 
@@ -120,9 +122,12 @@ func (s *steering) do(line string) error {
 		if err != nil || d < 0 {
 			return fmt.Errorf("%s needs a duration such as 500ms", verb)
 		}
-		if verb == "slow" {
+		switch {
+		case verb == "slow":
 			s.store.Slow(d)
-		} else {
+		case s.fixed:
+			return errors.New("the clock is the server's")
+		default:
 			s.ahead.Add(int64(d))
 		}
 	case "fail-complete":

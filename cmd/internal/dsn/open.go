@@ -42,8 +42,9 @@ func (d DSN) Open(ctx context.Context, use Use) (*Opened, error) {
 	var clock func() time.Time
 	wrap := func(s stet.Store) (stet.Store, func() error, error) { return s, func() error { return nil }, nil }
 	if d.Faulty {
-		clock, wrap = faults()
+		clock, wrap = d.faults()
 	}
+	d.Forget = d.Forget || use == Look // a look changes nothing of what its server loses
 	var warnings []string
 	s, closeStore, err := d.open(ctx, use, clock, func(text string) { warnings = append(warnings, text) })
 	if err != nil {

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -40,6 +41,7 @@ type Metrics struct {
 	oldest    *prometheus.GaugeVec // of one series or none
 	dead      *prometheus.GaugeVec
 	breaker   *prometheus.GaugeVec // of one series or none
+	volatile  *prometheus.GaugeVec // likewise
 
 	routes   atomic.Pointer[map[string][]prometheus.Counter] // by route, in the order of Results
 	storeOps map[string]prometheus.Observer
@@ -66,12 +68,13 @@ func NewMetrics(version string, routes ...string) *Metrics {
 	m.oldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_unknown_oldest_age_seconds", Help: "How long nobody has known the outcome of the oldest unknown record; 0 without any."}, nil)
 	m.dead = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_dead_letters", Help: "What only people can end."}, []string{"kind"})
 	m.breaker = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_breaker_state", Help: "What the circuit breaker before the store does: 0 closed, 1 half-open, 2 open."}, nil)
+	m.volatile = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_store_volatile", Help: "1 while the settings of the store's server lose records."}, nil)
 	for _, result := range []string{"scheduled", "resolved", "failed"} {
 		m.reconcile.WithLabelValues(result)
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, m.reconcile, m.oldest, m.dead, m.breaker, build,
+	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, m.reconcile, m.oldest, m.dead, m.breaker, m.volatile, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.storeOps = map[string]prometheus.Observer{}
 	for _, op := range storeOps {
@@ -110,6 +113,27 @@ func (m *Metrics) Routes(names ...string) {
 
 // Breaker sets idem_breaker_state, which is absent until then.
 func (m *Metrics) Breaker(state float64) { m.breaker.WithLabelValues().Set(state) }
+
+// Volatile sets idem_store_volatile, which is absent until then.
+func (m *Metrics) Volatile(is bool) {
+	var v float64
+	if is {
+		v = 1
+	}
+	m.volatile.WithLabelValues().Set(v)
+}
+
+// StoreLog adds idem_store_log_bytes, asked with each scrape; not a number where there is no answer. It is to be called once.
+func (m *Metrics) StoreLog(size func() (int64, error)) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "idem_store_log_bytes",
+		Help: "How large the log before the store's table is, in bytes."}, func() float64 {
+		n, err := size()
+		if err != nil {
+			return math.NaN()
+		}
+		return float64(n)
+	}))
+}
 
 // Observe counts the event. It is fit for [stet.Config.Observe].
 func (m *Metrics) Observe(e stet.Event) {

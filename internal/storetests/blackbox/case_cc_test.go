@@ -127,7 +127,7 @@ var casesCC = []Case{
 		first.Retry().Replays(first)
 		c.Effects(1)
 	}},
-	{ID: "CC-12", Need: NeedFaults, Run: func(c *C) { // each round, the reservation the racers lose to is one that expires
+	{ID: "CC-12", Need: NeedClock, Run: func(c *C) { // each round, the reservation the racers lose to is one that expires
 		for round := 1; round <= 10; round++ {
 			firsts, replays := c.count(take(c.Race(8, "POST", "/fx/json"), 8))
 			if firsts != 1 {

@@ -116,7 +116,7 @@ var casesCR = []Case{
 	{ID: "CR-12", Skip: outbox},
 	{ID: "CR-13", Skip: outbox},
 	{ID: "CR-14", Skip: "recovery points are set by services: flow, internal/storetests/flow"},
-	{ID: "CR-15", Need: NeedFaults, Run: func(c *C) {
+	{ID: "CR-15", Need: NeedClock, Run: func(c *C) {
 		owner := c.Start("POST", "/fx/hang")
 		c.Entered(1)
 		c.Faults().Advance(2 * time.Minute)

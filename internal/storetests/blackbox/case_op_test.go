@@ -57,7 +57,7 @@ var casesOP = []Case{
 			}
 		}
 	}},
-	{ID: "OP-04", Need: NeedMetrics | NeedFaults, Policy: "policy: {default_ttl_s: 3600}", Run: func(c *C) {
+	{ID: "OP-04", Need: NeedMetrics | NeedClock, Policy: "policy: {default_ttl_s: 3600}", Run: func(c *C) {
 		c.Twice(201, "/fx/json")
 		c.Faults().FailComplete(true)
 		c.Named("lost").POST("/fx/json").First(201)

@@ -9,7 +9,7 @@ const day = 24 * time.Hour
 
 // C6: how long a result stands.
 var casesTT = []Case{
-	{ID: "TT-01", Need: NeedFaults, Run: func(c *C) {
+	{ID: "TT-01", Need: NeedClock, Run: func(c *C) {
 		first, _ := c.Twice(201, "/fx/json")
 		c.Faults().Advance(day - time.Minute)
 		first.Retry().Replays(first)
@@ -39,7 +39,7 @@ var casesTT = []Case{
 		}
 		c.Effects(1)
 	}},
-	{ID: "TT-05", Need: NeedFaults, Run: func(c *C) { // a run that outlives its retention is no expired result
+	{ID: "TT-05", Need: NeedClock, Run: func(c *C) { // a run that outlives its retention is no expired result
 		owner := c.Start("POST", "/fx/hang")
 		c.Entered(1)
 		c.Faults().Advance(40 * day)
@@ -50,7 +50,7 @@ var casesTT = []Case{
 		c.POST("/fx/hang").Problem("outcome-unknown")
 		c.Effects(1)
 	}},
-	{ID: "TT-06", Need: NeedFaults, Run: func(c *C) {
+	{ID: "TT-06", Need: NeedClock, Run: func(c *C) {
 		first := c.POST("/fx/outcome/unknown").First(504)
 		first.Retry().Problem("outcome-unknown")
 		c.Faults().Advance(40 * day)
@@ -58,7 +58,7 @@ var casesTT = []Case{
 		c.State("unknown")
 		c.Effects(1)
 	}},
-	{ID: "TT-07", Need: NeedFaults, Only: "middleware", Why: "the gateway reaps once a minute: too rarely for a test, and with the same reaper",
+	{ID: "TT-07", Need: NeedClock, Only: "middleware", Why: "the gateway reaps once a minute: too rarely for a test, and with the same reaper",
 		Run: func(c *C) {
 			const n = 100
 			for i := range n {
@@ -78,7 +78,7 @@ var casesTT = []Case{
 			})
 			c.Effects(n)
 		}},
-	{ID: "TT-08", Policy: "policy: {on_expired: reject}", Need: NeedFaults, Run: func(c *C) {
+	{ID: "TT-08", Policy: "policy: {on_expired: reject}", Need: NeedClock, Run: func(c *C) {
 		first, _ := c.Twice(201, "/fx/json")
 		c.Faults().Advance(day + time.Minute)
 		first.Retry().Problem("expired-key")
@@ -88,7 +88,7 @@ var casesTT = []Case{
 		first.Retry().First(201)
 		c.Effects(2)
 	}},
-	{ID: "TT-09", Need: NeedFaults, Run: func(c *C) {
+	{ID: "TT-09", Need: NeedClock, Run: func(c *C) {
 		c.POST("/fx/slow?ms=50").First(201)
 		c.Faults().Advance(day + time.Minute)
 		if firsts, _ := c.count(take(c.Race(10, "POST", "/fx/slow?ms=50"), 10)); firsts != 1 {

@@ -87,7 +87,7 @@ func newGateway(t testing.TB, store string, s Spec) (*gateway, error) {
 	if isSealed {
 		g.store += ", encryption_keys_file: keys.json"
 		names := sealNames
-		if s.Need&NeedFaults != 0 {
+		if s.Need&steered != 0 {
 			names = ""
 		}
 		if err := os.WriteFile(filepath.Join(dir, "keys.json"), fmt.Appendf(nil, sealKeys, names), 0o600); err != nil {
@@ -113,7 +113,7 @@ func newGateway(t testing.TB, store string, s Spec) (*gateway, error) {
 			return nil, err
 		}
 	}
-	if s.Need&NeedFaults != 0 {
+	if s.Need&steered != 0 {
 		g.dsn = "fault+" + g.dsn
 	}
 	return g, nil
@@ -146,7 +146,7 @@ func (g *gateway) run(i int, policy string) (*process, error) {
 	}
 	if !strings.Contains("\n"+policy, "\nstore:") {
 		timeout := storeTimeout
-		if g.spec.Need&NeedFaults != 0 {
+		if g.spec.Need&steered != 0 {
 			timeout = 2 // the default
 		}
 		policy += fmt.Sprintf("\nstore: { timeout_s: %g }\n", timeout)
@@ -163,7 +163,7 @@ func (g *gateway) run(i int, policy string) (*process, error) {
 	if err := os.WriteFile(config, []byte(policy), 0o600); err != nil {
 		return nil, err
 	}
-	bin, err := binary(g.spec.Need&NeedFaults != 0)
+	bin, err := binary(g.spec.Need&steered != 0)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (g *gateway) run(i int, policy string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.spec.Need&NeedFaults != 0 {
+	if g.spec.Need&steered != 0 {
 		p.faults = dialFaults(g.t, socket)
 	}
 	return p, nil
@@ -190,7 +190,7 @@ func (g *gateway) URL(node int) string {
 }
 
 func (g *gateway) Fixture() *Fixture      { return g.fx }
-func (g *gateway) Faults(node int) Faults { return g.nodes[node].faults }
+func (g *gateway) Faults(node int) Faults { return awaited{g.nodes[node].faults, g} }
 func (g *gateway) Pause(node int)         { g.nodes[node].pause() }
 func (g *gateway) Continue(node int)      { g.nodes[node].resume() }
 
@@ -205,6 +205,30 @@ func (g *gateway) Start(node int, policy string) {
 	}
 	p.earlier = before
 	g.nodes[node] = p
+}
+
+// awaited waits after faults until the gateway has found out that they are over: its circuit breaker leaves a server alone for
+// a moment.
+type awaited struct {
+	Faults
+	g *gateway
+}
+
+func (a awaited) Up() {
+	a.g.t.Helper()
+	a.Faults.Up()
+	for end := time.Now().Add(patience); ; {
+		res, err := a.g.Admin("/readyz")
+		if err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			a.g.t.Fatalf("the store is up, and the gateway does not ask it: %v, %v", res, err)
+		}
+	}
 }
 
 func (g *gateway) Log() string {

@@ -124,7 +124,7 @@ func (m *middleware) run(policy string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Store.Timeout == 0 && m.spec.Need&(NeedFaults|NeedKill|NeedPause) == 0 {
+	if s.Store.Timeout == 0 && m.spec.Need&(steered|NeedKill|NeedPause) == 0 {
 		s.Store.Timeout = storeTimeout
 	}
 	base, err := m.open()

@@ -84,7 +84,7 @@ func TestPeer_GetIsFrozen(t *testing.T) {
 
 // The sweep that frees memory removed the lock of a request that was still running.
 func TestPeer_CleanupForgetsRunning(t *testing.T) {
-	inMemory(t, "", NeedFaults, func(c *C) {
+	inMemory(t, "", NeedClock, func(c *C) {
 		owner := c.Start("POST", "/fx/hang")
 		c.Entered(1)
 		c.Faults().Advance(40 * day)
@@ -97,7 +97,7 @@ func TestPeer_CleanupForgetsRunning(t *testing.T) {
 
 // The record vanished between a refused reservation and its reading; the request then ran without any reservation.
 func TestPeer_VanishedRecordRunsUnclaimed(t *testing.T) {
-	inMemory(t, "", NeedFaults, func(c *C) {
+	inMemory(t, "", NeedClock, func(c *C) {
 		for round := 1; round <= 20; round++ {
 			c.count(take(c.Race(6, "POST", "/fx/json"), 6))
 			c.Effects(round)

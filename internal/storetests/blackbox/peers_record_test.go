@@ -33,7 +33,7 @@ func TestPeer_MisuseNotDetected(t *testing.T) {
 
 // T13: a finisher whose lease was over wrote over the record of the one that had taken over.
 func TestPeer_LateFinisherOverwrites(t *testing.T) {
-	inMemory(t, "policy: {on_lease_expiry: reexecute}", NeedFaults, func(c *C) {
+	inMemory(t, "policy: {on_lease_expiry: reexecute}", NeedClock, func(c *C) {
 		late := c.Start("POST", "/fx/hang")
 		c.Entered(1)
 		c.Faults().Advance(2 * time.Minute)
@@ -46,7 +46,7 @@ func TestPeer_LateFinisherOverwrites(t *testing.T) {
 		c.Effects(2) // the policy's price, and the reason it is not the default
 	})
 	t.Run("default", func(t *testing.T) {
-		inMemory(t, "", NeedFaults, func(c *C) {
+		inMemory(t, "", NeedClock, func(c *C) {
 			late := c.Start("POST", "/fx/hang")
 			c.Entered(1)
 			c.Faults().Advance(2 * time.Minute)
@@ -116,7 +116,7 @@ func TestPeer_StoreDownFailsOpen(t *testing.T) {
 
 // T16: the store failed after the effect: 500 to the client, nothing stored, and the retry ran again.
 func TestPeer_SaveFailureReexecutes(t *testing.T) {
-	inMemory(t, "", NeedFaults, func(c *C) {
+	inMemory(t, "", NeedClock, func(c *C) {
 		c.Faults().FailComplete(true)
 		first := c.POST("/fx/json").First(201).Says(`{"id":"1"}`)
 		first.Retry().Problem("in-progress")

@@ -31,7 +31,7 @@ func onDisk(t *testing.T, policy string, need Need, run func(c *C)) {
 
 // T1: the result was stored with the request's context, which ends with the client; the retry ran again after the lease.
 func TestPeer_ClientDisconnectAtCommit(t *testing.T) {
-	inMemory(t, "", NeedFaults, func(c *C) {
+	inMemory(t, "", NeedClock, func(c *C) {
 		ctx, cancel := context.WithCancel(c.ctx)
 		gone := c.Start("POST", "/fx/hang?obey", within(ctx))
 		c.Entered(1)

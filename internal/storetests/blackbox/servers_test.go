@@ -18,20 +18,20 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// Stores on servers run the same cases behind the gateway. Their clock is the server's, which nobody can move, and their faults
-// are those of a connection: both are in the tests of each store.
+// Stores on servers run the same cases behind the gateway. Their clock is the server's, and cannot be moved: what takes time
+// is in the tests of each store, as is what a broken connection does.
 var serverStores = []string{"postgres", "mysql", "redis", "redis+cluster", "postgres" + cached + sealed}
 
 // cached after a store's name: a Redis is in front of it. What runs is not in it: on a busy machine the front may miss that it has ended.
 const cached = ", cached"
 
-const lacksFaults = "the clock is the server's; faults are in the tests of the store"
+const lacksClock = "the clock is the server's"
 
 func TestGatewayOnServers(t *testing.T) {
 	for _, store := range serverStores {
 		t.Run(store, func(t *testing.T) {
 			target := gatewayTarget(store)
-			target.Lacks = map[Need]string{NeedFaults: lacksFaults}
+			target.Lacks = map[Need]string{NeedClock: lacksClock}
 			if store == "redis+cluster" {
 				target.Lacks[NeedOwn] = "a cluster has one database, which all cases share"
 			}

@@ -10,7 +10,8 @@ import (
 type Need uint
 
 const (
-	NeedFaults  Need = 1 << iota // a store that can be made to fail, and whose clock can be moved
+	NeedFaults  Need = 1 << iota // a store that can be made to fail
+	NeedClock                    // a store that can be made to fail, and whose clock can be moved
 	NeedKill                     // a process that can be killed, over a store that outlives it
 	NeedNodes                    // three layers over one store
 	NeedPause                    // a process that can be stopped and continued
@@ -20,7 +21,10 @@ const (
 )
 
 // private: the case changes its server for everybody, and so gets its own.
-const private = NeedFaults | NeedKill | NeedNodes | NeedPause | NeedMetrics | NeedTLS | NeedOwn
+const private = steered | NeedKill | NeedNodes | NeedPause | NeedMetrics | NeedTLS | NeedOwn
+
+// steered: the case needs a store that does as it is told.
+const steered = NeedFaults | NeedClock
 
 // Target is one way of running the layer over one kind of store.
 type Target struct {
@@ -50,7 +54,7 @@ type Server interface {
 	// URL is where node i listens. There is one node, 0, unless the spec needs more.
 	URL(node int) string
 	Fixture() *Fixture
-	// Faults steers a node's store. Only with NeedFaults.
+	// Faults steers a node's store. Only with NeedFaults or NeedClock.
 	Faults(node int) Faults
 	// Records lists what the store holds of a scope.
 	Records(scope string) ([]Record, error)
@@ -80,10 +84,10 @@ type Record struct {
 // Faults makes a store fail. Every verb returns once it is in force.
 type Faults interface {
 	Down()                     // every call of the store fails
-	Up()                       // ends Down, Slow and FailComplete
+	Up()                       // ends Down, Slow and FailComplete, and waits until the store is asked again
 	Slow(d time.Duration)      // every call of the store takes this much longer
 	FailComplete(on bool)      // only writes of a result (state completed) fail
-	Advance(d time.Duration)   // moves the store's clock forward
+	Advance(d time.Duration)   // moves the store's clock forward; only with NeedClock
 	LoseReplies(every int)     // every n-th write happens and its reply is lost; 0 ends it
 	Corrupt(scope, key string) // makes one record unreadable
 }
