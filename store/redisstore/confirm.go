@@ -13,7 +13,9 @@ import (
 // (B01). says tells by an answer whether the script wrote, or found what an earlier try of the same
 // write has left: that may be on this server alone as well. All other answers do not wait: what
 // is only read costs the same whether the replicas are there or not.
-func (s *Store) confirmed(ctx context.Context, script *script, p *place, says func(answer any) wrote, args ...string) (any, error) {
+func (s *Store) confirmed(
+	ctx context.Context, script *script, p *place, says func(answer any) wrote, args ...string,
+) (any, error) {
 	if s.wait == 0 {
 		return s.ask(ctx, script, p, args...)
 	}
