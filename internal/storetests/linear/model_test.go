@@ -126,7 +126,7 @@ func effects(s state, in input) []state {
 	switch in.verb {
 	case begin:
 		if s.phase == open {
-			next.phase, next.owner, next.freed = running, in.id, 0
+			next.phase, next.owner = running, in.id // taken back, it is as it was
 			return []state{next}
 		}
 	case landed:
