@@ -378,6 +378,7 @@ func TestOneRacerTakesARetryableRecord(t *testing.T) { // CC-11, S2-41
 		c := h.begin(request("k"), stet.Execute).Claim
 		c.NotExecuted("x")
 		h.settle(c)
+		h.store.Slow(time.Millisecond) // all of them see it, before the first takes it
 		var ran atomic.Int64
 		var wg sync.WaitGroup
 		for range 20 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/keeper"
 )
 
 // plant puts records into the store of that address, as an earlier gateway would have left them.
@@ -92,14 +93,15 @@ func TestKeeperSettingsReachTheLoops(t *testing.T) {
 	t.Chdir(t.TempDir())
 	plant(t, "sqlite:stet.db", stet.Head{State: stet.Completed, Status: 201, DueIn: time.Microsecond},
 		stet.Head{State: stet.Running, DueIn: time.Microsecond, Rules: stet.Rules{Retain: time.Hour}})
-	for _, c := range []struct{ keeper, want, still string }{
+	for _, c := range []struct{ settings, want, still string }{
 		{"{ sweep_interval_s: 0.01, reap_interval_s: 3600 }", "idem_swept_total", "idem_reaped_total"},
 		{"{ sweep_interval_s: 3600, reap_interval_s: 0.01 }", "idem_reaped_total", "idem_swept_total"},
 	} {
-		gate := serve(t, "--upstream", upstream.URL, configured(t, "keeper: "+c.keeper+"\n"))
+		gate := serve(t, "--upstream", upstream.URL, configured(t, "keeper: "+c.settings+"\n"))
+		began := time.Now()
 		got := gate.await(t, c.want, func(m map[string]float64) bool { return m[c.want] == 1 })
-		if got[c.still] != 0 {
-			t.Errorf("%s: %s is %v", c.keeper, c.still, got[c.still])
+		if took := time.Since(began); got[c.still] != 0 || took > keeper.DefaultSweepEvery*8/10 { // the default begins with a pause
+			t.Errorf("%s: %s is %v, and %s came after %s", c.settings, c.still, got[c.still], c.want, took)
 		}
 		gate.stop()
 		if e := <-gate.ended; e != exitFine || strings.Contains(gate.stderr.text(), `"level":"ERROR"`) {
