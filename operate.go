@@ -1,6 +1,7 @@
 package stet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,10 +157,14 @@ func (e *Engine) change(ctx context.Context, id ID, version Version, n Note, ver
 	}
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
+	var fence int64 // of the attempt that was decided on: a write of this change may have landed, and another have begun since
 	for range tries {
 		r, err := e.get(call, id)
 		if err != nil {
 			return Head{}, fmt.Errorf("stet: %s: %w", verb, err)
+		}
+		if fence = cmp.Or(fence, r.Fence()); r.Fence() != fence {
+			return r.Head, fmt.Errorf("stet: %s: %w: another attempt has begun", verb, ErrStale)
 		}
 		// After the record: a notice that is taken meanwhile gives it another version.
 		known, err := e.known(call, id, n.Notice)

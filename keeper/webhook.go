@@ -246,7 +246,9 @@ func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, status int, code,
 	return id, http.StatusConflict, "ambiguous", "Several records have that name: name the scope and the key."
 }
 
-func conflict(w http.ResponseWriter, code, detail string) { refuse(w, http.StatusConflict, code, detail) }
+func conflict(w http.ResponseWriter, code, detail string) {
+	refuse(w, http.StatusConflict, code, detail)
+}
 
 func tooLong(w http.ResponseWriter) {
 	text := fmt.Sprintf("A notice has at most %d bytes.", MaxNotice)

@@ -64,8 +64,8 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		{"keys not required", guarded(stethttp.SingleTenant, stethttp.Config{Mode: stethttp.ModeOptional}), stettest.Sample{}, "without a key"},
 		{"one scope for all", guarded(stethttp.SingleTenant, stethttp.Config{}), asOther, "two tenants"},
 		{"shadow", guarded(stethttp.SingleTenant, stethttp.Config{Mode: stethttp.ModeShadow}), stettest.Sample{}, "concurrent duplicates"},
-		{"a fingerprint of too little", guarded(stethttp.SingleTenant, stethttp.Config{Fingerprint: stet.Recipe{Body: stet.BodyFields, Fields: []string{"/other"}}}),
-			stettest.Sample{}, "another request"},
+		{"a fingerprint of too little", guarded(stethttp.SingleTenant, stethttp.Config{Fingerprint: stet.Recipe{Body: stet.BodyFields, Fields: []string{"/currency"}}}),
+			stettest.Sample{Body: `{"amount":1,"currency":"EUR"}`, OtherBody: `{"amount":2,"currency":"EUR"}`}, "another request"},
 		{"a sample that is refused", guarded(stethttp.SingleTenant, stethttp.Config{MaxBody: 2}), firstLine, "give Check a Sample"},
 	} {
 		r := &recorder{TB: t}

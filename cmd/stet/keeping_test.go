@@ -63,10 +63,10 @@ func TestGatewayKeepsItsStore(t *testing.T) { // I10
 				stet.Head{State: stet.Completed, Status: 500, DueIn: time.Hour})
 			gate := serve(t, "--upstream", upstream.URL, "--store", store,
 				configured(t, "log_level: debug\nkeeper: { sweep_interval_s: 0.01, reap_interval_s: 0.01, reap_batch: 2 }\n"))
-			got := gate.await(t, "swept and reaped", func(m map[string]float64) bool {
+			gate.await(t, "swept and reaped", func(m map[string]float64) bool {
 				return m["idem_swept_total"] == 1 && m["idem_reaped_total"] == 3
 			})
-			got = gate.await(t, "counted and watched", func(m map[string]float64) bool {
+			got := gate.await(t, "counted and watched", func(m map[string]float64) bool {
 				_, counted := m[`idem_keys_active{state="expired"}`]
 				return counted && m["idem_unknown_oldest_age_seconds"] > 0
 			})

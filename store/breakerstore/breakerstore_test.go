@@ -130,6 +130,7 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 		"stale":                                {err: stet.ErrStale},
 		"not found":                            {err: stet.ErrNotFound},
 		"full":                                 {err: stet.ErrFull},
+		"unconfirmed":                          {err: fmt.Errorf("create: %w", stet.ErrUnconfirmed)}, // replays go on (B01)
 		"corrupt":                              {err: fmt.Errorf("%w: a bad checksum", stet.ErrCorrupt)},
 		"corrupt, found while time was up too": {err: stet.ErrCorrupt, after: time.Millisecond, deadline: 2 * time.Millisecond},
 		"answers":                              {},

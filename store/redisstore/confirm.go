@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/stet-dev/stet"
 )
@@ -11,12 +13,14 @@ import (
 // (B01). says tells by an answer whether the script wrote, or found what an earlier try of the same
 // write has left: that may be on this server alone as well. All other answers do not wait: what
 // is only read costs the same whether the replicas are there or not.
-func (s *Store) confirmed(ctx context.Context, script *script, p *place, says func(answer any) wrote, args ...string) (any, error) {
+func (s *Store) confirmed(
+	ctx context.Context, script *script, p *place, says func(answer any) wrote, args ...string,
+) (any, error) {
 	if s.wait == 0 {
 		return s.ask(ctx, script, p, args...)
 	}
 	got, err := s.run(ctx, script, p, func(answer any) [][]string {
-		wait := []string{"WAIT", s.waitFor, s.waitUpTo}
+		wait := []string{"WAIT", s.waitFor, s.waitUpTo(ctx)}
 		switch says(answer) {
 		case doneNow:
 			return [][]string{wait}
@@ -33,6 +37,20 @@ func (s *Store) confirmed(ctx context.Context, script *script, p *place, says fu
 		return nil, fmt.Errorf("%w: %d of %d replicas have the write, which may have happened", stet.ErrUnconfirmed, n, s.wait)
 	}
 	return got[0], nil
+}
+
+// lateness is how much later than told a server looks whether a WAIT has ended: at its usual hz of 10
+// every 100 ms, and its answer has a way to go.
+const lateness = 150 * time.Millisecond
+
+// waitUpTo is for how many milliseconds a write waits: so long that the answer comes before ctx ends,
+// since too few replicas are another failure than a server that does not answer.
+func (s *Store) waitUpTo(ctx context.Context) string {
+	left := s.waitTimeout
+	if end, limited := ctx.Deadline(); limited {
+		left = min(left, time.Until(end)-lateness)
+	}
+	return strconv.FormatInt(max(1, left.Milliseconds()), 10) // 0 would be for ever
 }
 
 // wrote is what an answer says of a write.

@@ -83,7 +83,9 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 	}
 	var found []overdue
 	for looked := 0; len(behind) > 0 && looked < most; {
-		err := s.among(ctx, behind, func(ctx context.Context, i int) error { return s.lookForDue(ctx, i, &shards[i], &q, after) })
+		err := s.among(ctx, behind, func(ctx context.Context, i int) error {
+			return s.lookForDue(ctx, i, &shards[i], &q, after)
+		})
 		if err != nil {
 			return nil, "", fmt.Errorf("redisstore: due: %w", err)
 		}

@@ -37,15 +37,16 @@ const (
 // Store is a [stet.Store] in Redis. It is safe for concurrent use, in any number of processes. It needs no Close: the client
 // is the caller's.
 type Store struct {
-	client            Client
-	prefix            string
-	shards            int
-	names             []string // of the shards
-	wait              int
-	waitFor, waitUpTo string
-	linger            time.Duration
-	volatile          bool
-	buffers           buffers
+	client      Client
+	prefix      string
+	shards      int
+	names       []string // of the shards
+	wait        int
+	waitFor     string
+	waitTimeout time.Duration
+	linger      time.Duration
+	volatile    bool
+	buffers     buffers
 }
 
 var (
@@ -76,7 +77,7 @@ func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 		return nil, fmt.Errorf("redisstore: config: Wait is %d; it cannot be negative", c.Wait)
 	}
 	s := &Store{client: client, prefix: c.Prefix, shards: c.Shards, linger: c.Linger, volatile: c.AllowVolatile,
-		wait: c.Wait, waitFor: strconv.Itoa(c.Wait), waitUpTo: strconv.FormatInt(max(1, c.WaitTimeout.Milliseconds()), 10)}
+		wait: c.Wait, waitFor: strconv.Itoa(c.Wait), waitTimeout: c.WaitTimeout}
 	for i := range s.shards {
 		s.names = append(s.names, "{"+s.prefix+":"+strconv.Itoa(i)+"}")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -78,22 +79,29 @@ func (h *history) created(ctx context.Context, version stet.Version, began int64
 	h.births = append(h.births, b)
 }
 
-// complete returns all that was done. A create whose version was granted belongs to its begin,
-// once. What else lands of a begin that was given up is taken back each time, and what lands of
-// one that was answered is nobody's.
+// complete returns all that was done. A create whose version was granted belongs to its begin, once.
+// A copy of it that lands on nothing is met by what its holder's settling left on the wire; what
+// lands of a begin that was given up is taken back; and what lands of others is nobody's.
 func (h *history) complete() []porcupine.Operation {
+	settled := slices.Clone(h.ops)
 	for _, b := range h.births {
-		if h.granted[b.version] {
+		first, granted := h.granted[b.version]
+		if first {
 			h.granted[b.version] = false
 			continue
 		}
-		in := input{verb: landed, key: b.of.key}
-		if h.given[b.of.id] {
-			in.owner = b.of.id
-			h.add(clients, b.op.Call, input{verb: forget, key: in.key, owner: in.owner}, output{word: failed})
-		}
+		in := input{verb: landed, key: b.of.key, id: b.of.id, owner: -b.of.id} // not what the begin itself was granted
 		b.op.Input = in
 		h.ops = append(h.ops, b.op)
+		if h.given[in.id] {
+			h.add(clients, b.op.Call, input{verb: forget, key: in.key, owner: in.owner}, output{word: failed})
+		}
+		for _, op := range settled {
+			if of := op.Input.(input); granted && of.verb == settle && of.owner == in.id {
+				of.owner = in.owner
+				h.add(clients, b.op.Call, of, output{word: failed})
+			}
+		}
 	}
 	return h.ops
 }

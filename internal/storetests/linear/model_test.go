@@ -69,6 +69,7 @@ const (
 type state struct {
 	phase phase
 	owner int   // the begin that the claim was granted to
+	freed int   // the begin whose claim was ended as open by an operator, and nothing has begun since
 	fence int64 // the highest that was handed out
 	body  string
 }
@@ -92,7 +93,7 @@ func step(s state, in input, out output) []state {
 	own := s.owner == in.owner && (s.phase == running || s.phase == unknown)
 	switch {
 	case in.verb == begin && out.word == execute:
-		return yes(s.phase == open && out.fence > s.fence, state{running, in.id, out.fence, ""})
+		return yes(s.phase == open && out.fence > s.fence, state{phase: running, owner: in.id, fence: out.fence})
 	case in.verb == begin && out.word == inProgress:
 		return yes(s.phase == running, s)
 	case in.verb == begin && out.word == replay:
@@ -100,7 +101,7 @@ func step(s state, in input, out output) []state {
 	case in.verb == begin && out.word == unresolved:
 		return yes(s.phase == unknown, s)
 	case in.verb == settle && out.word == fenced:
-		return yes(!own, s)
+		return yes(!own, append([]state{s}, contradicted(s, in)...)...)
 	case in.verb == settle && out.word == ok:
 		return effects(s, in)
 	case in.verb == resolve && out.word == doubted:
@@ -125,12 +126,12 @@ func effects(s state, in input) []state {
 	switch in.verb {
 	case begin:
 		if s.phase == open {
-			next.phase, next.owner = running, in.id
+			next.phase, next.owner = running, in.id // taken back, it is as it was
 			return []state{next}
 		}
 	case landed:
 		if s.phase == open {
-			next.phase, next.owner = running, in.owner
+			next.phase, next.owner, next.freed = running, in.owner, 0
 			return []state{next}
 		}
 	case forget:
@@ -142,13 +143,14 @@ func effects(s state, in input) []state {
 		if s.owner == in.owner && (s.phase == running || s.phase == unknown) {
 			return []state{ended(s, in)}
 		}
+		return contradicted(s, in)
 	case resolve:
 		if s.phase == unknown {
 			return []state{ended(s, in)}
 		}
 	case purge:
 		if s.phase == open || s.phase == done {
-			next.phase, next.owner, next.body = open, 0, ""
+			next.phase, next.owner, next.freed, next.body = open, 0, 0, ""
 			return []state{next}
 		}
 	case get:
@@ -157,11 +159,24 @@ func effects(s state, in input) []state {
 }
 
 func ended(s state, in input) state {
+	was := s.owner
 	s.phase, s.body = in.as, in.body
 	if in.as != unknown {
-		s.owner = 0
+		s.owner, s.freed = 0, 0
+	}
+	if in.verb == resolve && in.as == open {
+		s.freed = was
 	}
 	return s
+}
+
+// contradicted is a key that was freed, and whose handler comes back with an answer before anything else has begun.
+func contradicted(s state, in input) []state {
+	if s.phase != open || s.freed != in.owner || in.as != done {
+		return nil
+	}
+	s.phase, s.owner, s.freed = unknown, 0, 0
+	return []state{s}
 }
 
 var model = func() porcupine.Model {

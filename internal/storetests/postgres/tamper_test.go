@@ -14,9 +14,7 @@ func tamper(t testing.TB, s stet.Store, exec func(sql string, args ...any) error
 	t.Helper()
 	update := func(set string, args ...any) {
 		t.Helper()
-		for _, name := range sqltext.PostgresEncoder.ID(nil, id) {
-			args = append(args, name)
-		}
+		args = append(args, sqltext.PostgresEncoder.ID(nil, id)...)
 		if err := exec("UPDATE stet_records SET "+set, args...); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,8 @@ for i = 3, #ARGV do
   end
   -- What falls due in one place comes together, however much it is: it is in the order of its
   -- members here, not of time.
-  for _, due in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], state + upto, state + upto)) do found[#found + 1] = { string.sub(due, 2), '' } end
+  for _, due in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], state + upto, state + upto)) do
+    found[#found + 1] = { string.sub(due, 2), '' }
+  end
 end
 if cut then more = string.format('%d', upto) end

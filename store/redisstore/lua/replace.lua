@@ -9,8 +9,10 @@ if string.sub(have, 49, 57) ~= ARGV[5] then
   return { now, have }
 end
 local was = string.sub(have, 17, 32)
-if was > now then now = was end -- another server's clock, before it was replaced by this one, was ahead: time does not go back (B03)
-local place = string.format('%d', ARGV[2] + math.floor((now + ARGV[3]) / 10)) -- fails before anything is written if those are no digits
+-- Another server's clock, before it was replaced by this one, was ahead: time does not go back (B03).
+if was > now then now = was end
+-- This fails before anything is written if those are no digits.
+local place = string.format('%d', ARGV[2] + math.floor((now + ARGV[3]) / 10))
 local created, completed, body = string.sub(have, 1, 16), '0000000000000000', ''
 if ARGV[6] == 'now' then completed = now elseif ARGV[6] == 'kept' then completed = string.sub(have, 33, 48) end
 if ARGV[7] == 'keep' then
