@@ -124,7 +124,7 @@ func TestWaitingIsOfNoUseAfterAnotherCall(t *testing.T) { // A13
 			t.Fatal(err)
 		}
 		time.Sleep(flow.DefaultSettle)
-		d.takes = 2 * time.Minute // from now on, and this one sends it, by proof, and dies
+		d.takes = 4 * time.Minute // from now on, and this one sends it, by proof, and dies; its engine may try for a lease to tell
 		f, e = d.program(t, true)
 		_, _ = f.Do(t.Context(), ask(), counts{})
 		drained(t, e)
