@@ -58,12 +58,15 @@ var noticed, late = []string{"NOTICES=1", "RECONCILERS=0"}, []string{"LATE=1", "
 func TestPromisesHold(t *testing.T) { // I1, I2, I3, I10, I14, A01, A14
 	for _, switches := range [][]string{nil, {"ANSWER=1"}, {"ATOMIC=1"}, resumed, noticed, late, {"LATE=1", "NOTICES=1", "RECONCILERS=0", "REQUESTS=2"},
 		{"RARE=1", "REQUESTS=2"}, {"RARE=1", "RESUME=1", "REQUESTS=1", "COMPLETERS=1"}} {
-		began := time.Now()
-		out := search(t, "-O2", switches...)
-		if !strings.Contains(out, "errors: 0") || strings.Contains(out, "truncated") || strings.Contains(out, "max search depth too small") {
-			t.Errorf("%v:\n%s", switches, out)
-		}
-		t.Logf("%v: %s, %s", switches, states(out), time.Since(began).Truncate(time.Millisecond))
+		t.Run(strings.Join(switches, ","), func(t *testing.T) {
+			t.Parallel() // a search has one thread
+			began := time.Now()
+			out := search(t, "-O2", switches...)
+			if !strings.Contains(out, "errors: 0") || strings.Contains(out, "truncated") || strings.Contains(out, "max search depth too small") {
+				t.Errorf("%s", out)
+			}
+			t.Logf("%s, %s", states(out), time.Since(began).Truncate(time.Millisecond))
+		})
 	}
 }
 
@@ -96,6 +99,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 		{"TOMBSTONE", "undone", late},                   // a copy of a write that was taken back leaves a doubt about what never ran
 	} {
 		t.Run(strings.Join(append([]string{c.rule}, c.with...), ","), func(t *testing.T) {
+			t.Parallel()
 			out := search(t, "-O0", append([]string{c.rule + "=0"}, c.with...)...)
 			if !strings.Contains(out, "assertion violated") || !strings.Contains(out, c.broken) {
 				t.Errorf("without this rule nothing breaks:\n%s", out)

@@ -78,7 +78,7 @@ func (db *database) eventually(t *testing.T, query string, args ...any) {
 }
 
 // asleep: the worker has not looked for a second.
-const asleep = "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'UPDATE stet_outbox%' " +
+const asleep = "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%stet_outbox%' " +
 	"AND query_start > clock_timestamp() - interval '1 second'"
 
 // A worker that sleeps hears of a message when its transaction commits, and finds those that are added right behind it, of

@@ -80,8 +80,8 @@ func (f *failover) fail(t *testing.T, master, replica *testserver.Server, paused
 
 func (f *failover) engine(t *testing.T, server *testserver.Server, wait int) *stet.Engine {
 	t.Helper()
-	s := open(t, f.single(t, server.Addr), redisstore.Config{Shards: 1, Wait: wait, WaitTimeout: 100 * time.Millisecond})
-	e, err := stet.New(s, stet.Config{StoreTimeout: 500 * time.Millisecond, Policy: stet.Policy{Lease: time.Hour}})
+	s := open(t, f.single(t, server.Addr), redisstore.Config{Shards: 1, Wait: wait, WaitTimeout: 300 * time.Millisecond}) // a busy machine replicates late
+	e, err := stet.New(s, stet.Config{StoreTimeout: time.Second, Policy: stet.Policy{Lease: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
