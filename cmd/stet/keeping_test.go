@@ -53,7 +53,7 @@ func TestGatewayKeepsItsStore(t *testing.T) { // I10
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()
 	for _, store := range []string{"sqlite:stet.db", "file:records"} { // a Reaper, and none
-		t.Run(store, func(t *testing.T) {
+		ok := t.Run(store, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			const soon = time.Microsecond
 			over := stet.Head{State: stet.Completed, Status: 201, DueIn: soon}
@@ -82,6 +82,9 @@ func TestGatewayKeepsItsStore(t *testing.T) { // I10
 				t.Errorf("dead letters %v, failed %v, unknown %v", dead, failed, unknown)
 			}
 		})
+		if !ok { // the other would wait as long for what does not come
+			break
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ type Store struct {
 	CacheInFlight      bool    `yaml:"cache_in_flight" default:"false" doc:"true: the cache also knows what runs, and turns duplicates away"`
 	EncryptionKeysFile string  `yaml:"encryption_keys_file" doc:"encrypts what is stored; the file: {\"primary\": \"k2\", \"keys\": {\"k1\": \"base64\", \"k2\": \"base64\"}}, of 32 bytes each"`
 	EncryptionAccept   bool    `yaml:"encryption_accept_plain" default:"false" doc:"true: reads what was stored before encryption was switched on"`
-	AllowVolatile      bool    `yaml:"allow_volatile" default:"false" doc:"true: takes a Redis that may evict or forget; otherwise it is refused"`
+	AllowVolatile      bool    `yaml:"allow_volatile" default:"false" doc:"true: takes a server whose settings may lose records, such as a Redis that evicts or a Postgres without fsync; otherwise it is refused"`
 }
 
 // Scope says whose a request is. Without any there is one scope, "default".
