@@ -133,7 +133,7 @@ func (c *Claim) Confirm(ctx context.Context, result error) error {
 	w.head.Version, w.head.DueIn = draw(), c.policy.Lease
 	var got Record
 	var err error
-	c.outside(func() { got, err = c.e.insist(call, &w) })
+	c.outside(func() { err = c.e.insist(call, &w, &got) })
 	switch {
 	case err == nil:
 		c.phase = c.phase.after(rolledBack)

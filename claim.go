@@ -44,8 +44,8 @@ type Claim struct {
 	}
 }
 
-func newClaim(e *Engine, r *Record, p *Policy, began time.Time) *Claim {
-	return &Claim{e: e, id: r.ID, policy: *p, h: r.Head, body: r.Body, began: began, renewed: began, wrote: began, heard: time.Now()}
+func newClaim(e *Engine, r *Record, p *Policy, began, heard time.Time) *Claim {
+	return &Claim{e: e, id: r.ID, policy: *p, h: r.Head, body: r.Body, began: began, renewed: began, wrote: began, heard: heard}
 }
 
 // ErrFenced: the record is no longer the holder's. What the holder did stands in nobody's record; the outcome is what the
@@ -215,7 +215,10 @@ func (c *Claim) put(ctx context.Context, h Head, b *Body, within time.Duration) 
 		c.outside(func() { got, err = c.e.replace(call, prev, h, b) })
 		switch {
 		case err == nil:
-			c.h, c.unsure, c.mixed, c.wrote, c.heard = got, nil, false, call.began, time.Now()
+			c.h, c.unsure, c.mixed, c.wrote = got, nil, false, call.began
+			if got.State == Running || got.State == Unknown { // nobody asks how long it worked after that
+				c.heard = time.Now()
+			}
 			if b != nil {
 				c.body = *b
 			}

@@ -213,7 +213,8 @@ func (b *beginning) attempt(call *detached) (Decision, error) {
 		}
 		return b.rule(call, have)
 	}
-	have, err := b.e.send(call, &b.create)
+	var have Record
+	err := b.e.send(call, &b.create, &have)
 	switch {
 	case err == nil:
 		return b.grant(have, &b.create, 0)
@@ -233,12 +234,13 @@ var errTooLate = errors.New("reserving took as long as the lease lasts")
 
 // grant hands over the claim to have, which w made this request's.
 func (b *beginning) grant(have Record, w *intent, from State) (Decision, error) {
-	if time.Since(w.began) >= b.policy.usable() { // nothing may run on it: I13
+	now := time.Now()
+	if now.Sub(w.began) >= b.policy.usable() { // nothing may run on it: I13
 		w.lost = true
 		return Decision{}, errTooLate
 	}
 	b.e.moved(&have.Head, from, "request")
-	c := newClaim(b.e, &have, &b.policy, w.began)
+	c := newClaim(b.e, &have, &b.policy, w.began, now)
 	if c.from = from; b.e.bound {
 		c.joined = &joinedTx{store: b.e.store, redo: intent{prev: w.prev, head: w.head, body: w.body}, body: have.Body, wrote: true}
 	}
@@ -286,7 +288,8 @@ func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decisio
 
 func (b *beginning) take(call *detached) (Decision, error) {
 	t := b.taking
-	got, err := b.e.insist(call, &t.intent)
+	var got Record
+	err := b.e.insist(call, &t.intent, &got)
 	switch {
 	case refused(err):
 		return Decision{}, errAgain

@@ -16,13 +16,13 @@ type intent struct {
 	lost  bool      // it was sent without a clear answer: it may have landed, and a copy of it may land yet
 }
 
-// send sends it once.
-func (e *Engine) send(call context.Context, w *intent) (got Record, err error) {
+// send sends it once, and puts what is stored into got: a record is large, and is not handed from call to call.
+func (e *Engine) send(call *detached, w *intent, got *Record) (err error) {
 	if w.began.IsZero() {
-		w.began = time.Now()
+		w.began = call.began
 	}
 	if w.prev == 0 {
-		got, err = e.create(call, Record{w.head, *w.body})
+		*got, err = e.create(call, Record{w.head, *w.body})
 	} else {
 		got.Head, err = e.replaceOnce(call, w.prev, w.head, w.body)
 	}
@@ -31,11 +31,11 @@ func (e *Engine) send(call context.Context, w *intent) (got Record, err error) {
 		if w.prev != 0 && w.body != nil {
 			got.Body = *w.body
 		}
-		return got, nil
+		return nil
 	case !refused(err) && !errors.Is(err, ErrFull) && !errors.Is(err, ErrCorrupt):
 		w.lost = true
 	}
-	return got, err
+	return err
 }
 
 // refused: the store has answered that what is there does not allow the write.
@@ -44,18 +44,19 @@ func refused(err error) bool {
 }
 
 // insist sends it until it is answered, or call ends.
-func (e *Engine) insist(call *detached, w *intent) (Record, error) {
+func (e *Engine) insist(call *detached, w *intent, got *Record) error {
 	for pause := firstWait; ; {
-		got, err := e.send(call, w)
+		err := e.send(call, w, got)
 		if err == nil || refused(err) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrFull) || !sleep(call, &pause, call.deadline) {
-			return got, err
+			return err
 		}
 	}
 }
 
 // replace insists on one write of a record that is there.
 func (e *Engine) replace(call *detached, prev Version, h Head, b *Body) (Head, error) {
-	got, err := e.insist(call, &intent{prev: prev, head: h, body: b})
+	var got Record
+	err := e.insist(call, &intent{prev: prev, head: h, body: b}, &got)
 	return got.Head, err
 }
 
@@ -70,7 +71,8 @@ func (e *Engine) cancel(call *detached, w *intent, instead Head, body *Body) err
 		if over == 0 && body == nil {
 			c.body = &nothing
 		}
-		got, err := e.send(call, c)
+		var got Record
+		err := e.send(call, c, &got)
 		switch {
 		case err == nil:
 			return nil
