@@ -62,9 +62,10 @@ func (p *plain) Replace(ctx context.Context, prev stet.Version, h stet.Head, bod
 	if err != nil {
 		return h, err
 	}
-	s := sqltext.Changed(&h, time.Now().UnixMicro())
+	now := time.Now().UnixMicro()
+	s := sqltext.Changed(&h, now)
 	args = s.Args(text.Body(args, h.ID, body), &h)
-	return h, p.transaction(ctx, p.update, append(text.ID(args, h.ID), int64(prev)))
+	return h, p.transaction(ctx, p.update, append(text.ID(args, h.ID), int64(prev), now))
 }
 
 func (p *plain) transaction(ctx context.Context, stmt *sql.Stmt, args []any) error {
