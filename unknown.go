@@ -11,9 +11,9 @@ func (e *Engine) Unknowns(ctx context.Context, after string, limit int) (heads [
 	return e.due(ctx, Query{States: []State{Unknown}, After: after, Limit: limit})
 }
 
-// Probing takes a due unknown for one probe: it counts the probe and plans the next one, so that of any number of keepers one
-// asks. It reports false where another was faster. In is the time to the next probe; [Never] with escalate makes the
-// record a dead letter, which only people end: who says who gave up, and why.
+// Probing takes a due unknown for one probe: it counts the probe and plans the next one after in, so that of any number of
+// reconcilers one asks. It reports false where another was faster. With giveUp, which says who gives up and why, the record
+// becomes a dead letter instead, which only people end.
 func (e *Engine) Probing(ctx context.Context, h *Head, in time.Duration, giveUp *Note) (Head, bool, error) {
 	next := *h
 	next.Version, next.DueIn, next.Note = draw(), in, giveUp
