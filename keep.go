@@ -229,10 +229,14 @@ func (e *Engine) Count(ctx context.Context, q Query) (n int, err error) {
 
 // look asks the store for somebody who waits for the answer: it ends with ctx, or after StoreTimeout.
 func (e *Engine) look(ctx context.Context, op string, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
+	call, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
 	defer cancel()
 	began := e.Clock()
-	err := ask(ctx)
-	e.called(op, began, err)
+	err := ask(call)
+	failed := err
+	if errors.Is(ctx.Err(), context.Canceled) { // who asked has gone, which is no fault of the store's
+		failed = nil
+	}
+	e.called(op, began, failed)
 	return err
 }

@@ -57,6 +57,12 @@ func TestLooksHaveADeadline(t *testing.T) { // A20
 			if len(seen) != 1 || seen[0].Kind != stet.StoreCall || seen[0].Op != op || seen[0].Took != limit {
 				t.Errorf("%s: the events are %+v", op, seen)
 			}
+			gone, leave := context.WithCancel(t.Context())
+			leave()
+			seen = nil
+			if err := look(gone); !errors.Is(err, context.Canceled) || len(seen) != 1 || seen[0].Err != nil {
+				t.Errorf("%s: who asked has gone: %v, and the store is blamed by %+v", op, err, seen)
+			}
 		}
 	})
 }
