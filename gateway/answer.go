@@ -56,12 +56,12 @@ func (b *answerBody) Read(buf []byte) (int, error) {
 
 // broke ends a request whose answer broke off, with the panic that ReverseProxy ends it with: the client sees a broken answer
 // too. While nothing of the answer has left, it can be told instead.
-func (g *Gateway) broke(w http.ResponseWriter, p *passage) {
+func (g *Gateway) broke(w http.ResponseWriter, r *http.Request, p *passage) {
 	g.warn(p, "the upstream's answer broke off", p.cut)
 	if !stethttp.Discard(w) {
 		panic(http.ErrAbortHandler)
 	}
-	p.route.cfg.Refuse(w, p.problem(true))
+	p.route.cfg.Refuse(w, r, p.problem(true))
 }
 
 // why names the cause of a failure: that the request's time was over, if it was.
@@ -89,7 +89,7 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if p.claim != nil || p.upload.broken() == nil && p.Err() == nil { // or it was the client who went away
 		g.warn(p, "no answer from the upstream", err, slog.Bool("sent", sent))
 	}
-	p.route.cfg.Refuse(w, p.problem(sent))
+	p.route.cfg.Refuse(w, r, p.problem(sent))
 }
 
 // warn logs a failure of the upstream. What net/http quotes in an error is data: of an answer, or of a request.

@@ -67,7 +67,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.strict && t == g.routes.unmatched && !safe(r.Method) {
 		p := stethttp.NewProblem(stethttp.RouteNotCovered, t.cfg.ProblemBase)
 		g.engine.Observe(stet.Event{Kind: stet.Answer, Route: t.cfg.Route, Result: "limited", Status: p.Status})
-		t.cfg.Refuse(w, p)
+		t.cfg.Refuse(w, r, p)
 		return
 	}
 	t.ServeHTTP(w, r)

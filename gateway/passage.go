@@ -59,7 +59,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 	defer func() {
 		if p.cut != nil { // ReverseProxy panics with http.ErrAbortHandler
 			_ = recover()
-			g.broke(w, p)
+			g.broke(w, r, p)
 		}
 	}()
 	g.proxy.ServeHTTP(w, r)

@@ -65,7 +65,7 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	tx, err := a.begin(r.Context())
 	if err != nil {
 		c.x.claim.NotExecuted("no-transaction")
-		c.x.g.cfg.Refuse(w, c.x.problem(StoreUnavailable).After(retrySoon))
+		c.x.g.cfg.Refuse(w, r, c.x.problem(StoreUnavailable).After(retrySoon))
 		return
 	}
 	c.join(tx)
@@ -143,7 +143,7 @@ func (x *exchange) uncommitted(err error) {
 	p := x.problem(StoreUnavailable).After(retrySoon)
 	x.status = p.Status
 	x.echo()
-	p.write(x.w, x.g.cfg.Errors)
+	x.g.cfg.tell(x.w, x.r, p)
 }
 
 // commit settles in the transaction, commits, and finds out whether it did.
@@ -175,7 +175,7 @@ func (x *exchange) commit(o *stet.Outcome) error {
 
 // plainly runs a handler without a record: its response, too, is sent after the commit.
 func plainly(begin func(ctx context.Context) (Transaction, error), handler func(http.ResponseWriter, *http.Request, Transaction), w http.ResponseWriter, r *http.Request) {
-	fail := func() { NewProblem(StoreUnavailable, "").After(retrySoon).write(w, ProblemErrors) }
+	fail := func() { NewProblem(StoreUnavailable, "").After(retrySoon).ServeHTTP(w, r) }
 	tx, err := begin(r.Context())
 	if err != nil {
 		fail()

@@ -293,7 +293,7 @@ func (x *exchange) answer(p *Problem, result string) {
 		return
 	}
 	x.echo()
-	p.write(x.w, x.g.cfg.Errors)
+	x.g.cfg.tell(x.w, x.r, p)
 }
 
 // unguarded runs the handler as if there were no layer.

@@ -68,7 +68,7 @@ func (x *exchange) late(cause error) {
 	x.status = p.Status
 	x.lastOnConnection() // it is busy until the handler returns
 	x.echo()
-	p.After(x.g.cfg.RetryAfterMax).write(x.w, x.g.cfg.Errors)
+	x.g.cfg.tell(x.w, x.r, p.After(x.g.cfg.RetryAfterMax))
 	_ = http.NewResponseController(x.w).Flush()
 }
 
@@ -265,7 +265,7 @@ func (x *exchange) unknown() { x.instead(x.problem(OutcomeUnknown).After(x.g.cfg
 func (x *exchange) instead(p *Problem) {
 	x.status = p.Status
 	x.echo()
-	p.write(x.w, x.g.cfg.Errors)
+	x.g.cfg.tell(x.w, x.r, p)
 }
 
 // send gives the client the handler's response.

@@ -1,9 +1,7 @@
 package stethttp
 
 import (
-	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -30,21 +28,25 @@ const (
 	UpstreamUnreachable Code = "upstream-unreachable"
 	UpstreamFailed      Code = "upstream-failed"
 	RouteNotCovered     Code = "route-not-covered"
+	InvalidTarget       Code = "invalid-target" // these three: no form of the request that all who read it would read alike
+	InvalidMethod       Code = "invalid-method"
+	BadFraming          Code = "bad-framing"
 	ShuttingDown        Code = "shutting-down" // of a gateway; the request was not looked at
 )
 
 // Problem is an RFC 9457 problem document. KeyAction tells a client what to do with its key: reuse it for the retry, rotate
 // to a new one, or stop retrying.
 type Problem struct {
-	Type           string `json:"type"`
-	Title          string `json:"title"`
-	Status         int    `json:"status"`
-	Detail         string `json:"detail"`
-	Code           Code   `json:"code"`
-	Retryable      bool   `json:"retryable"`
-	KeyAction      string `json:"key_action,omitempty"`
-	RetryAfter     int64  `json:"retry_after,omitempty"` // seconds, also sent as Retry-After
-	OriginalStatus int    `json:"original_status,omitempty"`
+	Type           string   `json:"type"`
+	Title          string   `json:"title"`
+	Status         int      `json:"status"`
+	Detail         string   `json:"detail"`
+	Code           Code     `json:"code"`
+	Retryable      bool     `json:"retryable"`
+	KeyAction      string   `json:"key_action,omitempty"`
+	RetryAfter     int64    `json:"retry_after,omitempty"` // seconds, also sent as Retry-After
+	OriginalStatus int      `json:"original_status,omitempty"`
+	Mismatch       []string `json:"mismatch,omitempty"` // the parts in which the request differs from the key's first one
 }
 
 // ProblemMediaType is the media type of problem documents (RFC 9457 section 3).
@@ -84,6 +86,9 @@ var kinds = map[Code]kind{
 	UpstreamUnreachable: {502, true, reuse, "The upstream could not be reached", "The request was not sent. Send it again later with the same key."},
 	UpstreamFailed:      {502, true, reuse, "The upstream's answer was lost", "The request was sent and no complete answer came back: it may have had its effect. It is not run again; ask again later with the same key to learn the outcome."},
 	RouteNotCovered:     {400, false, stop, "The route is not covered", "This API answers state-changing requests only on routes that are configured, and this is none of them."},
+	InvalidTarget:       {400, false, stop, "The request's target cannot be used", "The request's target can be read in more than one way, so it was not looked at. Send it without encoded dot segments, backslashes, number signs and control characters."},
+	InvalidMethod:       {400, false, stop, "The request's method cannot be used", "Methods are case-sensitive, and this one is another spelling of a method that is guarded. Send the method in upper case."},
+	BadFraming:          {400, false, stop, "The request's framing is broken", "Where the request's body ends cannot be told for certain, so it was not looked at. Send either Content-Length or Transfer-Encoding: chunked, and whole chunks."},
 	ShuttingDown:        {503, true, reuse, "The gateway is shutting down", "Nothing was run. Send the request again, with the same key."},
 }
 
@@ -117,71 +122,7 @@ func (p *Problem) After(d time.Duration) *Problem {
 }
 
 // ServeHTTP answers the request with the problem.
-func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.write(w, ProblemErrors) }
-
-func (p *Problem) write(w http.ResponseWriter, style ErrorStyle) {
-	h := w.Header()
-	h.Set("Content-Type", ProblemMediaType)
-	h.Set("Cache-Control", "no-store")
-	h.Set("Link", "<"+p.Type+`>; rel="describedby"`)
-	if p.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.FormatInt(p.RetryAfter, 10))
-	}
-	if p.Status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", `Bearer realm="idempotency keys"`)
-	}
-	var doc any = p
-	switch style {
-	case ProblemErrors:
-	case IETFErrors:
-		h.Set("Content-Language", "en")
-		q := *p
-		if t, ok := ietfTitles[p.Code]; ok {
-			q.Title = t
-		}
-		doc = &q
-	case StripeErrors:
-		h.Set("Content-Type", "application/json")
-		h.Set("Stripe-Should-Retry", strconv.FormatBool(p.Retryable))
-		doc = stripeError(p)
-	case PlainErrors:
-		h.Set("Content-Type", "application/json")
-		doc = map[string]string{"error": plainText(p)}
-	}
-	body, err := json.Marshal(doc)
-	if err != nil {
-		panic("stethttp: a problem document that is not JSON: " + err.Error())
-	}
-	body = append(body, '\n')
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(body)
-}
-
-// stripeError is Stripe's form. Its clients look at type and code.
-func stripeError(p *Problem) any {
-	type object struct {
-		Type    string `json:"type"`
-		Code    string `json:"code,omitempty"`
-		Message string `json:"message"`
-	}
-	o := object{Type: "invalid_request_error", Code: string(p.Code), Message: p.Detail}
-	switch p.Code {
-	case KeyReused:
-		o.Type, o.Code = "idempotency_error", ""
-		o.Message = "Keys for idempotent requests can only be used with the same parameters they were first used with. Try using another key if you meant to execute a different request."
-	case InProgress:
-		o.Code = "idempotency_key_in_use"
-		o.Message = "There is currently another in-progress request using this Idempotent Key. Please try again later."
-	case InvalidKey:
-		o.Type, o.Code = "idempotency_error", ""
-	}
-	return map[string]object{"error": o}
-}
-
-func plainText(p *Problem) string {
-	if p.Code == InProgress {
-		return "Request already in progress"
-	}
-	return p.Title
+func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := Config{}
+	c.tell(w, r, p)
 }

@@ -4,13 +4,13 @@ import "net/http"
 
 // Refuse answers with p in the form that c asks for. It is for handlers that refuse in the layer's place, as a proxy does
 // whose upstream is gone. Where the client has its answer already, what is said here is not taken for a late outcome.
-func (c *Config) Refuse(w http.ResponseWriter, p *Problem) {
+func (c *Config) Refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 	if own, ok := w.(*capture); ok {
 		own.mu.Lock()
 		own.refused = true
 		own.mu.Unlock()
 	}
-	p.write(w, c.Errors)
+	c.tell(w, r, p)
 }
 
 // Discard takes back what a guarded handler has answered so far, so that it can give another answer, and reports whether it

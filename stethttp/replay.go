@@ -1,10 +1,8 @@
 package stethttp
 
 import (
-	"crypto/rand"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/stet-dev/stet"
 )
@@ -21,7 +19,7 @@ func (x *exchange) replay(r *stet.Record) {
 		p.OriginalStatus = r.Status
 		x.status = p.Status
 		x.echo()
-		p.write(x.w, x.g.cfg.Errors)
+		x.g.cfg.tell(x.w, x.r, p)
 		return
 	}
 	h := x.w.Header()
@@ -81,27 +79,3 @@ func announce(h http.Header, trailer []stet.Field) {
 	}
 	h["Trailer"] = names
 }
-
-// Stripe's clients read these: the id of each request, and on every keyed response the id of the one that ran.
-const (
-	requestID       = "Request-Id"
-	originalRequest = "Original-Request"
-)
-
-func (c *Config) requestIDs() bool { return c.Errors == StripeErrors }
-
-func withRequestID(fields []stet.Field) []stet.Field {
-	fields = slices.DeleteFunc(fields, func(f stet.Field) bool { return f.Name == originalRequest })
-	i := slices.IndexFunc(fields, func(f stet.Field) bool { return f.Name == requestID })
-	id := newRequestID()
-	if i >= 0 {
-		id = fields[i].Value
-	} else {
-		fields = append(fields, stet.Field{Name: requestID, Value: id})
-	}
-	fields = append(fields, stet.Field{Name: originalRequest, Value: id})
-	slices.SortStableFunc(fields, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
-	return fields
-}
-
-func newRequestID() string { return "req_" + rand.Text()[:14] }
