@@ -16,11 +16,13 @@ func TestTimeout(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
 		db.add(t, outbox.Message{Topic: "heeds"}, outbox.Message{Topic: "hangs"}, outbox.Message{Topic: "quick"})
 		release, returned := make(chan struct{}), make(chan struct{})
+		heeded := make(chan error, 1)
 		events := make(chan outbox.Event, 10)
 		w := db.worker(func(ctx context.Context, d *outbox.Delivery) outbox.Result {
 			switch d.Topic {
 			case "heeds":
 				<-ctx.Done()
+				heeded <- context.Cause(ctx)
 				return outbox.Maybe(context.Cause(ctx))
 			case "hangs":
 				defer close(returned)
@@ -37,6 +39,9 @@ func TestTimeout(t *testing.T) {
 			if e := next(t, events, 20*time.Second); e.Result != want {
 				t.Errorf("message %d: %+v", i, e)
 			}
+		}
+		if cause := next(t, heeded, 20*time.Second); !strings.Contains(cause.Error(), "longer than Timeout") {
+			t.Errorf("the handler's context ended with %v", cause)
 		}
 		cancel()
 		if err := <-ended; !errors.Is(err, outbox.ErrDrain) {
