@@ -40,13 +40,13 @@ var casesCR = []Case{
 		}
 		c.Effects(1)
 	}},
-	{ID: "CR-03", Policy: "policy: {lease_s: 1.5}", Run: func(c *C) {
+	{ID: "CR-03", Policy: "policy: {lease_s: 2}", Run: func(c *C) {
 		owner := c.Start("POST", "/fx/hang")
 		c.Entered(1)
 		began := time.Now()
 		c.Until("three leases have passed", func() bool {
 			c.POST("/fx/hang").Problem("in-progress")
-			return time.Since(began) > 4600*time.Millisecond
+			return time.Since(began) > 6100*time.Millisecond
 		})
 		c.Release(1)
 		first := owner.Wait().First(201)
