@@ -249,7 +249,7 @@ func (c Config) Validate() error {
 	case c.MinTTL > 0 && c.MaxTTL > 0 && c.MinTTL > c.MaxTTL:
 		return errors.New("stethttp: MinTTL is over MaxTTL")
 	case c.Waiting == Accepted && c.Errors == StripeErrors:
-		return errors.New("stethttp: Waiting: Stripe's clients take an answer below 400 for the result; Accepted cannot be used with StripeErrors")
+		return errors.New("stethttp: Waiting: Accepted cannot be used with StripeErrors; Stripe's clients take what is below 400 for the result")
 	case c.MaxBody < 0 || c.MaxResponse < 0 || c.MaxHeader < 0:
 		return errors.New("stethttp: MaxBody, MaxResponse and MaxHeader cannot be negative")
 	case c.Status.Mismatch != 0 && (c.Status.Mismatch < 400 || c.Status.Mismatch > 499):

@@ -29,8 +29,8 @@ A profile is a published dialect of idempotency keys: settings, and the form of 
 ` + "`policy: { profile: NAME }`, `--profile NAME` or `stethttp.Profile(NAME)`" + `; every setting that is given besides beats it.
 
 - **default**: a new API. What [http.md](http.md) says, all of it.
-- **ietf**: clients written for draft-ietf-httpapi-idempotency-key-header-07, which send a quoted string and read the draft's titles.
-  Bodies are compared byte by byte, so a client has to send the bytes it sent first.
+- **ietf**: clients written for draft-ietf-httpapi-idempotency-key-header-07, which send a quoted string and read the draft's
+  titles. Bodies are compared byte by byte, so a client has to send the bytes it sent first.
 - **stripe**: clients written for Stripe's API v1, or an API that promises the same. Failures are results, and replayed.
 - **stripe-v2**: clients of Stripe's API v2: keys on POST and DELETE for thirty days, and a failure is tried again.
 - **seed-strict**: everything that changes state has a key, and whatever the handler answers is the result. The end of a lease runs
@@ -180,7 +180,8 @@ func setting(v reflect.Value, words []string) string {
 type table struct{ strings.Builder }
 
 func (b *table) head(title string) {
-	fmt.Fprintf(b, "| %s | %s |\n|---|%s\n", title, strings.Join(stethttp.ProfileNames, " | "), strings.Repeat("---|", len(stethttp.ProfileNames)))
+	fmt.Fprintf(b, "| %s | %s |\n", title, strings.Join(stethttp.ProfileNames, " | "))
+	fmt.Fprintf(b, "|---|%s\n", strings.Repeat("---|", len(stethttp.ProfileNames)))
 }
 
 func (b *table) row(name string, cells []string) {
@@ -283,16 +284,17 @@ it does not wait, or has waited in vain. What each code means is in [http.md](ht
 const profilesSDKs = `
 ## What Stripe's clients make of it
 
-stripe-go v82.5.1 and stripe-node 23.1.0, with profile stripe and API v1. Both make up a key for a POST that has none,
-send every try of a call with the same key, and try three times; neither reads ` + "`Retry-After`" + `.
+stripe-go v82.5.1 and stripe-node 23.1.0, with profile stripe and API v1. Both make up a key for a POST that has none, send
+every try of a call with the same key, and try three times; neither reads ` + "`Retry-After`" + `.
 
 - stripe-node goes by ` + "`Stripe-Should-Retry`" + `, which says what ` + "`retryable`" + ` says, and chooses its class by the status.
-- stripe-go chooses its class by the type, and sends a request again after an error object only where that is a 429 with the code
-  ` + "`lock_timeout`" + `; no header changes it. So the profiles have ` + "`wait_policy: wait`" + `: a duplicate gets the first answer, as if it had asked
-  again.
+- stripe-go chooses its class by the type, and sends a request again after an error object only where that is a 429 with the
+  code ` + "`lock_timeout`" + `; no header changes it. So the profiles have ` + "`wait_policy: wait`" + `: a duplicate gets the first answer, as if
+  it had asked again.
 - What is raised for a request that may have had its effect is never a class that programs take for "not charged".
-- A failure of the handler that is kept says ` + "`Stripe-Should-Retry: false`" + `, the first time and on every replay: trying again would bring
-  the same. stripe-go sends the request again where the body is no error object, whatever the header says; it gets the replay.
+- A failure of the handler that is kept says ` + "`Stripe-Should-Retry: false`" + `, the first time and on every replay: trying again
+  would bring the same. stripe-go sends the request again where the body is no error object, whatever the header says; it gets
+  the replay.
 - ` + "`wait_policy: accepted`" + ` is refused: stripe-go takes an answer below 400 for the result.
 - Give the clients longer than ` + "`wait_timeout_s` and `execution_timeout_s`" + `: both wait 80 s unless they are told otherwise.
 
@@ -301,8 +303,8 @@ send every try of a call with the same key, and try three times; neither reads `
 `
 
 const profilesOutro = `
-After ` + "`outcome-unknown`, `execution-timeout` and `upstream-failed`" + ` a program sends the same request with the same key later, or asks the
-API for the object. A new key would be a new operation.
+After ` + "`outcome-unknown`, `execution-timeout` and `upstream-failed`" + ` a program sends the same request with the same key later, or
+asks the API for the object. A new key would be a new operation.
 `
 
 type seen struct {
@@ -544,8 +546,8 @@ func TestProfilesAsDecided(t *testing.T) { // PF-01 to PF-04
 			}
 		}
 	}
-	for profile, want := range map[string]stet.LapseRule{"default": stet.LapseUnknown, "ietf": stet.LapseUnknown, "stripe": stet.LapseUnknown,
-		"stripe-v2": stet.LapseResume, "seed-strict": stet.LapseReexecute, "gateway-compat": stet.LapseReexecute} {
+	for profile, want := range map[string]stet.LapseRule{"default": stet.LapseUnknown, "ietf": stet.LapseUnknown,
+		"stripe": stet.LapseUnknown, "stripe-v2": stet.LapseResume, "seed-strict": stet.LapseReexecute, "gateway-compat": stet.LapseReexecute} {
 		if got := filled(t, profile).Policy.OnLapse; got != want {
 			t.Errorf("%s: the end of a lease is rule %d, want %d", profile, got, want)
 		}

@@ -340,7 +340,8 @@ func TestKeptFailuresAreNotAskedFor(t *testing.T) { // C17
 				}
 				again, tries := s.call(r, "k")
 				h := again.Header
-				if tries != 1 || again.StatusCode != status || h.Get("Stripe-Should-Retry") != "false" || h.Get("Idempotent-Replayed") != "true" {
+				if tries != 1 || again.StatusCode != status || h.Get("Stripe-Should-Retry") != "false" ||
+					h.Get("Idempotent-Replayed") != "true" {
 					t.Errorf("%s, %d, replayed: after %d tries %d %v", s.name, status, tries, again.StatusCode, h)
 				}
 				if id := first.Header.Get("Request-Id"); id == "" || h.Get("Original-Request") != id || h.Get("Request-Id") == id {
@@ -408,7 +409,8 @@ func TestTimeoutsInStripesClients(t *testing.T) { // C17
 	for _, s := range sdks {
 		synctest.Test(t, func(t *testing.T) {
 			finish := make(chan struct{})
-			r := profiled(t, "stripe", func(c *stethttp.Config) { c.Policy.Execution = time.Second }, func(w http.ResponseWriter, _ *http.Request) {
+			short := func(c *stethttp.Config) { c.Policy.Execution = time.Second }
+			r := profiled(t, "stripe", short, func(w http.ResponseWriter, _ *http.Request) {
 				<-finish
 				w.WriteHeader(http.StatusCreated)
 			})
@@ -444,14 +446,16 @@ func TestRequestsHaveNames(t *testing.T) { // C17
 	if id == "" || first.Header.Get("Original-Request") != id {
 		t.Errorf("the first answer: %v", first.Header)
 	}
-	if other := r.post("k", `{"another":1}`); other.StatusCode != 400 || other.Header.Get("Original-Request") != id || other.Header.Get("Request-Id") == id {
+	other := r.post("k", `{"another":1}`)
+	if other.StatusCode != 400 || other.Header.Get("Original-Request") != id || other.Header.Get("Request-Id") == id {
 		t.Errorf("%s, told of a mismatch: %d %v", id, other.StatusCode, other.Header)
 	}
 	large := r.post("large", `{}`)
 	if id := large.Header.Get("Request-Id"); id == "" || large.Header.Get("Original-Request") != id {
 		t.Errorf("an answer that is passed on while it is made: %v", large.Header)
 	}
-	if again := hear(t, r.post("large", `{}`)); again.StatusCode != 409 || again.object.Code != string(stethttp.ResultNotRetained) || again.object.Type != "api_error" {
+	again := hear(t, r.post("large", `{}`))
+	if again.StatusCode != 409 || again.object.Code != string(stethttp.ResultNotRetained) || again.object.Type != "api_error" {
 		t.Errorf("what was done and not kept: %d %+v", again.StatusCode, again.object)
 	}
 	seen := map[string]bool{}
