@@ -267,4 +267,11 @@ func TestProfilesShapeFailures(t *testing.T) {
 	if a.Header.Get("Content-Type") != "application/json" || a.Header.Get("Stripe-Should-Retry") != "true" || !strings.Contains(a.body, `"error":{`) {
 		t.Fatalf("%v %s", a.Header, a.body)
 	}
+	if id := a.Header.Get("Request-Id"); !strings.Contains(a.body, `"type":"api_error"`) || id == "" || a.Header.Get("Original-Request") != id { // C17
+		t.Errorf("%v %s", a.Header, a.body)
+	}
+	a = r.status(r.post("k", "/", `{}`), 409)
+	if !strings.Contains(a.body, `"type":"api_error"`) || a.Header.Get("Request-Id") == "" {
+		t.Errorf("%v %s", a.Header, a.body)
+	}
 }

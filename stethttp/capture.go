@@ -99,6 +99,9 @@ func (c *capture) begin(status int) {
 		}
 	}
 	c.sent = fieldsOf(c.header)
+	if c.x.g.cfg.requestIDs() && !c.x.shadow {
+		c.sent = c.x.identified(c.sent)
+	}
 	if status == http.StatusSwitchingProtocols || isEventStream(c.header) {
 		c.stream()
 	}

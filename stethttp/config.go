@@ -165,6 +165,7 @@ func Profile(name string) (Config, error) {
 		c.Status = Statuses{Mismatch: 400}
 		c.Replay.Markers = ReplayedOnly
 		c.Errors = StripeErrors
+		c.Waiting = Wait // stripe-go sends no error object again, whatever its headers say
 		if name == "stripe-v2" {
 			c.EnabledMethods = []string{"POST", "DELETE"}
 			c.On5xx = ReleaseFailure
@@ -247,6 +248,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.MinTTL > 0 && c.MaxTTL > 0 && c.MinTTL > c.MaxTTL:
 		return errors.New("stethttp: MinTTL is over MaxTTL")
+	case c.Waiting == Accepted && c.Errors == StripeErrors:
+		return errors.New("stethttp: Waiting: Accepted cannot be used with StripeErrors; Stripe's clients take what is below 400 for the result")
 	case c.MaxBody < 0 || c.MaxResponse < 0 || c.MaxHeader < 0:
 		return errors.New("stethttp: MaxBody, MaxResponse and MaxHeader cannot be negative")
 	case c.Status.Mismatch != 0 && (c.Status.Mismatch < 400 || c.Status.Mismatch > 499):

@@ -219,6 +219,9 @@ func traceID(h http.Header) string {
 // act answers by the verdict.
 func (x *exchange) act(d *stet.Decision, limited Code) {
 	again := d.RetryAfter(x.g.cfg.RetryAfterMax)
+	if d.Verdict != stet.Execute {
+		x.original(&d.Record)
+	}
 	switch d.Verdict {
 	case stet.Execute:
 		x.execute(d.Claim)

@@ -222,9 +222,6 @@ func (x *exchange) finishLate(explicit bool) {
 // outcome is what is stored of the response.
 func (x *exchange) outcome() stet.Outcome {
 	c := &x.cap
-	if x.g.cfg.requestIDs() {
-		c.sent = withRequestID(c.sent)
-	}
 	hop := listed(c.header["Connection"])
 	o := stet.Outcome{Size: c.written, Response: stet.Response{Status: c.status, Body: c.bytes(), Trailer: c.trailers()}}
 	kept := c.sent
@@ -294,6 +291,7 @@ func (x *exchange) sendHead(fields []stet.Field, status int, expires *time.Time)
 		x.echo()
 		if expires != nil && !expires.IsZero() {
 			x.expires(*expires)
+			x.final(h, status)
 		}
 	}
 	x.w.WriteHeader(status)

@@ -18,6 +18,7 @@ func (x *exchange) replay(r *stet.Record) {
 		p := x.problem(ResultNotRetained)
 		p.OriginalStatus = r.Status
 		x.status = p.Status
+		x.original(r)
 		x.echo()
 		x.g.cfg.tell(x.w, x.r, p)
 		return
@@ -57,10 +58,12 @@ func (x *exchange) mark(h http.Header, r *stet.Record) {
 		h["Stet-Reconciled"] = isTrue
 	}
 	if x.g.cfg.requestIDs() {
-		if first := h.Get(requestID); first != "" {
-			h.Set(originalRequest, first)
-		}
-		h.Set(requestID, newRequestID())
+		delete(h, requestID)
+		delete(h, originalRequest)
+		delete(h, shouldRetry) // what the handler advised was true then
+		x.original(r)
+		x.final(h, r.Response.Status)
+		identify(h)
 	}
 }
 

@@ -2,53 +2,102 @@ package stethttp
 
 import (
 	"crypto/rand"
+	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/stet-dev/stet"
 )
 
-// Stripe's clients read these: the id of each request, and on every keyed response the id of the one that ran.
+// Stripe's clients read these: the id of each request, on every keyed response the id of the one that ran, and whether to send
+// the request again, which they decide by the status where it is not said.
 const (
 	requestID       = "Request-Id"
 	originalRequest = "Original-Request"
+	shouldRetry     = "Stripe-Should-Retry"
 )
 
 func (c *Config) requestIDs() bool { return c.Errors == StripeErrors }
 
-func withRequestID(fields []stet.Field) []stet.Field {
-	fields = slices.DeleteFunc(fields, func(f stet.Field) bool { return f.Name == originalRequest })
-	i := slices.IndexFunc(fields, func(f stet.Field) bool { return f.Name == requestID })
-	id := newRequestID()
-	if i >= 0 {
-		id = fields[i].Value
-	} else {
-		fields = append(fields, stet.Field{Name: requestID, Value: id})
+// identify names the request that w answers, unless it has a name.
+func identify(w http.Header) string {
+	id := w.Get(requestID)
+	if id == "" {
+		id = "req_" + rand.Text()[:14]
+		w.Set(requestID, id)
 	}
-	fields = append(fields, stet.Field{Name: originalRequest, Value: id})
+	return id
+}
+
+// identified returns the fields of a first response with the request's name: the handler's own, or else the one that the client
+// gets, also where that is told something else before the handler has come back.
+func (x *exchange) identified(fields []stet.Field) []stet.Field {
+	fields = slices.DeleteFunc(fields, func(f stet.Field) bool { return f.Name == originalRequest })
+	if i := slices.IndexFunc(fields, func(f stet.Field) bool { return f.Name == requestID }); i >= 0 {
+		x.w.Header().Set(requestID, fields[i].Value)
+	} else {
+		fields = append(fields, stet.Field{Name: requestID, Value: identify(x.w.Header())})
+	}
+	fields = append(fields, stet.Field{Name: originalRequest, Value: x.w.Header().Get(requestID)})
 	slices.SortStableFunc(fields, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
 	return fields
 }
 
-func newRequestID() string { return "req_" + rand.Text()[:14] }
+// original names the request whose result the record holds, if it holds one.
+func (x *exchange) original(r *stet.Record) {
+	if !x.g.cfg.requestIDs() || x.shadow || r.Response == nil {
+		return
+	}
+	if i := slices.IndexFunc(r.Response.Header, func(f stet.Field) bool { return f.Name == requestID }); i >= 0 {
+		x.w.Header().Set(originalRequest, r.Response.Header[i].Value)
+	}
+}
 
-// stripeError is Stripe's form. Its clients look at type and code.
+// final says of a failure that is kept that sending the request again brings nothing else: the clients would, after a 409 and
+// after 500 and above.
+func (x *exchange) final(h http.Header, status int) {
+	if x.g.cfg.requestIDs() && status >= 400 && h[shouldRetry] == nil {
+		h[shouldRetry] = isFalse
+	}
+}
+
+var isFalse = []string{"false"}
+
+// stripeError is Stripe's form. Its clients make errors of type, code and status, and programs read in them whether there may
+// have been an effect.
 func stripeError(p *Problem) any {
 	type object struct {
 		Type    string `json:"type"`
 		Code    string `json:"code,omitempty"`
 		Message string `json:"message"`
 	}
-	o := object{Type: "invalid_request_error", Code: string(p.Code), Message: p.Detail}
+	o := object{Type: stripeType(p), Code: string(p.Code), Message: p.Detail}
 	switch p.Code {
 	case KeyReused:
-		o.Type, o.Code = "idempotency_error", ""
+		o.Code = ""
 		o.Message = "Keys for idempotent requests can only be used with the same parameters they were first used with. Try using another key if you meant to execute a different request."
 	case InProgress:
 		o.Code = "idempotency_key_in_use"
 		o.Message = "There is currently another in-progress request using this Idempotent Key. Please try again later."
 	case InvalidKey:
-		o.Type, o.Code = "idempotency_error", ""
+		o.Code = ""
+	case RateLimited, KeyQuotaExceeded:
+		o.Code = "rate_limit"
 	}
 	return map[string]object{"error": o}
+}
+
+// stripeType is invalid_request_error only where the request itself has to be another one. A program takes that for "not
+// charged", so it is never said where the same request may be sent again, or where the first one may have had its effect.
+func stripeType(p *Problem) string {
+	switch p.Code {
+	case KeyReused, InvalidKey, InProgress, ExpiredKey, RequestTooOld:
+		return "idempotency_error"
+	case ResultNotRetained:
+		return "api_error"
+	}
+	if p.Retryable || p.Status >= 500 {
+		return "api_error"
+	}
+	return "invalid_request_error"
 }

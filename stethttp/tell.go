@@ -30,7 +30,8 @@ func (c *Config) tell(w http.ResponseWriter, _ *http.Request, p *Problem) {
 		doc = &q
 	case StripeErrors:
 		h.Set("Content-Type", "application/json")
-		h.Set("Stripe-Should-Retry", strconv.FormatBool(p.Retryable))
+		h.Set(shouldRetry, strconv.FormatBool(p.Retryable))
+		identify(h)
 		doc = stripeError(p)
 	case PlainErrors:
 		h.Set("Content-Type", "application/json")

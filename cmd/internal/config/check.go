@@ -13,6 +13,7 @@ import (
 
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/stethttp"
 )
 
 // checker looks for what no single value shows.
@@ -208,6 +209,10 @@ func (k *checker) policy(p *Policy, own, file string) {
 	}
 	if p.Key.MinLen > p.Key.MaxLen {
 		k.fail(at(k.set(at, "key.max_len", "key.min_len")), "key.min_len is %d and key.max_len is %d: no key could be accepted", p.Key.MinLen, p.Key.MaxLen)
+	}
+	if form, err := stethttp.Profile(p.Profile); err == nil && form.Errors == stethttp.StripeErrors && p.WaitPolicy == "accepted" {
+		k.fail(at(k.set(at, "wait_policy", "profile")), "accepted answers 202, and the clients of profile %s take an answer below 400 "+
+			"for the result: wait or no-wait", p.Profile)
 	}
 	if _, err := p.Key.pattern(); err != nil {
 		k.fail(at("key.pattern"), "%s", err)

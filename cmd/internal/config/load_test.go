@@ -96,6 +96,7 @@ func TestErrors(t *testing.T) {
 		"h2c with tls":              {"tls: { cert_file: a, key_file: b }\nh2c: true\n", "stet.yaml:2:6: h2c: h2c is HTTP/2 without TLS; with tls, HTTP/2 is there anyway"},
 		"strict on disk":            {"policy: { profile: seed-strict }\n", "stet.yaml:1:20: policy.profile: seed-strict keeps nothing unencrypted: sqlite: needs store.encryption_keys_file, or use memory:"},
 		"a strict route on disk":    {"routes:\n- match: /x\n  policy: { profile: seed-strict }\n", "stet.yaml:3:22: routes[0].policy.profile: seed-strict keeps nothing unencrypted: sqlite: needs store.encryption_keys_file, or use memory:"},
+		"202 for Stripe's clients":  {"policy: { profile: stripe, wait_policy: accepted }\n", "stet.yaml:1:41: policy.wait_policy: accepted answers 202, and the clients of profile stripe take an answer below 400 for the result: wait or no-wait"}, // C17
 		"TTLs the wrong way round":  {"policy: { min_ttl_s: 60, max_ttl_s: 5 }\n", "stet.yaml:1:37: policy.max_ttl_s: min_ttl_s is 60 and max_ttl_s is 5: no hint could be granted"},
 		"a TTL above the default":   {"policy: { min_ttl_s: 2592001 }\n", "stet.yaml:1:22: policy.min_ttl_s: min_ttl_s is 2592001 and max_ttl_s is 2592000: no hint could be granted"},
 		"lengths":                   {"policy: { key: { min_len: 300 } }\n", "stet.yaml:1:27: policy.key.min_len: key.min_len is 300 and key.max_len is 255: no key could be accepted"},

@@ -78,7 +78,7 @@ scope: { api_key: { header: X-Api-Key } }
 policy: { profile: stripe, on_5xx: release }
 routes:
 - match: POST /v1/payments
-  policy: { wait_policy: wait, key: { min_len: 3 } }
+  policy: { wait_policy: no-wait, key: { min_len: 3 } }
 - { match: "POST /v1/{search}", mode: off }
 `)
 	var b strings.Builder
@@ -95,9 +95,9 @@ routes:
 routes:
 - match: POST /v1/payments                  # stet.yaml:6:10
   policy:
-    wait_policy: wait                       # stet.yaml:7:26
+    wait_policy: no-wait                    # stet.yaml:7:26
     key:
-      min_len: 3                            # stet.yaml:7:48
+      min_len: 3                            # stet.yaml:7:51
 - match: "POST /v1/{search}"                # stet.yaml:8:12
   mode: "off"                               # stet.yaml:8:39
 `,

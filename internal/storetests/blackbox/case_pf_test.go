@@ -23,8 +23,16 @@ var casesPF = []Case{
 			c.Fatalf("%+v", mismatch)
 		}
 		c.Effects(1)
-		d := c.Named("in flight")
-		owner := d.Start("POST", "/fx/hang")
+		w := c.Named("waits") // C17: stripe-go asks but once
+		owner := w.Start("POST", "/fx/hang")
+		w.Entered(1)
+		waiter := w.Start("POST", "/fx/hang")
+		w.Release(1)
+		owner.Wait().Is(201).Lacks(replayed)
+		waiter.Wait().Is(201).Has(replayed, "true")
+		w.Effects(1)
+		d := c.With("policy: {profile: stripe, wait_policy: no-wait}").Named("in flight")
+		owner = d.Start("POST", "/fx/hang")
 		d.Entered(1)
 		busy := d.POST("/fx/hang").Is(409)
 		busy.RetryAfter(retryAfterMost)
@@ -111,11 +119,19 @@ var casesPF = []Case{
 			}
 			d := c.With("policy: {profile: " + profile + "}").Named(profile)
 			race := d.Race(20, "POST", "/fx/hang")
-			for _, a := range take(race, 19) {
-				a.Is(409)
+			waiting := strings.HasPrefix(profile, "stripe") // the others are told at once
+			if !waiting {
+				for _, a := range take(race, 19) {
+					a.Is(409)
+				}
 			}
 			d.Release(1)
 			first := (<-race).Is(201)
+			if waiting {
+				for _, a := range take(race, 19) {
+					a.Is(201).Says(string(first.Body))
+				}
+			}
 			for _, a := range take(d.Race(20, "POST", "/fx/hang"), 20) {
 				a.Is(201).Says(string(first.Body))
 			}
