@@ -42,7 +42,7 @@ func faces(t *testing.T, upstream string, adjust func(*gateway.Config), test fun
 				tr.Protocols.SetUnencryptedHTTP2(true)
 			}
 			s := run(t, c)
-			t.Cleanup(tr.CloseIdleConnections)
+			t.Cleanup(func() { tr.CloseIdleConnections(); f.gw.CloseIdle() })
 			f.send = func(method, target string, fields ...string) answer {
 				t.Helper()
 				req := must(http.NewRequestWithContext(t.Context(), "GET", scheme+"://"+s.Addr(), nil))
