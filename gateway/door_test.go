@@ -174,7 +174,7 @@ func TestWhitespaceMakesNoOtherScope(t *testing.T) { // C02
 		fmt.Fprintf(w, "%q %q", req.Header["X-Tenant-Id"], req.Header["Idempotency-Key"])
 	})
 	faces(t, up, func(c *gateway.Config) {
-		c.Scope, c.KeepHeaders = stethttp.HeaderScope("X-Tenant-Id"), []string{"X-Tenant-Id"}
+		c.Scope, c.KeepHeaders = func(r *http.Request) (stet.Scope, error) { return stet.Scope(r.Header.Get("X-Tenant-Id")), nil }, []string{"X-Tenant-Id"}
 		c.Routes = []gateway.Route{{Match: "/off", Config: stethttp.Config{Mode: stethttp.ModeOff}}}
 	}, func(f *face) {
 		before := n.Load()
