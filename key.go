@@ -64,7 +64,7 @@ const (
 	Lenient Syntax = iota
 	// SFString takes only an RFC 9651 Item of type String, as draft-ietf-httpapi-idempotency-key-header section 2.1 says.
 	SFString
-	// Opaque takes the field value as sent, quotes included.
+	// Opaque takes the field value as sent, quotes included, whitespace around it not.
 	Opaque
 )
 
@@ -90,7 +90,7 @@ func (r KeyRule) Parse(lines []string) (Key, error) {
 	if len(lines) != 1 {
 		return "", &KeyError{"the field was sent more than once; send exactly one"}
 	}
-	k, err := r.parseLine(lines[0])
+	k, err := r.parseLine(strings.Trim(lines[0], " \t")) // whitespace around a value is no part of it (RFC 9110 section 5.5)
 	if err != nil {
 		return "", err
 	}
@@ -101,9 +101,9 @@ func (r KeyRule) parseLine(v string) (Key, error) {
 	if r.Syntax == Opaque {
 		return Key(v), nil
 	}
-	switch s := strings.TrimLeft(v, " "); { // RFC 9651 section 4.2, step 2
-	case strings.HasPrefix(s, `"`):
-		return parseString(s)
+	switch {
+	case strings.HasPrefix(v, `"`):
+		return parseString(v)
 	case r.Syntax == SFString:
 		return "", &KeyError{`it must be a quoted string as in RFC 9651, such as "8e03978e-40d5-43e8-bc93-6894a57f9324"`}
 	}

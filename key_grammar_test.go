@@ -7,8 +7,8 @@ import (
 )
 
 // grammar states RFC 9651 section 3.3.3 once more, as a regular expression: sf-string = DQUOTE *( unescaped / "\" ( DQUOTE / "\" ) )
-// DQUOTE, then parameters with values that these tests use.
-var grammar = regexp.MustCompile(`^ *"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"((?:; *[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"|-?[0-9]{1,15}|[A-Za-z*][A-Za-z0-9:/!#$%&'*+.^_|~` + "`" + `-]*|\?[01]))?)*) *$`)
+// DQUOTE, then parameters with values that these tests use. Whitespace around it is no part of the value (RFC 9110 section 5.5).
+var grammar = regexp.MustCompile(`^[ \t]*"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"((?:; *[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"|-?[0-9]{1,15}|[A-Za-z*][A-Za-z0-9:/!#$%&'*+.^_|~` + "`" + `-]*|\?[01]))?)*)[ \t]*$`)
 
 var unescape = strings.NewReplacer(`\"`, `"`, `\\`, `\`)
 
@@ -26,7 +26,7 @@ func TestKeyGrammar(t *testing.T) { // KS-01, KS-09, KS-10, KS-11, KS-13, KS-15,
 		}
 		ok := parts != nil && strings.Trim(want, " ") != "" // blank keys are refused by policy
 		for _, syntax := range []Syntax{Lenient, SFString} {
-			if syntax == Lenient && !strings.HasPrefix(strings.TrimLeft(line, " "), `"`) {
+			if syntax == Lenient && !strings.HasPrefix(strings.TrimLeft(line, " \t"), `"`) {
 				continue // a bare key, or none
 			}
 			got, err := KeyRule{Syntax: syntax}.Parse([]string{line})

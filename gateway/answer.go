@@ -27,6 +27,8 @@ func (g *Gateway) received(res *http.Response) error {
 	case res.StatusCode == http.StatusSwitchingProtocols && !strings.EqualFold(res.Header.Get("Upgrade"), res.Request.Header.Get("Upgrade")):
 		return errUnasked // ReverseProxy would refuse it too, but leave the connection open
 	}
+	p.via[0] = via(res.ProtoMajor, res.ProtoMinor)
+	appendTo(res.Header, res.Header["Via"], "Via", p.via[:])
 	if p.claim == nil {
 		delete(res.Header, outcomeHeader)
 		return nil

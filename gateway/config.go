@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 
 	"github.com/stet-dev/stet/stethttp"
 )
@@ -25,6 +27,11 @@ type Config struct {
 	// sits between client and gateway could otherwise drop them on the way to the upstream (RFC 9110 section 7.6.1). The
 	// key's header and Authorization are always kept.
 	KeepHeaders []string
+
+	// TrustedProxies are the addresses from which X-Forwarded-* and Forwarded are taken for true and passed on, with the sender's own
+	// address appended. From anybody else they are removed, as any client can write them. Empty: nobody is trusted.
+	TrustedProxies []netip.Prefix
+
 	UpstreamTLS *tls.Config  // for https upstreams; nil trusts the system's roots
 	Log         *slog.Logger // what went wrong with the upstream; nil logs nothing
 }
@@ -37,6 +44,11 @@ type Route struct {
 	Match       string
 	Config      stethttp.Config // Route is Match if it is empty
 	UpstreamKey UpstreamKey
+
+	// MatchEncoded lets the pattern also match what a path is once it is decoded, as often as that changes anything: for an
+	// upstream to which %2F is a slash. A path with percent-encoding is looked up decoded first, among all routes; the most specific
+	// one is its route if it has MatchEncoded, else the path is looked up as it was sent. It is forwarded as it came in any case.
+	MatchEncoded bool
 }
 
 // UpstreamKey says how the upstream gets the idempotency key.
@@ -58,6 +70,8 @@ func (c *Config) validate() error {
 		return errors.New("gateway: Upstream holds a password; credentials are the clients'")
 	case u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "":
 		return fmt.Errorf("gateway: Upstream %s: it cannot have a path or a query; requests are forwarded with their own", u)
+	case slices.ContainsFunc(c.TrustedProxies, func(p netip.Prefix) bool { return !p.IsValid() || p.Addr().Is4In6() }):
+		return errors.New("gateway: TrustedProxies holds what is no range of IPv4 or IPv6 addresses")
 	case c.UpstreamKey > ForwardNothing:
 		return fmt.Errorf("gateway: UpstreamKey is %d, which is no UpstreamKey", c.UpstreamKey)
 	}

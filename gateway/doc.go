@@ -8,13 +8,19 @@
 // # What the upstream sees
 //
 // Path, query, Host and body as the client sent them; a request target in absolute-form does not choose the upstream. Headers
-// without the hop-by-hop ones (RFC 9110 section 7.6.1) and without any that begin with Stet-. X-Forwarded-For and Forwarded
-// with the client appended, X-Forwarded-Host and -Proto unless a proxy before has set them. With a claim: the key, see
-// [UpstreamKey], Stet-Attempt and Stet-Fence, and no Expect, as the body is here. It may answer with Stet-Outcome, which goes
-// no further.
+// without the hop-by-hop ones (RFC 9110 section 7.6.1), without any that begin with Stet-, and without other spellings of key and
+// scope. X-Forwarded-For, -Host, -Proto and Forwarded with the client alone or, from a trusted proxy, appended to what that said;
+// Via with the gateway appended. With a claim: the key, see [UpstreamKey], Stet-Attempt and Stet-Fence, and no Expect, as the body
+// is here. It may answer with Stet-Outcome, which goes no further.
 //
-// Interim answers, trailers, event streams and upgrades are passed on as they come; upgrades are not guarded. Redirects are the
-// client's to follow. CONNECT is refused.
+// Interim answers, trailers, event streams and upgrades are passed on as they come; upgrades, which are GETs, are not guarded.
+// Redirects are the client's to follow.
+//
+// # What is refused
+//
+// Before a request has a route it has one form, or is refused: a target that can be read in more than one way, another spelling of a
+// method that some route enables, framing that is not certain; and CONNECT. Where no route enforces anything, only what no proxy to
+// one server could pass on is refused.
 //
 // # Serving
 //

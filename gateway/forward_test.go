@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/textproto"
 	"slices"
 	"strconv"
@@ -69,15 +70,45 @@ func (r *rig) sent(text string) (line string, h http.Header) {
 	return line, http.Header(m)
 }
 
-// GW-06: paths and queries reach the upstream byte for byte; a target in absolute-form never chooses it.
-func TestTargetsAreForwardedAsSent(t *testing.T) {
-	r := newRig(t, echo(t), func(c *gateway.Config) {
-		c.Routes = []gateway.Route{{Match: "/a/"}, {Match: "POST /v1/{id}"}, {Match: "/tree/"}}
+// refused is the answer to a raw request.
+func (r *rig) refused(text string) answer {
+	r.Helper()
+	c, in := r.raw(text)
+	defer c.Close()
+	res, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	return answer{res, string(b), err}
+}
+
+// GW-06: paths and queries reach the upstream byte for byte; a target in absolute-form never chooses it. Of what can be read in more
+// than one way that holds where no route enforces anything.
+func TestTargetsAreForwardedAsSent(t *testing.T) { // C03
+	up := echo(t)
+	t.Run("enforced", func(t *testing.T) {
+		targetsAreForwarded(t, true, newRig(t, up, func(c *gateway.Config) {
+			c.Routes = []gateway.Route{{Match: "/a/", MatchEncoded: true}, {Match: "POST /v1/{id}"}, {Match: "/tree/"}}
+		}))
 	})
+	t.Run("not enforced", func(t *testing.T) {
+		targetsAreForwarded(t, false, newRig(t, up, func(c *gateway.Config) {
+			c.Default.Mode, c.Routes = stethttp.ModeOff, []gateway.Route{{Match: "/a/", Config: stethttp.Config{Mode: stethttp.ModeShadow}}}
+		}))
+	})
+}
+
+func targetsAreForwarded(t *testing.T, enforced bool, r *rig) {
 	for i, target := range []string{
 		"/", "/?", "/??", "/?a=1&a=2;b", "//a/../b%2Fc?x=%zz;", "/a//b", "/a/./b/..", "/a/b/../../..", "/tree", "/%61", "/%2e%2e/x", "/a%2fb",
 		"/a%00b", "/a|b", "/{id}", "/a\"<>^`", "/\xc3\xa9", "/\xff", "/a#b", "/a?b#c", "/*", "/a;b=c,d", "/a:b@c", "//", "///x", "/http://x/",
 	} {
+		if enforced && (strings.Contains(target, "#") || strings.Contains(target, "%00") || strings.Contains(target, "%2e")) {
+			r.problem(r.refused("GET "+target+" HTTP/1.1\nHost: api.example\n\n"), stethttp.InvalidTarget)
+			continue
+		}
 		for _, head := range []string{"GET %s HTTP/1.1", "POST %s HTTP/1.1\nIdempotency-Key: k" + strconv.Itoa(i) + "\nContent-Length: 0"} {
 			head = fmt.Sprintf(head, target)
 			want, _, _ := strings.Cut(head, "\n")
@@ -97,11 +128,8 @@ func TestTargetsAreForwardedAsSent(t *testing.T) {
 	if line, _ := r.sent("OPTIONS * HTTP/1.1\nHost: api.example\n\n"); line != "OPTIONS * HTTP/1.1" {
 		t.Errorf("OPTIONS * arrived as %q", line)
 	}
-	for _, bad := range []string{"CONNECT evil.example:443 HTTP/1.1\nHost: evil.example:443\n\n", "GET mailto:x HTTP/1.1\nHost: x\n\n"} {
-		_, in := r.raw(bad)
-		if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != 400 {
-			t.Errorf("%q: %v, %v", bad, res, err)
-		}
+	for bad, code := range map[string]stethttp.Code{"CONNECT evil.example:443": "invalid-method", "GET mailto:x": "invalid-target", "PRI *": "invalid-method"} {
+		r.problem(r.refused(bad+" HTTP/1.1\nHost: evil.example:443\n\n"), code)
 	}
 }
 
@@ -120,7 +148,7 @@ func TestStrippedPrefixStaysStripped(t *testing.T) {
 
 // GW-06: hop-by-hop headers stop here, the gateway's own come from nobody else, and Connection takes away neither the key nor
 // whose request it is.
-func TestHeadersForwarded(t *testing.T) {
+func TestHeadersForwarded(t *testing.T) { // C13
 	r := newRig(t, echo(t), func(c *gateway.Config) {
 		c.Scope, c.KeepHeaders = stethttp.HeaderScope("X-Tenant-Id"), []string{"x-tenant-id"}
 	})
@@ -146,7 +174,11 @@ X-End: 2
 X-Forwarded-For: 192.0.2.1
 X-Forwarded-For: 192.0.2.2
 X-Forwarded-Proto: https
+X-Forwarded-Port: 443
+X_Forwarded_For: 192.0.2.9
+X_Tenant_Id: t2
 Forwarded: for=192.0.2.1
+Via: 1.0 front
 Content-Length: 2
 
 {}`)
@@ -157,11 +189,53 @@ Content-Length: 2
 	want := http.Header{
 		"Host": {"api.example:8443"}, "Idempotency-Key": {`"k"`}, "X-Tenant-Id": {"t1"}, "Authorization": {"Bearer x"}, "X-End": {"1", "2"},
 		"Content-Length": {"2"}, "Stet-Attempt": {"1"}, "Stet-Fence": {strconv.FormatInt(rec.Fence(), 10)},
-		"X-Forwarded-For": {"192.0.2.1, 192.0.2.2, 127.0.0.1"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Host": {"api.example:8443"},
-		"Forwarded": {`for=192.0.2.1, for=127.0.0.1;host="api.example:8443";proto=http`},
+		"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {"api.example:8443"},
+		"Forwarded": {`for=127.0.0.1;host="api.example:8443";proto=http`}, "Via": {"1.0 front, 1.1 stet"},
 	}
 	if !maps.EqualFunc(h, want, slices.Equal) {
 		t.Fatalf("the upstream got\n%v, want\n%v", h, want)
+	}
+}
+
+// What a proxy says of those before it goes on, where the proxy is trusted.
+func TestTrustedProxies(t *testing.T) { // C13
+	for _, row := range []struct {
+		trusted string
+		believe bool
+	}{{"127.0.0.0/8", true}, {"127.0.0.1/32", true}, {"10.0.0.0/8", false}, {"::1/128", false}} {
+		r := newRig(t, echo(t), func(c *gateway.Config) {
+			c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix(row.trusted)}
+		})
+		_, h := r.sent("PUT / HTTP/1.1\nHost: api.example\nX-Forwarded-For: 192.0.2.1\nX-Forwarded-For: 192.0.2.2\nX-Forwarded-Proto: https\n" +
+			"X-Forwarded-Host: first.example\nX-Forwarded-Port: 443\nX_Forwarded_Port: 443\nForwarded: for=192.0.2.1\nContent-Length: 0\n\n")
+		want := http.Header{"Host": {"api.example"}, "Content-Length": {"0"}, "Via": {"1.1 stet"}, "X-Forwarded-For": {"127.0.0.1"},
+			"X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {"api.example"}, "Forwarded": {"for=127.0.0.1;host=api.example;proto=http"}}
+		if row.believe {
+			want["X-Forwarded-For"], want["X-Forwarded-Proto"] = []string{"192.0.2.1, 192.0.2.2, 127.0.0.1"}, []string{"https"}
+			want["X-Forwarded-Host"], want["X-Forwarded-Port"] = []string{"first.example"}, []string{"443"}
+			want["Forwarded"] = []string{"for=192.0.2.1, for=127.0.0.1;host=api.example;proto=http"}
+		}
+		if !maps.EqualFunc(h, want, slices.Equal) {
+			t.Errorf("trusted %s: the upstream got\n%v, want\n%v", row.trusted, h, want)
+		}
+	}
+}
+
+// Via goes both ways, and is no part of a result.
+func TestVia(t *testing.T) { // C13
+	r := newRig(t, upstream(t, func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Via", "1.1 behind")
+		fmt.Fprint(w, req.Header["Via"])
+	}), func(c *gateway.Config) {
+		c.Routes = []gateway.Route{{Match: "/off", Config: stethttp.Config{Mode: stethttp.ModeOff}}, {Match: "/shadow", Config: stethttp.Config{Mode: stethttp.ModeShadow}}}
+	})
+	for _, path := range []string{"/", "/off", "/shadow"} {
+		if a := r.status(r.post("k"+path[1:], path, ""), 200); a.Header.Get("Via") != "1.1 behind, 1.1 stet" || a.body != "[1.1 stet]" {
+			t.Errorf("%s: Via: %q, and upstream %s", path, a.Header["Via"], a.body)
+		}
+	}
+	if a := r.post("k", "/", ""); a.Header.Get("Idempotent-Replayed") == "" || a.Header["Via"] != nil {
+		t.Errorf("a replay with %v", a.Header)
 	}
 }
 
@@ -200,14 +274,16 @@ func TestUpstreamKey(t *testing.T) {
 }
 
 // Interim answers go on at once and are no part of the result; trailers go both ways.
-func TestInterimAnswersAndTrailers(t *testing.T) {
+func TestInterimAnswersAndTrailers(t *testing.T) { // C13
+	ours := []string{"X-Tenant-Id", "X_Tenant_Id", "Stet-Fence", "STET_FENCE", "Idempotency-Key", "Idempotency_Key", "X-Hop", "Authorization", "Via", "Forwarded",
+		"X-Forwarded-For", "X-Forwarded-Port", "X_Forwarded_Proto", "Connection", "Keep-Alive", "Upgrade", "TE", "Proxy-Authorization", "Proxy-Connection"}
 	r := newRig(t, upstream(t, func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Link", "</a.css>; rel=preload")
 		w.WriteHeader(http.StatusEarlyHints)
 		w.Header().Del("Link")
 		_, _ = io.Copy(io.Discard, req.Body)
 		w.Header().Set("Trailer", "X-Sum")
-		fmt.Fprint(w, "body ", len(req.Trailer), req.Trailer.Get("X-In"), req.Trailer.Get("X-Tenant-Id"))
+		fmt.Fprint(w, "body ", len(req.Trailer), req.Trailer.Get("X-In"))
 		w.Header().Set("X-Sum", "1")
 	}), func(c *gateway.Config) { c.KeepHeaders = []string{"X-Tenant-Id"} })
 	for _, key := range []string{"Idempotency-Key: k\n", "Idempotency-Key: k\n", "X-None: x\n"} {
@@ -215,8 +291,8 @@ func TestInterimAnswersAndTrailers(t *testing.T) {
 		if strings.HasPrefix(key, "X-") {
 			method = "PUT"
 		}
-		_, in := r.raw(method + " / HTTP/1.1\nHost: x\n" + key + "Connection: X-Hop\nTrailer: X-In, X-Tenant-Id, Stet-Fence, Idempotency-Key, X-Hop\nTransfer-Encoding: chunked\n\n" +
-			"2\nhi\n0\nX-In: yes\nX-Tenant-Id: other\nStet-Fence: 9\nIdempotency-Key: z\nX-Hop: 1\n\n")
+		_, in := r.raw(method + " / HTTP/1.1\nHost: x\n" + key + "Connection: X-Hop\nTrailer: X-In, " + strings.Join(ours, ", ") + "\nTransfer-Encoding: chunked\n\n" +
+			"2\nhi\n0\nX-In: yes\n" + strings.Join(ours, ": other\n") + ": other\n\n")
 		res, err := http.ReadResponse(in, nil)
 		replay := err == nil && res.Header.Get("Idempotent-Replayed") != ""
 		if err == nil && res.StatusCode == http.StatusEarlyHints && !replay {
@@ -273,7 +349,7 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// SM-04: upgrades pass, with or without a key, and are not recorded.
+// SM-04: what asks for an upgrade by a GET passes, with or without a key, and is not recorded.
 func TestUpgrade(t *testing.T) {
 	r := newRig(t, upstream(t, func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Upgrade") != "line" {
@@ -291,7 +367,7 @@ func TestUpgrade(t *testing.T) {
 		fmt.Fprint(rw, "got "+line)
 		rw.Flush()
 	}), nil)
-	for _, method := range []string{"GET", "POST"} {
+	switched := func(r *rig, method string) {
 		c, in := r.raw(method + " / HTTP/1.1\nHost: x\nConnection: Upgrade\nUpgrade: line\nIdempotency-Key: k\n\n")
 		if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatalf("%v, %v", res, err)
@@ -302,6 +378,12 @@ func TestUpgrade(t *testing.T) {
 		}
 		c.Close()
 		r.absent("k")
+	}
+	switched(r, "GET")
+	for _, mode := range []stethttp.Mode{stethttp.ModeOff, stethttp.ModeShadow} { // which take nothing away
+		r := newRig(t, r.upstream, func(c *gateway.Config) { c.Default.Mode = mode })
+		switched(r, "GET")
+		switched(r, "POST")
 	}
 }
 

@@ -3,13 +3,31 @@ package gateway
 import (
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 )
 
-// setForwarded says for whom the request is forwarded. The client's address is appended to what other proxies have said, in
-// X-Forwarded-For and in Forwarded (RFC 7239); X-Forwarded-Host and -Proto keep what the first one said. None of it can be
-// trusted further back than the proxy that is trusted: a gateway that clients reach directly passes their claims on.
-func setForwarded(out http.Header, in *http.Request) {
+// trusts reports whether what a request says of those before its sender can be believed: its sender is a proxy of [Config].
+func (g *Gateway) trusts(r *http.Request) bool {
+	if len(g.trusted) == 0 {
+		return false
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	addr := peer.Addr().Unmap().WithZone("")
+	return err == nil && slices.ContainsFunc(g.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// forwarded are the fields in which proxies tell each other about those before them.
+func forwarded(name string) bool {
+	return name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-")
+}
+
+// setForwarded says for whom the request is forwarded, and that this was done. The sender's address is appended to what other
+// proxies have said, in X-Forwarded-For and in Forwarded (RFC 7239); X-Forwarded-Host and -Proto keep what the first one said. Of
+// that, nothing is known from a sender who is not trusted. Via is everybody's, as it counts the hops (RFC 9110 section 7.6.3).
+func setForwarded(out http.Header, in *http.Request, trusted bool) {
 	client, _, err := net.SplitHostPort(in.RemoteAddr)
 	if err != nil {
 		client = "unknown" // RFC 7239 section 6.2: a unix socket, for one
@@ -18,11 +36,28 @@ func setForwarded(out http.Header, in *http.Request) {
 	if in.TLS != nil {
 		proto = "https"
 	}
-	values := [...]string{client, "for=" + node(client) + ";host=" + quoted(in.Host) + ";proto=" + proto, in.Host, proto}
-	appendTo(out, in.Header["X-Forwarded-For"], "X-Forwarded-For", values[0:1:1])
-	appendTo(out, in.Header["Forwarded"], "Forwarded", values[1:2:2])
-	first(out, in.Header["X-Forwarded-Host"], "X-Forwarded-Host", values[2:3:3])
-	first(out, in.Header["X-Forwarded-Proto"], "X-Forwarded-Proto", values[3:4:4])
+	values := [...]string{client, "for=" + node(client) + ";host=" + quoted(in.Host) + ";proto=" + proto, in.Host, proto,
+		via(in.ProtoMajor, in.ProtoMinor)}
+	var said http.Header
+	if trusted {
+		said = in.Header
+	}
+	appendTo(out, said["X-Forwarded-For"], "X-Forwarded-For", values[0:1:1])
+	appendTo(out, said["Forwarded"], "Forwarded", values[1:2:2])
+	first(out, said["X-Forwarded-Host"], "X-Forwarded-Host", values[2:3:3])
+	first(out, said["X-Forwarded-Proto"], "X-Forwarded-Proto", values[3:4:4])
+	appendTo(out, in.Header["Via"], "Via", values[4:5:5])
+}
+
+// via is what the gateway adds to Via: the version of HTTP that the message came with, and its pseudonym.
+func via(major, minor int) string {
+	switch {
+	case major == 1 && minor == 1:
+		return "1.1 stet"
+	case major == 1:
+		return "1.0 stet"
+	}
+	return strconv.Itoa(major) + "." + strconv.Itoa(minor) + " stet"
 }
 
 func appendTo(out http.Header, prior []string, name string, value []string) {

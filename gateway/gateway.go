@@ -5,11 +5,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -18,8 +19,10 @@ type Gateway struct {
 	engine   *stet.Engine
 	upstream *url.URL
 	routes   table
+	door     *door.Rules // nil where no route refuses anything
 	strict   bool
 	keep     []string
+	trusted  []netip.Prefix
 	log      *slog.Logger
 
 	transport *direct
@@ -35,10 +38,11 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	g := &Gateway{engine: e, upstream: c.Upstream, strict: c.StrictCoverage, keep: c.KeepHeaders, log: c.Log}
+	g := &Gateway{engine: e, upstream: c.Upstream, strict: c.StrictCoverage, keep: c.KeepHeaders, trusted: c.TrustedProxies, log: c.Log}
 	if err := g.compile(e, &c); err != nil {
 		return nil, err
 	}
+	g.hang()
 	g.transport = newDirect(c.Upstream, c.UpstreamTLS)
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
@@ -53,24 +57,34 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodConnect || r.URL.Opaque != "" {
-		// The authority-form and opaque URIs are for other kinds of proxies (RFC 9112 section 3.2).
-		http.Error(w, "This is a gateway to one server: requests name a path.", http.StatusBadRequest)
-		return
-	}
-	if strings.IndexByte(r.RequestURI, ' ') >= 0 || strings.IndexByte(r.URL.RawQuery, ' ') >= 0 {
-		// HTTP/2 can carry it, but a request line of HTTP/1 ends there (RFC 9112 section 3): an upstream would read another target.
-		http.Error(w, "The request's target holds a space.", http.StatusBadRequest)
+	r, fault := g.enter(r)
+	if fault != nil {
+		p := g.problem(stethttp.Code(fault.Kind))
+		p.Detail = fault.Detail
+		if p.Code == stethttp.BadFraming && r.ProtoMajor < 2 {
+			w.Header().Set("Connection", "close")
+		}
+		g.refuse(w, r, p)
 		return
 	}
 	t := g.routes.find(r)
 	if g.strict && t == g.routes.unmatched && !safe(r.Method) {
-		p := stethttp.NewProblem(stethttp.RouteNotCovered, t.cfg.ProblemBase)
-		g.engine.Observe(stet.Event{Kind: stet.Answer, Route: t.cfg.Route, Result: "limited", Status: p.Status})
-		t.cfg.Refuse(w, r, p)
+		g.refuse(w, r, g.problem(stethttp.RouteNotCovered))
 		return
 	}
 	t.ServeHTTP(w, r)
+}
+
+// problem is one of a request that has no route.
+func (g *Gateway) problem(code stethttp.Code) *stethttp.Problem {
+	return stethttp.NewProblem(code, g.routes.unmatched.cfg.ProblemBase)
+}
+
+// refuse answers a request that has no route.
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, p *stethttp.Problem) {
+	c := &g.routes.unmatched.cfg
+	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: c.Route, Result: "limited", Status: p.Status})
+	c.Refuse(w, r, p)
 }
 
 // safe methods change nothing (RFC 9110 section 9.2.1).

@@ -32,11 +32,12 @@ const patience = 10 * time.Second
 // rig is a gateway on a real listener.
 type rig struct {
 	testing.TB
-	engine *stet.Engine
-	gw     *gateway.Gateway
-	url    string
-	client *http.Client
-	log    *logBuffer
+	engine   *stet.Engine
+	gw       *gateway.Gateway
+	url      string
+	upstream string
+	client   *http.Client
+	log      *logBuffer
 }
 
 type logBuffer struct {
@@ -60,7 +61,7 @@ func (l *logBuffer) String() string {
 func newRig(t testing.TB, upstream string, adjust func(*gateway.Config)) *rig {
 	t.Helper()
 	checkLeaks(t)
-	r := &rig{TB: t, log: &logBuffer{}}
+	r := &rig{TB: t, upstream: upstream, log: &logBuffer{}}
 	var err error
 	if r.engine, err = stet.New(memstore.New(memstore.Config{}), stet.Config{Pepper: []byte("pepper")}); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func TestTargetsThatEndARequestLineAreRefused(t *testing.T) { // T9
 			}
 			b, _ := io.ReadAll(res.Body)
 			res.Body.Close()
-			if res.StatusCode != http.StatusBadRequest {
+			if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(b), `"code":"invalid-target"`) {
 				t.Errorf("%q with the key %q: %s %.50q", target, key, res.Status, b)
 			}
 		}
@@ -65,8 +65,14 @@ func TestNoTunnelOfHTTP(t *testing.T) { // SM-04
 	r.state("k2", stet.Completed, "")
 }
 
-// TestDrainWaitsForRequestsThatOfferH2C: they are requests like others.
-func TestDrainWaitsForRequestsThatOfferH2C(t *testing.T) { // W32
+// TestDrainWaitsForRequestsThatOfferAnything: they are requests like others, unless they are what can be upgraded.
+func TestDrainWaitsForRequestsThatOfferAnything(t *testing.T) { // W32, C01
+	for _, offer := range []string{"GET / HTTP/1.1\nUpgrade: h2c", "POST / HTTP/1.1\nUpgrade: h2c", "POST / HTTP/1.1\nUpgrade: websocket", "DELETE / HTTP/1.1\nUpgrade: tcp"} {
+		t.Run(offer, func(t *testing.T) { drainWaits(t, offer) })
+	}
+}
+
+func drainWaits(t *testing.T, offer string) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	s := run(t, gateway.ServerConfig{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(began)
@@ -77,7 +83,7 @@ func TestDrainWaitsForRequestsThatOfferH2C(t *testing.T) { // W32
 		fmt.Fprint(w, r.Context().Err())
 	})})
 	k := connect(t, s.Addr())
-	k.send("POST / HTTP/1.1\nHost: x\nConnection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nContent-Length: 0\n\n")
+	k.send(offer + "\nHost: x\nConnection: Upgrade, HTTP2-Settings\nContent-Length: 0\n\n")
 	<-began
 	s.stop()
 	for !s.Draining() {

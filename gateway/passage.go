@@ -24,6 +24,7 @@ type passage struct {
 	memory          bytes.Reader // its body, where it is short and here already
 	direct          bool         // it goes the short way
 	answer          answerBody
+	via             [1]string // what the answer's Via gets
 
 	stop context.CancelFunc // set for upstreams that may speak HTTP/2
 	// Of the current try. Only headers is written by another goroutine than the one that waits for RoundTrip.
@@ -49,7 +50,7 @@ func passageOf(ctx context.Context) *passage { return ctx.Value(passageKey{}).(*
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 	p := &passage{Context: r.Context(), route: t, claim: stet.ClaimFrom(r.Context()), once: !safe(r.Method)}
 	r = r.WithContext(p)
-	if r.Header["Upgrade"] != nil && !upgrade.Asked(r.Header) { // what follows on a connection that speaks h2c passes the gateway by
+	if r.Header["Upgrade"] != nil && !upgrade.Offered(r.Header) { // what follows on a connection that speaks h2c passes the gateway by
 		r.Header = r.Header.Clone()
 		delete(r.Header, "Upgrade")
 	}

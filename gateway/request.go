@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/door"
 )
 
 // rewrite makes the request for the upstream out of the client's. ReverseProxy has removed hop-by-hop headers and the ones
@@ -17,14 +19,15 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	p := passageOf(pr.In.Context())
 	out := pr.Out
 	g.aim(out.URL, pr.In) // and out.Host stays the client's
+	trusted := g.trusts(pr.In)
 	for name := range out.Header {
-		if ours(name) || alias(name, p.route.cfg.KeyHeader) {
+		if ours(name) || g.alias(name, p.route) || !trusted && forwarded(name) {
 			delete(out.Header, name)
 		}
 	}
 	keep(out.Header, pr.In.Header, g.keep...)
 	keep(out.Header, pr.In.Header, p.route.cfg.KeyHeader)
-	setForwarded(out.Header, pr.In)
+	setForwarded(out.Header, pr.In, trusted)
 	if p.claim != nil {
 		p.setKey(out.Header)
 		delete(out.Header, "Expect") // the body is here already
@@ -43,10 +46,14 @@ func ours(name string) bool {
 	return len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) && (name[len(prefix)] == '-' || name[len(prefix)] == '_')
 }
 
-// alias: CGI and its heirs take name for the key's header, while the gateway did not look at it. The upstream would see a key that
-// is not the one the request was guarded by.
-func alias(name, key string) bool {
-	return len(name) == len(key) && name != key && strings.IndexByte(name, '_') >= 0 && strings.EqualFold(strings.ReplaceAll(name, "_", "-"), key)
+// alias: CGI and its heirs take name for another header, of which the gateway looked at the one with that name or sets it itself. The
+// upstream would see a key that is not the one the request was guarded by, or somebody else's request.
+func (g *Gateway) alias(name string, t *route) bool {
+	if strings.IndexByte(name, '_') < 0 {
+		return false
+	}
+	name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	return name == t.cfg.KeyHeader || slices.Contains(g.keep, name) || forwarded(name)
 }
 
 func keep(out, in http.Header, names ...string) {
@@ -61,7 +68,7 @@ func keep(out, in http.Header, names ...string) {
 func (g *Gateway) aim(u *url.URL, r *http.Request) {
 	*u = *r.URL
 	u.Scheme, u.Host, u.User = g.upstream.Scheme, g.upstream.Host, nil
-	if raw := rawPath(r.RequestURI); raw != u.EscapedPath() && !strings.HasPrefix(raw, "//") {
+	if raw := door.Path(r.RequestURI); raw != u.EscapedPath() && !strings.HasPrefix(raw, "//") {
 		// The path holds bytes that a URL has to escape (RFC 3986 section 3.3). As the opaque part, url.URL writes it as it
 		// is; it cannot do so for one that begins with //, and escapes them there. A path that somebody changed since it was
 		// received stays changed.
@@ -69,22 +76,6 @@ func (g *Gateway) aim(u *url.URL, r *http.Request) {
 			u.Opaque = raw
 		}
 	}
-}
-
-// rawPath returns the path of a request target in origin-form, absolute-form or asterisk-form (RFC 9112 section 3.2).
-func rawPath(target string) string {
-	path, _, _ := strings.Cut(target, "?")
-	if strings.HasPrefix(path, "/") {
-		return path
-	}
-	_, rest, absolute := strings.Cut(path, "://")
-	if !absolute {
-		return path
-	}
-	if i := strings.IndexByte(rest, '/'); i >= 0 {
-		return rest[i:]
-	}
-	return ""
 }
 
 // setKey tells the upstream which execution of which key this is.

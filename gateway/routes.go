@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -15,6 +17,7 @@ type route struct {
 	match   string // empty: what no pattern matches
 	cfg     stethttp.Config
 	key     UpstreamKey
+	encoded bool // see Route.MatchEncoded
 	guarded http.Handler
 }
 
@@ -26,10 +29,24 @@ type table struct {
 	byPattern map[string]*route
 	ordered   []*route
 	unmatched *route
+	encoded   bool // one of them is
 }
 
-// find returns the route of the most specific pattern that matches.
+// find returns the route of a request: that of the most specific pattern which its path matches, decoded or as it was sent.
 func (t *table) find(r *http.Request) *route {
+	if t.encoded {
+		if path := r.URL.EscapedPath(); strings.IndexByte(path, '%') >= 0 {
+			decoded := http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: door.Decoded(path)}}
+			if found := t.match(&decoded); found.encoded {
+				return found
+			}
+		}
+	}
+	return t.match(r)
+}
+
+// match returns the route of the most specific pattern that matches.
+func (t *table) match(r *http.Request) *route {
 	h, pattern := t.mux.Handler(r)
 	if found, ok := h.(*route); ok {
 		return found
@@ -72,6 +89,7 @@ func (g *Gateway) addRoute(e *stet.Engine, c *Config, i int, r Route) error {
 		return fmt.Errorf("it conflicts with route %q: both match some requests, and neither is more specific", rival(c.Routes[:i], r.Match))
 	}
 	g.routes.byPattern[r.Match], g.routes.ordered = t, append(g.routes.ordered, t)
+	g.routes.encoded = g.routes.encoded || t.encoded
 	return nil
 }
 
@@ -108,7 +126,7 @@ func (g *Gateway) newRoute(e *stet.Engine, scope stethttp.ScopeFunc, r Route) (*
 	if err != nil {
 		return nil, err
 	}
-	t := &route{match: r.Match, cfg: guard.Config(), key: r.UpstreamKey}
+	t := &route{match: r.Match, cfg: guard.Config(), key: r.UpstreamKey, encoded: r.MatchEncoded}
 	t.guarded = guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.forward(w, r, t) }))
 	return t, nil
 }

@@ -139,7 +139,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		refuseDraining(w)
 		return
 	}
-	if r.Header["Upgrade"] != nil && upgrade.Asked(r.Header) { // it may last for days; it ends when all others have
+	if upgrade.Asked(r) { // it may last for days; it ends when all others have
 		s.drain.leave()
 	} else {
 		defer s.drain.leave()

@@ -31,22 +31,27 @@ func (b *upload) broken() error {
 	return nil
 }
 
-// setTrailer forwards the trailers that were announced, but none that the gateway itself sets or relies on as a header: an
-// upstream that merges the two would take them for its word (RFC 9110 section 6.5.1).
+// setTrailer forwards the trailers that were announced, by the same rules as headers, and none that the gateway itself sets or relies
+// on as a header: an upstream that merges the two would take them for its word (RFC 9110 section 6.5.1).
 func (g *Gateway) setTrailer(pr *httputil.ProxyRequest, t *route) {
 	out := pr.Out
 	if len(pr.In.Trailer) == 0 || out.Body == nil {
 		out.Trailer = nil
 		return
 	}
-	hop := connectionListed(pr.In.Header)
+	hop := append(connectionListed(pr.In.Header), hopByHop...)
 	for name := range out.Trailer {
-		if ours(name) || name == t.cfg.KeyHeader || slices.Contains(g.keep, name) || slices.Contains(hop, name) {
+		if ours(name) || g.alias(name, t) || forwarded(name) || name == "Via" || name == t.cfg.KeyHeader ||
+			slices.Contains(g.keep, name) || slices.Contains(hop, name) {
 			delete(out.Trailer, name)
 		}
 	}
 	out.Body = &trailing{out.Body, pr.In, out.Trailer}
 }
+
+// hopByHop are the fields that go no further than this hop, whether Connection lists them or not (RFC 9110 section 7.6.1).
+var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade"}
 
 // connectionListed are the fields that go no further than this hop (RFC 9110 section 7.6.1).
 func connectionListed(h http.Header) (names []string) {

@@ -21,6 +21,10 @@ type Config struct {
 	EnabledMethods  []string // other methods always pass; default POST, PUT, PATCH, DELETE
 	RequiredMethods []string // with ModeByMethod; default POST, PATCH; an empty, non-nil slice requires none
 
+	// RefuseOverride refuses a request that asks to be taken for one of EnabledMethods other than its own, in X-HTTP-Method-Override,
+	// X-HTTP-Method, X-Method-Override or the query parameter _method. By default they are nothing to the layer, as to HTTP.
+	RefuseOverride bool
+
 	Policy stet.Policy   // its zero fields are the engine's
 	MinTTL time.Duration // the Idempotency-TTL hint is clamped to these; defaults 1 h
 	MaxTTL time.Duration // and 30 days
@@ -65,6 +69,9 @@ const (
 	ModeOptional             // keys are honoured on EnabledMethods
 	ModeRequired             // keys are required on EnabledMethods
 )
+
+// Enforces reports whether a layer in this mode refuses anything.
+func (m Mode) Enforces() bool { return m != ModeOff && m != ModeShadow }
 
 // Waiting says what a duplicate of a running request gets.
 type Waiting uint8

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/upgrade"
 )
 
@@ -15,6 +16,7 @@ type Guard struct {
 	engine *stet.Engine
 	scope  ScopeFunc
 	cfg    Config
+	door   *door.Rules // nil where nothing is refused
 	recipe *stet.Fingerprinter
 	drop   []string // headers dropped from replays by configuration
 	dates  dates
@@ -31,6 +33,9 @@ func New(e *stet.Engine, scope ScopeFunc, c Config) (*Guard, error) {
 	g := &Guard{engine: e, scope: scope, cfg: c.withDefaults(e.Policy())}
 	for _, name := range g.cfg.Replay.DropHeaders {
 		g.drop = append(g.drop, http.CanonicalHeaderKey(name))
+	}
+	if g.cfg.Mode.Enforces() {
+		g.door = &door.Rules{Methods: g.cfg.EnabledMethods, RefuseOverride: g.cfg.RefuseOverride, MaxTarget: g.cfg.Limits.cfg.MaxTargetBytes}
 	}
 	var err error
 	if g.recipe, err = g.cfg.Fingerprint.Compile(); err != nil {
@@ -59,7 +64,32 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		policy = new(g.cfg.Policy)
 		policy.OnLapse = stet.LapseAtomic
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next, policy) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.door == nil {
+			g.serve(w, r, next, policy)
+			return
+		}
+		entered, fault := g.door.Enter(r)
+		if fault != nil {
+			g.turnAway(w, r, fault)
+			return
+		}
+		if entered != r {
+			defer func() { r.MultipartForm = entered.MultipartForm }() // the server removes its files by its own request
+		}
+		g.serve(w, entered, next, policy)
+	})
+}
+
+// turnAway refuses a request that has no form which all who read it would read alike. Whose it is, and its key, nobody has asked yet.
+func (g *Guard) turnAway(w http.ResponseWriter, r *http.Request, fault *door.Fault) {
+	p := NewProblem(Code(fault.Kind), g.cfg.ProblemBase)
+	p.Detail = fault.Detail
+	if p.Code == BadFraming && r.ProtoMajor < 2 {
+		w.Header().Set("Connection", "close")
+	}
+	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: "limited", Status: p.Status})
+	g.cfg.tell(w, r, p)
 }
 
 func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler, policy *stet.Policy) {
@@ -82,7 +112,7 @@ func (g *Guard) covers(r *http.Request) (required, acts bool) {
 	switch {
 	case c.Mode == ModeOff, !slices.Contains(c.EnabledMethods, r.Method):
 		return false, false
-	case r.Header["Upgrade"] != nil && upgrade.Asked(r.Header): // RFC 9110 section 7.8: the connection becomes something else
+	case upgrade.Asked(r), c.Mode == ModeShadow && upgrade.Offered(r.Header): // the connection may become something else
 		return false, false
 	case r.Method == http.MethodOptions && r.Header["Access-Control-Request-Method"] != nil: // CORS preflight
 		return false, false

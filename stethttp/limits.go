@@ -13,9 +13,10 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// LimitsConfig bounds what clients may use up. Zero means no limit, except for MaxBufferedBytes.
+// LimitsConfig bounds what clients may use up. Zero means no limit, except where a default is given.
 type LimitsConfig struct {
 	MaxBufferedBytes int64 // request and response bytes held in memory at a time, in total; default 256 MiB
+	MaxTargetBytes   int   // of a request's target, as it was sent; default 8 KiB. A longer one is refused (invalid-target)
 
 	// Per scope. A replay is never limited.
 	NewKeysPerSecond float64
@@ -26,8 +27,11 @@ type LimitsConfig struct {
 	MaxKeys int // records stored in all; needs a store that counts
 }
 
-// DefaultMaxBufferedBytes is the default of [LimitsConfig].
-const DefaultMaxBufferedBytes = 256 << 20
+// Defaults of [LimitsConfig].
+const (
+	DefaultMaxBufferedBytes = 256 << 20
+	DefaultMaxTargetBytes   = 8 << 10
+)
 
 // maxBuckets bounds how many scopes have rate buckets at a time.
 const maxBuckets = 100_000
@@ -45,8 +49,12 @@ type Limits struct {
 // NewLimits returns fresh limits.
 func NewLimits(c LimitsConfig) *Limits {
 	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, DefaultMaxBufferedBytes)
+	c.MaxTargetBytes = cmp.Or(c.MaxTargetBytes, DefaultMaxTargetBytes)
 	return &Limits{cfg: c, newKeys: map[stet.Scope]*rate.Limiter{}, lookups: map[stet.Scope]*rate.Limiter{}}
 }
+
+// Config returns the limits with all defaults filled in.
+func (l *Limits) Config() LimitsConfig { return l.cfg }
 
 // Buffered returns how many bytes are held at the moment.
 func (l *Limits) Buffered() int64 { return l.buffered.Load() }

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"strings"
+	"unicode"
 
 	"github.com/stet-dev/stet"
 )
@@ -23,15 +25,20 @@ const DefaultScope stet.Scope = "default"
 // SingleTenant puts all requests into one scope. For an API with one client, or one where clients may share results.
 func SingleTenant(*http.Request) (stet.Scope, error) { return DefaultScope, nil }
 
-// HeaderScope takes the scope from a header that a trusted proxy sets (and overwrites), as sent. Several lines are refused.
+// HeaderScope takes the scope from a header that a trusted proxy sets (and overwrites), without whitespace around it, which is no
+// part of a value (RFC 9110 section 5.5). Several lines are refused, and control characters.
 func HeaderScope(name string) ScopeFunc {
 	name = http.CanonicalHeaderKey(name)
 	return func(r *http.Request) (stet.Scope, error) {
 		v := r.Header[name]
-		if len(v) != 1 || v[0] == "" {
+		if len(v) != 1 {
 			return "", ErrNoIdentity
 		}
-		return stet.Scope(v[0]), nil
+		scope := strings.Trim(v[0], " \t")
+		if scope == "" || strings.ContainsFunc(scope, unicode.IsControl) {
+			return "", ErrNoIdentity
+		}
+		return stet.Scope(scope), nil
 	}
 }
 

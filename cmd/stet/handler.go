@@ -24,11 +24,12 @@ func handler(e *stet.Engine, conf *config.Config, log *slog.Logger) (*gateway.Ga
 		StrictCoverage: conf.StrictCoverage,
 		UpstreamKey:    upstreamKeys[conf.Policy.UpstreamKey],
 		KeepHeaders:    conf.ScopeHeaders(),
+		TrustedProxies: conf.Proxies(),
 		Log:            log,
 	}
 	for i := range conf.Routes {
 		c.Routes = append(c.Routes, gateway.Route{Match: conf.Routes[i].Match, Config: conf.RouteHTTP(i, limits),
-			UpstreamKey: upstreamKeys[conf.Routes[i].Policy.UpstreamKey]})
+			UpstreamKey: upstreamKeys[conf.Routes[i].Policy.UpstreamKey], MatchEncoded: conf.Routes[i].MatchEncoded})
 	}
 	return gateway.New(e, c)
 }

@@ -2,10 +2,11 @@ package upgrade
 
 import (
 	"net/http"
+	"reflect"
 	"testing"
 )
 
-func TestAsked(t *testing.T) { // SM-04
+func TestOffered(t *testing.T) { // SM-04
 	for _, c := range []struct {
 		connection, upgrade []string
 		want                bool
@@ -22,8 +23,54 @@ func TestAsked(t *testing.T) { // SM-04
 		{nil, []string{"websocket"}, false},
 	} {
 		h := http.Header{"Connection": c.connection, "Upgrade": c.upgrade}
-		if got := Asked(h); got != c.want {
-			t.Errorf("Asked(%v) = %v", h, got)
+		if got := Offered(h); got != c.want {
+			t.Errorf("Offered(%v) = %v", h, got)
+		}
+	}
+}
+
+func TestAsked(t *testing.T) { // C01
+	offer := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
+	extended := http.Header{":protocol": {"websocket"}}
+	for _, c := range []struct {
+		method string
+		major  int
+		header http.Header
+		want   bool
+	}{
+		{"GET", 1, offer, true},
+		{"GET", 1, http.Header{}, false},
+		{"POST", 1, offer, false},
+		{"DELETE", 1, offer, false},
+		{"HEAD", 1, offer, false},
+		{"get", 1, offer, false},
+		{"CONNECT", 1, offer, false},
+		{"CONNECT", 1, extended, false},
+		{"CONNECT", 2, http.Header{}, false},
+		{"CONNECT", 2, extended, true},
+		{"POST", 2, extended, false},
+	} {
+		if got := Asked(&http.Request{Method: c.method, ProtoMajor: c.major, Header: c.header}); got != c.want {
+			t.Errorf("%s over HTTP/%d with %v: %v", c.method, c.major, c.header, got)
+		}
+	}
+}
+
+func TestWithdraw(t *testing.T) { // C01
+	for _, c := range []struct{ before, after []string }{
+		{[]string{"Upgrade"}, nil},
+		{[]string{" upgrade ,, UPGRADE", "Upgrade"}, nil},
+		{[]string{"keep-alive, Upgrade, X-Hop", "X-End"}, []string{"keep-alive, X-Hop, X-End"}},
+		{[]string{"keep-alive", "X-Hop"}, []string{"keep-alive", "X-Hop"}},
+		{nil, nil},
+	} {
+		h := http.Header{"Upgrade": {"websocket"}, "X": {"1"}}
+		if c.before != nil {
+			h["Connection"] = c.before
+		}
+		Withdraw(h)
+		if got := h["Connection"]; !reflect.DeepEqual(got, c.after) || h["Upgrade"] != nil || h["X"] == nil {
+			t.Errorf("%q: %v is left", c.before, h)
 		}
 	}
 }

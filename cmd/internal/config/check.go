@@ -67,6 +67,11 @@ func (k *checker) listeners() {
 	if k.Upstream != "" {
 		k.upstream()
 	}
+	for i, s := range k.TrustedProxies {
+		if p, err := proxies(s); err != nil || p.Addr().Is4In6() {
+			k.fail(fmt.Sprintf("trusted_proxies[%d]", i), "%q is no address and no range of them, such as 10.0.0.7 or 10.0.0.0/8", s)
+		}
+	}
 	if u, err := url.Parse(k.ProblemBase); err != nil || !u.IsAbs() {
 		k.fail("problem_base", "%q is not an absolute URI, such as https://errors.example.com/", k.ProblemBase)
 	}

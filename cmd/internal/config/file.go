@@ -12,17 +12,18 @@ package config
 //	example  what `config init` shows for a setting without a default
 //	doc      one line for people
 type File struct {
-	Listen            string  `yaml:"listen" default:":8080" nonempty:"" doc:"where clients connect; port 0 picks a free one"`
-	Upstream          string  `yaml:"upstream" example:"http://127.0.0.1:3000" doc:"the API behind the gateway"`
-	ReadHeaderTimeout Seconds `yaml:"read_header_timeout_s" default:"10" min:"0.001" doc:"for a request's header to arrive"`
-	ReadTimeout       Seconds `yaml:"read_timeout_s" default:"30" min:"0.001" doc:"for the whole body; over it: 408 request-timeout, nothing reserved"`
-	WriteTimeout      Seconds `yaml:"write_timeout_s" default:"30" min:"0.001" doc:"for a client to take the next 64 KiB of an answer; one that does not is cut off"`
-	TLS               *TLS    `yaml:"tls" doc:"optional; HTTP/2 comes with it"`
-	H2C               bool    `yaml:"h2c" default:"false" doc:"HTTP/2 without TLS"`
-	Replicas          int     `yaml:"replicas" default:"1" min:"1" doc:"gateways on this store; over 1 refuses memory:, file: and sqlite:"`
-	StrictCoverage    bool    `yaml:"strict_coverage" default:"false" doc:"true: a state-changing request that no route matches is refused (400 route-not-covered)"`
-	ProblemBase       string  `yaml:"problem_base" default:"https://stet-dev.github.io/stet/problems/" nonempty:"" doc:"problem types are this and their code"`
-	LogLevel          string  `yaml:"log_level" default:"info" enum:"debug|info|warn|error" doc:"info has a line per execution; debug one per request"`
+	Listen            string   `yaml:"listen" default:":8080" nonempty:"" doc:"where clients connect; port 0 picks a free one"`
+	Upstream          string   `yaml:"upstream" example:"http://127.0.0.1:3000" doc:"the API behind the gateway"`
+	ReadHeaderTimeout Seconds  `yaml:"read_header_timeout_s" default:"10" min:"0.001" doc:"for a request's header to arrive"`
+	ReadTimeout       Seconds  `yaml:"read_timeout_s" default:"30" min:"0.001" doc:"for the whole body; over it: 408 request-timeout, nothing reserved"`
+	WriteTimeout      Seconds  `yaml:"write_timeout_s" default:"30" min:"0.001" doc:"for a client to take the next 64 KiB of an answer; one that does not is cut off"`
+	TLS               *TLS     `yaml:"tls" doc:"optional; HTTP/2 comes with it"`
+	H2C               bool     `yaml:"h2c" default:"false" doc:"HTTP/2 without TLS"`
+	Replicas          int      `yaml:"replicas" default:"1" min:"1" doc:"gateways on this store; over 1 refuses memory:, file: and sqlite:"`
+	StrictCoverage    bool     `yaml:"strict_coverage" default:"false" doc:"true: a state-changing request that no route matches is refused (400 route-not-covered)"`
+	TrustedProxies    []string `yaml:"trusted_proxies" doc:"addresses or CIDR ranges; what others say in X-Forwarded-* and Forwarded is removed"`
+	ProblemBase       string   `yaml:"problem_base" default:"https://stet-dev.github.io/stet/problems/" nonempty:"" doc:"problem types are this and their code"`
+	LogLevel          string   `yaml:"log_level" default:"info" enum:"debug|info|warn|error" doc:"info has a line per execution; debug one per request"`
 
 	Admin     Admin     `yaml:"admin"`
 	Store     Store     `yaml:"store"`
@@ -88,6 +89,7 @@ type JWT struct {
 // Limits bound what clients may use up.
 type Limits struct {
 	MaxBufferedBytes int64   `yaml:"max_buffered_bytes" default:"268435456" min:"1" doc:"held in memory for requests and responses, in total; the rest is per scope"`
+	MaxTargetBytes   int     `yaml:"max_target_bytes" default:"8192" min:"1" doc:"of a request's target; over it: 400 invalid-target"`
 	NewKeysPerSecond float64 `yaml:"new_keys_per_second" default:"0" min:"0"`
 	Burst            int     `yaml:"burst" default:"0" min:"0" doc:"of new keys; 0: one second's worth"`
 	MaxKeysPerScope  int     `yaml:"max_keys_per_scope" default:"0" min:"0" doc:"a key counts while its record is stored"`
@@ -138,7 +140,8 @@ type Webhook struct {
 
 // Route is a policy of its own for some requests.
 type Route struct {
-	Match  string `yaml:"match" nonempty:"required" example:"POST /v1/payments" doc:"a ServeMux pattern, matched only: paths reach the upstream byte for byte"`
-	Mode   string `yaml:"mode" enum:"off|shadow|optional|required" doc:"replaces required_methods here"`
-	Policy Policy `yaml:"policy"`
+	Match        string `yaml:"match" nonempty:"required" example:"POST /v1/payments" doc:"a ServeMux pattern, matched only: paths reach the upstream byte for byte"`
+	Mode         string `yaml:"mode" enum:"off|shadow|optional|required" doc:"replaces required_methods here"`
+	MatchEncoded bool   `yaml:"match_encoded" default:"false" doc:"true: match also matches the decoded path, for an upstream to which %2F is a slash"`
+	Policy       Policy `yaml:"policy"`
 }

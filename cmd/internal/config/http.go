@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
@@ -85,6 +86,7 @@ func (p *Policy) HTTP() stethttp.Config {
 		panic("config: an unchecked policy: " + err.Error())
 	}
 	c.EnabledMethods, c.RequiredMethods = orEmpty(p.EnabledMethods), orEmpty(p.RequiredMethods)
+	c.RefuseOverride = p.MethodOverride == "refuse"
 	c.Policy = p.engine()
 	c.MinTTL, c.MaxTTL = p.MinTTL.Duration(), p.MaxTTL.Duration()
 	c.Waiting = number[stethttp.Waiting](waitings, p.WaitPolicy)
@@ -162,8 +164,28 @@ func (c *Config) complete(h stethttp.Config, limits *stethttp.Limits) stethttp.C
 // LimitsConfig is the limits section.
 func (c *Config) LimitsConfig() stethttp.LimitsConfig {
 	l := c.Limits
-	return stethttp.LimitsConfig{MaxBufferedBytes: l.MaxBufferedBytes, NewKeysPerSecond: l.NewKeysPerSecond, Burst: l.Burst,
+	return stethttp.LimitsConfig{MaxBufferedBytes: l.MaxBufferedBytes, MaxTargetBytes: l.MaxTargetBytes, NewKeysPerSecond: l.NewKeysPerSecond, Burst: l.Burst,
 		LookupsPerSecond: l.LookupsPerSecond, MaxKeysPerScope: l.MaxKeysPerScope, MaxKeys: l.MaxKeys}
+}
+
+// Proxies are the trusted proxies.
+func (c *Config) Proxies() []netip.Prefix {
+	all := make([]netip.Prefix, len(c.TrustedProxies))
+	for i, s := range c.TrustedProxies {
+		var err error
+		if all[i], err = proxies(s); err != nil {
+			panic("config: an unchecked proxy: " + err.Error())
+		}
+	}
+	return all
+}
+
+// proxies reads an address, or a range of them.
+func proxies(s string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(s); err == nil {
+		return addr.Unmap().WithZone("").Prefix(addr.Unmap().BitLen())
+	}
+	return netip.ParsePrefix(s)
 }
 
 // ScopeFunc is the scope section.

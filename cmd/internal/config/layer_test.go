@@ -154,7 +154,8 @@ func TestDefaultsAgree(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if c.Store.Timeout.Duration() != stet.DefaultStoreTimeout || c.Limits.MaxBufferedBytes != stethttp.DefaultMaxBufferedBytes {
+	if c.Store.Timeout.Duration() != stet.DefaultStoreTimeout || c.Limits.MaxBufferedBytes != stethttp.DefaultMaxBufferedBytes ||
+		c.Limits.MaxTargetBytes != stethttp.DefaultMaxTargetBytes {
 		t.Error("another default than the engine's or the limits'")
 	}
 }
@@ -211,6 +212,8 @@ func TestWords(t *testing.T) {
 		v   any
 	}{
 		"ttl_from: creation":                        {func(h *c) any { return h.Policy.FromCreation }, true},
+		"method_override: ignore":                   {func(h *c) any { return h.RefuseOverride }, false},
+		"method_override: refuse":                   {func(h *c) any { return h.RefuseOverride }, true},
 		"wait_policy: no-wait":                      {func(h *c) any { return h.Waiting }, stethttp.NoWait},
 		"wait_policy: wait":                         {func(h *c) any { return h.Waiting }, stethttp.Wait},
 		"wait_policy: accepted":                     {func(h *c) any { return h.Waiting }, stethttp.Accepted},
@@ -310,4 +313,15 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("what show prints means something else:\n%s", shown)
 		}
 	})
+}
+
+// What the door is told arrives there.
+func TestTheDoor(t *testing.T) { // C03, C13
+	c := load(t, "trusted_proxies: [10.0.0.7, 192.168.0.0/16, '::1', '::ffff:10.0.0.8']\nlimits: { max_target_bytes: 100 }\nroutes:\n- { match: /a, match_encoded: true }\n- match: /b\n")
+	if got := fmt.Sprint(c.Proxies()); got != "[10.0.0.7/32 192.168.0.0/16 ::1/128 10.0.0.8/32]" {
+		t.Errorf("trusted proxies: %s", got)
+	}
+	if c.LimitsConfig().MaxTargetBytes != 100 || !c.Routes[0].MatchEncoded || c.Routes[1].MatchEncoded {
+		t.Errorf("%+v %+v", c.LimitsConfig(), c.Routes)
+	}
 }

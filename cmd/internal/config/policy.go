@@ -5,6 +5,7 @@ type Policy struct {
 	Profile         string   `yaml:"profile" default:"default" enum:"default|ietf|stripe|stripe-v2|seed-strict|gateway-compat" doc:"a published dialect; every key below beats it"`
 	EnabledMethods  []string `yaml:"enabled_methods" dialect:"" default:"POST,PUT,PATCH,DELETE" doc:"other methods always pass"`
 	RequiredMethods []string `yaml:"required_methods" dialect:"" default:"POST,PATCH" doc:"without a key: 400 missing-key"`
+	MethodOverride  string   `yaml:"method_override" dialect:"" default:"ignore" enum:"ignore|refuse" doc:"X-HTTP-Method-Override and the like: refuse them where they name another enabled method"`
 
 	DefaultTTL Seconds `yaml:"default_ttl_s" dialect:"" default:"86400" min:"0.001" doc:"how long a result is replayed"`
 	MinTTL     Seconds `yaml:"min_ttl_s" dialect:"" default:"3600" min:"0.001" doc:"the client's Idempotency-TTL is clamped to these"`

@@ -119,6 +119,7 @@ func (r *renderer) routes(l line, f field) {
 	if f.Len() == 0 && r.template {
 		r.emit(line{depth: 0, off: 1, key: "- match:", value: "POST /v1/payments"})
 		r.emit(line{depth: 1, off: 1, key: "mode:", value: "required", remark: "off | shadow | optional | required; replaces required_methods here"})
+		r.emit(line{depth: 1, off: 1, key: "match_encoded:", value: "false", remark: "true: match also matches the decoded path, for an upstream to which %2F is a slash"})
 		r.emit(line{depth: 1, off: 1, key: "policy:", value: "{ wait_policy: wait }", remark: "any key of the policy above"})
 	}
 }
@@ -137,6 +138,9 @@ func (r *renderer) element(route *Route, file *Policy, path string) {
 	for i := range v.NumField() {
 		f := field{v.Field(i), v.Type().Field(i).Tag}
 		name := join(path, f.tag.Get("yaml"))
+		if f.IsZero() { // as every route is that does not say so
+			continue
+		}
 		if f.Kind() != reflect.Struct {
 			dash.field(f, reflect.Value{}, name, 1, 0)
 		} else if !reflect.DeepEqual(route.Policy, *file) {

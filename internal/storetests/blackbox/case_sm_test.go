@@ -56,16 +56,24 @@ var casesSM = []Case{
 		c.Effects(1)
 	}},
 	{ID: "SM-04", Run: func(c *C) {
-		for _, method := range []string{"GET", "POST"} {
-			d := c.Named(method)
-			n := d.Dial()
-			n.Write("%s", d.head(method+" /fx/upgrade HTTP/1.1", `Idempotency-Key: "up"`, "Connection: Upgrade", "Upgrade: line"))
-			if a := n.Read(); a.Status != http.StatusSwitchingProtocols {
-				a.fail("want 101")
+		n := c.Dial()
+		n.Write("%s", c.head("GET /fx/upgrade HTTP/1.1", `Idempotency-Key: "up"`, "Connection: Upgrade", "Upgrade: line"))
+		if a := n.Read(); a.Status != http.StatusSwitchingProtocols {
+			a.fail("want 101")
+		}
+		n.Write("hello\n")
+		n.until("got hello")
+		c.Records(0)
+		c.Effects(1)
+		for _, offer := range []string{"line", "websocket", "h2c"} { // C01: what has an outcome is guarded, whatever else it asks for
+			d := c.Named(offer)
+			ask := func() *Answer {
+				n := d.Dial()
+				n.Write("%s", d.head("POST /fx/json HTTP/1.1", `Idempotency-Key: "up"`, "Connection: Upgrade", "Upgrade: "+offer, "Content-Length: 7")+`{"a":1}`)
+				return n.Read()
 			}
-			n.Write("hello\n")
-			n.until("got hello")
-			d.Records(0)
+			first := ask().First(201)
+			ask().Replays(first)
 			d.Effects(1)
 		}
 	}},

@@ -36,6 +36,9 @@ var problems = map[string]problem{
 	"upstream-unreachable": {status: 502, retryable: true, action: "reuse"},
 	"upstream-failed":      {status: 502, retryable: true, action: "reuse"},
 	"route-not-covered":    {status: 400, action: "stop"},
+	"invalid-target":       {status: 400, action: "stop"},
+	"invalid-method":       {status: 400, action: "stop"},
+	"bad-framing":          {status: 400, action: "stop"},
 }
 
 // document is a problem document.

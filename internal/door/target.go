@@ -1,0 +1,164 @@
+package door
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Path returns the path of a request target in origin-form, absolute-form or asterisk-form (RFC 9112 section 3.2), as it was sent.
+func Path(target string) string {
+	path, _, _ := strings.Cut(target, "?")
+	if strings.HasPrefix(path, "/") {
+		return path
+	}
+	_, rest, absolute := strings.Cut(path, "://")
+	if !absolute {
+		return path
+	}
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		return rest[i:]
+	}
+	return ""
+}
+
+// Decoded returns a path, percent-decoded until nothing is left to decode: %252F is a slash to those who decode twice.
+func Decoded(path string) string { return string(decode(nil, path)) }
+
+var noPath = Fault{Target, "The request's target names no path of this server. Send one that begins with a slash."}
+
+// target judges a request's target as it was sent or, where nobody sent it, as its URL would be.
+func (d *Rules) target(r *http.Request) *Fault {
+	if r.URL.Opaque != "" {
+		return &noPath
+	}
+	whole, path, query := r.RequestURI, "", ""
+	length := len(whole)
+	if whole != "" {
+		path = Path(whole)
+	} else {
+		path, query = r.URL.EscapedPath(), r.URL.RawQuery
+		length = len(path) + len("?") + len(query)
+	}
+	if d.MaxTarget > 0 && length > d.MaxTarget {
+		return &Fault{Target, "The request's target is longer than the " + strconv.Itoa(d.MaxTarget) +
+			" bytes that are allowed. Send what is long in the body."}
+	}
+	for _, part := range [...]string{whole, path, query} {
+		for i := range len(part) {
+			if isStrange[part[i]] {
+				return strange(part[i])
+			}
+		}
+	}
+	return ambiguous(path)
+}
+
+// isStrange are the bytes that no target may hold as they are: controls, the space, and two that end or divide it for some readers.
+var isStrange = func() (is [256]bool) {
+	for c := range ' ' + 1 {
+		is[c] = true
+	}
+	is['#'], is['\\'], is[0x7f] = true, true, true
+	return is
+}()
+
+// strange is the fault of a target with a byte that none has (RFC 3986 section 2), and that ends it, or a segment of it, for some
+// readers.
+func strange(c byte) *Fault {
+	switch c {
+	case '#':
+		return &Fault{Target, "The request's target holds a number sign (#), which ends it for some readers. Leave the fragment out, or send %23."}
+	case '\\':
+		return &Fault{Target, "The request's target holds a backslash, which is a slash to some readers. Send a slash or, in a query, %5C."}
+	case ' ':
+		return &Fault{Target, "The request's target holds a space, which ends it for some readers. Send %20."}
+	}
+	return &Fault{Target, "The request's target holds a control character. Leave it out or, in a query, percent-encode it."}
+}
+
+// ambiguous looks for what makes a path lead to different places, depending on whether its reader decodes it, once or more often,
+// before or after it resolves dot segments, takes an encoded slash for one, cuts segments at a semicolon as servlet containers do,
+// and merges slashes: a dot segment that is not written as one, and a plain .. that removes what is not one segment to all of them.
+func ambiguous(path string) *Fault {
+	if strings.IndexByte(path, '%') < 0 && strings.IndexByte(path, ';') < 0 && !strings.Contains(path, "/.") {
+		return nil
+	}
+	var room [32]bool
+	var text [128]byte
+	one := room[:0] // of each segment so far that no dot segment has removed: whether it is exactly one
+	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		switch segment {
+		case ".":
+			continue
+		case "..":
+			if last := len(one) - 1; last >= 0 {
+				if !one[last] {
+					return &Fault{Target, "A .. in the request's path follows an empty segment or an encoded slash, and readers differ in what it removes. " +
+						"Resolve dot segments before sending."}
+				}
+				one = one[:last]
+			}
+			continue
+		}
+		single, f := judge(decode(text[:0], segment))
+		if f != nil {
+			return f
+		}
+		one = append(one, single)
+	}
+	return nil
+}
+
+// judge looks at a decoded segment, and reports whether it is exactly one to all readers.
+func judge(segment []byte) (one bool, f *Fault) {
+	text := string(segment)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ' || c == 0x7f:
+			return false, &Fault{Target, "The request's path holds an encoded control character, such as %00 or %0A. Leave it out."}
+		case c == '\\':
+			return false, &Fault{Target, "The request's path holds an encoded backslash, which is a slash to some readers. Leave it out."}
+		}
+	}
+	one = strings.IndexByte(text, '/') < 0
+	for piece := range strings.SplitSeq(text, "/") {
+		switch piece, _, _ = strings.Cut(piece, ";"); piece {
+		case ".", "..":
+			return false, &Fault{Target, "The request's path holds a dot segment in disguise, such as %2e%2e, ..%2F or ..; in place of two dots between slashes. " +
+				"Resolve dot segments before sending."}
+		case "":
+			one = false
+		}
+	}
+	return one, nil
+}
+
+// decode appends s to out, which is empty, percent-decoded until nothing is left to decode. Every byte is looked at once, however
+// often it was encoded.
+func decode(out []byte, s string) []byte {
+	for i := range len(s) {
+		out = append(out, s[i])
+		for n := len(out); n >= 3 && out[n-3] == '%'; n = len(out) {
+			high, low := hex(out[n-2]), hex(out[n-1])
+			if high < 0 || low < 0 {
+				break
+			}
+			out = append(out[:n-3], byte(high<<4|low))
+		}
+	}
+	return out
+}
+
+// hex returns the value of a hexadecimal digit, or -1.
+func hex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
