@@ -11,10 +11,10 @@ type Event struct {
 	TraceID string
 	From, To State         // Transition; From 0: created, To 0: deleted
 	Attempt  int           // Transition, Answer
-	Cause    string        // Transition
+	Cause    string        // Transition, Miswired
 	Op       string        // StoreCall: create, get, replace, delete, due, list, count, find, history, reap
-	Result   string        // Answer: one word per request, see package stethttp; Misuse: what is wrong, see MisuseKey
-	Mismatch []string      // Misuse of a key: the parts that differ, see Fingerprint.Differs; they may be unknown
+	Result   string        // Answer: one word per request, see package stethttp
+	Mismatch []string      // Answer, where the key was used for another request: the parts that differ; not nil, but they may be unknown
 	Status   int           // Answer
 	Took     time.Duration // StoreCall, Answer; Transition to Completed: the execution
 	WeakKey  bool          // Answer
@@ -35,13 +35,5 @@ const (
 	Reaped                             // Count records were removed together, after their retention
 	Probed                             // a reconciler looked after an unknown record: Result is scheduled, resolved or failed
 	ProbeFailed                        // nobody could tell what became of it, or the record forbids what was found: Err; it stays unknown
-	Misuse                             // somebody's code or set-up is wrong, as Result says
-)
-
-// The words of [Misuse].
-const (
-	MisuseKey     = "key-reused"   // a client sent a key with another request
-	MisuseGuard   = "second-guard" // a request met the record that was made for it: it passes two guards, or one of them twice
-	MisuseOutcome = "bad-outcome"  // a handler stated its outcome in words that do not exist; it counts as unknown
-	MisuseRender  = "bad-render"   // the function that renders the layer's own answers panicked, or wrote nothing
+	Miswired                           // a face and what is around it are put together wrongly: Cause says how, see package stethttp
 )

@@ -32,6 +32,9 @@ func New(e *stet.Engine, scope ScopeFunc, c Config) (*Guard, error) {
 	for _, name := range g.cfg.Replay.DropHeaders {
 		g.drop = append(g.drop, http.CanonicalHeaderKey(name))
 	}
+	if c.Render != nil {
+		g.cfg.Render = g.contained(c.Render)
+	}
 	var err error
 	if g.recipe, err = g.cfg.Fingerprint.Compile(); err != nil {
 		return nil, fmt.Errorf("stethttp: Fingerprint: %w", err)
