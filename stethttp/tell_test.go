@@ -102,16 +102,24 @@ func (b *blocked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	created(w, r)
 }
 
-// first sends the request that runs.
-func (b *blocked) first(t *testing.T, url string, lines ...string) *sync.WaitGroup {
+// first sends the request that runs, until it is let go or the test ends.
+func (b *blocked) first(t *testing.T, url, key string) {
+	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Idempotency-Key", key)
 	var wg sync.WaitGroup
-	wg.Go(func() { ask(t, url, "{}", lines...) })
+	wg.Go(func() {
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			resp.Body.Close()
+		}
+	})
 	<-b.entered
 	t.Cleanup(func() {
 		b.release()
 		wg.Wait()
 	})
-	return &wg
 }
 
 const key1 = `Idempotency-Key: "k-1"`
@@ -121,7 +129,7 @@ func TestRetryAfterFollowsTheRun(t *testing.T) {
 	b := newBlocked(t)
 	r := newRig(t, stethttp.Config{}, b.ServeHTTP)
 	url := serve(t, r.handler)
-	b.first(t, url, key1)
+	b.first(t, url, "k-1")
 	ask(t, url, "{}", key1).want(t, 409, stethttp.InProgress).has(t, "Retry-After: 1", `Idempotency-Key: "k-1"`, "Stet-Outcome: not-executed")
 
 	for ran, want := range map[time.Duration]string{0: "1", 1500 * time.Millisecond: "2", 7 * time.Second: "7", 19 * time.Second: "12"} {
@@ -151,8 +159,8 @@ func TestRetryAfterOfALimit(t *testing.T) {
 		{"quota", stethttp.LimitsConfig{MaxKeysPerScope: 1}, stethttp.KeyQuotaExceeded, "20"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, stethttp.Config{Limits: stethttp.NewLimits(c.limits), RetryAfterMax: 20 * time.Second}, created)
-			url := serve(t, r.handler)
+			conf := stethttp.Config{Limits: stethttp.NewLimits(c.limits), RetryAfterMax: 20 * time.Second}
+			url := serve(t, stethttp.Middleware(newEngine(), stethttp.SingleTenant, conf)(http.HandlerFunc(created)))
 			ask(t, url, "{}", key1).want(t, 201, "")
 			ask(t, url, "{}", `Idempotency-Key: "k-2"`).want(t, 429, c.code).has(t, "Retry-After: "+c.want, `Idempotency-Key: "k-2"`)
 			ask(t, url, "{}", key1).want(t, 201, "").has(t, "Idempotent-Replayed: true")
@@ -511,7 +519,7 @@ func TestAForeignFenceMeansNothing(t *testing.T) { // C10
 	b := newBlocked(t)
 	r := newRig(t, stethttp.Config{}, b.ServeHTTP)
 	url := serve(t, r.handler)
-	b.first(t, url, "Idempotency-Key: k")
+	b.first(t, url, "k")
 	rec, err := r.engine.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"})
 	if err != nil {
 		t.Fatal(err)
@@ -584,7 +592,7 @@ func TestPreferWaitIsBounded(t *testing.T) { // C21
 		t.Fatal(err)
 	}
 	url := serve(t, stethttp.Middleware(engine, stethttp.SingleTenant, stethttp.Config{})(b))
-	b.first(t, url, key1)
+	b.first(t, url, "k-1")
 	answers := make(chan told, 2)
 	for range 2 {
 		go func() { answers <- ask(t, url, "{}", key1, "Prefer: wait=25") }()

@@ -293,3 +293,13 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// C18: the origins of scripts are the whole gateway's, and every route has them.
+func TestCORSIsForAllRoutes(t *testing.T) {
+	c := load(t, "cors: { allow_origins: ['https://shop.example'] }\nroutes: [{ match: POST /x }]\n")
+	for _, h := range []stethttp.Config{c.HTTP(nil), c.RouteHTTP(0, nil)} {
+		if !slices.Equal(h.CORS.AllowOrigins, []string{"https://shop.example"}) {
+			t.Errorf("%q", h.CORS.AllowOrigins)
+		}
+	}
+}

@@ -88,7 +88,7 @@ func (l *Log) miswired(e *stet.Event) {
 	if e.Cause == "bad-outcome" { // it is on the safe side, and the next answer may be better
 		level = slog.LevelWarn
 	}
-	l.write(level, cmp.Or(miswires[e.Cause], "the guard and what is around it are put together wrongly"), e, slog.String("cause", e.Cause),
+	l.write(level, cmp.Or(miswires[e.Cause], "the guard and its handler are put together wrongly"), e, slog.String("cause", e.Cause),
 		slog.Int("attempt", e.Attempt), slog.Int("suppressed", suppressed))
 }
 
