@@ -11,32 +11,49 @@ import (
 type Refused struct {
 	Verdict    Verdict
 	RetryAfter time.Duration // InProgress, Unresolved: when to ask again
+	Mismatch   []string      // Mismatch: the parts that differ, as in [Decision]
 }
 
 func (r *Refused) Error() string { return "stet: not executed: " + r.Verdict.String() }
 
+// Result is what [DoResult] returns.
+type Result[T any] struct {
+	Value    T
+	Replayed bool // it is the stored result of an earlier call: nothing was executed
+	Attempt  int  // which execution of the key it is the result of, from 1
+}
+
 // Do runs run at most once per key, for callers without HTTP: queue consumers, cron jobs, gRPC methods. The first result is
-// stored as JSON; later calls get it back without running anything.
+// stored as JSON; later calls get it back without running anything. [DoResult] tells which of the two it was. A call that meets
+// another one with the same key, still running, is refused, or waits for it as long as [Request.Wait] says.
 //
 // An error of run leaves the outcome unknown, because the effect may have happened before it, unless run said otherwise by
 // [Claim.NotExecuted]. A final "no" (a declined card) is a result: return it as T. The context given to run is held as
 // [Claim.Hold] says. The error is a [*Refused], run's own, or infrastructure. Where only storing the result failed, the result
 // is returned beside that error: it happened, see [Claim.Settle].
 func Do[T any](ctx context.Context, e *Engine, q Request, run func(ctx context.Context, c *Claim) (T, error)) (T, error) {
-	var result T
+	r, err := DoResult(ctx, e, q, run)
+	return r.Value, err
+}
+
+// DoResult is [Do], and tells whether the result is a replay.
+func DoResult[T any](ctx context.Context, e *Engine, q Request, run func(ctx context.Context, c *Claim) (T, error)) (Result[T], error) {
 	d, err := e.Begin(ctx, q)
 	switch {
 	case err != nil:
-		return result, err
+		return Result[T]{}, err
 	case d.Verdict == Execute:
-		return execute(ctx, d.Claim, run)
+		r := Result[T]{Attempt: d.Claim.Attempt()}
+		r.Value, err = execute(ctx, d.Claim, run)
+		return r, err
 	case d.Verdict == Replay && d.Record.Response != nil:
-		if err := json.Unmarshal(d.Record.Response.Body, &result); err != nil {
-			return result, fmt.Errorf("stet: Do: the stored result is no %T: %w", result, err)
+		r := Result[T]{Replayed: true, Attempt: d.Record.Attempt}
+		if err := json.Unmarshal(d.Record.Response.Body, &r.Value); err != nil {
+			return r, fmt.Errorf("stet: Do: the stored result is no %T: %w", r.Value, err)
 		}
-		return result, nil
+		return r, nil
 	}
-	return result, &Refused{d.Verdict, d.RetryAfter(DefaultExecution)}
+	return Result[T]{}, &Refused{d.Verdict, d.RetryAfter(DefaultExecution), d.Mismatch}
 }
 
 func execute[T any](ctx context.Context, c *Claim, run func(ctx context.Context, c *Claim) (T, error)) (result T, err error) {

@@ -57,6 +57,7 @@ type Request struct {
 	Recipe     *Fingerprinter // today's recipe for new records; nil: the default Recipe
 	Policy     *Policy        // nil: the engine's
 	LookupOnly bool           // answer from what is stored; write nothing (a limit was reached)
+	Wait       time.Duration  // for a run elsewhere to end, before the verdict is InProgress; 0: not at all. Not in a transaction
 
 	// Point and Keep are stored with a new record, in the same write: a recovery point to start from where the run ends without a
 	// word (see [LapseResume]), and what is needed to go on from there without the client.
@@ -69,17 +70,23 @@ type Request struct {
 
 // Decision is the answer to a [Request].
 type Decision struct {
-	Verdict Verdict
-	Record  Record // what the verdict rests on; zero where there is none
-	Claim   *Claim // with Execute
+	Verdict  Verdict
+	Record   Record   // what the verdict rests on; zero where there is none
+	Claim    *Claim   // with Execute
+	Mismatch []string // with Mismatch: the parts in which the request differs, as far as the record tells; see [Fingerprint.Differs]
 }
 
-// RetryAfter is when it is worth asking again: the rest of the lease, or the time to the next probe, from 1 s to limit, in
-// whole seconds. It promises nothing about what the answer will be then.
+// RetryAfter is when it is worth asking again, from 1 s to limit, in whole seconds. For a run it is as long as it has run so far,
+// and not over the rest of its lease: who obeys it waits at most about as long again as the run takes. For a suspended run it is
+// when it may go on, for an unknown outcome the time to the next probe. It promises nothing about what the answer will be then.
 func (d *Decision) RetryAfter(limit time.Duration) time.Duration {
-	left := d.Record.DueAt.Sub(d.Record.AsOf)
-	if d.Record.DueAt.IsZero() || d.Record.State == Unknown && left <= 0 { // no probe is planned
+	h := &d.Record.Head
+	left := h.DueAt.Sub(h.AsOf)
+	switch {
+	case h.DueAt.IsZero(), h.State == Unknown && left <= 0: // no probe is planned
 		left = limit
+	case h.State == Running && h.Cause != CauseSuspended:
+		left = min(left, h.running())
 	}
 	left = (left + time.Second - 1).Truncate(time.Second)
 	return max(min(left, limit.Truncate(time.Second)), time.Second)
@@ -95,7 +102,8 @@ const (
 
 // Begin decides. With Execute the caller holds the only claim to the key and must settle it. An error means
 // infrastructure: the store did not answer, or the request is not complete; then nothing may be executed. The end of ctx
-// does not interrupt a store call, only the pauses between tries. To wait for a run elsewhere, see [Engine.Await].
+// does not interrupt a store call, only the pauses between tries, and waiting. To wait for a run elsewhere, set [Request.Wait]: where
+// that run ends without a result, this one may execute. [Engine.Await] waits without the request.
 func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 	if q.ID.Scope == "" || q.ID.Key == "" {
 		return Decision{}, errors.New("stet: Begin needs a Scope and a Key")
@@ -119,6 +127,9 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 	d, err := b.decide(ctx)
 	if err != nil && !b.e.bound {
 		b.withdraw(ctx)
+	}
+	if err == nil && d.Verdict == InProgress && q.Wait > 0 {
+		return e.outwait(ctx, q, d)
 	}
 	return d, err
 }
@@ -244,7 +255,7 @@ func (b *beginning) grant(have Record, w *intent, from State) (Decision, error) 
 	if c.from = from; b.e.bound {
 		c.joined = &joinedTx{store: b.e.store, redo: intent{prev: w.prev, head: w.head, body: w.body}, body: have.Body, wrote: true}
 	}
-	return Decision{Execute, have, c}, nil
+	return Decision{Verdict: Execute, Record: have, Claim: c}, nil
 }
 
 // errAgain: the record changed between reading and writing.
@@ -252,12 +263,14 @@ var errAgain = errors.New("the record kept changing")
 
 // rule judges the incumbent and writes the move.
 func (b *beginning) rule(call *detached, have Record) (Decision, error) {
-	same, err := b.same(&have.Head)
+	asked, err := b.asked(&have.Head)
 	if err != nil {
 		return Decision{}, err
 	}
-	ruling := judge(&have.Head, same)
+	ruling := judge(&have.Head, have.Fingerprint.Equal(asked))
 	switch {
+	case ruling.Verdict == Mismatch:
+		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.Differs(asked)}, nil
 	case ruling.Move == Stay:
 		return Decision{Verdict: ruling.Verdict, Record: have}, nil
 	case b.q.LookupOnly && ruling.Verdict == Execute:
@@ -302,16 +315,16 @@ func (b *beginning) take(call *detached) (Decision, error) {
 	return b.grant(got, &t.intent, t.have.State)
 }
 
-// same compares by the record's own recipe.
-func (b *beginning) same(have *Head) (bool, error) {
+// asked is the request's fingerprint by the record's own recipe.
+func (b *beginning) asked(have *Head) (Fingerprint, error) {
 	if have.Fingerprint.Recipe == b.create.head.Fingerprint.Recipe {
-		return have.Fingerprint.Equal(b.create.head.Fingerprint), nil
+		return b.create.head.Fingerprint, nil
 	}
 	f, err := b.e.recipes.get(have.Fingerprint.Recipe)
 	if err != nil {
-		return false, fmt.Errorf("%w: its fingerprint: %w", ErrCorrupt, err)
+		return Fingerprint{}, fmt.Errorf("%w: its fingerprint: %w", ErrCorrupt, err)
 	}
-	return have.Fingerprint.Equal(f.Fingerprint(&b.q.Subject)), nil
+	return f.Fingerprint(&b.q.Subject), nil
 }
 
 func (b *beginning) move(m Move, have *Head) (h Head, body *Body) {

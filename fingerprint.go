@@ -17,13 +17,11 @@ type Fingerprint struct {
 	// Sum is the SHA-256 of the recipe and of all parts, each tagged and with its length, so that nothing in one part can
 	// look like another (case FP-28).
 	Sum [32]byte
-	// Parts are short digests of method, path, query, headers and body. They tell which part differs and prove nothing:
-	// different parts can have the same digest.
+	// Parts are short digests: of the method and, in the lower half, of the media type; of the path; of the query; of the headers
+	// that count, which share the bits among them; of the body as it is compared and, in the lower half, as it was sent. They tell
+	// which part differs and prove nothing: different parts can have the same digest.
 	Parts [5]uint32
 }
-
-// partNames name Fingerprint.Parts.
-var partNames = [...]string{"method", "path", "query", "headers", "body"}
 
 // The indexes of Fingerprint.Parts.
 const (
@@ -40,20 +38,66 @@ func (f Fingerprint) Equal(g Fingerprint) bool {
 	return f.Recipe == g.Recipe && subtle.ConstantTimeCompare(f.Sum[:], g.Sum[:]) == 1
 }
 
-// Differs names the parts in which two requests differ: method, path, query, headers, body. It returns nil if the recipes
-// differ, for then nothing can be said. It is for people who look for a reason; only Equal decides.
+// Differs names the parts in which two requests differ: method, path, query, media-type, body, and header:Name for each header
+// that counts. It returns nil if the recipes differ, for then nothing can be said. What it names does differ; a difference that
+// the short digests do not show is not named. It is for people who look for a reason; only Equal decides.
 func (f Fingerprint) Differs(g Fingerprint) []string {
 	if f.Recipe != g.Recipe {
 		return nil
 	}
+	a, b := &f.Parts, &g.Parts
 	var names []string
-	for i := range f.Parts {
-		if f.Parts[i] != g.Parts[i] {
-			names = append(names, partNames[i])
+	add := func(name string, differs bool) {
+		if differs {
+			names = append(names, name)
+		}
+	}
+	add("method", upper(a[partMethod]) != upper(b[partMethod]))
+	add("path", a[partPath] != b[partPath])
+	add("query", a[partQuery] != b[partQuery])
+	typeA, typeB := lower(a[partMethod]), lower(b[partMethod])
+	retyped := typeA != typeB && typeA != 0 && typeB != 0 // a body that is empty has no type
+	add("media-type", retyped)
+	if retyped { // read as another type, the same bytes are compared as something else
+		add("body", lower(a[partBody]) != lower(b[partBody]))
+	} else {
+		add("body", upper(a[partBody]) != upper(b[partBody]))
+	}
+	if a[partHeaders] != b[partHeaders] {
+		names = append(names, f.headersThatDiffer(g)...)
+	}
+	return names
+}
+
+func (f Fingerprint) headersThatDiffer(g Fingerprint) (names []string) {
+	recipe, err := ParseRecipe(f.Recipe)
+	if err != nil {
+		return nil
+	}
+	headers := recipe.compile().headers
+	for i, name := range headers {
+		if mask := share(^uint32(0), i, len(headers)); (f.Parts[partHeaders]^g.Parts[partHeaders])&mask != 0 {
+			names = append(names, "header:"+name)
 		}
 	}
 	return names
 }
+
+// share puts as much of a digest as fits into the bits that header i of n has of its part: 32 between them, and the first 32 one
+// each where there are more.
+func share(digest uint32, i, n int) uint32 {
+	width := max(1, 32/n)
+	if i*width >= 32 {
+		return 0
+	}
+	return digest >> (32 - width) << (i * width)
+}
+
+// fold makes 16 bits of a digest.
+func fold(digest uint32) uint32 { return upper(digest) ^ lower(digest) }
+
+func upper(part uint32) uint32 { return part >> 16 }
+func lower(part uint32) uint32 { return part & 0xffff }
 
 const hidden = "[fingerprint]"
 

@@ -71,7 +71,7 @@ func upload(boundary, file, content string) change {
 func TestFingerprintCases(t *testing.T) {
 	auto, raw, jcs := Recipe{}, Recipe{Body: BodyRaw}, Recipe{Body: BodyJCS}
 	decode := Recipe{Decode: true}
-	versioned := Recipe{Headers: []string{"api-version"}}
+	versioned, two := Recipe{Headers: []string{"api-version"}}, Recipe{Headers: []string{"api-version", "accept"}}
 	amount := Recipe{Body: BodyFields, Fields: []string{"/amount", "/customer/id"}}
 	noMeta := Recipe{Exclude: []string{"/meta", "/items/0/at"}}
 	same := func(s *Subject) {}
@@ -126,17 +126,23 @@ func TestFingerprintCases(t *testing.T) {
 				header(n, n)(s)
 			}
 		}, ""},
-		{"FP-19 value", versioned, header("Api-Version", "2024"), header("Api-Version", "2025"), "headers"},
+		{"FP-19 value", versioned, header("Api-Version", "2024"), header("Api-Version", "2025"), "header:Api-Version"},
 		{"FP-19 white space", versioned, header("Api-Version", "2024"), header("Api-Version", " 2024\t"), ""},
-		{"FP-19 several values", versioned, header("Api-Version", "a", "b"), header("Api-Version", "a, b"), "headers"},
-		{"FP-19 absent is not empty", versioned, header("Api-Version"), header("Api-Version", ""), "headers"},
+		{"FP-19 several values", versioned, header("Api-Version", "a", "b"), header("Api-Version", "a, b"), "header:Api-Version"},
+		{"FP-19 absent is not empty", versioned, header("Api-Version"), header("Api-Version", ""), "header:Api-Version"},
+		{"C18 each header that counts", two, func(s *Subject) { header("Accept", "a")(s); header("Api-Version", "1")(s) },
+			func(s *Subject) { header("Accept", "a")(s); header("Api-Version", "2")(s) }, "header:Api-Version"},
+		{"C18 both headers", two, func(s *Subject) { header("Accept", "a")(s); header("Api-Version", "1")(s) },
+			func(s *Subject) { header("Accept", "b")(s); header("Api-Version", "2")(s) }, "header:Accept header:Api-Version"},
+		{"C18 type and body", auto, body(`{"a":1}`), func(s *Subject) { media("text/plain")(s); body(`{"a":2}`)(s) }, "media-type body"},
+		{"C18 method, path and query", auto, same, func(s *Subject) { s.Method, s.Path, s.RawQuery = "PUT", "/other", "z=9" }, "method path query"},
 		{"FP-20 parameters", auto, media("application/json"), media("application/json; charset=UTF-8"), ""},
 		{"FP-20 case", auto, media("application/json"), media("Application/JSON"), ""},
-		{"FP-21 other type", auto, media("application/json"), media("text/plain"), "body"},
-		{"FP-21 no type", auto, media("application/json"), media(), "body"},
-		{"FP-21 no type is not an invalid one", auto, media(), media(""), "body"},
-		{"FP-21 raw compares types too", raw, media("application/json"), media("text/plain"), "body"},
-		{"FP-21 two types", auto, media("application/json"), media("application/json", "text/plain"), "body"},
+		{"FP-21 other type", auto, media("application/json"), media("text/plain"), "media-type"},
+		{"FP-21 no type", auto, media("application/json"), media(), "media-type"},
+		{"FP-21 no type is not an invalid one", auto, media(), media(""), "media-type"},
+		{"FP-21 raw compares types too", raw, media("application/json"), media("text/plain"), "media-type"},
+		{"FP-21 two types", auto, media("application/json"), media("application/json", "text/plain"), "media-type"},
 		{"FP-22 +json", auto, func(s *Subject) { media("application/vnd.api+json")(s); body(`{"a":1,"b":2}`)(s) },
 			func(s *Subject) { media("application/vnd.api+json")(s); body(`{"b":2,"a":1}`)(s) }, ""},
 		{"FP-22 merge patch", auto, func(s *Subject) { media("application/merge-patch+json")(s); body(`{"a":1,"b":2}`)(s) },
@@ -152,8 +158,8 @@ func TestFingerprintCases(t *testing.T) {
 		{"FP-24 content", auto, upload("one", "f.txt", "x"), upload("two", "f.txt", "y"), "body"},
 		{"FP-24 file name", auto, upload("one", "f.txt", "x"), upload("two", "g.txt", "x"), "body"},
 		{"FP-24 unreadable needs the boundary", auto, func(s *Subject) { media("multipart/form-data; boundary=a")(s); body("x")(s) },
-			func(s *Subject) { media("multipart/form-data; boundary=b")(s); body("x")(s) }, "body"},
-		{"FP-24 raw", raw, upload("one", "f.txt", "x"), upload("two", "f.txt", "x"), "body"},
+			func(s *Subject) { media("multipart/form-data; boundary=b")(s); body("x")(s) }, "media-type"},
+		{"FP-24 raw", raw, upload("one", "f.txt", "x"), upload("two", "f.txt", "x"), "media-type body"},
 		{"FP-25 none and empty", auto, func(s *Subject) { s.Body = nil; media()(s) }, func(s *Subject) { s.Body = []byte{}; header("Content-Length", "0")(s) }, ""},
 		{"FP-25 empty object", auto, body(""), body("{}"), "body"},
 		{"FP-25 white space", auto, body(""), body(" "), "body"},
@@ -291,6 +297,20 @@ func TestFingerprintIsHidden(t *testing.T) {
 	for _, leak := range []string{"secret-name", "Sum", "Parts", hex.EncodeToString(fp.Sum[:3]), fmt.Sprint(fp.Sum[0], fp.Sum[1])} {
 		if strings.Contains(out, leak) {
 			t.Errorf("%q is in %s", leak, out)
+		}
+	}
+}
+
+// Of however many headers that count, one that differs is never taken for another, and the bits of up to 32 are told apart.
+func TestHeadersShareTheirPart(t *testing.T) { // C18
+	for n := 1; n <= 40; n++ {
+		seen := uint32(0)
+		for i := range n {
+			mask := share(^uint32(0), i, n)
+			if seen&mask != 0 || (mask == 0) != (i >= 32) {
+				t.Errorf("header %d of %d has the bits %032b, others %032b", i, n, mask, seen)
+			}
+			seen |= mask
 		}
 	}
 }

@@ -105,17 +105,17 @@ func (f *Fingerprinter) Fingerprint(s *Subject) Fingerprint {
 	w.String(f.recipe) // in the method's digest too: only fingerprints of one recipe are compared by parts
 	w.Byte(tagMethod)
 	w.String(s.Method)
-	fp.Parts[partMethod] = w.Cut()
+	method := w.Cut()
 	w.Byte(tagPath)
 	w.String(s.Path)
 	fp.Parts[partPath] = w.Cut()
 	f.writeQuery(x, s.RawQuery)
 	fp.Parts[partQuery] = w.Cut()
-	f.writeHeaders(w, s.Header)
-	fp.Parts[partHeaders] = w.Cut()
+	fp.Parts[partHeaders] = f.writeHeaders(w, s.Header)
 	w.Byte(tagBody)
-	f.writeBody(x, s)
-	fp.Parts[partBody] = w.Cut()
+	media, sent := f.writeBody(x, s)
+	fp.Parts[partMethod] = fold(method)<<16 | media
+	fp.Parts[partBody] = fold(w.Cut())<<16 | sent
 
 	fp.Sum = x.finish()
 	f.pool.Put(x)
@@ -158,17 +158,21 @@ func (f *Fingerprinter) writePairs(x *scratch) {
 	}
 }
 
-// writeHeaders writes the values of the listed fields, one list for each, so that two field lines are not one with a comma.
-func (f *Fingerprinter) writeHeaders(w *canon.Writer, header map[string][]string) {
+// writeHeaders writes the values of the listed fields, one list for each, so that two field lines are not one with a comma. It
+// returns their digests.
+func (f *Fingerprinter) writeHeaders(w *canon.Writer, header map[string][]string) (digests uint32) {
 	w.Byte(tagHeaders)
 	w.Uint(len(f.headers))
-	for _, name := range f.headers {
+	w.Cut()
+	for i, name := range f.headers {
 		values := header[name]
 		w.Uint(len(values))
 		for _, v := range values {
 			w.String(trimOWS(v))
 		}
+		digests |= share(w.Cut(), i, len(f.headers))
 	}
+	return digests
 }
 
 // trimOWS cuts off what RFC 9110 section 5.6.3 calls optional white space.
@@ -181,7 +185,9 @@ type content struct {
 	bytes  []byte
 }
 
-func (f *Fingerprinter) writeBody(x *scratch, s *Subject) {
+// writeBody returns digests of 16 bits of the body's media type, 0 without a body, and of the body as it was sent. What was written
+// since the last cut is what is compared of it.
+func (f *Fingerprinter) writeBody(x *scratch, s *Subject) (media, sent uint32) {
 	c := content{types: s.Header["Content-Type"], coding: s.Header["Content-Encoding"], bytes: s.Body}
 	if len(c.coding) == 1 && strings.EqualFold(trimOWS(c.coding[0]), "identity") {
 		c.coding = nil
@@ -194,13 +200,15 @@ func (f *Fingerprinter) writeBody(x *scratch, s *Subject) {
 	}
 	if len(c.bytes) == 0 {
 		x.w.Byte(formEmpty) // a type or coding of nothing means nothing
-		return
+		x.w.Cut()
+		return 0, 0
 	}
-	f.writeContent(x, &c)
+	return f.writeContent(x, &c), fold(x.w.Sum(c.bytes))
 }
 
-// writeContent chooses the form: first whether the body can be read as what it claims to be, then it is written.
-func (f *Fingerprinter) writeContent(x *scratch, c *content) {
+// writeContent chooses the form: first whether the body can be read as what it claims to be, then it is written. It returns a digest
+// of the media type, which is not 0.
+func (f *Fingerprinter) writeContent(x *scratch, c *content) (media uint32) {
 	w := x.w
 	essence := ""
 	if len(c.types) == 1 {
@@ -223,7 +231,9 @@ func (f *Fingerprinter) writeContent(x *scratch, c *content) {
 		form = formRefused
 	}
 	w.Byte(form)
+	w.Cut()
 	writeType(w, c.types, essence, read)
+	media = max(1, fold(w.Cut()))
 	w.Uint(len(c.coding))
 	for _, v := range c.coding {
 		w.Lower(trimOWS(v))
@@ -242,6 +252,7 @@ func (f *Fingerprinter) writeContent(x *scratch, c *content) {
 	case formRaw, formRefused:
 		w.Bytes(c.bytes)
 	}
+	return media
 }
 
 func (f *Fingerprinter) parseJSON(x *scratch, body []byte) (form byte, ok bool) {

@@ -113,7 +113,7 @@ type Head struct {
 	Fingerprint Fingerprint
 	Attempt     int // executions in this life, from 1
 	Point       string
-	Cause       string // why it is Retryable or Unknown, a word such as "panic"; no text of requests
+	Cause       string // why it is Retryable or Unknown, or Running without a holder: a word such as "panic"; no text of requests
 	Holder      string // who runs it, or ran it last
 
 	Route, Method, Path, TraceID string
@@ -156,6 +156,15 @@ func (h *Head) Idle() time.Duration { return max(0, h.AsOf.Sub(h.CreatedAt.Add(h
 // Attended reports whether an Unknown record has a holder whose handler had not returned when it last said so, and who will say
 // so again: what the handler does may still happen.
 func (h *Head) Attended() bool { return h.State == Unknown && h.AsOf.Before(h.CreatedAt.Add(h.Took)) }
+
+// running is how long the run has taken when the record was read. When a later attempt began is not stored: for that it is the time
+// since its holder was last heard of, which is the same for short runs, and never too long.
+func (h *Head) running() time.Duration {
+	if h.Attempt > 1 {
+		return h.AsOf.Sub(h.UpdatedAt)
+	}
+	return h.AsOf.Sub(h.CreatedAt)
+}
 
 // Fence is the fencing token: it grows with every execution of the key, also across deletion and a new life, so that a
 // downstream system can refuse a holder that was overtaken.

@@ -65,12 +65,15 @@ func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
 	case !mayResume(&h):
 		return fmt.Errorf("stet: Suspend: %w: it has no recovery point to resume from", ErrState)
 	}
-	h.DueIn = max(0, in)
+	h.DueIn, h.Cause = max(0, in), CauseSuspended
 	err := c.put(ctx, h, &b, c.e.cfg.StoreTimeout)
 	c.keeper.stop(context.Canceled)
 	c.phase = c.phase.after(suspend)
 	return err
 }
+
+// CauseSuspended is the Cause of a record in progress that nobody works on: see [Claim.Suspend].
+const CauseSuspended = "suspended"
 
 // Stored returns the large part of the record as the holder last wrote it: what a run that resumes has to go on with. It is
 // read-only.

@@ -99,28 +99,50 @@ const (
 // body meanwhile, and therefore who has waited never executes. Where the run ended without a result, the decision is still
 // InProgress, and to ask again at once. Any other decision is returned as it is. The error is ctx's, or infrastructure.
 func (e *Engine) Await(ctx context.Context, d Decision, upTo time.Duration) (Decision, error) {
-	for end := time.Now().Add(upTo); d.Verdict == InProgress && time.Now().Before(end); {
+	d, _, err := e.awaitUntil(ctx, d, time.Now().Add(upTo))
+	return d, err
+}
+
+// outwait is [Engine.Await] for who still has the request: where the run elsewhere has left nothing to answer from, it is this
+// one's turn to ask for the key.
+func (e *Engine) outwait(ctx context.Context, q Request, d Decision) (Decision, error) {
+	end := time.Now().Add(q.Wait)
+	q.Wait = 0
+	for {
+		var over bool
+		var err error
+		if d, over, err = e.awaitUntil(ctx, d, end); err != nil || !over {
+			return d, err
+		}
+		if d, err = e.Begin(ctx, q); err != nil || d.Verdict != InProgress {
+			return d, err
+		}
+	}
+}
+
+// awaitUntil is Await. over: the run is gone and left nothing to answer from.
+func (e *Engine) awaitUntil(ctx context.Context, d Decision, end time.Time) (_ Decision, over bool, err error) {
+	for d.Verdict == InProgress && time.Now().Before(end) {
 		seen := d.Record.Version
 		have, ok, err := e.await(ctx, &d.Record.Head, end)
 		switch {
 		case !ok: // too many wait already
-			return d, nil
+			return d, false, nil
 		case errors.Is(err, ErrNotFound):
-			return comeAgain(d.Record), nil
+			return comeAgain(d.Record), true, nil
 		case err != nil && ctx.Err() != nil:
-			return Decision{}, fmt.Errorf("stet: waiting for %s: %w", e.Tag(d.Record.ID), err)
+			return Decision{}, false, fmt.Errorf("stet: waiting for %s: %w", e.Tag(d.Record.ID), err)
 		case err != nil:
-			return Decision{}, fmt.Errorf("%w: %w", ErrUnsettled, err)
+			return Decision{}, false, fmt.Errorf("%w: %w", ErrUnsettled, err)
 		}
-		var over bool
 		if d, over = decideAgain(&d.Record.Head, have); over {
-			return d, nil
+			return d, true, nil
 		}
 		if d.Record.Version == seen { // woken for nothing: no store must be asked in a tight loop
 			rest(ctx, min(pollMin, time.Until(end)))
 		}
 	}
-	return d, nil
+	return d, false, nil
 }
 
 // decideAgain judges a record as it is now, for a request that asked for what seen says: its verdict was InProgress, not
@@ -135,6 +157,8 @@ func decideAgain(seen *Head, have Record) (d Decision, over bool) {
 		return comeAgain(have), true
 	case ruling.Move != Stay: // it lapsed while it was looked at, and is looked at again
 		return Decision{Verdict: InProgress, Record: have}, false
+	case ruling.Verdict == Mismatch:
+		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.Differs(seen.Fingerprint)}, false
 	}
 	return Decision{Verdict: ruling.Verdict, Record: have}, false
 }

@@ -140,7 +140,7 @@ func (f *Flow[S]) Do(ctx context.Context, q stet.Request, s S) (stet.Response, e
 	case d.Verdict == stet.Replay && d.Record.Response != nil:
 		return *d.Record.Response, nil
 	}
-	return stet.Response{}, &stet.Refused{Verdict: d.Verdict, RetryAfter: d.RetryAfter(stet.DefaultExecution)}
+	return stet.Response{}, &stet.Refused{Verdict: d.Verdict, RetryAfter: d.RetryAfter(stet.DefaultExecution), Mismatch: d.Mismatch}
 }
 
 // finish runs a claim that is the flow's own, and settles it.

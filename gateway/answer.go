@@ -121,6 +121,9 @@ func (p *passage) problem(sent bool) *stethttp.Problem {
 		code = stethttp.ExecutionTimeout
 	}
 	doc := stethttp.NewProblem(code, p.route.cfg.ProblemBase).After(again)
+	if sent {
+		doc.MayHaveRun()
+	}
 	if p.claim == nil {
 		p.unkeyed(doc)
 	}

@@ -59,9 +59,9 @@ func (d *drain) running() int {
 }
 
 // refuseDraining answers a request that came too late. It was not looked at.
-func refuseDraining(w http.ResponseWriter) {
+func refuseDraining(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
-	stethttp.NewProblem(stethttp.ShuttingDown, stethttp.DefaultProblemBase).After(time.Second).ServeHTTP(w, nil)
+	stethttp.NewProblem(stethttp.ShuttingDown, stethttp.DefaultProblemBase).After(time.Second).ServeHTTP(w, r)
 }
 
 // arriveWithin gives a request's body the time limit to arrive. http.Server.ReadTimeout would do so too, but it stays on the

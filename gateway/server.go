@@ -136,7 +136,7 @@ func (s *Server) Draining() bool { return s.drain.begun() }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if !s.drain.enter() {
-		refuseDraining(w)
+		refuseDraining(w, r)
 		return
 	}
 	if upgrade.Asked(r) { // it may last for days; it ends when all others have

@@ -137,6 +137,7 @@ func (x *exchange) uncommitted(err error) {
 	if errors.Is(err, errTooMuch) {
 		x.status = http.StatusInternalServerError
 		x.echo()
+		x.relay(x.w.Header())
 		http.Error(x.w, errTooMuch.Error(), x.status)
 		return
 	}

@@ -30,7 +30,7 @@ type Config struct {
 	MaxTTL time.Duration // and 30 days
 
 	Waiting       Waiting
-	WaitTimeout   time.Duration // with Wait; default 30 s
+	WaitTimeout   time.Duration // with Wait, and the most that a client's Prefer: wait=N gets in any case; default 30 s
 	RetryAfterMax time.Duration // default 30 s
 
 	On5xx      On5xx
@@ -54,7 +54,13 @@ type Config struct {
 	Fingerprint stet.Recipe
 	Replay      ReplayConfig
 
-	Errors      ErrorStyle
+	Errors ErrorStyle
+	// Render writes the body of the layer's own answers in the place of Errors, for clients that read other forms, such as those of
+	// gRPC and Connect. Status, headers and body are Render's to send; what does not depend on the form is in the header before: the
+	// key's echo, Retry-After, Link, Cache-Control, WWW-Authenticate, CORS, Stet-Outcome. What it writes is sent when it has returned.
+	// Where it panics, which goes no further, or writes nothing, the answer is that of Errors. It may be called while the handler runs.
+	Render      func(w http.ResponseWriter, r *http.Request, p *Problem)
+	CORS        CORS   // of the layer's own answers
 	ProblemBase string // of problem types: type = base + code; default [DefaultProblemBase]
 	Limits      *Limits
 }
@@ -245,6 +251,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.Fingerprint.Validate(); err != nil {
 		return fmt.Errorf("stethttp: Fingerprint: %w", err)
+	}
+	if err := c.CORS.Validate(); err != nil {
+		return fmt.Errorf("stethttp: CORS: AllowOrigins: %w", err)
 	}
 	for name, d := range map[string]time.Duration{"MinTTL": c.MinTTL, "MaxTTL": c.MaxTTL, "WaitTimeout": c.WaitTimeout,
 		"RetryAfterMax": c.RetryAfterMax, "MaxRequestAge": c.MaxRequestAge} {

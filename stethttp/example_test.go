@@ -1,6 +1,8 @@
 package stethttp_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -72,6 +74,29 @@ func ExampleMiddleware_notExecuted() {
 	// 503 ""
 	// 200 "attempt 2"
 	// 200 "attempt 2", replayed
+}
+
+// connectCodes are the codes of the Connect protocol for those of the layer; all others are "aborted", which asks for a retry.
+var connectCodes = map[stethttp.Code]string{
+	stethttp.MissingKey: "invalid_argument", stethttp.InvalidKey: "invalid_argument", stethttp.Unauthenticated: "unauthenticated",
+	stethttp.KeyReused: "failed_precondition", stethttp.ResultNotRetained: "already_exists", stethttp.ExpiredKey: "failed_precondition",
+	stethttp.PayloadTooLarge: "resource_exhausted", stethttp.RateLimited: "resource_exhausted", stethttp.KeyQuotaExceeded: "resource_exhausted",
+	stethttp.StoreUnavailable: "unavailable", stethttp.ExecutionTimeout: "deadline_exceeded", stethttp.OutcomeUnknown: "unknown",
+}
+
+// Clients of the Connect protocol read their own form of errors. The layer's code goes with it as the reason, in a header of its own.
+func ExampleConfig_render() {
+	asConnect := func(w http.ResponseWriter, _ *http.Request, p *stethttp.Problem) {
+		code := cmp.Or(connectCodes[p.Code], "aborted")
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Stet-Code", string(p.Code))
+		w.WriteHeader(p.Status)
+		_ = json.NewEncoder(w).Encode(map[string]string{"code": code, "message": p.Title})
+	}
+	h := stethttp.Middleware(newEngine(), stethttp.SingleTenant, stethttp.Config{Render: asConnect})(http.NotFoundHandler())
+	post(h, "k", `{"amount":1}`)
+	fmt.Println(post(h, "k", `{"amount":2}`))
+	// Output: 422 "{\"code\":\"failed_precondition\",\"message\":\"Idempotency-Key was used for another request\"}\n"
 }
 
 // A profile is a Config to start from.

@@ -38,6 +38,7 @@ type exchange struct {
 	status   int
 	weak     bool
 	attempt  int
+	mismatch []string  // of a key that was used for another request; not nil then
 	lines    [2]string // of the headers the layer adds, so that they need no memory of their own
 }
 
@@ -47,7 +48,9 @@ func (x *exchange) serve(lines []string) {
 	c := &x.g.cfg
 	scope, err := x.g.scope(x.r)
 	if err != nil || scope == "" {
-		x.refuse(Unauthenticated, "unauthenticated")
+		p := x.problem(Unauthenticated)
+		p.challenge = challenge(err)
+		x.answer(p, "unauthenticated")
 		return
 	}
 	if len(lines) == 0 {
@@ -133,12 +136,8 @@ func (x *exchange) decide() {
 		x.storeFailed(err, c.FailOpen && !x.shadow)
 		return
 	}
-	if d.Verdict == stet.InProgress && c.Waiting == Wait && !x.shadow {
-		x.body.drop() // many may wait; the body was only needed for the fingerprint
-		if d, err = x.g.engine.Await(x.r.Context(), d, c.WaitTimeout); err != nil {
-			x.storeFailed(err, false) // the key is known to run, and the body is gone
-			return
-		}
+	if d.Verdict == stet.InProgress && !x.shadow && !x.twice(&d.Record.Head) && !x.await(&d) {
+		return
 	}
 	x.act(&d, limited)
 }
@@ -228,15 +227,23 @@ func (x *exchange) act(d *stet.Decision, limited Code) {
 	case stet.Replay:
 		x.replay(&d.Record)
 	case stet.Absent:
-		x.answer(x.problem(limited).After(retrySoon), "limited")
+		again = x.g.cfg.RetryAfterMax // for keys to expire; nobody knows when
+		if limited == RateLimited {
+			again = x.soon(x.g.cfg.Limits.nextKey(x.id.Scope))
+		}
+		x.answer(x.problem(limited).After(again), "limited")
 	case stet.Mismatch:
 		p := x.problem(KeyReused)
+		p.Mismatch, x.mismatch = d.Mismatch, append([]string{}, d.Mismatch...)
+		x.judgeTwice(&d.Record.Head, p)
 		if s := x.g.cfg.Status.Mismatch; s != 0 {
 			p.Status = s
 		}
 		x.lookup(p, "conflict")
 	case stet.InProgress:
-		x.lookup(x.inProgress(again), "in_progress")
+		p := x.inProgress(again)
+		x.judgeTwice(&d.Record.Head, p)
+		x.lookup(p, "in_progress")
 	case stet.Unresolved:
 		x.lookup(x.problem(OutcomeUnknown).After(again), "unknown")
 	case stet.Gone:
@@ -257,9 +264,15 @@ func (x *exchange) inProgress(again time.Duration) *Problem {
 // lookup answers with what a key in use says, unless the client asks too often.
 func (x *exchange) lookup(p *Problem, result string) {
 	if !x.shadow && !x.g.cfg.Limits.lookup(x.id.Scope) {
-		p, result = x.problem(RateLimited).After(retrySoon), "limited"
+		p, result = x.problem(RateLimited).After(x.soon(x.g.cfg.Limits.nextLookup(x.id.Scope))), "limited"
 	}
 	x.answer(p, result)
+}
+
+// soon is a time to ask again: whole seconds, from 1 to RetryAfterMax.
+func (x *exchange) soon(d time.Duration) time.Duration {
+	d = (d + time.Second - 1).Truncate(time.Second)
+	return max(time.Second, min(d, x.g.cfg.RetryAfterMax))
 }
 
 // storeFailed: nothing is known of the key, so nothing runs, unless the route prefers to. A record that is there but cannot
@@ -311,19 +324,27 @@ func (x *exchange) echo() {
 	if x.id.Key == "" {
 		return
 	}
-	v := string(x.id.Key)
-	if x.g.cfg.Key.Syntax != stet.Opaque {
-		v = x.id.Key.Quote()
+	c, h := &x.g.cfg, x.w.Header()
+	x.lines[0] = spell(&c.Key, x.id.Key)
+	h[DefaultKeyHeader] = x.lines[0:1:1]
+	if c.KeyHeader != DefaultKeyHeader {
+		h[c.KeyHeader] = x.lines[0:1:1]
 	}
-	x.lines[0] = v
-	x.w.Header()["Idempotency-Key"] = x.lines[0:1:1]
+}
+
+// spell writes a key as it was understood.
+func spell(rule *stet.KeyRule, k stet.Key) string {
+	if rule.Syntax == stet.Opaque {
+		return string(k)
+	}
+	return k.Quote()
 }
 
 // end gives back what was held, and tells the observer.
 func (x *exchange) end() {
 	x.body.drop()
 	ev := stet.Event{Kind: stet.Answer, ID: x.id, Route: x.g.cfg.Route, Result: x.result, Status: x.status,
-		Took: stet.Since(x.began), WeakKey: x.weak, Attempt: x.attempt}
+		Took: stet.Since(x.began), WeakKey: x.weak, Attempt: x.attempt, Mismatch: x.mismatch}
 	if x.shadow {
 		ev.Result, ev.Cause = "bypass", x.result
 	}

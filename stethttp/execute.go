@@ -63,7 +63,7 @@ func (x *exchange) late(cause error) {
 	x.answered = true
 	p := x.problem(ExecutionTimeout)
 	if !errors.Is(cause, stet.ErrExecutionTimeout) {
-		p = x.problem(OutcomeUnknown)
+		p = x.problem(OutcomeUnknown).MayHaveRun()
 	}
 	x.status = p.Status
 	x.lastOnConnection() // it is busy until the handler returns
@@ -170,20 +170,18 @@ func (x *exchange) finish() {
 // state translates the handler's answer into a statement, where it made none itself.
 func (x *exchange) state() {
 	c := &x.cap
-	stated := c.header.Get(outcomeHeader)
+	lines := c.header[outcomeHeader]
 	delete(c.header, outcomeHeader)
+	if c.refused && x.answered { // what is refused in the layer's place then is no late outcome
+		lines = nil
+	}
 	switch {
 	case c.mode == hijacked:
 		x.claim.Unknown("hijacked")
 	case c.truncated():
 		x.claim.Unknown("truncated-response")
 	case x.claim.Stated() != 0:
-	case stated == "not-executed":
-		x.claim.NotExecuted("stated")
-	case stated == "unknown":
-		x.claim.Unknown("stated")
-	case stated == "completed":
-		x.claim.Completed()
+	case x.stated(lines):
 	case x.lapsed: // after its time a status alone proves nothing
 	case x.g.releases(c.status):
 		x.claim.NotExecuted("status")
@@ -262,7 +260,7 @@ func (x *exchange) unknown() { x.instead(x.problem(OutcomeUnknown).After(x.g.cfg
 func (x *exchange) instead(p *Problem) {
 	x.status = p.Status
 	x.echo()
-	x.g.cfg.tell(x.w, x.r, p)
+	x.g.cfg.tell(x.w, x.r, p.MayHaveRun())
 }
 
 // send gives the client the handler's response.
@@ -285,6 +283,9 @@ func (x *exchange) sendHead(fields []stet.Field, status int, expires *time.Time)
 	h := x.w.Header()
 	setResult(h, fields)
 	delete(h, outcomeHeader)
+	if x.cap.refused {
+		x.relay(h)
+	}
 	if !x.shadow {
 		delete(h, "Idempotent-Replayed") // a first response is none, whatever a handler with a layer of its own says
 		delete(h, "Idempotent-Replay")

@@ -37,6 +37,9 @@ func New(e *stet.Engine, scope ScopeFunc, c Config) (*Guard, error) {
 	if g.cfg.Mode.Enforces() {
 		g.door = &door.Rules{Methods: g.cfg.EnabledMethods, RefuseOverride: g.cfg.RefuseOverride, MaxTarget: g.cfg.Limits.cfg.MaxTargetBytes}
 	}
+	if c.Render != nil {
+		g.cfg.Render = g.contained(c.Render)
+	}
 	var err error
 	if g.recipe, err = g.cfg.Fingerprint.Compile(); err != nil {
 		return nil, fmt.Errorf("stethttp: Fingerprint: %w", err)

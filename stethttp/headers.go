@@ -28,7 +28,7 @@ const (
 func (g *Guard) storable(name string, hop []string) bool {
 	name = http.CanonicalHeaderKey(name) // handlers may put a name into the map as it is
 	switch {
-	case neverReplayed[name], slices.Contains(hop, name), slices.Contains(g.drop, name):
+	case neverReplayed[name], name == g.cfg.KeyHeader, slices.Contains(hop, name), slices.Contains(g.drop, name):
 		return false
 	case name == setCookie:
 		return g.cfg.Replay.KeepSetCookie

@@ -91,6 +91,20 @@ func (l *Limits) lookup(s stet.Scope) bool {
 	return l.cfg.LookupsPerSecond <= 0 || l.bucket(l.lookups, s, l.cfg.LookupsPerSecond, 0).Allow()
 }
 
+// nextKey and nextLookup are how long it takes until the scope has a token again, if nobody else takes it.
+func (l *Limits) nextKey(s stet.Scope) time.Duration {
+	return untilToken(l.bucket(l.newKeys, s, l.cfg.NewKeysPerSecond, l.cfg.Burst))
+}
+
+func (l *Limits) nextLookup(s stet.Scope) time.Duration {
+	return untilToken(l.bucket(l.lookups, s, l.cfg.LookupsPerSecond, 0))
+}
+
+func untilToken(b *rate.Limiter) time.Duration {
+	const longest = 24 * time.Hour // of a rate that is as good as none
+	return min(longest, time.Duration(min(longest.Seconds(), (1-b.Tokens())/float64(b.Limit()))*float64(time.Second)))
+}
+
 func (l *Limits) bucket(m map[stet.Scope]*rate.Limiter, s stet.Scope, perSecond float64, burst int) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -47,6 +47,9 @@ type Problem struct {
 	RetryAfter     int64    `json:"retry_after,omitempty"` // seconds, also sent as Retry-After
 	OriginalStatus int      `json:"original_status,omitempty"`
 	Mismatch       []string `json:"mismatch,omitempty"` // the parts in which the request differs from the key's first one
+
+	challenge string // with status 401: what is missing (RFC 9110 section 11.6.1)
+	outcome   string // what a layer in front is told in Stet-Outcome
 }
 
 // ProblemMediaType is the media type of problem documents (RFC 9457 section 3).
@@ -102,8 +105,22 @@ var ietfTitles = map[Code]string{
 // NewProblem returns the problem document of a code, its type under base.
 func NewProblem(code Code, base string) *Problem {
 	k := kinds[code]
-	return &Problem{Type: base + string(code), Title: k.title, Status: k.status, Detail: k.detail, Code: code,
-		Retryable: k.retryable, KeyAction: k.keyAction}
+	p := &Problem{Type: base + string(code), Title: k.title, Status: k.status, Detail: k.detail, Code: code,
+		Retryable: k.retryable, KeyAction: k.keyAction, outcome: sayNotExecuted}
+	switch code {
+	case ExecutionTimeout, UpstreamFailed:
+		p.outcome = sayUnknown
+	case ResultNotRetained: // as a replay it is the result
+		p.outcome = ""
+	}
+	return p
+}
+
+// MayHaveRun says that the request itself may have had its effect. An answer of the layer tells a layer in front that it was not
+// executed (Stet-Outcome), and this one that nobody knows.
+func (p *Problem) MayHaveRun() *Problem {
+	p.outcome = sayUnknown
+	return p
 }
 
 // Codes returns every code there is, for documentation and tests.

@@ -14,10 +14,37 @@ import (
 
 // ScopeFunc returns whose request it is: a tenant, or a tenant and a principal. It must rest on something already
 // authenticated, and must not change when a token is refreshed. An error refuses the request with 401; nothing is looked up.
+// A [*NoIdentity] says what is missing.
 type ScopeFunc func(*http.Request) (stet.Scope, error)
 
-// ErrNoIdentity is what the scope functions of this package return for a request that does not say whose it is.
+// ErrNoIdentity is the error of a request that does not say whose it is.
 var ErrNoIdentity = errors.New("stethttp: the request does not say whose it is")
+
+// NoIdentity is an [ErrNoIdentity] that names what is missing: the scope functions of this package return it.
+type NoIdentity struct {
+	// Challenge is the value of WWW-Authenticate (RFC 9110 section 11.6.1), such as `Bearer realm="payments"` where the scope comes from a
+	// token.
+	Challenge string
+}
+
+func (e *NoIdentity) Error() string { return ErrNoIdentity.Error() }
+
+// Is makes it an [ErrNoIdentity].
+func (e *NoIdentity) Is(target error) bool { return target == ErrNoIdentity }
+
+// realm is what the challenges of this package are for. Their schemes are registered nowhere, so that no browser asks for a password.
+const realm = `realm="idempotency keys"`
+
+// someIdentity is the challenge where nobody knows what is missing.
+const someIdentity = "Identity " + realm
+
+// challenge is the challenge of an error of a scope function, if it has one.
+func challenge(err error) string {
+	if e, ok := errors.AsType[*NoIdentity](err); ok {
+		return e.Challenge
+	}
+	return ""
+}
 
 // DefaultScope is the scope of [SingleTenant].
 const DefaultScope stet.Scope = "default"
@@ -28,15 +55,21 @@ func SingleTenant(*http.Request) (stet.Scope, error) { return DefaultScope, nil 
 // HeaderScope takes the scope from a header that a trusted proxy sets (and overwrites), without whitespace around it, which is no
 // part of a value (RFC 9110 section 5.5). Several lines are refused, and control characters.
 func HeaderScope(name string) ScopeFunc {
+	return headerScope("Header", name)
+}
+
+// headerScope challenges by scheme, which names the header.
+func headerScope(scheme, name string) ScopeFunc {
 	name = http.CanonicalHeaderKey(name)
+	missing := &NoIdentity{scheme + " " + realm + `, name="` + name + `"`}
 	return func(r *http.Request) (stet.Scope, error) {
 		v := r.Header[name]
 		if len(v) != 1 {
-			return "", ErrNoIdentity
+			return "", missing
 		}
 		scope := strings.Trim(v[0], " \t")
 		if scope == "" || strings.ContainsFunc(scope, unicode.IsControl) {
-			return "", ErrNoIdentity
+			return "", missing
 		}
 		return stet.Scope(scope), nil
 	}
@@ -45,7 +78,7 @@ func HeaderScope(name string) ScopeFunc {
 // APIKeyScope derives the scope from a long-lived credential in a header: "ak_" and the unpadded base64url SHA-256 of the
 // whole value, so that the credential itself is stored nowhere. Not for tokens that are refreshed.
 func APIKeyScope(name string) ScopeFunc {
-	raw := HeaderScope(name)
+	raw := headerScope("ApiKey", name)
 	return func(r *http.Request) (stet.Scope, error) {
 		v, err := raw(r)
 		if err != nil {
@@ -56,11 +89,13 @@ func APIKeyScope(name string) ScopeFunc {
 	}
 }
 
+var noCertificate = &NoIdentity{"ClientCertificate " + realm}
+
 // ClientCertScope derives the scope from the verified TLS client certificate: "cert_" and the hex SHA-256 of it. A renewed
 // certificate is another scope.
 func ClientCertScope(r *http.Request) (stet.Scope, error) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-		return "", ErrNoIdentity
+		return "", noCertificate
 	}
 	sum := sha256.Sum256(r.TLS.VerifiedChains[0][0].Raw)
 	return stet.Scope("cert_" + hex.EncodeToString(sum[:])), nil

@@ -1,23 +1,53 @@
 package stethttp
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
 )
 
-// tell answers with p in the form that c asks for: every answer of the layer itself goes through here.
-func (c *Config) tell(w http.ResponseWriter, _ *http.Request, p *Problem) {
+// tell answers with p in the form that c asks for: every answer of the layer itself goes through here. The headers do not depend on
+// the form.
+func (c *Config) tell(w http.ResponseWriter, r *http.Request, p *Problem) {
 	h := w.Header()
-	h.Set("Content-Type", ProblemMediaType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Link", "<"+p.Type+`>; rel="describedby"`)
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(p.RetryAfter, 10))
 	}
 	if p.Status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", `Bearer realm="idempotency keys"`)
+		h.Set("WWW-Authenticate", cmp.Or(p.challenge, someIdentity))
 	}
+	if p.outcome != "" {
+		h.Set(outcomeHeader, p.outcome)
+	}
+	if r != nil {
+		if p.KeyAction != "" && h[DefaultKeyHeader] == nil {
+			c.echo(h, r)
+		}
+		c.cors(h, r)
+	}
+	if c.Render != nil {
+		c.Render(w, r, p)
+		return
+	}
+	c.document(w, p)
+}
+
+// echo repeats the key of a request that was refused before anybody looked at it, as far as it is one.
+func (c *Config) echo(h http.Header, r *http.Request) {
+	name := http.CanonicalHeaderKey(cmp.Or(c.KeyHeader, DefaultKeyHeader))
+	if key, err := c.Key.Parse(r.Header[name]); err == nil {
+		line := []string{spell(&c.Key, key)}
+		h[DefaultKeyHeader], h[name] = line, line
+	}
+}
+
+// document is the layer's own form of an answer.
+func (c *Config) document(w http.ResponseWriter, p *Problem) {
+	h := w.Header()
+	h.Set("Content-Type", ProblemMediaType)
 	var doc any = p
 	switch c.Errors {
 	case ProblemErrors:

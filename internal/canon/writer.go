@@ -47,6 +47,9 @@ func (w *Writer) Cut() uint32 {
 	return c
 }
 
+// Sum returns the CRC-32C of p, which it does not write.
+func (w *Writer) Sum(p []byte) uint32 { return crc32.Checksum(p, w.tab) }
+
 func (w *Writer) pass(p []byte) {
 	w.sent = true
 	w.out.Write(p)

@@ -25,6 +25,7 @@ type File struct {
 	ProblemBase       string   `yaml:"problem_base" default:"https://stet-dev.github.io/stet/problems/" nonempty:"" doc:"problem types are this and their code"`
 	LogLevel          string   `yaml:"log_level" default:"info" enum:"debug|info|warn|error" doc:"info has a line per execution; debug one per request"`
 
+	CORS      CORS      `yaml:"cors" doc:"of the gateway's own answers; the API's are its own"`
 	Admin     Admin     `yaml:"admin"`
 	Store     Store     `yaml:"store"`
 	Scope     Scope     `yaml:"scope" doc:"whose request it is: at most one; a request without it gets 401"`
@@ -34,6 +35,11 @@ type File struct {
 	Keeper    Keeper    `yaml:"keeper" doc:"the loops that keep the store tidy"`
 	Reconcile Reconcile `yaml:"reconcile"`
 	Routes    []Route   `yaml:"routes" doc:"ServeMux patterns; the most specific one wins, and its keys beat the policy above"`
+}
+
+// CORS lets scripts of other origins read the gateway's own answers.
+type CORS struct {
+	AllowOrigins []string `yaml:"allow_origins" example:"https://shop.example" doc:"as browsers send them, or \"*\" alone; their scripts can read code and Retry-After"`
 }
 
 // TLS is the certificate clients are shown, and what theirs are checked against.

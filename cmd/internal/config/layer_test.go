@@ -325,3 +325,13 @@ func TestTheDoor(t *testing.T) { // C03, C13
 		t.Errorf("%+v %+v", c.LimitsConfig(), c.Routes)
 	}
 }
+
+// C18: the origins of scripts are the whole gateway's, and every route has them.
+func TestCORSIsForAllRoutes(t *testing.T) {
+	c := load(t, "cors: { allow_origins: ['https://shop.example'] }\nroutes: [{ match: POST /x }]\n")
+	for _, h := range []stethttp.Config{c.HTTP(nil), c.RouteHTTP(0, nil)} {
+		if !slices.Equal(h.CORS.AllowOrigins, []string{"https://shop.example"}) {
+			t.Errorf("%q", h.CORS.AllowOrigins)
+		}
+	}
+}

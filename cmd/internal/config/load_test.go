@@ -96,6 +96,8 @@ func TestErrors(t *testing.T) {
 		"scope's header":            {"scope: { header: 'X T' }\n", `stet.yaml:1:18: scope.header: "X T" is not the name of a header`},
 		"certificates unchecked":    {"scope: { client_cert: true }\n", "stet.yaml:1:23: scope.client_cert: it needs tls.client_ca_file: a certificate nobody checked says nothing"},
 		"half a certificate":        {"tls: { cert_file: a }\n", "stet.yaml:1:6: tls: key_file is missing"},
+		"cors: a path":              {"cors: { allow_origins: ['https://shop.example/'] }\n", "stet.yaml:1:24: cors.allow_origins: \"https://shop.example/\" is not an origin: it ends with the host, or its port; an origin is spelled as in https://shop.example or http://localhost:5173"},
+		"cors: all and one":         {"cors:\n  allow_origins: ['*', 'https://shop.example']\n", "stet.yaml:2:18: cors.allow_origins: \"*\" allows every origin: list it alone"},
 		"h2c with tls":              {"tls: { cert_file: a, key_file: b }\nh2c: true\n", "stet.yaml:2:6: h2c: h2c is HTTP/2 without TLS; with tls, HTTP/2 is there anyway"},
 		"strict on disk":            {"policy: { profile: seed-strict }\n", "stet.yaml:1:20: policy.profile: seed-strict keeps nothing unencrypted: sqlite: needs store.encryption_keys_file, or use memory:"},
 		"a strict route on disk":    {"routes:\n- match: /x\n  policy: { profile: seed-strict }\n", "stet.yaml:3:22: routes[0].policy.profile: seed-strict keeps nothing unencrypted: sqlite: needs store.encryption_keys_file, or use memory:"},

@@ -1,8 +1,10 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,13 +14,17 @@ import (
 // Log writes events as log lines: what ended or went wrong at its own level, one line per execution at info, the beginning of
 // each execution and every answer at debug. Safe for concurrent use.
 type Log struct {
-	log    *slog.Logger
-	tag    func(stet.ID) string
-	silent throttle
+	log      *slog.Logger
+	tag      func(stet.ID) string
+	failures throttle // of the store, at most one line a second
+	reused   throttle // ... of each scope
+	miswires throttle // of each route and cause, one a minute
 }
 
 // NewLog returns a Log. Records are shown as tag names them, see [stet.Engine.Tag].
-func NewLog(l *slog.Logger, tag func(stet.ID) string) *Log { return &Log{log: l, tag: tag} }
+func NewLog(l *slog.Logger, tag func(stet.ID) string) *Log {
+	return &Log{log: l, tag: tag, failures: throttle{every: time.Second}, reused: throttle{every: time.Second}, miswires: throttle{every: time.Minute}}
+}
 
 // Observe logs the event. It is fit for [stet.Config.Observe].
 func (l *Log) Observe(e stet.Event) {
@@ -42,6 +48,8 @@ func (l *Log) Observe(e stet.Event) {
 		l.write(level, "reconcile "+e.Result, &e, slog.Int("attempt", e.Attempt))
 	case stet.ProbeFailed:
 		l.write(slog.LevelWarn, "a probe found nothing out", &e, slog.Int("attempt", e.Attempt), slog.String("error", e.Err.Error()))
+	case stet.Miswired:
+		l.miswired(&e)
 	case stet.Reaped:
 		l.write(slog.LevelDebug, "keys absent", &e, slog.Int("count", e.Count), slog.String("by", e.By))
 	case stet.Answer:
@@ -70,23 +78,54 @@ func (l *Log) transition(e *stet.Event) {
 	l.write(level, "key "+stateName(e.To), e, attrs...)
 }
 
+// miswired tells of what is built or set up wrongly, which every request may meet.
+func (l *Log) miswired(e *stet.Event) {
+	suppressed, ok := l.miswires.pass(e.Route+"\x00"+e.Cause, time.Now())
+	if !ok {
+		return
+	}
+	level := slog.LevelError
+	if e.Cause == "bad-outcome" { // it is on the safe side, and the next answer may be better
+		level = slog.LevelWarn
+	}
+	l.write(level, cmp.Or(miswires[e.Cause], "the guard and its handler are put together wrongly"), e, slog.String("cause", e.Cause),
+		slog.Int("attempt", e.Attempt), slog.Int("suppressed", suppressed))
+}
+
+var miswires = map[string]string{
+	"second-guard": "a request met its own record: it passes two guards, or one of them twice; give the inner one another scope or store",
+	"bad-outcome":  "Stet-Outcome is neither not-executed, unknown nor completed; the outcome counts as unknown",
+	"bad-render":   "the renderer of refusals panicked or answered nothing",
+}
+
 // store tells of failures, not more than one a second: a store that is away fails with every request.
 func (l *Log) store(e *stet.Event) {
 	if e.Err == nil {
 		return
 	}
-	if suppressed, ok := l.silent.pass(time.Now()); ok {
+	if suppressed, ok := l.failures.pass("", time.Now()); ok {
 		l.write(slog.LevelError, "store error", e, slog.String("op", e.Op), slog.Float64("took_ms", millis(e.Took)),
 			slog.String("error", e.Err.Error()), slog.Int("suppressed", suppressed))
 	}
 }
 
 func (l *Log) answer(e *stet.Event) {
+	if e.Mismatch != nil {
+		l.mismatch(e)
+	}
 	if !l.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
 	l.write(slog.LevelDebug, "answer", e, slog.String("result", e.Result), slog.Int("status", e.Status), slog.Int("attempt", e.Attempt),
 		slog.Float64("took_ms", millis(e.Took)))
+}
+
+// mismatch tells of a key that was used for another request: a client makes its keys wrongly, and cannot mend it by trying again.
+func (l *Log) mismatch(e *stet.Event) {
+	if suppressed, ok := l.reused.pass(string(e.ID.Scope), time.Now()); ok {
+		l.write(slog.LevelWarn, "a key was used for another request", e, slog.String("mismatch", strings.Join(e.Mismatch, " ")),
+			slog.Int("suppressed", suppressed))
+	}
 }
 
 // write hands the line to the handler itself: the logger would look up the line of source it was called from, each time.
@@ -119,21 +158,34 @@ func stateName(s stet.State) string {
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// throttle lets one event a second pass and counts the others.
+// throttle lets one event of a name pass in every so long, and counts the others.
 type throttle struct {
-	mu      sync.Mutex
+	every time.Duration
+	mu    sync.Mutex
+	of    map[string]turn
+}
+
+type turn struct {
 	next    time.Time
 	skipped int
 }
 
+// maxNames bounds how many names a throttle remembers: clients can make scopes.
+const maxNames = 10_000
+
 // pass reports whether the event passes, and how many before it did not.
-func (t *throttle) pass(now time.Time) (suppressed int, ok bool) {
+func (t *throttle) pass(name string, now time.Time) (suppressed int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now.Before(t.next) {
-		t.skipped++
+	last, known := t.of[name]
+	switch {
+	case now.Before(last.next):
+		last.skipped++
+		t.of[name] = last
 		return 0, false
+	case t.of == nil || !known && len(t.of) >= maxNames:
+		t.of = map[string]turn{}
 	}
-	suppressed, t.skipped, t.next = t.skipped, 0, now.Add(time.Second)
-	return suppressed, true
+	t.of[name] = turn{next: now.Add(t.every)}
+	return last.skipped, true
 }

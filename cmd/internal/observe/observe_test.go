@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,6 +38,10 @@ var events = []stet.Event{
 	{Kind: stet.Answer, ID: id, Route: "POST /x", Result: "new", Status: 201, Attempt: 1, WeakKey: true},
 	{Kind: stet.Answer, ID: id, Route: "POST /x", Result: "replay", Status: 201},
 	{Kind: stet.Answer, ID: id, Route: "shadowed", Result: "bypass", Cause: "conflict", Status: 200},
+	{Kind: stet.Answer, ID: id, Route: "POST /x", Result: "conflict", Status: 422, Mismatch: []string{"body", "header:Accept"}},
+	{Kind: stet.Miswired, ID: id, Route: "POST /x", Cause: "second-guard", Attempt: 1},
+	{Kind: stet.Miswired, ID: id, Route: "POST /x", Cause: "bad-outcome", Attempt: 1},
+	{Kind: stet.Miswired, Route: "POST /x", Cause: "bad-render"},
 }
 
 func logAt(level slog.Level, events ...stet.Event) string {
@@ -54,10 +59,10 @@ func TestLog(t *testing.T) {
 		t.Errorf("the log holds a key or a scope:\n%s", text)
 	}
 	type line struct {
-		Level, Msg, ID, Route, From, By, Cause, Error, Result string
-		TraceID                                               string `json:"trace_id"`
-		Attempt                                               int
-		Took                                                  float64 `json:"took_ms"`
+		Level, Msg, ID, Route, From, By, Cause, Error, Result, Mismatch string
+		TraceID                                                         string `json:"trace_id"`
+		Attempt                                                         int
+		Took                                                            float64 `json:"took_ms"`
 	}
 	const tag, route = "k_0123456789abcdef", "POST /x"
 	want := []line{
@@ -73,6 +78,11 @@ func TestLog(t *testing.T) {
 		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "new", Attempt: 1},
 		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "replay"},
 		{Level: "DEBUG", Msg: "answer", ID: tag, Route: "shadowed", Result: "bypass"},
+		{Level: "WARN", Msg: "a key was used for another request", ID: tag, Route: route, Mismatch: "body header:Accept"},
+		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "conflict"},
+		{Level: "ERROR", Msg: miswires["second-guard"], ID: tag, Route: route, Cause: "second-guard", Attempt: 1},
+		{Level: "WARN", Msg: miswires["bad-outcome"], ID: tag, Route: route, Cause: "bad-outcome", Attempt: 1},
+		{Level: "ERROR", Msg: miswires["bad-render"], Route: route, Cause: "bad-render"},
 	}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) != len(want) {
@@ -87,8 +97,8 @@ func TestLog(t *testing.T) {
 			t.Errorf("line %d:\ngot  %+v\nwant %+v", i, got, want[i])
 		}
 	}
-	if n := strings.Count(logAt(slog.LevelInfo, events...), "\n"); n != 7 {
-		t.Errorf("%d lines at info, want 7", n)
+	if n := strings.Count(logAt(slog.LevelInfo, events...), "\n"); n != 11 {
+		t.Errorf("%d lines at info, want 11", n)
 	}
 }
 
@@ -108,6 +118,47 @@ func TestStoreErrorsAreThrottled(t *testing.T) {
 			t.Errorf("what was suppressed is not counted:\n%s", b.String())
 		}
 	})
+}
+
+// C18, C10: clients and set-ups that are wrong are so with every request: a line a second for each scope, one a minute for each route.
+func TestMisuseIsThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		l := NewLog(slog.New(slog.NewJSONHandler(&b, nil)), func(stet.ID) string { return "k_1" })
+		for range 20 { // two seconds
+			for _, scope := range []stet.Scope{"a", "b"} {
+				l.Observe(stet.Event{Kind: stet.Answer, ID: stet.ID{Scope: scope, Key: canary}, Result: "conflict", Mismatch: []string{"body"}})
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := strings.Count(b.String(), "\n"); n != 4 || strings.Count(b.String(), `"suppressed":9`) != 2 {
+			t.Errorf("%d lines for two scopes in two seconds:\n%s", n, b.String())
+		}
+		l.Observe(stet.Event{Kind: stet.Answer, Result: "conflict"}) // of an expired key
+		b.Reset()
+		for range 120 { // two minutes
+			for _, route := range []string{"POST /a", "POST /b"} {
+				l.Observe(stet.Event{Kind: stet.Miswired, Route: route, Cause: "second-guard"})
+				l.Observe(stet.Event{Kind: stet.Miswired, Route: route, Cause: "bad-outcome"})
+			}
+			time.Sleep(time.Second)
+		}
+		if n := strings.Count(b.String(), "\n"); n != 8 || strings.Count(b.String(), `"suppressed":59`) != 4 {
+			t.Errorf("%d lines for two routes and two causes in two minutes:\n%s", n, b.String())
+		}
+	})
+}
+
+// Scopes that a client can invent do not fill the memory.
+func TestThrottlesAreBounded(t *testing.T) {
+	th := throttle{every: time.Hour}
+	now := time.Now()
+	for i := range 3 * maxNames {
+		th.pass(strconv.Itoa(i), now)
+	}
+	if len(th.of) > maxNames {
+		t.Errorf("%d names, the bound is %d", len(th.of), maxNames)
+	}
 }
 
 func scrape(t *testing.T, m *Metrics) map[string]string {
