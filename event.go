@@ -11,7 +11,7 @@ type Event struct {
 	TraceID string
 	From, To State         // Transition; From 0: created, To 0: deleted
 	Attempt  int           // Transition, Answer
-	Cause    string        // Transition
+	Cause    string        // Transition, Miswired
 	Op       string        // StoreCall: create, get, replace, delete, due, list, count, find, history, reap
 	Result   string        // Answer: one word per request, see package stethttp
 	Status   int           // Answer
@@ -34,4 +34,5 @@ const (
 	Reaped                             // Count records were removed together, after their retention
 	Probed                             // a reconciler looked after an unknown record: Result is scheduled, resolved or failed
 	ProbeFailed                        // nobody could tell what became of it, or the record forbids what was found: Err; it stays unknown
+	Miswired                           // a face and what is around it are put together wrongly: Cause says how, see package stethttp
 )

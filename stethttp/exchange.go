@@ -219,6 +219,10 @@ func traceID(h http.Header) string {
 // act answers by the verdict.
 func (x *exchange) act(d *stet.Decision, limited Code) {
 	again := d.RetryAfter(x.g.cfg.RetryAfterMax)
+	if d.Record.Cause == CauseElsewhere && d.Verdict != stet.Execute && goesOn(x.w) && !x.shadow {
+		x.lastOnConnection()
+		defer x.bar()
+	}
 	switch d.Verdict {
 	case stet.Execute:
 		x.execute(d.Claim)

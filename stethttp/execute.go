@@ -135,11 +135,17 @@ func (x *exchange) finish() {
 	if cause := x.claim.Ended(); cause != nil && (!explicit || c.refused || c.status >= 500) {
 		x.late(cause) // the handler obeyed its context before Lost was called: what it left is no answer
 	}
-	c.complete()
+	silence := x.silence()
+	if silence == empty {
+		c.complete()
+	}
 	x.state()
 	if x.answered {
 		x.finishLate(explicit)
 		return
+	}
+	if silence != empty {
+		x.strayed()
 	}
 	x.status = c.status
 	o := x.outcome()
@@ -147,6 +153,7 @@ func (x *exchange) finish() {
 	keep := err != nil // a result that is still being stored needs its bytes
 	defer func() { c.release(keep) }()
 	switch {
+	case silence == elsewhere: // the client has been told
 	case c.mode == streaming:
 		setFields(x.w.Header(), o.Response.Trailer)
 	case c.mode != holding:
@@ -156,10 +163,11 @@ func (x *exchange) finish() {
 	case errors.Is(err, errNotCommitted), errors.Is(err, errTooMuch):
 		x.uncommitted(err)
 		return
-	case err != nil && x.g.cfg.Withhold && !x.shadow, errors.Is(err, stet.ErrUnsettled):
+	case err != nil && x.g.cfg.Withhold && !x.shadow, errors.Is(err, stet.ErrUnsettled), silence == unsaid:
 		x.unknown()
 		return
 	default:
+		c.silent = !explicit
 		x.send(&o, err == nil)
 	}
 	if c.truncated() && c.mode != hijacked {

@@ -42,6 +42,8 @@ func (l *Log) Observe(e stet.Event) {
 		l.write(level, "reconcile "+e.Result, &e, slog.Int("attempt", e.Attempt))
 	case stet.ProbeFailed:
 		l.write(slog.LevelWarn, "a probe found nothing out", &e, slog.Int("attempt", e.Attempt), slog.String("error", e.Err.Error()))
+	case stet.Miswired:
+		l.write(slog.LevelError, "the guard and its handler are put together wrongly", &e, slog.String("cause", e.Cause), slog.Int("attempt", e.Attempt))
 	case stet.Reaped:
 		l.write(slog.LevelDebug, "keys absent", &e, slog.Int("count", e.Count), slog.String("by", e.By))
 	case stet.Answer:

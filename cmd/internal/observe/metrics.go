@@ -157,7 +157,7 @@ func (m *Metrics) Observe(e stet.Event) {
 		m.reconcile.WithLabelValues(e.Result).Inc()
 	case stet.Reaped:
 		m.reaped.Add(float64(e.Count))
-	case stet.PersistFailed, stet.Persisted, stet.ProbeFailed: // in the log, and as store errors or reconcile results
+	case stet.PersistFailed, stet.Persisted, stet.ProbeFailed, stet.Miswired: // in the log, and as store errors or reconcile results
 	}
 }
 

@@ -37,6 +37,7 @@ var events = []stet.Event{
 	{Kind: stet.Answer, ID: id, Route: "POST /x", Result: "new", Status: 201, Attempt: 1, WeakKey: true},
 	{Kind: stet.Answer, ID: id, Route: "POST /x", Result: "replay", Status: 201},
 	{Kind: stet.Answer, ID: id, Route: "shadowed", Result: "bypass", Cause: "conflict", Status: 200},
+	{Kind: stet.Miswired, ID: id, Route: "POST /x", TraceID: "t1", Cause: "answered-elsewhere", Attempt: 1}, // C09
 }
 
 func logAt(level slog.Level, events ...stet.Event) string {
@@ -73,6 +74,7 @@ func TestLog(t *testing.T) {
 		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "new", Attempt: 1},
 		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "replay"},
 		{Level: "DEBUG", Msg: "answer", ID: tag, Route: "shadowed", Result: "bypass"},
+		{Level: "ERROR", Msg: "the guard and its handler are put together wrongly", ID: tag, Route: route, TraceID: "t1", Cause: "answered-elsewhere", Attempt: 1},
 	}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) != len(want) {
@@ -87,8 +89,8 @@ func TestLog(t *testing.T) {
 			t.Errorf("line %d:\ngot  %+v\nwant %+v", i, got, want[i])
 		}
 	}
-	if n := strings.Count(logAt(slog.LevelInfo, events...), "\n"); n != 7 {
-		t.Errorf("%d lines at info, want 7", n)
+	if n := strings.Count(logAt(slog.LevelInfo, events...), "\n"); n != 8 {
+		t.Errorf("%d lines at info, want 8", n)
 	}
 }
 
