@@ -88,8 +88,8 @@ func (x *exchange) strayed() {
 }
 
 func (x *exchange) miswired() {
-	h := x.claim.Head()
-	x.g.engine.Observe(stet.Event{Kind: stet.Miswired, ID: x.id, Route: x.g.cfg.Route, TraceID: h.TraceID, Attempt: x.attempt, Cause: CauseElsewhere})
+	x.g.engine.Observe(stet.Event{Kind: stet.Miswired, ID: x.id, Route: x.g.cfg.Route, TraceID: x.claim.Head().TraceID,
+		Attempt: x.attempt, Cause: CauseElsewhere})
 }
 
 // bar keeps gin from running the handler of a request that the guard has answered itself: the handler answered past the guard

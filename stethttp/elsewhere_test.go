@@ -74,9 +74,10 @@ func (fastContext) UserValue(any) any { return nil }
 
 // C09: a handler that returns without a word is taken at it only where nothing says that it answered elsewhere, or will.
 func TestAnsweredElsewhere(t *testing.T) {
+	type around = func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request)
 	type bridge struct {
 		name   string
-		around func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request)
+		around around
 		handle func(outer, w http.ResponseWriter, r *http.Request)
 		first  int // status
 		body   string
@@ -84,7 +85,7 @@ func TestAnsweredElsewhere(t *testing.T) {
 		miss   int // Miswired events
 	}
 	silent := func(_, _ http.ResponseWriter, _ *http.Request) {}
-	wrap := func(f func(http.ResponseWriter) http.ResponseWriter) func(http.ResponseWriter, *http.Request) (http.ResponseWriter, *http.Request) {
+	wrap := func(f func(http.ResponseWriter) http.ResponseWriter) around {
 		return func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) { return f(w), r }
 	}
 	gin := wrap(func(w http.ResponseWriter) http.ResponseWriter {
@@ -118,7 +119,9 @@ func TestAnsweredElsewhere(t *testing.T) {
 		{"gin, a status that is not sent yet", gin, func(outer, _ http.ResponseWriter, _ *http.Request) {
 			outer.WriteHeader(204)
 		}, 409, "outcome-unknown", stet.Unknown, 1},
-		{"gin, the guard's writer", gin, func(_, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, 204, "", stet.Completed, 0},
+		{"gin, the guard's writer", gin, func(_, w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(204)
+		}, 204, "", stet.Completed, 0},
 		{"echo, an error to come", echo, silent, 409, "outcome-unknown", stet.Unknown, 1},
 		{"echo, an error to come, and headers", echo, func(_, w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -209,7 +212,8 @@ func TestRetryPastTheGuardIsBarred(t *testing.T) {
 		}
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if status, part, _ := strings.Cut(want, " "); err != nil || strconv.Itoa(resp.StatusCode) != status || !strings.Contains(string(body), part) {
+		status, part, _ := strings.Cut(want, " ")
+		if err != nil || strconv.Itoa(resp.StatusCode) != status || !strings.Contains(string(body), part) {
 			t.Errorf("answer %d: %d %q (%v)", i+1, resp.StatusCode, body, err)
 		}
 		if i == 1 && !resp.Close {

@@ -37,16 +37,19 @@ func ginApp(t *testing.T, s *service, guard func(http.Handler) http.Handler) str
 	return served(t, ginRouter(s, Gin(guard)))
 }
 
+// answerErrors is the usual way to turn errors into answers under gin.
+func answerErrors(c *gin.Context) {
+	if c.Next(); len(c.Errors) > 0 {
+		c.JSON(c.Errors.Last().Meta.(int), gin.H{"error": c.Errors.Last().Error()})
+	}
+}
+
 func ginRouter(s *service, use ...gin.HandlerFunc) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.Use(gin.RecoveryWithWriter(io.Discard))
 	r.Use(use...)
-	r.Use(func(c *gin.Context) { // the usual way to turn errors into answers
-		if c.Next(); len(c.Errors) > 0 {
-			c.JSON(c.Errors.Last().Meta.(int), gin.H{"error": c.Errors.Last().Error()})
-		}
-	})
+	r.Use(answerErrors)
 	fail := func(path string, status int) {
 		r.POST(path, func(c *gin.Context) { s.effect(path); _ = c.Error(errors.New("no money")).SetMeta(status) })
 	}
@@ -240,8 +243,10 @@ func connectApp(t *testing.T, s *service, guard func(http.Handler) http.Handler)
 		guard = func(h http.Handler) http.Handler { return h }
 	}
 	mux := http.NewServeMux()
+	type request = connect.Request[emptypb.Empty]
+	type response = connect.Response[wrapperspb.StringValue]
 	unary := func(path string, f func(ctx context.Context) error) {
-		mux.Handle("POST "+path, Connect(guard, path, func(ctx context.Context, _ *connect.Request[emptypb.Empty]) (*connect.Response[wrapperspb.StringValue], error) {
+		mux.Handle("POST "+path, Connect(guard, path, func(ctx context.Context, _ *request) (*response, error) {
 			id := s.effect(path)
 			if err := f(ctx); err != nil {
 				return nil, err

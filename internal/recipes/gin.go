@@ -18,7 +18,7 @@ func Gin(guard func(http.Handler) http.Handler) gin.HandlerFunc {
 			defer func() { c.Writer, c.Request = outer, request }()
 			c.Writer, c.Request = &ginWriter{ResponseWriter: outer, guard: w, status: http.StatusOK, size: -1}, r
 			c.Next()
-			if len(c.Errors) == 0 || c.Writer.Written() { // else there is no answer yet, and the guard is not to take it for an empty 200
+			if len(c.Errors) == 0 || c.Writer.Written() { // else an error has no answer yet: unknown
 				c.Writer.WriteHeaderNow()
 			}
 		}

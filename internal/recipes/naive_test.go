@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -38,6 +39,18 @@ func abortingGin(guard func(http.Handler) http.Handler) gin.HandlerFunc {
 	}
 }
 
+// ginErrorsOutside has the recipe, but what answers errors before it.
+func ginErrorsOutside(s *service, guard gin.HandlerFunc) http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.Use(answerErrors, guard)
+	r.POST(declined, func(c *gin.Context) {
+		s.effect(declined)
+		_ = c.Error(errors.New("no money")).SetMeta(http.StatusPaymentRequired)
+	})
+	return r
+}
+
 // C09: a naive bridge never makes an empty 200 of an answer, nor two effects of one key: the outcome is unknown, and the observer
 // hears why.
 func TestNaiveBridges(t *testing.T) {
@@ -50,6 +63,9 @@ func TestNaiveBridges(t *testing.T) {
 			[]string{charge, declined, busy, silent, status}},
 		{"gin that aborts", func(t *testing.T, s *service) string { return served(t, ginRouter(s, abortingGin(s.guard()))) },
 			[]string{charge, declined, busy, silent, status}},
+		{"gin, errors answered before the guard", func(t *testing.T, s *service) string {
+			return served(t, ginErrorsOutside(s, Gin(s.guard())))
+		}, []string{declined}},
 		{"echo.WrapMiddleware", func(t *testing.T, s *service) string {
 			return served(t, echoRouter(s, echo.WrapMiddleware(s.guard())))
 		}, []string{declined, busy, silent}},
@@ -75,7 +91,8 @@ func TestNaiveBridges(t *testing.T) {
 						t.Errorf("the record is %s, and the observer heard of %d wrong wirings, not one", s.state(t, key), s.miswired()-before)
 					}
 					for range 2 {
-						if again := post(t, url+path, key); again.status != 409 || again.replayed() || !strings.Contains(again.body, "outcome-unknown") {
+						again := post(t, url+path, key)
+						if again.status != 409 || again.replayed() || !strings.Contains(again.body, "outcome-unknown") {
 							t.Errorf("the retry gets\n%s", again.text())
 						}
 					}

@@ -169,7 +169,8 @@ func (a answer) text() string {
 		return "cut off"
 	}
 	h := a.header.Clone()
-	for _, name := range []string{"Date", "Connection", "Server", outer, "Idempotency-Key", "Idempotency-Expires", "Idempotent-Replayed", "Idempotent-Replay"} {
+	for _, name := range []string{"Date", "Connection", "Server", outer,
+		"Idempotency-Key", "Idempotency-Expires", "Idempotent-Replayed", "Idempotent-Replay"} {
 		h.Del(name)
 	}
 	if a.body == "" { // the default of fasthttp, which says it of bodies alone
