@@ -132,7 +132,7 @@ func (x *exchange) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	explicit := c.status != 0
-	if cause := x.claim.Ended(); cause != nil && (!explicit || c.refused || c.status >= 500) {
+	if cause := x.claim.Ended(); cause != nil && (!explicit || c.refused || failure(c.status)) {
 		x.late(cause) // the handler obeyed its context before Lost was called: what it left is no answer
 	}
 	silence := x.silence()
@@ -216,7 +216,7 @@ func (x *exchange) finishLate(explicit bool) {
 		switch x.claim.Stated() {
 		case stet.Completed, stet.Retryable:
 		case 0:
-			if !explicit || x.doubted || c.refused || c.status >= 500 || x.g.releases(c.status) {
+			if !explicit || x.doubted || c.refused || failure(c.status) || x.g.releases(c.status) {
 				return
 			}
 			x.claim.Completed()
@@ -226,6 +226,9 @@ func (x *exchange) finishLate(explicit bool) {
 	}
 	_ = x.claim.Settle(x.calm(), x.outcome())
 }
+
+// failure is an answer that says nothing once the handler's context has ended. 499 is connect's for a context that was cancelled.
+func failure(status int) bool { return status >= 500 || status == 499 }
 
 // outcome is what is stored of the response.
 func (x *exchange) outcome() stet.Outcome {

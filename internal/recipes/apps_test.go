@@ -66,6 +66,11 @@ func ginRouter(s *service, use ...gin.HandlerFunc) http.Handler {
 	})
 	r.POST(silent, func(*gin.Context) { s.effect(silent) })
 	r.POST(status, func(c *gin.Context) { s.effect(status); c.Status(http.StatusNoContent) })
+	r.POST(slow, func(c *gin.Context) {
+		s.effect(slow)
+		<-c.Request.Context().Done()
+		_ = c.Error(errors.New("too slow")).SetMeta(http.StatusInternalServerError)
+	})
 	r.POST(panics, func(*gin.Context) { s.effect(panics); panic("boom") })
 	return r
 }
@@ -98,6 +103,11 @@ func echoRouter(s *service, use ...echo.MiddlewareFunc) http.Handler {
 	})
 	e.POST(silent, func(echo.Context) error { s.effect(silent); return nil })
 	e.POST(status, func(c echo.Context) error { s.effect(status); return c.NoContent(http.StatusNoContent) })
+	e.POST(slow, func(c echo.Context) error {
+		s.effect(slow)
+		<-c.Request().Context().Done()
+		return errors.New("too slow")
+	})
 	e.POST(panics, func(echo.Context) error { s.effect(panics); panic("boom") })
 	return e
 }
@@ -129,6 +139,11 @@ func echo5Router(s *service, use ...echo5.MiddlewareFunc) http.Handler {
 	})
 	e.POST(silent, func(*echo5.Context) error { s.effect(silent); return nil })
 	e.POST(status, func(c *echo5.Context) error { s.effect(status); return c.NoContent(http.StatusNoContent) })
+	e.POST(slow, func(c *echo5.Context) error {
+		s.effect(slow)
+		<-c.Request().Context().Done()
+		return errors.New("too slow")
+	})
 	e.POST(panics, func(*echo5.Context) error { s.effect(panics); panic("boom") })
 	return e
 }
@@ -188,6 +203,7 @@ func fiberRouter(s *service, use ...any) *fiber.App {
 	})
 	app.Post(silent, func(fiber.Ctx) error { s.effect(silent); return nil })
 	app.Post(status, func(c fiber.Ctx) error { s.effect(status); return c.SendStatus(http.StatusNoContent) })
+	app.Post(slow, func(c fiber.Ctx) error { s.effect(slow); <-c.Context().Done(); return errors.New("too slow") })
 	app.Post(panics, func(fiber.Ctx) error { s.effect(panics); panic("boom") })
 	return app
 }
@@ -234,6 +250,11 @@ func (s *service) plain() map[string]http.HandlerFunc {
 		},
 		silent: func(http.ResponseWriter, *http.Request) { s.effect(silent) },
 		status: func(w http.ResponseWriter, _ *http.Request) { s.effect(status); w.WriteHeader(http.StatusNoContent) },
+		slow: func(w http.ResponseWriter, r *http.Request) {
+			s.effect(slow)
+			<-r.Context().Done()
+			http.Error(w, "too slow", http.StatusInternalServerError)
+		},
 		panics: func(http.ResponseWriter, *http.Request) { s.effect(panics); panic("boom") },
 	}
 }
@@ -270,6 +291,7 @@ func connectApp(t *testing.T, s *service, guard func(http.Handler) http.Handler)
 		notExecuted(ctx)
 		return connect.NewError(connect.CodeUnavailable, errors.New("no money"))
 	})
+	unary(slow, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	unary(panics, func(context.Context) error { panic("boom") })
 	return served(t, mux)
 }

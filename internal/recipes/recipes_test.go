@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/stethttp"
@@ -27,6 +28,7 @@ const (
 	silent   = "/silent"   // returns without an answer
 	status   = "/status"   // 204 alone
 	panics   = "/panics"
+	slow     = "/slow" // works until its context ends, and answers then
 )
 
 // service counts effects, and holds the guard's engine and what it told.
@@ -53,8 +55,10 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-func (s *service) guard() func(http.Handler) http.Handler {
-	return stethttp.Middleware(s.engine, stethttp.HeaderScope("X-Tenant"), stethttp.Config{})
+func (s *service) guard() func(http.Handler) http.Handler { return s.guardWith(stethttp.Config{}) }
+
+func (s *service) guardWith(c stethttp.Config) func(http.Handler) http.Handler {
+	return stethttp.Middleware(s.engine, stethttp.HeaderScope("X-Tenant"), c)
 }
 
 // effect is what must happen once. It returns the id of what it made.
@@ -242,6 +246,28 @@ func TestRecipes(t *testing.T) {
 			t.Run("at once", func(t *testing.T) { atOnce(t, s, url+charge) })
 			if n := s.miswired(); n != 0 {
 				t.Errorf("%d times the guard was said to be wired wrongly", n)
+			}
+		})
+	}
+}
+
+// A run that takes too long ends behind each bridge: its context does, and the guard answers while the handler still holds the
+// framework's writer.
+func TestTooSlow(t *testing.T) {
+	for _, f := range frameworks {
+		if f.name == "fiber behind net/http" { // the context does not get there
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			s := newService(t)
+			url := f.serve(t, s, s.guardWith(stethttp.Config{Policy: stet.Policy{Execution: 50 * time.Millisecond}}))
+			const key = "5f1c2ab0-7d10-4f5e"
+			first, second := post(t, url+slow, key), post(t, url+slow, key)
+			if first.status != 504 || !strings.Contains(first.body, "execution-timeout") || second.status != 409 {
+				t.Errorf("the answers are\n%s\nand\n%s", first.text(), second.text())
+			}
+			if n := s.count(slow); n != 1 || s.miswired() != 0 {
+				t.Errorf("%d effects, and %d times the wiring was said to be wrong", n, s.miswired())
 			}
 		})
 	}
