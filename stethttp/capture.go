@@ -35,6 +35,7 @@ type capture struct {
 	live     atomic.Bool // mu may be held for as long as the client takes to read
 	oversize bool
 	tooMuch  bool // it would have to leave before the commit: see Atomic
+	silent   bool // the handler returned without a word, which was taken for an empty 200
 	refused  bool // what it holds is a refusal in the layer's place: see Config.Refuse
 }
 
@@ -64,6 +65,7 @@ func (c *capture) WriteHeader(status int) {
 	defer c.mu.Unlock()
 	switch {
 	case c.status != 0 || c.mode != holding:
+		c.unheard()
 		return
 	case status < 100 || status > 999: // as net/http would; once stored, it would break every replay
 		panic(fmt.Sprintf("stethttp: invalid WriteHeader code %d", status))
@@ -128,6 +130,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	case hijacked:
 		return 0, http.ErrHijacked
 	case ended:
+		c.unheard()
 		return 0, http.ErrHandlerTimeout
 	case holding, streaming:
 	}

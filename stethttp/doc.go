@@ -9,6 +9,9 @@
 // when the execution takes too long or the lease is lost. It can say more than its status does: see [stet.ClaimFrom],
 // [stet.Claim.NotExecuted], [stet.Claim.Unknown], or answer with the header Stet-Outcome.
 //
+// Between the middleware and a framework that is no net/http there has to be a bridge: docs/http.md has some. A handler that
+// answers where the middleware does not see it ends unknown, with a [stet.Miswired] event: see [CauseElsewhere].
+//
 // Buffered responses are sent when the handler returns: Flush does nothing before. Server-sent events, and responses over
 // MaxResponse, are passed on as they are written; such a response is not kept, and a retry is told so.
 package stethttp

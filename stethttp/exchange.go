@@ -220,6 +220,10 @@ func (x *exchange) act(d *stet.Decision, limited Code) {
 	again := d.RetryAfter(x.g.cfg.RetryAfterMax)
 	if d.Verdict != stet.Execute {
 		x.original(&d.Record)
+		if d.Record.Cause == CauseElsewhere && goesOn(x.w) && !x.shadow {
+			x.lastOnConnection()
+			defer x.bar()
+		}
 	}
 	switch d.Verdict {
 	case stet.Execute:

@@ -132,14 +132,20 @@ func (x *exchange) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	explicit := c.status != 0
-	if cause := x.claim.Ended(); cause != nil && (!explicit || c.refused || c.status >= 500) {
+	if cause := x.claim.Ended(); cause != nil && (!explicit || c.refused || failure(c.status)) {
 		x.late(cause) // the handler obeyed its context before Lost was called: what it left is no answer
 	}
-	c.complete()
+	silence := x.silence()
+	if silence == empty {
+		c.complete()
+	}
 	x.state()
 	if x.answered {
 		x.finishLate(explicit)
 		return
+	}
+	if silence != empty {
+		x.strayed()
 	}
 	x.status = c.status
 	o := x.outcome()
@@ -147,6 +153,7 @@ func (x *exchange) finish() {
 	keep := err != nil // a result that is still being stored needs its bytes
 	defer func() { c.release(keep) }()
 	switch {
+	case silence == elsewhere: // the client has been told
 	case c.mode == streaming:
 		setFields(x.w.Header(), o.Response.Trailer)
 	case c.mode != holding:
@@ -156,10 +163,11 @@ func (x *exchange) finish() {
 	case errors.Is(err, errNotCommitted), errors.Is(err, errTooMuch):
 		x.uncommitted(err)
 		return
-	case err != nil && x.g.cfg.Withhold && !x.shadow, errors.Is(err, stet.ErrUnsettled):
+	case err != nil && x.g.cfg.Withhold && !x.shadow, errors.Is(err, stet.ErrUnsettled), silence == unsaid:
 		x.unknown()
 		return
 	default:
+		c.silent = !explicit
 		x.send(&o, err == nil)
 	}
 	if c.truncated() && c.mode != hijacked {
@@ -206,7 +214,7 @@ func (x *exchange) finishLate(explicit bool) {
 		switch x.claim.Stated() {
 		case stet.Completed, stet.Retryable:
 		case 0:
-			if !explicit || x.doubted || c.refused || c.status >= 500 || x.g.releases(c.status) {
+			if !explicit || x.doubted || c.refused || failure(c.status) || x.g.releases(c.status) {
 				return
 			}
 			x.claim.Completed()
@@ -216,6 +224,9 @@ func (x *exchange) finishLate(explicit bool) {
 	}
 	_ = x.claim.Settle(x.calm(), x.outcome())
 }
+
+// failure is an answer that says nothing once the handler's context has ended. 499 is connect's for a context that was cancelled.
+func failure(status int) bool { return status >= 500 || status == 499 }
 
 // outcome is what is stored of the response.
 func (x *exchange) outcome() stet.Outcome {

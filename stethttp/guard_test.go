@@ -271,15 +271,19 @@ func TestOnPanic(t *testing.T) { // FX-06
 }
 
 func TestTimeoutAnswersAndLateResultCounts(t *testing.T) { // FX-10, FX-11, W8
-	for _, obeys := range []bool{true, false} {
-		t.Run(fmt.Sprintf("obeys=%v", obeys), func(t *testing.T) {
+	for _, obedient := range []int{0, 499, 500, -1} { // what it answers then: nothing; as connect does; a failure; it goes on
+		t.Run(fmt.Sprintf("obedient=%d", obedient), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var cause error
 				release := make(chan struct{})
 				r := newRig(t, stethttp.Config{Policy: stet.Policy{Execution: 200 * time.Millisecond}}, func(w http.ResponseWriter, req *http.Request) {
 					<-req.Context().Done()
 					cause = context.Cause(req.Context())
-					if obeys {
+					switch {
+					case obedient > 0:
+						w.WriteHeader(obedient)
+						return
+					case obedient == 0:
 						return
 					}
 					<-release
@@ -294,7 +298,7 @@ func TestTimeoutAnswersAndLateResultCounts(t *testing.T) { // FX-10, FX-11, W8
 				if !errors.Is(cause, stet.ErrExecutionTimeout) {
 					t.Errorf("cause %v", cause)
 				}
-				if obeys {
+				if obedient >= 0 {
 					r.want(r.post("k", "{}"), 409, stethttp.OutcomeUnknown)
 				} else {
 					r.want(r.post("k", "{}"), 201, "")

@@ -71,5 +71,6 @@ const (
 )
 
 func (x *exchange) miswired(cause string) {
-	x.g.engine.Observe(stet.Event{Kind: stet.Miswired, ID: x.id, Route: x.g.cfg.Route, Cause: cause, Attempt: x.attempt})
+	x.g.engine.Observe(stet.Event{Kind: stet.Miswired, ID: x.id, Route: x.g.cfg.Route, TraceID: traceID(x.r.Header),
+		Attempt: x.attempt, Cause: cause})
 }

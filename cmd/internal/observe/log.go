@@ -93,9 +93,10 @@ func (l *Log) miswired(e *stet.Event) {
 }
 
 var miswires = map[string]string{
-	"second-guard": "a request met its own record: it passes two guards, or one of them twice; give the inner one another scope or store",
-	"bad-outcome":  "Stet-Outcome is neither not-executed, unknown nor completed; the outcome counts as unknown",
-	"bad-render":   "the renderer of refusals panicked or answered nothing",
+	"second-guard":       "a request met its own record: it passes two guards, or one of them twice; give the inner one another scope or store",
+	"bad-outcome":        "Stet-Outcome is neither not-executed, unknown nor completed; the outcome counts as unknown",
+	"answered-elsewhere": "a handler answered, or is going to, where its guard does not see it; see Other frameworks in docs/http.md",
+	"bad-render":         "the renderer of refusals panicked or answered nothing",
 }
 
 // store tells of failures, not more than one a second: a store that is away fails with every request.

@@ -42,6 +42,7 @@ var events = []stet.Event{
 	{Kind: stet.Miswired, ID: id, Route: "POST /x", Cause: "second-guard", Attempt: 1},
 	{Kind: stet.Miswired, ID: id, Route: "POST /x", Cause: "bad-outcome", Attempt: 1},
 	{Kind: stet.Miswired, Route: "POST /x", Cause: "bad-render"},
+	{Kind: stet.Miswired, ID: id, Route: "POST /x", TraceID: "t1", Cause: "answered-elsewhere", Attempt: 1}, // C09
 }
 
 func logAt(level slog.Level, events ...stet.Event) string {
@@ -83,6 +84,7 @@ func TestLog(t *testing.T) {
 		{Level: "ERROR", Msg: miswires["second-guard"], ID: tag, Route: route, Cause: "second-guard", Attempt: 1},
 		{Level: "WARN", Msg: miswires["bad-outcome"], ID: tag, Route: route, Cause: "bad-outcome", Attempt: 1},
 		{Level: "ERROR", Msg: miswires["bad-render"], Route: route, Cause: "bad-render"},
+		{Level: "ERROR", Msg: miswires["answered-elsewhere"], ID: tag, Route: route, TraceID: "t1", Cause: "answered-elsewhere", Attempt: 1},
 	}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) != len(want) {
@@ -97,8 +99,8 @@ func TestLog(t *testing.T) {
 			t.Errorf("line %d:\ngot  %+v\nwant %+v", i, got, want[i])
 		}
 	}
-	if n := strings.Count(logAt(slog.LevelInfo, events...), "\n"); n != 11 {
-		t.Errorf("%d lines at info, want 11", n)
+	if n := strings.Count(logAt(slog.LevelInfo, events...), "\n"); n != 12 {
+		t.Errorf("%d lines at info, want 12", n)
 	}
 }
 

@@ -1,0 +1,60 @@
+package recipes
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/stet-dev/stet/stethttp"
+)
+
+// A client of Connect sends the key as a header of the request, and gets its message again.
+func TestConnectClient(t *testing.T) {
+	s := newService(t)
+	c := connect.NewClient[emptypb.Empty, wrapperspb.StringValue](&client, connectApp(t, s, s.guard())+charge)
+	for _, replayed := range []string{"", "true"} {
+		req := connect.NewRequest(&emptypb.Empty{})
+		req.Header().Set("X-Tenant", "acme")
+		req.Header().Set("Idempotency-Key", "5f1c2ab0-7d10-4f5e")
+		resp, err := c.CallUnary(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Msg.Value != "ch_1" || resp.Header().Get("Idempotent-Replayed") != replayed {
+			t.Errorf("%q, replayed %q", resp.Msg.Value, resp.Header().Get("Idempotent-Replayed"))
+		}
+	}
+}
+
+// Every problem has a code of its kind for clients of each protocol, and says which one it is.
+func TestConnectProblem(t *testing.T) {
+	byStatus := map[int]connect.Code{
+		400: connect.CodeInvalidArgument, 401: connect.CodeUnauthenticated, 408: connect.CodeDeadlineExceeded, 409: connect.CodeAborted,
+		412: connect.CodeFailedPrecondition,
+		413: connect.CodeInvalidArgument, 422: connect.CodeInvalidArgument, 425: connect.CodeUnavailable,
+		429: connect.CodeResourceExhausted, 502: connect.CodeUnavailable, 503: connect.CodeUnavailable, 504: connect.CodeDeadlineExceeded,
+	}
+	url := served(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ConnectProblem(w, r, stethttp.NewProblem(stethttp.Code(strings.TrimPrefix(r.URL.Path, "/")), ""))
+	}))
+	protocols := map[string]connect.ClientOption{"connect": connect.WithProtoJSON(), "grpc-web": connect.WithGRPCWeb()}
+	for name, protocol := range protocols {
+		for _, code := range stethttp.Codes() {
+			p := stethttp.NewProblem(code, "")
+			c := connect.NewClient[emptypb.Empty, emptypb.Empty](&client, url+"/"+string(code), protocol)
+			_, err := c.CallUnary(t.Context(), connect.NewRequest(&emptypb.Empty{}))
+			got := new(connect.Error)
+			if !errors.As(err, &got) {
+				t.Fatalf("%s, %s: %v", name, code, err)
+			}
+			if got.Code() != byStatus[p.Status] || got.Message() != p.Title || got.Meta().Get("Stet-Problem") != string(code) {
+				t.Errorf("%s, %s: %v %q, problem %q", name, code, got.Code(), got.Message(), got.Meta().Get("Stet-Problem"))
+			}
+		}
+	}
+}

@@ -1,0 +1,12 @@
+package recipes
+
+import (
+	"net/http"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/gofiber/fiber/v3/middleware/adaptor"
+)
+
+func FiberApp(guard func(http.Handler) http.Handler, app *fiber.App) http.Handler {
+	return guard(adaptor.FiberApp(app)) // served by net/http
+}
