@@ -18,13 +18,15 @@ func (c *conn) handshake() error {
 		_ = t.SetWriteDeadline(time.Now().Add(d))
 	}
 	if err := t.Handshake(); err != nil {
-		reason := err.Error()
-		if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader) {
+		plain, ok := errors.AsType[tls.RecordHeaderError](err)
+		if ok = ok && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader); ok {
+			err = errors.New("client sent an HTTP request to an HTTPS server")
+		}
+		c.server.logf("http: TLS handshake error from %v: %v", c.RemoteAddr(), err)
+		if ok {
 			_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
 			_ = plain.Conn.Close()
-			reason = "client sent an HTTP request to an HTTPS server"
 		}
-		c.server.logf("http: TLS handshake error from %v: %v", c.RemoteAddr(), reason)
 		return io.EOF
 	}
 	_ = t.SetWriteDeadline(time.Time{})
