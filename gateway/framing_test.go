@@ -16,6 +16,7 @@ import (
 
 	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/internal/framing"
+	"github.com/stet-dev/stet/stethttp"
 )
 
 // dials are the ways to a server: without TLS, and with it, each for a protocol.
@@ -240,6 +241,66 @@ func TestASlowFrame(t *testing.T) {
 			if got.Write(b[:n]); err != nil {
 				t.Fatalf("%s: %q, %v", way, got.String(), err)
 			}
+		}
+	}
+}
+
+// C14: broken chunks are the client's mistake, whether the request is guarded or passes by. A client that is slow has made none.
+func TestBrokenUploads(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	got := make(chan error, 9)
+	r := newRig(t, upstream(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		got <- err
+	}), func(g *gateway.Config) { g.Default.BodyTimeout = limit })
+	s := run(t, gateway.ServerConfig{Handler: r.gw, ReadTimeout: limit})
+	const passing, guarded = "PUT / HTTP/1.1\nHost: x\n", "POST / HTTP/1.1\nHost: x\nIdempotency-Key: k\n"
+	for _, x := range []struct {
+		sent string
+		want stethttp.Code
+	}{
+		{guarded + "Transfer-Encoding: chunked\n\n5\nhello, world\n0\n\n", stethttp.BadFraming},
+		{passing + "Transfer-Encoding: chunked\n\n5\nhello, world\n0\n\n", stethttp.BadFraming},
+		{passing + "Transfer-Encoding: chunked\n\n5\nhello\nfive\n", stethttp.BadFraming},
+		{passing + "Transfer-Encoding: chunked\n\n5\nhel", stethttp.RequestTimeout},
+		{passing + "Content-Length: 5\n\nhel", stethttp.RequestTimeout},
+		{guarded + "Content-Length: 5\n\nhel", stethttp.RequestTimeout},
+	} {
+		k := connect(t, s.Addr())
+		k.send(x.sent)
+		res, body := k.read()
+		p := r.problem(answer{Response: res, body: body}, x.want)
+		passes := strings.HasPrefix(x.sent, passing)
+		if (p.KeyAction == "") != passes || x.want == stethttp.BadFraming && (p.Retryable || !res.Close || p.Status != 400) {
+			t.Errorf("%q: %+v, close=%v", x.sent, p, res.Close)
+		}
+		if _, err := k.in.ReadByte(); err == nil {
+			t.Errorf("%q: the connection stays open", x.sent)
+		}
+		if passes {
+			if err := <-got; err == nil {
+				t.Errorf("%q: the upstream saw a whole request", x.sent)
+			}
+		}
+	}
+	r.absent("k")
+	if s := r.log.String(); s != "" {
+		t.Errorf("it was not the upstream that failed: %s", s)
+	}
+}
+
+// C14: the same over HTTP/2, where a body is not as long as it was said to be.
+func TestShortUploadsOverHTTP2(t *testing.T) {
+	r := newRig(t, upstream(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }), nil)
+	s := run(t, gateway.ServerConfig{Handler: r.gw, H2C: true})
+	c := connect(t, s.Addr()).c
+	// PUT http / x, content-length: 10 (RFC 7541), and four bytes of it.
+	_, _ = io.WriteString(c, hello+settings+"\x00\x00\x0f\x01\x04\x00\x00\x00\x01\x42\x03PUT\x86\x84\x41\x01x\x0f\x0d\x0210"+"\x00\x00\x04\x00\x01\x00\x00\x00\x01half")
+	code := fmt.Sprintf(`"code":%q`, stethttp.BadFraming)
+	for got, b := "", make([]byte, 1024); !strings.Contains(got, code); {
+		n, err := c.Read(b)
+		if got += string(b[:n]); err != nil {
+			t.Fatalf("%q, %v", got, err)
 		}
 	}
 }
