@@ -3,6 +3,7 @@ package stethttp_test
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -72,6 +73,20 @@ func ExampleMiddleware_notExecuted() {
 	// 503 ""
 	// 200 "attempt 2"
 	// 200 "attempt 2", replayed
+}
+
+// A server that sees where requests end, as docs/http.md has it.
+func ExampleStrictFraming() {
+	idempotent := stethttp.Middleware(newEngine(), stethttp.SingleTenant, stethttp.Config{})
+	serve := func(api http.Handler) error {
+		srv := &http.Server{Handler: idempotent(api), ReadHeaderTimeout: 10 * time.Second}
+		l, err := net.Listen("tcp", ":8080")
+		if err != nil {
+			return err
+		}
+		return srv.Serve(stethttp.StrictFraming(srv, l)) // where srv.TLSConfig is set, this is TLS, with HTTP/2
+	}
+	_ = serve
 }
 
 // A profile is a Config to start from.

@@ -31,6 +31,9 @@ func (c *conn) handshake() error {
 	}
 	_ = t.SetWriteDeadline(time.Time{})
 	state := t.ConnectionState()
+	if state.NegotiatedProtocol == protoHTTP2 && state.Version < tls.VersionTLS12 { // RFC 9113 section 9.2
+		return io.EOF
+	}
 	c.tls = &state
 	return nil
 }
