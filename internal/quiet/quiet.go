@@ -39,5 +39,9 @@ func Text(message string) string {
 	}
 	message, _, _ = strings.Cut(message, "\n")
 	message, _, _ = strings.Cut(message, `"`)
-	return strings.TrimRight(message, " :") + strings.TrimRight(trace, "\n")
+	message = strings.TrimRight(message, " :") + strings.TrimRight(trace, "\n")
+	return message[:min(len(message), longest)]
 }
+
+// longest is how much of a message is logged, in bytes; what is longer is a stack.
+const longest = 8 << 10

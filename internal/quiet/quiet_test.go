@@ -20,7 +20,8 @@ func TestText(t *testing.T) {
 		`"canary"`:                "",
 		"http: panic serving [::1]:1: canary: \"x\"\ngoroutine canary\n\ngoroutine 7 [running]:\nmain.f(0x1)\n": "http: panic serving [::1]:1\ngoroutine 7 [running]:\nmain.f(0x1)",
 		"http2: panic serving 192.0.2.1:1: canary\ngoroutine 7 [running]:\nmain.f(0x1)\n":                       "http2: panic serving 192.0.2.1:1\ngoroutine 7 [running]:\nmain.f(0x1)",
-		"http: panic serving @": "http: panic serving @",
+		"http: panic serving @":           "http: panic serving @",
+		strings.Repeat("x", 1<<20) + "\n": strings.Repeat("x", 8<<10),
 	} {
 		if got := Text(message); got != want {
 			t.Errorf("%q became %q, want %q", message, got, want)
