@@ -7,20 +7,22 @@ import (
 	"github.com/stet-dev/stet/internal/framing"
 )
 
-// StrictFraming makes a server of one's own refuse what net/http hides: requests that have Content-Length and Transfer-Encoding, or
-// Transfer-Encoding in HTTP/1.0. A proxy in front that takes the other one of the two for the truth sees other requests on the
-// connection than the server does, and somebody may hide one from it (RFC 9112 sections 6.1 and 11.2). Guarded handlers answer them
-// with [BadFraming] and close the connection; other handlers see them with the header Stet-Bad-Frame.
+// StrictFraming returns a listener that shows what net/http hides: requests that have Content-Length and Transfer-Encoding, or
+// Transfer-Encoding in HTTP/1.0. If a proxy in front believes the other one of the two fields, it sees other requests on the
+// connection than the server does, and an attacker can hide a request from it (RFC 9112 sections 6.1 and 11.2). Guarded handlers
+// answer such requests with [BadFraming] and close the connection; other handlers see them with the header Stet-Bad-Frame.
 //
-// It returns the listener to give to [http.Server.Serve], and is called once for a server, when its other fields are set:
+// Give the listener to [http.Server.Serve]. Call StrictFraming once for a server, after the server's other fields are set:
 //
 //	srv := &http.Server{Addr: ":8080", Handler: idempotent(api)}
 //	l, err := net.Listen("tcp", srv.Addr)
 //	…
 //	err = srv.Serve(stethttp.StrictFraming(srv, l))
 //
-// Where srv.TLSConfig is set, it serves TLS by it: call Serve, not ServeTLS. The config needs a certificate, and l is the listener
-// below TLS. HTTP/2 is served as ServeTLS would; it has no such doubt, but header blocks have to be complete within
-// srv.ReadHeaderTimeout (else ReadTimeout). It sets srv's ConnState, and for TLS ConnContext, Handler and Protocols; hooks that were
-// there are called. The [net.Conn] of hooks and hijacked connections is neither a *net.TCPConn nor a *tls.Conn.
+// If srv.TLSConfig is set, the listener serves TLS: call Serve, not ServeTLS, and give StrictFraming the listener below TLS. The
+// config needs a certificate. HTTP/2 is offered as ServeTLS would. It frames without this doubt, but a header block that has begun
+// has to be complete within srv.ReadHeaderTimeout (or ReadTimeout, if that is zero).
+//
+// StrictFraming sets srv.ConnState, and for TLS also ConnContext, Handler and Protocols; what was set before is called as well. The
+// [net.Conn] of hooks and hijacked connections is neither a *net.TCPConn nor a *tls.Conn.
 func StrictFraming(srv *http.Server, l net.Listener) net.Listener { return framing.Listen(srv, l) }

@@ -20,12 +20,11 @@ const (
 	plainHTTP2 = "unencrypted_http2"
 )
 
-// Listen makes srv see connections of l by way of this package, and returns the listener to give to [http.Server.Serve]. It is for
-// one listener of a server, before it serves, when its fields are set. It sets srv's ConnState hook, which calls the one that was
-// there.
+// Listen returns the listener to give to [http.Server.Serve]: connections of l, looked at by this package. Call it once for a
+// server, before it serves and after its other fields are set. Listen sets srv.ConnState to a hook that calls the one it replaces.
 //
-// With srv.TLSConfig it serves TLS, as [http.Server.ServeTLS] would: the config needs a certificate. Then it also sets ConnContext
-// and Handler, which call what was there, and Protocols.
+// If srv.TLSConfig is set, the listener serves TLS as [http.Server.ServeTLS] would, and the config needs a certificate. In this case
+// Listen also sets srv.Protocols, and replaces ConnContext and Handler by ones that call them.
 func Listen(srv *http.Server, l net.Listener) net.Listener {
 	f := &listener{Listener: l, srv: srv, headerTimeout: srv.ReadHeaderTimeout}
 	if f.headerTimeout == 0 {
@@ -57,10 +56,11 @@ type listener struct {
 	maxHeld       int
 	headerTimeout time.Duration
 
-	protocols http.Protocols // of TLS
+	secured   bool           // srv had a TLSConfig; net/http gives it one in any case, later
+	protocols http.Protocols // over TLS
 	once      sync.Once
-	config    *tls.Config // nil: no TLS
-	broken    error
+	config    *tls.Config // of TLS, ready for use
+	broken    error       // why there can be none
 }
 
 type connKey struct{}
@@ -69,6 +69,7 @@ type connKey struct{}
 // is made to take it for that, and requests are told of TLS here.
 func (l *listener) secure() {
 	srv := l.srv
+	l.secured = true
 	if srv.Protocols == nil { // net/http's own default
 		srv.Protocols = new(http.Protocols)
 		srv.Protocols.SetHTTP1(true)
@@ -116,7 +117,7 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // configure knows, unlike [Listen], which protocols net/http has found that it can speak.
 func (l *listener) configure() {
-	if l.srv.TLSConfig == nil || l.protocols == (http.Protocols{}) {
+	if !l.secured {
 		return
 	}
 	c := l.srv.TLSConfig.Clone()

@@ -207,7 +207,7 @@ func TestMarksOnKeptConnections(t *testing.T) {
 		t.Fatalf("only %d streams leave the connection open", len(kept))
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for i := range 300 {
+	for i := range 100 {
 		var all strings.Builder
 		for range 1 + rnd.IntN(6) {
 			all.WriteString(kept[rnd.IntN(len(kept))])
