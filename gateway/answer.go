@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/framing"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -91,7 +92,11 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if p.claim != nil || p.upload.broken() == nil && p.Err() == nil { // or it was the client who went away
 		g.warn(p, "no answer from the upstream", err, slog.Bool("sent", sent))
 	}
-	p.route.cfg.Refuse(w, r, p.problem(sent))
+	doc := p.problem(sent)
+	if doc.Code == stethttp.BadFraming && r.ProtoMajor < 2 {
+		w.Header().Set("Connection", "close")
+	}
+	p.route.cfg.Refuse(w, r, doc)
 }
 
 // warn logs a failure of the upstream. What net/http quotes in an error is data: of an answer, or of a request.
@@ -113,6 +118,8 @@ func (p *passage) problem(sent bool) *stethttp.Problem {
 	switch {
 	case errors.As(p.upload.broken(), &timeout) && timeout.Timeout():
 		code = stethttp.RequestTimeout
+	case framing.Broken(p.upload.broken()):
+		code, again = stethttp.BadFraming, 0
 	case !sent:
 		code, again = stethttp.UpstreamUnreachable, time.Second
 	case errors.Is(cause, stet.ErrLeaseLost):
@@ -139,6 +146,8 @@ func (p *passage) unkeyed(doc *stethttp.Problem) {
 		doc.Detail = "The request was not sent. Send it again later."
 	case doc.Code == stethttp.RequestTimeout:
 		doc.Detail, doc.RetryAfter = "The body was not complete in time.", 0
+	case doc.Code == stethttp.BadFraming:
+		doc.Detail = "Where the request's body ends cannot be told. A part of it may have been passed on already, but never as a whole request."
 	case p.once:
 		doc.Detail = "The request was sent and no complete answer came back: it may have had its effect."
 		doc.Retryable, doc.RetryAfter = false, 0

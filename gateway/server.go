@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-dev/stet/internal/framing"
+	"github.com/stet-dev/stet/internal/quiet"
 	"github.com/stet-dev/stet/internal/upgrade"
 )
 
@@ -20,10 +22,10 @@ import (
 type ServerConfig struct {
 	Listen string      // host:port; port 0 picks a free one
 	Admin  string      // the same for AdminHandler; empty: no such listener
-	TLS    *tls.Config // of the public listener; nil: none. HTTP/2 comes with it
+	TLS    *tls.Config // of the public listener, with a certificate; nil: none. HTTP/2 comes with it
 	H2C    bool        // HTTP/2 without TLS, by prior knowledge (RFC 9113 section 3.3)
 
-	ReadHeaderTimeout time.Duration // default 10 s
+	ReadHeaderTimeout time.Duration // for a request's header, and a TLS handshake, to arrive; default 10 s
 	ReadTimeout       time.Duration // for a request's whole body to arrive; default 30 s; negative: no limit
 	WriteTimeout      time.Duration // for a client to take the next 64 KiB of an answer; default 30 s; negative: no limit
 	IdleTimeout       time.Duration // of a connection between requests; default 2 min
@@ -59,7 +61,6 @@ type Server struct {
 type listener struct {
 	net.Listener
 	srv *http.Server
-	tls bool
 }
 
 // NewServer binds the listeners; they are served by [Server.Run]. The error names the address that cannot be used.
@@ -93,7 +94,8 @@ func NewServer(c ServerConfig) (*Server, error) {
 	s.public.srv.Protocols = protocols(c)
 	s.public.srv.DisableGeneralOptionsHandler = true // OPTIONS * is the upstream's to answer
 	s.public.srv.BaseContext = func(net.Listener) context.Context { return s.base }
-	s.public.srv.TLSConfig, s.public.tls = c.TLS, c.TLS != nil
+	s.public.srv.TLSConfig = c.TLS
+	s.public.Listener = framing.Listen(s.public.srv, s.public.Listener)
 	return s, nil
 }
 
@@ -105,7 +107,7 @@ func newHTTPServer(c ServerConfig, h http.Handler) *http.Server {
 		Handler:           h,
 		ReadHeaderTimeout: cmp.Or(c.ReadHeaderTimeout, DefaultReadHeaderTimeout),
 		IdleTimeout:       cmp.Or(c.IdleTimeout, DefaultIdleTimeout),
-		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
+		ErrorLog:          quiet.Logger(c.Log),
 	}
 }
 
@@ -155,7 +157,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	for _, l := range []*listener{&s.public, &s.admin} {
 		if l.srv != nil {
-			serving.Go(func() { failed <- l.serve() })
+			serving.Go(func() { failed <- l.srv.Serve(l) })
 		}
 	}
 	var err error
@@ -169,13 +171,6 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	serving.Wait()
 	return err
-}
-
-func (l *listener) serve() error {
-	if l.tls {
-		return l.srv.ServeTLS(l, "", "")
-	}
-	return l.srv.Serve(l)
 }
 
 // lastWords is how long answers may take to get from the server's buffers to the clients. Connections that have not said

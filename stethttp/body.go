@@ -6,8 +6,11 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"os"
 	"sync"
 	"time"
+
+	"github.com/stet-dev/stet/internal/framing"
 )
 
 // buffers are reused between requests; what grew large is left to the garbage collector.
@@ -51,10 +54,14 @@ func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, 
 		return nil
 	}
 	if conn := deadliner(w); conn != nil && within > 0 { // without one the server's own limits hold
-		if conn.SetReadDeadline(time.Now().Add(within)) == nil {
+		end := time.Now().Add(within)
+		if conn.SetReadDeadline(end) == nil {
 			defer func() {
-				if err == nil {
+				switch {
+				case err == nil:
 					_ = conn.SetReadDeadline(time.Time{})
+				case framing.Broken(err) && !time.Now().Before(end): // net/http takes trailers that stop coming for too long ones
+					err = os.ErrDeadlineExceeded
 				}
 			}()
 		}

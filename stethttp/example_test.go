@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -97,6 +98,20 @@ func ExampleConfig_render() {
 	post(h, "k", `{"amount":1}`)
 	fmt.Println(post(h, "k", `{"amount":2}`))
 	// Output: 422 "{\"code\":\"failed_precondition\",\"message\":\"Idempotency-Key was used for another request\"}\n"
+}
+
+// A server that sees where requests end, as docs/http.md has it.
+func ExampleStrictFraming() {
+	idempotent := stethttp.Middleware(newEngine(), stethttp.SingleTenant, stethttp.Config{})
+	serve := func(api http.Handler) error {
+		srv := &http.Server{Handler: idempotent(api), ReadHeaderTimeout: 10 * time.Second}
+		l, err := net.Listen("tcp", ":8080")
+		if err != nil {
+			return err
+		}
+		return srv.Serve(stethttp.StrictFraming(srv, l)) // where srv.TLSConfig is set, this is TLS, with HTTP/2
+	}
+	_ = serve
 }
 
 // A profile is a Config to start from.

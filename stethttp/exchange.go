@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/framing"
 )
 
 // exchange is one guarded request and its answer.
@@ -113,7 +114,10 @@ func (x *exchange) readBody() bool {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		x.lastOnConnection() // the rest of the body would be taken for a request
 		x.refuse(RequestTimeout, "limited")
-	default: // the client went away, or sent broken framing: there is nobody to tell
+	case framing.Broken(err):
+		x.lastOnConnection()
+		x.refuse(BadFraming, "limited")
+	default: // the client went away: there is nobody to tell
 		x.lastOnConnection()
 		x.refuse(RequestTimeout, "limited")
 	}

@@ -21,7 +21,7 @@ func main() {
 		<-signals
 		cancel() // finish what runs
 		<-signals
-		fmt.Fprintln(os.Stderr, "stet: ended at once by a second signal")
+		newLog(os.Stderr, "info").Error("ended at once by a second signal") // a line of the log, as all that a gateway writes
 		os.Exit(int(exitError))
 	}()
 	os.Exit(int(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)))

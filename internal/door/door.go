@@ -32,8 +32,9 @@ const (
 	Framing Kind = "bad-framing" // where the next request on the connection begins is not certain: it has to close
 )
 
-// BadFrame is the field by which whoever reads a connection marks a request whose Content-Length it took away, because the request
-// also had Transfer-Encoding, or had that in HTTP/1.0 (RFC 9112 section 6.1). A client that sends it harms itself.
+// BadFrame is the field by which package framing marks a request whose end is not certain, because it has both Content-Length and
+// Transfer-Encoding, or Transfer-Encoding in HTTP/1.0 (RFC 9112 section 6.1). net/http serves both and says nothing of it. The value
+// has no meaning, and a client that sends the field harms itself.
 const BadFrame = "Stet-Bad-Frame"
 
 // Enter returns the request in the one form, or why there is none: then the request that is returned is r. It is r as well where

@@ -14,7 +14,7 @@ package config
 type File struct {
 	Listen            string   `yaml:"listen" default:":8080" nonempty:"" doc:"where clients connect; port 0 picks a free one"`
 	Upstream          string   `yaml:"upstream" example:"http://127.0.0.1:3000" doc:"the API behind the gateway"`
-	ReadHeaderTimeout Seconds  `yaml:"read_header_timeout_s" default:"10" min:"0.001" doc:"for a request's header to arrive"`
+	ReadHeaderTimeout Seconds  `yaml:"read_header_timeout_s" default:"10" min:"0.001" doc:"for a request's header to arrive, and for a TLS handshake"`
 	ReadTimeout       Seconds  `yaml:"read_timeout_s" default:"30" min:"0.001" doc:"for the whole body; over it: 408 request-timeout, nothing reserved"`
 	WriteTimeout      Seconds  `yaml:"write_timeout_s" default:"30" min:"0.001" doc:"for a client to take the next 64 KiB of an answer; one that does not is cut off"`
 	TLS               *TLS     `yaml:"tls" doc:"optional; HTTP/2 comes with it"`

@@ -1,0 +1,48 @@
+package framing
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"time"
+)
+
+// handshake does TLS's, before the first byte is read: net/http has a goroutine for the connection then, and has set the deadline
+// for its first header. What a client gets that cannot agree, and what the log says, is what net/http does there.
+func (c *conn) handshake() error {
+	t, ok := c.Conn.(*tls.Conn)
+	if !ok || c.tls != nil {
+		return nil
+	}
+	if d := c.server.headerTimeout; d > 0 { // net/http did not think of writing
+		_ = t.SetWriteDeadline(time.Now().Add(d))
+	}
+	if err := t.Handshake(); err != nil {
+		plain, ok := errors.AsType[tls.RecordHeaderError](err)
+		if ok = ok && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader); ok {
+			err = errors.New("client sent an HTTP request to an HTTPS server")
+		}
+		c.server.logf("http: TLS handshake error from %v: %v", c.RemoteAddr(), err)
+		if ok {
+			_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+			_ = plain.Conn.Close()
+		}
+		return io.EOF
+	}
+	_ = t.SetWriteDeadline(time.Time{})
+	state := t.ConnectionState()
+	if state.NegotiatedProtocol == protoHTTP2 && state.Version < tls.VersionTLS12 { // RFC 9113 section 9.2
+		return io.EOF
+	}
+	c.tls = &state
+	return nil
+}
+
+// looksLikeHTTP reports whether what was no record of TLS is the beginning of a request, as net/http knows it.
+func looksLikeHTTP(header [5]byte) bool {
+	switch string(header[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,144 @@
+package framing
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ALPN names (RFC 7301 section 6), and the one by which net/http knows that it was told of HTTP/2 on connections that it takes for
+// unencrypted ones.
+const (
+	protoHTTP1 = "http/1.1"
+	protoHTTP2 = "h2"
+	plainHTTP2 = "unencrypted_http2"
+)
+
+// Listen returns the listener to give to [http.Server.Serve]: connections of l, looked at by this package. Call it once for a
+// server, before it serves and after its other fields are set. Listen sets srv.ConnState to a hook that calls the one it replaces.
+//
+// If srv.TLSConfig is set, the listener serves TLS as [http.Server.ServeTLS] would, and the config needs a certificate. In this case
+// Listen also sets srv.Protocols, and replaces ConnContext and Handler by ones that call them.
+func Listen(srv *http.Server, l net.Listener) net.Listener {
+	f := &listener{Listener: l, srv: srv, headerTimeout: srv.ReadHeaderTimeout}
+	if f.headerTimeout == 0 {
+		f.headerTimeout = srv.ReadTimeout
+	}
+	if f.maxHeld = srv.MaxHeaderBytes; f.maxHeld <= 0 {
+		f.maxHeld = http.DefaultMaxHeaderBytes
+	}
+	const buffers = 2 * 4096 // what net/http may have read of a head without counting it
+	f.maxHeld += buffers
+	hook := srv.ConnState
+	srv.ConnState = func(nc net.Conn, s http.ConnState) {
+		if c, ok := nc.(*conn); ok && s == http.StateHijacked {
+			c.plain.Store(true)
+		}
+		if hook != nil {
+			hook(nc, s)
+		}
+	}
+	if srv.TLSConfig != nil {
+		f.secure()
+	}
+	return f
+}
+
+type listener struct {
+	net.Listener
+	srv           *http.Server
+	maxHeld       int
+	headerTimeout time.Duration
+
+	secured   bool           // srv had a TLSConfig; net/http gives it one in any case, later
+	protocols http.Protocols // over TLS
+	once      sync.Once
+	config    *tls.Config // of TLS, ready for use
+	broken    error       // why there can be none
+}
+
+type connKey struct{}
+
+// secure prepares for TLS. net/http speaks HTTP/2 over a *tls.Conn only, or over what it takes for an unencrypted connection: so it
+// is made to take it for that, and requests are told of TLS here.
+func (l *listener) secure() {
+	srv := l.srv
+	l.secured = true
+	if srv.Protocols == nil { // net/http's own default
+		srv.Protocols = new(http.Protocols)
+		srv.Protocols.SetHTTP1(true)
+		srv.Protocols.SetHTTP2(srv.TLSNextProto == nil || srv.TLSNextProto[protoHTTP2] != nil)
+	}
+	l.protocols = *srv.Protocols
+	own := l.protocols
+	own.SetUnencryptedHTTP2(l.protocols.HTTP2())
+	srv.Protocols = &own
+
+	connContext := srv.ConnContext
+	srv.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+		if connContext != nil {
+			ctx = connContext(ctx, nc)
+		}
+		return context.WithValue(ctx, connKey{}, nc)
+	}
+	next := srv.Handler
+	if next == nil {
+		next = http.DefaultServeMux
+	}
+	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connKey{}).(*conn); ok && r.TLS == nil {
+			r.TLS = c.tls
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Accept implements [net.Listener].
+func (l *listener) Accept() (net.Conn, error) {
+	l.once.Do(l.configure)
+	if l.broken != nil {
+		return nil, l.broken
+	}
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if l.config != nil {
+		nc = tls.Server(nc, l.config)
+	}
+	return &conn{Conn: nc, server: l}, nil
+}
+
+// configure knows, unlike [Listen], which protocols net/http has found that it can speak.
+func (l *listener) configure() {
+	if !l.secured {
+		return
+	}
+	c := l.srv.TLSConfig.Clone()
+	if len(c.Certificates) == 0 && c.GetCertificate == nil && c.GetConfigForClient == nil {
+		l.broken = errors.New("framing: the TLS configuration has no certificate")
+		return
+	}
+	c.NextProtos = slices.DeleteFunc(slices.Clone(c.NextProtos), func(p string) bool { return p == protoHTTP1 || p == protoHTTP2 })
+	if l.protocols.HTTP2() && l.srv.TLSNextProto[plainHTTP2] != nil {
+		c.NextProtos = append(c.NextProtos, protoHTTP2)
+	}
+	if l.protocols.HTTP1() {
+		c.NextProtos = append(c.NextProtos, protoHTTP1)
+	}
+	l.config = c
+}
+
+func (l *listener) logf(format string, args ...any) {
+	if l.srv.ErrorLog != nil {
+		l.srv.ErrorLog.Printf(format, args...)
+		return
+	}
+	log.Printf(format, args...)
+}
