@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +22,7 @@ func (x *exchange) execute(claim *stet.Claim) {
 	held := claim.Hold(x.r.Context(), x)
 	r := x.r.WithContext(held)
 	if x.body.data != nil {
-		r.Body = &x.body
+		x.body.replace(r)
 	}
 	x.cap.init(x, x.w)
 	defer func() {
@@ -148,7 +149,7 @@ func (x *exchange) finish() {
 	defer func() { c.release(keep) }()
 	switch {
 	case c.mode == streaming:
-		setFields(x.w.Header(), o.Response.Trailer)
+		c.endStream(o.Response.Trailer)
 	case c.mode != holding:
 	case errors.Is(err, stet.ErrFenced) && !x.shadow:
 		x.overtaken()
@@ -170,8 +171,7 @@ func (x *exchange) finish() {
 // state translates the handler's answer into a statement, where it made none itself.
 func (x *exchange) state() {
 	c := &x.cap
-	stated := c.header.Get(outcomeHeader)
-	delete(c.header, outcomeHeader)
+	stated := strings.Join(c.outcomeLines(), ", ")
 	switch {
 	case c.mode == hijacked:
 		x.claim.Unknown("hijacked")
@@ -185,13 +185,30 @@ func (x *exchange) state() {
 	case stated == "completed":
 		x.claim.Completed()
 	case x.lapsed: // after its time a status alone proves nothing
-	case x.g.releases(c.status):
-		x.claim.NotExecuted("status")
-	case c.status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
-		x.claim.NotExecuted("status")
-	case c.status >= 500 && x.g.cfg.On5xx == UnknownFailure:
-		x.claim.Unknown("status")
+	default:
+		switch x.says() {
+		case stet.Retryable:
+			x.claim.NotExecuted("status")
+		case stet.Unknown:
+			x.claim.Unknown("status")
+		}
 	}
+}
+
+// says is what the answer's status alone says of the outcome: nothing happened (Retryable), it may have happened (Unknown), or 0:
+// the answer is the result.
+func (x *exchange) says() stet.State {
+	status := x.cap.status
+	said, grpc := x.cap.grpc()
+	switch {
+	case grpc:
+		return said
+	case x.g.releases(status), status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
+		return stet.Retryable
+	case status >= 500 && x.g.cfg.On5xx == UnknownFailure:
+		return stet.Unknown
+	}
+	return 0
 }
 
 // finishLate: the client was answered without the handler, which came back after all. What it states since, or an answer it
@@ -208,7 +225,7 @@ func (x *exchange) finishLate(explicit bool) {
 		switch x.claim.Stated() {
 		case stet.Completed, stet.Retryable:
 		case 0:
-			if !explicit || x.doubted || c.refused || c.status >= 500 || x.g.releases(c.status) {
+			if !explicit || x.doubted || c.refused || c.status >= 500 || x.says() != 0 {
 				return
 			}
 			x.claim.Completed()
