@@ -8,8 +8,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/quiet"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -21,6 +23,7 @@ type Gateway struct {
 	strict   bool
 	keep     []string
 	log      *slog.Logger
+	timeout  time.Duration // of requests that run unguarded; negative: none
 
 	transport *direct
 	proxy     *httputil.ReverseProxy
@@ -35,18 +38,18 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	g := &Gateway{engine: e, upstream: c.Upstream, strict: c.StrictCoverage, keep: c.KeepHeaders, log: c.Log}
+	g := &Gateway{engine: e, upstream: c.Upstream, strict: c.StrictCoverage, keep: c.KeepHeaders, log: c.Log, timeout: c.UpstreamTimeout}
 	if err := g.compile(e, &c); err != nil {
 		return nil, err
 	}
-	g.transport = newDirect(c.Upstream, c.UpstreamTLS)
+	g.transport = newDirect(c.Upstream, c.UpstreamTLS, c.UpstreamIdleTimeout)
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
 		Transport:      g.transport,
 		BufferPool:     &copyBuffers,
 		ModifyResponse: g.received,
 		ErrorHandler:   g.failed,
-		ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
+		ErrorLog:       quiet.Logger(c.Log),
 	}
 	return g, nil
 }
@@ -93,7 +96,4 @@ func (g *Gateway) Routes() []Route {
 }
 
 // CloseIdle closes connections to the upstream that nothing uses. Call it on a Gateway that was replaced.
-func (g *Gateway) CloseIdle() {
-	g.transport.CloseIdleConnections()
-	g.transport.pool.closeIdle()
-}
+func (g *Gateway) CloseIdle() { g.transport.closeIdle() }
