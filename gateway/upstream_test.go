@@ -249,7 +249,7 @@ func TestUpstreamTimeoutWhileItIsSent(t *testing.T) {
 
 // The time that a client takes for its body is not the upstream's.
 func TestUpstreamTimeoutWaitsForTheClient(t *testing.T) {
-	const limit = 100 * time.Millisecond
+	const limit = 500 * time.Millisecond
 	r := newRig(t, upstream(t, func(w http.ResponseWriter, req *http.Request) {
 		_, err := io.Copy(io.Discard, req.Body)
 		fmt.Fprint(w, err)
@@ -276,7 +276,7 @@ func TestUpstreamTimeoutInShadowMode(t *testing.T) {
 
 // A guarded request has its execution timeout alone, and an answer that has begun may last.
 func TestUpstreamTimeoutEndsNothingElse(t *testing.T) {
-	const limit = 100 * time.Millisecond
+	const limit = 500 * time.Millisecond
 	r := newRig(t, upstream(t, func(w http.ResponseWriter, req *http.Request) {
 		pause := time.NewTicker(3 * limit)
 		defer pause.Stop()
@@ -297,7 +297,7 @@ func TestUpstreamTimeoutEndsNothingElse(t *testing.T) {
 
 // C14: streams that pass by do not hold the end up.
 func TestStreamsDoNotHoldTheDrain(t *testing.T) {
-	const limit = 300 * time.Millisecond
+	const limit = 600 * time.Millisecond
 	left := make(chan error, 1)
 	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
 		readRequest(in)
