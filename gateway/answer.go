@@ -12,45 +12,105 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/framing"
+	"github.com/stet-dev/stet/internal/quiet"
 	"github.com/stet-dev/stet/stethttp"
 )
 
-const outcomeHeader = "Stet-Outcome"
+const (
+	outcomeHeader = "Stet-Outcome"
+	downstreamKey = "Stet-Downstream-Key"
+	downstreamID  = "Stet-Downstream-Id"
+)
 
 var errStatus = errors.New("gateway: the answer has no status of HTTP")
 
 // received looks at an answer before it is passed on. With a claim, the guard reads Stet-Outcome; without, nobody does.
 func (g *Gateway) received(res *http.Response) error {
 	p := passageOf(res.Request.Context())
+	upgraded := res.StatusCode == http.StatusSwitchingProtocols
+	p.patience.answer(upgraded)
 	switch {
 	case res.StatusCode < 100: // RFC 9110 section 15: net/http reads it, and panics where it is to be written
 		return errStatus
-	case res.StatusCode == http.StatusSwitchingProtocols && !strings.EqualFold(res.Header.Get("Upgrade"), res.Request.Header.Get("Upgrade")):
+	case upgraded && !strings.EqualFold(res.Header.Get("Upgrade"), res.Request.Header.Get("Upgrade")):
 		return errUnasked // ReverseProxy would refuse it too, but leave the connection open
 	}
 	p.via[0] = via(res.ProtoMajor, res.ProtoMinor)
 	appendTo(res.Header, res.Header["Via"], "Via", p.via[:])
-	if p.claim == nil {
-		delete(res.Header, outcomeHeader)
-		return nil
+	g.learn(p, res.Header)
+	p.strip(res.Header)
+	if _, typed := res.Header["Content-Type"]; !typed {
+		p.header["Content-Type"] = nil // nobody guesses one then: not net/http, not the guard
 	}
-	if res.StatusCode != http.StatusSwitchingProtocols {
-		p.answer = answerBody{res.Body, p}
+	if !upgraded {
+		p.strip(res.Trailer)
+		p.answer = answerBody{res.Body, p, res}
 		res.Body = &p.answer
 	}
 	return nil
 }
 
-// answerBody notices an answer that breaks off: short of its Content-Length, in the middle of a chunk, by a reset. The claim
-// has to know before ReverseProxy panics, as it does to let the client see the same.
+// strip takes out of a header or a trailer what is for the gateway alone.
+func (p *passage) strip(h http.Header) {
+	if p.claim == nil {
+		delete(h, outcomeHeader)
+	}
+	delete(h, downstreamKey)
+	delete(h, downstreamID)
+}
+
+// learn stores by what names the systems behind the upstream know the effect, before anything can go wrong with the rest of the
+// answer: a notice that knows no other then finds the record.
+func (g *Gateway) learn(p *passage, h http.Header) {
+	keys, ids := h[downstreamKey], h[downstreamID]
+	if p.claim == nil || keys == nil && ids == nil {
+		return
+	}
+	head := p.claim.Head()
+	key, keyOK := downstreamName(keys, head.DownstreamKey)
+	id, idOK := downstreamName(ids, head.DownstreamID)
+	if !keyOK || !idOK {
+		g.warn(p, "the upstream's answer has a downstream name that cannot be used", errDownstream)
+	}
+	if key == head.DownstreamKey && id == head.DownstreamID {
+		return
+	}
+	if err := p.claim.Downstream(p, key, id); err != nil {
+		g.warn(p, "what the effect is called downstream could not be stored", err)
+	}
+}
+
+var errDownstream = errors.New("it has to be one line of visible ASCII, 255 bytes at most")
+
+// downstreamName reads the lines of a name, and reports whether they are one or none; otherwise it stays what it was.
+func downstreamName(lines []string, was string) (string, bool) {
+	const longest = 255
+	invisible := func(c rune) bool { return c <= ' ' || c >= 0x7f }
+	switch {
+	case len(lines) == 0:
+		return was, true
+	case len(lines) > 1, lines[0] == "", len(lines[0]) > longest, strings.ContainsFunc(lines[0], invisible):
+		return was, false
+	}
+	return lines[0], true
+}
+
+// answerBody looks at the end of an answer. The trailers are known then. And one that breaks off, short of its Content-Length, in
+// the middle of a chunk, by a reset, is noticed: the claim has to know before ReverseProxy panics, as it does to let the client
+// see the same.
 type answerBody struct {
 	io.ReadCloser
-	p *passage
+	p   *passage
+	res *http.Response
 }
 
 func (b *answerBody) Read(buf []byte) (int, error) {
 	n, err := b.ReadCloser.Read(buf)
-	if err != nil && err != io.EOF {
+	switch {
+	case err == nil:
+	case err == io.EOF:
+		b.p.strip(b.res.Trailer)
+	case b.p.claim != nil:
 		b.p.cut = err
 		b.p.claim.Unknown(b.p.why("truncated-response"))
 	}
@@ -89,7 +149,8 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	default:
 		p.claim.NotExecuted(string(stethttp.UpstreamUnreachable))
 	}
-	if p.claim != nil || p.upload.broken() == nil && p.Err() == nil { // or it was the client who went away
+	left := p.upload.broken() != nil || errors.Is(context.Cause(p), context.Canceled) // it was the client who went away
+	if p.claim != nil || !left {
 		g.warn(p, "no answer from the upstream", err, slog.Bool("sent", sent))
 	}
 	doc := p.problem(sent)
@@ -99,10 +160,9 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	p.route.cfg.Refuse(w, r, doc)
 }
 
-// warn logs a failure of the upstream. What net/http quotes in an error is data: of an answer, or of a request.
+// warn logs a failure of the upstream, without what net/http quotes of an answer or a request in an error.
 func (g *Gateway) warn(p *passage, what string, err error, attrs ...slog.Attr) {
-	text, _, _ := strings.Cut(err.Error(), `"`)
-	attrs = append(attrs, slog.String("route", p.route.cfg.Route), slog.String("error", text))
+	attrs = append(attrs, slog.String("route", p.route.cfg.Route), slog.String("error", quiet.Text(err.Error())))
 	if p.claim != nil {
 		attrs = append(attrs, slog.String("id", g.engine.Tag(p.claim.ID())))
 	}
@@ -131,7 +191,7 @@ func (p *passage) problem(sent bool) *stethttp.Problem {
 	if sent {
 		doc.MayHaveRun()
 	}
-	if p.claim == nil {
+	if p.unguarded {
 		p.unkeyed(doc)
 	}
 	return doc

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/stet-dev/stet/stethttp"
 )
@@ -32,9 +34,27 @@ type Config struct {
 	// address appended. From anybody else they are removed, as any client can write them. Empty: nobody is trusted.
 	TrustedProxies []netip.Prefix
 
-	UpstreamTLS *tls.Config  // for https upstreams; nil trusts the system's roots
-	Log         *slog.Logger // what went wrong with the upstream; nil logs nothing
+	UpstreamTLS *tls.Config // for https upstreams; nil trusts the system's roots
+
+	// UpstreamTimeout is for requests that run unguarded: how long the upstream may take nothing of one and give no header of an
+	// answer. Then the client gets 504 execution-timeout. Default 1 min; negative: no limit. An answer that has begun may last, such
+	// as a download or a stream of events; but while a [Server] drains, no longer than this. A guarded request has
+	// [stet.Policy].Execution.
+	UpstreamTimeout time.Duration
+	// UpstreamIdleTimeout is how long a connection to the upstream is kept without a request: less long than the upstream keeps it.
+	// Where the upstream closes one just as a request is on its way, nobody can tell whether it ran. Default 4 s, under the 5 s of
+	// the most impatient common servers. An upstream that answers Keep-Alive: timeout=N (RFC 2068 section 19.7.1.1) lowers it, so
+	// that a second is left, or of one second half.
+	UpstreamIdleTimeout time.Duration
+
+	Log *slog.Logger // what went wrong with the upstream; nil logs nothing
 }
+
+// Defaults of [Config].
+const (
+	DefaultUpstreamTimeout     = time.Minute
+	DefaultUpstreamIdleTimeout = 4 * time.Second
+)
 
 // Route is a part of the API with its own rules.
 type Route struct {
@@ -74,6 +94,8 @@ func (c *Config) validate() error {
 		return errors.New("gateway: TrustedProxies holds what is no range of IPv4 or IPv6 addresses")
 	case c.UpstreamKey > ForwardNothing:
 		return fmt.Errorf("gateway: UpstreamKey is %d, which is no UpstreamKey", c.UpstreamKey)
+	case c.UpstreamIdleTimeout < 0:
+		return errors.New("gateway: UpstreamIdleTimeout is negative")
 	}
 	return nil
 }
@@ -85,6 +107,8 @@ func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	c.UpstreamTimeout = cmp.Or(c.UpstreamTimeout, DefaultUpstreamTimeout)
+	c.UpstreamIdleTimeout = cmp.Or(c.UpstreamIdleTimeout, DefaultUpstreamIdleTimeout)
 	if c.Default.Limits == nil {
 		c.Default.Limits = stethttp.NewLimits(stethttp.LimitsConfig{})
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stet-dev/stet"
 )
@@ -21,11 +23,13 @@ import (
 // is known exactly, too, whether a byte was sent. Everything else is Transport's: TLS, HTTP/2, bodies that are still arriving,
 // trailers, upgrades.
 type direct struct {
-	*http.Transport
-	dialer net.Dialer
-	plain  bool // the upstream is asked without TLS
-	addr   string
-	pool   pool
+	rest     atomic.Pointer[http.Transport]
+	renewing sync.Mutex
+	dialer   net.Dialer
+	plain    bool // the upstream is asked without TLS
+	tls      *tls.Config
+	addr     string
+	pool     pool
 }
 
 // takes reports whether a client's request can go this way.
@@ -34,11 +38,21 @@ func (d *direct) takes(claim *stet.Claim, r *http.Request) bool {
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (d *direct) RoundTrip(req *http.Request) (*http.Response, error) {
-	p := passageOf(req.Context())
-	if !p.direct {
-		return d.Transport.RoundTrip(req)
+func (d *direct) RoundTrip(req *http.Request) (res *http.Response, err error) {
+	if p := passageOf(req.Context()); p.direct {
+		res, err = d.exchange(req, p)
+	} else {
+		res, err = d.rest.Load().RoundTrip(req)
 	}
+	if err == nil {
+		if lines := res.Header["Keep-Alive"]; lines != nil {
+			d.heed(lines)
+		}
+	}
+	return res, err
+}
+
+func (d *direct) exchange(req *http.Request, p *passage) (*http.Response, error) {
 	buf := requests.Get().(*bytes.Buffer)
 	defer reuse(buf)
 	if err := req.Write(buf); err != nil {

@@ -11,11 +11,15 @@ import (
 
 // drain counts the requests that run, and after begin lets no more in.
 type drain struct {
-	mu   sync.Mutex
-	n    int
-	over bool
-	idle chan struct{} // closed when the last one has left; made by begin
+	mu    sync.Mutex
+	n     int
+	over  bool
+	began time.Time
+	idle  chan struct{} // closed when the last one has left; made by begin
 }
+
+// drainKey is the server's drain in the context of its requests.
+type drainKey struct{}
 
 func (d *drain) enter() bool {
 	d.mu.Lock()
@@ -39,17 +43,18 @@ func (d *drain) leave() {
 func (d *drain) begin() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.over, d.idle = true, make(chan struct{})
+	d.over, d.began, d.idle = true, time.Now(), make(chan struct{})
 	if d.n == 0 {
 		close(d.idle)
 	}
 	return d.idle
 }
 
-func (d *drain) begun() bool {
+// begun returns when the drain began, if it has.
+func (d *drain) begun() (time.Time, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.over
+	return d.began, d.over
 }
 
 func (d *drain) running() int {

@@ -8,9 +8,11 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/door"
+	"github.com/stet-dev/stet/internal/quiet"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -24,6 +26,7 @@ type Gateway struct {
 	keep     []string
 	trusted  []netip.Prefix
 	log      *slog.Logger
+	timeout  time.Duration // of requests that run unguarded; negative: none
 
 	transport *direct
 	proxy     *httputil.ReverseProxy
@@ -38,19 +41,19 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	g := &Gateway{engine: e, upstream: c.Upstream, strict: c.StrictCoverage, keep: c.KeepHeaders, trusted: c.TrustedProxies, log: c.Log}
+	g := &Gateway{engine: e, upstream: c.Upstream, strict: c.StrictCoverage, keep: c.KeepHeaders, trusted: c.TrustedProxies, log: c.Log, timeout: c.UpstreamTimeout}
 	if err := g.compile(e, &c); err != nil {
 		return nil, err
 	}
 	g.hang()
-	g.transport = newDirect(c.Upstream, c.UpstreamTLS)
+	g.transport = newDirect(c.Upstream, c.UpstreamTLS, c.UpstreamIdleTimeout)
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
 		Transport:      g.transport,
 		BufferPool:     &copyBuffers,
 		ModifyResponse: g.received,
 		ErrorHandler:   g.failed,
-		ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
+		ErrorLog:       quiet.Logger(c.Log),
 	}
 	return g, nil
 }
@@ -107,7 +110,4 @@ func (g *Gateway) Routes() []Route {
 }
 
 // CloseIdle closes connections to the upstream that nothing uses. Call it on a Gateway that was replaced.
-func (g *Gateway) CloseIdle() {
-	g.transport.CloseIdleConnections()
-	g.transport.pool.closeIdle()
-}
+func (g *Gateway) CloseIdle() { g.transport.closeIdle() }

@@ -33,6 +33,7 @@ const patience = 10 * time.Second
 type rig struct {
 	testing.TB
 	engine   *stet.Engine
+	store    *memstore.Store
 	gw       *gateway.Gateway
 	url      string
 	upstream string
@@ -61,9 +62,9 @@ func (l *logBuffer) String() string {
 func newRig(t testing.TB, upstream string, adjust func(*gateway.Config)) *rig {
 	t.Helper()
 	checkLeaks(t)
-	r := &rig{TB: t, upstream: upstream, log: &logBuffer{}}
+	r := &rig{TB: t, upstream: upstream, log: &logBuffer{}, store: memstore.New(memstore.Config{})}
 	var err error
-	if r.engine, err = stet.New(memstore.New(memstore.Config{}), stet.Config{Pepper: []byte("pepper")}); err != nil {
+	if r.engine, err = stet.New(r.store, stet.Config{Pepper: []byte("pepper")}); err != nil {
 		t.Fatal(err)
 	}
 	u, err := url.Parse(upstream)

@@ -101,7 +101,7 @@ func dropOnce(t *testing.T, overTLS bool, name, body string) {
 // Over HTTP/2, net/http repeats a request without a body whose stream was reset with PROTOCOL_ERROR, and trusts the peer not
 // to have acted on it. REFUSED_STREAM does promise that (RFC 9113 section 8.7), but nothing in the API tells the two apart.
 func TestOneRequestReachesTheUpstreamOnce_HTTP2(t *testing.T) {
-	for _, code := range []uint32{1, 2, 7, 8} { // PROTOCOL_ERROR, INTERNAL_ERROR, REFUSED_STREAM, CANCEL
+	for _, code := range []uint32{1, 2, 7, 8, goAway} { // PROTOCOL_ERROR, INTERNAL_ERROR, REFUSED_STREAM, CANCEL
 		for _, body := range []string{"", `{"amount":1}`} {
 			t.Run(fmt.Sprintf("reset=%d/%d", code, len(body)), func(t *testing.T) {
 				checkLeaks(t)
@@ -124,17 +124,24 @@ func TestOneRequestReachesTheUpstreamOnce_HTTP2(t *testing.T) {
 	}
 }
 
-// resetStreams is an HTTP/2 server that resets each stream after its effect.
+// resetStreams is an HTTP/2 server that resets each stream after its effect, or ends the connection with the claim that it has
+// looked at none of them.
 func resetStreams(c net.Conn, in *bufio.Reader, code uint32, effects *atomic.Int64) {
 	serveFrames(c, in, func(f *frames, stream uint32) {
 		effects.Add(1)
+		if code == goAway {
+			f.write(frameGoAway, 0, 0, make([]byte, 8)...) // the last stream is 0, and there is no error
+			return
+		}
 		f.write(frameReset, 0, stream, binary.BigEndian.AppendUint32(nil, code)...)
 	})
 }
 
+const goAway = 1 << 16 // no code of RFC 9113
+
 // The parts of RFC 9113 that a misbehaving server needs.
 const (
-	frameData, frameHeaders, frameReset, frameSettings, framePing = 0, 1, 3, 4, 6
+	frameData, frameHeaders, frameReset, frameSettings, framePing, frameGoAway = 0, 1, 3, 4, 6, 7
 
 	flagEndStream, flagAck, flagEndHeaders = 1, 1, 4
 )

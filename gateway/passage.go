@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/upgrade"
+	"github.com/stet-dev/stet/stethttp"
 )
 
 // passage is one request on its way through the proxy, and the context it travels in: that is how the hooks of ReverseProxy,
@@ -18,15 +20,18 @@ import (
 type passage struct {
 	context.Context // the request's
 	route           *route
-	claim           *stet.Claim  // nil: the request runs unguarded
+	claim           *stet.Claim  // nil: the request passes by
+	unguarded       bool         // it passes by, or is only watched
 	once            bool         // it must not reach the upstream twice
 	upload          upload       // its body, where the client is still sending it
 	memory          bytes.Reader // its body, where it is short and here already
 	direct          bool         // it goes the short way
 	answer          answerBody
 	via             [1]string // what the answer's Via gets
+	patience        patience
+	header          http.Header // of the answer to the client
 
-	stop context.CancelFunc // set for upstreams that may speak HTTP/2
+	stop context.CancelCauseFunc // nil: nothing but its end ends it
 	// Of the current try. Only headers is written by another goroutine than the one that waits for RoundTrip.
 	conn    net.Conn
 	wrote   int64 // bytes on conn before the try
@@ -48,14 +53,24 @@ func passageOf(ctx context.Context) *passage { return ctx.Value(passageKey{}).(*
 
 // forward sends the request on.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
-	p := &passage{Context: r.Context(), route: t, claim: stet.ClaimFrom(r.Context()), once: !safe(r.Method)}
+	p := &passage{Context: r.Context(), route: t, claim: stet.ClaimFrom(r.Context()), header: w.Header()}
+	p.unguarded, p.once = p.claim == nil || t.cfg.Mode == stethttp.ModeShadow, p.claim != nil || !safe(r.Method)
 	r = r.WithContext(p)
 	if r.Header["Upgrade"] != nil && !upgrade.Offered(r.Header) { // what follows on a connection that speaks h2c passes the gateway by
 		r.Header = r.Header.Clone()
 		delete(r.Header, "Upgrade")
 	}
-	if p.direct = g.transport.takes(p.claim, r); !p.direct {
-		defer p.watch(g.upstream.Scheme == "https")()
+	p.direct = g.transport.takes(p.claim, r)
+	if !p.direct || p.unguarded {
+		p.Context, p.stop = context.WithCancelCause(p.Context)
+		defer p.stop(nil)
+	}
+	if p.unguarded && g.timeout > 0 {
+		p.patience.begin(p, g.timeout)
+		defer p.patience.end()
+	}
+	if !p.direct {
+		p.watch(g.upstream.Scheme == "https")
 	}
 	defer func() {
 		if p.cut != nil { // ReverseProxy panics with http.ErrAbortHandler
@@ -66,34 +81,38 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 	g.proxy.ServeHTTP(w, r)
 }
 
-// watch gathers the evidence of what net/http does with the request. Call what it returns when that is over.
-func (p *passage) watch(http2 bool) (end func()) {
+// watch gathers the evidence of what net/http does with the request.
+func (p *passage) watch(http2 bool) {
 	trace := &httptrace.ClientTrace{GotConn: p.gotConn}
-	end = func() {}
 	if http2 {
-		p.Context, p.stop = context.WithCancel(p.Context)
 		trace.WroteHeaders = func() { p.headers.Store(true) }
-		end = p.stop
 	}
 	p.Context = httptrace.WithClientTrace(p.Context, trace)
-	return end
 }
 
-// gotConn is called before each try, with the connection it will use. Over HTTP/1, net/http tries again by itself only what
-// it wrote nothing of, as [Gateway.rewrite] leaves it no other reason to. Over HTTP/2 it also repeats a request without a body
-// whose stream was reset with PROTOCOL_ERROR, and the peer may well have acted on that one: such a try ends here. A request
-// whose context has ended is not written.
+// gotConn is called before each try, with the connection it will use: a try that follows one of which anything may have left ends
+// here. By itself net/http tries again over HTTP/1 what has no body and an Idempotency-Key, once for each connection in its pool
+// that breaks before the answer; over HTTP/2 what has no body and whose stream was reset with PROTOCOL_ERROR, and the peer may well
+// have acted on that one. REFUSED_STREAM and GOAWAY would be proofs (RFC 9113 section 8.7), but nothing in the API tells them from
+// it. A request whose context has ended is not written over HTTP/2; over HTTP/1 it would be, were its connection still open.
+// Safe methods may be repeated (RFC 9110 section 9.2.2).
 func (p *passage) gotConn(info httptrace.GotConnInfo) {
-	if p.once && p.headers.Load() && isHTTP2(p.conn) {
-		p.stop()
-	}
 	p.sent = p.maySent()
+	c := counted(info.Conn)
+	if p.once && p.sent {
+		p.stop(errAgain)
+		if c != nil && !isHTTP2(info.Conn) {
+			_ = c.Close()
+		}
+	}
 	p.headers.Store(false)
 	p.conn, p.wrote = info.Conn, 0
-	if c := counted(info.Conn); c != nil {
+	if c != nil {
 		p.wrote = c.wrote.Load()
 	}
 }
+
+var errAgain = errors.New("gateway: the request may have been sent already")
 
 // maySent reports whether anything of the request may have left for the upstream. Nothing has while no connection was ready,
 // which is after name lookup, dialling and the TLS handshake; while no byte was written to an HTTP/1 connection; and while no

@@ -8,6 +8,7 @@ import (
 // pool keeps idle connections, the ones used last on top.
 type pool struct {
 	mu    sync.Mutex
+	limit time.Duration // for a connection to be idle
 	idle  []idleConn
 	timer *time.Timer // runs while there are idle ones
 }
@@ -32,7 +33,7 @@ func (p *pool) pop() (*directConn, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := len(p.idle) - 1
-	if last < 0 {
+	if last < 0 || time.Since(p.idle[last].since) >= p.limit { // a process that was stopped has timers that are late
 		return nil, false
 	}
 	c := p.idle[last].directConn
@@ -49,9 +50,9 @@ func (p *pool) put(c *directConn) {
 		return
 	}
 	if p.timer == nil {
-		p.timer = time.AfterFunc(idleTimeout, p.prune)
+		p.timer = time.AfterFunc(p.limit, p.prune)
 	} else if len(p.idle) == 0 {
-		p.timer.Reset(idleTimeout)
+		p.timer.Reset(p.limit)
 	}
 	p.idle = append(p.idle, idleConn{c, time.Now()})
 }
@@ -61,14 +62,33 @@ func (p *pool) prune() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
-	for n < len(p.idle) && time.Since(p.idle[n].since) >= idleTimeout {
+	for n < len(p.idle) && time.Since(p.idle[n].since) >= p.limit {
 		_ = p.idle[n].Close()
 		n++
 	}
 	p.idle = append(p.idle[:0], p.idle[n:]...)
 	if len(p.idle) > 0 {
-		p.timer.Reset(idleTimeout - time.Since(p.idle[0].since))
+		p.timer.Reset(p.limit - time.Since(p.idle[0].since))
 	}
+}
+
+// lower makes the limit shorter, and reports whether it was longer.
+func (p *pool) lower(limit time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if limit >= p.limit {
+		return false
+	}
+	if p.limit = limit; len(p.idle) > 0 {
+		p.timer.Reset(0)
+	}
+	return true
+}
+
+func (p *pool) idleLimit() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit
 }
 
 // closeIdle closes all idle connections.

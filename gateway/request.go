@@ -33,10 +33,9 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 		delete(out.Header, "Expect") // the body is here already
 		p.sendFromMemory(out)
 	} else if out.Body != nil {
-		p.upload.ReadCloser = out.Body
+		p.upload.ReadCloser, p.upload.patience = out.Body, &p.patience
 		out.Body = &p.upload
 	}
-	hideFromTransport(out.Header)
 	g.setTrailer(pr, p.route)
 }
 
@@ -105,22 +104,6 @@ func isQuoted(line, key string) bool {
 // bare reports whether a key means the same when it is written without quotes.
 func bare(key string) bool {
 	return !strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`",;\`, c) })
-}
-
-// replayable are the headers that make net/http repeat a request by itself where a reused connection broke before the answer
-// came, once per connection in its pool; and a spelling that it does not look for. For HTTP it is the same name.
-var replayable = [...]struct{ name, spelling string }{
-	{"Idempotency-Key", "idempotency-key"},
-	{"X-Idempotency-Key", "x-idempotency-key"},
-}
-
-func hideFromTransport(h http.Header) {
-	for _, r := range replayable {
-		if lines, ok := h[r.name]; ok {
-			delete(h, r.name)
-			h[r.spelling] = lines
-		}
-	}
 }
 
 // maxInMemory is how long a body may be to be copied for the transport, which sends one that it knows to be in memory

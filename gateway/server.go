@@ -72,7 +72,7 @@ func NewServer(c ServerConfig) (*Server, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{timeout: cmp.Or(c.DrainTimeout, DefaultDrainTimeout)}
-	s.base, s.cut = context.WithCancel(context.Background())
+	s.base, s.cut = context.WithCancel(context.WithValue(context.Background(), drainKey{}, &s.drain))
 	s.SetHandler(c.Handler)
 	var err error
 	if s.public.Listener, err = net.Listen("tcp", c.Listen); err != nil {
@@ -134,7 +134,10 @@ func (s *Server) AdminAddr() string {
 func (s *Server) SetHandler(h http.Handler) { s.handler.Store(&h) }
 
 // Draining reports whether the end was asked for: the server is not ready for new requests.
-func (s *Server) Draining() bool { return s.drain.begun() }
+func (s *Server) Draining() bool {
+	_, begun := s.drain.begun()
+	return begun
+}
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if !s.drain.enter() {

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,19 +20,23 @@ const (
 	tlsTimeout    = 10 * time.Second
 	keepAlive     = 30 * time.Second
 	expectTimeout = time.Second // for the upstream's 100 Continue
-	// idleTimeout is under the 5 s of the most impatient common servers (Node.js): where the upstream closes a connection just
-	// as a request is on its way, nobody can tell whether it ran.
-	idleTimeout = 4 * time.Second
 )
 
 // newDirect returns a transport that forwards bodies byte for byte and reuses connections; the default of two idle ones per
 // host halves the throughput of a proxy.
-func newDirect(upstream *url.URL, tlsConfig *tls.Config) *direct {
-	d := &direct{plain: upstream.Scheme == "http", addr: upstream.Host, dialer: net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}}
+func newDirect(upstream *url.URL, tlsConfig *tls.Config, idle time.Duration) *direct {
+	d := &direct{plain: upstream.Scheme == "http", addr: upstream.Host, dialer: net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive},
+		tls: tlsConfig, pool: pool{limit: idle}}
 	if upstream.Port() == "" {
 		d.addr = net.JoinHostPort(upstream.Hostname(), "80")
 	}
-	d.Transport = &http.Transport{
+	d.rest.Store(d.transport(idle))
+	return d
+}
+
+// transport returns what sends all requests that do not go the short way.
+func (d *direct) transport(idle time.Duration) *http.Transport {
+	return &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := d.dialer.DialContext(ctx, network, addr)
 			if err != nil {
@@ -38,16 +44,53 @@ func newDirect(upstream *url.URL, tlsConfig *tls.Config) *direct {
 			}
 			return &countedConn{Conn: c}, nil
 		},
-		TLSClientConfig:       tlsConfig,
+		TLSClientConfig:       d.tls,
 		TLSHandshakeTimeout:   tlsTimeout,
-		ForceAttemptHTTP2:     upstream.Scheme == "https",
+		ForceAttemptHTTP2:     !d.plain,
 		DisableCompression:    true,
 		MaxIdleConns:          maxIdleConns,
 		MaxIdleConnsPerHost:   maxIdleConns,
-		IdleConnTimeout:       idleTimeout,
+		IdleConnTimeout:       idle,
 		ExpectContinueTimeout: expectTimeout,
 	}
-	return d
+}
+
+// heed keeps idle connections no longer than the upstream says that it does.
+func (d *direct) heed(keepAlive []string) {
+	for _, line := range keepAlive {
+		if idle, ok := idleWithin(line); ok && d.pool.lower(idle) {
+			d.renew()
+		}
+	}
+}
+
+// renew puts a transport with the limit of the pool in the place of the other, whose own cannot be changed while it is used. What
+// still runs there ends with its connection.
+func (d *direct) renew() {
+	d.renewing.Lock()
+	defer d.renewing.Unlock()
+	d.rest.Swap(d.transport(d.pool.idleLimit())).CloseIdleConnections()
+}
+
+// idleWithin returns how long a connection may be idle whose other side says Keep-Alive: timeout=N, and closes it after N seconds. A
+// second is for the way: the two do not begin to count at the same time.
+func idleWithin(line string) (time.Duration, bool) {
+	for param := range strings.SplitSeq(line, ",") {
+		name, v, _ := strings.Cut(param, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "timeout") {
+			continue
+		}
+		n, err := strconv.ParseUint(strings.Trim(v, " \t"), 10, 31)
+		d := time.Duration(n) * time.Second
+		return max(d/2, d-time.Second, time.Nanosecond), err == nil
+	}
+	return 0, false
+}
+
+// closeIdle closes all idle connections.
+func (d *direct) closeIdle() {
+	d.rest.Load().CloseIdleConnections()
+	d.pool.closeIdle()
 }
 
 // countedConn counts the bytes that may have been handed to the network: those of a write that has not returned count whole.

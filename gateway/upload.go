@@ -12,11 +12,14 @@ import (
 // upload is a body that the client is still sending. When it breaks off, it is not the upstream that failed.
 type upload struct {
 	io.ReadCloser
-	err atomic.Pointer[error]
+	patience *patience
+	err      atomic.Pointer[error]
 }
 
 func (b *upload) Read(p []byte) (int, error) {
+	b.patience.pause()
 	n, err := b.ReadCloser.Read(p)
+	b.patience.resume()
 	if err != nil && err != io.EOF {
 		b.err.Store(&err)
 	}

@@ -136,6 +136,19 @@ func (b *requestBody) bytes() []byte {
 	return *b.data
 }
 
+// replace makes b the body of the handler's request. Its length is known now, however the client has framed it; with trailers it
+// stays open, as only a body in chunks can carry them on.
+func (b *requestBody) replace(r *http.Request) {
+	r.Body = b
+	if r.ContentLength >= 0 || len(r.Trailer) > 0 {
+		return
+	}
+	r.ContentLength, r.TransferEncoding = int64(len(*b.data)), nil
+	if r.ContentLength == 0 {
+		r.Body = http.NoBody
+	}
+}
+
 // Read implements [io.Reader] for the handler.
 func (b *requestBody) Read(p []byte) (int, error) {
 	b.mu.Lock()

@@ -195,8 +195,8 @@ func (c *capture) stream() {
 		return
 	}
 	c.mode = streaming
-	if lines := c.header["Trailer"]; len(lines) > 0 {
-		c.w.Header()["Trailer"] = lines
+	if names := c.announced(); len(names) > 0 {
+		c.w.Header()["Trailer"] = names
 	}
 	c.x.sendHead(c.sent, c.status, nil)
 	if c.buf != nil {
@@ -272,14 +272,46 @@ func (c *capture) bytes() []byte {
 	return *c.buf
 }
 
+// outcomeLines takes out of the handler's header what it says there of the outcome, be it a header or a trailer.
+func (c *capture) outcomeLines() []string {
+	const trailer = http.TrailerPrefix + outcomeHeader
+	lines := c.header[outcomeHeader]
+	delete(c.header, outcomeHeader)
+	if late := c.header[trailer]; late != nil {
+		lines = slices.Concat(lines, late)
+		delete(c.header, trailer)
+	}
+	return lines
+}
+
+// announced are the trailers that the handler has announced, but for what is not for the client.
+func (c *capture) announced() []string {
+	return slices.DeleteFunc(listed(c.header["Trailer"]), func(name string) bool { return name == outcomeHeader })
+}
+
+// endStream sends the trailers of an answer that was passed on live, those that nobody announced as well.
+func (c *capture) endStream(trailer []stet.Field) {
+	h, announced := c.w.Header(), c.announced()
+	for _, f := range trailer {
+		if !slices.Contains(announced, f.Name) {
+			f.Name = http.TrailerPrefix + f.Name
+			_ = http.NewResponseController(c.w).Flush() // a short body would get a length now, and no trailers
+		}
+		h[f.Name] = append(h[f.Name], f.Value)
+	}
+}
+
 // trailers are what the handler set after the body: fields it announced in Trailer, or wrote with [http.TrailerPrefix].
 func (c *capture) trailers() []stet.Field {
-	announced := listed(c.header["Trailer"])
+	announced := c.announced()
 	var fields []stet.Field
 	for name, values := range c.header {
 		bare, prefixed := strings.CutPrefix(name, http.TrailerPrefix)
 		if prefixed {
 			bare = http.CanonicalHeaderKey(bare)
+		}
+		if bare == outcomeHeader { // in a spelling that nobody reads
+			continue
 		}
 		if prefixed || slices.Contains(announced, name) {
 			for _, v := range values {

@@ -21,7 +21,7 @@ func (x *exchange) execute(claim *stet.Claim) {
 	held := claim.Hold(x.r.Context(), x)
 	r := x.r.WithContext(held)
 	if x.body.data != nil {
-		r.Body = &x.body
+		x.body.replace(r)
 	}
 	x.cap.init(x, x.w)
 	defer func() {
@@ -155,7 +155,7 @@ func (x *exchange) finish() {
 	switch {
 	case silence == elsewhere: // the client has been told
 	case c.mode == streaming:
-		setFields(x.w.Header(), o.Response.Trailer)
+		c.endStream(o.Response.Trailer)
 	case c.mode != holding:
 	case errors.Is(err, stet.ErrFenced) && !x.shadow:
 		x.overtaken()
@@ -178,8 +178,7 @@ func (x *exchange) finish() {
 // state translates the handler's answer into a statement, where it made none itself.
 func (x *exchange) state() {
 	c := &x.cap
-	lines := c.header[outcomeHeader]
-	delete(c.header, outcomeHeader)
+	lines := c.outcomeLines()
 	if c.refused && x.answered { // what is refused in the layer's place then is no late outcome
 		lines = nil
 	}
@@ -191,13 +190,30 @@ func (x *exchange) state() {
 	case x.claim.Stated() != 0:
 	case x.stated(lines):
 	case x.lapsed: // after its time a status alone proves nothing
-	case x.g.releases(c.status):
-		x.claim.NotExecuted("status")
-	case c.status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
-		x.claim.NotExecuted("status")
-	case c.status >= 500 && x.g.cfg.On5xx == UnknownFailure:
-		x.claim.Unknown("status")
+	default:
+		switch x.says() {
+		case stet.Retryable:
+			x.claim.NotExecuted("status")
+		case stet.Unknown:
+			x.claim.Unknown("status")
+		}
 	}
+}
+
+// says is what the answer's status alone says of the outcome: nothing happened (Retryable), it may have happened (Unknown), or 0:
+// the answer is the result.
+func (x *exchange) says() stet.State {
+	status := x.cap.status
+	said, grpc := x.cap.grpc()
+	switch {
+	case grpc:
+		return said
+	case x.g.releases(status), status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
+		return stet.Retryable
+	case status >= 500 && x.g.cfg.On5xx == UnknownFailure:
+		return stet.Unknown
+	}
+	return 0
 }
 
 // finishLate: the client was answered without the handler, which came back after all. What it states since, or an answer it
@@ -214,7 +230,7 @@ func (x *exchange) finishLate(explicit bool) {
 		switch x.claim.Stated() {
 		case stet.Completed, stet.Retryable:
 		case 0:
-			if !explicit || x.doubted || c.refused || failure(c.status) || x.g.releases(c.status) {
+			if !explicit || x.doubted || c.refused || failure(c.status) || x.says() != 0 {
 				return
 			}
 			x.claim.Completed()

@@ -236,7 +236,7 @@ func (a *app) loop(err error) {
 	}
 }
 
-// drainTimeout is how long what runs may take to finish: as long as it may run at all.
+// drainTimeout is how long what runs may take to finish: as long as it may run at all, and what passes by, to be cut off.
 func drainTimeout(conf *config.Config) time.Duration {
 	longest := conf.Policy.ExecutionTimeout
 	unlimited := longest == 0
@@ -247,7 +247,7 @@ func drainTimeout(conf *config.Config) time.Duration {
 	if unlimited {
 		return 24 * time.Hour
 	}
-	return max(gateway.DefaultDrainTimeout, longest.Duration()+10*time.Second)
+	return max(gateway.DefaultDrainTimeout, max(longest, conf.UpstreamTimeout).Duration()+10*time.Second)
 }
 
 func loadTLS(t *config.TLS) (*tls.Config, error) {

@@ -25,6 +25,15 @@ func TestNothingTellsAKeyOrABody(t *testing.T) {
 		case "/not":
 			w.Header().Set("Stet-Outcome", "not-executed")
 			w.WriteHeader(http.StatusConflict)
+		case "/unasked": // C07: net/http says what came on an idle connection to the standard logger
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 "+secret+"\r\n\r\n")
+			return
 		}
 		_, _ = io.WriteString(w, secret)
 	}))
@@ -70,6 +79,14 @@ func TestNothingTellsAKeyOrABody(t *testing.T) {
 	told.WriteString(send("/ok", key+strings.Repeat("x", 40), secret))
 	told.WriteString(send("/ok", key+`"broken`, secret))
 	told.WriteString(send("/ok", key+"-big", strings.Repeat(secret, 100)))
+	if res, err := http.Get("http://" + ready[1] + "/unasked"); err != nil {
+		t.Error(err)
+	} else {
+		_ = res.Body.Close()
+	}
+	if g.wait(regexp.MustCompile(`"level":"WARN","msg":"Unsolicited response received on idle HTTP channel starting with"`)) == "" {
+		t.Errorf("what net/http says is not in the log: %s", g.text())
+	}
 	for _, path := range []string{"/metrics", "/api/v1/keys", "/policy.json", "/readyz", "/livez"} {
 		res, err := http.Get("http://" + ready[2] + path)
 		if err != nil {

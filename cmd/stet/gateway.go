@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -9,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/internal/quiet"
 )
 
 type gatewayCmd struct{ settings }
@@ -30,7 +32,10 @@ func (c *gatewayCmd) Run(w *world) error {
 		return failf(exitUsage, "which API is behind the gateway? give --upstream URL, STET_UPSTREAM, or upstream: in the file")
 	}
 	out := &lines{Writer: w.stderr}
-	a := &app{conf: conf, log: newLog(out, conf.LogLevel), ready: func(listen, admin string) {
+	own := newLog(out, conf.LogLevel)
+	defer log.SetOutput(log.Writer())
+	log.SetOutput(quiet.Writer(own)) // net/http's Transport says there what an upstream sent unasked
+	a := &app{conf: conf, log: own, ready: func(listen, admin string) {
 		newLog(out, "info").Info( // whatever the level is: scripts wait for this line
 			"ready", "listen", listen, "admin", admin, "upstream", conf.Upstream, "store", storeName(conf), "version", versionText())
 	}}

@@ -26,6 +26,12 @@ func handler(e *stet.Engine, conf *config.Config, log *slog.Logger) (*gateway.Ga
 		KeepHeaders:    conf.ScopeHeaders(),
 		TrustedProxies: conf.Proxies(),
 		Log:            log,
+
+		UpstreamTimeout:     conf.UpstreamTimeout.Duration(),
+		UpstreamIdleTimeout: conf.UpstreamIdle.Duration(),
+	}
+	if c.UpstreamTimeout == 0 {
+		c.UpstreamTimeout = -1 // no limit
 	}
 	for i := range conf.Routes {
 		c.Routes = append(c.Routes, gateway.Route{Match: conf.Routes[i].Match, Config: conf.RouteHTTP(i, limits),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,13 +16,14 @@ import (
 
 func main() {
 	ctx, cancel := context.WithCancel(context.Background())
+	log.SetFlags(0)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
 		cancel() // finish what runs
 		<-signals
-		newLog(os.Stderr, "info").Error("ended at once by a second signal") // a line of the log, as all that a gateway writes
+		log.Print("stet: ended at once by a second signal") // a gateway's log is its own by now
 		os.Exit(int(exitError))
 	}()
 	os.Exit(int(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)))

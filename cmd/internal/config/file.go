@@ -17,6 +17,8 @@ type File struct {
 	ReadHeaderTimeout Seconds  `yaml:"read_header_timeout_s" default:"10" min:"0.001" doc:"for a request's header to arrive, and for a TLS handshake"`
 	ReadTimeout       Seconds  `yaml:"read_timeout_s" default:"30" min:"0.001" doc:"for the whole body; over it: 408 request-timeout, nothing reserved"`
 	WriteTimeout      Seconds  `yaml:"write_timeout_s" default:"30" min:"0.001" doc:"for a client to take the next 64 KiB of an answer; one that does not is cut off"`
+	UpstreamTimeout   Seconds  `yaml:"upstream_timeout_s" default:"60" min:"0" doc:"for the header of an answer to a request that passes by, 504 after it, and while draining for its body; guarded ones have execution_timeout_s; 0: no limit"`
+	UpstreamIdle      Seconds  `yaml:"upstream_idle_timeout_s" default:"4" min:"0.001" doc:"for a connection to the upstream without a request: less than the upstream's own; an upstream's Keep-Alive: timeout=N lowers it"`
 	TLS               *TLS     `yaml:"tls" doc:"optional; HTTP/2 comes with it"`
 	H2C               bool     `yaml:"h2c" default:"false" doc:"HTTP/2 without TLS"`
 	Replicas          int      `yaml:"replicas" default:"1" min:"1" doc:"gateways on this store; over 1 refuses memory:, file: and sqlite:"`

@@ -1,0 +1,93 @@
+package stethttp
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/stet-dev/stet"
+)
+
+// grpcSays are the statuses of gRPC that are no result (gRPC core, statuscodes.md). Those of the first kind mean that the call was
+// refused before it did anything; after the others it may have done what it was to do. All other statuses are results.
+var grpcSays = map[string]stet.State{
+	"7": stet.Retryable, "8": stet.Retryable, "14": stet.Retryable, "16": stet.Retryable, // PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE, UNAUTHENTICATED
+	"1": stet.Unknown, "2": stet.Unknown, "4": stet.Unknown, "13": stet.Unknown, "15": stet.Unknown, // CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, DATA_LOSS
+	"0": 0, "3": 0, "5": 0, "6": 0, "9": 0, "10": 0, "11": 0, "12": 0,
+}
+
+const grpcStatus = "Grpc-Status"
+
+// grpc is what an answer of gRPC says of the outcome, and whether it is one. Its status of HTTP is 200 whatever happened, so the
+// one that counts is in the trailer, in the header of an answer without messages, or in gRPC-Web in the last frame of the body.
+// One that is not there or cannot be read leaves the outcome unknown; where the status of HTTP is not 200, something before the
+// service has answered, and that status speaks (gRPC, PROTOCOL-HTTP2.md and http-grpc-status-mapping.md).
+func (c *capture) grpc() (said stet.State, is bool) {
+	mediaType, is := strings.CutPrefix(strings.ToLower(c.header.Get("Content-Type")), "application/grpc")
+	if !is {
+		return 0, false
+	}
+	lines := valuesOf(c.sent, grpcStatus)
+	lines = append(lines, valuesOf(c.trailers(), grpcStatus)...)
+	if web, is := strings.CutPrefix(mediaType, "-web"); is && len(lines) == 0 {
+		lines = grpcWebStatus(c.bytes(), strings.HasPrefix(web, "-text"))
+	}
+	switch {
+	case len(lines) == 1:
+		if said, known := grpcSays[lines[0]]; known {
+			return said, true
+		}
+	case len(lines) == 0 && c.status != http.StatusOK:
+		return 0, false
+	}
+	return stet.Unknown, true
+}
+
+func valuesOf(fields []stet.Field, name string) (values []string) {
+	for _, f := range fields {
+		if f.Name == name {
+			values = append(values, f.Value)
+		}
+	}
+	return values
+}
+
+// grpcWebStatus finds the status in the trailer frame of a body: the last one, with the highest bit of its flags set, and lines like
+// those of a header in it (gRPC, PROTOCOL-WEB.md).
+func grpcWebStatus(body []byte, text bool) (lines []string) {
+	const head, isTrailer, isCompressed = 5, 0x80, 0x01
+	if text {
+		body = decoded(body)
+	}
+	for len(body) >= head {
+		flags, size := body[0], uint64(binary.BigEndian.Uint32(body[1:head]))
+		body = body[head:]
+		if uint64(len(body)) < size {
+			return nil
+		}
+		if flags&isTrailer != 0 && flags&isCompressed == 0 {
+			for line := range bytes.Lines(body[:size]) {
+				if name, v, ok := strings.Cut(string(line), ":"); ok && strings.EqualFold(strings.TrimSpace(name), grpcStatus) {
+					lines = append(lines, strings.TrimSpace(v))
+				}
+			}
+		}
+		body = body[size:]
+	}
+	return lines
+}
+
+// decoded reads base64 in which padding may stand wherever the server has flushed.
+func decoded(text []byte) []byte {
+	var out []byte
+	for quantum := range slices.Chunk(text, 4) {
+		var err error
+		if out, err = base64.StdEncoding.AppendDecode(out, quantum); err != nil {
+			return nil
+		}
+	}
+	return out
+}

@@ -1,0 +1,203 @@
+package stethttp_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/stethttp"
+)
+
+// frame is a message of gRPC, or of gRPC-Web the trailers, with flags before it.
+func frame(flags byte, payload string) string {
+	n := len(payload)
+	return string([]byte{flags, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}) + payload
+}
+
+// C20: an answer of gRPC is 200 whatever happened. Over real HTTP/2, as a gRPC server of net/http answers.
+func TestGRPCStatusesDecide(t *testing.T) {
+	type answer func(w http.ResponseWriter, code string)
+	trailers := func(w http.ResponseWriter, code string) {
+		w.Header().Set("Trailer", "Grpc-Status, Grpc-Message")
+		_, _ = io.WriteString(w, frame(0, "message"))
+		w.Header().Set("Grpc-Status", code)
+		w.Header().Set("Grpc-Message", "so%20it%20is")
+	}
+	unannounced := func(w http.ResponseWriter, code string) {
+		_, _ = io.WriteString(w, frame(0, "message"))
+		w.Header().Set(http.TrailerPrefix+"Grpc-Status", code)
+		w.Header().Set(http.TrailerPrefix+"Grpc-Message", "so%20it%20is")
+		w.Header().Set(http.TrailerPrefix+"X-Sum-Bin", "AAEC")
+	}
+	only := func(w http.ResponseWriter, code string) { w.Header().Set("Grpc-Status", code) }
+	const proto = "application/grpc+proto"
+	type row struct {
+		mediaType, code string
+		answer          answer
+		want            stet.State
+	}
+	var rows []row
+	for code, want := range map[string]stet.State{
+		"0": stet.Completed, "1": stet.Unknown, "2": stet.Unknown, "3": stet.Completed, "4": stet.Unknown, "5": stet.Completed, "6": stet.Completed,
+		"7": stet.Retryable, "8": stet.Retryable, "9": stet.Completed, "10": stet.Completed, "11": stet.Completed, "12": stet.Completed,
+		"13": stet.Unknown, "14": stet.Retryable, "15": stet.Unknown, "16": stet.Retryable,
+		"17": stet.Unknown, "-1": stet.Unknown, "08": stet.Unknown, "OK": stet.Unknown, "": stet.Unknown,
+	} {
+		for _, a := range []answer{trailers, unannounced, only} {
+			rows = append(rows, row{proto, code, a, want})
+		}
+	}
+	web := func(text bool) answer {
+		return func(w http.ResponseWriter, code string) {
+			parts := []string{frame(0, "message"), frame(0x80, "grpc-status: "+code+"\r\ngrpc-message:x\r\n")}
+			for _, p := range parts {
+				if text {
+					p = base64.StdEncoding.EncodeToString([]byte(p))
+				}
+				_, _ = io.WriteString(w, p)
+			}
+		}
+	}
+	status := func(status int, a answer) answer {
+		return func(w http.ResponseWriter, code string) { w.WriteHeader(status); a(w, code) }
+	}
+	stated := func(said string, a answer) answer {
+		return func(w http.ResponseWriter, code string) { w.Header().Set("Stet-Outcome", said); a(w, code) }
+	}
+	twice := func(w http.ResponseWriter, _ string) { w.Header()["Grpc-Status"] = []string{"0", "8"} }
+	silent := func(w http.ResponseWriter, _ string) { _, _ = io.WriteString(w, "x") }
+	rows = append(rows,
+		row{"application/grpc", "8", trailers, stet.Retryable},
+		row{"Application/gRPC; x=y", "8", trailers, stet.Retryable},
+		row{"application/grpc-web+proto", "8", web(false), stet.Retryable},
+		row{"application/grpc-web+proto", "0", web(false), stet.Completed},
+		row{"application/grpc-web-text", "8", web(true), stet.Retryable},
+		row{"application/grpc-web-text", "5", web(true), stet.Completed},
+		row{"application/grpc-web-text", "5", web(false), stet.Unknown},
+		row{"application/grpc-web", "8", only, stet.Retryable},
+		row{"application/grpc-web", "", silent, stet.Unknown},
+		row{proto, "0", twice, stet.Unknown},
+		row{proto, "", silent, stet.Unknown},
+		row{proto, "", status(429, silent), stet.Retryable}, // something before the service answered
+		row{proto, "", status(500, silent), stet.Completed},
+		row{proto, "13", status(500, trailers), stet.Unknown},
+		row{proto, "13", stated("not-executed", trailers), stet.Retryable},
+		row{proto, "8", stated("completed", trailers), stet.Completed},
+		row{"application/json", "8", trailers, stet.Completed},
+		row{"", "8", trailers, stet.Completed},
+	)
+	var now row
+	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		if now.mediaType != "" {
+			w.Header().Set("Content-Type", now.mediaType)
+		}
+		now.answer(w, now.code)
+	})
+	srv := httptest.NewUnstartedServer(r.handler)
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	call := func(key string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "POST", srv.URL+"/pay.Payments/Charge", strings.NewReader(frame(0, "request")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"Content-Type": {proto}, "Te": {"trailers"}, "Idempotency-Key": {key}}
+		res, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	read := func(res *http.Response) string {
+		b, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		return fmt.Sprintf("%d %q %q %v %v", res.StatusCode, b, res.Header["Grpc-Status"], res.Trailer, err)
+	}
+	for i, row := range rows {
+		now = row
+		key := fmt.Sprint("k", i)
+		runs := r.runs.Load()
+		first := read(call(key))
+		rec, err := r.engine.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: stet.Key(key)})
+		if err != nil || rec.State != row.want {
+			t.Errorf("%d. %s %q: %s, %v, want %s", i, row.mediaType, row.code, rec.State, err, row.want)
+			continue
+		}
+		second := call(key)
+		again := read(second)
+		switch row.want {
+		case stet.Completed:
+			if again != first || second.Header.Get("Idempotent-Replayed") != "true" || r.runs.Load() != runs+1 {
+				t.Errorf("%d. %s was replayed as %s", i, first, again)
+			}
+		case stet.Retryable:
+			if again != first || r.runs.Load() != runs+2 {
+				t.Errorf("%d. the retry did not run: %s", i, again)
+			}
+		default:
+			if second.StatusCode != http.StatusConflict || r.runs.Load() != runs+1 {
+				t.Errorf("%d. an unknown outcome is answered %s", i, again)
+			}
+		}
+	}
+}
+
+// C20: a late answer of gRPC that says it failed is no result, though its status of HTTP is 200.
+func TestLateGRPCFailure(t *testing.T) {
+	for code, want := range map[string]stet.State{"0": stet.Completed, "8": stet.Unknown, "13": stet.Unknown} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, stethttp.Config{Policy: stet.Policy{Execution: time.Second}}, func(w http.ResponseWriter, _ *http.Request) {
+				time.Sleep(2 * time.Second)
+				w.Header().Set("Content-Type", "application/grpc")
+				w.Header().Set("Grpc-Status", code)
+				w.WriteHeader(http.StatusOK)
+			})
+			r.want(r.post("k", "{}"), 504, stethttp.ExecutionTimeout)
+			synctest.Wait()
+			rec, err := r.engine.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"})
+			if err != nil || rec.State != want {
+				t.Errorf("%s: %s, %v, want %s", code, rec.State, err, want)
+			}
+		})
+	}
+}
+
+// C20: the status of an answer that was too long to hold reaches the client, announced or not, and decides.
+func TestGRPCStatusAfterALongAnswer(t *testing.T) {
+	for _, prefix := range []string{"", http.TrailerPrefix} {
+		r := newRig(t, stethttp.Config{MaxResponse: 100}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/grpc")
+			if prefix == "" {
+				w.Header().Set("Trailer", "Grpc-Status, Stet-Outcome")
+			}
+			_, _ = io.WriteString(w, frame(0, strings.Repeat("x", 200)))
+			w.Header().Set(prefix+"Grpc-Status", "13")
+		})
+		srv := httptest.NewServer(r.handler)
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", srv.URL, strings.NewReader("x"))
+		req.Header.Set("Idempotency-Key", "k")
+		res, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, announced := res.Trailer["Stet-Outcome"]
+		if b, err := io.ReadAll(res.Body); len(b) != 205 || err != nil || res.Trailer.Get("Grpc-Status") != "13" || announced {
+			t.Errorf("%q: %d bytes, %v, %v", prefix, len(b), err, res.Trailer)
+		}
+		res.Body.Close()
+		srv.Close()
+		rec, err := r.engine.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"})
+		if err != nil || rec.State != stet.Unknown {
+			t.Errorf("%q: %s, %v", prefix, rec.State, err)
+		}
+	}
+}
