@@ -20,7 +20,7 @@ func (x *exchange) execute(claim *stet.Claim) {
 	}
 	held := claim.Hold(x.r.Context(), x)
 	r := x.r.WithContext(held)
-	if x.body.data != nil {
+	if x.body.here {
 		r.Body = &x.body
 	}
 	x.cap.init(x, x.w)
@@ -98,7 +98,8 @@ func (x *exchange) crashed() {
 	x.back.Store(true)
 	x.cap.mu.Lock()
 	defer x.cap.mu.Unlock()
-	defer x.cap.release(true)
+	x.cap.buf.Leave()
+	defer x.cap.release(nil)
 	if x.answered {
 		x.claim.Returned(x.calm())
 		return
@@ -144,8 +145,7 @@ func (x *exchange) finish() {
 	x.status = c.status
 	o := x.outcome()
 	err := x.settle(&o)
-	keep := err != nil // a result that is still being stored needs its bytes
-	defer func() { c.release(keep) }()
+	defer func() { c.release(err) }()
 	switch {
 	case c.mode == streaming:
 		setFields(x.w.Header(), o.Response.Trailer)
@@ -199,7 +199,8 @@ func (x *exchange) state() {
 // ended says nothing.
 func (x *exchange) finishLate(explicit bool) {
 	c := &x.cap
-	defer c.release(true)
+	var err error
+	defer func() { c.release(err) }()
 	defer x.claim.Returned(x.calm()) // nothing where the outcome was settled after all
 	if x.tx != nil {
 		x.rollBack()
@@ -216,7 +217,7 @@ func (x *exchange) finishLate(explicit bool) {
 			return
 		}
 	}
-	_ = x.claim.Settle(x.calm(), x.outcome())
+	err = x.claim.Settle(x.calm(), x.outcome())
 }
 
 // outcome is what is stored of the response.
