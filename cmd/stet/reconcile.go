@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/keeper"
 )
 
@@ -66,6 +67,7 @@ func listenHook(address string, h http.Handler, log *slog.Logger) (*hookServer, 
 	mux := http.NewServeMux()
 	mux.Handle("POST /hooks/reconcile", h)
 	return &hookServer{&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		MaxHeaderBytes: gateway.AdminHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}, on}, nil
 }
 
