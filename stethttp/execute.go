@@ -234,7 +234,7 @@ func (x *exchange) outcome() stet.Outcome {
 	}
 	o.Response.Header = kept
 	switch {
-	case c.mode == streaming && !c.oversize, headerBytes(kept) > x.g.cfg.MaxHeader:
+	case c.mode == streaming && !c.oversize, headerBytes(kept)+headerBytes(o.Response.Trailer) > x.g.cfg.MaxHeader:
 		o.Kept = stet.KeptStatus
 	case c.oversize && x.g.cfg.OnOversize == OmitBody:
 		o.Kept = stet.KeptHeader
