@@ -19,7 +19,7 @@ type LimitsConfig struct {
 	SharePerScope    float64 // of MaxBufferedBytes that one scope may hold, up to 1; default 0.5
 	// SmallReserve is the part of MaxBufferedBytes, in bytes, and in the same proportion of each scope's share, that only bodies of
 	// up to [SmallBody] get, so that stalled uploads keep nobody from asking for a replay. Default: an eighth. Where no more than the
-	// reserve is left, a scope gets of it while all that it holds is within its share of the reserve.
+	// reserve is left, a scope may hold its share of what the others leave, and no longer of the whole.
 	SmallReserve  int64
 	MaxScopeBytes int // length of a scope; a longer one is refused with 401; default 1024
 

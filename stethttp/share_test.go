@@ -18,7 +18,7 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// tenants is a guarded handler for several scopes. It answers with what it was sent, and to a key that begins with big with more.
+// tenants is a guarded handler for several scopes. It answers with what it was sent, and to a key that begins with big with big bytes.
 type tenants struct {
 	t       *testing.T
 	limits  *stethttp.Limits
@@ -42,6 +42,7 @@ func newTenants(t *testing.T, c stethttp.LimitsConfig) *tenants {
 		w.WriteHeader(http.StatusCreated)
 		if strings.HasPrefix(r.Header.Get("Idempotency-Key"), "big") {
 			_, _ = w.Write(make([]byte, big))
+			return
 		}
 		_, _ = io.Copy(w, r.Body)
 	}))
@@ -156,19 +157,19 @@ func TestStalledBodiesOfManyScopes(t *testing.T) { // C11
 // A stored response is held for as long as its client takes to read it, and that counts as well.
 func TestReplaysToSlowReadersCount(t *testing.T) { // C11
 	w := newTenants(t, stethttp.LimitsConfig{MaxBufferedBytes: 4 << 20})
-	w.want(201, "the first", w.post("s", "big", 0))
+	w.want(201, "the first", w.post("s", "big", 1000))
 	w.want(201, "the first of another", w.post("honest", "big", 0))
 	leave := make(chan struct{})
 	var readers sync.WaitGroup
 	for want := int64(big); want <= 2*big; want += big {
 		slow := stalled{httptest.NewRecorder(), make(chan struct{}), leave}
-		r := w.request("s", "big", http.NoBody, 0)
+		r := w.request("s", "big", strings.NewReader(strings.Repeat("x", 1000)), 1000)
 		readers.Go(func() { w.handler.ServeHTTP(slow, r) })
 		if <-slow.full; w.limits.Buffered() != want {
 			t.Errorf("%d bytes are held for clients that do not read, want %d", w.limits.Buffered(), want)
 		}
 	}
-	a := w.post("s", "big", 0)
+	a := w.post("s", "big", 1000)
 	w.want(429, "one too many", a)
 	if !strings.Contains(a.Body.String(), "Nothing was run again") {
 		t.Errorf("%.200s", a.Body.String())
@@ -176,7 +177,7 @@ func TestReplaysToSlowReadersCount(t *testing.T) { // C11
 	w.want(201, "another scope's replay", w.post("honest", "big", 0))
 	close(leave)
 	readers.Wait()
-	w.want(201, "then", w.post("s", "big", 0))
+	w.want(201, "then", w.post("s", "big", 1000))
 	w.end()
 }
 

@@ -12,11 +12,13 @@ const Small = 16 << 10
 // Ledger bounds what is held at a time. It is safe for concurrent use, takes no lock and makes no entries: its own size is fixed.
 //
 // Nobody gets all of it. An owner may hold a share. A reserve is for what is small, of the whole and of each owner's share, so that
-// stalled uploads keep nobody from asking a short question. Where no more than the reserve is left, an owner may hold no more than
-// its share of the reserve: who holds much already is refused first.
+// stalled uploads keep nobody from asking a short question. Where no more than the reserve is left, an owner may hold its share of
+// what the others leave, and no longer of the whole: who holds much already is refused first, and there is always something for the
+// next one.
 type Ledger struct {
-	whole, open          int64 // in total; open to what is not small
-	own, ownOpen, little int64 // of one owner; little: where no more than the reserve is left
+	whole, open  int64 // in total; open to what is not small
+	own, ownOpen int64 // of one owner
+	share        float64
 
 	total atomic.Int64
 	seed  maphash.Seed
@@ -29,9 +31,12 @@ const places = 2048
 
 // New returns a ledger of whole bytes, of which reserve are for what is small, and where one owner may hold a share, from 0 to 1.
 func New(whole, reserve int64, share float64) *Ledger {
-	of := func(n int64) int64 { return int64(share * float64(n)) }
-	return &Ledger{whole: whole, open: whole - reserve, own: of(whole), ownOpen: of(whole - reserve), little: of(reserve), seed: maphash.MakeSeed()}
+	l := &Ledger{whole: whole, open: whole - reserve, share: share, seed: maphash.MakeSeed()}
+	l.own, l.ownOpen = l.shareOf(l.whole), l.shareOf(l.open)
+	return l
 }
+
+func (l *Ledger) shareOf(n int64) int64 { return int64(l.share * float64(n)) }
 
 // Held returns how many bytes are held at the moment. It is never more than the whole.
 func (l *Ledger) Held() int64 { return l.total.Load() }
@@ -55,10 +60,11 @@ func (l *Ledger) take(o Owner, n int64, small bool) bool {
 	if !ok {
 		return false
 	}
+	has := min(l.accounts[0][o.a].Add(n), l.accounts[1][o.b].Add(n))
 	if total > l.open {
-		own = l.little
+		own = l.shareOf(l.whole - (total - has))
 	}
-	if min(l.accounts[0][o.a].Add(n), l.accounts[1][o.b].Add(n)) > own {
+	if has > own {
 		l.give(o, n)
 		return false
 	}

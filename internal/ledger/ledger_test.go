@@ -25,8 +25,9 @@ func TestWhoGetsWhat(t *testing.T) { // C11
 		"one owner, large":                 {{"a", 448 * kib, false, true}, {"a", 1, false, false}, {"a", 64 * kib, true, true}, {"a", 1, true, false}},
 		"one owner, small":                 {{"a", 512 * kib, true, true}, {"a", 1, true, false}, {"b", 448 * kib, false, false}, {"b", 384 * kib, false, true}},
 		"two owners":                       {{"a", 448 * kib, false, true}, {"b", 448 * kib, false, true}, {"c", 1, false, false}, {"c", 64 * kib, true, true}},
-		"the reserve, for who has nothing": {{"a", 448 * kib, false, true}, {"b", 448 * kib, false, true}, {"a", 1, true, false}, {"b", 1, true, false}, {"c", 64 * kib, true, true}, {"c", 1, true, false}, {"d", 64 * kib, true, true}, {"e", 1, true, false}},
+		"the reserve, for who has nothing": {{"a", 448 * kib, false, true}, {"b", 448 * kib, false, true}, {"a", 1, true, false}, {"b", 1, true, false}, {"c", 64 * kib, true, true}, {"c", 1, true, false}, {"d", 33 * kib, true, false}, {"d", 32 * kib, true, true}, {"e", 16 * kib, true, true}, {"f", 8 * kib, true, true}},
 		"more than there is":               {{"a", 1 << 62, false, false}, {"a", 1 << 62, true, false}, {"a", 1, true, true}},
+		"two owners, unequal":              {{"a", 448 * kib, false, true}, {"b", 400 * kib, false, true}, {"a", 64 * kib, true, false}, {"b", 48 * kib, true, true}, {"b", 1, true, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := New(1024*kib, 128*kib, 0.5)
@@ -50,6 +51,15 @@ func TestWhoGetsWhat(t *testing.T) { // C11
 			}
 			empty(t, l)
 		})
+	}
+}
+
+// Where there is one owner, it may have a share of all, and stalls itself no more than others.
+func TestOneOwnerMayHaveAll(t *testing.T) { // C11
+	l := New(1024*kib, 128*kib, 1)
+	large, small := l.Hold(l.Owner("a")), l.Hold(l.Owner("a"))
+	if !large.Raise(896*kib, false) || !small.Raise(128*kib, true) || small.Raise(128*kib+1, true) {
+		t.Errorf("%d bytes are held", l.Held())
 	}
 }
 
