@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -152,8 +153,10 @@ func TestDefaultsAgree(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if c.Store.Timeout.Duration() != stet.DefaultStoreTimeout || c.Limits.MaxBufferedBytes != stethttp.DefaultMaxBufferedBytes {
-		t.Error("another default than the engine's or the limits'")
+	limits := stethttp.LimitsConfig{MaxBufferedBytes: stethttp.DefaultMaxBufferedBytes, SharePerScope: stethttp.DefaultSharePerScope,
+		MaxScopeBytes: stethttp.DefaultMaxScopeBytes}
+	if c.Store.Timeout.Duration() != stet.DefaultStoreTimeout || c.LimitsConfig() != limits || c.Limits.MaxRequestHeaderBytes != gateway.DefaultMaxHeaderBytes {
+		t.Errorf("another default than the engine's, the limits' or the server's: %+v", c.LimitsConfig())
 	}
 }
 
