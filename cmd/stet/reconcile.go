@@ -68,7 +68,7 @@ func listenHook(address string, h http.Handler, log *slog.Logger) (*hookServer, 
 	mux.Handle("POST /hooks/reconcile", h)
 	return &hookServer{&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		MaxHeaderBytes: gateway.AdminHeaderBytes,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}, on}, nil
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn)}, on}, nil
 }
 
 // run serves until ctx ends, and finishes what it was told by then.
