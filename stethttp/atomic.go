@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ledger"
@@ -194,7 +195,7 @@ func (a *atomicHandler) plainly(w http.ResponseWriter, r *http.Request) {
 	}
 	memory := a.limits.memory
 	held := &heldWriter{header: http.Header{}, body: memory.Buffer(memory.Owner("")), most: a.most}
-	defer held.body.Leave()
+	defer held.end()
 	ended := false
 	defer func() {
 		if !ended {
@@ -218,16 +219,29 @@ func (a *atomicHandler) plainly(w http.ResponseWriter, r *http.Request) {
 
 // heldWriter keeps a response until it is true.
 type heldWriter struct {
-	header  http.Header
+	header http.Header
+
+	mu      sync.Mutex // the handler against its own late writes
 	status  int
 	body    ledger.Buffer
 	most    int64
 	tooMuch bool // more than it can keep
+	ended   bool
+}
+
+// end gives back what is held. What a handler writes from now on goes nowhere.
+func (h *heldWriter) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended = true
+	h.body.Leave()
 }
 
 func (h *heldWriter) Header() http.Header { return h.header }
 
 func (h *heldWriter) WriteHeader(status int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.status == 0 && status >= 200 {
 		h.status = status
 	}
@@ -235,6 +249,11 @@ func (h *heldWriter) WriteHeader(status int) {
 
 func (h *heldWriter) Write(p []byte) (int, error) {
 	h.WriteHeader(http.StatusOK)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended {
+		return 0, http.ErrHandlerTimeout
+	}
 	if h.tooMuch = h.tooMuch || int64(len(h.body.Bytes())+len(p)) > h.most || !h.body.Append(p, h.most); h.tooMuch {
 		return 0, errTooMuch
 	}

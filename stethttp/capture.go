@@ -269,6 +269,14 @@ func (c *capture) trailers() []stet.Field {
 	return fields
 }
 
+// close ends the writer, should it not have ended: where the store itself has panicked.
+func (c *capture) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mode = ended
+	c.buf.Leave()
+}
+
 // release ends the writer: what a handler writes from now on goes nowhere. err is what became of storing what it wrote: where the
 // store did not answer, the engine goes on trying until the lease is over, and the bytes are there, and count, for so long.
 func (c *capture) release(err error) {

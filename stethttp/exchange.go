@@ -334,6 +334,9 @@ func (x *exchange) echo() {
 // end gives back what was held, and tells the observer.
 func (x *exchange) end() {
 	x.body.drop()
+	if x.claim != nil {
+		x.cap.close()
+	}
 	ev := stet.Event{Kind: stet.Answer, ID: x.id, Route: x.g.cfg.Route, Result: x.result, Status: x.status,
 		Took: stet.Since(x.began), WeakKey: x.weak, Attempt: x.attempt}
 	if x.shadow {

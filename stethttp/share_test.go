@@ -234,3 +234,100 @@ func TestTrailersCountAsHeaders(t *testing.T) { // C11
 	}
 	r.want(r.post("k", "{}"), 409, stethttp.ResultNotRetained)
 }
+
+// falling is a store that panics where a result is to be stored.
+type falling struct{ stet.Store }
+
+func (f falling) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+	if h.State == stet.Completed {
+		panic("bug")
+	}
+	return f.Store.Replace(ctx, prev, h, b)
+}
+
+// late waits until the request's time is over, which in shadow mode it never is.
+func late(r *http.Request) {
+	select {
+	case <-r.Context().Done():
+	case <-time.After(3 * time.Second): // virtual
+	}
+}
+
+// Whatever ends an exchange, what it held comes back, and what comes later is not held any more.
+func TestEverythingComesBack(t *testing.T) { // C11
+	part := []byte(strings.Repeat("x", 10_000))
+	for name, handler := range map[string]http.HandlerFunc{
+		"an answer": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(part) },
+		"a panic":   func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(part); panic("bug") },
+		"an abort":  func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(part); panic(http.ErrAbortHandler) },
+		"a truncated answer": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "99999")
+			_, _ = w.Write(part)
+		},
+		"an answer too large": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(part)
+			_, _ = w.Write(make([]byte, 200_000))
+		},
+		"an event stream": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = w.Write(part)
+		},
+		"no body": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
+		"an answer taken back": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(part)
+			stethttp.Discard(w)
+			_, _ = w.Write(part[1:])
+		},
+		"an answer after a wait": func(w http.ResponseWriter, r *http.Request) { late(r); _, _ = w.Write(part) },
+		"a panic after a wait":   func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(part); late(r); panic("bug") },
+		"a late write": func(w http.ResponseWriter, _ *http.Request) {
+			time.AfterFunc(time.Second, func() { _, _ = w.Write(part) })
+			_, _ = w.Write(part)
+		},
+	} {
+		for _, kind := range []string{"", "falling", "atomic", "atomic, without a key", "shadow"} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					limits := stethttp.NewLimits(stethttp.LimitsConfig{})
+					c := stethttp.Config{Limits: limits, MaxResponse: 100_000, Mode: stethttp.ModeOptional, Policy: stet.Policy{Execution: time.Second}}
+					b := newBank()
+					if kind == "falling" {
+						b.Store = falling{b.Store}
+					}
+					if kind == "shadow" {
+						c.Mode = stethttp.ModeShadow
+					}
+					var next http.Handler = handler
+					if strings.HasPrefix(kind, "atomic") {
+						next = stethttp.AtomicIn(b.begin, func(w http.ResponseWriter, r *http.Request, _ stethttp.Transaction) { handler(w, r) })
+					}
+					e, err := stet.New(b, stet.Config{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					guarded := stethttp.Middleware(e, stethttp.SingleTenant, c)(next)
+					for _, key := range []string{"k", "k", "l"} {
+						if kind == "atomic, without a key" {
+							key = ""
+						}
+						ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+						r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(strings.Repeat("b", 5000)))
+						r.Header["Idempotency-Key"] = []string{key}
+						if key == "" {
+							delete(r.Header, "Idempotency-Key")
+						}
+						func() {
+							defer func() { _ = recover() }()
+							guarded.ServeHTTP(httptest.NewRecorder(), r)
+						}()
+						cancel()
+					}
+					time.Sleep(5 * time.Minute) // virtual
+					if n := limits.Buffered(); n != 0 {
+						t.Errorf("%d bytes are still held", n)
+					}
+				})
+			})
+		}
+	}
+}
