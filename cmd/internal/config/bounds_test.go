@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestBoundsAreInTheTable walks the configuration: every setting that bounds something is a row of docs/threats.md, with its default.
+// TestBoundsAreInTheTable walks the configuration: every setting that bounds something is a row of docs/threats.md, with its
+// default.
 func TestBoundsAreInTheTable(t *testing.T) { // C11
 	doc, err := os.ReadFile("../../../docs/threats.md")
 	if err != nil {
