@@ -40,7 +40,8 @@ import (
 // to a signature that is missing, wrong or older than Tolerance, 404 where there is no such
 // record, 409 where the record does not allow it (its code says which: state-changed,
 // in-progress, contradicted, attended, published, ambiguous), 413 to more than [MaxNotice] bytes,
-// 429 with Retry-After while [MaxNotices] are held, 503 where the store is away. Headers that belong to one exchange, and Set-Cookie, are not kept.
+// 429 with Retry-After while [MaxNotices] bytes are held, 503 where the store is away. Headers that
+// belong to one exchange, and Set-Cookie, are not kept.
 type Webhook struct {
 	Engine    *stet.Engine
 	Secrets   []string         // "whsec_" and base64, at least one; several while one is being replaced
