@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,10 +13,16 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ledger"
 )
 
 // maxChange bounds the body of a change, in bytes: a response of the size that is kept by default, as base64, and the rest.
 const maxChange = 2 << 20
+
+// changes counts the bytes of changes that are being read. They are operators', who have memory of their own.
+var changes = ledger.New(maxChanges, maxChanges/4, 1)
+
+const maxChanges = 16 << 20
 
 var (
 	stateChanged   = problem{Status: 409, Code: "state-changed", Title: "The record's state does not allow this", Detail: "It is in another state, or was changed meanwhile. Look at it again."}
@@ -24,6 +31,7 @@ var (
 		Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or send \"override\": true where you know better, which the audit trail keeps."}
 	notSettled = problem{Status: 409, Code: "not-settled", Title: "The handler may still be running",
 		Detail: "Its process says that it has not returned, so that it may still happen. Wait until it has; or send \"override\": true where you know better, which the audit trail keeps."}
+	crowded   = problem{Status: 429, Code: "rate-limited", Title: "Too many changes are being read", Detail: "Nothing was changed. Send it again.", Retryable: true}
 	noHistory = problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
 )
 
@@ -68,12 +76,20 @@ type resolution struct {
 }
 
 func readChange(w http.ResponseWriter, r *http.Request) (c resolution, bad *problem) {
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxChange))
+	buf := changes.Buffer(changes.Owner("operators"))
+	defer buf.Drop()
+	switch err := buf.Fill(r.Body, r.ContentLength, maxChange); {
+	case errors.Is(err, ledger.ErrTooLong):
+		return c, badParameter("body", "it is over "+strconv.Itoa(maxChange)+" bytes")
+	case errors.Is(err, ledger.ErrNoRoom):
+		w.Header().Set("Retry-After", "1")
+		return c, &crowded
+	case err != nil:
+		return c, badParameter("body", "it was cut off")
+	}
+	dec := json.NewDecoder(bytes.NewReader(buf.Bytes()))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&c); err != nil {
-		if te := new(http.MaxBytesError); errors.As(err, &te) {
-			return c, badParameter("body", "it is over "+strconv.Itoa(maxChange)+" bytes")
-		}
 		return c, badParameter("body", "it has to be one JSON object of outcome, status, headers, body or body_b64, evidence, reason, if_version, override")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {

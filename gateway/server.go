@@ -32,6 +32,9 @@ type ServerConfig struct {
 	// DrainTimeout bounds how long requests that run may go on after the end was asked for; then their connections are closed.
 	// Default 1 min.
 	DrainTimeout time.Duration
+	// MaxHeaderBytes bounds a request's line and header, to which net/http adds up to 4 KiB; over it: 431. Default 64 KiB. For the
+	// admin listener it is [AdminHeaderBytes].
+	MaxHeaderBytes int
 
 	Handler      http.Handler // [Server.SetHandler] swaps it
 	AdminHandler http.Handler
@@ -45,7 +48,11 @@ const (
 	DefaultWriteTimeout      = 30 * time.Second
 	DefaultIdleTimeout       = 2 * time.Minute
 	DefaultDrainTimeout      = time.Minute
+	DefaultMaxHeaderBytes    = 64 << 10
 )
+
+// AdminHeaderBytes bounds the header of an operator's request.
+const AdminHeaderBytes = 16 << 10
 
 // Server serves the public listener and the admin listener. Its methods are safe for concurrent use; Run may be called once.
 type Server struct {
@@ -84,6 +91,7 @@ func NewServer(c ServerConfig) (*Server, error) {
 			return nil, fmt.Errorf("gateway: cannot listen on %s (admin): %w", c.Admin, err)
 		}
 		s.admin.srv = newHTTPServer(c, c.AdminHandler)
+		s.admin.srv.MaxHeaderBytes = AdminHeaderBytes
 	}
 	var public http.Handler = http.HandlerFunc(s.serve)
 	if limit := cmp.Or(c.WriteTimeout, DefaultWriteTimeout); limit > 0 {
@@ -91,6 +99,7 @@ func NewServer(c ServerConfig) (*Server, error) {
 		public = streamsWithin(limit, public)
 	}
 	s.public.srv = newHTTPServer(c, public)
+	s.public.srv.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, DefaultMaxHeaderBytes)
 	s.public.srv.Protocols = protocols(c)
 	s.public.srv.DisableGeneralOptionsHandler = true // OPTIONS * is the upstream's to answer
 	s.public.srv.BaseContext = func(net.Listener) context.Context { return s.base }

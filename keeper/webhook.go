@@ -8,13 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ledger"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -40,7 +40,8 @@ import (
 // to a signature that is missing, wrong or older than Tolerance, 404 where there is no such
 // record, 409 where the record does not allow it (its code says which: state-changed,
 // in-progress, contradicted, attended, published, ambiguous), 413 to more than [MaxNotice] bytes,
-// 503 where the store is away. Headers that belong to one exchange, and Set-Cookie, are not kept.
+// 429 with Retry-After while [MaxNotices] bytes are held, 503 where the store is away. Headers that
+// belong to one exchange, and Set-Cookie, are not kept.
 type Webhook struct {
 	Engine    *stet.Engine
 	Secrets   []string         // "whsec_" and base64, at least one; several while one is being replaced
@@ -49,12 +50,18 @@ type Webhook struct {
 	Who       string           // in the history; default "webhook"
 }
 
-// DefaultTolerance is how far a notice's timestamp may be from the local clock, and MaxNotice how
-// long a notice may be.
+// DefaultTolerance is how far a notice's timestamp may be from the local clock, and MaxNotice how long a notice may be, in bytes:
+// enough for a response of 190 KiB as base64; a larger one is told by its status alone. MaxNotices is how many bytes of notices a
+// process holds at a time. Half of that is for notices of up to 16 KiB, which most are.
 const (
 	DefaultTolerance = 5 * time.Minute
-	MaxNotice        = 2 << 20
+	MaxNotice        = 256 << 10
+	MaxNotices       = 8 << 20
 )
+
+// held counts the bytes of notices. They have no owner before they are read, since the signature is of the body; so they have
+// memory of their own, and who sends many that are signed by nobody keeps no client from anything.
+var held = ledger.New(MaxNotices, MaxNotices/2, 1)
 
 // ErrSecret: a webhook secret that is none.
 var ErrSecret = errors.New("keeper: a webhook secret is whsec_ and the base64 of 24 to 64 random bytes")
@@ -81,19 +88,21 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "unauthenticated", notSigned)
 		return
 	}
-	if r.ContentLength > MaxNotice {
+	buf := held.Buffer(held.Owner("notices"))
+	defer buf.Drop()
+	switch err := buf.Fill(r.Body, r.ContentLength, MaxNotice); {
+	case errors.Is(err, ledger.ErrTooLong): // of one that is sent in chunks it shows late
 		tooLong(w)
 		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxNotice))
-	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		tooLong(w)
+	case errors.Is(err, ledger.ErrNoRoom):
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusTooManyRequests, "rate-limited", "Too many notices are being read: send the notice again.")
 		return
-	}
-	if err != nil {
+	case err != nil:
 		refuse(w, http.StatusBadRequest, "invalid-notice", "The notice was cut off.")
 		return
 	}
+	body := buf.Bytes()
 	if !h.signed(s, body) { // before a byte of it is looked at
 		refuse(w, http.StatusUnauthorized, "unauthenticated", notSigned)
 		return

@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ledger"
 )
 
 // Transaction is a database transaction as [AtomicIn] needs it.
@@ -29,7 +31,9 @@ type Transaction = stet.Transaction
 // or the sweeper takes the record over by a write that waits for such a transaction, and proves that it was not committed.
 //
 // The response has to fit into MaxResponse, and cannot be an event stream or an upgrade: it would leave before the commit.
-// A request that the guard lets pass (no key, mode off) runs in a transaction, too, without a record.
+// A request that the guard lets pass (no key, mode off) runs in a transaction, too, without a record. Its response is held by the
+// same bounds: those of the guard whose [Guard.Wrap] was given this handler itself, else [DefaultMaxResponse] and the defaults of
+// [LimitsConfig], for each such handler. A response over MaxResponse is rolled back and answered with 500, in both cases.
 func Atomic(db *sql.DB, handler func(w http.ResponseWriter, r *http.Request, tx *sql.Tx)) http.Handler {
 	begin := func(ctx context.Context) (Transaction, error) {
 		tx, err := db.BeginTx(ctx, nil)
@@ -47,19 +51,27 @@ func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }
 // AtomicIn is [Atomic] for transactions of any kind: pgxstore.Begin returns a begin for those of pgx. begin is given a context that
 // ends with the handler's.
 func AtomicIn(begin func(ctx context.Context) (Transaction, error), handler func(w http.ResponseWriter, r *http.Request, tx Transaction)) http.Handler {
-	return &atomicHandler{begin, handler}
+	return &atomicHandler{begin, handler, DefaultMaxResponse, NewLimits(LimitsConfig{})}
 }
 
 type atomicHandler struct {
 	begin   func(ctx context.Context) (Transaction, error)
 	handler func(w http.ResponseWriter, r *http.Request, tx Transaction)
+	most    int64 // of a response to a request without a record
+	limits  *Limits
+}
+
+// within returns the handler with a guard's bounds.
+func (a atomicHandler) within(c *Config) *atomicHandler {
+	a.most, a.limits = c.MaxResponse, c.Limits
+	return &a
 }
 
 // ServeHTTP implements [http.Handler].
 func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := captureOf(w)
 	if c == nil {
-		plainly(a.begin, a.handler, w, r)
+		a.plainly(w, r)
 		return
 	}
 	tx, err := a.begin(r.Context())
@@ -175,21 +187,27 @@ func (x *exchange) commit(o *stet.Outcome) error {
 }
 
 // plainly runs a handler without a record: its response, too, is sent after the commit.
-func plainly(begin func(ctx context.Context) (Transaction, error), handler func(http.ResponseWriter, *http.Request, Transaction), w http.ResponseWriter, r *http.Request) {
+func (a *atomicHandler) plainly(w http.ResponseWriter, r *http.Request) {
 	fail := func() { NewProblem(StoreUnavailable, "").After(retrySoon).ServeHTTP(w, r) }
-	tx, err := begin(r.Context())
+	tx, err := a.begin(r.Context())
 	if err != nil {
 		fail()
 		return
 	}
-	held := &heldWriter{header: http.Header{}}
+	memory := a.limits.memory
+	held := &heldWriter{header: http.Header{}, body: memory.Buffer(memory.Owner("")), most: a.most}
+	defer held.end()
 	ended := false
 	defer func() {
 		if !ended {
 			_ = tx.Rollback(context.WithoutCancel(r.Context()))
 		}
 	}()
-	handler(held, r, tx)
+	a.handler(held, r, tx)
+	if held.tooMuch {
+		http.Error(w, errTooMuch.Error(), http.StatusInternalServerError)
+		return
+	}
 	if held.status < 500 {
 		ended = true
 		if tx.Commit(r.Context()) != nil {
@@ -203,13 +221,28 @@ func plainly(begin func(ctx context.Context) (Transaction, error), handler func(
 // heldWriter keeps a response until it is true.
 type heldWriter struct {
 	header http.Header
-	status int
-	body   []byte
+
+	mu      sync.Mutex // the handler against its own late writes
+	status  int
+	body    ledger.Buffer
+	most    int64
+	tooMuch bool // more than it can keep
+	ended   bool
+}
+
+// end gives back what is held. What a handler writes from now on goes nowhere.
+func (h *heldWriter) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended = true
+	h.body.Leave()
 }
 
 func (h *heldWriter) Header() http.Header { return h.header }
 
 func (h *heldWriter) WriteHeader(status int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.status == 0 && status >= 200 {
 		h.status = status
 	}
@@ -217,7 +250,14 @@ func (h *heldWriter) WriteHeader(status int) {
 
 func (h *heldWriter) Write(p []byte) (int, error) {
 	h.WriteHeader(http.StatusOK)
-	h.body = append(h.body, p...)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended {
+		return 0, http.ErrHandlerTimeout
+	}
+	if h.tooMuch = h.tooMuch || int64(len(h.body.Bytes())+len(p)) > h.most || !h.body.Append(p, h.most); h.tooMuch {
+		return 0, errTooMuch
+	}
 	return len(p), nil
 }
 
@@ -228,7 +268,7 @@ func (h *heldWriter) send(w http.ResponseWriter) {
 	if h.status != 0 {
 		w.WriteHeader(h.status)
 	}
-	if len(h.body) > 0 {
-		_, _ = w.Write(h.body)
+	if body := h.body.Bytes(); len(body) > 0 {
+		_, _ = w.Write(body)
 	}
 }

@@ -267,3 +267,55 @@ func TestAtomicWithoutAKey(t *testing.T) { // it is a transaction all the same
 		t.Errorf("%d, %d charges", a.Code, b.charges)
 	}
 }
+
+func TestAtomicWithoutAKeyHoldsNoMoreThanWithOne(t *testing.T) { // C19
+	limits := stethttp.NewLimits(stethttp.LimitsConfig{MaxBufferedBytes: 4 << 20})
+	for name, c := range map[string]struct {
+		cfg     stethttp.Config
+		wrapped bool // in something that the guard does not know
+		most    int
+	}{
+		"by the guard":   {stethttp.Config{Mode: stethttp.ModeOptional, MaxResponse: 50, Limits: limits}, false, 50},
+		"by default":     {stethttp.Config{Mode: stethttp.ModeOptional, MaxResponse: 50, Limits: limits}, true, stethttp.DefaultMaxResponse},
+		"by the memory":  {stethttp.Config{Mode: stethttp.ModeOptional, MaxResponse: 64 << 20, Limits: limits}, false, 1 << 20},
+		"with mode: off": {stethttp.Config{Mode: stethttp.ModeOff, MaxResponse: 50, Limits: limits}, false, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBank()
+			size, seen := c.most, int64(0)
+			var h http.Handler = stethttp.AtomicIn(b.begin, func(w http.ResponseWriter, _ *http.Request, tx stethttp.Transaction) {
+				tx.(*bankTx).charges++
+				w.WriteHeader(http.StatusCreated)
+				for left := size; left > 0; left -= min(left, 10_000) {
+					if _, err := w.Write(make([]byte, min(left, 10_000))); err != nil {
+						break
+					}
+				}
+				seen = limits.Buffered()
+			})
+			if c.wrapped {
+				h = http.HandlerFunc(h.ServeHTTP)
+			}
+			e, err := stet.New(b, stet.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h = stethttp.Middleware(e, stethttp.SingleTenant, c.cfg)(h)
+			if a := pay(h, ""); a.Code != 201 || a.Body.Len() != size || b.charges != 1 {
+				t.Errorf("%d, %d bytes, %d charges", a.Code, a.Body.Len(), b.charges)
+			}
+			if !c.wrapped && seen < int64(size) {
+				t.Errorf("%d bytes are held of %d", seen, size)
+			}
+			if size = c.most + 1; name == "by the memory" {
+				size = 4 << 20
+			}
+			if a := pay(h, ""); a.Code != 500 || b.charges != 1 {
+				t.Errorf("one byte more: %d, %d charges", a.Code, b.charges)
+			}
+			if n := limits.Buffered(); n != 0 {
+				t.Errorf("%d bytes are held in the end", n)
+			}
+		})
+	}
+}

@@ -12,8 +12,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ledger"
 )
 
 // capture is the handler's ResponseWriter: it holds the response back until it is stored. Flush does nothing meanwhile, so
@@ -29,8 +31,7 @@ type capture struct {
 	sent     []stet.Field
 	declared int64 // Content-Length, or -1
 	written  int64
-	buf      *[]byte
-	held     int64
+	buf      ledger.Buffer
 	mode     mode
 	live     atomic.Bool // mu may be held for as long as the client takes to read
 	oversize bool
@@ -50,6 +51,7 @@ const (
 
 func (c *capture) init(x *exchange, w http.ResponseWriter) {
 	c.x, c.w, c.declared = x, w, -1
+	c.buf = x.memory()
 	c.header = make(http.Header)
 }
 
@@ -159,22 +161,8 @@ func (c *capture) Write(p []byte) (int, error) {
 
 // keep buffers p, or reports that it is too much.
 func (c *capture) keep(p []byte) bool {
-	if c.written > c.x.g.cfg.MaxResponse {
-		return false
-	}
-	if c.buf == nil {
-		c.buf = buffers.Get().(*[]byte)
-	}
-	if need := int64(len(*c.buf) + len(p)); need > c.held && need > int64(cap(*c.buf)) {
-		grown := max(need, min(2*c.held, c.x.g.cfg.MaxResponse))
-		if !c.x.g.cfg.Limits.hold(grown - c.held) {
-			return false
-		}
-		c.held = grown
-		*c.buf = slices.Grow(*c.buf, int(grown)-len(*c.buf))
-	}
-	*c.buf = append(*c.buf, p...)
-	return true
+	most := c.x.g.cfg.MaxResponse
+	return c.written <= most && c.buf.Append(p, most)
 }
 
 // stream announces in the record that an answer is about to leave, sends what there is, and passes on what comes. Where the
@@ -199,8 +187,9 @@ func (c *capture) stream() {
 		c.w.Header()["Trailer"] = names
 	}
 	c.x.sendHead(c.sent, c.status, nil)
-	if c.buf != nil {
+	if c.bytes() != nil {
 		c.unload()
+		c.buf.Drop() // what is live is not kept, and may last
 	}
 }
 
@@ -208,7 +197,7 @@ func (c *capture) stream() {
 // they are not used again, or they would go to one client as another's.
 func (c *capture) unload() {
 	if _, err := c.w.Write(c.bytes()); err != nil {
-		c.buf = nil
+		c.buf.Leave()
 	}
 }
 
@@ -254,8 +243,8 @@ func (c *capture) complete() {
 	if c.status == 0 {
 		c.begin(http.StatusOK)
 	}
-	if _, set := c.header["Content-Type"]; !set && c.mode == holding && c.buf != nil && c.header.Get("Content-Encoding") == "" {
-		c.sent = append(c.sent, stet.Field{Name: "Content-Type", Value: http.DetectContentType(*c.buf)})
+	if _, set := c.header["Content-Type"]; !set && c.mode == holding && c.bytes() != nil && c.header.Get("Content-Encoding") == "" {
+		c.sent = append(c.sent, stet.Field{Name: "Content-Type", Value: http.DetectContentType(c.bytes())})
 		slices.SortStableFunc(c.sent, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
 	}
 }
@@ -265,12 +254,7 @@ func (c *capture) truncated() bool {
 	return c.declared >= 0 && c.written < c.declared && bodyAllowed(c.status) && c.x.r.Method != http.MethodHead
 }
 
-func (c *capture) bytes() []byte {
-	if c.buf == nil {
-		return nil
-	}
-	return *c.buf
-}
+func (c *capture) bytes() []byte { return c.buf.Bytes() }
 
 // outcomeLines takes out of the handler's header what it says there of the outcome, be it a header or a trailer.
 func (c *capture) outcomeLines() []string {
@@ -323,13 +307,24 @@ func (c *capture) trailers() []stet.Field {
 	return fields
 }
 
-// release ends the writer: what a handler writes from now on goes nowhere. keep: the bytes are still needed elsewhere.
-func (c *capture) release(keep bool) {
+// close ends the writer, should it not have ended: where the store itself has panicked.
+func (c *capture) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.mode = ended
-	c.x.g.cfg.Limits.free(c.held)
-	c.held = 0
-	if !keep {
-		recycle(c.buf)
+	c.buf.Leave()
+}
+
+// release ends the writer: what a handler writes from now on goes nowhere. err is what became of storing what it wrote: where the
+// store did not answer, the engine goes on trying until the lease is over, and the bytes are there, and count, for so long.
+func (c *capture) release(err error) {
+	c.mode = ended
+	switch {
+	case err == nil:
+		c.buf.Drop()
+	case errors.Is(err, stet.ErrFenced), errors.Is(err, errNotCommitted), errors.Is(err, errTooMuch):
+		c.buf.Leave()
+	default:
+		time.AfterFunc(c.x.g.cfg.Policy.Lease, c.buf.Lend())
 	}
-	c.buf = nil
 }

@@ -41,7 +41,7 @@ type Config struct {
 
 	MaxBody       int64         // of the request, bytes; default 1 MiB
 	MaxResponse   int64         // of a response kept, bytes; default 1 MiB
-	MaxHeader     int64         // of a response's headers kept, bytes; default 64 KiB
+	MaxHeader     int64         // of a response's headers and trailers kept, bytes; default 64 KiB
 	BodyTimeout   time.Duration // for the request's whole body to arrive; default 30 s; stet.Never: the server's own limits alone
 	MaxRequestAge time.Duration // > 0: Idempotency-First-Sent is required and must not be older
 	EarlyData     bool          // true: a keyed request with Early-Data: 1 is refused (425, RFC 8470 section 5.2)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/framing"
+	"github.com/stet-dev/stet/internal/ledger"
 )
 
 // exchange is one guarded request and its answer.
@@ -24,6 +25,7 @@ type exchange struct {
 	shadow bool
 
 	id    stet.ID
+	owner ledger.Owner // of the bytes held for it
 	body  requestBody
 	claim *stet.Claim
 	cap   capture
@@ -54,6 +56,12 @@ func (x *exchange) serve(lines []string) {
 		x.answer(p, "unauthenticated")
 		return
 	}
+	if most := c.Limits.cfg.MaxScopeBytes; len(scope) > most { // it would be stored with every record
+		p := x.problem(Unauthenticated)
+		p.Detail = "The request says whose it is in more than " + strconv.Itoa(most) + " bytes. Nothing was looked up."
+		x.answer(p, "unauthenticated")
+		return
+	}
 	if len(lines) == 0 {
 		x.refuse(MissingKey, "missing_key")
 		return
@@ -64,6 +72,7 @@ func (x *exchange) serve(lines []string) {
 		return
 	}
 	x.id, x.weak = stet.ID{Scope: scope, Key: key}, key.Weak()
+	x.owner = c.Limits.memory.Owner(string(scope))
 	switch {
 	case c.EarlyData && x.r.Header.Get("Early-Data") == "1":
 		x.refuse(TooEarly, "limited")
@@ -93,9 +102,12 @@ func tooOld(h http.Header, limit time.Duration) bool {
 	return err != nil || time.Since(sent) > limit
 }
 
+// memory returns a buffer for bytes of the exchange.
+func (x *exchange) memory() ledger.Buffer { return x.g.cfg.Limits.memory.Buffer(x.owner) }
+
 func (x *exchange) readBody() bool {
 	c := &x.g.cfg
-	x.body.limits = c.Limits
+	x.body.buf = x.memory()
 	within := c.BodyTimeout
 	if x.shadow {
 		within = stet.Never
@@ -104,12 +116,15 @@ func (x *exchange) readBody() bool {
 	if err == nil {
 		return true
 	}
+	if !x.shadow {
+		x.body.drop()
+	}
 	var timeout interface{ Timeout() bool }
 	tooLarge := new(http.MaxBytesError)
 	switch {
-	case errors.Is(err, errTooLarge), errors.As(err, &tooLarge):
+	case errors.Is(err, ledger.ErrTooLong), errors.As(err, &tooLarge):
 		x.refuse(PayloadTooLarge, "too_large")
-	case errors.Is(err, errNoBuffer):
+	case errors.Is(err, ledger.ErrNoRoom):
 		x.answer(x.problem(RateLimited).After(retrySoon), "limited")
 	case errors.As(err, &timeout) && timeout.Timeout():
 		x.lastOnConnection() // the rest of the body would be taken for a request
@@ -351,6 +366,9 @@ func spell(rule *stet.KeyRule, k stet.Key) string {
 // end gives back what was held, and tells the observer.
 func (x *exchange) end() {
 	x.body.drop()
+	if x.claim != nil {
+		x.cap.close()
+	}
 	ev := stet.Event{Kind: stet.Answer, ID: x.id, Route: x.g.cfg.Route, Result: x.result, Status: x.status,
 		Took: stet.Since(x.began), WeakKey: x.weak, Attempt: x.attempt, Mismatch: x.mismatch}
 	if x.shadow {

@@ -20,7 +20,7 @@ func (x *exchange) execute(claim *stet.Claim) {
 	}
 	held := claim.Hold(x.r.Context(), x)
 	r := x.r.WithContext(held)
-	if x.body.data != nil {
+	if x.body.here {
 		x.body.replace(r)
 	}
 	x.cap.init(x, x.w)
@@ -98,7 +98,8 @@ func (x *exchange) crashed() {
 	x.back.Store(true)
 	x.cap.mu.Lock()
 	defer x.cap.mu.Unlock()
-	defer x.cap.release(true)
+	x.cap.buf.Leave()
+	defer x.cap.release(nil)
 	if x.answered {
 		x.claim.Returned(x.calm())
 		return
@@ -150,8 +151,7 @@ func (x *exchange) finish() {
 	x.status = c.status
 	o := x.outcome()
 	err := x.settle(&o)
-	keep := err != nil // a result that is still being stored needs its bytes
-	defer func() { c.release(keep) }()
+	defer func() { c.release(err) }()
 	switch {
 	case silence == elsewhere: // the client has been told
 	case c.mode == streaming:
@@ -221,7 +221,8 @@ func (x *exchange) says() stet.State {
 // ended says nothing.
 func (x *exchange) finishLate(explicit bool) {
 	c := &x.cap
-	defer c.release(true)
+	var err error
+	defer func() { c.release(err) }()
 	defer x.claim.Returned(x.calm()) // nothing where the outcome was settled after all
 	if x.tx != nil {
 		x.rollBack()
@@ -238,7 +239,7 @@ func (x *exchange) finishLate(explicit bool) {
 			return
 		}
 	}
-	_ = x.claim.Settle(x.calm(), x.outcome())
+	err = x.claim.Settle(x.calm(), x.outcome())
 }
 
 // failure is an answer that says nothing once the handler's context has ended. 499 is connect's for a context that was cancelled.
@@ -255,7 +256,7 @@ func (x *exchange) outcome() stet.Outcome {
 	}
 	o.Response.Header = kept
 	switch {
-	case c.mode == streaming && !c.oversize, headerBytes(kept) > x.g.cfg.MaxHeader:
+	case c.mode == streaming && !c.oversize, headerBytes(kept)+headerBytes(o.Response.Trailer) > x.g.cfg.MaxHeader:
 		o.Kept = stet.KeptStatus
 	case c.oversize && x.g.cfg.OnOversize == OmitBody:
 		o.Kept = stet.KeptHeader

@@ -63,9 +63,12 @@ func (g *Guard) Config() Config { return g.cfg }
 // a lease proves that nothing happened: see [stet.LapseAtomic].
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	var policy *stet.Policy
-	if _, ok := next.(*atomicHandler); ok && g.cfg.Policy.OnLapse == stet.LapseUnknown {
-		policy = new(g.cfg.Policy)
-		policy.OnLapse = stet.LapseAtomic
+	if a, ok := next.(*atomicHandler); ok {
+		next = a.within(&g.cfg)
+		if g.cfg.Policy.OnLapse == stet.LapseUnknown {
+			policy = new(g.cfg.Policy)
+			policy.OnLapse = stet.LapseAtomic
+		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.door == nil {

@@ -5,20 +5,26 @@ import (
 	"context"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ledger"
 )
 
-// LimitsConfig bounds what clients may use up. Zero means no limit, except where a default is given.
+// LimitsConfig bounds what clients may use up. Zero is the default of the first block, and no limit below.
 type LimitsConfig struct {
-	MaxBufferedBytes int64 // request and response bytes held in memory at a time, in total; default 256 MiB
-	MaxTargetBytes   int   // of a request's target, as it was sent; default 8 KiB. A longer one is refused (invalid-target)
+	MaxBufferedBytes int64   // request and response bytes held in memory at a time, in total; default 256 MiB
+	SharePerScope    float64 // of MaxBufferedBytes that one scope may hold, up to 1; default 0.5
+	// SmallReserve is the part of MaxBufferedBytes, in bytes, and in the same proportion of each scope's share, that only bodies of
+	// up to [SmallBody] get, so that stalled uploads keep nobody from asking for a replay. Default: an eighth. Where no more than the
+	// reserve is left, a scope may hold its share of what the others leave, and no longer of the whole.
+	SmallReserve   int64
+	MaxTargetBytes int // of a request's target, as it was sent; a longer one is refused (invalid-target); default 8 KiB
+	MaxScopeBytes  int // length of a scope; a longer one is refused with 401; default 1024
 
-	// Per scope. A replay is never limited.
+	// Per scope. A replay is never limited by these.
 	NewKeysPerSecond float64
 	Burst            int     // of new keys; default: one second's worth, at least 1
 	LookupsPerSecond float64 // keyed requests answered 409 or 422: somebody may be guessing keys
@@ -31,15 +37,20 @@ type LimitsConfig struct {
 const (
 	DefaultMaxBufferedBytes = 256 << 20
 	DefaultMaxTargetBytes   = 8 << 10
+	DefaultSharePerScope    = 0.5
+	DefaultMaxScopeBytes    = 1024
 )
+
+// SmallBody is how long a body may be, in bytes, to get of [LimitsConfig.SmallReserve].
+const SmallBody = ledger.Small
 
 // maxBuckets bounds how many scopes have rate buckets at a time.
 const maxBuckets = 100_000
 
 // Limits holds the state of the limits. Routes that share one share its limits. Safe for concurrent use.
 type Limits struct {
-	cfg      LimitsConfig
-	buffered atomic.Int64
+	cfg    LimitsConfig
+	memory *ledger.Ledger // owned by scopes; "", which is none, owns what has no key
 
 	mu      sync.Mutex
 	newKeys map[stet.Scope]*rate.Limiter
@@ -49,30 +60,19 @@ type Limits struct {
 // NewLimits returns fresh limits.
 func NewLimits(c LimitsConfig) *Limits {
 	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, DefaultMaxBufferedBytes)
+	c.SharePerScope = min(cmp.Or(max(c.SharePerScope, 0), DefaultSharePerScope), 1)
+	c.SmallReserve = min(cmp.Or(c.SmallReserve, c.MaxBufferedBytes/8), c.MaxBufferedBytes)
+	c.MaxScopeBytes = cmp.Or(c.MaxScopeBytes, DefaultMaxScopeBytes)
 	c.MaxTargetBytes = cmp.Or(c.MaxTargetBytes, DefaultMaxTargetBytes)
-	return &Limits{cfg: c, newKeys: map[stet.Scope]*rate.Limiter{}, lookups: map[stet.Scope]*rate.Limiter{}}
+	memory := ledger.New(c.MaxBufferedBytes, c.SmallReserve, c.SharePerScope)
+	return &Limits{cfg: c, memory: memory, newKeys: map[stet.Scope]*rate.Limiter{}, lookups: map[stet.Scope]*rate.Limiter{}}
 }
 
 // Config returns the limits with all defaults filled in.
 func (l *Limits) Config() LimitsConfig { return l.cfg }
 
-// Buffered returns how many bytes are held at the moment.
-func (l *Limits) Buffered() int64 { return l.buffered.Load() }
-
-// hold takes n bytes of the total, or reports false.
-func (l *Limits) hold(n int64) bool {
-	if l.buffered.Add(n) > l.cfg.MaxBufferedBytes {
-		l.buffered.Add(-n)
-		return false
-	}
-	return true
-}
-
-func (l *Limits) free(n int64) {
-	if n != 0 {
-		l.buffered.Add(-n)
-	}
-}
+// Buffered returns how many bytes are held at the moment. It is never over MaxBufferedBytes.
+func (l *Limits) Buffered() int64 { return l.memory.Held() }
 
 // mayCreate reports whether the scope has a token for a new key. It takes none: most requests turn out to be retries, which
 // are never limited and must not use up what new keys may.

@@ -29,8 +29,6 @@ func (c *capture) discard() bool {
 	}
 	clear(c.header)
 	c.status, c.sent, c.declared, c.written, c.refused = 0, nil, -1, 0, false
-	if c.buf != nil {
-		*c.buf = (*c.buf)[:0]
-	}
+	c.buf.Reset()
 	return true
 }

@@ -23,6 +23,17 @@ func (x *exchange) replay(r *stet.Record) {
 		x.g.cfg.tell(x.w, x.r, p)
 		return
 	}
+	body := r.Response.Body
+	if !bodyAllowed(r.Response.Status) {
+		body = nil
+	}
+	x.body.drop() // all that it was for is known
+	hold := x.g.cfg.Limits.memory.Hold(x.owner)
+	defer hold.Free()
+	if !hold.Raise(int64(len(body)), len(body) <= SmallBody) { // or clients that read slowly would pile up what they asked for
+		x.noRoom()
+		return
+	}
 	h := x.w.Header()
 	setResult(h, r.Response.Header)
 	for _, f := range r.Response.Header { // what was stored under other rules, or by hand, is judged again
@@ -39,10 +50,19 @@ func (x *exchange) replay(r *stet.Record) {
 	announce(h, r.Response.Trailer)
 	frame(h, r.Response.Status, r.Response.Body, r.Response.Trailer)
 	x.w.WriteHeader(r.Response.Status)
-	if bodyAllowed(r.Response.Status) && len(r.Response.Body) > 0 {
-		_, _ = x.w.Write(r.Response.Body)
+	if len(body) > 0 {
+		_, _ = x.w.Write(body)
 	}
 	setFields(h, r.Response.Trailer)
+}
+
+// noRoom answers for a result that cannot be held until its client has taken it.
+func (x *exchange) noRoom() {
+	p := x.problem(RateLimited).After(retrySoon)
+	p.Detail = "The stored answer cannot be sent at the moment: too many bytes of answers are on their way. Nothing was run again; " +
+		"ask again later with the same key."
+	x.result = "limited"
+	x.instead(p)
 }
 
 // mark says that this is a replay.

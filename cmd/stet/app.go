@@ -123,7 +123,7 @@ func (a *app) listen() error {
 	a.server, err = gateway.NewServer(gateway.ServerConfig{
 		Listen: a.conf.Listen, Admin: a.conf.Admin.Listen, TLS: certificates, H2C: a.conf.H2C,
 		ReadHeaderTimeout: a.conf.ReadHeaderTimeout.Duration(), ReadTimeout: a.conf.ReadTimeout.Duration(),
-		WriteTimeout: a.conf.WriteTimeout.Duration(),
+		WriteTimeout: a.conf.WriteTimeout.Duration(), MaxHeaderBytes: a.conf.Limits.MaxRequestHeaderBytes,
 		DrainTimeout: drainTimeout(a.conf), Handler: a.gate, AdminHandler: operators, Log: a.log,
 	})
 	return bindHint(err)

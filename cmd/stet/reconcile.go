@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/internal/quiet"
 	"github.com/stet-dev/stet/keeper"
 )
@@ -67,7 +68,8 @@ func listenHook(address string, h http.Handler, log *slog.Logger) (*hookServer, 
 	mux := http.NewServeMux()
 	mux.Handle("POST /hooks/reconcile", h)
 	return &hookServer{&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		ErrorLog: quiet.Logger(log)}, on}, nil
+		MaxHeaderBytes: gateway.AdminHeaderBytes,
+		ErrorLog:       quiet.Logger(log)}, on}, nil
 }
 
 // run serves until ctx ends, and finishes what it was told by then.

@@ -62,6 +62,7 @@ func needRestart(was, is *config.File) []string {
 		{"read_header_timeout_s", was.ReadHeaderTimeout, is.ReadHeaderTimeout},
 		{"read_timeout_s", was.ReadTimeout, is.ReadTimeout},
 		{"write_timeout_s", was.WriteTimeout, is.WriteTimeout},
+		{"limits.max_request_header_bytes", was.Limits.MaxRequestHeaderBytes, is.Limits.MaxRequestHeaderBytes},
 		{"log_level", was.LogLevel, is.LogLevel},
 		{"admin", was.Admin, is.Admin},
 		{"store", was.Store, is.Store},

@@ -96,13 +96,16 @@ type JWT struct {
 
 // Limits bound what clients may use up.
 type Limits struct {
-	MaxBufferedBytes int64   `yaml:"max_buffered_bytes" default:"268435456" min:"1" doc:"held in memory for requests and responses, in total; the rest is per scope"`
-	MaxTargetBytes   int     `yaml:"max_target_bytes" default:"8192" min:"1" doc:"of a request's target; over it: 400 invalid-target"`
-	NewKeysPerSecond float64 `yaml:"new_keys_per_second" default:"0" min:"0"`
-	Burst            int     `yaml:"burst" default:"0" min:"0" doc:"of new keys; 0: one second's worth"`
-	MaxKeysPerScope  int     `yaml:"max_keys_per_scope" default:"0" min:"0" doc:"a key counts while its record is stored"`
-	MaxKeys          int     `yaml:"max_keys" default:"0" min:"0" doc:"in all scopes together"`
-	LookupsPerSecond float64 `yaml:"lookups_per_second" default:"0" min:"0" doc:"keyed requests answered 409 or 422: somebody may be guessing"`
+	MaxBufferedBytes      int64   `yaml:"max_buffered_bytes" default:"268435456" min:"1" doc:"held in memory for requests and responses, in total; an eighth of it is for bodies of up to 16 KiB"`
+	SharePerScope         float64 `yaml:"share_per_scope" default:"0.5" min:"0.01" max:"1" doc:"of max_buffered_bytes that one scope may hold"`
+	MaxTargetBytes        int     `yaml:"max_target_bytes" default:"8192" min:"1" doc:"of a request's target; over it: 400 invalid-target"`
+	MaxScopeBytes         int     `yaml:"max_scope_bytes" default:"1024" min:"1" doc:"a scope that is longer is none: 401"`
+	MaxRequestHeaderBytes int     `yaml:"max_request_header_bytes" default:"65536" min:"1024" doc:"request line and header, to which up to 4 KiB are added; over it: 431"`
+	NewKeysPerSecond      float64 `yaml:"new_keys_per_second" default:"0" min:"0"`
+	Burst                 int     `yaml:"burst" default:"0" min:"0" doc:"of new keys; 0: one second's worth"`
+	MaxKeysPerScope       int     `yaml:"max_keys_per_scope" default:"0" min:"0" doc:"a key counts while its record is stored"`
+	MaxKeys               int     `yaml:"max_keys" default:"0" min:"0" doc:"in all scopes together"`
+	LookupsPerSecond      float64 `yaml:"lookups_per_second" default:"0" min:"0" doc:"keyed requests answered 409 or 422: somebody may be guessing"`
 }
 
 // Metrics shape what /metrics serves.

@@ -165,7 +165,8 @@ func (c *Config) complete(h stethttp.Config, limits *stethttp.Limits) stethttp.C
 // LimitsConfig is the limits section.
 func (c *Config) LimitsConfig() stethttp.LimitsConfig {
 	l := c.Limits
-	return stethttp.LimitsConfig{MaxBufferedBytes: l.MaxBufferedBytes, MaxTargetBytes: l.MaxTargetBytes, NewKeysPerSecond: l.NewKeysPerSecond, Burst: l.Burst,
+	return stethttp.LimitsConfig{MaxBufferedBytes: l.MaxBufferedBytes, SharePerScope: l.SharePerScope,
+		MaxTargetBytes: l.MaxTargetBytes, MaxScopeBytes: l.MaxScopeBytes, NewKeysPerSecond: l.NewKeysPerSecond, Burst: l.Burst,
 		LookupsPerSecond: l.LookupsPerSecond, MaxKeysPerScope: l.MaxKeysPerScope, MaxKeys: l.MaxKeys}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
 )
@@ -154,9 +155,10 @@ func TestDefaultsAgree(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if c.Store.Timeout.Duration() != stet.DefaultStoreTimeout || c.Limits.MaxBufferedBytes != stethttp.DefaultMaxBufferedBytes ||
-		c.Limits.MaxTargetBytes != stethttp.DefaultMaxTargetBytes {
-		t.Error("another default than the engine's or the limits'")
+	limits := stethttp.LimitsConfig{MaxBufferedBytes: stethttp.DefaultMaxBufferedBytes, SharePerScope: stethttp.DefaultSharePerScope,
+		MaxTargetBytes: stethttp.DefaultMaxTargetBytes, MaxScopeBytes: stethttp.DefaultMaxScopeBytes}
+	if c.Store.Timeout.Duration() != stet.DefaultStoreTimeout || c.LimitsConfig() != limits || c.Limits.MaxRequestHeaderBytes != gateway.DefaultMaxHeaderBytes {
+		t.Errorf("another default than the engine's, the limits' or the server's: %+v", c.LimitsConfig())
 	}
 }
 

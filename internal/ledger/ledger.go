@@ -1,0 +1,120 @@
+// Package ledger counts the bytes that are held in memory, in total and by whose they are, and says no before they are too many.
+package ledger
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+)
+
+// Small is how large something may be, in bytes, to be small: the reserve of a [Ledger] is for that alone.
+const Small = 16 << 10
+
+// Ledger bounds what is held at a time. It is safe for concurrent use, takes no lock and makes no entries: its own size is fixed.
+//
+// Nobody gets all of it. An owner may hold a share. A reserve is for what is small, of the whole and of each owner's share, so that
+// stalled uploads keep nobody from asking a short question. Where no more than the reserve is left, an owner may hold its share of
+// what the others leave, and no longer of the whole: who holds much already is refused first, and there is always something for the
+// next one.
+type Ledger struct {
+	whole, open  int64 // in total; open to what is not small
+	own, ownOpen int64 // of one owner
+	share        float64
+
+	total atomic.Int64
+	seed  maphash.Seed
+	// Every owner is counted in two places, which it may share with others: it holds at most the lesser of the two. So what somebody
+	// holds is never taken for less than it is, and for more only where others' bytes are in both places.
+	accounts [2][places]atomic.Int64
+}
+
+const places = 2048
+
+// New returns a ledger of whole bytes, of which reserve are for what is small, and where one owner may hold a share, from 0 to 1.
+func New(whole, reserve int64, share float64) *Ledger {
+	l := &Ledger{whole: whole, open: whole - reserve, share: share, seed: maphash.MakeSeed()}
+	l.own, l.ownOpen = l.shareOf(l.whole), l.shareOf(l.open)
+	return l
+}
+
+func (l *Ledger) shareOf(n int64) int64 { return int64(l.share * float64(n)) }
+
+// Held returns how many bytes are held at the moment. It is never more than the whole.
+func (l *Ledger) Held() int64 { return l.total.Load() }
+
+// Owner is whose bytes are counted.
+type Owner struct{ a, b uint16 }
+
+// Owner returns the owner of a name.
+func (l *Ledger) Owner(name string) Owner {
+	sum := maphash.String(l.seed, name)
+	return Owner{uint16(sum % places), uint16(sum >> 32 % places)}
+}
+
+// take counts n bytes more of an owner, or reports that there is no room for them.
+func (l *Ledger) take(o Owner, n int64, small bool) bool {
+	limit, own := l.open, l.ownOpen
+	if small {
+		limit, own = l.whole, l.own
+	}
+	total, ok := l.add(n, limit)
+	if !ok {
+		return false
+	}
+	has := min(l.accounts[0][o.a].Add(n), l.accounts[1][o.b].Add(n))
+	if total > l.open {
+		own = l.shareOf(l.whole - (total - has))
+	}
+	if has > own {
+		l.give(o, n)
+		return false
+	}
+	return true
+}
+
+// add counts n bytes more in total, but never beyond the limit, not for a moment.
+func (l *Ledger) add(n, limit int64) (total int64, ok bool) {
+	for {
+		was := l.total.Load()
+		if n > limit-was {
+			return was, false
+		}
+		if l.total.CompareAndSwap(was, was+n) {
+			return was + n, true
+		}
+	}
+}
+
+func (l *Ledger) give(o Owner, n int64) {
+	l.accounts[0][o.a].Add(-n)
+	l.accounts[1][o.b].Add(-n)
+	l.total.Add(-n)
+}
+
+// Hold is what one owner holds for one purpose. It is not safe for concurrent use.
+type Hold struct {
+	ledger *Ledger
+	owner  Owner
+	n      int64
+}
+
+// Hold returns a hold of nothing.
+func (l *Ledger) Hold(o Owner) Hold { return Hold{ledger: l, owner: o} }
+
+// Raise lets the hold be of n bytes, where it is of less. It reports false, and changes nothing, where there is no room.
+func (h *Hold) Raise(n int64, small bool) bool {
+	if n > h.n {
+		if !h.ledger.take(h.owner, n-h.n, small) {
+			return false
+		}
+		h.n = n
+	}
+	return true
+}
+
+// Free ends the hold. Again it does nothing.
+func (h *Hold) Free() {
+	if h.n > 0 {
+		h.ledger.give(h.owner, h.n)
+		h.n = 0
+	}
+}

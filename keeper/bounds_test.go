@@ -1,0 +1,76 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// Anybody can write headers that look like those of a notice. What follows them is bounded for all together, and short ones, which
+// honest notices are, get through.
+func TestNoticesShareABound(t *testing.T) { // C11
+	w, hook := onStore(t, stores["memory"])
+	resume := make(chan struct{})
+	var stalled sync.WaitGroup
+	held0 := held.Held()
+	const n = 3 * MaxNotices / MaxNotice
+	for i := range n {
+		r := signedNotice(fmt.Sprint("msg_", i), "", secret, time.Now())
+		reached := make(chan struct{})
+		r.Body, r.ContentLength = io.NopCloser(&stall{strings.NewReader(strings.Repeat("x", MaxNotice-1)), reached, resume}), MaxNotice
+		if i%2 == 1 {
+			r.ContentLength = -1 // in chunks
+		}
+		a := httptest.NewRecorder()
+		done := make(chan struct{})
+		stalled.Go(func() {
+			defer close(done)
+			hook.ServeHTTP(a, r)
+		})
+		select {
+		case <-reached:
+		case <-done:
+			if toldBy(t, a) != "429 rate-limited" || a.Header().Get("Retry-After") != "1" {
+				t.Errorf("notice %d: %s", i, toldBy(t, a))
+			}
+		}
+		if held.Held() > MaxNotices {
+			t.Fatalf("%d bytes are held", held.Held())
+		}
+	}
+	if got := held.Held(); got < MaxNotices/2-MaxNotice {
+		t.Errorf("only %d bytes are held: nothing stalls", got)
+	}
+	if a := notify(hook, `{"scope":"s","key":"k0","outcome":"not-executed","attempt":1}`, secret, time.Now()); a.Code != 200 {
+		t.Errorf("an honest notice: %d %s", a.Code, a.Body)
+	}
+	close(resume)
+	stalled.Wait()
+	if held.Held() != held0 {
+		t.Errorf("%d bytes are held in the end", held.Held())
+	}
+	w.begin(0, stet.Execute)
+}
+
+// stall says when it has nothing more, and waits.
+type stall struct {
+	io.Reader
+	out, on chan struct{}
+}
+
+func (s *stall) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err == io.EOF {
+		close(s.out)
+		<-s.on
+		return 0, errors.New("cut off")
+	}
+	return n, err
+}
