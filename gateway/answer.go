@@ -28,6 +28,7 @@ func (g *Gateway) received(res *http.Response) error {
 		return errUnasked // ReverseProxy would refuse it too, but leave the connection open
 	}
 	if p.claim == nil {
+		p.overheard(res.Header[outcomeHeader])
 		delete(res.Header, outcomeHeader)
 		return nil
 	}
@@ -36,6 +37,21 @@ func (g *Gateway) received(res *http.Response) error {
 		res.Body = &p.answer
 	}
 	return nil
+}
+
+// overheard hands on what the upstream stated of a request that runs unguarded: a route in shadow mode counts by it.
+func (p *passage) overheard(stated []string) {
+	if len(stated) == 0 {
+		return
+	}
+	switch stated[0] {
+	case "not-executed":
+		stethttp.Observe(p.w, stet.Retryable, "stated")
+	case "unknown":
+		stethttp.Observe(p.w, stet.Unknown, "stated")
+	case "completed":
+		stethttp.Observe(p.w, stet.Completed, "")
+	}
 }
 
 // answerBody notices an answer that breaks off: short of its Content-Length, in the middle of a chunk, by a reset. The claim
@@ -80,7 +96,10 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	p := passageOf(r.Context())
 	sent := p.maySent()
 	switch {
+	case p.claim == nil && sent:
+		stethttp.Observe(p.w, stet.Unknown, string(stethttp.UpstreamFailed))
 	case p.claim == nil:
+		stethttp.Observe(p.w, stet.Retryable, string(stethttp.UpstreamUnreachable))
 	case sent:
 		p.claim.Unknown(p.why(string(stethttp.UpstreamFailed)))
 	default:

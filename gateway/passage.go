@@ -18,6 +18,7 @@ import (
 type passage struct {
 	context.Context // the request's
 	route           *route
+	w               http.ResponseWriter
 	claim           *stet.Claim  // nil: the request runs unguarded
 	once            bool         // it must not reach the upstream twice
 	upload          upload       // its body, where the client is still sending it
@@ -47,7 +48,7 @@ func passageOf(ctx context.Context) *passage { return ctx.Value(passageKey{}).(*
 
 // forward sends the request on.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
-	p := &passage{Context: r.Context(), route: t, claim: stet.ClaimFrom(r.Context()), once: !safe(r.Method)}
+	p := &passage{Context: r.Context(), route: t, w: w, claim: stet.ClaimFrom(r.Context()), once: !safe(r.Method)}
 	r = r.WithContext(p)
 	if r.Header["Upgrade"] != nil && !upgrade.Asked(r.Header) { // what follows on a connection that speaks h2c passes the gateway by
 		r.Header = r.Header.Clone()

@@ -183,7 +183,7 @@ func (c *capture) stream() {
 	}
 	c.live.Store(true)
 	err := c.x.claim.Publish(c.x.r.Context())
-	if err != nil && !c.x.shadow && (c.x.g.cfg.Withhold || errors.Is(err, stet.ErrFenced)) {
+	if err != nil && (c.x.g.cfg.Withhold || errors.Is(err, stet.ErrFenced)) {
 		c.live.Store(false)
 		c.x.overtaken()
 		return

@@ -20,7 +20,7 @@ type exchange struct {
 	r      *http.Request
 	next   http.Handler
 	began  time.Time
-	shadow bool
+	shadow bool // it is only found out what would be answered: w is not used, and the handler runs elsewhere
 
 	id    stet.ID
 	body  requestBody
@@ -65,10 +65,8 @@ func (x *exchange) serve(lines []string) {
 		x.refuse(TooEarly, "limited")
 	case c.MaxRequestAge > 0 && tooOld(x.r.Header, c.MaxRequestAge):
 		x.refuse(RequestTooOld, "limited")
-	default:
-		if x.readBody() {
-			x.decide()
-		}
+	case !x.shadow && x.readBody():
+		x.decide()
 	}
 }
 
@@ -92,11 +90,7 @@ func tooOld(h http.Header, limit time.Duration) bool {
 func (x *exchange) readBody() bool {
 	c := &x.g.cfg
 	x.body.limits = c.Limits
-	within := c.BodyTimeout
-	if x.shadow {
-		within = stet.Never
-	}
-	err := x.body.read(x.w, x.r, c.MaxBody, within)
+	err := x.body.read(x.w, x.r, c.MaxBody, c.BodyTimeout)
 	if err == nil {
 		return true
 	}
@@ -126,7 +120,7 @@ func (x *exchange) decide() {
 		return
 	}
 	d, err := x.g.engine.Begin(x.r.Context(), x.request(limited != ""))
-	if err == nil && d.Verdict == stet.Execute && d.Claim.Attempt() == 1 {
+	if err == nil && d.Verdict == stet.Execute && d.Claim.Attempt() == 1 && !x.shadow { // or it would use up what others may
 		c.Limits.created(x.id.Scope)
 	}
 	if err != nil {
@@ -221,7 +215,10 @@ func (x *exchange) act(d *stet.Decision, limited Code) {
 	again := d.RetryAfter(x.g.cfg.RetryAfterMax)
 	switch d.Verdict {
 	case stet.Execute:
-		x.execute(d.Claim)
+		x.granted(d.Claim)
+		if !x.shadow {
+			x.execute()
+		}
 	case stet.Replay:
 		x.replay(&d.Record)
 	case stet.Absent:
@@ -285,11 +282,10 @@ func (x *exchange) lastOnConnection() {
 
 func (x *exchange) refuse(code Code, result string) { x.answer(x.problem(code), result) }
 
-// answer is the layer's own answer. In shadow mode it is only counted, and the handler runs as if there were no layer.
+// answer is the layer's own answer. In shadow mode it is only counted.
 func (x *exchange) answer(p *Problem, result string) {
 	x.result, x.status = result, p.Status
 	if x.shadow {
-		x.unguarded()
 		return
 	}
 	x.echo()

@@ -11,14 +11,17 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// execute runs the handler and stores what became of it before the client learns of it (I2).
-func (x *exchange) execute(claim *stet.Claim) {
+func (x *exchange) granted(claim *stet.Claim) {
 	x.claim, x.attempt = claim, claim.Attempt()
 	x.result = "new"
 	if x.attempt > 1 {
 		x.result = "retry"
 	}
-	held := claim.Hold(x.r.Context(), x)
+}
+
+// execute runs the handler and stores what became of it before the client learns of it (I2).
+func (x *exchange) execute() {
+	held := x.claim.Hold(x.r.Context(), x)
 	r := x.r.WithContext(held)
 	if x.body.data != nil {
 		r.Body = &x.body
@@ -39,9 +42,7 @@ func (x *exchange) execute(claim *stet.Claim) {
 // handler comes back with it, if it ever does.
 func (x *exchange) Lost(cause error) {
 	if x.cap.live.Load() { // there is nothing to tell the client, and no time to wait until it has read
-		if !x.shadow {
-			x.lapse(cause)
-		}
+		x.lapse(cause)
 		return
 	}
 	x.cap.mu.Lock()
@@ -50,7 +51,7 @@ func (x *exchange) Lost(cause error) {
 }
 
 func (x *exchange) late(cause error) {
-	if x.cap.mode == ended || x.answered || x.shadow {
+	if x.cap.mode == ended || x.answered {
 		return
 	}
 	if x.tx == nil { // else the transaction tells, once the handler is back
@@ -104,7 +105,15 @@ func (x *exchange) crashed() {
 		return
 	}
 	x.status = http.StatusInternalServerError
-	var o stet.Outcome
+	o := x.panicked()
+	if x.cap.mode != holding && x.claim.Stated() != stet.Unknown { // the client has heard something
+		x.claim.Unknown("panic")
+	}
+	_ = x.claim.Settle(x.calm(), o)
+}
+
+// panicked translates a panic into a statement, and into the result that it is where the policy says so.
+func (x *exchange) panicked() (o stet.Outcome) {
 	switch x.claim.Stated() {
 	case stet.Retryable, stet.Unknown: // the handler had said so before
 	default:
@@ -119,10 +128,7 @@ func (x *exchange) crashed() {
 				Header: []stet.Field{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, Body: []byte("Internal Server Error\n")}
 		}
 	}
-	if x.cap.mode != holding && x.claim.Stated() != stet.Unknown { // the client has heard something
-		x.claim.Unknown("panic")
-	}
-	_ = x.claim.Settle(x.calm(), o)
+	return o
 }
 
 // finish settles a run that returned, and sends the response.
@@ -150,13 +156,13 @@ func (x *exchange) finish() {
 	case c.mode == streaming:
 		setFields(x.w.Header(), o.Response.Trailer)
 	case c.mode != holding:
-	case errors.Is(err, stet.ErrFenced) && !x.shadow:
+	case errors.Is(err, stet.ErrFenced):
 		x.overtaken()
 		return
 	case errors.Is(err, errNotCommitted), errors.Is(err, errTooMuch):
 		x.uncommitted(err)
 		return
-	case err != nil && x.g.cfg.Withhold && !x.shadow, errors.Is(err, stet.ErrUnsettled):
+	case err != nil && x.g.cfg.Withhold, errors.Is(err, stet.ErrUnsettled):
 		x.unknown()
 		return
 	default:
@@ -222,7 +228,7 @@ func (x *exchange) finishLate(explicit bool) {
 // outcome is what is stored of the response.
 func (x *exchange) outcome() stet.Outcome {
 	c := &x.cap
-	if x.g.cfg.requestIDs() {
+	if x.g.cfg.requestIDs() && !x.shadow { // of what the client got
 		c.sent = withRequestID(c.sent)
 	}
 	hop := listed(c.header["Connection"])
@@ -288,13 +294,11 @@ func (x *exchange) sendHead(fields []stet.Field, status int, expires *time.Time)
 	h := x.w.Header()
 	setResult(h, fields)
 	delete(h, outcomeHeader)
-	if !x.shadow {
-		delete(h, "Idempotent-Replayed") // a first response is none, whatever a handler with a layer of its own says
-		delete(h, "Idempotent-Replay")
-		x.echo()
-		if expires != nil && !expires.IsZero() {
-			x.expires(*expires)
-		}
+	delete(h, "Idempotent-Replayed") // a first response is none, whatever a handler with a layer of its own says
+	delete(h, "Idempotent-Replay")
+	x.echo()
+	if expires != nil && !expires.IsZero() {
+		x.expires(*expires)
 	}
 	x.w.WriteHeader(status)
 }
