@@ -20,18 +20,19 @@ const maxCleanups = 1024
 
 func (c *chores) start(f func()) { c.startUpTo(math.MaxInt, f) }
 
-// startUpTo starts nothing while limit are being worked on.
-func (c *chores) startUpTo(limit int, f func()) {
+// startUpTo starts nothing, and reports false, while limit are being worked on.
+func (c *chores) startUpTo(limit int, f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n >= limit {
-		return
+		return false
 	}
 	c.n++
 	go func() {
 		defer c.end()
 		f()
 	}()
+	return true
 }
 
 func (c *chores) end() {

@@ -81,6 +81,8 @@ func (c *Claim) Head() Head {
 
 // NotExecuted states that nothing happened: no effect, anywhere. Settle then frees the key for one retry. cause is a word
 // for the record, such as "declined-before-charge"; it must hold nothing of the request. State this only when it is proven.
+//
+// Statements of a nil Claim, as [ClaimFrom] returns it for a request that runs unguarded, say nothing to anybody.
 func (c *Claim) NotExecuted(cause string) { c.state(Retryable, cause, false) }
 
 // Unknown states that it may have happened: a timeout, a lost answer. Settle then records the outcome as unknown, and no
@@ -96,6 +98,9 @@ func (c *Claim) Overdue(cause string) { c.state(Unknown, cause, true) }
 func (c *Claim) Completed() { c.state(Completed, "", false) }
 
 func (c *Claim) state(s State, cause string, overdue bool) {
+	if c == nil { // a request that runs unguarded: there is nobody to tell
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stated, c.cause, c.overdue = s, cause, overdue

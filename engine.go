@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -355,8 +356,17 @@ func lapsed(have *Head) Head {
 	return h
 }
 
-// Drain waits until what the engine works on by itself has ended: results being stored, reservations being removed. It
-// returns the context's error if that ends first.
+// Go runs f in a goroutine of its own, which [Engine.Drain] waits for. While limit such goroutines, the engine's own counted, are at
+// work, it runs nothing and reports false; 0 is no limit. Faces of the engine use it for what no client waits for.
+func (e *Engine) Go(limit int, f func()) bool {
+	if limit <= 0 {
+		limit = math.MaxInt
+	}
+	return e.chores.startUpTo(limit, f)
+}
+
+// Drain waits until what the engine works on by itself has ended: results being stored, reservations being removed, and what was
+// given to [Engine.Go]. It returns the context's error if that ends first.
 func (e *Engine) Drain(ctx context.Context) error {
 	return e.chores.wait(ctx)
 }

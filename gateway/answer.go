@@ -50,9 +50,12 @@ func (g *Gateway) received(res *http.Response) error {
 	return nil
 }
 
-// strip takes out of a header or a trailer what is for the gateway alone.
+// strip takes out of a header or a trailer what is for the gateway alone. What the upstream stated of a request that passes by is
+// handed on first: a route in shadow mode counts by it.
 func (p *passage) strip(h http.Header) {
-	if p.claim == nil {
+	if lines, announced := h[outcomeHeader]; p.claim == nil && announced {
+		p.stated = append(p.stated, lines...)
+		stethttp.Overhear(p.w, p.stated)
 		delete(h, outcomeHeader)
 	}
 	delete(h, downstreamKey)
@@ -143,7 +146,10 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	p := passageOf(r.Context())
 	sent := p.maySent()
 	switch {
+	case p.claim == nil && sent:
+		stethttp.Observe(p.w, stet.Unknown, string(stethttp.UpstreamFailed))
 	case p.claim == nil:
+		stethttp.Observe(p.w, stet.Retryable, string(stethttp.UpstreamUnreachable))
 	case sent:
 		p.claim.Unknown(p.why(string(stethttp.UpstreamFailed)))
 	default:
@@ -191,7 +197,7 @@ func (p *passage) problem(sent bool) *stethttp.Problem {
 	if sent {
 		doc.MayHaveRun()
 	}
-	if p.unguarded {
+	if p.claim == nil {
 		p.unkeyed(doc)
 	}
 	return doc

@@ -22,10 +22,11 @@ import (
 // dials are the ways to a server: without TLS, and with it, each for a protocol.
 func dials(t *testing.T, c gateway.ServerConfig) map[string]func() net.Conn {
 	t.Helper()
-	clear := run(t, c)
+	checkLeaks(t)
+	clear := start(t, c)
 	server, trust := certificate(t)
 	c.TLS = server
-	secure := run(t, c)
+	secure := start(t, c)
 	open := func(dial func() (net.Conn, error)) func() net.Conn {
 		return func() net.Conn {
 			t.Helper()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/upgrade"
-	"github.com/stet-dev/stet/stethttp"
 )
 
 // passage is one request on its way through the proxy, and the context it travels in: that is how the hooks of ReverseProxy,
@@ -20,8 +19,9 @@ import (
 type passage struct {
 	context.Context // the request's
 	route           *route
+	w               http.ResponseWriter
 	claim           *stet.Claim  // nil: the request passes by
-	unguarded       bool         // it passes by, or is only watched
+	stated          []string     // by the upstream, where it passes by: the lines of Stet-Outcome
 	once            bool         // it must not reach the upstream twice
 	upload          upload       // its body, where the client is still sending it
 	memory          bytes.Reader // its body, where it is short and here already
@@ -53,19 +53,19 @@ func passageOf(ctx context.Context) *passage { return ctx.Value(passageKey{}).(*
 
 // forward sends the request on.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
-	p := &passage{Context: r.Context(), route: t, claim: stet.ClaimFrom(r.Context()), header: w.Header()}
-	p.unguarded, p.once = p.claim == nil || t.cfg.Mode == stethttp.ModeShadow, p.claim != nil || !safe(r.Method)
+	p := &passage{Context: r.Context(), route: t, w: w, claim: stet.ClaimFrom(r.Context()), header: w.Header()}
+	p.once = p.claim != nil || !safe(r.Method)
 	r = r.WithContext(p)
 	if r.Header["Upgrade"] != nil && !upgrade.Offered(r.Header) { // what follows on a connection that speaks h2c passes the gateway by
 		r.Header = r.Header.Clone()
 		delete(r.Header, "Upgrade")
 	}
 	p.direct = g.transport.takes(p.claim, r)
-	if !p.direct || p.unguarded {
+	if !p.direct || p.claim == nil {
 		p.Context, p.stop = context.WithCancelCause(p.Context)
 		defer p.stop(nil)
 	}
-	if p.unguarded && g.timeout > 0 {
+	if p.claim == nil && g.timeout > 0 {
 		p.patience.begin(p, g.timeout)
 		defer p.patience.end()
 	}

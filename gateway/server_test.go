@@ -28,6 +28,12 @@ type running struct {
 func run(t testing.TB, c gateway.ServerConfig) *running {
 	t.Helper()
 	checkLeaks(t)
+	return start(t, c)
+}
+
+// start is run where several servers run: goroutines are counted once, before the first has any.
+func start(t testing.TB, c gateway.ServerConfig) *running {
+	t.Helper()
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:0"
 	}

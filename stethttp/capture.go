@@ -103,7 +103,7 @@ func (c *capture) begin(status int) {
 		}
 	}
 	c.sent = fieldsOf(c.header)
-	if c.x.g.cfg.requestIDs() && !c.x.shadow {
+	if c.x.g.cfg.requestIDs() {
 		c.sent = c.x.identified(c.sent)
 	}
 	if status == http.StatusSwitchingProtocols || isEventStream(c.header) {
@@ -177,7 +177,7 @@ func (c *capture) stream() {
 	}
 	c.live.Store(true)
 	err := c.x.claim.Publish(c.x.r.Context())
-	if err != nil && !c.x.shadow && (c.x.g.cfg.Withhold || errors.Is(err, stet.ErrFenced)) {
+	if err != nil && (c.x.g.cfg.Withhold || errors.Is(err, stet.ErrFenced)) {
 		c.live.Store(false)
 		c.x.overtaken()
 		return

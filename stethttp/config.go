@@ -71,7 +71,7 @@ type Mode uint8
 const (
 	ModeByMethod Mode = iota // keys are required on RequiredMethods, honoured on the other EnabledMethods
 	ModeOff                  // everything passes
-	ModeShadow               // everything passes; what would have been answered is counted
+	ModeShadow               // everything passes, as it would without the layer; what would have been answered is counted beside it
 	ModeOptional             // keys are honoured on EnabledMethods
 	ModeRequired             // keys are required on EnabledMethods
 )

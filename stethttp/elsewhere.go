@@ -23,7 +23,7 @@ const (
 
 // silence is asked once, of a handler that returned.
 func (x *exchange) silence() silence {
-	if x.cap.status != 0 || x.cap.mode != holding || x.answered || x.shadow {
+	if x.cap.status != 0 || x.cap.mode != holding || x.answered {
 		return empty
 	}
 	s := empty

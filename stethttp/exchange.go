@@ -22,7 +22,7 @@ type exchange struct {
 	r      *http.Request
 	next   http.Handler
 	began  time.Time
-	shadow bool
+	shadow bool // it is only found out what would be answered: w is not used, and the handler runs elsewhere
 
 	id    stet.ID
 	owner ledger.Owner // of the bytes held for it
@@ -78,10 +78,8 @@ func (x *exchange) serve(lines []string) {
 		x.refuse(TooEarly, "limited")
 	case c.MaxRequestAge > 0 && tooOld(x.r.Header, c.MaxRequestAge):
 		x.refuse(RequestTooOld, "limited")
-	default:
-		if x.readBody() {
-			x.decide()
-		}
+	case !x.shadow && x.readBody():
+		x.decide()
 	}
 }
 
@@ -108,11 +106,7 @@ func (x *exchange) memory() ledger.Buffer { return x.g.cfg.Limits.memory.Buffer(
 func (x *exchange) readBody() bool {
 	c := &x.g.cfg
 	x.body.buf = x.memory()
-	within := c.BodyTimeout
-	if x.shadow {
-		within = stet.Never
-	}
-	err := x.body.read(x.w, x.r, c.MaxBody, within)
+	err := x.body.read(x.w, x.r, c.MaxBody, c.BodyTimeout)
 	if err == nil {
 		return true
 	}
@@ -148,7 +142,7 @@ func (x *exchange) decide() {
 		return
 	}
 	d, err := x.g.engine.Begin(x.r.Context(), x.request(limited != ""))
-	if err == nil && d.Verdict == stet.Execute && d.Claim.Attempt() == 1 {
+	if err == nil && d.Verdict == stet.Execute && d.Claim.Attempt() == 1 && !x.shadow { // or it would use up what others may
 		c.Limits.created(x.id.Scope)
 	}
 	if err != nil {
@@ -239,14 +233,17 @@ func (x *exchange) act(d *stet.Decision, limited Code) {
 	again := d.RetryAfter(x.g.cfg.RetryAfterMax)
 	if d.Verdict != stet.Execute {
 		x.original(&d.Record)
-		if d.Record.Cause == CauseElsewhere && goesOn(x.w) && !x.shadow {
+		if d.Record.Cause == CauseElsewhere && !x.shadow && goesOn(x.w) {
 			x.lastOnConnection()
 			defer x.bar()
 		}
 	}
 	switch d.Verdict {
 	case stet.Execute:
-		x.execute(d.Claim)
+		x.granted(d.Claim)
+		if !x.shadow {
+			x.execute()
+		}
 	case stet.Replay:
 		x.replay(&d.Record)
 	case stet.Absent:
@@ -324,11 +321,10 @@ func (x *exchange) lastOnConnection() {
 
 func (x *exchange) refuse(code Code, result string) { x.answer(x.problem(code), result) }
 
-// answer is the layer's own answer. In shadow mode it is only counted, and the handler runs as if there were no layer.
+// answer is the layer's own answer. In shadow mode it is only counted.
 func (x *exchange) answer(p *Problem, result string) {
 	x.result, x.status = result, p.Status
 	if x.shadow {
-		x.unguarded()
 		return
 	}
 	x.echo()

@@ -11,14 +11,17 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// execute runs the handler and stores what became of it before the client learns of it (I2).
-func (x *exchange) execute(claim *stet.Claim) {
+func (x *exchange) granted(claim *stet.Claim) {
 	x.claim, x.attempt = claim, claim.Attempt()
 	x.result = "new"
 	if x.attempt > 1 {
 		x.result = "retry"
 	}
-	held := claim.Hold(x.r.Context(), x)
+}
+
+// execute runs the handler and stores what became of it before the client learns of it (I2).
+func (x *exchange) execute() {
+	held := x.claim.Hold(x.r.Context(), x)
 	r := x.r.WithContext(held)
 	if x.body.here {
 		x.body.replace(r)
@@ -39,9 +42,7 @@ func (x *exchange) execute(claim *stet.Claim) {
 // handler comes back with it, if it ever does.
 func (x *exchange) Lost(cause error) {
 	if x.cap.live.Load() { // there is nothing to tell the client, and no time to wait until it has read
-		if !x.shadow {
-			x.lapse(cause)
-		}
+		x.lapse(cause)
 		return
 	}
 	x.cap.mu.Lock()
@@ -50,7 +51,7 @@ func (x *exchange) Lost(cause error) {
 }
 
 func (x *exchange) late(cause error) {
-	if x.cap.mode == ended || x.answered || x.shadow {
+	if x.cap.mode == ended || x.answered {
 		return
 	}
 	if x.tx == nil { // else the transaction tells, once the handler is back
@@ -105,7 +106,15 @@ func (x *exchange) crashed() {
 		return
 	}
 	x.status = http.StatusInternalServerError
-	var o stet.Outcome
+	o := x.panicked()
+	if x.cap.mode != holding && x.claim.Stated() != stet.Unknown { // the client has heard something
+		x.claim.Unknown("panic")
+	}
+	_ = x.claim.Settle(x.calm(), o)
+}
+
+// panicked translates a panic into a statement, and into the result that it is where the policy says so.
+func (x *exchange) panicked() (o stet.Outcome) {
 	switch x.claim.Stated() {
 	case stet.Retryable, stet.Unknown: // the handler had said so before
 	default:
@@ -120,10 +129,7 @@ func (x *exchange) crashed() {
 				Header: []stet.Field{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, Body: []byte("Internal Server Error\n")}
 		}
 	}
-	if x.cap.mode != holding && x.claim.Stated() != stet.Unknown { // the client has heard something
-		x.claim.Unknown("panic")
-	}
-	_ = x.claim.Settle(x.calm(), o)
+	return o
 }
 
 // finish settles a run that returned, and sends the response.
@@ -157,13 +163,13 @@ func (x *exchange) finish() {
 	case c.mode == streaming:
 		c.endStream(o.Response.Trailer)
 	case c.mode != holding:
-	case errors.Is(err, stet.ErrFenced) && !x.shadow:
+	case errors.Is(err, stet.ErrFenced):
 		x.overtaken()
 		return
 	case errors.Is(err, errNotCommitted), errors.Is(err, errTooMuch):
 		x.uncommitted(err)
 		return
-	case err != nil && x.g.cfg.Withhold && !x.shadow, errors.Is(err, stet.ErrUnsettled), silence == unsaid:
+	case err != nil && x.g.cfg.Withhold, errors.Is(err, stet.ErrUnsettled), silence == unsaid:
 		x.unknown()
 		return
 	default:
@@ -314,14 +320,12 @@ func (x *exchange) sendHead(fields []stet.Field, status int, expires *time.Time)
 	if x.cap.refused {
 		x.relay(h)
 	}
-	if !x.shadow {
-		delete(h, "Idempotent-Replayed") // a first response is none, whatever a handler with a layer of its own says
-		delete(h, "Idempotent-Replay")
-		x.echo()
-		if expires != nil && !expires.IsZero() {
-			x.expires(*expires)
-			x.final(h, status)
-		}
+	delete(h, "Idempotent-Replayed") // a first response is none, whatever a handler with a layer of its own says
+	delete(h, "Idempotent-Replay")
+	x.echo()
+	if expires != nil && !expires.IsZero() {
+		x.expires(*expires)
+		x.final(h, status)
 	}
 	x.w.WriteHeader(status)
 }

@@ -107,7 +107,11 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 		g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: "bypass", Took: stet.Since(began)})
 		return
 	}
-	x := &exchange{g: g, w: w, r: r, next: next, policy: policy, began: g.engine.Clock(), shadow: g.cfg.Mode == ModeShadow}
+	if g.cfg.Mode == ModeShadow {
+		g.shadow(w, r, next, lines)
+		return
+	}
+	x := &exchange{g: g, w: w, r: r, next: next, policy: policy, began: g.engine.Clock()}
 	defer x.end()
 	x.serve(lines)
 }

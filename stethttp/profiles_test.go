@@ -57,6 +57,7 @@ var knobs = []struct {
 	{"Mode", "", nil},
 	{"EnabledMethods", "enabled_methods", nil},
 	{"RequiredMethods", "required_methods", nil},
+	{"RefuseOverride", "method_override: refuse", nil},
 	{"KeyHeader", "key.header", nil},
 	{"Key.Syntax", "key.syntax", []string{"lenient", "sf-string", "opaque"}},
 	{"Key.MinLen", "key.min_len", nil},
@@ -98,6 +99,8 @@ var knobs = []struct {
 	{"Errors", errorForm, []string{"problem+json", "problem+json, the draft's titles", "Stripe's error object", "`{\"error\": …}`"}},
 	{"ProblemBase", "", nil},
 	{"Limits", "", nil},
+	{"CORS.AllowOrigins", "", nil},
+	{"Render", "", nil},
 }
 
 // fieldsOf calls f for each exported field of v that is no struct, with its path.

@@ -14,7 +14,7 @@ func (c *Config) Refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 }
 
 // Discard takes back what a guarded handler has answered so far, so that it can give another answer, and reports whether it
-// could: not once bytes have left for the client, and not in shadow mode. w is the handler's own ResponseWriter. What the
+// could: not once bytes have left for the client, and not where there is no claim. w is the handler's own ResponseWriter. What the
 // handler stated of its claim stays.
 func Discard(w http.ResponseWriter) bool {
 	c, ok := w.(*capture)
@@ -24,7 +24,7 @@ func Discard(w http.ResponseWriter) bool {
 func (c *capture) discard() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mode != holding || c.x.answered || c.x.shadow {
+	if c.mode != holding || c.x.answered {
 		return false
 	}
 	clear(c.header)

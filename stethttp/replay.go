@@ -12,7 +12,6 @@ func (x *exchange) replay(r *stet.Record) {
 	x.result, x.status = "replay", r.Status
 	switch {
 	case x.shadow:
-		x.unguarded()
 		return
 	case r.Kept == stet.KeptStatus || r.Response == nil || r.Response.Status < 200 || r.Response.Status > 999: // net/http would panic
 		p := x.problem(ResultNotRetained)

@@ -1,0 +1,276 @@
+package stethttp
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/stet-dev/stet"
+)
+
+// responseCopy is the handler's ResponseWriter in shadow mode. Everything goes to the client's own writer at once, and what went
+// there is copied, as far as there is room.
+type responseCopy struct {
+	w http.ResponseWriter
+
+	mu       sync.Mutex // handlers may write from several goroutines, and go on after they have returned
+	over     bool       // nothing is copied any more
+	ended    bool       // the handler has
+	status   int        // 0: not yet
+	sent     []stet.Field
+	header   http.Header // as it was in the end, with the trailers
+	written  int64
+	copied   copied
+	oversize bool // the copy was given up
+	stream   bool // of server-sent events, which are never kept
+	hijacked bool
+	stated   stet.State // by Observe
+	cause    string
+}
+
+// writer returns what the handler gets: it can do what the client's own writer can, and no more.
+func (c *responseCopy) writer() http.ResponseWriter {
+	f, canFlush := c.w.(http.Flusher)
+	_, canHijack := c.w.(http.Hijacker)
+	from, canReadFrom := c.w.(io.ReaderFrom)
+	push, canPush := c.w.(http.Pusher)
+	w, flush, hijack, read := copying{c}, copyingFlush{c, f}, copyingHijack{c}, copyingFrom{c, from}
+	switch {
+	case canFlush && canHijack && canReadFrom:
+		return struct {
+			copying
+			copyingFlush
+			copyingHijack
+			copyingFrom
+		}{w, flush, hijack, read}
+	case canFlush && canHijack:
+		return struct {
+			copying
+			copyingFlush
+			copyingHijack
+		}{w, flush, hijack}
+	case canFlush && canPush:
+		return struct {
+			copying
+			copyingFlush
+			http.Pusher
+		}{w, flush, push}
+	case canFlush:
+		return struct {
+			copying
+			copyingFlush
+		}{w, flush}
+	case canHijack:
+		return struct {
+			copying
+			copyingHijack
+		}{w, hijack}
+	}
+	return w
+}
+
+// copying is a plain ResponseWriter. What it lacks, [http.ResponseController] finds below it.
+type copying struct{ c *responseCopy }
+
+// Unwrap is for [http.ResponseController].
+func (w copying) Unwrap() http.ResponseWriter { return w.c.w }
+
+// Header implements [http.ResponseWriter].
+func (w copying) Header() http.Header { return w.c.w.Header() }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w copying) WriteHeader(status int) {
+	w.c.begin(status)
+	w.c.w.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (w copying) Write(p []byte) (int, error) {
+	w.c.begin(http.StatusOK)
+	n, err := w.c.w.Write(p)
+	w.c.copy(p[:n])
+	return n, err
+}
+
+// WriteString implements [io.StringWriter].
+func (w copying) WriteString(s string) (int, error) {
+	w.c.begin(http.StatusOK)
+	n, err := io.WriteString(w.c.w, s)
+	w.c.copy([]byte(s[:n]))
+	return n, err
+}
+
+// CloseNotify is for handlers that are older than a request's context. A writer that cannot tell never does.
+func (w copying) CloseNotify() <-chan bool {
+	if n, ok := w.c.w.(interface{ CloseNotify() <-chan bool }); ok {
+		return n.CloseNotify()
+	}
+	return nil
+}
+
+type copyingFlush struct {
+	c *responseCopy
+	f http.Flusher
+}
+
+// Flush implements [http.Flusher].
+func (w copyingFlush) Flush() {
+	w.c.begin(http.StatusOK)
+	w.f.Flush()
+}
+
+// FlushError is for [http.ResponseController].
+func (w copyingFlush) FlushError() error {
+	w.c.begin(http.StatusOK)
+	return http.NewResponseController(w.c.w).Flush()
+}
+
+type copyingHijack struct{ c *responseCopy }
+
+// Hijack implements [http.Hijacker].
+func (w copyingHijack) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.c.w).Hijack()
+	if err == nil {
+		w.c.mu.Lock()
+		defer w.c.mu.Unlock()
+		w.c.hijacked = true
+	}
+	return conn, rw, err
+}
+
+type copyingFrom struct {
+	c    *responseCopy
+	from io.ReaderFrom
+}
+
+// ReadFrom implements [io.ReaderFrom]: net/http frames a response by how it was written.
+func (w copyingFrom) ReadFrom(src io.Reader) (int64, error) {
+	w.c.begin(http.StatusOK)
+	if w.c.idle() {
+		return w.from.ReadFrom(src) // a file goes by without being looked at
+	}
+	return w.from.ReadFrom(io.TeeReader(src, copyingOnly(w)))
+}
+
+type copyingOnly copyingFrom
+
+func (w copyingOnly) Write(p []byte) (int, error) {
+	w.c.copy(p)
+	return len(p), nil
+}
+
+// begin takes down status and header, once. Interim answers are no part of a result.
+func (c *responseCopy) begin(status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || c.status != 0 || c.hijacked || status < 200 && status != http.StatusSwitchingProtocols {
+		return
+	}
+	c.status = status
+	if h := c.w.Header(); !c.over {
+		c.sent, c.stream = fieldsOf(h), isEventStream(h)
+	}
+}
+
+// idle: there is no use in a copy.
+func (c *responseCopy) idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over || c.ended
+}
+
+func (c *responseCopy) copy(p []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over || c.ended {
+		return
+	}
+	c.written += int64(len(p))
+	if c.stream || c.oversize {
+		return
+	}
+	if !c.copied.add(p) {
+		c.oversize = true
+		c.copied.drop()
+	}
+}
+
+// end: the handler has ended.
+func (c *responseCopy) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.over || c.w == nil {
+		return
+	}
+	c.header = c.w.Header().Clone()
+	if c.status == 0 {
+		c.sent = fieldsOf(c.header)
+	}
+}
+
+// drop gives the copy up.
+func (c *responseCopy) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	c.copied.drop()
+}
+
+// fill makes x speak of the response, as if it had held it back.
+func (c *responseCopy) fill(x *exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x.cap.init(x, nil)
+	f := &x.cap
+	f.header, f.status, f.sent, f.written, f.oversize = c.header, c.status, slices.Clip(c.sent), c.written, c.oversize
+	if n, err := strconv.ParseInt(c.header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
+		f.declared = n
+	}
+	if f.status == 0 {
+		f.status = http.StatusOK
+	}
+	f.buf = c.copied.take()
+	switch {
+	case c.hijacked:
+		f.mode = hijacked
+	case c.stream:
+		f.mode = streaming
+	}
+	switch c.stated {
+	case stet.Retryable:
+		x.claim.NotExecuted(c.cause)
+	case stet.Unknown:
+		x.claim.Unknown(c.cause)
+	case stet.Completed:
+		x.claim.Completed()
+	}
+}
+
+// Observe tells a route in shadow mode what became of the request, where the handler knows it and has no claim to state it on. It
+// is for handlers such as a proxy, which see what an answer does not say; s is Retryable, Unknown or Completed. Elsewhere it does
+// nothing. w is the handler's own ResponseWriter.
+func Observe(w http.ResponseWriter, s stet.State, cause string) {
+	if own, ok := w.(interface{ observed() *responseCopy }); ok {
+		c := own.observed()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.stated, c.cause = s, cause
+	}
+}
+
+// Overhear is [Observe] of the lines of Stet-Outcome that an answer had, in its header and its trailer, read as a guard reads them.
+func Overhear(w http.ResponseWriter, lines []string) {
+	switch s, ok := readOutcome(lines); {
+	case !ok:
+		Observe(w, s, causeOutcome)
+	case s != 0:
+		Observe(w, s, "stated")
+	}
+}
+
+func (w copying) observed() *responseCopy { return w.c }

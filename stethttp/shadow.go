@@ -1,0 +1,251 @@
+package stethttp
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ledger"
+)
+
+// shadow is one request of a route in shadow mode. The handler works as it would without the layer: on the client's own context,
+// on the body as it arrives, and on a writer that passes everything on at once. What goes by is copied. What the layer would have
+// answered is found out beside the request, by an exchange that has no client: once the body has been seen whole the store is
+// asked, and once the handler has ended, too, the result is stored. No client waits for either.
+type shadow struct {
+	g     *Guard
+	began time.Time
+	body  bodyCopy
+	res   responseCopy
+
+	mu      sync.Mutex
+	x       *exchange
+	phase   shadowPhase
+	ended   bool // the handler has
+	crashed bool // ... by a panic
+	gone    bool // ... after its client
+	took    time.Duration
+}
+
+type shadowPhase uint8
+
+const (
+	arriving shadowPhase = iota // the body has not been seen whole
+	asking                      // the store is being asked
+	judged                      // it is known what would have been answered, or that it never will be
+)
+
+// unseen is counted where nobody can tell what would have been answered: the handler did not read the body to its end, or there
+// was no room for a copy, or too many requests are waiting for the store.
+const unseen = "unseen"
+
+// maxShadows bounds how many requests in shadow mode ask the store at a time. A store that is away must not fill the process with
+// requests that have long been answered.
+const maxShadows = 1024
+
+// shadow runs the handler as if there were no layer, and counts what the layer would have answered.
+func (g *Guard) shadow(w http.ResponseWriter, r *http.Request, next http.Handler, lines []string) {
+	s := &shadow{g: g, began: time.Now()}
+	s.x = &exchange{g: g, r: r, shadow: true}
+	s.x.serve(lines)
+	if s.x.result != "" || s.tooLarge(r) { // it is not the body that decides
+		s.phase = judged
+		defer s.end(r)
+		next.ServeHTTP(w, r)
+		return
+	}
+	s.x.r = snapshot(r)
+	s.res.w, s.res.copied = w, copied{buf: s.x.memory(), limit: g.cfg.MaxResponse}
+	seen := s.watch(r)
+	defer func() {
+		if !s.ended { // a panic, http.ErrAbortHandler or Goexit: it goes on after this
+			s.crashed = true
+			s.end(r)
+		}
+	}()
+	next.ServeHTTP(s.res.writer(), seen)
+	r.MultipartForm, r.Pattern = seen.MultipartForm, seen.Pattern // the server removes its files by its own request
+	s.end(r)
+}
+
+func (s *shadow) tooLarge(r *http.Request) bool {
+	if r.ContentLength > s.g.cfg.MaxBody {
+		s.x.refuse(PayloadTooLarge, "too_large")
+		return true
+	}
+	return false
+}
+
+// snapshot is the request for who looks at it while a handler works on it, and afterwards.
+func snapshot(r *http.Request) *http.Request {
+	c := r.WithContext(context.WithoutCancel(r.Context()))
+	u := *r.URL
+	c.URL, c.Header, c.Body = &u, r.Header.Clone(), nil
+	return c
+}
+
+// watch returns the request for the handler. A body is read through a copy of the request: net/http looks at its own request's
+// Body to decide what becomes of the rest of it.
+func (s *shadow) watch(r *http.Request) *http.Request {
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
+		s.ask()
+		return r
+	}
+	c := r.WithContext(r.Context())
+	s.body = bodyCopy{ReadCloser: r.Body, s: s, from: r, to: c, whole: r.ContentLength, copied: copied{buf: s.x.memory(), limit: s.g.cfg.MaxBody}}
+	c.Body = &s.body
+	return c
+}
+
+// ask has the store asked. The body is whole, and nobody changes its copy any more.
+func (s *shadow) ask() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase != arriving || s.ended {
+		return
+	}
+	s.x.body.buf = s.body.take()
+	s.phase = asking
+	if !s.g.engine.Go(maxShadows, s.decide) {
+		s.giveUp(unseen)
+	}
+}
+
+// giveUp: it will not be known what would have been answered, or it is known without the store.
+func (s *shadow) giveUp(would string) {
+	s.phase, s.x.result = judged, would
+	s.body.drop()
+	s.x.body.drop()
+	s.res.drop()
+}
+
+func (s *shadow) decide() {
+	x := s.x
+	x.decide()
+	x.body.drop()
+	if x.claim != nil {
+		x.claim.Hold(x.r.Context(), nil) // no context ends, and the heartbeat keeps the key while the handler runs
+	} else {
+		s.res.drop()
+	}
+	s.mu.Lock()
+	s.phase = judged
+	ended := s.ended
+	s.mu.Unlock()
+	if ended {
+		s.settle()
+	}
+}
+
+// end: the handler has ended.
+func (s *shadow) end(r *http.Request) {
+	s.res.end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended, s.gone, s.took = true, r.Context().Err() != nil, time.Since(s.began)
+	switch s.phase {
+	case arriving:
+		s.giveUp(unseen)
+		s.settle()
+	case asking: // decide sees that it has
+	case judged:
+		if s.x.claim == nil {
+			s.settle()
+			return
+		}
+		s.g.engine.Go(0, s.settle)
+	}
+}
+
+// settle stores what became of the run, if it would have run, and counts.
+func (s *shadow) settle() {
+	if x := s.x; x.claim != nil {
+		o := s.outcome()
+		x.cap.release(x.claim.Settle(x.calm(), o))
+		s.res.drop()
+	}
+	s.g.engine.Observe(stet.Event{Kind: stet.Answer, ID: s.x.id, Route: s.g.cfg.Route, Result: "bypass", Cause: s.x.result,
+		Status: s.res.status, Took: s.took, WeakKey: s.x.weak, Attempt: s.x.attempt})
+}
+
+// outcome is what the layer would have stored of the response.
+func (s *shadow) outcome() stet.Outcome {
+	x, explicit := s.x, s.res.status != 0
+	s.res.fill(x)
+	switch {
+	case s.crashed:
+		return x.panicked()
+	case s.gone && (!explicit || x.cap.status >= 500) && x.claim.Stated() == 0: // with the layer, it would have gone on
+		x.claim.Unknown("client-gone")
+	}
+	x.cap.complete()
+	x.state()
+	return x.outcome()
+}
+
+// bodyCopy is a request's body on its way to the handler.
+type bodyCopy struct {
+	io.ReadCloser
+	s        *shadow
+	from, to *http.Request
+	whole    int64 // Content-Length, or -1
+	read     int64
+	copied
+}
+
+// Read implements [io.Reader].
+func (b *bodyCopy) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF && b.from.Trailer != nil {
+		b.to.Trailer = b.from.Trailer // the server knows of trailers that nobody announced only now
+	}
+	b.s.arrived(p[:n], err)
+	return n, err
+}
+
+// arrived copies a piece of the body.
+func (s *shadow) arrived(p []byte, err error) {
+	s.mu.Lock()
+	b := &s.body
+	if s.phase != arriving || s.ended {
+		s.mu.Unlock()
+		return
+	}
+	b.read += int64(len(p))
+	whole := err == io.EOF || b.read == b.whole
+	c := &s.g.cfg
+	switch {
+	case b.read > c.MaxBody:
+		s.giveUp("too_large")
+	case err != nil && err != io.EOF, whole && c.BodyTimeout > 0 && time.Since(s.began) > c.BodyTimeout:
+		s.giveUp("limited")
+	case !b.add(p):
+		s.giveUp(unseen)
+	}
+	s.mu.Unlock()
+	if whole {
+		s.ask()
+	}
+}
+
+// copied is a bounded copy of bytes that go by.
+type copied struct {
+	buf   ledger.Buffer
+	limit int64
+}
+
+// add reports whether there was room.
+func (c *copied) add(p []byte) bool {
+	return int64(len(c.buf.Bytes())+len(p)) <= c.limit && c.buf.Append(p, c.limit)
+}
+
+// take gives the copy to who goes on with it.
+func (c *copied) take() (b ledger.Buffer) {
+	b, c.buf = c.buf, ledger.Buffer{}
+	return b
+}
+
+func (c *copied) drop() { c.buf.Drop() }
