@@ -110,9 +110,7 @@ func (x *exchange) readBody() bool {
 	if err == nil {
 		return true
 	}
-	if !x.shadow {
-		x.body.drop()
-	}
+	x.body.drop()
 	var timeout interface{ Timeout() bool }
 	tooLarge := new(http.MaxBytesError)
 	switch {
