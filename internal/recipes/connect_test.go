@@ -31,6 +31,20 @@ func TestConnectClient(t *testing.T) {
 	}
 }
 
+// Behind a guard a refusal reaches the client as an error of its protocol, over each of them.
+func TestConnectHearsRefusals(t *testing.T) {
+	for name, protocol := range map[string]connect.ClientOption{"connect": connect.WithProtoJSON(), "grpc-web": connect.WithGRPCWeb()} {
+		s := newService(t)
+		guard := s.guardWith(stethttp.Config{Render: ConnectProblem})
+		c := connect.NewClient[emptypb.Empty, wrapperspb.StringValue](&client, connectApp(t, s, guard)+charge, protocol)
+		_, err := c.CallUnary(t.Context(), connect.NewRequest(&emptypb.Empty{})) // it does not say whose it is
+		got := new(connect.Error)
+		if !errors.As(err, &got) || got.Code() != connect.CodeUnauthenticated || got.Meta().Get("Stet-Problem") != "unauthenticated" {
+			t.Errorf("%s: %v, %v", name, err, got.Meta())
+		}
+	}
+}
+
 // Every problem has a code of its kind for clients of each protocol, and says which one it is.
 func TestConnectProblem(t *testing.T) {
 	byStatus := map[int]connect.Code{
