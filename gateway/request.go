@@ -20,11 +20,15 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	g.aim(out.URL, pr.In) // and out.Host stays the client's
 	trusted := g.trusts(pr.In)
-	for name := range out.Header {
+	const added = 8 // at most, below: with room for them the header grows once
+	h := make(http.Header, len(out.Header)+added)
+	for name, lines := range out.Header {
 		if ours(name) || g.alias(name, p.route) || !trusted && forwarded(name) {
-			delete(out.Header, name)
+			continue
 		}
+		h[name] = lines
 	}
+	out.Header = h
 	keep(out.Header, pr.In.Header, g.keep...)
 	keep(out.Header, pr.In.Header, p.route.cfg.KeyHeader)
 	setForwarded(out.Header, pr.In, trusted)

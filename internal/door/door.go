@@ -84,7 +84,7 @@ func Forwardable(r *http.Request) *Fault {
 	case r.URL.Opaque != "":
 		return &noPath
 	case strings.IndexByte(r.RequestURI, ' ') >= 0 || strings.IndexByte(r.URL.RawQuery, ' ') >= 0:
-		return strange(' ')
+		return strange(" ")
 	}
 	return nil
 }

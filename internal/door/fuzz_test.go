@@ -95,8 +95,8 @@ func TestTargetsOfAllPieces(t *testing.T) { // C03
 		}
 	}
 	grow("/", 4)
-	grow("/a/", 4)
-	grow("/a/b;/", 4)
+	grow("/a/", 3)
+	grow("/a/b;/", 3)
 }
 
 // judged demands that a request is refused with a reason, or leads all readers to one place.

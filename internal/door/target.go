@@ -32,41 +32,54 @@ func (d *Rules) target(r *http.Request) *Fault {
 	if r.URL.Opaque != "" {
 		return &noPath
 	}
-	whole, path, query := r.RequestURI, "", ""
-	length := len(whole)
-	if whole != "" {
-		path = Path(whole)
-	} else {
-		path, query = r.URL.EscapedPath(), r.URL.RawQuery
-		length = len(path) + len("?") + len(query)
+	sent, query := r.RequestURI, "" // which holds the query, too
+	length := len(sent)
+	if length == 0 {
+		sent, query = r.URL.EscapedPath(), r.URL.RawQuery
+		length = len(sent) + len("?") + len(query)
 	}
 	if d.MaxTarget > 0 && length > d.MaxTarget {
 		return &Fault{Target, "The request's target is longer than the " + strconv.Itoa(d.MaxTarget) +
 			" bytes that are allowed. Send what is long in the body."}
 	}
-	for _, part := range [...]string{whole, path, query} {
-		for i := range len(part) {
-			if isStrange[part[i]] {
-				return strange(part[i])
-			}
-		}
+	found := classOf(sent) | classOf(query)
+	switch {
+	case found&odd != 0:
+		return strange(sent + query)
+	case found&suspect != 0:
+		return ambiguous(Path(sent))
 	}
-	return ambiguous(path)
+	return nil
 }
 
-// isStrange are the bytes that no target may hold as they are: controls, the space, and two that end or divide it for some readers.
-var isStrange = func() (is [256]bool) {
+// class is what the bytes of a target may be.
+type class uint8
+
+const (
+	odd     class = 1 << iota // no target holds it as it is: controls, the space, and two that end or divide it for some readers
+	suspect                   // a path may mean different things with it
+)
+
+var classes = func() (of [256]class) {
 	for c := range ' ' + 1 {
-		is[c] = true
+		of[c] = odd
 	}
-	is['#'], is['\\'], is[0x7f] = true, true, true
-	return is
+	for c, is := range map[byte]class{'#': odd, '\\': odd, 0x7f: odd, '%': suspect, ';': suspect, '.': suspect} {
+		of[c] = is
+	}
+	return of
 }()
 
-// strange is the fault of a target with a byte that none has (RFC 3986 section 2), and that ends it, or a segment of it, for some
-// readers.
-func strange(c byte) *Fault {
-	switch c {
+func classOf(s string) (found class) {
+	for i := range len(s) {
+		found |= classes[s[i]]
+	}
+	return found
+}
+
+// strange is the fault of a target with an odd byte (RFC 3986 section 2): it ends the target, or a segment of it, for some readers.
+func strange(target string) *Fault {
+	switch target[strings.IndexFunc(target, func(c rune) bool { return c < 0x80 && classes[c] == odd })] {
 	case '#':
 		return &Fault{Target, "The request's target holds a number sign (#), which ends it for some readers. Leave the fragment out, or send %23."}
 	case '\\':
@@ -82,7 +95,7 @@ func strange(c byte) *Fault {
 // and merges slashes: a dot segment that is not written as one, and a plain .. that removes what is not one segment to all of them.
 func ambiguous(path string) *Fault {
 	if strings.IndexByte(path, '%') < 0 && strings.IndexByte(path, ';') < 0 && !strings.Contains(path, "/.") {
-		return nil
+		return nil // the usual one
 	}
 	var room [32]bool
 	var text [128]byte
