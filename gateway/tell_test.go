@@ -45,7 +45,10 @@ func TestASecondGuardBehindTheGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	var effects atomic.Int64
-	srv := httptest.NewServer(guarded(inner, &effects))
+	var behind atomic.Pointer[http.Handler]
+	swap := func(h http.Handler) { behind.Store(&h) }
+	swap(guarded(inner, &effects))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*behind.Load()).ServeHTTP(w, r) }))
 	t.Cleanup(srv.Close)
 	outer, err := stet.New(store, stet.Config{})
 	if err != nil {
@@ -78,7 +81,7 @@ func TestASecondGuardBehindTheGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv.Config.Handler = guarded(own, &effects) // the mend: another store
+	swap(guarded(own, &effects)) // the mend: another store
 	for range 2 {
 		if a := r.status(r.post("k", "/", "{}"), 201); a.body != "done" {
 			t.Errorf("%q", a.body)
@@ -95,10 +98,7 @@ func TestRefusalsBehindTheGatewayAreNotStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var effects atomic.Int64
-	limit := stethttp.Config{MaxBody: 4}
-	behind := stethttp.Middleware(inner, stethttp.SingleTenant, limit)(guarded(inner, &effects))
-	srv := httptest.NewServer(behind)
+	srv := httptest.NewServer(stethttp.Middleware(inner, stethttp.SingleTenant, stethttp.Config{MaxBody: 4})(http.NotFoundHandler()))
 	t.Cleanup(srv.Close)
 	r := newRig(t, srv.URL, nil)
 	a := r.status(r.post("k", "/", "123456"), 413)

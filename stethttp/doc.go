@@ -12,6 +12,10 @@
 // Between the middleware and a framework that is no net/http there has to be a bridge: docs/http.md has some. A handler that
 // answers where the middleware does not see it ends unknown, with a [stet.Miswired] event: see [CauseElsewhere].
 //
+// What is put together wrongly is reported to [stet.Config.Observe] as [stet.Miswired], with the cause second-guard (a request met the
+// record that was made for it: there are two guards on one record, or one twice), bad-outcome (a Stet-Outcome that is no word there is;
+// it counts as unknown) or bad-render ([Config.Render] panicked or wrote nothing).
+//
 // Buffered responses are sent when the handler returns: Flush does nothing before. Server-sent events, and responses over
 // MaxResponse, are passed on as they are written; such a response is not kept, and a retry is told so.
 package stethttp

@@ -476,7 +476,7 @@ func TestOneGuardPerRecord(t *testing.T) {
 	}{
 		{"at once", stethttp.Config{}, stethttp.InProgress},
 		{"with waiting", stethttp.Config{Waiting: stethttp.Wait}, stethttp.InProgress},
-		{"as another request", stethttp.Config{Fingerprint: stet.Recipe{Body: stet.BodyRaw}}, stethttp.InProgress},
+		{"with another recipe", stethttp.Config{Fingerprint: stet.Recipe{Body: stet.BodyRaw}}, stethttp.InProgress},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			r := newRig(t, mode.inner, created)
