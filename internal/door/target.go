@@ -128,8 +128,9 @@ func judge(segment []byte) (one bool, f *Fault) {
 	text := string(segment)
 	for i := range len(text) {
 		switch c := text[i]; {
+		case c == '\t' || c == '\n': // text has them
 		case c < ' ' || c == 0x7f:
-			return false, &Fault{Target, "The request's path holds an encoded control character, such as %00 or %0A. Leave it out."}
+			return false, &Fault{Target, "The request's path holds an encoded control character, such as %00 or %0D. Leave it out."}
 		case c == '\\':
 			return false, &Fault{Target, "The request's path holds an encoded backslash, which is a slash to some readers. Leave it out."}
 		}
