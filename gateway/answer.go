@@ -40,7 +40,7 @@ func (g *Gateway) received(res *http.Response) error {
 	g.learn(p, res.Header)
 	p.strip(res.Header)
 	if _, typed := res.Header["Content-Type"]; !typed {
-		p.header["Content-Type"] = nil // nobody guesses one then: not net/http, not the guard
+		p.w.Header()["Content-Type"] = nil // nobody guesses one then: not net/http, not the guard
 	}
 	if !upgraded {
 		p.strip(res.Trailer)
@@ -159,11 +159,7 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if p.claim != nil || !left {
 		g.warn(p, "no answer from the upstream", err, slog.Bool("sent", sent))
 	}
-	doc := p.problem(sent)
-	if doc.Code == stethttp.BadFraming && r.ProtoMajor < 2 {
-		w.Header().Set("Connection", "close")
-	}
-	p.route.cfg.Refuse(w, r, doc)
+	p.route.cfg.Refuse(w, r, p.problem(sent))
 }
 
 // warn logs a failure of the upstream, without what net/http quotes of an answer or a request in an error.

@@ -64,9 +64,6 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if fault != nil {
 		p := g.problem(stethttp.Code(fault.Kind))
 		p.Detail = fault.Detail
-		if p.Code == stethttp.BadFraming && r.ProtoMajor < 2 {
-			w.Header().Set("Connection", "close")
-		}
 		g.refuse(w, r, p)
 		return
 	}

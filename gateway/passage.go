@@ -29,7 +29,6 @@ type passage struct {
 	answer          answerBody
 	via             [1]string // what the answer's Via gets
 	patience        patience
-	header          http.Header // of the answer to the client
 
 	stop context.CancelCauseFunc // nil: nothing but its end ends it
 	// Of the current try. Only headers is written by another goroutine than the one that waits for RoundTrip.
@@ -53,7 +52,7 @@ func passageOf(ctx context.Context) *passage { return ctx.Value(passageKey{}).(*
 
 // forward sends the request on.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
-	p := &passage{Context: r.Context(), route: t, w: w, claim: stet.ClaimFrom(r.Context()), header: w.Header()}
+	p := &passage{Context: r.Context(), route: t, w: w, claim: stet.ClaimFrom(r.Context())}
 	p.once = p.claim != nil || !safe(r.Method)
 	r = r.WithContext(p)
 	if r.Header["Upgrade"] != nil && !upgrade.Offered(r.Header) { // what follows on a connection that speaks h2c passes the gateway by

@@ -245,7 +245,7 @@ func (c *capture) complete() {
 	}
 	if _, set := c.header["Content-Type"]; !set && c.mode == holding && c.bytes() != nil && c.header.Get("Content-Encoding") == "" {
 		c.sent = append(c.sent, stet.Field{Name: "Content-Type", Value: http.DetectContentType(c.bytes())})
-		slices.SortStableFunc(c.sent, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
+		byName(c.sent)
 	}
 }
 
@@ -303,7 +303,7 @@ func (c *capture) trailers() []stet.Field {
 			}
 		}
 	}
-	slices.SortStableFunc(fields, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
+	byName(fields)
 	return fields
 }
 

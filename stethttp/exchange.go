@@ -122,7 +122,6 @@ func (x *exchange) readBody() bool {
 		x.lastOnConnection() // the rest of the body would be taken for a request
 		x.refuse(RequestTimeout, "limited")
 	case framing.Broken(err):
-		x.lastOnConnection()
 		x.refuse(BadFraming, "limited")
 	default: // the client went away: there is nobody to tell
 		x.lastOnConnection()

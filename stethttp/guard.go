@@ -91,9 +91,6 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 func (g *Guard) turnAway(w http.ResponseWriter, r *http.Request, fault *door.Fault) {
 	p := NewProblem(Code(fault.Kind), g.cfg.ProblemBase)
 	p.Detail = fault.Detail
-	if p.Code == BadFraming && r.ProtoMajor < 2 {
-		w.Header().Set("Connection", "close")
-	}
 	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: "limited", Status: p.Status})
 	g.cfg.tell(w, r, p)
 }

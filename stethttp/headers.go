@@ -78,8 +78,13 @@ func fieldsOf(h http.Header) []stet.Field {
 			fields = append(fields, stet.Field{Name: name, Value: cleanValue(v)})
 		}
 	}
-	slices.SortStableFunc(fields, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
+	byName(fields)
 	return fields
+}
+
+// byName sorts fields by name; each name's lines stay in order.
+func byName(fields []stet.Field) {
+	slices.SortStableFunc(fields, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // cleanValue is what net/http makes of a value on the wire: a response cannot be split by what a handler put into it

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/stet-dev/stet"
 )
@@ -39,7 +38,7 @@ func (x *exchange) identified(fields []stet.Field) []stet.Field {
 		fields = append(fields, stet.Field{Name: requestID, Value: identify(x.w.Header())})
 	}
 	fields = append(fields, stet.Field{Name: originalRequest, Value: x.w.Header().Get(requestID)})
-	slices.SortStableFunc(fields, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
+	byName(fields)
 	return fields
 }
 

@@ -23,6 +23,9 @@ func (c *Config) tell(w http.ResponseWriter, r *http.Request, p *Problem) {
 		h.Set(outcomeHeader, p.outcome)
 	}
 	if r != nil {
+		if p.Code == BadFraming && r.ProtoMajor < 2 { // where the next request begins is not certain (RFC 9112 section 6.1)
+			h.Set("Connection", "close")
+		}
 		if p.KeyAction != "" && h[DefaultKeyHeader] == nil {
 			c.echo(h, r)
 		}
