@@ -5,7 +5,12 @@
 MODULES     = . cmd examples/payments internal/peerbench internal/recipes internal/storetests outbox/river store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    = 5s
+ram         = $(shell sh internal/ram.sh)
 each        = set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && $(1)); done
+
+# Files of tests are in memory where there is room: how long a disk takes to sync says nothing about the code.
+unit tenth mutants soak: export GOTMPDIR := $(or $(TMPDIR),/tmp)
+unit tenth mutants soak: export TMPDIR = $(ram)
 
 .PHONY: test tools vet lint unit fuzz bench soak build mutants tenth
 test: tools vet lint unit tenth fuzz
