@@ -103,6 +103,8 @@ type Note struct {
 	// Notice is the id of the message that asked for the change, such as a webhook-id. A message that comes again is known by it:
 	// see [Engine.Resolve].
 	Notice string
+	// Action is what was done, in a word. "" means what the states say: see [Change.Action].
+	Action string
 }
 
 // Head is the small part of a record. Every write carries all of it.

@@ -93,8 +93,13 @@ type (
 	// Historian keeps what people and keepers did. Every Replace whose Head has a Note adds a [Change], in the same atomic
 	// write: a change is never without its entry. Entries are never changed, and outlive their record.
 	Historian interface {
-		// History pages through the changes, newest first. The next cursor is "" after the last page.
+		// History pages through the changes, newest first. The next cursor is "" after the last page; a page may be short, or
+		// empty, before that: what a filter passes over costs the reader a page, and never the store a walk through everything.
 		History(ctx context.Context, q HistoryQuery) (changes []Change, next string, err error)
+		// Append adds an entry that changes no record: that somebody was shown one, or was turned away. The store takes c's ID, which
+		// may be zero, Tag, Attempt and Note, and stamps At; From and To are zero. It is durable like a write, and where the store is
+		// bound to a transaction it is part of that. One that failed may have happened.
+		Append(ctx context.Context, c Change) error
 	}
 	// Reaper removes many records whose time is over, for a fraction of what it costs to remove each by itself: those that are
 	// due and Completed without Rules.KeepExpired, Retryable, or Expired; up to limit of them, about the oldest first. Others are never
@@ -124,10 +129,11 @@ type (
 	}
 )
 
-// Change is an entry of the history: a write that had a [Note].
+// Change is an entry of the history: a write that had a [Note], or what [Historian].Append was given.
 type Change struct {
 	ID       ID
-	From, To State
+	Tag      string // of the record, as the engine that wrote the entry shows it; "" where it is about none
+	From, To State  // zero where no record was changed
 	Attempt  int
 	At       time.Time // by the store's clock
 	Note     Note
@@ -136,8 +142,17 @@ type Change struct {
 // HistoryQuery selects changes. Zero fields select all.
 type HistoryQuery struct {
 	ID    ID     // both parts, or neither
+	Tag   string // exact, as Scope and Who are
+	Scope Scope
+	Who   string // of the note
 	After string // the cursor of the page before
 	Limit int    // 0 means [DefaultLimit]; at most [MaxLimit]
+}
+
+// Matches reports whether the query selects c. Stores that filter in their own language give the same answer.
+func (q *HistoryQuery) Matches(c *Change) bool {
+	return (q.ID == ID{} || q.ID == c.ID) && (q.Tag == "" || q.Tag == c.Tag) &&
+		(q.Scope == "" || q.Scope == c.ID.Scope) && (q.Who == "" || q.Who == c.Note.Who)
 }
 
 // Bound is how many changes a page of the query holds at most.

@@ -10,7 +10,9 @@ import (
 
 // Config is what the handler shows, and to whom. The zero value serves records to whoever connects over loopback.
 type Config struct {
-	Tokens []Token  // who may ask; without any, only connections over loopback may, and they may do everything
+	// Tokens says who may ask; it is called for each request. Nil or none: connections over loopback and Unix sockets may, and they
+	// may do everything.
+	Tokens func() []Token
 	Hosts  []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)
 
 	Who     string       // comes over loopback without a token, in the audit trail; default "loopback"
@@ -63,9 +65,14 @@ func New(e *stet.Engine, c Config) http.Handler {
 	return h
 }
 
+// Marker is a header of every answer of the handler, with the value 1. A client that has not seen it talks to somebody else: it
+// should believe nothing it is answered, and show no token.
+const Marker = "Stet-Admin"
+
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
+	head.Set(Marker, "1")
 	head.Set("Cache-Control", "no-store")
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -297,12 +298,13 @@ func TestBadParameters(t *testing.T) {
 	}
 }
 
-func tokens() []admin.Token {
-	return []admin.Token{
-		admin.NewToken("vera", "viewer-token", admin.Viewer), admin.NewToken("otto", "operator-token", admin.Operator),
-		admin.NewToken("ada", "admin-token", admin.Admin),
-	}
+func tokens() func() []admin.Token {
+	return only(admin.NewToken("vera", "viewer-token", admin.Viewer), admin.NewToken("otto", "operator-token", admin.Operator),
+		admin.NewToken("ada", "admin-token", admin.Admin))
 }
+
+// only is who may ask.
+func only(t ...admin.Token) func() []admin.Token { return func() []admin.Token { return t } }
 
 // SE-01: keys and responses are shown to operators who ask, and that is logged.
 func TestReveal(t *testing.T) {
@@ -503,7 +505,7 @@ func TestPolicy(t *testing.T) {
 func TestParseTokens(t *testing.T) {
 	sum := "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" // of "test"
 	got, err := admin.ParseTokens([]byte(`{"b":{"sha256":"` + sum + `","role":"operator"},"a":{"sha256":"` + strings.ToUpper(sum) + `","role":"viewer"}}`))
-	if err != nil || !slices.Equal(got, []admin.Token{admin.NewToken("a", "test", admin.Viewer), admin.NewToken("b", "test", admin.Operator)}) {
+	if err != nil || !reflect.DeepEqual(got, []admin.Token{admin.NewToken("a", "test", admin.Viewer), admin.NewToken("b", "test", admin.Operator)}) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, bad := range []string{

@@ -221,3 +221,6 @@ func (c *condition) choose(q *stet.Query) {
 		c.and("created_at <= "+sqltext.PostgresNow+" - ?::bigint", q.OlderThan.Microseconds())
 	}
 }
+
+// Append implements [stet.Historian].
+func (s *Store) Append(ctx context.Context, c stet.Change) error { return errors.ErrUnsupported }

@@ -256,3 +256,6 @@ func backwards(f io.ReaderAt, end int64, visit func(at int64, line []byte) (more
 	}
 	return nil
 }
+
+// Append implements [stet.Historian].
+func (s *Store) Append(ctx context.Context, c stet.Change) error { return errors.ErrUnsupported }

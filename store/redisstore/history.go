@@ -170,3 +170,6 @@ func decodeEntry(row any) (e entry, name string, ok bool) {
 	e.Note = stet.Note{Who: r.text(), Why: r.text(), Evidence: r.text(), Notice: r.text()}
 	return e, name, !r.bad && errors.Join(err1, err2, err3) == nil
 }
+
+// Append implements [stet.Historian].
+func (s *Store) Append(ctx context.Context, c stet.Change) error { return errors.ErrUnsupported }

@@ -86,6 +86,9 @@ func (h historian) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Cha
 	if q.ID != (stet.ID{}) {
 		q.ID = h.s.names.id(q.ID)
 	}
+	if q.Scope != "" {
+		q.Scope = h.s.names.scope(q.Scope)
+	}
 	changes, next, err := h.inner.History(ctx, q)
 	if changes == nil {
 		return nil, next, err
@@ -98,6 +101,16 @@ func (h historian) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Cha
 		open[i] = c
 	}
 	return open, next, err
+}
+
+// Append seals the entry as the note of a write is sealed. One about no record has no names to hash.
+func (h historian) Append(ctx context.Context, c stet.Change) error {
+	id := c.ID
+	if id != (stet.ID{}) {
+		c.ID = h.s.names.id(id)
+	}
+	c.Note.Evidence = h.s.sealEvidence(c.ID, id, c.Note.Evidence)
+	return h.inner.Append(ctx, c)
 }
 
 type binder struct {

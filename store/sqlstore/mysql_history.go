@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -53,3 +54,6 @@ func (s *mysql) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 	}
 	return changes, next, wrap("history", fault(rows.Err()))
 }
+
+// Append implements [stet.Historian].
+func (s *mysql) Append(ctx context.Context, c stet.Change) error { return errors.ErrUnsupported }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -64,3 +65,6 @@ func scanChange(rows *sql.Rows) (id int64, c stet.Change, err error) {
 	c.At = time.UnixMicro(at).UTC()
 	return id, c, nil
 }
+
+// Append implements [stet.Historian].
+func (s *sqlite) Append(ctx context.Context, c stet.Change) error { return errors.ErrUnsupported }

@@ -271,7 +271,15 @@ func (v modelVerbs) Find(_ context.Context, name string) ([]stet.Head, error) {
 func (v modelVerbs) History(_ context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
 	newest := slices.Clone(v.read().history)
 	slices.Reverse(newest)
-	return slices.DeleteFunc(newest, func(c stet.Change) bool { return q.ID != stet.ID{} && q.ID != c.ID }), "", nil
+	return slices.DeleteFunc(newest, func(c stet.Change) bool { return !q.Matches(&c) }), "", nil
+}
+
+func (v modelVerbs) Append(ctx context.Context, c stet.Change) error {
+	return v.write(ctx, func(d *modelData) error {
+		c.At = v.now()
+		d.history = append(d.history, c)
+		return nil
+	})
 }
 
 // modelBackend opens models that wrap makes something of.
