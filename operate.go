@@ -284,6 +284,26 @@ func (e *Engine) Find(ctx context.Context, name string) (heads []Head, err error
 	return heads, err
 }
 
+// ByTag returns the head of the record with this [Head].Tag, or [ErrNotFound]. What is stored counts: where the Pepper has
+// changed, a record has the tag of its last write. [ErrNoList]: the store cannot look for it.
+func (e *Engine) ByTag(ctx context.Context, tag string) (Head, error) {
+	for q := (Query{Tag: tag, Limit: 2}); tag != ""; {
+		heads, next, err := e.List(ctx, q)
+		switch {
+		case err != nil:
+			return Head{}, err
+		case len(heads) > 1:
+			return Head{}, fmt.Errorf("stet: %d records have the id %s: name the one by its scope and key", len(heads), tag)
+		case len(heads) == 1:
+			return heads[0], nil
+		}
+		if q.After = next; next == "" {
+			break
+		}
+	}
+	return Head{}, ErrNotFound
+}
+
 // Actions of entries that the states of a record do not tell: for [Note].Action.
 const (
 	ActionReveal        = "reveal"         // somebody was shown a key and what is stored under it

@@ -110,6 +110,10 @@ type Note struct {
 // Head is the small part of a record. Every write carries all of it.
 type Head struct {
 	ID
+	// Tag is the record's id in logs, lists and tools: "k_" and 16 hex digits, which tell nothing of the key. The engine gives it
+	// to every write (see [Engine.Tag]); stores keep it, and find the record by it (see [Query]). "" where nobody has given one; a
+	// store need not keep anything else.
+	Tag         string
 	Version     Version
 	State       State
 	Fingerprint Fingerprint
