@@ -12,8 +12,10 @@ import (
 type Config struct {
 	// Tokens says who may ask; it is called for each request. Nil or none: connections over loopback and Unix sockets may, and they
 	// may do everything.
-	Tokens func() []Token
-	Hosts  []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)
+	Tokens   func() []Token
+	MinToken int      // bytes a token has at least; a shorter one is refused, known or not
+	Refused  func()   // is called for each wrong token; nil: nobody counts them
+	Hosts    []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)
 
 	Who     string       // comes over loopback without a token, in the audit trail; default "loopback"
 	Webhook http.Handler // POST /hooks/reconcile; nil: 404
@@ -30,7 +32,8 @@ type Config struct {
 type handler struct {
 	engine *stet.Engine
 	Config
-	mux *http.ServeMux
+	mux     *http.ServeMux
+	guesses guesses
 }
 
 // New returns the handler. It is safe for concurrent use.
@@ -54,7 +57,11 @@ func New(e *stet.Engine, c Config) http.Handler {
 		h.mux.Handle("POST /hooks/reconcile", c.Webhook)
 	}
 	if c.Metrics != nil {
-		h.mux.HandleFunc("GET /metrics", h.allow(func(w http.ResponseWriter, r *http.Request, _ principal) {
+		h.mux.HandleFunc("GET /metrics", h.allow(func(w http.ResponseWriter, r *http.Request, who principal) {
+			if who.bound() { // its counts are those of all scopes
+				notFound.write(w)
+				return
+			}
 			c.Metrics.ServeHTTP(w, r)
 		}))
 	}

@@ -336,22 +336,23 @@ func TestReveal(t *testing.T) {
 }
 
 func TestAuthentication(t *testing.T) {
-	d := newDesk(t, admin.Config{Tokens: tokens(), Metrics: say("metrics"), Policy: func() admin.Policy { return admin.Policy{} }}, nil)
-	protected := []string{"/api/v1/keys", "/api/v1/keys/t1/k", "/metrics", "/policy.json", "/", "/other"}
+	c := admin.Config{Tokens: tokens(), Metrics: say("metrics"), Policy: func() admin.Policy { return admin.Policy{} }}
 	for _, token := range []string{"", "wrong", "viewer-toke", "viewer-token2", "vera"} {
-		d.token = token
-		for _, path := range protected {
+		for _, path := range []string{"/api/v1/keys", "/api/v1/keys/t1/k", "/metrics", "/policy.json", "/", "/other"} {
+			d := newDesk(t, c, nil) // wrong tokens are slowed down
+			d.token = token
 			d.refused(path, 401, "unauthenticated")
 			if res, _ := d.get(path); !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Bearer") {
 				t.Errorf("%s: %v", path, res.Header)
 			}
-		}
-		for _, path := range []string{"/livez", "/readyz"} {
-			if res, _ := d.get(path); res.StatusCode != 200 {
-				t.Errorf("%s: %d", path, res.StatusCode)
+			for _, path := range []string{"/livez", "/readyz"} {
+				if res, _ := d.get(path); res.StatusCode != 200 {
+					t.Errorf("%s: %d", path, res.StatusCode)
+				}
 			}
 		}
 	}
+	d := newDesk(t, c, nil)
 	req := must(http.NewRequest(http.MethodGet, d.url+"/api/v1/keys", nil))
 	req.Header.Set("Authorization", "Basic viewer-token")
 	res, err := http.DefaultTransport.RoundTrip(req)

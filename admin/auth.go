@@ -4,11 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stet-dev/stet"
 )
@@ -60,34 +64,78 @@ func (h *handler) allow(f func(http.ResponseWriter, *http.Request, principal)) h
 			forbidden("This Host is not served here: use localhost, an IP address, or a name that is configured.").write(w)
 			return
 		}
-		who, ok := h.authenticate(r)
-		if !ok {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="stet admin"`)
-			unauthenticated.write(w)
-			return
+		if who, ok := h.login(w, r); ok {
+			f(w, r, who)
 		}
-		f(w, r, who)
 	}
 }
 
-// authenticate compares with every token in constant time: how long it takes tells nothing about any of them.
-func (h *handler) authenticate(r *http.Request) (principal, bool) {
+// login finds out who asks. Where that is nobody, it answers.
+func (h *handler) login(w http.ResponseWriter, r *http.Request) (principal, bool) {
 	tokens := h.tokens()
-	if len(tokens) == 0 {
-		return principal{name: h.Who, role: Admin}, local(r)
+	if len(tokens) == 0 && local(r) {
+		return principal{name: h.Who, role: Admin}, true
 	}
-	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	sum := sha256.Sum256([]byte(strings.TrimSpace(secret)))
-	var found *Token
-	for i := range tokens {
-		if subtle.ConstantTimeCompare(sum[:], tokens[i].SHA256[:]) == 1 {
-			found = &tokens[i]
-		}
-	}
-	if found == nil || !strings.EqualFold(scheme, "Bearer") {
+	shown := r.Header.Get("Authorization")
+	if len(tokens) == 0 || shown == "" {
+		w.Header().Set("WWW-Authenticate", realm)
+		unauthenticated.write(w)
 		return principal{}, false
 	}
-	return principal{found.Name, found.Role, found.Scopes}, true
+	t, right := h.match(tokens, shown)
+	wait, audit := h.guesses.take(sender(r), right)
+	switch {
+	case wait > 0:
+		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+		tooManyLogins.write(w)
+		return principal{}, false
+	case !right:
+		h.refused(r, t, audit)
+		w.Header().Set("WWW-Authenticate", realm+`, error="invalid_token"`)
+		wrongToken.write(w)
+		return principal{}, false
+	}
+	return principal{t.Name, t.Role, t.Scopes}, true
+}
+
+const realm = `Bearer realm="stet admin"`
+
+// match compares with every token in constant time: how long it takes tells nothing about any of them. A token that is known and
+// still not right has expired, or is too short.
+func (h *handler) match(tokens []Token, shown string) (t Token, right bool) {
+	scheme, secret, _ := strings.Cut(shown, " ")
+	secret = strings.TrimSpace(secret)
+	sum, known := sha256.Sum256([]byte(secret)), false
+	for i := range tokens {
+		if subtle.ConstantTimeCompare(sum[:], tokens[i].SHA256[:]) == 1 {
+			t, known = tokens[i], true
+		}
+	}
+	expired := !t.Expires.IsZero() && !time.Now().Before(t.Expires)
+	return t, known && strings.EqualFold(scheme, "Bearer") && len(secret) >= h.MinToken && !expired
+}
+
+// refused tells whoever may want to know of a wrong token. t is the one that it would have been.
+func (h *handler) refused(r *http.Request, t Token, audit bool) {
+	if h.Refused != nil {
+		h.Refused()
+	}
+	from, why := remote(r), "the token is not known"
+	if t.Name != "" {
+		why = "the token has expired, is shorter than admin.min_token_bytes, or was not sent as Bearer"
+	}
+	log := []slog.Attr{slog.String("remote", from), slog.String("why", why)}
+	if t.Name != "" {
+		log = append(log, slog.String("token", t.Name))
+	}
+	h.Log.LogAttrs(r.Context(), slog.LevelWarn, "a login was refused", log...)
+	if !audit {
+		return
+	}
+	err := h.engine.Audit(r.Context(), stet.ID{}, stet.Note{Who: from, Action: stet.ActionLoginRefused, Why: why, Evidence: t.Name})
+	if err != nil && !errors.Is(err, stet.ErrNoHistory) {
+		h.Log.LogAttrs(r.Context(), slog.LevelWarn, "a refused login is not in the audit trail: the store did not answer", slog.String("remote", from))
+	}
 }
 
 func (h *handler) tokens() []Token {
@@ -104,6 +152,11 @@ func local(r *http.Request) bool {
 	}
 	addr, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && addr.Addr().Unmap().IsLoopback()
+}
+
+// lacks is the answer to who needs another role.
+func lacks(who principal, needed Role) *problem {
+	return forbidden("This takes the role " + needed.String() + "; " + who.name + " has the role " + who.role.String() + ".")
 }
 
 // knownHost refuses names that anybody could point at this address.

@@ -41,7 +41,7 @@ func (h *handler) changing(role Role, f func(http.ResponseWriter, *http.Request,
 		media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		switch {
 		case who.role < role:
-			forbidden("This takes a token with the role " + role.String() + ".").write(w)
+			lacks(who, role).write(w)
 		case !sameOrigin(r):
 			forbidden("Changes are not taken from pages of other origins.").write(w)
 		case r.Method == http.MethodPost && media != "application/json":

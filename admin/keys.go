@@ -131,7 +131,7 @@ func (h *handler) show(w http.ResponseWriter, r *http.Request, who principal) {
 		bad.write(w)
 		return
 	case reveal && who.role < Operator:
-		forbidden("To see keys and responses takes a token with the role " + Operator.String() + ".").write(w)
+		lacks(who, Operator).write(w)
 		return
 	}
 	rec, err := h.find(r.Context(), who, stet.Scope(r.PathValue("scope")), r.PathValue("key"))
