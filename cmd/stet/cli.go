@@ -10,14 +10,17 @@ import (
 
 // cli is every command with its flags. A flag beats its environment variable, that beats the file, that beats the default.
 type cli struct {
-	Gateway gatewayCmd `cmd:"" help:"Run the gateway in front of an API."`
-	Demo    demoCmd    `cmd:"" help:"Start a sample payments API behind the gateway, with curl lines to paste."`
-	Keys    keysCmds   `cmd:"" help:"Look at records, and settle what is unknown."`
-	Outbox  outboxCmds `cmd:"" help:"Look at effects that wait for delivery, and settle dead letters."`
-	Audit   auditCmds  `cmd:"" help:"Show who changed which record, and why."`
-	Migrate migrateCmd `cmd:"" help:"Bring a store's schema up to date."`
-	Config  configCmds `cmd:"" help:"Make, check and explain the configuration file."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Gateway gatewayCmd     `cmd:"" help:"Run the gateway in front of an API."`
+	Demo    demoCmd        `cmd:"" help:"Start a sample payments API behind the gateway, with curl lines to paste."`
+	Keys    keysCmds       `cmd:"" help:"Look at records, and settle what is unknown."`
+	Outbox  outboxCmds     `cmd:"" help:"Look at effects that wait for delivery, and settle dead letters."`
+	Audit   auditCmds      `cmd:"" help:"Show who changed which record, and why."`
+	Migrate migrateCmd     `cmd:"" help:"Bring a store's schema up to date."`
+	Config  configCmds     `cmd:"" help:"Make, check and explain the configuration file."`
+	Token   tokenCmds      `cmd:"" help:"Make tokens for operators."`
+	Secret  secretCmds     `cmd:"" help:"Make secrets for a gateway."`
+	Health  healthcheckCmd `cmd:"" name:"healthcheck" help:"Ask a gateway whether it is ready."`
+	Version versionCmd     `cmd:"" help:"Print the version."`
 
 	Life lifeCmd `cmd:"" hidden:"" name:"chaos-life"`
 
