@@ -83,7 +83,7 @@ func (s *source) local(w *world) (*api, error) {
 	}
 	return &api{
 		base:   &url.URL{Scheme: "http", Host: "localhost"},
-		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami()})}},
+		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami(), Outbox: desk(store, engine)})}},
 		close:  func() { _ = store.Close() },
 	}, nil
 }
@@ -180,6 +180,9 @@ func (a *api) refused(status int, body []byte) error {
 	}
 	if status == http.StatusNotFound && p.Code == "not-found" {
 		return failf(exitNotFound, "there is no such record; stet keys list shows what there is, --scope says whose")
+	}
+	if p.Code == "no-outbox" {
+		return failf(exitUsage, "%s", text)
 	}
 	switch status {
 	case http.StatusUnauthorized:

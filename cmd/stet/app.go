@@ -158,6 +158,7 @@ func (a *app) operators(notices http.Handler) (http.Handler, error) {
 	return admin.New(a.engine, admin.Config{
 		Tokens: func() []admin.Token { return *a.tokens.Load() }, Hosts: a.conf.Admin.Hosts, Log: a.log, Webhook: notices,
 		MinToken: a.conf.Admin.MinTokenBytes, Refused: a.metrics.LoginRefused,
+		Outbox:   desk(a.store, a.engine),
 		Draining: func() bool { return a.server.Draining() },
 		Unready:  a.durable.unready,
 		Metrics:  a.metrics.Handler(),
