@@ -281,14 +281,14 @@ func historyLookedThrough(t testing.TB, x *bench) { // D02
 	rare := func(i int) stet.Change {
 		return x.append(stet.Change{ID: stet.ID{Scope: "rare", Key: "k"}, Tag: "k_rare", Note: stet.Note{Who: "rare", Why: fmt.Sprint(i), Action: stet.ActionNote}})
 	}
-	oldest := x.append(stet.Change{Tag: "k_oldest", Note: stet.Note{Who: "nobody else"}})
+	oldest := x.append(stet.Change{ID: stet.ID{Scope: "s", Key: "many"}, Tag: "k_oldest", Note: stet.Note{Who: "nobody else"}})
 	want := []stet.Change{rare(0)}
 	const writers, each = 8, 150 // more than a page looks at
 	var wg sync.WaitGroup
-	for w := range writers {
+	for range writers {
 		wg.Go(func() {
 			for i := range each {
-				c := stet.Change{ID: stet.ID{Scope: "s", Key: stet.Key(fmt.Sprint(w))}, Tag: "k_many", Note: stet.Note{Who: "many", Why: fmt.Sprint(i), Action: stet.ActionNote}}
+				c := stet.Change{ID: stet.ID{Scope: "s", Key: "many"}, Tag: "k_many", Note: stet.Note{Who: "many", Why: fmt.Sprint(i), Action: stet.ActionNote}}
 				if i%2 == 0 {
 					c.Note.Who = "rare"
 				} else {

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/outbox"
+	"github.com/stet-dev/stet/store/pgxstore"
 	"github.com/stet-dev/stet/store/sealstore"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
@@ -25,6 +28,22 @@ func (db *database) store(t testing.TB) stet.Store {
 			t.Error(err)
 		}
 	})
+	return s
+}
+
+// pgx opens a store over pgx there.
+func (db *database) pgx(t testing.TB) stet.Store {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), db.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	s, err := pgxstore.Open(t.Context(), pool, pgxstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
@@ -65,7 +84,11 @@ func TestSettlingIsAudited(t *testing.T) { // D02
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, s := range map[string]stet.Store{"plain": plain, "sealed": sealed} {
+		stores := map[string]stet.Store{"plain": plain, "sealed": sealed}
+		if db.dialect == sqlstore.Postgres { // as a gateway has it
+			stores["pgx"] = db.pgx(t)
+		}
+		for name, s := range stores {
 			ctx, d := t.Context(), at(t, db, s)
 			id := stet.ID{Scope: stet.Scope(name), Key: "key\xff"}
 			n := db.declined(t, id)
