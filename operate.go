@@ -21,6 +21,8 @@ var (
 	ErrContradicted = errors.New("stet: a late answer of the handler says that it happened")
 	// ErrAttended: the handler has not returned as far as is known, so that what it does may still happen.
 	ErrAttended = errors.New("stet: the handler may still be running")
+	// ErrFresh: the attempt ended less than [Resolution].Settle ago, so that what it had sent may still happen.
+	ErrFresh = errors.New("stet: the attempt ended only just now, and may still have its effect")
 	// ErrKnown: the message with this id (see [Note].Notice) has changed the record before.
 	ErrKnown = errors.New("stet: this notice was taken before")
 )
@@ -35,9 +37,13 @@ type Resolution struct {
 	// a key from another. Evidence about another attempt than the record's is [ErrOtherAttempt].
 	Attempt int
 	Fence   int64
-	// Override frees a key against what the record says: see [ErrContradicted] and [ErrAttended]. It is for people, who have
-	// seen both, and is kept in the history's evidence.
-	Override bool
+	// Settle is how long nobody has to have worked on the record before it is believed that nothing happened: longer than a
+	// request can be under way. 0: no time at all.
+	Settle time.Duration
+	// Now frees a key without waiting: before Settle is over ([ErrFresh]), and while the handler has not returned
+	// ([ErrAttended]). Override does so against an answer that came too late as well ([ErrContradicted]), which no waiting cures.
+	// Both are for people, who have seen what speaks against it, and are kept in the history's evidence.
+	Now, Override bool
 }
 
 // Resolve ends what is unknown, on evidence: the effect happened, and r has the response that retries get from now on, or it
@@ -46,7 +52,8 @@ type Resolution struct {
 // only the status may be given: nobody may invent another answer. What somebody changed meanwhile is [ErrStale].
 //
 // That nothing happened is not believed against what the record knows: it is [ErrContradicted] where a late answer says
-// otherwise, and [ErrAttended] while the handler has not returned. A note with a Notice changes a record once, on a store
+// otherwise, [ErrAttended] while the handler has not returned, and [ErrFresh] until r.Settle after that; the Head is the
+// record's, as it is. A note with a Notice changes a record once, on a store
 // that is a [Historian]: again it is [ErrKnown], whatever became of the record since.
 func (e *Engine) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head, error) {
 	return e.change(ctx, id, r.Version, n, "resolve", func(h *Head, b *Body) (*Body, error) {
@@ -82,8 +89,10 @@ func (r *Resolution) fits(h *Head, b *Body) error {
 		return fmt.Errorf("%w: bytes of an answer have left, and another may not follow: give the status alone", ErrState)
 	case r.Response == nil && !r.Override && b.Response != nil:
 		return ErrContradicted
-	case r.Response == nil && !r.Override && h.Attended():
+	case r.Response == nil && !r.Override && !r.Now && h.Attended():
 		return ErrAttended
+	case r.Response == nil && !r.Override && !r.Now && h.Idle() < r.Settle:
+		return ErrFresh
 	}
 	return nil
 }
@@ -97,8 +106,11 @@ func (r *Resolution) overrides(h *Head, b *Body, evidence string) string {
 	if b.Response != nil {
 		against = append(against, fmt.Sprintf("against a late answer with status %d", b.Response.Status))
 	}
-	if h.Attended() {
+	switch idle := h.Idle(); {
+	case h.Attended():
 		against = append(against, "against a handler that had not returned")
+	case idle < r.Settle:
+		against = append(against, fmt.Sprintf("%s after the attempt ended, before it had settled", idle.Truncate(time.Second)))
 	}
 	return strings.Join(against, "; ")
 }
@@ -232,30 +244,6 @@ func (e *Engine) History(ctx context.Context, q HistoryQuery) (changes []Change,
 	return changes, next, err
 }
 
-// Audit adds an entry to the history that changes no record: that somebody was shown one, was turned away, or did something
-// beside the records. id may be zero where it is about none. The note needs Who and Action. When Audit returns nil the entry is
-// stored, and outlives the record; after an error it may be, and what was to be done upon it is better not done. The end of ctx
-// does not interrupt it: who goes away leaves the entry behind. A store without a history is [ErrNoHistory].
-func (e *Engine) Audit(ctx context.Context, id ID, n Note) error {
-	if n.Who == "" || n.Action == "" {
-		return errors.New("stet: Audit needs who did it and what: give the note Who and Action")
-	}
-	h, ok := As[Historian](e.store)
-	if !ok {
-		return ErrNoHistory
-	}
-	c := Change{ID: id, Note: n}
-	if id != (ID{}) {
-		c.Tag = e.Tag(id)
-	}
-	call := detach(ctx, e.cfg.StoreTimeout)
-	defer call.release()
-	began := e.Clock()
-	err := h.Append(call, c)
-	e.called("audit", began, err)
-	return err
-}
-
 // ErrNoFind: the store does not find records by the names they have further down.
 var ErrNoFind = errors.New("stet: this store cannot find records by their downstream names")
 
@@ -272,16 +260,25 @@ func (e *Engine) Find(ctx context.Context, name string) (heads []Head, err error
 	return heads, err
 }
 
-// Actions of entries that the states of a record do not tell: for [Note].Action.
-const (
-	ActionReveal        = "reveal"         // somebody was shown a key and what is stored under it
-	ActionNote          = "note"           // somebody wrote something down about a record
-	ActionLoginRefused  = "login-refused"  // somebody was turned away at the admin listener
-	ActionOutboxRetry   = "outbox-retry"   // a message of the outbox is delivered once more
-	ActionOutboxDiscard = "outbox-discard" // a message of the outbox is given up
-	ActionBulk          = "bulk"           // many records were to be changed at once
-	ActionProbe         = "probe"          // the keeper was told to ask again now
-)
+// ByTag returns the head of the record with this [Head].Tag, or [ErrNotFound]. What is stored counts: where the Pepper has
+// changed, a record has the tag of its last write. [ErrNoList]: the store cannot look for it.
+func (e *Engine) ByTag(ctx context.Context, tag string) (Head, error) {
+	for q := (Query{Tag: tag, Limit: 2}); tag != ""; {
+		heads, next, err := e.List(ctx, q)
+		switch {
+		case err != nil:
+			return Head{}, err
+		case len(heads) > 1:
+			return Head{}, fmt.Errorf("stet: %d records have the id %s: name the one by its scope and key", len(heads), tag)
+		case len(heads) == 1:
+			return heads[0], nil
+		}
+		if q.After = next; next == "" {
+			break
+		}
+	}
+	return Head{}, ErrNotFound
+}
 
 // Action is what a change was: its note's Action, or else resolve, release, reopen, purge, extend, testify or escalate.
 func (c *Change) Action() string {

@@ -41,8 +41,15 @@ type Query struct {
 	Failed    bool          // only results (Completed) with a status of 500 and above
 	Succeeded bool          // only results (Completed) with a status below 500
 	OlderThan time.Duration // created at least so long ago
-	After     string        // Due, List: the cursor of the page before
-	Limit     int           // 0 means [DefaultLimit]
+
+	Tag                          string // exactly this [Head].Tag: a Lister finds it by an index
+	Key                          Key    // exactly this key, in any scope or in Scope
+	Path, Method, Cause, TraceID string // exactly
+	Escalated                    bool   // only dead letters
+
+	Oldest bool   // List: its order the other way round
+	After  string // Due, List: the cursor of the page before
+	Limit  int    // 0 means [DefaultLimit]
 }
 
 // Matches reports whether the query selects h, by what h says and by when it was read. Stores that filter in their own language
@@ -54,10 +61,28 @@ func (q *Query) Matches(h *Head) bool {
 		q.Route != "" && q.Route != h.Route,
 		q.Failed && (h.State != Completed || h.Status < 500),
 		q.Succeeded && (h.State != Completed || h.Status >= 500),
-		q.OlderThan > 0 && h.CreatedAt.After(h.AsOf.Add(-q.OlderThan)):
+		q.OlderThan > 0 && h.CreatedAt.After(h.AsOf.Add(-q.OlderThan)),
+		q.Tag != "" && q.Tag != h.Tag,
+		q.Key != "" && q.Key != h.Key,
+		q.Path != "" && q.Path != h.Path,
+		q.Method != "" && q.Method != h.Method,
+		q.Cause != "" && q.Cause != h.Cause,
+		q.TraceID != "" && q.TraceID != h.TraceID,
+		q.Escalated && !h.Escalated:
 		return false
 	}
 	return true
+}
+
+// ByState reports whether the query selects by state alone, which costs many stores less.
+func (q *Query) ByState() bool {
+	return q.Scope == "" && q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan <= 0 && !q.ByDetail()
+}
+
+// ByDetail reports whether the query selects by what few ask for, and few stores have an index for: all but States, Scope, Route,
+// Failed, Succeeded and OlderThan.
+func (q *Query) ByDetail() bool {
+	return q.Tag != "" || q.Key != "" || q.Path != "" || q.Method != "" || q.Cause != "" || q.TraceID != "" || q.Escalated
 }
 
 // Bound is how many records a page of the query holds at most: its Limit, with the default, up to [MaxLimit].
@@ -76,7 +101,10 @@ type (
 	Waiter interface {
 		Wait(ctx context.Context, id ID, seen Version) error
 	}
-	// Lister pages through records in a stable order. The next cursor is "" after the last page.
+	// Lister pages through records in a stable order: the newest first, unless the store says that it has another order. With
+	// [Query].Oldest it is exactly the reverse. The next cursor is "" after the last page; a page may be short, or empty, before
+	// that: a store looks through so many records for one page, and no further. A walk that follows the cursor sees every record that
+	// is there from its beginning to its end, once, whatever is written meanwhile. A [Query].Tag is found by an index.
 	Lister interface {
 		List(ctx context.Context, q Query) (heads []Head, next string, err error)
 	}

@@ -10,8 +10,12 @@ import (
 
 // Config is what the handler shows, and to whom. The zero value serves records to whoever connects over loopback.
 type Config struct {
-	Tokens []Token  // who may ask; without any, only connections over loopback may, and they may do everything
-	Hosts  []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)
+	// Tokens says who may ask; it is called for each request. Nil or none: connections over loopback and Unix sockets may, and they
+	// may do everything.
+	Tokens   func() []Token
+	MinToken int      // bytes a token has at least; a shorter one is refused, known or not
+	Refused  func()   // is called for each wrong token; nil: nobody counts them
+	Hosts    []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)
 
 	Who     string       // comes over loopback without a token, in the audit trail; default "loopback"
 	Webhook http.Handler // POST /hooks/reconcile; nil: 404
@@ -28,7 +32,8 @@ type Config struct {
 type handler struct {
 	engine *stet.Engine
 	Config
-	mux *http.ServeMux
+	mux     *http.ServeMux
+	guesses guesses
 }
 
 // New returns the handler. It is safe for concurrent use.
@@ -52,7 +57,11 @@ func New(e *stet.Engine, c Config) http.Handler {
 		h.mux.Handle("POST /hooks/reconcile", c.Webhook)
 	}
 	if c.Metrics != nil {
-		h.mux.HandleFunc("GET /metrics", h.allow(func(w http.ResponseWriter, r *http.Request, _ principal) {
+		h.mux.HandleFunc("GET /metrics", h.allow(func(w http.ResponseWriter, r *http.Request, who principal) {
+			if who.bound() { // its counts are those of all scopes
+				notFound.write(w)
+				return
+			}
 			c.Metrics.ServeHTTP(w, r)
 		}))
 	}
@@ -63,9 +72,14 @@ func New(e *stet.Engine, c Config) http.Handler {
 	return h
 }
 
+// Marker is a header of every answer of the handler, with the value 1. A client that has not seen it talks to somebody else: it
+// should believe nothing it is answered, and show no token.
+const Marker = "Stet-Admin"
+
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
+	head.Set(Marker, "1")
 	head.Set("Cache-Control", "no-store")
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")

@@ -41,7 +41,7 @@ func (h *handler) changing(role Role, f func(http.ResponseWriter, *http.Request,
 		media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		switch {
 		case who.role < role:
-			forbidden("This takes a token with the role " + role.String() + ".").write(w)
+			lacks(who, role).write(w)
 		case !sameOrigin(r):
 			forbidden("Changes are not taken from pages of other origins.").write(w)
 		case r.Method == http.MethodPost && media != "application/json":
@@ -156,7 +156,7 @@ func (h *handler) resolve(w http.ResponseWriter, r *http.Request, who principal)
 	if bad == nil {
 		var res stet.Resolution
 		if res, bad = c.outcome(); bad == nil {
-			h.end(w, r, res, stet.Note{Who: who.name, Why: c.Reason, Evidence: c.Evidence})
+			h.end(w, r, who, res, stet.Note{Who: who.name, Why: c.Reason, Evidence: c.Evidence})
 			return
 		}
 	}
@@ -170,11 +170,11 @@ func (h *handler) release(w http.ResponseWriter, r *http.Request, who principal)
 		bad.write(w)
 		return
 	}
-	h.end(w, r, stet.Resolution{Version: c.IfVersion, Override: c.Override}, stet.Note{Who: who.name, Why: c.Reason, Evidence: c.Evidence})
+	h.end(w, r, who, stet.Resolution{Version: c.IfVersion, Override: c.Override}, stet.Note{Who: who.name, Why: c.Reason, Evidence: c.Evidence})
 }
 
-func (h *handler) end(w http.ResponseWriter, r *http.Request, res stet.Resolution, n stet.Note) {
-	rec, err := Find(r.Context(), h.engine, stet.Scope(r.PathValue("scope")), r.PathValue("key"))
+func (h *handler) end(w http.ResponseWriter, r *http.Request, who principal, res stet.Resolution, n stet.Note) {
+	rec, err := h.find(r.Context(), who, stet.Scope(r.PathValue("scope")), r.PathValue("key"))
 	if err != nil {
 		failed(err).write(w)
 		return
@@ -205,7 +205,7 @@ func (h *handler) purge(w http.ResponseWriter, r *http.Request, who principal) {
 		reasonRequired.write(w)
 		return
 	}
-	rec, err := Find(r.Context(), h.engine, stet.Scope(r.PathValue("scope")), r.PathValue("key"))
+	rec, err := h.find(r.Context(), who, stet.Scope(r.PathValue("scope")), r.PathValue("key"))
 	if err == nil {
 		err = h.engine.Purge(r.Context(), rec.ID, stet.Version(version), stet.Note{Who: who.name, Why: values.Get("reason")})
 	}
@@ -252,7 +252,7 @@ type Entry struct {
 }
 
 // audit answers GET /api/v1/audit.
-func (h *handler) audit(w http.ResponseWriter, r *http.Request, _ principal) {
+func (h *handler) audit(w http.ResponseWriter, r *http.Request, who principal) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		badParameter("query", "it is not properly encoded").write(w)
@@ -289,6 +289,9 @@ func (h *handler) audit(w http.ResponseWriter, r *http.Request, _ principal) {
 	}{make([]Entry, 0, len(changes)), next}
 	for i := range changes {
 		c := &changes[i]
+		if !who.allows(c.ID.Scope) {
+			continue
+		}
 		page.Entries = append(page.Entries, Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: h.engine.Tag(c.ID),
 			Scope: string(c.ID.Scope), From: c.From.String(), To: c.To.String(), Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice})
 	}

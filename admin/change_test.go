@@ -123,7 +123,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 }
 
 func TestRolesOfChanges(t *testing.T) {
-	d := newDesk(t, admin.Config{Tokens: []admin.Token{admin.NewToken("v", "see", admin.Viewer), admin.NewToken("o", "do", admin.Operator), admin.NewToken("a", "all", admin.Admin)}}, nil)
+	d := newDesk(t, admin.Config{Tokens: only(admin.NewToken("v", "see", admin.Viewer), admin.NewToken("o", "do", admin.Operator), admin.NewToken("a", "all", admin.Admin))}, nil)
 	for token, want := range map[string][2]int{"": {401, 401}, "see": {403, 403}, "do": {200, 403}, "all": {200, 204}} {
 		d.token = token
 		d.unknown("k" + token)

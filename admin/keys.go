@@ -18,11 +18,14 @@ import (
 const listTimeout = 15 * time.Second
 
 // list answers GET /api/v1/keys.
-func (h *handler) list(w http.ResponseWriter, r *http.Request, _ principal) {
+func (h *handler) list(w http.ResponseWriter, r *http.Request, who principal) {
 	q, bad := query(r.URL)
 	if bad != nil {
 		bad.write(w)
 		return
+	}
+	if s, ok := who.only(); ok && q.Scope == "" {
+		q.Scope = s
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
 	defer cancel()
@@ -36,6 +39,9 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request, _ principal) {
 		Next string   `json:"next_cursor"`
 	}{make([]Record, 0, len(heads)), next}
 	for i := range heads {
+		if !who.allows(heads[i].Scope) {
+			continue // a page may be short
+		}
 		page.Keys = append(page.Keys, NewRecord(h.engine.Tag(heads[i].ID), &heads[i]))
 	}
 	writeJSON(w, http.StatusOK, page)
@@ -125,10 +131,10 @@ func (h *handler) show(w http.ResponseWriter, r *http.Request, who principal) {
 		bad.write(w)
 		return
 	case reveal && who.role < Operator:
-		forbidden("To see keys and responses takes a token with the role " + Operator.String() + ".").write(w)
+		lacks(who, Operator).write(w)
 		return
 	}
-	rec, err := Find(r.Context(), h.engine, stet.Scope(r.PathValue("scope")), r.PathValue("key"))
+	rec, err := h.find(r.Context(), who, stet.Scope(r.PathValue("scope")), r.PathValue("key"))
 	switch {
 	case errors.Is(err, stet.ErrNotFound):
 		notFound.write(w)

@@ -20,10 +20,14 @@ import (
 
 // ServerConfig is where and how a [Server] listens. Handler is required.
 type ServerConfig struct {
-	Listen string      // host:port; port 0 picks a free one
-	Admin  string      // the same for AdminHandler; empty: no such listener
-	TLS    *tls.Config // of the public listener, with a certificate; nil: none. HTTP/2 comes with it
-	H2C    bool        // HTTP/2 without TLS, by prior knowledge (RFC 9113 section 3.3)
+	Listen string // host:port; port 0 picks a free one
+	Admin  string // the same for AdminHandler; empty: no such listener
+	// AdminSocket is the path of a Unix socket for AdminHandler, besides Admin or instead of it; empty: none. Its mode is 0600. One
+	// that is there already is replaced if nobody listens on it.
+	AdminSocket string
+	AdminTLS    *tls.Config // of Admin, with a certificate; nil: none
+	TLS         *tls.Config // of the public listener, with a certificate; nil: none. HTTP/2 comes with it
+	H2C         bool        // HTTP/2 without TLS, by prior knowledge (RFC 9113 section 3.3)
 
 	ReadHeaderTimeout time.Duration // for a request's header, and a TLS handshake, to arrive; default 10 s
 	ReadTimeout       time.Duration // for a request's whole body to arrive; default 30 s; negative: no limit
@@ -61,6 +65,7 @@ type Server struct {
 	timeout time.Duration
 	public  listener
 	admin   listener           // zero: none
+	socket  listener           // likewise
 	base    context.Context    // of all requests
 	cut     context.CancelFunc // ends base
 }
@@ -72,8 +77,8 @@ type listener struct {
 
 // NewServer binds the listeners; they are served by [Server.Run]. The error names the address that cannot be used.
 func NewServer(c ServerConfig) (*Server, error) {
-	if c.Handler == nil || (c.Admin != "") != (c.AdminHandler != nil) {
-		return nil, errors.New("gateway: NewServer needs a Handler, and an AdminHandler exactly if there is an Admin address")
+	if c.Handler == nil || (c.Admin != "" || c.AdminSocket != "") != (c.AdminHandler != nil) {
+		return nil, errors.New("gateway: NewServer needs a Handler, and an AdminHandler exactly if there is an Admin address or socket")
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -85,13 +90,9 @@ func NewServer(c ServerConfig) (*Server, error) {
 	if s.public.Listener, err = net.Listen("tcp", c.Listen); err != nil {
 		return nil, fmt.Errorf("gateway: cannot listen on %s: %w", c.Listen, err)
 	}
-	if c.Admin != "" {
-		if s.admin.Listener, err = net.Listen("tcp", c.Admin); err != nil {
-			_ = s.public.Close()
-			return nil, fmt.Errorf("gateway: cannot listen on %s (admin): %w", c.Admin, err)
-		}
-		s.admin.srv = newHTTPServer(c, c.AdminHandler)
-		s.admin.srv.MaxHeaderBytes = AdminHeaderBytes
+	if err := s.listenAdmin(c); err != nil {
+		_ = s.public.Close()
+		return nil, err
 	}
 	var public http.Handler = http.HandlerFunc(s.serve)
 	if limit := cmp.Or(c.WriteTimeout, DefaultWriteTimeout); limit > 0 {
@@ -106,6 +107,36 @@ func NewServer(c ServerConfig) (*Server, error) {
 	s.public.srv.TLSConfig = c.TLS
 	s.public.Listener = framing.Listen(s.public.srv, s.public.Listener)
 	return s, nil
+}
+
+// listenAdmin binds what operators connect to.
+func (s *Server) listenAdmin(c ServerConfig) (err error) {
+	if c.Admin != "" {
+		if s.admin.Listener, err = net.Listen("tcp", c.Admin); err != nil {
+			return fmt.Errorf("gateway: cannot listen on %s (admin): %w", c.Admin, err)
+		}
+		if c.AdminTLS != nil {
+			s.admin.Listener = tls.NewListener(s.admin.Listener, c.AdminTLS)
+		}
+		s.admin.srv = newAdminServer(c)
+	}
+	if c.AdminSocket != "" {
+		if s.socket.Listener, err = listenUnix(c.AdminSocket); err != nil {
+			if s.admin.Listener != nil {
+				_ = s.admin.Close()
+			}
+			return fmt.Errorf("gateway: cannot listen on %s (admin): %w", c.AdminSocket, err)
+		}
+		s.socket.srv = newAdminServer(c)
+	}
+	return nil
+}
+
+func newAdminServer(c ServerConfig) *http.Server {
+	srv := newHTTPServer(c, c.AdminHandler)
+	srv.MaxHeaderBytes = AdminHeaderBytes
+	srv.DisableGeneralOptionsHandler = true // every answer is the handler's
+	return srv
 }
 
 func newHTTPServer(c ServerConfig, h http.Handler) *http.Server {
@@ -165,9 +196,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // Connection: close, and Run returns when what was running has finished. The admin listener stays open until then. An error
 // means that a listener failed, or that requests were cut off after DrainTimeout. Upgraded connections are not waited for but closed.
 func (s *Server) Run(ctx context.Context) error {
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	var serving sync.WaitGroup
-	for _, l := range []*listener{&s.public, &s.admin} {
+	for _, l := range []*listener{&s.public, &s.admin, &s.socket} {
 		if l.srv != nil {
 			serving.Go(func() { failed <- l.srv.Serve(l) })
 		}
@@ -204,7 +235,7 @@ func (s *Server) stop() (left int) {
 	s.cut()
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
-	for _, l := range []*listener{&s.public, &s.admin} {
+	for _, l := range []*listener{&s.public, &s.admin, &s.socket} {
 		if l.srv != nil && (left > 0 || l.srv.Shutdown(ctx) != nil) {
 			_ = l.srv.Close()
 		}

@@ -39,6 +39,7 @@ type app struct {
 	hook    *hookServer                  // nil: none of its own
 	durable *durability                  // nil: nothing of it can change
 	policy  atomic.Pointer[admin.Policy] // as published, of the configuration in force
+	tokens  atomic.Pointer[[]admin.Token]
 }
 
 // serve runs until the world's context ends, and then until what was running has finished.
@@ -148,8 +149,9 @@ func (a *app) operators(notices http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.tokens.Store(&tokens)
 	return admin.New(a.engine, admin.Config{
-		Tokens: tokens, Hosts: a.conf.Admin.Hosts, Log: a.log, Webhook: notices,
+		Tokens: func() []admin.Token { return *a.tokens.Load() }, Hosts: a.conf.Admin.Hosts, Log: a.log, Webhook: notices,
 		Draining: func() bool { return a.server.Draining() },
 		Unready:  a.durable.unready,
 		Metrics:  a.metrics.Handler(),
