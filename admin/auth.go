@@ -86,8 +86,10 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) (principal, bool
 	wait, audit := h.guesses.take(sender(r), right)
 	switch {
 	case wait > 0:
-		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
-		tooManyLogins.write(w)
+		p, s := tooManyLogins, strconv.Itoa(int((wait+time.Second-1)/time.Second))
+		w.Header().Set("Retry-After", s)
+		p.Detail = "Wrong tokens came from this address: the next one is looked at in " + s + " s."
+		p.write(w)
 		return principal{}, false
 	case !right:
 		h.refused(r, t, audit)

@@ -22,7 +22,7 @@ var (
 	notFound        = problem{Status: 404, Code: "not-found", Title: "There is no such thing", Detail: "It does not exist, or it is out of reach."}
 	unauthenticated = problem{Status: 401, Code: "unauthenticated", Title: "Authentication is needed", Detail: "Send Authorization: Bearer and a token."}
 	wrongToken      = problem{Status: 401, Code: "unauthenticated", Title: "The token was refused", Detail: "It is none that is known here, or it has expired."}
-	tooManyLogins   = problem{Status: 429, Code: "too-many-logins", Title: "Too many wrong tokens", Detail: "They came from this address. Wait for as long as Retry-After says.", Retryable: true}
+	tooManyLogins   = problem{Status: 429, Code: "too-many-logins", Title: "Too many wrong tokens", Retryable: true}
 	unavailable     = problem{Status: 503, Code: "store-unavailable", Title: "The store did not answer", Detail: "Try again later.", Retryable: true}
 	unreadable      = problem{Status: 500, Code: "corrupt-record", Title: "The record cannot be read", Detail: "What the store has for this key is damaged, or sealed with an encryption key that is not at hand. Requests with it are refused."}
 	unlisted        = problem{Status: 501, Code: "not-supported", Title: "This store cannot list its records", Detail: "Ask for single keys."}

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/user"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -26,20 +26,19 @@ import (
 
 // source is where operator commands find records: in a store, or through a running gateway.
 type source struct {
-	Store      string `placeholder:"DSN" env:"STET_STORE" help:"The store (sqlite:stet.db)."`
-	Admin      string `placeholder:"URL" env:"STET_ADMIN_URL" help:"The admin address of a running gateway, instead of a store."`
+	Store string `placeholder:"DSN" env:"STET_STORE" help:"The store (sqlite:stet.db)."`
+	place
 	PepperFile string `placeholder:"FILE" env:"STET_PEPPER_FILE" help:"Secret behind the ids, as the gateway has it (with --store)."`
 	KeysFile   string `name:"encryption-keys-file" placeholder:"FILE" env:"STET_ENCRYPTION_KEYS_FILE" help:"Encryption keys, as the gateway has them (with --store)."`
 	Plain      bool   `name:"encryption-accept-plain" env:"STET_ENCRYPTION_ACCEPT_PLAIN" help:"Read what was stored before encryption, as the gateway does (with --store)."`
 }
 
-// adminTokenVariable holds the token for --admin. There is no flag for it: a command line can be read by everybody.
-const adminTokenVariable = "STET_ADMIN_TOKEN"
-
 // api is the admin API, as served by a gateway or, for a store, by this very process: one form of document, one set of rules.
 type api struct {
+	at     string // as it was given
 	base   *url.URL
 	token  string
+	known  atomic.Bool // it has shown that it is the admin API
 	client *http.Client
 	close  func()
 }
@@ -56,14 +55,6 @@ func (s *source) open(w *world) (*api, error) {
 		return s.remote()
 	}
 	return s.local(w)
-}
-
-func (s *source) remote() (*api, error) {
-	base, err := url.Parse(s.Admin)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
-		return nil, failf(exitUsage, "--admin needs a URL such as http://127.0.0.1:8081; a token goes into %s", adminTokenVariable)
-	}
-	return &api{base: base, token: os.Getenv(adminTokenVariable), client: &http.Client{Timeout: 30 * time.Second}, close: func() {}}, nil
 }
 
 func (s *source) local(w *world) (*api, error) {
@@ -146,19 +137,19 @@ func (a *api) do(ctx context.Context, method, path string, doc, into any) error 
 			return err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(a.base.String(), "/")+path, &sent)
-	if err != nil {
+	if err := a.knock(ctx); err != nil {
 		return err
 	}
-	if doc != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if a.token != "" {
-		req.Header.Set("Authorization", "Bearer "+a.token)
-	}
-	res, err := a.client.Do(req)
+	res, err := a.send(ctx, method, path, &sent, func(req *http.Request) {
+		if doc != nil {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		if a.token != "" {
+			req.Header.Set("Authorization", "Bearer "+a.token)
+		}
+	})
 	if err != nil {
-		return a.unreachable(err)
+		return err
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, limit))
@@ -174,17 +165,9 @@ func (a *api) do(ctx context.Context, method, path string, doc, into any) error 
 		return nil
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("the answer is not the admin API's: %w; is %s the admin address?", err, a.base)
+		return fmt.Errorf("the answer of %s cannot be read: %w; is this stet of the gateway's version?", a.at, err)
 	}
 	return nil
-}
-
-func (a *api) unreachable(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
-		err = op
-	}
-	return failf(exitUnreachable, "no gateway answers at %s: %w; does it run, and is this its admin address?", a.base, err)
 }
 
 // refused turns a problem document into an error with its exit status.
@@ -200,8 +183,13 @@ func (a *api) refused(status int, body []byte) error {
 	}
 	switch status {
 	case http.StatusUnauthorized:
-		return failf(exitNotAllowed, "%s; put the token into %s", text, adminTokenVariable)
+		if a.token != "" {
+			return failf(exitNotAllowed, "%s refused the token in %s: %s", a.at, adminTokenVariable, sentence(p.Detail))
+		}
+		return failf(exitNotAllowed, "%s asks for a token; put the token into %s", a.at, adminTokenVariable)
 	case http.StatusForbidden:
+		return failf(exitNotAllowed, "%s", sentence(p.Detail))
+	case http.StatusTooManyRequests:
 		return failf(exitNotAllowed, "%s", text)
 	case http.StatusBadRequest:
 		return failf(exitUsage, "%s", text)
@@ -211,9 +199,17 @@ func (a *api) refused(status int, body []byte) error {
 		return failf(exitUnreachable, "%s", text)
 	}
 	if p.Code == "" {
-		return fmt.Errorf("%s answered %d, and not as the admin API does; is it the admin address?", a.base, status)
+		return fmt.Errorf("%s answered %d, and does not say why", a.at, status)
 	}
 	return fmt.Errorf("the admin API answered %d: %s", status, text)
+}
+
+// sentence is a problem's detail after a colon of ours.
+func sentence(detail string) string {
+	if detail == "" {
+		return "it does not say why"
+	}
+	return strings.ToLower(detail[:1]) + strings.TrimSuffix(detail[1:], ".")
 }
 
 // segment escapes a key or a scope for a path. Dots are escaped as well: "." and ".." would be taken for a direction.

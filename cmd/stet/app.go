@@ -107,6 +107,10 @@ func (a *app) listen() error {
 	if err != nil {
 		return failf(exitUsage, "tls: %w", err)
 	}
+	operatorsTLS, err := loadTLS(a.conf.Admin.TLS)
+	if err != nil {
+		return failf(exitUsage, "admin.tls: %w", err)
+	}
 	notices, err := hook(a.engine, &a.conf.Reconcile.Webhook)
 	if err != nil {
 		return err
@@ -122,7 +126,8 @@ func (a *app) listen() error {
 		return err
 	}
 	a.server, err = gateway.NewServer(gateway.ServerConfig{
-		Listen: a.conf.Listen, Admin: a.conf.Admin.Listen, TLS: certificates, H2C: a.conf.H2C,
+		Listen: a.conf.Listen, TLS: certificates, H2C: a.conf.H2C,
+		Admin: a.conf.Admin.Listen, AdminSocket: a.conf.Admin.Socket, AdminTLS: operatorsTLS,
 		ReadHeaderTimeout: a.conf.ReadHeaderTimeout.Duration(), ReadTimeout: a.conf.ReadTimeout.Duration(),
 		WriteTimeout: a.conf.WriteTimeout.Duration(), MaxHeaderBytes: a.conf.Limits.MaxRequestHeaderBytes,
 		DrainTimeout: drainTimeout(a.conf), Handler: a.gate, AdminHandler: operators, Log: a.log,
@@ -152,6 +157,7 @@ func (a *app) operators(notices http.Handler) (http.Handler, error) {
 	a.tokens.Store(&tokens)
 	return admin.New(a.engine, admin.Config{
 		Tokens: func() []admin.Token { return *a.tokens.Load() }, Hosts: a.conf.Admin.Hosts, Log: a.log, Webhook: notices,
+		MinToken: a.conf.Admin.MinTokenBytes, Refused: a.metrics.LoginRefused,
 		Draining: func() bool { return a.server.Draining() },
 		Unready:  a.durable.unready,
 		Metrics:  a.metrics.Handler(),
@@ -159,17 +165,23 @@ func (a *app) operators(notices http.Handler) (http.Handler, error) {
 	}), nil
 }
 
+// maxTokens bounds admin.tokens_file, in bytes: some thousand tokens.
+const maxTokens = 1 << 20
+
 // adminTokens are who may ask. Without any, only connections over loopback may: the configuration has seen to that.
 func adminTokens(c *config.Admin) ([]admin.Token, error) {
 	switch {
 	case c.TokenFile != "":
 		secret, err := config.ReadSecret(c.TokenFile)
+		if err == nil && len(secret) < c.MinTokenBytes {
+			err = fmt.Errorf("the token in %s has %d bytes, and admin.min_token_bytes is %d; stet token new makes one", c.TokenFile, len(secret), c.MinTokenBytes)
+		}
 		if err != nil {
 			return nil, failf(exitUsage, "admin.token_file: %w", err)
 		}
 		return []admin.Token{admin.NewToken("admin", string(secret), admin.Admin)}, nil
 	case c.TokensFile != "":
-		doc, err := os.ReadFile(c.TokensFile)
+		doc, err := config.ReadTrustedFile(c.TokensFile, maxTokens) // hashes, which say nothing of tokens that are long and random
 		if err == nil {
 			var tokens []admin.Token
 			if tokens, err = admin.ParseTokens(doc); err == nil {
@@ -256,9 +268,18 @@ func loadTLS(t *config.TLS) (*tls.Config, error) {
 	if t == nil {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	certificate, err := os.ReadFile(t.CertFile)
 	if err != nil {
 		return nil, err
+	}
+	const limit = 1 << 20
+	key, err := config.ReadSecretFile(t.KeyFile, limit)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", t.CertFile, t.KeyFile, err)
 	}
 	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if t.ClientCAFile != "" {

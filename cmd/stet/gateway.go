@@ -36,8 +36,14 @@ func (c *gatewayCmd) Run(w *world) error {
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(quiet.Writer(own)) // net/http's Transport says there what an upstream sent unasked
 	a := &app{conf: conf, log: own, ready: func(listen, admin string) {
-		newLog(out, "info").Info( // whatever the level is: scripts wait for this line
-			"ready", "listen", listen, "admin", admin, "upstream", conf.Upstream, "store", storeName(conf), "version", versionText())
+		line := []any{"listen", listen, "admin", admin, "upstream", conf.Upstream, "store", storeName(conf), "version", versionText()}
+		if conf.Admin.Socket != "" {
+			line = append(line, "socket", conf.Admin.Socket)
+		}
+		newLog(out, "info").Info("ready", line...) // whatever the level is: scripts wait for it
+		if text := unguarded(&conf.Admin); text != "" {
+			own.Warn(text)
+		}
 	}}
 	a.reload = make(chan os.Signal, 1)
 	signal.Notify(a.reload, syscall.SIGHUP)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -38,7 +37,7 @@ func hook(e *stet.Engine, c *config.Webhook) (http.Handler, error) {
 	if c.SecretFile == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(c.SecretFile)
+	text, err := config.ReadSecretFile(c.SecretFile, 64<<10)
 	if err != nil {
 		return nil, failf(exitUsage, "reconcile.webhook.secret_file: %w", err)
 	}

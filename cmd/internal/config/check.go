@@ -57,13 +57,7 @@ func (k *checker) later(v reflect.Value, path string) {
 
 func (k *checker) listeners() {
 	k.address("listen", k.Listen)
-	k.address("admin.listen", k.Admin.Listen)
-	if host, _, err := net.SplitHostPort(k.Admin.Listen); err == nil && !loopback(host) && k.Admin.TokenFile == "" && k.Admin.TokensFile == "" {
-		k.fail("admin.listen", "%s can be reached from elsewhere: that needs a token (admin.token_file), or listen on 127.0.0.1", k.Admin.Listen)
-	}
-	if k.Admin.TokenFile != "" && k.Admin.TokensFile != "" {
-		k.fail("admin.tokens_file", "give token_file or tokens_file, not both")
-	}
+	k.admin()
 	if k.Upstream != "" {
 		k.upstream()
 	}
@@ -80,6 +74,24 @@ func (k *checker) listeners() {
 	}
 	if k.TLS != nil && k.H2C {
 		k.fail("h2c", "h2c is HTTP/2 without TLS; with tls, HTTP/2 is there anyway")
+	}
+}
+
+// admin checks the operators' listeners, and that whoever is not on this machine needs a token.
+func (k *checker) admin() {
+	switch {
+	case k.Admin.Listen != "":
+		k.address("admin.listen", k.Admin.Listen)
+	case k.Admin.Socket == "":
+		k.fail("admin.listen", "operators have no way in: give an address such as 127.0.0.1:8081, or admin.socket")
+	case k.Admin.TLS != nil:
+		k.fail("admin.tls", "it is for admin.listen, which is empty: a socket has no TLS")
+	}
+	if host, _, err := net.SplitHostPort(k.Admin.Listen); err == nil && !loopback(host) && k.Admin.TokenFile == "" && k.Admin.TokensFile == "" {
+		k.fail("admin.listen", "%s can be reached from elsewhere: that needs a token (admin.token_file), or listen on 127.0.0.1", k.Admin.Listen)
+	}
+	if k.Admin.TokenFile != "" && k.Admin.TokensFile != "" {
+		k.fail("admin.tokens_file", "give token_file or tokens_file, not both")
 	}
 }
 

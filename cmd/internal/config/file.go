@@ -53,10 +53,13 @@ type TLS struct {
 
 // Admin is the operators' listener.
 type Admin struct {
-	Listen     string   `yaml:"listen" default:"127.0.0.1:8081" nonempty:"" doc:"off loopback a token is required"`
-	TokenFile  string   `yaml:"token_file" doc:"one admin token, one line"`
-	TokensFile string   `yaml:"tokens_file" doc:"or {\"NAME\": {\"sha256\": \"hex\", \"role\": \"viewer|operator|admin\"}}"`
-	Hosts      []string `yaml:"hosts" doc:"names the Host header may have, besides localhost and IP literals"`
+	Listen        string   `yaml:"listen" default:"127.0.0.1:8081" doc:"off loopback a token is required; \"\" with socket: the socket alone"`
+	Socket        string   `yaml:"socket" reload:"restart" doc:"path of a Unix socket that only the gateway's user can open; --admin unix:PATH of operators' commands"`
+	TLS           *TLS     `yaml:"tls" reload:"restart" doc:"of listen; the socket has none"`
+	TokenFile     string   `yaml:"token_file" doc:"one admin token, one line; stet token new makes one"`
+	TokensFile    string   `yaml:"tokens_file" doc:"or {\"NAME\": {\"sha256\": \"hex\", \"role\": \"viewer|operator|admin\", \"scopes\": [\"acme\", \"shop-*\"]}}; without scopes: all"`
+	MinTokenBytes int      `yaml:"min_token_bytes" default:"20" min:"1" reload:"live" unit:"bytes" doc:"a shorter token is refused"`
+	Hosts         []string `yaml:"hosts" doc:"names the Host header may have, besides localhost and IP literals"`
 }
 
 // Store is where records live.

@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/store/breakerstore"
 	"github.com/stet-dev/stet/store/sealstore"
@@ -130,19 +129,11 @@ func readKeys(name string) (*sealstore.Keys, error) {
 	if name == "" {
 		return nil, nil
 	}
-	f, err := os.Open(name)
+	doc, err := config.ReadSecretFile(name, limit)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKeys, err)
 	}
-	defer func() { _ = f.Close() }()
-	doc, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && len(doc) > limit {
-		err = fmt.Errorf("it is over %d bytes", limit)
-	}
-	var k sealstore.Keys
-	if err == nil {
-		k, err = sealstore.ParseKeys(doc)
-	}
+	k, err := sealstore.ParseKeys(doc)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %s", ErrKeys, name, strings.TrimPrefix(err.Error(), ErrKeys.Error()+": "))
 	}
