@@ -53,7 +53,8 @@ var causes = []struct {
 }{
 	{stet.ErrCorrupt, "corrupt-record", "it cannot be read: its row is damaged, or sealed with a key that is not at hand"},
 	{stet.ErrContradicted, "contradicted", "a late answer of the handler says that it happened: look at it, and resolve it"},
-	{stet.ErrAttended, "not-settled", "its handler may still be running: try it again later"},
+	{stet.ErrAttended, "not-settled", "its handler may still be running: try it again later, or release it with now"},
+	{stet.ErrFresh, "not-settled", "its attempt ended only just now, and may still have its effect: try it again later, or release it with now"},
 	{stet.ErrState, "wrong-state", "its state does not allow this: look at it"},
 	{nil, "store-unavailable", "the store gave no answer about it: try it again"},
 }
@@ -80,16 +81,32 @@ func causeOf(err error) string {
 // stored is a job as its record keeps it.
 type stored struct {
 	Action   Action
-	Query    stet.Query
+	Query    query
 	Expect   int
 	Limit    int           `json:",omitzero"`
 	Retain   time.Duration `json:",omitzero"`
+	Settle   time.Duration `json:",omitzero"`
+	Now      bool          `json:",omitzero"`
 	Override bool          `json:",omitzero"`
 	Who, Why string
 	Evidence string    `json:",omitzero"`
 	Before   time.Time // records that came into their state later are left alone; by the store's clock
 	Total    int
 	progress
+}
+
+// query is stored with its key, which by itself never leaves a program as JSON.
+type query struct {
+	stet.Query
+	Key string `json:",omitzero"`
+}
+
+func stow(q *stet.Query) query { return query{*q, string(q.Key)} }
+
+func (q *query) unstow() stet.Query {
+	out := q.Query
+	out.Key = stet.Key(q.Key)
+	return out
 }
 
 // progress is a recovery point.
@@ -124,7 +141,7 @@ func (s *stored) encode() ([]byte, error) {
 }
 
 func (s *stored) order() Order {
-	return Order{Action: s.Action, Query: s.Query, Expect: s.Expect, Limit: s.Limit, Retain: s.Retain, Override: s.Override,
+	return Order{Action: s.Action, Query: s.Query.unstow(), Expect: s.Expect, Limit: s.Limit, Retain: s.Retain, Settle: s.Settle, Now: s.Now, Override: s.Override,
 		Note: stet.Note{Who: s.Who, Why: s.Why, Evidence: s.Evidence}}
 }
 

@@ -29,8 +29,9 @@ type Order struct {
 	Limit  int // at most so many of them are changed, in the store's order; 0: all
 	// Retain is for how long Extend keeps results.
 	Retain time.Duration
-	// Override releases against what the record says: see [stet.Resolution].
-	Override bool
+	// Settle, Now and Override are those of [stet.Resolution], for Release.
+	Settle        time.Duration
+	Now, Override bool
 	// Note goes into the history with each change. Its Notice is replaced by the job's id.
 	Note stet.Note
 }
@@ -66,6 +67,8 @@ func (o *Order) validate() error {
 		return &OrderError{"seconds", "say for how long the results are to be kept from now"}
 	case o.Action != Extend && o.Retain != 0:
 		return &OrderError{"seconds", "only extend takes it"}
+	case o.Action != Release && o.Now:
+		return &OrderError{"now", "only release takes it"}
 	case o.Action != Release && o.Override:
 		return &OrderError{"override", "only release takes it"}
 	}
@@ -74,7 +77,7 @@ func (o *Order) validate() error {
 
 // selection is the query that an action walks.
 func selection(a Action, q stet.Query) (stet.Query, error) {
-	q.After, q.Limit = "", 0
+	q.After, q.Limit, q.Oldest = "", 0, false
 	switch {
 	case a != Release && a != Delete && a != Extend:
 		return q, &OrderError{"action", "it is release, delete or extend"}
@@ -89,10 +92,11 @@ func selection(a Action, q stet.Query) (stet.Query, error) {
 	return q, nil
 }
 
-// since is when a record came into its state, as far as it tells. Probes write unknown records, and change nothing of what they are.
-func since(h *stet.Head) time.Time {
+// since is when a record came into its state, as far as it tells. Probes write unknown records, and change nothing of what they are,
+// until the last one makes a dead letter.
+func since(q *stet.Query, h *stet.Head) time.Time {
 	switch {
-	case h.State != stet.Unknown:
+	case h.State != stet.Unknown || q.Escalated:
 		return h.UpdatedAt
 	case h.Attended(): // it is written again and again
 		return h.CreatedAt
@@ -104,5 +108,5 @@ func since(h *stet.Head) time.Time {
 func selects(q *stet.Query, h *stet.Head, at time.Time) bool {
 	then := *h
 	then.AsOf = at // ages are those of that instant
-	return !since(h).After(at) && q.Matches(&then)
+	return !since(q, h).After(at) && q.Matches(&then)
 }

@@ -114,7 +114,7 @@ func (r *run) walk(ctx context.Context) error {
 
 // turn finds the next page with records to change.
 func (r *run) turn(ctx context.Context) error {
-	q := r.Query
+	q := r.Query.unstow()
 	q.Limit = PageSize
 	for len(r.Page) == 0 && !r.Last {
 		if ctx.Err() != nil {
@@ -126,7 +126,7 @@ func (r *run) turn(ctx context.Context) error {
 			return err
 		}
 		for i := range heads {
-			if h := &heads[i]; selects(&r.Query, h, r.Before) && (r.Limit == 0 || r.Taken < r.Limit) {
+			if h := &heads[i]; selects(&q, h, r.Before) && (r.Limit == 0 || r.Taken < r.Limit) {
 				r.Page = append(r.Page, target{h.Scope, string(h.Key), h.State, h.Version, h.Fence()})
 				r.Taken++
 			}
@@ -255,7 +255,7 @@ func (r *run) one(ctx context.Context, t *target) (fate, error) {
 	var err error
 	switch r.Action {
 	case Release: // by its attempt: probes write the record, and change nothing of that
-		h, err = r.e.Resolve(ctx, t.id(), stet.Resolution{Fence: t.Fence, Override: r.Override}, r.note)
+		h, err = r.e.Resolve(ctx, t.id(), stet.Resolution{Fence: t.Fence, Settle: r.Settle, Now: r.Now, Override: r.Override}, r.note)
 	case Delete:
 		err = r.e.Purge(ctx, t.id(), t.Version, r.note)
 	case Extend:
