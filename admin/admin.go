@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/bulk"
 )
 
 // Config is what the handler shows, and to whom. The zero value serves records to whoever connects over loopback.
@@ -19,6 +20,7 @@ type Config struct {
 
 	Who     string       // comes over loopback without a token, in the audit trail; default "loopback"
 	Webhook http.Handler // POST /hooks/reconcile; nil: 404
+	Bulk    *bulk.Jobs   // /api/v1/bulk; nil: 404. Somebody has to run them
 
 	Draining func() bool   // the end was asked for: /readyz says so; nil: never
 	Unready  func() string // why requests are better sent elsewhere: /readyz says so, with 503; nil or "": nothing is wrong
@@ -53,6 +55,12 @@ func New(e *stet.Engine, c Config) http.Handler {
 	h.mux.HandleFunc("POST /api/v1/keys/{scope}/{key}/release", h.changing(Operator, h.release))
 	h.mux.HandleFunc("DELETE /api/v1/keys/{scope}/{key}", h.changing(Admin, h.purge))
 	h.mux.HandleFunc("GET /api/v1/audit", h.allow(h.audit))
+	if c.Bulk != nil {
+		h.mux.HandleFunc("POST /api/v1/bulk", h.changing(Operator, h.bulkStart))
+		h.mux.HandleFunc("POST /api/v1/bulk/count", h.changing(Operator, h.bulkCount))
+		h.mux.HandleFunc("GET /api/v1/bulk", h.allow(h.bulkRecent))
+		h.mux.HandleFunc("GET /api/v1/bulk/{job}", h.allow(h.bulkShow))
+	}
 	if c.Webhook != nil { // it is signed: a provider has no token
 		h.mux.Handle("POST /hooks/reconcile", c.Webhook)
 	}

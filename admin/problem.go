@@ -16,6 +16,9 @@ type problem struct {
 	Code      string `json:"code"`
 	Parameter string `json:"parameter,omitempty"` // of the query, where one is at fault
 	Retryable bool   `json:"retryable"`
+
+	Expect   *int `json:"expect,omitempty"` // with expect-mismatch, as Matching
+	Matching *int `json:"matching,omitempty"`
 }
 
 var (
