@@ -1,12 +1,15 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/keeper"
 )
 
 // Config is what the handler shows, and to whom. The zero value serves records to whoever connects over loopback.
@@ -21,6 +24,11 @@ type Config struct {
 	Who     string       // comes over loopback without a token, in the audit trail; default "loopback"
 	Webhook http.Handler // POST /hooks/reconcile; nil: 404
 	Bulk    *bulk.Jobs   // /api/v1/bulk; nil: 404. Somebody has to run them
+
+	// Settle is how long an attempt has to be over before a record is released without now: longer than what it sent can be under
+	// way. Default [keeper.DefaultSettle]; with [stet.Never] silence proves nothing however long it lasts, and people decide at once.
+	Settle     time.Duration
+	Reconciler *keeper.Reconciler // asks when somebody wants it asked now; nil: nothing is configured to ask
 
 	Draining func() bool   // the end was asked for: /readyz says so; nil: never
 	Unready  func() string // why requests are better sent elsewhere: /readyz says so, with 503; nil or "": nothing is wrong
@@ -46,14 +54,20 @@ func New(e *stet.Engine, c Config) http.Handler {
 	if c.Who == "" {
 		c.Who = "loopback"
 	}
+	c.Settle = cmp.Or(c.Settle, keeper.DefaultSettle)
 	h := &handler{engine: e, Config: c, mux: http.NewServeMux()}
 	h.mux.HandleFunc("GET /livez", h.livez)
 	h.mux.HandleFunc("GET /readyz", h.readyz)
 	h.mux.HandleFunc("GET /api/v1/keys", h.allow(h.list))
-	h.mux.HandleFunc("GET /api/v1/keys/{scope}/{key}", h.allow(h.show))
-	h.mux.HandleFunc("POST /api/v1/keys/{scope}/{key}/resolve", h.changing(Operator, h.resolve))
-	h.mux.HandleFunc("POST /api/v1/keys/{scope}/{key}/release", h.changing(Operator, h.release))
-	h.mux.HandleFunc("DELETE /api/v1/keys/{scope}/{key}", h.changing(Admin, h.purge))
+	for _, record := range []string{"/api/v1/keys/{scope}/{key}", "/api/v1/keys/{id}"} { // an id needs no scope
+		h.mux.HandleFunc("GET "+record, h.allow(h.show))
+		h.mux.HandleFunc("POST "+record+"/resolve", h.changing(Operator, h.resolve))
+		h.mux.HandleFunc("POST "+record+"/release", h.changing(Operator, h.release))
+		h.mux.HandleFunc("POST "+record+"/extend", h.changing(Operator, h.extend))
+		h.mux.HandleFunc("POST "+record+"/probe", h.changing(Operator, h.ask))
+		h.mux.HandleFunc("POST "+record+"/note", h.changing(Operator, h.annotate))
+		h.mux.HandleFunc("DELETE "+record, h.changing(Admin, h.purge))
+	}
 	h.mux.HandleFunc("GET /api/v1/audit", h.allow(h.audit))
 	if c.Bulk != nil {
 		h.mux.HandleFunc("POST /api/v1/bulk", h.changing(Operator, h.bulkStart))

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,7 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// desk is an admin handler on a real listener.
+// desk is an admin handler on a real listener. Unless a test says otherwise, records may be released at once.
 type desk struct {
 	testing.TB
 	engine *stet.Engine
@@ -47,6 +48,7 @@ func newDesk(t testing.TB, c admin.Config, store stet.Store) *desk {
 		t.Fatal(err)
 	}
 	c.Log = slog.New(slog.NewJSONHandler(&d.log, nil))
+	c.Settle = cmp.Or(c.Settle, stet.Never)
 	srv := httptest.NewServer(admin.New(d.engine, c))
 	t.Cleanup(srv.Close)
 	d.url = srv.URL

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,8 +13,6 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
-	"github.com/stet-dev/stet/internal/ledger"
-	"github.com/stet-dev/stet/internal/members"
 )
 
 // bulkRoles are what it takes to have each of the actions done: what it takes for one record.
@@ -99,7 +96,7 @@ type bulkRequest struct {
 }
 
 // bulkFilter is read by the names and rules of the parameters of a list.
-type bulkFilter struct{ stet.Query }
+type bulkFilter struct{ filter }
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (f *bulkFilter) UnmarshalJSON(doc []byte) error {
@@ -110,15 +107,21 @@ func (f *bulkFilter) UnmarshalJSON(doc []byte) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		text, ok := parameterText(values[name])
-		if !ok || name == "cursor" || name == "limit" || name == "sort" {
-			return fmt.Errorf("%s is no filter, or its value is neither text, a number nor true", name)
+		switch {
+		case slices.Contains(notFilters, name):
+			return fmt.Errorf("%s does not select records for a job: leave it out", name)
+		case !ok || text == "":
+			return fmt.Errorf("%s: it is text, a number, or true", name)
 		}
-		if bad := setParameter(&f.Query, name, text); bad != nil {
+		if bad := f.set(name, text); bad != nil {
 			return errors.New(bad.Detail)
 		}
 	}
 	return nil
 }
+
+// notFilters are parameters of a list that say nothing of a record, or what a store only finds by itself.
+var notFilters = []string{"cursor", "limit", "sort", "downstream"}
 
 // parameterText is a JSON value as a query would have it.
 func parameterText(v any) (string, bool) {
@@ -137,7 +140,7 @@ func parameterText(v any) (string, bool) {
 func (h *handler) readBulk(w http.ResponseWriter, r *http.Request, who principal, own map[string]any, b *bulkRequest) *problem {
 	into := map[string]any{"action": (*string)(&b.action), "filter": &b.filter}
 	maps.Copy(into, own)
-	if bad := readMembers(w, r, into); bad != nil {
+	if bad := h.read(w, r, into); bad != nil {
 		return bad
 	}
 	if role, known := bulkRoles[b.action]; known && who.role < role {
@@ -169,7 +172,9 @@ func (h *handler) bulkStart(w http.ResponseWriter, r *http.Request, who principa
 		bad = &reasonRequired
 	case b.expect == nil:
 		bad = badParameter("expect", "say how many records match, as you have seen it: POST /api/v1/bulk/count counts them")
-	case !(b.seconds >= 0 && b.seconds < float64(1<<63-1)/float64(time.Second)):
+	}
+	retain, ok := parseSeconds(strconv.FormatFloat(b.seconds, 'f', -1, 64))
+	if bad == nil && !ok {
 		bad = badParameter("seconds", "it is a number of seconds, not negative")
 	}
 	if bad != nil {
@@ -177,7 +182,7 @@ func (h *handler) bulkStart(w http.ResponseWriter, r *http.Request, who principa
 		return
 	}
 	job, err := h.Bulk.Start(r.Context(), bulk.Order{Action: b.action, Query: b.filter.Query, Expect: *b.expect, Limit: b.limit,
-		Retain: time.Duration(b.seconds * float64(time.Second)), Now: b.now, Override: b.override,
+		Retain: retain, Settle: h.Settle, Now: b.now, Override: b.override,
 		Note: stet.Note{Who: who.name, Why: b.reason, Evidence: b.evidence}})
 	if err != nil {
 		bulkFailed(err).write(w)
@@ -252,23 +257,4 @@ func bulkFailed(err error) *problem {
 		return &unlisted
 	}
 	return failed(err)
-}
-
-// readMembers reads a body: one JSON object with these members.
-func readMembers(w http.ResponseWriter, r *http.Request, into map[string]any) *problem {
-	buf := changes.Buffer(changes.Owner("operators"))
-	defer buf.Drop()
-	switch err := buf.Fill(r.Body, r.ContentLength, maxChange); {
-	case errors.Is(err, ledger.ErrTooLong):
-		return badParameter("body", "it is over "+strconv.Itoa(maxChange)+" bytes")
-	case errors.Is(err, ledger.ErrNoRoom):
-		w.Header().Set("Retry-After", "1")
-		return &crowded
-	case err != nil:
-		return badParameter("body", "it was cut off")
-	}
-	if bad, ok := errors.AsType[*members.Error](members.Read(buf.Bytes(), into)); ok {
-		return badParameter(cmp.Or(bad.Member, "body"), bad.Problem)
-	}
-	return nil
 }

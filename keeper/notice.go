@@ -59,7 +59,7 @@ func (n *notice) read(body []byte) (problem string) {
 	}
 	switch bad.Kind {
 	case members.Unknown:
-		return "The notice has the unknown member " + bad.Member + cmp.Or(bad.Hint, ".")
+		return fmt.Sprintf("The notice has the unknown member %q%s", bad.Member, cmp.Or(bad.Hint, "."))
 	case members.Twice:
 		return fmt.Sprintf("The notice has the member %q twice.", bad.Member)
 	case members.Unfit:

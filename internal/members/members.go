@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/stet-dev/stet/internal/canon"
 	"github.com/stet-dev/stet/internal/spell"
@@ -30,14 +31,17 @@ const (
 // Error says what is wrong with a document, and with which member.
 type Error struct {
 	Kind    Kind
-	Member  string // "" where it is the document itself, or somewhere inside of it
+	Member  string // its name, 40 characters of it at most; "" where it is the document itself, or somewhere inside of it
 	Problem string // what is wrong and what to send instead, to be read after the member's name
 	Hint    string // of an Unknown one, where a name is near it: "; did you mean X?"
 }
 
 func (e *Error) Error() string {
-	if e.Member == "" {
+	switch {
+	case e.Member == "":
 		return e.Problem
+	case e.Kind == Unknown:
+		return strconv.Quote(e.Member) + ": " + e.Problem
 	}
 	return e.Member + ": " + e.Problem
 }
@@ -90,7 +94,7 @@ var notOne = &Error{NoObject, "", "it is no JSON object, or something follows it
 func unknown(name string, into map[string]any) *Error {
 	names := slices.Sorted(maps.Keys(into))
 	hint := spell.Hint(name, names)
-	return &Error{Unknown, fmt.Sprintf("%.40q", name), "there is no such member" + cmp.Or(hint, "; there are "+list(names)), hint}
+	return &Error{Unknown, fmt.Sprintf("%.40s", name), "there is no such member" + cmp.Or(hint, "; there are "+list(names)), hint}
 }
 
 func list(names []string) (text string) {
@@ -120,15 +124,15 @@ func decode(value json.RawMessage, place any) error {
 
 func kind(place any) string {
 	switch place.(type) {
-	case *string:
+	case *string, **string:
 		return "a string"
 	case *bool:
 		return "true or false"
-	case *int, *int64:
+	case *int, **int, *int64:
 		return "a whole number"
 	case *float64, *json.Number:
 		return "a number"
-	case *[]byte:
+	case *[]byte, **[]byte:
 		return "a string in base64"
 	case *[]string:
 		return "a list of strings"
