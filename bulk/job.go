@@ -53,11 +53,13 @@ var causes = []struct {
 }{
 	{stet.ErrCorrupt, "corrupt-record", "it cannot be read: its row is damaged, or sealed with a key that is not at hand"},
 	{stet.ErrContradicted, "contradicted", "a late answer of the handler says that it happened: look at it, and resolve it"},
-	{stet.ErrAttended, "not-settled", "its handler may still be running: try it again later, or release it with now"},
-	{stet.ErrFresh, "not-settled", "its attempt ended only just now, and may still have its effect: try it again later, or release it with now"},
+	{stet.ErrAttended, "not-settled", notSettled},
+	{stet.ErrFresh, "not-settled", notSettled},
 	{stet.ErrState, "wrong-state", "its state does not allow this: look at it"},
 	{nil, "store-unavailable", "the store gave no answer about it: try it again"},
 }
+
+const notSettled = "its attempt ended only just now, or has not ended, and may still have its effect: try it again later, or release it with now"
 
 // Text says the cause in a sentence.
 func (f *Failure) Text() string {

@@ -23,6 +23,7 @@ type keysCmds struct {
 	Resolve keysResolveCmd `cmd:"" help:"Say what became of an execution whose outcome is unknown."`
 	Release keysReleaseCmd `cmd:"" help:"Say that unknown executions did not happen: one retry may run."`
 	Delete  keysDeleteCmd  `cmd:"" help:"Drop stored results, so that their keys are free again."`
+	Bulk    keysBulkCmd    `cmd:"" help:"Show what became of changes of many records."`
 }
 
 // record is what a record's document is read for; --json prints the document itself.

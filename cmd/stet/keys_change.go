@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/bulk"
 )
 
 // change is what every command that changes records needs.
@@ -66,6 +65,7 @@ type sent struct {
 	Body     []byte              `json:"body_b64,omitempty"`
 	Evidence string              `json:"evidence,omitempty"`
 	Reason   string              `json:"reason"`
+	Now      bool                `json:"now,omitempty"`
 	Override bool                `json:"override,omitempty"`
 }
 
@@ -152,19 +152,19 @@ type chosen struct {
 	State     string        `placeholder:"STATE" complete:"completed,failed,retryable,unknown,expired" help:"Only records in this state."`
 	Route     string        `placeholder:"ROUTE" help:"Only this route, such as 'POST /v1/payments'."`
 	OlderThan time.Duration `placeholder:"15m" help:"Only records that were created at least so long ago."`
-	Limit     int           `default:"100" help:"At most so many."`
+	Limit     int           `help:"At most so many of those that match (all)."`
 }
 
-// each changes the chosen records one by one, and says how many were. verb is for people.
-func (c *chosen) each(w *world, verb string, act func(a *api, scope, name string) error) error {
+// each changes the record that is named, by act, or those that match, by a job.
+func (c *chosen) each(w *world, o order, act func(a *api, scope, name string) error) error {
 	filtered := c.State != "" || c.Route != "" || c.OlderThan > 0
 	switch {
 	case c.Key != "" && filtered:
 		return failf(exitUsage, "KEY names one record, and --state, --route and --older-than choose several; give one of them")
 	case c.Key == "" && !filtered && c.Scope == "":
 		return failf(exitUsage, "which records? give KEY, or a filter: --state, --scope, --route, --older-than")
-	case c.Limit < 1:
-		return failf(exitUsage, "--limit is %d; at least one record", c.Limit)
+	case c.Limit < 0:
+		return failf(exitUsage, "--limit is %d; at least one record, or 0 for all that match", c.Limit)
 	}
 	a, err := c.open(w)
 	if err != nil {
@@ -175,7 +175,7 @@ func (c *chosen) each(w *world, verb string, act func(a *api, scope, name string
 		if c.Scope == "" {
 			c.Scope = "default"
 		}
-		if err := c.sure(w, verb+" "+visible(c.Key)); err != nil {
+		if err := c.sure(w, string(o.Action)+" "+visible(c.Key)); err != nil {
 			return err
 		}
 		if err := act(a, c.Scope, c.Key); err != nil {
@@ -183,68 +183,27 @@ func (c *chosen) each(w *world, verb string, act func(a *api, scope, name string
 		}
 		return c.done(w, 1)
 	}
-	found, err := c.find(w, a)
-	if err != nil {
-		return err
-	}
-	if len(found) == 0 {
-		fmt.Fprintln(w.stderr, "no records match")
-		return c.done(w, 0)
-	}
-	if err := c.sure(w, fmt.Sprintf("%s %d records", verb, len(found))); err != nil {
-		return err
-	}
-	n := 0
-	for _, r := range found {
-		if err := act(a, r.Scope, r.ID); err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", r.ID, err), c.done(w, n))
-		}
-		n++
-	}
-	return c.done(w, n)
-}
-
-func (c *chosen) find(w *world, a *api) (found []record, err error) {
-	list := keysListCmd{State: c.State, Scope: c.Scope, Route: c.Route, OlderThan: c.OlderThan}
-	cursor := ""
-	for len(found) < c.Limit {
-		var page listing
-		if err := a.get(w.ctx, "/api/v1/keys?"+list.query(cursor, c.Limit-len(found)), &page); err != nil {
-			return nil, err
-		}
-		for _, doc := range page.Keys {
-			var r record
-			if err := json.Unmarshal(doc, &r); err != nil {
-				return nil, fmt.Errorf("a record cannot be read: %w", err)
-			}
-			found = append(found, r)
-		}
-		if cursor = page.Next; cursor == "" {
-			break
-		}
-	}
-	return found, nil
+	return c.bulk(w, a, o)
 }
 
 type keysReleaseCmd struct {
 	chosen
 	Evidence string `placeholder:"TEXT" help:"What shows it."`
+	Now      bool   `help:"Also before the attempt has settled, or while its handler has not returned."`
 	Override bool   `help:"Also against a late answer of the handler, or while it has not returned."`
 }
 
 func (c *keysReleaseCmd) Run(w *world) error {
-	if c.Key == "" && c.State == "" && (c.Scope != "" || c.Route != "" || c.OlderThan > 0) {
-		c.State = stet.Unknown.String() // nothing else can be released
-	}
-	return c.each(w, "release", func(a *api, scope, name string) error {
-		return a.do(w.ctx, http.MethodPost, recordPath(scope, name)+"/release", sent{Evidence: c.Evidence, Reason: c.Reason, Override: c.Override}, nil)
+	o := order{Action: bulk.Release, Evidence: c.Evidence, Now: c.Now, Override: c.Override}
+	return c.each(w, o, func(a *api, scope, name string) error {
+		return a.do(w.ctx, http.MethodPost, recordPath(scope, name)+"/release", sent{Evidence: c.Evidence, Reason: c.Reason, Now: c.Now, Override: c.Override}, nil)
 	})
 }
 
 type keysDeleteCmd struct{ chosen }
 
 func (c *keysDeleteCmd) Run(w *world) error {
-	return c.each(w, "delete", func(a *api, scope, name string) error {
+	return c.each(w, order{Action: bulk.Delete}, func(a *api, scope, name string) error {
 		return a.do(w.ctx, http.MethodDelete, recordPath(scope, name)+"?"+url.Values{"reason": {c.Reason}}.Encode(), nil, nil)
 	})
 }
