@@ -68,7 +68,8 @@ func (a *app) serve(w *world) (err error) {
 // build makes the engine and what serves clients.
 func (a *app) build(pepper []byte) (err error) {
 	events := &observer{metrics: a.metrics}
-	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper, Observe: events.observe})
+	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper, Observe: events.observe,
+		Policy: stet.Policy{Lease: a.conf.Policy.Lease.Duration()}}) // of what no route has: what bulk jobs resume
 	if err != nil {
 		return err
 	}
