@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/keeper"
 )
 
@@ -22,6 +23,7 @@ type Config struct {
 
 	Who     string       // comes over loopback without a token, in the audit trail; default "loopback"
 	Webhook http.Handler // POST /hooks/reconcile; nil: 404
+	Bulk    *bulk.Jobs   // /api/v1/bulk; nil: 404. Somebody has to run them
 
 	// Settle is how long an attempt has to be over before a record is released without now: longer than what it sent can be under
 	// way. Default [keeper.DefaultSettle]; with [stet.Never] silence proves nothing however long it lasts, and people decide at once.
@@ -68,6 +70,12 @@ func New(e *stet.Engine, c Config) http.Handler {
 		h.mux.HandleFunc("DELETE "+record, h.changing(Admin, h.purge))
 	}
 	h.mux.HandleFunc("GET /api/v1/audit", h.allow(h.audit))
+	if c.Bulk != nil {
+		h.mux.HandleFunc("POST /api/v1/bulk", h.changing(Operator, h.bulkStart))
+		h.mux.HandleFunc("POST /api/v1/bulk/count", h.changing(Operator, h.bulkCount))
+		h.mux.HandleFunc("GET /api/v1/bulk", h.allow(h.bulkRecent))
+		h.mux.HandleFunc("GET /api/v1/bulk/{job}", h.allow(h.bulkShow))
+	}
 	if c.Webhook != nil { // it is signed: a provider has no token
 		h.mux.Handle("POST /hooks/reconcile", c.Webhook)
 	}

@@ -50,7 +50,7 @@ type exchange struct {
 func (x *exchange) serve(lines []string) {
 	c := &x.g.cfg
 	scope, err := x.g.scope(x.r)
-	if err != nil || scope == "" {
+	if err != nil || scope == "" || scope == stet.OwnScope { // what Stet keeps for itself is nobody's
 		p := x.problem(Unauthenticated)
 		p.challenge = challenge(err)
 		x.answer(p, "unauthenticated")

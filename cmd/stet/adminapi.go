@@ -19,6 +19,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/cmd/internal/layers"
@@ -40,6 +41,7 @@ type api struct {
 	token  string
 	known  atomic.Bool // it has shown that it is the admin API
 	client *http.Client
+	jobs   *bulk.Jobs // of a store: this very process works on them
 	close  func()
 }
 
@@ -81,9 +83,11 @@ func (s *source) local(w *world) (*api, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	jobs := bulk.New(engine)
 	return &api{
 		base:   &url.URL{Scheme: "http", Host: "localhost"},
-		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami()})}},
+		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami(), Bulk: jobs})}},
+		jobs:   jobs,
 		close:  func() { _ = store.Close() },
 	}, nil
 }
@@ -159,7 +163,7 @@ func (a *api) do(ctx context.Context, method, path string, doc, into any) error 
 	switch {
 	case res.StatusCode == http.StatusNoContent && into == nil:
 		return nil
-	case res.StatusCode != http.StatusOK:
+	case res.StatusCode != http.StatusOK && res.StatusCode != http.StatusAccepted:
 		return a.refused(res.StatusCode, body)
 	case into == nil:
 		return nil

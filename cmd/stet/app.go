@@ -16,6 +16,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/cmd/internal/observe"
@@ -33,6 +34,7 @@ type app struct {
 
 	store   *dsn.Opened
 	engine  *stet.Engine
+	jobs    *bulk.Jobs
 	metrics *observe.Metrics
 	gate    *gateway.Gateway
 	server  *gateway.Server
@@ -66,11 +68,13 @@ func (a *app) serve(w *world) (err error) {
 // build makes the engine and what serves clients.
 func (a *app) build(pepper []byte) (err error) {
 	events := &observer{metrics: a.metrics}
-	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper, Observe: events.observe})
+	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper, Observe: events.observe,
+		Policy: stet.Policy{Lease: a.conf.Policy.Lease.Duration()}}) // of what no route has: what bulk jobs resume
 	if err != nil {
 		return err
 	}
 	events.log = observe.NewLog(a.log, a.engine.Tag)
+	a.jobs = bulk.New(a.engine)
 	if a.gate, err = handler(a.engine, a.conf, a.log); err != nil {
 		return &statusError{exitUsage, err}
 	}
@@ -156,7 +160,7 @@ func (a *app) operators(notices http.Handler) (http.Handler, error) {
 	}
 	a.tokens.Store(&tokens)
 	return admin.New(a.engine, admin.Config{
-		Tokens: func() []admin.Token { return *a.tokens.Load() }, Hosts: a.conf.Admin.Hosts, Log: a.log, Webhook: notices,
+		Tokens: func() []admin.Token { return *a.tokens.Load() }, Hosts: a.conf.Admin.Hosts, Log: a.log, Webhook: notices, Bulk: a.jobs,
 		Settle: settling(&a.conf.Reconcile), Reconciler: asker(a.engine, &a.conf.Reconcile),
 		MinToken: a.conf.Admin.MinTokenBytes, Refused: a.metrics.LoginRefused,
 		Draining: func() bool { return a.server.Draining() },
@@ -215,6 +219,9 @@ func (a *app) run(ctx context.Context) error {
 	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Count) })
 	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.List) })
 	running.Go(func() { a.reloads(loops) })
+	working, stopJobs := context.WithCancel(ctx) // a job stops at once when the end is asked for: another gateway goes on with it
+	var jobs sync.WaitGroup
+	jobs.Go(func() { a.loop(a.jobs.Run(working)) })
 	a.ready(a.server.Addr(), a.server.AdminAddr())
 	ended := make(chan struct{})
 	var told sync.WaitGroup
@@ -230,6 +237,8 @@ func (a *app) run(ctx context.Context) error {
 	err := a.server.Run(ctx)
 	close(ended)
 	told.Wait() // in the log, the end begins before it is over
+	stopJobs()
+	jobs.Wait()
 	if n := a.engine.Abandon(context.WithoutCancel(ctx)); n > 0 {
 		a.log.Warn("what still ran is unknown now", "executions", n)
 	}

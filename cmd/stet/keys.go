@@ -31,6 +31,7 @@ type keysCmds struct {
 	Probe   keysProbeCmd   `cmd:"" help:"Ask now what became of an execution whose outcome is unknown, also of a dead letter."`
 	Extend  keysExtendCmd  `cmd:"" help:"Keep a stored result for longer."`
 	Note    keysNoteCmd    `cmd:"" help:"Write something down about a record, in the audit trail."`
+	Bulk    keysBulkCmd    `cmd:"" help:"Show what became of changes of many records."`
 }
 
 // record is what a record's document is read for; --json prints the document itself.
@@ -68,23 +69,27 @@ type filter struct {
 	OlderThan time.Duration `placeholder:"15m" help:"Only records that were created at least so long ago."`
 }
 
-// query is the filter as parameters of the API, and more of them.
-func (f *filter) query(more map[string]string) string {
-	q := url.Values{}
-	for name, v := range map[string]string{"state": f.State, "scope": f.Scope, "route": f.Route, "path": f.Path, "method": f.Method, "cause": f.Cause, "trace": f.Trace} {
-		if v != "" {
-			q.Set(name, v)
-		}
-	}
+// parameters are the filter by the names of the API.
+func (f *filter) parameters() map[string]string {
+	all := map[string]string{"state": f.State, "scope": f.Scope, "route": f.Route, "path": f.Path, "method": f.Method, "cause": f.Cause, "trace": f.Trace}
 	if f.Dead {
-		q.Set("escalated", "1")
+		all["escalated"] = "1"
 	}
 	if f.OlderThan > 0 {
-		q.Set("older_than_s", strconv.FormatFloat(f.OlderThan.Seconds(), 'f', -1, 64))
+		all["older_than_s"] = strconv.FormatFloat(f.OlderThan.Seconds(), 'f', -1, 64)
 	}
-	for name, v := range more {
-		if v != "" {
-			q.Set(name, v)
+	maps.DeleteFunc(all, func(_, v string) bool { return v == "" })
+	return all
+}
+
+// query is the filter, and more parameters, as the API's lists take them.
+func (f *filter) query(more map[string]string) string {
+	q := url.Values{}
+	for _, parameters := range []map[string]string{f.parameters(), more} {
+		for name, v := range parameters {
+			if v != "" {
+				q.Set(name, v)
+			}
 		}
 	}
 	return q.Encode()

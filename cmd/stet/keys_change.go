@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,11 +10,10 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/term"
 
-	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/bulk"
 )
 
 // change is what every command that changes records needs.
@@ -164,32 +162,30 @@ type chosen struct {
 	source
 	change
 	pinned
-	Key       string        `arg:"" optional:"" help:"The key as parsed, without quotes, or the record's id (k_…). Without one the filter chooses."`
-	Scope     string        `placeholder:"SCOPE" help:"The scope the key is in (default), or only this scope."`
-	State     string        `placeholder:"STATE" complete:"completed,failed,retryable,unknown,expired" help:"Only records in this state."`
-	Route     string        `placeholder:"ROUTE" help:"Only this route, such as 'POST /v1/payments'."`
-	OlderThan time.Duration `placeholder:"15m" help:"Only records that were created at least so long ago."`
-	Limit     int           `default:"100" help:"At most so many."`
+	Key string `arg:"" optional:"" help:"The key as parsed, without quotes, or the record's id (k_…). Without one the filter chooses."`
+	filter
+	Limit int `help:"At most so many of those that match (all)."`
 }
 
 // check implements [checked].
 func (c *chosen) check(*world) error {
-	filtered := c.State != "" || c.Route != "" || c.OlderThan > 0
-	switch {
-	case c.Key != "" && filtered:
+	filtered := c.filter
+	filtered.Scope = "" // which is where the key is, too
+	switch some := filtered != (filter{}); {
+	case c.Key != "" && some:
 		return failf(exitUsage, "KEY names one record, and --state, --route and --older-than choose several; give one of them")
-	case c.Key == "" && !filtered && c.Scope == "":
+	case c.Key == "" && !some && c.Scope == "":
 		return failf(exitUsage, "which records? give KEY, or a filter: --state, --scope, --route, --older-than")
 	case c.Key == "" && c.IfVersion != "":
 		return failf(exitUsage, "--if-version is of one record, and needs KEY")
-	case c.Limit < 1:
-		return failf(exitUsage, "--limit is %d; at least one record", c.Limit)
+	case c.Limit < 0:
+		return failf(exitUsage, "--limit is %d; at least one record, or 0 for all that match", c.Limit)
 	}
 	return nil
 }
 
-// each changes the chosen records one by one, and says how many were. verb is for people, and so is warning, of a single one.
-func (c *chosen) each(w *world, verb, warning string, act func(a *api, record *named, version string) error) error {
+// each changes the record that is named, by act, or those that match, by a job. warning is for whoever is asked about the one.
+func (c *chosen) each(w *world, o order, warning string, act func(a *api, record *named, version string) error) error {
 	a, err := c.open(w)
 	if err != nil {
 		return err
@@ -197,43 +193,10 @@ func (c *chosen) each(w *world, verb, warning string, act func(a *api, record *n
 	defer a.close()
 	if c.Key != "" {
 		record := &named{Key: c.Key, Scope: c.Scope}
-		o := one{&c.change, record, verb + " " + visible(c.Key), warning}
-		return o.do(w, a, c.IfVersion, func(version string) error { return act(a, record, version) })
+		what := one{&c.change, record, string(o.Action) + " " + visible(c.Key), warning}
+		return what.do(w, a, c.IfVersion, func(version string) error { return act(a, record, version) })
 	}
-	found, err := c.find(w, a)
-	if err != nil {
-		return err
-	}
-	if len(found) == 0 {
-		fmt.Fprintln(w.stderr, "no records match")
-		return c.done(w, 0)
-	}
-	if err := c.sure(w, fmt.Sprintf("%s %d records", verb, len(found))); err != nil {
-		return err
-	}
-	n := 0
-	for _, r := range found {
-		if err := act(a, &named{Key: r.ID, Scope: r.Scope}, ""); err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", r.ID, err), c.done(w, n))
-		}
-		n++
-	}
-	return c.done(w, n)
-}
-
-func (c *chosen) find(w *world, a *api) (found []record, err error) {
-	list, err := a.list(w.ctx, &filter{State: c.State, Scope: c.Scope, Route: c.Route, OlderThan: c.OlderThan}, nil, c.Limit)
-	if err != nil {
-		return nil, err
-	}
-	for _, doc := range list.Keys {
-		var r record
-		if err := json.Unmarshal(doc, &r); err != nil {
-			return nil, fmt.Errorf("a record cannot be read: %w", err)
-		}
-		found = append(found, r)
-	}
-	return found, nil
+	return c.bulk(w, a, o)
 }
 
 type keysReleaseCmd struct {
@@ -243,10 +206,8 @@ type keysReleaseCmd struct {
 }
 
 func (c *keysReleaseCmd) Run(w *world) error {
-	if c.Key == "" && c.State == "" && (c.Scope != "" || c.Route != "" || c.OlderThan > 0) {
-		c.State = stet.Unknown.String() // nothing else can be released
-	}
-	return c.each(w, "release", underWay, func(a *api, record *named, version string) error {
+	o := order{Action: bulk.Release, Evidence: c.Evidence, Now: c.Now, Override: c.Override}
+	return c.each(w, o, underWay, func(a *api, record *named, version string) error {
 		doc := sent{Evidence: c.Evidence, Reason: c.Reason, Version: version, Now: c.Now, Override: c.Override}
 		return a.do(w.ctx, http.MethodPost, record.path()+"/release", doc, nil)
 	})
@@ -255,7 +216,7 @@ func (c *keysReleaseCmd) Run(w *world) error {
 type keysDeleteCmd struct{ chosen }
 
 func (c *keysDeleteCmd) Run(w *world) error {
-	return c.each(w, "delete", "", func(a *api, record *named, version string) error {
+	return c.each(w, order{Action: bulk.Delete}, "", func(a *api, record *named, version string) error {
 		q := url.Values{"reason": {c.Reason}}
 		if version != "" {
 			q.Set("if_version", version)
