@@ -86,7 +86,7 @@ func (s *source) local(w *world) (*api, error) {
 	jobs := bulk.New(engine)
 	return &api{
 		base:   &url.URL{Scheme: "http", Host: "localhost"},
-		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami(), Bulk: jobs})}},
+		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami(), Bulk: jobs, Outbox: desk(store, engine)})}},
 		jobs:   jobs,
 		close:  func() { _ = store.Close() },
 	}, nil
@@ -187,6 +187,9 @@ func (a *api) refused(status int, body []byte) error {
 	}
 	if p.Code == "probe-failed" { // the gateway was reached; what it asks was not
 		return failf(exitError, "%s", text)
+	}
+	if p.Code == "no-outbox" {
+		return failf(exitUsage, "%s", text)
 	}
 	switch status {
 	case http.StatusUnauthorized:

@@ -163,6 +163,7 @@ func (a *app) operators(notices http.Handler) (http.Handler, error) {
 		Tokens: func() []admin.Token { return *a.tokens.Load() }, Hosts: a.conf.Admin.Hosts, Log: a.log, Webhook: notices, Bulk: a.jobs,
 		Settle: settling(&a.conf.Reconcile), Reconciler: asker(a.engine, &a.conf.Reconcile),
 		MinToken: a.conf.Admin.MinTokenBytes, Refused: a.metrics.LoginRefused,
+		Outbox:   desk(a.store, a.engine),
 		Draining: func() bool { return a.server.Draining() },
 		Unready:  a.durable.unready,
 		Metrics:  a.metrics.Handler(),
