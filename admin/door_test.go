@@ -86,6 +86,13 @@ func (s telling) List(ctx context.Context, q stet.Query) ([]stet.Head, string, e
 	return heads, next, err
 }
 
+func (s telling) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	if id.Key == "damaged" {
+		return stet.Record{}, stet.ErrCorrupt
+	}
+	return s.Store.Get(ctx, id)
+}
+
 func scoped(t admin.Token, scopes ...string) admin.Token {
 	t.Scopes = scopes
 	return t
@@ -97,7 +104,7 @@ func TestTokensBoundToScopes(t *testing.T) { // D12
 	d.token = "token-of-acme"
 	tag := d.engine.Tag(stet.ID{Scope: "shop-1", Key: "lost"})
 	_, want := d.get("/api/v1/keys/acme/never")
-	for _, path := range []string{"/api/v1/keys/shop-1/lost", "/api/v1/keys/shop-1/lost?reveal=1", "/api/v1/keys/shop-1/never", "/api/v1/keys/shop-1/" + tag,
+	for _, path := range []string{"/api/v1/keys/shop-1/lost", "/api/v1/keys/shop-1/lost?reveal=1", "/api/v1/keys/shop-1/never", "/api/v1/keys/shop-1/" + tag, "/api/v1/keys/shop-1/damaged", "/api/v1/keys/" + tag,
 		"/api/v1/keys/acme/" + tag, "/api/v1/keys/ACME/lost", "/metrics"} {
 		if res, got := d.get(path); res.StatusCode != 404 || got != want {
 			t.Errorf("%s: %d %s", path, res.StatusCode, got)
