@@ -89,25 +89,28 @@ type Reconciler struct {
 
 // Run reconciles until ctx ends, and returns nil then; another error is a setting that cannot be
 // used.
-func (r Reconciler) Run(ctx context.Context) error {
+func (r Reconciler) Run(ctx context.Context) error { return run(ctx, r) }
+
+func (r Reconciler) loop() (loop, error) {
 	switch {
 	case r.Engine == nil || r.Resolver == nil:
-		return errors.New("keeper: a Reconciler needs an Engine and a Resolver")
+		return loop{}, errors.New("keeper: a Reconciler needs an Engine and a Resolver")
 	case r.MaxProbes < 0 || r.Timeout < 0 || r.AtOnce < 0:
-		return errors.New("keeper: MaxProbes, Timeout and AtOnce cannot be negative")
+		return loop{}, errors.New("keeper: MaxProbes, Timeout and AtOnce cannot be negative")
 	case r.Settle < 0 && r.Settle != stet.Never:
-		return fmt.Errorf("keeper: Settle is %s; use stet.Never where a missing effect is never a proof", r.Settle)
+		return loop{}, fmt.Errorf("keeper: Settle is %s; use stet.Never where a missing effect is never a proof", r.Settle)
 	}
 	r.Who = cmp.Or(r.Who, "reconciler")
 	r.MaxProbes = cmp.Or(r.MaxProbes, DefaultMaxProbes)
 	if last := LastProbe(r.MaxProbes); r.Settle > last {
-		return fmt.Errorf("keeper: Settle is %s, but the last of %d probes comes %s after the attempt ended: "+
+		return loop{}, fmt.Errorf("keeper: Settle is %s, but the last of %d probes comes %s after the attempt ended: "+
 			"Missing would never be a proof; lower Settle or raise MaxProbes", r.Settle, r.MaxProbes, last)
 	}
 	r.Settle = cmp.Or(r.Settle, DefaultSettle)
 	r.Timeout = cmp.Or(r.Timeout, DefaultProbeTimeout)
 	r.AtOnce = cmp.Or(r.AtOnce, DefaultProbesAtOnce)
-	return loop{cmp.Or(r.Every, DefaultReconcileEvery), cmp.Or(r.Batch, DefaultBatch), stet.MaxLimit, r.round}.run(ctx)
+	l := loop{cmp.Or(r.Every, DefaultReconcileEvery), cmp.Or(r.Batch, DefaultBatch), stet.MaxLimit, r.round}
+	return l, l.valid()
 }
 
 // round probes a page of what is due, and returns how many records it took. One that cannot be
