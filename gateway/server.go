@@ -161,6 +161,12 @@ func (s *Server) SetTimeouts(c ServerConfig) {
 	s.limits.delay.set(c.DrainDelay)
 }
 
+// Timeouts returns what [Server.SetTimeouts] has put in force.
+func (s *Server) Timeouts() ServerConfig {
+	return ServerConfig{ReadTimeout: s.limits.read.get(), WriteTimeout: s.limits.write.get(), DrainTimeout: s.limits.drain.get(),
+		DrainDelay: s.limits.delay.get()}
+}
+
 func orForever(d time.Duration) time.Duration {
 	if d < 0 {
 		return forever
