@@ -149,6 +149,8 @@ var beside = map[string]map[string]any{
 	"policy.key.max_len":            {"policy.key.min_len": 3},
 	"tls.cert_file":                 {"tls.key_file": "other.key"},
 	"tls.key_file":                  {"tls.cert_file": "other.pem"},
+	"reconcile.webhook.secret_file": {}, // the one before has it, too
+	"routes[].match_encoded":        {}, // the one before has another route
 }
 
 // files writes what settings can name.
