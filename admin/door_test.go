@@ -365,29 +365,28 @@ func TestSocketIsLocal(t *testing.T) { // D12
 		t.Fatal(err)
 	}
 	e := must(stet.New(memstore.New(memstore.Config{}), stet.Config{}))
-	tokens := only()
-	srv := httptest.NewUnstartedServer(admin.New(e, admin.Config{Tokens: func() []admin.Token { return tokens() }}))
+	var tokens []admin.Token
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		admin.New(e, admin.Config{Tokens: tokens}).ServeHTTP(w, r)
+	}))
 	srv.Listener = on
 	srv.Start()
 	defer srv.Close()
 	tr := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", path) }}
 	defer tr.CloseIdleConnections()
-	status := func() int {
+	for _, want := range []int{200, 401} {
 		res, err := (&http.Client{Transport: tr}).Get("http://localhost/api/v1/keys")
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = res.Body.Close()
-		return res.StatusCode
-	}
-	if got := status(); got != 200 {
-		t.Errorf("without tokens: %d", got)
-	}
-	tokens = only(admin.NewToken("ada", "admin-token", admin.Admin)) // from now on
-	if got := status(); got != 401 {
-		t.Errorf("with tokens: %d", got)
+		if res.Body.Close(); res.StatusCode != want {
+			t.Errorf("with %d tokens: %d", len(tokens), res.StatusCode)
+		}
+		tokens = tokensOfAda
 	}
 }
+
+var tokensOfAda = only(admin.NewToken("ada", "admin-token", admin.Admin))
 
 func TestParseScopesOfTokens(t *testing.T) { // D12
 	entry := func(more string) []byte {
