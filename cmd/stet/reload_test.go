@@ -129,6 +129,7 @@ var other = map[string]any{
 	"problem_base": "https://errors.example/", "cors.allow_origins": []string{"https://shop.example"}, "admin.hosts": []string{"stet.example"},
 	"store.dsn": "memory:?max_keys=7", "store.listen_dsn": "postgres://u:p@h/d", "store.cache": "memory:",
 	"tls.cert_file": "other.pem", "tls.key_file": "other.key", "tls.client_ca_file": "ca2.pem",
+	"admin.tls.cert_file": "other.pem", "admin.tls.key_file": "other.key", "admin.tls.client_ca_file": "ca2.pem",
 	"admin.tokens_file": "tokens.json", "store.encryption_keys_file": "keys.json", "reconcile.webhook.secret_file": "whsec",
 	"reconcile.probe.headers_file": "headers", "store.dsn_file": "dsn",
 	"scope.header": "X-Tenant", "scope.api_key.header": "X-Other-Key",
@@ -149,6 +150,8 @@ var beside = map[string]map[string]any{
 	"policy.key.max_len":            {"policy.key.min_len": 3},
 	"tls.cert_file":                 {"tls.key_file": "other.key"},
 	"tls.key_file":                  {"tls.cert_file": "other.pem"},
+	"admin.tls.cert_file":           {"admin.tls.key_file": "other.key"},
+	"admin.tls.key_file":            {"admin.tls.cert_file": "other.pem"},
 	"reconcile.webhook.secret_file": {}, // the one before has it, too
 	"routes[].match_encoded":        {}, // the one before has another route
 }
@@ -260,6 +263,11 @@ func document(t *testing.T, values map[string]any) string {
 	return string(text)
 }
 
+// secured is a configuration with certificates in a section.
+func secured(values map[string]any, section string) map[string]any {
+	return with(with(with(values, section+".cert_file", "server.pem"), section+".key_file", "server.key"), section+".client_ca_file", "ca.pem")
+}
+
 // Every setting that there is is changed once, with a file that says so, while the gateway runs: either it is put in force, or it is
 // named as taking a restart, as its tag says. A new setting is in this test without another line, unless its tags leave open what it
 // may be.
@@ -272,13 +280,13 @@ func TestEverySettingIsAppliedOrNamed(t *testing.T) { // D01
 	}
 	both := map[string]any{"upstream": creating(t), "listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "store.dsn": "memory:"}
 	bases := map[bool]map[string]any{false: with(both, "routes[].match", "POST /x"),
-		true: with(with(with(both, "tls.cert_file", "server.pem"), "tls.key_file", "server.key"), "tls.client_ca_file", "ca.pem")}
+		true: secured(secured(both, "tls"), "admin.tls")}
 	gates := map[bool]*reloading{false: newReloading(t, "", document(t, bases[false])), true: newReloading(t, "", document(t, bases[true]))}
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		if rest, ok := strings.CutPrefix(path, "routes[].policy."); ok && rest != "wait_policy" { // the same type as the file's
 			continue
 		}
-		secure := strings.HasPrefix(path, "tls.") || path == "scope.client_cert"
+		secure := strings.Contains(path, "tls.") || path == "scope.client_cert"
 		base := maps.Clone(bases[secure])
 		maps.Copy(base, beside[path])
 		gate := gates[secure]
