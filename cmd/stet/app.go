@@ -157,9 +157,14 @@ func (a *app) operators(conf *config.Config, notices http.Handler) (http.Handler
 	if err != nil {
 		return nil, err
 	}
+	asked, err := asker(a.engine, &conf.Reconcile)
+	if err != nil {
+		return nil, err
+	}
 	return admin.New(a.engine, admin.Config{
 		Tokens: tokens, MinToken: conf.Admin.MinTokenBytes, Refused: a.metrics.LoginRefused,
 		Hosts: conf.Admin.Hosts, Log: a.log, Webhook: notices,
+		Settle: settling(&conf.Reconcile), Reconciler: asked,
 		Draining: func() bool { return a.server.Draining() },
 		Unready:  a.durable.unready,
 		Metrics:  a.metrics.Handler(),

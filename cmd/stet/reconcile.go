@@ -24,12 +24,8 @@ func reconciler(e *stet.Engine, c *config.Reconcile) (r keeper.Reconciler, ok bo
 	if c.Probe.URL == "" {
 		return r, false, nil
 	}
-	settle := c.Probe.Settle.Duration()
-	if settle == 0 {
-		settle = stet.Never
-	}
 	header, err := probeHeader(c.Probe.HeadersFile)
-	return keeper.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settle,
+	return keeper.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settling(c),
 		Resolver: keeper.Probe{URL: c.Probe.URL, Method: c.Probe.Method, Header: header, Found: c.Probe.FoundStatus,
 			Missing: c.Probe.MissingStatus, Status: c.Probe.Respond.Status}}, true, err
 }
@@ -57,6 +53,23 @@ func probeHeader(file string) (http.Header, error) {
 		h.Add(name, value)
 	}
 	return h, nil
+}
+
+// settling is how long an attempt has to be over before silence is a proof.
+func settling(c *config.Reconcile) time.Duration {
+	if c.Probe.Settle == 0 {
+		return stet.Never
+	}
+	return c.Probe.Settle.Duration()
+}
+
+// asker is the reconciler for questions that somebody asks now; nil: there is nothing to ask.
+func asker(e *stet.Engine, c *config.Reconcile) (*keeper.Reconciler, error) {
+	r, ok, err := reconciler(e, c)
+	if !ok || err != nil {
+		return nil, err
+	}
+	return &r, nil
 }
 
 // hook takes a provider's word, where the configuration has a secret for it.

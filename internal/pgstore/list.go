@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
@@ -113,63 +112,6 @@ func (s *Store) Find(ctx context.Context, name string) (heads []stet.Head, err e
 	return heads, s.wrap("find", err)
 }
 
-// History pages through the changes that had a note, newest first. The cursor is a row number and holds nothing of keys. A row
-// that cannot be read is [stet.ErrCorrupt]: a history with holes in it is no evidence.
-func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
-	if err = s.calls.enter(); err == nil {
-		defer s.calls.leave()
-		changes, next, err = s.history(ctx, q)
-	}
-	return changes, next, s.wrap("history", err)
-}
-
-func (s *Store) history(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
-	c := &condition{}
-	if q.ID != (stet.ID{}) {
-		c.and("scope = ? AND key = ?", sqltext.PostgresEncoder.ID(nil, q.ID)...)
-	}
-	if err := c.after(q.After, "<"); err != nil {
-		return nil, "", err
-	}
-	limit, last := q.Bound(), int64(0)
-	sql := fmt.Sprintf("%s%s ORDER BY id DESC LIMIT %d", sqltext.PostgresHistory, c.where(), limit+1)
-	err = each(ctx, s.pool, sql, c.args, func(rows Rows) error {
-		id, change, err := scanChange(rows)
-		if err == nil && len(changes) == limit { // there is one more
-			next = strconv.FormatInt(last, 10)
-			return nil
-		}
-		changes, last = append(changes, change), id
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	return changes, next, nil
-}
-
-func scanChange(rows Rows) (id int64, c stet.Change, err error) {
-	var scope, key, was, became string
-	var at int64
-	n := &c.Note
-	if rows.Scan(&id, &scope, &key, &was, &became, &c.Attempt, &at, &n.Who, &n.Why, &n.Evidence, &n.Notice) != nil {
-		return 0, c, errColumn
-	}
-	for _, text := range []*string{&scope, &key, &n.Who, &n.Why, &n.Evidence, &n.Notice} {
-		if *text, err = sqltext.PostgresUnescape(*text); err != nil {
-			return 0, c, fmt.Errorf("%w: text in row %d of the history", stet.ErrCorrupt, id)
-		}
-	}
-	if c.From, err = stet.ParseState(was); err == nil {
-		c.To, err = stet.ParseState(became)
-	}
-	if err != nil {
-		return 0, c, fmt.Errorf("%w: a state in row %d of the history", stet.ErrCorrupt, id)
-	}
-	c.ID, c.At = stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}, time.UnixMicro(at).UTC()
-	return id, c, nil
-}
-
 // eachHead reads heads; of a record that cannot be read visit gets nil.
 func eachHead(ctx context.Context, q Querier, sql string, args []any, visit func(id int64, h *stet.Head)) error {
 	return each(ctx, q, sql, args, func(rows Rows) error {
@@ -261,6 +203,3 @@ func (c *condition) choose(q *stet.Query) {
 		c.and("created_at <= "+sqltext.PostgresNow+" - ?::bigint", q.OlderThan.Microseconds())
 	}
 }
-
-// Append implements [stet.Historian].
-func (s *Store) Append(ctx context.Context, c stet.Change) error { return errors.ErrUnsupported }

@@ -37,7 +37,7 @@ func headSum(h *stet.Head, s *Stamp) uint32 {
 		}
 	}
 	if h.Note != nil {
-		b = appendText(appendText(appendText(appendText(b, h.Note.Who), h.Note.Why), h.Note.Evidence), h.Note.Notice)
+		b = appendNote(b, h.Note)
 	}
 	if len(h.Meta) > 0 {
 		b = codec.AppendMeta(b, h.Meta)
@@ -47,6 +47,13 @@ func headSum(h *stet.Head, s *Stamp) uint32 {
 
 // UnstampedSum covers a head without its instants, for databases that stamp by their own clock: see [Row].
 func UnstampedSum(h *stet.Head) int64 { return int64(headSum(h, &Stamp{})) }
+
+func appendNote(b []byte, n *stet.Note) []byte {
+	for _, text := range [...]string{n.Who, n.Why, n.Evidence, n.Notice, n.Action} {
+		b = appendText(b, text)
+	}
+	return b
+}
 
 func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)

@@ -86,6 +86,7 @@ type note struct {
 	Why      text `json:"why"`
 	Evidence text `json:"evidence"`
 	Notice   text `json:"notice,omitempty"`
+	Action   text `json:"action,omitempty"`
 }
 
 // pair is a line of a list whose order counts and whose names may repeat.
@@ -235,7 +236,7 @@ func formOf(r *stet.Record) (*form, error) {
 		f.Meta = append(f.Meta, pair{text(k), text(r.Meta[k])})
 	}
 	if n := r.Note; n != nil {
-		f.Note = &note{text(n.Who), text(n.Why), text(n.Evidence), text(n.Notice)}
+		f.Note = &note{text(n.Who), text(n.Why), text(n.Evidence), text(n.Notice), text(n.Action)}
 	}
 	if a := r.Response; a != nil {
 		f.Response = &response{a.Status, pairs(a.Header), pairs(a.Trailer), a.Body}
@@ -287,7 +288,7 @@ func (f *form) record() (r stet.Record, err error) {
 		}
 	}
 	if n := f.Note; n != nil {
-		r.Note = &stet.Note{Who: string(n.Who), Why: string(n.Why), Evidence: string(n.Evidence), Notice: string(n.Notice)}
+		r.Note = &stet.Note{Who: string(n.Who), Why: string(n.Why), Evidence: string(n.Evidence), Notice: string(n.Notice), Action: string(n.Action)}
 	}
 	if a := f.Response; a != nil {
 		r.Response = &stet.Response{Status: a.Status, Header: fields(a.Header), Trailer: fields(a.Trailer), Body: a.Body}

@@ -56,11 +56,12 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 	}
 	most, looked := q.Bound(), 0
 	h.before(from, func(n int, c *stet.Change) bool {
-		if len(changes) == most || looked == maxLook { // there is one more
+		matches := q.Matches(c)
+		if looked == maxLook || matches && len(changes) == most { // there is one more, or may be
 			next = strconv.Itoa(n + 1)
 			return false
 		}
-		if looked++; q.Matches(c) {
+		if looked++; matches {
 			changes = append(changes, *c)
 		}
 		return true

@@ -258,7 +258,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		s.tag(e, hash)
 	}
 	if h.Note != nil {
-		s.history.add(stet.Change{ID: e.id(), From: from, To: e.state, Attempt: int(e.attempt), At: instant(now), Note: *h.Note})
+		s.history.add(stet.Change{ID: e.id(), Tag: h.Tag, From: from, To: e.state, Attempt: int(e.attempt), At: instant(now), Note: *h.Note})
 	}
 	sh.wake(h.ID)
 	got.Tag = h.Tag

@@ -85,6 +85,9 @@ func showing(version stet.Version) func(answer any) wrote {
 	}
 }
 
+// appending is for the script that adds to the history, each time anew.
+func appending(any) wrote { return doneNow }
+
 // removing is for the script that deletes: what is gone an earlier try may have removed.
 func removing(answer any) wrote {
 	switch answer {

@@ -167,9 +167,14 @@ func (r *reader) head(h *stet.Head) (ok bool) {
 		}
 	}
 	if flags&noted != 0 {
-		h.Note = &stet.Note{Who: r.text(), Why: r.text(), Evidence: r.text(), Notice: r.text()}
+		n := r.note()
+		h.Note = &n
 	}
 	return !r.bad && r.rest == "" && h.Kept <= stet.KeptStatus && h.Rules.OnLapse.Valid()
+}
+
+func (r *reader) note() stet.Note {
+	return stet.Note{Who: r.text(), Why: r.text(), Evidence: r.text(), Notice: r.text(), Action: r.text()}
 }
 
 // rest decodes the body, after the head.

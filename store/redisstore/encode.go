@@ -131,10 +131,13 @@ func (w *writer) head(h *stet.Head) {
 		w.bytes(codec.AppendMeta(nil, h.Meta))
 	}
 	if n := h.Note; n != nil {
-		w.text(n.Who)
-		w.text(n.Why)
-		w.text(n.Evidence)
-		w.text(n.Notice)
+		w.note(n)
+	}
+}
+
+func (w *writer) note(n *stet.Note) {
+	for _, s := range [...]string{n.Who, n.Why, n.Evidence, n.Notice, n.Action} {
+		w.text(s)
 	}
 }
 

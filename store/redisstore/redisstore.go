@@ -232,7 +232,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		completed = "kept"
 	}
 	if h.Note != nil {
-		note = encodeEntry(&h)
+		note = encodeEntry(h.Tag, h.Attempt, h.Note)
 	}
 	args := trimmed(append(s.write(&p, &h, b, make([]string, 0, 12)), stamped(prev), completed, body, life, note, h.DownstreamKey, h.DownstreamID))
 	got, err := s.confirmed(ctx, replaceScript, &p, showing(h.Version), args...)

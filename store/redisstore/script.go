@@ -21,6 +21,8 @@ var (
 	replaceText string
 	//go:embed lua/delete.lua
 	deleteText string
+	//go:embed lua/append.lua
+	appendText string
 	//go:embed lua/get.lua
 	getText string
 	//go:embed lua/due.lua
@@ -55,6 +57,7 @@ var (
 	createScript  = newScript(nowText, namesText, createText)
 	replaceScript = newScript(beyondMaxmemory, nowText, namesText, headText, replaceText)
 	deleteScript  = newScript(beyondMaxmemory, namesText, deleteText)
+	appendScript  = newScript(nowText, appendText)
 	getScript     = newScript(nowText, getText)
 	dueScript     = newScript(nowText, headText, dueText, shownText)
 	listScript    = newScript(nowText, headText, listText, shownText)

@@ -62,14 +62,14 @@ func (x *bench) entries(q stet.HistoryQuery, want ...stet.Change) {
 
 // entry shows a change, whose parts may hold any bytes.
 func entry(c stet.Change) string {
-	return fmt.Sprintf("%q from %v to %v, attempt %d, %q", string(c.ID.Scope)+" "+string(c.ID.Key), c.From, c.To, c.Attempt, c.Note)
+	return fmt.Sprintf("%q %q from %v to %v, attempt %d, %q", string(c.ID.Scope)+" "+string(c.ID.Key), c.Tag, c.From, c.To, c.Attempt, c.Note)
 }
 
 // note replaces prev's record, with a note, and returns its new head and the entry that this makes.
 func (x *bench) note(prev stet.Head, n stet.Note, change func(h *stet.Head)) (stet.Head, stet.Change) {
 	x.t.Helper()
 	next := x.replace(prev, nil, func(h *stet.Head) { change(h); h.Note = &n })
-	return next, stet.Change{ID: prev.ID, From: prev.State, To: next.State, Attempt: next.Attempt, At: next.UpdatedAt, Note: n}
+	return next, stet.Change{ID: prev.ID, Tag: next.Tag, From: prev.State, To: next.State, Attempt: next.Attempt, At: next.UpdatedAt, Note: n}
 }
 
 func unknown(h *stet.Head) { h.State, h.Cause = stet.Unknown, "lease-lapsed" }
@@ -78,7 +78,7 @@ func history(t testing.TB, x *bench) {
 	ability[stet.Historian](t, x)
 	x.entries(stet.HistoryQuery{})
 	r := running("odd\xff\x00é")
-	r.Note = &stet.Note{Who: "nobody"} // no change: there was nothing before
+	r.Note, r.Tag = &stet.Note{Who: "nobody"}, "k_0123456789abcdef" // no change: there was nothing before
 	made := x.create(r)
 	x.entries(stet.HistoryQuery{})
 

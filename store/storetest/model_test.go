@@ -202,7 +202,7 @@ func (v modelVerbs) Replace(ctx context.Context, prev stet.Version, h stet.Head,
 		}
 		got = v.stamp(r.Head, h)
 		if h.Note != nil {
-			d.history = append(d.history, stet.Change{ID: h.ID, From: r.State, To: h.State, Attempt: h.Attempt, At: got.UpdatedAt, Note: *h.Note})
+			d.history = append(d.history, stet.Change{ID: h.ID, Tag: h.Tag, From: r.State, To: h.State, Attempt: h.Attempt, At: got.UpdatedAt, Note: *h.Note})
 		}
 		if r.Head = got; b != nil {
 			r.Body = *b

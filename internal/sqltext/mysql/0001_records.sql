@@ -48,12 +48,12 @@ CREATE TABLE IF NOT EXISTS stet_records (
     KEY stet_records_downstream_id (`downstream_id`(64))
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = binary;
 
--- What people and keepers did: the changes that had a note. Rows are added only.
+-- What people and keepers did: the changes that had a note, and what was only seen or refused. Rows are added only.
 CREATE TABLE IF NOT EXISTS stet_history (
     `id`       BIGINT          NOT NULL AUTO_INCREMENT PRIMARY KEY,
     `scope`    VARBINARY(1024) NOT NULL,
     `key`      VARBINARY(1024) NOT NULL,
-    `was`      VARBINARY(16)   NOT NULL,
+    `was`      VARBINARY(16)   NOT NULL, -- '' where no record was changed
     `became`   VARBINARY(16)   NOT NULL,
     `attempt`  BIGINT          NOT NULL,
     `at`       BIGINT          NOT NULL,
@@ -61,7 +61,15 @@ CREATE TABLE IF NOT EXISTS stet_history (
     `why`      MEDIUMBLOB      NOT NULL,
     `evidence` MEDIUMBLOB      NOT NULL,
     `notice`   MEDIUMBLOB      NOT NULL, -- the id of the message that asked for it, such as a webhook-id; '' else
-    KEY stet_history_key (`scope`, `key`, `id`)
+    `action`   MEDIUMBLOB      NOT NULL, -- what was done, where the states do not say it; '' else
+    `tag`      MEDIUMBLOB      NOT NULL, -- the record's id in logs and lists
+    `who_sum`  BIGINT          AS (CRC32(`who`)) STORED, -- of any length, and an index of part of it would not be in the order of ids
+    `tag_sum`  BIGINT          AS (CRC32(`tag`)) STORED,
+    KEY stet_history_key (`scope`, `key`, `id`),
+    -- People ask by record, by tenant and by name.
+    KEY stet_history_tag (`tag_sum`, `id`),
+    KEY stet_history_scope (`scope`, `id`),
+    KEY stet_history_who (`who_sum`, `id`)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = binary;
 
 -- Which database this is: a transaction that a store joins has to be on the same one.

@@ -55,21 +55,28 @@ CREATE INDEX stet_records_failed ON stet_records (id) WHERE state = 'completed' 
 CREATE INDEX stet_records_downstream_key ON stet_records USING hash (downstream_key) WHERE downstream_key <> '';
 CREATE INDEX stet_records_downstream_id ON stet_records USING hash (downstream_id) WHERE downstream_id <> '';
 
--- What people and keepers did: the changes that had a note. Rows are added only.
+-- What people and keepers did: the changes that had a note, and what was only seen or refused. Rows are added only.
 CREATE TABLE stet_history (
     id       bigint NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     scope    text COLLATE "C" NOT NULL,
     key      text COLLATE "C" NOT NULL,
-    was      text   NOT NULL,
+    was      text   NOT NULL, -- '' where no record was changed
     became   text   NOT NULL,
     attempt  bigint NOT NULL,
     at       bigint NOT NULL,
     who      text   NOT NULL,
     why      text   NOT NULL,
     evidence text   NOT NULL,
-    notice   text   NOT NULL  -- the id of the message that asked for it, such as a webhook-id; '' else
+    notice   text   NOT NULL, -- the id of the message that asked for it, such as a webhook-id; '' else
+    action   text   NOT NULL, -- what was done, where the states do not say it; '' else
+    tag      text   NOT NULL  -- the record's id in logs and lists
 );
 CREATE INDEX stet_history_key ON stet_history (scope, key, id);
+
+-- People ask by record, by tenant and by name. A name may be too long for a B-tree.
+CREATE INDEX stet_history_tag ON stet_history (md5(tag), id);
+CREATE INDEX stet_history_scope ON stet_history (scope, id);
+CREATE INDEX stet_history_who ON stet_history (md5(who), id);
 
 -- For people: SELECT * FROM stet_keys WHERE state = 'unknown';
 CREATE VIEW stet_keys AS
