@@ -164,7 +164,7 @@ func (e *Engine) Extend(ctx context.Context, id ID, version Version, retain time
 // change reads a record, lets edit decide, and writes it with the note. What somebody else writes meanwhile is looked at
 // again, unless the caller had decided on a version.
 func (e *Engine) change(ctx context.Context, id ID, version Version, n Note, verb string, edit func(h *Head, b *Body) (*Body, error)) (Head, error) {
-	if n.Who == "" || n.Why == "" {
+	if blank(n.Who) || blank(n.Why) {
 		return Head{}, ErrNoReason
 	}
 	call := detach(ctx, e.cfg.StoreTimeout)

@@ -161,7 +161,7 @@ func TestChangesNeedWhoWhyAndTheVersionDecidedOn(t *testing.T) {
 	bubble(t, stet.Config{}, func(h *house) {
 		leave(h, stet.Unknown)
 		id := request("k").ID
-		for _, n := range []stet.Note{{}, {Who: "me"}, {Why: "so"}} {
+		for _, n := range []stet.Note{{}, {Who: "me"}, {Why: "so"}, {Who: "me", Why: " \t\n"}, {Who: " ", Why: "so"}} { // D10
 			if _, err := h.Resolve(h.t.Context(), id, stet.Resolution{}, n); !errors.Is(err, stet.ErrNoReason) {
 				h.t.Errorf("%+v: %v", n, err)
 			}

@@ -27,6 +27,8 @@ type Config struct {
 	Settle     time.Duration
 	Reconciler *keeper.Reconciler // asks when somebody wants it asked now; nil: nothing is configured to ask
 
+	Outbox Outbox // /api/v1/outbox; nil: this store has none, and that is what it says
+
 	Draining func() bool   // the end was asked for: /readyz says so; nil: never
 	Unready  func() string // why requests are better sent elsewhere: /readyz says so, with 503; nil or "": nothing is wrong
 	Metrics  http.Handler  // /metrics; nil: 404
@@ -67,6 +69,10 @@ func New(e *stet.Engine, c Config) http.Handler {
 		h.mux.HandleFunc("DELETE "+record, h.changing(Admin, h.purge))
 	}
 	h.mux.HandleFunc("GET /api/v1/audit", h.allow(h.audit))
+	h.mux.HandleFunc("GET /api/v1/outbox", h.allow(h.outboxed(h.messages)))
+	h.mux.HandleFunc("GET /api/v1/outbox/{message}", h.allow(h.outboxed(h.message)))
+	h.mux.HandleFunc("POST /api/v1/outbox/{message}/retry", h.changing(Operator, h.outboxed(h.retry)))
+	h.mux.HandleFunc("POST /api/v1/outbox/{message}/discard", h.changing(Operator, h.outboxed(h.discard)))
 	if c.Webhook != nil { // it is signed: a provider has no token
 		h.mux.Handle("POST /hooks/reconcile", c.Webhook)
 	}

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ledger"
@@ -203,71 +202,4 @@ func failed(err error) *problem {
 		return &noHistory
 	}
 	return &unavailable
-}
-
-// Entry is a line of the audit trail.
-type Entry struct {
-	At       time.Time `json:"at"`
-	Who      string    `json:"who"`
-	Action   string    `json:"action"` // see [stet.Change.Action]
-	ID       string    `json:"id"`
-	Scope    string    `json:"scope"`
-	From     string    `json:"from"`
-	To       string    `json:"to"`
-	Reason   string    `json:"reason"`
-	Evidence string    `json:"evidence,omitzero"`
-	Notice   string    `json:"notice,omitzero"` // the webhook-id of the notice that asked for it
-}
-
-// audit answers GET /api/v1/audit.
-func (h *handler) audit(w http.ResponseWriter, r *http.Request, who principal) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		badParameter("query", "it is not properly encoded").write(w)
-		return
-	}
-	q := stet.HistoryQuery{After: values.Get("cursor")}
-	for name, v := range values {
-		switch {
-		case name != "cursor" && name != "limit":
-			badParameter(name, "there is no such parameter: cursor, limit").write(w)
-			return
-		case name == "limit":
-			if q.Limit, err = strconv.Atoi(v[0]); err != nil || q.Limit < 1 || q.Limit > stet.MaxLimit {
-				badParameter(name, "it is a number from 1 to "+strconv.Itoa(stet.MaxLimit)).write(w)
-				return
-			}
-		}
-	}
-	if q.Limit == 0 {
-		q.Limit = stet.DefaultLimit
-	}
-	changes, next, bad := rows(h, who, q.After, q.Limit, func(c *stet.Change) stet.Scope { return c.ID.Scope },
-		func(after string, n int) ([]stet.Change, string, *problem) {
-			q.After, q.Limit = after, n
-			changes, next, err := h.engine.History(r.Context(), q)
-			switch {
-			case errors.Is(err, stet.ErrNoHistory):
-				return nil, "", &noHistory
-			case err != nil && q.After != "":
-				return nil, "", badParameter("cursor", "it is not from this store; start without one")
-			case err != nil:
-				return nil, "", &unavailable
-			}
-			return changes, next, nil
-		})
-	if bad != nil {
-		bad.write(w)
-		return
-	}
-	page := struct {
-		Entries []Entry `json:"entries"`
-		Next    string  `json:"next_cursor"`
-	}{make([]Entry, 0, len(changes)), next}
-	for i := range changes {
-		c := &changes[i]
-		page.Entries = append(page.Entries, Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: h.engine.Tag(c.ID),
-			Scope: string(c.ID.Scope), From: c.From.String(), To: c.To.String(), Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice})
-	}
-	writeJSON(w, http.StatusOK, page)
 }

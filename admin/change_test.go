@@ -111,7 +111,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 		"an absent record":        {"POST", "/api/v1/keys/s/none/release", `{"reason":"x"}`, 404, "not-found", nil},
 		"a version that is none":  {"DELETE", "/api/v1/keys/s/k?reason=x&if_version=y", "", 400, "bad-parameter", nil},
 		"a limit that is none":    {"GET", "/api/v1/audit?limit=0", "", 400, "bad-parameter", nil},
-		"an unknown audit filter": {"GET", "/api/v1/audit?who=x", "", 400, "bad-parameter", nil},
+		"an unknown audit filter": {"GET", "/api/v1/audit?whoever=x", "", 400, "bad-parameter", nil},
 	} {
 		if status, body := d.change(c.method, c.path, c.body, c.header...); status != c.status || !strings.Contains(body, `"code":"`+c.code+`"`) {
 			t.Errorf("%s: %d %s", name, status, body)

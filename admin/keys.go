@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -211,9 +210,11 @@ func (h *handler) show(w http.ResponseWriter, r *http.Request, who principal) {
 	}
 	doc := h.record(&rec.Head)
 	if reveal {
+		if bad := h.revealing(r, who, rec.ID, ""); bad != nil {
+			bad.write(w)
+			return
+		}
 		doc.reveal(&rec)
-		h.Log.LogAttrs(r.Context(), slog.LevelInfo, "audit", slog.String("action", "reveal"), slog.String("who", who.name),
-			slog.String("id", doc.ID), slog.String("scope", doc.Scope), slog.String("route", doc.Route))
 	}
 	writeJSON(w, http.StatusOK, doc)
 }

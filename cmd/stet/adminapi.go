@@ -83,7 +83,7 @@ func (s *source) local(w *world) (*api, error) {
 	}
 	return &api{
 		base:   &url.URL{Scheme: "http", Host: "localhost"},
-		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami()})}},
+		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami(), Outbox: desk(store, engine)})}},
 		close:  func() { _ = store.Close() },
 	}, nil
 }
@@ -181,8 +181,11 @@ func (a *api) refused(status int, body []byte) error {
 	if status == http.StatusNotFound && p.Code == "not-found" {
 		return failf(exitNotFound, "there is no such record; stet keys list shows what there is, --scope says whose")
 	}
-	if p.Code == "probe-failed" { // the gateway was reached; what it asks was not
+	switch p.Code {
+	case "probe-failed": // the gateway was reached; what it asks was not
 		return failf(exitError, "%s", text)
+	case "no-outbox":
+		return failf(exitUsage, "%s", text)
 	}
 	switch status {
 	case http.StatusUnauthorized:

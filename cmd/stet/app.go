@@ -165,6 +165,7 @@ func (a *app) operators(conf *config.Config, notices http.Handler) (http.Handler
 		Tokens: tokens, MinToken: conf.Admin.MinTokenBytes, Refused: a.metrics.LoginRefused,
 		Hosts: conf.Admin.Hosts, Log: a.log, Webhook: notices,
 		Settle: settling(&conf.Reconcile), Reconciler: asked,
+		Outbox:   desk(a.store, a.engine),
 		Draining: func() bool { return a.server.Draining() },
 		Unready:  a.durable.unready,
 		Metrics:  a.metrics.Handler(),

@@ -8,7 +8,7 @@ import (
 
 // Look is how many rows a page of a list looks through at most, where no index leads to what it is asked for. A page that has found
 // too little by then is short, and its cursor says where the next one begins.
-const Look = 20_000
+const Look = 10_000
 
 // Indexed returns the parts of q that an index leads to, each as a query of its own; the one that is likely to select the least is
 // first. A list goes by the first that selects no more than [Look], and by the order of the rows where there is none.

@@ -134,7 +134,7 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 }
 
 // maxLook is how many lines a page reads: the history has no index, and its reader shall not wait for all of it.
-const maxLook = 10_000
+const maxLook = 1000
 
 // Append implements [stet.Historian].
 func (s *Store) Append(ctx context.Context, c stet.Change) error {

@@ -70,7 +70,7 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 }
 
 // maxLook is how many changes a page looks at: as long is the lock held that every change with a note needs.
-const maxLook = 10_000
+const maxLook = 1000
 
 // Append implements [stet.Historian].
 func (s *Store) Append(ctx context.Context, c stet.Change) error {

@@ -177,6 +177,15 @@ var abilityBreaks = []storeBreak{
 			return slices.DeleteFunc(all, func(c stet.Change) bool { return !strings.HasPrefix(c.Note.Who, who) }), "", err
 		}
 	}},
+	{"the history ends where a page has looked enough", "history looked through", func(s *broken) {
+		s.history = func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
+			all, next, err := s.Store.History(ctx, q)
+			if len(all) == 0 {
+				next = ""
+			}
+			return all, next, err
+		}
+	}},
 	{"losers of a race are in the history", "history of racers", loseOne},
 
 	{"Reap removes what was left running", "reap", reapAlso(func(h *stet.Head) bool { return h.State == stet.Running })},

@@ -76,12 +76,12 @@ func filters(t testing.TB, x *bench) { // D04, D06
 	lister, lists := stet.As[stet.Lister](x.store)
 	counter, counts := stet.As[stet.Counter](x.store)
 	for _, q := range []stet.Query{
-		{Tag: tag(3)}, {Tag: tag(99)}, {Tag: "\x00"}, {Tag: tag(7), Scope: "s", Limit: 1}, {Tag: tag(7), Escalated: true},
+		{Tag: nth(3)}, {Tag: nth(99)}, {Tag: "\x00"}, {Tag: nth(7), Scope: "s", Limit: 1}, {Tag: nth(7), Escalated: true},
 		{Key: "key-000004"}, {Key: "key-000004", Scope: "s"}, {Key: "KEY-000004"}, {Key: "key-000004", Scope: "u"}, {Key: "\x00\xff", Scope: "s"},
 		{Path: "/a"}, {Path: "/a/", Limit: 2}, {Path: "/A"}, {Path: "/a\x00\xff"}, {Path: "/%"}, {Method: "POST"}, {Method: "post", Limit: 5}, {Method: "GET"},
 		{Cause: "panic"}, {Cause: "panic", States: []stet.State{stet.Unknown, stet.Running}}, {TraceID: "0af7"}, {TraceID: "é\xff\x00"},
 		{Escalated: true}, {Escalated: true, States: []stet.State{stet.Unknown}, Limit: 1}, {Escalated: true, Failed: true},
-		{Scope: "t", Path: "/a/", Method: "PUT", Cause: "panic"}, {Scope: "s", Key: "key-000018", Tag: tag(12), Path: "/a", Method: "POST"},
+		{Scope: "t", Path: "/a/", Method: "PUT", Cause: "panic"}, {Scope: "s", Key: "key-000018", Tag: nth(12), Path: "/a", Method: "POST"},
 	} {
 		var want []stet.ID
 		for i := range made {

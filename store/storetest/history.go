@@ -17,6 +17,7 @@ var historyLaws = []law{
 	{"history pages", "the history is paged newest first, of all or of one, each entry once, whatever is added meanwhile", historyPages},
 	{"history appended", "Append adds an entry that changes no record, by the store's clock, also about none that is there", historyAppended},
 	{"history filters", "the history is selected by tag, scope and who, and by all of them at once, each entry once", historyFilters},
+	{"history looked through", "what is rare among many entries is found by following the cursor, by each filter and by two at once", historyLookedThrough},
 	{"history of racers", "of racers only those that changed the record are in its history, in their order", historyOfRacers},
 	{"reopened", "a durable store has its history, and what is found by name, after Close and Open", reopened},
 }
@@ -273,6 +274,40 @@ func historyFilters(t testing.TB, x *bench) { // D02
 			x.entries(q, want...)
 		}
 	}
+}
+
+func historyLookedThrough(t testing.TB, x *bench) { // D02
+	l := ability[stet.Historian](t, x)
+	rare := func(i int) stet.Change {
+		return x.append(stet.Change{ID: stet.ID{Scope: "rare", Key: "k"}, Tag: "k_rare", Note: stet.Note{Who: "rare", Why: fmt.Sprint(i), Action: stet.ActionNote}})
+	}
+	oldest := x.append(stet.Change{Tag: "k_oldest", Note: stet.Note{Who: "nobody else"}})
+	want := []stet.Change{rare(0)}
+	const writers, each = 8, 150 // more than a page looks at
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range each {
+				c := stet.Change{ID: stet.ID{Scope: "s", Key: stet.Key(fmt.Sprint(w))}, Tag: "k_many", Note: stet.Note{Who: "many", Why: fmt.Sprint(i), Action: stet.ActionNote}}
+				if i%2 == 0 {
+					c.Note.Who = "rare"
+				} else {
+					c.ID.Scope = "rare"
+				}
+				if err := l.Append(x.ctx, c); err != nil {
+					t.Errorf("Append: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	want = []stet.Change{rare(1), want[0]}
+	for _, q := range []stet.HistoryQuery{{Tag: "k_rare"}, {ID: want[0].ID}, {Scope: "rare", Who: "rare"}, {Scope: "rare", Who: "rare", Limit: 1},
+		{Tag: "k_rare", Who: "rare", Limit: 2}} {
+		x.entries(q, want...)
+	}
+	x.entries(stet.HistoryQuery{Scope: "s", Who: "many"})
+	x.entries(stet.HistoryQuery{Tag: "k_oldest", Who: "nobody else"}, oldest)
 }
 
 func historyOfRacers(t testing.TB, x *bench) { // I3
