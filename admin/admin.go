@@ -14,9 +14,8 @@ import (
 
 // Config is what the handler shows, and to whom. The zero value serves records to whoever connects over loopback.
 type Config struct {
-	// Tokens says who may ask; it is called for each request. Nil or none: connections over loopback and Unix sockets may, and they
-	// may do everything.
-	Tokens   func() []Token
+	// Tokens are who may ask. Without any, only connections over loopback and through Unix sockets may, and they may do everything.
+	Tokens   []Token
 	MinToken int      // bytes a token has at least; a shorter one is refused, known or not
 	Refused  func()   // is called for each wrong token; nil: nobody counts them
 	Hosts    []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)

@@ -48,7 +48,10 @@ func (h *handler) audit(w http.ResponseWriter, r *http.Request, who principal) {
 	if s, ok := who.only(); ok && q.Scope == "" {
 		q.Scope = s
 	}
-	changes, next, bad := rows(h, who, q.After, q.Bound(), func(c *stet.Change) stet.Scope { return c.ID.Scope },
+	if q.Limit == 0 {
+		q.Limit = stet.DefaultLimit
+	}
+	changes, next, bad := rows(h, who, q.After, q.Limit, func(c *stet.Change) stet.Scope { return c.ID.Scope },
 		func(after string, n int) ([]stet.Change, string, *problem) {
 			q.After, q.Limit = after, n
 			changes, next, err := h.engine.History(r.Context(), q)

@@ -114,7 +114,7 @@ func TestBulk(t *testing.T) {
 func TestBulkRoles(t *testing.T) {
 	bound := admin.NewToken("tina", "tina-token", admin.Admin)
 	bound.Scopes = []string{"t1"}
-	all := append(tokens()(), bound)
+	all := append(tokens(), bound)
 	d := newBulkDesk(t, admin.Config{Tokens: only(all...)})
 	d.put("t1", "lost", unknown)
 	d.put("t2", "lost", unknown)

@@ -86,6 +86,13 @@ func (s telling) List(ctx context.Context, q stet.Query) ([]stet.Head, string, e
 	return heads, next, err
 }
 
+func (s telling) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	if id.Key == "damaged" {
+		return stet.Record{}, stet.ErrCorrupt
+	}
+	return s.Store.Get(ctx, id)
+}
+
 func scoped(t admin.Token, scopes ...string) admin.Token {
 	t.Scopes = scopes
 	return t
@@ -97,7 +104,7 @@ func TestTokensBoundToScopes(t *testing.T) { // D12
 	d.token = "token-of-acme"
 	tag := d.engine.Tag(stet.ID{Scope: "shop-1", Key: "lost"})
 	_, want := d.get("/api/v1/keys/acme/never")
-	for _, path := range []string{"/api/v1/keys/shop-1/lost", "/api/v1/keys/shop-1/lost?reveal=1", "/api/v1/keys/shop-1/never", "/api/v1/keys/shop-1/" + tag,
+	for _, path := range []string{"/api/v1/keys/shop-1/lost", "/api/v1/keys/shop-1/lost?reveal=1", "/api/v1/keys/shop-1/never", "/api/v1/keys/shop-1/" + tag, "/api/v1/keys/shop-1/damaged", "/api/v1/keys/" + tag,
 		"/api/v1/keys/acme/" + tag, "/api/v1/keys/ACME/lost", "/metrics"} {
 		if res, got := d.get(path); res.StatusCode != 404 || got != want {
 			t.Errorf("%s: %d %s", path, res.StatusCode, got)
@@ -358,29 +365,28 @@ func TestSocketIsLocal(t *testing.T) { // D12
 		t.Fatal(err)
 	}
 	e := must(stet.New(memstore.New(memstore.Config{}), stet.Config{}))
-	tokens := only()
-	srv := httptest.NewUnstartedServer(admin.New(e, admin.Config{Tokens: func() []admin.Token { return tokens() }}))
+	var tokens []admin.Token
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		admin.New(e, admin.Config{Tokens: tokens}).ServeHTTP(w, r)
+	}))
 	srv.Listener = on
 	srv.Start()
 	defer srv.Close()
 	tr := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", path) }}
 	defer tr.CloseIdleConnections()
-	status := func() int {
+	for _, want := range []int{200, 401} {
 		res, err := (&http.Client{Transport: tr}).Get("http://localhost/api/v1/keys")
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = res.Body.Close()
-		return res.StatusCode
-	}
-	if got := status(); got != 200 {
-		t.Errorf("without tokens: %d", got)
-	}
-	tokens = only(admin.NewToken("ada", "admin-token", admin.Admin)) // from now on
-	if got := status(); got != 401 {
-		t.Errorf("with tokens: %d", got)
+		if res.Body.Close(); res.StatusCode != want {
+			t.Errorf("with %d tokens: %d", len(tokens), res.StatusCode)
+		}
+		tokens = tokensOfAda
 	}
 }
+
+var tokensOfAda = only(admin.NewToken("ada", "admin-token", admin.Admin))
 
 func TestParseScopesOfTokens(t *testing.T) { // D12
 	entry := func(more string) []byte {

@@ -56,7 +56,7 @@ func (x *exchange) serve(lines []string) {
 		x.answer(p, "unauthenticated")
 		return
 	}
-	if most := c.Limits.cfg.MaxScopeBytes; len(scope) > most { // it would be stored with every record
+	if most := c.Limits.cfg().MaxScopeBytes; len(scope) > most { // it would be stored with every record
 		p := x.problem(Unauthenticated)
 		p.Detail = "The request says whose it is in more than " + strconv.Itoa(most) + " bytes. Nothing was looked up."
 		x.answer(p, "unauthenticated")

@@ -185,10 +185,10 @@ func (a *api) refused(status int, body []byte) error {
 	if status == http.StatusNotFound && p.Code == "not-found" {
 		return failf(exitNotFound, "there is no such record; stet keys list shows what there is, --scope says whose")
 	}
-	if p.Code == "probe-failed" { // the gateway was reached; what it asks was not
+	switch p.Code {
+	case "probe-failed": // the gateway was reached; what it asks was not
 		return failf(exitError, "%s", text)
-	}
-	if p.Code == "no-outbox" {
+	case "no-outbox":
 		return failf(exitUsage, "%s", text)
 	}
 	switch status {
