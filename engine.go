@@ -24,6 +24,7 @@ type Engine struct {
 	recipes recipes        // those found in records
 	alarms  sync.Pool      // of *alarm
 	holding holding        // what runs
+	own     own            // records of Stet's own
 	bound   bool           // to a transaction: see BeginIn
 }
 

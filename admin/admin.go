@@ -8,20 +8,21 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/keeper"
 )
 
 // Config is what the handler shows, and to whom. The zero value serves records to whoever connects over loopback.
 type Config struct {
-	// Tokens says who may ask; it is called for each request. Nil or none: connections over loopback and Unix sockets may, and they
-	// may do everything.
-	Tokens   func() []Token
+	// Tokens are who may ask. Without any, only connections over loopback and through Unix sockets may, and they may do everything.
+	Tokens   []Token
 	MinToken int      // bytes a token has at least; a shorter one is refused, known or not
 	Refused  func()   // is called for each wrong token; nil: nobody counts them
 	Hosts    []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)
 
 	Who     string       // comes over loopback without a token, in the audit trail; default "loopback"
 	Webhook http.Handler // POST /hooks/reconcile; nil: 404
+	Bulk    *bulk.Jobs   // /api/v1/bulk; nil: 404. Somebody has to run them
 
 	// Settle is how long an attempt has to be over before a record is released without now: longer than what it sent can be under
 	// way. Default [keeper.DefaultSettle]; with [stet.Never] silence proves nothing however long it lasts, and people decide at once.
@@ -44,6 +45,7 @@ type handler struct {
 	Config
 	mux     *http.ServeMux
 	guesses guesses
+	cursors seal
 }
 
 // New returns the handler. It is safe for concurrent use.
@@ -55,7 +57,7 @@ func New(e *stet.Engine, c Config) http.Handler {
 		c.Who = "loopback"
 	}
 	c.Settle = cmp.Or(c.Settle, keeper.DefaultSettle)
-	h := &handler{engine: e, Config: c, mux: http.NewServeMux()}
+	h := &handler{engine: e, Config: c, cursors: newSeal(), mux: http.NewServeMux()}
 	h.mux.HandleFunc("GET /livez", h.livez)
 	h.mux.HandleFunc("GET /readyz", h.readyz)
 	h.mux.HandleFunc("GET /api/v1/keys", h.allow(h.list))
@@ -69,6 +71,12 @@ func New(e *stet.Engine, c Config) http.Handler {
 		h.mux.HandleFunc("DELETE "+record, h.changing(Admin, h.purge))
 	}
 	h.mux.HandleFunc("GET /api/v1/audit", h.allow(h.audit))
+	if c.Bulk != nil {
+		h.mux.HandleFunc("POST /api/v1/bulk", h.changing(Operator, h.bulkStart))
+		h.mux.HandleFunc("POST /api/v1/bulk/count", h.changing(Operator, h.bulkCount))
+		h.mux.HandleFunc("GET /api/v1/bulk", h.allow(h.bulkRecent))
+		h.mux.HandleFunc("GET /api/v1/bulk/{job}", h.allow(h.bulkShow))
+	}
 	h.mux.HandleFunc("GET /api/v1/outbox", h.allow(h.outboxed(h.messages)))
 	h.mux.HandleFunc("GET /api/v1/outbox/{message}", h.allow(h.outboxed(h.message)))
 	h.mux.HandleFunc("POST /api/v1/outbox/{message}/retry", h.changing(Operator, h.outboxed(h.retry)))

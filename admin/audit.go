@@ -48,16 +48,25 @@ func (h *handler) audit(w http.ResponseWriter, r *http.Request, who principal) {
 	if s, ok := who.only(); ok && q.Scope == "" {
 		q.Scope = s
 	}
-	changes, next, err := h.engine.History(r.Context(), q)
-	switch {
-	case errors.Is(err, stet.ErrNoHistory):
-		noHistory.write(w)
-		return
-	case err != nil && q.After != "":
-		badParameter("cursor", "it is not from this store; start without one").write(w)
-		return
-	case err != nil:
-		unavailable.write(w)
+	if q.Limit == 0 {
+		q.Limit = stet.DefaultLimit
+	}
+	changes, next, bad := rows(h, who, q.After, q.Limit, func(c *stet.Change) stet.Scope { return c.ID.Scope },
+		func(after string, n int) ([]stet.Change, string, *problem) {
+			q.After, q.Limit = after, n
+			changes, next, err := h.engine.History(r.Context(), q)
+			switch {
+			case errors.Is(err, stet.ErrNoHistory):
+				return nil, "", &noHistory
+			case err != nil && q.After != "":
+				return nil, "", badParameter("cursor", "it is not from this store; start without one")
+			case err != nil:
+				return nil, "", &unavailable
+			}
+			return changes, next, nil
+		})
+	if bad != nil {
+		bad.write(w)
 		return
 	}
 	page := struct {
@@ -65,9 +74,7 @@ func (h *handler) audit(w http.ResponseWriter, r *http.Request, who principal) {
 		Next    string  `json:"next_cursor"`
 	}{make([]Entry, 0, len(changes)), next}
 	for i := range changes {
-		if who.allows(changes[i].ID.Scope) {
-			page.Entries = append(page.Entries, h.entry(&changes[i]))
-		}
+		page.Entries = append(page.Entries, h.entry(&changes[i]))
 	}
 	writeJSON(w, http.StatusOK, page)
 }

@@ -24,27 +24,6 @@ type principal struct {
 	scopes []string // as in [Token]
 }
 
-// allows reports whether what is in the scope exists for p. What belongs to no scope, such as a refused login, has the empty one.
-func (p principal) allows(s stet.Scope) bool {
-	return !p.bound() || slices.ContainsFunc(p.scopes, func(bound string) bool {
-		if prefix, more := strings.CutSuffix(bound, "*"); more {
-			return strings.HasPrefix(string(s), prefix) && s != ""
-		}
-		return bound == string(s)
-	})
-}
-
-// bound reports whether p may see some scopes only.
-func (p principal) bound() bool { return len(p.scopes) > 0 }
-
-// only is the one scope that p may see, if it is known by name: a list is then asked for it alone, and needs no filter.
-func (p principal) only() (stet.Scope, bool) {
-	if len(p.scopes) != 1 || strings.HasSuffix(p.scopes[0], "*") {
-		return "", false
-	}
-	return stet.Scope(p.scopes[0]), true
-}
-
 // find is [Find] for who asks: what is in a scope that is not theirs is [stet.ErrNotFound], like what never was.
 func (h *handler) find(ctx context.Context, who principal, scope stet.Scope, name string) (stet.Record, error) {
 	if scope != "" && !who.allows(scope) { // without one, what is found says its own
@@ -72,17 +51,16 @@ func (h *handler) allow(f func(http.ResponseWriter, *http.Request, principal)) h
 
 // login finds out who asks. Where that is nobody, it answers.
 func (h *handler) login(w http.ResponseWriter, r *http.Request) (principal, bool) {
-	tokens := h.tokens()
-	if len(tokens) == 0 && local(r) {
+	if len(h.Tokens) == 0 && local(r) {
 		return principal{name: h.Who, role: Admin}, true
 	}
 	shown := r.Header.Get("Authorization")
-	if len(tokens) == 0 || shown == "" {
+	if len(h.Tokens) == 0 || shown == "" {
 		w.Header().Set("WWW-Authenticate", realm)
 		unauthenticated.write(w)
 		return principal{}, false
 	}
-	t, right := h.match(tokens, shown)
+	t, right := h.match(shown)
 	wait, audit := h.guesses.take(sender(r), right)
 	switch {
 	case wait > 0:
@@ -104,13 +82,13 @@ const realm = `Bearer realm="stet admin"`
 
 // match compares with every token in constant time: how long it takes tells nothing about any of them. A token that is known and
 // still not right has expired, or is too short.
-func (h *handler) match(tokens []Token, shown string) (t Token, right bool) {
+func (h *handler) match(shown string) (t Token, right bool) {
 	scheme, secret, _ := strings.Cut(shown, " ")
 	secret = strings.TrimSpace(secret)
 	sum, known := sha256.Sum256([]byte(secret)), false
-	for i := range tokens {
-		if subtle.ConstantTimeCompare(sum[:], tokens[i].SHA256[:]) == 1 {
-			t, known = tokens[i], true
+	for i := range h.Tokens {
+		if subtle.ConstantTimeCompare(sum[:], h.Tokens[i].SHA256[:]) == 1 {
+			t, known = h.Tokens[i], true
 		}
 	}
 	expired := !t.Expires.IsZero() && !time.Now().Before(t.Expires)
@@ -138,13 +116,6 @@ func (h *handler) refused(r *http.Request, t Token, audit bool) {
 	if err != nil && !errors.Is(err, stet.ErrNoHistory) {
 		h.Log.LogAttrs(r.Context(), slog.LevelWarn, "a refused login is not in the audit trail: the store did not answer", slog.String("remote", from))
 	}
-}
-
-func (h *handler) tokens() []Token {
-	if h.Tokens == nil {
-		return nil
-	}
-	return h.Tokens()
 }
 
 // local reports whether the request comes from this machine: over loopback, or through a Unix socket, which its owner opened.

@@ -2,12 +2,15 @@ package admin_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,7 +64,7 @@ func bound(t *testing.T) *desk {
 		scoped(admin.NewToken("one", "token-of-acme", admin.Admin), "acme"),
 		scoped(admin.NewToken("shops", "token-of-shops", admin.Admin), "shop-*", "other"),
 		scoped(admin.NewToken("each", "token-of-each", admin.Admin), "*"),
-		admin.NewToken("all", "token-of-all", admin.Admin))}, nil)
+		admin.NewToken("all", "token-of-all", admin.Admin))}, telling{memstore.New(memstore.Config{})})
 	for _, scope := range []stet.Scope{"acme", "shop-1", "shop-2"} {
 		for i := range 3 {
 			d.put(scope, stet.Key(fmt.Sprint("done", i)), answered(200))
@@ -69,6 +72,25 @@ func bound(t *testing.T) *desk {
 		d.put(scope, "lost", unknown)
 	}
 	return d
+}
+
+// telling is a store whose cursors hold a key, as Redis's do.
+type telling struct{ *memstore.Store }
+
+func (s telling) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	q.After, _, _ = strings.Cut(q.After, " ")
+	heads, next, err := s.Store.List(ctx, q)
+	if next != "" {
+		next += " " + string(heads[len(heads)-1].Key)
+	}
+	return heads, next, err
+}
+
+func (s telling) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	if id.Key == "damaged" {
+		return stet.Record{}, stet.ErrCorrupt
+	}
+	return s.Store.Get(ctx, id)
 }
 
 func scoped(t admin.Token, scopes ...string) admin.Token {
@@ -82,7 +104,7 @@ func TestTokensBoundToScopes(t *testing.T) { // D12
 	d.token = "token-of-acme"
 	tag := d.engine.Tag(stet.ID{Scope: "shop-1", Key: "lost"})
 	_, want := d.get("/api/v1/keys/acme/never")
-	for _, path := range []string{"/api/v1/keys/shop-1/lost", "/api/v1/keys/shop-1/lost?reveal=1", "/api/v1/keys/shop-1/never", "/api/v1/keys/shop-1/" + tag,
+	for _, path := range []string{"/api/v1/keys/shop-1/lost", "/api/v1/keys/shop-1/lost?reveal=1", "/api/v1/keys/shop-1/never", "/api/v1/keys/shop-1/" + tag, "/api/v1/keys/shop-1/damaged", "/api/v1/keys/" + tag,
 		"/api/v1/keys/acme/" + tag, "/api/v1/keys/ACME/lost", "/metrics"} {
 		if res, got := d.get(path); res.StatusCode != 404 || got != want {
 			t.Errorf("%s: %d %s", path, res.StatusCode, got)
@@ -126,7 +148,7 @@ func TestListsOfBoundTokens(t *testing.T) { // D12
 		t.Helper()
 		got, cursor := map[string]int{}, ""
 		for range 20 {
-			doc := d.doc(path + "limit=2&cursor=" + cursor)
+			doc := d.doc(path + "limit=2&cursor=" + url.QueryEscape(cursor))
 			for _, k := range doc[member].([]any) {
 				got[k.(map[string]any)["scope"].(string)]++
 			}
@@ -148,6 +170,42 @@ func TestListsOfBoundTokens(t *testing.T) { // D12
 		if got != want {
 			t.Errorf("%s sees %v, want %v", token, got, want)
 		}
+	}
+}
+
+// Neither a page's length nor its cursor says anything of records in between that are not the token's.
+func TestPagesOfBoundTokens(t *testing.T) { // D12
+	d := bound(t)
+	d.put("acme", "secret-key-of-acme", answered(200)) // the newest
+	d.token = "token-of-all"
+	first := d.doc("/api/v1/keys?limit=1")["next_cursor"].(string)
+	if !strings.Contains(first, "secret-key-of-acme") {
+		t.Fatalf("this test is of cursors with keys: %q", first)
+	}
+	d.token = "token-of-shops"
+	page := d.doc("/api/v1/keys?limit=3&sort=oldest") // four of acme are before
+	cursor := page["next_cursor"].(string)
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if n := len(page["keys"].([]any)); n != 3 || err != nil || strings.Contains(string(raw), "done") || strings.Contains(string(raw), "shop") {
+		t.Errorf("%d rows, cursor %q, %v", n, raw, err)
+	}
+	if n := len(d.doc("/api/v1/keys?limit=3&sort=oldest&cursor=" + cursor)["keys"].([]any)); n != 3 {
+		t.Errorf("%d rows on the second page", n)
+	}
+	d.token = "token-of-acme"
+	if d.refused("/api/v1/keys?sort=oldest&cursor="+cursor, 400, "bad-parameter") != "cursor" || d.refused("/api/v1/keys?cursor="+url.QueryEscape(first), 400, "bad-parameter") != "cursor" {
+		t.Error("another's cursor")
+	}
+	v := newDesk(t, admin.Config{Tokens: tokens()}, telling{memstore.New(memstore.Config{})})
+	v.put("acme", "secret-1", answered(200))
+	v.put("acme", "secret-2", answered(200))
+	v.token = "viewer-token" // who may not see keys
+	cursor = v.doc("/api/v1/keys?limit=1")["next_cursor"].(string)
+	if raw, err := base64.RawURLEncoding.DecodeString(cursor); err != nil || strings.Contains(string(raw), "secret") {
+		t.Errorf("%q, %v", raw, err)
+	}
+	if n := len(v.doc("/api/v1/keys?limit=1&cursor=" + cursor)["keys"].([]any)); n != 1 {
+		t.Errorf("%d rows", n)
 	}
 }
 
@@ -307,29 +365,28 @@ func TestSocketIsLocal(t *testing.T) { // D12
 		t.Fatal(err)
 	}
 	e := must(stet.New(memstore.New(memstore.Config{}), stet.Config{}))
-	tokens := only()
-	srv := httptest.NewUnstartedServer(admin.New(e, admin.Config{Tokens: func() []admin.Token { return tokens() }}))
+	var tokens []admin.Token
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		admin.New(e, admin.Config{Tokens: tokens}).ServeHTTP(w, r)
+	}))
 	srv.Listener = on
 	srv.Start()
 	defer srv.Close()
 	tr := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", path) }}
 	defer tr.CloseIdleConnections()
-	status := func() int {
+	for _, want := range []int{200, 401} {
 		res, err := (&http.Client{Transport: tr}).Get("http://localhost/api/v1/keys")
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = res.Body.Close()
-		return res.StatusCode
-	}
-	if got := status(); got != 200 {
-		t.Errorf("without tokens: %d", got)
-	}
-	tokens = only(admin.NewToken("ada", "admin-token", admin.Admin)) // from now on
-	if got := status(); got != 401 {
-		t.Errorf("with tokens: %d", got)
+		if res.Body.Close(); res.StatusCode != want {
+			t.Errorf("with %d tokens: %d", len(tokens), res.StatusCode)
+		}
+		tokens = tokensOfAda
 	}
 }
+
+var tokensOfAda = only(admin.NewToken("ada", "admin-token", admin.Admin))
 
 func TestParseScopesOfTokens(t *testing.T) { // D12
 	entry := func(more string) []byte {

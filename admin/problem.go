@@ -18,6 +18,9 @@ type problem struct {
 	Parameter string `json:"parameter,omitempty"` // of the query, or the member of the body, where one is at fault
 	Retryable bool   `json:"retryable"`
 
+	Expect   *int `json:"expect,omitempty"` // with expect-mismatch, as Matching
+	Matching *int `json:"matching,omitempty"`
+
 	Until time.Time `json:"until,omitzero"` // with not-settled: when the attempt has settled
 }
 

@@ -59,6 +59,13 @@ func TestAdminSocket(t *testing.T) { // D12
 		if (s.AdminAddr() != "") != (tcp != "") {
 			t.Errorf("AdminAddr is %q", s.AdminAddr())
 		}
+		if tcp != "" { // every answer is the handler's, D03
+			c := connect(t, s.AdminAddr())
+			c.send("OPTIONS * HTTP/1.1\nHost: x\n\n")
+			if res, b := c.read(); res.StatusCode != 200 || b != "ok" {
+				t.Errorf("OPTIONS *: %v %s", res, b)
+			}
+		}
 		s.stop()
 		s.wait()
 		if _, err := os.Lstat(path); !os.IsNotExist(err) {

@@ -105,12 +105,15 @@ type Reconciler struct {
 
 // Run reconciles until ctx ends, and returns nil then; another error is a setting that cannot be
 // used.
-func (r Reconciler) Run(ctx context.Context) error {
+func (r Reconciler) Run(ctx context.Context) error { return run(ctx, r) }
+
+func (r Reconciler) loop() (loop, error) {
 	r, err := r.filled()
 	if err != nil {
-		return err
+		return loop{}, err
 	}
-	return loop{cmp.Or(r.Every, DefaultReconcileEvery), cmp.Or(r.Batch, DefaultBatch), stet.MaxLimit, r.round}.run(ctx)
+	l := loop{cmp.Or(r.Every, DefaultReconcileEvery), cmp.Or(r.Batch, DefaultBatch), stet.MaxLimit, r.round}
+	return l, l.valid()
 }
 
 // filled returns r with its defaults, or what cannot be used.

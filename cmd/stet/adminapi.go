@@ -19,6 +19,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/cmd/internal/layers"
@@ -40,6 +41,7 @@ type api struct {
 	token  string
 	known  atomic.Bool // it has shown that it is the admin API
 	client *http.Client
+	jobs   *bulk.Jobs // of a store: this very process works on them
 	close  func()
 }
 
@@ -81,9 +83,11 @@ func (s *source) local(w *world) (*api, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	jobs := bulk.New(engine)
 	return &api{
 		base:   &url.URL{Scheme: "http", Host: "localhost"},
-		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami(), Outbox: desk(store, engine)})}},
+		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami(), Bulk: jobs, Outbox: desk(store, engine)})}},
+		jobs:   jobs,
 		close:  func() { _ = store.Close() },
 	}, nil
 }
@@ -159,7 +163,7 @@ func (a *api) do(ctx context.Context, method, path string, doc, into any) error 
 	switch {
 	case res.StatusCode == http.StatusNoContent && into == nil:
 		return nil
-	case res.StatusCode != http.StatusOK:
+	case res.StatusCode != http.StatusOK && res.StatusCode != http.StatusAccepted:
 		return a.refused(res.StatusCode, body)
 	case into == nil:
 		return nil
@@ -181,7 +185,10 @@ func (a *api) refused(status int, body []byte) error {
 	if status == http.StatusNotFound && p.Code == "not-found" {
 		return failf(exitNotFound, "there is no such record; stet keys list shows what there is, --scope says whose")
 	}
-	if p.Code == "no-outbox" {
+	switch p.Code {
+	case "probe-failed": // the gateway was reached; what it asks was not
+		return failf(exitError, "%s", text)
+	case "no-outbox":
 		return failf(exitUsage, "%s", text)
 	}
 	switch status {
@@ -197,7 +204,7 @@ func (a *api) refused(status int, body []byte) error {
 	case http.StatusBadRequest:
 		return failf(exitUsage, "%s", text)
 	case http.StatusConflict:
-		return failf(exitError, "%s", text)
+		return failf(exitError, "%s", asFlags.Replace(text))
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return failf(exitUnreachable, "%s", text)
 	}
@@ -206,6 +213,9 @@ func (a *api) refused(status int, body []byte) error {
 	}
 	return fmt.Errorf("the admin API answered %d: %s", status, text)
 }
+
+// asFlags turns what the API asks for into what the command line has for it.
+var asFlags = strings.NewReplacer(`send "now": true`, "give --now", `send "override": true`, "give --override")
 
 // sentence is a problem's detail after a colon of ours.
 func sentence(detail string) string {

@@ -203,7 +203,7 @@ func TestRefusedTokens(t *testing.T) { // D03, D11
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := plain(t, admin.New(e, admin.Config{Tokens: func() []admin.Token { return []admin.Token{admin.NewToken("sue", aToken, admin.Viewer)} }}))
+	at := plain(t, admin.New(e, admin.Config{Tokens: []admin.Token{admin.NewToken("sue", aToken, admin.Viewer)}}))
 	for _, c := range []struct {
 		token, want string
 		args        []string

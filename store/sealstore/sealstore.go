@@ -1,6 +1,7 @@
 package sealstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -65,6 +66,22 @@ func New(inner stet.Store, c Config) (*Store, error) {
 		s.names = append(names{}, c.Keys.Names...)
 	}
 	return s.around(inner), nil
+}
+
+// SetKeys seals and opens with other keys from now on, also where s is wrapped or has a transaction open. Keys that sealed what is
+// still to be read have to be among them. The key that hashes names cannot change: what is stored would not be found. The error
+// says what cannot be used; nothing changes then.
+func (s *Store) SetKeys(k Keys) error {
+	if err := k.validate(); err != nil {
+		return fmt.Errorf("sealstore: %w", err)
+	}
+	if !bytes.Equal(s.names, k.Names) {
+		return errors.New(`sealstore: encryption keys: "names" is another; it stays as it was when the store was empty`)
+	}
+	if err := s.sealer.setKeys(k); err != nil {
+		return fmt.Errorf("sealstore: %w", err)
+	}
+	return nil
 }
 
 // around is s with another store inside.

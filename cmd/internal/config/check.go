@@ -211,6 +211,9 @@ func (k *checker) header(path, name string) {
 	}
 }
 
+// HeaderName reports whether a header may have the name.
+func HeaderName(s string) bool { return token(s) }
+
 // token is RFC 9110 section 5.6.2: header names and methods.
 func token(s string) bool {
 	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == ""
