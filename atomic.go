@@ -75,7 +75,7 @@ func (e *Engine) BeginIn(ctx context.Context, tx any, q Request) (Decision, erro
 	if err != nil {
 		return Decision{}, fmt.Errorf("stet: BeginIn: %w", err)
 	}
-	in := &Engine{store: bound, cfg: e.cfg, recipe: e.recipe, bound: true}
+	in := &Engine{store: bound, cfg: e.cfg, recipe: e.recipe, tags: e.tags, bound: true}
 	in.cfg.Observe = nil // nothing has happened before the commit
 	d, err := in.Begin(ctx, q)
 	if err != nil || d.Claim == nil {
@@ -89,7 +89,7 @@ func (e *Engine) BeginIn(ctx context.Context, tx any, q Request) (Decision, erro
 func (c *Claim) putIn(ctx context.Context, h Head, b *Body) (err error) {
 	call := detach(ctx, c.patience())
 	defer call.release()
-	h.Version = draw()
+	h.Version, h.Tag = draw(), c.e.stamp(&h)
 	var got Head
 	prev := c.h.Version
 	c.outside(func() { got, err = c.joined.store.Replace(call, prev, h, b) })

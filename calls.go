@@ -11,6 +11,7 @@ import (
 // The engine's calls of its store: each is timed, told to the observer, and carries a deadline that no client can end.
 
 func (e *Engine) create(call context.Context, r Record) (Record, error) {
+	r.Tag = e.stamp(&r.Head)
 	began := e.Clock()
 	got, err := e.store.Create(call, r)
 	e.called("create", began, err)
@@ -50,6 +51,7 @@ func (e *Engine) remove(call *detached, id ID, prev Version) error {
 }
 
 func (e *Engine) replaceOnce(call context.Context, prev Version, h Head, b *Body) (Head, error) {
+	h.Tag = e.stamp(&h)
 	began := e.Clock()
 	got, err := e.store.Replace(call, prev, h, b)
 	e.called("replace", began, err)

@@ -2,10 +2,6 @@ package stet
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -23,10 +19,12 @@ type Engine struct {
 	hub    hub
 	chores chores
 
+	tags    *tags
 	recipe  *Fingerprinter // the default
 	recipes recipes        // those found in records
 	alarms  sync.Pool      // of *alarm
 	holding holding        // what runs
+	own     own            // records of Stet's own
 	bound   bool           // to a transaction: see BeginIn
 }
 
@@ -38,7 +36,7 @@ func New(s Store, c Config) (*Engine, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{store: s, cfg: c.withDefaults(), recipe: Recipe{}.compile()}
+	e := &Engine{store: s, cfg: c.withDefaults(), tags: newTags(c.Pepper), recipe: Recipe{}.compile()}
 	e.hub.limit = e.cfg.MaxWaiters
 	return e, nil
 }
@@ -369,17 +367,6 @@ func (e *Engine) Go(limit int, f func()) bool {
 // given to [Engine.Go]. It returns the context's error if that ends first.
 func (e *Engine) Drain(ctx context.Context) error {
 	return e.chores.wait(ctx)
-}
-
-// Tag is how a record is shown in logs, events and consoles: "k_" and 16 hex digits of HMAC-SHA256 under the Pepper, over
-// the length-prefixed scope and key.
-func (e *Engine) Tag(id ID) string {
-	mac := hmac.New(sha256.New, e.cfg.Pepper)
-	for _, part := range [...]string{string(id.Scope), string(id.Key)} {
-		_, _ = mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		_, _ = mac.Write([]byte(part))
-	}
-	return "k_" + hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
 // sleep pauses before another try, doubling the pause, with jitter. It reports false when there is no time left.

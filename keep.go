@@ -198,7 +198,7 @@ func (e *Engine) Get(ctx context.Context, id ID) (Record, error) {
 // ErrNoList: the store cannot enumerate its records.
 var ErrNoList = errors.New("stet: this store cannot list its records")
 
-// List pages through records; see [Lister]. It changes nothing.
+// List pages through records; see [Lister]. Stet's own are there only where [OwnScope] is asked for. It changes nothing.
 func (e *Engine) List(ctx context.Context, q Query) (heads []Head, next string, err error) {
 	l, ok := As[Lister](e.store)
 	if !ok {
@@ -208,23 +208,27 @@ func (e *Engine) List(ctx context.Context, q Query) (heads []Head, next string, 
 		heads, next, err = l.List(ctx, q)
 		return err
 	})
-	return heads, next, err
+	return withoutOwn(&q, heads), next, err
 }
 
 // ErrNoCount: the store cannot count its records.
 var ErrNoCount = errors.New("stet: this store cannot count its records")
 
-// Count counts records; see [Counter]. It changes nothing.
+// Count counts records; see [Counter]. Stet's own are counted only where [OwnScope] is asked for. It changes nothing.
 func (e *Engine) Count(ctx context.Context, q Query) (n int, err error) {
 	c, ok := As[Counter](e.store)
 	if !ok {
 		return 0, ErrNoCount
 	}
+	mine := e.ownCount(ctx, &q)
+	if mine > 0 {
+		q.Limit = cmp.Or(max(q.Limit, 0), DefaultLimit) + mine
+	}
 	err = e.look(ctx, "count", func(ctx context.Context) error {
 		n, err = c.Count(ctx, q)
 		return err
 	})
-	return n, err
+	return max(0, n-mine), err
 }
 
 // look asks the store for somebody who waits for the answer: it ends with ctx, or after StoreTimeout.

@@ -34,6 +34,11 @@ func (hung) History(ctx context.Context, _ stet.HistoryQuery) ([]stet.Change, st
 	return nil, "", ctx.Err()
 }
 
+func (hung) Append(ctx context.Context, _ stet.Change) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 func TestLooksHaveADeadline(t *testing.T) { // A20
 	synctest.Test(t, func(t *testing.T) {
 		var seen []stet.Event

@@ -21,6 +21,8 @@ var (
 	ErrContradicted = errors.New("stet: a late answer of the handler says that it happened")
 	// ErrAttended: the handler has not returned as far as is known, so that what it does may still happen.
 	ErrAttended = errors.New("stet: the handler may still be running")
+	// ErrFresh: the attempt ended less than [Resolution].Settle ago, so that what it had sent may still happen.
+	ErrFresh = errors.New("stet: the attempt ended only just now, and may still have its effect")
 	// ErrKnown: the message with this id (see [Note].Notice) has changed the record before.
 	ErrKnown = errors.New("stet: this notice was taken before")
 )
@@ -35,9 +37,13 @@ type Resolution struct {
 	// a key from another. Evidence about another attempt than the record's is [ErrOtherAttempt].
 	Attempt int
 	Fence   int64
-	// Override frees a key against what the record says: see [ErrContradicted] and [ErrAttended]. It is for people, who have
-	// seen both, and is kept in the history's evidence.
-	Override bool
+	// Settle is how long nobody has to have worked on the record before it is believed that nothing happened: longer than a
+	// request can be under way. 0: no time at all.
+	Settle time.Duration
+	// Now frees a key without waiting: before Settle is over ([ErrFresh]), and while the handler has not returned
+	// ([ErrAttended]). Override does so against an answer that came too late as well ([ErrContradicted]), which no waiting cures.
+	// Both are for people, who have seen what speaks against it, and are kept in the history's evidence.
+	Now, Override bool
 }
 
 // Resolve ends what is unknown, on evidence: the effect happened, and r has the response that retries get from now on, or it
@@ -46,7 +52,8 @@ type Resolution struct {
 // only the status may be given: nobody may invent another answer. What somebody changed meanwhile is [ErrStale].
 //
 // That nothing happened is not believed against what the record knows: it is [ErrContradicted] where a late answer says
-// otherwise, and [ErrAttended] while the handler has not returned. A note with a Notice changes a record once, on a store
+// otherwise, [ErrAttended] while the handler has not returned, and [ErrFresh] until r.Settle after that; the Head is the
+// record's, as it is. A note with a Notice changes a record once, on a store
 // that is a [Historian]: again it is [ErrKnown], whatever became of the record since.
 func (e *Engine) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head, error) {
 	return e.change(ctx, id, r.Version, n, "resolve", func(h *Head, b *Body) (*Body, error) {
@@ -82,8 +89,10 @@ func (r *Resolution) fits(h *Head, b *Body) error {
 		return fmt.Errorf("%w: bytes of an answer have left, and another may not follow: give the status alone", ErrState)
 	case r.Response == nil && !r.Override && b.Response != nil:
 		return ErrContradicted
-	case r.Response == nil && !r.Override && h.Attended():
+	case r.Response == nil && !r.Override && !r.Now && h.Attended():
 		return ErrAttended
+	case r.Response == nil && !r.Override && !r.Now && h.Idle() < r.Settle:
+		return ErrFresh
 	}
 	return nil
 }
@@ -97,8 +106,11 @@ func (r *Resolution) overrides(h *Head, b *Body, evidence string) string {
 	if b.Response != nil {
 		against = append(against, fmt.Sprintf("against a late answer with status %d", b.Response.Status))
 	}
-	if h.Attended() {
+	switch idle := h.Idle(); {
+	case h.Attended():
 		against = append(against, "against a handler that had not returned")
+	case idle < r.Settle:
+		against = append(against, fmt.Sprintf("%s after the attempt ended, before it had settled", idle.Truncate(time.Second)))
 	}
 	return strings.Join(against, "; ")
 }
@@ -152,7 +164,7 @@ func (e *Engine) Extend(ctx context.Context, id ID, version Version, retain time
 // change reads a record, lets edit decide, and writes it with the note. What somebody else writes meanwhile is looked at
 // again, unless the caller had decided on a version.
 func (e *Engine) change(ctx context.Context, id ID, version Version, n Note, verb string, edit func(h *Head, b *Body) (*Body, error)) (Head, error) {
-	if n.Who == "" || n.Why == "" {
+	if blank(n.Who) || blank(n.Why) {
 		return Head{}, ErrNoReason
 	}
 	call := detach(ctx, e.cfg.StoreTimeout)
@@ -248,9 +260,31 @@ func (e *Engine) Find(ctx context.Context, name string) (heads []Head, err error
 	return heads, err
 }
 
-// Action is what a change was: resolve, release, reopen, purge, extend, testify or escalate.
+// ByTag returns the head of the record with this [Head].Tag, or [ErrNotFound]. What is stored counts: where the Pepper has
+// changed, a record has the tag of its last write. [ErrNoList]: the store cannot look for it.
+func (e *Engine) ByTag(ctx context.Context, tag string) (Head, error) {
+	for q := (Query{Tag: tag, Limit: 2}); tag != ""; {
+		heads, next, err := e.List(ctx, q)
+		switch {
+		case err != nil:
+			return Head{}, err
+		case len(heads) > 1:
+			return Head{}, fmt.Errorf("stet: %d records have the id %s: name the one by its scope and key", len(heads), tag)
+		case len(heads) == 1:
+			return heads[0], nil
+		}
+		if q.After = next; next == "" {
+			break
+		}
+	}
+	return Head{}, ErrNotFound
+}
+
+// Action is what a change was: its note's Action, or else resolve, release, reopen, purge, extend, testify or escalate.
 func (c *Change) Action() string {
 	switch {
+	case c.Note.Action != "":
+		return c.Note.Action
 	case c.To == Completed && c.From == Completed:
 		return "extend"
 	case c.To == Completed:

@@ -161,7 +161,7 @@ func TestChangesNeedWhoWhyAndTheVersionDecidedOn(t *testing.T) {
 	bubble(t, stet.Config{}, func(h *house) {
 		leave(h, stet.Unknown)
 		id := request("k").ID
-		for _, n := range []stet.Note{{}, {Who: "me"}, {Why: "so"}} {
+		for _, n := range []stet.Note{{}, {Who: "me"}, {Why: "so"}, {Who: "me", Why: " \t\n"}, {Who: " ", Why: "so"}} { // D10
 			if _, err := h.Resolve(h.t.Context(), id, stet.Resolution{}, n); !errors.Is(err, stet.ErrNoReason) {
 				h.t.Errorf("%+v: %v", n, err)
 			}
@@ -216,4 +216,54 @@ func TestOneProbeAtATime(t *testing.T) { // I14: ten keepers make one probe
 			h.t.Error("a dead letter was resolved, and is one", err)
 		}
 	})
+}
+
+// That nothing happened is believed only so long after the attempt ended as its request can be under way, or of somebody who says
+// that it is not; the history says so.
+func TestReleaseWaitsUntilTheAttemptHasSettled(t *testing.T) { // D09
+	const settle = 5 * time.Minute
+	for name, leave := range map[string]func(t *testing.T, e *stet.Engine) stet.ID{
+		"unknown": func(t *testing.T, e *stet.Engine) stet.ID {
+			c := must(t, e, request("k"), stet.Execute).Claim
+			after(10 * time.Second)
+			c.Unknown("upstream-failed")
+			if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
+				t.Fatal(err)
+			}
+			return c.ID()
+		},
+		"a lapsed run": func(t *testing.T, e *stet.Engine) stet.ID {
+			c := must(t, e, request("k"), stet.Execute).Claim
+			after(stet.DefaultLease)
+			return c.ID()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+				id := leave(t, e)
+				after(settle - time.Second)
+				h, err := e.Resolve(t.Context(), id, stet.Resolution{Settle: settle}, nothingHappened)
+				if r, _ := s.read(id); !errors.Is(err, stet.ErrFresh) || h.Version != r.Version || !h.Ended().Add(settle).Equal(h.AsOf.Add(time.Second)) {
+					t.Fatalf("%v; it ended %v, and is read at %v", err, h.Ended(), h.AsOf)
+				}
+				now, err := e.Resolve(t.Context(), id, stet.Resolution{Settle: settle, Now: true, Version: h.Version}, nothingHappened)
+				if err != nil || now.State != stet.Retryable || now.Note.Evidence != "4m59s after the attempt ended, before it had settled" {
+					t.Errorf("%v %+v, %v", now.State, now.Note, err)
+				}
+			})
+			shelved(t, stet.Config{}, func(t *testing.T, _ *shelf, e *stet.Engine) {
+				id := leave(t, e)
+				after(settle)
+				h, err := e.Resolve(t.Context(), id, stet.Resolution{Settle: settle}, nothingHappened)
+				if err != nil || h.State != stet.Retryable || h.Note.Evidence != "" {
+					t.Errorf("%v %+v, %v", h.State, h.Note, err)
+				}
+			})
+			shelved(t, stet.Config{}, func(t *testing.T, _ *shelf, e *stet.Engine) { // that it did happen needs no time
+				if _, err := e.Resolve(t.Context(), leave(t, e), stet.Resolution{Settle: settle, Response: &stet.Response{Status: 201}}, note); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }

@@ -103,11 +103,17 @@ type Note struct {
 	// Notice is the id of the message that asked for the change, such as a webhook-id. A message that comes again is known by it:
 	// see [Engine.Resolve].
 	Notice string
+	// Action is what was done, in a word. "" means what the states say: see [Change.Action].
+	Action string
 }
 
 // Head is the small part of a record. Every write carries all of it.
 type Head struct {
 	ID
+	// Tag is the record's id in logs, lists and tools: "k_" and 16 hex digits, which tell nothing of the key. The engine gives it
+	// to every write (see [Engine.Tag]); stores keep it, and find the record by it (see [Query]). "" where nobody has given one; a
+	// store need not keep anything else.
+	Tag         string
 	Version     Version
 	State       State
 	Fingerprint Fingerprint
@@ -150,8 +156,17 @@ const Never time.Duration = -1
 // Over reports whether DueAt had passed, by the store's clock, when the record was read.
 func (h *Head) Over() bool { return !h.DueAt.IsZero() && !h.AsOf.Before(h.DueAt) }
 
-// Idle is for how long nobody has worked on an Unknown record, by the store's clock, when it was read.
-func (h *Head) Idle() time.Duration { return max(0, h.AsOf.Sub(h.CreatedAt.Add(h.Took))) }
+// Ended is when the attempt of an Unknown record ended, as far as is known, by the store's clock: it may lie ahead, see
+// [Head.Attended]. A run without a word ends with its lease.
+func (h *Head) Ended() time.Time {
+	if h.State == Running {
+		return h.DueAt
+	}
+	return h.CreatedAt.Add(h.Took)
+}
+
+// Idle is for how long nobody had worked on an Unknown record when it was read.
+func (h *Head) Idle() time.Duration { return max(0, h.AsOf.Sub(h.Ended())) }
 
 // Attended reports whether an Unknown record has a holder whose handler had not returned when it last said so, and who will say
 // so again: what the handler does may still happen.

@@ -41,8 +41,15 @@ type Query struct {
 	Failed    bool          // only results (Completed) with a status of 500 and above
 	Succeeded bool          // only results (Completed) with a status below 500
 	OlderThan time.Duration // created at least so long ago
-	After     string        // Due, List: the cursor of the page before
-	Limit     int           // 0 means [DefaultLimit]
+
+	Tag                          string // exactly this [Head].Tag: a Lister finds it by an index
+	Key                          Key    // exactly this key, in any scope or in Scope
+	Path, Method, Cause, TraceID string // exactly
+	Escalated                    bool   // only dead letters: Unknown ones whose probes are used up
+
+	Oldest bool   // List: its order the other way round
+	After  string // Due, List: the cursor of the page before
+	Limit  int    // 0 means [DefaultLimit]
 }
 
 // Matches reports whether the query selects h, by what h says and by when it was read. Stores that filter in their own language
@@ -54,10 +61,28 @@ func (q *Query) Matches(h *Head) bool {
 		q.Route != "" && q.Route != h.Route,
 		q.Failed && (h.State != Completed || h.Status < 500),
 		q.Succeeded && (h.State != Completed || h.Status >= 500),
-		q.OlderThan > 0 && h.CreatedAt.After(h.AsOf.Add(-q.OlderThan)):
+		q.OlderThan > 0 && h.CreatedAt.After(h.AsOf.Add(-q.OlderThan)),
+		q.Tag != "" && q.Tag != h.Tag,
+		q.Key != "" && q.Key != h.Key,
+		q.Path != "" && q.Path != h.Path,
+		q.Method != "" && q.Method != h.Method,
+		q.Cause != "" && q.Cause != h.Cause,
+		q.TraceID != "" && q.TraceID != h.TraceID,
+		q.Escalated && (h.State != Unknown || !h.Escalated):
 		return false
 	}
 	return true
+}
+
+// ByState reports whether the query selects by state alone, which costs many stores less.
+func (q *Query) ByState() bool {
+	return q.Scope == "" && q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan <= 0 && !q.ByDetail()
+}
+
+// ByDetail reports whether the query selects by what few ask for, and few stores have an index for: all but States, Scope, Route,
+// Failed, Succeeded and OlderThan.
+func (q *Query) ByDetail() bool {
+	return q.Tag != "" || q.Key != "" || q.Path != "" || q.Method != "" || q.Cause != "" || q.TraceID != "" || q.Escalated
 }
 
 // Bound is how many records a page of the query holds at most: its Limit, with the default, up to [MaxLimit].
@@ -76,7 +101,10 @@ type (
 	Waiter interface {
 		Wait(ctx context.Context, id ID, seen Version) error
 	}
-	// Lister pages through records in a stable order. The next cursor is "" after the last page.
+	// Lister pages through records in a stable order: the newest first, unless the store says that it has another order. With
+	// [Query].Oldest it is exactly the reverse. The next cursor is "" after the last page; a page may be short, or empty, before
+	// that: a store looks through so many records for one page, and no further. A walk that follows the cursor sees every record that
+	// is there from its beginning to its end, once, whatever is written meanwhile. A [Query].Tag is found by an index.
 	Lister interface {
 		List(ctx context.Context, q Query) (heads []Head, next string, err error)
 	}
@@ -93,8 +121,13 @@ type (
 	// Historian keeps what people and keepers did. Every Replace whose Head has a Note adds a [Change], in the same atomic
 	// write: a change is never without its entry. Entries are never changed, and outlive their record.
 	Historian interface {
-		// History pages through the changes, newest first. The next cursor is "" after the last page.
+		// History pages through the changes, newest first. The next cursor is "" after the last page; a page may be short, or
+		// empty, before that: what a filter passes over costs the reader a page, and never the store a walk through everything.
 		History(ctx context.Context, q HistoryQuery) (changes []Change, next string, err error)
+		// Append adds an entry that changes no record: that somebody was shown one, or was turned away. The store takes c's ID, which
+		// may be zero, Tag, Attempt and Note, and stamps At; From and To are zero. It is durable like a write, and where the store is
+		// bound to a transaction it is part of that. One that failed may have happened.
+		Append(ctx context.Context, c Change) error
 	}
 	// Reaper removes many records whose time is over, for a fraction of what it costs to remove each by itself: those that are
 	// due and Completed without Rules.KeepExpired, Retryable, or Expired; up to limit of them, about the oldest first. Others are never
@@ -124,10 +157,11 @@ type (
 	}
 )
 
-// Change is an entry of the history: a write that had a [Note].
+// Change is an entry of the history: a write that had a [Note], or what [Historian].Append was given.
 type Change struct {
 	ID       ID
-	From, To State
+	Tag      string // of the record, as the engine that wrote the entry shows it; "" where it is about none
+	From, To State  // zero where no record was changed
 	Attempt  int
 	At       time.Time // by the store's clock
 	Note     Note
@@ -136,8 +170,17 @@ type Change struct {
 // HistoryQuery selects changes. Zero fields select all.
 type HistoryQuery struct {
 	ID    ID     // both parts, or neither
+	Tag   string // exact, as Scope and Who are
+	Scope Scope
+	Who   string // of the note
 	After string // the cursor of the page before
 	Limit int    // 0 means [DefaultLimit]; at most [MaxLimit]
+}
+
+// Matches reports whether the query selects c. Stores that filter in their own language give the same answer.
+func (q *HistoryQuery) Matches(c *Change) bool {
+	return (q.ID == ID{} || q.ID == c.ID) && (q.Tag == "" || q.Tag == c.Tag) &&
+		(q.Scope == "" || q.Scope == c.ID.Scope) && (q.Who == "" || q.Who == c.Note.Who)
 }
 
 // Bound is how many changes a page of the query holds at most.

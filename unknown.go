@@ -8,7 +8,9 @@ import (
 // Unknowns returns a page of records whose outcome is unknown and that are due to be asked about, the longest due first, and the
 // cursor of the next page, "" after the last. A lapsed lease shows up once it has been swept.
 func (e *Engine) Unknowns(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
-	return e.due(ctx, Query{States: []State{Unknown}, After: after, Limit: limit})
+	q := Query{States: []State{Unknown}, After: after, Limit: limit}
+	heads, next, err = e.due(ctx, q)
+	return withoutOwn(&q, heads), next, err // no provider knows of those
 }
 
 // Probing takes a due unknown for one probe: it counts the probe and plans the next one after in, so that of any number of

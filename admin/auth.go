@@ -1,97 +1,39 @@
 package admin
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/stet-dev/stet"
 )
-
-// Role says what a token allows. Each includes the ones before it.
-type Role uint8
-
-const (
-	Viewer   Role = iota // see records, metrics and the policy
-	Operator             // see keys and responses too, and settle outcomes
-	Admin                // everything
-)
-
-var roleNames = [...]string{Viewer: "viewer", Operator: "operator", Admin: "admin"}
-
-func (r Role) String() string {
-	if int(r) < len(roleNames) {
-		return roleNames[r]
-	}
-	return fmt.Sprintf("Role(%d)", uint8(r))
-}
-
-// UnmarshalText accepts viewer, operator and admin.
-func (r *Role) UnmarshalText(text []byte) error {
-	i := slices.Index(roleNames[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("admin: %q is no role: viewer, operator or admin", text)
-	}
-	*r = Role(i)
-	return nil
-}
-
-// Token is somebody's right to ask. The token itself is not kept.
-type Token struct {
-	Name   string // who it is, in the log
-	SHA256 [sha256.Size]byte
-	Role   Role
-}
-
-// NewToken returns the Token of a secret.
-func NewToken(name, secret string, role Role) Token {
-	return Token{name, sha256.Sum256([]byte(secret)), role}
-}
-
-// ParseTokens reads {"NAME": {"sha256": "hex", "role": "viewer|operator|admin"}}. The error names the token.
-func ParseTokens(doc []byte) ([]Token, error) {
-	var entries map[string]struct {
-		SHA256 string
-		Role   *Role
-	}
-	dec := json.NewDecoder(strings.NewReader(string(doc)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&entries); err != nil {
-		return nil, fmt.Errorf("admin: tokens: %w", err)
-	}
-	if dec.More() || len(entries) == 0 {
-		return nil, errors.New("admin: tokens: want one object with at least one token")
-	}
-	var tokens []Token
-	for name, e := range entries {
-		t := Token{Name: name}
-		sum, err := hex.DecodeString(e.SHA256)
-		switch {
-		case name == "":
-			return nil, errors.New("admin: tokens: a token needs a name")
-		case err != nil || len(sum) != len(t.SHA256):
-			return nil, fmt.Errorf("admin: token %q: sha256 has to be the SHA-256 of the token, 64 hex digits", name)
-		case e.Role == nil:
-			return nil, fmt.Errorf("admin: token %q: it needs a role: viewer, operator or admin", name)
-		}
-		t.Role = *e.Role
-		copy(t.SHA256[:], sum)
-		tokens = append(tokens, t)
-	}
-	slices.SortFunc(tokens, func(a, b Token) int { return strings.Compare(a.Name, b.Name) })
-	return tokens, nil
-}
 
 // principal is who asks.
 type principal struct {
-	name string
-	role Role
+	name   string
+	role   Role
+	scopes []string // as in [Token]
+}
+
+// find is [Find] for who asks: what is in a scope that is not theirs is [stet.ErrNotFound], like what never was.
+func (h *handler) find(ctx context.Context, who principal, scope stet.Scope, name string) (stet.Record, error) {
+	if scope != "" && !who.allows(scope) { // without one, what is found says its own
+		return stet.Record{}, stet.ErrNotFound
+	}
+	rec, err := Find(ctx, h.engine, scope, name)
+	if rec.ID != (stet.ID{}) && !who.allows(rec.Scope) {
+		return stet.Record{}, stet.ErrNotFound
+	}
+	return rec, err
 }
 
 // allow lets a request through to f if it comes from somebody who may see records.
@@ -101,34 +43,93 @@ func (h *handler) allow(f func(http.ResponseWriter, *http.Request, principal)) h
 			forbidden("This Host is not served here: use localhost, an IP address, or a name that is configured.").write(w)
 			return
 		}
-		who, ok := h.authenticate(r)
-		if !ok {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="stet admin"`)
-			unauthenticated.write(w)
-			return
+		if who, ok := h.login(w, r); ok {
+			f(w, r, who)
 		}
-		f(w, r, who)
 	}
 }
 
-// authenticate compares with every token in constant time: how long it takes tells nothing about any of them.
-func (h *handler) authenticate(r *http.Request) (principal, bool) {
-	if len(h.Tokens) == 0 {
-		addr, err := netip.ParseAddrPort(r.RemoteAddr)
-		return principal{h.Who, Admin}, err == nil && addr.Addr().Unmap().IsLoopback()
+// login finds out who asks. Where that is nobody, it answers.
+func (h *handler) login(w http.ResponseWriter, r *http.Request) (principal, bool) {
+	if len(h.Tokens) == 0 && local(r) {
+		return principal{name: h.Who, role: Admin}, true
 	}
-	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	sum := sha256.Sum256([]byte(strings.TrimSpace(secret)))
-	var found *Token
-	for i := range h.Tokens {
-		if subtle.ConstantTimeCompare(sum[:], h.Tokens[i].SHA256[:]) == 1 {
-			found = &h.Tokens[i]
-		}
-	}
-	if found == nil || !strings.EqualFold(scheme, "Bearer") {
+	shown := r.Header.Get("Authorization")
+	if len(h.Tokens) == 0 || shown == "" {
+		w.Header().Set("WWW-Authenticate", realm)
+		unauthenticated.write(w)
 		return principal{}, false
 	}
-	return principal{found.Name, found.Role}, true
+	t, right := h.match(shown)
+	wait, audit := h.guesses.take(sender(r), right)
+	switch {
+	case wait > 0:
+		p, s := tooManyLogins, strconv.Itoa(int((wait+time.Second-1)/time.Second))
+		w.Header().Set("Retry-After", s)
+		p.Detail = "Wrong tokens came from this address: the next one is looked at in " + s + " s."
+		p.write(w)
+		return principal{}, false
+	case !right:
+		h.refused(r, t, audit)
+		w.Header().Set("WWW-Authenticate", realm+`, error="invalid_token"`)
+		wrongToken.write(w)
+		return principal{}, false
+	}
+	return principal{t.Name, t.Role, t.Scopes}, true
+}
+
+const realm = `Bearer realm="stet admin"`
+
+// match compares with every token in constant time: how long it takes tells nothing about any of them. A token that is known and
+// still not right has expired, or is too short.
+func (h *handler) match(shown string) (t Token, right bool) {
+	scheme, secret, _ := strings.Cut(shown, " ")
+	secret = strings.TrimSpace(secret)
+	sum, known := sha256.Sum256([]byte(secret)), false
+	for i := range h.Tokens {
+		if subtle.ConstantTimeCompare(sum[:], h.Tokens[i].SHA256[:]) == 1 {
+			t, known = h.Tokens[i], true
+		}
+	}
+	expired := !t.Expires.IsZero() && !time.Now().Before(t.Expires)
+	return t, known && strings.EqualFold(scheme, "Bearer") && len(secret) >= h.MinToken && !expired
+}
+
+// refused tells whoever may want to know of a wrong token. t is the one that it would have been.
+func (h *handler) refused(r *http.Request, t Token, audit bool) {
+	if h.Refused != nil {
+		h.Refused()
+	}
+	from, why := remote(r), "the token is not known"
+	if t.Name != "" {
+		why = "the token has expired, is shorter than admin.min_token_bytes, or was not sent as Bearer"
+	}
+	log := []slog.Attr{slog.String("remote", from), slog.String("why", why)}
+	if t.Name != "" {
+		log = append(log, slog.String("token", t.Name))
+	}
+	h.Log.LogAttrs(r.Context(), slog.LevelWarn, "a login was refused", log...)
+	if !audit {
+		return
+	}
+	err := h.engine.Audit(r.Context(), stet.ID{}, stet.Note{Who: from, Action: stet.ActionLoginRefused, Why: why, Evidence: t.Name})
+	if err != nil && !errors.Is(err, stet.ErrNoHistory) {
+		h.Log.LogAttrs(r.Context(), slog.LevelWarn, "a refused login is not in the audit trail: the store did not answer", slog.String("remote", from))
+	}
+}
+
+// local reports whether the request comes from this machine: over loopback, or through a Unix socket, which its owner opened.
+func local(r *http.Request) bool {
+	if on, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && on.Network() == "unix" {
+		return true
+	}
+	addr, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && addr.Addr().Unmap().IsLoopback()
+}
+
+// lacks is the answer to who needs another role.
+func lacks(who principal, needed Role) *problem {
+	return forbidden("This takes the role " + needed.String() + "; " + who.name + " has the role " + who.role.String() + ".")
 }
 
 // knownHost refuses names that anybody could point at this address.

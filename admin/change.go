@@ -1,19 +1,20 @@
 package admin
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
-	"io"
+	"fmt"
+	"maps"
 	"mime"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"strconv"
-	"time"
+	"strings"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ledger"
+	"github.com/stet-dev/stet/internal/members"
+	"github.com/stet-dev/stet/keeper"
 )
 
 // maxChange bounds the body of a change, in bytes: a response of the size that is kept by default, as base64, and the rest.
@@ -25,14 +26,9 @@ var changes = ledger.New(maxChanges, maxChanges/4, 1)
 const maxChanges = 16 << 20
 
 var (
-	stateChanged   = problem{Status: 409, Code: "state-changed", Title: "The record's state does not allow this", Detail: "It is in another state, or was changed meanwhile. Look at it again."}
-	reasonRequired = problem{Status: 400, Code: "reason-required", Title: "A change needs a reason", Detail: "Say why in reason: it is kept in the audit trail."}
-	contradicted   = problem{Status: 409, Code: "contradicted", Title: "A late answer says that it happened",
-		Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or send \"override\": true where you know better, which the audit trail keeps."}
-	notSettled = problem{Status: 409, Code: "not-settled", Title: "The handler may still be running",
-		Detail: "Its process says that it has not returned, so that it may still happen. Wait until it has; or send \"override\": true where you know better, which the audit trail keeps."}
-	crowded   = problem{Status: 429, Code: "rate-limited", Title: "Too many changes are being read", Detail: "Nothing was changed. Send it again.", Retryable: true}
-	noHistory = problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
+	reasonRequired = problem{Status: 400, Code: "reason-required", Title: "A change needs a reason", Detail: "reason: say why, in words; it is kept in the audit trail.", Parameter: "reason"}
+	crowded        = problem{Status: 429, Code: "rate-limited", Title: "Too many changes are being read", Detail: "Nothing was changed. Send it again.", Retryable: true}
+	noHistory      = problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
 )
 
 // changing lets a change through to f: by somebody of a role, in JSON or by DELETE, and not from a page of another origin.
@@ -41,11 +37,13 @@ func (h *handler) changing(role Role, f func(http.ResponseWriter, *http.Request,
 		media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		switch {
 		case who.role < role:
-			forbidden("This takes a token with the role " + role.String() + ".").write(w)
+			lacks(who, role).write(w)
 		case !sameOrigin(r):
 			forbidden("Changes are not taken from pages of other origins.").write(w)
 		case r.Method == http.MethodPost && media != "application/json":
 			problem{Status: http.StatusUnsupportedMediaType, Code: "not-json", Title: "A change is sent as JSON", Detail: "Send Content-Type: application/json."}.write(w)
+		case r.Method == http.MethodPost && r.URL.RawQuery != "":
+			badParameter("query", "a change has none; send its parameters in the body").write(w)
 		default:
 			f(w, r, who)
 		}
@@ -62,235 +60,146 @@ func sameOrigin(r *http.Request) bool {
 	return err == nil && u.Host == r.Host
 }
 
-// resolution is the body of POST …/resolve and …/release.
-type resolution struct {
-	Outcome   string              `json:"outcome"`
-	Status    int                 `json:"status"`
-	Headers   map[string][]string `json:"headers"`
-	Body      *string             `json:"body"`
-	BodyBytes []byte              `json:"body_b64"`
-	Evidence  string              `json:"evidence"`
-	Reason    string              `json:"reason"`
-	IfVersion stet.Version        `json:"if_version"`
-	Override  bool                `json:"override"` // not-executed, against what the record knows
-}
-
-func readChange(w http.ResponseWriter, r *http.Request) (c resolution, bad *problem) {
+// read reads the body of a change: one JSON object with these members (see [members.Read]). What is wrong with it names the member.
+func (h *handler) read(w http.ResponseWriter, r *http.Request, into map[string]any) *problem {
 	buf := changes.Buffer(changes.Owner("operators"))
 	defer buf.Drop()
 	switch err := buf.Fill(r.Body, r.ContentLength, maxChange); {
 	case errors.Is(err, ledger.ErrTooLong):
-		return c, badParameter("body", "it is over "+strconv.Itoa(maxChange)+" bytes")
+		return badParameter("body", "it is over "+strconv.Itoa(maxChange)+" bytes")
 	case errors.Is(err, ledger.ErrNoRoom):
 		w.Header().Set("Retry-After", "1")
-		return c, &crowded
+		return &crowded
 	case err != nil:
-		return c, badParameter("body", "it was cut off")
+		return badParameter("body", "it was cut off")
 	}
-	dec := json.NewDecoder(bytes.NewReader(buf.Bytes()))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&c); err != nil {
-		return c, badParameter("body", "it has to be one JSON object of outcome, status, headers, body or body_b64, evidence, reason, if_version, override")
+	if bad, ok := errors.AsType[*members.Error](members.Read(buf.Bytes(), into)); ok {
+		return badParameter(cmp.Or(bad.Member, "body"), bad.Problem)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return c, badParameter("body", "something follows the JSON object")
-	}
-	if c.Reason == "" {
-		return c, &reasonRequired
-	}
-	return c, nil
+	return nil
 }
 
-// outcome translates what was sent.
-func (c *resolution) outcome() (res stet.Resolution, bad *problem) {
-	res.Version, res.Override = c.IfVersion, c.Override
-	switch c.Outcome {
-	case "not-executed":
-		return res, nil
-	case "completed":
-	default:
-		return res, badParameter("outcome", "it is completed or not-executed")
-	}
-	switch {
-	case c.Status < 200 || c.Status > 599:
-		return res, badParameter("status", "it is the status that retries get, 200 to 599")
-	case c.Body != nil && c.BodyBytes != nil:
-		return res, badParameter("body", "body and body_b64 are two bodies; send one")
-	}
-	res.Response = &stet.Response{Status: c.Status, Body: c.BodyBytes}
-	if c.Body != nil {
-		res.Response.Body = []byte(*c.Body)
-	}
-	for name, values := range c.Headers {
-		for _, v := range values {
-			if !validField(name, v) {
-				return res, badParameter("headers", "a name or a value is none that a header can have")
-			}
-			res.Response.Header = append(res.Response.Header, stet.Field{Name: textproto.CanonicalMIMEHeaderKey(name), Value: v})
-		}
-	}
-	return res, nil
+// note is what every change says about itself, and the members of its body that say it.
+type note struct {
+	reason, evidence string
+	ifVersion        version
 }
 
-// validField: RFC 9110 section 5.
-func validField(name, value string) bool {
-	if name == "" {
-		return false
-	}
-	for _, c := range []byte(name) {
-		if c <= ' ' || c >= 0x7f || c == ':' {
-			return false
-		}
-	}
-	for _, c := range []byte(value) {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
+// with returns the members of a change: those of its note, and its own.
+func (n *note) with(own map[string]any) map[string]any {
+	all := map[string]any{"reason": &n.reason, "evidence": &n.evidence, "if_version": &n.ifVersion}
+	maps.Copy(all, own)
+	return all
 }
 
-// resolve answers POST …/resolve.
-func (h *handler) resolve(w http.ResponseWriter, r *http.Request, who principal) {
-	c, bad := readChange(w, r)
-	if bad == nil {
-		var res stet.Resolution
-		if res, bad = c.outcome(); bad == nil {
-			h.end(w, r, res, stet.Note{Who: who.name, Why: c.Reason, Evidence: c.Evidence})
-			return
-		}
-	}
-	bad.write(w)
+// reasoned reports whether somebody said why, in more than spaces.
+func (n *note) reasoned() bool { return strings.TrimSpace(n.reason) != "" }
+
+func (n *note) by(who principal) stet.Note {
+	return stet.Note{Who: who.name, Why: n.reason, Evidence: n.evidence}
 }
 
-// release answers POST …/release: it was not executed.
-func (h *handler) release(w http.ResponseWriter, r *http.Request, who principal) {
-	c, bad := readChange(w, r)
+// change finds the record that a request names, once its body was read into n, and has act change it. What act returns is the
+// record as it is then, also where it was not changed.
+func (h *handler) change(w http.ResponseWriter, r *http.Request, who principal, n *note, bad *problem,
+	act func(rec *stet.Record) (stet.Head, error)) {
+	if bad == nil && !n.reasoned() {
+		bad = &reasonRequired
+	}
 	if bad != nil {
 		bad.write(w)
 		return
 	}
-	h.end(w, r, stet.Resolution{Version: c.IfVersion, Override: c.Override}, stet.Note{Who: who.name, Why: c.Reason, Evidence: c.Evidence})
-}
-
-func (h *handler) end(w http.ResponseWriter, r *http.Request, res stet.Resolution, n stet.Note) {
-	rec, err := Find(r.Context(), h.engine, stet.Scope(r.PathValue("scope")), r.PathValue("key"))
+	rec, err := h.named(r, who)
 	if err != nil {
 		failed(err).write(w)
 		return
 	}
-	head, err := h.engine.Resolve(r.Context(), rec.ID, res, n)
+	head, err := act(&rec)
 	if err != nil {
-		failed(err).write(w)
+		h.unchanged(&head, err).write(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, NewRecord(h.engine.Tag(head.ID), &head))
+	writeJSON(w, http.StatusOK, h.record(&head))
 }
 
-// purge answers DELETE.
+// unchanged says why a record that is there was not changed. head is the record as it is.
+func (h *handler) unchanged(head *stet.Head, err error) *problem {
+	switch {
+	case errors.Is(err, stet.ErrFresh), errors.Is(err, stet.ErrAttended):
+		return h.unsettled(head)
+	case errors.Is(err, stet.ErrContradicted):
+		return &contradicted
+	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale), errors.Is(err, stet.ErrOtherAttempt):
+		return stateChanged(head)
+	case errors.Is(err, errLonger):
+		return &keptLonger
+	case errors.Is(err, keeper.ErrNoAnswer):
+		return unanswered(err)
+	}
+	return failed(err)
+}
+
+// stateChanged says what the record is instead, as far as is known.
+func stateChanged(head *stet.Head) *problem {
+	p := &problem{Status: 409, Code: "state-changed", Title: "The record's state does not allow this", Detail: "It is in another state, or was changed meanwhile. Look at it again."}
+	if head.State != 0 {
+		p.Detail = fmt.Sprintf("It is %s, at version %d: it was changed meanwhile, or this is not done to what is %[1]s. Look at it again.", head.State, head.Version)
+	}
+	return p
+}
+
+// purge answers DELETE. Its parameters are in the query: not everybody lets a DELETE have a body.
 func (h *handler) purge(w http.ResponseWriter, r *http.Request, who principal) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		badParameter("query", "it is not properly encoded").write(w)
+	var n note
+	bad := n.fromQuery(r.URL)
+	if bad == nil && !n.reasoned() {
+		bad = &reasonRequired
+	}
+	if bad != nil {
+		bad.write(w)
 		return
 	}
-	var version uint64
-	if v := values.Get("if_version"); v != "" {
-		if version, err = strconv.ParseUint(v, 10, 63); err != nil {
-			badParameter("if_version", "it is the record's version").write(w)
-			return
-		}
-	}
-	if values.Get("reason") == "" {
-		reasonRequired.write(w)
-		return
-	}
-	rec, err := Find(r.Context(), h.engine, stet.Scope(r.PathValue("scope")), r.PathValue("key"))
-	if err == nil {
-		err = h.engine.Purge(r.Context(), rec.ID, stet.Version(version), stet.Note{Who: who.name, Why: values.Get("reason")})
-	}
+	rec, err := h.named(r, who)
 	if err != nil {
 		failed(err).write(w)
+		return
+	}
+	if err := h.engine.Purge(r.Context(), rec.ID, stet.Version(n.ifVersion), n.by(who)); err != nil {
+		h.unchanged(&rec.Head, err).write(w)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// failed says why a record could not be read or changed.
+// fromQuery reads reason and if_version. Another parameter is refused: a mistyped condition would be none.
+func (n *note) fromQuery(u *url.URL) *problem {
+	return parameters(u, func(name, v string) *problem {
+		switch name {
+		case "reason":
+			n.reason = v
+		case "if_version":
+			if err := n.ifVersion.parse(v); err != nil {
+				return badParameter(name, err.Error())
+			}
+		default:
+			return badParameter(name, "there is no such parameter: reason, if_version")
+		}
+		return nil
+	})
+}
+
+// failed says why the store could not do what was asked.
 func failed(err error) *problem {
 	switch {
 	case errors.Is(err, stet.ErrNotFound):
 		return &notFound
 	case errors.Is(err, stet.ErrCorrupt):
 		return &unreadable
-	case errors.Is(err, ErrTooMany):
-		return &tooMany
-	case errors.Is(err, stet.ErrContradicted):
-		return &contradicted
-	case errors.Is(err, stet.ErrAttended):
-		return &notSettled
-	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale), errors.Is(err, stet.ErrOtherAttempt):
-		return &stateChanged
-	case errors.Is(err, stet.ErrNoReason):
-		return &reasonRequired
+	case errors.Is(err, stet.ErrNoList):
+		return &unlisted
+	case errors.Is(err, stet.ErrNoHistory):
+		return &noHistory
 	}
 	return &unavailable
-}
-
-// Entry is a line of the audit trail.
-type Entry struct {
-	At       time.Time `json:"at"`
-	Who      string    `json:"who"`
-	Action   string    `json:"action"` // see [stet.Change.Action]
-	ID       string    `json:"id"`
-	Scope    string    `json:"scope"`
-	From     string    `json:"from"`
-	To       string    `json:"to"`
-	Reason   string    `json:"reason"`
-	Evidence string    `json:"evidence,omitzero"`
-	Notice   string    `json:"notice,omitzero"` // the webhook-id of the notice that asked for it
-}
-
-// audit answers GET /api/v1/audit.
-func (h *handler) audit(w http.ResponseWriter, r *http.Request, _ principal) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		badParameter("query", "it is not properly encoded").write(w)
-		return
-	}
-	q := stet.HistoryQuery{After: values.Get("cursor")}
-	for name, v := range values {
-		switch {
-		case name != "cursor" && name != "limit":
-			badParameter(name, "there is no such parameter: cursor, limit").write(w)
-			return
-		case name == "limit":
-			if q.Limit, err = strconv.Atoi(v[0]); err != nil || q.Limit < 1 || q.Limit > stet.MaxLimit {
-				badParameter(name, "it is a number from 1 to "+strconv.Itoa(stet.MaxLimit)).write(w)
-				return
-			}
-		}
-	}
-	changes, next, err := h.engine.History(r.Context(), q)
-	switch {
-	case errors.Is(err, stet.ErrNoHistory):
-		noHistory.write(w)
-		return
-	case err != nil && q.After != "":
-		badParameter("cursor", "it is not from this store; start without one").write(w)
-		return
-	case err != nil:
-		unavailable.write(w)
-		return
-	}
-	page := struct {
-		Entries []Entry `json:"entries"`
-		Next    string  `json:"next_cursor"`
-	}{make([]Entry, 0, len(changes)), next}
-	for i := range changes {
-		c := &changes[i]
-		page.Entries = append(page.Entries, Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: h.engine.Tag(c.ID),
-			Scope: string(c.ID.Scope), From: c.From.String(), To: c.To.String(), Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice})
-	}
-	writeJSON(w, http.StatusOK, page)
 }

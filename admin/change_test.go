@@ -111,7 +111,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 		"an absent record":        {"POST", "/api/v1/keys/s/none/release", `{"reason":"x"}`, 404, "not-found", nil},
 		"a version that is none":  {"DELETE", "/api/v1/keys/s/k?reason=x&if_version=y", "", 400, "bad-parameter", nil},
 		"a limit that is none":    {"GET", "/api/v1/audit?limit=0", "", 400, "bad-parameter", nil},
-		"an unknown audit filter": {"GET", "/api/v1/audit?who=x", "", 400, "bad-parameter", nil},
+		"an unknown audit filter": {"GET", "/api/v1/audit?whoever=x", "", 400, "bad-parameter", nil},
 	} {
 		if status, body := d.change(c.method, c.path, c.body, c.header...); status != c.status || !strings.Contains(body, `"code":"`+c.code+`"`) {
 			t.Errorf("%s: %d %s", name, status, body)
@@ -123,7 +123,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 }
 
 func TestRolesOfChanges(t *testing.T) {
-	d := newDesk(t, admin.Config{Tokens: []admin.Token{admin.NewToken("v", "see", admin.Viewer), admin.NewToken("o", "do", admin.Operator), admin.NewToken("a", "all", admin.Admin)}}, nil)
+	d := newDesk(t, admin.Config{Tokens: only(admin.NewToken("v", "see", admin.Viewer), admin.NewToken("o", "do", admin.Operator), admin.NewToken("a", "all", admin.Admin))}, nil)
 	for token, want := range map[string][2]int{"": {401, 401}, "see": {403, 403}, "do": {200, 403}, "all": {200, 204}} {
 		d.token = token
 		d.unknown("k" + token)
@@ -165,10 +165,10 @@ func TestReleaseAgainstWhatTheRecordKnows(t *testing.T) { // A03, A04, I16
 	if err := late.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err == nil {
 		t.Fatal("it was not too late")
 	}
-	for key, code := range map[string]string{"attended": "not-settled", "late": "contradicted"} {
+	for key, want := range map[string][2]string{"attended": {"not-settled", `\"now\": true`}, "late": {"contradicted", `\"override\": true`}} {
 		for _, verb := range []string{"/release", "/resolve"} {
 			status, body := d.change("POST", "/api/v1/keys/s/"+key+verb, `{"reason":"x","outcome":"not-executed"}`)
-			if status != 409 || !strings.Contains(body, `"code":"`+code+`"`) || !strings.Contains(body, "override") {
+			if status != 409 || !strings.Contains(body, `"code":"`+want[0]+`"`) || !strings.Contains(body, want[1]) {
 				t.Errorf("%s%s: %d %s", key, verb, status, body)
 			}
 		}

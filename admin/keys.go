@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,17 +20,28 @@ import (
 const listTimeout = 15 * time.Second
 
 // list answers GET /api/v1/keys.
-func (h *handler) list(w http.ResponseWriter, r *http.Request, _ principal) {
-	q, bad := query(r.URL)
-	if bad != nil {
+func (h *handler) list(w http.ResponseWriter, r *http.Request, who principal) {
+	f, bad := readFilter(r.URL)
+	switch {
+	case bad != nil:
 		bad.write(w)
 		return
+	case f.names() && who.role < Operator: // whoever may not see keys could guess them
+		lacks(who, Operator).write(w)
+		return
+	}
+	if s, ok := who.only(); ok && f.Scope == "" {
+		f.Scope = s
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
 	defer cancel()
-	heads, next, err := h.engine.List(ctx, q)
-	if err != nil {
-		h.listFailed(ctx, q, err).write(w)
+	heads, next, bad := rows(h, who, f.After, f.Bound(), func(head *stet.Head) stet.Scope { return head.Scope },
+		func(after string, n int) ([]stet.Head, string, *problem) {
+			f.After, f.Limit = after, n
+			return h.page(ctx, &f)
+		})
+	if bad != nil {
+		bad.write(w)
 		return
 	}
 	page := struct {
@@ -36,9 +49,28 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request, _ principal) {
 		Next string   `json:"next_cursor"`
 	}{make([]Record, 0, len(heads)), next}
 	for i := range heads {
-		page.Keys = append(page.Keys, NewRecord(h.engine.Tag(heads[i].ID), &heads[i]))
+		page.Keys = append(page.Keys, h.record(&heads[i]))
 	}
 	writeJSON(w, http.StatusOK, page)
+}
+
+// page returns the records that a filter selects, and the cursor of the next page.
+func (h *handler) page(ctx context.Context, f *filter) ([]stet.Head, string, *problem) {
+	if f.downstream != "" {
+		heads, err := h.engine.Find(ctx, f.downstream)
+		switch {
+		case errors.Is(err, stet.ErrNoFind):
+			return nil, "", &unfound
+		case err != nil:
+			return nil, "", &unavailable
+		}
+		return slices.DeleteFunc(heads, func(head stet.Head) bool { return f.Scope != "" && head.Scope != f.Scope }), "", nil
+	}
+	heads, next, err := h.engine.List(ctx, f.Query)
+	if err != nil {
+		return nil, "", h.listFailed(ctx, f.Query, err)
+	}
+	return heads, next, nil
 }
 
 // listFailed tells a cursor that is none from a store that does not answer: the store answers without it.
@@ -55,50 +87,93 @@ func (h *handler) listFailed(ctx context.Context, q stet.Query, err error) *prob
 	return &unavailable
 }
 
-// query reads the parameters of a list. One that is not known is refused: a mistyped filter would select everything.
-func query(u *url.URL) (q stet.Query, bad *problem) {
-	values, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return q, badParameter("query", "it is not properly encoded")
-	}
-	for name, v := range values {
-		if len(v) != 1 {
-			return q, badParameter(name, "it is there more than once")
-		}
-		if bad := setParameter(&q, name, v[0]); bad != nil {
-			return q, bad
-		}
-	}
-	return q, nil
+// filter is what a list is asked for.
+type filter struct {
+	stet.Query
+	downstream string // the name that a system further down knows it by; see [stet.Finder]
 }
 
-func setParameter(q *stet.Query, name, v string) *problem {
+// names reports whether the filter has a name in it that is not shown to everybody who may see records.
+func (f *filter) names() bool { return f.Key != "" || f.downstream != "" }
+
+// readFilter reads the parameters of a list. One that is not known is refused: a mistyped filter would select everything.
+func readFilter(u *url.URL) (f filter, bad *problem) {
+	bad = parameters(u, f.set)
+	if f.downstream != "" && bad == nil {
+		rest := f.Query
+		if rest.Scope = ""; !reflect.DeepEqual(rest, stet.Query{}) {
+			bad = badParameter("downstream", "it selects alone, or with scope: leave the others out")
+		}
+	}
+	return f, bad
+}
+
+// parameters hands each parameter of a query to set, which says what is wrong with it. No problem names a value: it may be a key.
+func parameters(u *url.URL, set func(name, v string) *problem) *problem {
+	values, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return badParameter("query", "it is not properly encoded")
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if len(values[name]) != 1 {
+			return badParameter(name, "it is there more than once; send it once")
+		}
+		if bad := set(name, values[name][0]); bad != nil {
+			return bad
+		}
+	}
+	return nil
+}
+
+// texts are the parameters whose values are taken as they are.
+func (f *filter) texts() map[string]*string {
+	return map[string]*string{"scope": (*string)(&f.Scope), "route": &f.Route, "q": (*string)(&f.Key), "path": &f.Path, "method": &f.Method,
+		"cause": &f.Cause, "trace": &f.TraceID, "downstream": &f.downstream, "cursor": &f.After}
+}
+
+func (f *filter) set(name, v string) *problem {
+	if place := f.texts()[name]; place != nil {
+		*place = v
+		return nil
+	}
 	switch name {
 	case "state":
-		return setState(q, v)
-	case "scope":
-		q.Scope = stet.Scope(v)
-	case "route":
-		q.Route = v
-	case "cursor":
-		q.After = v
+		return setState(&f.Query, v)
+	case "escalated":
+		if f.Escalated = v == "1" || v == "true"; !f.Escalated {
+			return badParameter(name, "it is 1, for dead letters alone; leave it out for all")
+		}
+	case "sort":
+		if f.Oldest = v == "oldest"; !f.Oldest {
+			return badParameter(name, "it is oldest; leave it out for the newest first")
+		}
 	case "older_than_s":
-		const most = float64(1<<63-1) / float64(time.Second)
-		s, err := strconv.ParseFloat(v, 64)
-		if err != nil || !(s >= 0 && s < most) {
+		d, ok := parseSeconds(v)
+		if !ok {
 			return badParameter(name, "it is a number of seconds, not negative")
 		}
-		q.OlderThan = time.Duration(s * float64(time.Second))
+		f.OlderThan = d
 	case "limit":
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 || n > stet.MaxLimit {
 			return badParameter(name, "it is a number from 1 to "+strconv.Itoa(stet.MaxLimit))
 		}
-		q.Limit = n
+		f.Limit = n
 	default:
-		return badParameter(name, "there is no such parameter: state, scope, route, older_than_s, cursor, limit")
+		return badParameter(name, "there is no such parameter: state, scope, route, q, path, method, cause, escalated, trace, downstream, older_than_s, "+
+			"sort, cursor, limit")
 	}
 	return nil
+}
+
+// parseSeconds reads a number of seconds, whole or decimal, that a duration can hold.
+func parseSeconds(v string) (time.Duration, bool) {
+	const most = float64(1<<63-1) / float64(time.Second)
+	s, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(s >= 0 && s < most) {
+		return 0, false
+	}
+	return time.Duration(s * float64(time.Second)), true
 }
 
 func setState(q *stet.Query, v string) *problem {
@@ -117,7 +192,7 @@ func setState(q *stet.Query, v string) *problem {
 	return nil
 }
 
-// show answers GET /api/v1/keys/{scope}/{key}.
+// show answers GET /api/v1/keys/{scope}/{key} and /api/v1/keys/{id}.
 func (h *handler) show(w http.ResponseWriter, r *http.Request, who principal) {
 	reveal, bad := wantsReveal(r.URL)
 	switch {
@@ -125,78 +200,69 @@ func (h *handler) show(w http.ResponseWriter, r *http.Request, who principal) {
 		bad.write(w)
 		return
 	case reveal && who.role < Operator:
-		forbidden("To see keys and responses takes a token with the role " + Operator.String() + ".").write(w)
+		lacks(who, Operator).write(w)
 		return
 	}
-	rec, err := Find(r.Context(), h.engine, stet.Scope(r.PathValue("scope")), r.PathValue("key"))
-	switch {
-	case errors.Is(err, stet.ErrNotFound):
-		notFound.write(w)
-	case errors.Is(err, stet.ErrCorrupt):
-		unreadable.write(w)
-	case errors.Is(err, ErrTooMany):
-		tooMany.write(w)
-	case err != nil:
-		unavailable.write(w)
-	default:
-		doc := NewRecord(h.engine.Tag(rec.ID), &rec.Head)
-		if reveal {
-			doc.reveal(&rec)
-			h.Log.LogAttrs(r.Context(), slog.LevelInfo, "audit", slog.String("action", "reveal"), slog.String("who", who.name),
-				slog.String("id", doc.ID), slog.String("scope", doc.Scope), slog.String("route", doc.Route))
-		}
-		writeJSON(w, http.StatusOK, doc)
-	}
-}
-
-func wantsReveal(u *url.URL) (bool, *problem) {
-	values, err := url.ParseQuery(u.RawQuery)
+	rec, err := h.named(r, who)
 	if err != nil {
-		return false, badParameter("query", "it is not properly encoded")
+		failed(err).write(w)
+		return
 	}
-	for name, v := range values {
-		if name != "reveal" {
-			return false, badParameter(name, "there is no such parameter: reveal")
+	doc := h.record(&rec.Head)
+	if reveal {
+		if bad := h.revealing(r, who, rec.ID, ""); bad != nil {
+			bad.write(w)
+			return
 		}
-		if len(v) != 1 || v[0] != "1" && v[0] != "0" {
-			return false, badParameter(name, "it is 1 or 0")
-		}
+		doc.reveal(&rec)
 	}
-	return values.Get("reveal") == "1", nil
+	writeJSON(w, http.StatusOK, doc)
 }
 
-// maxScan is how many records of a scope are looked through for an id.
-const maxScan = 100_000
-
-// ErrTooMany: an id was not among the first records of its scope, and there are more.
-var ErrTooMany = errors.New("admin: too many records to look through for an id")
-
-// Find returns the record that name stands for within a scope: a key, or an id as [stet.Engine.Tag] makes it. Ids are found by
-// looking through the scope, 100,000 records at most. The error is [stet.ErrNotFound], [ErrTooMany], or the store's.
-func Find(ctx context.Context, e *stet.Engine, scope stet.Scope, name string) (stet.Record, error) {
-	rec, err := e.Get(ctx, stet.ID{Scope: scope, Key: stet.Key(name)})
-	if !errors.Is(err, stet.ErrNotFound) || !isTag(name) {
-		return rec, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	q := stet.Query{Scope: scope, Limit: stet.MaxLimit}
-	for range maxScan / stet.MaxLimit {
-		heads, next, err := e.List(ctx, q)
-		if errors.Is(err, stet.ErrNoList) {
-			return stet.Record{}, stet.ErrNotFound
+func wantsReveal(u *url.URL) (reveal bool, bad *problem) {
+	bad = parameters(u, func(name, v string) *problem {
+		switch {
+		case name != "reveal":
+			return badParameter(name, "there is no such parameter: reveal")
+		case v != "1" && v != "0":
+			return badParameter(name, "it is 1 or 0")
 		}
-		if err != nil {
+		reveal = v == "1"
+		return nil
+	})
+	return reveal, bad
+}
+
+// named returns the record that a request names, by scope and key or by its id. Every verb finds its record here, and so what who
+// may not see is for all of them what never was.
+func (h *handler) named(r *http.Request, who principal) (stet.Record, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
+	defer cancel()
+	return h.find(ctx, who, stet.Scope(r.PathValue("scope")), cmp.Or(r.PathValue("key"), r.PathValue("id")))
+}
+
+// Find returns the record that name stands for: without a scope the one with this id (see [stet.Head].Tag), and within a scope the
+// one of that scope with this id, or else with this key. No key of an id's form hides a record. The error is [stet.ErrNotFound], or the
+// store's; one about a record that is there comes with the record's head.
+func Find(ctx context.Context, e *stet.Engine, scope stet.Scope, name string) (stet.Record, error) {
+	if isTag(name) {
+		head, err := e.ByTag(ctx, name)
+		switch {
+		case err == nil && (scope == "" || scope == head.Scope):
+			rec, err := e.Get(ctx, head.ID)
+			if err != nil {
+				rec.Head = head
+			}
+			return rec, err
+		case err == nil, errors.Is(err, stet.ErrNotFound), errors.Is(err, stet.ErrNoList) && scope != "":
+		default:
 			return stet.Record{}, err
 		}
-		if i := slices.IndexFunc(heads, func(h stet.Head) bool { return e.Tag(h.ID) == name }); i >= 0 {
-			return e.Get(ctx, heads[i].ID)
-		}
-		if q.After = next; next == "" {
-			return stet.Record{}, stet.ErrNotFound
-		}
 	}
-	return stet.Record{}, ErrTooMany
+	if scope == "" {
+		return stet.Record{}, stet.ErrNotFound
+	}
+	return e.Get(ctx, stet.ID{Scope: scope, Key: stet.Key(name)})
 }
 
 func isTag(name string) bool {

@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/stet-dev/stet/stethttp"
 )
@@ -14,17 +15,24 @@ type problem struct {
 	Status    int    `json:"status"`
 	Detail    string `json:"detail"`
 	Code      string `json:"code"`
-	Parameter string `json:"parameter,omitempty"` // of the query, where one is at fault
+	Parameter string `json:"parameter,omitempty"` // of the query, or the member of the body, where one is at fault
 	Retryable bool   `json:"retryable"`
+
+	Expect   *int `json:"expect,omitempty"` // with expect-mismatch, as Matching
+	Matching *int `json:"matching,omitempty"`
+
+	Until time.Time `json:"until,omitzero"` // with not-settled: when the attempt has settled
 }
 
 var (
 	notFound        = problem{Status: 404, Code: "not-found", Title: "There is no such thing", Detail: "It does not exist, or it is out of reach."}
 	unauthenticated = problem{Status: 401, Code: "unauthenticated", Title: "Authentication is needed", Detail: "Send Authorization: Bearer and a token."}
+	wrongToken      = problem{Status: 401, Code: "unauthenticated", Title: "The token was refused", Detail: "It is none that is known here, or it has expired."}
+	tooManyLogins   = problem{Status: 429, Code: "too-many-logins", Title: "Too many wrong tokens", Retryable: true}
 	unavailable     = problem{Status: 503, Code: "store-unavailable", Title: "The store did not answer", Detail: "Try again later.", Retryable: true}
 	unreadable      = problem{Status: 500, Code: "corrupt-record", Title: "The record cannot be read", Detail: "What the store has for this key is damaged, or sealed with an encryption key that is not at hand. Requests with it are refused."}
-	unlisted        = problem{Status: 501, Code: "not-supported", Title: "This store cannot list its records", Detail: "Ask for single keys."}
-	tooMany         = problem{Status: 422, Code: "too-many-keys", Title: "There are too many records to look through", Detail: "Ids are looked for among a bounded number of records of the scope. Ask by the key."}
+	unlisted        = problem{Status: 501, Code: "not-supported", Title: "This store cannot list its records", Detail: "Ask for single keys, by scope and key."}
+	unfound         = problem{Status: 501, Code: "not-supported", Title: "This store does not find records by downstream names", Detail: "Ask by the key, with q."}
 )
 
 func forbidden(detail string) *problem {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -9,11 +10,11 @@ import (
 // Record is what operators see of a record: its JSON form is that of the API and of the operator commands. What does not
 // apply is left out. Times are the store's.
 type Record struct {
-	ID            string    `json:"id"` // see [stet.Engine.Tag]
+	ID            string    `json:"id"` // see [stet.Head].Tag
 	Scope         string    `json:"scope"`
 	State         string    `json:"state"` // a state's name, or failed: completed with a status of 500 and above
 	Attempt       int       `json:"attempt"`
-	Version       uint64    `json:"version"` // of 63 bits: more than a double holds
+	Version       uint64    `json:"version,string"` // of 63 bits: more than a double holds
 	Route         string    `json:"route,omitzero"`
 	Method        string    `json:"method,omitzero"`
 	Path          string    `json:"path,omitzero"`
@@ -43,7 +44,12 @@ type Response struct {
 	Body    []byte              `json:"body_b64"`
 }
 
-// NewRecord describes a record without its key, request and response. id is its [stet.Engine.Tag].
+// record describes a record by the id that it is stored with: lists and logs show it, and it is found by that.
+func (h *handler) record(head *stet.Head) Record {
+	return NewRecord(cmp.Or(head.Tag, h.engine.Tag(head.ID)), head)
+}
+
+// NewRecord describes a record without its key, request and response. id is its [stet.Head].Tag.
 func NewRecord(id string, h *stet.Head) Record {
 	r := Record{
 		ID: id, Scope: string(h.Scope), State: h.State.String(), Attempt: h.Attempt, Version: uint64(h.Version),

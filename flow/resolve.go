@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/stet-dev/stet"
 )
@@ -84,7 +83,7 @@ func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool,
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("flow: reconcile: %w", err)
-	case !made && !d.phase.proves(quiet(&have.Head)):
+	case !made && !d.phase.proves(have.Idle()):
 		return false, fmt.Errorf("flow: reconcile: %w", ErrFresh)
 	}
 	found, why := Finding[S]{Made: made}, "the phase's call was not found, and will not be made any more"
@@ -93,14 +92,6 @@ func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool,
 	}
 	err = f.resolve(ctx, d, found, stet.Note{Who: who, Why: why, Evidence: "asked about the call of phase " + d.phase.name})
 	return err == nil, err
-}
-
-// quiet is for how long nobody has worked on a record that is unknown, or whose lease has lapsed.
-func quiet(h *stet.Head) time.Duration {
-	if h.State == stet.Running {
-		return h.AsOf.Sub(h.DueAt)
-	}
-	return h.Idle()
 }
 
 // doubt is a record with a foreign phase that may have had its effect.

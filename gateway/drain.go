@@ -71,11 +71,11 @@ func refuseDraining(w http.ResponseWriter, r *http.Request) {
 
 // arriveWithin gives a request's body the time limit to arrive. http.Server.ReadTimeout would do so too, but it stays on the
 // connection while the handler runs, and then ends the context of whatever takes longer to answer.
-func arriveWithin(limit time.Duration, next http.Handler) http.Handler {
+func arriveWithin(limit *limit, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			rc := http.NewResponseController(w)
-			if rc.SetReadDeadline(time.Now().Add(limit)) == nil {
+			if rc.SetReadDeadline(time.Now().Add(limit.get())) == nil {
 				// In a copy: net/http looks at its own request's Body to send an early refusal without waiting for the rest.
 				body := &timedBody{r.Body, rc}
 				r = r.WithContext(r.Context())

@@ -20,10 +20,14 @@ import (
 
 // ServerConfig is where and how a [Server] listens. Handler is required.
 type ServerConfig struct {
-	Listen string      // host:port; port 0 picks a free one
-	Admin  string      // the same for AdminHandler; empty: no such listener
-	TLS    *tls.Config // of the public listener, with a certificate; nil: none. HTTP/2 comes with it
-	H2C    bool        // HTTP/2 without TLS, by prior knowledge (RFC 9113 section 3.3)
+	Listen string // host:port; port 0 picks a free one
+	Admin  string // the same for AdminHandler; empty: no such listener
+	// AdminSocket is the path of a Unix socket for AdminHandler, besides Admin or instead of it; empty: none. Its mode is 0600. One
+	// that is there already is replaced if nobody listens on it.
+	AdminSocket string
+	AdminTLS    *tls.Config // of Admin, with a certificate; nil: none
+	TLS         *tls.Config // of the public listener, with a certificate; nil: none. HTTP/2 comes with it
+	H2C         bool        // HTTP/2 without TLS, by prior knowledge (RFC 9113 section 3.3)
 
 	ReadHeaderTimeout time.Duration // for a request's header, and a TLS handshake, to arrive; default 10 s
 	ReadTimeout       time.Duration // for a request's whole body to arrive; default 30 s; negative: no limit
@@ -32,6 +36,9 @@ type ServerConfig struct {
 	// DrainTimeout bounds how long requests that run may go on after the end was asked for; then their connections are closed.
 	// Default 1 min.
 	DrainTimeout time.Duration
+	// DrainDelay is how long requests are still served after the end was asked for, while [Server.Draining] is true already: as long as
+	// load balancers take to see that. Default none.
+	DrainDelay time.Duration
 	// MaxHeaderBytes bounds a request's line and header, to which net/http adds up to 4 KiB; over it: 431. Default 64 KiB. For the
 	// admin listener it is [AdminHeaderBytes].
 	MaxHeaderBytes int
@@ -57,10 +64,12 @@ const AdminHeaderBytes = 16 << 10
 // Server serves the public listener and the admin listener. Its methods are safe for concurrent use; Run may be called once.
 type Server struct {
 	handler atomic.Pointer[http.Handler]
+	limits  limits
 	drain   drain
-	timeout time.Duration
+	ending  atomic.Bool // the end was asked for
 	public  listener
 	admin   listener           // zero: none
+	socket  listener           // likewise
 	base    context.Context    // of all requests
 	cut     context.CancelFunc // ends base
 }
@@ -70,35 +79,40 @@ type listener struct {
 	srv *http.Server
 }
 
+// limits are the times that [Server.SetTimeouts] changes.
+type limits struct{ read, write, drain, delay limit }
+
+// limit is a time that may change while it is in use.
+type limit struct{ d atomic.Int64 }
+
+// forever is no limit.
+const forever = 100 * 365 * 24 * time.Hour
+
+func (l *limit) set(d time.Duration) { l.d.Store(int64(d)) }
+func (l *limit) get() time.Duration  { return time.Duration(l.d.Load()) }
+
 // NewServer binds the listeners; they are served by [Server.Run]. The error names the address that cannot be used.
 func NewServer(c ServerConfig) (*Server, error) {
-	if c.Handler == nil || (c.Admin != "") != (c.AdminHandler != nil) {
-		return nil, errors.New("gateway: NewServer needs a Handler, and an AdminHandler exactly if there is an Admin address")
+	if c.Handler == nil || (c.Admin != "" || c.AdminSocket != "") != (c.AdminHandler != nil) {
+		return nil, errors.New("gateway: NewServer needs a Handler, and an AdminHandler exactly if there is an Admin address or socket")
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{timeout: cmp.Or(c.DrainTimeout, DefaultDrainTimeout)}
+	s := &Server{}
+	s.SetTimeouts(c)
 	s.base, s.cut = context.WithCancel(context.WithValue(context.Background(), drainKey{}, &s.drain))
 	s.SetHandler(c.Handler)
 	var err error
 	if s.public.Listener, err = net.Listen("tcp", c.Listen); err != nil {
 		return nil, fmt.Errorf("gateway: cannot listen on %s: %w", c.Listen, err)
 	}
-	if c.Admin != "" {
-		if s.admin.Listener, err = net.Listen("tcp", c.Admin); err != nil {
-			_ = s.public.Close()
-			return nil, fmt.Errorf("gateway: cannot listen on %s (admin): %w", c.Admin, err)
-		}
-		s.admin.srv = newHTTPServer(c, c.AdminHandler)
-		s.admin.srv.MaxHeaderBytes = AdminHeaderBytes
+	if err := s.listenAdmin(c); err != nil {
+		_ = s.public.Close()
+		return nil, err
 	}
-	var public http.Handler = http.HandlerFunc(s.serve)
-	if limit := cmp.Or(c.WriteTimeout, DefaultWriteTimeout); limit > 0 {
-		s.public.Listener = takingWithin{s.public.Listener, limit}
-		public = streamsWithin(limit, public)
-	}
-	s.public.srv = newHTTPServer(c, public)
+	s.public.Listener = takingWithin{s.public.Listener, &s.limits.write}
+	s.public.srv = s.newHTTPServer(c, streamsWithin(&s.limits.write, http.HandlerFunc(s.serve)))
 	s.public.srv.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, DefaultMaxHeaderBytes)
 	s.public.srv.Protocols = protocols(c)
 	s.public.srv.DisableGeneralOptionsHandler = true // OPTIONS * is the upstream's to answer
@@ -108,12 +122,39 @@ func NewServer(c ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-func newHTTPServer(c ServerConfig, h http.Handler) *http.Server {
-	if limit := cmp.Or(c.ReadTimeout, DefaultReadTimeout); limit > 0 {
-		h = arriveWithin(limit, h)
+// listenAdmin binds what operators connect to.
+func (s *Server) listenAdmin(c ServerConfig) (err error) {
+	if c.Admin != "" {
+		if s.admin.Listener, err = net.Listen("tcp", c.Admin); err != nil {
+			return fmt.Errorf("gateway: cannot listen on %s (admin): %w", c.Admin, err)
+		}
+		if c.AdminTLS != nil {
+			s.admin.Listener = tls.NewListener(s.admin.Listener, c.AdminTLS)
+		}
+		s.admin.srv = s.newAdminServer(c)
 	}
+	if c.AdminSocket != "" {
+		if s.socket.Listener, err = listenUnix(c.AdminSocket); err != nil {
+			if s.admin.Listener != nil {
+				_ = s.admin.Close()
+			}
+			return fmt.Errorf("gateway: cannot listen on %s (admin): %w", c.AdminSocket, err)
+		}
+		s.socket.srv = s.newAdminServer(c)
+	}
+	return nil
+}
+
+func (s *Server) newAdminServer(c ServerConfig) *http.Server {
+	srv := s.newHTTPServer(c, c.AdminHandler)
+	srv.MaxHeaderBytes = AdminHeaderBytes
+	srv.DisableGeneralOptionsHandler = true // every answer is the handler's
+	return srv
+}
+
+func (s *Server) newHTTPServer(c ServerConfig, h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           arriveWithin(&s.limits.read, h),
 		ReadHeaderTimeout: cmp.Or(c.ReadHeaderTimeout, DefaultReadHeaderTimeout),
 		IdleTimeout:       cmp.Or(c.IdleTimeout, DefaultIdleTimeout),
 		ErrorLog:          quiet.Logger(c.Log),
@@ -142,11 +183,30 @@ func (s *Server) AdminAddr() string {
 // SetHandler replaces the public handler. Requests that run stay with the one they started with.
 func (s *Server) SetHandler(h http.Handler) { s.handler.Store(&h) }
 
-// Draining reports whether the end was asked for: the server is not ready for new requests.
-func (s *Server) Draining() bool {
-	_, begun := s.drain.begun()
-	return begun
+// SetTimeouts puts ReadTimeout, WriteTimeout, DrainTimeout and DrainDelay of c in force, for requests and answers that begin from now
+// on; nothing else of c is looked at.
+func (s *Server) SetTimeouts(c ServerConfig) {
+	s.limits.read.set(orForever(cmp.Or(c.ReadTimeout, DefaultReadTimeout)))
+	s.limits.write.set(orForever(cmp.Or(c.WriteTimeout, DefaultWriteTimeout)))
+	s.limits.drain.set(cmp.Or(c.DrainTimeout, DefaultDrainTimeout))
+	s.limits.delay.set(c.DrainDelay)
 }
+
+// Timeouts returns what [Server.SetTimeouts] has put in force.
+func (s *Server) Timeouts() ServerConfig {
+	return ServerConfig{ReadTimeout: s.limits.read.get(), WriteTimeout: s.limits.write.get(), DrainTimeout: s.limits.drain.get(),
+		DrainDelay: s.limits.delay.get()}
+}
+
+func orForever(d time.Duration) time.Duration {
+	if d < 0 {
+		return forever
+	}
+	return d
+}
+
+// Draining reports whether the end was asked for: new requests are better sent elsewhere.
+func (s *Server) Draining() bool { return s.ending.Load() }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if !s.drain.enter() {
@@ -161,13 +221,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	(*s.handler.Load()).ServeHTTP(w, r)
 }
 
-// Run serves until ctx ends, then drains: the listener closes, requests on kept-alive connections are answered with 503 and
+// Run serves until ctx ends and for DrainDelay more, then drains: the listener closes, requests on kept-alive connections are answered with 503 and
 // Connection: close, and Run returns when what was running has finished. The admin listener stays open until then. An error
 // means that a listener failed, or that requests were cut off after DrainTimeout. Upgraded connections are not waited for but closed.
 func (s *Server) Run(ctx context.Context) error {
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	var serving sync.WaitGroup
-	for _, l := range []*listener{&s.public, &s.admin} {
+	for _, l := range []*listener{&s.public, &s.admin, &s.socket} {
 		if l.srv != nil {
 			serving.Go(func() { failed <- l.srv.Serve(l) })
 		}
@@ -175,11 +235,19 @@ func (s *Server) Run(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
+		s.ending.Store(true)
+		select {
+		case <-time.After(s.limits.delay.get()):
+		case err = <-failed:
+		}
 	case err = <-failed:
+	}
+	if err != nil {
 		err = fmt.Errorf("gateway: %w", err)
 	}
-	if left := s.stop(); left > 0 && err == nil {
-		err = fmt.Errorf("gateway: %d requests did not end within %s and were cut off", left, s.timeout)
+	limit := s.limits.drain.get()
+	if left := s.stop(limit); left > 0 && err == nil {
+		err = fmt.Errorf("gateway: %d requests did not end within %s and were cut off", left, limit)
 	}
 	serving.Wait()
 	return err
@@ -191,20 +259,21 @@ const lastWords = time.Second
 
 // stop ends both servers and returns how many requests had to be cut off. http.Server.Shutdown comes last: it closes
 // kept-alive connections without a word, and a client whose request is just on its way could not tell what became of it.
-func (s *Server) stop() (left int) {
+func (s *Server) stop(limit time.Duration) (left int) {
+	s.ending.Store(true)
 	idle := s.drain.begin()
 	_ = s.public.Close()
-	limit := time.NewTimer(s.timeout)
-	defer limit.Stop()
+	late := time.NewTimer(limit)
+	defer late.Stop()
 	select {
 	case <-idle:
-	case <-limit.C:
+	case <-late.C:
 		left = s.drain.running()
 	}
 	s.cut()
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
-	for _, l := range []*listener{&s.public, &s.admin} {
+	for _, l := range []*listener{&s.public, &s.admin, &s.socket} {
 		if l.srv != nil && (left > 0 || l.srv.Shutdown(ctx) != nil) {
 			_ = l.srv.Close()
 		}

@@ -12,7 +12,7 @@ import (
 // piece it takes. Without it clients that read nothing would hold their answers in memory for as long as they like.
 type takingWithin struct {
 	net.Listener
-	limit time.Duration
+	limit *limit
 }
 
 func (l takingWithin) Accept() (net.Conn, error) {
@@ -25,7 +25,7 @@ func (l takingWithin) Accept() (net.Conn, error) {
 
 type takingConn struct {
 	net.Conn
-	limit time.Duration
+	limit *limit
 
 	mu    sync.Mutex
 	until time.Time // as others have set it, such as package tls for its last words; zero: not at all
@@ -51,7 +51,7 @@ func (c *takingConn) Write(p []byte) (n int, err error) {
 func (c *takingConn) wind() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	end := time.Now().Add(c.limit)
+	end := time.Now().Add(c.limit.get())
 	if !c.until.IsZero() && c.until.Before(end) {
 		end = c.until
 	}
@@ -84,16 +84,16 @@ func (c *takingConn) CloseWrite() error {
 
 // streamsWithin gives clients of HTTP/2 the same limit for each stream. They may take what the connection has to say and, by the
 // stream's window, nothing of an answer (RFC 9113 section 5.2): the connection never waits for them then.
-func streamsWithin(limit time.Duration, next http.Handler) http.Handler {
+func streamsWithin(limit *limit, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 {
 			next.ServeHTTP(w, r)
 			return
 		}
-		s := &takingStream{w, http.NewResponseController(w), limit}
+		s := &takingStream{w, http.NewResponseController(w), limit.get()}
 		defer func() { // what is buffered goes out when the handler has returned
 			if r.Context().Err() == nil {
-				_ = s.control.SetWriteDeadline(time.Now().Add(limit))
+				_ = s.control.SetWriteDeadline(time.Now().Add(s.limit))
 			}
 		}()
 		next.ServeHTTP(s, r)

@@ -28,25 +28,24 @@ type loop struct {
 	do         func(ctx context.Context, after string, limit int) (n int, next string, err error)
 }
 
-// run returns nil when ctx ends. It outlives every error of the store, which the engine's observer has seen: that of a record is
-// nothing to the others, and where the walk itself fails the next round begins it anew.
-func (l loop) run(ctx context.Context) error {
+// valid says what of the settings cannot be used.
+func (l loop) valid() error {
 	switch {
 	case l.every < 0:
 		return fmt.Errorf("keeper: Every is %s; it cannot be negative", l.every)
 	case l.batch < 1 || l.batch > l.max:
 		return fmt.Errorf("keeper: Batch is %d; it is 1 to %d records", l.batch, l.max)
 	}
-	for rest(ctx, spread(l.every)) {
-		for after := ""; ; {
-			began := time.Now()
-			_, next, _ := l.do(ctx, after, l.batch)
-			if after = next; next == "" || !rest(ctx, max(breath, time.Since(began))) {
-				break
-			}
-		}
-	}
 	return nil
+}
+
+// run returns nil when ctx ends.
+func run(ctx context.Context, l Loop) error {
+	var r Runner
+	if err := r.Set(l); err != nil {
+		return err
+	}
+	return r.Run(ctx)
 }
 
 // spread varies a pause by a tenth either way, so that processes that were started together do not stay in step.

@@ -1,11 +1,10 @@
 package keeper
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,7 +12,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/canon"
-	"github.com/stet-dev/stet/internal/spell"
+	"github.com/stet-dev/stet/internal/members"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -52,54 +51,24 @@ func parseNotice(body []byte) (*notice, string) {
 	return n, problem
 }
 
-const noObject = "The notice is no JSON object, or something follows it."
-
 // read decodes the members, each of which may come once.
 func (n *notice) read(body []byte) (problem string) {
-	into, seen := n.members(), map[string]bool{}
-	d := json.NewDecoder(bytes.NewReader(body))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return noObject
+	bad, ok := errors.AsType[*members.Error](members.Read(body, n.members()))
+	if !ok {
+		return ""
 	}
-	for d.More() {
-		t, err := d.Token()
-		name, _ := t.(string)
-		to, member := into[name]
-		switch {
-		case err != nil:
-			return noObject
-		case !member:
-			return fmt.Sprintf("The notice has the unknown member %.40q%s", name, cmp.Or(spell.Hint(name, names(into)), "."))
-		case seen[name]:
-			return fmt.Sprintf("The notice has the member %q twice.", name)
-		}
-		seen[name] = true
-		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			return noObject
-		}
-		if string(value) == "null" || json.Unmarshal(value, to) != nil {
-			return fmt.Sprintf("The member %q has a value of another kind than documented.", name)
-		}
-	}
-	if _, err := d.Token(); err != nil {
-		return noObject
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return noObject
-	}
-	if !new(canon.Doc).Parse(body) { // what is inside of members, too
+	switch bad.Kind {
+	case members.Unknown:
+		return fmt.Sprintf("The notice has the unknown member %q%s", bad.Member, cmp.Or(bad.Hint, "."))
+	case members.Twice:
+		return fmt.Sprintf("The notice has the member %q twice.", bad.Member)
+	case members.Unfit:
+		return fmt.Sprintf("The member %q has a value of another kind than documented: %s.", bad.Member, bad.Problem)
+	case members.Inside:
 		return "The notice has a name twice in its headers, or text that is no Unicode."
+	case members.NoObject:
 	}
-	return ""
-}
-
-func names(members map[string]any) (all []string) {
-	for name := range members {
-		all = append(all, name)
-	}
-	slices.Sort(all) // a hint that is one of two is always the same
-	return all
+	return "The notice is no JSON object, or something follows it."
 }
 
 // resolve says what the notice means for a record.

@@ -19,7 +19,9 @@ type Probe struct {
 	// makes a segment of the URL's path that is dots alone, as a key ".." does, nothing is asked: it would be another URL.
 	URL    string
 	Method string // default GET
-	Found  []int  // statuses that mean it happened; default 200
+	// Header is sent with each probe, such as an Authorization.
+	Header http.Header
+	Found  []int // statuses that mean it happened; default 200
 	// Missing are statuses that mean there is no trace of it; default 404. Every other status says nothing.
 	Missing []int
 	// Status of the answer that retries get; 0 means the probe's own. Its body and Content-Type are the probe's.
@@ -102,6 +104,9 @@ func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
 		return Finding{}, errors.New("keeper: probe: its method is none")
 	}
 	r.URL, r.Host = u, u.Host
+	if p.Header != nil {
+		r.Header = p.Header.Clone()
+	}
 	client := p.Client
 	if client == nil {
 		client = patient

@@ -19,8 +19,13 @@ type Reaper struct {
 // Run reaps until ctx ends, and then returns nil; any other return is a setting that cannot be used. A round walks
 // all that is due, with pauses as long as each batch took. Errors of the store never end the loop.
 func (r Reaper) Run(ctx context.Context) error {
+	return run(ctx, r)
+}
+
+func (r Reaper) loop() (loop, error) {
 	if r.Engine == nil {
-		return errors.New("keeper: a Reaper needs an Engine")
+		return loop{}, errors.New("keeper: a Reaper needs an Engine")
 	}
-	return loop{cmp.Or(r.Every, DefaultReapEvery), cmp.Or(r.Batch, DefaultReapBatch), stet.MaxReap, r.Engine.Reap}.run(ctx)
+	l := loop{cmp.Or(r.Every, DefaultReapEvery), cmp.Or(r.Batch, DefaultReapBatch), stet.MaxReap, r.Engine.Reap}
+	return l, l.valid()
 }

@@ -67,6 +67,22 @@ const (
 	GoesOn
 )
 
+func (o Outcome) String() string {
+	switch o {
+	case Pending:
+		return "pending"
+	case Happened:
+		return "happened"
+	case Missing:
+		return "missing"
+	case Voided:
+		return "voided"
+	case GoesOn:
+		return "goes-on"
+	}
+	return fmt.Sprintf("Outcome(%d)", uint8(o))
+}
+
 // Reconciler asks about what is unknown until it is known, and gives up when MaxProbes have found
 // nothing out: such a record is a dead letter, and people end it. Before each probe it takes the
 // record by compare-and-set, so that of any number of reconcilers one asks. What a probe found is
@@ -89,25 +105,37 @@ type Reconciler struct {
 
 // Run reconciles until ctx ends, and returns nil then; another error is a setting that cannot be
 // used.
-func (r Reconciler) Run(ctx context.Context) error {
+func (r Reconciler) Run(ctx context.Context) error { return run(ctx, r) }
+
+func (r Reconciler) loop() (loop, error) {
+	r, err := r.filled()
+	if err != nil {
+		return loop{}, err
+	}
+	l := loop{cmp.Or(r.Every, DefaultReconcileEvery), cmp.Or(r.Batch, DefaultBatch), stet.MaxLimit, r.round}
+	return l, l.valid()
+}
+
+// filled returns r with its defaults, or what cannot be used.
+func (r Reconciler) filled() (Reconciler, error) {
 	switch {
 	case r.Engine == nil || r.Resolver == nil:
-		return errors.New("keeper: a Reconciler needs an Engine and a Resolver")
+		return r, errors.New("keeper: a Reconciler needs an Engine and a Resolver")
 	case r.MaxProbes < 0 || r.Timeout < 0 || r.AtOnce < 0:
-		return errors.New("keeper: MaxProbes, Timeout and AtOnce cannot be negative")
+		return r, errors.New("keeper: MaxProbes, Timeout and AtOnce cannot be negative")
 	case r.Settle < 0 && r.Settle != stet.Never:
-		return fmt.Errorf("keeper: Settle is %s; use stet.Never where a missing effect is never a proof", r.Settle)
+		return r, fmt.Errorf("keeper: Settle is %s; use stet.Never where a missing effect is never a proof", r.Settle)
 	}
 	r.Who = cmp.Or(r.Who, "reconciler")
 	r.MaxProbes = cmp.Or(r.MaxProbes, DefaultMaxProbes)
 	if last := LastProbe(r.MaxProbes); r.Settle > last {
-		return fmt.Errorf("keeper: Settle is %s, but the last of %d probes comes %s after the attempt ended: "+
+		return r, fmt.Errorf("keeper: Settle is %s, but the last of %d probes comes %s after the attempt ended: "+
 			"Missing would never be a proof; lower Settle or raise MaxProbes", r.Settle, r.MaxProbes, last)
 	}
 	r.Settle = cmp.Or(r.Settle, DefaultSettle)
 	r.Timeout = cmp.Or(r.Timeout, DefaultProbeTimeout)
 	r.AtOnce = cmp.Or(r.AtOnce, DefaultProbesAtOnce)
-	return loop{cmp.Or(r.Every, DefaultReconcileEvery), cmp.Or(r.Batch, DefaultBatch), stet.MaxLimit, r.round}.run(ctx)
+	return r, nil
 }
 
 // round probes a page of what is due, and returns how many records it took. One that cannot be
@@ -211,15 +239,27 @@ func (r Reconciler) probe(ctx context.Context, h stet.Head) {
 // end asks, and reports whether the record is not unknown any more.
 func (r Reconciler) end(ctx context.Context, h *stet.Head) (bool, error) {
 	f, err := r.ask(ctx, *h)
-	if err != nil || f.Outcome == GoesOn {
-		return err == nil, err
-	}
-	res, why, err := r.ruling(ctx, h, &f)
-	if why == "" || err != nil {
+	if err != nil {
 		return false, err
 	}
-	_, err = r.Engine.Resolve(ctx, h.ID, res, stet.Note{Who: r.Who, Why: why, Evidence: f.Evidence})
-	return err == nil, err
+	_, ended, err := r.conclude(ctx, h, &f, r.Who, "")
+	return ended, err
+}
+
+// conclude ends the record with what the finding proves, if it proves anything, in the name of who, who had asked because of why.
+func (r Reconciler) conclude(ctx context.Context, h *stet.Head, f *Finding, who, why string) (stet.Head, bool, error) {
+	if f.Outcome == GoesOn {
+		return *h, true, nil
+	}
+	res, proof, err := r.ruling(ctx, h, f)
+	if proof == "" || err != nil {
+		return *h, false, err
+	}
+	if why != "" {
+		proof += "; asked now: " + why
+	}
+	got, err := r.Engine.Resolve(ctx, h.ID, res, stet.Note{Who: who, Why: proof, Evidence: f.Evidence})
+	return got, err == nil, err
 }
 
 // ask calls the resolver. A panic of it ends this probe alone; its text may hold anything, and is

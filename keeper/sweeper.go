@@ -20,8 +20,13 @@ type Sweeper struct {
 // Run sweeps until ctx ends, and then returns nil; any other return is a setting that cannot be used. A round walks
 // all that is due, with pauses as long as each batch took. Errors of the store never end the loop.
 func (s Sweeper) Run(ctx context.Context) error {
+	return run(ctx, s)
+}
+
+func (s Sweeper) loop() (loop, error) {
 	if s.Engine == nil {
-		return errors.New("keeper: a Sweeper needs an Engine")
+		return loop{}, errors.New("keeper: a Sweeper needs an Engine")
 	}
-	return loop{cmp.Or(s.Every, DefaultSweepEvery), cmp.Or(s.Batch, DefaultBatch), stet.MaxLimit, s.Engine.Sweep}.run(ctx)
+	l := loop{cmp.Or(s.Every, DefaultSweepEvery), cmp.Or(s.Batch, DefaultBatch), stet.MaxLimit, s.Engine.Sweep}
+	return l, l.valid()
 }

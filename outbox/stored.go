@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -71,6 +70,7 @@ func line(text string) string {
 // Query selects messages.
 type Query struct {
 	State State  // any if empty
+	Dead  bool   // only those that somebody has to settle: Dead and Unknown
 	Topic string // any if empty
 	After int64  // only messages with a larger id: the last of the page before
 	Limit int    // 100 if 0
@@ -84,6 +84,9 @@ func (b *Box) List(ctx context.Context, db *sql.DB, q Query) ([]Stored, error) {
 			args = append(args, b.q.text(c.value))
 			query += " AND " + c.column + " = " + b.q.place(len(args))
 		}
+	}
+	if q.Dead {
+		query += " AND state IN ('dead', 'unknown')"
 	}
 	if q.Limit <= 0 {
 		q.Limit = 100
@@ -112,52 +115,6 @@ func (b *Box) Show(ctx context.Context, db *sql.DB, id int64) (Stored, error) {
 		return Stored{}, ErrNotFound
 	}
 	return all[0], nil
-}
-
-// Retry lets a dead or unknown message be delivered again, with all its attempts. Of an unknown one that says: it did not
-// happen, or the system downstream honours the key. who and why are required, and kept with the message.
-func (b *Box) Retry(ctx context.Context, db *sql.DB, id int64, who, why string) error {
-	return b.byHand(ctx, db, id, Pending, "retried", who, why)
-}
-
-// Discard gives a dead or unknown message up for good; what it held up goes on. who and why are required, and kept.
-func (b *Box) Discard(ctx context.Context, db *sql.DB, id int64, who, why string) error {
-	return b.byHand(ctx, db, id, Discarded, "discarded", who, why)
-}
-
-// Confirm says of a dead or unknown message that its effect has happened. who and why are required, and kept.
-func (b *Box) Confirm(ctx context.Context, db *sql.DB, id int64, who, why string) error {
-	return b.byHand(ctx, db, id, Done, "confirmed", who, why)
-}
-
-func (b *Box) byHand(ctx context.Context, db *sql.DB, id int64, to State, verb, who, why string) error {
-	if who == "" || why == "" {
-		return fmt.Errorf("outbox: %s: who and why are required", verb)
-	}
-	m, err := b.Show(ctx, db, id)
-	if err != nil {
-		return err
-	}
-	note, again := line(fmt.Sprintf("%s by %s: %s", verb, who, why)), 0
-	if to == Pending {
-		again = 1
-	}
-	err = b.end(ctx, db, func(tx *sql.Tx) (ended []int64, err error) {
-		n, err := affected(tx.ExecContext(ctx, b.q.byHand, note, note, string(to), again, draw(), id, m.version))
-		switch {
-		case err != nil:
-			return nil, err
-		case n == 0:
-			return nil, fmt.Errorf("%w: only a dead or unknown one can be %s; it was %s", ErrState, verb, m.State)
-		case to == Pending || m.OrderKey == "":
-			return nil, nil
-		}
-		return []int64{id}, nil
-	})
-	if err != nil && !errors.Is(err, ErrState) {
-		return fmt.Errorf("outbox: %s: %w", verb, err)
-	}
-	return err
 }
 
 // Counts returns how many messages are in each state but Done and Discarded: Pending and Running are idem_outbox_pending, Dead

@@ -50,13 +50,13 @@ type exchange struct {
 func (x *exchange) serve(lines []string) {
 	c := &x.g.cfg
 	scope, err := x.g.scope(x.r)
-	if err != nil || scope == "" {
+	if err != nil || scope == "" || scope == stet.OwnScope { // what Stet keeps for itself is nobody's
 		p := x.problem(Unauthenticated)
 		p.challenge = challenge(err)
 		x.answer(p, "unauthenticated")
 		return
 	}
-	if most := c.Limits.cfg.MaxScopeBytes; len(scope) > most { // it would be stored with every record
+	if most := c.Limits.cfg().MaxScopeBytes; len(scope) > most { // it would be stored with every record
 		p := x.problem(Unauthenticated)
 		p.Detail = "The request says whose it is in more than " + strconv.Itoa(most) + " bytes. Nothing was looked up."
 		x.answer(p, "unauthenticated")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -49,7 +50,7 @@ const maxBuckets = 100_000
 
 // Limits holds the state of the limits. Routes that share one share its limits. Safe for concurrent use.
 type Limits struct {
-	cfg    LimitsConfig
+	now    atomic.Pointer[LimitsConfig]
 	memory *ledger.Ledger // owned by scopes; "", which is none, owns what has no key
 
 	mu      sync.Mutex
@@ -59,45 +60,82 @@ type Limits struct {
 
 // NewLimits returns fresh limits.
 func NewLimits(c LimitsConfig) *Limits {
+	c = c.withDefaults()
+	l := &Limits{memory: ledger.New(c.MaxBufferedBytes, c.SmallReserve, c.SharePerScope),
+		newKeys: map[stet.Scope]*rate.Limiter{}, lookups: map[stet.Scope]*rate.Limiter{}}
+	l.now.Store(&c)
+	return l
+}
+
+func (c LimitsConfig) withDefaults() LimitsConfig {
 	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, DefaultMaxBufferedBytes)
 	c.SharePerScope = min(cmp.Or(max(c.SharePerScope, 0), DefaultSharePerScope), 1)
 	c.SmallReserve = min(cmp.Or(c.SmallReserve, c.MaxBufferedBytes/8), c.MaxBufferedBytes)
 	c.MaxScopeBytes = cmp.Or(c.MaxScopeBytes, DefaultMaxScopeBytes)
 	c.MaxTargetBytes = cmp.Or(c.MaxTargetBytes, DefaultMaxTargetBytes)
-	memory := ledger.New(c.MaxBufferedBytes, c.SmallReserve, c.SharePerScope)
-	return &Limits{cfg: c, memory: memory, newKeys: map[stet.Scope]*rate.Limiter{}, lookups: map[stet.Scope]*rate.Limiter{}}
+	return c
+}
+
+// Set gives the limits another configuration, while they are in use. What is held still counts, and a scope that has used up its
+// tokens has none of another rate either. MaxTargetBytes holds for what is made with the limits from then on.
+func (l *Limits) Set(c LimitsConfig) {
+	c = c.withDefaults()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now.Store(&c)
+	l.memory.Set(c.MaxBufferedBytes, c.SmallReserve, c.SharePerScope)
+	refit(l.newKeys, c.NewKeysPerSecond, c.Burst)
+	refit(l.lookups, c.LookupsPerSecond, 0)
+}
+
+// refit gives buckets another rate. Without one they are left as they are, for when there is one again.
+func refit(m map[stet.Scope]*rate.Limiter, perSecond float64, burst int) {
+	if perSecond <= 0 {
+		return
+	}
+	for _, b := range m {
+		b.SetLimit(rate.Limit(perSecond))
+		b.SetBurst(burstOf(perSecond, burst))
+	}
+}
+
+func burstOf(perSecond float64, burst int) int {
+	return max(1, cmp.Or(burst, int(math.Ceil(perSecond))))
 }
 
 // Config returns the limits with all defaults filled in.
-func (l *Limits) Config() LimitsConfig { return l.cfg }
+func (l *Limits) Config() LimitsConfig { return *l.cfg() }
 
-// Buffered returns how many bytes are held at the moment. It is never over MaxBufferedBytes.
+func (l *Limits) cfg() *LimitsConfig { return l.now.Load() }
+
+// Buffered returns how many bytes are held at the moment. It is never over MaxBufferedBytes, but for what
+// was held before [Limits.Set] lowered that.
 func (l *Limits) Buffered() int64 { return l.memory.Held() }
 
 // mayCreate reports whether the scope has a token for a new key. It takes none: most requests turn out to be retries, which
 // are never limited and must not use up what new keys may.
 func (l *Limits) mayCreate(s stet.Scope) bool {
-	return l.cfg.NewKeysPerSecond <= 0 || l.bucket(l.newKeys, s, l.cfg.NewKeysPerSecond, l.cfg.Burst).Tokens() >= 1
+	return l.cfg().NewKeysPerSecond <= 0 || l.bucket(l.newKeys, s, l.cfg().NewKeysPerSecond, l.cfg().Burst).Tokens() >= 1
 }
 
 // created takes the token. Requests that raced for the last one leave a debt, so that the rate holds on average.
 func (l *Limits) created(s stet.Scope) {
-	if l.cfg.NewKeysPerSecond > 0 {
-		l.bucket(l.newKeys, s, l.cfg.NewKeysPerSecond, l.cfg.Burst).Reserve()
+	if l.cfg().NewKeysPerSecond > 0 {
+		l.bucket(l.newKeys, s, l.cfg().NewKeysPerSecond, l.cfg().Burst).Reserve()
 	}
 }
 
 func (l *Limits) lookup(s stet.Scope) bool {
-	return l.cfg.LookupsPerSecond <= 0 || l.bucket(l.lookups, s, l.cfg.LookupsPerSecond, 0).Allow()
+	return l.cfg().LookupsPerSecond <= 0 || l.bucket(l.lookups, s, l.cfg().LookupsPerSecond, 0).Allow()
 }
 
 // nextKey and nextLookup are how long it takes until the scope has a token again, if nobody else takes it.
 func (l *Limits) nextKey(s stet.Scope) time.Duration {
-	return untilToken(l.bucket(l.newKeys, s, l.cfg.NewKeysPerSecond, l.cfg.Burst))
+	return untilToken(l.bucket(l.newKeys, s, l.cfg().NewKeysPerSecond, l.cfg().Burst))
 }
 
 func (l *Limits) nextLookup(s stet.Scope) time.Duration {
-	return untilToken(l.bucket(l.lookups, s, l.cfg.LookupsPerSecond, 0))
+	return untilToken(l.bucket(l.lookups, s, l.cfg().LookupsPerSecond, 0))
 }
 
 func untilToken(b *rate.Limiter) time.Duration {
@@ -113,8 +151,7 @@ func (l *Limits) bucket(m map[stet.Scope]*rate.Limiter, s stet.Scope, perSecond 
 		if len(m) >= maxBuckets {
 			makeRoom(m)
 		}
-		burst = max(1, cmp.Or(burst, int(math.Ceil(perSecond))))
-		b = rate.NewLimiter(rate.Limit(perSecond), burst)
+		b = rate.NewLimiter(rate.Limit(perSecond), burstOf(perSecond, burst))
 		m[s] = b
 	}
 	return b
@@ -137,7 +174,7 @@ func (l *Limits) roomFor(ctx context.Context, e *stet.Engine, s stet.Scope) (boo
 	for _, bound := range [...]struct {
 		max   int
 		scope stet.Scope
-	}{{l.cfg.MaxKeysPerScope, s}, {l.cfg.MaxKeys, ""}} {
+	}{{l.cfg().MaxKeysPerScope, s}, {l.cfg().MaxKeys, ""}} {
 		if bound.max <= 0 {
 			continue
 		}

@@ -8,17 +8,18 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/user"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/cmd/internal/layers"
@@ -26,21 +27,21 @@ import (
 
 // source is where operator commands find records: in a store, or through a running gateway.
 type source struct {
-	Store      string `placeholder:"DSN" env:"STET_STORE" help:"The store (sqlite:stet.db)."`
-	Admin      string `placeholder:"URL" env:"STET_ADMIN_URL" help:"The admin address of a running gateway, instead of a store."`
+	Store string `placeholder:"DSN" env:"STET_STORE" help:"The store (sqlite:stet.db)."`
+	place
 	PepperFile string `placeholder:"FILE" env:"STET_PEPPER_FILE" help:"Secret behind the ids, as the gateway has it (with --store)."`
 	KeysFile   string `name:"encryption-keys-file" placeholder:"FILE" env:"STET_ENCRYPTION_KEYS_FILE" help:"Encryption keys, as the gateway has them (with --store)."`
 	Plain      bool   `name:"encryption-accept-plain" env:"STET_ENCRYPTION_ACCEPT_PLAIN" help:"Read what was stored before encryption, as the gateway does (with --store)."`
 }
 
-// adminTokenVariable holds the token for --admin. There is no flag for it: a command line can be read by everybody.
-const adminTokenVariable = "STET_ADMIN_TOKEN"
-
 // api is the admin API, as served by a gateway or, for a store, by this very process: one form of document, one set of rules.
 type api struct {
+	at     string // as it was given
 	base   *url.URL
 	token  string
+	known  atomic.Bool // it has shown that it is the admin API
 	client *http.Client
+	jobs   *bulk.Jobs // of a store: this very process works on them
 	close  func()
 }
 
@@ -56,14 +57,6 @@ func (s *source) open(w *world) (*api, error) {
 		return s.remote()
 	}
 	return s.local(w)
-}
-
-func (s *source) remote() (*api, error) {
-	base, err := url.Parse(s.Admin)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
-		return nil, failf(exitUsage, "--admin needs a URL such as http://127.0.0.1:8081; a token goes into %s", adminTokenVariable)
-	}
-	return &api{base: base, token: os.Getenv(adminTokenVariable), client: &http.Client{Timeout: 30 * time.Second}, close: func() {}}, nil
 }
 
 func (s *source) local(w *world) (*api, error) {
@@ -90,9 +83,11 @@ func (s *source) local(w *world) (*api, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	jobs := bulk.New(engine)
 	return &api{
 		base:   &url.URL{Scheme: "http", Host: "localhost"},
-		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami()})}},
+		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami(), Bulk: jobs, Outbox: desk(store, engine)})}},
+		jobs:   jobs,
 		close:  func() { _ = store.Close() },
 	}, nil
 }
@@ -146,19 +141,19 @@ func (a *api) do(ctx context.Context, method, path string, doc, into any) error 
 			return err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(a.base.String(), "/")+path, &sent)
-	if err != nil {
+	if err := a.knock(ctx); err != nil {
 		return err
 	}
-	if doc != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if a.token != "" {
-		req.Header.Set("Authorization", "Bearer "+a.token)
-	}
-	res, err := a.client.Do(req)
+	res, err := a.send(ctx, method, path, &sent, func(req *http.Request) {
+		if doc != nil {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		if a.token != "" {
+			req.Header.Set("Authorization", "Bearer "+a.token)
+		}
+	})
 	if err != nil {
-		return a.unreachable(err)
+		return err
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, limit))
@@ -168,23 +163,15 @@ func (a *api) do(ctx context.Context, method, path string, doc, into any) error 
 	switch {
 	case res.StatusCode == http.StatusNoContent && into == nil:
 		return nil
-	case res.StatusCode != http.StatusOK:
+	case res.StatusCode != http.StatusOK && res.StatusCode != http.StatusAccepted:
 		return a.refused(res.StatusCode, body)
 	case into == nil:
 		return nil
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("the answer is not the admin API's: %w; is %s the admin address?", err, a.base)
+		return fmt.Errorf("the answer of %s cannot be read: %w; is this stet of the gateway's version?", a.at, err)
 	}
 	return nil
-}
-
-func (a *api) unreachable(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
-		err = op
-	}
-	return failf(exitUnreachable, "no gateway answers at %s: %w; does it run, and is this its admin address?", a.base, err)
 }
 
 // refused turns a problem document into an error with its exit status.
@@ -198,22 +185,44 @@ func (a *api) refused(status int, body []byte) error {
 	if status == http.StatusNotFound && p.Code == "not-found" {
 		return failf(exitNotFound, "there is no such record; stet keys list shows what there is, --scope says whose")
 	}
+	switch p.Code {
+	case "probe-failed": // the gateway was reached; what it asks was not
+		return failf(exitError, "%s", text)
+	case "no-outbox":
+		return failf(exitUsage, "%s", text)
+	}
 	switch status {
 	case http.StatusUnauthorized:
-		return failf(exitNotAllowed, "%s; put the token into %s", text, adminTokenVariable)
+		if a.token != "" {
+			return failf(exitNotAllowed, "%s refused the token in %s: %s", a.at, adminTokenVariable, sentence(p.Detail))
+		}
+		return failf(exitNotAllowed, "%s asks for a token; put the token into %s", a.at, adminTokenVariable)
 	case http.StatusForbidden:
+		return failf(exitNotAllowed, "%s", sentence(p.Detail))
+	case http.StatusTooManyRequests:
 		return failf(exitNotAllowed, "%s", text)
 	case http.StatusBadRequest:
 		return failf(exitUsage, "%s", text)
 	case http.StatusConflict:
-		return failf(exitError, "%s", text)
+		return failf(exitError, "%s", asFlags.Replace(text))
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return failf(exitUnreachable, "%s", text)
 	}
 	if p.Code == "" {
-		return fmt.Errorf("%s answered %d, and not as the admin API does; is it the admin address?", a.base, status)
+		return fmt.Errorf("%s answered %d, and does not say why", a.at, status)
 	}
 	return fmt.Errorf("the admin API answered %d: %s", status, text)
+}
+
+// asFlags turns what the API asks for into what the command line has for it.
+var asFlags = strings.NewReplacer(`send "now": true`, "give --now", `send "override": true`, "give --override")
+
+// sentence is a problem's detail after a colon of ours.
+func sentence(detail string) string {
+	if detail == "" {
+		return "it does not say why"
+	}
+	return strings.ToLower(detail[:1]) + strings.TrimSuffix(detail[1:], ".")
 }
 
 // segment escapes a key or a scope for a path. Dots are escaped as well: "." and ".." would be taken for a direction.

@@ -16,29 +16,43 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/cmd/internal/observe"
 	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/stethttp"
 )
 
 // app is a running gateway: the store, the engine on it, the listeners, and the loops beside them.
 type app struct {
-	conf   *config.Config
-	log    *slog.Logger
-	ready  func(listen, admin string)
-	reload chan os.Signal                 // nil: never
-	again  func() (*config.Config, error) // reads the configuration once more
+	conf    *config.Config // in force
+	started *config.Config // in force at the start: what a reload does not change is as it is there
+	log     *slog.Logger
+	level   *slog.LevelVar // of log; nil: it stays as it is
+	always  *slog.Logger   // whatever that is
+	ready   func(listen, admin string)
+	reload  chan os.Signal                 // nil: never
+	again   func() (*config.Config, error) // reads the configuration once more
 
 	store   *dsn.Opened
 	engine  *stet.Engine
+	jobs    *bulk.Jobs
 	metrics *observe.Metrics
+	limits  *stethttp.Limits // one for all configurations: what was used up stays used up
 	gate    *gateway.Gateway
 	server  *gateway.Server
-	hook    *hookServer                  // nil: none of its own
-	durable *durability                  // nil: nothing of it can change
-	policy  atomic.Pointer[admin.Policy] // as published, of the configuration in force
+	shown   certificates // to clients
+	secure  certificates // to operators
+	admins  exchanged    // serves operators
+	notices exchanged    // takes notices, where they have a listener of their own
+	hook    *hookServer  // nil: none of its own
+	durable *durability  // nil: nothing of it can change
+
+	sweeper, reaper, reconciler keeper.Runner
+
+	policy atomic.Pointer[admin.Policy] // as published, of the configuration in force
 }
 
 // serve runs until the world's context ends, and then until what was running has finished.
@@ -47,7 +61,7 @@ func (a *app) serve(w *world) (err error) {
 	if err != nil {
 		return failf(exitUsage, "store.pepper_file: %w", err)
 	}
-	a.metrics = observe.NewMetrics(versionText())
+	a.started, a.metrics = a.conf, observe.NewMetrics(versionText())
 	if err := a.open(w.ctx); err != nil {
 		return err
 	}
@@ -56,24 +70,28 @@ func (a *app) serve(w *world) (err error) {
 	if err := a.build(pepper); err != nil {
 		return err
 	}
-	if err := a.listen(); err != nil {
+	p, err := a.make(a.conf)
+	if err != nil {
 		return err
 	}
+	if err := a.listen(p); err != nil {
+		return err
+	}
+	a.install(p)
 	return a.run(w.ctx)
 }
 
-// build makes the engine and what serves clients.
+// build makes the engine.
 func (a *app) build(pepper []byte) (err error) {
 	events := &observer{metrics: a.metrics}
-	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper, Observe: events.observe})
+	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper, Observe: events.observe,
+		Policy: stet.Policy{Lease: a.conf.Policy.Lease.Duration()}}) // of what no route has: what bulk jobs resume
 	if err != nil {
 		return err
 	}
 	events.log = observe.NewLog(a.log, a.engine.Tag)
-	if a.gate, err = handler(a.engine, a.conf, a.log); err != nil {
-		return &statusError{exitUsage, err}
-	}
-	a.announce(a.gate, a.conf)
+	a.jobs = bulk.New(a.engine)
+	a.limits = stethttp.NewLimits(a.conf.LimitsConfig())
 	return nil
 }
 
@@ -100,33 +118,28 @@ func (o *observer) observe(e stet.Event) {
 	o.log.Observe(e)
 }
 
-// listen binds both addresses.
-func (a *app) listen() error {
-	certificates, err := loadTLS(a.conf.TLS)
-	if err != nil {
-		return failf(exitUsage, "tls: %w", err)
-	}
-	notices, err := hook(a.engine, &a.conf.Reconcile.Webhook)
-	if err != nil {
-		return err
-	}
+// listen binds the addresses.
+func (a *app) listen(p *parts) (err error) {
 	if own := a.conf.Reconcile.Webhook.Listen; own != "" {
-		if a.hook, err = listenHook(own, notices, a.log); err != nil {
+		if a.hook, err = listenHook(own, &a.notices, a.log); err != nil {
 			return err
 		}
-		notices = nil
 	}
-	operators, err := a.operators(notices)
-	if err != nil {
-		return err
-	}
-	a.server, err = gateway.NewServer(gateway.ServerConfig{
-		Listen: a.conf.Listen, Admin: a.conf.Admin.Listen, TLS: certificates, H2C: a.conf.H2C,
-		ReadHeaderTimeout: a.conf.ReadHeaderTimeout.Duration(), ReadTimeout: a.conf.ReadTimeout.Duration(),
-		WriteTimeout: a.conf.WriteTimeout.Duration(), MaxHeaderBytes: a.conf.Limits.MaxRequestHeaderBytes,
-		DrainTimeout: drainTimeout(a.conf), Handler: a.gate, AdminHandler: operators, Log: a.log,
-	})
+	a.shown.set(p.certificates, "h2", "http/1.1")
+	a.secure.set(p.operatorsTLS, "http/1.1")
+	c := timeouts(a.conf)
+	c.Listen, c.TLS, c.H2C = a.conf.Listen, a.shown.config(), a.conf.H2C
+	c.Admin, c.AdminSocket, c.AdminTLS = a.conf.Admin.Listen, a.conf.Admin.Socket, a.secure.config()
+	c.ReadHeaderTimeout, c.MaxHeaderBytes = a.conf.ReadHeaderTimeout.Duration(), a.conf.Limits.MaxRequestHeaderBytes
+	c.Handler, c.AdminHandler, c.Log = p.gate, &a.admins, a.log
+	a.server, err = gateway.NewServer(c)
 	return bindHint(err)
+}
+
+// timeouts are those of the listeners that can change.
+func timeouts(conf *config.Config) gateway.ServerConfig {
+	return gateway.ServerConfig{ReadTimeout: conf.ReadTimeout.Duration(), WriteTimeout: conf.WriteTimeout.Duration(),
+		DrainTimeout: drainTimeout(conf), DrainDelay: conf.DrainDelay.Duration()}
 }
 
 // bindHint adds what to do about an address that cannot be listened on.
@@ -143,13 +156,20 @@ func bindHint(err error) error {
 }
 
 // operators makes what serves the admin listener.
-func (a *app) operators(notices http.Handler) (http.Handler, error) {
-	tokens, err := adminTokens(&a.conf.Admin)
+func (a *app) operators(conf *config.Config, notices http.Handler) (http.Handler, error) {
+	tokens, err := adminTokens(&conf.Admin)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := asker(a.engine, &conf.Reconcile)
 	if err != nil {
 		return nil, err
 	}
 	return admin.New(a.engine, admin.Config{
-		Tokens: tokens, Hosts: a.conf.Admin.Hosts, Log: a.log, Webhook: notices,
+		Tokens: tokens, MinToken: conf.Admin.MinTokenBytes, Refused: a.metrics.LoginRefused,
+		Hosts: conf.Admin.Hosts, Log: a.log, Webhook: notices, Bulk: a.jobs,
+		Settle: settling(&conf.Reconcile), Reconciler: asked,
+		Outbox:   desk(a.store, a.engine),
 		Draining: func() bool { return a.server.Draining() },
 		Unready:  a.durable.unready,
 		Metrics:  a.metrics.Handler(),
@@ -157,17 +177,23 @@ func (a *app) operators(notices http.Handler) (http.Handler, error) {
 	}), nil
 }
 
+// maxTokens bounds admin.tokens_file, in bytes: some thousand tokens.
+const maxTokens = 1 << 20
+
 // adminTokens are who may ask. Without any, only connections over loopback may: the configuration has seen to that.
 func adminTokens(c *config.Admin) ([]admin.Token, error) {
 	switch {
 	case c.TokenFile != "":
 		secret, err := config.ReadSecret(c.TokenFile)
+		if err == nil && len(secret) < c.MinTokenBytes {
+			err = fmt.Errorf("the token in %s has %d bytes, and admin.min_token_bytes is %d; stet token new makes one", c.TokenFile, len(secret), c.MinTokenBytes)
+		}
 		if err != nil {
 			return nil, failf(exitUsage, "admin.token_file: %w", err)
 		}
 		return []admin.Token{admin.NewToken("admin", string(secret), admin.Admin)}, nil
 	case c.TokensFile != "":
-		doc, err := os.ReadFile(c.TokensFile)
+		doc, err := config.ReadTrustedFile(c.TokensFile, maxTokens) // hashes, which say nothing of tokens that are long and random
 		if err == nil {
 			var tokens []admin.Token
 			if tokens, err = admin.ParseTokens(doc); err == nil {
@@ -183,14 +209,9 @@ func adminTokens(c *config.Admin) ([]admin.Token, error) {
 func (a *app) run(ctx context.Context) error {
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	tidy := &a.conf.Keeper
-	running.Go(func() { a.loop(keeper.Sweeper{Engine: a.engine, Every: tidy.SweepInterval.Duration()}.Run(loops)) })
-	running.Go(func() {
-		a.loop(keeper.Reaper{Engine: a.engine, Every: tidy.ReapInterval.Duration(), Batch: tidy.ReapBatch}.Run(loops))
-	})
-	if r, ok := reconciler(a.engine, &a.conf.Reconcile); ok {
-		running.Go(func() { a.loop(r.Run(loops)) })
-	}
+	running.Go(func() { a.loop(a.sweeper.Run(loops)) })
+	running.Go(func() { a.loop(a.reaper.Run(loops)) })
+	running.Go(func() { a.loop(a.reconciler.Run(loops)) })
 	if a.hook != nil {
 		running.Go(func() { a.hook.run(loops, a.log) })
 	}
@@ -200,6 +221,9 @@ func (a *app) run(ctx context.Context) error {
 	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Count) })
 	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.List) })
 	running.Go(func() { a.reloads(loops) })
+	working, stopJobs := context.WithCancel(ctx) // a job stops at once when the end is asked for: another gateway goes on with it
+	var jobs sync.WaitGroup
+	jobs.Go(func() { a.loop(a.jobs.Run(working)) })
 	a.ready(a.server.Addr(), a.server.AdminAddr())
 	ended := make(chan struct{})
 	var told sync.WaitGroup
@@ -215,6 +239,8 @@ func (a *app) run(ctx context.Context) error {
 	err := a.server.Run(ctx)
 	close(ended)
 	told.Wait() // in the log, the end begins before it is over
+	stopJobs()
+	jobs.Wait()
 	if n := a.engine.Abandon(context.WithoutCancel(ctx)); n > 0 {
 		a.log.Warn("what still ran is unknown now", "executions", n)
 	}
@@ -254,9 +280,18 @@ func loadTLS(t *config.TLS) (*tls.Config, error) {
 	if t == nil {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	certificate, err := os.ReadFile(t.CertFile)
 	if err != nil {
 		return nil, err
+	}
+	const limit = 1 << 20
+	key, err := config.ReadSecretFile(t.KeyFile, limit)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", t.CertFile, t.KeyFile, err)
 	}
 	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if t.ClientCAFile != "" {

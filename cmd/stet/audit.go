@@ -9,14 +9,18 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 type auditCmds struct {
-	List auditListCmd `cmd:"" help:"List changes, newest first."`
+	List auditListCmd `cmd:"" help:"List what people and keepers did, newest first."`
 }
 
 type auditListCmd struct {
 	source
+	ID     string `placeholder:"k_…" help:"Only what is about this record."`
+	Scope  string `placeholder:"SCOPE" help:"Only this scope."`
+	Who    string `placeholder:"NAME" help:"Only what this one did, as the list shows it."`
 	Limit  int    `default:"100" help:"At most so many."`
 	Cursor string `help:"Go on where a list with a next_cursor ended."`
 	JSON   bool   `name:"json" help:"Print the API's document."`
@@ -28,10 +32,17 @@ type trail struct {
 	Next    string            `json:"next_cursor"`
 }
 
-func (c *auditListCmd) Run(w *world) error {
-	if c.Limit < 1 {
+func (c *auditListCmd) check(*world) error {
+	switch _, isID := tag.Parse(c.ID); {
+	case c.Limit < 1:
 		return failf(exitUsage, "--limit is %d; at least one entry", c.Limit)
+	case c.ID != "" && !isID:
+		return failf(exitUsage, "--id: %q is no record's id; it is k_ and 16 hex digits, as lists and logs show it", c.ID)
 	}
+	return nil
+}
+
+func (c *auditListCmd) Run(w *world) error {
 	a, err := c.open(w)
 	if err != nil {
 		return err
@@ -40,8 +51,10 @@ func (c *auditListCmd) Run(w *world) error {
 	all := trail{Entries: []json.RawMessage{}, Next: c.Cursor}
 	for {
 		q := url.Values{"limit": {strconv.Itoa(min(c.Limit-len(all.Entries), stet.MaxLimit))}}
-		if all.Next != "" {
-			q.Set("cursor", all.Next)
+		for name, v := range map[string]string{"id": c.ID, "scope": c.Scope, "who": c.Who, "cursor": all.Next} {
+			if v != "" {
+				q.Set(name, v)
+			}
 		}
 		var page trail
 		if err := a.get(w.ctx, "/api/v1/audit?"+q.Encode(), &page); err != nil {
@@ -55,12 +68,16 @@ func (c *auditListCmd) Run(w *world) error {
 	if c.JSON {
 		return writeJSON(w.stdout, all)
 	}
-	return all.table(w)
+	return all.table(w, c.ID+c.Scope+c.Who != "")
 }
 
-func (l *trail) table(w *world) error {
-	if len(l.Entries) == 0 {
-		fmt.Fprintln(w.stderr, "nothing was changed by hand or by a keeper")
+func (l *trail) table(w *world, filtered bool) error {
+	switch {
+	case len(l.Entries) == 0 && filtered:
+		fmt.Fprintln(w.stderr, "no entries match")
+		return nil
+	case len(l.Entries) == 0:
+		fmt.Fprintln(w.stderr, "nothing was changed or revealed by hand, nor changed by a keeper")
 		return nil
 	}
 	t := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
@@ -73,7 +90,8 @@ func (l *trail) table(w *world) error {
 		if err := json.Unmarshal(doc, &e); err != nil {
 			return fmt.Errorf("an entry cannot be read: %w", err)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", instant(e.At), visible(e.Who), e.Action, e.ID, visible(e.Scope), e.From, e.To, visible(e.Reason), visible(e.Evidence))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", instant(e.At), visible(e.Who), e.Action, orDash(e.ID), visible(e.Scope),
+			orDash(e.From), orDash(e.To), visible(e.Reason), visible(e.Evidence))
 	}
 	if err := t.Flush(); err != nil {
 		return err

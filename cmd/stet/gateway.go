@@ -20,7 +20,8 @@ func (gatewayCmd) Help() string {
 	return `Without a configuration file every POST and PATCH needs an Idempotency-Key, and PUT and DELETE may have one. Records are kept in
 stet.db, so that a restart loses nothing. The log goes to stderr as JSON lines; "ready" comes when requests are served.
 
-SIGTERM ends it when what runs has finished, a second signal at once. SIGHUP reads the configuration file again.`
+SIGTERM ends it when what runs has finished, a second signal at once. SIGHUP reads the configuration file again, and the files that
+it names; the log says what changed, and what takes a restart.`
 }
 
 func (c *gatewayCmd) Run(w *world) error {
@@ -32,27 +33,38 @@ func (c *gatewayCmd) Run(w *world) error {
 		return failf(exitUsage, "which API is behind the gateway? give --upstream URL, STET_UPSTREAM, or upstream: in the file")
 	}
 	out := &lines{Writer: w.stderr}
-	own := newLog(out, conf.LogLevel)
+	level, always := new(slog.LevelVar), newLog(out, slog.LevelInfo)
+	own := newLog(out, level)
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(quiet.Writer(own)) // net/http's Transport says there what an upstream sent unasked
-	a := &app{conf: conf, log: own, ready: func(listen, admin string) {
-		newLog(out, "info").Info( // whatever the level is: scripts wait for this line
-			"ready", "listen", listen, "admin", admin, "upstream", conf.Upstream, "store", storeName(conf), "version", versionText())
+	a := &app{conf: conf, log: own, level: level, always: always, ready: func(listen, admin string) {
+		line := []any{"listen", listen, "admin", admin, "upstream", conf.Upstream, "store", storeName(conf), "version", versionText()}
+		if conf.Admin.Socket != "" {
+			line = append(line, "socket", conf.Admin.Socket)
+		}
+		always.Info("ready", line...) // scripts wait for this line
+		if text := unguarded(&conf.Admin); text != "" {
+			own.Warn(text)
+		}
 	}}
 	a.reload = make(chan os.Signal, 1)
 	signal.Notify(a.reload, syscall.SIGHUP)
 	defer signal.Stop(a.reload)
 	a.again = func() (*config.Config, error) { return c.load(w) }
+	conf.Stamp()
 	return a.serve(w)
 }
 
 // newLog logs JSON lines of a level and above.
-func newLog(out io.Writer, level string) *slog.Logger {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
+func newLog(out io.Writer, level slog.Leveler) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level}))
+}
+
+func levelOf(word string) (l slog.Level) {
+	if err := l.UnmarshalText([]byte(word)); err != nil {
 		panic("stet: an unchecked log level: " + err.Error())
 	}
-	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: l}))
+	return l
 }
 
 // lines makes the writes of several loggers one after the other.

@@ -11,12 +11,11 @@ import (
 )
 
 // handler makes what serves clients, from a configuration.
-func handler(e *stet.Engine, conf *config.Config, log *slog.Logger) (*gateway.Gateway, error) {
+func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *slog.Logger) (*gateway.Gateway, error) {
 	upstream, err := url.Parse(conf.Upstream)
 	if err != nil {
 		return nil, err // checked before
 	}
-	limits := stethttp.NewLimits(conf.LimitsConfig())
 	c := gateway.Config{
 		Upstream:       upstream,
 		Default:        conf.HTTP(limits),

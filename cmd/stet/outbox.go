@@ -2,17 +2,19 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
+	"strconv"
 	"text/tabwriter"
-	"time"
 
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/outbox"
 )
 
-// outboxCmds work on the database itself: the gateway has no part in the outbox.
 type outboxCmds struct {
 	List    outboxListCmd    `cmd:"" help:"List messages."`
 	Show    outboxShowCmd    `cmd:"" help:"Show one message with all its errors."`
@@ -20,144 +22,140 @@ type outboxCmds struct {
 	Discard outboxDiscardCmd `cmd:"" help:"Give a dead or unknown message up."`
 }
 
-// outbox calls f with the outbox of an SQL store.
-func (f storeFlag) outbox(w *world, use func(m migration, box *outbox.Box) error) error {
-	d, err := f.parse()
-	if err != nil {
-		return err
-	}
-	if d.Dialect() == "" {
-		return failf(exitUsage, "--store: %s has no outbox; SQL stores have one", d)
-	}
-	var refused error // of the message or the command, not of the store
-	err = f.database(w, d, dsn.Look, func(m migration) error {
-		if m.have < m.want {
-			refused = failf(exitError, "the schema is version %d, and %d is needed; run stet migrate up --store %s", m.have, m.want, d)
-			return nil
-		}
-		err := use(m, outbox.New(d.Dialect()))
-		var status *statusError
-		switch {
-		case errors.Is(err, outbox.ErrNotFound):
-			refused = failf(exitNotFound, "there is no such message; stet outbox list shows what there is")
-		case errors.Is(err, outbox.ErrState), errors.As(err, &status):
-			refused = err
-		default:
-			return err
-		}
+// desk is the outbox of an opened store, for its admin API; nil: it has none.
+func desk(o *dsn.Opened, e *stet.Engine) admin.Outbox {
+	if o.DB == nil {
 		return nil
-	})
-	if refused != nil {
-		return refused
+	}
+	return &outbox.Desk{Box: outbox.New(o.Dialect), DB: o.DB, Engine: e}
+}
+
+// noSuchMessage puts the API's 404 into words about messages.
+func noSuchMessage(err error) error {
+	if err != nil && exitOf(err) == exitNotFound {
+		return failf(exitNotFound, "there is no such message; stet outbox list shows what there is")
 	}
 	return err
 }
 
-// message is the document of a stored message. The record's key and the payload are shown on demand only.
-type message struct {
-	ID            int64             `json:"id"`
-	State         outbox.State      `json:"state"`
-	Topic         string            `json:"topic"`
-	Name          string            `json:"name,omitempty"`
-	Scope         string            `json:"scope,omitempty"`
-	Key           string            `json:"key,omitempty"`
-	OrderKey      string            `json:"order_key,omitempty"`
-	Attempt       int               `json:"attempt"`
-	DownstreamKey string            `json:"downstream_key"`
-	DownstreamID  string            `json:"downstream_id,omitempty"`
-	PayloadBytes  int               `json:"payload_bytes"`
-	Payload       []byte            `json:"payload_b64,omitempty"`
-	Meta          map[string]string `json:"meta,omitempty"`
-	Errors        []messageError    `json:"errors"`
-	CreatedAt     time.Time         `json:"created_at"`
-	UpdatedAt     time.Time         `json:"updated_at"`
-	DueAt         time.Time         `json:"due_at"`
-}
-
-type messageError struct {
-	Attempt int       `json:"attempt"`
-	At      time.Time `json:"at"`
-	Error   string    `json:"error"`
-}
-
-func newMessage(s outbox.Stored, reveal bool) message {
-	m := message{ID: s.ID, State: s.State, Topic: s.Topic, Name: s.Name, Scope: string(s.Record.Scope), OrderKey: s.OrderKey, Attempt: s.Attempt,
-		DownstreamKey: s.DownstreamKey, DownstreamID: s.DownstreamID, PayloadBytes: len(s.Payload), Errors: []messageError{},
-		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, DueAt: s.DueAt}
-	if reveal {
-		m.Key, m.Payload, m.Meta = string(s.Record.Key), s.Payload, s.Meta
-	}
-	for _, f := range s.Errors {
-		m.Errors = append(m.Errors, messageError(f))
-	}
-	return m
-}
-
 type outboxListCmd struct {
-	storeFlag
-	State string `placeholder:"STATE" complete:"pending,running,done,unknown,dead,discarded" enum:",pending,running,done,unknown,dead,discarded" default:"" help:"pending, running, done, unknown, dead or discarded."`
-	Topic string `placeholder:"TOPIC" help:"Only this topic."`
-	After int64  `placeholder:"ID" help:"Only messages after this one."`
-	Limit int    `default:"100" help:"At most so many."`
-	JSON  bool   `name:"json" help:"Print a document."`
+	source
+	State  string `placeholder:"STATE" complete:"pending,running,done,unknown,dead,discarded" enum:",pending,running,done,unknown,dead,discarded" default:"" help:"pending, running, done, unknown, dead or discarded."`
+	Dead   bool   `help:"Only dead letters: dead and unknown messages, which wait for somebody."`
+	Topic  string `placeholder:"TOPIC" help:"Only this topic."`
+	Limit  int    `default:"100" help:"At most so many."`
+	Cursor string `help:"Go on where a list with a next_cursor ended."`
+	JSON   bool   `name:"json" help:"Print the API's document."`
+}
+
+func (c *outboxListCmd) check(*world) error {
+	switch {
+	case c.Limit < 1:
+		return failf(exitUsage, "--limit is %d; at least one message", c.Limit)
+	case c.Dead && c.State != "":
+		return failf(exitUsage, "--dead is --state dead and --state unknown together; give one of the two")
+	}
+	return nil
+}
+
+// letters is the document of GET /api/v1/outbox.
+type letters struct {
+	Messages []json.RawMessage `json:"messages"`
+	Next     string            `json:"next_cursor"`
 }
 
 func (c *outboxListCmd) Run(w *world) error {
-	if c.Limit < 1 {
-		return failf(exitUsage, "--limit is %d; at least one message", c.Limit)
+	a, err := c.open(w)
+	if err != nil {
+		return err
 	}
-	return c.outbox(w, func(m migration, box *outbox.Box) error {
-		found, err := box.List(w.ctx, m.DB, outbox.Query{State: outbox.State(c.State), Topic: c.Topic, After: c.After, Limit: c.Limit})
-		if err != nil {
+	defer a.close()
+	all := letters{Messages: []json.RawMessage{}, Next: c.Cursor}
+	for {
+		q := url.Values{"limit": {strconv.Itoa(min(c.Limit-len(all.Messages), stet.MaxLimit))}}
+		for name, v := range map[string]string{"state": c.State, "topic": c.Topic, "cursor": all.Next} {
+			if v != "" {
+				q.Set(name, v)
+			}
+		}
+		if c.Dead {
+			q.Set("dead", "1")
+		}
+		var page letters
+		if err := a.get(w.ctx, "/api/v1/outbox?"+q.Encode(), &page); err != nil {
 			return err
 		}
-		all := make([]message, len(found))
-		for i, s := range found {
-			all[i] = newMessage(s, false)
+		all.Messages, all.Next = append(all.Messages, page.Messages...), page.Next
+		if len(all.Messages) >= c.Limit || page.Next == "" {
+			break
 		}
-		if c.JSON {
-			return writeJSON(w.stdout, map[string]any{"messages": all})
+	}
+	if c.JSON {
+		return writeJSON(w.stdout, all)
+	}
+	return all.table(w)
+}
+
+func (l *letters) table(w *world) error {
+	if len(l.Messages) == 0 {
+		fmt.Fprintln(w.stderr, "no messages match")
+		return nil
+	}
+	t := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tSTATE\tATTEMPT\tCREATED\tDUE\tTOPIC\tORDER KEY\tLAST ERROR")
+	for _, doc := range l.Messages {
+		var m admin.Message
+		if err := json.Unmarshal(doc, &m); err != nil {
+			return fmt.Errorf("a message cannot be read: %w", err)
 		}
-		if len(all) == 0 {
-			fmt.Fprintln(w.stderr, "no messages match")
-			return nil
+		last := ""
+		if n := len(m.Errors); n > 0 {
+			last = m.Errors[n-1].Error
 		}
-		t := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "ID\tSTATE\tATTEMPT\tCREATED\tDUE\tTOPIC\tORDER KEY\tLAST ERROR")
-		for _, m := range all {
-			last := ""
-			if n := len(m.Errors); n > 0 {
-				last = m.Errors[n-1].Error
-			}
-			fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.State, m.Attempt, instant(m.CreatedAt), instant(m.DueAt),
-				visible(m.Topic), visible(m.OrderKey), visible(last))
-		}
-		return t.Flush()
-	})
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.State, m.Attempt, instant(m.CreatedAt), instant(m.DueAt),
+			visible(m.Topic), visible(m.OrderKey), visible(last))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if l.Next != "" {
+		fmt.Fprintf(w.stderr, "there are more: --cursor %s\n", l.Next)
+	}
+	return nil
 }
 
 type outboxShowCmd struct {
-	storeFlag
+	source
 	ID     int64 `arg:"" help:"The message's number."`
-	Reveal bool  `help:"Show the record's key, the payload and the meta data too."`
-	JSON   bool  `name:"json" help:"Print a document."`
+	Reveal bool  `help:"Show the record's key, the payload and the meta data too; that is kept in the audit trail."`
+	JSON   bool  `name:"json" help:"Print the API's document."`
 }
 
 func (c *outboxShowCmd) Run(w *world) error {
-	return c.outbox(w, func(m migration, box *outbox.Box) error {
-		found, err := box.Show(w.ctx, m.DB, c.ID)
-		if err != nil {
-			return err
-		}
-		doc := newMessage(found, c.Reveal)
-		if c.JSON {
-			return writeJSON(w.stdout, doc)
-		}
-		return doc.show(w.stdout)
-	})
+	a, err := c.open(w)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	path := "/api/v1/outbox/" + strconv.FormatInt(c.ID, 10)
+	if c.Reveal {
+		path += "?reveal=1"
+	}
+	var doc json.RawMessage
+	if err := a.get(w.ctx, path, &doc); err != nil {
+		return noSuchMessage(err)
+	}
+	if c.JSON {
+		return writeJSON(w.stdout, doc)
+	}
+	var m admin.Message
+	if err := json.Unmarshal(doc, &m); err != nil {
+		return fmt.Errorf("the message cannot be read: %w", err)
+	}
+	return showMessage(w.stdout, &m)
 }
 
-func (m *message) show(out io.Writer) error {
+func showMessage(out io.Writer, m *admin.Message) error {
 	meta := ""
 	if len(m.Meta) > 0 {
 		b, err := json.Marshal(m.Meta)
@@ -168,9 +166,9 @@ func (m *message) show(out io.Writer) error {
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, l := range []struct{ name, value string }{
-		{"id", fmt.Sprint(m.ID)}, {"state", string(m.State)}, {"topic", m.Topic}, {"name", m.Name}, {"scope", m.Scope}, {"key", m.Key},
+		{"id", strconv.FormatInt(m.ID, 10)}, {"state", string(m.State)}, {"topic", m.Topic}, {"name", m.Name}, {"record", m.Record}, {"scope", m.Scope}, {"key", m.Key},
 		{"order key", m.OrderKey}, {"attempt", number(m.Attempt)}, {"downstream key", m.DownstreamKey}, {"downstream id", m.DownstreamID},
-		{"payload bytes", number(m.PayloadBytes)}, {"payload", string(m.Payload)}, {"meta", meta},
+		{"payload bytes", number(m.PayloadBytes)}, {"payload", string(m.Payload)}, {"meta", meta}, {"damage", m.Damage},
 		{"created", instant(m.CreatedAt)}, {"updated", instant(m.UpdatedAt)}, {"due", instant(m.DueAt)},
 	} {
 		if l.value != "" && l.value != "-" {
@@ -184,37 +182,34 @@ func (m *message) show(out io.Writer) error {
 }
 
 type outboxRetryCmd struct {
-	storeFlag
+	source
 	change
 	ID int64 `arg:"" help:"The message's number."`
 }
 
-func (c *outboxRetryCmd) Run(w *world) error {
-	return c.outbox(w, func(m migration, box *outbox.Box) error {
-		if err := c.sure(w, fmt.Sprintf("retry message %d", c.ID)); err != nil {
-			return err
-		}
-		if err := box.Retry(w.ctx, m.DB, c.ID, whoami(), c.Reason); err != nil {
-			return err
-		}
-		return c.done(w, 1)
-	})
-}
+func (c *outboxRetryCmd) Run(w *world) error { return c.settle(w, &c.source, c.ID, "retry") }
 
 type outboxDiscardCmd struct {
-	storeFlag
+	source
 	change
 	ID int64 `arg:"" help:"The message's number."`
 }
 
-func (c *outboxDiscardCmd) Run(w *world) error {
-	return c.outbox(w, func(m migration, box *outbox.Box) error {
-		if err := c.sure(w, fmt.Sprintf("discard message %d", c.ID)); err != nil {
-			return err
-		}
-		if err := box.Discard(w.ctx, m.DB, c.ID, whoami(), c.Reason); err != nil {
-			return err
-		}
-		return c.done(w, 1)
-	})
+func (c *outboxDiscardCmd) Run(w *world) error { return c.settle(w, &c.source, c.ID, "discard") }
+
+// settle asks, and has the admin API settle a message.
+func (c *change) settle(w *world, s *source, id int64, how string) error {
+	if err := c.sure(w, fmt.Sprintf("%s message %d", how, id)); err != nil {
+		return err
+	}
+	a, err := s.open(w)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	path := fmt.Sprintf("/api/v1/outbox/%d/%s", id, how)
+	if err := a.do(w.ctx, http.MethodPost, path, sent{Reason: c.Reason}, nil); err != nil {
+		return noSuchMessage(err)
+	}
+	return c.done(w, 1)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -37,7 +38,7 @@ func front(t *testing.T, s stet.Store, upstream, text string) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := handler(e, conf, slog.New(slog.DiscardHandler))
+	g, err := handler(e, conf, stethttp.NewLimits(conf.LimitsConfig()), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

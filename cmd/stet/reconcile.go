@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
@@ -20,17 +20,56 @@ import (
 )
 
 // reconciler asks the upstream about unknown outcomes, where the configuration says how.
-func reconciler(e *stet.Engine, c *config.Reconcile) (r keeper.Reconciler, ok bool) {
+func reconciler(e *stet.Engine, c *config.Reconcile) (r keeper.Reconciler, ok bool, err error) {
 	if c.Probe.URL == "" {
-		return r, false
+		return r, false, nil
 	}
-	settle := c.Probe.Settle.Duration()
-	if settle == 0 {
-		settle = stet.Never
+	header, err := probeHeader(c.Probe.HeadersFile)
+	return keeper.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settling(c),
+		Resolver: keeper.Probe{URL: c.Probe.URL, Method: c.Probe.Method, Header: header, Found: c.Probe.FoundStatus,
+			Missing: c.Probe.MissingStatus, Status: c.Probe.Respond.Status}}, true, err
+}
+
+// probeHeader reads one `Name: value` a line. The error names the line, and nothing that is in it.
+func probeHeader(file string) (http.Header, error) {
+	if file == "" {
+		return nil, nil
 	}
-	return keeper.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settle,
-		Resolver: keeper.Probe{URL: c.Probe.URL, Method: c.Probe.Method, Found: c.Probe.FoundStatus, Missing: c.Probe.MissingStatus,
-			Status: c.Probe.Respond.Status}}, true
+	const limit = 64 << 10
+	text, err := config.ReadSecretFile(file, limit)
+	if err != nil {
+		return nil, failf(exitUsage, "reconcile.probe.headers_file: %w", err)
+	}
+	h, n := http.Header{}, 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if value = strings.TrimSpace(value); !ok || !config.HeaderName(name) || strings.ContainsFunc(value, unicode.IsControl) {
+			return nil, failf(exitUsage, "reconcile.probe.headers_file: line %d of %s is no header; write Name: value", n, file)
+		}
+		h.Add(name, value)
+	}
+	return h, nil
+}
+
+// settling is how long an attempt has to be over before silence is a proof.
+func settling(c *config.Reconcile) time.Duration {
+	if c.Probe.Settle == 0 {
+		return stet.Never
+	}
+	return c.Probe.Settle.Duration()
+}
+
+// asker is the reconciler for questions that somebody asks now; nil: there is nothing to ask.
+func asker(e *stet.Engine, c *config.Reconcile) (*keeper.Reconciler, error) {
+	r, ok, err := reconciler(e, c)
+	if !ok || err != nil {
+		return nil, err
+	}
+	return &r, nil
 }
 
 // hook takes a provider's word, where the configuration has a secret for it.
@@ -38,7 +77,7 @@ func hook(e *stet.Engine, c *config.Webhook) (http.Handler, error) {
 	if c.SecretFile == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(c.SecretFile)
+	text, err := config.ReadSecretFile(c.SecretFile, 64<<10)
 	if err != nil {
 		return nil, failf(exitUsage, "reconcile.webhook.secret_file: %w", err)
 	}

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/stet-dev/stet/cmd/internal/config"
@@ -22,57 +22,60 @@ func (a *app) reloads(ctx context.Context) {
 	}
 }
 
-// reloadOnce puts a new configuration in force, whole or not at all. Requests that run go on under the old one, and a
-// bad file changes nothing.
+// reloadOnce puts a new configuration in force, whole or not at all, and says what changed. A bad file changes nothing.
 func (a *app) reloadOnce() {
-	next, err := a.again()
-	if err == nil && next.Upstream == "" {
-		err = fmt.Errorf("there is no upstream any more")
+	next, late, err := a.next()
+	if err == nil {
+		err = a.change(next)
 	}
 	if err != nil {
-		a.log.Error("the new configuration is not used; the old one stays", "error", err.Error())
+		a.always.Error("the new configuration is not used; the old one stays", "error", err.Error())
 		return
 	}
-	gate, err := handler(a.engine, next, a.log)
-	if err != nil {
-		a.log.Error("the new configuration is not used; the old one stays", "error", err.Error())
-		return
+	if len(late) > 0 {
+		a.always.Warn("these settings changed and take effect at the next start", "settings", strings.Join(late, ", "))
 	}
-	a.announce(gate, next)
-	old := a.gate
-	a.server.SetHandler(gate)
-	a.gate = gate
-	old.CloseIdle()
-	if late := needRestart(&a.conf.File, &next.File); len(late) > 0 {
-		a.log.Warn("these settings changed and take effect at the next start", "settings", strings.Join(late, ", "))
-	}
-	a.log.Info("the new configuration is in force")
+	a.always.Info("the new configuration is in force")
 }
 
-// needRestart lists the settings that differ and that a reload does not touch: what is bound or opened at the start.
-func needRestart(was, is *config.File) []string {
-	var late []string
-	for _, s := range []struct {
-		name    string
-		was, is any
-	}{
-		{"listen", was.Listen, is.Listen},
-		{"tls", was.TLS, is.TLS},
-		{"h2c", was.H2C, is.H2C},
-		{"read_header_timeout_s", was.ReadHeaderTimeout, is.ReadHeaderTimeout},
-		{"read_timeout_s", was.ReadTimeout, is.ReadTimeout},
-		{"write_timeout_s", was.WriteTimeout, is.WriteTimeout},
-		{"limits.max_request_header_bytes", was.Limits.MaxRequestHeaderBytes, is.Limits.MaxRequestHeaderBytes},
-		{"log_level", was.LogLevel, is.LogLevel},
-		{"admin", was.Admin, is.Admin},
-		{"store", was.Store, is.Store},
-		{"replicas", was.Replicas, is.Replicas},
-		{"keeper", was.Keeper, is.Keeper},
-		{"reconcile", was.Reconcile, is.Reconcile},
-	} {
-		if !reflect.DeepEqual(s.was, s.is) {
-			late = append(late, s.name)
+// next reads the configuration. What takes a restart is as it was at the start, and late names it where it should be something else.
+func (a *app) next() (next *config.Config, late []string, err error) {
+	if next, err = a.again(); err != nil {
+		return nil, nil, err
+	}
+	if next.Upstream == "" {
+		return nil, nil, errors.New("there is no upstream any more")
+	}
+	next.Stamp()
+	for _, c := range config.Diff(a.started, next) {
+		if c.Restart != "" {
+			late = append(late, c.Path)
 		}
 	}
-	return late
+	if err := next.Hold(a.started); err != nil {
+		return nil, nil, fmt.Errorf("beside what takes a restart (%s): %w", strings.Join(late, ", "), err)
+	}
+	next.Stamp()
+	return next, late, nil
+}
+
+// change puts next in force.
+func (a *app) change(next *config.Config) error {
+	a.limits.Set(next.LimitsConfig()) // what is made with them looks at them
+	p, err := a.make(next)
+	if err == nil {
+		err = a.rekey(p.keys)
+	}
+	if err != nil {
+		a.limits.Set(a.conf.LimitsConfig())
+		return err
+	}
+	changes := config.Diff(a.conf, next)
+	a.install(p)
+	for _, c := range changes {
+		if c.Restart == "" {
+			a.always.Info("a setting changed", "setting", c.Path, "was", c.Was, "is", c.Is)
+		}
+	}
+	return nil
 }

@@ -191,7 +191,7 @@ func TestExitStatuses(t *testing.T) {
 }
 
 func TestAdminAnswersBecomeStatuses(t *testing.T) {
-	asked := &api{base: &url.URL{Scheme: "http", Host: "127.0.0.1:8080"}}
+	asked := &api{at: "http://127.0.0.1:8080", base: &url.URL{Scheme: "http", Host: "127.0.0.1:8080"}}
 	for _, c := range []struct {
 		status int
 		body   string
@@ -199,9 +199,9 @@ func TestAdminAnswersBecomeStatuses(t *testing.T) {
 		text   string
 	}{
 		{404, `{"code":"not-found"}`, exitNotFound, "there is no such record; stet keys list shows what there is, --scope says whose"},
-		{404, `404 page not found`, exitError, "http://127.0.0.1:8080 answered 404, and not as the admin API does; is it the admin address?"},
-		{401, `{"title":"Token needed"}`, exitNotAllowed, "Token needed; put the token into STET_ADMIN_TOKEN"},
-		{403, `{"title":"Not allowed","detail":"viewers cannot reveal"}`, exitNotAllowed, "Not allowed: viewers cannot reveal"},
+		{404, `404 page not found`, exitError, "http://127.0.0.1:8080 answered 404, and does not say why"},
+		{401, `{"title":"Token needed"}`, exitNotAllowed, "http://127.0.0.1:8080 asks for a token; put the token into STET_ADMIN_TOKEN"},
+		{403, `{"title":"Not allowed","detail":"viewers cannot reveal"}`, exitNotAllowed, "viewers cannot reveal"},
 		{400, `{"title":"Bad filter","detail":"no state x"}`, exitUsage, "Bad filter: no state x"},
 		{503, ``, exitUnreachable, "Service Unavailable"},
 		{500, `{"title":"The record cannot be read","code":"damaged"}`, exitError, "the admin API answered 500: The record cannot be read"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -38,11 +39,21 @@ func TestScripts(t *testing.T) {
 			e.Values[gatewayKey{}] = &gatewayProcess{}
 			e.Setenv("TMPDIR", e.WorkDir)
 			e.Setenv("GORACE", os.Getenv("GORACE"))
-			return nil
+			return ownFiles(e.WorkDir)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": cmdExits, "upstream": cmdUpstream, "gateway": cmdGateway, "signal": cmdSignal, "logged": cmdLogged, "ended": cmdEnded,
 		},
+	})
+}
+
+// ownFiles makes the files of a session its user's alone: some are secrets, which are refused when others may read them.
+func ownFiles(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		return os.Chmod(path, 0o600)
 	})
 }
 

@@ -24,10 +24,11 @@ func (others) Find(context.Context, string) ([]stet.Head, error) { return nil, n
 func (others) History(context.Context, stet.HistoryQuery) ([]stet.Change, string, error) {
 	return nil, "", nil
 }
-func (others) Bind(any) (stet.Store, error) { return nil, stet.ErrForeignTx }
-func (others) Check(context.Context) error  { return nil }
-func (others) LogSize() (int64, error)      { return 0, nil }
-func (others) Close() error                 { return errClosed }
+func (others) Append(context.Context, stet.Change) error { return nil }
+func (others) Bind(any) (stet.Store, error)              { return nil, stet.ErrForeignTx }
+func (others) Check(context.Context) error               { return nil }
+func (others) LogSize() (int64, error)                   { return 0, nil }
+func (others) Close() error                              { return errClosed }
 
 var errClosed = errors.New("closed")
 

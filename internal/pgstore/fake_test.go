@@ -70,7 +70,7 @@ func shown(t *testing.T, r stet.Record) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const head = 21 // columns, with the name
+	const head = 22 // columns, with the name
 	row := append([]any{int64(2000)}, args[:head]...)
 	row = append(row, int64(3000), int64(1000), int64(1000), nil, args[head])
 	return func([]any) [][]any { return [][]any{row} }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
@@ -26,14 +25,40 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 var errCursor = errors.New("that is no cursor of this store")
 
 func (s *Store) list(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
-	c := &condition{}
-	c.choose(&q)
-	if err := c.after(q.After); err != nil {
+	by, err := sqltext.Leading(&q, func(part stet.Query) (int, error) { return s.count(ctx, part) })
+	if err != nil {
 		return nil, "", err
 	}
+	c, from := &condition{}, &condition{}
+	later, order := sqltext.Order(&q)
+	if err := errors.Join(from.after(q.After, later), c.after(q.After, later)); err != nil {
+		return nil, "", err
+	}
+	rows := "stet_records s"
+	switch {
+	case by != nil: // few: they are read first, whatever the planner believes of a walk in order
+		few := &condition{args: c.args}
+		few.choose(by)
+		c.args, rows = few.args, "(SELECT * FROM stet_records"+few.where()+" OFFSET 0) s"
+	case sqltext.Sifts(&q): // up to there the page looks
+		sql := fmt.Sprintf("SELECT id FROM stet_records%s ORDER BY id %s OFFSET %d LIMIT 1", from.where(), order, sqltext.Look-1)
+		err := each(ctx, s.pool, sql, from.args, func(rows Rows) error {
+			var end int64
+			if rows.Scan(&end) != nil {
+				return errColumn
+			}
+			next = strconv.FormatInt(end, 10)
+			c.and("NOT id "+later+" ?", end)
+			return nil
+		})
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	c.choose(&q)
 	limit, seen, last := q.Bound(), 0, int64(0)
-	sql := fmt.Sprintf("SELECT s.id, %s, %s FROM stet_records s%s ORDER BY id DESC LIMIT %d",
-		sqltext.PostgresNow, sqltext.PostgresHead, c.where(), limit+1)
+	sql := fmt.Sprintf("SELECT s.id, %s, %s FROM %s%s ORDER BY id %s LIMIT %d",
+		sqltext.PostgresNow, sqltext.PostgresHead, rows, c.where(), order, limit+1)
 	err = eachHead(ctx, s.pool, sql, c.args, func(id int64, h *stet.Head) {
 		if seen++; seen > limit {
 			next = strconv.FormatInt(last, 10)
@@ -53,13 +78,18 @@ func (s *Store) list(ctx context.Context, q stet.Query) (heads []stet.Head, next
 func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	if err = s.calls.enter(); err == nil {
 		defer s.calls.leave()
-		c := &condition{}
-		c.choose(&q)
-		sql := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM stet_records s%s LIMIT %d) s",
-			c.where(), cmp.Or(max(q.Limit, 0), stet.DefaultLimit))
-		err = each(ctx, s.pool, sql, c.args, func(rows Rows) error { return rows.Scan(&n) })
+		n, err = s.count(ctx, q)
 	}
 	return n, s.wrap("count", err)
+}
+
+func (s *Store) count(ctx context.Context, q stet.Query) (n int, err error) {
+	c := &condition{}
+	c.choose(&q)
+	sql := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM stet_records s%s LIMIT %d) s",
+		c.where(), cmp.Or(max(q.Limit, 0), stet.DefaultLimit))
+	err = each(ctx, s.pool, sql, c.args, func(rows Rows) error { return rows.Scan(&n) })
+	return n, err
 }
 
 // Find returns the records that have a downstream name, the newest first. Records that cannot be read are left out.
@@ -80,63 +110,6 @@ func (s *Store) Find(ctx context.Context, name string) (heads []stet.Head, err e
 		}
 	})
 	return heads, s.wrap("find", err)
-}
-
-// History pages through the changes that had a note, newest first. The cursor is a row number and holds nothing of keys. A row
-// that cannot be read is [stet.ErrCorrupt]: a history with holes in it is no evidence.
-func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
-	if err = s.calls.enter(); err == nil {
-		defer s.calls.leave()
-		changes, next, err = s.history(ctx, q)
-	}
-	return changes, next, s.wrap("history", err)
-}
-
-func (s *Store) history(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
-	c := &condition{}
-	if q.ID != (stet.ID{}) {
-		c.and("scope = ? AND key = ?", sqltext.PostgresEncoder.ID(nil, q.ID)...)
-	}
-	if err := c.after(q.After); err != nil {
-		return nil, "", err
-	}
-	limit, last := q.Bound(), int64(0)
-	sql := fmt.Sprintf("%s%s ORDER BY id DESC LIMIT %d", sqltext.PostgresHistory, c.where(), limit+1)
-	err = each(ctx, s.pool, sql, c.args, func(rows Rows) error {
-		id, change, err := scanChange(rows)
-		if err == nil && len(changes) == limit { // there is one more
-			next = strconv.FormatInt(last, 10)
-			return nil
-		}
-		changes, last = append(changes, change), id
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	return changes, next, nil
-}
-
-func scanChange(rows Rows) (id int64, c stet.Change, err error) {
-	var scope, key, was, became string
-	var at int64
-	n := &c.Note
-	if rows.Scan(&id, &scope, &key, &was, &became, &c.Attempt, &at, &n.Who, &n.Why, &n.Evidence, &n.Notice) != nil {
-		return 0, c, errColumn
-	}
-	for _, text := range []*string{&scope, &key, &n.Who, &n.Why, &n.Evidence, &n.Notice} {
-		if *text, err = sqltext.PostgresUnescape(*text); err != nil {
-			return 0, c, fmt.Errorf("%w: text in row %d of the history", stet.ErrCorrupt, id)
-		}
-	}
-	if c.From, err = stet.ParseState(was); err == nil {
-		c.To, err = stet.ParseState(became)
-	}
-	if err != nil {
-		return 0, c, fmt.Errorf("%w: a state in row %d of the history", stet.ErrCorrupt, id)
-	}
-	c.ID, c.At = stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}, time.UnixMicro(at).UTC()
-	return id, c, nil
 }
 
 // eachHead reads heads; of a record that cannot be read visit gets nil.
@@ -179,7 +152,7 @@ func (c *condition) where() string {
 }
 
 // after adds where a page begins.
-func (c *condition) after(cursor string) error {
+func (c *condition) after(cursor, later string) error {
 	if cursor == "" {
 		return nil
 	}
@@ -187,7 +160,7 @@ func (c *condition) after(cursor string) error {
 	if err != nil {
 		return errCursor
 	}
-	c.and("id < ?", id)
+	c.and("id "+later+" ?", id)
 	return nil
 }
 
@@ -208,8 +181,17 @@ func (c *condition) choose(q *stet.Query) {
 	if q.Scope != "" {
 		c.and("scope = ?", sqltext.PostgresEscape(string(q.Scope)))
 	}
-	if q.Route != "" {
-		c.and("route = ?", sqltext.PostgresEscape(q.Route))
+	if q.Tag != "" {
+		c.and("tag = ?", sqltext.Tag(q.Tag)) // nothing is equal to NULL
+	}
+	for _, exactly := range [...]struct{ column, value string }{{"key", string(q.Key)}, {"route", q.Route}, {"path", q.Path}, {"method", q.Method},
+		{"cause", q.Cause}, {"trace_id", q.TraceID}} {
+		if exactly.value != "" {
+			c.and(exactly.column+" = ?", sqltext.PostgresEscape(exactly.value))
+		}
+	}
+	if q.Escalated {
+		c.and("state = 'unknown' AND escalated")
 	}
 	if q.Failed {
 		c.and("state = 'completed' AND status >= 500")

@@ -160,8 +160,8 @@ type MySQLWrite struct {
 
 // NewMySQLWrite refuses what no row can hold. A nil b leaves what is stored. order is where lists show a new record.
 func NewMySQLWrite(order [16]byte, h *stet.Head, b *stet.Body) (*MySQLWrite, error) {
-	if len(h.Scope) > MySQLNameSize || len(h.Key) > MySQLNameSize {
-		return nil, fmt.Errorf("a scope or key of more than %d bytes cannot be stored", MySQLNameSize)
+	if err := mysqlName(h.ID); err != nil {
+		return nil, err
 	}
 	values := append(make([]any, 0, 48), order[:])
 	values, err := mysqlText.Head(mysqlText.ID(values, h.ID), h)
@@ -179,6 +179,13 @@ func NewMySQLWrite(order [16]byte, h *stet.Head, b *stet.Body) (*MySQLWrite, err
 		}
 	}
 	return &MySQLWrite{values, b != nil, h}, nil
+}
+
+func mysqlName(id stet.ID) error {
+	if len(id.Scope) > MySQLNameSize || len(id.Key) > MySQLNameSize {
+		return fmt.Errorf("a scope or key of more than %d bytes cannot be stored", MySQLNameSize)
+	}
+	return nil
 }
 
 // Large reports whether a value is sent as an argument: such a write shares no statement with others.
@@ -316,18 +323,35 @@ var mysqlAssigned = strings.Split(list("`%s` = ", head, []string{"head_sum"}, bo
 
 // MySQLNoted is the statement that adds h's note to the history: it ended the state was, at the instant at.
 func MySQLNoted(h *stet.Head, was string, at int64) *MySQL {
-	q := new(MySQL).Add("INSERT INTO stet_history (`scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence`, `notice`) VALUES (")
-	for i, v := range []any{string(h.Scope), string(h.Key), was, h.State.String(), h.Attempt, at, h.Note.Who, h.Note.Why, h.Note.Evidence, h.Note.Notice} {
+	n := h.Note
+	return new(MySQL).Add("INSERT INTO stet_history ("+mysqlHistory+") VALUES (").values(string(h.Scope), string(h.Key), was,
+		h.State.String(), h.Attempt, at, n.Who, n.Why, n.Evidence, n.Notice, n.Action, h.Tag).Add(")")
+}
+
+// MySQLAppend is the statement that adds an entry which tells of no change, or an error where no row can hold it.
+func MySQLAppend(c *stet.Change) (*MySQL, error) {
+	if err := mysqlName(c.ID); err != nil {
+		return nil, err
+	}
+	n := &c.Note
+	return new(MySQL).Add("INSERT INTO stet_history ("+mysqlHistory+") VALUES (").values(string(c.ID.Scope), string(c.ID.Key), "", "", c.Attempt).
+		Add(", "+MySQLNow+", ").values(n.Who, n.Why, n.Evidence, n.Notice, n.Action, c.Tag).Add(")"), nil
+}
+
+func (q *MySQL) values(all ...any) *MySQL {
+	for i, v := range all {
 		if i > 0 {
 			q.Add(", ")
 		}
 		q.Value(v)
 	}
-	return q.Add(")")
+	return q
 }
 
 // MySQLIdentity names the database of a session.
 const MySQLIdentity = "SELECT `id` FROM stet_database WHERE `one` = 1"
 
+var mysqlHistory = list("`%s`", strings.Split(historyColumns, ", "))
+
 // MySQLHistory are the columns of a change.
-const MySQLHistory = "SELECT `id`, `scope`, `key`, `was`, `became`, `attempt`, `at`, `who`, `why`, `evidence`, `notice` FROM stet_history"
+var MySQLHistory = "SELECT `id`, " + mysqlHistory + " FROM stet_history"

@@ -60,7 +60,7 @@ func packAttributes(h *stet.Head) []byte {
 		b = binary.AppendVarint(b, n)
 	}
 	if n := h.Note; n != nil {
-		b = appendText(appendText(appendText(appendText(b, n.Who), n.Why), n.Evidence), n.Notice)
+		b = appendNote(b, n)
 	}
 	if len(h.Meta) > 0 {
 		b = codec.AppendMeta(b, h.Meta)
@@ -75,7 +75,7 @@ func unpackAttributes(b []byte, h *stet.Head) (err error) {
 	h.Kept, h.Rules.OnLapse = stet.Kept(p.byte()), stet.LapseRule(p.byte())
 	h.Rules.Retain, h.Took, h.Probes = time.Duration(p.number()), time.Duration(p.number()), int(p.number())
 	if flags&hasNote != 0 {
-		h.Note = &stet.Note{Who: string(p.piece()), Why: string(p.piece()), Evidence: string(p.piece()), Notice: string(p.piece())}
+		h.Note = &stet.Note{Who: string(p.piece()), Why: string(p.piece()), Evidence: string(p.piece()), Notice: string(p.piece()), Action: string(p.piece())}
 	}
 	if flags&hasMeta != 0 {
 		h.Meta, err = codec.Meta(p.rest)

@@ -33,7 +33,11 @@ func postgresRead(columns ...[]string) string { return list("s.%s", columns...) 
 var (
 	PostgresGet     = "SELECT " + PostgresNow + ", " + PostgresRecord + " FROM stet_records s WHERE scope = $1 AND key = $2"
 	PostgresVersion = "SELECT version FROM stet_records WHERE scope = $1 AND key = $2"
-	PostgresHistory = "SELECT id, scope, key, was, became, attempt, at, who, why, evidence, notice FROM stet_history"
+	PostgresHistory = "SELECT id, " + historyColumns + " FROM stet_history"
+
+	// Adds an entry that tells of no change.
+	PostgresAppend = "INSERT INTO stet_history (scope, key, was, became, attempt, who, why, evidence, notice, action, tag, at) " +
+		"VALUES ($1, $2, '', '', $3, $4, $5, $6, $7, $8, $9, " + PostgresNow + ")"
 )
 
 // PostgresKind is the type a value is sent as.
@@ -50,7 +54,7 @@ const (
 func postgresKind(column string) PostgresKind {
 	switch column {
 	case "scope", "key", "state", "holder", "point", "cause", "route", "method", "path", "trace_id", "downstream_key", "downstream_id",
-		"who", "why", "evidence", "notice":
+		"who", "why", "evidence", "notice", "action", "note_tag":
 		return PostgresText
 	case "escalated":
 		return PostgresBool
@@ -202,10 +206,10 @@ func (s sent) expected() string {
 // postgresNote adds an entry to the history in the statement that replaces. The state that ended is the one seen with the
 // version prev, which was written once.
 func postgresNote(columns ...[]string) PostgresWrite {
-	set, note := flat(columns...), []string{"who", "why", "evidence", "notice"}
+	set, note := flat(columns...), []string{"who", "why", "evidence", "notice", "action", "note_tag"}
 	s := replacing(set, note...)
 	return PostgresWrite{Kinds: s.kinds(), One: "WITH u AS (" + s.replaceOne(set) + `),
-h AS (INSERT INTO stet_history (scope, key, was, became, attempt, at, who, why, evidence, notice)
+h AS (INSERT INTO stet_history (` + historyColumns + `)
 	SELECT s.scope, s.key, s.state, ` + s.values([]string{"state", "attempt"}) + ", u.updated_at, " + s.values(note) + `
 	FROM u, stet_records s WHERE ` + s.expected() + `)
 SELECT updated_at FROM u`}

@@ -92,7 +92,8 @@ func PostgresReplaceArgs(prev stet.Version, h *stet.Head, b *stet.Body) ([]any, 
 	s := Changed(h, 0)
 	args = append(args, int64(prev), dueIn(h), s.Created, s.Ended)
 	if n := h.Note; n != nil {
-		args = append(args, PostgresEscape(n.Who), PostgresEscape(n.Why), PostgresEscape(n.Evidence), PostgresEscape(n.Notice))
+		args = append(args, PostgresEscape(n.Who), PostgresEscape(n.Why), PostgresEscape(n.Evidence), PostgresEscape(n.Notice),
+			PostgresEscape(n.Action), PostgresEscape(h.Tag))
 	}
 	return args, err
 }

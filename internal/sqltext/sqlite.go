@@ -48,9 +48,13 @@ var (
 		"AND (state <> 'completed' OR keep_expired_ns = 0) AND schema = %d ORDER BY due_at LIMIT ?)", Schema)
 
 	// Adds nothing to the history where those would change nothing: it comes before them.
-	SQLiteNote = "INSERT INTO stet_history (scope, key, was, became, attempt, at, who, why, evidence, notice) " +
-		"SELECT scope, key, state, ?, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf + sqliteLater
-	SQLiteHistory = "SELECT id, scope, key, was, became, attempt, at, who, why, evidence, notice FROM stet_history"
+	SQLiteNote = "INSERT INTO stet_history (" + historyColumns + ") " +
+		"SELECT scope, key, state, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf + sqliteLater
+	SQLiteHistory = "SELECT id, " + historyColumns + " FROM stet_history"
+
+	// Adds an entry that tells of no change; the instant comes last.
+	SQLiteAppend = "INSERT INTO stet_history (scope, key, was, became, attempt, who, why, evidence, notice, action, tag, at) " +
+		"VALUES (?, ?, '', '', ?, ?, ?, ?, ?, ?, ?, ?)"
 
 	// The conditions against '' let the planner use the partial indexes.
 	SQLiteFind = SQLiteSelectHeads + " WHERE id IN (SELECT id FROM stet_records WHERE downstream_key = ? AND downstream_key <> ''" +
@@ -75,7 +79,8 @@ func SQLiteWait(ms int64) string { return fmt.Sprintf("PRAGMA busy_timeout = %d"
 
 // Note appends the arguments of [SQLiteNote], but for those of its condition: the entry that h's note makes at the instant at.
 func (text Encoder) Note(args []any, h *stet.Head, at int64) []any {
-	return append(args, h.State.String(), h.Attempt, at, text(h.Note.Who), text(h.Note.Why), text(h.Note.Evidence), text(h.Note.Notice))
+	return append(args, h.State.String(), h.Attempt, at, text(h.Note.Who), text(h.Note.Why), text(h.Note.Evidence), text(h.Note.Notice),
+		text(h.Note.Action), text(h.Tag))
 }
 
 // list formats every column and joins them by commas.

@@ -109,3 +109,10 @@ func (h historian) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Cha
 	}
 	return h.inner.History(ctx, q)
 }
+
+func (h historian) Append(ctx context.Context, c stet.Change) error {
+	if err := h.s.pass(); err != nil {
+		return err
+	}
+	return h.inner.Append(ctx, c)
+}

@@ -101,6 +101,8 @@ func (s *told) History(ctx context.Context, _ stet.HistoryQuery) ([]stet.Change,
 	return nil, "", s.ask(ctx)
 }
 
+func (s *told) Append(ctx context.Context, _ stet.Change) error { return s.ask(ctx) }
+
 // verbs asks each of the five verbs once.
 func verbs(ctx context.Context, s stet.Store) []error {
 	_, create := s.Create(ctx, stet.Record{})
@@ -264,7 +266,7 @@ func abilities(t *testing.T, s stet.Store) []error {
 	_, count := c.Count(t.Context(), stet.Query{})
 	_, find := f.Find(t.Context(), "name")
 	_, _, history := h.History(t.Context(), stet.HistoryQuery{})
-	return []error{w.Wait(t.Context(), stet.ID{}, 1), list, count, find, history}
+	return []error{w.Wait(t.Context(), stet.ID{}, 1), list, count, find, history, h.Append(t.Context(), stet.Change{})}
 }
 
 func TestAbilitiesPassAndAreNotCounted(t *testing.T) {

@@ -26,19 +26,27 @@ type change struct {
 	At       time.Time `json:"at"`
 	Scope    text      `json:"scope"`
 	Key      text      `json:"key"`
-	From     string    `json:"from"`
-	To       string    `json:"to"`
+	From     string    `json:"from,omitempty"`
+	To       string    `json:"to,omitempty"`
 	Attempt  int       `json:"attempt"`
-	Version  uint64    `json:"version,string"` // of the record after it: what tells one change from all others
+	Version  uint64    `json:"version,string"` // of the record after it: what tells one change from all others; 0 where none was changed
 	Who      text      `json:"who"`
 	Why      text      `json:"why"`
 	Evidence text      `json:"evidence"`
 	Notice   text      `json:"notice,omitempty"`
+	Action   text      `json:"action,omitempty"`
+	Tag      text      `json:"tag,omitempty"`
 }
 
 func changeOf(old, h *stet.Head) *change {
-	return &change{Schema: schema, At: h.UpdatedAt, Scope: text(h.Scope), Key: text(h.Key), From: old.State.String(), To: h.State.String(),
-		Attempt: h.Attempt, Version: uint64(h.Version), Who: text(h.Note.Who), Why: text(h.Note.Why), Evidence: text(h.Note.Evidence), Notice: text(h.Note.Notice)}
+	c := lineOf(h.ID, h.Tag, h.Attempt, h.Note)
+	c.At, c.From, c.To, c.Version = h.UpdatedAt, old.State.String(), h.State.String(), uint64(h.Version)
+	return c
+}
+
+func lineOf(id stet.ID, tag string, attempt int, n *stet.Note) *change {
+	return &change{Schema: schema, Scope: text(id.Scope), Key: text(id.Key), Tag: text(tag), Attempt: attempt,
+		Who: text(n.Who), Why: text(n.Why), Evidence: text(n.Evidence), Notice: text(n.Notice), Action: text(n.Action)}
 }
 
 func (c *change) line() ([]byte, error) {
@@ -57,13 +65,18 @@ func parseChange(line []byte) (*change, error) {
 func (c *change) id() stet.ID { return stet.ID{Scope: stet.Scope(c.Scope), Key: stet.Key(c.Key)} }
 
 func (c *change) export() (stet.Change, error) {
-	from, err := stet.ParseState(c.From)
-	to, err2 := stet.ParseState(c.To)
+	out := stet.Change{ID: c.id(), Tag: string(c.Tag), Attempt: c.Attempt, At: c.At.UTC(),
+		Note: stet.Note{Who: string(c.Who), Why: string(c.Why), Evidence: string(c.Evidence), Notice: string(c.Notice), Action: string(c.Action)}}
+	if c.From == "" && c.To == "" && c.Version == 0 { // no record was changed
+		return out, nil
+	}
+	var err, err2 error
+	out.From, err = stet.ParseState(c.From)
+	out.To, err2 = stet.ParseState(c.To)
 	if err != nil || err2 != nil {
 		return stet.Change{}, errors.New("a change of states that are none")
 	}
-	return stet.Change{ID: c.id(), From: from, To: to, Attempt: c.Attempt, At: c.At.UTC(),
-		Note: stet.Note{Who: string(c.Who), Why: string(c.Why), Evidence: string(c.Evidence), Notice: string(c.Notice)}}, nil
+	return out, nil
 }
 
 // History implements [stet.Historian], in the order in which the changes were added. It reads audit.jsonl from its end, and
@@ -88,28 +101,29 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 				return p, err
 			}
 		}
-		n, last := q.Bound(), ""
+		n, looked, last := q.Bound(), 0, ""
 		err = backwards(f, end, func(at int64, line []byte) (more bool, err error) {
 			if err := ctx.Err(); err != nil {
 				return false, err
 			}
 			c, err := parseChange(line)
-			switch {
-			case err != nil:
-			case q.ID != stet.ID{} && q.ID != c.id():
-				return true, nil
-			case len(p.changes) == n: // there is one more
-				p.next = last
-				return false, nil
-			default:
-				var made stet.Change
+			var made stet.Change
+			if err == nil {
 				made, err = c.export()
-				p.changes, last = append(p.changes, made), strconv.FormatInt(at, 10)
 			}
 			if err != nil {
-				err = fmt.Errorf("%w: %s at byte %d: %w", stet.ErrCorrupt, auditFile, at, err)
+				return false, fmt.Errorf("%w: %s at byte %d: %w", stet.ErrCorrupt, auditFile, at, err)
 			}
-			return true, err
+			matches := q.Matches(&made)
+			if looked == maxLook || matches && len(p.changes) == n { // there is one more, or may be
+				p.next = last
+				return false, nil
+			}
+			if matches {
+				p.changes = append(p.changes, made)
+			}
+			looked, last = looked+1, strconv.FormatInt(at, 10)
+			return true, nil
 		})
 		return p, err
 	})
@@ -117,6 +131,19 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 		return nil, "", err
 	}
 	return p.changes, p.next, nil
+}
+
+// maxLook is how many lines a page reads: the history has no index, and its reader shall not wait for all of it.
+const maxLook = 1000
+
+// Append implements [stet.Historian].
+func (s *Store) Append(ctx context.Context, c stet.Change) error {
+	entry := lineOf(c.ID, c.Tag, c.Attempt, &c.Note)
+	_, err := work(ctx, s, "append", "", func(context.Context) (struct{}, error) {
+		entry.At = s.now()
+		return struct{}{}, s.add(entry, false)
+	})
+	return err
 }
 
 // cursor finds where the page before ended: at the beginning of a line.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // entry is a record, packed: a million of them should fit. Times are microseconds; what most records share, and what few
@@ -21,6 +22,8 @@ type entry struct {
 	rare     *rare
 	response *stet.Response
 	version  stet.Version
+	tag      uint64 // of its head, if it is tagged
+	born     uint64 // its place in the order of all keys
 
 	created, updated, due int64
 
@@ -41,6 +44,7 @@ const (
 	reconciled
 	escalated
 	justCompleted // CompletedAt is UpdatedAt; any other is rare
+	tagged
 )
 
 // never is the due time of what falls never due.
@@ -75,6 +79,10 @@ func (e *entry) write(h *stet.Head, b *stet.Body, l *label, path *string, now in
 	e.attempt, e.state, e.kept, e.status = int32(h.Attempt), h.State, h.Kept, int32(h.Status)
 	e.took = int32(min(h.Took.Microseconds(), math.MaxInt32))
 	e.flags = flag(h.Published, published) | flag(h.Reconciled, reconciled) | flag(h.Escalated, escalated)
+	e.tag = 0
+	if n, ok := tag.Parse(h.Tag); ok {
+		e.tag, e.flags = n, e.flags|tagged
+	}
 	e.created, e.updated, e.due = now, now, never
 	if h.DueIn >= 0 {
 		e.due = now + h.DueIn.Microseconds()
@@ -167,12 +175,30 @@ func (sh *shard) share(path string) *string {
 	return sh.path
 }
 
+// bears reports whether the head has this tag.
+func (e *entry) bears(text string) bool {
+	n, ok := tag.Parse(text)
+	return ok == (e.flags&tagged != 0) && n == e.tag
+}
+
+// name is the tag of the head, "" where it has none. maybe is what it is likely to be: nothing is written anew for that.
+func (e *entry) name(maybe string) string {
+	switch {
+	case e.flags&tagged == 0:
+		return ""
+	case e.bears(maybe):
+		return maybe
+	}
+	return tag.Text(e.tag)
+}
+
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// head unpacks into h, which is zero. A record is large: it is filled in where it is needed, not passed on from call to call.
+// head unpacks into h, which is zero, or has the tag that the caller knows. A record is large: it is filled in where it is needed, not passed on from call to call.
 func (e *entry) head(h *stet.Head, now int64) {
 	l := e.label
 	h.ID, h.Version, h.State, h.Attempt = e.id(), e.version, e.state, int(e.attempt)
+	h.Tag = e.name(h.Tag)
 	h.Fingerprint.Recipe, h.Fingerprint.Sum, h.Fingerprint.Parts = l.recipe, e.sum, e.parts
 	h.Holder, h.Route, h.Method, h.Path, h.Rules = l.holder, l.route, l.method, *e.path, l.rules
 	h.Status, h.Size, h.Kept, h.Took = int(e.status), e.size(), e.kept, time.Duration(e.took)*time.Microsecond
@@ -193,7 +219,7 @@ func (e *entry) head(h *stet.Head, now int64) {
 	}
 }
 
-// record unpacks into r, which is zero; the body is shared, which readers are not to change.
+// record unpacks into r, which is as for head; the body is shared, which readers are not to change.
 func (e *entry) record(r *stet.Record, now int64) {
 	e.head(&r.Head, now)
 	r.Response = e.response

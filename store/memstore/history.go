@@ -54,17 +54,30 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 			return nil, "", fmt.Errorf("memstore: %q is no cursor", q.After)
 		}
 	}
-	most, last := q.Bound(), 0
+	most, looked := q.Bound(), 0
 	h.before(from, func(n int, c *stet.Change) bool {
-		switch {
-		case q.ID != stet.ID{} && q.ID != c.ID:
-		case len(changes) == most: // there is one more
-			next = strconv.Itoa(last)
+		matches := q.Matches(c)
+		if looked == maxLook || matches && len(changes) == most { // there is one more, or may be
+			next = strconv.Itoa(n + 1)
 			return false
-		default:
-			changes, last = append(changes, *c), n
+		}
+		if looked++; matches {
+			changes = append(changes, *c)
 		}
 		return true
 	})
 	return changes, next, nil
+}
+
+// maxLook is how many changes a page looks at: as long is the lock held that every change with a note needs.
+const maxLook = 1000
+
+// Append implements [stet.Historian].
+func (s *Store) Append(ctx context.Context, c stet.Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.From, c.To, c.At = 0, 0, instant(s.now())
+	s.history.add(c)
+	return nil
 }

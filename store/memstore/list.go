@@ -64,40 +64,85 @@ func parsePlace(cursor string) (*place, error) {
 
 // matches asks the query about what it looks at of a head.
 func (e *entry) matches(q *stet.Query, now int64) bool {
-	h := stet.Head{State: e.state, Route: e.label.route, Status: int(e.status), CreatedAt: instant(e.created), AsOf: instant(now)}
-	h.Scope = e.label.scope
+	l := e.label
+	h := stet.Head{State: e.state, Route: l.route, Status: int(e.status), CreatedAt: instant(e.created), AsOf: instant(now),
+		Path: *e.path, Method: l.method, Escalated: e.flags&escalated != 0}
+	h.Scope, h.Key = l.scope, e.key
+	if x := e.rare; x != nil {
+		h.Cause, h.TraceID = x.cause, x.trace
+	}
+	if q.Tag != "" {
+		h.Tag = e.name(q.Tag)
+	}
 	return q.Matches(&h)
 }
 
-// List implements [stet.Lister]: by scope, then key.
+// spot is a record's place in a list.
+type spot struct {
+	born uint64
+	id   stet.ID
+}
+
+// List implements [stet.Lister].
 func (s *Store) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-	after, err := decodeCursor(q.After)
+	after, err := uint64(0), error(nil)
+	if q.After != "" {
+		if after, err = strconv.ParseUint(q.After, 10, 64); err != nil {
+			return nil, "", fmt.Errorf("memstore: %q is no cursor", q.After)
+		}
+	}
+	order := func(a, b spot) int { return cmp.Compare(b.born, a.born) }
+	if q.Oldest {
+		order = func(a, b spot) int { return cmp.Compare(a.born, b.born) }
+	}
+	now, n := s.now(), q.Bound()
+	var found []spot
+	err = s.among(ctx, &q, func(e *entry) {
+		at := spot{e.born, e.id()}
+		if (q.After == "" || order(at, spot{born: after}) > 0) && e.matches(&q, now) {
+			found = append(found, at)
+		}
+		if len(found) > 8*n { // of those many, n are for this page
+			slices.SortFunc(found, order)
+			found = found[:n+1]
+		}
+	})
 	if err != nil {
 		return nil, "", err
 	}
-	now, n := s.now(), q.Bound()
-	var found []stet.ID
-	for i := range s.shards {
-		if err := ctx.Err(); err != nil {
-			return nil, "", err
-		}
-		s.shards[i].each(func(e *entry) {
-			if (q.After == "" || compare(e.id(), after) > 0) && e.matches(&q, now) {
-				found = append(found, e.id())
-			}
-		})
-		if len(found) > 8*n { // of those many, n are for this page
-			slices.SortFunc(found, compare)
-			found = found[:n+1]
-		}
-	}
-	slices.SortFunc(found, compare)
+	slices.SortFunc(found, order)
 	next := ""
 	if len(found) > n {
 		found = found[:n]
-		next = encodeCursor(found[n-1])
+		next = strconv.FormatUint(found[n-1].born, 10)
 	}
-	return s.heads(found, now), next, nil
+	ids := make([]stet.ID, len(found))
+	for i := range found {
+		ids[i] = found[i].id
+	}
+	return s.heads(ids, now), next, nil
+}
+
+// among visits the records that the query may select: those with the tag, where it names one, or all.
+func (s *Store) among(ctx context.Context, q *stet.Query, visit func(*entry)) error {
+	if q.Tag != "" {
+		for _, hash := range s.bearing(q.Tag) {
+			sh := &s.shards[hash%shards]
+			sh.mu.Lock()
+			for e := sh.records[hash]; e != nil; e = e.next {
+				visit(e)
+			}
+			sh.mu.Unlock()
+		}
+		return ctx.Err()
+	}
+	for i := range s.shards {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.shards[i].each(visit)
+	}
+	return nil
 }
 
 // heads unpacks the records that are still there.
@@ -151,7 +196,7 @@ func decodeCursor(c string) (id stet.ID, err error) {
 
 // Count implements [stet.Counter]. Without a filter but states it costs nothing.
 func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
-	if q.Scope == "" && q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan == 0 {
+	if q.ByState() {
 		n := int64(0)
 		for st := range s.counts {
 			if len(q.States) == 0 || slices.Contains(q.States, stet.State(st)) {

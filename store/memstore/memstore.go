@@ -32,6 +32,8 @@ type Store struct {
 	seed    maphash.Seed
 	latest  atomic.Int64 // the latest instant given out, in microseconds: time never goes back
 	keys    atomic.Int64
+	born    atomic.Uint64 // how many keys there have been
+	tags    [shards]tags
 	counts  [stet.Expired + 1]atomic.Int64
 	shards  [shards]shard
 	names   names
@@ -122,21 +124,23 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (got stet.Record, err
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now()
+	got.Tag = r.Tag
 	if e := sh.find(h, r.ID); e != nil {
 		e.record(&got, now)
 		return got, stet.ErrExists
 	}
 	if s.keys.Add(1) > s.maxKeys && !s.makeRoom(sh, now) {
 		s.keys.Add(-1)
-		return got, stet.ErrFull
+		return stet.Record{}, stet.ErrFull
 	}
 	r.CreatedAt, r.CompletedAt = time.Time{}, time.Time{}
-	e := &entry{key: stet.Key(strings.Clone(string(r.Key))), next: sh.records[h]}
+	e := &entry{key: stet.Key(strings.Clone(string(r.Key))), next: sh.records[h], born: s.born.Add(1)}
 	e.write(&r.Head, &r.Body, sh.intern(&r.Head), sh.share(r.Path), now)
 	sh.records[h] = e
 	sh.queue(e).add(e)
 	s.counts[e.state].Add(1)
 	s.names.rename(e.id(), [2]string{}, e.names())
+	s.tag(e, h)
 	e.record(&got, now)
 	return got, nil
 }
@@ -177,6 +181,7 @@ func (s *Store) remove(sh *shard, h uint64, e *entry) {
 	s.keys.Add(-1)
 	s.counts[e.state].Add(-1)
 	s.names.rename(e.id(), e.names(), [2]string{})
+	s.untag(e, h)
 	sh.wake(e.id())
 }
 
@@ -226,12 +231,16 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	case e == nil:
 		return got, stet.ErrNotFound
 	case e.version != prev:
+		got.Tag = h.Tag
 		e.head(&got, now)
 		return got, stet.ErrStale
 	}
-	from, named := e.state, e.names()
+	from, named, retag := e.state, e.names(), !e.bears(h.Tag)
 	s.counts[from].Add(-1)
 	before := sh.queue(e)
+	if retag {
+		s.untag(e, hash)
+	}
 	path := e.path
 	if *path != h.Path {
 		path = sh.share(h.Path)
@@ -245,10 +254,14 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		after.add(e)
 	}
 	s.names.rename(e.id(), named, e.names())
+	if retag {
+		s.tag(e, hash)
+	}
 	if h.Note != nil {
-		s.history.add(stet.Change{ID: e.id(), From: from, To: e.state, Attempt: int(e.attempt), At: instant(now), Note: *h.Note})
+		s.history.add(stet.Change{ID: e.id(), Tag: h.Tag, From: from, To: e.state, Attempt: int(e.attempt), At: instant(now), Note: *h.Note})
 	}
 	sh.wake(h.ID)
+	got.Tag = h.Tag
 	e.head(&got, now)
 	return got, nil
 }

@@ -23,6 +23,7 @@ package pgxstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -34,7 +35,8 @@ import (
 	"github.com/stet-dev/stet/internal/pgstore"
 )
 
-// Store is a [stet.Store] in Postgres, with all the optional abilities. It is safe for concurrent use. Bind takes a [pgx.Tx].
+// Store is a [stet.Store] in Postgres, with all the optional abilities. It is safe for concurrent use. Bind takes a [pgx.Tx],
+// and a [*database/sql.Tx] of any driver for Postgres.
 type Store struct {
 	*pgstore.Store
 }
@@ -99,6 +101,9 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
 		Volatile: c.AllowVolatile,
 		Listen:   listen(listener),
 		Bind: func(tx any) (pgstore.Querier, map[string]any, bool) {
+			if t, ok := tx.(*sql.Tx); ok {
+				return pgstore.SQL{On: t}, nil, t != nil
+			}
 			t, ok := tx.(pgx.Tx)
 			if !ok || t == nil {
 				return nil, nil, false

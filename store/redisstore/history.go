@@ -16,13 +16,11 @@ import (
 )
 
 // encodeEntry is what the history keeps of a change besides states and time.
-func encodeEntry(h *stet.Head) string {
+func encodeEntry(tag string, attempt int, n *stet.Note) string {
 	var w writer
-	w.number(int64(h.Attempt))
-	w.text(h.Note.Who)
-	w.text(h.Note.Why)
-	w.text(h.Note.Evidence)
-	w.text(h.Note.Notice)
+	w.number(int64(attempt))
+	w.note(n)
+	w.text(tag)
 	return string(w)
 }
 
@@ -30,28 +28,54 @@ func encodeEntry(h *stet.Head) string {
 type entry struct {
 	stet.Change
 	ms, seq uint64
-	shard   int
 }
 
 // compare puts the newest first.
 func (e *entry) compare(o *entry) int {
-	return cmp.Or(o.At.Compare(e.At), cmp.Compare(o.ms, e.ms), cmp.Compare(o.seq, e.seq), cmp.Compare(o.shard, e.shard))
+	return cmp.Or(o.At.Compare(e.At), cmp.Compare(o.ms, e.ms), cmp.Compare(o.seq, e.seq))
 }
 
-// History implements [stet.Historian]. The cursor names the last change shown in each shard it has begun.
+// stream is what a page has read of a shard's changes, the newest first.
+type stream struct {
+	shard int
+	rest  []entry
+	more  bool // the shard has others, which are older than all of these
+}
+
+// filteredLook is how many changes of each shard a page looks at where it wants a part of them.
+const filteredLook = 500
+
+// Append implements [stet.Historian]. The entry is in the shard of the record that it is about.
+func (s *Store) Append(ctx context.Context, c stet.Change) error {
+	p := s.place(c.ID)
+	_, err := s.confirmed(ctx, appendScript, &p, appending, encodeEntry(c.Tag, c.Attempt, &c.Note))
+	switch {
+	case answered(err, "OOM"):
+		return fmt.Errorf("redisstore: append: %w: %w", stet.ErrFull, err)
+	case err != nil:
+		return fmt.Errorf("redisstore: append: %w", err)
+	}
+	return nil
+}
+
+// History implements [stet.Historian]. The cursor names the last change looked at in each shard it has begun.
 func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
-	n := q.Bound()
 	from, err := s.historyCursor(q.After)
 	if err != nil {
 		return nil, "", err
 	}
+	n := q.Bound()
+	look := n + 1
+	if q.Tag != "" || q.Scope != "" || q.Who != "" || q.ID != (stet.ID{}) {
+		look = max(look, filteredLook)
+	}
 	var mu sync.Mutex
-	var all []entry
+	var streams []*stream
 	ask := func(ctx context.Context, shard int) error {
-		got, err := s.stream(ctx, shard, from[shard], n+1, q.ID)
+		got, err := s.stream(ctx, shard, from[shard], look)
 		mu.Lock()
 		defer mu.Unlock()
-		all = append(all, got...)
+		streams = append(streams, got)
 		return err
 	}
 	if q.ID != (stet.ID{}) {
@@ -67,15 +91,35 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 	if err != nil {
 		return nil, "", fmt.Errorf("redisstore: history: %w", err)
 	}
-	slices.SortFunc(all, func(a, b entry) int { return a.compare(&b) })
-	for i := range all[:min(n, len(all))] {
-		changes = append(changes, all[i].Change)
-		from[all[i].shard] = fmt.Sprintf("%d-%d", all[i].ms, all[i].seq)
+	for {
+		newest, more := newestOf(streams)
+		switch {
+		case newest == nil && !more:
+			return changes, "", nil
+		case newest == nil, len(changes) == n && q.Matches(&newest.rest[0].Change):
+			return changes, formatHistoryCursor(from), nil
+		}
+		e := newest.rest[0]
+		newest.rest, from[newest.shard] = newest.rest[1:], fmt.Sprintf("%d-%d", e.ms, e.seq)
+		if q.Matches(&e.Change) {
+			changes = append(changes, e.Change)
+		}
 	}
-	if len(all) > n {
-		next = formatHistoryCursor(from)
+}
+
+// newestOf returns the stream whose next change is the newest, or nil: there is none, or a shard has others that may be newer.
+func newestOf(all []*stream) (newest *stream, more bool) {
+	for _, s := range all {
+		switch {
+		case len(s.rest) > 0:
+			if newest == nil || s.rest[0].compare(&newest.rest[0]) < 0 {
+				newest = s
+			}
+		case s.more:
+			return nil, true
+		}
 	}
-	return changes, next, nil
+	return newest, false
 }
 
 func formatHistoryCursor(from map[int]string) string {
@@ -115,42 +159,35 @@ func streamID(id string) (ms, seq uint64, ok bool) {
 	return ms, seq, ok && err1 == nil && err2 == nil
 }
 
-// stream reads up to n changes of one shard, newest first, below an entry; of one record where id is not empty.
-func (s *Store) stream(ctx context.Context, shard int, below string, n int, id stet.ID) (all []entry, err error) {
-	key := s.shard(shard) + ":history"
-	end := "+"
+// stream reads up to n changes of one shard, newest first, below an entry.
+func (s *Store) stream(ctx context.Context, shard int, below string, n int) (*stream, error) {
+	key, end := s.shard(shard)+":history", "+"
 	if below != "" {
 		end = "(" + below
 	}
-	for len(all) < n {
-		got, err := s.client.Do(ctx, key, []string{"XREVRANGE", key, end, "-", "COUNT", strconv.Itoa(n)}, nil)
-		if err != nil {
-			return nil, err
-		}
-		rows, _ := first(got).([]any)
-		for _, row := range rows {
-			e, name, ok := decodeEntry(row)
-			if !ok {
-				return nil, fmt.Errorf("%w: an entry of the history", stet.ErrCorrupt)
-			}
-			end = "(" + name
-			if e.shard = shard; id == (stet.ID{}) || e.ID == id {
-				all = append(all, e)
-			}
-		}
-		if len(rows) < n {
-			break
-		}
+	all := &stream{shard: shard}
+	got, err := s.client.Do(ctx, key, []string{"XREVRANGE", key, end, "-", "COUNT", strconv.Itoa(n)}, nil)
+	if err != nil {
+		return all, err
 	}
-	return all[:min(n, len(all))], nil
+	rows, _ := first(got).([]any)
+	for _, row := range rows {
+		e, ok := decodeEntry(row)
+		if !ok {
+			return all, fmt.Errorf("%w: an entry of the history", stet.ErrCorrupt)
+		}
+		all.rest = append(all.rest, e)
+	}
+	all.more = len(rows) == n
+	return all, nil
 }
 
-func decodeEntry(row any) (e entry, name string, ok bool) {
+func decodeEntry(row any) (e entry, ok bool) {
 	pair, _ := row.([]any)
 	if len(pair) != 2 {
-		return e, "", false
+		return e, false
 	}
-	name, _ = pair[0].(string)
+	name, _ := pair[0].(string)
 	fields, _ := pair[1].([]any)
 	values := map[string]string{}
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -160,13 +197,13 @@ func decodeEntry(row any) (e entry, name string, ok bool) {
 	e.ms, e.seq, ok = streamID(name)
 	var valid bool
 	if e.ID, valid = idOf(values["m"]); !ok || !valid {
-		return e, "", false
+		return e, false
 	}
 	from, err1 := strconv.Atoi(values["f"])
 	to, err2 := strconv.Atoi(values["t"])
 	us, err3 := strconv.ParseInt(values["a"], 10, 64)
 	r := &reader{rest: values["n"]}
 	e.From, e.To, e.At, e.Attempt = stet.State(from), stet.State(to), time.UnixMicro(us).UTC(), int(r.number())
-	e.Note = stet.Note{Who: r.text(), Why: r.text(), Evidence: r.text(), Notice: r.text()}
-	return e, name, !r.bad && errors.Join(err1, err2, err3) == nil
+	e.Note, e.Tag = r.note(), r.text()
+	return e, !r.bad && errors.Join(err1, err2, err3) == nil
 }

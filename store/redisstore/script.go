@@ -21,12 +21,16 @@ var (
 	replaceText string
 	//go:embed lua/delete.lua
 	deleteText string
+	//go:embed lua/append.lua
+	appendText string
 	//go:embed lua/get.lua
 	getText string
 	//go:embed lua/due.lua
 	dueText string
 	//go:embed lua/list.lua
 	listText string
+	//go:embed lua/tagged.lua
+	taggedText string
 	//go:embed lua/named.lua
 	namedText string
 	//go:embed lua/shown.lua
@@ -53,9 +57,11 @@ var (
 	createScript  = newScript(nowText, namesText, createText)
 	replaceScript = newScript(beyondMaxmemory, nowText, namesText, headText, replaceText)
 	deleteScript  = newScript(beyondMaxmemory, namesText, deleteText)
+	appendScript  = newScript(nowText, appendText)
 	getScript     = newScript(nowText, getText)
 	dueScript     = newScript(nowText, headText, dueText, shownText)
 	listScript    = newScript(nowText, headText, listText, shownText)
+	taggedScript  = newScript(nowText, headText, taggedText, shownText)
 	namedScript   = newScript(nowText, headText, namedText, shownText)
 	countScript   = newScript(countText)
 )

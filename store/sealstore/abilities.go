@@ -1,6 +1,7 @@
 package sealstore
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/stet-dev/stet"
@@ -54,7 +55,7 @@ type lister struct {
 
 func (l lister) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	heads, next, err := l.inner.List(ctx, l.s.query(q))
-	return l.s.shown(heads), next, err
+	return l.s.shown(heads, &q), next, err
 }
 
 type counter struct {
@@ -62,8 +63,19 @@ type counter struct {
 	inner stet.Counter
 }
 
-func (c counter) Count(ctx context.Context, q stet.Query) (int, error) {
-	return c.inner.Count(ctx, c.s.query(q))
+func (c counter) Count(ctx context.Context, q stet.Query) (n int, err error) {
+	l, lists := stet.As[stet.Lister](c.s.inner)
+	if !c.s.sifts(&q) || !lists {
+		return c.inner.Count(ctx, c.s.query(q))
+	}
+	enough := cmp.Or(max(q.Limit, 0), stet.DefaultLimit)
+	for q.Limit, q.After = stet.MaxLimit, ""; ; {
+		heads, next, err := lister{c.s, l}.List(ctx, q)
+		if n += len(heads); err != nil || next == "" || n >= enough {
+			return n, err
+		}
+		q.After = next
+	}
 }
 
 type finder struct {
@@ -73,7 +85,7 @@ type finder struct {
 
 func (f finder) Find(ctx context.Context, name string) ([]stet.Head, error) {
 	heads, err := f.inner.Find(ctx, name)
-	return f.s.shown(heads), err
+	return f.s.shown(heads, &stet.Query{}), err
 }
 
 type historian struct {
@@ -85,6 +97,9 @@ type historian struct {
 func (h historian) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
 	if q.ID != (stet.ID{}) {
 		q.ID = h.s.names.id(q.ID)
+	}
+	if q.Scope != "" {
+		q.Scope = h.s.names.scope(q.Scope)
 	}
 	changes, next, err := h.inner.History(ctx, q)
 	if changes == nil {
@@ -98,6 +113,16 @@ func (h historian) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Cha
 		open[i] = c
 	}
 	return open, next, err
+}
+
+// Append seals the entry as the note of a write is sealed. One about no record has no names to hash.
+func (h historian) Append(ctx context.Context, c stet.Change) error {
+	id := c.ID
+	if id != (stet.ID{}) {
+		c.ID = h.s.names.id(id)
+	}
+	c.Note.Evidence = h.s.sealEvidence(c.ID, id, c.Note.Evidence)
+	return h.inner.Append(ctx, c)
 }
 
 type binder struct {

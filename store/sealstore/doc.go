@@ -23,7 +23,7 @@
 // one of them makes it primary. A key seals 2³² values at most, by the birthday bound of random nonces; a gateway that stores
 // 1,000 results per second rotates within three weeks, with [Keys].Names within ten days. What was sealed with a key that is not
 // there any more is [stet.ErrCorrupt] for its record alone, and the error says which key it was. To drop a key is to
-// shred what it sealed.
+// shred what it sealed. [Store.SetKeys] does so without a restart.
 //
 // Records that are not sealed are refused, or else whoever can write to the table could do without the seal.
 // [Config].AcceptPlain accepts them, for as long as a store is being migrated; what is written is sealed.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -42,7 +43,7 @@ func errPlain() error { return fmt.Errorf("%w: %w", stet.ErrCorrupt, ErrPlain) }
 
 // sealer seals and opens values. It is safe for concurrent use.
 type sealer struct {
-	keys         *ring
+	keys         atomic.Pointer[ring]
 	compressOver int   // bytes; less than 0: never
 	maxOpened    int64 // bytes of a compressed value
 	encoder      *zstd.Encoder
@@ -51,7 +52,7 @@ type sealer struct {
 
 func newSealer(k Keys, compressOver int, maxOpened int64) (s *sealer, err error) {
 	s = &sealer{compressOver: compressOver, maxOpened: maxOpened}
-	if s.keys, err = k.ring(); err != nil {
+	if err = s.setKeys(k); err != nil {
 		return nil, err
 	}
 	if s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false)); err != nil {
@@ -59,6 +60,15 @@ func newSealer(k Keys, compressOver int, maxOpened int64) (s *sealer, err error)
 	}
 	s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(uint64(maxOpened)), zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true))
 	return s, err
+}
+
+func (s *sealer) setKeys(k Keys) error {
+	r, err := k.ring()
+	if err != nil {
+		return err
+	}
+	s.keys.Store(r)
+	return nil
 }
 
 // seal returns plain in an envelope. What is too large to be opened again when compressed is not compressed.
@@ -69,7 +79,8 @@ func (s *sealer) seal(as purpose, plain, boundTo []byte) []byte {
 			plain, flags = small, compressed
 		}
 	}
-	aead, id := s.keys.ciphers[s.keys.primary], s.keys.primary
+	keys := s.keys.Load()
+	aead, id := keys.ciphers[keys.primary], keys.primary
 	out := make([]byte, 0, preamble+len(id)+aead.Overhead()+len(plain))
 	out = append(append(out, magic...), format, byte(as), flags, byte(len(id)))
 	out = append(out, id...)
@@ -96,7 +107,7 @@ func (s *sealer) open(as purpose, b, boundTo []byte) ([]byte, error) {
 		return nil, errBroken()
 	}
 	id := string(b[preamble:end])
-	aead, ok := s.keys.ciphers[id]
+	aead, ok := s.keys.Load().ciphers[id]
 	if !ok {
 		if !validID(id) {
 			return nil, errBroken()

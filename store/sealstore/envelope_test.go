@@ -73,7 +73,7 @@ func bomb(t *testing.T, s *sealer, size int) []byte {
 		t.Fatal(err)
 	}
 	out := append([]byte(magic), format, byte(ofBody), compressed, 2, 'k', '1')
-	return s.keys.ciphers["k1"].Seal(out, nil, frame.Bytes(), additional(out, nil))
+	return s.keys.Load().ciphers["k1"].Seal(out, nil, frame.Bytes(), additional(out, nil))
 }
 
 // What another writer with the key compressed cannot fill the memory of a reader.

@@ -18,16 +18,17 @@ func (s *Store) seal(h *stet.Head) stet.Head {
 	}
 	if h.Note != nil {
 		n := *h.Note
-		n.Evidence = s.sealer.sealText(ofEvidence, appendEvidence(h), boundEvidence(out.ID))
+		n.Evidence = s.sealEvidence(out.ID, h.ID, n.Evidence)
 		out.Note = &n
 	}
 	return out
 }
 
-// appendEvidence is what a note keeps sealed: the true names with it, because the history outlives the record.
-func appendEvidence(h *stet.Head) []byte {
-	b := appendBytes(appendBytes(nil, []byte(h.Scope)), []byte(h.Key))
-	return append(b, h.Note.Evidence...)
+// sealEvidence is what a note of the record that is stored as stored keeps sealed: the true names with it, because the history
+// outlives the record.
+func (s *Store) sealEvidence(stored, id stet.ID, evidence string) string {
+	b := appendBytes(appendBytes(nil, []byte(id.Scope)), []byte(id.Key))
+	return s.sealer.sealText(ofEvidence, append(b, evidence...), boundEvidence(stored))
 }
 
 // sealBody returns the body as it is stored under h, which is sealed.

@@ -54,6 +54,7 @@ const (
 	replaceAll
 	remove
 	reap
+	appendTo
 )
 
 type opState uint8

@@ -22,8 +22,8 @@ type lookUp interface {
 
 // statements are what the verbs are made of, on one connection that is in a transaction.
 type statements struct {
-	clock                                                        *clock
-	insert, update, updateAll, note, del, reapOver, get, getHead statement
+	clock                                                               *clock
+	insert, update, updateAll, note, entry, del, reapOver, get, getHead statement
 }
 
 // apply carries out one write. It may be called again after a rollback, and leaves what it was given as it is.
@@ -39,6 +39,8 @@ func (s *statements) apply(o *op) error {
 		return s.remove(o)
 	case reap:
 		return s.reap(o)
+	case appendTo:
+		return s.appendTo(o)
 	}
 	panic("sqlstore: no such verb")
 }

@@ -2,65 +2,84 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
-	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// History pages through the changes that had a note, newest first. The cursor is a row number and holds nothing of keys. A row
-// that cannot be read is [stet.ErrCorrupt]: a history with holes in it is no evidence.
-func (s *sqlite) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
+// History pages through the changes that had a note and what was appended, newest first. A row that cannot be read is
+// [stet.ErrCorrupt]: a history with holes in it is no evidence.
+func (s *sqlite) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
+	changes, next, err := history(ctx, s.db, q)
+	return changes, next, wrap("history", err)
+}
+
+// Append adds an entry that tells of no change.
+func (s *sqlite) Append(ctx context.Context, c stet.Change) error {
+	return wrap("append", s.queue.do(appendOp(ctx, &c)))
+}
+
+// History pages through the changes, as the transaction sees them.
+func (b *boundSQLite) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
+	err = b.do(ctx, func() (err error) { changes, next, err = history(context.WithoutCancel(ctx), b.tx, q); return err })
+	return changes, next, wrap("history", err)
+}
+
+// Append adds an entry that tells of no change.
+func (b *boundSQLite) Append(ctx context.Context, c stet.Change) error {
+	return wrap("append", b.do(ctx, func() error { return b.apply(appendOp(ctx, &c)) }))
+}
+
+func appendOp(ctx context.Context, c *stet.Change) *op {
+	o := newOp(ctx, appendTo, &stet.Head{ID: c.ID}, &stet.Body{})
+	o.args = text.Appended(c)
+	return o
+}
+
+func (s *statements) appendTo(o *op) error {
+	_, err := s.write(s.entry, append(o.args[:len(o.args):len(o.args)], s.clock.micros()))
+	return err
+}
+
+func history(ctx context.Context, db querier, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
 	var c condition
-	if q.ID != (stet.ID{}) {
+	switch {
+	case q.ID != stet.ID{}:
 		c.and("scope = ? AND key = ?", text.ID(nil, q.ID)...)
+	case q.Tag != "":
+		c.and("tag = ?", text(q.Tag))
+	case q.Who != "":
+		c.and("who = ?", text(q.Who))
+	case q.Scope != "":
+		c.and("scope = ?", text(string(q.Scope)))
 	}
 	if q.After != "" {
 		after, err := strconv.ParseInt(q.After, 10, 64)
 		if err != nil {
-			return nil, "", wrap("history", errCursor)
+			return nil, "", errCursor
 		}
 		c.and("id < ?", after)
 	}
-	limit, last := q.Bound(), int64(0)
-	rows, err := s.db.QueryContext(ctx, sqltext.SQLiteHistory+c.where()+" ORDER BY id DESC LIMIT ?", append(c.args, limit+1)...)
+	page := sqltext.NewHistoryPage(q)
+	rows, err := db.QueryContext(ctx, sqltext.SQLiteHistory+c.where()+" ORDER BY id DESC LIMIT ?", append(c.args, page.Rows())...)
 	if err != nil {
-		return nil, "", wrap("history", err)
+		return nil, "", err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		if len(changes) == limit { // there is one more
-			next = strconv.FormatInt(last, 10)
-			break
+	for more := true; more && rows.Next(); {
+		var row sqltext.ChangeRow
+		if rows.Scan(row.Dest()...) != nil {
+			return nil, "", errColumn // as it is: what it holds is not for logs
 		}
-		id, change, err := scanChange(rows)
+		change, err := row.Change()
 		if err != nil {
-			return nil, "", wrap("history", err)
+			return nil, "", err
 		}
-		changes, last = append(changes, change), id
+		more = page.Add(row.ID, change)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, "", wrap("history", err)
+		return nil, "", err
 	}
-	return changes, next, nil
-}
-
-func scanChange(rows *sql.Rows) (id int64, c stet.Change, err error) {
-	var was, became string
-	var at int64
-	n := &c.Note
-	if rows.Scan(&id, &c.ID.Scope, &c.ID.Key, &was, &became, &c.Attempt, &at, &n.Who, &n.Why, &n.Evidence, &n.Notice) != nil {
-		return 0, c, errColumn // as it is: what it holds is not for logs
-	}
-	if c.From, err = stet.ParseState(was); err == nil {
-		c.To, err = stet.ParseState(became)
-	}
-	if err != nil {
-		return 0, c, fmt.Errorf("%w: a state in row %d of the history", stet.ErrCorrupt, id)
-	}
-	c.At = time.UnixMicro(at).UTC()
-	return id, c, nil
+	return page.Changes, page.Next, nil
 }

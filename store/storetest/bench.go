@@ -3,12 +3,14 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // Benchmark measures what a request costs in a store: "new" is a Create and a Replace that completes, "replay" the Create that
@@ -48,7 +50,9 @@ func Benchmark(b *testing.B, backend Backend) {
 }
 
 func complete(b *testing.B, s stet.Store, key string) error {
-	made, err := s.Create(b.Context(), running(key))
+	r := running(key)
+	r.Tag = tag.Text(rand.Uint64())
+	made, err := s.Create(b.Context(), r)
 	if err != nil {
 		return err
 	}

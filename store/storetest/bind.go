@@ -50,10 +50,10 @@ func (x *bench) begin() *transaction {
 	return &transaction{&in, tx, end(commit), end(rollback)}
 }
 
-// written is what a transaction wrote: the versions before and after it, 0 where nothing is there, and the entry in the history.
+// written is what a transaction wrote: the versions before and after it, 0 where nothing is there, and the entries in the history.
 type written struct {
 	before, after map[stet.ID]stet.Version
-	entry         stet.Change
+	entries       []stet.Change
 }
 
 // write uses every verb that writes.
@@ -67,7 +67,12 @@ func (tx *transaction) write(old, noted, doomed stet.Record) (w written) {
 	if err := tx.store.Delete(tx.ctx, doomed.ID, doomed.Version); err != nil {
 		tx.t.Fatalf("Delete: %v", err)
 	}
-	return written{entry: entry,
+	entries := []stet.Change{entry}
+	if _, ok := stet.As[stet.Historian](tx.store); ok {
+		told := tx.append(stet.Change{ID: stet.ID{Scope: "a", Key: "beside"}, Note: stet.Note{Who: "w", Action: stet.ActionOutboxRetry}})
+		entries = []stet.Change{told, entry}
+	}
+	return written{entries: entries,
 		before: map[stet.ID]stet.Version{old.ID: old.Version, noted.ID: noted.Version, doomed.ID: doomed.Version, fresh.ID: 0},
 		after:  map[stet.ID]stet.Version{old.ID: done.Version, noted.ID: moved.Version, doomed.ID: 0, fresh.ID: fresh.Version}}
 }
@@ -77,7 +82,7 @@ func (x *bench) happened(w written, yes bool) {
 	x.t.Helper()
 	want, entries, named := w.before, []stet.Change(nil), 0
 	if yes {
-		want, entries, named = w.after, []stet.Change{w.entry}, 1
+		want, entries, named = w.after, w.entries, 1
 	}
 	for id, version := range want {
 		got, err := x.store.Get(x.ctx, id)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stet-dev/stet"
 )
@@ -145,6 +146,44 @@ var abilityBreaks = []storeBreak{
 				q.After = ""
 			}
 			return s.Store.History(ctx, q)
+		}
+	}},
+	{"Append adds nothing", "history appended", func(s *broken) {
+		s.add = func(context.Context, stet.Change) error { return nil }
+	}},
+	{"Append takes its caller's clock", "history appended", func(s *broken) {
+		s.changes(func(c *stet.Change) {
+			if c.Note.Action == stet.ActionReveal {
+				c.At = time.Unix(1, 0).UTC()
+			}
+		})
+	}},
+	{"Append moves a record", "history appended", func(s *broken) {
+		s.changes(func(c *stet.Change) { c.From, c.To = stet.Running, stet.Running })
+	}},
+	{"one filter is forgotten where there are two", "history filters", func(s *broken) {
+		s.history = func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
+			if q.Tag != "" {
+				q.Who = ""
+			}
+			return s.Store.History(ctx, q)
+		}
+	}},
+	{"a filter takes what begins like it", "history filters", func(s *broken) {
+		s.history = func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
+			who := q.Who
+			q.Who, q.Limit = "", stet.MaxLimit
+			all, _, err := s.Store.History(ctx, q)
+			return slices.DeleteFunc(all, func(c stet.Change) bool { return !strings.HasPrefix(c.Note.Who, who) }), "", err
+		}
+	}},
+	{"the history ends where a page has looked enough", "history looked through", func(s *broken) {
+		s.history = func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
+			all, next, err := s.Store.History(ctx, q)
+			if len(all) == 0 {
+				next = ""
+			}
+			return all, next, err
 		}
 	}},
 	{"losers of a race are in the history", "history of racers", loseOne},

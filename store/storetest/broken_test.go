@@ -23,13 +23,14 @@ type broken struct {
 	wait    func(ctx context.Context, id stet.ID, seen stet.Version) error
 	find    func(ctx context.Context, name string) ([]stet.Head, error)
 	history func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error)
+	add     func(ctx context.Context, c stet.Change) error
 	reap    func(ctx context.Context, limit int) (int, error)
 }
 
 // newBroken returns a memstore, and breaks it.
 func newBroken(clock func() time.Time, how func(s *broken)) *broken {
 	m := memstore.New(memstore.Config{Clock: clock})
-	s := &broken{m, clock, m.Create, m.Get, m.Replace, m.Delete, m.Due, m.List, m.Count, m.Wait, m.Find, m.History, m.Reap}
+	s := &broken{m, clock, m.Create, m.Get, m.Replace, m.Delete, m.Due, m.List, m.Count, m.Wait, m.Find, m.History, m.Append, m.Reap}
 	how(s)
 	return s
 }
@@ -78,6 +79,8 @@ func (s *broken) Find(ctx context.Context, name string) ([]stet.Head, error) {
 func (s *broken) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
 	return s.history(ctx, q)
 }
+
+func (s *broken) Append(ctx context.Context, c stet.Change) error { return s.add(ctx, c) }
 
 func (s *broken) Reap(ctx context.Context, limit int) (int, error) { return s.reap(ctx, limit) }
 

@@ -24,7 +24,7 @@ var dataLaws = []law{
 // full is a record with every field set.
 func full() stet.Record {
 	r := running("full")
-	r.Version = math.MaxInt64
+	r.Version, r.Tag = math.MaxInt64, "k_ffee0011deadbeef"
 	r.State, r.Attempt, r.Point, r.Cause, r.Holder = stet.Unknown, 3, "charged", "upstream-reset", "höst:1"
 	r.Path, r.TraceID = "/v1/charges/%2F?", "0af7651916cd43dd8448eb211c80319c"
 	r.Meta = map[string]string{"a": "1", "": "empty", "\xff": "\x00"}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -14,6 +15,9 @@ var historyLaws = []law{
 	{"history", "each Replace with a Note adds one entry that says what changed, by the store's clock, and nothing else adds any", history},
 	{"history outlives", "the history outlives the record, and its next life adds to it", historyOutlives},
 	{"history pages", "the history is paged newest first, of all or of one, each entry once, whatever is added meanwhile", historyPages},
+	{"history appended", "Append adds an entry that changes no record, by the store's clock, also about none that is there", historyAppended},
+	{"history filters", "the history is selected by tag, scope and who, and by all of them at once, each entry once", historyFilters},
+	{"history looked through", "what is rare among many entries is found by following the cursor, by each filter and by two at once", historyLookedThrough},
 	{"history of racers", "of racers only those that changed the record are in its history, in their order", historyOfRacers},
 	{"reopened", "a durable store has its history, and what is found by name, after Close and Open", reopened},
 }
@@ -59,14 +63,14 @@ func (x *bench) entries(q stet.HistoryQuery, want ...stet.Change) {
 
 // entry shows a change, whose parts may hold any bytes.
 func entry(c stet.Change) string {
-	return fmt.Sprintf("%q from %v to %v, attempt %d, %q", string(c.ID.Scope)+" "+string(c.ID.Key), c.From, c.To, c.Attempt, c.Note)
+	return fmt.Sprintf("%q %q from %v to %v, attempt %d, %q", string(c.ID.Scope)+" "+string(c.ID.Key), c.Tag, c.From, c.To, c.Attempt, c.Note)
 }
 
 // note replaces prev's record, with a note, and returns its new head and the entry that this makes.
 func (x *bench) note(prev stet.Head, n stet.Note, change func(h *stet.Head)) (stet.Head, stet.Change) {
 	x.t.Helper()
 	next := x.replace(prev, nil, func(h *stet.Head) { change(h); h.Note = &n })
-	return next, stet.Change{ID: prev.ID, From: prev.State, To: next.State, Attempt: next.Attempt, At: next.UpdatedAt, Note: n}
+	return next, stet.Change{ID: prev.ID, Tag: next.Tag, From: prev.State, To: next.State, Attempt: next.Attempt, At: next.UpdatedAt, Note: n}
 }
 
 func unknown(h *stet.Head) { h.State, h.Cause = stet.Unknown, "lease-lapsed" }
@@ -75,12 +79,12 @@ func history(t testing.TB, x *bench) {
 	ability[stet.Historian](t, x)
 	x.entries(stet.HistoryQuery{})
 	r := running("odd\xff\x00é")
-	r.Note = &stet.Note{Who: "nobody"} // no change: there was nothing before
+	r.Note, r.Tag = &stet.Note{Who: "nobody"}, "k_0123456789abcdef" // no change: there was nothing before
 	made := x.create(r)
 	x.entries(stet.HistoryQuery{})
 
 	x.pass(20 * time.Millisecond)
-	h, first := x.note(made.Head, stet.Note{Who: "ops@höst", Why: "asked\nthe provider", Evidence: "\xff\x00'\"%\\\r\n{}", Notice: "msg_1\x00\xff"}, func(h *stet.Head) { unknown(h); h.Attempt = 7 })
+	h, first := x.note(made.Head, stet.Note{Who: "ops@höst", Why: "asked\nthe provider", Evidence: "\xff\x00'\"%\\\r\n{}", Notice: "msg_1\x00\xff", Action: "\xfeact\x00"}, func(h *stet.Head) { unknown(h); h.Attempt = 7 })
 	x.entries(stet.HistoryQuery{}, first)
 	if shown := x.get(r.ID).Note; shown == nil || *shown != first.Note {
 		t.Errorf("the record's own note is %+v", shown)
@@ -189,6 +193,123 @@ func historyPages(t testing.TB, x *bench) {
 	}
 }
 
+// append adds an entry about id, and returns it as it has to be read.
+func (x *bench) append(c stet.Change) stet.Change {
+	x.t.Helper()
+	l := ability[stet.Historian](x.t, x)
+	if err := l.Append(x.ctx, c); err != nil {
+		x.t.Fatalf("Append: %v", err)
+	}
+	c.From, c.To = 0, 0
+	made, _, err := l.History(x.ctx, stet.HistoryQuery{Limit: 1})
+	if err != nil || len(made) == 0 {
+		x.t.Fatalf("after Append the history has no first entry: %v", err)
+	}
+	c.At = made[0].At
+	return c
+}
+
+func historyAppended(t testing.TB, x *bench) { // D02
+	ability[stet.Historian](t, x)
+	made := x.create(running("odd\xff\x00é"))
+	x.pass(20 * time.Millisecond)
+	h, noted := x.note(made.Head, stet.Note{Who: "a"}, unknown)
+	x.pass(20 * time.Millisecond)
+	shown := x.append(stet.Change{ID: h.ID, Tag: "k_0123456789abcdef", Attempt: 7, From: stet.Running, To: stet.Completed, At: time.Unix(1, 0),
+		Note: stet.Note{Who: "ops@höst", Why: "asked\n", Evidence: "\xff\x00'\"%\\{}", Notice: "msg\x00", Action: stet.ActionReveal}})
+	if !shown.At.After(noted.At) {
+		t.Errorf("an entry is of %v, and the one before it of %v: it is not by the store's clock", shown.At, noted.At)
+	}
+	absent := x.append(stet.Change{ID: stet.ID{Scope: "a", Key: "nobody's"}, Note: stet.Note{Who: "a", Action: stet.ActionProbe}})
+	none := x.append(stet.Change{Note: stet.Note{Who: "192.0.2.1:80", Why: "wrong token", Action: stet.ActionLoginRefused}})
+	again := x.append(stet.Change{Note: none.Note}) // what happens twice is there twice
+	x.entries(stet.HistoryQuery{}, again, none, absent, shown, noted)
+	x.entries(stet.HistoryQuery{ID: h.ID}, shown, noted)
+	if got := x.get(h.ID); got.Version != h.Version || *got.Note != *h.Note {
+		t.Errorf("the record was changed, from version %d to %d", h.Version, got.Version)
+	}
+	if err := x.store.Delete(x.ctx, h.ID, h.Version); err != nil {
+		t.Fatal(err)
+	}
+	if x.Shared {
+		if got := whole(t, x, x.open(), stet.HistoryQuery{}); len(got) != 5 {
+			t.Errorf("another handle finds %d entries, want 5", len(got))
+		}
+	}
+	x.entries(stet.HistoryQuery{}, again, none, absent, shown, noted)
+	ended, end := context.WithCancel(x.ctx)
+	end()
+	l, _ := stet.As[stet.Historian](x.store)
+	if err := l.Append(ended, stet.Change{Note: stet.Note{Who: "late"}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Append with a context that is over: %v", err)
+	}
+}
+
+func historyFilters(t testing.TB, x *bench) { // D02
+	ability[stet.Historian](t, x)
+	scopes, whos := []stet.Scope{"a", "ab", "b\x00\xff"}, []string{"ann", "an", "ann\x00", "Ann"}
+	var all []stet.Change // newest first
+	for i := range 3 * len(scopes) * len(whos) {
+		c := stet.Change{Note: stet.Note{Who: whos[i%len(whos)], Why: fmt.Sprint(i), Action: stet.ActionNote}}
+		if i%7 != 0 { // the others are about no record
+			c.ID = stet.ID{Scope: scopes[i%len(scopes)], Key: stet.Key(fmt.Sprint(i % 2))}
+			c.Tag = fmt.Sprintf("k_%d%d", i%len(scopes), i%2)
+		}
+		all = append([]stet.Change{x.append(c)}, all...)
+	}
+	for _, q := range []stet.HistoryQuery{
+		{Tag: "k_01"}, {Tag: "k_0"}, {Tag: "\x00"}, {Scope: "a"}, {Scope: "b\x00\xff"}, {Scope: "b"}, {Who: "ann"}, {Who: "Ann"}, {Who: "nobody"},
+		{Scope: "ab", Who: "an"}, {Tag: "k_11", Who: "Ann"}, {Tag: "k_11", Scope: "a"}, {ID: stet.ID{Scope: "a", Key: "1"}, Who: "an"},
+		{ID: stet.ID{Scope: "a", Key: "1"}, Tag: "k_01", Scope: "a", Who: "Ann"}, {ID: stet.ID{Scope: "a", Key: "1"}, Scope: "ab"},
+	} {
+		var want []stet.Change
+		for _, c := range all {
+			if (q.ID == stet.ID{} || c.ID == q.ID) && (q.Tag == "" || c.Tag == q.Tag) && (q.Scope == "" || c.ID.Scope == q.Scope) &&
+				(q.Who == "" || c.Note.Who == q.Who) {
+				want = append(want, c)
+			}
+		}
+		for _, limit := range []int{0, 1, 3, len(want)} {
+			q.Limit = limit
+			x.entries(q, want...)
+		}
+	}
+}
+
+func historyLookedThrough(t testing.TB, x *bench) { // D02
+	l := ability[stet.Historian](t, x)
+	rare := func(i int) stet.Change {
+		return x.append(stet.Change{ID: stet.ID{Scope: "rare", Key: "k"}, Tag: "k_rare", Note: stet.Note{Who: "rare", Why: fmt.Sprint(i), Action: stet.ActionNote}})
+	}
+	oldest := x.append(stet.Change{ID: stet.ID{Scope: "s", Key: "many"}, Tag: "k_oldest", Note: stet.Note{Who: "nobody else"}})
+	want := []stet.Change{rare(0)}
+	const writers, each = 8, 150 // more than a page looks at
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for i := range each {
+				c := stet.Change{ID: stet.ID{Scope: "s", Key: "many"}, Tag: "k_many", Note: stet.Note{Who: "many", Why: fmt.Sprint(i), Action: stet.ActionNote}}
+				if i%2 == 0 {
+					c.Note.Who = "rare"
+				} else {
+					c.ID.Scope = "rare"
+				}
+				if err := l.Append(x.ctx, c); err != nil {
+					t.Errorf("Append: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	want = []stet.Change{rare(1), want[0]}
+	for _, q := range []stet.HistoryQuery{{Tag: "k_rare"}, {ID: want[0].ID}, {Scope: "rare", Who: "rare"}, {Scope: "rare", Who: "rare", Limit: 1},
+		{Tag: "k_rare", Who: "rare", Limit: 2}} {
+		x.entries(q, want...)
+	}
+	x.entries(stet.HistoryQuery{Scope: "s", Who: "many"})
+	x.entries(stet.HistoryQuery{Tag: "k_oldest", Who: "nobody else"}, oldest)
+}
+
 func historyOfRacers(t testing.TB, x *bench) { // I3
 	ability[stet.Historian](t, x)
 	made := x.create(running("k"))
@@ -237,6 +358,12 @@ func reopened(t testing.TB, x *bench) {
 	if h, err = first.Replace(x.ctx, made.Version, h, nil); err != nil {
 		t.Fatal(err)
 	}
+	shown := stet.Note{Who: "w", Action: stet.ActionReveal}
+	if l, ok := stet.As[stet.Historian](first); ok {
+		if err := l.Append(x.ctx, stet.Change{ID: h.ID, Note: shown}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	closeStore(t, first)
 	second := open()
 	defer closeStore(t, second)
@@ -248,8 +375,8 @@ func reopened(t testing.TB, x *bench) {
 	}
 	if remembers {
 		got := whole(t, x, second, stet.HistoryQuery{})
-		if len(got) != 1 || got[0].Note != *h.Note || !got[0].At.Equal(h.UpdatedAt) {
-			t.Errorf("after reopening the history is %+v, want one entry as it was", got)
+		if len(got) != 2 || got[0].Note != shown || got[1].Note != *h.Note || !got[1].At.Equal(h.UpdatedAt) {
+			t.Errorf("after reopening the history is %+v, want two entries as they were", got)
 		}
 	}
 }

@@ -202,7 +202,7 @@ func (v modelVerbs) Replace(ctx context.Context, prev stet.Version, h stet.Head,
 		}
 		got = v.stamp(r.Head, h)
 		if h.Note != nil {
-			d.history = append(d.history, stet.Change{ID: h.ID, From: r.State, To: h.State, Attempt: h.Attempt, At: got.UpdatedAt, Note: *h.Note})
+			d.history = append(d.history, stet.Change{ID: h.ID, Tag: h.Tag, From: r.State, To: h.State, Attempt: h.Attempt, At: got.UpdatedAt, Note: *h.Note})
 		}
 		if r.Head = got; b != nil {
 			r.Body = *b
@@ -271,7 +271,15 @@ func (v modelVerbs) Find(_ context.Context, name string) ([]stet.Head, error) {
 func (v modelVerbs) History(_ context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
 	newest := slices.Clone(v.read().history)
 	slices.Reverse(newest)
-	return slices.DeleteFunc(newest, func(c stet.Change) bool { return q.ID != stet.ID{} && q.ID != c.ID }), "", nil
+	return slices.DeleteFunc(newest, func(c stet.Change) bool { return !q.Matches(&c) }), "", nil
+}
+
+func (v modelVerbs) Append(ctx context.Context, c stet.Change) error {
+	return v.write(ctx, func(d *modelData) error {
+		c.At = v.now()
+		d.history = append(d.history, c)
+		return nil
+	})
 }
 
 // modelBackend opens models that wrap makes something of.

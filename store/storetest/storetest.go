@@ -107,7 +107,7 @@ func newBench(t testing.TB, b Backend) *bench {
 
 func laws() []law {
 	var all []law
-	for _, family := range [][]law{verbLaws, timeLaws, pageLaws, resultLaws, dataLaws, abilityLaws, findLaws, historyLaws, reapLaws, bindLaws, tamperLaws, unconfirmedLaws,
+	for _, family := range [][]law{verbLaws, timeLaws, pageLaws, tagLaws, filterLaws, resultLaws, dataLaws, abilityLaws, findLaws, historyLaws, reapLaws, bindLaws, tamperLaws, unconfirmedLaws,
 		faultLaws, durabilityLaws} {
 		all = append(all, family...)
 	}

@@ -49,7 +49,7 @@ func (k *checker) later(v reflect.Value, path string) {
 			if !reflect.DeepEqual(v.Field(i).Interface(), untouched.Field(i).Interface()) {
 				k.fail(name, "%s: %s", dsn.ErrLater, what)
 			}
-		} else if f.Type.Kind() == reflect.Struct {
+		} else if kindOf(f.Type) == section {
 			k.later(v.Field(i), name)
 		}
 	}
@@ -57,13 +57,7 @@ func (k *checker) later(v reflect.Value, path string) {
 
 func (k *checker) listeners() {
 	k.address("listen", k.Listen)
-	k.address("admin.listen", k.Admin.Listen)
-	if host, _, err := net.SplitHostPort(k.Admin.Listen); err == nil && !loopback(host) && k.Admin.TokenFile == "" && k.Admin.TokensFile == "" {
-		k.fail("admin.listen", "%s can be reached from elsewhere: that needs a token (admin.token_file), or listen on 127.0.0.1", k.Admin.Listen)
-	}
-	if k.Admin.TokenFile != "" && k.Admin.TokensFile != "" {
-		k.fail("admin.tokens_file", "give token_file or tokens_file, not both")
-	}
+	k.admin()
 	if k.Upstream != "" {
 		k.upstream()
 	}
@@ -83,6 +77,24 @@ func (k *checker) listeners() {
 	}
 }
 
+// admin checks the operators' listeners, and that whoever is not on this machine needs a token.
+func (k *checker) admin() {
+	switch {
+	case k.Admin.Listen != "":
+		k.address("admin.listen", k.Admin.Listen)
+	case k.Admin.Socket == "":
+		k.fail("admin.listen", "operators have no way in: give an address such as 127.0.0.1:8081, or admin.socket")
+	case k.Admin.TLS != nil:
+		k.fail("admin.tls", "it is for admin.listen, which is empty: a socket has no TLS")
+	}
+	if host, _, err := net.SplitHostPort(k.Admin.Listen); err == nil && !loopback(host) && k.Admin.TokenFile == "" && k.Admin.TokensFile == "" {
+		k.fail("admin.listen", "%s can be reached from elsewhere: that needs a token (admin.token_file), or listen on 127.0.0.1", k.Admin.Listen)
+	}
+	if k.Admin.TokenFile != "" && k.Admin.TokensFile != "" {
+		k.fail("admin.tokens_file", "give token_file or tokens_file, not both")
+	}
+}
+
 func (k *checker) upstream() {
 	u, err := url.Parse(k.Upstream)
 	switch {
@@ -99,7 +111,7 @@ func (k *checker) address(path, s string) {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		k.fail(path, "%q is not HOST:PORT; :8080 is every address of this machine, port 0 a free one", s)
+		k.fail(path, "%q is not HOST:PORT; :8080 is every address of this machine, port 0 a free one", redact(s))
 	}
 }
 
@@ -198,6 +210,9 @@ func (k *checker) header(path, name string) {
 		k.fail(path, "%q is not the name of a header", name)
 	}
 }
+
+// HeaderName reports whether a header may have the name.
+func HeaderName(s string) bool { return token(s) }
 
 // token is RFC 9110 section 5.6.2: header names and methods.
 func token(s string) bool {

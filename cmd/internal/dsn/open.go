@@ -27,6 +27,10 @@ type Opened struct {
 	stet.Store
 	Close    func() error
 	Warnings []string // of settings that lose records
+
+	// DB is the database of an SQL store, for its outbox: a pool of its own, which connects when it is used. nil: there is none.
+	DB      *sql.DB
+	Dialect sqlstore.Dialect
 }
 
 // Use says what a store is opened for.
@@ -54,8 +58,21 @@ func (d DSN) Open(ctx context.Context, use Use) (*Opened, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeStore())
 	}
-	return &Opened{s, func() error { return errors.Join(unwrap(), closeStore()) }, warnings}, nil
+	o := &Opened{Store: s, Close: func() error { return errors.Join(unwrap(), closeStore()) }, Warnings: warnings, Dialect: d.Dialect()}
+	if o.Dialect == "" {
+		return o, nil
+	}
+	if o.DB, err = d.DB(Look); err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	o.DB.SetMaxOpenConns(outboxConns)
+	o.DB.SetMaxIdleConns(1)
+	o.Close = func() error { return errors.Join(o.DB.Close(), unwrap(), closeStore()) }
+	return o, nil
 }
+
+// outboxConns are the connections that people's looks at the outbox have: a list does not wait for somebody who settles a message.
+const outboxConns = 4
 
 func (d DSN) open(ctx context.Context, use Use, clock func() time.Time, warn func(string)) (stet.Store, func() error, error) {
 	if err := d.there(use); err != nil {

@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/store/breakerstore"
 	"github.com/stet-dev/stet/store/sealstore"
@@ -36,7 +35,7 @@ type Layers struct {
 // Open opens the store and puts its layers around it. Besides those of [dsn.DSN.Open] there is one error, [ErrKeys]: nothing may
 // run on a store whose names were hashed with another key, or whose results cannot be opened.
 func (l Layers) Open(ctx context.Context, use dsn.Use) (*dsn.Opened, error) {
-	keys, err := readKeys(l.KeysFile)
+	keys, err := ReadKeys(l.KeysFile)
 	if err != nil {
 		return nil, err
 	}
@@ -124,25 +123,17 @@ func (l Layers) asked(err error) error {
 	return fmt.Errorf("%w: %s: %w", dsn.ErrUnreachable, l.Store, err)
 }
 
-// readKeys reads the file, if there is to be one.
-func readKeys(name string) (*sealstore.Keys, error) {
+// ReadKeys reads a file of encryption keys, and returns nil without a name. The error is [ErrKeys].
+func ReadKeys(name string) (*sealstore.Keys, error) {
 	const limit = 64 << 10 // some hundred keys
 	if name == "" {
 		return nil, nil
 	}
-	f, err := os.Open(name)
+	doc, err := config.ReadSecretFile(name, limit)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKeys, err)
 	}
-	defer func() { _ = f.Close() }()
-	doc, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && len(doc) > limit {
-		err = fmt.Errorf("it is over %d bytes", limit)
-	}
-	var k sealstore.Keys
-	if err == nil {
-		k, err = sealstore.ParseKeys(doc)
-	}
+	k, err := sealstore.ParseKeys(doc)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %s", ErrKeys, name, strings.TrimPrefix(err.Error(), ErrKeys.Error()+": "))
 	}

@@ -37,6 +37,7 @@ type Metrics struct {
 	swept     prometheus.Counter
 	reaped    prometheus.Counter
 	weak      prometheus.Counter
+	refused   prometheus.Counter
 	reconcile *prometheus.CounterVec
 	oldest    *prometheus.GaugeVec // of one series or none
 	dead      *prometheus.GaugeVec
@@ -57,12 +58,13 @@ func NewMetrics(version string, routes ...string) *Metrics {
 			Buckets: []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000}}),
 		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "idem_store_operation_seconds", Help: "How long the store took to answer.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"op"}),
-		errors: counters("idem_store_errors_total", "Calls the store did not answer.", "op"),
-		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_keys_active", Help: "Records in the store."}, []string{"state"}),
-		lost:   counter("idem_lease_lost_total", "Executions whose lease could not be kept."),
-		swept:  counter("idem_swept_total", "Records the sweeper moved to unknown."),
-		reaped: counter("idem_reaped_total", "Records the reaper ended after their retention."),
-		weak:   counter("idem_weak_keys_total", "Requests with a key that is too short or too uniform to be random."),
+		errors:  counters("idem_store_errors_total", "Calls the store did not answer.", "op"),
+		active:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_keys_active", Help: "Records in the store."}, []string{"state"}),
+		lost:    counter("idem_lease_lost_total", "Executions whose lease could not be kept."),
+		swept:   counter("idem_swept_total", "Records the sweeper moved to unknown."),
+		reaped:  counter("idem_reaped_total", "Records the reaper ended after their retention."),
+		weak:    counter("idem_weak_keys_total", "Requests with a key that is too short or too uniform to be random."),
+		refused: counter("idem_admin_logins_refused_total", "Requests of operators with a wrong token."),
 	}
 	m.reconcile = counters("idem_reconcile_total", "Looks after unknown outcomes by what came of them.", "result")
 	m.oldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_unknown_oldest_age_seconds", Help: "How long nobody has known the outcome of the oldest unknown record; 0 without any."}, nil)
@@ -74,7 +76,7 @@ func NewMetrics(version string, routes ...string) *Metrics {
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, m.reconcile, m.oldest, m.dead, m.breaker, m.volatile, build,
+	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, m.refused, m.reconcile, m.oldest, m.dead, m.breaker, m.volatile, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.storeOps = map[string]prometheus.Observer{}
 	for _, op := range storeOps {
@@ -113,6 +115,9 @@ func (m *Metrics) Routes(names ...string) {
 
 // Breaker sets idem_breaker_state, which is absent until then.
 func (m *Metrics) Breaker(state float64) { m.breaker.WithLabelValues().Set(state) }
+
+// LoginRefused counts a wrong token at the admin listener.
+func (m *Metrics) LoginRefused() { m.refused.Inc() }
 
 // Volatile sets idem_store_volatile, which is absent until then.
 func (m *Metrics) Volatile(is bool) {
@@ -163,6 +168,7 @@ func (m *Metrics) Observe(e stet.Event) {
 
 func (m *Metrics) transition(e *stet.Event) {
 	switch {
+	case e.ID.Scope == stet.OwnScope: // nobody's request
 	case e.By == "holder" && e.From == stet.Running && e.To != stet.Running: // ran, whatever came of it
 		m.execution.Observe(millis(e.Took))
 	case e.By == "sweeper":

@@ -9,6 +9,7 @@ CREATE TABLE IF NOT EXISTS stet_records (
     `id`              BINARY(16)      NOT NULL, -- grows with the time a key was first seen; for pages of a list
     `version`         BIGINT          NOT NULL CHECK (`version` > 0),
     `schema`          INT             NOT NULL, -- the format of this row
+    `tag`             BIGINT, -- the bits of its id in logs and tools: stet_keys shows it as those do; NULL: it has none
     `state`           VARBINARY(16)   NOT NULL CHECK (`state` IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
     `attempt`         BIGINT          NOT NULL,
     `status`          BIGINT          NOT NULL,
@@ -38,6 +39,8 @@ CREATE TABLE IF NOT EXISTS stet_records (
     -- may fall due in one instant; the id says where among them a page begins.
     KEY stet_records_due (`state`, `due_at`, `id`),
     KEY stet_records_id (`id`),
+    -- People name a record by its id.
+    KEY stet_records_tag (`tag`),
     -- Failures are few and looked for by people.
     KEY stet_records_status (`state`, `status`),
     -- A provider's notice knows its own names only.
@@ -45,12 +48,12 @@ CREATE TABLE IF NOT EXISTS stet_records (
     KEY stet_records_downstream_id (`downstream_id`(64))
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = binary;
 
--- What people and keepers did: the changes that had a note. Rows are added only.
+-- What people and keepers did: the changes that had a note, and what was only seen or refused. Rows are added only.
 CREATE TABLE IF NOT EXISTS stet_history (
     `id`       BIGINT          NOT NULL AUTO_INCREMENT PRIMARY KEY,
     `scope`    VARBINARY(1024) NOT NULL,
     `key`      VARBINARY(1024) NOT NULL,
-    `was`      VARBINARY(16)   NOT NULL,
+    `was`      VARBINARY(16)   NOT NULL, -- '' where no record was changed
     `became`   VARBINARY(16)   NOT NULL,
     `attempt`  BIGINT          NOT NULL,
     `at`       BIGINT          NOT NULL,
@@ -58,7 +61,15 @@ CREATE TABLE IF NOT EXISTS stet_history (
     `why`      MEDIUMBLOB      NOT NULL,
     `evidence` MEDIUMBLOB      NOT NULL,
     `notice`   MEDIUMBLOB      NOT NULL, -- the id of the message that asked for it, such as a webhook-id; '' else
-    KEY stet_history_key (`scope`, `key`, `id`)
+    `action`   MEDIUMBLOB      NOT NULL, -- what was done, where the states do not say it; '' else
+    `tag`      MEDIUMBLOB      NOT NULL, -- the record's id in logs and lists
+    `who_sum`  BIGINT          AS (CRC32(`who`)) STORED, -- of any length, and an index of part of it would not be in the order of ids
+    `tag_sum`  BIGINT          AS (CRC32(`tag`)) STORED,
+    KEY stet_history_key (`scope`, `key`, `id`),
+    -- People ask by record, by tenant and by name.
+    KEY stet_history_tag (`tag_sum`, `id`),
+    KEY stet_history_scope (`scope`, `id`),
+    KEY stet_history_who (`who_sum`, `id`)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = binary;
 
 -- Which database this is: a transaction that a store joins has to be on the same one.
@@ -71,7 +82,8 @@ INSERT IGNORE INTO stet_database (`one`, `id`) VALUES (1, UUID());
 
 -- For people: SELECT * FROM stet_keys WHERE state = 'unknown';
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW stet_keys AS
-SELECT CONVERT(`scope` USING utf8mb4) AS `scope`,
+SELECT CONCAT('k_', LOWER(LPAD(HEX(`tag`), 16, '0'))) AS `id`,
+       CONVERT(`scope` USING utf8mb4) AS `scope`,
        CONVERT(`key` USING utf8mb4) AS `key`,
        CONVERT(CASE WHEN `state` = 'completed' AND `status` >= 500 THEN 'failed' ELSE `state` END USING utf8mb4) AS `state`,
        `attempt`,

@@ -6,6 +6,7 @@ CREATE TABLE stet_records (
     key             text COLLATE "C" NOT NULL,
     id              bigint   NOT NULL GENERATED ALWAYS AS IDENTITY, -- where lists show it
     version         bigint   NOT NULL CHECK (version > 0),
+    tag             bigint, -- the bits of its id in logs and tools: stet_keys shows it as those do; NULL: it has none
     due_at          bigint, -- NULL: never
     updated_at      bigint   NOT NULL,
     created_at      bigint   NOT NULL,
@@ -44,6 +45,9 @@ CREATE INDEX stet_records_retryable ON stet_records (due_at, id) WHERE state = '
 CREATE INDEX stet_records_unknown ON stet_records (due_at, id) WHERE state = 'unknown';
 CREATE INDEX stet_records_expired ON stet_records (due_at, id) WHERE state = 'expired';
 
+-- People name a record by its id.
+CREATE INDEX stet_records_tag ON stet_records (tag) WHERE tag IS NOT NULL;
+
 -- Failures are few and looked for by people.
 CREATE INDEX stet_records_failed ON stet_records (id) WHERE state = 'completed' AND status >= 500;
 
@@ -51,25 +55,33 @@ CREATE INDEX stet_records_failed ON stet_records (id) WHERE state = 'completed' 
 CREATE INDEX stet_records_downstream_key ON stet_records USING hash (downstream_key) WHERE downstream_key <> '';
 CREATE INDEX stet_records_downstream_id ON stet_records USING hash (downstream_id) WHERE downstream_id <> '';
 
--- What people and keepers did: the changes that had a note. Rows are added only.
+-- What people and keepers did: the changes that had a note, and what was only seen or refused. Rows are added only.
 CREATE TABLE stet_history (
     id       bigint NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     scope    text COLLATE "C" NOT NULL,
     key      text COLLATE "C" NOT NULL,
-    was      text   NOT NULL,
+    was      text   NOT NULL, -- '' where no record was changed
     became   text   NOT NULL,
     attempt  bigint NOT NULL,
     at       bigint NOT NULL,
     who      text   NOT NULL,
     why      text   NOT NULL,
     evidence text   NOT NULL,
-    notice   text   NOT NULL  -- the id of the message that asked for it, such as a webhook-id; '' else
+    notice   text   NOT NULL, -- the id of the message that asked for it, such as a webhook-id; '' else
+    action   text   NOT NULL, -- what was done, where the states do not say it; '' else
+    tag      text   NOT NULL  -- the record's id in logs and lists
 );
 CREATE INDEX stet_history_key ON stet_history (scope, key, id);
 
+-- People ask by record, by tenant and by name. A name may be too long for a B-tree.
+CREATE INDEX stet_history_tag ON stet_history (md5(tag), id);
+CREATE INDEX stet_history_scope ON stet_history (scope, id);
+CREATE INDEX stet_history_who ON stet_history (md5(who), id);
+
 -- For people: SELECT * FROM stet_keys WHERE state = 'unknown';
 CREATE VIEW stet_keys AS
-SELECT scope,
+SELECT 'k_' || lpad(to_hex(tag), 16, '0') AS id,
+       scope,
        key,
        CASE WHEN state = 'completed' AND status >= 500 THEN 'failed' ELSE state END AS state,
        attempt, route, method, path, status, size, cause, point, holder, trace_id, downstream_key, downstream_id, escalated,

@@ -8,6 +8,7 @@ CREATE TABLE stet_records (
     key             TEXT    NOT NULL,
     version         INTEGER NOT NULL CHECK (version > 0),
     schema          INTEGER NOT NULL, -- the format of this row
+    tag             INTEGER, -- the bits of its id in logs and tools: stet_keys shows it as those do; NULL: it has none
     state           TEXT    NOT NULL CHECK (state IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
     attempt         INTEGER NOT NULL,
     status          INTEGER NOT NULL,
@@ -38,6 +39,9 @@ CREATE TABLE stet_records (
 -- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it.
 CREATE INDEX stet_records_due ON stet_records (state, due_at);
 
+-- People name a record by its id.
+CREATE INDEX stet_records_tag ON stet_records (tag) WHERE tag IS NOT NULL;
+
 -- Failures are few and looked for by people.
 CREATE INDEX stet_records_failed ON stet_records (state, id) WHERE state = 'completed' AND status >= 500;
 
@@ -45,25 +49,33 @@ CREATE INDEX stet_records_failed ON stet_records (state, id) WHERE state = 'comp
 CREATE INDEX stet_records_downstream_key ON stet_records (downstream_key) WHERE downstream_key <> '';
 CREATE INDEX stet_records_downstream_id ON stet_records (downstream_id) WHERE downstream_id <> '';
 
--- What people and keepers did: the changes that had a note. Rows are added only.
+-- What people and keepers did: the changes that had a note, and what was only seen or refused. Rows are added only.
 CREATE TABLE stet_history (
     id       INTEGER PRIMARY KEY,
     scope    TEXT    NOT NULL,
     key      TEXT    NOT NULL,
-    was      TEXT    NOT NULL,
+    was      TEXT    NOT NULL, -- '' where no record was changed
     became   TEXT    NOT NULL,
     attempt  INTEGER NOT NULL,
     at       INTEGER NOT NULL,
     who      TEXT    NOT NULL,
     why      TEXT    NOT NULL,
     evidence TEXT    NOT NULL,
-    notice   TEXT    NOT NULL  -- the id of the message that asked for it, such as a webhook-id; '' else
+    notice   TEXT    NOT NULL, -- the id of the message that asked for it, such as a webhook-id; '' else
+    action   TEXT    NOT NULL, -- what was done, where the states do not say it; '' else
+    tag      TEXT    NOT NULL  -- the record's id in logs and lists
 );
 CREATE INDEX stet_history_key ON stet_history (scope, key, id);
 
+-- People ask by record, by tenant and by name.
+CREATE INDEX stet_history_tag ON stet_history (tag, id);
+CREATE INDEX stet_history_scope ON stet_history (scope, id);
+CREATE INDEX stet_history_who ON stet_history (who, id);
+
 -- For people: SELECT * FROM stet_keys WHERE state = 'unknown';
 CREATE VIEW stet_keys AS
-SELECT scope,
+SELECT iif(tag IS NULL, NULL, printf('k_%016x', tag)) AS id,
+       scope,
        key,
        CASE WHEN state = 'completed' AND status >= 500 THEN 'failed' ELSE state END AS state,
        attempt, route, method, path, status, size, cause, point, holder, trace_id, downstream_key, downstream_id, escalated,

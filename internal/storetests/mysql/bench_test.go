@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/storetests/testserver"
+	"github.com/stet-dev/stet/internal/tag"
 	"github.com/stet-dev/stet/store/storetest"
 )
 
@@ -33,7 +34,7 @@ type plain struct {
 func openPlain(b *testing.B, callers int) *plain {
 	p := &plain{db: migrated(b, fresh(b, testserver.MariaDB(b).Addr))}
 	p.db.SetMaxIdleConns(callers)
-	p.columns = strings.Fields("scope key id version schema state attempt status size holder point cause route method path trace_id " +
+	p.columns = strings.Fields("scope key id version schema tag state attempt status size holder point cause route method path trace_id " +
 		"downstream_key downstream_id escalated keep_expired_ns fingerprint attributes due_at updated_at created_at completed_at head_sum exchange body")
 	names := "`" + strings.Join(p.columns, "`, `") + "`"
 	places := strings.Repeat(", ?", len(p.columns))[2:]
@@ -100,8 +101,8 @@ func draw() stet.Version { return stet.Version(rand.Uint64()>>1 | 1) }
 
 func sample() stet.Record {
 	return stet.Record{Head: stet.Head{
-		ID:      stet.ID{Scope: "tenant-1", Key: stet.Key(fmt.Sprintf("%016x-%016x", rand.Uint64(), rand.Uint64()))},
-		Version: draw(), State: stet.Running, Attempt: 1, Holder: "host:1234", DueIn: time.Minute,
+		ID:  stet.ID{Scope: "tenant-1", Key: stet.Key(fmt.Sprintf("%016x-%016x", rand.Uint64(), rand.Uint64()))},
+		Tag: tag.Text(rand.Uint64()), Version: draw(), State: stet.Running, Attempt: 1, Holder: "host:1234", DueIn: time.Minute,
 		Fingerprint: stet.Fingerprint{Recipe: "1 auto"}, Route: "POST /v1/payments", Method: "POST", Path: "/v1/payments",
 		Rules: stet.Rules{Retain: 24 * time.Hour},
 	}}

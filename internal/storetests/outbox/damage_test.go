@@ -77,7 +77,7 @@ func (db *database) damaged(t *testing.T, column, value string, honoured bool) {
 	if strings.Contains(fmt.Sprint(m.Errors, m.Damage), "secret") {
 		t.Errorf("what the row holds is in its errors: %v", m.Errors)
 	}
-	if err := db.box.Discard(t.Context(), db.DB, id, "ann", "it cannot be mended"); err != nil {
+	if err := db.desk(t).Discard(t.Context(), id, "ann", "it cannot be mended"); err != nil {
 		t.Error(err)
 	}
 }

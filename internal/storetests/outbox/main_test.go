@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,6 +35,9 @@ type database struct {
 	box         *outbox.Box
 	dialect     sqlstore.Dialect
 	driver, dsn string
+
+	once     sync.Once
+	settling *outbox.Desk
 }
 
 var serial atomic.Int64

@@ -157,7 +157,7 @@ func TestOrder(t *testing.T) {
 		if err != nil || counts[outbox.Dead] != 1 || counts[outbox.Pending] != 2 {
 			t.Errorf("counts %v, %v", counts, err)
 		}
-		if err := db.box.Discard(t.Context(), db.DB, dead.ID, "ann", "sent by hand"); err != nil {
+		if err := db.desk(t).Discard(t.Context(), dead.ID, "ann", "sent by hand"); err != nil {
 			t.Fatal(err)
 		}
 		until(t, w, 2)
@@ -175,17 +175,17 @@ func TestByHand(t *testing.T) {
 		ctx := t.Context()
 		db.add(t, outbox.Message{Topic: "t"})
 		id := db.list(t)[0].ID
-		if err := db.box.Retry(ctx, db.DB, id, "ann", "why"); !errors.Is(err, outbox.ErrState) {
+		if err := db.desk(t).Retry(ctx, id, "ann", "why"); !errors.Is(err, outbox.ErrState) {
 			t.Errorf("a pending message: %v", err)
 		}
-		if err := db.box.Discard(ctx, db.DB, id+1, "ann", "why"); !errors.Is(err, outbox.ErrNotFound) {
+		if err := db.desk(t).Discard(ctx, id+1, "ann", "why"); !errors.Is(err, outbox.ErrNotFound) {
 			t.Errorf("no message: %v", err)
 		}
-		if err := db.box.Retry(ctx, db.DB, id, "", ""); err == nil {
+		if err := db.desk(t).Retry(ctx, id, "", ""); err == nil {
 			t.Error("nobody, for no reason")
 		}
 		until(t, db.worker(func(context.Context, *outbox.Delivery) outbox.Result { return outbox.Decline("no") }), 1)
-		if err := db.box.Retry(ctx, db.DB, id, "ann", "funds are there"); err != nil {
+		if err := db.desk(t).Retry(ctx, id, "ann", "funds are there"); err != nil {
 			t.Fatal(err)
 		}
 		until(t, db.worker(func(context.Context, *outbox.Delivery) outbox.Result { return outbox.Delivered() }), 1)

@@ -25,7 +25,7 @@ import (
 type plain struct{ pool *pgxpool.Pool }
 
 var (
-	plainHead = strings.Fields(`version schema state attempt status size holder point cause route method path trace_id downstream_key downstream_id
+	plainHead = strings.Fields(`version schema tag state attempt status size holder point cause route method path trace_id downstream_key downstream_id
 		escalated keep_expired_ns fingerprint attributes head_sum`)
 	plainBody = strings.Fields(`exchange body`)
 	now       = sqltext.PostgresNow

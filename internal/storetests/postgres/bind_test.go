@@ -82,6 +82,9 @@ func TestBindOnlyToTheSameDatabase(t *testing.T) {
 			if _, err := binder.Bind(tx); !errors.Is(err, c.want) {
 				t.Errorf("database/sql: %v, want %v", err, c.want)
 			}
+			if _, err := s.Bind(tx); !errors.Is(err, c.want) {
+				t.Errorf("a store over pgx and database/sql: %v, want %v", err, c.want)
+			}
 			if err := tx.Commit(); err != nil {
 				t.Error(err)
 			}

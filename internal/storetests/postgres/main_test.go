@@ -21,6 +21,7 @@ import (
 	"github.com/stet-dev/stet/internal/storetests/clocks"
 	"github.com/stet-dev/stet/internal/storetests/testserver"
 	"github.com/stet-dev/stet/internal/storetests/wrapped"
+	"github.com/stet-dev/stet/internal/tag"
 	"github.com/stet-dev/stet/store/pgxstore"
 	"github.com/stet-dev/stet/store/sqlstore"
 	"github.com/stet-dev/stet/store/storetest"
@@ -211,7 +212,7 @@ func draw() stet.Version { return stet.Version(rand.Uint64()>>1 | 1) }
 
 // running is a record as a first request would create it.
 func running(key string) stet.Record {
-	return stet.Record{Head: stet.Head{ID: stet.ID{Scope: "tenant", Key: stet.Key(key)}, Version: draw(), State: stet.Running, Attempt: 1,
+	return stet.Record{Head: stet.Head{ID: stet.ID{Scope: "tenant", Key: stet.Key(key)}, Tag: tag.Text(rand.Uint64()), Version: draw(), State: stet.Running, Attempt: 1,
 		Fingerprint: stet.Fingerprint{Recipe: "1 auto"}, Holder: "host:1", Route: "charges", Method: "POST", Path: "/v1/charges",
 		Rules: stet.Rules{Retain: time.Hour}, DueIn: time.Minute}}
 }

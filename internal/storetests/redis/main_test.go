@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 func draw() stet.Version { return stet.Version(rand.Uint64()>>1 | 1) }
 
 // sample is a record as a first request makes it.
 func sample(key string) stet.Record {
-	return stet.Record{Head: stet.Head{ID: stet.ID{Scope: "tenant", Key: stet.Key(key)}, Version: draw(), State: stet.Running, Attempt: 1,
+	return stet.Record{Head: stet.Head{ID: stet.ID{Scope: "tenant", Key: stet.Key(key)}, Tag: tag.Text(rand.Uint64()), Version: draw(), State: stet.Running, Attempt: 1,
 		Fingerprint: stet.Fingerprint{Recipe: "1 auto", Sum: [32]byte{1, 2, 3}}, Holder: "host:1", Route: "charges", Method: "POST", Path: "/v1/charges",
 		Rules: stet.Rules{Retain: 24 * time.Hour}, DueIn: time.Minute}}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tag"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -111,8 +112,8 @@ func draw() stet.Version { return stet.Version(rand.Uint64()>>1 | 1) }
 
 func sample() stet.Record {
 	return stet.Record{Head: stet.Head{
-		ID:      stet.ID{Scope: "tenant-1", Key: stet.Key(fmt.Sprintf("%016x-%016x", rand.Uint64(), rand.Uint64()))},
-		Version: draw(), State: stet.Running, Attempt: 1, Holder: "host:1234", DueIn: time.Minute,
+		ID:  stet.ID{Scope: "tenant-1", Key: stet.Key(fmt.Sprintf("%016x-%016x", rand.Uint64(), rand.Uint64()))},
+		Tag: tag.Text(rand.Uint64()), Version: draw(), State: stet.Running, Attempt: 1, Holder: "host:1234", DueIn: time.Minute,
 		Fingerprint: stet.Fingerprint{Recipe: "1 auto"}, Route: "POST /v1/payments", Method: "POST", Path: "/v1/payments",
 		Rules: stet.Rules{Retain: 24 * time.Hour},
 	}}

@@ -42,6 +42,7 @@ var damage = map[string]string{
 	"another holder":        "holder = 'thief'",
 	"an end to its refusal": "keep_expired_ns = keep_expired_ns + 1",
 	"a dead letter":         "escalated = 1",
+	"another id":            "tag = 1",
 }
 
 // A record that cannot be read is refused for its key alone, and nothing overwrites it (SF-06, W29).

@@ -95,6 +95,11 @@ func (h historian) History(ctx context.Context, q stet.HistoryQuery) (changes []
 	return changes, next, nil
 }
 
+// Append is a write of no state.
+func (h historian) Append(ctx context.Context, c stet.Change) error {
+	return h.s.call(ctx, c.ID, 0, func() error { return h.inner.Append(ctx, c) })
+}
+
 type reaper struct {
 	s     *Store
 	inner stet.Reaper

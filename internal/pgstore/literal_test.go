@@ -1,8 +1,8 @@
-package sqlstore
+package pgstore
 
 import "testing"
 
-func TestPostgresArrays(t *testing.T) {
+func TestLiteralArrays(t *testing.T) {
 	s, n := `a"b\c,{}`, int64(-7)
 	for name, c := range map[string]struct{ v, want any }{
 		"texts":     {[]string{"", "a", s, "NULL", "é\n"}, "{\"\",\"a\",\"a\\\"b\\\\c,{}\",\"NULL\",\"é\n\"}"},
@@ -14,7 +14,7 @@ func TestPostgresArrays(t *testing.T) {
 		"nothing":   {[]string{}, "{}"},
 		"no array":  {int64(3), int64(3)},
 	} {
-		if got := postgresLiteral(c.v); got != c.want {
+		if got := literal(c.v); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}

@@ -1,31 +1,31 @@
-package sqlstore
+package pgstore
 
 import (
 	"encoding/hex"
 	"strconv"
 )
 
-// postgresLiteral writes a slice as text, in the form of an array (PostgreSQL documentation, section 8.15.2): every driver
+// literal writes a slice as text, in the form of an array (PostgreSQL documentation, section 8.15.2): every driver
 // takes that, while not every one takes slices. Other values stay as they are.
-func postgresLiteral(v any) any {
+func literal(v any) any {
 	switch v := v.(type) {
 	case []string:
-		return array(v, appendQuoted)
+		return arrayText(v, appendQuoted)
 	case []*string:
-		return array(v, nullable(appendQuoted))
+		return arrayText(v, nullable(appendQuoted))
 	case []int64:
-		return array(v, appendInt)
+		return arrayText(v, appendInt)
 	case []*int64:
-		return array(v, nullable(appendInt))
+		return arrayText(v, nullable(appendInt))
 	case []bool:
-		return array(v, strconv.AppendBool)
+		return arrayText(v, strconv.AppendBool)
 	case [][]byte:
-		return array(v, appendBytes)
+		return arrayText(v, appendBytes)
 	}
 	return v
 }
 
-func array[T any](values []T, appendTo func([]byte, T) []byte) string {
+func arrayText[T any](values []T, appendTo func([]byte, T) []byte) string {
 	b := []byte{'{'}
 	for i, v := range values {
 		if i > 0 {

@@ -1,0 +1,136 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/store/memstore"
+)
+
+// entries reads the whole audit trail that a query selects, page by page.
+func (d *desk) entries(query string) (all []admin.Entry) {
+	d.Helper()
+	for cursor := ""; ; {
+		res, body := d.get("/api/v1/audit?" + query + "&cursor=" + url.QueryEscape(cursor))
+		var page struct {
+			Entries []admin.Entry `json:"entries"`
+			Next    string        `json:"next_cursor"`
+		}
+		if err := json.Unmarshal([]byte(body), &page); err != nil || res.StatusCode != 200 {
+			d.Fatalf("%s: %d %s", query, res.StatusCode, body)
+		}
+		all = append(all, page.Entries...)
+		if cursor = page.Next; cursor == "" {
+			return all
+		}
+	}
+}
+
+// watched is a store whose history may refuse to be written.
+type watched struct {
+	*memstore.Store
+	refuse error
+}
+
+func (s *watched) Append(ctx context.Context, c stet.Change) error {
+	if s.refuse != nil {
+		return s.refuse
+	}
+	return s.Store.Append(ctx, c)
+}
+
+func TestRevealIsAuditedFirst(t *testing.T) { // D02
+	s := &watched{Store: memstore.New(memstore.Config{})}
+	d := newDesk(t, admin.Config{Who: "kim@desk"}, s)
+	d.put("t1", "secret-key", answered(201))
+	tag := d.engine.Tag(stet.ID{Scope: "t1", Key: "secret-key"})
+	for _, path := range []string{"/api/v1/keys/t1/secret-key", "/api/v1/keys/t1/" + tag, "/api/v1/keys/t1/none?reveal=1"} {
+		d.get(path)
+	}
+	if got := d.entries(""); len(got) != 0 {
+		t.Fatalf("nothing was revealed, and the trail has %+v", got)
+	}
+	d.doc("/api/v1/keys/t1/secret-key?reveal=1")
+	d.doc("/api/v1/keys/t1/" + tag + "?reveal=1")
+	got := d.entries("")
+	if len(got) != 2 {
+		t.Fatalf("two reveals, and %d entries", len(got))
+	}
+	for _, e := range got {
+		if e.Action != "reveal" || e.Who != "kim@desk" || e.ID != tag || e.Scope != "t1" || e.From != "" || e.To != "" || e.At.IsZero() {
+			t.Errorf("%+v", e)
+		}
+	}
+	if r, err := d.engine.Get(t.Context(), stet.ID{Scope: "t1", Key: "secret-key"}); err != nil || d.engine.Purge(t.Context(), r.ID, 0, stet.Note{Who: "w", Why: "y"}) != nil {
+		t.Fatal(err)
+	}
+	if got := d.entries("id=" + tag); len(got) != 3 || got[2].Action != "reveal" {
+		t.Errorf("after the record has gone the trail has %+v", got)
+	}
+
+	d.put("t1", "secret-key", answered(201))
+	for _, refuse := range []error{errors.New("the disk is full"), stet.ErrNoHistory} {
+		s.refuse = refuse
+		res, body := d.get("/api/v1/keys/t1/secret-key?reveal=1")
+		if res.StatusCode != 503 || !strings.Contains(body, "store-unavailable") || strings.Contains(body, "secret") || strings.Contains(body, tag) {
+			t.Errorf("%v: %d %s", refuse, res.StatusCode, body)
+		}
+	}
+	if strings.Contains(d.log.String(), "secret") {
+		t.Errorf("the log: %s", d.log.String())
+	}
+}
+
+func TestAuditIsFiltered(t *testing.T) { // D02
+	d := newDesk(t, admin.Config{Tokens: only(admin.NewToken("all", "token-of-all", admin.Admin), scoped(admin.NewToken("one", "token-of-s", admin.Admin), "s"),
+		scoped(admin.NewToken("two", "token-of-two", admin.Admin), "s", "x*"))}, nil)
+	var first stet.ID
+	for i := range 6 {
+		id := d.unknown(fmt.Sprint("k", i))
+		if i == 0 {
+			first = id
+		}
+		if _, err := d.engine.Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: []string{"ann", "bob"}[i%2], Why: "voided"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	audit := func(id stet.ID, n stet.Note) {
+		if err := d.engine.Audit(t.Context(), id, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	audit(stet.ID{Scope: "other", Key: "k"}, stet.Note{Who: "ann", Action: stet.ActionReveal})
+	audit(stet.ID{}, stet.Note{Who: "192.0.2.7", Action: stet.ActionLoginRefused, Why: "the token is not known"})
+	tag := d.engine.Tag(first)
+	for token, wants := range map[string]map[string]int{
+		"token-of-all": {"": 8, "who=ann": 4, "who=192.0.2.7": 1, "scope=s": 6, "scope=other": 1, "id=" + tag: 1, "scope=s&who=bob": 3, "who=ann&limit=1": 4, "who=an": 0, "id=" + tag + "&who=bob": 0},
+		"token-of-s":   {"": 6, "scope=other": 0, "who=192.0.2.7": 0, "scope=s": 6, "limit=2": 6},
+		"token-of-two": {"": 6, "limit=1": 6, "scope=other": 0},
+	} {
+		d.token = token
+		for query, want := range wants {
+			if got := d.entries(query); len(got) != want {
+				t.Errorf("%s %s: %d entries, want %d: %+v", token, query, len(got), want, got)
+			}
+		}
+	}
+	d.token = "token-of-all"
+	if got := d.entries("who=192.0.2.7"); got[0].ID != "" || got[0].Scope != "" || got[0].Action != "login-refused" {
+		t.Errorf("%+v", got[0])
+	}
+	if got := d.entries("id=" + tag); got[0].From != "unknown" || got[0].To != "retryable" || got[0].Action != "release" || got[0].ID != tag {
+		t.Errorf("%+v", got[0])
+	}
+	for query, want := range map[string]string{"id=k_123": "id", "id=k": "id", "key=k": "key", "limit=x": "limit", "scope=a&scope=b": "scope"} {
+		if res, body := d.get("/api/v1/audit?" + query); res.StatusCode != 400 || !strings.Contains(body, `"parameter":"`+want+`"`) {
+			t.Errorf("%s: %d %s", query, res.StatusCode, body)
+		}
+	}
+}

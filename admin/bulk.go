@@ -1,0 +1,260 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/bulk"
+)
+
+// bulkRoles are what it takes to have each of the actions done: what it takes for one record.
+var bulkRoles = map[bulk.Action]Role{bulk.Release: Operator, bulk.Delete: Admin, bulk.Extend: Operator}
+
+// Job is a bulk job as the API shows it.
+type Job struct {
+	Job         string       `json:"job"`
+	Action      bulk.Action  `json:"action"`
+	Filter      Filter       `json:"filter"`
+	State       bulk.State   `json:"state"`
+	Total       int          `json:"total"`
+	Done        int          `json:"done"`
+	Failed      int          `json:"failed"`
+	Left        int          `json:"left"` // of a completed job: what somebody else had changed before
+	Errors      []JobFailure `json:"errors"`
+	Limit       int          `json:"limit,omitzero"`
+	Seconds     float64      `json:"seconds,omitzero"`
+	Who         string       `json:"who"`
+	Reason      string       `json:"reason"`
+	Evidence    string       `json:"evidence,omitzero"`
+	CreatedAt   time.Time    `json:"created_at"`
+	UpdatedAt   time.Time    `json:"updated_at"`
+	CompletedAt time.Time    `json:"completed_at,omitzero"`
+}
+
+// JobFailure is a record that a job could not change.
+type JobFailure struct {
+	ID     string     `json:"id"`
+	Scope  stet.Scope `json:"scope"`
+	Cause  string     `json:"cause"`
+	Detail string     `json:"detail"`
+}
+
+// Filter is the query of a job, by the names that the parameters of a list have. A key is not shown.
+type Filter struct {
+	State     string     `json:"state,omitzero"`
+	Scope     stet.Scope `json:"scope,omitzero"`
+	Route     string     `json:"route,omitzero"`
+	OlderThan float64    `json:"older_than_s,omitzero"`
+	Key       stet.Key   `json:"q,omitzero"`
+	Path      string     `json:"path,omitzero"`
+	Method    string     `json:"method,omitzero"`
+	Cause     string     `json:"cause,omitzero"`
+	Trace     string     `json:"trace,omitzero"`
+	Escalated bool       `json:"escalated,omitzero"`
+}
+
+func newFilter(q *stet.Query) Filter {
+	f := Filter{Scope: q.Scope, Route: q.Route, OlderThan: q.OlderThan.Seconds(), Key: q.Key, Path: q.Path, Method: q.Method,
+		Cause: q.Cause, Trace: q.TraceID, Escalated: q.Escalated}
+	if len(q.States) > 0 {
+		if f.State = q.States[0].String(); q.Failed {
+			f.State = stateFailed
+		}
+	}
+	return f
+}
+
+// NewJob describes a job.
+func NewJob(j *bulk.Job) Job {
+	d := Job{Job: j.ID, Action: j.Action, Filter: newFilter(&j.Query), State: j.State, Total: j.Total, Done: j.Done, Failed: j.Failed,
+		Left: j.Left(), Errors: []JobFailure{}, Limit: j.Limit, Seconds: j.Retain.Seconds(), Who: j.Note.Who, Reason: j.Note.Why,
+		Evidence: j.Note.Evidence, CreatedAt: j.CreatedAt.UTC(), UpdatedAt: j.UpdatedAt.UTC(), CompletedAt: j.CompletedAt.UTC()}
+	for i := range j.Errors {
+		f := &j.Errors[i]
+		d.Errors = append(d.Errors, JobFailure{f.ID, f.Scope, f.Cause, f.Text()})
+	}
+	return d
+}
+
+// bulkRequest is the body of POST /api/v1/bulk, and of its count.
+type bulkRequest struct {
+	action           bulk.Action
+	filter           bulkFilter
+	expect           *int
+	limit            int
+	seconds          float64
+	now, override    bool
+	reason, evidence string
+}
+
+// bulkFilter is read by the names and rules of the parameters of a list.
+type bulkFilter struct{ filter }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (f *bulkFilter) UnmarshalJSON(doc []byte) error {
+	var values map[string]any
+	d := json.NewDecoder(strings.NewReader(string(doc)))
+	if d.UseNumber(); d.Decode(&values) != nil {
+		return errors.New(`it has to be an object of the parameters of a list, such as {"state":"unknown"}`)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		text, ok := parameterText(values[name])
+		switch {
+		case slices.Contains(notFilters, name):
+			return fmt.Errorf("%s does not select records for a job: leave it out", name)
+		case !ok || text == "":
+			return fmt.Errorf("%s: it is text, a number, or true", name)
+		}
+		if bad := f.set(name, text); bad != nil {
+			return errors.New(bad.Detail)
+		}
+	}
+	return nil
+}
+
+// notFilters are parameters of a list that say nothing of a record, or what a store only finds by itself.
+var notFilters = []string{"cursor", "limit", "sort", "downstream"}
+
+// parameterText is a JSON value as a query would have it.
+func parameterText(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case json.Number:
+		return v.String(), true
+	case bool:
+		return "1", v
+	}
+	return "", false
+}
+
+// readBulk reads what is to be done, and refuses what who may not do or see.
+func (h *handler) readBulk(w http.ResponseWriter, r *http.Request, who principal, own map[string]any, b *bulkRequest) *problem {
+	into := map[string]any{"action": (*string)(&b.action), "filter": &b.filter}
+	maps.Copy(into, own)
+	if bad := h.read(w, r, into); bad != nil {
+		return bad
+	}
+	if role, known := bulkRoles[b.action]; known && who.role < role {
+		return lacks(who, role)
+	}
+	return reach(who, &b.filter.Query)
+}
+
+// reach is the one place that says in which scopes somebody may have records changed in bulk: all that the query selects have to be in
+// theirs.
+func reach(who principal, q *stet.Query) *problem {
+	if only, ok := who.only(); ok && q.Scope == "" {
+		q.Scope = only
+	}
+	if !who.allows(q.Scope) {
+		return &notFound
+	}
+	return nil
+}
+
+// bulkStart answers POST /api/v1/bulk.
+func (h *handler) bulkStart(w http.ResponseWriter, r *http.Request, who principal) {
+	var b bulkRequest
+	bad := h.readBulk(w, r, who, map[string]any{"expect": &b.expect, "limit": &b.limit, "seconds": &b.seconds, "now": &b.now,
+		"override": &b.override, "reason": &b.reason, "evidence": &b.evidence}, &b)
+	switch {
+	case bad != nil:
+	case strings.TrimSpace(b.reason) == "":
+		bad = &reasonRequired
+	case b.expect == nil:
+		bad = badParameter("expect", "say how many records match, as you have seen it: POST /api/v1/bulk/count counts them")
+	}
+	retain, ok := parseSeconds(strconv.FormatFloat(b.seconds, 'f', -1, 64))
+	if bad == nil && !ok {
+		bad = badParameter("seconds", "it is a number of seconds, not negative")
+	}
+	if bad != nil {
+		bad.write(w)
+		return
+	}
+	job, err := h.Bulk.Start(r.Context(), bulk.Order{Action: b.action, Query: b.filter.Query, Expect: *b.expect, Limit: b.limit,
+		Retain: retain, Settle: h.Settle, Now: b.now, Override: b.override,
+		Note: stet.Note{Who: who.name, Why: b.reason, Evidence: b.evidence}})
+	if err != nil {
+		bulkFailed(err).write(w)
+		return
+	}
+	writeJSON(w, http.StatusAccepted, map[string]string{"job": job.ID})
+}
+
+// bulkCount answers POST /api/v1/bulk/count: what a job would be about.
+func (h *handler) bulkCount(w http.ResponseWriter, r *http.Request, who principal) {
+	var b bulkRequest
+	if bad := h.readBulk(w, r, who, nil, &b); bad != nil {
+		bad.write(w)
+		return
+	}
+	c, err := h.Bulk.Count(r.Context(), b.action, b.filter.Query)
+	if err != nil {
+		bulkFailed(err).write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Matching int            `json:"matching"`
+		States   map[string]int `json:"states"`
+		Oldest   time.Time      `json:"oldest,omitzero"`
+	}{c.Matching, c.States, c.Oldest.UTC()})
+}
+
+// bulkShow answers GET /api/v1/bulk/{job}.
+func (h *handler) bulkShow(w http.ResponseWriter, r *http.Request, who principal) {
+	job, err := h.Bulk.Get(r.Context(), r.PathValue("job"))
+	switch {
+	case err != nil:
+		bulkFailed(err).write(w)
+	case !who.allows(job.Query.Scope):
+		notFound.write(w)
+	default:
+		writeJSON(w, http.StatusOK, NewJob(&job))
+	}
+}
+
+// bulkRecent answers GET /api/v1/bulk.
+func (h *handler) bulkRecent(w http.ResponseWriter, r *http.Request, who principal) {
+	jobs, err := h.Bulk.Recent(r.Context())
+	if err != nil {
+		bulkFailed(err).write(w)
+		return
+	}
+	all := []Job{}
+	for i := range jobs {
+		if who.allows(jobs[i].Query.Scope) {
+			all = append(all, NewJob(&jobs[i]))
+		}
+	}
+	writeJSON(w, http.StatusOK, map[string][]Job{"jobs": all})
+}
+
+// bulkFailed says why a job was not started or cannot be shown.
+func bulkFailed(err error) *problem {
+	if m, ok := errors.AsType[*bulk.Mismatch](err); ok {
+		return &problem{Status: 409, Code: "expect-mismatch", Title: "Another number of records matches",
+			Detail: fmt.Sprintf("%d were expected, and %d match. Nothing was changed: look again, and send the number that matches.", m.Expected, m.Matching),
+			Expect: &m.Expected, Matching: &m.Matching}
+	}
+	if o, ok := errors.AsType[*bulk.OrderError](err); ok {
+		return badParameter(o.Field, o.Reason)
+	}
+	switch {
+	case errors.Is(err, bulk.ErrTooMany):
+		return &problem{Status: 422, Code: "too-many-keys", Title: "Too many records match",
+			Detail: "A job is about " + strconv.Itoa(bulk.MaxRecords) + " records at most: narrow the filter. Nothing was changed."}
+	case errors.Is(err, stet.ErrNoList):
+		return &unlisted
+	}
+	return failed(err)
+}

@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Who shows a wrong token may try a few more, and then has to wait, longer each time. None of this holds a connection open.
+const (
+	freeGuesses  = 5                // wrong tokens from one address before it has to wait
+	firstWait    = time.Second      // after that, doubled by each further one
+	longestWait  = time.Minute      // also how long the owner of a right token at the same address has to wait at most
+	forgetAfter  = 10 * time.Minute // without a wrong token
+	maxGuessers  = 4096             // addresses that are remembered; beyond them, who was quiet for longest is forgotten
+	auditEvery   = time.Minute      // refused logins from one address that are in the audit trail
+	maxAudited   = 60               // of all addresses together in auditEvery, or an attacker with many could fill the store
+	guesserBits6 = 64               // what one holder of IPv6 addresses usually has
+)
+
+// guesses are the wrong tokens of late, by where they came from.
+type guesses struct {
+	mu      sync.Mutex
+	from    map[netip.Prefix]*guesser
+	audited int // since
+	since   time.Time
+}
+
+type guesser struct {
+	wrong   int
+	last    time.Time
+	until   time.Time // nothing is compared before
+	audited time.Time
+}
+
+// take takes note of an attempt, right or wrong. It returns how long the address has to wait, in which case nothing was decided,
+// and whether this wrong one belongs into the audit trail.
+func (g *guesses) take(from netip.Prefix, right bool) (wait time.Duration, audit bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now, who := time.Now(), g.from[from]
+	switch {
+	case who != nil && now.Before(who.until):
+		return who.until.Sub(now), false
+	case right:
+		return 0, false
+	case who == nil || now.Sub(who.last) >= forgetAfter:
+		who = &guesser{}
+		g.add(from, who, now)
+	}
+	who.wrong, who.last = who.wrong+1, now
+	if over := who.wrong - freeGuesses; over >= 0 {
+		who.until = now.Add(min(firstWait<<min(over, 10), longestWait))
+	}
+	return 0, g.audits(who, now)
+}
+
+func (g *guesses) add(from netip.Prefix, who *guesser, now time.Time) {
+	if g.from == nil {
+		g.from = map[netip.Prefix]*guesser{}
+	}
+	if _, known := g.from[from]; !known && len(g.from) >= maxGuessers {
+		var quiet netip.Prefix
+		last := now
+		for p, other := range g.from {
+			if !other.last.After(last) {
+				quiet, last = p, other.last
+			}
+		}
+		delete(g.from, quiet)
+	}
+	g.from[from] = who
+}
+
+func (g *guesses) audits(who *guesser, now time.Time) bool {
+	if now.Sub(g.since) >= auditEvery {
+		g.since, g.audited = now, 0
+	}
+	if now.Sub(who.audited) < auditEvery || g.audited >= maxAudited {
+		return false
+	}
+	who.audited = now
+	g.audited++
+	return true
+}
+
+// sender is whom a wrong token is held against: an address, of IPv6 its network. Those who come through a Unix socket are one.
+func sender(r *http.Request) netip.Prefix {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr := at.Addr().Unmap().WithZone("")
+	bits := addr.BitLen()
+	if addr.Is6() && !addr.IsLoopback() {
+		bits = guesserBits6
+	}
+	p, err := addr.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+// remote names the sender in the log and the audit trail.
+func remote(r *http.Request) string {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return "socket"
+	}
+	return at.Addr().Unmap().String()
+}

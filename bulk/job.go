@@ -1,0 +1,183 @@
+package bulk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// State is how far a job has come.
+type State string
+
+// The states of a job.
+const (
+	Running   State = "running"   // a process works on it
+	Waiting   State = "waiting"   // nobody works on it now; a [Jobs.Run] takes it
+	Completed State = "completed" // nothing is left to do
+	Abandoned State = "abandoned" // nobody took it for as long as results are kept: what is left stays as it is
+)
+
+// Job is an order and what has become of it, as of its last recovery point.
+type Job struct {
+	ID     string
+	State  State
+	Order      // Expect is what matched, and Query what is walked
+	Total  int // how many records it is about: Expect, or Limit where that is less
+	Done   int // changed by this job
+	Failed int // could not be changed
+	Errors []Failure
+	// UpdatedAt is when it last came to a recovery point, CompletedAt when it ended. All are by the store's clock.
+	CreatedAt, UpdatedAt, CompletedAt time.Time
+}
+
+// Left is how many records are still to be changed. Of a job that is completed: how many somebody else had changed before.
+func (j *Job) Left() int { return max(0, j.Total-j.Done-j.Failed) }
+
+// Failure is a record that could not be changed, and why.
+type Failure struct {
+	ID    string // see [stet.Engine.Tag]
+	Scope stet.Scope
+	Cause string // a word; see [Failure.Text]
+}
+
+// MaxErrors is how many failures of a job are named; all are counted.
+const MaxErrors = 20
+
+// causes are why a record cannot be changed, in words for programs and for people.
+var causes = []struct {
+	err        error
+	word, text string
+}{
+	{stet.ErrCorrupt, "corrupt-record", "it cannot be read: its row is damaged, or sealed with a key that is not at hand"},
+	{stet.ErrContradicted, "contradicted", "a late answer of the handler says that it happened: look at it, and resolve it"},
+	{stet.ErrAttended, "not-settled", notSettled},
+	{stet.ErrFresh, "not-settled", notSettled},
+	{stet.ErrState, "wrong-state", "its state does not allow this: look at it"},
+	{nil, "store-unavailable", "the store gave no answer about it: try it again"},
+}
+
+const notSettled = "its attempt ended only just now, or has not ended, and may still have its effect: try it again later, or release it with now"
+
+// Text says the cause in a sentence.
+func (f *Failure) Text() string {
+	for _, c := range causes {
+		if c.word == f.Cause {
+			return c.text
+		}
+	}
+	return f.Cause
+}
+
+func causeOf(err error) string {
+	for _, c := range causes {
+		if c.err == nil || errors.Is(err, c.err) {
+			return c.word
+		}
+	}
+	panic("unreachable")
+}
+
+// stored is a job as its record keeps it.
+type stored struct {
+	Action   Action
+	Query    query
+	Expect   int
+	Limit    int           `json:",omitzero"`
+	Retain   time.Duration `json:",omitzero"`
+	Settle   time.Duration `json:",omitzero"`
+	Now      bool          `json:",omitzero"`
+	Override bool          `json:",omitzero"`
+	Who, Why string
+	Evidence string    `json:",omitzero"`
+	Before   time.Time // records that came into their state later are left alone; by the store's clock
+	Total    int
+	progress
+}
+
+// query is stored with its key, which by itself never leaves a program as JSON.
+type query struct {
+	stet.Query
+	Key string `json:",omitzero"`
+}
+
+func stow(q *stet.Query) query { return query{*q, string(q.Key)} }
+
+func (q *query) unstow() stet.Query {
+	out := q.Query
+	out.Key = stet.Key(q.Key)
+	return out
+}
+
+// progress is a recovery point.
+type progress struct {
+	After  string   // the cursor of the page that comes after Page
+	Last   bool     // there is none
+	Taken  int      // records of all pages so far
+	Page   []target `json:",omitzero"` // what is being changed: any of these may have been changed already
+	Tries  int      `json:",omitzero"` // how often the store has answered nothing about Page
+	Done   int
+	Failed int
+	Errors []Failure `json:",omitzero"`
+}
+
+// target is a record as the walk has met it.
+type target struct {
+	Scope   stet.Scope
+	Key     string
+	State   stet.State
+	Version stet.Version
+	Fence   int64
+}
+
+func (t *target) id() stet.ID { return stet.ID{Scope: t.Scope, Key: stet.Key(t.Key)} }
+
+func (s *stored) encode() ([]byte, error) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("bulk: a job cannot be stored: %w", err)
+	}
+	return b, nil
+}
+
+func (s *stored) order() Order {
+	return Order{Action: s.Action, Query: s.Query.unstow(), Expect: s.Expect, Limit: s.Limit, Retain: s.Retain, Settle: s.Settle, Now: s.Now, Override: s.Override,
+		Note: stet.Note{Who: s.Who, Why: s.Why, Evidence: s.Evidence}}
+}
+
+// decode reads the last of what a record keeps of a job: its end, a recovery point, or the order.
+func decode(b *stet.Body) (s stored, err error) {
+	doc := b.Request
+	switch {
+	case b.Response != nil:
+		doc = b.Response.Body
+	case b.Progress != nil:
+		doc = b.Progress
+	}
+	if err := json.Unmarshal(doc, &s); err != nil {
+		return s, fmt.Errorf("%w: it is no job of this version", stet.ErrCorrupt)
+	}
+	return s, nil
+}
+
+func jobOf(r *stet.Record) (Job, error) {
+	s, err := decode(&r.Body)
+	if err != nil {
+		return Job{}, err
+	}
+	j := Job{ID: string(r.Key), Order: s.order(), Total: s.Total, Done: s.Done, Failed: s.Failed, Errors: s.Errors,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, CompletedAt: r.CompletedAt}
+	switch {
+	case r.State == stet.Completed:
+		j.State = Completed
+	case r.State != stet.Running:
+		j.State = Abandoned
+	case r.Over() || r.Cause == stet.CauseSuspended:
+		j.State = Waiting
+	default:
+		j.State = Running
+	}
+	return j, nil
+}

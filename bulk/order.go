@@ -1,0 +1,112 @@
+package bulk
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// Action is what is done with each record.
+type Action string
+
+// The actions. Each is the engine's verb for one record.
+const (
+	Release Action = "release" // it was not executed, and one retry may run: see [stet.Engine.Resolve]
+	Delete  Action = "delete"  // the stored result is dropped, and the key is free: see [stet.Engine.Purge]
+	Extend  Action = "extend"  // the stored result is kept for so long from now: see [stet.Engine.Extend]
+)
+
+// Order is what is to be done, and to which records. Action, Query, Expect and the note's Who and Why are required.
+type Order struct {
+	Action Action
+	// Query selects the records; its After and Limit are not looked at. A query that selects everything is refused. Release without
+	// a state selects unknown records: nothing else can be released.
+	Query  stet.Query
+	Expect int // how many records match, as the caller has seen it: another number is a [Mismatch]
+	Limit  int // at most so many of them are changed, in the store's order; 0: all
+	// Retain is for how long Extend keeps results.
+	Retain time.Duration
+	// Settle, Now and Override are those of [stet.Resolution], for Release.
+	Settle        time.Duration
+	Now, Override bool
+	// Note goes into the history with each change. Its Notice is replaced by the job's id.
+	Note stet.Note
+}
+
+// OrderError says which part of an [Order] cannot be used, and why.
+type OrderError struct{ Field, Reason string }
+
+func (e *OrderError) Error() string { return "bulk: " + e.Field + ": " + e.Reason }
+
+// Mismatch: another number of records matches than the caller has seen. Nothing was changed.
+type Mismatch struct{ Expected, Matching int }
+
+func (e *Mismatch) Error() string {
+	return fmt.Sprintf("bulk: %d records were expected to match, and %d do: nothing was changed; look again", e.Expected, e.Matching)
+}
+
+// ErrTooMany: more than [MaxRecords] records match.
+var ErrTooMany = errors.New("bulk: too many records match")
+
+// MaxRecords is how many records a query may match. Each of them is read when a job is started.
+const MaxRecords = 1_000_000
+
+func (o *Order) validate() error {
+	if o.Note.Who == "" || o.Note.Why == "" {
+		return stet.ErrNoReason
+	}
+	switch {
+	case o.Expect < 0:
+		return &OrderError{"expect", "it is the number of records that match, not negative"}
+	case o.Limit < 0:
+		return &OrderError{"limit", "it is a number of records, not negative"}
+	case o.Action == Extend && o.Retain <= 0:
+		return &OrderError{"seconds", "say for how long the results are to be kept from now"}
+	case o.Action != Extend && o.Retain != 0:
+		return &OrderError{"seconds", "only extend takes it"}
+	case o.Action != Release && o.Now:
+		return &OrderError{"now", "only release takes it"}
+	case o.Action != Release && o.Override:
+		return &OrderError{"override", "only release takes it"}
+	}
+	return nil
+}
+
+// selection is the query that an action walks.
+func selection(a Action, q stet.Query) (stet.Query, error) {
+	q.After, q.Limit, q.Oldest = "", 0, false
+	switch {
+	case a != Release && a != Delete && a != Extend:
+		return q, &OrderError{"action", "it is release, delete or extend"}
+	case reflect.ValueOf(q).IsZero():
+		return q, &OrderError{"filter", "it selects every record there is; name at least one of its members"}
+	case q.Scope == stet.OwnScope:
+		return q, &OrderError{"filter", "its scope is Stet's own, whose records are not changed in bulk"}
+	}
+	if a == Release && len(q.States) == 0 {
+		q.States = []stet.State{stet.Unknown}
+	}
+	return q, nil
+}
+
+// since is when a record came into its state, as far as it tells. Probes write unknown records, and change nothing of what they are,
+// until the last one makes a dead letter.
+func since(q *stet.Query, h *stet.Head) time.Time {
+	switch {
+	case h.State != stet.Unknown || q.Escalated:
+		return h.UpdatedAt
+	case h.Attended(): // it is written again and again
+		return h.CreatedAt
+	}
+	return h.CreatedAt.Add(h.Took)
+}
+
+// selects reports whether h matched already at an instant of the store's clock.
+func selects(q *stet.Query, h *stet.Head, at time.Time) bool {
+	then := *h
+	then.AsOf = at // ages are those of that instant
+	return !since(q, h).After(at) && q.Matches(&then)
+}

@@ -1,0 +1,329 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+const (
+	// PageSize is how many records are changed between two recovery points: a run that takes over asks for each of them whether it
+	// was changed already.
+	PageSize = 256
+	// Workers is how many records a job changes at a time. Stores that write in groups make one commit of them. It is few: what a
+	// request writes waits for at most so many writes of a job.
+	Workers = 16
+	// passes is how often a record is tried whose store gives no answer; patience is the pause before each further one.
+	passes   = 3
+	patience = time.Second
+	// later is when a job goes on that the store did not answer. A page of which it answered nothing is tried again so often: the
+	// store may be away, or these very records may be held.
+	later     = 5 * time.Second
+	pageTries = 5
+)
+
+// errLater: the job is left at a recovery point.
+var errLater = errors.New("bulk: the job stopped at a recovery point, and goes on from there")
+
+// Work goes on with a job until it is completed, and then returns nil; or until ctx ends: then it leaves the job at a recovery point
+// for whoever comes next, and returns the context's error. It is [stet.ErrState] where somebody else works on the job, or where nothing
+// is left to do.
+func (j *Jobs) Work(ctx context.Context, id string) error {
+	d, err := j.engine.Resume(ctx, stet.ID{Scope: stet.OwnScope, Key: stet.Key(id)})
+	switch {
+	case err != nil:
+		return fmt.Errorf("bulk: %w", err)
+	case d.Verdict != stet.Execute:
+		return fmt.Errorf("bulk: %w: %v", stet.ErrState, d.Verdict)
+	}
+	r := &run{e: j.engine, c: d.Claim}
+	if r.stored, err = decode(&d.Record.Body); err != nil { // left as it is, for a release that knows it
+		_ = r.c.Suspend(ctx, stet.Step{Point: point, Progress: d.Record.Progress}, time.Minute)
+		return err
+	}
+	r.note = stet.Note{Who: r.Who, Why: r.Why, Evidence: r.Evidence, Notice: id}
+	r.again = true
+	return r.held(ctx)
+}
+
+// run is one process's work on a job.
+type run struct {
+	e *stet.Engine
+	c *stet.Claim
+	stored
+	note  stet.Note
+	again bool // the page may have been changed, in part, by the run before
+}
+
+// held works on the job and keeps its lease meanwhile. A claim of a job has no limit of time, as one that [stet.Claim.Hold] keeps has.
+func (r *run) held(ctx context.Context) error {
+	working, end := context.WithCancelCause(ctx)
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		t := time.NewTicker(r.e.Policy().Lease / 3)
+		defer t.Stop()
+		for {
+			select {
+			case <-working.Done():
+				return
+			case <-t.C:
+				if err := r.c.Renew(working); errors.Is(err, stet.ErrFenced) {
+					end(err)
+				}
+			}
+		}
+	})
+	err := r.walk(working)
+	lost := errors.Is(context.Cause(working), stet.ErrFenced)
+	end(nil)
+	beating.Wait()
+	switch {
+	case err == nil:
+		return r.settle(ctx)
+	case lost || !errors.Is(err, errLater):
+		return err
+	}
+	return r.leave(ctx)
+}
+
+// walk changes page after page. Nil means that nothing is left; errLater that the rest is to wait. With any other error the store did
+// not take a recovery point, and whoever takes over begins at the one before.
+func (r *run) walk(ctx context.Context) error {
+	for {
+		if len(r.Page) == 0 {
+			if r.Last {
+				return nil
+			}
+			if err := r.turn(ctx); err != nil {
+				return fmt.Errorf("%w: %w", errLater, err)
+			}
+			if err := r.remember(ctx); err != nil {
+				return err
+			}
+		}
+		if r.change(ctx); len(r.Page) > 0 {
+			return errLater
+		}
+	}
+}
+
+// turn finds the next page with records to change.
+func (r *run) turn(ctx context.Context) error {
+	q := r.Query.unstow()
+	q.Limit = PageSize
+	for len(r.Page) == 0 && !r.Last {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		q.After = r.After
+		heads, next, err := r.e.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range heads {
+			if h := &heads[i]; selects(&q, h, r.Before) && (r.Limit == 0 || r.Taken < r.Limit) {
+				r.Page = append(r.Page, target{h.Scope, string(h.Key), h.State, h.Version, h.Fence()})
+				r.Taken++
+			}
+		}
+		r.After, r.Last = next, next == "" || r.Limit > 0 && r.Taken == r.Limit
+	}
+	return nil
+}
+
+// remember stores a recovery point.
+func (r *run) remember(ctx context.Context) error {
+	s, err := r.step()
+	if err != nil {
+		return err
+	}
+	return r.c.Step(ctx, s)
+}
+
+func (r *run) step() (stet.Step, error) {
+	doc, err := r.encode()
+	return stet.Step{Point: point, Progress: doc}, err
+}
+
+// leave gives the job up at a recovery point, for whoever comes next.
+func (r *run) leave(ctx context.Context) error {
+	s, err := r.step()
+	if err != nil {
+		return err
+	}
+	in := later
+	if ctx.Err() != nil { // this process is to end, and another may go on at once
+		in = 0
+	}
+	if err := r.c.Suspend(context.WithoutCancel(ctx), s, in); err != nil {
+		return fmt.Errorf("bulk: %w", err)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errLater
+}
+
+// settle stores the end.
+func (r *run) settle(ctx context.Context) error {
+	doc, err := r.encode()
+	if err != nil {
+		return err
+	}
+	r.c.Completed()
+	if err := r.c.Settle(context.WithoutCancel(ctx), stet.Outcome{Response: stet.Response{Status: 200, Body: doc}}); err != nil {
+		return fmt.Errorf("bulk: %w", err)
+	}
+	return nil
+}
+
+// fate is what has become of one record.
+type fate uint8
+
+const (
+	pending fate = iota // nobody knows: it was not its turn, or the store gave no answer
+	changed
+	refused // for a cause
+	gone    // somebody else has changed it since the walk met it
+)
+
+// change changes the page. What is to be tried again later, by this run or by another, stays on it.
+func (r *run) change(ctx context.Context) {
+	page := r.Page
+	fates, why := make([]fate, len(page)), make([]error, len(page))
+	for pass := range passes {
+		if pass > 0 && !rest(ctx, patience) {
+			break
+		}
+		r.pass(ctx, page, fates, why)
+		r.again = true // a record without an answer may have been changed
+		if !slices.Contains(fates, pending) {
+			break
+		}
+	}
+	if ctx.Err() == nil && r.Tries < pageTries && !slices.ContainsFunc(fates, func(f fate) bool { return f != pending }) {
+		r.Tries++
+		return
+	}
+	r.Page, r.Tries, r.again = nil, 0, false
+	for i := range page {
+		switch f := fates[i]; {
+		case f == changed:
+			r.Done++
+		case f == pending && ctx.Err() != nil:
+			r.Page = append(r.Page, page[i])
+		case f != gone:
+			r.fail(&page[i], why[i])
+		}
+	}
+}
+
+func (r *run) fail(t *target, why error) {
+	r.Failed++
+	if len(r.Errors) < MaxErrors {
+		r.Errors = append(r.Errors, Failure{r.e.Tag(t.id()), t.Scope, causeOf(why)})
+	}
+}
+
+// pass tries what is pending, [Workers] records at a time.
+func (r *run) pass(ctx context.Context, page []target, fates []fate, why []error) {
+	var working sync.WaitGroup
+	defer working.Wait()
+	slots := make(chan struct{}, Workers)
+	for i := range page {
+		if fates[i] != pending {
+			continue
+		}
+		if slots <- struct{}{}; ctx.Err() != nil {
+			return
+		}
+		working.Go(func() {
+			defer func() { <-slots }()
+			fates[i], why[i] = r.one(ctx, &page[i])
+		})
+	}
+}
+
+// one changes one record, unless this job has done so before.
+func (r *run) one(ctx context.Context, t *target) (fate, error) {
+	var h stet.Head
+	var err error
+	switch r.Action {
+	case Release: // by its attempt: probes write the record, and change nothing of that
+		h, err = r.e.Resolve(ctx, t.id(), stet.Resolution{Fence: t.Fence, Settle: r.Settle, Now: r.Now, Override: r.Override}, r.note)
+	case Delete:
+		err = r.e.Purge(ctx, t.id(), t.Version, r.note)
+	case Extend:
+		_, err = r.e.Extend(ctx, t.id(), t.Version, r.Retain, r.note)
+	}
+	switch {
+	case err == nil, errors.Is(err, stet.ErrKnown):
+		return changed, nil
+	case errors.Is(err, stet.ErrNotFound):
+		switch mine, err := r.removed(ctx, t); {
+		case err != nil:
+			return pending, err
+		case mine:
+			return changed, nil
+		}
+		return gone, nil
+	case errors.Is(err, stet.ErrStale), errors.Is(err, stet.ErrOtherAttempt):
+		return gone, nil
+	case errors.Is(err, stet.ErrState) && h.State != 0 && h.State != t.State:
+		return gone, nil
+	case answered(err):
+		return refused, err
+	}
+	return pending, err
+}
+
+// removed reports whether this job has deleted the record before: then only the history tells.
+func (r *run) removed(ctx context.Context, t *target) (bool, error) {
+	if !r.again || r.Action != Delete {
+		return false, nil
+	}
+	for q := (stet.HistoryQuery{ID: t.id(), Limit: stet.MaxLimit}); ; {
+		changes, next, err := r.e.History(ctx, q)
+		switch {
+		case errors.Is(err, stet.ErrNoHistory): // it was there when the page was written down
+			return true, nil
+		case err != nil:
+			return false, err
+		}
+		for i := range changes {
+			if changes[i].Note.Notice == r.note.Notice {
+				return true, nil
+			}
+		}
+		if q.After = next; next == "" {
+			return false, nil
+		}
+	}
+}
+
+// answered: the error is about the record, and trying again would give the same.
+func answered(err error) bool {
+	for _, c := range causes {
+		if c.err != nil && errors.Is(err, c.err) {
+			return true
+		}
+	}
+	return false
+}
+
+// rest reports false when ctx ends first.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/cmd/internal/layers"
+	"github.com/stet-dev/stet/gateway"
+	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/store/sealstore"
+)
+
+// parts are all that a configuration can put in force while the gateway runs. They are made before one of them is, so that a reload
+// is whole or not at all.
+type parts struct {
+	conf         *config.Config
+	gate         *gateway.Gateway
+	operators    http.Handler
+	notices      http.Handler // nil: on the operators' listener, or none are taken
+	certificates *tls.Config  // nil: no TLS
+	operatorsTLS *tls.Config  // likewise
+	keys         *sealstore.Keys
+
+	sweeper, reaper, reconciler keeper.Loop
+}
+
+func (a *app) make(conf *config.Config) (*parts, error) {
+	p := &parts{conf: conf}
+	var err error
+	if p.certificates, err = loadTLS(conf.TLS); err != nil {
+		return nil, failf(exitUsage, "tls: %w", err)
+	}
+	if p.operatorsTLS, err = loadTLS(conf.Admin.TLS); err != nil {
+		return nil, failf(exitUsage, "admin.tls: %w", err)
+	}
+	if p.keys, err = layers.ReadKeys(conf.Store.EncryptionKeysFile); err != nil {
+		return nil, &statusError{exitUsage, err}
+	}
+	notices, err := hook(a.engine, &conf.Reconcile.Webhook)
+	if err != nil {
+		return nil, err
+	}
+	if conf.Reconcile.Webhook.Listen != "" {
+		p.notices, notices = notices, nil
+	}
+	if p.operators, err = a.operators(conf, notices); err != nil {
+		return nil, err
+	}
+	p.sweeper = keeper.Sweeper{Engine: a.engine, Every: conf.Keeper.SweepInterval.Duration()}
+	p.reaper = keeper.Reaper{Engine: a.engine, Every: conf.Keeper.ReapInterval.Duration(), Batch: conf.Keeper.ReapBatch}
+	switch r, ok, err := reconciler(a.engine, &conf.Reconcile); {
+	case err != nil:
+		return nil, err
+	case ok:
+		p.reconciler = r
+	}
+	if p.gate, err = handler(a.engine, conf, a.limits, a.log); err != nil {
+		return nil, &statusError{exitUsage, err}
+	}
+	return p, nil
+}
+
+// install puts parts in force. Requests that run go on with what they began with.
+func (a *app) install(p *parts) {
+	a.announce(p.gate, p.conf)
+	a.admins.set(p.operators)
+	a.notices.set(p.notices)
+	a.shown.set(p.certificates, "h2", "http/1.1")
+	a.secure.set(p.operatorsTLS, "http/1.1")
+	a.server.SetTimeouts(timeouts(p.conf))
+	a.server.SetHandler(p.gate)
+	if a.gate != nil {
+		a.gate.CloseIdle()
+	}
+	a.loop(a.sweeper.Set(p.sweeper))
+	a.loop(a.reaper.Set(p.reaper))
+	a.loop(a.reconciler.Set(p.reconciler))
+	if a.level != nil {
+		a.level.Set(levelOf(p.conf.LogLevel))
+	}
+	a.conf, a.gate = p.conf, p.gate
+}
+
+// rekey seals and opens with other keys from now on.
+func (a *app) rekey(keys *sealstore.Keys) error {
+	if keys == nil {
+		return nil
+	}
+	s, ok := stet.As[*sealstore.Store](a.store.Store)
+	if !ok {
+		return fmt.Errorf("%w: the store was opened without any", layers.ErrKeys)
+	}
+	return s.SetKeys(*keys)
+}

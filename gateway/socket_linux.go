@@ -1,0 +1,11 @@
+package gateway
+
+import "syscall"
+
+// ownerOnly gives the socket its mode before it has a name: nobody else can connect in between.
+func ownerOnly(_, _ string, c syscall.RawConn) (err error) {
+	if bad := c.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) }); bad != nil {
+		return bad
+	}
+	return err
+}

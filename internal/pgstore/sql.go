@@ -1,0 +1,46 @@
+package pgstore
+
+import (
+	"context"
+	"database/sql"
+)
+
+// SQL is a pool or a transaction of database/sql.
+type SQL struct {
+	On interface {
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	}
+}
+
+// Query implements [Querier].
+func (q SQL) Query(ctx context.Context, query string, args ...any) (Rows, error) {
+	for i, a := range args {
+		args[i] = literal(a)
+	}
+	rows, err := q.On.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return sqlRows{rows}, nil
+}
+
+type sqlRows struct{ *sql.Rows }
+
+// Close leaves its error to Err.
+func (r sqlRows) Close() { _ = r.Rows.Close() }
+
+// Scan leaves columns unread, which database/sql cannot.
+func (r sqlRows) Scan(dest ...any) error {
+	for i, d := range dest {
+		if d == nil {
+			dest[i] = left{}
+		}
+	}
+	return r.Rows.Scan(dest...)
+}
+
+// left is where a column goes that nobody reads.
+type left struct{}
+
+// Scan implements [sql.Scanner].
+func (left) Scan(any) error { return nil }

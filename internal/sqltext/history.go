@@ -1,0 +1,106 @@
+package sqltext
+
+import (
+	"strconv"
+
+	"github.com/stet-dev/stet"
+)
+
+// historyColumns are what a [stet.Change] takes, after the id of its row.
+const historyColumns = "scope, key, was, became, attempt, at, who, why, evidence, notice, action, tag"
+
+// ChangeRow is a row of the history.
+type ChangeRow struct {
+	ID          int64
+	scope, key  string
+	was, became string
+	at          int64
+	c           stet.Change
+}
+
+// Dest is where a row is scanned to.
+func (r *ChangeRow) Dest() []any {
+	n := &r.c.Note
+	return []any{&r.ID, &r.scope, &r.key, &r.was, &r.became, &r.c.Attempt, &r.at, &n.Who, &n.Why, &n.Evidence, &n.Notice, &n.Action, &r.c.Tag}
+}
+
+// Unescape undoes [PostgresEscape] in what was scanned.
+func (r *ChangeRow) Unescape() (err error) {
+	n := &r.c.Note
+	for _, text := range []*string{&r.scope, &r.key, &n.Who, &n.Why, &n.Evidence, &n.Notice, &n.Action, &r.c.Tag} {
+		if *text, err = PostgresUnescape(*text); err != nil {
+			return corrupt("text in row " + strconv.FormatInt(r.ID, 10) + " of the history")
+		}
+	}
+	return nil
+}
+
+// Change is what the row says. An entry that changed no record has no states.
+func (r *ChangeRow) Change() (stet.Change, error) {
+	c := r.c
+	var err, err2 error
+	if r.was != "" || r.became != "" {
+		c.From, err = stet.ParseState(r.was)
+		c.To, err2 = stet.ParseState(r.became)
+	}
+	if err != nil || err2 != nil {
+		return c, corrupt("a state in row " + strconv.FormatInt(r.ID, 10) + " of the history")
+	}
+	c.ID, c.At = stet.ID{Scope: stet.Scope(r.scope), Key: stet.Key(r.key)}, instant(r.at)
+	return c, nil
+}
+
+// Appended are the values of a row that tells of no change, in the order of its columns, but for the states and the instant.
+func (text Encoder) Appended(c *stet.Change) []any {
+	n := &c.Note
+	return []any{text(string(c.ID.Scope)), text(string(c.ID.Key)), int64(c.Attempt), text(n.Who), text(n.Why), text(n.Evidence), text(n.Notice),
+		text(n.Action), text(c.Tag)}
+}
+
+// HistoryPage is a page of the history in the making. The rows come newest first, selected by the filter of the query that an index
+// answers; it looks at a bounded number of them for the others.
+type HistoryPage struct {
+	Changes []stet.Change
+	Next    string // the cursor: a row number, which holds nothing of keys
+
+	q            stet.HistoryQuery
+	looked, most int
+	last         int64
+}
+
+// maxLook is how many rows a page looks at where more than one filter is set.
+const maxLook = 1000
+
+// NewHistoryPage begins a page.
+func NewHistoryPage(q stet.HistoryQuery) *HistoryPage {
+	filters := 0
+	for _, set := range []bool{q.ID != stet.ID{}, q.Tag != "", q.Scope != "", q.Who != ""} {
+		if set {
+			filters++
+		}
+	}
+	p := &HistoryPage{q: q, most: q.Bound()}
+	if filters > 1 {
+		p.most = maxLook
+	}
+	return p
+}
+
+// Rows is how many rows the page may need: one more than it looks at, to know whether there is another.
+func (p *HistoryPage) Rows() int { return p.most + 1 }
+
+// Add takes the next row, and reports whether the page takes more.
+func (p *HistoryPage) Add(id int64, c stet.Change) (more bool) {
+	if p.Next != "" {
+		return false
+	}
+	matches := p.q.Matches(&c)
+	if p.looked == p.most || matches && len(p.Changes) == p.q.Bound() { // there is one more, or may be
+		p.Next = strconv.FormatInt(p.last, 10)
+		return false
+	}
+	if p.looked, p.last = p.looked+1, id; matches {
+		p.Changes = append(p.Changes, c)
+	}
+	return true
+}
