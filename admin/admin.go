@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/docs/problems"
 )
 
 // Config is what the handler shows, and to whom. The zero value serves records to whoever connects over loopback.
@@ -59,6 +60,7 @@ func New(e *stet.Engine, c Config) http.Handler {
 	if c.Policy != nil {
 		h.mux.HandleFunc("GET /policy.json", h.allow(h.policy))
 	}
+	h.mux.Handle("GET /problems/", problems.Handler()) // as public as the project
 	h.mux.HandleFunc("/", h.allow(func(w http.ResponseWriter, _ *http.Request, _ principal) { notFound.write(w) }))
 	return h
 }
