@@ -23,7 +23,15 @@
 //
 // # Rooms
 //
-// Faces: package stethttp for net/http, package gateway for an API in any language, [Do] for everything without HTTP.
-// Stores: store/memstore, store/filestore, store/sqlstore; store/storetest holds the laws they all keep. Loops: package
-// keeper. What an operator sees: package admin, and the program stet in cmd/stet.
+// Faces: package stethttp for net/http, package gateway for an API in any language, [Do] for everything without HTTP; stettest
+// checks a service that uses one of them.
+//
+// Stores: store/memstore, store/filestore, store/sqlstore (SQLite, Postgres, MySQL, MariaDB), store/pgxstore and store/redisstore,
+// whose clients are in store/redisstore/goredisclient and store/redisstore/rueidisclient. Around them: store/sealstore encrypts, store/tierstore puts a cache in front, store/breakerstore gives a server that is sick a
+// rest. store/storetest holds the laws they all keep, and store/storetest/faulty breaks them on purpose.
+//
+// Work that goes on: package flow has runs with recovery points, package outbox effects for other systems (outbox/river hands them to River), and package keeper the
+// loops that end what was left undone.
+//
+// What an operator sees: package admin, the program stet in cmd/stet, and docs/problems, a page for every problem code.
 package stet

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/docs/problems"
 	"github.com/stet-dev/stet/keeper"
 )
 
@@ -96,6 +97,7 @@ func New(e *stet.Engine, c Config) http.Handler {
 	if c.Policy != nil {
 		h.mux.HandleFunc("GET /policy.json", h.allow(h.policy))
 	}
+	h.mux.Handle("GET /problems/", problems.Handler()) // as public as the project
 	h.mux.HandleFunc("/", h.allow(func(w http.ResponseWriter, _ *http.Request, _ principal) { notFound.write(w) }))
 	return h
 }

@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,24 +10,9 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/internal/stalling"
 	"github.com/stet-dev/stet/store/memstore"
 )
-
-// stall says when it has nothing more, and waits.
-type stall struct {
-	io.Reader
-	out, on chan struct{}
-}
-
-func (s *stall) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if err == io.EOF {
-		close(s.out)
-		<-s.on
-		return 0, errors.New("cut off")
-	}
-	return n, err
-}
 
 // Changes that are being read share a bound, of which short ones have a part. One that breaks off changes nothing, whatever the
 // part that came looks like.
@@ -51,7 +35,7 @@ func TestChangesShareABound(t *testing.T) { // C11
 	refused := 0
 	for range 10 {
 		const size = 2 << 20
-		body := &stall{strings.NewReader(`{"reason":"x"}` + strings.Repeat(" ", size-100)), make(chan struct{}), resume}
+		body := &stalling.Reader{Reader: strings.NewReader(`{"reason":"x"}` + strings.Repeat(" ", size-100)), Reached: make(chan struct{}), On: resume}
 		answer := make(chan int, 1)
 		stalled.Go(func() {
 			if w := release(body, size); w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") != "" {
@@ -61,7 +45,7 @@ func TestChangesShareABound(t *testing.T) { // C11
 			}
 		})
 		select {
-		case <-body.out:
+		case <-body.Reached:
 		case <-answer:
 			refused++
 		}

@@ -27,6 +27,7 @@ type Gateway struct {
 	trusted  []netip.Prefix
 	log      *slog.Logger
 	timeout  time.Duration // of requests that run unguarded; negative: none
+	pages    *pages        // nil: none here
 
 	transport *direct
 	proxy     *httputil.ReverseProxy
@@ -46,6 +47,7 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	g.hang()
+	g.pages = pagesBelow(g.routes.unmatched.cfg.ProblemBase)
 	g.transport = newDirect(c.Upstream, c.UpstreamTLS, c.UpstreamIdleTimeout)
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
@@ -65,6 +67,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p := g.problem(stethttp.Code(fault.Kind))
 		p.Detail = fault.Detail
 		g.refuse(w, r, p)
+		return
+	}
+	if g.pages.has(r) {
+		g.page(w, r)
 		return
 	}
 	t := g.routes.find(r)

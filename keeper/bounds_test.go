@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http/httptest"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/stalling"
 )
 
 // Anybody can write headers that look like those of a notice. What follows them is bounded for all together, and short ones, which
@@ -24,7 +24,7 @@ func TestNoticesShareABound(t *testing.T) { // C11
 	for i := range n {
 		r := signedNotice(fmt.Sprint("msg_", i), "", secret, time.Now())
 		reached := make(chan struct{})
-		r.Body, r.ContentLength = io.NopCloser(&stall{strings.NewReader(strings.Repeat("x", MaxNotice-1)), reached, resume}), MaxNotice
+		r.Body, r.ContentLength = io.NopCloser(&stalling.Reader{Reader: strings.NewReader(strings.Repeat("x", MaxNotice-1)), Reached: reached, On: resume}), MaxNotice
 		if i%2 == 1 {
 			r.ContentLength = -1 // in chunks
 		}
@@ -57,20 +57,4 @@ func TestNoticesShareABound(t *testing.T) { // C11
 		t.Errorf("%d bytes are held in the end", held.Held())
 	}
 	w.begin(0, stet.Execute)
-}
-
-// stall says when it has nothing more, and waits.
-type stall struct {
-	io.Reader
-	out, on chan struct{}
-}
-
-func (s *stall) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if err == io.EOF {
-		close(s.out)
-		<-s.on
-		return 0, errors.New("cut off")
-	}
-	return n, err
 }

@@ -222,7 +222,10 @@ func profilesDoc(t *testing.T) string {
 			same = append(same, fmt.Sprintf("`%s` %s", k.name, all[0]))
 		}
 	}
-	fmt.Fprintf(&b, "\nIn every profile: %s.\n", strings.Join(same, " · "))
+	b.WriteString("\nIn every profile:\n\n")
+	for _, setting := range same {
+		b.WriteString("- " + setting + "\n")
+	}
 	b.WriteString("\n## What a client sees\n\nEach cell is what a guarded handler with that profile did.\n\n")
 	b.head("request")
 	for _, s := range sights {

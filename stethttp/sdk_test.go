@@ -43,6 +43,17 @@ func (r raised) saysNotCharged() bool {
 	return r == invalidRequest || r == cardError || r == authentication || r == permission
 }
 
+// goRaises is what both of stripe-go's APIs make of an answer.
+func goRaises(a heard) raised {
+	switch {
+	case a.StatusCode < 400:
+		return success
+	case a.object == nil:
+		return untyped
+	}
+	return typed(a.object.Type)
+}
+
 // heard is an answer as a client hears it.
 type heard struct {
 	*http.Response
@@ -81,15 +92,7 @@ var sdks = []sdk{
 			}
 			return a.StatusCode == 429 && a.object.Code == "lock_timeout"
 		},
-		raises: func(a heard) raised {
-			switch {
-			case a.StatusCode < 400:
-				return success
-			case a.object == nil:
-				return untyped
-			}
-			return typed(a.object.Type)
-		},
+		raises: goRaises,
 	},
 	{
 		// stripe-go v82.5.1, API v2: responseToErrorV2 and V2RawError.canRetry. No error object is ever sent again, and its
@@ -101,15 +104,7 @@ var sdks = []sdk{
 			}
 			return a.object == nil
 		},
-		raises: func(a heard) raised {
-			switch {
-			case a.StatusCode < 400:
-				return success
-			case a.object == nil:
-				return untyped
-			}
-			return typed(a.object.Type)
-		},
+		raises: goRaises,
 	},
 	{
 		// stripe-node 23.1.0, API v1: RequestSender._shouldRetry and generateV1Error. The header decides; without it, 409 and

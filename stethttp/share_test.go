@@ -2,7 +2,6 @@ package stethttp_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/stalling"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
 )
@@ -75,7 +75,7 @@ func (w *tenants) want(status int, what string, a *httptest.ResponseRecorder) {
 func (w *tenants) stall(scope, key string, size int) int64 {
 	before := w.limits.Buffered()
 	sent := make(chan struct{})
-	body := &slowly{strings.NewReader(strings.Repeat("x", size-1)), sent, w.resume}
+	body := &stalling.Reader{Reader: strings.NewReader(strings.Repeat("x", size-1)), Reached: sent, On: w.resume}
 	done := make(chan struct{})
 	w.stalls.Go(func() {
 		defer close(done)
@@ -96,22 +96,6 @@ func (w *tenants) end() {
 	if n := w.limits.Buffered(); n != 0 {
 		w.t.Errorf("%d bytes are held in the end", n)
 	}
-}
-
-// slowly says when it has nothing more, and waits.
-type slowly struct {
-	io.Reader
-	out, on chan struct{}
-}
-
-func (s *slowly) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if err == io.EOF {
-		close(s.out)
-		<-s.on
-		return 0, errors.New("cut off")
-	}
-	return n, err
 }
 
 // Four stalled bodies of 1 MiB, at a bound of 4 MiB, refused everybody, replays included.

@@ -22,6 +22,7 @@ type cli struct {
 	Audit   auditCmds      `cmd:"" help:"Show who changed which record, and why."`
 	Migrate migrateCmd     `cmd:"" help:"Bring a store's schema up to date."`
 	Config  configCmds     `cmd:"" help:"Make, check and explain the configuration file."`
+	Explain explainCmd     `cmd:"" help:"Explain a problem code, such as outcome-unknown."`
 	Token   tokenCmds      `cmd:"" help:"Make tokens for operators."`
 	Secret  secretCmds     `cmd:"" help:"Make secrets for a gateway."`
 	Health  healthcheckCmd `cmd:"" name:"healthcheck" help:"Ask a gateway whether it is ready."`
@@ -46,7 +47,7 @@ Idempotency-Key stands, and every retry gets that answer back instead of doing t
   $ stet config init > stet.yaml                   every setting with its default
   $ stet config check --config stet.yaml           find mistakes before they run
 
-stet help COMMAND explains a command.
+stet help COMMAND explains a command, stet explain CODE a problem that a client was told.
 `
 
 // ended is thrown by kong's Exit, after it has printed what it was asked for.

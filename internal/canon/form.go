@@ -3,6 +3,8 @@ package canon
 import (
 	"bytes"
 	"slices"
+
+	"github.com/stet-dev/stet/internal/hexdigit"
 )
 
 // Form is a list of name-value pairs: a query, or a body of application/x-www-form-urlencoded. It is read as the URL
@@ -117,6 +119,6 @@ func Unhex[T string | []byte](s T) (byte, bool) {
 	if len(s) < 2 {
 		return 0, false
 	}
-	high, low := unhex(s[0]), unhex(s[1])
+	high, low := hexdigit.Value(s[0]), hexdigit.Value(s[1])
 	return byte(high<<4 | low), high >= 0 && low >= 0
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
+
+	"github.com/stet-dev/stet/internal/hexdigit"
 )
 
 // Eight bytes are looked at as one word. A byte of x is below n, or equals c, where subtracting made its top bit appear; a
@@ -152,25 +154,13 @@ func (d *Doc) hex4(i int) rune {
 	}
 	var r rune
 	for _, c := range d.src[i : i+4] {
-		n := unhex(c)
+		n := hexdigit.Value(c)
 		if n < 0 {
 			return -1
 		}
 		r = r<<4 | rune(n)
 	}
 	return r
-}
-
-func unhex(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c - 'a' + 10)
-	case 'A' <= c && c <= 'F':
-		return int(c - 'A' + 10)
-	}
-	return -1
 }
 
 // number reads the number at i by the grammar of RFC 8259 section 6; what it is worth is asked when it is written.

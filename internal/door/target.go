@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/stet-dev/stet/internal/hexdigit"
 )
 
 // Path returns the path of a request target in origin-form, absolute-form or asterisk-form (RFC 9112 section 3.2), as it was sent.
@@ -154,7 +156,7 @@ func decode(out []byte, s string) []byte {
 	for i := range len(s) {
 		out = append(out, s[i])
 		for n := len(out); n >= 3 && out[n-3] == '%'; n = len(out) {
-			high, low := hex(out[n-2]), hex(out[n-1])
+			high, low := hexdigit.Value(out[n-2]), hexdigit.Value(out[n-1])
 			if high < 0 || low < 0 {
 				break
 			}
@@ -162,17 +164,4 @@ func decode(out []byte, s string) []byte {
 		}
 	}
 	return out
-}
-
-// hex returns the value of a hexadecimal digit, or -1.
-func hex(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/stet-dev/stet/internal/door"
+	"github.com/stet-dev/stet/internal/hexdigit"
 )
 
 // What a field that must not be obeyed is overwritten with: each is as long as the field's name, and takes the colon after it for
@@ -316,10 +317,10 @@ func (s *scanner) chunkByte(c byte) {
 	const digits = 16 // of a size of 64 bits
 	switch s.state {
 	case inChunkSize:
-		d, ok := hexDigit(c)
+		d := hexdigit.Value(c)
 		switch {
-		case ok && s.seen < digits:
-			s.left, s.seen = s.left<<4|d, s.seen+1
+		case d >= 0 && s.seen < digits:
+			s.left, s.seen = s.left<<4|uint64(d), s.seen+1
 		case s.seen == 0:
 			s.state = lost
 		default:
@@ -367,16 +368,4 @@ func (s *scanner) afterSize(c byte, pad state) {
 	default:
 		s.state = lost
 	}
-}
-
-func hexDigit(c byte) (uint64, bool) {
-	switch {
-	case '0' <= c && c <= '9':
-		return uint64(c - '0'), true
-	case 'a' <= c && c <= 'f':
-		return uint64(c-'a') + 10, true
-	case 'A' <= c && c <= 'F':
-		return uint64(c-'A') + 10, true
-	}
-	return 0, false
 }

@@ -1,0 +1,137 @@
+package problems_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stet-dev/stet/docs/problems"
+	"github.com/stet-dev/stet/stethttp"
+)
+
+var update = flag.Bool("update", false, "write the facts into the pages")
+
+// Every code that a client or an operator can be told has a page, and no other has: the layer's say which they are, the admin
+// API's are read from its source.
+func TestEveryCodeHasAPage(t *testing.T) {
+	facts := adminFacts(t)
+	for _, c := range stethttp.Codes() {
+		p := stethttp.NewProblem(c, "")
+		retry := "Not to be retried"
+		if p.Retryable {
+			retry = "To be retried"
+		}
+		facts[string(c)] = fmt.Sprintf("**%s.** Status %d. %s", p.Title, p.Status, retry)
+		if p.KeyAction != "" {
+			facts[string(c)] += fmt.Sprintf("; `key_action` is `%s`", p.KeyAction)
+		}
+		facts[string(c)] += "."
+	}
+	for code, want := range facts {
+		page, ok := problems.Page(code)
+		if !ok {
+			t.Errorf("%s has no page: write docs/problems/%s.md", code, code)
+			continue
+		}
+		head, rest, _ := strings.Cut(page, "\n\n")
+		got, rest, _ := strings.Cut(rest, "\n\n")
+		if *update {
+			if err := os.WriteFile(code+".md", []byte(head+"\n\n"+want+"\n\n"+rest), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if got != want || head != "# "+code {
+			t.Errorf("%s.md begins with %q and says\n%s\nwant (go test ./docs/problems -update)\n%s", code, head, got, want)
+		}
+		if !strings.Contains(rest, "\n## If you send the request\n\n- ") {
+			t.Errorf("%s does not tell the client what to do", code)
+		}
+	}
+	for _, code := range problems.Codes() {
+		if facts[code] == "" {
+			t.Errorf("nothing answers with %s: remove its page", code)
+		}
+	}
+}
+
+// adminFacts finds the problems in the source of package admin.
+func adminFacts(t *testing.T) map[string]string {
+	t.Helper()
+	facts := map[string]string{}
+	names, err := filepath.Glob("../../admin/*.go")
+	if err != nil || len(names) == 0 {
+		t.Fatal("package admin is not there: ", err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			lit, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			if kind, ok := lit.Type.(*ast.Ident); !ok || kind.Name != "problem" {
+				return true
+			}
+			member := map[string]string{}
+			for _, e := range lit.Elts {
+				if kv, ok := e.(*ast.KeyValueExpr); ok {
+					if value, ok := kv.Value.(*ast.BasicLit); ok {
+						member[fmt.Sprint(kv.Key)] = value.Value
+					}
+				}
+			}
+			code, err := strconv.Unquote(member["Code"])
+			if title, err2 := strconv.Unquote(member["Title"]); err == nil && err2 == nil && facts[code] == "" {
+				facts[code] = fmt.Sprintf("**%s.** Status %s, of the admin API.", title, member["Status"])
+			}
+			return true
+		})
+	}
+	if len(facts) < 10 {
+		t.Fatalf("package admin has %d problems; how they are written has changed", len(facts))
+	}
+	return facts
+}
+
+func TestHandler(t *testing.T) {
+	get := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		problems.Handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		return w
+	}
+	w := get("/stet/problems/key-reused")
+	for _, want := range []string{"<title>key-reused</title>", "<h2>If you send the request</h2>", "<code>mismatch</code>", "<b>Idempotency-Key was used",
+		"<li>Use a new key for a new operation.", "<code>body: jcs</code>"} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("the page has no %s:\n%s", want, w.Body)
+		}
+	}
+	if w := get("/problems/"); !strings.Contains(w.Body.String(), `<a href="key-reused">`) {
+		t.Errorf("the list: %s", w.Body)
+	}
+	for _, path := range []string{"/problems/none", "/problems/problems.go", "/problems/%2e%2e", "/problems/<script>"} {
+		if w := get(strings.ReplaceAll(path, "<script>", "%3Cscript%3E")); w.Code != 404 || strings.Contains(w.Body.String(), "<script>") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	if !slices.IsSorted(problems.Codes()) {
+		t.Error("the list is in no order")
+	}
+	if strings.Contains(get("/problems/not-supported").Body.String(), "](") {
+		t.Error("a link is not made one")
+	}
+}

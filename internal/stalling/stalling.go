@@ -1,0 +1,24 @@
+// Package stalling has a body for tests that stops arriving.
+package stalling
+
+import (
+	"errors"
+	"io"
+)
+
+// Reader reads what it has, then closes Reached and waits until On is closed, and then breaks off.
+type Reader struct {
+	io.Reader
+	Reached, On chan struct{}
+}
+
+// Read implements [io.Reader].
+func (r *Reader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err == io.EOF {
+		close(r.Reached)
+		<-r.On
+		return 0, errors.New("cut off")
+	}
+	return n, err
+}
