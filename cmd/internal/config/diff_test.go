@@ -25,14 +25,14 @@ func names(changes []Change) string {
 // Every change is named once, where it is: in a section, in one that was not there, in a route, and in a file.
 func TestDiff(t *testing.T) { // D01
 	for name, c := range map[string]struct{ was, is, want string }{
-		"nothing":           {"replicas: 1\n", "limits: {}\n", ""},
-		"a live one":        {"", "policy: { lease_s: 61 }\n", "policy.lease_s"},
-		"one of the start":  {"", "listen: ':81'\n", "listen!"},
-		"a section":         {"", "scope: { api_key: { header: X-K } }\n", "scope.api_key"},
-		"in it":             {"scope: { api_key: { header: X-K } }\n", "scope: { api_key: { header: X-L } }\n", "scope.api_key.header"},
-		"TLS or none":       {"", "tls: { cert_file: a, key_file: b }\n", "tls!"},
-		"an empty list":     {"policy: { required_methods: [] }\n", "policy: { required_methods: [] }\n", ""},
-		"a profile":         {"", "policy: { profile: seed-strict }\nstore: { dsn: 'memory:' }\n", "store.dsn! policy.profile policy.required_methods policy.on_lease_expiry policy.no_store_status policy.status.mismatch " +
+		"nothing":          {"replicas: 1\n", "limits: {}\n", ""},
+		"a live one":       {"", "policy: { lease_s: 61 }\n", "policy.lease_s"},
+		"one of the start": {"", "listen: ':81'\n", "listen!"},
+		"a section":        {"", "scope: { api_key: { header: X-K } }\n", "scope.api_key"},
+		"in it":            {"scope: { api_key: { header: X-K } }\n", "scope: { api_key: { header: X-L } }\n", "scope.api_key.header"},
+		"TLS or none":      {"", "tls: { cert_file: a, key_file: b }\n", "tls!"},
+		"an empty list":    {"policy: { required_methods: [] }\n", "policy: { required_methods: [] }\n", ""},
+		"a profile": {"", "policy: { profile: seed-strict }\nstore: { dsn: 'memory:' }\n", "store.dsn! policy.profile policy.required_methods policy.on_lease_expiry policy.no_store_status policy.status.mismatch " +
 			"policy.status.invalid_key policy.key.syntax policy.key.max_len policy.fingerprint.headers policy.replay.markers"},
 		"a route, added":    {"", "routes: [{ match: /x }]\n", "routes[/x]"},
 		"a route, gone":     {"routes: [{ match: /x }, { match: /y }]\n", "routes: [{ match: /y }]\n", "routes[/x]"},
