@@ -312,3 +312,21 @@ func TestAdminTLSIsReloaded(t *testing.T) { // D01, D12
 		t.Errorf("the old token: %d", got)
 	}
 }
+
+// A gateway that is not ready is told from one that is, and from none.
+func TestHealthcheck(t *testing.T) {
+	e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	draining := false
+	at := plain(t, admin.New(e, admin.Config{Draining: func() bool { return draining }}))
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), []string{"healthcheck", "--admin", at}, nil, &stdout, &stderr); status != exitFine || stdout.String() != "ready\n" {
+		t.Errorf("%d %q %q", status, &stdout, &stderr)
+	}
+	draining = true
+	if status, text := tried(t, "healthcheck", "--admin", at); status != exitError || text != "stet: the gateway is not ready: draining" {
+		t.Errorf("%d %s", status, text)
+	}
+}
