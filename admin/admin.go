@@ -103,7 +103,8 @@ func New(e *stet.Engine, c Config) http.Handler {
 }
 
 // Marker is a header of every answer of the handler, with the value 1. A client that has not seen it talks to somebody else: it
-// should believe nothing it is answered, and show no token.
+// should believe nothing it is answered, and show no token. What net/http refuses before it is a request, such as a header that is too
+// long, comes without.
 const Marker = "Stet-Admin"
 
 // ServeHTTP implements [http.Handler].

@@ -274,3 +274,59 @@ admin:
 	t.Setenv("STET_ADMIN_KEY", "operator.key")
 	works("keys", "list", "--json", "--admin", at)
 }
+
+// A renewed certificate is shown to operators from the next connection on; a token that is taken out of the file is refused.
+func TestAdminTLSIsReloaded(t *testing.T) { // D01, D12
+	t.Chdir(t.TempDir())
+	old := authority(t)
+	old.issue(t, "server", x509.ExtKeyUsageServerAuth)
+	if err := os.Rename("ca.pem", "old.pem"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("token", []byte(aToken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	conf := "admin: { listen: '127.0.0.1:0', token_file: token, tls: { cert_file: server.pem, key_file: server.key } }\nlisten: '127.0.0.1:0'\nstore: { dsn: 'memory:' }\n"
+	g := newReloading(t, "", "upstream: "+creating(t)+"\n"+conf)
+	at := "https" + strings.TrimPrefix(g.admin, "http")
+	status := func(ca string) exit {
+		var stdout, stderr bytes.Buffer
+		return run(t.Context(), []string{"keys", "list", "--json", "--admin", at, "--admin-ca", ca}, nil, &stdout, &stderr)
+	}
+	t.Setenv(adminTokenVariable, aToken)
+	if got := status("old.pem"); got != exitFine {
+		t.Fatalf("before: %d", got)
+	}
+	authority(t).issue(t, "server", x509.ExtKeyUsageServerAuth)
+	if said := g.reload("upstream: " + creating(t) + "\n" + conf); said.err != "" {
+		t.Fatal(said.err)
+	}
+	if status("ca.pem") != exitFine || status("old.pem") != exitError {
+		t.Error("the certificate is still the old one")
+	}
+	if err := os.WriteFile("token", []byte("another-token-of-twenty-bytes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.reload("upstream: " + creating(t) + "\n" + conf)
+	if got := status("ca.pem"); got != exitNotAllowed {
+		t.Errorf("the old token: %d", got)
+	}
+}
+
+// A gateway that is not ready is told from one that is, and from none.
+func TestHealthcheck(t *testing.T) {
+	e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	draining := false
+	at := plain(t, admin.New(e, admin.Config{Draining: func() bool { return draining }}))
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), []string{"healthcheck", "--admin", at}, nil, &stdout, &stderr); status != exitFine || stdout.String() != "ready\n" {
+		t.Errorf("%d %q %q", status, &stdout, &stderr)
+	}
+	draining = true
+	if status, text := tried(t, "healthcheck", "--admin", at); status != exitError || text != "stet: the gateway is not ready: draining" {
+		t.Errorf("%d %s", status, text)
+	}
+}
