@@ -77,7 +77,8 @@ type probed struct {
 	} `json:"probe"`
 }
 
-// ask answers POST …/probe: it asks now what became of an unknown record. That somebody asked is in the audit trail, whatever came of it.
+// ask answers POST …/probe: it asks now what became of an unknown record. That somebody asked is in the audit trail, whatever
+// came of it.
 func (h *handler) ask(w http.ResponseWriter, r *http.Request, who principal) {
 	var n note
 	bad := h.read(w, r, map[string]any{"reason": &n.reason, "if_version": &n.ifVersion})

@@ -233,8 +233,8 @@ func wantsReveal(u *url.URL) (reveal bool, bad *problem) {
 	return reveal, bad
 }
 
-// named returns the record that a request names, by scope and key or by its id. Every verb finds its record here, and so what who
-// may not see is for all of them what never was.
+// named returns the record that a request names, by scope and key or by its id. Every verb finds its record here, and so what
+// somebody may not see is for all of them what never was.
 func (h *handler) named(r *http.Request, who principal) (stet.Record, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
 	defer cancel()
@@ -242,8 +242,8 @@ func (h *handler) named(r *http.Request, who principal) (stet.Record, error) {
 }
 
 // Find returns the record that name stands for: without a scope the one with this id (see [stet.Head].Tag), and within a scope the
-// one of that scope with this id, or else with this key. No key of an id's form hides a record. The error is [stet.ErrNotFound], or the
-// store's; one about a record that is there comes with the record's head.
+// one of that scope with this id, or else with this key. No key of an id's form hides a record. The error is [stet.ErrNotFound], or
+// the store's; one about a record that is there comes with the record's head.
 func Find(ctx context.Context, e *stet.Engine, scope stet.Scope, name string) (stet.Record, error) {
 	if isTag(name) {
 		head, err := e.ByTag(ctx, name)

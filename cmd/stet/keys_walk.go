@@ -98,8 +98,8 @@ func (c *keysTailCmd) Run(w *world) error {
 	return err
 }
 
-// look prints what is new or changed since the look before, the oldest first, and returns the version of each record. The first look
-// has no look before it, and prints nothing.
+// look prints what is new or changed since the look before, the oldest first, and returns the version of each record. The first
+// look has no look before it, and prints nothing.
 func (c *keysTailCmd) look(w *world, a *api, before map[string]string) (map[string]string, error) {
 	all, err := a.list(w.ctx, &c.filter, map[string]string{}, stet.MaxLimit)
 	if err != nil {
