@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,13 +20,12 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
-	"github.com/stet-dev/stet/cmd/internal/layers"
 )
 
 // source is where operator commands find records: in a store, or through a running gateway.
 type source struct {
+	Config     string `placeholder:"FILE" env:"STET_CONFIG" help:"The gateway's configuration file: its store, pepper, keys and cache; flags and the environment beat it."`
 	Store      string `placeholder:"DSN" env:"STET_STORE" help:"The store (sqlite:stet.db)."`
 	Admin      string `placeholder:"URL" env:"STET_ADMIN_URL" help:"The admin address of a running gateway, instead of a store."`
 	PepperFile string `placeholder:"FILE" env:"STET_PEPPER_FILE" help:"Secret behind the ids, as the gateway has it (with --store)."`
@@ -44,49 +44,36 @@ type api struct {
 	close  func()
 }
 
+// check implements [checked].
+func (s *source) check(w *world) error {
+	_, err := s.place(w)
+	return err
+}
+
 func (s *source) open(w *world) (*api, error) {
-	store, admin := s.Store != "", s.Admin != ""
-	if store && admin && w.given["store"] != w.given["admin"] { // a flag beats the other's environment variable
-		store, admin = w.given["store"], w.given["admin"]
-	}
-	switch {
-	case store && admin:
-		return nil, failf(exitUsage, "--store and --admin are two places to look; give one")
-	case admin:
-		return s.remote()
-	}
-	return s.local(w)
-}
-
-func (s *source) remote() (*api, error) {
-	base, err := url.Parse(s.Admin)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
-		return nil, failf(exitUsage, "--admin needs a URL such as http://127.0.0.1:8081; a token goes into %s", adminTokenVariable)
-	}
-	return &api{base: base, token: os.Getenv(adminTokenVariable), client: &http.Client{Timeout: 30 * time.Second}, close: func() {}}, nil
-}
-
-func (s *source) local(w *world) (*api, error) {
-	address := s.Store
-	if address == "" {
-		address = "sqlite:stet.db"
-	}
-	d, err := dsn.Parse(address)
-	if err != nil {
-		return nil, failf(exitUsage, "--store: %w", err)
-	}
-	if !d.Persistent() {
-		return nil, failf(exitUsage, "memory: lives inside the gateway that uses it; look through it with --admin URL")
-	}
-	pepper, err := config.ReadSecret(s.PepperFile)
-	if err != nil {
-		return nil, failf(exitUsage, "--pepper-file: %w", err)
-	}
-	store, err := layers.Layers{Store: d, KeysFile: s.KeysFile, AcceptPlain: s.Plain}.Open(w.ctx, dsn.Look)
+	p, err := s.place(w)
 	if err != nil {
 		return nil, err
 	}
-	engine, err := stet.New(store.Store, stet.Config{Pepper: pepper, StoreTimeout: 30 * time.Second})
+	if p.admin != nil {
+		return remote(p), nil
+	}
+	return local(w, p)
+}
+
+func remote(p place) *api {
+	return &api{base: p.admin, token: cmp.Or(os.Getenv(adminTokenVariable), p.token), client: &http.Client{Timeout: 30 * time.Second}, close: func() {}}
+}
+
+func local(w *world, p place) (*api, error) {
+	store, err := p.store.Open(w.ctx, dsn.Look)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range store.Warnings {
+		fmt.Fprintln(w.stderr, "stet:", text)
+	}
+	engine, err := stet.New(store.Store, stet.Config{Pepper: p.pepper, StoreTimeout: 30 * time.Second})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

@@ -68,9 +68,6 @@ func (c *keysListCmd) Run(w *world) error {
 	if c.Limit < 1 {
 		return failf(exitUsage, "--limit is %d; at least one record", c.Limit)
 	}
-	if c.OlderThan < 0 {
-		return failf(exitUsage, "--older-than is %s; it cannot be negative", c.OlderThan)
-	}
 	a, err := c.open(w)
 	if err != nil {
 		return err

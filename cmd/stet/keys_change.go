@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/stet-dev/stet"
 )
 
@@ -23,16 +25,21 @@ type change struct {
 	JSON   bool   `name:"json" help:"Print {\"changed\": N}."`
 }
 
-// sure asks, unless --yes was given. what says what is about to happen.
-func (c *change) sure(w *world, what string) error {
-	if c.Reason == "" {
+// check implements [checked].
+func (c *change) check(*world) error {
+	if strings.TrimSpace(c.Reason) == "" {
 		return failf(exitUsage, "a change needs --reason TEXT: it is kept in the audit trail")
 	}
+	if !c.Yes && !isTerminal(os.Stdin) {
+		return failf(exitUsage, "give --yes: a change is asked about first, and nobody can be asked here")
+	}
+	return nil
+}
+
+// sure asks, unless --yes was given. what says what is about to happen.
+func (c *change) sure(w *world, what string) error {
 	if c.Yes {
 		return nil
-	}
-	if !isTerminal(os.Stdin) {
-		return failf(exitUsage, "%s: give --yes, since nobody can be asked here", what)
 	}
 	fmt.Fprintf(w.stderr, "%s? [y/N] ", what)
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -45,10 +52,8 @@ func (c *change) sure(w *world, what string) error {
 	return nil
 }
 
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
+// isTerminal reports whether somebody sits at f: /dev/null is a device of characters, too, and nobody does.
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func (c *change) done(w *world, n int) error {
 	if c.JSON {
@@ -155,8 +160,8 @@ type chosen struct {
 	Limit     int           `default:"100" help:"At most so many."`
 }
 
-// each changes the chosen records one by one, and says how many were. verb is for people.
-func (c *chosen) each(w *world, verb string, act func(a *api, scope, name string) error) error {
+// check implements [checked].
+func (c *chosen) check(*world) error {
 	filtered := c.State != "" || c.Route != "" || c.OlderThan > 0
 	switch {
 	case c.Key != "" && filtered:
@@ -166,6 +171,11 @@ func (c *chosen) each(w *world, verb string, act func(a *api, scope, name string
 	case c.Limit < 1:
 		return failf(exitUsage, "--limit is %d; at least one record", c.Limit)
 	}
+	return nil
+}
+
+// each changes the chosen records one by one, and says how many were. verb is for people.
+func (c *chosen) each(w *world, verb string, act func(a *api, scope, name string) error) error {
 	a, err := c.open(w)
 	if err != nil {
 		return err

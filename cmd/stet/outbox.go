@@ -20,19 +20,28 @@ type outboxCmds struct {
 	Discard outboxDiscardCmd `cmd:"" help:"Give a dead or unknown message up."`
 }
 
+// boxFlag names a store that has an outbox.
+type boxFlag struct{ storeFlag }
+
+// check implements [checked].
+func (f *boxFlag) check(*world) error {
+	d, err := f.parse()
+	if err == nil && d.Dialect() == "" {
+		err = failf(exitUsage, "--store: %s has no outbox; SQL stores have one", d)
+	}
+	return err
+}
+
 // outbox calls f with the outbox of an SQL store.
-func (f storeFlag) outbox(w *world, use func(m migration, box *outbox.Box) error) error {
+func (f boxFlag) outbox(w *world, use func(m migration, box *outbox.Box) error) error {
 	d, err := f.parse()
 	if err != nil {
 		return err
 	}
-	if d.Dialect() == "" {
-		return failf(exitUsage, "--store: %s has no outbox; SQL stores have one", d)
-	}
 	var refused error // of the message or the command, not of the store
 	err = f.database(w, d, dsn.Look, func(m migration) error {
 		if m.have < m.want {
-			refused = failf(exitError, "the schema is version %d, and %d is needed; run stet migrate up --store %s", m.have, m.want, d)
+			refused = failf(exitError, "the schema is version %d, and %d is needed; run stet migrate up %s", m.have, m.want, d.Flag())
 			return nil
 		}
 		err := use(m, outbox.New(d.Dialect()))
@@ -94,7 +103,7 @@ func newMessage(s outbox.Stored, reveal bool) message {
 }
 
 type outboxListCmd struct {
-	storeFlag
+	boxFlag
 	State string `placeholder:"STATE" complete:"pending,running,done,unknown,dead,discarded" enum:",pending,running,done,unknown,dead,discarded" default:"" help:"pending, running, done, unknown, dead or discarded."`
 	Topic string `placeholder:"TOPIC" help:"Only this topic."`
 	After int64  `placeholder:"ID" help:"Only messages after this one."`
@@ -137,7 +146,7 @@ func (c *outboxListCmd) Run(w *world) error {
 }
 
 type outboxShowCmd struct {
-	storeFlag
+	boxFlag
 	ID     int64 `arg:"" help:"The message's number."`
 	Reveal bool  `help:"Show the record's key, the payload and the meta data too."`
 	JSON   bool  `name:"json" help:"Print a document."`
@@ -184,7 +193,7 @@ func (m *message) show(out io.Writer) error {
 }
 
 type outboxRetryCmd struct {
-	storeFlag
+	boxFlag
 	change
 	ID int64 `arg:"" help:"The message's number."`
 }
@@ -202,7 +211,7 @@ func (c *outboxRetryCmd) Run(w *world) error {
 }
 
 type outboxDiscardCmd struct {
-	storeFlag
+	boxFlag
 	change
 	ID int64 `arg:"" help:"The message's number."`
 }

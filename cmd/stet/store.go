@@ -17,6 +17,9 @@ func (a *app) open(ctx context.Context) error {
 	if err != nil {
 		return err // checked before
 	}
+	if at := a.conf.Origin("store.dsn"); at.Kind == config.FromFile {
+		l.Store.Given = "--config " + at.Name
+	}
 	if l.Store.Shared() {
 		l.Breaker = a.breaker
 		a.metrics.Breaker(float64(breakerstore.Closed))

@@ -49,7 +49,7 @@ func (c *Config) lookup(t *testing.T, path string) (value, origin string) {
 	t.Helper()
 	for line := range c.lines() {
 		if line.path == path {
-			return line.value, c.origin(path).String()
+			return line.value, c.Origin(path).String()
 		}
 	}
 	t.Fatalf("there is no line for %s", path)

@@ -205,7 +205,7 @@ func (c *Config) Show(w io.Writer, origin bool) error {
 	b := bufio.NewWriter(w)
 	for l := range c.lines() {
 		if l.remark = ""; origin && l.value != "" {
-			l.remark = c.origin(l.path).String()
+			l.remark = c.Origin(l.path).String()
 		}
 		l.write(b)
 	}
@@ -228,8 +228,8 @@ func Init(w io.Writer) error {
 	return b.Flush()
 }
 
-// origin is where the value of a setting comes from.
-func (c *Config) origin(path string) Origin {
+// Origin is where the value of a setting comes from.
+func (c *Config) Origin(path string) Origin {
 	if at, ok := c.given[path]; ok {
 		return at
 	}

@@ -20,6 +20,7 @@ type DSN struct {
 	MaxKeys int    // memory: 0 is the store's default
 	Forget  bool   // a server that may forget records is taken
 	Copies  bool   // redis: it holds copies of records, under names of their own
+	Given   string // the flag that names it to an operator, where --store and the address do not, such as --config stet.yaml
 	Faulty  bool   // wrapped so that it can be made to fail; only in builds for tests
 }
 
@@ -120,6 +121,18 @@ func (d DSN) String() string {
 		s = faultPrefix + s
 	}
 	return s
+}
+
+// Flag is what names the store on a command line; a password is left out.
+func (d DSN) Flag() string {
+	if d.Given != "" {
+		return d.Given
+	}
+	s := d.String()
+	if strings.ContainsAny(s, " &?;*$()<>|\\\"'") {
+		s = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return "--store " + s
 }
 
 const faultPrefix = "fault+"

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -170,6 +171,9 @@ func (d DSN) there(use Use) error {
 // not answer.
 func (d DSN) Failed(err error) error {
 	if errors.Is(err, sqlstore.ErrSchema) || errors.Is(err, pgxstore.ErrSchema) {
+		if strings.Contains(err.Error(), "stet migrate up") { // without a flag it would make a store of its own
+			return fmt.Errorf("%s: %w; for this store: stet migrate up %s", d, err, d.Flag())
+		}
 		return fmt.Errorf("%s: %w", d, err)
 	}
 	if errors.Is(err, stet.ErrVolatile) {
