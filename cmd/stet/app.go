@@ -36,7 +36,8 @@ type app struct {
 	metrics *observe.Metrics
 	gate    *gateway.Gateway
 	server  *gateway.Server
-	hook    *hookServer                  // nil: none of its own
+	hook    *hookServer // nil: none of its own
+	sharers *sharers
 	durable *durability                  // nil: nothing of it can change
 	policy  atomic.Pointer[admin.Policy] // as published, of the configuration in force
 }
@@ -70,7 +71,8 @@ func (a *app) build(pepper []byte) (err error) {
 		return err
 	}
 	events.log = observe.NewLog(a.log, a.engine.Tag)
-	if a.gate, err = handler(a.engine, a.conf, a.log); err != nil {
+	a.sharers = newSharers(a.metrics, a.log)
+	if a.gate, err = handler(a.engine, a.conf, a.log, a.sharers); err != nil {
 		return &statusError{exitUsage, err}
 	}
 	a.announce(a.gate, a.conf)
@@ -201,6 +203,9 @@ func (a *app) run(ctx context.Context) error {
 	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.List) })
 	running.Go(func() { a.reloads(loops) })
 	a.ready(a.server.Addr(), a.server.AdminAddr())
+	for _, warning := range a.conf.Warnings() {
+		a.log.Warn(warning.Text, "setting", warning.Path)
+	}
 	ended := make(chan struct{})
 	var told sync.WaitGroup
 	told.Go(func() {

@@ -31,6 +31,9 @@ func (c *gatewayCmd) Run(w *world) error {
 	if conf.Upstream == "" {
 		return failf(exitUsage, "which API is behind the gateway? give --upstream URL, STET_UPSTREAM, or upstream: in the file")
 	}
+	if err := startable(conf); err != nil {
+		return err
+	}
 	out := &lines{Writer: w.stderr}
 	own := newLog(out, conf.LogLevel)
 	defer log.SetOutput(log.Writer())

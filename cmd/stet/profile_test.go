@@ -37,7 +37,7 @@ func front(t *testing.T, s stet.Store, upstream, text string) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := handler(e, conf, slog.New(slog.DiscardHandler))
+	g, err := handler(e, conf, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

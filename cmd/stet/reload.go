@@ -33,7 +33,7 @@ func (a *app) reloadOnce() {
 		a.log.Error("the new configuration is not used; the old one stays", "error", err.Error())
 		return
 	}
-	gate, err := handler(a.engine, next, a.log)
+	gate, err := handler(a.engine, next, a.log, a.sharers)
 	if err != nil {
 		a.log.Error("the new configuration is not used; the old one stays", "error", err.Error())
 		return

@@ -13,12 +13,9 @@ import (
 
 // open opens the store of the configuration, with all that is around it.
 func (a *app) open(ctx context.Context) error {
-	l, err := layersOf(&a.conf.Store)
+	l, err := storeLayers(a.conf)
 	if err != nil {
 		return err // checked before
-	}
-	if at := a.conf.Origin("store.dsn"); at.Kind == config.FromFile {
-		l.Store.Given = "--config " + at.Name
 	}
 	if l.Store.Shared() {
 		l.Breaker = a.breaker

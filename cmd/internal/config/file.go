@@ -9,11 +9,12 @@ package config
 //	nonempty it cannot be set to ""
 //	dialect  `config init` comments it out: given, it would beat the profile
 //	later    known, and refused when used: what this build cannot do yet
+//	init     what `config init` sets, where something has to be set and nothing is a good default
 //	example  what `config init` shows for a setting without a default
 //	doc      one line for people
 type File struct {
 	Listen            string   `yaml:"listen" default:":8080" nonempty:"" doc:"where clients connect; port 0 picks a free one"`
-	Upstream          string   `yaml:"upstream" example:"http://127.0.0.1:3000" doc:"the API behind the gateway"`
+	Upstream          string   `yaml:"upstream" init:"http://127.0.0.1:3000" doc:"the API behind the gateway"`
 	ReadHeaderTimeout Seconds  `yaml:"read_header_timeout_s" default:"10" min:"0.001" doc:"for a request's header to arrive, and for a TLS handshake"`
 	ReadTimeout       Seconds  `yaml:"read_timeout_s" default:"30" min:"0.001" doc:"for the whole body; over it: 408 request-timeout, nothing reserved"`
 	WriteTimeout      Seconds  `yaml:"write_timeout_s" default:"30" min:"0.001" doc:"for a client to take the next 64 KiB of an answer; one that does not is cut off"`
@@ -30,7 +31,7 @@ type File struct {
 	CORS      CORS      `yaml:"cors" doc:"of the gateway's own answers; the API's are its own"`
 	Admin     Admin     `yaml:"admin"`
 	Store     Store     `yaml:"store"`
-	Scope     Scope     `yaml:"scope" doc:"whose request it is: at most one; a request without it gets 401"`
+	Scope     Scope     `yaml:"scope" doc:"whose request it is: one of these, or single_tenant; a request without it gets 401"`
 	Policy    Policy    `yaml:"policy"`
 	Limits    Limits    `yaml:"limits" doc:"0 is no limit"`
 	Metrics   Metrics   `yaml:"metrics"`
@@ -79,6 +80,9 @@ type Scope struct {
 	APIKey     *APIKey `yaml:"api_key" doc:"long-lived keys; only a hash of the field value is kept"`
 	JWT        *JWT    `yaml:"jwt" later:"scopes from JWTs" doc:"claims, percent-encoded, joined by /"`
 	ClientCert bool    `yaml:"client_cert" default:"false" doc:"the hash of the TLS client certificate"`
+
+	SingleTenant bool     `yaml:"single_tenant" default:"false" doc:"true: all callers are one, and may get each other's answers; without it and the above there is a warning"`
+	Parts        []string `yaml:"parts" enum:"route" doc:"[route]: a key counts for its route alone, so that it may be used on each"`
 }
 
 // APIKey derives the scope from a credential.

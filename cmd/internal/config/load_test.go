@@ -110,7 +110,7 @@ func TestErrors(t *testing.T) {
 		"a lower-case method":       {"policy: { enabled_methods: [post] }\n", `stet.yaml:1:28: policy.enabled_methods: "post" is not a method; methods are upper case, such as POST`},
 		"required and passed":       {"policy: { enabled_methods: [POST], required_methods: [PUT] }\n", "stet.yaml:1:54: policy.required_methods: PUT is not in enabled_methods, so it always passes: enable it or do not require it"},
 		"a route without a match":   {"routes:\n- mode: off\n", "stet.yaml:2:3: routes[0]: match is missing"},
-		"a route's pattern":         {"routes:\n- match: 'POST x'\n", `stet.yaml:2:10: routes[0].match: "POST x" is not a pattern: host/path missing /`},
+		"a route's pattern":         {"routes:\n- match: 'POST x'\n", `stet.yaml:2:10: routes[0].match: "POST x" is not a pattern: a path begins with a slash, as in POST /x`},
 		"equal routes":              {"routes:\n- match: POST /x/{a}\n- match: /y\n- match: POST /x/{b}\n", `stet.yaml:4:10: routes[2].match: "POST /x/{b}" and "POST /x/{a}" (line 2) match the same requests, and neither is more specific`},
 		"overlapping routes":        {"routes:\n- match: /{a}/b\n- match: /a/{b}\n", `stet.yaml:3:10: routes[1].match: "/a/{b}" and "/{a}/b" (line 2) match the same requests, and neither is more specific`},
 		"a route's own error":       {"routes:\n- match: /x\n  policy: { min_ttl_s: 9, max_ttl_s: 8 }\n", "stet.yaml:3:38: routes[0].policy.max_ttl_s: min_ttl_s is 9 and max_ttl_s is 8: no hint could be granted"},

@@ -45,8 +45,9 @@ func (r *renderer) field(f field, below reflect.Value, path string, depth, off i
 	l := line{path: path, depth: depth, off: off, key: f.tag.Get("yaml") + ":", remark: f.remark()}
 	_, later := f.tag.Lookup("later")
 	_, dialect := f.tag.Lookup("dialect")
+	first, filled := f.tag.Lookup("init")
 	switch {
-	case r.template && off == 0 && (later || dialect || f.absent()):
+	case r.template && off == 0 && (later || dialect || f.absent() && !filled):
 		l.off = depth + 1
 	case !r.template && (later || f.absent() || f.idle()):
 		return
@@ -65,7 +66,9 @@ func (r *renderer) field(f field, below reflect.Value, path string, depth, off i
 	case f.Type() == reflect.TypeFor[[]Route]():
 		r.routes(l, f)
 	default:
-		if l.value = format(f.Value); f.absent() {
+		if l.value = format(f.Value); filled && r.template {
+			l.value = quote(first)
+		} else if f.absent() {
 			l.value = quote(f.tag.Get("example"))
 		}
 		r.emit(l)
@@ -79,7 +82,8 @@ func (f field) absent() bool {
 	}
 	_, nonempty := f.tag.Lookup("nonempty")
 	_, example := f.tag.Lookup("example")
-	return f.Kind() == reflect.String && f.String() == "" && (nonempty || example || f.enum() != nil)
+	_, filled := f.tag.Lookup("init")
+	return f.Kind() == reflect.String && f.String() == "" && (nonempty || example || filled || f.enum() != nil)
 }
 
 // idle reports a section in which this build can set nothing.
@@ -217,8 +221,8 @@ func Init(w io.Writer) error {
 	var f File
 	setDefaults(reflect.ValueOf(&f).Elem())
 	b := bufio.NewWriter(w)
-	_, _ = b.WriteString(`# Stet gateway. Every value below is the default: keep what you change, delete the rest. The keys of policy are commented
-# out because a key that is given beats the profile.
+	_, _ = b.WriteString(`# Stet gateway. Every value below is the default, but for the upstream, which is your API: keep what you change, delete the
+# rest. The keys of policy are commented out because a key that is given beats the profile.
 # stet config check --config FILE finds mistakes; stet config schema > stet.schema.json is for editors:
 # yaml-language-server: $schema=stet.schema.json
 # Names that end in _s are seconds, whole or decimal.
@@ -262,4 +266,27 @@ func leaf(p *Policy, key string) any {
 		v = f.Value
 	}
 	return v.Interface()
+}
+
+// Setting is one value that is in force, and where it comes from.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"`
+}
+
+// Differing lists what the policy of a route, or for -1 of requests that no route matches, has otherwise than the default profile.
+func (c *Config) Differing(route int) []Setting {
+	p, path := &c.Policy, "policy"
+	if route >= 0 {
+		p, path = &c.Routes[route].Policy, fmt.Sprintf("routes[%d].policy", route)
+	}
+	plain, found := profilePolicy("default"), []Setting{}
+	r := renderer{emit: func(l line) {
+		if l.value != "" {
+			found = append(found, Setting{strings.TrimPrefix(l.path, path+"."), l.value, c.Origin(l.path).String()})
+		}
+	}}
+	r.fields(reflect.ValueOf(p).Elem(), reflect.ValueOf(&plain).Elem(), path, 0, 0)
+	return found
 }

@@ -19,13 +19,10 @@ func initText(t *testing.T) string {
 	return b.String()
 }
 
-// What init prints is accepted, and is the defaults.
+// What init prints is accepted, and is the defaults, with an upstream (D07: without one a gateway cannot run).
 func TestInitIsTheDefaults(t *testing.T) {
 	c := load(t, initText(t))
-	defaults, err := Load(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	defaults := load(t, "upstream: http://127.0.0.1:3000\n")
 	if c.show(t) != defaults.show(t) {
 		t.Errorf("init is\n%s\nthe defaults are\n%s", c.show(t), defaults.show(t))
 	}

@@ -147,6 +147,18 @@ func private(path string) error {
 	return f.Close()
 }
 
+// Makeable returns why a store in files could not be made by a gateway, or nil.
+func (d DSN) Makeable() error {
+	if err := d.there(Serve); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(d.Path), ".stet-*")
+	if err != nil {
+		return d.unreachable(err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // there checks that what is only looked at exists, so that looking does not make it, and otherwise that it can be made.
 func (d DSN) there(use Use) error {
 	path := d.Path

@@ -36,7 +36,7 @@ type Layers struct {
 // Open opens the store and puts its layers around it. Besides those of [dsn.DSN.Open] there is one error, [ErrKeys]: nothing may
 // run on a store whose names were hashed with another key, or whose results cannot be opened.
 func (l Layers) Open(ctx context.Context, use dsn.Use) (*dsn.Opened, error) {
-	keys, err := readKeys(l.KeysFile)
+	keys, err := ReadKeys(l.KeysFile)
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +124,8 @@ func (l Layers) asked(err error) error {
 	return fmt.Errorf("%w: %s: %w", dsn.ErrUnreachable, l.Store, err)
 }
 
-// readKeys reads the file, if there is to be one.
-func readKeys(name string) (*sealstore.Keys, error) {
+// ReadKeys reads a file of encryption keys, and returns nil without a name. The error is [ErrKeys].
+func ReadKeys(name string) (*sealstore.Keys, error) {
 	const limit = 64 << 10 // some hundred keys
 	if name == "" {
 		return nil, nil
