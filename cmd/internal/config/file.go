@@ -62,7 +62,7 @@ type Admin struct {
 
 // Store is where records live.
 type Store struct {
-	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql:// likewise, redis://HOST or redis+cluster://HOST,HOST"`
+	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql:// likewise, redis://HOST, redis+cluster://HOST,HOST or redis+sentinel://HOST,HOST/NAME"`
 	Timeout            Seconds `yaml:"timeout_s" default:"2" min:"0.001" doc:"how long one decision may wait for the store"`
 	PepperFile         string  `yaml:"pepper_file" doc:"secret behind the ids in logs and lists; without it who guesses a key can recognise it"`
 	ListenDSN          string  `yaml:"listen_dsn" doc:"Postgres behind a transaction pooler: a direct DSN for wake-ups"`

@@ -13,7 +13,7 @@ import (
 
 // DSN is a store's address, taken apart.
 type DSN struct {
-	Scheme  string // memory, file, sqlite, postgres, mysql, redis, rediss, redis+cluster or rediss+cluster
+	Scheme  string // one of schemes
 	Path    string // of a directory or file; relative to the working directory
 	URL     string // of a server, with its password
 	Listen  string // postgres: where to be told of changes, if not there
@@ -25,10 +25,10 @@ type DSN struct {
 }
 
 // Schemes that this build can open.
-var schemes = []string{"memory", "file", "sqlite", "postgres", "mysql", "redis", "rediss", "redis+cluster", "rediss+cluster"}
+var schemes = []string{"memory", "file", "sqlite", "postgres", "mysql", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"}
 
 // forms of the addresses of those.
-const forms = "memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST and redis+cluster://HOST,HOST"
+const forms = "memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME"
 
 // ErrLater: a known setting that this build cannot act on. It is refused, never ignored.
 var ErrLater = errors.New("not in this build yet")
@@ -56,7 +56,7 @@ func Parse(s string) (DSN, error) {
 		return d, d.server(rest)
 	case "postgres", "mysql":
 		return d, d.server(rest)
-	case "redis", "rediss", "redis+cluster", "rediss+cluster":
+	case "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel":
 		return d, d.redis(rest)
 	}
 	return d, fmt.Errorf("there is no store %q%s; there are %s", scheme+":", spell.Hint(d.Scheme, schemes), forms)

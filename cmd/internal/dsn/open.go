@@ -73,7 +73,7 @@ func (d DSN) open(ctx context.Context, use Use, clock func() time.Time, warn fun
 		return s, s.Close, nil
 	case "postgres":
 		return d.postgres(ctx)
-	case "redis", "rediss", "redis+cluster", "rediss+cluster":
+	case "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel":
 		return d.openRedis(ctx, warn)
 	case "sqlite", "mysql":
 		return d.sql(ctx, use, clock)

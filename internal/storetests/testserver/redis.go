@@ -120,6 +120,12 @@ func (s *Server) KeepLog(t testing.TB) {
 	must(t, s, "CONFIG SET appendonly yes")
 }
 
+// Lock makes a Redis want a password.
+func (s *Server) Lock(t testing.TB, password string) {
+	t.Helper()
+	must(t, s, "CONFIG SET requirepass "+password)
+}
+
 func (s *Server) port() string {
 	_, port, _ := net.SplitHostPort(s.Addr)
 	return port
