@@ -46,26 +46,48 @@ type api struct {
 
 // check implements [checked].
 func (s *source) check(w *world) error {
-	_, err := s.place(w)
+	t, err := s.target(w)
+	if err != nil || t.admin == "" {
+		return err
+	}
+	a, err := s.through(t)
+	if err == nil {
+		a.close()
+	}
 	return err
 }
 
 func (s *source) open(w *world) (*api, error) {
-	p, err := s.place(w)
-	if err != nil {
+	t, err := s.target(w)
+	switch {
+	case err != nil:
 		return nil, err
+	case t.admin != "":
+		return s.through(t)
 	}
-	if p.admin != nil {
-		return remote(p), nil
-	}
-	return local(w, p)
+	return s.local(w, t)
 }
 
-func remote(p place) *api {
-	return &api{base: p.admin, token: cmp.Or(os.Getenv(adminTokenVariable), p.token), client: &http.Client{Timeout: 30 * time.Second}, close: func() {}}
+// through is the admin API of a running gateway.
+func (s *source) through(t target) (*api, error) {
+	there := *s
+	there.Admin = t.admin
+	a, err := there.remote()
+	if err == nil {
+		a.token = cmp.Or(a.token, t.token)
+	}
+	return a, err
 }
 
-func local(w *world, p place) (*api, error) {
+func (s *source) remote() (*api, error) {
+	base, err := url.Parse(s.Admin)
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
+		return nil, failf(exitUsage, "--admin needs a URL such as http://127.0.0.1:8081; a token goes into %s", adminTokenVariable)
+	}
+	return &api{base: base, token: os.Getenv(adminTokenVariable), client: &http.Client{Timeout: 30 * time.Second}, close: func() {}}, nil
+}
+
+func (s *source) local(w *world, p target) (*api, error) {
 	store, err := p.store.Open(w.ctx, dsn.Look)
 	if err != nil {
 		return nil, err

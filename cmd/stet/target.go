@@ -3,24 +3,23 @@ package main
 import (
 	"net"
 	"net/netip"
-	"net/url"
 
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/cmd/internal/layers"
 )
 
-// place is where an operator's command looks: into a store, or through the admin API of a running gateway.
-type place struct {
-	admin *url.URL // nil: the store
-	token string   // for admin, as the configuration has it
+// target is where an operator's command looks: into a store, or through the admin API of a running gateway.
+type target struct {
+	admin string // URL; "": the store
+	token string // for admin, as the configuration has it
 
 	store  layers.Layers
 	pepper []byte
 }
 
-// place puts flags and environment over the configuration file, if there is one. Nothing is opened but small files.
-func (s *source) place(w *world) (p place, err error) {
+// target puts flags and environment over the configuration file, if there is one. Nothing is opened but small files.
+func (s *source) target(w *world) (p target, err error) {
 	store, admin := s.Store != "", s.Admin != ""
 	if store && admin && w.given["store"] != w.given["admin"] { // a flag beats the other's environment variable
 		store, admin = w.given["store"], w.given["admin"]
@@ -29,11 +28,7 @@ func (s *source) place(w *world) (p place, err error) {
 	case store && admin:
 		return p, failf(exitUsage, "--store and --admin are two places to look; give one")
 	case admin:
-		p.admin, err = url.Parse(s.Admin)
-		if err != nil || p.admin.Scheme != "http" && p.admin.Scheme != "https" || p.admin.Host == "" || p.admin.User != nil {
-			return p, failf(exitUsage, "--admin needs a URL such as http://127.0.0.1:8081; a token goes into %s", adminTokenVariable)
-		}
-		return p, nil
+		return target{admin: s.Admin}, nil
 	}
 	conf, d, err := storeOf(s.Config, s.Store)
 	if err != nil {
@@ -88,7 +83,7 @@ func storeOf(file, address string) (*config.Config, dsn.DSN, error) {
 }
 
 // throughAdmin is the admin API of the gateway that a configuration is of, for a store that lives in its process.
-func throughAdmin(conf *config.Config) (p place, err error) {
+func throughAdmin(conf *config.Config) (p target, err error) {
 	host, port, err := net.SplitHostPort(conf.Admin.Listen)
 	if err != nil || port == "0" {
 		return p, failf(exitUsage, "the store is in the memory of the gateway, and admin.listen names no port; give --admin URL")
@@ -100,5 +95,5 @@ func throughAdmin(conf *config.Config) (p place, err error) {
 	if err != nil {
 		return p, failf(exitUsage, "admin.token_file: %w", err)
 	}
-	return place{admin: &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}, token: string(token)}, nil
+	return target{admin: "http://" + net.JoinHostPort(host, port), token: string(token)}, nil
 }
