@@ -149,7 +149,7 @@ func TestSchema(t *testing.T) {
 
 // Every tag is one the walks know; a misspelt one would be silently without effect.
 func TestTags(t *testing.T) {
-	known := regexp.MustCompile(`^(yaml|default|enum|min|max|nonempty|later|dialect|example|doc)$`)
+	known := regexp.MustCompile(`^(yaml|default|enum|min|max|nonempty|later|dialect|example|init|doc)$`)
 	word := regexp.MustCompile(`(\w+):"`)
 	quoted := regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	var visit func(reflect.Type)
