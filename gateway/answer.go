@@ -166,7 +166,8 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 func (g *Gateway) warn(p *passage, what string, err error, attrs ...slog.Attr) {
 	attrs = append(attrs, slog.String("route", p.route.cfg.Route), slog.String("error", quiet.Text(err.Error())))
 	if p.claim != nil {
-		attrs = append(attrs, slog.String("id", g.engine.Tag(p.claim.ID())))
+		id := p.claim.ID()
+		attrs = append(attrs, slog.String("id", g.engine.Tag(id)), slog.String("scope", string(id.Scope)))
 	}
 	g.log.LogAttrs(p, slog.LevelWarn, what, attrs...)
 }

@@ -22,6 +22,10 @@ type Config struct {
 	Routes   []Route
 	Scope    stethttp.ScopeFunc // whose request it is; nil means [stethttp.SingleTenant]
 
+	// ScopeByRoute makes the route a part of the scope, so that a key counts for its route alone: a scope is then what Scope returns, a
+	// slash, and the percent-encoded name of the route. What Scope returns may hold slashes; the last one is this.
+	ScopeByRoute bool
+
 	StrictCoverage bool        // refuse state-changing requests that no route matches
 	UpstreamKey    UpstreamKey // of unmatched requests
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -59,7 +60,7 @@ func (t *table) match(r *http.Request) *route {
 
 func (g *Gateway) compile(e *stet.Engine, c *Config) error {
 	var err error
-	if g.routes.unmatched, err = g.newRoute(e, c.Scope, Route{Config: c.Default, UpstreamKey: c.UpstreamKey}); err != nil {
+	if g.routes.unmatched, err = g.newRoute(e, c, Route{Config: c.Default, UpstreamKey: c.UpstreamKey}); err != nil {
 		return err
 	}
 	g.routes.mux, g.routes.byPattern = http.NewServeMux(), make(map[string]*route, len(c.Routes))
@@ -81,7 +82,7 @@ func (g *Gateway) addRoute(e *stet.Engine, c *Config, i int, r Route) error {
 	if err := register(http.NewServeMux(), r.Match, http.NotFoundHandler()); err != nil {
 		return err
 	}
-	t, err := g.newRoute(e, c.Scope, r)
+	t, err := g.newRoute(e, c, r)
 	if err != nil {
 		return err
 	}
@@ -115,12 +116,16 @@ func register(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 	return nil
 }
 
-func (g *Gateway) newRoute(e *stet.Engine, scope stethttp.ScopeFunc, r Route) (*route, error) {
+func (g *Gateway) newRoute(e *stet.Engine, c *Config, r Route) (*route, error) {
 	if r.UpstreamKey > ForwardNothing {
 		return nil, fmt.Errorf("UpstreamKey is %d, which is no UpstreamKey", r.UpstreamKey)
 	}
 	if r.Config.Route == "" && r.Match != "" {
 		r.Config.Route = r.Match
+	}
+	scope := c.Scope
+	if c.ScopeByRoute {
+		scope = byRoute(scope, cmp.Or(r.Config.Route, stethttp.DefaultRoute))
 	}
 	guard, err := stethttp.New(e, scope, r.Config)
 	if err != nil {
@@ -129,4 +134,16 @@ func (g *Gateway) newRoute(e *stet.Engine, scope stethttp.ScopeFunc, r Route) (*
 	t := &route{match: r.Match, cfg: guard.Config(), key: r.UpstreamKey, encoded: r.MatchEncoded}
 	t.guarded = guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.forward(w, r, t) }))
 	return t, nil
+}
+
+// byRoute adds the route to a scope.
+func byRoute(scope stethttp.ScopeFunc, route string) stethttp.ScopeFunc {
+	part := stet.Scope("/" + url.PathEscape(route))
+	return func(r *http.Request) (stet.Scope, error) {
+		s, err := scope(r)
+		if err != nil {
+			return "", err
+		}
+		return s + part, nil
+	}
 }

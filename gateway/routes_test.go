@@ -163,3 +163,25 @@ func TestConfigErrors(t *testing.T) {
 		t.Error("want an error without an engine")
 	}
 }
+
+// With the route in the scope, a key is one of each route (D08).
+func TestScopeByRoute(t *testing.T) {
+	for byRoute, want := range map[bool]int{true: 200, false: 422} {
+		r := newRig(t, upstream(t, func(http.ResponseWriter, *http.Request) {}), func(c *gateway.Config) {
+			c.ScopeByRoute, c.Scope = byRoute, stethttp.HeaderScope("X-Tenant")
+			c.Routes = []gateway.Route{{Match: "POST /v1/pay"}}
+		})
+		tenant := func(key string) header { return header{"Idempotency-Key": key, "X-Tenant": "a/b"} }
+		r.status(r.do("POST", "/v1/pay", "one", tenant("k")), 200)
+		r.status(r.do("POST", "/elsewhere", "one", tenant("k")), want)
+		if !byRoute {
+			continue
+		}
+		for _, scope := range []stet.Scope{"a/b/POST%20%2Fv1%2Fpay", "a/b/default"} {
+			if _, err := r.store.Get(t.Context(), stet.ID{Scope: scope, Key: "k"}); err != nil {
+				t.Errorf("%s: %v", scope, err)
+			}
+		}
+		r.problem(r.do("POST", "/v1/pay", "one", header{"Idempotency-Key": "k"}), stethttp.Unauthenticated)
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,14 +21,13 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/bulk"
-	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
-	"github.com/stet-dev/stet/cmd/internal/layers"
 )
 
 // source is where operator commands find records: in a store, or through a running gateway.
 type source struct {
-	Store string `placeholder:"DSN" env:"STET_STORE" help:"The store (sqlite:stet.db)."`
+	Config string `placeholder:"FILE" env:"STET_CONFIG" help:"The gateway's configuration file: its store, pepper, keys and cache; flags and the environment beat it."`
+	Store  string `placeholder:"DSN" env:"STET_STORE" help:"The store (sqlite:stet.db)."`
 	place
 	PepperFile string `placeholder:"FILE" env:"STET_PEPPER_FILE" help:"Secret behind the ids, as the gateway has it (with --store)."`
 	KeysFile   string `name:"encryption-keys-file" placeholder:"FILE" env:"STET_ENCRYPTION_KEYS_FILE" help:"Encryption keys, as the gateway has them (with --store)."`
@@ -45,50 +45,64 @@ type api struct {
 	close  func()
 }
 
-func (s *source) open(w *world) (*api, error) {
-	store, admin := s.Store != "", s.Admin != ""
-	if store && admin && w.given["store"] != w.given["admin"] { // a flag beats the other's environment variable
-		store, admin = w.given["store"], w.given["admin"]
+// check implements [checked].
+func (s *source) check(w *world) error {
+	t, err := s.target(w)
+	if err != nil || t.admin == "" {
+		return err
 	}
-	switch {
-	case store && admin:
-		return nil, failf(exitUsage, "--store and --admin are two places to look; give one")
-	case admin:
-		return s.remote()
+	a, err := s.through(t)
+	if err == nil {
+		a.close()
 	}
-	return s.local(w)
+	return err
 }
 
-func (s *source) local(w *world) (*api, error) {
-	address := s.Store
-	if address == "" {
-		address = "sqlite:stet.db"
+func (s *source) open(w *world) (*api, error) {
+	t, err := s.target(w)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.admin != "":
+		return s.through(t)
 	}
-	d, err := dsn.Parse(address)
-	if err != nil {
-		return nil, failf(exitUsage, "--store: %w", err)
+	return s.local(w, t)
+}
+
+// through is the admin API of a running gateway.
+func (s *source) through(t target) (*api, error) {
+	there := *s
+	there.Admin = t.admin
+	a, err := there.remote()
+	if err == nil {
+		a.token = cmp.Or(a.token, t.token)
 	}
-	if !d.Persistent() {
-		return nil, failf(exitUsage, "memory: lives inside the gateway that uses it; look through it with --admin URL")
-	}
-	pepper, err := config.ReadSecret(s.PepperFile)
-	if err != nil {
-		return nil, failf(exitUsage, "--pepper-file: %w", err)
-	}
-	store, err := layers.Layers{Store: d, KeysFile: s.KeysFile, AcceptPlain: s.Plain}.Open(w.ctx, dsn.Look)
+	return a, err
+}
+
+func (s *source) local(w *world, p target) (*api, error) {
+	store, err := p.store.Open(w.ctx, dsn.Look)
 	if err != nil {
 		return nil, err
 	}
-	engine, err := stet.New(store.Store, stet.Config{Pepper: pepper, StoreTimeout: 30 * time.Second})
+	for _, text := range store.Warnings {
+		fmt.Fprintln(w.stderr, "stet:", text)
+	}
+	engine, err := stet.New(store.Store, stet.Config{Pepper: p.pepper, StoreTimeout: 30 * time.Second})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	jobs := bulk.New(engine)
+	probe, err := asker(engine, &p.reconcile)
+	if err != nil {
+		fmt.Fprintf(w.stderr, "stet: %s; nothing is asked\n", err)
+	}
 	return &api{
-		base:   &url.URL{Scheme: "http", Host: "localhost"},
-		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami(), Bulk: jobs, Outbox: desk(store, engine)})}},
-		jobs:   jobs,
-		close:  func() { _ = store.Close() },
+		base: &url.URL{Scheme: "http", Host: "localhost"},
+		client: &http.Client{Transport: inProcess{admin.New(engine, admin.Config{Who: whoami(), Bulk: jobs, Outbox: desk(store, engine),
+			Settle: settling(&p.reconcile), Reconciler: probe})}},
+		jobs:  jobs,
+		close: func() { _ = store.Close() },
 	}, nil
 }
 

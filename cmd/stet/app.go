@@ -48,6 +48,7 @@ type app struct {
 	admins  exchanged    // serves operators
 	notices exchanged    // takes notices, where they have a listener of their own
 	hook    *hookServer  // nil: none of its own
+	sharers *sharers     // callers with different credentials, where no scope tells them apart
 	durable *durability  // nil: nothing of it can change
 
 	sweeper, reaper, reconciler keeper.Runner
@@ -92,6 +93,7 @@ func (a *app) build(pepper []byte) (err error) {
 	events.log = observe.NewLog(a.log, a.engine.Tag)
 	a.jobs = bulk.New(a.engine)
 	a.limits = stethttp.NewLimits(a.conf.LimitsConfig())
+	a.sharers = newSharers(a.metrics, a.log)
 	return nil
 }
 
@@ -225,6 +227,9 @@ func (a *app) run(ctx context.Context) error {
 	var jobs sync.WaitGroup
 	jobs.Go(func() { a.loop(a.jobs.Run(working)) })
 	a.ready(a.server.Addr(), a.server.AdminAddr())
+	for _, warning := range a.conf.Warnings() {
+		a.log.Warn(warning.Text, "setting", warning.Path)
+	}
 	ended := make(chan struct{})
 	var told sync.WaitGroup
 	told.Go(func() {
@@ -276,6 +281,9 @@ func drainTimeout(conf *config.Config) time.Duration {
 	return max(gateway.DefaultDrainTimeout, max(longest, conf.UpstreamTimeout).Duration()+10*time.Second)
 }
 
+// maxKeyFile bounds the file of a certificate's key, in bytes.
+const maxKeyFile = 1 << 20
+
 func loadTLS(t *config.TLS) (*tls.Config, error) {
 	if t == nil {
 		return nil, nil
@@ -284,8 +292,7 @@ func loadTLS(t *config.TLS) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	const limit = 1 << 20
-	key, err := config.ReadSecretFile(t.KeyFile, limit)
+	key, err := config.ReadSecretFile(t.KeyFile, maxKeyFile)
 	if err != nil {
 		return nil, err
 	}

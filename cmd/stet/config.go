@@ -1,14 +1,13 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/stet-dev/stet/cmd/internal/config"
 )
 
 type configCmds struct {
 	Init   configInitCmd   `cmd:"" help:"Print a configuration with every setting at its default, explained."`
 	Check  configCheckCmd  `cmd:"" help:"Find mistakes in a configuration file, without starting anything."`
+	Test   configTestCmd   `cmd:"" help:"Say what a gateway would do with a request, and by which settings."`
 	Show   configShowCmd   `cmd:"" help:"Print the configuration a gateway would run with."`
 	Schema configSchemaCmd `cmd:"" help:"Print the JSON Schema of the file, for editors."`
 }
@@ -20,21 +19,6 @@ func (configInitCmd) Run(w *world) error { return config.Init(w.stdout) }
 type configSchemaCmd struct{}
 
 func (configSchemaCmd) Run(w *world) error { return config.Schema(w.stdout) }
-
-type configCheckCmd struct {
-	Config string `placeholder:"FILE" env:"STET_CONFIG" help:"The file to check."`
-}
-
-func (c *configCheckCmd) Run(w *world) error {
-	if c.Config == "" {
-		return failf(exitUsage, "which file? stet config check --config FILE")
-	}
-	if _, err := config.Load(config.Options{File: c.Config}); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w.stdout, "%s: ok\n", c.Config)
-	return err
-}
 
 type configShowCmd struct {
 	settings

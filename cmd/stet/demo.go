@@ -75,6 +75,7 @@ func (c *demoCmd) Run(w *world) (err error) {
 	defer stop()
 	conf, err := config.Load(config.Options{Overrides: []config.Override{
 		{Path: "upstream", Value: upstream},
+		{Path: "scope.single_tenant", Value: "true"},
 		{Path: "store.dsn", Value: "sqlite:" + filepath.Join(dir, "stet.db")},
 		{Path: "listen", Value: freeNear("127.0.0.1:8080")},
 		{Path: "admin.listen", Value: freeNear("127.0.0.1:8081")},

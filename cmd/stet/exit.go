@@ -20,6 +20,7 @@ const (
 	exitNotFound         // no such record
 	exitNotAllowed       // the token is missing, wrong, or of too small a role
 	exitUnreachable      // the store, or the gateway, cannot be reached
+	exitFindings         // what was looked at is not as it should be
 )
 
 // statusError is an error with the status it ends the program with.

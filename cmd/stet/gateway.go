@@ -32,6 +32,9 @@ func (c *gatewayCmd) Run(w *world) error {
 	if conf.Upstream == "" {
 		return failf(exitUsage, "which API is behind the gateway? give --upstream URL, STET_UPSTREAM, or upstream: in the file")
 	}
+	if err := startable(conf); err != nil {
+		return err
+	}
 	out := &lines{Writer: w.stderr}
 	level, always := new(slog.LevelVar), newLog(out, slog.LevelInfo)
 	own := newLog(out, level)

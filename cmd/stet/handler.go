@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"net/url"
+	"slices"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
@@ -11,7 +12,7 @@ import (
 )
 
 // handler makes what serves clients, from a configuration.
-func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *slog.Logger) (*gateway.Gateway, error) {
+func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *slog.Logger, sharers *sharers) (*gateway.Gateway, error) {
 	upstream, err := url.Parse(conf.Upstream)
 	if err != nil {
 		return nil, err // checked before
@@ -19,7 +20,8 @@ func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *
 	c := gateway.Config{
 		Upstream:       upstream,
 		Default:        conf.HTTP(limits),
-		Scope:          conf.ScopeFunc(),
+		Scope:          sharers.watch(conf),
+		ScopeByRoute:   slices.Contains(conf.Scope.Parts, "route"),
 		StrictCoverage: conf.StrictCoverage,
 		UpstreamKey:    upstreamKeys[conf.Policy.UpstreamKey],
 		KeepHeaders:    conf.ScopeHeaders(),

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/stet-dev/stet/cmd/internal/config"
 )
@@ -22,11 +23,24 @@ func main() {
 	go func() {
 		<-signals
 		cancel() // finish what runs
-		<-signals
+		second(signals, time.Now())
 		log.Print("stet: ended at once by a second signal") // a gateway's log is its own by now
 		os.Exit(int(exitError))
 	}()
 	os.Exit(int(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)))
+}
+
+// oneSignal is how far apart two signals are that mean two things: timeout(1) sends one to the process and one to its group, and a
+// terminal's Ctrl-C may come both from it and from a wrapper.
+const oneSignal = time.Second
+
+// second returns at the first signal that comes more than oneSignal after the one at first.
+func second(signals <-chan os.Signal, first time.Time) {
+	for range signals {
+		if time.Since(first) > oneSignal {
+			return
+		}
+	}
 }
 
 // world is what a command may touch besides files and the network.

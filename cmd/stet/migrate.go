@@ -17,15 +17,19 @@ type migrateCmd struct {
 
 // storeFlag names a store. Embedded stores create their schema when a gateway opens them.
 type storeFlag struct {
-	Store string `placeholder:"DSN" env:"STET_STORE" default:"sqlite:stet.db" help:"The database: sqlite:PATH, postgres://… or mysql://… (sqlite:stet.db)."`
+	Config string `placeholder:"FILE" env:"STET_CONFIG" help:"The gateway's configuration file, for its store; --store beats it."`
+	Store  string `placeholder:"DSN" env:"STET_STORE" help:"The database: sqlite:PATH, postgres://… or mysql://… (sqlite:stet.db)."`
+}
+
+// check implements [checked].
+func (f *storeFlag) check(*world) error {
+	_, err := f.parse()
+	return err
 }
 
 func (f storeFlag) parse() (dsn.DSN, error) {
-	d, err := dsn.Parse(f.Store)
-	if err != nil {
-		return d, failf(exitUsage, "--store: %w", err)
-	}
-	return d, nil
+	_, d, err := storeOf(f.Config, f.Store)
+	return d, err
 }
 
 type migrateUpCmd struct{ storeFlag }
@@ -55,7 +59,7 @@ func (c *migrateStatusCmd) Run(w *world) error {
 		verdict := "up to date"
 		switch {
 		case m.have < m.want:
-			verdict = fmt.Sprintf("version %d is needed; stet migrate up --store %s", m.want, d)
+			verdict = fmt.Sprintf("version %d is needed; stet migrate up %s", m.want, d.Flag())
 		case m.have > m.want:
 			verdict = fmt.Sprintf("made by a newer stet; this one knows version %d", m.want)
 		}

@@ -57,7 +57,7 @@ func (a *app) make(conf *config.Config) (*parts, error) {
 	case ok:
 		p.reconciler = r
 	}
-	if p.gate, err = handler(a.engine, conf, a.limits, a.log); err != nil {
+	if p.gate, err = handler(a.engine, conf, a.limits, a.log, a.sharers); err != nil {
 		return nil, &statusError{exitUsage, err}
 	}
 	return p, nil

@@ -28,6 +28,7 @@ import (
 //	upstream            starts the sample API: $UPSTREAM
 //	gateway ARG…        starts stet gateway: $GATEWAY and $ADMIN are its URLs, $LISTEN and $ADMINADDR its addresses
 //	signal TERM|HUP     sends it a signal
+//	insist TERM         sends it a signal until it has ended
 //	logged REGEXP       waits until a line of its log matches
 //	ended 0             waits until it has ended, with that status; its log is then in gateway.log
 func TestScripts(t *testing.T) {
@@ -42,7 +43,7 @@ func TestScripts(t *testing.T) {
 			return ownFiles(e.WorkDir)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": cmdExits, "upstream": cmdUpstream, "gateway": cmdGateway, "signal": cmdSignal, "logged": cmdLogged, "ended": cmdEnded,
+			"exits": cmdExits, "upstream": cmdUpstream, "gateway": cmdGateway, "signal": cmdSignal, "insist": cmdInsist, "logged": cmdLogged, "ended": cmdEnded,
 		},
 	})
 }
@@ -202,8 +203,26 @@ func (g *gatewayProcess) wait(re *regexp.Regexp) string {
 }
 
 func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
-	signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT}
-	ts.Check(gatewayOf(ts).cmd.Process.Signal(signals[args[0]]))
+	ts.Check(gatewayOf(ts).cmd.Process.Signal(signalNames[args[0]]))
+}
+
+var signalNames = map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT}
+
+// cmdInsist sends a signal again and again: what comes within a second of the first counts as one with it.
+func cmdInsist(ts *testscript.TestScript, _ bool, args []string) {
+	g := gatewayOf(ts)
+	again, late := time.NewTicker(50*time.Millisecond), time.After(patience)
+	defer again.Stop()
+	for {
+		select {
+		case <-g.gone:
+			return
+		case <-late:
+			ts.Fatalf("the gateway goes on:\n%s", g.text())
+		case <-again.C:
+			_ = g.cmd.Process.Signal(signalNames[args[0]]) // it may have ended just now
+		}
+	}
 }
 
 func cmdLogged(ts *testscript.TestScript, neg bool, args []string) {

@@ -10,7 +10,7 @@ type settings struct {
 	Upstream   string `placeholder:"URL" env:"STET_UPSTREAM" help:"The API behind the gateway."`
 	Listen     string `placeholder:"ADDR" env:"STET_LISTEN" help:"Where clients connect (:8080)."`
 	Admin      string `placeholder:"ADDR" env:"STET_ADMIN" help:"Where operators connect (127.0.0.1:8081)."`
-	Store      string `placeholder:"DSN" env:"STET_STORE" help:"Where records live: memory:, file:DIR, sqlite:PATH, postgres://…, mysql://…, redis://… or redis+cluster://… (sqlite:stet.db)."`
+	Store      string `placeholder:"DSN" env:"STET_STORE" help:"Where records live: memory:, file:DIR, sqlite:PATH, postgres://…, mysql://…, redis://…, redis+cluster://… or redis+sentinel://… (sqlite:stet.db)."`
 	Profile    string `placeholder:"NAME" env:"STET_PROFILE" complete:"default,ietf,stripe,stripe-v2,seed-strict,gateway-compat" help:"A published dialect: default, ietf, stripe, stripe-v2, seed-strict, gateway-compat."`
 	PepperFile string `placeholder:"FILE" env:"STET_PEPPER_FILE" help:"Secret behind the ids in logs and lists."`
 	KeysFile   string `name:"encryption-keys-file" placeholder:"FILE" env:"STET_ENCRYPTION_KEYS_FILE" help:"Encrypt what is stored with the keys in this file."`

@@ -13,7 +13,7 @@ import (
 
 // open opens the store of the configuration, with all that is around it.
 func (a *app) open(ctx context.Context) error {
-	l, err := layersOf(&a.conf.Store)
+	l, err := storeLayers(a.conf)
 	if err != nil {
 		return err // checked before
 	}

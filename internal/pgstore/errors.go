@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 
 	"github.com/stet-dev/stet"
 )
@@ -21,18 +23,34 @@ const (
 	classConnection   = "08"
 )
 
+// mends say what a code means to who set the store up, and what to do.
+var mends = map[string]string{
+	codeLockWait: "another transaction holds the row",
+	codeDiskFull: "its disk is full",
+	"28000":      "it lets nobody in who comes so; correct the user, or its pg_hba.conf",
+	"28P01":      "the password is not that user's; correct it in the address",
+	"3D000":      "it has no such database; correct the name in the address, or make it (CREATE DATABASE)",
+	"42P05":      pooled,
+	"26000":      pooled,
+	"08P01":      "a pooler between refuses what it was sent; " + unpooled,
+	"53300":      "it has no connection left; raise its max_connections, or lower pool_max_conns in the address",
+}
+
+const (
+	pooled   = "a pooler gives the connection to others between two statements, and a prepared one is not there then; " + unpooled
+	unpooled = "add ?default_query_exec_mode=cache_describe to the address, or have it pool sessions"
+)
+
 // serverError is an error that the server has answered with: the statement, and its transaction where it had one of its own,
 // never happened. The server's text is not repeated, because it may quote values.
 type serverError struct{ code string }
 
 func (e *serverError) Error() string {
-	switch e.code {
-	case codeLockWait:
-		return "the server's error 55P03: another transaction holds the row"
-	case codeDiskFull:
-		return "the server's error 53100: its disk is full"
+	text := "the server's error " + e.code
+	if mend := mends[e.code]; mend != "" {
+		text += ": " + mend
 	}
-	return "the server's error " + e.code
+	return text
 }
 
 // Is: of a server without room.
@@ -44,6 +62,27 @@ type lostError struct{ err error }
 func (e *lostError) Error() string { return "no answer, it may have happened: " + e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
 
+// connectError is why there is no connection: nothing was sent on it.
+type connectError struct{ err error }
+
+func (e *connectError) Error() string        { return "could not connect: " + e.err.Error() }
+func (e *connectError) Unwrap() error        { return e.err }
+func (e *connectError) Is(target error) bool { return target == errNothing }
+
+// connecting returns why no connection came about, or nil where err is of another kind. pgx says so in words alone; its own type of
+// error repeats the address.
+func connecting(err error) error {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if strings.HasPrefix(e.Error(), "failed to connect to ") {
+			return cmp.Or(errors.Unwrap(e), e)
+		}
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return op
+	}
+	return nil
+}
+
 // fault makes of an error of a driver one that may be told.
 func fault(ctx context.Context, err error) error {
 	if err == nil {
@@ -53,6 +92,8 @@ func fault(ctx context.Context, err error) error {
 	if errors.As(err, &coded) {
 		code := coded.SQLState()
 		switch {
+		case connecting(err) != nil:
+			return &connectError{&serverError{code}}
 		case code == codeCanceled && ctx.Err() != nil:
 			return fmt.Errorf("%w (%s)", ctx.Err(), code)
 		case len(code) == 5 && code[:3] == classShutdown || len(code) == 5 && code[:2] == classConnection:
@@ -61,7 +102,13 @@ func fault(ctx context.Context, err error) error {
 		return &serverError{code}
 	}
 	var safe interface{ SafeToRetry() bool } // of pgx
+	why := connecting(err)
+	if op, ok := errors.AsType[*net.OpError](why); ok {
+		why = op // without the list of what was tried
+	}
 	switch {
+	case why != nil:
+		return &connectError{cmp.Or(ctx.Err(), why)}
 	case errors.As(err, &safe) && safe.SafeToRetry():
 		return fmt.Errorf("%w: %w", errNothing, cmp.Or(ctx.Err(), err))
 	case ctx.Err() != nil:
@@ -69,6 +116,9 @@ func fault(ctx context.Context, err error) error {
 	}
 	return &lostError{err}
 }
+
+// Fault makes of an error of a driver one that may be told, and says what to do where the server has said what is wrong.
+func Fault(ctx context.Context, err error) error { return fault(ctx, err) }
 
 // answered returns the code of an error that the server has answered with, or "".
 func answered(err error) string {

@@ -20,7 +20,25 @@ type Client interface {
 // ServerError is an error that the server answered with.
 type ServerError string
 
-func (e ServerError) Error() string { return "redis: " + string(e) }
+func (e ServerError) Error() string {
+	code, _, _ := strings.Cut(string(e), " ")
+	if mend := mends[code]; mend != "" {
+		return "redis: " + string(e) + "; " + mend
+	}
+	return "redis: " + string(e)
+}
+
+// mends say what to do about an error, by the word it begins with.
+var mends = map[string]string{
+	"NOAUTH":      "the server wants a password: give the client one (redis://USER:PASSWORD@HOST)",
+	"WRONGPASS":   "correct the user or the password that the client was given",
+	"NOPERM":      "this user may not do that: give it the right (ACL SETUSER), or another user",
+	"MOVED":       "the server is a node of a cluster, and the client takes it for one by itself: give it a client for clusters (redis+cluster://HOST,HOST)",
+	"CLUSTERDOWN": "the cluster serves none of it: see CLUSTER INFO",
+	"LOADING":     "the server reads its data after a start: wait for it",
+	"READONLY":    "the server is a replica: give the client its master, or the sentinels (redis+sentinel://HOST,HOST/NAME)",
+	"MASTERDOWN":  "the server is a replica without its master: give the client the master",
+}
 
 // answered reports whether err is an answer of the server's that begins with one of the codes.
 func answered(err error, codes ...string) bool {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+
+	"github.com/stet-dev/stet/internal/pgstore"
 )
 
 // ErrSchema: the database's schema is not the one this program works with. The error that wraps it says what to do.
@@ -77,14 +79,26 @@ func Status(ctx context.Context, db *sql.DB, d Dialect) (have, want int, err err
 	}
 	var tables int
 	if err := db.QueryRowContext(ctx, d.hasSchema()).Scan(&tables); err != nil {
-		return 0, 0, fmt.Errorf("sqlstore: schema: %w", err)
+		return 0, 0, fmt.Errorf("sqlstore: schema: %w", d.fault(ctx, err))
 	}
 	if tables > 0 {
 		if err := db.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM stet_schema").Scan(&have); err != nil {
-			return 0, 0, fmt.Errorf("sqlstore: schema: %w", err)
+			return 0, 0, fmt.Errorf("sqlstore: schema: %w", d.fault(ctx, err))
 		}
 	}
 	return have, len(d.steps()), nil
+}
+
+// fault makes of an error of the driver one that says what to do, where the server has said what is wrong.
+func (d Dialect) fault(ctx context.Context, err error) error {
+	switch d {
+	case MySQL:
+		return fault(err)
+	case Postgres:
+		return pgstore.Fault(ctx, err)
+	case SQLite:
+	}
+	return err
 }
 
 func checkSchema(ctx context.Context, db *sql.DB, d Dialect) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"reflect"
 	"strings"
 
@@ -37,7 +38,20 @@ func (e *serverError) Error() string {
 	case mysqlTooLarge:
 		return "the server's error 1153: the statement is larger than max_allowed_packet, of the server or in the data source name"
 	}
+	if mend := mysqlMends[e.number]; mend != "" {
+		return fmt.Sprintf("the server's error %d: %s", e.number, mend)
+	}
 	return fmt.Sprintf("the server's error %d", e.number)
+}
+
+// mysqlMends say what an error means to who set the store up, and what to do.
+var mysqlMends = map[int]string{
+	1040: "it has no connection left; raise its max_connections",
+	1044: "this user may not use the database; GRANT it",
+	1045: "the user or the password is not right; correct them in the address",
+	1049: "it has no such database; correct the name in the address, or make it (CREATE DATABASE)",
+	1130: "it lets nobody in from this host; see the host of the user",
+	1698: "the user or the password is not right; correct them in the address",
 }
 
 // Is: of a server without room.
@@ -113,6 +127,9 @@ func gone(err error) bool { return failed(err) && answered(err) == 0 && !errors.
 func uncertain(err error) error {
 	if answered(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" { // nothing was sent
+		return fmt.Errorf("could not connect: %w", err)
 	}
 	return fmt.Errorf("no answer, it may have happened: %w", err)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/internal/spell"
 	"github.com/stet-dev/stet/keeper"
 	"github.com/stet-dev/stet/stethttp"
 )
@@ -185,7 +186,8 @@ func (k *checker) reconcile() {
 func (k *checker) scope() {
 	s := &k.Scope
 	var set []string
-	for name, on := range map[string]bool{"header": s.Header != "", "api_key": s.APIKey != nil, "jwt": s.JWT != nil, "client_cert": s.ClientCert} {
+	for name, on := range map[string]bool{"header": s.Header != "", "api_key": s.APIKey != nil, "jwt": s.JWT != nil, "client_cert": s.ClientCert,
+		"single_tenant": s.SingleTenant} {
 		if on {
 			set = append(set, name)
 		}
@@ -196,6 +198,10 @@ func (k *checker) scope() {
 	}
 	if s.Header != "" {
 		k.header("scope.header", s.Header)
+		if slices.Contains(credentials, http.CanonicalHeaderKey(s.Header)) {
+			k.fail("scope.header", "scopes are stored, listed and logged as they are, and %s holds a credential: write scope: { api_key: { header: %s } }, "+
+				"which keeps a hash of it", s.Header, s.Header)
+		}
 	}
 	if s.APIKey != nil {
 		k.header("scope.api_key.header", s.APIKey.Header)
@@ -203,6 +209,24 @@ func (k *checker) scope() {
 	if s.ClientCert && (k.TLS == nil || k.TLS.ClientCAFile == "") {
 		k.fail("scope.client_cert", "it needs tls.client_ca_file: a certificate nobody checked says nothing")
 	}
+}
+
+// credentials are headers that no store and no log should hold the values of.
+var credentials = []string{"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "Api-Key", "X-Auth-Token", "X-Access-Token"}
+
+// Unscoped reports that nothing is said of whose requests are.
+func (c *Config) Unscoped() bool {
+	s := &c.Scope
+	return s.Header == "" && s.APIKey == nil && s.JWT == nil && !s.ClientCert && !s.SingleTenant
+}
+
+// Warnings are what a gateway runs with and is probably not meant.
+func (c *Config) Warnings() []*Error {
+	if c.Unscoped() {
+		return []*Error{c.Fault("scope", "no scope is set, so that all callers share one bucket of keys, and one who sends another's key and request gets "+
+			"the other's answer: say whose a request is, as in scope: { header: X-Tenant-Id }, or that it is always the same, scope: { single_tenant: true }")}
+	}
+	return nil
 }
 
 func (k *checker) header(path, name string) {
@@ -250,6 +274,8 @@ func (k *checker) policy(p *Policy, own, file string) {
 	for _, m := range slices.Concat(p.EnabledMethods, p.RequiredMethods) {
 		if !token(m) || m != strings.ToUpper(m) {
 			k.fail(at("enabled_methods"), "%q is not a method; methods are upper case, such as POST", m)
+		} else if hint := spell.Hint(m, registered); hint != "" && !slices.Contains(registered, m) {
+			k.fail(at("enabled_methods"), "there is no method %s%s", m, hint)
 		}
 	}
 	for _, m := range p.RequiredMethods {
@@ -278,6 +304,11 @@ func (k *checker) routes() {
 			k.fail(path+".match", "%s", k.conflict(i, err))
 			continue
 		}
+		if why := k.unreachable(k.Routes[i].Match, &k.Routes[i].Policy); why != "" {
+			k.fail(path+".match", "no request matches %q: %s", k.Routes[i].Match, why)
+		} else if why := idle(&k.Routes[i]); why != "" {
+			k.fail(path+".mode", "%s", why)
+		}
 		k.policy(&k.Routes[i].Policy, path+".policy", "policy")
 	}
 	k.once()
@@ -292,6 +323,9 @@ func (k *checker) conflict(i int, err error) string {
 			first := k.given.of(fmt.Sprintf("routes[%d].match", j))
 			return fmt.Sprintf("%q and %q (line %d) match the same requests, and neither is more specific", match, k.Routes[j].Match, first.Line)
 		}
+	}
+	if method, path, _ := strings.Cut(match, " "); !strings.Contains(match, "/") {
+		return fmt.Sprintf("%q is not a pattern: a path begins with a slash, as in %s /%s", match, method, path)
 	}
 	return fmt.Sprintf("%q is not a pattern: %s", match, reason(err))
 }

@@ -47,6 +47,9 @@ func (es Errors) Unwrap() []error {
 	return errs
 }
 
+// Err returns them in the order of the file, or nil if there are none.
+func (es Errors) Err() error { return es.err() }
+
 // err returns nil if there are none.
 func (es Errors) err() error {
 	if len(es) == 0 {
@@ -60,4 +63,15 @@ func (es Errors) err() error {
 
 func (es *Errors) add(at Origin, path, format string, args ...any) {
 	*es = append(*es, &Error{Where: at.where(), Path: path, Text: fmt.Sprintf(format, args...), line: at.Line, col: at.Col})
+}
+
+// Fault is something wrong with a setting that only its use shows, such as a file that is not there.
+func (c *Config) Fault(path, format string, args ...any) *Error {
+	at := c.given.of(path)
+	if at == (Origin{}) && c.name != "" {
+		at = Origin{Kind: FromFile, Name: c.name}
+	}
+	var es Errors
+	es.add(at, path, format, args...)
+	return es[0]
 }

@@ -9,6 +9,7 @@ package config
 //	nonempty it cannot be set to ""
 //	dialect  `config init` comments it out: given, it would beat the profile
 //	later    known, and refused when used: what this build cannot do yet
+//	init     what `config init` sets, where something has to be set and nothing is a good default
 //	example  what `config init` shows for a setting without a default
 //	doc      one line for people
 //	unit     of a number, where its type is not [Seconds]
@@ -19,7 +20,7 @@ package config
 //	file     it names a file, and whether SIGHUP puts other contents in force: live, or restart
 type File struct {
 	Listen            string   `yaml:"listen" default:":8080" nonempty:"" doc:"where clients connect; port 0 picks a free one" reload:"restart" why:"an address is bound once"`
-	Upstream          string   `yaml:"upstream" example:"http://127.0.0.1:3000" doc:"the API behind the gateway" reload:"live"`
+	Upstream          string   `yaml:"upstream" init:"http://127.0.0.1:3000" doc:"the API behind the gateway" reload:"live"`
 	ReadHeaderTimeout Seconds  `yaml:"read_header_timeout_s" default:"10" min:"0.001" doc:"for a request's header to arrive, and for a TLS handshake" reload:"restart" why:"net/http takes it once"`
 	ReadTimeout       Seconds  `yaml:"read_timeout_s" default:"30" min:"0.001" doc:"for the whole body; over it: 408 request-timeout, nothing reserved" reload:"live"`
 	WriteTimeout      Seconds  `yaml:"write_timeout_s" default:"30" min:"0.001" doc:"for a client to take the next 64 KiB of an answer; one that does not is cut off" reload:"live"`
@@ -37,7 +38,7 @@ type File struct {
 	CORS      CORS      `yaml:"cors" doc:"of the gateway's own answers; the API's are its own"`
 	Admin     Admin     `yaml:"admin"`
 	Store     Store     `yaml:"store"`
-	Scope     Scope     `yaml:"scope" doc:"whose request it is: at most one; a request without it gets 401"`
+	Scope     Scope     `yaml:"scope" doc:"whose request it is: one of these, or single_tenant; a request without it gets 401"`
 	Policy    Policy    `yaml:"policy"`
 	Limits    Limits    `yaml:"limits" doc:"0 is no limit"`
 	Metrics   Metrics   `yaml:"metrics"`
@@ -72,7 +73,7 @@ type Admin struct {
 
 // Store is where records live.
 type Store struct {
-	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql:// likewise, redis://HOST or redis+cluster://HOST,HOST" secret:"dsn" or:"dsn_file" reload:"restart" why:"the store is opened once"`
+	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql:// likewise, redis://HOST, redis+cluster://HOST,HOST or redis+sentinel://HOST,HOST/NAME" secret:"dsn" or:"dsn_file" reload:"restart" why:"the store is opened once"`
 	DSNFile            string  `yaml:"dsn_file" doc:"or a file with the DSN in its one line" reload:"restart" file:"restart" why:"the store is opened once"`
 	Timeout            Seconds `yaml:"timeout_s" default:"2" min:"0.001" doc:"how long one decision may wait for the store" reload:"restart" why:"the engine takes it once"`
 	PepperFile         string  `yaml:"pepper_file" doc:"secret behind the ids in logs and lists; without it who guesses a key can recognise it" file:"restart" reload:"restart" why:"stored ids are made with it"`
@@ -91,6 +92,9 @@ type Scope struct {
 	APIKey     *APIKey `yaml:"api_key" doc:"long-lived keys; only a hash of the field value is kept" reload:"live"`
 	JWT        *JWT    `yaml:"jwt" later:"scopes from JWTs" doc:"claims, percent-encoded, joined by /" reload:"live"`
 	ClientCert bool    `yaml:"client_cert" default:"false" doc:"the hash of the TLS client certificate" reload:"live"`
+
+	SingleTenant bool     `yaml:"single_tenant" default:"false" doc:"true: all callers are one, and may get each other's answers; without it and the above there is a warning" reload:"live"`
+	Parts        []string `yaml:"parts" enum:"route" doc:"[route]: a key counts for its route alone, so that it may be used on each" reload:"live"`
 }
 
 // APIKey derives the scope from a credential.

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/stethttp"
@@ -216,6 +217,14 @@ func (c *Config) ScopeHeaders() []string {
 
 // ScopeText says where the scope comes from, as it is published.
 func (c *Config) ScopeText() string {
+	text := c.scopeText()
+	if len(c.Scope.Parts) > 0 {
+		text += ", by " + strings.Join(c.Scope.Parts, " and ")
+	}
+	return text
+}
+
+func (c *Config) scopeText() string {
 	switch {
 	case c.Scope.Header != "":
 		return "header " + c.Scope.Header

@@ -35,6 +35,7 @@ type Override struct {
 // Config is an effective configuration: every value is set, and every policy is complete.
 type Config struct {
 	File
+	name  string // of the file; "" for none
 	given origins
 	// For each route and, under -1, for the file: which profile its policy starts from.
 	profiles map[int]string
@@ -44,7 +45,7 @@ type Config struct {
 // Load reads, layers and checks a configuration. The error is of type [Errors] and holds all that is wrong.
 func Load(o Options) (*Config, error) {
 	d := &decoder{file: o.File, given: origins{}, budget: maxNodes}
-	c := &Config{given: d.given, profiles: map[int]string{}}
+	c := &Config{name: o.File, given: d.given, profiles: map[int]string{}}
 	setDefaults(reflect.ValueOf(&c.File).Elem())
 	root, err := d.read()
 	if err != nil {

@@ -80,7 +80,7 @@ func TestErrors(t *testing.T) {
 		"two kinds of tokens":       {"admin: { token_file: a, tokens_file: b }\n", "stet.yaml:1:38: admin.tokens_file: give token_file or tokens_file, not both"},
 		"replicas on one host":      {"replicas: 2\n", "stet.yaml:1:11: replicas: 2 gateways cannot share a sqlite store: its records live in one process, or on one host"},
 		"replicas in memory":        {"replicas: 2\nstore: { dsn: 'memory:' }\n", "stet.yaml:1:11: replicas: 2 gateways cannot share a memory store: its records live in one process, or on one host"},
-		"unknown store":             {"store: { dsn: 'sqllite:x' }\n", `stet.yaml:1:15: store.dsn: there is no store "sqllite:"; did you mean sqlite?; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST and redis+cluster://HOST,HOST`},
+		"unknown store":             {"store: { dsn: 'sqllite:x' }\n", `stet.yaml:1:15: store.dsn: there is no store "sqllite:"; did you mean sqlite?; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME`},
 		"store without a host":      {"store: { dsn: 'redis://u:secret@/0' }\n", "stet.yaml:1:15: store.dsn: redis: it needs a host, as in redis://127.0.0.1:6379"},
 		"later setting":             {"metrics: { scope_top_k: 5 }\n", "stet.yaml:1:25: metrics.scope_top_k: not in this build yet: metrics by scope"},
 		"settling after all probes": {"reconcile:\n  probe: { url: 'http://x/{key}', settle_s: 2700 }\n", "stet.yaml:2:45: reconcile.probe.settle_s: settle_s is 2700, and the last of max_probes: 8 comes 1270 s after the first: a missing one would never be proof; raise reconcile.max_probes, lower reconcile.probe.settle_s, or let it be 0, which says never"}, // A12
@@ -113,7 +113,7 @@ func TestErrors(t *testing.T) {
 		"a lower-case method":       {"policy: { enabled_methods: [post] }\n", `stet.yaml:1:28: policy.enabled_methods: "post" is not a method; methods are upper case, such as POST`},
 		"required and passed":       {"policy: { enabled_methods: [POST], required_methods: [PUT] }\n", "stet.yaml:1:54: policy.required_methods: PUT is not in enabled_methods, so it always passes: enable it or do not require it"},
 		"a route without a match":   {"routes:\n- mode: off\n", "stet.yaml:2:3: routes[0]: match is missing"},
-		"a route's pattern":         {"routes:\n- match: 'POST x'\n", `stet.yaml:2:10: routes[0].match: "POST x" is not a pattern: host/path missing /`},
+		"a route's pattern":         {"routes:\n- match: 'POST x'\n", `stet.yaml:2:10: routes[0].match: "POST x" is not a pattern: a path begins with a slash, as in POST /x`},
 		"equal routes":              {"routes:\n- match: POST /x/{a}\n- match: /y\n- match: POST /x/{b}\n", `stet.yaml:4:10: routes[2].match: "POST /x/{b}" and "POST /x/{a}" (line 2) match the same requests, and neither is more specific`},
 		"overlapping routes":        {"routes:\n- match: /{a}/b\n- match: /a/{b}\n", `stet.yaml:3:10: routes[1].match: "/a/{b}" and "/{a}/b" (line 2) match the same requests, and neither is more specific`},
 		"a route's own error":       {"routes:\n- match: /x\n  policy: { min_ttl_s: 9, max_ttl_s: 8 }\n", "stet.yaml:3:38: routes[0].policy.max_ttl_s: min_ttl_s is 9 and max_ttl_s is 8: no hint could be granted"},

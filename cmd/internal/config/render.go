@@ -48,8 +48,9 @@ func (r *renderer) field(f field, below reflect.Value, path string, depth, off i
 	l := line{path: path, depth: depth, off: off, key: f.tag.Get("yaml") + ":", remark: f.remark()}
 	_, later := f.tag.Lookup("later")
 	_, dialect := f.tag.Lookup("dialect")
+	first, filled := f.tag.Lookup("init")
 	switch {
-	case r.template && off == 0 && (later || dialect || f.absent()):
+	case r.template && off == 0 && (later || dialect || f.absent() && !filled):
 		l.off = depth + 1
 	case !r.template && (later || f.absent() || f.idle()):
 		return
@@ -68,7 +69,9 @@ func (r *renderer) field(f field, below reflect.Value, path string, depth, off i
 	case routes:
 		r.routes(l, f)
 	case setting:
-		l.value = f.sample()
+		if l.value = f.sample(); filled && r.template {
+			l.value = quote(first)
+		}
 		r.emit(l)
 	}
 }
@@ -80,7 +83,8 @@ func (f field) absent() bool {
 	}
 	_, nonempty := f.tag.Lookup("nonempty")
 	_, example := f.tag.Lookup("example")
-	return f.Kind() == reflect.String && f.String() == "" && (nonempty || example || f.enum() != nil)
+	_, filled := f.tag.Lookup("init")
+	return f.Kind() == reflect.String && f.String() == "" && (nonempty || example || filled || f.enum() != nil)
 }
 
 // sample is a setting's value, or an example of one.
@@ -247,7 +251,7 @@ func (c *Config) Show(w io.Writer, origin bool) error {
 	b := bufio.NewWriter(w)
 	for l := range c.lines() {
 		if l.remark = ""; origin && l.value != "" {
-			l.remark = c.origin(l.path).String()
+			l.remark = c.Origin(l.path).String()
 		}
 		l.write(b)
 	}
@@ -259,8 +263,8 @@ func Init(w io.Writer) error {
 	var f File
 	setDefaults(reflect.ValueOf(&f).Elem())
 	b := bufio.NewWriter(w)
-	_, _ = b.WriteString(`# Stet gateway. Every value below is the default: keep what you change, delete the rest. The keys of policy are commented
-# out because a key that is given beats the profile.
+	_, _ = b.WriteString(`# Stet gateway. Every value below is the default, but for the upstream, which is your API: keep what you change, delete the
+# rest. The keys of policy are commented out because a key that is given beats the profile.
 # stet config check --config FILE finds mistakes; stet config schema > stet.schema.json is for editors:
 # yaml-language-server: $schema=stet.schema.json
 # Names that end in _s are seconds, whole or decimal.
@@ -270,8 +274,8 @@ func Init(w io.Writer) error {
 	return b.Flush()
 }
 
-// origin is where the value of a setting comes from.
-func (c *Config) origin(path string) Origin {
+// Origin is where the value of a setting comes from.
+func (c *Config) Origin(path string) Origin {
 	if at, ok := c.given[path]; ok {
 		return at
 	}
@@ -304,4 +308,27 @@ func leaf(p *Policy, key string) any {
 		v = f.Value
 	}
 	return v.Interface()
+}
+
+// Setting is one value that is in force, and where it comes from.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"`
+}
+
+// Differing lists what the policy of a route, or for -1 of requests that no route matches, has otherwise than the default profile.
+func (c *Config) Differing(route int) []Setting {
+	p, path := &c.Policy, "policy"
+	if route >= 0 {
+		p, path = &c.Routes[route].Policy, fmt.Sprintf("routes[%d].policy", route)
+	}
+	plain, found := profilePolicy("default"), []Setting{}
+	r := renderer{emit: func(l line) {
+		if l.value != "" {
+			found = append(found, Setting{strings.TrimPrefix(l.path, path+"."), l.value, c.Origin(l.path).String()})
+		}
+	}}
+	r.fields(reflect.ValueOf(p).Elem(), reflect.ValueOf(&plain).Elem(), path, 0, 0)
+	return found
 }

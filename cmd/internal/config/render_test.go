@@ -20,13 +20,10 @@ func initText(t *testing.T) string {
 	return b.String()
 }
 
-// What init prints is accepted, and is the defaults.
+// What init prints is accepted, and is the defaults, with an upstream (D07: without one a gateway cannot run).
 func TestInitIsTheDefaults(t *testing.T) {
 	c := load(t, initText(t))
-	defaults, err := Load(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	defaults := load(t, "upstream: http://127.0.0.1:3000\n")
 	if c.show(t) != defaults.show(t) {
 		t.Errorf("init is\n%s\nthe defaults are\n%s", c.show(t), defaults.show(t))
 	}
@@ -153,7 +150,7 @@ func TestSchema(t *testing.T) {
 
 // Every tag is one the walks know; a misspelt one would be silently without effect.
 func TestTags(t *testing.T) {
-	known := regexp.MustCompile(`^(yaml|default|enum|min|max|nonempty|later|dialect|example|doc|unit|secret|or|reload|why|file)$`)
+	known := regexp.MustCompile(`^(yaml|default|enum|min|max|nonempty|later|dialect|example|init|doc|unit|secret|or|reload|why|file)$`)
 	word := regexp.MustCompile(`(\w+):"`)
 	quoted := regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	eachField(func(typ reflect.Type, f reflect.StructField) {

@@ -33,7 +33,7 @@ func ParseCache(s string) (c Cache, err error) {
 	case strings.HasPrefix(d.Scheme, "redis") && err != nil && slices.Contains(schemes, d.Scheme):
 		return c, err
 	case err != nil:
-		return c, fmt.Errorf("%w%s", errCache, spell.Hint(d.Scheme, []string{"memory", "redis", "rediss", "redis+cluster", "rediss+cluster"}))
+		return c, fmt.Errorf("%w%s", errCache, spell.Hint(d.Scheme, []string{"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"}))
 	case !strings.HasPrefix(d.Scheme, "redis") || d.Faulty:
 		return c, fmt.Errorf("%s: cannot be a cache: %w", d.Scheme, errCache)
 	}
@@ -76,9 +76,9 @@ func (c Cache) Same(d DSN) bool {
 	if c.Server == nil || !strings.HasPrefix(d.Scheme, "redis") {
 		return false
 	}
-	a, errA := parseRedis(c.Server.URL, strings.HasSuffix(c.Server.Scheme, "+cluster"))
-	b, errB := parseRedis(d.URL, strings.HasSuffix(d.Scheme, "+cluster"))
-	if errA != nil || errB != nil || a.db != b.db {
+	a, errA := parseRedis(c.Server.URL, c.Server.redisKind())
+	b, errB := parseRedis(d.URL, d.redisKind())
+	if errA != nil || errB != nil || a.db != b.db || a.master != b.master {
 		return false
 	}
 	for _, x := range a.addrs {

@@ -13,21 +13,22 @@ import (
 
 // DSN is a store's address, taken apart.
 type DSN struct {
-	Scheme  string // memory, file, sqlite, postgres, mysql, redis, rediss, redis+cluster or rediss+cluster
+	Scheme  string // one of schemes
 	Path    string // of a directory or file; relative to the working directory
 	URL     string // of a server, with its password
 	Listen  string // postgres: where to be told of changes, if not there
 	MaxKeys int    // memory: 0 is the store's default
 	Forget  bool   // a server that may forget records is taken
 	Copies  bool   // redis: it holds copies of records, under names of their own
+	Given   string // the flag that names it to an operator, where --store and the address do not, such as --config stet.yaml
 	Faulty  bool   // wrapped so that it can be made to fail; only in builds for tests
 }
 
 // Schemes that this build can open.
-var schemes = []string{"memory", "file", "sqlite", "postgres", "mysql", "redis", "rediss", "redis+cluster", "rediss+cluster"}
+var schemes = []string{"memory", "file", "sqlite", "postgres", "mysql", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"}
 
 // forms of the addresses of those.
-const forms = "memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST and redis+cluster://HOST,HOST"
+const forms = "memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME"
 
 // ErrLater: a known setting that this build cannot act on. It is refused, never ignored.
 var ErrLater = errors.New("not in this build yet")
@@ -55,7 +56,7 @@ func Parse(s string) (DSN, error) {
 		return d, d.server(rest)
 	case "postgres", "mysql":
 		return d, d.server(rest)
-	case "redis", "rediss", "redis+cluster", "rediss+cluster":
+	case "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel":
 		return d, d.redis(rest)
 	}
 	return d, fmt.Errorf("there is no store %q%s; there are %s", scheme+":", spell.Hint(d.Scheme, schemes), forms)
@@ -120,6 +121,18 @@ func (d DSN) String() string {
 		s = faultPrefix + s
 	}
 	return s
+}
+
+// Flag is what names the store on a command line; a password is left out.
+func (d DSN) Flag() string {
+	if d.Given != "" {
+		return d.Given
+	}
+	s := d.String()
+	if strings.ContainsAny(s, " &?;*$()<>|\\\"'") {
+		s = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return "--store " + s
 }
 
 const faultPrefix = "fault+"

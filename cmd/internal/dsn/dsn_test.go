@@ -22,6 +22,8 @@ func TestParse(t *testing.T) {
 		"sqlite:///var/lib/x.db":       {Scheme: "sqlite", Path: "///var/lib/x.db"},
 		`sqlite:C:\data\stet.db`:       {Scheme: "sqlite", Path: `C:\data\stet.db`},
 		"mysql://u:p%40w@h/d?tls=true": {Scheme: "mysql", URL: "mysql://u:p%40w@h/d?tls=true"},
+		"postgres:///d?host=/run/pg":   {Scheme: "postgres", URL: "postgres:///d?host=/run/pg"},
+		"postgres://u@/d?host=/run/pg": {Scheme: "postgres", URL: "postgres://u@/d?host=/run/pg"},
 		"postgresql://u:p@h/d":         {Scheme: "postgres", URL: "postgres://u:p@h/d"},
 		"file:records:of:yesterday":    {Scheme: "file", Path: "records:of:yesterday"},
 	} {
@@ -45,14 +47,18 @@ func TestParseErrors(t *testing.T) {
 		"sqlite:":                          "sqlite: needs a file, as in sqlite:stet.db",
 		"sqlite::memory:":                  "for records in memory use memory: instead",
 		"sqlite:x.db?mode=ro":              "sqlite: takes a path and no parameters",
-		"slqite:x":                         `there is no store "slqite:"; did you mean sqlite?; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST and redis+cluster://HOST,HOST`,
-		"etcd:x":                           `there is no store "etcd:"; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST and redis+cluster://HOST,HOST`,
-		"postgres://u:pw@h":                "postgres: needs a user, a host and a database, as in postgres://USER:PASSWORD@HOST/DATABASE",
+		"slqite:x":                         `there is no store "slqite:"; did you mean sqlite?; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME`,
+		"etcd:x":                           `there is no store "etcd:"; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME`,
+		"postgres://u:pw@h":                "postgres: needs a user, a host and a database, as in postgres://USER:PASSWORD@HOST/DATABASE or postgres:///DATABASE?host=/var/run/postgresql",
+		"postgres:///d":                    "postgres: needs a user, a host and a database, as in postgres://USER:PASSWORD@HOST/DATABASE or postgres:///DATABASE?host=/var/run/postgresql",
+		"postgres:///?host=/run":           "postgres: needs a user, a host and a database, as in postgres://USER:PASSWORD@HOST/DATABASE or postgres:///DATABASE?host=/var/run/postgresql",
+		"redis+sentinel://u:pw@a,b":        "redis+sentinel: sentinels watch a server by its name: write redis+sentinel://HOST:26379,HOST:26379/NAME",
+		"redis+sentinel://u:pw@a/m/x":      "redis+sentinel: the database is a number, as in redis://127.0.0.1:6379/0",
 		"postgres://u@h/d?password=pw":     "postgres: user and password stand before the @, as in postgres://USER:PASSWORD@HOST/DATABASE",
 		"postgres://u:pw@h/d?sslmode=none": "postgres: a parameter cannot be read; there are sslmode, pool_max_conns, default_query_exec_mode and others of pgx",
-		"redis:h":                          "redis: write redis://HOST:6379/0, or redis+cluster://HOST:6379,HOST:6379",
+		"redis:h":                          "redis: write redis://HOST:6379/0, redis+cluster://HOST:6379,HOST:6379 or redis+sentinel://HOST:26379,HOST:26379/NAME",
 		"redis://u:pw@":                    "redis: it needs a host, as in redis://127.0.0.1:6379",
-		"redis://u:pw@a,b":                 "redis: several hosts are a cluster: write redis+cluster://",
+		"redis://u:pw@a,b":                 "redis: several hosts are a cluster, redis+cluster://HOST,HOST, or the sentinels of one server, redis+sentinel://HOST,HOST/NAME",
 		"redis://a/x":                      "redis: the database is a number, as in redis://127.0.0.1:6379/0",
 		"redis+cluster://a,b/1":            "redis+cluster: a cluster has one database: leave out what comes after the hosts",
 		"redis://a?wait=x":                 "redis: wait is how many replicas confirm a write, a whole number",
@@ -65,7 +71,7 @@ func TestParseErrors(t *testing.T) {
 		"mysql://u:p%wpw@h/d":              "the address of mysql: cannot be read; write mysql://USER:PASSWORD@HOST/DATABASE, with %40 for an @ in the password",
 		"mysql://u:pw@h/d?tsl=true":        `mysql: has no parameter "tsl"; did you mean tls?; its only one is tls`,
 		"mysql://u:pw@h/d?tls=maybe":       "mysql: tls is one of true, false, preferred and skip-verify",
-		"http://user:pw@host/abc":          `there is no store "http:"; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST and redis+cluster://HOST,HOST`,
+		"http://user:pw@host/abc":          `there is no store "http:"; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME`,
 	} {
 		_, err := Parse(s)
 		if err == nil || err.Error() != want {
@@ -101,12 +107,14 @@ func TestRedis(t *testing.T) {
 		"rediss://:pass@db.example:7000/3?wait=2": "rediss://db.example:7000/3?wait=2",
 		"redis+cluster://a:1,[::1]:2,c":           "redis+cluster://a:1,[::1]:2,c:6379",
 		"rediss+cluster://u:pass@a:1,b:2?wait=1":  "rediss+cluster://a:1,b:2?wait=1",
+		"redis+sentinel://u:pass@a,b:2/main":      "redis+sentinel://a:26379,b:2/main",
+		"rediss+sentinel://a/main/3?wait=1":       "rediss+sentinel://a:26379/main/3?wait=1",
 	} {
 		d, err := Parse(address)
 		if err != nil || d.String() != want || !d.Shared() || !d.Persistent() {
 			t.Errorf("%s: %s, %v", address, d, err)
 		}
-		p, err := parseRedis(d.URL, strings.HasSuffix(d.Scheme, "+cluster"))
+		p, err := parseRedis(d.URL, d.redisKind())
 		if err != nil || strings.Contains(address, "p%40ss") && (p.password != "p@ss" || p.user != "u") {
 			t.Errorf("%s: %+v, %v", address, p, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -89,7 +90,7 @@ func (d DSN) open(ctx context.Context, use Use, clock func() time.Time, warn fun
 		return s, s.Close, nil
 	case "postgres":
 		return d.postgres(ctx)
-	case "redis", "rediss", "redis+cluster", "rediss+cluster":
+	case "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel":
 		return d.openRedis(ctx, warn)
 	case "sqlite", "mysql":
 		return d.sql(ctx, use, clock)
@@ -163,6 +164,18 @@ func private(path string) error {
 	return f.Close()
 }
 
+// Makeable returns why a store in files could not be made by a gateway, or nil.
+func (d DSN) Makeable() error {
+	if err := d.there(Serve); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(d.Path), ".stet-*")
+	if err != nil {
+		return d.unreachable(err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // there checks that what is only looked at exists, so that looking does not make it, and otherwise that it can be made.
 func (d DSN) there(use Use) error {
 	path := d.Path
@@ -187,6 +200,9 @@ func (d DSN) there(use Use) error {
 // not answer.
 func (d DSN) Failed(err error) error {
 	if errors.Is(err, sqlstore.ErrSchema) || errors.Is(err, pgxstore.ErrSchema) {
+		if strings.Contains(err.Error(), "stet migrate up") { // without a flag it would make a store of its own
+			return fmt.Errorf("%s: %w; for this store: stet migrate up %s", d, err, d.Flag())
+		}
 		return fmt.Errorf("%s: %w", d, err)
 	}
 	if errors.Is(err, stet.ErrVolatile) {

@@ -22,22 +22,43 @@ import (
 type redisParts struct {
 	user, password string
 	addrs          []string
+	master         string // what sentinels call the server they watch; "" without sentinels
 	db, wait       int
 }
 
-// redis takes //USER:PASSWORD@HOST:PORT,HOST:PORT/DB?wait=N apart.
+// redisKind is what the servers of an address are to each other.
+type redisKind uint8
+
+const (
+	single redisKind = iota
+	cluster
+	sentinels
+)
+
+// redisKind is in the scheme.
+func (d DSN) redisKind() redisKind {
+	switch {
+	case strings.HasSuffix(d.Scheme, "+cluster"):
+		return cluster
+	case strings.HasSuffix(d.Scheme, "+sentinel"):
+		return sentinels
+	}
+	return single
+}
+
+// redis takes //USER:PASSWORD@HOST:PORT,HOST:PORT/DB?wait=N apart, where sentinels have /NAME/DB.
 func (d *DSN) redis(rest string) error {
-	if _, err := parseRedis(rest, strings.HasSuffix(d.Scheme, "+cluster")); err != nil {
+	if _, err := parseRedis(rest, d.redisKind()); err != nil {
 		return fmt.Errorf("%s: %w", d.Scheme, err)
 	}
 	d.URL = rest
 	return nil
 }
 
-func parseRedis(rest string, cluster bool) (p redisParts, err error) {
+func parseRedis(rest string, kind redisKind) (p redisParts, err error) {
 	authority, ok := strings.CutPrefix(rest, "//")
 	if !ok {
-		return p, errors.New("write redis://HOST:6379/0, or redis+cluster://HOST:6379,HOST:6379")
+		return p, errors.New("write redis://HOST:6379/0, redis+cluster://HOST:6379,HOST:6379 or redis+sentinel://HOST:26379,HOST:26379/NAME")
 	}
 	authority, query, _ := strings.Cut(authority, "?")
 	authority, db, _ := strings.Cut(authority, "/")
@@ -50,10 +71,18 @@ func parseRedis(rest string, cluster bool) (p redisParts, err error) {
 		p.password, _ = u.User.Password()
 		authority = authority[i+1:]
 	}
+	usual := "6379"
+	if kind == sentinels {
+		usual = "26379"
+		p.master, db, _ = strings.Cut(db, "/")
+		if p.master, err = url.PathUnescape(p.master); err != nil || p.master == "" {
+			return p, errors.New("sentinels watch a server by its name: write redis+sentinel://HOST:26379,HOST:26379/NAME")
+		}
+	}
 	for host := range strings.SplitSeq(authority, ",") {
 		name, port, err := net.SplitHostPort(host)
 		if err != nil {
-			name, port = host, "6379"
+			name, port = host, usual
 		}
 		if name == "" {
 			return p, errors.New("it needs a host, as in redis://127.0.0.1:6379")
@@ -61,9 +90,9 @@ func parseRedis(rest string, cluster bool) (p redisParts, err error) {
 		p.addrs = append(p.addrs, net.JoinHostPort(strings.Trim(name, "[]"), port))
 	}
 	switch {
-	case !cluster && len(p.addrs) > 1:
-		return p, errors.New("several hosts are a cluster: write redis+cluster://")
-	case cluster && db != "":
+	case kind == single && len(p.addrs) > 1:
+		return p, errors.New("several hosts are a cluster, redis+cluster://HOST,HOST, or the sentinels of one server, redis+sentinel://HOST,HOST/NAME")
+	case kind == cluster && db != "":
 		return p, errors.New("a cluster has one database: leave out what comes after the hosts")
 	case db != "":
 		if p.db, err = strconv.Atoi(db); err != nil || p.db < 0 {
@@ -87,11 +116,14 @@ func parseRedis(rest string, cluster bool) (p redisParts, err error) {
 
 // redisName is the address without what is secret in it.
 func (d DSN) redisName() string {
-	p, err := parseRedis(d.URL, strings.HasSuffix(d.Scheme, "+cluster"))
+	p, err := parseRedis(d.URL, d.redisKind())
 	if err != nil {
 		return d.Scheme + ":"
 	}
 	name := d.Scheme + "://" + strings.Join(p.addrs, ",")
+	if p.master != "" {
+		name += "/" + url.PathEscape(p.master)
+	}
 	if p.db != 0 {
 		name += "/" + strconv.Itoa(p.db)
 	}
@@ -109,7 +141,7 @@ const copiesLinger = time.Minute
 
 // openRedis connects. There is no schema.
 func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func() error, error) {
-	p, err := parseRedis(d.URL, strings.HasSuffix(d.Scheme, "+cluster"))
+	p, err := parseRedis(d.URL, d.redisKind())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -118,9 +150,15 @@ func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func
 		secure = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	o := rueidis.ClientOption{InitAddress: p.addrs, Username: p.user, Password: p.password, SelectDB: p.db, TLSConfig: secure,
-		Dialer: net.Dialer{Timeout: 5 * time.Second}, ForceSingleClient: !strings.HasSuffix(d.Scheme, "+cluster")}
+		Dialer: net.Dialer{Timeout: 5 * time.Second}, ForceSingleClient: d.redisKind() == single}
+	if p.master != "" { // the sentinels are asked without a password: theirs is another one, if they have any
+		o.Sentinel = rueidis.SentinelOption{MasterSet: p.master, Dialer: o.Dialer, TLSConfig: secure}
+	}
 	c, err := rueidis.NewClient(rueidisclient.Options(o))
 	if err != nil {
+		if said, ok := rueidis.IsRedisErr(err); ok {
+			err = redisstore.ServerError(said.Error())
+		}
 		return nil, nil, d.unreachable(err)
 	}
 	closeClient := func() error { c.Close(); return nil }

@@ -28,9 +28,19 @@ func (d *DSN) server(rest string) error {
 		return fmt.Errorf("the address of %s: cannot be read; write %s, with %%40 for an @ in the password", d.Scheme, serverForm(d.Scheme))
 	}
 	database := strings.TrimPrefix(u.Path, "/")
+	// Over a Unix socket the directory stands in for the host, and the system's user for the user.
+	socket := d.Scheme == "postgres" && u.Hostname() == "" && strings.HasPrefix(u.Query().Get("host"), "/")
 	switch {
+	case socket && database != "" && !strings.Contains(database, "/") && u.Fragment == "":
+		if _, err := postgresConfig(u.String()); err != nil {
+			return err
+		}
 	case u.Hostname() == "" || u.User.Username() == "" || database == "" || strings.Contains(database, "/") || u.Fragment != "":
-		return fmt.Errorf("%s: needs a user, a host and a database, as in %s", d.Scheme, serverForm(d.Scheme))
+		form := serverForm(d.Scheme)
+		if d.Scheme == "postgres" {
+			form += " or postgres:///DATABASE?host=/var/run/postgresql"
+		}
+		return fmt.Errorf("%s: needs a user, a host and a database, as in %s", d.Scheme, form)
 	case d.Scheme == "mysql":
 		if _, err := mysqlConfig(u); err != nil {
 			return err

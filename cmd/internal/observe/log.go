@@ -21,7 +21,8 @@ type Log struct {
 	miswires throttle // of each route and cause, one a minute
 }
 
-// NewLog returns a Log. Records are shown as tag names them, see [stet.Engine.Tag].
+// NewLog returns a Log. Records are shown as tag names them, see [stet.Engine.Tag], and with their scope: a tenant's name, or a hash where
+// the scope comes from a credential.
 func NewLog(l *slog.Logger, tag func(stet.ID) string) *Log {
 	return &Log{log: l, tag: tag, failures: throttle{every: time.Second}, reused: throttle{every: time.Second}, miswires: throttle{every: time.Minute}}
 }
@@ -138,6 +139,9 @@ func (l *Log) write(level slog.Level, msg string, e *stet.Event, attrs ...slog.A
 	r := slog.NewRecord(time.Now(), level, msg, 0)
 	if e.ID.Key != "" {
 		r.AddAttrs(slog.String("id", l.tag(e.ID)))
+	}
+	if e.ID.Scope != "" {
+		r.AddAttrs(slog.String("scope", string(e.ID.Scope)))
 	}
 	if e.Route != "" {
 		r.AddAttrs(slog.String("route", e.Route))

@@ -43,6 +43,7 @@ type Metrics struct {
 	dead      *prometheus.GaugeVec
 	breaker   *prometheus.GaugeVec // of one series or none
 	volatile  *prometheus.GaugeVec // likewise
+	sharers   *prometheus.GaugeVec // likewise
 
 	routes   atomic.Pointer[map[string][]prometheus.Counter] // by route, in the order of Results
 	storeOps map[string]prometheus.Observer
@@ -71,12 +72,13 @@ func NewMetrics(version string, routes ...string) *Metrics {
 	m.dead = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_dead_letters", Help: "What only people can end."}, []string{"kind"})
 	m.breaker = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_breaker_state", Help: "What the circuit breaker before the store does: 0 closed, 1 half-open, 2 open."}, nil)
 	m.volatile = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_store_volatile", Help: "1 while the settings of the store's server lose records."}, nil)
+	m.sharers = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_single_tenant_credentials", Help: "Distinct Authorization values of guarded requests, while no scope is set; at most 1024."}, nil)
 	for _, result := range []string{"scheduled", "resolved", "failed"} {
 		m.reconcile.WithLabelValues(result)
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, m.refused, m.reconcile, m.oldest, m.dead, m.breaker, m.volatile, build,
+	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, m.refused, m.reconcile, m.oldest, m.dead, m.breaker, m.volatile, m.sharers, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.storeOps = map[string]prometheus.Observer{}
 	for _, op := range storeOps {
@@ -118,6 +120,11 @@ func (m *Metrics) Breaker(state float64) { m.breaker.WithLabelValues().Set(state
 
 // LoginRefused counts a wrong token at the admin listener.
 func (m *Metrics) LoginRefused() { m.refused.Inc() }
+
+// SingleTenant sets idem_single_tenant_credentials, which is absent until then.
+func (m *Metrics) SingleTenant(credentials int) {
+	m.sharers.WithLabelValues().Set(float64(credentials))
+}
 
 // Volatile sets idem_store_volatile, which is absent until then.
 func (m *Metrics) Volatile(is bool) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -101,6 +103,23 @@ func (s *Server) Follow(t testing.TB, master *Server) {
 	})
 }
 
+// CatchUp returns when a replica has all that master has.
+func (s *Server) CatchUp(t testing.TB, master *Server) {
+	t.Helper()
+	offset := func(s *Server, name string) string {
+		said, err := command(s, "INFO replication")
+		_, rest, found := strings.Cut(said, "\r\n"+name+":")
+		if err != nil || !found {
+			return name // which no other is
+		}
+		offset, _, _ := strings.Cut(rest, "\r")
+		return offset
+	}
+	until(t, "the replica has what its master has", func() bool {
+		return offset(s, "slave_repl_offset") == offset(master, "master_repl_offset")
+	})
+}
+
 // CutOff leaves a replica without its master, as a network does that has failed: what the master
 // writes from now on is lost on it.
 func (s *Server) CutOff(t testing.TB) {
@@ -118,6 +137,37 @@ func (s *Server) Promote(t testing.TB) {
 func (s *Server) KeepLog(t testing.TB) {
 	t.Helper()
 	must(t, s, "CONFIG SET appendonly yes")
+}
+
+// Sentinel returns a sentinel of the test's own, alone and quick, that watches master under a name.
+func Sentinel(t testing.TB, name string, master *Server) *Server {
+	t.Helper()
+	host, port, err := net.SplitHostPort(master.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := ports(t, 1)[0]
+	dir := directory(t, "", "sentinel", nil)
+	config := filepath.Join(dir, "sentinel.conf") // which it writes to, too
+	text := fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %s\nprotected-mode no\nsentinel monitor %s %s %s 1\n"+
+		"sentinel down-after-milliseconds %[3]s 500\nsentinel failover-timeout %[3]s 3000\n", on, dir, name, host, port)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Addr: address(on), dir: dir, args: []string{config, "--sentinel"},
+		kind: kind{"sentinel", look("redis-server"), syscall.SIGTERM, syscall.SIGKILL, redisReady}}
+	s.Start(t)
+	until(t, "the sentinel knows the replica", func() bool {
+		said, err := command(s, "INFO sentinel")
+		return err == nil && strings.Contains(said, "slaves=1")
+	})
+	return own(t, s)
+}
+
+// Lock makes a Redis want a password.
+func (s *Server) Lock(t testing.TB, password string) {
+	t.Helper()
+	must(t, s, "CONFIG SET requirepass "+password)
 }
 
 func (s *Server) port() string {

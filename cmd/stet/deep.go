@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/cmd/internal/layers"
+	"github.com/stet-dev/stet/store/sqlstore"
+)
+
+// deepPatience is how long store and upstream each may take to answer.
+const deepPatience = 10 * time.Second
+
+// deep opens what the configuration names elsewhere. It changes nothing there: what a gateway would make is not made.
+func deep(ctx context.Context, conf *config.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*deepPatience)
+	defer cancel()
+	var found config.Errors
+	status := exitFindings
+	warnings, err := openStore(ctx, conf)
+	if err != nil {
+		found = append(found, conf.Fault("store.dsn", "%s", oneLine(err)))
+		if exitOf(err) == exitUnreachable {
+			status = exitUnreachable
+		}
+	}
+	for _, text := range warnings {
+		found = append(found, conf.Fault("store.dsn", "%s", text))
+	}
+	if err := reach(ctx, conf.Upstream); err != nil {
+		found = append(found, conf.Fault("upstream", "%s", oneLine(err)))
+	}
+	if conf.TLS != nil {
+		if err := current(conf.TLS); err != nil {
+			found = append(found, conf.Fault("tls.cert_file", "%s", err))
+		}
+	}
+	if found := found.Err(); found != nil {
+		return &statusError{status, found}
+	}
+	return nil
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// openStore opens the store as a gateway does, with its layers. A store in files that a gateway would make, or bring up to date, is
+// fine as it is.
+func openStore(ctx context.Context, conf *config.Config) (warnings []string, err error) {
+	l, err := storeLayers(conf)
+	if err != nil {
+		return nil, err
+	}
+	d, use := l.Store, dsn.Serve
+	if d.Persistent() && !d.Shared() {
+		use = dsn.Look
+		if _, err := os.Stat(d.Path); errors.Is(err, os.ErrNotExist) {
+			return nil, d.Makeable()
+		}
+	}
+	if d.Dialect() == sqlstore.SQLite {
+		if old, err := behind(ctx, d); old || err != nil {
+			return nil, err
+		}
+	}
+	o, err := l.Open(ctx, use)
+	if err != nil {
+		return nil, err
+	}
+	return o.Warnings, o.Close()
+}
+
+// behind reports a schema that a gateway brings up to date when it starts.
+func behind(ctx context.Context, d dsn.DSN) (old bool, err error) {
+	db, err := d.DB(dsn.Look)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	have, want, err := sqlstore.Status(ctx, db, d.Dialect())
+	if err != nil {
+		return false, d.Failed(err)
+	}
+	return have < want, nil
+}
+
+// storeLayers are the store of a configuration and what is around it, with the flag that names it.
+func storeLayers(conf *config.Config) (layers.Layers, error) {
+	l, err := layersOf(&conf.Store)
+	if at := conf.Origin("store.dsn"); at.Kind == config.FromFile {
+		l.Store.Given = "--config " + at.Name
+	}
+	return l, err
+}
+
+// reach connects to the upstream, and for https looks at its certificate.
+func reach(ctx context.Context, upstream string) error {
+	ctx, cancel := context.WithTimeout(ctx, deepPatience)
+	defer cancel()
+	u, err := url.Parse(upstream)
+	if err != nil {
+		return err // checked before
+	}
+	address := u.Host
+	if u.Port() == "" {
+		address = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("%s cannot be reached: %w; is the API up, and is this its address?", address, err)
+	}
+	defer func() { _ = conn.Close() }()
+	if u.Scheme != "https" {
+		return nil
+	}
+	err = tls.Client(conn, &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}).HandshakeContext(ctx)
+	var plain tls.RecordHeaderError
+	var unverified *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &plain):
+		return fmt.Errorf("%s does not speak TLS; write http:// if that is meant", address)
+	case errors.As(err, &unverified):
+		return fmt.Errorf("the certificate of %s is not accepted: %w; mend it, or let this machine trust its authority", address, unverified.Err)
+	case err != nil:
+		return fmt.Errorf("TLS with %s does not come about: %w", address, err)
+	}
+	return nil
+}
+
+// current looks whether clients accept the gateway's own certificate at this time.
+func current(t *config.TLS) error {
+	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	switch now := time.Now(); {
+	case err != nil:
+		return err // checked before
+	case now.After(pair.Leaf.NotAfter):
+		return fmt.Errorf("the certificate ended on %s: renew it", instant(pair.Leaf.NotAfter))
+	case now.Before(pair.Leaf.NotBefore):
+		return fmt.Errorf("the certificate begins on %s: clients refuse it until then", instant(pair.Leaf.NotBefore))
+	}
+	return nil
+}

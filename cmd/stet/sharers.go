@@ -1,0 +1,72 @@
+package main
+
+import (
+	"hash/maphash"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/cmd/internal/observe"
+	"github.com/stet-dev/stet/stethttp"
+)
+
+// maxSharers is how many credentials are told apart: that there are two is what matters.
+const maxSharers = 1024
+
+// sharers counts the credentials whose requests share one bucket of keys, where the configuration does not say whose requests are. It
+// keeps hashes that mean nothing outside the process, and tells only how many there are.
+type sharers struct {
+	metrics *observe.Metrics
+	log     *slog.Logger
+	seed    maphash.Seed
+
+	last atomic.Uint64 // the one seen last: most requests have it
+	mu   sync.Mutex
+	seen map[uint64]struct{}
+}
+
+func newSharers(m *observe.Metrics, log *slog.Logger) *sharers {
+	return &sharers{metrics: m, log: log, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
+}
+
+// watch returns the scope function of a configuration, which counts if there is need.
+func (s *sharers) watch(conf *config.Config) stethttp.ScopeFunc {
+	scope := conf.ScopeFunc()
+	if !conf.Unscoped() || s == nil {
+		return scope
+	}
+	s.metrics.SingleTenant(s.count())
+	return func(r *http.Request) (stet.Scope, error) {
+		if lines := r.Header["Authorization"]; len(lines) > 0 {
+			s.add(maphash.String(s.seed, lines[0]))
+		}
+		return scope(r)
+	}
+}
+
+func (s *sharers) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.seen)
+}
+
+func (s *sharers) add(sum uint64) {
+	if s.last.Load() == sum {
+		return
+	}
+	s.last.Store(sum)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.seen[sum]; known || len(s.seen) == maxSharers {
+		return
+	}
+	s.seen[sum] = struct{}{}
+	s.metrics.SingleTenant(len(s.seen))
+	if len(s.seen) == 2 {
+		s.log.Warn("requests of different credentials share one bucket of keys: with another's key and request one gets the other's answer; " +
+			"say whose a request is (scope), or that it does not matter (scope: { single_tenant: true })")
+	}
+}
