@@ -296,7 +296,8 @@ history). Where the key was freed before, and no retry has run yet, it is unknow
 Every statement about an unknown record may name what it speaks of, and a notice that says that nothing happened has to: the
 attempt, or the fence, which also tells one life of a key from another. One about another attempt changes nothing. A notice
 that comes again is known by its id, which is kept in the history, and changes nothing either. While the process knows that the
-handler has not returned, nothing proves that nothing happened; settling time begins when it has.
+handler has not returned, nothing proves that nothing happened; settling time begins when it has, for probes and for people, who may
+say that they will not wait (--now).
 
 ## Who writes
 
