@@ -45,7 +45,7 @@ type Query struct {
 	Tag                          string // exactly this [Head].Tag: a Lister finds it by an index
 	Key                          Key    // exactly this key, in any scope or in Scope
 	Path, Method, Cause, TraceID string // exactly
-	Escalated                    bool   // only dead letters
+	Escalated                    bool   // only dead letters: Unknown ones whose probes are used up
 
 	Oldest bool   // List: its order the other way round
 	After  string // Due, List: the cursor of the page before
@@ -68,7 +68,7 @@ func (q *Query) Matches(h *Head) bool {
 		q.Method != "" && q.Method != h.Method,
 		q.Cause != "" && q.Cause != h.Cause,
 		q.TraceID != "" && q.TraceID != h.TraceID,
-		q.Escalated && !h.Escalated:
+		q.Escalated && (h.State != Unknown || !h.Escalated):
 		return false
 	}
 	return true

@@ -44,6 +44,7 @@ type handler struct {
 	Config
 	mux     *http.ServeMux
 	guesses guesses
+	cursors seal
 }
 
 // New returns the handler. It is safe for concurrent use.
@@ -55,7 +56,7 @@ func New(e *stet.Engine, c Config) http.Handler {
 		c.Who = "loopback"
 	}
 	c.Settle = cmp.Or(c.Settle, keeper.DefaultSettle)
-	h := &handler{engine: e, Config: c, mux: http.NewServeMux()}
+	h := &handler{engine: e, Config: c, cursors: newSeal(), mux: http.NewServeMux()}
 	h.mux.HandleFunc("GET /livez", h.livez)
 	h.mux.HandleFunc("GET /readyz", h.readyz)
 	h.mux.HandleFunc("GET /api/v1/keys", h.allow(h.list))

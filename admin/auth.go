@@ -24,27 +24,6 @@ type principal struct {
 	scopes []string // as in [Token]
 }
 
-// allows reports whether what is in the scope exists for p. What belongs to no scope, such as a refused login, has the empty one.
-func (p principal) allows(s stet.Scope) bool {
-	return !p.bound() || slices.ContainsFunc(p.scopes, func(bound string) bool {
-		if prefix, more := strings.CutSuffix(bound, "*"); more {
-			return strings.HasPrefix(string(s), prefix) && s != ""
-		}
-		return bound == string(s)
-	})
-}
-
-// bound reports whether p may see some scopes only.
-func (p principal) bound() bool { return len(p.scopes) > 0 }
-
-// only is the one scope that p may see, if it is known by name: a list is then asked for it alone, and needs no filter.
-func (p principal) only() (stet.Scope, bool) {
-	if len(p.scopes) != 1 || strings.HasSuffix(p.scopes[0], "*") {
-		return "", false
-	}
-	return stet.Scope(p.scopes[0]), true
-}
-
 // find is [Find] for who asks: what is in a scope that is not theirs is [stet.ErrNotFound], like what never was.
 func (h *handler) find(ctx context.Context, who principal, scope stet.Scope, name string) (stet.Record, error) {
 	if scope != "" && !who.allows(scope) { // without one, what is found says its own

@@ -239,16 +239,25 @@ func (h *handler) audit(w http.ResponseWriter, r *http.Request, who principal) {
 			}
 		}
 	}
-	changes, next, err := h.engine.History(r.Context(), q)
-	switch {
-	case errors.Is(err, stet.ErrNoHistory):
-		noHistory.write(w)
-		return
-	case err != nil && q.After != "":
-		badParameter("cursor", "it is not from this store; start without one").write(w)
-		return
-	case err != nil:
-		unavailable.write(w)
+	if q.Limit == 0 {
+		q.Limit = stet.DefaultLimit
+	}
+	changes, next, bad := rows(h, who, q.After, q.Limit, func(c *stet.Change) stet.Scope { return c.ID.Scope },
+		func(after string, n int) ([]stet.Change, string, *problem) {
+			q.After, q.Limit = after, n
+			changes, next, err := h.engine.History(r.Context(), q)
+			switch {
+			case errors.Is(err, stet.ErrNoHistory):
+				return nil, "", &noHistory
+			case err != nil && q.After != "":
+				return nil, "", badParameter("cursor", "it is not from this store; start without one")
+			case err != nil:
+				return nil, "", &unavailable
+			}
+			return changes, next, nil
+		})
+	if bad != nil {
+		bad.write(w)
 		return
 	}
 	page := struct {
@@ -257,9 +266,6 @@ func (h *handler) audit(w http.ResponseWriter, r *http.Request, who principal) {
 	}{make([]Entry, 0, len(changes)), next}
 	for i := range changes {
 		c := &changes[i]
-		if !who.allows(c.ID.Scope) {
-			continue
-		}
 		page.Entries = append(page.Entries, Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: h.engine.Tag(c.ID),
 			Scope: string(c.ID.Scope), From: c.From.String(), To: c.To.String(), Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice})
 	}

@@ -2,12 +2,15 @@ package admin_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,7 +64,7 @@ func bound(t *testing.T) *desk {
 		scoped(admin.NewToken("one", "token-of-acme", admin.Admin), "acme"),
 		scoped(admin.NewToken("shops", "token-of-shops", admin.Admin), "shop-*", "other"),
 		scoped(admin.NewToken("each", "token-of-each", admin.Admin), "*"),
-		admin.NewToken("all", "token-of-all", admin.Admin))}, nil)
+		admin.NewToken("all", "token-of-all", admin.Admin))}, telling{memstore.New(memstore.Config{})})
 	for _, scope := range []stet.Scope{"acme", "shop-1", "shop-2"} {
 		for i := range 3 {
 			d.put(scope, stet.Key(fmt.Sprint("done", i)), answered(200))
@@ -69,6 +72,18 @@ func bound(t *testing.T) *desk {
 		d.put(scope, "lost", unknown)
 	}
 	return d
+}
+
+// telling is a store whose cursors hold a key, as Redis's do.
+type telling struct{ *memstore.Store }
+
+func (s telling) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	q.After, _, _ = strings.Cut(q.After, " ")
+	heads, next, err := s.Store.List(ctx, q)
+	if next != "" {
+		next += " " + string(heads[len(heads)-1].Key)
+	}
+	return heads, next, err
 }
 
 func scoped(t admin.Token, scopes ...string) admin.Token {
@@ -126,7 +141,7 @@ func TestListsOfBoundTokens(t *testing.T) { // D12
 		t.Helper()
 		got, cursor := map[string]int{}, ""
 		for range 20 {
-			doc := d.doc(path + "limit=2&cursor=" + cursor)
+			doc := d.doc(path + "limit=2&cursor=" + url.QueryEscape(cursor))
 			for _, k := range doc[member].([]any) {
 				got[k.(map[string]any)["scope"].(string)]++
 			}
@@ -148,6 +163,42 @@ func TestListsOfBoundTokens(t *testing.T) { // D12
 		if got != want {
 			t.Errorf("%s sees %v, want %v", token, got, want)
 		}
+	}
+}
+
+// Neither a page's length nor its cursor says anything of records in between that are not the token's.
+func TestPagesOfBoundTokens(t *testing.T) { // D12
+	d := bound(t)
+	d.put("acme", "secret-key-of-acme", answered(200)) // the newest
+	d.token = "token-of-all"
+	first := d.doc("/api/v1/keys?limit=1")["next_cursor"].(string)
+	if !strings.Contains(first, "secret-key-of-acme") {
+		t.Fatalf("this test is of cursors with keys: %q", first)
+	}
+	d.token = "token-of-shops"
+	page := d.doc("/api/v1/keys?limit=3&sort=oldest") // four of acme are before
+	cursor := page["next_cursor"].(string)
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if n := len(page["keys"].([]any)); n != 3 || err != nil || strings.Contains(string(raw), "done") || strings.Contains(string(raw), "shop") {
+		t.Errorf("%d rows, cursor %q, %v", n, raw, err)
+	}
+	if n := len(d.doc("/api/v1/keys?limit=3&sort=oldest&cursor=" + cursor)["keys"].([]any)); n != 3 {
+		t.Errorf("%d rows on the second page", n)
+	}
+	d.token = "token-of-acme"
+	if d.refused("/api/v1/keys?sort=oldest&cursor="+cursor, 400, "bad-parameter") != "cursor" || d.refused("/api/v1/keys?cursor="+url.QueryEscape(first), 400, "bad-parameter") != "cursor" {
+		t.Error("another's cursor")
+	}
+	v := newDesk(t, admin.Config{Tokens: tokens()}, telling{memstore.New(memstore.Config{})})
+	v.put("acme", "secret-1", answered(200))
+	v.put("acme", "secret-2", answered(200))
+	v.token = "viewer-token" // who may not see keys
+	cursor = v.doc("/api/v1/keys?limit=1")["next_cursor"].(string)
+	if raw, err := base64.RawURLEncoding.DecodeString(cursor); err != nil || strings.Contains(string(raw), "secret") {
+		t.Errorf("%q, %v", raw, err)
+	}
+	if n := len(v.doc("/api/v1/keys?limit=1&cursor=" + cursor)["keys"].([]any)); n != 1 {
+		t.Errorf("%d rows", n)
 	}
 }
 

@@ -36,7 +36,11 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request, who principal) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
 	defer cancel()
-	heads, next, bad := h.page(ctx, &f)
+	heads, next, bad := rows(h, who, f.After, f.Bound(), func(head *stet.Head) stet.Scope { return head.Scope },
+		func(after string, n int) ([]stet.Head, string, *problem) {
+			f.After, f.Limit = after, n
+			return h.page(ctx, &f)
+		})
 	if bad != nil {
 		bad.write(w)
 		return
@@ -46,9 +50,6 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request, who principal) {
 		Next string   `json:"next_cursor"`
 	}{make([]Record, 0, len(heads)), next}
 	for i := range heads {
-		if !who.allows(heads[i].Scope) {
-			continue // a page may be short
-		}
 		page.Keys = append(page.Keys, h.record(&heads[i]))
 	}
 	writeJSON(w, http.StatusOK, page)

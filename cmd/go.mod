@@ -13,6 +13,7 @@ require (
 	github.com/stet-dev/stet/examples/payments v0.0.0
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
+	golang.org/x/term v0.47.0
 	modernc.org/sqlite v1.61.1
 )
 

@@ -185,6 +185,9 @@ func (a *api) refused(status int, body []byte) error {
 	if status == http.StatusNotFound && p.Code == "not-found" {
 		return failf(exitNotFound, "there is no such record; stet keys list shows what there is, --scope says whose")
 	}
+	if p.Code == "probe-failed" { // the gateway was reached; what it asks was not
+		return failf(exitError, "%s", text)
+	}
 	switch status {
 	case http.StatusUnauthorized:
 		if a.token != "" {
@@ -198,7 +201,7 @@ func (a *api) refused(status int, body []byte) error {
 	case http.StatusBadRequest:
 		return failf(exitUsage, "%s", text)
 	case http.StatusConflict:
-		return failf(exitError, "%s", text)
+		return failf(exitError, "%s", asFlags.Replace(text))
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return failf(exitUnreachable, "%s", text)
 	}
@@ -207,6 +210,9 @@ func (a *api) refused(status int, body []byte) error {
 	}
 	return fmt.Errorf("the admin API answered %d: %s", status, text)
 }
+
+// asFlags turns what the API asks for into what the command line has for it.
+var asFlags = strings.NewReplacer(`send "now": true`, "give --now", `send "override": true`, "give --override")
 
 // sentence is a problem's detail after a colon of ours.
 func sentence(detail string) string {

@@ -161,6 +161,7 @@ func (a *app) operators(notices http.Handler) (http.Handler, error) {
 	a.tokens.Store(&tokens)
 	return admin.New(a.engine, admin.Config{
 		Tokens: func() []admin.Token { return *a.tokens.Load() }, Hosts: a.conf.Admin.Hosts, Log: a.log, Webhook: notices, Bulk: a.jobs,
+		Settle: settling(&a.conf.Reconcile), Reconciler: asker(a.engine, &a.conf.Reconcile),
 		MinToken: a.conf.Admin.MinTokenBytes, Refused: a.metrics.LoginRefused,
 		Draining: func() bool { return a.server.Draining() },
 		Unready:  a.durable.unready,

@@ -3,21 +3,32 @@ package main
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/stet-dev/stet/internal/spell"
 )
 
 // cli is every command with its flags. A flag beats its environment variable, that beats the file, that beats the default.
 type cli struct {
-	Gateway gatewayCmd `cmd:"" help:"Run the gateway in front of an API."`
-	Demo    demoCmd    `cmd:"" help:"Start a sample payments API behind the gateway, with curl lines to paste."`
-	Keys    keysCmds   `cmd:"" help:"Look at records, and settle what is unknown."`
-	Outbox  outboxCmds `cmd:"" help:"Look at effects that wait for delivery, and settle dead letters."`
-	Audit   auditCmds  `cmd:"" help:"Show who changed which record, and why."`
-	Migrate migrateCmd `cmd:"" help:"Bring a store's schema up to date."`
-	Config  configCmds `cmd:"" help:"Make, check and explain the configuration file."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Gateway gatewayCmd     `cmd:"" help:"Run the gateway in front of an API."`
+	Demo    demoCmd        `cmd:"" help:"Start a sample payments API behind the gateway, with curl lines to paste."`
+	Keys    keysCmds       `cmd:"" help:"Look at records, and settle what is unknown."`
+	Outbox  outboxCmds     `cmd:"" help:"Look at effects that wait for delivery, and settle dead letters."`
+	Audit   auditCmds      `cmd:"" help:"Show who changed which record, and why."`
+	Migrate migrateCmd     `cmd:"" help:"Bring a store's schema up to date."`
+	Config  configCmds     `cmd:"" help:"Make, check and explain the configuration file."`
+	Token   tokenCmds      `cmd:"" help:"Make tokens for operators."`
+	Secret  secretCmds     `cmd:"" help:"Make secrets for a gateway."`
+	Health  healthcheckCmd `cmd:"" name:"healthcheck" help:"Ask a gateway whether it is ready."`
+	Version versionCmd     `cmd:"" help:"Print the version."`
+	Help    helpCmd        `cmd:"" help:"Explain a command."`
+
+	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
 
 	Life lifeCmd `cmd:"" hidden:"" name:"chaos-life"`
 
@@ -35,7 +46,7 @@ Idempotency-Key stands, and every retry gets that answer back instead of doing t
   $ stet config init > stet.yaml                   every setting with its default
   $ stet config check --config stet.yaml           find mistakes before they run
 
-stet COMMAND --help explains a command.
+stet help COMMAND explains a command.
 `
 
 // ended is thrown by kong's Exit, after it has printed what it was asked for.
@@ -47,6 +58,7 @@ func (w *world) command(args []string) (err error) {
 	parser, err := kong.New(&c, kong.Name("stet"),
 		kong.Description("Makes HTTP requests safe to retry. Without a command it says how to begin."),
 		kong.Writers(w.stdout, w.stderr),
+		kong.Vars{"version": versionLine()}, kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(mapSpan)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(status int) { panic(ended{status}) }))
 	if err != nil {
@@ -73,7 +85,60 @@ func (w *world) command(args []string) (err error) {
 			w.given[p.Flag.Name] = true
 		}
 	}
+	if err := checkValues(k); err != nil {
+		return err
+	}
+	if err := w.check(k.Selected().Target); err != nil {
+		return err
+	}
 	return k.Run(w)
+}
+
+// helpCmd is --help for those who type it as a command.
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"The command, such as keys list."`
+}
+
+func (c *helpCmd) Run(w *world) error { return w.command(append(c.Command, "--help")) }
+
+// checked is a command, or flags that several commands share, whose arguments can be wrong in themselves. It is asked before the command
+// runs, so that a mistake of the command line is not reported as one of a store that was opened first.
+type checked interface{ check(w *world) error }
+
+// check asks a command and all that is embedded in it.
+func (w *world) check(v reflect.Value) error {
+	// What is embedded has no exported name, and reflect gives out its value by its address alone.
+	if c, ok := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface().(checked); ok {
+		if err := c.check(w); err != nil {
+			return err
+		}
+	}
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.Anonymous && f.Type.Kind() == reflect.Struct {
+			if err := w.check(v.Field(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkValues refuses what is not on the list of a flag that has one: what is offered after Tab is all there is.
+func checkValues(k *kong.Context) error {
+	for _, p := range k.Path {
+		if p.Flag == nil {
+			continue
+		}
+		given, words := fmt.Sprint(k.FlagValue(p.Flag)), listed(p.Flag.Tag)
+		if words != nil && given != "" && !slices.Contains(words, given) {
+			from := "--" + p.Flag.Name
+			if p.Resolved {
+				from = strings.Join(p.Flag.Envs, ", ")
+			}
+			return failf(exitUsage, "%s: %q is not one of %s%s", from, given, strings.Join(words, ", "), spell.Hint(given, words))
+		}
+	}
+	return nil
 }
 
 // misused says what to do about a command line that cannot be understood.

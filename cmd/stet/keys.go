@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -17,12 +19,18 @@ import (
 )
 
 type keysCmds struct {
-	List keysListCmd `cmd:"" help:"List records."`
-	Show keysShowCmd `cmd:"" help:"Show one record."`
+	List   keysListCmd   `cmd:"" help:"List records."`
+	Show   keysShowCmd   `cmd:"" help:"Show one record."`
+	Find   keysFindCmd   `cmd:"" help:"Find records by an id, a key, or a name that a system further down has for them."`
+	Tail   keysTailCmd   `cmd:"" help:"Print records as they come and change, until Ctrl-C."`
+	Export keysExportCmd `cmd:"" help:"Print all records that match, one JSON document a line."`
 
 	Resolve keysResolveCmd `cmd:"" help:"Say what became of an execution whose outcome is unknown."`
 	Release keysReleaseCmd `cmd:"" help:"Say that unknown executions did not happen: one retry may run."`
 	Delete  keysDeleteCmd  `cmd:"" help:"Drop stored results, so that their keys are free again."`
+	Probe   keysProbeCmd   `cmd:"" help:"Ask now what became of an execution whose outcome is unknown, also of a dead letter."`
+	Extend  keysExtendCmd  `cmd:"" help:"Keep a stored result for longer."`
+	Note    keysNoteCmd    `cmd:"" help:"Write something down about a record, in the audit trail."`
 	Bulk    keysBulkCmd    `cmd:"" help:"Show what became of changes of many records."`
 }
 
@@ -48,15 +56,52 @@ type record struct {
 	}
 }
 
-type keysListCmd struct {
-	source
+// filter selects records.
+type filter struct {
 	State     string        `placeholder:"STATE" complete:"running,completed,failed,retryable,unknown,expired" help:"running, completed, failed, retryable, unknown or expired."`
 	Scope     string        `placeholder:"SCOPE" help:"Only this scope."`
 	Route     string        `placeholder:"ROUTE" help:"Only this route, such as 'POST /v1/payments'."`
+	Path      string        `placeholder:"PATH" help:"Only this path of requests."`
+	Method    string        `placeholder:"METHOD" help:"Only this method of requests."`
+	Cause     string        `placeholder:"CAUSE" help:"Only what ended for this cause, such as upstream-failed."`
+	Trace     string        `placeholder:"ID" help:"Only what this trace has run."`
+	Dead      bool          `help:"Only dead letters: unknown outcomes of which all probes found nothing out."`
 	OlderThan time.Duration `placeholder:"15m" help:"Only records that were created at least so long ago."`
-	Limit     int           `default:"100" help:"At most so many."`
-	Cursor    string        `help:"Go on where a list with a next_cursor ended."`
-	JSON      bool          `name:"json" help:"Print the API's document."`
+}
+
+// parameters are the filter by the names of the API.
+func (f *filter) parameters() map[string]string {
+	p := map[string]string{"state": f.State, "scope": f.Scope, "route": f.Route, "path": f.Path, "method": f.Method, "cause": f.Cause, "trace": f.Trace}
+	if f.Dead {
+		p["escalated"] = "1"
+	}
+	if f.OlderThan > 0 {
+		p["older_than_s"] = strconv.FormatFloat(f.OlderThan.Seconds(), 'f', -1, 64)
+	}
+	maps.DeleteFunc(p, func(_, v string) bool { return v == "" })
+	return p
+}
+
+// query is the filter as parameters of the API, and more of them.
+func (f *filter) query(more map[string]string) string {
+	q := url.Values{}
+	for _, values := range []map[string]string{f.parameters(), more} {
+		for name, v := range values {
+			if v != "" {
+				q.Set(name, v)
+			}
+		}
+	}
+	return q.Encode()
+}
+
+type keysListCmd struct {
+	source
+	filter
+	Oldest bool   `help:"The oldest first."`
+	Limit  int    `default:"100" help:"At most so many."`
+	Cursor string `help:"Go on where a list with a next_cursor ended."`
+	JSON   bool   `name:"json" help:"Print the API's document."`
 }
 
 // listing is the document of GET /api/v1/keys.
@@ -65,62 +110,67 @@ type listing struct {
 	Next string            `json:"next_cursor"`
 }
 
-func (c *keysListCmd) Run(w *world) error {
+// check implements [checked].
+func (c *keysListCmd) check(*world) error {
 	if c.Limit < 1 {
 		return failf(exitUsage, "--limit is %d; at least one record", c.Limit)
 	}
-	if c.OlderThan < 0 {
-		return failf(exitUsage, "--older-than is %s; it cannot be negative", c.OlderThan)
-	}
+	return nil
+}
+
+func (c *keysListCmd) Run(w *world) error {
 	a, err := c.open(w)
 	if err != nil {
 		return err
 	}
 	defer a.close()
-	all := listing{Keys: []json.RawMessage{}, Next: c.Cursor}
-	for {
-		var page listing
-		if err := a.get(w.ctx, "/api/v1/keys?"+c.query(all.Next, c.Limit-len(all.Keys)), &page); err != nil {
-			return err
-		}
-		all.Keys, all.Next = append(all.Keys, page.Keys...), page.Next
-		if len(all.Keys) >= c.Limit || page.Next == "" {
-			break
-		}
+	more := map[string]string{"cursor": c.Cursor}
+	if c.Oldest {
+		more["sort"] = "oldest"
+	}
+	all, err := a.list(w.ctx, &c.filter, more, c.Limit)
+	if err != nil {
+		return err
 	}
 	if c.JSON {
 		return writeJSON(w.stdout, all)
 	}
-	return c.table(w, &all)
+	return table(w, all)
 }
 
-func (c *keysListCmd) query(cursor string, limit int) string {
-	q := url.Values{"limit": {strconv.Itoa(min(limit, stet.MaxLimit))}}
-	for name, v := range map[string]string{"state": c.State, "scope": c.Scope, "route": c.Route, "cursor": cursor} {
-		if v != "" {
-			q.Set(name, v)
+// list follows the pages of a list until it has limit records, or there are no more. A page may be short, or empty: a store looks
+// through so many records for one and no further.
+func (a *api) list(ctx context.Context, f *filter, more map[string]string, limit int) (*listing, error) {
+	all := &listing{Keys: []json.RawMessage{}, Next: more["cursor"]}
+	next := map[string]string{}
+	maps.Copy(next, more)
+	for {
+		next["cursor"], next["limit"] = all.Next, strconv.Itoa(min(limit-len(all.Keys), stet.MaxLimit))
+		var page listing
+		if err := a.get(ctx, "/api/v1/keys?"+f.query(next), &page); err != nil {
+			return nil, err
+		}
+		all.Keys, all.Next = append(all.Keys, page.Keys...), page.Next
+		if len(all.Keys) >= limit || page.Next == "" {
+			return all, nil
 		}
 	}
-	if c.OlderThan > 0 {
-		q.Set("older_than_s", strconv.FormatInt(int64(c.OlderThan/time.Second), 10))
-	}
-	return q.Encode()
 }
 
-func (c *keysListCmd) table(w *world, all *listing) error {
-	if len(all.Keys) == 0 {
+func table(w *world, all *listing) error {
+	if len(all.Keys) == 0 && all.Next == "" {
 		fmt.Fprintln(w.stderr, "no records match")
 		return nil
 	}
 	t := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tSTATE\tSTATUS\tATTEMPT\tCREATED\tSCOPE\tROUTE\tCAUSE")
+	fmt.Fprintln(t, "ID\tSTATE\tSTATUS\tATTEMPT\tCREATED\tSCOPE\tROUTE\tCAUSE\tDEAD")
 	for _, doc := range all.Keys {
 		var r record
 		if err := json.Unmarshal(doc, &r); err != nil {
 			return fmt.Errorf("a record cannot be read: %w", err)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", r.ID, r.State, number(r.Status), r.Attempt, instant(r.CreatedAt),
-			visible(r.Scope), visible(r.Route), orDash(r.Cause))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.State, number(r.Status), r.Attempt, instant(r.CreatedAt),
+			visible(r.Scope), visible(r.Route), orDash(r.Cause), r.dead())
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -131,12 +181,19 @@ func (c *keysListCmd) table(w *world, all *listing) error {
 	return nil
 }
 
+// dead says of a dead letter that it is one.
+func (r *record) dead() string {
+	if r.Escalated {
+		return "dead"
+	}
+	return "-"
+}
+
 type keysShowCmd struct {
 	source
-	Key    string `arg:"" help:"The key as parsed, without quotes, or the record's id (k_…)."`
-	Scope  string `placeholder:"SCOPE" default:"default" help:"The scope it is in (default)."`
-	Reveal bool   `help:"Show the key and the stored response too."`
-	JSON   bool   `name:"json" help:"Print the API's document."`
+	named
+	Reveal bool `help:"Show the key and the stored response too."`
+	JSON   bool `name:"json" help:"Print the API's document."`
 }
 
 func (c *keysShowCmd) Run(w *world) error {
@@ -145,16 +202,13 @@ func (c *keysShowCmd) Run(w *world) error {
 		return err
 	}
 	defer a.close()
-	path := "/api/v1/keys/" + segment(c.Scope) + "/" + segment(c.Key)
+	path := c.path()
 	if c.Reveal {
 		path += "?reveal=1"
 	}
 	var doc json.RawMessage
 	if err := a.get(w.ctx, path, &doc); err != nil {
-		if exitOf(err) == exitNotFound && strings.HasPrefix(c.Key, `"`) {
-			err = failf(exitNotFound, "%w; a quoted key is named without its quotes", err)
-		}
-		return err
+		return c.missing(err)
 	}
 	if c.JSON {
 		return writeJSON(w.stdout, doc)
@@ -172,7 +226,7 @@ func (r *record) show(out io.Writer) error {
 	for _, l := range []struct{ name, value string }{
 		{"id", r.ID}, {"key", visible(r.Key)}, {"scope", visible(r.Scope)}, {"state", r.State}, {"cause", r.Cause}, {"attempt", number(r.Attempt)},
 		{"route", visible(r.Route)}, {"method", visible(r.Method)}, {"path", visible(r.Path)}, {"status", number(r.Status)},
-		{"response bytes", number(int(r.ResponseBytes))}, {"point", r.Point}, {"owner", r.Owner}, {"probes", number(r.Probes)},
+		{"response bytes", number(int(r.ResponseBytes))}, {"point", r.Point}, {"owner", r.Owner}, {"probes", number(r.Probes)}, {"dead letter", r.deadLetter()},
 		{"took", took(r.TookMS)}, {"trace", visible(r.TraceID)},
 		{"created", instant(r.CreatedAt)}, {"updated", instant(r.UpdatedAt)}, {"completed", instant(r.CompletedAt)},
 		{"due", instant(r.DueAt)}, {"expires", instant(r.ExpiresAt)},
@@ -185,6 +239,14 @@ func (r *record) show(out io.Writer) error {
 		return err
 	}
 	return r.response(out)
+}
+
+// deadLetter says what can be done about one.
+func (r *record) deadLetter() string {
+	if !r.Escalated {
+		return ""
+	}
+	return "yes: nobody asks any more; stet keys probe asks again, stet keys resolve ends it"
 }
 
 // response prints the stored response as a client gets it.

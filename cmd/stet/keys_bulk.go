@@ -36,23 +36,9 @@ type count struct {
 	Oldest   time.Time
 }
 
-// filter is what the flags say, by the names of the API.
-func (c *chosen) filter() map[string]string {
-	f := map[string]string{}
-	for name, v := range map[string]string{"state": c.State, "scope": c.Scope, "route": c.Route} {
-		if v != "" {
-			f[name] = v
-		}
-	}
-	if c.OlderThan > 0 {
-		f["older_than_s"] = fmt.Sprint(c.OlderThan.Seconds())
-	}
-	return f
-}
-
 // bulk changes what the filter selects, by a job: it counts, asks, starts, watches and reports.
 func (c *chosen) bulk(w *world, a *api, o order) error {
-	o.Filter, o.Limit, o.Reason = c.filter(), c.Limit, c.Reason
+	o.Filter, o.Limit, o.Reason = c.parameters(), c.Limit, c.Reason
 	var n count
 	if err := a.do(w.ctx, http.MethodPost, "/api/v1/bulk/count", map[string]any{"action": o.Action, "filter": o.Filter}, &n); err != nil {
 		return err
@@ -260,9 +246,6 @@ func (c *keysBulkCmd) check(*world) error {
 }
 
 func (c *keysBulkCmd) Run(w *world) error {
-	if err := c.check(w); err != nil {
-		return err
-	}
 	a, err := c.open(w)
 	if err != nil {
 		return err

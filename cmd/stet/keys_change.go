@@ -10,7 +10,8 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"time"
+
+	"golang.org/x/term"
 
 	"github.com/stet-dev/stet/bulk"
 )
@@ -22,16 +23,21 @@ type change struct {
 	JSON   bool   `name:"json" help:"Print {\"changed\": N}."`
 }
 
-// sure asks, unless --yes was given. what says what is about to happen.
-func (c *change) sure(w *world, what string) error {
-	if c.Reason == "" {
+// check implements [checked].
+func (c *change) check(*world) error {
+	if strings.TrimSpace(c.Reason) == "" {
 		return failf(exitUsage, "a change needs --reason TEXT: it is kept in the audit trail")
 	}
+	if !c.Yes && !isTerminal(os.Stdin) {
+		return failf(exitUsage, "give --yes: a change is asked about first, and nobody can be asked here")
+	}
+	return nil
+}
+
+// sure asks, unless --yes was given. what says what is about to happen.
+func (c *change) sure(w *world, what string) error {
 	if c.Yes {
 		return nil
-	}
-	if !isTerminal(os.Stdin) {
-		return failf(exitUsage, "%s: give --yes, since nobody can be asked here", what)
 	}
 	fmt.Fprintf(w.stderr, "%s? [y/N] ", what)
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -44,10 +50,8 @@ func (c *change) sure(w *world, what string) error {
 	return nil
 }
 
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
+// isTerminal reports whether somebody sits at f: /dev/null is a device of characters, too, and nobody does.
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func (c *change) done(w *world, n int) error {
 	if c.JSON {
@@ -65,6 +69,8 @@ type sent struct {
 	Body     []byte              `json:"body_b64,omitempty"`
 	Evidence string              `json:"evidence,omitempty"`
 	Reason   string              `json:"reason"`
+	Seconds  float64             `json:"seconds,omitempty"`
+	Version  string              `json:"if_version,omitempty"`
 	Now      bool                `json:"now,omitempty"`
 	Override bool                `json:"override,omitempty"`
 }
@@ -72,15 +78,27 @@ type sent struct {
 type keysResolveCmd struct {
 	source
 	change
-	Key         string   `arg:"" help:"The key as parsed, without quotes, or the record's id (k_…)."`
-	Scope       string   `placeholder:"SCOPE" default:"default" help:"The scope it is in (default)."`
+	named
+	pinned
 	Completed   bool     `help:"It happened: retries get --status, --header and --body."`
 	NotExecuted bool     `help:"It did not happen: one retry may run. The same as release."`
 	Status      int      `placeholder:"N" help:"With --completed: the status retries get."`
 	Header      []string `placeholder:"'N: V'" sep:"none" help:"With --completed: a header retries get; may be repeated."`
 	Body        string   `placeholder:"TEXT" help:"With --completed: the body retries get; @FILE reads it."`
 	Evidence    string   `placeholder:"TEXT" help:"What shows it, such as the provider's id."`
-	Override    bool     `help:"With --not-executed: also against a late answer of the handler, or while it has not returned."`
+	freeing
+}
+
+// freeing is what frees a key against what the record says.
+type freeing struct {
+	Now      bool `help:"Release it without waiting: also before the attempt has settled, or while its handler has not returned."`
+	Override bool `help:"Release it also against a late answer of the handler, which says that it happened."`
+}
+
+// check implements [checked].
+func (c *keysResolveCmd) check(*world) error {
+	_, err := c.document()
+	return err
 }
 
 func (c *keysResolveCmd) Run(w *world) error {
@@ -88,28 +106,28 @@ func (c *keysResolveCmd) Run(w *world) error {
 	if err != nil {
 		return err
 	}
-	what := fmt.Sprintf("resolve %s as %s", visible(c.Key), doc.Outcome)
-	if err := c.sure(w, what); err != nil {
-		return err
-	}
 	a, err := c.open(w)
 	if err != nil {
 		return err
 	}
 	defer a.close()
-	if err := a.do(w.ctx, http.MethodPost, recordPath(c.Scope, c.Key)+"/resolve", doc, nil); err != nil {
-		return err
+	o := one{&c.change, &c.named, fmt.Sprintf("resolve %s as %s", visible(c.Key), doc.Outcome), ""}
+	if c.NotExecuted {
+		o.warning = underWay
 	}
-	return c.done(w, 1)
+	return o.do(w, a, c.IfVersion, func(version string) error {
+		doc.Version = version
+		return a.do(w.ctx, http.MethodPost, c.path()+"/resolve", doc, nil)
+	})
 }
 
 func (c *keysResolveCmd) document() (sent, error) {
-	doc := sent{Outcome: "not-executed", Evidence: c.Evidence, Reason: c.Reason, Override: c.Override}
+	doc := sent{Outcome: "not-executed", Evidence: c.Evidence, Reason: c.Reason, Now: c.Now, Override: c.Override}
 	switch {
 	case c.Completed == c.NotExecuted:
 		return doc, failf(exitUsage, "what became of it? give --completed with --status N, or --not-executed")
-	case c.Completed && c.Override:
-		return doc, failf(exitUsage, "--override frees a key against what its record says, and belongs to --not-executed")
+	case c.Completed && (c.Now || c.Override):
+		return doc, failf(exitUsage, "--now and --override free a key against what its record says, and belong to --not-executed")
 	case c.NotExecuted && (c.Status != 0 || c.Header != nil || c.Body != ""):
 		return doc, failf(exitUsage, "--status, --header and --body are of an answer, and belong to --completed")
 	case c.NotExecuted:
@@ -139,49 +157,45 @@ func (c *keysResolveCmd) document() (sent, error) {
 	return doc, nil
 }
 
-func recordPath(scope, key string) string {
-	return "/api/v1/keys/" + segment(scope) + "/" + segment(key)
-}
-
 // chosen selects the records of a change: one by name, or those that match a filter.
 type chosen struct {
 	source
 	change
-	Key       string        `arg:"" optional:"" help:"The key as parsed, without quotes, or the record's id (k_…). Without one the filter chooses."`
-	Scope     string        `placeholder:"SCOPE" help:"The scope the key is in (default), or only this scope."`
-	State     string        `placeholder:"STATE" complete:"completed,failed,retryable,unknown,expired" help:"Only records in this state."`
-	Route     string        `placeholder:"ROUTE" help:"Only this route, such as 'POST /v1/payments'."`
-	OlderThan time.Duration `placeholder:"15m" help:"Only records that were created at least so long ago."`
-	Limit     int           `help:"At most so many of those that match (all)."`
+	pinned
+	Key string `arg:"" optional:"" help:"The key as parsed, without quotes, or the record's id (k_…). Without one the filter chooses."`
+	filter
+	Limit int `help:"At most so many of those that match (all)."`
 }
 
-// each changes the record that is named, by act, or those that match, by a job.
-func (c *chosen) each(w *world, o order, act func(a *api, scope, name string) error) error {
-	filtered := c.State != "" || c.Route != "" || c.OlderThan > 0
+// check implements [checked].
+func (c *chosen) check(*world) error {
+	several := c.filter
+	several.Scope = ""
+	filtered := several != (filter{})
 	switch {
 	case c.Key != "" && filtered:
 		return failf(exitUsage, "KEY names one record, and --state, --route and --older-than choose several; give one of them")
 	case c.Key == "" && !filtered && c.Scope == "":
 		return failf(exitUsage, "which records? give KEY, or a filter: --state, --scope, --route, --older-than")
+	case c.Key == "" && c.IfVersion != "":
+		return failf(exitUsage, "--if-version is of one record, and needs KEY")
 	case c.Limit < 0:
 		return failf(exitUsage, "--limit is %d; at least one record, or 0 for all that match", c.Limit)
 	}
+	return nil
+}
+
+// each changes the record that is named, by act, or those that match, by a job. warning is for people, of a single one.
+func (c *chosen) each(w *world, o order, warning string, act func(a *api, record *named, version string) error) error {
 	a, err := c.open(w)
 	if err != nil {
 		return err
 	}
 	defer a.close()
 	if c.Key != "" {
-		if c.Scope == "" {
-			c.Scope = "default"
-		}
-		if err := c.sure(w, string(o.Action)+" "+visible(c.Key)); err != nil {
-			return err
-		}
-		if err := act(a, c.Scope, c.Key); err != nil {
-			return err
-		}
-		return c.done(w, 1)
+		record := &named{Key: c.Key, Scope: c.Scope}
+		single := one{&c.change, record, string(o.Action) + " " + visible(c.Key), warning}
+		return single.do(w, a, c.IfVersion, func(version string) error { return act(a, record, version) })
 	}
 	return c.bulk(w, a, o)
 }
@@ -189,21 +203,25 @@ func (c *chosen) each(w *world, o order, act func(a *api, scope, name string) er
 type keysReleaseCmd struct {
 	chosen
 	Evidence string `placeholder:"TEXT" help:"What shows it."`
-	Now      bool   `help:"Also before the attempt has settled, or while its handler has not returned."`
-	Override bool   `help:"Also against a late answer of the handler, or while it has not returned."`
+	freeing
 }
 
 func (c *keysReleaseCmd) Run(w *world) error {
 	o := order{Action: bulk.Release, Evidence: c.Evidence, Now: c.Now, Override: c.Override}
-	return c.each(w, o, func(a *api, scope, name string) error {
-		return a.do(w.ctx, http.MethodPost, recordPath(scope, name)+"/release", sent{Evidence: c.Evidence, Reason: c.Reason, Now: c.Now, Override: c.Override}, nil)
+	return c.each(w, o, underWay, func(a *api, record *named, version string) error {
+		doc := sent{Evidence: c.Evidence, Reason: c.Reason, Version: version, Now: c.Now, Override: c.Override}
+		return a.do(w.ctx, http.MethodPost, record.path()+"/release", doc, nil)
 	})
 }
 
 type keysDeleteCmd struct{ chosen }
 
 func (c *keysDeleteCmd) Run(w *world) error {
-	return c.each(w, order{Action: bulk.Delete}, func(a *api, scope, name string) error {
-		return a.do(w.ctx, http.MethodDelete, recordPath(scope, name)+"?"+url.Values{"reason": {c.Reason}}.Encode(), nil, nil)
+	return c.each(w, order{Action: bulk.Delete}, "", func(a *api, record *named, version string) error {
+		q := url.Values{"reason": {c.Reason}}
+		if version != "" {
+			q.Set("if_version", version)
+		}
+		return a.do(w.ctx, http.MethodDelete, record.path()+"?"+q.Encode(), nil, nil)
 	})
 }

@@ -23,13 +23,25 @@ func reconciler(e *stet.Engine, c *config.Reconcile) (r keeper.Reconciler, ok bo
 	if c.Probe.URL == "" {
 		return r, false
 	}
-	settle := c.Probe.Settle.Duration()
-	if settle == 0 {
-		settle = stet.Never
-	}
-	return keeper.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settle,
+	return keeper.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settling(c),
 		Resolver: keeper.Probe{URL: c.Probe.URL, Method: c.Probe.Method, Found: c.Probe.FoundStatus, Missing: c.Probe.MissingStatus,
 			Status: c.Probe.Respond.Status}}, true
+}
+
+// settling is how long an attempt has to be over before silence is a proof.
+func settling(c *config.Reconcile) time.Duration {
+	if c.Probe.Settle == 0 {
+		return stet.Never
+	}
+	return c.Probe.Settle.Duration()
+}
+
+// asker is the reconciler for questions that somebody asks now; nil: there is nothing to ask.
+func asker(e *stet.Engine, c *config.Reconcile) *keeper.Reconciler {
+	if r, ok := reconciler(e, c); ok {
+		return &r
+	}
+	return nil
 }
 
 // hook takes a provider's word, where the configuration has a secret for it.

@@ -29,9 +29,12 @@ func versionText() string {
 	return "devel"
 }
 
+// versionLine is what stet version prints.
+func versionLine() string { return "stet " + versionText() + " " + runtime.Version() }
+
 type versionCmd struct{}
 
 func (versionCmd) Run(w *world) error {
-	_, err := fmt.Fprintf(w.stdout, "stet %s %s\n", versionText(), runtime.Version())
+	_, err := fmt.Fprintln(w.stdout, versionLine())
 	return err
 }

@@ -54,7 +54,7 @@ func history(ctx context.Context, q Querier, h stet.HistoryQuery) (changes []ste
 	case h.Scope != "":
 		c.and("scope = ?", sqltext.PostgresEscape(string(h.Scope)))
 	}
-	if err := c.after(h.After); err != nil {
+	if err := c.after(h.After, "<"); err != nil {
 		return nil, "", err
 	}
 	page := sqltext.NewHistoryPage(h)

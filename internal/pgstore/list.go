@@ -25,14 +25,40 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 var errCursor = errors.New("that is no cursor of this store")
 
 func (s *Store) list(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
-	c := &condition{}
-	c.choose(&q)
-	if err := c.after(q.After); err != nil {
+	by, err := sqltext.Leading(&q, func(part stet.Query) (int, error) { return s.count(ctx, part) })
+	if err != nil {
 		return nil, "", err
 	}
+	c, from := &condition{}, &condition{}
+	later, order := sqltext.Order(&q)
+	if err := errors.Join(from.after(q.After, later), c.after(q.After, later)); err != nil {
+		return nil, "", err
+	}
+	rows := "stet_records s"
+	switch {
+	case by != nil: // few: they are read first, whatever the planner believes of a walk in order
+		few := &condition{args: c.args}
+		few.choose(by)
+		c.args, rows = few.args, "(SELECT * FROM stet_records"+few.where()+" OFFSET 0) s"
+	case sqltext.Sifts(&q): // up to there the page looks
+		sql := fmt.Sprintf("SELECT id FROM stet_records%s ORDER BY id %s OFFSET %d LIMIT 1", from.where(), order, sqltext.Look-1)
+		err := each(ctx, s.pool, sql, from.args, func(rows Rows) error {
+			var end int64
+			if rows.Scan(&end) != nil {
+				return errColumn
+			}
+			next = strconv.FormatInt(end, 10)
+			c.and("NOT id "+later+" ?", end)
+			return nil
+		})
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	c.choose(&q)
 	limit, seen, last := q.Bound(), 0, int64(0)
-	sql := fmt.Sprintf("SELECT s.id, %s, %s FROM stet_records s%s ORDER BY id DESC LIMIT %d",
-		sqltext.PostgresNow, sqltext.PostgresHead, c.where(), limit+1)
+	sql := fmt.Sprintf("SELECT s.id, %s, %s FROM %s%s ORDER BY id %s LIMIT %d",
+		sqltext.PostgresNow, sqltext.PostgresHead, rows, c.where(), order, limit+1)
 	err = eachHead(ctx, s.pool, sql, c.args, func(id int64, h *stet.Head) {
 		if seen++; seen > limit {
 			next = strconv.FormatInt(last, 10)
@@ -52,13 +78,18 @@ func (s *Store) list(ctx context.Context, q stet.Query) (heads []stet.Head, next
 func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	if err = s.calls.enter(); err == nil {
 		defer s.calls.leave()
-		c := &condition{}
-		c.choose(&q)
-		sql := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM stet_records s%s LIMIT %d) s",
-			c.where(), cmp.Or(max(q.Limit, 0), stet.DefaultLimit))
-		err = each(ctx, s.pool, sql, c.args, func(rows Rows) error { return rows.Scan(&n) })
+		n, err = s.count(ctx, q)
 	}
 	return n, s.wrap("count", err)
+}
+
+func (s *Store) count(ctx context.Context, q stet.Query) (n int, err error) {
+	c := &condition{}
+	c.choose(&q)
+	sql := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM stet_records s%s LIMIT %d) s",
+		c.where(), cmp.Or(max(q.Limit, 0), stet.DefaultLimit))
+	err = each(ctx, s.pool, sql, c.args, func(rows Rows) error { return rows.Scan(&n) })
+	return n, err
 }
 
 // Find returns the records that have a downstream name, the newest first. Records that cannot be read are left out.
@@ -121,7 +152,7 @@ func (c *condition) where() string {
 }
 
 // after adds where a page begins.
-func (c *condition) after(cursor string) error {
+func (c *condition) after(cursor, later string) error {
 	if cursor == "" {
 		return nil
 	}
@@ -129,7 +160,7 @@ func (c *condition) after(cursor string) error {
 	if err != nil {
 		return errCursor
 	}
-	c.and("id < ?", id)
+	c.and("id "+later+" ?", id)
 	return nil
 }
 
@@ -150,8 +181,17 @@ func (c *condition) choose(q *stet.Query) {
 	if q.Scope != "" {
 		c.and("scope = ?", sqltext.PostgresEscape(string(q.Scope)))
 	}
-	if q.Route != "" {
-		c.and("route = ?", sqltext.PostgresEscape(q.Route))
+	if q.Tag != "" {
+		c.and("tag = ?", sqltext.Tag(q.Tag)) // nothing is equal to NULL
+	}
+	for _, exactly := range [...]struct{ column, value string }{{"key", string(q.Key)}, {"route", q.Route}, {"path", q.Path}, {"method", q.Method},
+		{"cause", q.Cause}, {"trace_id", q.TraceID}} {
+		if exactly.value != "" {
+			c.and(exactly.column+" = ?", sqltext.PostgresEscape(exactly.value))
+		}
+	}
+	if q.Escalated {
+		c.and("state = 'unknown' AND escalated")
 	}
 	if q.Failed {
 		c.and("state = 'completed' AND status >= 500")

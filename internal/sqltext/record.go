@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // Schema is the format of the rows written today. A row of another is not read, and not overwritten.
@@ -19,7 +20,7 @@ const Schema = 1
 // body. In what is written the instants come last: the database's clock is read when all else is ready.
 var (
 	identity = []string{"scope", "key"}
-	head     = []string{"version", "schema", "state", "attempt", "status", "size", "holder", "point", "cause", "route", "method", "path",
+	head     = []string{"version", "schema", "tag", "state", "attempt", "status", "size", "holder", "point", "cause", "route", "method", "path",
 		"trace_id", "downstream_key", "downstream_id", "escalated", "keep_expired_ns", "fingerprint", "attributes"}
 	instants = []string{"due_at", "updated_at", "created_at", "completed_at", "head_sum"}
 	body     = []string{"exchange", "body"}
@@ -45,9 +46,17 @@ func (text Encoder) Head(args []any, h *stet.Head) ([]any, error) {
 	case !h.Rules.OnLapse.Valid():
 		return nil, fmt.Errorf("%d is no LapseRule", h.Rules.OnLapse)
 	}
-	return append(args, int64(h.Version), Schema, h.State.String(), h.Attempt, h.Status, h.Size, text(h.Holder), text(h.Point), text(h.Cause),
+	return append(args, int64(h.Version), Schema, Tag(h.Tag), h.State.String(), h.Attempt, h.Status, h.Size, text(h.Holder), text(h.Point), text(h.Cause),
 		text(h.Route), text(h.Method), text(h.Path), text(h.TraceID), text(h.DownstreamKey), text(h.DownstreamID), h.Escalated,
 		int64(h.Rules.KeepExpired), packFingerprint(&h.Fingerprint), packAttributes(h)), nil
+}
+
+// Tag is how a tag is stored: as its bits. A text that is none is NULL, which no record is found by.
+func Tag(text string) any {
+	if n, ok := tag.Parse(text); ok {
+		return int64(n)
+	}
+	return nil
 }
 
 // Body appends the arguments of a body.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // Row receives the columns of one record and decodes them. What it refuses is [stet.ErrCorrupt], and the error says which
@@ -17,6 +18,7 @@ type Row struct {
 	scope, key, state                                                   string
 	version, schema, size, keepExpired                                  int64
 	attempt, status                                                     int
+	tag                                                                 sql.NullInt64
 	holder, point, cause, route, method, path, traceID, downKey, downID string
 	escalated                                                           bool
 	fingerprint, attributes                                             []byte
@@ -28,7 +30,7 @@ type Row struct {
 // Dest returns what a row of the head's columns is scanned into.
 func (r *Row) Dest() []any {
 	return append(make([]any, 0, 32), &r.scope, &r.key,
-		&r.version, &r.schema, &r.state, &r.attempt, &r.status, &r.size, &r.holder, &r.point, &r.cause, &r.route, &r.method, &r.path,
+		&r.version, &r.schema, &r.tag, &r.state, &r.attempt, &r.status, &r.size, &r.holder, &r.point, &r.cause, &r.route, &r.method, &r.path,
 		&r.traceID, &r.downKey, &r.downID, &r.escalated, &r.keepExpired, &r.fingerprint, &r.attributes,
 		&r.dueAt, &r.updatedAt, &r.createdAt, &r.completedAt, &r.headSum)
 }
@@ -58,6 +60,9 @@ func (r *Row) Head(asOf int64) (stet.Head, error) {
 		Attempt: r.attempt, Status: r.status, Size: r.size, Holder: r.holder, Point: r.point, Cause: r.cause,
 		Route: r.route, Method: r.method, Path: r.path, TraceID: r.traceID, DownstreamKey: r.downKey, DownstreamID: r.downID,
 		Escalated: r.escalated, Rules: stet.Rules{KeepExpired: time.Duration(r.keepExpired)},
+	}
+	if r.tag.Valid {
+		h.Tag = tag.Text(uint64(r.tag.Int64))
 	}
 	if unpackFingerprint(r.fingerprint, &h.Fingerprint) != nil {
 		return stet.Head{}, corrupt("fingerprint")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/codec"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // Checksums make a failing disk an error of one key: SQLite's pages have none of their own, and one bit can turn a result
@@ -24,11 +25,12 @@ func headSum(h *stet.Head, s *Stamp) uint32 {
 	for _, p := range h.Fingerprint.Parts {
 		b = binary.BigEndian.AppendUint32(b, p)
 	}
-	for _, n := range [...]int64{int64(h.Version), int64(h.State), int64(h.Attempt), int64(h.Status), h.Size, int64(h.Kept),
+	name, tagged := tag.Parse(h.Tag)
+	for _, n := range [...]int64{int64(name), int64(h.Version), int64(h.State), int64(h.Attempt), int64(h.Status), h.Size, int64(h.Kept),
 		int64(h.Probes), int64(h.Rules.Retain), int64(h.Rules.KeepExpired), int64(h.Rules.OnLapse), int64(h.Took), s.Due, s.Updated, s.Created, s.Ended} {
 		b = binary.AppendVarint(b, n)
 	}
-	for _, flag := range [...]bool{h.Published, h.Reconciled, h.Escalated, h.Rules.FromCreation, h.Note != nil, s.Never} {
+	for _, flag := range [...]bool{h.Published, h.Reconciled, h.Escalated, h.Rules.FromCreation, h.Note != nil, s.Never, tagged} {
 		b = append(b, '0')
 		if flag {
 			b[len(b)-1] = '1'

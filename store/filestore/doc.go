@@ -12,7 +12,7 @@
 // # Layout
 //
 //	records/4f/4f0c….json   a record; the name is the SHA-256 of scope and key, each with its length before it
-//	due/20261121T0510Z/…    the same file once more, named by the instant it falls due, its state, scope and version
+//	due/20261121T0510Z/…    the same file once more, named by the instant it falls due, its state, scope, version and id
 //	audit.jsonl             the history: a line for each change that had a note, never changed, never removed
 //	pending/4f0c….json      such a line, while its change is being made
 //	tmp/…                   what is being written; what a dead process left there is swept by others

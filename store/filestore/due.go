@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // What falls due is found by name alone. Under due there is a directory for each ten minutes, and in it an entry for each
@@ -34,6 +35,7 @@ type entry struct {
 	scope   string // digest
 	name    string // of the record
 	version stet.Version
+	tag     string // "" where it has none
 }
 
 func entryOf(h *stet.Head, name string) string {
@@ -41,7 +43,11 @@ func entryOf(h *stet.Head, name string) string {
 	if !h.DueAt.IsZero() {
 		bucket, at = bucketOf(h.DueAt), h.DueAt.Format(entryLayout)
 	}
-	return fmt.Sprintf("%s/%s/%s-%s-%s-%s-%016x", dueDir, bucket, at, h.State, scopeDigest(h.Scope), name, uint64(h.Version))
+	known := ""
+	if _, ok := tag.Parse(h.Tag); ok {
+		known = h.Tag
+	}
+	return fmt.Sprintf("%s/%s/%s-%s-%s-%s-%016x-%s", dueDir, bucket, at, h.State, scopeDigest(h.Scope), name, uint64(h.Version), known)
 }
 
 func bucketOf(at time.Time) string { return at.Truncate(bucketWidth).Format(bucketLayout) }
@@ -54,17 +60,18 @@ func scopeDigest(s stet.Scope) string {
 
 func parseEntry(s string) (e entry, ok bool) {
 	parts := strings.Split(s, "-")
-	if len(parts) != 5 || !isName(parts[3]) {
+	if len(parts) != 6 || !isName(parts[3]) {
 		return e, false
 	}
 	state, err := stet.ParseState(parts[1])
 	version, err2 := strconv.ParseUint(parts[4], 16, 64)
-	return entry{parts[0], state, parts[2], parts[3], stet.Version(version)}, err == nil && err2 == nil
+	return entry{parts[0], state, parts[2], parts[3], stet.Version(version), parts[5]}, err == nil && err2 == nil
 }
 
 // selects reports whether the entry may be of a record that q selects.
 func (e *entry) selects(q *stet.Query) bool {
-	return (len(q.States) == 0 || slices.Contains(q.States, e.state)) && (q.Scope == "" || e.scope == scopeDigest(q.Scope))
+	return (len(q.States) == 0 || slices.Contains(q.States, e.state)) && (q.Scope == "" || e.scope == scopeDigest(q.Scope)) &&
+		(q.Tag == "" || e.tag == q.Tag)
 }
 
 // bucketOfEntry is the bucket in which an entry stands; false: that is no entry of an instant.
@@ -195,7 +202,7 @@ func (s *Store) index() error {
 	if err := s.root.Mkdir(aside, 0o700); err != nil {
 		return err
 	}
-	err := s.eachRecord(context.Background(), "", func(name string) (bool, error) {
+	err := s.eachRecord(context.Background(), "", false, func(name string) (bool, error) {
 		r, err := s.peek(name)
 		if err != nil {
 			return true, ignore(ignore(err, stet.ErrCorrupt), errBusy)

@@ -25,6 +25,7 @@ const schema = 1
 // form is a record as it stands in a file.
 type form struct {
 	Schema      int    `json:"schema"` // first, see decode
+	Tag         text   `json:"id,omitempty"`
 	Scope       text   `json:"scope"`
 	Key         text   `json:"key"`
 	State       string `json:"state"`
@@ -220,7 +221,7 @@ func formOf(r *stet.Record) (*form, error) {
 	if _, err := stet.ParseState(r.State.String()); err != nil || !ok || !ok2 {
 		return nil, errors.New("a record with a state, a rule or a Kept that is none")
 	}
-	f := &form{Schema: schema, Scope: text(r.Scope), Key: text(r.Key), State: r.State.String(),
+	f := &form{Schema: schema, Tag: text(r.Tag), Scope: text(r.Scope), Key: text(r.Key), State: r.State.String(),
 		Fingerprint: hex.EncodeToString(r.Fingerprint.Sum[:]), Parts: hex.EncodeToString(digests(&r.Fingerprint)), Recipe: text(r.Fingerprint.Recipe),
 		Version: uint64(r.Version), Attempt: r.Attempt, Owner: text(r.Holder),
 		Route: text(r.Route), Method: text(r.Method), Path: text(r.Path), TraceID: text(r.TraceID),
@@ -270,6 +271,7 @@ func (f *form) record() (r stet.Record, err error) {
 	if !ok || !ok2 {
 		return r, errors.New("it has a rule that is none")
 	}
+	r.Tag = string(f.Tag)
 	r.ID, r.Version, r.Attempt = stet.ID{Scope: stet.Scope(f.Scope), Key: stet.Key(f.Key)}, stet.Version(f.Version), f.Attempt
 	r.Holder, r.Route, r.Method, r.Path = string(f.Owner), string(f.Route), string(f.Method), string(f.Path)
 	r.TraceID, r.Point, r.Cause = string(f.TraceID), string(f.Point), string(f.Cause)

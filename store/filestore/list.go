@@ -11,32 +11,82 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// List implements [stet.Lister]: in the order of the files' names. It reads every record up to the end of the page; a file
-// that cannot be read is left out.
+// look is how many files a page of a list reads at most.
+const look = 5_000
+
+// List implements [stet.Lister]: in the order of the files' names, which says nothing of their age. It reads the records up to the end
+// of the page, and so many at most, but for those that are found by a name: by their id, or by scope and key. A file that cannot be
+// read is left out.
 func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
 	if q.After != "" && !isName(q.After) {
 		return nil, "", fmt.Errorf("filestore: list: %q is no cursor", q.After)
 	}
 	q.States = slices.Clone(q.States)
 	p, err := work(ctx, s, "list", "", func(ctx context.Context) (p page, err error) {
-		now, n := s.now(), q.Bound()
-		err = s.eachRecord(ctx, q.After, func(name string) (bool, error) {
+		now, last, looked := s.now(), "", 0
+		visit := func(name string) (bool, error) {
+			if len(p.heads) == q.Bound() || looked == look { // there is one more
+				p.next = last
+				return false, nil
+			}
+			last, looked = name, looked+1
 			r, err := s.get(ctx, name)
 			if err != nil {
 				return true, ignore(ignore(err, stet.ErrCorrupt), stet.ErrNotFound)
 			}
 			if r.AsOf = now; q.Matches(&r.Head) {
 				p.heads = append(p.heads, r.Head)
-				p.next = name
 			}
-			return len(p.heads) < n, nil
-		})
-		if len(p.heads) < n {
-			p.next = ""
+			return true, nil
+		}
+		switch {
+		case q.Tag != "":
+			var names []string
+			if names, err = s.tagged(ctx, q.Tag); err == nil {
+				err = between(names, q.After, q.Oldest, visit)
+			}
+		case q.Scope != "" && q.Key != "":
+			err = between([]string{nameOf(stet.ID{Scope: q.Scope, Key: q.Key})}, q.After, q.Oldest, visit)
+		default:
+			err = s.eachRecord(ctx, q.After, q.Oldest, visit)
 		}
 		return p, err
 	})
-	return p.heads, p.next, err
+	if err != nil {
+		return nil, "", err
+	}
+	return p.heads, p.next, nil
+}
+
+// tagged returns the names of the records with a tag, by the names under due. A record that is written meanwhile moves there, maybe
+// from where this has not looked yet to where it has: what is not found is looked for again.
+func (s *Store) tagged(ctx context.Context, tag string) (names []string, err error) {
+	for try := 0; len(names) == 0 && err == nil && try < 2; try++ {
+		err = s.eachEntry(ctx, "", neverBucket, func(_ string, e *entry) (bool, error) {
+			if e.tag == tag {
+				names = append(names, e.name)
+			}
+			return true, nil
+		})
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// between visits the names after one, in order or, if back, in the reverse order, until visit reports false. "" is before all.
+func between(names []string, after string, back bool, visit func(string) (bool, error)) error {
+	if back {
+		slices.Reverse(names)
+	}
+	for _, name := range names {
+		if after != "" && (name == after || name < after != back) {
+			continue
+		}
+		if more, err := visit(name); err != nil || !more {
+			return err
+		}
+	}
+	return nil
 }
 
 func isName(s string) bool {
@@ -44,31 +94,44 @@ func isName(s string) bool {
 	return err == nil && len(s) == nameLen && hex.EncodeToString(b) == s
 }
 
-// eachRecord visits the names of all records after a name, in order, until visit reports false.
-func (s *Store) eachRecord(ctx context.Context, after string, visit func(name string) (bool, error)) error {
+// errEnough ends a walk.
+var errEnough = errors.New("that is enough")
+
+// eachRecord visits the names of all records after a name, in order or in the reverse order, until visit reports false.
+func (s *Store) eachRecord(ctx context.Context, after string, back bool, visit func(name string) (bool, error)) error {
 	dirs, err := s.names(recordsDir)
 	if err != nil {
 		return err
 	}
+	if back {
+		slices.Reverse(dirs)
+	}
 	for _, dir := range dirs {
-		if after != "" && dir < after[:2] {
+		if after != "" && dir != after[:2] && dir < after[:2] != back {
 			continue
 		}
 		files, err := s.names(recordsDir + "/" + dir)
 		if err != nil {
 			return err
 		}
+		var names []string
 		for _, file := range files {
-			name, ok := strings.CutSuffix(file, extension)
-			if !ok || !isName(name) || name <= after {
-				continue
+			if name, ok := strings.CutSuffix(file, extension); ok && isName(name) {
+				names = append(names, name)
 			}
+		}
+		err = between(names, after, back, func(name string) (bool, error) {
 			if err := ctx.Err(); err != nil {
-				return err
+				return false, err
 			}
-			if more, err := visit(name); err != nil || !more {
-				return err
+			more, err := visit(name)
+			if err == nil && !more {
+				err = errEnough
 			}
+			return more, err
+		})
+		if err != nil {
+			return ignore(err, errEnough)
 		}
 	}
 	return nil
@@ -78,7 +141,7 @@ func (s *Store) eachRecord(ctx context.Context, after string, visit func(name st
 // After a crash it may count what was being written once too often, until that falls due.
 func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
 	q.States = slices.Clone(q.States)
-	byName := q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan == 0
+	byName := q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan <= 0 && !q.ByDetail()
 	return work(ctx, s, "count", "", func(ctx context.Context) (n int, err error) {
 		now := s.now()
 		err = s.eachEntry(ctx, "", neverBucket, func(_ string, e *entry) (bool, error) {

@@ -69,7 +69,7 @@ const touch = beyondMaxmemory + "redis.call('SET', KEYS[1], '')"
 // showing is for scripts that answer with instants when they have written, and otherwise with the
 // record that is there: of this version, if an earlier try made it.
 func showing(version stet.Version) func(answer any) wrote {
-	mine := tag(version)
+	mine := stamped(version)
 	return func(answer any) wrote {
 		switch answer := answer.(type) {
 		case string:

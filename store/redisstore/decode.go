@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/codec"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // reader takes fields; after an error it gives zero values.
@@ -142,6 +143,11 @@ func (r *reader) head(h *stet.Head) (ok bool) {
 	h.Kept, h.Rules.OnLapse = stet.Kept(r.byte()), stet.LapseRule(r.byte())
 	flags := r.byte()
 	h.Published, h.Reconciled, h.Escalated, h.Rules.FromCreation = flags&published != 0, flags&reconciled != 0, flags&escalated != 0, flags&fromCreation != 0
+	if flags&tagged != 0 {
+		if b := r.take(8); b != "" {
+			h.Tag = tag.Text(binary.BigEndian.Uint64([]byte(b)))
+		}
+	}
 	copy(h.Fingerprint.Sum[:], r.take(uint64(len(h.Fingerprint.Sum))))
 	for i := range h.Fingerprint.Parts {
 		if b := r.take(4); b != "" {

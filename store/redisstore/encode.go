@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/codec"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // format is the first byte of what writers give today, and of bodies. Another is refused, for its key alone.
@@ -94,10 +95,12 @@ const (
 	escalated
 	fromCreation
 	noted
+	tagged
 )
 
 func flagsOf(h *stet.Head) (flags byte) {
-	for bit, on := range [...]bool{h.Published, h.Reconciled, h.Escalated, h.Rules.FromCreation, h.Note != nil} {
+	_, known := tag.Parse(h.Tag)
+	for bit, on := range [...]bool{h.Published, h.Reconciled, h.Escalated, h.Rules.FromCreation, h.Note != nil, known} {
 		if on {
 			flags |= 1 << bit
 		}
@@ -108,6 +111,9 @@ func flagsOf(h *stet.Head) (flags byte) {
 // head appends what a head is beside what scripts need to know of it.
 func (w *writer) head(h *stet.Head) {
 	*w = append(*w, byte(h.Kept), byte(h.Rules.OnLapse), flagsOf(h))
+	if n, ok := tag.Parse(h.Tag); ok {
+		*w = binary.BigEndian.AppendUint64(*w, n)
+	}
 	*w = append(*w, h.Fingerprint.Sum[:]...)
 	for _, p := range h.Fingerprint.Parts {
 		*w = binary.BigEndian.AppendUint32(*w, p)
@@ -173,8 +179,8 @@ const (
 	atNames   = atLengths + 12
 )
 
-// tag is the format and a version, by which scripts tell one write of a record from another.
-func tag(v stet.Version) string {
+// stamped is the format and a version, by which scripts tell one write of a record from another.
+func stamped(v stet.Version) string {
 	return string(binary.BigEndian.AppendUint64(append(make([]byte, 0, 9), format), uint64(v)))
 }
 

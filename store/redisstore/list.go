@@ -128,29 +128,59 @@ func (s *Store) parse(text string) (c cursor, err error) {
 	return c, nil
 }
 
-// List implements [stet.Lister]: shard by shard, and within one the newest first. A cursor holds a key, encoded but not hidden.
+// look is how many records a page of a list looks through at most, and lookAtOnce how many a server looks through before it answers
+// others.
+const look, lookAtOnce = 10_000, 500
+
+// List implements [stet.Lister]: shard by shard, and within one the newest first. It looks through so many records for a page, but for
+// those that are found by an index: by their tag, or by scope and key. A cursor holds a key, encoded but not hidden.
 func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
 	c, err := s.parse(q.After)
 	if err != nil {
 		return nil, "", err
 	}
-	n := q.Bound()
-	for ; c.shard < s.shards; c = (cursor{shard: c.shard + 1}) {
-		for {
-			all, more, err := s.heads(ctx, listScript, c.shard, strconv.Itoa(n-len(heads)), c.score, c.member)
+	switch {
+	case q.Tag != "":
+		heads, next, err = s.few(ctx, q, c, s.tagged)
+	case q.Scope != "" && q.Key != "":
+		heads, next, err = s.few(ctx, q, c, s.named)
+	default:
+		heads, next, err = s.walk(ctx, q, c)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("redisstore: list: %w", err)
+	}
+	return heads, next, nil
+}
+
+func (s *Store) walk(ctx context.Context, q stet.Query, c cursor) (heads []stet.Head, next string, err error) {
+	n, back, step, looked, passes := q.Bound(), "", 1, 0, len(q.States) > 0 || !q.ByState()
+	if q.Oldest {
+		if back, step = "back", -1; q.After == "" {
+			c.shard = s.shards - 1
+		}
+	}
+	for ; 0 <= c.shard && c.shard < s.shards; c = (cursor{shard: c.shard + step}) {
+		for more := "1"; more != ""; {
+			var all []found
+			limit := lookAtOnce
+			if !passes { // over records
+				limit = min(limit, n-len(heads)+1)
+			}
+			all, more, err = s.heads(ctx, listScript, c.shard, strconv.Itoa(limit), c.score, c.member, back)
 			if err != nil {
-				return nil, "", fmt.Errorf("redisstore: list: %w", err)
+				return nil, "", err
 			}
 			for i := range all {
-				c.score, c.member = all[i].score, all[i].member
+				if looked == look || len(heads) == n { // there is one more
+					return heads, c.String(), nil
+				}
+				c.score, c.member, looked = all[i].score, all[i].member, looked+1
 				if all[i].ok && q.Matches(&all[i].head) {
 					heads = append(heads, all[i].head)
 				}
 			}
-			if len(heads) == n && (more != "" || c.shard+1 < s.shards) {
-				return heads, c.String(), nil
-			}
-			if more == "" || len(all) == 0 {
+			if len(all) == 0 {
 				break
 			}
 		}
@@ -158,10 +188,69 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 	return heads, "", nil
 }
 
+// few is a list of what find finds, by creation.
+func (s *Store) few(ctx context.Context, q stet.Query, c cursor, find func(context.Context, stet.Query) ([]found, error)) (heads []stet.Head, next string, err error) {
+	all, err := find(ctx, q)
+	if err != nil {
+		return nil, "", err
+	}
+	order := func(a, b found) int {
+		n := cmp.Or(strings.Compare(b.score, a.score), strings.Compare(a.member, b.member))
+		if q.Oldest {
+			return -n
+		}
+		return n
+	}
+	slices.SortFunc(all, order)
+	from := found{score: c.score, member: c.member}
+	for i := range all {
+		switch h := &all[i].head; {
+		case q.After != "" && order(all[i], from) <= 0, !all[i].ok, !q.Matches(h):
+		case len(heads) == q.Bound(): // there is one more
+			return heads, c.String(), nil
+		default:
+			heads, c.score, c.member = append(heads, *h), all[i].score, all[i].member
+		}
+	}
+	return heads, "", nil
+}
+
+// tagged finds the records that may have a tag. Every shard is asked: a tag does not tell where its record is.
+func (s *Store) tagged(ctx context.Context, q stet.Query) (all []found, err error) {
+	place := placeOfTag(q.Tag)
+	if place == "" {
+		return nil, nil
+	}
+	var mu sync.Mutex
+	err = s.each(ctx, func(ctx context.Context, shard int) error {
+		some, _, err := s.heads(ctx, taggedScript, shard, place)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, f := range some {
+			f.score = strconv.FormatInt(f.head.CreatedAt.UnixMicro(), 10)
+			all = append(all, f)
+		}
+		return err
+	})
+	return all, err
+}
+
+// named finds the record of the scope and the key that a query names.
+func (s *Store) named(ctx context.Context, q stet.Query) ([]found, error) {
+	r, err := s.Get(ctx, stet.ID{Scope: q.Scope, Key: q.Key})
+	if err != nil {
+		if errors.Is(err, stet.ErrNotFound) || errors.Is(err, stet.ErrCorrupt) { // which is left out
+			err = nil
+		}
+		return nil, err
+	}
+	return []found{{member: string(r.Key), score: strconv.FormatInt(r.CreatedAt.UnixMicro(), 10), head: r.Head, ok: true}}, nil
+}
+
 // Count implements [stet.Counter]. By state it costs little; by anything else the records are looked through, up to q.Limit of
 // those that match.
 func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
-	if q.Scope != "" || q.Route != "" || q.Failed || q.Succeeded || q.OlderThan > 0 {
+	if !q.ByState() {
 		return s.look(ctx, q)
 	}
 	var mu sync.Mutex

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // Config is how a [Store] works. The zero value works.
@@ -114,8 +115,17 @@ const (
 	dueFarthest = dueUnit * duePerState / 2
 )
 
+// placeOfTag is where a tag stands in an index, as now.lua describes it: by 50 of its bits, which is as far as numbers go there.
+func placeOfTag(text string) string {
+	n, ok := tag.Parse(text)
+	if !ok {
+		return ""
+	}
+	return strconv.FormatInt(7*duePerState+int64(n>>14), 10)
+}
+
 // write is what the arguments of create and replace begin with: the record, its place without the
-// time, in how many microseconds it is due, its lifetime.
+// time, in how many microseconds it is due, its lifetime, the place of its tag.
 func (s *Store) write(p *place, h *stet.Head, b *stet.Body, args []string) []string {
 	in, left := int64(dueFarthest), time.Duration(0)
 	if h.DueIn >= 0 {
@@ -127,7 +137,7 @@ func (s *Store) write(p *place, h *stet.Head, b *stet.Body, args []string) []str
 	w := s.buffers.get()
 	defer s.buffers.put(w)
 	w.record(h, b, p.owner)
-	return append(args, string(*w), strconv.FormatInt(int64(h.State)*duePerState, 10), strconv.FormatInt(in, 10), strconv.FormatInt(left.Milliseconds(), 10))
+	return append(args, string(*w), strconv.FormatInt(int64(h.State)*duePerState, 10), strconv.FormatInt(in, 10), strconv.FormatInt(left.Milliseconds(), 10), placeOfTag(h.Tag))
 }
 
 // trimmed leaves out what is empty at the end.
@@ -160,11 +170,11 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 		return stet.Record{}, err
 	}
 	p := s.place(r.ID)
-	args := s.write(&p, &r.Head, &r.Body, make([]string, 0, 6))
+	args := s.write(&p, &r.Head, &r.Body, make([]string, 0, 7))
 	if r.DownstreamKey != "" || r.DownstreamID != "" {
 		args = append(args, r.DownstreamKey, r.DownstreamID)
 	}
-	got, err := s.confirmed(ctx, createScript, &p, showing(r.Version), args...)
+	got, err := s.confirmed(ctx, createScript, &p, showing(r.Version), trimmed(args)...)
 	switch {
 	case answered(err, "OOM"):
 		return stet.Record{}, fmt.Errorf("redisstore: create: %w: %w", stet.ErrFull, err)
@@ -224,7 +234,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	if h.Note != nil {
 		note = encodeEntry(h.Tag, h.Attempt, h.Note)
 	}
-	args := trimmed(append(s.write(&p, &h, b, make([]string, 0, 11)), tag(prev), completed, body, life, note, h.DownstreamKey, h.DownstreamID))
+	args := trimmed(append(s.write(&p, &h, b, make([]string, 0, 12)), stamped(prev), completed, body, life, note, h.DownstreamKey, h.DownstreamID))
 	got, err := s.confirmed(ctx, replaceScript, &p, showing(h.Version), args...)
 	switch {
 	case err != nil:
@@ -248,7 +258,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 // Delete implements [stet.Store].
 func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	p := s.place(id)
-	got, err := s.confirmed(ctx, deleteScript, &p, removing, tag(prev))
+	got, err := s.confirmed(ctx, deleteScript, &p, removing, stamped(prev))
 	switch {
 	case err != nil:
 		return fmt.Errorf("redisstore: delete: %w", err)
@@ -307,7 +317,7 @@ const firstLook, longestLook = 25 * time.Millisecond, time.Second
 // Wait implements [stet.Waiter], by looking again and again.
 func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	p := s.place(id)
-	version, from, to := tag(seen), strconv.Itoa(atFormat), strconv.Itoa(atState-1)
+	version, from, to := stamped(seen), strconv.Itoa(atFormat), strconv.Itoa(atState-1)
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
 		got, err := s.client.Do(ctx, p.record, []string{"GETRANGE", p.record, from, to}, nil)
 		if ctx.Err() != nil {

@@ -29,6 +29,8 @@ var (
 	dueText string
 	//go:embed lua/list.lua
 	listText string
+	//go:embed lua/tagged.lua
+	taggedText string
 	//go:embed lua/named.lua
 	namedText string
 	//go:embed lua/shown.lua
@@ -59,6 +61,7 @@ var (
 	getScript     = newScript(nowText, getText)
 	dueScript     = newScript(nowText, headText, dueText, shownText)
 	listScript    = newScript(nowText, headText, listText, shownText)
+	taggedScript  = newScript(nowText, headText, taggedText, shownText)
 	namedScript   = newScript(nowText, headText, namedText, shownText)
 	countScript   = newScript(countText)
 )

@@ -1,6 +1,7 @@
 package sealstore
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/stet-dev/stet"
@@ -54,7 +55,7 @@ type lister struct {
 
 func (l lister) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	heads, next, err := l.inner.List(ctx, l.s.query(q))
-	return l.s.shown(heads), next, err
+	return l.s.shown(heads, &q), next, err
 }
 
 type counter struct {
@@ -62,8 +63,19 @@ type counter struct {
 	inner stet.Counter
 }
 
-func (c counter) Count(ctx context.Context, q stet.Query) (int, error) {
-	return c.inner.Count(ctx, c.s.query(q))
+func (c counter) Count(ctx context.Context, q stet.Query) (n int, err error) {
+	l, lists := stet.As[stet.Lister](c.s.inner)
+	if !c.s.sifts(&q) || !lists {
+		return c.inner.Count(ctx, c.s.query(q))
+	}
+	enough := cmp.Or(max(q.Limit, 0), stet.DefaultLimit)
+	for q.Limit, q.After = stet.MaxLimit, ""; ; {
+		heads, next, err := lister{c.s, l}.List(ctx, q)
+		if n += len(heads); err != nil || next == "" || n >= enough {
+			return n, err
+		}
+		q.After = next
+	}
 }
 
 type finder struct {
@@ -73,7 +85,7 @@ type finder struct {
 
 func (f finder) Find(ctx context.Context, name string) ([]stet.Head, error) {
 	heads, err := f.inner.Find(ctx, name)
-	return f.s.shown(heads), err
+	return f.s.shown(heads, &stet.Query{}), err
 }
 
 type historian struct {

@@ -146,26 +146,39 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 // Due implements [stet.Store].
 func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	heads, next, err := s.inner.Due(ctx, s.query(q))
-	return s.shown(heads), next, err
+	return s.shown(heads, &q), next, err
 }
 
-// query is q by stored names.
+// query is q by stored names. A key is hashed with its scope: where q names a key alone, shown selects what has it.
 func (s *Store) query(q stet.Query) stet.Query {
+	switch {
+	case s.names != nil && q.Scope == "":
+		q.Key = ""
+	case q.Key != "":
+		q.Key = s.names.id(stet.ID{Scope: q.Scope, Key: q.Key}).Key
+	}
 	if q.Scope != "" {
 		q.Scope = s.names.scope(q.Scope)
 	}
 	return q
 }
 
-// shown opens those heads that can be opened.
-func (s *Store) shown(heads []stet.Head) []stet.Head {
+// sifts reports whether the stored query of q selects more than q does.
+func (s *Store) sifts(q *stet.Query) bool { return s.names != nil && q.Scope == "" && q.Key != "" }
+
+// shown opens those heads that can be opened, and leaves out what q does not select.
+func (s *Store) shown(heads []stet.Head, q *stet.Query) []stet.Head {
 	if heads == nil {
 		return nil
 	}
-	open := make([]stet.Head, len(heads))
-	for i, h := range heads {
-		if open[i] = h; s.openHead(&open[i]) != nil {
-			open[i] = h
+	open := make([]stet.Head, 0, len(heads))
+	for _, h := range heads {
+		stored := h
+		if s.openHead(&h) != nil {
+			h = stored
+		}
+		if !s.sifts(q) || h.Key == q.Key {
+			open = append(open, h)
 		}
 	}
 	return open

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,19 +116,45 @@ func dueText(q stet.Query, from place) *sqltext.MySQL {
 }
 
 // List pages through records, newest first. The cursor tells nothing of keys. Records that cannot be read are left out.
-func (s *mysql) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
-	limit := q.Bound()
-	text := selected(new(sqltext.MySQL).Add(sqltext.MySQLListed), &q)
+func (s *mysql) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	heads, next, err := s.list(ctx, q)
+	return heads, next, wrap("list", err)
+}
+
+func (s *mysql) list(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
+	var after []byte
 	if q.After != "" {
-		after, err := hex.DecodeString(q.After)
-		if err != nil || len(after) != 16 {
-			return nil, "", wrap("list", errCursor)
+		if after, err = hex.DecodeString(q.After); err != nil || len(after) != 16 {
+			return nil, "", errCursor
 		}
-		text.Add(" AND `id` < ").Bytes(after)
 	}
-	text.Add(" ORDER BY `id` DESC LIMIT ").Int(int64(limit) + 1)
+	by, err := sqltext.Leading(&q, func(part stet.Query) (int, error) { return s.count(ctx, part) })
+	if err != nil {
+		return nil, "", err
+	}
+	later, order := sqltext.Order(&q)
+	from := func(text *sqltext.MySQL) *sqltext.MySQL {
+		if after != nil {
+			text.Add(" AND `id` " + later + " ").Bytes(after)
+		}
+		return text
+	}
+	text := from(selected(new(sqltext.MySQL).Add(sqltext.MySQLListed+index(by)), &q))
+	if by == nil && sqltext.Sifts(&q) { // up to there the page looks
+		end := from(new(sqltext.MySQL).Add("SELECT `id` FROM stet_records FORCE INDEX (stet_records_id) WHERE TRUE")).
+			Add(" ORDER BY `id` " + order + " LIMIT 1 OFFSET ").Int(sqltext.Look - 1)
+		var id []byte
+		switch err := s.db.QueryRowContext(ctx, string(end.Text), end.Args...).Scan(&id); {
+		case err == nil:
+			next = hex.EncodeToString(id)
+			text.Add(" AND NOT `id` " + later + " ").Bytes(id)
+		case !errors.Is(err, sql.ErrNoRows):
+			return nil, "", fault(err)
+		}
+	}
+	limit, seen := q.Bound(), 0
+	text.Add(" ORDER BY `id` " + order + " LIMIT ").Int(int64(limit) + 1)
 	var id, last []byte
-	seen := 0
 	dest := func(row *sqltext.Row) []any { return append([]any{&id}, row.Dest()...) }
 	err = eachMySQL(ctx, s.db, text, dest, func(row *sqltext.Row, now int64) {
 		if seen++; seen > limit {
@@ -138,15 +166,39 @@ func (s *mysql) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 			heads = append(heads, h)
 		}
 	})
-	return heads, next, wrap("list", err)
+	if err != nil {
+		return nil, "", err
+	}
+	return heads, next, nil
+}
+
+// index is the index by which a list finds what leads it: the server would rather walk all rows in their order.
+func index(by *stet.Query) string {
+	name := "PRIMARY"
+	switch {
+	case by == nil:
+		name = "stet_records_id"
+	case by.Tag != "":
+		name = "stet_records_tag"
+	case by.Failed:
+		name = "stet_records_status"
+	case len(by.States) > 0:
+		name = "stet_records_due"
+	}
+	return " FORCE INDEX (" + name + ")"
 }
 
 // Count counts records, and stops at q.Limit, which may be above [stet.MaxLimit] here.
-func (s *mysql) Count(ctx context.Context, q stet.Query) (n int, err error) {
+func (s *mysql) Count(ctx context.Context, q stet.Query) (int, error) {
+	n, err := s.count(ctx, q)
+	return n, wrap("count", err)
+}
+
+func (s *mysql) count(ctx context.Context, q stet.Query) (n int, err error) {
 	text := selected(new(sqltext.MySQL).Add("SELECT COUNT(*) FROM (SELECT 1 FROM stet_records"), &q)
 	text.Add(" LIMIT ").Int(int64(cmp.Or(max(q.Limit, 0), stet.DefaultLimit))).Add(") AS some")
 	err = s.db.QueryRowContext(ctx, string(text.Text), text.Args...).Scan(&n)
-	return n, wrap("count", fault(err))
+	return n, fault(err)
 }
 
 // Find returns the records that have a downstream name, the newest first. Records that cannot be read are left out.
@@ -194,8 +246,17 @@ func selected(text *sqltext.MySQL, q *stet.Query) *sqltext.MySQL {
 	if q.Scope != "" {
 		text.Add(" AND `scope` = ").Bytes([]byte(q.Scope))
 	}
-	if q.Route != "" {
-		text.Add(" AND `route` = ").Bytes([]byte(q.Route))
+	if q.Tag != "" {
+		text.Add(" AND `tag` = ").Value(sqltext.Tag(q.Tag)) // nothing is equal to NULL
+	}
+	for _, exactly := range [...]struct{ column, value string }{{"key", string(q.Key)}, {"route", q.Route}, {"path", q.Path}, {"method", q.Method},
+		{"cause", q.Cause}, {"trace_id", q.TraceID}} {
+		if exactly.value != "" {
+			text.Add(" AND `" + exactly.column + "` = ").Bytes([]byte(exactly.value))
+		}
+	}
+	if q.Escalated {
+		text.Add(" AND `state` = 'unknown' AND `escalated` = 1")
 	}
 	if q.Failed {
 		text.Add(" AND `state` = 'completed' AND `status` >= 500")

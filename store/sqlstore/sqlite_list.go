@@ -37,7 +37,7 @@ func due(ctx context.Context, from source, clk *clock, q stet.Query) (heads []st
 	var args []any
 	for _, st := range slices.Compact(slices.Sorted(slices.Values(states))) {
 		q.States = []stet.State{st}
-		c := conditions(&q, now, "state")
+		c := new(condition).choose(&q, now)
 		c.and(sqltext.SQLiteDue, now)
 		if q.After != "" {
 			c.and(sqltext.SQLiteDueAfter, after.due.Int64, after.id)
@@ -81,21 +81,44 @@ func parseSpot(cursor string) (s spot, err error) {
 
 // List pages through records, newest first. The cursor is a row number and holds nothing of keys. Records that cannot be
 // read are left out.
-func (s *sqlite) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
-	state := "state"
-	if len(q.States) == 0 || slices.Contains(q.States, stet.Completed) {
-		state = "+state" // nearly all of them: walk the rows, rather than sort what the index has
+func (s *sqlite) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	heads, next, err := s.list(ctx, q)
+	return heads, next, wrap("list", err)
+}
+
+func (s *sqlite) list(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
+	by, err := sqltext.Leading(&q, func(part stet.Query) (int, error) { return s.count(ctx, part) })
+	if err != nil {
+		return nil, "", err
 	}
-	c := conditions(&q, s.clock.micros(), state)
+	c := &condition{by: by}
+	if by == nil {
+		c.by = &stet.Query{} // by the rows, and no index
+	}
+	c.choose(&q, s.clock.micros())
+	later, order := sqltext.Order(&q)
+	from := &condition{}
 	if q.After != "" {
 		after, err := strconv.ParseInt(q.After, 10, 64)
 		if err != nil {
-			return nil, "", wrap("list", errCursor)
+			return nil, "", errCursor
 		}
-		c.and("id < ?", after)
+		from.and("id "+later+" ?", after)
+		c.and("id "+later+" ?", after)
+	}
+	if by == nil && sqltext.Sifts(&q) { // up to there the page looks
+		var end int64
+		query := "SELECT id FROM stet_records" + from.where() + " ORDER BY id " + order + " LIMIT 1 OFFSET ?"
+		switch err := s.db.QueryRowContext(ctx, query, append(from.args, sqltext.Look-1)...).Scan(&end); {
+		case err == nil:
+			next = strconv.FormatInt(end, 10)
+			c.and("NOT id "+later+" ?", end)
+		case !errors.Is(err, sql.ErrNoRows):
+			return nil, "", err
+		}
 	}
 	limit, seen, last := q.Bound(), 0, int64(0)
-	query := sqltext.SQLiteSelectHeads + c.where() + " ORDER BY id DESC LIMIT ?"
+	query := sqltext.SQLiteSelectHeads + c.where() + " ORDER BY id " + order + " LIMIT ?"
 	err = each(ctx, s.db, s.clock, query, append(c.args, limit+1), func(at spot, h *stet.Head) bool {
 		if seen++; seen > limit {
 			next = strconv.FormatInt(last, 10)
@@ -106,17 +129,25 @@ func (s *sqlite) List(ctx context.Context, q stet.Query) (heads []stet.Head, nex
 		}
 		return true
 	})
-	return heads, next, wrap("list", err)
+	if err != nil {
+		return nil, "", err
+	}
+	return heads, next, nil
 }
 
 var errCursor = errors.New("that is no cursor of this store")
 
 // Count counts records, and stops at q.Limit, which may be above [stet.MaxLimit] here.
-func (s *sqlite) Count(ctx context.Context, q stet.Query) (n int, err error) {
-	c := conditions(&q, s.clock.micros(), "state")
+func (s *sqlite) Count(ctx context.Context, q stet.Query) (int, error) {
+	n, err := s.count(ctx, q)
+	return n, wrap("count", err)
+}
+
+func (s *sqlite) count(ctx context.Context, q stet.Query) (n int, err error) {
+	c := new(condition).choose(&q, s.clock.micros())
 	query := "SELECT count(*) FROM (SELECT 1 FROM stet_records" + c.where() + " LIMIT ?)"
 	err = s.db.QueryRowContext(ctx, query, append(c.args, cmp.Or(max(q.Limit, 0), stet.DefaultLimit))...).Scan(&n)
-	return n, wrap("count", err)
+	return n, err
 }
 
 // source is the pool, or a transaction.
@@ -151,6 +182,7 @@ func each(ctx context.Context, from source, clk *clock, query string, args []any
 type condition struct {
 	parts []string
 	args  []any
+	by    *stet.Query // whose columns' indexes serve; nil: any
 }
 
 func (c *condition) and(part string, args ...any) {
@@ -164,9 +196,21 @@ func (c *condition) where() string {
 	return " WHERE " + strings.Join(c.parts, " AND ")
 }
 
-// conditions says in SQL what q selects; state is the column by that name, or an expression that hides it from the planner.
-func conditions(q *stet.Query, now int64, state string) *condition {
-	c := &condition{}
+// column hides a column from the planner where its index is not the one to go by: it has no statistics to choose with.
+func (c *condition) column(name string, leads bool) string {
+	if c.by == nil || leads {
+		return name
+	}
+	return "+" + name
+}
+
+// choose adds what q selects.
+func (c *condition) choose(q *stet.Query, now int64) *condition {
+	by := c.by
+	if by == nil {
+		by = q
+	}
+	state := c.column("state", len(by.States) > 0)
 	if n := len(q.States); n > 0 {
 		words := make([]any, n)
 		for i, st := range q.States {
@@ -175,19 +219,30 @@ func conditions(q *stet.Query, now int64, state string) *condition {
 		c.and(state+" IN (?"+strings.Repeat(", ?", n-1)+")", words...)
 	}
 	if q.Scope != "" {
-		c.and("scope = ?", text(string(q.Scope)))
+		c.and(c.column("scope", by.Scope != "")+" = ?", text(string(q.Scope)))
 	}
-	if q.Route != "" {
-		c.and("route = ?", text(q.Route))
+	if q.Key != "" {
+		c.and(c.column("key", by.Key != "")+" = ?", text(string(q.Key)))
 	}
 	if q.Failed {
-		c.and("state = 'completed' AND status >= 500")
+		c.and(c.column("state", by.Failed) + " = 'completed' AND status >= 500")
 	}
 	if q.Succeeded {
 		c.and(state + " = 'completed' AND status < 500")
 	}
+	if q.Escalated {
+		c.and(state + " = 'unknown' AND escalated")
+	}
 	if q.OlderThan > 0 {
 		c.and("created_at <= ?", now-q.OlderThan.Microseconds())
+	}
+	if q.Tag != "" {
+		c.and(c.column("tag", by.Tag != "")+" = ?", sqltext.Tag(q.Tag)) // nothing is equal to NULL
+	}
+	for _, exactly := range [...]struct{ column, value string }{{"route", q.Route}, {"path", q.Path}, {"method", q.Method}, {"cause", q.Cause}, {"trace_id", q.TraceID}} {
+		if exactly.value != "" {
+			c.and(exactly.column+" = ?", text(exactly.value))
+		}
 	}
 	return c
 }

@@ -84,7 +84,7 @@ func pack(r stet.Record, ttl time.Duration) stet.Record {
 	c := r
 	c.Progress = append(appendStamp(nil, &r.Head), r.Progress...)
 	c.Version = stet.Version(rand.Uint64()>>1 | 1)
-	c.State, c.Rules, c.Note = stet.Completed, stet.Rules{Retain: ttl}, nil
+	c.State, c.Rules, c.Note, c.Tag = stet.Completed, stet.Rules{Retain: ttl}, nil, "" // nobody looks for a copy by its tag
 	c.DueIn, c.CreatedAt, c.CompletedAt = ttl, time.Time{}, time.Time{}
 	return c
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // stampVersion is the first byte of a stamp: what the back said of a record and the front must not take for its own.
-const stampVersion = 2
+const stampVersion = 3
 
 func appendStamp(b []byte, h *stet.Head) []byte {
 	b = binary.BigEndian.AppendUint64(append(b, stampVersion), uint64(h.Version))
@@ -18,12 +18,17 @@ func appendStamp(b []byte, h *stet.Head) []byte {
 	for _, at := range instants(h) {
 		b = binary.AppendVarint(b, unix(*at))
 	}
+	b = appendText(b, h.Tag)
 	if h.Note != nil {
 		for _, s := range [...]string{h.Note.Who, h.Note.Why, h.Note.Evidence, h.Note.Notice} {
-			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+			b = appendText(b, s)
 		}
 	}
 	return b
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 // cutStamp reads a stamp into h, and returns what follows it. It keeps no reference to b but in rest.
@@ -39,7 +44,7 @@ func cutStamp(b []byte, h *stet.Head) (rest []byte, ok bool) {
 	for _, at := range instants(h) {
 		*at = fromUnix(c.int())
 	}
-	h.Note = nil
+	h.Tag, h.Note = c.string(), nil
 	if noted {
 		h.Note = &stet.Note{Who: c.string(), Why: c.string(), Evidence: c.string(), Notice: c.string()}
 	}

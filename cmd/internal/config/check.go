@@ -49,7 +49,7 @@ func (k *checker) later(v reflect.Value, path string) {
 			if !reflect.DeepEqual(v.Field(i).Interface(), untouched.Field(i).Interface()) {
 				k.fail(name, "%s: %s", dsn.ErrLater, what)
 			}
-		} else if f.Type.Kind() == reflect.Struct {
+		} else if kindOf(f.Type) == section {
 			k.later(v.Field(i), name)
 		}
 	}
@@ -111,7 +111,7 @@ func (k *checker) address(path, s string) {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		k.fail(path, "%q is not HOST:PORT; :8080 is every address of this machine, port 0 a free one", s)
+		k.fail(path, "%q is not HOST:PORT; :8080 is every address of this machine, port 0 a free one", redact(s))
 	}
 }
 

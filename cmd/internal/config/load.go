@@ -38,6 +38,7 @@ type Config struct {
 	given origins
 	// For each route and, under -1, for the file: which profile its policy starts from.
 	profiles map[int]string
+	stamps   stamps // of files that settings name; nil before Stamp
 }
 
 // Load reads, layers and checks a configuration. The error is of type [Errors] and holds all that is wrong.
@@ -55,6 +56,7 @@ func Load(o Options) (*Config, error) {
 	for _, over := range o.Overrides {
 		d.override(c, over)
 	}
+	settings(reflect.ValueOf(&c.File).Elem(), "", d.instead)
 	if err := d.errs.err(); err != nil { // the checks would only stumble over the same values
 		return nil, err
 	}
@@ -78,6 +80,32 @@ func (d *decoder) override(c *Config, over Override) {
 	d.given[over.Path] = over.Origin
 	if err := f.set(over.Value); err != nil {
 		d.errs.add(over.Origin, over.Path, "%s", err)
+	}
+}
+
+// instead reads a value from the file that another setting names in its place. Where both are given, the one that beats the other is
+// the later of flag, environment and file.
+func (d *decoder) instead(f field, path string, in reflect.Value) {
+	key := f.tag.Get("or")
+	other, ok := member(in, key)
+	if !ok || other.String() == "" {
+		return
+	}
+	from := join(path[:max(0, strings.LastIndex(path, "."))], key)
+	switch value, name := d.given.of(path), d.given.of(from); {
+	case !d.given.given(path) || value.Kind < name.Kind:
+		text, err := ReadSecret(other.String())
+		if err == nil {
+			err = f.set(string(text))
+		}
+		if err != nil {
+			d.errs.add(name, from, "%s", err)
+		}
+		d.given[path] = name
+	case value.Kind > name.Kind:
+		other.SetString("")
+	default:
+		d.errs.add(name, from, "give %s or %s, not both", f.tag.Get("yaml"), key)
 	}
 }
 

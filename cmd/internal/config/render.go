@@ -30,6 +30,9 @@ type renderer struct {
 func (r *renderer) fields(v, below reflect.Value, path string, depth, off int) {
 	for i := range v.NumField() {
 		f := field{v.Field(i), v.Type().Field(i).Tag}
+		if f.instead(v) {
+			continue
+		}
 		var under reflect.Value
 		if below.IsValid() {
 			under = below.Field(i)
@@ -51,23 +54,21 @@ func (r *renderer) field(f field, below reflect.Value, path string, depth, off i
 	case !r.template && (later || f.absent() || f.idle()):
 		return
 	}
-	switch {
-	case f.Kind() == reflect.Struct:
+	switch f.kind() {
+	case section:
 		r.emit(l)
 		r.fields(f.Value, below, path, depth+1, l.off)
-	case f.Kind() == reflect.Pointer:
+	case optional:
 		r.emit(l)
 		in := reflect.New(f.Type().Elem()).Elem()
 		if setDefaults(in); !f.IsNil() {
 			in = f.Elem()
 		}
 		r.fields(in, reflect.Value{}, path, depth+1, l.off)
-	case f.Type() == reflect.TypeFor[[]Route]():
+	case routes:
 		r.routes(l, f)
-	default:
-		if l.value = format(f.Value); f.absent() {
-			l.value = quote(f.tag.Get("example"))
-		}
+	case setting:
+		l.value = f.sample()
 		r.emit(l)
 	}
 }
@@ -80,6 +81,28 @@ func (f field) absent() bool {
 	_, nonempty := f.tag.Lookup("nonempty")
 	_, example := f.tag.Lookup("example")
 	return f.Kind() == reflect.String && f.String() == "" && (nonempty || example || f.enum() != nil)
+}
+
+// sample is a setting's value, or an example of one.
+func (f field) sample() string {
+	if f.absent() {
+		return quote(f.tag.Get("example"))
+	}
+	return f.text()
+}
+
+// text is a value as it may be shown.
+func (f field) text() string {
+	how, secret := f.tag.Lookup("secret")
+	switch {
+	case !secret || f.IsZero():
+		return format(f.Value)
+	case how == "dsn":
+		return quote(redact(f.String()))
+	case how == "url":
+		return quote(redactURL(f.String()))
+	}
+	return hidden
 }
 
 // idle reports a section in which this build can set nothing.
@@ -105,7 +128,10 @@ func (f field) remark() string {
 	}
 	remark := strings.Join(parts, "; ")
 	if later, ok := f.tag.Lookup("later"); ok {
-		remark = strings.TrimSuffix("not in this build yet: "+later+"; "+remark, "; ")
+		return strings.TrimSuffix("not in this build yet: "+later+"; "+remark, "; ")
+	}
+	if f.tag.Get("reload") == "restart" {
+		remark = strings.TrimPrefix(remark+"; a change takes a restart", "; ")
 	}
 	return remark
 }
@@ -117,23 +143,39 @@ func (r *renderer) routes(l line, f field) {
 	}
 	r.emit(l)
 	if f.Len() == 0 && r.template {
-		r.emit(line{depth: 0, off: 1, key: "- match:", value: "POST /v1/payments"})
-		r.emit(line{depth: 1, off: 1, key: "mode:", value: "required", remark: "off | shadow | optional | required; replaces required_methods here"})
-		r.emit(line{depth: 1, off: 1, key: "match_encoded:", value: "false", remark: "true: match also matches the decoded path, for an upstream to which %2F is a slash"})
-		r.emit(line{depth: 1, off: 1, key: "policy:", value: "{ wait_policy: wait }", remark: "any key of the policy above"})
+		r.example()
 	}
 }
 
-// element makes lines of a route; its first one has the dash.
-func (r *renderer) element(route *Route, file *Policy, path string) {
-	first := true
-	emit := r.emit
-	dash := renderer{emit: func(l line) {
+// example is a route, commented out.
+func (r *renderer) example() {
+	v := reflect.New(reflect.TypeFor[Route]()).Elem()
+	setDefaults(v)
+	dash := r.dashed()
+	for i := range v.NumField() {
+		f := field{v.Field(i), v.Type().Field(i).Tag}
+		l := line{depth: 1, off: 1, key: f.tag.Get("yaml") + ":", value: f.tag.Get("example"), remark: f.remark()}
+		if l.value == "" {
+			l.value = f.sample()
+		}
+		dash.emit(l)
+	}
+}
+
+// dashed emits lines of a list's element: the first one has the dash.
+func (r *renderer) dashed() renderer {
+	first, emit := true, r.emit
+	return renderer{template: r.template, emit: func(l line) {
 		if first {
 			l.depth, l.key, first = l.depth-1, "- "+l.key, false
 		}
 		emit(l)
 	}}
+}
+
+// element makes lines of a route.
+func (r *renderer) element(route *Route, file *Policy, path string) {
+	dash := r.dashed()
 	v := reflect.ValueOf(route).Elem()
 	for i := range v.NumField() {
 		f := field{v.Field(i), v.Type().Field(i).Tag}
@@ -199,8 +241,8 @@ func (l line) write(w *bufio.Writer) {
 	_, _ = w.WriteString(text + "\n")
 }
 
-// Show writes the effective configuration as YAML that means the same: what routes have in common with the file's policy is
-// said once. With origin, each line says where its value comes from.
+// Show writes the effective configuration as YAML that means the same, but for secrets, which are hidden: what routes have in common
+// with the file's policy is said once. With origin, each line says where its value comes from.
 func (c *Config) Show(w io.Writer, origin bool) error {
 	b := bufio.NewWriter(w)
 	for l := range c.lines() {

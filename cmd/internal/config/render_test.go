@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"regexp"
 	"strings"
@@ -152,25 +153,86 @@ func TestSchema(t *testing.T) {
 
 // Every tag is one the walks know; a misspelt one would be silently without effect.
 func TestTags(t *testing.T) {
-	known := regexp.MustCompile(`^(yaml|default|enum|min|max|nonempty|later|dialect|example|doc)$`)
+	known := regexp.MustCompile(`^(yaml|default|enum|min|max|nonempty|later|dialect|example|doc|unit|secret|or|reload|why|file)$`)
 	word := regexp.MustCompile(`(\w+):"`)
 	quoted := regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-	var visit func(reflect.Type)
-	visit = func(typ reflect.Type) {
-		for f := range structFields(typ) {
-			names := word.FindAllStringSubmatch(quoted.ReplaceAllString(string(f.Tag), `""`), -1)
-			for _, name := range names {
-				if !known.MatchString(name[1]) {
-					t.Errorf("%s.%s has the tag %s", typ.Name(), f.Name, name[1])
-				}
+	eachField(func(typ reflect.Type, f reflect.StructField) {
+		for _, name := range word.FindAllStringSubmatch(quoted.ReplaceAllString(string(f.Tag), `""`), -1) {
+			if !known.MatchString(name[1]) {
+				t.Errorf("%s.%s has the tag %s", typ.Name(), f.Name, name[1])
 			}
-			switch in := f.Type; {
-			case in.Kind() == reflect.Struct:
-				visit(in)
-			case in.Kind() == reflect.Pointer, in == reflect.TypeFor[[]Route]():
-				visit(in.Elem())
+		}
+	})
+}
+
+// Every setting says for itself what it is without one, what its number counts, and whether a reload puts it in force.
+func TestTagsSayWhatTheyHaveTo(t *testing.T) { // D01
+	eachField(func(typ reflect.Type, f reflect.StructField) {
+		missing := func(format string, args ...any) {
+			t.Helper()
+			t.Errorf("%s.%s %s", typ.Name(), f.Name, fmt.Sprintf(format, args...))
+		}
+		has := func(tag string) bool { _, ok := f.Tag.Lookup(tag); return ok }
+		reload, file := f.Tag.Get("reload"), f.Tag.Get("file")
+		switch k := kindOf(f.Type); {
+		case k == section:
+			if has("reload") || has("file") {
+				missing("is a section: its settings say for themselves")
+			}
+			return
+		case reload != "live" && reload != "restart":
+			missing("does not say whether a reload puts it in force: reload:\"live\", or reload:\"restart\" and why")
+		case (reload == "restart" || file == "restart") != has("why"):
+			missing("has to say why it takes a restart, and nothing else has to")
+		case strings.HasSuffix(f.Name, "File") != has("file") || file != "" && file != "live" && file != "restart":
+			missing("names a file exactly if its name ends in File, and says what a change of the contents does: file:\"live\" or file:\"restart\"")
+		}
+		number := false
+		switch f.Type.Kind() {
+		case reflect.Bool:
+			if !has("default") {
+				missing("needs a default")
+			}
+		case reflect.Int, reflect.Int64, reflect.Float64:
+			number = true
+			if !has("default") {
+				missing("needs a default")
+			}
+		case reflect.Slice:
+			number = f.Type.Elem().Kind() == reflect.Int
+		case reflect.String:
+			if has("enum") && !has("default") && !has("example") {
+				missing("needs a default, or an example where none is one of the words")
+			}
+		}
+		if number != (unit(f) != "") || number && strings.HasSuffix(f.Tag.Get("yaml"), "_s") != (unit(f) == "s") {
+			missing("has the unit %q", unit(f))
+		}
+		if has("secret") && f.Type.Kind() != reflect.String {
+			missing("is secret and no text")
+		}
+		for _, word := range []string{"dsn", "token", "password", "secret", "key_file"} {
+			if key := f.Tag.Get("yaml"); strings.Contains(key, word) && f.Type.Kind() == reflect.String && !has("secret") && !has("file") {
+				missing("sounds secret")
+			}
+		}
+	})
+}
+
+// eachField visits every field of the tree, with the type it is in.
+func eachField(visit func(reflect.Type, reflect.StructField)) {
+	var walk func(reflect.Type)
+	walk = func(typ reflect.Type) {
+		for f := range structFields(typ) {
+			visit(typ, f)
+			switch kindOf(f.Type) {
+			case section:
+				walk(f.Type)
+			case optional, routes:
+				walk(f.Type.Elem())
+			case setting:
 			}
 		}
 	}
-	visit(reflect.TypeFor[File]())
+	walk(reflect.TypeFor[File]())
 }

@@ -22,14 +22,48 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
+// hidden stands for what is secret.
+const hidden = "xxxxx"
+
 // redact hides the password of a URL-like text, also one that is no proper URL.
 func redact(s string) string {
 	if u, err := url.Parse(s); err == nil {
+		if _, has := u.User.Password(); !has {
+			return s
+		}
 		return u.Redacted()
 	}
 	scheme, rest, ok := strings.Cut(s, "://")
 	if at := strings.LastIndex(rest, "@"); ok && at >= 0 {
-		return scheme + "://xxxxx@" + rest[at+1:]
+		return scheme + "://" + hidden + "@" + rest[at+1:]
 	}
 	return s
+}
+
+var placeholder = regexp.MustCompile(`\{\w+\}`)
+
+// redactURL hides what gives access to a URL with placeholders: the user and, of its query, all but names and placeholders. Nobody
+// can tell which values of a query are tokens.
+func redactURL(s string) string {
+	base, query, asked := strings.Cut(s, "?")
+	if scheme, rest, ok := strings.Cut(base, "://"); ok {
+		host, path, _ := strings.Cut(rest, "/")
+		if at := strings.LastIndex(host, "@"); at >= 0 {
+			base = scheme + "://" + hidden + host[at:] + strings.Repeat("/", min(1, len(rest)-len(host))) + path
+		}
+	}
+	if !asked {
+		return base
+	}
+	parts := strings.Split(query, "&")
+	for i, part := range parts {
+		name, value := "", part
+		if at := strings.Index(part, "="); at >= 0 {
+			name, value = part[:at+1], part[at+1:]
+		}
+		if open := strings.Join(placeholder.FindAllString(value, -1), ""); open != value {
+			parts[i] = name + hidden + open
+		}
+	}
+	return base + "?" + strings.Join(parts, "&")
 }

@@ -37,19 +37,21 @@ func object(t reflect.Type) map[string]any {
 
 func property(f reflect.StructField) map[string]any {
 	var s map[string]any
-	switch t := f.Type; {
-	case t == reflect.TypeFor[Policy]():
-		s = map[string]any{"$ref": "#/definitions/policy"}
-	case t.Kind() == reflect.Struct:
-		s = object(t)
-	case t.Kind() == reflect.Pointer:
+	switch t := f.Type; kindOf(t) {
+	case section:
+		if s = object(t); t == reflect.TypeFor[Policy]() {
+			s = map[string]any{"$ref": "#/definitions/policy"}
+		}
+	case optional:
 		s = object(t.Elem())
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+	case routes:
 		s = map[string]any{"type": "array", "items": object(t.Elem())}
-	case t.Kind() == reflect.Slice:
-		s = map[string]any{"type": "array", "items": scalarSchema(t.Elem(), f.Tag)}
-	default:
-		s = scalarSchema(t, f.Tag)
+	case setting:
+		if t.Kind() == reflect.Slice {
+			s = map[string]any{"type": "array", "items": scalarSchema(t.Elem(), f.Tag)}
+		} else {
+			s = scalarSchema(t, f.Tag)
+		}
 	}
 	if remark := (field{tag: f.Tag}).remark(); remark != "" {
 		s["description"] = remark
@@ -57,7 +59,21 @@ func property(f reflect.StructField) map[string]any {
 	if def, ok := defaultOf(f); ok {
 		s["default"] = def
 	}
+	if u := unit(f); u != "" {
+		s["x-unit"] = u
+	}
+	if reload := f.Tag.Get("reload"); reload != "" {
+		s["x-reload"] = reload
+	}
 	return s
+}
+
+// unit is what a number counts.
+func unit(f reflect.StructField) string {
+	if f.Type == reflect.TypeFor[Seconds]() {
+		return "s"
+	}
+	return f.Tag.Get("unit")
 }
 
 func scalarSchema(t reflect.Type, tag reflect.StructTag) map[string]any {

@@ -12,6 +12,55 @@ import (
 
 // What the walks over the tree of [File] share.
 
+// kind is what a field of the tree is to a walk.
+type kind uint8
+
+const (
+	setting  kind = iota // a value, or a list of them
+	section              // has fields
+	optional             // the same, and may not be there
+	routes               // has a section for each route
+)
+
+func kindOf(t reflect.Type) kind {
+	switch {
+	case t.Kind() == reflect.Struct:
+		return section
+	case t.Kind() == reflect.Pointer:
+		return optional
+	case t == reflect.TypeFor[[]Route]():
+		return routes
+	}
+	return setting
+}
+
+func (f field) kind() kind { return kindOf(f.Type()) }
+
+// settings visits those of a section and of all in it, but not those of routes. in is the section a setting is in.
+func settings(in reflect.Value, prefix string, visit func(f field, path string, in reflect.Value)) {
+	for i := range in.NumField() {
+		f := field{in.Field(i), in.Type().Field(i).Tag}
+		path := join(prefix, f.tag.Get("yaml"))
+		switch f.kind() {
+		case section:
+			settings(f.Value, path, visit)
+		case optional:
+			if !f.IsNil() {
+				settings(f.Elem(), path, visit)
+			}
+		case routes:
+		case setting:
+			visit(f, path, in)
+		}
+	}
+}
+
+// instead reports whether the value comes from a file that another setting of the section names.
+func (f field) instead(in reflect.Value) bool {
+	other, ok := member(in, f.tag.Get("or"))
+	return ok && other.String() != ""
+}
+
 // member finds a struct's field by its key.
 func member(v reflect.Value, key string) (field, bool) {
 	for i := range v.NumField() {
@@ -46,13 +95,14 @@ func paths(t reflect.Type, prefix string, visit func(path, key string)) {
 	for f := range structFields(t) {
 		key := f.Tag.Get("yaml")
 		visit(join(prefix, key), key)
-		switch in := f.Type; {
-		case in.Kind() == reflect.Struct:
-			paths(in, join(prefix, key), visit)
-		case in.Kind() == reflect.Pointer:
-			paths(in.Elem(), join(prefix, key), visit)
-		case in == reflect.TypeFor[[]Route]():
-			paths(in.Elem(), join(prefix, key)+"[]", visit)
+		switch kindOf(f.Type) {
+		case section:
+			paths(f.Type, join(prefix, key), visit)
+		case optional:
+			paths(f.Type.Elem(), join(prefix, key), visit)
+		case routes:
+			paths(f.Type.Elem(), join(prefix, key)+"[]", visit)
+		case setting:
 		}
 	}
 }
@@ -143,7 +193,7 @@ func describe(n *yaml.Node) string {
 	}
 	switch n.Tag {
 	case "!!str":
-		return "the text " + quote(shorten(n.Value))
+		return "the text " + quote(shorten(redact(n.Value)))
 	case "!!int", "!!float":
 		return "the number " + shorten(n.Value)
 	case "!!bool":

@@ -9,6 +9,7 @@ CREATE TABLE IF NOT EXISTS stet_records (
     `id`              BINARY(16)      NOT NULL, -- grows with the time a key was first seen; for pages of a list
     `version`         BIGINT          NOT NULL CHECK (`version` > 0),
     `schema`          INT             NOT NULL, -- the format of this row
+    `tag`             BIGINT, -- the bits of its id in logs and tools: stet_keys shows it as those do; NULL: it has none
     `state`           VARBINARY(16)   NOT NULL CHECK (`state` IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
     `attempt`         BIGINT          NOT NULL,
     `status`          BIGINT          NOT NULL,
@@ -38,6 +39,8 @@ CREATE TABLE IF NOT EXISTS stet_records (
     -- may fall due in one instant; the id says where among them a page begins.
     KEY stet_records_due (`state`, `due_at`, `id`),
     KEY stet_records_id (`id`),
+    -- People name a record by its id.
+    KEY stet_records_tag (`tag`),
     -- Failures are few and looked for by people.
     KEY stet_records_status (`state`, `status`),
     -- A provider's notice knows its own names only.
@@ -79,7 +82,8 @@ INSERT IGNORE INTO stet_database (`one`, `id`) VALUES (1, UUID());
 
 -- For people: SELECT * FROM stet_keys WHERE state = 'unknown';
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW stet_keys AS
-SELECT CONVERT(`scope` USING utf8mb4) AS `scope`,
+SELECT CONCAT('k_', LOWER(LPAD(HEX(`tag`), 16, '0'))) AS `id`,
+       CONVERT(`scope` USING utf8mb4) AS `scope`,
        CONVERT(`key` USING utf8mb4) AS `key`,
        CONVERT(CASE WHEN `state` = 'completed' AND `status` >= 500 THEN 'failed' ELSE `state` END USING utf8mb4) AS `state`,
        `attempt`,

@@ -6,6 +6,7 @@ CREATE TABLE stet_records (
     key             text COLLATE "C" NOT NULL,
     id              bigint   NOT NULL GENERATED ALWAYS AS IDENTITY, -- where lists show it
     version         bigint   NOT NULL CHECK (version > 0),
+    tag             bigint, -- the bits of its id in logs and tools: stet_keys shows it as those do; NULL: it has none
     due_at          bigint, -- NULL: never
     updated_at      bigint   NOT NULL,
     created_at      bigint   NOT NULL,
@@ -44,6 +45,9 @@ CREATE INDEX stet_records_retryable ON stet_records (due_at, id) WHERE state = '
 CREATE INDEX stet_records_unknown ON stet_records (due_at, id) WHERE state = 'unknown';
 CREATE INDEX stet_records_expired ON stet_records (due_at, id) WHERE state = 'expired';
 
+-- People name a record by its id.
+CREATE INDEX stet_records_tag ON stet_records (tag) WHERE tag IS NOT NULL;
+
 -- Failures are few and looked for by people.
 CREATE INDEX stet_records_failed ON stet_records (id) WHERE state = 'completed' AND status >= 500;
 
@@ -76,7 +80,8 @@ CREATE INDEX stet_history_who ON stet_history (md5(who), id);
 
 -- For people: SELECT * FROM stet_keys WHERE state = 'unknown';
 CREATE VIEW stet_keys AS
-SELECT scope,
+SELECT 'k_' || lpad(to_hex(tag), 16, '0') AS id,
+       scope,
        key,
        CASE WHEN state = 'completed' AND status >= 500 THEN 'failed' ELSE state END AS state,
        attempt, route, method, path, status, size, cause, point, holder, trace_id, downstream_key, downstream_id, escalated,

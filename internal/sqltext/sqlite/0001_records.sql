@@ -8,6 +8,7 @@ CREATE TABLE stet_records (
     key             TEXT    NOT NULL,
     version         INTEGER NOT NULL CHECK (version > 0),
     schema          INTEGER NOT NULL, -- the format of this row
+    tag             INTEGER, -- the bits of its id in logs and tools: stet_keys shows it as those do; NULL: it has none
     state           TEXT    NOT NULL CHECK (state IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
     attempt         INTEGER NOT NULL,
     status          INTEGER NOT NULL,
@@ -37,6 +38,9 @@ CREATE TABLE stet_records (
 
 -- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it.
 CREATE INDEX stet_records_due ON stet_records (state, due_at);
+
+-- People name a record by its id.
+CREATE INDEX stet_records_tag ON stet_records (tag) WHERE tag IS NOT NULL;
 
 -- Failures are few and looked for by people.
 CREATE INDEX stet_records_failed ON stet_records (state, id) WHERE state = 'completed' AND status >= 500;
@@ -70,7 +74,8 @@ CREATE INDEX stet_history_who ON stet_history (who, id);
 
 -- For people: SELECT * FROM stet_keys WHERE state = 'unknown';
 CREATE VIEW stet_keys AS
-SELECT scope,
+SELECT iif(tag IS NULL, NULL, printf('k_%016x', tag)) AS id,
+       scope,
        key,
        CASE WHEN state = 'completed' AND status >= 500 THEN 'failed' ELSE state END AS state,
        attempt, route, method, path, status, size, cause, point, holder, trace_id, downstream_key, downstream_id, escalated,

@@ -6,5 +6,6 @@ if string.sub(have, 49, 57) ~= ARGV[1] then return 'stale' end
 local key, id = names(have)
 rename(key, id, '', '', '0')
 redis.call('DEL', KEYS[1])
-redis.call('ZREM', KEYS[2], string.sub(KEYS[1], #KEYS[2] + 2), string.sub(KEYS[1], #KEYS[2] + 3))
+local due = string.sub(KEYS[1], #KEYS[2] + 3)
+redis.call('ZREM', KEYS[2], due, 'r' .. due, 't' .. due)
 return 'ok'

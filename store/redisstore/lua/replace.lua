@@ -1,10 +1,10 @@
 -- ARGV: the record but its instants, its place among what is due without the time, in how many us
--- it is due, its lifetime in ms (0: none), format and version of what it
+-- it is due, its lifetime in ms (0: none), the place of its tag or '', format and version of what it
 -- replaces, what its completion is (now, kept, none); and if there is any: keep (the body that is
 -- there), new (life), the note's entry, its downstream key, its downstream id.
 local have = redis.call('GETRANGE', KEYS[1], '0', '69')
 if have == '' then return 'gone' end
-if string.sub(have, 49, 57) ~= ARGV[5] then
+if string.sub(have, 49, 57) ~= ARGV[6] then
   have = head(KEYS[1], have)
   return { now, have }
 end
@@ -14,13 +14,13 @@ if was > now then now = was end
 -- This fails before anything is written if those are no digits.
 local place = string.format('%d', ARGV[2] + math.floor((now + ARGV[3]) / 10))
 local created, completed, body = string.sub(have, 1, 16), '0000000000000000', ''
-if ARGV[6] == 'now' then completed = now elseif ARGV[6] == 'kept' then completed = string.sub(have, 33, 48) end
-if ARGV[7] == 'keep' then
+if ARGV[7] == 'now' then completed = now elseif ARGV[7] == 'kept' then completed = string.sub(have, 33, 48) end
+if ARGV[8] == 'keep' then
   local _, size = head(KEYS[1], have)
   body = redis.call('GETRANGE', KEYS[1], size, -1)
 end
 local key, id = names(have)
-if ARGV[8] == 'new' then
+if ARGV[9] == 'new' then
   created = now
   redis.call('ZADD', KEYS[2], '-' .. now, string.sub(KEYS[1], #KEYS[2] + 2))
 end
@@ -30,10 +30,16 @@ if ARGV[4] == '0' then
 else
   redis.call('SET', KEYS[1], instants .. ARGV[1] .. body, 'PX', ARGV[4])
 end
-redis.call('ZADD', KEYS[2], place, string.sub(KEYS[1], #KEYS[2] + 3))
-if key .. id ~= '' or ARGV[10] then rename(key, id, ARGV[10] or '', ARGV[11] or '', ARGV[4]) end
-if ARGV[9] and ARGV[9] ~= '' then
+local due = string.sub(KEYS[1], #KEYS[2] + 3)
+if ARGV[5] ~= '' then
+  redis.call('ZADD', KEYS[2], place, due, ARGV[5], 't' .. due)
+else
+  redis.call('ZADD', KEYS[2], place, due)
+  redis.call('ZREM', KEYS[2], 't' .. due)
+end
+if key .. id ~= '' or ARGV[11] then rename(key, id, ARGV[11] or '', ARGV[12] or '', ARGV[4]) end
+if ARGV[10] and ARGV[10] ~= '' then
   redis.call('XADD', KEYS[2] .. ':history', '*', 'm', string.sub(KEYS[1], #KEYS[2] + 4),
-    'f', string.byte(have, 58), 't', string.byte(ARGV[1], 10), 'a', now, 'n', ARGV[9])
+    'f', string.byte(have, 58), 't', string.byte(ARGV[1], 10), 'a', now, 'n', ARGV[10])
 end
 return instants

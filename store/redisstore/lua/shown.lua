@@ -9,7 +9,7 @@ for j = 1, #found do
     found[j][3] = head(record, have)
     out[#out + 1] = found[j]
   else -- it had outlived its retention without being reaped
-    redis.call('ZREM', KEYS[2], 'r:' .. member, ':' .. member)
+    redis.call('ZREM', KEYS[2], 'r:' .. member, ':' .. member, 't:' .. member)
     if name then redis.call('ZREM', name, member) end
   end
 end

@@ -1,0 +1,94 @@
+package admin
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"github.com/stet-dev/stet"
+)
+
+// allows reports whether what is in the scope exists for p. What belongs to no scope, such as a refused login, has the empty one.
+func (p principal) allows(s stet.Scope) bool {
+	return !p.bound() || slices.ContainsFunc(p.scopes, func(bound string) bool {
+		if prefix, more := strings.CutSuffix(bound, "*"); more {
+			return strings.HasPrefix(string(s), prefix) && s != ""
+		}
+		return bound == string(s)
+	})
+}
+
+// bound reports whether p may see some scopes only.
+func (p principal) bound() bool { return len(p.scopes) > 0 }
+
+// only is the one scope that p may see, if it is known by name: a list is then asked for it alone, and needs no filter.
+func (p principal) only() (stet.Scope, bool) {
+	if len(p.scopes) != 1 || strings.HasSuffix(p.scopes[0], "*") {
+		return "", false
+	}
+	return stet.Scope(p.scopes[0]), true
+}
+
+// looks is how many pages of the store one page of a list is put together from, at most. It may then be short.
+const looks = 1000
+
+// rows is a page of a list as who asks sees it: of up to limit rows in their scopes, as if there were no others, which how full a page is
+// would tell as well. page returns rows of the store, at most n of them after a cursor. The store's cursors may hold a key: who may not
+// see keys, or not everybody's, gets them sealed.
+func rows[T any](h *handler, who principal, after string, limit int, scope func(*T) stet.Scope,
+	page func(after string, n int) ([]T, string, *problem)) (found []T, next string, bad *problem) {
+	sealed := who.bound() || who.role < Operator
+	if sealed && after != "" {
+		var ok bool
+		if after, ok = h.cursors.open(after, who.name); !ok {
+			return nil, "", badParameter("cursor", "it is not for this token, or from before the gateway started; start without one")
+		}
+	}
+	for range looks {
+		var got []T
+		if got, next, bad = page(after, limit-len(found)); bad != nil {
+			return nil, "", bad
+		}
+		found = append(found, slices.DeleteFunc(got, func(row T) bool { return !who.allows(scope(&row)) })...)
+		if after = next; next == "" || len(found) >= limit || !who.bound() {
+			break
+		}
+	}
+	if sealed && next != "" {
+		next = h.cursors.seal(next, who.name)
+	}
+	return found, next, nil
+}
+
+// seal encrypts cursors for as long as the process runs.
+type seal struct{ cipher.AEAD }
+
+func newSeal() seal {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic("admin: " + err.Error()) // of a key of another length
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic("admin: " + err.Error()) // of another block size
+	}
+	return seal{aead}
+}
+
+func (s seal) seal(cursor, who string) string {
+	return base64.RawURLEncoding.EncodeToString(s.Seal(nil, nil, []byte(cursor), []byte(who)))
+}
+
+func (s seal) open(text, who string) (string, bool) {
+	box, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return "", false
+	}
+	cursor, err := s.Open(nil, nil, box, []byte(who))
+	return string(cursor), err == nil
+}

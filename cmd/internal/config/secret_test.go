@@ -1,0 +1,65 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// A secret that everybody on the machine may read is none, and one that everybody may change is somebody else's.
+func TestSecretFiles(t *testing.T) { // D11
+	if runtime.GOOS == "windows" {
+		t.Skip("its files have other rights")
+	}
+	dir := t.TempDir()
+	name, link := filepath.Join(dir, "secret"), filepath.Join(dir, "link")
+	if err := os.WriteFile(name, []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(name, link); err != nil { // Kubernetes mounts secrets so
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode][2]string{
+		0o600: {}, 0o400: {}, 0o440: {}, 0o660: {},
+		0o644: {"everybody on this machine may read"}, 0o604: {"everybody on this machine may read"},
+		0o666: {"everybody on this machine may change", "everybody on this machine may change"},
+		0o602: {"everybody on this machine may change", "everybody on this machine may change"},
+	} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{name, link} {
+			_, secret := ReadSecret(path)
+			_, whole := ReadSecretFile(path, 100)
+			_, trusted := ReadTrustedFile(path, 100)
+			for i, err := range []error{secret, whole, trusted} {
+				text, mend := want[i/2], "chmod 600 "+path
+				if i == 2 {
+					mend = "chmod o-w " + path
+				}
+				if (err != nil) != (text != "") || err != nil && (!strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), mend)) {
+					t.Errorf("%v, %d: %v", mode, i, err)
+				}
+			}
+		}
+	}
+}
+
+func TestReadSecret(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]string{"a b\n": "a b", "x\r\n": "x", "x": "x", "": "is empty", " \n": "is empty", "a\nb\n": "more than one line", strings.Repeat("x", 5000): "over 4096 bytes"} {
+		name := filepath.Join(dir, "f")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadSecret(name)
+		if err == nil && string(got) != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	if got, err := ReadSecret(""); got != nil || err != nil {
+		t.Errorf("without a name: %q, %v", got, err)
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+type keysExportCmd struct {
+	source
+	filter
+	Oldest bool `help:"The oldest first."`
+}
+
+// Run prints each page as it comes: what is exported is bounded by nobody's memory.
+func (c *keysExportCmd) Run(w *world) error {
+	a, err := c.open(w)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	more, n := map[string]string{"limit": fmt.Sprint(stet.MaxLimit)}, 0
+	if c.Oldest {
+		more["sort"] = "oldest"
+	}
+	for {
+		var page listing
+		if err := a.get(w.ctx, "/api/v1/keys?"+c.query(more), &page); err != nil {
+			return fmt.Errorf("after %d records, and not complete: %w", n, err)
+		}
+		for _, doc := range page.Keys {
+			if err := writeLine(w.stdout, doc); err != nil {
+				return err
+			}
+			n++
+		}
+		if more["cursor"] = page.Next; page.Next == "" {
+			fmt.Fprintf(w.stderr, "exported %d\n", n)
+			return nil
+		}
+	}
+}
+
+// writeLine prints a document on a line of its own.
+func writeLine(out io.Writer, doc json.RawMessage) error {
+	var b bytes.Buffer
+	if err := json.Compact(&b, doc); err != nil {
+		return fmt.Errorf("a record cannot be read: %w", err)
+	}
+	b.WriteByte('\n')
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+type keysTailCmd struct {
+	source
+	filter
+	Every time.Duration `default:"1s" help:"How often to look."`
+	JSON  bool          `name:"json" help:"Print records as JSON, one a line."`
+}
+
+// Help is what --help says below the flags.
+func (keysTailCmd) Help() string {
+	return "It looks at the newest 1000 records that match: an older one that changes is not seen."
+}
+
+// check implements [checked].
+func (c *keysTailCmd) check(*world) error {
+	if c.Every < 100*time.Millisecond {
+		return failf(exitUsage, "--every is %s; at least 100ms", c.Every)
+	}
+	return nil
+}
+
+func (c *keysTailCmd) Run(w *world) error {
+	a, err := c.open(w)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	seen, err := c.look(w, a, nil)
+	for err == nil {
+		select {
+		case <-w.ctx.Done():
+			return nil
+		case <-time.After(c.Every):
+			seen, err = c.look(w, a, seen)
+		}
+	}
+	if w.ctx.Err() != nil { // Ctrl-C while it looked
+		return nil
+	}
+	return err
+}
+
+// look prints what is new or changed since the look before, the oldest first, and returns the version of each record. The first look
+// has no look before it, and prints nothing.
+func (c *keysTailCmd) look(w *world, a *api, before map[string]string) (map[string]string, error) {
+	all, err := a.list(w.ctx, &c.filter, map[string]string{}, stet.MaxLimit)
+	if err != nil {
+		return nil, err
+	}
+	now := map[string]string{}
+	for _, doc := range slices.Backward(all.Keys) {
+		var r record
+		if err := json.Unmarshal(doc, &r); err != nil {
+			return nil, fmt.Errorf("a record cannot be read: %w", err)
+		}
+		now[r.ID] = r.version()
+		if before == nil || before[r.ID] == r.version() {
+			continue
+		}
+		if err := c.print(w, &r, doc); err != nil {
+			return nil, err
+		}
+	}
+	return now, nil
+}
+
+func (c *keysTailCmd) print(w *world, r *record, doc json.RawMessage) error {
+	if c.JSON {
+		return writeLine(w.stdout, doc)
+	}
+	_, err := fmt.Fprintf(w.stdout, "%s  %s  %-9s  %s  %d  %s  %s  %s\n", instant(r.UpdatedAt), r.ID, r.State, number(r.Status), r.Attempt,
+		visible(r.Scope), visible(r.Route), orDash(r.Cause))
+	return err
+}

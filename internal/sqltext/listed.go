@@ -1,0 +1,58 @@
+package sqltext
+
+import (
+	"slices"
+
+	"github.com/stet-dev/stet"
+)
+
+// Look is how many rows a page of a list looks through at most, where no index leads to what it is asked for. A page that has found
+// too little by then is short, and its cursor says where the next one begins.
+const Look = 20_000
+
+// Indexed returns the parts of q that an index leads to, each as a query of its own; the one that is likely to select the least is
+// first. A list goes by the first that selects no more than [Look], and by the order of the rows where there is none.
+func Indexed(q *stet.Query) (parts []stet.Query) {
+	states := q.States
+	if q.Escalated && len(states) == 0 {
+		states = []stet.State{stet.Unknown}
+	}
+	if q.Tag != "" {
+		parts = append(parts, stet.Query{Tag: q.Tag})
+	}
+	if q.Scope != "" && q.Key != "" {
+		parts = append(parts, stet.Query{Scope: q.Scope, Key: q.Key})
+	}
+	if q.Failed {
+		parts = append(parts, stet.Query{Failed: true})
+	}
+	if len(states) > 0 && !slices.Contains(states, stet.Completed) { // which nearly all are
+		parts = append(parts, stet.Query{States: states})
+	}
+	if q.Scope != "" {
+		parts = append(parts, stet.Query{Scope: q.Scope})
+	}
+	return parts
+}
+
+// Leading returns the part of q that its list goes by, or nil. count counts what a query selects, up to its limit.
+func Leading(q *stet.Query, count func(stet.Query) (int, error)) (*stet.Query, error) {
+	for _, part := range Indexed(q) {
+		part.Limit = Look + 1
+		if n, err := count(part); err != nil || n <= Look {
+			return &part, err
+		}
+	}
+	return nil, nil
+}
+
+// Sifts reports whether a list that q selects for passes over rows.
+func Sifts(q *stet.Query) bool { return len(q.States) > 0 || !q.ByState() }
+
+// Order is the direction of a list: how a row that comes later compares with one before it, and the order to ask for.
+func Order(q *stet.Query) (later, order string) {
+	if q.Oldest {
+		return ">", "ASC"
+	}
+	return "<", "DESC"
+}
