@@ -25,5 +25,5 @@
 //
 // Faces: package stethttp for net/http, package gateway for an API in any language, [Do] for everything without HTTP.
 // Stores: store/memstore, store/filestore, store/sqlstore; store/storetest holds the laws they all keep. Loops: package
-// keeper. What an operator sees: package admin, and the program stet in cmd/stet.
+// keeper. What an operator sees: package admin, and the program stet in cmd/stet, with package bulk for many records at once.
 package stet

@@ -104,7 +104,8 @@ func (d *desk) is(id string, state bulk.State, done, failed, left int) bulk.Job 
 	d.Helper()
 	j := d.get(id)
 	if j.State != state || j.Done != done || j.Failed != failed || j.Left() != left {
-		d.Fatalf("it is %s with %d done, %d failed, %d left; want %s, %d, %d, %d: %v", j.State, j.Done, j.Failed, j.Left(), state, done, failed, left, j.Errors)
+		d.Fatalf("it is %s with %d done, %d failed, %d left; want %s, %d, %d, %d: %v", j.State, j.Done, j.Failed, j.Left(),
+			state, done, failed, left, j.Errors)
 	}
 	return j
 }
@@ -252,7 +253,8 @@ func TestDamagedRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		end := d.is(job.ID, bulk.Completed, 499, 1, 0)
-		if len(end.Errors) != 1 || end.Errors[0].ID != d.engine.Tag(d.id(250)) || end.Errors[0].Cause != "corrupt-record" || end.Errors[0].Text() == "" {
+		want := bulk.Failure{ID: d.engine.Tag(d.id(250)), Scope: "t1", Cause: "corrupt-record"}
+		if len(end.Errors) != 1 || end.Errors[0] != want || want.Text() == want.Cause {
 			t.Errorf("%+v", end.Errors)
 		}
 	})
@@ -264,7 +266,9 @@ func TestMeanwhile(t *testing.T) {
 		d := newDesk(t, memstore.New(memstore.Config{}))
 		d.unknown(0, 100)
 		time.Sleep(time.Second)
-		job := d.start(bulk.Order{Action: bulk.Release, Query: stet.Query{Scope: "t1", States: []stet.State{stet.Unknown}, OlderThan: time.Second}, Expect: 100})
+		old := unknowns
+		old.OlderThan = time.Second
+		job := d.start(bulk.Order{Action: bulk.Release, Query: old, Expect: 100})
 		time.Sleep(time.Second)
 		d.unknown(100, 100)
 		for i := range 10 { // an operator was faster
@@ -340,8 +344,8 @@ func TestLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.is(job.ID, bulk.Completed, 300, 0, 0)
-	if n, err := d.engine.Count(t.Context(), stet.Query{Scope: "t1", States: []stet.State{stet.Unknown}, Limit: 1000}); n != 400 || err != nil {
-		t.Errorf("%d, %v", n, err)
+	if count, err := d.jobs.Count(t.Context(), bulk.Release, unknowns); count.Matching != 400 || err != nil {
+		t.Errorf("%d, %v", count.Matching, err)
 	}
 }
 
@@ -384,7 +388,9 @@ func (s *cutting) Delete(ctx context.Context, id stet.ID, prev stet.Version) err
 // A process that dies anywhere leaves a job that another one ends: each record is changed once, and counted once.
 func TestTakenOver(t *testing.T) {
 	for _, order := range []bulk.Order{
-		{Action: bulk.Release, Query: unknowns}, {Action: bulk.Delete, Query: results}, {Action: bulk.Extend, Query: results, Retain: time.Hour},
+		{Action: bulk.Release, Query: unknowns},
+		{Action: bulk.Delete, Query: results},
+		{Action: bulk.Extend, Query: results, Retain: time.Hour},
 	} {
 		for _, writes := range []int{2, 100, 258, 259, 700} {
 			for _, short := range []bool{false, true} {
