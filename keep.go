@@ -220,15 +220,16 @@ func (e *Engine) Count(ctx context.Context, q Query) (n int, err error) {
 	if !ok {
 		return 0, ErrNoCount
 	}
-	mine := e.ownCount(ctx, &q)
-	if mine > 0 {
-		q.Limit = cmp.Or(max(q.Limit, 0), DefaultLimit) + mine
-	}
 	err = e.look(ctx, "count", func(ctx context.Context) error {
+		mine := e.ownCount(ctx, &q)
+		if mine > 0 {
+			q.Limit = cmp.Or(max(q.Limit, 0), DefaultLimit) + mine
+		}
 		n, err = c.Count(ctx, q)
+		n = max(0, n-mine)
 		return err
 	})
-	return max(0, n-mine), err
+	return n, err
 }
 
 // look asks the store for somebody who waits for the answer: it ends with ctx, or after StoreTimeout.

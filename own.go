@@ -41,7 +41,7 @@ func (e *Engine) ownCount(ctx context.Context, q *Query) (n int) {
 	o := &e.own
 	if o.refreshing.TryLock() { // nobody waits for somebody else's look at the store
 		if began := time.Now(); began.After(o.until) {
-			if heads, err := e.ownHeads(ctx); err == nil {
+			if heads, err := ownHeads(ctx, e.store, e.cfg.StoreTimeout/4); err == nil {
 				o.heads.Store(&heads)
 			}
 			o.until = time.Now().Add(max(ownFor, 100*time.Since(began)))
@@ -58,9 +58,16 @@ func (e *Engine) ownCount(ctx context.Context, q *Query) (n int) {
 	return n
 }
 
-func (e *Engine) ownHeads(ctx context.Context) (all []Head, err error) {
+// ownHeads leaves time for the count that it is for.
+func ownHeads(ctx context.Context, s Store, within time.Duration) (all []Head, err error) {
+	l, ok := As[Lister](s)
+	if !ok {
+		return nil, ErrNoList
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	for q := (Query{Scope: OwnScope, Limit: MaxLimit}); ; {
-		heads, next, err := e.List(ctx, q)
+		heads, next, err := l.List(ctx, q)
 		if all = append(all, heads...); err != nil || next == "" {
 			return all, err
 		}

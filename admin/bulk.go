@@ -149,8 +149,7 @@ func (h *handler) readBulk(w http.ResponseWriter, r *http.Request, who principal
 	return reach(who, &b.filter.Query)
 }
 
-// reach is the one place that says in which scopes somebody may have records changed in bulk: all that the query selects have to be in
-// theirs.
+// reach is the one place that says in which scopes somebody may have records changed in bulk: the query has to name one of theirs.
 func reach(who principal, q *stet.Query) *problem {
 	if only, ok := who.only(); ok && q.Scope == "" {
 		q.Scope = only
@@ -243,8 +242,8 @@ func (h *handler) bulkRecent(w http.ResponseWriter, r *http.Request, who princip
 func bulkFailed(err error) *problem {
 	if m, ok := errors.AsType[*bulk.Mismatch](err); ok {
 		return &problem{Status: 409, Code: "expect-mismatch", Title: "Another number of records matches",
-			Detail: fmt.Sprintf("%d were expected, and %d match. Nothing was changed: look again, and send the number that matches.", m.Expected, m.Matching),
-			Expect: &m.Expected, Matching: &m.Matching}
+			Detail: fmt.Sprintf("%d were expected, and %d match. Nothing was changed: look again, and send the number that matches.",
+				m.Expected, m.Matching), Expect: &m.Expected, Matching: &m.Matching}
 	}
 	if o, ok := errors.AsType[*bulk.OrderError](err); ok {
 		return badParameter(o.Field, o.Reason)

@@ -104,7 +104,8 @@ func (d *desk) is(id string, state bulk.State, done, failed, left int) bulk.Job 
 	d.Helper()
 	j := d.get(id)
 	if j.State != state || j.Done != done || j.Failed != failed || j.Left() != left {
-		d.Fatalf("it is %s with %d done, %d failed, %d left; want %s, %d, %d, %d: %v", j.State, j.Done, j.Failed, j.Left(), state, done, failed, left, j.Errors)
+		d.Fatalf("it is %s with %d done, %d failed, %d left; want %s, %d, %d, %d: %v", j.State, j.Done, j.Failed, j.Left(),
+			state, done, failed, left, j.Errors)
 	}
 	return j
 }
@@ -248,11 +249,16 @@ func TestDamagedRecord(t *testing.T) {
 		d.unknown(0, 500)
 		job := d.start(bulk.Order{Action: bulk.Release, Query: unknowns, Expect: 500})
 		store.Corrupt(d.id(250))
+		began := time.Now()
 		if err := d.jobs.Work(t.Context(), job.ID); err != nil {
 			t.Fatal(err)
 		}
 		end := d.is(job.ID, bulk.Completed, 499, 1, 0)
-		if len(end.Errors) != 1 || end.Errors[0].ID != d.engine.Tag(d.id(250)) || end.Errors[0].Cause != "corrupt-record" || end.Errors[0].Text() == "" {
+		if took := time.Since(began); took > 0 {
+			t.Errorf("what is damaged was tried again, for %s", took)
+		}
+		want := bulk.Failure{ID: d.engine.Tag(d.id(250)), Scope: "t1", Cause: "corrupt-record"}
+		if len(end.Errors) != 1 || end.Errors[0] != want || want.Text() == want.Cause {
 			t.Errorf("%+v", end.Errors)
 		}
 	})
@@ -260,11 +266,18 @@ func TestDamagedRecord(t *testing.T) {
 
 // What begins to match after the job began is left alone, and so is what somebody has changed before the job came to it.
 func TestMeanwhile(t *testing.T) {
+	old := unknowns
+	old.OlderThan = time.Second
+	t.Run("by state", func(t *testing.T) { meanwhile(t, unknowns) })
+	t.Run("by age", func(t *testing.T) { meanwhile(t, old) })
+}
+
+func meanwhile(t *testing.T, q stet.Query) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, memstore.New(memstore.Config{}))
 		d.unknown(0, 100)
 		time.Sleep(time.Second)
-		job := d.start(bulk.Order{Action: bulk.Release, Query: stet.Query{Scope: "t1", States: []stet.State{stet.Unknown}, OlderThan: time.Second}, Expect: 100})
+		job := d.start(bulk.Order{Action: bulk.Release, Query: q, Expect: 100})
 		time.Sleep(time.Second)
 		d.unknown(100, 100)
 		for i := range 10 { // an operator was faster
@@ -340,8 +353,8 @@ func TestLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.is(job.ID, bulk.Completed, 300, 0, 0)
-	if n, err := d.engine.Count(t.Context(), stet.Query{Scope: "t1", States: []stet.State{stet.Unknown}, Limit: 1000}); n != 400 || err != nil {
-		t.Errorf("%d, %v", n, err)
+	if count, err := d.jobs.Count(t.Context(), bulk.Release, unknowns); count.Matching != 400 || err != nil {
+		t.Errorf("%d, %v", count.Matching, err)
 	}
 }
 
@@ -384,7 +397,9 @@ func (s *cutting) Delete(ctx context.Context, id stet.ID, prev stet.Version) err
 // A process that dies anywhere leaves a job that another one ends: each record is changed once, and counted once.
 func TestTakenOver(t *testing.T) {
 	for _, order := range []bulk.Order{
-		{Action: bulk.Release, Query: unknowns}, {Action: bulk.Delete, Query: results}, {Action: bulk.Extend, Query: results, Retain: time.Hour},
+		{Action: bulk.Release, Query: unknowns},
+		{Action: bulk.Delete, Query: results},
+		{Action: bulk.Extend, Query: results, Retain: time.Hour},
 	} {
 		for _, writes := range []int{2, 100, 258, 259, 700} {
 			for _, short := range []bool{false, true} {
@@ -473,6 +488,43 @@ func TestStoreAway(t *testing.T) {
 		stop()
 		loop.Wait()
 	})
+}
+
+// refusing is a store that answers nothing about clients' records until an instant, and all else.
+type refusing struct {
+	stet.Store
+	until time.Time
+}
+
+func (s *refusing) Unwrap() stet.Store { return s.Store }
+
+func (s *refusing) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	if id.Scope != stet.OwnScope && time.Now().Before(s.until) {
+		return stet.Record{}, errCut
+	}
+	return s.Store.Get(ctx, id)
+}
+
+// Where nothing of a page is answered, the page waits; where that lasts, its records are counted as failed, and named.
+func TestPageWithoutAnswers(t *testing.T) {
+	for away, failed := range map[time.Duration]int{10 * time.Second: 0, time.Hour: 100} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &refusing{Store: memstore.New(memstore.Config{})}
+			d := newDesk(t, store)
+			d.unknown(0, 100)
+			job := d.start(bulk.Order{Action: bulk.Release, Query: unknowns, Expect: 100})
+			store.until = time.Now().Add(away)
+			ctx, stop := context.WithCancel(t.Context())
+			var loop sync.WaitGroup
+			loop.Go(func() { _ = d.jobs.Run(ctx) })
+			time.Sleep(10 * time.Minute)
+			if end := d.is(job.ID, bulk.Completed, 100-failed, failed, 0); failed > 0 && end.Errors[0].Cause != "store-unavailable" {
+				t.Errorf("%+v", end.Errors)
+			}
+			stop()
+			loop.Wait()
+		})
+	}
 }
 
 // Retries that go on meanwhile find their keys free, run once each, and are not undone.

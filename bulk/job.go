@@ -59,7 +59,8 @@ var causes = []struct {
 	{nil, "store-unavailable", "the store gave no answer about it: try it again"},
 }
 
-const notSettled = "its attempt ended only just now, or has not ended, and may still have its effect: try it again later, or release it with now"
+const notSettled = "its attempt ended only just now, or has not ended, and may still have its effect: " +
+	"try it again later, or release it with now"
 
 // Text says the cause in a sentence.
 func (f *Failure) Text() string {
@@ -143,8 +144,8 @@ func (s *stored) encode() ([]byte, error) {
 }
 
 func (s *stored) order() Order {
-	return Order{Action: s.Action, Query: s.Query.unstow(), Expect: s.Expect, Limit: s.Limit, Retain: s.Retain, Settle: s.Settle, Now: s.Now, Override: s.Override,
-		Note: stet.Note{Who: s.Who, Why: s.Why, Evidence: s.Evidence}}
+	return Order{Action: s.Action, Query: s.Query.unstow(), Expect: s.Expect, Limit: s.Limit, Retain: s.Retain,
+		Settle: s.Settle, Now: s.Now, Override: s.Override, Note: stet.Note{Who: s.Who, Why: s.Why, Evidence: s.Evidence}}
 }
 
 // decode reads the last of what a record keeps of a job: its end, a recovery point, or the order.

@@ -98,7 +98,8 @@ func (j *Jobs) Start(ctx context.Context, o Order) (Job, error) {
 		return Job{}, err
 	}
 	s := stored{Action: o.Action, Query: stow(&o.Query), Expect: o.Expect, Limit: o.Limit, Retain: o.Retain,
-		Settle: o.Settle, Now: o.Now, Override: o.Override, Who: o.Note.Who, Why: o.Note.Why, Evidence: o.Note.Evidence, Before: count.at, Total: o.Expect}
+		Settle: o.Settle, Now: o.Now, Override: o.Override, Who: o.Note.Who, Why: o.Note.Why, Evidence: o.Note.Evidence,
+		Before: count.at, Total: o.Expect}
 	if o.Limit > 0 {
 		s.Total = min(s.Total, o.Limit)
 	}

@@ -92,8 +92,8 @@ func selection(a Action, q stet.Query) (stet.Query, error) {
 	return q, nil
 }
 
-// since is when a record came into its state, as far as it tells. Probes write unknown records, and change nothing of what they are,
-// until the last one makes a dead letter.
+// since is when a record came into its state, as far as it tells. Probes write unknown records, and change nothing of what they
+// are, until the last one makes a dead letter.
 func since(q *stet.Query, h *stet.Head) time.Time {
 	switch {
 	case h.State != stet.Unknown || q.Escalated:

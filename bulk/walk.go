@@ -30,9 +30,9 @@ const (
 // errLater: the job is left at a recovery point.
 var errLater = errors.New("bulk: the job stopped at a recovery point, and goes on from there")
 
-// Work goes on with a job until it is completed, and then returns nil; or until ctx ends: then it leaves the job at a recovery point
-// for whoever comes next, and returns the context's error. It is [stet.ErrState] where somebody else works on the job, or where nothing
-// is left to do.
+// Work goes on with a job until it is completed, and then returns nil; or until ctx ends: then it leaves the job at a recovery
+// point for whoever comes next, and returns the context's error. It is [stet.ErrState] where somebody else works on the job, or
+// where nothing is left to do.
 func (j *Jobs) Work(ctx context.Context, id string) error {
 	d, err := j.engine.Resume(ctx, stet.ID{Scope: stet.OwnScope, Key: stet.Key(id)})
 	switch {
@@ -60,7 +60,7 @@ type run struct {
 	again bool // the page may have been changed, in part, by the run before
 }
 
-// held works on the job and keeps its lease meanwhile. A claim of a job has no limit of time, as one that [stet.Claim.Hold] keeps has.
+// held works on the job and keeps its lease meanwhile. [stet.Claim.Hold] would end a long job after the policy's Execution.
 func (r *run) held(ctx context.Context) error {
 	working, end := context.WithCancelCause(ctx)
 	var beating sync.WaitGroup
@@ -91,8 +91,8 @@ func (r *run) held(ctx context.Context) error {
 	return r.leave(ctx)
 }
 
-// walk changes page after page. Nil means that nothing is left; errLater that the rest is to wait. With any other error the store did
-// not take a recovery point, and whoever takes over begins at the one before.
+// walk changes page after page. Nil means that nothing is left; errLater that the rest is to wait. With any other error the store
+// did not take a recovery point, and whoever takes over begins at the one before.
 func (r *run) walk(ctx context.Context) error {
 	for {
 		if len(r.Page) == 0 {

@@ -246,9 +246,6 @@ func (c *keysBulkCmd) check(*world) error {
 }
 
 func (c *keysBulkCmd) Run(w *world) error {
-	if err := c.check(w); err != nil {
-		return err
-	}
 	a, err := c.open(w)
 	if err != nil {
 		return err

@@ -104,8 +104,8 @@ func clientPort(t *testing.T, seen *listening) http.Handler {
 	return g
 }
 
-// tried runs a command that is to fail with one sentence.
-func said(t *testing.T, args ...string) (exit, string) {
+// answered runs a command that is to fail with one sentence.
+func answered(t *testing.T, args ...string) (exit, string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	status := run(t.Context(), args, nil, &stdout, &stderr)
@@ -151,7 +151,7 @@ func TestWrongAdminAddress(t *testing.T) { // D03, D10
 			seen := &listening{}
 			at := c.at(t, seen)
 			for _, args := range [][]string{{"keys", "list"}, {"keys", "release", "k", "--reason", "secret-reason", "--yes"}, {"audit", "list"}, {"healthcheck"}} {
-				status, text := said(t, append(args, "--admin", at)...)
+				status, text := answered(t, append(args, "--admin", at)...)
 				if status != c.status || !regexp.MustCompile(c.want).MatchString(text) {
 					t.Errorf("%q ends with %d: %s", args, status, text)
 				}
@@ -192,7 +192,7 @@ func TestEveryAnswerIsChecked(t *testing.T) { // D03
 		}
 		_, _ = io.WriteString(w, `{"keys":[],"next_cursor":""}`)
 	}))
-	if status, text := said(t, "keys", "list", "--admin", at); status != exitError || !strings.Contains(text, "not as the admin API does") {
+	if status, text := answered(t, "keys", "list", "--admin", at); status != exitError || !strings.Contains(text, "not as the admin API does") {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -214,15 +214,15 @@ func TestRefusedTokens(t *testing.T) { // D03, D11
 		{aToken, `^stet: this takes the role operator; sue has the role viewer$`, []string{"keys", "show", "k", "--reveal"}},
 	} {
 		t.Setenv(adminTokenVariable, c.token)
-		if status, text := said(t, append(c.args, "--admin", at)...); status != exitNotAllowed || !regexp.MustCompile(c.want).MatchString(text) {
+		if status, text := answered(t, append(c.args, "--admin", at)...); status != exitNotAllowed || !regexp.MustCompile(c.want).MatchString(text) {
 			t.Errorf("%q: %d %s", c.token, status, text)
 		}
 	}
 	t.Setenv(adminTokenVariable, "not-that-one")
 	for range 4 {
-		said(t, "keys", "list", "--admin", at)
+		answered(t, "keys", "list", "--admin", at)
 	}
-	if status, text := said(t, "keys", "list", "--admin", at); status != exitNotAllowed || !strings.Contains(text, "the next one is looked at in 1 s") {
+	if status, text := answered(t, "keys", "list", "--admin", at); status != exitNotAllowed || !strings.Contains(text, "the next one is looked at in 1 s") {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -252,7 +252,7 @@ admin:
 	}
 	fails := func(want string, args ...string) {
 		t.Helper()
-		if status, text := said(t, args...); status == exitFine || !strings.Contains(text, want) {
+		if status, text := answered(t, args...); status == exitFine || !strings.Contains(text, want) {
 			t.Errorf("%q: %d %s", args, status, text)
 		}
 	}
@@ -326,7 +326,7 @@ func TestHealthcheck(t *testing.T) {
 		t.Errorf("%d %q %q", status, &stdout, &stderr)
 	}
 	draining = true
-	if status, text := said(t, "healthcheck", "--admin", at); status != exitError || text != "stet: the gateway is not ready: draining" {
+	if status, text := answered(t, "healthcheck", "--admin", at); status != exitError || text != "stet: the gateway is not ready: draining" {
 		t.Errorf("%d %s", status, text)
 	}
 }

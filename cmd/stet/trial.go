@@ -17,6 +17,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
