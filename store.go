@@ -41,8 +41,11 @@ type Query struct {
 	Failed    bool          // only results (Completed) with a status of 500 and above
 	Succeeded bool          // only results (Completed) with a status below 500
 	OlderThan time.Duration // created at least so long ago
-	After     string        // Due, List: the cursor of the page before
-	Limit     int           // 0 means [DefaultLimit]
+	// NewerThan: created less long ago than that. Counting these is cheap where nothing but Scope and OlderThan is asked besides: a
+	// store may walk through the latest rows alone, and leave out a key whose new life began in an old one.
+	NewerThan time.Duration
+	After     string // Due, List: the cursor of the page before
+	Limit     int    // 0 means [DefaultLimit]
 }
 
 // Matches reports whether the query selects h, by what h says and by when it was read. Stores that filter in their own language
@@ -54,7 +57,8 @@ func (q *Query) Matches(h *Head) bool {
 		q.Route != "" && q.Route != h.Route,
 		q.Failed && (h.State != Completed || h.Status < 500),
 		q.Succeeded && (h.State != Completed || h.Status >= 500),
-		q.OlderThan > 0 && h.CreatedAt.After(h.AsOf.Add(-q.OlderThan)):
+		q.OlderThan > 0 && h.CreatedAt.After(h.AsOf.Add(-q.OlderThan)),
+		q.NewerThan > 0 && !h.CreatedAt.After(h.AsOf.Add(-q.NewerThan)):
 		return false
 	}
 	return true

@@ -151,7 +151,7 @@ func decodeCursor(c string) (id stet.ID, err error) {
 
 // Count implements [stet.Counter]. Without a filter but states it costs nothing.
 func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
-	if q.Scope == "" && q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan == 0 {
+	if q.Scope == "" && q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan == 0 && q.NewerThan == 0 {
 		n := int64(0)
 		for st := range s.counts {
 			if len(q.States) == 0 || slices.Contains(q.States, stet.State(st)) {

@@ -37,6 +37,12 @@ var abilityBreaks = []storeBreak{
 			return n + 1, err
 		}
 	}},
+	{"Count knows no latest", "latest", func(s *broken) {
+		s.count = func(ctx context.Context, q stet.Query) (int, error) {
+			q.NewerThan = 0
+			return s.Store.Count(ctx, q)
+		}
+	}},
 	{"Wait wakes nobody", "wait", func(s *broken) {
 		s.wait = func(ctx context.Context, id stet.ID, seen stet.Version) error {
 			if r, err := s.Store.Get(ctx, id); err != nil || r.Version != seen {
