@@ -122,6 +122,9 @@ func (g *Gateway) newRoute(e *stet.Engine, scope stethttp.ScopeFunc, r Route) (*
 	if r.Config.Route == "" && r.Match != "" {
 		r.Config.Route = r.Match
 	}
+	if r.Config.Client == nil {
+		r.Config.Client = g.client
+	}
 	guard, err := stethttp.New(e, scope, r.Config)
 	if err != nil {
 		return nil, err

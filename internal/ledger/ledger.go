@@ -16,12 +16,9 @@ const Small = 16 << 10
 // what the others leave, and no longer of the whole: who holds much already is refused first, and there is always something for the
 // next one.
 type Ledger struct {
-	whole, open  int64 // in total; open to what is not small
-	own, ownOpen int64 // of one owner
-	share        float64
-
-	total atomic.Int64
-	seed  maphash.Seed
+	bounds atomic.Pointer[bounds]
+	total  atomic.Int64
+	seed   maphash.Seed
 	// Every owner is counted in two places, which it may share with others: it holds at most the lesser of the two. So what somebody
 	// holds is never taken for less than it is, and for more only where others' bytes are in both places.
 	accounts [2][places]atomic.Int64
@@ -29,16 +26,30 @@ type Ledger struct {
 
 const places = 2048
 
+type bounds struct {
+	whole, open  int64 // in total; open to what is not small
+	own, ownOpen int64 // of one owner
+	share        float64
+}
+
 // New returns a ledger of whole bytes, of which reserve are for what is small, and where one owner may hold a share, from 0 to 1.
 func New(whole, reserve int64, share float64) *Ledger {
-	l := &Ledger{whole: whole, open: whole - reserve, share: share, seed: maphash.MakeSeed()}
-	l.own, l.ownOpen = l.shareOf(l.whole), l.shareOf(l.open)
+	l := &Ledger{seed: maphash.MakeSeed()}
+	l.Set(whole, reserve, share)
 	return l
 }
 
-func (l *Ledger) shareOf(n int64) int64 { return int64(l.share * float64(n)) }
+// Set gives the ledger other bounds. What is held stays held; where that is too much by now, nothing more is until enough was given
+// back.
+func (l *Ledger) Set(whole, reserve int64, share float64) {
+	b := &bounds{whole: whole, open: whole - reserve, share: share}
+	b.own, b.ownOpen = b.shareOf(b.whole), b.shareOf(b.open)
+	l.bounds.Store(b)
+}
 
-// Held returns how many bytes are held at the moment. It is never more than the whole.
+func (b *bounds) shareOf(n int64) int64 { return int64(b.share * float64(n)) }
+
+// Held returns how many bytes are held at the moment. It is never more than the whole, but for what [Ledger.Set] found held.
 func (l *Ledger) Held() int64 { return l.total.Load() }
 
 // Owner is whose bytes are counted.
@@ -52,17 +63,18 @@ func (l *Ledger) Owner(name string) Owner {
 
 // take counts n bytes more of an owner, or reports that there is no room for them.
 func (l *Ledger) take(o Owner, n int64, small bool) bool {
-	limit, own := l.open, l.ownOpen
+	b := l.bounds.Load()
+	limit, own := b.open, b.ownOpen
 	if small {
-		limit, own = l.whole, l.own
+		limit, own = b.whole, b.own
 	}
 	total, ok := l.add(n, limit)
 	if !ok {
 		return false
 	}
 	has := min(l.accounts[0][o.a].Add(n), l.accounts[1][o.b].Add(n))
-	if total > l.open {
-		own = l.shareOf(l.whole - (total - has))
+	if total > b.open {
+		own = b.shareOf(b.whole - (total - has))
 	}
 	if has > own {
 		l.give(o, n)

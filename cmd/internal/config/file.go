@@ -106,6 +106,7 @@ type Limits struct {
 	MaxKeysPerScope       int     `yaml:"max_keys_per_scope" default:"0" min:"0" doc:"a key counts while its record is stored"`
 	MaxKeys               int     `yaml:"max_keys" default:"0" min:"0" doc:"in all scopes together"`
 	LookupsPerSecond      float64 `yaml:"lookups_per_second" default:"0" min:"0" doc:"keyed requests answered 409 or 422: somebody may be guessing"`
+	Unauthenticated       float64 `yaml:"unauthenticated_per_second" default:"100" min:"0" reload:"live" doc:"401s of one remote address, behind trusted_proxies the client's; over it: 429"`
 }
 
 // Metrics shape what /metrics serves.
