@@ -31,7 +31,7 @@ func (s *sqlite) Bind(tx any) (stet.Store, error) {
 	}
 	in := func(query string) statement { return inTx{t, query} }
 	return &boundSQLite{tx: t, statements: statements{clock: s.clock, insert: in(sqltext.SQLiteInsert),
-		update: in(sqltext.SQLiteUpdate), updateAll: in(sqltext.SQLiteUpdateBody), note: in(sqltext.SQLiteNote),
+		update: in(sqltext.SQLiteUpdate), updateAll: in(sqltext.SQLiteUpdateBody), retag: in(sqltext.SQLiteRetag), note: in(sqltext.SQLiteNote),
 		del: in(sqltext.SQLiteDelete), get: in(sqltext.SQLiteGet), getHead: in(sqltext.SQLiteGetHead)}}, nil
 }
 

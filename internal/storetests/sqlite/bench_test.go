@@ -170,31 +170,6 @@ func BenchmarkGroupCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkIDs is what it costs a new key that it can be found by its id: turns with ids and without, in one table of 100,000.
-func BenchmarkIDs(b *testing.B) {
-	db := database(b, filepath.Join(b.TempDir(), "stet.db"))
-	s := over(b, db, sqlstore.Config{})
-	crowd(b, db, create(b, s, "first").ID, 100_000)
-	const turn = 100 * time.Millisecond
-	var with, without, ratios []float64
-	for b.Loop() {
-		w, o := spin(b, s, 64, turn), spin(b, nameless{s}, 64, turn)
-		with, without, ratios = append(with, w), append(without, o), append(ratios, w/o)
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(median(with), "pairs/s")
-	b.ReportMetric(median(without), "without-pairs/s")
-	b.ReportMetric(median(ratios), "ratio")
-}
-
-// nameless stores records without their ids.
-type nameless struct{ writer }
-
-func (n nameless) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	r.Tag = ""
-	return n.writer.Create(ctx, r)
-}
-
 func median(v []float64) float64 {
 	slices.Sort(v)
 	return v[len(v)/2]
