@@ -55,8 +55,15 @@ type Request struct {
 	Subject    Subject
 	Recipe     *Fingerprinter // today's recipe for new records; nil: the default Recipe
 	Policy     *Policy        // nil: the engine's
-	LookupOnly bool           // answer from what is stored; write nothing (a limit was reached)
+	LookupOnly bool           // answer from what is stored; write nothing, and ask nobody
 	Wait       time.Duration  // for a run elsewhere to end, before the verdict is InProgress; 0: not at all. Not in a transaction
+
+	// Admit, if not nil, is asked whether one more key may be made, once the key has proved new (there is no record, or one whose life
+	// is over) and right before the write that makes it: who repeats a request is never asked. Its error ends Begin, which returns it
+	// as it is; nothing was written then. Otherwise done is called once, before Begin returns: made is false where that write has had
+	// no effect, because somebody else was faster or the store refused it. In a transaction made says nothing about its commit. A
+	// request with Admit looks before it writes, which for a new key is one more call of the store.
+	Admit func(ctx context.Context) (done func(made bool), err error)
 
 	// Point and Keep are stored with a new record, in the same write: a recovery point to start from where the run ends without a
 	// word (see [LapseResume]), and what is needed to go on from there without the client.
@@ -124,6 +131,9 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 		b.create.body = &Body{Request: b.q.Keep}
 	}
 	d, err := b.decide(ctx)
+	if b.done != nil {
+		b.done(b.made(&d))
+	}
 	if err != nil && !b.e.bound {
 		b.withdraw(ctx)
 	}
@@ -140,6 +150,9 @@ type beginning struct {
 	policy Policy
 	create intent  // the record, where the key is free
 	taking *taking // the record that is there
+
+	done    func(made bool) // of [Request.Admit], once it was asked
+	refusal error           // what it said
 }
 
 var nothing Body // of records that keep nothing; read-only
@@ -149,6 +162,20 @@ type taking struct {
 	intent
 	have    Record // what it replaces
 	restart bool   // in a new life: what was there had ended
+}
+
+// admit asks [Request.Admit], once.
+func (b *beginning) admit(ctx context.Context) error {
+	if b.q.Admit != nil && b.done == nil {
+		b.done, b.refusal = b.q.Admit(ctx)
+	}
+	return b.refusal
+}
+
+// made reports whether the key that was admitted was made, or may have been.
+func (b *beginning) made(d *Decision) bool {
+	t := b.taking
+	return b.create.lost || t != nil && t.restart && t.lost || d.Verdict == Execute && d.Record.Attempt == 1
 }
 
 // withdraw takes back what was sent without an answer.
@@ -204,6 +231,9 @@ func (b *beginning) decide(ctx context.Context) (d Decision, err error) {
 		if d, err = b.attempt(call); err == nil {
 			return d, nil
 		}
+		if b.refusal != nil {
+			return Decision{}, b.refusal
+		}
 		if try == tries || errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, errTooLate) || b.e.bound || !sleep(ctx, &pause, call.deadline) {
 			break
 		}
@@ -213,24 +243,34 @@ func (b *beginning) decide(ctx context.Context) (d Decision, err error) {
 
 // attempt is one try: reserve, or rule on what is there.
 func (b *beginning) attempt(call *detached) (Decision, error) {
-	if b.q.LookupOnly {
-		have, err := b.e.get(call, b.q.ID)
-		switch {
-		case errors.Is(err, ErrNotFound):
+	var have Record
+	if b.q.LookupOnly || b.q.Admit != nil && b.done == nil {
+		var err error
+		switch have, err = b.e.get(call, b.q.ID); {
+		case err == nil:
+			return b.meet(call, have)
+		case !errors.Is(err, ErrNotFound):
+			return Decision{}, err
+		case b.q.LookupOnly:
 			return Decision{Verdict: Absent}, nil
-		case err != nil:
+		}
+		if err := b.admit(call.parent); err != nil {
 			return Decision{}, err
 		}
-		return b.rule(call, have)
 	}
-	var have Record
 	err := b.e.send(call, &b.create, &have)
 	switch {
 	case err == nil:
 		return b.grant(have, &b.create, 0)
 	case !errors.Is(err, ErrExists):
 		return Decision{}, err
-	case b.taking != nil && (have.Version == b.taking.prev || have.Version == b.taking.head.Version):
+	}
+	return b.meet(call, have)
+}
+
+// meet acts on the record that is there.
+func (b *beginning) meet(call *detached, have Record) (Decision, error) {
+	if b.taking != nil && (have.Version == b.taking.prev || have.Version == b.taking.head.Version) {
 		// The same again: it did not land, or not yet; or an answer was lost. Whether that was a
 		// yes only the same write learns: a Create that meets it is another, and does not ask
 		// whether it was confirmed (B01).
@@ -282,6 +322,11 @@ func (b *beginning) rule(call *detached, have Record) (Decision, error) {
 
 // perform writes the move a ruling rests on; somebody else may be faster.
 func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decision, error) {
+	if ruling.Move == Restart {
+		if err := b.admit(call.parent); err != nil {
+			return Decision{}, err
+		}
+	}
 	next, body := b.move(ruling.Move, &have.Head)
 	if ruling.Verdict == Execute {
 		b.taking = &taking{intent: intent{prev: have.Version, head: next, body: body}, have: have, restart: ruling.Move == Restart}

@@ -8,5 +8,3 @@ require (
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/sony/gobreaker/v2 v2.4.0
 )
-
-require golang.org/x/time v0.16.0 // indirect

@@ -28,7 +28,7 @@ var layers = []struct {
 
 // thirdParty are the modules that the library brings into other people's builds. None brings another one with it. A new line is
 // argued in docs/decisions/dependencies.md.
-var thirdParty = []string{"github.com/dunglas/httpsfv", "golang.org/x/time", "github.com/klauspost/compress",
+var thirdParty = []string{"github.com/dunglas/httpsfv", "github.com/klauspost/compress",
 	"github.com/maypok86/otter/v2", "github.com/sony/gobreaker/v2"}
 
 func known(path string) bool {

@@ -41,6 +41,9 @@ type Query struct {
 	Failed    bool          // only results (Completed) with a status of 500 and above
 	Succeeded bool          // only results (Completed) with a status below 500
 	OlderThan time.Duration // created at least so long ago
+	// NewerThan: created less long ago than that. Counting these is cheap where nothing but Scope and OlderThan is asked besides: a
+	// store may walk through the latest rows alone, and leave out a key whose new life began in an old one.
+	NewerThan time.Duration
 
 	Tag                          string // exactly this [Head].Tag: a Lister finds it by an index
 	Key                          Key    // exactly this key, in any scope or in Scope
@@ -62,6 +65,7 @@ func (q *Query) Matches(h *Head) bool {
 		q.Failed && (h.State != Completed || h.Status < 500),
 		q.Succeeded && (h.State != Completed || h.Status >= 500),
 		q.OlderThan > 0 && h.CreatedAt.After(h.AsOf.Add(-q.OlderThan)),
+		q.NewerThan > 0 && !h.CreatedAt.After(h.AsOf.Add(-q.NewerThan)),
 		q.Tag != "" && q.Tag != h.Tag,
 		q.Key != "" && q.Key != h.Key,
 		q.Path != "" && q.Path != h.Path,
@@ -76,11 +80,11 @@ func (q *Query) Matches(h *Head) bool {
 
 // ByState reports whether the query selects by state alone, which costs many stores less.
 func (q *Query) ByState() bool {
-	return q.Scope == "" && q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan <= 0 && !q.ByDetail()
+	return q.Scope == "" && q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan <= 0 && q.NewerThan <= 0 && !q.ByDetail()
 }
 
 // ByDetail reports whether the query selects by what few ask for, and few stores have an index for: all but States, Scope, Route,
-// Failed, Succeeded and OlderThan.
+// Failed, Succeeded, OlderThan and NewerThan.
 func (q *Query) ByDetail() bool {
 	return q.Tag != "" || q.Key != "" || q.Path != "" || q.Method != "" || q.Cause != "" || q.TraceID != "" || q.Escalated
 }

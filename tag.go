@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"strings"
 	"sync"
 
 	"github.com/stet-dev/stet/internal/tag"
@@ -12,25 +13,22 @@ import (
 
 // Tag is how a record is shown in logs, events and consoles: "k_" and 16 hex digits of HMAC-SHA256 under the Pepper, over
 // the length-prefixed scope and key. Records are stored with it, and found by it: see [Engine.ByTag].
-func (e *Engine) Tag(id ID) string { return tag.Text(e.tags.of(id)) }
+func (e *Engine) Tag(id ID) string { return e.tags.of(id, "") }
 
-// stamp returns the tag that h is to be written with. What h has is mostly right: it is made anew only where it is not.
-func (e *Engine) stamp(h *Head) string {
-	n := e.tags.of(h.ID)
-	if had, ok := tag.Parse(h.Tag); ok && had == n {
-		return h.Tag
-	}
-	return tag.Text(n)
-}
+// stamp returns the tag that h is to be written with. The one that it was read with may be of another Pepper.
+func (e *Engine) stamp(h *Head) string { return e.tags.of(h.ID, h.Tag) }
 
-// tags makes tags. Every write needs one, so that what makes them is used again.
+// tags makes tags. Every request needs one, so that what makes them is used again.
 type tags struct{ makers sync.Pool }
 
-// maker is a keyed hash, with room for what goes in and comes out.
+// maker makes one tag at a time. The texts of many share their memory.
 type maker struct {
-	mac hash.Hash
-	buf []byte
+	mac   hash.Hash
+	buf   []byte
+	texts strings.Builder
 }
+
+const textsSize = 1 << 10
 
 func newTags(pepper []byte) *tags {
 	t := &tags{}
@@ -38,7 +36,8 @@ func newTags(pepper []byte) *tags {
 	return t
 }
 
-func (t *tags) of(id ID) uint64 {
+// of makes the tag of id, which may well be had.
+func (t *tags) of(id ID, had string) string {
 	m := t.makers.Get().(*maker)
 	defer t.makers.Put(m)
 	m.buf = m.buf[:0]
@@ -48,5 +47,15 @@ func (t *tags) of(id ID) uint64 {
 	m.mac.Reset()
 	_, _ = m.mac.Write(m.buf)
 	m.buf = m.mac.Sum(m.buf[:0])
-	return binary.BigEndian.Uint64(m.buf)
+	m.buf = tag.Append(m.buf[:0], binary.BigEndian.Uint64(m.buf))
+	if string(m.buf) == had {
+		return had
+	}
+	if m.texts.Cap()-m.texts.Len() < len(m.buf) {
+		m.texts.Reset()
+		m.texts.Grow(textsSize)
+	}
+	_, _ = m.texts.Write(m.buf)
+	all := m.texts.String()
+	return all[len(all)-len(m.buf):]
 }

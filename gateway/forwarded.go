@@ -15,8 +15,36 @@ func (g *Gateway) trusts(r *http.Request) bool {
 		return false
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	addr := peer.Addr().Unmap().WithZone("")
-	return err == nil && slices.ContainsFunc(g.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
+	return err == nil && g.trusted.has(peer.Addr())
+}
+
+// proxies are addresses of those who may say whose request they pass on.
+type proxies []netip.Prefix
+
+func (all proxies) has(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// client is the address that a request came from: its sender, or where that is a proxy of [Config] the last one in X-Forwarded-For
+// that is none. What stands before it was written by nobody who is trusted.
+func (g *Gateway) client(r *http.Request) netip.Addr {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // of a unix socket: none
+	addr := peer.Addr()
+	if !g.trusts(r) {
+		return addr
+	}
+	said := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
+	for _, s := range slices.Backward(said) {
+		before, err := netip.ParseAddr(strings.TrimSpace(s))
+		if err != nil {
+			break
+		}
+		if addr = before; !g.trusted.has(addr) {
+			break
+		}
+	}
+	return addr
 }
 
 // forwarded are the fields in which proxies tell each other about those before them.

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
-	"net/netip"
 	"net/url"
 	"slices"
 	"time"
@@ -24,7 +23,7 @@ type Gateway struct {
 	door     *door.Rules // nil where no route refuses anything
 	strict   bool
 	keep     []string
-	trusted  []netip.Prefix
+	trusted  proxies
 	log      *slog.Logger
 	timeout  time.Duration // of requests that run unguarded; negative: none
 	pages    *pages        // nil: none here

@@ -123,6 +123,9 @@ func (g *Gateway) newRoute(e *stet.Engine, c *Config, r Route) (*route, error) {
 	if r.Config.Route == "" && r.Match != "" {
 		r.Config.Route = r.Match
 	}
+	if r.Config.Client == nil {
+		r.Config.Client = g.client
+	}
 	scope := c.Scope
 	if c.ScopeByRoute {
 		scope = byRoute(scope, cmp.Or(r.Config.Route, stethttp.DefaultRoute))

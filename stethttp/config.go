@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -63,6 +64,9 @@ type Config struct {
 	CORS        CORS   // of the layer's own answers
 	ProblemBase string // of problem types: type = base + code; default [DefaultProblemBase]
 	Limits      *Limits
+	// Client is the address that a request came from, for [LimitsConfig].UnauthenticatedPerSecond. Default: that of r.RemoteAddr, which
+	// behind a proxy is the proxy's.
+	Client func(r *http.Request) netip.Addr
 }
 
 // Mode says whether the layer acts on a route.
@@ -223,6 +227,9 @@ func (c Config) withDefaults(engine stet.Policy) Config {
 	c.ProblemBase = cmp.Or(c.ProblemBase, DefaultProblemBase)
 	if c.Limits == nil {
 		c.Limits = NewLimits(LimitsConfig{})
+	}
+	if c.Client == nil {
+		c.Client = remote
 	}
 	return c
 }

@@ -51,7 +51,8 @@ func notAnOrigin(o string) string {
 }
 
 // exposed are the headers of the layer's own answers that a script may read.
-const exposed = "Retry-After, Link, WWW-Authenticate, Preference-Applied, Idempotency-Key, Idempotency-Expires, Idempotent-Replayed, Idempotent-Replay"
+const exposed = "Retry-After, RateLimit, RateLimit-Policy, Link, WWW-Authenticate, Preference-Applied, " +
+	"Idempotency-Key, Idempotency-Expires, Idempotent-Replayed, Idempotent-Replay"
 
 // cors opens an answer of the layer itself to the request's origin.
 func (c *Config) cors(h http.Header, r *http.Request) {

@@ -53,13 +53,13 @@ func (x *exchange) serve(lines []string) {
 	if err != nil || scope == "" || scope == stet.OwnScope { // what Stet keeps for itself is nobody's
 		p := x.problem(Unauthenticated)
 		p.challenge = challenge(err)
-		x.answer(p, "unauthenticated")
+		x.stranger(p)
 		return
 	}
-	if most := c.Limits.cfg().MaxScopeBytes; len(scope) > most { // it would be stored with every record
+	if most := c.Limits.cfg.Load().MaxScopeBytes; len(scope) > most { // it would be stored with every record
 		p := x.problem(Unauthenticated)
 		p.Detail = "The request says whose it is in more than " + strconv.Itoa(most) + " bytes. Nothing was looked up."
-		x.answer(p, "unauthenticated")
+		x.stranger(p)
 		return
 	}
 	if len(lines) == 0 {
@@ -133,14 +133,10 @@ func (x *exchange) readBody() bool {
 // decide asks the engine and acts on the verdict.
 func (x *exchange) decide() {
 	c := &x.g.cfg
-	limited, err := x.limited()
-	if err != nil {
-		x.storeFailed(err, c.FailOpen && !x.shadow)
+	d, err := x.g.engine.Begin(x.r.Context(), x.request())
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		x.limited(refused)
 		return
-	}
-	d, err := x.g.engine.Begin(x.r.Context(), x.request(limited != ""))
-	if err == nil && d.Verdict == stet.Execute && d.Claim.Attempt() == 1 && !x.shadow { // or it would use up what others may
-		c.Limits.created(x.id.Scope)
 	}
 	if err != nil {
 		x.storeFailed(err, c.FailOpen && !x.shadow)
@@ -149,31 +145,10 @@ func (x *exchange) decide() {
 	if d.Verdict == stet.InProgress && !x.shadow && !x.twice(&d.Record.Head) && !x.await(&d) {
 		return
 	}
-	x.act(&d, limited)
+	x.act(&d)
 }
 
-// limited says which limit allows no new key at the moment, if any. Whether the key is new is not known yet.
-func (x *exchange) limited() (Code, error) {
-	l := x.g.cfg.Limits
-	if x.shadow {
-		return "", nil
-	}
-	if !l.mayCreate(x.id.Scope) {
-		return RateLimited, nil
-	}
-	room, err := l.roomFor(x.r.Context(), x.g.engine, x.id.Scope)
-	switch {
-	case errors.Is(err, stet.ErrNoCount):
-		return "", nil
-	case err != nil:
-		return "", err
-	case !room:
-		return KeyQuotaExceeded, nil
-	}
-	return "", nil
-}
-
-func (x *exchange) request(lookupOnly bool) stet.Request {
+func (x *exchange) request() stet.Request {
 	policy := cmp.Or(x.policy, &x.g.cfg.Policy)
 	ttl, hinted := x.ttlHint()
 	if hinted || x.shadow {
@@ -186,13 +161,17 @@ func (x *exchange) request(lookupOnly bool) stet.Request {
 		}
 		policy = &p
 	}
-	return stet.Request{
+	q := stet.Request{
 		ID: x.id,
 		Subject: stet.Subject{Method: x.r.Method, Path: x.r.URL.EscapedPath(), RawQuery: x.r.URL.RawQuery,
 			Header: x.r.Header, Body: x.body.bytes()},
-		Recipe: x.g.recipe, Policy: policy, LookupOnly: lookupOnly,
+		Recipe: x.g.recipe, Policy: policy,
 		Route: x.g.cfg.Route, TraceID: traceID(x.r.Header),
 	}
+	if !x.shadow && x.g.cfg.Limits.cfg.Load().newKeys() { // what would have been answered uses up nothing
+		q.Admit = x.admit
+	}
+	return q
 }
 
 // ttlHint reads Idempotency-TTL: whole seconds, clamped. Nonsense is ignored.
@@ -226,7 +205,7 @@ func traceID(h http.Header) string {
 }
 
 // act answers by the verdict.
-func (x *exchange) act(d *stet.Decision, limited Code) {
+func (x *exchange) act(d *stet.Decision) {
 	again := d.RetryAfter(x.g.cfg.RetryAfterMax)
 	if d.Verdict != stet.Execute {
 		x.original(&d.Record)
@@ -243,12 +222,6 @@ func (x *exchange) act(d *stet.Decision, limited Code) {
 		}
 	case stet.Replay:
 		x.replay(&d.Record)
-	case stet.Absent:
-		again = x.g.cfg.RetryAfterMax // for keys to expire; nobody knows when
-		if limited == RateLimited {
-			again = x.soon(x.g.cfg.Limits.nextKey(x.id.Scope))
-		}
-		x.answer(x.problem(limited).After(again), "limited")
 	case stet.Mismatch:
 		p := x.problem(KeyReused)
 		p.Mismatch, x.mismatch = d.Mismatch, append([]string{}, d.Mismatch...)
@@ -280,16 +253,12 @@ func (x *exchange) inProgress(again time.Duration) *Problem {
 
 // lookup answers with what a key in use says, unless the client asks too often.
 func (x *exchange) lookup(p *Problem, result string) {
-	if !x.shadow && !x.g.cfg.Limits.lookup(x.id.Scope) {
-		p, result = x.problem(RateLimited).After(x.soon(x.g.cfg.Limits.nextLookup(x.id.Scope))), "limited"
+	if !x.shadow {
+		if after, ok := x.g.cfg.Limits.lookup(x.id.Scope); !ok {
+			p, result = x.problem(RateLimited).After(x.soon(after)), "limited"
+		}
 	}
 	x.answer(p, result)
-}
-
-// soon is a time to ask again: whole seconds, from 1 to RetryAfterMax.
-func (x *exchange) soon(d time.Duration) time.Duration {
-	d = (d + time.Second - 1).Truncate(time.Second)
-	return max(time.Second, min(d, x.g.cfg.RetryAfterMax))
 }
 
 // storeFailed: nothing is known of the key, so nothing runs, unless the route prefers to. A record that is there but cannot

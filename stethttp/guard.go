@@ -35,7 +35,7 @@ func New(e *stet.Engine, scope ScopeFunc, c Config) (*Guard, error) {
 		g.drop = append(g.drop, http.CanonicalHeaderKey(name))
 	}
 	if g.cfg.Mode.Enforces() {
-		g.door = &door.Rules{Methods: g.cfg.EnabledMethods, RefuseOverride: g.cfg.RefuseOverride, MaxTarget: g.cfg.Limits.cfg().MaxTargetBytes}
+		g.door = &door.Rules{Methods: g.cfg.EnabledMethods, RefuseOverride: g.cfg.RefuseOverride, MaxTarget: g.cfg.Limits.Config().MaxTargetBytes}
 	}
 	if c.Render != nil {
 		g.cfg.Render = g.contained(c.Render)

@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"sync"
+	"net/netip"
+	"strconv"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ledger"
@@ -32,6 +31,16 @@ type LimitsConfig struct {
 	MaxKeysPerScope  int     // records stored; needs a store that counts
 
 	MaxKeys int // records stored in all; needs a store that counts
+
+	// UnauthenticatedPerSecond is how many requests without a scope one remote address may send before they get 429 in the place
+	// of 401; an IPv6 address stands for its network (/64). See [Config].Client.
+	UnauthenticatedPerSecond float64
+
+	// Replicas is how many processes share the store, each with limits of its own like these; 0 and 1 are one. Each then looks, once
+	// a second at most, how many keys of a scope the others have made, where that may matter. Together they exceed NewKeysPerSecond
+	// by no more than Replicas × (Burst + one second's worth) at the beginning, and not on average; and the numbers of keys by what
+	// the others make within a second, or within ten while less than half is in use.
+	Replicas int
 }
 
 // Defaults of [LimitsConfig].
@@ -45,25 +54,22 @@ const (
 // SmallBody is how long a body may be, in bytes, to get of [LimitsConfig.SmallReserve].
 const SmallBody = ledger.Small
 
-// maxBuckets bounds how many scopes have rate buckets at a time.
-const maxBuckets = 100_000
-
 // Limits holds the state of the limits. Routes that share one share its limits. Safe for concurrent use.
 type Limits struct {
-	now    atomic.Pointer[LimitsConfig]
+	cfg    atomic.Pointer[LimitsConfig]
 	memory *ledger.Ledger // owned by scopes; "", which is none, owns what has no key
 
-	mu      sync.Mutex
-	newKeys map[stet.Scope]*rate.Limiter
-	lookups map[stet.Scope]*rate.Limiter
+	scopes    table[stet.Scope, *account]
+	all       account // of MaxKeys
+	lookups   meter[stet.Scope]
+	strangers meter[netip.Prefix]
 }
 
 // NewLimits returns fresh limits.
 func NewLimits(c LimitsConfig) *Limits {
 	c = c.withDefaults()
-	l := &Limits{memory: ledger.New(c.MaxBufferedBytes, c.SmallReserve, c.SharePerScope),
-		newKeys: map[stet.Scope]*rate.Limiter{}, lookups: map[stet.Scope]*rate.Limiter{}}
-	l.now.Store(&c)
+	l := &Limits{memory: ledger.New(c.MaxBufferedBytes, c.SmallReserve, c.SharePerScope)}
+	l.cfg.Store(&c)
 	return l
 }
 
@@ -76,117 +82,100 @@ func (c LimitsConfig) withDefaults() LimitsConfig {
 	return c
 }
 
-// Set gives the limits another configuration, while they are in use. What is held still counts, and a scope that has used up its
-// tokens has none of another rate either. MaxTargetBytes holds for what is made with the limits from then on.
+// Config returns the limits with all defaults filled in.
+func (l *Limits) Config() LimitsConfig { return *l.cfg.Load() }
+
+// Set puts other limits in force, for requests that run as well. What was used up stays so: a scope keeps its tokens, up to the new
+// burst, and what is held in memory stays held. MaxTargetBytes is taken by guards that are made afterwards.
 func (l *Limits) Set(c LimitsConfig) {
 	c = c.withDefaults()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.now.Store(&c)
+	l.cfg.Store(&c)
 	l.memory.Set(c.MaxBufferedBytes, c.SmallReserve, c.SharePerScope)
-	refit(l.newKeys, c.NewKeysPerSecond, c.Burst)
-	refit(l.lookups, c.LookupsPerSecond, 0)
 }
 
-// refit gives buckets another rate. Without one they are left as they are, for when there is one again.
-func refit(m map[stet.Scope]*rate.Limiter, perSecond float64, burst int) {
-	if perSecond <= 0 {
-		return
-	}
-	for _, b := range m {
-		b.SetLimit(rate.Limit(perSecond))
-		b.SetBurst(burstOf(perSecond, burst))
-	}
+// Buffered returns how many bytes are held at the moment. It is never over MaxBufferedBytes, but for what [Limits.Set] found held.
+func (l *Limits) Buffered() int64 { return l.memory.Held() }
+
+// lookup counts an answer that tells of a key in use, or says how long the scope gets none.
+func (l *Limits) lookup(s stet.Scope) (after time.Duration, ok bool) {
+	return l.lookups.allow(s, l.cfg.Load().LookupsPerSecond)
 }
+
+// stranger counts a request that does not say whose it is. Where its address is not known it shares one with all such.
+func (l *Limits) stranger(client netip.Addr) (after time.Duration, ok bool) {
+	return l.strangers.allow(network(client), l.cfg.Load().UnauthenticatedPerSecond)
+}
+
+// network is what one client has addresses of.
+func network(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = 64
+	}
+	p, _ := a.Prefix(bits) // of no address: none
+	return p
+}
+
+// newKeys reports whether anything bounds new keys.
+func (c *LimitsConfig) newKeys() bool {
+	return c.NewKeysPerSecond > 0 || c.MaxKeysPerScope > 0 || c.MaxKeys > 0
+}
+
+// scope and total are what bounds the new keys of one scope, and of all.
+func (c *LimitsConfig) scope(s stet.Scope) bounds {
+	return bounds{scope: s, rate: max(0, c.NewKeysPerSecond), burst: burstOf(c.NewKeysPerSecond, c.Burst), most: c.MaxKeysPerScope, replicas: max(1, c.Replicas)}
+}
+
+func (c *LimitsConfig) total() bounds { return bounds{most: c.MaxKeys, replicas: max(1, c.Replicas)} }
 
 func burstOf(perSecond float64, burst int) int {
 	return max(1, cmp.Or(burst, int(math.Ceil(perSecond))))
 }
 
-// Config returns the limits with all defaults filled in.
-func (l *Limits) Config() LimitsConfig { return *l.cfg() }
-
-func (l *Limits) cfg() *LimitsConfig { return l.now.Load() }
-
-// Buffered returns how many bytes are held at the moment. It is never over MaxBufferedBytes, but for what
-// was held before [Limits.Set] lowered that.
-func (l *Limits) Buffered() int64 { return l.memory.Held() }
-
-// mayCreate reports whether the scope has a token for a new key. It takes none: most requests turn out to be retries, which
-// are never limited and must not use up what new keys may.
-func (l *Limits) mayCreate(s stet.Scope) bool {
-	return l.cfg().NewKeysPerSecond <= 0 || l.bucket(l.newKeys, s, l.cfg().NewKeysPerSecond, l.cfg().Burst).Tokens() >= 1
-}
-
-// created takes the token. Requests that raced for the last one leave a debt, so that the rate holds on average.
-func (l *Limits) created(s stet.Scope) {
-	if l.cfg().NewKeysPerSecond > 0 {
-		l.bucket(l.newKeys, s, l.cfg().NewKeysPerSecond, l.cfg().Burst).Reserve()
+// admit takes what a new key of the scope uses up. done gives it back where no key was made. The error is a [*refusal], or the
+// store's where it could not count.
+func (l *Limits) admit(ctx context.Context, e *stet.Engine, s stet.Scope) (done func(made bool), err error) {
+	c := l.cfg.Load()
+	own := l.account(c, s)
+	if err := own.enter(ctx, e, c.scope(s)); err != nil {
+		return nil, err
 	}
-}
-
-func (l *Limits) lookup(s stet.Scope) bool {
-	return l.cfg().LookupsPerSecond <= 0 || l.bucket(l.lookups, s, l.cfg().LookupsPerSecond, 0).Allow()
-}
-
-// nextKey and nextLookup are how long it takes until the scope has a token again, if nobody else takes it.
-func (l *Limits) nextKey(s stet.Scope) time.Duration {
-	return untilToken(l.bucket(l.newKeys, s, l.cfg().NewKeysPerSecond, l.cfg().Burst))
-}
-
-func (l *Limits) nextLookup(s stet.Scope) time.Duration {
-	return untilToken(l.bucket(l.lookups, s, l.cfg().LookupsPerSecond, 0))
-}
-
-func untilToken(b *rate.Limiter) time.Duration {
-	const longest = 24 * time.Hour // of a rate that is as good as none
-	return min(longest, time.Duration(min(longest.Seconds(), (1-b.Tokens())/float64(b.Limit()))*float64(time.Second)))
-}
-
-func (l *Limits) bucket(m map[stet.Scope]*rate.Limiter, s stet.Scope, perSecond float64, burst int) *rate.Limiter {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	b, ok := m[s]
-	if !ok {
-		if len(m) >= maxBuckets {
-			makeRoom(m)
-		}
-		b = rate.NewLimiter(rate.Limit(perSecond), burstOf(perSecond, burst))
-		m[s] = b
+	if c.MaxKeys <= 0 {
+		return own.leave, nil
 	}
-	return b
+	if err := l.all.enter(ctx, e, c.total()); err != nil {
+		own.leave(false)
+		return nil, err
+	}
+	return func(made bool) {
+		own.leave(made)
+		l.all.leave(made)
+	}, nil
 }
 
-// makeRoom drops a bucket: a full one, which makes no difference, where one is soon found. Else it is any: who can make scopes
-// by the thousand must neither fill the memory nor have everybody wait for a search.
-func makeRoom(m map[stet.Scope]*rate.Limiter) {
-	tries := 64
-	for scope, b := range m {
-		if tries--; tries == 0 || b.Tokens() >= float64(b.Burst()) {
-			delete(m, scope)
-			return
-		}
-	}
+func (l *Limits) account(c *LimitsConfig, s stet.Scope) *account {
+	b := c.scope(s)
+	return l.scopes.get(s, func() *account { return new(account) }, func(a *account) bool { return a.idle(b) })
 }
 
-// roomFor reports whether the scope may store one more key. A store that cannot count has no such limit.
-func (l *Limits) roomFor(ctx context.Context, e *stet.Engine, s stet.Scope) (bool, error) {
-	for _, bound := range [...]struct {
-		max   int
-		scope stet.Scope
-	}{{l.cfg().MaxKeysPerScope, s}, {l.cfg().MaxKeys, ""}} {
-		if bound.max <= 0 {
-			continue
-		}
-		n, err := e.Count(ctx, stet.Query{Scope: bound.scope, Limit: bound.max})
-		if err != nil {
-			return false, err
-		}
-		if n >= bound.max {
-			return false, nil
-		}
+// rate says how a scope stands with new keys, as draft-ietf-httpapi-ratelimit-headers-11 has it; false where nothing bounds their
+// rate. The window is how long an empty bucket takes to fill.
+func (l *Limits) rate(s stet.Scope) (policy, state string, ok bool) {
+	c := l.cfg.Load()
+	if c.NewKeysPerSecond <= 0 {
+		return "", "", false
 	}
-	return true, nil
+	b := c.scope(s)
+	left, after := l.account(c, s).state(b)
+	window := time.Duration(float64(b.burst) / b.rate * float64(time.Second))
+	policy = `"new-keys";q=` + strconv.Itoa(b.burst) + ";w=" + seconds(window)
+	return policy, `"new-keys";r=` + strconv.Itoa(left) + ";t=" + seconds(after), true
+}
+
+// seconds is d in whole seconds, and not less than d.
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
 // retrySoon is what a limited client is told to wait.

@@ -99,6 +99,7 @@ var knobs = []struct {
 	{"Errors", errorForm, []string{"problem+json", "problem+json, the draft's titles", "Stripe's error object", "`{\"error\": …}`"}},
 	{"ProblemBase", "", nil},
 	{"Limits", "", nil},
+	{"Client", "", nil},
 	{"CORS.AllowOrigins", "", nil},
 	{"Render", "", nil},
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -86,10 +87,38 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
 func (s *Store) count(ctx context.Context, q stet.Query) (n int, err error) {
 	c := &condition{}
 	c.choose(&q)
+	if q.NewerThan > 0 {
+		return s.countLatest(ctx, &q, c)
+	}
 	sql := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM stet_records s%s LIMIT %d) s",
 		c.where(), cmp.Or(max(q.Limit, 0), stet.DefaultLimit))
 	err = each(ctx, s.pool, sql, c.args, func(rows Rows) error { return rows.Scan(&n) })
 	return n, err
+}
+
+// latestPage is how many of the latest rows are looked at together to count what was created after an instant.
+const latestPage = 1000
+
+// countLatest counts among the latest rows: behind a page of rows that are all too old nobody looks.
+func (s *Store) countLatest(ctx context.Context, q *stet.Query, c *condition) (n int, err error) {
+	matching := strings.Join(c.parts, " AND ")
+	since := &condition{args: c.args}
+	since.choose(&stet.Query{NewerThan: q.NewerThan})
+	args := append(since.args, int64(math.MaxInt64))
+	sql := fmt.Sprintf("SELECT count(*) FILTER (WHERE %s), count(*) FILTER (WHERE %s), coalesce(min(id), 0)"+
+		" FROM (SELECT * FROM stet_records WHERE id < $%d ORDER BY id DESC LIMIT %d) s", matching, since.parts[0], len(args), latestPage)
+	for n < cmp.Or(max(q.Limit, 0), stet.DefaultLimit) {
+		var found, recent int
+		var last int64
+		if err := each(ctx, s.pool, sql, args, func(rows Rows) error { return rows.Scan(&found, &recent, &last) }); err != nil {
+			return 0, err
+		}
+		if n += found; recent == 0 {
+			break
+		}
+		args[len(args)-1] = last
+	}
+	return n, nil
 }
 
 // Find returns the records that have a downstream name, the newest first. Records that cannot be read are left out.
@@ -201,5 +230,8 @@ func (c *condition) choose(q *stet.Query) {
 	}
 	if q.OlderThan > 0 {
 		c.and("created_at <= "+sqltext.PostgresNow+" - ?::bigint", q.OlderThan.Microseconds())
+	}
+	if q.NewerThan > 0 {
+		c.and("created_at > "+sqltext.PostgresNow+" - ?::bigint", q.NewerThan.Microseconds())
 	}
 }

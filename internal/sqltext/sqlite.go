@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -38,9 +39,11 @@ var (
 	SQLiteInsert = "INSERT INTO stet_records (" + list("%s", identity, head, body, instants) + ") VALUES (" +
 		list("?%.0s", identity, head, body, instants) + ") ON CONFLICT (scope, key) DO NOTHING"
 
-	// Change nothing where the row has another version, a format of another program, or a later instant than theirs.
-	SQLiteUpdate     = "UPDATE stet_records SET " + list("%s = ?", head, instants) + sqliteIf + sqliteLater
-	SQLiteUpdateBody = "UPDATE stet_records SET " + list("%s = ?", head, body, instants) + sqliteIf + sqliteLater
+	// Change nothing where the row has another version, a format of another program, a later instant than theirs, or another tag:
+	// that hardly ever changes, and SQLite makes anew what any index has of a column that is set, also to what it was.
+	SQLiteUpdate     = "UPDATE stet_records SET " + sqliteSet(head, instants) + sqliteIf + sqliteLater + sqliteTag
+	SQLiteUpdateBody = "UPDATE stet_records SET " + sqliteSet(head, body, instants) + sqliteIf + sqliteLater + sqliteTag
+	SQLiteRetag      = "UPDATE stet_records SET tag = ?" + sqliteIf
 	SQLiteDelete     = "DELETE FROM stet_records" + sqliteIf
 
 	// Goes by the state and the instant alone, as [stet.Reaper] says.
@@ -49,7 +52,7 @@ var (
 
 	// Adds nothing to the history where those would change nothing: it comes before them.
 	SQLiteNote = "INSERT INTO stet_history (" + historyColumns + ") " +
-		"SELECT scope, key, state, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf + sqliteLater
+		"SELECT scope, key, state, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf + sqliteLater + " AND tag IS ?"
 	SQLiteHistory = "SELECT id, " + historyColumns + " FROM stet_history"
 
 	// Adds an entry that tells of no change; the instant comes last.
@@ -72,7 +75,19 @@ var (
 
 	sqliteIf    = fmt.Sprintf(" WHERE scope = ? AND key = ? AND version = ? AND schema = %d", Schema)
 	sqliteLater = " AND updated_at <= ?"
+	sqliteTag   = fmt.Sprintf(" AND tag IS ?%d", slices.Index(head, "tag")+1)
 )
+
+// sqliteSet sets all columns but the tag, which has its place among the arguments.
+func sqliteSet(columns ...[]string) string {
+	var all []string
+	for i, c := range flat(columns...) {
+		if c != "tag" {
+			all = append(all, fmt.Sprintf("%s = ?%d", c, i+1))
+		}
+	}
+	return strings.Join(all, ", ")
+}
 
 // SQLiteWait says how many milliseconds a connection waits for others.
 func SQLiteWait(ms int64) string { return fmt.Sprintf("PRAGMA busy_timeout = %d", ms) }

@@ -9,12 +9,13 @@ import (
 const length = 2 + 16
 
 // Text is the id of these bits.
-func Text(n uint64) string {
+func Text(n uint64) string { return string(Append(make([]byte, 0, length), n)) }
+
+// Append appends the id of these bits.
+func Append(dst []byte, n uint64) []byte {
 	var raw [8]byte
 	binary.BigEndian.PutUint64(raw[:], n)
-	text := [length]byte{'k', '_'}
-	hex.Encode(text[2:], raw[:])
-	return string(text[:])
+	return hex.AppendEncode(append(dst, "k_"...), raw[:])
 }
 
 // Parse is the inverse of Text. ok is false for anything that Text does not write.

@@ -141,7 +141,7 @@ func (s *Store) eachRecord(ctx context.Context, after string, back bool, visit f
 // After a crash it may count what was being written once too often, until that falls due.
 func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
 	q.States = slices.Clone(q.States)
-	byName := q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan <= 0 && !q.ByDetail()
+	byName := q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan <= 0 && q.NewerThan <= 0 && !q.ByDetail()
 	return work(ctx, s, "count", "", func(ctx context.Context) (n int, err error) {
 		now := s.now()
 		err = s.eachEntry(ctx, "", neverBucket, func(_ string, e *entry) (bool, error) {

@@ -250,7 +250,10 @@ func (s *Store) named(ctx context.Context, q stet.Query) ([]found, error) {
 // Count implements [stet.Counter]. By state it costs little; by anything else the records are looked through, up to q.Limit of
 // those that match.
 func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
-	if !q.ByState() {
+	switch {
+	case q.NewerThan > 0:
+		return s.latest(ctx, q)
+	case !q.ByState():
 		return s.look(ctx, q)
 	}
 	var mu sync.Mutex
@@ -282,6 +285,41 @@ func (s *Store) look(ctx context.Context, q stet.Query) (n int, err error) {
 		if q.After = next; next == "" {
 			break
 		}
+	}
+	return n, nil
+}
+
+// latest counts among the latest records of each shard: behind the first one that is too old all are.
+func (s *Store) latest(ctx context.Context, q stet.Query) (n int, err error) {
+	const page = "100"
+	enough := cmp.Or(max(q.Limit, 0), stet.DefaultLimit)
+	var mu sync.Mutex
+	err = s.each(ctx, func(ctx context.Context, shard int) error {
+		score, member := "", ""
+		for {
+			all, more, err := s.heads(ctx, listScript, shard, page, score, member)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			old := false
+			for i := range all {
+				h := &all[i].head
+				score, member = all[i].score, all[i].member
+				old = old || all[i].ok && !h.CreatedAt.After(h.AsOf.Add(-q.NewerThan))
+				if all[i].ok && q.Matches(h) {
+					n++
+				}
+			}
+			over := old || more == "" || len(all) == 0 || n >= enough
+			mu.Unlock()
+			if over {
+				return nil
+			}
+		}
+	})
+	if err != nil {
+		return 0, fmt.Errorf("redisstore: count: %w", err)
 	}
 	return n, nil
 }

@@ -195,10 +195,38 @@ func (s *mysql) Count(ctx context.Context, q stet.Query) (int, error) {
 }
 
 func (s *mysql) count(ctx context.Context, q stet.Query) (n int, err error) {
+	if q.NewerThan > 0 && !q.ByDetail() {
+		n, err = s.countLatest(ctx, &q)
+		return n, fault(err)
+	}
 	text := selected(new(sqltext.MySQL).Add("SELECT COUNT(*) FROM (SELECT 1 FROM stet_records"), &q)
 	text.Add(" LIMIT ").Int(int64(cmp.Or(max(q.Limit, 0), stet.DefaultLimit))).Add(") AS some")
 	err = s.db.QueryRowContext(ctx, string(text.Text), text.Args...).Scan(&n)
 	return n, fault(err)
+}
+
+// countLatest counts among the latest rows: behind a page of rows that are all too old nobody looks.
+func (s *mysql) countLatest(ctx context.Context, q *stet.Query) (n int, err error) {
+	var last []byte
+	for n < cmp.Or(max(q.Limit, 0), stet.DefaultLimit) {
+		text := matching(new(sqltext.MySQL).Add("SELECT COALESCE(SUM("), q).Add("), 0), COALESCE(SUM(")
+		matching(text, &stet.Query{NewerThan: q.NewerThan}).Add("), 0), MIN(`id`) FROM (SELECT `id`, `scope`, `state`, `status`, `created_at`")
+		if q.Route != "" {
+			text.Add(", `route`")
+		}
+		if text.Add(" FROM stet_records"); last != nil {
+			text.Add(" WHERE `id` < ").Bytes(last)
+		}
+		text.Add(" ORDER BY `id` DESC LIMIT ").Int(latestPage).Add(") AS latest")
+		var found, recent int
+		if err := s.db.QueryRowContext(ctx, string(text.Text), text.Args...).Scan(&found, &recent, &last); err != nil {
+			return 0, err
+		}
+		if n += found; recent == 0 {
+			break
+		}
+	}
+	return n, nil
 }
 
 // Find returns the records that have a downstream name, the newest first. Records that cannot be read are left out.
@@ -236,7 +264,12 @@ func (s *mysql) Find(ctx context.Context, name string) ([]stet.Head, error) {
 
 // selected says in SQL what q selects.
 func selected(text *sqltext.MySQL, q *stet.Query) *sqltext.MySQL {
-	text.Add(" WHERE TRUE")
+	return matching(text.Add(" WHERE "), q)
+}
+
+// matching is what q selects as an expression.
+func matching(text *sqltext.MySQL, q *stet.Query) *sqltext.MySQL {
+	text.Add("TRUE")
 	for i, st := range q.States {
 		text.Add([]string{" AND `state` IN (", ", "}[min(i, 1)]).Bytes([]byte(st.String()))
 	}
@@ -266,6 +299,9 @@ func selected(text *sqltext.MySQL, q *stet.Query) *sqltext.MySQL {
 	}
 	if q.OlderThan > 0 {
 		text.Add(" AND `created_at` <= " + sqltext.MySQLNow + " - ").Int(q.OlderThan.Microseconds())
+	}
+	if q.NewerThan > 0 {
+		text.Add(" AND `created_at` > " + sqltext.MySQLNow + " - ").Int(q.NewerThan.Microseconds())
 	}
 	return text
 }

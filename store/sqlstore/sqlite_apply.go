@@ -22,8 +22,8 @@ type lookUp interface {
 
 // statements are what the verbs are made of, on one connection that is in a transaction.
 type statements struct {
-	clock                                                               *clock
-	insert, update, updateAll, note, entry, del, reapOver, get, getHead statement
+	clock                                                                      *clock
+	insert, update, updateAll, retag, note, entry, del, reapOver, get, getHead statement
 }
 
 // apply carries out one write. It may be called again after a rollback, and leaves what it was given as it is.
@@ -68,7 +68,14 @@ func (s *statements) replace(stmt statement, o *op) error {
 	if err := s.refuse(o); err != stet.ErrStale || o.got.Version != o.prev {
 		return err
 	}
-	if one, err = s.replaceAt(stmt, o, o.got.UpdatedAt.UnixMicro()); !one && err == nil {
+	now := max(s.clock.micros(), o.got.UpdatedAt.UnixMicro())
+	if o.got.Tag != o.head.Tag { // it was written under another pepper
+		args := append(text.ID([]any{sqltext.Tag(o.head.Tag)}, o.id), int64(o.prev))
+		if _, err := s.write(s.retag, args); err != nil {
+			return err
+		}
+	}
+	if one, err = s.replaceAt(stmt, o, now); !one && err == nil {
 		err = errMoved
 	}
 	return err
@@ -80,8 +87,8 @@ var errMoved = errors.New("the row changed between two statements of its transac
 func (s *statements) replaceAt(stmt statement, o *op, now int64) (one bool, err error) {
 	at := sqltext.Changed(&o.head, now)
 	if o.head.Note != nil { // first: what the record was is in its row until then
-		args := text.Note(make([]any, 0, 11), &o.head, at.Updated)
-		if one, err := s.write(s.note, append(text.ID(args, o.id), int64(o.prev), now)); !one || err != nil {
+		args := text.Note(make([]any, 0, 12), &o.head, at.Updated)
+		if one, err := s.write(s.note, append(text.ID(args, o.id), int64(o.prev), now, sqltext.Tag(o.head.Tag))); !one || err != nil {
 			return false, err
 		}
 	}
@@ -99,7 +106,7 @@ func (s *statements) remove(o *op) error {
 	return s.refuse(o)
 }
 
-// write reports whether stmt changed its one ros. It has no context of a caller: nothing here waits, and to interrupt a
+// write reports whether stmt changed its one row. It has no context of a caller: nothing here waits, and to interrupt a
 // statement would cost the whole group.
 func (s *statements) write(stmt statement, args []any) (one bool, err error) {
 	res, err := stmt.ExecContext(context.Background(), args...)

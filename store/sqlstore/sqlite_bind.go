@@ -31,8 +31,9 @@ func (s *sqlite) Bind(tx any) (stet.Store, error) {
 	}
 	in := func(query string) statement { return inTx{t, query} }
 	return &boundSQLite{tx: t, statements: statements{clock: s.clock, insert: in(sqltext.SQLiteInsert),
-		update: in(sqltext.SQLiteUpdate), updateAll: in(sqltext.SQLiteUpdateBody), note: in(sqltext.SQLiteNote), entry: in(sqltext.SQLiteAppend),
-		del: in(sqltext.SQLiteDelete), get: in(sqltext.SQLiteGet), getHead: in(sqltext.SQLiteGetHead)}}, nil
+		update: in(sqltext.SQLiteUpdate), updateAll: in(sqltext.SQLiteUpdateBody), retag: in(sqltext.SQLiteRetag), note: in(sqltext.SQLiteNote),
+		entry: in(sqltext.SQLiteAppend),
+		del:   in(sqltext.SQLiteDelete), get: in(sqltext.SQLiteGet), getHead: in(sqltext.SQLiteGetHead)}}, nil
 }
 
 // inTx is a statement of a transaction, which is prepared each time: few are needed more than once.

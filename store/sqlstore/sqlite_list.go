@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,10 +145,35 @@ func (s *sqlite) Count(ctx context.Context, q stet.Query) (int, error) {
 }
 
 func (s *sqlite) count(ctx context.Context, q stet.Query) (n int, err error) {
-	c := new(condition).choose(&q, s.clock.micros())
+	now := s.clock.micros()
+	c := new(condition).choose(&q, now)
+	if q.NewerThan > 0 {
+		return s.countLatest(ctx, &q, c, now-q.NewerThan.Microseconds())
+	}
 	query := "SELECT count(*) FROM (SELECT 1 FROM stet_records" + c.where() + " LIMIT ?)"
 	err = s.db.QueryRowContext(ctx, query, append(c.args, cmp.Or(max(q.Limit, 0), stet.DefaultLimit))...).Scan(&n)
 	return n, err
+}
+
+// latestPage is how many of the latest rows are looked at together to count what was created after an instant.
+const latestPage = 1000
+
+// countLatest counts among the latest rows: behind a page of rows that are all too old nobody looks.
+func (s *sqlite) countLatest(ctx context.Context, q *stet.Query, c *condition, since int64) (n int, err error) {
+	query := "SELECT count(*) FILTER (WHERE " + strings.Join(c.parts, " AND ") + "), count(*) FILTER (WHERE created_at > ?), min(id)" +
+		" FROM (SELECT * FROM stet_records WHERE id < ? ORDER BY id DESC LIMIT ?)"
+	for before := int64(math.MaxInt64); n < cmp.Or(max(q.Limit, 0), stet.DefaultLimit); {
+		var found, recent int
+		var last sql.NullInt64
+		if err := s.db.QueryRowContext(ctx, query, append(slices.Clone(c.args), since, before, latestPage)...).Scan(&found, &recent, &last); err != nil {
+			return 0, err
+		}
+		if n += found; recent == 0 {
+			break
+		}
+		before = last.Int64
+	}
+	return n, nil
 }
 
 // source is the pool, or a transaction.
@@ -235,6 +261,9 @@ func (c *condition) choose(q *stet.Query, now int64) *condition {
 	}
 	if q.OlderThan > 0 {
 		c.and("created_at <= ?", now-q.OlderThan.Microseconds())
+	}
+	if q.NewerThan > 0 {
+		c.and("created_at > ?", now-q.NewerThan.Microseconds())
 	}
 	if q.Tag != "" {
 		c.and(c.column("tag", by.Tag != "")+" = ?", sqltext.Tag(q.Tag)) // nothing is equal to NULL

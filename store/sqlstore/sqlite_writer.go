@@ -42,8 +42,9 @@ func (w *writer) connect(ctx context.Context) error {
 		text string
 	}{
 		{&w.begins, sqltext.SQLiteBegin}, {&w.commits, sqltext.SQLiteCommit}, {&w.rollbacks, sqltext.SQLiteRollback},
-		{&w.insert, sqltext.SQLiteInsert}, {&w.update, sqltext.SQLiteUpdate}, {&w.updateAll, sqltext.SQLiteUpdateBody},
-		{&w.note, sqltext.SQLiteNote}, {&w.entry, sqltext.SQLiteAppend}, {&w.del, sqltext.SQLiteDelete}, {&w.reapOver, sqltext.SQLiteReap}, {&w.get, sqltext.SQLiteGet}, {&w.getHead, sqltext.SQLiteGetHead},
+		{&w.insert, sqltext.SQLiteInsert}, {&w.update, sqltext.SQLiteUpdate}, {&w.updateAll, sqltext.SQLiteUpdateBody}, {&w.retag, sqltext.SQLiteRetag},
+		{&w.note, sqltext.SQLiteNote}, {&w.entry, sqltext.SQLiteAppend}, {&w.del, sqltext.SQLiteDelete}, {&w.reapOver, sqltext.SQLiteReap},
+		{&w.get, sqltext.SQLiteGet}, {&w.getHead, sqltext.SQLiteGetHead},
 	} {
 		stmt, err := conn.PrepareContext(ctx, p.text)
 		if err != nil {

@@ -16,6 +16,7 @@ var abilityLaws = []law{
 	{"list", "List pages through every record exactly once, in a stable order, as the query selects", list},
 	{"list while changing", "records that stay are on exactly one page, whatever else comes and goes", listWhileChanging},
 	{"count", "Count counts what the query selects, up to its limit", count},
+	{"latest", "Count and List know what was created within a time", latest},
 	{"wait", "Wait returns when the version seen is gone, and with the context's error when that ends first", wait},
 	{"wrappers", "every ability of the store is found through a wrapper", wrappers},
 }
@@ -149,6 +150,50 @@ func count(t testing.TB, x *bench) {
 		q.q.Limit = 3
 		if n, err := c.Count(x.ctx, q.q); err != nil || n < min(q.want, 3) {
 			t.Errorf("Count(%+v): %d, %v; want at least %d", q.q, n, err, min(q.want, 3))
+		}
+	}
+}
+
+// latest: what was created within a time, up to a time.
+func latest(t testing.TB, x *bench) {
+	c := ability[stet.Counter](t, x)
+	old := x.create(running("old"))
+	x.pass(time.Second)
+	for i := range 6 {
+		r := running(key(i))
+		r.Scope = []stet.Scope{"s", "t"}[i%2]
+		made := x.create(r)
+		if i < 2 {
+			x.replace(made.Head, nil, completed)
+		}
+	}
+	seen := x.get(old.ID) // it is older by the time that anybody counts
+	young := seen.AsOf.Sub(seen.CreatedAt) - time.Millisecond
+	for _, q := range []struct {
+		q    stet.Query
+		want int
+	}{
+		{stet.Query{NewerThan: time.Hour}, 7},
+		{stet.Query{NewerThan: young}, 6},
+		{stet.Query{NewerThan: young, Scope: "t"}, 3},
+		{stet.Query{NewerThan: young, States: []stet.State{stet.Completed}}, 2},
+		{stet.Query{NewerThan: young, Route: "charges"}, 6},
+		{stet.Query{NewerThan: young, Route: "other"}, 0},
+		{stet.Query{NewerThan: time.Hour, OlderThan: young}, 1},
+		{stet.Query{NewerThan: time.Hour, OlderThan: time.Minute}, 0},
+		{stet.Query{NewerThan: young, OlderThan: time.Minute, Scope: "t"}, 0},
+	} {
+		if n, err := c.Count(x.ctx, q.q); err != nil || n != q.want {
+			t.Errorf("Count(%+v): %d, %v; want %d", q.q, n, err, q.want)
+		}
+		if l, ok := stet.As[stet.Lister](x.store); ok {
+			if n := listed(t, x, l, q.q); n != q.want {
+				t.Errorf("List(%+v): %d; want %d", q.q, n, q.want)
+			}
+		}
+		q.q.Limit = 2
+		if n, err := c.Count(x.ctx, q.q); err != nil || n < min(q.want, 2) {
+			t.Errorf("Count(%+v): %d, %v; want at least %d", q.q, n, err, min(q.want, 2))
 		}
 	}
 }

@@ -32,10 +32,51 @@ var abilityBreaks = []storeBreak{
 			return page(all, q.After, q.Limit, err)
 		}
 	}},
+	{"List knows no tags", "tag", lists(func(s *broken, q stet.Query) ([]stet.Head, string, error) {
+		q.Tag = ""
+		return s.Store.List(context.Background(), q)
+	})},
+	{"a tag is another's", "tag of many", lists(func(s *broken, q stet.Query) ([]stet.Head, string, error) {
+		heads, next, err := s.Store.List(context.Background(), q)
+		return heads[:min(1, len(heads))], next, err
+	})},
+	{"a tag outlives its record", "tag after reaping", func(s *broken) {
+		had := map[string]stet.Head{}
+		s.spoilHeads(func(h *stet.Head) { had[h.Tag] = *h })
+		s.list = func(_ context.Context, q stet.Query) ([]stet.Head, string, error) {
+			return []stet.Head{had[q.Tag]}, "", nil
+		}
+	}},
+	{"List looks at no path", "filters", lists(func(s *broken, q stet.Query) ([]stet.Head, string, error) {
+		q.Path = ""
+		return s.Store.List(context.Background(), q)
+	})},
+	{"Count takes every unknown record for a dead letter", "filters", func(s *broken) {
+		s.count = func(ctx context.Context, q stet.Query) (int, error) {
+			if q.Escalated {
+				q.Escalated, q.States = false, []stet.State{stet.Unknown}
+			}
+			return s.Store.Count(ctx, q)
+		}
+	}},
+	{"the oldest is the newest", "oldest", lists(func(s *broken, q stet.Query) ([]stet.Head, string, error) {
+		q.Oldest = false
+		return s.Store.List(context.Background(), q)
+	})},
+	{"List's cursor is an offset", "oldest while changing", lists(func(s *broken, q stet.Query) ([]stet.Head, string, error) {
+		all, _, err := s.Store.List(context.Background(), stet.Query{Limit: stet.MaxLimit, Oldest: q.Oldest})
+		return page(all, q.After, q.Limit, err)
+	})},
 	{"Count counts too many", "count", func(s *broken) {
 		s.count = func(ctx context.Context, q stet.Query) (int, error) {
 			n, err := s.Store.Count(ctx, q)
 			return n + 1, err
+		}
+	}},
+	{"Count knows no latest", "latest", func(s *broken) {
+		s.count = func(ctx context.Context, q stet.Query) (int, error) {
+			q.NewerThan = 0
+			return s.Store.Count(ctx, q)
 		}
 	}},
 	{"Wait wakes nobody", "wait", func(s *broken) {
@@ -239,6 +280,13 @@ func (s *broken) changes(how func(c *stet.Change)) {
 }
 
 // page cuts a page out of all, by an offset.
+// lists breaks List.
+func lists(how func(s *broken, q stet.Query) ([]stet.Head, string, error)) func(s *broken) {
+	return func(s *broken) {
+		s.list = func(_ context.Context, q stet.Query) ([]stet.Head, string, error) { return how(s, q) }
+	}
+}
+
 func page[T any](all []T, after string, limit int, err error) ([]T, string, error) {
 	from, _ := strconv.Atoi(after)
 	to := min(len(all), from+max(1, limit))

@@ -99,6 +99,9 @@ var bindBreaks = []backendBreak{
 	{"Due does not see the transaction", "bind due", binding(func(m *model, s stet.Store) stet.Store {
 		return walksOutside{s, m}
 	})},
+	{"tags are lost in transactions", "tag in a transaction", binding(func(_ *model, s stet.Store) stet.Store {
+		return forgetful{s, func(h *stet.Head, b *stet.Body) *stet.Body { h.Tag = ""; return b }}
+	})},
 	{"any transaction is taken", "bind foreign", modelBackend(func(m *model) stet.Store {
 		return &binds{m, func(any) (stet.Store, error) { return m, nil }}
 	})},

@@ -264,6 +264,11 @@ func (v modelVerbs) Due(_ context.Context, q stet.Query) ([]stet.Head, string, e
 	return heads, "", nil
 }
 
+// List has one page.
+func (v modelVerbs) List(_ context.Context, q stet.Query) ([]stet.Head, string, error) {
+	return v.heads(q.Matches), "", nil
+}
+
 func (v modelVerbs) Find(_ context.Context, name string) ([]stet.Head, error) {
 	return v.heads(func(h *stet.Head) bool { return h.DownstreamKey == name || h.DownstreamID == name }), nil
 }

@@ -122,6 +122,7 @@ type Limits struct {
 	MaxKeysPerScope       int     `yaml:"max_keys_per_scope" default:"0" min:"0" doc:"a key counts while its record is stored" unit:"records" reload:"live"`
 	MaxKeys               int     `yaml:"max_keys" default:"0" min:"0" doc:"in all scopes together" unit:"records" reload:"live"`
 	LookupsPerSecond      float64 `yaml:"lookups_per_second" default:"0" min:"0" doc:"keyed requests answered 409 or 422: somebody may be guessing" unit:"requests/s" reload:"live"`
+	Unauthenticated       float64 `yaml:"unauthenticated_per_second" default:"100" min:"0" doc:"401s of one remote address, behind trusted_proxies the client's; over it: 429" unit:"requests/s" reload:"live"`
 }
 
 // Metrics shape what /metrics serves.

@@ -168,7 +168,8 @@ func (c *Config) LimitsConfig() stethttp.LimitsConfig {
 	l := c.Limits
 	return stethttp.LimitsConfig{MaxBufferedBytes: l.MaxBufferedBytes, SharePerScope: l.SharePerScope,
 		MaxTargetBytes: l.MaxTargetBytes, MaxScopeBytes: l.MaxScopeBytes, NewKeysPerSecond: l.NewKeysPerSecond, Burst: l.Burst,
-		LookupsPerSecond: l.LookupsPerSecond, MaxKeysPerScope: l.MaxKeysPerScope, MaxKeys: l.MaxKeys}
+		LookupsPerSecond: l.LookupsPerSecond, MaxKeysPerScope: l.MaxKeysPerScope, MaxKeys: l.MaxKeys,
+		UnauthenticatedPerSecond: l.Unauthenticated, Replicas: c.Replicas}
 }
 
 // Proxies are the trusted proxies.

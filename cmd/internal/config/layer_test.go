@@ -156,7 +156,7 @@ func TestDefaultsAgree(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	limits := stethttp.LimitsConfig{MaxBufferedBytes: stethttp.DefaultMaxBufferedBytes, SharePerScope: stethttp.DefaultSharePerScope,
-		MaxTargetBytes: stethttp.DefaultMaxTargetBytes, MaxScopeBytes: stethttp.DefaultMaxScopeBytes}
+		MaxTargetBytes: stethttp.DefaultMaxTargetBytes, MaxScopeBytes: stethttp.DefaultMaxScopeBytes, UnauthenticatedPerSecond: 100, Replicas: 1}
 	if c.Store.Timeout.Duration() != stet.DefaultStoreTimeout || c.LimitsConfig() != limits || c.Limits.MaxRequestHeaderBytes != gateway.DefaultMaxHeaderBytes {
 		t.Errorf("another default than the engine's, the limits' or the server's: %+v", c.LimitsConfig())
 	}

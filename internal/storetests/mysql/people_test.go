@@ -27,16 +27,16 @@ func TestPeopleReadTheView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var key, state, created, completed, due, why string
+	var id, key, state, created, completed, due, why string
 	var status int
-	if err := db.QueryRow("SELECT `key`, state, status, created_at, completed_at, due_at, (SELECT CONVERT(why USING utf8mb4) FROM stet_history) FROM stet_keys WHERE route = 'POST /v1/payments'").
-		Scan(&key, &state, &status, &created, &completed, &due, &why); err != nil {
+	if err := db.QueryRow("SELECT id, `key`, state, status, created_at, completed_at, due_at, (SELECT CONVERT(why USING utf8mb4) FROM stet_history) FROM stet_keys WHERE route = 'POST /v1/payments'").
+		Scan(&id, &key, &state, &status, &created, &completed, &due, &why); err != nil {
 		t.Fatal(err)
 	}
 	const form = "2006-01-02T15:04:05.000000Z"
-	if key != "order-ä" || state != "failed" || status != 503 || why != "asked" ||
+	if id != h.Tag || key != "order-ä" || state != "failed" || status != 503 || why != "asked" ||
 		created != h.CreatedAt.Format(form) || completed != h.CompletedAt.Format(form) || due != h.DueAt.Format(form) {
-		t.Errorf("%s %s %d %s, created %s, completed %s, due %s; want %v", key, state, status, why, created, completed, due, h.DueAt)
+		t.Errorf("%s %s %s %d %s, created %s, completed %s, due %s; want %v", id, key, state, status, why, created, completed, due, h.DueAt)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestChangedRowsAreRefused(t *testing.T) {
 	s, db := open(t)
 	for name, change := range map[string]string{
 		"state": "state = 'unknown'", "attempt": "attempt = attempt + 1", "fingerprint": "fingerprint = REPEAT('x', 32)",
-		"path": "path = ''", "body": "body = 'other'", "format": "`schema` = 2", "attributes": "attributes = 'x'",
+		"path": "path = ''", "id": "tag = tag + 1", "body": "body = 'other'", "format": "`schema` = 2", "attributes": "attributes = 'x'",
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := create(t, s, "secret-"+name)

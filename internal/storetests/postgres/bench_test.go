@@ -190,6 +190,22 @@ func BenchmarkNewKeys(b *testing.B) {
 	}
 }
 
+// BenchmarkIDs is what it costs a new key that it can be found by its id.
+func BenchmarkIDs(b *testing.B) {
+	s := opened(b, durable(b), pgxstore.Config{})
+	with, without := func(ctx context.Context) error { return pair(ctx, s) }, func(ctx context.Context) error { return pair(ctx, nameless{s}) }
+	spin(b, 64, 5*turn, with)
+	compare(b, 64, turn/4, 5*turns, with, without)
+}
+
+// nameless stores records without their ids.
+type nameless struct{ writer }
+
+func (n nameless) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	r.Tag = ""
+	return n.writer.Create(ctx, r)
+}
+
 // BenchmarkNewKeysSQL is the same through database/sql.
 func BenchmarkNewKeysSQL(b *testing.B) {
 	address := durable(b)

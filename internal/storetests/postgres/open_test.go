@@ -154,12 +154,13 @@ func TestView(t *testing.T) {
 	if _, err := s.Replace(t.Context(), made.Version, h, b); err != nil {
 		t.Fatal(err)
 	}
-	create(t, s, "a\x00b\xff\\é")
+	odd := create(t, s, "a\x00b\xff\\é")
+	ids := map[string]string{"order-4711": made.Tag, `a\x00b\xff\\é`: odd.Tag}
 	for key, want := range map[string]string{"order-4711": "failed", `a\x00b\xff\\é`: "running"} {
-		var state string
+		var id, state string
 		var created time.Time
-		err := s.pool.QueryRow(context.Background(), "SELECT state, created_at FROM stet_keys WHERE key = $1", key).Scan(&state, &created)
-		if err != nil || state != want || time.Since(created).Abs() > time.Hour {
+		err := s.pool.QueryRow(context.Background(), "SELECT id, state, created_at FROM stet_keys WHERE key = $1", key).Scan(&id, &state, &created)
+		if err != nil || id != ids[key] || state != want || time.Since(created).Abs() > time.Hour {
 			t.Errorf("%s is %s, created at %v (%v)", key, state, created, err)
 		}
 	}
@@ -169,7 +170,7 @@ func TestView(t *testing.T) {
 func TestChangedByHand(t *testing.T) {
 	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
 	create(t, s, "other")
-	for i, change := range []string{"state = 'expired'", "status = 200", `holder = 'a\x'`, "attributes = attributes || '\\x00'", "schema = 2", "body = 'x'"} {
+	for i, change := range []string{"state = 'expired'", "status = 200", `holder = 'a\x'`, "tag = tag + 1", "attributes = attributes || '\\x00'", "schema = 2", "body = 'x'"} {
 		made := create(t, s, strings.Repeat("k", i+1))
 		if _, err := s.pool.Exec(t.Context(), "UPDATE stet_records SET "+change+" WHERE key = $1", string(made.Key)); err != nil {
 			t.Fatal(err)

@@ -9,7 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/storetests/paging"
 	"github.com/stet-dev/stet/internal/storetests/testserver"
 	"github.com/stet-dev/stet/store/redisstore"
 )
@@ -180,5 +183,54 @@ func TestCursorsOfDue(t *testing.T) {
 		if _, _, err := s.Due(t.Context(), stet.Query{After: cursor}); err == nil {
 			t.Errorf("%q was taken", cursor)
 		}
+	}
+}
+
+func TestAPageLooksThroughSoManyRecords(t *testing.T) { // D04
+	s := open(t, dialRueidis(t, testserver.NewRedis(t).Addr), redisstore.Config{})
+	const records, look = 12_000, 10_000
+	overdue(t, s, records, 100)
+	known, err := s.Get(t.Context(), sample("000001").ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paging.Check(t, s, known, records, look)
+}
+
+// A record that vanished by itself, since nobody reaped it, leaves no place of its id behind, neither where people look for it nor
+// where new keys pass by.
+func TestVanishedRecordsHaveNoIds(t *testing.T) {
+	server := testserver.NewRedis(t)
+	client := goredis.NewClient(&goredis.Options{Addr: server.Addr})
+	defer client.Close()
+	s := open(t, dialRueidis(t, server.Addr), redisstore.Config{Shards: 1})
+	r := sample("k")
+	if _, err := s.Create(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	shard := "{" + redisstore.DefaultPrefix + ":0}"
+	places := func() int64 {
+		n, err := client.ZCard(t.Context(), shard).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := places(); n != 3 {
+		t.Fatalf("a record has %d places in the index, want 3", n)
+	}
+	keys, err := client.Keys(t.Context(), shard+":r:*").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatal(keys, err)
+	}
+	if err := client.Del(t.Context(), keys[0]).Err(); err != nil {
+		t.Fatal(err)
+	}
+	l, _ := stet.As[stet.Lister](s)
+	if heads, _, err := l.List(t.Context(), stet.Query{Tag: r.Tag}); err != nil || len(heads) != 0 {
+		t.Errorf("found %d, %v", len(heads), err)
+	}
+	if n := places(); n != 0 {
+		t.Errorf("%d places are left", n)
 	}
 }

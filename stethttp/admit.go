@@ -1,0 +1,61 @@
+package stethttp
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// admit is [stet.Request].Admit.
+func (x *exchange) admit(ctx context.Context) (done func(made bool), err error) {
+	return x.g.cfg.Limits.admit(ctx, x.g.engine, x.id.Scope)
+}
+
+// limited refuses a new key.
+func (x *exchange) limited(r *refusal) {
+	after := x.g.cfg.RetryAfterMax // for keys to expire; nobody knows when
+	if r.code == RateLimited {
+		after = x.soon(r.after)
+	}
+	x.standing(x.w.Header())
+	x.answer(x.problem(r.code).After(after), "limited")
+}
+
+// stranger refuses a request that does not say whose it is, in few words where its sender does not stop.
+func (x *exchange) stranger(p *Problem) {
+	result := "unauthenticated"
+	if !x.shadow {
+		if after, ok := x.g.cfg.Limits.stranger(x.g.cfg.Client(x.r)); !ok {
+			p, result = x.problem(RateLimited).After(x.soon(after)), "limited"
+			p.Detail = "Too many requests from this address do not say whose they are. Nothing was looked up; authenticate, and send it again with the same key."
+		}
+	}
+	x.answer(p, result)
+}
+
+// remote is the address that a request came from, as net/http knows it.
+func remote(r *http.Request) netip.Addr {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // of a unix socket: none
+	return peer.Addr()
+}
+
+// standing says how many new keys the scope may make, beside what a handler says of limits of its own.
+func (x *exchange) standing(h http.Header) {
+	if policy, state, ok := x.g.cfg.Limits.rate(x.id.Scope); ok {
+		h[rateLimitPolicy] = append(h[rateLimitPolicy], policy)
+		h[rateLimit] = append(h[rateLimit], state)
+	}
+}
+
+// The headers of draft-ietf-httpapi-ratelimit-headers-11, as net/http spells them.
+const (
+	rateLimit       = "Ratelimit"
+	rateLimitPolicy = "Ratelimit-Policy"
+)
+
+// soon is a time to ask again: whole seconds, from 1 to RetryAfterMax.
+func (x *exchange) soon(d time.Duration) time.Duration {
+	d = (d + time.Second - 1).Truncate(time.Second)
+	return max(time.Second, min(d, x.g.cfg.RetryAfterMax))
+}
