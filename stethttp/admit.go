@@ -26,7 +26,7 @@ func (x *exchange) limited(r *refusal) {
 func (x *exchange) stranger(p *Problem) {
 	result := "unauthenticated"
 	if !x.shadow {
-		if after, ok := x.g.cfg.Limits.stranger(x.g.cfg.Client(x.r)); !ok {
+		if after, ok := x.g.cfg.Limits.stranger(x.client()); !ok {
 			p, result = x.problem(RateLimited).After(x.soon(after)), "limited"
 			p.Detail = "Too many requests from this address do not say whose they are. Nothing was looked up; authenticate, and send it again with the same key."
 		}
@@ -34,9 +34,12 @@ func (x *exchange) stranger(p *Problem) {
 	x.answer(p, result)
 }
 
-// remote is the address that a request came from, as net/http knows it.
-func remote(r *http.Request) netip.Addr {
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // of a unix socket: none
+// client is the address that the request came from.
+func (x *exchange) client() netip.Addr {
+	if x.g.cfg.Client != nil {
+		return x.g.cfg.Client(x.r)
+	}
+	peer, _ := netip.ParseAddrPort(x.r.RemoteAddr) // of a unix socket: none
 	return peer.Addr()
 }
 

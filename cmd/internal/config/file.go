@@ -102,11 +102,11 @@ type Limits struct {
 	MaxScopeBytes         int     `yaml:"max_scope_bytes" default:"1024" min:"1" doc:"a scope that is longer is none: 401"`
 	MaxRequestHeaderBytes int     `yaml:"max_request_header_bytes" default:"65536" min:"1024" doc:"request line and header, to which up to 4 KiB are added; over it: 431"`
 	NewKeysPerSecond      float64 `yaml:"new_keys_per_second" default:"0" min:"0"`
-	Burst                 int     `yaml:"burst" default:"0" min:"0" doc:"of new keys; 0: one second's worth"`
+	Burst                 int     `yaml:"burst" default:"0" min:"0" doc:"of new keys at once; 0: one second's worth"`
 	MaxKeysPerScope       int     `yaml:"max_keys_per_scope" default:"0" min:"0" doc:"a key counts while its record is stored"`
 	MaxKeys               int     `yaml:"max_keys" default:"0" min:"0" doc:"in all scopes together"`
 	LookupsPerSecond      float64 `yaml:"lookups_per_second" default:"0" min:"0" doc:"keyed requests answered 409 or 422: somebody may be guessing"`
-	Unauthenticated       float64 `yaml:"unauthenticated_per_second" default:"100" min:"0" reload:"live" doc:"401s of one remote address, behind trusted_proxies the client's; over it: 429"`
+	Unauthenticated       float64 `yaml:"unauthenticated_per_second" default:"100" min:"0" doc:"401s of one remote address, behind trusted_proxies the client's; over it: 429"`
 }
 
 // Metrics shape what /metrics serves.
