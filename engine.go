@@ -61,8 +61,9 @@ type Request struct {
 	// Admit, if not nil, is asked whether one more key may be made, once the key has proved new (there is no record, or one whose life
 	// is over) and right before the write that makes it: who repeats a request is never asked. Its error ends Begin, which returns it
 	// as it is; nothing was written then. Otherwise done is called once, before Begin returns: made is false where that write has had
-	// no effect, because somebody else was faster or the store refused it. In a transaction made says nothing about its commit. A
-	// request with Admit looks before it writes, which for a new key is one more call of the store.
+	// no effect, because somebody else was faster or the store refused it. In a transaction made says nothing about its commit.
+	// ctx ends with the time that the store has for the decision. A request with Admit looks before it writes, which for a new key is
+	// one more call of the store.
 	Admit func(ctx context.Context) (done func(made bool), err error)
 
 	// Point and Keep are stored with a new record, in the same write: a recovery point to start from where the run ends without a
@@ -254,7 +255,7 @@ func (b *beginning) attempt(call *detached) (Decision, error) {
 		case b.q.LookupOnly:
 			return Decision{Verdict: Absent}, nil
 		}
-		if err := b.admit(call.parent); err != nil {
+		if err := b.admit(call); err != nil {
 			return Decision{}, err
 		}
 	}
@@ -323,7 +324,7 @@ func (b *beginning) rule(call *detached, have Record) (Decision, error) {
 // perform writes the move a ruling rests on; somebody else may be faster.
 func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decision, error) {
 	if ruling.Move == Restart {
-		if err := b.admit(call.parent); err != nil {
+		if err := b.admit(call); err != nil {
 			return Decision{}, err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/stethttp"
+	"github.com/stet-dev/stet/store/memstore"
 )
 
 // face is a gateway as clients of one version of HTTP see it.
@@ -250,4 +253,44 @@ func TestLongTargets(t *testing.T) { // C11
 		f.status(f.send("GET", "/?"+strings.Repeat("x", 98)), 201)
 		f.problem(f.send("GET", "/?"+strings.Repeat("x", 99)), stethttp.InvalidTarget)
 	})
+}
+
+// TestStrangersByAddress: requests without a scope are bounded by where they come from; of what a proxy says, that is what nobody
+// before it could have written.
+func TestStrangersByAddress(t *testing.T) { // E2
+	g, err := gateway.New(must(stet.New(memstore.New(memstore.Config{}), stet.Config{})), gateway.Config{
+		Upstream: &url.URL{Scheme: "http", Host: "127.0.0.1:1"},
+		Scope:    stethttp.HeaderScope("X-Tenant"),
+		Default:  stethttp.Config{Limits: stethttp.NewLimits(stethttp.LimitsConfig{UnauthenticatedPerSecond: 0.001})},
+
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		peer, said string
+		want       int
+	}{
+		{"192.0.2.1:1", "", 401},
+		{"192.0.2.1:2", "192.0.2.9", 429}, // who is not trusted is who it is
+		{"10.0.0.1:1", "192.0.2.1", 429},
+		{"10.0.0.1:1", "192.0.2.7, 192.0.2.2, 10.9.9.9", 401},
+		{"10.0.0.2:1", "192.0.2.8, 192.0.2.2", 429},
+		{"10.0.0.1:1", "", 401},
+		{"10.0.0.1:1", "unknown", 429},
+		{"10.0.0.1:1", "192.0.2.3, unknown, 10.0.0.1", 429}, // the last that can be told
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/charges", strings.NewReader("{}"))
+		r.RemoteAddr = c.peer
+		r.Header.Set("Idempotency-Key", "k")
+		if c.said != "" {
+			r.Header.Set("X-Forwarded-For", c.said)
+		}
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%d, from %s by %q: %d, want %d", i, c.peer, c.said, w.Code, c.want)
+		}
+	}
 }

@@ -33,7 +33,8 @@ const (
 	lookAtLeast = 10 * time.Second
 	settling    = 200 * time.Millisecond
 	lookBack    = time.Minute // no further: all that was made since is walked through
-	countShare  = 20          // a count takes up no more of the time than one part in so many
+	countWithin = time.Minute
+	countShare  = 20 // a count takes up no more of the time than one part in so many
 )
 
 // account is what a scope has used up of its bounds. The number of its keys is an estimate: counted once by the store, kept up by
@@ -119,12 +120,15 @@ func (a *account) room(ctx context.Context, e *stet.Engine, b bounds) (again boo
 	if a.known && a.keys < b.most {
 		return false, nil
 	}
-	switch now := time.Now(); {
-	case a.counting != nil:
-		return true, a.await(ctx)
-	case !now.Before(a.next):
+	if a.counting == nil && !time.Now().Before(a.next) {
 		a.count(ctx, e, b)
-		return true, nil
+	}
+	if a.counting != nil {
+		if err = a.await(ctx); err == nil || !a.known {
+			return true, err
+		}
+	}
+	switch {
 	case !a.known && errors.Is(a.failed, stet.ErrNoCount): // then there is no such limit
 		return false, nil
 	case !a.known:
@@ -146,22 +150,36 @@ func (a *account) await(ctx context.Context) error {
 	}
 }
 
-// count asks the store for the number of keys. It is for all who wait, and so ends with none of them.
+// count asks the store for the number of keys. It is for all who wait, and so ends with none of them: on a large table that is busy
+// it may take longer than a request can wait.
 func (a *account) count(ctx context.Context, e *stet.Engine, b bounds) {
 	a.counting, a.unseen = make(chan struct{}), a.inflight
-	began := time.Now()
-	var n int
-	var err error
-	a.outside(func() {
-		n, err = e.Count(context.WithoutCancel(ctx), stet.Query{Scope: b.scope, Limit: b.most})
+	e.Go(0, func() {
+		began := time.Now()
+		n, err := count(context.WithoutCancel(ctx), e, stet.Query{Scope: b.scope, Limit: b.most})
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		close(a.counting)
+		a.counting = nil
+		a.next = time.Now().Add(max(lookEvery, countShare*time.Since(began)))
+		if a.failed = err; err == nil { // else what was known is better than nothing
+			a.known, a.keys = true, n+a.unseen
+		}
 	})
-	close(a.counting)
-	a.counting = nil
-	a.next = time.Now().Add(max(lookEvery, countShare*time.Since(began)))
-	if a.failed = err; err != nil {
-		return // what was known is better than nothing
+}
+
+// count is [stet.Engine.Count] with more time.
+func count(ctx context.Context, e *stet.Engine, q stet.Query) (int, error) {
+	c, ok := stet.As[stet.Counter](e.Store())
+	if !ok {
+		return 0, stet.ErrNoCount
 	}
-	a.known, a.keys = true, n+a.unseen
+	ctx, cancel := context.WithTimeout(ctx, countWithin)
+	defer cancel()
+	began := e.Clock()
+	n, err := c.Count(ctx, q)
+	e.Observe(stet.Event{Kind: stet.StoreCall, Op: "count", Took: stet.Since(began), Err: err})
+	return n, err
 }
 
 // outside asks the store while the lock is free.
@@ -196,6 +214,7 @@ func (a *account) look(ctx context.Context, e *stet.Engine, b bounds) {
 	counted := a.known && age > lookBack && a.counting == nil
 	if counted {
 		a.count(ctx, e, b)
+		_ = a.await(ctx)
 	}
 	age = min(age, lookBack)
 	if from := now.Add(-age); b.rate > 0 && a.at.Before(from) { // what others make is taken from what there was when they made it

@@ -26,7 +26,7 @@ func (x *exchange) limited(r *refusal) {
 func (x *exchange) stranger(p *Problem) {
 	result := "unauthenticated"
 	if !x.shadow {
-		if after, ok := x.g.cfg.Limits.stranger(x.g.cfg.Client(x.r)); !ok {
+		if after, ok := x.g.cfg.Limits.stranger(x.client()); !ok {
 			p, result = x.problem(RateLimited).After(x.soon(after)), "limited"
 			p.Detail = "Too many requests from this address do not say whose they are. Nothing was looked up; authenticate, and send it again with the same key."
 		}
@@ -34,17 +34,21 @@ func (x *exchange) stranger(p *Problem) {
 	x.answer(p, result)
 }
 
-// remote is the address that a request came from, as net/http knows it.
-func remote(r *http.Request) netip.Addr {
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // of a unix socket: none
+// client is the address that the request came from.
+func (x *exchange) client() netip.Addr {
+	if x.g.cfg.Client != nil {
+		return x.g.cfg.Client(x.r)
+	}
+	peer, _ := netip.ParseAddrPort(x.r.RemoteAddr) // of a unix socket: none
 	return peer.Addr()
 }
 
-// standing says how many new keys the scope may make, beside what a handler says of limits of its own.
+// standing says how many new keys the scope may make. It is said with refusals alone: a first answer that had it would differ from
+// its replays.
 func (x *exchange) standing(h http.Header) {
 	if policy, state, ok := x.g.cfg.Limits.rate(x.id.Scope); ok {
-		h[rateLimitPolicy] = append(h[rateLimitPolicy], policy)
-		h[rateLimit] = append(h[rateLimit], state)
+		h[rateLimitPolicy] = []string{policy}
+		h[rateLimit] = []string{state}
 	}
 }
 

@@ -228,9 +228,6 @@ func (c Config) withDefaults(engine stet.Policy) Config {
 	if c.Limits == nil {
 		c.Limits = NewLimits(LimitsConfig{})
 	}
-	if c.Client == nil {
-		c.Client = remote
-	}
 	return c
 }
 

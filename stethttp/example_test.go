@@ -126,3 +126,23 @@ func ExampleProfile() {
 	fmt.Println(post(h, "k", `{"amount":2}`)[:3])
 	// Output: 400
 }
+
+// Limits of new keys, for each tenant: what is known is answered all the same.
+func ExampleLimits() {
+	limits := stethttp.NewLimits(stethttp.LimitsConfig{NewKeysPerSecond: 0.5, Burst: 1, MaxKeysPerScope: 1_000_000})
+	idempotent := stethttp.Middleware(newEngine(), stethttp.HeaderScope("X-Tenant"), stethttp.Config{Limits: limits})
+	h := idempotent(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
+	for _, key := range []string{"a", "b", "a"} {
+		r := httptest.NewRequest(http.MethodPost, "/charges", strings.NewReader("{}"))
+		r.Header.Set("Idempotency-Key", key)
+		r.Header.Set("X-Tenant", "acme")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		fmt.Printf("%s: %d [%s]\n", key, w.Code, w.Header().Get("RateLimit"))
+	}
+	limits.Set(stethttp.LimitsConfig{NewKeysPerSecond: 50}) // from now on
+	// Output:
+	// a: 201 []
+	// b: 429 ["new-keys";r=0;t=2]
+	// a: 201 []
+}

@@ -323,9 +323,6 @@ func (x *exchange) sendHead(fields []stet.Field, status int, expires *time.Time)
 	delete(h, "Idempotent-Replayed") // a first response is none, whatever a handler with a layer of its own says
 	delete(h, "Idempotent-Replay")
 	x.echo()
-	if x.attempt == 1 {
-		x.standing(h)
-	}
 	if expires != nil && !expires.IsZero() {
 		x.expires(*expires)
 		x.final(h, status)

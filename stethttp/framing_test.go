@@ -149,15 +149,17 @@ func TestBodiesOfHTTP2(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, stethttp.Config{BodyTimeout: 300 * time.Millisecond}, created)
-			answered := make(chan struct{})
+			entered, answered := make(chan struct{}), make(chan struct{})
 			guarded := r.handler
 			r.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				close(entered)
 				defer close(answered)
 				guarded.ServeHTTP(w, req)
 			})
 			conn := r.socket()
 			_, _ = io.WriteString(conn, c.sent)
 			if c.gone {
+				<-entered // or the server may see the end first, and begin nothing
 				_ = conn.Close()
 			}
 			<-answered

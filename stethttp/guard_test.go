@@ -104,6 +104,11 @@ type flaky struct {
 	down, noComplete, noGet, corrupt atomic.Bool
 }
 
+// Count implements [stet.Counter].
+func (f *flaky) Count(ctx context.Context, q stet.Query) (int, error) {
+	return f.Store.(stet.Counter).Count(ctx, q)
+}
+
 var errDown = errors.New("connection refused")
 
 func (f *flaky) Create(ctx context.Context, r stet.Record) (stet.Record, error) {

@@ -13,7 +13,7 @@ import (
 var neverReplayed = map[string]bool{
 	"Connection": true, "Proxy-Connection": true, "Keep-Alive": true, "Te": true, "Transfer-Encoding": true, "Upgrade": true,
 	"Trailer": true, "Content-Length": true,
-	"Date": true, "Server": true, "Age": true, "Via": true,
+	"Date": true, "Server": true, "Age": true, "Via": true, rateLimit: true, rateLimitPolicy: true,
 	"Www-Authenticate": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
 	"Idempotency-Key": true, "Idempotency-Expires": true, "Idempotent-Replayed": true, "Idempotent-Replay": true,
 	outcomeHeader: true,

@@ -118,7 +118,7 @@ type Limits struct {
 	MaxScopeBytes         int     `yaml:"max_scope_bytes" default:"1024" min:"1" doc:"a scope that is longer is none: 401" unit:"bytes" reload:"live"`
 	MaxRequestHeaderBytes int     `yaml:"max_request_header_bytes" default:"65536" min:"1024" doc:"request line and header, to which up to 4 KiB are added; over it: 431" unit:"bytes" reload:"restart" why:"net/http takes it once"`
 	NewKeysPerSecond      float64 `yaml:"new_keys_per_second" default:"0" min:"0" unit:"keys/s" reload:"live"`
-	Burst                 int     `yaml:"burst" default:"0" min:"0" doc:"of new keys; 0: one second's worth" unit:"keys" reload:"live"`
+	Burst                 int     `yaml:"burst" default:"0" min:"0" doc:"of new keys at once; 0: one second's worth" unit:"keys" reload:"live"`
 	MaxKeysPerScope       int     `yaml:"max_keys_per_scope" default:"0" min:"0" doc:"a key counts while its record is stored" unit:"records" reload:"live"`
 	MaxKeys               int     `yaml:"max_keys" default:"0" min:"0" doc:"in all scopes together" unit:"records" reload:"live"`
 	LookupsPerSecond      float64 `yaml:"lookups_per_second" default:"0" min:"0" doc:"keyed requests answered 409 or 422: somebody may be guessing" unit:"requests/s" reload:"live"`

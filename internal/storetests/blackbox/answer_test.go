@@ -151,7 +151,7 @@ func (a *Answer) Replays(first *Answer) *Answer {
 // an authentication, or to one client (decision C18).
 var notReplayed = []string{
 	"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-	"Server", "Age", "Via", "Set-Cookie", "Www-Authenticate", "Proxy-Authenticate", "Proxy-Authentication-Info",
+	"Server", "Age", "Via", "Ratelimit", "Ratelimit-Policy", "Set-Cookie", "Www-Authenticate", "Proxy-Authenticate", "Proxy-Authentication-Info",
 	"X-Hop", // the fixture names it in Connection, which net/http rewrites for a client that wants the connection closed
 }
 
