@@ -45,8 +45,9 @@ func (h *handler) audit(w http.ResponseWriter, r *http.Request, who principal) {
 		bad.write(w)
 		return
 	}
-	if s, ok := who.only(); ok && q.Scope == "" {
-		q.Scope = s
+	if bad := who.within(&q.Scope); bad != nil {
+		bad.write(w)
+		return
 	}
 	if q.Limit == 0 {
 		q.Limit = stet.DefaultLimit

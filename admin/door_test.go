@@ -146,6 +146,12 @@ func TestListsOfBoundTokens(t *testing.T) { // D12
 	}
 	scopes := func(path, member string) map[string]int {
 		t.Helper()
+		if res, body := d.get(path + "limit=2"); res.StatusCode == 403 {
+			if !strings.Contains(body, "is bound to other scopes: name one of those, or none.") {
+				t.Errorf("%s: %s", path, body)
+			}
+			return map[string]int{"refused": res.StatusCode}
+		}
 		got, cursor := map[string]int{}, ""
 		for range 20 {
 			doc := d.doc(path + "limit=2&cursor=" + url.QueryEscape(cursor))
@@ -160,7 +166,7 @@ func TestListsOfBoundTokens(t *testing.T) { // D12
 		return nil
 	}
 	for token, want := range map[string][3]string{
-		"token-of-acme":  {"map[acme:4]", "map[acme:1]", "map[]"},
+		"token-of-acme":  {"map[acme:4]", "map[acme:1]", "map[refused:403]"},
 		"token-of-shops": {"map[shop-1:4 shop-2:4]", "map[shop-1:1 shop-2:1]", "map[shop-1:4]"},
 		"token-of-each":  {"map[acme:4 shop-1:4 shop-2:4]", "map[acme:1 shop-1:1 shop-2:1]", "map[shop-1:4]"},
 		"token-of-all":   {"map[acme:4 shop-1:4 shop-2:4]", "map[:1 acme:1 shop-1:1 shop-2:1]", "map[shop-1:4]"},
@@ -372,7 +378,9 @@ func TestSocketIsLocal(t *testing.T) { // D12
 	srv.Listener = on
 	srv.Start()
 	defer srv.Close()
-	tr := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", path) }}
+	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}
 	defer tr.CloseIdleConnections()
 	for _, want := range []int{200, 401} {
 		res, err := (&http.Client{Transport: tr}).Get("http://localhost/api/v1/keys")

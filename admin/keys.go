@@ -30,8 +30,9 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request, who principal) {
 		lacks(who, Operator).write(w)
 		return
 	}
-	if s, ok := who.only(); ok && f.Scope == "" {
-		f.Scope = s
+	if bad := who.within(&f.Scope); bad != nil {
+		bad.write(w)
+		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
 	defer cancel()

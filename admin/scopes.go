@@ -32,6 +32,18 @@ func (p principal) only() (stet.Scope, bool) {
 	return stet.Scope(p.scopes[0]), true
 }
 
+// within fills in the one scope that p may see where a list names none. Where it names one that is out of reach it says so: an empty
+// list would read as if nothing were wrong there. It says the same whether there is such a scope or not.
+func (p principal) within(scope *stet.Scope) *problem {
+	if s, ok := p.only(); ok && *scope == "" {
+		*scope = s
+	}
+	if *scope != "" && !p.allows(*scope) {
+		return forbidden(p.name + " is bound to other scopes: name one of those, or none.")
+	}
+	return nil
+}
+
 // looks is how many pages of the store one page of a list is put together from, at most. It may then be short.
 const looks = 1000
 
