@@ -211,6 +211,9 @@ func another(path string, tag reflect.StructTag) any {
 	def := tag.Get("default")
 	if words, ok := tag.Lookup("enum"); ok {
 		all := strings.Split(words, "|")
+		if tag.Get("kind") == "slice" {
+			return all[:1]
+		}
 		return all[(slices.Index(all, def)+1)%len(all)]
 	}
 	switch tag.Get("kind") {

@@ -72,7 +72,7 @@ func mistakes(own map[string]*kong.Flag) map[string][]string {
 	if own["store"] != nil {
 		all["no such store"] = []string{"--store", "oracle:x"}
 	}
-	if own["reason"] != nil && own["yes"] != nil {
+	if own["reason"] != nil && own["yes"] != nil && !own["yes"].Hidden {
 		all["no reason"], all["a blank reason"] = []string{"--yes"}, []string{"--yes", "--reason", " "}
 		all["nobody to ask"] = []string{"--reason", "why"}
 	}
