@@ -17,7 +17,6 @@ import (
 type Config struct {
 	// Tokens are who may ask. Without any, only connections over loopback and through Unix sockets may, and they may do everything.
 	Tokens   []Token
-	MinToken int      // bytes a token has at least; a shorter one is refused, known or not
 	Refused  func()   // is called for each wrong token; nil: nobody counts them
 	Hosts    []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)
 

@@ -81,7 +81,7 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) (principal, bool
 const realm = `Bearer realm="stet admin"`
 
 // match compares with every token in constant time: how long it takes tells nothing about any of them. A token that is known and
-// still not right has expired, or is too short.
+// still not right has expired.
 func (h *handler) match(shown string) (t Token, right bool) {
 	scheme, secret, _ := strings.Cut(shown, " ")
 	secret = strings.TrimSpace(secret)
@@ -92,7 +92,7 @@ func (h *handler) match(shown string) (t Token, right bool) {
 		}
 	}
 	expired := !t.Expires.IsZero() && !time.Now().Before(t.Expires)
-	return t, known && strings.EqualFold(scheme, "Bearer") && len(secret) >= h.MinToken && !expired
+	return t, known && strings.EqualFold(scheme, "Bearer") && !expired
 }
 
 // refused tells whoever may want to know of a wrong token. t is the one that it would have been.
@@ -102,7 +102,7 @@ func (h *handler) refused(r *http.Request, t Token, audit bool) {
 	}
 	from, why := remote(r), "the token is not known"
 	if t.Name != "" {
-		why = "the token has expired, is shorter than admin.min_token_bytes, or was not sent as Bearer"
+		why = "the token has expired, or was not sent as Bearer"
 	}
 	log := []slog.Attr{slog.String("remote", from), slog.String("why", why)}
 	if t.Name != "" {

@@ -168,7 +168,7 @@ func (a *app) operators(conf *config.Config, notices http.Handler) (http.Handler
 		return nil, err
 	}
 	return admin.New(a.engine, admin.Config{
-		Tokens: tokens, MinToken: conf.Admin.MinTokenBytes, Refused: a.metrics.LoginRefused,
+		Tokens: tokens, Refused: a.metrics.LoginRefused,
 		Hosts: conf.Admin.Hosts, Log: a.log, Webhook: notices, Bulk: a.jobs,
 		Settle: settling(&conf.Reconcile), Reconciler: asked,
 		Outbox:   desk(a.store, a.engine),

@@ -67,7 +67,7 @@ type Admin struct {
 	TLS           *TLS     `yaml:"tls" doc:"of listen; the socket has none" reload:"restart" why:"a listener has TLS from the start or never"`
 	TokenFile     string   `yaml:"token_file" doc:"one admin token, one line; stet token new makes one" file:"live" reload:"live"`
 	TokensFile    string   `yaml:"tokens_file" doc:"or {\"NAME\": {\"sha256\": \"hex\", \"role\": \"viewer|operator|admin\", \"scopes\": [\"acme\", \"shop-*\"]}}; without scopes: all" file:"live" reload:"live"`
-	MinTokenBytes int      `yaml:"min_token_bytes" default:"20" min:"1" doc:"a shorter token is refused" unit:"bytes" reload:"live"`
+	MinTokenBytes int      `yaml:"min_token_bytes" default:"20" min:"1" doc:"of the token in token_file: a shorter one is refused; that of a hash is not known" unit:"bytes" reload:"live"`
 	Hosts         []string `yaml:"hosts" doc:"names the Host header may have, besides localhost and IP literals" reload:"live"`
 }
 
