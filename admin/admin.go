@@ -16,9 +16,9 @@ import (
 // Config is what the handler shows, and to whom. The zero value serves records to whoever connects over loopback.
 type Config struct {
 	// Tokens are who may ask. Without any, only connections over loopback and through Unix sockets may, and they may do everything.
-	Tokens   []Token
-	Refused  func()   // is called for each wrong token; nil: nobody counts them
-	Hosts    []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)
+	Tokens  []Token
+	Refused func()   // is called for each wrong token; nil: nobody counts them
+	Hosts   []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)
 
 	Who     string       // comes over loopback without a token, in the audit trail; default "loopback"
 	Webhook http.Handler // POST /hooks/reconcile; nil: 404
