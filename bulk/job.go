@@ -60,7 +60,7 @@ var causes = []struct {
 }
 
 const notSettled = "its attempt ended only just now, or has not ended, and may still have its effect: " +
-	"try it again later, or release it with now"
+	"try it again later, or release it all the same (--now, \"now\": true)"
 
 // Text says the cause in a sentence.
 func (f *Failure) Text() string {

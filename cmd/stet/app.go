@@ -227,7 +227,7 @@ func (a *app) run(ctx context.Context) error {
 	var jobs sync.WaitGroup
 	jobs.Go(func() { a.loop(a.jobs.Run(working)) })
 	a.ready(a.server.Addr(), a.server.AdminAddr())
-	for _, warning := range a.conf.Warnings() {
+	for _, warning := range a.started.Warnings() {
 		a.log.Warn(warning.Text, "setting", warning.Path)
 	}
 	ended := make(chan struct{})
