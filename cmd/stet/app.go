@@ -186,7 +186,7 @@ const maxTokens = 1 << 20
 func adminTokens(c *config.Admin) ([]admin.Token, error) {
 	switch {
 	case c.TokenFile != "":
-		secret, err := config.ReadSecret(c.TokenFile)
+		secret, err := config.ReadToken(c.TokenFile)
 		if err == nil && len(secret) < c.MinTokenBytes {
 			err = fmt.Errorf("the token in %s has %d bytes, and admin.min_token_bytes is %d; stet token new makes one", c.TokenFile, len(secret), c.MinTokenBytes)
 		}
@@ -195,7 +195,7 @@ func adminTokens(c *config.Admin) ([]admin.Token, error) {
 		}
 		return []admin.Token{admin.NewToken("admin", string(secret), admin.Admin)}, nil
 	case c.TokensFile != "":
-		doc, err := config.ReadTrustedFile(c.TokensFile, maxTokens) // hashes, which say nothing of tokens that are long and random
+		doc, err := config.ReadSecretFile(c.TokensFile, maxTokens) // hashes, which say nothing of tokens that are long and random
 		if err == nil {
 			var tokens []admin.Token
 			if tokens, err = admin.ParseTokens(doc); err == nil {

@@ -86,7 +86,7 @@ func storeOf(file, address string) (*config.Config, dsn.DSN, error) {
 
 // throughAdmin is the admin API of the gateway that a configuration is of, for a store that lives in its process.
 func throughAdmin(conf *config.Config) (p target, err error) {
-	token, err := config.ReadSecret(conf.Admin.TokenFile)
+	token, err := config.ReadToken(conf.Admin.TokenFile)
 	if err != nil {
 		return p, failf(exitUsage, "admin.token_file: %w", err)
 	}

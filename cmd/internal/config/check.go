@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -221,12 +222,22 @@ func (c *Config) Unscoped() bool {
 }
 
 // Warnings are what a gateway runs with and is probably not meant.
-func (c *Config) Warnings() []*Error {
+func (c *Config) Warnings() (all []*Error) {
 	if c.Unscoped() {
-		return []*Error{c.Fault("scope", "no scope is set, so that all callers share one bucket of keys, and one who sends another's key and request gets "+
-			"the other's answer: say whose a request is, as in scope: { header: X-Tenant-Id }, or that it is always the same, scope: { single_tenant: true }")}
+		all = append(all, c.Fault("scope", "no scope is set, so that all callers share one bucket of keys, and one who sends another's key and request gets "+
+			"the other's answer: say whose a request is, as in scope: { header: X-Tenant-Id }, or that it is always the same, scope: { single_tenant: true }"))
 	}
-	return nil
+	settings(reflect.ValueOf(&c.File).Elem(), "", func(f field, path string, _ reflect.Value) {
+		if _, public := f.tag.Lookup("public"); public || f.tag.Get("file") == "" || f.String() == "" {
+			return
+		}
+		if info, err := os.Stat(f.String()); err == nil {
+			if err := exposed(f.String(), info, othersRead); err != nil {
+				all = append(all, c.Fault(path, "%s", err))
+			}
+		}
+	})
+	return all
 }
 
 func (k *checker) header(path, name string) {

@@ -17,6 +17,7 @@ package config
 //	or       another key that may be given instead: it names a file that holds the value
 //	reload   whether SIGHUP puts another value in force: live, or restart; a section's settings say it for themselves
 //	why      it takes a restart
+//	public   the file it names holds no secret
 //	file     it names a file, and whether SIGHUP puts other contents in force: live, or restart
 type File struct {
 	Listen            string   `yaml:"listen" default:":8080" nonempty:"" doc:"where clients connect; port 0 picks a free one" reload:"restart" why:"an address is bound once"`
@@ -55,9 +56,9 @@ type CORS struct {
 
 // TLS is the certificate clients are shown, and what theirs are checked against.
 type TLS struct {
-	CertFile     string `yaml:"cert_file" nonempty:"required" example:"cert.pem" doc:"PEM, leaf first" file:"live" reload:"live"`
+	CertFile     string `yaml:"cert_file" public:"" nonempty:"required" example:"cert.pem" doc:"PEM, leaf first" file:"live" reload:"live"`
 	KeyFile      string `yaml:"key_file" nonempty:"required" example:"key.pem" doc:"PEM" file:"live" reload:"live"`
-	ClientCAFile string `yaml:"client_ca_file" doc:"clients need a certificate of one of these authorities" file:"live" reload:"live"`
+	ClientCAFile string `yaml:"client_ca_file" public:"" doc:"clients need a certificate of one of these authorities" file:"live" reload:"live"`
 }
 
 // Admin is the operators' listener.
@@ -66,7 +67,7 @@ type Admin struct {
 	Socket        string   `yaml:"socket" doc:"path of a Unix socket that only the gateway's user can open; unix:PATH is its address for operators' commands" reload:"restart" why:"a socket is bound once"`
 	TLS           *TLS     `yaml:"tls" doc:"of listen; the socket has none" reload:"restart" why:"a listener has TLS from the start or never"`
 	TokenFile     string   `yaml:"token_file" doc:"one admin token, one line; stet token new makes one" file:"live" reload:"live"`
-	TokensFile    string   `yaml:"tokens_file" doc:"or {\"NAME\": {\"sha256\": \"hex\", \"role\": \"viewer|operator|admin\", \"scopes\": [\"acme\", \"shop-*\"]}}; without scopes: all" file:"live" reload:"live"`
+	TokensFile    string   `yaml:"tokens_file" public:"" doc:"or {\"NAME\": {\"sha256\": \"hex\", \"role\": \"viewer|operator|admin\", \"scopes\": [\"acme\", \"shop-*\"]}}; without scopes: all" file:"live" reload:"live"`
 	MinTokenBytes int      `yaml:"min_token_bytes" default:"20" min:"1" doc:"of the token in token_file: a shorter one is refused; that of a hash is not known" unit:"bytes" reload:"live"`
 	Hosts         []string `yaml:"hosts" doc:"names the Host header may have, besides localhost and IP literals" reload:"live"`
 }

@@ -10,14 +10,19 @@ import (
 	"strings"
 )
 
+// ReadToken is [ReadSecret] for what lets its bearer in: a file that everybody on the machine may read is refused.
+func ReadToken(name string) ([]byte, error) { return oneLine(name, othersRead) }
+
 // ReadSecret reads a secret of one line from a file; the line's end is not part of it. Without a name there is none. It is as strict
 // about the file as [ReadSecretFile].
-func ReadSecret(name string) ([]byte, error) {
+func ReadSecret(name string) ([]byte, error) { return oneLine(name, othersWrite) }
+
+func oneLine(name string, refused fs.FileMode) ([]byte, error) {
 	const limit = 4096
 	if name == "" {
 		return nil, nil
 	}
-	b, err := ReadSecretFile(name, limit)
+	b, err := readFileOf(name, limit, refused)
 	if err != nil {
 		return nil, err
 	}
@@ -31,22 +36,34 @@ func ReadSecret(name string) ([]byte, error) {
 	return []byte(s), nil
 }
 
-// Modes that a file of secrets, or one that others may know but not change, must not have. A group is not refused: it is how
-// Kubernetes (defaultMode, fsGroup) and services with a user of their own are let in.
+// Modes of files that everybody on the machine may read, or change. A group is let in: it is how Kubernetes (defaultMode, fsGroup)
+// and services with a user of their own are.
 const (
 	othersRead  fs.FileMode = 0o006
 	othersWrite fs.FileMode = 0o002
 )
 
-// ReadSecretFile reads a file of at most limit bytes that holds secrets. One that everybody on the machine may read, or change, is
-// refused: what is in it is no secret any more. Of a symbolic link, the file behind it counts.
+// ReadSecretFile reads a file of at most limit bytes that the gateway rests on. One that everybody on the machine may change is
+// refused; one that everybody may read is warned of, see [Config.Warnings], since that is how containers are given their secrets
+// where nobody says otherwise. Of a symbolic link, the file behind it counts.
 func ReadSecretFile(name string, limit int64) ([]byte, error) {
-	return readFileOf(name, limit, othersRead)
+	return readFileOf(name, limit, othersWrite)
 }
 
-// ReadTrustedFile is [ReadSecretFile] for what everybody may read, such as hashes of tokens, but not change.
-func ReadTrustedFile(name string, limit int64) ([]byte, error) {
-	return readFileOf(name, limit, othersWrite)
+// exposed says that everybody on the machine may read, or change, a file; nil: not so.
+func exposed(name string, info fs.FileInfo, refused fs.FileMode) error {
+	open := info.Mode().Perm() & refused
+	if open == 0 || !info.Mode().IsRegular() || runtime.GOOS == "windows" { // which has no such modes
+		return nil
+	}
+	may, mend := "read", "600"
+	if open&othersWrite != 0 {
+		may = "change"
+	}
+	if refused == othersWrite {
+		mend = "o-w"
+	}
+	return fmt.Errorf("everybody on this machine may %s %s; chmod %s %s (a mounted secret: give it the mode 0440)", may, name, mend, name)
 }
 
 func readFileOf(name string, limit int64, refused fs.FileMode) ([]byte, error) {
@@ -59,16 +76,8 @@ func readFileOf(name string, limit int64, refused fs.FileMode) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := info.Mode().Perm() & refused
-	if open != 0 && info.Mode().IsRegular() && runtime.GOOS != "windows" { // which has no such modes
-		may, mend := "read", "600"
-		if open&othersWrite != 0 {
-			may = "change"
-		}
-		if refused == othersWrite {
-			mend = "o-w"
-		}
-		return nil, fmt.Errorf("everybody on this machine may %s %s; chmod %s %s (a mounted secret: give it the mode 0440)", may, name, mend, name)
+	if err := exposed(name, info, refused); err != nil {
+		return nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	switch {

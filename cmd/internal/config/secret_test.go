@@ -31,19 +31,51 @@ func TestSecretFiles(t *testing.T) { // D11
 			t.Fatal(err)
 		}
 		for _, path := range []string{name, link} {
+			_, token := ReadToken(path)
 			_, secret := ReadSecret(path)
 			_, whole := ReadSecretFile(path, 100)
-			_, trusted := ReadTrustedFile(path, 100)
-			for i, err := range []error{secret, whole, trusted} {
-				text, mend := want[i/2], "chmod 600 "+path
-				if i == 2 {
-					mend = "chmod o-w " + path
+			for i, err := range []error{token, secret, whole} {
+				text, mend := want[min(i, 1)], "chmod o-w "+path
+				if i == 0 {
+					mend = "chmod 600 " + path
 				}
 				if (err != nil) != (text != "") || err != nil && (!strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), mend)) {
 					t.Errorf("%v, %d: %v", mode, i, err)
 				}
 			}
 		}
+	}
+}
+
+// What everybody may read is warned of, unless it is public (D11).
+func TestExposedFiles(t *testing.T) {
+	dir := t.TempDir()
+	var c Config
+	for path, set := range map[string]*string{"store.pepper_file": &c.Store.PepperFile, "reconcile.webhook.secret_file": &c.Reconcile.Webhook.SecretFile,
+		"admin.tokens_file": &c.Admin.TokensFile} {
+		*set = filepath.Join(dir, path)
+		if err := os.WriteFile(*set, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Scope.SingleTenant = true
+	if got := c.Warnings(); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	for _, name := range []string{c.Store.PepperFile, c.Reconcile.Webhook.SecretFile, c.Admin.TokensFile} {
+		if err := os.Chmod(name, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var paths []string
+	for _, w := range c.Warnings() {
+		paths = append(paths, w.Path)
+		if !strings.Contains(w.Text, "everybody on this machine may read "+dir) || !strings.Contains(w.Text, "chmod 600 ") {
+			t.Error(w.Text)
+		}
+	}
+	if strings.Join(paths, " ") != "store.pepper_file reconcile.webhook.secret_file" {
+		t.Errorf("%v", paths)
 	}
 }
 
