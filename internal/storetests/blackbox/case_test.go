@@ -24,7 +24,7 @@ type Case struct {
 }
 
 // patience bounds everything a case waits for. No case should come near it.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // C is one case at work: who asks, at which server, under which name.
 type C struct {
