@@ -4,7 +4,7 @@
 # make mutants changes of internal/mutants/mutants.txt, each of which a test has to notice; make test tries a random tenth
 MODULES     = . cmd examples/payments internal/peerbench internal/recipes internal/storetests outbox/river store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
-FUZZTIME    = 5s
+FUZZTIME    = 3s
 ram         = $(shell sh internal/ram.sh)
 each        = set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && $(1)); done
 

@@ -12,7 +12,7 @@ type Event struct {
 	From, To State         // Transition; From 0: created, To 0: deleted
 	Attempt  int           // Transition, Answer
 	Cause    string        // Transition, Miswired
-	Op       string        // StoreCall: create, get, replace, delete, due, list, count, find, history, reap
+	Op       string        // StoreCall: create, get, replace, delete, due, list, count, find, history, audit, reap
 	Result   string        // Answer: one word per request, see package stethttp
 	Mismatch []string      // Answer, where the key was used for another request: the parts that differ; not nil, but they may be unknown
 	Status   int           // Answer
