@@ -98,8 +98,9 @@ func TestBlockedAreNotScanned(t *testing.T) {
 		}
 		if db.dialect == sqlstore.Postgres {
 			db.exec(t, "ANALYZE stet_outbox")
-			db.eventually(t, "SELECT idx_tup_read >= $1 FROM pg_stat_user_indexes "+
-				"WHERE indexrelname = 'stet_outbox_pending'", blocked)
+			db.SetMaxIdleConns(0) // those that counted rows above, too
+			db.eventually(t, "SELECT count(*) = 0 FROM pg_stat_activity "+
+				"WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()")
 		}
 		before := db.looked(t)
 		w.DB = db.meddled(t, func(_ string, _ []driver.NamedValue, do func() error) error { return do() })
@@ -112,7 +113,7 @@ func TestBlockedAreNotScanned(t *testing.T) {
 		}
 		for end := time.Now().Add(20 * time.Second); db.looked(t) == before && time.Now().Before(end); {
 		}
-		if n := db.looked(t) - before; n > blocked {
+		if n := db.looked(t) - before; n > others*blocked/2 { // each that looked at them would look at all
 			t.Errorf("to deliver %d messages %d rows were looked at", 2*others, n)
 		} else {
 			t.Logf("%d rows were looked at", n)
