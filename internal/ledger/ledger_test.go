@@ -118,18 +118,21 @@ func TestNeverMoreThanTheWhole(t *testing.T) { // C11
 			}
 		}
 	}()
-	for i := range 8 {
-		all.Go(func() {
-			o := l.Owner(fmt.Sprint(i))
-			for range 2000 {
-				h := l.Hold(o)
-				for n := int64(kib); h.Raise(n, n <= Small); n *= 2 {
+	for range 500 {
+		holds := make([]Hold, 8)
+		for i := range holds {
+			all.Go(func() {
+				holds[i] = l.Hold(l.Owner(fmt.Sprint(i)))
+				for n := int64(kib); holds[i].Raise(n, n <= Small); n *= 2 {
 				}
-				h.Free()
-			}
-		})
+			})
+		}
+		all.Wait() // they all hold what they could get
+		for i := range holds {
+			all.Go(holds[i].Free)
+		}
+		all.Wait()
 	}
-	all.Wait()
 	close(stop)
 	if most := <-watched; most > 1000*kib || most == 0 {
 		t.Errorf("up to %d bytes were held", most)
