@@ -21,11 +21,15 @@ func (e *Engine) stamp(h *Head) string { return e.tags.of(h.ID, h.Tag) }
 // tags makes tags. Every request needs one, so that what makes them is used again.
 type tags struct{ makers sync.Pool }
 
-// maker makes one tag at a time. The texts of many share their memory.
+// maker makes one tag at a time. The texts of many share their memory. It remembers the last one: a request writes its record, says in
+// an event what became of it, and writes it again.
 type maker struct {
 	mac   hash.Hash
 	buf   []byte
 	texts strings.Builder
+
+	last ID
+	made string // of last
 }
 
 const textsSize = 1 << 10
@@ -40,6 +44,9 @@ func newTags(pepper []byte) *tags {
 func (t *tags) of(id ID, had string) string {
 	m := t.makers.Get().(*maker)
 	defer t.makers.Put(m)
+	if m.made != "" && m.last == id {
+		return m.made
+	}
 	m.buf = m.buf[:0]
 	for _, part := range [...]string{string(id.Scope), string(id.Key)} {
 		m.buf = append(binary.BigEndian.AppendUint64(m.buf, uint64(len(part))), part...)
@@ -48,7 +55,9 @@ func (t *tags) of(id ID, had string) string {
 	_, _ = m.mac.Write(m.buf)
 	m.buf = m.mac.Sum(m.buf[:0])
 	m.buf = tag.Append(m.buf[:0], binary.BigEndian.Uint64(m.buf))
+	m.last = id
 	if string(m.buf) == had {
+		m.made = had
 		return had
 	}
 	if m.texts.Cap()-m.texts.Len() < len(m.buf) {
@@ -57,5 +66,6 @@ func (t *tags) of(id ID, had string) string {
 	}
 	_, _ = m.texts.Write(m.buf)
 	all := m.texts.String()
-	return all[len(all)-len(m.buf):]
+	m.made = all[len(all)-len(m.buf):]
+	return m.made
 }
