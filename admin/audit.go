@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -93,11 +92,7 @@ func setEntries(q *stet.HistoryQuery, name, v string) *problem {
 	case "who":
 		q.Who = v
 	case "limit":
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > stet.MaxLimit {
-			return badParameter(name, "it is a number from 1 to "+strconv.Itoa(stet.MaxLimit))
-		}
-		q.Limit = n
+		return limitOf(v, &q.Limit)
 	default:
 		return badParameter(name, "there is no such parameter: id, scope, who, cursor, limit")
 	}

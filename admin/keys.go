@@ -109,6 +109,16 @@ func readFilter(u *url.URL) (f filter, bad *problem) {
 	return f, bad
 }
 
+// limitOf reads how many rows a page has at most.
+func limitOf(v string, limit *int) *problem {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > stet.MaxLimit {
+		return badParameter("limit", "it is a number from 1 to "+strconv.Itoa(stet.MaxLimit))
+	}
+	*limit = n
+	return nil
+}
+
 // parameters hands each parameter of a query to set, which says what is wrong with it. No problem names a value: it may be a key.
 func parameters(u *url.URL, set func(name, v string) *problem) *problem {
 	values, err := url.ParseQuery(u.RawQuery)
@@ -155,11 +165,7 @@ func (f *filter) set(name, v string) *problem {
 		}
 		f.OlderThan = d
 	case "limit":
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > stet.MaxLimit {
-			return badParameter(name, "it is a number from 1 to "+strconv.Itoa(stet.MaxLimit))
-		}
-		f.Limit = n
+		return limitOf(v, &f.Limit)
 	default:
 		return badParameter(name, "there is no such parameter: state, scope, route, q, path, method, cause, escalated, trace, downstream, older_than_s, "+
 			"sort, cursor, limit")

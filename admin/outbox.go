@@ -131,11 +131,7 @@ func setMessages(q *outbox.Query, name, v string) *problem {
 		}
 		q.After = n
 	case "limit":
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > stet.MaxLimit {
-			return badParameter(name, "it is a number from 1 to "+strconv.Itoa(stet.MaxLimit))
-		}
-		q.Limit = n
+		return limitOf(v, &q.Limit)
 	default:
 		return badParameter(name, "there is no such parameter: state, dead, topic, cursor, limit")
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 const (
@@ -197,7 +198,7 @@ func (r *run) change(ctx context.Context) {
 	page := r.Page
 	fates, why := make([]fate, len(page)), make([]error, len(page))
 	for pass := range passes {
-		if pass > 0 && !rest(ctx, patience) {
+		if pass > 0 && !rest.For(ctx, patience) {
 			break
 		}
 		r.pass(ctx, page, fates, why)
@@ -314,16 +315,4 @@ func answered(err error) bool {
 		}
 	}
 	return false
-}
-
-// rest reports false when ctx ends first.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }

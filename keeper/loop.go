@@ -55,15 +55,3 @@ func spread(d time.Duration) time.Duration {
 	}
 	return d - d/10 + rand.N(d/5)
 }
-
-// rest reports false when ctx ends first.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}

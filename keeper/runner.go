@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // Loop is a [Sweeper], a [Reaper] or a [Reconciler].
@@ -87,7 +89,7 @@ func (r *Runner) round(ctx context.Context) {
 		}
 		began := time.Now()
 		_, next, _ := l.do(ctx, after, l.batch)
-		if after = next; next == "" || !rest(ctx, max(breath, time.Since(began))) {
+		if after = next; next == "" || !rest.For(ctx, max(breath, time.Since(began))) {
 			return
 		}
 	}

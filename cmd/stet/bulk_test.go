@@ -20,6 +20,7 @@ import (
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // shelf is a store in the working directory with n records of unknown outcome, which processes share with this one.
@@ -87,7 +88,7 @@ func (s *shelf) gateway(upstream string) (g *gatewayProcess, at string) {
 func (s *shelf) until(what string, is func(j *bulk.Job) bool) bulk.Job {
 	s.Helper()
 	jobs := bulk.New(s.engine)
-	for end := time.Now().Add(3 * patience); time.Now().Before(end) && rest(s.Context(), 10*time.Millisecond); {
+	for end := time.Now().Add(3 * patience); time.Now().Before(end) && rest.For(s.Context(), 10*time.Millisecond); {
 		recent, err := jobs.Recent(s.Context())
 		if err != nil {
 			s.Fatal(err)

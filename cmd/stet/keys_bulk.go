@@ -15,6 +15,7 @@ import (
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // order is the body of POST /api/v1/bulk.
@@ -130,7 +131,7 @@ func (v *watch) run() error {
 
 // work does what a gateway's loop does for its own. Where a gateway is on the same store it may be the one that does it.
 func (v *watch) work(ctx context.Context) {
-	for v.a.jobs.Work(ctx, v.id) != nil && rest(ctx, time.Second) {
+	for v.a.jobs.Work(ctx, v.id) != nil && rest.For(ctx, time.Second) {
 	}
 }
 
@@ -146,7 +147,7 @@ func (v *watch) follow() error {
 		case exitOf(err) != exitUnreachable || time.Since(since) > lookAgain:
 			return err
 		}
-		if !rest(v.w.ctx, lookEvery) {
+		if !rest.For(v.w.ctx, lookEvery) {
 			return v.w.ctx.Err()
 		}
 	}
@@ -216,17 +217,6 @@ func reasons(out io.Writer, j *admin.Job) {
 	}
 	if more := j.Failed - len(j.Errors); more > 0 {
 		fmt.Fprintf(out, "and %d more\n", more)
-	}
-}
-
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
 	}
 }
 
