@@ -2,7 +2,7 @@
 # make bench   the benchmarks whose figures docs/performance.md holds
 # make soak    long campaigns: fuzzing, crashes, lost replies
 # make mutants changes of internal/mutants/mutants.txt, each of which a test has to notice; make test tries a random tenth
-MODULES     = . cmd examples/payments internal/peerbench internal/recipes internal/storetests outbox/river store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
+MODULES     = . cmd examples/payments internal/peerbench internal/recipes internal/integration outbox/riveroutbox store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    = 3s
 ram         = $(shell sh internal/ram.sh)

@@ -31,7 +31,7 @@
 // store/tierstore puts a cache in front, store/breakerstore gives a server that is sick a rest. store/storetest holds the
 // laws they all keep, and store/storetest/faulty breaks them on purpose.
 //
-// Work that goes on: package flow has runs with recovery points, package outbox effects for other systems (outbox/river hands them
+// Work that goes on: package flow has runs with recovery points, package outbox effects for other systems (outbox/riveroutbox hands them
 // to River), package keeper the loops that end what was left undone, and package bulk changes of many records at once.
 //
 // What an operator sees: package admin, the program stet in cmd/stet, and docs/problems, a page for every problem code.

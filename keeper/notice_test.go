@@ -18,7 +18,7 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// stores are those at hand without a server; internal/storetests/notices has the others.
+// stores are those at hand without a server; internal/integration/notices has the others.
 var stores = map[string]func(t *testing.T) stet.Store{
 	"memory": func(*testing.T) stet.Store { return memstore.New(memstore.Config{}) },
 	"file": func(t *testing.T) stet.Store {

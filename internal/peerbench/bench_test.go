@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stet-dev/stet/internal/storetests/testserver"
+	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
 //go:embed wrk.lua

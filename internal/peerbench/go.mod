@@ -4,8 +4,8 @@ go 1.26.0
 
 replace (
 	github.com/stet-dev/stet => ../..
-	github.com/stet-dev/stet/internal/storetests => ../storetests
-	github.com/stet-dev/stet/outbox/river => ../../outbox/river
+	github.com/stet-dev/stet/internal/integration => ../integration
+	github.com/stet-dev/stet/outbox/riveroutbox => ../../outbox/riveroutbox
 	github.com/stet-dev/stet/store/pgxstore => ../../store/pgxstore
 	github.com/stet-dev/stet/store/redisstore/goredisclient => ../../store/redisstore/goredisclient
 	github.com/stet-dev/stet/store/redisstore/rueidisclient => ../../store/redisstore/rueidisclient
@@ -13,7 +13,7 @@ replace (
 
 require (
 	github.com/stet-dev/stet v0.0.0
-	github.com/stet-dev/stet/internal/storetests v0.0.0
+	github.com/stet-dev/stet/internal/integration v0.0.0
 	github.com/stet-dev/stet/store/redisstore/rueidisclient v0.0.0
 )
 

@@ -21,7 +21,7 @@ import (
 
 const faultsBuilt = true
 
-// faultSocket names the unix socket a faulty store is steered through. internal/storetests/blackbox/README.md has the verbs.
+// faultSocket names the unix socket a faulty store is steered through. internal/integration/blackbox/README.md has the verbs.
 const faultSocket = "STET_FAULT_SOCKET"
 
 // faults returns a clock that can be moved, and what makes any store fail on demand. The clock of a store on a server is the

@@ -1,0 +1,129 @@
+package mysql
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/integration/clocks"
+	"github.com/stet-dev/stet/internal/integration/testserver"
+	"github.com/stet-dev/stet/internal/integration/wrapped"
+	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/store/sqlstore"
+	"github.com/stet-dev/stet/store/storetest"
+)
+
+// These tell the processes that some laws start where the server is, and how it is spoken to.
+const (
+	serverEnv = "STET_MYSQL_SERVER"
+	paramsEnv = "STET_MYSQL_PARAMS"
+)
+
+// server starts a server, unless this is such a process.
+func server(t *testing.T, start func(t testing.TB) *testserver.Server, params string) {
+	t.Helper()
+	if os.Getenv(serverEnv) == "" {
+		t.Setenv(serverEnv, start(t).Addr)
+		t.Setenv(paramsEnv, params)
+	}
+}
+
+var backend = storetest.Backend{
+	Durable: true, Shared: true, ServerClock: true,
+	Open: func(t testing.TB, dir string, _ func() time.Time) stet.Store {
+		addr := os.Getenv(serverEnv)
+		admin, err := sql.Open("mysql", "root@tcp("+addr+")/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer admin.Close()
+		name := fmt.Sprintf("laws_%x", sha256.Sum256([]byte(dir)))[:30]
+		execute(t, admin, "CREATE DATABASE IF NOT EXISTS "+name)
+		db, err := sql.Open("mysql", "root@tcp("+addr+")/"+name+os.Getenv(paramsEnv))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sqlstore.Migrate(t.Context(), db, sqlstore.MySQL); err != nil {
+			t.Fatal(err)
+		}
+		s, err := sqlstore.Open(t.Context(), db, sqlstore.Config{Dialect: sqlstore.MySQL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return owner{s, db}
+	},
+	Begin: func(t testing.TB, s stet.Store) (any, func() error, func() error) {
+		tx, err := s.(owner).db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tx, tx.Commit, tx.Rollback
+	},
+	Tamper: tamper,
+}
+
+// tamper is [storetest.Backend].Tamper.
+func tamper(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
+	t.Helper()
+	update := func(set string, args ...any) {
+		t.Helper()
+		args = append(args, []byte(id.Scope), []byte(id.Key))
+		if _, err := s.(owner).db.ExecContext(context.Background(), "UPDATE stet_records SET "+set+" WHERE `scope` = ? AND `key` = ?", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch {
+	case with.Format:
+		update("`schema` = `schema` + 1")
+	case with.Version != 0:
+		r, err := s.Get(context.Background(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Version = with.Version
+		update("`version` = ?, `head_sum` = ?", int64(r.Version), sqltext.UnstampedSum(&r.Head))
+	default:
+		us := with.Ahead.Microseconds()
+		update("`due_at` = `due_at` + ?, `updated_at` = `updated_at` + ?, `created_at` = `created_at` + ?, `completed_at` = `completed_at` + ?",
+			us, us, us, us)
+	}
+}
+
+// owner closes the database with the store.
+type owner struct {
+	*sqlstore.Store
+	db *sql.DB
+}
+
+func (o owner) Close() error { return errors.Join(o.Store.Close(), o.db.Close()) }
+
+func TestLaws(t *testing.T) {
+	server(t, testserver.MariaDB, "")
+	storetest.Run(t, backend)
+}
+
+func TestLawsWrapped(t *testing.T) {
+	server(t, testserver.MariaDB, "")
+	storetest.Run(t, wrapped.Backend(backend))
+}
+
+func TestClocks(t *testing.T) {
+	server(t, testserver.MariaDB, "")
+	clocks.Run(t, backend)
+}
+
+// A MariaDB that says it is a MySQL is used as one: no statement has a RETURNING anyway, and rows that others hold are waited
+// for, for the second that is the least a MySQL can be told. The sessions of the caller's pool, which lists and transactions that
+// the store joins are in, are as awkward as they can be: nothing depends on a character set, a time zone, an isolation level, or
+// what quotes and backslashes mean.
+func TestLawsAsMySQL(t *testing.T) {
+	server(t, func(t testing.TB) *testserver.Server { return testserver.NewMariaDB(t, "--version=8.0.36") },
+		"?charset=gbk&time_zone=%27-08%3A00%27&tx_isolation=%27SERIALIZABLE%27&sql_mode=%27ANSI,STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES%27")
+	storetest.Run(t, backend)
+}

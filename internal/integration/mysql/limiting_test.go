@@ -1,0 +1,14 @@
+package mysql
+
+import (
+	"testing"
+
+	"github.com/stet-dev/stet/internal/integration/limiting"
+	"github.com/stet-dev/stet/internal/integration/testserver"
+)
+
+func TestLimits(t *testing.T) { // E01
+	server(t, testserver.MariaDB, "")
+	limiting.Alone(t, backend)
+	t.Run("two gateways", func(t *testing.T) { limiting.Together(t, backend) })
+}

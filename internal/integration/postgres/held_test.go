@@ -1,0 +1,296 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/integration/keeping"
+	"github.com/stet-dev/stet/store/pgxstore"
+)
+
+// bound returns the store within a transaction of a caller's, and how to end it.
+func bound(t *testing.T, s pooled) (in stet.Store, rollback func()) {
+	t.Helper()
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in, err = s.Bind(tx); err != nil {
+		t.Fatal(err)
+	}
+	rollback = func() { _ = tx.Rollback(context.Background()) }
+	t.Cleanup(rollback)
+	return in, rollback
+}
+
+// Keys that an open transaction holds, one that it made and one that it changed, do not slow their neighbours in a group; who wants them
+// waits, no longer than it may, and is told nothing that could be wrong (W4).
+func TestHeldKeysAreInNobodysWay(t *testing.T) {
+	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
+	old := create(t, s, "old")
+	in, rollback := bound(t, s)
+	fresh := running("fresh")
+	if _, err := in.Create(t.Context(), fresh); err != nil {
+		t.Fatal(err)
+	}
+	h, b := completed(old.Head)
+	if _, err := in.Replace(t.Context(), old.Version, h, b); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() { // who wants what is held
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := s.Create(within(t, 4*time.Second), running("fresh")); err == nil || errors.Is(err, stet.ErrExists) {
+					t.Errorf("a Create of what a transaction has made: %v", err)
+				}
+				next, body := completed(old.Head)
+				next.Holder = "contender"
+				if _, err := s.Replace(within(t, 4*time.Second), old.Version, next, body); err == nil || errors.Is(err, stet.ErrStale) || errors.Is(err, stet.ErrNotFound) {
+					t.Errorf("a Replace of what a transaction has changed: %v", err)
+				}
+				began := time.Now()
+				if got, err := s.Create(within(t, 5*time.Second), running("old")); !errors.Is(err, stet.ErrExists) || got.Version != old.Version {
+					t.Errorf("a duplicate: %v", err)
+				}
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("a duplicate waited for %v", took)
+				}
+			}
+		})
+	}
+	for range 40 { // more than there are connections
+		wg.Go(func() {
+			if _, err := s.Create(within(t, 4*time.Second), running("fresh")); err == nil || errors.Is(err, stet.ErrExists) {
+				t.Errorf("a Create of what a transaction has made: %v", err)
+			}
+		})
+	}
+	eventually(t, "waiters", func() bool { return locked(t, s) >= 2 }) // as many as a group has writers
+	var others sync.WaitGroup
+	var mu sync.Mutex
+	var slowest time.Duration
+	for i := range 24 {
+		others.Go(func() {
+			for n := range 12 {
+				began := time.Now()
+				if err := pair(t.Context(), s); err != nil {
+					t.Errorf("neighbour %d, %d: %v", i, n, err)
+				}
+				mu.Lock()
+				slowest = max(slowest, time.Since(began))
+				mu.Unlock()
+			}
+		})
+	}
+	others.Wait()
+	close(stop)
+	if slowest > 2*time.Second {
+		t.Errorf("a neighbour took %v", slowest)
+	}
+	wg.Wait()
+	rollback()
+	// A call that was given up on may have happened, when it was its turn.
+	if _, err := s.Create(within(t, 5*time.Second), running("fresh")); err != nil && !errors.Is(err, stet.ErrExists) {
+		t.Errorf("after the rollback: %v", err)
+	}
+	if shown, err := s.Replace(within(t, 5*time.Second), old.Version, h, b); err != nil && (!errors.Is(err, stet.ErrStale) || shown.Holder != "contender") {
+		t.Errorf("after the rollback: %v", err)
+	}
+}
+
+// Whoever waits for rows that stay held keeps nobody from a row that is free again: as many as may wait at a time, and one more (B08).
+func TestWhoWaitsIsInNobodysWay(t *testing.T) {
+	const patient = 12
+	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
+	hold := func(key string) (made stet.Record, rollback func()) {
+		made = create(t, s, key)
+		in, rollback := bound(t, s)
+		h, b := completed(made.Head)
+		if _, err := in.Replace(t.Context(), made.Version, h, b); err != nil {
+			t.Fatal(err)
+		}
+		return made, rollback
+	}
+	waiting, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	replace := func(ctx context.Context, r stet.Record) error {
+		h, b := completed(r.Head)
+		_, err := s.Replace(ctx, r.Version, h, b)
+		return err
+	}
+	held, release := hold("held")
+	defer release()
+	for range patient {
+		wg.Go(func() { _ = replace(waiting, held) })
+	}
+	eventually(t, "callers that wait", func() bool { return locked(t, s) >= 4 })
+	freed, free := hold("freed")
+	if err := replace(within(t, 300*time.Millisecond), freed); err == nil || errors.Is(err, stet.ErrStale) {
+		t.Errorf("a held row: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- replace(within(t, 20*time.Second), freed) }() // the store knows that it was held
+	free()
+	began := time.Now()
+	if err := <-done; err != nil {
+		t.Errorf("a row that is free: %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("a row that is free took %v", took)
+	}
+}
+
+// locked is how many sessions wait for a lock.
+func locked(t *testing.T, s pooled) (n int) {
+	t.Helper()
+	err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&n)
+	if err != nil {
+		t.Error(err)
+	}
+	return n
+}
+
+// A Replace that waits for a row is decided by what became of it: that is the proof of a rollback.
+func TestReplaceWaitsForTheRow(t *testing.T) {
+	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
+	made := create(t, s, "k")
+	in, rollback := bound(t, s)
+	h, b := completed(made.Head)
+	if _, err := in.Replace(t.Context(), made.Version, h, b); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		next, _ := completed(made.Head)
+		_, err := s.Replace(within(t, 10*time.Second), made.Version, next, nil)
+		done <- err
+	}()
+	eventually(t, "waiter", func() bool { return locked(t, s) == 1 })
+	rollback()
+	if err := <-done; err != nil {
+		t.Errorf("after the rollback: %v", err)
+	}
+}
+
+// Rows that the server refuses fail alone, whoever they are grouped with.
+func TestPoisonedRows(t *testing.T) {
+	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
+	poison := func() string { // longer than an index takes, and nothing to compress
+		var b strings.Builder
+		for range 600 {
+			fmt.Fprintf(&b, "%016x", rand.Uint64())
+		}
+		return b.String()
+	}
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			for n := range 4 {
+				key, poisoned := fmt.Sprintf("%d-%d", i, n), i%16 == 0
+				if poisoned {
+					key = poison()
+				}
+				_, err := s.Create(within(t, 10*time.Second), running(key))
+				if poisoned && (err == nil || strings.Contains(err.Error(), key[:16])) {
+					t.Error("a poisoned row was stored, or its key is told")
+				}
+				if !poisoned && err != nil {
+					t.Errorf("a neighbour: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Two processes that write the same keys in groups, each in its own order, do not lock each other out.
+func TestGroupsDoNotDeadlock(t *testing.T) {
+	address := database(t, address(t), t.Name())
+	stores := []pooled{opened(t, address, pgxstore.Config{}), opened(t, address, pgxstore.Config{})}
+	deadlocks := func() (n int64) {
+		if err := stores[0].pool.QueryRow(t.Context(), "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var wg sync.WaitGroup
+	for w := range 48 {
+		wg.Go(func() {
+			for _, i := range rand.Perm(40) {
+				s := stores[w%2]
+				got, err := s.Create(within(t, 10*time.Second), running(fmt.Sprint(i)))
+				if err != nil && !errors.Is(err, stet.ErrExists) {
+					t.Error(err)
+					continue
+				}
+				h, b := completed(got.Head)
+				if _, err := s.Replace(within(t, 10*time.Second), got.Version, h, b); err != nil && !errors.Is(err, stet.ErrStale) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := deadlocks(); n != 0 {
+		t.Errorf("%d deadlocks", n)
+	}
+}
+
+// Two transactions of callers deadlock: the server ends one, and what it says is no verdict.
+func TestDeadlockOfCallers(t *testing.T) {
+	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
+	records := []stet.Record{create(t, s, "a"), create(t, s, "b")}
+	replace := func(in stet.Store, r stet.Record) error {
+		h, b := completed(r.Head)
+		_, err := in.Replace(within(t, 10*time.Second), r.Version, h, b)
+		return err
+	}
+	var wg, both sync.WaitGroup
+	both.Add(2)
+	errs := make([]error, 2)
+	for i := range 2 {
+		in, rollback := bound(t, s)
+		wg.Go(func() {
+			defer rollback()
+			if err := replace(in, records[i]); err != nil {
+				t.Error(err)
+			}
+			both.Done()
+			both.Wait()
+			errs[i] = replace(in, records[1-i])
+		})
+	}
+	wg.Wait()
+	if (errs[0] == nil) == (errs[1] == nil) {
+		t.Errorf("got %v and %v", errs[0], errs[1])
+	}
+	for _, err := range errs {
+		if errors.Is(err, stet.ErrStale) || errors.Is(err, stet.ErrNotFound) {
+			t.Errorf("a deadlock is told as %v", err)
+		}
+	}
+	for _, r := range records {
+		if err := replace(s, r); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	}
+}
+
+// Rows that an open transaction holds keep no keeper from the others (A07).
+func TestHeldRowsStopNoKeeper(t *testing.T) { keeping.HeldRows(t, overPgx("")) }
