@@ -10,7 +10,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/docs/problems"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // Config is what the handler shows, and to whom. The zero value serves records to whoever connects over loopback.
@@ -25,9 +25,9 @@ type Config struct {
 	Bulk    *bulk.Jobs   // /api/v1/bulk; nil: 404. Somebody has to run them
 
 	// Settle is how long an attempt has to be over before a record is released without now: longer than what it sent can be under
-	// way. Default [keeper.DefaultSettle]; with [stet.Never] silence proves nothing however long it lasts, and people decide at once.
+	// way. Default [reconcile.DefaultSettle]; with [stet.Never] silence proves nothing however long it lasts, and people decide at once.
 	Settle     time.Duration
-	Reconciler *keeper.Reconciler // asks when somebody wants it asked now; nil: nothing is configured to ask
+	Reconciler *reconcile.Reconciler // asks when somebody wants it asked now; nil: nothing is configured to ask
 
 	Outbox Outbox // /api/v1/outbox; nil: this store has none, and that is what it says
 
@@ -56,7 +56,7 @@ func New(e *stet.Engine, c Config) http.Handler {
 	if c.Who == "" {
 		c.Who = "loopback"
 	}
-	c.Settle = cmp.Or(c.Settle, keeper.DefaultSettle)
+	c.Settle = cmp.Or(c.Settle, reconcile.DefaultSettle)
 	h := &handler{engine: e, Config: c, cursors: newSeal(), mux: http.NewServeMux()}
 	h.mux.HandleFunc("GET /livez", h.livez)
 	h.mux.HandleFunc("GET /readyz", h.readyz)

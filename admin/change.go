@@ -14,7 +14,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ledger"
 	"github.com/stet-dev/stet/internal/members"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // maxChange bounds the body of a change, in bytes: a response of the size that is kept by default, as base64, and the rest.
@@ -134,7 +134,7 @@ func (h *handler) unchanged(head *stet.Head, err error) *problem {
 		return stateChanged(head)
 	case errors.Is(err, errLonger):
 		return &keptLonger
-	case errors.Is(err, keeper.ErrNoAnswer):
+	case errors.Is(err, reconcile.ErrNoAnswer):
 		return unanswered(err)
 	}
 	return failed(err)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // extend answers POST …/extend: a result is kept for so many seconds from now.
@@ -114,8 +114,8 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, who principal) {
 		return
 	}
 	doc := probed{Record: h.record(&a.Head)}
-	doc.Probe.Found, doc.Probe.Evidence = a.Finding.Outcome.String(), a.Finding.Evidence
-	if a.Finding.Outcome == keeper.Missing && !a.Ended && h.Settle > 0 {
+	doc.Probe.Found, doc.Probe.Evidence = a.Finding.Effect.String(), a.Finding.Evidence
+	if a.Finding.Effect == reconcile.Missing && !a.Ended && h.Settle > 0 {
 		doc.Probe.Settles = a.Head.Ended().Add(h.Settle).UTC()
 	}
 	writeJSON(w, http.StatusOK, doc)

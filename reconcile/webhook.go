@@ -1,4 +1,4 @@
-package keeper
+package reconcile
 
 import (
 	"cmp"
@@ -39,41 +39,52 @@ import (
 // is a problem document (RFC 9457), and changes nothing: 400 to a body that cannot be used, 401
 // to a signature that is missing, wrong or older than Tolerance, 404 where there is no such
 // record, 409 where the record does not allow it (its code says which: state-changed,
-// in-progress, contradicted, attended, published, ambiguous), 413 to more than [MaxNotice] bytes,
-// 429 with Retry-After while [MaxNotices] bytes are held, 503 where the store is away. Headers that
+// in-progress, contradicted, attended, published, ambiguous), 413 to more than 256 KiB,
+// 429 with Retry-After while 8 MiB of notices are being read, 503 where the store is away. Headers that
 // belong to one exchange, and Set-Cookie, are not kept.
 type Webhook struct {
 	Engine    *stet.Engine
 	Secrets   []string         // "whsec_" and base64, at least one; several while one is being replaced
-	Tolerance time.Duration    // default [DefaultTolerance]
+	Tolerance time.Duration    // default 5 min
 	Clock     func() time.Time // default time.Now
 	Who       string           // in the history; default "webhook"
 }
 
-// DefaultTolerance is how far a notice's timestamp may be from the local clock, and MaxNotice how long a notice may be, in bytes:
-// enough for a response of 190 KiB as base64; a larger one is told by its status alone. MaxNotices is how many bytes of notices a
+// defaultTolerance is how far a notice's timestamp may be from the local clock, and maxNotice how long a notice may be, in bytes:
+// enough for a response of 190 KiB as base64; a larger one is told by its status alone. maxNotices is how many bytes of notices a
 // process holds at a time. Half of that is for notices of up to 16 KiB, which most are.
 const (
-	DefaultTolerance = 5 * time.Minute
-	MaxNotice        = 256 << 10
-	MaxNotices       = 8 << 20
+	defaultTolerance = 5 * time.Minute
+	maxNotice        = 256 << 10
+	maxNotices       = 8 << 20
 )
 
 // held counts the bytes of notices. They have no owner before they are read, since the signature is of the body; so they have
 // memory of their own, and who sends many that are signed by nobody keeps no client from anything.
-var held = ledger.New(MaxNotices, MaxNotices/2, 1)
+var held = ledger.New(maxNotices, maxNotices/2, 1)
 
-// ErrSecret: a webhook secret that is none.
-var ErrSecret = errors.New("keeper: a webhook secret is whsec_ and the base64 of 24 to 64 random bytes")
+var errSecret = errors.New("reconcile: a webhook secret is whsec_ and the base64 of 24 to 64 random bytes")
 
-// ParseSecret returns the key in a secret.
-func ParseSecret(s string) ([]byte, error) {
+func parseSecret(s string) ([]byte, error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(s), "whsec_")
 	key, err := base64.StdEncoding.DecodeString(rest)
 	if !ok || err != nil || len(key) < 24 || len(key) > 64 {
-		return nil, ErrSecret
+		return nil, errSecret
 	}
 	return key, nil
+}
+
+// Validate says what is wrong with the settings.
+func (h Webhook) Validate() error {
+	if h.Engine == nil || len(h.Secrets) == 0 {
+		return errors.New("reconcile: a Webhook needs an Engine and Secrets")
+	}
+	for _, s := range h.Secrets {
+		if _, err := parseSecret(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ServeHTTP implements [http.Handler].
@@ -90,7 +101,7 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	buf := held.Buffer(held.Owner("notices"))
 	defer buf.Drop()
-	switch err := buf.Fill(r.Body, r.ContentLength, MaxNotice); {
+	switch err := buf.Fill(r.Body, r.ContentLength, maxNotice); {
 	case errors.Is(err, ledger.ErrTooLong): // of one that is sent in chunks it shows late
 		tooLong(w)
 		return
@@ -137,7 +148,7 @@ func (h Webhook) sealOf(head http.Header) (s seal, ok bool) {
 	if s.id == "" || len(s.id) > maxNoticeID || odd || err != nil {
 		return s, false
 	}
-	clock, tolerance := h.Clock, cmp.Or(h.Tolerance, DefaultTolerance)
+	clock, tolerance := h.Clock, cmp.Or(h.Tolerance, defaultTolerance)
 	if clock == nil {
 		clock = time.Now
 	}
@@ -158,7 +169,7 @@ func (h Webhook) sealOf(head http.Header) (s seal, ok bool) {
 func (h Webhook) signed(s seal, body []byte) bool {
 	good := false
 	for _, secret := range h.Secrets {
-		key, err := ParseSecret(secret)
+		key, err := parseSecret(secret)
 		if err != nil {
 			continue
 		}
@@ -260,7 +271,7 @@ func conflict(w http.ResponseWriter, code, detail string) {
 }
 
 func tooLong(w http.ResponseWriter) {
-	text := fmt.Sprintf("A notice has at most %d bytes.", MaxNotice)
+	text := fmt.Sprintf("A notice has at most %d bytes.", maxNotice)
 	refuse(w, http.StatusRequestEntityTooLarge, "payload-too-large", text)
 }
 
@@ -285,7 +296,7 @@ func refuse(w http.ResponseWriter, status int, code, detail string) {
 func answer(w http.ResponseWriter, status int, media string, doc any) {
 	body, err := json.Marshal(doc)
 	if err != nil {
-		panic("keeper: a document that is not JSON: " + err.Error())
+		panic("reconcile: a document that is not JSON: " + err.Error())
 	}
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)
