@@ -130,7 +130,7 @@ func redeliver(h http.Handler, id, body, secret string, at time.Time) *httptest.
 }
 
 func signedNotice(id, body, secret string, at time.Time) *http.Request {
-	key, _ := parseSecret(secret)
+	key, _ := standardSecret(secret)
 	mac := hmac.New(sha256.New, key)
 	_, _ = fmt.Fprintf(mac, "%s.%d.%s", id, at.Unix(), body)
 	other := base64.StdEncoding.EncodeToString(make([]byte, sha256.Size))
@@ -202,7 +202,7 @@ func TestNoticesThatChangeNothing(t *testing.T) {
 
 func TestSecretsThatAreNone(t *testing.T) {
 	for _, s := range []string{"", "whsec_", "whsec_?", "whsec_YQ==", strings.TrimPrefix(secret, "whsec_")} {
-		if _, err := parseSecret(s); err == nil {
+		if _, err := standardSecret(s); err == nil {
 			t.Errorf("%q was taken", s)
 		}
 	}

@@ -2,15 +2,10 @@ package reconcile
 
 import (
 	"cmp"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -48,6 +43,7 @@ type Webhook struct {
 	Tolerance time.Duration    // default 5 min
 	Clock     func() time.Time // default time.Now
 	Who       string           // in the history; default "webhook"
+	Provider  string           // how notices are signed and written; default "standard-webhooks", the only one so far
 }
 
 // defaultTolerance is how far a notice's timestamp may be from the local clock, and maxNotice how long a notice may be, in bytes:
@@ -63,24 +59,17 @@ const (
 // memory of their own, and who sends many that are signed by nobody keeps no client from anything.
 var held = ledger.New(maxNotices, maxNotices/2, 1)
 
-var errSecret = errors.New("reconcile: a webhook secret is whsec_ and the base64 of 24 to 64 random bytes")
-
-func parseSecret(s string) ([]byte, error) {
-	rest, ok := strings.CutPrefix(strings.TrimSpace(s), "whsec_")
-	key, err := base64.StdEncoding.DecodeString(rest)
-	if !ok || err != nil || len(key) < 24 || len(key) > 64 {
-		return nil, errSecret
-	}
-	return key, nil
-}
-
 // Validate says what is wrong with the settings.
 func (h Webhook) Validate() error {
 	if h.Engine == nil || len(h.Secrets) == 0 {
 		return errors.New("reconcile: a Webhook needs an Engine and Secrets")
 	}
+	p, err := h.provider()
+	if err != nil {
+		return err
+	}
 	for _, s := range h.Secrets {
-		if _, err := parseSecret(s); err != nil {
+		if _, err := p.Secret(s); err != nil {
 			return err
 		}
 	}
@@ -94,8 +83,13 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, "method-not-allowed", "A notice is sent by POST.")
 		return
 	}
-	s, ok := h.sealOf(r.Header) // a body that no signature comes with is not read
-	if !ok {
+	p, err := h.provider()
+	var s signature
+	signed := err == nil
+	if signed {
+		s, signed = p.Verify(r.Header)
+	}
+	if !signed || !h.fresh(s.At) {
 		refuse(w, http.StatusUnauthorized, "unauthenticated", notSigned)
 		return
 	}
@@ -114,74 +108,39 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := buf.Bytes()
-	if !h.signed(s, body) { // before a byte of it is looked at
+	if !h.signedBy(&p, &s, body) { // before a byte of it is looked at
 		refuse(w, http.StatusUnauthorized, "unauthenticated", notSigned)
 		return
 	}
-	n, problem := parseNotice(body)
+	n, problem := p.Decode(body)
+	if problem == "" {
+		problem = n.resolve()
+	}
 	if problem != "" {
 		refuse(w, http.StatusBadRequest, "invalid-notice", problem)
 		return
 	}
-	h.take(w, r, n, s.id)
+	h.take(w, r, n, s.ID)
 }
 
 const notSigned = "The signature is missing, wrong or too old: see https://www.standardwebhooks.com."
 
-// seal is what the headers of a notice say of its signature.
-type seal struct {
-	id, stamp string
-	sums      [][]byte
-}
-
-// Limits of a seal. A sender has a few signatures while it changes its secret.
-const (
-	maxNoticeID   = 255
-	maxSignatures = 16
-)
-
-// sealOf reports false for headers that no body could make a signed notice of.
-func (h Webhook) sealOf(head http.Header) (s seal, ok bool) {
-	s.id, s.stamp = head.Get("Webhook-Id"), head.Get("Webhook-Timestamp")
-	seconds, err := strconv.ParseInt(s.stamp, 10, 64)
-	odd := strings.ContainsFunc(s.id, func(r rune) bool { return r < ' ' || r > '~' })
-	if s.id == "" || len(s.id) > maxNoticeID || odd || err != nil {
-		return s, false
-	}
-	clock, tolerance := h.Clock, cmp.Or(h.Tolerance, defaultTolerance)
-	if clock == nil {
-		clock = time.Now
-	}
-	if clock().Sub(time.Unix(seconds, 0)).Abs() > tolerance {
-		return s, false
-	}
-	for one := range strings.FieldsSeq(head.Get("Webhook-Signature")) {
-		text, known := strings.CutPrefix(one, "v1,")
-		sum, err := base64.StdEncoding.DecodeString(text)
-		if known && err == nil && len(sum) == sha256.Size && len(s.sums) < maxSignatures {
-			s.sums = append(s.sums, sum)
-		}
-	}
-	return s, len(s.sums) > 0
-}
-
-// signed checks all signatures against all secrets, in constant time.
-func (h Webhook) signed(s seal, body []byte) bool {
-	good := false
-	for _, secret := range h.Secrets {
-		key, err := parseSecret(secret)
-		if err != nil {
-			continue
-		}
-		mac := hmac.New(sha256.New, key)
-		_, _ = fmt.Fprintf(mac, "%s.%s.", s.id, s.stamp)
-		_, _ = mac.Write(body)
-		want := mac.Sum(nil)
-		for _, sum := range s.sums {
-			good = hmac.Equal(sum, want) || good
-		}
+// signedBy reports whether one of the secrets has signed the body.
+func (h *Webhook) signedBy(p *provider, s *signature, body []byte) (good bool) {
+	for _, text := range h.Secrets {
+		key, err := p.Secret(text)
+		good = err == nil && s.Signs(key, body) || good
 	}
 	return good
+}
+
+// fresh reports whether an instant is within Tolerance of the clock.
+func (h *Webhook) fresh(at time.Time) bool {
+	now := time.Now
+	if h.Clock != nil {
+		now = h.Clock
+	}
+	return now().Sub(at).Abs() <= cmp.Or(h.Tolerance, defaultTolerance)
 }
 
 // take ends the record that the notice names.
