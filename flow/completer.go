@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/rest"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // Resumer is any [Flow], whatever its state.
@@ -46,7 +46,7 @@ func (c Completer) Run(ctx context.Context) error {
 		return fmt.Errorf("flow: Batch is %d; at most %d records are listed at a time", c.Batch, stet.MaxLimit)
 	}
 	every := cmp.Or(c.Every, DefaultEvery)
-	for rest(ctx, every-every/10+rand.N(every/5+1)) {
+	for rest.For(ctx, rest.Spread(every)) {
 		_, _ = c.Round(ctx) // the engine's observer has seen its errors
 	}
 	return nil
@@ -56,27 +56,24 @@ func (c Completer) Run(ctx context.Context) error {
 // in their records.
 func (c Completer) Round(ctx context.Context) (int, error) {
 	var answered atomic.Int64
-	var running sync.WaitGroup
-	defer running.Wait()
-	free := make(chan struct{}, cmp.Or(c.Workers, DefaultWorkers))
-	for after := ""; ; {
-		heads, next, err := c.Engine.Abandoned(ctx, after, c.Batch)
+	workers := walk.NewWorkers(cmp.Or(c.Workers, DefaultWorkers))
+	abandoned := func(after string) ([]stet.Head, string, error) { return c.Engine.Abandoned(ctx, after, c.Batch) }
+	var failed error
+	for heads, err := range walk.Pages(abandoned) {
+		failed = err
 		for i := range heads {
-			if free <- struct{}{}; ctx.Err() != nil {
-				break
-			}
-			running.Go(func() {
-				defer func() { <-free }()
+			workers.Go(ctx, func() {
 				if c.resume(ctx, heads[i].ID) == nil {
 					answered.Add(1)
 				}
 			})
 		}
-		if after = next; next == "" || ctx.Err() != nil {
-			running.Wait()
-			return int(answered.Load()), cmp.Or(err, ctx.Err())
+		if ctx.Err() != nil {
+			break
 		}
 	}
+	workers.Wait()
+	return int(answered.Load()), cmp.Or(failed, ctx.Err())
 }
 
 // resume lets the flow that the record belongs to go on with it.
