@@ -27,17 +27,17 @@ type Config[S any] struct {
 	Schema  int // of S; raise it with a change that old records cannot be read by. Default 1
 	Upgrade func(schema int, state []byte) (S, error)
 
-	Backoff  time.Duration // before a suspended run goes on; doubled by each attempt up to [MaxBackoff]. Default [DefaultBackoff]
-	Attempts int           // runs of one record; where the last one fails, the outcome is unknown. Default [DefaultAttempts]
+	Backoff  time.Duration // before a suspended run goes on; doubled by each attempt up to 5 min. Default 1 s
+	Attempts int           // runs of one record; where the last one fails, the outcome is unknown. Default 20
 }
 
 // Defaults and limits.
 const (
-	DefaultBackoff  = time.Second
-	MaxBackoff      = 5 * time.Minute
-	DefaultAttempts = 20
-	DefaultSettle   = 5 * time.Minute // of [Phase.Settle]; as with the reconciler of package reconcile
-	LocalTries      = 4
+	defaultBackoff  = time.Second
+	maxBackoff      = 5 * time.Minute
+	defaultAttempts = 20
+	defaultSettle   = 5 * time.Minute // of [Phase.Settle]; as with the reconciler of package reconcile
+	localTries      = 4
 	firstPause      = 5 * time.Millisecond // between tries of a local phase, doubled by each
 )
 
@@ -52,8 +52,8 @@ type Flow[S any] struct {
 // on a store that joins no transactions ([stet.Binder]).
 func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
 	c.Schema = cmp.Or(c.Schema, 1)
-	c.Backoff = cmp.Or(c.Backoff, DefaultBackoff)
-	c.Attempts = cmp.Or(c.Attempts, DefaultAttempts)
+	c.Backoff = cmp.Or(c.Backoff, defaultBackoff)
+	c.Attempts = cmp.Or(c.Attempts, defaultAttempts)
 	switch {
 	case c.Name == "":
 		return nil, errors.New("flow: Name is empty")
