@@ -54,9 +54,9 @@ func (h *handler) audit(w http.ResponseWriter, r *http.Request, who principal) {
 	changes, next, bad := rows(h, who, q.After, q.Limit, func(c *stet.Change) stet.Scope { return c.ID.Scope },
 		func(after string, n int) ([]stet.Change, string, *problem) {
 			q.After, q.Limit = after, n
-			changes, next, err := h.engine.History(r.Context(), q)
+			changes, next, err := h.engine.Operator().History(r.Context(), q)
 			switch {
-			case errors.Is(err, stet.ErrNoHistory):
+			case errors.Is(err, stet.ErrUnsupported):
 				return nil, "", &noHistory
 			case err != nil && q.After != "":
 				return nil, "", badParameter("cursor", "it is not from this store; start without one")
@@ -102,8 +102,8 @@ func setEntries(q *stet.HistoryQuery, name, v string) *problem {
 // revealing writes down that somebody is about to be shown what is not shown by default. With a problem nothing may be shown: nobody
 // could read later who has seen it.
 func (h *handler) revealing(r *http.Request, who principal, id stet.ID, what string) *problem {
-	err := h.engine.Audit(r.Context(), id, stet.Note{Who: who.name, Action: stet.ActionReveal, Evidence: what})
-	log := []slog.Attr{slog.String("action", stet.ActionReveal), slog.String("who", who.name), slog.String("id", h.tagOf(id)), slog.String("scope", string(id.Scope))}
+	err := h.engine.Operator().Audit(r.Context(), id, stet.Note{Who: who.name, Action: actionReveal, Evidence: what})
+	log := []slog.Attr{slog.String("action", actionReveal), slog.String("who", who.name), slog.String("id", h.tagOf(id)), slog.String("scope", string(id.Scope))}
 	if err != nil {
 		h.Log.LogAttrs(r.Context(), slog.LevelWarn, "nothing was shown: the audit trail could not be written", append(log, slog.String("error", err.Error()))...)
 		return &untraced
@@ -121,3 +121,11 @@ func (h *handler) tagOf(id stet.ID) string {
 }
 
 var untraced = problem{Status: 503, Code: "store-unavailable", Title: "The audit trail could not be written", Detail: "Nothing is shown that leaves no trace. Try again later, or ask without reveal.", Retryable: true}
+
+// Actions of entries that the states of a record do not tell: for [stet.Note].Action.
+const (
+	actionReveal       = "reveal"        // an operator was shown a key and what is stored under it
+	actionNote         = "note"          // an operator wrote something down about a record
+	actionLoginRefused = "login-refused" // a login at the admin listener was refused
+	actionProbe        = "probe"         // the reconciler was told to ask again now
+)

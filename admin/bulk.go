@@ -252,7 +252,7 @@ func bulkFailed(err error) *problem {
 	case errors.Is(err, bulk.ErrTooMany):
 		return &problem{Status: 422, Code: "too-many-keys", Title: "Too many records match",
 			Detail: "A job is about " + strconv.Itoa(bulk.MaxRecords) + " records at most: narrow the filter. Nothing was changed."}
-	case errors.Is(err, stet.ErrNoList):
+	case errors.Is(err, stet.ErrUnsupported):
 		return &unlisted
 	}
 	return failed(err)

@@ -165,7 +165,7 @@ func (h *handler) purge(w http.ResponseWriter, r *http.Request, who principal) {
 		failed(err).write(w)
 		return
 	}
-	if err := h.engine.Purge(r.Context(), rec.ID, stet.Version(n.ifVersion), n.by(who)); err != nil {
+	if err := h.engine.Operator().Purge(r.Context(), rec.ID, stet.Version(n.ifVersion), n.by(who)); err != nil {
 		h.unchanged(&rec.Head, err).write(w)
 		return
 	}
@@ -196,10 +196,8 @@ func failed(err error) *problem {
 		return &notFound
 	case errors.Is(err, stet.ErrCorrupt):
 		return &unreadable
-	case errors.Is(err, stet.ErrNoList):
+	case errors.Is(err, stet.ErrUnsupported):
 		return &unlisted
-	case errors.Is(err, stet.ErrNoHistory):
-		return &noHistory
 	}
 	return &unavailable
 }

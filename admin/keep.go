@@ -28,7 +28,7 @@ func (h *handler) extend(w http.ResponseWriter, r *http.Request, who principal) 
 		case longer:
 			return rec.Head, errLonger // no key is free earlier than its client was told
 		}
-		return h.engine.Extend(r.Context(), rec.ID, rec.Version, retain, n.by(who))
+		return h.engine.Operator().Extend(r.Context(), rec.ID, rec.Version, retain, n.by(who))
 	})
 }
 
@@ -51,8 +51,8 @@ func (h *handler) annotate(w http.ResponseWriter, r *http.Request, who principal
 			return rec.Head, stet.ErrStale
 		}
 		entry := n.by(who)
-		entry.Action = stet.ActionNote
-		return rec.Head, h.engine.Audit(r.Context(), rec.ID, entry)
+		entry.Action = actionNote
+		return rec.Head, h.engine.Operator().Audit(r.Context(), rec.ID, entry)
 	})
 }
 
@@ -103,8 +103,8 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, who principal) {
 	}
 	a, err := h.Reconciler.Ask(r.Context(), &rec.Head, who.name, n.reason)
 	if !a.Ended && !errors.Is(err, stet.ErrState) {
-		entry := stet.Note{Who: who.name, Action: stet.ActionProbe, Why: n.reason, Evidence: a.Finding.Evidence}
-		if noted := h.engine.Audit(r.Context(), rec.ID, entry); noted != nil && !errors.Is(noted, stet.ErrNoHistory) {
+		entry := stet.Note{Who: who.name, Action: actionProbe, Why: n.reason, Evidence: a.Finding.Evidence}
+		if noted := h.engine.Operator().Audit(r.Context(), rec.ID, entry); noted != nil && !errors.Is(noted, stet.ErrUnsupported) {
 			failed(noted).write(w)
 			return
 		}

@@ -49,7 +49,7 @@ func (h *handler) end(w http.ResponseWriter, r *http.Request, who principal, c *
 	}
 	res.Settle = h.Settle
 	h.change(w, r, who, &c.note, bad, func(rec *stet.Record) (stet.Head, error) {
-		return h.engine.Resolve(r.Context(), rec.ID, res, c.by(who))
+		return h.engine.Operator().Resolve(r.Context(), rec.ID, res, c.by(who))
 	})
 }
 

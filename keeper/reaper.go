@@ -9,11 +9,11 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Reaper ends records whose retention is over. It never touches running and unknown ones (I10): see [stet.Engine.Reap].
+// Reaper ends records whose retention is over. It never touches running and unknown ones (I10): see [stet.Operator.Reap].
 type Reaper struct {
 	Engine *stet.Engine
 	Every  time.Duration // between two rounds; default [DefaultReapEvery]
-	Batch  int           // records at a time, at most [stet.MaxReap]; default [DefaultReapBatch]
+	Batch  int           // records at a time, at most 10,000; default [DefaultReapBatch]
 }
 
 // Run reaps until ctx ends, and then returns nil; any other return is a setting that cannot be used. A round walks
@@ -26,6 +26,6 @@ func (r Reaper) loop() (loop, error) {
 	if r.Engine == nil {
 		return loop{}, errors.New("keeper: a Reaper needs an Engine")
 	}
-	l := loop{cmp.Or(r.Every, DefaultReapEvery), cmp.Or(r.Batch, DefaultReapBatch), stet.MaxReap, r.Engine.Reap}
+	l := loop{cmp.Or(r.Every, DefaultReapEvery), cmp.Or(r.Batch, DefaultReapBatch), 10 * stet.MaxLimit, r.Engine.Operator().Reap}
 	return l, l.valid()
 }

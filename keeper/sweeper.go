@@ -10,7 +10,7 @@ import (
 )
 
 // Sweeper moves records whose lease has lapsed to unknown, also when no request comes for them again, so that operators see
-// them: see [stet.Engine.Sweep].
+// them: see [stet.Operator.Sweep].
 type Sweeper struct {
 	Engine *stet.Engine
 	Every  time.Duration // between two rounds; default [DefaultSweepEvery]
@@ -27,6 +27,6 @@ func (s Sweeper) loop() (loop, error) {
 	if s.Engine == nil {
 		return loop{}, errors.New("keeper: a Sweeper needs an Engine")
 	}
-	l := loop{cmp.Or(s.Every, DefaultSweepEvery), cmp.Or(s.Batch, DefaultBatch), stet.MaxLimit, s.Engine.Sweep}
+	l := loop{cmp.Or(s.Every, DefaultSweepEvery), cmp.Or(s.Batch, DefaultBatch), stet.MaxLimit, s.Engine.Operator().Sweep}
 	return l, l.valid()
 }
