@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 var nothingHappened = stet.Note{Who: "w", Why: "no trace of it"}
@@ -125,12 +125,12 @@ func TestMissingIsNoProofWhileTheHandlerRuns(t *testing.T) { // A03, I1, I14, W2
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		effects := 0
-		resolver := keeper.ResolverFunc(func(context.Context, stet.Head) (keeper.Finding, error) {
-			return keeper.Finding{Outcome: keeper.Missing, Evidence: "404"}, nil
+		resolver := reconcile.ResolverFunc(func(context.Context, stet.Head) (reconcile.Finding, error) {
+			return reconcile.Finding{Effect: reconcile.Missing, Evidence: "404"}, nil
 		})
 		done := make(chan error)
 		go func() {
-			done <- keeper.Reconciler{Engine: e, Resolver: resolver, Every: 100 * time.Millisecond, MaxProbes: 100, Settle: 600 * time.Millisecond}.Run(ctx)
+			done <- reconcile.Reconciler{Engine: e, Resolver: resolver, Every: 100 * time.Millisecond, MaxProbes: 100, Settle: 600 * time.Millisecond}.Run(ctx)
 		}()
 		c := must(t, e, request("k"), stet.Execute).Claim
 		told := make(chan struct{})

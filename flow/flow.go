@@ -36,7 +36,7 @@ const (
 	DefaultBackoff  = time.Second
 	MaxBackoff      = 5 * time.Minute
 	DefaultAttempts = 20
-	DefaultSettle   = 5 * time.Minute // of [Phase.Settle]; as with the reconciler of package keeper
+	DefaultSettle   = 5 * time.Minute // of [Phase.Settle]; as with the reconciler of package reconcile
 	LocalTries      = 4
 	firstPause      = 5 * time.Millisecond // between tries of a local phase, doubled by each
 )

@@ -22,7 +22,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/sqlstore"
 	"github.com/stet-dev/stet/store/storetest"
@@ -304,9 +304,9 @@ func TestCrashAfterTheEffectBeforeCompletion(t *testing.T) { // "retry and recon
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = keeper.Reconciler{Engine: h.engines[1], Every: time.Millisecond, Resolver: keeper.ResolverFunc(func(context.Context, stet.Head) (keeper.Finding, error) {
+		_ = reconcile.Reconciler{Engine: h.engines[1], Every: time.Millisecond, Resolver: reconcile.ResolverFunc(func(context.Context, stet.Head) (reconcile.Finding, error) {
 			defer stop()
-			return keeper.Finding{Outcome: keeper.Happened, Response: &stet.Response{Status: 201, Body: []byte("found")}, Evidence: "ledger"}, nil
+			return reconcile.Finding{Effect: reconcile.Happened, Response: &stet.Response{Status: 201, Body: []byte("found")}, Evidence: "ledger"}, nil
 		})}.Run(ctx)
 	}()
 	<-done

@@ -51,7 +51,7 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 	if _, err := f.Do(t.Context(), ask, order{}); !errors.Is(err, flow.ErrUnknown) {
 		t.Fatal(err)
 	}
-	found := flow.Finding[order]{Made: true, DownstreamID: "ch_7", Learn: func(o *order) error { o.Charge = "ch_7"; return nil }}
+	found := flow.Evidence[order]{Made: true, DownstreamID: "ch_7", Learn: func(o *order) error { o.Charge = "ch_7"; return nil }}
 	clerk := stet.Note{Who: "clerk", Why: "the provider's console", Evidence: "ch_7"}
 	if err := f.Resolve(t.Context(), ask.ID, found, clerk); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,6 @@
-package keeper
+// Package compare lays two ledgers side by side: what a service has booked, and what its provider did. [Books] yields where they
+// do not agree.
+package compare
 
 import (
 	"errors"
@@ -49,10 +51,10 @@ func (k DifferenceKind) String() string {
 	return fmt.Sprintf("DifferenceKind(%d)", uint8(k))
 }
 
-// ErrUnordered: a side of [Compare] was not in the order of its IDs.
-var ErrUnordered = errors.New("keeper: entries are not in the order of their IDs")
+// ErrUnordered: a side of [Books] was not in the order of its IDs.
+var ErrUnordered = errors.New("compare: entries are not in the order of their IDs")
 
-// Compare yields where the provider's books and the own ones do not agree, in the order of IDs. Both sides have to come in that
+// Books yields where the provider's books and the own ones do not agree, in the order of IDs. Both sides have to come in that
 // order, byte by byte (in SQL: ORDER BY id COLLATE "C" on Postgres, COLLATE utf8mb4_bin on MariaDB; SQLite's own), and be of the
 // same period: leave out what is so recent that one side may not have booked it yet. Either side may have an ID several times;
 // the first is compared, and each one beyond it reported by itself.
@@ -60,7 +62,7 @@ var ErrUnordered = errors.New("keeper: entries are not in the order of their IDs
 // It reads both sides once, in step, and holds one entry of each: they may be of any length. An error that a side yields, or
 // [ErrUnordered], ends the comparison; it is yielded last, with the side's name and no entry: what follows was not compared, and of a side
 // without order what came before may be wrong, too. Breaking off early stops both sides. It is for one goroutine, and can be ranged over as often as both sides can.
-func Compare(ledger, provider iter.Seq2[Entry, error]) iter.Seq2[Difference, error] {
+func Books(ledger, provider iter.Seq2[Entry, error]) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
 		l := newSide("ledger", ledger)
 		defer l.stop()
@@ -130,7 +132,7 @@ func (s *side) next() {
 	switch {
 	case !s.there:
 	case err != nil:
-		s.err = fmt.Errorf("keeper: the %s's entries: %w", s.name, err)
+		s.err = fmt.Errorf("compare: the %s's entries: %w", s.name, err)
 	case s.begun && s.entry.ID < before:
 		s.err = fmt.Errorf("%w: the %s's %q comes after %q", ErrUnordered, s.name, s.entry.ID, before)
 	}

@@ -1,4 +1,4 @@
-package keeper
+package maintenance
 
 import (
 	"context"
@@ -123,7 +123,7 @@ func TestBacklogIsDoneInBatchesWithPauses(t *testing.T) {
 			t.Fatalf("asked %d times, want three batches in one round", len(d.asked))
 		}
 		for i := 1; i < 3; i++ {
-			if gap := d.asked[i].Sub(d.asked[i-1]); gap != breath {
+			if gap := d.asked[i].Sub(d.asked[i-1]); gap != minPause {
 				t.Errorf("the pause between batches was %s", gap)
 			}
 		}
@@ -151,7 +151,7 @@ func TestStoreErrorsEndARoundNotTheLoop(t *testing.T) {
 		if d.backlog != 0 {
 			t.Errorf("%d records are left after the store came back", d.backlog)
 		}
-		if want := map[stet.State]int{stet.Running: DefaultBatch, stet.Completed: min(DefaultReapBatch, stet.MaxLimit)}[d.state]; d.limits[0] != want {
+		if want := map[stet.State]int{stet.Running: stet.DefaultLimit, stet.Completed: min(DefaultReapBatch, stet.MaxLimit)}[d.state]; d.limits[0] != want {
 			t.Errorf("a batch is %d, want the default, %d", d.limits[0], want)
 		}
 	})

@@ -1,4 +1,4 @@
-package keeper
+package reconcile
 
 import (
 	"encoding/json"
@@ -251,7 +251,7 @@ func TestHeadersOfANoticeComeFirst(t *testing.T) { // C11
 		"an id that is no ASCII": {func(r *http.Request) { r.Header.Set("Webhook-Id", "\xff") }, "401 unauthenticated"},
 		"no timestamp":           {func(r *http.Request) { r.Header.Del("Webhook-Timestamp") }, "401 unauthenticated"},
 		"an old timestamp":       {func(r *http.Request) { r.Header.Set("Webhook-Timestamp", "1") }, "401 unauthenticated"},
-		"announced as too long":  {func(r *http.Request) { r.ContentLength = MaxNotice + 1 }, "413 payload-too-large"},
+		"announced as too long":  {func(r *http.Request) { r.ContentLength = maxNotice + 1 }, "413 payload-too-large"},
 		"another method":         {func(r *http.Request) { r.Method = http.MethodPut }, "405 method-not-allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestHeadersOfANoticeComeFirst(t *testing.T) { // C11
 			}
 		})
 	}
-	long := signedNotice("msg_1", strings.Repeat("x", MaxNotice+1), secret, time.Now())
+	long := signedNotice("msg_1", strings.Repeat("x", maxNotice+1), secret, time.Now())
 	long.ContentLength = -1
 	a := httptest.NewRecorder()
 	if hook.ServeHTTP(a, long); toldBy(t, a) != "413 payload-too-large" {

@@ -1,4 +1,4 @@
-package keeper
+package reconcile
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func TestProbe(t *testing.T) {
 	for name, c := range map[string]struct {
 		probe  Probe
 		status int
-		want   Outcome
+		want   Effect
 		answer int
 		kept   stet.Kept
 	}{
@@ -49,7 +49,7 @@ func TestProbe(t *testing.T) {
 				t.Fatal(err)
 			}
 			f, err := c.probe.Resolve(t.Context(), odd)
-			if err != nil || f.Outcome != c.want || f.Kept != c.kept {
+			if err != nil || f.Effect != c.want || f.Kept != c.kept {
 				t.Fatalf("%+v, %v", f, err)
 			}
 			if asked.Get("key") != string(odd.Key) || asked.Get("scope") != "a/b" || asked.Get("path") != odd.Path || path != "/of/d%2F1" {
@@ -101,7 +101,7 @@ func TestProbeAsksNoOtherURL(t *testing.T) { // A20
 	} {
 		asked = 0
 		f, err := Probe{URL: s.URL + c.template}.Resolve(t.Context(), c.head)
-		if c.refused && (err == nil || !strings.Contains(err.Error(), "another URL") || asked != 0) || !c.refused && (err != nil || asked != 1 || f.Outcome != Missing) {
+		if c.refused && (err == nil || !strings.Contains(err.Error(), "another URL") || asked != 0) || !c.refused && (err != nil || asked != 1 || f.Effect != Missing) {
 			t.Errorf("%s of %q, %q: %+v, %v, asked %d times", c.template, string(c.head.Scope), string(c.head.Key), f, err, asked)
 		}
 	}
@@ -130,7 +130,7 @@ func redeliver(h http.Handler, id, body, secret string, at time.Time) *httptest.
 }
 
 func signedNotice(id, body, secret string, at time.Time) *http.Request {
-	key, _ := ParseSecret(secret)
+	key, _ := standardSecret(secret)
 	mac := hmac.New(sha256.New, key)
 	_, _ = fmt.Fprintf(mac, "%s.%d.%s", id, at.Unix(), body)
 	other := base64.StdEncoding.EncodeToString(make([]byte, sha256.Size))
@@ -202,7 +202,7 @@ func TestNoticesThatChangeNothing(t *testing.T) {
 
 func TestSecretsThatAreNone(t *testing.T) {
 	for _, s := range []string{"", "whsec_", "whsec_?", "whsec_YQ==", strings.TrimPrefix(secret, "whsec_")} {
-		if _, err := ParseSecret(s); err == nil {
+		if _, err := standardSecret(s); err == nil {
 			t.Errorf("%q was taken", s)
 		}
 	}

@@ -1,4 +1,4 @@
-package keeper_test
+package reconcile_test
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/flow"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -156,14 +157,14 @@ func tenOfEach(t *testing.T, careless bool) (done, want map[string]int) {
 	var keepers sync.WaitGroup
 	for range hosts {
 		e, f := open(d.observed)
-		resolver := keeper.ResolverFunc(func(_ context.Context, h stet.Head) (keeper.Finding, error) {
+		resolver := reconcile.ResolverFunc(func(_ context.Context, h stet.Head) (reconcile.Finding, error) {
 			store.pause()
 			d.add("asked", h.ID)
-			return keeper.Finding{Outcome: keeper.Happened, Response: &stet.Response{Status: 201}}, nil
+			return reconcile.Finding{Effect: reconcile.Happened, Response: &stet.Response{Status: 201}}, nil
 		})
 		for _, run := range []func(context.Context) error{
-			keeper.Sweeper{Engine: e, Every: every}.Run, keeper.Reaper{Engine: e, Every: every}.Run,
-			keeper.Reconciler{Engine: e, Resolver: resolver, Every: every}.Run,
+			maintenance.Sweeper{Engine: e, Every: every}.Run, maintenance.Reaper{Engine: e, Every: every}.Run,
+			reconcile.Reconciler{Engine: e, Resolver: resolver, Every: every}.Run,
 			flow.Completer{Engine: e, Flows: []flow.Resumer{f}, Every: every}.Run,
 		} {
 			keepers.Go(func() {

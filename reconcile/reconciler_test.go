@@ -1,4 +1,4 @@
-package keeper
+package reconcile
 
 import (
 	"context"
@@ -89,7 +89,7 @@ func (w *ward) state(i int) stet.Record {
 }
 
 var happened = ResolverFunc(func(context.Context, stet.Head) (Finding, error) {
-	return Finding{Outcome: Happened, Response: &stet.Response{Status: 201, Body: []byte("ch_1")}, Evidence: "ch_1"}, nil
+	return Finding{Effect: Happened, Response: &stet.Response{Status: 201, Body: []byte("ch_1")}, Evidence: "ch_1"}, nil
 })
 
 func TestTenReconcilersAskOnce(t *testing.T) { // I14, CR-06
@@ -116,7 +116,7 @@ func TestTenReconcilersAskOnce(t *testing.T) { // I14, CR-06
 func TestNoTraceIsNoProofBeforeItHasSettled(t *testing.T) { // I14, CR-07: the attempt may still be on its way
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 1)
-		missing := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Outcome: Missing}, nil })
+		missing := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Missing}, nil })
 		w.keep(1, Reconciler{Resolver: missing, Settle: 5 * time.Minute}, 4*time.Minute+50*time.Second)
 		if r := w.state(0); r.State != stet.Unknown || r.Probes < 4 {
 			t.Errorf("%v after %d probes", r.State, r.Probes)
@@ -136,7 +136,7 @@ func TestNoTraceAfterALease(t *testing.T) { // what ended the attempt is the lea
 		if _, _, err := w.Operator().Sweep(t.Context(), "", 1); err != nil {
 			t.Fatal(err)
 		}
-		missing := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Outcome: Missing}, nil })
+		missing := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Missing}, nil })
 		w.keep(1, Reconciler{Resolver: missing, Settle: time.Minute}, 50*time.Second)
 		w.begin(0, stet.Unresolved)
 		w.keep(1, Reconciler{Resolver: missing, Settle: time.Minute}, 2*time.Minute)
@@ -148,7 +148,7 @@ func TestVoidedNeedsNoSettling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 1)
 		w.keep(1, Reconciler{Settle: stet.Never, Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) {
-			return Finding{Outcome: Voided}, nil
+			return Finding{Effect: Voided}, nil
 		})}, time.Minute)
 		w.begin(0, stet.Execute)
 	})
@@ -180,7 +180,7 @@ func TestADeadLetterIsWrittenWithTheLastProbe(t *testing.T) { // A12
 	for name, resolver := range map[string]ResolverFunc{
 		"nobody knows": func(context.Context, stet.Head) (Finding, error) { return Finding{}, nil },
 		"an error":     func(context.Context, stet.Head) (Finding, error) { return Finding{}, errors.New("away") },
-		"no trace yet": func(context.Context, stet.Head) (Finding, error) { return Finding{Outcome: Missing}, nil },
+		"no trace yet": func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Missing}, nil },
 		"a panic":      func(context.Context, stet.Head) (Finding, error) { panic("k0") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestTheLastProbeIsInterrupted(t *testing.T) { // A12
 		if h := w.state(0); h.Escalated || h.Probes != 2 || asked != 2 {
 			t.Fatalf("asked %d times: %+v", asked, h.Head)
 		}
-		w.keep(1, r, LongestPause)
+		w.keep(1, r, longestPause)
 		if h := w.state(0); !h.Escalated || asked != 2 || w.told["failed"].Load() != 1 {
 			t.Errorf("asked %d times: %+v", asked, h.Head)
 		}
@@ -258,7 +258,7 @@ func TestLastProbe(t *testing.T) {
 }
 
 func TestFindingsThatSayNothing(t *testing.T) {
-	for name, f := range map[string]Finding{"pending": {}, "happened, but how": {Outcome: Happened}} {
+	for name, f := range map[string]Finding{"pending": {}, "happened, but how": {Effect: Happened}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWard(t, 1)
@@ -282,7 +282,7 @@ func TestReconcilersNeedAnEngineAndAResolver(t *testing.T) {
 		{Reconciler{Engine: e, Resolver: happened, Settle: 45 * time.Minute}, "Settle is 45m0s, but the last of 8 probes comes 21m10s"},
 		{Reconciler{Engine: e, Resolver: happened, Settle: 3 * time.Minute, MaxProbes: 5}, "the last of 5 probes comes 2m30s"},
 	} {
-		if err := c.r.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "keeper: ") || !strings.Contains(err.Error(), c.want) {
+		if err := c.r.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "reconcile: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
@@ -296,12 +296,12 @@ func TestLateAnswers(t *testing.T) { // SF-05, I14
 		want    stet.State
 		body    string
 	}{
-		"found":                    {Finding{Outcome: Happened, Evidence: "ch_1"}, stet.Completed, "late"},
-		"found, and with answer":   {Finding{Outcome: Happened, Response: &stet.Response{Status: 200, Body: []byte("probed")}}, stet.Completed, "probed"},
-		"missing":                  {Finding{Outcome: Missing}, stet.Unknown, "late"},
-		"voided":                   {Finding{Outcome: Voided}, stet.Unknown, "late"}, // A04: one rule for all evidence
+		"found":                    {Finding{Effect: Happened, Evidence: "ch_1"}, stet.Completed, "late"},
+		"found, and with answer":   {Finding{Effect: Happened, Response: &stet.Response{Status: 200, Body: []byte("probed")}}, stet.Completed, "probed"},
+		"missing":                  {Finding{Effect: Missing}, stet.Unknown, "late"},
+		"voided":                   {Finding{Effect: Voided}, stet.Unknown, "late"}, // A04: one rule for all evidence
 		"nobody knows":             {Finding{}, stet.Unknown, "late"},
-		"something else was found": {Finding{Outcome: GoesOn}, stet.Unknown, "late"},
+		"something else was found": {Finding{Effect: GoesOn}, stet.Unknown, "late"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -329,7 +329,7 @@ func TestLateAnswers(t *testing.T) { // SF-05, I14
 func TestFoundWithoutAnAnswerStaysUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 1)
-		w.keep(1, Reconciler{Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Outcome: Happened}, nil })}, time.Minute)
+		w.keep(1, Reconciler{Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Happened}, nil })}, time.Minute)
 		if r := w.state(0); r.State != stet.Unknown {
 			t.Errorf("%s", r.State)
 		}
@@ -353,7 +353,7 @@ func TestLateAnswerOfWhatWasPublished(t *testing.T) {
 		if err := claim.Settle(t.Context(), late); !errors.Is(err, stet.ErrFenced) {
 			t.Fatal(err)
 		}
-		resolver := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Outcome: Happened}, nil })
+		resolver := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Happened}, nil })
 		w.keep(1, Reconciler{Resolver: resolver}, time.Hour)
 		if r := w.state(0); r.State != stet.Completed || r.Status != 201 || r.Kept != stet.KeptStatus {
 			t.Errorf("%s, status %d, kept %d", r.State, r.Status, r.Kept)

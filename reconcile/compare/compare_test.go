@@ -1,4 +1,4 @@
-package keeper
+package compare
 
 import (
 	"errors"
@@ -43,7 +43,7 @@ func told(d Difference) string {
 	return s
 }
 
-func TestCompare(t *testing.T) { // S1-39: the provider's ledger and the own one, once a day
+func TestBooks(t *testing.T) { // S1-39: the provider's ledger and the own one, once a day
 	for name, c := range map[string]struct{ ledger, provider, want []string }{
 		"both empty":        {},
 		"equal":             {[]string{"a 1", "b 2"}, []string{"a 1", "b 2"}, nil},
@@ -61,7 +61,7 @@ func TestCompare(t *testing.T) { // S1-39: the provider's ledger and the own one
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for d, err := range Compare(entries(books(t, c.ledger...)...), entries(books(t, c.provider...)...)) {
+			for d, err := range Books(entries(books(t, c.ledger...)...), entries(books(t, c.provider...)...)) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -76,7 +76,7 @@ func TestCompare(t *testing.T) { // S1-39: the provider's ledger and the own one
 
 var errCut = errors.New("connection reset")
 
-func TestCompareSaysWhereItEnded(t *testing.T) {
+func TestBooksSaysWhereItEnded(t *testing.T) {
 	cut := func(yield func(Entry, error) bool) {
 		_ = yield(Entry{ID: "b"}, nil) && yield(Entry{}, errCut)
 	}
@@ -94,7 +94,7 @@ func TestCompareSaysWhereItEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var ended error
 			n := 0
-			for d, err := range Compare(c.ledger, c.provider) {
+			for d, err := range Books(c.ledger, c.provider) {
 				switch {
 				case ended != nil:
 					t.Fatalf("it went on with %v, %v", d, err)
@@ -111,7 +111,7 @@ func TestCompareSaysWhereItEnded(t *testing.T) {
 	}
 }
 
-func TestCompareStopsBothSides(t *testing.T) {
+func TestBooksStopsBothSides(t *testing.T) {
 	stopped := 0
 	endless := func(prefix string) iter.Seq2[Entry, error] {
 		return func(yield func(Entry, error) bool) {
@@ -120,7 +120,7 @@ func TestCompareStopsBothSides(t *testing.T) {
 			}
 		}
 	}
-	for range Compare(endless("a"), endless("b")) {
+	for range Books(endless("a"), endless("b")) {
 		break
 	}
 	if stopped != 2 {
@@ -129,7 +129,7 @@ func TestCompareStopsBothSides(t *testing.T) {
 }
 
 // Whatever the two sides hold, what is reported turns one into the other, and nothing else is reported.
-func TestCompareIsComplete(t *testing.T) {
+func TestBooksAreComplete(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	draw := func() (all []Entry) {
 		for range r.IntN(12) {
@@ -149,7 +149,7 @@ func TestCompareIsComplete(t *testing.T) {
 			return slices.Delete(all, i, i+1)
 		}
 		var extra []Entry
-		for d, err := range Compare(entries(ledger...), entries(provider...)) {
+		for d, err := range Books(entries(ledger...), entries(provider...)) {
 			if err != nil {
 				t.Fatal(err)
 			}

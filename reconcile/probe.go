@@ -1,4 +1,4 @@
-package keeper
+package reconcile
 
 import (
 	"context"
@@ -26,12 +26,11 @@ type Probe struct {
 	Missing []int
 	// Status of the answer that retries get; 0 means the probe's own. Its body and Content-Type are the probe's.
 	Status  int
-	MaxBody int64        // more is no answer to keep: retries are told the status alone; default [DefaultMaxProbeBody]
+	MaxBody int64        // more is no answer to keep: retries are told the status alone; default 1 MiB
 	Client  *http.Client // default one that follows no redirects
 }
 
-// DefaultMaxProbeBody is the default of [Probe], in bytes.
-const DefaultMaxProbeBody = 1 << 20
+const defaultMaxBody = 1 << 20
 
 // patient follows nothing: an answer from elsewhere is no evidence.
 var patient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -97,11 +96,11 @@ func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
 	}
 	u, err := p.fill(&h)
 	if err != nil {
-		return Finding{}, fmt.Errorf("keeper: probe: %w", err)
+		return Finding{}, fmt.Errorf("reconcile: probe: %w", err)
 	}
 	r, err := http.NewRequestWithContext(ctx, method, "", nil)
 	if err != nil {
-		return Finding{}, errors.New("keeper: probe: its method is none")
+		return Finding{}, errors.New("reconcile: probe: its method is none")
 	}
 	r.URL, r.Host = u, u.Host
 	if p.Header != nil {
@@ -116,7 +115,7 @@ func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
 		}
-		return Finding{}, fmt.Errorf("keeper: probe: %w", err)
+		return Finding{}, fmt.Errorf("reconcile: probe: %w", err)
 	}
 	defer func() { _ = w.Body.Close() }()
 	evidence := fmt.Sprintf("the probe was answered %d", w.StatusCode)
@@ -124,7 +123,7 @@ func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
 	case listed(p.Found, w.StatusCode, http.StatusOK):
 		return p.found(w, evidence)
 	case listed(p.Missing, w.StatusCode, http.StatusNotFound):
-		return Finding{Outcome: Missing, Evidence: evidence}, nil
+		return Finding{Effect: Missing, Evidence: evidence}, nil
 	}
 	return Finding{Evidence: evidence}, nil
 }
@@ -136,13 +135,13 @@ func listed(list []int, status, otherwise int) bool {
 func (p Probe) found(w *http.Response, evidence string) (Finding, error) {
 	limit := p.MaxBody
 	if limit <= 0 {
-		limit = DefaultMaxProbeBody
+		limit = defaultMaxBody
 	}
 	body, err := io.ReadAll(io.LimitReader(w.Body, limit+1))
 	if err != nil {
-		return Finding{}, fmt.Errorf("keeper: the probe's answer was cut off: %w", err)
+		return Finding{}, fmt.Errorf("reconcile: the probe's answer was cut off: %w", err)
 	}
-	f := Finding{Outcome: Happened, Evidence: evidence, Response: &stet.Response{Status: p.Status, Body: body}}
+	f := Finding{Effect: Happened, Evidence: evidence, Response: &stet.Response{Status: p.Status, Body: body}}
 	if f.Response.Status == 0 {
 		f.Response.Status = w.StatusCode
 	}

@@ -1,4 +1,4 @@
-package keeper
+package reconcile
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 )
 
 // ErrNoAnswer is returned when a [Resolver] could not tell: what it asks did not answer, or not as it should.
-var ErrNoAnswer = errors.New("keeper: the probe got no answer")
+var ErrNoAnswer = errors.New("reconcile: the probe got no answer")
 
 // Asked is what came of asking now.
 type Asked struct {
@@ -29,7 +29,7 @@ func (r Reconciler) Ask(ctx context.Context, h *stet.Head, who, why string) (Ask
 		return Asked{}, err
 	}
 	if lapsed := h.State == stet.Running && h.Over(); h.State != stet.Unknown && !lapsed {
-		return Asked{Head: *h}, fmt.Errorf("keeper: %w: it is %s, not unknown", stet.ErrState, h.State)
+		return Asked{Head: *h}, fmt.Errorf("reconcile: %w: it is %s, not unknown", stet.ErrState, h.State)
 	}
 	r.tell(h, "scheduled")
 	asking, cancel := context.WithTimeout(ctx, r.Timeout)

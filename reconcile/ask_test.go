@@ -1,4 +1,4 @@
-package keeper
+package reconcile
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 func TestAskNow(t *testing.T) { // D06, surface §6: POST …/probe
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 1)
-		found := Finding{Outcome: Missing, Evidence: "the probe was answered 404"}
+		found := Finding{Effect: Missing, Evidence: "the probe was answered 404"}
 		var fails error
 		r := Reconciler{Engine: w.Engine, MaxProbes: 3, Settle: stet.Never, Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) {
 			return found, fails

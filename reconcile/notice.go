@@ -1,10 +1,7 @@
-package keeper
+package reconcile
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,11 +9,10 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/canon"
-	"github.com/stet-dev/stet/internal/members"
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// notice is the body of a webhook, and what it comes down to.
+// notice is what a provider says about one execution.
 type notice struct {
 	Scope         string
 	Key           string
@@ -31,44 +27,6 @@ type notice struct {
 	Evidence      string
 
 	resolution stet.Resolution
-}
-
-// members are the names of a notice, each with where its value goes.
-func (n *notice) members() map[string]any {
-	return map[string]any{"scope": &n.Scope, "key": &n.Key,
-		"downstream_key": &n.DownstreamKey, "downstream_id": &n.DownstreamID, "outcome": &n.Outcome, "attempt": &n.Attempt, "fence": &n.Fence, "status": &n.Status, "headers": &n.Headers,
-		"body_b64": &n.Body, "evidence": &n.Evidence}
-}
-
-// parseNotice reads a notice, or says what is wrong with it. A misspelt member would otherwise
-// mean a record of another scope, or an attempt that is not checked (A02).
-func parseNotice(body []byte) (*notice, string) {
-	n := new(notice)
-	problem := n.read(body)
-	if problem == "" {
-		problem = n.resolve()
-	}
-	return n, problem
-}
-
-// read decodes the members, each of which may come once.
-func (n *notice) read(body []byte) (problem string) {
-	bad, ok := errors.AsType[*members.Error](members.Read(body, n.members()))
-	if !ok {
-		return ""
-	}
-	switch bad.Kind {
-	case members.Unknown:
-		return fmt.Sprintf("The notice has the unknown member %q%s", bad.Member, cmp.Or(bad.Hint, "."))
-	case members.Twice:
-		return fmt.Sprintf("The notice has the member %q twice.", bad.Member)
-	case members.Unfit:
-		return fmt.Sprintf("The member %q has a value of another kind than documented: %s.", bad.Member, bad.Problem)
-	case members.Inside:
-		return "The notice has a name twice in its headers, or text that is no Unicode."
-	case members.NoObject:
-	}
-	return "The notice is no JSON object, or something follows it."
 }
 
 // resolve says what the notice means for a record.

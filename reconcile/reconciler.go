@@ -1,4 +1,4 @@
-package keeper
+package reconcile
 
 import (
 	"cmp"
@@ -12,17 +12,21 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/maintenance"
 )
 
 // Defaults of [Reconciler].
 const (
-	DefaultReconcileEvery = 10 * time.Second
-	DefaultMaxProbes      = 8
-	DefaultSettle         = 5 * time.Minute
-	DefaultProbeTimeout   = 10 * time.Second
-	DefaultProbesAtOnce   = 8
-	// The pause after a probe that found nothing out doubles from the first to the longest.
-	FirstPause, LongestPause = 10 * time.Second, time.Hour
+	DefaultMaxProbes = 8
+	DefaultSettle    = 5 * time.Minute
+)
+
+const (
+	defaultEvery   = 10 * time.Second
+	defaultTimeout = 10 * time.Second
+	defaultAtOnce  = 8
+	// The pause after a probe without a result doubles from the first to the longest.
+	firstPause, longestPause = 10 * time.Second, time.Hour
 )
 
 // Resolver finds out what became of an execution whose outcome is unknown: it asks the system
@@ -41,7 +45,7 @@ func (f ResolverFunc) Resolve(ctx context.Context, h stet.Head) (Finding, error)
 
 // Finding is what a [Resolver] found.
 type Finding struct {
-	Outcome Outcome
+	Effect Effect
 	// Response, with Happened, is what retries are answered with. Where it is nil, it is the
 	// answer that a holder left with the record who came too late to store it; without one the
 	// record stays unknown.
@@ -50,11 +54,11 @@ type Finding struct {
 	Evidence string    // for the history: the provider's id, a status; nothing secret
 }
 
-// Outcome is what can be said of an execution.
-type Outcome uint8
+// Effect is what can be said of the effect of an execution.
+type Effect uint8
 
 const (
-	Pending Outcome = iota // it may still happen, or nobody knows: ask again
+	Pending Effect = iota // it may still happen, or nobody knows: ask again
 	Happened
 	// Missing: there is no trace of it. That is no proof while the attempt may still be under way
 	// between here and there (I14): it counts once the record has been idle for Settle.
@@ -67,8 +71,8 @@ const (
 	GoesOn
 )
 
-func (o Outcome) String() string {
-	switch o {
+func (e Effect) String() string {
+	switch e {
 	case Pending:
 		return "pending"
 	case Happened:
@@ -80,7 +84,7 @@ func (o Outcome) String() string {
 	case GoesOn:
 		return "goes-on"
 	}
-	return fmt.Sprintf("Outcome(%d)", uint8(o))
+	return fmt.Sprintf("Effect(%d)", uint8(e))
 }
 
 // Reconciler asks about what is unknown until it is known, and gives up when MaxProbes have found
@@ -92,49 +96,47 @@ type Reconciler struct {
 	Engine    *stet.Engine
 	Resolver  Resolver
 	Who       string        // in the history; default "reconciler"
-	Every     time.Duration // default [DefaultReconcileEvery]
-	Batch     int           // default [DefaultBatch]
+	Every     time.Duration // default 10 s
+	Batch     int           // default [stet.DefaultLimit]
 	MaxProbes int           // default [DefaultMaxProbes]
 	// Settle is how long a record has to be idle before Missing is a proof: longer than a call
 	// can be under way. Default [DefaultSettle]; [stet.Never]: it never is. More than [LastProbe]
 	// of MaxProbes is refused: no probe would come so late.
 	Settle  time.Duration
-	Timeout time.Duration // of one probe; default [DefaultProbeTimeout]
-	AtOnce  int           // probes at a time; default [DefaultProbesAtOnce]
+	Timeout time.Duration // of one probe; default 10 s
+	AtOnce  int           // probes at a time; default 8
 }
 
 // Run reconciles until ctx ends, and returns nil then; another error is a setting that cannot be
 // used.
-func (r Reconciler) Run(ctx context.Context) error { return run(ctx, r) }
+func (r Reconciler) Run(ctx context.Context) error { return maintenance.Run(ctx, r) }
 
-func (r Reconciler) loop() (loop, error) {
+// Rounds implements [maintenance.Loop].
+func (r Reconciler) Rounds() (maintenance.Rounds, error) {
 	r, err := r.filled()
-	if err != nil {
-		return loop{}, err
-	}
-	l := loop{cmp.Or(r.Every, DefaultReconcileEvery), cmp.Or(r.Batch, DefaultBatch), stet.MaxLimit, r.round}
-	return l, l.valid()
+	return maintenance.Rounds{Every: cmp.Or(r.Every, defaultEvery),
+		Batch: cmp.Or(r.Batch, stet.DefaultLimit), MaxBatch: stet.MaxLimit, Do: r.round}, err
 }
 
 // filled returns r with its defaults, or what cannot be used.
 func (r Reconciler) filled() (Reconciler, error) {
 	switch {
 	case r.Engine == nil || r.Resolver == nil:
-		return r, errors.New("keeper: a Reconciler needs an Engine and a Resolver")
+		return r, errors.New("reconcile: a Reconciler needs an Engine and a Resolver")
 	case r.MaxProbes < 0 || r.Timeout < 0 || r.AtOnce < 0:
-		return r, errors.New("keeper: MaxProbes, Timeout and AtOnce cannot be negative")
+		return r, errors.New("reconcile: MaxProbes, Timeout and AtOnce cannot be negative")
 	case r.Settle < 0 && r.Settle != stet.Never:
-		return r, fmt.Errorf("keeper: Settle is %s; use stet.Never where a missing effect is never a proof", r.Settle)
+		return r, fmt.Errorf("reconcile: Settle is %s; use stet.Never where a missing effect is never a proof", r.Settle)
 	}
 	r.Who = cmp.Or(r.Who, "reconciler")
 	r.MaxProbes = cmp.Or(r.MaxProbes, DefaultMaxProbes)
 	if last := LastProbe(r.MaxProbes); r.Settle > last {
-		return r, fmt.Errorf("keeper: Settle is %s, but the last of %d probes comes %s after the attempt ended: "+
+		return r, fmt.Errorf("reconcile: Settle is %s, but the last of %d probes comes %s after the attempt ended: "+
 			"Missing would never be a proof; lower Settle or raise MaxProbes", r.Settle, r.MaxProbes, last)
 	}
 	r.Settle = cmp.Or(r.Settle, DefaultSettle)
-	r.Timeout = cmp.Or(r.Timeout, DefaultProbeTimeout)
-	r.AtOnce = cmp.Or(r.AtOnce, DefaultProbesAtOnce)
+	r.Timeout = cmp.Or(r.Timeout, defaultTimeout)
+	r.AtOnce = cmp.Or(r.AtOnce, defaultAtOnce)
 	return r, nil
 }
 
@@ -193,10 +195,10 @@ func (r Reconciler) giveUp(ctx context.Context, h *stet.Head) (stet.Head, bool, 
 
 // pause is the time from one probe to the next, after so many.
 func pause(probes int) time.Duration {
-	d := FirstPause
+	d := firstPause
 	for range probes {
-		if d *= 2; d >= LongestPause {
-			return LongestPause
+		if d *= 2; d >= longestPause {
+			return longestPause
 		}
 	}
 	return d
@@ -248,7 +250,7 @@ func (r Reconciler) end(ctx context.Context, h *stet.Head) (bool, error) {
 
 // conclude ends the record with what the finding proves, if it proves anything, in the name of who, who had asked because of why.
 func (r Reconciler) conclude(ctx context.Context, h *stet.Head, f *Finding, who, why string) (stet.Head, bool, error) {
-	if f.Outcome == GoesOn {
+	if f.Effect == GoesOn {
 		return *h, true, nil
 	}
 	res, proof, err := r.ruling(ctx, h, f)
@@ -269,9 +271,9 @@ func (r Reconciler) ask(ctx context.Context, h stet.Head) (f Finding, err error)
 		switch p := recover().(type) {
 		case nil:
 		case runtime.Error:
-			err = fmt.Errorf("keeper: the resolver panicked: %w", p)
+			err = fmt.Errorf("reconcile: the resolver panicked: %w", p)
 		default:
-			err = fmt.Errorf("keeper: the resolver panicked with a %T", p)
+			err = fmt.Errorf("reconcile: the resolver panicked with a %T", p)
 		}
 	}()
 	return r.Resolver.Resolve(ctx, h)
@@ -282,14 +284,14 @@ func (r Reconciler) ruling(ctx context.Context, h *stet.Head, f *Finding) (stet.
 	res := stet.Resolution{Version: h.Version}
 	idle := h.Idle()
 	switch {
-	case f.Outcome == Happened && f.Response != nil:
+	case f.Effect == Happened && f.Response != nil:
 		res.Response, res.Kept = f.Response, f.Kept
 		return res, "the effect was found", nil
-	case f.Outcome == Happened:
+	case f.Effect == Happened:
 		return r.late(ctx, h)
-	case f.Outcome == Voided:
+	case f.Effect == Voided:
 		return res, "the attempt was voided", nil
-	case f.Outcome == Missing && r.Settle != stet.Never && idle >= r.Settle:
+	case f.Effect == Missing && r.Settle != stet.Never && idle >= r.Settle:
 		return res, fmt.Sprintf("no trace of it %s after the attempt ended", idle.Truncate(time.Second)), nil
 	}
 	return res, "", nil

@@ -1,4 +1,4 @@
-package keeper
+package reconcile
 
 import (
 	"fmt"
@@ -20,11 +20,11 @@ func TestNoticesShareABound(t *testing.T) { // C11
 	resume := make(chan struct{})
 	var stalled sync.WaitGroup
 	held0 := held.Held()
-	const n = 3 * MaxNotices / MaxNotice
+	const n = 3 * maxNotices / maxNotice
 	for i := range n {
 		r := signedNotice(fmt.Sprint("msg_", i), "", secret, time.Now())
 		reached := make(chan struct{})
-		r.Body, r.ContentLength = io.NopCloser(&stalling.Reader{Reader: strings.NewReader(strings.Repeat("x", MaxNotice-1)), Reached: reached, On: resume}), MaxNotice
+		r.Body, r.ContentLength = io.NopCloser(&stalling.Reader{Reader: strings.NewReader(strings.Repeat("x", maxNotice-1)), Reached: reached, On: resume}), maxNotice
 		if i%2 == 1 {
 			r.ContentLength = -1 // in chunks
 		}
@@ -41,11 +41,11 @@ func TestNoticesShareABound(t *testing.T) { // C11
 				t.Errorf("notice %d: %s", i, toldBy(t, a))
 			}
 		}
-		if held.Held() > MaxNotices {
+		if held.Held() > maxNotices {
 			t.Fatalf("%d bytes are held", held.Held())
 		}
 	}
-	if got := held.Held(); got < MaxNotices/2-MaxNotice {
+	if got := held.Held(); got < maxNotices/2-maxNotice {
 		t.Errorf("only %d bytes are held: nothing stalls", got)
 	}
 	if a := notify(hook, `{"scope":"s","key":"k0","outcome":"not-executed","attempt":1}`, secret, time.Now()); a.Code != 200 {

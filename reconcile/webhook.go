@@ -1,16 +1,11 @@
-package keeper
+package reconcile
 
 import (
 	"cmp"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -39,41 +34,46 @@ import (
 // is a problem document (RFC 9457), and changes nothing: 400 to a body that cannot be used, 401
 // to a signature that is missing, wrong or older than Tolerance, 404 where there is no such
 // record, 409 where the record does not allow it (its code says which: state-changed,
-// in-progress, contradicted, attended, published, ambiguous), 413 to more than [MaxNotice] bytes,
-// 429 with Retry-After while [MaxNotices] bytes are held, 503 where the store is away. Headers that
+// in-progress, contradicted, attended, published, ambiguous), 413 to more than 256 KiB,
+// 429 with Retry-After while 8 MiB of notices are being read, 503 where the store is away. Headers that
 // belong to one exchange, and Set-Cookie, are not kept.
 type Webhook struct {
 	Engine    *stet.Engine
 	Secrets   []string         // "whsec_" and base64, at least one; several while one is being replaced
-	Tolerance time.Duration    // default [DefaultTolerance]
+	Tolerance time.Duration    // default 5 min
 	Clock     func() time.Time // default time.Now
 	Who       string           // in the history; default "webhook"
+	Provider  string           // how notices are signed and written; default "standard-webhooks", the only one so far
 }
 
-// DefaultTolerance is how far a notice's timestamp may be from the local clock, and MaxNotice how long a notice may be, in bytes:
-// enough for a response of 190 KiB as base64; a larger one is told by its status alone. MaxNotices is how many bytes of notices a
+// defaultTolerance is how far a notice's timestamp may be from the local clock, and maxNotice how long a notice may be, in bytes:
+// enough for a response of 190 KiB as base64; a larger one is told by its status alone. maxNotices is how many bytes of notices a
 // process holds at a time. Half of that is for notices of up to 16 KiB, which most are.
 const (
-	DefaultTolerance = 5 * time.Minute
-	MaxNotice        = 256 << 10
-	MaxNotices       = 8 << 20
+	defaultTolerance = 5 * time.Minute
+	maxNotice        = 256 << 10
+	maxNotices       = 8 << 20
 )
 
 // held counts the bytes of notices. They have no owner before they are read, since the signature is of the body; so they have
 // memory of their own, and who sends many that are signed by nobody keeps no client from anything.
-var held = ledger.New(MaxNotices, MaxNotices/2, 1)
+var held = ledger.New(maxNotices, maxNotices/2, 1)
 
-// ErrSecret: a webhook secret that is none.
-var ErrSecret = errors.New("keeper: a webhook secret is whsec_ and the base64 of 24 to 64 random bytes")
-
-// ParseSecret returns the key in a secret.
-func ParseSecret(s string) ([]byte, error) {
-	rest, ok := strings.CutPrefix(strings.TrimSpace(s), "whsec_")
-	key, err := base64.StdEncoding.DecodeString(rest)
-	if !ok || err != nil || len(key) < 24 || len(key) > 64 {
-		return nil, ErrSecret
+// Validate says what is wrong with the settings.
+func (h Webhook) Validate() error {
+	if h.Engine == nil || len(h.Secrets) == 0 {
+		return errors.New("reconcile: a Webhook needs an Engine and Secrets")
 	}
-	return key, nil
+	p, err := h.provider()
+	if err != nil {
+		return err
+	}
+	for _, s := range h.Secrets {
+		if _, err := p.Secret(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ServeHTTP implements [http.Handler].
@@ -83,14 +83,19 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, "method-not-allowed", "A notice is sent by POST.")
 		return
 	}
-	s, ok := h.sealOf(r.Header) // a body that no signature comes with is not read
-	if !ok {
+	p, err := h.provider()
+	var s signature
+	signed := err == nil
+	if signed {
+		s, signed = p.Verify(r.Header)
+	}
+	if !signed || !h.fresh(s.At) {
 		refuse(w, http.StatusUnauthorized, "unauthenticated", notSigned)
 		return
 	}
 	buf := held.Buffer(held.Owner("notices"))
 	defer buf.Drop()
-	switch err := buf.Fill(r.Body, r.ContentLength, MaxNotice); {
+	switch err := buf.Fill(r.Body, r.ContentLength, maxNotice); {
 	case errors.Is(err, ledger.ErrTooLong): // of one that is sent in chunks it shows late
 		tooLong(w)
 		return
@@ -103,74 +108,39 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := buf.Bytes()
-	if !h.signed(s, body) { // before a byte of it is looked at
+	if !h.signedBy(&p, &s, body) { // before a byte of it is looked at
 		refuse(w, http.StatusUnauthorized, "unauthenticated", notSigned)
 		return
 	}
-	n, problem := parseNotice(body)
+	n, problem := p.Decode(body)
+	if problem == "" {
+		problem = n.resolve()
+	}
 	if problem != "" {
 		refuse(w, http.StatusBadRequest, "invalid-notice", problem)
 		return
 	}
-	h.take(w, r, n, s.id)
+	h.take(w, r, n, s.ID)
 }
 
 const notSigned = "The signature is missing, wrong or too old: see https://www.standardwebhooks.com."
 
-// seal is what the headers of a notice say of its signature.
-type seal struct {
-	id, stamp string
-	sums      [][]byte
-}
-
-// Limits of a seal. A sender has a few signatures while it changes its secret.
-const (
-	maxNoticeID   = 255
-	maxSignatures = 16
-)
-
-// sealOf reports false for headers that no body could make a signed notice of.
-func (h Webhook) sealOf(head http.Header) (s seal, ok bool) {
-	s.id, s.stamp = head.Get("Webhook-Id"), head.Get("Webhook-Timestamp")
-	seconds, err := strconv.ParseInt(s.stamp, 10, 64)
-	odd := strings.ContainsFunc(s.id, func(r rune) bool { return r < ' ' || r > '~' })
-	if s.id == "" || len(s.id) > maxNoticeID || odd || err != nil {
-		return s, false
-	}
-	clock, tolerance := h.Clock, cmp.Or(h.Tolerance, DefaultTolerance)
-	if clock == nil {
-		clock = time.Now
-	}
-	if clock().Sub(time.Unix(seconds, 0)).Abs() > tolerance {
-		return s, false
-	}
-	for one := range strings.FieldsSeq(head.Get("Webhook-Signature")) {
-		text, known := strings.CutPrefix(one, "v1,")
-		sum, err := base64.StdEncoding.DecodeString(text)
-		if known && err == nil && len(sum) == sha256.Size && len(s.sums) < maxSignatures {
-			s.sums = append(s.sums, sum)
-		}
-	}
-	return s, len(s.sums) > 0
-}
-
-// signed checks all signatures against all secrets, in constant time.
-func (h Webhook) signed(s seal, body []byte) bool {
-	good := false
-	for _, secret := range h.Secrets {
-		key, err := ParseSecret(secret)
-		if err != nil {
-			continue
-		}
-		mac := hmac.New(sha256.New, key)
-		_, _ = fmt.Fprintf(mac, "%s.%s.", s.id, s.stamp)
-		_, _ = mac.Write(body)
-		want := mac.Sum(nil)
-		for _, sum := range s.sums {
-			good = hmac.Equal(sum, want) || good
-		}
+// signedBy reports whether one of the secrets has signed the body.
+func (h *Webhook) signedBy(p *provider, s *signature, body []byte) (good bool) {
+	for _, text := range h.Secrets {
+		key, err := p.Secret(text)
+		good = err == nil && s.Signs(key, body) || good
 	}
 	return good
+}
+
+// fresh reports whether an instant is within Tolerance of the clock.
+func (h *Webhook) fresh(at time.Time) bool {
+	now := time.Now
+	if h.Clock != nil {
+		now = h.Clock
+	}
+	return now().Sub(at).Abs() <= cmp.Or(h.Tolerance, defaultTolerance)
 }
 
 // take ends the record that the notice names.
@@ -260,7 +230,7 @@ func conflict(w http.ResponseWriter, code, detail string) {
 }
 
 func tooLong(w http.ResponseWriter) {
-	text := fmt.Sprintf("A notice has at most %d bytes.", MaxNotice)
+	text := fmt.Sprintf("A notice has at most %d bytes.", maxNotice)
 	refuse(w, http.StatusRequestEntityTooLarge, "payload-too-large", text)
 }
 
@@ -285,7 +255,7 @@ func refuse(w http.ResponseWriter, status int, code, detail string) {
 func answer(w http.ResponseWriter, status int, media string, doc any) {
 	body, err := json.Marshal(doc)
 	if err != nil {
-		panic("keeper: a document that is not JSON: " + err.Error())
+		panic("reconcile: a document that is not JSON: " + err.Error())
 	}
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)
