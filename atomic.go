@@ -34,7 +34,7 @@ type joinedTx struct {
 //
 //	err := claim.In(tx)
 //	… business rows, outbox rows …
-//	err = claim.Settle(ctx, outcome) // or Advance, to commit a recovery point and go on
+//	err = claim.Settle(ctx, outcome) // or Step, to commit a recovery point and go on
 //	err = claim.Confirm(ctx, tx.Commit())
 //
 // Until Confirm no heartbeat renews the lease: it would wait for tx. What is left of the lease bounds the transaction; if it

@@ -170,7 +170,7 @@ func TestRecoveryPointInATransaction(t *testing.T) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		held := c.Hold(t.Context(), nil)
 		tx := l.begin()
-		if err := errors.Join(c.In(tx), c.Advance(t.Context(), "charged", []byte("ch_1"))); err != nil {
+		if err := errors.Join(c.In(tx), c.Step(t.Context(), stet.Step{Point: "charged", Progress: []byte("ch_1")})); err != nil {
 			t.Fatal(err)
 		}
 		after(stet.DefaultLease / 2) // no heartbeat comes between
@@ -185,7 +185,7 @@ func TestRecoveryPointInATransaction(t *testing.T) {
 			t.Errorf("%q, %q", r.Point, r.Progress)
 		}
 		tx = l.begin()
-		if err := errors.Join(c.In(tx), c.Advance(t.Context(), "booked", []byte("2"))); err != nil {
+		if err := errors.Join(c.In(tx), c.Step(t.Context(), stet.Step{Point: "booked", Progress: []byte("2")})); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Confirm(t.Context(), errLostCommit); !errors.Is(err, stet.ErrRolledBack) || c.Head().Point != "charged" {
@@ -204,7 +204,7 @@ func TestTransactionLongerThanTheLease(t *testing.T) { // I3: whoever is first d
 			t.Fatal(err)
 		}
 		after(stet.DefaultLease)
-		if n, _, err := e.Sweep(t.Context(), "", 1); n != 1 || err != nil {
+		if n, _, err := e.Operator().Sweep(t.Context(), "", 1); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		if err := c.Confirm(t.Context(), errLostCommit); !errors.Is(err, stet.ErrFenced) {
@@ -278,7 +278,7 @@ func TestACrashedAtomicRunIsFreedByProof(t *testing.T) { // A06, I1, I14, W4
 	for name, free := range map[string]func(t *testing.T, e *stet.Engine) *stet.Claim{
 		"by a retry": func(t *testing.T, e *stet.Engine) *stet.Claim { return must(t, e, request("k"), stet.Execute).Claim },
 		"by the sweeper": func(t *testing.T, e *stet.Engine) *stet.Claim {
-			if n, _, err := e.Sweep(t.Context(), "", 0); n != 1 || err != nil {
+			if n, _, err := e.Operator().Sweep(t.Context(), "", 0); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
 			return nil
@@ -326,7 +326,7 @@ func TestACommittedAtomicRunStands(t *testing.T) { // A06: its process crashed r
 			t.Fatal(err)
 		}
 		after(stet.DefaultLease)
-		_, _, _ = e.Sweep(t.Context(), "", 0)
+		_, _, _ = e.Operator().Sweep(t.Context(), "", 0)
 		must(t, e, q, stet.Replay)
 	})
 }

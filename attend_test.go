@@ -32,7 +32,7 @@ func TestAHandlerThatHasNotReturnedIsNoProof(t *testing.T) { // A03, I14
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, mine, err := e.Probing(t.Context(), &r.Head, time.Second, nil); err != nil || !mine {
+			if _, mine, err := e.Operator().Probing(t.Context(), &r.Head, time.Second, nil); err != nil || !mine {
 				t.Fatal(mine, err)
 			}
 		},
@@ -47,7 +47,7 @@ func TestAHandlerThatHasNotReturnedIsNoProof(t *testing.T) { // A03, I14
 						t.Fatalf("the record is %v, attended %v, idle %v", r.State, r.Attended(), r.Idle())
 					}
 					touch(t, e, c.ID())
-					if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{}, nothingHappened); !errors.Is(err, stet.ErrAttended) {
+					if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{}, nothingHappened); !errors.Is(err, stet.ErrAttended) {
 						t.Fatalf("freed while its handler runs: %v", err)
 					}
 				}
@@ -66,7 +66,7 @@ func TestAHandlerThatHasNotReturnedIsNoProof(t *testing.T) { // A03, I14
 				if now, _ := s.read(c.ID()); now.Version != r.Version {
 					t.Error("it is still written to")
 				}
-				if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{}, nothingHappened); err != nil {
+				if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{}, nothingHappened); err != nil {
 					t.Error(err)
 				}
 			})
@@ -95,7 +95,7 @@ func TestAnOverrunHandlerMaySettleAfterAll(t *testing.T) { // A03, FX-11
 	for name, meddle := range map[string]func(e *stet.Engine, h *stet.Head){
 		"nobody has touched it": nil,
 		"a probe was made": func(e *stet.Engine, h *stet.Head) {
-			_, _, _ = e.Probing(context.Background(), h, time.Hour, nil)
+			_, _, _ = e.Operator().Probing(context.Background(), h, time.Hour, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestMissingIsNoProofWhileTheHandlerRuns(t *testing.T) { // A03, I1, I14, W2
 		}()
 		c := must(t, e, request("k"), stet.Execute).Claim
 		told := make(chan struct{})
-		_ = c.Hold(t.Context(), stet.LostFunc(func(error) {
+		_ = c.Hold(t.Context(), lostFunc(func(error) {
 			c.Overdue("execution-timeout")
 			_ = c.Settle(t.Context(), stet.Outcome{})
 			close(told)
@@ -162,7 +162,7 @@ func TestLookingAtAClaimWaitsForNoStore(t *testing.T) { // A16
 	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		lost := make(chan error, 1)
-		held := c.Hold(t.Context(), stet.LostFunc(func(cause error) { lost <- cause }))
+		held := c.Hold(t.Context(), lostFunc(func(cause error) { lost <- cause }))
 		hanging, release := make(chan struct{}), make(chan struct{})
 		s.mu.Lock()
 		s.before = func(string, int) error { // it hangs, and heeds no deadline

@@ -7,44 +7,32 @@ import (
 	"strings"
 )
 
-// Actions of entries that the states of a record do not tell: for [Note].Action.
-const (
-	ActionReveal        = "reveal"         // somebody was shown a key and what is stored under it
-	ActionNote          = "note"           // somebody wrote something down about a record
-	ActionLoginRefused  = "login-refused"  // somebody was turned away at the admin listener
-	ActionOutboxRetry   = "outbox-retry"   // a message of the outbox is delivered once more
-	ActionOutboxDiscard = "outbox-discard" // a message of the outbox is given up
-	ActionOutboxConfirm = "outbox-confirm" // a message of the outbox is said to have been delivered
-	ActionBulk          = "bulk"           // many records were to be changed at once
-	ActionProbe         = "probe"          // the keeper was told to ask again now
-)
-
 // Audit adds an entry to the history that changes no record: that somebody was shown one, was turned away, or did something
 // beside the records. id may be zero where it is about none. The note needs Who and Action. When Audit returns nil the entry is
 // stored, and outlives the record; after an error it may be, and what was to be done upon it is better not done. The end of ctx
-// does not interrupt it: who goes away leaves the entry behind. A store without a history is [ErrNoHistory].
-func (e *Engine) Audit(ctx context.Context, id ID, n Note) error {
-	call := detach(ctx, e.cfg.StoreTimeout)
+// does not interrupt it: who goes away leaves the entry behind. A store without a history is [ErrUnsupported].
+func (o *Operator) Audit(ctx context.Context, id ID, n Note) error {
+	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
-	began := e.Clock()
-	err := e.entry(call, e.store, id, n)
-	if !errors.Is(err, ErrNoHistory) {
-		e.called("audit", began, err)
+	began := o.e.Clock()
+	err := o.e.entry(call, o.e.store, id, n)
+	if !errors.Is(err, errNoHistory) {
+		o.e.called("audit", began, err)
 	}
 	return err
 }
 
-// AuditIn is [Engine.Audit] within tx, a transaction of the caller's on the database that holds the records: the entry is there
+// AuditIn is [Operator.Audit] within tx, a transaction of the caller's on the database that holds the records: the entry is there
 // when and if tx is committed, in one with what it tells of. tx is of a type that the store's [Binder] takes, else [ErrForeignTx].
 // With any other error tx must be rolled back.
-func (e *Engine) AuditIn(ctx context.Context, tx any, id ID, n Note) error {
-	bound, err := bind(e.store, tx)
+func (o *Operator) AuditIn(ctx context.Context, tx any, id ID, n Note) error {
+	bound, err := bind(o.e.store, tx)
 	if err != nil {
 		return fmt.Errorf("stet: AuditIn: %w", err)
 	}
-	call := detach(ctx, e.cfg.StoreTimeout)
+	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
-	return e.entry(call, bound, id, n)
+	return o.e.entry(call, bound, id, n)
 }
 
 func (e *Engine) entry(ctx context.Context, s Store, id ID, n Note) error {
@@ -53,7 +41,7 @@ func (e *Engine) entry(ctx context.Context, s Store, id ID, n Note) error {
 	}
 	h, ok := As[Historian](s)
 	if !ok {
-		return ErrNoHistory
+		return errNoHistory
 	}
 	c := Change{ID: id, Note: n}
 	if id != (ID{}) {

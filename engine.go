@@ -311,7 +311,7 @@ func (b *beginning) rule(call *detached, have Record) (Decision, error) {
 	switch {
 	case ruling.Verdict == Mismatch:
 		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.Differs(asked)}, nil
-	case ruling.Move == Stay:
+	case ruling.move == stay:
 		return Decision{Verdict: ruling.Verdict, Record: have}, nil
 	case b.q.LookupOnly && ruling.Verdict == Execute:
 		return Decision{Verdict: Absent, Record: have}, nil
@@ -322,15 +322,15 @@ func (b *beginning) rule(call *detached, have Record) (Decision, error) {
 }
 
 // perform writes the move a ruling rests on; somebody else may be faster.
-func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decision, error) {
-	if ruling.Move == Restart {
+func (b *beginning) perform(call *detached, r ruling, have Record) (Decision, error) {
+	if r.move == restart {
 		if err := b.admit(call); err != nil {
 			return Decision{}, err
 		}
 	}
-	next, body := b.move(ruling.Move, &have.Head)
-	if ruling.Verdict == Execute {
-		b.taking = &taking{intent: intent{prev: have.Version, head: next, body: body}, have: have, restart: ruling.Move == Restart}
+	next, body := b.move(r.move, &have.Head)
+	if r.Verdict == Execute {
+		b.taking = &taking{intent: intent{prev: have.Version, head: next, body: body}, have: have, restart: r.move == restart}
 		return b.take(call)
 	}
 	got, err := b.e.replace(call, have.Version, next, body)
@@ -341,7 +341,7 @@ func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decisio
 		return Decision{}, err
 	}
 	b.e.moved(&got, have.State, "request")
-	return Decision{Verdict: ruling.Verdict, Record: Record{got, have.Body}}, nil
+	return Decision{Verdict: r.Verdict, Record: Record{got, have.Body}}, nil
 }
 
 func (b *beginning) take(call *detached) (Decision, error) {
@@ -372,20 +372,20 @@ func (b *beginning) asked(have *Head) (Fingerprint, error) {
 	return f.Fingerprint(&b.q.Subject), nil
 }
 
-func (b *beginning) move(m Move, have *Head) (h Head, body *Body) {
+func (b *beginning) move(m move, have *Head) (h Head, body *Body) {
 	switch m {
-	case Take:
+	case take:
 		h = Head{Attempt: have.Attempt + 1, Fingerprint: have.Fingerprint, CreatedAt: have.CreatedAt, Point: have.Point,
 			DownstreamKey: have.DownstreamKey, DownstreamID: have.DownstreamID}
 		b.running(&h)
 		return h, nil
-	case Restart:
+	case restart:
 		h = Head{Attempt: 1, Fingerprint: b.create.head.Fingerprint, Point: b.q.Point}
 		b.running(&h)
 		return h, &Body{Request: b.q.Keep}
-	case Lapse:
+	case lapse:
 		return lapsed(have), nil
-	case Stay:
+	case stay:
 	}
 	panic("stet: nothing to write for " + m.String())
 }

@@ -52,7 +52,7 @@ func TestATakeThatGaveUpIsTakenBack(t *testing.T) { // W2: nothing ran, so the k
 			}
 		}},
 		{"of a recovery point", stet.Rules{OnLapse: stet.LapseResume}, func(t *testing.T, c *stet.Claim) {
-			if err := c.Advance(t.Context(), "charged", []byte("progress")); err != nil {
+			if err := c.Step(t.Context(), stet.Step{Point: "charged", Progress: []byte("progress")}); err != nil {
 				t.Fatal(err)
 			}
 			after(stet.DefaultLease)
@@ -118,7 +118,7 @@ func TestATakeThatIsTakenBackRepeatsNoNote(t *testing.T) { // I16: a note belong
 		if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{}, stet.Note{Who: "ann", Why: "it was voided"}); err != nil {
+		if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{}, stet.Note{Who: "ann", Why: "it was voided"}); err != nil {
 			t.Fatal(err)
 		}
 		s.cut()
@@ -315,7 +315,7 @@ func race(h *house, key string, ran, fenced *atomic.Int64) {
 	}
 	ran.Add(1)
 	for i := range 3 {
-		if err := d.Claim.Advance(h.t.Context(), fmt.Sprint(i), []byte("p")); errors.Is(err, stet.ErrFenced) {
+		if err := d.Claim.Step(h.t.Context(), stet.Step{Point: fmt.Sprint(i), Progress: []byte("p")}); errors.Is(err, stet.ErrFenced) {
 			fenced.Add(1)
 		}
 	}

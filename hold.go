@@ -54,12 +54,6 @@ func (c *Claim) Ended() error {
 // Lost is told when a held context has ended by itself, with the cause.
 type Lost interface{ Lost(cause error) }
 
-// LostFunc makes a [Lost] of a function.
-type LostFunc func(cause error)
-
-// Lost calls f.
-func (f LostFunc) Lost(cause error) { f(cause) }
-
 // ClaimFrom returns the claim whose held context ctx is, or comes from: how a handler reaches it. Without one it returns nil.
 func ClaimFrom(ctx context.Context) *Claim {
 	c, _ := ctx.Value(claimKey{}).(*Claim)

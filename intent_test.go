@@ -162,7 +162,7 @@ func TestATombstoneIsReapedAndRefusesNobody(t *testing.T) { // A14
 		}
 		s.mend()
 		_ = e.Drain(t.Context())
-		if n, _, err := e.Reap(t.Context(), "", 0); n != 1 || err != nil {
+		if n, _, err := e.Operator().Reap(t.Context(), "", 0); n != 1 || err != nil {
 			t.Errorf("%d reaped, %v", n, err)
 		}
 	})

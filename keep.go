@@ -17,13 +17,13 @@ import (
 // walk. Any number of processes may sweep at once.
 //
 // [Completer]: https://pkg.go.dev/github.com/stet-dev/stet/flow#Completer
-func (e *Engine) Sweep(ctx context.Context, after string, limit int) (n int, next string, err error) {
-	return e.eachDue(ctx, Query{States: []State{Running}, After: after, Limit: limit}, func(ctx context.Context, h *Head) (bool, error) {
+func (o *Operator) Sweep(ctx context.Context, after string, limit int) (n int, next string, err error) {
+	return o.e.eachDue(ctx, Query{States: []State{Running}, After: after, Limit: limit}, func(ctx context.Context, h *Head) (bool, error) {
 		next, ok := ending(h)
 		if !ok {
 			return false, nil
 		}
-		return e.swap(ctx, h, next, "sweeper")
+		return o.e.swap(ctx, h, next, "sweeper")
 	})
 }
 
@@ -50,25 +50,25 @@ func ending(h *Head) (Head, bool) {
 	return next, true
 }
 
-// MaxReap is the most [Engine.Reap] ends in one call, where the store is a [Reaper].
-const MaxReap = 10_000
+// maxReap is the most [Operator.Reap] ends in one call, where the store is a [Reaper].
+const maxReap = 10_000
 
 // fromTheStart is the cursor of a page that begins where the first one did.
 const fromTheStart = "again"
 
 // Reap ends a page of up to limit records whose retention is over: it removes them or, where their Rules say so, keeps them as
 // Expired for as long as judge would refuse them. It never touches Running and Unknown ones (I10). It returns how many it
-// ended, and the cursor of the next page; the rest is as with Sweep, but that limit may be up to [MaxReap]. A store that is a
+// ended, and the cursor of the next page; the rest is as with Sweep, but that limit may be up to 10,000. A store that is a
 // [Reaper] removes them together, which is one event: Reaped.
-func (e *Engine) Reap(ctx context.Context, after string, limit int) (n int, next string, err error) {
-	limit = min(cmp.Or(limit, DefaultLimit), MaxReap)
+func (o *Operator) Reap(ctx context.Context, after string, limit int) (n int, next string, err error) {
+	limit = min(cmp.Or(limit, DefaultLimit), maxReap)
 	if after == "" || after == fromTheStart {
 		after = ""
-		if n, err = e.reapMany(ctx, limit); n == limit {
+		if n, err = o.e.reapMany(ctx, limit); n == limit {
 			return n, fromTheStart, err
 		}
 	}
-	one, next, failed := e.reapEach(ctx, after, limit)
+	one, next, failed := o.e.reapEach(ctx, after, limit)
 	return n + one, next, errors.Join(err, failed)
 }
 
@@ -195,33 +195,27 @@ func (e *Engine) Get(ctx context.Context, id ID) (Record, error) {
 	return e.get(call, id)
 }
 
-// ErrNoList: the store cannot enumerate its records.
-var ErrNoList = errors.New("stet: this store cannot list its records")
-
 // List pages through records; see [Lister]. Stet's own are there only where [OwnScope] is asked for. It changes nothing.
-func (e *Engine) List(ctx context.Context, q Query) (heads []Head, next string, err error) {
-	l, ok := As[Lister](e.store)
+func (o *Operator) List(ctx context.Context, q Query) (heads []Head, next string, err error) {
+	l, ok := As[Lister](o.e.store)
 	if !ok {
-		return nil, "", ErrNoList
+		return nil, "", errNoList
 	}
-	err = e.look(ctx, "list", func(ctx context.Context) error {
+	err = o.e.look(ctx, "list", func(ctx context.Context) error {
 		heads, next, err = l.List(ctx, q)
 		return err
 	})
 	return withoutOwn(&q, heads), next, err
 }
 
-// ErrNoCount: the store cannot count its records.
-var ErrNoCount = errors.New("stet: this store cannot count its records")
-
 // Count counts records; see [Counter]. Stet's own are counted only where [OwnScope] is asked for. It changes nothing.
-func (e *Engine) Count(ctx context.Context, q Query) (n int, err error) {
-	c, ok := As[Counter](e.store)
+func (o *Operator) Count(ctx context.Context, q Query) (n int, err error) {
+	c, ok := As[Counter](o.e.store)
 	if !ok {
-		return 0, ErrNoCount
+		return 0, errNoCount
 	}
-	err = e.look(ctx, "count", func(ctx context.Context) error {
-		mine := e.ownCount(ctx, &q)
+	err = o.e.look(ctx, "count", func(ctx context.Context) error {
+		mine := o.e.ownCount(ctx, &q)
 		if mine > 0 {
 			q.Limit = cmp.Or(max(q.Limit, 0), DefaultLimit) + mine
 		}

@@ -32,7 +32,7 @@ func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
 	}
 	from, next := have.State, have.Head
 	switch {
-	case have.State == Running && judge(&have.Head, true).Move == Lapse:
+	case have.State == Running && judge(&have.Head, true).move == lapse:
 		next = lapsed(&have.Head)
 	case have.State == Running && !have.Over(): // by the store's clock the lease is not over yet
 		return false, nil

@@ -13,7 +13,7 @@ func TestLateResultsAreEvidence(t *testing.T) { // SF-05, FX-11, CR-02, I3
 	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		after(stet.DefaultLease)
-		if n, _, err := e.Sweep(t.Context(), "", 0); n != 1 || err != nil {
+		if n, _, err := e.Operator().Sweep(t.Context(), "", 0); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		if err := c.Settle(t.Context(), result("paid")); !errors.Is(err, stet.ErrFenced) {
@@ -32,10 +32,10 @@ func TestLateResultsAreEvidence(t *testing.T) { // SF-05, FX-11, CR-02, I3
 		must(t, e, other("k"), stet.Mismatch)
 
 		note := stet.Note{Who: "clerk", Why: "refunded"}
-		if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{Version: r.Version}, note); !errors.Is(err, stet.ErrContradicted) { // A04
+		if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{Version: r.Version}, note); !errors.Is(err, stet.ErrContradicted) { // A04
 			t.Errorf("freed against a late answer: %v", err)
 		}
-		h, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{Version: r.Version, Override: true}, note)
+		h, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{Version: r.Version, Override: true}, note)
 		if h.Note == nil || !strings.Contains(h.Note.Evidence, "against a late answer with status 201") {
 			t.Errorf("the history does not say what was overridden: %+v", h.Note)
 		}
@@ -53,7 +53,7 @@ func TestLateStatementsAreEvidence(t *testing.T) {
 		} {
 			c := must(t, e, request(key), stet.Execute).Claim
 			after(stet.DefaultLease)
-			_, _, _ = e.Sweep(t.Context(), "", 0)
+			_, _, _ = e.Operator().Sweep(t.Context(), "", 0)
 			before, _ := s.read(c.ID())
 			state(c)
 			_ = c.Settle(t.Context(), stet.Outcome{})
@@ -72,14 +72,14 @@ func TestLateStatementsAreEvidence(t *testing.T) {
 func TestLateResultsDisturbNobody(t *testing.T) { // I3
 	for name, goOn := range map[string]func(t *testing.T, e *stet.Engine, s *shelf, id stet.ID){
 		"it is resolved": func(t *testing.T, e *stet.Engine, _ *shelf, id stet.ID) {
-			_, _ = e.Resolve(t.Context(), id, stet.Resolution{Response: &stet.Response{Status: 201}}, stet.Note{Who: "w", Why: "y"})
+			_, _ = e.Operator().Resolve(t.Context(), id, stet.Resolution{Response: &stet.Response{Status: 201}}, stet.Note{Who: "w", Why: "y"})
 		},
 		"it runs again": func(t *testing.T, e *stet.Engine, _ *shelf, id stet.ID) {
-			_, _ = e.Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: "w", Why: "y"})
+			_, _ = e.Operator().Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: "w", Why: "y"})
 			must(t, e, request(string(id.Key)), stet.Execute)
 		},
 		"it is unknown after a later run": func(t *testing.T, e *stet.Engine, _ *shelf, id stet.ID) {
-			_, _ = e.Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: "w", Why: "y"})
+			_, _ = e.Operator().Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: "w", Why: "y"})
 			c := must(t, e, request(string(id.Key)), stet.Execute).Claim
 			c.Unknown("timeout")
 			_ = c.Settle(t.Context(), stet.Outcome{})
@@ -94,7 +94,7 @@ func TestLateResultsDisturbNobody(t *testing.T) { // I3
 			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
 				c := must(t, e, request("k"), stet.Execute).Claim
 				after(stet.DefaultLease)
-				_, _, _ = e.Sweep(t.Context(), "", 0)
+				_, _, _ = e.Operator().Sweep(t.Context(), "", 0)
 				goOn(t, e, s, c.ID())
 				before, was := s.read(c.ID())
 				if err := c.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) {
@@ -113,8 +113,8 @@ func TestALateResultTakesAFreedKeyBack(t *testing.T) { // A04, I1
 	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		after(stet.DefaultLease)
-		_, _, _ = e.Sweep(t.Context(), "", 0)
-		if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{}, stet.Note{Who: "w", Why: "no trace of it"}); err != nil {
+		_, _, _ = e.Operator().Sweep(t.Context(), "", 0)
+		if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{}, stet.Note{Who: "w", Why: "no trace of it"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) {

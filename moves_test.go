@@ -61,21 +61,21 @@ func situated(now time.Time) (all []stet.Record) {
 func TestModelMovesAsKeepersDo(t *testing.T) {
 	note := stet.Note{Who: "who", Why: "why"}
 	for who, acts := range map[string][]func(context.Context, *stet.Engine, stet.ID){
-		"sweeper": {func(ctx context.Context, e *stet.Engine, _ stet.ID) { _, _, _ = e.Sweep(ctx, "", 0) }},
-		"reaper":  {func(ctx context.Context, e *stet.Engine, _ stet.ID) { _, _, _ = e.Reap(ctx, "", 0) }},
+		"sweeper": {func(ctx context.Context, e *stet.Engine, _ stet.ID) { _, _, _ = e.Operator().Sweep(ctx, "", 0) }},
+		"reaper":  {func(ctx context.Context, e *stet.Engine, _ stet.ID) { _, _, _ = e.Operator().Reap(ctx, "", 0) }},
 		"completer": {func(ctx context.Context, e *stet.Engine, id stet.ID) {
-			_, _, _ = e.Abandoned(ctx, "", 0)
-			_, _ = e.Resume(ctx, id)
+			_, _, _ = e.Operator().Abandoned(ctx, "", 0)
+			_, _ = e.Operator().Resume(ctx, id)
 		}},
 		"reconciler": {
 			func(ctx context.Context, e *stet.Engine, id stet.ID) {
-				_, _ = e.Resolve(ctx, id, stet.Resolution{Response: &stet.Response{Status: 201}}, note)
+				_, _ = e.Operator().Resolve(ctx, id, stet.Resolution{Response: &stet.Response{Status: 201}}, note)
 			},
 			func(ctx context.Context, e *stet.Engine, id stet.ID) {
-				_, _ = e.Resolve(ctx, id, stet.Resolution{}, note)
+				_, _ = e.Operator().Resolve(ctx, id, stet.Resolution{}, note)
 			},
 			func(ctx context.Context, e *stet.Engine, id stet.ID) {
-				_, _ = e.Reopen(ctx, id, 0, stet.Step{Point: "charged"}, note)
+				_, _ = e.Operator().Reopen(ctx, id, 0, stet.Step{Point: "charged"}, note)
 			},
 		},
 	} {
@@ -108,7 +108,7 @@ func TestModelMovesAsHoldersDo(t *testing.T) {
 		}
 		nothing := func(*stet.Claim) {}
 		run(nothing, func(c *stet.Claim) { _ = c.Renew(t.Context()) })
-		run(nothing, func(c *stet.Claim) { _ = c.Advance(t.Context(), "second", nil) })
+		run(nothing, func(c *stet.Claim) { _ = c.Step(t.Context(), stet.Step{Point: "second"}) })
 		run(nothing, func(c *stet.Claim) { _ = c.Suspend(t.Context(), stet.Step{Point: "second"}, time.Hour) })
 		for _, state := range claims {
 			settle := func(c *stet.Claim) { state(c); _ = c.Settle(t.Context(), stet.Outcome{}) }

@@ -55,8 +55,8 @@ type Resolution struct {
 // otherwise, [ErrAttended] while the handler has not returned, and [ErrFresh] until r.Settle after that; the Head is the
 // record's, as it is. A note with a Notice changes a record once, on a store
 // that is a [Historian]: again it is [ErrKnown], whatever became of the record since.
-func (e *Engine) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head, error) {
-	return e.change(ctx, id, r.Version, n, "resolve", func(h *Head, b *Body) (*Body, error) {
+func (o *Operator) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head, error) {
+	return o.e.change(ctx, id, r.Version, n, "resolve", func(h *Head, b *Body) (*Body, error) {
 		if err := r.fits(h, b); err != nil {
 			return nil, err
 		}
@@ -125,8 +125,8 @@ func withoutLate(b *Body) *Body {
 
 // Purge ends a stored result, so that the key is free again: a failure that is better not replayed. version is as in
 // [Resolution]. What is running or unknown is [ErrState]: Resolve it first.
-func (e *Engine) Purge(ctx context.Context, id ID, version Version, n Note) error {
-	h, err := e.change(ctx, id, version, n, "purge", func(h *Head, _ *Body) (*Body, error) {
+func (o *Operator) Purge(ctx context.Context, id ID, version Version, n Note) error {
+	h, err := o.e.change(ctx, id, version, n, "purge", func(h *Head, _ *Body) (*Body, error) {
 		if h.State == Running || h.State == Unknown {
 			return nil, fmt.Errorf("%w: it is %s", ErrState, h.State)
 		}
@@ -136,23 +136,23 @@ func (e *Engine) Purge(ctx context.Context, id ID, version Version, n Note) erro
 	if err != nil {
 		return err
 	}
-	call := detach(ctx, e.cfg.StoreTimeout)
+	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
-	if err := e.remove(call, id, h.Version); err == nil { // else the reaper does
+	if err := o.e.remove(call, id, h.Version); err == nil { // else the reaper does
 		gone := h
 		gone.State = 0
-		e.moved(&gone, Expired, "operator")
+		o.e.moved(&gone, Expired, "operator")
 	}
 	return nil
 }
 
 // Extend keeps a result for so long from now. version is as in [Resolution]. What has no result, or none any more, is
 // [ErrState].
-func (e *Engine) Extend(ctx context.Context, id ID, version Version, retain time.Duration, n Note) (Head, error) {
+func (o *Operator) Extend(ctx context.Context, id ID, version Version, retain time.Duration, n Note) (Head, error) {
 	if retain <= 0 {
 		return Head{}, fmt.Errorf("stet: Extend: %s is no time to keep a result", retain)
 	}
-	return e.change(ctx, id, version, n, "extend", func(h *Head, _ *Body) (*Body, error) {
+	return o.e.change(ctx, id, version, n, "extend", func(h *Head, _ *Body) (*Body, error) {
 		if h.State != Completed || h.Over() {
 			return nil, fmt.Errorf("%w: it is %s, and its retention can no longer be extended", ErrState, h.State)
 		}
@@ -228,32 +228,26 @@ func (e *Engine) known(ctx context.Context, id ID, notice string) (bool, error) 
 	}
 }
 
-// ErrNoHistory: the store keeps no history.
-var ErrNoHistory = errors.New("stet: this store keeps no history of changes")
-
 // History pages through what people and keepers changed; see [Historian].
-func (e *Engine) History(ctx context.Context, q HistoryQuery) (changes []Change, next string, err error) {
-	h, ok := As[Historian](e.store)
+func (o *Operator) History(ctx context.Context, q HistoryQuery) (changes []Change, next string, err error) {
+	h, ok := As[Historian](o.e.store)
 	if !ok {
-		return nil, "", ErrNoHistory
+		return nil, "", errNoHistory
 	}
-	err = e.look(ctx, "history", func(ctx context.Context) error {
+	err = o.e.look(ctx, "history", func(ctx context.Context) error {
 		changes, next, err = h.History(ctx, q)
 		return err
 	})
 	return changes, next, err
 }
 
-// ErrNoFind: the store does not find records by the names they have further down.
-var ErrNoFind = errors.New("stet: this store cannot find records by their downstream names")
-
 // Find returns the records that systems further down know by name; see [Finder].
-func (e *Engine) Find(ctx context.Context, name string) (heads []Head, err error) {
-	f, ok := As[Finder](e.store)
+func (o *Operator) Find(ctx context.Context, name string) (heads []Head, err error) {
+	f, ok := As[Finder](o.e.store)
 	if !ok {
-		return nil, ErrNoFind
+		return nil, errNoFind
 	}
-	err = e.look(ctx, "find", func(ctx context.Context) error {
+	err = o.e.look(ctx, "find", func(ctx context.Context) error {
 		heads, err = f.Find(ctx, name)
 		return err
 	})
@@ -261,10 +255,10 @@ func (e *Engine) Find(ctx context.Context, name string) (heads []Head, err error
 }
 
 // ByTag returns the head of the record with this [Head].Tag, or [ErrNotFound]. What is stored counts: where the Pepper has
-// changed, a record has the tag of its last write. [ErrNoList]: the store cannot look for it.
-func (e *Engine) ByTag(ctx context.Context, tag string) (Head, error) {
+// changed, a record has the tag of its last write. [ErrUnsupported]: the store cannot look for it.
+func (o *Operator) ByTag(ctx context.Context, tag string) (Head, error) {
 	for q := (Query{Tag: tag, Limit: 2}); tag != ""; {
-		heads, next, err := e.List(ctx, q)
+		heads, next, err := o.List(ctx, q)
 		switch {
 		case err != nil:
 			return Head{}, err

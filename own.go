@@ -62,7 +62,7 @@ func (e *Engine) ownCount(ctx context.Context, q *Query) (n int) {
 func ownHeads(ctx context.Context, s Store, within time.Duration) (all []Head, err error) {
 	l, ok := As[Lister](s)
 	if !ok {
-		return nil, ErrNoList
+		return nil, errNoList
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

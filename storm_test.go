@@ -221,7 +221,7 @@ func stormClient(t *testing.T, e *stet.Engine, world *provider, key string, seed
 // stormHandler charges once, after a time that may be longer than it has, and may not learn whether it did.
 func stormHandler(t *testing.T, c *stet.Claim, world *provider, random *rand.Rand) {
 	lost := make(chan error, 1)
-	held := c.Hold(t.Context(), stet.LostFunc(func(cause error) { lost <- cause }))
+	held := c.Hold(t.Context(), lostFunc(func(cause error) { lost <- cause }))
 	deaf := random.IntN(4) == 0 // it does not heed its context
 	work := time.NewTimer(time.Duration(random.Int64N(int64(15 * time.Second))))
 	defer work.Stop()

@@ -47,14 +47,16 @@ func (h *handler) audit(c *call) (any, error) {
 	changes, next, err := rows(h, c.who, q.After, cmp.Or(q.Limit, stet.DefaultLimit), func(c *stet.Change) stet.Scope { return c.ID.Scope },
 		func(after string, n int) ([]stet.Change, string, error) {
 			q.After, q.Limit = after, n
-			changes, next, err := h.engine.History(c.Context(), q)
+			changes, next, err := h.engine.Operator().History(c.Context(), q)
 			switch {
-			case err != nil && q.After != "" && !errors.Is(err, stet.ErrNoHistory):
+			case errors.Is(err, stet.ErrUnsupported):
+				return nil, "", noHistory
+			case err != nil && q.After != "":
 				return nil, "", badParameter("cursor", "it is not from this store; start without one")
-			case err != nil && !errors.Is(err, stet.ErrNoHistory):
+			case err != nil:
 				return nil, "", unavailable
 			}
-			return changes, next, err
+			return changes, next, nil
 		})
 	if err != nil {
 		return nil, err
@@ -85,8 +87,8 @@ func setEntries(q *stet.HistoryQuery, name, v string) error {
 // revealing writes down that somebody is about to be shown what is not shown by default. With a problem nothing may be shown: nobody
 // could read later who has seen it.
 func (h *handler) revealing(c *call, id stet.ID, what string) error {
-	err := h.engine.Audit(c.Context(), id, stet.Note{Who: c.who.name, Action: stet.ActionReveal, Evidence: what})
-	log := []slog.Attr{slog.String("action", stet.ActionReveal), slog.String("who", c.who.name),
+	err := h.engine.Operator().Audit(c.Context(), id, stet.Note{Who: c.who.name, Action: actionReveal, Evidence: what})
+	log := []slog.Attr{slog.String("action", actionReveal), slog.String("who", c.who.name),
 		slog.String("id", h.tagOf(id)), slog.String("scope", string(id.Scope))}
 	if err != nil {
 		log = append(log, slog.String("error", err.Error()))
@@ -106,3 +108,11 @@ func (h *handler) tagOf(id stet.ID) string {
 }
 
 var untraced = &problem{Status: 503, Code: "store-unavailable", Title: "The audit trail could not be written", Detail: "Nothing is shown that leaves no trace. Try again later, or ask without reveal.", Retryable: true}
+
+// Actions of entries that the states of a record do not tell: for [stet.Note].Action.
+const (
+	actionReveal       = "reveal"        // an operator was shown a key and what is stored under it
+	actionNote         = "note"          // an operator wrote something down about a record
+	actionLoginRefused = "login-refused" // a login at the admin listener was refused
+	actionProbe        = "probe"         // the reconciler was told to ask again now
+)

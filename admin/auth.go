@@ -85,8 +85,8 @@ func (h *handler) refused(r *http.Request, t Token, audit bool) {
 	if !audit {
 		return
 	}
-	err := h.engine.Audit(r.Context(), stet.ID{}, stet.Note{Who: from, Action: stet.ActionLoginRefused, Why: why, Evidence: t.Name})
-	if err != nil && !errors.Is(err, stet.ErrNoHistory) {
+	err := h.engine.Operator().Audit(r.Context(), stet.ID{}, stet.Note{Who: from, Action: actionLoginRefused, Why: why, Evidence: t.Name})
+	if err != nil && !errors.Is(err, stet.ErrUnsupported) {
 		h.Log.LogAttrs(r.Context(), slog.LevelWarn, "a refused login is not in the audit trail: the store did not answer", slog.String("remote", from))
 	}
 }

@@ -121,7 +121,7 @@ func stateChanged(head *stet.Head) error {
 func (h *handler) purge(c *call) (any, error) {
 	var n note
 	_, err := h.change(c, &n, n.fromQuery(c.URL), func(rec *stet.Record) (stet.Head, error) {
-		return rec.Head, h.engine.Purge(c.Context(), rec.ID, stet.Version(n.ifVersion), n.by(c.who))
+		return rec.Head, h.engine.Operator().Purge(c.Context(), rec.ID, stet.Version(n.ifVersion), n.by(c.who))
 	})
 	return nil, err
 }

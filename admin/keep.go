@@ -27,7 +27,7 @@ func (h *handler) extend(c *call) (any, error) {
 		case longer:
 			return rec.Head, keptLonger // no key is free earlier than its client was told
 		}
-		return h.engine.Extend(c.Context(), rec.ID, rec.Version, retain, n.by(c.who))
+		return h.engine.Operator().Extend(c.Context(), rec.ID, rec.Version, retain, n.by(c.who))
 	})
 }
 
@@ -48,8 +48,12 @@ func (h *handler) annotate(c *call) (any, error) {
 			return rec.Head, stet.ErrStale
 		}
 		entry := n.by(c.who)
-		entry.Action = stet.ActionNote
-		return rec.Head, h.engine.Audit(c.Context(), rec.ID, entry)
+		entry.Action = actionNote
+		err := h.engine.Operator().Audit(c.Context(), rec.ID, entry)
+		if errors.Is(err, stet.ErrUnsupported) {
+			err = noHistory
+		}
+		return rec.Head, err
 	})
 }
 
@@ -96,8 +100,8 @@ func (h *handler) ask(c *call) (any, error) {
 	}
 	a, err := h.Reconciler.Ask(c.Context(), &rec.Head, c.who.name, n.reason)
 	if !a.Ended && !errors.Is(err, stet.ErrState) {
-		entry := stet.Note{Who: c.who.name, Action: stet.ActionProbe, Why: n.reason, Evidence: a.Finding.Evidence}
-		if noted := h.engine.Audit(c.Context(), rec.ID, entry); noted != nil && !errors.Is(noted, stet.ErrNoHistory) {
+		entry := stet.Note{Who: c.who.name, Action: actionProbe, Why: n.reason, Evidence: a.Finding.Evidence}
+		if noted := h.engine.Operator().Audit(c.Context(), rec.ID, entry); noted != nil && !errors.Is(noted, stet.ErrUnsupported) {
 			return nil, noted
 		}
 	}

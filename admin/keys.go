@@ -55,16 +55,16 @@ func paged[T, D any](name string, rows []T, next string, doc func(*T) D) map[str
 // page returns the records that a filter selects, and the cursor of the next page.
 func (h *handler) page(ctx context.Context, f *filter) ([]stet.Head, string, error) {
 	if f.downstream != "" {
-		heads, err := h.engine.Find(ctx, f.downstream)
+		heads, err := h.engine.Operator().Find(ctx, f.downstream)
 		switch {
-		case errors.Is(err, stet.ErrNoFind):
+		case errors.Is(err, stet.ErrUnsupported):
 			return nil, "", unfound
 		case err != nil:
 			return nil, "", unavailable
 		}
 		return slices.DeleteFunc(heads, func(head stet.Head) bool { return f.Scope != "" && head.Scope != f.Scope }), "", nil
 	}
-	heads, next, err := h.engine.List(ctx, f.Query)
+	heads, next, err := h.engine.Operator().List(ctx, f.Query)
 	if err != nil {
 		return nil, "", h.listFailed(ctx, f.Query, err)
 	}
@@ -73,12 +73,12 @@ func (h *handler) page(ctx context.Context, f *filter) ([]stet.Head, string, err
 
 // listFailed tells a cursor that is none from a store that does not answer: the store answers without it.
 func (h *handler) listFailed(ctx context.Context, q stet.Query, err error) error {
-	if errors.Is(err, stet.ErrNoList) {
+	if errors.Is(err, stet.ErrUnsupported) {
 		return unlisted
 	}
 	if q.After != "" {
 		q.After, q.Limit = "", 1
-		if _, _, err := h.engine.List(ctx, q); err == nil {
+		if _, _, err := h.engine.Operator().List(ctx, q); err == nil {
 			return badParameter("cursor", "it is not from this store; start without one")
 		}
 	}
@@ -255,7 +255,7 @@ func (h *handler) named(c *call) (stet.Record, error) {
 // the store's; one about a record that is there comes with the record's head.
 func Find(ctx context.Context, e *stet.Engine, scope stet.Scope, name string) (stet.Record, error) {
 	if isTag(name) {
-		head, err := e.ByTag(ctx, name)
+		head, err := e.Operator().ByTag(ctx, name)
 		switch {
 		case err == nil && (scope == "" || scope == head.Scope):
 			rec, err := e.Get(ctx, head.ID)
@@ -263,7 +263,7 @@ func Find(ctx context.Context, e *stet.Engine, scope stet.Scope, name string) (s
 				rec.Head = head
 			}
 			return rec, err
-		case err == nil, errors.Is(err, stet.ErrNotFound), errors.Is(err, stet.ErrNoList) && scope != "":
+		case err == nil, errors.Is(err, stet.ErrNotFound), errors.Is(err, stet.ErrUnsupported) && scope != "":
 		default:
 			return stet.Record{}, err
 		}

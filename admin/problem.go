@@ -57,7 +57,7 @@ var causes = []struct {
 	err     error
 	problem *problem
 }{
-	{stet.ErrNotFound, notFound}, {stet.ErrCorrupt, unreadable}, {stet.ErrNoList, unlisted}, {stet.ErrNoHistory, noHistory},
+	{stet.ErrNotFound, notFound}, {stet.ErrCorrupt, unreadable}, {stet.ErrUnsupported, unlisted},
 	{stet.ErrNoReason, reasonRequired}, {bulk.ErrTooMany, tooManyKeys},
 	{outbox.ErrNotFound, noMessage}, {outbox.ErrState, messageMoved},
 }

@@ -159,7 +159,7 @@ func TestFilters(t *testing.T) { // D06
 	d.put("t2", "secret-second", unknown)
 	dead := d.unknown("secret-third")
 	head := d.record(dead).Head
-	if _, _, err := d.engine.Probing(t.Context(), &head, stet.Never, &stet.Note{Who: "reconciler", Why: "8 probes"}); err != nil {
+	if _, _, err := d.engine.Operator().Probing(t.Context(), &head, stet.Never, &stet.Note{Who: "reconciler", Why: "8 probes"}); err != nil {
 		t.Fatal(err)
 	}
 	got := func(query string) (scopes string) {
@@ -297,7 +297,7 @@ func TestReleaseBeforeSettling(t *testing.T) { // D09
 	d := newDesk(t, admin.Config{Settle: time.Hour, Who: "kim@desk"}, nil)
 	id := d.unknown("k")
 	head := d.record(id).Head
-	if _, mine, err := d.engine.Probing(t.Context(), &head, time.Minute, nil); err != nil || !mine {
+	if _, mine, err := d.engine.Operator().Probing(t.Context(), &head, time.Minute, nil); err != nil || !mine {
 		t.Fatal(err)
 	}
 	now := d.record(id)
@@ -342,7 +342,7 @@ func TestProbeNow(t *testing.T) { // D06
 	r.Engine = d.engine
 	id := d.unknown("k")
 	head := d.record(id).Head
-	if _, _, err := d.engine.Probing(t.Context(), &head, stet.Never, &stet.Note{Who: "reconciler", Why: "8 probes"}); err != nil {
+	if _, _, err := d.engine.Operator().Probing(t.Context(), &head, stet.Never, &stet.Note{Who: "reconciler", Why: "8 probes"}); err != nil {
 		t.Fatal(err)
 	}
 	path := "/api/v1/keys/" + d.engine.Tag(id) + "/probe"

@@ -48,7 +48,7 @@ func (h *handler) end(c *call, r *resolution, err error) (any, error) {
 	}
 	res.Settle = h.Settle
 	return h.change(c, &r.note, err, func(rec *stet.Record) (stet.Head, error) {
-		return h.engine.Resolve(c.Context(), rec.ID, res, r.by(c.who))
+		return h.engine.Operator().Resolve(c.Context(), rec.ID, res, r.by(c.who))
 	})
 }
 

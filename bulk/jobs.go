@@ -70,7 +70,7 @@ func (j *Jobs) Count(ctx context.Context, a Action, q stet.Query) (Count, error)
 func (j *Jobs) all(ctx context.Context, q stet.Query) iter.Seq2[[]stet.Head, error] {
 	return walk.Pages(func(after string) ([]stet.Head, string, error) {
 		q.After, q.Limit = after, stet.MaxLimit
-		return j.engine.List(ctx, q)
+		return j.engine.Operator().List(ctx, q)
 	})
 }
 
@@ -109,9 +109,9 @@ func (j *Jobs) Start(ctx context.Context, o Order) (Job, error) {
 		s.Total = min(s.Total, o.Limit)
 	}
 	id := stet.ID{Scope: stet.OwnScope, Key: stet.Key("bulk_" + strings.ToLower(rand.Text()))}
-	err = j.engine.Audit(ctx, id, stet.Note{Who: s.Who, Why: s.Why, Action: stet.ActionBulk, Notice: string(id.Key),
+	err = j.engine.Operator().Audit(ctx, id, stet.Note{Who: s.Who, Why: s.Why, Action: "bulk", Notice: string(id.Key),
 		Evidence: fmt.Sprintf("%s of %d records", s.Action, s.Total)})
-	if err != nil && !errors.Is(err, stet.ErrNoHistory) {
+	if err != nil && !errors.Is(err, stet.ErrUnsupported) {
 		return Job{}, fmt.Errorf("bulk: start: %w", err)
 	}
 	if err := j.store(ctx, id, &s); err != nil {

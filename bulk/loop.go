@@ -28,7 +28,9 @@ func (j *Jobs) Run(ctx context.Context) error {
 
 // round works on what is abandoned now. The engine's observer has seen its errors.
 func (j *Jobs) round(ctx context.Context) {
-	abandoned := func(after string) ([]stet.Head, string, error) { return j.engine.Abandoned(ctx, after, stet.MaxLimit) }
+	abandoned := func(after string) ([]stet.Head, string, error) {
+		return j.engine.Operator().Abandoned(ctx, after, stet.MaxLimit)
+	}
 	for heads := range walk.Pages(abandoned) {
 		for i := range heads {
 			if heads[i].Scope == stet.OwnScope && ctx.Err() == nil {

@@ -56,7 +56,9 @@ func (c Completer) Run(ctx context.Context) error {
 func (c Completer) Round(ctx context.Context) (int, error) {
 	var answered atomic.Int64
 	workers := walk.NewWorkers(cmp.Or(c.Workers, defaultWorkers))
-	abandoned := func(after string) ([]stet.Head, string, error) { return c.Engine.Abandoned(ctx, after, c.Batch) }
+	abandoned := func(after string) ([]stet.Head, string, error) {
+		return c.Engine.Operator().Abandoned(ctx, after, c.Batch)
+	}
 	var failed error
 	for heads, err := range walk.Pages(abandoned) {
 		failed = err

@@ -25,7 +25,7 @@ type Evidence[S any] struct {
 var ErrNoCall = errors.New("flow: the record was not left in a foreign phase")
 
 // Resolve ends what is unknown about one phase, and lets the flow go on from there: with the client's next request, or at once by a
-// [Completer]. (To answer the whole request instead, without the phases that are left, use [stet.Engine.Resolve].) The note's
+// [Completer]. (To answer the whole request instead, without the phases that are left, use [stet.Operator.Resolve].) The note's
 // Who and Why are required, and kept in the history with its Evidence. It is [stet.ErrState] where the record is not unknown,
 // [stet.ErrStale] where somebody changed it meanwhile, [stet.ErrContradicted] where the handler left an answer to the whole request
 // too late, [stet.ErrAttended] where the call is said not to be made while the handler has not returned, and [ErrNoCall], [ErrOtherFlow], [ErrUnknownPoint] or [ErrSchema] where this
@@ -123,7 +123,7 @@ func (f *Flow[S]) inDoubt(have *stet.Record) (d doubt[S], err error) {
 // resolve leaves the record as a run does that was suspended with proof.
 func (f *Flow[S]) resolve(ctx context.Context, d doubt[S], found Evidence[S], n stet.Note) error {
 	switch {
-	case d.have.Response != nil: // the whole flow came to an end, too late: that is the answer, see stet.Engine.Resolve
+	case d.have.Response != nil: // the whole flow came to an end, too late: that is the answer, see stet.Operator.Resolve
 		return fmt.Errorf("flow: resolve: %w", stet.ErrContradicted)
 	case !found.Made && d.have.Attended():
 		return fmt.Errorf("flow: resolve: %w", stet.ErrAttended)
@@ -144,7 +144,7 @@ func (f *Flow[S]) resolve(ctx context.Context, d doubt[S], found Evidence[S], n 
 	if next.Progress, err = f.encode(&d.state, d.have.Attempt); err != nil {
 		return err
 	}
-	if _, err = f.cfg.Engine.Reopen(ctx, d.have.ID, d.have.Version, next, n); err != nil {
+	if _, err = f.cfg.Engine.Operator().Reopen(ctx, d.have.ID, d.have.Version, next, n); err != nil {
 		return fmt.Errorf("flow: resolve: %w", err)
 	}
 	return nil

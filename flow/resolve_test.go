@@ -106,7 +106,7 @@ func TestResolvedPhaseGoesOn(t *testing.T) { // I14, CR-06, CR-07, for one phase
 						t.Errorf("%s at %q, %q", r.State, r.Point, r.DownstreamID)
 					}
 					time.Sleep(90 * 24 * time.Hour) // what is to go on never ends by time
-					if _, _, err := o.e.Reap(t.Context(), "", 0); err != nil {
+					if _, _, err := o.e.Operator().Reap(t.Context(), "", 0); err != nil {
 						t.Fatal(err)
 					}
 					if !byClient {
@@ -119,7 +119,7 @@ func TestResolvedPhaseGoesOn(t *testing.T) { // I14, CR-06, CR-07, for one phase
 					if !c.found.Made && o.calls[1] != o.calls[2] {
 						t.Errorf("it was sent again under another key: %v", o.calls)
 					}
-					h, _, err := o.e.History(t.Context(), stet.HistoryQuery{ID: ask().ID})
+					h, _, err := o.e.Operator().History(t.Context(), stet.HistoryQuery{ID: ask().ID})
 					if err != nil || len(h) != 1 || h[0].Note != clerk || h[0].Action() != "reopen" || h[0].From != stet.Unknown || h[0].To != stet.Running {
 						t.Errorf("the history: %+v, %v", h, err)
 					}

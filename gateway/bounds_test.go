@@ -203,7 +203,7 @@ func (s *siege) run(engine *stet.Engine, release func()) {
 		s.answers(post("/", "tall", fmt.Sprint("k", i), "X-Long: "+strings.Repeat("h", 30_000)+"\nContent-Length: 0\n"), 431)
 		s.answers(post("/", "tall", strings.Repeat("k", 10_000), "Content-Length: 0\n"), 400)
 	}
-	if n, err := engine.Count(s.Context(), stet.Query{Scope: "tall"}); n != 0 || err != nil {
+	if n, err := engine.Operator().Count(s.Context(), stet.Query{Scope: "tall"}); n != 0 || err != nil {
 		s.Errorf("%d records of what was refused, %v", n, err)
 	}
 	s.flood()

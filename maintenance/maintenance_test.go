@@ -186,7 +186,7 @@ func TestSettingsThatCannotBeUsed(t *testing.T) {
 		{Sweeper{}, "a Sweeper needs an Engine"},
 		{Reaper{}, "a Reaper needs an Engine"},
 		{Sweeper{Engine: e, Every: -1}, "Every is -1ns"},
-		{Reaper{Engine: e, Batch: stet.MaxReap + 1}, "Batch is 10001"},
+		{Reaper{Engine: e, Batch: 10*stet.MaxLimit + 1}, "Batch is 10001"},
 	} {
 		if err := c.r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%#v: %v, want %q", c.r, err, c.want)

@@ -21,7 +21,7 @@ type Asked struct {
 // Ask asks about one record now, for somebody who says why: an unknown one, whether or not it is due, a dead letter, or a run whose
 // lease is over. What is found ends the record by the same rules as in [Reconciler.Run]. Nothing is counted or planned anew: a dead
 // letter of which nothing was found out stays one. h is the record as the caller has read it; where it has another version by
-// the time of the answer, nothing is changed. The errors are [stet.ErrState], [ErrNoAnswer], those of [stet.Engine.Resolve], and
+// the time of the answer, nothing is changed. The errors are [stet.ErrState], [ErrNoAnswer], those of [stet.Operator.Resolve], and
 // that of a setting that cannot be used.
 func (r Reconciler) Ask(ctx context.Context, h *stet.Head, who, why string) (Asked, error) {
 	r, err := r.filled()

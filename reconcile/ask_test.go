@@ -61,7 +61,7 @@ func TestAskAboutWhatHasChanged(t *testing.T) {
 		w := newWard(t, 1)
 		r := Reconciler{Engine: w.Engine, Resolver: happened}
 		seen := w.state(0)
-		if _, err := w.Resolve(t.Context(), id(0), stet.Resolution{}, stet.Note{Who: "w", Why: "y"}); err != nil {
+		if _, err := w.Operator().Resolve(t.Context(), id(0), stet.Resolution{}, stet.Note{Who: "w", Why: "y"}); err != nil {
 			t.Fatal(err)
 		}
 		a, err := r.Ask(t.Context(), &seen.Head, "kim", "")

@@ -98,7 +98,7 @@ func TestANoticeThatComesAgainRunsNothing(t *testing.T) { // A01, I1, I14
 			if r := w.state(0); r.Attempt != 2 || r.State != stet.Unknown {
 				t.Errorf("%s at attempt %d", r.State, r.Attempt)
 			}
-			h, _, err := w.History(t.Context(), stet.HistoryQuery{ID: id(0)})
+			h, _, err := w.Operator().History(t.Context(), stet.HistoryQuery{ID: id(0)})
 			if err != nil || len(h) != 1 || h[0].Note.Notice != "msg_1" || h[0].Attempt != 1 {
 				t.Errorf("%+v, %v", h, err)
 			}
@@ -112,10 +112,10 @@ func TestANoticeOfAnEarlierLife(t *testing.T) { // A01
 	h := w.state(0).Head
 	early := fmt.Sprintf(`{"scope":"s","key":"k0","outcome":"not-executed","fence":%d}`, h.Fence())
 	done := stet.Resolution{Response: &stet.Response{Status: 500}}
-	if _, err := w.Resolve(t.Context(), id(0), done, stet.Note{Who: "w", Why: "y"}); err != nil {
+	if _, err := w.Operator().Resolve(t.Context(), id(0), done, stet.Note{Who: "w", Why: "y"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Purge(t.Context(), id(0), 0, stet.Note{Who: "w", Why: "y"}); err != nil {
+	if err := w.Operator().Purge(t.Context(), id(0), 0, stet.Note{Who: "w", Why: "y"}); err != nil {
 		t.Fatal(err)
 	}
 	attempt, fence := w.doubt(stet.Execute)
@@ -206,7 +206,7 @@ func TestNoticesAgainstTheRecord(t *testing.T) { // A04
 
 func (w *ward) resolve(r *stet.Response, n stet.Note) {
 	w.t.Helper()
-	if _, err := w.Resolve(w.t.Context(), id(0), stet.Resolution{Response: r}, n); err != nil {
+	if _, err := w.Operator().Resolve(w.t.Context(), id(0), stet.Resolution{Response: r}, n); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -90,7 +90,7 @@ func (e Effect) String() string {
 // Reconciler asks about what is unknown until it is known, and gives up when MaxProbes have found
 // nothing out: such a record is a dead letter, and people end it. Before each probe it takes the
 // record by compare-and-set, so that of any number of reconcilers one asks. What a probe found is
-// held against what the record knows as [stet.Engine.Resolve] says: neither Missing nor Voided
+// held against what the record knows as [stet.Operator.Resolve] says: neither Missing nor Voided
 // frees a key whose handler left an answer too late, or has not returned.
 type Reconciler struct {
 	Engine    *stet.Engine
@@ -143,7 +143,7 @@ func (r Reconciler) filled() (Reconciler, error) {
 // round probes a page of what is due, and returns how many records it took. One that cannot be
 // taken, because somebody holds it or it is damaged, keeps nobody else waiting but for its slot.
 func (r Reconciler) round(ctx context.Context, after string, limit int) (int, string, error) {
-	heads, next, err := r.Engine.Unknowns(ctx, after, limit)
+	heads, next, err := r.Engine.Operator().Unknowns(ctx, after, limit)
 	if err != nil {
 		return 0, "", err
 	}
@@ -171,7 +171,7 @@ func (r Reconciler) take(ctx context.Context, h *stet.Head) (stet.Head, bool, er
 	if h.Probes >= r.MaxProbes {
 		return r.giveUp(ctx, h)
 	}
-	got, mine, err := r.Engine.Probing(ctx, h, pause(h.Probes), nil)
+	got, mine, err := r.Engine.Operator().Probing(ctx, h, pause(h.Probes), nil)
 	if mine {
 		r.tell(&got, "scheduled")
 	}
@@ -181,7 +181,7 @@ func (r Reconciler) take(ctx context.Context, h *stet.Head) (stet.Head, bool, er
 // giveUp makes the record a dead letter.
 func (r Reconciler) giveUp(ctx context.Context, h *stet.Head) (stet.Head, bool, error) {
 	note := stet.Note{Who: r.Who, Why: fmt.Sprintf("%d probes did not find out what became of it", h.Probes)}
-	got, mine, err := r.Engine.Probing(ctx, h, stet.Never, &note)
+	got, mine, err := r.Engine.Operator().Probing(ctx, h, stet.Never, &note)
 	if mine {
 		r.tell(&got, "failed")
 	}
@@ -255,7 +255,7 @@ func (r Reconciler) conclude(ctx context.Context, h *stet.Head, f *Finding, who,
 	if why != "" {
 		proof += "; asked now: " + why
 	}
-	got, err := r.Engine.Resolve(ctx, h.ID, res, stet.Note{Who: who, Why: proof, Evidence: f.Evidence})
+	got, err := r.Engine.Operator().Resolve(ctx, h.ID, res, stet.Note{Who: who, Why: proof, Evidence: f.Evidence})
 	return got, err == nil, err
 }
 

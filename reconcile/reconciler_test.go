@@ -133,7 +133,7 @@ func TestNoTraceAfterALease(t *testing.T) { // what ended the attempt is the lea
 		w := newWard(t, 0)
 		w.begin(0, stet.Execute)
 		<-time.After(stet.DefaultLease)
-		if _, _, err := w.Sweep(t.Context(), "", 1); err != nil {
+		if _, _, err := w.Operator().Sweep(t.Context(), "", 1); err != nil {
 			t.Fatal(err)
 		}
 		missing := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Missing}, nil })
@@ -308,7 +308,7 @@ func TestLateAnswers(t *testing.T) { // SF-05, I14
 				w := newWard(t, 0)
 				claim := w.begin(0, stet.Execute)
 				time.Sleep(stet.DefaultLease)
-				if n, _, err := w.Sweep(t.Context(), "", 0); n != 1 || err != nil {
+				if n, _, err := w.Operator().Sweep(t.Context(), "", 0); n != 1 || err != nil {
 					t.Fatal(n, err)
 				}
 				if err := claim.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201, Body: []byte("late")}}); !errors.Is(err, stet.ErrFenced) {
@@ -346,7 +346,7 @@ func TestLateAnswerOfWhatWasPublished(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(stet.DefaultLease)
-		if n, _, err := w.Sweep(t.Context(), "", 0); n != 1 || err != nil {
+		if n, _, err := w.Operator().Sweep(t.Context(), "", 0); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		late := stet.Outcome{Response: stet.Response{Status: 201, Header: []stet.Field{{Name: "Etag", Value: "x"}}}, Kept: stet.KeptHeader}

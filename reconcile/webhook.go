@@ -152,7 +152,7 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 	}
 	note := stet.Note{Who: cmp.Or(h.Who, "webhook"), Why: "the provider said so",
 		Evidence: n.Evidence, Notice: webhookID}
-	got, err := h.Engine.Resolve(r.Context(), id, n.resolution, note)
+	got, err := h.Engine.Operator().Resolve(r.Context(), id, n.resolution, note)
 	switch {
 	case err == nil:
 		h.Engine.Observe(stet.Event{Kind: stet.Probed, ID: id, Route: got.Route, TraceID: got.TraceID,
@@ -205,7 +205,7 @@ func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, status int, code,
 		return n.id(n.Key), 0, "", ""
 	}
 	name := cmp.Or(n.DownstreamID, n.DownstreamKey)
-	heads, err := h.Engine.Find(r.Context(), name)
+	heads, err := h.Engine.Operator().Find(r.Context(), name)
 	if err != nil {
 		return id, http.StatusServiceUnavailable, "store-unavailable",
 			"The store cannot be asked by downstream names at the moment: send the notice again, or name the key."

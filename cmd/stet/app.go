@@ -220,8 +220,8 @@ func (a *app) run(ctx context.Context) error {
 	if a.durable != nil {
 		running.Go(func() { a.durable.run(loops) })
 	}
-	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Count) })
-	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.List) })
+	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Operator().Count) })
+	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.Operator().List) })
 	running.Go(func() { a.reloads(loops) })
 	working, stopJobs := context.WithCancel(ctx) // a job stops at once when the end is asked for: another gateway goes on with it
 	var jobs sync.WaitGroup

@@ -210,7 +210,7 @@ func (m *middleware) Pause(node int)    { m.nodes[node].store.Down() }
 func (m *middleware) Continue(node int) { m.nodes[node].store.Up() }
 
 func (m *middleware) Records(scope string) ([]Record, error) {
-	heads, next, err := m.nodes[0].engine.List(context.Background(), stet.Query{Scope: stet.Scope(scope), Limit: stet.MaxLimit})
+	heads, next, err := m.nodes[0].engine.Operator().List(context.Background(), stet.Query{Scope: stet.Scope(scope), Limit: stet.MaxLimit})
 	if err == nil && next != "" {
 		err = errors.New("more records than a page has")
 	}

@@ -379,7 +379,7 @@ func TestReaperDeletesWithoutLockingTheTable(t *testing.T) { // also the quality
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			if n, _, err := h.engines[1].Reap(t.Context(), "", 50); n == 0 || err != nil {
+			if n, _, err := h.engines[1].Operator().Reap(t.Context(), "", 50); n == 0 || err != nil {
 				return
 			}
 		}
@@ -415,7 +415,7 @@ func TestSweeperResolvesStuckKeys(t *testing.T) { // "within the lock timeout wi
 		t.Fatal(err) // ... and the process dies
 	}
 	h.clock.Advance(stet.DefaultLease)
-	if n, _, err := h.engines[1].Sweep(t.Context(), "", 10); n != 1 || err != nil {
+	if n, _, err := h.engines[1].Operator().Sweep(t.Context(), "", 10); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	if r, err := h.engines[1].Get(t.Context(), id); err != nil || r.State != stet.Unknown {
@@ -442,7 +442,7 @@ func TestWorkerKilledMidPhase(t *testing.T) { // "resumes from the correct recov
 	work := func(ctx context.Context, c *stet.Claim, from string) error {
 		if from == "" {
 			charged++
-			if err := c.Advance(ctx, "charged", []byte("ch_1")); err != nil {
+			if err := c.Step(ctx, stet.Step{Point: "charged", Progress: []byte("ch_1")}); err != nil {
 				return err
 			}
 		}

@@ -47,12 +47,12 @@ func (w *world) round(t *rapid.T, run func(context.Context) error) {
 
 // resume goes on with what was abandoned at a recovery point.
 func (w *world) resume(t *rapid.T, e *host) {
-	heads, _, err := e.Abandoned(w.ctx, "", 0)
+	heads, _, err := e.Operator().Abandoned(w.ctx, "", 0)
 	if err != nil {
 		return
 	}
 	for _, h := range heads {
-		if d, err := e.Resume(w.ctx, h.ID); err == nil {
+		if d, err := e.Operator().Resume(w.ctx, h.ID); err == nil {
 			w.execute(t, e, &d, h.Meta["payload"])
 		}
 	}
@@ -115,11 +115,11 @@ func (m machine) Operate(t *rapid.T) {
 	w.weather(t)
 	switch do {
 	case "resolve":
-		_, _ = e.Resolve(w.ctx, id, w.verdict(&h), note)
+		_, _ = e.Operator().Resolve(w.ctx, id, w.verdict(&h), note)
 	case "purge":
-		_ = e.Purge(w.ctx, id, 0, note)
+		_ = e.Operator().Purge(w.ctx, id, 0, note)
 	case "extend":
-		_, _ = e.Extend(w.ctx, id, 0, 2*retain, note)
+		_, _ = e.Operator().Extend(w.ctx, id, 0, 2*retain, note)
 	}
 }
 
