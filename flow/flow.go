@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltx"
 )
 
 // Config says what a [Flow] is. Name, Engine and Answer are required.
@@ -69,7 +70,7 @@ func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
 		return nil, errors.New("flow: there are both DB and Begin")
 	}
 	if c.DB != nil {
-		c.Begin = beginSQL(c.DB, c.Tx)
+		c.Begin = sqltx.Begin(c.DB, c.Tx)
 	}
 	f := &Flow[S]{cfg: c, phases: phases, points: map[string]int{done: len(phases)}}
 	_, binds := stet.As[stet.Binder](c.Engine.Store())
@@ -210,17 +211,3 @@ func (f *Flow[S]) Run(ctx context.Context, c *stet.Claim, s S) (stet.Response, e
 	}
 	return (&run[S]{f: f, c: c, s: s}).run(ctx)
 }
-
-// beginSQL begins transactions of package database/sql.
-func beginSQL(db *sql.DB, o *sql.TxOptions) func(ctx context.Context) (stet.Transaction, error) {
-	return func(ctx context.Context) (stet.Transaction, error) {
-		tx, err := db.BeginTx(ctx, o)
-		return sqlTx{tx}, err
-	}
-}
-
-type sqlTx struct{ tx *sql.Tx }
-
-func (t sqlTx) Tx() any                        { return t.tx }
-func (t sqlTx) Commit(context.Context) error   { return t.tx.Commit() }
-func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }
