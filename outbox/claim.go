@@ -62,7 +62,7 @@ func grid(rows *sql.Rows, err error) (all [][]int64, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	cells, dest := make([]number, len(names)), make([]any, len(names))
+	cells, dest := make([]cell, len(names)), make([]any, len(names))
 	for i := range cells {
 		dest[i] = &cells[i]
 	}
@@ -71,8 +71,8 @@ func grid(rows *sql.Rows, err error) (all [][]int64, _ error) {
 			return nil, err
 		}
 		line := make([]int64, len(cells))
-		for i, c := range cells {
-			line[i] = c.value
+		for i := range cells {
+			line[i], _ = cells[i].number()
 		}
 		all = append(all, line)
 	}

@@ -48,7 +48,7 @@ func (r *run) attempt(d *claimed) Result {
 	ctx, stop := context.WithTimeoutCause(held, r.Timeout, errOverrun)
 	defer stop()
 	returned := make(chan Result, 1)
-	go func() { returned <- Handle(ctx, r.Handler, NewDelivery(d.Stored, d.keep)) }()
+	go func() { returned <- r.Handler.Deliver(ctx, d.Stored, d.keep) }()
 	overrun := time.NewTimer(r.Timeout + grace)
 	defer overrun.Stop()
 	select {

@@ -66,17 +66,11 @@ type Delivery struct {
 	keep func(ctx context.Context, id string) error
 }
 
-// NewDelivery returns an attempt at m whose downstream id goes to keep. A [Worker] makes its own; this is for tests of a
-// [Handler], and for those who deliver by other means.
-func NewDelivery(m Stored, keep func(ctx context.Context, id string) error) *Delivery {
-	return &Delivery{m, keep}
-}
-
 // Downstream stores the id by which the system downstream knows what the attempt has made. Called before the handler returns, it
 // is kept whatever happens next. [ErrLost]: somebody else may be at the message by now.
 func (d *Delivery) Downstream(ctx context.Context, id string) error {
-	if len(id) > MaxName {
-		return fmt.Errorf("%w: the id has more than %d bytes", ErrMessage, MaxName)
+	if len(id) > maxName {
+		return fmt.Errorf("%w: the id has more than %d bytes", ErrMessage, maxName)
 	}
 	if err := d.keep(ctx, id); err != nil {
 		return err
@@ -85,8 +79,9 @@ func (d *Delivery) Downstream(ctx context.Context, id string) error {
 	return nil
 }
 
-// Handle calls the handler. A panic, and a Result that says nothing, are an outcome nobody knows.
-func Handle(ctx context.Context, h Handler, d *Delivery) (result Result) {
+// Deliver makes one attempt at m, whose downstream id goes to keep. A panic, and a Result that says nothing, count as [Maybe]. A
+// [Worker] calls it by itself; it is for tests of a handler, and for those who deliver by other means.
+func (h Handler) Deliver(ctx context.Context, m Stored, keep func(ctx context.Context, id string) error) (result Result) {
 	normal := false
 	defer func() {
 		p := recover()
@@ -98,7 +93,7 @@ func Handle(ctx context.Context, h Handler, d *Delivery) (result Result) {
 			result = Maybe(errors.New("the handler ended its goroutine"))
 		}
 	}()
-	result = h(ctx, d)
+	result = h(ctx, &Delivery{m, keep})
 	normal = true
 	return result
 }

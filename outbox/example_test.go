@@ -33,7 +33,7 @@ func ExampleBox_Add() {
 // that Stet's other parts have in Prometheus.
 func ExampleWorker() {
 	deliveries, waiting, dead := expvar.NewMap("idem_outbox_deliveries_total"), expvar.NewInt("idem_outbox_pending"), expvar.NewMap("idem_dead_letters")
-	for _, result := range outbox.Results {
+	for _, result := range []string{"done", "retry", "dead", "unknown", "lost", "error"} {
 		deliveries.Add(result, 0) // from zero, so that the first of a kind is a rise
 	}
 	send := func(ctx context.Context, d *outbox.Delivery) outbox.Result {

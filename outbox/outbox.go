@@ -49,11 +49,11 @@ var (
 
 // Limits of a [Message].
 const (
-	MaxName    = 255     // bytes of Topic, Name and OrderKey, each
-	MaxKey     = 64      // bytes of DownstreamKey
-	MaxPayload = 1 << 24 // bytes
-	MaxMeta    = 1 << 16 // bytes of Meta as JSON
-	MaxDelay   = 10 * 365 * 24 * time.Hour
+	maxName    = 255     // bytes of Topic, Name and OrderKey, each
+	maxKey     = 64      // bytes of DownstreamKey
+	maxPayload = 1 << 24 // bytes
+	maxMeta    = 1 << 16 // bytes of Meta as JSON
+	maxDelay   = 10 * 365 * 24 * time.Hour
 )
 
 // Message is an effect to be had once the transaction has committed.
@@ -182,8 +182,8 @@ func (m Message) Complete() (Message, error) {
 
 func (m *Message) check() (meta string, err error) {
 	for _, f := range []struct{ name, value string }{{"Topic", m.Topic}, {"Name", m.Name}, {"OrderKey", m.OrderKey}, {"DownstreamKey", m.DownstreamKey}} {
-		if len(f.value) > MaxName || !utf8.ValidString(f.value) || strings.IndexByte(f.value, 0) >= 0 {
-			return "", fmt.Errorf("%w: %s has to be UTF-8 without NUL, of at most %d bytes", ErrMessage, f.name, MaxName)
+		if len(f.value) > maxName || !utf8.ValidString(f.value) || strings.IndexByte(f.value, 0) >= 0 {
+			return "", fmt.Errorf("%w: %s has to be UTF-8 without NUL, of at most %d bytes", ErrMessage, f.name, maxName)
 		}
 	}
 	raw, err := json.Marshal(m.Meta)
@@ -193,18 +193,18 @@ func (m *Message) check() (meta string, err error) {
 	switch {
 	case m.Topic == "":
 		return "", fmt.Errorf("%w: it has no Topic", ErrMessage)
-	case len(m.DownstreamKey) > MaxKey:
-		return "", fmt.Errorf("%w: DownstreamKey has more than %d bytes", ErrMessage, MaxKey)
+	case len(m.DownstreamKey) > maxKey:
+		return "", fmt.Errorf("%w: DownstreamKey has more than %d bytes", ErrMessage, maxKey)
 	case len(m.Record.Scope) > 1024 || len(m.Record.Key) > 1024:
 		return "", fmt.Errorf("%w: Record has a longer name than a store takes", ErrMessage)
 	case (m.Record.ID == stet.ID{}) != m.Record.Life.IsZero():
 		return "", fmt.Errorf("%w: Record has to have an ID and a Life, or neither; RecordOf gives both", ErrMessage)
-	case len(m.Payload) > MaxPayload:
-		return "", fmt.Errorf("%w: Payload has more than %d bytes", ErrMessage, MaxPayload)
-	case len(raw) > MaxMeta:
-		return "", fmt.Errorf("%w: Meta has more than %d bytes", ErrMessage, MaxMeta)
-	case m.Delay < 0 || m.Delay > MaxDelay:
-		return "", fmt.Errorf("%w: Delay is %s; it has to be from 0 to %s", ErrMessage, m.Delay, MaxDelay)
+	case len(m.Payload) > maxPayload:
+		return "", fmt.Errorf("%w: Payload has more than %d bytes", ErrMessage, maxPayload)
+	case len(raw) > maxMeta:
+		return "", fmt.Errorf("%w: Meta has more than %d bytes", ErrMessage, maxMeta)
+	case m.Delay < 0 || m.Delay > maxDelay:
+		return "", fmt.Errorf("%w: Delay is %s; it has to be from 0 to %s", ErrMessage, m.Delay, maxDelay)
 	}
 	return string(raw), nil
 }

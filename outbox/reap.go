@@ -13,7 +13,7 @@ import (
 
 // How long a [Worker] keeps messages that are done or discarded.
 const (
-	DefaultRetention = 7 * 24 * time.Hour
+	defaultRetention = 7 * 24 * time.Hour
 	Forever          = time.Duration(1<<63 - 1)
 )
 

@@ -12,26 +12,38 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// A row may be damaged: by a hand in the table, by a disk, by a newer program. Then its message
-// says so, and all others of the answer are read as ever. No text says what the row holds.
+// A row may be damaged: by a change by hand, by a disk, by a newer program. Then its message says so, and the other rows are read as
+// usual. No error text contains what the row holds.
 
-// text is a column that takes whatever comes, and remembers whether it was text.
-type text struct {
-	value string
-	ok    bool
-}
+// cell is a column of text or of a number. It takes whatever comes.
+type cell struct{ src any }
 
 // Scan implements [sql.Scanner].
-func (t *text) Scan(src any) error {
-	switch v := src.(type) {
-	case string:
-		t.value, t.ok = v, true
-	case []byte:
-		t.value, t.ok = string(v), true
-	default:
-		t.value, t.ok = "", false
+func (c *cell) Scan(src any) error {
+	if b, ok := src.([]byte); ok {
+		src = string(b) // b is the driver's
 	}
+	c.src = src
 	return nil
+}
+
+// text reports false if the column is not text.
+func (c *cell) text() (s string, ok bool) {
+	s, ok = c.src.(string)
+	return s, ok
+}
+
+// number reports false, with 0, if the column is not a number.
+func (c *cell) number() (n int64, ok bool) {
+	if s, ok := c.src.(string); ok {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return 0, false
+		}
+		return n, true
+	}
+	n, ok = c.src.(int64)
+	return n, ok
 }
 
 // blob is a column that takes whatever comes, and remembers whether it was bytes.
@@ -54,37 +66,10 @@ func (b *blob) Scan(src any) error {
 	return nil
 }
 
-// number is a column that takes whatever comes, and remembers whether it was a number.
-type number struct {
-	value int64
-	ok    bool
-}
-
-// Scan implements [sql.Scanner].
-func (n *number) Scan(src any) error {
-	n.value, n.ok = 0, false
-	switch v := src.(type) {
-	case int64:
-		n.value, n.ok = v, true
-	case []byte:
-		n.parse(string(v))
-	case string:
-		n.parse(v)
-	}
-	return nil
-}
-
-func (n *number) parse(s string) {
-	v, err := strconv.ParseInt(s, 10, 64)
-	if err == nil {
-		n.value, n.ok = v, true
-	}
-}
-
 // row is what the columns are read into.
 type row struct {
-	id, version, attempt, life, created, updated, due                    number
-	state, scope, key, topic, name, order, downKey, downID, meta, errors text
+	id, version, attempt, life, created, updated, due                    cell
+	state, scope, key, topic, name, order, downKey, downID, meta, errors cell
 	payload                                                              blob
 }
 
@@ -114,8 +99,8 @@ func (s *statements) all(rows *sql.Rows, err error) (all []Stored, _ error) {
 // message is what can be read of the row.
 func (r *row) message(d sqlstore.Dialect) (m Stored) {
 	var bad []string
-	str := func(name string, t *text) string {
-		v, ok := t.value, t.ok
+	str := func(name string, c *cell) string {
+		v, ok := c.text()
 		if ok && d == sqlstore.Postgres {
 			var err error
 			v, err = sqltext.PostgresUnescape(v)
@@ -126,15 +111,18 @@ func (r *row) message(d sqlstore.Dialect) (m Stored) {
 		}
 		return v
 	}
-	num := func(name string, n *number) int64 {
-		if !n.ok {
+	num := func(name string, c *cell) int64 {
+		n, ok := c.number()
+		if !ok {
 			bad = append(bad, name)
 		}
-		return n.value
+		return n
 	}
-	instant := func(name string, n *number) time.Time { return time.UnixMicro(num(name, n)).UTC() }
+	instant := func(name string, c *cell) time.Time { return time.UnixMicro(num(name, c)).UTC() }
 
-	m.ID, m.version, m.State = r.id.value, num("version", &r.version), State(r.state.value)
+	m.ID, _ = r.id.number()
+	state, _ := r.state.text()
+	m.version, m.State = num("version", &r.version), State(state)
 	m.Attempt = int(num("attempt", &r.attempt))
 	m.Record.ID = stet.ID{Scope: stet.Scope(str("scope", &r.scope)), Key: stet.Key(str("key", &r.key))}
 	if life := num("life", &r.life); life != 0 {
@@ -147,11 +135,12 @@ func (r *row) message(d sqlstore.Dialect) (m Stored) {
 	if m.Payload = r.payload.value; !r.payload.ok {
 		bad = append(bad, "payload")
 	}
-	if !r.meta.ok || json.Unmarshal([]byte(r.meta.value), &m.Meta) != nil {
+	if meta, ok := r.meta.text(); !ok || json.Unmarshal([]byte(meta), &m.Meta) != nil {
 		bad, m.Meta = append(bad, "meta"), nil
 	}
+	errors, ok := r.errors.text()
 	var whole bool
-	if m.Errors, whole = failures(r.errors.value); !whole || !r.errors.ok {
+	if m.Errors, whole = failures(errors); !whole || !ok {
 		bad = append(bad, "errors")
 	}
 	if len(bad) > 0 {

@@ -46,19 +46,19 @@ type Stored struct {
 type Failure struct {
 	Attempt int
 	At      time.Time
-	Error   string // at most [MaxError] bytes
+	Error   string // at most [maxError] bytes
 }
 
-// MaxError is how many bytes of an error are kept.
-const MaxError = 1000
+// maxError is how many bytes of an error are kept.
+const maxError = 1000
 
 // line is the text of an entry as the statements take it. json.Marshal also mends what is not UTF-8.
 func line(text string) string {
 	if text == "" {
 		return ""
 	}
-	if len(text) > MaxError {
-		text = strings.ToValidUTF8(text[:MaxError], "") + "…"
+	if len(text) > maxError {
+		text = strings.ToValidUTF8(text[:maxError], "") + "…"
 	}
 	b, err := json.Marshal(text)
 	if err != nil {

@@ -65,7 +65,7 @@ func (c *claimed) settle(ctx context.Context, o outcome) error {
 	if o.unbegun {
 		less = 1
 	}
-	err := c.write(ctx, c.box.q.settle, note, note, string(o.to), less, min(o.after, MaxDelay).Microseconds())
+	err := c.write(ctx, c.box.q.settle, note, note, string(o.to), less, min(o.after, maxDelay).Microseconds())
 	if !errors.Is(err, ErrLost) {
 		return err
 	}

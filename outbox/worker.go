@@ -35,7 +35,7 @@ type Worker struct {
 	MaxBackoff  time.Duration // ... and at most this (1 h)
 	Poll        time.Duration // the longest pause when there is nothing to do (1 s)
 	Drain       time.Duration // how long Run waits, when its context has ended, for what runs (20 s)
-	Retention   time.Duration // how long what is done or discarded is kept, or Forever (DefaultRetention); see [Box.Reap]
+	Retention   time.Duration // how long what is done or discarded is kept, or Forever (defaultRetention); see [Box.Reap]
 
 	// Listen tells of messages as others commit them, so that these do not wait for the next look;
 	// optional. It calls wake for each, and when it begins to listen; it returns when ctx ends, or
@@ -51,14 +51,10 @@ type Worker struct {
 	Observe func(Event)
 }
 
-// Results are what an [Event] can say: the values of the label of idem_outbox_deliveries_total, for
-// those who count them.
-var Results = []string{"done", "retry", "dead", "unknown", "lost", "error"}
-
-// Event tells of one attempt, or of trouble with the database (then Result is "error", and there
-// may be no ID).
+// Event tells of one attempt, or of trouble with the database: then Result is "error", and there may be no ID.
 type Event struct {
-	Result  string // one of Results
+	// Result is done, retry, dead, unknown, lost or error: the label of idem_outbox_deliveries_total.
+	Result  string
 	ID      int64
 	Topic   string
 	Attempt int
@@ -91,7 +87,7 @@ func (w Worker) complete() (Worker, error) {
 	or(&w.MaxBackoff, time.Hour)
 	or(&w.Poll, time.Second)
 	or(&w.Drain, 20*time.Second)
-	or(&w.Retention, DefaultRetention)
+	or(&w.Retention, defaultRetention)
 	if w.Concurrency == 0 {
 		w.Concurrency = 16
 	}

@@ -103,7 +103,7 @@ func (w *Worker[TTx]) Work(ctx context.Context, job *river.Job[Args]) error {
 	if !w.KeyHonoured && abandoned(job.Errors) {
 		return river.JobCancel(errors.New("unknown: an earlier attempt ended without a result"))
 	}
-	what, after, text := outbox.Handle(ctx, w.Handler, w.delivery(job)).Outcome()
+	what, after, text := w.Handler.Deliver(ctx, stored(job), keep[TTx](job.ID)).Outcome()
 	switch {
 	case what == "done":
 		return nil
@@ -145,7 +145,8 @@ type output struct {
 	DownstreamID string `json:"downstream_id"`
 }
 
-func (w *Worker[TTx]) delivery(job *river.Job[Args]) *outbox.Delivery {
+// stored is the message as the outbox would have it.
+func stored(job *river.Job[Args]) outbox.Stored {
 	a := &job.Args
 	m := outbox.Stored{ID: job.ID, State: outbox.Running, Attempt: job.Attempt, CreatedAt: job.CreatedAt, UpdatedAt: job.CreatedAt, DueAt: job.ScheduledAt,
 		Message: outbox.Message{Topic: a.Topic, Name: a.Name, Record: outbox.Record{ID: stet.ID{Scope: stet.Scope(a.Scope), Key: stet.Key(a.Key)}},
@@ -163,14 +164,19 @@ func (w *Worker[TTx]) delivery(job *river.Job[Args]) *outbox.Delivery {
 	for _, e := range job.Errors {
 		m.Errors = append(m.Errors, outbox.Failure{Attempt: e.Attempt, At: e.At, Error: e.Error})
 	}
-	return outbox.NewDelivery(m, func(ctx context.Context, id string) error {
+	return m
+}
+
+// keep stores the downstream id as the job's output.
+func keep[TTx any](job int64) func(ctx context.Context, id string) error {
+	return func(ctx context.Context, id string) error {
 		client, err := river.ClientFromContextSafely[TTx](ctx)
 		if err == nil {
-			_, err = client.JobUpdate(ctx, job.ID, &river.JobUpdateParams{Output: output{id}})
+			_, err = client.JobUpdate(ctx, job, &river.JobUpdateParams{Output: output{id}})
 		}
 		if err != nil {
 			return fmt.Errorf("riveroutbox: downstream id: %w", err)
 		}
 		return nil
-	})
+	}
 }

@@ -45,7 +45,7 @@ func TestAdd(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := db.list(t)
-		if len(all) != 2 || all[0].DownstreamKey == all[1].DownstreamKey || len(all[0].DownstreamKey) > outbox.MaxKey {
+		if len(all) != 2 || all[0].DownstreamKey == all[1].DownstreamKey || len(all[0].DownstreamKey) > 64 {
 			t.Fatalf("messages: %v", all)
 		}
 		got := all[0]
