@@ -8,10 +8,10 @@ import (
 )
 
 // Handler delivers one message. It has to send d.DownstreamKey along, and to heed ctx, which ends with the lease, after
-// [Worker.Timeout], or with the time for draining. A panic is an outcome nobody knows: as [Maybe].
+// [Worker.Timeout], or with the time for draining. A panic counts as [Maybe]. It is called from several goroutines.
 type Handler func(ctx context.Context, d *Delivery) Result
 
-// Result is what became of an attempt. The zero Result says nothing, and so counts as [Maybe].
+// Result is what became of an attempt: [Delivered], [Retry], [Decline] or [Maybe]. The zero Result counts as Maybe.
 type Result struct {
 	verdict verdict
 	after   time.Duration
@@ -27,22 +27,22 @@ const (
 	declined
 )
 
-// Delivered: the effect has happened.
+// Delivered says that the effect has happened.
 func Delivered() Result { return Result{verdict: delivered} }
 
-// Retry: the effect has not happened, and is to be tried again, after the worker's backoff or later.
+// Retry says that the effect has not happened, and is to be tried again: after the worker's backoff, and not before after.
 func Retry(after time.Duration, cause error) Result {
 	return Result{again, max(after, 0), fmt.Sprint("retry: ", cause)}
 }
 
-// Decline: the system downstream has refused for good. The message is dead.
+// Decline says that the system downstream has refused for good. The message is dead.
 func Decline(reason string) Result { return Result{declined, 0, "declined: " + reason} }
 
-// Maybe: nobody can tell whether the effect has happened. See [Worker.KeyHonoured] for what follows.
+// Maybe says that the effect may have happened or not. See [Worker.KeyHonoured] for what follows.
 func Maybe(cause error) Result { return Result{maybe, 0, fmt.Sprint("unknown: ", cause)} }
 
-// Outcome is what r says, for those who deliver by other means than a [Worker]: done, retry, declined or unknown; how long to
-// wait at least before the next attempt; and the text that is kept with the message.
+// Outcome returns what r says, for programs that deliver by other means than a [Worker]: done, retry, declined or unknown; the least
+// time until the next attempt; and the text that is kept with the message.
 func (r Result) Outcome() (what string, after time.Duration, text string) {
 	switch r.verdict {
 	case delivered:
@@ -66,8 +66,8 @@ type Delivery struct {
 	keep func(ctx context.Context, id string) error
 }
 
-// Downstream stores the id by which the system downstream knows what the attempt has made. Called before the handler returns, it
-// is kept whatever happens next. [ErrLost]: somebody else may be at the message by now.
+// Downstream stores the id by which the system downstream knows the effect, at most 255 bytes. It is kept whatever becomes of the
+// attempt. The error is [ErrLost] if another worker may deliver the message by now.
 func (d *Delivery) Downstream(ctx context.Context, id string) error {
 	if len(id) > maxName {
 		return fmt.Errorf("%w: the id has more than %d bytes", ErrMessage, maxName)

@@ -14,14 +14,14 @@ import (
 // State is where a message is in its life.
 type State string
 
-// States.
+// The states of a message.
 const (
-	Pending   State = "pending"   // waits for its time, or for those before it
-	Running   State = "running"   // somebody delivers it, or died while at it
+	Pending   State = "pending"   // waits for its time, or for the messages before it
+	Running   State = "running"   // a worker delivers it, or died while it did
 	Done      State = "done"      // delivered
-	Unknown   State = "unknown"   // an attempt's outcome is not known, and nobody tries again until it is settled by hand
+	Unknown   State = "unknown"   // the outcome of an attempt is not known: it is not tried again before a person has settled it
 	Dead      State = "dead"      // given up: attempts exhausted, or declined
-	Discarded State = "discarded" // given up for good, by somebody
+	Discarded State = "discarded" // given up for good by a person
 )
 
 // Stored is a message in the outbox.
@@ -29,14 +29,14 @@ type Stored struct {
 	Message
 	ID           int64
 	State        State
-	Attempt      int // attempts that began, since somebody last said retry
+	Attempt      int // attempts that began since the message was added, or was last retried by a person
 	DownstreamID string
-	Errors       []Failure // oldest first, of all attempts and of what people did
+	Errors       []Failure // of all attempts, and what people did; oldest first
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	DueAt        time.Time // Pending: not before; Running: when the lease ends
-	// Damage names the columns of the row that cannot be read; empty if all can. A damaged message is not delivered: it is dead as
-	// soon as a worker has seen it.
+	// Damage names the columns of the row that cannot be read; empty if all can. A damaged message is not delivered: the first
+	// worker that meets it makes it dead.
 	Damage string
 
 	version int64
@@ -46,7 +46,7 @@ type Stored struct {
 type Failure struct {
 	Attempt int
 	At      time.Time
-	Error   string // at most [maxError] bytes
+	Error   string // at most 1,000 bytes
 }
 
 // maxError is how many bytes of an error are kept.
@@ -69,14 +69,14 @@ func line(text string) string {
 
 // Query selects messages.
 type Query struct {
-	State State  // any if empty
-	Dead  bool   // only those that somebody has to settle: Dead and Unknown
-	Topic string // any if empty
-	After int64  // only messages with a larger id: the last of the page before
-	Limit int    // 100 if 0
+	State State  // messages in this state; empty: in any
+	Dead  bool   // those that wait for a person: Dead and Unknown
+	Topic string // messages of this topic; empty: of any
+	After int64  // messages with a larger id: the last one of the page before
+	Limit int    // the most messages to return; 0 means 100
 }
 
-// List returns messages in the order they were added.
+// List returns the messages that q selects, in the order in which they were added.
 func (b *Box) List(ctx context.Context, db *sql.DB, q Query) ([]Stored, error) {
 	query, args := b.q.list, []any{q.After}
 	for _, c := range []struct{ column, value string }{{"state", string(q.State)}, {"topic", q.Topic}} {
@@ -117,8 +117,8 @@ func (b *Box) Show(ctx context.Context, db *sql.DB, id int64) (Stored, error) {
 	return all[0], nil
 }
 
-// Counts returns how many messages are in each state but Done and Discarded: Pending and Running are idem_outbox_pending, Dead
-// and Unknown what somebody has to look at.
+// Counts returns how many messages are in each state but Done and Discarded. Pending and Running together are idem_outbox_pending;
+// Dead and Unknown wait for a person.
 func (b *Box) Counts(ctx context.Context, db *sql.DB) (map[State]int64, error) {
 	rows, err := db.QueryContext(ctx, b.q.counts)
 	if err != nil {

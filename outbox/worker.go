@@ -11,43 +11,42 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// Worker delivers messages. Any number of them, on any number of hosts, may work on one outbox.
-// Fields are set before Run, and not changed after; zero ones get the default in parentheses.
+// Worker delivers messages. Any number of workers, on any number of hosts, may work on one outbox. Fields are set before Run and not
+// changed after it; a zero field means the default.
 type Worker struct {
-	DB      *sql.DB
-	Dialect sqlstore.Dialect
-	Handler Handler
+	DB      *sql.DB          // holds the table stet_outbox; required
+	Dialect sqlstore.Dialect // of DB; required
+	Handler Handler          // delivers one message; required
 
-	// KeyHonoured: the system downstream has each effect once for each downstream key. Then an
-	// attempt whose outcome is not known is followed by another, as after [Retry]. Without it such
-	// a message is Unknown until a person settles it.
+	// KeyHonoured says that the system downstream has each effect once per downstream key. Then an attempt with an unknown outcome
+	// is followed by another, as after [Retry]. Without it such a message is Unknown until a person settles it.
 	KeyHonoured bool
 
-	Concurrency int           // deliveries at once (16)
-	Lease       time.Duration // how long a dead worker's messages stay with it; extended while a handler runs (30 s)
-	// Timeout is how long a handler may take (1 min). Then its context ends, and a second later it
-	// is left to itself: its outcome is unknown, as after [Maybe]. One that does not heed its
-	// context may still be at it during the next attempt, which follows where KeyHonoured says that
-	// this does no harm.
+	Concurrency int // deliveries at a time; default 16
+	// Lease is how long a message stays with a worker that has died; default 30 s, at least 100 ms. It is extended while a handler
+	// runs.
+	Lease time.Duration
+	// Timeout is how long a handler may take; default 1 min. Then its context ends, and a second later it is left alone: its
+	// outcome is unknown, as after [Maybe]. A handler that does not heed its context may still run during the next attempt, which
+	// is made only if KeyHonoured says that this does no harm.
 	Timeout     time.Duration
-	MaxAttempts int           // then the message is dead (12)
-	Backoff     time.Duration // the pause after the n-th attempt is random, of at most Backoff<<(n-1) (1 s) ...
-	MaxBackoff  time.Duration // ... and at most this (1 h)
-	Poll        time.Duration // the longest pause when there is nothing to do (1 s)
-	Drain       time.Duration // how long Run waits, when its context has ended, for what runs (20 s)
-	Retention   time.Duration // how long what is done or discarded is kept, or Forever (defaultRetention); see [Box.Reap]
+	MaxAttempts int           // attempts after which a message is dead; default 12
+	Backoff     time.Duration // the pause after the n-th attempt is random, at most Backoff<<(n-1); default 1 s
+	MaxBackoff  time.Duration // the longest such pause; default 1 h
+	Poll        time.Duration // the longest pause while there is nothing to do; default 1 s
+	Drain       time.Duration // how long Run waits for running handlers after its context has ended; default 20 s
+	Retention   time.Duration // how long done and discarded messages are kept; default 7 days, [Forever] keeps them; see [Box.Reap]
 
-	// Listen tells of messages as others commit them, so that these do not wait for the next look;
-	// optional. It calls wake for each, and when it begins to listen; it returns when ctx ends, or
-	// when it cannot listen any more. Then Run calls it again after a second, and looks as often as
-	// without it. pgxstore.OutboxListener returns one for Postgres.
+	// Listen reports messages as soon as they are committed, so that they do not wait for the next poll; optional. It calls wake when it
+	// begins to listen and for each message, and returns when ctx ends or when it cannot listen any more. Then Run polls, and calls it
+	// again after a second. pgxstore.OutboxListener returns such a function for Postgres.
 	Listen func(ctx context.Context, wake func()) error
-	// Wake ends a pause early whenever a value comes; optional. It is for those who add messages in
-	// the worker's process, and can send, without blocking, after a commit.
+	// Wake ends a pause early whenever a value comes; optional. A program that adds messages in the worker's process sends to it,
+	// without blocking, after each commit.
 	Wake <-chan struct{}
 
-	// Observe is told of every attempt and every trouble; optional. It is called from several
-	// goroutines, and must not block.
+	// Observe is called with every attempt and every failure of the database; optional. It is called from several goroutines and
+	// must not block.
 	Observe func(Event)
 }
 
@@ -58,8 +57,8 @@ type Event struct {
 	ID      int64
 	Topic   string
 	Attempt int
-	Took    time.Duration // the handler
-	Err     error         // error and lost only
+	Took    time.Duration // how long the handler ran
+	Err     error         // with error and lost
 }
 
 var errWorker = errors.New("outbox: worker")
