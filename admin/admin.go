@@ -13,9 +13,11 @@ import (
 	"github.com/stet-dev/stet/reconcile"
 )
 
-// Config is what the handler shows, and to whom. The zero value serves records to whoever connects over loopback.
+// Config is what the handler shows, and to whom. The zero value serves records to whoever connects
+// over loopback.
 type Config struct {
-	// Tokens are who may ask. Without any, only connections over loopback and through Unix sockets may, and they may do everything.
+	// Tokens are who may ask. Without any, only connections over loopback and through Unix sockets
+	// may, and they may do everything.
 	Tokens  []Token
 	Refused func()   // is called for each wrong token; nil: nobody counts them
 	Hosts   []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)
@@ -24,8 +26,9 @@ type Config struct {
 	Webhook http.Handler // POST /hooks/reconcile; nil: 404
 	Bulk    *bulk.Jobs   // /api/v1/bulk; nil: 404. Somebody has to run them
 
-	// Settle is how long an attempt has to be over before a record is released without now: longer than what it sent can be under
-	// way. Default [reconcile.DefaultSettle]; with [stet.Never] silence proves nothing however long it lasts, and people decide at once.
+	// Settle is how long an attempt has to be over before a record is released without now: longer
+	// than what it sent can be under way. Default [reconcile.DefaultSettle]; with [stet.Never]
+	// silence proves nothing however long it lasts, and people decide at once.
 	Settle     time.Duration
 	Reconciler *reconcile.Reconciler // asks when somebody wants it asked now; nil: nothing is configured to ask
 
@@ -62,9 +65,9 @@ func New(e *stet.Engine, c Config) http.Handler {
 	return h
 }
 
-// Marker is a header of every answer of the handler, with the value 1. A client that has not seen it talks to somebody else: it
-// should believe nothing it is answered, and show no token. What net/http refuses before it is a request, such as a header that is too
-// long, comes without.
+// Marker is a header of every answer of the handler, with the value 1. A client that has not seen
+// it talks to somebody else: it should believe nothing it is answered, and show no token. What
+// net/http refuses before it is a request, such as a header that is too long, comes without.
 const Marker = "Stet-Admin"
 
 // ServeHTTP implements [http.Handler].
@@ -83,7 +86,8 @@ func (h *handler) livez(*call) (any, error) { return text(http.StatusOK, "alive"
 // probe names no record. Should a client ever have one of that name, it is read and not looked at.
 var probe = stet.ID{Scope: "stet-readyz", Key: "readyz"}
 
-// readyz: the store answers within its deadline, nothing is known that speaks against it, and the end has not been asked for.
+// readyz: the store answers within its deadline, nothing is known that speaks against it, and the
+// end has not been asked for.
 func (h *handler) readyz(c *call) (any, error) {
 	if h.Draining != nil && h.Draining() {
 		return text(http.StatusServiceUnavailable, "draining"), nil

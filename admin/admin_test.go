@@ -27,7 +27,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// desk is an admin handler on a real listener. Unless a test says otherwise, records may be released at once.
+// desk is an admin handler on a real listener. Unless a test says otherwise, records may be
+// released at once.
 type desk struct {
 	testing.TB
 	engine *stet.Engine
@@ -374,7 +375,8 @@ func say(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
 }
 
-// Without a token, only connections over loopback are served: the listener's address is not the handler's to know.
+// Without a token, only connections over loopback are served: the listener's address is not the
+// handler's to know.
 func TestLoopbackOnlyWithoutTokens(t *testing.T) {
 	h := admin.New(must(stet.New(memstore.New(memstore.Config{}), stet.Config{})), admin.Config{})
 	for addr, want := range map[string]int{

@@ -9,7 +9,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Entry is a line of the audit trail. Of an entry that is about no record, id, scope, from and to are empty.
+// Entry is a line of the audit trail. Of an entry that is about no record, id, scope, from and to
+// are empty.
 type Entry struct {
 	At       time.Time `json:"at"`
 	Who      string    `json:"who"`
@@ -84,8 +85,8 @@ func setEntries(q *stet.HistoryQuery, name, v string) error {
 	return nil
 }
 
-// revealing writes down that somebody is about to be shown what is not shown by default. With a problem nothing may be shown: nobody
-// could read later who has seen it.
+// revealing writes down that somebody is about to be shown what is not shown by default. With a
+// problem nothing may be shown: nobody could read later who has seen it.
 func (h *handler) revealing(c *call, id stet.ID, what string) error {
 	err := h.engine.Operator().Audit(c.Context(), id, stet.Note{Who: c.who.name, Action: actionReveal, Evidence: what})
 	log := []slog.Attr{slog.String("action", actionReveal), slog.String("who", c.who.name),

@@ -53,8 +53,8 @@ func (h *handler) login(c *call) error {
 
 const realm = `Bearer realm="stet admin"`
 
-// match compares with every token in constant time: how long it takes tells nothing about any of them. A token that is known and
-// still not right has expired.
+// match compares with every token in constant time: how long it takes tells nothing about any of
+// them. A token that is known and still not right has expired.
 func (h *handler) match(shown string) (t Token, right bool) {
 	scheme, secret, _ := strings.Cut(shown, " ")
 	secret = strings.TrimSpace(secret)
@@ -91,7 +91,8 @@ func (h *handler) refused(r *http.Request, t Token, audit bool) {
 	}
 }
 
-// local reports whether the request comes from this machine: over loopback, or through a Unix socket, which its owner opened.
+// local reports whether the request comes from this machine: over loopback, or through a Unix
+// socket, which its owner opened.
 func local(r *http.Request) bool {
 	if on, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && on.Network() == "unix" {
 		return true

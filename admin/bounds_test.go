@@ -14,8 +14,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// Changes that are being read share a bound, of which short ones have a part. One that breaks off changes nothing, whatever the
-// part that came looks like.
+// Changes that are being read share a bound, of which short ones have a part. One that breaks off
+// changes nothing, whatever the part that came looks like.
 func TestChangesShareABound(t *testing.T) { // C11
 	e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})
 	if err != nil {

@@ -46,7 +46,8 @@ type JobFailure struct {
 	Detail string     `json:"detail"`
 }
 
-// Filter is the query of a job, by the names that the parameters of a list have. A key is not shown.
+// Filter is the query of a job, by the names that the parameters of a list have. A key is not
+// shown.
 type Filter struct {
 	State     string     `json:"state,omitzero"`
 	Scope     stet.Scope `json:"scope,omitzero"`
@@ -119,7 +120,8 @@ func (f *bulkFilter) UnmarshalJSON(doc []byte) error {
 	return nil
 }
 
-// notFilters are parameters of a list that say nothing of a record, or what a store only finds by itself.
+// notFilters are parameters of a list that say nothing of a record, or what a store only finds by
+// itself.
 var notFilters = []string{"cursor", "limit", "sort", "downstream"}
 
 // parameterText is a JSON value as a query would have it.
@@ -148,7 +150,8 @@ func (h *handler) readBulk(c *call, own map[string]any, b *bulkRequest) error {
 	return reach(c.who, &b.filter.Query)
 }
 
-// reach is the one place that says in which scopes somebody may have records changed in bulk: the query has to name one of theirs.
+// reach is the one place that says in which scopes somebody may have records changed in bulk: the
+// query has to name one of theirs.
 func reach(who principal, q *stet.Query) error {
 	if only, ok := who.only(); ok && q.Scope == "" {
 		q.Scope = only

@@ -15,10 +15,12 @@ import (
 	"github.com/stet-dev/stet/reconcile"
 )
 
-// maxChange bounds the body of a change, in bytes: a response of the size that is kept by default, as base64, and the rest.
+// maxChange bounds the body of a change, in bytes: a response of the size that is kept by default,
+// as base64, and the rest.
 const maxChange = 2 << 20
 
-// changes counts the bytes of changes that are being read. They are operators', who have memory of their own.
+// changes counts the bytes of changes that are being read. They are operators', who have memory of
+// their own.
 var changes = ledger.New(maxChanges, maxChanges/4, 1)
 
 const maxChanges = 16 << 20
@@ -29,7 +31,8 @@ var (
 	noHistory      = &problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
 )
 
-// read reads the body of a change: one JSON object with these members (see [members.Read]). What is wrong with it names the member.
+// read reads the body of a change: one JSON object with these members (see [members.Read]). What is
+// wrong with it names the member.
 func (h *handler) read(c *call, into map[string]any) error {
 	buf := changes.Buffer(changes.Owner("operators"))
 	defer buf.Drop()
@@ -73,8 +76,8 @@ func (n *note) by(who principal) stet.Note {
 	return stet.Note{Who: who.name, Why: n.reason, Evidence: n.evidence}
 }
 
-// change finds the record that a call names, once its body was read into n, and has act change it. What act returns is the
-// record as it is then, also where it was not changed.
+// change finds the record that a call names, once its body was read into n, and has act change it.
+// What act returns is the record as it is then, also where it was not changed.
 func (h *handler) change(c *call, n *note, err error, act func(rec *stet.Record) (stet.Head, error)) (any, error) {
 	var rec stet.Record
 	if err == nil {
@@ -126,7 +129,8 @@ func (h *handler) purge(c *call) (any, error) {
 	return nil, err
 }
 
-// fromQuery reads reason and if_version. Another parameter is refused: a mistyped condition would be none.
+// fromQuery reads reason and if_version. Another parameter is refused: a mistyped condition would
+// be none.
 func (n *note) fromQuery(u *url.URL) error {
 	return parameters(u, func(name, v string) error {
 		switch name {

@@ -136,7 +136,8 @@ func TestRolesOfChanges(t *testing.T) {
 	}
 }
 
-// What the record knows is said to who would free its key all the same, and overridden only by who says so, for all to see.
+// What the record knows is said to who would free its key all the same, and overridden only by who
+// says so, for all to see.
 func TestReleaseAgainstWhatTheRecordKnows(t *testing.T) { // A03, A04, I16
 	d := newDesk(t, admin.Config{Who: "kim@desk"}, nil)
 	begun := func(key string) *stet.Claim {

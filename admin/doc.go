@@ -1,8 +1,8 @@
-// Package admin is the HTTP API that operators use: an [http.Handler] for a listener of its own, apart from the one that serves
-// clients.
+// Package admin is the HTTP API that operators use: an [http.Handler] for a listener of its own,
+// apart from the one that serves clients.
 //
-// [New] makes it from an engine and a [Config]. It answers these paths; each needs a [Token] of the role named here, or of a higher
-// one, except where the role is a dash:
+// [New] makes it from an engine and a [Config]. It answers these paths; each needs a [Token] of the
+// role named here, or of a higher one, except where the role is a dash:
 //
 //	GET     /livez                                 -         the process answers
 //	GET     /readyz                                -         the store answers too, and the process is not about to end
@@ -28,9 +28,11 @@
 //	GET     /policy.json                           viewer    what the API publishes about its keys
 //	GET     /problems/                             -         a page for each problem code
 //
-// A record is also found without its scope, by its id: /api/v1/keys/{id}. A [Record] never has the key, the request or the response
-// unless an operator asks for them, which is in the audit trail before it is answered. Operator commands print the same documents.
+// A record is also found without its scope, by its id: /api/v1/keys/{id}. A [Record] never has the
+// key, the request or the response unless an operator asks for them, which is in the audit trail
+// before it is answered. Operator commands print the same documents.
 //
-// A token may be bound to scopes: what is in another scope does not exist for it. Refused tokens are logged, audited, and slowed down
-// by address. Every answer has the header [Marker], so that a client can tell that it talks to this handler before it shows a token.
+// A token may be bound to scopes: what is in another scope does not exist for it. Refused tokens
+// are logged, audited, and slowed down by address. Every answer has the header [Marker], so that a
+// client can tell that it talks to this handler before it shows a token.
 package admin

@@ -132,7 +132,8 @@ func TestTokensBoundToScopes(t *testing.T) { // D12
 	}
 }
 
-// A list is of what the token may see, on every page; so is the audit trail, where what has no scope is for tokens of all.
+// A list is of what the token may see, on every page; so is the audit trail, where what has no
+// scope is for tokens of all.
 func TestListsOfBoundTokens(t *testing.T) { // D12
 	d := bound(t)
 	d.token = "token-of-all"
@@ -179,7 +180,8 @@ func TestListsOfBoundTokens(t *testing.T) { // D12
 	}
 }
 
-// Neither a page's length nor its cursor says anything of records in between that are not the token's.
+// Neither a page's length nor its cursor says anything of records in between that are not the
+// token's.
 func TestPagesOfBoundTokens(t *testing.T) { // D12
 	d := bound(t)
 	d.put("acme", "secret-key-of-acme", answered(200)) // the newest
@@ -270,7 +272,8 @@ func (a *asker) audited(t *testing.T) []stet.Change {
 
 const right, wrong = "Bearer a-token-of-twenty-bytes", "Bearer another-of-twenty-bytes"
 
-// Wrong tokens are logged, counted and audited, and who goes on guessing has to wait longer and longer, also with the right one.
+// Wrong tokens are logged, counted and audited, and who goes on guessing has to wait longer and
+// longer, also with the right one.
 func TestWrongTokensAreSlowed(t *testing.T) { // D11
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsker(t, admin.NewToken("ada", "a-token-of-twenty-bytes", admin.Admin))
@@ -313,7 +316,8 @@ func TestWrongTokensAreSlowed(t *testing.T) { // D11
 	})
 }
 
-// The trail has one entry for an address and a minute, and a bounded number for all of them; nothing else grows either.
+// The trail has one entry for an address and a minute, and a bounded number for all of them;
+// nothing else grows either.
 func TestRefusedLoginsDoNotFillTheStore(t *testing.T) { // D11
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsker(t, admin.NewToken("ada", "a-token-of-twenty-bytes", admin.Admin))

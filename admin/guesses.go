@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Who shows a wrong token may try a few more, and then has to wait, longer each time. None of this holds a connection open.
+// Who shows a wrong token may try a few more, and then has to wait, longer each time. None of this
+// holds a connection open.
 const (
 	freeGuesses  = 5                // wrong tokens from one address before it has to wait
 	firstWait    = time.Second      // after that, doubled by each further one
@@ -34,8 +35,8 @@ type guesser struct {
 	audited time.Time
 }
 
-// take takes note of an attempt, right or wrong. It returns how long the address has to wait, in which case nothing was decided,
-// and whether this wrong one belongs into the audit trail.
+// take takes note of an attempt, right or wrong. It returns how long the address has to wait, in
+// which case nothing was decided, and whether this wrong one belongs into the audit trail.
 func (g *guesses) take(from netip.Prefix, right bool) (wait time.Duration, audit bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,7 +86,8 @@ func (g *guesses) audits(who *guesser, now time.Time) bool {
 	return true
 }
 
-// sender is whom a wrong token is held against: an address, of IPv6 its network. Those who come through a Unix socket are one.
+// sender is whom a wrong token is held against: an address, of IPv6 its network. Those who come
+// through a Unix socket are one.
 func sender(r *http.Request) netip.Prefix {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

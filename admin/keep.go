@@ -31,7 +31,8 @@ func (h *handler) extend(c *call) (any, error) {
 	})
 }
 
-// maxSeconds is a hundred years: longer than any result is of use, and within every store's calendar.
+// maxSeconds is a hundred years: longer than any result is of use, and within every store's
+// calendar.
 const maxSeconds = 100 * 365 * 24 * 3600
 
 // annotate answers POST …/note: an entry in the audit trail that changes nothing.
@@ -78,8 +79,8 @@ type probed struct {
 	} `json:"probe"`
 }
 
-// ask answers POST …/probe: it asks now what became of an unknown record. That somebody asked is in the audit trail, whatever
-// came of it.
+// ask answers POST …/probe: it asks now what became of an unknown record. That somebody asked is in
+// the audit trail, whatever came of it.
 func (h *handler) ask(c *call) (any, error) {
 	var n note
 	err := h.read(c, map[string]any{"reason": &n.reason, "if_version": &n.ifVersion})

@@ -71,7 +71,8 @@ func (h *handler) page(ctx context.Context, f *filter) ([]stet.Head, string, err
 	return heads, next, nil
 }
 
-// listFailed tells a cursor that is none from a store that does not answer: the store answers without it.
+// listFailed tells a cursor that is none from a store that does not answer: the store answers
+// without it.
 func (h *handler) listFailed(ctx context.Context, q stet.Query, err error) error {
 	if errors.Is(err, stet.ErrUnsupported) {
 		return unlisted
@@ -91,10 +92,12 @@ type filter struct {
 	downstream string // the name that a system further down knows it by; see [stet.Finder]
 }
 
-// names reports whether the filter has a name in it that is not shown to everybody who may see records.
+// names reports whether the filter has a name in it that is not shown to everybody who may see
+// records.
 func (f *filter) names() bool { return f.Key != "" || f.downstream != "" }
 
-// readFilter reads the parameters of a list. One that is not known is refused: a mistyped filter would select everything.
+// readFilter reads the parameters of a list. One that is not known is refused: a mistyped filter
+// would select everything.
 func readFilter(u *url.URL) (f filter, err error) {
 	err = parameters(u, f.set)
 	if f.downstream != "" && err == nil {
@@ -116,7 +119,8 @@ func limitOf(v string, limit *int) error {
 	return nil
 }
 
-// parameters hands each parameter of a query to set, which says what is wrong with it. No problem names a value: it may be a key.
+// parameters hands each parameter of a query to set, which says what is wrong with it. No problem
+// names a value: it may be a key.
 func parameters(u *url.URL, set func(name, v string) error) error {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -234,8 +238,9 @@ func (c *call) reveals() (reveal bool, err error) {
 	return reveal, err
 }
 
-// named returns the record that a call names, by scope and key or by its id. Every verb finds its record here: what is in a scope
-// that the caller may not see is [stet.ErrNotFound] for all of them, like what never was.
+// named returns the record that a call names, by scope and key or by its id. Every verb finds its
+// record here: what is in a scope that the caller may not see is [stet.ErrNotFound] for all of
+// them, like what never was.
 func (h *handler) named(c *call) (stet.Record, error) {
 	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
 	defer cancel()
@@ -250,9 +255,10 @@ func (h *handler) named(c *call) (stet.Record, error) {
 	return rec, err
 }
 
-// Find returns the record that name stands for: without a scope the one with this id (see [stet.Head].Tag), and within a scope the
-// one of that scope with this id, or else with this key. No key of an id's form hides a record. The error is [stet.ErrNotFound], or
-// the store's; one about a record that is there comes with the record's head.
+// Find returns the record that name stands for: without a scope the one with this id (see
+// [stet.Head].Tag), and within a scope the one of that scope with this id, or else with this key.
+// No key of an id's form hides a record. The error is [stet.ErrNotFound], or the store's; one about
+// a record that is there comes with the record's head.
 func Find(ctx context.Context, e *stet.Engine, scope stet.Scope, name string) (stet.Record, error) {
 	if isTag(name) {
 		head, err := e.Operator().ByTag(ctx, name)

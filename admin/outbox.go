@@ -28,7 +28,8 @@ var (
 	outboxStates = []string{"pending", "running", "done", "unknown", "dead", "discarded"}
 )
 
-// Message is a message of the outbox. The record's key, the payload and the meta data are there only where they were asked for.
+// Message is a message of the outbox. The record's key, the payload and the meta data are there
+// only where they were asked for.
 type Message struct {
 	ID            int64             `json:"id"`
 	State         outbox.State      `json:"state"`
@@ -78,7 +79,8 @@ func outboxed(do func(*handler, *call) (any, error)) func(*handler, *call) (any,
 	}
 }
 
-// messages answers GET /api/v1/outbox, in the order in which messages were added. A page may be short before the last.
+// messages answers GET /api/v1/outbox, in the order in which messages were added. A page may be
+// short before the last.
 func (h *handler) messages(c *call) (any, error) {
 	q := outbox.Query{Limit: stet.DefaultLimit}
 	if err := parameters(c.URL, func(name, v string) error { return setMessages(&q, name, v) }); err != nil {
@@ -168,7 +170,8 @@ func (h *handler) settle(c *call, how func(ctx context.Context, id int64, who, w
 	return h.letter(&m), err
 }
 
-// lettered returns the message that a call names. What is of a scope that is not theirs is for all verbs what never was.
+// lettered returns the message that a call names. What is of a scope that is not theirs is for all
+// verbs what never was.
 func (h *handler) lettered(c *call) (m outbox.Stored, err error) {
 	n, err := strconv.ParseInt(c.PathValue("message"), 10, 64)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// Policy is what an API publishes about its idempotency keys, as draft-ietf-httpapi-idempotency-key-header section 2.5.2 and
-// its section on security ask for.
+// Policy is what an API publishes about its idempotency keys, as
+// draft-ietf-httpapi-idempotency-key-header section 2.5.2 and its section on security ask for.
 type Policy struct {
 	Scope  string // where the scope comes from, such as "header X-Tenant-Id" or "single tenant"
 	Routes []Route

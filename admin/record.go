@@ -7,8 +7,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Record is what operators see of a record: its JSON form is that of the API and of the operator commands. What does not
-// apply is left out. Times are the store's.
+// Record is what operators see of a record: its JSON form is that of the API and of the operator
+// commands. What does not apply is left out. Times are the store's.
 type Record struct {
 	ID            string    `json:"id"` // see [stet.Head].Tag
 	Scope         string    `json:"scope"`
@@ -44,7 +44,8 @@ type Response struct {
 	Body    []byte              `json:"body_b64"`
 }
 
-// record describes a record by the id that it is stored with: lists and logs show it, and it is found by that.
+// record describes a record by the id that it is stored with: lists and logs show it, and it is
+// found by that.
 func (h *handler) record(head *stet.Head) Record {
 	return NewRecord(cmp.Or(head.Tag, h.engine.Tag(head.ID)), head)
 }

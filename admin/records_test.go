@@ -49,7 +49,8 @@ func (d *desk) record(id stet.ID) stet.Record {
 	return r
 }
 
-// An id needs no scope for any verb; with a scope the record has to be in it, and what is not found looks like what never was.
+// An id needs no scope for any verb; with a scope the record has to be in it, and what is not found
+// looks like what never was.
 func TestAnIDNeedsNoScope(t *testing.T) { // D04
 	d := newDesk(t, admin.Config{}, nil)
 	id := d.unknown("k")
@@ -129,7 +130,8 @@ func TestVersionsAreStrings(t *testing.T) { // D05
 	}
 }
 
-// Everything that changes a record is refused where the record has another version than was decided on.
+// Everything that changes a record is refused where the record has another version than was decided
+// on.
 func TestEveryChangeHonoursIfVersion(t *testing.T) {
 	d := newDesk(t, admin.Config{}, nil)
 	d.put("s", "done", answered(201))
@@ -187,7 +189,8 @@ func TestFilters(t *testing.T) { // D06
 			t.Errorf("%s: %q is blamed", query, p)
 		}
 	}
-	// Keys and names from further down are asked for by those who may see keys, and are told to nobody.
+	// Keys and names from further down are asked for by those who may see keys, and are told to
+	// nobody.
 	for _, query := range []string{"q=secret-first", "downstream=secret-second"} {
 		d.refused("/api/v1/keys?"+query, 403, "forbidden")
 	}
@@ -233,7 +236,8 @@ func TestFindByDownstreamName(t *testing.T) {
 	}
 }
 
-// A body that means two things, or nothing, changes nothing; the problem names the member and the mend.
+// A body that means two things, or nothing, changes nothing; the problem names the member and the
+// mend.
 func TestBodiesAreReadStrictly(t *testing.T) { // D10
 	d := newDesk(t, admin.Config{}, nil)
 	id := d.unknown("k")
@@ -292,7 +296,8 @@ func TestBodiesAreReadStrictly(t *testing.T) { // D10
 	}
 }
 
-// A release right after the attempt is refused, and says until when it may still have its effect, and what is known.
+// A release right after the attempt is refused, and says until when it may still have its effect,
+// and what is known.
 func TestReleaseBeforeSettling(t *testing.T) { // D09
 	d := newDesk(t, admin.Config{Settle: time.Hour, Who: "kim@desk"}, nil)
 	id := d.unknown("k")
@@ -325,7 +330,8 @@ func TestReleaseBeforeSettling(t *testing.T) { // D09
 	// That it happened needs no time.
 	d.unknown("happened")
 	d.said("POST", "/api/v1/keys/s/happened/resolve", `{"reason":"x","outcome":"completed","status":201}`, 200)
-	// The default is that of the configuration, and where silence never proves anything people decide at once.
+	// The default is that of the configuration, and where silence never proves anything people
+	// decide at once.
 	d = newDesk(t, admin.Config{Settle: reconcile.DefaultSettle}, nil)
 	d.unknown("k")
 	d.said("POST", "/api/v1/keys/s/k/release", `{"reason":"x"}`, 409)
@@ -334,7 +340,8 @@ func TestReleaseBeforeSettling(t *testing.T) { // D09
 	d.said("POST", "/api/v1/keys/s/k/release", `{"reason":"x"}`, 200)
 }
 
-// Somebody asks now, also about a dead letter; what was found ends the record, and that somebody asked is kept.
+// Somebody asks now, also about a dead letter; what was found ends the record, and that somebody
+// asked is kept.
 func TestProbeNow(t *testing.T) { // D06
 	found, fails := reconcile.Finding{Effect: reconcile.Missing, Evidence: "the probe was answered 404"}, error(nil)
 	r := &reconcile.Reconciler{Settle: 20 * time.Minute, Resolver: reconcile.ResolverFunc(func(context.Context, stet.Head) (reconcile.Finding, error) { return found, fails })}

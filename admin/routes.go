@@ -18,8 +18,8 @@ type call struct {
 type route struct {
 	method, path string
 	role         Role // which a token needs at least; anyone: not even a token
-	// do returns the document of the answer, nil for none, or an [http.Handler] that answers by itself. An error becomes a
-	// problem document.
+	// do returns the document of the answer, nil for none, or an [http.Handler] that answers by
+	// itself. An error becomes a problem document.
 	do    func(h *handler, c *call) (any, error)
 	given func(c *Config) bool // whether there is anything behind it; nil: always
 }
@@ -100,8 +100,8 @@ func (h *handler) serve(rt route) http.HandlerFunc {
 	}
 }
 
-// admit finds out who makes the call, and whether they may. A change is sent as JSON or by DELETE, and not by a page of another
-// origin.
+// admit finds out who makes the call, and whether they may. A change is sent as JSON or by DELETE,
+// and not by a page of another origin.
 func (h *handler) admit(c *call, rt *route) error {
 	if rt.role == anyone {
 		return nil

@@ -14,7 +14,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// Every route asks for its role, and every change for JSON from its own origin: none is reached by another way.
+// Every route asks for its role, and every change for JSON from its own origin: none is reached by
+// another way.
 func TestRoutesAreGuarded(t *testing.T) {
 	e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})
 	if err != nil {
@@ -76,7 +77,8 @@ func TestRoutesAreGuarded(t *testing.T) {
 	}
 }
 
-// The package's documentation has every route with its role, in the order of the table, and no other.
+// The package's documentation has every route with its role, in the order of the table, and no
+// other.
 func TestRoutesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
 	if err != nil {

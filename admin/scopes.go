@@ -11,7 +11,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// allows reports whether what is in the scope exists for p. What belongs to no scope, such as a refused login, has the empty one.
+// allows reports whether what is in the scope exists for p. What belongs to no scope, such as a
+// refused login, has the empty one.
 func (p principal) allows(s stet.Scope) bool {
 	return !p.bound() || slices.ContainsFunc(p.scopes, func(bound string) bool {
 		if prefix, more := strings.CutSuffix(bound, "*"); more {
@@ -24,7 +25,8 @@ func (p principal) allows(s stet.Scope) bool {
 // bound reports whether p may see some scopes only.
 func (p principal) bound() bool { return len(p.scopes) > 0 }
 
-// only is the one scope that p may see, if it is known by name: a list is then asked for it alone, and needs no filter.
+// only is the one scope that p may see, if it is known by name: a list is then asked for it alone,
+// and needs no filter.
 func (p principal) only() (stet.Scope, bool) {
 	if len(p.scopes) != 1 || strings.HasSuffix(p.scopes[0], "*") {
 		return "", false
@@ -32,8 +34,9 @@ func (p principal) only() (stet.Scope, bool) {
 	return stet.Scope(p.scopes[0]), true
 }
 
-// within fills in the one scope that p may see where a list names none. Where it names one that is out of reach it says so: an empty
-// list would read as if nothing were wrong there. It says the same whether there is such a scope or not.
+// within fills in the one scope that p may see where a list names none. Where it names one that is
+// out of reach it says so: an empty list would read as if nothing were wrong there. It says the
+// same whether there is such a scope or not.
 func (p principal) within(scope *stet.Scope) error {
 	if s, ok := p.only(); ok && *scope == "" {
 		*scope = s
@@ -44,12 +47,14 @@ func (p principal) within(scope *stet.Scope) error {
 	return nil
 }
 
-// looks is how many pages of the store one page of a list is put together from, at most. It may then be short.
+// looks is how many pages of the store one page of a list is put together from, at most. It may
+// then be short.
 const looks = 1000
 
-// rows is a page of a list as who asks sees it: of up to limit rows in their scopes, as if there were no others, which how full a page is
-// would tell as well. page returns rows of the store, at most n of them after a cursor. The store's cursors may hold a key: who may not
-// see keys, or not everybody's, gets them sealed.
+// rows is a page of a list as who asks sees it: of up to limit rows in their scopes, as if there
+// were no others, which how full a page is would tell as well. page returns rows of the store, at
+// most n of them after a cursor. The store's cursors may hold a key: who may not see keys, or not
+// everybody's, gets them sealed.
 func rows[T any](h *handler, who principal, after string, limit int, scope func(*T) stet.Scope,
 	page func(after string, n int) ([]T, string, error)) (found []T, next string, err error) {
 	sealed := who.bound() || who.role < Operator

@@ -44,8 +44,9 @@ type Token struct {
 	Name   string // who it is, in the log and the audit trail
 	SHA256 [sha256.Size]byte
 	Role   Role
-	// Scopes are those the right is bound to: each is a scope, or the beginning of scopes with * after it. What is in another one
-	// is for this token as if it did not exist. Without any it is bound to none.
+	// Scopes are those the right is bound to: each is a scope, or the beginning of scopes with *
+	// after it. What is in another one is for this token as if it did not exist. Without any it is
+	// bound to none.
 	Scopes  []string
 	Expires time.Time // when it ends; zero: never
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// version is the if_version of a change. In JSON it is a string: a double does not hold 63 bits, and what rounds it (JavaScript,
-// jq) would be told ever after that the record has changed. A number is taken, too.
+// version is the if_version of a change. In JSON it is a string: a double does not hold 63 bits,
+// and what rounds it (JavaScript, jq) would be told ever after that the record has changed. A
+// number is taken, too.
 type version stet.Version
 
 var errVersion = errors.New("it is the version of the record as it was shown: a string of digits")

@@ -264,7 +264,8 @@ func TestDamagedRecord(t *testing.T) {
 	})
 }
 
-// What begins to match after the job began is left alone, and so is what somebody has changed before the job came to it.
+// What begins to match after the job began is left alone, and so is what somebody has changed
+// before the job came to it.
 func TestMeanwhile(t *testing.T) {
 	old := unknowns
 	old.OlderThan = time.Second
@@ -358,7 +359,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// cutting ends a process in the middle: from the n-th write of a record on, nothing reaches the store any more.
+// cutting ends a process in the middle: from the n-th write of a record on, nothing reaches the
+// store any more.
 type cutting struct {
 	stet.Store
 	mu    sync.Mutex
@@ -394,7 +396,8 @@ func (s *cutting) Delete(ctx context.Context, id stet.ID, prev stet.Version) err
 	return s.Store.Delete(ctx, id, prev)
 }
 
-// A process that dies anywhere leaves a job that another one ends: each record is changed once, and counted once.
+// A process that dies anywhere leaves a job that another one ends: each record is changed once, and
+// counted once.
 func TestTakenOver(t *testing.T) {
 	for _, order := range []bulk.Order{
 		{Action: bulk.Release, Query: unknowns},
@@ -438,7 +441,8 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// A process that ends in order leaves the job at a recovery point, and the next one goes on at once.
+// A process that ends in order leaves the job at a recovery point, and the next one goes on at
+// once.
 func TestStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := faulty.New(memstore.New(memstore.Config{}), 1)
@@ -505,7 +509,8 @@ func (s *refusing) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	return s.Store.Get(ctx, id)
 }
 
-// Where nothing of a page is answered, the page waits; where that lasts, its records are counted as failed, and named.
+// Where nothing of a page is answered, the page waits; where that lasts, its records are counted as
+// failed, and named.
 func TestPageWithoutAnswers(t *testing.T) {
 	for away, failed := range map[time.Duration]int{10 * time.Second: 0, time.Hour: 100} {
 		synctest.Test(t, func(t *testing.T) {

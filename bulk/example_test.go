@@ -9,7 +9,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// The provider was away for a while and has confirmed since that nothing of what was sent then was done.
+// The provider was away for a while and has confirmed since that nothing of what was sent then was
+// done.
 func Example() {
 	ctx := context.Background()
 	engine, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})

@@ -29,11 +29,13 @@ type Job struct {
 	Done   int // changed by this job
 	Failed int // could not be changed
 	Errors []Failure
-	// UpdatedAt is when it last came to a recovery point, CompletedAt when it ended. All are by the store's clock.
+	// UpdatedAt is when it last came to a recovery point, CompletedAt when it ended. All are by the
+	// store's clock.
 	CreatedAt, UpdatedAt, CompletedAt time.Time
 }
 
-// Left is how many records are still to be changed. Of a job that is completed: how many somebody else had changed before.
+// Left is how many records are still to be changed. Of a job that is completed: how many somebody
+// else had changed before.
 func (j *Job) Left() int { return max(0, j.Total-j.Done-j.Failed) }
 
 // Failure is a record that could not be changed, and why.

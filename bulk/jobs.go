@@ -21,10 +21,12 @@ type Jobs struct {
 	wake   chan struct{} // a job was started here
 }
 
-// New returns the jobs of an engine's store, which has to be a [stet.Lister]. It starts nothing: see [Jobs.Run].
+// New returns the jobs of an engine's store, which has to be a [stet.Lister]. It starts nothing:
+// see [Jobs.Run].
 func New(e *stet.Engine) *Jobs { return &Jobs{engine: e, wake: make(chan struct{}, 1)} }
 
-// Retain is for how long a job can be looked at after its end. One that nobody goes on with is given up after as long.
+// Retain is for how long a job can be looked at after its end. One that nobody goes on with is
+// given up after as long.
 const Retain = 7 * 24 * time.Hour
 
 // point is the recovery point of every job; how far it has come is in its progress.
@@ -38,8 +40,9 @@ type Count struct {
 	at       time.Time      // the store's clock when the count began
 }
 
-// Count counts what a job would be about. It reads the head of every record that matches, at most [MaxRecords]: with more of them
-// the error is [ErrTooMany]. Otherwise it is an [OrderError], or the store's.
+// Count counts what a job would be about. It reads the head of every record that matches, at most
+// [MaxRecords]: with more of them the error is [ErrTooMany]. Otherwise it is an [OrderError], or
+// the store's.
 func (j *Jobs) Count(ctx context.Context, a Action, q stet.Query) (Count, error) {
 	c := Count{States: map[string]int{}}
 	q, err := selection(a, q)
@@ -86,8 +89,9 @@ func (c *Count) add(h *stet.Head) {
 	}
 }
 
-// Start stores a job for [Jobs.Run] to work on, of this process or of another. The error is an [OrderError], a [Mismatch],
-// [ErrTooMany], [stet.ErrNoReason], or the store's; after that of a store the job may have been started.
+// Start stores a job for [Jobs.Run] to work on, of this process or of another. The error is an
+// [OrderError], a [Mismatch], [ErrTooMany], [stet.ErrNoReason], or the store's; after that of a
+// store the job may have been started.
 func (j *Jobs) Start(ctx context.Context, o Order) (Job, error) {
 	if err := o.validate(); err != nil {
 		return Job{}, err
@@ -155,8 +159,8 @@ func (j *Jobs) Get(ctx context.Context, id string) (Job, error) {
 
 const maxRecent = 20
 
-// Recent returns the 20 jobs that were started last, newest first. On stores that find a scope by looking at every record it takes as
-// long as that.
+// Recent returns the 20 jobs that were started last, newest first. On stores that find a scope by
+// looking at every record it takes as long as that.
 func (j *Jobs) Recent(ctx context.Context) (jobs []Job, err error) {
 	var all []stet.Head
 	for heads, err := range j.all(ctx, stet.Query{Scope: stet.OwnScope}) {

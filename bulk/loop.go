@@ -12,8 +12,9 @@ import (
 // every is the time from one look for jobs that nobody works on to the next.
 const every = 5 * time.Second
 
-// Run works on jobs, one at a time, until ctx ends, and then returns nil: on those that were started with j, and on those whose
-// process has died or was stopped. It leaves the job it works on at a recovery point. Errors of the store never end it.
+// Run works on jobs, one at a time, until ctx ends, and then returns nil: on those that were
+// started with j, and on those whose process has died or was stopped. It leaves the job it works on
+// at a recovery point. Errors of the store never end it.
 func (j *Jobs) Run(ctx context.Context) error {
 	for {
 		j.round(ctx)

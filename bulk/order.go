@@ -19,11 +19,13 @@ const (
 	Extend  Action = "extend"  // the stored result is kept for so long from now: see [stet.Operator.Extend]
 )
 
-// Order is what is to be done, and to which records. Action, Query, Expect and the note's Who and Why are required.
+// Order is what is to be done, and to which records. Action, Query, Expect and the note's Who and
+// Why are required.
 type Order struct {
 	Action Action
-	// Query selects the records; its After and Limit are not looked at. A query that selects everything is refused. Release without
-	// a state selects unknown records: nothing else can be released.
+	// Query selects the records; its After and Limit are not looked at. A query that selects
+	// everything is refused. Release without a state selects unknown records: nothing else can be
+	// released.
 	Query  stet.Query
 	Expect int // how many records match, as the caller has seen it: another number is a [Mismatch]
 	Limit  int // at most so many of them are changed, in the store's order; 0: all
@@ -92,8 +94,8 @@ func selection(a Action, q stet.Query) (stet.Query, error) {
 	return q, nil
 }
 
-// since is when a record came into its state, as far as it tells. Probes write unknown records, and change nothing of what they
-// are, until the last one makes a dead letter.
+// since is when a record came into its state, as far as it tells. Probes write unknown records, and
+// change nothing of what they are, until the last one makes a dead letter.
 func since(q *stet.Query, h *stet.Head) time.Time {
 	switch {
 	case h.State != stet.Unknown || q.Escalated:

@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	// pageSize is how many records are changed between two recovery points: a run that takes over asks for each of them whether it
-	// was changed already.
+	// pageSize is how many records are changed between two recovery points: a run that takes over
+	// asks for each of them whether it was changed already.
 	pageSize = 256
-	// atOnce is how many records a job changes at a time. Stores that write in groups make one commit of them. It is few: what a
-	// request writes waits for at most so many writes of a job.
+	// atOnce is how many records a job changes at a time. Stores that write in groups make one
+	// commit of them. It is few: what a request writes waits for at most so many writes of a job.
 	atOnce = 16
-	// passes is how often a record is tried whose store gives no answer; patience is the pause before each further one.
+	// passes is how often a record is tried whose store gives no answer; patience is the pause
+	// before each further one.
 	passes   = 3
 	patience = time.Second
-	// later is when a job goes on that the store did not answer. A page of which it answered nothing is tried again so often: the
-	// store may be away, or these very records may be held.
+	// later is when a job goes on that the store did not answer. A page of which it answered
+	// nothing is tried again so often: the store may be away, or these very records may be held.
 	later     = 5 * time.Second
 	pageTries = 5
 )
@@ -32,9 +33,9 @@ const (
 // errLater: the job is left at a recovery point.
 var errLater = errors.New("bulk: the job stopped at a recovery point, and goes on from there")
 
-// Work goes on with a job until it is completed, and then returns nil; or until ctx ends: then it leaves the job at a recovery
-// point for whoever comes next, and returns the context's error. It is [stet.ErrState] where somebody else works on the job, or
-// where nothing is left to do.
+// Work goes on with a job until it is completed, and then returns nil; or until ctx ends: then it
+// leaves the job at a recovery point for whoever comes next, and returns the context's error. It is
+// [stet.ErrState] where somebody else works on the job, or where nothing is left to do.
 func (j *Jobs) Work(ctx context.Context, id string) error {
 	d, err := j.engine.Operator().Resume(ctx, stet.ID{Scope: stet.OwnScope, Key: stet.Key(id)})
 	switch {
@@ -62,7 +63,8 @@ type run struct {
 	again bool // the page may have been changed, in part, by the run before
 }
 
-// held works on the job and keeps its lease meanwhile. [stet.Claim.Hold] would end a long job after the policy's Execution.
+// held works on the job and keeps its lease meanwhile. [stet.Claim.Hold] would end a long job after
+// the policy's Execution.
 func (r *run) held(ctx context.Context) error {
 	working, end := context.WithCancelCause(ctx)
 	var beating sync.WaitGroup
@@ -93,8 +95,9 @@ func (r *run) held(ctx context.Context) error {
 	return r.leave(ctx)
 }
 
-// walk changes page after page. Nil means that nothing is left; errLater that the rest is to wait. With any other error the store
-// did not take a recovery point, and whoever takes over begins at the one before.
+// walk changes page after page. Nil means that nothing is left; errLater that the rest is to wait.
+// With any other error the store did not take a recovery point, and whoever takes over begins at
+// the one before.
 func (r *run) walk(ctx context.Context) error {
 	for {
 		if len(r.Page) == 0 {

@@ -18,8 +18,9 @@ type Resumer interface {
 	Resume(ctx context.Context, id stet.ID) (stet.Response, error)
 }
 
-// Completer finishes what clients have abandoned: runs that crashed or were suspended go on at their recovery points, although no
-// client retries. Any number of completers may run on one store: each record is taken by one, by compare-and-set.
+// Completer finishes what clients have abandoned: runs that crashed or were suspended go on at
+// their recovery points, although no client retries. Any number of completers may run on one store:
+// each record is taken by one, by compare-and-set.
 type Completer struct {
 	Engine  *stet.Engine  // the engine of the flows; required
 	Flows   []Resumer     // all flows whose runs are to be finished; at least one
@@ -33,8 +34,9 @@ const (
 	defaultWorkers = 4
 )
 
-// Run completes runs until ctx ends. Then it waits until the flows that run have stopped at a recovery point, and returns nil. Any
-// other error is that of a setting that cannot be used: errors of the store end a round, never the loop.
+// Run completes runs until ctx ends. Then it waits until the flows that run have stopped at a
+// recovery point, and returns nil. Any other error is that of a setting that cannot be used: errors
+// of the store end a round, never the loop.
 func (c Completer) Run(ctx context.Context) error {
 	switch {
 	case c.Engine == nil || len(c.Flows) == 0:
@@ -51,8 +53,8 @@ func (c Completer) Run(ctx context.Context) error {
 	return nil
 }
 
-// Round goes on with what is abandoned now, and returns how many records got an answer. What became of the others is in their
-// records.
+// Round goes on with what is abandoned now, and returns how many records got an answer. What became
+// of the others is in their records.
 func (c Completer) Round(ctx context.Context) (int, error) {
 	var answered atomic.Int64
 	workers := walk.NewWorkers(cmp.Or(c.Workers, defaultWorkers))

@@ -12,8 +12,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// Records that this program cannot go on with, of another flow, at an unknown point or of another schema, do not keep a Completer
-// from the others, however many there are in front.
+// Records that this program cannot go on with, of another flow, at an unknown point or of another
+// schema, do not keep a Completer from the others, however many there are in front.
 func TestForeignRecordsStarveNoCompleter(t *testing.T) { // A08, I15
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New(memstore.Config{})

@@ -31,7 +31,8 @@ func newWorld(honours bool) *world {
 	return &world{records: memstore.New(memstore.Config{}), honours: honours, effects: map[string]int{}, ids: map[string]string{}}
 }
 
-// process dies at its n-th boundary: before or after a call of the store or the provider. Nothing it does afterwards has effects.
+// process dies at its n-th boundary: before or after a call of the store or the provider. Nothing
+// it does afterwards has effects.
 type process struct {
 	*world
 	stet.Store
@@ -157,7 +158,8 @@ func drained(t *testing.T, e *stet.Engine) {
 	}
 }
 
-// settle brings the world to an answer, with a program that does not crash, and people who look into the ledger where they must.
+// settle brings the world to an answer, with a program that does not crash, and people who look
+// into the ledger where they must.
 func (w *world) finally(t *testing.T, m mode, byCompleter bool) string {
 	t.Helper()
 	p := &process{world: w, Store: w.records}

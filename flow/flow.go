@@ -19,10 +19,11 @@ type Config[S any] struct {
 	Engine *stet.Engine
 	DB     *sql.DB // for local phases: the database that holds the records
 	Tx     *sql.TxOptions
-	// Begin is in the place of DB and Tx where transactions are not of package database/sql: pgxstore.Begin returns one for pgx.
+	// Begin is in the place of DB and Tx where transactions are not of package database/sql:
+	// pgxstore.Begin returns one for pgx.
 	Begin func(ctx context.Context) (stet.Transaction, error)
-	// Answer is the flow's result, made from the last state alone: a [Completer] gives the same one as a request would. It must
-	// have no effects.
+	// Answer is the flow's result, made from the last state alone: a [Completer] gives the same one
+	// as a request would. It must have no effects.
 	Answer func(s *S) stet.Response
 
 	Schema  int // of S; raise it with a change that old records cannot be read by. Default 1
@@ -42,15 +43,16 @@ const (
 	firstPause      = 5 * time.Millisecond // between tries of a local phase, doubled by each
 )
 
-// Flow is a sequence of named phases over a state S, which is stored as JSON. It is safe for concurrent use.
+// Flow is a sequence of named phases over a state S, which is stored as JSON. It is safe for
+// concurrent use.
 type Flow[S any] struct {
 	cfg    Config[S]
 	phases []Phase[S]
 	points map[string]int
 }
 
-// New returns a Flow. The error names what cannot work: names that are empty or used twice, or local phases without a database or
-// on a store that joins no transactions ([stet.Binder]).
+// New returns a Flow. The error names what cannot work: names that are empty or used twice, or
+// local phases without a database or on a store that joins no transactions ([stet.Binder]).
 func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
 	c.Schema = cmp.Or(c.Schema, 1)
 	c.Backoff = cmp.Or(c.Backoff, defaultBackoff)
@@ -101,7 +103,8 @@ func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
 
 // Errors with which a run ends early.
 var (
-	// ErrSuspended: not finished. It goes on at its recovery point with the next request or a [Completer].
+	// ErrSuspended: not finished. It goes on at its recovery point with the next request or a
+	// [Completer].
 	ErrSuspended = errors.New("flow: suspended")
 	// ErrUnknown: a phase may have had its effect. No run goes on before somebody has found out.
 	ErrUnknown = errors.New("flow: the outcome is unknown")
@@ -111,9 +114,10 @@ var (
 	ErrRules = errors.New("flow: a flow needs records with OnLapse: stet.LapseResume")
 )
 
-// Do begins, runs and settles a flow for callers without HTTP. The state is stored with the reservation, as q.Keep, so that a
-// [Completer] can finish what a crash interrupts at any point. Without a Subject the fingerprint is that of the state. The stored
-// answer of an earlier run is returned without running anything. The error is a [*stet.Refused] where the record allows no
+// Do begins, runs and settles a flow for callers without HTTP. The state is stored with the
+// reservation, as q.Keep, so that a [Completer] can finish what a crash interrupts at any point.
+// Without a Subject the fingerprint is that of the state. The stored answer of an earlier run is
+// returned without running anything. The error is a [*stet.Refused] where the record allows no
 // execution, one of the package's, or infrastructure.
 func (f *Flow[S]) Do(ctx context.Context, q stet.Request, s S) (stet.Response, error) {
 	rules := f.cfg.Engine.Policy().Rules
@@ -172,9 +176,9 @@ func (f *Flow[S]) finish(ctx context.Context, c *stet.Claim, s S) (stet.Response
 	return answer, err
 }
 
-// Resume goes on with a record whose run was abandoned or suspended, without its client, and settles it. It is
-// [stet.ErrState] where there is nothing to go on with, and [ErrOtherFlow], [ErrUnknownPoint] or [ErrSchema], with the
-// record untouched, where this flow cannot.
+// Resume goes on with a record whose run was abandoned or suspended, without its client, and
+// settles it. It is [stet.ErrState] where there is nothing to go on with, and [ErrOtherFlow],
+// [ErrUnknownPoint] or [ErrSchema], with the record untouched, where this flow cannot.
 func (f *Flow[S]) Resume(ctx context.Context, id stet.ID) (stet.Response, error) {
 	have, err := f.cfg.Engine.Get(ctx, id)
 	if err != nil {
@@ -194,13 +198,15 @@ func (f *Flow[S]) Resume(ctx context.Context, id stet.ID) (stet.Response, error)
 	return f.finish(ctx, d.Claim, s)
 }
 
-// Run runs a flow on a claim that its caller settles with the answer, such as a handler behind stethttp: the claim is
-// [stet.ClaimFrom] of its context, and what ends ctx ends the flow before its next phase. s is the state to begin with; a run that
-// resumes has its own. With [ErrUnknown] that is what the claim says by now, and the caller settles it. With [ErrSuspended] the
-// claim is given up, and settling it is refused: behind stethttp the client is told then that the request is in progress, and when
-// it goes on, whatever the handler writes. Where the caller's time runs out (see [stet.Claim.Hold]) and it settles the claim as unknown
-// before the phase returns, unknown it stays: let flows have the time they need. Write the response as it is returned: a
-// [Completer] would store the same one.
+// Run runs a flow on a claim that its caller settles with the answer, such as a handler behind
+// stethttp: the claim is [stet.ClaimFrom] of its context, and what ends ctx ends the flow before
+// its next phase. s is the state to begin with; a run that resumes has its own. With [ErrUnknown]
+// that is what the claim says by now, and the caller settles it. With [ErrSuspended] the claim is
+// given up, and settling it is refused: behind stethttp the client is told then that the request is
+// in progress, and when it goes on, whatever the handler writes. Where the caller's time runs out
+// (see [stet.Claim.Hold]) and it settles the claim as unknown before the phase returns, unknown it
+// stays: let flows have the time they need. Write the response as it is returned: a [Completer]
+// would store the same one.
 func (f *Flow[S]) Run(ctx context.Context, c *stet.Claim, s S) (stet.Response, error) {
 	if c == nil {
 		return stet.Response{}, errors.New("flow: Run needs a claim: the request was not guarded")

@@ -12,7 +12,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Errors of records that this program cannot go on with. Nothing of them is changed: a release that can will.
+// Errors of records that this program cannot go on with. Nothing of them is changed: a release that
+// can will.
 var (
 	ErrOtherFlow    = errors.New("flow: the record belongs to another flow")
 	ErrUnknownPoint = errors.New("flow: no phase of this flow is or was called as the record's recovery point")
@@ -26,18 +27,21 @@ const maxState = 256 << 10
 // done is the point after the last phase: nothing is left but to answer.
 const done = "done"
 
-// progress is what is stored, in the record's Request by the reservation and in its Progress by every phase.
+// progress is what is stored, in the record's Request by the reservation and in its Progress by
+// every phase.
 type progress struct {
 	Flow   string          `json:"flow"`
 	Schema int             `json:"schema"`
 	State  json.RawMessage `json:"state"`
-	// NotSent is the attempt that proved, before it was suspended, that the call of the phase it was in was not made.
+	// NotSent is the attempt that proved, before it was suspended, that the call of the phase it
+	// was in was not made.
 	NotSent int `json:"not_sent,omitempty"`
 	// Idle is set by an attempt that made no call, and could not tell whether one before it did.
 	Idle *idle `json:"idle,omitempty"`
 }
 
-// idle is since when, by the store's clock, nobody can have made the call of a phase, as attempt By found.
+// idle is since when, by the store's clock, nobody can have made the call of a phase, as attempt By
+// found.
 type idle struct {
 	By    int       `json:"by"`
 	Since time.Time `json:"since"`
@@ -97,7 +101,8 @@ func (f *Flow[S]) point(i int) string {
 	return f.phases[i].name
 }
 
-// downstream derives the key of the phase at point from the record's name and life. It tells nobody the client's key.
+// downstream derives the key of the phase at point from the record's name and life. It tells nobody
+// the client's key.
 func downstream(h *stet.Head, point string) string {
 	sum := sha256.New()
 	for _, part := range [...]string{"stet flow 1", string(h.Scope), string(h.Key), point} {

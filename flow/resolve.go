@@ -8,28 +8,35 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Evidence is what was found out about the call of the phase in which a run was left, after nobody could tell.
+// Evidence is what was found out about the call of the phase in which a run was left, after nobody
+// could tell.
 type Evidence[S any] struct {
-	// Made: the call had its effect, and the flow goes on after the phase. Otherwise it had none, and can have none any more: the
-	// flow goes on with the phase, and makes the call. That it left no trace yet is not enough (I14).
+	// Made: the call had its effect, and the flow goes on after the phase. Otherwise it had none,
+	// and can have none any more: the flow goes on with the phase, and makes the call. That it left
+	// no trace yet is not enough (I14).
 	Made bool
-	// Learn puts into the state what the phase would have, such as the provider's id; with Made only. It may be nil.
+	// Learn puts into the state what the phase would have, such as the provider's id; with Made
+	// only. It may be nil.
 	Learn func(s *S) error
-	// DownstreamID, with Made, is the id the other system gave the effect, as [Call.Learned] notes it.
+	// DownstreamID, with Made, is the id the other system gave the effect, as [Call.Learned] notes
+	// it.
 	DownstreamID string
-	// Version, if not 0, is the one the finding rests on: where the record has another by now, nothing is changed.
+	// Version, if not 0, is the one the finding rests on: where the record has another by now,
+	// nothing is changed.
 	Version stet.Version
 }
 
 // ErrNoCall: the record was left where no call of another system can be in doubt.
 var ErrNoCall = errors.New("flow: the record was not left in a foreign phase")
 
-// Resolve ends what is unknown about one phase, and lets the flow go on from there: with the client's next request, or at once by a
-// [Completer]. (To answer the whole request instead, without the phases that are left, use [stet.Operator.Resolve].) The note's
-// Who and Why are required, and kept in the history with its Evidence. It is [stet.ErrState] where the record is not unknown,
-// [stet.ErrStale] where somebody changed it meanwhile, [stet.ErrContradicted] where the handler left an answer to the whole request
-// too late, [stet.ErrAttended] where the call is said not to be made while the handler has not returned, and [ErrNoCall], [ErrOtherFlow], [ErrUnknownPoint] or [ErrSchema] where this
-// flow cannot; nothing is changed then.
+// Resolve ends what is unknown about one phase, and lets the flow go on from there: with the
+// client's next request, or at once by a [Completer]. (To answer the whole request instead, without
+// the phases that are left, use [stet.Operator.Resolve].) The note's Who and Why are required, and
+// kept in the history with its Evidence. It is [stet.ErrState] where the record is not unknown,
+// [stet.ErrStale] where somebody changed it meanwhile, [stet.ErrContradicted] where the handler
+// left an answer to the whole request too late, [stet.ErrAttended] where the call is said not to be
+// made while the handler has not returned, and [ErrNoCall], [ErrOtherFlow], [ErrUnknownPoint] or
+// [ErrSchema] where this flow cannot; nothing is changed then.
 func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Evidence[S], n stet.Note) error {
 	have, err := f.cfg.Engine.Get(ctx, id)
 	if err != nil {
@@ -45,9 +52,10 @@ func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Evidence[S], n 
 	return f.resolve(ctx, d, found, n)
 }
 
-// Reconcile asks the [Phase.Lookup] of the phase that a record was left in, and lets the flow go on with what it says. It reports
-// false, and changes nothing, where the phase has none, or the record was not left in a foreign phase of this flow. It is what a
-// resolver of package reconcile calls for the records of flows:
+// Reconcile asks the [Phase.Lookup] of the phase that a record was left in, and lets the flow go on
+// with what it says. It reports false, and changes nothing, where the phase has none, or the record
+// was not left in a foreign phase of this flow. It is what a resolver of package reconcile calls
+// for the records of flows:
 //
 //	reconcile.ResolverFunc(func(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
 //		if done, err := pay.Reconcile(ctx, h, "reconciler"); done || err != nil {
@@ -56,8 +64,8 @@ func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Evidence[S], n 
 //		return reconcile.Finding{}, nil // ask some other way
 //	})
 //
-// The error is Lookup's, and then nothing is known, [ErrFresh] where it found nothing too early for that to be a proof (see
-// [Phase.Settle]), or one of those of [Flow.Resolve].
+// The error is Lookup's, and then nothing is known, [ErrFresh] where it found nothing too early for
+// that to be a proof (see [Phase.Settle]), or one of those of [Flow.Resolve].
 func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool, error) {
 	have, err := f.cfg.Engine.Get(ctx, h.ID)
 	switch {

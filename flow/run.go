@@ -95,8 +95,8 @@ func (r *run[S]) step(next int, s *S, id string) (stet.Step, error) {
 	return out, err
 }
 
-// commit stores that phase next is to come. Where the store gives no answer the same is left as the last word: it may land, and
-// otherwise the phase before is the recovery point.
+// commit stores that phase next is to come. Where the store gives no answer the same is left as the
+// last word: it may land, and otherwise the phase before is the recovery point.
 func (r *run[S]) commit(ctx context.Context, next int, id string) error {
 	s, err := r.step(next, &r.s, id)
 	if err != nil {
@@ -156,7 +156,8 @@ func (r *run[S]) backoff() time.Duration {
 	return d
 }
 
-// unknown states that nobody can tell. The record then carries the key by which the other system can be asked.
+// unknown states that nobody can tell. The record then carries the key by which the other system
+// can be asked.
 func (r *run[S]) unknown(ctx context.Context, cause error) error {
 	h := r.c.Head()
 	if i, err := r.f.at(r.point); err == nil && i < len(r.f.phases) && r.f.phases[i].foreign != nil {
@@ -241,8 +242,9 @@ func (r *run[S]) transact(ctx context.Context, p *Phase[S], next int) (s S, err 
 
 var errTx = errors.New("the transaction did not end well")
 
-// confirm ends the claim's part in a transaction that ended with result. What the claim says of itself is taken from its own error
-// alone: result may be that of a phase, and hold the same of another engine's claim (A17).
+// confirm ends the claim's part in a transaction that ended with result. What the claim says of
+// itself is taken from its own error alone: result may be that of a phase, and hold the same of
+// another engine's claim (A17).
 func (r *run[S]) confirm(ctx context.Context, result error) error {
 	if result == nil {
 		return r.c.Confirm(ctx, nil)

@@ -14,8 +14,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// due is a store of which only what is due is asked: each heads batch is handed out once; what is in it is deleted or
-// replaced without a look.
+// due is a store of which only what is due is asked: each heads batch is handed out once; what is
+// in it is deleted or replaced without a look.
 type due struct {
 	stet.Store
 	mu      sync.Mutex

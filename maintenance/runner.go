@@ -8,17 +8,18 @@ import (
 	"github.com/stet-dev/stet/internal/rest"
 )
 
-// Runner runs a [Loop] whose settings may change while it runs. The zero value has no loop yet, and rests. It is safe for
-// concurrent use; Run may be called once.
+// Runner runs a [Loop] whose settings may change while it runs. The zero value has no loop yet, and
+// rests. It is safe for concurrent use; Run may be called once.
 type Runner struct {
 	mu      sync.Mutex
 	current *Rounds       // nil: none
 	changed chan struct{} // closed when current changes; nil while nothing waits for that
 }
 
-// Set puts l in force from the next batch on; nil stops the loop until the next call. A batch that runs is not interrupted, and the
-// time since the last round counts, so that the loop comes round however often its settings change. All loops that one Runner gets
-// are of one type. The error names a setting that cannot be used; then nothing changes.
+// Set puts l in force from the next batch on; nil stops the loop until the next call. A batch that
+// runs is not interrupted, and the time since the last round counts, so that the loop comes round
+// however often its settings change. All loops that one Runner gets are of one type. The error
+// names a setting that cannot be used; then nothing changes.
 func (r *Runner) Set(l Loop) error {
 	var next *Rounds
 	if l != nil {
@@ -50,8 +51,9 @@ func (r *Runner) now() (l *Rounds, changed <-chan struct{}) {
 	return r.current, r.changed
 }
 
-// Run runs the loop until ctx ends, and then returns nil. It outlives every error of the store, which the engine's observer has
-// seen: the error of one record does not stop the others, and if a walk fails the next round begins it anew.
+// Run runs the loop until ctx ends, and then returns nil. It outlives every error of the store,
+// which the engine's observer has seen: the error of one record does not stop the others, and if a
+// walk fails the next round begins it anew.
 func (r *Runner) Run(ctx context.Context) error {
 	for r.rest(ctx, time.Now()) {
 		r.round(ctx)

@@ -9,7 +9,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// A loop takes new settings without a gap: the pause goes on from the last round, however often they change.
+// A loop takes new settings without a gap: the pause goes on from the last round, however often
+// they change.
 func TestRunnerTakesNewSettings(t *testing.T) { // D01
 	synctest.Test(t, func(t *testing.T) {
 		d := &due{state: stet.Running}

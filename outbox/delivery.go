@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// Handler delivers one message. It has to send d.DownstreamKey along, and to heed ctx, which ends with the lease, after
-// [Worker.Timeout], or with the time for draining. A panic counts as [Maybe]. It is called from several goroutines.
+// Handler delivers one message. It has to send d.DownstreamKey along, and to heed ctx, which ends
+// with the lease, after [Worker.Timeout], or with the time for draining. A panic counts as [Maybe].
+// It is called from several goroutines.
 type Handler func(ctx context.Context, d *Delivery) Result
 
-// Result is what became of an attempt: [Delivered], [Retry], [Decline] or [Maybe]. The zero Result counts as Maybe.
+// Result is what became of an attempt: [Delivered], [Retry], [Decline] or [Maybe]. The zero Result
+// counts as Maybe.
 type Result struct {
 	verdict verdict
 	after   time.Duration
@@ -30,7 +32,8 @@ const (
 // Delivered says that the effect has happened.
 func Delivered() Result { return Result{verdict: delivered} }
 
-// Retry says that the effect has not happened, and is to be tried again: after the worker's backoff, and not before after.
+// Retry says that the effect has not happened, and is to be tried again: after the worker's
+// backoff, and not before after.
 func Retry(after time.Duration, cause error) Result {
 	return Result{again, max(after, 0), fmt.Sprint("retry: ", cause)}
 }
@@ -41,8 +44,9 @@ func Decline(reason string) Result { return Result{declined, 0, "declined: " + r
 // Maybe says that the effect may have happened or not. See [Worker.KeyHonoured] for what follows.
 func Maybe(cause error) Result { return Result{maybe, 0, fmt.Sprint("unknown: ", cause)} }
 
-// Outcome returns what r says, for programs that deliver by other means than a [Worker]: done, retry, declined or unknown; the least
-// time until the next attempt; and the text that is kept with the message.
+// Outcome returns what r says, for programs that deliver by other means than a [Worker]: done,
+// retry, declined or unknown; the least time until the next attempt; and the text that is kept with
+// the message.
 func (r Result) Outcome() (what string, after time.Duration, text string) {
 	switch r.verdict {
 	case delivered:
@@ -66,8 +70,9 @@ type Delivery struct {
 	keep func(ctx context.Context, id string) error
 }
 
-// Downstream stores the id by which the system downstream knows the effect, at most 255 bytes. It is kept whatever becomes of the
-// attempt. The error is [ErrLost] if another worker may deliver the message by now.
+// Downstream stores the id by which the system downstream knows the effect, at most 255 bytes. It
+// is kept whatever becomes of the attempt. The error is [ErrLost] if another worker may deliver the
+// message by now.
 func (d *Delivery) Downstream(ctx context.Context, id string) error {
 	if len(id) > maxName {
 		return fmt.Errorf("%w: the id has more than %d bytes", ErrMessage, maxName)
@@ -79,8 +84,9 @@ func (d *Delivery) Downstream(ctx context.Context, id string) error {
 	return nil
 }
 
-// Deliver makes one attempt at m, whose downstream id goes to keep. A panic, and a Result that says nothing, count as [Maybe]. A
-// [Worker] calls it by itself; it is for tests of a handler, and for those who deliver by other means.
+// Deliver makes one attempt at m, whose downstream id goes to keep. A panic, and a Result that says
+// nothing, count as [Maybe]. A [Worker] calls it by itself; it is for tests of a handler, and for
+// those who deliver by other means.
 func (h Handler) Deliver(ctx context.Context, m Stored, keep func(ctx context.Context, id string) error) (result Result) {
 	normal := false
 	defer func() {

@@ -10,12 +10,14 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Desk is where people look at messages, and settle those that are dead or unknown. What they do is stored with the message and in
-// the history of the engine's store, where it outlives the message. Both are written in the transaction that does it.
+// Desk is where people look at messages, and settle those that are dead or unknown. What they do is
+// stored with the message and in the history of the engine's store, where it outlives the message.
+// Both are written in the transaction that does it.
 type Desk struct {
 	Box *Box    // required
 	DB  *sql.DB // required
-	// Engine is on a store in the same database, which is a [stet.Binder] that joins transactions of DB and a [stet.Historian].
+	// Engine is on a store in the same database, which is a [stet.Binder] that joins transactions
+	// of DB and a [stet.Historian].
 	Engine *stet.Engine
 }
 
@@ -25,19 +27,21 @@ func (d *Desk) List(ctx context.Context, q Query) ([]Stored, error) { return d.B
 // Show is [Box.Show].
 func (d *Desk) Show(ctx context.Context, id int64) (Stored, error) { return d.Box.Show(ctx, d.DB, id) }
 
-// Retry lets a dead or unknown message be delivered again, with all its attempts. For an unknown message that says that the effect
-// did not happen, or that the system downstream honours the key. who and why are required: without them the error is
-// [stet.ErrNoReason].
+// Retry lets a dead or unknown message be delivered again, with all its attempts. For an unknown
+// message that says that the effect did not happen, or that the system downstream honours the key.
+// who and why are required: without them the error is [stet.ErrNoReason].
 func (d *Desk) Retry(ctx context.Context, id int64, who, why string) error {
 	return d.settle(ctx, id, Pending, "retried", stet.Note{Who: who, Why: why, Action: "outbox-retry"})
 }
 
-// Discard gives a dead or unknown message up for good; messages behind it in their order go on. who and why are as in Retry.
+// Discard gives a dead or unknown message up for good; messages behind it in their order go on. who
+// and why are as in Retry.
 func (d *Desk) Discard(ctx context.Context, id int64, who, why string) error {
 	return d.settle(ctx, id, Discarded, "discarded", stet.Note{Who: who, Why: why, Action: "outbox-discard"})
 }
 
-// Confirm says of a dead or unknown message that its effect has happened. who and why are as in Retry.
+// Confirm says of a dead or unknown message that its effect has happened. who and why are as in
+// Retry.
 func (d *Desk) Confirm(ctx context.Context, id int64, who, why string) error {
 	return d.settle(ctx, id, Done, "confirmed", stet.Note{Who: who, Why: why, Action: "outbox-confirm"})
 }

@@ -29,8 +29,8 @@ func ExampleBox_Add() {
 	_ = place
 }
 
-// A worker in a service: what it sends downstream, what the answers mean, and how it is counted, here with expvar under the names
-// that Stet's other parts have in Prometheus.
+// A worker in a service: what it sends downstream, what the answers mean, and how it is counted,
+// here with expvar under the names that Stet's other parts have in Prometheus.
 func ExampleWorker() {
 	deliveries, waiting, dead := expvar.NewMap("idem_outbox_deliveries_total"), expvar.NewInt("idem_outbox_pending"), expvar.NewMap("idem_dead_letters")
 	for _, result := range []string{"done", "retry", "dead", "unknown", "lost", "error"} {

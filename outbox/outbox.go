@@ -1,18 +1,21 @@
-// Package outbox delivers effects that a database transaction has promised, such as a receipt by mail (a transactional outbox).
+// Package outbox delivers effects that a database transaction has promised, such as a receipt by
+// mail (a transactional outbox).
 //
-// [Box.Add] writes a message in the caller's transaction, so that the message exists if and only if the transaction commits. A
-// [Worker], in this process or in another, hands each message to a [Handler], with a downstream key that is the same on every
-// attempt. Delivery is at least once: the effect happens once if the system downstream honours the key. If it does not, a message
-// whose attempt has an unknown outcome waits in the state [Unknown] until a person has settled it. A message that cannot be
-// delivered becomes a dead letter, which keeps its errors. A [Desk] is where people look at messages and settle them.
+// [Box.Add] writes a message in the caller's transaction, so that the message exists if and only if
+// the transaction commits. A [Worker], in this process or in another, hands each message to a
+// [Handler], with a downstream key that is the same on every attempt. Delivery is at least once:
+// the effect happens once if the system downstream honours the key. If it does not, a message whose
+// attempt has an unknown outcome waits in the state [Unknown] until a person has settled it. A
+// message that cannot be delivered becomes a dead letter, which keeps its errors. A [Desk] is where
+// people look at messages and settle them.
 //
 //	box := outbox.New(sqlstore.Postgres)
 //	err := box.Add(ctx, tx, outbox.Message{Topic: "receipt", Payload: order}) // then commit tx
 //
 //	go outbox.Worker{DB: db, Dialect: sqlstore.Postgres, Handler: send, KeyHonoured: true}.Run(ctx)
 //
-// Messages are rows of the table stet_outbox, which [sqlstore.Migrate] makes. Package riveroutbox puts them into River's tables
-// instead.
+// Messages are rows of the table stet_outbox, which [sqlstore.Migrate] makes. Package riveroutbox
+// puts them into River's tables instead.
 package outbox
 
 import (
@@ -35,18 +38,21 @@ import (
 )
 
 var (
-	// ErrMessage is returned when a message cannot be stored. The error that wraps it says why. Nothing was written.
+	// ErrMessage is returned when a message cannot be stored. The error that wraps it says why.
+	// Nothing was written.
 	ErrMessage = errors.New("outbox: the message is not valid")
-	// ErrExists is returned when there is a message with this downstream key already. Nothing was written, and the transaction
-	// can go on.
+	// ErrExists is returned when there is a message with this downstream key already. Nothing was
+	// written, and the transaction can go on.
 	ErrExists = errors.New("outbox: this effect is in the outbox already")
 	// ErrNotFound is returned when there is no message with an id.
 	ErrNotFound = errors.New("outbox: no such message")
 	// ErrState is returned when the state of a message does not allow the change.
 	ErrState = errors.New("outbox: the message is in another state")
-	// ErrLost is returned when the lease of a delivery has ended: another worker may deliver the message by now.
+	// ErrLost is returned when the lease of a delivery has ended: another worker may deliver the
+	// message by now.
 	ErrLost = errors.New("outbox: the lease has ended")
-	// ErrDrain is returned when handlers still run after the time for draining. The leases of their messages end by themselves.
+	// ErrDrain is returned when handlers still run after the time for draining. The leases of their
+	// messages end by themselves.
 	ErrDrain = errors.New("outbox: handlers still run")
 )
 
@@ -62,28 +68,33 @@ const (
 // Message is an effect that happens after its transaction has committed.
 type Message struct {
 	Topic string // what kind of effect it is, at most 255 bytes; required
-	// Record is the idempotency record that the effect belongs to; the zero Record means none. The downstream key is derived from
-	// the record, its Life, the Topic and the Name. So the same effect cannot be added twice, for example by an execution that
-	// runs again; a key that is used anew after its retention has its effect anew.
+	// Record is the idempotency record that the effect belongs to; the zero Record means none. The
+	// downstream key is derived from the record, its Life, the Topic and the Name. So the same
+	// effect cannot be added twice, for example by an execution that runs again; a key that is used
+	// anew after its retention has its effect anew.
 	Record Record
 	Name   string // distinguishes effects of one record and topic, at most 255 bytes
-	// OrderKey groups messages that are delivered one after the other, in the order in which transactions that did not overlap
-	// added them; at most 255 bytes. A dead or unknown message holds up those behind it until it is settled. Empty means no order.
+	// OrderKey groups messages that are delivered one after the other, in the order in which
+	// transactions that did not overlap added them; at most 255 bytes. A dead or unknown message
+	// holds up those behind it until it is settled. Empty means no order.
 	OrderKey string
 	Payload  []byte            // what the handler gets, at most 16 MiB
 	Meta     map[string]string // what it gets beside that, at most 64 KiB as JSON
 	Delay    time.Duration     // the first attempt is made no earlier than this from now, by the server's clock; at most ten years
-	// DownstreamKey replaces the derived key: an opaque name of at most 64 bytes, sent downstream on every attempt.
+	// DownstreamKey replaces the derived key: an opaque name of at most 64 bytes, sent downstream
+	// on every attempt.
 	DownstreamKey string
 }
 
-// Record names one life of an idempotency record: after its retention the same key may be used anew, for another effect.
+// Record names one life of an idempotency record: after its retention the same key may be used
+// anew, for another effect.
 type Record struct {
 	stet.ID
 	Life time.Time // when this life began, in whole microseconds: [stet.Head.CreatedAt]; required with an ID
 }
 
-// RecordOf returns the record that c holds, or the zero Record if c is nil, as in a request without a key.
+// RecordOf returns the record that c holds, or the zero Record if c is nil, as in a request without
+// a key.
 func RecordOf(c *stet.Claim) Record {
 	if c == nil {
 		return Record{}
@@ -92,7 +103,8 @@ func RecordOf(c *stet.Claim) Record {
 	return Record{h.ID, h.CreatedAt}
 }
 
-// life is when r's life began, as it is stored and as a part of the downstream key; 0 means no record.
+// life is when r's life began, as it is stored and as a part of the downstream key; 0 means no
+// record.
 func (r *Record) life() int64 {
 	if r.Life.IsZero() {
 		return 0
@@ -100,25 +112,30 @@ func (r *Record) life() int64 {
 	return r.Life.UnixMicro()
 }
 
-// Execer is the transaction that [Box.Add] writes in: a [*sql.Tx], a [*sql.Conn], or what pgxstore.Execer returns.
+// Execer is the transaction that [Box.Add] writes in: a [*sql.Tx], a [*sql.Conn], or what
+// pgxstore.Execer returns.
 type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// Box is an outbox in databases of one dialect. It is safe for concurrent use, and one per process is enough.
+// Box is an outbox in databases of one dialect. It is safe for concurrent use, and one per process
+// is enough.
 type Box struct {
 	q    *statements
 	told atomic.Int64 // when an Add last notified the workers that listen, in ns since 1970
 }
 
-// New returns the outbox of databases of the dialect. It panics if the dialect is none of sqlstore's.
+// New returns the outbox of databases of the dialect. It panics if the dialect is none of
+// sqlstore's.
 func New(d sqlstore.Dialect) *Box { return &Box{q: newStatements(d)} }
 
-// Add writes m as part of tx: m is delivered if tx commits. After [ErrMessage] and [ErrExists] tx can go on; after any other error roll
-// it back. On MySQL the connection must not have clientFoundRows set: with it ErrExists is not returned, although nothing is written.
+// Add writes m as part of tx: m is delivered if tx commits. After [ErrMessage] and [ErrExists] tx
+// can go on; after any other error roll it back. On MySQL the connection must not have
+// clientFoundRows set: with it ErrExists is not returned, although nothing is written.
 //
-// On Postgres tx also notifies the workers that listen (NOTIFY) once it commits, so that it cannot be prepared (PREPARE TRANSACTION).
-// On SQLite and MySQL workers poll (see [Worker.Poll]), or the caller wakes them after the commit (see [Worker.Wake]).
+// On Postgres tx also notifies the workers that listen (NOTIFY) once it commits, so that it cannot
+// be prepared (PREPARE TRANSACTION). On SQLite and MySQL workers poll (see [Worker.Poll]), or the
+// caller wakes them after the commit (see [Worker.Wake]).
 func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
 	meta, err := m.check()
 	if err != nil {
@@ -146,11 +163,13 @@ func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
 	return b.tell(ctx, tx)
 }
 
-// tellPause is the least time between transactions of one Box that notify. The server commits such transactions one at a time, so
-// that a notification in each would cost most of the throughput. A worker that was woken polls often for longer than this.
+// tellPause is the least time between transactions of one Box that notify. The server commits such
+// transactions one at a time, so that a notification in each would cost most of the throughput. A
+// worker that was woken polls often for longer than this.
 const tellPause = 100 * time.Millisecond
 
-// tell lets tx notify the workers that listen, unless another transaction has done so within tellPause.
+// tell lets tx notify the workers that listen, unless another transaction has done so within
+// tellPause.
 func (b *Box) tell(ctx context.Context, tx Execer) error {
 	now, last := time.Now().UnixNano(), b.told.Load()
 	if b.q.tell == "" || time.Duration(now-last).Abs() < tellPause || !b.told.CompareAndSwap(last, now) {
@@ -162,7 +181,8 @@ func (b *Box) tell(ctx context.Context, tx Execer) error {
 	return nil
 }
 
-// Complete returns m as it would be stored, with its DownstreamKey, for programs that store it elsewhere. The error is [ErrMessage].
+// Complete returns m as it would be stored, with its DownstreamKey, for programs that store it
+// elsewhere. The error is [ErrMessage].
 func (m Message) Complete() (Message, error) {
 	if _, err := m.check(); err != nil {
 		return m, err
@@ -200,7 +220,8 @@ func (m *Message) check() (meta string, err error) {
 	return string(raw), nil
 }
 
-// key is what the system downstream knows the effect by. It does not reveal the record's scope and key.
+// key is what the system downstream knows the effect by. It does not reveal the record's scope and
+// key.
 func (m *Message) key() string {
 	switch {
 	case m.DownstreamKey != "":

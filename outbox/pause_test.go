@@ -25,7 +25,8 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// Whoever says that there is something to do ends a pause; the end of a delivery does too, and says nothing.
+// Whoever says that there is something to do ends a pause; the end of a delivery does too, and says
+// nothing.
 func TestRest(t *testing.T) {
 	token := make(chan struct{}, 1)
 	token <- struct{}{}

@@ -22,11 +22,13 @@ const (
 	reapPause = 100 * time.Millisecond // between statements, so that others get at the disk
 )
 
-// Reap deletes messages that were done or discarded at least age ago, and returns how many. Dead and unknown messages stay until a
-// person has settled them. While a message exists its effect cannot be added again ([ErrExists]), so that it has to be kept for as
-// long as the execution of its record may be repeated. Reap looks at no more than batch rows at a time, and pauses between batches;
-// any number of processes may reap at once. It stops at the first batch in which all rows are younger than age: what lies behind is
-// found by a later call. It skips rows that cannot be removed or that another transaction holds, and says so by its error.
+// Reap deletes messages that were done or discarded at least age ago, and returns how many. Dead
+// and unknown messages stay until a person has settled them. While a message exists its effect
+// cannot be added again ([ErrExists]), so that it has to be kept for as long as the execution of
+// its record may be repeated. Reap looks at no more than batch rows at a time, and pauses between
+// batches; any number of processes may reap at once. It stops at the first batch in which all rows
+// are younger than age: what lies behind is found by a later call. It skips rows that cannot be
+// removed or that another transaction holds, and says so by its error.
 func (b *Box) Reap(ctx context.Context, db *sql.DB, age time.Duration, batch int) (reaped int64, err error) {
 	if age < 0 || batch < 1 {
 		return 0, fmt.Errorf("outbox: reap: age is %s and batch %d; they have to be 0 and 1 at least", age, batch)

@@ -12,8 +12,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// A row may be damaged: by a change by hand, by a disk, by a newer program. Then its message says so, and the other rows are read as
-// usual. No error text contains what the row holds.
+// A row may be damaged: by a change by hand, by a disk, by a newer program. Then its message says
+// so, and the other rows are read as usual. No error text contains what the row holds.
 
 // cell is a column of text or of a number. It takes whatever comes.
 type cell struct{ src any }

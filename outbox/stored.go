@@ -35,8 +35,8 @@ type Stored struct {
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	DueAt        time.Time // Pending: not before; Running: when the lease ends
-	// Damage names the columns of the row that cannot be read; empty if all can. A damaged message is not delivered: the first
-	// worker that meets it makes it dead.
+	// Damage names the columns of the row that cannot be read; empty if all can. A damaged message
+	// is not delivered: the first worker that meets it makes it dead.
 	Damage string
 
 	version int64
@@ -52,7 +52,8 @@ type Failure struct {
 // maxError is how many bytes of an error are kept.
 const maxError = 1000
 
-// line is the text of an entry as the statements take it. json.Marshal also mends what is not UTF-8.
+// line is the text of an entry as the statements take it. json.Marshal also mends what is not
+// UTF-8.
 func line(text string) string {
 	if text == "" {
 		return ""
@@ -117,8 +118,8 @@ func (b *Box) Show(ctx context.Context, db *sql.DB, id int64) (Stored, error) {
 	return all[0], nil
 }
 
-// Counts returns how many messages are in each state but Done and Discarded. Pending and Running together are idem_outbox_pending;
-// Dead and Unknown wait for a person.
+// Counts returns how many messages are in each state but Done and Discarded. Pending and Running
+// together are idem_outbox_pending; Dead and Unknown wait for a person.
 func (b *Box) Counts(ctx context.Context, db *sql.DB) (map[State]int64, error) {
 	rows, err := db.QueryContext(ctx, b.q.counts)
 	if err != nil {

@@ -22,7 +22,8 @@ func (h *heard) ExecContext(_ context.Context, query string, _ ...any) (sql.Resu
 	return driver.RowsAffected(1), nil
 }
 
-// Postgres lets no two transactions commit at once that tell of something: of a thousand a second only ten do.
+// Postgres lets no two transactions commit at once that tell of something: of a thousand a second
+// only ten do.
 func TestTell(t *testing.T) {
 	for d, want := range map[sqlstore.Dialect]heard{sqlstore.Postgres: 10, sqlstore.SQLite: 0, sqlstore.MySQL: 0} {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,24 +11,26 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// Worker delivers messages. Any number of workers, on any number of hosts, may work on one outbox. Fields are set before Run and not
-// changed after it; a zero field means the default.
+// Worker delivers messages. Any number of workers, on any number of hosts, may work on one outbox.
+// Fields are set before Run and not changed after it; a zero field means the default.
 type Worker struct {
 	DB      *sql.DB          // holds the table stet_outbox; required
 	Dialect sqlstore.Dialect // of DB; required
 	Handler Handler          // delivers one message; required
 
-	// KeyHonoured says that the system downstream has each effect once per downstream key. Then an attempt with an unknown outcome
-	// is followed by another, as after [Retry]. Without it such a message is Unknown until a person settles it.
+	// KeyHonoured says that the system downstream has each effect once per downstream key. Then an
+	// attempt with an unknown outcome is followed by another, as after [Retry]. Without it such a
+	// message is Unknown until a person settles it.
 	KeyHonoured bool
 
 	Concurrency int // deliveries at a time; default 16
-	// Lease is how long a message stays with a worker that has died; default 30 s, at least 100 ms. It is extended while a handler
-	// runs.
+	// Lease is how long a message stays with a worker that has died; default 30 s, at least 100 ms.
+	// It is extended while a handler runs.
 	Lease time.Duration
-	// Timeout is how long a handler may take; default 1 min. Then its context ends, and a second later it is left alone: its
-	// outcome is unknown, as after [Maybe]. A handler that does not heed its context may still run during the next attempt, which
-	// is made only if KeyHonoured says that this does no harm.
+	// Timeout is how long a handler may take; default 1 min. Then its context ends, and a second
+	// later it is left alone: its outcome is unknown, as after [Maybe]. A handler that does not
+	// heed its context may still run during the next attempt, which is made only if KeyHonoured
+	// says that this does no harm.
 	Timeout     time.Duration
 	MaxAttempts int           // attempts after which a message is dead; default 12
 	Backoff     time.Duration // the pause after the n-th attempt is random, at most Backoff<<(n-1); default 1 s
@@ -37,22 +39,25 @@ type Worker struct {
 	Drain       time.Duration // how long Run waits for running handlers after its context has ended; default 20 s
 	Retention   time.Duration // how long done and discarded messages are kept; default 7 days, [Forever] keeps them; see [Box.Reap]
 
-	// Listen reports messages as soon as they are committed, so that they do not wait for the next poll; optional. It calls wake when it
-	// begins to listen and for each message, and returns when ctx ends or when it cannot listen any more. Then Run polls, and calls it
-	// again after a second. pgxstore.OutboxListener returns such a function for Postgres.
+	// Listen reports messages as soon as they are committed, so that they do not wait for the next
+	// poll; optional. It calls wake when it begins to listen and for each message, and returns when
+	// ctx ends or when it cannot listen any more. Then Run polls, and calls it again after a
+	// second. pgxstore.OutboxListener returns such a function for Postgres.
 	Listen func(ctx context.Context, wake func()) error
-	// Wake ends a pause early whenever a value comes; optional. A program that adds messages in the worker's process sends to it,
-	// without blocking, after each commit.
+	// Wake ends a pause early whenever a value comes; optional. A program that adds messages in the
+	// worker's process sends to it, without blocking, after each commit.
 	Wake <-chan struct{}
 
-	// Observe is called with every attempt and every failure of the database; optional. It is called from several goroutines and
-	// must not block.
+	// Observe is called with every attempt and every failure of the database; optional. It is
+	// called from several goroutines and must not block.
 	Observe func(Event)
 }
 
-// Event tells of one attempt, or of trouble with the database: then Result is "error", and there may be no ID.
+// Event tells of one attempt, or of trouble with the database: then Result is "error", and there
+// may be no ID.
 type Event struct {
-	// Result is done, retry, dead, unknown, lost or error: the label of idem_outbox_deliveries_total.
+	// Result is done, retry, dead, unknown, lost or error: the label of
+	// idem_outbox_deliveries_total.
 	Result  string
 	ID      int64
 	Topic   string

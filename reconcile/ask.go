@@ -8,7 +8,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// ErrNoAnswer is returned when a [Resolver] could not tell: what it asks did not answer, or not as it should.
+// ErrNoAnswer is returned when a [Resolver] could not tell: what it asks did not answer, or not as
+// it should.
 var ErrNoAnswer = errors.New("reconcile: the probe got no answer")
 
 // Asked is what came of asking now.
@@ -18,11 +19,12 @@ type Asked struct {
 	Head    stet.Head // the record as it is now
 }
 
-// Ask asks about one record now, for somebody who says why: an unknown one, whether or not it is due, a dead letter, or a run whose
-// lease is over. What is found ends the record by the same rules as in [Reconciler.Run]. Nothing is counted or planned anew: a dead
-// letter of which nothing was found out stays one. h is the record as the caller has read it; where it has another version by
-// the time of the answer, nothing is changed. The errors are [stet.ErrState], [ErrNoAnswer], those of [stet.Operator.Resolve], and
-// that of a setting that cannot be used.
+// Ask asks about one record now, for somebody who says why: an unknown one, whether or not it is
+// due, a dead letter, or a run whose lease is over. What is found ends the record by the same rules
+// as in [Reconciler.Run]. Nothing is counted or planned anew: a dead letter of which nothing was
+// found out stays one. h is the record as the caller has read it; where it has another version by
+// the time of the answer, nothing is changed. The errors are [stet.ErrState], [ErrNoAnswer], those
+// of [stet.Operator.Resolve], and that of a setting that cannot be used.
 func (r Reconciler) Ask(ctx context.Context, h *stet.Head, who, why string) (Asked, error) {
 	r, err := r.filled()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/stet-dev/stet/internal/stalling"
 )
 
-// Anybody can write headers that look like those of a notice. What follows them is bounded for all together, and short ones, which
-// honest notices are, get through.
+// Anybody can write headers that look like those of a notice. What follows them is bounded for all
+// together, and short ones, which honest notices are, get through.
 func TestNoticesShareABound(t *testing.T) { // C11
 	w, hook := onStore(t, stores["memory"])
 	resume := make(chan struct{})

@@ -71,7 +71,8 @@ func TestProbeErrorsNameNoKey(t *testing.T) {
 	}
 }
 
-// A key that is dots would be a path, and the answer would be that of another URL: of all payments, or of the service itself.
+// A key that is dots would be a path, and the answer would be that of another URL: of all payments,
+// or of the service itself.
 func TestProbeAsksNoOtherURL(t *testing.T) { // A20
 	asked := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked++; w.WriteHeader(404) }))

@@ -13,18 +13,22 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Probe is a [Resolver] that asks a URL: for an upstream that can say, by key, whether it has the effect.
+// Probe is a [Resolver] that asks a URL: for an upstream that can say, by key, whether it has the
+// effect.
 type Probe struct {
-	// URL with {key}, {scope}, {path} (of the request) and {downstream_key} in it, each filled in percent-encoded. Where that
-	// makes a segment of the URL's path that is dots alone, as a key ".." does, nothing is asked: it would be another URL.
+	// URL with {key}, {scope}, {path} (of the request) and {downstream_key} in it, each filled in
+	// percent-encoded. Where that makes a segment of the URL's path that is dots alone, as a key
+	// ".." does, nothing is asked: it would be another URL.
 	URL    string
 	Method string // default GET
 	// Header is sent with each probe, such as an Authorization.
 	Header http.Header
 	Found  []int // statuses that mean it happened; default 200
-	// Missing are statuses that mean there is no trace of it; default 404. Every other status says nothing.
+	// Missing are statuses that mean there is no trace of it; default 404. Every other status says
+	// nothing.
 	Missing []int
-	// Status of the answer that retries get; 0 means the probe's own. Its body and Content-Type are the probe's.
+	// Status of the answer that retries get; 0 means the probe's own. Its body and Content-Type are
+	// the probe's.
 	Status  int
 	MaxBody int64        // more is no answer to keep: retries are told the status alone; default 1 MiB
 	Client  *http.Client // default one that follows no redirects
@@ -63,7 +67,8 @@ func (p Probe) Validate() error {
 	return nil
 }
 
-// errDots: dots cannot be percent-encoded so that they mean no path any more (RFC 3986 section 6.2.2.2).
+// errDots: dots cannot be percent-encoded so that they mean no path any more (RFC 3986 section
+// 6.2.2.2).
 var errDots = errors.New("its URL would have a path segment of dots, and so be another URL")
 
 func (p Probe) fill(h *stet.Head) (*url.URL, error) {

@@ -10,14 +10,18 @@ import (
 	"time"
 )
 
-// provider is one way to sign and to write notices. A new one is a file with its two functions, and a row of providers.
+// provider is one way to sign and to write notices. A new one is a file with its two functions, and
+// a row of providers.
 type provider struct {
-	// Verify reads what the headers of a notice say about its signature. It reports false if no body could make them those of a
-	// signed notice: bodies are large and anyone may send them, so that none is read before that.
+	// Verify reads what the headers of a notice say about its signature. It reports false if no
+	// body could make them those of a signed notice: bodies are large and anyone may send them, so
+	// that none is read before that.
 	Verify func(h http.Header) (signature, bool)
-	// Decode reads the body of a notice that was signed, or says in a sentence what is wrong with it.
+	// Decode reads the body of a notice that was signed, or says in a sentence what is wrong with
+	// it.
 	Decode func(body []byte) (n *notice, problem string)
-	// Secret returns the key in a secret, or an error that says what a secret looks like and never holds it.
+	// Secret returns the key in a secret, or an error that says what a secret looks like and never
+	// holds it.
 	Secret func(text string) ([]byte, error)
 }
 

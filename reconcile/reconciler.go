@@ -243,7 +243,8 @@ func (r Reconciler) end(ctx context.Context, h *stet.Head) (bool, error) {
 	return ended, err
 }
 
-// conclude ends the record with what the finding proves, if it proves anything, in the name of who, who had asked because of why.
+// conclude ends the record with what the finding proves, if it proves anything, in the name of who,
+// who had asked because of why.
 func (r Reconciler) conclude(ctx context.Context, h *stet.Head, f *Finding, who, why string) (stet.Head, bool, error) {
 	if f.Effect == GoesOn {
 		return *h, true, nil

@@ -175,7 +175,8 @@ func TestProbesUsedUpAreADeadLetter(t *testing.T) { // CR-08, I15
 	})
 }
 
-// With the last probe all is said: a dead letter does not wait for the probe that would have come after it.
+// With the last probe all is said: a dead letter does not wait for the probe that would have come
+// after it.
 func TestADeadLetterIsWrittenWithTheLastProbe(t *testing.T) { // A12
 	for name, resolver := range map[string]ResolverFunc{
 		"nobody knows": func(context.Context, stet.Head) (Finding, error) { return Finding{}, nil },
@@ -196,7 +197,8 @@ func TestADeadLetterIsWrittenWithTheLastProbe(t *testing.T) { // A12
 	}
 }
 
-// A keeper that ends in its last probe, or right after it, leaves the record due: the next one gives it up, and asks no more.
+// A keeper that ends in its last probe, or right after it, leaves the record due: the next one
+// gives it up, and asks no more.
 func TestTheLastProbeIsInterrupted(t *testing.T) { // A12
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 1)
@@ -221,7 +223,8 @@ func TestTheLastProbeIsInterrupted(t *testing.T) { // A12
 	})
 }
 
-// A resolver that panics over one record is asked about the others, and its text, which may be a key, is told nobody.
+// A resolver that panics over one record is asked about the others, and its text, which may be a
+// key, is told nobody.
 func TestAPanicEndsOneProbe(t *testing.T) { // A13
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 20)
@@ -288,8 +291,8 @@ func TestReconcilersNeedAnEngineAndAResolver(t *testing.T) {
 	}
 }
 
-// A holder that came back too late has left its answer: it is what retries get once the effect was found, and speaks against a
-// provider that has no trace of it.
+// A holder that came back too late has left its answer: it is what retries get once the effect was
+// found, and speaks against a provider that has no trace of it.
 func TestLateAnswers(t *testing.T) { // SF-05, I14
 	for name, c := range map[string]struct {
 		finding Finding
@@ -336,8 +339,8 @@ func TestFoundWithoutAnAnswerStaysUnknown(t *testing.T) {
 	})
 }
 
-// Where bytes of an answer have left, nothing but its status may be given: a late one that is more than that must not keep the record
-// unknown for ever.
+// Where bytes of an answer have left, nothing but its status may be given: a late one that is more
+// than that must not keep the record unknown for ever.
 func TestLateAnswerOfWhatWasPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 0)

@@ -15,7 +15,8 @@ import (
 	"github.com/stet-dev/stet/internal/members"
 )
 
-// Signatures as Standard Webhooks has them (https://www.standardwebhooks.com), and the document of [Webhook].
+// Signatures as Standard Webhooks has them (https://www.standardwebhooks.com), and the document of
+// [Webhook].
 
 // Limits of a signature. A sender has a few signatures while it changes its secret.
 const (
@@ -60,8 +61,8 @@ func verifyStandard(h http.Header) (s signature, ok bool) {
 	}}, len(sums) > 0
 }
 
-// decodeStandard reads the members, each of which may come once. If a misspelt member were ignored, the notice might name a record
-// of another scope, or an attempt that is not checked (A02).
+// decodeStandard reads the members, each of which may come once. If a misspelt member were ignored,
+// the notice might name a record of another scope, or an attempt that is not checked (A02).
 func decodeStandard(body []byte) (*notice, string) {
 	n := new(notice)
 	bad, ok := errors.AsType[*members.Error](members.Read(body, map[string]any{

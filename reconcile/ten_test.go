@@ -18,7 +18,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// slow is a store that takes its time before and after every call, so that whoever works on the same records meets in every way.
+// slow is a store that takes its time before and after every call, so that whoever works on the
+// same records meets in every way.
 type slow struct {
 	stet.Store
 	mu       sync.Mutex
@@ -95,8 +96,8 @@ func (d *deeds) observed(e stet.Event) {
 
 type state struct{ N int }
 
-// tenOfEach lets ten hosts, each with an engine and one of every keeper, work for a while on records that need all of them, and
-// returns what was done.
+// tenOfEach lets ten hosts, each with an engine and one of every keeper, work for a while on
+// records that need all of them, and returns what was done.
 func tenOfEach(t *testing.T, careless bool) (done, want map[string]int) {
 	const hosts, each, every = 10, 10, time.Second / 2 // they meet all the time
 	d := &deeds{done: map[string]int{}}
@@ -188,8 +189,8 @@ func tenOfEach(t *testing.T, careless bool) (done, want map[string]int) {
 	return d.done, want
 }
 
-// Of ten sweepers, reapers, reconcilers and completers on as many hosts one makes each transition, asks each question and has each
-// effect.
+// Of ten sweepers, reapers, reconcilers and completers on as many hosts one makes each transition,
+// asks each question and has each effect.
 func TestTenOfEachKeeperDoEverythingOnce(t *testing.T) { // I1, I14, CR-15
 	synctest.Test(t, func(t *testing.T) {
 		done, want := tenOfEach(t, false)

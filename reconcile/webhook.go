@@ -30,13 +30,13 @@ import (
 // It answers 200 {"result":"resolved"} when the outcome is stored, and {"result":"known"} when
 // there was nothing to store: this webhook-id was taken before, or the record says so already.
 // Standard Webhooks delivers at least once and signs a redelivery anew; the id is kept with the
-// change, so that it changes a record once, on a store that is a [stet.Historian]. Anything else
-// is a problem document (RFC 9457), and changes nothing: 400 to a body that cannot be used, 401
-// to a signature that is missing, wrong or older than Tolerance, 404 where there is no such
-// record, 409 where the record does not allow it (its code says which: state-changed,
-// in-progress, contradicted, attended, published, ambiguous), 413 to more than 256 KiB,
-// 429 with Retry-After while 8 MiB of notices are being read, 503 where the store is away. Headers that
-// belong to one exchange, and Set-Cookie, are not kept.
+// change, so that it changes a record once, on a store that is a [stet.Historian]. Anything else is
+// a problem document (RFC 9457), and changes nothing: 400 to a body that cannot be used, 401 to a
+// signature that is missing, wrong or older than Tolerance, 404 where there is no such record, 409
+// where the record does not allow it (its code says which: state-changed, in-progress,
+// contradicted, attended, published, ambiguous), 413 to more than 256 KiB, 429 with Retry-After
+// while 8 MiB of notices are being read, 503 where the store is away. Headers that belong to one
+// exchange, and Set-Cookie, are not kept.
 type Webhook struct {
 	Engine    *stet.Engine
 	Secrets   []string         // "whsec_" and base64, at least one; several while one is being replaced
@@ -46,17 +46,19 @@ type Webhook struct {
 	Provider  string           // how notices are signed and written; default "standard-webhooks", the only one so far
 }
 
-// defaultTolerance is how far a notice's timestamp may be from the local clock, and maxNotice how long a notice may be, in bytes:
-// enough for a response of 190 KiB as base64; a larger one is told by its status alone. maxNotices is how many bytes of notices a
-// process holds at a time. Half of that is for notices of up to 16 KiB, which most are.
+// defaultTolerance is how far a notice's timestamp may be from the local clock, and maxNotice how
+// long a notice may be, in bytes: enough for a response of 190 KiB as base64; a larger one is told
+// by its status alone. maxNotices is how many bytes of notices a process holds at a time. Half of
+// that is for notices of up to 16 KiB, which most are.
 const (
 	defaultTolerance = 5 * time.Minute
 	maxNotice        = 256 << 10
 	maxNotices       = 8 << 20
 )
 
-// held counts the bytes of notices. They have no owner before they are read, since the signature is of the body; so they have
-// memory of their own, and who sends many that are signed by nobody keeps no client from anything.
+// held counts the bytes of notices. They have no owner before they are read, since the signature is
+// of the body; so they have memory of their own, and who sends many that are signed by nobody keeps
+// no client from anything.
 var held = ledger.New(maxNotices, maxNotices/2, 1)
 
 // Validate says what is wrong with the settings.

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Spread varies a pause by a tenth either way, so that processes that were started together do not stay in step.
+// Spread varies a pause by a tenth either way, so that processes that were started together do not
+// stay in step.
 func Spread(d time.Duration) time.Duration {
 	if d < 10 {
 		return d

@@ -1,4 +1,5 @@
-// Package walk has the two halves of a walk over many records: one page after the other, and several records at a time.
+// Package walk has the two halves of a walk over many records: one page after the other, and
+// several records at a time.
 package walk
 
 import (
@@ -7,8 +8,9 @@ import (
 	"sync"
 )
 
-// Pages yields the pages of a listing, from the first to the last. list returns the page after a cursor, and the cursor of the next
-// one; both are empty at the ends. An error is yielded with the page that list returned beside it, and ends the walk.
+// Pages yields the pages of a listing, from the first to the last. list returns the page after a
+// cursor, and the cursor of the next one; both are empty at the ends. An error is yielded with the
+// page that list returned beside it, and ends the walk.
 func Pages[T any](list func(after string) (page []T, next string, err error)) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		for after := ""; ; {
@@ -30,7 +32,8 @@ type Workers struct {
 // NewWorkers returns workers that run at most n functions at a time.
 func NewWorkers(n int) *Workers { return &Workers{slots: make(chan struct{}, n)} }
 
-// Go runs f in a goroutine of its own, as soon as fewer than n run. If ctx ends first it reports false, and f does not run.
+// Go runs f in a goroutine of its own, as soon as fewer than n run. If ctx ends first it reports
+// false, and f does not run.
 func (w *Workers) Go(ctx context.Context, f func()) bool {
 	select {
 	case w.slots <- struct{}{}:

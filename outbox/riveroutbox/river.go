@@ -1,17 +1,17 @@
-// Package riveroutbox puts the effects that a transaction promised into River's tables instead of Stet's, for those who run River
-// already: one queue to watch, and one way to say retry.
+// Package riveroutbox puts the effects that a transaction promised into River's tables instead of
+// Stet's, for those who run River already: one queue to watch, and one way to say retry.
 //
-// [Insert] is outbox.Box.Add, and a [Worker] calls the same outbox.Handler: the downstream key is the same on every attempt, and
-// the handler's results mean what they mean there, in River's words:
+// [Insert] is outbox.Box.Add, and a [Worker] calls the same outbox.Handler: the downstream key is
+// the same on every attempt, and the handler's results mean what they mean there, in River's words:
 //
 //	done      completed
 //	retry     retryable, by River's retry policy, or after the time the handler says; discarded when the attempts are over
 //	declined  cancelled
 //	unknown   as retry where the system downstream honours the key, or else cancelled, until a person has it retried
 //
-// What River does not have is refused or missing: an order of messages, and a way to tell a dead letter from a discarded one.
-// How many attempts there are, how long an attempt may take, and how long jobs are kept is River's to say; while a job is kept
-// its effect cannot be inserted again.
+// What River does not have is refused or missing: an order of messages, and a way to tell a dead
+// letter from a discarded one. How many attempts there are, how long an attempt may take, and how
+// long jobs are kept is River's to say; while a job is kept its effect cannot be inserted again.
 package riveroutbox
 
 import (
@@ -46,12 +46,14 @@ type Args struct {
 // Kind implements [river.JobArgs].
 func (Args) Kind() string { return "stet_outbox" }
 
-// everywhere is each state a job can be in: an effect that was given up is not to be had by inserting it anew.
+// everywhere is each state a job can be in: an effect that was given up is not to be had by
+// inserting it anew.
 var everywhere = rivertype.JobStates()
 
-// Insert writes m as a job, as part of tx. It is delivered if tx commits. It returns [outbox.ErrMessage] if m cannot be stored, and
-// [outbox.ErrExists] if there is a job with its downstream key; neither spoils tx. opts may be nil; its UniqueOpts are not used.
-// A Delay is by this process's clock.
+// Insert writes m as a job, as part of tx. It is delivered if tx commits. It returns
+// [outbox.ErrMessage] if m cannot be stored, and [outbox.ErrExists] if there is a job with its
+// downstream key; neither spoils tx. opts may be nil; its UniqueOpts are not used. A Delay is by
+// this process's clock.
 func Insert[TTx any](ctx context.Context, client *river.Client[TTx], tx TTx, m outbox.Message, opts *river.InsertOpts) error {
 	m, err := m.Complete()
 	switch {
@@ -88,13 +90,15 @@ func Insert[TTx any](ctx context.Context, client *river.Client[TTx], tx TTx, m o
 	return nil
 }
 
-// Worker delivers jobs of [Insert] by an outbox.Handler. TTx is the transaction of River's driver. It is registered once, by
-// river.AddWorker, and dispatches on the topic itself where there are several.
+// Worker delivers jobs of [Insert] by an outbox.Handler. TTx is the transaction of River's driver.
+// It is registered once, by river.AddWorker, and dispatches on the topic itself where there are
+// several.
 type Worker[TTx any] struct {
 	river.WorkerDefaults[Args]
 	Handler outbox.Handler
-	// KeyHonoured is as in outbox.Worker: only then an attempt whose outcome is not known is followed by another. Without it that
-	// goes also for an attempt whose process died, which River would repeat.
+	// KeyHonoured is as in outbox.Worker: only then an attempt whose outcome is not known is
+	// followed by another. Without it that goes also for an attempt whose process died, which River
+	// would repeat.
 	KeyHonoured bool
 }
 
@@ -114,7 +118,8 @@ func (w *Worker[TTx]) Work(ctx context.Context, job *river.Job[Args]) error {
 	return errors.New(text)
 }
 
-// NextRetry implements [river.Worker]: the handler's word, if it has said one, or else the client's policy.
+// NextRetry implements [river.Worker]: the handler's word, if it has said one, or else the client's
+// policy.
 func (w *Worker[TTx]) NextRetry(job *river.Job[Args]) time.Time {
 	if job.Args.after <= 0 {
 		return time.Time{}
@@ -122,8 +127,9 @@ func (w *Worker[TTx]) NextRetry(job *river.Job[Args]) time.Time {
 	return time.Now().Add(job.Args.after)
 }
 
-// abandoned reports whether the last attempt ended in a way that this package did not write: with its process, and River has
-// noticed. Where a person says retry after that, the last word is this package's own.
+// abandoned reports whether the last attempt ended in a way that this package did not write: with
+// its process, and River has noticed. Where a person says retry after that, the last word is this
+// package's own.
 func abandoned(all []rivertype.AttemptError) bool {
 	if len(all) == 0 {
 		return false

@@ -1,5 +1,5 @@
-// Package compare lays two ledgers side by side: what a service has booked, and what its provider did. [Books] yields where they
-// do not agree.
+// Package compare lays two ledgers side by side: what a service has booked, and what its provider
+// did. [Books] yields where they do not agree.
 package compare
 
 import (
@@ -10,14 +10,16 @@ import (
 
 // Entry is one effect as one side's books have it: a payment, a refund.
 type Entry struct {
-	// ID is what both sides know the effect by: the downstream key it was sent with, or the provider's own id.
+	// ID is what both sides know the effect by: the downstream key it was sent with, or the
+	// provider's own id.
 	ID string
 	// Amount in the smallest unit of Currency; what has none leaves both zero.
 	Amount   int64
 	Currency string
 }
 
-// Difference is where two ledgers do not agree. Ledger or Provider is nil where that side has no such entry.
+// Difference is where two ledgers do not agree. Ledger or Provider is nil where that side has no
+// such entry.
 type Difference struct {
 	Kind     DifferenceKind
 	Ledger   *Entry
@@ -54,14 +56,17 @@ func (k DifferenceKind) String() string {
 // ErrUnordered: a side of [Books] was not in the order of its IDs.
 var ErrUnordered = errors.New("compare: entries are not in the order of their IDs")
 
-// Books yields where the provider's books and the own ones do not agree, in the order of IDs. Both sides have to come in that
-// order, byte by byte (in SQL: ORDER BY id COLLATE "C" on Postgres, COLLATE utf8mb4_bin on MariaDB; SQLite's own), and be of the
-// same period: leave out what is so recent that one side may not have booked it yet. Either side may have an ID several times;
-// the first is compared, and each one beyond it reported by itself.
+// Books yields where the provider's books and the own ones do not agree, in the order of IDs. Both
+// sides have to come in that order, byte by byte (in SQL: ORDER BY id COLLATE "C" on Postgres,
+// COLLATE utf8mb4_bin on MariaDB; SQLite's own), and be of the same period: leave out what is so
+// recent that one side may not have booked it yet. Either side may have an ID several times; the
+// first is compared, and each one beyond it reported by itself.
 //
-// It reads both sides once, in step, and holds one entry of each: they may be of any length. An error that a side yields, or
-// [ErrUnordered], ends the comparison; it is yielded last, with the side's name and no entry: what follows was not compared, and of a side
-// without order what came before may be wrong, too. Breaking off early stops both sides. It is for one goroutine, and can be ranged over as often as both sides can.
+// It reads both sides once, in step, and holds one entry of each: they may be of any length. An
+// error that a side yields, or [ErrUnordered], ends the comparison; it is yielded last, with the
+// side's name and no entry: what follows was not compared, and of a side without order what came
+// before may be wrong, too. Breaking off early stops both sides. It is for one goroutine, and can
+// be ranged over as often as both sides can.
 func Books(ledger, provider iter.Seq2[Entry, error]) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
 		l := newSide("ledger", ledger)

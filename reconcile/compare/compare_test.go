@@ -128,7 +128,8 @@ func TestBooksStopsBothSides(t *testing.T) {
 	}
 }
 
-// Whatever the two sides hold, what is reported turns one into the other, and nothing else is reported.
+// Whatever the two sides hold, what is reported turns one into the other, and nothing else is
+// reported.
 func TestBooksAreComplete(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	draw := func() (all []Entry) {
