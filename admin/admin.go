@@ -13,33 +13,48 @@ import (
 	"github.com/stet-dev/stet/reconcile"
 )
 
-// Config is what the handler shows, and to whom. The zero value serves records to whoever connects
-// over loopback.
+// Config configures the handler. The zero value serves every record to every client that connects
+// over loopback or through a Unix socket.
 type Config struct {
-	// Tokens are who may ask. Without any, only connections over loopback and through Unix sockets
-	// may, and they may do everything.
-	Tokens  []Token
-	Refused func()   // is called for each wrong token; nil: nobody counts them
-	Hosts   []string // names the Host header may have besides localhost and IP addresses, or a page elsewhere could ask (DNS rebinding)
+	// Tokens are the tokens that are accepted. Without any, connections over loopback and through
+	// Unix sockets may do everything, and no others may do anything.
+	Tokens []Token
+	// Refused is called for each wrong token, such as to count it; nil means no call.
+	Refused func()
+	// Hosts are names that the Host header may have besides localhost and IP addresses. Any other
+	// name is refused, because a page elsewhere could point its own name here (DNS rebinding).
+	Hosts []string
+	// Who is the name in the audit trail of clients without a token; default "loopback".
+	Who string
 
-	Who     string       // comes over loopback without a token, in the audit trail; default "loopback"
-	Webhook http.Handler // POST /hooks/reconcile; nil: 404
-	Bulk    *bulk.Jobs   // /api/v1/bulk; nil: 404. Somebody has to run them
+	// Webhook serves POST /hooks/reconcile, such as a [reconcile.Webhook]; nil means 404.
+	Webhook http.Handler
+	// Bulk are the jobs behind /api/v1/bulk; nil means 404. The caller has to run [bulk.Jobs.Run].
+	Bulk *bulk.Jobs
+	// Outbox is behind /api/v1/outbox, such as an [outbox.Desk]; nil means that the store has none.
+	Outbox Outbox
 
-	// Settle is how long an attempt has to be over before a record is released without now: longer
-	// than what it sent can be under way. Default [reconcile.DefaultSettle]; with [stet.Never]
-	// silence proves nothing however long it lasts, and people decide at once.
-	Settle     time.Duration
-	Reconciler *reconcile.Reconciler // asks when somebody wants it asked now; nil: nothing is configured to ask
+	// Settle is how long an attempt has to be over before a record may be released, unless the
+	// operator says now: longer than a call of the handler can be under way. 0 means
+	// [reconcile.DefaultSettle]; with [stet.Never] a record may be released at any time.
+	Settle time.Duration
+	// Reconciler answers POST …/probe; nil means that no probe is configured, and 409.
+	Reconciler *reconcile.Reconciler
 
-	Outbox Outbox // /api/v1/outbox; nil: this store has none, and that is what it says
+	// Draining reports that the process is about to end, so that /readyz answers 503; nil means
+	// never.
+	Draining func() bool
+	// Unready says why requests are better sent elsewhere, which /readyz answers with 503; nil and
+	// "" mean that nothing is wrong.
+	Unready func() string
+	// Metrics serves /metrics; nil means 404.
+	Metrics http.Handler
+	// Policy returns what /policy.json publishes; nil means 404.
+	Policy func() Policy
 
-	Draining func() bool   // the end was asked for: /readyz says so; nil: never
-	Unready  func() string // why requests are better sent elsewhere: /readyz says so, with 503; nil or "": nothing is wrong
-	Metrics  http.Handler  // /metrics; nil: 404
-	Policy   func() Policy // /policy.json; nil: 404
-
-	Log *slog.Logger // who saw what is not shown by default; nil logs nothing
+	// Log gets an entry whenever a key or a response is revealed and a token is refused; nil means
+	// no log.
+	Log *slog.Logger
 }
 
 // handler serves one engine's records.
@@ -51,7 +66,7 @@ type handler struct {
 	cursors seal
 }
 
-// New returns the handler. It is safe for concurrent use.
+// New returns the handler for the records of one engine. It is safe for concurrent use.
 func New(e *stet.Engine, c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -65,9 +80,9 @@ func New(e *stet.Engine, c Config) http.Handler {
 	return h
 }
 
-// Marker is a header of every answer of the handler, with the value 1. A client that has not seen
-// it talks to somebody else: it should believe nothing it is answered, and show no token. What
-// net/http refuses before it is a request, such as a header that is too long, comes without.
+// Marker is a header of every answer of the handler, with the value 1. An answer without it comes
+// from another server: a client should not believe it, and should not send its token there. Only
+// answers that net/http gives by itself lack it, such as the one to a header that is too long.
 const Marker = "Stet-Admin"
 
 // ServeHTTP implements [http.Handler].

@@ -393,7 +393,7 @@ func TestLoopbackOnlyWithoutTokens(t *testing.T) {
 	}
 }
 
-// A name that somebody pointed at this address gets nothing (DNS rebinding).
+// A foreign name that points at this address gets nothing (DNS rebinding).
 func TestHosts(t *testing.T) {
 	d := newDesk(t, admin.Config{Hosts: []string{"gateway.internal"}}, nil)
 	for _, host := range []string{"localhost", "LOCALHOST:8081", "127.0.0.1", "10.1.2.3:99", "[::1]", "[::1]:8081", "gateway.internal", "Gateway.Internal:8081"} {

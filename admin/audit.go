@@ -85,8 +85,8 @@ func setEntries(q *stet.HistoryQuery, name, v string) error {
 	return nil
 }
 
-// revealing writes down that somebody is about to be shown what is not shown by default. With a
-// problem nothing may be shown: nobody could read later who has seen it.
+// revealing adds to the audit trail that the caller is about to see what is not shown by default.
+// If it returns an error nothing may be shown: the trail would not say who has seen it.
 func (h *handler) revealing(c *call, id stet.ID, what string) error {
 	err := h.engine.Operator().Audit(c.Context(), id, stet.Note{Who: c.who.name, Action: actionReveal, Evidence: what})
 	log := []slog.Attr{slog.String("action", actionReveal), slog.String("who", c.who.name),

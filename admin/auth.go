@@ -23,7 +23,7 @@ type principal struct {
 	scopes []string // as in [Token]
 }
 
-// login finds out who asks. The error is that nobody does who may.
+// login finds out who makes the call. Its error says why the call is refused.
 func (h *handler) login(c *call) error {
 	if len(h.Tokens) == 0 && local(c.Request) {
 		c.who = principal{name: h.Who, role: Admin}
@@ -68,7 +68,7 @@ func (h *handler) match(shown string) (t Token, right bool) {
 	return t, known && strings.EqualFold(scheme, "Bearer") && !expired
 }
 
-// refused tells whoever may want to know of a wrong token. t is the one that it would have been.
+// refused counts, logs and audits a wrong token. t is the token that has expired, if it is one.
 func (h *handler) refused(r *http.Request, t Token, audit bool) {
 	if h.Refused != nil {
 		h.Refused()

@@ -26,7 +26,7 @@ type Job struct {
 	Total       int          `json:"total"`
 	Done        int          `json:"done"`
 	Failed      int          `json:"failed"`
-	Left        int          `json:"left"` // of a completed job: what somebody else had changed before
+	Left        int          `json:"left"` // of a completed job: what had been changed by others before
 	Errors      []JobFailure `json:"errors"`
 	Limit       int          `json:"limit,omitzero"`
 	Seconds     float64      `json:"seconds,omitzero"`
@@ -72,8 +72,7 @@ func newFilter(q *stet.Query) Filter {
 	return f
 }
 
-// NewJob describes a job.
-func NewJob(j *bulk.Job) Job {
+func newJob(j *bulk.Job) Job {
 	d := Job{Job: j.ID, Action: j.Action, Filter: newFilter(&j.Query), State: j.State, Total: j.Total, Done: j.Done, Failed: j.Failed,
 		Left: j.Left(), Errors: []JobFailure{}, Limit: j.Limit, Seconds: j.Retain.Seconds(), Who: j.Note.Who, Reason: j.Note.Why,
 		Evidence: j.Note.Evidence, CreatedAt: j.CreatedAt.UTC(), UpdatedAt: j.UpdatedAt.UTC(), CompletedAt: j.CompletedAt.UTC()}
@@ -150,8 +149,8 @@ func (h *handler) readBulk(c *call, own map[string]any, b *bulkRequest) error {
 	return reach(c.who, &b.filter.Query)
 }
 
-// reach is the one place that says in which scopes somebody may have records changed in bulk: the
-// query has to name one of theirs.
+// reach is the one place that decides in which scopes a caller may change records in bulk: the
+// query has to name one of the caller's.
 func reach(who principal, q *stet.Query) error {
 	if only, ok := who.only(); ok && q.Scope == "" {
 		q.Scope = only
@@ -208,7 +207,7 @@ func (h *handler) bulkShow(c *call) (any, error) {
 	if err == nil && !c.who.allows(job.Query.Scope) {
 		err = notFound
 	}
-	return NewJob(&job), err
+	return newJob(&job), err
 }
 
 // bulkRecent answers GET /api/v1/bulk.
@@ -217,7 +216,7 @@ func (h *handler) bulkRecent(c *call) (any, error) {
 	all := []Job{}
 	for i := range jobs {
 		if c.who.allows(jobs[i].Query.Scope) {
-			all = append(all, NewJob(&jobs[i]))
+			all = append(all, newJob(&jobs[i]))
 		}
 	}
 	return map[string][]Job{"jobs": all}, err

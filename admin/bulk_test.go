@@ -110,7 +110,7 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// What it takes for one record it takes for many; and what is in somebody else's scope is not
+// What it takes for one record it takes for many; and what is in another token's scope is not
 // there.
 func TestBulkRoles(t *testing.T) {
 	bound := admin.NewToken("tina", "tina-token", admin.Admin)

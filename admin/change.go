@@ -64,7 +64,7 @@ func (n *note) with(own map[string]any) map[string]any {
 	return all
 }
 
-// unreasoned is the problem of a change for which nobody said why, in more than spaces.
+// unreasoned is the problem of a change whose reason is missing or blank.
 func (n *note) unreasoned() error {
 	if strings.TrimSpace(n.reason) == "" {
 		return reasonRequired
@@ -120,7 +120,8 @@ func stateChanged(head *stet.Head) error {
 	return p
 }
 
-// purge answers DELETE. Its parameters are in the query: not everybody lets a DELETE have a body.
+// purge answers DELETE. Its parameters are in the query: some clients and proxies allow no body in
+// a DELETE.
 func (h *handler) purge(c *call) (any, error) {
 	var n note
 	_, err := h.change(c, &n, n.fromQuery(c.URL), func(rec *stet.Record) (stet.Head, error) {

@@ -159,7 +159,7 @@ func TestReleaseAgainstWhatTheRecordKnows(t *testing.T) { // A03, A04, I16
 	}
 	if r, err := d.engine.Get(t.Context(), late.ID()); err != nil {
 		t.Fatal(err)
-	} else if _, _, err := d.engine.Operator().Probing(t.Context(), &r.Head, 0, nil); err != nil { // somebody has touched it
+	} else if _, _, err := d.engine.Operator().Probing(t.Context(), &r.Head, 0, nil); err != nil { // it was touched
 		t.Fatal(err)
 	}
 	late.Completed()

@@ -4,28 +4,28 @@
 // [New] makes it from an engine and a [Config]. It answers these paths; each needs a [Token] of the
 // role named here, or of a higher one, except where the role is a dash:
 //
-//	GET     /livez                                 -         the process answers
-//	GET     /readyz                                -         the store answers too, and the process is not about to end
+//	GET     /livez                                 -         is it alive
+//	GET     /readyz                                -         is it ready
 //	GET     /api/v1/keys                           viewer    list records
-//	GET     /api/v1/keys/{scope}/{key}             viewer    show one; with ?reveal=1 (operator) its key and response too
+//	GET     /api/v1/keys/{scope}/{key}             viewer    show one (operator: ?reveal=1)
 //	DELETE  /api/v1/keys/{scope}/{key}             admin     drop a stored result
-//	POST    /api/v1/keys/{scope}/{key}/resolve     operator  say what became of an unknown outcome
+//	POST    /api/v1/keys/{scope}/{key}/resolve     operator  end an unknown outcome
 //	POST    /api/v1/keys/{scope}/{key}/release     operator  say that nothing happened
 //	POST    /api/v1/keys/{scope}/{key}/extend      operator  keep a result for longer
-//	POST    /api/v1/keys/{scope}/{key}/probe       operator  ask the upstream now
+//	POST    /api/v1/keys/{scope}/{key}/probe       operator  ask the upstream
 //	POST    /api/v1/keys/{scope}/{key}/note        operator  add to the audit trail
-//	GET     /api/v1/audit                          viewer    list the audit trail
+//	GET     /api/v1/audit                          viewer    list audit entries
 //	GET     /api/v1/bulk                           viewer    list jobs
-//	POST    /api/v1/bulk                           operator  start a job, which changes many records
-//	POST    /api/v1/bulk/count                     operator  count what a job would change
+//	POST    /api/v1/bulk                           operator  start a job
+//	POST    /api/v1/bulk/count                     operator  count its records
 //	GET     /api/v1/bulk/{job}                     viewer    show a job
 //	GET     /api/v1/outbox                         viewer    list messages
-//	GET     /api/v1/outbox/{message}               viewer    show one; with ?reveal=1 (operator) its payload too
-//	POST    /api/v1/outbox/{message}/retry         operator  deliver a dead or unknown message again
+//	GET     /api/v1/outbox/{message}               viewer    show one (operator: ?reveal=1)
+//	POST    /api/v1/outbox/{message}/retry         operator  deliver it again
 //	POST    /api/v1/outbox/{message}/discard       operator  give it up
-//	POST    /hooks/reconcile                       -         the notice of a provider, which is signed
+//	POST    /hooks/reconcile                       -         a provider's signed notice
 //	GET     /metrics                               viewer
-//	GET     /policy.json                           viewer    what the API publishes about its keys
+//	GET     /policy.json                           viewer    the rules of the API's keys
 //	GET     /problems/                             -         a page for each problem code
 //
 // A record is also found without its scope, by its id: /api/v1/keys/{id}. A [Record] never has the

@@ -79,8 +79,8 @@ type probed struct {
 	} `json:"probe"`
 }
 
-// ask answers POST …/probe: it asks now what became of an unknown record. That somebody asked is in
-// the audit trail, whatever came of it.
+// ask answers POST …/probe: it asks now what became of an unknown record. The question is in the
+// audit trail, whatever came of it.
 func (h *handler) ask(c *call) (any, error) {
 	var n note
 	err := h.read(c, map[string]any{"reason": &n.reason, "if_version": &n.ifVersion})

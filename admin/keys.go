@@ -24,7 +24,7 @@ func (h *handler) list(c *call) (any, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case f.names() && c.who.role < Operator: // whoever may not see keys could guess them
+	case f.names() && c.who.role < Operator: // a viewer could guess keys
 		return nil, lacks(c.who, Operator)
 	}
 	if err := c.who.within(&f.Scope); err != nil {
@@ -248,18 +248,18 @@ func (h *handler) named(c *call) (stet.Record, error) {
 	if scope != "" && !c.who.allows(scope) { // without one, what is found says its own
 		return stet.Record{}, stet.ErrNotFound
 	}
-	rec, err := Find(ctx, h.engine, scope, cmp.Or(c.PathValue("key"), c.PathValue("id")))
+	rec, err := find(ctx, h.engine, scope, cmp.Or(c.PathValue("key"), c.PathValue("id")))
 	if rec.ID != (stet.ID{}) && !c.who.allows(rec.Scope) {
 		return stet.Record{}, stet.ErrNotFound
 	}
 	return rec, err
 }
 
-// Find returns the record that name stands for: without a scope the one with this id (see
+// find returns the record that name stands for: without a scope the one with this id (see
 // [stet.Head].Tag), and within a scope the one of that scope with this id, or else with this key.
 // No key of an id's form hides a record. The error is [stet.ErrNotFound], or the store's; one about
 // a record that is there comes with the record's head.
-func Find(ctx context.Context, e *stet.Engine, scope stet.Scope, name string) (stet.Record, error) {
+func find(ctx context.Context, e *stet.Engine, scope stet.Scope, name string) (stet.Record, error) {
 	if isTag(name) {
 		head, err := e.Operator().ByTag(ctx, name)
 		switch {

@@ -47,11 +47,11 @@ type Response struct {
 // record describes a record by the id that it is stored with: lists and logs show it, and it is
 // found by that.
 func (h *handler) record(head *stet.Head) Record {
-	return NewRecord(cmp.Or(head.Tag, h.engine.Tag(head.ID)), head)
+	return newRecord(cmp.Or(head.Tag, h.engine.Tag(head.ID)), head)
 }
 
-// NewRecord describes a record without its key, request and response. id is its [stet.Head].Tag.
-func NewRecord(id string, h *stet.Head) Record {
+// newRecord describes a record without its key, request and response. id is its [stet.Head].Tag.
+func newRecord(id string, h *stet.Head) Record {
 	r := Record{
 		ID: id, Scope: string(h.Scope), State: h.State.String(), Attempt: h.Attempt, Version: uint64(h.Version),
 		Route: h.Route, Method: h.Method, Path: h.Path, Status: h.Status, Point: h.Point, Cause: h.Cause, Owner: h.Holder,

@@ -189,8 +189,8 @@ func TestFilters(t *testing.T) { // D06
 			t.Errorf("%s: %q is blamed", query, p)
 		}
 	}
-	// Keys and names from further down are asked for by those who may see keys, and are told to
-	// nobody.
+	// Only callers who may see keys may ask by key or by a name from further down, and an answer
+	// repeats neither.
 	for _, query := range []string{"q=secret-first", "downstream=secret-second"} {
 		d.refused("/api/v1/keys?"+query, 403, "forbidden")
 	}
@@ -340,7 +340,7 @@ func TestReleaseBeforeSettling(t *testing.T) { // D09
 	d.said("POST", "/api/v1/keys/s/k/release", `{"reason":"x"}`, 200)
 }
 
-// Somebody asks now, also about a dead letter; what was found ends the record, and that somebody
+// An operator asks now, also about a dead letter; what was found ends the record, and that one
 // asked is kept.
 func TestProbeNow(t *testing.T) { // D06
 	found, fails := reconcile.Finding{Effect: reconcile.Missing, Evidence: "the probe was answered 404"}, error(nil)

@@ -59,8 +59,8 @@ const (
 	frees = `it frees a key, and belongs to "outcome": "not-executed"; leave it out`
 )
 
-// resolution translates what was sent. A member that the outcome has no use for is refused: whoever
-// sent it meant another outcome.
+// resolution translates what was sent. A member that the outcome has no use for is refused: the
+// client may have meant another outcome.
 func (c *resolution) resolution() (res stet.Resolution, err error) {
 	res.Version, res.Now, res.Override = stet.Version(c.ifVersion), c.now, c.override
 	switch c.outcome {
@@ -129,7 +129,7 @@ var contradicted = &problem{Status: 409, Code: "contradicted", Title: "A late an
 	Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or send \"override\": true where you know better, which the audit trail keeps."}
 
 // unsettled says until when what the record's attempt sent may still have its effect, and what is
-// known of it: somebody who decides not to wait has seen both.
+// known of it, so that an operator who decides not to wait has seen both.
 func (h *handler) unsettled(head *stet.Head) error {
 	until := head.Ended().Add(max(h.Settle, 0) + time.Second - 1).Truncate(time.Second).UTC() // a whole second, not too early
 	p := &problem{Status: 409, Code: "not-settled", Title: "The attempt may still have its effect", Until: until}

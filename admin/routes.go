@@ -126,7 +126,8 @@ func (h *handler) admit(c *call, rt *route) error {
 	return nil
 }
 
-// sameOrigin: programs send no Origin; pages do, also those that somebody else made (CSRF).
+// sameOrigin reports whether the request comes from a program, which sends no Origin, or from a
+// page of this host. Pages of other hosts send their own origin (CSRF).
 func sameOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

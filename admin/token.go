@@ -39,11 +39,11 @@ func (r *Role) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Token is somebody's right to ask. The token itself is not kept.
+// Token is the right of its bearer to make calls. The secret itself is not kept.
 type Token struct {
-	Name   string // who it is, in the log and the audit trail
-	SHA256 [sha256.Size]byte
-	Role   Role
+	Name   string            // its bearer's name in the log and the audit trail; required
+	SHA256 [sha256.Size]byte // of the secret
+	Role   Role              // what it allows; the zero value is [Viewer]
 	// Scopes are those the right is bound to: each is a scope, or the beginning of scopes with *
 	// after it. What is in another one is for this token as if it did not exist. Without any it is
 	// bound to none.
@@ -58,7 +58,8 @@ func NewToken(name, secret string, role Role) Token {
 
 // ParseTokens reads
 //
-//	{"NAME": {"sha256": "hex", "role": "viewer|operator|admin", "scopes": ["acme", "shop-*"], "expires": "2027-01-31T00:00:00Z"}}
+//	{"NAME": {"sha256": "hex", "role": "viewer|operator|admin",
+//	          "scopes": ["acme", "shop-*"], "expires": "2027-01-31T00:00:00Z"}}
 //
 // where scopes and expires may be left out. The error names the token.
 func ParseTokens(doc []byte) ([]Token, error) {

@@ -264,7 +264,7 @@ func TestDamagedRecord(t *testing.T) {
 	})
 }
 
-// What begins to match after the job began is left alone, and so is what somebody has changed
+// What begins to match after the job began is left alone, and so is what others have changed
 // before the job came to it.
 func TestMeanwhile(t *testing.T) {
 	old := unknowns
@@ -571,7 +571,7 @@ func TestRetriesMeanwhile(t *testing.T) {
 	})
 }
 
-// Jobs are seen by who asks for their scope, and by nobody else.
+// A job is seen only by tokens of its scope.
 func TestJobsAreHidden(t *testing.T) {
 	d := newDesk(t, memstore.New(memstore.Config{}))
 	d.unknown(0, 3)

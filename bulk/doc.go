@@ -1,27 +1,28 @@
-// Package bulk changes many records at once: all that match a filter are released, deleted or kept
-// longer, by a job that is stored and survives the process that runs it.
+// Package bulk changes many records at once: it releases, deletes or extends all records that match
+// a query, by a job that is stored and so survives the process that runs it.
 //
 //	jobs := bulk.New(engine)
 //	go jobs.Run(ctx)
 //	...
 //	count, err := jobs.Count(ctx, bulk.Release, query) // look first
-//	job, err := jobs.Start(ctx, bulk.Order{Action: bulk.Release, Query: query, Expect: count.Matching, Note: note})
+//	order := bulk.Order{Action: bulk.Release, Query: query, Expect: count.Matching, Note: note}
+//	job, err := jobs.Start(ctx, order)
 //
 // # What a job promises
 //
-// It changes the records that matched when it was started, and no others: what begins to match
-// later is left alone, and so is what somebody else has changed meanwhile. Where another number of
-// records matches than the caller has seen, nothing is changed: [Mismatch]. Each change is made as
-// if it had been made alone, by the same rules, and is an entry of the history with the job's who
-// and why, and the job's id as its notice. A record that cannot be changed is counted as failed,
-// named, and passed over.
+// A job changes the records that matched when it was started, and no others. It leaves alone what
+// begins to match later, and what has been changed by others in the meantime. If another number of
+// records matches than the caller has counted, nothing is changed, and the error is a [Mismatch].
+// Each record is changed by the rules for a single one, and each change is an entry of the history,
+// with the job's who and why and with its id as the notice. A record that cannot be changed is
+// counted as failed, named, and skipped.
 //
 // # How it survives
 //
-// A job is itself a record, in [stet.OwnScope]: its lease says who works on it, and its recovery
-// points say how far it has come. Before a page of records is changed, the page is written down.
-// Whoever takes a job over asks the history about each record of the last page whether the job has
-// changed it already, so that none is changed twice, and each is counted once. Any number of
-// processes may run [Jobs.Run] on one store; a job is worked on by one of them. When that one dies,
-// another goes on as soon as the lease of the engine's policy has ended.
+// A job is itself a record, in [stet.OwnScope]: its lease says which process works on it, and its
+// recovery points say how far it has come. Before a page of records is changed, the page is stored.
+// A process that takes a job over asks the history whether the job has changed the records of the
+// last page already, so that none is changed twice and each is counted once. Any number of
+// processes may run [Jobs.Run] on one store; one of them works on a job. If it dies, another goes
+// on as soon as the lease of the engine's policy has ended.
 package bulk

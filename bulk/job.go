@@ -15,9 +15,9 @@ type State string
 // The states of a job.
 const (
 	Running   State = "running"   // a process works on it
-	Waiting   State = "waiting"   // nobody works on it now; a [Jobs.Run] takes it
+	Waiting   State = "waiting"   // no process works on it now; a [Jobs.Run] takes it
 	Completed State = "completed" // nothing is left to do
-	Abandoned State = "abandoned" // nobody took it for as long as results are kept: what is left stays as it is
+	Abandoned State = "abandoned" // no process took it within [Retain]: what is left stays as it is
 )
 
 // Job is an order and what has become of it, as of its last recovery point.
@@ -34,8 +34,8 @@ type Job struct {
 	CreatedAt, UpdatedAt, CompletedAt time.Time
 }
 
-// Left is how many records are still to be changed. Of a job that is completed: how many somebody
-// else had changed before.
+// Left returns how many records are still to be changed. For a completed job it is how many had
+// been changed by others before.
 func (j *Job) Left() int { return max(0, j.Total-j.Done-j.Failed) }
 
 // Failure is a record that could not be changed, and why.

@@ -25,8 +25,8 @@ type Jobs struct {
 // see [Jobs.Run].
 func New(e *stet.Engine) *Jobs { return &Jobs{engine: e, wake: make(chan struct{}, 1)} }
 
-// Retain is for how long a job can be looked at after its end. One that nobody goes on with is
-// given up after as long.
+// Retain is how long a job can be looked at after its end. A job that no process goes on with is
+// given up after the same time.
 const Retain = 7 * 24 * time.Hour
 
 // point is the recovery point of every job; how far it has come is in its progress.
@@ -128,7 +128,8 @@ func (j *Jobs) Start(ctx context.Context, o Order) (Job, error) {
 	return j.Get(ctx, string(id.Key))
 }
 
-// store reserves the job's record, and leaves it at its recovery point for whoever comes first.
+// store reserves the job's record, and leaves it at its recovery point for the process that comes
+// first.
 func (j *Jobs) store(ctx context.Context, id stet.ID, s *stored) error {
 	doc, err := s.encode()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stet-dev/stet/internal/walk"
 )
 
-// every is the time from one look for jobs that nobody works on to the next.
+// every is the time from one search for jobs that no process works on to the next.
 const every = 5 * time.Second
 
 // Run works on jobs, one at a time, until ctx ends, and then returns nil: on those that were

@@ -9,32 +9,40 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Action is what is done with each record.
+// Action is what a job does with each record.
 type Action string
 
-// The actions. Each is the engine's verb for one record.
+// The actions. Each is the operator's verb for one record.
 const (
-	Release Action = "release" // it was not executed, and one retry may run: see [stet.Operator.Resolve]
-	Delete  Action = "delete"  // the stored result is dropped, and the key is free: see [stet.Operator.Purge]
-	Extend  Action = "extend"  // the stored result is kept for so long from now: see [stet.Operator.Extend]
+	// Release says that nothing happened, so that one retry may run: see [stet.Operator.Resolve].
+	Release Action = "release"
+	// Delete drops the stored result and frees the key: see [stet.Operator.Purge].
+	Delete Action = "delete"
+	// Extend keeps the stored result for Retain from now: see [stet.Operator.Extend].
+	Extend Action = "extend"
 )
 
-// Order is what is to be done, and to which records. Action, Query, Expect and the note's Who and
-// Why are required.
+// Order is what a job is to do, and to which records.
 type Order struct {
+	// Action is what is done with each record. Required.
 	Action Action
-	// Query selects the records; its After and Limit are not looked at. A query that selects
-	// everything is refused. Release without a state selects unknown records: nothing else can be
+	// Query selects the records; its After and Limit are ignored. A query that selects everything
+	// is refused. A Release without States selects unknown records, since no others can be
 	// released.
-	Query  stet.Query
-	Expect int // how many records match, as the caller has seen it: another number is a [Mismatch]
-	Limit  int // at most so many of them are changed, in the store's order; 0: all
-	// Retain is for how long Extend keeps results.
+	Query stet.Query
+	// Expect is how many records match, as the caller has counted: with any other number nothing is
+	// changed, and the error is a [Mismatch]. Required.
+	Expect int
+	// Limit is the most records to change, in the store's order; 0 means all.
+	Limit int
+	// Retain is how long Extend keeps results from now. Required with Extend, and refused
+	// otherwise.
 	Retain time.Duration
 	// Settle, Now and Override are those of [stet.Resolution], for Release.
 	Settle        time.Duration
 	Now, Override bool
-	// Note goes into the history with each change. Its Notice is replaced by the job's id.
+	// Note goes into the history with each change. Who and Why are required; Notice is replaced by
+	// the id of the job.
 	Note stet.Note
 }
 
@@ -43,15 +51,17 @@ type OrderError struct{ Field, Reason string }
 
 func (e *OrderError) Error() string { return "bulk: " + e.Field + ": " + e.Reason }
 
-// Mismatch: another number of records matches than the caller has seen. Nothing was changed.
+// Mismatch is returned when another number of records matches than the caller has counted. Nothing
+// was changed.
 type Mismatch struct{ Expected, Matching int }
 
 func (e *Mismatch) Error() string {
-	return fmt.Sprintf("bulk: %d records were expected to match, and %d do: nothing was changed; look again", e.Expected, e.Matching)
+	return fmt.Sprintf("bulk: %d records were expected to match, and %d do: nothing was changed; look again",
+		e.Expected, e.Matching)
 }
 
-// ErrTooMany: more than [MaxRecords] records match.
-var ErrTooMany = errors.New("bulk: too many records match")
+// ErrTooMany is returned when more than [MaxRecords] records match.
+var ErrTooMany = errors.New("bulk: too many records match; narrow the query")
 
 // MaxRecords is how many records a query may match. Each of them is read when a job is started.
 const MaxRecords = 1_000_000

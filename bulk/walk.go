@@ -33,9 +33,9 @@ const (
 // errLater: the job is left at a recovery point.
 var errLater = errors.New("bulk: the job stopped at a recovery point, and goes on from there")
 
-// Work goes on with a job until it is completed, and then returns nil; or until ctx ends: then it
-// leaves the job at a recovery point for whoever comes next, and returns the context's error. It is
-// [stet.ErrState] where somebody else works on the job, or where nothing is left to do.
+// Work goes on with a job until it is completed, and then returns nil. If ctx ends first it leaves
+// the job at a recovery point, for the next process, and returns the context's error. The error is
+// [stet.ErrState] if another process works on the job, or if nothing is left to do.
 func (j *Jobs) Work(ctx context.Context, id string) error {
 	d, err := j.engine.Operator().Resume(ctx, stet.ID{Scope: stet.OwnScope, Key: stet.Key(id)})
 	switch {
@@ -96,7 +96,7 @@ func (r *run) held(ctx context.Context) error {
 }
 
 // walk changes page after page. Nil means that nothing is left; errLater that the rest is to wait.
-// With any other error the store did not take a recovery point, and whoever takes over begins at
+// With any other error the store did not take a recovery point, and the next process begins at
 // the one before.
 func (r *run) walk(ctx context.Context) error {
 	for {
@@ -155,7 +155,7 @@ func (r *run) step() (stet.Step, error) {
 	return stet.Step{Point: point, Progress: doc}, err
 }
 
-// leave gives the job up at a recovery point, for whoever comes next.
+// leave gives the job up at a recovery point, for the next process.
 func (r *run) leave(ctx context.Context) error {
 	s, err := r.step()
 	if err != nil {
@@ -191,10 +191,10 @@ func (r *run) settle(ctx context.Context) error {
 type fate uint8
 
 const (
-	pending fate = iota // nobody knows: it was not its turn, or the store gave no answer
+	pending fate = iota // not known: it was not its turn, or the store gave no answer
 	changed
 	refused // for a cause
-	gone    // somebody else has changed it since the walk met it
+	gone    // changed by others since the walk met it
 )
 
 // change changes the page. What is to be tried again later, by this run or by another, stays on it.

@@ -10,8 +10,10 @@
 //
 // Which of the three ways to protect a request is the right one:
 //
-//   - guard (package stethttp): one effect, anywhere. After a crash the outcome is unknown until somebody finds out.
-//   - atomic (stethttp.Atomic, [github.com/stet-dev/stet.Claim.In]): all effects are rows of the database that holds the records.
+//   - guard (package stethttp): one effect, anywhere. After a crash the outcome is unknown until
+//     there is evidence.
+//   - atomic (stethttp.Atomic, [github.com/stet-dev/stet.Claim.In]): all effects are rows of the
+//     database that holds the records.
 //     After a crash it either happened or it did not.
 //   - flow: rows, and calls of other systems. After a crash it goes on.
 //

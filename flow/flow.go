@@ -13,27 +13,39 @@ import (
 	"github.com/stet-dev/stet/internal/sqltx"
 )
 
-// Config says what a [Flow] is. Name, Engine and Answer are required.
+// Config configures a [Flow].
 type Config[S any] struct {
-	Name   string // stored in records; it must not change between releases
+	// Name identifies the flow in its records: it must not change between releases. Required.
+	Name string
+	// Engine guards the records. Required.
 	Engine *stet.Engine
-	DB     *sql.DB // for local phases: the database that holds the records
-	Tx     *sql.TxOptions
-	// Begin is in the place of DB and Tx where transactions are not of package database/sql:
-	// pgxstore.Begin returns one for pgx.
+	// DB is the database of local phases, which holds the records too. A flow with local phases
+	// needs DB or Begin.
+	DB *sql.DB
+	// Tx are the options of the transactions of DB; nil means the driver's defaults.
+	Tx *sql.TxOptions
+	// Begin begins the transactions of local phases instead of DB and Tx, if they are not those of
+	// package database/sql: pgxstore.Begin returns one for pgx.
 	Begin func(ctx context.Context) (stet.Transaction, error)
-	// Answer is the flow's result, made from the last state alone: a [Completer] gives the same one
-	// as a request would. It must have no effects.
+	// Answer makes the flow's result of the last state alone, so that a [Completer] stores the same
+	// one as a request would. It must have no effects. Required.
 	Answer func(s *S) stet.Response
 
-	Schema  int // of S; raise it with a change that old records cannot be read by. Default 1
+	// Schema is the version of S, to be raised by a change after which old records cannot be read;
+	// 0 means 1.
+	Schema int
+	// Upgrade makes a state of one that an older Schema has stored; nil means that a record of
+	// another Schema is left alone, with [ErrSchema].
 	Upgrade func(schema int, state []byte) (S, error)
 
-	Backoff  time.Duration // before a suspended run goes on; doubled by each attempt up to 5 min. Default 1 s
-	Attempts int           // runs of one record; where the last one fails, the outcome is unknown. Default 20
+	// Backoff is the pause before a suspended run goes on, doubled with each attempt up to 5 min;
+	// 0 means 1 s.
+	Backoff time.Duration
+	// Attempts is how many runs of one record may be suspended or crash, until the outcome is
+	// unknown; 0 means 20.
+	Attempts int
 }
 
-// Defaults and limits.
 const (
 	defaultBackoff  = time.Second
 	maxBackoff      = 5 * time.Minute
@@ -103,14 +115,16 @@ func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
 
 // Errors with which a run ends early.
 var (
-	// ErrSuspended: not finished. It goes on at its recovery point with the next request or a
-	// [Completer].
+	// ErrSuspended is returned when a run is not finished. It goes on at its recovery point with
+	// the next request or a [Completer].
 	ErrSuspended = errors.New("flow: suspended")
-	// ErrUnknown: a phase may have had its effect. No run goes on before somebody has found out.
+	// ErrUnknown is returned when a phase may have had its effect. No run goes on before there is
+	// evidence.
 	ErrUnknown = errors.New("flow: the outcome is unknown")
-	// ErrFresh: the call of a phase was not found, and may still be on its way: see [Phase.Settle].
+	// ErrFresh is returned when the call of a phase was not found, but may still be on its way: see
+	// [Phase.Settle].
 	ErrFresh = errors.New("flow: the call was not found, and may still arrive")
-	// ErrRules: the record would not be resumed.
+	// ErrRules is returned when the rules of the record do not let it be resumed.
 	ErrRules = errors.New("flow: a flow needs records with OnLapse: stet.LapseResume")
 )
 

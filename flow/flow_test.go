@@ -216,7 +216,7 @@ func TestOneWritePerPhase(t *testing.T) {
 	}
 }
 
-// joiner is a store of which nobody uses the transactions.
+// joiner is a store whose transactions are not used.
 type joiner struct{ stet.Store }
 
 func (joiner) Bind(any) (stet.Store, error) { return nil, stet.ErrForeignTx }

@@ -87,7 +87,7 @@ func (p Phase[S]) Settle(d time.Duration) Phase[S] {
 	return p
 }
 
-// proves reports whether "not found" is a proof once nobody has worked on the record for so long.
+// proves reports whether "not found" is a proof once the record has been idle for so long.
 func (p *Phase[S]) proves(idle time.Duration) bool {
 	return p.settling() != stet.Never && idle >= p.settling()
 }

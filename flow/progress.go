@@ -40,8 +40,8 @@ type progress struct {
 	Idle *idle `json:"idle,omitempty"`
 }
 
-// idle is since when, by the store's clock, nobody can have made the call of a phase, as attempt By
-// found.
+// idle is since when, by the store's clock, the call of a phase cannot have been made, as attempt
+// By found.
 type idle struct {
 	By    int       `json:"by"`
 	Since time.Time `json:"since"`
@@ -101,8 +101,8 @@ func (f *Flow[S]) point(i int) string {
 	return f.phases[i].name
 }
 
-// downstream derives the key of the phase at point from the record's name and life. It tells nobody
-// the client's key.
+// downstream derives the key of the phase at point from the record's name and life. It does not
+// reveal the client's key.
 func downstream(h *stet.Head, point string) string {
 	sum := sha256.New()
 	for _, part := range [...]string{"stet flow 1", string(h.Scope), string(h.Key), point} {

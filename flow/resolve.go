@@ -8,8 +8,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Evidence is what was found out about the call of the phase in which a run was left, after nobody
-// could tell.
+// Evidence is what was found out about the call of the phase in which a run was left with an
+// unknown outcome.
 type Evidence[S any] struct {
 	// Made: the call had its effect, and the flow goes on after the phase. Otherwise it had none,
 	// and can have none any more: the flow goes on with the phase, and makes the call. That it left
@@ -26,14 +26,15 @@ type Evidence[S any] struct {
 	Version stet.Version
 }
 
-// ErrNoCall: the record was left where no call of another system can be in doubt.
+// ErrNoCall is returned for a record that was not left in a foreign phase: there is no call in
+// doubt.
 var ErrNoCall = errors.New("flow: the record was not left in a foreign phase")
 
 // Resolve ends what is unknown about one phase, and lets the flow go on from there: with the
 // client's next request, or at once by a [Completer]. (To answer the whole request instead, without
 // the phases that are left, use [stet.Operator.Resolve].) The note's Who and Why are required, and
 // kept in the history with its Evidence. It is [stet.ErrState] where the record is not unknown,
-// [stet.ErrStale] where somebody changed it meanwhile, [stet.ErrContradicted] where the handler
+// [stet.ErrStale] where it was changed meanwhile, [stet.ErrContradicted] where the handler
 // left an answer to the whole request too late, [stet.ErrAttended] where the call is said not to be
 // made while the handler has not returned, and [ErrNoCall], [ErrOtherFlow], [ErrUnknownPoint] or
 // [ErrSchema] where this flow cannot; nothing is changed then.

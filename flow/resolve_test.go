@@ -45,7 +45,7 @@ func newOffice(t *testing.T) *office {
 	return o
 }
 
-// doubt runs the flow until nobody can tell.
+// doubt runs the flow until its outcome is unknown.
 func (o *office) doubt(t *testing.T) stet.Record {
 	t.Helper()
 	if _, err := o.f.Do(t.Context(), ask(), counts{}); !errors.Is(err, flow.ErrUnknown) {
@@ -161,7 +161,7 @@ func TestResolveRefuses(t *testing.T) {
 	})
 }
 
-// What runs is nobody else's to decide.
+// What runs is not decided from outside.
 func TestResolveLeavesRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := engineOn(t, memstore.New(memstore.Config{}))

@@ -17,10 +17,10 @@ type run[S any] struct {
 	s S
 
 	point     string    // the phase it is in, as the record names it
-	fresh     bool      // nobody can have made the call of this phase
-	idle      time.Time // if not fresh: since when nobody can have made it, by the store's clock
+	fresh     bool      // the call of this phase cannot have been made
+	idle      time.Time // if not fresh: since when it cannot have been made, by the store's clock
 	suspended bool
-	lost      bool // the claim is not this run's any more, or nobody knows
+	lost      bool // the claim is not this run's any more, or may not be
 	returned  bool
 }
 
@@ -78,7 +78,7 @@ func (r *run[S]) start(ctx context.Context) (int, error) {
 		return 0, r.giveUp(ctx, stet.Step{Point: h.Point, Progress: r.c.Stored().Progress}, r.backoff(), err)
 	}
 	r.fresh = !r.c.TookOver() || p.NotSent == h.Attempt-1
-	if r.idle = h.UpdatedAt; p.Idle != nil && p.Idle.By == h.Attempt-1 { // else whoever was before may have worked until now
+	if r.idle = h.UpdatedAt; p.Idle != nil && p.Idle.By == h.Attempt-1 { // else the attempt before may have worked until now
 		r.idle = p.Idle.Since
 	}
 	return i, nil
@@ -156,7 +156,7 @@ func (r *run[S]) backoff() time.Duration {
 	return d
 }
 
-// unknown states that nobody can tell. The record then carries the key by which the other system
+// unknown states that the outcome is unknown. The record then has the key by which the other system
 // can be asked.
 func (r *run[S]) unknown(ctx context.Context, cause error) error {
 	h := r.c.Head()

@@ -3,8 +3,8 @@
 // reconcile has a third loop, which finds out what became of unknown outcomes.
 //
 // Keys are safe without these loops: a request that meets a lapsed or an expired record applies the
-// same rules at once. The loops keep the store small, and let operators see lapsed runs that nobody
-// asks for again. Any number of processes may run them on one store: each change is a
+// same rules at once. The loops keep the store small, and let operators see lapsed runs that no
+// client asks for again. Any number of processes may run them on one store: each change is a
 // compare-and-set, so that it is made once.
 //
 // Nothing starts by itself. The caller runs each loop in a goroutine, until the context ends:

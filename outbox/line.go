@@ -12,7 +12,7 @@ import (
 // one without looking at those behind it, of which there may be many, for as long as the first one
 // is dead. So each message says in its column behind what it waits for:
 //
-//	unsorted  it was added under an order key, or has been woken: a worker has to look what is before it
+//	unsorted  it was added under an order key, or has been woken: a worker has to sort it
 //	first     nothing is before it, or it has no order key; claims look at no others
 //	an id     the last message before it in its line that is not over
 //
@@ -79,8 +79,8 @@ func (b *Box) wake(ctx context.Context, tx *sql.Tx, ended []int64) error {
 }
 
 // mend looks at some of the messages that wait, those behind an id after the one it is given, and
-// makes those unsorted whose message is over, or gone, although nobody has woken them: that takes a
-// hand in the table. It returns where to go on, 0 at the end.
+// makes those unsorted whose message is over, or gone, although they were not woken: that takes a
+// change by hand. It returns where to go on, 0 at the end.
 func (b *Box) mend(ctx context.Context, db *sql.DB, after int64) (next int64, err error) {
 	all, err := grid(db.QueryContext(ctx, b.q.waiting, after, maxWalk))
 	if err != nil {

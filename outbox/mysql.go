@@ -86,9 +86,9 @@ func (b *Box) sortMySQL(ctx context.Context, db *sql.DB) (moved int64, err error
 	return moved, err
 }
 
-// removeMySQL deletes of the stretch what nobody holds. A DELETE of all of it would lock all of it,
-// and wait for messages of transactions that are still open, while deliveries wait for it until
-// their leases end. What is over stays so, and can be looked up without a lock.
+// removeMySQL deletes of the stretch what no other transaction holds. A DELETE of all of it would
+// lock all of it, and wait for messages of transactions that are still open, while deliveries wait
+// for it until their leases end. What is over stays so, and can be looked up without a lock.
 func (b *Box) removeMySQL(ctx context.Context, db *sql.DB, args []any) (n int64, err error) {
 	ids, err := numbers(db.QueryContext(ctx, b.q.over, args...))
 	if err != nil || len(ids) == 0 {

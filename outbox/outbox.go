@@ -12,7 +12,8 @@
 //	box := outbox.New(sqlstore.Postgres)
 //	err := box.Add(ctx, tx, outbox.Message{Topic: "receipt", Payload: order}) // then commit tx
 //
-//	go outbox.Worker{DB: db, Dialect: sqlstore.Postgres, Handler: send, KeyHonoured: true}.Run(ctx)
+//	w := outbox.Worker{DB: db, Dialect: sqlstore.Postgres, Handler: send, KeyHonoured: true}
+//	go w.Run(ctx)
 //
 // Messages are rows of the table stet_outbox, which [sqlstore.Migrate] makes. Package riveroutbox
 // puts them into River's tables instead.

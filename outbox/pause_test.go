@@ -25,7 +25,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// Whoever says that there is something to do ends a pause; the end of a delivery does too, and says
+// A hint that there is something to do ends a pause; the end of a delivery does too, and says
 // nothing.
 func TestRest(t *testing.T) {
 	token := make(chan struct{}, 1)

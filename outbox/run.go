@@ -185,7 +185,7 @@ func (r *run) sweep(ctx context.Context) (err error) {
 	return err
 }
 
-// rest pauses, and reports whether somebody has said that there is something to do. The end of a
+// rest pauses, and reports whether it was woken because there is something to do. The end of a
 // delivery may free an order key, and so ends the pause too.
 func (r *run) rest(ctx context.Context, d time.Duration) (woken bool) {
 	t := time.NewTimer(d)

@@ -28,7 +28,7 @@ func TestTell(t *testing.T) {
 	for d, want := range map[sqlstore.Dialect]heard{sqlstore.Postgres: 10, sqlstore.SQLite: 0, sqlstore.MySQL: 0} {
 		synctest.Test(t, func(t *testing.T) {
 			box, got := New(d), heard(0)
-			for _, delay := range []time.Duration{time.Hour, 0} { // nobody need wake for what is not due
+			for _, delay := range []time.Duration{time.Hour, 0} { // no worker need wake for what is not due
 				for range 1000 {
 					if err := box.Add(t.Context(), &got, Message{Topic: "t", Delay: delay}); err != nil {
 						t.Fatal(err)

@@ -19,12 +19,12 @@ type Asked struct {
 	Head    stet.Head // the record as it is now
 }
 
-// Ask asks about one record now, for somebody who says why: an unknown one, whether or not it is
-// due, a dead letter, or a run whose lease is over. What is found ends the record by the same rules
-// as in [Reconciler.Run]. Nothing is counted or planned anew: a dead letter of which nothing was
-// found out stays one. h is the record as the caller has read it; where it has another version by
-// the time of the answer, nothing is changed. The errors are [stet.ErrState], [ErrNoAnswer], those
-// of [stet.Operator.Resolve], and that of a setting that cannot be used.
+// Ask asks about one record now, for an operator who says why. The record is unknown, due or not; a
+// dead letter; or a run whose lease is over. A finding ends it by the same rules as in
+// [Reconciler.Run]. The question is not counted as a probe and changes no plan: a dead letter about
+// which nothing is found stays one. h is the record as the caller has read it; if it has another
+// version by the time of the answer, nothing is changed. The errors are [stet.ErrState],
+// [ErrNoAnswer], those of [stet.Operator.Resolve], and that of a setting that cannot be used.
 func (r Reconciler) Ask(ctx context.Context, h *stet.Head, who, why string) (Asked, error) {
 	r, err := r.filled()
 	if err != nil {

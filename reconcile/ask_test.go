@@ -10,7 +10,7 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Somebody who asks now is answered by the rules of the loop, without waiting for it, and also
+// An operator who asks now is answered by the rules of the loop, without waiting for it, and also
 // about a dead letter.
 func TestAskNow(t *testing.T) { // D06, surface §6: POST …/probe
 	synctest.Test(t, func(t *testing.T) {

@@ -7,8 +7,8 @@
 // be found out become dead letters, which people end. A [Webhook] takes the answer from a provider
 // that sends it by itself.
 //
-//	r := reconcile.Reconciler{Engine: e, Resolver: reconcile.Probe{URL: "http://127.0.0.1:3000/payments?key={key}"}}
-//	go r.Run(ctx)
+//	probe := reconcile.Probe{URL: "http://127.0.0.1:3000/payments?key={key}"}
+//	go reconcile.Reconciler{Engine: e, Resolver: probe}.Run(ctx)
 //
 // Package compare, below this one, lays the provider's books beside the service's own.
 package reconcile

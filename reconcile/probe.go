@@ -13,33 +13,30 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Probe is a [Resolver] that asks a URL: for an upstream that can say, by key, whether it has the
+// Probe is a [Resolver] that asks a URL, for an upstream that can say by key whether it has the
 // effect.
 type Probe struct {
-	// URL with {key}, {scope}, {path} (of the request) and {downstream_key} in it, each filled in
-	// percent-encoded. Where that makes a segment of the URL's path that is dots alone, as a key
-	// ".." does, nothing is asked: it would be another URL.
-	URL    string
-	Method string // default GET
-	// Header is sent with each probe, such as an Authorization.
-	Header http.Header
-	Found  []int // statuses that mean it happened; default 200
-	// Missing are statuses that mean there is no trace of it; default 404. Every other status says
-	// nothing.
-	Missing []int
-	// Status of the answer that retries get; 0 means the probe's own. Its body and Content-Type are
-	// the probe's.
+	// URL with {key}, {scope}, {path} (of the request) and {downstream_key}, each filled in
+	// percent-encoded; required. If that makes a path segment of dots alone, as a key ".." does,
+	// nothing is asked, because it would be another URL.
+	URL     string
+	Method  string      // default GET
+	Header  http.Header // sent with each probe, such as an Authorization
+	Found   []int       // statuses that mean that it happened; default 200
+	Missing []int       // statuses that mean that there is no trace of it; default 404. All others say nothing
+	// Status is that of the answer that retries get; 0 means the probe's own. The body and the
+	// Content-Type of that answer are the probe's.
 	Status  int
-	MaxBody int64        // more is no answer to keep: retries are told the status alone; default 1 MiB
+	MaxBody int64        // a longer body is not kept, and retries get the status alone; 0 means 1 MiB
 	Client  *http.Client // default one that follows no redirects
 }
 
 const defaultMaxBody = 1 << 20
 
-// patient follows nothing: an answer from elsewhere is no evidence.
-var patient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+// direct follows no redirects: an answer from elsewhere is no evidence.
+var direct = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// Validate says what is wrong with the settings.
+// Validate returns what is wrong with the settings.
 func (p Probe) Validate() error {
 	rest := p.URL
 	for {
@@ -58,7 +55,7 @@ func (p Probe) Validate() error {
 	case errors.Is(err, errDots):
 		return errors.New("the probe's URL has a path with . or .. in it")
 	case err != nil:
-		return errors.New("the probe's URL is none")
+		return errors.New("the probe's URL cannot be parsed")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return errors.New("the probe's URL has to begin with http:// or https:// and a host")
 	case !strings.Contains(p.URL, "{key}") && !strings.Contains(p.URL, "{downstream_key}"):
@@ -105,7 +102,7 @@ func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
 	}
 	r, err := http.NewRequestWithContext(ctx, method, "", nil)
 	if err != nil {
-		return Finding{}, errors.New("reconcile: probe: its method is none")
+		return Finding{}, errors.New("reconcile: probe: its method cannot be used")
 	}
 	r.URL, r.Host = u, u.Host
 	if p.Header != nil {
@@ -113,7 +110,7 @@ func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
 	}
 	client := p.Client
 	if client == nil {
-		client = patient
+		client = direct
 	}
 	w, err := client.Do(r)
 	if err != nil {

@@ -29,10 +29,10 @@ const (
 	firstPause, longestPause = 10 * time.Second, time.Hour
 )
 
-// Resolver finds out what became of an execution whose outcome is unknown: it asks the system
-// that would have the effect. It is called by several goroutines, and ctx has a deadline. An
-// error means that nobody could tell, and so does a panic: it is asked again. The error is
-// logged, and must hold nothing secret, such as the key.
+// Resolver finds out what became of an execution whose outcome is unknown: it asks the system that
+// would have the effect. It is called by several goroutines, and ctx has a deadline. An error or a
+// panic means that the system could not tell, so that it is asked again. The error is logged: it
+// must hold no secret, such as the key.
 type Resolver interface {
 	Resolve(ctx context.Context, h stet.Head) (Finding, error)
 }
@@ -43,31 +43,33 @@ type ResolverFunc func(ctx context.Context, h stet.Head) (Finding, error)
 // Resolve calls f.
 func (f ResolverFunc) Resolve(ctx context.Context, h stet.Head) (Finding, error) { return f(ctx, h) }
 
-// Finding is what a [Resolver] found.
+// Finding is what a [Resolver] found out.
 type Finding struct {
-	Effect Effect
-	// Response, with Happened, is what retries are answered with. Where it is nil, it is the
-	// answer that a holder left with the record who came too late to store it; without one the
+	Effect Effect // what became of the execution; the zero value is [Pending]
+	// Response, with Happened, is the answer that retries get. If it is nil, they get the answer
+	// that the handler gave too late to store it, which is kept with the record; without one the
 	// record stays unknown.
 	Response *stet.Response
-	Kept     stet.Kept // less than whole where Response is not all of it
-	Evidence string    // for the history: the provider's id, a status; nothing secret
+	Kept     stet.Kept // how much of the answer Response holds; the zero value is all of it
+	Evidence string    // for the history, such as the provider's id or a status; no secret
 }
 
-// Effect is what can be said of the effect of an execution.
+// Effect is what is known of the effect of an execution.
 type Effect uint8
 
 const (
-	Pending Effect = iota // it may still happen, or nobody knows: ask again
+	// Pending means that it may still happen, or that it is not known: ask again.
+	Pending Effect = iota
+	// Happened means that it has happened.
 	Happened
-	// Missing: there is no trace of it. That is no proof while the attempt may still be under way
-	// between here and there (I14): it counts once the record has been idle for Settle.
+	// Missing means that there is no trace of it. That is no proof while the attempt may still be
+	// under way (I14): it counts once the record has been idle for Settle.
 	Missing
-	// Voided: it did not happen, and cannot any more: the provider has cancelled the attempt, or
-	// refuses its key from now on.
+	// Voided means that it has not happened and cannot happen any more: the provider has cancelled
+	// the attempt, or refuses its key from now on.
 	Voided
-	// GoesOn: the resolver has ended the doubt itself, and the run goes on: see Reconcile of
-	// package flow.
+	// GoesOn means that the resolver has ended the record's doubt by itself, and that the run goes
+	// on: see Reconcile of package flow.
 	GoesOn
 )
 
@@ -87,28 +89,28 @@ func (e Effect) String() string {
 	return fmt.Sprintf("Effect(%d)", uint8(e))
 }
 
-// Reconciler asks about what is unknown until it is known, and gives up when MaxProbes have found
-// nothing out: such a record is a dead letter, and people end it. Before each probe it takes the
-// record by compare-and-set, so that of any number of reconcilers one asks. What a probe found is
-// held against what the record knows as [stet.Operator.Resolve] says: neither Missing nor Voided
-// frees a key whose handler left an answer too late, or has not returned.
+// Reconciler asks about unknown outcomes until they are known. After MaxProbes without a result a
+// record becomes a dead letter, which people end. Before each probe it takes the record by
+// compare-and-set, so that of any number of reconcilers one asks. A finding ends the record by the
+// rules of [stet.Operator.Resolve]: neither Missing nor Voided frees a key whose handler gave an
+// answer too late, or has not returned.
 type Reconciler struct {
-	Engine    *stet.Engine
-	Resolver  Resolver
-	Who       string        // in the history; default "reconciler"
-	Every     time.Duration // default 10 s
-	Batch     int           // default [stet.DefaultLimit]
-	MaxProbes int           // default [DefaultMaxProbes]
-	// Settle is how long a record has to be idle before Missing is a proof: longer than a call
-	// can be under way. Default [DefaultSettle]; [stet.Never]: it never is. More than [LastProbe]
-	// of MaxProbes is refused: no probe would come so late.
+	Engine    *stet.Engine  // whose records are asked about; required
+	Resolver  Resolver      // what is asked; required
+	Who       string        // the name in the history; default "reconciler"
+	Every     time.Duration // from one round to the next; 0 means 10 s
+	Batch     int           // records per store call, at most [stet.MaxLimit]; 0 means [stet.DefaultLimit]
+	MaxProbes int           // probes of one record; 0 means [DefaultMaxProbes]
+	// Settle is how long a record has to be idle before Missing is a proof: longer than a call can
+	// be under way. 0 means [DefaultSettle]; with [stet.Never] Missing is never a proof. A Settle
+	// longer than [LastProbe] of MaxProbes is refused, because no probe would come so late.
 	Settle  time.Duration
-	Timeout time.Duration // of one probe; default 10 s
-	AtOnce  int           // probes at a time; default 8
+	Timeout time.Duration // of one probe; 0 means 10 s
+	AtOnce  int           // probes at a time; 0 means 8
 }
 
-// Run reconciles until ctx ends, and returns nil then; another error is a setting that cannot be
-// used.
+// Run reconciles until ctx ends, and then returns nil. Any other error is that of a setting that
+// cannot be used.
 func (r Reconciler) Run(ctx context.Context) error { return maintenance.Run(ctx, r) }
 
 // Rounds implements [maintenance.Loop].
@@ -140,8 +142,8 @@ func (r Reconciler) filled() (Reconciler, error) {
 	return r, nil
 }
 
-// round probes a page of what is due, and returns how many records it took. One that cannot be
-// taken, because somebody holds it or it is damaged, keeps nobody else waiting but for its slot.
+// round probes a page of what is due, and returns how many records it took. A record that cannot be
+// taken, because it is held or damaged, does not keep the others waiting.
 func (r Reconciler) round(ctx context.Context, after string, limit int) (int, string, error) {
 	heads, next, err := r.Engine.Operator().Unknowns(ctx, after, limit)
 	if err != nil {
@@ -165,8 +167,8 @@ func (r Reconciler) round(ctx context.Context, after string, limit int) (int, st
 	return int(taken.Load()), next, ctx.Err()
 }
 
-// take counts the probe before it is made: a keeper that dies while it asks leaves the record to
-// the next. One whose last probe nobody came back from is given up.
+// take counts the probe before it is made: a reconciler that dies while it asks leaves the record
+// to the next one. A record whose last probe was interrupted in this way is given up.
 func (r Reconciler) take(ctx context.Context, h *stet.Head) (stet.Head, bool, error) {
 	if h.Probes >= r.MaxProbes {
 		return r.giveUp(ctx, h)

@@ -224,7 +224,7 @@ func TestTheLastProbeIsInterrupted(t *testing.T) { // A12
 }
 
 // A resolver that panics over one record is asked about the others, and its text, which may be a
-// key, is told nobody.
+// key, is not passed on.
 func TestAPanicEndsOneProbe(t *testing.T) { // A13
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 20)

@@ -11,7 +11,7 @@ import (
 )
 
 // A12: what LastProbe says is when the last probe is made, so that a Settle up to it can be over
-// while somebody still asks.
+// while probes are still made.
 func TestLastProbeIsMadeThen(t *testing.T) {
 	for _, probes := range []int{1, 2, 3, DefaultMaxProbes} {
 		synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// slow is a store that takes its time before and after every call, so that whoever works on the
+// slow is a store that takes its time before and after every call, so that all that work on the
 // same records meets in every way.
 type slow struct {
 	stet.Store
@@ -180,7 +180,7 @@ func tenOfEach(t *testing.T, careless bool) (done, want map[string]int) {
 	defer d.mu.Unlock()
 	paid := 0
 	for what, n := range d.done {
-		if len(what) > 5 && what[:5] == "paid " { // by a key that nobody here knows
+		if len(what) > 5 && what[:5] == "paid " { // by a key that is not known here
 			paid += n
 			delete(d.done, what)
 		}

@@ -13,55 +13,53 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// Webhook takes a provider's word for what became of an execution: POST with a JSON body and a
-// signature as Standard Webhooks has it (https://www.standardwebhooks.com, headers webhook-id,
-// webhook-timestamp, webhook-signature).
+// Webhook is an [http.Handler] that takes a provider's notice of what became of an execution: POST
+// with a JSON body, signed as Standard Webhooks has it (https://www.standardwebhooks.com, headers
+// webhook-id, webhook-timestamp, webhook-signature).
 //
-//	{"scope": "…", "key" | "downstream_key" | "downstream_id": "…", "outcome": "completed" | "not-executed",
-//	 "attempt": 1, "fence": 1700000000000001,
+//	{"scope": "…", "key" | "downstream_key" | "downstream_id": "…",
+//	 "outcome": "completed" | "not-executed", "attempt": 1, "fence": 1700000000000001,
 //	 "status": 201, "headers": {"Name": ["value"]}, "body_b64": "…", "evidence": "…"}
 //
-// Other members, and members that come twice, are refused. attempt and fence are what the
-// upstream was sent as Stet-Attempt and Stet-Fence; "not-executed" needs one of them, since it
-// frees the key, and a notice that was under way for long must not free it for another attempt
-// than the one it is about. Where both are given, both have to fit. fence also tells one life of
-// a key from another.
+// Other members, and members that come twice, are refused. attempt and fence are what the upstream
+// received as Stet-Attempt and Stet-Fence. "not-executed" needs one of them: it frees the key, and
+// a notice that was under way for long must not free it for another attempt than its own. If both
+// are given, both have to match. fence also distinguishes the lives of a key.
 //
 // It answers 200 {"result":"resolved"} when the outcome is stored, and {"result":"known"} when
-// there was nothing to store: this webhook-id was taken before, or the record says so already.
-// Standard Webhooks delivers at least once and signs a redelivery anew; the id is kept with the
-// change, so that it changes a record once, on a store that is a [stet.Historian]. Anything else is
-// a problem document (RFC 9457), and changes nothing: 400 to a body that cannot be used, 401 to a
-// signature that is missing, wrong or older than Tolerance, 404 where there is no such record, 409
-// where the record does not allow it (its code says which: state-changed, in-progress,
-// contradicted, attended, published, ambiguous), 413 to more than 256 KiB, 429 with Retry-After
-// while 8 MiB of notices are being read, 503 where the store is away. Headers that belong to one
-// exchange, and Set-Cookie, are not kept.
+// there was nothing to store: this webhook-id was taken before, or the record has this outcome
+// already. Standard Webhooks delivers at least once and signs each delivery anew; on a store that
+// is a [stet.Historian] the id is kept with the change, so that it changes a record once. Any other
+// answer is a problem document (RFC 9457), and nothing has changed: 400 to a body that cannot be
+// used; 401 to a signature that is missing, wrong, or older than Tolerance; 404 if there is no such
+// record; 409 if the record does not allow it (with a code: state-changed, in-progress,
+// contradicted, attended, published, ambiguous); 413 to more than 256 KiB; 429 with Retry-After
+// while 8 MiB of notices are being read; 503 if the store does not answer. Set-Cookie and headers
+// that belong to one exchange are not stored.
 type Webhook struct {
-	Engine    *stet.Engine
-	Secrets   []string         // "whsec_" and base64, at least one; several while one is being replaced
-	Tolerance time.Duration    // default 5 min
-	Clock     func() time.Time // default time.Now
-	Who       string           // in the history; default "webhook"
-	Provider  string           // how notices are signed and written; default "standard-webhooks", the only one so far
+	Engine    *stet.Engine     // whose records the notices are about; required
+	Secrets   []string         // "whsec_" and base64, at least one; two while one is being replaced
+	Tolerance time.Duration    // how far a notice's timestamp may be from the clock; 0 means 5 min
+	Clock     func() time.Time // the local clock; nil means time.Now
+	Who       string           // the name in the history; default "webhook"
+	Provider  string           // how notices are signed and written; default "standard-webhooks", the only one
 }
 
-// defaultTolerance is how far a notice's timestamp may be from the local clock, and maxNotice how
-// long a notice may be, in bytes: enough for a response of 190 KiB as base64; a larger one is told
-// by its status alone. maxNotices is how many bytes of notices a process holds at a time. Half of
-// that is for notices of up to 16 KiB, which most are.
+// maxNotice bytes are enough for a response of 190 KiB as base64; a longer response is sent as its
+// status alone. Half of maxNotices, the bytes that a process holds at a time, is for notices of up
+// to 16 KiB, which most are.
 const (
 	defaultTolerance = 5 * time.Minute
 	maxNotice        = 256 << 10
 	maxNotices       = 8 << 20
 )
 
-// held counts the bytes of notices. They have no owner before they are read, since the signature is
-// of the body; so they have memory of their own, and who sends many that are signed by nobody keeps
-// no client from anything.
+// held counts the bytes of notices that are being read. The signature is of the body, so that a
+// body has no owner before it is read. Notices therefore have memory of their own: unsigned ones
+// cannot take memory from requests.
 var held = ledger.New(maxNotices, maxNotices/2, 1)
 
-// Validate says what is wrong with the settings.
+// Validate returns what is wrong with the settings.
 func (h Webhook) Validate() error {
 	if h.Engine == nil || len(h.Secrets) == 0 {
 		return errors.New("reconcile: a Webhook needs an Engine and Secrets")

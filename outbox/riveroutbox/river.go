@@ -5,9 +5,11 @@
 // the same on every attempt, and the handler's results mean what they mean there, in River's words:
 //
 //	done      completed
-//	retry     retryable, by River's retry policy, or after the time the handler says; discarded when the attempts are over
+//	retry     retryable, by River's retry policy or after the time that the handler says;
+//	          discarded when the attempts are over
 //	declined  cancelled
-//	unknown   as retry where the system downstream honours the key, or else cancelled, until a person has it retried
+//	unknown   as retry if the system downstream honours the key; otherwise cancelled,
+//	          until a person has it retried
 //
 // What River does not have is refused or missing: an order of messages, and a way to tell a dead
 // letter from a discarded one. How many attempts there are, how long an attempt may take, and how
@@ -95,7 +97,7 @@ func Insert[TTx any](ctx context.Context, client *river.Client[TTx], tx TTx, m o
 // several.
 type Worker[TTx any] struct {
 	river.WorkerDefaults[Args]
-	Handler outbox.Handler
+	Handler outbox.Handler // delivers one message; required
 	// KeyHonoured is as in outbox.Worker: only then an attempt whose outcome is not known is
 	// followed by another. Without it that goes also for an attempt whose process died, which River
 	// would repeat.

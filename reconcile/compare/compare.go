@@ -30,8 +30,8 @@ type Difference struct {
 type DifferenceKind uint8
 
 const (
-	LedgerOnly      DifferenceKind = iota + 1 // booked here, and the provider knows nothing of it
-	ProviderOnly                              // the provider did it, and nobody here knows: the one that costs customers money
+	LedgerOnly      DifferenceKind = iota + 1 // booked here, but not known to the provider
+	ProviderOnly                              // done by the provider, but not booked here: this one costs customers money
 	Differs                                   // both have it, with another amount or currency
 	TwiceInLedger                             // booked here once more; Ledger is the entry beyond the first
 	TwiceByProvider                           // done once more; Provider is the entry beyond the first
@@ -53,7 +53,7 @@ func (k DifferenceKind) String() string {
 	return fmt.Sprintf("DifferenceKind(%d)", uint8(k))
 }
 
-// ErrUnordered: a side of [Books] was not in the order of its IDs.
+// ErrUnordered is returned when a side of [Books] is not in the order of its IDs.
 var ErrUnordered = errors.New("compare: entries are not in the order of their IDs")
 
 // Books yields where the provider's books and the own ones do not agree, in the order of IDs. Both
