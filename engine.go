@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -400,34 +399,9 @@ func lapsed(have *Head) Head {
 	return h
 }
 
-// Go runs f in a goroutine of its own, which [Engine.Drain] waits for. While limit such goroutines, the engine's own counted, are at
-// work, it runs nothing and reports false; 0 is no limit. Faces of the engine use it for what no client waits for.
-func (e *Engine) Go(limit int, f func()) bool {
-	if limit <= 0 {
-		limit = math.MaxInt
-	}
-	return e.chores.startUpTo(limit, f)
-}
-
-// Drain waits until what the engine works on by itself has ended: results being stored, reservations being removed, and what was
-// given to [Engine.Go]. It returns the context's error if that ends first.
-func (e *Engine) Drain(ctx context.Context) error {
-	return e.chores.wait(ctx)
-}
-
-// sleep pauses before another try, doubling the pause, with jitter. It reports false when there is no time left.
-func sleep(ctx context.Context, pause *time.Duration, deadline time.Time) bool {
-	p := *pause/2 + rand.N(*pause)
-	*pause *= 2
-	if time.Until(deadline) <= p {
-		return false
-	}
-	t := time.NewTimer(p)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// Get returns the record of id, or [ErrNotFound]. It changes nothing.
+func (e *Engine) Get(ctx context.Context, id ID) (Record, error) {
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	return e.get(call, id)
 }

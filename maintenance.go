@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"time"
 )
 
 // Sweep looks at one page of runs whose lease has lapsed, and ends those that no request or [Completer] is going to take over: as a
@@ -188,54 +190,27 @@ func unlessOvertaken(err error) error {
 	return err
 }
 
-// Get returns the record of id, or [ErrNotFound]. It changes nothing.
-func (e *Engine) Get(ctx context.Context, id ID) (Record, error) {
-	call := detach(ctx, e.cfg.StoreTimeout)
+// Unknowns returns a page of records whose outcome is unknown and that are due to be asked about, the longest due first, and the
+// cursor of the next page, "" after the last. A lapsed lease shows up once it has been swept.
+func (o *Operator) Unknowns(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
+	q := Query{States: []State{Unknown}, After: after, Limit: limit}
+	heads, next, err = o.e.due(ctx, q)
+	return withoutOwn(&q, heads), next, err // no provider knows of those
+}
+
+// Probing takes a due unknown for one probe: it counts the probe and plans the next one after in, so that of any number of
+// reconcilers one asks. It reports false where another was faster. With giveUp, which says who gives up and why, the record
+// becomes a dead letter instead, which only people end.
+func (o *Operator) Probing(ctx context.Context, h *Head, in time.Duration, giveUp *Note) (Head, bool, error) {
+	next := *h
+	next.Version, next.DueIn, next.Note = draw(), in, giveUp
+	if giveUp != nil {
+		next.Escalated, next.DueIn = true, Never
+	} else {
+		next.Probes++
+	}
+	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
-	return e.get(call, id)
-}
-
-// List pages through records; see [Lister]. Stet's own are there only where [OwnScope] is asked for. It changes nothing.
-func (o *Operator) List(ctx context.Context, q Query) (heads []Head, next string, err error) {
-	l, ok := As[Lister](o.e.store)
-	if !ok {
-		return nil, "", errNoList
-	}
-	err = o.e.look(ctx, "list", func(ctx context.Context) error {
-		heads, next, err = l.List(ctx, q)
-		return err
-	})
-	return withoutOwn(&q, heads), next, err
-}
-
-// Count counts records; see [Counter]. Stet's own are counted only where [OwnScope] is asked for. It changes nothing.
-func (o *Operator) Count(ctx context.Context, q Query) (n int, err error) {
-	c, ok := As[Counter](o.e.store)
-	if !ok {
-		return 0, errNoCount
-	}
-	err = o.e.look(ctx, "count", func(ctx context.Context) error {
-		mine := o.e.ownCount(ctx, &q)
-		if mine > 0 {
-			q.Limit = cmp.Or(max(q.Limit, 0), DefaultLimit) + mine
-		}
-		n, err = c.Count(ctx, q)
-		n = max(0, n-mine)
-		return err
-	})
-	return n, err
-}
-
-// look asks the store for somebody who waits for the answer: it ends with ctx, or after StoreTimeout.
-func (e *Engine) look(ctx context.Context, op string, ask func(context.Context) error) error {
-	call, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
-	defer cancel()
-	began := e.Clock()
-	err := ask(call)
-	failed := err
-	if errors.Is(ctx.Err(), context.Canceled) { // who asked has gone, which is no fault of the store's
-		failed = nil
-	}
-	e.called(op, began, failed)
-	return err
+	got, err := o.e.replace(call, h.Version, next, nil)
+	return got, err == nil, unlessOvertaken(err)
 }

@@ -258,3 +258,165 @@ func (e *Engine) silence(a *alarm) {
 		e.alarms.Put(a)
 	}
 }
+
+// attend begins to say of an unknown record, once every third of a lease, that its handler has not returned. The caller has the turn.
+func (c *Claim) attend(ctx context.Context) {
+	k := &c.keeper
+	if k.attending != nil || c.h.State == Completed || c.h.State == Retryable {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	k.attending = time.AfterFunc(c.policy.Lease/3, func() { c.attendAgain(ctx) })
+}
+
+func (c *Claim) attendAgain(ctx context.Context) {
+	c.turn()
+	defer c.yield()
+	if c.keeper.attending != nil && c.witness(ctx, c.policy.Lease) {
+		c.keeper.attending.Reset(c.policy.Lease / 3)
+	}
+}
+
+// Returned ends what [Claim.Overdue] began, for a handler that came back with nothing to say: nothing more can come of it, and
+// settling time begins. It does nothing where a claim attends no record.
+func (c *Claim) Returned(ctx context.Context) {
+	c.turn()
+	defer c.yield()
+	if c.unattend() {
+		c.witness(ctx, 0)
+	}
+}
+
+// unattend reports whether the record was attended.
+func (c *Claim) unattend() bool {
+	k := &c.keeper
+	if k.attending == nil {
+		return false
+	}
+	k.attending.Stop()
+	k.attending = nil
+	return true
+}
+
+// witness writes that the handler works for so much longer, 0: that it has returned. A record that others have touched meanwhile, such
+// as a reconciler, is still this run's while it is unknown and of this attempt. It reports false where there is nothing left to say.
+func (c *Claim) witness(ctx context.Context, ahead time.Duration) bool {
+	if c.phase == doubted {
+		h := c.h
+		h.DueIn, h.Note, h.Took = 0, nil, c.worked()+ahead
+		if err := c.put(ctx, h, nil, c.e.cfg.StoreTimeout); err == nil {
+			return true
+		}
+	}
+	mine := c.h
+	there := true
+	c.outside(func() { there = c.e.attended(ctx, &mine, ahead) })
+	return there
+}
+
+// attended writes it to the record as it is now.
+func (e *Engine) attended(ctx context.Context, mine *Head, ahead time.Duration) bool {
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	for range tries {
+		have, err := e.get(call, mine.ID)
+		switch {
+		case err != nil:
+			return true // it is tried again
+		case have.Attempt != mine.Attempt || !have.CreatedAt.Equal(mine.CreatedAt):
+			return false
+		case have.State != Unknown:
+			return have.State == Running // that it is unknown is still to be stored
+		}
+		next := have.Head
+		next.Version, next.Note, next.Took, next.DueIn = draw(), nil, have.AsOf.Sub(have.CreatedAt)+ahead, Never
+		if !have.DueAt.IsZero() {
+			next.DueIn = max(0, have.DueAt.Sub(have.AsOf))
+		}
+		if _, err = e.replace(call, have.Version, next, nil); !refused(err) {
+			return true
+		}
+	}
+	return true
+}
+
+// holding are the claims that are held: what runs in this process.
+type holding struct {
+	mu    sync.Mutex
+	first *keeper
+}
+
+func (h *holding) add(k *keeper) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k.after = h.first
+	if h.first != nil {
+		h.first.before = k
+	}
+	h.first = k
+}
+
+func (h *holding) remove(k *keeper) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case k.before != nil:
+		k.before.after = k.after
+	case h.first == k:
+		h.first = k.after
+	}
+	if k.after != nil {
+		k.after.before = k.before
+	}
+	k.before, k.after = nil, nil
+}
+
+func (h *holding) all() (claims []*Claim) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for k := h.first; k != nil; k = k.after {
+		claims = append(claims, k.claim)
+	}
+	return claims
+}
+
+// CauseAbandoned is the Cause of a record whose process ended before its run did.
+const CauseAbandoned = "abandoned"
+
+// Abandon is for a process that cannot wait any longer: it ends every held context with cause [ErrAbandoned], and their records
+// become unknown at once, rather than when their leases end, so that somebody can find out what became of them. It
+// returns how many there were. A handler that comes back all the same can still settle its claim, as after a timeout.
+func (e *Engine) Abandon(ctx context.Context) int {
+	claims := e.holding.all()
+	n := 0
+	var wg sync.WaitGroup
+	for _, c := range claims {
+		lost, mine := c.abandon()
+		if !mine {
+			continue
+		}
+		n++
+		wg.Go(func() {
+			if lost != nil { // it settles, and tells its client
+				lost.Lost(ErrAbandoned)
+				return
+			}
+			c.Overdue(CauseAbandoned)
+			_ = c.Settle(ctx, Outcome{}) // where that fails, the lease ends it
+		})
+	}
+	wg.Wait()
+	return n
+}
+
+// abandon ends the held context, unless it has ended.
+func (c *Claim) abandon() (Lost, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := &c.keeper
+	if k.over || c.phase != active { // a transaction tells by itself: uncommitted, it is rolled back
+		return nil, false
+	}
+	_ = k.lapse(ErrAbandoned)
+	return k.lost, true
+}
