@@ -19,14 +19,14 @@ type Claim struct {
 	from   State     // what the record was when the claim was granted; 0: there was none
 	began  time.Time // local; just before the write that granted the claim
 
-	mu      sync.Mutex // never held while the store is asked: whoever writes has the turn
-	busy    bool       // the turn is taken
-	free    chan struct{}
-	phase   phase
-	stated  State // what the handler has said became of it since it was last settled, if anything
-	cause   string
-	overdue bool // ... and that it has not returned
-	keeper  keeper
+	mu        sync.Mutex // never held while the store is asked: whoever writes has the turn
+	busy      bool       // the turn is taken
+	free      chan struct{}
+	phase     phase
+	stated    State // what the handler has said became of it since it was last settled, if anything
+	cause     string
+	overdue   bool // ... and that it has not returned
+	heartbeat heartbeat
 
 	// What follows is changed only by who has the turn.
 	h       Head
@@ -193,7 +193,7 @@ func (c *Claim) progress(ctx context.Context, h Head, b *Body) error {
 // it has to (I13).
 func (c *Claim) patience() time.Duration {
 	limit := c.e.cfg.StoreTimeout
-	if k := &c.keeper; k.claim != nil && !k.over {
+	if k := &c.heartbeat; k.claim != nil && !k.over {
 		limit = min(limit, time.Until(k.endAt()))
 	}
 	return limit
@@ -212,7 +212,7 @@ func (c *Claim) put(ctx context.Context, h Head, b *Body, within time.Duration) 
 		body := c.body
 		b = &body
 	}
-	h.Version = draw()
+	h.Version = newVersion()
 	for {
 		var got Head
 		var err error

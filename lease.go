@@ -26,29 +26,29 @@ var (
 func (c *Claim) Hold(ctx context.Context, lost Lost) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := &c.keeper
-	if k.claim != nil {
-		return &k.held
+	hb := &c.heartbeat
+	if hb.claim != nil {
+		return &hb.heldContext
 	}
-	k.parent, k.claim, k.lost = ctx, c, lost
+	hb.parent, hb.claim, hb.lost = ctx, c, lost
 	if !c.phase.allows(step) { // settled before: there is nothing to hold
-		k.over = true
-		k.end(context.Canceled)
-		return &k.held
+		hb.over = true
+		hb.end(context.Canceled)
+		return &hb.heldContext
 	}
 	if c.policy.Execution != Never {
-		k.timeout = time.Now().Add(c.policy.Execution)
+		hb.timeout = time.Now().Add(c.policy.Execution)
 	}
-	k.alarm = c.e.alarmIn(k.next(), k)
-	c.e.holding.add(k)
-	return &k.held
+	hb.alarm = c.e.alarmIn(hb.next(), hb)
+	c.e.inFlight.add(hb)
+	return &hb.heldContext
 }
 
 // Ended returns the cause with which the held context ended by itself, or nil: it has not, or Settle ended it.
 func (c *Claim) Ended() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.keeper.lapsed
+	return c.heartbeat.lapsed
 }
 
 // Lost is told when a held context has ended by itself, with the cause.
@@ -62,9 +62,9 @@ func ClaimFrom(ctx context.Context) *Claim {
 
 type claimKey struct{}
 
-// held is the context of a held claim. The cancellable context behind it is made when somebody first looks at more than the
+// heldContext is the context of a held claim. The cancellable context behind it is made when somebody first looks at more than the
 // claim: a handler that never asks for Done pays for none.
-type held struct {
+type heldContext struct {
 	parent context.Context
 	claim  *Claim
 
@@ -74,7 +74,7 @@ type held struct {
 	cause  error
 }
 
-func (h *held) real() context.Context {
+func (h *heldContext) real() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.inner == nil {
@@ -86,7 +86,7 @@ func (h *held) real() context.Context {
 	return h.inner
 }
 
-func (h *held) end(cause error) {
+func (h *heldContext) end(cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cause == nil {
@@ -97,21 +97,21 @@ func (h *held) end(cause error) {
 	}
 }
 
-func (h *held) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (h *held) Done() <-chan struct{}       { return h.real().Done() }
-func (h *held) Err() error                  { return h.real().Err() }
+func (h *heldContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (h *heldContext) Done() <-chan struct{}       { return h.real().Done() }
+func (h *heldContext) Err() error                  { return h.real().Err() }
 
-func (h *held) Value(key any) any {
+func (h *heldContext) Value(key any) any {
 	if key == (claimKey{}) {
 		return h.claim
 	}
 	return h.real().Value(key)
 }
 
-// keeper renews the lease of one claim. One timer serves the heartbeat, the execution timeout and the end of the lease. Its
+// heartbeat renews the lease of one claim. One timer serves the heartbeat, the execution timeout and the end of the lease. Its
 // fields are guarded by the claim's lock.
-type keeper struct {
-	held
+type heartbeat struct {
+	heldContext
 	lost    Lost
 	alarm   *alarm
 	timeout time.Time // zero: none
@@ -121,132 +121,132 @@ type keeper struct {
 
 	attending *time.Timer // the next time that it is said of the unknown record that the handler has not returned
 
-	before, after *keeper // among those of the engine
+	before, after *heartbeat // among those of the engine
 }
 
 // stop ends the keeping, if it has begun.
-func (k *keeper) stop(cause error) {
-	if k.claim == nil || k.over {
+func (hb *heartbeat) stop(cause error) {
+	if hb.claim == nil || hb.over {
 		return
 	}
-	k.over = true
-	k.claim.e.holding.remove(k)
-	k.claim.e.silence(k.alarm)
-	k.end(cause)
+	hb.over = true
+	hb.claim.e.inFlight.remove(hb)
+	hb.claim.e.silence(hb.alarm)
+	hb.end(cause)
 }
 
 // The heartbeat comes every third of a lease, so that two may be lost. The holder stops itself before the end, by its own
 // clock, which may run slower than the store's: see [Policy.usable].
-func (k *keeper) heartbeatAt() time.Time { return k.claim.renewed.Add(k.claim.policy.Lease / 3) }
-func (k *keeper) lostAt() time.Time      { return k.claim.renewed.Add(k.claim.policy.usable()) }
+func (hb *heartbeat) heartbeatAt() time.Time { return hb.claim.renewed.Add(hb.claim.policy.Lease / 3) }
+func (hb *heartbeat) lostAt() time.Time      { return hb.claim.renewed.Add(hb.claim.policy.usable()) }
 
 // endAt is when the context ends if no heartbeat gets through.
-func (k *keeper) endAt() time.Time {
-	if at := k.lostAt(); k.timeout.IsZero() || at.Before(k.timeout) {
+func (hb *heartbeat) endAt() time.Time {
+	if at := hb.lostAt(); hb.timeout.IsZero() || at.Before(hb.timeout) {
 		return at
 	}
-	return k.timeout
+	return hb.timeout
 }
 
 // next is how long until something is to be done.
-func (k *keeper) next() time.Duration {
-	at := k.heartbeatAt()
-	if k.claim.phase != active { // a heartbeat would wait for the transaction
-		return time.Until(k.endAt())
+func (hb *heartbeat) next() time.Duration {
+	at := hb.heartbeatAt()
+	if hb.claim.phase != active { // a heartbeat would wait for the transaction
+		return time.Until(hb.endAt())
 	}
 	if now := time.Now(); !at.After(now) { // a renewal failed, or goes on: try again soon, and be there when the lease ends
-		at = now.Add(k.claim.policy.Lease / 30)
+		at = now.Add(hb.claim.policy.Lease / 30)
 	}
-	if end := k.endAt(); end.Before(at) {
+	if end := hb.endAt(); end.Before(at) {
 		at = end
 	}
 	return time.Until(at)
 }
 
 // wind sets the alarm anew, if the claim is held.
-func (k *keeper) wind() {
-	if k.claim != nil && !k.over {
-		k.alarm.timer.Reset(k.next())
+func (hb *heartbeat) wind() {
+	if hb.claim != nil && !hb.over {
+		hb.alarm.timer.Reset(hb.next())
 	}
 }
 
-func (k *keeper) tick() {
-	cause := k.beat()
+func (hb *heartbeat) tick() {
+	cause := hb.beat()
 	if cause == nil {
 		return
 	}
 	if cause == ErrLeaseLost {
-		h := k.claim.Head()
-		k.claim.e.Observe(Event{Kind: LeaseLost, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt})
+		h := hb.claim.Head()
+		hb.claim.e.Observe(Event{Kind: LeaseLost, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt})
 	}
-	if k.lost != nil {
-		k.lost.Lost(cause)
+	if hb.lost != nil {
+		hb.lost.Lost(cause)
 	}
 }
 
 // beat renews, and returns the cause where it is over. It never waits for a write of others: such a write renews, too, and the end
 // comes in time whatever the store does.
-func (k *keeper) beat() error {
-	c := k.claim
+func (hb *heartbeat) beat() error {
+	c := hb.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k.over {
+	if hb.over {
 		return nil
 	}
 	now := time.Now()
 	switch {
-	case !k.timeout.IsZero() && !now.Before(k.timeout):
-		return k.lapse(ErrExecutionTimeout)
-	case !now.Before(k.lostAt()):
-		return k.lapse(ErrLeaseLost)
-	case !now.Before(k.heartbeatAt()) && c.phase == active && !c.busy:
-		k.alarm.timer.Reset(time.Until(k.endAt()))
-		if k.renew(); k.over {
+	case !hb.timeout.IsZero() && !now.Before(hb.timeout):
+		return hb.lapse(ErrExecutionTimeout)
+	case !now.Before(hb.lostAt()):
+		return hb.lapse(ErrLeaseLost)
+	case !now.Before(hb.heartbeatAt()) && c.phase == active && !c.busy:
+		hb.alarm.timer.Reset(time.Until(hb.endAt()))
+		if hb.renew(); hb.over {
 			return nil
 		}
 	}
-	if k.fenced {
-		return k.lapse(ErrLeaseLost)
+	if hb.fenced {
+		return hb.lapse(ErrLeaseLost)
 	}
-	k.alarm.timer.Reset(k.next())
+	hb.alarm.timer.Reset(hb.next())
 	return nil
 }
 
 // renew takes the turn, which is free, and writes.
-func (k *keeper) renew() {
-	c := k.claim
+func (hb *heartbeat) renew() {
+	c := hb.claim
 	c.busy = true
-	err := c.progress(k.parent, c.h, nil)
-	k.fenced = errors.Is(err, ErrFenced) // other errors: it is tried until endAt
+	err := c.progress(hb.parent, c.h, nil)
+	hb.fenced = errors.Is(err, ErrFenced) // other errors: it is tried until endAt
 	c.yield()
 	c.mu.Lock()
 }
 
-func (k *keeper) lapse(cause error) error {
-	k.lapsed = cause
-	k.stop(cause)
+func (hb *heartbeat) lapse(cause error) error {
+	hb.lapsed = cause
+	hb.stop(cause)
 	return cause
 }
 
 // alarm is a timer that is used again for other claims.
 type alarm struct {
 	timer *time.Timer
-	owner atomic.Pointer[keeper]
+	owner atomic.Pointer[heartbeat]
 }
 
-func (e *Engine) alarmIn(d time.Duration, k *keeper) *alarm {
+func (e *Engine) alarmIn(d time.Duration, hb *heartbeat) *alarm {
 	a, ok := e.alarms.Get().(*alarm)
 	if !ok {
 		a = &alarm{}
-		a.owner.Store(k)
+		a.owner.Store(hb)
 		a.timer = time.AfterFunc(d, func() {
-			if k := a.owner.Load(); k != nil {
-				k.tick()
+			if hb := a.owner.Load(); hb != nil {
+				hb.tick()
 			}
 		})
 		return a
 	}
-	a.owner.Store(k)
+	a.owner.Store(hb)
 	a.timer.Reset(d)
 	return a
 }
@@ -261,19 +261,19 @@ func (e *Engine) silence(a *alarm) {
 
 // attend begins to say of an unknown record, once every third of a lease, that its handler has not returned. The caller has the turn.
 func (c *Claim) attend(ctx context.Context) {
-	k := &c.keeper
-	if k.attending != nil || c.h.State == Completed || c.h.State == Retryable {
+	hb := &c.heartbeat
+	if hb.attending != nil || c.h.State == Completed || c.h.State == Retryable {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	k.attending = time.AfterFunc(c.policy.Lease/3, func() { c.attendAgain(ctx) })
+	hb.attending = time.AfterFunc(c.policy.Lease/3, func() { c.attendAgain(ctx) })
 }
 
 func (c *Claim) attendAgain(ctx context.Context) {
 	c.turn()
 	defer c.yield()
-	if c.keeper.attending != nil && c.witness(ctx, c.policy.Lease) {
-		c.keeper.attending.Reset(c.policy.Lease / 3)
+	if c.heartbeat.attending != nil && c.witness(ctx, c.policy.Lease) {
+		c.heartbeat.attending.Reset(c.policy.Lease / 3)
 	}
 }
 
@@ -289,12 +289,12 @@ func (c *Claim) Returned(ctx context.Context) {
 
 // unattend reports whether the record was attended.
 func (c *Claim) unattend() bool {
-	k := &c.keeper
-	if k.attending == nil {
+	hb := &c.heartbeat
+	if hb.attending == nil {
 		return false
 	}
-	k.attending.Stop()
-	k.attending = nil
+	hb.attending.Stop()
+	hb.attending = nil
 	return true
 }
 
@@ -329,7 +329,7 @@ func (e *Engine) attended(ctx context.Context, mine *Head, ahead time.Duration) 
 			return have.State == Running // that it is unknown is still to be stored
 		}
 		next := have.Head
-		next.Version, next.Note, next.Took, next.DueIn = draw(), nil, have.AsOf.Sub(have.CreatedAt)+ahead, Never
+		next.Version, next.Note, next.Took, next.DueIn = newVersion(), nil, have.AsOf.Sub(have.CreatedAt)+ahead, Never
 		if !have.DueAt.IsZero() {
 			next.DueIn = max(0, have.DueAt.Sub(have.AsOf))
 		}
@@ -340,42 +340,42 @@ func (e *Engine) attended(ctx context.Context, mine *Head, ahead time.Duration) 
 	return true
 }
 
-// holding are the claims that are held: what runs in this process.
-type holding struct {
+// inFlight are the claims that are held: what runs in this process.
+type inFlight struct {
 	mu    sync.Mutex
-	first *keeper
+	first *heartbeat
 }
 
-func (h *holding) add(k *keeper) {
+func (h *inFlight) add(hb *heartbeat) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k.after = h.first
+	hb.after = h.first
 	if h.first != nil {
-		h.first.before = k
+		h.first.before = hb
 	}
-	h.first = k
+	h.first = hb
 }
 
-func (h *holding) remove(k *keeper) {
+func (h *inFlight) remove(hb *heartbeat) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case k.before != nil:
-		k.before.after = k.after
-	case h.first == k:
-		h.first = k.after
+	case hb.before != nil:
+		hb.before.after = hb.after
+	case h.first == hb:
+		h.first = hb.after
 	}
-	if k.after != nil {
-		k.after.before = k.before
+	if hb.after != nil {
+		hb.after.before = hb.before
 	}
-	k.before, k.after = nil, nil
+	hb.before, hb.after = nil, nil
 }
 
-func (h *holding) all() (claims []*Claim) {
+func (h *inFlight) all() (claims []*Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for k := h.first; k != nil; k = k.after {
-		claims = append(claims, k.claim)
+	for hb := h.first; hb != nil; hb = hb.after {
+		claims = append(claims, hb.claim)
 	}
 	return claims
 }
@@ -387,7 +387,7 @@ const CauseAbandoned = "abandoned"
 // become unknown at once, rather than when their leases end, so that somebody can find out what became of them. It
 // returns how many there were. A handler that comes back all the same can still settle its claim, as after a timeout.
 func (e *Engine) Abandon(ctx context.Context) int {
-	claims := e.holding.all()
+	claims := e.inFlight.all()
 	n := 0
 	var wg sync.WaitGroup
 	for _, c := range claims {
@@ -413,10 +413,10 @@ func (e *Engine) Abandon(ctx context.Context) int {
 func (c *Claim) abandon() (Lost, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := &c.keeper
-	if k.over || c.phase != active { // a transaction tells by itself: uncommitted, it is rolled back
+	hb := &c.heartbeat
+	if hb.over || c.phase != active { // a transaction tells by itself: uncommitted, it is rolled back
 		return nil, false
 	}
-	_ = k.lapse(ErrAbandoned)
-	return k.lost, true
+	_ = hb.lapse(ErrAbandoned)
+	return hb.lost, true
 }

@@ -38,7 +38,7 @@ func ending(h *Head) (Head, bool) {
 		return lapsed(h), true
 	}
 	next := *h
-	next.Version, next.Note = draw(), nil
+	next.Version, next.Note = newVersion(), nil
 	switch idle := h.AsOf.Sub(h.DueAt); {
 	case h.Rules.OnLapse == LapseAtomic: // this write is the proof that its transaction was not committed, and cannot be any more
 		next.State, next.Cause, next.DueIn = Retryable, CauseRolledBack, h.Rules.Retain
@@ -100,7 +100,7 @@ func (e *Engine) reapEach(ctx context.Context, after string, limit int) (int, st
 	return e.eachDue(ctx, q, func(ctx context.Context, h *Head) (bool, error) {
 		if kept := h.DueAt.Add(h.Rules.KeepExpired).Sub(h.AsOf); h.State == Completed && h.Rules.KeepExpired > 0 && kept > 0 {
 			next := *h
-			next.Version, next.State, next.DueIn, next.Note = draw(), Expired, kept, nil
+			next.Version, next.State, next.DueIn, next.Note = newVersion(), Expired, kept, nil
 			return e.swapBody(ctx, h, next, &Body{}, "reaper")
 		}
 		call := detach(ctx, e.cfg.StoreTimeout)
@@ -115,11 +115,11 @@ func (e *Engine) reapEach(ctx context.Context, after string, limit int) (int, st
 	})
 }
 
-// abreast is how many records are moved at a time. Stores that write groups make one commit of them; it is few, since what a
+// concurrency is how many records are moved at a time. Stores that write groups make one commit of them; it is few, since what a
 // request writes may share that commit, or wait behind it: with 16 a Postgres sweeps half as many again, and requests notice.
-const abreast = 8
+const concurrency = 8
 
-// eachDue acts on one page of what is due, on abreast records at a time. A record that cannot be moved, that somebody holds or that
+// eachDue acts on one page of what is due, on concurrency records at a time. A record that cannot be moved, that somebody holds or that
 // is damaged is passed over: it says nothing about the others.
 func (e *Engine) eachDue(ctx context.Context, q Query, act func(context.Context, *Head) (bool, error)) (n int, next string, err error) {
 	heads, next, err := e.due(ctx, q)
@@ -128,7 +128,7 @@ func (e *Engine) eachDue(ctx context.Context, q Query, act func(context.Context,
 	}
 	var mu sync.Mutex
 	var acting sync.WaitGroup
-	slots := make(chan struct{}, abreast)
+	slots := make(chan struct{}, concurrency)
 	for i := range heads {
 		h := &heads[i]
 		if !h.Over() { // an index that lags behind its record ends no life
@@ -203,7 +203,7 @@ func (o *Operator) Unknowns(ctx context.Context, after string, limit int) (heads
 // becomes a dead letter instead, which only people end.
 func (o *Operator) Probing(ctx context.Context, h *Head, in time.Duration, giveUp *Note) (Head, bool, error) {
 	next := *h
-	next.Version, next.DueIn, next.Note = draw(), in, giveUp
+	next.Version, next.DueIn, next.Note = newVersion(), in, giveUp
 	if giveUp != nil {
 		next.Escalated, next.DueIn = true, Never
 	} else {

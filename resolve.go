@@ -191,7 +191,7 @@ func (e *Engine) change(ctx context.Context, id ID, version Version, n Note, ver
 			return r.Head, ErrStale
 		}
 		next, note := r.Head, n
-		next.Version, next.Note = draw(), &note
+		next.Version, next.Note = newVersion(), &note
 		body, err := edit(&next, &r.Body)
 		if err != nil {
 			return r.Head, fmt.Errorf("stet: %s: %w", verb, err)
@@ -290,7 +290,7 @@ func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
 	if have.Note != nil && *have.Note == note { // it was written, and the answer was lost
 		return true, nil
 	}
-	if next.Version, next.Note, next.DueIn = draw(), &note, 0; next.Escalated { // people have it
+	if next.Version, next.Note, next.DueIn = newVersion(), &note, 0; next.Escalated { // people have it
 		next.DueIn = Never
 	}
 	next.Took = have.AsOf.Sub(have.CreatedAt) // the handler has only now returned

@@ -78,7 +78,7 @@ func TestDetachedContextEndsWithItsCall(t *testing.T) { // what a store started 
 func TestAlarmsKnowOneClaim(t *testing.T) { // an alarm that is going off is not used again
 	synctest.Test(t, func(t *testing.T) {
 		e := &Engine{cfg: Config{}.withDefaults()}
-		k := &keeper{}
+		k := &heartbeat{}
 		a := e.alarmIn(time.Hour, k)
 		e.silence(a)
 		if b := e.alarmIn(time.Hour, k); a == b && b.owner.Load() != k {

@@ -80,7 +80,7 @@ func TestModelMovesAsKeepersDo(t *testing.T) {
 		},
 	} {
 		made := map[string]bool{}
-		shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 			for _, r := range situated(s.now()) {
 				for _, act := range acts {
 					s.put(r)
@@ -97,7 +97,7 @@ func TestModelMovesAsKeepersDo(t *testing.T) {
 func TestModelMovesAsHoldersDo(t *testing.T) {
 	claims := []func(c *stet.Claim){(*stet.Claim).Completed, func(c *stet.Claim) { c.NotExecuted("proof") }, func(c *stet.Claim) { c.Unknown("doubt") }}
 	made := map[string]bool{}
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		run := func(before func(c *stet.Claim), act func(c *stet.Claim)) {
 			s.remove(request("k").ID)
 			c := must(t, e, resumable("k"), stet.Execute).Claim
@@ -136,7 +136,7 @@ func sameMoves(t *testing.T, who string, made map[string]bool) {
 	}
 }
 
-func (s *shelf) put(r stet.Record) {
+func (s *fakeStore) put(r stet.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.records == nil {
@@ -145,14 +145,14 @@ func (s *shelf) put(r stet.Record) {
 	s.records[r.ID] = r
 }
 
-func (s *shelf) remove(id stet.ID) {
+func (s *fakeStore) remove(id stet.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.records, id)
 }
 
 // compare notes the move from was to what is there now.
-func (s *shelf) compare(was *stet.Record, moves map[string]bool) {
+func (s *fakeStore) compare(was *stet.Record, moves map[string]bool) {
 	now, there := s.read(was.ID)
 	switch {
 	case !there:

@@ -12,9 +12,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// shelf is a store of a few lines, without any ability: what the engine needs, and nothing that could hide a fault of the
+// fakeStore is a store of a few lines, without any ability: what the engine needs, and nothing that could hide a fault of the
 // engine's. A test sees and changes every step of it.
-type shelf struct {
+type fakeStore struct {
 	skew   time.Duration                  // of its clock against the local one; changed by the test between calls
 	before func(verb string, n int) error // fails the n-th call of a verb before it happens, counted from 1; may be nil
 	after  func(verb string, n int) error // ... after it happened
@@ -24,19 +24,19 @@ type shelf struct {
 	calls   map[string]int
 }
 
-var _ stet.Store = (*shelf)(nil)
+var _ stet.Store = (*fakeStore)(nil)
 
-func (s *shelf) now() time.Time { return time.Now().Add(s.skew).UTC().Truncate(time.Microsecond) }
+func (s *fakeStore) now() time.Time { return time.Now().Add(s.skew).UTC().Truncate(time.Microsecond) }
 
 // count is how often a verb was called.
-func (s *shelf) count(verb string) int {
+func (s *fakeStore) count(verb string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[verb]
 }
 
 // call runs one verb as the test wants it.
-func (s *shelf) call(ctx context.Context, verb string, do func() error) error {
+func (s *fakeStore) call(ctx context.Context, verb string, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *shelf) call(ctx context.Context, verb string, do func() error) error {
 }
 
 // read returns the record as it is, counted by nobody.
-func (s *shelf) read(id stet.ID) (stet.Record, bool) {
+func (s *fakeStore) read(id stet.ID) (stet.Record, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := s.records[id]
@@ -73,7 +73,7 @@ func (s *shelf) read(id stet.ID) (stet.Record, bool) {
 }
 
 // change edits a record behind the engine's back.
-func (s *shelf) change(id stet.ID, edit func(*stet.Record)) {
+func (s *fakeStore) change(id stet.ID, edit func(*stet.Record)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.records[id]
@@ -81,7 +81,7 @@ func (s *shelf) change(id stet.ID, edit func(*stet.Record)) {
 	s.records[id] = r
 }
 
-func (s *shelf) stamped(h stet.Head) stet.Head {
+func (s *fakeStore) stamped(h stet.Head) stet.Head {
 	now := s.now()
 	h.UpdatedAt, h.AsOf, h.DueAt = now, now, time.Time{}
 	if h.DueIn >= 0 {
@@ -100,7 +100,7 @@ func (s *shelf) stamped(h stet.Head) stet.Head {
 	return h
 }
 
-func (s *shelf) Create(ctx context.Context, r stet.Record) (got stet.Record, err error) {
+func (s *fakeStore) Create(ctx context.Context, r stet.Record) (got stet.Record, err error) {
 	err = s.call(ctx, "create", func() error {
 		have, ok := s.records[r.ID]
 		if ok {
@@ -126,7 +126,7 @@ func answered[T any](got T, err error) (T, error) {
 	return nothing, err
 }
 
-func (s *shelf) Get(ctx context.Context, id stet.ID) (got stet.Record, err error) {
+func (s *fakeStore) Get(ctx context.Context, id stet.ID) (got stet.Record, err error) {
 	err = s.call(ctx, "get", func() error {
 		have, ok := s.records[id]
 		if !ok {
@@ -139,7 +139,7 @@ func (s *shelf) Get(ctx context.Context, id stet.ID) (got stet.Record, err error
 	return answered(got, err)
 }
 
-func (s *shelf) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (got stet.Head, err error) {
+func (s *fakeStore) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (got stet.Head, err error) {
 	err = s.call(ctx, "replace", func() error {
 		have, ok := s.records[h.ID]
 		if !ok {
@@ -161,7 +161,7 @@ func (s *shelf) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	return answered(got, err)
 }
 
-func (s *shelf) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+func (s *fakeStore) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	return s.call(ctx, "delete", func() error {
 		have, ok := s.records[id]
 		if !ok {
@@ -175,7 +175,7 @@ func (s *shelf) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	})
 }
 
-func (s *shelf) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
+func (s *fakeStore) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
 	err = s.call(ctx, "due", func() error {
 		for _, r := range s.records {
 			r.AsOf = s.now()
