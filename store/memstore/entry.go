@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 	"github.com/stet-dev/stet/internal/tag"
 )
 
@@ -60,14 +61,12 @@ type label struct {
 
 // rare holds what few records have.
 type rare struct {
-	point, cause, trace string
-	meta                map[string]string
-	size, completed     int64
-	took                time.Duration // where it is more than whole microseconds in an entry can say
-	probes              int
-	note                *stet.Note
-	downKey, downID     string
-	request, progress   []byte
+	rest              string // the other fields of the head, as internal/codec encodes them
+	meta              map[string]string
+	note              *stet.Note
+	names             [2]string // downstream
+	completed         int64
+	request, progress []byte
 }
 
 func (e *entry) id() stet.ID { return stet.ID{Scope: e.label.scope, Key: e.key} }
@@ -130,14 +129,23 @@ func (e *entry) size() int64 {
 	return int64(len(e.response.Body))
 }
 
+// rareOf returns what e has no room for: nil where that is nothing, as for most records. Its Size and Took are differences from what e
+// says of them.
 func (e *entry) rareOf(h *stet.Head, completed int64, request, progress []byte) *rare {
-	if h.Point == "" && h.Cause == "" && h.TraceID == "" && h.Probes == 0 && h.Size == e.size() && h.Note == nil &&
-		h.DownstreamKey == "" && h.DownstreamID == "" && len(h.Meta) == 0 && completed == 0 && h.Took.Microseconds() == int64(e.took) && request == nil && progress == nil {
+	rest := *h
+	rest.ID, rest.Tag, rest.Version, rest.State, rest.Fingerprint = stet.ID{}, "", 0, 0, stet.Fingerprint{}
+	rest.Attempt, rest.Status, rest.Kept, rest.Published, rest.Reconciled, rest.Escalated = 0, 0, 0, false, false, false
+	rest.Holder, rest.Route, rest.Method, rest.Path, rest.Rules = "", "", "", "", stet.Rules{}
+	rest.DownstreamKey, rest.DownstreamID, rest.Meta, rest.Note = "", "", nil, nil
+	rest.Size, rest.Took = h.Size-e.size(), h.Took-time.Duration(e.took)*time.Microsecond
+	var room [256]byte
+	b := codec.AppendHead(room[:0], &rest)
+	if len(b) == 0 && h.Note == nil && h.DownstreamKey == "" && h.DownstreamID == "" && len(h.Meta) == 0 &&
+		completed == 0 && request == nil && progress == nil {
 		return nil
 	}
-	x := &rare{point: strings.Clone(h.Point), cause: strings.Clone(h.Cause), trace: strings.Clone(h.TraceID), meta: maps.Clone(h.Meta),
-		size: h.Size, completed: completed, took: h.Took, probes: h.Probes, request: request, progress: progress,
-		downKey: strings.Clone(h.DownstreamKey), downID: strings.Clone(h.DownstreamID)}
+	x := &rare{rest: string(b), meta: maps.Clone(h.Meta), completed: completed, request: request, progress: progress,
+		names: [2]string{strings.Clone(h.DownstreamKey), strings.Clone(h.DownstreamID)}}
 	if h.Note != nil {
 		n := *h.Note
 		x.note = &n
@@ -201,7 +209,7 @@ func (e *entry) head(h *stet.Head, now int64) {
 	h.Tag = e.name(h.Tag)
 	h.Fingerprint.Recipe, h.Fingerprint.Sum, h.Fingerprint.Parts = l.recipe, e.sum, e.parts
 	h.Holder, h.Route, h.Method, h.Path, h.Rules = l.holder, l.route, l.method, *e.path, l.rules
-	h.Status, h.Size, h.Kept, h.Took = int(e.status), e.size(), e.kept, time.Duration(e.took)*time.Microsecond
+	h.Status, h.Kept = int(e.status), e.kept
 	h.Published, h.Reconciled, h.Escalated = e.flags&published != 0, e.flags&reconciled != 0, e.flags&escalated != 0
 	h.CreatedAt, h.UpdatedAt, h.AsOf = instant(e.created), instant(e.updated), instant(now)
 	if e.due != never {
@@ -210,12 +218,22 @@ func (e *entry) head(h *stet.Head, now int64) {
 	if e.flags&justCompleted != 0 {
 		h.CompletedAt = h.UpdatedAt
 	}
-	if x := e.rare; x != nil {
+	if x := e.rare; x == nil {
+		h.Size, h.Took = e.size(), time.Duration(e.took)*time.Microsecond
+	} else {
 		if x.completed != 0 {
 			h.CompletedAt = instant(x.completed)
 		}
-		h.DownstreamKey, h.DownstreamID = x.downKey, x.downID
-		h.Point, h.Cause, h.TraceID, h.Meta, h.Probes, h.Note, h.Size, h.Took = x.point, x.cause, x.trace, x.meta, x.probes, x.note, x.size, x.took
+		h.DownstreamKey, h.DownstreamID, h.Meta, h.Note = x.names[0], x.names[1], x.meta, x.note
+		x.unpack(h)
+		h.Size, h.Took = h.Size+e.size(), h.Took+time.Duration(e.took)*time.Microsecond
+	}
+}
+
+// unpack decodes what write has encoded.
+func (x *rare) unpack(h *stet.Head) {
+	if err := codec.Head(x.rest, h); err != nil {
+		panic("memstore: " + err.Error())
 	}
 }
 
