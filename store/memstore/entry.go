@@ -72,9 +72,9 @@ type rare struct {
 func (e *entry) id() stet.ID { return stet.ID{Scope: e.label.scope, Key: e.key} }
 
 // write makes e the record of h and b; a nil b keeps the body that is there. It keeps nothing of what it is given.
-func (e *entry) write(h *stet.Head, b *stet.Body, l *label, path *string, now int64) {
-	e.path = path
-	e.label, e.version, e.sum, e.parts = l, h.Version, h.Fingerprint.Sum, h.Fingerprint.Parts
+func (sh *shard) write(e *entry, h *stet.Head, b *stet.Body, now int64) {
+	e.label, e.path = sh.intern(h), sh.share(e.path, h.Path)
+	e.version, e.sum, e.parts = h.Version, h.Fingerprint.Sum, h.Fingerprint.Parts
 	e.attempt, e.state, e.kept, e.status = int32(h.Attempt), h.State, h.Kept, int32(h.Status)
 	e.took = int32(min(h.Took.Microseconds(), math.MaxInt32))
 	e.flags = flag(h.Published, published) | flag(h.Reconciled, reconciled) | flag(h.Escalated, escalated)
@@ -104,7 +104,7 @@ func (e *entry) write(h *stet.Head, b *stet.Body, l *label, path *string, now in
 	if b != nil {
 		e.response, request, progress = copied(b.Response), bytes.Clone(b.Request), bytes.Clone(b.Progress)
 	}
-	e.rare = e.rareOf(h, completed, request, progress)
+	e.rare = sh.rareOf(e, h, completed, request, progress)
 }
 
 func flag(set bool, bit uint8) uint8 {
@@ -131,20 +131,19 @@ func (e *entry) size() int64 {
 
 // rareOf returns what e has no room for: nil where that is nothing, as for most records. Its Size and Took are differences from what e
 // says of them.
-func (e *entry) rareOf(h *stet.Head, completed int64, request, progress []byte) *rare {
+func (sh *shard) rareOf(e *entry, h *stet.Head, completed int64, request, progress []byte) *rare {
 	rest := *h
 	rest.ID, rest.Tag, rest.Version, rest.State, rest.Fingerprint = stet.ID{}, "", 0, 0, stet.Fingerprint{}
 	rest.Attempt, rest.Status, rest.Kept, rest.Published, rest.Reconciled, rest.Escalated = 0, 0, 0, false, false, false
 	rest.Holder, rest.Route, rest.Method, rest.Path, rest.Rules = "", "", "", "", stet.Rules{}
 	rest.DownstreamKey, rest.DownstreamID, rest.Meta, rest.Note = "", "", nil, nil
 	rest.Size, rest.Took = h.Size-e.size(), h.Took-time.Duration(e.took)*time.Microsecond
-	var room [256]byte
-	b := codec.AppendHead(room[:0], &rest)
-	if len(b) == 0 && h.Note == nil && h.DownstreamKey == "" && h.DownstreamID == "" && len(h.Meta) == 0 &&
+	sh.encoded = codec.AppendHead(sh.encoded[:0], &rest)
+	if len(sh.encoded) == 0 && h.Note == nil && h.DownstreamKey == "" && h.DownstreamID == "" && len(h.Meta) == 0 &&
 		completed == 0 && request == nil && progress == nil {
 		return nil
 	}
-	x := &rare{rest: string(b), meta: maps.Clone(h.Meta), completed: completed, request: request, progress: progress,
+	x := &rare{rest: string(sh.encoded), meta: maps.Clone(h.Meta), completed: completed, request: request, progress: progress,
 		names: [2]string{strings.Clone(h.DownstreamKey), strings.Clone(h.DownstreamID)}}
 	if h.Note != nil {
 		n := *h.Note
@@ -174,8 +173,11 @@ func (sh *shard) intern(h *stet.Head) *label {
 	return have
 }
 
-// share returns a path to keep: most records of a route have the same.
-func (sh *shard) share(path string) *string {
+// share returns a path to keep: the one that is kept already, or that of the shard's newest record, where it is the same.
+func (sh *shard) share(kept *string, path string) *string {
+	if kept != nil && *kept == path {
+		return kept
+	}
 	if sh.path == nil || *sh.path != path {
 		kept := strings.Clone(path)
 		sh.path = &kept
