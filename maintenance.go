@@ -82,9 +82,8 @@ func (e *Engine) reapMany(ctx context.Context, limit int) (int, error) {
 	}
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
-	began := e.Clock()
-	n, err := r.Reap(call, limit)
-	e.called("reap", began, err)
+	var n int
+	err := e.observed("reap", func() (err error) { n, err = r.Reap(call, limit); return err })
 	if n > 0 && e.cfg.Observe != nil {
 		e.cfg.Observe(Event{Kind: Reaped, By: "reaper", Count: n})
 	}
@@ -159,9 +158,7 @@ func (e *Engine) eachDue(ctx context.Context, q Query, act func(context.Context,
 func (e *Engine) due(ctx context.Context, q Query) (heads []Head, next string, err error) {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
-	began := e.Clock()
-	heads, next, err = e.store.Due(call, q)
-	e.called("due", began, err)
+	err = e.observed("due", func() (err error) { heads, next, err = e.store.Due(call, q); return err })
 	if err != nil {
 		return nil, "", fmt.Errorf("stet: what is due: %w", err)
 	}

@@ -215,9 +215,9 @@ func (e *Engine) known(ctx context.Context, id ID, notice string) (bool, error) 
 		return false, nil
 	}
 	for q := (HistoryQuery{ID: id, Limit: MaxLimit}); ; {
-		began := e.Clock()
-		changes, next, err := h.History(ctx, q)
-		e.called("history", began, err)
+		var changes []Change
+		var next string
+		err := e.observed("history", func() (err error) { changes, next, err = h.History(ctx, q); return err })
 		if err != nil {
 			return false, err
 		}
