@@ -60,26 +60,26 @@ func (x situation) head() Head {
 }
 
 // rulebook states the rules once more, as sentences in the order in which they apply.
-func (x situation) rulebook() Ruling {
+func (x situation) rulebook() ruling {
 	over := x.due != "live" && x.due != "none"
 	ended := x.state == Completed || x.state == Retryable
 	stillKept := x.due == "just over" || x.due == "kept"
 	again := !x.published && (x.onLapse == LapseReexecute || x.onLapse == LapseAtomic || x.onLapse == LapseResume && x.point)
 	for _, rule := range []struct {
 		when bool
-		then Ruling
+		then ruling
 	}{
-		{x.state == Completed && over && x.keep && stillKept, Ruling{Gone, Stay}},
-		{ended && over, Ruling{Execute, Restart}},
-		{x.state == Expired && over, Ruling{Execute, Restart}},
-		{x.state == Expired, Ruling{Gone, Stay}},
-		{!x.same, Ruling{Mismatch, Stay}},
-		{x.state == Completed, Ruling{Replay, Stay}},
-		{x.state == Retryable, Ruling{Execute, Take}},
-		{x.state == Unknown, Ruling{Unresolved, Stay}},
-		{x.state == Running && !over, Ruling{InProgress, Stay}},
-		{x.state == Running && again, Ruling{Execute, Take}},
-		{x.state == Running, Ruling{Unresolved, Lapse}},
+		{x.state == Completed && over && x.keep && stillKept, ruling{Gone, stay}},
+		{ended && over, ruling{Execute, restart}},
+		{x.state == Expired && over, ruling{Execute, restart}},
+		{x.state == Expired, ruling{Gone, stay}},
+		{!x.same, ruling{Mismatch, stay}},
+		{x.state == Completed, ruling{Replay, stay}},
+		{x.state == Retryable, ruling{Execute, take}},
+		{x.state == Unknown, ruling{Unresolved, stay}},
+		{x.state == Running && !over, ruling{InProgress, stay}},
+		{x.state == Running && again, ruling{Execute, take}},
+		{x.state == Running, ruling{Unresolved, lapse}},
 	} {
 		if rule.when {
 			return rule.then
@@ -93,7 +93,7 @@ func TestJudge(t *testing.T) { // I1, I9, I10: every row
 	for _, x := range rows {
 		h := x.head()
 		if got, want := judge(&h, x.same), x.rulebook(); got != want {
-			t.Errorf("%+v: %v %v, want %v %v", x, got.Verdict, got.Move, want.Verdict, want.Move)
+			t.Errorf("%+v: %v %v, want %v %v", x, got.Verdict, got.move, want.Verdict, want.move)
 		}
 	}
 	if len(rows) != 5*5*16*4 {
@@ -148,7 +148,7 @@ func resumeRows() (rows [][5]string) {
 		h := v.x.head()
 		h.Rules.Retain = keepFor
 		request, sweeper, completer, operator := "makes it unknown", "makes it unknown", "skips it", "the whole run"
-		if judge(&h, true).Move == Take {
+		if judge(&h, true).move == take {
 			request = "continues it"
 		}
 		soon, ends := ending(&h)
@@ -214,16 +214,16 @@ func rowsOf(s State) (rows []docRow) {
 	return rows
 }
 
-func phrase(r Ruling) string {
-	return map[Ruling]string{
-		{Execute, Take}:     "**runs**; the record is running again, attempt + 1",
-		{Execute, Restart}:  "**runs**; a new life begins",
-		{Replay, Stay}:      "replay",
-		{InProgress, Stay}:  "409 in-progress, or waits",
-		{Mismatch, Stay}:    "422 key-reused",
-		{Unresolved, Stay}:  "409 outcome-unknown",
-		{Unresolved, Lapse}: "409 outcome-unknown; the record becomes unknown",
-		{Gone, Stay}:        "422 expired-key",
+func phrase(r ruling) string {
+	return map[ruling]string{
+		{Execute, take}:     "**runs**; the record is running again, attempt + 1",
+		{Execute, restart}:  "**runs**; a new life begins",
+		{Replay, stay}:      "replay",
+		{InProgress, stay}:  "409 in-progress, or waits",
+		{Mismatch, stay}:    "422 key-reused",
+		{Unresolved, stay}:  "409 outcome-unknown",
+		{Unresolved, lapse}: "409 outcome-unknown; the record becomes unknown",
+		{Gone, stay}:        "422 expired-key",
 	}[r]
 }
 

@@ -475,7 +475,7 @@ func TestPolicy(t *testing.T) {
 	}
 	seed := filled(must(stethttp.Profile("seed-strict")))
 	special := filled(stethttp.Config{Route: "bee", Mode: stethttp.ModeRequired, Waiting: stethttp.Accepted, MaxRequestAge: time.Minute,
-		Key:         stet.KeyRule{Pattern: must(stet.KeyPattern("[a-z]+"))},
+		Key:         stet.KeyRule{Pattern: regexp.MustCompile("^(?:[a-z]+)$")},
 		Policy:      stet.Policy{Execution: stet.Never, Rules: stet.Rules{Retain: time.Hour, KeepExpired: time.Hour, FromCreation: true}},
 		Fingerprint: stet.Recipe{Body: stet.BodyFields, Fields: []string{"/amount"}}})
 	d := newDesk(t, admin.Config{Policy: func() admin.Policy {

@@ -71,13 +71,13 @@ type (
 	}
 )
 
-func (h *handler) policy(w http.ResponseWriter, _ *http.Request, _ principal) {
+func (h *handler) policy(*call) (any, error) {
 	p := h.Policy()
 	doc := policyDoc{Scope: p.Scope, Routes: make([]routeDoc, 0, len(p.Routes))}
 	for i := range p.Routes {
 		doc.Routes = append(doc.Routes, publish(&p.Routes[i]))
 	}
-	writeJSON(w, http.StatusOK, doc)
+	return doc, nil
 }
 
 func publish(r *Route) routeDoc {

@@ -46,7 +46,7 @@ func (j *Jobs) Count(ctx context.Context, a Action, q stet.Query) (Count, error)
 	}
 	q.Limit = stet.MaxLimit
 	for {
-		heads, next, err := j.engine.List(ctx, q)
+		heads, next, err := j.engine.Operator().List(ctx, q)
 		if err != nil {
 			return c, fmt.Errorf("bulk: count: %w", err)
 		}
@@ -104,9 +104,9 @@ func (j *Jobs) Start(ctx context.Context, o Order) (Job, error) {
 		s.Total = min(s.Total, o.Limit)
 	}
 	id := stet.ID{Scope: stet.OwnScope, Key: stet.Key("bulk_" + strings.ToLower(rand.Text()))}
-	err = j.engine.Audit(ctx, id, stet.Note{Who: s.Who, Why: s.Why, Action: stet.ActionBulk, Notice: string(id.Key),
+	err = j.engine.Operator().Audit(ctx, id, stet.Note{Who: s.Who, Why: s.Why, Action: "bulk", Notice: string(id.Key),
 		Evidence: fmt.Sprintf("%s of %d records", s.Action, s.Total)})
-	if err != nil && !errors.Is(err, stet.ErrNoHistory) {
+	if err != nil && !errors.Is(err, stet.ErrUnsupported) {
 		return Job{}, fmt.Errorf("bulk: start: %w", err)
 	}
 	if err := j.store(ctx, id, &s); err != nil {
@@ -156,7 +156,7 @@ const MaxRecent = 20
 func (j *Jobs) Recent(ctx context.Context) (jobs []Job, err error) {
 	var all []stet.Head
 	for q := (stet.Query{Scope: stet.OwnScope, Limit: stet.MaxLimit}); ; {
-		heads, next, err := j.engine.List(ctx, q)
+		heads, next, err := j.engine.Operator().List(ctx, q)
 		if err != nil {
 			return nil, err
 		}

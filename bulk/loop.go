@@ -31,7 +31,7 @@ func (j *Jobs) Run(ctx context.Context) error {
 // round works on what is abandoned now. The engine's observer has seen its errors.
 func (j *Jobs) round(ctx context.Context) {
 	for after := ""; ctx.Err() == nil; {
-		heads, next, err := j.engine.Abandoned(ctx, after, stet.MaxLimit)
+		heads, next, err := j.engine.Operator().Abandoned(ctx, after, stet.MaxLimit)
 		if err != nil {
 			return
 		}

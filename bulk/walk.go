@@ -35,7 +35,7 @@ var errLater = errors.New("bulk: the job stopped at a recovery point, and goes o
 // point for whoever comes next, and returns the context's error. It is [stet.ErrState] where somebody else works on the job, or
 // where nothing is left to do.
 func (j *Jobs) Work(ctx context.Context, id string) error {
-	d, err := j.engine.Resume(ctx, stet.ID{Scope: stet.OwnScope, Key: stet.Key(id)})
+	d, err := j.engine.Operator().Resume(ctx, stet.ID{Scope: stet.OwnScope, Key: stet.Key(id)})
 	switch {
 	case err != nil:
 		return fmt.Errorf("bulk: %w", err)
@@ -122,7 +122,7 @@ func (r *run) turn(ctx context.Context) error {
 			return ctx.Err()
 		}
 		q.After = r.After
-		heads, next, err := r.e.List(ctx, q)
+		heads, next, err := r.e.Operator().List(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -256,11 +256,11 @@ func (r *run) one(ctx context.Context, t *target) (fate, error) {
 	var err error
 	switch r.Action {
 	case Release: // by its attempt: probes write the record, and change nothing of that
-		h, err = r.e.Resolve(ctx, t.id(), stet.Resolution{Fence: t.Fence, Settle: r.Settle, Now: r.Now, Override: r.Override}, r.note)
+		h, err = r.e.Operator().Resolve(ctx, t.id(), stet.Resolution{Fence: t.Fence, Settle: r.Settle, Now: r.Now, Override: r.Override}, r.note)
 	case Delete:
-		err = r.e.Purge(ctx, t.id(), t.Version, r.note)
+		err = r.e.Operator().Purge(ctx, t.id(), t.Version, r.note)
 	case Extend:
-		_, err = r.e.Extend(ctx, t.id(), t.Version, r.Retain, r.note)
+		_, err = r.e.Operator().Extend(ctx, t.id(), t.Version, r.Retain, r.note)
 	}
 	switch {
 	case err == nil, errors.Is(err, stet.ErrKnown):
@@ -289,9 +289,9 @@ func (r *run) removed(ctx context.Context, t *target) (bool, error) {
 		return false, nil
 	}
 	for q := (stet.HistoryQuery{ID: t.id(), Limit: stet.MaxLimit}); ; {
-		changes, next, err := r.e.History(ctx, q)
+		changes, next, err := r.e.Operator().History(ctx, q)
 		switch {
-		case errors.Is(err, stet.ErrNoHistory): // it was there when the page was written down
+		case errors.Is(err, stet.ErrUnsupported): // it was there when the page was written down
 			return true, nil
 		case err != nil:
 			return false, err

@@ -60,7 +60,7 @@ func (c Completer) Round(ctx context.Context) (int, error) {
 	defer running.Wait()
 	free := make(chan struct{}, cmp.Or(c.Workers, DefaultWorkers))
 	for after := ""; ; {
-		heads, next, err := c.Engine.Abandoned(ctx, after, c.Batch)
+		heads, next, err := c.Engine.Operator().Abandoned(ctx, after, c.Batch)
 		for i := range heads {
 			if free <- struct{}{}; ctx.Err() != nil {
 				break

@@ -36,7 +36,7 @@ const (
 	DefaultBackoff  = time.Second
 	MaxBackoff      = 5 * time.Minute
 	DefaultAttempts = 20
-	DefaultSettle   = 5 * time.Minute // of [Phase.Settle]; as with the reconciler of package keeper
+	DefaultSettle   = 5 * time.Minute // of [Phase.Settle]; as with the reconciler of package reconcile
 	LocalTries      = 4
 	firstPause      = 5 * time.Millisecond // between tries of a local phase, doubled by each
 )
@@ -143,9 +143,14 @@ func (f *Flow[S]) Do(ctx context.Context, q stet.Request, s S) (stet.Response, e
 	return stet.Response{}, &stet.Refused{Verdict: d.Verdict, RetryAfter: d.RetryAfter(stet.DefaultExecution), Mismatch: d.Mismatch}
 }
 
+// patient lets the run have the last word when its held context has ended.
+type patient struct{}
+
+func (patient) Lost(error) {}
+
 // finish runs a claim that is the flow's own, and settles it.
 func (f *Flow[S]) finish(ctx context.Context, c *stet.Claim, s S) (stet.Response, error) {
-	held := c.Hold(ctx, stet.LostFunc(func(error) {})) // whoever abandons it leaves the last word to the run
+	held := c.Hold(ctx, patient{}) // who abandons it leaves the last word to the run
 	r := &run[S]{f: f, c: c, s: s}
 	defer func() {
 		if !r.returned && !r.suspended { // a panic, which goes on after this
@@ -181,7 +186,7 @@ func (f *Flow[S]) Resume(ctx context.Context, id stet.ID) (stet.Response, error)
 	if err != nil {
 		return stet.Response{}, err
 	}
-	d, err := f.cfg.Engine.Resume(ctx, id)
+	d, err := f.cfg.Engine.Operator().Resume(ctx, id)
 	if err != nil {
 		return stet.Response{}, err
 	}

@@ -129,7 +129,7 @@ func (a *account) room(ctx context.Context, e *stet.Engine, b bounds) (again boo
 		}
 	}
 	switch {
-	case !a.known && errors.Is(a.failed, stet.ErrNoCount): // then there is no such limit
+	case !a.known && errors.Is(a.failed, stet.ErrUnsupported): // then there is no such limit
 		return false, nil
 	case !a.known:
 		return false, a.failed
@@ -168,11 +168,11 @@ func (a *account) count(ctx context.Context, e *stet.Engine, b bounds) {
 	})
 }
 
-// count is [stet.Engine.Count] with more time.
+// count is [stet.Operator.Count] with more time.
 func count(ctx context.Context, e *stet.Engine, q stet.Query) (int, error) {
 	c, ok := stet.As[stet.Counter](e.Store())
 	if !ok {
-		return 0, stet.ErrNoCount
+		return 0, stet.ErrUnsupported
 	}
 	ctx, cancel := context.WithTimeout(ctx, countWithin)
 	defer cancel()
@@ -227,7 +227,7 @@ func (a *account) look(ctx context.Context, e *stet.Engine, b bounds) {
 	var n int
 	var err error
 	a.outside(func() {
-		n, err = e.Count(context.WithoutCancel(ctx), stet.Query{Scope: b.scope, NewerThan: age + settling, OlderThan: settling, Limit: max(1, most)})
+		n, err = e.Operator().Count(context.WithoutCancel(ctx), stet.Query{Scope: b.scope, NewerThan: age + settling, OlderThan: settling, Limit: max(1, most)})
 	})
 	a.looking, a.looked = false, now
 	if err != nil {

@@ -464,7 +464,7 @@ func TestStoredStatusThatCannotBeSent(t *testing.T) {
 			created(w, req)
 		})
 		r.want(r.post("k", "{}"), 201, "")
-		_, err := r.engine.Resolve(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"},
+		_, err := r.engine.Operator().Resolve(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"},
 			stet.Resolution{Response: &stet.Response{Status: status}}, stet.Note{Who: "ops", Why: "seen"})
 		if err != nil {
 			t.Fatal(err)

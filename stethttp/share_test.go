@@ -179,7 +179,7 @@ func TestScopesHaveALongestLength(t *testing.T) { // C11
 		if !strings.Contains(a.Body.String(), `"unauthenticated"`) || strings.Contains(a.Body.String(), "sssss") {
 			t.Errorf("%s", a.Body)
 		}
-		if n, err := w.engine.Count(t.Context(), stet.Query{}); n != 1 || err != nil {
+		if n, err := w.engine.Operator().Count(t.Context(), stet.Query{}); n != 1 || err != nil {
 			t.Errorf("%d records, %v", n, err)
 		}
 	}

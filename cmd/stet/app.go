@@ -21,7 +21,7 @@ import (
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/cmd/internal/observe"
 	"github.com/stet-dev/stet/gateway"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -51,7 +51,7 @@ type app struct {
 	sharers *sharers     // callers with different credentials, where no scope tells them apart
 	durable *durability  // nil: nothing of it can change
 
-	sweeper, reaper, reconciler keeper.Runner
+	sweeper, reaper, reconciler maintenance.Runner
 
 	policy atomic.Pointer[admin.Policy] // as published, of the configuration in force
 }
@@ -220,8 +220,8 @@ func (a *app) run(ctx context.Context) error {
 	if a.durable != nil {
 		running.Go(func() { a.durable.run(loops) })
 	}
-	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Count) })
-	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.List) })
+	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Operator().Count) })
+	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.Operator().List) })
 	running.Go(func() { a.reloads(loops) })
 	working, stopJobs := context.WithCancel(ctx) // a job stops at once when the end is asked for: another gateway goes on with it
 	var jobs sync.WaitGroup

@@ -112,7 +112,7 @@ func (s *shelf) all(j bulk.Job) {
 	}
 	changes := map[stet.ID]int{}
 	for q := (stet.HistoryQuery{Limit: stet.MaxLimit}); ; {
-		page, next, err := s.engine.History(s.Context(), q)
+		page, next, err := s.engine.Operator().History(s.Context(), q)
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func (s *shelf) all(j bulk.Job) {
 			s.Errorf("record %s was released %d times", string(id.Key), n)
 		}
 	}
-	if n, err := s.engine.Count(s.Context(), stet.Query{States: []stet.State{stet.Retryable}, Limit: 2 * s.n}); err != nil || n != s.n || len(changes) != s.n {
+	if n, err := s.engine.Operator().Count(s.Context(), stet.Query{States: []stet.State{stet.Retryable}, Limit: 2 * s.n}); err != nil || n != s.n || len(changes) != s.n {
 		s.Errorf("%d are retryable, %d have a change, %v", n, len(changes), err)
 	}
 }

@@ -116,7 +116,7 @@ func fileText(path string, err error) string {
 		return fmt.Sprintf("%s cannot be read by this user; let the gateway's user read it", at.Path)
 	}
 	text := err.Error()
-	for _, before := range []string{path, layers.ErrKeys.Error(), "keeper", "admin"} {
+	for _, before := range []string{path, layers.ErrKeys.Error(), "reconcile", "admin"} {
 		text = strings.TrimPrefix(text, before+": ")
 	}
 	return text

@@ -9,7 +9,7 @@ import (
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/layers"
 	"github.com/stet-dev/stet/gateway"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
 	"github.com/stet-dev/stet/store/sealstore"
 )
 
@@ -24,7 +24,7 @@ type parts struct {
 	operatorsTLS *tls.Config  // likewise
 	keys         *sealstore.Keys
 
-	sweeper, reaper, reconciler keeper.Loop
+	sweeper, reaper, reconciler maintenance.Loop
 }
 
 func (a *app) make(conf *config.Config) (*parts, error) {
@@ -49,8 +49,8 @@ func (a *app) make(conf *config.Config) (*parts, error) {
 	if p.operators, err = a.operators(conf, notices); err != nil {
 		return nil, err
 	}
-	p.sweeper = keeper.Sweeper{Engine: a.engine, Every: conf.Keeper.SweepInterval.Duration()}
-	p.reaper = keeper.Reaper{Engine: a.engine, Every: conf.Keeper.ReapInterval.Duration(), Batch: conf.Keeper.ReapBatch}
+	p.sweeper = maintenance.Sweeper{Engine: a.engine, Every: conf.Keeper.SweepInterval.Duration()}
+	p.reaper = maintenance.Reaper{Engine: a.engine, Every: conf.Keeper.ReapInterval.Duration(), Batch: conf.Keeper.ReapBatch}
 	switch r, ok, err := reconciler(a.engine, &conf.Reconcile); {
 	case err != nil:
 		return nil, err

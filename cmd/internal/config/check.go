@@ -14,7 +14,7 @@ import (
 
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/internal/spell"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -167,10 +167,10 @@ func (k *checker) store() {
 func (k *checker) reconcile() {
 	c := &k.Reconcile
 	if c.Probe.URL != "" {
-		if err := (keeper.Probe{URL: c.Probe.URL}).Validate(); err != nil {
+		if err := (reconcile.Probe{URL: c.Probe.URL}).Validate(); err != nil {
 			k.fail("reconcile.probe.url", "%s", err)
 		}
-		if last := keeper.LastProbe(c.MaxProbes); c.Probe.Settle.Duration() > last {
+		if last := reconcile.LastProbe(c.MaxProbes); c.Probe.Settle.Duration() > last {
 			k.fail(k.set(whole, "reconcile.probe.settle_s", "reconcile.max_probes"), "settle_s is %s, and the last of max_probes: %d comes %s s after the "+
 				"first: a missing one would never be proof; raise reconcile.max_probes, lower reconcile.probe.settle_s, or let it be 0, which says never",
 				c.Probe.Settle, c.MaxProbes, Seconds(last))

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net/netip"
 	"reflect"
 	"regexp"
@@ -132,7 +133,16 @@ func (k *Key) pattern() (*regexp.Regexp, error) {
 	if k.Pattern == "" {
 		return nil, nil
 	}
-	return stet.KeyPattern(k.Pattern)
+	return wholeKey(k.Pattern)
+}
+
+// wholeKey compiles a pattern that the whole key has to match.
+func wholeKey(expr string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile("^(?:" + expr + ")$")
+	if err != nil {
+		return nil, fmt.Errorf("key pattern: %w", err)
+	}
+	return re, nil
 }
 
 // orEmpty: an empty list is a statement, where nil would be the default.

@@ -241,7 +241,7 @@ func TestCountKeys(t *testing.T) {
 			m.CountKeys(ctx, func(_ context.Context, q stet.Query) (int, error) {
 				switch {
 				case fail.Load():
-					return 0, stet.ErrNoCount
+					return 0, stet.ErrUnsupported
 				case q.States[0] == stet.Running:
 					return int(rounds.Add(1)), nil
 				case q.Failed:

@@ -8,7 +8,7 @@ import (
 
 const (
 	briefly    = "policy: {lease_s: 1}"
-	reconciler = "time has to pass for it: keeper/reconciler_test.go, keeper/hook_test.go, cmd/stet/testdata/script/reconcile.txtar"
+	reconciler = "time has to pass for it: reconcile/reconciler_test.go, reconcile/hook_test.go, cmd/stet/testdata/script/reconcile.txtar"
 	outbox     = "the outbox is used by services: internal/integration/outbox"
 )
 

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/storetest"
 )
 
@@ -27,13 +28,13 @@ func HeldRows(t *testing.T, b storetest.Backend) {
 		e, s := held(t, b, stet.Unknown, 1)
 		var mu sync.Mutex
 		asked := map[stet.ID]bool{}
-		ask := func(_ context.Context, h stet.Head) (keeper.Finding, error) {
+		ask := func(_ context.Context, h stet.Head) (reconcile.Finding, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			asked[h.ID] = true
-			return keeper.Finding{}, nil
+			return reconcile.Finding{}, nil
 		}
-		keep(t, keeper.Reconciler{Engine: e, Resolver: keeper.ResolverFunc(ask), Every: time.Millisecond}.Run)
+		keep(t, reconcile.Reconciler{Engine: e, Resolver: reconcile.ResolverFunc(ask), Every: time.Millisecond}.Run)
 		within(t, func() (int, bool) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -43,7 +44,7 @@ func HeldRows(t *testing.T, b storetest.Backend) {
 	})
 	t.Run("sweeper", func(t *testing.T) {
 		e, s := held(t, b, stet.Running, 12)
-		keep(t, keeper.Sweeper{Engine: e, Every: time.Millisecond}.Run)
+		keep(t, maintenance.Sweeper{Engine: e, Every: time.Millisecond}.Run)
 		within(t, func() (int, bool) {
 			swept := 0
 			for i := range others {

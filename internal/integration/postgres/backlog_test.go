@@ -44,12 +44,12 @@ func TestBacklogIsWalkedOnce(t *testing.T) {
 	const rows, batch = 3000, 100
 	for name, c := range map[string]struct {
 		state stet.State
-		work  func(e *stet.Engine, ctx context.Context, after string, limit int) (int, string, error)
+		work  func(o *stet.Operator, ctx context.Context, after string, limit int) (int, string, error)
 		made  string
 	}{
-		"swept":                 {stet.Running, (*stet.Engine).Sweep, "SELECT 1"},
-		"reaped":                {stet.Retryable, (*stet.Engine).Reap, "SELECT 1"},
-		"reaped of one instant": {stet.Retryable, (*stet.Engine).Reap, "UPDATE stet_records SET due_at = 1763000000000000"},
+		"swept":                 {stet.Running, (*stet.Operator).Sweep, "SELECT 1"},
+		"reaped":                {stet.Retryable, (*stet.Operator).Reap, "SELECT 1"},
+		"reaped of one instant": {stet.Retryable, (*stet.Operator).Reap, "UPDATE stet_records SET due_at = 1763000000000000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, admin, entries := watched(t)
@@ -64,7 +64,7 @@ func TestBacklogIsWalkedOnce(t *testing.T) {
 			}
 			done := 0
 			for after := ""; ; {
-				n, next, err := c.work(e, t.Context(), after, batch)
+				n, next, err := c.work(e.Operator(), t.Context(), after, batch)
 				if err != nil {
 					t.Fatalf("%d of %d were done, and then %d, %v", done, rows, n, err)
 				}

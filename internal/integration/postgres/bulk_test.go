@@ -75,7 +75,7 @@ func TestBulkJobChangesHands(t *testing.T) {
 	}
 	released := 0
 	for q := (stet.HistoryQuery{Limit: stet.MaxLimit}); ; {
-		page, next, err := second.History(t.Context(), q)
+		page, next, err := second.Operator().History(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func TestDueAfterALifeThatVanished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, _, err := e.Reap(t.Context(), "", 10); n != 0 || err != nil {
+	if n, _, err := e.Operator().Reap(t.Context(), "", 10); n != 0 || err != nil {
 		t.Errorf("%d were reaped, %v", n, err)
 	}
 	if r, err := s.Get(t.Context(), h.ID); err != nil || r.State != stet.Completed {
