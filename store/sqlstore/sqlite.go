@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/monotonic"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
@@ -31,7 +32,7 @@ var (
 )
 
 func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
-	clk := &clock{now: c.Clock}
+	clk := &clock{monotonic.Clock{Now: c.Clock}}
 	w := &writer{db: db, log: &log{max: c.MaxLog}, statements: statements{clock: clk}}
 	if err := w.connect(ctx); err != nil {
 		return nil, err

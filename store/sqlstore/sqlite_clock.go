@@ -1,26 +1,8 @@
 package sqlstore
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "github.com/stet-dev/stet/internal/monotonic"
 
-// clock is a store's time in whole microseconds since 1970. It never goes back, so that leases are compared with instants of
-// one line even when an administrator sets the host's clock (I13, W10).
-type clock struct {
-	now  func() time.Time
-	last atomic.Int64
-}
+// clock is the time of a store in SQLite, whose server is the process itself.
+type clock struct{ monotonic.Clock }
 
-func (c *clock) micros() int64 {
-	now := c.now().UnixMicro()
-	for {
-		last := c.last.Load()
-		if now <= last {
-			return last
-		}
-		if c.last.CompareAndSwap(last, now) {
-			return now
-		}
-	}
-}
+func (c *clock) micros() int64 { return c.Micros() }
