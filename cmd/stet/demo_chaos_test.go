@@ -13,22 +13,28 @@ import (
 )
 
 // startChaos starts stet demo --chaos with a directory for temporary files of its own.
-func startChaos(t *testing.T, args ...string) (cmd *exec.Cmd, tmp string) {
+func startChaos(t *testing.T, program string, args ...string) (cmd *exec.Cmd, tmp string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	tmp = t.TempDir()
-	cmd = &exec.Cmd{Path: self, Args: append([]string{"stet", "demo", "--chaos"}, args...), Env: append(os.Environ(), "TMPDIR="+tmp), Stderr: os.Stderr}
+	cmd = &exec.Cmd{Path: program, Args: append([]string{"stet", "demo", "--chaos"}, args...), Env: append(os.Environ(), "TMPDIR="+tmp), Stderr: os.Stderr}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd, tmp
+}
+
+// built builds stet as users do: with the race detector, 300 starts of it take a minute. The other tests run this test binary.
+func built(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "stet")
+	if said, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	return program
 }
 
 // Wherever the process dies, the provider has charged once, and the client has its answer: I1, W4, W7. This is what the demo
 // looks for itself, so the test is that it ends well and has looked at all there is.
 func TestChaosDemo(t *testing.T) {
-	cmd, tmp := startChaos(t)
+	cmd, tmp := startChaos(t, built(t))
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {
@@ -63,7 +69,11 @@ func TestChaosDemoInterrupted(t *testing.T) {
 
 func interrupted(t *testing.T, args ...string) {
 	t.Helper()
-	cmd, tmp := startChaos(t, args...)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, tmp := startChaos(t, self, args...)
 	cmd.Stderr = nil
 	out, err := cmd.StdoutPipe()
 	if err != nil {
