@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ const lanes = 8
 // Harness has databases to crash on, and the provider. It is for one test at a time.
 type Harness struct {
 	dir    string
+	plain  string // the program to kill
 	ledger *ledger
 	lanes  map[string][]*lane
 }
@@ -40,7 +42,13 @@ type lane struct {
 
 // New returns a harness, which ends with the test.
 func New(t *testing.T) *Harness {
-	h := &Harness{dir: t.TempDir(), ledger: newLedger(), lanes: map[string][]*lane{}}
+	t.Helper()
+	h := &Harness{dir: t.TempDir(), lanes: map[string][]*lane{}}
+	var err error
+	if h.plain, err = built(h.dir); err != nil {
+		t.Fatal(err)
+	}
+	h.ledger = newLedger()
 	t.Cleanup(func() {
 		h.ledger.server.Close()
 		for _, all := range h.lanes {
@@ -119,6 +127,7 @@ func (h *Harness) EveryPoint(t *testing.T, p Program, k Kind, each bool) (r Repo
 	t.Helper()
 	all := h.on(t, k)
 	watched := h.trial(p, all[0], life{})
+	watched.program = os.Args[0]
 	if err := watched.run(t.Context()); err != nil {
 		r.Wrong = append(r.Wrong, fmt.Errorf("without a crash: %w", err))
 		return r
@@ -190,6 +199,8 @@ type trial struct {
 	ledger *ledger
 	order  string
 
+	program string // that lives run
+
 	next   life // to be started
 	later  []int
 	now    *crashpoint.Process
@@ -198,7 +209,7 @@ type trial struct {
 
 func (h *Harness) trial(p Program, l *lane, first life) *trial {
 	first.Program, first.Kind, first.DSN, first.Provider = p.Name, l.kind.Name, l.dsn, h.ledger.server.URL
-	return &trial{p: p, on: l, ledger: h.ledger, order: "order-" + rand.Text(), next: first}
+	return &trial{p: p, on: l, ledger: h.ledger, order: "order-" + rand.Text(), program: h.plain, next: first}
 }
 
 // until takes a step again and again, until it is done. Where the process has died meanwhile, it is started again before.
@@ -234,7 +245,7 @@ func (t *trial) alive(ctx context.Context) (err error) {
 			t.next.After = t.later[t.deaths-1]
 		}
 	}
-	t.now, err = t.next.start(ctx)
+	t.now, err = t.next.start(ctx, t.program)
 	return err
 }
 
