@@ -58,22 +58,22 @@ func TestChaosDemo(t *testing.T) {
 
 // Ctrl-C leaves no processes, and no files but those to keep. They are not in the way of the next show.
 func TestChaosDemoInterrupted(t *testing.T) {
-	kept := t.TempDir()
-	interrupted(t)
-	interrupted(t, "--keep", kept)
-	interrupted(t, "--keep", kept)
+	kept, program := t.TempDir(), built(t)
+	self, err := os.Executable() // with the race detector, once
+	if err != nil {
+		t.Fatal(err)
+	}
+	interrupted(t, self)
+	interrupted(t, program, "--keep", kept)
+	interrupted(t, program, "--keep", kept)
 	if shows, err := filepath.Glob(filepath.Join(kept, "chaos-*", "*.jsonl")); err != nil || len(shows) != 4 {
 		t.Errorf("kept %v, %v", shows, err)
 	}
 }
 
-func interrupted(t *testing.T, args ...string) {
+func interrupted(t *testing.T, program string, args ...string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd, tmp := startChaos(t, self, args...)
+	cmd, tmp := startChaos(t, program, args...)
 	cmd.Stderr = nil
 	out, err := cmd.StdoutPipe()
 	if err != nil {
