@@ -78,7 +78,7 @@ func (r *reloading) reload(text string) reloaded {
 			r.t.Fatalf("%s: %v", line, err)
 		}
 		switch {
-		case l.Setting != "":
+		case l.Msg == "a setting changed": // a warning of the start may come late
 			said.live = append(said.live, l.Setting)
 		case l.Settings != "":
 			said.restart = strings.Split(l.Settings, ", ")

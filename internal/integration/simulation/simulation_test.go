@@ -1,4 +1,4 @@
-package lives
+package simulation
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 // What goes wrong around an engine never makes it break what it promises. I1, I2, I3, I6, I9, I10, I11, I13 .. I16;
 // W2 .. W5, W8 .. W10, W13, W16 .. W21, W34
-func TestLives(t *testing.T) {
+func TestSimulation(t *testing.T) {
 	var seen counts
 	rapid.Check(t, func(rt *rapid.T) { live(t, rt, setting{}, &seen) })
 	for what, n := range map[string]int{"executions": seen.executed, "effects": seen.effects, "replays": seen.replayed,

@@ -1,4 +1,4 @@
-package lives
+package simulation
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 func (m machine) Keep(t *rapid.T) {
 	w := m.w
 	e, loop := w.host(t), rapid.SampledFrom([]string{"sweep", "reap", "resume"}).Draw(t, "loop")
-	w.weather(t)
+	w.networkFaults(t)
 	switch loop {
 	case "sweep":
 		w.round(t, maintenance.Sweeper{Engine: e.Engine, Every: time.Second}.Run)
@@ -32,7 +32,7 @@ func (m machine) Reconcile(t *rapid.T) {
 	e := w.host(t)
 	p := provider{w, rapid.SampledFrom([]string{"what it has", "what it has", "that it voids it", "nothing"}).Draw(t, "the provider says"),
 		rapid.Bool().Draw(t, "without its answer")}
-	w.weather(t)
+	w.networkFaults(t)
 	w.round(t, reconcile.Reconciler{Engine: e.Engine, Resolver: p, Every: time.Second, MaxProbes: reconcile.DefaultMaxProbes, Settle: cmp.Or(w.setting.settle, settle)}.Run)
 }
 
@@ -112,7 +112,7 @@ func (m machine) Operate(t *rapid.T) {
 	}
 	note := stet.Note{Who: "ann", Why: "asked the provider", Evidence: "its answer"}
 	do := rapid.SampledFrom([]string{"resolve", "purge", "extend"}).Draw(t, "do")
-	w.weather(t)
+	w.networkFaults(t)
 	switch do {
 	case "resolve":
 		_, _ = e.Operator().Resolve(w.ctx, id, w.verdict(&h), note)

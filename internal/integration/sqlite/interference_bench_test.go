@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stet-dev/stet/internal/integration/keeping"
+	"github.com/stet-dev/stet/internal/integration/interference"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -12,5 +12,5 @@ import (
 // rest. STET_ROWS=1000000 is the backlog of the requirement; it takes minutes to fill.
 func BenchmarkBesideKeepers(b *testing.B) {
 	s := over(b, database(b, filepath.Join(b.TempDir(), "stet.db")), sqlstore.Config{})
-	keeping.Beside(b, s, keeping.Rows(b), nil)
+	interference.Beside(b, s, interference.Rows(b), nil)
 }

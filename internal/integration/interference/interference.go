@@ -1,6 +1,6 @@
 // Package keeping measures what requests feel of keepers that work off a backlog on the same store, and tests what keepers feel of
 // transactions that hold rows of it.
-package keeping
+package interference
 
 import (
 	"context"

@@ -6,4 +6,4 @@
 // provider ignores keys, so that whatever reaches it happens. What is promised is said in terms of its ledger, of the answers
 // that clients got, and of the records as every single write finds and leaves them; no rule of the engine's is asked what another
 // should have done.
-package lives
+package simulation

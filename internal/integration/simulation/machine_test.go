@@ -1,4 +1,4 @@
-package lives
+package simulation
 
 import (
 	"errors"
@@ -21,8 +21,8 @@ func named(key string) stet.ID { return stet.ID{Scope: "s", Key: stet.Key(key)} 
 var (
 	policies = map[string]stet.Rules{"": {Retain: retain}, "refuse expired keys": {Retain: retain, KeepExpired: time.Hour},
 		"resume": {Retain: retain, OnLapse: stet.LapseResume}, "re-execute": {Retain: retain, OnLapse: stet.LapseReexecute}}
-	names   = rapid.SampledFrom([]string{"", "refuse expired keys", "resume", "re-execute"})
-	weather = rapid.SampledFrom([][]loss{{}, {}, {request}, {reply}, {late}, {broken}, {reply, broken}, {late, broken}, {reply, reply},
+	names  = rapid.SampledFrom([]string{"", "refuse expired keys", "resume", "re-execute"})
+	losses = rapid.SampledFrom([][]loss{{}, {}, {request}, {reply}, {late}, {broken}, {reply, broken}, {late, broken}, {reply, reply},
 		{none, reply}, {none, late}, {none, broken}, {again}, {again, again}, {none, again}, {again, reply}, {reply, again}, {none, reply, broken}, {none, late, broken}, {reply, late}})
 	spans = rapid.SampledFrom([]time.Duration{beat, lease / 2, lease / 2, lease, lease, settle, retain, 24 * time.Hour})
 )
@@ -40,9 +40,9 @@ func (m machine) Check(t *rapid.T) { // I16
 	}
 }
 
-// weather begins an action that speaks to the store.
-func (w *world) weather(t *rapid.T) {
-	losses := weather.Draw(t, "weather")
+// networkFaults begins an action that speaks to the store.
+func (w *world) networkFaults(t *rapid.T) {
+	losses := losses.Draw(t, "network faults")
 	w.change(func() {
 		w.losses, w.begun = losses, 0
 		clear(w.calls)
@@ -97,7 +97,7 @@ func (m machine) Retry(t *rapid.T) {
 func (w *world) ask(t *rapid.T, q question) {
 	e, lookup := w.host(t), rapid.SampledFrom([]bool{false, false, false, false, false, true}).Draw(t, "lookup")
 	patience := rapid.SampledFrom([]time.Duration{0, 10 * time.Second, lease + lease/2}).Draw(t, "patience")
-	w.weather(t)
+	w.networkFaults(t)
 	payload := q.payload
 	d, err := e.Begin(w.ctx, stet.Request{ID: q.id, Subject: stet.Subject{Body: []byte(payload)}, Meta: map[string]string{"payload": payload},
 		Policy: &stet.Policy{Lease: lease, Execution: stet.Never, Rules: q.rules}, LookupOnly: lookup})
@@ -222,7 +222,7 @@ func (m machine) Step(t *rapid.T) {
 	w := m.w
 	r := w.pick(t, func(r *run) bool { return !r.over && !r.doubted })
 	do := rapid.SampledFrom([]string{"renew", "advance", "publish"}).Draw(t, "do")
-	w.weather(t)
+	w.networkFaults(t)
 	r.steps++
 	point := fmt.Sprint("after step ", r.steps)
 	err := w.holding(t, r, func() error {
@@ -267,7 +267,7 @@ func (m machine) Settle(t *rapid.T) {
 		w.change(func() { r.answer = fmt.Sprint("answer ", r.fence) })
 		o.Response = stet.Response{Status: 201, Body: []byte(r.answer)}
 	}
-	w.weather(t)
+	w.networkFaults(t)
 	err := w.holding(t, r, func() error { return r.claim.Settle(w.ctx, o) })
 	w.change(func() {
 		r.over = outcome != "unknown" || again || err != nil
