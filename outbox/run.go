@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 const (
@@ -216,7 +218,7 @@ func (r *run) listen(ctx context.Context) {
 		if err != nil {
 			r.Observe(Event{Result: "error", Err: fmt.Errorf("outbox: listen: %w", err)})
 		}
-		pauseFor(ctx, relisten)
+		rest.For(ctx, relisten)
 	}
 }
 

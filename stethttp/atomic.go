@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ledger"
+	"github.com/stet-dev/stet/internal/sqltx"
 )
 
 // Transaction is a database transaction as [AtomicIn] needs it.
@@ -35,18 +36,10 @@ type Transaction = stet.Transaction
 // same bounds: those of the guard whose [Guard.Wrap] was given this handler itself, else [DefaultMaxResponse] and the defaults of
 // [LimitsConfig], for each such handler. A response over MaxResponse is rolled back and answered with 500, in both cases.
 func Atomic(db *sql.DB, handler func(w http.ResponseWriter, r *http.Request, tx *sql.Tx)) http.Handler {
-	begin := func(ctx context.Context) (Transaction, error) {
-		tx, err := db.BeginTx(ctx, nil)
-		return sqlTx{tx}, err
-	}
-	return AtomicIn(begin, func(w http.ResponseWriter, r *http.Request, tx Transaction) { handler(w, r, tx.(sqlTx).tx) })
+	return AtomicIn(sqltx.Begin(db, nil), func(w http.ResponseWriter, r *http.Request, tx Transaction) {
+		handler(w, r, tx.Tx().(*sql.Tx))
+	})
 }
-
-type sqlTx struct{ tx *sql.Tx }
-
-func (t sqlTx) Tx() any                        { return t.tx }
-func (t sqlTx) Commit(context.Context) error   { return t.tx.Commit() }
-func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }
 
 // AtomicIn is [Atomic] for transactions of any kind: pgxstore.Begin returns a begin for those of pgx. begin is given a context that
 // ends with the handler's.

@@ -136,7 +136,7 @@ func (s *shelf) all(j bulk.Job) {
 }
 
 // many is more than two pages of a job: it can be met in the middle.
-const many = 3 * bulk.PageSize
+const many = 3 * 256 // pages of a job
 
 // A gateway that is killed in the middle of a job leaves the rest to the next one.
 func TestBulkSurvivesItsGateway(t *testing.T) {
