@@ -4,13 +4,13 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
@@ -50,13 +50,13 @@ type Store struct {
 	pool Querier
 	cfg  Config
 
-	creates, heads, wholes *group
+	creates, heads, wholes *groupcommit.Queue[*op]
 	whoAmI                 string       // a statement
 	identity               atomic.Value // a string: which database this is
 	repeats                repeats
-	held                   held
+	held                   groupcommit.Held[stet.ID]
 	reaping                reaping
-	patient                chan struct{} // who waits for a row in the server
+	turns                  chan struct{} // who waits for a row in the server
 	outwaiting             atomic.Int64  // how many wait for one, there or for their turn
 	calls                  calls
 	bell                   *bell // nil without Listen
@@ -80,16 +80,12 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 	if err := check(ctx, pool, c.Volatile); err != nil {
 		return nil, fmt.Errorf("%s: open: %w", c.Package, err)
 	}
-	s := &Store{pool: pool, cfg: c, patient: make(chan struct{}, maxPatient)}
+	s := &Store{pool: pool, cfg: c, turns: make(chan struct{}, maxPatient)}
 	if err := s.identify(ctx); err != nil {
 		return nil, fmt.Errorf("%s: open: which database this is: %w", c.Package, err)
 	}
 	s.calls.closed = c.Closed
-	for g, w := range map[**group]*sqltext.PostgresWrite{
-		&s.creates: &sqltext.PostgresCreate, &s.heads: &sqltext.PostgresReplaceHead, &s.wholes: &sqltext.PostgresReplaceAll,
-	} {
-		*g = &group{pool: pool, write: w, calls: &s.calls}
-	}
+	s.creates, s.heads, s.wholes = s.queue(&sqltext.PostgresCreate), s.queue(&sqltext.PostgresReplaceHead), s.queue(&sqltext.PostgresReplaceAll)
 	if c.Listen != nil {
 		s.bell = newBell(pool, c.Listen, &s.calls)
 	}
@@ -99,6 +95,9 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 // Close waits for the calls that have begun, and refuses new ones. The pool stays open. The second Close does nothing.
 func (s *Store) Close() error {
 	s.calls.close()
+	for _, q := range []*groupcommit.Queue[*op]{s.creates, s.heads, s.wholes} { // a group may outlive its callers
+		q.Close()
+	}
 	return nil
 }
 
@@ -187,7 +186,7 @@ func headOf(row *sqltext.Row, now int64) (stet.Head, error) {
 // each reads the rows of an answer. An error of visit ends that, and is returned.
 func each(ctx context.Context, q Querier, sql string, args []any, visit func(Rows) error) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", errNothing, err)
+		return groupcommit.Nothing(err)
 	}
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
@@ -203,8 +202,5 @@ func each(ctx context.Context, q Querier, sql string, args []any, visit func(Row
 	return fault(ctx, rows.Err())
 }
 
-var (
-	errNothing = errors.New("nothing was sent")
-	// errColumn does not say what the column holds: that is not for logs.
-	errColumn = fmt.Errorf("%w: a column holds another type than it should", stet.ErrCorrupt)
-)
+// errColumn does not say what the column holds: that is not for logs.
+var errColumn = fmt.Errorf("%w: a column holds another type than it should", stet.ErrCorrupt)

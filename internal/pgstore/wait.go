@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
@@ -77,7 +78,7 @@ func (s *Store) gone(ctx context.Context, id stet.ID, seen stet.Version) (bool, 
 
 // ring tells those who wait that a record has changed, or may have.
 func (s *Store) ring(o *op, err error) {
-	if s.bell == nil || errors.Is(err, stet.ErrStale) || errors.Is(err, stet.ErrNotFound) || errors.Is(err, errNothing) {
+	if s.bell == nil || errors.Is(err, stet.ErrStale) || errors.Is(err, stet.ErrNotFound) || errors.Is(err, groupcommit.ErrNothing) {
 		return
 	}
 	s.bell.ring(name(o.head.ID))

@@ -6,24 +6,21 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
 // op is one write, and what became of it.
 type op struct {
-	ctx   context.Context
+	groupcommit.Call
 	verb  verb
 	whole bool // replace: the body, too
 	head  stet.Head
 	prev  stet.Version
 	args  []any
-	size  int
 
-	err  error
 	got  stet.Head   // as stored; of the incumbent with [stet.ErrStale]
 	have stet.Record // the incumbent with [stet.ErrExists]
-
-	done chan struct{} // closed when it is answered
 }
 
 type verb uint8
@@ -77,16 +74,16 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 }
 
 func createOp(ctx context.Context, r *stet.Record) (*op, error) {
-	o := &op{ctx: ctx, verb: create, head: r.Head, size: bodySize(&r.Body)}
+	o := &op{Call: groupcommit.Call{Ctx: ctx, Size: bodySize(&r.Body)}, verb: create, head: r.Head}
 	var err error
 	o.args, err = sqltext.PostgresCreateArgs(r)
 	return o, err
 }
 
 func replaceOp(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (*op, error) {
-	o := &op{ctx: ctx, verb: replace, whole: b != nil, head: *h, prev: prev}
+	o := &op{Call: groupcommit.Call{Ctx: ctx}, verb: replace, whole: b != nil, head: *h, prev: prev}
 	if b != nil {
-		o.size = bodySize(b)
+		o.Size = bodySize(b)
 	}
 	var err error
 	o.args, err = sqltext.PostgresReplaceArgs(prev, h, b)
@@ -94,7 +91,7 @@ func replaceOp(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Bod
 }
 
 func deleteOp(ctx context.Context, id stet.ID, prev stet.Version) *op {
-	return &op{ctx: ctx, verb: remove, head: stet.Head{ID: id}, prev: prev,
+	return &op{Call: groupcommit.Call{Ctx: ctx}, verb: remove, head: stet.Head{ID: id}, prev: prev,
 		args: sqltext.PostgresDeleteArgs(id, prev)}
 }
 
@@ -132,30 +129,30 @@ func (o *op) made(at int64) {
 	if o.verb == create {
 		s = sqltext.Born(&o.head, at)
 	}
-	o.got, o.err = o.head, nil
+	o.got, o.Err = o.head, nil
 	s.Apply(&o.got)
 }
 
 // found: the record was there.
 func (o *op) found(row *sqltext.Row, at int64) {
-	if o.have, o.err = record(row, at); o.err == nil {
-		o.err = stet.ErrExists
+	if o.have, o.Err = record(row, at); o.Err == nil {
+		o.Err = stet.ErrExists
 	}
 }
 
 // refused says why nothing was changed. A version never comes back, so that a later look is as good.
 func (o *op) refused(q Querier) error {
-	o.err = stet.ErrNotFound
-	return each(o.ctx, q, sqltext.PostgresGetHead, sqltext.PostgresEncoder.ID(nil, o.head.ID), func(rows Rows) error {
+	o.Err = stet.ErrNotFound
+	return each(o.Ctx, q, sqltext.PostgresGetHead, sqltext.PostgresEncoder.ID(nil, o.head.ID), func(rows Rows) error {
 		row := sqltext.Row{Unstamped: true}
 		var at int64
 		if rows.Scan(append([]any{&at}, row.Dest()...)...) != nil {
 			return errColumn
 		}
-		if o.got, o.err = headOf(&row, at); o.err == nil {
-			o.err = stet.ErrStale
+		if o.got, o.Err = headOf(&row, at); o.Err == nil {
+			o.Err = stet.ErrStale
 			if o.got.Version == o.prev { // it came into being after this was tried
-				o.err = errAgain
+				o.Err = errAgain
 			}
 		}
 		return nil
@@ -186,30 +183,30 @@ const maxTries = 8
 // that can still be used after an answer that settles nothing.
 func (o *op) alone(q Querier, lockTimeout string, again bool) error {
 	for range maxTries {
-		o.err = errAgain
+		o.Err = errAgain
 		err := o.send(q, lockTimeout)
 		switch code := answered(err); {
-		case err == nil && !errors.Is(o.err, errAgain):
-			return o.err
+		case err == nil && !errors.Is(o.Err, errAgain):
+			return o.Err
 		case err == nil:
-			o.err = errAgain
-		case again && (code == codeSerialization || code == codeDeadlock || errors.Is(err, errNothing) && o.ctx.Err() == nil):
-			o.err = err
+			o.Err = errAgain
+		case again && (code == codeSerialization || code == codeDeadlock || errors.Is(err, groupcommit.ErrNothing) && o.Ctx.Err() == nil):
+			o.Err = err
 		default:
 			return err
 		}
 	}
-	return o.err
+	return o.Err
 }
 
 func (o *op) send(q Querier, lockTimeout string) error {
 	args := append(o.args[:len(o.args):len(o.args)], lockTimeout)
 	if o.verb == create {
-		return each(o.ctx, q, o.statement().One, args, func(rows Rows) error {
+		return each(o.Ctx, q, o.statement().One, args, func(rows Rows) error {
 			return o.scan(rows, func(int64) *op { return o })
 		})
 	}
-	err := each(o.ctx, q, o.statement().One, args, func(rows Rows) error {
+	err := each(o.Ctx, q, o.statement().One, args, func(rows Rows) error {
 		var at int64
 		if rows.Scan(&at) != nil {
 			return errColumn
@@ -217,7 +214,7 @@ func (o *op) send(q Querier, lockTimeout string) error {
 		o.made(at)
 		return nil
 	})
-	if err != nil || o.err == nil {
+	if err != nil || o.Err == nil {
 		return err
 	}
 	return o.refused(q)

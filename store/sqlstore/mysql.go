@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
@@ -19,9 +20,9 @@ type mysql struct {
 	db       *sql.DB
 	lookUps  *lanes // also for writes that others hold up
 	writes   *lanes
-	creates  *group
-	changes  *group
-	held     held
+	creates  *groupcommit.Queue[*job]
+	changes  *groupcommit.Queue[*job]
+	held     groupcommit.Held[stet.ID]
 	identity atomic.Value // a string: which database this is
 	most     int          // bytes of a record that the server takes
 	volatile bool         // a server that may lose what it acknowledged is taken
@@ -29,6 +30,18 @@ type mysql struct {
 
 // mysqlWriters is how many connections write: as many as the two groups may ask for at a time.
 const mysqlWriters = 2 * (fewWrites + maxGroups)
+
+// Limits of the groups of one kind.
+const (
+	// fewWrites are not grouped: the server syncs its log once for all that commit at a time, so that a handful of callers is
+	// served best by a statement each, at once.
+	fewWrites = 8
+	// maxGroups are under way at a time: while one is being synced, the next is sent.
+	maxGroups = 2
+	maxGroup  = 128
+	// groupTimeout is how long a group may take whose writers have no deadline.
+	groupTimeout = 30 * time.Second
+)
 
 var (
 	_ database       = (*mysql)(nil)
@@ -52,18 +65,15 @@ func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
 	}
 	s.identity.Store(id)
 	s.most, s.volatile = server.packet, c.AllowVolatile
-	// A quarter of the packet: bytes are twice as long in hexadecimal, and other parts of a record come with them.
-	bytes := min(maxBatchBytes, server.packet/4)
-	s.creates = &group{lanes: s.writes, carry: carryCreates, bytes: bytes}
-	s.changes = &group{lanes: s.writes, carry: carryChanges, bytes: bytes}
+	s.creates, s.changes = s.queue(carryCreates), s.queue(carryChanges)
 	return s, nil
 }
 
 // Close waits for the writes that have begun, refuses new ones, and closes the connections the store held. It leaves db open.
 // The second Close does nothing.
 func (s *mysql) Close() error {
-	s.creates.close()
-	s.changes.close()
+	s.creates.Close()
+	s.changes.Close()
 	s.writes.close()
 	s.lookUps.close()
 	return nil
@@ -84,8 +94,8 @@ func (s *mysql) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	if err != nil {
 		return stet.Record{}, wrap("create", err)
 	}
-	j := &job{verb: create, ctx: ctx, head: r.Head, write: w}
-	switch err = s.do(s.creates, j); {
+	j := &job{Call: groupcommit.Call{Ctx: ctx}, verb: create, head: r.Head, write: w}
+	switch err = s.creates.Do(j); {
 	case err == nil:
 		return stet.Record{Head: j.got, Body: r.Body}, nil
 	case errors.Is(err, stet.ErrExists):
@@ -101,11 +111,11 @@ func (s *mysql) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	if err != nil {
 		return stet.Head{}, wrap("replace", err)
 	}
-	j := &job{verb: replaceHead, ctx: ctx, head: h, prev: prev, write: w}
+	j := &job{Call: groupcommit.Call{Ctx: ctx}, verb: replaceHead, head: h, prev: prev, write: w}
 	if b != nil {
 		j.verb = replaceAll
 	}
-	if err = s.do(s.changes, j); err == nil || errors.Is(err, stet.ErrStale) {
+	if err = s.changes.Do(j); err == nil || errors.Is(err, stet.ErrStale) {
 		return j.got, err
 	}
 	return stet.Head{}, wrap("replace", err)
@@ -113,7 +123,7 @@ func (s *mysql) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 
 // Delete removes the record if its Version is prev.
 func (s *mysql) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
-	return wrap("delete", s.do(s.changes, &job{verb: remove, ctx: ctx, head: stet.Head{ID: id}, prev: prev}))
+	return wrap("delete", s.changes.Do(removal(ctx, id, prev)))
 }
 
 // write refuses what no row can hold, and what the server would not read to its end: it would close the connection over it.

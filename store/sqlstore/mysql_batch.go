@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
@@ -23,33 +24,27 @@ func carryCreates(ctx context.Context, c *lane, batch []*job) error {
 			return err
 		}
 		// Of several with one name the first is stored, and the others find it in the next round.
-		first, others := firstOfEach(batch)
-		switch err = insertAll(ctx, c, first); answered(err) {
-		case 0:
-			if err != nil {
-				answerAll(others, errAlone)
-				return err
-			}
+		first, others := groupcommit.FirstOfEach(batch, compareJobs)
+		switch err = insertAll(ctx, c, first); {
+		case err == nil:
 			batch = others
-		case mysqlDuplicate:
-		default:
-			answerAll(batch, errAlone)
-			return nil
+		case answered(err) != mysqlDuplicate:
+			separate(others)
+			return err
 		}
 	}
-	answerAll(batch, errAlone)
 	return nil
 }
 
-func answerAll(batch []*job, err error) {
+func separate(batch []*job) {
 	for _, j := range batch {
-		j.err = err
+		j.Err = groupcommit.ErrSeparate
 	}
 }
 
 // answerTaken returns the jobs whose names are free, and answers the others.
 func answerTaken(ctx context.Context, c *lane, batch []*job) (free []*job, err error) {
-	first, _ := firstOfEach(batch)
+	first, _ := groupcommit.FirstOfEach(batch, compareJobs)
 	type found struct {
 		r   stet.Record
 		err error
@@ -61,10 +56,7 @@ func answerTaken(ctx context.Context, c *lane, batch []*job) (free []*job, err e
 		there[row.ID()] = found{r, err}
 	})
 	if err != nil {
-		answerAll(batch, errAlone)
-		if answered(err) != 0 {
-			err = nil
-		}
+		separate(batch) // nothing was written yet
 		return nil, err
 	}
 	for _, j := range batch {
@@ -72,9 +64,9 @@ func answerTaken(ctx context.Context, c *lane, batch []*job) (free []*job, err e
 		case !ok:
 			free = append(free, j)
 		case f.err != nil:
-			j.err = f.err
+			j.Err = f.err
 		default:
-			j.have, j.err = f.r, stet.ErrExists
+			j.have, j.Err = f.r, stet.ErrExists
 		}
 	}
 	return free, nil
@@ -91,25 +83,13 @@ func whose(q *sqltext.MySQL, jobs []*job) *sqltext.MySQL {
 	return q
 }
 
-// firstOfEach takes a sorted batch apart: the first job of each name, and the others.
-func firstOfEach(batch []*job) (first, others []*job) {
-	for i, j := range batch {
-		if i > 0 && batch[i-1].head.ID == j.head.ID {
-			others = append(others, j)
-		} else {
-			first = append(first, j)
-		}
-	}
-	return first, others
-}
-
 // insertAll stores the records of jobs in one statement.
 func insertAll(ctx context.Context, c *lane, jobs []*job) error {
 	q := &sqltext.MySQL{}
 	jobs[0].write.Into(q)
 	for i, j := range jobs {
 		q.Add([]string{"VALUES (", ", ("}[min(i, 1)])
-		q.Text = append(q.Text, j.place.text.Text...)
+		q.Text = append(q.Text, j.text.Text...)
 		j.write.AddBirth(q, i == 0)
 		q.Add(")")
 	}
@@ -119,7 +99,7 @@ func insertAll(ctx context.Context, c *lane, jobs []*job) error {
 	}
 	for _, j := range jobs {
 		j.born(at)
-		j.err = nil
+		j.Err = nil
 	}
 	return nil
 }
@@ -130,22 +110,22 @@ var errCount = errors.New("a group changed another number of rows than it locked
 // carryChanges locks the rows of a group, passing over those that somebody holds, and changes or removes those of the version
 // expected. The others, and all of them if the server refuses, are to be written alone: there it turns out why.
 func carryChanges(ctx context.Context, c *lane, batch []*job) error {
-	first, others := firstOfEach(batch)
-	answerAll(others, errAlone)
+	ready, others := groupcommit.FirstOfEach(batch, compareJobs)
+	separate(others)
 	var rows map[stet.ID]lockedRow
 	err := transact(ctx, c, func() (err error) {
-		if rows, err = lock(ctx, c, first); err != nil {
+		if rows, err = lock(ctx, c, ready); err != nil {
 			return err
 		}
-		var ready []*job
+		first := ready
+		ready = nil
 		for _, j := range first {
 			if r, ok := rows[j.head.ID]; ok && r.version == j.prev && r.schema == sqltext.Schema {
 				ready = append(ready, j)
 			} else {
-				j.err = errAlone
+				j.Err = groupcommit.ErrSeparate
 			}
 		}
-		first = ready
 		for _, v := range []verb{replaceHead, replaceAll, remove} {
 			if err := change(ctx, c, v, of(ready, v), rows); err != nil {
 				return err
@@ -153,19 +133,15 @@ func carryChanges(ctx context.Context, c *lane, batch []*job) error {
 		}
 		return nil
 	})
-	switch {
-	case err == nil:
-		for _, j := range first {
-			if j.err = nil; j.verb != remove {
-				j.changed(rows[j.head.ID].at)
-			}
-		}
-		return nil
-	case answered(err) != 0 || errors.Is(err, errCount):
-		answerAll(first, errAlone)
-		return nil
+	if err != nil {
+		return err
 	}
-	return err
+	for _, j := range ready {
+		if j.Err = nil; j.verb != remove {
+			j.changed(rows[j.head.ID].at)
+		}
+	}
+	return nil
 }
 
 func of(jobs []*job, v verb) []*job {
@@ -223,7 +199,7 @@ func change(ctx context.Context, c *lane, v verb, jobs []*job, rows map[stet.ID]
 		jobs[0].write.Into(q)
 		for i, j := range jobs {
 			q.Add([]string{"VALUES (", ", ("}[min(i, 1)])
-			q.Text = append(q.Text, j.place.text.Text...)
+			q.Text = append(q.Text, j.text.Text...)
 			s := sqltext.Changed(&j.head, rows[j.head.ID].at)
 			j.write.AddStamp(q, &s)
 			q.Add(")")

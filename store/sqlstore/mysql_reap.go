@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
@@ -19,12 +20,15 @@ func (s *mysql) Reap(ctx context.Context, limit int) (n int, err error) {
 					more = false
 					return err
 				}
-				if err = carryChanges(ctx, c, over); err != nil { // nobody knows whether they are gone
+				if err = carryChanges(ctx, c, over); err != nil {
+					if more = false; settlesMySQL(err) != groupcommit.Final { // none of them is gone
+						return nil
+					}
 					return err
 				}
 				gone := 0
 				for _, j := range over {
-					if j.err == nil {
+					if j.Err == nil {
 						gone++
 					}
 				}
@@ -48,8 +52,8 @@ func overMySQL(ctx context.Context, c *lane, state stet.State, limit int) (jobs 
 	}
 	rows, err := versions(ctx, c, q.Add(" ORDER BY `due_at` LIMIT ").Int(int64(limit)))
 	for id, row := range rows {
-		jobs = append(jobs, &job{verb: remove, ctx: ctx, head: stet.Head{ID: id}, prev: row.version})
+		jobs = append(jobs, removal(ctx, id, row.version))
 	}
-	slices.SortFunc(jobs, func(a, b *job) int { return compareIDs(a.head.ID, b.head.ID) })
+	slices.SortFunc(jobs, compareJobs)
 	return jobs, err
 }

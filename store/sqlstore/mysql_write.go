@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,51 +10,87 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
 // job is one write.
 type job struct {
+	groupcommit.Call
 	verb
-	ctx   context.Context
 	head  stet.Head // remove: its ID alone
 	prev  stet.Version
 	write *sqltext.MySQLWrite // create, replace
 
-	err  error
 	got  stet.Head   // as stored; of the incumbent with [stet.ErrStale]
 	have stet.Record // the incumbent with [stet.ErrExists]
 
-	place jobPlace
+	text sqltext.MySQL // the values, if it is in a group
 }
 
 // heldTimeout is how long a write without a deadline tries to get at a row that another transaction holds.
 const heldTimeout = 10 * time.Second
 
-// do carries out j in a group, and alone where the group cannot.
-func (s *mysql) do(g *group, j *job) error {
-	if g.fits(j) && !s.held.has(j.head.ID) {
-		if err := g.do(j); err != errAlone {
-			return err
-		}
+func removal(ctx context.Context, id stet.ID, prev stet.Version) *job {
+	return &job{Call: groupcommit.Call{Ctx: ctx}, verb: remove, head: stet.Head{ID: id}, prev: prev}
+}
+
+func compareJobs(a, b *job) int {
+	return cmp.Or(cmp.Compare(a.head.Scope, b.head.Scope), cmp.Compare(a.head.Key, b.head.Key))
+}
+
+func (s *mysql) queue(many func(ctx context.Context, c *lane, batch []*job) error) *groupcommit.Queue[*job] {
+	return groupcommit.New(groupcommit.Config[*job]{
+		Alone: func(j *job) error {
+			return s.writes.with(j.Ctx, func(c *lane) error { return apply(j.Ctx, c, j) })
+		},
+		Many: func(ctx context.Context, batch []*job) error {
+			return s.writes.with(ctx, func(c *lane) error { return many(ctx, c, batch) })
+		},
+		Patient: s.patient, Settles: settlesMySQL, Fits: s.fits, Clone: (*job).render, Compare: compareJobs,
+		// A quarter of the packet: bytes are twice as long in hexadecimal, and other parts of a record come with them.
+		Lone: fewWrites, Groups: maxGroups, MaxGroup: maxGroup, MaxBytes: min(maxBatchBytes, s.most/4),
+		Timeout: groupTimeout, Closed: ErrClosed})
+}
+
+// fits reports whether j may share a statement with others. A note has its entry in the history, and is rare; a large body
+// would keep the others waiting.
+func (s *mysql) fits(j *job) bool {
+	return j.head.Note == nil && (j.write == nil || !j.write.Large()) && !s.held.Has(j.head.ID)
+}
+
+// render writes the values of j, which refer to memory of its caller.
+func (j *job) render() {
+	if j.write != nil {
+		j.write.AddValues(&j.text)
+		j.Size = len(j.text.Text)
 	}
-	ctx, cancel := j.ctx, func() {}
+}
+
+func settlesMySQL(err error) groupcommit.Outcome {
+	switch n := answered(err); {
+	case n == mysqlDuplicate, n == mysqlLockWait, n == mysqlDeadlock:
+		return groupcommit.Contended
+	case n != 0, errors.Is(err, errCount):
+		return groupcommit.Refused
+	}
+	return groupcommit.Final
+}
+
+// patient carries out j on a connection for itself, again and again while another transaction is in the way. It waits without
+// holding on to a connection: a row that somebody keeps must not slow its neighbours.
+func (s *mysql) patient(j *job) error {
+	ctx, cancel := j.Ctx, func() {}
 	if _, ok := ctx.Deadline(); !ok {
 		ctx, cancel = context.WithTimeout(ctx, heldTimeout)
 	}
 	defer cancel()
-	return s.alone(ctx, j)
-}
-
-// alone carries out j on a connection for itself, again and again while another transaction is in the way. It waits without
-// holding on to a connection: a row that somebody keeps must not slow its neighbours.
-func (s *mysql) alone(ctx context.Context, j *job) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		err := s.lookUps.with(ctx, func(c *lane) error { return applyIfFree(ctx, c, j) })
 		switch answered(err) {
 		case mysqlDuplicate, mysqlDeadlock: // nothing happened
 		case mysqlLockWait, mysqlHeld:
-			s.held.add(j.head.ID)
+			s.held.Add(j.head.ID)
 		default:
 			return err
 		}
@@ -62,7 +99,7 @@ func (s *mysql) alone(ctx context.Context, j *job) error {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("%w: %w: %w", errNothing, ctx.Err(), err)
+			return fmt.Errorf("%w: %w", groupcommit.Nothing(ctx.Err()), err)
 		}
 	}
 }
@@ -83,6 +120,20 @@ func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
 	return apply(ctx, c, j)
 }
 
+// askMySQL is an error where another transaction holds the row, also one that is not committed yet. It waits for nobody.
+func askMySQL(ctx context.Context, c *lane, id stet.ID) error {
+	q := about(c).Add("SELECT `version` FROM stet_records WHERE ").Whose(id).Add(" FOR UPDATE NOWAIT")
+	rows, err := query(ctx, c, q)
+	if err != nil {
+		return fault(err)
+	}
+	defer rows.Close()
+	for rows.Next() { // it is enough that there was no error
+		continue
+	}
+	return fault(rows.Err())
+}
+
 // apply carries out j as one transaction of its own.
 func apply(ctx context.Context, c *lane, j *job) error {
 	switch {
@@ -99,7 +150,7 @@ func apply(ctx context.Context, c *lane, j *job) error {
 // transact calls f within a transaction, and commits it if f returns no error.
 func transact(ctx context.Context, c *lane, f func() error) error {
 	if _, err := c.ExecContext(ctx, "START TRANSACTION"); err != nil {
-		return fmt.Errorf("%w: %w", errNothing, fault(err))
+		return groupcommit.Nothing(fault(err))
 	}
 	if err := f(); err != nil {
 		if gone(err) {

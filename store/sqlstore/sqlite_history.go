@@ -17,7 +17,7 @@ func (s *sqlite) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Chang
 
 // Append adds an entry that tells of no change.
 func (s *sqlite) Append(ctx context.Context, c stet.Change) error {
-	return wrap("append", s.queue.do(appendOp(ctx, &c)))
+	return wrap("append", s.queue.Do(appendOp(ctx, &c)))
 }
 
 // History pages through the changes, as the transaction sees them.

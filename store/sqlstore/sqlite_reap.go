@@ -17,7 +17,7 @@ func (s *sqlite) Reap(ctx context.Context, limit int) (n int, err error) {
 	for n < limit {
 		o := newOp(ctx, reap, &stet.Head{}, &stet.Body{})
 		o.limit = min(limit-n, together)
-		if err := s.queue.do(o); err != nil {
+		if err := s.queue.Do(o); err != nil {
 			return n, wrap("reap", err)
 		}
 		if n += o.gone; o.gone < o.limit {

@@ -1,18 +1,62 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 )
+
+// Limits of a group.
+const (
+	maxBatch      = 256     // writes in one transaction
+	maxBatchBytes = 4 << 20 // of bodies in one transaction, unless a single one is larger
+)
+
+// op is one write. Its caller's goroutine prepares it.
+type op struct {
+	groupcommit.Call
+	verb
+	id     stet.ID
+	head   stet.Head // create, replace
+	prev   stet.Version
+	args   []any // of the statement, but for the instants
+	looked bool  // create: the name was free a moment ago
+	limit  int   // reap
+
+	got  stet.Head   // as stored; of the incumbent with [stet.ErrStale]
+	have stet.Record // the incumbent with [stet.ErrExists]
+	gone int         // reap: how many were removed
+}
+
+type verb uint8
+
+const (
+	create verb = iota + 1
+	replaceHead
+	replaceAll
+	remove
+	reap
+	appendTo
+)
+
+// clone copies what belongs to the caller.
+func (o *op) clone() {
+	for i, a := range o.args {
+		if b, ok := a.([]byte); ok {
+			o.args[i] = bytes.Clone(b)
+		}
+	}
+}
 
 // Create stores r if its ID is free. A record that is there is found without waiting for those that write, so that a
 // duplicate is answered at once even while a transaction of somebody else holds the file.
 func (s *sqlite) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	o, err := createOp(ctx, &r)
 	if err == nil {
-		err = s.create(o)
+		err = s.queue.Do(o)
 	}
 	return created(o, &r, err)
 }
@@ -36,13 +80,13 @@ func created(o *op, r *stet.Record, err error) (stet.Record, error) {
 	return stet.Record{}, wrap("create", err)
 }
 
-// create looks before it writes: on the connection that writes where that is free, because its cache is warm; otherwise on
-// another, beside whoever writes.
-func (s *sqlite) create(o *op) error {
-	if s.queue.lone(o) {
-		return o.err
+// look answers a duplicate before its write waits, beside the connection that writes. That connection looks itself if it is
+// free, because its cache is warm: see [writer.begin].
+func (s *sqlite) look(o *op) error {
+	if o.verb != create {
+		return nil
 	}
-	have, err := s.get(o.ctx, o.id)
+	have, err := s.get(o.Ctx, o.id)
 	switch {
 	case err == nil:
 		o.have = have
@@ -51,7 +95,7 @@ func (s *sqlite) create(o *op) error {
 		return err
 	}
 	o.looked = true
-	return s.queue.do(o)
+	return nil
 }
 
 // Replace stores h, and b if it is not nil, if the record's Version is prev. What is kept of the instants is what the row
@@ -59,7 +103,7 @@ func (s *sqlite) create(o *op) error {
 func (s *sqlite) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 	o, err := replaceOp(ctx, prev, &h, b)
 	if err == nil {
-		err = s.queue.do(o)
+		err = s.queue.Do(o)
 	}
 	return replaced(o, err)
 }
@@ -87,7 +131,7 @@ func replaced(o *op, err error) (stet.Head, error) {
 
 // Delete removes the record if its Version is prev.
 func (s *sqlite) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
-	return wrap("delete", s.queue.do(deleteOp(ctx, id, prev)))
+	return wrap("delete", s.queue.Do(deleteOp(ctx, id, prev)))
 }
 
 func deleteOp(ctx context.Context, id stet.ID, prev stet.Version) *op {
@@ -97,9 +141,9 @@ func deleteOp(ctx context.Context, id stet.ID, prev stet.Version) *op {
 }
 
 func newOp(ctx context.Context, v verb, h *stet.Head, b *stet.Body) *op {
-	o := &op{verb: v, ctx: ctx, id: h.ID, head: *h, size: len(b.Request) + len(b.Progress)}
+	o := &op{Call: groupcommit.Call{Ctx: ctx, Size: len(b.Request) + len(b.Progress)}, verb: v, id: h.ID, head: *h}
 	if b.Response != nil {
-		o.size += len(b.Response.Body)
+		o.Size += len(b.Response.Body)
 	}
 	return o
 }
