@@ -135,6 +135,6 @@ func (b bound) Delete(ctx context.Context, id stet.ID, prev stet.Version) error 
 }
 
 func (b bound) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-	heads, next, err := due(ctx, b.q, q)
+	heads, next, err := reader(b.q).Due(ctx, q)
 	return heads, next, b.s.wrap("due", err)
 }

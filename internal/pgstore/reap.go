@@ -11,6 +11,9 @@ import (
 // reaped are the states of records that are removed when they are due.
 var reaped = [...]stet.State{stet.Completed, stet.Retryable, stet.Expired}
 
+// place is where a record stands among those that are due. The zero place is before all of them.
+type place struct{ due, id int64 }
+
 // reaping remembers how far each state's index was walked. Its beginning is full of what was removed a moment ago: a batch that
 // began there again would pass over all of it, and each batch over more.
 type reaping struct {

@@ -52,6 +52,7 @@ type shard struct {
 	last    *label // of the newest record: most have the same
 	labels  map[label]*label
 	path    *string // of the newest record, likewise
+	encoded []byte  // room for what is being encoded
 }
 
 var (
@@ -135,7 +136,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (got stet.Record, err
 	}
 	r.CreatedAt, r.CompletedAt = time.Time{}, time.Time{}
 	e := &entry{key: stet.Key(strings.Clone(string(r.Key))), next: sh.records[h], born: s.born.Add(1)}
-	e.write(&r.Head, &r.Body, sh.intern(&r.Head), sh.share(r.Path), now)
+	sh.write(e, &r.Head, &r.Body, now)
 	sh.records[h] = e
 	sh.queue(e).add(e)
 	s.counts[e.state].Add(1)
@@ -241,11 +242,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	if retag {
 		s.untag(e, hash)
 	}
-	path := e.path
-	if *path != h.Path {
-		path = sh.share(h.Path)
-	}
-	e.write(&h, b, sh.intern(&h), path, now)
+	sh.write(e, &h, b, now)
 	s.counts[e.state].Add(1)
 	if after := sh.queue(e); after == before {
 		after.fix(e)

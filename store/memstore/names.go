@@ -23,7 +23,7 @@ type bearers struct {
 // names returns the names of e; those it has not are "".
 func (e *entry) names() (n [2]string) {
 	if e.rare != nil {
-		n = [2]string{e.rare.downKey, e.rare.downID}
+		n = e.rare.names
 	}
 	return n
 }

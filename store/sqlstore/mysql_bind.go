@@ -122,6 +122,6 @@ func (b boundMySQL) Delete(ctx context.Context, id stet.ID, prev stet.Version) e
 }
 
 func (b boundMySQL) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-	heads, next, err := dueMySQL(ctx, b.tx, q)
+	heads, next, err := readMySQL(b.tx).Due(ctx, q)
 	return heads, next, wrap("due", err)
 }

@@ -46,7 +46,7 @@ func (s *mysql) Reap(ctx context.Context, limit int) (n int, err error) {
 // overMySQL makes a job of each record that is to be removed. It locks nothing: the index is everybody's.
 func overMySQL(ctx context.Context, c *lane, state stet.State, limit int) (jobs []*job, err error) {
 	q := new(sqltext.MySQL).Add(sqltext.MySQLVersions + " FORCE INDEX (stet_records_due)")
-	selected(q, &stet.Query{States: []stet.State{state}}).Add(" AND `due_at` <= " + sqltext.MySQLNow + " AND `schema` = ").Int(sqltext.Schema)
+	q.Add(" WHERE `state` = ").Value(state.String()).Add(" AND `due_at` <= " + sqltext.MySQLNow + " AND `schema` = ").Int(sqltext.Schema)
 	if state == stet.Completed {
 		q.Add(" AND `keep_expired_ns` = 0")
 	}

@@ -121,6 +121,9 @@ func (b *boundSQLite) Delete(ctx context.Context, id stet.ID, prev stet.Version)
 
 // Due returns the Heads whose DueAt has passed, earliest first.
 func (b *boundSQLite) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
-	err = b.do(ctx, func() (err error) { heads, next, err = due(context.WithoutCancel(ctx), b.tx, b.clock, q); return err })
+	err = b.do(ctx, func() (err error) {
+		heads, next, err = readSQLite(b.tx, b.clock).Due(context.WithoutCancel(ctx), q)
+		return err
+	})
 	return heads, next, wrap("due", err)
 }
