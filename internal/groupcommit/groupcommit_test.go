@@ -271,6 +271,7 @@ func TestGroupHasTheLatestDeadline(t *testing.T) {
 		close(s.gate)
 		first()
 		wg.Wait()
+		synctest.Wait()
 		s.gate = make(chan struct{}) // without a deadline it is the queue's
 		first, began = line(q, "a"), time.Now()
 		errs := line(q, "d")

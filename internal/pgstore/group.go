@@ -1,7 +1,6 @@
 package pgstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // Limits of the groups of one kind.
@@ -42,7 +42,7 @@ func (s *Store) do(q *groupcommit.Queue[*op], o *op) error {
 	return q.Do(o)
 }
 
-func (s *Store) fits(o *op) bool { return o.head.Note == nil && !s.held.Has(o.head.ID) }
+func (s *Store) fits(o *op) bool { return o.Head.Note == nil && !s.held.Has(o.Head.ID) }
 
 func (o *op) clone() {
 	o.args = slices.Clone(o.args)
@@ -53,9 +53,7 @@ func (o *op) clone() {
 	}
 }
 
-func compareOps(a, b *op) int {
-	return cmp.Or(cmp.Compare(a.head.Scope, b.head.Scope), cmp.Compare(a.head.Key, b.head.Key))
-}
+func compareOps(a, b *op) int { return tablestore.Compare(&a.Write, &b.Write) }
 
 func settles(err error) groupcommit.Outcome {
 	switch code := answered(err); {
@@ -72,14 +70,14 @@ func settles(err error) groupcommit.Outcome {
 func (s *Store) alone(o *op) error {
 	err := o.alone(s.pool, batchLock, true)
 	if answered(err) == codeLockWait {
-		s.held.Add(o.head.ID)
+		s.held.Add(o.Head.ID)
 	}
 	return err
 }
 
 // patient waits for a row that others hold in two steps: for as long as a group would, and then among those who wait.
 func (s *Store) patient(o *op) error {
-	if !s.held.Has(o.head.ID) {
+	if !s.held.Has(o.Head.ID) {
 		if err := s.alone(o); answered(err) != codeLockWait {
 			return err
 		}
@@ -94,7 +92,7 @@ func (s *Store) outwait(o *op) error {
 	s.outwaiting.Add(1)
 	defer s.outwaiting.Add(-1)
 	for {
-		s.held.Add(o.head.ID)
+		s.held.Add(o.Head.ID)
 		err := s.takeTurn(o, end, ends)
 		if answered(err) != codeLockWait || ends && !time.Now().Before(end) {
 			return err

@@ -93,8 +93,8 @@ func TestGroupIsInOrder(t *testing.T) {
 			}
 			ops = append(ops, o)
 			wg.Go(func() {
-				if err := s.do(q, o); err != nil || o.got.Version != o.head.Version {
-					t.Errorf("%s is answered with version %d, %v", name, o.got.Version, err)
+				if err := s.do(q, o); err != nil || o.Got.Version != o.Head.Version {
+					t.Errorf("%s is answered with version %d, %v", name, o.Got.Version, err)
 				}
 			})
 			synctest.Wait()
@@ -105,7 +105,7 @@ func TestGroupIsInOrder(t *testing.T) {
 			t.Errorf("sent as %q, want %q", keys, want)
 		}
 		for i, o := range ops {
-			if sent := slices.Contains(versions, int64(o.head.Version)); sent != slices.Contains([]int{2, 3, 4, 6, 8}, i) {
+			if sent := slices.Contains(versions, int64(o.Head.Version)); sent != slices.Contains([]int{2, 3, 4, 6, 8}, i) {
 				t.Errorf("op %d: of several with one name the first is sent", i)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // Querier sends a statement, which is a transaction of its own where the Querier is not one. It may be used by many at once
@@ -45,8 +46,12 @@ type Config struct {
 	Closed error
 }
 
+// listing is embedded without being exported.
+type listing = tablestore.Listing
+
 // Store is a store in Postgres.
 type Store struct {
+	listing
 	pool Querier
 	cfg  Config
 
@@ -81,6 +86,7 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 		return nil, fmt.Errorf("%s: open: %w", c.Package, err)
 	}
 	s := &Store{pool: pool, cfg: c, turns: make(chan struct{}, maxPatient)}
+	s.listing = listing{Reading: tablestore.Reading{Reader: reader(pool), Around: s.during}}
 	if err := s.identify(ctx); err != nil {
 		return nil, fmt.Errorf("%s: open: which database this is: %w", c.Package, err)
 	}
@@ -103,11 +109,7 @@ func (s *Store) Close() error {
 
 // wrap names the operation of an error that is not one of the plain answers.
 func (s *Store) wrap(op string, err error) error {
-	switch err {
-	case nil, stet.ErrExists, stet.ErrStale, stet.ErrNotFound:
-		return err
-	}
-	return fmt.Errorf("%s: %s: %w", s.cfg.Package, op, err)
+	return tablestore.Wrap(s.cfg.Package, op, err)
 }
 
 // calls counts what is going on, for Close to wait for.
@@ -145,11 +147,8 @@ func (c *calls) close() {
 
 // Get returns the record, or [stet.ErrNotFound].
 func (s *Store) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
-	if err = s.calls.enter(); err == nil {
-		defer s.calls.leave()
-		r, err = get(ctx, s.pool, id)
-	}
-	return r, s.wrap("get", err)
+	err = s.during(ctx, "get", func(ctx context.Context) (err error) { r, err = get(ctx, s.pool, id); return err })
+	return r, err
 }
 
 func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) {
@@ -158,7 +157,7 @@ func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) 
 		row := sqltext.Row{Unstamped: true}
 		var now int64
 		if rows.Scan(append([]any{&now}, row.DestBody()...)...) != nil {
-			return errColumn
+			return tablestore.ErrColumn
 		}
 		r, found = record(&row, now)
 		return nil
@@ -201,6 +200,3 @@ func each(ctx context.Context, q Querier, sql string, args []any, visit func(Row
 	rows.Close()
 	return fault(ctx, rows.Err())
 }
-
-// errColumn does not say what the column holds: that is not for logs.
-var errColumn = fmt.Errorf("%w: a column holds another type than it should", stet.ErrCorrupt)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/steady"
 )
 
 // Config of a Store. The zero value works.
@@ -28,9 +29,8 @@ const (
 // Store keeps records in memory. It is safe for concurrent use.
 type Store struct {
 	maxKeys int64
-	clock   func() time.Time
+	clock   steady.Clock
 	seed    maphash.Seed
-	latest  atomic.Int64 // the latest instant given out, in microseconds: time never goes back
 	keys    atomic.Int64
 	born    atomic.Uint64 // how many keys there have been
 	tags    [shards]tags
@@ -67,10 +67,10 @@ var (
 
 // New returns an empty Store.
 func New(c Config) *Store {
-	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, DefaultMaxKeys)), clock: c.Clock, seed: maphash.MakeSeed(),
+	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, DefaultMaxKeys)), clock: steady.Clock{Now: c.Clock}, seed: maphash.MakeSeed(),
 		history: history{max: cmp.Or(max(c.MaxHistory, 0), DefaultMaxHistory)}}
-	if s.clock == nil {
-		s.clock = time.Now
+	if s.clock.Now == nil {
+		s.clock.Now = time.Now
 	}
 	for i := range s.shards {
 		s.shards[i].records = make(map[uint64]*entry)
@@ -80,18 +80,7 @@ func New(c Config) *Store {
 }
 
 // now is the store's clock, in microseconds.
-func (s *Store) now() int64 {
-	now := s.clock().UnixMicro()
-	for {
-		latest := s.latest.Load()
-		if now <= latest {
-			return latest
-		}
-		if s.latest.CompareAndSwap(latest, now) {
-			return now
-		}
-	}
-}
+func (s *Store) now() int64 { return s.clock.Micros() }
 
 func (s *Store) shard(id stet.ID) (*shard, uint64) {
 	h := maphash.Comparable(s.seed, id)

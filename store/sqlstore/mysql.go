@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -13,10 +12,12 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // mysql is a store in MySQL or MariaDB. The server's clock stamps; rows are found without waiting for whoever writes them.
 type mysql struct {
+	tablestore.Listing
 	db       *sql.DB
 	lookUps  *lanes // also for writes that others hold up
 	writes   *lanes
@@ -58,7 +59,7 @@ func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &mysql{db: db, lookUps: newLanes(db, c.Readers, server.setUp()), writes: newLanes(db, mysqlWriters, server.setUp())}
+	s := &mysql{Listing: listing(readMySQL(db)), db: db, lookUps: newLanes(db, c.Readers, server.setUp()), writes: newLanes(db, mysqlWriters, server.setUp())}
 	id, err := identityMySQL(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("which database this is: %w", err)
@@ -90,35 +91,41 @@ func (s *mysql) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) 
 
 // Create stores r if its ID is free. A record that is there is found without waiting for a transaction that changes it.
 func (s *mysql) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	w, err := s.write(order(), &r.Head, &r.Body)
-	if err != nil {
-		return stet.Record{}, wrap("create", err)
+	j, err := s.creation(ctx, &r)
+	if err == nil {
+		err = s.creates.Do(j)
 	}
-	j := &job{Call: groupcommit.Call{Ctx: ctx}, verb: create, head: r.Head, write: w}
-	switch err = s.creates.Do(j); {
-	case err == nil:
-		return stet.Record{Head: j.got, Body: r.Body}, nil
-	case errors.Is(err, stet.ErrExists):
-		return j.have, err
-	}
-	return stet.Record{}, wrap("create", err)
+	return j.Created(&r, wrap("create", err))
+}
+
+func (s *mysql) creation(ctx context.Context, r *stet.Record) (j *job, err error) {
+	j = newJob(ctx, tablestore.Create, &r.Head, 0)
+	j.write, err = s.write(order(), &r.Head, &r.Body)
+	return j, err
 }
 
 // Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its entry in the history, in one
 // transaction.
 func (s *mysql) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	w, err := s.write([16]byte{}, &h, b)
-	if err != nil {
-		return stet.Head{}, wrap("replace", err)
+	j, err := s.replacement(ctx, prev, &h, b)
+	if err == nil {
+		err = s.changes.Do(j)
 	}
-	j := &job{Call: groupcommit.Call{Ctx: ctx}, verb: replaceHead, head: h, prev: prev, write: w}
-	if b != nil {
-		j.verb = replaceAll
-	}
-	if err = s.changes.Do(j); err == nil || errors.Is(err, stet.ErrStale) {
-		return j.got, err
-	}
-	return stet.Head{}, wrap("replace", err)
+	return j.Replaced(wrap("replace", err))
+}
+
+func (s *mysql) replacement(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (j *job, err error) {
+	j = newJob(ctx, tablestore.Replacing(b), h, prev)
+	j.write, err = s.write([16]byte{}, h, b)
+	return j, err
+}
+
+func removal(ctx context.Context, id stet.ID, prev stet.Version) *job {
+	return newJob(ctx, tablestore.Remove, &stet.Head{ID: id}, prev)
+}
+
+func newJob(ctx context.Context, v tablestore.Verb, h *stet.Head, prev stet.Version) *job {
+	return &job{Write: tablestore.Write{Call: groupcommit.Call{Ctx: ctx}, Verb: v, Head: *h, Prev: prev}}
 }
 
 // Delete removes the record if its Version is prev.

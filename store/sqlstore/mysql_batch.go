@@ -9,6 +9,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // maxRounds is how often a group of new records looks again: once is enough where nobody else creates the same.
@@ -24,7 +25,7 @@ func carryCreates(ctx context.Context, c *lane, batch []*job) error {
 			return err
 		}
 		// Of several with one name the first is stored, and the others find it in the next round.
-		first, others := groupcommit.FirstOfEach(batch, compareJobs)
+		first, others := groupcommit.FirstOfEach(batch, compare)
 		switch err = insertAll(ctx, c, first); {
 		case err == nil:
 			batch = others
@@ -44,7 +45,7 @@ func separate(batch []*job) {
 
 // answerTaken returns the jobs whose names are free, and answers the others.
 func answerTaken(ctx context.Context, c *lane, batch []*job) (free []*job, err error) {
-	first, _ := groupcommit.FirstOfEach(batch, compareJobs)
+	first, _ := groupcommit.FirstOfEach(batch, compare)
 	type found struct {
 		r   stet.Record
 		err error
@@ -60,13 +61,13 @@ func answerTaken(ctx context.Context, c *lane, batch []*job) (free []*job, err e
 		return nil, err
 	}
 	for _, j := range batch {
-		switch f, ok := there[j.head.ID]; {
+		switch f, ok := there[j.Head.ID]; {
 		case !ok:
 			free = append(free, j)
 		case f.err != nil:
 			j.Err = f.err
 		default:
-			j.have, j.Err = f.r, stet.ErrExists
+			j.Have, j.Err = f.r, stet.ErrExists
 		}
 	}
 	return free, nil
@@ -78,7 +79,7 @@ func whose(q *sqltext.MySQL, jobs []*job) *sqltext.MySQL {
 		if i > 0 {
 			q.Add(" OR ")
 		}
-		q.Add("(").Whose(j.head.ID).Add(")")
+		q.Add("(").Whose(j.Head.ID).Add(")")
 	}
 	return q
 }
@@ -98,7 +99,7 @@ func insertAll(ctx context.Context, c *lane, jobs []*job) error {
 		return err
 	}
 	for _, j := range jobs {
-		j.born(at)
+		j.Done(at)
 		j.Err = nil
 	}
 	return nil
@@ -110,7 +111,7 @@ var errCount = errors.New("a group changed another number of rows than it locked
 // carryChanges locks the rows of a group, passing over those that somebody holds, and changes or removes those of the version
 // expected. The others, and all of them if the server refuses, are to be written alone: there it turns out why.
 func carryChanges(ctx context.Context, c *lane, batch []*job) error {
-	ready, others := groupcommit.FirstOfEach(batch, compareJobs)
+	ready, others := groupcommit.FirstOfEach(batch, compare)
 	separate(others)
 	var rows map[stet.ID]lockedRow
 	err := transact(ctx, c, func() (err error) {
@@ -120,13 +121,13 @@ func carryChanges(ctx context.Context, c *lane, batch []*job) error {
 		first := ready
 		ready = nil
 		for _, j := range first {
-			if r, ok := rows[j.head.ID]; ok && r.version == j.prev && r.schema == sqltext.Schema {
+			if r, ok := rows[j.Head.ID]; ok && r.version == j.Prev && r.schema == sqltext.Schema {
 				ready = append(ready, j)
 			} else {
 				j.Err = groupcommit.ErrSeparate
 			}
 		}
-		for _, v := range []verb{replaceHead, replaceAll, remove} {
+		for _, v := range []tablestore.Verb{tablestore.ReplaceHead, tablestore.ReplaceAll, tablestore.Remove} {
 			if err := change(ctx, c, v, of(ready, v), rows); err != nil {
 				return err
 			}
@@ -137,17 +138,17 @@ func carryChanges(ctx context.Context, c *lane, batch []*job) error {
 		return err
 	}
 	for _, j := range ready {
-		if j.Err = nil; j.verb != remove {
-			j.changed(rows[j.head.ID].at)
+		if j.Err = nil; j.Verb != tablestore.Remove {
+			j.Done(rows[j.Head.ID].at)
 		}
 	}
 	return nil
 }
 
-func of(jobs []*job, v verb) []*job {
+func of(jobs []*job, v tablestore.Verb) []*job {
 	return slices.Collect(func(yield func(*job) bool) {
 		for _, j := range jobs {
-			if j.verb == v && !yield(j) {
+			if j.Verb == v && !yield(j) {
 				return
 			}
 		}
@@ -178,7 +179,7 @@ func versions(ctx context.Context, c *lane, q *sqltext.MySQL) (map[stet.ID]locke
 		var id stet.ID
 		var now, updated int64
 		if err := rows.Scan(&now, &id.Scope, &id.Key, &r.version, &r.schema, &updated); err != nil {
-			return nil, errColumn
+			return nil, tablestore.ErrColumn
 		}
 		r.at = max(now, updated)
 		held[id] = r
@@ -187,12 +188,12 @@ func versions(ctx context.Context, c *lane, q *sqltext.MySQL) (map[stet.ID]locke
 }
 
 // change carries out the jobs, which are of one verb, on rows that are locked.
-func change(ctx context.Context, c *lane, v verb, jobs []*job, rows map[stet.ID]lockedRow) error {
+func change(ctx context.Context, c *lane, v tablestore.Verb, jobs []*job, rows map[stet.ID]lockedRow) error {
 	if len(jobs) == 0 {
 		return nil
 	}
 	q, each := &sqltext.MySQL{}, int64(1)
-	if v == remove {
+	if v == tablestore.Remove {
 		whose(q.Add("DELETE r FROM stet_records r FORCE INDEX (PRIMARY) WHERE "), jobs)
 	} else {
 		each = 2 // the server's count of a row that was there and is changed
@@ -200,7 +201,7 @@ func change(ctx context.Context, c *lane, v verb, jobs []*job, rows map[stet.ID]
 		for i, j := range jobs {
 			q.Add([]string{"VALUES (", ", ("}[min(i, 1)])
 			q.Text = append(q.Text, j.text.Text...)
-			s := sqltext.Changed(&j.head, rows[j.head.ID].at)
+			s := sqltext.Changed(&j.Head, rows[j.Head.ID].at)
 			j.write.AddStamp(q, &s)
 			q.Add(")")
 		}

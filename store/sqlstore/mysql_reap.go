@@ -7,12 +7,13 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // Reap removes records whose time is over, some hundreds in one transaction, as a group of deletes does. Rows that somebody
 // holds, or has changed since they were looked at, are passed over.
 func (s *mysql) Reap(ctx context.Context, limit int) (n int, err error) {
-	for _, state := range reaped {
+	for _, state := range tablestore.Reaped {
 		for more := true; more && n < limit; {
 			err := s.lookUps.with(ctx, func(c *lane) error {
 				over, err := overMySQL(ctx, c, state, min(limit-n, together))
@@ -54,6 +55,6 @@ func overMySQL(ctx context.Context, c *lane, state stet.State, limit int) (jobs 
 	for id, row := range rows {
 		jobs = append(jobs, removal(ctx, id, row.version))
 	}
-	slices.SortFunc(jobs, compareJobs)
+	slices.SortFunc(jobs, compare)
 	return jobs, err
 }

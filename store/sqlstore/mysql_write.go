@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,32 +11,20 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // job is one write.
 type job struct {
-	groupcommit.Call
-	verb
-	head  stet.Head // remove: its ID alone
-	prev  stet.Version
-	write *sqltext.MySQLWrite // create, replace
-
-	got  stet.Head   // as stored; of the incumbent with [stet.ErrStale]
-	have stet.Record // the incumbent with [stet.ErrExists]
-
-	text sqltext.MySQL // the values, if it is in a group
+	tablestore.Write
+	write *sqltext.MySQLWrite // Create, Replace
+	text  sqltext.MySQL       // the values, if it is in a group
 }
 
 // heldTimeout is how long a write without a deadline tries to get at a row that another transaction holds.
 const heldTimeout = 10 * time.Second
 
-func removal(ctx context.Context, id stet.ID, prev stet.Version) *job {
-	return &job{Call: groupcommit.Call{Ctx: ctx}, verb: remove, head: stet.Head{ID: id}, prev: prev}
-}
-
-func compareJobs(a, b *job) int {
-	return cmp.Or(cmp.Compare(a.head.Scope, b.head.Scope), cmp.Compare(a.head.Key, b.head.Key))
-}
+func compare(a, b *job) int { return tablestore.Compare(&a.Write, &b.Write) }
 
 func (s *mysql) queue(many func(ctx context.Context, c *lane, batch []*job) error) *groupcommit.Queue[*job] {
 	return groupcommit.New(groupcommit.Config[*job]{
@@ -47,7 +34,7 @@ func (s *mysql) queue(many func(ctx context.Context, c *lane, batch []*job) erro
 		Many: func(ctx context.Context, batch []*job) error {
 			return s.writes.with(ctx, func(c *lane) error { return many(ctx, c, batch) })
 		},
-		Patient: s.patient, Settles: settlesMySQL, Fits: s.fits, Clone: (*job).render, Compare: compareJobs,
+		Patient: s.patient, Settles: settlesMySQL, Fits: s.fits, Clone: (*job).render, Compare: compare,
 		// A quarter of the packet: bytes are twice as long in hexadecimal, and other parts of a record come with them.
 		Lone: fewWrites, Groups: maxGroups, MaxGroup: maxGroup, MaxBytes: min(maxBatchBytes, s.most/4),
 		Timeout: groupTimeout, Closed: ErrClosed})
@@ -56,7 +43,7 @@ func (s *mysql) queue(many func(ctx context.Context, c *lane, batch []*job) erro
 // fits reports whether j may share a statement with others. A note has its entry in the history, and is rare; a large body
 // would keep the others waiting.
 func (s *mysql) fits(j *job) bool {
-	return j.head.Note == nil && (j.write == nil || !j.write.Large()) && !s.held.Has(j.head.ID)
+	return j.Head.Note == nil && (j.write == nil || !j.write.Large()) && !s.held.Has(j.Head.ID)
 }
 
 // render writes the values of j, which refer to memory of its caller.
@@ -90,7 +77,7 @@ func (s *mysql) patient(j *job) error {
 		switch answered(err) {
 		case mysqlDuplicate, mysqlDeadlock: // nothing happened
 		case mysqlLockWait, mysqlHeld:
-			s.held.Add(j.head.ID)
+			s.held.Add(j.Head.ID)
 		default:
 			return err
 		}
@@ -107,14 +94,14 @@ func (s *mysql) patient(j *job) error {
 // applyIfFree asks first whether another transaction holds the row: MySQL cannot be told that a statement that writes waits for
 // nobody. A record that is there is found before, whoever holds it.
 func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
-	if j.verb == create {
-		if j.have, err = getMySQL(ctx, c, j.head.ID, ""); err == nil {
+	if j.Verb == tablestore.Create {
+		if j.Have, err = getMySQL(ctx, c, j.Head.ID, ""); err == nil {
 			return stet.ErrExists
 		} else if !errors.Is(err, stet.ErrNotFound) {
 			return err
 		}
 	}
-	if err := askMySQL(ctx, c, j.head.ID); err != nil {
+	if err := askMySQL(ctx, c, j.Head.ID); err != nil {
 		return err
 	}
 	return apply(ctx, c, j)
@@ -137,11 +124,11 @@ func askMySQL(ctx context.Context, c *lane, id stet.ID) error {
 // apply carries out j as one transaction of its own.
 func apply(ctx context.Context, c *lane, j *job) error {
 	switch {
-	case j.verb == create:
+	case j.Verb == tablestore.Create:
 		return createMySQL(ctx, c, j)
-	case j.verb == remove:
+	case j.Verb == tablestore.Remove:
 		return removeMySQL(ctx, c, j)
-	case j.head.Note == nil:
+	case j.Head.Note == nil:
 		return replaceMySQL(ctx, c, j)
 	}
 	return transact(ctx, c, func() error { return replaceMySQL(ctx, c, j) })
@@ -218,10 +205,10 @@ func createMySQL(ctx context.Context, c *lane, j *job) error {
 	case err != nil:
 		return err
 	case rows == 1:
-		j.born(told)
+		j.Done(told)
 		return nil
 	}
-	switch j.have, err = getMySQL(ctx, c, j.head.ID, ""); {
+	switch j.Have, err = getMySQL(ctx, c, j.Head.ID, ""); {
 	case err == nil:
 		return stet.ErrExists
 	case errors.Is(err, stet.ErrNotFound): // deleted meanwhile: as if it had been taken, and not yet looked at
@@ -230,41 +217,31 @@ func createMySQL(ctx context.Context, c *lane, j *job) error {
 	return err
 }
 
-func (j *job) born(at int64) {
-	s := sqltext.Born(&j.head, at)
-	j.got = stamped(j.head, &s)
-}
-
-func (j *job) changed(at int64) {
-	s := sqltext.Changed(&j.head, at)
-	j.got = stamped(j.head, &s)
-}
-
 func replaceMySQL(ctx context.Context, c querier, j *job) error {
 	var was string
-	if j.head.Note != nil {
+	if j.Head.Note != nil {
 		var err error
 		if was, err = stateMySQL(ctx, c, j); err != nil {
 			return err
 		}
 	}
-	_, told, err := exec(ctx, c, j.write.Update(about(c), j.prev))
+	_, told, err := exec(ctx, c, j.write.Update(about(c), j.Prev))
 	switch {
 	case err != nil:
 		return err
 	case told == 0:
 		return j.refuse(ctx, c)
 	}
-	j.changed(told)
-	if j.head.Note != nil {
-		_, _, err = exec(ctx, c, sqltext.MySQLNoted(&j.head, was, told))
+	j.Done(told)
+	if j.Head.Note != nil {
+		_, _, err = exec(ctx, c, sqltext.MySQLNoted(&j.Head, was, told))
 	}
 	return err
 }
 
 // stateMySQL locks the row, and returns the state that is to end.
 func stateMySQL(ctx context.Context, c querier, j *job) (state string, err error) {
-	q := new(sqltext.MySQL).Add("SELECT `state` FROM stet_records WHERE ").If(j.head.ID, j.prev).Add(" FOR UPDATE")
+	q := new(sqltext.MySQL).Add("SELECT `state` FROM stet_records WHERE ").If(j.Head.ID, j.Prev).Add(" FOR UPDATE")
 	rows, err := c.QueryContext(ctx, string(q.Text), q.Args...)
 	if err != nil {
 		return "", fault(err)
@@ -277,7 +254,7 @@ func stateMySQL(ctx context.Context, c querier, j *job) (state string, err error
 }
 
 func removeMySQL(ctx context.Context, c querier, j *job) error {
-	q := about(c).Add("DELETE FROM stet_records WHERE ").If(j.head.ID, j.prev)
+	q := about(c).Add("DELETE FROM stet_records WHERE ").If(j.Head.ID, j.Prev)
 	rows, _, err := exec(ctx, c, q)
 	if rows == 1 || err != nil {
 		return err
@@ -288,7 +265,7 @@ func removeMySQL(ctx context.Context, c querier, j *job) error {
 // refuse says why no row was changed. It reads what is there now: within a transaction that repeats its reads that is more
 // than a plain SELECT would see.
 func (j *job) refuse(ctx context.Context, c querier) (err error) {
-	if j.got, err = getMySQLHead(ctx, c, j.head.ID, mysqlCurrent(c)); err != nil {
+	if j.Got, err = getMySQLHead(ctx, c, j.Head.ID, mysqlCurrent(c)); err != nil {
 		return err
 	}
 	return stet.ErrStale
@@ -340,7 +317,7 @@ func eachMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqlt
 		row := &sqltext.Row{Unstamped: true}
 		var now int64
 		if rows.Scan(append([]any{&now}, dest(row)...)...) != nil {
-			return errColumn
+			return tablestore.ErrColumn
 		}
 		visit(row, now)
 	}

@@ -9,14 +9,17 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/steady"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 var text sqltext.Encoder = sqltext.SQLiteText
 
 // sqlite is a store in a file: one connection writes, in groups, and others read beside it.
 type sqlite struct {
+	tablestore.Listing
 	db      *sql.DB
-	clock   *clock
+	clock   *steady.Clock
 	readers *readers
 	queue   *groupcommit.Queue[*op]
 	log     *log
@@ -35,12 +38,12 @@ var (
 )
 
 func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
-	clk := &clock{now: c.Clock}
+	clk := &steady.Clock{Now: c.Clock}
 	w := &writer{db: db, log: &log{max: c.MaxLog}, statements: statements{clock: clk}}
 	if err := w.connect(ctx); err != nil {
 		return nil, err
 	}
-	s := &sqlite{db: db, clock: clk, readers: newReaders(db, c.Readers), log: w.log}
+	s := &sqlite{Listing: listing(readSQLite(db, clk)), db: db, clock: clk, readers: newReaders(db, c.Readers), log: w.log}
 	s.queue = groupcommit.New(groupcommit.Config[*op]{Begin: w.begin, Many: w.commit, Look: s.look, Clone: (*op).clone,
 		Groups: 1, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Closed: ErrClosed})
 	s.closeWriter = sync.OnceValue(w.close)

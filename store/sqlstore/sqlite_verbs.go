@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // Limits of a group.
@@ -17,28 +18,16 @@ const (
 
 // op is one write. Its caller's goroutine prepares it.
 type op struct {
-	groupcommit.Call
-	verb
-	id     stet.ID
-	head   stet.Head // create, replace
-	prev   stet.Version
+	tablestore.Write
 	args   []any // of the statement, but for the instants
-	looked bool  // create: the name was free a moment ago
+	looked bool  // Create: the name was free a moment ago
 	limit  int   // reap
-
-	got  stet.Head   // as stored; of the incumbent with [stet.ErrStale]
-	have stet.Record // the incumbent with [stet.ErrExists]
-	gone int         // reap: how many were removed
+	gone   int   // reap: how many were removed
 }
 
-type verb uint8
-
+// Verbs beside those of package tablestore.
 const (
-	create verb = iota + 1
-	replaceHead
-	replaceAll
-	remove
-	reap
+	reap = tablestore.FirstOwn + iota
 	appendTo
 )
 
@@ -52,44 +41,33 @@ func (o *op) clone() {
 }
 
 // Create stores r if its ID is free. A record that is there is found without waiting for those that write, so that a
-// duplicate is answered at once even while a transaction of somebody else holds the file.
+// duplicate is answered at once even while another transaction holds the file.
 func (s *sqlite) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	o, err := createOp(ctx, &r)
 	if err == nil {
 		err = s.queue.Do(o)
 	}
-	return created(o, &r, err)
+	return o.Created(&r, wrap("create", err))
 }
 
 func createOp(ctx context.Context, r *stet.Record) (o *op, err error) {
-	o = newOp(ctx, create, &r.Head, &r.Body)
+	o = newOp(ctx, tablestore.Create, &r.Head, &r.Body)
 	if o.args, err = text.Head(text.ID(make([]any, 0, 48), r.ID), &r.Head); err == nil {
 		o.args = text.Body(o.args, r.ID, &r.Body)
 	}
 	return o, err
 }
 
-// created is what Create returns of r, after o ended with err.
-func created(o *op, r *stet.Record, err error) (stet.Record, error) {
-	switch {
-	case err == nil:
-		return stet.Record{Head: o.got, Body: r.Body}, nil
-	case errors.Is(err, stet.ErrExists):
-		return o.have, err
-	}
-	return stet.Record{}, wrap("create", err)
-}
-
 // look answers a duplicate before its write waits, beside the connection that writes. That connection looks itself if it is
 // free, because its cache is warm: see [writer.begin].
 func (s *sqlite) look(o *op) error {
-	if o.verb != create {
+	if o.Verb != tablestore.Create {
 		return nil
 	}
-	have, err := s.get(o.Ctx, o.id)
+	have, err := s.get(o.Ctx, o.Head.ID)
 	switch {
 	case err == nil:
-		o.have = have
+		o.Have = have
 		return stet.ErrExists
 	case !errors.Is(err, stet.ErrNotFound):
 		return err
@@ -105,28 +83,16 @@ func (s *sqlite) Replace(ctx context.Context, prev stet.Version, h stet.Head, b 
 	if err == nil {
 		err = s.queue.Do(o)
 	}
-	return replaced(o, err)
+	return o.Replaced(wrap("replace", err))
 }
 
 func replaceOp(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (o *op, err error) {
-	v := replaceAll
-	if b == nil {
-		v, b = replaceHead, &stet.Body{}
-	}
-	o = newOp(ctx, v, h, b)
-	o.prev = prev
-	if o.args, err = text.Head(make([]any, 0, 56), h); err == nil && v == replaceAll {
+	o = newOp(ctx, tablestore.Replacing(b), h, b)
+	o.Prev = prev
+	if o.args, err = text.Head(make([]any, 0, 56), h); err == nil && b != nil {
 		o.args = text.Body(o.args, h.ID, b)
 	}
 	return o, err
-}
-
-// replaced is what Replace returns, after o ended with err.
-func replaced(o *op, err error) (stet.Head, error) {
-	if err == nil || errors.Is(err, stet.ErrStale) {
-		return o.got, err
-	}
-	return stet.Head{}, wrap("replace", err)
 }
 
 // Delete removes the record if its Version is prev.
@@ -135,15 +101,11 @@ func (s *sqlite) Delete(ctx context.Context, id stet.ID, prev stet.Version) erro
 }
 
 func deleteOp(ctx context.Context, id stet.ID, prev stet.Version) *op {
-	o := newOp(ctx, remove, &stet.Head{ID: id}, &stet.Body{})
+	o := newOp(ctx, tablestore.Remove, &stet.Head{ID: id}, nil)
 	o.args = append(text.ID(make([]any, 0, 3), id), int64(prev))
 	return o
 }
 
-func newOp(ctx context.Context, v verb, h *stet.Head, b *stet.Body) *op {
-	o := &op{Call: groupcommit.Call{Ctx: ctx, Size: len(b.Request) + len(b.Progress)}, verb: v, id: h.ID, head: *h}
-	if b.Response != nil {
-		o.Size += len(b.Response.Body)
-	}
-	return o
+func newOp(ctx context.Context, v tablestore.Verb, h *stet.Head, b *stet.Body) *op {
+	return &op{Write: tablestore.Write{Call: groupcommit.Call{Ctx: ctx, Size: tablestore.Size(b)}, Verb: v, Head: *h}}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // writer is the one connection that writes, with its statements. The queue's leader has it to itself.
@@ -116,10 +117,10 @@ func (w *writer) look(o *op) (err error) {
 			return groupcommit.Nothing(err)
 		}
 	}
-	if o.verb != create || o.looked {
+	if o.Verb != tablestore.Create || o.looked {
 		return nil
 	}
-	switch o.have, err = getRecord(w.get, w.clock, o.id); {
+	switch o.Have, err = getRecord(w.get, w.clock, o.Head.ID); {
 	case err == nil:
 		return stet.ErrExists
 	case errors.Is(err, stet.ErrNotFound):
