@@ -26,6 +26,7 @@ vet:
 
 lint:
 	@$(call each,go run $(STATICCHECK) ./...)
+	@go test ./internal/style                # how comments are written
 
 unit:
 	@$(call each,go test -race -p 1 -timeout 20m ./...)
