@@ -276,7 +276,7 @@ func (k *checker) policy(p *Policy, own, file string) {
 		k.fail(at("key.pattern"), "%s", err)
 	}
 	k.header(at("key.header"), p.Key.Header)
-	if err := p.Fingerprint.recipe().Validate(); err != nil {
+	if err := p.recipe().Validate(); err != nil {
 		k.fail(at(k.set(at, "fingerprint", "fingerprint.body")), "%s", strings.TrimPrefix(err.Error(), "recipe: "))
 	}
 	for _, name := range p.Replay.DropHeaders {
