@@ -21,7 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write assurance.md")
 
-// idForm is how code and tests name what they keep: an invariant, a crash window, a case, a requirement, a finding.
+// idForm is how code and tests name what they keep: an invariant, a crash window, a case, a
+// requirement, a finding.
 var idForm = regexp.MustCompile(`\b(I\d{1,2}|W\d{1,2}|(?:KS|MM|FP|CC|RP|TT|SC|FX|SF|CR|SM|LM|SE|GW|PF|OP)-\d\d|S[0-4]-\d\d|[A-E]\d\d)\b`)
 
 // rangeForm is several of them: W1 to W7.
@@ -46,8 +47,9 @@ var families = []struct{ title, intro, form string }{
 	{"Findings", "What was broken once, and must hold since.", `^[A-E]\d`},
 }
 
-// TestAssurance holds assurance.md to the tree: each id that code, tests or docs name has one sentence in assurance.txt, and
-// a test names each id that has a sentence. After a change of either, go test ./docs -run TestAssurance -update writes the page.
+// TestAssurance holds assurance.md to the tree: each id that code, tests or docs name has one
+// sentence in assurance.txt, and a test names each id that has a sentence. After a change of
+// either, go test ./docs -run TestAssurance -update writes the page.
 func TestAssurance(t *testing.T) {
 	sentences := sentencesOf(t)
 	uses, keepers := walk(t)
@@ -195,8 +197,8 @@ func walkGo(file, name string, note func(text, file string, k keeper)) error {
 	return nil
 }
 
-// keeperOf names what keeps an id that stands in f, or outside functions. Laws of storetest and checks of stettest are tests
-// although their files are not; a helper of tests counts as its file.
+// keeperOf names what keeps an id that stands in f, or outside functions. Laws of storetest and
+// checks of stettest are tests although their files are not; a helper of tests counts as its file.
 func keeperOf(f *ast.FuncDecl, file string) keeper {
 	dir, base := path.Split(file)
 	dir = strings.TrimSuffix(dir, "/")

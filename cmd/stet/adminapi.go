@@ -34,7 +34,8 @@ type source struct {
 	Plain      bool   `name:"encryption-accept-plain" env:"STET_ENCRYPTION_ACCEPT_PLAIN" help:"Read what was stored before encryption, as the gateway does (with --store)."`
 }
 
-// api is the admin API, as served by a gateway or, for a store, by this very process: one form of document, one set of rules.
+// api is the admin API, as served by a gateway or, for a store, by this very process: one form of
+// document, one set of rules.
 type api struct {
 	at     string // as it was given
 	base   *url.URL
@@ -239,7 +240,8 @@ func sentence(detail string) string {
 	return strings.ToLower(detail[:1]) + strings.TrimSuffix(detail[1:], ".")
 }
 
-// segment escapes a key or a scope for a path. Dots are escaped as well: "." and ".." would be taken for a direction.
+// segment escapes a key or a scope for a path. Dots are escaped as well: "." and ".." would be
+// taken for a direction.
 func segment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -62,8 +62,8 @@ func (c *configCheckCmd) Run(w *world) error {
 	return err
 }
 
-// startable finds what keeps a gateway from starting with a configuration, and needs no network to be found: the files it names are
-// read as the gateway reads them.
+// startable finds what keeps a gateway from starting with a configuration, and needs no network to
+// be found: the files it names are read as the gateway reads them.
 func startable(conf *config.Config) error {
 	var found config.Errors
 	fail := func(path string, err error) {

@@ -13,7 +13,8 @@ import (
 	"github.com/stet-dev/stet/internal/spell"
 )
 
-// cli is every command with its flags. A flag beats its environment variable, that beats the file, that beats the default.
+// cli is every command with its flags. A flag beats its environment variable, that beats the file,
+// that beats the default.
 type cli struct {
 	Gateway gatewayCmd     `cmd:"" help:"Run the gateway in front of an API."`
 	Demo    demoCmd        `cmd:"" help:"Start a sample payments API behind the gateway, with curl lines to paste."`
@@ -92,7 +93,31 @@ func (w *world) command(args []string) (err error) {
 	if err := w.check(k.Selected().Target); err != nil {
 		return err
 	}
-	return k.Run(w)
+	s := sourceOf(k.Selected().Target)
+	if s == nil {
+		return k.Run(w)
+	}
+	a, err := s.open(w)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	return k.Run(w, a)
+}
+
+// sourceOf returns where a command finds records, or nil if it looks for none.
+func sourceOf(v reflect.Value) *source {
+	for i := range v.NumField() {
+		switch f := v.Field(i); {
+		case f.Type() == reflect.TypeFor[source]():
+			return (*source)(f.Addr().UnsafePointer())
+		case v.Type().Field(i).Anonymous && f.Kind() == reflect.Struct:
+			if s := sourceOf(f); s != nil {
+				return s
+			}
+		}
+	}
+	return nil
 }
 
 // helpCmd is --help for those who type it as a command.
@@ -102,8 +127,9 @@ type helpCmd struct {
 
 func (c *helpCmd) Run(w *world) error { return w.command(append(c.Command, "--help")) }
 
-// checked is a command, or flags that several commands share, whose arguments can be wrong in themselves. It is asked before the command
-// runs, so that a mistake of the command line is not reported as one of a store that was opened first.
+// checked is a command, or flags that several commands share, whose arguments can be wrong in
+// themselves. It is asked before the command runs, so that a mistake of the command line is not
+// reported as one of a store that was opened first.
 type checked interface{ check(w *world) error }
 
 // check asks a command and all that is embedded in it.
@@ -124,7 +150,8 @@ func (w *world) check(v reflect.Value) error {
 	return nil
 }
 
-// checkValues refuses what is not on the list of a flag that has one: what is offered after Tab is all there is.
+// checkValues refuses what is not on the list of a flag that has one: what is offered after Tab is
+// all there is.
 func checkValues(k *kong.Context) error {
 	for _, p := range k.Path {
 		if p.Flag == nil {

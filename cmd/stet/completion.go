@@ -44,8 +44,9 @@ type word struct {
 	values     []string // what the value may be, where that is known
 }
 
-// wordsOf takes commands from the model that parses them, so that what is offered is what is understood. The tag complete lists
-// the values of a flag; the placeholders FILE and DIR ask for paths.
+// wordsOf takes commands from the model that parses them, so that what is offered is what is
+// understood. The tag complete lists the values of a flag; the placeholders FILE and DIR ask for
+// paths.
 func wordsOf(n *kong.Node, path string, inherited []word) []commandWords {
 	flags := slices.Clone(inherited)
 	for _, f := range n.Flags {
@@ -73,8 +74,8 @@ func listed(t *kong.Tag) []string {
 	return strings.Split(t.Get("complete"), ",")
 }
 
-// Each script finds out where on the command line it is, in the same way: words that name a command lead down to it, all others
-// are flags and their values.
+// Each script finds out where on the command line it is, in the same way: words that name a command
+// lead down to it, all others are flags and their values.
 
 func bashCompletion(all []commandWords) string {
 	var b strings.Builder

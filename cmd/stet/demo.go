@@ -22,7 +22,8 @@ type demoCmd struct {
 	Keep  string `placeholder:"DIR" help:"Keep the records in DIR; otherwise they go with the demo."`
 }
 
-// step is something to try: the command to paste and what it will show. Every promise is part of the command's output.
+// step is something to try: the command to paste and what it will show. Every promise is part of
+// the command's output.
 type step struct {
 	say      string
 	command  string
@@ -124,7 +125,8 @@ func startSample() (url string, stop func(), err error) {
 	return "http://" + l.Addr().String(), func() { _ = srv.Close(); <-done }, nil
 }
 
-// freeNear returns the address if its port is free, and otherwise one with a port the system will choose.
+// freeNear returns the address if its port is free, and otherwise one with a port the system will
+// choose.
 func freeNear(addr string) string {
 	if l, err := net.Listen("tcp", addr); err == nil {
 		_ = l.Close()

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// paymentsAPI is the sample upstream of the demo: it charges whoever asks, as often as it is asked, like most APIs. It knows
-// nothing of idempotency keys, but keeps them with what it charged, so that somebody can ask later.
+// paymentsAPI is the sample upstream of the demo: it charges whoever asks, as often as it is asked,
+// like most APIs. It knows nothing of idempotency keys, but keeps them with what it charged, so
+// that somebody can ask later.
 //
 //	POST /v1/charges   amount=1999 [delay=3s] [crash=yes]   form fields; crash: charge, then drop the connection
 //	GET  /v1/charges   the ledger: what was really charged; with ?key=K the first charge that came with this key, or 404

@@ -50,7 +50,8 @@ func (c *change) sure(w *world, what string) error {
 	return nil
 }
 
-// isTerminal reports whether somebody sits at f: /dev/null is a device of characters, too, and nobody does.
+// isTerminal reports whether somebody sits at f: /dev/null is a device of characters, too, and
+// nobody does.
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func (c *change) done(w *world, n int) error {
@@ -101,16 +102,11 @@ func (c *keysResolveCmd) check(*world) error {
 	return err
 }
 
-func (c *keysResolveCmd) Run(w *world) error {
+func (c *keysResolveCmd) Run(w *world, a *api) error {
 	doc, err := c.document()
 	if err != nil {
 		return err
 	}
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
 	o := one{&c.change, &c.named, fmt.Sprintf("resolve %s as %s", visible(c.Key), doc.Outcome), ""}
 	if c.NotExecuted {
 		o.warning = underWay
@@ -184,17 +180,13 @@ func (c *chosen) check(*world) error {
 	return nil
 }
 
-// each changes the record that is named, by act, or those that match, by a job. warning is for whoever is asked about the one.
-func (c *chosen) each(w *world, o order, warning string, act func(a *api, record *named, version string) error) error {
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
+// each changes the record that is named, by act, or those that match, by a job. warning is for
+// whoever is asked about the one.
+func (c *chosen) each(w *world, a *api, o order, warning string, act func(record *named, version string) error) error {
 	if c.Key != "" {
 		record := &named{Key: c.Key, Scope: c.Scope}
 		what := one{&c.change, record, string(o.Action) + " " + visible(c.Key), warning}
-		return what.do(w, a, c.IfVersion, func(version string) error { return act(a, record, version) })
+		return what.do(w, a, c.IfVersion, func(version string) error { return act(record, version) })
 	}
 	return c.bulk(w, a, o)
 }
@@ -205,9 +197,9 @@ type keysReleaseCmd struct {
 	freeing
 }
 
-func (c *keysReleaseCmd) Run(w *world) error {
+func (c *keysReleaseCmd) Run(w *world, a *api) error {
 	o := order{Action: bulk.Release, Evidence: c.Evidence, Now: c.Now, Override: c.Override}
-	return c.each(w, o, underWay, func(a *api, record *named, version string) error {
+	return c.each(w, a, o, underWay, func(record *named, version string) error {
 		doc := sent{Evidence: c.Evidence, Reason: c.Reason, Version: version, Now: c.Now, Override: c.Override}
 		return a.do(w.ctx, http.MethodPost, record.path()+"/release", doc, nil)
 	})
@@ -215,8 +207,8 @@ func (c *keysReleaseCmd) Run(w *world) error {
 
 type keysDeleteCmd struct{ chosen }
 
-func (c *keysDeleteCmd) Run(w *world) error {
-	return c.each(w, order{Action: bulk.Delete}, "", func(a *api, record *named, version string) error {
+func (c *keysDeleteCmd) Run(w *world, a *api) error {
+	return c.each(w, a, order{Action: bulk.Delete}, "", func(record *named, version string) error {
 		q := url.Values{"reason": {c.Reason}}
 		if version != "" {
 			q.Set("if_version", version)

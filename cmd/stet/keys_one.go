@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -14,7 +13,8 @@ type named struct {
 	Scope string `placeholder:"SCOPE" help:"The scope the key is in (default); an id needs none."`
 }
 
-// path is the record's in the API: an id is enough, and a key is in the scope default where no other is given.
+// path is the record's in the API: an id is enough, and a key is in the scope default where no
+// other is given.
 func (n *named) path() string {
 	if n.byID() {
 		return "/api/v1/keys/" + segment(n.Key)
@@ -57,8 +57,8 @@ type one struct {
 	warning string // is said before it
 }
 
-// do asks, unless that is answered already, and acts. Whoever is asked sees the record first, and what is changed meanwhile is not
-// changed by the answer.
+// do asks, unless that is answered already, and acts. Whoever is asked sees the record first, and
+// what is changed meanwhile is not changed by the answer.
 func (o *one) do(w *world, a *api, version string, act func(version string) error) error {
 	if !o.Yes {
 		var r record
@@ -87,18 +87,11 @@ const underWay = "An attempt that is still under way looks like one that never w
 
 func (r *record) version() string { return strings.Trim(string(r.Version), `"`) }
 
-// brief prints, for whoever is asked about the record, what speaks for and against changing it. Ages are by this machine's clock.
+// brief prints, for whoever is asked about the record, what speaks for and against changing it.
+// Ages are by this machine's clock.
 func (r *record) brief(w *world) error {
-	t := tabwriter.NewWriter(w.stderr, 0, 0, 2, ' ', 0)
-	for _, l := range []struct{ name, value string }{
-		{"id", r.ID}, {"scope", visible(r.Scope)}, {"state", r.State}, {"cause", r.Cause}, {"attempt", number(r.Attempt)}, {"status", number(r.Status)},
-		{"age", age(r.CreatedAt)}, {"attempt ended", r.ended()}, {"last probe", r.lastProbe()}, {"dead letter", r.deadLetter()},
-	} {
-		if l.value != "" && l.value != "-" {
-			fmt.Fprintf(t, "%s\t%s\n", l.name, l.value)
-		}
-	}
-	return t.Flush()
+	return pairs(w.stderr, "id", r.ID, "scope", visible(r.Scope), "state", r.State, "cause", r.Cause, "attempt", number(r.Attempt),
+		"status", number(r.Status), "age", age(r.CreatedAt), "attempt ended", r.ended(), "last probe", r.lastProbe(), "dead letter", r.deadLetter())
 }
 
 func age(t time.Time) string {
@@ -120,7 +113,8 @@ func (r *record) ended() string {
 	return age(end) + " ago"
 }
 
-// lastProbe says what is known of it: a record has when it was written last, and by whom only in its history.
+// lastProbe says what is known of it: a record has when it was written last, and by whom only in
+// its history.
 func (r *record) lastProbe() string {
 	switch {
 	case r.State != "unknown":

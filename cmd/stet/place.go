@@ -26,7 +26,8 @@ type place struct {
 	AdminKey  string `placeholder:"FILE" env:"STET_ADMIN_KEY" help:"The certificate's key."`
 }
 
-// adminTokenVariable holds the token for --admin. There is no flag for it: a command line can be read by everybody.
+// adminTokenVariable holds the token for --admin. There is no flag for it: a command line can be
+// read by everybody.
 const adminTokenVariable = "STET_ADMIN_TOKEN"
 
 // knockTimeout is how long a gateway may take to say who it is.
@@ -35,7 +36,8 @@ const knockTimeout = 10 * time.Second
 func (p *place) remote() (*api, error) {
 	tr := http.DefaultTransport.(*http.Transport).Clone()
 	a := &api{at: p.Admin, token: os.Getenv(adminTokenVariable), close: tr.CloseIdleConnections, client: &http.Client{Transport: tr, Timeout: 30 * time.Second,
-		// Who sends a client elsewhere is not the admin API, and elsewhere nobody has shown who he is.
+		// Who sends a client elsewhere is not the admin API, and elsewhere nobody has shown who he
+		// is.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	if socket, ok := strings.CutPrefix(p.Admin, "unix:"); ok && socket != "" {
 		a.base = &url.URL{Scheme: "http", Host: "localhost"}
@@ -82,7 +84,8 @@ func (p *place) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// knock makes sure, once, that the admin API is there, before it is shown a token or asked to change anything.
+// knock makes sure, once, that the admin API is there, before it is shown a token or asked to
+// change anything.
 func (a *api) knock(ctx context.Context) error {
 	if a.known.Load() {
 		return nil
@@ -120,7 +123,8 @@ func (a *api) send(ctx context.Context, method, path string, body io.Reader, mor
 
 const whereAdmin = `the admin address is the one that the line "ready" of its log calls so, 127.0.0.1:8081 if it was given none`
 
-// stranger says who answered instead of the admin API, as far as that shows. What he answered is not believed.
+// stranger says who answered instead of the admin API, as far as that shows. What he answered is
+// not believed.
 func (a *api) stranger(res *http.Response) error {
 	if _, is := res.Header["Stet-Outcome"]; is || strings.Contains(strings.Join(res.Header["Via"], ","), " stet") {
 		return fmt.Errorf("%s is the gateway's address for clients; %s", a.at, whereAdmin)

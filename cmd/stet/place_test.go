@@ -115,7 +115,8 @@ func answered(t *testing.T, args ...string) (exit, string) {
 	return status, strings.TrimSpace(stderr.String())
 }
 
-// Who is not the admin API is believed nothing and shown no token, and the sentence says where to go instead.
+// Who is not the admin API is believed nothing and shown no token, and the sentence says where to
+// go instead.
 func TestWrongAdminAddress(t *testing.T) { // D03, D10
 	t.Setenv(adminTokenVariable, aToken)
 	empty := `{"keys":[],"next_cursor":"","entries":[]}`
@@ -227,7 +228,8 @@ func TestRefusedTokens(t *testing.T) { // D03, D11
 	}
 }
 
-// The admin listener with TLS wants a certificate of its authority, and a token; the socket beside it neither.
+// The admin listener with TLS wants a certificate of its authority, and a token; the socket beside
+// it neither.
 func TestAdminTLSAndSocket(t *testing.T) { // D12
 	t.Chdir(t.TempDir())
 	ca := authority(t)
@@ -275,7 +277,8 @@ admin:
 	works("keys", "list", "--json", "--admin", at)
 }
 
-// A renewed certificate is shown to operators from the next connection on; a token that is taken out of the file is refused.
+// A renewed certificate is shown to operators from the next connection on; a token that is taken
+// out of the file is refused.
 func TestAdminTLSIsReloaded(t *testing.T) { // D01, D12
 	t.Chdir(t.TempDir())
 	old := authority(t)

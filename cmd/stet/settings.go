@@ -6,8 +6,8 @@ import (
 	"github.com/stet-dev/stet/cmd/internal/config"
 )
 
-// settings are the flags and environment variables that go over the configuration file. The tag sets
-// names the setting that a flag stands for.
+// settings are the flags and environment variables that go over the configuration file. The tag
+// sets names the setting that a flag stands for.
 type settings struct {
 	Config     string `placeholder:"FILE" env:"STET_CONFIG" help:"Configuration file; stet config init prints one."`
 	Upstream   string `name:"upstream" placeholder:"URL" env:"STET_UPSTREAM" sets:"upstream" help:"The API behind the gateway."`

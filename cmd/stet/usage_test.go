@@ -16,8 +16,8 @@ import (
 // nowhere is a store that nobody answers for: a command that opens it ends with 5.
 const nowhere = "postgres://stet@127.0.0.1:1/stet"
 
-// D10: a mistake of the command line is one whatever the store is like. Each command is given each kind of mistake that its flags can
-// have, on a store that does not answer.
+// D10: a mistake of the command line is one whatever the store is like. Each command is given each
+// kind of mistake that its flags can have, on a store that does not answer.
 func TestUsageErrorsComeBeforeTheStore(t *testing.T) {
 	parser, err := kong.New(&cli{}, kong.Vars{"version": ""})
 	if err != nil {

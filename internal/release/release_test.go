@@ -67,12 +67,13 @@ func TestEachModuleCanBeFetched(t *testing.T) {
 	}
 }
 
-// untidy are modules that go mod tidy cannot judge everywhere. It loads the tests of dependencies too, and those of
-// modernc.org/sqlite import a version of github.com/google/pprof that not every proxy serves.
+// untidy are modules that go mod tidy cannot judge everywhere. It loads the tests of dependencies
+// too, and those of modernc.org/sqlite import a version of github.com/google/pprof that not every
+// proxy serves.
 var untidy = []string{"./cmd", "./examples/payments"}
 
-// A checkout of a release builds without go.work: go.mod and go.sum hold what each module needs and, as far as go mod tidy
-// can tell, nothing else.
+// A checkout of a release builds without go.work: go.mod and go.sum hold what each module needs
+// and, as far as go mod tidy can tell, nothing else.
 func TestEachModuleStandsAlone(t *testing.T) {
 	tree, version := openTree(t)
 	copied := t.TempDir()

@@ -33,9 +33,9 @@ type fault struct {
 	text string
 }
 
-// TestComments holds the comments of every package to three rules: no line is over 100 columns, no word
-// stands in for a name, and the comment of an exported name begins with that name. Packages that are
-// not done yet are listed in todo.txt with the rules that they still break. The list only
+// TestComments holds the comments of every package to three rules: no line is over 100 columns, no
+// word stands in for a name, and the comment of an exported name begins with that name. Packages
+// that are not done yet are listed in todo.txt with the rules that they still break. The list only
 // shrinks: a package that has become clean has to leave it, and -update removes it.
 func TestComments(t *testing.T) {
 	listed := todo(t)

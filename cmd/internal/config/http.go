@@ -11,11 +11,12 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// routeModes are the words of a route's mode, in the order of the constants of stethttp. None stands for the first.
+// routeModes are the words of a route's mode, in the order of the constants of stethttp. None
+// stands for the first.
 var routeModes = append([]string{""}, field{tag: reflect.TypeFor[Route]().Field(1).Tag}.enum()...)
 
-// counterparts are the fields of c that the settings of p stand for. The words of a setting have the
-// order of the constants of the field's type; of two words, the second stands for true.
+// counterparts are the fields of c that the settings of p stand for. The words of a setting have
+// the order of the constants of the field's type; of two words, the second stands for true.
 func (p *Policy) counterparts(c *stethttp.Config) map[any]any {
 	return map[any]any{
 		&p.EnabledMethods: &c.EnabledMethods, &p.RequiredMethods: &c.RequiredMethods, &p.MethodOverride: &c.RefuseOverride,
@@ -84,8 +85,9 @@ func profilePolicy(name string) Policy {
 	return p
 }
 
-// HTTP is a policy in the terms of package stethttp. Its profile brings what no key can say: the form of error bodies.
-// The policy is complete: an engine with another policy of its own must not fill in what is zero on purpose.
+// HTTP is a policy in the terms of package stethttp. Its profile brings what no key can say: the
+// form of error bodies. The policy is complete: an engine with another policy of its own must not
+// fill in what is zero on purpose.
 func (p *Policy) HTTP() stethttp.Config {
 	c, err := stethttp.Profile(p.Profile)
 	if err == nil {

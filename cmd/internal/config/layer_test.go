@@ -72,7 +72,8 @@ func TestOverridesAreChecked(t *testing.T) {
 	}
 }
 
-// "A route's keys beat the file's policy, explicit keys beat the profile, --profile beats the file's."
+// "A route's keys beat the file's policy, explicit keys beat the profile, --profile beats the
+// file's."
 func TestPolicyLayers(t *testing.T) {
 	text := `
 store: { dsn: "memory:" }

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A secret that everybody on the machine may read is none, and one that everybody may change is somebody else's.
+// A secret that everybody on the machine may read is none, and one that everybody may change is
+// somebody else's.
 func TestSecretFiles(t *testing.T) { // D11
 	if runtime.GOOS == "windows" {
 		t.Skip("its files have other rights")

@@ -17,7 +17,8 @@ type Cache struct {
 	Server   *DSN  // nil: it is in the process's memory
 }
 
-// minCache is the smallest cache in memory: it keeps responses of up to an eighth of its size, and a smaller one would keep none.
+// minCache is the smallest cache in memory: it keeps responses of up to an eighth of its size, and
+// a smaller one would keep none.
 const minCache = 1 << 20
 
 var errCache = errors.New("a cache is memory:, memory:?max_bytes=67108864, redis://HOST:6379/0 or redis+cluster://HOST,HOST")
@@ -71,7 +72,8 @@ func (c Cache) String() string {
 	return "memory:"
 }
 
-// Same reports whether both name the same database of the same server: copies and records would be mixed up there.
+// Same reports whether both name the same database of the same server: copies and records would be
+// mixed up there.
 func (c Cache) Same(d DSN) bool {
 	if c.Server == nil || !strings.HasPrefix(d.Scheme, "redis") {
 		return false
