@@ -26,12 +26,12 @@ import (
 
 // source is where operator commands find records: in a store, or through a running gateway.
 type source struct {
-	Config string `placeholder:"FILE" env:"STET_CONFIG" help:"The gateway's configuration file: its store, pepper, keys and cache; flags and the environment beat it."`
+	Config string `placeholder:"FILE" env:"STET_CONFIG" help:"The gateway's configuration file, for its store, pepper, keys and cache; flags and environment override it."`
 	Store  string `placeholder:"DSN" env:"STET_STORE" help:"The store (sqlite:stet.db)."`
 	place
-	PepperFile string `placeholder:"FILE" env:"STET_PEPPER_FILE" help:"Secret behind the ids, as the gateway has it (with --store)."`
+	PepperFile string `placeholder:"FILE" env:"STET_PEPPER_FILE" help:"Secret that ids are derived with, as the gateway has it (with --store)."`
 	KeysFile   string `name:"encryption-keys-file" placeholder:"FILE" env:"STET_ENCRYPTION_KEYS_FILE" help:"Encryption keys, as the gateway has them (with --store)."`
-	Plain      bool   `name:"encryption-accept-plain" env:"STET_ENCRYPTION_ACCEPT_PLAIN" help:"Read what was stored before encryption, as the gateway does (with --store)."`
+	Plain      bool   `name:"encryption-accept-plain" env:"STET_ENCRYPTION_ACCEPT_PLAIN" help:"Read records that were stored before encryption was switched on (with --store)."`
 }
 
 // api is the admin API, as served by a gateway or, for a store, by this very process: one form of

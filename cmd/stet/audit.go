@@ -8,14 +8,14 @@ import (
 )
 
 type auditCmds struct {
-	List auditListCmd `cmd:"" help:"List what people and keepers did, newest first."`
+	List auditListCmd `cmd:"" help:"List the changes of operators and background loops, newest first."`
 }
 
 type auditListCmd struct {
 	source
-	ID    string `placeholder:"k_…" help:"Only what is about this record."`
+	ID    string `placeholder:"k_…" help:"Only entries about this record."`
 	Scope string `placeholder:"SCOPE" help:"Only this scope."`
-	Who   string `placeholder:"NAME" help:"Only what this one did, as the list shows it."`
+	Who   string `placeholder:"NAME" help:"Only entries by this name, as the list shows it."`
 	paged
 }
 
@@ -39,7 +39,7 @@ func (c *auditListCmd) check(*world) error {
 func (c *auditListCmd) Run(w *world, a *api) error {
 	none := "no entries match"
 	if c.ID+c.Scope+c.Who == "" {
-		none = "nothing was changed or revealed by hand, nor changed by a keeper"
+		none = "no record was changed or revealed by an operator, nor changed by a background loop"
 	}
 	return auditList.print(w, a, query("id", c.ID, "scope", c.Scope, "who", c.Who), c.paged, none)
 }

@@ -18,8 +18,8 @@ import (
 )
 
 type demoCmd struct {
-	Chaos bool   `help:"Kill a payments API at every point in turn instead, and show what became of each payment."`
-	Keep  string `placeholder:"DIR" help:"Keep the records in DIR; otherwise they go with the demo."`
+	Chaos bool   `help:"Instead, crash a payments API at every possible point, and show what became of each payment."`
+	Keep  string `placeholder:"DIR" help:"Keep the records in DIR; otherwise they are deleted at the end."`
 }
 
 // step is something to try: the command to paste and what it will show. Every promise is part of
@@ -69,7 +69,7 @@ func (c *demoCmd) Run(w *world) (err error) {
 	if c.Chaos {
 		return chaosDemo(w, dir)
 	}
-	upstream, stop, err := startSample()
+	upstream, stop, err := serveLocally((&paymentsAPI{}).handler())
 	if err != nil {
 		return err
 	}
@@ -110,13 +110,13 @@ func runName() string {
 	return "demo-" + hex.EncodeToString(b[:])
 }
 
-// startSample starts the sample API on a free port.
-func startSample() (url string, stop func(), err error) {
+// serveLocally serves h on a free port of this machine until stop is called.
+func serveLocally(h http.Handler) (url string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
-	srv := &http.Server{Handler: (&paymentsAPI{}).handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -141,7 +141,7 @@ func normal(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// freePort returns an address nobody listens on.
+// freePort returns an address that is not in use.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

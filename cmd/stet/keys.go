@@ -17,17 +17,17 @@ import (
 type keysCmds struct {
 	List   keysListCmd   `cmd:"" help:"List records."`
 	Show   keysShowCmd   `cmd:"" help:"Show one record."`
-	Find   keysFindCmd   `cmd:"" help:"Find records by an id, a key, or a name that a system further down has for them."`
-	Tail   keysTailCmd   `cmd:"" help:"Print records as they come and change, until Ctrl-C."`
-	Export keysExportCmd `cmd:"" help:"Print all records that match, one JSON document a line."`
+	Find   keysFindCmd   `cmd:"" help:"Find records by id, key, or the name that a downstream system has for them."`
+	Tail   keysTailCmd   `cmd:"" help:"Print new and changed records until Ctrl-C."`
+	Export keysExportCmd `cmd:"" help:"Print all matching records, one JSON document per line."`
 
-	Resolve keysResolveCmd `cmd:"" help:"Say what became of an execution whose outcome is unknown."`
-	Release keysReleaseCmd `cmd:"" help:"Say that unknown executions did not happen: one retry may run."`
-	Delete  keysDeleteCmd  `cmd:"" help:"Drop stored results, so that their keys are free again."`
-	Probe   keysProbeCmd   `cmd:"" help:"Ask now what became of an execution whose outcome is unknown, also of a dead letter."`
-	Extend  keysExtendCmd  `cmd:"" help:"Keep a stored result for longer."`
-	Note    keysNoteCmd    `cmd:"" help:"Write something down about a record, in the audit trail."`
-	Bulk    keysBulkCmd    `cmd:"" help:"Show what became of changes of many records."`
+	Resolve keysResolveCmd `cmd:"" help:"State what became of an execution whose outcome is unknown."`
+	Release keysReleaseCmd `cmd:"" help:"State that unknown executions did not happen: one retry of each may run."`
+	Delete  keysDeleteCmd  `cmd:"" help:"Delete stored results, so that their keys can be used again."`
+	Probe   keysProbeCmd   `cmd:"" help:"Ask the upstream now what became of an execution whose outcome is unknown."`
+	Extend  keysExtendCmd  `cmd:"" help:"Keep a stored result longer."`
+	Note    keysNoteCmd    `cmd:"" help:"Add a note about a record to the audit trail."`
+	Bulk    keysBulkCmd    `cmd:"" help:"Show the jobs that change many records."`
 }
 
 // record is what a record's document is read for; --json prints the document itself.
@@ -57,12 +57,12 @@ type filter struct {
 	State     string        `placeholder:"STATE" complete:"running,completed,failed,retryable,unknown,expired" help:"running, completed, failed, retryable, unknown or expired."`
 	Scope     string        `placeholder:"SCOPE" help:"Only this scope."`
 	Route     string        `placeholder:"ROUTE" help:"Only this route, such as 'POST /v1/payments'."`
-	Path      string        `placeholder:"PATH" help:"Only this path of requests."`
-	Method    string        `placeholder:"METHOD" help:"Only this method of requests."`
-	Cause     string        `placeholder:"CAUSE" help:"Only what ended for this cause, such as upstream-failed."`
-	Trace     string        `placeholder:"ID" help:"Only what this trace has run."`
-	Dead      bool          `help:"Only dead letters: unknown outcomes of which all probes found nothing out."`
-	OlderThan time.Duration `placeholder:"15m" help:"Only records that were created at least so long ago."`
+	Path      string        `placeholder:"PATH" help:"Only requests with this path."`
+	Method    string        `placeholder:"METHOD" help:"Only requests with this method."`
+	Cause     string        `placeholder:"CAUSE" help:"Only records that ended for this cause, such as upstream-failed."`
+	Trace     string        `placeholder:"ID" help:"Only records of this trace."`
+	Dead      bool          `help:"Only dead letters: unknown outcomes that all probes left unknown."`
+	OlderThan time.Duration `placeholder:"15m" help:"Only records older than this."`
 }
 
 // parameters are the filter by the names of the API.
@@ -90,7 +90,7 @@ func (f *filter) query() url.Values {
 // sorted is a filter with an order.
 type sorted struct {
 	filter
-	Oldest bool `help:"The oldest first."`
+	Oldest bool `help:"List the oldest first."`
 }
 
 func (s *sorted) query() url.Values {
@@ -130,7 +130,7 @@ func (r *record) dead() string {
 type keysShowCmd struct {
 	source
 	named
-	Reveal bool `help:"Show the key and the stored response too."`
+	Reveal bool `help:"Also show the key and the stored response; that is kept in the audit trail."`
 	JSON   bool `name:"json" help:"Print the API's document."`
 }
 
@@ -171,7 +171,7 @@ func (r *record) deadLetter() string {
 	if !r.Escalated {
 		return ""
 	}
-	return "yes: nobody asks any more; stet keys probe asks again, stet keys resolve ends it"
+	return "yes: it is not probed any more; stet keys probe asks again, stet keys resolve ends it"
 }
 
 // response prints the stored response as a client gets it.

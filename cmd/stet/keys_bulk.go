@@ -85,8 +85,8 @@ func (s *source) lookAt() string {
 	return ""
 }
 
-// How often a job that is watched is looked at, how often that is told where nobody sees a bar, and
-// for how long a gateway may not answer: it may be starting anew.
+// How often a watched job is looked at, how often its progress is printed where there is no terminal,
+// and how long a gateway may not answer before watching ends: it may be restarting.
 const (
 	lookEvery = 200 * time.Millisecond
 	tellEvery = 5 * time.Second
@@ -156,7 +156,7 @@ func (v *watch) look(ctx context.Context) error {
 	return v.a.get(ctx, "/api/v1/bulk/"+segment(v.id), &v.last)
 }
 
-// tell shows how far it is: a bar where somebody sees it, a line now and then where nobody does.
+// tell shows the progress: a bar on a terminal, otherwise a line every tellEvery.
 func (v *watch) tell() {
 	const width = 30
 	j := &v.last
@@ -200,7 +200,7 @@ func (v *watch) report() error {
 		return fmt.Errorf("%d of %d records could not be changed; %s shows the job", j.Failed, j.Total, again)
 	case j.State == bulk.Completed:
 		if j.Left > 0 && !v.json {
-			fmt.Fprintf(v.w.stderr, "%d were changed by somebody else meanwhile, and left alone\n", j.Left)
+			fmt.Fprintf(v.w.stderr, "%d were changed by others meanwhile, and left alone\n", j.Left)
 		}
 		return nil
 	case v.a.jobs != nil:

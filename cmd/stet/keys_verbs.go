@@ -12,7 +12,7 @@ import (
 
 type keysFindCmd struct {
 	source
-	Name  string `arg:"" help:"An id (k_…), a key as parsed, or the key or id that a system further down knows the effect by."`
+	Name  string `arg:"" help:"An id (k_…), a key, or the key or id that a downstream system knows the effect by."`
 	Scope string `placeholder:"SCOPE" help:"Only in this scope."`
 	JSON  bool   `name:"json" help:"Print the API's document."`
 }
@@ -81,9 +81,9 @@ func once(docs []json.RawMessage) (kept []json.RawMessage, err error) {
 	return kept, nil
 }
 
-// unasked is what a command takes that asks nobody: it changes nothing by itself.
+// unasked are the flags of a command that asks no question, because it changes nothing by itself.
 type unasked struct {
-	Yes  bool `hidden:"" help:"Nobody is asked; other changes need it."`
+	Yes  bool `hidden:"" help:"Accepted and ignored; other changes need it."`
 	JSON bool `name:"json" help:"Print the API's document."`
 }
 
@@ -92,7 +92,7 @@ type keysProbeCmd struct {
 	named
 	pinned
 	unasked
-	Reason string `placeholder:"TEXT" help:"Why; it is kept in the audit trail."`
+	Reason string `placeholder:"TEXT" help:"Reason; it is kept in the audit trail."`
 }
 
 func (c *keysProbeCmd) Run(w *world, a *api) error {
@@ -138,7 +138,7 @@ type keysExtendCmd struct {
 	change
 	named
 	pinned
-	For time.Duration `required:"" placeholder:"30d" help:"For how long from now the result is kept."`
+	For time.Duration `required:"" placeholder:"30d" help:"How long from now the result is kept."`
 }
 
 // check implements [checked].
@@ -161,8 +161,8 @@ type keysNoteCmd struct {
 	named
 	pinned
 	unasked
-	Reason   string `placeholder:"TEXT" help:"What there is to say."`
-	Evidence string `placeholder:"TEXT" help:"What shows it, such as the number of a ticket."`
+	Reason   string `placeholder:"TEXT" help:"Text of the note."`
+	Evidence string `placeholder:"TEXT" help:"Evidence, such as the number of a ticket."`
 }
 
 // check implements [checked].

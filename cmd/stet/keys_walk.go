@@ -17,7 +17,7 @@ type keysExportCmd struct {
 	sorted
 }
 
-// Run prints each page as it comes: what is exported is bounded by nobody's memory.
+// Run prints each page as it comes, so that an export needs no more memory than one page.
 func (c *keysExportCmd) Run(w *world, a *api) error {
 	q, n := c.query(), 0
 	q.Set("limit", strconv.Itoa(stet.MaxLimit))
@@ -53,13 +53,13 @@ func writeLine(out io.Writer, doc json.RawMessage) error {
 type keysTailCmd struct {
 	source
 	filter
-	Every time.Duration `default:"1s" help:"How often to look."`
-	JSON  bool          `name:"json" help:"Print records as JSON, one a line."`
+	Every time.Duration `default:"1s" help:"Interval between two looks."`
+	JSON  bool          `name:"json" help:"Print records as JSON, one per line."`
 }
 
 // Help is what --help says below the flags.
 func (keysTailCmd) Help() string {
-	return "It looks at the newest 1000 records that match: an older one that changes is not seen."
+	return "It watches the newest 1000 matching records; changes of older ones are not seen."
 }
 
 // check implements [checked].

@@ -16,8 +16,8 @@ import (
 type outboxCmds struct {
 	List    outboxListCmd    `cmd:"" help:"List messages."`
 	Show    outboxShowCmd    `cmd:"" help:"Show one message with all its errors."`
-	Retry   outboxRetryCmd   `cmd:"" help:"Let a dead or unknown message be delivered again."`
-	Discard outboxDiscardCmd `cmd:"" help:"Give a dead or unknown message up."`
+	Retry   outboxRetryCmd   `cmd:"" help:"Deliver a dead or unknown message again."`
+	Discard outboxDiscardCmd `cmd:"" help:"Give up a dead or unknown message."`
 }
 
 // desk is the outbox of an opened store, for its admin API; nil: it has none.
@@ -39,7 +39,7 @@ func noSuchMessage(err error) error {
 type outboxListCmd struct {
 	source
 	State string `placeholder:"STATE" complete:"pending,running,done,unknown,dead,discarded" enum:",pending,running,done,unknown,dead,discarded" default:"" help:"pending, running, done, unknown, dead or discarded."`
-	Dead  bool   `help:"Only dead letters: dead and unknown messages, which wait for somebody."`
+	Dead  bool   `help:"Only dead letters: dead and unknown messages, which wait for an operator."`
 	Topic string `placeholder:"TOPIC" help:"Only this topic."`
 	paged
 }
@@ -72,7 +72,7 @@ func (c *outboxListCmd) Run(w *world, a *api) error {
 type outboxShowCmd struct {
 	source
 	ID     int64 `arg:"" help:"The message's number."`
-	Reveal bool  `help:"Show the record's key, the payload and the meta data too; that is kept in the audit trail."`
+	Reveal bool  `help:"Also show the record's key, the payload and the metadata; that is kept in the audit trail."`
 	JSON   bool  `name:"json" help:"Print the API's document."`
 }
 

@@ -126,7 +126,7 @@ func TestWrongAdminAddress(t *testing.T) { // D03, D10
 		want   string
 	}{
 		"the client port": {func(t *testing.T, l *listening) string { return plain(t, l.to(clientPort(t, l))) }, exitError,
-			`is the gateway's address for clients; the admin address is the one that the line "ready" of its log calls so`},
+			`is the gateway's address for clients; the admin address is in the line "ready" of its log`},
 		"the client port, draining": {func(t *testing.T, l *listening) string {
 			return plain(t, l.to(saying(503, "Stet-Outcome: not-executed", empty)))
 		}, exitError,
@@ -184,7 +184,7 @@ func redirecting(t *testing.T, l *listening) string {
 	return plain(t, l.to(http.RedirectHandler(real, http.StatusFound)))
 }
 
-// An answer is checked each time: the gateway may be gone, and somebody else be there.
+// An answer is checked each time: another server may have taken the gateway's place.
 func TestEveryAnswerIsChecked(t *testing.T) { // D03
 	t.Setenv(adminTokenVariable, aToken)
 	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

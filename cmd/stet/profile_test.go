@@ -71,7 +71,7 @@ func counting(t *testing.T) (url string, effects *atomic.Int64) {
 	return s.URL, effects
 }
 
-// F: gateway-compat guards POST, PATCH and PUT, asks nobody for a key, marks no replay, and says
+// F: gateway-compat guards POST, PATCH and PUT, requires no key, marks no replay, and says
 // what is wrong as {"error": …}.
 func TestGatewayCompat(t *testing.T) {
 	upstream, effects := counting(t)

@@ -184,8 +184,7 @@ func TestReloadWebhookSecret(t *testing.T) { // D01
 	}
 }
 
-// Reconciling is switched on, given other headers and off again; the headers' values are nobody's
-// to read.
+// Reconciling is switched on, given other headers and off again; the headers' values are not shown.
 func TestReloadReconcile(t *testing.T) { // D01, surface 6 (headers_file)
 	t.Chdir(t.TempDir())
 	var asked atomic.Int64

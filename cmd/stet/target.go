@@ -78,7 +78,7 @@ func storeOf(file, address string) (*config.Config, dsn.DSN, error) {
 	if address != "" {
 		conf.Store.DSN = address
 	}
-	conf.Store.ListenDSN = "" // nobody waits here
+	conf.Store.ListenDSN = "" // commands wait for no notification
 	d, err := dsn.Parse(conf.Store.DSN)
 	if err != nil {
 		return nil, d, failf(exitUsage, "--store: %w", err)

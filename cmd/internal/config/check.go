@@ -80,7 +80,7 @@ func (k *checker) listeners() {
 	}
 }
 
-// admin checks the operators' listeners, and that whoever is not on this machine needs a token.
+// admin checks the operators' listeners, and that connections from other machines need a token.
 func (k *checker) admin() {
 	switch {
 	case k.Admin.Listen != "":

@@ -35,7 +35,7 @@ func TestInitIsTheDefaults(t *testing.T) {
 	}
 }
 
-// Somebody who fills in the profile of a fresh file gets that profile.
+// A profile that is filled in in a fresh file takes effect.
 func TestInitLeavesRoomForAProfile(t *testing.T) {
 	text := strings.Replace(initText(t), "profile: default", "profile: stripe ", 1)
 	if p := load(t, text).Policy; p.Key.Syntax != "opaque" || p.Status.Mismatch != 400 || len(p.RequiredMethods) != 0 {

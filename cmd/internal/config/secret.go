@@ -44,10 +44,9 @@ const (
 	othersWrite fs.FileMode = 0o002
 )
 
-// ReadSecretFile reads a file of at most limit bytes that the gateway rests on. One that everybody
-// on the machine may change is refused; one that everybody may read is warned of, see
-// [Config.Warnings], since that is how containers are given their secrets where nobody says
-// otherwise. Of a symbolic link, the file behind it counts.
+// ReadSecretFile reads a file of at most limit bytes. A file that all users of the machine can change
+// is refused. One that all can read is only warned of, see [Config.Warnings], because containers
+// mount their secrets so by default. For a symbolic link, the mode of its target counts.
 func ReadSecretFile(name string, limit int64) ([]byte, error) {
 	return readFileOf(name, limit, othersWrite)
 }
@@ -65,7 +64,7 @@ func exposed(name string, info fs.FileInfo, refused fs.FileMode) error {
 	if refused == othersWrite {
 		mend = "o-w"
 	}
-	return fmt.Errorf("everybody on this machine may %s %s; chmod %s %s (a mounted secret: give it the mode 0440)", may, name, mend, name)
+	return fmt.Errorf("all users of this machine can %s %s; chmod %s %s (a mounted secret: give it the mode 0440)", may, name, mend, name)
 }
 
 func readFileOf(name string, limit int64, refused fs.FileMode) ([]byte, error) {

@@ -38,7 +38,7 @@ func ParseCache(s string) (c Cache, err error) {
 	case !strings.HasPrefix(d.Scheme, "redis") || d.Faulty:
 		return c, fmt.Errorf("%s: cannot be a cache: %w", d.Scheme, errCache)
 	}
-	d.Forget, d.Copies = true, true // nobody relies on a front
+	d.Forget, d.Copies = true, true // a cache may lose its copies
 	return Cache{Server: &d}, nil
 }
 

@@ -73,8 +73,8 @@ func (d DSN) Open(ctx context.Context, use Use) (*Opened, error) {
 	return o, nil
 }
 
-// outboxConns are the connections that people's looks at the outbox have: a list does not wait for
-// somebody who settles a message.
+// outboxConns is the number of connections for operators' requests to the outbox, so that a list does
+// not wait for a message that is being settled.
 const outboxConns = 4
 
 func (d DSN) open(ctx context.Context, use Use, clock func() time.Time, warn func(string)) (stet.Store, func() error, error) {

@@ -44,7 +44,7 @@ func (l *Log) Observe(e stet.Event) {
 	case stet.Probed:
 		level := slog.LevelDebug
 		if e.Result == "failed" {
-			level = slog.LevelError // a dead letter: somebody has to look
+			level = slog.LevelError // a dead letter: an operator has to look
 		}
 		l.write(level, "reconcile "+e.Result, &e, slog.Int("attempt", e.Attempt))
 	case stet.ProbeFailed:
@@ -153,7 +153,7 @@ func (l *Log) write(level slog.Level, msg string, e *stet.Event, attrs ...slog.A
 		r.AddAttrs(slog.String("trace_id", e.TraceID))
 	}
 	r.AddAttrs(attrs...)
-	_ = h.Handle(ctx, r) // a log that cannot be written has nobody to tell
+	_ = h.Handle(ctx, r) // there is no place to report that the log cannot be written
 }
 
 // stateName is a state's word; a record that is not there has one too.

@@ -178,7 +178,7 @@ func (m *Metrics) Observe(e stet.Event) {
 
 func (m *Metrics) transition(e *stet.Event) {
 	switch {
-	case e.ID.Scope == stet.OwnScope: // nobody's request
+	case e.ID.Scope == stet.OwnScope: // not a client's request
 	case e.By == "holder" && e.From == stet.Running && e.To != stet.Running: // ran, whatever came of it
 		m.execution.Observe(millis(e.Took))
 	case e.By == "sweeper":
