@@ -182,7 +182,8 @@ func (a *app) operators(conf *config.Config, notices http.Handler) (http.Handler
 // maxTokens bounds admin.tokens_file, in bytes: some thousand tokens.
 const maxTokens = 1 << 20
 
-// adminTokens are who may ask. Without any, only connections over loopback may: the configuration has seen to that.
+// adminTokens are who may ask. Without any, only connections over loopback may: the configuration
+// has seen to that.
 func adminTokens(c *config.Admin) ([]admin.Token, error) {
 	switch {
 	case c.TokenFile != "":
@@ -207,7 +208,8 @@ func adminTokens(c *config.Admin) ([]admin.Token, error) {
 	return nil, nil
 }
 
-// run serves, keeps the store tidy, and ends in order: first the clients, then the loops, then what the engine still writes.
+// run serves, keeps the store tidy, and ends in order: first the clients, then the loops, then what
+// the engine still writes.
 func (a *app) run(ctx context.Context) error {
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -267,7 +269,8 @@ func (a *app) loop(err error) {
 	}
 }
 
-// drainTimeout is how long what runs may take to finish: as long as it may run at all, and what passes by, to be cut off.
+// drainTimeout is how long what runs may take to finish: as long as it may run at all, and what
+// passes by, to be cut off.
 func drainTimeout(conf *config.Config) time.Duration {
 	longest := conf.Policy.ExecutionTimeout
 	unlimited := longest == 0

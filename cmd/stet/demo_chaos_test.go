@@ -31,8 +31,9 @@ func built(t *testing.T) string {
 	return program
 }
 
-// Wherever the process dies, the provider has charged once, and the client has its answer: I1, W4, W7. This is what the demo
-// looks for itself, so the test is that it ends well and has looked at all there is.
+// Wherever the process dies, the provider has charged once, and the client has its answer: I1, W4,
+// W7. This is what the demo looks for itself, so the test is that it ends well and has looked at
+// all there is.
 func TestChaosDemo(t *testing.T) {
 	cmd, tmp := startChaos(t, built(t))
 	var out bytes.Buffer
@@ -56,7 +57,8 @@ func TestChaosDemo(t *testing.T) {
 	noneLeft(t, tmp)
 }
 
-// Ctrl-C leaves no processes, and no files but those to keep. They are not in the way of the next show.
+// Ctrl-C leaves no processes, and no files but those to keep. They are not in the way of the next
+// show.
 func TestChaosDemoInterrupted(t *testing.T) {
 	kept, program := t.TempDir(), built(t)
 	self, err := os.Executable() // with the race detector, once
