@@ -19,19 +19,18 @@ func (x *exchange) limited(r *refusal) {
 		after = x.soon(r.after)
 	}
 	x.standing(x.w.Header())
-	x.answer(x.problem(r.code).After(after), "limited")
+	x.answer(x.problem(r.code).After(after))
 }
 
 // stranger refuses a request that does not say whose it is, in few words where its sender does not stop.
 func (x *exchange) stranger(p *Problem) {
-	result := "unauthenticated"
 	if !x.shadow {
 		if after, ok := x.g.cfg.Limits.stranger(x.client()); !ok {
-			p, result = x.problem(RateLimited).After(x.soon(after)), "limited"
+			p = x.problem(RateLimited).After(x.soon(after))
 			p.Detail = "Too many requests from this address do not say whose they are. Nothing was looked up; authenticate, and send it again with the same key."
 		}
 	}
-	x.answer(p, result)
+	x.answer(p)
 }
 
 // client is the address that the request came from.

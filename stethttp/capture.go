@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -25,29 +23,17 @@ type capture struct {
 	x *exchange
 	w http.ResponseWriter
 
-	mu       sync.Mutex // the handler against the timeout's answer and against its own late writes
+	progress
 	header   http.Header
 	status   int // 0: not yet
 	sent     []stet.Field
 	declared int64 // Content-Length, or -1
 	written  int64
 	buf      ledger.Buffer
-	mode     mode
-	live     atomic.Bool // mu may be held for as long as the client takes to read
 	oversize bool
 	tooMuch  bool // it would have to leave before the commit: see Atomic
-	silent   bool // the handler returned without a word, which was taken for an empty 200
-	refused  bool // what it holds is a refusal in the layer's place: see Config.Refuse
+	refused  bool // what it holds is a refusal in the layer's place: see Guard.Refuse
 }
-
-type mode uint8
-
-const (
-	holding   mode = iota
-	streaming      // bytes go straight to the client
-	hijacked       // the connection is the handler's
-	ended          // the exchange is over
-)
 
 func (c *capture) init(x *exchange, w http.ResponseWriter) {
 	c.x, c.w, c.declared = x, w, -1
@@ -66,7 +52,7 @@ func (c *capture) WriteHeader(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.status != 0 || c.mode != holding:
+	case c.status != 0 || !c.phase().collects():
 		c.unheard()
 		return
 	case status < 100 || status > 999: // as net/http would; once stored, it would break every replay
@@ -79,7 +65,7 @@ func (c *capture) WriteHeader(status int) {
 }
 
 func (c *capture) interim(status int) {
-	if !c.x.r.ProtoAtLeast(1, 1) || c.x.answered { // RFC 9110 section 15.2: none to HTTP/1.0
+	if !c.x.r.ProtoAtLeast(1, 1) || c.phase().told() { // RFC 9110 section 15.2: none to HTTP/1.0
 		return
 	}
 	h := c.w.Header()
@@ -128,13 +114,12 @@ func bodyAllowed(status int) bool {
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch c.mode {
-	case hijacked:
+	switch p := c.phase(); {
+	case p == hijacked:
 		return 0, http.ErrHijacked
-	case ended:
+	case p.over():
 		c.unheard()
 		return 0, http.ErrHandlerTimeout
-	case holding, streaming:
 	}
 	if c.status == 0 {
 		c.begin(http.StatusOK)
@@ -146,12 +131,12 @@ func (c *capture) Write(p []byte) (int, error) {
 		return 0, http.ErrContentLength
 	}
 	c.written += int64(len(p))
-	if c.mode == holding && !c.keep(p) {
+	if c.phase().collects() && !c.keep(p) {
 		c.oversize = true
 		c.stream()
 	}
 	switch {
-	case c.mode == streaming:
+	case c.phase() == streaming:
 		return c.pass(p)
 	case c.tooMuch:
 		return 0, errTooMuch
@@ -168,21 +153,19 @@ func (c *capture) keep(p []byte) bool {
 // stream announces in the record that an answer is about to leave, sends what there is, and passes on what comes. Where the
 // announcement cannot be stored, the policy decides as it does for a result that cannot be stored.
 func (c *capture) stream() {
-	switch {
-	case c.x.answered:
-		return
-	case c.x.tx != nil:
-		c.tooMuch = true
+	if c.x.tx != nil {
+		c.tooMuch = c.tooMuch || !c.phase().told()
 		return
 	}
-	c.live.Store(true)
+	if !c.move(publish) { // the client has its answer
+		return
+	}
 	err := c.x.claim.Publish(c.x.r.Context())
 	if err != nil && (c.x.g.cfg.Withhold || errors.Is(err, stet.ErrFenced)) {
-		c.live.Store(false)
 		c.x.overtaken()
 		return
 	}
-	c.mode = streaming
+	c.move(published)
 	if names := c.announced(); len(names) > 0 {
 		c.w.Header()["Trailer"] = names
 	}
@@ -218,7 +201,7 @@ func (c *capture) Flush() { _ = c.FlushError() }
 func (c *capture) FlushError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mode != streaming {
+	if c.phase() != streaming {
 		return nil
 	}
 	return http.NewResponseController(c.w).Flush()
@@ -228,12 +211,12 @@ func (c *capture) FlushError() error {
 func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mode == ended || c.x.answered { // the connection carries an answer
+	if p := c.phase(); p.told() || p.over() { // the connection carries an answer
 		return nil, nil, http.ErrHandlerTimeout
 	}
 	conn, rw, err := http.NewResponseController(c.w).Hijack()
 	if err == nil {
-		c.mode = hijacked
+		c.move(hijack)
 	}
 	return conn, rw, err
 }
@@ -243,7 +226,7 @@ func (c *capture) complete() {
 	if c.status == 0 {
 		c.begin(http.StatusOK)
 	}
-	if _, set := c.header["Content-Type"]; !set && c.mode == holding && c.bytes() != nil && c.header.Get("Content-Encoding") == "" {
+	if _, set := c.header["Content-Type"]; !set && c.phase().collects() && c.bytes() != nil && c.header.Get("Content-Encoding") == "" {
 		c.sent = append(c.sent, stet.Field{Name: "Content-Type", Value: http.DetectContentType(c.bytes())})
 		byName(c.sent)
 	}
@@ -261,8 +244,8 @@ func (c *capture) outcomeLines() []string {
 	const trailer = http.TrailerPrefix + outcomeHeader
 	lines := c.header[outcomeHeader]
 	delete(c.header, outcomeHeader)
-	if late := c.header[trailer]; late != nil {
-		lines = slices.Concat(lines, late)
+	if after := c.header[trailer]; after != nil {
+		lines = slices.Concat(lines, after)
 		delete(c.header, trailer)
 	}
 	return lines
@@ -311,14 +294,14 @@ func (c *capture) trailers() []stet.Field {
 func (c *capture) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mode = ended
+	c.move(end)
 	c.buf.Leave()
 }
 
 // release ends the writer: what a handler writes from now on goes nowhere. err is what became of storing what it wrote: where the
 // store did not answer, the engine goes on trying until the lease is over, and the bytes are there, and count, for so long.
 func (c *capture) release(err error) {
-	c.mode = ended
+	c.move(end)
 	switch {
 	case err == nil:
 		c.buf.Drop()

@@ -23,7 +23,7 @@ const (
 
 // silence is asked once, of a handler that returned.
 func (x *exchange) silence() silence {
-	if x.cap.status != 0 || x.cap.mode != holding || x.answered {
+	if x.cap.status != 0 || x.cap.phase() != holding {
 		return empty
 	}
 	s := empty
@@ -96,8 +96,7 @@ func (x *exchange) bar() {
 
 // unheard tells of an answer that comes when the handler's silence was taken for an empty 200. It is called with the lock held.
 func (c *capture) unheard() {
-	if c.silent && c.mode == ended {
-		c.silent = false
+	if c.move(speak) {
 		c.x.miswired(CauseElsewhere)
 	}
 }

@@ -27,13 +27,14 @@ func (x *exchange) execute() {
 		x.body.replace(r)
 	}
 	x.cap.init(x, x.w)
+	returned := false
 	defer func() {
-		if !x.returned { // a panic, http.ErrAbortHandler or Goexit: it goes on after this, with its own stack
+		if !returned { // a panic, http.ErrAbortHandler or Goexit: it goes on after this, with its own stack
 			x.crashed()
 		}
 	}()
 	x.next.ServeHTTP(&x.cap, r)
-	x.returned = true
+	returned = true
 	x.r.MultipartForm = r.MultipartForm // the server removes its files by its own request
 	x.finish()
 }
@@ -41,27 +42,30 @@ func (x *exchange) execute() {
 // Lost implements [stet.Lost]: the handler's context ended by itself. The client is told, and the outcome is unknown until the
 // handler comes back with it, if it ever does.
 func (x *exchange) Lost(cause error) {
-	if x.cap.live.Load() { // there is nothing to tell the client, and no time to wait until it has read
+	if p := x.cap.phase(); p == publishing || p == streaming { // the client may keep the lock, and needs to be told nothing
 		x.lapse(cause)
 		return
 	}
 	x.cap.mu.Lock()
 	defer x.cap.mu.Unlock()
-	x.late(cause)
+	x.timeOut(cause)
 }
 
-func (x *exchange) late(cause error) {
-	if x.cap.mode == ended || x.answered {
+// timeOut answers for a run whose context ended by itself, unless the client has an answer. The caller holds the lock of x.cap.
+func (x *exchange) timeOut(cause error) {
+	if p := x.cap.phase(); p.told() || p.over() {
 		return
 	}
+	how := answer
 	if x.tx == nil { // else the transaction tells, once the handler is back
-		x.lapsed, x.doubted = true, x.claim.Stated() == stet.Unknown
+		if how = lapse; x.claim.Stated() == stet.Unknown {
+			how = doubt
+		}
 		x.lapse(cause)
 	}
-	if x.cap.mode != holding {
+	if !x.cap.move(how) {
 		return
 	}
-	x.answered = true
 	p := x.problem(ExecutionTimeout)
 	if !errors.Is(cause, stet.ErrExecutionTimeout) {
 		p = x.problem(OutcomeUnknown).MayHaveRun()
@@ -101,13 +105,13 @@ func (x *exchange) crashed() {
 	defer x.cap.mu.Unlock()
 	x.cap.buf.Leave()
 	defer x.cap.release(nil)
-	if x.answered {
+	if x.cap.phase().told() {
 		x.claim.Returned(x.calm())
 		return
 	}
 	x.status = http.StatusInternalServerError
 	o := x.panicked()
-	if x.cap.mode != holding && x.claim.Stated() != stet.Unknown { // the client has heard something
+	if !x.cap.phase().collects() && x.claim.Stated() != stet.Unknown { // the client has heard something
 		x.claim.Unknown("panic")
 	}
 	_ = x.claim.Settle(x.calm(), o)
@@ -140,14 +144,14 @@ func (x *exchange) finish() {
 	defer c.mu.Unlock()
 	explicit := c.status != 0
 	if cause := x.claim.Ended(); cause != nil && (!explicit || c.refused || failure(c.status)) {
-		x.late(cause) // the handler obeyed its context before Lost was called: what it left is no answer
+		x.timeOut(cause) // the handler obeyed its context before Lost was called: what it left is no answer
 	}
 	silence := x.silence()
 	if silence == empty {
 		c.complete()
 	}
 	x.state()
-	if x.answered {
+	if c.phase().told() {
 		x.finishLate(explicit)
 		return
 	}
@@ -160,9 +164,9 @@ func (x *exchange) finish() {
 	defer func() { c.release(err) }()
 	switch {
 	case silence == elsewhere: // the client has been told
-	case c.mode == streaming:
+	case c.phase() == streaming:
 		c.endStream(o.Response.Trailer)
-	case c.mode != holding:
+	case c.phase() != holding:
 	case errors.Is(err, stet.ErrFenced):
 		x.overtaken()
 		return
@@ -173,10 +177,12 @@ func (x *exchange) finish() {
 		x.unknown()
 		return
 	default:
-		c.silent = !explicit
 		x.send(&o, err == nil)
+		if !explicit {
+			c.move(fallSilent)
+		}
 	}
-	if c.truncated() && c.mode != hijacked {
+	if c.truncated() && c.phase() != hijacked {
 		panic(http.ErrAbortHandler) // as net/http would: the client must not take the rest for the whole
 	}
 }
@@ -185,17 +191,17 @@ func (x *exchange) finish() {
 func (x *exchange) state() {
 	c := &x.cap
 	lines := c.outcomeLines()
-	if c.refused && x.answered { // what is refused in the layer's place then is no late outcome
+	if c.refused && c.phase().told() { // what is refused in the layer's place then is no late outcome
 		lines = nil
 	}
 	switch {
-	case c.mode == hijacked:
+	case c.phase() == hijacked:
 		x.claim.Unknown("hijacked")
 	case c.truncated():
 		x.claim.Unknown("truncated-response")
 	case x.claim.Stated() != 0:
 	case x.stated(lines):
-	case x.lapsed: // after its time a status alone proves nothing
+	case c.phase().timedOut(): // after its time a status alone proves nothing
 	default:
 		switch x.says() {
 		case stet.Retryable:
@@ -233,11 +239,11 @@ func (x *exchange) finishLate(explicit bool) {
 	if x.tx != nil {
 		x.rollBack()
 	}
-	if x.lapsed {
+	if c.phase().timedOut() {
 		switch x.claim.Stated() {
 		case stet.Completed, stet.Retryable:
 		case 0:
-			if !explicit || x.doubted || c.refused || failure(c.status) || x.says() != 0 {
+			if !explicit || c.phase() == doubted || c.refused || failure(c.status) || x.says() != 0 {
 				return
 			}
 			x.claim.Completed()
@@ -262,7 +268,7 @@ func (x *exchange) outcome() stet.Outcome {
 	}
 	o.Response.Header = kept
 	switch {
-	case c.mode == streaming && !c.oversize, headerBytes(kept)+headerBytes(o.Response.Trailer) > x.g.cfg.MaxHeader:
+	case c.phase() == streaming && !c.oversize, headerBytes(kept)+headerBytes(o.Response.Trailer) > x.g.cfg.MaxHeader:
 		o.Kept = stet.KeptStatus
 	case c.oversize && x.g.cfg.OnOversize == OmitBody:
 		o.Kept = stet.KeptHeader
@@ -275,7 +281,7 @@ func (x *exchange) outcome() stet.Outcome {
 // overtaken: the record is no longer this run's. What it says is the answer; that this run ended well is not. It is running
 // where the handler has suspended it, to be resumed by somebody, or where somebody has.
 func (x *exchange) overtaken() {
-	x.answered = true
+	x.cap.move(answer)
 	r, err := x.g.engine.Get(x.calm(), x.id)
 	switch {
 	case err == nil && r.State == stet.Completed:

@@ -237,9 +237,10 @@ func (c *responseCopy) fill(x *exchange) {
 	f.buf = c.copied.take()
 	switch {
 	case c.hijacked:
-		f.mode = hijacked
+		f.move(hijack)
 	case c.stream:
-		f.mode = streaming
+		f.move(publish)
+		f.move(published)
 	}
 	switch c.stated {
 	case stet.Retryable:

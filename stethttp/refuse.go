@@ -24,7 +24,7 @@ func Discard(w http.ResponseWriter) bool {
 func (c *capture) discard() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mode != holding || c.x.answered {
+	if c.phase() != holding {
 		return false
 	}
 	clear(c.header)

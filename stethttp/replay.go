@@ -60,7 +60,7 @@ func (x *exchange) noRoom() {
 	p := x.problem(RateLimited).After(retrySoon)
 	p.Detail = "The stored answer cannot be sent at the moment: too many bytes of answers are on their way. Nothing was run again; " +
 		"ask again later with the same key."
-	x.result = "limited"
+	x.result = kinds[p.Code].result
 	x.instead(p)
 }
 

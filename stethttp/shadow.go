@@ -73,7 +73,7 @@ func (g *Guard) shadow(w http.ResponseWriter, r *http.Request, next http.Handler
 
 func (s *shadow) tooLarge(r *http.Request) bool {
 	if r.ContentLength > s.g.cfg.MaxBody {
-		s.x.refuse(PayloadTooLarge, "too_large")
+		s.x.refuse(PayloadTooLarge)
 		return true
 	}
 	return false
@@ -219,9 +219,9 @@ func (s *shadow) arrived(p []byte, err error) {
 	c := &s.g.cfg
 	switch {
 	case b.read > c.MaxBody:
-		s.giveUp("too_large")
+		s.giveUp(kinds[PayloadTooLarge].result)
 	case err != nil && err != io.EOF, whole && c.BodyTimeout > 0 && time.Since(s.began) > c.BodyTimeout:
-		s.giveUp("limited")
+		s.giveUp(kinds[RequestTimeout].result)
 	case !b.add(p):
 		s.giveUp(unseen)
 	}
