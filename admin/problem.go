@@ -45,7 +45,7 @@ func badParameter(name, detail string) *problem {
 
 func (p problem) write(w http.ResponseWriter) {
 	p.Type = stethttp.DefaultProblemBase + p.Code
-	w.Header().Set("Content-Type", stethttp.ProblemMediaType)
+	w.Header().Set("Content-Type", "application/problem+json")
 	writeJSON(w, p.Status, p)
 }
 

@@ -10,7 +10,7 @@ import (
 // and answers nothing for a limit: a guarded one has its execution timeout. The time that the client takes for the body does not
 // count; that is the server's to bound. An answer that has begun may last, until the server has been draining for the limit.
 type patience struct {
-	p     *passage
+	p     *attempt
 	limit time.Duration
 
 	mu       sync.Mutex
@@ -19,10 +19,10 @@ type patience struct {
 	over     bool
 }
 
-func (w *patience) begin(p *passage, limit time.Duration) {
+func (w *patience) begin(a *attempt, limit time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.p, w.limit = p, limit
+	w.p, w.limit = a, limit
 	w.timer = time.AfterFunc(limit, w.fire)
 }
 

@@ -11,9 +11,6 @@ import (
 	"github.com/stet-dev/stet/internal/ledger"
 )
 
-// Transaction is a database transaction as [AtomicIn] needs it.
-type Transaction = stet.Transaction
-
 // Atomic makes what a guarded handler writes to the database, the key's record and the stored response one transaction: all
 // of it happens, or nothing, and a crash in between leaves no trace and no doubt (I6, W4). db holds the records, too: a store
 // of package sqlstore on the same database.
@@ -32,14 +29,14 @@ type Transaction = stet.Transaction
 //
 // The response has to fit into MaxResponse, and cannot be an event stream or an upgrade: it would leave before the commit.
 // A request that the guard lets pass (no key, mode off) runs in a transaction, too, without a record. Its response is held by the
-// same bounds: those of the guard whose [Guard.Wrap] was given this handler itself, else [DefaultMaxResponse] and the defaults of
+// same bounds: those of the guard whose [Guard.Wrap] was given this handler itself, else [defaultMaxResponse] and the defaults of
 // [LimitsConfig], for each such handler. A response over MaxResponse is rolled back and answered with 500, in both cases.
 func Atomic(db *sql.DB, handler func(w http.ResponseWriter, r *http.Request, tx *sql.Tx)) http.Handler {
-	begin := func(ctx context.Context) (Transaction, error) {
+	begin := func(ctx context.Context) (stet.Transaction, error) {
 		tx, err := db.BeginTx(ctx, nil)
 		return sqlTx{tx}, err
 	}
-	return AtomicIn(begin, func(w http.ResponseWriter, r *http.Request, tx Transaction) { handler(w, r, tx.(sqlTx).tx) })
+	return AtomicIn(begin, func(w http.ResponseWriter, r *http.Request, tx stet.Transaction) { handler(w, r, tx.(sqlTx).tx) })
 }
 
 type sqlTx struct{ tx *sql.Tx }
@@ -50,13 +47,13 @@ func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }
 
 // AtomicIn is [Atomic] for transactions of any kind: pgxstore.Begin returns a begin for those of pgx. begin is given a context that
 // ends with the handler's.
-func AtomicIn(begin func(ctx context.Context) (Transaction, error), handler func(w http.ResponseWriter, r *http.Request, tx Transaction)) http.Handler {
-	return &atomicHandler{begin, handler, DefaultMaxResponse, NewLimits(LimitsConfig{})}
+func AtomicIn(begin func(ctx context.Context) (stet.Transaction, error), handler func(w http.ResponseWriter, r *http.Request, tx stet.Transaction)) http.Handler {
+	return &atomicHandler{begin, handler, defaultMaxResponse, NewLimits(LimitsConfig{})}
 }
 
 type atomicHandler struct {
-	begin   func(ctx context.Context) (Transaction, error)
-	handler func(w http.ResponseWriter, r *http.Request, tx Transaction)
+	begin   func(ctx context.Context) (stet.Transaction, error)
+	handler func(w http.ResponseWriter, r *http.Request, tx stet.Transaction)
 	most    int64 // of a response to a request without a record
 	limits  *Limits
 }
@@ -77,7 +74,7 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	tx, err := a.begin(r.Context())
 	if err != nil {
 		c.x.claim.NotExecuted("no-transaction")
-		c.x.g.cfg.Refuse(w, r, c.x.problem(StoreUnavailable).After(retrySoon))
+		c.x.g.Refuse(w, r, c.x.problem(StoreUnavailable).After(retrySoon))
 		return
 	}
 	c.join(tx)
@@ -93,7 +90,7 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	returned = true
 }
 
-func (c *capture) join(tx Transaction) {
+func (c *capture) join(tx stet.Transaction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.x.tx = tx

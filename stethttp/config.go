@@ -150,16 +150,16 @@ const (
 
 // Defaults of [Config].
 const (
-	DefaultRoute         = "default"
-	DefaultMinTTL        = time.Hour
-	DefaultMaxTTL        = 30 * 24 * time.Hour
-	DefaultWaitTimeout   = 30 * time.Second
-	DefaultRetryAfterMax = 30 * time.Second
-	DefaultMaxBody       = 1 << 20
-	DefaultMaxResponse   = 1 << 20
-	DefaultMaxHeader     = 64 << 10
-	DefaultBodyTimeout   = 30 * time.Second
-	DefaultKeyHeader     = "Idempotency-Key"
+	defaultRoute         = "default"
+	defaultMinTTL        = time.Hour
+	defaultMaxTTL        = 30 * 24 * time.Hour
+	defaultWaitTimeout   = 30 * time.Second
+	defaultRetryAfterMax = 30 * time.Second
+	defaultMaxBody       = 1 << 20
+	defaultMaxResponse   = 1 << 20
+	defaultMaxHeader     = 64 << 10
+	defaultBodyTimeout   = 30 * time.Second
+	defaultKeyHeader     = "Idempotency-Key"
 	DefaultProblemBase   = "https://stet-dev.github.io/stet/problems/"
 )
 
@@ -210,20 +210,20 @@ func Profile(name string) (Config, error) {
 }
 
 func (c Config) withDefaults(engine stet.Policy) Config {
-	c.Route = cmp.Or(c.Route, DefaultRoute)
+	c.Route = cmp.Or(c.Route, defaultRoute)
 	c.EnabledMethods = orDefault(c.EnabledMethods, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete)
 	c.RequiredMethods = orDefault(c.RequiredMethods, http.MethodPost, http.MethodPatch)
 	c.NoStoreStatus = orDefault(c.NoStoreStatus, 401, 403, 407, 408, 425, 429)
 	c.Policy = inherit(c.Policy, engine)
-	c.MinTTL = cmp.Or(c.MinTTL, DefaultMinTTL)
-	c.MaxTTL = cmp.Or(c.MaxTTL, DefaultMaxTTL)
-	c.WaitTimeout = cmp.Or(c.WaitTimeout, DefaultWaitTimeout)
-	c.RetryAfterMax = cmp.Or(c.RetryAfterMax, DefaultRetryAfterMax)
-	c.MaxBody = cmp.Or(c.MaxBody, DefaultMaxBody)
-	c.MaxResponse = cmp.Or(c.MaxResponse, DefaultMaxResponse)
-	c.MaxHeader = cmp.Or(c.MaxHeader, DefaultMaxHeader)
-	c.BodyTimeout = cmp.Or(c.BodyTimeout, DefaultBodyTimeout)
-	c.KeyHeader = http.CanonicalHeaderKey(cmp.Or(c.KeyHeader, DefaultKeyHeader))
+	c.MinTTL = cmp.Or(c.MinTTL, defaultMinTTL)
+	c.MaxTTL = cmp.Or(c.MaxTTL, defaultMaxTTL)
+	c.WaitTimeout = cmp.Or(c.WaitTimeout, defaultWaitTimeout)
+	c.RetryAfterMax = cmp.Or(c.RetryAfterMax, defaultRetryAfterMax)
+	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
+	c.MaxResponse = cmp.Or(c.MaxResponse, defaultMaxResponse)
+	c.MaxHeader = cmp.Or(c.MaxHeader, defaultMaxHeader)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, defaultBodyTimeout)
+	c.KeyHeader = http.CanonicalHeaderKey(cmp.Or(c.KeyHeader, defaultKeyHeader))
 	c.ProblemBase = cmp.Or(c.ProblemBase, DefaultProblemBase)
 	if c.Limits == nil {
 		c.Limits = NewLimits(LimitsConfig{})

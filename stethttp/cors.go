@@ -70,7 +70,7 @@ func (c *Config) cors(h http.Header, r *http.Request) {
 		h.Set("Access-Control-Allow-Credentials", "true")
 	}
 	names := exposed
-	if c.KeyHeader != "" && c.KeyHeader != DefaultKeyHeader {
+	if c.KeyHeader != "" && c.KeyHeader != defaultKeyHeader {
 		names += ", " + c.KeyHeader
 	}
 	h.Set("Access-Control-Allow-Origin", origin)

@@ -29,7 +29,7 @@ type exchange struct {
 	body  requestBody
 	claim *stet.Claim
 	cap   capture
-	tx    Transaction // of [Atomic], until it has ended; guarded by cap.mu
+	tx    stet.Transaction // of [Atomic], until it has ended; guarded by cap.mu
 
 	back     atomic.Bool  // the handler has returned or panicked: it works no more
 	policy   *stet.Policy // of the handler; nil: the guard's
@@ -262,9 +262,9 @@ func (x *exchange) lookup(p *Problem) {
 func (x *exchange) storeFailed(err error, mayRun bool) {
 	switch {
 	case x.r.Context().Err() != nil && !errors.Is(err, stet.ErrUnsettled): // it waited, and the client went away
-		x.result, x.status = "in_progress", 499
+		x.result, x.status = kinds[InProgress].result, 499
 	case mayRun && !errors.Is(err, stet.ErrCorrupt):
-		x.result = "store_error"
+		x.result = kinds[StoreUnavailable].result
 		x.w.Header().Set("Stet-Unprotected", "store-unavailable")
 		x.unguarded()
 	default:
@@ -307,8 +307,8 @@ func (x *exchange) echo() {
 	}
 	c, h := &x.g.cfg, x.w.Header()
 	x.lines[0] = spell(&c.Key, x.id.Key)
-	h[DefaultKeyHeader] = x.lines[0:1:1]
-	if c.KeyHeader != DefaultKeyHeader {
+	h[defaultKeyHeader] = x.lines[0:1:1]
+	if c.KeyHeader != defaultKeyHeader {
 		h[c.KeyHeader] = x.lines[0:1:1]
 	}
 }

@@ -91,8 +91,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 func (g *Guard) turnAway(w http.ResponseWriter, r *http.Request, fault *door.Fault) {
 	p := NewProblem(Code(fault.Kind), g.cfg.ProblemBase)
 	p.Detail = fault.Detail
-	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: "limited", Status: p.Status})
-	g.cfg.tell(w, r, p)
+	g.TurnAway(w, r, p)
 }
 
 func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler, policy *stet.Policy) {

@@ -45,10 +45,10 @@ type LimitsConfig struct {
 
 // Defaults of [LimitsConfig].
 const (
-	DefaultMaxBufferedBytes = 256 << 20
-	DefaultMaxTargetBytes   = 8 << 10
-	DefaultSharePerScope    = 0.5
-	DefaultMaxScopeBytes    = 1024
+	defaultMaxBufferedBytes = 256 << 20
+	defaultMaxTargetBytes   = 8 << 10
+	defaultSharePerScope    = 0.5
+	defaultMaxScopeBytes    = 1024
 )
 
 // SmallBody is how long a body may be, in bytes, to get of [LimitsConfig.SmallReserve].
@@ -74,11 +74,11 @@ func NewLimits(c LimitsConfig) *Limits {
 }
 
 func (c LimitsConfig) withDefaults() LimitsConfig {
-	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, DefaultMaxBufferedBytes)
-	c.SharePerScope = min(cmp.Or(max(c.SharePerScope, 0), DefaultSharePerScope), 1)
+	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, defaultMaxBufferedBytes)
+	c.SharePerScope = min(cmp.Or(max(c.SharePerScope, 0), defaultSharePerScope), 1)
 	c.SmallReserve = min(cmp.Or(c.SmallReserve, c.MaxBufferedBytes/8), c.MaxBufferedBytes)
-	c.MaxScopeBytes = cmp.Or(c.MaxScopeBytes, DefaultMaxScopeBytes)
-	c.MaxTargetBytes = cmp.Or(c.MaxTargetBytes, DefaultMaxTargetBytes)
+	c.MaxScopeBytes = cmp.Or(c.MaxScopeBytes, defaultMaxScopeBytes)
+	c.MaxTargetBytes = cmp.Or(c.MaxTargetBytes, defaultMaxTargetBytes)
 	return c
 }
 

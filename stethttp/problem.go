@@ -52,8 +52,8 @@ type Problem struct {
 	outcome   string // what a layer in front is told in Stet-Outcome
 }
 
-// ProblemMediaType is the media type of problem documents (RFC 9457 section 3).
-const ProblemMediaType = "application/problem+json"
+// problemMediaType is the media type of problem documents (RFC 9457 section 3).
+const problemMediaType = "application/problem+json"
 
 // kind is what is said with a code, and the result that a request which gets it counts as.
 type kind struct {
@@ -165,15 +165,6 @@ func NewProblem(code Code, base string) *Problem {
 func (p *Problem) MayHaveRun() *Problem {
 	p.outcome = sayUnknown
 	return p
-}
-
-// Codes returns every code there is, for documentation and tests.
-func Codes() []Code {
-	codes := make([]Code, 0, len(kinds))
-	for c := range kinds {
-		codes = append(codes, c)
-	}
-	return codes
 }
 
 // After sets when to ask again, in whole seconds.

@@ -458,10 +458,13 @@ func TestOwnAnswersStateTheirOutcome(t *testing.T) {
 		{func(*stet.Claim) {}, stethttp.UpstreamFailed, "unknown"},
 		{func(*stet.Claim) {}, stethttp.RateLimited, "not-executed"},
 	} {
-		conf := stethttp.Config{}
-		refusing := newRig(t, conf, func(w http.ResponseWriter, r *http.Request) {
+		g, err := stethttp.New(newEngine(), stethttp.SingleTenant, stethttp.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refusing := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, r *http.Request) {
 			c.state(stet.ClaimFrom(r.Context()))
-			conf.Refuse(w, r, stethttp.NewProblem(c.code, ""))
+			g.Refuse(w, r, stethttp.NewProblem(c.code, ""))
 		})
 		ask(t, serve(t, refusing.handler), "{}", key1).has(t, "Stet-Outcome: "+c.want, `Idempotency-Key: "k-1"`)
 	}

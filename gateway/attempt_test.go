@@ -14,24 +14,24 @@ import (
 // A try that follows one of which a byte may have left cannot write: net/http looks at the context of a request of HTTP/1 only
 // while it writes already.
 func TestSecondTriesAreNotWritten(t *testing.T) {
-	try := func(p *passage) *countedConn {
+	try := func(a *attempt) *countedConn {
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { theirs.Close(); ours.Close() })
 		go func() { _, _ = io.Copy(io.Discard, theirs) }()
 		c := &countedConn{Conn: ours}
-		p.gotConn(httptrace.GotConnInfo{Conn: c})
+		a.gotConn(httptrace.GotConnInfo{Conn: c})
 		return c
 	}
 	for _, wrote := range []bool{false, true} {
 		for _, once := range []bool{false, true} {
 			ctx, stop := context.WithCancelCause(t.Context())
-			p := &passage{Context: ctx, stop: stop, once: once}
-			if first := try(p); wrote {
+			a := &attempt{Context: ctx, stop: stop, once: once}
+			if first := try(a); wrote {
 				_, _ = first.Write([]byte("x"))
 			}
-			_, err := try(p).Write([]byte("x"))
-			if ended := p.Err() != nil; ended != (wrote && once) || (err != nil) != ended || p.sent != wrote {
-				t.Errorf("wrote=%t once=%t: ended=%t, %v, sent=%t", wrote, once, ended, err, p.sent)
+			_, err := try(a).Write([]byte("x"))
+			if ended := a.Err() != nil; ended != (wrote && once) || (err != nil) != ended || a.sent != wrote {
+				t.Errorf("wrote=%t once=%t: ended=%t, %v, sent=%t", wrote, once, ended, err, a.sent)
 			}
 			stop(nil)
 		}
@@ -60,21 +60,21 @@ func TestPatience(t *testing.T) {
 			var d drain
 			d.enter()
 			ctx, stop := context.WithCancelCause(context.WithValue(t.Context(), drainKey{}, &d))
-			p := &passage{Context: ctx, stop: stop}
-			p.patience.begin(p, limit)
-			row.act(&p.patience, &d)
+			a := &attempt{Context: ctx, stop: stop}
+			a.patience.begin(a, limit)
+			row.act(&a.patience, &d)
 			began := time.Now()
 			select {
-			case <-p.Done():
-				if took := time.Since(began); took != row.last || !errors.Is(context.Cause(p), context.DeadlineExceeded) {
-					t.Errorf("%s: ended after %s, want %s: %v", name, took, row.last, context.Cause(p))
+			case <-a.Done():
+				if took := time.Since(began); took != row.last || !errors.Is(context.Cause(a), context.DeadlineExceeded) {
+					t.Errorf("%s: ended after %s, want %s: %v", name, took, row.last, context.Cause(a))
 				}
 			case <-time.After(100 * limit):
 				if row.last != 0 {
 					t.Errorf("%s: it did not end", name)
 				}
 			}
-			p.patience.end()
+			a.patience.end()
 			stop(nil)
 		}
 	})
