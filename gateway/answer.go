@@ -28,7 +28,7 @@ var errStatus = errors.New("gateway: the answer has no status of HTTP")
 func (g *Gateway) received(res *http.Response) error {
 	a := attemptOf(res.Request.Context())
 	upgraded := res.StatusCode == http.StatusSwitchingProtocols
-	a.patience.answer(upgraded)
+	a.watchdog.answer(upgraded)
 	switch {
 	case res.StatusCode < 100: // RFC 9110 section 15: net/http reads it, and panics where it is to be written
 		return errStatus

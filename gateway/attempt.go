@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/upgrade"
+	"github.com/stet-dev/stet/internal/door"
 )
 
 // attempt is one request on its way through the proxy, and the context it travels in: that is how the hooks of ReverseProxy,
@@ -28,7 +28,7 @@ type attempt struct {
 	direct          bool         // it goes the short way
 	answer          answerBody
 	via             [1]string // what the answer's Via gets
-	patience        patience
+	watchdog        watchdog
 
 	stop context.CancelCauseFunc // nil: nothing but its end ends it
 	// Of the current try. Only headers is written by another goroutine than the one that waits for RoundTrip.
@@ -55,7 +55,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 	a := &attempt{Context: r.Context(), route: t, w: w, claim: stet.ClaimFrom(r.Context())}
 	a.once = a.claim != nil || !safe(r.Method)
 	r = r.WithContext(a)
-	if r.Header["Upgrade"] != nil && !upgrade.Offered(r.Header) { // what follows on a connection that speaks h2c passes the gateway by
+	if r.Header["Upgrade"] != nil && !door.OffersUpgrade(r.Header) { // what follows on a connection that speaks h2c passes the gateway by
 		r.Header = r.Header.Clone()
 		delete(r.Header, "Upgrade")
 	}
@@ -65,8 +65,8 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 		defer a.stop(nil)
 	}
 	if a.claim == nil && g.timeout > 0 {
-		a.patience.begin(a, g.timeout)
-		defer a.patience.end()
+		a.watchdog.begin(a, g.timeout)
+		defer a.watchdog.end()
 	}
 	if !a.direct {
 		a.watch(g.upstream.Scheme == "https")

@@ -44,25 +44,25 @@ func TestPatience(t *testing.T) {
 	const limit = time.Minute
 	synctest.Test(t, func(t *testing.T) {
 		for name, row := range map[string]struct {
-			act  func(w *patience, d *drain)
+			act  func(w *watchdog, d *drain)
 			last time.Duration // after act; 0: for ever
 		}{
-			"silent":           {func(*patience, *drain) {}, limit},
-			"slow client":      {func(w *patience, _ *drain) { w.pause(); time.Sleep(5 * limit); w.resume() }, limit},
-			"answered":         {func(w *patience, _ *drain) { time.Sleep(limit - 1); w.answer(false) }, 0},
-			"answered early":   {func(w *patience, _ *drain) { w.pause(); w.answer(false); w.resume() }, 0},
-			"draining":         {func(w *patience, d *drain) { w.answer(false); time.Sleep(limit * 5 / 2); d.begin() }, limit},
-			"drains, unasked":  {func(w *patience, d *drain) { d.begin() }, limit},
-			"upgraded":         {func(w *patience, d *drain) { w.answer(true); d.begin() }, 0},
-			"over":             {func(w *patience, d *drain) { w.answer(false); d.begin(); w.end() }, 0},
-			"over, and resume": {func(w *patience, _ *drain) { w.pause(); w.end(); w.resume() }, 0},
+			"silent":           {func(*watchdog, *drain) {}, limit},
+			"slow client":      {func(w *watchdog, _ *drain) { w.pause(); time.Sleep(5 * limit); w.resume() }, limit},
+			"answered":         {func(w *watchdog, _ *drain) { time.Sleep(limit - 1); w.answer(false) }, 0},
+			"answered early":   {func(w *watchdog, _ *drain) { w.pause(); w.answer(false); w.resume() }, 0},
+			"draining":         {func(w *watchdog, d *drain) { w.answer(false); time.Sleep(limit * 5 / 2); d.begin() }, limit},
+			"drains, unasked":  {func(w *watchdog, d *drain) { d.begin() }, limit},
+			"upgraded":         {func(w *watchdog, d *drain) { w.answer(true); d.begin() }, 0},
+			"over":             {func(w *watchdog, d *drain) { w.answer(false); d.begin(); w.end() }, 0},
+			"over, and resume": {func(w *watchdog, _ *drain) { w.pause(); w.end(); w.resume() }, 0},
 		} {
 			var d drain
 			d.enter()
 			ctx, stop := context.WithCancelCause(context.WithValue(t.Context(), drainKey{}, &d))
 			a := &attempt{Context: ctx, stop: stop}
-			a.patience.begin(a, limit)
-			row.act(&a.patience, &d)
+			a.watchdog.begin(a, limit)
+			row.act(&a.watchdog, &d)
 			began := time.Now()
 			select {
 			case <-a.Done():
@@ -74,7 +74,7 @@ func TestPatience(t *testing.T) {
 					t.Errorf("%s: it did not end", name)
 				}
 			}
-			a.patience.end()
+			a.watchdog.end()
 			stop(nil)
 		}
 	})

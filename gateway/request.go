@@ -37,7 +37,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 		delete(out.Header, "Expect") // the body is here already
 		a.sendFromMemory(out)
 	} else if out.Body != nil {
-		a.upload.ReadCloser, a.upload.patience = out.Body, &a.patience
+		a.upload.ReadCloser, a.upload.watchdog = out.Body, &a.watchdog
 		out.Body = &a.upload
 	}
 	g.setTrailer(pr, a.route)

@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/framing"
 	"github.com/stet-dev/stet/internal/quiet"
-	"github.com/stet-dev/stet/internal/upgrade"
 )
 
 // ServerConfig is where and how a [Server] listens. Handler is required.
@@ -111,8 +111,8 @@ func NewServer(c ServerConfig) (*Server, error) {
 		_ = s.public.Close()
 		return nil, err
 	}
-	s.public.Listener = takingWithin{s.public.Listener, &s.limits.write}
-	s.public.srv = s.newHTTPServer(c, streamsWithin(&s.limits.write, http.HandlerFunc(s.serve)))
+	s.public.Listener = deadlineListener{s.public.Listener, &s.limits.write}
+	s.public.srv = s.newHTTPServer(c, limitStreams(&s.limits.write, http.HandlerFunc(s.serve)))
 	s.public.srv.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, defaultMaxHeaderBytes)
 	s.public.srv.Protocols = protocols(c)
 	s.public.srv.DisableGeneralOptionsHandler = true // OPTIONS * is the upstream's to answer
@@ -154,7 +154,7 @@ func (s *Server) newAdminServer(c ServerConfig) *http.Server {
 
 func (s *Server) newHTTPServer(c ServerConfig, h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           arriveWithin(&s.limits.read, h),
+		Handler:           limitBodies(&s.limits.read, h),
 		ReadHeaderTimeout: cmp.Or(c.ReadHeaderTimeout, defaultReadHeaderTimeout),
 		IdleTimeout:       cmp.Or(c.IdleTimeout, defaultIdleTimeout),
 		ErrorLog:          quiet.Logger(c.Log),
@@ -213,7 +213,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		refuseDraining(w, r)
 		return
 	}
-	if upgrade.Asked(r) { // it may last for days; it ends when all others have
+	if door.Upgrades(r) { // it may last for days; it ends when all others have
 		s.drain.leave()
 	} else {
 		defer s.drain.leave()

@@ -18,14 +18,14 @@ func (x *exchange) limited(r *refusal) {
 	if r.code == RateLimited {
 		after = x.soon(r.after)
 	}
-	x.standing(x.w.Header())
+	x.rateHeaders(x.w.Header())
 	x.answer(x.problem(r.code).After(after))
 }
 
-// stranger refuses a request that does not say whose it is, in few words where its sender does not stop.
-func (x *exchange) stranger(p *Problem) {
+// unauthenticated refuses a request that does not say whose it is, in few words where its sender does not stop.
+func (x *exchange) unauthenticated(p *Problem) {
 	if !x.shadow {
-		if after, ok := x.g.cfg.Limits.stranger(x.client()); !ok {
+		if after, ok := x.g.cfg.Limits.unauthenticated(x.client()); !ok {
 			p = x.problem(RateLimited).After(x.soon(after))
 			p.Detail = "Too many requests from this address do not say whose they are. Nothing was looked up; authenticate, and send it again with the same key."
 		}
@@ -42,9 +42,9 @@ func (x *exchange) client() netip.Addr {
 	return peer.Addr()
 }
 
-// standing says how many new keys the scope may make. It is said with refusals alone: a first answer that had it would differ from
+// rateHeaders says how many new keys the scope may make. It is said with refusals alone: a first answer that had it would differ from
 // its replays.
-func (x *exchange) standing(h http.Header) {
+func (x *exchange) rateHeaders(h http.Header) {
 	if policy, state, ok := x.g.cfg.Limits.rate(x.id.Scope); ok {
 		h[rateLimitPolicy] = []string{policy}
 		h[rateLimit] = []string{state}

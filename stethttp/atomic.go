@@ -112,7 +112,7 @@ func captureOf(w http.ResponseWriter) *capture {
 
 // rollBack undoes the handler's transaction, which proves that nothing happened, unless the handler knows of more.
 func (x *exchange) rollBack() {
-	_ = x.tx.Rollback(x.calm()) // where it fails, the connection is lost: without a COMMIT nothing can follow
+	_ = x.tx.Rollback(x.detached()) // where it fails, the connection is lost: without a COMMIT nothing can follow
 	x.tx = nil
 	if x.claim.Stated() != stet.Unknown {
 		x.claim.NotExecuted(stet.CauseRolledBack)
@@ -123,14 +123,14 @@ func (x *exchange) rollBack() {
 func (x *exchange) settle(o *stet.Outcome) error {
 	switch stated := x.claim.Stated(); {
 	case x.tx == nil:
-		return x.claim.Settle(x.calm(), *o)
+		return x.claim.Settle(x.detached(), *o)
 	case x.cap.tooMuch:
 		x.rollBack()
-		_ = x.claim.Settle(x.calm(), stet.Outcome{})
+		_ = x.claim.Settle(x.detached(), stet.Outcome{})
 		return errTooMuch
 	case stated == stet.Retryable, stated == stet.Unknown, stated == 0 && x.cap.status >= 500:
 		x.rollBack()
-		return x.claim.Settle(x.calm(), *o)
+		return x.claim.Settle(x.detached(), *o)
 	}
 	return x.commit(o)
 }
@@ -153,7 +153,7 @@ func (x *exchange) uncommitted(err error) {
 	p := x.problem(StoreUnavailable).After(retrySoon)
 	x.status = p.Status
 	x.echo()
-	x.g.cfg.tell(x.w, x.r, p)
+	x.g.cfg.respond(x.w, x.r, p)
 }
 
 // commit settles in the transaction, commits, and finds out whether it did.
@@ -161,15 +161,15 @@ func (x *exchange) commit(o *stet.Outcome) error {
 	tx := x.tx
 	err := x.claim.In(tx.Tx())
 	if err == nil {
-		err = x.claim.Settle(x.calm(), *o)
+		err = x.claim.Settle(x.detached(), *o)
 		if err != nil {
-			_ = tx.Rollback(x.calm())
-			err = x.claim.Confirm(x.calm(), err)
+			_ = tx.Rollback(x.detached())
+			err = x.claim.Confirm(x.detached(), err)
 		} else {
-			err = x.claim.Confirm(x.calm(), tx.Commit(x.calm()))
+			err = x.claim.Confirm(x.detached(), tx.Commit(x.detached()))
 		}
 	} else {
-		_ = tx.Rollback(x.calm())
+		_ = tx.Rollback(x.detached())
 	}
 	x.tx = nil
 	switch {
@@ -177,7 +177,7 @@ func (x *exchange) commit(o *stet.Outcome) error {
 		return err
 	}
 	x.claim.NotExecuted(stet.CauseRolledBack)
-	if serr := x.claim.Settle(x.calm(), stet.Outcome{}); errors.Is(serr, stet.ErrFenced) {
+	if serr := x.claim.Settle(x.detached(), stet.Outcome{}); errors.Is(serr, stet.ErrFenced) {
 		return serr
 	}
 	return errNotCommitted

@@ -162,7 +162,7 @@ func (c *capture) stream() {
 	}
 	err := c.x.claim.Publish(c.x.r.Context())
 	if err != nil && (c.x.g.cfg.Withhold || errors.Is(err, stet.ErrFenced)) {
-		c.x.overtaken()
+		c.x.fencedOff()
 		return
 	}
 	c.move(published)

@@ -79,8 +79,8 @@ func goesOn(w http.ResponseWriter) bool {
 	return ok
 }
 
-// strayed states what is known of a run whose answer is not: nothing, unless the handler has proof that nothing happened.
-func (x *exchange) strayed() {
+// answeredElsewhere states what is known of a run whose answer is not: nothing, unless the handler has proof that nothing happened.
+func (x *exchange) answeredElsewhere() {
 	if x.claim.Stated() != stet.Retryable {
 		x.claim.Unknown(CauseElsewhere)
 	}

@@ -49,13 +49,13 @@ func (x *exchange) serve(lines []string) {
 	if err != nil || scope == "" || scope == stet.OwnScope { // what Stet keeps for itself is nobody's
 		p := x.problem(Unauthenticated)
 		p.challenge = challenge(err)
-		x.stranger(p)
+		x.unauthenticated(p)
 		return
 	}
 	if most := c.Limits.cfg.Load().MaxScopeBytes; len(scope) > most { // it would be stored with every record
 		p := x.problem(Unauthenticated)
 		p.Detail = "The request says whose it is in more than " + strconv.Itoa(most) + " bytes. Nothing was looked up."
-		x.stranger(p)
+		x.unauthenticated(p)
 		return
 	}
 	if len(lines) == 0 {
@@ -138,7 +138,7 @@ func (x *exchange) decide() {
 		x.storeFailed(err, c.FailOpen && !x.shadow)
 		return
 	}
-	if d.Verdict == stet.InProgress && !x.shadow && !x.twice(&d.Record.Head) && !x.await(&d) {
+	if d.Verdict == stet.InProgress && !x.shadow && !x.metItself(&d.Record.Head) && !x.await(&d) {
 		return
 	}
 	x.act(&d)
@@ -221,14 +221,14 @@ func (x *exchange) act(d *stet.Decision) {
 	case stet.Mismatch:
 		p := x.problem(KeyReused)
 		p.Mismatch, x.mismatch = d.Mismatch, append([]string{}, d.Mismatch...)
-		x.judgeTwice(&d.Record.Head, p)
+		x.reportLoop(&d.Record.Head, p)
 		if s := x.g.cfg.Status.Mismatch; s != 0 {
 			p.Status = s
 		}
 		x.lookup(p)
 	case stet.InProgress:
 		p := x.inProgress(again)
-		x.judgeTwice(&d.Record.Head, p)
+		x.reportLoop(&d.Record.Head, p)
 		x.lookup(p)
 	case stet.Unresolved:
 		x.lookup(x.problem(OutcomeUnknown).After(again))
@@ -290,7 +290,7 @@ func (x *exchange) answer(p *Problem) {
 		return
 	}
 	x.echo()
-	x.g.cfg.tell(x.w, x.r, p)
+	x.g.cfg.respond(x.w, x.r, p)
 }
 
 // unguarded runs the handler as if there were no layer.
@@ -338,5 +338,5 @@ func (x *exchange) end() {
 // releases reports whether a status is the handler's statement that nothing happened.
 func (g *Guard) releases(status int) bool { return slices.Contains(g.cfg.NoStoreStatus, status) }
 
-// calm is the request's context without its end: what is owed to the record does not stop with the client.
-func (x *exchange) calm() context.Context { return context.WithoutCancel(x.r.Context()) }
+// detached is the request's context without its end: what is owed to the record does not stop with the client.
+func (x *exchange) detached() context.Context { return context.WithoutCancel(x.r.Context()) }

@@ -73,7 +73,7 @@ func (x *exchange) timeOut(cause error) {
 	x.status = p.Status
 	x.lastOnConnection() // it is busy until the handler returns
 	x.echo()
-	x.g.cfg.tell(x.w, x.r, p.After(x.g.cfg.RetryAfterMax))
+	x.g.cfg.respond(x.w, x.r, p.After(x.g.cfg.RetryAfterMax))
 	_ = http.NewResponseController(x.w).Flush()
 }
 
@@ -81,14 +81,14 @@ func (x *exchange) timeOut(cause error) {
 func (x *exchange) lapse(cause error) {
 	switch {
 	case !x.back.Load():
-		x.claim.Overdue(word(cause))
+		x.claim.Overdue(causeOf(cause))
 	case x.claim.Stated() != stet.Unknown:
-		x.claim.Unknown(word(cause))
+		x.claim.Unknown(causeOf(cause))
 	}
-	_ = x.claim.Settle(x.calm(), stet.Outcome{})
+	_ = x.claim.Settle(x.detached(), stet.Outcome{})
 }
 
-func word(cause error) string {
+func causeOf(cause error) string {
 	switch {
 	case errors.Is(cause, stet.ErrExecutionTimeout):
 		return "execution-timeout"
@@ -106,7 +106,7 @@ func (x *exchange) crashed() {
 	x.cap.buf.Leave()
 	defer x.cap.release(nil)
 	if x.cap.phase().told() {
-		x.claim.Returned(x.calm())
+		x.claim.Returned(x.detached())
 		return
 	}
 	x.status = http.StatusInternalServerError
@@ -114,7 +114,7 @@ func (x *exchange) crashed() {
 	if !x.cap.phase().collects() && x.claim.Stated() != stet.Unknown { // the client has heard something
 		x.claim.Unknown("panic")
 	}
-	_ = x.claim.Settle(x.calm(), o)
+	_ = x.claim.Settle(x.detached(), o)
 }
 
 // panicked translates a panic into a statement, and into the result that it is where the policy says so.
@@ -152,11 +152,11 @@ func (x *exchange) finish() {
 	}
 	x.state()
 	if c.phase().told() {
-		x.finishLate(explicit)
+		x.finishAnswered(explicit)
 		return
 	}
 	if silence != empty {
-		x.strayed()
+		x.answeredElsewhere()
 	}
 	x.status = c.status
 	o := x.outcome()
@@ -168,7 +168,7 @@ func (x *exchange) finish() {
 		c.endStream(o.Response.Trailer)
 	case c.phase() != holding:
 	case errors.Is(err, stet.ErrFenced):
-		x.overtaken()
+		x.fencedOff()
 		return
 	case errors.Is(err, errNotCommitted), errors.Is(err, errTooMuch):
 		x.uncommitted(err)
@@ -228,14 +228,14 @@ func (x *exchange) says() stet.State {
 	return 0
 }
 
-// finishLate: the client was answered without the handler, which came back after all. What it states since, or an answer it
+// finishAnswered: the client was answered without the handler, which came back after all. What it states since, or an answer it
 // gave on purpose, is the outcome, while nobody else has touched the record; a failure, a refusal or silence after its context
 // ended says nothing.
-func (x *exchange) finishLate(explicit bool) {
+func (x *exchange) finishAnswered(explicit bool) {
 	c := &x.cap
 	var err error
 	defer func() { c.release(err) }()
-	defer x.claim.Returned(x.calm()) // nothing where the outcome was settled after all
+	defer x.claim.Returned(x.detached()) // nothing where the outcome was settled after all
 	if x.tx != nil {
 		x.rollBack()
 	}
@@ -251,7 +251,7 @@ func (x *exchange) finishLate(explicit bool) {
 			return
 		}
 	}
-	err = x.claim.Settle(x.calm(), x.outcome())
+	err = x.claim.Settle(x.detached(), x.outcome())
 }
 
 // failure is an answer that says nothing once the handler's context has ended. 499 is connect's for a context that was cancelled.
@@ -278,11 +278,11 @@ func (x *exchange) outcome() stet.Outcome {
 	return o
 }
 
-// overtaken: the record is no longer this run's. What it says is the answer; that this run ended well is not. It is running
+// fencedOff: the record is no longer this run's. What it says is the answer; that this run ended well is not. It is running
 // where the handler has suspended it, to be resumed by somebody, or where somebody has.
-func (x *exchange) overtaken() {
+func (x *exchange) fencedOff() {
 	x.cap.move(answer)
-	r, err := x.g.engine.Get(x.calm(), x.id)
+	r, err := x.g.engine.Get(x.detached(), x.id)
 	switch {
 	case err == nil && r.State == stet.Completed:
 		x.replay(&r)
@@ -300,7 +300,7 @@ func (x *exchange) unknown() { x.instead(x.problem(OutcomeUnknown).After(x.g.cfg
 func (x *exchange) instead(p *Problem) {
 	x.status = p.Status
 	x.echo()
-	x.g.cfg.tell(x.w, x.r, p.MayHaveRun())
+	x.g.cfg.respond(x.w, x.r, p.MayHaveRun())
 }
 
 // send gives the client the handler's response.

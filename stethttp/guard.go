@@ -8,7 +8,6 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/door"
-	"github.com/stet-dev/stet/internal/upgrade"
 )
 
 // Guard makes handlers safe to retry. Safe for concurrent use.
@@ -118,7 +117,7 @@ func (g *Guard) covers(r *http.Request) (required, acts bool) {
 	switch {
 	case c.Mode == ModeOff, !slices.Contains(c.EnabledMethods, r.Method):
 		return false, false
-	case upgrade.Asked(r), c.Mode == ModeShadow && upgrade.Offered(r.Header): // the connection may become something else
+	case door.Upgrades(r), c.Mode == ModeShadow && door.OffersUpgrade(r.Header): // the connection may become something else
 		return false, false
 	case r.Method == http.MethodOptions && r.Header["Access-Control-Request-Method"] != nil: // CORS preflight
 		return false, false

@@ -59,10 +59,10 @@ type Limits struct {
 	cfg    atomic.Pointer[LimitsConfig]
 	memory *ledger.Ledger // owned by scopes; "", which is none, owns what has no key
 
-	scopes    table[stet.Scope, *account]
-	all       account // of MaxKeys
-	lookups   meter[stet.Scope]
-	strangers meter[netip.Prefix]
+	scopes  table[stet.Scope, *account]
+	all     account // of MaxKeys
+	lookups meter[stet.Scope]
+	senders meter[netip.Prefix]
 }
 
 // NewLimits returns fresh limits.
@@ -101,9 +101,9 @@ func (l *Limits) lookup(s stet.Scope) (after time.Duration, ok bool) {
 	return l.lookups.allow(s, l.cfg.Load().LookupsPerSecond)
 }
 
-// stranger counts a request that does not say whose it is. Where its address is not known it shares one with all such.
-func (l *Limits) stranger(client netip.Addr) (after time.Duration, ok bool) {
-	return l.strangers.allow(network(client), l.cfg.Load().UnauthenticatedPerSecond)
+// unauthenticated counts a request that does not say whose it is. Where its address is not known it shares one with all such.
+func (l *Limits) unauthenticated(client netip.Addr) (after time.Duration, ok bool) {
+	return l.senders.allow(network(client), l.cfg.Load().UnauthenticatedPerSecond)
 }
 
 // network is what one client has addresses of.

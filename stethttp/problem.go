@@ -176,5 +176,5 @@ func (p *Problem) After(d time.Duration) *Problem {
 // ServeHTTP answers the request with the problem.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := Config{}
-	c.tell(w, r, p)
+	c.respond(w, r, p)
 }

@@ -15,13 +15,13 @@ func (g *Guard) Refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 		own.refused = true
 		own.mu.Unlock()
 	}
-	g.cfg.tell(w, r, p)
+	g.cfg.respond(w, r, p)
 }
 
 // TurnAway answers r with p before the guard has seen the request, and counts it with the guard's route.
 func (g *Guard) TurnAway(w http.ResponseWriter, r *http.Request, p *Problem) {
 	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: kinds[p.Code].result, Status: p.Status})
-	g.cfg.tell(w, r, p)
+	g.cfg.respond(w, r, p)
 }
 
 // Discard takes back what the handler has answered so far, so that it can give another answer, and reports whether it could: not

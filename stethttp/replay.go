@@ -19,7 +19,7 @@ func (x *exchange) replay(r *stet.Record) {
 		x.status = p.Status
 		x.original(r)
 		x.echo()
-		x.g.cfg.tell(x.w, x.r, p)
+		x.g.cfg.respond(x.w, x.r, p)
 		return
 	}
 	body := r.Response.Body

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// tell answers with p in the form that c asks for: every answer of the layer itself goes through here. The headers do not depend on
+// respond answers with p in the form that c asks for: every answer of the layer itself goes through here. The headers do not depend on
 // the form.
-func (c *Config) tell(w http.ResponseWriter, r *http.Request, p *Problem) {
+func (c *Config) respond(w http.ResponseWriter, r *http.Request, p *Problem) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Link", "<"+p.Type+`>; rel="describedby"`)
