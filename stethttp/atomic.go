@@ -66,8 +66,8 @@ func (a atomicHandler) within(c *Config) *atomicHandler {
 
 // ServeHTTP implements [http.Handler].
 func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := captureOf(w)
-	if c == nil {
+	c, guarded := find[*capture](w) // the guard's writer may stand below those of other middleware
+	if !guarded {
 		a.plainly(w, r)
 		return
 	}
@@ -94,20 +94,6 @@ func (c *capture) join(tx stet.Transaction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.x.tx = tx
-}
-
-// captureOf finds the guard's writer below those of other middleware.
-func captureOf(w http.ResponseWriter) *capture {
-	for {
-		switch t := w.(type) {
-		case *capture:
-			return t
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = t.Unwrap()
-		default:
-			return nil
-		}
-	}
 }
 
 // rollBack undoes the handler's transaction, which proves that nothing happened, unless the handler knows of more.

@@ -34,7 +34,7 @@ func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, 
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	if conn := deadliner(w); conn != nil && within > 0 { // without one the server's own limits hold
+	if conn, ok := find[readDeadliner](w); ok && within > 0 { // without one the server's own limits hold
 		end := time.Now().Add(within)
 		if conn.SetReadDeadline(end) == nil {
 			defer func() {
@@ -53,18 +53,22 @@ func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, 
 
 type readDeadliner interface{ SetReadDeadline(time.Time) error }
 
-// deadliner finds what [http.ResponseController] would, without paying for an error where there is none.
-func deadliner(w http.ResponseWriter) readDeadliner {
-	for {
-		if d, ok := w.(readDeadliner); ok {
-			return d
+// find returns the first writer that is a T, among w and those it wraps. [http.ResponseController] makes an error where there is none.
+func find[T any](w http.ResponseWriter) (found T, ok bool) {
+	for ; w != nil; w = unwrap(w) {
+		if found, ok = w.(T); ok {
+			return found, true
 		}
-		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return nil
-		}
-		w = u.Unwrap()
 	}
+	return found, false
+}
+
+// unwrap returns the writer that w wraps, or nil.
+func unwrap(w http.ResponseWriter) http.ResponseWriter {
+	if u, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+		return u.Unwrap()
+	}
+	return nil
 }
 
 func (b *requestBody) bytes() []byte { return b.buf.Bytes() }

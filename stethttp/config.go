@@ -48,7 +48,8 @@ type Config struct {
 	EarlyData     bool          // true: a keyed request with Early-Data: 1 is refused (425, RFC 8470 section 5.2)
 
 	NoStoreStatus []int // statuses that say nothing happened; default 401, 403, 407, 408, 425, 429; empty, non-nil: none
-	Status        Statuses
+	// Status changes statuses of the layer's own answers, as profiles do: 400 to 499. Zero stands for that of the problem.
+	Status struct{ Mismatch, InvalidKey int }
 
 	KeyHeader   string // default Idempotency-Key
 	Key         stet.KeyRule
@@ -60,10 +61,14 @@ type Config struct {
 	// gRPC and Connect. Status, headers and body are Render's to send; what does not depend on the form is in the header before: the
 	// key's echo, Retry-After, Link, Cache-Control, WWW-Authenticate, CORS, Stet-Outcome. What it writes is sent when it has returned.
 	// Where it panics, which goes no further, or writes nothing, the answer is that of Errors. It may be called while the handler runs.
-	Render      func(w http.ResponseWriter, r *http.Request, p *Problem)
-	CORS        CORS   // of the layer's own answers
-	ProblemBase string // of problem types: type = base + code; default [DefaultProblemBase]
-	Limits      *Limits
+	Render func(w http.ResponseWriter, r *http.Request, p *Problem)
+	// AllowOrigins are the origins whose scripts may read the layer's own answers: without it a browser shows them no code and no
+	// Retry-After (Fetch standard, section 3.2). Origins are written as browsers send them, such as https://shop.example, or "*"
+	// alone for all of them. A listed origin may send credentials; "*" may not. Answers of the handler, and replays of them, carry
+	// what the handler wrote; preflights pass to it. Default: none.
+	AllowOrigins []string
+	ProblemBase  string // of problem types: type = base + code; default [DefaultProblemBase]
+	Limits       *Limits
 	// Client is the address that a request came from, for [LimitsConfig].UnauthenticatedPerSecond. Default: that of r.RemoteAddr, which
 	// behind a proxy is the proxy's.
 	Client func(r *http.Request) netip.Addr
@@ -80,8 +85,8 @@ const (
 	ModeRequired             // keys are required on EnabledMethods
 )
 
-// Enforces reports whether a layer in this mode refuses anything.
-func (m Mode) Enforces() bool { return m != ModeOff && m != ModeShadow }
+// enforces reports whether a layer in this mode refuses anything.
+func (m Mode) enforces() bool { return m != ModeOff && m != ModeShadow }
 
 // Waiting says what a duplicate of a running request gets.
 type Waiting uint8
@@ -117,9 +122,6 @@ const (
 	Tombstone OnOversize = iota // that it is done; retries get result-not-retained
 	OmitBody                    // status and headers; replays have no body
 )
-
-// Statuses of the layer's own answers that profiles change. Zero fields are the defaults of [Problems].
-type Statuses struct{ Mismatch, InvalidKey int }
 
 // ReplayConfig shapes replays.
 type ReplayConfig struct {
@@ -179,7 +181,7 @@ func Profile(name string) (Config, error) {
 	case "stripe", "stripe-v2":
 		c.Key.Syntax = stet.Opaque
 		c.EnabledMethods, c.RequiredMethods = []string{"POST"}, []string{}
-		c.Status = Statuses{Mismatch: 400}
+		c.Status.Mismatch = 400
 		c.Replay.Markers = ReplayedOnly
 		c.Errors = StripeErrors
 		c.Waiting = Wait // stripe-go sends no error object again, whatever its headers say
@@ -192,7 +194,7 @@ func Profile(name string) (Config, error) {
 	case "seed-strict":
 		c.Key = stet.KeyRule{Syntax: stet.Opaque, MaxLen: 200}
 		c.RequiredMethods = []string{"POST", "PUT", "PATCH", "DELETE"}
-		c.Status = Statuses{Mismatch: 409, InvalidKey: 422}
+		c.Status.Mismatch, c.Status.InvalidKey = 409, 422
 		c.NoStoreStatus = []int{}
 		c.Fingerprint.Headers = []string{"Accept", "Accept-Language"}
 		c.Policy.OnLapse = stet.LapseReexecute
@@ -256,8 +258,8 @@ func (c Config) Validate() error {
 	if err := c.Fingerprint.Validate(); err != nil {
 		return fmt.Errorf("stethttp: Fingerprint: %w", err)
 	}
-	if err := c.CORS.Validate(); err != nil {
-		return fmt.Errorf("stethttp: CORS: AllowOrigins: %w", err)
+	if err := validOrigins(c.AllowOrigins); err != nil {
+		return fmt.Errorf("stethttp: AllowOrigins: %w", err)
 	}
 	for name, d := range map[string]time.Duration{"MinTTL": c.MinTTL, "MaxTTL": c.MaxTTL, "WaitTimeout": c.WaitTimeout,
 		"RetryAfterMax": c.RetryAfterMax, "MaxRequestAge": c.MaxRequestAge} {

@@ -44,13 +44,6 @@ func (x *exchange) silence() silence {
 	return s
 }
 
-func unwrap(w http.ResponseWriter) http.ResponseWriter {
-	if u, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
-		return u.Unwrap()
-	}
-	return nil
-}
-
 // written asks a writer around the guard, by the names that frameworks have for it.
 func written(w http.ResponseWriter) bool {
 	if t, ok := w.(interface{ Written() bool }); ok && t.Written() {

@@ -33,7 +33,7 @@ func New(e *stet.Engine, scope ScopeFunc, c Config) (*Guard, error) {
 	for _, name := range g.cfg.Replay.DropHeaders {
 		g.drop = append(g.drop, http.CanonicalHeaderKey(name))
 	}
-	if g.cfg.Mode.Enforces() {
+	if g.cfg.Mode.enforces() {
 		g.door = &door.Rules{Methods: g.cfg.EnabledMethods, RefuseOverride: g.cfg.RefuseOverride, MaxTarget: g.cfg.Limits.Config().MaxTargetBytes}
 	}
 	if c.Render != nil {

@@ -18,7 +18,7 @@ type LimitsConfig struct {
 	MaxBufferedBytes int64   // request and response bytes held in memory at a time, in total; default 256 MiB
 	SharePerScope    float64 // of MaxBufferedBytes that one scope may hold, up to 1; default 0.5
 	// SmallReserve is the part of MaxBufferedBytes, in bytes, and in the same proportion of each scope's share, that only bodies of
-	// up to [SmallBody] get, so that stalled uploads keep nobody from asking for a replay. Default: an eighth. Where no more than the
+	// up to 16 KiB get, so that stalled uploads keep nobody from asking for a replay. Default: an eighth. Where no more than the
 	// reserve is left, a scope may hold its share of what the others leave, and no longer of the whole.
 	SmallReserve   int64
 	MaxTargetBytes int // of a request's target, as it was sent; a longer one is refused (invalid-target); default 8 KiB
@@ -50,9 +50,6 @@ const (
 	defaultSharePerScope    = 0.5
 	defaultMaxScopeBytes    = 1024
 )
-
-// SmallBody is how long a body may be, in bytes, to get of [LimitsConfig.SmallReserve].
-const SmallBody = ledger.Small
 
 // Limits holds the state of the limits. Routes that share one share its limits. Safe for concurrent use.
 type Limits struct {

@@ -100,7 +100,7 @@ var knobs = []struct {
 	{"ProblemBase", "", nil},
 	{"Limits", "", nil},
 	{"Client", "", nil},
-	{"CORS.AllowOrigins", "", nil},
+	{"AllowOrigins", "", nil},
 	{"Render", "", nil},
 }
 

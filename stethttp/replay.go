@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ledger"
 )
 
 // replay answers with the stored result.
@@ -29,7 +30,7 @@ func (x *exchange) replay(r *stet.Record) {
 	x.body.drop() // all that it was for is known
 	hold := x.g.cfg.Limits.memory.Hold(x.owner)
 	defer hold.Free()
-	if !hold.Raise(int64(len(body)), len(body) <= SmallBody) { // or clients that read slowly would pile up what they asked for
+	if !hold.Raise(int64(len(body)), len(body) <= ledger.Small) { // or clients that read slowly would pile up what they asked for
 		x.noRoom()
 		return
 	}

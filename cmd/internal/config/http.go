@@ -100,7 +100,7 @@ func (p *Policy) HTTP() stethttp.Config {
 	c.MaxBody, c.MaxResponse, c.MaxHeader = p.MaxBodyBytes, p.MaxResponseBytes, p.MaxHeaderBytes
 	c.MaxRequestAge, c.EarlyData = p.MaxRequestAge.Duration(), p.EarlyData
 	c.NoStoreStatus = orEmpty(p.NoStoreStatus)
-	c.Status = stethttp.Statuses{Mismatch: p.Status.Mismatch, InvalidKey: p.Status.InvalidKey}
+	c.Status.Mismatch, c.Status.InvalidKey = p.Status.Mismatch, p.Status.InvalidKey
 	c.KeyHeader = p.Key.Header
 	c.Key = stet.KeyRule{Syntax: number[stet.Syntax](syntaxes, p.Key.Syntax), MinLen: p.Key.MinLen, MaxLen: p.Key.MaxLen, Pattern: pattern}
 	c.Fingerprint = p.Fingerprint.recipe()
@@ -159,7 +159,7 @@ func (c *Config) RouteHTTP(i int, limits *stethttp.Limits) stethttp.Config {
 
 func (c *Config) complete(h stethttp.Config, limits *stethttp.Limits) stethttp.Config {
 	h.BodyTimeout, h.ProblemBase, h.Limits = c.ReadTimeout.Duration(), c.ProblemBase, limits
-	h.CORS = stethttp.CORS{AllowOrigins: c.CORS.AllowOrigins}
+	h.AllowOrigins = c.CORS.AllowOrigins
 	return h
 }
 
