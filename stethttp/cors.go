@@ -46,7 +46,7 @@ func notAnOrigin(o string) string {
 const exposed = "Retry-After, RateLimit, RateLimit-Policy, Link, WWW-Authenticate, Preference-Applied, " +
 	"Idempotency-Key, Idempotency-Expires, Idempotent-Replayed, Idempotent-Replay"
 
-// cors opens an answer of the layer itself to the request's origin.
+// cors lets scripts of the request's origin read an answer of the layer itself.
 func (c *Config) cors(h http.Header, r *http.Request) {
 	if len(c.AllowOrigins) == 0 {
 		return

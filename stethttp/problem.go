@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Code names a problem: the machine-readable reason why the layer, not the handler, answered.
+// Code is the machine-readable reason why the layer, not the handler, answered. docs/problems has a
+// page for each.
 type Code string
 
 const (
@@ -28,14 +29,14 @@ const (
 	UpstreamUnreachable Code = "upstream-unreachable"
 	UpstreamFailed      Code = "upstream-failed"
 	RouteNotCovered     Code = "route-not-covered"
-	InvalidTarget       Code = "invalid-target" // these three: no form of the request that all who read it would read alike
+	InvalidTarget       Code = "invalid-target" // this and the next two: readers of the request may understand it differently
 	InvalidMethod       Code = "invalid-method"
 	BadFraming          Code = "bad-framing"
-	ShuttingDown        Code = "shutting-down" // of a gateway; the request was not looked at
+	ShuttingDown        Code = "shutting-down" // sent by a gateway that has not looked at the request
 )
 
-// Problem is an RFC 9457 problem document. KeyAction tells a client what to do with its key: reuse it for the retry, rotate
-// to a new one, or stop retrying.
+// Problem is a problem document (RFC 9457). KeyAction tells the client what to do with its key:
+// reuse it for the retry, rotate to a new one, or stop retrying.
 type Problem struct {
 	Type           string   `json:"type"`
 	Title          string   `json:"title"`
@@ -46,7 +47,7 @@ type Problem struct {
 	KeyAction      string   `json:"key_action,omitempty"`
 	RetryAfter     int64    `json:"retry_after,omitempty"` // seconds, also sent as Retry-After
 	OriginalStatus int      `json:"original_status,omitempty"`
-	Mismatch       []string `json:"mismatch,omitempty"` // the parts in which the request differs from the key's first one
+	Mismatch       []string `json:"mismatch,omitempty"` // the parts that differ from the first request with the key
 
 	challenge string // with status 401: what is missing (RFC 9110 section 11.6.1)
 	outcome   string // what a layer in front is told in Stet-Outcome
@@ -55,7 +56,8 @@ type Problem struct {
 // problemMediaType is the media type of problem documents (RFC 9457 section 3).
 const problemMediaType = "application/problem+json"
 
-// kind is what is said with a code, and the result that a request which gets it counts as.
+// kind is what the layer says with a code, and the result in idem_requests_total that the request
+// counts as.
 type kind struct {
 	status    int
 	result    string
@@ -65,7 +67,7 @@ type kind struct {
 	detail    string
 }
 
-// ofRun is the result of a code that a run may end with: the request counts as that run, new or retry.
+// ofRun marks a code that a run may end with. The request then counts as that run: new or retry.
 const ofRun = ""
 
 const (
@@ -139,14 +141,14 @@ var kinds = map[Code]kind{
 		"Nothing was run. Send the request again, with the same key."},
 }
 
-// ietfTitles are those of draft-ietf-httpapi-idempotency-key-header-07 section 2.7.
+// ietfTitles are the titles of draft-ietf-httpapi-idempotency-key-header-07 section 2.7.
 var ietfTitles = map[Code]string{
 	MissingKey: "Idempotency-Key is missing",
 	KeyReused:  "Idempotency-Key is already used",
 	InProgress: "A request is outstanding for this Idempotency-Key",
 }
 
-// NewProblem returns the problem document of a code, its type under base.
+// NewProblem returns the problem document of a code. Its type is base followed by the code.
 func NewProblem(code Code, base string) *Problem {
 	k := kinds[code]
 	p := &Problem{Type: base + string(code), Title: k.title, Status: k.status, Detail: k.detail, Code: code,
@@ -160,20 +162,21 @@ func NewProblem(code Code, base string) *Problem {
 	return p
 }
 
-// MayHaveRun says that the request itself may have had its effect. An answer of the layer tells a layer in front that it was not
-// executed (Stet-Outcome), and this one that nobody knows.
+// MayHaveRun states that the request itself may have had its effect. By default an answer of the
+// layer tells a layer in front, in Stet-Outcome, that the request was not executed; this one says
+// that the outcome is unknown.
 func (p *Problem) MayHaveRun() *Problem {
 	p.outcome = sayUnknown
 	return p
 }
 
-// After sets when to ask again, in whole seconds.
+// After sets Retry-After and the member retry_after, in whole seconds.
 func (p *Problem) After(d time.Duration) *Problem {
 	p.RetryAfter = int64(d / time.Second)
 	return p
 }
 
-// ServeHTTP answers the request with the problem.
+// ServeHTTP implements [http.Handler]: it answers the request with the problem.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := Config{}
 	c.respond(w, r, p)

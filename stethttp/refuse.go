@@ -6,9 +6,10 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Refuse answers r with p, in the form that the guard's [Config] asks for. It is for handlers that refuse a request themselves, as a
-// proxy does when its upstream is gone; w is what the handler was given. If the client already has an answer, because the run took
-// too long, a refusal is not taken for a late outcome of the run.
+// Refuse answers r with p, in the form that the guard's [Config] asks for. It is for handlers that
+// refuse a request themselves, as a proxy does when its upstream is gone; w is the ResponseWriter
+// that the handler was given. If the client already has an answer because the run took too long, a
+// refusal does not count as a late result of the run.
 func (g *Guard) Refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 	if own, ok := w.(*capture); ok {
 		own.mu.Lock()
@@ -24,8 +25,9 @@ func (g *Guard) TurnAway(w http.ResponseWriter, r *http.Request, p *Problem) {
 	g.cfg.respond(w, r, p)
 }
 
-// Discard takes back what the handler has answered so far, so that it can give another answer, and reports whether it could: not
-// once bytes have left for the client. What the handler stated of its claim stays. A proxy finds it by a type assertion.
+// Discard takes back what the handler has answered so far, so that it can give another answer. It
+// reports false if bytes have already left for the client. What the handler stated on its claim
+// stays. A proxy finds this method by a type assertion on its ResponseWriter.
 func (c *capture) Discard() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
