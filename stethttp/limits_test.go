@@ -166,12 +166,12 @@ func TestStrangers(t *testing.T) { // E02
 		ok   bool
 	}{{"192.0.2.1", true}, {"192.0.2.1", false}, {"::ffff:192.0.2.1", false}, {"192.0.2.2", true}, {"2001:db8::1", true}, {"2001:db8::2%eth0", false},
 		{"2001:db8:0:1::1", true}} {
-		if _, ok := l.stranger(netip.MustParseAddr(c.addr)); ok != c.ok {
+		if _, ok := l.unauthenticated(netip.MustParseAddr(c.addr)); ok != c.ok {
 			t.Errorf("%s: %v", c.addr, ok)
 		}
 	}
-	_, first := l.stranger(netip.Addr{})
-	if _, second := l.stranger(netip.Addr{}); !first || second {
+	_, first := l.unauthenticated(netip.Addr{})
+	if _, second := l.unauthenticated(netip.Addr{}); !first || second {
 		t.Error("who has no address has no limit")
 	}
 }

@@ -269,6 +269,9 @@ func (a *app) loop(err error) {
 	}
 }
 
+// shortestDrain is what a drain lasts at most in any case, as the gateway has it.
+const shortestDrain = time.Minute
+
 // drainTimeout is how long what runs may take to finish: as long as it may run at all, and what
 // passes by, to be cut off.
 func drainTimeout(conf *config.Config) time.Duration {
@@ -281,7 +284,7 @@ func drainTimeout(conf *config.Config) time.Duration {
 	if unlimited {
 		return 24 * time.Hour
 	}
-	return max(gateway.DefaultDrainTimeout, max(longest, conf.UpstreamTimeout).Duration()+10*time.Second)
+	return max(shortestDrain, max(longest, conf.UpstreamTimeout).Duration()+10*time.Second)
 }
 
 // maxKeyFile bounds the file of a certificate's key, in bytes.

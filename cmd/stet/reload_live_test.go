@@ -19,8 +19,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/stet-dev/stet/gateway"
 )
 
 // hold writes a file that only its owner reads.
@@ -298,7 +296,7 @@ func TestReloadKeepsLimits(t *testing.T) { // D01
 func TestReloadTimeouts(t *testing.T) { // D01
 	t.Chdir(t.TempDir())
 	gate := newReloading(t, creating(t), "store: { dsn: 'memory:' }\n")
-	if got := timeouts(gate.app.conf).DrainTimeout; got != gateway.DefaultDrainTimeout+10*time.Second {
+	if got := timeouts(gate.app.conf).DrainTimeout; got != shortestDrain+10*time.Second {
 		t.Fatalf("%s to drain", got)
 	}
 	said := gate.reload("store: { dsn: 'memory:' }\npolicy: { execution_timeout_s: 100 }\nread_timeout_s: 0.05\ndrain_delay_s: 0.2\n")

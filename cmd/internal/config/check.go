@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -72,8 +73,8 @@ func (k *checker) listeners() {
 	if u, err := url.Parse(k.ProblemBase); err != nil || !u.IsAbs() {
 		k.fail("problem_base", "%q is not an absolute URI, such as https://errors.example.com/", k.ProblemBase)
 	}
-	if err := (stethttp.CORS{AllowOrigins: k.CORS.AllowOrigins}).Validate(); err != nil {
-		k.fail("cors.allow_origins", "%s", err)
+	if err := (stethttp.Config{AllowOrigins: k.CORS.AllowOrigins}).Validate(); err != nil {
+		k.fail("cors.allow_origins", "%s", errors.Unwrap(err))
 	}
 	if k.TLS != nil && k.H2C {
 		k.fail("h2c", "h2c is HTTP/2 without TLS; with tls, HTTP/2 is there anyway")

@@ -145,7 +145,7 @@ func (c *Config) RouteHTTP(i int, limits *stethttp.Limits) stethttp.Config {
 
 func (c *Config) complete(h stethttp.Config, limits *stethttp.Limits) stethttp.Config {
 	h.BodyTimeout, h.ProblemBase, h.Limits = c.ReadTimeout.Duration(), c.ProblemBase, limits
-	h.CORS = stethttp.CORS{AllowOrigins: c.CORS.AllowOrigins}
+	h.AllowOrigins = c.CORS.AllowOrigins
 	return h
 }
 

@@ -11,12 +11,12 @@ import (
 	"sync/atomic"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/upgrade"
+	"github.com/stet-dev/stet/internal/door"
 )
 
-// passage is one request on its way through the proxy, and the context it travels in: that is how the hooks of ReverseProxy,
+// attempt is one request on its way through the proxy, and the context it travels in: that is how the hooks of ReverseProxy,
 // which are the same for all requests, find their own. It gathers the evidence of what was sent.
-type passage struct {
+type attempt struct {
 	context.Context // the request's
 	route           *route
 	w               http.ResponseWriter
@@ -28,7 +28,7 @@ type passage struct {
 	direct          bool         // it goes the short way
 	answer          answerBody
 	via             [1]string // what the answer's Via gets
-	patience        patience
+	watchdog        watchdog
 
 	stop context.CancelCauseFunc // nil: nothing but its end ends it
 	// Of the current try. Only headers is written by another goroutine than the one that waits for RoundTrip.
@@ -39,54 +39,54 @@ type passage struct {
 	cut     error // why the answer broke off
 }
 
-type passageKey struct{}
+type attemptKey struct{}
 
-func (p *passage) Value(key any) any {
-	if key == (passageKey{}) {
-		return p
+func (a *attempt) Value(key any) any {
+	if key == (attemptKey{}) {
+		return a
 	}
-	return p.Context.Value(key)
+	return a.Context.Value(key)
 }
 
-func passageOf(ctx context.Context) *passage { return ctx.Value(passageKey{}).(*passage) }
+func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*attempt) }
 
 // forward sends the request on.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
-	p := &passage{Context: r.Context(), route: t, w: w, claim: stet.ClaimFrom(r.Context())}
-	p.once = p.claim != nil || !safe(r.Method)
-	r = r.WithContext(p)
-	if r.Header["Upgrade"] != nil && !upgrade.Offered(r.Header) { // what follows on a connection that speaks h2c passes the gateway by
+	a := &attempt{Context: r.Context(), route: t, w: w, claim: stet.ClaimFrom(r.Context())}
+	a.once = a.claim != nil || !safe(r.Method)
+	r = r.WithContext(a)
+	if r.Header["Upgrade"] != nil && !door.OffersUpgrade(r.Header) { // what follows on a connection that speaks h2c passes the gateway by
 		r.Header = r.Header.Clone()
 		delete(r.Header, "Upgrade")
 	}
-	p.direct = g.transport.takes(p.claim, r)
-	if !p.direct || p.claim == nil {
-		p.Context, p.stop = context.WithCancelCause(p.Context)
-		defer p.stop(nil)
+	a.direct = g.transport.takes(a.claim, r)
+	if !a.direct || a.claim == nil {
+		a.Context, a.stop = context.WithCancelCause(a.Context)
+		defer a.stop(nil)
 	}
-	if p.claim == nil && g.timeout > 0 {
-		p.patience.begin(p, g.timeout)
-		defer p.patience.end()
+	if a.claim == nil && g.timeout > 0 {
+		a.watchdog.begin(a, g.timeout)
+		defer a.watchdog.end()
 	}
-	if !p.direct {
-		p.watch(g.upstream.Scheme == "https")
+	if !a.direct {
+		a.watch(g.upstream.Scheme == "https")
 	}
 	defer func() {
-		if p.cut != nil { // ReverseProxy panics with http.ErrAbortHandler
+		if a.cut != nil { // ReverseProxy panics with http.ErrAbortHandler
 			_ = recover()
-			g.broke(w, r, p)
+			g.broke(w, r, a)
 		}
 	}()
 	g.proxy.ServeHTTP(w, r)
 }
 
 // watch gathers the evidence of what net/http does with the request.
-func (p *passage) watch(http2 bool) {
-	trace := &httptrace.ClientTrace{GotConn: p.gotConn}
+func (a *attempt) watch(http2 bool) {
+	trace := &httptrace.ClientTrace{GotConn: a.gotConn}
 	if http2 {
-		trace.WroteHeaders = func() { p.headers.Store(true) }
+		trace.WroteHeaders = func() { a.headers.Store(true) }
 	}
-	p.Context = httptrace.WithClientTrace(p.Context, trace)
+	a.Context = httptrace.WithClientTrace(a.Context, trace)
 }
 
 // gotConn is called before each try, with the connection it will use: a try that follows one of which anything may have left ends
@@ -95,19 +95,19 @@ func (p *passage) watch(http2 bool) {
 // have acted on that one. REFUSED_STREAM and GOAWAY would be proofs (RFC 9113 section 8.7), but nothing in the API tells them from
 // it. A request whose context has ended is not written over HTTP/2; over HTTP/1 it would be, were its connection still open.
 // Safe methods may be repeated (RFC 9110 section 9.2.2).
-func (p *passage) gotConn(info httptrace.GotConnInfo) {
-	p.sent = p.maySent()
+func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+	a.sent = a.maySent()
 	c := counted(info.Conn)
-	if p.once && p.sent {
-		p.stop(errAgain)
+	if a.once && a.sent {
+		a.stop(errAgain)
 		if c != nil && !isHTTP2(info.Conn) {
 			_ = c.Close()
 		}
 	}
-	p.headers.Store(false)
-	p.conn, p.wrote = info.Conn, 0
+	a.headers.Store(false)
+	a.conn, a.wrote = info.Conn, 0
 	if c != nil {
-		p.wrote = c.wrote.Load()
+		a.wrote = c.wrote.Load()
 	}
 }
 
@@ -117,15 +117,15 @@ var errAgain = errors.New("gateway: the request may have been sent already")
 // which is after name lookup, dialling and the TLS handshake; while no byte was written to an HTTP/1 connection; and while no
 // HEADERS frame was written to an HTTP/2 connection, unless the request was abandoned on its way there. Ask only between
 // tries: then the writer of an HTTP/1 connection has stopped.
-func (p *passage) maySent() bool {
+func (a *attempt) maySent() bool {
 	switch {
-	case p.sent || p.conn == nil:
-		return p.sent
-	case isHTTP2(p.conn): // shared with other requests: its byte count says nothing
-		return p.headers.Load() || p.Err() != nil
+	case a.sent || a.conn == nil:
+		return a.sent
+	case isHTTP2(a.conn): // shared with other requests: its byte count says nothing
+		return a.headers.Load() || a.Err() != nil
 	}
-	c := counted(p.conn)
-	return c == nil || c.wrote.Load() != p.wrote
+	c := counted(a.conn)
+	return c == nil || c.wrote.Load() != a.wrote
 }
 
 func isHTTP2(c net.Conn) bool {

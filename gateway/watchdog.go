@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// patience ends a request that runs unguarded, with [context.DeadlineExceeded] for a cause, where the upstream takes nothing of it
+// watchdog ends a request that runs unguarded, with [context.DeadlineExceeded] for a cause, where the upstream takes nothing of it
 // and answers nothing for a limit: a guarded one has its execution timeout. The time that the client takes for the body does not
 // count; that is the server's to bound. An answer that has begun may last, until the server has been draining for the limit.
-type patience struct {
-	p     *passage
+type watchdog struct {
+	p     *attempt
 	limit time.Duration
 
 	mu       sync.Mutex
@@ -19,14 +19,14 @@ type patience struct {
 	over     bool
 }
 
-func (w *patience) begin(p *passage, limit time.Duration) {
+func (w *watchdog) begin(a *attempt, limit time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.p, w.limit = p, limit
+	w.p, w.limit = a, limit
 	w.timer = time.AfterFunc(limit, w.fire)
 }
 
-func (w *patience) end() {
+func (w *watchdog) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
@@ -34,7 +34,7 @@ func (w *patience) end() {
 }
 
 // pause stops the time while the client is waited for; resume lets it begin anew.
-func (w *patience) pause() {
+func (w *watchdog) pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.timer != nil && !w.answered {
@@ -42,7 +42,7 @@ func (w *patience) pause() {
 	}
 }
 
-func (w *patience) resume() {
+func (w *watchdog) resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.timer != nil && !w.answered && !w.over {
@@ -51,7 +51,7 @@ func (w *patience) resume() {
 }
 
 // answer notes that the answer's header has come. That of an upgrade has no further limit: such connections are not drained.
-func (w *patience) answer(upgraded bool) {
+func (w *watchdog) answer(upgraded bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.timer == nil {
@@ -63,7 +63,7 @@ func (w *patience) answer(upgraded bool) {
 	}
 }
 
-func (w *patience) fire() {
+func (w *watchdog) fire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch left := w.left(); {
@@ -76,7 +76,7 @@ func (w *patience) fire() {
 }
 
 // left is how long the request may still last.
-func (w *patience) left() time.Duration {
+func (w *watchdog) left() time.Duration {
 	if !w.answered {
 		return 0
 	}

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// takingWithin gives the clients of a listener a time limit to take what is sent to them. http.Server.WriteTimeout counts from the
+// deadlineListener gives the clients of a listener a time limit to take what is sent to them. http.Server.WriteTimeout counts from the
 // request's header on, and would end long executions; this counts while somebody waits for the client, and begins anew with every
 // piece it takes. Without it clients that read nothing would hold their answers in memory for as long as they like.
-type takingWithin struct {
+type deadlineListener struct {
 	net.Listener
 	limit *limit
 }
 
-func (l takingWithin) Accept() (net.Conn, error) {
+func (l deadlineListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return &takingConn{Conn: c, limit: l.limit}, nil
+	return &deadlineConn{Conn: c, limit: l.limit}, nil
 }
 
-type takingConn struct {
+type deadlineConn struct {
 	net.Conn
 	limit *limit
 
@@ -34,9 +34,9 @@ type takingConn struct {
 // piece is what a client has to take within the limit.
 const piece = 64 << 10
 
-func (c *takingConn) Write(p []byte) (n int, err error) {
+func (c *deadlineConn) Write(p []byte) (n int, err error) {
 	for {
-		if err := c.wind(); err != nil {
+		if err := c.restart(); err != nil {
 			return n, err
 		}
 		k, err := c.Conn.Write(p[:min(len(p), piece)])
@@ -47,8 +47,8 @@ func (c *takingConn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// wind lets the limit begin anew. A deadline that somebody has set counts where it is earlier.
-func (c *takingConn) wind() error {
+// restart begins the limit anew. A deadline that somebody has set counts where it is earlier.
+func (c *deadlineConn) restart() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	end := time.Now().Add(c.limit.get())
@@ -59,15 +59,15 @@ func (c *takingConn) wind() error {
 }
 
 // SetWriteDeadline implements [net.Conn].
-func (c *takingConn) SetWriteDeadline(t time.Time) error {
+func (c *deadlineConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	c.until = t
 	c.mu.Unlock()
-	return c.wind()
+	return c.restart()
 }
 
 // SetDeadline implements [net.Conn].
-func (c *takingConn) SetDeadline(t time.Time) error {
+func (c *deadlineConn) SetDeadline(t time.Time) error {
 	if err := c.SetReadDeadline(t); err != nil {
 		return err
 	}
@@ -75,22 +75,22 @@ func (c *takingConn) SetDeadline(t time.Time) error {
 }
 
 // CloseWrite lets net/http end a connection without cutting off what is on its way.
-func (c *takingConn) CloseWrite() error {
+func (c *deadlineConn) CloseWrite() error {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		return tcp.CloseWrite()
 	}
 	return nil
 }
 
-// streamsWithin gives clients of HTTP/2 the same limit for each stream. They may take what the connection has to say and, by the
+// limitStreams gives clients of HTTP/2 the same limit for each stream. They may take what the connection has to say and, by the
 // stream's window, nothing of an answer (RFC 9113 section 5.2): the connection never waits for them then.
-func streamsWithin(limit *limit, next http.Handler) http.Handler {
+func limitStreams(limit *limit, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 {
 			next.ServeHTTP(w, r)
 			return
 		}
-		s := &takingStream{w, http.NewResponseController(w), limit.get()}
+		s := &deadlineStream{w, http.NewResponseController(w), limit.get()}
 		defer func() { // what is buffered goes out when the handler has returned
 			if r.Context().Err() == nil {
 				_ = s.control.SetWriteDeadline(time.Now().Add(s.limit))
@@ -100,17 +100,17 @@ func streamsWithin(limit *limit, next http.Handler) http.Handler {
 	})
 }
 
-type takingStream struct {
+type deadlineStream struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	limit   time.Duration
 }
 
 // Unwrap is for [http.ResponseController].
-func (s *takingStream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *deadlineStream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-func (s *takingStream) Write(p []byte) (n int, err error) {
-	t := s.wind()
+func (s *deadlineStream) Write(p []byte) (n int, err error) {
+	t := s.restart()
 	defer t.Stop()
 	for {
 		t.Reset(s.limit)
@@ -123,15 +123,15 @@ func (s *takingStream) Write(p []byte) (n int, err error) {
 }
 
 // FlushError is for [http.ResponseController], and Flush for those who do not know it.
-func (s *takingStream) FlushError() error {
-	defer s.wind().Stop()
+func (s *deadlineStream) FlushError() error {
+	defer s.restart().Stop()
 	return s.control.Flush()
 }
 
 // Flush implements [http.Flusher].
-func (s *takingStream) Flush() { _ = s.FlushError() }
+func (s *deadlineStream) Flush() { _ = s.FlushError() }
 
-// wind ends the stream when the limit is over. A deadline of the stream's own would do so while nobody waits for the client, too.
-func (s *takingStream) wind() *time.Timer {
+// restart ends the stream when the limit is over. A deadline of the stream's own would do so while nobody waits for the client, too.
+func (s *deadlineStream) restart() *time.Timer {
 	return time.AfterFunc(s.limit, func() { _ = s.control.SetWriteDeadline(time.Unix(1, 0)) })
 }

@@ -12,9 +12,9 @@ const (
 	fenceHeader   = "Stet-Fence"
 )
 
-// twice reports whether the run that the request has met is the one that it is itself part of: it came through another guard on
+// metItself reports whether the run that the request has met is the one that it is itself part of: it came through another guard on
 // the same record before, or through this one. It would wait for itself.
-func (x *exchange) twice(h *stet.Head) bool {
+func (x *exchange) metItself(h *stet.Head) bool {
 	if h.State != stet.Running {
 		return false
 	}
@@ -25,15 +25,15 @@ func (x *exchange) twice(h *stet.Head) bool {
 	return len(attempt) == 1 && len(fence) == 1 && attempt[0] == strconv.Itoa(h.Attempt) && fence[0] == strconv.FormatInt(h.Fence(), 10)
 }
 
-// judgeTwice names the cause where the request has met itself.
-func (x *exchange) judgeTwice(h *stet.Head, p *Problem) {
-	if x.twice(h) {
-		p.Detail = twiceDetail
+// reportLoop names the cause where the request has met itself.
+func (x *exchange) reportLoop(h *stet.Head, p *Problem) {
+	if x.metItself(h) {
+		p.Detail = loopDetail
 		x.attempt = h.Attempt
 		x.miswired(causeGuard)
 	}
 }
 
 // A client cannot mend it, but whoever looks at the answer can.
-const twiceDetail = "The request has met itself: it came through two guards on one record, or through one guard twice, and the first one let it run. " +
+const loopDetail = "The request has met itself: it came through two guards on one record, or through one guard twice, and the first one let it run. " +
 	"Guard it once, or give the inner guard another scope or another store."

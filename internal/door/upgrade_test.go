@@ -1,4 +1,4 @@
-package upgrade
+package door
 
 import (
 	"net/http"
@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOffered(t *testing.T) { // SM-04
+func TestOffersUpgrade(t *testing.T) { // SM-04
 	for _, c := range []struct {
 		connection, upgrade []string
 		want                bool
@@ -23,13 +23,13 @@ func TestOffered(t *testing.T) { // SM-04
 		{nil, []string{"websocket"}, false},
 	} {
 		h := http.Header{"Connection": c.connection, "Upgrade": c.upgrade}
-		if got := Offered(h); got != c.want {
-			t.Errorf("Offered(%v) = %v", h, got)
+		if got := OffersUpgrade(h); got != c.want {
+			t.Errorf("OffersUpgrade(%v) = %v", h, got)
 		}
 	}
 }
 
-func TestAsked(t *testing.T) { // C01
+func TestUpgrades(t *testing.T) { // C01
 	offer := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
 	extended := http.Header{":protocol": {"websocket"}}
 	for _, c := range []struct {
@@ -50,13 +50,13 @@ func TestAsked(t *testing.T) { // C01
 		{"CONNECT", 2, extended, true},
 		{"POST", 2, extended, false},
 	} {
-		if got := Asked(&http.Request{Method: c.method, ProtoMajor: c.major, Header: c.header}); got != c.want {
+		if got := Upgrades(&http.Request{Method: c.method, ProtoMajor: c.major, Header: c.header}); got != c.want {
 			t.Errorf("%s over HTTP/%d with %v: %v", c.method, c.major, c.header, got)
 		}
 	}
 }
 
-func TestWithdraw(t *testing.T) { // C01
+func TestWithdrawUpgrade(t *testing.T) { // C01
 	for _, c := range []struct{ before, after []string }{
 		{[]string{"Upgrade"}, nil},
 		{[]string{" upgrade ,, UPGRADE", "Upgrade"}, nil},
@@ -68,7 +68,7 @@ func TestWithdraw(t *testing.T) { // C01
 		if c.before != nil {
 			h["Connection"] = c.before
 		}
-		Withdraw(h)
+		withdrawUpgrade(h)
 		if got := h["Connection"]; !reflect.DeepEqual(got, c.after) || h["Upgrade"] != nil || h["X"] == nil {
 			t.Errorf("%q: %v is left", c.before, h)
 		}

@@ -1,28 +1,27 @@
-// Package upgrade tells which requests ask for another protocol on their connection.
-package upgrade
+package door
 
 import (
 	"net/http"
 	"strings"
 )
 
-// Asked reports whether a request may become something else than HTTP: a GET with an offer of that kind, as WebSocket's is
+// Upgrades reports whether a request may become something else than HTTP: a GET with an offer of that kind, as WebSocket's is
 // (RFC 9110 section 7.8), or the extended CONNECT of HTTP/2 (RFC 8441). A request with a method that does something has an outcome,
 // whatever else it asks for: there the offer is ignored, as any server may.
-func Asked(r *http.Request) bool {
+func Upgrades(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet:
-		return Offered(r.Header)
+		return OffersUpgrade(r.Header)
 	case http.MethodConnect:
 		return r.ProtoMajor >= 2 && r.Header[":protocol"] != nil // where net/http puts it
 	}
 	return false
 }
 
-// Offered reports whether a header offers to go on with something else than HTTP. An offer of another version of HTTP, or of TLS
+// OffersUpgrade reports whether a header offers to go on with something else than HTTP. An offer of another version of HTTP, or of TLS
 // below it, is none: Java's client and curl offer h2c with every first request of a connection in clear. A server may ignore it,
 // and the request means what it would mean without.
-func Offered(h http.Header) bool {
+func OffersUpgrade(h http.Header) bool {
 	return h["Upgrade"] != nil && has(h["Connection"], isUpgrade) && has(h["Upgrade"], func(protocol string) bool {
 		name, _, _ := strings.Cut(protocol, "/")
 		switch strings.ToLower(name) {
@@ -33,8 +32,8 @@ func Offered(h http.Header) bool {
 	})
 }
 
-// Withdraw takes the offer out of a header: Upgrade itself, and the option of Connection that goes with it.
-func Withdraw(h http.Header) {
+// withdrawUpgrade takes the offer out of a header: Upgrade itself, and the option of Connection that goes with it.
+func withdrawUpgrade(h http.Header) {
 	delete(h, "Upgrade")
 	if !has(h["Connection"], isUpgrade) {
 		return

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// tell answers with p in the form that c asks for: every answer of the layer itself goes through here. The headers do not depend on
+// respond answers with p in the form that c asks for: every answer of the layer itself goes through here. The headers do not depend on
 // the form.
-func (c *Config) tell(w http.ResponseWriter, r *http.Request, p *Problem) {
+func (c *Config) respond(w http.ResponseWriter, r *http.Request, p *Problem) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Link", "<"+p.Type+`>; rel="describedby"`)
@@ -26,7 +26,7 @@ func (c *Config) tell(w http.ResponseWriter, r *http.Request, p *Problem) {
 		if p.Code == BadFraming && r.ProtoMajor < 2 { // where the next request begins is not certain (RFC 9112 section 6.1)
 			h.Set("Connection", "close")
 		}
-		if p.KeyAction != "" && h[DefaultKeyHeader] == nil {
+		if p.KeyAction != "" && h[defaultKeyHeader] == nil {
 			c.echo(h, r)
 		}
 		c.cors(h, r)
@@ -40,17 +40,17 @@ func (c *Config) tell(w http.ResponseWriter, r *http.Request, p *Problem) {
 
 // echo repeats the key of a request that was refused before anybody looked at it, as far as it is one.
 func (c *Config) echo(h http.Header, r *http.Request) {
-	name := http.CanonicalHeaderKey(cmp.Or(c.KeyHeader, DefaultKeyHeader))
+	name := http.CanonicalHeaderKey(cmp.Or(c.KeyHeader, defaultKeyHeader))
 	if key, err := c.Key.Parse(r.Header[name]); err == nil {
 		line := []string{spell(&c.Key, key)}
-		h[DefaultKeyHeader], h[name] = line, line
+		h[defaultKeyHeader], h[name] = line, line
 	}
 }
 
 // document is the layer's own form of an answer.
 func (c *Config) document(w http.ResponseWriter, p *Problem) {
 	h := w.Header()
-	h.Set("Content-Type", ProblemMediaType)
+	h.Set("Content-Type", problemMediaType)
 	var doc any = p
 	switch c.Errors {
 	case ProblemErrors:
