@@ -10,17 +10,17 @@ import (
 
 var errLostCommit = errors.New("the connection broke during COMMIT")
 
-// ledger is a shelf that joins transactions: what is written in one is applied by commit, all of it or nothing.
-type ledger struct{ *shelf }
+// ledger is a fakeStore that joins transactions: what is written in one is applied by commit, all of it or nothing.
+type ledger struct{ *fakeStore }
 
 type ledgerTx struct {
-	*shelf // as the transaction sees it
-	outer  *shelf
-	began  map[stet.ID]stet.Version
+	*fakeStore // as the transaction sees it
+	outer      *fakeStore
+	began      map[stet.ID]stet.Version
 }
 
 func (l ledger) begin() *ledgerTx {
-	tx := &ledgerTx{shelf: &shelf{skew: l.skew, calls: map[string]int{}, records: map[stet.ID]stet.Record{}}, outer: l.shelf, began: map[stet.ID]stet.Version{}}
+	tx := &ledgerTx{fakeStore: &fakeStore{skew: l.skew, calls: map[string]int{}, records: map[stet.ID]stet.Record{}}, outer: l.fakeStore, began: map[stet.ID]stet.Version{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, r := range l.records {
@@ -57,7 +57,7 @@ func (l ledger) Bind(tx any) (stet.Store, error) {
 }
 
 func ledgered(t *testing.T, run func(t *testing.T, l ledger, e *stet.Engine, told func() int)) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, _ *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, _ *stet.Engine) {
 		var ended int
 		e, err := stet.New(ledger{s}, stet.Config{Policy: stet.Policy{Execution: stet.Never}, Observe: func(ev stet.Event) {
 			if ev.Kind == stet.Transition && ev.To != stet.Running {
@@ -262,7 +262,7 @@ func TestTransactionsThatCannotBeJoined(t *testing.T) {
 			t.Error("in two at a time")
 		}
 	})
-	shelved(t, stet.Config{}, func(t *testing.T, _ *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, _ *fakeStore, e *stet.Engine) {
 		if err := must(t, e, request("k"), stet.Execute).Claim.In(7); !errors.Is(err, stet.ErrForeignTx) {
 			t.Errorf("a store without the ability: %v", err)
 		}

@@ -38,7 +38,7 @@ func TestAHandlerThatHasNotReturnedIsNoProof(t *testing.T) { // A03, I14
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 				c := overrun(t, e)
 				touch(t, e, c.ID())
 				for range 10 {
@@ -75,7 +75,7 @@ func TestAHandlerThatHasNotReturnedIsNoProof(t *testing.T) { // A03, I14
 }
 
 func TestAProcessThatDiesAttendsForALease(t *testing.T) { // A03
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := overrun(t, e)
 		s.mu.Lock()
 		s.before = func(string, int) error { return errLost } // as good as dead
@@ -99,7 +99,7 @@ func TestAnOverrunHandlerMaySettleAfterAll(t *testing.T) { // A03, FX-11
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 				c := overrun(t, e)
 				after(stet.DefaultLease + time.Second) // not in the instant in which the handler's work is attested again
 				if r, _ := s.read(c.ID()); meddle != nil {
@@ -121,7 +121,7 @@ func TestAnOverrunHandlerMaySettleAfterAll(t *testing.T) { // A03, FX-11
 
 // The whole of A03 as it was found: a library's handler that ignores its context, and a reconciler that finds no trace.
 func TestMissingIsNoProofWhileTheHandlerRuns(t *testing.T) { // A03, I1, I14, W21
-	shelved(t, stet.Config{Policy: stet.Policy{Execution: 200 * time.Millisecond}}, func(t *testing.T, _ *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{Policy: stet.Policy{Execution: 200 * time.Millisecond}}, func(t *testing.T, _ *fakeStore, e *stet.Engine) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		effects := 0
@@ -159,7 +159,7 @@ func TestMissingIsNoProofWhileTheHandlerRuns(t *testing.T) { // A03, I1, I14, W2
 }
 
 func TestLookingAtAClaimWaitsForNoStore(t *testing.T) { // A16
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		lost := make(chan error, 1)
 		held := c.Hold(t.Context(), lostFunc(func(cause error) { lost <- cause }))

@@ -39,7 +39,7 @@ func TestARecordThatCannotBeReadStopsNoLoop(t *testing.T) { // I15: it is corrup
 }
 
 func TestLoopsStopWithTheStoreAndWithTheirContext(t *testing.T) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		const abreast = 8 // what is begun is finished
 		for i := range 3 * abreast {
 			must(t, e, request(fmt.Sprint(i)), stet.Execute)
@@ -64,7 +64,7 @@ func TestLoopsStopWithTheStoreAndWithTheirContext(t *testing.T) {
 	})
 }
 
-func TestReaperAndJudgeAgreeOnHowLongAKeyIsRefused(t *testing.T) { // C34, TT-08
+func TestReaperAndJudgeAgreeOnHowLongAKeyIsRefused(t *testing.T) { // TT-08
 	rules := stet.Rules{Retain: time.Hour, KeepExpired: time.Hour}
 	for _, c := range []struct {
 		reaped, asked time.Duration

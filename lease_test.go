@@ -14,11 +14,11 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// shelved runs a test in virtual time, on a shelf.
-func shelved(t *testing.T, c stet.Config, test func(t *testing.T, s *shelf, e *stet.Engine)) {
+// shelved runs a test in virtual time, on a fakeStore.
+func shelved(t *testing.T, c stet.Config, test func(t *testing.T, s *fakeStore, e *stet.Engine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{}
+		s := &fakeStore{}
 		e, err := stet.New(s, c)
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestHeldContextEndsWhileItsHandlerWaitsForTheStore(t *testing.T) { // I13
 }
 
 func TestALeaseCountsFromTheFirstTryToReserve(t *testing.T) { // I13: local clocks only shorten
-	shelved(t, stet.Config{Policy: stet.Policy{Lease: 3 * time.Second, Execution: stet.Never}}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{Policy: stet.Policy{Lease: 3 * time.Second, Execution: stet.Never}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		s.after = func(verb string, n int) error {
 			if verb == "create" && n == 1 {
 				after(time.Second)
@@ -97,7 +97,7 @@ func TestALeaseCountsFromTheFirstTryToReserve(t *testing.T) { // I13: local cloc
 }
 
 func TestAReservationThatIsAsGoodAsOverIsGivenBack(t *testing.T) { // I13, W2
-	shelved(t, stet.Config{Policy: stet.Policy{Lease: time.Second}}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{Policy: stet.Policy{Lease: time.Second}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		s.after = func(string, int) error { after(950 * time.Millisecond); return nil }
 		d, err := e.Begin(t.Context(), request("k"))
 		if !errors.Is(err, stet.ErrUnsettled) || d.Claim != nil {
@@ -113,7 +113,7 @@ func TestAReservationThatIsAsGoodAsOverIsGivenBack(t *testing.T) { // I13, W2
 }
 
 func TestSettleAsUnknownTwiceAndOnceMore(t *testing.T) { // FX-11, I3: late, by the same holder, while nobody else has touched it
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		c.Unknown("timeout")
 		for range 2 {
@@ -137,9 +137,9 @@ func TestSettleAsUnknownTwiceAndOnceMore(t *testing.T) { // FX-11, I3: late, by 
 	})
 }
 
-func TestRetentionFromCreationAfterUnknown(t *testing.T) { // C11
+func TestRetentionFromCreationAfterUnknown(t *testing.T) { // TT-05
 	rules := stet.Rules{Retain: time.Hour, FromCreation: true}
-	shelved(t, stet.Config{Policy: stet.Policy{Rules: rules}}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{Policy: stet.Policy{Rules: rules}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		began := time.Now()
 		c := must(t, e, request("k"), stet.Execute).Claim
 		after(25 * time.Second)
@@ -159,7 +159,7 @@ func TestRetentionFromCreationAfterUnknown(t *testing.T) { // C11
 }
 
 func TestPointAndProgressAreStoredTogether(t *testing.T) { // I11, CR-14
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		buffer := []byte("A")
 		if err := c.Step(t.Context(), stet.Step{Point: "a", Progress: buffer}); err != nil {
@@ -199,7 +199,7 @@ func TestHoldAfterSettle(t *testing.T) {
 }
 
 func TestClaimIsSafeForConcurrentUse(t *testing.T) { // with -race
-	e, err := stet.New(&shelf{}, stet.Config{})
+	e, err := stet.New(&fakeStore{}, stet.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestClaimIsSafeForConcurrentUse(t *testing.T) { // with -race
 }
 
 func TestAClaimHidesItsKey(t *testing.T) { // SE-07
-	e, err := stet.New(&shelf{}, stet.Config{})
+	e, err := stet.New(&fakeStore{}, stet.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

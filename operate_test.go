@@ -239,7 +239,7 @@ func TestReleaseWaitsUntilTheAttemptHasSettled(t *testing.T) { // D09
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 				id := leave(t, e)
 				after(settle - time.Second)
 				h, err := e.Operator().Resolve(t.Context(), id, stet.Resolution{Settle: settle}, nothingHappened)
@@ -251,7 +251,7 @@ func TestReleaseWaitsUntilTheAttemptHasSettled(t *testing.T) { // D09
 					t.Errorf("%v %+v, %v", now.State, now.Note, err)
 				}
 			})
-			shelved(t, stet.Config{}, func(t *testing.T, _ *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{}, func(t *testing.T, _ *fakeStore, e *stet.Engine) {
 				id := leave(t, e)
 				after(settle)
 				h, err := e.Operator().Resolve(t.Context(), id, stet.Resolution{Settle: settle}, nothingHappened)
@@ -259,7 +259,7 @@ func TestReleaseWaitsUntilTheAttemptHasSettled(t *testing.T) { // D09
 					t.Errorf("%v %+v, %v", h.State, h.Note, err)
 				}
 			})
-			shelved(t, stet.Config{}, func(t *testing.T, _ *shelf, e *stet.Engine) { // that it did happen needs no time
+			shelved(t, stet.Config{}, func(t *testing.T, _ *fakeStore, e *stet.Engine) { // that it did happen needs no time
 				if _, err := e.Operator().Resolve(t.Context(), leave(t, e), stet.Resolution{Settle: settle, Response: &stet.Response{Status: 201}}, note); err != nil {
 					t.Error(err)
 				}

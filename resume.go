@@ -62,7 +62,7 @@ func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
 	}
 	h.DueIn, h.Cause = max(0, in), CauseSuspended
 	err := c.put(ctx, h, &b, c.e.cfg.StoreTimeout)
-	c.keeper.stop(context.Canceled)
+	c.heartbeat.stop(context.Canceled)
 	c.phase = c.phase.after(suspend)
 	return err
 }
@@ -96,7 +96,7 @@ func (o *Operator) Resume(ctx context.Context, id ID) (Decision, error) {
 	if !resumable(&have.Head) {
 		return Decision{}, fmt.Errorf("stet: resume: %w: it is not abandoned at a recovery point", ErrState)
 	}
-	b := beginning{e: o.e, policy: o.e.cfg.Policy, q: Request{ID: id, Route: have.Route, TraceID: have.TraceID, Meta: have.Meta}}
+	b := begin{e: o.e, policy: o.e.cfg.Policy, q: Request{ID: id, Route: have.Route, TraceID: have.TraceID, Meta: have.Meta}}
 	b.q.Subject.Method, b.q.Subject.Path, b.policy.Rules = have.Method, have.Path, have.Rules
 	d, err := b.perform(call, judge(&have.Head, true), have)
 	switch {

@@ -16,7 +16,7 @@ func resumable(key string) stet.Request {
 }
 
 func TestReservationKeepsWhatResumingNeeds(t *testing.T) { // CR-14
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		first := must(t, e, resumable("k"), stet.Execute)
 		if first.Claim.TookOver() || s.count("replace") != 0 {
 			t.Error("the first run took over, or wrote twice")
@@ -49,7 +49,7 @@ func TestReservationKeepsWhatResumingNeeds(t *testing.T) { // CR-14
 }
 
 func TestNewLifeKeepsWhatResumingNeeds(t *testing.T) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		_ = must(t, e, resumable("k"), stet.Execute).Claim.Settle(t.Context(), result("ok"))
 		after(stet.DefaultRetain)
 		c := must(t, e, resumable("k"), stet.Execute).Claim
@@ -60,7 +60,7 @@ func TestNewLifeKeepsWhatResumingNeeds(t *testing.T) {
 }
 
 func TestSuspended(t *testing.T) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, resumable("k"), stet.Execute).Claim
 		held := c.Hold(t.Context(), nil)
 		step := stet.Step{Point: "second", Progress: []byte("2"), DownstreamKey: "key", DownstreamID: "id"}
@@ -86,7 +86,7 @@ func TestSuspended(t *testing.T) {
 }
 
 func TestSuspendWhatCannotBeResumed(t *testing.T) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		if err := c.Suspend(t.Context(), stet.Step{Point: "second"}, 0); !errors.Is(err, stet.ErrState) {
 			t.Errorf("%v", err)
@@ -98,7 +98,7 @@ func TestSuspendWhatCannotBeResumed(t *testing.T) {
 }
 
 func TestResumeWithoutAnAnswer(t *testing.T) { // W2: the lost write is the proof
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		id := must(t, e, resumable("k"), stet.Execute).Claim.ID()
 		after(stet.DefaultLease)
 		s.after = func(verb string, n int) error {
@@ -115,7 +115,7 @@ func TestResumeWithoutAnAnswer(t *testing.T) { // W2: the lost write is the proo
 
 func TestReopen(t *testing.T) { // I14
 	step := stet.Step{Point: "second", Progress: []byte("2"), DownstreamID: "ch_2"}
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		refused := func(id stet.ID, version stet.Version, s stet.Step, n stet.Note, want error) {
 			t.Helper()
 			if _, err := e.Operator().Reopen(t.Context(), id, version, s, n); !errors.Is(err, want) {
