@@ -3,9 +3,11 @@ package admin
 import (
 	"fmt"
 	"net/textproto"
+	"strings"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/canon"
 )
 
 // resolution is the body of POST …/resolve and …/release.
@@ -106,22 +108,10 @@ func (c *resolution) resolution() (res stet.Resolution, err error) {
 	return res, nil
 }
 
-// validField: RFC 9110 section 5.
+// validField reports whether a header can have the name and the value (RFC 9110 section 5).
 func validField(name, value string) bool {
-	if name == "" {
-		return false
-	}
-	for _, c := range []byte(name) {
-		if c <= ' ' || c >= 0x7f || c == ':' {
-			return false
-		}
-	}
-	for _, c := range []byte(value) {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
+	control := func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
+	return canon.IsToken(name) && !strings.ContainsFunc(value, control)
 }
 
 // contradicted is what no waiting cures.

@@ -23,7 +23,7 @@ func (b *Box) lapse(ctx context.Context, db *sql.DB, to State, attempts int) (er
 		attempts = math.MaxInt32
 	}
 	note := line("unknown: the lease ended")
-	args := []any{note, note, attempts, string(to), draw()}
+	args := []any{note, note, attempts, string(to), newVersion()}
 	if b.q.dialect == sqlstore.MySQL {
 		err = b.lapseMySQL(ctx, db, args)
 	} else {

@@ -60,7 +60,7 @@ func (d *Desk) settle(ctx context.Context, id int64, to State, verb string, n st
 		again = 1
 	}
 	err = d.Box.end(ctx, d.DB, func(tx *sql.Tx) (ended []int64, err error) {
-		rows, err := affected(tx.ExecContext(ctx, d.Box.q.byHand, note, note, string(to), again, draw(), id, m.version))
+		rows, err := affected(tx.ExecContext(ctx, d.Box.q.byHand, note, note, string(to), again, newVersion(), id, m.version))
 		switch {
 		case err != nil:
 			return nil, err

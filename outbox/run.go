@@ -143,7 +143,7 @@ func (r *run) step(ctx context.Context, do func(call context.Context) error) boo
 
 // claim takes what there is room for.
 func (r *run) claim(ctx context.Context) ([]*claimed, error) {
-	began, version, n := time.Now(), draw(), r.Concurrency-r.busy
+	began, version, n := time.Now(), newVersion(), r.Concurrency-r.busy
 	all, err := r.box.claim(ctx, r.DB, version, r.Lease, n)
 	if err != nil {
 		r.doubts = append(r.doubts, doubt{version, time.Now().Add(r.Lease)})

@@ -10,16 +10,16 @@ import (
 )
 
 // A write of a worker may land although its answer is lost, and then the worker has to find out.
-// Versions tell: a claim draws the version of its messages at random, and the outcome of an attempt
-// is the version after it. All others that change a message's state draw another. So a message of a
+// Versions tell: a claim takes a random version for its messages, and the outcome of an attempt
+// is the version after it. Every other change of a state takes another one. So a message of a
 // claim's version is held by that claim, and one of the version after it was settled by its holder,
 // whatever became of the answers.
 //
 // The claims of a process that died are another matter: its messages may have been handed out or
 // not, and a mark for that would cost every delivery a write. They are taken for handed out.
 
-// draw returns a version that no other write has, nor the one after it.
-func draw() int64 { return 2 + 2*rand.Int64N(1<<61) }
+// newVersion returns a version that no other write has, nor the one after it.
+func newVersion() int64 { return 2 + 2*rand.Int64N(1<<61) }
 
 // claimed is a message that a run has claimed.
 type claimed struct {
