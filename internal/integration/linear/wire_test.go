@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/integration/badnet"
 )
 
 var errLost = errors.New("the connection broke")
@@ -90,21 +91,8 @@ func (w *wire) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 }
 
 func (w *wire) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	b = copied(b)
-	return send(ctx, w, func(ctx context.Context) (stet.Head, error) { return w.Store.Replace(ctx, prev, h, copied(b)) })
-}
-
-// copied is the body as it is now: its owner may use it again before a copy of the message arrives.
-func copied(b *stet.Body) *stet.Body {
-	if b == nil {
-		return nil
-	}
-	c := *b
-	if b.Response != nil {
-		r := *b.Response
-		c.Response = &r
-	}
-	return &c
+	b = badnet.Copied(b)
+	return send(ctx, w, func(ctx context.Context) (stet.Head, error) { return w.Store.Replace(ctx, prev, h, badnet.Copied(b)) })
 }
 
 func (w *wire) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {

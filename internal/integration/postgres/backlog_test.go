@@ -4,37 +4,24 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/integration/paging"
 	"github.com/stet-dev/stet/store/pgxstore"
 )
 
 // backlog puts n records in s that are due in state.
 func backlog(t *testing.T, s stet.Store, state stet.State, n int) {
 	t.Helper()
-	const fillers = 64
-	var filling sync.WaitGroup
-	for f := range fillers {
-		filling.Go(func() {
-			for i := f; i < n; i += fillers {
-				r := running(fmt.Sprintf("%s-%d", state, i))
-				r.State, r.DueIn = state, time.Microsecond
-				if _, err := s.Create(t.Context(), r); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	filling.Wait()
-	if t.Failed() {
-		t.FailNow()
-	}
+	paging.Backlog(t, s, n, func(i int) stet.Record {
+		r := running(fmt.Sprintf("%s-%d", state, i))
+		r.State, r.DueIn = state, time.Microsecond
+		return r
+	})
 }
 
 // A backlog is worked off at a cost that is in proportion to it, however wrong the server's statistics are and however long it
@@ -99,24 +86,9 @@ func TestWalkWithinAnInstant(t *testing.T) {
 	if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM stet_records WHERE status = 0 AND schema = 1").Scan(&want); err != nil {
 		t.Fatal(err)
 	}
-	seen, pages := map[stet.ID]bool{}, 0
-	q := stet.Query{States: []stet.State{stet.Running}, Limit: page}
-	for more := true; more; more = q.After != "" {
-		heads, next, err := s.Due(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, h := range heads {
-			if seen[h.ID] {
-				t.Errorf("%s is met twice", string(h.Key))
-			}
-			seen[h.ID] = true
-		}
-		q.After = next
-		pages++
-	}
-	if len(seen) != want || pages != rows/page {
-		t.Errorf("%d of %d records were met on %d pages", len(seen), want, pages)
+	met, pages := paging.Walk(t, s, stet.Query{States: []stet.State{stet.Running}, Limit: page})
+	if met != want || pages != rows/page {
+		t.Errorf("%d of %d records were met on %d pages", met, want, pages)
 	}
 	if n := entries("stet_records_running"); n > 5*rows {
 		t.Errorf("%d entries of the index were read for %d records", n, rows)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/integration/badnet"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -114,7 +115,7 @@ func (l *line) read(r stet.Record, err error) (stet.Record, error) {
 }
 
 func (l *line) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	b = copied(b)
+	b = badnet.Copied(b)
 	if l.w.setting.written != nil {
 		l.w.setting.written(&h)
 	}
@@ -124,19 +125,6 @@ func (l *line) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *s
 		}
 		return l.Store.Replace(context.Background(), prev, h, b)
 	})
-}
-
-// copied is the body as it is now: the holder may settle once more before the write happens.
-func copied(b *stet.Body) *stet.Body {
-	if b == nil {
-		return nil
-	}
-	c := *b
-	if b.Response != nil {
-		r := *b.Response
-		c.Response = &r
-	}
-	return &c
 }
 
 func (l *line) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
