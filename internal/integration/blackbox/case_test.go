@@ -102,8 +102,8 @@ func (c *C) Node(i int) *C {
 	return &d
 }
 
-// Named is the same case with a book, a tenant and a default key of its own: rows that hold for a list of values use one
-// for each.
+// Named is the same case with a book, a tenant and a default key of its own: rows that hold for a
+// list of values use one for each.
 func (c *C) Named(part any) *C {
 	d := *c
 	d.name = fmt.Sprintf("%s-%v", c.name, part)

@@ -13,7 +13,8 @@ import (
 	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
-// D11: what a server refuses is said with what to do about it, and nothing that was never sent "may have happened".
+// D11: what a server refuses is said with what to do about it, and nothing that was never sent "may
+// have happened".
 func TestMessagesOfServers(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "pg_hba.conf")
 	for _, dir := range []string{filepath.Dir(rules), filepath.Dir(filepath.Dir(rules))} { // the server has a user of its own

@@ -1,5 +1,6 @@
-// Package checklists holds the checklists of the sources, line by line, against the middleware on a real database. Each test is
-// named by its line, and says where a line needs more than the defaults.
+// Package checklists holds the checklists of the sources, line by line, against the middleware on a
+// real database. Each test is named by its line, and says where a line needs more than the
+// defaults.
 package checklists
 
 import (

@@ -15,13 +15,15 @@ import (
 const (
 	// holdTime is how long a call waits for a row that stays held.
 	holdTime = 500 * time.Millisecond
-	// soon is long enough for a machine that is busy, and shorter than a keeper that stops at a held row, which is for ever.
+	// soon is long enough for a machine that is busy, and shorter than a keeper that stops at a
+	// held row, which is for ever.
 	soon   = 10 * time.Second
 	others = 20
 )
 
-// HeldRows tests that rows which an open transaction holds keep no keeper from the others (A07): one that is unknown and due before
-// all of them, and more that have lapsed than a keeper moves at a time.
+// HeldRows tests that rows which an open transaction holds keep no keeper from the others (A07):
+// one that is unknown and due before all of them, and more that have lapsed than a keeper moves at
+// a time.
 func HeldRows(t *testing.T, b storetest.Backend) {
 	t.Run("reconciler", func(t *testing.T) {
 		e, s := held(t, b, stet.Unknown, 1)
@@ -59,7 +61,8 @@ func HeldRows(t *testing.T, b storetest.Backend) {
 
 func named(key string) stet.ID { return stet.ID{Scope: "shop-1", Key: stet.Key(key)} }
 
-// held is a store with records in state that are due: first n that an open transaction holds, and then the others.
+// held is a store with records in state that are due: first n that an open transaction holds, and
+// then the others.
 func held(t *testing.T, b storetest.Backend, state stet.State, n int) (*stet.Engine, stet.Store) {
 	t.Helper()
 	s := b.Open(t, t.TempDir(), nil)

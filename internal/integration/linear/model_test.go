@@ -170,7 +170,8 @@ func ended(s state, in input) state {
 	return s
 }
 
-// contradicted is a key that was freed, and whose handler comes back with an answer before anything else has begun.
+// contradicted is a key that was freed, and whose handler comes back with an answer before anything
+// else has begun.
 func contradicted(s state, in input) []state {
 	if s.phase != open || s.freed != in.owner || in.as != done {
 		return nil

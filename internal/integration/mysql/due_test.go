@@ -21,9 +21,9 @@ func handled(t *testing.T, db *sql.DB) (n int) {
 	return n
 }
 
-// What is due is walked once, also what ended in one instant, as after a server came back (A07): what is left of the instant is found
-// by an index, and not by reading all of it for each page. What cannot be read takes its place in a page, and neither ends nor hides
-// anything (A2).
+// What is due is walked once, also what ended in one instant, as after a server came back (A07):
+// what is left of the instant is found by an index, and not by reading all of it for each page.
+// What cannot be read takes its place in a page, and neither ends nor hides anything (A2).
 func TestDueIsWalkedOnce(t *testing.T) {
 	t.Parallel()
 	const rows, page = 2000, 50

@@ -72,7 +72,8 @@ func (db *database) declined(t *testing.T, id stet.ID) int64 {
 	return all[len(all)-1].ID
 }
 
-// What is done with a message by hand is in the history, whoever settles it, and outlives the message.
+// What is done with a message by hand is in the history, whoever settles it, and outlives the
+// message.
 func TestSettlingIsAudited(t *testing.T) { // D02
 	on(t, func(t *testing.T, db *database) {
 		keys, err := sealstore.ParseKeys([]byte(`{"primary":"k","keys":{"k":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="},"names":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="}`))

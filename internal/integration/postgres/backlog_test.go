@@ -24,9 +24,10 @@ func backlog(t *testing.T, s stet.Store, state stet.State, n int) {
 	})
 }
 
-// A backlog is worked off at a cost that is in proportion to it, however wrong the server's statistics are and however long it
-// keeps what was removed. A plan that sorts what is due reads all of it for each page, and a walk that begins at the beginning for
-// each reads all that earlier pages held.
+// A backlog is worked off at a cost that is in proportion to it, however wrong the server's
+// statistics are and however long it keeps what was removed. A plan that sorts what is due reads
+// all of it for each page, and a walk that begins at the beginning for each reads all that earlier
+// pages held.
 func TestBacklogIsWalkedOnce(t *testing.T) {
 	const rows, batch = 3000, 100
 	for name, c := range map[string]struct {
@@ -63,7 +64,8 @@ func TestBacklogIsWalkedOnce(t *testing.T) {
 			if done != rows {
 				t.Errorf("%d of %d were done", done, rows)
 			}
-			// A page may read the one before it again, and a second walk begins at the very beginning.
+			// A page may read the one before it again, and a second walk begins at the very
+			// beginning.
 			if n := entries("stet_records_" + c.state.String()); n > 5*rows {
 				t.Errorf("%d entries of the index were read for %d records", n, rows)
 			}
@@ -71,9 +73,9 @@ func TestBacklogIsWalkedOnce(t *testing.T) {
 	}
 }
 
-// What ended in one instant, such as after a server came back, is walked once like everything else (A07): what is left of the
-// instant is found by an index, and not by reading all of it for each page. What cannot be read takes its place in a page, and neither
-// ends nor hides anything (A2).
+// What ended in one instant, such as after a server came back, is walked once like everything else
+// (A07): what is left of the instant is found by an index, and not by reading all of it for each
+// page. What cannot be read takes its place in a page, and neither ends nor hides anything (A2).
 func TestWalkWithinAnInstant(t *testing.T) {
 	const rows, page = 3000, 100
 	s, admin, entries := watched(t)
@@ -95,7 +97,8 @@ func TestWalkWithinAnInstant(t *testing.T) {
 	}
 }
 
-// What becomes due before what an earlier walk found, by a clock that was set back, is what the next walk begins with.
+// What becomes due before what an earlier walk found, by a clock that was set back, is what the
+// next walk begins with.
 func TestNothingIsPassedOver(t *testing.T) {
 	const batch = 10
 	address := database(t, address(t), t.Name())
@@ -115,8 +118,8 @@ func TestNothingIsPassedOver(t *testing.T) {
 	}
 }
 
-// underestimated makes a table of which the server knows its size, and nothing else: it believes that less than a page of what is in it
-// is due, and the plan that is good for few rows looks good.
+// underestimated makes a table of which the server knows its size, and nothing else: it believes
+// that less than a page of what is in it is due, and the plan that is good for few rows looks good.
 const underestimated = "UPDATE pg_class SET reltuples = 50000, relpages = pg_relation_size(oid) / 8192 WHERE relname = 'stet_records'"
 
 // at is a store with its address.
@@ -125,8 +128,8 @@ type at struct {
 	address string
 }
 
-// watched is an empty store, and how many entries of an index have been read since then. That closes the store: its sessions
-// tell what they read when they end.
+// watched is an empty store, and how many entries of an index have been read since then. That
+// closes the store: its sessions tell what they read when they end.
 func watched(t *testing.T) (at, *pgx.Conn, func(index string) int) {
 	t.Helper()
 	address := database(t, address(t), t.Name())

@@ -30,8 +30,9 @@ func bound(t *testing.T, s pooled) (in stet.Store, rollback func()) {
 	return in, rollback
 }
 
-// Keys that an open transaction holds, one that it made and one that it changed, do not slow their neighbours in a group; who wants them
-// waits, no longer than it may, and is told nothing that could be wrong (W4).
+// Keys that an open transaction holds, one that it made and one that it changed, do not slow their
+// neighbours in a group; who wants them waits, no longer than it may, and is told nothing that
+// could be wrong (W4).
 func TestHeldKeysAreInNobodysWay(t *testing.T) {
 	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
 	old := create(t, s, "old")
@@ -112,7 +113,8 @@ func TestHeldKeysAreInNobodysWay(t *testing.T) {
 	}
 }
 
-// Whoever waits for rows that stay held keeps nobody from a row that is free again: as many as may wait at a time, and one more (B08).
+// Whoever waits for rows that stay held keeps nobody from a row that is free again: as many as may
+// wait at a time, and one more (B08).
 func TestWhoWaitsIsInNobodysWay(t *testing.T) {
 	const patient = 12
 	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
@@ -219,7 +221,8 @@ func TestPoisonedRows(t *testing.T) {
 	wg.Wait()
 }
 
-// Two processes that write the same keys in groups, each in its own order, do not lock each other out.
+// Two processes that write the same keys in groups, each in its own order, do not lock each other
+// out.
 func TestGroupsDoNotDeadlock(t *testing.T) {
 	address := database(t, address(t), t.Name())
 	stores := []pooled{opened(t, address, pgxstore.Config{}), opened(t, address, pgxstore.Config{})}

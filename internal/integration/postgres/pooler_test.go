@@ -39,8 +39,8 @@ func through(t testing.TB, addr, direct, mode string) string {
 	return with(t, u.String(), "default_query_exec_mode", mode)
 }
 
-// Behind a pooler in transaction mode every statement may be on another connection. pgx's own choice of mode
-// fails there, because its statements are prepared on one.
+// Behind a pooler in transaction mode every statement may be on another connection. pgx's own
+// choice of mode fails there, because its statements are prepared on one.
 func TestLawsPoolerDescribe(t *testing.T) { lawsThroughPooler(t, "cache_describe") }
 
 func TestLawsPoolerExec(t *testing.T) { lawsThroughPooler(t, "exec") }

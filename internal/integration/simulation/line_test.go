@@ -29,8 +29,8 @@ func (l loss) GoString() string {
 	return [...]string{"none", "request", "reply", "late", "again", "broken"}[l]
 }
 
-// line is a host's connection to the store. It loses what the history says, and has every write looked at. The store's abilities
-// go past it, but that to reap.
+// line is a host's connection to the store. It loses what the history says, and has every write
+// looked at. The store's abilities go past it, but that to reap.
 type line struct {
 	*memstore.Store
 	w    *world
@@ -42,7 +42,8 @@ var (
 	_ stet.Reaper = (*line)(nil)
 )
 
-// next is what happens to the next message about key: each key has its own, so that what goes on side by side is drawn all the same.
+// next is what happens to the next message about key: each key has its own, so that what goes on
+// side by side is drawn all the same.
 func (l *line) next(key stet.Key) loss {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()

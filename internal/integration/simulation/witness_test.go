@@ -8,8 +8,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// witness looks at one change of one record, which by made: was is what the write found, is what it left. Either is nil where there is
-// none. It is called with w.mu held.
+// witness looks at one change of one record, which by made: was is what the write found, is what it
+// left. Either is nil where there is none. It is called with w.mu held.
 func (w *world) witness(by *host, was, is *stet.Record) {
 	switch {
 	case was == nil && is == nil, was != nil && is != nil && was.Version == is.Version: // nothing was written
@@ -59,8 +59,8 @@ func (w *world) givenUp(was *stet.Record) { // A14
 	}
 }
 
-// relived: the record was gone when a copy of its first write came, and now there is a copy of a later one. What it says was true of
-// that life, and nothing runs because of it.
+// relived: the record was gone when a copy of its first write came, and now there is a copy of a
+// later one. What it says was true of that life, and nothing runs because of it.
 func (w *world) relived(by *host, was, is *stet.Record) { // A14, I2
 	i := slices.IndexFunc(w.runs, func(r *run) bool { return r.id == is.ID && r.life.Equal(is.CreatedAt) && r.host == by })
 	if i < 0 {
@@ -113,7 +113,8 @@ func (w *world) moved(by *host, was, is *stet.Record) {
 	}
 }
 
-// ran: what becomes of a run, by who holds it, by who gave up before it ran, and by others only when its lease is over.
+// ran: what becomes of a run, by who holds it, by who gave up before it ran, and by others only
+// when its lease is over.
 func (w *world) ran(by *host, was, is *stet.Record) { // I1, I3, I13
 	holder := w.granted(&was.Head)
 	held := holder == nil || holder.host == by

@@ -13,8 +13,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// TestResolvedPhaseGoesOnToALocalOne: a phase that somebody vouches for is followed by one that writes a row, in the transaction
-// that ends the flow's doubt for good. I14, CR-06
+// TestResolvedPhaseGoesOnToALocalOne: a phase that somebody vouches for is followed by one that
+// writes a row, in the transaction that ends the flow's doubt for good. I14, CR-06
 func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 	type order struct{ Charge string }
 	db := database(t, filepath.Join(t.TempDir(), "shop.db"))
