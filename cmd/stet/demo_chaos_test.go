@@ -21,7 +21,8 @@ func startChaos(t *testing.T, program string, args ...string) (cmd *exec.Cmd, tm
 	return cmd, tmp
 }
 
-// built builds stet as users do: with the race detector, 300 starts of it take a minute. The other tests run this test binary.
+// built builds stet as users do: with the race detector, 300 starts of it take a minute. The other
+// tests run this test binary.
 func built(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "stet")
@@ -31,8 +32,9 @@ func built(t *testing.T) string {
 	return program
 }
 
-// Wherever the process dies, the provider has charged once, and the client has its answer: I1, W4, W7. This is what the demo
-// looks for itself, so the test is that it ends well and has looked at all there is.
+// Wherever the process dies, the provider has charged once, and the client has its answer: I1, W4,
+// W7. This is what the demo looks for itself, so the test is that it ends well and has looked at
+// all there is.
 func TestChaosDemo(t *testing.T) {
 	cmd, tmp := startChaos(t, built(t))
 	var out bytes.Buffer
@@ -56,7 +58,8 @@ func TestChaosDemo(t *testing.T) {
 	noneLeft(t, tmp)
 }
 
-// Ctrl-C leaves no processes, and no files but those to keep. They are not in the way of the next show.
+// Ctrl-C leaves no processes, and no files but those to keep. They are not in the way of the next
+// show.
 func TestChaosDemoInterrupted(t *testing.T) {
 	kept, program := t.TempDir(), built(t)
 	self, err := os.Executable() // with the race detector, once

@@ -47,8 +47,10 @@ const (
 	After   = "after"
 )
 
-// Arm begins to count: what a process does to start is not of interest. Disarm ends it.
-func (p *Points) Arm()    { p.set(true) }
+// Arm begins to count: what a process does to start is not of interest.
+func (p *Points) Arm() { p.set(true) }
+
+// Disarm ends what Arm has begun.
 func (p *Points) Disarm() { p.set(false) }
 
 func (p *Points) set(armed bool) {
@@ -115,9 +117,11 @@ func What(name string) string {
 // First returns the name of the point before this is done for the first time.
 func First(what string) string { return what + ", " + Before + ", 1" }
 
-// IsBefore and IsAfter report where the point of this name lies.
+// IsBefore reports whether the point of this name lies before what is done.
 func IsBefore(name string) bool { return strings.Contains(name, ", "+Before+", ") }
-func IsAfter(name string) bool  { return strings.Contains(name, ", "+After+", ") }
+
+// IsAfter reports whether the point of this name lies after what is done.
+func IsAfter(name string) bool { return strings.Contains(name, ", "+After+", ") }
 
 // Apart leaves out each beginning that comes right after an end: nothing that others could see lies
 // between them.

@@ -86,7 +86,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 		rule, broken string
 		with         []string
 	}{
-		{"FENCING", "", nil},                            // an overtaken holder writes over somebody's result, or frees the key
+		{"FENCING", "", nil},                            // an overtaken holder writes over another's result, or frees the key
 		{"LAPSE_UNKNOWN", "effects<=1", nil},            // a lapsed lease runs again
 		{"PROOF", "effects<=1", nil},                    // what may have happened frees the key
 		{"KEEP_LIVE", "effects<=1", nil},                // retention ends a running record

@@ -1,5 +1,6 @@
-// Package chaos is stet demo --chaos: a payments API whose processes are killed at every point at
-// which they could be, one at a time, and what became of it each time.
+// Package chaos is stet demo --chaos: a payments API whose processes are killed, one at a time, at
+// every point at which they touch their database or the provider. It shows what each crash left
+// behind, what the client saw, what the provider charged, and how the payment ended.
 package chaos
 
 import (

@@ -75,7 +75,7 @@ func (p *Proxy) Delay(d time.Duration) {
 	p.delay = d
 }
 
-// Deafen passes nothing on in either direction: connections stay, and nobody answers. Told no, it
+// Deafen passes nothing on in either direction: connections stay, and no answer comes. Told no, it
 // passes on what it has held.
 func (p *Proxy) Deafen(yes bool) {
 	p.mu.Lock()

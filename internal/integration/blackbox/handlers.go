@@ -126,7 +126,7 @@ func (c *call) answer(code int) {
 	}
 }
 
-// slow?ms=N: answers as json after N milliseconds, whoever has gone away meanwhile.
+// slow?ms=N: answers as json after N milliseconds, even if the client has gone away meanwhile.
 func (c *call) slow() {
 	c.body()
 	pause := time.NewTimer(time.Duration(c.number("ms")) * time.Millisecond)

@@ -82,7 +82,7 @@ func TestPostgresOverASocket(t *testing.T) {
 	}
 	_, port, _ := strings.Cut(pg.Addr, ":")
 	for _, dsn := range []string{"postgres://postgres@" + u.Path + "?host=" + pg.Dir() + "&port=" + port, "postgres://" + u.Path + "?host=" + pg.Dir() + "&port=" + port} {
-		t.Setenv("PGUSER", "postgres") // as whom nobody asked, and the system's user is none of the server's
+		t.Setenv("PGUSER", "postgres") // the second address names no user, and the system's is none of the server's
 		if out, status := typed(t, "migrate", "status", "--store", dsn); status != 0 || !strings.Contains(out, "up to date") {
 			t.Errorf("%s: status %d\n%s", dsn, status, out)
 		}

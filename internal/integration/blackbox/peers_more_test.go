@@ -75,7 +75,7 @@ func TestPeer_FailureAfterEffectFreesKey(t *testing.T) {
 	})
 }
 
-// GET was guarded too: a page was frozen for whoever sent a key.
+// GET was guarded too: a page was frozen for every client that sent a key.
 func TestPeer_GetIsFrozen(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) {
 		c.Do("GET", "/fx/count", body("")).Passed(200).Says("0")

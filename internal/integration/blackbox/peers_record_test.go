@@ -190,7 +190,7 @@ func TestPeer_OversizeReexecutes(t *testing.T) {
 }
 
 // T22: behind a gateway, a reset or a timeout freed the key, or left it locked for good; either way
-// nobody knew.
+// no one was told.
 func TestPeer_UpstreamResetFreesKey(t *testing.T) {
 	target := gatewayTarget("memory")
 	peer(t, target, Case{Policy: "policy: {execution_timeout_s: 0.3}"}, func(c *C) {

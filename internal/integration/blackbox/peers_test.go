@@ -94,8 +94,8 @@ func TestPeer_ConflictAfterFullResponse(t *testing.T) {
 	})
 }
 
-// T4: a handler slower than the lease lost its claim though nobody else wanted it: 503, and the
-// retry ran again.
+// T4: a handler slower than the lease lost its claim though no other request wanted it: 503, and
+// the retry ran again.
 func TestPeer_HandlerLongerThanLeaseUncontended(t *testing.T) {
 	inMemory(t, "policy: {lease_s: 0.2}", 0, func(c *C) {
 		c.Twice(201, "/fx/slow?ms=700")
@@ -173,7 +173,7 @@ func TestPeer_TransientStatusPoisonsKey(t *testing.T) {
 	})
 }
 
-// T11: a 503 was replayed for as long as records are kept, and nobody could change that.
+// T11: a 503 was replayed for as long as records are kept, and that could not be changed.
 func TestPeer_FailureCachedForEver(t *testing.T) {
 	inMemory(t, release, 0, func(c *C) {
 		done := c.POST("/fx/script/503,201").First(503).Retry().First(201)

@@ -46,8 +46,8 @@ func TestGatewayOnServers(t *testing.T) {
 
 var databases atomic.Int64
 
-// making databases is one thing at a time: a template that somebody copies cannot be copied by
-// another.
+// making databases is one thing at a time: a template can be copied by one connection
+// at a time.
 var making sync.Mutex
 
 // serverDSN makes an empty store on the shared server, and names it as the gateway takes it.

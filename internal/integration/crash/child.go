@@ -40,7 +40,7 @@ func (l *life) start(ctx context.Context, program string) (*crashpoint.Process, 
 }
 
 // built builds this test's program without the race detector, with which a start takes ten times as
-// long. Lives that nobody ends run the test's own program, and have it.
+// long. Lives that are not to be killed run the test's own program, and have it.
 func built(dir string) (program string, err error) {
 	program = filepath.Join(dir, "crash.test")
 	if said, err := exec.Command("go", "test", "-c", "-o", program, ".").CombinedOutput(); err != nil {

@@ -31,7 +31,7 @@ func later(w http.ResponseWriter, err error) {
 }
 
 // guarded puts the handler behind the middleware, with those who look after what it leaves behind;
-// without a resolver nobody asks about anything.
+// without a resolver there is no reconciler.
 func guarded(w *World, e *stet.Engine, h http.Handler, resolve keeper.ResolverFunc) Service {
 	loops := []func(context.Context) error{keeper.Sweeper{Engine: e, Every: w.Every}.Run}
 	if resolve != nil {
@@ -46,8 +46,8 @@ func onePayment(ctx context.Context, o Outcome) error {
 	return errors.Join(err, Once(paid, map[string]string{"sale": o.Answer}))
 }
 
-// atomic reserves first, and then has one transaction for row, record and answer. Of a run that
-// died nobody is asked: that its record could be taken over proves that it was not committed (A06).
+// atomic reserves first, and then has one transaction for row, record and answer. A run that died
+// needs no evidence: that its record could be taken over proves that it was not committed (A06).
 var atomic = Program{Name: "atomic", Check: onePayment, Serve: func(w *World) (Service, error) {
 	e, err := w.Engine(stet.LapseUnknown)
 	return guarded(w, e, w.Atomic(func(rw http.ResponseWriter, r *http.Request, tx any) {

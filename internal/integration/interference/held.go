@@ -144,7 +144,7 @@ func within(t *testing.T, done func() (int, bool)) {
 	}
 }
 
-// due checks that a look at what is due waits for nobody: it still shows what is held.
+// due checks that a look at what is due does not wait: it still shows what is held.
 func due(t *testing.T, s stet.Store, state stet.State) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)

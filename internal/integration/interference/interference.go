@@ -1,5 +1,6 @@
-// Package keeping measures what requests feel of keepers that work off a backlog on the same store,
-// and tests what keepers feel of transactions that hold rows of it.
+// Package interference measures how much the background loops slow down requests while they work
+// off a backlog in the same store, and tests that transactions which hold rows of the backlog do
+// not stop the loops.
 package interference
 
 import (

@@ -80,7 +80,7 @@ func step(s state, in input, out output) []state {
 	switch {
 	case out.word == failed:
 		return append([]state{s}, effects(s, in)...)
-	case out.again && out.word != ok: // it may have happened, and somebody have gone on from there, before it was sent again
+	case out.again && out.word != ok: // it may have happened, and another may have gone on from there, before it was sent again
 		out.again = false
 		return append(step(s, in, out), effects(s, in)...)
 	}

@@ -24,7 +24,7 @@ var (
 )
 
 // wire is a host's way to the store. Messages get lost, answers do, and copies of messages come
-// to the store when nobody reckons with them any more.
+// to the store long after their senders gave up.
 type wire struct {
 	stet.Store
 	h      *history
@@ -72,7 +72,7 @@ func send[T any](ctx context.Context, w *wire, do func(ctx context.Context) (T, 
 	return got, err
 }
 
-// lateness is how late a message is at most: later than whoever sent it waits for it.
+// lateness is how late a message is at most: longer than its sender waits for it.
 const lateness = 60 * time.Millisecond
 
 func (w *wire) Create(ctx context.Context, r stet.Record) (stet.Record, error) {

@@ -9,7 +9,7 @@ import (
 )
 
 // A transaction on another database is no transaction that the store can join: what is written in
-// it would be in nobody's sight. It stays usable (B08).
+// it would be seen by no reader of the store. It stays usable (B08).
 func TestBindOnlyToTheSameDatabase(t *testing.T) {
 	addr := testserver.MariaDB(t).Addr
 	home, away, bare := fresh(t, addr), fresh(t, addr), fresh(t, addr)

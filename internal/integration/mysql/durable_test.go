@@ -11,7 +11,7 @@ import (
 )
 
 // A server that may lose what it acknowledged is refused, with the setting and what to do; an open
-// store says so, once asked, of one that became so; and whoever allows it gets it (B05, W30).
+// store says so, once asked, of one that became so; and AllowVolatile opens it (B05, W30).
 func TestVolatileServers(t *testing.T) {
 	t.Parallel()
 	check := func(s stet.Store) error {

@@ -224,7 +224,7 @@ func TestGoneCallers(t *testing.T) {
 }
 
 // A call whose time is over in the instant of its answer leaves no connection behind that the
-// driver has closed: the next caller would be told that nobody knows what became of its write.
+// driver has closed: the next caller would be told that the result of its write is not known.
 func TestAnswersInTheLastInstant(t *testing.T) {
 	s, _ := open(t)
 	made := create(t, s, "k")

@@ -177,7 +177,7 @@ func TestRepliesLost(t *testing.T) {
 	})
 }
 
-// A connection that was cut while nobody used it is not found out by a write: what came of that
+// A connection that was cut while it was idle is not found out by a write: what came of that
 // write would be uncertain.
 func TestIdleConnectionsCut(t *testing.T) {
 	t.Parallel()

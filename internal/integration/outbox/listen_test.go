@@ -83,7 +83,7 @@ const asleep = "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = curren
 	"AND query_start > clock_timestamp() - interval '1 second'"
 
 // A worker that sleeps hears of a message when its transaction commits, and finds those that are
-// added right behind it, of which nobody tells.
+// added right behind it, of which no notification tells.
 func TestListen(t *testing.T) {
 	db := fresh(t, sqlstore.Postgres)
 	w, got, told := db.listener(t)
@@ -130,7 +130,7 @@ func TestListenerKilled(t *testing.T) {
 	if e := <-events; e.Result != "error" || e.Err == nil {
 		t.Errorf("of the connection: %+v", e)
 	}
-	db.add(t, outbox.Message{Topic: "t"}) // nobody listens for a second
+	db.add(t, outbox.Message{Topic: "t"}) // no connection listens for a second
 	next(t, got, 10*time.Second)
 	next(t, told, 10*time.Second)
 }

@@ -114,8 +114,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// Of one order key one message at a time, in order, whoever delivers; a dead one holds up those
-// behind it until it is settled, and nothing else (CR-12).
+// Of one order key one message at a time, in order, whichever worker delivers; a dead one holds up
+// those behind it until it is settled, and nothing else (CR-12).
 func TestOrder(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
 		const lines, each = 4, 5
@@ -198,7 +198,7 @@ func TestByHand(t *testing.T) {
 	})
 }
 
-// What runs when the context ends gets the time to finish; a lease that somebody else has swept
+// What runs when the context ends gets the time to finish; a lease that another process has swept
 // cannot be written any more (I3).
 func TestDrainAndFence(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {

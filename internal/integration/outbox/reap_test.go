@@ -95,8 +95,8 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// Reaping waits for no transaction that is open, and nobody waits for the reaper: a message that is
-// being delivered keeps its lease.
+// Reaping waits for no transaction that is open, and no request waits for the reaper: a message
+// that is being delivered keeps its lease.
 func TestReapBesideAnOpenTransaction(t *testing.T) {
 	const day = 24 * time.Hour
 	on(t, func(t *testing.T, db *database) {

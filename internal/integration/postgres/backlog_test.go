@@ -44,7 +44,8 @@ func TestBacklogIsWalkedOnce(t *testing.T) {
 			backlog(t, s, c.state, rows)
 			execute(t, admin, c.made, "VACUUM stet_records")
 			execute(t, admin, underestimated)
-			// Somebody who looks at what there was keeps the server from forgetting any of it.
+			// A transaction that still sees the old rows keeps the server from forgetting any of
+			// it.
 			execute(t, connected(t, s.address), "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM stet_records")
 			e, err := stet.New(s, stet.Config{})
 			if err != nil {

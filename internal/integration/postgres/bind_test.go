@@ -16,8 +16,8 @@ import (
 )
 
 // A transaction on another database, or on other tables in the same one, is no transaction that the
-// store can join: what is written in it would be in nobody's sight. It is asked once for each
-// connection, and stays usable (B08).
+// store can join: what is written in it would be seen by no reader of the store. It is asked once
+// for each connection, and stays usable (B08).
 func TestBindOnlyToTheSameDatabase(t *testing.T) {
 	home := database(t, address(t), t.Name())
 	s := opened(t, home, pgxstore.Config{})

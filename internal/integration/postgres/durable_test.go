@@ -13,7 +13,7 @@ import (
 )
 
 // A server that may lose what it acknowledged is refused, with the setting and what to do; an open
-// store says so, once asked, of one that became so; and whoever allows it gets it (B05, W30).
+// store says so, once asked, of one that became so; and AllowVolatile opens it (B05, W30).
 func TestVolatileServers(t *testing.T) {
 	direct := dsn(testserver.NewPostgres(t).Addr, "postgres")
 	s := opened(t, direct, pgxstore.Config{})

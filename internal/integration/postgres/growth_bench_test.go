@@ -76,8 +76,8 @@ func BenchmarkReap(b *testing.B) {
 	}
 }
 
-// fill copies one completed record under other names. The copies' checksums are of the first:
-// nobody reads them.
+// fill copies one completed record under other names. The copies have the checksums of the
+// first, and are not read.
 func fill(b *testing.B, address string, rows int, more ...string) {
 	b.Helper()
 	s := opened(b, address, pgxstore.Config{})

@@ -113,8 +113,8 @@ func TestHeldKeysAreInNobodysWay(t *testing.T) {
 	}
 }
 
-// Whoever waits for rows that stay held keeps nobody from a row that is free again: as many as may
-// wait at a time, and one more (B08).
+// Writes that wait for rows that stay held do not keep others from a row that is free again: as
+// many as may wait at a time, and one more (B08).
 func TestWhoWaitsIsInNobodysWay(t *testing.T) {
 	const patient = 12
 	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
@@ -190,7 +190,7 @@ func TestReplaceWaitsForTheRow(t *testing.T) {
 	}
 }
 
-// Rows that the server refuses fail alone, whoever they are grouped with.
+// Rows that the server refuses fail alone, whichever rows they are grouped with.
 func TestPoisonedRows(t *testing.T) {
 	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
 	poison := func() string { // longer than an index takes, and nothing to compress

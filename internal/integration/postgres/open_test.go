@@ -101,7 +101,7 @@ func TestSettingsRefused(t *testing.T) {
 }
 
 // What another process changes wakes those who wait, by a notification and not by looking; and by
-// looking where nobody can be told any more.
+// looking once notifications do not come any more.
 func TestNotified(t *testing.T) {
 	direct := database(t, address(t), t.Name())
 	proxy := badnet.New(t, address(t))
@@ -127,7 +127,7 @@ func TestNotified(t *testing.T) {
 	woken(t, waits, changes)
 }
 
-// A closed store refuses, and Close waits for nobody who only waits.
+// A closed store refuses, and Close does not wait for callers of Await.
 func TestClose(t *testing.T) {
 	s := open(t, database(t, address(t), t.Name()), pgxstore.Config{})
 	made := create(t, s, "k")

@@ -60,7 +60,8 @@ func lawsThroughPooler(t *testing.T, mode string) {
 	storetest.Run(t, b)
 }
 
-// Through a pooler nobody can listen; the store notices, and those who wait look for themselves.
+// No connection can listen through a pooler; the store notices, and those who wait look for
+// themselves.
 func TestWaitThroughPooler(t *testing.T) {
 	s := opened(t, through(t, pooler(t), database(t, address(t), t.Name()), "exec"), pgxstore.Config{})
 	woken(t, s, s)

@@ -212,7 +212,7 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
-// A server that hangs holds nobody beyond its deadline, and is used again when it goes on (W3).
+// A server that hangs holds no call beyond its deadline, and is used again when it goes on (W3).
 func TestServerStandsStill(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {

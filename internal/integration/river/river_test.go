@@ -227,7 +227,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// W31: of an attempt that ended with its process nobody knows the outcome. It is repeated if the
+// W31: the outcome of an attempt that ended with its process is unknown. It is repeated if the
 // key is honoured, or when a person has said so.
 func TestAbandoned(t *testing.T) {
 	ctx := t.Context()

@@ -18,8 +18,8 @@ type loss uint8
 const (
 	none    loss = iota
 	request      // it never comes to the store
-	reply        // it happens, and nobody hears of it
-	late         // it happens later, when nobody reckons with it any more
+	reply        // it happens, and the answer is lost
+	late         // it happens later, after its sender has given up
 	again        // it happens, and a copy of it happens once more later, at any time: also when its record is gone
 	broken       // it never comes to the store, nor does any other of this process until that is mended
 )

@@ -49,7 +49,7 @@ func tombstone(r *stet.Record) bool {
 	return r.State == stet.Retryable && r.Cause == stet.CauseGivenUp && r.Over() && r.Response == nil
 }
 
-// givenUp: a tombstone takes the place of what nobody uses.
+// givenUp: a tombstone takes the place of a reservation that is given up.
 func (w *world) givenUp(was *stet.Record) { // A14
 	switch {
 	case was == nil, was.State != stet.Running && was.State != stet.Unknown && was.Over():
@@ -149,7 +149,7 @@ func (w *world) ran(by *host, was, is *stet.Record) { // I1, I3, I13
 	}
 }
 
-// taken: somebody goes on with what another has begun.
+// taken: one engine goes on with what another has begun.
 func (w *world) taken(was, is *stet.Record) { // I1
 	rule := was.Rules.OnLapse == stet.LapseReexecute || was.Rules.OnLapse == stet.LapseResume && was.Point != ""
 	if published := w.published(is.ID, is.CreatedAt); !was.Over() || !rule || published {
@@ -158,7 +158,7 @@ func (w *world) taken(was, is *stet.Record) { // I1
 	w.risked[is.CreatedAt] = true
 }
 
-// doubted: what is unknown stays so until somebody knows, and says how.
+// doubted: what is unknown stays so until it is resolved, with evidence.
 func (w *world) doubted(was, is *stet.Record) { // I6, I14, I16; W20, W21
 	holder := w.granted(&was.Head)
 	late := holder != nil && holder.doubted && is.Note == nil

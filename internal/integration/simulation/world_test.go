@@ -54,7 +54,7 @@ type world struct {
 	losses []loss           // of the messages about each key, in this action
 	calls  map[stet.Key]int // messages about each key, in this action
 	late   []func()         // writes that are still on their way
-	begun  stet.Version     // of the latest write in this action that let somebody execute
+	begun  stet.Version     // of the latest write in this action that let a client execute
 	notes  int              // that the history has to have
 	fences map[stet.Key]int64
 	runs   []*run

@@ -132,8 +132,8 @@ func TestBindAsksWhatTheTransactionIsOn(t *testing.T) {
 	}
 }
 
-// A transaction that writes holds the file: other keys' writes give up in time, and whoever only
-// reads notices nothing.
+// A transaction that writes holds the file: other keys' writes give up in time, and callers that
+// only read notice nothing.
 func TestWhatGoesOnBesideATransaction(t *testing.T) {
 	db := database(t, file(t))
 	s := over(t, db, sqlstore.Config{})

@@ -193,7 +193,7 @@ func reread(t *testing.T, path string, id stet.ID) (stet.Record, error) {
 	return s.Get(t.Context(), id)
 }
 
-// Damaged records are left out of what enumerates, and hide nobody else.
+// Damaged records are left out of what enumerates, and hide no other record.
 func TestDamagedRecordsHideNobody(t *testing.T) {
 	db := database(t, file(t))
 	s := over(t, db, sqlstore.Config{})

@@ -12,8 +12,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// group sends writes while somebody else holds the file, so that they end up in one transaction,
-// and returns their errors.
+// group sends writes while another connection holds the file, so that they end up in one
+// transaction, and returns their errors.
 func group(t *testing.T, s *sqlstore.Store, unlock func(), ctxs []*watched, write func(ctx context.Context, i int) error) []error {
 	t.Helper()
 	errs := make([]error, len(ctxs))
@@ -92,8 +92,8 @@ func TestGroupKeepsTheOrderOfAKey(t *testing.T) {
 	}
 }
 
-// ended is a context whose end nobody is told of: its deadline passed between two looks, as the
-// engine's do.
+// ended is a context that ends without closing its channel: its deadline passed between two looks,
+// as the engine's do.
 type ended struct {
 	context.Context
 	err error

@@ -105,7 +105,7 @@ func lock(t testing.TB, db *sql.DB) (unlock func()) {
 	return unlock
 }
 
-// watched is a context that tells when somebody waits for its end: then a write is in the queue, or
+// watched is a context that tells when a call waits for its end: then a write is in the queue, or
 // waits for the lock.
 type watched struct {
 	context.Context

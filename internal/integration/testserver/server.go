@@ -142,7 +142,8 @@ func directory(t testing.TB, in, name string, owner *syscall.Credential) string 
 	return dir
 }
 
-// ports returns free ports. They stay free unless somebody is very fast.
+// ports returns free ports. Another process could take one before it is used, which has not
+// happened so far.
 func ports(t testing.TB, n int) []int {
 	t.Helper()
 	var free []int
@@ -253,7 +254,7 @@ func (s *Server) send(signal syscall.Signal) bool {
 	}
 }
 
-// Pause freezes the server with all its children: it takes connections, and answers nobody. Resume
+// Pause freezes the server with all its children: it takes connections, and answers none. Resume
 // lets it go on.
 func (s *Server) Pause(t testing.TB) {
 	t.Helper()
@@ -371,7 +372,7 @@ func own(t testing.TB, s *Server) *Server {
 		running := s.cmd != nil
 		s.mu.Unlock()
 		if running {
-			s.Resume(t) // a frozen server ends for nobody
+			s.Resume(t) // a frozen server does not end
 		}
 		s.close()
 	})
