@@ -16,7 +16,7 @@ func TestAbandonedRunsAreUnknownAtOnce(t *testing.T) {
 			c := h.begin(request(key), stet.Execute).Claim
 			var lost stet.Lost
 			if i == 2 {
-				lost = stet.LostFunc(func(cause error) { told = cause })
+				lost = lostFunc(func(cause error) { told = cause })
 			}
 			held[i] = c.Hold(h.t.Context(), lost)
 			if i == 0 {

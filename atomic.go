@@ -34,7 +34,7 @@ type joinedTx struct {
 //
 //	err := claim.In(tx)
 //	… business rows, outbox rows …
-//	err = claim.Settle(ctx, outcome) // or Advance, to commit a recovery point and go on
+//	err = claim.Settle(ctx, outcome) // or Step, to commit a recovery point and go on
 //	err = claim.Confirm(ctx, tx.Commit())
 //
 // Until Confirm no heartbeat renews the lease: it would wait for tx. What is left of the lease bounds the transaction; if it
@@ -89,7 +89,7 @@ func (e *Engine) BeginIn(ctx context.Context, tx any, q Request) (Decision, erro
 func (c *Claim) putIn(ctx context.Context, h Head, b *Body) (err error) {
 	call := detach(ctx, c.patience())
 	defer call.release()
-	h.Version, h.Tag = draw(), c.e.stamp(&h)
+	h.Version, h.Tag = newVersion(), c.e.stamp(&h)
 	var got Head
 	prev := c.h.Version
 	c.outside(func() { got, err = c.joined.store.Replace(call, prev, h, b) })
@@ -130,7 +130,7 @@ func (c *Claim) Confirm(ctx context.Context, result error) error {
 	call := detach(ctx, c.e.cfg.StoreTimeout)
 	defer call.release()
 	w := j.redo
-	w.head.Version, w.head.DueIn = draw(), c.policy.Lease
+	w.head.Version, w.head.DueIn = newVersion(), c.policy.Lease
 	var got Record
 	var err error
 	c.outside(func() { err = c.e.insist(call, &w, &got) })
@@ -138,14 +138,14 @@ func (c *Claim) Confirm(ctx context.Context, result error) error {
 	case err == nil:
 		c.phase = c.phase.after(rolledBack)
 		c.h, c.body, c.renewed, c.wrote, c.heard = got.Head, j.body, call.began, call.began, time.Now()
-		c.keeper.wind()
+		c.heartbeat.wind()
 		return fmt.Errorf("%w: %w", ErrRolledBack, result)
 	case j.wrote && got.Version == c.h.Version:
 		c.committed()
 		return nil
 	}
 	c.phase = c.phase.after(lose)
-	c.keeper.stop(context.Canceled)
+	c.heartbeat.stop(context.Canceled)
 	if refused(err) {
 		return fmt.Errorf("%w: %w", ErrFenced, result)
 	}
@@ -159,9 +159,9 @@ func (c *Claim) Confirm(ctx context.Context, result error) error {
 func (c *Claim) committed() {
 	if c.phase = c.phase.after(committed); c.phase == active {
 		c.renewed = c.wrote
-		c.keeper.wind()
+		c.heartbeat.wind()
 		return
 	}
-	c.keeper.stop(context.Canceled)
+	c.heartbeat.stop(context.Canceled)
 	c.e.moved(&c.h, Running, "holder")
 }

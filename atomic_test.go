@@ -10,17 +10,17 @@ import (
 
 var errLostCommit = errors.New("the connection broke during COMMIT")
 
-// ledger is a shelf that joins transactions: what is written in one is applied by commit, all of it or nothing.
-type ledger struct{ *shelf }
+// ledger is a fakeStore that joins transactions: what is written in one is applied by commit, all of it or nothing.
+type ledger struct{ *fakeStore }
 
 type ledgerTx struct {
-	*shelf // as the transaction sees it
-	outer  *shelf
-	began  map[stet.ID]stet.Version
+	*fakeStore // as the transaction sees it
+	outer      *fakeStore
+	began      map[stet.ID]stet.Version
 }
 
 func (l ledger) begin() *ledgerTx {
-	tx := &ledgerTx{shelf: &shelf{skew: l.skew, calls: map[string]int{}, records: map[stet.ID]stet.Record{}}, outer: l.shelf, began: map[stet.ID]stet.Version{}}
+	tx := &ledgerTx{fakeStore: &fakeStore{skew: l.skew, calls: map[string]int{}, records: map[stet.ID]stet.Record{}}, outer: l.fakeStore, began: map[stet.ID]stet.Version{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, r := range l.records {
@@ -57,7 +57,7 @@ func (l ledger) Bind(tx any) (stet.Store, error) {
 }
 
 func ledgered(t *testing.T, run func(t *testing.T, l ledger, e *stet.Engine, told func() int)) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, _ *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, _ *stet.Engine) {
 		var ended int
 		e, err := stet.New(ledger{s}, stet.Config{Policy: stet.Policy{Execution: stet.Never}, Observe: func(ev stet.Event) {
 			if ev.Kind == stet.Transition && ev.To != stet.Running {
@@ -170,7 +170,7 @@ func TestRecoveryPointInATransaction(t *testing.T) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		held := c.Hold(t.Context(), nil)
 		tx := l.begin()
-		if err := errors.Join(c.In(tx), c.Advance(t.Context(), "charged", []byte("ch_1"))); err != nil {
+		if err := errors.Join(c.In(tx), c.Step(t.Context(), stet.Step{Point: "charged", Progress: []byte("ch_1")})); err != nil {
 			t.Fatal(err)
 		}
 		after(stet.DefaultLease / 2) // no heartbeat comes between
@@ -185,7 +185,7 @@ func TestRecoveryPointInATransaction(t *testing.T) {
 			t.Errorf("%q, %q", r.Point, r.Progress)
 		}
 		tx = l.begin()
-		if err := errors.Join(c.In(tx), c.Advance(t.Context(), "booked", []byte("2"))); err != nil {
+		if err := errors.Join(c.In(tx), c.Step(t.Context(), stet.Step{Point: "booked", Progress: []byte("2")})); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Confirm(t.Context(), errLostCommit); !errors.Is(err, stet.ErrRolledBack) || c.Head().Point != "charged" {
@@ -204,7 +204,7 @@ func TestTransactionLongerThanTheLease(t *testing.T) { // I3: whoever is first d
 			t.Fatal(err)
 		}
 		after(stet.DefaultLease)
-		if n, _, err := e.Sweep(t.Context(), "", 1); n != 1 || err != nil {
+		if n, _, err := e.Operator().Sweep(t.Context(), "", 1); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		if err := c.Confirm(t.Context(), errLostCommit); !errors.Is(err, stet.ErrFenced) {
@@ -262,7 +262,7 @@ func TestTransactionsThatCannotBeJoined(t *testing.T) {
 			t.Error("in two at a time")
 		}
 	})
-	shelved(t, stet.Config{}, func(t *testing.T, _ *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, _ *fakeStore, e *stet.Engine) {
 		if err := must(t, e, request("k"), stet.Execute).Claim.In(7); !errors.Is(err, stet.ErrForeignTx) {
 			t.Errorf("a store without the ability: %v", err)
 		}
@@ -278,7 +278,7 @@ func TestACrashedAtomicRunIsFreedByProof(t *testing.T) { // A06, I1, I14, W4
 	for name, free := range map[string]func(t *testing.T, e *stet.Engine) *stet.Claim{
 		"by a retry": func(t *testing.T, e *stet.Engine) *stet.Claim { return must(t, e, request("k"), stet.Execute).Claim },
 		"by the sweeper": func(t *testing.T, e *stet.Engine) *stet.Claim {
-			if n, _, err := e.Sweep(t.Context(), "", 0); n != 1 || err != nil {
+			if n, _, err := e.Operator().Sweep(t.Context(), "", 0); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
 			return nil
@@ -326,7 +326,7 @@ func TestACommittedAtomicRunStands(t *testing.T) { // A06: its process crashed r
 			t.Fatal(err)
 		}
 		after(stet.DefaultLease)
-		_, _, _ = e.Sweep(t.Context(), "", 0)
+		_, _, _ = e.Operator().Sweep(t.Context(), "", 0)
 		must(t, e, q, stet.Replay)
 	})
 }

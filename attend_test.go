@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 var nothingHappened = stet.Note{Who: "w", Why: "no trace of it"}
@@ -32,13 +32,13 @@ func TestAHandlerThatHasNotReturnedIsNoProof(t *testing.T) { // A03, I14
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, mine, err := e.Probing(t.Context(), &r.Head, time.Second, nil); err != nil || !mine {
+			if _, mine, err := e.Operator().Probing(t.Context(), &r.Head, time.Second, nil); err != nil || !mine {
 				t.Fatal(mine, err)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 				c := overrun(t, e)
 				touch(t, e, c.ID())
 				for range 10 {
@@ -47,7 +47,7 @@ func TestAHandlerThatHasNotReturnedIsNoProof(t *testing.T) { // A03, I14
 						t.Fatalf("the record is %v, attended %v, idle %v", r.State, r.Attended(), r.Idle())
 					}
 					touch(t, e, c.ID())
-					if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{}, nothingHappened); !errors.Is(err, stet.ErrAttended) {
+					if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{}, nothingHappened); !errors.Is(err, stet.ErrAttended) {
 						t.Fatalf("freed while its handler runs: %v", err)
 					}
 				}
@@ -66,7 +66,7 @@ func TestAHandlerThatHasNotReturnedIsNoProof(t *testing.T) { // A03, I14
 				if now, _ := s.read(c.ID()); now.Version != r.Version {
 					t.Error("it is still written to")
 				}
-				if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{}, nothingHappened); err != nil {
+				if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{}, nothingHappened); err != nil {
 					t.Error(err)
 				}
 			})
@@ -75,7 +75,7 @@ func TestAHandlerThatHasNotReturnedIsNoProof(t *testing.T) { // A03, I14
 }
 
 func TestAProcessThatDiesAttendsForALease(t *testing.T) { // A03
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := overrun(t, e)
 		s.mu.Lock()
 		s.before = func(string, int) error { return errLost } // as good as dead
@@ -95,11 +95,11 @@ func TestAnOverrunHandlerMaySettleAfterAll(t *testing.T) { // A03, FX-11
 	for name, meddle := range map[string]func(e *stet.Engine, h *stet.Head){
 		"nobody has touched it": nil,
 		"a probe was made": func(e *stet.Engine, h *stet.Head) {
-			_, _, _ = e.Probing(context.Background(), h, time.Hour, nil)
+			_, _, _ = e.Operator().Probing(context.Background(), h, time.Hour, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 				c := overrun(t, e)
 				after(stet.DefaultLease + time.Second) // not in the instant in which the handler's work is attested again
 				if r, _ := s.read(c.ID()); meddle != nil {
@@ -121,20 +121,20 @@ func TestAnOverrunHandlerMaySettleAfterAll(t *testing.T) { // A03, FX-11
 
 // The whole of A03 as it was found: a library's handler that ignores its context, and a reconciler that finds no trace.
 func TestMissingIsNoProofWhileTheHandlerRuns(t *testing.T) { // A03, I1, I14, W21
-	shelved(t, stet.Config{Policy: stet.Policy{Execution: 200 * time.Millisecond}}, func(t *testing.T, _ *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{Policy: stet.Policy{Execution: 200 * time.Millisecond}}, func(t *testing.T, _ *fakeStore, e *stet.Engine) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		effects := 0
-		resolver := keeper.ResolverFunc(func(context.Context, stet.Head) (keeper.Finding, error) {
-			return keeper.Finding{Outcome: keeper.Missing, Evidence: "404"}, nil
+		resolver := reconcile.ResolverFunc(func(context.Context, stet.Head) (reconcile.Finding, error) {
+			return reconcile.Finding{Effect: reconcile.Missing, Evidence: "404"}, nil
 		})
 		done := make(chan error)
 		go func() {
-			done <- keeper.Reconciler{Engine: e, Resolver: resolver, Every: 100 * time.Millisecond, MaxProbes: 100, Settle: 600 * time.Millisecond}.Run(ctx)
+			done <- reconcile.Reconciler{Engine: e, Resolver: resolver, Every: 100 * time.Millisecond, MaxProbes: 100, Settle: 600 * time.Millisecond}.Run(ctx)
 		}()
 		c := must(t, e, request("k"), stet.Execute).Claim
 		told := make(chan struct{})
-		_ = c.Hold(t.Context(), stet.LostFunc(func(error) {
+		_ = c.Hold(t.Context(), lostFunc(func(error) {
 			c.Overdue("execution-timeout")
 			_ = c.Settle(t.Context(), stet.Outcome{})
 			close(told)
@@ -159,10 +159,10 @@ func TestMissingIsNoProofWhileTheHandlerRuns(t *testing.T) { // A03, I1, I14, W2
 }
 
 func TestLookingAtAClaimWaitsForNoStore(t *testing.T) { // A16
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		lost := make(chan error, 1)
-		held := c.Hold(t.Context(), stet.LostFunc(func(cause error) { lost <- cause }))
+		held := c.Hold(t.Context(), lostFunc(func(cause error) { lost <- cause }))
 		hanging, release := make(chan struct{}), make(chan struct{})
 		s.mu.Lock()
 		s.before = func(string, int) error { // it hangs, and heeds no deadline

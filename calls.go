@@ -10,24 +10,30 @@ import (
 
 // The engine's calls of its store: each is timed, told to the observer, and carries a deadline that no client can end.
 
-func (e *Engine) create(call context.Context, r Record) (Record, error) {
+func (e *Engine) create(call context.Context, r Record) (got Record, err error) {
 	r.Tag = e.stamp(&r.Head)
-	began := e.Clock()
-	got, err := e.store.Create(call, r)
-	e.called("create", began, err)
+	err = e.observed("create", func() (err error) { got, err = e.store.Create(call, r); return err })
 	if err == nil || errors.Is(err, ErrExists) {
 		err = cmp.Or(readable(&got.Head, r.ID), err)
 	}
 	return got, err
 }
 
-func (e *Engine) get(ctx context.Context, id ID) (Record, error) {
-	began := e.Clock()
-	got, err := e.store.Get(ctx, id)
-	e.called("get", began, err)
+func (e *Engine) get(ctx context.Context, id ID) (got Record, err error) {
+	err = e.observed("get", func() (err error) { got, err = e.store.Get(ctx, id); return err })
 	if err == nil {
 		err = readable(&got.Head, id)
 	}
+	return got, err
+}
+
+func (e *Engine) remove(call *detached, id ID, prev Version) error {
+	return e.observed("delete", func() error { return e.store.Delete(call, id, prev) })
+}
+
+func (e *Engine) replaceOnce(call context.Context, prev Version, h Head, b *Body) (got Head, err error) {
+	h.Tag = e.stamp(&h)
+	err = e.observed("replace", func() (err error) { got, err = e.store.Replace(call, prev, h, b); return err })
 	return got, err
 }
 
@@ -41,21 +47,6 @@ func readable(h *Head, id ID) error {
 		return fmt.Errorf("%w: its state is %s, which this version does not know", ErrCorrupt, h.State)
 	}
 	return nil
-}
-
-func (e *Engine) remove(call *detached, id ID, prev Version) error {
-	began := e.Clock()
-	err := e.store.Delete(call, id, prev)
-	e.called("delete", began, err)
-	return err
-}
-
-func (e *Engine) replaceOnce(call context.Context, prev Version, h Head, b *Body) (Head, error) {
-	h.Tag = e.stamp(&h)
-	began := e.Clock()
-	got, err := e.store.Replace(call, prev, h, b)
-	e.called("replace", began, err)
-	return got, err
 }
 
 // Clock is the local time for an [Event]'s Took, and zero where nobody observes. See [Since].
@@ -72,6 +63,14 @@ func Since(clock time.Time) time.Duration {
 		return 0
 	}
 	return time.Since(clock)
+}
+
+// observed makes a call of the store and tells the observer of it.
+func (e *Engine) observed(op string, call func() error) error {
+	began := e.Clock()
+	err := call()
+	e.called(op, began, err)
+	return err
 }
 
 func (e *Engine) called(op string, began time.Time, err error) {

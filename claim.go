@@ -19,14 +19,14 @@ type Claim struct {
 	from   State     // what the record was when the claim was granted; 0: there was none
 	began  time.Time // local; just before the write that granted the claim
 
-	mu      sync.Mutex // never held while the store is asked: whoever writes has the turn
-	busy    bool       // the turn is taken
-	free    chan struct{}
-	phase   phase
-	stated  State // what the handler has said became of it since it was last settled, if anything
-	cause   string
-	overdue bool // ... and that it has not returned
-	keeper  keeper
+	mu        sync.Mutex // never held while the store is asked: whoever writes has the turn
+	busy      bool       // the turn is taken
+	free      chan struct{}
+	phase     phase
+	stated    State // what the handler has said became of it since it was last settled, if anything
+	cause     string
+	overdue   bool // ... and that it has not returned
+	heartbeat heartbeat
 
 	// What follows is changed only by who has the turn.
 	h       Head
@@ -193,7 +193,7 @@ func (c *Claim) progress(ctx context.Context, h Head, b *Body) error {
 // it has to (I13).
 func (c *Claim) patience() time.Duration {
 	limit := c.e.cfg.StoreTimeout
-	if k := &c.keeper; k.claim != nil && !k.over {
+	if k := &c.heartbeat; k.claim != nil && !k.over {
 		limit = min(limit, time.Until(k.endAt()))
 	}
 	return limit
@@ -212,7 +212,7 @@ func (c *Claim) put(ctx context.Context, h Head, b *Body, within time.Duration) 
 		body := c.body
 		b = &body
 	}
-	h.Version = draw()
+	h.Version = newVersion()
 	for {
 		var got Head
 		var err error
@@ -238,4 +238,68 @@ func (c *Claim) put(ctx context.Context, h Head, b *Body, within time.Duration) 
 			return fmt.Errorf("stet: the store did not take a write: %w", err)
 		}
 	}
+}
+
+// phase is where in its life a claim is.
+type phase uint8
+
+const (
+	active   phase = iota // it runs, and its lease is kept
+	joined                // it is part of a transaction of the caller's: nothing that it wrote there is certain before Confirm
+	promised              // it was settled in that transaction
+	doubted               // it was settled as unknown: the holder may learn the outcome after all
+	ended                 // it was settled or given up, or the record is somebody else's
+	phases
+)
+
+func (p phase) String() string {
+	switch p {
+	case active:
+		return "active"
+	case joined:
+		return "joined"
+	case promised:
+		return "promised"
+	case doubted:
+		return "doubted"
+	case ended:
+		return "ended"
+	case phases:
+	}
+	return fmt.Sprintf("phase(%d)", uint8(p))
+}
+
+// deed is what is done with a claim, or becomes known of it.
+type deed uint8
+
+const (
+	step       deed = iota // a write after which the run goes on: a heartbeat, a recovery point
+	join                   // Claim.In
+	settle                 // an outcome is stored
+	doubt                  // ... which is that nobody knows
+	suspend                // Claim.Suspend
+	committed              // Claim.Confirm: what the transaction wrote is stored
+	rolledBack             // ... nothing of it is
+	lose                   // the record is somebody else's, or the store gave no answer to the last write there is
+	deeds
+)
+
+// course says what phase a deed leads to; a deed that is not there is refused, and changes nothing.
+var course = [phases]map[deed]phase{
+	active:   {step: active, join: joined, settle: ended, doubt: doubted, suspend: ended, lose: ended},
+	joined:   {step: joined, settle: promised, doubt: promised, committed: active, rolledBack: active, lose: ended},
+	promised: {committed: ended, rolledBack: active, lose: ended},
+	doubted:  {settle: ended, doubt: doubted, lose: ended},
+	ended:    {},
+}
+
+func (p phase) allows(d deed) bool { _, ok := course[p][d]; return ok }
+
+// after is the phase that d leads to. A deed that is not allowed is a mistake in this package.
+func (p phase) after(d deed) phase {
+	next, ok := course[p][d]
+	if !ok {
+		panic(fmt.Sprintf("stet: deed %d in phase %v", d, p))
+	}
+	return next
 }

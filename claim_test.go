@@ -15,7 +15,7 @@ import (
 func TestHeartbeatKeepsALongRunAlone(t *testing.T) { // T4, CR-03, W9
 	bubble(t, stet.Config{Policy: stet.Policy{Lease: time.Second, Execution: stet.Never}}, func(h *house) {
 		d := h.begin(request("k"), stet.Execute)
-		held := d.Claim.Hold(h.t.Context(), stet.LostFunc(func(err error) { h.t.Errorf("lost: %v", err) }))
+		held := d.Claim.Hold(h.t.Context(), lostFunc(func(err error) { h.t.Errorf("lost: %v", err) }))
 		for range 30 {
 			after(100 * time.Millisecond)
 			h.begin(request("k"), stet.InProgress)
@@ -36,7 +36,7 @@ func TestLostLeaseEndsTheContextInTime(t *testing.T) { // W8, W9, I13
 		d := h.begin(request("k"), stet.Execute)
 		began := time.Now()
 		var told error
-		held := d.Claim.Hold(h.t.Context(), stet.LostFunc(func(err error) { told = err }))
+		held := d.Claim.Hold(h.t.Context(), lostFunc(func(err error) { told = err }))
 		h.store.Down()
 		<-held.Done()
 		if took := time.Since(began); took > 10*time.Second || took < 9*time.Second {
@@ -120,7 +120,7 @@ func TestPublishedAnswersAreNeverReplaced(t *testing.T) { // I2
 	for _, lapse := range []stet.LapseRule{stet.LapseResume, stet.LapseReexecute} {
 		bubble(t, stet.Config{Policy: stet.Policy{Rules: stet.Rules{OnLapse: lapse}}}, func(h *house) {
 			d := h.begin(request("k"), stet.Execute)
-			if err := d.Claim.Advance(h.t.Context(), "p", nil); err != nil {
+			if err := d.Claim.Step(h.t.Context(), stet.Step{Point: "p"}); err != nil {
 				h.t.Fatal(err)
 			}
 			if err := d.Claim.Publish(h.t.Context()); err != nil {
@@ -141,7 +141,7 @@ func TestPublishedAnswersAreNeverReplaced(t *testing.T) { // I2
 	})
 }
 
-func TestSettleGoesOnTryingUntilTheLeaseIsOver(t *testing.T) { // W5, C21, SF-05
+func TestSettleGoesOnTryingUntilTheLeaseIsOver(t *testing.T) { // W5, SF-05
 	for _, c := range []struct {
 		back time.Duration // when the store is back
 		want stet.Verdict

@@ -38,13 +38,14 @@ const (
 	DefaultLease        = time.Minute
 	DefaultExecution    = 30 * time.Second
 	DefaultRetain       = 24 * time.Hour
-	DefaultMaxWaiters   = 10_000
 )
+
+const defaultMaxWaiters = 10_000
 
 func (c Config) withDefaults() Config {
 	c.Policy = c.Policy.withDefaults()
 	c.StoreTimeout = cmp.Or(c.StoreTimeout, DefaultStoreTimeout)
-	c.MaxWaiters = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
+	c.MaxWaiters = cmp.Or(c.MaxWaiters, defaultMaxWaiters)
 	if c.Holder == "" {
 		host, err := os.Hostname()
 		if err != nil {

@@ -32,7 +32,8 @@
 // laws they all keep, and store/storetest/faulty breaks them on purpose.
 //
 // Work that goes on: package flow has runs with recovery points, package outbox effects for other systems (outbox/riveroutbox hands them
-// to River), package keeper the loops that end what was left undone, and package bulk changes of many records at once.
+// to River), package maintenance the loops that tidy a store, package reconcile
+// finds out about unknown outcomes (reconcile/compare lays two ledgers side by side), and package bulk changes of many records at once.
 //
 // What an operator sees: package admin, the program stet in cmd/stet, and docs/problems, a page for every problem code.
 package stet

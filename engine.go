@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -19,13 +18,13 @@ type Engine struct {
 	hub    hub
 	chores chores
 
-	tags    *tags
-	recipe  *Fingerprinter // the default
-	recipes recipes        // those found in records
-	alarms  sync.Pool      // of *alarm
-	holding holding        // what runs
-	own     own            // records of Stet's own
-	bound   bool           // to a transaction: see BeginIn
+	tags     *tags
+	recipe   *Fingerprinter // the default
+	recipes  recipes        // those found in records
+	alarms   sync.Pool      // of *alarm
+	inFlight inFlight       // the claims that are held in this process
+	own      own            // records of Stet's own
+	bound    bool           // to a transaction: see BeginIn
 }
 
 // New returns an Engine on s. The error names the setting that cannot be used.
@@ -115,7 +114,7 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 	if q.ID.Scope == "" || q.ID.Key == "" {
 		return Decision{}, errors.New("stet: Begin needs a Scope and a Key")
 	}
-	b := beginning{e: e, q: q, policy: e.cfg.Policy}
+	b := begin{e: e, q: q, policy: e.cfg.Policy}
 	if q.Policy != nil {
 		if err := q.Policy.Validate(); err != nil {
 			return Decision{}, err
@@ -144,8 +143,8 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 	return d, err
 }
 
-// beginning is one request on its way to a decision.
-type beginning struct {
+// begin is one call of Begin on its way to a decision.
+type begin struct {
 	e      *Engine
 	q      Request
 	policy Policy
@@ -166,7 +165,7 @@ type taking struct {
 }
 
 // admit asks [Request.Admit], once.
-func (b *beginning) admit(ctx context.Context) error {
+func (b *begin) admit(ctx context.Context) error {
 	if b.q.Admit != nil && b.done == nil {
 		b.done, b.refusal = b.q.Admit(ctx)
 	}
@@ -174,13 +173,13 @@ func (b *beginning) admit(ctx context.Context) error {
 }
 
 // made reports whether the key that was admitted was made, or may have been.
-func (b *beginning) made(d *Decision) bool {
+func (b *begin) made(d *Decision) bool {
 	t := b.taking
 	return b.create.lost || t != nil && t.restart && t.lost || d.Verdict == Execute && d.Record.Attempt == 1
 }
 
 // withdraw takes back what was sent without an answer.
-func (b *beginning) withdraw(ctx context.Context) {
+func (b *begin) withdraw(ctx context.Context) {
 	e := b.e
 	if w := b.create; w.lost {
 		e.withdraw(ctx, b.policy.Lease, func(call *detached) error {
@@ -215,16 +214,16 @@ func (t *taking) over() *Body {
 }
 
 // running fills in what every run of this request's writes.
-func (b *beginning) running(h *Head) {
-	h.ID, h.Version, h.State, h.Holder = b.q.ID, draw(), Running, b.e.cfg.Holder
+func (b *begin) running(h *Head) {
+	h.ID, h.Version, h.State, h.Holder = b.q.ID, newVersion(), Running, b.e.cfg.Holder
 	h.Route, h.Method, h.Path, h.TraceID, h.Meta = b.q.Route, b.q.Subject.Method, b.q.Subject.Path, b.q.TraceID, b.q.Meta
 	h.Rules, h.DueIn, h.Note = b.policy.Rules, b.policy.Lease, nil
 }
 
-func draw() Version { return Version(rand.Uint64()>>1 | 1) }
+func newVersion() Version { return Version(rand.Uint64()>>1 | 1) }
 
 // decide asks until the store has given a clear answer, at most [tries] times within StoreTimeout.
-func (b *beginning) decide(ctx context.Context) (d Decision, err error) {
+func (b *begin) decide(ctx context.Context) (d Decision, err error) {
 	call := detach(ctx, b.e.cfg.StoreTimeout)
 	defer call.release()
 	pause := firstWait
@@ -243,7 +242,7 @@ func (b *beginning) decide(ctx context.Context) (d Decision, err error) {
 }
 
 // attempt is one try: reserve, or rule on what is there.
-func (b *beginning) attempt(call *detached) (Decision, error) {
+func (b *begin) attempt(call *detached) (Decision, error) {
 	var have Record
 	if b.q.LookupOnly || b.q.Admit != nil && b.done == nil {
 		var err error
@@ -270,7 +269,7 @@ func (b *beginning) attempt(call *detached) (Decision, error) {
 }
 
 // meet acts on the record that is there.
-func (b *beginning) meet(call *detached, have Record) (Decision, error) {
+func (b *begin) meet(call *detached, have Record) (Decision, error) {
 	if b.taking != nil && (have.Version == b.taking.prev || have.Version == b.taking.head.Version) {
 		// The same again: it did not land, or not yet; or an answer was lost. Whether that was a
 		// yes only the same write learns: a Create that meets it is another, and does not ask
@@ -284,7 +283,7 @@ func (b *beginning) meet(call *detached, have Record) (Decision, error) {
 var errTooLate = errors.New("reserving took as long as the lease lasts")
 
 // grant hands over the claim to have, which w made this request's.
-func (b *beginning) grant(have Record, w *intent, from State) (Decision, error) {
+func (b *begin) grant(have Record, w *intent, from State) (Decision, error) {
 	now := time.Now()
 	if now.Sub(w.began) >= b.policy.usable() { // nothing may run on it: I13
 		w.lost = true
@@ -302,7 +301,7 @@ func (b *beginning) grant(have Record, w *intent, from State) (Decision, error) 
 var errAgain = errors.New("the record kept changing")
 
 // rule judges the incumbent and writes the move.
-func (b *beginning) rule(call *detached, have Record) (Decision, error) {
+func (b *begin) rule(call *detached, have Record) (Decision, error) {
 	asked, err := b.asked(&have.Head)
 	if err != nil {
 		return Decision{}, err
@@ -311,7 +310,7 @@ func (b *beginning) rule(call *detached, have Record) (Decision, error) {
 	switch {
 	case ruling.Verdict == Mismatch:
 		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.Differs(asked)}, nil
-	case ruling.Move == Stay:
+	case ruling.move == stay:
 		return Decision{Verdict: ruling.Verdict, Record: have}, nil
 	case b.q.LookupOnly && ruling.Verdict == Execute:
 		return Decision{Verdict: Absent, Record: have}, nil
@@ -322,15 +321,15 @@ func (b *beginning) rule(call *detached, have Record) (Decision, error) {
 }
 
 // perform writes the move a ruling rests on; somebody else may be faster.
-func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decision, error) {
-	if ruling.Move == Restart {
+func (b *begin) perform(call *detached, r ruling, have Record) (Decision, error) {
+	if r.move == restart {
 		if err := b.admit(call); err != nil {
 			return Decision{}, err
 		}
 	}
-	next, body := b.move(ruling.Move, &have.Head)
-	if ruling.Verdict == Execute {
-		b.taking = &taking{intent: intent{prev: have.Version, head: next, body: body}, have: have, restart: ruling.Move == Restart}
+	next, body := b.move(r.move, &have.Head)
+	if r.Verdict == Execute {
+		b.taking = &taking{intent: intent{prev: have.Version, head: next, body: body}, have: have, restart: r.move == restart}
 		return b.take(call)
 	}
 	got, err := b.e.replace(call, have.Version, next, body)
@@ -341,10 +340,10 @@ func (b *beginning) perform(call *detached, ruling Ruling, have Record) (Decisio
 		return Decision{}, err
 	}
 	b.e.moved(&got, have.State, "request")
-	return Decision{Verdict: ruling.Verdict, Record: Record{got, have.Body}}, nil
+	return Decision{Verdict: r.Verdict, Record: Record{got, have.Body}}, nil
 }
 
-func (b *beginning) take(call *detached) (Decision, error) {
+func (b *begin) take(call *detached) (Decision, error) {
 	t := b.taking
 	var got Record
 	err := b.e.insist(call, &t.intent, &got)
@@ -361,7 +360,7 @@ func (b *beginning) take(call *detached) (Decision, error) {
 }
 
 // asked is the request's fingerprint by the record's own recipe.
-func (b *beginning) asked(have *Head) (Fingerprint, error) {
+func (b *begin) asked(have *Head) (Fingerprint, error) {
 	if have.Fingerprint.Recipe == b.create.head.Fingerprint.Recipe {
 		return b.create.head.Fingerprint, nil
 	}
@@ -372,20 +371,20 @@ func (b *beginning) asked(have *Head) (Fingerprint, error) {
 	return f.Fingerprint(&b.q.Subject), nil
 }
 
-func (b *beginning) move(m Move, have *Head) (h Head, body *Body) {
+func (b *begin) move(m move, have *Head) (h Head, body *Body) {
 	switch m {
-	case Take:
+	case take:
 		h = Head{Attempt: have.Attempt + 1, Fingerprint: have.Fingerprint, CreatedAt: have.CreatedAt, Point: have.Point,
 			DownstreamKey: have.DownstreamKey, DownstreamID: have.DownstreamID}
 		b.running(&h)
 		return h, nil
-	case Restart:
+	case restart:
 		h = Head{Attempt: 1, Fingerprint: b.create.head.Fingerprint, Point: b.q.Point}
 		b.running(&h)
 		return h, &Body{Request: b.q.Keep}
-	case Lapse:
+	case lapse:
 		return lapsed(have), nil
-	case Stay:
+	case stay:
 	}
 	panic("stet: nothing to write for " + m.String())
 }
@@ -395,39 +394,14 @@ const CauseLapsed = "lease-lapsed"
 
 func lapsed(have *Head) Head {
 	h := *have
-	h.Version, h.State, h.Cause, h.DueIn = draw(), Unknown, CauseLapsed, 0
+	h.Version, h.State, h.Cause, h.DueIn = newVersion(), Unknown, CauseLapsed, 0
 	h.Note, h.Took = nil, have.AsOf.Sub(have.CreatedAt)
 	return h
 }
 
-// Go runs f in a goroutine of its own, which [Engine.Drain] waits for. While limit such goroutines, the engine's own counted, are at
-// work, it runs nothing and reports false; 0 is no limit. Faces of the engine use it for what no client waits for.
-func (e *Engine) Go(limit int, f func()) bool {
-	if limit <= 0 {
-		limit = math.MaxInt
-	}
-	return e.chores.startUpTo(limit, f)
-}
-
-// Drain waits until what the engine works on by itself has ended: results being stored, reservations being removed, and what was
-// given to [Engine.Go]. It returns the context's error if that ends first.
-func (e *Engine) Drain(ctx context.Context) error {
-	return e.chores.wait(ctx)
-}
-
-// sleep pauses before another try, doubling the pause, with jitter. It reports false when there is no time left.
-func sleep(ctx context.Context, pause *time.Duration, deadline time.Time) bool {
-	p := *pause/2 + rand.N(*pause)
-	*pause *= 2
-	if time.Until(deadline) <= p {
-		return false
-	}
-	t := time.NewTimer(p)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// Get returns the record of id, or [ErrNotFound]. It changes nothing.
+func (e *Engine) Get(ctx context.Context, id ID) (Record, error) {
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	return e.get(call, id)
 }

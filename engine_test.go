@@ -106,7 +106,7 @@ func TestLifeOfAKey(t *testing.T) { // "Life of a key", row by row
 	bubble(t, stet.Config{}, func(h *house) {
 		first := h.begin(request("k"), stet.Execute)
 		h.begin(request("k"), stet.InProgress)
-		h.begin(other("k"), stet.Mismatch) // before every other answer (C29)
+		h.begin(other("k"), stet.Mismatch) // before every other answer (CC-09)
 		h.settle(first.Claim)
 		if d := h.begin(request("k"), stet.Replay); string(d.Record.Response.Body) != "ok" || d.Record.Status != 201 {
 			h.t.Errorf("replay: %+v", d.Record.Response)
@@ -133,7 +133,7 @@ func TestLifeOfAKey(t *testing.T) { // "Life of a key", row by row
 	})
 }
 
-func TestLapsedLeaseProvesNothing(t *testing.T) { // I1, C09
+func TestLapsedLeaseProvesNothing(t *testing.T) { // I1
 	for _, c := range []struct {
 		name  string
 		rules stet.Rules
@@ -149,7 +149,7 @@ func TestLapsedLeaseProvesNothing(t *testing.T) { // I1, C09
 			bubble(t, stet.Config{Policy: stet.Policy{Rules: c.rules}}, func(h *house) {
 				d := h.begin(request("k"), stet.Execute)
 				if c.point != "" {
-					if err := d.Claim.Advance(h.t.Context(), c.point, []byte("progress")); err != nil {
+					if err := d.Claim.Step(h.t.Context(), stet.Step{Point: c.point, Progress: []byte("progress")}); err != nil {
 						h.t.Fatal(err)
 					}
 				}
@@ -239,7 +239,7 @@ func TestLookupOnlyWritesNothing(t *testing.T) { // S1-48
 	})
 }
 
-func TestRetention(t *testing.T) { // C11, TT-01, TT-08
+func TestRetention(t *testing.T) { // TT-01, TT-08
 	for _, c := range []struct {
 		name  string
 		rules stet.Rules
@@ -303,16 +303,16 @@ func TestSweepAndReap(t *testing.T) { // I10, I15, TT-05..TT-07, CR-15
 				h.t.Fatalf("%s: %d, %v; want %d", what, n, err, want)
 			}
 		}
-		count("sweep before the lease is over", h.Sweep, 0)
+		count("sweep before the lease is over", h.Operator().Sweep, 0)
 		after(stet.DefaultLease)
-		count("sweep", h.Sweep, 1)
-		count("sweep again", h.Sweep, 0)
+		count("sweep", h.Operator().Sweep, 1)
+		count("sweep again", h.Operator().Sweep, 0)
 		if r := h.record("lapses"); r.State != stet.Unknown || r.Cause != stet.CauseLapsed {
 			h.t.Errorf("swept: %v, %q", r.State, r.Cause)
 		}
-		count("reap before the retention is over", h.Reap, 0)
+		count("reap before the retention is over", h.Operator().Reap, 0)
 		after(stet.DefaultRetain)
-		count("reap", h.Reap, 3)
+		count("reap", h.Operator().Reap, 3)
 		if h.record("keep").State != stet.Expired {
 			h.t.Error("an expired key was not kept")
 		}
@@ -321,8 +321,8 @@ func TestSweepAndReap(t *testing.T) { // I10, I15, TT-05..TT-07, CR-15
 			h.record(key) // running and unknown ones stay
 		}
 		after(time.Hour)
-		count("reap what was kept", h.Reap, 1)
-		count("reap again", h.Reap, 0)
+		count("reap what was kept", h.Operator().Reap, 1)
+		count("reap again", h.Operator().Reap, 0)
 	})
 }
 
@@ -338,7 +338,7 @@ func TestSweepSeesPastWhatMayRunAgain(t *testing.T) { // I15
 		after(stet.DefaultLease)
 		swept, pages := 0, 0
 		for after := ""; pages == 0 || after != ""; pages++ {
-			n, next, err := h.Sweep(h.t.Context(), after, 5)
+			n, next, err := h.Operator().Sweep(h.t.Context(), after, 5)
 			if err != nil || pages > 5 {
 				h.t.Fatal(pages, err)
 			}
@@ -358,7 +358,7 @@ func TestTwoSweepersAndARequestMoveOnce(t *testing.T) { // W16, CR-15
 		var wg sync.WaitGroup
 		for range 10 {
 			wg.Go(func() {
-				n, _, err := h.Sweep(h.t.Context(), "", 10)
+				n, _, err := h.Operator().Sweep(h.t.Context(), "", 10)
 				if err != nil {
 					h.t.Error(err)
 				}

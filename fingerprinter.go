@@ -12,8 +12,8 @@ import (
 	"github.com/stet-dev/stet/internal/canon"
 )
 
-// MaxDecoded is how large a body may become by [Recipe.Decode], in bytes. A larger one counts as it was sent.
-const MaxDecoded = 4 << 20
+// maxDecoded is how large a body may become by [Recipe.Decode], in bytes. A larger one counts as it was sent.
+const maxDecoded = 4 << 20
 
 // Fingerprinter is a [Recipe] made ready. It is safe for concurrent use, and remembers nothing but scratch space: a few
 // KiB for each call at a time, and while a JSON body is read at worst about 20 bytes for each byte of it. A document deeper
@@ -305,7 +305,7 @@ type gunzip struct {
 	plain bytes.Buffer
 }
 
-// decode returns false for what is not gzip, is broken or cut short, or exceeds MaxDecoded.
+// decode returns false for what is not gzip, is broken or cut short, or exceeds maxDecoded.
 func (g *gunzip) decode(body []byte) ([]byte, bool) {
 	g.src.Reset(body)
 	var err error
@@ -318,8 +318,8 @@ func (g *gunzip) decode(body []byte) ([]byte, bool) {
 		return nil, false
 	}
 	g.plain.Reset()
-	n, err := io.Copy(&g.plain, io.LimitReader(g.zr, MaxDecoded+1))
-	return g.plain.Bytes(), err == nil && n <= MaxDecoded
+	n, err := io.Copy(&g.plain, io.LimitReader(g.zr, maxDecoded+1))
+	return g.plain.Bytes(), err == nil && n <= maxDecoded
 }
 
 func (g *gunzip) release() {

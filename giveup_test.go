@@ -15,7 +15,7 @@ import (
 )
 
 // cut makes the next Replace happen, and lets nobody hear of it or of anything after it.
-func (s *shelf) cut() {
+func (s *fakeStore) cut() {
 	var cut atomic.Bool
 	lost := func() error {
 		if cut.Load() {
@@ -33,7 +33,7 @@ func (s *shelf) cut() {
 }
 
 // mend ends it, also while calls are made.
-func (s *shelf) mend() {
+func (s *fakeStore) mend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before, s.after = nil, nil
@@ -52,14 +52,14 @@ func TestATakeThatGaveUpIsTakenBack(t *testing.T) { // W2: nothing ran, so the k
 			}
 		}},
 		{"of a recovery point", stet.Rules{OnLapse: stet.LapseResume}, func(t *testing.T, c *stet.Claim) {
-			if err := c.Advance(t.Context(), "charged", []byte("progress")); err != nil {
+			if err := c.Step(t.Context(), stet.Step{Point: "charged", Progress: []byte("progress")}); err != nil {
 				t.Fatal(err)
 			}
 			after(stet.DefaultLease)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			shelved(t, stet.Config{Policy: stet.Policy{Rules: c.rules}}, func(t *testing.T, s *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{Policy: stet.Policy{Rules: c.rules}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 				c.leave(t, must(t, e, request("k"), stet.Execute).Claim)
 				left, _ := s.read(request("k").ID)
 				s.cut()
@@ -86,7 +86,7 @@ func TestATakeThatGaveUpIsTakenBack(t *testing.T) { // W2: nothing ran, so the k
 }
 
 func TestATakeThatNeverHappenedTakesNothingBack(t *testing.T) { // I1, W2: the run that is there by then is somebody else's
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		c.NotExecuted("declined")
 		if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
@@ -112,13 +112,13 @@ func TestATakeThatNeverHappenedTakesNothingBack(t *testing.T) { // I1, W2: the r
 }
 
 func TestATakeThatIsTakenBackRepeatsNoNote(t *testing.T) { // I16: a note belongs to one change
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		c.Unknown("timeout")
 		if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{}, stet.Note{Who: "ann", Why: "it was voided"}); err != nil {
+		if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{}, stet.Note{Who: "ann", Why: "it was voided"}); err != nil {
 			t.Fatal(err)
 		}
 		s.cut()
@@ -136,7 +136,7 @@ func TestATakeThatIsTakenBackRepeatsNoNote(t *testing.T) { // I16: a note belong
 }
 
 func TestATakeWithoutAnAnswerIsRecognised(t *testing.T) { // I11, W2: a request never meets itself, also as a retry
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		c.NotExecuted("declined")
 		if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
@@ -158,7 +158,7 @@ func TestATakeWithoutAnAnswerIsRecognised(t *testing.T) { // I11, W2: a request 
 }
 
 func TestARestartThatGaveUpIsTakenBack(t *testing.T) { // W2
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		if err := must(t, e, request("k"), stet.Execute).Claim.Settle(t.Context(), result("ok")); err != nil {
 			t.Fatal(err)
 		}
@@ -178,24 +178,24 @@ func TestARestartThatGaveUpIsTakenBack(t *testing.T) { // W2
 func TestARefusalOfTheStoreIsSaidAtOnce(t *testing.T) { // LM-08, SF-06, W24
 	for _, c := range []struct {
 		name  string
-		fault func(s *shelf)
+		fault func(s *fakeStore)
 		want  error
 	}{
-		{"full", func(s *shelf) {
+		{"full", func(s *fakeStore) {
 			s.before = func(verb string, _ int) error { return map[string]error{"create": stet.ErrFull}[verb] }
 		}, stet.ErrFull},
-		{"corrupt", func(s *shelf) {
+		{"corrupt", func(s *fakeStore) {
 			s.before = func(string, int) error { return fmt.Errorf("%w: torn", stet.ErrCorrupt) }
 		}, stet.ErrCorrupt},
-		{"a state of a later version", func(s *shelf) { s.change(request("k").ID, func(r *stet.Record) { r.State = 99 }) }, stet.ErrCorrupt},
-		{"no state", func(s *shelf) { s.change(request("k").ID, func(r *stet.Record) { r.State = 0 }) }, stet.ErrCorrupt},
-		{"another record", func(s *shelf) { s.change(request("k").ID, func(r *stet.Record) { r.Scope = "other" }) }, stet.ErrCorrupt},
-		{"a recipe nobody knows", func(s *shelf) {
+		{"a state of a later version", func(s *fakeStore) { s.change(request("k").ID, func(r *stet.Record) { r.State = 99 }) }, stet.ErrCorrupt},
+		{"no state", func(s *fakeStore) { s.change(request("k").ID, func(r *stet.Record) { r.State = 0 }) }, stet.ErrCorrupt},
+		{"another record", func(s *fakeStore) { s.change(request("k").ID, func(r *stet.Record) { r.Scope = "other" }) }, stet.ErrCorrupt},
+		{"a recipe nobody knows", func(s *fakeStore) {
 			s.change(request("k").ID, func(r *stet.Record) { r.Fingerprint.Recipe = "99 x" })
 		}, stet.ErrCorrupt},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 				must(t, e, request("k"), stet.Execute)
 				c.fault(s)
 				asked, began := s.count("create"), time.Now()
@@ -215,7 +215,7 @@ func TestARefusalOfTheStoreIsSaidAtOnce(t *testing.T) { // LM-08, SF-06, W24
 }
 
 func TestAPolicyThatCannotBeUsedDecidesNothing(t *testing.T) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		q := request("k")
 		q.Policy = &stet.Policy{Lease: stet.Never}
 		if _, err := e.Begin(t.Context(), q); err == nil || s.count("create") != 0 {
@@ -225,7 +225,7 @@ func TestAPolicyThatCannotBeUsedDecidesNothing(t *testing.T) {
 }
 
 func TestAStoreThatIsAwayDoesNotFillTheProcess(t *testing.T) { // bounded work
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		s.before = func(string, int) error { return errLost }
 		var wg sync.WaitGroup
 		for i := range 3000 {
@@ -251,7 +251,7 @@ func TestAStoreThatIsAwayDoesNotFillTheProcess(t *testing.T) { // bounded work
 }
 
 func TestDrainWhileMoreComes(t *testing.T) { // with -race
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		s.before = func(string, int) error { return errLost }
 		var wg sync.WaitGroup
 		for i := range 50 {
@@ -315,7 +315,7 @@ func race(h *house, key string, ran, fenced *atomic.Int64) {
 	}
 	ran.Add(1)
 	for i := range 3 {
-		if err := d.Claim.Advance(h.t.Context(), fmt.Sprint(i), []byte("p")); errors.Is(err, stet.ErrFenced) {
+		if err := d.Claim.Step(h.t.Context(), stet.Step{Point: fmt.Sprint(i), Progress: []byte("p")}); errors.Is(err, stet.ErrFenced) {
 			fenced.Add(1)
 		}
 	}
@@ -325,7 +325,7 @@ func race(h *house, key string, ran, fenced *atomic.Int64) {
 }
 
 func TestAClientThatLeavesEndsTheTriesNotTheCall(t *testing.T) { // W12, I8
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s.before = func(verb string, n int) error {
 			cancel()

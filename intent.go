@@ -66,7 +66,7 @@ func (e *Engine) replace(call *detached, prev Version, h Head, b *Body) (Head, e
 func (e *Engine) cancel(call *detached, w *intent, instead Head, body *Body) error {
 	over := w.head.Version
 	for range tries {
-		instead.Version = draw()
+		instead.Version = newVersion()
 		c := &intent{prev: over, head: instead, body: body}
 		if over == 0 && body == nil {
 			c.body = &nothing

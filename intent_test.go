@@ -12,8 +12,8 @@ import (
 
 // delayed keeps the writes that the test holds back, so that copies of them arrive when it says so.
 type delayed struct {
-	*shelf
-	hold   bool // guarded by the shelf's lock, like copies
+	*fakeStore
+	hold   bool // guarded by the fakeStore's lock, like copies
 	copies []func() error
 }
 
@@ -34,17 +34,17 @@ func (d *delayed) holds(on bool) {
 }
 
 func (d *delayed) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	if d.held(func() error { _, err := d.shelf.Create(context.Background(), r); return err }) {
+	if d.held(func() error { _, err := d.fakeStore.Create(context.Background(), r); return err }) {
 		return stet.Record{}, errLost
 	}
-	return d.shelf.Create(ctx, r)
+	return d.fakeStore.Create(ctx, r)
 }
 
 func (d *delayed) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	if d.held(func() error { _, err := d.shelf.Replace(context.Background(), prev, h, b); return err }) {
+	if d.held(func() error { _, err := d.fakeStore.Replace(context.Background(), prev, h, b); return err }) {
 		return stet.Head{}, errLost
 	}
-	return d.shelf.Replace(ctx, prev, h, b)
+	return d.fakeStore.Replace(ctx, prev, h, b)
 }
 
 // TestACopyOfAWriteThatWasGivenUpHasNoEffect: whatever a request sent and gave up meets what stands in its place when it arrives.
@@ -62,8 +62,8 @@ func TestACopyOfAWriteThatWasGivenUpHasNoEffect(t *testing.T) { // A14, W2, I11
 		"a Restart that had":           {finished, true, stet.Retryable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, _ *stet.Engine) {
-				d := &delayed{shelf: s}
+			shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, _ *stet.Engine) {
+				d := &delayed{fakeStore: s}
 				e, err := stet.New(d, stet.Config{})
 				if err != nil {
 					t.Fatal(err)
@@ -142,7 +142,7 @@ func finished(t *testing.T, e *stet.Engine) {
 }
 
 func TestATombstoneIsReapedAndRefusesNobody(t *testing.T) { // A14
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		s.after = func(verb string, _ int) error { return map[string]error{"create": errLost}[verb] }
 		if _, err := e.Begin(t.Context(), request("k")); err == nil {
 			t.Fatal("it was told what was lost")
@@ -162,7 +162,7 @@ func TestATombstoneIsReapedAndRefusesNobody(t *testing.T) { // A14
 		}
 		s.mend()
 		_ = e.Drain(t.Context())
-		if n, _, err := e.Reap(t.Context(), "", 0); n != 1 || err != nil {
+		if n, _, err := e.Operator().Reap(t.Context(), "", 0); n != 1 || err != nil {
 			t.Errorf("%d reaped, %v", n, err)
 		}
 	})
@@ -250,7 +250,7 @@ func (panics) MarshalJSON() ([]byte, error) { panic("no JSON of this") }
 
 func TestAResultThatPanicsLeavesNoClaimHeld(t *testing.T) { // A17, W13
 	var _ json.Marshaler = panics{}
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		func() {
 			defer func() {
 				if recover() == nil {

@@ -35,80 +35,80 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
-// Move is what must be written before a verdict is true.
-type Move uint8
+// move is what must be written before a verdict is true.
+type move uint8
 
 const (
-	Stay    Move = iota // nothing
-	Take                // Running again, same life, Body kept
-	Restart             // Running, a new life, Body dropped
-	Lapse               // Unknown: a lapsed lease proves nothing
+	stay    move = iota // nothing
+	take                // Running again, same life, Body kept
+	restart             // Running, a new life, Body dropped
+	lapse               // Unknown: a lapsed lease proves nothing
 )
 
-func (m Move) String() string {
+func (m move) String() string {
 	switch m {
-	case Stay:
+	case stay:
 		return "stay"
-	case Take:
+	case take:
 		return "take"
-	case Restart:
+	case restart:
 		return "restart"
-	case Lapse:
+	case lapse:
 		return "lapse"
 	}
-	return fmt.Sprintf("Move(%d)", uint8(m))
+	return fmt.Sprintf("move(%d)", uint8(m))
 }
 
-// Ruling is judge's answer.
-type Ruling struct {
+// ruling is judge's answer.
+type ruling struct {
 	Verdict Verdict
-	Move    Move
+	move    move
 }
 
 // judge is the rulebook: what a request may do that meets the record h. same says whether the request's fingerprint, made
 // by the record's own recipe, equals the record's. It reads no clock (h.AsOf and h.DueAt are both the store's) and no policy
 // but the record's own Rules: two processes with different settings give the same ruling.
-func judge(h *Head, same bool) Ruling {
+func judge(h *Head, same bool) ruling {
 	over := h.Over()
 	switch h.State { // ended lives first: a dead record refuses nobody for its payload
 	case Completed:
 		if over && h.Rules.KeepExpired > 0 && h.AsOf.Before(h.DueAt.Add(h.Rules.KeepExpired)) {
-			return Ruling{Gone, Stay}
+			return ruling{Gone, stay}
 		}
 		if over {
-			return Ruling{Execute, Restart}
+			return ruling{Execute, restart}
 		}
 	case Retryable:
 		if over {
-			return Ruling{Execute, Restart}
+			return ruling{Execute, restart}
 		}
 	case Expired:
 		if over {
-			return Ruling{Execute, Restart}
+			return ruling{Execute, restart}
 		}
-		return Ruling{Gone, Stay}
+		return ruling{Gone, stay}
 	case Running, Unknown: // never ended by time alone (I10)
 	default:
 		panic("stet: a record in no known state: " + h.State.String())
 	}
 	if !same { // before every other answer: a waiter with another payload must not receive this one's response (I9)
-		return Ruling{Mismatch, Stay}
+		return ruling{Mismatch, stay}
 	}
 	switch h.State {
 	case Completed:
-		return Ruling{Replay, Stay}
+		return ruling{Replay, stay}
 	case Retryable:
-		return Ruling{Execute, Take}
+		return ruling{Execute, take}
 	case Unknown:
-		return Ruling{Unresolved, Stay}
+		return ruling{Unresolved, stay}
 	case Running:
 		if !over {
-			return Ruling{InProgress, Stay}
+			return ruling{InProgress, stay}
 		}
 		if mayRunAgain(h) {
-			return Ruling{Execute, Take}
+			return ruling{Execute, take}
 		}
-		return Ruling{Unresolved, Lapse}
+		return ruling{Unresolved, lapse}
 	case Expired:
 		panic("stet: unreachable: expired records were ruled on above")
 	}

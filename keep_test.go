@@ -22,7 +22,7 @@ func TestARecordThatCannotBeReadStopsNoLoop(t *testing.T) { // I15: it is corrup
 		h.store.Corrupt(request("lapses0").ID)
 		h.store.Corrupt(request("done0").ID)
 		after(stet.DefaultRetain + time.Hour)
-		for name, page := range map[string]func(context.Context, string, int) (int, string, error){"sweep": h.Sweep, "reap": h.Reap} {
+		for name, page := range map[string]func(context.Context, string, int) (int, string, error){"sweep": h.Operator().Sweep, "reap": h.Operator().Reap} {
 			ended := 0
 			for after, pages := "", 0; pages == 0 || after != ""; pages++ {
 				n, next, err := page(h.t.Context(), after, 1)
@@ -39,7 +39,7 @@ func TestARecordThatCannotBeReadStopsNoLoop(t *testing.T) { // I15: it is corrup
 }
 
 func TestLoopsStopWithTheStoreAndWithTheirContext(t *testing.T) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		const abreast = 8 // what is begun is finished
 		for i := range 3 * abreast {
 			must(t, e, request(fmt.Sprint(i)), stet.Execute)
@@ -47,7 +47,7 @@ func TestLoopsStopWithTheStoreAndWithTheirContext(t *testing.T) {
 		after(stet.DefaultLease)
 		s.before = func(verb string, _ int) error { return map[string]error{"replace": errLost}[verb] }
 		began := time.Now()
-		if n, _, err := e.Sweep(t.Context(), "", 10); n != 0 || !errors.Is(err, errLost) || time.Since(began) > 2*stet.DefaultStoreTimeout {
+		if n, _, err := e.Operator().Sweep(t.Context(), "", 10); n != 0 || !errors.Is(err, errLost) || time.Since(began) > 2*stet.DefaultStoreTimeout {
 			t.Errorf("a store that is away: %d, %v after %v", n, err, time.Since(began))
 		}
 		s.before = nil
@@ -58,13 +58,13 @@ func TestLoopsStopWithTheStoreAndWithTheirContext(t *testing.T) {
 			}
 			return nil
 		}
-		if n, next, err := e.Sweep(ctx, "", 40); n == 0 || n > abreast+1 || next != "" || !errors.Is(err, context.Canceled) {
+		if n, next, err := e.Operator().Sweep(ctx, "", 40); n == 0 || n > abreast+1 || next != "" || !errors.Is(err, context.Canceled) {
 			t.Errorf("%d swept after the end, %v", n, err)
 		}
 	})
 }
 
-func TestReaperAndJudgeAgreeOnHowLongAKeyIsRefused(t *testing.T) { // C34, TT-08
+func TestReaperAndJudgeAgreeOnHowLongAKeyIsRefused(t *testing.T) { // TT-08
 	rules := stet.Rules{Retain: time.Hour, KeepExpired: time.Hour}
 	for _, c := range []struct {
 		reaped, asked time.Duration
@@ -80,7 +80,7 @@ func TestReaperAndJudgeAgreeOnHowLongAKeyIsRefused(t *testing.T) { // C34, TT-08
 			began := time.Now()
 			h.settle(h.begin(request("k"), stet.Execute).Claim)
 			after(c.reaped - time.Since(began))
-			if n, _, err := h.Reap(h.t.Context(), "", 10); n != 1 || err != nil {
+			if n, _, err := h.Operator().Reap(h.t.Context(), "", 10); n != 1 || err != nil {
 				h.t.Fatalf("reaped %d, %v", n, err)
 			}
 			after(c.asked - time.Since(began))
@@ -115,8 +115,8 @@ func raceForOne(h *house, holder *stet.Claim, due time.Duration) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			n, _, err := h.Sweep(h.t.Context(), "", 10)
-			m, _, err2 := h.Reap(h.t.Context(), "", 10)
+			n, _, err := h.Operator().Sweep(h.t.Context(), "", 10)
+			m, _, err2 := h.Operator().Reap(h.t.Context(), "", 10)
 			moved.Add(int64(n + m))
 			if err != nil || err2 != nil {
 				h.t.Error(err, err2)
@@ -169,7 +169,7 @@ func TestFenceGrowsAcrossLives(t *testing.T) { // also across deletion
 			if i%3 == 0 { // a result: gone by the reaper, or by the next request
 				after(stet.DefaultRetain)
 				if i%2 == 0 {
-					_, _, _ = h.Reap(h.t.Context(), "", 10)
+					_, _, _ = h.Operator().Reap(h.t.Context(), "", 10)
 				}
 			}
 		}
@@ -186,10 +186,10 @@ func TestWhatIsOverGoesTogether(t *testing.T) { // I10
 		h.settle(h.begin(kept, stet.Execute).Claim)
 		h.begin(request("runs"), stet.Execute)
 		after(stet.DefaultRetain + time.Second)
-		if n, _, err := h.Reap(h.t.Context(), "", 4); n != 4 || err != nil {
+		if n, _, err := h.Operator().Reap(h.t.Context(), "", 4); n != 4 || err != nil {
 			h.t.Errorf("%d reaped, %v; want 4", n, err)
 		}
-		if n, _, err := h.Reap(h.t.Context(), "", 0); n != 2 || err != nil {
+		if n, _, err := h.Operator().Reap(h.t.Context(), "", 0); n != 2 || err != nil {
 			h.t.Errorf("%d reaped, %v; want the fifth, and one that is kept as expired", n, err)
 		}
 		if h.saw(func(e stet.Event) bool { return e.Kind == stet.Reaped && e.Count == 4 }) != 1 ||

@@ -73,7 +73,7 @@ type KeyRule struct {
 	Syntax  Syntax
 	MinLen  int            // bytes of the parsed key; 0 means 1
 	MaxLen  int            // bytes of the parsed key; 0 means [DefaultMaxKeyLen]
-	Pattern *regexp.Regexp // must match the parsed key, where set; see [KeyPattern]
+	Pattern *regexp.Regexp // must match the parsed key, where set: as written, so anchor it
 }
 
 // DefaultMaxKeyLen is the longest key accepted where a [KeyRule] does not say, in bytes.
@@ -163,15 +163,6 @@ func (r KeyRule) check(k Key) error {
 		return &KeyError{"it does not have the published format " + r.Pattern.String()}
 	}
 	return nil
-}
-
-// KeyPattern compiles a pattern for [KeyRule.Pattern] that the whole key has to match.
-func KeyPattern(expr string) (*regexp.Regexp, error) {
-	re, err := regexp.Compile("^(?:" + expr + ")$")
-	if err != nil {
-		return nil, fmt.Errorf("key pattern: %w", err)
-	}
-	return re, nil
 }
 
 // Quote returns the key as an RFC 9651 String: how it is echoed to clients and forwarded to upstreams. Bytes outside

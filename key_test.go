@@ -71,22 +71,6 @@ func TestKeySyntax(t *testing.T) {
 	}
 }
 
-func TestKeyPatternMatchesTheWholeKey(t *testing.T) {
-	re, err := KeyPattern("[0-9]{3}|[a-z]+")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key, want := range map[string]bool{"123": true, "abc": true, "1234": false, "abc1": false, "xx123": false} {
-		_, err := KeyRule{Pattern: re}.Parse([]string{key})
-		if (err == nil) != want {
-			t.Errorf("%s: %v", key, err)
-		}
-	}
-	if _, err := KeyPattern("("); err == nil {
-		t.Error("a broken pattern was taken")
-	}
-}
-
 // TestQuotedByteByByte holds the lenient and the strict syntax against httpsfv: every byte, alone and escaped, in a string.
 func TestQuotedByteByByte(t *testing.T) { // KS-18
 	for c := range 256 {

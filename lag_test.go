@@ -26,8 +26,8 @@ func TestAnIndexThatLagsEndsNoLife(t *testing.T) { // I10
 	}
 	h.settle(h.begin(request("done"), stet.Execute).Claim)
 	running := h.begin(request("runs"), stet.Execute).Claim
-	swept, _, err := h.Sweep(t.Context(), "", 0)
-	reaped, _, err2 := h.Reap(t.Context(), "", 0)
+	swept, _, err := h.Operator().Sweep(t.Context(), "", 0)
+	reaped, _, err2 := h.Operator().Reap(t.Context(), "", 0)
 	if swept != 0 || reaped != 0 || err != nil || err2 != nil {
 		t.Errorf("%d swept, %d reaped, %v, %v", swept, reaped, err, err2)
 	}
@@ -35,7 +35,7 @@ func TestAnIndexThatLagsEndsNoLife(t *testing.T) { // I10
 	if err := running.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err != nil {
 		t.Error(err)
 	}
-	if n, err := h.Count(t.Context(), stet.Query{}); n != 2 || err != nil {
+	if n, err := h.Operator().Count(t.Context(), stet.Query{}); n != 2 || err != nil {
 		t.Errorf("%d records are left, %v", n, err)
 	}
 }

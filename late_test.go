@@ -10,10 +10,10 @@ import (
 )
 
 func TestLateResultsAreEvidence(t *testing.T) { // SF-05, FX-11, CR-02, I3
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		after(stet.DefaultLease)
-		if n, _, err := e.Sweep(t.Context(), "", 0); n != 1 || err != nil {
+		if n, _, err := e.Operator().Sweep(t.Context(), "", 0); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		if err := c.Settle(t.Context(), result("paid")); !errors.Is(err, stet.ErrFenced) {
@@ -32,10 +32,10 @@ func TestLateResultsAreEvidence(t *testing.T) { // SF-05, FX-11, CR-02, I3
 		must(t, e, other("k"), stet.Mismatch)
 
 		note := stet.Note{Who: "clerk", Why: "refunded"}
-		if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{Version: r.Version}, note); !errors.Is(err, stet.ErrContradicted) { // A04
+		if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{Version: r.Version}, note); !errors.Is(err, stet.ErrContradicted) { // A04
 			t.Errorf("freed against a late answer: %v", err)
 		}
-		h, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{Version: r.Version, Override: true}, note)
+		h, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{Version: r.Version, Override: true}, note)
 		if h.Note == nil || !strings.Contains(h.Note.Evidence, "against a late answer with status 201") {
 			t.Errorf("the history does not say what was overridden: %+v", h.Note)
 		}
@@ -46,14 +46,14 @@ func TestLateResultsAreEvidence(t *testing.T) { // SF-05, FX-11, CR-02, I3
 }
 
 func TestLateStatementsAreEvidence(t *testing.T) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		for key, state := range map[string]func(c *stet.Claim){
 			"nothing happened": func(c *stet.Claim) { c.NotExecuted("declined") },
 			"cannot tell":      func(c *stet.Claim) { c.Unknown("timeout") },
 		} {
 			c := must(t, e, request(key), stet.Execute).Claim
 			after(stet.DefaultLease)
-			_, _, _ = e.Sweep(t.Context(), "", 0)
+			_, _, _ = e.Operator().Sweep(t.Context(), "", 0)
 			before, _ := s.read(c.ID())
 			state(c)
 			_ = c.Settle(t.Context(), stet.Outcome{})
@@ -70,31 +70,31 @@ func TestLateStatementsAreEvidence(t *testing.T) {
 
 // Whoever has gone on without the late holder has nothing to hear from it.
 func TestLateResultsDisturbNobody(t *testing.T) { // I3
-	for name, goOn := range map[string]func(t *testing.T, e *stet.Engine, s *shelf, id stet.ID){
-		"it is resolved": func(t *testing.T, e *stet.Engine, _ *shelf, id stet.ID) {
-			_, _ = e.Resolve(t.Context(), id, stet.Resolution{Response: &stet.Response{Status: 201}}, stet.Note{Who: "w", Why: "y"})
+	for name, goOn := range map[string]func(t *testing.T, e *stet.Engine, s *fakeStore, id stet.ID){
+		"it is resolved": func(t *testing.T, e *stet.Engine, _ *fakeStore, id stet.ID) {
+			_, _ = e.Operator().Resolve(t.Context(), id, stet.Resolution{Response: &stet.Response{Status: 201}}, stet.Note{Who: "w", Why: "y"})
 		},
-		"it runs again": func(t *testing.T, e *stet.Engine, _ *shelf, id stet.ID) {
-			_, _ = e.Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: "w", Why: "y"})
+		"it runs again": func(t *testing.T, e *stet.Engine, _ *fakeStore, id stet.ID) {
+			_, _ = e.Operator().Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: "w", Why: "y"})
 			must(t, e, request(string(id.Key)), stet.Execute)
 		},
-		"it is unknown after a later run": func(t *testing.T, e *stet.Engine, _ *shelf, id stet.ID) {
-			_, _ = e.Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: "w", Why: "y"})
+		"it is unknown after a later run": func(t *testing.T, e *stet.Engine, _ *fakeStore, id stet.ID) {
+			_, _ = e.Operator().Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: "w", Why: "y"})
 			c := must(t, e, request(string(id.Key)), stet.Execute).Claim
 			c.Unknown("timeout")
 			_ = c.Settle(t.Context(), stet.Outcome{})
 		},
-		"it is gone": func(t *testing.T, e *stet.Engine, s *shelf, id stet.ID) {
+		"it is gone": func(t *testing.T, e *stet.Engine, s *fakeStore, id stet.ID) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			delete(s.records, id)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 				c := must(t, e, request("k"), stet.Execute).Claim
 				after(stet.DefaultLease)
-				_, _, _ = e.Sweep(t.Context(), "", 0)
+				_, _, _ = e.Operator().Sweep(t.Context(), "", 0)
 				goOn(t, e, s, c.ID())
 				before, was := s.read(c.ID())
 				if err := c.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) {
@@ -110,11 +110,11 @@ func TestLateResultsDisturbNobody(t *testing.T) { // I3
 
 // A key that was freed, and not used yet, is not free any more when its handler comes back with an answer.
 func TestALateResultTakesAFreedKeyBack(t *testing.T) { // A04, I1
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		after(stet.DefaultLease)
-		_, _, _ = e.Sweep(t.Context(), "", 0)
-		if _, err := e.Resolve(t.Context(), c.ID(), stet.Resolution{}, stet.Note{Who: "w", Why: "no trace of it"}); err != nil {
+		_, _, _ = e.Operator().Sweep(t.Context(), "", 0)
+		if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{}, stet.Note{Who: "w", Why: "no trace of it"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) {
@@ -141,7 +141,7 @@ func TestResultAfterAnOutageIsEvidence(t *testing.T) { // SF-05, W5
 		"longer than answers are kept": {time.Hour, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 				claim := must(t, e, request("k"), stet.Execute).Claim
 				s.mu.Lock()
 				s.before = func(verb string, _ int) error { return map[string]error{"replace": errLost}[verb] }
@@ -173,7 +173,7 @@ func TestResultAfterAnOutageIsEvidence(t *testing.T) { // SF-05, W5
 func TestDrainDoesNotWaitForEvidence(t *testing.T) {
 	for name, since := range map[string]time.Duration{"while the lease lasts": 0, "afterwards": 2 * stet.DefaultLease} {
 		t.Run(name, func(t *testing.T) {
-			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 				claim := must(t, e, request("k"), stet.Execute).Claim
 				s.mu.Lock()
 				s.before = func(string, int) error { return errLost }

@@ -14,11 +14,11 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// shelved runs a test in virtual time, on a shelf.
-func shelved(t *testing.T, c stet.Config, test func(t *testing.T, s *shelf, e *stet.Engine)) {
+// shelved runs a test in virtual time, on a fakeStore.
+func shelved(t *testing.T, c stet.Config, test func(t *testing.T, s *fakeStore, e *stet.Engine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{}
+		s := &fakeStore{}
 		e, err := stet.New(s, c)
 		if err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func TestHeldContextEndsWhileItsHandlerWaitsForTheStore(t *testing.T) { // I13
 	d := h.begin(request("k"), stet.Execute)
 	held := d.Claim.Hold(t.Context(), nil)
 	h.store.Slow(time.Hour)
-	_ = d.Claim.Advance(t.Context(), "p", nil) // not for an hour: for what is left of the lease
+	_ = d.Claim.Step(t.Context(), stet.Step{Point: "p"}) // not for an hour: for what is left of the lease
 	<-held.Done()
 	if context.Cause(held) != stet.ErrLeaseLost {
 		t.Error(context.Cause(held))
@@ -77,7 +77,7 @@ func TestHeldContextEndsWhileItsHandlerWaitsForTheStore(t *testing.T) { // I13
 }
 
 func TestALeaseCountsFromTheFirstTryToReserve(t *testing.T) { // I13: local clocks only shorten
-	shelved(t, stet.Config{Policy: stet.Policy{Lease: 3 * time.Second, Execution: stet.Never}}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{Policy: stet.Policy{Lease: 3 * time.Second, Execution: stet.Never}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		s.after = func(verb string, n int) error {
 			if verb == "create" && n == 1 {
 				after(time.Second)
@@ -97,7 +97,7 @@ func TestALeaseCountsFromTheFirstTryToReserve(t *testing.T) { // I13: local cloc
 }
 
 func TestAReservationThatIsAsGoodAsOverIsGivenBack(t *testing.T) { // I13, W2
-	shelved(t, stet.Config{Policy: stet.Policy{Lease: time.Second}}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{Policy: stet.Policy{Lease: time.Second}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		s.after = func(string, int) error { after(950 * time.Millisecond); return nil }
 		d, err := e.Begin(t.Context(), request("k"))
 		if !errors.Is(err, stet.ErrUnsettled) || d.Claim != nil {
@@ -113,7 +113,7 @@ func TestAReservationThatIsAsGoodAsOverIsGivenBack(t *testing.T) { // I13, W2
 }
 
 func TestSettleAsUnknownTwiceAndOnceMore(t *testing.T) { // FX-11, I3: late, by the same holder, while nobody else has touched it
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		c.Unknown("timeout")
 		for range 2 {
@@ -137,9 +137,9 @@ func TestSettleAsUnknownTwiceAndOnceMore(t *testing.T) { // FX-11, I3: late, by 
 	})
 }
 
-func TestRetentionFromCreationAfterUnknown(t *testing.T) { // C11
+func TestRetentionFromCreationAfterUnknown(t *testing.T) { // TT-05
 	rules := stet.Rules{Retain: time.Hour, FromCreation: true}
-	shelved(t, stet.Config{Policy: stet.Policy{Rules: rules}}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{Policy: stet.Policy{Rules: rules}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		began := time.Now()
 		c := must(t, e, request("k"), stet.Execute).Claim
 		after(25 * time.Second)
@@ -159,16 +159,16 @@ func TestRetentionFromCreationAfterUnknown(t *testing.T) { // C11
 }
 
 func TestPointAndProgressAreStoredTogether(t *testing.T) { // I11, CR-14
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		buffer := []byte("A")
-		if err := c.Advance(t.Context(), "a", buffer); err != nil {
+		if err := c.Step(t.Context(), stet.Step{Point: "a", Progress: buffer}); err != nil {
 			t.Fatal(err)
 		}
 		buffer[0] = '?' // the caller's again
 		s.after = func(string, int) error { return errLost }
-		if err := c.Advance(t.Context(), "b", []byte("B")); err == nil {
-			t.Fatal("an Advance without an answer succeeded")
+		if err := c.Step(t.Context(), stet.Step{Point: "b", Progress: []byte("B")}); err == nil {
+			t.Fatal("a Step without an answer succeeded")
 		}
 		if r, _ := s.read(c.ID()); string(r.Progress) != "B" {
 			t.Fatalf("it was to happen without an answer: %q", r.Progress)
@@ -187,7 +187,7 @@ func TestHoldAfterSettle(t *testing.T) {
 	bubble(t, stet.Config{}, func(h *house) {
 		c := h.begin(request("k"), stet.Execute).Claim
 		h.settle(c)
-		held := c.Hold(h.t.Context(), stet.LostFunc(func(err error) { h.t.Errorf("lost: %v", err) }))
+		held := c.Hold(h.t.Context(), lostFunc(func(err error) { h.t.Errorf("lost: %v", err) }))
 		if held.Err() == nil || c.Ended() != nil {
 			h.t.Errorf("a settled claim is held: %v, ended by %v", held.Err(), c.Ended())
 		}
@@ -199,7 +199,7 @@ func TestHoldAfterSettle(t *testing.T) {
 }
 
 func TestClaimIsSafeForConcurrentUse(t *testing.T) { // with -race
-	e, err := stet.New(&shelf{}, stet.Config{})
+	e, err := stet.New(&fakeStore{}, stet.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestClaimIsSafeForConcurrentUse(t *testing.T) { // with -race
 		wg.Go(func() {
 			for i := range 50 {
 				_ = c.Renew(t.Context())
-				_ = c.Advance(t.Context(), fmt.Sprint(i), nil)
+				_ = c.Step(t.Context(), stet.Step{Point: fmt.Sprint(i)})
 				c.NotExecuted("x")
 				c.Completed()
 			}
@@ -230,7 +230,7 @@ func TestClaimIsSafeForConcurrentUse(t *testing.T) { // with -race
 }
 
 func TestAClaimHidesItsKey(t *testing.T) { // SE-07
-	e, err := stet.New(&shelf{}, stet.Config{})
+	e, err := stet.New(&fakeStore{}, stet.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestAlarmsAreUsedAgainAndRingForTheirClaimOnly(t *testing.T) {
 	bubble(t, stet.Config{Policy: stet.Policy{Lease: 3 * time.Second, Execution: stet.Never}}, func(h *house) {
 		for i := range 50 { // each settles at the moment at which its heartbeat comes
 			c := h.begin(request(fmt.Sprint(i)), stet.Execute).Claim
-			c.Hold(h.t.Context(), stet.LostFunc(func(err error) { h.t.Errorf("lost: %v", err) }))
+			c.Hold(h.t.Context(), lostFunc(func(err error) { h.t.Errorf("lost: %v", err) }))
 			after(time.Second)
 			h.settle(c)
 		}

@@ -48,10 +48,13 @@ func TestLooksHaveADeadline(t *testing.T) { // A20
 			t.Fatal(err)
 		}
 		for op, look := range map[string]func(context.Context) error{
-			"list":    func(ctx context.Context) error { _, _, err := e.List(ctx, stet.Query{}); return err },
-			"count":   func(ctx context.Context) error { _, err := e.Count(ctx, stet.Query{}); return err },
-			"find":    func(ctx context.Context) error { _, err := e.Find(ctx, "ch_1"); return err },
-			"history": func(ctx context.Context) error { _, _, err := e.History(ctx, stet.HistoryQuery{}); return err },
+			"list":  func(ctx context.Context) error { _, _, err := e.Operator().List(ctx, stet.Query{}); return err },
+			"count": func(ctx context.Context) error { _, err := e.Operator().Count(ctx, stet.Query{}); return err },
+			"find":  func(ctx context.Context) error { _, err := e.Operator().Find(ctx, "ch_1"); return err },
+			"history": func(ctx context.Context) error {
+				_, _, err := e.Operator().History(ctx, stet.HistoryQuery{})
+				return err
+			},
 		} {
 			seen = nil
 			began := time.Now()

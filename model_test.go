@@ -24,16 +24,16 @@ func TestModelMovesAsJudgeRules(t *testing.T) {
 	now := time.Now()
 	for _, s := range []State{Running, Completed, Retryable, Unknown, Expired} {
 		for _, due := range []time.Time{now.Add(-1), now.Add(1), {}} {
-			for lapse := LapseUnknown; lapse.Valid(); lapse++ {
+			for rule := LapseUnknown; rule.Valid(); rule++ {
 				for _, point := range []string{"", "charged"} {
 					for _, keep := range []time.Duration{0, time.Hour} {
-						h := &Head{State: s, DueAt: due, AsOf: now, Point: point, Rules: Rules{OnLapse: lapse, KeepExpired: keep}}
-						switch judge(h, true).Move {
-						case Take, Restart:
+						h := &Head{State: s, DueAt: due, AsOf: now, Point: point, Rules: Rules{OnLapse: rule, KeepExpired: keep}}
+						switch judge(h, true).move {
+						case take, restart:
 							ruled[s.String()+" to running"] = true
-						case Lapse:
+						case lapse:
 							ruled[s.String()+" to unknown"] = true
-						case Stay:
+						case stay:
 						}
 					}
 				}

@@ -29,7 +29,7 @@ func TestResolvedAsCompleted(t *testing.T) { // I14
 	bubble(t, stet.Config{}, func(h *house) {
 		leave(h, stet.Unknown)
 		answer := result("found").Response
-		got, err := h.Resolve(h.t.Context(), request("k").ID, stet.Resolution{Response: &answer}, note)
+		got, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{Response: &answer}, note)
 		if err != nil || !got.Reconciled || got.Note == nil || *got.Note != note || got.DueAt.Sub(got.UpdatedAt) != stet.DefaultRetain {
 			h.t.Fatalf("%+v, %v", got, err)
 		}
@@ -43,7 +43,7 @@ func TestResolvedAsCompleted(t *testing.T) { // I14
 func TestResolvedAsNotExecuted(t *testing.T) {
 	bubble(t, stet.Config{}, func(h *house) {
 		leave(h, stet.Unknown)
-		if _, err := h.Resolve(h.t.Context(), request("k").ID, stet.Resolution{}, note); err != nil {
+		if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{}, note); err != nil {
 			h.t.Fatal(err)
 		}
 		c := h.begin(request("k"), stet.Execute).Claim
@@ -57,7 +57,7 @@ func TestLateHolderAfterResolve(t *testing.T) { // I3: the holder that comes bac
 	bubble(t, stet.Config{}, func(h *house) {
 		c := h.begin(request("k"), stet.Execute).Claim
 		after(stet.DefaultLease) // nobody swept: a lapsed lease is unknown
-		if _, err := h.Resolve(h.t.Context(), request("k").ID, stet.Resolution{}, note); err != nil {
+		if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{}, note); err != nil {
 			h.t.Fatal(err)
 		}
 		if err := c.Settle(h.t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) {
@@ -70,12 +70,12 @@ func TestStatesThatRefuseAVerb(t *testing.T) {
 	answer := result("x").Response
 	verbs := map[string]func(h *house) error{
 		"resolve": func(h *house) error {
-			_, err := h.Resolve(h.t.Context(), request("k").ID, stet.Resolution{Response: &answer}, note)
+			_, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{Response: &answer}, note)
 			return err
 		},
-		"purge": func(h *house) error { return h.Purge(h.t.Context(), request("k").ID, 0, note) },
+		"purge": func(h *house) error { return h.Operator().Purge(h.t.Context(), request("k").ID, 0, note) },
 		"extend": func(h *house) error {
-			_, err := h.Extend(h.t.Context(), request("k").ID, 0, time.Hour, note)
+			_, err := h.Operator().Extend(h.t.Context(), request("k").ID, 0, time.Hour, note)
 			return err
 		},
 	}
@@ -117,11 +117,11 @@ func TestPublishedRecordsAreNotReinvented(t *testing.T) { // what was published 
 		h.settle(c)
 		answer := result("another").Response
 		for _, r := range []stet.Resolution{{}, {Response: &answer}} {
-			if _, err := h.Resolve(h.t.Context(), request("k").ID, r, note); !errors.Is(err, stet.ErrState) {
+			if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, r, note); !errors.Is(err, stet.ErrState) {
 				h.t.Errorf("%+v: %v", r, err)
 			}
 		}
-		if _, err := h.Resolve(h.t.Context(), request("k").ID, stet.Resolution{Response: &answer, Kept: stet.KeptStatus}, note); err != nil {
+		if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{Response: &answer, Kept: stet.KeptStatus}, note); err != nil {
 			h.t.Fatal(err)
 		}
 		if d := h.begin(request("k"), stet.Replay); d.Record.Response != nil || d.Record.Status != answer.Status {
@@ -133,7 +133,7 @@ func TestPublishedRecordsAreNotReinvented(t *testing.T) { // what was published 
 func TestPurgeFreesTheKey(t *testing.T) {
 	bubble(t, stet.Config{}, func(h *house) {
 		leave(h, stet.Completed)
-		if err := h.Purge(h.t.Context(), request("k").ID, 0, note); err != nil {
+		if err := h.Operator().Purge(h.t.Context(), request("k").ID, 0, note); err != nil {
 			h.t.Fatal(err)
 		}
 		if _, err := h.Get(h.t.Context(), request("k").ID); !errors.Is(err, stet.ErrNotFound) {
@@ -146,12 +146,12 @@ func TestPurgeFreesTheKey(t *testing.T) {
 func TestExtendKeepsAResult(t *testing.T) {
 	bubble(t, stet.Config{}, func(h *house) {
 		leave(h, stet.Completed)
-		if _, err := h.Extend(h.t.Context(), request("k").ID, 0, 10*stet.DefaultRetain, note); err != nil {
+		if _, err := h.Operator().Extend(h.t.Context(), request("k").ID, 0, 10*stet.DefaultRetain, note); err != nil {
 			h.t.Fatal(err)
 		}
 		after(9 * stet.DefaultRetain)
 		h.begin(request("k"), stet.Replay)
-		if n, _, err := h.Reap(h.t.Context(), "", 1); n != 0 || err != nil {
+		if n, _, err := h.Operator().Reap(h.t.Context(), "", 1); n != 0 || err != nil {
 			h.t.Errorf("%d reaped, %v", n, err)
 		}
 	})
@@ -162,18 +162,18 @@ func TestChangesNeedWhoWhyAndTheVersionDecidedOn(t *testing.T) {
 		leave(h, stet.Unknown)
 		id := request("k").ID
 		for _, n := range []stet.Note{{}, {Who: "me"}, {Why: "so"}, {Who: "me", Why: " \t\n"}, {Who: " ", Why: "so"}} { // D10
-			if _, err := h.Resolve(h.t.Context(), id, stet.Resolution{}, n); !errors.Is(err, stet.ErrNoReason) {
+			if _, err := h.Operator().Resolve(h.t.Context(), id, stet.Resolution{}, n); !errors.Is(err, stet.ErrNoReason) {
 				h.t.Errorf("%+v: %v", n, err)
 			}
 		}
 		seen := h.record("k").Version
-		if got, err := h.Resolve(h.t.Context(), id, stet.Resolution{Version: seen ^ 1}, note); !errors.Is(err, stet.ErrStale) || got.Version != seen {
+		if got, err := h.Operator().Resolve(h.t.Context(), id, stet.Resolution{Version: seen ^ 1}, note); !errors.Is(err, stet.ErrStale) || got.Version != seen {
 			h.t.Errorf("%v, %v", got.Version, err)
 		}
-		if _, err := h.Resolve(h.t.Context(), id, stet.Resolution{Version: seen}, note); err != nil {
+		if _, err := h.Operator().Resolve(h.t.Context(), id, stet.Resolution{Version: seen}, note); err != nil {
 			h.t.Error(err)
 		}
-		if _, err := h.Resolve(h.t.Context(), stet.ID{Scope: "s", Key: "absent"}, stet.Resolution{}, note); !errors.Is(err, stet.ErrNotFound) {
+		if _, err := h.Operator().Resolve(h.t.Context(), stet.ID{Scope: "s", Key: "absent"}, stet.Resolution{}, note); !errors.Is(err, stet.ErrNotFound) {
 			h.t.Error(err)
 		}
 	})
@@ -182,13 +182,13 @@ func TestChangesNeedWhoWhyAndTheVersionDecidedOn(t *testing.T) {
 func TestOneProbeAtATime(t *testing.T) { // I14: ten keepers make one probe
 	bubble(t, stet.Config{}, func(h *house) {
 		leave(h, stet.Unknown)
-		heads, _, err := h.Unknowns(h.t.Context(), "", 10)
+		heads, _, err := h.Operator().Unknowns(h.t.Context(), "", 10)
 		if err != nil || len(heads) != 1 {
 			h.t.Fatal(heads, err)
 		}
 		var won int
 		for range 10 {
-			got, ok, err := h.Probing(h.t.Context(), &heads[0], time.Minute, nil)
+			got, ok, err := h.Operator().Probing(h.t.Context(), &heads[0], time.Minute, nil)
 			if err != nil {
 				h.t.Fatal(err)
 			}
@@ -202,17 +202,17 @@ func TestOneProbeAtATime(t *testing.T) { // I14: ten keepers make one probe
 		if won != 1 {
 			h.t.Errorf("%d keepers probe", won)
 		}
-		if heads, _, _ := h.Unknowns(h.t.Context(), "", 10); len(heads) != 0 {
+		if heads, _, _ := h.Operator().Unknowns(h.t.Context(), "", 10); len(heads) != 0 {
 			h.t.Error("it is due at once again")
 		}
 		after(time.Minute)
-		heads, _, _ = h.Unknowns(h.t.Context(), "", 10)
-		got, ok, err := h.Probing(h.t.Context(), &heads[0], 0, &note)
+		heads, _, _ = h.Operator().Unknowns(h.t.Context(), "", 10)
+		got, ok, err := h.Operator().Probing(h.t.Context(), &heads[0], 0, &note)
 		if !ok || err != nil || !got.Escalated || !got.DueAt.IsZero() {
 			h.t.Errorf("%+v, %v", got, err)
 		}
 		h.begin(request("k"), stet.Unresolved)
-		if _, err := h.Resolve(h.t.Context(), request("k").ID, stet.Resolution{}, note); err != nil || h.record("k").Escalated {
+		if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{}, note); err != nil || h.record("k").Escalated {
 			h.t.Error("a dead letter was resolved, and is one", err)
 		}
 	})
@@ -239,28 +239,28 @@ func TestReleaseWaitsUntilTheAttemptHasSettled(t *testing.T) { // D09
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 				id := leave(t, e)
 				after(settle - time.Second)
-				h, err := e.Resolve(t.Context(), id, stet.Resolution{Settle: settle}, nothingHappened)
+				h, err := e.Operator().Resolve(t.Context(), id, stet.Resolution{Settle: settle}, nothingHappened)
 				if r, _ := s.read(id); !errors.Is(err, stet.ErrFresh) || h.Version != r.Version || !h.Ended().Add(settle).Equal(h.AsOf.Add(time.Second)) {
 					t.Fatalf("%v; it ended %v, and is read at %v", err, h.Ended(), h.AsOf)
 				}
-				now, err := e.Resolve(t.Context(), id, stet.Resolution{Settle: settle, Now: true, Version: h.Version}, nothingHappened)
+				now, err := e.Operator().Resolve(t.Context(), id, stet.Resolution{Settle: settle, Now: true, Version: h.Version}, nothingHappened)
 				if err != nil || now.State != stet.Retryable || now.Note.Evidence != "4m59s after the attempt ended, before it had settled" {
 					t.Errorf("%v %+v, %v", now.State, now.Note, err)
 				}
 			})
-			shelved(t, stet.Config{}, func(t *testing.T, _ *shelf, e *stet.Engine) {
+			shelved(t, stet.Config{}, func(t *testing.T, _ *fakeStore, e *stet.Engine) {
 				id := leave(t, e)
 				after(settle)
-				h, err := e.Resolve(t.Context(), id, stet.Resolution{Settle: settle}, nothingHappened)
+				h, err := e.Operator().Resolve(t.Context(), id, stet.Resolution{Settle: settle}, nothingHappened)
 				if err != nil || h.State != stet.Retryable || h.Note.Evidence != "" {
 					t.Errorf("%v %+v, %v", h.State, h.Note, err)
 				}
 			})
-			shelved(t, stet.Config{}, func(t *testing.T, _ *shelf, e *stet.Engine) { // that it did happen needs no time
-				if _, err := e.Resolve(t.Context(), leave(t, e), stet.Resolution{Settle: settle, Response: &stet.Response{Status: 201}}, note); err != nil {
+			shelved(t, stet.Config{}, func(t *testing.T, _ *fakeStore, e *stet.Engine) { // that it did happen needs no time
+				if _, err := e.Operator().Resolve(t.Context(), leave(t, e), stet.Resolution{Settle: settle, Response: &stet.Response{Status: 201}}, note); err != nil {
 					t.Error(err)
 				}
 			})

@@ -12,7 +12,8 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/flow"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -99,9 +100,9 @@ func TestEveryRecordHasAnOwner(t *testing.T) { // A09, A12, I15
 		ctx, stop := context.WithTimeout(t.Context(), 6*time.Hour)
 		defer stop()
 		var loops sync.WaitGroup
-		silent := keeper.ResolverFunc(func(context.Context, stet.Head) (keeper.Finding, error) { return keeper.Finding{}, nil })
-		for _, run := range []func(context.Context) error{keeper.Sweeper{Engine: e}.Run, keeper.Reaper{Engine: e}.Run,
-			keeper.Reconciler{Engine: e, Resolver: silent}.Run, flow.Completer{Engine: e, Flows: []flow.Resumer{pay(t, e)}}.Run} {
+		silent := reconcile.ResolverFunc(func(context.Context, stet.Head) (reconcile.Finding, error) { return reconcile.Finding{}, nil })
+		for _, run := range []func(context.Context) error{maintenance.Sweeper{Engine: e}.Run, maintenance.Reaper{Engine: e}.Run,
+			reconcile.Reconciler{Engine: e, Resolver: silent}.Run, flow.Completer{Engine: e, Flows: []flow.Resumer{pay(t, e)}}.Run} {
 			loops.Go(func() {
 				if err := run(ctx); err != nil {
 					t.Error(err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet/internal/canon"
+
+	"sync"
 )
 
 // BodyMode says how a [Recipe] reads a request body.
@@ -76,13 +78,13 @@ type Recipe struct {
 	// Headers are the request header fields that count, by name in any case. None do otherwise, but for Content-Type and
 	// Content-Encoding as part of the body.
 	Headers []string
-	// Decode undoes Content-Encoding gzip first, up to [MaxDecoded] bytes, so that a compressed retry of a plain request is
+	// Decode undoes Content-Encoding gzip first, up to 4 MiB, so that a compressed retry of a plain request is
 	// the same. Without it the body counts as it was sent.
 	Decode bool
 }
 
-// MaxRecipe is how long the text of a recipe may be, in bytes. It is in every record's head.
-const MaxRecipe = 2048
+// maxRecipe is how long the text of a recipe may be, in bytes. It is in every record's head.
+const maxRecipe = 2048
 
 // ErrRecipe is what ParseRecipe returns for a text that this version of Stet did not write and cannot compute.
 var ErrRecipe = errors.New("stet: not a fingerprint recipe of this version")
@@ -159,8 +161,8 @@ func ParseRecipe(s string) (Recipe, error) {
 
 func parseRecipe(s string) (Recipe, error) {
 	var r Recipe
-	if len(s) > MaxRecipe {
-		return r, fmt.Errorf("longer than %d bytes", MaxRecipe)
+	if len(s) > maxRecipe {
+		return r, fmt.Errorf("longer than %d bytes", maxRecipe)
 	}
 	words := strings.Split(s, " ")
 	switch words[0] {
@@ -261,8 +263,8 @@ func (r Recipe) Validate() error {
 			return fmt.Errorf("recipe: Headers: %s says how a message travels, not what it asks for", h)
 		}
 	}
-	if n := len(r.String()); n > MaxRecipe {
-		return fmt.Errorf("the recipe is %d bytes long, at most %d fit a record", n, MaxRecipe)
+	if n := len(r.String()); n > maxRecipe {
+		return fmt.Errorf("the recipe is %d bytes long, at most %d fit a record", n, maxRecipe)
 	}
 	return nil
 }
@@ -293,4 +295,34 @@ func canonicalHeader(name string) string {
 		}
 	}
 	return string(b)
+}
+
+// maxRecipes bounds how many recipes found in records are kept ready; there are as many as configurations had in a retention.
+const maxRecipes = 64
+
+// recipes holds what computes fingerprints by the recipes of records.
+type recipes struct {
+	mu    sync.Mutex
+	ready map[string]*Fingerprinter
+}
+
+func (r *recipes) get(text string) (*Fingerprinter, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f, ok := r.ready[text]; ok {
+		return f, nil
+	}
+	recipe, err := ParseRecipe(text)
+	if err != nil {
+		return nil, err
+	}
+	f, err := recipe.Compile()
+	if err != nil {
+		return nil, err
+	}
+	if r.ready == nil || len(r.ready) >= maxRecipes {
+		r.ready = make(map[string]*Fingerprinter)
+	}
+	r.ready[text] = f
+	return f, nil
 }

@@ -71,7 +71,7 @@ func TestParseRecipeRefuses(t *testing.T) {
 		"1 raw -/a":            "compares all bytes",
 		"1 auto h:a(b":         "field name",
 		"1 auto h:":            "field name",
-		"1 auto -/" + strings.Repeat("a", MaxRecipe): "longer than",
+		"1 auto -/" + strings.Repeat("a", maxRecipe): "longer than",
 	} {
 		r, err := ParseRecipe(in)
 		if !errors.Is(err, ErrRecipe) || !strings.Contains(err.Error(), reason) {
@@ -97,7 +97,7 @@ func TestRecipeValidate(t *testing.T) {
 		{Recipe{Headers: []string{""}}, []string{"Headers"}},
 		{Recipe{Headers: []string{"Content-Length"}}, []string{"Headers", "Content-Length", "travels"}}, // FP-27
 		{Recipe{Headers: []string{"host"}}, []string{"Headers", "host"}},
-		{Recipe{Exclude: []string{"/" + strings.Repeat("a", MaxRecipe)}}, []string{"bytes long"}},
+		{Recipe{Exclude: []string{"/" + strings.Repeat("a", maxRecipe)}}, []string{"bytes long"}},
 	} {
 		err := c.recipe.Validate()
 		if err == nil {

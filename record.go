@@ -101,7 +101,7 @@ type Rules struct {
 type Note struct {
 	Who, Why, Evidence string
 	// Notice is the id of the message that asked for the change, such as a webhook-id. A message that comes again is known by it:
-	// see [Engine.Resolve].
+	// see [Operator.Resolve].
 	Notice string
 	// Action is what was done, in a word. "" means what the states say: see [Change.Action].
 	Action string

@@ -50,7 +50,7 @@ func TestADecisionIsMadeOnce(t *testing.T) { // A01, I1
 		t.Fatal(err)
 	}
 	free := stet.Resolution{Override: true} // whatever the record says of a handler
-	if _, err := e.Resolve(t.Context(), id, free, stet.Note{Who: "w", Why: "y"}); !errors.Is(err, stet.ErrStale) {
+	if _, err := e.Operator().Resolve(t.Context(), id, free, stet.Note{Who: "w", Why: "y"}); !errors.Is(err, stet.ErrStale) {
 		t.Errorf("%v, want ErrStale", err)
 	}
 	if r, err := e.Get(t.Context(), id); err != nil || r.State != stet.Unknown || r.Attempt != 2 {

@@ -16,13 +16,8 @@ type Step struct {
 	DownstreamKey, DownstreamID string
 }
 
-// Advance stores a recovery point: with the rule [LapseResume] a later run starts there, and finds progress in its Record.
+// Step stores a recovery point: with the rule [LapseResume] a later run starts at s.Point, and finds s.Progress in its Record.
 // It also renews the lease.
-func (c *Claim) Advance(ctx context.Context, point string, progress []byte) error {
-	return c.Step(ctx, Step{Point: point, Progress: progress})
-}
-
-// Step is [Claim.Advance] and [Claim.Downstream] in one write.
 func (c *Claim) Step(ctx context.Context, s Step) error {
 	c.turn()
 	defer c.yield()
@@ -48,7 +43,7 @@ func (s *Step) leave(h *Head) {
 	}
 }
 
-// Suspend gives the claim up at a recovery point, so that a later run starts there: any request, or [Engine.Resume], once in
+// Suspend gives the claim up at a recovery point, so that a later run starts there: any request, or [Operator.Resume], once in
 // has passed by the store's clock. Until then the key is in progress. It is what to do where the way to go on is closed for
 // now, and giving up would forget what was done so far. Unlike a record that may be retried, one that is suspended never
 // begins anew by the end of its retention. It is [ErrState] where the record could not be resumed, and otherwise as Settle is:
@@ -67,7 +62,7 @@ func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
 	}
 	h.DueIn, h.Cause = max(0, in), CauseSuspended
 	err := c.put(ctx, h, &b, c.e.cfg.StoreTimeout)
-	c.keeper.stop(context.Canceled)
+	c.heartbeat.stop(context.Canceled)
 	c.phase = c.phase.after(suspend)
 	return err
 }
@@ -91,17 +86,17 @@ func (c *Claim) TookOver() bool { return c.from == Running }
 // background loop goes on with what a client has abandoned. [ErrState] means that there is nothing to take over (any more);
 // of any number of processes that try, one gets the claim. The record keeps its Rules; lease and execution time are the
 // engine's.
-func (e *Engine) Resume(ctx context.Context, id ID) (Decision, error) {
-	call := detach(ctx, e.cfg.StoreTimeout)
+func (o *Operator) Resume(ctx context.Context, id ID) (Decision, error) {
+	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
-	have, err := e.get(call, id)
+	have, err := o.e.get(call, id)
 	if err != nil {
 		return Decision{}, fmt.Errorf("stet: resume: %w", err)
 	}
 	if !resumable(&have.Head) {
 		return Decision{}, fmt.Errorf("stet: resume: %w: it is not abandoned at a recovery point", ErrState)
 	}
-	b := beginning{e: e, policy: e.cfg.Policy, q: Request{ID: id, Route: have.Route, TraceID: have.TraceID, Meta: have.Meta}}
+	b := begin{e: o.e, policy: o.e.cfg.Policy, q: Request{ID: id, Route: have.Route, TraceID: have.TraceID, Meta: have.Meta}}
 	b.q.Subject.Method, b.q.Subject.Path, b.policy.Rules = have.Method, have.Path, have.Rules
 	d, err := b.perform(call, judge(&have.Head, true), have)
 	switch {
@@ -115,11 +110,11 @@ func (e *Engine) Resume(ctx context.Context, id ID) (Decision, error) {
 }
 
 // Reopen ends what is unknown about one step of a run, on evidence, where the whole of it has no answer yet: the run goes on at
-// s, as after [Claim.Suspend], with the next request or [Engine.Resume], at once. Whether that step was done or cannot be any more
+// s, as after [Claim.Suspend], with the next request or [Operator.Resume], at once. Whether that step was done or cannot be any more
 // is for s to say; an effect that may still come is no evidence (I14). It is [ErrState] where the record is not unknown, or could
-// not be resumed from s. version and n are as in [Engine.Resolve].
-func (e *Engine) Reopen(ctx context.Context, id ID, version Version, s Step, n Note) (Head, error) {
-	return e.change(ctx, id, version, n, "reopen", func(h *Head, b *Body) (*Body, error) {
+// not be resumed from s. version and n are as in [Operator.Resolve].
+func (o *Operator) Reopen(ctx context.Context, id ID, version Version, s Step, n Note) (Head, error) {
+	return o.e.change(ctx, id, version, n, "reopen", func(h *Head, b *Body) (*Body, error) {
 		lapsedRun := h.State == Running && h.Over()
 		if h.State != Unknown && !lapsedRun {
 			return nil, fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
@@ -142,8 +137,8 @@ func resumable(h *Head) bool { return h.State == Running && h.Over() && mayResum
 
 // Abandoned returns, of one page of lapsed runs, those that may be resumed from a recovery point, the longest due first, and the
 // cursor of the next page, "" after the last. limit is how many runs it looks at.
-func (e *Engine) Abandoned(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
-	heads, next, err = e.due(ctx, Query{States: []State{Running}, After: after, Limit: limit})
+func (o *Operator) Abandoned(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
+	heads, next, err = o.e.due(ctx, Query{States: []State{Running}, After: after, Limit: limit})
 	heads = slices.DeleteFunc(heads, func(h Head) bool { return !resumable(&h) })
 	return heads, next, err
 }

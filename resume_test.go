@@ -16,30 +16,30 @@ func resumable(key string) stet.Request {
 }
 
 func TestReservationKeepsWhatResumingNeeds(t *testing.T) { // CR-14
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		first := must(t, e, resumable("k"), stet.Execute)
 		if first.Claim.TookOver() || s.count("replace") != 0 {
 			t.Error("the first run took over, or wrote twice")
 		}
-		if _, err := e.Resume(t.Context(), first.Claim.ID()); !errors.Is(err, stet.ErrState) {
+		if _, err := e.Operator().Resume(t.Context(), first.Claim.ID()); !errors.Is(err, stet.ErrState) {
 			t.Errorf("resumed while it runs: %v", err)
 		}
 		after(stet.DefaultLease)
-		if n, _, _ := e.Sweep(t.Context(), "", 0); n != 0 {
+		if n, _, _ := e.Operator().Sweep(t.Context(), "", 0); n != 0 {
 			t.Error("swept")
 		}
-		heads, _, err := e.Abandoned(t.Context(), "", 0)
+		heads, _, err := e.Operator().Abandoned(t.Context(), "", 0)
 		if err != nil || len(heads) != 1 {
 			t.Fatal(heads, err)
 		}
-		d, err := e.Resume(t.Context(), heads[0].ID)
+		d, err := e.Operator().Resume(t.Context(), heads[0].ID)
 		if err != nil || !d.Claim.TookOver() || d.Claim.Attempt() != 2 || string(d.Claim.Stored().Request) != "state" {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		if h := d.Claim.Head(); h.Point != "first" || h.Rules.OnLapse != stet.LapseResume || h.Route != heads[0].Route {
 			t.Errorf("%+v", h)
 		}
-		if _, err := e.Resume(t.Context(), heads[0].ID); !errors.Is(err, stet.ErrState) {
+		if _, err := e.Operator().Resume(t.Context(), heads[0].ID); !errors.Is(err, stet.ErrState) {
 			t.Errorf("resumed twice: %v", err)
 		}
 		if err := first.Claim.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) { // I3
@@ -49,7 +49,7 @@ func TestReservationKeepsWhatResumingNeeds(t *testing.T) { // CR-14
 }
 
 func TestNewLifeKeepsWhatResumingNeeds(t *testing.T) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		_ = must(t, e, resumable("k"), stet.Execute).Claim.Settle(t.Context(), result("ok"))
 		after(stet.DefaultRetain)
 		c := must(t, e, resumable("k"), stet.Execute).Claim
@@ -60,7 +60,7 @@ func TestNewLifeKeepsWhatResumingNeeds(t *testing.T) {
 }
 
 func TestSuspended(t *testing.T) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, resumable("k"), stet.Execute).Claim
 		held := c.Hold(t.Context(), nil)
 		step := stet.Step{Point: "second", Progress: []byte("2"), DownstreamKey: "key", DownstreamID: "id"}
@@ -86,7 +86,7 @@ func TestSuspended(t *testing.T) {
 }
 
 func TestSuspendWhatCannotBeResumed(t *testing.T) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		if err := c.Suspend(t.Context(), stet.Step{Point: "second"}, 0); !errors.Is(err, stet.ErrState) {
 			t.Errorf("%v", err)
@@ -98,7 +98,7 @@ func TestSuspendWhatCannotBeResumed(t *testing.T) {
 }
 
 func TestResumeWithoutAnAnswer(t *testing.T) { // W2: the lost write is the proof
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		id := must(t, e, resumable("k"), stet.Execute).Claim.ID()
 		after(stet.DefaultLease)
 		s.after = func(verb string, n int) error {
@@ -107,7 +107,7 @@ func TestResumeWithoutAnAnswer(t *testing.T) { // W2: the lost write is the proo
 			}
 			return nil
 		}
-		if d, err := e.Resume(t.Context(), id); err != nil || d.Claim.Attempt() != 2 {
+		if d, err := e.Operator().Resume(t.Context(), id); err != nil || d.Claim.Attempt() != 2 {
 			t.Errorf("%+v, %v", d, err)
 		}
 	})
@@ -115,10 +115,10 @@ func TestResumeWithoutAnAnswer(t *testing.T) { // W2: the lost write is the proo
 
 func TestReopen(t *testing.T) { // I14
 	step := stet.Step{Point: "second", Progress: []byte("2"), DownstreamID: "ch_2"}
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		refused := func(id stet.ID, version stet.Version, s stet.Step, n stet.Note, want error) {
 			t.Helper()
-			if _, err := e.Reopen(t.Context(), id, version, s, n); !errors.Is(err, want) {
+			if _, err := e.Operator().Reopen(t.Context(), id, version, s, n); !errors.Is(err, want) {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}
@@ -132,14 +132,14 @@ func TestReopen(t *testing.T) { // I14
 		refused(c.ID(), 0, stet.Step{}, note, stet.ErrState)
 		refused(c.ID(), 0, step, stet.Note{Who: "clerk"}, stet.ErrNoReason)
 
-		h, err := e.Reopen(t.Context(), c.ID(), have.Version, step, note)
+		h, err := e.Operator().Reopen(t.Context(), c.ID(), have.Version, step, note)
 		if err != nil || h.State != stet.Running || h.Cause != "" || h.Point != "second" || h.DownstreamID != "ch_2" {
 			t.Fatalf("%+v, %v", h, err)
 		}
 		if err := c.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) { // I3
 			t.Errorf("the holder who could not tell: %v", err)
 		}
-		d, err := e.Resume(t.Context(), c.ID())
+		d, err := e.Operator().Resume(t.Context(), c.ID())
 		if err != nil || d.Claim.Attempt() != 2 || string(d.Claim.Stored().Progress) != "2" || string(d.Claim.Stored().Request) != "state" {
 			t.Fatalf("%+v, %v", d, err)
 		}

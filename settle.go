@@ -44,7 +44,7 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	}
 	c.stated, c.overdue = 0, false
 	back := !overdue && c.unattend()
-	c.keeper.stop(context.Canceled)
+	c.heartbeat.stop(context.Canceled)
 	from := c.h.State
 	err := c.put(ctx, h, b, c.e.cfg.StoreTimeout)
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -205,6 +206,16 @@ var (
 
 	ErrVolatile  = errors.New("stet: the store may lose what it acknowledged")          // by its server's settings; see Checker
 	ErrForeignTx = errors.New("stet: the store cannot join a transaction of this kind") // nothing was done
+)
+
+// ErrUnsupported is returned when the store lacks the ability that a call needs, such as [Lister]. Its text names the ability.
+var ErrUnsupported = errors.New("stet: the store does not support this")
+
+var (
+	errNoList    = fmt.Errorf("%w: it cannot list its records", ErrUnsupported)
+	errNoCount   = fmt.Errorf("%w: it cannot count its records", ErrUnsupported)
+	errNoFind    = fmt.Errorf("%w: it cannot find records by their downstream names", ErrUnsupported)
+	errNoHistory = fmt.Errorf("%w: it keeps no history of changes", ErrUnsupported)
 )
 
 // As finds an ability of s or of what it wraps. Wrappers have Unwrap() Store; one that must not be bypassed offers the

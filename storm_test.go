@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -131,15 +132,15 @@ func (p *provider) charge(key stet.Key, fence int64) bool {
 	return true
 }
 
-// Resolve implements [keeper.Resolver]: it finds the effect, or sees to it that there will be none of the attempts so far.
-func (p *provider) Resolve(_ context.Context, h stet.Head) (keeper.Finding, error) {
+// Resolve implements [reconcile.Resolver]: it finds the effect, or sees to it that there will be none of the attempts so far.
+func (p *provider) Resolve(_ context.Context, h stet.Head) (reconcile.Finding, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.effects[h.Key] > 0 {
-		return keeper.Finding{Outcome: keeper.Happened, Response: &stet.Response{Status: 201}, Evidence: "found"}, nil
+		return reconcile.Finding{Effect: reconcile.Happened, Response: &stet.Response{Status: 201}, Evidence: "found"}, nil
 	}
 	p.voided[h.Key] = h.Fence()
-	return keeper.Finding{Outcome: keeper.Voided, Evidence: "voided"}, nil
+	return reconcile.Finding{Effect: reconcile.Voided, Evidence: "voided"}, nil
 }
 
 // TestStorm has thousands of keys live through everything at once, over three engines in one bubble: requests, answers and copies
@@ -164,9 +165,9 @@ func TestStorm(t *testing.T) { // A14, A16, I1, I2, I3, I8, I11, I13, I15, W2, W
 				t.Fatal(err)
 			}
 			engines = append(engines, e)
-			loops.Go(func() { _ = keeper.Sweeper{Engine: e}.Run(ctx) })
-			loops.Go(func() { _ = keeper.Reaper{Engine: e}.Run(ctx) })
-			loops.Go(func() { _ = keeper.Reconciler{Engine: e, Resolver: world, MaxProbes: 100}.Run(ctx) })
+			loops.Go(func() { _ = maintenance.Sweeper{Engine: e}.Run(ctx) })
+			loops.Go(func() { _ = maintenance.Reaper{Engine: e}.Run(ctx) })
+			loops.Go(func() { _ = reconcile.Reconciler{Engine: e, Resolver: world, MaxProbes: 100}.Run(ctx) })
 		}
 		for k := range keys {
 			for i, e := range engines {
@@ -220,7 +221,7 @@ func stormClient(t *testing.T, e *stet.Engine, world *provider, key string, seed
 // stormHandler charges once, after a time that may be longer than it has, and may not learn whether it did.
 func stormHandler(t *testing.T, c *stet.Claim, world *provider, random *rand.Rand) {
 	lost := make(chan error, 1)
-	held := c.Hold(t.Context(), stet.LostFunc(func(cause error) { lost <- cause }))
+	held := c.Hold(t.Context(), lostFunc(func(cause error) { lost <- cause }))
 	deaf := random.IntN(4) == 0 // it does not heed its context
 	work := time.NewTimer(time.Duration(random.Int64N(int64(15 * time.Second))))
 	defer work.Stop()

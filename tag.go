@@ -12,7 +12,7 @@ import (
 )
 
 // Tag is how a record is shown in logs, events and consoles: "k_" and 16 hex digits of HMAC-SHA256 under the Pepper, over
-// the length-prefixed scope and key. Records are stored with it, and found by it: see [Engine.ByTag].
+// the length-prefixed scope and key. Records are stored with it, and found by it: see [Operator.ByTag].
 func (e *Engine) Tag(id ID) string { return e.tags.of(id, "") }
 
 // stamp returns the tag that h is to be written with. The one that it was read with may be of another Pepper.

@@ -61,20 +61,20 @@ func TestEveryWriteHasItsTag(t *testing.T) { // D04
 	lost := begin("k")
 	lost.Unknown("lost")
 	settle(lost, stet.Outcome{})
-	if _, err := e.Resolve(ctx, id, stet.Resolution{}, note); err != nil {
+	if _, err := e.Operator().Resolve(ctx, id, stet.Resolution{}, note); err != nil {
 		t.Fatal(err)
 	}
 	settle(begin("k"), stet.Outcome{Response: stet.Response{Status: 201}})
-	if _, err := e.Extend(ctx, id, 0, time.Hour, note); err != nil {
+	if _, err := e.Operator().Extend(ctx, id, 0, time.Hour, note); err != nil {
 		t.Fatal(err)
 	}
-	if h, err := e.ByTag(ctx, e.Tag(id)); err != nil || h.ID != id {
+	if h, err := e.Operator().ByTag(ctx, e.Tag(id)); err != nil || h.ID != id {
 		t.Fatalf("by its tag: %v, %v", h.ID, err)
 	}
-	if err := e.Purge(ctx, id, 0, note); err != nil {
+	if err := e.Operator().Purge(ctx, id, 0, note); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.ByTag(ctx, e.Tag(id)); !errors.Is(err, stet.ErrNotFound) {
+	if _, err := e.Operator().ByTag(ctx, e.Tag(id)); !errors.Is(err, stet.ErrNotFound) {
 		t.Errorf("after a purge: %v", err)
 	}
 	d, err := e.BeginIn(ctx, "tx", stet.Request{ID: stet.ID{Scope: "s", Key: "in"}})
@@ -113,14 +113,14 @@ func TestTagsUnderAnotherPepper(t *testing.T) {
 	}
 	finds := func(tag string, want bool) {
 		t.Helper()
-		h, err := after.ByTag(t.Context(), tag)
+		h, err := after.Operator().ByTag(t.Context(), tag)
 		if found := err == nil && h.ID == id; found != want || !found && !errors.Is(err, stet.ErrNotFound) {
 			t.Errorf("found: %v, %v; want %v", h.ID, err, want)
 		}
 	}
 	finds(before.Tag(id), true)
 	finds(after.Tag(id), false)
-	if _, err := after.Extend(t.Context(), id, 0, time.Hour, stet.Note{Who: "ops", Why: "test"}); err != nil {
+	if _, err := after.Operator().Extend(t.Context(), id, 0, time.Hour, stet.Note{Who: "ops", Why: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	finds(before.Tag(id), false)
@@ -141,7 +141,7 @@ func TestATagOfTwoNamesNeither(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if h, err := e.ByTag(t.Context(), "k_0000000000000001"); err == nil || errors.Is(err, stet.ErrNotFound) {
+	if h, err := e.Operator().ByTag(t.Context(), "k_0000000000000001"); err == nil || errors.Is(err, stet.ErrNotFound) {
 		t.Errorf("ByTag: %v, %v", h.ID, err)
 	}
 }

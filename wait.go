@@ -155,7 +155,7 @@ func decideAgain(seen *Head, have Record) (d Decision, over bool) {
 	switch {
 	case ruling.Verdict == Execute:
 		return comeAgain(have), true
-	case ruling.Move != Stay: // it lapsed while it was looked at, and is looked at again
+	case ruling.move != stay: // it lapsed while it was looked at, and is looked at again
 		return Decision{Verdict: InProgress, Record: have}, false
 	case ruling.Verdict == Mismatch:
 		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.Differs(seen.Fingerprint)}, false
@@ -264,7 +264,7 @@ func (e *Engine) lookAt(ctx context.Context, id ID) (have Record, err error) {
 			break
 		}
 	}
-	if err != nil || judge(&have.Head, true).Move != Lapse {
+	if err != nil || judge(&have.Head, true).move != lapse {
 		return have, err
 	}
 	got, err := e.replace(call, have.Version, lapsed(&have.Head), nil)

@@ -11,16 +11,16 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// waiting is a shelf with a Waiter that answers as told.
+// waiting is a fakeStore with a Waiter that answers as told.
 type waiting struct {
-	*shelf
+	*fakeStore
 	answer func(ctx context.Context) error
 }
 
 func (w waiting) Wait(ctx context.Context, _ stet.ID, _ stet.Version) error { return w.answer(ctx) }
 
 func TestAwaitOnAStoreThatCannotWait(t *testing.T) { // W22, CC-03
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		elsewhere, err := stet.New(s, stet.Config{}) // another process: nobody wakes
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestAwaitOnAStoreThatCannotWait(t *testing.T) { // W22, CC-03
 }
 
 func TestWaitersWhoseTimeEndsOneByOneDoNotAskForAll(t *testing.T) { // W22: linear, not each for each
-	shelved(t, stet.Config{Policy: stet.Policy{Lease: time.Hour, Execution: stet.Never}}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{Policy: stet.Policy{Lease: time.Hour, Execution: stet.Never}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		must(t, e, request("k"), stet.Execute)
 		const waiters = 200
 		began := time.Now()
@@ -87,7 +87,7 @@ func TestAWaiterThatWakesForNothingOrFails(t *testing.T) { // no store is asked 
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := waiting{&shelf{}, answer}
+				s := waiting{&fakeStore{}, answer}
 				e, err := stet.New(s, stet.Config{})
 				if err != nil {
 					t.Fatal(err)
@@ -107,7 +107,7 @@ func TestAWaiterThatWakesForNothingOrFails(t *testing.T) { // no store is asked 
 
 func TestAwaitAtTheEndOfTheLease(t *testing.T) { // CC-05, CC-12: at the instant, written once, and none executes
 	for _, lapse := range []stet.LapseRule{stet.LapseUnknown, stet.LapseReexecute} {
-		shelved(t, stet.Config{Policy: stet.Policy{Rules: stet.Rules{OnLapse: lapse}}}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		shelved(t, stet.Config{Policy: stet.Policy{Rules: stet.Rules{OnLapse: lapse}}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 			must(t, e, request("k"), stet.Execute)
 			began := time.Now()
 			want := map[stet.LapseRule]stet.Verdict{stet.LapseUnknown: stet.Unresolved, stet.LapseReexecute: stet.InProgress}[lapse]
@@ -132,7 +132,7 @@ func TestAwaitAtTheEndOfTheLease(t *testing.T) { // CC-05, CC-12: at the instant
 }
 
 func TestAwaitMeetsAHolderWhoIsFaster(t *testing.T) { // W16: the lease is over, and the holder settles before the waiter writes
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		waiter := must(t, e, request("k"), stet.InProgress)
 		late := true
@@ -151,7 +151,7 @@ func TestAwaitMeetsAHolderWhoIsFaster(t *testing.T) { // W16: the lease is over,
 
 func TestAwaitAndAnotherLife(t *testing.T) { // I9: nobody gets the answer to another request
 	for _, recipe := range []bool{false, true} {
-		shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+		shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 			must(t, e, request("k"), stet.Execute)
 			waiter := must(t, e, request("k"), stet.InProgress)
 			s.change(request("k").ID, func(r *stet.Record) { // gone, and made anew by another request elsewhere
@@ -169,7 +169,7 @@ func TestAwaitAndAnotherLife(t *testing.T) { // I9: nobody gets the answer to an
 }
 
 func TestAwaitOutlivesAHiccup(t *testing.T) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		waiter := must(t, e, request("k"), stet.InProgress)
 		s.before = func(verb string, n int) error {
@@ -198,7 +198,7 @@ func TestAwaitOutlivesAHiccup(t *testing.T) {
 }
 
 func TestAClientThatLeavesWaitsForNothing(t *testing.T) { // CC-06: also when the store hangs
-	shelved(t, stet.Config{StoreTimeout: time.Hour}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{StoreTimeout: time.Hour}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		must(t, e, request("k"), stet.Execute)
 		before, _ := s.read(request("k").ID)
 		waiter := must(t, e, request("k"), stet.InProgress)
@@ -216,7 +216,7 @@ func TestAClientThatLeavesWaitsForNothing(t *testing.T) { // CC-06: also when th
 }
 
 func TestAwaitReturnsOtherVerdictsAsTheyAre(t *testing.T) {
-	shelved(t, stet.Config{}, func(t *testing.T, s *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		d := must(t, e, request("k"), stet.Execute)
 		if got, err := e.Await(t.Context(), d, time.Hour); err != nil || got.Claim != d.Claim {
 			t.Errorf("%v, %v", got.Verdict, err)

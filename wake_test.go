@@ -10,7 +10,7 @@ import (
 // Who waits in the process of the holder learns of its result at once, also where the store tells
 // nobody of changes.
 func TestSettlingWakesItsOwnProcess(t *testing.T) { // CC-03
-	shelved(t, stet.Config{}, func(t *testing.T, _ *shelf, e *stet.Engine) {
+	shelved(t, stet.Config{}, func(t *testing.T, _ *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		told := make(chan time.Time, 1)
 		go func() {

@@ -103,7 +103,7 @@ func (d *desk) refused(path string, status int, code string) string {
 	res, body := d.get(path)
 	var p struct{ Type, Title, Detail, Code, Parameter string }
 	if err := json.Unmarshal([]byte(body), &p); err != nil || res.StatusCode != status || p.Code != code || p.Title == "" || p.Detail == "" ||
-		!strings.HasSuffix(p.Type, code) || res.Header.Get("Content-Type") != stethttp.ProblemMediaType {
+		!strings.HasSuffix(p.Type, code) || res.Header.Get("Content-Type") != "application/problem+json" {
 		d.Fatalf("%s: want %d %s: %d %v %s", path, status, code, res.StatusCode, res.Header, body)
 	}
 	return p.Parameter
@@ -475,7 +475,7 @@ func TestPolicy(t *testing.T) {
 	}
 	seed := filled(must(stethttp.Profile("seed-strict")))
 	special := filled(stethttp.Config{Route: "bee", Mode: stethttp.ModeRequired, Waiting: stethttp.Accepted, MaxRequestAge: time.Minute,
-		Key:         stet.KeyRule{Pattern: must(stet.KeyPattern("[a-z]+"))},
+		Key:         stet.KeyRule{Pattern: regexp.MustCompile("^(?:[a-z]+)$")},
 		Policy:      stet.Policy{Execution: stet.Never, Rules: stet.Rules{Retain: time.Hour, KeepExpired: time.Hour, FromCreation: true}},
 		Fingerprint: stet.Recipe{Body: stet.BodyFields, Fields: []string{"/amount"}}})
 	d := newDesk(t, admin.Config{Policy: func() admin.Policy {

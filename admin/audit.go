@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -37,49 +36,35 @@ func (h *handler) entry(c *stet.Change) Entry {
 }
 
 // audit answers GET /api/v1/audit. A page may be short, or empty, before the last.
-func (h *handler) audit(w http.ResponseWriter, r *http.Request, who principal) {
+func (h *handler) audit(c *call) (any, error) {
 	var q stet.HistoryQuery
-	bad := parameters(r.URL, func(name, v string) *problem { return setEntries(&q, name, v) })
-	if bad != nil {
-		bad.write(w)
-		return
+	if err := parameters(c.URL, func(name, v string) error { return setEntries(&q, name, v) }); err != nil {
+		return nil, err
 	}
-	if bad := who.within(&q.Scope); bad != nil {
-		bad.write(w)
-		return
+	if err := c.who.within(&q.Scope); err != nil {
+		return nil, err
 	}
-	if q.Limit == 0 {
-		q.Limit = stet.DefaultLimit
-	}
-	changes, next, bad := rows(h, who, q.After, q.Limit, func(c *stet.Change) stet.Scope { return c.ID.Scope },
-		func(after string, n int) ([]stet.Change, string, *problem) {
+	changes, next, err := rows(h, c.who, q.After, cmp.Or(q.Limit, stet.DefaultLimit), func(c *stet.Change) stet.Scope { return c.ID.Scope },
+		func(after string, n int) ([]stet.Change, string, error) {
 			q.After, q.Limit = after, n
-			changes, next, err := h.engine.History(r.Context(), q)
+			changes, next, err := h.engine.Operator().History(c.Context(), q)
 			switch {
-			case errors.Is(err, stet.ErrNoHistory):
-				return nil, "", &noHistory
+			case errors.Is(err, stet.ErrUnsupported):
+				return nil, "", noHistory
 			case err != nil && q.After != "":
 				return nil, "", badParameter("cursor", "it is not from this store; start without one")
 			case err != nil:
-				return nil, "", &unavailable
+				return nil, "", unavailable
 			}
 			return changes, next, nil
 		})
-	if bad != nil {
-		bad.write(w)
-		return
+	if err != nil {
+		return nil, err
 	}
-	page := struct {
-		Entries []Entry `json:"entries"`
-		Next    string  `json:"next_cursor"`
-	}{make([]Entry, 0, len(changes)), next}
-	for i := range changes {
-		page.Entries = append(page.Entries, h.entry(&changes[i]))
-	}
-	writeJSON(w, http.StatusOK, page)
+	return paged("entries", changes, next, h.entry), nil
 }
 
-func setEntries(q *stet.HistoryQuery, name, v string) *problem {
+func setEntries(q *stet.HistoryQuery, name, v string) error {
 	switch name {
 	case "cursor":
 		q.After = v
@@ -101,14 +86,16 @@ func setEntries(q *stet.HistoryQuery, name, v string) *problem {
 
 // revealing writes down that somebody is about to be shown what is not shown by default. With a problem nothing may be shown: nobody
 // could read later who has seen it.
-func (h *handler) revealing(r *http.Request, who principal, id stet.ID, what string) *problem {
-	err := h.engine.Audit(r.Context(), id, stet.Note{Who: who.name, Action: stet.ActionReveal, Evidence: what})
-	log := []slog.Attr{slog.String("action", stet.ActionReveal), slog.String("who", who.name), slog.String("id", h.tagOf(id)), slog.String("scope", string(id.Scope))}
+func (h *handler) revealing(c *call, id stet.ID, what string) error {
+	err := h.engine.Operator().Audit(c.Context(), id, stet.Note{Who: c.who.name, Action: actionReveal, Evidence: what})
+	log := []slog.Attr{slog.String("action", actionReveal), slog.String("who", c.who.name),
+		slog.String("id", h.tagOf(id)), slog.String("scope", string(id.Scope))}
 	if err != nil {
-		h.Log.LogAttrs(r.Context(), slog.LevelWarn, "nothing was shown: the audit trail could not be written", append(log, slog.String("error", err.Error()))...)
-		return &untraced
+		log = append(log, slog.String("error", err.Error()))
+		h.Log.LogAttrs(c.Context(), slog.LevelWarn, "nothing was shown: the audit trail could not be written", log...)
+		return untraced
 	}
-	h.Log.LogAttrs(r.Context(), slog.LevelInfo, "audit", log...)
+	h.Log.LogAttrs(c.Context(), slog.LevelInfo, "audit", log...)
 	return nil
 }
 
@@ -120,4 +107,12 @@ func (h *handler) tagOf(id stet.ID) string {
 	return h.engine.Tag(id)
 }
 
-var untraced = problem{Status: 503, Code: "store-unavailable", Title: "The audit trail could not be written", Detail: "Nothing is shown that leaves no trace. Try again later, or ask without reveal.", Retryable: true}
+var untraced = &problem{Status: 503, Code: "store-unavailable", Title: "The audit trail could not be written", Detail: "Nothing is shown that leaves no trace. Try again later, or ask without reveal.", Retryable: true}
+
+// Actions of entries that the states of a record do not tell: for [stet.Note].Action.
+const (
+	actionReveal       = "reveal"        // an operator was shown a key and what is stored under it
+	actionNote         = "note"          // an operator wrote something down about a record
+	actionLoginRefused = "login-refused" // a login at the admin listener was refused
+	actionProbe        = "probe"         // the reconciler was told to ask again now
+)

@@ -68,7 +68,7 @@ func TestRevealIsAuditedFirst(t *testing.T) { // D02
 			t.Errorf("%+v", e)
 		}
 	}
-	if r, err := d.engine.Get(t.Context(), stet.ID{Scope: "t1", Key: "secret-key"}); err != nil || d.engine.Purge(t.Context(), r.ID, 0, stet.Note{Who: "w", Why: "y"}) != nil {
+	if r, err := d.engine.Get(t.Context(), stet.ID{Scope: "t1", Key: "secret-key"}); err != nil || d.engine.Operator().Purge(t.Context(), r.ID, 0, stet.Note{Who: "w", Why: "y"}) != nil {
 		t.Fatal(err)
 	}
 	if got := d.entries("id=" + tag); len(got) != 3 || got[2].Action != "reveal" {
@@ -76,7 +76,7 @@ func TestRevealIsAuditedFirst(t *testing.T) { // D02
 	}
 
 	d.put("t1", "secret-key", answered(201))
-	for _, refuse := range []error{errors.New("the disk is full"), stet.ErrNoHistory} {
+	for _, refuse := range []error{errors.New("the disk is full"), stet.ErrUnsupported} {
 		s.refuse = refuse
 		res, body := d.get("/api/v1/keys/t1/secret-key?reveal=1")
 		if res.StatusCode != 503 || !strings.Contains(body, "store-unavailable") || strings.Contains(body, "secret") || strings.Contains(body, tag) {
@@ -97,17 +97,17 @@ func TestAuditIsFiltered(t *testing.T) { // D02
 		if i == 0 {
 			first = id
 		}
-		if _, err := d.engine.Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: []string{"ann", "bob"}[i%2], Why: "voided"}); err != nil {
+		if _, err := d.engine.Operator().Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: []string{"ann", "bob"}[i%2], Why: "voided"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	audit := func(id stet.ID, n stet.Note) {
-		if err := d.engine.Audit(t.Context(), id, n); err != nil {
+		if err := d.engine.Operator().Audit(t.Context(), id, n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	audit(stet.ID{Scope: "other", Key: "k"}, stet.Note{Who: "ann", Action: stet.ActionReveal})
-	audit(stet.ID{}, stet.Note{Who: "192.0.2.7", Action: stet.ActionLoginRefused, Why: "the token is not known"})
+	audit(stet.ID{Scope: "other", Key: "k"}, stet.Note{Who: "ann", Action: "reveal"})
+	audit(stet.ID{}, stet.Note{Who: "192.0.2.7", Action: "login-refused", Why: "the token is not known"})
 	tag := d.engine.Tag(first)
 	for token, wants := range map[string]map[string]int{
 		"token-of-all": {"": 8, "who=ann": 4, "who=192.0.2.7": 1, "scope=s": 6, "scope=other": 1, "id=" + tag: 1, "scope=s&who=bob": 3, "who=ann&limit=1": 4, "who=an": 0, "id=" + tag + "&who=bob": 0},

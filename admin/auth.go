@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -24,58 +23,32 @@ type principal struct {
 	scopes []string // as in [Token]
 }
 
-// find is [Find] for who asks: what is in a scope that is not theirs is [stet.ErrNotFound], like what never was.
-func (h *handler) find(ctx context.Context, who principal, scope stet.Scope, name string) (stet.Record, error) {
-	if scope != "" && !who.allows(scope) { // without one, what is found says its own
-		return stet.Record{}, stet.ErrNotFound
+// login finds out who asks. The error is that nobody does who may.
+func (h *handler) login(c *call) error {
+	if len(h.Tokens) == 0 && local(c.Request) {
+		c.who = principal{name: h.Who, role: Admin}
+		return nil
 	}
-	rec, err := Find(ctx, h.engine, scope, name)
-	if rec.ID != (stet.ID{}) && !who.allows(rec.Scope) {
-		return stet.Record{}, stet.ErrNotFound
-	}
-	return rec, err
-}
-
-// allow lets a request through to f if it comes from somebody who may see records.
-func (h *handler) allow(f func(http.ResponseWriter, *http.Request, principal)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if !h.knownHost(r.Host) {
-			forbidden("This Host is not served here: use localhost, an IP address, or a name that is configured.").write(w)
-			return
-		}
-		if who, ok := h.login(w, r); ok {
-			f(w, r, who)
-		}
-	}
-}
-
-// login finds out who asks. Where that is nobody, it answers.
-func (h *handler) login(w http.ResponseWriter, r *http.Request) (principal, bool) {
-	if len(h.Tokens) == 0 && local(r) {
-		return principal{name: h.Who, role: Admin}, true
-	}
-	shown := r.Header.Get("Authorization")
+	shown := c.Header.Get("Authorization")
 	if len(h.Tokens) == 0 || shown == "" {
-		w.Header().Set("WWW-Authenticate", realm)
-		unauthenticated.write(w)
-		return principal{}, false
+		c.header.Set("WWW-Authenticate", realm)
+		return unauthenticated
 	}
 	t, right := h.match(shown)
-	wait, audit := h.guesses.take(sender(r), right)
+	wait, audit := h.guesses.take(sender(c.Request), right)
 	switch {
 	case wait > 0:
-		p, s := tooManyLogins, strconv.Itoa(int((wait+time.Second-1)/time.Second))
-		w.Header().Set("Retry-After", s)
+		p, s := *tooManyLogins, strconv.Itoa(int((wait+time.Second-1)/time.Second))
+		c.header.Set("Retry-After", s)
 		p.Detail = "Wrong tokens came from this address: the next one is looked at in " + s + " s."
-		p.write(w)
-		return principal{}, false
+		return &p
 	case !right:
-		h.refused(r, t, audit)
-		w.Header().Set("WWW-Authenticate", realm+`, error="invalid_token"`)
-		wrongToken.write(w)
-		return principal{}, false
+		h.refused(c.Request, t, audit)
+		c.header.Set("WWW-Authenticate", realm+`, error="invalid_token"`)
+		return wrongToken
 	}
-	return principal{t.Name, t.Role, t.Scopes}, true
+	c.who = principal{t.Name, t.Role, t.Scopes}
+	return nil
 }
 
 const realm = `Bearer realm="stet admin"`
@@ -112,8 +85,8 @@ func (h *handler) refused(r *http.Request, t Token, audit bool) {
 	if !audit {
 		return
 	}
-	err := h.engine.Audit(r.Context(), stet.ID{}, stet.Note{Who: from, Action: stet.ActionLoginRefused, Why: why, Evidence: t.Name})
-	if err != nil && !errors.Is(err, stet.ErrNoHistory) {
+	err := h.engine.Operator().Audit(r.Context(), stet.ID{}, stet.Note{Who: from, Action: actionLoginRefused, Why: why, Evidence: t.Name})
+	if err != nil && !errors.Is(err, stet.ErrUnsupported) {
 		h.Log.LogAttrs(r.Context(), slog.LevelWarn, "a refused login is not in the audit trail: the store did not answer", slog.String("remote", from))
 	}
 }
@@ -128,7 +101,7 @@ func local(r *http.Request) bool {
 }
 
 // lacks is the answer to who needs another role.
-func lacks(who principal, needed Role) *problem {
+func lacks(who principal, needed Role) error {
 	return forbidden("This takes the role " + needed.String() + "; " + who.name + " has the role " + who.role.String() + ".")
 }
 

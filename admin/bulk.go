@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,13 +85,13 @@ func NewJob(j *bulk.Job) Job {
 
 // bulkRequest is the body of POST /api/v1/bulk, and of its count.
 type bulkRequest struct {
-	action           bulk.Action
-	filter           bulkFilter
-	expect           *int
-	limit            int
-	seconds          float64
-	now, override    bool
-	reason, evidence string
+	note
+	action        bulk.Action
+	filter        bulkFilter
+	expect        *int
+	limit         int
+	seconds       float64
+	now, override bool
 }
 
 // bulkFilter is read by the names and rules of the parameters of a list.
@@ -113,8 +112,8 @@ func (f *bulkFilter) UnmarshalJSON(doc []byte) error {
 		case !ok || text == "":
 			return fmt.Errorf("%s: it is text, a number, or true", name)
 		}
-		if bad := f.set(name, text); bad != nil {
-			return errors.New(bad.Detail)
+		if err := f.set(name, text); err != nil {
+			return errors.New(problemOf(err).Detail)
 		}
 	}
 	return nil
@@ -136,124 +135,87 @@ func parameterText(v any) (string, bool) {
 	return "", false
 }
 
-// readBulk reads what is to be done, and refuses what who may not do or see.
-func (h *handler) readBulk(w http.ResponseWriter, r *http.Request, who principal, own map[string]any, b *bulkRequest) *problem {
+// readBulk reads what is to be done, and refuses what the caller may not do or see.
+func (h *handler) readBulk(c *call, own map[string]any, b *bulkRequest) error {
 	into := map[string]any{"action": (*string)(&b.action), "filter": &b.filter}
 	maps.Copy(into, own)
-	if bad := h.read(w, r, into); bad != nil {
-		return bad
+	if err := h.read(c, into); err != nil {
+		return err
 	}
-	if role, known := bulkRoles[b.action]; known && who.role < role {
-		return lacks(who, role)
+	if role, known := bulkRoles[b.action]; known && c.who.role < role {
+		return lacks(c.who, role)
 	}
-	return reach(who, &b.filter.Query)
+	return reach(c.who, &b.filter.Query)
 }
 
 // reach is the one place that says in which scopes somebody may have records changed in bulk: the query has to name one of theirs.
-func reach(who principal, q *stet.Query) *problem {
+func reach(who principal, q *stet.Query) error {
 	if only, ok := who.only(); ok && q.Scope == "" {
 		q.Scope = only
 	}
 	if !who.allows(q.Scope) {
-		return &notFound
+		return notFound
 	}
 	return nil
 }
 
+// accepted is the answer to a job that was started.
+type accepted struct {
+	Job string `json:"job"`
+}
+
 // bulkStart answers POST /api/v1/bulk.
-func (h *handler) bulkStart(w http.ResponseWriter, r *http.Request, who principal) {
+func (h *handler) bulkStart(c *call) (any, error) {
 	var b bulkRequest
-	bad := h.readBulk(w, r, who, map[string]any{"expect": &b.expect, "limit": &b.limit, "seconds": &b.seconds, "now": &b.now,
+	err := h.readBulk(c, map[string]any{"expect": &b.expect, "limit": &b.limit, "seconds": &b.seconds, "now": &b.now,
 		"override": &b.override, "reason": &b.reason, "evidence": &b.evidence}, &b)
-	switch {
-	case bad != nil:
-	case strings.TrimSpace(b.reason) == "":
-		bad = &reasonRequired
-	case b.expect == nil:
-		bad = badParameter("expect", "say how many records match, as you have seen it: POST /api/v1/bulk/count counts them")
-	}
 	retain, ok := parseSeconds(strconv.FormatFloat(b.seconds, 'f', -1, 64))
-	if bad == nil && !ok {
-		bad = badParameter("seconds", "it is a number of seconds, not negative")
+	switch {
+	case err != nil:
+		return nil, err
+	case b.unreasoned() != nil:
+		return nil, reasonRequired
+	case b.expect == nil:
+		return nil, badParameter("expect", "say how many records match, as you have seen it: POST /api/v1/bulk/count counts them")
+	case !ok:
+		return nil, badParameter("seconds", "it is a number of seconds, not negative")
 	}
-	if bad != nil {
-		bad.write(w)
-		return
-	}
-	job, err := h.Bulk.Start(r.Context(), bulk.Order{Action: b.action, Query: b.filter.Query, Expect: *b.expect, Limit: b.limit,
-		Retain: retain, Settle: h.Settle, Now: b.now, Override: b.override,
-		Note: stet.Note{Who: who.name, Why: b.reason, Evidence: b.evidence}})
-	if err != nil {
-		bulkFailed(err).write(w)
-		return
-	}
-	writeJSON(w, http.StatusAccepted, map[string]string{"job": job.ID})
+	job, err := h.Bulk.Start(c.Context(), bulk.Order{Action: b.action, Query: b.filter.Query, Expect: *b.expect, Limit: b.limit,
+		Retain: retain, Settle: h.Settle, Now: b.now, Override: b.override, Note: b.by(c.who)})
+	return accepted{job.ID}, err
 }
 
 // bulkCount answers POST /api/v1/bulk/count: what a job would be about.
-func (h *handler) bulkCount(w http.ResponseWriter, r *http.Request, who principal) {
+func (h *handler) bulkCount(c *call) (any, error) {
 	var b bulkRequest
-	if bad := h.readBulk(w, r, who, nil, &b); bad != nil {
-		bad.write(w)
-		return
+	if err := h.readBulk(c, nil, &b); err != nil {
+		return nil, err
 	}
-	c, err := h.Bulk.Count(r.Context(), b.action, b.filter.Query)
-	if err != nil {
-		bulkFailed(err).write(w)
-		return
-	}
-	writeJSON(w, http.StatusOK, struct {
+	n, err := h.Bulk.Count(c.Context(), b.action, b.filter.Query)
+	return struct {
 		Matching int            `json:"matching"`
 		States   map[string]int `json:"states"`
 		Oldest   time.Time      `json:"oldest,omitzero"`
-	}{c.Matching, c.States, c.Oldest.UTC()})
+	}{n.Matching, n.States, n.Oldest.UTC()}, err
 }
 
 // bulkShow answers GET /api/v1/bulk/{job}.
-func (h *handler) bulkShow(w http.ResponseWriter, r *http.Request, who principal) {
-	job, err := h.Bulk.Get(r.Context(), r.PathValue("job"))
-	switch {
-	case err != nil:
-		bulkFailed(err).write(w)
-	case !who.allows(job.Query.Scope):
-		notFound.write(w)
-	default:
-		writeJSON(w, http.StatusOK, NewJob(&job))
+func (h *handler) bulkShow(c *call) (any, error) {
+	job, err := h.Bulk.Get(c.Context(), c.PathValue("job"))
+	if err == nil && !c.who.allows(job.Query.Scope) {
+		err = notFound
 	}
+	return NewJob(&job), err
 }
 
 // bulkRecent answers GET /api/v1/bulk.
-func (h *handler) bulkRecent(w http.ResponseWriter, r *http.Request, who principal) {
-	jobs, err := h.Bulk.Recent(r.Context())
-	if err != nil {
-		bulkFailed(err).write(w)
-		return
-	}
+func (h *handler) bulkRecent(c *call) (any, error) {
+	jobs, err := h.Bulk.Recent(c.Context())
 	all := []Job{}
 	for i := range jobs {
-		if who.allows(jobs[i].Query.Scope) {
+		if c.who.allows(jobs[i].Query.Scope) {
 			all = append(all, NewJob(&jobs[i]))
 		}
 	}
-	writeJSON(w, http.StatusOK, map[string][]Job{"jobs": all})
-}
-
-// bulkFailed says why a job was not started or cannot be shown.
-func bulkFailed(err error) *problem {
-	if m, ok := errors.AsType[*bulk.Mismatch](err); ok {
-		return &problem{Status: 409, Code: "expect-mismatch", Title: "Another number of records matches",
-			Detail: fmt.Sprintf("%d were expected, and %d match. Nothing was changed: look again, and send the number that matches.",
-				m.Expected, m.Matching), Expect: &m.Expected, Matching: &m.Matching}
-	}
-	if o, ok := errors.AsType[*bulk.OrderError](err); ok {
-		return badParameter(o.Field, o.Reason)
-	}
-	switch {
-	case errors.Is(err, bulk.ErrTooMany):
-		return &problem{Status: 422, Code: "too-many-keys", Title: "Too many records match",
-			Detail: "A job is about " + strconv.Itoa(bulk.MaxRecords) + " records at most: narrow the filter. Nothing was changed."}
-	case errors.Is(err, stet.ErrNoList):
-		return &unlisted
-	}
-	return failed(err)
+	return map[string][]Job{"jobs": all}, err
 }

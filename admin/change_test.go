@@ -158,7 +158,7 @@ func TestReleaseAgainstWhatTheRecordKnows(t *testing.T) { // A03, A04, I16
 	}
 	if r, err := d.engine.Get(t.Context(), late.ID()); err != nil {
 		t.Fatal(err)
-	} else if _, _, err := d.engine.Probing(t.Context(), &r.Head, 0, nil); err != nil { // somebody has touched it
+	} else if _, _, err := d.engine.Operator().Probing(t.Context(), &r.Head, 0, nil); err != nil { // somebody has touched it
 		t.Fatal(err)
 	}
 	late.Completed()

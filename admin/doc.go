@@ -1,10 +1,36 @@
-// Package admin is what operators see of a running gateway: an [http.Handler] for a listener of its own.
+// Package admin is the HTTP API that operators use: an [http.Handler] for a listener of its own, apart from the one that serves
+// clients.
 //
-// It serves /livez and /readyz, /metrics, /policy.json, and the records: GET /api/v1/keys and GET /api/v1/keys/{scope}/{key}.
-// A [Record] is what those say of a key: never the key itself, its request or its response, unless an operator asks for them
-// with ?reveal=1, which is in the audit trail before it is answered. Operator commands print the same documents.
+// [New] makes it from an engine and a [Config]. It answers these paths; each needs a [Token] of the role named here, or of a higher
+// one, except where the role is a dash:
 //
-// Who asks is said by a [Token], which has a [Role] and may be bound to scopes: what is in another scope is for it as if it did not
-// exist. Wrong tokens are logged, audited, and slowed down by address. Every answer has the header [Marker], so that a client can
-// tell that it talks to this handler before it shows its token.
+//	GET     /livez                                 -         the process answers
+//	GET     /readyz                                -         the store answers too, and the process is not about to end
+//	GET     /api/v1/keys                           viewer    list records
+//	GET     /api/v1/keys/{scope}/{key}             viewer    show one; with ?reveal=1 (operator) its key and response too
+//	DELETE  /api/v1/keys/{scope}/{key}             admin     drop a stored result
+//	POST    /api/v1/keys/{scope}/{key}/resolve     operator  say what became of an unknown outcome
+//	POST    /api/v1/keys/{scope}/{key}/release     operator  say that nothing happened
+//	POST    /api/v1/keys/{scope}/{key}/extend      operator  keep a result for longer
+//	POST    /api/v1/keys/{scope}/{key}/probe       operator  ask the upstream now
+//	POST    /api/v1/keys/{scope}/{key}/note        operator  add to the audit trail
+//	GET     /api/v1/audit                          viewer    list the audit trail
+//	GET     /api/v1/bulk                           viewer    list jobs
+//	POST    /api/v1/bulk                           operator  start a job, which changes many records
+//	POST    /api/v1/bulk/count                     operator  count what a job would change
+//	GET     /api/v1/bulk/{job}                     viewer    show a job
+//	GET     /api/v1/outbox                         viewer    list messages
+//	GET     /api/v1/outbox/{message}               viewer    show one; with ?reveal=1 (operator) its payload too
+//	POST    /api/v1/outbox/{message}/retry         operator  deliver a dead or unknown message again
+//	POST    /api/v1/outbox/{message}/discard       operator  give it up
+//	POST    /hooks/reconcile                       -         the notice of a provider, which is signed
+//	GET     /metrics                               viewer
+//	GET     /policy.json                           viewer    what the API publishes about its keys
+//	GET     /problems/                             -         a page for each problem code
+//
+// A record is also found without its scope, by its id: /api/v1/keys/{id}. A [Record] never has the key, the request or the response
+// unless an operator asks for them, which is in the audit trail before it is answered. Operator commands print the same documents.
+//
+// A token may be bound to scopes: what is in another scope does not exist for it. Refused tokens are logged, audited, and slowed down
+// by address. Every answer has the header [Marker], so that a client can tell that it talks to this handler before it shows a token.
 package admin

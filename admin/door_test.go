@@ -141,7 +141,7 @@ func TestListsOfBoundTokens(t *testing.T) { // D12
 			t.Fatal(body)
 		}
 	}
-	if err := d.engine.Audit(t.Context(), stet.ID{}, stet.Note{Who: "192.0.2.1", Action: stet.ActionLoginRefused}); err != nil {
+	if err := d.engine.Operator().Audit(t.Context(), stet.ID{}, stet.Note{Who: "192.0.2.1", Action: "login-refused"}); err != nil {
 		t.Fatal(err)
 	}
 	scopes := func(path, member string) map[string]int {
@@ -257,7 +257,7 @@ func (a *asker) audited(t *testing.T) []stet.Change {
 	t.Helper()
 	var all []stet.Change
 	for q := (stet.HistoryQuery{Limit: stet.MaxLimit}); ; {
-		page, next, err := a.engine.History(t.Context(), q)
+		page, next, err := a.engine.Operator().History(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -321,7 +321,7 @@ func TestRefusedLoginsDoNotFillTheStore(t *testing.T) { // D11
 			a.ask("192.0.2.1:9", wrong)
 		}
 		trail := a.audited(t)
-		if len(trail) != 1 || trail[0].Note.Who != "192.0.2.1" || trail[0].Note.Action != stet.ActionLoginRefused || strings.Contains(fmt.Sprint(trail), "twenty") {
+		if len(trail) != 1 || trail[0].Note.Who != "192.0.2.1" || trail[0].Note.Action != "login-refused" || strings.Contains(fmt.Sprint(trail), "twenty") {
 			t.Fatalf("%+v", trail)
 		}
 		time.Sleep(time.Minute)

@@ -5,54 +5,55 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // extend answers POST …/extend: a result is kept for so many seconds from now.
-func (h *handler) extend(w http.ResponseWriter, r *http.Request, who principal) {
+func (h *handler) extend(c *call) (any, error) {
 	var n note
 	var wanted float64
-	bad := h.read(w, r, n.with(map[string]any{"seconds": &wanted}))
+	err := h.read(c, n.with(map[string]any{"seconds": &wanted}))
 	retain := time.Duration(math.Min(wanted, maxSeconds) * float64(time.Second))
-	if bad == nil && retain < time.Second {
-		bad = badParameter("seconds", "it is for how long from now the result is kept, at least 1")
+	if err == nil && retain < time.Second {
+		err = badParameter("seconds", "it is for how long from now the result is kept, at least 1")
 	}
-	h.change(w, r, who, &n, bad, func(rec *stet.Record) (stet.Head, error) {
+	return h.change(c, &n, err, func(rec *stet.Record) (stet.Head, error) {
 		switch longer := rec.State == stet.Completed && rec.DueAt.After(rec.AsOf.Add(retain)); {
 		case n.stale(&rec.Head):
 			return rec.Head, stet.ErrStale
 		case longer:
-			return rec.Head, errLonger // no key is free earlier than its client was told
+			return rec.Head, keptLonger // no key is free earlier than its client was told
 		}
-		return h.engine.Extend(r.Context(), rec.ID, rec.Version, retain, n.by(who))
+		return h.engine.Operator().Extend(c.Context(), rec.ID, rec.Version, retain, n.by(c.who))
 	})
 }
 
 // maxSeconds is a hundred years: longer than any result is of use, and within every store's calendar.
 const maxSeconds = 100 * 365 * 24 * 3600
 
-var errLonger = errors.New("admin: it is kept for longer already")
-
 // annotate answers POST …/note: an entry in the audit trail that changes nothing.
-func (h *handler) annotate(w http.ResponseWriter, r *http.Request, who principal) {
+func (h *handler) annotate(c *call) (any, error) {
 	var n note
 	var text string // what the reason is called where it stands alone
-	bad := h.read(w, r, n.with(map[string]any{"text": &text}))
-	if bad == nil && text != "" && n.reason != "" {
-		bad = badParameter("text", "text and reason are the same; send one")
+	err := h.read(c, n.with(map[string]any{"text": &text}))
+	if err == nil && text != "" && n.reason != "" {
+		err = badParameter("text", "text and reason are the same; send one")
 	}
 	n.reason = cmp.Or(n.reason, text)
-	h.change(w, r, who, &n, bad, func(rec *stet.Record) (stet.Head, error) {
+	return h.change(c, &n, err, func(rec *stet.Record) (stet.Head, error) {
 		if n.stale(&rec.Head) {
 			return rec.Head, stet.ErrStale
 		}
-		entry := n.by(who)
-		entry.Action = stet.ActionNote
-		return rec.Head, h.engine.Audit(r.Context(), rec.ID, entry)
+		entry := n.by(c.who)
+		entry.Action = actionNote
+		err := h.engine.Operator().Audit(c.Context(), rec.ID, entry)
+		if errors.Is(err, stet.ErrUnsupported) {
+			err = noHistory
+		}
+		return rec.Head, err
 	})
 }
 
@@ -62,8 +63,8 @@ func (n *note) stale(head *stet.Head) bool {
 }
 
 var (
-	keptLonger = problem{Status: 409, Code: "state-changed", Title: "The result is kept for longer already", Detail: "Nothing was changed: extend only lengthens. To end it earlier, delete it."}
-	noProbe    = problem{Status: 409, Code: "no-probe", Title: "There is nothing to ask",
+	keptLonger = &problem{Status: 409, Code: "state-changed", Title: "The result is kept for longer already", Detail: "Nothing was changed: extend only lengthens. To end it earlier, delete it."}
+	noProbe    = &problem{Status: 409, Code: "no-probe", Title: "There is nothing to ask",
 		Detail: "No probe is configured: set reconcile.probe.url to where the upstream says what it has done; or find out by hand, and resolve it."}
 )
 
@@ -79,49 +80,43 @@ type probed struct {
 
 // ask answers POST …/probe: it asks now what became of an unknown record. That somebody asked is in the audit trail, whatever
 // came of it.
-func (h *handler) ask(w http.ResponseWriter, r *http.Request, who principal) {
+func (h *handler) ask(c *call) (any, error) {
 	var n note
-	bad := h.read(w, r, map[string]any{"reason": &n.reason, "if_version": &n.ifVersion})
-	switch {
-	case bad == nil && n.reason != "" && !n.reasoned():
-		bad = &reasonRequired
-	case bad == nil && h.Reconciler == nil:
-		bad = &noProbe
-	}
-	if bad != nil {
-		bad.write(w)
-		return
-	}
-	rec, err := h.named(r, who)
+	err := h.read(c, map[string]any{"reason": &n.reason, "if_version": &n.ifVersion})
 	switch {
 	case err != nil:
-		failed(err).write(w)
-		return
-	case n.stale(&rec.Head):
-		stateChanged(&rec.Head).write(w)
-		return
+		return nil, err
+	case n.reason != "" && n.unreasoned() != nil:
+		return nil, reasonRequired
+	case h.Reconciler == nil:
+		return nil, noProbe
 	}
-	a, err := h.Reconciler.Ask(r.Context(), &rec.Head, who.name, n.reason)
+	rec, err := h.named(c)
+	switch {
+	case err != nil:
+		return nil, err
+	case n.stale(&rec.Head):
+		return nil, stateChanged(&rec.Head)
+	}
+	a, err := h.Reconciler.Ask(c.Context(), &rec.Head, c.who.name, n.reason)
 	if !a.Ended && !errors.Is(err, stet.ErrState) {
-		entry := stet.Note{Who: who.name, Action: stet.ActionProbe, Why: n.reason, Evidence: a.Finding.Evidence}
-		if noted := h.engine.Audit(r.Context(), rec.ID, entry); noted != nil && !errors.Is(noted, stet.ErrNoHistory) {
-			failed(noted).write(w)
-			return
+		entry := stet.Note{Who: c.who.name, Action: actionProbe, Why: n.reason, Evidence: a.Finding.Evidence}
+		if noted := h.engine.Operator().Audit(c.Context(), rec.ID, entry); noted != nil && !errors.Is(noted, stet.ErrUnsupported) {
+			return nil, noted
 		}
 	}
 	if err != nil {
-		h.unchanged(&a.Head, err).write(w)
-		return
+		return nil, h.unchanged(&a.Head, err)
 	}
 	doc := probed{Record: h.record(&a.Head)}
-	doc.Probe.Found, doc.Probe.Evidence = a.Finding.Outcome.String(), a.Finding.Evidence
-	if a.Finding.Outcome == keeper.Missing && !a.Ended && h.Settle > 0 {
+	doc.Probe.Found, doc.Probe.Evidence = a.Finding.Effect.String(), a.Finding.Evidence
+	if a.Finding.Effect == reconcile.Missing && !a.Ended && h.Settle > 0 {
 		doc.Probe.Settles = a.Head.Ended().Add(h.Settle).UTC()
 	}
-	writeJSON(w, http.StatusOK, doc)
+	return doc, nil
 }
 
-func unanswered(err error) *problem {
+func unanswered(err error) error {
 	return &problem{Status: 502, Code: "probe-failed", Title: "The probe got no answer", Retryable: true,
 		Detail: fmt.Sprintf("It is still unknown: %s. See that reconcile.probe.url answers, and ask again.", err)}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -20,54 +19,52 @@ import (
 const listTimeout = 15 * time.Second
 
 // list answers GET /api/v1/keys.
-func (h *handler) list(w http.ResponseWriter, r *http.Request, who principal) {
-	f, bad := readFilter(r.URL)
+func (h *handler) list(c *call) (any, error) {
+	f, err := readFilter(c.URL)
 	switch {
-	case bad != nil:
-		bad.write(w)
-		return
-	case f.names() && who.role < Operator: // whoever may not see keys could guess them
-		lacks(who, Operator).write(w)
-		return
+	case err != nil:
+		return nil, err
+	case f.names() && c.who.role < Operator: // whoever may not see keys could guess them
+		return nil, lacks(c.who, Operator)
 	}
-	if bad := who.within(&f.Scope); bad != nil {
-		bad.write(w)
-		return
+	if err := c.who.within(&f.Scope); err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
+	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
 	defer cancel()
-	heads, next, bad := rows(h, who, f.After, f.Bound(), func(head *stet.Head) stet.Scope { return head.Scope },
-		func(after string, n int) ([]stet.Head, string, *problem) {
+	heads, next, err := rows(h, c.who, f.After, f.Bound(), func(head *stet.Head) stet.Scope { return head.Scope },
+		func(after string, n int) ([]stet.Head, string, error) {
 			f.After, f.Limit = after, n
 			return h.page(ctx, &f)
 		})
-	if bad != nil {
-		bad.write(w)
-		return
+	if err != nil {
+		return nil, err
 	}
-	page := struct {
-		Keys []Record `json:"keys"`
-		Next string   `json:"next_cursor"`
-	}{make([]Record, 0, len(heads)), next}
-	for i := range heads {
-		page.Keys = append(page.Keys, h.record(&heads[i]))
+	return paged("keys", heads, next, h.record), nil
+}
+
+// paged is the document of a list.
+func paged[T, D any](name string, rows []T, next string, doc func(*T) D) map[string]any {
+	docs := make([]D, len(rows))
+	for i := range rows {
+		docs[i] = doc(&rows[i])
 	}
-	writeJSON(w, http.StatusOK, page)
+	return map[string]any{name: docs, "next_cursor": next}
 }
 
 // page returns the records that a filter selects, and the cursor of the next page.
-func (h *handler) page(ctx context.Context, f *filter) ([]stet.Head, string, *problem) {
+func (h *handler) page(ctx context.Context, f *filter) ([]stet.Head, string, error) {
 	if f.downstream != "" {
-		heads, err := h.engine.Find(ctx, f.downstream)
+		heads, err := h.engine.Operator().Find(ctx, f.downstream)
 		switch {
-		case errors.Is(err, stet.ErrNoFind):
-			return nil, "", &unfound
+		case errors.Is(err, stet.ErrUnsupported):
+			return nil, "", unfound
 		case err != nil:
-			return nil, "", &unavailable
+			return nil, "", unavailable
 		}
 		return slices.DeleteFunc(heads, func(head stet.Head) bool { return f.Scope != "" && head.Scope != f.Scope }), "", nil
 	}
-	heads, next, err := h.engine.List(ctx, f.Query)
+	heads, next, err := h.engine.Operator().List(ctx, f.Query)
 	if err != nil {
 		return nil, "", h.listFailed(ctx, f.Query, err)
 	}
@@ -75,17 +72,17 @@ func (h *handler) page(ctx context.Context, f *filter) ([]stet.Head, string, *pr
 }
 
 // listFailed tells a cursor that is none from a store that does not answer: the store answers without it.
-func (h *handler) listFailed(ctx context.Context, q stet.Query, err error) *problem {
-	if errors.Is(err, stet.ErrNoList) {
-		return &unlisted
+func (h *handler) listFailed(ctx context.Context, q stet.Query, err error) error {
+	if errors.Is(err, stet.ErrUnsupported) {
+		return unlisted
 	}
 	if q.After != "" {
 		q.After, q.Limit = "", 1
-		if _, _, err := h.engine.List(ctx, q); err == nil {
+		if _, _, err := h.engine.Operator().List(ctx, q); err == nil {
 			return badParameter("cursor", "it is not from this store; start without one")
 		}
 	}
-	return &unavailable
+	return unavailable
 }
 
 // filter is what a list is asked for.
@@ -98,19 +95,19 @@ type filter struct {
 func (f *filter) names() bool { return f.Key != "" || f.downstream != "" }
 
 // readFilter reads the parameters of a list. One that is not known is refused: a mistyped filter would select everything.
-func readFilter(u *url.URL) (f filter, bad *problem) {
-	bad = parameters(u, f.set)
-	if f.downstream != "" && bad == nil {
+func readFilter(u *url.URL) (f filter, err error) {
+	err = parameters(u, f.set)
+	if f.downstream != "" && err == nil {
 		rest := f.Query
 		if rest.Scope = ""; !reflect.DeepEqual(rest, stet.Query{}) {
-			bad = badParameter("downstream", "it selects alone, or with scope: leave the others out")
+			err = badParameter("downstream", "it selects alone, or with scope: leave the others out")
 		}
 	}
-	return f, bad
+	return f, err
 }
 
 // limitOf reads how many rows a page has at most.
-func limitOf(v string, limit *int) *problem {
+func limitOf(v string, limit *int) error {
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 1 || n > stet.MaxLimit {
 		return badParameter("limit", "it is a number from 1 to "+strconv.Itoa(stet.MaxLimit))
@@ -120,7 +117,7 @@ func limitOf(v string, limit *int) *problem {
 }
 
 // parameters hands each parameter of a query to set, which says what is wrong with it. No problem names a value: it may be a key.
-func parameters(u *url.URL, set func(name, v string) *problem) *problem {
+func parameters(u *url.URL, set func(name, v string) error) error {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return badParameter("query", "it is not properly encoded")
@@ -129,8 +126,8 @@ func parameters(u *url.URL, set func(name, v string) *problem) *problem {
 		if len(values[name]) != 1 {
 			return badParameter(name, "it is there more than once; send it once")
 		}
-		if bad := set(name, values[name][0]); bad != nil {
-			return bad
+		if err := set(name, values[name][0]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -142,7 +139,7 @@ func (f *filter) texts() map[string]*string {
 		"cause": &f.Cause, "trace": &f.TraceID, "downstream": &f.downstream, "cursor": &f.After}
 }
 
-func (f *filter) set(name, v string) *problem {
+func (f *filter) set(name, v string) error {
 	if place := f.texts()[name]; place != nil {
 		*place = v
 		return nil
@@ -183,7 +180,7 @@ func parseSeconds(v string) (time.Duration, bool) {
 	return time.Duration(s * float64(time.Second)), true
 }
 
-func setState(q *stet.Query, v string) *problem {
+func setState(q *stet.Query, v string) error {
 	if v == "" {
 		return nil
 	}
@@ -200,34 +197,28 @@ func setState(q *stet.Query, v string) *problem {
 }
 
 // show answers GET /api/v1/keys/{scope}/{key} and /api/v1/keys/{id}.
-func (h *handler) show(w http.ResponseWriter, r *http.Request, who principal) {
-	reveal, bad := wantsReveal(r.URL)
-	switch {
-	case bad != nil:
-		bad.write(w)
-		return
-	case reveal && who.role < Operator:
-		lacks(who, Operator).write(w)
-		return
-	}
-	rec, err := h.named(r, who)
+func (h *handler) show(c *call) (any, error) {
+	reveal, err := c.reveals()
 	if err != nil {
-		failed(err).write(w)
-		return
+		return nil, err
+	}
+	rec, err := h.named(c)
+	if err != nil {
+		return nil, err
 	}
 	doc := h.record(&rec.Head)
 	if reveal {
-		if bad := h.revealing(r, who, rec.ID, ""); bad != nil {
-			bad.write(w)
-			return
+		if err := h.revealing(c, rec.ID, ""); err != nil {
+			return nil, err
 		}
 		doc.reveal(&rec)
 	}
-	writeJSON(w, http.StatusOK, doc)
+	return doc, nil
 }
 
-func wantsReveal(u *url.URL) (reveal bool, bad *problem) {
-	bad = parameters(u, func(name, v string) *problem {
+// reveals reports whether the call asks for what is not shown by default, which takes an operator.
+func (c *call) reveals() (reveal bool, err error) {
+	err = parameters(c.URL, func(name, v string) error {
 		switch {
 		case name != "reveal":
 			return badParameter(name, "there is no such parameter: reveal")
@@ -237,15 +228,26 @@ func wantsReveal(u *url.URL) (reveal bool, bad *problem) {
 		reveal = v == "1"
 		return nil
 	})
-	return reveal, bad
+	if err == nil && reveal && c.who.role < Operator {
+		err = lacks(c.who, Operator)
+	}
+	return reveal, err
 }
 
-// named returns the record that a request names, by scope and key or by its id. Every verb finds its record here, and so what
-// somebody may not see is for all of them what never was.
-func (h *handler) named(r *http.Request, who principal) (stet.Record, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
+// named returns the record that a call names, by scope and key or by its id. Every verb finds its record here: what is in a scope
+// that the caller may not see is [stet.ErrNotFound] for all of them, like what never was.
+func (h *handler) named(c *call) (stet.Record, error) {
+	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
 	defer cancel()
-	return h.find(ctx, who, stet.Scope(r.PathValue("scope")), cmp.Or(r.PathValue("key"), r.PathValue("id")))
+	scope := stet.Scope(c.PathValue("scope"))
+	if scope != "" && !c.who.allows(scope) { // without one, what is found says its own
+		return stet.Record{}, stet.ErrNotFound
+	}
+	rec, err := Find(ctx, h.engine, scope, cmp.Or(c.PathValue("key"), c.PathValue("id")))
+	if rec.ID != (stet.ID{}) && !c.who.allows(rec.Scope) {
+		return stet.Record{}, stet.ErrNotFound
+	}
+	return rec, err
 }
 
 // Find returns the record that name stands for: without a scope the one with this id (see [stet.Head].Tag), and within a scope the
@@ -253,7 +255,7 @@ func (h *handler) named(r *http.Request, who principal) (stet.Record, error) {
 // the store's; one about a record that is there comes with the record's head.
 func Find(ctx context.Context, e *stet.Engine, scope stet.Scope, name string) (stet.Record, error) {
 	if isTag(name) {
-		head, err := e.ByTag(ctx, name)
+		head, err := e.Operator().ByTag(ctx, name)
 		switch {
 		case err == nil && (scope == "" || scope == head.Scope):
 			rec, err := e.Get(ctx, head.ID)
@@ -261,7 +263,7 @@ func Find(ctx context.Context, e *stet.Engine, scope stet.Scope, name string) (s
 				rec.Head = head
 			}
 			return rec, err
-		case err == nil, errors.Is(err, stet.ErrNotFound), errors.Is(err, stet.ErrNoList) && scope != "":
+		case err == nil, errors.Is(err, stet.ErrNotFound), errors.Is(err, stet.ErrUnsupported) && scope != "":
 		default:
 			return stet.Record{}, err
 		}

@@ -2,8 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,10 +20,10 @@ type Outbox interface {
 }
 
 var (
-	noOutbox = problem{Status: 404, Code: "no-outbox", Title: "This store has no outbox",
+	noOutbox = &problem{Status: 404, Code: "no-outbox", Title: "This store has no outbox",
 		Detail: "SQL stores have one: sqlite, postgres and mysql."}
-	noMessage    = problem{Status: 404, Code: "not-found", Title: "There is no such message", Detail: "It does not exist, or it is out of reach."}
-	messageMoved = problem{Status: 409, Code: "state-changed", Title: "The message's state does not allow this", Detail: "Only a dead or unknown message is retried or discarded. Look at it again."}
+	noMessage    = &problem{Status: 404, Code: "not-found", Title: "There is no such message", Detail: "It does not exist, or it is out of reach."}
+	messageMoved = &problem{Status: 409, Code: "state-changed", Title: "The message's state does not allow this", Detail: "Only a dead or unknown message is retried or discarded. Look at it again."}
 
 	outboxStates = []string{"pending", "running", "done", "unknown", "dead", "discarded"}
 )
@@ -70,49 +68,39 @@ func (h *handler) letter(s *outbox.Stored) Message {
 	return m
 }
 
-// outboxed lets a request through to f where there is an outbox.
-func (h *handler) outboxed(f func(http.ResponseWriter, *http.Request, principal)) func(http.ResponseWriter, *http.Request, principal) {
-	return func(w http.ResponseWriter, r *http.Request, who principal) {
+// outboxed answers a call where there is an outbox.
+func outboxed(do func(*handler, *call) (any, error)) func(*handler, *call) (any, error) {
+	return func(h *handler, c *call) (any, error) {
 		if h.Outbox == nil {
-			noOutbox.write(w)
-			return
+			return nil, noOutbox
 		}
-		f(w, r, who)
+		return do(h, c)
 	}
 }
 
-// messages answers GET /api/v1/outbox, in the order in which messages were added.
-func (h *handler) messages(w http.ResponseWriter, r *http.Request, who principal) {
+// messages answers GET /api/v1/outbox, in the order in which messages were added. A page may be short before the last.
+func (h *handler) messages(c *call) (any, error) {
 	q := outbox.Query{Limit: stet.DefaultLimit}
-	if bad := parameters(r.URL, func(name, v string) *problem { return setMessages(&q, name, v) }); bad != nil {
-		bad.write(w)
-		return
+	if err := parameters(c.URL, func(name, v string) error { return setMessages(&q, name, v) }); err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
+	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
 	defer cancel()
 	q.Limit++ // to know whether there are more
 	found, err := h.Outbox.List(ctx, q)
 	if err != nil {
-		unavailable.write(w)
-		return
+		return nil, unavailable
 	}
-	page := struct {
-		Messages []Message `json:"messages"`
-		Next     string    `json:"next_cursor"`
-	}{Messages: make([]Message, 0, len(found))}
+	next := ""
 	if len(found) == q.Limit {
 		found = found[:q.Limit-1]
-		page.Next = strconv.FormatInt(found[len(found)-1].ID, 10)
+		next = strconv.FormatInt(found[len(found)-1].ID, 10)
 	}
-	for i := range found {
-		if who.allows(found[i].Record.Scope) { // a page may be short
-			page.Messages = append(page.Messages, h.letter(&found[i]))
-		}
-	}
-	writeJSON(w, http.StatusOK, page)
+	found = slices.DeleteFunc(found, func(m outbox.Stored) bool { return !c.who.allows(m.Record.Scope) })
+	return paged("messages", found, next, h.letter), nil
 }
 
-func setMessages(q *outbox.Query, name, v string) *problem {
+func setMessages(q *outbox.Query, name, v string) error {
 	switch name {
 	case "state":
 		if q.State = outbox.State(v); v != "" && !slices.Contains(outboxStates, v) {
@@ -139,85 +127,55 @@ func setMessages(q *outbox.Query, name, v string) *problem {
 }
 
 // message answers GET /api/v1/outbox/{message}.
-func (h *handler) message(w http.ResponseWriter, r *http.Request, who principal) {
-	reveal, bad := wantsReveal(r.URL)
-	if bad == nil && reveal && who.role < Operator {
-		bad = lacks(who, Operator)
+func (h *handler) message(c *call) (any, error) {
+	reveal, err := c.reveals()
+	if err != nil {
+		return nil, err
 	}
-	var m outbox.Stored
-	if bad == nil {
-		m, bad = h.lettered(r, who)
-	}
-	if bad == nil && reveal {
-		bad = h.revealing(r, who, m.Record.ID, m.About())
-	}
-	if bad != nil {
-		bad.write(w)
-		return
+	m, err := h.lettered(c)
+	if err == nil && reveal {
+		err = h.revealing(c, m.Record.ID, m.About())
 	}
 	doc := h.letter(&m)
 	if reveal {
 		doc.Key, doc.Payload, doc.Meta = string(m.Record.Key), m.Payload, m.Meta
 	}
-	writeJSON(w, http.StatusOK, doc)
+	return doc, err
 }
 
 // retry answers POST /api/v1/outbox/{message}/retry.
-func (h *handler) retry(w http.ResponseWriter, r *http.Request, who principal) {
-	h.settle(w, r, who, h.Outbox.Retry)
-}
+func (h *handler) retry(c *call) (any, error) { return h.settle(c, h.Outbox.Retry) }
 
 // discard answers POST /api/v1/outbox/{message}/discard.
-func (h *handler) discard(w http.ResponseWriter, r *http.Request, who principal) {
-	h.settle(w, r, who, h.Outbox.Discard)
-}
+func (h *handler) discard(c *call) (any, error) { return h.settle(c, h.Outbox.Discard) }
 
-func (h *handler) settle(w http.ResponseWriter, r *http.Request, who principal, how func(ctx context.Context, id int64, who, why string) error) {
-	var reason string
-	bad := h.read(w, r, map[string]any{"reason": &reason})
-	if bad == nil && strings.TrimSpace(reason) == "" {
-		bad = &reasonRequired
-	}
+func (h *handler) settle(c *call, how func(ctx context.Context, id int64, who, why string) error) (any, error) {
+	var n note
 	var m outbox.Stored
-	if bad == nil {
-		m, bad = h.lettered(r, who)
+	err := h.read(c, map[string]any{"reason": &n.reason})
+	if err == nil {
+		err = n.unreasoned()
 	}
-	if bad == nil {
-		bad = lost(how(r.Context(), m.ID, who.name, reason))
+	if err == nil {
+		m, err = h.lettered(c)
 	}
-	if bad == nil {
-		m, bad = h.lettered(r, who) // as it is now
+	if err == nil {
+		err = how(c.Context(), m.ID, c.who.name, n.reason)
 	}
-	if bad != nil {
-		bad.write(w)
-		return
+	if err == nil {
+		m, err = h.lettered(c) // as it is now
 	}
-	writeJSON(w, http.StatusOK, h.letter(&m))
+	return h.letter(&m), err
 }
 
-// lettered returns the message that a request names. What is of a scope that is not theirs is for all verbs what never was.
-func (h *handler) lettered(r *http.Request, who principal) (m outbox.Stored, bad *problem) {
-	n, err := strconv.ParseInt(r.PathValue("message"), 10, 64)
+// lettered returns the message that a call names. What is of a scope that is not theirs is for all verbs what never was.
+func (h *handler) lettered(c *call) (m outbox.Stored, err error) {
+	n, err := strconv.ParseInt(c.PathValue("message"), 10, 64)
 	if err != nil {
-		return m, &noMessage
+		return m, noMessage
 	}
-	if m, err = h.Outbox.Show(r.Context(), n); err == nil && !who.allows(m.Record.Scope) {
-		err = outbox.ErrNotFound
+	if m, err = h.Outbox.Show(c.Context(), n); err == nil && !c.who.allows(m.Record.Scope) {
+		err = noMessage
 	}
-	return m, lost(err)
-}
-
-// lost says why a message could not be read or changed.
-func lost(err error) *problem {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, outbox.ErrNotFound):
-		return &noMessage
-	case errors.Is(err, outbox.ErrState):
-		return &messageMoved
-	case errors.Is(err, stet.ErrNoReason):
-		return &reasonRequired
-	}
-	return &unavailable
+	return m, err
 }

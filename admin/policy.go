@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/docs/problems"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -71,13 +72,13 @@ type (
 	}
 )
 
-func (h *handler) policy(w http.ResponseWriter, _ *http.Request, _ principal) {
+func (h *handler) policy(*call) (any, error) {
 	p := h.Policy()
 	doc := policyDoc{Scope: p.Scope, Routes: make([]routeDoc, 0, len(p.Routes))}
 	for i := range p.Routes {
 		doc.Routes = append(doc.Routes, publish(&p.Routes[i]))
 	}
-	writeJSON(w, http.StatusOK, doc)
+	return doc, nil
 }
 
 func publish(r *Route) routeDoc {
@@ -122,8 +123,10 @@ var (
 // statuses are those of the layer's own answers, by their codes.
 func statuses(c *stethttp.Config) map[string]int {
 	all := map[string]int{}
-	for _, code := range stethttp.Codes() {
-		all[string(code)] = stethttp.NewProblem(code, "").Status
+	for _, code := range problems.Codes() {
+		if p := stethttp.NewProblem(stethttp.Code(code), ""); p.Status != 0 { // else it is the admin API's
+			all[code] = p.Status
+		}
 	}
 	if c.Status.Mismatch != 0 {
 		all[string(stethttp.KeyReused)] = c.Status.Mismatch

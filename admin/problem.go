@@ -2,9 +2,14 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -25,27 +30,62 @@ type problem struct {
 }
 
 var (
-	notFound        = problem{Status: 404, Code: "not-found", Title: "There is no such thing", Detail: "It does not exist, or it is out of reach."}
-	unauthenticated = problem{Status: 401, Code: "unauthenticated", Title: "Authentication is needed", Detail: "Send Authorization: Bearer and a token."}
-	wrongToken      = problem{Status: 401, Code: "unauthenticated", Title: "The token was refused", Detail: "It is none that is known here, or it has expired."}
-	tooManyLogins   = problem{Status: 429, Code: "too-many-logins", Title: "Too many wrong tokens", Retryable: true}
-	unavailable     = problem{Status: 503, Code: "store-unavailable", Title: "The store did not answer", Detail: "Try again later.", Retryable: true}
-	unreadable      = problem{Status: 500, Code: "corrupt-record", Title: "The record cannot be read", Detail: "What the store has for this key is damaged, or sealed with an encryption key that is not at hand. Requests with it are refused."}
-	unlisted        = problem{Status: 501, Code: "not-supported", Title: "This store cannot list its records", Detail: "Ask for single keys, by scope and key."}
-	unfound         = problem{Status: 501, Code: "not-supported", Title: "This store does not find records by downstream names", Detail: "Ask by the key, with q."}
+	notFound        = &problem{Status: 404, Code: "not-found", Title: "There is no such thing", Detail: "It does not exist, or it is out of reach."}
+	unauthenticated = &problem{Status: 401, Code: "unauthenticated", Title: "Authentication is needed", Detail: "Send Authorization: Bearer and a token."}
+	wrongToken      = &problem{Status: 401, Code: "unauthenticated", Title: "The token was refused", Detail: "It is none that is known here, or it has expired."}
+	tooManyLogins   = &problem{Status: 429, Code: "too-many-logins", Title: "Too many wrong tokens", Retryable: true}
+	unavailable     = &problem{Status: 503, Code: "store-unavailable", Title: "The store did not answer", Detail: "Try again later.", Retryable: true}
+	unreadable      = &problem{Status: 500, Code: "corrupt-record", Title: "The record cannot be read", Detail: "What the store has for this key is damaged, or sealed with an encryption key that is not at hand. Requests with it are refused."}
+	unlisted        = &problem{Status: 501, Code: "not-supported", Title: "This store cannot list its records", Detail: "Ask for single keys, by scope and key."}
+	notJSON         = &problem{Status: http.StatusUnsupportedMediaType, Code: "not-json", Title: "A change is sent as JSON", Detail: "Send Content-Type: application/json."}
+	tooManyKeys     = &problem{Status: 422, Code: "too-many-keys", Title: "Too many records match", Detail: fmt.Sprintf("A job is about %d records at most: narrow the filter. Nothing was changed.", bulk.MaxRecords)}
+	unfound         = &problem{Status: 501, Code: "not-supported", Title: "This store does not find records by downstream names", Detail: "Ask by the key, with q."}
 )
 
-func forbidden(detail string) *problem {
+func (p *problem) Error() string { return p.Title }
+
+func forbidden(detail string) error {
 	return &problem{Status: 403, Code: "forbidden", Title: "This is not allowed", Detail: detail}
 }
 
-func badParameter(name, detail string) *problem {
+func badParameter(name, detail string) error {
 	return &problem{Status: 400, Code: "bad-parameter", Title: "A parameter cannot be used", Detail: name + ": " + detail, Parameter: name}
+}
+
+// problems of errors that need no more words.
+var causes = []struct {
+	err     error
+	problem *problem
+}{
+	{stet.ErrNotFound, notFound}, {stet.ErrCorrupt, unreadable}, {stet.ErrUnsupported, unlisted},
+	{stet.ErrNoReason, reasonRequired}, {bulk.ErrTooMany, tooManyKeys},
+	{outbox.ErrNotFound, noMessage}, {outbox.ErrState, messageMoved},
+}
+
+// problemOf says what an error means for who asked. One that is not known is the store's.
+func problemOf(err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	if m, ok := errors.AsType[*bulk.Mismatch](err); ok {
+		return &problem{Status: 409, Code: "expect-mismatch", Title: "Another number of records matches",
+			Detail: fmt.Sprintf("%d were expected, and %d match. Nothing was changed: look again, and send the number that matches.",
+				m.Expected, m.Matching), Expect: &m.Expected, Matching: &m.Matching}
+	}
+	if o, ok := errors.AsType[*bulk.OrderError](err); ok {
+		return problemOf(badParameter(o.Field, o.Reason))
+	}
+	for _, c := range causes {
+		if errors.Is(err, c.err) {
+			return c.problem
+		}
+	}
+	return unavailable
 }
 
 func (p problem) write(w http.ResponseWriter) {
 	p.Type = stethttp.DefaultProblemBase + p.Code
-	w.Header().Set("Content-Type", stethttp.ProblemMediaType)
+	w.Header().Set("Content-Type", "application/problem+json")
 	writeJSON(w, p.Status, p)
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // answer is what a change was answered with.
@@ -159,7 +159,7 @@ func TestFilters(t *testing.T) { // D06
 	d.put("t2", "secret-second", unknown)
 	dead := d.unknown("secret-third")
 	head := d.record(dead).Head
-	if _, _, err := d.engine.Probing(t.Context(), &head, stet.Never, &stet.Note{Who: "reconciler", Why: "8 probes"}); err != nil {
+	if _, _, err := d.engine.Operator().Probing(t.Context(), &head, stet.Never, &stet.Note{Who: "reconciler", Why: "8 probes"}); err != nil {
 		t.Fatal(err)
 	}
 	got := func(query string) (scopes string) {
@@ -297,7 +297,7 @@ func TestReleaseBeforeSettling(t *testing.T) { // D09
 	d := newDesk(t, admin.Config{Settle: time.Hour, Who: "kim@desk"}, nil)
 	id := d.unknown("k")
 	head := d.record(id).Head
-	if _, mine, err := d.engine.Probing(t.Context(), &head, time.Minute, nil); err != nil || !mine {
+	if _, mine, err := d.engine.Operator().Probing(t.Context(), &head, time.Minute, nil); err != nil || !mine {
 		t.Fatal(err)
 	}
 	now := d.record(id)
@@ -326,7 +326,7 @@ func TestReleaseBeforeSettling(t *testing.T) { // D09
 	d.unknown("happened")
 	d.said("POST", "/api/v1/keys/s/happened/resolve", `{"reason":"x","outcome":"completed","status":201}`, 200)
 	// The default is that of the configuration, and where silence never proves anything people decide at once.
-	d = newDesk(t, admin.Config{Settle: keeper.DefaultSettle}, nil)
+	d = newDesk(t, admin.Config{Settle: reconcile.DefaultSettle}, nil)
 	d.unknown("k")
 	d.said("POST", "/api/v1/keys/s/k/release", `{"reason":"x"}`, 409)
 	d = newDesk(t, admin.Config{Settle: stet.Never}, nil)
@@ -336,13 +336,13 @@ func TestReleaseBeforeSettling(t *testing.T) { // D09
 
 // Somebody asks now, also about a dead letter; what was found ends the record, and that somebody asked is kept.
 func TestProbeNow(t *testing.T) { // D06
-	found, fails := keeper.Finding{Outcome: keeper.Missing, Evidence: "the probe was answered 404"}, error(nil)
-	r := &keeper.Reconciler{Settle: 20 * time.Minute, Resolver: keeper.ResolverFunc(func(context.Context, stet.Head) (keeper.Finding, error) { return found, fails })}
+	found, fails := reconcile.Finding{Effect: reconcile.Missing, Evidence: "the probe was answered 404"}, error(nil)
+	r := &reconcile.Reconciler{Settle: 20 * time.Minute, Resolver: reconcile.ResolverFunc(func(context.Context, stet.Head) (reconcile.Finding, error) { return found, fails })}
 	d := newDesk(t, admin.Config{Settle: 20 * time.Minute, Reconciler: r, Who: "kim@desk"}, nil)
 	r.Engine = d.engine
 	id := d.unknown("k")
 	head := d.record(id).Head
-	if _, _, err := d.engine.Probing(t.Context(), &head, stet.Never, &stet.Note{Who: "reconciler", Why: "8 probes"}); err != nil {
+	if _, _, err := d.engine.Operator().Probing(t.Context(), &head, stet.Never, &stet.Note{Who: "reconciler", Why: "8 probes"}); err != nil {
 		t.Fatal(err)
 	}
 	path := "/api/v1/keys/" + d.engine.Tag(id) + "/probe"
@@ -355,7 +355,7 @@ func TestProbeNow(t *testing.T) { // D06
 	if a := d.said("POST", path, `{"reason":"it is up again"}`, 502); a.Code != "probe-failed" || !strings.Contains(a.Detail, "connection refused") || !strings.Contains(a.Detail, "reconcile.probe.url") {
 		t.Errorf("%+v", a)
 	}
-	fails, found = nil, keeper.Finding{Outcome: keeper.Happened, Evidence: "ch_1", Response: &stet.Response{Status: 201}}
+	fails, found = nil, reconcile.Finding{Effect: reconcile.Happened, Evidence: "ch_1", Response: &stet.Response{Status: 201}}
 	a = d.said("POST", path, `{"reason":"the customer calls"}`, 200)
 	if a.State != "completed" || a.Status != 201 || a.Escalated || a.Probe.Found != "happened" || !a.Probe.Settles.IsZero() {
 		t.Errorf("%+v", a)

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"fmt"
-	"net/http"
 	"net/textproto"
 	"time"
 
@@ -27,29 +26,29 @@ func (c *resolution) members() map[string]any {
 }
 
 // resolve answers POST …/resolve.
-func (h *handler) resolve(w http.ResponseWriter, r *http.Request, who principal) {
-	var c resolution
-	h.end(w, r, who, &c, h.read(w, r, c.members()))
+func (h *handler) resolve(c *call) (any, error) {
+	var r resolution
+	return h.end(c, &r, h.read(c, r.members()))
 }
 
 // release answers POST …/release: a resolution as not-executed, which need not say so.
-func (h *handler) release(w http.ResponseWriter, r *http.Request, who principal) {
-	c := resolution{outcome: notExecuted}
-	bad := h.read(w, r, c.members())
-	if bad == nil && c.outcome != notExecuted {
-		bad = badParameter("outcome", "to release is to say not-executed; resolve takes the other outcome")
+func (h *handler) release(c *call) (any, error) {
+	r := resolution{outcome: notExecuted}
+	err := h.read(c, r.members())
+	if err == nil && r.outcome != notExecuted {
+		err = badParameter("outcome", "to release is to say not-executed; resolve takes the other outcome")
 	}
-	h.end(w, r, who, &c, bad)
+	return h.end(c, &r, err)
 }
 
-func (h *handler) end(w http.ResponseWriter, r *http.Request, who principal, c *resolution, bad *problem) {
+func (h *handler) end(c *call, r *resolution, err error) (any, error) {
 	var res stet.Resolution
-	if bad == nil {
-		res, bad = c.resolution()
+	if err == nil {
+		res, err = r.resolution()
 	}
 	res.Settle = h.Settle
-	h.change(w, r, who, &c.note, bad, func(rec *stet.Record) (stet.Head, error) {
-		return h.engine.Resolve(r.Context(), rec.ID, res, c.by(who))
+	return h.change(c, &r.note, err, func(rec *stet.Record) (stet.Head, error) {
+		return h.engine.Operator().Resolve(c.Context(), rec.ID, res, r.by(c.who))
 	})
 }
 
@@ -61,7 +60,7 @@ const (
 )
 
 // resolution translates what was sent. A member that the outcome has no use for is refused: whoever sent it meant another outcome.
-func (c *resolution) resolution() (res stet.Resolution, bad *problem) {
+func (c *resolution) resolution() (res stet.Resolution, err error) {
 	res.Version, res.Now, res.Override = stet.Version(c.ifVersion), c.now, c.override
 	switch c.outcome {
 	case notExecuted:
@@ -125,12 +124,12 @@ func validField(name, value string) bool {
 }
 
 // contradicted is what no waiting cures.
-var contradicted = problem{Status: 409, Code: "contradicted", Title: "A late answer says that it happened",
+var contradicted = &problem{Status: 409, Code: "contradicted", Title: "A late answer says that it happened",
 	Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or send \"override\": true where you know better, which the audit trail keeps."}
 
 // unsettled says until when what the record's attempt sent may still have its effect, and what is known of it: somebody who
 // decides not to wait has seen both.
-func (h *handler) unsettled(head *stet.Head) *problem {
+func (h *handler) unsettled(head *stet.Head) error {
 	until := head.Ended().Add(max(h.Settle, 0) + time.Second - 1).Truncate(time.Second).UTC() // a whole second, not too early
 	p := &problem{Status: 409, Code: "not-settled", Title: "The attempt may still have its effect", Until: until}
 	what := "It ended " + ago(head.Idle())

@@ -34,7 +34,7 @@ func (p principal) only() (stet.Scope, bool) {
 
 // within fills in the one scope that p may see where a list names none. Where it names one that is out of reach it says so: an empty
 // list would read as if nothing were wrong there. It says the same whether there is such a scope or not.
-func (p principal) within(scope *stet.Scope) *problem {
+func (p principal) within(scope *stet.Scope) error {
 	if s, ok := p.only(); ok && *scope == "" {
 		*scope = s
 	}
@@ -51,7 +51,7 @@ const looks = 1000
 // would tell as well. page returns rows of the store, at most n of them after a cursor. The store's cursors may hold a key: who may not
 // see keys, or not everybody's, gets them sealed.
 func rows[T any](h *handler, who principal, after string, limit int, scope func(*T) stet.Scope,
-	page func(after string, n int) ([]T, string, *problem)) (found []T, next string, bad *problem) {
+	page func(after string, n int) ([]T, string, error)) (found []T, next string, err error) {
 	sealed := who.bound() || who.role < Operator
 	if sealed && after != "" {
 		var ok bool
@@ -61,8 +61,8 @@ func rows[T any](h *handler, who principal, after string, limit int, scope func(
 	}
 	for range looks {
 		var got []T
-		if got, next, bad = page(after, limit-len(found)); bad != nil {
-			return nil, "", bad
+		if got, next, err = page(after, limit-len(found)); err != nil {
+			return nil, "", err
 		}
 		found = append(found, slices.DeleteFunc(got, func(row T) bool { return !who.allows(scope(&row)) })...)
 		if after = next; next == "" || len(found) >= limit || !who.bound() {

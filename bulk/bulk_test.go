@@ -126,12 +126,12 @@ func (d *desk) state(i int) stet.State {
 func (d *desk) changes(job string) (n int) {
 	d.Helper()
 	for q := (stet.HistoryQuery{Limit: stet.MaxLimit}); ; {
-		all, next, err := d.engine.History(d.Context(), q)
+		all, next, err := d.engine.Operator().History(d.Context(), q)
 		if err != nil {
 			d.Fatal(err)
 		}
 		for _, c := range all {
-			if c.Note.Notice == job && c.Action() != stet.ActionBulk {
+			if c.Note.Notice == job && c.Action() != "bulk" {
 				n++
 				if c.Note.Who != why.Who || c.Note.Why != why.Why || c.Note.Evidence != why.Evidence {
 					d.Fatalf("%+v", c.Note)
@@ -212,7 +212,7 @@ func TestExpect(t *testing.T) {
 	if jobs, err := d.jobs.Recent(t.Context()); err != nil || len(jobs) != 0 {
 		t.Errorf("%v, %v", jobs, err)
 	}
-	if changes, _, err := d.engine.History(t.Context(), stet.HistoryQuery{}); err != nil || len(changes) != 0 {
+	if changes, _, err := d.engine.Operator().History(t.Context(), stet.HistoryQuery{}); err != nil || len(changes) != 0 {
 		t.Errorf("%v, %v", changes, err)
 	}
 }
@@ -281,16 +281,16 @@ func meanwhile(t *testing.T, q stet.Query) {
 		time.Sleep(time.Second)
 		d.unknown(100, 100)
 		for i := range 10 { // an operator was faster
-			if _, err := d.engine.Resolve(t.Context(), d.id(i), stet.Resolution{}, why); err != nil {
+			if _, err := d.engine.Operator().Resolve(t.Context(), d.id(i), stet.Resolution{}, why); err != nil {
 				t.Fatal(err)
 			}
 		}
-		heads, _, err := d.engine.Unknowns(t.Context(), "", 10)
+		heads, _, err := d.engine.Operator().Unknowns(t.Context(), "", 10)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range heads { // a probe has asked about these, and does not know
-			if _, ok, err := d.engine.Probing(t.Context(), &heads[i], time.Minute, nil); err != nil || !ok {
+			if _, ok, err := d.engine.Operator().Probing(t.Context(), &heads[i], time.Minute, nil); err != nil || !ok {
 				t.Fatal(ok, err)
 			}
 		}
@@ -424,7 +424,7 @@ func TestTakenOver(t *testing.T) {
 						ctx, stop := context.WithCancel(t.Context())
 						var loop sync.WaitGroup
 						loop.Go(func() { _ = d.jobs.Run(ctx) })
-						time.Sleep(stet.DefaultLease + 3*bulk.Every)
+						time.Sleep(stet.DefaultLease + 15*time.Second)
 						d.is(job.ID, bulk.Completed, n, 0, 0)
 						if got := d.changes(job.ID); got != n {
 							t.Errorf("the history has %d changes", got)
@@ -483,7 +483,7 @@ func TestStoreAway(t *testing.T) {
 		store.Down()
 		time.Sleep(time.Minute)
 		store.Up()
-		time.Sleep(stet.DefaultLease + 3*bulk.Every)
+		time.Sleep(stet.DefaultLease + 15*time.Second)
 		d.is(job.ID, bulk.Completed, n, 0, 0)
 		stop()
 		loop.Wait()
@@ -572,15 +572,15 @@ func TestJobsAreHidden(t *testing.T) {
 	d.unknown(0, 3)
 	job := d.start(bulk.Order{Action: bulk.Release, Query: unknowns, Expect: 3})
 	for scope, want := range map[stet.Scope]int{"": 3, "t1": 3, stet.OwnScope: 1} {
-		heads, _, err := d.engine.List(t.Context(), stet.Query{Scope: scope})
+		heads, _, err := d.engine.Operator().List(t.Context(), stet.Query{Scope: scope})
 		if err != nil || len(heads) != want {
 			t.Errorf("%q: %d are listed, %v", scope, len(heads), err)
 		}
-		if n, err := d.engine.Count(t.Context(), stet.Query{Scope: scope}); err != nil || n != want {
+		if n, err := d.engine.Operator().Count(t.Context(), stet.Query{Scope: scope}); err != nil || n != want {
 			t.Errorf("%q: %d are counted, %v", scope, n, err)
 		}
 	}
-	if n, err := d.engine.Count(t.Context(), stet.Query{States: []stet.State{stet.Running}}); err != nil || n != 0 {
+	if n, err := d.engine.Operator().Count(t.Context(), stet.Query{States: []stet.State{stet.Running}}); err != nil || n != 0 {
 		t.Errorf("%d run, %v", n, err)
 	}
 	if jobs, err := d.jobs.Recent(t.Context()); err != nil || len(jobs) != 1 || jobs[0].ID != job.ID {

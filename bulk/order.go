@@ -14,9 +14,9 @@ type Action string
 
 // The actions. Each is the engine's verb for one record.
 const (
-	Release Action = "release" // it was not executed, and one retry may run: see [stet.Engine.Resolve]
-	Delete  Action = "delete"  // the stored result is dropped, and the key is free: see [stet.Engine.Purge]
-	Extend  Action = "extend"  // the stored result is kept for so long from now: see [stet.Engine.Extend]
+	Release Action = "release" // it was not executed, and one retry may run: see [stet.Operator.Resolve]
+	Delete  Action = "delete"  // the stored result is dropped, and the key is free: see [stet.Operator.Purge]
+	Extend  Action = "extend"  // the stored result is kept for so long from now: see [stet.Operator.Extend]
 )
 
 // Order is what is to be done, and to which records. Action, Query, Expect and the note's Who and Why are required.

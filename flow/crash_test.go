@@ -186,7 +186,7 @@ func (w *world) finally(t *testing.T, m mode, byCompleter bool) string {
 			made = &stet.Response{Status: 201, Body: []byte("found")}
 		}
 		w.mu.Unlock()
-		if _, err := e.Resolve(t.Context(), ask().ID, stet.Resolution{Response: made}, stet.Note{Who: "ops", Why: "ledger"}); err != nil {
+		if _, err := e.Operator().Resolve(t.Context(), ask().ID, stet.Resolution{Response: made}, stet.Note{Who: "ops", Why: "ledger"}); err != nil {
 			t.Fatal(err)
 		}
 	}

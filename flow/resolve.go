@@ -8,8 +8,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Finding is what was found out about the call of the phase in which a run was left, after nobody could tell.
-type Finding[S any] struct {
+// Evidence is what was found out about the call of the phase in which a run was left, after nobody could tell.
+type Evidence[S any] struct {
 	// Made: the call had its effect, and the flow goes on after the phase. Otherwise it had none, and can have none any more: the
 	// flow goes on with the phase, and makes the call. That it left no trace yet is not enough (I14).
 	Made bool
@@ -25,12 +25,12 @@ type Finding[S any] struct {
 var ErrNoCall = errors.New("flow: the record was not left in a foreign phase")
 
 // Resolve ends what is unknown about one phase, and lets the flow go on from there: with the client's next request, or at once by a
-// [Completer]. (To answer the whole request instead, without the phases that are left, use [stet.Engine.Resolve].) The note's
+// [Completer]. (To answer the whole request instead, without the phases that are left, use [stet.Operator.Resolve].) The note's
 // Who and Why are required, and kept in the history with its Evidence. It is [stet.ErrState] where the record is not unknown,
 // [stet.ErrStale] where somebody changed it meanwhile, [stet.ErrContradicted] where the handler left an answer to the whole request
 // too late, [stet.ErrAttended] where the call is said not to be made while the handler has not returned, and [ErrNoCall], [ErrOtherFlow], [ErrUnknownPoint] or [ErrSchema] where this
 // flow cannot; nothing is changed then.
-func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Finding[S], n stet.Note) error {
+func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Evidence[S], n stet.Note) error {
 	have, err := f.cfg.Engine.Get(ctx, id)
 	if err != nil {
 		return fmt.Errorf("flow: resolve: %w", err)
@@ -47,13 +47,13 @@ func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Finding[S], n s
 
 // Reconcile asks the [Phase.Lookup] of the phase that a record was left in, and lets the flow go on with what it says. It reports
 // false, and changes nothing, where the phase has none, or the record was not left in a foreign phase of this flow. It is what a
-// resolver of package keeper calls for the records of flows:
+// resolver of package reconcile calls for the records of flows:
 //
-//	keeper.ResolverFunc(func(ctx context.Context, h stet.Head) (keeper.Finding, error) {
+//	reconcile.ResolverFunc(func(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
 //		if done, err := pay.Reconcile(ctx, h, "reconciler"); done || err != nil {
-//			return keeper.Finding{Outcome: keeper.GoesOn}, err
+//			return reconcile.Finding{Effect: reconcile.GoesOn}, err
 //		}
-//		return keeper.Finding{}, nil // ask some other way
+//		return reconcile.Finding{}, nil // ask some other way
 //	})
 //
 // The error is Lookup's, and then nothing is known, [ErrFresh] where it found nothing too early for that to be a proof (see
@@ -86,7 +86,7 @@ func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool,
 	case !made && !d.phase.proves(have.Idle()):
 		return false, fmt.Errorf("flow: reconcile: %w", ErrFresh)
 	}
-	found, why := Finding[S]{Made: made}, "the phase's call was not found, and will not be made any more"
+	found, why := Evidence[S]{Made: made}, "the phase's call was not found, and will not be made any more"
 	if made {
 		why, found.Learn = "the phase's call was found", func(s *S) error { *s = learned; return nil }
 	}
@@ -121,9 +121,9 @@ func (f *Flow[S]) inDoubt(have *stet.Record) (d doubt[S], err error) {
 }
 
 // resolve leaves the record as a run does that was suspended with proof.
-func (f *Flow[S]) resolve(ctx context.Context, d doubt[S], found Finding[S], n stet.Note) error {
+func (f *Flow[S]) resolve(ctx context.Context, d doubt[S], found Evidence[S], n stet.Note) error {
 	switch {
-	case d.have.Response != nil: // the whole flow came to an end, too late: that is the answer, see stet.Engine.Resolve
+	case d.have.Response != nil: // the whole flow came to an end, too late: that is the answer, see stet.Operator.Resolve
 		return fmt.Errorf("flow: resolve: %w", stet.ErrContradicted)
 	case !found.Made && d.have.Attended():
 		return fmt.Errorf("flow: resolve: %w", stet.ErrAttended)
@@ -144,7 +144,7 @@ func (f *Flow[S]) resolve(ctx context.Context, d doubt[S], found Finding[S], n s
 	if next.Progress, err = f.encode(&d.state, d.have.Attempt); err != nil {
 		return err
 	}
-	if _, err = f.cfg.Engine.Reopen(ctx, d.have.ID, d.have.Version, next, n); err != nil {
+	if _, err = f.cfg.Engine.Operator().Reopen(ctx, d.have.ID, d.have.Version, next, n); err != nil {
 		return fmt.Errorf("flow: resolve: %w", err)
 	}
 	return nil

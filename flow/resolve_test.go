@@ -11,7 +11,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/flow"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -32,7 +32,7 @@ func newOffice(t *testing.T) *office {
 			return call.Do(ctx, func(_ context.Context, key string) error {
 				o.calls = append(o.calls, name+" "+key)
 				if name == "pay" && o.lost {
-					return flow.Unknown(errDown)
+					return flow.Maybe(errDown)
 				}
 				s.N++
 				return nil
@@ -85,14 +85,14 @@ var clerk = stet.Note{Who: "clerk", Why: "the provider's console", Evidence: "pa
 
 func TestResolvedPhaseGoesOn(t *testing.T) { // I14, CR-06, CR-07, for one phase
 	for name, c := range map[string]struct {
-		found flow.Finding[counts]
+		found flow.Evidence[counts]
 		calls []string
 		body  string
 	}{
-		"it was made": {flow.Finding[counts]{Made: true, Learn: func(s *counts) error { s.N += 10; return nil }, DownstreamID: "pay_7"},
+		"it was made": {flow.Evidence[counts]{Made: true, Learn: func(s *counts) error { s.N += 10; return nil }, DownstreamID: "pay_7"},
 			[]string{"reserve", "pay", "mail"}, "12"},
-		"it was made, and nothing is learnt of it": {flow.Finding[counts]{Made: true}, []string{"reserve", "pay", "mail"}, "2"},
-		"it was not made":                          {flow.Finding[counts]{}, []string{"reserve", "pay", "pay", "mail"}, "3"},
+		"it was made, and nothing is learnt of it": {flow.Evidence[counts]{Made: true}, []string{"reserve", "pay", "mail"}, "2"},
+		"it was not made":                          {flow.Evidence[counts]{}, []string{"reserve", "pay", "pay", "mail"}, "3"},
 	} {
 		for _, byClient := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, ", by a client: ", byClient), func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestResolvedPhaseGoesOn(t *testing.T) { // I14, CR-06, CR-07, for one phase
 						t.Errorf("%s at %q, %q", r.State, r.Point, r.DownstreamID)
 					}
 					time.Sleep(90 * 24 * time.Hour) // what is to go on never ends by time
-					if _, _, err := o.e.Reap(t.Context(), "", 0); err != nil {
+					if _, _, err := o.e.Operator().Reap(t.Context(), "", 0); err != nil {
 						t.Fatal(err)
 					}
 					if !byClient {
@@ -119,7 +119,7 @@ func TestResolvedPhaseGoesOn(t *testing.T) { // I14, CR-06, CR-07, for one phase
 					if !c.found.Made && o.calls[1] != o.calls[2] {
 						t.Errorf("it was sent again under another key: %v", o.calls)
 					}
-					h, _, err := o.e.History(t.Context(), stet.HistoryQuery{ID: ask().ID})
+					h, _, err := o.e.Operator().History(t.Context(), stet.HistoryQuery{ID: ask().ID})
 					if err != nil || len(h) != 1 || h[0].Note != clerk || h[0].Action() != "reopen" || h[0].From != stet.Unknown || h[0].To != stet.Running {
 						t.Errorf("the history: %+v, %v", h, err)
 					}
@@ -138,26 +138,26 @@ func TestResolveRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		older := build(t, flow.Config[counts]{Engine: o.e}, add("reserve"))
-		refuses := func(f *flow.Flow[counts], id stet.ID, found flow.Finding[counts], n stet.Note, want error) {
+		refuses := func(f *flow.Flow[counts], id stet.ID, found flow.Evidence[counts], n stet.Note, want error) {
 			t.Helper()
 			if err := f.Resolve(t.Context(), id, found, n); !errors.Is(err, want) {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}
-		refuses(o.f, stet.ID{Scope: "s", Key: "none"}, flow.Finding[counts]{}, clerk, stet.ErrNotFound)
-		refuses(o.f, have.ID, flow.Finding[counts]{Version: have.Version + 2}, clerk, stet.ErrStale)
-		refuses(o.f, have.ID, flow.Finding[counts]{}, stet.Note{}, stet.ErrNoReason)
-		refuses(o.f, have.ID, flow.Finding[counts]{Made: true, Learn: func(*counts) error { return errDown }}, clerk, errDown)
-		refuses(other, have.ID, flow.Finding[counts]{}, clerk, flow.ErrOtherFlow)
-		refuses(older, have.ID, flow.Finding[counts]{}, clerk, flow.ErrUnknownPoint)
+		refuses(o.f, stet.ID{Scope: "s", Key: "none"}, flow.Evidence[counts]{}, clerk, stet.ErrNotFound)
+		refuses(o.f, have.ID, flow.Evidence[counts]{Version: have.Version + 2}, clerk, stet.ErrStale)
+		refuses(o.f, have.ID, flow.Evidence[counts]{}, stet.Note{}, stet.ErrNoReason)
+		refuses(o.f, have.ID, flow.Evidence[counts]{Made: true, Learn: func(*counts) error { return errDown }}, clerk, errDown)
+		refuses(other, have.ID, flow.Evidence[counts]{}, clerk, flow.ErrOtherFlow)
+		refuses(older, have.ID, flow.Evidence[counts]{}, clerk, flow.ErrUnknownPoint)
 		if now := o.record(t); now.Version != have.Version {
 			t.Error("something was changed")
 		}
-		if err := o.f.Resolve(t.Context(), have.ID, flow.Finding[counts]{Made: true}, clerk); err != nil {
+		if err := o.f.Resolve(t.Context(), have.ID, flow.Evidence[counts]{Made: true}, clerk); err != nil {
 			t.Fatal(err)
 		}
 		o.complete(t)
-		refuses(o.f, have.ID, flow.Finding[counts]{Made: true}, clerk, stet.ErrState) // it is done
+		refuses(o.f, have.ID, flow.Evidence[counts]{Made: true}, clerk, stet.ErrState) // it is done
 	})
 }
 
@@ -167,7 +167,7 @@ func TestResolveLeavesRuns(t *testing.T) {
 		e := engineOn(t, memstore.New(memstore.Config{}))
 		var f *flow.Flow[counts]
 		f = build(t, flow.Config[counts]{Engine: e}, flow.Foreign("p", func(ctx context.Context, _ *flow.Call, _ *counts) error {
-			if err := f.Resolve(ctx, ask().ID, flow.Finding[counts]{Made: true}, clerk); !errors.Is(err, stet.ErrState) {
+			if err := f.Resolve(ctx, ask().ID, flow.Evidence[counts]{Made: true}, clerk); !errors.Is(err, stet.ErrState) {
 				t.Errorf("resolved while it runs: %v", err)
 			}
 			return nil
@@ -201,13 +201,13 @@ func TestReconcilerEndsADoubtByThePhasesLookup(t *testing.T) { // CR-06, CR-07
 				o.doubt(t)
 				ctx, stop := context.WithTimeout(t.Context(), flow.DefaultSettle+5*time.Minute)
 				defer stop()
-				resolver := keeper.ResolverFunc(func(ctx context.Context, h stet.Head) (keeper.Finding, error) {
+				resolver := reconcile.ResolverFunc(func(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
 					if done, err := o.f.Reconcile(ctx, h, "reconciler"); done || err != nil {
-						return keeper.Finding{Outcome: keeper.GoesOn}, err
+						return reconcile.Finding{Effect: reconcile.GoesOn}, err
 					}
-					return keeper.Finding{}, nil
+					return reconcile.Finding{}, nil
 				})
-				if err := (keeper.Reconciler{Engine: o.e, Resolver: resolver}).Run(ctx); err != nil {
+				if err := (reconcile.Reconciler{Engine: o.e, Resolver: resolver}).Run(ctx); err != nil {
 					t.Fatal(err)
 				}
 				if c.body == "" {
@@ -231,7 +231,7 @@ func TestReconcilerEndsADoubtByThePhasesLookup(t *testing.T) { // CR-06, CR-07
 func TestReconcileLeavesWhatItCannotAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := engineOn(t, memstore.New(memstore.Config{}))
-		f := build(t, flow.Config[counts]{Engine: e}, flow.Foreign("p", func(context.Context, *flow.Call, *counts) error { return flow.Unknown(errDown) }))
+		f := build(t, flow.Config[counts]{Engine: e}, flow.Foreign("p", func(context.Context, *flow.Call, *counts) error { return flow.Maybe(errDown) }))
 		_, _ = f.Do(t.Context(), ask(), counts{})
 		r, err := e.Get(t.Context(), ask().ID)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/flow"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -163,7 +163,7 @@ func TestReconcileHeedsSettling(t *testing.T) { // A13, A04
 		time.Sleep(time.Second)
 		asks(r.Head, nil)
 	})
-	if flow.DefaultSettle != keeper.DefaultSettle {
+	if flow.DefaultSettle != reconcile.DefaultSettle {
 		t.Error("two packages have two rules")
 	}
 }
@@ -173,13 +173,13 @@ func TestReconcileHeedsSettling(t *testing.T) { // A13, A04
 func TestResolveIsHeldAgainstTheRecord(t *testing.T) { // A04
 	for name, c := range map[string]struct {
 		change func(r *stet.Record)
-		found  flow.Finding[counts]
+		found  flow.Evidence[counts]
 		want   error
 	}{
-		"attended":           {func(r *stet.Record) { r.Took = time.Hour }, flow.Finding[counts]{}, stet.ErrAttended},
-		"attended, and made": {func(r *stet.Record) { r.Took = time.Hour }, flow.Finding[counts]{Made: true}, nil},
-		"a late answer":      {func(r *stet.Record) { r.Response = &stet.Response{Status: 201} }, flow.Finding[counts]{}, stet.ErrContradicted},
-		"a late answer, and made": {func(r *stet.Record) { r.Response = &stet.Response{Status: 201} }, flow.Finding[counts]{Made: true},
+		"attended":           {func(r *stet.Record) { r.Took = time.Hour }, flow.Evidence[counts]{}, stet.ErrAttended},
+		"attended, and made": {func(r *stet.Record) { r.Took = time.Hour }, flow.Evidence[counts]{Made: true}, nil},
+		"a late answer":      {func(r *stet.Record) { r.Response = &stet.Response{Status: 201} }, flow.Evidence[counts]{}, stet.ErrContradicted},
+		"a late answer, and made": {func(r *stet.Record) { r.Response = &stet.Response{Status: 201} }, flow.Evidence[counts]{Made: true},
 			stet.ErrContradicted},
 	} {
 		t.Run(name, func(t *testing.T) {

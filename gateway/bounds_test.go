@@ -20,7 +20,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/gateway"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
 )
@@ -144,7 +144,7 @@ func TestHostileClients(t *testing.T) { // C11
 			}
 			secret := "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 24))
 			server := run(t, gateway.ServerConfig{Handler: front, Admin: "127.0.0.1:0", MaxHeaderBytes: 16 << 10,
-				AdminHandler: keeper.Webhook{Engine: engine, Secrets: []string{secret}}})
+				AdminHandler: reconcile.Webhook{Engine: engine, Secrets: []string{secret}}})
 			s.addr, s.notices = server.Addr(), server.AdminAddr()
 			s.client = &http.Client{Transport: &http.Transport{}, Timeout: patience}
 			t.Cleanup(s.client.CloseIdleConnections)
@@ -203,11 +203,11 @@ func (s *siege) run(engine *stet.Engine, release func()) {
 		s.answers(post("/", "tall", fmt.Sprint("k", i), "X-Long: "+strings.Repeat("h", 30_000)+"\nContent-Length: 0\n"), 431)
 		s.answers(post("/", "tall", strings.Repeat("k", 10_000), "Content-Length: 0\n"), 400)
 	}
-	if n, err := engine.Count(s.Context(), stet.Query{Scope: "tall"}); n != 0 || err != nil {
+	if n, err := engine.Operator().Count(s.Context(), stet.Query{Scope: "tall"}); n != 0 || err != nil {
 		s.Errorf("%d records of what was refused, %v", n, err)
 	}
 	s.flood()
-	s.check("notices", keeper.MaxNotices)
+	s.check("notices", 8<<20)
 
 	for _, c := range s.conns {
 		_ = c.Close()
@@ -224,7 +224,7 @@ func (s *siege) run(engine *stet.Engine, release func()) {
 
 // flood sends notices that nobody has signed: without the headers, and with what looks like them.
 func (s *siege) flood() {
-	const size = keeper.MaxNotice
+	const size = 256 << 10 // the longest notice
 	head := fmt.Sprintf("POST /hooks/reconcile HTTP/1.1\nHost: x\nContent-Length: %d\n", size)
 	seal := fmt.Sprintf("Webhook-Id: m\nWebhook-Timestamp: %d\nWebhook-Signature: v1,%s\n", time.Now().Unix(),
 		base64.StdEncoding.EncodeToString(make([]byte, sha256.Size)))

@@ -29,17 +29,17 @@ func (d *Desk) Show(ctx context.Context, id int64) (Stored, error) { return d.Bo
 // Retry lets a dead or unknown message be delivered again, with all its attempts. Of an unknown one that says: it did not
 // happen, or the system downstream honours the key. who and why are required, else it is [stet.ErrNoReason].
 func (d *Desk) Retry(ctx context.Context, id int64, who, why string) error {
-	return d.settle(ctx, id, Pending, "retried", stet.Note{Who: who, Why: why, Action: stet.ActionOutboxRetry})
+	return d.settle(ctx, id, Pending, "retried", stet.Note{Who: who, Why: why, Action: "outbox-retry"})
 }
 
 // Discard gives a dead or unknown message up for good; what it held up goes on. who and why are as in Retry.
 func (d *Desk) Discard(ctx context.Context, id int64, who, why string) error {
-	return d.settle(ctx, id, Discarded, "discarded", stet.Note{Who: who, Why: why, Action: stet.ActionOutboxDiscard})
+	return d.settle(ctx, id, Discarded, "discarded", stet.Note{Who: who, Why: why, Action: "outbox-discard"})
 }
 
 // Confirm says of a dead or unknown message that its effect has happened. who and why are as in Retry.
 func (d *Desk) Confirm(ctx context.Context, id int64, who, why string) error {
-	return d.settle(ctx, id, Done, "confirmed", stet.Note{Who: who, Why: why, Action: stet.ActionOutboxConfirm})
+	return d.settle(ctx, id, Done, "confirmed", stet.Note{Who: who, Why: why, Action: "outbox-confirm"})
 }
 
 func (d *Desk) settle(ctx context.Context, id int64, to State, verb string, n stet.Note) error {
@@ -63,7 +63,7 @@ func (d *Desk) settle(ctx context.Context, id int64, to State, verb string, n st
 		case rows == 0:
 			return nil, fmt.Errorf("%w: only a dead or unknown one can be %s; it was %s", ErrState, verb, m.State)
 		}
-		if err := d.Engine.AuditIn(ctx, tx, m.Record.ID, n); err != nil {
+		if err := d.Engine.Operator().AuditIn(ctx, tx, m.Record.ID, n); err != nil {
 			return nil, err
 		}
 		if to == Pending || m.OrderKey == "" {

@@ -136,7 +136,7 @@ func TestEarlyDoubtStays(t *testing.T) { // I6
 }
 
 // TestRefusedBodyLeavesNoConnectionWaiting: net/http reads what is left of a refused body before it answers.
-func TestRefusedBodyLeavesNoConnectionWaiting(t *testing.T) { // W26
+func TestRefusedBodyLeavesNoConnectionWaiting(t *testing.T) { // W26, I7
 	r := newRig(t, stethttp.Config{MaxBody: 10, BodyTimeout: 100 * time.Millisecond}, created)
 	srv := httptest.NewServer(r.handler)
 	defer srv.Close()
@@ -464,7 +464,7 @@ func TestStoredStatusThatCannotBeSent(t *testing.T) {
 			created(w, req)
 		})
 		r.want(r.post("k", "{}"), 201, "")
-		_, err := r.engine.Resolve(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"},
+		_, err := r.engine.Operator().Resolve(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"},
 			stet.Resolution{Response: &stet.Response{Status: status}}, stet.Note{Who: "ops", Why: "seen"})
 		if err != nil {
 			t.Fatal(err)

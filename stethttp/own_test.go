@@ -32,7 +32,7 @@ func TestOwnScopeIsNobodys(t *testing.T) {
 			if name == "function" && (w.Code != 401 || ran) {
 				t.Errorf("%d, ran: %v", w.Code, ran)
 			}
-			if heads, _, err := e.List(t.Context(), stet.Query{Scope: stet.OwnScope}); err != nil || len(heads) != 0 {
+			if heads, _, err := e.Operator().List(t.Context(), stet.Query{Scope: stet.OwnScope}); err != nil || len(heads) != 0 {
 				t.Errorf("%d records are Stet's own, %v", len(heads), err)
 			}
 		})

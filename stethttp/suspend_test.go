@@ -30,7 +30,7 @@ func suspending(t *testing.T, c stethttp.Config) *rig {
 
 // complete goes on with the record as a Completer does, and leaves body as its answer.
 func (r *rig) complete(key, body string) error {
-	d, err := r.engine.Resume(r.t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: stet.Key(key)})
+	d, err := r.engine.Operator().Resume(r.t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: stet.Key(key)})
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func TestWaitingForACompleter(t *testing.T) {
 		r := suspending(t, stethttp.Config{Waiting: stethttp.Wait, WaitTimeout: 5 * time.Minute})
 		r.want(r.post("k", "{}"), 409, stethttp.InProgress)
 		time.Sleep(20 * time.Second)
-		d, err := r.engine.Resume(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"})
+		d, err := r.engine.Operator().Resume(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestOvertakenByARunThatGoesOn(t *testing.T) {
 			if err := stet.ClaimFrom(req.Context()).Suspend(req.Context(), stet.Step{Point: "charged"}, 0); err != nil {
 				t.Errorf("Suspend: %v", err)
 			}
-			if _, err := r.engine.Resume(req.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"}); err != nil {
+			if _, err := r.engine.Operator().Resume(req.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"}); err != nil {
 				t.Errorf("Resume: %v", err)
 			}
 			created(w, req)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
 )
 
 // plant puts records into the store of that address, as an earlier gateway would have left them.
@@ -46,7 +46,7 @@ func configured(t *testing.T, text string) (flag string) {
 	return "--config=stet.yaml"
 }
 
-// F: a gateway that nobody asks anything ends what lapsed and what is over, one by one and many
+// F: a gateway without requests ends what lapsed and what is over, one by one and many
 // at once, in its own intervals, and says how many there are of each and how long the oldest
 // unknown has waited.
 func TestGatewayKeepsItsStore(t *testing.T) { // I10
@@ -103,7 +103,7 @@ func TestKeeperSettingsReachTheLoops(t *testing.T) {
 		gate := serve(t, "--upstream", upstream.URL, configured(t, "keeper: "+c.settings+"\n"))
 		began := time.Now()
 		got := gate.await(t, c.want, func(m map[string]float64) bool { return m[c.want] == 1 })
-		if took := time.Since(began); got[c.still] != 0 || took > keeper.DefaultSweepEvery*8/10 { // the default begins with a pause
+		if took := time.Since(began); got[c.still] != 0 || took > maintenance.DefaultSweepEvery*8/10 { // the default begins with a pause
 			t.Errorf("%s: %s is %v, and %s came after %s", c.settings, c.still, got[c.still], c.want, took)
 		}
 		gate.stop()

@@ -9,12 +9,12 @@ import (
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/layers"
 	"github.com/stet-dev/stet/gateway"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
 	"github.com/stet-dev/stet/store/sealstore"
 )
 
-// parts are all that a configuration can put in force while the gateway runs. They are made before one of them is, so that a reload
-// is whole or not at all.
+// parts are all that a configuration can put in force while the gateway runs. They are made before
+// one of them is, so that a reload is whole or not at all.
 type parts struct {
 	conf         *config.Config
 	gate         *gateway.Gateway
@@ -24,7 +24,7 @@ type parts struct {
 	operatorsTLS *tls.Config  // likewise
 	keys         *sealstore.Keys
 
-	sweeper, reaper, reconciler keeper.Loop
+	sweeper, reaper, reconciler maintenance.Loop
 }
 
 func (a *app) make(conf *config.Config) (*parts, error) {
@@ -49,8 +49,8 @@ func (a *app) make(conf *config.Config) (*parts, error) {
 	if p.operators, err = a.operators(conf, notices); err != nil {
 		return nil, err
 	}
-	p.sweeper = keeper.Sweeper{Engine: a.engine, Every: conf.Keeper.SweepInterval.Duration()}
-	p.reaper = keeper.Reaper{Engine: a.engine, Every: conf.Keeper.ReapInterval.Duration(), Batch: conf.Keeper.ReapBatch}
+	p.sweeper = maintenance.Sweeper{Engine: a.engine, Every: conf.Keeper.SweepInterval.Duration()}
+	p.reaper = maintenance.Reaper{Engine: a.engine, Every: conf.Keeper.ReapInterval.Duration(), Batch: conf.Keeper.ReapBatch}
 	switch r, ok, err := reconciler(a.engine, &conf.Reconcile); {
 	case err != nil:
 		return nil, err

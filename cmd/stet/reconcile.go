@@ -16,17 +16,17 @@ import (
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/internal/quiet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // reconciler asks the upstream about unknown outcomes, where the configuration says how.
-func reconciler(e *stet.Engine, c *config.Reconcile) (r keeper.Reconciler, ok bool, err error) {
+func reconciler(e *stet.Engine, c *config.Reconcile) (r reconcile.Reconciler, ok bool, err error) {
 	if c.Probe.URL == "" {
 		return r, false, nil
 	}
 	header, err := probeHeader(c.Probe.HeadersFile)
-	return keeper.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settling(c),
-		Resolver: keeper.Probe{URL: c.Probe.URL, Method: c.Probe.Method, Header: header, Found: c.Probe.FoundStatus,
+	return reconcile.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settling(c),
+		Resolver: reconcile.Probe{URL: c.Probe.URL, Method: c.Probe.Method, Header: header, Found: c.Probe.FoundStatus,
 			Missing: c.Probe.MissingStatus, Status: c.Probe.Respond.Status}}, true, err
 }
 
@@ -63,8 +63,8 @@ func settling(c *config.Reconcile) time.Duration {
 	return c.Probe.Settle.Duration()
 }
 
-// asker is the reconciler for questions that somebody asks now; nil: there is nothing to ask.
-func asker(e *stet.Engine, c *config.Reconcile) (*keeper.Reconciler, error) {
+// asker returns the reconciler for probes on request, or nil if no probe is configured.
+func asker(e *stet.Engine, c *config.Reconcile) (*reconcile.Reconciler, error) {
 	r, ok, err := reconciler(e, c)
 	if !ok || err != nil {
 		return nil, err
@@ -85,12 +85,11 @@ func hook(e *stet.Engine, c *config.Webhook) (http.Handler, error) {
 	if len(secrets) == 0 {
 		return nil, failf(exitUsage, "reconcile.webhook.secret_file: %s is empty", c.SecretFile)
 	}
-	for _, s := range secrets {
-		if _, err := keeper.ParseSecret(s); err != nil {
-			return nil, failf(exitUsage, "reconcile.webhook.secret_file: %w", err)
-		}
+	w := reconcile.Webhook{Engine: e, Secrets: secrets}
+	if err := w.Validate(); err != nil {
+		return nil, failf(exitUsage, "reconcile.webhook.secret_file: %w", err)
 	}
-	return keeper.Webhook{Engine: e, Secrets: secrets}, nil
+	return w, nil
 }
 
 // hookServer is the webhook's own listener.

@@ -1,62 +1,97 @@
-// Package ability gives wrappers the abilities of what they wrap. A type has its methods or has them not, while what a wrapper
-// can do depends on the store it was given; a chain of small links has one link for each ability that is there.
+// Package ability builds wrappers of stores.
+//
+// A Go type has a method or does not have it, but the abilities of a wrapper depend on the store that it wraps. A wrapper
+// therefore implements [All] abilities on a type of its own, and [Set.Chain] shows those of them that the wrapped store has.
+// A new ability is a new method of All, so that the compiler names every wrapper that does not forward it yet.
+//
+// Most wrappers do the same thing around each call. [Wrap] builds such a wrapper from one function, an [Around].
 package ability
 
 import "github.com/stet-dev/stet"
 
-// Set is what a wrapper offers. Nil: not that.
-type Set struct {
-	Waiter    stet.Waiter
-	Lister    stet.Lister
-	Counter   stet.Counter
-	Finder    stet.Finder
-	Historian stet.Historian
-	Binder    stet.Binder
-	Reaper    stet.Reaper
-	Checker   stet.Checker
-	LogSizer  LogSizer
+// All is everything that a store can do besides its verbs.
+type All interface {
+	stet.Waiter
+	stet.Lister
+	stet.Counter
+	stet.Finder
+	stet.Historian
+	stet.Reaper
+	stet.Binder
+	stet.Checker
+	LogSizer
 }
 
-// LogSizer says how large the log of a store in a file is: [sqlstore.LogSizer].
+// LogSizer reports how many bytes the log of a store in a file takes. It is [sqlstore.LogSizer].
 //
 // [sqlstore.LogSizer]: https://pkg.go.dev/github.com/stet-dev/stet/store/sqlstore#LogSizer
 type LogSizer interface{ LogSize() (int64, error) }
 
-// Chain returns what s unwraps to: [stet.As] finds the abilities of the set on it, and then what end has. The verbs of each
-// link are s's. A nil end lets nothing else through: what the set leaves out is then not there at all.
-func (a Set) Chain(s, end stet.Store) stet.Store {
+// Set is what one store can do: a nil field is an ability that it does not have. Calling a method of a nil field panics.
+type Set struct {
+	stet.Waiter
+	stet.Lister
+	stet.Counter
+	stet.Finder
+	stet.Historian
+	stet.Reaper
+	stet.Binder
+	stet.Checker
+	LogSizer
+}
+
+var _ All = Set{}
+
+// Of returns the abilities that [stet.As] finds on s.
+func Of(s stet.Store) (has Set) {
+	has.Waiter, _ = stet.As[stet.Waiter](s)
+	has.Lister, _ = stet.As[stet.Lister](s)
+	has.Counter, _ = stet.As[stet.Counter](s)
+	has.Finder, _ = stet.As[stet.Finder](s)
+	has.Historian, _ = stet.As[stet.Historian](s)
+	has.Reaper, _ = stet.As[stet.Reaper](s)
+	has.Binder, _ = stet.As[stet.Binder](s)
+	has.Checker, _ = stet.As[stet.Checker](s)
+	has.LogSizer, _ = stet.As[LogSizer](s)
+	return has
+}
+
+// Chain returns the store that wrapper unwraps to. On it [stet.As] finds the abilities in has, each as a method of as, and
+// after them whatever it finds on end. If end is nil, it finds nothing else. The verbs of the result are wrapper's.
+func (has Set) Chain(wrapper stet.Store, as All, end stet.Store) stet.Store {
 	next := end
-	here := func() link { return link{s, next} }
-	if a.Waiter != nil {
-		next = waiter{here(), a.Waiter}
+	here := func() link { return link{wrapper, next} }
+	if has.Waiter != nil {
+		next = waiter{here(), as}
 	}
-	if a.Lister != nil {
-		next = lister{here(), a.Lister}
+	if has.Lister != nil {
+		next = lister{here(), as}
 	}
-	if a.Counter != nil {
-		next = counter{here(), a.Counter}
+	if has.Counter != nil {
+		next = counter{here(), as}
 	}
-	if a.Finder != nil {
-		next = finder{here(), a.Finder}
+	if has.Finder != nil {
+		next = finder{here(), as}
 	}
-	if a.Historian != nil {
-		next = historian{here(), a.Historian}
+	if has.Historian != nil {
+		next = historian{here(), as}
 	}
-	if a.Binder != nil {
-		next = binder{here(), a.Binder}
+	if has.Reaper != nil {
+		next = reaper{here(), as}
 	}
-	if a.Reaper != nil {
-		next = reaper{here(), a.Reaper}
+	if has.Binder != nil {
+		next = binder{here(), as}
 	}
-	if a.Checker != nil {
-		next = checker{here(), a.Checker}
+	if has.Checker != nil {
+		next = checker{here(), as}
 	}
-	if a.LogSizer != nil {
-		next = logSizer{here(), a.LogSizer}
+	if has.LogSizer != nil {
+		next = logSizer{here(), as}
 	}
 	return next
 }
 
+// A link has one ability and leads to the next link.
 type link struct {
 	stet.Store
 	next stet.Store
@@ -85,13 +120,13 @@ type (
 		link
 		stet.Historian
 	}
-	binder struct {
-		link
-		stet.Binder
-	}
 	reaper struct {
 		link
 		stet.Reaper
+	}
+	binder struct {
+		link
+		stet.Binder
 	}
 	checker struct {
 		link
@@ -103,7 +138,7 @@ type (
 	}
 )
 
-// Close closes what s or a store it wraps has to close.
+// Close closes s, or the store that it wraps, if it has something to close.
 func Close(s stet.Store) error {
 	if c, ok := stet.As[stet.Closer](s); ok {
 		return c.Close()

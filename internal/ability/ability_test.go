@@ -3,6 +3,7 @@ package ability_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 
 	"github.com/stet-dev/stet"
@@ -10,87 +11,93 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// wrapper unwraps to a chain, as real ones do.
-type wrapper struct {
+// able has every ability, and counts the calls of each method.
+type able struct {
+	stet.Store
+	asked map[string]int
+}
+
+func newAble() *able { return &able{memstore.New(memstore.Config{}), map[string]int{}} }
+
+func (a *able) Wait(context.Context, stet.ID, stet.Version) error { a.asked["Wait"]++; return nil }
+func (a *able) List(context.Context, stet.Query) ([]stet.Head, string, error) {
+	a.asked["List"]++
+	return make([]stet.Head, 1), "more", nil
+}
+func (a *able) Count(context.Context, stet.Query) (int, error) { a.asked["Count"]++; return 1, nil }
+func (a *able) Find(context.Context, string) ([]stet.Head, error) {
+	a.asked["Find"]++
+	return make([]stet.Head, 1), nil
+}
+func (a *able) History(context.Context, stet.HistoryQuery) ([]stet.Change, string, error) {
+	a.asked["History"]++
+	return make([]stet.Change, 1), "more", nil
+}
+func (a *able) Append(context.Context, stet.Change) error { a.asked["Append"]++; return nil }
+func (a *able) Reap(context.Context, int) (int, error)    { a.asked["Reap"]++; return 1, nil }
+func (a *able) Bind(any) (stet.Store, error)              { a.asked["Bind"]++; return a, nil }
+func (a *able) Check(context.Context) error               { a.asked["Check"]++; return nil }
+func (a *able) LogSize() (int64, error)                   { a.asked["LogSize"]++; return 1, nil }
+func (a *able) Close() error                              { return errClosed }
+
+var errClosed = errors.New("closed")
+
+// abilities are the fields of a Set.
+var abilities = reflect.VisibleFields(reflect.TypeFor[ability.Set]())
+
+// set has those abilities of a whose bits are set.
+func set(a ability.All, bits int) (has ability.Set) {
+	v := reflect.ValueOf(&has).Elem()
+	for i := range abilities {
+		if bits>>i&1 == 1 {
+			v.Field(i).Set(reflect.ValueOf(a))
+		}
+	}
+	return has
+}
+
+// found are the bits of the abilities that stet.As finds.
+func found(s stet.Store) (bits int) {
+	v := reflect.ValueOf(ability.Of(s))
+	for i := range abilities {
+		if !v.Field(i).IsNil() {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// holder unwraps to a chain, as wrappers do. By itself it has the verbs only.
+type holder struct {
 	stet.Store
 	chain stet.Store
 }
 
-func (w *wrapper) Unwrap() stet.Store { return w.chain }
+func (h *holder) Unwrap() stet.Store { return h.chain }
 
-type others struct{ stet.Store }
-
-func (others) Find(context.Context, string) ([]stet.Head, error) { return nil, nil }
-func (others) History(context.Context, stet.HistoryQuery) ([]stet.Change, string, error) {
-	return nil, "", nil
-}
-func (others) Append(context.Context, stet.Change) error { return nil }
-func (others) Bind(any) (stet.Store, error)              { return nil, stet.ErrForeignTx }
-func (others) Check(context.Context) error               { return nil }
-func (others) LogSize() (int64, error)                   { return 0, nil }
-func (others) Close() error                              { return errClosed }
-
-var errClosed = errors.New("closed")
-
-func found(s stet.Store) (is [9]bool) {
-	_, is[0] = stet.As[stet.Waiter](s)
-	_, is[1] = stet.As[stet.Lister](s)
-	_, is[2] = stet.As[stet.Counter](s)
-	_, is[3] = stet.As[stet.Finder](s)
-	_, is[4] = stet.As[stet.Historian](s)
-	_, is[5] = stet.As[stet.Binder](s)
-	_, is[6] = stet.As[stet.Reaper](s)
-	_, is[7] = stet.As[stet.Checker](s)
-	_, is[8] = stet.As[ability.LogSizer](s)
-	return is
+// having is a store with those abilities of a, and no others.
+func having(a *able, bits int) stet.Store {
+	h := &holder{Store: a.Store}
+	h.chain = set(a, bits).Chain(h, a, nil)
+	return h
 }
 
-// Every set of abilities is found whole, and nothing beside it.
+// Each set of abilities is found whole, and nothing else is.
 func TestChainHasTheSetAndNothingElse(t *testing.T) {
-	m, o := memstore.New(memstore.Config{}), others{}
-	for bits := range 1 << 9 {
-		var set ability.Set
-		var want [9]bool
-		for i := range want {
-			if want[i] = bits>>i&1 == 1; !want[i] {
-				continue
-			}
-			switch i {
-			case 0:
-				set.Waiter = m
-			case 1:
-				set.Lister = m
-			case 2:
-				set.Counter = m
-			case 3:
-				set.Finder = o
-			case 4:
-				set.Historian = o
-			case 5:
-				set.Binder = o
-			case 6:
-				set.Reaper = m
-			case 7:
-				set.Checker = o
-			case 8:
-				set.LogSizer = o
-			}
-		}
-		w := &wrapper{Store: m}
-		w.chain = set.Chain(w, nil)
-		if got := found(w); got != want {
-			t.Errorf("of %08b %v is found", bits, got)
+	for bits := range 1 << len(abilities) {
+		if got := found(having(newAble(), bits)); got != bits {
+			t.Errorf("of the abilities %09b, %09b are found", bits, got)
 		}
 	}
 }
 
 func TestChainEndsInTheStore(t *testing.T) {
-	w := &wrapper{Store: memstore.New(memstore.Config{})}
-	w.chain = ability.Set{Waiter: memstore.New(memstore.Config{})}.Chain(w, others{})
-	if got := found(w); got != [9]bool{true, false, false, true, true, true, false, true, true} {
-		t.Errorf("found %v", got)
+	h := &holder{Store: memstore.New(memstore.Config{})}
+	h.chain = set(newAble(), 1).Chain(h, newAble(), newAble())
+	if got := found(h); got != 1<<len(abilities)-1 {
+		t.Errorf("found %09b", got)
 	}
-	if err := ability.Close(w); !errors.Is(err, errClosed) {
+	if err := ability.Close(h); !errors.Is(err, errClosed) {
 		t.Errorf("Close: %v", err)
 	}
 	if err := ability.Close(memstore.New(memstore.Config{})); err != nil {

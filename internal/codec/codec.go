@@ -1,81 +1,54 @@
-// Package codec turns header lines and metadata into bytes for stores whose columns hold bytes. Text columns refuse NUL and
-// 0xff, JSON refuses more, and all of it is honest data of HTTP messages.
+// Package codec turns records, header lines and metadata into bytes for stores whose columns hold bytes. Text columns refuse NUL
+// and 0xff, and JSON refuses more, but both may occur in HTTP messages.
 //
-// The format: one version byte, the number of entries, then for each the length and bytes of its two strings; numbers are
-// unsigned varints in their shortest form. Every value has exactly one encoding, and decoding accepts nothing else. Decoding
-// sets no more memory aside than a bounded multiple of its input.
+// Numbers are varints in their shortest form, and each string has its length before it. Every value has exactly one encoding, and
+// decoding accepts nothing else. Decoding allocates no more than a bounded multiple of its input.
+//
+// The fields of a [stet.Head] are listed in one place, the method head, which both writes and reads them. A new field of Head is
+// added there, and is then kept by every store that gives its heads to this package.
 package codec
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/stet-dev/stet"
 )
 
-// Version is the first byte of what is written today.
+// Version is the first byte of the encodings of header lines and of metadata.
 const Version = 1
 
-// ErrFormat: the bytes are not what this package wrote, or a newer version of it did.
+// ErrFormat is returned for bytes that this package did not write, or that a newer version of it wrote.
 var ErrFormat = errors.New("codec: not a value of this format")
 
 // AppendFields appends the encoding of header or trailer lines, in their order, to dst.
 func AppendFields(dst []byte, fields []stet.Field) []byte {
-	dst = appendCount(dst, len(fields))
-	for _, f := range fields {
-		dst = appendPair(dst, f.Name, f.Value)
-	}
-	return dst
+	return appendFields(append(dst, Version), fields)
 }
 
 // Fields decodes what AppendFields wrote. No fields come back as nil. It keeps no reference to b.
 func Fields(b []byte) ([]stet.Field, error) {
-	d, n, err := newDecoder(b)
-	if err != nil || n == 0 {
-		return nil, err
-	}
-	fields := make([]stet.Field, n)
-	for i := range fields {
-		fields[i].Name, fields[i].Value = d.string(), d.string()
-	}
+	d := versioned(b)
+	fields := d.lines(d.count())
 	return fields, d.end()
 }
 
 // AppendMeta appends the encoding of a map, sorted by key, to dst.
 func AppendMeta(dst []byte, meta map[string]string) []byte {
-	dst = appendCount(dst, len(meta))
-	for _, k := range slices.Sorted(maps.Keys(meta)) {
-		dst = appendPair(dst, k, meta[k])
-	}
-	return dst
+	return appendMeta(append(dst, Version), meta)
 }
 
 // Meta decodes what AppendMeta wrote. An empty map comes back as nil. It keeps no reference to b.
 func Meta(b []byte) (map[string]string, error) {
-	d, n, err := newDecoder(b)
-	if err != nil || n == 0 {
-		return nil, err
-	}
-	meta := make(map[string]string, n)
-	last := ""
-	for i := range n {
-		k, v := d.string(), d.string()
-		if i > 0 && k <= last {
-			return nil, fmt.Errorf("%w: keys are not in order", ErrFormat)
-		}
-		meta[k], last = v, k
-	}
+	d := versioned(b)
+	meta := d.pairs(d.count())
 	return meta, d.end()
 }
 
-func appendCount(dst []byte, n int) []byte {
-	return binary.AppendUvarint(append(dst, Version), uint64(n))
-}
-
-func appendPair(dst []byte, a, b string) []byte {
-	dst = append(binary.AppendUvarint(dst, uint64(len(a))), a...)
-	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+// versioned checks the version.
+func versioned(b []byte) *decoder {
+	if len(b) == 0 || b[0] != Version {
+		return &decoder{err: fmt.Errorf("%w: unknown version", ErrFormat)}
+	}
+	return &decoder{rest: string(b[1:])}
 }

@@ -22,7 +22,7 @@ func TestBoundsAreInTheTable(t *testing.T) { // C11
 		t.Fatal(err)
 	}
 	n := 0
-	for _, dir := range []string{".", "stethttp", "gateway", "keeper", "admin", "internal/canon"} {
+	for _, dir := range []string{".", "stethttp", "gateway", "reconcile", "admin", "internal/canon"} {
 		for name, value := range boundsIn(t, filepath.Join("../..", dir)) {
 			n++
 			row := ""

@@ -57,9 +57,6 @@ const mysqlTell = "LAST_INSERT_ID(" + MySQLNow + ")"
 var (
 	MySQLHeads   = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants) + " FROM stet_records"
 	MySQLRecords = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants, body) + " FROM stet_records"
-	MySQLListed  = "SELECT " + MySQLNow + ", " + list("`%s`", []string{"id"}, identity, head, instants) + " FROM stet_records"
-	// A walk of what is due needs the order of its rows also where the rest cannot be read.
-	MySQLDue = "SELECT " + MySQLNow + " AS `now`, " + list("`%s`", []string{"id"}) + ", `due_at` AS `due`, " + list("`%s`", identity, head, instants) + " FROM stet_records"
 	// What the writer of many rows needs to know about each.
 	MySQLVersions = "SELECT " + MySQLNow + ", `scope`, `key`, `version`, `schema`, `updated_at` FROM stet_records"
 
@@ -86,6 +83,16 @@ const mysqlLarge = 16 << 10
 func (q *MySQL) Add(sql string) *MySQL {
 	q.Text = append(q.Text, sql...)
 	return q
+}
+
+// Fill appends SQL in which each ? stands for a value.
+func (q *MySQL) Fill(sql string, values ...any) *MySQL {
+	for _, v := range values {
+		before, after, _ := strings.Cut(sql, "?")
+		q.Add(before).Value(v)
+		sql = after
+	}
+	return q.Add(sql)
 }
 
 // Value appends a value.
@@ -352,6 +359,3 @@ func (q *MySQL) values(all ...any) *MySQL {
 const MySQLIdentity = "SELECT `id` FROM stet_database WHERE `one` = 1"
 
 var mysqlHistory = list("`%s`", strings.Split(historyColumns, ", "))
-
-// MySQLHistory are the columns of a change.
-var MySQLHistory = "SELECT `id`, " + mysqlHistory + " FROM stet_history"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stet-dev/stet"
@@ -33,12 +34,25 @@ func postgresRead(columns ...[]string) string { return list("s.%s", columns...) 
 var (
 	PostgresGet     = "SELECT " + PostgresNow + ", " + PostgresRecord + " FROM stet_records s WHERE scope = $1 AND key = $2"
 	PostgresVersion = "SELECT version FROM stet_records WHERE scope = $1 AND key = $2"
-	PostgresHistory = "SELECT id, " + historyColumns + " FROM stet_history"
 
 	// Adds an entry that tells of no change.
 	PostgresAppend = "INSERT INTO stet_history (scope, key, was, became, attempt, who, why, evidence, notice, action, tag, at) " +
 		"VALUES ($1, $2, '', '', $3, $4, $5, $6, $7, $8, $9, " + PostgresNow + ")"
 )
+
+// PostgresPlaces numbers the places for arguments, which are ? in a statement that databases share.
+func PostgresPlaces(statement string) string {
+	var b strings.Builder
+	for n := 1; ; n++ {
+		before, after, more := strings.Cut(statement, "?")
+		b.WriteString(before)
+		if !more {
+			return b.String()
+		}
+		b.WriteString("$" + strconv.Itoa(n))
+		statement = after
+	}
+}
 
 // PostgresKind is the type a value is sent as.
 type PostgresKind string

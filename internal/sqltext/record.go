@@ -3,18 +3,17 @@
 package sqltext
 
 import (
+	"bytes"
 	"database/sql"
-	"errors"
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 	"github.com/stet-dev/stet/internal/tag"
 )
 
 // Schema is the format of the rows written today. A row of another is not read, and not overwritten.
-const Schema = 1
+const Schema = codec.Format
 
 // The columns of a record, in the order of their arguments and destinations. What is read comes as identity, head, instants,
 // body. In what is written the instants come last: the database's clock is read when all else is ready.
@@ -36,19 +35,12 @@ func (text Encoder) ID(args []any, id stet.ID) []any {
 
 // Head appends the arguments of a head, without its name and its instants. It refuses what no row can hold.
 func (text Encoder) Head(args []any, h *stet.Head) ([]any, error) {
-	switch {
-	case h.Version == 0 || h.Version > math.MaxInt64:
-		return nil, errors.New("a version is a positive 63-bit number")
-	case h.State < stet.Running || h.State > stet.Expired:
-		return nil, fmt.Errorf("%s cannot be stored", h.State)
-	case h.Kept > stet.KeptStatus:
-		return nil, fmt.Errorf("%d is no Kept", h.Kept)
-	case !h.Rules.OnLapse.Valid():
-		return nil, fmt.Errorf("%d is no LapseRule", h.Rules.OnLapse)
+	if err := codec.Check(h); err != nil {
+		return nil, err
 	}
 	return append(args, int64(h.Version), Schema, Tag(h.Tag), h.State.String(), h.Attempt, h.Status, h.Size, text(h.Holder), text(h.Point), text(h.Cause),
 		text(h.Route), text(h.Method), text(h.Path), text(h.TraceID), text(h.DownstreamKey), text(h.DownstreamID), h.Escalated,
-		int64(h.Rules.KeepExpired), packFingerprint(&h.Fingerprint), packAttributes(h)), nil
+		int64(h.Rules.KeepExpired), bytes.Clone(h.Fingerprint.Sum[:]), packAttributes(h)), nil
 }
 
 // Tag is how a tag is stored: as its bits. A text that is none is NULL, which no record is found by.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 	"github.com/stet-dev/stet/internal/tag"
 )
 
@@ -55,20 +56,19 @@ func (r *Row) Head(asOf int64) (stet.Head, error) {
 	case r.version <= 0:
 		return h, corrupt("version")
 	}
-	h = stet.Head{
-		ID: stet.ID{Scope: stet.Scope(r.scope), Key: stet.Key(r.key)}, Version: stet.Version(r.version), State: state,
-		Attempt: r.attempt, Status: r.status, Size: r.size, Holder: r.holder, Point: r.point, Cause: r.cause,
-		Route: r.route, Method: r.method, Path: r.path, TraceID: r.traceID, DownstreamKey: r.downKey, DownstreamID: r.downID,
-		Escalated: r.escalated, Rules: stet.Rules{KeepExpired: time.Duration(r.keepExpired)},
+	if len(r.fingerprint) != len(h.Fingerprint.Sum) {
+		return h, corrupt("fingerprint")
 	}
+	if codec.Head(string(r.attributes), &h) != nil {
+		return stet.Head{}, corrupt("attributes")
+	}
+	h.ID, h.Version, h.State = r.ID(), stet.Version(r.version), state
+	h.Attempt, h.Status, h.Size, h.Escalated, h.Rules.KeepExpired = r.attempt, r.status, r.size, r.escalated, time.Duration(r.keepExpired)
+	h.Holder, h.Point, h.Cause, h.Route, h.Method, h.Path, h.TraceID = r.holder, r.point, r.cause, r.route, r.method, r.path, r.traceID
+	h.DownstreamKey, h.DownstreamID = r.downKey, r.downID
+	copy(h.Fingerprint.Sum[:], r.fingerprint)
 	if r.tag.Valid {
 		h.Tag = tag.Text(uint64(r.tag.Int64))
-	}
-	if unpackFingerprint(r.fingerprint, &h.Fingerprint) != nil {
-		return stet.Head{}, corrupt("fingerprint")
-	}
-	if unpackAttributes(r.attributes, &h) != nil {
-		return stet.Head{}, corrupt("attributes")
 	}
 	s := Stamp{Due: r.dueAt.Int64, Never: !r.dueAt.Valid, Updated: r.updatedAt, Created: r.createdAt, Ended: r.completedAt.Int64}
 	under := s

@@ -33,7 +33,7 @@ var (
 
 	SQLiteGet         = "SELECT " + list("%s", identity, head, instants, body) + " FROM stet_records WHERE scope = ? AND key = ?"
 	SQLiteGetHead     = "SELECT " + list("%s", identity, head, instants) + " FROM stet_records WHERE scope = ? AND key = ?"
-	SQLiteSelectHeads = "SELECT id, due_at, " + list("%s", identity, head, instants) + " FROM stet_records"
+	SQLiteSelectHeads = SQLiteDialect.heads() + " FROM stet_records"
 
 	// Changes nothing where the name is taken.
 	SQLiteInsert = "INSERT INTO stet_records (" + list("%s", identity, head, body, instants) + ") VALUES (" +
@@ -53,15 +53,12 @@ var (
 	// Adds nothing to the history where those would change nothing: it comes before them.
 	SQLiteNote = "INSERT INTO stet_history (" + historyColumns + ") " +
 		"SELECT scope, key, state, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf + sqliteLater + " AND tag IS ?"
-	SQLiteHistory = "SELECT id, " + historyColumns + " FROM stet_history"
 
 	// Adds an entry that tells of no change; the instant comes last.
 	SQLiteAppend = "INSERT INTO stet_history (scope, key, was, became, attempt, who, why, evidence, notice, action, tag, at) " +
 		"VALUES (?, ?, '', '', ?, ?, ?, ?, ?, ?, ?, ?)"
 
-	// The conditions against '' let the planner use the partial indexes.
-	SQLiteFind = SQLiteSelectHeads + " WHERE id IN (SELECT id FROM stet_records WHERE downstream_key = ? AND downstream_key <> ''" +
-		" UNION SELECT id FROM stet_records WHERE downstream_id = ? AND downstream_id <> '' ORDER BY id DESC LIMIT ?) ORDER BY id DESC"
+	SQLiteFind = SQLiteDialect.find()
 
 	// What a connection is to, and whether its commits are on the disk when they return: 2 or more.
 	SQLiteFile = "SELECT file, synchronous FROM pragma_database_list, pragma_synchronous WHERE name = 'main'"

@@ -66,11 +66,12 @@ var ErrOpen = errors.New("breakerstore: the store failed too often and is left a
 
 // Store passes calls on while the store it wraps answers. It is safe for concurrent use.
 type Store struct {
-	inner    stet.Store
+	*calls
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 	patience time.Duration
-	chain    stet.Store
 }
+
+type calls = ability.Store // those of the inner store, each passed by the breaker
 
 var (
 	_ stet.Store  = (*Store)(nil)
@@ -101,13 +102,16 @@ func New(inner stet.Store, c Config) (*Store, error) {
 			return n.TotalFailures >= failures && n.TotalFailures >= (n.TotalFailures+n.TotalSuccesses+1)/2
 		},
 		IsSuccessful: answered,
-		IsExcluded:   func(err error) bool { return errors.As(err, new(unjudged)) },
+		IsExcluded: func(err error) bool {
+			_, own := err.(unjudged) // never wrapped: pass made it
+			return own
+		},
 	}
 	if c.Changed != nil {
 		settings.OnStateChange = func(_ string, from, to gobreaker.State) { c.Changed(state(from), state(to)) }
 	}
-	s := &Store{inner: inner, breaker: gobreaker.NewCircuitBreaker[struct{}](settings), patience: cmp.Or(c.Patience, DefaultPatience)}
-	s.chain = s.abilities().Chain(s, inner)
+	s := &Store{breaker: gobreaker.NewCircuitBreaker[struct{}](settings), patience: cmp.Or(c.Patience, DefaultPatience)}
+	s.calls = ability.Wrap(inner, s.pass, false)
 	return s, nil
 }
 
@@ -123,14 +127,11 @@ func state(s gobreaker.State) State {
 	panic("breakerstore: unknown state " + s.String())
 }
 
+// Close closes the inner store, if it has something to close.
+func (s *Store) Close() error { return ability.Close(s.Unwrap()) }
+
 // State returns what the breaker does now. An open breaker whose pause is over is half-open.
 func (s *Store) State() State { return state(s.breaker.State()) }
-
-// Unwrap lets [stet.As] find the abilities of the inner store.
-func (s *Store) Unwrap() stet.Store { return s.chain }
-
-// Close closes the inner store, if it has something to close.
-func (s *Store) Close() error { return ability.Close(s.inner) }
 
 // answered: the store spoke, whatever it said.
 func answered(err error) bool {
@@ -150,17 +151,24 @@ type unjudged struct{ error }
 
 func (u unjudged) Unwrap() error { return u.error }
 
-// call runs do if the breaker lets it through.
-func (s *Store) call(ctx context.Context, do func() error) error {
+// pass makes the call if the breaker lets it through. Only verbs are counted. While the breaker is half-open, its probe is to be
+// a short call, and so never an ability.
+func (s *Store) pass(ctx context.Context, c *ability.Call) error {
+	if !c.Op.Verb() {
+		if s.State() != Closed {
+			return ErrOpen
+		}
+		return c.Do(ctx)
+	}
 	_, err := s.breaker.Execute(func() (struct{}, error) {
 		began := time.Now()
-		err := do()
+		err := c.Do(ctx)
 		if err != nil && !answered(err) && s.gaveUp(ctx, began) {
 			err = unjudged{err}
 		}
 		return struct{}{}, err
 	})
-	if own, ok := err.(unjudged); ok { // never a wrapped one: call made it
+	if own, ok := err.(unjudged); ok {
 		return own.error
 	}
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
@@ -179,33 +187,4 @@ func (s *Store) gaveUp(ctx context.Context, began time.Time) bool {
 		return false
 	}
 	return true
-}
-
-// Create implements [stet.Store].
-func (s *Store) Create(ctx context.Context, r stet.Record) (got stet.Record, err error) {
-	err = s.call(ctx, func() (err error) { got, err = s.inner.Create(ctx, r); return err })
-	return got, err
-}
-
-// Get implements [stet.Store].
-func (s *Store) Get(ctx context.Context, id stet.ID) (got stet.Record, err error) {
-	err = s.call(ctx, func() (err error) { got, err = s.inner.Get(ctx, id); return err })
-	return got, err
-}
-
-// Replace implements [stet.Store].
-func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (got stet.Head, err error) {
-	err = s.call(ctx, func() (err error) { got, err = s.inner.Replace(ctx, prev, h, b); return err })
-	return got, err
-}
-
-// Delete implements [stet.Store].
-func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
-	return s.call(ctx, func() error { return s.inner.Delete(ctx, id, prev) })
-}
-
-// Due implements [stet.Store].
-func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
-	err = s.call(ctx, func() (err error) { heads, next, err = s.inner.Due(ctx, q); return err })
-	return heads, next, err
 }

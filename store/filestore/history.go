@@ -22,20 +22,16 @@ const auditFile = "audit.jsonl"
 
 // change is an entry of the history as it stands in its line.
 type change struct {
-	Schema   int       `json:"schema"`
-	At       time.Time `json:"at"`
-	Scope    text      `json:"scope"`
-	Key      text      `json:"key"`
-	From     string    `json:"from,omitempty"`
-	To       string    `json:"to,omitempty"`
-	Attempt  int       `json:"attempt"`
-	Version  uint64    `json:"version,string"` // of the record after it: what tells one change from all others; 0 where none was changed
-	Who      text      `json:"who"`
-	Why      text      `json:"why"`
-	Evidence text      `json:"evidence"`
-	Notice   text      `json:"notice,omitempty"`
-	Action   text      `json:"action,omitempty"`
-	Tag      text      `json:"tag,omitempty"`
+	Schema  int       `json:"schema"`
+	At      time.Time `json:"at"`
+	Scope   text      `json:"scope"`
+	Key     text      `json:"key"`
+	From    string    `json:"from,omitempty"`
+	To      string    `json:"to,omitempty"`
+	Attempt int       `json:"attempt"`
+	Version uint64    `json:"version,string"` // of the record after it: what tells one change from all others; 0 where none was changed
+	note
+	Tag text `json:"tag,omitempty"`
 }
 
 func changeOf(old, h *stet.Head) *change {
@@ -45,8 +41,7 @@ func changeOf(old, h *stet.Head) *change {
 }
 
 func lineOf(id stet.ID, tag string, attempt int, n *stet.Note) *change {
-	return &change{Schema: schema, Scope: text(id.Scope), Key: text(id.Key), Tag: text(tag), Attempt: attempt,
-		Who: text(n.Who), Why: text(n.Why), Evidence: text(n.Evidence), Notice: text(n.Notice), Action: text(n.Action)}
+	return &change{Schema: schema, Scope: text(id.Scope), Key: text(id.Key), Tag: text(tag), Attempt: attempt, note: noteOf(n)}
 }
 
 func (c *change) line() ([]byte, error) {
@@ -65,8 +60,7 @@ func parseChange(line []byte) (*change, error) {
 func (c *change) id() stet.ID { return stet.ID{Scope: stet.Scope(c.Scope), Key: stet.Key(c.Key)} }
 
 func (c *change) export() (stet.Change, error) {
-	out := stet.Change{ID: c.id(), Tag: string(c.Tag), Attempt: c.Attempt, At: c.At.UTC(),
-		Note: stet.Note{Who: string(c.Who), Why: string(c.Why), Evidence: string(c.Evidence), Notice: string(c.Notice), Action: string(c.Action)}}
+	out := stet.Change{ID: c.id(), Tag: string(c.Tag), Attempt: c.Attempt, At: c.At.UTC(), Note: c.note.export()}
 	if c.From == "" && c.To == "" && c.Version == 0 { // no record was changed
 		return out, nil
 	}

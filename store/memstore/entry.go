@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 	"github.com/stet-dev/stet/internal/tag"
 )
 
@@ -60,22 +61,20 @@ type label struct {
 
 // rare holds what few records have.
 type rare struct {
-	point, cause, trace string
-	meta                map[string]string
-	size, completed     int64
-	took                time.Duration // where it is more than whole microseconds in an entry can say
-	probes              int
-	note                *stet.Note
-	downKey, downID     string
-	request, progress   []byte
+	rest              string // the other fields of the head, as internal/codec encodes them
+	meta              map[string]string
+	note              *stet.Note
+	names             [2]string // downstream
+	completed         int64
+	request, progress []byte
 }
 
 func (e *entry) id() stet.ID { return stet.ID{Scope: e.label.scope, Key: e.key} }
 
 // write makes e the record of h and b; a nil b keeps the body that is there. It keeps nothing of what it is given.
-func (e *entry) write(h *stet.Head, b *stet.Body, l *label, path *string, now int64) {
-	e.path = path
-	e.label, e.version, e.sum, e.parts = l, h.Version, h.Fingerprint.Sum, h.Fingerprint.Parts
+func (sh *shard) write(e *entry, h *stet.Head, b *stet.Body, now int64) {
+	e.label, e.path = sh.intern(h), sh.share(e.path, h.Path)
+	e.version, e.sum, e.parts = h.Version, h.Fingerprint.Sum, h.Fingerprint.Parts
 	e.attempt, e.state, e.kept, e.status = int32(h.Attempt), h.State, h.Kept, int32(h.Status)
 	e.took = int32(min(h.Took.Microseconds(), math.MaxInt32))
 	e.flags = flag(h.Published, published) | flag(h.Reconciled, reconciled) | flag(h.Escalated, escalated)
@@ -105,7 +104,7 @@ func (e *entry) write(h *stet.Head, b *stet.Body, l *label, path *string, now in
 	if b != nil {
 		e.response, request, progress = copied(b.Response), bytes.Clone(b.Request), bytes.Clone(b.Progress)
 	}
-	e.rare = e.rareOf(h, completed, request, progress)
+	e.rare = sh.rareOf(e, h, completed, request, progress)
 }
 
 func flag(set bool, bit uint8) uint8 {
@@ -130,14 +129,22 @@ func (e *entry) size() int64 {
 	return int64(len(e.response.Body))
 }
 
-func (e *entry) rareOf(h *stet.Head, completed int64, request, progress []byte) *rare {
-	if h.Point == "" && h.Cause == "" && h.TraceID == "" && h.Probes == 0 && h.Size == e.size() && h.Note == nil &&
-		h.DownstreamKey == "" && h.DownstreamID == "" && len(h.Meta) == 0 && completed == 0 && h.Took.Microseconds() == int64(e.took) && request == nil && progress == nil {
+// rareOf returns what e has no room for: nil where that is nothing, as for most records. Its Size and Took are differences from what e
+// says of them.
+func (sh *shard) rareOf(e *entry, h *stet.Head, completed int64, request, progress []byte) *rare {
+	rest := *h
+	rest.ID, rest.Tag, rest.Version, rest.State, rest.Fingerprint = stet.ID{}, "", 0, 0, stet.Fingerprint{}
+	rest.Attempt, rest.Status, rest.Kept, rest.Published, rest.Reconciled, rest.Escalated = 0, 0, 0, false, false, false
+	rest.Holder, rest.Route, rest.Method, rest.Path, rest.Rules = "", "", "", "", stet.Rules{}
+	rest.DownstreamKey, rest.DownstreamID, rest.Meta, rest.Note = "", "", nil, nil
+	rest.Size, rest.Took = h.Size-e.size(), h.Took-time.Duration(e.took)*time.Microsecond
+	sh.encoded = codec.AppendHead(sh.encoded[:0], &rest)
+	if len(sh.encoded) == 0 && h.Note == nil && h.DownstreamKey == "" && h.DownstreamID == "" && len(h.Meta) == 0 &&
+		completed == 0 && request == nil && progress == nil {
 		return nil
 	}
-	x := &rare{point: strings.Clone(h.Point), cause: strings.Clone(h.Cause), trace: strings.Clone(h.TraceID), meta: maps.Clone(h.Meta),
-		size: h.Size, completed: completed, took: h.Took, probes: h.Probes, request: request, progress: progress,
-		downKey: strings.Clone(h.DownstreamKey), downID: strings.Clone(h.DownstreamID)}
+	x := &rare{rest: string(sh.encoded), meta: maps.Clone(h.Meta), completed: completed, request: request, progress: progress,
+		names: [2]string{strings.Clone(h.DownstreamKey), strings.Clone(h.DownstreamID)}}
 	if h.Note != nil {
 		n := *h.Note
 		x.note = &n
@@ -166,8 +173,11 @@ func (sh *shard) intern(h *stet.Head) *label {
 	return have
 }
 
-// share returns a path to keep: most records of a route have the same.
-func (sh *shard) share(path string) *string {
+// share returns a path to keep: the one that is kept already, or that of the shard's newest record, where it is the same.
+func (sh *shard) share(kept *string, path string) *string {
+	if kept != nil && *kept == path {
+		return kept
+	}
 	if sh.path == nil || *sh.path != path {
 		kept := strings.Clone(path)
 		sh.path = &kept
@@ -201,7 +211,7 @@ func (e *entry) head(h *stet.Head, now int64) {
 	h.Tag = e.name(h.Tag)
 	h.Fingerprint.Recipe, h.Fingerprint.Sum, h.Fingerprint.Parts = l.recipe, e.sum, e.parts
 	h.Holder, h.Route, h.Method, h.Path, h.Rules = l.holder, l.route, l.method, *e.path, l.rules
-	h.Status, h.Size, h.Kept, h.Took = int(e.status), e.size(), e.kept, time.Duration(e.took)*time.Microsecond
+	h.Status, h.Kept = int(e.status), e.kept
 	h.Published, h.Reconciled, h.Escalated = e.flags&published != 0, e.flags&reconciled != 0, e.flags&escalated != 0
 	h.CreatedAt, h.UpdatedAt, h.AsOf = instant(e.created), instant(e.updated), instant(now)
 	if e.due != never {
@@ -210,12 +220,22 @@ func (e *entry) head(h *stet.Head, now int64) {
 	if e.flags&justCompleted != 0 {
 		h.CompletedAt = h.UpdatedAt
 	}
-	if x := e.rare; x != nil {
+	if x := e.rare; x == nil {
+		h.Size, h.Took = e.size(), time.Duration(e.took)*time.Microsecond
+	} else {
 		if x.completed != 0 {
 			h.CompletedAt = instant(x.completed)
 		}
-		h.DownstreamKey, h.DownstreamID = x.downKey, x.downID
-		h.Point, h.Cause, h.TraceID, h.Meta, h.Probes, h.Note, h.Size, h.Took = x.point, x.cause, x.trace, x.meta, x.probes, x.note, x.size, x.took
+		h.DownstreamKey, h.DownstreamID, h.Meta, h.Note = x.names[0], x.names[1], x.meta, x.note
+		x.unpack(h)
+		h.Size, h.Took = h.Size+e.size(), h.Took+time.Duration(e.took)*time.Microsecond
+	}
+}
+
+// unpack decodes what write has encoded.
+func (x *rare) unpack(h *stet.Head) {
+	if err := codec.Head(x.rest, h); err != nil {
+		panic("memstore: " + err.Error())
 	}
 }
 

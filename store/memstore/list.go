@@ -68,8 +68,8 @@ func (e *entry) matches(q *stet.Query, now int64) bool {
 	h := stet.Head{State: e.state, Route: l.route, Status: int(e.status), CreatedAt: instant(e.created), AsOf: instant(now),
 		Path: *e.path, Method: l.method, Escalated: e.flags&escalated != 0}
 	h.Scope, h.Key = l.scope, e.key
-	if x := e.rare; x != nil {
-		h.Cause, h.TraceID = x.cause, x.trace
+	if e.rare != nil && (q.Cause != "" || q.TraceID != "") {
+		e.rare.unpack(&h)
 	}
 	if q.Tag != "" {
 		h.Tag = e.name(q.Tag)

@@ -8,75 +8,17 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/codec"
-	"github.com/stet-dev/stet/internal/tag"
 )
 
-// reader takes fields; after an error it gives zero values.
-type reader struct {
-	rest string
-	bad  bool
-}
-
-// unsealed checks format and checksum of a part of a record, and reads it from the place at.
-func (d *decoder) unsealed(from, at, to int) reader {
-	if end := to - seal; end < at || d.value[from] != format || crc32.Update(d.owner, castagnoli, d.bytes[from:end]) != binary.BigEndian.Uint32(d.bytes[end:]) {
-		return reader{bad: true}
+// unsealed checks the format and the checksum of a part of a record, and returns what stands from the place at on.
+func (d *decoder) unsealed(from, at, to int) (part string, ok bool) {
+	end := to - seal
+	ok = end >= at && d.value[from] == format &&
+		crc32.Update(d.owner, castagnoli, d.bytes[from:end]) == binary.BigEndian.Uint32(d.bytes[end:])
+	if ok {
+		part = d.value[at:end]
 	}
-	return reader{rest: d.value[at : to-seal]}
-}
-
-func (r *reader) take(n uint64) string {
-	if r.bad || n > uint64(len(r.rest)) {
-		r.bad, r.rest = true, ""
-		return ""
-	}
-	s := r.rest[:n]
-	r.rest = r.rest[n:]
-	return s
-}
-
-func (r *reader) byte() byte {
-	if s := r.take(1); s != "" {
-		return s[0]
-	}
-	return 0
-}
-
-func (r *reader) text() string {
-	n, size := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen64)]))
-	if size <= 0 {
-		r.bad = true
-		return ""
-	}
-	r.take(uint64(size))
-	return r.take(n)
-}
-
-func (r *reader) number() int64 {
-	n, size := binary.Varint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen64)]))
-	if size <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.take(uint64(size))
-	return n
-}
-
-func (r *reader) fields() (all []stet.Field) {
-	if text := r.text(); text != "" {
-		var err error
-		if all, err = codec.Fields([]byte(text)); err != nil {
-			r.bad = true
-		}
-	}
-	return all
-}
-
-func (r *reader) optional() []byte {
-	if r.byte() == 0 {
-		return nil
-	}
-	return []byte(r.text())
+	return part, ok
 }
 
 // parseInstant reads 16 digits of microseconds; zeros are never.
@@ -129,62 +71,20 @@ func (d *decoder) head(h *stet.Head) (ok bool) {
 		return false
 	}
 	d.body = int(end)
-	r := d.unsealed(atFormat, int(at), d.body)
-	if r.bad || !r.head(h) {
+	part, ok := d.unsealed(atFormat, int(at), d.body)
+	dueIn, size := binary.Varint([]byte(part[:min(len(part), binary.MaxVarintLen64)]))
+	if !ok || size <= 0 || codec.Head(part[size:], h) != nil {
 		return false
 	}
+	h.DueIn = time.Duration(dueIn) * time.Microsecond
 	h.Version, h.State = stet.Version(binary.BigEndian.Uint64(d.bytes[atVersion:])), stet.State(d.value[atState])
 	h.DownstreamKey, h.DownstreamID = d.value[atNames:atNames+key], d.value[atNames+key:at]
 	h.ID, ok = idOf(d.member)
 	return ok && h.State >= stet.Running && h.State <= stet.Expired && stamp(h, d.value)
 }
 
-func (r *reader) head(h *stet.Head) (ok bool) {
-	h.Kept, h.Rules.OnLapse = stet.Kept(r.byte()), stet.LapseRule(r.byte())
-	flags := r.byte()
-	h.Published, h.Reconciled, h.Escalated, h.Rules.FromCreation = flags&published != 0, flags&reconciled != 0, flags&escalated != 0, flags&fromCreation != 0
-	if flags&tagged != 0 {
-		if b := r.take(8); b != "" {
-			h.Tag = tag.Text(binary.BigEndian.Uint64([]byte(b)))
-		}
-	}
-	copy(h.Fingerprint.Sum[:], r.take(uint64(len(h.Fingerprint.Sum))))
-	for i := range h.Fingerprint.Parts {
-		if b := r.take(4); b != "" {
-			h.Fingerprint.Parts[i] = binary.BigEndian.Uint32([]byte(b))
-		}
-	}
-	for _, s := range texts(h) {
-		*s = r.text()
-	}
-	h.DueIn, h.Attempt, h.Status = time.Duration(r.number())*time.Microsecond, int(r.number()), int(r.number())
-	h.Size, h.Probes, h.Rules.Retain, h.Rules.KeepExpired = r.number(), int(r.number()), time.Duration(r.number()), time.Duration(r.number())
-	h.Took = time.Duration(r.number())
-	if meta := r.text(); meta != "" {
-		var err error
-		if h.Meta, err = codec.Meta([]byte(meta)); err != nil {
-			return false
-		}
-	}
-	if flags&noted != 0 {
-		n := r.note()
-		h.Note = &n
-	}
-	return !r.bad && r.rest == "" && h.Kept <= stet.KeptStatus && h.Rules.OnLapse.Valid()
-}
-
-func (r *reader) note() stet.Note {
-	return stet.Note{Who: r.text(), Why: r.text(), Evidence: r.text(), Notice: r.text(), Action: r.text()}
-}
-
 // rest decodes the body, after the head.
 func (d *decoder) rest(b *stet.Body) (ok bool) {
-	r := d.unsealed(d.body, d.body+1, len(d.value))
-	if r.byte() == 1 {
-		b.Response = &stet.Response{Status: int(r.number())}
-		b.Response.Header, b.Response.Trailer = r.fields(), r.fields()
-		b.Response.Body = r.optional()
-	}
-	b.Request, b.Progress = r.optional(), r.optional()
-	return !r.bad && r.rest == ""
+	part, ok := d.unsealed(d.body, d.body+1, len(d.value))
+	return ok && codec.Body(part, b) == nil
 }

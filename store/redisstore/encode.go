@@ -8,38 +8,15 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/codec"
-	"github.com/stet-dev/stet/internal/tag"
 )
 
 // format is the first byte of what writers give today, and of bodies. Another is refused, for its key alone.
-const format = 1
+const format = codec.Format
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// writer appends fields; lengths make their boundaries certain.
+// writer is what is being encoded.
 type writer []byte
-
-func (w *writer) text(s string)  { *w = append(binary.AppendUvarint(*w, uint64(len(s))), s...) }
-func (w *writer) bytes(b []byte) { *w = append(binary.AppendUvarint(*w, uint64(len(b))), b...) }
-func (w *writer) number(n int64) { *w = binary.AppendVarint(*w, n) }
-
-func (w *writer) optional(b []byte) {
-	if b == nil {
-		*w = append(*w, 0)
-		return
-	}
-	*w = append(*w, 1)
-	w.bytes(b)
-}
-
-func (w *writer) fields(all []stet.Field) {
-	if len(all) == 0 {
-		w.text("")
-		return
-	}
-	var room [1024]byte
-	w.bytes(codec.AppendFields(room[:0], all))
-}
 
 // seal is how long a checksum is.
 const seal = 4
@@ -69,10 +46,9 @@ func (b *buffers) put(w *writer) {
 	}
 }
 
-// A member is a record's name within its shard: the length of its scope, its scope, its key.
+// member appends a record's name within its shard: the length of its scope, its scope, its key.
 func (w *writer) member(id stet.ID) {
-	w.text(string(id.Scope))
-	*w = append(*w, id.Key...)
+	*w = append(append(binary.AppendUvarint(*w, uint64(len(id.Scope))), id.Scope...), id.Key...)
 }
 
 func idOf(member string) (id stet.ID, ok bool) {
@@ -84,61 +60,11 @@ func idOf(member string) (id stet.ID, ok bool) {
 	return stet.ID{Scope: stet.Scope(rest[:n]), Key: stet.Key(rest[n:])}, true
 }
 
-// texts are the fields of a head that are plain strings.
-func texts(h *stet.Head) []*string {
-	return []*string{&h.Fingerprint.Recipe, &h.Point, &h.Cause, &h.Holder, &h.Route, &h.Method, &h.Path, &h.TraceID}
-}
-
-const (
-	published = 1 << iota
-	reconciled
-	escalated
-	fromCreation
-	noted
-	tagged
-)
-
-func flagsOf(h *stet.Head) (flags byte) {
-	_, known := tag.Parse(h.Tag)
-	for bit, on := range [...]bool{h.Published, h.Reconciled, h.Escalated, h.Rules.FromCreation, h.Note != nil, known} {
-		if on {
-			flags |= 1 << bit
-		}
-	}
-	return flags
-}
-
-// head appends what a head is beside what scripts need to know of it.
+// head appends when h falls due, and the fields of h that scripts do not need to know.
 func (w *writer) head(h *stet.Head) {
-	*w = append(*w, byte(h.Kept), byte(h.Rules.OnLapse), flagsOf(h))
-	if n, ok := tag.Parse(h.Tag); ok {
-		*w = binary.BigEndian.AppendUint64(*w, n)
-	}
-	*w = append(*w, h.Fingerprint.Sum[:]...)
-	for _, p := range h.Fingerprint.Parts {
-		*w = binary.BigEndian.AppendUint32(*w, p)
-	}
-	for _, s := range texts(h) {
-		w.text(*s)
-	}
-	for _, n := range [...]int64{micros(h.DueIn), int64(h.Attempt), int64(h.Status), h.Size, int64(h.Probes),
-		int64(h.Rules.Retain), int64(h.Rules.KeepExpired), int64(h.Took)} {
-		w.number(n)
-	}
-	if len(h.Meta) == 0 {
-		w.text("")
-	} else {
-		w.bytes(codec.AppendMeta(nil, h.Meta))
-	}
-	if n := h.Note; n != nil {
-		w.note(n)
-	}
-}
-
-func (w *writer) note(n *stet.Note) {
-	for _, s := range [...]string{n.Who, n.Why, n.Evidence, n.Notice, n.Action} {
-		w.text(s)
-	}
+	rest := *h
+	rest.ID, rest.Version, rest.State, rest.DownstreamKey, rest.DownstreamID = stet.ID{}, 0, 0, "", ""
+	*w = codec.AppendHead(binary.AppendVarint(*w, micros(h.DueIn)), &rest)
 }
 
 // micros is d in microseconds, and -1 for never.
@@ -152,18 +78,7 @@ func micros(d time.Duration) int64 {
 // body appends b, sealed.
 func (w *writer) body(b *stet.Body, owner uint32) {
 	from := len(*w)
-	*w = append(*w, format)
-	if r := b.Response; r == nil {
-		*w = append(*w, 0)
-	} else {
-		*w = append(*w, 1)
-		w.number(int64(r.Status))
-		w.fields(r.Header)
-		w.fields(r.Trailer)
-		w.optional(r.Body)
-	}
-	w.optional(b.Request)
-	w.optional(b.Progress)
+	*w = codec.AppendBody(append(*w, format), b)
 	w.seal(from, owner)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 )
 
 const instants = "179526934400000117952693440000020000000000000000"
@@ -78,7 +79,7 @@ func FuzzDecode(f *testing.F) {
 		if !ok {
 			return
 		}
-		if err := valid(&stet.Head{Version: max(1, got.Version>>1), State: got.State, Kept: got.Kept, Rules: got.Rules}); err != nil {
+		if err := codec.Check(&stet.Head{Version: max(1, got.Version>>1), State: got.State, Kept: got.Kept, Rules: got.Rules}); err != nil {
 			t.Error(err)
 		}
 		if again, ok := decoded(encoded(&got)); ok && !reflect.DeepEqual(again.Body, got.Body) {

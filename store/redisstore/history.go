@@ -13,15 +13,12 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 )
 
 // encodeEntry is what the history keeps of a change besides states and time.
 func encodeEntry(tag string, attempt int, n *stet.Note) string {
-	var w writer
-	w.number(int64(attempt))
-	w.note(n)
-	w.text(tag)
-	return string(w)
+	return string(codec.AppendHead(nil, &stet.Head{Tag: tag, Attempt: attempt, Note: n}))
 }
 
 // entry is a change with its name in its shard's stream.
@@ -202,8 +199,11 @@ func decodeEntry(row any) (e entry, ok bool) {
 	from, err1 := strconv.Atoi(values["f"])
 	to, err2 := strconv.Atoi(values["t"])
 	us, err3 := strconv.ParseInt(values["a"], 10, 64)
-	r := &reader{rest: values["n"]}
-	e.From, e.To, e.At, e.Attempt = stet.State(from), stet.State(to), time.UnixMicro(us).UTC(), int(r.number())
-	e.Note, e.Tag = r.note(), r.text()
-	return e, !r.bad && errors.Join(err1, err2, err3) == nil
+	var h stet.Head
+	if codec.Head(values["n"], &h) != nil || h.Note == nil {
+		return e, false
+	}
+	e.From, e.To, e.At = stet.State(from), stet.State(to), time.UnixMicro(us).UTC()
+	e.Tag, e.Attempt, e.Note = h.Tag, h.Attempt, *h.Note
+	return e, errors.Join(err1, err2, err3) == nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 	"github.com/stet-dev/stet/internal/tag"
 )
 
@@ -157,17 +158,10 @@ func saturate(all ...time.Duration) (sum time.Duration) {
 	return sum
 }
 
-func valid(h *stet.Head) error {
-	if h.Version == 0 || h.Version > math.MaxInt64 || h.State < stet.Running || h.State > stet.Expired || h.Kept > stet.KeptStatus || !h.Rules.OnLapse.Valid() {
-		return errors.New("redisstore: a record with a version, a state or a rule that is none")
-	}
-	return nil
-}
-
 // Create implements [stet.Store].
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	if err := valid(&r.Head); err != nil {
-		return stet.Record{}, err
+	if err := codec.Check(&r.Head); err != nil {
+		return stet.Record{}, fmt.Errorf("redisstore: create: %w", err)
 	}
 	p := s.place(r.ID)
 	args := s.write(&p, &r.Head, &r.Body, make([]string, 0, 7))
@@ -214,8 +208,8 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 
 // Replace implements [stet.Store].
 func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	if err := valid(&h); err != nil {
-		return stet.Head{}, err
+	if err := codec.Check(&h); err != nil {
+		return stet.Head{}, fmt.Errorf("redisstore: replace: %w", err)
 	}
 	p := s.place(h.ID)
 	completed, body, life, note := "none", "", "", ""

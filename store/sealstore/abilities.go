@@ -8,69 +8,30 @@ import (
 	"github.com/stet-dev/stet/internal/ability"
 )
 
-func (s *Store) abilities() (set ability.Set) {
-	if w, ok := stet.As[stet.Waiter](s.inner); ok {
-		set.Waiter = waiter{s, w}
-	}
-	if l, ok := stet.As[stet.Lister](s.inner); ok {
-		set.Lister = lister{s, l}
-	}
-	if c, ok := stet.As[stet.Counter](s.inner); ok {
-		set.Counter = counter{s, c}
-	}
-	if f, ok := stet.As[stet.Finder](s.inner); ok {
-		set.Finder = finder{s, f}
-	}
-	if h, ok := stet.As[stet.Historian](s.inner); ok {
-		set.Historian = historian{s, h}
-	}
-	if r, ok := stet.As[stet.Reaper](s.inner); ok {
-		set.Reaper = r // it is told no names and shown none
-	}
-	if c, ok := stet.As[stet.Checker](s.inner); ok {
-		set.Checker = c
-	}
-	if l, ok := stet.As[ability.LogSizer](s.inner); ok {
-		set.LogSizer = l
-	}
-	if b, ok := stet.As[stet.Binder](s.inner); ok {
-		set.Binder = binder{s, b}
-	}
-	return set
+// abilities are those of the inner store, sealing and opening as the verbs do.
+type abilities struct {
+	s   *Store
+	has ability.Set
 }
 
-type waiter struct {
-	s     *Store
-	inner stet.Waiter
+var _ ability.All = abilities{}
+
+func (a abilities) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
+	return a.has.Wait(ctx, a.s.names.id(id), seen)
 }
 
-func (w waiter) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
-	return w.inner.Wait(ctx, w.s.names.id(id), seen)
+func (a abilities) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	heads, next, err := a.has.List(ctx, a.s.query(q))
+	return a.s.shown(heads, &q), next, err
 }
 
-type lister struct {
-	s     *Store
-	inner stet.Lister
-}
-
-func (l lister) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-	heads, next, err := l.inner.List(ctx, l.s.query(q))
-	return l.s.shown(heads, &q), next, err
-}
-
-type counter struct {
-	s     *Store
-	inner stet.Counter
-}
-
-func (c counter) Count(ctx context.Context, q stet.Query) (n int, err error) {
-	l, lists := stet.As[stet.Lister](c.s.inner)
-	if !c.s.sifts(&q) || !lists {
-		return c.inner.Count(ctx, c.s.query(q))
+func (a abilities) Count(ctx context.Context, q stet.Query) (n int, err error) {
+	if !a.s.sifts(&q) || a.has.Lister == nil {
+		return a.has.Count(ctx, a.s.query(q))
 	}
 	enough := cmp.Or(max(q.Limit, 0), stet.DefaultLimit)
 	for q.Limit, q.After = stet.MaxLimit, ""; ; {
-		heads, next, err := lister{c.s, l}.List(ctx, q)
+		heads, next, err := a.List(ctx, q)
 		if n += len(heads); err != nil || next == "" || n >= enough {
 			return n, err
 		}
@@ -78,36 +39,26 @@ func (c counter) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	}
 }
 
-type finder struct {
-	s     *Store
-	inner stet.Finder
+func (a abilities) Find(ctx context.Context, name string) ([]stet.Head, error) {
+	heads, err := a.has.Find(ctx, name)
+	return a.s.shown(heads, &stet.Query{}), err
 }
 
-func (f finder) Find(ctx context.Context, name string) ([]stet.Head, error) {
-	heads, err := f.inner.Find(ctx, name)
-	return f.s.shown(heads, &stet.Query{}), err
-}
-
-type historian struct {
-	s     *Store
-	inner stet.Historian
-}
-
-// History opens what can be opened; an entry that cannot keeps its evidence sealed, and the names that are stored.
-func (h historian) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
+// History opens what it can. An entry that it cannot open keeps its sealed evidence and the stored names.
+func (a abilities) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
 	if q.ID != (stet.ID{}) {
-		q.ID = h.s.names.id(q.ID)
+		q.ID = a.s.names.id(q.ID)
 	}
 	if q.Scope != "" {
-		q.Scope = h.s.names.scope(q.Scope)
+		q.Scope = a.s.names.scope(q.Scope)
 	}
-	changes, next, err := h.inner.History(ctx, q)
+	changes, next, err := a.has.History(ctx, q)
 	if changes == nil {
 		return nil, next, err
 	}
 	open := make([]stet.Change, len(changes))
 	for i, c := range changes {
-		if id, note, err := h.s.openNote(c.ID, c.Note); err == nil {
+		if id, note, err := a.s.openNote(c.ID, c.Note); err == nil {
 			c.ID, c.Note = id, note
 		}
 		open[i] = c
@@ -115,25 +66,26 @@ func (h historian) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Cha
 	return open, next, err
 }
 
-// Append seals the entry as the note of a write is sealed. One about no record has no names to hash.
-func (h historian) Append(ctx context.Context, c stet.Change) error {
+// Append seals the entry as Replace seals a note. An entry about no record has no names to hash.
+func (a abilities) Append(ctx context.Context, c stet.Change) error {
 	id := c.ID
 	if id != (stet.ID{}) {
-		c.ID = h.s.names.id(id)
+		c.ID = a.s.names.id(id)
 	}
-	c.Note.Evidence = h.s.sealEvidence(c.ID, id, c.Note.Evidence)
-	return h.inner.Append(ctx, c)
+	c.Note.Evidence = a.s.sealEvidence(c.ID, id, c.Note.Evidence)
+	return a.has.Append(ctx, c)
 }
 
-type binder struct {
-	s     *Store
-	inner stet.Binder
-}
-
-func (b binder) Bind(tx any) (stet.Store, error) {
-	bound, err := b.inner.Bind(tx)
+func (a abilities) Bind(tx any) (stet.Store, error) {
+	bound, err := a.has.Bind(tx)
 	if err != nil {
 		return nil, err
 	}
-	return b.s.around(bound), nil
+	return a.s.around(bound), nil
 }
+
+// The rest takes no names and shows no records.
+
+func (a abilities) Reap(ctx context.Context, limit int) (int, error) { return a.has.Reap(ctx, limit) }
+func (a abilities) Check(ctx context.Context) error                  { return a.has.Check(ctx) }
+func (a abilities) LogSize() (int64, error)                          { return a.has.LogSize() }

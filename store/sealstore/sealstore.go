@@ -88,7 +88,8 @@ func (s *Store) SetKeys(k Keys) error {
 func (s *Store) around(inner stet.Store) *Store {
 	c := *s
 	c.inner = inner
-	c.chain = c.abilities().Chain(&c, nil)
+	has := ability.Of(inner)
+	c.chain = has.Chain(&c, abilities{&c, has}, nil)
 	return &c
 }
 

@@ -69,7 +69,7 @@ func (tx *transaction) write(old, noted, doomed stet.Record) (w written) {
 	}
 	entries := []stet.Change{entry}
 	if _, ok := stet.As[stet.Historian](tx.store); ok {
-		told := tx.append(stet.Change{ID: stet.ID{Scope: "a", Key: "beside"}, Note: stet.Note{Who: "w", Action: stet.ActionOutboxRetry}})
+		told := tx.append(stet.Change{ID: stet.ID{Scope: "a", Key: "beside"}, Note: stet.Note{Who: "w", Action: "outbox-retry"}})
 		entries = []stet.Change{told, entry}
 	}
 	return written{entries: entries,

@@ -194,7 +194,7 @@ var abilityBreaks = []storeBreak{
 	}},
 	{"Append takes its caller's clock", "history appended", func(s *broken) {
 		s.changes(func(c *stet.Change) {
-			if c.Note.Action == stet.ActionReveal {
+			if c.Note.Action == "reveal" {
 				c.At = time.Unix(1, 0).UTC()
 			}
 		})

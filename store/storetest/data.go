@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/fill"
 )
 
 var dataLaws = []law{
@@ -21,7 +22,7 @@ var dataLaws = []law{
 	{"nothing shared", "what the caller does to its values after the call changes nothing", nothingShared},
 }
 
-// full is a record with every field set.
+// full is a record with every field set, but for the instants, also those fields that are added to its type later.
 func full() stet.Record {
 	r := running("full")
 	r.Version, r.Tag = math.MaxInt64, "k_ffee0011deadbeef"
@@ -43,6 +44,7 @@ func full() stet.Record {
 		Header:  []stet.Field{{Name: "Link", Value: "<a>"}, {Name: "Link", Value: "<b>"}, {Name: "X-Odd", Value: ""}, {Name: "X-Raw", Value: "\xff\x00é"}},
 		Trailer: []stet.Field{{Name: "X-Sum", Value: "1"}}, Body: []byte("body")}
 	r.Request, r.Progress = []byte("request"), []byte("progress\x00")
+	fill.Zero(&r) // fields that are not named above
 	return r
 }
 

@@ -46,7 +46,7 @@ func lostCalls(t testing.TB, x *bench) { // I1, I3, I11, W2, W34
 					t.Errorf("key %d was executed twice", k)
 				}
 				for i := range 3 {
-					if err := d.Claim.Advance(x.ctx, fmt.Sprint(i), []byte("p")); err != nil {
+					if err := d.Claim.Step(x.ctx, stet.Step{Point: fmt.Sprint(i), Progress: []byte("p")}); err != nil {
 						t.Errorf("key %d: the claim lost itself: %v", k, err)
 					}
 				}

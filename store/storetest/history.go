@@ -216,12 +216,12 @@ func historyAppended(t testing.TB, x *bench) { // D02
 	h, noted := x.note(made.Head, stet.Note{Who: "a"}, unknown)
 	x.pass(20 * time.Millisecond)
 	shown := x.append(stet.Change{ID: h.ID, Tag: "k_0123456789abcdef", Attempt: 7, From: stet.Running, To: stet.Completed, At: time.Unix(1, 0),
-		Note: stet.Note{Who: "ops@höst", Why: "asked\n", Evidence: "\xff\x00'\"%\\{}", Notice: "msg\x00", Action: stet.ActionReveal}})
+		Note: stet.Note{Who: "ops@höst", Why: "asked\n", Evidence: "\xff\x00'\"%\\{}", Notice: "msg\x00", Action: "reveal"}})
 	if !shown.At.After(noted.At) {
 		t.Errorf("an entry is of %v, and the one before it of %v: it is not by the store's clock", shown.At, noted.At)
 	}
-	absent := x.append(stet.Change{ID: stet.ID{Scope: "a", Key: "nobody's"}, Note: stet.Note{Who: "a", Action: stet.ActionProbe}})
-	none := x.append(stet.Change{Note: stet.Note{Who: "192.0.2.1:80", Why: "wrong token", Action: stet.ActionLoginRefused}})
+	absent := x.append(stet.Change{ID: stet.ID{Scope: "a", Key: "nobody's"}, Note: stet.Note{Who: "a", Action: "probe"}})
+	none := x.append(stet.Change{Note: stet.Note{Who: "192.0.2.1:80", Why: "wrong token", Action: "login-refused"}})
 	again := x.append(stet.Change{Note: none.Note}) // what happens twice is there twice
 	x.entries(stet.HistoryQuery{}, again, none, absent, shown, noted)
 	x.entries(stet.HistoryQuery{ID: h.ID}, shown, noted)
@@ -250,7 +250,7 @@ func historyFilters(t testing.TB, x *bench) { // D02
 	scopes, whos := []stet.Scope{"a", "ab", "b\x00\xff"}, []string{"ann", "an", "ann\x00", "Ann"}
 	var all []stet.Change // newest first
 	for i := range 3 * len(scopes) * len(whos) {
-		c := stet.Change{Note: stet.Note{Who: whos[i%len(whos)], Why: fmt.Sprint(i), Action: stet.ActionNote}}
+		c := stet.Change{Note: stet.Note{Who: whos[i%len(whos)], Why: fmt.Sprint(i), Action: "note"}}
 		if i%7 != 0 { // the others are about no record
 			c.ID = stet.ID{Scope: scopes[i%len(scopes)], Key: stet.Key(fmt.Sprint(i % 2))}
 			c.Tag = fmt.Sprintf("k_%d%d", i%len(scopes), i%2)
@@ -279,7 +279,7 @@ func historyFilters(t testing.TB, x *bench) { // D02
 func historyLookedThrough(t testing.TB, x *bench) { // D02
 	l := ability[stet.Historian](t, x)
 	rare := func(i int) stet.Change {
-		return x.append(stet.Change{ID: stet.ID{Scope: "rare", Key: "k"}, Tag: "k_rare", Note: stet.Note{Who: "rare", Why: fmt.Sprint(i), Action: stet.ActionNote}})
+		return x.append(stet.Change{ID: stet.ID{Scope: "rare", Key: "k"}, Tag: "k_rare", Note: stet.Note{Who: "rare", Why: fmt.Sprint(i), Action: "note"}})
 	}
 	oldest := x.append(stet.Change{ID: stet.ID{Scope: "s", Key: "many"}, Tag: "k_oldest", Note: stet.Note{Who: "nobody else"}})
 	want := []stet.Change{rare(0)}
@@ -288,7 +288,7 @@ func historyLookedThrough(t testing.TB, x *bench) { // D02
 	for range writers {
 		wg.Go(func() {
 			for i := range each {
-				c := stet.Change{ID: stet.ID{Scope: "s", Key: "many"}, Tag: "k_many", Note: stet.Note{Who: "many", Why: fmt.Sprint(i), Action: stet.ActionNote}}
+				c := stet.Change{ID: stet.ID{Scope: "s", Key: "many"}, Tag: "k_many", Note: stet.Note{Who: "many", Why: fmt.Sprint(i), Action: "note"}}
 				if i%2 == 0 {
 					c.Note.Who = "rare"
 				} else {
@@ -358,7 +358,7 @@ func reopened(t testing.TB, x *bench) {
 	if h, err = first.Replace(x.ctx, made.Version, h, nil); err != nil {
 		t.Fatal(err)
 	}
-	shown := stet.Note{Who: "w", Action: stet.ActionReveal}
+	shown := stet.Note{Who: "w", Action: "reveal"}
 	if l, ok := stet.As[stet.Historian](first); ok {
 		if err := l.Append(x.ctx, stet.Change{ID: h.ID, Note: shown}); err != nil {
 			t.Fatal(err)

@@ -8,21 +8,14 @@ import (
 	"github.com/stet-dev/stet/internal/ability"
 )
 
-// abilities: with notes of what runs the front has to hear of what is written in transactions; else they are the back's own.
-func (s *Store) abilities() (set ability.Set) {
-	if b, ok := stet.As[stet.Binder](s.back); ok && s.cfg.InFlight {
-		set.Binder = binder{s, b}
-	}
-	return set
-}
-
+// binder is the back's: with notes of what runs, the front has to hear of what is written in transactions.
 type binder struct {
-	s    *Store
-	back stet.Binder
+	ability.Set
+	s *Store
 }
 
 func (b binder) Bind(tx any) (stet.Store, error) {
-	in, err := b.back.Bind(tx)
+	in, err := b.Set.Bind(tx)
 	if err != nil {
 		return nil, err
 	}

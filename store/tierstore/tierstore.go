@@ -67,8 +67,11 @@ func New(front Front, back stet.Store, c Config) (*Store, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	s := &Store{front: front, back: back, cfg: c}
-	s.chain = s.abilities().Chain(s, back)
+	s := &Store{front: front, back: back, cfg: c, chain: back}
+	if c.InFlight {
+		has := ability.Of(back)
+		s.chain = ability.Set{Binder: has.Binder}.Chain(s, binder{has, s}, back)
+	}
 	return s, nil
 }
 

@@ -125,7 +125,8 @@ func TestStoreErrorsAreThrottled(t *testing.T) {
 	})
 }
 
-// C18, C10: clients and set-ups that are wrong are so with every request: a line a second for each scope, one a minute for each route.
+// C18, C10: clients and set-ups that are wrong are so with every request: a line a second for each
+// scope, one a minute for each route.
 func TestMisuseIsThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
@@ -241,7 +242,7 @@ func TestCountKeys(t *testing.T) {
 			m.CountKeys(ctx, func(_ context.Context, q stet.Query) (int, error) {
 				switch {
 				case fail.Load():
-					return 0, stet.ErrNoCount
+					return 0, stet.ErrUnsupported
 				case q.States[0] == stet.Running:
 					return int(rounds.Add(1)), nil
 				case q.Failed:

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/examples/payments/provider"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // refund is one call of the provider and nothing else: the guard alone protects it. It says what it knows: by its answer, that it
@@ -41,13 +41,13 @@ func done(e provider.Effect) stet.Response {
 
 // find is the Resolver of what is unknown: it asks the provider. That there is no trace is a proof here, because Find waits until
 // the call cannot be carried out any more.
-func (s *Service) find(ctx context.Context, h stet.Head) (keeper.Finding, error) {
+func (s *Service) find(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
 	switch h.Route {
 	case payouts: // rows alone, and they were rolled back with their run
-		return keeper.Finding{Outcome: keeper.Voided, Evidence: "the transaction was not committed"}, nil
+		return reconcile.Finding{Effect: reconcile.Voided, Evidence: "the transaction was not committed"}, nil
 	case payments: // the flow knows which of its calls is in doubt, and goes on once that is known
 		if known, err := s.payments.Reconcile(ctx, h, "reconciler"); known || err != nil {
-			return keeper.Finding{Outcome: keeper.GoesOn}, err
+			return reconcile.Finding{Effect: reconcile.GoesOn}, err
 		}
 	}
 	key := h.DownstreamKey
@@ -57,10 +57,10 @@ func (s *Service) find(ctx context.Context, h stet.Head) (keeper.Finding, error)
 	e, found, err := s.Provider.Find(ctx, key)
 	switch {
 	case err != nil:
-		return keeper.Finding{}, err
+		return reconcile.Finding{}, err
 	case !found:
-		return keeper.Finding{Outcome: keeper.Voided, Evidence: fmt.Sprintf("the ledger has nothing %s after it could have", provider.Horizon)}, nil
+		return reconcile.Finding{Effect: reconcile.Voided, Evidence: fmt.Sprintf("the ledger has nothing %s after it could have", provider.Horizon)}, nil
 	}
 	answer := done(e)
-	return keeper.Finding{Outcome: keeper.Happened, Response: &answer, Evidence: "the ledger has " + e.ID}, nil
+	return reconcile.Finding{Effect: reconcile.Happened, Response: &answer, Evidence: "the ledger has " + e.ID}, nil
 }

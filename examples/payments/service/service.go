@@ -20,8 +20,9 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/examples/payments/provider"
 	"github.com/stet-dev/stet/flow"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
 	"github.com/stet-dev/stet/outbox"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
@@ -91,9 +92,9 @@ const refunds, payouts, payments = "refunds", "payouts", "payments"
 func (s *Service) Run(ctx context.Context) error {
 	loops := []func(context.Context) error{
 		s.Completer().Run, // payments without a client
-		keeper.Sweeper{Engine: s.engine, Every: s.Every}.Run,                                           // dead runs become unknown
-		keeper.Reconciler{Engine: s.engine, Every: s.Every, Resolver: keeper.ResolverFunc(s.find)}.Run, // and are found out about
-		keeper.Reaper{Engine: s.engine, Every: s.Every}.Run,                                            // answers nobody asks for any more
+		maintenance.Sweeper{Engine: s.engine, Every: s.Every}.Run,                                            // dead runs become unknown
+		reconcile.Reconciler{Engine: s.engine, Every: s.Every, Resolver: reconcile.ResolverFunc(s.find)}.Run, // and are found out about
+		maintenance.Reaper{Engine: s.engine, Every: s.Every}.Run,                                             // answers nobody asks for any more
 		s.Worker(nil).Run, // promised payouts
 	}
 	ended := make([]error, len(loops))

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -153,8 +153,8 @@ func (m *middleware) run(policy string) (*node, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.stop = cancel
 	n.work.Go(func() { _ = n.srv.Serve(l) })
-	n.work.Go(func() { _ = keeper.Sweeper{Engine: n.engine, Every: 50 * time.Millisecond}.Run(ctx) })
-	n.work.Go(func() { _ = keeper.Reaper{Engine: n.engine, Every: 50 * time.Millisecond}.Run(ctx) })
+	n.work.Go(func() { _ = maintenance.Sweeper{Engine: n.engine, Every: 50 * time.Millisecond}.Run(ctx) })
+	n.work.Go(func() { _ = maintenance.Reaper{Engine: n.engine, Every: 50 * time.Millisecond}.Run(ctx) })
 	m.all = append(m.all, n)
 	return n, nil
 }
@@ -214,7 +214,7 @@ func (m *middleware) Pause(node int)    { m.nodes[node].store.Down() }
 func (m *middleware) Continue(node int) { m.nodes[node].store.Up() }
 
 func (m *middleware) Records(scope string) ([]Record, error) {
-	heads, next, err := m.nodes[0].engine.List(context.Background(), stet.Query{Scope: stet.Scope(scope), Limit: stet.MaxLimit})
+	heads, next, err := m.nodes[0].engine.Operator().List(context.Background(), stet.Query{Scope: stet.Scope(scope), Limit: stet.MaxLimit})
 	if err == nil && next != "" {
 		err = errors.New("more records than a page has")
 	}

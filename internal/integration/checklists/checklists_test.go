@@ -23,7 +23,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/sqlstore"
 	"github.com/stet-dev/stet/store/storetest"
@@ -305,9 +305,9 @@ func TestCrashAfterTheEffectBeforeCompletion(t *testing.T) { // "retry and recon
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = keeper.Reconciler{Engine: h.engines[1], Every: time.Millisecond, Resolver: keeper.ResolverFunc(func(context.Context, stet.Head) (keeper.Finding, error) {
+		_ = reconcile.Reconciler{Engine: h.engines[1], Every: time.Millisecond, Resolver: reconcile.ResolverFunc(func(context.Context, stet.Head) (reconcile.Finding, error) {
 			defer stop()
-			return keeper.Finding{Outcome: keeper.Happened, Response: &stet.Response{Status: 201, Body: []byte("found")}, Evidence: "ledger"}, nil
+			return reconcile.Finding{Effect: reconcile.Happened, Response: &stet.Response{Status: 201, Body: []byte("found")}, Evidence: "ledger"}, nil
 		})}.Run(ctx)
 	}()
 	<-done
@@ -326,7 +326,7 @@ func TestKeyStoreDown(t *testing.T) { // "endpoint fails closed before any busin
 	h.wantEffects(0)
 }
 
-func TestFirstRequestReturns500(t *testing.T) { // "retry re-attempts processing": on_5xx release, since the default is to replay (C05)
+func TestFirstRequestReturns500(t *testing.T) { // "retry re-attempts processing": on_5xx release, since the default is to replay
 	fail := true
 	h := open(t, stethttp.Config{On5xx: stethttp.ReleaseFailure}, func(h *house, w http.ResponseWriter, r *http.Request) {
 		if fail {
@@ -380,7 +380,7 @@ func TestReaperDeletesWithoutLockingTheTable(t *testing.T) { // also the quality
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			if n, _, err := h.engines[1].Reap(t.Context(), "", 50); n == 0 || err != nil {
+			if n, _, err := h.engines[1].Operator().Reap(t.Context(), "", 50); n == 0 || err != nil {
 				return
 			}
 		}
@@ -409,14 +409,14 @@ func TestDuplicatesAreCountedPerTenant(t *testing.T) { // events carry the scope
 	}
 }
 
-func TestSweeperResolvesStuckKeys(t *testing.T) { // "within the lock timeout window"; unknown, not failed (C09)
+func TestSweeperResolvesStuckKeys(t *testing.T) { // "within the lock timeout window"; unknown, not failed
 	h := open(t, stethttp.Config{}, charge)
 	id := stet.ID{Scope: "t", Key: "k"}
 	if _, err := h.engines[0].Begin(t.Context(), stet.Request{ID: id, Subject: stet.Subject{Body: []byte("1")}}); err != nil {
 		t.Fatal(err) // ... and the process dies
 	}
 	h.clock.Advance(stet.DefaultLease)
-	if n, _, err := h.engines[1].Sweep(t.Context(), "", 10); n != 1 || err != nil {
+	if n, _, err := h.engines[1].Operator().Sweep(t.Context(), "", 10); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	if r, err := h.engines[1].Get(t.Context(), id); err != nil || r.State != stet.Unknown {
@@ -443,7 +443,7 @@ func TestWorkerKilledMidPhase(t *testing.T) { // "resumes from the correct recov
 	work := func(ctx context.Context, c *stet.Claim, from string) error {
 		if from == "" {
 			charged++
-			if err := c.Advance(ctx, "charged", []byte("ch_1")); err != nil {
+			if err := c.Step(ctx, stet.Step{Point: "charged", Progress: []byte("ch_1")}); err != nil {
 				return err
 			}
 		}

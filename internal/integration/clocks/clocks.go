@@ -141,7 +141,7 @@ func (n node) leave(key string) stet.Record {
 
 func (n node) sweeps(want int) {
 	n.t.Helper()
-	if got, _, err := n.e.Sweep(context.Background(), "", 100); err != nil || got != want {
+	if got, _, err := n.e.Operator().Sweep(context.Background(), "", 100); err != nil || got != want {
 		n.t.Fatalf("%d were swept, want %d (%v)", got, want, err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
 	"github.com/stet-dev/stet/outbox"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // broken are programs with a mistake that only a crash shows.
@@ -29,12 +29,12 @@ var broken = []Program{
 				return
 			}
 			created(rw, receipt)
-		}), func(context.Context, stet.Head) (keeper.Finding, error) {
-			return keeper.Finding{Outcome: keeper.Voided, Evidence: "no answer was committed"}, nil
+		}), func(context.Context, stet.Head) (reconcile.Finding, error) {
+			return reconcile.Finding{Effect: reconcile.Voided, Evidence: "no answer was committed"}, nil
 		}), err
 	}},
-	{Name: "nobody asks the provider", Check: oneCharge, Serve: guardWith(func(context.Context, *World, stet.Head) (keeper.Finding, error) {
-		return keeper.Finding{Outcome: keeper.Voided}, nil
+	{Name: "nobody asks the provider", Check: oneCharge, Serve: guardWith(func(context.Context, *World, stet.Head) (reconcile.Finding, error) {
+		return reconcile.Finding{Effect: reconcile.Voided}, nil
 	})},
 	{Name: "a new key for each attempt", Settled: delivered, Check: oneDelivery,
 		Serve: promise(func(*outbox.Delivery) string { return rand.Text() })},

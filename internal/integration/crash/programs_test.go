@@ -13,8 +13,9 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/flow"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
 	"github.com/stet-dev/stet/outbox"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
@@ -32,10 +33,10 @@ func later(w http.ResponseWriter, err error) {
 
 // guarded puts the handler behind the middleware, with those who look after what it leaves behind;
 // without a resolver there is no reconciler.
-func guarded(w *World, e *stet.Engine, h http.Handler, resolve keeper.ResolverFunc) Service {
-	loops := []func(context.Context) error{keeper.Sweeper{Engine: e, Every: w.Every}.Run}
+func guarded(w *World, e *stet.Engine, h http.Handler, resolve reconcile.ResolverFunc) Service {
+	loops := []func(context.Context) error{maintenance.Sweeper{Engine: e, Every: w.Every}.Run}
 	if resolve != nil {
-		loops = append(loops, keeper.Reconciler{Engine: e, Resolver: resolve, Every: w.Every, Settle: longLease}.Run)
+		loops = append(loops, reconcile.Reconciler{Engine: e, Resolver: resolve, Every: w.Every, Settle: longLease}.Run)
 	}
 	return Service{stethttp.Middleware(e, stethttp.SingleTenant, stethttp.Config{})(h), loops}
 }
@@ -101,19 +102,19 @@ var allInOne = Program{Name: "all-in-one", Check: onePayment, Serve: func(w *Wor
 }}
 
 // guard has one foreign effect, with a key for each attempt, so that an attempt can be voided.
-var guard = Program{Name: "guard", Serve: guardWith(func(ctx context.Context, w *World, h stet.Head) (keeper.Finding, error) {
+var guard = Program{Name: "guard", Serve: guardWith(func(ctx context.Context, w *World, h stet.Head) (reconcile.Finding, error) {
 	id, found, err := w.Provider.Find(ctx, "charge", h.DownstreamKey, true)
 	if err != nil || !found {
-		return keeper.Finding{Outcome: keeper.Voided}, err
+		return reconcile.Finding{Effect: reconcile.Voided}, err
 	}
-	return keeper.Finding{Outcome: keeper.Happened, Response: &stet.Response{Status: http.StatusCreated, Body: []byte(id)}}, nil
+	return reconcile.Finding{Effect: reconcile.Happened, Response: &stet.Response{Status: http.StatusCreated, Body: []byte(id)}}, nil
 }), Check: oneCharge}
 
 func oneCharge(_ context.Context, o Outcome) error {
 	return Once(o.Made(), map[string]string{"charge": o.Answer})
 }
 
-func guardWith(resolve func(ctx context.Context, w *World, h stet.Head) (keeper.Finding, error)) func(w *World) (Service, error) {
+func guardWith(resolve func(ctx context.Context, w *World, h stet.Head) (reconcile.Finding, error)) func(w *World) (Service, error) {
 	return func(w *World) (Service, error) {
 		e, err := w.Engine(stet.LapseUnknown)
 		return guarded(w, e, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -131,7 +132,7 @@ func guardWith(resolve func(ctx context.Context, w *World, h stet.Head) (keeper.
 				return
 			}
 			created(rw, id)
-		}), func(ctx context.Context, h stet.Head) (keeper.Finding, error) { return resolve(ctx, w, h) }), err
+		}), func(ctx context.Context, h stet.Head) (reconcile.Finding, error) { return resolve(ctx, w, h) }), err
 	}
 }
 
@@ -209,21 +210,21 @@ var flowRun = Program{Name: "flow", Check: sold, Serve: func(w *World) (Service,
 			return
 		}
 		created(rw, string(answer.Body))
-	}), func(ctx context.Context, h stet.Head) (keeper.Finding, error) { return stalled(ctx, w, h) }), err
+	}), func(ctx context.Context, h stet.Head) (reconcile.Finding, error) { return stalled(ctx, w, h) }), err
 }}
 
 // stalled is the verdict on a flow that is unknown: it had not begun, or its process stood still
 // for longer than its lease. Local phases are fenced, and the provider of charge honours keys: they
 // may go on. That of label has to be asked.
-func stalled(ctx context.Context, w *World, h stet.Head) (keeper.Finding, error) {
+func stalled(ctx context.Context, w *World, h stet.Head) (reconcile.Finding, error) {
 	if h.Point != "label" {
-		return keeper.Finding{Outcome: keeper.Voided, Evidence: "nothing that could happen twice"}, nil
+		return reconcile.Finding{Effect: reconcile.Voided, Evidence: "nothing that could happen twice"}, nil
 	}
 	id, found, err := w.Provider.Find(ctx, "label", h.DownstreamKey, false)
 	if err != nil || !found {
-		return keeper.Finding{Outcome: keeper.Missing}, err
+		return reconcile.Finding{Effect: reconcile.Missing}, err
 	}
-	return keeper.Finding{Outcome: keeper.Happened,
+	return reconcile.Finding{Effect: reconcile.Happened,
 		Response: &stet.Response{Status: http.StatusCreated, Body: []byte(h.DownstreamID + " " + id)}}, nil
 }
 

@@ -8,34 +8,35 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/storetest"
 )
 
 const (
 	// holdTime is how long a call waits for a row that stays held.
 	holdTime = 500 * time.Millisecond
-	// soon is long enough for a machine that is busy, and shorter than a keeper that stops at a
+	// soon is long enough for a machine that is busy, and shorter than a loop that stops at a
 	// held row, which is for ever.
 	soon   = 10 * time.Second
 	others = 20
 )
 
-// HeldRows tests that rows which an open transaction holds keep no keeper from the others (A07):
-// one that is unknown and due before all of them, and more that have lapsed than a keeper moves at
+// HeldRows tests that rows which an open transaction hold stop no background loop (A07):
+// one that is unknown and due before all of them, and more that have lapsed than a loop moves at
 // a time.
 func HeldRows(t *testing.T, b storetest.Backend) {
 	t.Run("reconciler", func(t *testing.T) {
 		e, s := held(t, b, stet.Unknown, 1)
 		var mu sync.Mutex
 		asked := map[stet.ID]bool{}
-		ask := func(_ context.Context, h stet.Head) (keeper.Finding, error) {
+		ask := func(_ context.Context, h stet.Head) (reconcile.Finding, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			asked[h.ID] = true
-			return keeper.Finding{}, nil
+			return reconcile.Finding{}, nil
 		}
-		keep(t, keeper.Reconciler{Engine: e, Resolver: keeper.ResolverFunc(ask), Every: time.Millisecond}.Run)
+		keep(t, reconcile.Reconciler{Engine: e, Resolver: reconcile.ResolverFunc(ask), Every: time.Millisecond}.Run)
 		within(t, func() (int, bool) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -45,7 +46,7 @@ func HeldRows(t *testing.T, b storetest.Backend) {
 	})
 	t.Run("sweeper", func(t *testing.T) {
 		e, s := held(t, b, stet.Running, 12)
-		keep(t, keeper.Sweeper{Engine: e, Every: time.Millisecond}.Run)
+		keep(t, maintenance.Sweeper{Engine: e, Every: time.Millisecond}.Run)
 		within(t, func() (int, bool) {
 			swept := 0
 			for i := range others {
@@ -108,7 +109,7 @@ func held(t *testing.T, b storetest.Backend, state stet.State, n int) (*stet.Eng
 	return e, s
 }
 
-// keep runs a keeper until the test ends.
+// keep runs a loop until the test ends.
 func keep(t *testing.T, run func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
 )
 
 // Rows is how long the backlog is: STET_ROWS, or a number that takes seconds.
@@ -61,8 +61,8 @@ func Beside(b *testing.B, s stet.Store, rows int, rested func()) {
 			toSweep, toReap, began := k.swept.Load() < int64(rows/2), k.reaped.Load() < int64(rows/2), time.Now()
 			ctx, stop := context.WithCancel(b.Context())
 			var keepers sync.WaitGroup
-			keepers.Go(func() { _ = keeper.Sweeper{Engine: e, Every: turn / 100}.Run(ctx) })
-			keepers.Go(func() { _ = keeper.Reaper{Engine: e, Every: turn / 100}.Run(ctx) })
+			keepers.Go(func() { _ = maintenance.Sweeper{Engine: e, Every: turn / 100}.Run(ctx) })
+			keepers.Go(func() { _ = maintenance.Reaper{Engine: e, Every: turn / 100}.Run(ctx) })
 			took := requests(b, e, "beside", began.Add(turn), left)
 			stop()
 			keepers.Wait()
@@ -119,7 +119,7 @@ func Reaping(b *testing.B, s stet.Store, rows int) {
 	idle := requests(b, e, "idle", time.Now().Add(4*turn), always)
 	ctx, stop := context.WithCancel(b.Context())
 	var keepers sync.WaitGroup
-	keepers.Go(func() { _ = keeper.Reaper{Engine: e, Every: time.Millisecond}.Run(ctx) })
+	keepers.Go(func() { _ = maintenance.Reaper{Engine: e, Every: time.Millisecond}.Run(ctx) })
 	began := time.Now()
 	beside := requests(b, e, "beside", began.Add(5*time.Minute), func() bool { return k.sum() < int64(rows) })
 	took := time.Since(began)

@@ -143,13 +143,13 @@ func (c *client) operate(ctx context.Context, key int) {
 	ctx, a := in.asking(ctx)
 	switch c.random.IntN(3) {
 	case 0:
-		err = c.e.Purge(ctx, c.h.id(key), 0, note)
+		err = c.e.Operator().Purge(ctx, c.h.id(key), 0, note)
 	case 1:
 		in.verb, in.as = resolve, open
-		_, err = c.e.Resolve(ctx, c.h.id(key), stet.Resolution{}, note)
+		_, err = c.e.Operator().Resolve(ctx, c.h.id(key), stet.Resolution{}, note)
 	case 2:
 		in.verb, in.as, in.body = resolve, done, fmt.Sprint("resolved ", in.id)
-		_, err = c.e.Resolve(ctx, c.h.id(key), stet.Resolution{Response: &stet.Response{Status: 200, Body: []byte(in.body)}}, note)
+		_, err = c.e.Operator().Resolve(ctx, c.h.id(key), stet.Resolution{Response: &stet.Response{Status: 200, Body: []byte(in.body)}}, note)
 	}
 	out := output{word: failed, again: a.lost.Load()}
 	switch {

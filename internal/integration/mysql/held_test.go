@@ -246,7 +246,7 @@ func TestAnswersInTheLastInstant(t *testing.T) {
 	}
 }
 
-// Rows that an open transaction holds keep no keeper from the others (A07).
+// Rows that an open transaction hold stop no background loop (A07).
 func TestHeldRowsStopNoKeeper(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) *testserver.Server{
 		"MariaDB": testserver.MariaDB,

@@ -17,7 +17,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/opened"
 	"github.com/stet-dev/stet/internal/integration/testserver"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
@@ -75,7 +75,7 @@ func TestANoticeThatComesAgainRunsNothing(t *testing.T) { // A01, I1, I14
 			if err != nil {
 				t.Fatal(err)
 			}
-			hook := keeper.Webhook{Engine: e, Secrets: []string{secret}}
+			hook := reconcile.Webhook{Engine: e, Secrets: []string{secret}}
 			const body = `{"scope":"s","key":"k","outcome":"not-executed","attempt":1}`
 			attempt(t, e)
 			now := time.Now()

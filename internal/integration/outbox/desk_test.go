@@ -113,12 +113,12 @@ func TestSettlingIsAudited(t *testing.T) { // D02
 			}
 			about := fmt.Sprintf("message %d of topic receipts", n)
 			for _, q := range []stet.HistoryQuery{{ID: id}, {Tag: d.Engine.Tag(id)}, {Scope: id.Scope}} {
-				got, _, err := d.Engine.History(ctx, q)
+				got, _, err := d.Engine.Operator().History(ctx, q)
 				if err != nil || len(got) != 2 {
 					t.Fatalf("%s: %+v finds %d entries, %v; want 2", name, q, len(got), err)
 				}
-				for i, want := range []stet.Note{{Who: "bob", Why: "sent by hand", Evidence: about, Action: stet.ActionOutboxDiscard},
-					{Who: "ann", Why: "funds are there", Evidence: about, Action: stet.ActionOutboxRetry}} {
+				for i, want := range []stet.Note{{Who: "bob", Why: "sent by hand", Evidence: about, Action: "outbox-discard"},
+					{Who: "ann", Why: "funds are there", Evidence: about, Action: "outbox-retry"}} {
 					if c := got[i]; c.Note != want || c.ID != id || c.Tag != d.Engine.Tag(id) || c.From != 0 || c.To != 0 || c.At.IsZero() {
 						t.Errorf("%s: entry %d is %+v, want the note %+v", name, i, c, want)
 					}
@@ -158,7 +158,7 @@ func TestNothingIsSettledWithoutItsEntry(t *testing.T) { // D02
 		if err := d.Retry(ctx, n, "ann", "why"); !errors.Is(err, outbox.ErrState) { // refused: no entry either
 			t.Error(err)
 		}
-		if got, _, err := d.Engine.History(ctx, stet.HistoryQuery{}); err != nil || len(got) != 1 {
+		if got, _, err := d.Engine.Operator().History(ctx, stet.HistoryQuery{}); err != nil || len(got) != 1 {
 			t.Errorf("%d entries of one change, %v", len(got), err)
 		}
 	})

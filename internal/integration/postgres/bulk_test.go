@@ -16,7 +16,7 @@ import (
 // Two gateways share a job: the one that works on it is cut off from the server in the middle, and
 // the other ends it. Each record is changed once, and counted once.
 func TestBulkJobChangesHands(t *testing.T) {
-	const n = 3 * bulk.PageSize
+	const n = 3 * 256 // pages of a job
 	address := database(t, address(t), t.Name())
 	desk := func(s stet.Store) (*stet.Engine, *bulk.Jobs) {
 		e, err := stet.New(s, stet.Config{Policy: stet.Policy{Lease: time.Second}, StoreTimeout: 20 * time.Second})
@@ -75,7 +75,7 @@ func TestBulkJobChangesHands(t *testing.T) {
 	}
 	released := 0
 	for q := (stet.HistoryQuery{Limit: stet.MaxLimit}); ; {
-		page, next, err := second.History(t.Context(), q)
+		page, next, err := second.Operator().History(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}

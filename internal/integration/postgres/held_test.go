@@ -295,5 +295,5 @@ func TestDeadlockOfCallers(t *testing.T) {
 	}
 }
 
-// Rows that an open transaction holds keep no keeper from the others (A07).
+// Rows that an open transaction hold stop no background loop (A07).
 func TestHeldRowsStopNoKeeper(t *testing.T) { interference.HeldRows(t, overPgx("")) }

@@ -11,7 +11,7 @@ import (
 )
 
 // A record that was not reaped vanishes by itself, and leaves its name in the index of what is due.
-// A new life under that name is due when its own time is over, and not before: a keeper that begins
+// A new life under that name is due when its own time is over, and not before: a reaper that begins
 // to work then must not end it (I10).
 func TestDueAfterALifeThatVanished(t *testing.T) {
 	s := open(t, single(t, testserver.Redis(t).Addr), redisstore.Config{Prefix: prefix(t.TempDir()), Shards: 1, Linger: time.Millisecond})
@@ -42,7 +42,7 @@ func TestDueAfterALifeThatVanished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, _, err := e.Reap(t.Context(), "", 10); n != 0 || err != nil {
+	if n, _, err := e.Operator().Reap(t.Context(), "", 10); n != 0 || err != nil {
 		t.Errorf("%d were reaped, %v", n, err)
 	}
 	if r, err := s.Get(t.Context(), h.ID); err != nil || r.State != stet.Completed {

@@ -184,7 +184,7 @@ func TestNamesOfTheVanished(t *testing.T) {
 	})
 }
 
-// Without a keeper records vanish by themselves, and new ones clear the indexes of old ones:
+// Without a reaper records vanish by themselves, and new ones clear the indexes of old ones:
 // nothing leaks.
 func TestNothingLeaks(t *testing.T) {
 	server := testserver.NewRedis(t)

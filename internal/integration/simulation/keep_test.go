@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/keeper"
+	"github.com/stet-dev/stet/maintenance"
+	"github.com/stet-dev/stet/reconcile"
 	"pgregory.net/rapid"
 )
 
@@ -17,9 +18,9 @@ func (m machine) Keep(t *rapid.T) {
 	w.networkFaults(t)
 	switch loop {
 	case "sweep":
-		w.round(t, keeper.Sweeper{Engine: e.Engine, Every: time.Second}.Run)
+		w.round(t, maintenance.Sweeper{Engine: e.Engine, Every: time.Second}.Run)
 	case "reap":
-		w.round(t, keeper.Reaper{Engine: e.Engine, Every: time.Second}.Run)
+		w.round(t, maintenance.Reaper{Engine: e.Engine, Every: time.Second}.Run)
 	case "resume":
 		w.resume(t, e)
 	}
@@ -32,7 +33,7 @@ func (m machine) Reconcile(t *rapid.T) {
 	p := provider{w, rapid.SampledFrom([]string{"what it has", "what it has", "that it voids it", "nothing"}).Draw(t, "the provider says"),
 		rapid.Bool().Draw(t, "without its answer")}
 	w.networkFaults(t)
-	w.round(t, keeper.Reconciler{Engine: e.Engine, Resolver: p, Every: time.Second, MaxProbes: keeper.DefaultMaxProbes, Settle: cmp.Or(w.setting.settle, settle)}.Run)
+	w.round(t, reconcile.Reconciler{Engine: e.Engine, Resolver: p, Every: time.Second, MaxProbes: reconcile.DefaultMaxProbes, Settle: cmp.Or(w.setting.settle, settle)}.Run)
 }
 
 // round has a loop begin, do one round, and end.
@@ -46,12 +47,12 @@ func (w *world) round(t *rapid.T, run func(context.Context) error) {
 
 // resume goes on with what was abandoned at a recovery point.
 func (w *world) resume(t *rapid.T, e *host) {
-	heads, _, err := e.Abandoned(w.ctx, "", 0)
+	heads, _, err := e.Operator().Abandoned(w.ctx, "", 0)
 	if err != nil {
 		return
 	}
 	for _, h := range heads {
-		if d, err := e.Resume(w.ctx, h.ID); err == nil {
+		if d, err := e.Operator().Resume(w.ctx, h.ID); err == nil {
 			w.execute(t, e, &d, h.Meta["payload"])
 		}
 	}
@@ -64,17 +65,17 @@ type provider struct {
 	silent bool
 }
 
-func (p provider) Resolve(_ context.Context, h stet.Head) (keeper.Finding, error) {
+func (p provider) Resolve(_ context.Context, h stet.Head) (reconcile.Finding, error) {
 	w := p.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	done, _ := w.effects(h.ID, h.CreatedAt, nil)
 	switch {
 	case p.says == "nothing":
-		return keeper.Finding{}, errLost
+		return reconcile.Finding{}, errLost
 	case len(done) > 0:
 		w.seen.resolved++
-		f := keeper.Finding{Outcome: keeper.Happened, Evidence: receipt(done[0])}
+		f := reconcile.Finding{Effect: reconcile.Happened, Evidence: receipt(done[0])}
 		if !p.silent || h.Published {
 			f.Response = answered(done[0])
 		}
@@ -85,9 +86,9 @@ func (p provider) Resolve(_ context.Context, h stet.Head) (keeper.Finding, error
 	case p.says == "that it voids it":
 		w.seen.resolved++
 		w.void(h.ID, h.CreatedAt)
-		return keeper.Finding{Outcome: keeper.Voided, Evidence: "voided"}, nil
+		return reconcile.Finding{Effect: reconcile.Voided, Evidence: "voided"}, nil
 	}
-	return keeper.Finding{Outcome: keeper.Missing, Evidence: "no trace of it"}, nil
+	return reconcile.Finding{Effect: reconcile.Missing, Evidence: "no trace of it"}, nil
 }
 
 func answered(r *run) *stet.Response { return &stet.Response{Status: 201, Body: []byte(receipt(r))} }
@@ -115,11 +116,11 @@ func (m machine) Operate(t *rapid.T) {
 	w.networkFaults(t)
 	switch do {
 	case "resolve":
-		_, _ = e.Resolve(w.ctx, id, w.verdict(&h), note)
+		_, _ = e.Operator().Resolve(w.ctx, id, w.verdict(&h), note)
 	case "purge":
-		_ = e.Purge(w.ctx, id, 0, note)
+		_ = e.Operator().Purge(w.ctx, id, 0, note)
 	case "extend":
-		_, _ = e.Extend(w.ctx, id, 0, 2*retain, note)
+		_, _ = e.Operator().Extend(w.ctx, id, 0, 2*retain, note)
 	}
 }
 

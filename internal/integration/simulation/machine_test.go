@@ -232,7 +232,7 @@ func (m machine) Step(t *rapid.T) {
 		case "renew":
 			return r.claim.Renew(w.ctx)
 		case "advance":
-			return r.claim.Advance(w.ctx, point, []byte(point))
+			return r.claim.Step(w.ctx, stet.Step{Point: point, Progress: []byte(point)})
 		}
 		return r.claim.Publish(w.ctx)
 	})

@@ -32,7 +32,7 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 		flow.Foreign("charge", func(ctx context.Context, call *flow.Call, o *order) error {
 			return call.Do(ctx, func(context.Context, string) error {
 				calls++
-				return flow.Unknown(errLost)
+				return flow.Maybe(errLost)
 			})
 		}),
 		flow.Local("book", func(ctx context.Context, tx *sql.Tx, o *order) error {
@@ -40,7 +40,7 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 				return err
 			}
 			if lost {
-				return flow.Unknown(errLost) // it asked where it must not ask
+				return flow.Maybe(errLost) // it asked where it must not ask
 			}
 			return nil
 		}))
@@ -51,12 +51,12 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 	if _, err := f.Do(t.Context(), ask, order{}); !errors.Is(err, flow.ErrUnknown) {
 		t.Fatal(err)
 	}
-	found := flow.Finding[order]{Made: true, DownstreamID: "ch_7", Learn: func(o *order) error { o.Charge = "ch_7"; return nil }}
+	found := flow.Evidence[order]{Made: true, DownstreamID: "ch_7", Learn: func(o *order) error { o.Charge = "ch_7"; return nil }}
 	clerk := stet.Note{Who: "clerk", Why: "the provider's console", Evidence: "ch_7"}
 	if err := f.Resolve(t.Context(), ask.ID, found, clerk); err != nil {
 		t.Fatal(err)
 	}
-	if heads, err := e.Find(t.Context(), "ch_7"); err != nil || len(heads) != 1 || heads[0].Point != "book" {
+	if heads, err := e.Operator().Find(t.Context(), "ch_7"); err != nil || len(heads) != 1 || heads[0].Point != "book" {
 		t.Errorf("by the provider's id: %+v, %v", heads, err)
 	}
 
@@ -69,7 +69,7 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 	}
 	lost = false
 	step := stet.Step{Point: "book", Progress: []byte(`{"flow":"order","schema":1,"state":{"Charge":"ch_7"}}`)}
-	if _, err := e.Reopen(t.Context(), ask.ID, 0, step, clerk); err != nil {
+	if _, err := e.Operator().Reopen(t.Context(), ask.ID, 0, step, clerk); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := (flow.Completer{Engine: e, Flows: []flow.Resumer{f}}).Round(t.Context()); n != 1 || err != nil {
@@ -83,7 +83,7 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 	if err != nil || string(got.Body) != "ch_7" || calls != 1 || rows != 1 {
 		t.Errorf("%q, %v, %d calls, %d bookings", got.Body, err, calls, rows)
 	}
-	changes, _, err := e.History(t.Context(), stet.HistoryQuery{ID: ask.ID})
+	changes, _, err := e.Operator().History(t.Context(), stet.HistoryQuery{ID: ask.ID})
 	if err != nil || len(changes) != 2 || changes[0].Action() != "reopen" {
 		t.Errorf("%+v, %v", changes, err)
 	}

@@ -33,7 +33,7 @@ func BenchmarkAMillionKeys(b *testing.B) {
 	b.Run("id", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			id := ids[i%len(ids)]
-			if h, err := engine.ByTag(b.Context(), engine.Tag(id)); err != nil || h.ID != id {
+			if h, err := engine.Operator().ByTag(b.Context(), engine.Tag(id)); err != nil || h.ID != id {
 				b.Fatal(h.ID, err)
 			}
 		}

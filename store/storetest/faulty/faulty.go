@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ability"
 )
 
 // ErrFault is what a call fails with that was made to fail.
@@ -18,12 +19,7 @@ var ErrFault = errors.New("faulty: the store was made to fail")
 // Store passes calls on, or fails them. It is safe for concurrent use; a change is in force when the method that makes it
 // has returned.
 type Store struct {
-	inner stet.Store
-	*faults
-}
-
-// faults are what is to fail. A store and those it binds to transactions have them in common.
-type faults struct {
+	*calls
 	mu           sync.Mutex
 	down         bool
 	slow         time.Duration
@@ -36,11 +32,15 @@ type faults struct {
 	corrupt      map[stet.ID]bool
 }
 
+type calls = ability.Store // those of the inner store, failing as told
+
 var _ stet.Store = (*Store)(nil)
 
 // New wraps s. The seed decides what gets lost by chance.
 func New(s stet.Store, seed uint64) *Store {
-	return &Store{inner: s, faults: &faults{random: rand.New(rand.NewPCG(seed, seed)), corrupt: map[stet.ID]bool{}}}
+	f := &Store{random: rand.New(rand.NewPCG(seed, seed)), corrupt: map[stet.ID]bool{}}
+	f.calls = ability.Wrap(s, f.fail, true)
+	return f
 }
 
 // Down makes every call fail at once.
@@ -68,46 +68,45 @@ func (s *Store) Lose(requests, replies float64) {
 // Corrupt makes the record of id unreadable.
 func (s *Store) Corrupt(id stet.ID) { s.set(func() { s.corrupt[id] = true }) }
 
-func (f *faults) damaged() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.corrupt) > 0
-}
-
-func (f *faults) set(change func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (s *Store) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	change()
 }
 
 // plan is what is to happen to one call.
 type plan struct {
 	err  error // instead of the call
+	skip bool  // nothing happens, and that is no error
 	lost bool  // the call happens, its reply does not
 	slow time.Duration
 }
 
-func (f *faults) plan(id stet.ID, writes stet.State) (p plan) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	p.slow = f.slow
-	if writes != 0 && f.every > 0 {
-		f.writes++
-		p.lost = f.writes%f.every == 0
+func (s *Store) plan(c *ability.Call) (p plan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.Op == ability.Reap && len(s.corrupt) > 0 { // the inner store would remove corrupt records with the others
+		return plan{skip: true}
 	}
-	p.lost = p.lost || f.replies > 0 && f.random.Float64() < f.replies
+	p.slow = s.slow
+	writes := c.Op == ability.Create || c.Op == ability.Replace || c.Op == ability.Delete
+	if writes && s.every > 0 {
+		s.writes++
+		p.lost = s.writes%s.every == 0
+	}
+	p.lost = p.lost || s.replies > 0 && s.random.Float64() < s.replies
 	switch {
-	case f.down, f.failComplete && writes == stet.Completed, f.requests > 0 && f.random.Float64() < f.requests:
+	case s.down, s.failComplete && c.State == stet.Completed, s.requests > 0 && s.random.Float64() < s.requests:
 		p.err = ErrFault
-	case f.corrupt[id]:
+	case s.corrupt[c.ID]:
 		p.err = fmt.Errorf("%w: damaged on purpose", stet.ErrCorrupt)
 	}
 	return p
 }
 
-// call runs one call as planned.
-func (f *faults) call(ctx context.Context, id stet.ID, writes stet.State, do func() error) error {
-	p := f.plan(id, writes)
+// fail makes one call as planned.
+func (s *Store) fail(ctx context.Context, c *ability.Call) error {
+	p := s.plan(c)
 	if p.slow > 0 {
 		t := time.NewTimer(p.slow)
 		defer t.Stop()
@@ -117,53 +116,11 @@ func (f *faults) call(ctx context.Context, id stet.ID, writes stet.State, do fun
 			return ctx.Err()
 		}
 	}
-	if p.err != nil {
+	if p.err != nil || p.skip {
 		return p.err
 	}
-	if err := do(); !p.lost {
+	if err := c.Do(ctx); !p.lost {
 		return err
 	}
 	return ErrFault
-}
-
-// Create implements [stet.Store].
-func (s *Store) Create(ctx context.Context, r stet.Record) (got stet.Record, err error) {
-	err = s.call(ctx, r.ID, r.State, func() (err error) { got, err = s.inner.Create(ctx, r); return err })
-	return shown(got, err)
-}
-
-// Get implements [stet.Store].
-func (s *Store) Get(ctx context.Context, id stet.ID) (got stet.Record, err error) {
-	err = s.call(ctx, id, 0, func() (err error) { got, err = s.inner.Get(ctx, id); return err })
-	return shown(got, err)
-}
-
-func shown(r stet.Record, err error) (stet.Record, error) {
-	if errors.Is(err, ErrFault) {
-		return stet.Record{}, err
-	}
-	return r, err
-}
-
-// Replace implements [stet.Store].
-func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (got stet.Head, err error) {
-	err = s.call(ctx, h.ID, h.State, func() (err error) { got, err = s.inner.Replace(ctx, prev, h, b); return err })
-	if errors.Is(err, ErrFault) {
-		return stet.Head{}, err
-	}
-	return got, err
-}
-
-// Delete implements [stet.Store].
-func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
-	return s.call(ctx, id, stet.Expired, func() error { return s.inner.Delete(ctx, id, prev) })
-}
-
-// Due implements [stet.Store].
-func (s *Store) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
-	err = s.call(ctx, stet.ID{}, 0, func() (err error) { heads, next, err = s.inner.Due(ctx, q); return err })
-	if err != nil {
-		return nil, "", err
-	}
-	return heads, next, nil
 }

@@ -1,0 +1,137 @@
+package admin
+
+import (
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// call is a request, and the operator who makes it.
+type call struct {
+	*http.Request
+	header http.Header // of the answer
+	who    principal
+}
+
+// route is a row of what the handler answers.
+type route struct {
+	method, path string
+	role         Role // which a token needs at least; anyone: not even a token
+	// do returns the document of the answer, nil for none, or an [http.Handler] that answers by itself. An error becomes a
+	// problem document.
+	do    func(h *handler, c *call) (any, error)
+	given func(c *Config) bool // whether there is anything behind it; nil: always
+}
+
+// anyone is the role of those who need none.
+const anyone Role = 255
+
+// byKey are the paths of a record, which are also served as byID: an id needs no scope.
+const (
+	byKey = "/api/v1/keys/{scope}/{key}"
+	byID  = "/api/v1/keys/{id}"
+)
+
+var routes = []route{
+	{"GET", "/livez", anyone, (*handler).livez, nil},
+	{"GET", "/readyz", anyone, (*handler).readyz, nil},
+	{"GET", "/api/v1/keys", Viewer, (*handler).list, nil},
+	{"GET", byKey, Viewer, (*handler).show, nil},
+	{"DELETE", byKey, Admin, (*handler).purge, nil},
+	{"POST", byKey + "/resolve", Operator, (*handler).resolve, nil},
+	{"POST", byKey + "/release", Operator, (*handler).release, nil},
+	{"POST", byKey + "/extend", Operator, (*handler).extend, nil},
+	{"POST", byKey + "/probe", Operator, (*handler).ask, nil},
+	{"POST", byKey + "/note", Operator, (*handler).annotate, nil},
+	{"GET", "/api/v1/audit", Viewer, (*handler).audit, nil},
+	{"GET", "/api/v1/bulk", Viewer, (*handler).bulkRecent, withBulk},
+	{"POST", "/api/v1/bulk", Operator, (*handler).bulkStart, withBulk},
+	{"POST", "/api/v1/bulk/count", Operator, (*handler).bulkCount, withBulk},
+	{"GET", "/api/v1/bulk/{job}", Viewer, (*handler).bulkShow, withBulk},
+	{"GET", "/api/v1/outbox", Viewer, outboxed((*handler).messages), nil},
+	{"GET", "/api/v1/outbox/{message}", Viewer, outboxed((*handler).message), nil},
+	{"POST", "/api/v1/outbox/{message}/retry", Operator, outboxed((*handler).retry), nil},
+	{"POST", "/api/v1/outbox/{message}/discard", Operator, outboxed((*handler).discard), nil},
+	{"POST", "/hooks/reconcile", anyone, (*handler).hook, func(c *Config) bool { return c.Webhook != nil }},
+	{"GET", "/metrics", Viewer, (*handler).metrics, func(c *Config) bool { return c.Metrics != nil }},
+	{"GET", "/policy.json", Viewer, (*handler).policy, func(c *Config) bool { return c.Policy != nil }},
+	{"GET", "/problems/", anyone, (*handler).problems, nil},
+	{"", "/", Viewer, func(*handler, *call) (any, error) { return nil, notFound }, nil},
+}
+
+func withBulk(c *Config) bool { return c.Bulk != nil }
+
+// mount registers what the configuration has something behind.
+func (h *handler) mount() {
+	for _, rt := range routes {
+		if rt.given != nil && !rt.given(&h.Config) {
+			continue
+		}
+		h.mux.HandleFunc(strings.TrimSpace(rt.method+" "+rt.path), h.serve(rt))
+		if verb, ok := strings.CutPrefix(rt.path, byKey); ok {
+			h.mux.HandleFunc(rt.method+" "+byID+verb, h.serve(rt))
+		}
+	}
+}
+
+func (h *handler) serve(rt route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := &call{Request: r, header: w.Header()}
+		var doc any
+		err := h.admit(c, &rt)
+		if err == nil {
+			doc, err = rt.do(h, c)
+		}
+		if err != nil {
+			problemOf(err).write(w)
+			return
+		}
+		switch doc := doc.(type) {
+		case nil:
+			w.WriteHeader(http.StatusNoContent)
+		case http.Handler:
+			doc.ServeHTTP(w, r)
+		case accepted:
+			writeJSON(w, http.StatusAccepted, doc)
+		default:
+			writeJSON(w, http.StatusOK, doc)
+		}
+	}
+}
+
+// admit finds out who makes the call, and whether they may. A change is sent as JSON or by DELETE, and not by a page of another
+// origin.
+func (h *handler) admit(c *call, rt *route) error {
+	if rt.role == anyone {
+		return nil
+	}
+	if !h.knownHost(c.Host) {
+		return forbidden("This Host is not served here: use localhost, an IP address, or a name that is configured.")
+	}
+	if err := h.login(c); err != nil {
+		return err
+	}
+	media, _, _ := mime.ParseMediaType(c.Header.Get("Content-Type"))
+	switch change := rt.method == http.MethodPost || rt.method == http.MethodDelete; {
+	case c.who.role < rt.role:
+		return lacks(c.who, rt.role)
+	case change && !sameOrigin(c.Request):
+		return forbidden("Changes are not taken from pages of other origins.")
+	case rt.method == http.MethodPost && media != "application/json":
+		return notJSON
+	case rt.method == http.MethodPost && c.URL.RawQuery != "":
+		return badParameter("query", "a change has none; send its parameters in the body")
+	}
+	return nil
+}
+
+// sameOrigin: programs send no Origin; pages do, also those that somebody else made (CSRF).
+func sameOrigin(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host == r.Host
+}

@@ -1,0 +1,189 @@
+package stet
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	"math/rand/v2"
+	"time"
+)
+
+// Go runs f in a goroutine of its own, which [Engine.Drain] waits for. While limit such goroutines, the engine's own counted, are at
+// work, it runs nothing and reports false; 0 is no limit. Faces of the engine use it for what no client waits for.
+func (e *Engine) Go(limit int, f func()) bool {
+	if limit <= 0 {
+		limit = math.MaxInt
+	}
+	return e.chores.startUpTo(limit, f)
+}
+
+// Drain waits until what the engine works on by itself has ended: results being stored, reservations being removed, and what was
+// given to [Engine.Go]. It returns the context's error if that ends first.
+func (e *Engine) Drain(ctx context.Context) error {
+	return e.chores.wait(ctx)
+}
+
+// sleep pauses before another try, doubling the pause, with jitter. It reports false when there is no time left.
+func sleep(ctx context.Context, pause *time.Duration, deadline time.Time) bool {
+	p := *pause/2 + rand.N(*pause)
+	*pause *= 2
+	if time.Until(deadline) <= p {
+		return false
+	}
+	t := time.NewTimer(p)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// chores are what the engine works on by itself. Unlike with a sync.WaitGroup, some may begin while somebody waits.
+type chores struct {
+	mu    sync.Mutex
+	n     int
+	idle  chan struct{} // closed when n is 0 again; nil while nobody waits
+	hurry chan struct{} // closed while somebody waits; nil while nobody asked
+}
+
+// maxCleanups bounds how many reservations are being removed at a time: a store that is away for long must not fill the
+// process with work for it. A reservation above that lapses like that of a holder who crashed.
+const maxCleanups = 1024
+
+func (c *chores) start(f func()) { c.startUpTo(math.MaxInt, f) }
+
+// startUpTo starts nothing, and reports false, while limit are being worked on.
+func (c *chores) startUpTo(limit int, f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n >= limit {
+		return false
+	}
+	c.n++
+	go func() {
+		defer c.end()
+		f()
+	}()
+	return true
+}
+
+func (c *chores) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n--
+	if c.n == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle, c.hurry = nil, nil
+	}
+}
+
+// hurried is closed as soon as somebody waits: what could go on for long comes to an end then.
+func (c *chores) hurried() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hurry == nil {
+		c.hurry = make(chan struct{})
+		if c.idle != nil {
+			close(c.hurry)
+		}
+	}
+	return c.hurry
+}
+
+// wait returns when nothing is being worked on, or the context's error.
+func (c *chores) wait(ctx context.Context) error {
+	c.mu.Lock()
+	if c.n == 0 {
+		c.mu.Unlock()
+		return nil
+	}
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+		if c.hurry != nil {
+			close(c.hurry)
+		}
+	}
+	idle := c.idle
+	c.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// detached carries the values of a context, but neither its end nor its deadline: what has been promised to a store is not
+// taken back because a client hung up (I8, W12). It has a deadline of its own. The timer behind it is made only when
+// somebody asks for Done, so that a store in memory pays for none.
+type detached struct {
+	parent   context.Context // for its values
+	began    time.Time       // before the first call: a lease granted by one lasts at least from here
+	deadline time.Time
+
+	mu    sync.Mutex
+	done  chan struct{}
+	timer *time.Timer
+	err   error
+}
+
+func detach(ctx context.Context, within time.Duration) *detached {
+	d := new(detached)
+	d.begin(ctx, within)
+	return d
+}
+
+func (d *detached) begin(ctx context.Context, within time.Duration) {
+	d.parent, d.began = ctx, time.Now()
+	d.deadline = d.began.Add(within)
+}
+
+// Value answers as the parent would without its cancellation, which package context looks for by a key of its own.
+func (d *detached) Value(key any) any { return context.WithoutCancel(d.parent).Value(key) }
+
+func (d *detached) Deadline() (time.Time, bool) { return d.deadline, true }
+
+func (d *detached) Done() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.done == nil {
+		d.done = make(chan struct{})
+		if d.err != nil {
+			close(d.done)
+		} else {
+			d.timer = time.AfterFunc(time.Until(d.deadline), func() { d.end(context.DeadlineExceeded) })
+		}
+	}
+	return d.done
+}
+
+func (d *detached) Err() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err == nil && d.done == nil && !time.Now().Before(d.deadline) {
+		d.err = context.DeadlineExceeded
+	}
+	return d.err
+}
+
+// end stops the timer; the first error stands.
+func (d *detached) end(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err != nil {
+		return
+	}
+	d.err = err
+	if d.done != nil {
+		close(d.done)
+	}
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+// release ends the context after a call: nothing of it stays behind.
+func (d *detached) release() { d.end(context.Canceled) }

@@ -1,0 +1,422 @@
+package stet
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Causes with which a held context ends: see [context.Cause].
+var (
+	ErrLeaseLost        = errors.New("stet: the lease could not be kept")
+	ErrExecutionTimeout = errors.New("stet: the execution took too long")
+	ErrAbandoned        = errors.New("stet: the process ends")
+)
+
+// Hold keeps the claim while its handler runs, until Settle. The context it returns carries ctx's values but not its end: a
+// client that hangs up stops nothing (W12). It ends when the execution takes longer than the policy allows, with cause
+// [ErrExecutionTimeout]; when the lease could not be renewed and is about to end by the local clock, or was taken away,
+// with cause [ErrLeaseLost]; and when the claim is settled. A handler that goes on after the end can still settle the claim
+// as long as nobody else has touched the record.
+//
+// lost, if not nil, is told once, in a goroutine of its own, after the context ended by itself; it may still be about to be told
+// when Settle returns. A claim is held once: Hold again returns the same context.
+func (c *Claim) Hold(ctx context.Context, lost Lost) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hb := &c.heartbeat
+	if hb.claim != nil {
+		return &hb.heldContext
+	}
+	hb.parent, hb.claim, hb.lost = ctx, c, lost
+	if !c.phase.allows(step) { // settled before: there is nothing to hold
+		hb.over = true
+		hb.end(context.Canceled)
+		return &hb.heldContext
+	}
+	if c.policy.Execution != Never {
+		hb.timeout = time.Now().Add(c.policy.Execution)
+	}
+	hb.alarm = c.e.alarmIn(hb.next(), hb)
+	c.e.inFlight.add(hb)
+	return &hb.heldContext
+}
+
+// Ended returns the cause with which the held context ended by itself, or nil: it has not, or Settle ended it.
+func (c *Claim) Ended() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heartbeat.lapsed
+}
+
+// Lost is told when a held context has ended by itself, with the cause.
+type Lost interface{ Lost(cause error) }
+
+// ClaimFrom returns the claim whose held context ctx is, or comes from: how a handler reaches it. Without one it returns nil.
+func ClaimFrom(ctx context.Context) *Claim {
+	c, _ := ctx.Value(claimKey{}).(*Claim)
+	return c
+}
+
+type claimKey struct{}
+
+// heldContext is the context of a held claim. The cancellable context behind it is made when somebody first looks at more than the
+// claim: a handler that never asks for Done pays for none.
+type heldContext struct {
+	parent context.Context
+	claim  *Claim
+
+	mu     sync.Mutex
+	inner  context.Context
+	cancel context.CancelCauseFunc
+	cause  error
+}
+
+func (h *heldContext) real() context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inner == nil {
+		h.inner, h.cancel = context.WithCancelCause(context.WithoutCancel(h.parent))
+		if h.cause != nil {
+			h.cancel(h.cause)
+		}
+	}
+	return h.inner
+}
+
+func (h *heldContext) end(cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause == nil {
+		h.cause = cause
+		if h.cancel != nil {
+			h.cancel(cause)
+		}
+	}
+}
+
+func (h *heldContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (h *heldContext) Done() <-chan struct{}       { return h.real().Done() }
+func (h *heldContext) Err() error                  { return h.real().Err() }
+
+func (h *heldContext) Value(key any) any {
+	if key == (claimKey{}) {
+		return h.claim
+	}
+	return h.real().Value(key)
+}
+
+// heartbeat renews the lease of one claim. One timer serves the heartbeat, the execution timeout and the end of the lease. Its
+// fields are guarded by the claim's lock.
+type heartbeat struct {
+	heldContext
+	lost    Lost
+	alarm   *alarm
+	timeout time.Time // zero: none
+	over    bool
+	fenced  bool  // a heartbeat met somebody else's record
+	lapsed  error // why it is over, where it ended by itself
+
+	attending *time.Timer // the next time that it is said of the unknown record that the handler has not returned
+
+	before, after *heartbeat // among those of the engine
+}
+
+// stop ends the keeping, if it has begun.
+func (hb *heartbeat) stop(cause error) {
+	if hb.claim == nil || hb.over {
+		return
+	}
+	hb.over = true
+	hb.claim.e.inFlight.remove(hb)
+	hb.claim.e.silence(hb.alarm)
+	hb.end(cause)
+}
+
+// The heartbeat comes every third of a lease, so that two may be lost. The holder stops itself before the end, by its own
+// clock, which may run slower than the store's: see [Policy.usable].
+func (hb *heartbeat) heartbeatAt() time.Time { return hb.claim.renewed.Add(hb.claim.policy.Lease / 3) }
+func (hb *heartbeat) lostAt() time.Time      { return hb.claim.renewed.Add(hb.claim.policy.usable()) }
+
+// endAt is when the context ends if no heartbeat gets through.
+func (hb *heartbeat) endAt() time.Time {
+	if at := hb.lostAt(); hb.timeout.IsZero() || at.Before(hb.timeout) {
+		return at
+	}
+	return hb.timeout
+}
+
+// next is how long until something is to be done.
+func (hb *heartbeat) next() time.Duration {
+	at := hb.heartbeatAt()
+	if hb.claim.phase != active { // a heartbeat would wait for the transaction
+		return time.Until(hb.endAt())
+	}
+	if now := time.Now(); !at.After(now) { // a renewal failed, or goes on: try again soon, and be there when the lease ends
+		at = now.Add(hb.claim.policy.Lease / 30)
+	}
+	if end := hb.endAt(); end.Before(at) {
+		at = end
+	}
+	return time.Until(at)
+}
+
+// wind sets the alarm anew, if the claim is held.
+func (hb *heartbeat) wind() {
+	if hb.claim != nil && !hb.over {
+		hb.alarm.timer.Reset(hb.next())
+	}
+}
+
+func (hb *heartbeat) tick() {
+	cause := hb.beat()
+	if cause == nil {
+		return
+	}
+	if cause == ErrLeaseLost {
+		h := hb.claim.Head()
+		hb.claim.e.Observe(Event{Kind: LeaseLost, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt})
+	}
+	if hb.lost != nil {
+		hb.lost.Lost(cause)
+	}
+}
+
+// beat renews, and returns the cause where it is over. It never waits for a write of others: such a write renews, too, and the end
+// comes in time whatever the store does.
+func (hb *heartbeat) beat() error {
+	c := hb.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if hb.over {
+		return nil
+	}
+	now := time.Now()
+	switch {
+	case !hb.timeout.IsZero() && !now.Before(hb.timeout):
+		return hb.lapse(ErrExecutionTimeout)
+	case !now.Before(hb.lostAt()):
+		return hb.lapse(ErrLeaseLost)
+	case !now.Before(hb.heartbeatAt()) && c.phase == active && !c.busy:
+		hb.alarm.timer.Reset(time.Until(hb.endAt()))
+		if hb.renew(); hb.over {
+			return nil
+		}
+	}
+	if hb.fenced {
+		return hb.lapse(ErrLeaseLost)
+	}
+	hb.alarm.timer.Reset(hb.next())
+	return nil
+}
+
+// renew takes the turn, which is free, and writes.
+func (hb *heartbeat) renew() {
+	c := hb.claim
+	c.busy = true
+	err := c.progress(hb.parent, c.h, nil)
+	hb.fenced = errors.Is(err, ErrFenced) // other errors: it is tried until endAt
+	c.yield()
+	c.mu.Lock()
+}
+
+func (hb *heartbeat) lapse(cause error) error {
+	hb.lapsed = cause
+	hb.stop(cause)
+	return cause
+}
+
+// alarm is a timer that is used again for other claims.
+type alarm struct {
+	timer *time.Timer
+	owner atomic.Pointer[heartbeat]
+}
+
+func (e *Engine) alarmIn(d time.Duration, hb *heartbeat) *alarm {
+	a, ok := e.alarms.Get().(*alarm)
+	if !ok {
+		a = &alarm{}
+		a.owner.Store(hb)
+		a.timer = time.AfterFunc(d, func() {
+			if hb := a.owner.Load(); hb != nil {
+				hb.tick()
+			}
+		})
+		return a
+	}
+	a.owner.Store(hb)
+	a.timer.Reset(d)
+	return a
+}
+
+// silence stops the alarm. One that is going off cannot be used again: it might ring for the next claim.
+func (e *Engine) silence(a *alarm) {
+	if a.timer.Stop() {
+		a.owner.Store(nil)
+		e.alarms.Put(a)
+	}
+}
+
+// attend begins to say of an unknown record, once every third of a lease, that its handler has not returned. The caller has the turn.
+func (c *Claim) attend(ctx context.Context) {
+	hb := &c.heartbeat
+	if hb.attending != nil || c.h.State == Completed || c.h.State == Retryable {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	hb.attending = time.AfterFunc(c.policy.Lease/3, func() { c.attendAgain(ctx) })
+}
+
+func (c *Claim) attendAgain(ctx context.Context) {
+	c.turn()
+	defer c.yield()
+	if c.heartbeat.attending != nil && c.witness(ctx, c.policy.Lease) {
+		c.heartbeat.attending.Reset(c.policy.Lease / 3)
+	}
+}
+
+// Returned ends what [Claim.Overdue] began, for a handler that came back with nothing to say: nothing more can come of it, and
+// settling time begins. It does nothing where a claim attends no record.
+func (c *Claim) Returned(ctx context.Context) {
+	c.turn()
+	defer c.yield()
+	if c.unattend() {
+		c.witness(ctx, 0)
+	}
+}
+
+// unattend reports whether the record was attended.
+func (c *Claim) unattend() bool {
+	hb := &c.heartbeat
+	if hb.attending == nil {
+		return false
+	}
+	hb.attending.Stop()
+	hb.attending = nil
+	return true
+}
+
+// witness writes that the handler works for so much longer, 0: that it has returned. A record that others have touched meanwhile, such
+// as a reconciler, is still this run's while it is unknown and of this attempt. It reports false where there is nothing left to say.
+func (c *Claim) witness(ctx context.Context, ahead time.Duration) bool {
+	if c.phase == doubted {
+		h := c.h
+		h.DueIn, h.Note, h.Took = 0, nil, c.worked()+ahead
+		if err := c.put(ctx, h, nil, c.e.cfg.StoreTimeout); err == nil {
+			return true
+		}
+	}
+	mine := c.h
+	there := true
+	c.outside(func() { there = c.e.attended(ctx, &mine, ahead) })
+	return there
+}
+
+// attended writes it to the record as it is now.
+func (e *Engine) attended(ctx context.Context, mine *Head, ahead time.Duration) bool {
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	for range tries {
+		have, err := e.get(call, mine.ID)
+		switch {
+		case err != nil:
+			return true // it is tried again
+		case have.Attempt != mine.Attempt || !have.CreatedAt.Equal(mine.CreatedAt):
+			return false
+		case have.State != Unknown:
+			return have.State == Running // that it is unknown is still to be stored
+		}
+		next := have.Head
+		next.Version, next.Note, next.Took, next.DueIn = newVersion(), nil, have.AsOf.Sub(have.CreatedAt)+ahead, Never
+		if !have.DueAt.IsZero() {
+			next.DueIn = max(0, have.DueAt.Sub(have.AsOf))
+		}
+		if _, err = e.replace(call, have.Version, next, nil); !refused(err) {
+			return true
+		}
+	}
+	return true
+}
+
+// inFlight are the claims that are held: what runs in this process.
+type inFlight struct {
+	mu    sync.Mutex
+	first *heartbeat
+}
+
+func (h *inFlight) add(hb *heartbeat) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	hb.after = h.first
+	if h.first != nil {
+		h.first.before = hb
+	}
+	h.first = hb
+}
+
+func (h *inFlight) remove(hb *heartbeat) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case hb.before != nil:
+		hb.before.after = hb.after
+	case h.first == hb:
+		h.first = hb.after
+	}
+	if hb.after != nil {
+		hb.after.before = hb.before
+	}
+	hb.before, hb.after = nil, nil
+}
+
+func (h *inFlight) all() (claims []*Claim) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for hb := h.first; hb != nil; hb = hb.after {
+		claims = append(claims, hb.claim)
+	}
+	return claims
+}
+
+// CauseAbandoned is the Cause of a record whose process ended before its run did.
+const CauseAbandoned = "abandoned"
+
+// Abandon is for a process that cannot wait any longer: it ends every held context with cause [ErrAbandoned], and their records
+// become unknown at once, rather than when their leases end, so that somebody can find out what became of them. It
+// returns how many there were. A handler that comes back all the same can still settle its claim, as after a timeout.
+func (e *Engine) Abandon(ctx context.Context) int {
+	claims := e.inFlight.all()
+	n := 0
+	var wg sync.WaitGroup
+	for _, c := range claims {
+		lost, mine := c.abandon()
+		if !mine {
+			continue
+		}
+		n++
+		wg.Go(func() {
+			if lost != nil { // it settles, and tells its client
+				lost.Lost(ErrAbandoned)
+				return
+			}
+			c.Overdue(CauseAbandoned)
+			_ = c.Settle(ctx, Outcome{}) // where that fails, the lease ends it
+		})
+	}
+	wg.Wait()
+	return n
+}
+
+// abandon ends the held context, unless it has ended.
+func (c *Claim) abandon() (Lost, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hb := &c.heartbeat
+	if hb.over || c.phase != active { // a transaction tells by itself: uncommitted, it is rolled back
+		return nil, false
+	}
+	_ = hb.lapse(ErrAbandoned)
+	return hb.lost, true
+}

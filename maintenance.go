@@ -1,0 +1,213 @@
+package stet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"time"
+)
+
+// Sweep looks at one page of runs whose lease has lapsed, and ends those that no request or [Completer] is going to take over: as a
+// rule they become Unknown, as the next request would find. A run that may be taken over is left to that for as long as its
+// result would be kept, and then ends by its own rule: see [LapseRule]. It returns how many it moved, and the cursor of the next
+// page, "" after the last. limit is how many it looks at; 0 means [DefaultLimit], and [MaxLimit] is the most.
+//
+// An error of one record does not keep it from the others; it is returned with the cursor, and the record is met again by the next
+// walk. Any number of processes may sweep at once.
+//
+// [Completer]: https://pkg.go.dev/github.com/stet-dev/stet/flow#Completer
+func (o *Operator) Sweep(ctx context.Context, after string, limit int) (n int, next string, err error) {
+	return o.e.eachDue(ctx, Query{States: []State{Running}, After: after, Limit: limit}, func(ctx context.Context, h *Head) (bool, error) {
+		next, ok := ending(h)
+		if !ok {
+			return false, nil
+		}
+		return o.e.swap(ctx, h, next, "sweeper")
+	})
+}
+
+// CauseForsaken is the Cause of a record that stopped at a recovery point, and was not taken up for as long as a result is kept.
+const CauseForsaken = "not-resumed"
+
+// ending is what becomes of a lapsed run that nobody has taken over; false: not yet.
+func ending(h *Head) (Head, bool) {
+	if !mayRunAgain(h) {
+		return lapsed(h), true
+	}
+	next := *h
+	next.Version, next.Note = newVersion(), nil
+	switch idle := h.AsOf.Sub(h.DueAt); {
+	case h.Rules.OnLapse == LapseAtomic: // this write is the proof that its transaction was not committed, and cannot be any more
+		next.State, next.Cause, next.DueIn = Retryable, CauseRolledBack, h.Rules.Retain
+	case idle < h.Rules.Retain:
+		return Head{}, false
+	case h.Rules.OnLapse == LapseReexecute: // a retry would run now as it would have before
+		next.State, next.DueIn = Expired, h.Rules.KeepExpired
+	default:
+		next.State, next.Cause, next.DueIn, next.Took = Unknown, CauseForsaken, 0, h.AsOf.Sub(h.CreatedAt)
+	}
+	return next, true
+}
+
+// maxReap is the most [Operator.Reap] ends in one call, where the store is a [Reaper].
+const maxReap = 10_000
+
+// fromTheStart is the cursor of a page that begins where the first one did.
+const fromTheStart = "again"
+
+// Reap ends a page of up to limit records whose retention is over: it removes them or, where their Rules say so, keeps them as
+// Expired for as long as judge would refuse them. It never touches Running and Unknown ones (I10). It returns how many it
+// ended, and the cursor of the next page; the rest is as with Sweep, but that limit may be up to 10,000. A store that is a
+// [Reaper] removes them together, which is one event: Reaped.
+func (o *Operator) Reap(ctx context.Context, after string, limit int) (n int, next string, err error) {
+	limit = min(cmp.Or(limit, DefaultLimit), maxReap)
+	if after == "" || after == fromTheStart {
+		after = ""
+		if n, err = o.e.reapMany(ctx, limit); n == limit {
+			return n, fromTheStart, err
+		}
+	}
+	one, next, failed := o.e.reapEach(ctx, after, limit)
+	return n + one, next, errors.Join(err, failed)
+}
+
+// reapMany has the store remove what it can remove by itself.
+func (e *Engine) reapMany(ctx context.Context, limit int) (int, error) {
+	r, ok := As[Reaper](e.store)
+	if !ok {
+		return 0, nil
+	}
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	var n int
+	err := e.observed("reap", func() (err error) { n, err = r.Reap(call, limit); return err })
+	if n > 0 && e.cfg.Observe != nil {
+		e.cfg.Observe(Event{Kind: Reaped, By: "reaper", Count: n})
+	}
+	if err != nil {
+		return n, fmt.Errorf("stet: reaping: %w", err)
+	}
+	return n, nil
+}
+
+// reapEach ends one record after the other.
+func (e *Engine) reapEach(ctx context.Context, after string, limit int) (int, string, error) {
+	q := Query{States: []State{Completed, Retryable, Expired}, After: after, Limit: limit}
+	return e.eachDue(ctx, q, func(ctx context.Context, h *Head) (bool, error) {
+		if kept := h.DueAt.Add(h.Rules.KeepExpired).Sub(h.AsOf); h.State == Completed && h.Rules.KeepExpired > 0 && kept > 0 {
+			next := *h
+			next.Version, next.State, next.DueIn, next.Note = newVersion(), Expired, kept, nil
+			return e.swapBody(ctx, h, next, &Body{}, "reaper")
+		}
+		call := detach(ctx, e.cfg.StoreTimeout)
+		defer call.release()
+		err := e.remove(call, h.ID, h.Version)
+		if err == nil {
+			gone := *h
+			gone.State = 0
+			e.moved(&gone, h.State, "reaper")
+		}
+		return err == nil, unlessOvertaken(err)
+	})
+}
+
+// concurrency is how many records are moved at a time. Stores that write groups make one commit of them; it is few, since what a
+// request writes may share that commit, or wait behind it: with 16 a Postgres sweeps half as many again, and requests notice.
+const concurrency = 8
+
+// eachDue acts on one page of what is due, on concurrency records at a time. A record that cannot be moved, that somebody holds or that
+// is damaged is passed over: it says nothing about the others.
+func (e *Engine) eachDue(ctx context.Context, q Query, act func(context.Context, *Head) (bool, error)) (n int, next string, err error) {
+	heads, next, err := e.due(ctx, q)
+	if err != nil {
+		return 0, "", err
+	}
+	var mu sync.Mutex
+	var acting sync.WaitGroup
+	slots := make(chan struct{}, concurrency)
+	for i := range heads {
+		h := &heads[i]
+		if !h.Over() { // an index that lags behind its record ends no life
+			continue
+		}
+		if ctx.Err() != nil {
+			next, err = "", ctx.Err()
+			break
+		}
+		slots <- struct{}{}
+		acting.Go(func() {
+			defer func() { <-slots }()
+			done, failed := act(ctx, h)
+			mu.Lock()
+			defer mu.Unlock()
+			if done {
+				n++
+			}
+			if failed != nil && err == nil && !errors.Is(failed, ErrCorrupt) { // a damaged one is for people
+				err = failed
+			}
+		})
+	}
+	acting.Wait()
+	return n, next, err
+}
+
+func (e *Engine) due(ctx context.Context, q Query) (heads []Head, next string, err error) {
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	err = e.observed("due", func() (err error) { heads, next, err = e.store.Due(call, q); return err })
+	if err != nil {
+		return nil, "", fmt.Errorf("stet: what is due: %w", err)
+	}
+	return heads, next, nil
+}
+
+func (e *Engine) swap(ctx context.Context, h *Head, next Head, by string) (bool, error) {
+	return e.swapBody(ctx, h, next, nil, by)
+}
+
+// swapBody writes next over h; that somebody was faster is no error.
+func (e *Engine) swapBody(ctx context.Context, h *Head, next Head, b *Body, by string) (bool, error) {
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	got, err := e.replace(call, h.Version, next, b)
+	if err == nil {
+		e.moved(&got, h.State, by)
+	}
+	return err == nil, unlessOvertaken(err)
+}
+
+func unlessOvertaken(err error) error {
+	if errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Unknowns returns a page of records whose outcome is unknown and that are due to be asked about, the longest due first, and the
+// cursor of the next page, "" after the last. A lapsed lease shows up once it has been swept.
+func (o *Operator) Unknowns(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
+	q := Query{States: []State{Unknown}, After: after, Limit: limit}
+	heads, next, err = o.e.due(ctx, q)
+	return withoutOwn(&q, heads), next, err // no provider knows of those
+}
+
+// Probing takes a due unknown for one probe: it counts the probe and plans the next one after in, so that of any number of
+// reconcilers one asks. It reports false where another was faster. With giveUp, which says who gives up and why, the record
+// becomes a dead letter instead, which only people end.
+func (o *Operator) Probing(ctx context.Context, h *Head, in time.Duration, giveUp *Note) (Head, bool, error) {
+	next := *h
+	next.Version, next.DueIn, next.Note = newVersion(), in, giveUp
+	if giveUp != nil {
+		next.Escalated, next.DueIn = true, Never
+	} else {
+		next.Probes++
+	}
+	call := detach(ctx, o.e.cfg.StoreTimeout)
+	defer call.release()
+	got, err := o.e.replace(call, h.Version, next, nil)
+	return got, err == nil, unlessOvertaken(err)
+}

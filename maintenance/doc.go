@@ -1,0 +1,14 @@
+// Package maintenance runs the background loops that tidy a store. A [Sweeper] moves runs whose lease has lapsed to unknown, and a
+// [Reaper] ends records whose retention is over. Package reconcile has a third loop, which finds out what became of unknown outcomes.
+//
+// Keys are safe without these loops: a request that meets a lapsed or an expired record applies the same rules at once. The loops
+// keep the store small, and let operators see lapsed runs that nobody asks for again. Any number of processes may run them on one
+// store: each change is a compare-and-set, so that it is made once.
+//
+// Nothing starts by itself. The caller runs each loop in a goroutine, until the context ends:
+//
+//	go maintenance.Sweeper{Engine: e}.Run(ctx)
+//	go maintenance.Reaper{Engine: e}.Run(ctx)
+//
+// A [Runner] runs a loop whose settings may change while it runs.
+package maintenance

@@ -1,0 +1,225 @@
+package stet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Operator is what operators and background loops do with the records of an [Engine]: they look at
+// them, end what is unknown on evidence, and move what has fallen due. Nothing on the path of a
+// request needs it. It is safe for concurrent use.
+type Operator struct{ e *Engine }
+
+// Operator returns the operator's side of the engine.
+func (e *Engine) Operator() *Operator { return &Operator{e} }
+
+// List pages through records; see [Lister]. Stet's own are there only where [OwnScope] is asked for. It changes nothing.
+func (o *Operator) List(ctx context.Context, q Query) (heads []Head, next string, err error) {
+	l, ok := As[Lister](o.e.store)
+	if !ok {
+		return nil, "", errNoList
+	}
+	err = o.e.look(ctx, "list", func(ctx context.Context) error {
+		heads, next, err = l.List(ctx, q)
+		return err
+	})
+	return withoutOwn(&q, heads), next, err
+}
+
+// Count counts records; see [Counter]. Stet's own are counted only where [OwnScope] is asked for. It changes nothing.
+func (o *Operator) Count(ctx context.Context, q Query) (n int, err error) {
+	c, ok := As[Counter](o.e.store)
+	if !ok {
+		return 0, errNoCount
+	}
+	err = o.e.look(ctx, "count", func(ctx context.Context) error {
+		mine := o.e.ownCount(ctx, &q)
+		if mine > 0 {
+			q.Limit = cmp.Or(max(q.Limit, 0), DefaultLimit) + mine
+		}
+		n, err = c.Count(ctx, q)
+		n = max(0, n-mine)
+		return err
+	})
+	return n, err
+}
+
+// look asks the store for somebody who waits for the answer: it ends with ctx, or after StoreTimeout.
+func (e *Engine) look(ctx context.Context, op string, ask func(context.Context) error) error {
+	call, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
+	defer cancel()
+	began := e.Clock()
+	err := ask(call)
+	failed := err
+	if errors.Is(ctx.Err(), context.Canceled) { // who asked has gone, which is no fault of the store's
+		failed = nil
+	}
+	e.called(op, began, failed)
+	return err
+}
+
+// History pages through what people and keepers changed; see [Historian].
+func (o *Operator) History(ctx context.Context, q HistoryQuery) (changes []Change, next string, err error) {
+	h, ok := As[Historian](o.e.store)
+	if !ok {
+		return nil, "", errNoHistory
+	}
+	err = o.e.look(ctx, "history", func(ctx context.Context) error {
+		changes, next, err = h.History(ctx, q)
+		return err
+	})
+	return changes, next, err
+}
+
+// Find returns the records that systems further down know by name; see [Finder].
+func (o *Operator) Find(ctx context.Context, name string) (heads []Head, err error) {
+	f, ok := As[Finder](o.e.store)
+	if !ok {
+		return nil, errNoFind
+	}
+	err = o.e.look(ctx, "find", func(ctx context.Context) error {
+		heads, err = f.Find(ctx, name)
+		return err
+	})
+	return heads, err
+}
+
+// ByTag returns the head of the record with this [Head].Tag, or [ErrNotFound]. What is stored counts: where the Pepper has
+// changed, a record has the tag of its last write. [ErrUnsupported]: the store cannot look for it.
+func (o *Operator) ByTag(ctx context.Context, tag string) (Head, error) {
+	for q := (Query{Tag: tag, Limit: 2}); tag != ""; {
+		heads, next, err := o.List(ctx, q)
+		switch {
+		case err != nil:
+			return Head{}, err
+		case len(heads) > 1:
+			return Head{}, fmt.Errorf("stet: %d records have the id %s: name the one by its scope and key", len(heads), tag)
+		case len(heads) == 1:
+			return heads[0], nil
+		}
+		if q.After = next; next == "" {
+			break
+		}
+	}
+	return Head{}, ErrNotFound
+}
+
+// Audit adds an entry to the history that changes no record: that somebody was shown one, was turned away, or did something
+// beside the records. id may be zero where it is about none. The note needs Who and Action. When Audit returns nil the entry is
+// stored, and outlives the record; after an error it may be, and what was to be done upon it is better not done. The end of ctx
+// does not interrupt it: who goes away leaves the entry behind. A store without a history is [ErrUnsupported].
+func (o *Operator) Audit(ctx context.Context, id ID, n Note) error {
+	call := detach(ctx, o.e.cfg.StoreTimeout)
+	defer call.release()
+	began := o.e.Clock()
+	err := o.e.entry(call, o.e.store, id, n)
+	if !errors.Is(err, errNoHistory) {
+		o.e.called("audit", began, err)
+	}
+	return err
+}
+
+// AuditIn is [Operator.Audit] within tx, a transaction of the caller's on the database that holds the records: the entry is there
+// when and if tx is committed, in one with what it tells of. tx is of a type that the store's [Binder] takes, else [ErrForeignTx].
+// With any other error tx must be rolled back.
+func (o *Operator) AuditIn(ctx context.Context, tx any, id ID, n Note) error {
+	bound, err := bind(o.e.store, tx)
+	if err != nil {
+		return fmt.Errorf("stet: AuditIn: %w", err)
+	}
+	call := detach(ctx, o.e.cfg.StoreTimeout)
+	defer call.release()
+	return o.e.entry(call, bound, id, n)
+}
+
+func (e *Engine) entry(ctx context.Context, s Store, id ID, n Note) error {
+	if blank(n.Who) || n.Action == "" {
+		return errors.New("stet: an audit entry needs who did it and what: give the note Who and Action")
+	}
+	h, ok := As[Historian](s)
+	if !ok {
+		return errNoHistory
+	}
+	c := Change{ID: id, Note: n}
+	if id != (ID{}) {
+		c.Tag = e.Tag(id)
+	}
+	return h.Append(ctx, c)
+}
+
+// blank: there is nothing in it that somebody could read.
+func blank(s string) bool { return strings.TrimSpace(s) == "" }
+
+// OwnScope is the scope of the records that Stet keeps for itself, such as the jobs of package bulk. No client has it: no field
+// value of HTTP begins with a space (RFC 9110 section 5.5), and package stethttp refuses it from every other source. Lists and
+// counts leave its records out, unless they ask for this scope.
+const OwnScope Scope = " stet"
+
+// withoutOwn removes Stet's own records from a page that did not ask for them.
+func withoutOwn(q *Query, heads []Head) []Head {
+	if q.Scope == OwnScope {
+		return heads
+	}
+	return slices.DeleteFunc(heads, func(h Head) bool { return h.Scope == OwnScope })
+}
+
+// own remembers Stet's own records, of which there are few, so that counts can leave them out: some stores count one scope by
+// looking at every record.
+type own struct {
+	heads      atomic.Pointer[[]Head]
+	refreshing sync.Mutex
+	until      time.Time // when to look again; guarded by refreshing
+}
+
+// ownFor is how long they are remembered at least. Where it took long to learn them it is longer, so that this takes no more
+// than a hundredth of the time.
+const ownFor = 10 * time.Second
+
+// ownCount is how many of Stet's own records q selects. It is a little old, and 0 where the store cannot tell: a count goes on.
+func (e *Engine) ownCount(ctx context.Context, q *Query) (n int) {
+	if q.Scope != "" {
+		return 0
+	}
+	o := &e.own
+	if o.refreshing.TryLock() { // nobody waits for somebody else's look at the store
+		if began := time.Now(); began.After(o.until) {
+			if heads, err := ownHeads(ctx, e.store, e.cfg.StoreTimeout/4); err == nil {
+				o.heads.Store(&heads)
+			}
+			o.until = time.Now().Add(max(ownFor, 100*time.Since(began)))
+		}
+		o.refreshing.Unlock()
+	}
+	if known := o.heads.Load(); known != nil {
+		for i := range *known {
+			if q.Matches(&(*known)[i]) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// ownHeads leaves time for the count that it is for.
+func ownHeads(ctx context.Context, s Store, within time.Duration) (all []Head, err error) {
+	l, ok := As[Lister](s)
+	if !ok {
+		return nil, errNoList
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for q := (Query{Scope: OwnScope, Limit: MaxLimit}); ; {
+		heads, next, err := l.List(ctx, q)
+		if all = append(all, heads...); err != nil || next == "" {
+			return all, err
+		}
+		q.After = next
+	}
+}

@@ -1,0 +1,155 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/stet-dev/stet"
+)
+
+// Probe is a [Resolver] that asks a URL: for an upstream that can say, by key, whether it has the effect.
+type Probe struct {
+	// URL with {key}, {scope}, {path} (of the request) and {downstream_key} in it, each filled in percent-encoded. Where that
+	// makes a segment of the URL's path that is dots alone, as a key ".." does, nothing is asked: it would be another URL.
+	URL    string
+	Method string // default GET
+	// Header is sent with each probe, such as an Authorization.
+	Header http.Header
+	Found  []int // statuses that mean it happened; default 200
+	// Missing are statuses that mean there is no trace of it; default 404. Every other status says nothing.
+	Missing []int
+	// Status of the answer that retries get; 0 means the probe's own. Its body and Content-Type are the probe's.
+	Status  int
+	MaxBody int64        // more is no answer to keep: retries are told the status alone; default 1 MiB
+	Client  *http.Client // default one that follows no redirects
+}
+
+const defaultMaxBody = 1 << 20
+
+// patient follows nothing: an answer from elsewhere is no evidence.
+var patient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// Validate says what is wrong with the settings.
+func (p Probe) Validate() error {
+	rest := p.URL
+	for {
+		_, after, ok := strings.Cut(rest, "{")
+		if !ok {
+			break
+		}
+		name, end, closed := strings.Cut(after, "}")
+		if !closed || !slices.Contains([]string{"key", "scope", "path", "downstream_key"}, name) {
+			return fmt.Errorf("the probe's URL has {%s}: it may have {key}, {scope}, {path} and {downstream_key}", name)
+		}
+		rest = end
+	}
+	u, err := p.fill(&stet.Head{})
+	switch {
+	case errors.Is(err, errDots):
+		return errors.New("the probe's URL has a path with . or .. in it")
+	case err != nil:
+		return errors.New("the probe's URL is none")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return errors.New("the probe's URL has to begin with http:// or https:// and a host")
+	case !strings.Contains(p.URL, "{key}") && !strings.Contains(p.URL, "{downstream_key}"):
+		return errors.New("the probe's URL names no request: it needs {key} or {downstream_key}")
+	}
+	return nil
+}
+
+// errDots: dots cannot be percent-encoded so that they mean no path any more (RFC 3986 section 6.2.2.2).
+var errDots = errors.New("its URL would have a path segment of dots, and so be another URL")
+
+func (p Probe) fill(h *stet.Head) (*url.URL, error) {
+	downstream := h.DownstreamKey
+	if downstream == "" {
+		downstream = string(h.Key)
+	}
+	u, err := url.Parse(strings.NewReplacer("{key}", encode(string(h.Key)), "{scope}", encode(string(h.Scope)), "{path}", encode(h.Path),
+		"{downstream_key}", encode(downstream)).Replace(p.URL))
+	if err != nil {
+		return nil, errors.New("its URL cannot be asked")
+	}
+	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
+		segment = strings.NewReplacer("%2e", ".", "%2E", ".").Replace(segment)
+		if segment != "" && strings.Trim(segment, ".") == "" {
+			return nil, errDots
+		}
+	}
+	return u, nil
+}
+
+// encode leaves nothing that has a meaning in a path or in a query.
+func encode(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+
+// Resolve implements [Resolver]. An error names no URL: it holds the key.
+func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
+	method := p.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	u, err := p.fill(&h)
+	if err != nil {
+		return Finding{}, fmt.Errorf("reconcile: probe: %w", err)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "", nil)
+	if err != nil {
+		return Finding{}, errors.New("reconcile: probe: its method is none")
+	}
+	r.URL, r.Host = u, u.Host
+	if p.Header != nil {
+		r.Header = p.Header.Clone()
+	}
+	client := p.Client
+	if client == nil {
+		client = patient
+	}
+	w, err := client.Do(r)
+	if err != nil {
+		if ue, ok := errors.AsType[*url.Error](err); ok {
+			err = ue.Err
+		}
+		return Finding{}, fmt.Errorf("reconcile: probe: %w", err)
+	}
+	defer func() { _ = w.Body.Close() }()
+	evidence := fmt.Sprintf("the probe was answered %d", w.StatusCode)
+	switch {
+	case listed(p.Found, w.StatusCode, http.StatusOK):
+		return p.found(w, evidence)
+	case listed(p.Missing, w.StatusCode, http.StatusNotFound):
+		return Finding{Effect: Missing, Evidence: evidence}, nil
+	}
+	return Finding{Evidence: evidence}, nil
+}
+
+func listed(list []int, status, otherwise int) bool {
+	return slices.Contains(list, status) || len(list) == 0 && status == otherwise
+}
+
+func (p Probe) found(w *http.Response, evidence string) (Finding, error) {
+	limit := p.MaxBody
+	if limit <= 0 {
+		limit = defaultMaxBody
+	}
+	body, err := io.ReadAll(io.LimitReader(w.Body, limit+1))
+	if err != nil {
+		return Finding{}, fmt.Errorf("reconcile: the probe's answer was cut off: %w", err)
+	}
+	f := Finding{Effect: Happened, Evidence: evidence, Response: &stet.Response{Status: p.Status, Body: body}}
+	if f.Response.Status == 0 {
+		f.Response.Status = w.StatusCode
+	}
+	if t := w.Header.Get("Content-Type"); t != "" {
+		f.Response.Header = []stet.Field{{Name: "Content-Type", Value: t}}
+	}
+	if int64(len(body)) > limit {
+		f.Kept, f.Response.Body = stet.KeptStatus, nil
+	}
+	return f, nil
+}

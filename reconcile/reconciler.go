@@ -1,0 +1,310 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/walk"
+	"github.com/stet-dev/stet/maintenance"
+)
+
+// Defaults of [Reconciler].
+const (
+	DefaultMaxProbes = 8
+	DefaultSettle    = 5 * time.Minute
+)
+
+const (
+	defaultEvery   = 10 * time.Second
+	defaultTimeout = 10 * time.Second
+	defaultAtOnce  = 8
+	// The pause after a probe without a result doubles from the first to the longest.
+	firstPause, longestPause = 10 * time.Second, time.Hour
+)
+
+// Resolver finds out what became of an execution whose outcome is unknown: it asks the system
+// that would have the effect. It is called by several goroutines, and ctx has a deadline. An
+// error means that nobody could tell, and so does a panic: it is asked again. The error is
+// logged, and must hold nothing secret, such as the key.
+type Resolver interface {
+	Resolve(ctx context.Context, h stet.Head) (Finding, error)
+}
+
+// ResolverFunc makes a [Resolver] of a function.
+type ResolverFunc func(ctx context.Context, h stet.Head) (Finding, error)
+
+// Resolve calls f.
+func (f ResolverFunc) Resolve(ctx context.Context, h stet.Head) (Finding, error) { return f(ctx, h) }
+
+// Finding is what a [Resolver] found.
+type Finding struct {
+	Effect Effect
+	// Response, with Happened, is what retries are answered with. Where it is nil, it is the
+	// answer that a holder left with the record who came too late to store it; without one the
+	// record stays unknown.
+	Response *stet.Response
+	Kept     stet.Kept // less than whole where Response is not all of it
+	Evidence string    // for the history: the provider's id, a status; nothing secret
+}
+
+// Effect is what can be said of the effect of an execution.
+type Effect uint8
+
+const (
+	Pending Effect = iota // it may still happen, or nobody knows: ask again
+	Happened
+	// Missing: there is no trace of it. That is no proof while the attempt may still be under way
+	// between here and there (I14): it counts once the record has been idle for Settle.
+	Missing
+	// Voided: it did not happen, and cannot any more: the provider has cancelled the attempt, or
+	// refuses its key from now on.
+	Voided
+	// GoesOn: the resolver has ended the doubt itself, and the run goes on: see Reconcile of
+	// package flow.
+	GoesOn
+)
+
+func (e Effect) String() string {
+	switch e {
+	case Pending:
+		return "pending"
+	case Happened:
+		return "happened"
+	case Missing:
+		return "missing"
+	case Voided:
+		return "voided"
+	case GoesOn:
+		return "goes-on"
+	}
+	return fmt.Sprintf("Effect(%d)", uint8(e))
+}
+
+// Reconciler asks about what is unknown until it is known, and gives up when MaxProbes have found
+// nothing out: such a record is a dead letter, and people end it. Before each probe it takes the
+// record by compare-and-set, so that of any number of reconcilers one asks. What a probe found is
+// held against what the record knows as [stet.Operator.Resolve] says: neither Missing nor Voided
+// frees a key whose handler left an answer too late, or has not returned.
+type Reconciler struct {
+	Engine    *stet.Engine
+	Resolver  Resolver
+	Who       string        // in the history; default "reconciler"
+	Every     time.Duration // default 10 s
+	Batch     int           // default [stet.DefaultLimit]
+	MaxProbes int           // default [DefaultMaxProbes]
+	// Settle is how long a record has to be idle before Missing is a proof: longer than a call
+	// can be under way. Default [DefaultSettle]; [stet.Never]: it never is. More than [LastProbe]
+	// of MaxProbes is refused: no probe would come so late.
+	Settle  time.Duration
+	Timeout time.Duration // of one probe; default 10 s
+	AtOnce  int           // probes at a time; default 8
+}
+
+// Run reconciles until ctx ends, and returns nil then; another error is a setting that cannot be
+// used.
+func (r Reconciler) Run(ctx context.Context) error { return maintenance.Run(ctx, r) }
+
+// Rounds implements [maintenance.Loop].
+func (r Reconciler) Rounds() (maintenance.Rounds, error) {
+	r, err := r.filled()
+	return maintenance.Rounds{Every: cmp.Or(r.Every, defaultEvery),
+		Batch: cmp.Or(r.Batch, stet.DefaultLimit), MaxBatch: stet.MaxLimit, Do: r.round}, err
+}
+
+// filled returns r with its defaults, or what cannot be used.
+func (r Reconciler) filled() (Reconciler, error) {
+	switch {
+	case r.Engine == nil || r.Resolver == nil:
+		return r, errors.New("reconcile: a Reconciler needs an Engine and a Resolver")
+	case r.MaxProbes < 0 || r.Timeout < 0 || r.AtOnce < 0:
+		return r, errors.New("reconcile: MaxProbes, Timeout and AtOnce cannot be negative")
+	case r.Settle < 0 && r.Settle != stet.Never:
+		return r, fmt.Errorf("reconcile: Settle is %s; use stet.Never where a missing effect is never a proof", r.Settle)
+	}
+	r.Who = cmp.Or(r.Who, "reconciler")
+	r.MaxProbes = cmp.Or(r.MaxProbes, DefaultMaxProbes)
+	if last := LastProbe(r.MaxProbes); r.Settle > last {
+		return r, fmt.Errorf("reconcile: Settle is %s, but the last of %d probes comes %s after the attempt ended: "+
+			"Missing would never be a proof; lower Settle or raise MaxProbes", r.Settle, r.MaxProbes, last)
+	}
+	r.Settle = cmp.Or(r.Settle, DefaultSettle)
+	r.Timeout = cmp.Or(r.Timeout, defaultTimeout)
+	r.AtOnce = cmp.Or(r.AtOnce, defaultAtOnce)
+	return r, nil
+}
+
+// round probes a page of what is due, and returns how many records it took. One that cannot be
+// taken, because somebody holds it or it is damaged, keeps nobody else waiting but for its slot.
+func (r Reconciler) round(ctx context.Context, after string, limit int) (int, string, error) {
+	heads, next, err := r.Engine.Operator().Unknowns(ctx, after, limit)
+	if err != nil {
+		return 0, "", err
+	}
+	workers := walk.NewWorkers(r.AtOnce)
+	var taken atomic.Int64
+	for i := range heads {
+		workers.Go(ctx, func() {
+			h, mine, err := r.take(ctx, &heads[i])
+			if err != nil || !mine {
+				return
+			}
+			taken.Add(1)
+			if !h.Escalated {
+				r.probe(ctx, h)
+			}
+		})
+	}
+	workers.Wait()
+	return int(taken.Load()), next, ctx.Err()
+}
+
+// take counts the probe before it is made: a keeper that dies while it asks leaves the record to
+// the next. One whose last probe nobody came back from is given up.
+func (r Reconciler) take(ctx context.Context, h *stet.Head) (stet.Head, bool, error) {
+	if h.Probes >= r.MaxProbes {
+		return r.giveUp(ctx, h)
+	}
+	got, mine, err := r.Engine.Operator().Probing(ctx, h, pause(h.Probes), nil)
+	if mine {
+		r.tell(&got, "scheduled")
+	}
+	return got, mine, err
+}
+
+// giveUp makes the record a dead letter.
+func (r Reconciler) giveUp(ctx context.Context, h *stet.Head) (stet.Head, bool, error) {
+	note := stet.Note{Who: r.Who, Why: fmt.Sprintf("%d probes did not find out what became of it", h.Probes)}
+	got, mine, err := r.Engine.Operator().Probing(ctx, h, stet.Never, &note)
+	if mine {
+		r.tell(&got, "failed")
+	}
+	return got, mine, err
+}
+
+// pause is the time from one probe to the next, after so many.
+func pause(probes int) time.Duration {
+	d := firstPause
+	for range probes {
+		if d *= 2; d >= longestPause {
+			return longestPause
+		}
+	}
+	return d
+}
+
+// LastProbe is how long after the first probe of a record the last of maxProbes is made, at the
+// earliest. A longer Settle is over only when nothing is asked any more, so that Missing never
+// counts.
+func LastProbe(maxProbes int) (last time.Duration) {
+	for probes := range maxProbes - 1 {
+		next := pause(probes)
+		if last > math.MaxInt64-next { // some hundred years
+			return math.MaxInt64
+		}
+		last += next
+	}
+	return last
+}
+
+// probe asks, and ends what is found out. Whatever goes wrong, the record stays unknown: due
+// again, or given up at once where this was the last probe.
+func (r Reconciler) probe(ctx context.Context, h stet.Head) {
+	asking, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	switch ended, err := r.end(asking, &h); {
+	case ended:
+		r.tell(&h, "resolved")
+		return
+	case ctx.Err() != nil: // it was interrupted
+		return
+	case err != nil:
+		r.Engine.Observe(stet.Event{Kind: stet.ProbeFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID,
+			Attempt: h.Attempt, Err: err})
+	}
+	if h.Probes >= r.MaxProbes {
+		_, _, _ = r.giveUp(ctx, &h) // where that fails, the next walk does it
+	}
+}
+
+// end asks, and reports whether the record is not unknown any more.
+func (r Reconciler) end(ctx context.Context, h *stet.Head) (bool, error) {
+	f, err := r.ask(ctx, *h)
+	if err != nil {
+		return false, err
+	}
+	_, ended, err := r.conclude(ctx, h, &f, r.Who, "")
+	return ended, err
+}
+
+// conclude ends the record with what the finding proves, if it proves anything, in the name of who, who had asked because of why.
+func (r Reconciler) conclude(ctx context.Context, h *stet.Head, f *Finding, who, why string) (stet.Head, bool, error) {
+	if f.Effect == GoesOn {
+		return *h, true, nil
+	}
+	res, proof, err := r.ruling(ctx, h, f)
+	if proof == "" || err != nil {
+		return *h, false, err
+	}
+	if why != "" {
+		proof += "; asked now: " + why
+	}
+	got, err := r.Engine.Operator().Resolve(ctx, h.ID, res, stet.Note{Who: who, Why: proof, Evidence: f.Evidence})
+	return got, err == nil, err
+}
+
+// ask calls the resolver. A panic of it ends this probe alone; its text may hold anything, and is
+// not passed on.
+func (r Reconciler) ask(ctx context.Context, h stet.Head) (f Finding, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case runtime.Error:
+			err = fmt.Errorf("reconcile: the resolver panicked: %w", p)
+		default:
+			err = fmt.Errorf("reconcile: the resolver panicked with a %T", p)
+		}
+	}()
+	return r.Resolver.Resolve(ctx, h)
+}
+
+// ruling is what a finding proves, and why; nothing has no why.
+func (r Reconciler) ruling(ctx context.Context, h *stet.Head, f *Finding) (stet.Resolution, string, error) {
+	res := stet.Resolution{Version: h.Version}
+	idle := h.Idle()
+	switch {
+	case f.Effect == Happened && f.Response != nil:
+		res.Response, res.Kept = f.Response, f.Kept
+		return res, "the effect was found", nil
+	case f.Effect == Happened:
+		return r.late(ctx, h)
+	case f.Effect == Voided:
+		return res, "the attempt was voided", nil
+	case f.Effect == Missing && r.Settle != stet.Never && idle >= r.Settle:
+		return res, fmt.Sprintf("no trace of it %s after the attempt ended", idle.Truncate(time.Second)), nil
+	}
+	return res, "", nil
+}
+
+// late rules that the answer which came too late is the record's: an unknown record has no other.
+func (r Reconciler) late(ctx context.Context, h *stet.Head) (stet.Resolution, string, error) {
+	res := stet.Resolution{Version: h.Version}
+	have, err := r.Engine.Get(ctx, h.ID)
+	if err != nil || have.Version != h.Version || have.Response == nil {
+		return res, "", err
+	}
+	if res.Response, res.Kept = have.Response, have.Kept; have.Published {
+		res.Kept = stet.KeptStatus // its bytes have left, and were seen by who asked
+	}
+	return res, "the effect was found; the answer is the one that came too late", nil
+}
+
+func (r Reconciler) tell(h *stet.Head, result string) {
+	r.Engine.Observe(stet.Event{Kind: stet.Probed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt, Result: result})
+}

@@ -1,0 +1,263 @@
+package reconcile
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ledger"
+	"github.com/stet-dev/stet/stethttp"
+)
+
+// Webhook takes a provider's word for what became of an execution: POST with a JSON body and a
+// signature as Standard Webhooks has it (https://www.standardwebhooks.com, headers webhook-id,
+// webhook-timestamp, webhook-signature).
+//
+//	{"scope": "…", "key" | "downstream_key" | "downstream_id": "…", "outcome": "completed" | "not-executed",
+//	 "attempt": 1, "fence": 1700000000000001,
+//	 "status": 201, "headers": {"Name": ["value"]}, "body_b64": "…", "evidence": "…"}
+//
+// Other members, and members that come twice, are refused. attempt and fence are what the
+// upstream was sent as Stet-Attempt and Stet-Fence; "not-executed" needs one of them, since it
+// frees the key, and a notice that was under way for long must not free it for another attempt
+// than the one it is about. Where both are given, both have to fit. fence also tells one life of
+// a key from another.
+//
+// It answers 200 {"result":"resolved"} when the outcome is stored, and {"result":"known"} when
+// there was nothing to store: this webhook-id was taken before, or the record says so already.
+// Standard Webhooks delivers at least once and signs a redelivery anew; the id is kept with the
+// change, so that it changes a record once, on a store that is a [stet.Historian]. Anything else
+// is a problem document (RFC 9457), and changes nothing: 400 to a body that cannot be used, 401
+// to a signature that is missing, wrong or older than Tolerance, 404 where there is no such
+// record, 409 where the record does not allow it (its code says which: state-changed,
+// in-progress, contradicted, attended, published, ambiguous), 413 to more than 256 KiB,
+// 429 with Retry-After while 8 MiB of notices are being read, 503 where the store is away. Headers that
+// belong to one exchange, and Set-Cookie, are not kept.
+type Webhook struct {
+	Engine    *stet.Engine
+	Secrets   []string         // "whsec_" and base64, at least one; several while one is being replaced
+	Tolerance time.Duration    // default 5 min
+	Clock     func() time.Time // default time.Now
+	Who       string           // in the history; default "webhook"
+	Provider  string           // how notices are signed and written; default "standard-webhooks", the only one so far
+}
+
+// defaultTolerance is how far a notice's timestamp may be from the local clock, and maxNotice how long a notice may be, in bytes:
+// enough for a response of 190 KiB as base64; a larger one is told by its status alone. maxNotices is how many bytes of notices a
+// process holds at a time. Half of that is for notices of up to 16 KiB, which most are.
+const (
+	defaultTolerance = 5 * time.Minute
+	maxNotice        = 256 << 10
+	maxNotices       = 8 << 20
+)
+
+// held counts the bytes of notices. They have no owner before they are read, since the signature is of the body; so they have
+// memory of their own, and who sends many that are signed by nobody keeps no client from anything.
+var held = ledger.New(maxNotices, maxNotices/2, 1)
+
+// Validate says what is wrong with the settings.
+func (h Webhook) Validate() error {
+	if h.Engine == nil || len(h.Secrets) == 0 {
+		return errors.New("reconcile: a Webhook needs an Engine and Secrets")
+	}
+	p, err := h.provider()
+	if err != nil {
+		return err
+	}
+	for _, s := range h.Secrets {
+		if _, err := p.Secret(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		refuse(w, http.StatusMethodNotAllowed, "method-not-allowed", "A notice is sent by POST.")
+		return
+	}
+	p, err := h.provider()
+	var s signature
+	signed := err == nil
+	if signed {
+		s, signed = p.Verify(r.Header)
+	}
+	if !signed || !h.fresh(s.At) {
+		refuse(w, http.StatusUnauthorized, "unauthenticated", notSigned)
+		return
+	}
+	buf := held.Buffer(held.Owner("notices"))
+	defer buf.Drop()
+	switch err := buf.Fill(r.Body, r.ContentLength, maxNotice); {
+	case errors.Is(err, ledger.ErrTooLong): // of one that is sent in chunks it shows late
+		tooLong(w)
+		return
+	case errors.Is(err, ledger.ErrNoRoom):
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusTooManyRequests, "rate-limited", "Too many notices are being read: send the notice again.")
+		return
+	case err != nil:
+		refuse(w, http.StatusBadRequest, "invalid-notice", "The notice was cut off.")
+		return
+	}
+	body := buf.Bytes()
+	if !h.signedBy(&p, &s, body) { // before a byte of it is looked at
+		refuse(w, http.StatusUnauthorized, "unauthenticated", notSigned)
+		return
+	}
+	n, problem := p.Decode(body)
+	if problem == "" {
+		problem = n.resolve()
+	}
+	if problem != "" {
+		refuse(w, http.StatusBadRequest, "invalid-notice", problem)
+		return
+	}
+	h.take(w, r, n, s.ID)
+}
+
+const notSigned = "The signature is missing, wrong or too old: see https://www.standardwebhooks.com."
+
+// signedBy reports whether one of the secrets has signed the body.
+func (h *Webhook) signedBy(p *provider, s *signature, body []byte) (good bool) {
+	for _, text := range h.Secrets {
+		key, err := p.Secret(text)
+		good = err == nil && s.Signs(key, body) || good
+	}
+	return good
+}
+
+// fresh reports whether an instant is within Tolerance of the clock.
+func (h *Webhook) fresh(at time.Time) bool {
+	now := time.Now
+	if h.Clock != nil {
+		now = h.Clock
+	}
+	return now().Sub(at).Abs() <= cmp.Or(h.Tolerance, defaultTolerance)
+}
+
+// take ends the record that the notice names.
+func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhookID string) {
+	id, status, code, problem := h.find(r, n)
+	if problem != "" {
+		refuse(w, status, code, problem)
+		return
+	}
+	note := stet.Note{Who: cmp.Or(h.Who, "webhook"), Why: "the provider said so",
+		Evidence: n.Evidence, Notice: webhookID}
+	got, err := h.Engine.Operator().Resolve(r.Context(), id, n.resolution, note)
+	switch {
+	case err == nil:
+		h.Engine.Observe(stet.Event{Kind: stet.Probed, ID: id, Route: got.Route, TraceID: got.TraceID,
+			Attempt: got.Attempt, Result: "resolved"})
+		answer(w, http.StatusOK, "application/json", map[string]string{"result": "resolved"})
+	case errors.Is(err, stet.ErrKnown):
+		known(w)
+	case errors.Is(err, stet.ErrNotFound):
+		refuse(w, http.StatusNotFound, "not-found", "There is no such record.")
+	case errors.Is(err, stet.ErrOtherAttempt):
+		conflict(w, "state-changed", fmt.Sprintf("The notice is about another attempt than the record's, which is at "+
+			"attempt %d: send what became of that one.", got.Attempt))
+	case errors.Is(err, stet.ErrContradicted):
+		conflict(w, "contradicted", "The handler's own answer came too late to be the record's, and says that it "+
+			"happened: send \"completed\", or have an operator decide.")
+	case errors.Is(err, stet.ErrAttended):
+		conflict(w, "attended", "The handler has not returned, so that it may still happen: send the notice again later.")
+	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale):
+		h.moved(w, &got, n, err)
+	default:
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "store-unavailable", "The store did not answer: send the notice again.")
+	}
+}
+
+// moved answers where the record is not unknown, or not only.
+func (h Webhook) moved(w http.ResponseWriter, got *stet.Head, n *notice, err error) {
+	done := n.resolution.Response != nil
+	switch {
+	case errors.Is(err, stet.ErrStale), got.State == stet.Running:
+		conflict(w, "in-progress", "It is still running: send the notice again later.")
+	case got.State == stet.Unknown && done:
+		conflict(w, "published", "Part of an answer has reached a client, and another may not follow: "+
+			"send the status alone.")
+	case got.State == stet.Unknown:
+		conflict(w, "published", "Part of an answer has reached a client, so that it did happen: send \"completed\".")
+	case got.State == stet.Retryable && done:
+		conflict(w, "contradicted", "The record says that nothing happened, and a retry may run: "+
+			"have an operator look at it now.")
+	case got.State == stet.Completed && !done:
+		conflict(w, "contradicted", "The record has a result: have an operator look at it.")
+	default:
+		known(w)
+	}
+}
+
+// find returns the record that the notice names, or what is wrong.
+func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, status int, code, problem string) {
+	if n.Key != "" {
+		return n.id(n.Key), 0, "", ""
+	}
+	name := cmp.Or(n.DownstreamID, n.DownstreamKey)
+	heads, err := h.Engine.Operator().Find(r.Context(), name)
+	if err != nil {
+		return id, http.StatusServiceUnavailable, "store-unavailable",
+			"The store cannot be asked by downstream names at the moment: send the notice again, or name the key."
+	}
+	var found []stet.ID
+	for i := range heads {
+		if n.Scope == "" || string(heads[i].Scope) == n.Scope {
+			found = append(found, heads[i].ID)
+		}
+	}
+	switch len(found) {
+	case 0: // the key itself may be what was sent downstream
+		return n.id(name), 0, "", ""
+	case 1:
+		return found[0], 0, "", ""
+	}
+	return id, http.StatusConflict, "ambiguous", "Several records have that name: name the scope and the key."
+}
+
+func conflict(w http.ResponseWriter, code, detail string) {
+	refuse(w, http.StatusConflict, code, detail)
+}
+
+func tooLong(w http.ResponseWriter) {
+	text := fmt.Sprintf("A notice has at most %d bytes.", maxNotice)
+	refuse(w, http.StatusRequestEntityTooLarge, "payload-too-large", text)
+}
+
+func known(w http.ResponseWriter) {
+	answer(w, http.StatusOK, "application/json", map[string]string{"result": "known"})
+}
+
+// refusal is a problem document (RFC 9457).
+type refusal struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+}
+
+func refuse(w http.ResponseWriter, status int, code, detail string) {
+	doc := refusal{stethttp.DefaultProblemBase + code, "The notice was not taken", status, detail, code}
+	answer(w, status, "application/problem+json", doc)
+}
+
+func answer(w http.ResponseWriter, status int, media string, doc any) {
+	body, err := json.Marshal(doc)
+	if err != nil {
+		panic("reconcile: a document that is not JSON: " + err.Error())
+	}
+	w.Header().Set("Content-Type", media)
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n'))
+}

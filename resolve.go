@@ -1,0 +1,364 @@
+package stet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"math/rand/v2"
+)
+
+// Errors of the verbs with which people and reconcilers change records.
+var (
+	ErrState    = errors.New("stet: the record's state does not allow this")
+	ErrNoReason = errors.New("stet: a change needs who makes it and why")
+
+	// ErrOtherAttempt: the evidence is about another attempt than the one the record is at.
+	ErrOtherAttempt = errors.New("stet: the evidence is about another attempt than the record's")
+	// ErrContradicted: the record carries an answer of its handler that came too late, and says that it did happen.
+	ErrContradicted = errors.New("stet: a late answer of the handler says that it happened")
+	// ErrAttended: the handler has not returned as far as is known, so that what it does may still happen.
+	ErrAttended = errors.New("stet: the handler may still be running")
+	// ErrFresh: the attempt ended less than [Resolution].Settle ago, so that what it had sent may still happen.
+	ErrFresh = errors.New("stet: the attempt ended only just now, and may still have its effect")
+	// ErrKnown: the message with this id (see [Note].Notice) has changed the record before.
+	ErrKnown = errors.New("stet: this notice was taken before")
+)
+
+// Resolution is the outcome of a record that was unknown: Response, or, if it is nil, that nothing happened.
+type Resolution struct {
+	Response *Response
+	Kept     Kept // less than whole where not all of the response is known
+	// Version, if not 0, is the one the decision was made on: where the record has another by now, nothing is changed.
+	Version Version
+	// Attempt and Fence, if not 0, are what the evidence is about: [Head].Attempt, and [Head.Fence], which also tells one life of
+	// a key from another. Evidence about another attempt than the record's is [ErrOtherAttempt].
+	Attempt int
+	Fence   int64
+	// Settle is how long nobody has to have worked on the record before it is believed that nothing happened: longer than a
+	// request can be under way. 0: no time at all.
+	Settle time.Duration
+	// Now frees a key without waiting: before Settle is over ([ErrFresh]), and while the handler has not returned
+	// ([ErrAttended]). Override does so against an answer that came too late as well ([ErrContradicted]), which no waiting cures.
+	// Both are for people, who have seen what speaks against it, and are kept in the history's evidence.
+	Now, Override bool
+}
+
+// Resolve ends what is unknown, on evidence: the effect happened, and r has the response that retries get from now on, or it
+// provably did not, and one retry may run (I14). The note's Who and Why are required; it is kept in the history, see
+// [Historian]. A lease that has lapsed counts as unknown; anything else is [ErrState]. Where bytes of an answer have left,
+// only the status may be given: nobody may invent another answer. What somebody changed meanwhile is [ErrStale].
+//
+// That nothing happened is not believed against what the record knows: it is [ErrContradicted] where a late answer says
+// otherwise, [ErrAttended] while the handler has not returned, and [ErrFresh] until r.Settle after that; the Head is the
+// record's, as it is. A note with a Notice changes a record once, on a store
+// that is a [Historian]: again it is [ErrKnown], whatever became of the record since.
+func (o *Operator) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head, error) {
+	return o.e.change(ctx, id, r.Version, n, "resolve", func(h *Head, b *Body) (*Body, error) {
+		if err := r.fits(h, b); err != nil {
+			return nil, err
+		}
+		h.Escalated, h.DueIn = false, h.Rules.Retain
+		if r.Response == nil {
+			h.Note.Evidence = r.overrides(h, b, h.Note.Evidence)
+			h.State, h.Cause = Retryable, "resolved"
+			return withoutLate(b), nil
+		}
+		h.State, h.Cause, h.Reconciled, h.Kept = Completed, "", true, r.Kept
+		h.Status, h.Size = r.Response.Status, int64(len(r.Response.Body))
+		if r.Kept == KeptStatus {
+			return &Body{}, nil
+		}
+		return &Body{Response: r.Response}, nil
+	})
+}
+
+// fits says why r cannot end the record, or nil.
+func (r *Resolution) fits(h *Head, b *Body) error {
+	lapsedRun := h.State == Running && h.Over()
+	switch {
+	case r.Attempt != 0 && r.Attempt != h.Attempt, r.Fence != 0 && r.Fence != h.Fence():
+		return ErrOtherAttempt
+	case h.State != Unknown && !lapsedRun:
+		return fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
+	case r.Response == nil && h.Published:
+		return fmt.Errorf("%w: bytes of an answer have left, so that it did happen", ErrState)
+	case h.Published && r.Kept != KeptStatus:
+		return fmt.Errorf("%w: bytes of an answer have left, and another may not follow: give the status alone", ErrState)
+	case r.Response == nil && !r.Override && b.Response != nil:
+		return ErrContradicted
+	case r.Response == nil && !r.Override && !r.Now && h.Attended():
+		return ErrAttended
+	case r.Response == nil && !r.Override && !r.Now && h.Idle() < r.Settle:
+		return ErrFresh
+	}
+	return nil
+}
+
+// overrides adds to the evidence what it was believed against.
+func (r *Resolution) overrides(h *Head, b *Body, evidence string) string {
+	var against []string
+	if evidence != "" {
+		against = append(against, evidence)
+	}
+	if b.Response != nil {
+		against = append(against, fmt.Sprintf("against a late answer with status %d", b.Response.Status))
+	}
+	switch idle := h.Idle(); {
+	case h.Attended():
+		against = append(against, "against a handler that had not returned")
+	case idle < r.Settle:
+		against = append(against, fmt.Sprintf("%s after the attempt ended, before it had settled", idle.Truncate(time.Second)))
+	}
+	return strings.Join(against, "; ")
+}
+
+// withoutLate is the body for a record whose late result nobody has adopted; nil: it has none.
+func withoutLate(b *Body) *Body {
+	if b.Response == nil {
+		return nil
+	}
+	return &Body{Request: b.Request, Progress: b.Progress}
+}
+
+// Purge ends a stored result, so that the key is free again: a failure that is better not replayed. version is as in
+// [Resolution]. What is running or unknown is [ErrState]: Resolve it first.
+func (o *Operator) Purge(ctx context.Context, id ID, version Version, n Note) error {
+	h, err := o.e.change(ctx, id, version, n, "purge", func(h *Head, _ *Body) (*Body, error) {
+		if h.State == Running || h.State == Unknown {
+			return nil, fmt.Errorf("%w: it is %s", ErrState, h.State)
+		}
+		h.State, h.DueIn = Expired, 0
+		return &Body{}, nil
+	})
+	if err != nil {
+		return err
+	}
+	call := detach(ctx, o.e.cfg.StoreTimeout)
+	defer call.release()
+	if err := o.e.remove(call, id, h.Version); err == nil { // else the reaper does
+		gone := h
+		gone.State = 0
+		o.e.moved(&gone, Expired, "operator")
+	}
+	return nil
+}
+
+// Extend keeps a result for so long from now. version is as in [Resolution]. What has no result, or none any more, is
+// [ErrState].
+func (o *Operator) Extend(ctx context.Context, id ID, version Version, retain time.Duration, n Note) (Head, error) {
+	if retain <= 0 {
+		return Head{}, fmt.Errorf("stet: Extend: %s is no time to keep a result", retain)
+	}
+	return o.e.change(ctx, id, version, n, "extend", func(h *Head, _ *Body) (*Body, error) {
+		if h.State != Completed || h.Over() {
+			return nil, fmt.Errorf("%w: it is %s, and its retention can no longer be extended", ErrState, h.State)
+		}
+		h.Rules.Retain, h.DueIn = retain, retain
+		return nil, nil
+	})
+}
+
+// change reads a record, lets edit decide, and writes it with the note. What somebody else writes meanwhile is looked at
+// again, unless the caller had decided on a version.
+func (e *Engine) change(ctx context.Context, id ID, version Version, n Note, verb string, edit func(h *Head, b *Body) (*Body, error)) (Head, error) {
+	if blank(n.Who) || blank(n.Why) {
+		return Head{}, ErrNoReason
+	}
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	var fence int64 // of the attempt that was decided on: a write of this change may have landed, and another have begun since
+	for range tries {
+		r, err := e.get(call, id)
+		if err != nil {
+			return Head{}, fmt.Errorf("stet: %s: %w", verb, err)
+		}
+		if fence = cmp.Or(fence, r.Fence()); r.Fence() != fence {
+			return r.Head, fmt.Errorf("stet: %s: %w: another attempt has begun", verb, ErrStale)
+		}
+		// After the record: a notice that is taken meanwhile gives it another version.
+		known, err := e.known(call, id, n.Notice)
+		switch {
+		case err != nil:
+			return Head{}, fmt.Errorf("stet: %s: %w", verb, err)
+		case known:
+			return r.Head, fmt.Errorf("stet: %s: %w", verb, ErrKnown)
+		case version != 0 && r.Version != version:
+			return r.Head, ErrStale
+		}
+		next, note := r.Head, n
+		next.Version, next.Note = newVersion(), &note
+		body, err := edit(&next, &r.Body)
+		if err != nil {
+			return r.Head, fmt.Errorf("stet: %s: %w", verb, err)
+		}
+		got, err := e.replace(call, r.Version, next, body)
+		switch {
+		case err == nil:
+			e.moved(&got, r.State, "operator")
+			return got, nil
+		case !errors.Is(err, ErrStale) || version != 0:
+			return got, fmt.Errorf("stet: %s: %w", verb, err)
+		}
+	}
+	return Head{}, fmt.Errorf("stet: %s: %w: it kept changing", verb, ErrStale)
+}
+
+// known reports whether the history of id has a change by this notice.
+func (e *Engine) known(ctx context.Context, id ID, notice string) (bool, error) {
+	h, ok := As[Historian](e.store)
+	if notice == "" || !ok {
+		return false, nil
+	}
+	for q := (HistoryQuery{ID: id, Limit: MaxLimit}); ; {
+		var changes []Change
+		var next string
+		err := e.observed("history", func() (err error) { changes, next, err = h.History(ctx, q); return err })
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(changes, func(c Change) bool { return c.Note.Notice == notice }) {
+			return true, nil
+		}
+		if q.After = next; next == "" {
+			return false, nil
+		}
+	}
+}
+
+// Action is what a change was: its note's Action, or else resolve, release, reopen, purge, extend, testify or escalate.
+func (c *Change) Action() string {
+	switch {
+	case c.Note.Action != "":
+		return c.Note.Action
+	case c.To == Completed && c.From == Completed:
+		return "extend"
+	case c.To == Completed:
+		return "resolve"
+	case c.To == Retryable:
+		return "release"
+	case c.To == Running:
+		return "reopen"
+	case c.To == Expired:
+		return "purge"
+	case c.To == Unknown && c.Note.Evidence != "": // who gives up has none
+		return "testify"
+	case c.To == Unknown:
+		return "escalate"
+	}
+	return "change"
+}
+
+// witnessFor is how long a result that could not be stored before its lease ended is kept to be put down as evidence: long enough
+// for a store to be repaired, and no longer than one would keep answers in memory for.
+const witnessFor = 15 * time.Minute
+
+// CauseContradicted is the Cause of a record that was freed on evidence that nothing had happened, before its handler came back with
+// an answer: nobody knows which of them is right.
+const CauseContradicted = "contradicted"
+
+// testify leaves a result that came too late with its record, which stays unknown: it can change nothing any more, but whoever
+// ends the doubt should know that the handler came to an end, and with what (SF-05). The response is kept in the record's Body, and
+// is given to nobody before a reconciler or an operator adopts it; the history says when it came. A key that was freed meanwhile, and
+// not used, is unknown again. A record that has gone on since, in another run or life, has nothing to learn from it. It reports true where there is nothing left to do.
+func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
+	have, err := c.e.get(call, c.id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, err
+	case !have.CreatedAt.Equal(h.CreatedAt) || have.Attempt != h.Attempt:
+		return true, nil
+	}
+	from, next := have.State, have.Head
+	switch {
+	case have.State == Running && judge(&have.Head, true).move == lapse:
+		next = lapsed(&have.Head)
+	case have.State == Running && !have.Over(): // by the store's clock the lease is not over yet
+		return false, nil
+	case have.State == Retryable && h.State == Completed: // what freed the key is contradicted, and no retry has run
+		next.State, next.Cause = Unknown, CauseContradicted
+	case have.State != Unknown:
+		return true, nil
+	}
+	note := Note{Who: c.e.cfg.Holder, Why: "a result that came too late", Evidence: evidence(h)}
+	if have.Note != nil && *have.Note == note { // it was written, and the answer was lost
+		return true, nil
+	}
+	if next.Version, next.Note, next.DueIn = newVersion(), &note, 0; next.Escalated { // people have it
+		next.DueIn = Never
+	}
+	next.Took = have.AsOf.Sub(have.CreatedAt) // the handler has only now returned
+	var body *Body
+	if h.State == Completed {
+		next.Status, next.Size, next.Kept = h.Status, h.Size, h.Kept
+		body = &Body{Response: b.Response, Request: have.Request, Progress: have.Progress}
+		if body.Response == nil {
+			body.Response = &Response{Status: h.Status}
+		}
+	}
+	got, err := c.e.replace(call, have.Version, next, body)
+	if err == nil && from != Unknown {
+		c.e.moved(&got, from, "holder")
+	}
+	return err == nil, err
+}
+
+func evidence(h *Head) string {
+	if h.State == Completed {
+		return fmt.Sprintf("attempt %d was answered %d, with %d bytes", h.Attempt, h.Status, h.Size)
+	}
+	return fmt.Sprintf("attempt %d stated that nothing happened", h.Attempt)
+}
+
+// testifies: an outcome that is itself unknown is no evidence.
+func testifies(h *Head) bool { return h.State == Completed || h.State == Retryable }
+
+// testifyOnce is for a holder that was overtaken, and waits.
+func (c *Claim) testifyOnce(ctx context.Context, h *Head, b *Body) {
+	if !testifies(h) {
+		return
+	}
+	call := detach(ctx, c.e.cfg.StoreTimeout)
+	defer call.release()
+	for pause := firstWait; ; {
+		done, err := c.testify(call, h, b)
+		if done || err == nil || !errors.Is(err, ErrStale) || !sleep(call, &pause, call.deadline) {
+			return
+		}
+	}
+}
+
+// testifyLater is for a store that did not take the result while the lease lasted. It tries for a while, and once more when somebody
+// waits for the engine to come to rest: a process that ends does not wait for a store that is away.
+func (c *Claim) testifyLater(ctx context.Context, h Head, b *Body) {
+	if !testifies(&h) {
+		return
+	}
+	end := time.Now().Add(witnessFor)
+	c.e.chores.startUpTo(maxCleanups, func() {
+		hurried := c.e.chores.hurried()
+		for pause := 100 * firstWait; ; pause = min(2*pause, c.e.cfg.StoreTimeout) {
+			t := time.NewTimer(pause/2 + rand.N(pause))
+			last := false
+			select {
+			case <-t.C:
+				last = !time.Now().Before(end)
+			case <-hurried:
+				last = true
+				t.Stop()
+			}
+			call := detach(ctx, c.e.cfg.StoreTimeout)
+			done, _ := c.testify(call, &h, b)
+			call.release()
+			if done || last {
+				return
+			}
+		}
+	})
+}
