@@ -21,7 +21,8 @@ func startChaos(t *testing.T, program string, args ...string) (cmd *exec.Cmd, tm
 	return cmd, tmp
 }
 
-// built builds stet as users do: with the race detector, 300 starts of it take a minute. The other tests run this test binary.
+// built builds stet as users do: with the race detector, 300 starts of it take a minute. The other
+// tests run this test binary.
 func built(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "stet")

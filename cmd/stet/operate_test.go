@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What docs/operate.md says of its first gateway beside the commands, which TestOperateDoc types: what a charge is answered
-// where nothing listens, and which paths operators have.
+// What docs/operate.md says of its first gateway beside the commands, which TestOperateDoc types:
+// what a charge is answered where nothing listens, and which paths operators have.
 func TestOperateDocsFirstGateway(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/operate.md")
 	if err != nil {

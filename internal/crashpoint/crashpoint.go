@@ -1,13 +1,15 @@
-// Package crashpoint kills a program at every point at which it touches the world outside its process. The crash tests and
-// stet demo --chaos use it.
+// Package crashpoint kills a program at every point at which it touches the world outside its
+// process. The crash tests and stet demo --chaos use it.
 //
-// [Points] counts the points that a process passes: before and after each statement of its database and each request to
-// another server, and in the midst of both. What a process does between two points dies with it, so these are all the ways
-// to crash there are. [OpenSQL] puts the points between package database/sql and a driver, and so around each statement of a
-// store and each commit of its callers. [Points.Transport] puts them around HTTP requests.
+// [Points] counts the points that a process passes: before and after each statement of its database
+// and each request to another server, and in the midst of both. What a process does between two
+// points dies with it, so these are all the ways to crash there are. [OpenSQL] puts the points
+// between package database/sql and a driver, and so around each statement of a store and each
+// commit of its callers. [Points.Transport] puts them around HTTP requests.
 //
-// [Start] runs a program as a [Process], which serves with [Serve]. A first process is watched, to learn the names of the
-// points. Each point then gets a process that dies there, and others that put right what it has left.
+// [Start] runs a program as a [Process], which serves with [Serve]. A first process is watched, to
+// learn the names of the points. Each point then gets a process that dies there, and others that
+// put right what it has left.
 package crashpoint
 
 import (
@@ -21,9 +23,10 @@ import (
 	"sync"
 )
 
-// Points counts the points that a process passes while it is armed, and kills the process at one of them. The name of a point
-// is what is done, where in it the point lies, and how often the process was there before. Concurrent work of another kind,
-// such as heartbeats and polls, therefore does not rename it. The methods may be called concurrently.
+// Points counts the points that a process passes while it is armed, and kills the process at one of
+// them. The name of a point is what is done, where in it the point lies, and how often the process
+// was there before. Concurrent work of another kind, such as heartbeats and polls, therefore does
+// not rename it. The methods may be called concurrently.
 type Points struct {
 	Out    io.Writer // receives a line for each point; nil: none
 	At     string    // the name of the point to die at; "": none
@@ -38,14 +41,16 @@ type Points struct {
 // Where a point lies.
 const (
 	Before = "before"
-	// Pending is when a query was answered and its rows have not been read: SQLite commits a statement that returns rows when
-	// the last of them has been.
+	// Pending is when a query was answered and its rows have not been read: SQLite commits a
+	// statement that returns rows when the last of them has been.
 	Pending = "rows to come"
 	After   = "after"
 )
 
-// Arm begins to count: what a process does to start is not of interest. Disarm ends it.
-func (p *Points) Arm()    { p.set(true) }
+// Arm begins to count: what a process does to start is not of interest.
+func (p *Points) Arm() { p.set(true) }
+
+// Disarm ends what Arm has begun.
 func (p *Points) Disarm() { p.set(false) }
 
 func (p *Points) set(armed bool) {
@@ -59,7 +64,8 @@ func (p *Points) Handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.Arm(); h.ServeHTTP(w, r) })
 }
 
-// pass is one point. The process dies with the lock held, so that it passes no other point meanwhile.
+// pass is one point. The process dies with the lock held, so that it passes no other point
+// meanwhile.
 func (p *Points) pass(what, where string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,11 +117,14 @@ func What(name string) string {
 // First returns the name of the point before this is done for the first time.
 func First(what string) string { return what + ", " + Before + ", 1" }
 
-// IsBefore and IsAfter report where the point of this name lies.
+// IsBefore reports whether the point of this name lies before what is done.
 func IsBefore(name string) bool { return strings.Contains(name, ", "+Before+", ") }
-func IsAfter(name string) bool  { return strings.Contains(name, ", "+After+", ") }
 
-// Apart leaves out each beginning that comes right after an end: nothing that others could see lies between them.
+// IsAfter reports whether the point of this name lies after what is done.
+func IsAfter(name string) bool { return strings.Contains(name, ", "+After+", ") }
+
+// Apart leaves out each beginning that comes right after an end: nothing that others could see lies
+// between them.
 func Apart(all []string) (points []string) {
 	for i, at := range all {
 		if i == 0 || !IsBefore(at) || !IsAfter(all[i-1]) {
@@ -127,8 +136,9 @@ func Apart(all []string) (points []string) {
 
 var values = regexp.MustCompile(`\b\d+\b|x'[0-9a-f]*'`)
 
-// label names a statement by what it does to which table, and by a sum that tells it from other statements that do so. Values
-// that some statements are written with differ from process to process, and are not part of the sum.
+// label names a statement by what it does to which table, and by a sum that tells it from other
+// statements that do so. Values that some statements are written with differ from process to
+// process, and are not part of the sum.
 func label(statement string) string {
 	words := strings.Fields(statement)
 	name := strings.ToUpper(words[0])

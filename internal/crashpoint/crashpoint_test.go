@@ -57,7 +57,8 @@ func TestPointsCountWhatIsArmed(t *testing.T) {
 	}
 }
 
-// A request has a point before it, one when it is on its way, and one when its answer has begun to come.
+// A request has a point before it, one when it is on its way, and one when its answer has begun to
+// come.
 func TestTransport(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
@@ -109,7 +110,8 @@ func self(t *testing.T, kind string) *Process {
 	return p
 }
 
-// A process dies at its point, and has told what it passed; one that comes to no such point ends well, when it is asked to.
+// A process dies at its point, and has told what it passed; one that comes to no such point ends
+// well, when it is asked to.
 func TestProcess(t *testing.T) {
 	p := self(t, "lives")
 	if _, err := Post(t.Context(), p.URL, "WRITE", "{}"); err == nil {

@@ -9,11 +9,13 @@ import (
 	"sync"
 )
 
-// Answer is what lies ahead when a request is on its way: the server will carry it out, though the process that sent it is dead.
+// Answer is what lies ahead when a request is on its way: the server will carry it out, though the
+// process that sent it is dead.
 const Answer = "the provider's answer"
 
-// Transport returns a transport with points around each request, and one when the request has been written. net/http tells of a
-// request before it has left ([net/http/httptrace.ClientTrace]), so the connection is where that one is found.
+// Transport returns a transport with points around each request, and one when the request has been
+// written. net/http tells of a request before it has left ([net/http/httptrace.ClientTrace]), so
+// the connection is where that one is found.
 func (p *Points) Transport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	dial := t.DialContext

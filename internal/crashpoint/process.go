@@ -18,7 +18,8 @@ import (
 
 const urlPrefix, pointPrefix = "url ", "point "
 
-// Attach returns a context that ends when in does, so that a process does not outlive the one that has started it.
+// Attach returns a context that ends when in does, so that a process does not outlive the one that
+// has started it.
 func Attach(ctx context.Context, in io.Reader) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -28,10 +29,12 @@ func Attach(ctx context.Context, in io.Reader) (context.Context, context.CancelF
 	return ctx, cancel
 }
 
-// Ready tells the process that has started this one that it works, at a URL; "" if it serves nothing.
+// Ready tells the process that has started this one that it works, at a URL; "" if it serves
+// nothing.
 func Ready(out io.Writer, url string) { _, _ = fmt.Fprintln(out, urlPrefix+url) }
 
-// Serve answers requests with h at a URL of its own, and runs the loops, until ctx ends. Requests that run may finish.
+// Serve answers requests with h at a URL of its own, and runs the loops, until ctx ends. Requests
+// that run may finish.
 func Serve(ctx context.Context, out io.Writer, h http.Handler, loops ...func(context.Context) error) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -74,7 +77,8 @@ type Process struct {
 	err    error
 }
 
-// Start starts cmd, and returns when it is ready or has ended. The process ends with its input, and is killed when ctx ends.
+// Start starts cmd, and returns when it is ready or has ended. The process ends with its input, and
+// is killed when ctx ends.
 func Start(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, gone: make(chan struct{})}
 	said := &bytes.Buffer{}
@@ -110,13 +114,15 @@ func Start(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// Points returns the names of the points that the process has passed. It waits until the process has ended.
+// Points returns the names of the points that the process has passed. It waits until the process
+// has ended.
 func (p *Process) Points() []string {
 	<-p.gone
 	return p.points
 }
 
-// Died reports, without waiting, whether the process was killed. It is an error if the process ended in another way.
+// Died reports, without waiting, whether the process was killed. It is an error if the process
+// ended in another way.
 func (p *Process) Died() (bool, error) {
 	select {
 	case <-p.gone:
@@ -131,7 +137,8 @@ func (p *Process) Died() (bool, error) {
 
 func (p *Process) killed() bool { return p.cmd.ProcessState.ExitCode() < 0 }
 
-// Wait waits until the process has ended, and reports whether it was killed. If it does not end in time, the error has its stacks.
+// Wait waits until the process has ended, and reports whether it was killed. If it does not end in
+// time, the error has its stacks.
 func (p *Process) Wait(ctx context.Context) (killed bool, err error) {
 	select {
 	case <-p.gone:

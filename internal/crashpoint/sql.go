@@ -6,8 +6,8 @@ import (
 	"database/sql/driver"
 )
 
-// OpenSQL is [sql.Open] with points around whatever goes to the database. The driver has to be of today's kind: its connections
-// begin, execute and query with a context.
+// OpenSQL is [sql.Open] with points around whatever goes to the database. The driver has to be of
+// today's kind: its connections begin, execute and query with a context.
 func OpenSQL(name, dsn string, p *Points) (*sql.DB, error) {
 	db, err := sql.Open(name, dsn)
 	if err != nil {

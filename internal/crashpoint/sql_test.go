@@ -70,7 +70,8 @@ func (o *one) Next(to []driver.Value) error {
 
 func init() { sql.Register("fake", fake{}) }
 
-// Each thing that goes to a database has a point before it and one after it, and between its answer and the end of its rows another.
+// Each thing that goes to a database has a point before it and one after it, and between its answer
+// and the end of its rows another.
 func TestPoints(t *testing.T) {
 	var out strings.Builder
 	p := &Points{Out: &out}

@@ -1,6 +1,6 @@
-// Package model holds the life of one key as a model that is searched in full: every order of what racing requests, late
-// holders, crashes, sweepers, reconcilers, reapers, completers, late notices and late messages can do. It has no code; its test runs
-// spin (Debian: spin) and a C compiler.
+// Package model holds the life of one key as a model that is searched in full: every order of what
+// racing requests, late holders, crashes, sweepers, reconcilers, reapers, completers, late notices
+// and late messages can do. It has no code; its test runs spin (Debian: spin) and a C compiler.
 package model
 
 import (
@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// search runs the model with some rules switched, compiled as far as it pays, and returns what the search found.
+// search runs the model with some rules switched, compiled as far as it pays, and returns what the
+// search found.
 func search(t *testing.T, optimised string, switches ...string) string {
 	t.Helper()
 	spin, err := exec.LookPath("spin")
@@ -51,8 +52,8 @@ func search(t *testing.T, optimised string, switches ...string) string {
 // resumed: records have recovery points, and a completer goes on with those that were left.
 var resumed = []string{"RESUME=1", "REQUESTS=2", "COMPLETERS=1"}
 
-// noticed: a provider's notice, which comes late and comes again, is what ends a doubt. late: copies of a request's write land after
-// it was taken back, and after the record was removed.
+// noticed: a provider's notice, which comes late and comes again, is what ends a doubt. late:
+// copies of a request's write land after it was taken back, and after the record was removed.
 var noticed, late = []string{"NOTICES=1", "RECONCILERS=0"}, []string{"LATE=1", "REQUESTS=2"}
 
 func TestPromisesHold(t *testing.T) { // I1, I2, I3, I10, I14, A01, A14
@@ -85,7 +86,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 		rule, broken string
 		with         []string
 	}{
-		{"FENCING", "", nil},                            // an overtaken holder writes over somebody's result, or frees the key
+		{"FENCING", "", nil},                            // an overtaken holder writes over another's result, or frees the key
 		{"LAPSE_UNKNOWN", "effects<=1", nil},            // a lapsed lease runs again
 		{"PROOF", "effects<=1", nil},                    // what may have happened frees the key
 		{"KEEP_LIVE", "effects<=1", nil},                // retention ends a running record

@@ -26,8 +26,8 @@ const (
 	rounds      = 5
 )
 
-// BenchmarkRedis compares requests per second over real connections, new keys and replays, by turns in one run. The figures are the
-// medians, and of the ratios of neighbouring turns.
+// BenchmarkRedis compares requests per second over real connections, new keys and replays, by turns
+// in one run. The figures are the medians, and of the ratios of neighbouring turns.
 func BenchmarkRedis(b *testing.B) {
 	wrk, err := exec.LookPath("wrk")
 	if err != nil {

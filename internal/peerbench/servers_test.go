@@ -22,7 +22,8 @@ import (
 	"github.com/stet-dev/stet/store/redisstore/rueidisclient"
 )
 
-// A server under test is this very program, started again: which, and where its Redis is, the environment says.
+// A server under test is this very program, started again: which, and where its Redis is, the
+// environment says.
 const (
 	roleVariable  = "PEERBENCH_ROLE"
 	redisVariable = "PEERBENCH_REDIS"

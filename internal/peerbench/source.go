@@ -10,8 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// source is the middleware that many tutorials show: a script marks the key as pending, the response is cached after it was sent.
-// It knows no fingerprint, no lease that is renewed and no fence; that is what it saves.
+// source is the middleware that many tutorials show: a script marks the key as pending, the
+// response is cached after it was sent. It knows no fingerprint, no lease that is renewed and no
+// fence; that is what it saves.
 type source struct {
 	rdb  *redis.Client
 	next http.Handler

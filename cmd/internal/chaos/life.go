@@ -36,15 +36,16 @@ const (
 	roleCompleter = "completer" // goes on with one payment, and ends
 )
 
-// Times of the show. A crash is found out about after a lease, so that one is short; it has to outlast the pauses of a busy machine.
+// Times of the show. A crash is found out about after a lease, so that one is short; it has to
+// outlast the pauses of a busy machine.
 const (
 	lease       = time.Second
 	every       = 50 * time.Millisecond
 	callTimeout = 500 * time.Millisecond
 )
 
-// Live is the process, until in ends: it does not outlive whoever started it. It says on out where it listens, and which points
-// it passes.
+// Live is the process, until in ends, so that it does not outlive the process that has started it.
+// It writes to out where it listens, and which points it passes.
 func (l Life) Live(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := crashpoint.Attach(ctx, in)
 	defer cancel()

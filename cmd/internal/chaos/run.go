@@ -1,5 +1,6 @@
-// Package chaos is stet demo --chaos: a payments API whose processes are killed at every point at which they could be, one at a
-// time, and what became of it each time.
+// Package chaos is stet demo --chaos: a payments API whose processes are killed, one at a time, at
+// every point at which they touch their database or the provider. It shows what each crash left
+// behind, what the client saw, what the provider charged, and how the payment ended.
 package chaos
 
 import (
@@ -73,7 +74,8 @@ func (r *Result) add(o Result) {
 	r.Lost += o.Lost
 }
 
-// scenario finds out how many windows there are, by a life that is let live, and then tries all of them.
+// scenario finds out how many windows there are, by a life that is let live, and then tries all of
+// them.
 func (s Show) scenario(ctx context.Context, st *stage, number int, sc scenario) (total Result, err error) {
 	calm, err := st.try(ctx, sc, fmt.Sprintf("order-%d-calm", number), "")
 	if err != nil {
@@ -252,7 +254,8 @@ func (st *stage) die(ctx context.Context, sc scenario, c *client, file, at strin
 	return p.Points(), killed, nil
 }
 
-// finish is the second life: everything comes to its end, and a last retry is answered with the same.
+// finish is the second life: everything comes to its end, and a last retry is answered with the
+// same.
 func (st *stage) finish(ctx context.Context, sc scenario, c *client, api, file string) (l left, a crashpoint.Reply, err error) {
 	so := func(l left) bool { return sc.what != "payouts" || l.message == "done" }
 	if sc.absent {

@@ -1,5 +1,6 @@
-// Package badnet is a network that fails when a test says so: a proxy before a server, which delays, cuts, refuses, falls
-// silent, or loses the answer to one chosen request. It knows no protocol, and so serves Postgres, MySQL and Redis alike.
+// Package badnet is a network that fails when a test says so: a proxy before a server, which
+// delays, cuts, refuses, falls silent, or loses the answer to one chosen request. It knows no
+// protocol, and so serves Postgres, MySQL and Redis alike.
 package badnet
 
 import (
@@ -50,7 +51,8 @@ func New(t testing.TB, addr string) *Proxy {
 // Addr is where it serves.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Refuse closes new connections at once, or, told no, takes them again. Those that are open go on: see [Proxy.Cut].
+// Refuse closes new connections at once, or, told no, takes them again. Those that are open go on:
+// see [Proxy.Cut].
 func (p *Proxy) Refuse(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +75,8 @@ func (p *Proxy) Delay(d time.Duration) {
 	p.delay = d
 }
 
-// Deafen passes nothing on in either direction: connections stay, and nobody answers. Told no, it passes on what it has held.
+// Deafen passes nothing on in either direction: connections stay, and no answer comes. Told no, it
+// passes on what it has held.
 func (p *Proxy) Deafen(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,8 +92,9 @@ func (p *Proxy) Deafen(yes bool) {
 	}
 }
 
-// LoseAnswer lets the next request that contains text reach the server; when the server has answered, the client's connection
-// is reset instead, and the channel is closed. The server reads to the end what it was sent, and then finds its client gone.
+// LoseAnswer lets the next request that contains text reach the server; when the server has
+// answered, the client's connection is reset instead, and the channel is closed. The server reads
+// to the end what it was sent, and then finds its client gone.
 func (p *Proxy) LoseAnswer(text string) (lost <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

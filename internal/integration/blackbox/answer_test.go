@@ -131,7 +131,8 @@ func (a *Answer) Broken() *Answer {
 	return a
 }
 
-// Replays demands the same status, the same bytes and the same end-to-end headers as first had, and both markers.
+// Replays demands the same status, the same bytes and the same end-to-end headers as first had, and
+// both markers.
 func (a *Answer) Replays(first *Answer) *Answer {
 	a.c.Helper()
 	a.Is(first.Status)
@@ -147,8 +148,8 @@ func (a *Answer) Replays(first *Answer) *Answer {
 	return a
 }
 
-// notReplayed are fields of a first response that a replay must not have: they belong to a connection, to the moment, to
-// an authentication, or to one client (decision C18).
+// notReplayed are fields of a first response that a replay must not have: they belong to a
+// connection, to the moment, to an authentication, or to one client (decision C18).
 var notReplayed = []string{
 	"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 	"Server", "Age", "Via", "Ratelimit", "Ratelimit-Policy", "Set-Cookie", "Www-Authenticate", "Proxy-Authenticate", "Proxy-Authentication-Info",
@@ -230,7 +231,8 @@ func (a *Answer) Expires() time.Time {
 	return at
 }
 
-// RetryAfter returns the delay of Retry-After in seconds, which has to be a whole number from 1 to most.
+// RetryAfter returns the delay of Retry-After in seconds, which has to be a whole number from 1 to
+// most.
 func (a *Answer) RetryAfter(most int) int {
 	a.c.Helper()
 	lines := a.Header["Retry-After"]
@@ -244,7 +246,8 @@ func (a *Answer) RetryAfter(most int) int {
 	return n
 }
 
-// Twice sends the request, demands a first response, sends it again and demands a replay. Both are returned.
+// Twice sends the request, demands a first response, sends it again and demands a replay. Both are
+// returned.
 func (c *C) Twice(status int, path string, opts ...option) (first, second *Answer) {
 	c.Helper()
 	first = c.POST(path, opts...).First(status)

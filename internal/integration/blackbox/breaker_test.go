@@ -9,8 +9,8 @@ import (
 	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
-// A server that cannot be reached is asked for a while, and then left alone: requests are refused at once, and nothing runs.
-// When it is back, a probe finds out, without a restart (SF-07, I7).
+// A server that cannot be reached is asked for a while, and then left alone: requests are refused
+// at once, and nothing runs. When it is back, a probe finds out, without a restart (SF-07, I7).
 func TestBreaker(t *testing.T) {
 	var network *badnet.Proxy
 	target := gatewayTarget("postgres")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A cache that is the store's own database by another name, which no check of the configuration can see, costs no record: copies
-// end, and what they are copies of stays (I1).
+// A cache that is the store's own database by another name, which no check of the configuration can
+// see, costs no record: copies end, and what they are copies of stays (I1).
 func TestCacheInTheStoresOwnDatabase(t *testing.T) {
 	target := gatewayTarget("redis")
 	target.Open = func(t testing.TB, s Spec) (Server, error) {

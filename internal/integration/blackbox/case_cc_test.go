@@ -139,7 +139,8 @@ var casesCC = []Case{
 	}},
 }
 
-// racersConflict sends a hundred equal requests to each node at once: one runs, and all others are turned away (I1).
+// racersConflict sends a hundred equal requests to each node at once: one runs, and all others are
+// turned away (I1).
 func racersConflict(c *C, nodes []*C) {
 	n := 100 * len(nodes)
 	answers := make(chan *Answer, n)

@@ -127,7 +127,7 @@ var casesCR = []Case{
 		owner.Wait()
 		c.State("unknown")
 		c.Effects(1)
-		d := c.Named("swept") // nobody asks for this one
+		d := c.Named("swept") // no client asks for this one
 		owner = d.Start("POST", "/fx/hang")
 		d.Entered(1)
 		c.Faults().Advance(2 * time.Minute)

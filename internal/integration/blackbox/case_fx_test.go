@@ -112,7 +112,8 @@ var casesFX = []Case{
 	{ID: "FX-15", Skip: "an operator does it: cmd/stet/testdata/script/keys_change.txtar"},
 }
 
-// givesUp: a handler that ends without an answer, after its effect. The layer lives, and the key waits for evidence.
+// givesUp: a handler that ends without an answer, after its effect. The layer lives, and the key
+// waits for evidence.
 func givesUp(c *C, path string) {
 	first := c.POST(path)
 	if c.target.Gateway {

@@ -106,7 +106,8 @@ var casesSF = []Case{
 	}},
 }
 
-// behindBreaker reports whether a circuit breaker stands before the store: several failures of any kind, and it is left alone.
+// behindBreaker reports whether a circuit breaker stands before the store: several failures of any
+// kind, and it is left alone.
 func (c *C) behindBreaker() bool { return slices.Contains(serverStores, c.target.Store) }
 
 // settledOrUnknown retries a request until it is no longer running, and returns that answer.

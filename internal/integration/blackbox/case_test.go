@@ -80,7 +80,7 @@ func newC(t testing.TB, row Case, p *pool) *C {
 	c := &C{TB: t, row: row, target: p.target, ctx: ctx, name: strings.ToLower(row.ID + "-" + rand.Text()[:8]), pool: p}
 	c.srv = p.server(t, Spec{Policy: row.Policy, Need: row.Need})
 	t.Cleanup(func() {
-		c.srv.Fixture().Release(c.name, 1000) // a case that failed half-way leaves nobody hanging
+		c.srv.Fixture().Release(c.name, 1000) // a case that failed half-way leaves no handler hanging
 		if t.Failed() {
 			t.Logf("the server said:\n%s", tail(c.srv.Log(), 4000))
 		}
@@ -102,8 +102,8 @@ func (c *C) Node(i int) *C {
 	return &d
 }
 
-// Named is the same case with a book, a tenant and a default key of its own: rows that hold for a list of values use one
-// for each.
+// Named is the same case with a book, a tenant and a default key of its own: rows that hold for a
+// list of values use one for each.
 func (c *C) Named(part any) *C {
 	d := *c
 	d.name = fmt.Sprintf("%s-%v", c.name, part)

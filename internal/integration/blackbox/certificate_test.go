@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// certificate writes a certificate for loopback into dir, and returns the configuration that names it.
+// certificate writes a certificate for loopback into dir, and returns the configuration that names
+// it.
 func certificate(dir string) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// compressionOutsideAndInside: a compressing handler may stand before the guard or behind it. Clients read the same.
+// compressionOutsideAndInside: a compressing handler may stand before the guard or behind it.
+// Clients read the same.
 func compressionOutsideAndInside(c *C) {
 	m := c.srv.(*middleware)
 	g, err := stethttp.New(m.nodes[0].engine, principal, stethttp.Config{})

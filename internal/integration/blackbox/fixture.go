@@ -1,8 +1,10 @@
-// Package blackbox holds the cases a server must pass, written against HTTP alone. Every case runs against the net/http
-// middleware in this process and against the gateway binary in its own, over the memory, file and SQLite stores.
+// Package blackbox holds the cases a server must pass, written against HTTP alone. Every case runs
+// against the net/http middleware in this process and against the gateway binary in its own, over
+// the memory, file and SQLite stores.
 //
-// A case sees four things: the [Fixture], which is the API behind the layer and counts what it did; a Server, which is
-// the layer under test; the answers that came back; and, where the case needs it, the faults of the store beneath.
+// A case sees four things: the [Fixture], which is the API behind the layer and counts what it did;
+// a Server, which is the layer under test; the answers that came back; and, where the case needs
+// it, the faults of the store beneath.
 package blackbox
 
 import (
@@ -13,17 +15,20 @@ import (
 	"sync"
 )
 
-// CaseHeader names the case a request belongs to. Effects are counted, and handlers held, per case, so that cases can
-// share a server and run at the same time. No profile puts it into the fingerprint.
+// CaseHeader names the case a request belongs to. Effects are counted, and handlers held, per case,
+// so that cases can share a server and run at the same time. No profile puts it into the
+// fingerprint.
 const CaseHeader = "X-Fx-Case"
 
 // OutcomeHeader is how an upstream states what became of a request.
 const OutcomeHeader = "Stet-Outcome"
 
-// Fixture is the API behind the layer: handlers under /fx/ that have an effect, and answer in every way HTTP allows.
-// An effect is one more in the book of the case; nothing else survives a request. Safe for concurrent use.
+// Fixture is the API behind the layer: handlers under /fx/ that have an effect, and answer in every
+// way HTTP allows. An effect is one more in the book of the case; nothing else survives a request.
+// Safe for concurrent use.
 type Fixture struct {
-	// Outcome states what became of a request by the claim API of the process. Nil sets the response header instead.
+	// Outcome states what became of a request by the claim API of the process. Nil sets the
+	// response header instead.
 	Outcome func(r *http.Request, outcome string)
 
 	mu     sync.Mutex
@@ -47,8 +52,9 @@ func NewFixture() *Fixture {
 	return &Fixture{books: map[string]*book{}, change: make(chan struct{})}
 }
 
-// ServeHTTP answers /fx/NAME as the table of handlers says; every other name answers as /fx/json does, so that paths can
-// be varied freely. The router looks at the escaped path and redirects nothing.
+// ServeHTTP answers /fx/NAME as the table of handlers says; every other name answers as /fx/json
+// does, so that paths can be varied freely. The router looks at the escaped path and redirects
+// nothing.
 func (f *Fixture) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(CaseHeader)
 	f.edit(id, func(b *book) { b.seen = append(b.seen, r.Clone(context.Background())) })
@@ -104,7 +110,8 @@ func (f *Fixture) Connected() {
 	f.conns++
 }
 
-// Connections returns how many connections were opened to the API, where it runs as a server of its own.
+// Connections returns how many connections were opened to the API, where it runs as a server of its
+// own.
 func (f *Fixture) Connections() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

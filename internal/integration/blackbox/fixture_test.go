@@ -44,7 +44,8 @@ func newBare(t testing.TB, h http.Handler) *C {
 	return newC(t, Case{ID: t.Name()}, newPool(t, target))
 }
 
-// The fixture has to answer as its table says when nothing stands before it: otherwise a case would test the fixture.
+// The fixture has to answer as its table says when nothing stands before it: otherwise a case would
+// test the fixture.
 func TestFixtureAnswers(t *testing.T) {
 	c := newBare(t, nil)
 	for _, row := range []struct {

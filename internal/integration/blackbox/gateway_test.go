@@ -26,7 +26,8 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// sealed after a store's name: it is encrypted, and where no case damages a record by its name, names are hashed (SE-08).
+// sealed after a store's name: it is encrypted, and where no case damages a record by its name,
+// names are hashed (SE-08).
 const sealed = ", sealed"
 
 const (
@@ -207,8 +208,8 @@ func (g *gateway) Start(node int, policy string) {
 	g.nodes[node] = p
 }
 
-// awaited waits after faults until the gateway has found out that they are over: its circuit breaker leaves a server alone for
-// a moment.
+// awaited waits after faults until the gateway has found out that they are over: its circuit
+// breaker leaves a server alone for a moment.
 type awaited struct {
 	Faults
 	g *gateway

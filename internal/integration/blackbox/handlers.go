@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// handlers is the API. Each has its effect before it answers, and reads the request's body first, unless it says so.
+// handlers is the API. Each has its effect before it answers, and reads the request's body first,
+// unless it says so.
 var handlers = map[string]func(*call){
 	"json":        (*call).json,
 	"echo":        (*call).echo,
@@ -88,7 +89,8 @@ func (c *call) echo() {
 	c.w.Write(b)
 }
 
-// status/CODE: that status; with a body where the status may have one. Redirects have a Location, 304 an ETag.
+// status/CODE: that status; with a body where the status may have one. Redirects have a Location,
+// 304 an ETag.
 func (c *call) status() {
 	c.body()
 	c.effect()
@@ -96,7 +98,8 @@ func (c *call) status() {
 	c.answer(code)
 }
 
-// script/CODE,CODE,…: the n-th execution answers with the n-th status, and the last one from then on.
+// script/CODE,CODE,…: the n-th execution answers with the n-th status, and the last one from then
+// on.
 func (c *call) script() {
 	c.body()
 	codes := strings.Split(c.arg, ",")
@@ -123,7 +126,7 @@ func (c *call) answer(code int) {
 	}
 }
 
-// slow?ms=N: answers as json after N milliseconds, whoever has gone away meanwhile.
+// slow?ms=N: answers as json after N milliseconds, even if the client has gone away meanwhile.
 func (c *call) slow() {
 	c.body()
 	pause := time.NewTimer(time.Duration(c.number("ms")) * time.Millisecond)
@@ -131,8 +134,9 @@ func (c *call) slow() {
 	c.json()
 }
 
-// hang: has its effect, and answers once it is released; with ?before, is released and then has its effect. With ?obey it
-// gives up when its context ends, as a well-behaved handler does, and so answers nothing.
+// hang: has its effect, and answers once it is released; with ?before, is released and then has its
+// effect. With ?obey it gives up when its context ends, as a well-behaved handler does, and so
+// answers nothing.
 func (c *call) hang() {
 	c.body()
 	ctx := context.WithoutCancel(c.r.Context())
@@ -175,7 +179,8 @@ func Pattern(n int) []byte {
 	return b[:n]
 }
 
-// large?bytes=N&head=M: N bytes of body, after M bytes of an X-Large header. With ?hold the second half waits for a release.
+// large?bytes=N&head=M: N bytes of body, after M bytes of an X-Large header. With ?hold the second
+// half waits for a release.
 func (c *call) large() {
 	c.body()
 	c.effect()
@@ -244,7 +249,8 @@ func (c *call) headers() {
 	fmt.Fprintf(c.w, "{ \"id\" :  \"%d\",\n\t\"b\":1, \"a\": 2 }\n", n)
 }
 
-// hop: fields that belong to one connection, one authentication or one moment, beside one that does not.
+// hop: fields that belong to one connection, one authentication or one moment, beside one that does
+// not.
 func (c *call) hop() {
 	c.body()
 	c.effect()
@@ -324,8 +330,8 @@ func (c *call) unread() {
 	io.WriteString(c.w, "unread")
 }
 
-// outcome/WORD: states what became of the request. not-executed answers 503 without an effect, unknown 504 and completed
-// 201 with one.
+// outcome/WORD: states what became of the request. not-executed answers 503 without an effect,
+// unknown 504 and completed 201 with one.
 func (c *call) outcome() {
 	c.body()
 	code := http.StatusCreated

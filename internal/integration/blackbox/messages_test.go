@@ -13,7 +13,8 @@ import (
 	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
-// D11: what a server refuses is said with what to do about it, and nothing that was never sent "may have happened".
+// D11: what a server refuses is said with what to do about it, and nothing that was never sent "may
+// have happened".
 func TestMessagesOfServers(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "pg_hba.conf")
 	for _, dir := range []string{filepath.Dir(rules), filepath.Dir(filepath.Dir(rules))} { // the server has a user of its own
@@ -81,7 +82,7 @@ func TestPostgresOverASocket(t *testing.T) {
 	}
 	_, port, _ := strings.Cut(pg.Addr, ":")
 	for _, dsn := range []string{"postgres://postgres@" + u.Path + "?host=" + pg.Dir() + "&port=" + port, "postgres://" + u.Path + "?host=" + pg.Dir() + "&port=" + port} {
-		t.Setenv("PGUSER", "postgres") // as whom nobody asked, and the system's user is none of the server's
+		t.Setenv("PGUSER", "postgres") // the second address names no user, and the system's is none of the server's
 		if out, status := typed(t, "migrate", "status", "--store", dsn); status != 0 || !strings.Contains(out, "up to date") {
 			t.Errorf("%s: status %d\n%s", dsn, status, out)
 		}

@@ -59,7 +59,8 @@ type node struct {
 	work   sync.WaitGroup // what it runs, its handlers included
 }
 
-// waitedFor lets close wait for handlers whose connection is gone: a server that was killed forgets them.
+// waitedFor lets close wait for handlers whose connection is gone: a server that was killed forgets
+// them.
 func (n *node) waitedFor(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.work.Add(1)
@@ -109,7 +110,8 @@ func state(r *http.Request, outcome string) {
 	}
 }
 
-// principal is what comes before the last colon of a bearer token: tenant and user, without the nonce.
+// principal is what comes before the last colon of a bearer token: tenant and user, without the
+// nonce.
 func principal(r *http.Request) (stet.Scope, error) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	i := strings.LastIndexByte(token, ':')
@@ -157,7 +159,8 @@ func (m *middleware) run(policy string) (*node, error) {
 	return n, nil
 }
 
-// guarded puts the middleware around the fixture: one guard per route, as a program does with its ServeMux.
+// guarded puts the middleware around the fixture: one guard per route, as a program does with its
+// ServeMux.
 func guarded(e *stet.Engine, s *settings, fx http.Handler) (http.Handler, error) {
 	c, err := s.config()
 	if err != nil {
@@ -188,7 +191,8 @@ func (m *middleware) Fixture() *Fixture      { return m.fx }
 func (m *middleware) Faults(node int) Faults { return m.nodes[node].store }
 func (m *middleware) Log() string            { return m.log.String() }
 
-// Kill: the store never hears of this node again, and neither do its clients. Its handlers go on, as those of an upstream do.
+// Kill: the store never hears of this node again, and neither do its clients. Its handlers go on,
+// as those of an upstream do.
 func (m *middleware) Kill(node int) {
 	n := m.nodes[node]
 	n.store.die()

@@ -9,7 +9,8 @@ import (
 
 // Bugs that have no number in the comparison.
 
-// Of several Idempotency-Key lines the first one counted, where a proxy in front may have looked at the last.
+// Of several Idempotency-Key lines the first one counted, where a proxy in front may have looked at
+// the last.
 func TestPeer_FirstKeyLineWins(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) {
 		c.POST("/fx/json", key(`"a"`, `"b"`)).Problem("invalid-key")
@@ -17,8 +18,8 @@ func TestPeer_FirstKeyLineWins(t *testing.T) {
 	})
 }
 
-// Headers that were not on an allow-list were missing from the first response too; others kept the status and lost them on
-// replay.
+// Headers that were not on an allow-list were missing from the first response too; others kept the
+// status and lost them on replay.
 func TestPeer_HeadersLost(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) {
 		first, _ := c.Twice(201, "/fx/headers")
@@ -47,7 +48,8 @@ func TestPeer_LargeBodiesDifferAtTheEnd(t *testing.T) {
 	})
 }
 
-// The payload was not compared on the quick path: while the first request ran, or once its result was cached.
+// The payload was not compared on the quick path: while the first request ran, or once its result
+// was cached.
 func TestPeer_PayloadCheckSkipped(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) {
 		owner := c.Start("POST", "/fx/hang")
@@ -73,7 +75,7 @@ func TestPeer_FailureAfterEffectFreesKey(t *testing.T) {
 	})
 }
 
-// GET was guarded too: a page was frozen for whoever sent a key.
+// GET was guarded too: a page was frozen for every client that sent a key.
 func TestPeer_GetIsFrozen(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) {
 		c.Do("GET", "/fx/count", body("")).Passed(200).Says("0")
@@ -95,7 +97,8 @@ func TestPeer_CleanupForgetsRunning(t *testing.T) {
 	})
 }
 
-// The record vanished between a refused reservation and its reading; the request then ran without any reservation.
+// The record vanished between a refused reservation and its reading; the request then ran without
+// any reservation.
 func TestPeer_VanishedRecordRunsUnclaimed(t *testing.T) {
 	inMemory(t, "", NeedClock, func(c *C) {
 		for round := 1; round <= 20; round++ {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// T12: the key alone was looked up: another path, or another tenant, got the first one's answer, its cookie included.
+// T12: the key alone was looked up: another path, or another tenant, got the first one's answer,
+// its cookie included.
 func TestPeer_SameKeyElsewhereLeaks(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) {
 		first := c.POST("/fx/json", body(`{"pay":10}`)).First(201)
@@ -88,7 +89,8 @@ func TestPeer_WaitWithoutEnd(t *testing.T) {
 	})
 }
 
-// T15: a panic left the lock: 409 until it expired, which one of them never did. Others freed the key, and the retry ran.
+// T15: a panic left the lock: 409 until it expired, which one of them never did. Others freed the
+// key, and the retry ran.
 func TestPeer_PanicLeaksLock(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) { givesUp(c, "/fx/panic?when=after") })
 }
@@ -98,7 +100,8 @@ func TestPeer_GoexitLeaksLock(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) { givesUp(c, "/fx/goexit") })
 }
 
-// T16: with the store down, requests ran unprotected, and no setting prevented it. One answered 409 instead.
+// T16: with the store down, requests ran unprotected, and no setting prevented it. One answered 409
+// instead.
 func TestPeer_StoreDownFailsOpen(t *testing.T) {
 	inMemory(t, "", NeedFaults, func(c *C) {
 		c.Faults().Down()
@@ -114,7 +117,8 @@ func TestPeer_StoreDownFailsOpen(t *testing.T) {
 	})
 }
 
-// T16: the store failed after the effect: 500 to the client, nothing stored, and the retry ran again.
+// T16: the store failed after the effect: 500 to the client, nothing stored, and the retry ran
+// again.
 func TestPeer_SaveFailureReexecutes(t *testing.T) {
 	inMemory(t, "", NeedClock, func(c *C) {
 		c.Faults().FailComplete(true)
@@ -126,7 +130,8 @@ func TestPeer_SaveFailureReexecutes(t *testing.T) {
 	})
 }
 
-// T17: the reservation was stored and its reply lost; the request then met its own record and was told 409.
+// T17: the reservation was stored and its reply lost; the request then met its own record and was
+// told 409.
 func TestPeer_LostReplyMeetsItself(t *testing.T) {
 	inMemory(t, "", NeedFaults, func(c *C) {
 		for every := 2; every <= 4; every++ {
@@ -158,7 +163,8 @@ func TestPeer_SameBodyOtherKeyRefused(t *testing.T) {
 	})
 }
 
-// T20: a changed hash setting made stored results look corrupt; they were deleted, and their requests ran again.
+// T20: a changed hash setting made stored results look corrupt; they were deleted, and their
+// requests ran again.
 func TestPeer_ConfigChangeReexecutes(t *testing.T) {
 	onDisk(t, "policy: {fingerprint: {body: raw}}", NeedKill, func(c *C) {
 		first := c.POST("/fx/json", body(`{"a":1,"b":2}`)).First(201)
@@ -183,7 +189,8 @@ func TestPeer_OversizeReexecutes(t *testing.T) {
 	})
 }
 
-// T22: behind a gateway, a reset or a timeout freed the key, or left it locked for good; either way nobody knew.
+// T22: behind a gateway, a reset or a timeout freed the key, or left it locked for good; either way
+// no one was told.
 func TestPeer_UpstreamResetFreesKey(t *testing.T) {
 	target := gatewayTarget("memory")
 	peer(t, target, Case{Policy: "policy: {execution_timeout_s: 0.3}"}, func(c *C) {
@@ -214,7 +221,8 @@ func TestPeer_NoopRenewLosesLease(t *testing.T) {
 	t.Skip("MySQL belongs to the issue of the SQL servers")
 }
 
-// T25: one number was both the lease and the retention: a crash blocked its key for a day, in one report for three.
+// T25: one number was both the lease and the retention: a crash blocked its key for a day, in one
+// report for three.
 func TestPeer_CrashBlocksKeyForRetention(t *testing.T) {
 	onDisk(t, "policy: {lease_s: 1, default_ttl_s: 2592000}", NeedKill, func(c *C) {
 		owner := c.Start("POST", "/fx/hang")

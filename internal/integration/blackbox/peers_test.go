@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Bugs that other implementations were seen to have, each as the scenario that shows it. The letter and number name the
-// scenario in the comparison this list comes from.
+// Bugs that other implementations were seen to have, each as the scenario that shows it. The letter
+// and number name the scenario in the comparison this list comes from.
 
 // peer runs one scenario at a server of its own.
 func peer(t *testing.T, target Target, row Case, run func(c *C)) {
@@ -29,7 +29,8 @@ func onDisk(t *testing.T, policy string, need Need, run func(c *C)) {
 	peer(t, middlewareTarget("sqlite"), Case{Policy: policy, Need: need}, run)
 }
 
-// T1: the result was stored with the request's context, which ends with the client; the retry ran again after the lease.
+// T1: the result was stored with the request's context, which ends with the client; the retry ran
+// again after the lease.
 func TestPeer_ClientDisconnectAtCommit(t *testing.T) {
 	inMemory(t, "", NeedClock, func(c *C) {
 		ctx, cancel := context.WithCancel(c.ctx)
@@ -93,7 +94,8 @@ func TestPeer_ConflictAfterFullResponse(t *testing.T) {
 	})
 }
 
-// T4: a handler slower than the lease lost its claim though nobody else wanted it: 503, and the retry ran again.
+// T4: a handler slower than the lease lost its claim though no other request wanted it: 503, and
+// the retry ran again.
 func TestPeer_HandlerLongerThanLeaseUncontended(t *testing.T) {
 	inMemory(t, "policy: {lease_s: 0.2}", 0, func(c *C) {
 		c.Twice(201, "/fx/slow?ms=700")
@@ -141,7 +143,8 @@ func TestPeer_EarlyHintsCorruptStatus(t *testing.T) {
 	})
 }
 
-// T8: io.Copy found ReadFrom on the socket and went past the recorder: 200 for 201, and an empty replay.
+// T8: io.Copy found ReadFrom on the socket and went past the recorder: 200 for 201, and an empty
+// replay.
 func TestPeer_ReadFromBypassesCapture(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) {
 		first, _ := c.Twice(201, "/fx/copy")
@@ -149,8 +152,8 @@ func TestPeer_ReadFromBypassesCapture(t *testing.T) {
 	})
 }
 
-// T9: Flush reached the socket before the status did: 200 first, 201 on replay. Elsewhere it ended the capture, and the
-// retry ran again.
+// T9: Flush reached the socket before the status did: 200 first, 201 on replay. Elsewhere it ended
+// the capture, and the retry ran again.
 func TestPeer_FlushThenMore(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) {
 		first, _ := c.Twice(201, "/fx/chunked")
@@ -170,7 +173,7 @@ func TestPeer_TransientStatusPoisonsKey(t *testing.T) {
 	})
 }
 
-// T11: a 503 was replayed for as long as records are kept, and nobody could change that.
+// T11: a 503 was replayed for as long as records are kept, and that could not be changed.
 func TestPeer_FailureCachedForEver(t *testing.T) {
 	inMemory(t, release, 0, func(c *C) {
 		done := c.POST("/fx/script/503,201").First(503).Retry().First(201)

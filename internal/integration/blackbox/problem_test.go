@@ -57,7 +57,8 @@ type document struct {
 // retryAfterMost is the longest Retry-After with the default policy.
 const retryAfterMost = 30
 
-// Problem demands the problem document of a code, member by member, with the table's status or the given one.
+// Problem demands the problem document of a code, member by member, with the table's status or the
+// given one.
 func (a *Answer) Problem(code string, status ...int) document {
 	a.c.Helper()
 	want, ok := problems[code]

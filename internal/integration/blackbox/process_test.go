@@ -26,7 +26,8 @@ type process struct {
 	err  error         // how; valid once gone
 }
 
-// startProcess runs cmd and waits for its ready line. A process that ends before is an error with its exit status.
+// startProcess runs cmd and waits for its ready line. A process that ends before is an error with
+// its exit status.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

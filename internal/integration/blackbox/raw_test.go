@@ -36,8 +36,8 @@ func (c *C) Dial() *Conn {
 	return &Conn{Conn: conn, c: c, in: bufio.NewReader(conn)}
 }
 
-// head writes a request line, and the fields that say whose request it is; lines are more of them, each without its CRLF.
-// The empty line that ends the head is included.
+// head writes a request line, and the fields that say whose request it is; lines are more of them,
+// each without its CRLF. The empty line that ends the head is included.
 func (c *C) head(line string, lines ...string) string {
 	who := c.who("t1:u1")
 	all := append([]string{
@@ -83,7 +83,8 @@ func (n *Conn) ReadSoon() *Answer {
 	return n.Read()
 }
 
-// Raw sends one request with a body {"a":1} and returns its answer. lines are its own header lines, as bytes.
+// Raw sends one request with a body {"a":1} and returns its answer. lines are its own header lines,
+// as bytes.
 func (c *C) Raw(target string, lines ...string) *Answer {
 	c.Helper()
 	n := c.Dial()

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// FaultSocketEnv names the unix socket a binary built with -tags stetfault listens on. README.md has the protocol.
+// FaultSocketEnv names the unix socket a binary built with -tags stetfault listens on. README.md
+// has the protocol.
 const FaultSocketEnv = "STET_FAULT_SOCKET"
 
 // faultTimeout bounds one verb: a store that hangs must not hang the suite.

@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// request is what a case sends. Options change the default: the case's tenant, its key, the body {"a":1}.
+// request is what a case sends. Options change the default: the case's tenant, its key, the body
+// {"a":1}.
 type request struct {
 	method, path string
 	header       http.Header
@@ -150,8 +151,8 @@ func (c *C) Race(n int, method, path string, opts ...option) <-chan *Answer {
 	return out
 }
 
-// clients of the suite. They open a connection per request: net/http resends a keyed request by itself when a reused
-// connection breaks, and a test must know how often it asked.
+// clients of the suite. They open a connection per request: net/http resends a keyed request by
+// itself when a reused connection breaks, and a test must know how often it asked.
 var clients = sync.OnceValue(func() (pair [2]*http.Client) {
 	one, two := &http.Protocols{}, &http.Protocols{}
 	one.SetHTTP1(true)
@@ -209,8 +210,9 @@ func (c *C) send(r request) *Answer {
 	return a
 }
 
-// fields are the header lines of a request: what it says itself, whose it is, and which case it belongs to. The tenant
-// header is what a trusted proxy in front of a gateway makes of the credentials.
+// fields are the header lines of a request: what it says itself, whose it is, and which case it
+// belongs to. The tenant header is what a trusted proxy in front of a gateway makes of the
+// credentials.
 func (c *C) fields(r request) http.Header {
 	h := r.header.Clone()
 	h[CaseHeader] = []string{c.name}

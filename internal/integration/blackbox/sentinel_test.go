@@ -7,7 +7,8 @@ import (
 	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
-// D11: a gateway that was given sentinels finds the server that took the place of the one that died, and its records there.
+// D11: a gateway that was given sentinels finds the server that took the place of the one that
+// died, and its records there.
 func TestSentinelFailover(t *testing.T) {
 	master, replica := testserver.NewRedisPair(t)
 	master.KeepLog(t)

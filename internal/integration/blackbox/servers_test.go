@@ -18,11 +18,12 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// Stores on servers run the same cases behind the gateway. Their clock is the server's, and cannot be moved: what takes time
-// is in the tests of each store, as is what a broken connection does.
+// Stores on servers run the same cases behind the gateway. Their clock is the server's, and cannot
+// be moved: what takes time is in the tests of each store, as is what a broken connection does.
 var serverStores = []string{"postgres", "mysql", "redis", "redis+cluster", "postgres" + cached + sealed}
 
-// cached after a store's name: a Redis is in front of it. What runs is not in it: on a busy machine the front may miss that it has ended.
+// cached after a store's name: a Redis is in front of it. What runs is not in it: on a busy machine
+// the front may miss that it has ended.
 const cached = ", cached"
 
 const lacksClock = "the clock is the server's"
@@ -45,7 +46,8 @@ func TestGatewayOnServers(t *testing.T) {
 
 var databases atomic.Int64
 
-// making databases is one thing at a time: a template that somebody copies cannot be copied by another.
+// making databases is one thing at a time: a template can be copied by one connection
+// at a time.
 var making sync.Mutex
 
 // serverDSN makes an empty store on the shared server, and names it as the gateway takes it.

@@ -15,8 +15,9 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// settings is the part of a gateway's configuration file that a program can do with the middleware alone. The middleware
-// has no file: here, and only here, the file's words are translated into its Config, so that one case says its policy once.
+// settings is the part of a gateway's configuration file that a program can do with the middleware
+// alone. The middleware has no file: here, and only here, the file's words are translated into its
+// Config, so that one case says its policy once.
 type settings struct {
 	H2C         bool    `yaml:"h2c"`
 	ReadTimeout float64 `yaml:"read_timeout_s"`

@@ -15,7 +15,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// opener returns what opens a store in dir, once per node: what several processes of one host would do.
+// opener returns what opens a store in dir, once per node: what several processes of one host would
+// do.
 func opener(kind, dir string, clock *movable) func() (stet.Store, error) {
 	switch kind {
 	case "memory":

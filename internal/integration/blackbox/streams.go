@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// sse: three events, each flushed. With ?hold those after the first wait for a release; with ?state=WORD it states an
-// outcome by header, as an upstream does.
+// sse: three events, each flushed. With ?hold those after the first wait for a release; with
+// ?state=WORD it states an outcome by header, as an upstream does.
 func (c *call) sse() {
 	c.body()
 	c.effect()
@@ -123,8 +123,8 @@ func (c *call) upgrade() {
 	}
 }
 
-// drop: has its effect and closes the connection without a byte. With ?times=N only the first N executions do; the others
-// answer as json.
+// drop: has its effect and closes the connection without a byte. With ?times=N only the first N
+// executions do; the others answer as json.
 func (c *call) drop() {
 	c.body()
 	if n := c.number("times"); n > 0 && c.f.Effects(c.id) >= n {
@@ -137,8 +137,8 @@ func (c *call) drop() {
 	}
 }
 
-// truncate?how=length: promises 100 bytes, writes 9 and returns. truncate?how=chunk: breaks off in the middle of a chunked
-// body, which only a server on its own connection can do.
+// truncate?how=length: promises 100 bytes, writes 9 and returns. truncate?how=chunk: breaks off in
+// the middle of a chunked body, which only a server on its own connection can do.
 func (c *call) truncate() {
 	c.body()
 	c.effect()

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Need is what a case asks of its target beyond HTTP. A target that lacks it skips the case, and says why.
+// Need is what a case asks of its target beyond HTTP. A target that lacks it skips the case, and
+// says why.
 type Need uint
 
 const (
@@ -33,20 +34,21 @@ type Target struct {
 	Gateway bool
 	// Lacks explains each need this target cannot meet.
 	Lacks map[Need]string
-	// Open starts a server; the end of t closes it. It may be called from a goroutine that is not t's own.
+	// Open starts a server; the end of t closes it. It may be called from a goroutine that is not
+	// t's own.
 	Open func(t testing.TB, s Spec) (Server, error)
 }
 
 // Spec is what a server is opened with.
 type Spec struct {
-	// Policy is the part of the configuration file that the case is about: YAML, without listen, admin, upstream, store and,
-	// unless the case is about it, scope.
+	// Policy is the part of the configuration file that the case is about: YAML, without listen,
+	// admin, upstream, store and, unless the case is about it, scope.
 	Policy string
 	Need   Need
 }
 
-// storeTimeout is the store.timeout_s of a case without faults and without one of its own: a busy machine, or the race
-// detector in a pure Go SQLite, is no store that is down.
+// storeTimeout is the store.timeout_s of a case without faults and without one of its own: a busy
+// machine, or the race detector in a pure Go SQLite, is no store that is down.
 const storeTimeout = 20.0
 
 // Server is a running layer with the fixture behind it.
@@ -58,10 +60,11 @@ type Server interface {
 	Faults(node int) Faults
 	// Records lists what the store holds of a scope.
 	Records(scope string) ([]Record, error)
-	// Metrics returns the counters by series, written as in Prometheus text: `name{label="v"}`. Only with NeedMetrics.
+	// Metrics returns the counters by series, written as in Prometheus text: `name{label="v"}`.
+	// Only with NeedMetrics.
 	Metrics() (map[string]float64, error)
-	// Kill ends a node without any chance to clean up; Start runs it again, on the same store and the same fixture, with
-	// this policy. Only with NeedKill.
+	// Kill ends a node without any chance to clean up; Start runs it again, on the same store and
+	// the same fixture, with this policy. Only with NeedKill.
 	Kill(node int)
 	Start(node int, policy string)
 	// Pause stops a node as SIGSTOP does; Continue ends that. Only with NeedPause.

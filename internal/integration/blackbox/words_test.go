@@ -11,8 +11,8 @@ import (
 // opts is a request as a list of changes to the default.
 func opts(o ...option) []option { return o }
 
-// same demands that each of the others counts as the same request as the first one: it is replayed. The name keeps the
-// pairs of one row apart.
+// same demands that each of the others counts as the same request as the first one: it is replayed.
+// The name keeps the pairs of one row apart.
 func (c *C) same(name string, first []option, others ...[]option) {
 	c.Helper()
 	d := c.Named(name)
@@ -23,7 +23,8 @@ func (c *C) same(name string, first []option, others ...[]option) {
 	d.Effects(1)
 }
 
-// differ demands that each of the others counts as another request: refused, and the record stays what it is.
+// differ demands that each of the others counts as another request: refused, and the record stays
+// what it is.
 func (c *C) differ(name string, first []option, others ...[]option) {
 	c.Helper()
 	d := c.Named(name)
@@ -53,7 +54,8 @@ func (c *C) settled(retry func() *Answer) (a *Answer) {
 	return a
 }
 
-// lapsed retries a request until its lease is over, and returns the answer that says that the outcome is unknown.
+// lapsed retries a request until its lease is over, and returns the answer that says that the
+// outcome is unknown.
 func (c *C) lapsed(retry func() *Answer) (a *Answer) {
 	c.Helper()
 	c.Until("the lease is over", func() bool {
@@ -66,7 +68,8 @@ func (c *C) lapsed(retry func() *Answer) (a *Answer) {
 	return a
 }
 
-// marked demands a replay where there is no first response to compare with: its caller went away, or died.
+// marked demands a replay where there is no first response to compare with: its caller went away,
+// or died.
 func (a *Answer) marked(status int, text string) *Answer {
 	a.c.Helper()
 	return a.Is(status).Says(text).Has(replayed, "true").Has(replay, "true")
@@ -83,7 +86,8 @@ func (a *Answer) goodFor(d time.Duration) *Answer {
 	return a
 }
 
-// count sorts answers to equal requests: how many executed and how many were replayed. Others have to say in-progress.
+// count sorts answers to equal requests: how many executed and how many were replayed. Others have
+// to say in-progress.
 func (c *C) count(answers []*Answer) (firsts, replays int) {
 	c.Helper()
 	for _, a := range answers {

@@ -1,5 +1,5 @@
-// Package canondiff holds the canonical JSON forms of the core against another reader of JSON, jsontext, which the core
-// itself must not depend on.
+// Package canondiff holds the canonical JSON forms of the core against another reader of JSON,
+// jsontext, which the core itself must not depend on.
 package canondiff
 
 import (
@@ -121,7 +121,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// Both read the same texts, but for the depth; and two texts have the same exact form if and only if they say the same.
+// Both read the same texts, but for the depth; and two texts have the same exact form if and only
+// if they say the same.
 func FuzzExact(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, a, b []byte) {

@@ -1,5 +1,6 @@
-// Package checklists holds the checklists of the sources, line by line, against the middleware on a real database. Each test is
-// named by its line, and says where a line needs more than the defaults.
+// Package checklists holds the checklists of the sources, line by line, against the middleware on a
+// real database. Each test is named by its line, and says where a line needs more than the
+// defaults.
 package checklists
 
 import (
@@ -396,7 +397,7 @@ func TestReaperDeletesWithoutLockingTheTable(t *testing.T) { // also the quality
 	}
 }
 
-func TestDuplicatesAreCountedPerTenant(t *testing.T) { // events carry the scope; a label of it is for whoever knows how many there are
+func TestDuplicatesAreCountedPerTenant(t *testing.T) { // events carry the scope; a label of it is for operators who know how many there are
 	h := open(t, stethttp.Config{}, charge)
 	for range 3 {
 		h.post(0, "t", "k", "1")
@@ -447,7 +448,7 @@ func TestWorkerKilledMidPhase(t *testing.T) { // "resumes from the correct recov
 			}
 		}
 		if crash {
-			return nil // killed: nobody settles
+			return nil // killed: the claim is not settled
 		}
 		booked++
 		return c.Settle(ctx, stet.Outcome{Response: stet.Response{Status: 201}})

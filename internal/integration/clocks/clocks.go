@@ -17,8 +17,9 @@ const (
 	short    = 300 * time.Millisecond // a lease that runs out within the test
 )
 
-// Run has one node in a synctest bubble, where it is the year 2000 and time stands still while others work, and one outside: what
-// is due, and whose lease it is, goes by the server's clock alone (CR-16, W10, I6).
+// Run has one node in a synctest bubble, where it is the year 2000 and time stands still while
+// others work, and one outside: what is due, and whose lease it is, goes by the server's clock
+// alone (CR-16, W10, I6).
 func Run(t *testing.T, b storetest.Backend) {
 	dir := t.TempDir()
 	open := func(t *testing.T) *stet.Engine {
@@ -80,7 +81,8 @@ func Run(t *testing.T, b storetest.Backend) {
 		there(func() { outside.settle(ahead, nil) })
 		past.begin("held outside", stet.Replay, time.Minute)
 
-		// A lease that is over is over for both: each sweeps what the other has left, and the late holder changes nothing.
+		// A lease that is over is over for both: each sweeps what the other has left, and the late
+		// holder changes nothing.
 		late := past.begin("left in the past", stet.Execute, short)
 		there(func() {
 			outside.until("the lease is over", func() bool { h := outside.get("left in the past"); return h.Over() })

@@ -121,8 +121,9 @@ type Report struct {
 	Wrong  []error  // where not all was put right
 }
 
-// EveryPoint watches a life of the program, and then ends one at each point it came past. Where one thing has ended and the next
-// begins nothing is between, and the two points are one, unless each is asked for.
+// EveryPoint watches a life of the program, and then ends one at each point it came past. Where one
+// thing has ended and the next begins nothing is between, and the two points are one, unless each
+// is asked for.
 func (h *Harness) EveryPoint(t *testing.T, p Program, k Kind, each bool) (r Report) {
 	t.Helper()
 	all := h.on(t, k)
@@ -155,7 +156,8 @@ func (h *Harness) Again(t *testing.T, p Program, k Kind, count int, draw func() 
 	return r
 }
 
-// each has an order for each of the first lives. What follows on a death dies, too, as often as later says, and thrice at most.
+// each has an order for each of the first lives. What follows on a death dies, too, as often as
+// later says, and thrice at most.
 func (h *Harness) each(t *testing.T, p Program, k Kind, lives []life, later func() int) (missed []string, wrong []error) {
 	var mu sync.Mutex
 	var busy sync.WaitGroup
@@ -212,7 +214,8 @@ func (h *Harness) trial(p Program, l *lane, first life) *trial {
 	return &trial{p: p, on: l, ledger: h.ledger, order: "order-" + rand.Text(), program: h.plain, next: first}
 }
 
-// until takes a step again and again, until it is done. Where the process has died meanwhile, it is started again before.
+// until takes a step again and again, until it is done. Where the process has died meanwhile, it is
+// started again before.
 func (t *trial) until(ctx context.Context, what string, step func() (bool, error)) error {
 	tick := time.NewTicker(shortLease / 20)
 	defer tick.Stop()

@@ -33,13 +33,14 @@ func (l *life) start(ctx context.Context, program string) (*crashpoint.Process, 
 		return nil, err
 	}
 	cmd := exec.Command(program)
-	// A process with the race detector sleeps for a second before it ends, unless it is told not to.
+	// A process with the race detector sleeps for a second before it ends, unless it is told not
+	// to.
 	cmd.Env = append(os.Environ(), env+"="+string(text), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	return crashpoint.Start(ctx, cmd)
 }
 
-// built builds this test's program without the race detector, with which a start takes ten times as long. Lives that nobody
-// ends run the test's own program, and have it.
+// built builds this test's program without the race detector, with which a start takes ten times as
+// long. Lives that are not to be killed run the test's own program, and have it.
 func built(dir string) (program string, err error) {
 	program = filepath.Join(dir, "crash.test")
 	if said, err := exec.Command("go", "test", "-c", "-o", program, ".").CombinedOutput(); err != nil {

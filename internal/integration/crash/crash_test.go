@@ -26,8 +26,8 @@ func campaigns(t *testing.T, run func(t *testing.T, h *Harness, p Program, k Kin
 	}
 }
 
-// I1, I2, I6, W1 to W7, W31, CR-05, CR-11, CR-14: whatever a process was at when it died, there is one effect, and the client's
-// answer is what happened.
+// I1, I2, I6, W1 to W7, W31, CR-05, CR-11, CR-14: whatever a process was at when it died, there is
+// one effect, and the client's answer is what happened.
 func TestKilledAtEveryPoint(t *testing.T) {
 	campaigns(t, func(t *testing.T, h *Harness, p Program, k Kind) Report {
 		r := h.EveryPoint(t, p, k, os.Getenv("STET_SOAK") != "")

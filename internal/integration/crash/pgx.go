@@ -8,7 +8,8 @@ import (
 	"github.com/stet-dev/stet/internal/crashpoint"
 )
 
-// tracer has the points of pgx without package database/sql, where transactions begin and end by statements, too.
+// tracer has the points of pgx without package database/sql, where transactions begin and end by
+// statements, too.
 type tracer struct{ p *crashpoint.Points }
 
 type tracing struct{}

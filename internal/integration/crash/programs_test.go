@@ -31,8 +31,8 @@ func later(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), http.StatusServiceUnavailable)
 }
 
-// guarded puts the handler behind the middleware, with those who look after what it leaves behind; without a resolver nobody asks
-// about anything.
+// guarded puts the handler behind the middleware, with those who look after what it leaves behind;
+// without a resolver there is no reconciler.
 func guarded(w *World, e *stet.Engine, h http.Handler, resolve reconcile.ResolverFunc) Service {
 	loops := []func(context.Context) error{maintenance.Sweeper{Engine: e, Every: w.Every}.Run}
 	if resolve != nil {
@@ -47,8 +47,8 @@ func onePayment(ctx context.Context, o Outcome) error {
 	return errors.Join(err, Once(paid, map[string]string{"sale": o.Answer}))
 }
 
-// atomic reserves first, and then has one transaction for row, record and answer. Of a run that died nobody is asked: that its
-// record could be taken over proves that it was not committed (A06).
+// atomic reserves first, and then has one transaction for row, record and answer. A run that died
+// needs no evidence: that its record could be taken over proves that it was not committed (A06).
 var atomic = Program{Name: "atomic", Check: onePayment, Serve: func(w *World) (Service, error) {
 	e, err := w.Engine(stet.LapseUnknown)
 	return guarded(w, e, w.Atomic(func(rw http.ResponseWriter, r *http.Request, tx any) {
@@ -139,7 +139,8 @@ func guardWith(resolve func(ctx context.Context, w *World, h stet.Head) (reconci
 // sale is the state of the flow.
 type sale struct{ Order, Charge, Label string }
 
-// shop is the flow: rows before and after calls of two providers, of which one honours keys and one can be asked.
+// shop is the flow: rows before and after calls of two providers, of which one honours keys and one
+// can be asked.
 func shop(w *World, e *stet.Engine) (*flow.Flow[sale], error) {
 	c := flow.Config[sale]{Name: "shop", Engine: e, DB: w.DB, Backoff: time.Millisecond, Answer: func(s *sale) stet.Response {
 		return stet.Response{Status: http.StatusCreated, Body: []byte(s.Charge + " " + s.Label)}
@@ -212,8 +213,9 @@ var flowRun = Program{Name: "flow", Check: sold, Serve: func(w *World) (Service,
 	}), func(ctx context.Context, h stet.Head) (reconcile.Finding, error) { return stalled(ctx, w, h) }), err
 }}
 
-// stalled is the verdict on a flow that is unknown: it had not begun, or its process stood still for longer than its lease. Local
-// phases are fenced, and the provider of charge honours keys: they may go on. That of label has to be asked.
+// stalled is the verdict on a flow that is unknown: it had not begun, or its process stood still
+// for longer than its lease. Local phases are fenced, and the provider of charge honours keys: they
+// may go on. That of label has to be asked.
 func stalled(ctx context.Context, w *World, h stet.Head) (reconcile.Finding, error) {
 	if h.Point != "label" {
 		return reconcile.Finding{Effect: reconcile.Voided, Evidence: "nothing that could happen twice"}, nil

@@ -52,7 +52,8 @@ func (l *ledger) effect(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, e.ID)
 }
 
-// found tells the id of an effect. What is not there can be made void in the same breath, so that its absence is a proof (I14).
+// found tells the id of an effect. What is not there can be made void in the same breath, so that
+// its absence is a proof (I14).
 func (l *ledger) found(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

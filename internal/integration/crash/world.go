@@ -40,8 +40,8 @@ var (
 	Kinds = []Kind{SQLite, Postgres, Pgx, MariaDB}
 )
 
-// What a process leaves behind when it is killed has to wait for the lease to end. So those that are to be killed have a short
-// one, and the others one that outlasts the pauses of a busy machine.
+// What a process leaves behind when it is killed has to wait for the lease to end. So those that
+// are to be killed have a short one, and the others one that outlasts the pauses of a busy machine.
 const (
 	shortLease = 400 * time.Millisecond
 	longLease  = 5 * time.Second
@@ -50,14 +50,16 @@ const (
 // Program is a service under test.
 type Program struct {
 	Name string
-	// Serve builds it. Its handler answers POST with 201 when all is done, and with anything else when the client is to ask
-	// again, as it does itself. The handler is called with the Idempotency-Key, which is also the order's name.
+	// Serve builds it. Its handler answers POST with 201 when all is done, and with anything else
+	// when the client is to ask again, as it does itself. The handler is called with the
+	// Idempotency-Key, which is also the order's name.
 	Serve func(w *World) (Service, error)
 	// Settled reports whether what goes on after the answer has ended; nil: nothing does.
 	Settled func(ctx context.Context, db *sql.DB, d sqlstore.Dialect) (bool, error)
 	// Check judges what is there in the end.
 	Check func(ctx context.Context, o Outcome) error
-	// Patient is a client who, after a crash, does not ask again before the order has been completed without them.
+	// Patient is a client who, after a crash, does not ask again before the order has been
+	// completed without them.
 	Patient bool
 }
 
@@ -76,7 +78,8 @@ type Outcome struct {
 	Dialect sqlstore.Dialect
 }
 
-// World is what a program has: a database, with the table payments (reference, what, receipt), a store in it, and a provider.
+// World is what a program has: a database, with the table payments (reference, what, receipt), a
+// store in it, and a provider.
 type World struct {
 	Kind
 	DB       *sql.DB       // over the pool for Pgx
@@ -84,8 +87,9 @@ type World struct {
 	Store    stet.Store
 	Provider *Provider
 	Lease    time.Duration // of records and messages
-	// Every is for loops that look after what crashes leave behind. In the first life of an order it is long: there they have
-	// nothing to do, unless the machine stood still for a lease, and its points are its own.
+	// Every is for loops that look after what crashes leave behind. In the first life of an order
+	// it is long: there they have nothing to do, unless the machine stood still for a lease, and
+	// its points are its own.
 	Every time.Duration
 }
 

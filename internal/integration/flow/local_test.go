@@ -1,4 +1,5 @@
-// Package flow tests the local phases of package flow on real databases. Package crash kills processes that run them.
+// Package flow tests the local phases of package flow on real databases. Package crash kills
+// processes that run them.
 package flow
 
 import (
@@ -242,7 +243,8 @@ func TestLocalPhaseThatPanics(t *testing.T) { // rolled back for certain, so tha
 	})
 }
 
-// A phase that takes another kind of transaction than Begin makes does nothing, and the record waits for a program that can.
+// A phase that takes another kind of transaction than Begin makes does nothing, and the record
+// waits for a program that can.
 func TestAnotherTransaction(t *testing.T) {
 	s := overPgx(t)
 	f := s.flow(t, flow.Local("write", func(context.Context, *sql.Tx, *order) error { panic("it was called") }))

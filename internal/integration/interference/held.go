@@ -16,13 +16,15 @@ import (
 const (
 	// holdTime is how long a call waits for a row that stays held.
 	holdTime = 500 * time.Millisecond
-	// soon is long enough for a machine that is busy, and shorter than a keeper that stops at a held row, which is for ever.
+	// soon is long enough for a machine that is busy, and shorter than a loop that stops at a
+	// held row, which is for ever.
 	soon   = 10 * time.Second
 	others = 20
 )
 
-// HeldRows tests that rows which an open transaction holds keep no keeper from the others (A07): one that is unknown and due before
-// all of them, and more that have lapsed than a keeper moves at a time.
+// HeldRows tests that rows which an open transaction hold stop no background loop (A07):
+// one that is unknown and due before all of them, and more that have lapsed than a loop moves at
+// a time.
 func HeldRows(t *testing.T, b storetest.Backend) {
 	t.Run("reconciler", func(t *testing.T) {
 		e, s := held(t, b, stet.Unknown, 1)
@@ -60,7 +62,8 @@ func HeldRows(t *testing.T, b storetest.Backend) {
 
 func named(key string) stet.ID { return stet.ID{Scope: "shop-1", Key: stet.Key(key)} }
 
-// held is a store with records in state that are due: first n that an open transaction holds, and then the others.
+// held is a store with records in state that are due: first n that an open transaction holds, and
+// then the others.
 func held(t *testing.T, b storetest.Backend, state stet.State, n int) (*stet.Engine, stet.Store) {
 	t.Helper()
 	s := b.Open(t, t.TempDir(), nil)
@@ -106,7 +109,7 @@ func held(t *testing.T, b storetest.Backend, state stet.State, n int) (*stet.Eng
 	return e, s
 }
 
-// keep runs a keeper until the test ends.
+// keep runs a loop until the test ends.
 func keep(t *testing.T, run func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -142,7 +145,7 @@ func within(t *testing.T, done func() (int, bool)) {
 	}
 }
 
-// due checks that a look at what is due waits for nobody: it still shows what is held.
+// due checks that a look at what is due does not wait: it still shows what is held.
 func due(t *testing.T, s stet.Store, state stet.State) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)

@@ -1,5 +1,6 @@
-// Package keeping measures what requests feel of keepers that work off a backlog on the same store, and tests what keepers feel of
-// transactions that hold rows of it.
+// Package interference measures how much the background loops slow down requests while they work
+// off a backlog in the same store, and tests that transactions which hold rows of the backlog do
+// not stop the loops.
 package interference
 
 import (
@@ -35,10 +36,12 @@ const (
 	every = 5 * time.Millisecond // a request begins
 )
 
-// Beside fills s with rows records that are due, half of them abandoned and half of them over, and times requests on it by turns:
-// with nothing beside them, and while a Sweeper and a Reaper work through those with their default settings, but for the pause between
-// rounds. It reports the 99th percentiles of both, and of the turns in which both keepers were at work, with their ratios to the first,
-// and how much was swept and reaped in a second. rested, if not nil, is called once s is full.
+// Beside fills s with rows records that are due, half of them abandoned and half of them over, and
+// times requests on it by turns: with nothing beside them, and while a Sweeper and a Reaper work
+// through those with their default settings, but for the pause between rounds. It reports the 99th
+// percentiles of both, and of the turns in which both keepers were at work, with their ratios to
+// the first, and how much was swept and reaped in a second. rested, if not nil, is called once s is
+// full.
 func Beside(b *testing.B, s stet.Store, rows int, rested func()) {
 	const brief = time.Second
 	fill(b, engine(b, s, brief, nil), rows)
@@ -106,8 +109,9 @@ func (k *kept) observe(ev stet.Event) {
 
 func (k *kept) sum() int64 { return k.swept.Load() + k.reaped.Load() }
 
-// Reaping times requests on s at rest, and while a Reaper removes rows records whose time is over, which the caller has put there.
-// It reports both 99th percentiles, their ratio, and how long the Reaper took.
+// Reaping times requests on s at rest, and while a Reaper removes rows records whose time is over,
+// which the caller has put there. It reports both 99th percentiles, their ratio, and how long the
+// Reaper took.
 func Reaping(b *testing.B, s stet.Store, rows int) {
 	var k kept
 	e := engine(b, s, stet.DefaultRetain, k.observe)
@@ -167,7 +171,8 @@ func begin(ctx context.Context, e *stet.Engine, key string) (*stet.Claim, error)
 	return d.Claim, err
 }
 
-// requests begins one every so often, as clients do, who do not wait for each other, and returns how long each took.
+// requests begins one every so often, as clients do, who do not wait for each other, and returns
+// how long each took.
 func requests(b *testing.B, e *stet.Engine, name string, end time.Time, more func() bool) (took []time.Duration) {
 	b.Helper()
 	var mu sync.Mutex

@@ -1,5 +1,5 @@
-// Package limiting tests that what a client may use up is not exceeded by asking for it many times at once, nor by asking two
-// gateways on one store.
+// Package limiting tests that what a client may use up is not exceeded by asking for it many times
+// at once, nor by asking two gateways on one store.
 package limiting
 
 import (
@@ -88,8 +88,9 @@ func at(n int, send func(i int)) {
 	done.Wait()
 }
 
-// Alone: a limit that has room for five lets exactly five of 200 simultaneous requests through, whichever limit it is; repeats of
-// known requests get their answer in the middle of it, and use up nothing.
+// Alone: a limit that has room for five lets exactly five of 200 simultaneous requests through,
+// whichever limit it is; repeats of known requests get their answer in the middle of it, and use up
+// nothing.
 func Alone(t *testing.T, b storetest.Backend) { // E01
 	s := b.Open(t, t.TempDir(), nil)
 	t.Cleanup(func() {
@@ -154,7 +155,8 @@ func Alone(t *testing.T, b storetest.Backend) { // E01
 	})
 }
 
-// Together: two gateways on one store let through what one may, within the error that is documented.
+// Together: two gateways on one store let through what one may, within the error that is
+// documented.
 func Together(t *testing.T, b storetest.Backend) { // E01
 	const (
 		rate    = 50
@@ -195,7 +197,8 @@ func Together(t *testing.T, b storetest.Backend) { // E01
 	}
 	t.Run("rate", func(t *testing.T) {
 		runs := storm("rate", stethttp.LimitsConfig{NewKeysPerSecond: rate, Burst: 10})
-		// Once around the beginning each of them lets through what it may alone; then it is the rate.
+		// Once around the beginning each of them lets through what it may alone; then it is the
+		// rate.
 		const least, most = rate * seconds / 2, 2*(10+rate) + rate*seconds
 		t.Logf("%d keys in %d s at %d a second", runs, seconds, rate)
 		if runs < least || runs > most {

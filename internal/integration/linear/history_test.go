@@ -63,8 +63,8 @@ func (in input) asking(ctx context.Context) (context.Context, *asking) {
 	return context.WithValue(ctx, asked{}, a), a
 }
 
-// birth is a create that has happened: for the begin that sent it, or, as a copy, when nobody
-// reckoned with it any more.
+// birth is a create that has happened: for the begin that sent it, or, as a copy, long
+// after that.
 type birth struct {
 	of      input
 	version stet.Version
@@ -79,9 +79,10 @@ func (h *history) created(ctx context.Context, version stet.Version, began int64
 	h.births = append(h.births, b)
 }
 
-// complete returns all that was done. A create whose version was granted belongs to its begin, once.
-// A copy of it that lands on nothing is met by what its holder's settling left on the wire; what
-// lands of a begin that was given up is taken back; and what lands of others is nobody's.
+// complete returns all that was done. A create whose version was granted belongs to its begin,
+// once. A copy of it that lands on nothing is met by what its holder's settling left on the wire;
+// what lands of a begin that was given up is taken back; and what lands of others belongs to no
+// operation.
 func (h *history) complete() []porcupine.Operation {
 	settled := slices.Clone(h.ops)
 	for _, b := range h.births {

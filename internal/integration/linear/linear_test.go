@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// A check takes long where a key has many operations whose end nobody knows: many keys with few
+// A check takes long where a key has many operations whose end is not known: many keys with few
 // operations each.
 const (
 	keys    = 12

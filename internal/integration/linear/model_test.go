@@ -80,7 +80,7 @@ func step(s state, in input, out output) []state {
 	switch {
 	case out.word == failed:
 		return append([]state{s}, effects(s, in)...)
-	case out.again && out.word != ok: // it may have happened, and somebody have gone on from there, before it was sent again
+	case out.again && out.word != ok: // it may have happened, and another may have gone on from there, before it was sent again
 		out.again = false
 		return append(step(s, in, out), effects(s, in)...)
 	}
@@ -170,7 +170,8 @@ func ended(s state, in input) state {
 	return s
 }
 
-// contradicted is a key that was freed, and whose handler comes back with an answer before anything else has begun.
+// contradicted is a key that was freed, and whose handler comes back with an answer before anything
+// else has begun.
 func contradicted(s state, in input) []state {
 	if s.phase != open || s.freed != in.owner || in.as != done {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/integration/badnet"
 )
 
 var errLost = errors.New("the connection broke")
@@ -23,7 +24,7 @@ var (
 )
 
 // wire is a host's way to the store. Messages get lost, answers do, and copies of messages come
-// to the store when nobody reckons with them any more.
+// to the store long after their senders gave up.
 type wire struct {
 	stet.Store
 	h      *history
@@ -71,7 +72,7 @@ func send[T any](ctx context.Context, w *wire, do func(ctx context.Context) (T, 
 	return got, err
 }
 
-// lateness is how late a message is at most: later than whoever sent it waits for it.
+// lateness is how late a message is at most: longer than its sender waits for it.
 const lateness = 60 * time.Millisecond
 
 func (w *wire) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
@@ -90,21 +91,8 @@ func (w *wire) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 }
 
 func (w *wire) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	b = copied(b)
-	return send(ctx, w, func(ctx context.Context) (stet.Head, error) { return w.Store.Replace(ctx, prev, h, copied(b)) })
-}
-
-// copied is the body as it is now: its owner may use it again before a copy of the message arrives.
-func copied(b *stet.Body) *stet.Body {
-	if b == nil {
-		return nil
-	}
-	c := *b
-	if b.Response != nil {
-		r := *b.Response
-		c.Response = &r
-	}
-	return &c
+	b = badnet.Copied(b)
+	return send(ctx, w, func(ctx context.Context) (stet.Head, error) { return w.Store.Replace(ctx, prev, h, badnet.Copied(b)) })
 }
 
 func (w *wire) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {

@@ -23,8 +23,8 @@ func BenchmarkLaws(b *testing.B) {
 	storetest.Benchmark(b, backend)
 }
 
-// plain is what the group commit is compared with: the same rows, by a prepared statement and a transaction for each write,
-// over a pool that has a connection for every caller.
+// plain is what the group commit is compared with: the same rows, by a prepared statement and a
+// transaction for each write, over a pool that has a connection for every caller.
 type plain struct {
 	db             *sql.DB
 	insert, update *sql.Stmt
@@ -132,8 +132,8 @@ func spin(b *testing.B, call func(context.Context) error, callers int, d time.Du
 	return float64(total) / time.Since(began).Seconds()
 }
 
-// compare lets two take short turns within one run, so that a disk that is slow for a while is slow for both. What counts is
-// the median of the ratios of neighbouring turns.
+// compare lets two take short turns within one run, so that a disk that is slow for a while is slow
+// for both. What counts is the median of the ratios of neighbouring turns.
 func compare(b *testing.B, callers int, plain, ours func(context.Context) error) {
 	const turn = 150 * time.Millisecond
 	var plains, all, ratios []float64
@@ -157,7 +157,8 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// BenchmarkGroupCommit compares the store with one transaction per write: a new key and its completion.
+// BenchmarkGroupCommit compares the store with one transaction per write: a new key and its
+// completion.
 func BenchmarkGroupCommit(b *testing.B) {
 	for _, callers := range []int{1, 4, 64, 256} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {

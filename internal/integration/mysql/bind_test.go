@@ -8,8 +8,8 @@ import (
 	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
-// A transaction on another database is no transaction that the store can join: what is written in it would be in nobody's sight. It
-// stays usable (B08).
+// A transaction on another database is no transaction that the store can join: what is written in
+// it would be seen by no reader of the store. It stays usable (B08).
 func TestBindOnlyToTheSameDatabase(t *testing.T) {
 	addr := testserver.MariaDB(t).Addr
 	home, away, bare := fresh(t, addr), fresh(t, addr), fresh(t, addr)

@@ -10,8 +10,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// A server that may lose what it acknowledged is refused, with the setting and what to do; an open store says so, once asked, of one
-// that became so; and whoever allows it gets it (B05, W30).
+// A server that may lose what it acknowledged is refused, with the setting and what to do; an open
+// store says so, once asked, of one that became so; and AllowVolatile opens it (B05, W30).
 func TestVolatileServers(t *testing.T) {
 	t.Parallel()
 	check := func(s stet.Store) error {

@@ -34,8 +34,9 @@ func begin(t testing.TB, s stet.Store, db *sql.DB) (*sql.Tx, stet.Store) {
 	return tx, bound
 }
 
-// A row that an open transaction has changed: duplicates are answered at once, by what is committed, and neighbours in the same
-// groups go on. Who wants that row itself gets it when the transaction ends, or an error by the deadline (CC-10).
+// A row that an open transaction has changed: duplicates are answered at once, by what is
+// committed, and neighbours in the same groups go on. Who wants that row itself gets it when the
+// transaction ends, or an error by the deadline (CC-10).
 func TestHeldRows(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) *testserver.Server{
 		"MariaDB": testserver.MariaDB,
@@ -120,8 +121,8 @@ func heldRows(t *testing.T, db *sql.DB) {
 	}
 }
 
-// A transaction and a group that wait for each other: one of them is undone by the server, and the store tries again. It needs
-// a server that waits for rows, so that the groups do: a MySQL.
+// A transaction and a group that wait for each other: one of them is undone by the server, and the
+// store tries again. It needs a server that waits for rows, so that the groups do: a MySQL.
 func TestDeadlock(t *testing.T) {
 	t.Parallel()
 	db := migrated(t, fresh(t, testserver.NewMariaDB(t, "--version=8.0.36", "--innodb-lock-wait-timeout=5").Addr))
@@ -222,8 +223,8 @@ func TestGoneCallers(t *testing.T) {
 	wg.Wait()
 }
 
-// A call whose time is over in the instant of its answer leaves no connection behind that the driver has closed: the next caller
-// would be told that nobody knows what became of its write.
+// A call whose time is over in the instant of its answer leaves no connection behind that the
+// driver has closed: the next caller would be told that the result of its write is not known.
 func TestAnswersInTheLastInstant(t *testing.T) {
 	s, _ := open(t)
 	made := create(t, s, "k")
@@ -245,7 +246,7 @@ func TestAnswersInTheLastInstant(t *testing.T) {
 	}
 }
 
-// Rows that an open transaction holds keep no keeper from the others (A07).
+// Rows that an open transaction hold stop no background loop (A07).
 func TestHeldRowsStopNoKeeper(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) *testserver.Server{
 		"MariaDB": testserver.MariaDB,

@@ -118,9 +118,10 @@ func TestClocks(t *testing.T) {
 	clocks.Run(t, backend)
 }
 
-// A MariaDB that says it is a MySQL is used as one: no statement has a RETURNING anyway, and rows that others hold are waited
-// for, for the second that is the least a MySQL can be told. The sessions of the caller's pool, which lists and transactions that
-// the store joins are in, are as awkward as they can be: nothing depends on a character set, a time zone, an isolation level, or
+// A MariaDB that says it is a MySQL is used as one: no statement has a RETURNING anyway, and rows
+// that others hold are waited for, for the second that is the least a MySQL can be told. The
+// sessions of the caller's pool, which lists and transactions that the store joins are in, are as
+// awkward as they can be: nothing depends on a character set, a time zone, an isolation level, or
 // what quotes and backslashes mean.
 func TestLawsAsMySQL(t *testing.T) {
 	server(t, func(t testing.TB) *testserver.Server { return testserver.NewMariaDB(t, "--version=8.0.36") },

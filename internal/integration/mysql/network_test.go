@@ -17,8 +17,8 @@ import (
 	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
-// The server is killed while many write, and comes back: what was acknowledged is there, nothing is there by half, and the
-// store goes on without being opened again (I5, W28).
+// The server is killed while many write, and comes back: what was acknowledged is there, nothing is
+// there by half, and the store goes on without being opened again (I5, W28).
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewMariaDB(t)
@@ -83,8 +83,8 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// A server that stands still: every call ends by its own deadline, also that of who began a group, and when the server goes on,
-// so does the store.
+// A server that stands still: every call ends by its own deadline, also that of who began a group,
+// and when the server goes on, so does the store.
 func TestServerStandsStill(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewMariaDB(t)
@@ -177,7 +177,8 @@ func TestRepliesLost(t *testing.T) {
 	})
 }
 
-// A connection that was cut while nobody used it is not found out by a write: what came of that write would be uncertain.
+// A connection that was cut while it was idle is not found out by a write: what came of that
+// write would be uncertain.
 func TestIdleConnectionsCut(t *testing.T) {
 	t.Parallel()
 	server := testserver.MariaDB(t)
@@ -214,7 +215,8 @@ func TestNothingIsLeftRunning(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
-// A table that cannot grow: ErrFull, which says that nothing was stored; what is stored can be read.
+// A table that cannot grow: ErrFull, which says that nothing was stored; what is stored can be
+// read.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewMariaDB(t, "--innodb-file-per-table=0", "--innodb-data-file-path=ibdata1:12M;more:8M")

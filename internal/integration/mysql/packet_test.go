@@ -20,7 +20,8 @@ func large(key string, n int) stet.Record {
 	return r
 }
 
-// neighbours run while one caller after the other writes what is too large, and all of them get their answers.
+// neighbours run while one caller after the other writes what is too large, and all of them get
+// their answers.
 func neighbours(t *testing.T, s stet.Store, tooLarge func(round int) error) {
 	t.Helper()
 	const rounds, callers = 5, 24
@@ -53,8 +54,8 @@ func neighbours(t *testing.T, s stet.Store, tooLarge func(round int) error) {
 	}
 }
 
-// A record that is larger than the server reads is refused before it is sent, by the name of the setting; alone, and in a transaction,
-// which stays usable (B02).
+// A record that is larger than the server reads is refused before it is sent, by the name of the
+// setting; alone, and in a transaction, which stays usable (B02).
 func TestTooLargeIsNotSent(t *testing.T) {
 	t.Parallel()
 	db := migrated(t, fresh(t, testserver.NewMariaDB(t, "--max-allowed-packet=4M").Addr))
@@ -103,8 +104,8 @@ func TestTooLargeIsNotSent(t *testing.T) {
 	}
 }
 
-// Where the server refuses a statement nevertheless, because it was given a smaller limit since then, it closes the connection behind
-// its answer. No other caller gets that connection (B02).
+// Where the server refuses a statement nevertheless, because it was given a smaller limit since
+// then, it closes the connection behind its answer. No other caller gets that connection (B02).
 func TestClosedConnectionsAreNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	dsn := fresh(t, testserver.NewMariaDB(t).Addr)

@@ -10,7 +10,8 @@ import (
 	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
-// People read the view. Its dates are UTC, whatever the time zones of the server, the session and the driver.
+// People read the view. Its dates are UTC, whatever the time zones of the server, the session and
+// the driver.
 func TestPeopleReadTheView(t *testing.T) {
 	dsn := fresh(t, testserver.MariaDB(t).Addr)
 	db := migrated(t, dsn+"?time_zone=%27%2B05%3A30%27&loc=Asia%2FKolkata&parseTime=true")
@@ -40,7 +41,8 @@ func TestPeopleReadTheView(t *testing.T) {
 	}
 }
 
-// A row that was changed by hand, or by a newer program, is refused, alone, and not overwritten (W29).
+// A row that was changed by hand, or by a newer program, is refused, alone, and not overwritten
+// (W29).
 func TestChangedRowsAreRefused(t *testing.T) {
 	s, db := open(t)
 	for name, change := range map[string]string{

@@ -34,8 +34,9 @@ func charge(ledger, key string) error {
 	return errors.Join(err, f.Close())
 }
 
-// child works until nothing is left, and kills itself at the boundary with the given number: before and after each foreign call
-// and each of the handler's store calls, and after each outcome was stored.
+// child works until nothing is left, and kills itself at the boundary with the given number: before
+// and after each foreign call and each of the handler's store calls, and after each outcome was
+// stored.
 func child() int {
 	db, err := sql.Open(os.Getenv(driverEnv), os.Getenv(dsnEnv))
 	if err != nil {
@@ -95,8 +96,8 @@ func (db *database) child(ctx context.Context, ledger string, kill int) *exec.Cm
 	return cmd
 }
 
-// CR-11, W31: a worker is killed at its first boundary, the next at its second, and so on until one lives to the end: each message
-// has one effect, and is done with the provider's id.
+// CR-11, W31: a worker is killed at its first boundary, the next at its second, and so on until one
+// lives to the end: each message has one effect, and is done with the provider's id.
 func TestKilledAtEveryBoundary(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
 		const messages = 12
@@ -122,7 +123,8 @@ func TestKilledAtEveryBoundary(t *testing.T) {
 	})
 }
 
-// Several processes, each with several deliveries at once: one effect each, nothing twice, nothing left.
+// Several processes, each with several deliveries at once: one effect each, nothing twice, nothing
+// left.
 func TestProcesses(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
 		const messages = 100

@@ -72,7 +72,8 @@ func (db *database) declined(t *testing.T, id stet.ID) int64 {
 	return all[len(all)-1].ID
 }
 
-// What is done with a message by hand is in the history, whoever settles it, and outlives the message.
+// What is done with a message by hand is in the history, with the name of who settled it, and
+// outlives the message.
 func TestSettlingIsAudited(t *testing.T) { // D02
 	on(t, func(t *testing.T, db *database) {
 		keys, err := sealstore.ParseKeys([]byte(`{"primary":"k","keys":{"k":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="},"names":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="}`))
@@ -127,7 +128,7 @@ func TestSettlingIsAudited(t *testing.T) { // D02
 	})
 }
 
-// A message is not settled where nobody could read later who has done it.
+// A message is not settled if the audit entry that names the operator cannot be written.
 func TestNothingIsSettledWithoutItsEntry(t *testing.T) { // D02
 	on(t, func(t *testing.T, db *database) {
 		ctx, d := t.Context(), db.desk(t)

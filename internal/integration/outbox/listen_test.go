@@ -17,7 +17,8 @@ import (
 // seldom is a pause that no test waits for: what is delivered before was told of.
 const seldom = 10 * time.Minute
 
-// listener is a worker on Postgres that listens, and hardly ever polls. Deliveries come out of the channels, and what it was told.
+// listener is a worker on Postgres that listens, and hardly ever polls. Deliveries come out of the
+// channels, and what it was told.
 func (db *database) listener(t *testing.T) (w outbox.Worker, got <-chan int64, told <-chan struct{}) {
 	t.Helper()
 	config, err := pgx.ParseConfig(db.dsn)
@@ -81,8 +82,8 @@ func (db *database) eventually(t *testing.T, query string, args ...any) {
 const asleep = "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%stet_outbox%' " +
 	"AND query_start > clock_timestamp() - interval '1 second'"
 
-// A worker that sleeps hears of a message when its transaction commits, and finds those that are added right behind it, of
-// which nobody tells.
+// A worker that sleeps hears of a message when its transaction commits, and finds those that are
+// added right behind it, of which no notification tells.
 func TestListen(t *testing.T) {
 	db := fresh(t, sqlstore.Postgres)
 	w, got, told := db.listener(t)
@@ -129,12 +130,13 @@ func TestListenerKilled(t *testing.T) {
 	if e := <-events; e.Result != "error" || e.Err == nil {
 		t.Errorf("of the connection: %+v", e)
 	}
-	db.add(t, outbox.Message{Topic: "t"}) // nobody listens for a second
+	db.add(t, outbox.Message{Topic: "t"}) // no connection listens for a second
 	next(t, got, 10*time.Second)
 	next(t, told, 10*time.Second)
 }
 
-// A message of a transaction of pgx, which says so too; and one of a transaction that was rolled back, which does not exist.
+// A message of a transaction of pgx, which says so too; and one of a transaction that was rolled
+// back, which does not exist.
 func TestPgx(t *testing.T) {
 	db := fresh(t, sqlstore.Postgres)
 	w, got, told := db.listener(t)

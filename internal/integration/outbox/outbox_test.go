@@ -16,7 +16,8 @@ import (
 	"github.com/stet-dev/stet/outbox"
 )
 
-// CR-13: a transaction rolled back leaves nothing; one effect of one record is in the outbox once, and the transaction goes on.
+// CR-13: a transaction rolled back leaves nothing; one effect of one record is in the outbox once,
+// and the transaction goes on.
 func TestAdd(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
 		record := outbox.Record{ID: stet.ID{Scope: "s\x00\xff\\", Key: "it's\"\x00\xfe"}, Life: time.UnixMicro(1_700_000_000_123_456).UTC()}
@@ -56,7 +57,8 @@ func TestAdd(t *testing.T) {
 	})
 }
 
-// What each result makes of a message, with a system downstream that honours the key and with one that does not (S1-40).
+// What each result makes of a message, with a system downstream that honours the key and with one
+// that does not (S1-40).
 func TestResults(t *testing.T) {
 	boom := errors.New("boom")
 	for _, c := range []struct {
@@ -112,8 +114,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// Of one order key one message at a time, in order, whoever delivers; a dead one holds up those behind it until it is settled,
-// and nothing else (CR-12).
+// Of one order key one message at a time, in order, whichever worker delivers; a dead one holds up
+// those behind it until it is settled, and nothing else (CR-12).
 func TestOrder(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
 		const lines, each = 4, 5
@@ -196,7 +198,8 @@ func TestByHand(t *testing.T) {
 	})
 }
 
-// What runs when the context ends gets the time to finish; a lease that somebody else has swept cannot be written any more (I3).
+// What runs when the context ends gets the time to finish; a lease that another process has swept
+// cannot be written any more (I3).
 func TestDrainAndFence(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
 		db.add(t, outbox.Message{Topic: "t"})

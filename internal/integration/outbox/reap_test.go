@@ -29,7 +29,8 @@ type aged struct {
 	created, ended time.Duration // ago
 }
 
-// What is done or discarded goes when it has been so for long enough, whatever lies between; nothing else ever does.
+// What is done or discarded goes when it has been so for long enough, whatever lies between;
+// nothing else ever does.
 func TestReap(t *testing.T) {
 	const day = 24 * time.Hour
 	all := []aged{
@@ -68,7 +69,8 @@ func TestReap(t *testing.T) {
 	})
 }
 
-// A worker removes what it has delivered, and not what was given up; with Forever it removes nothing.
+// A worker removes what it has delivered, and not what was given up; with Forever it removes
+// nothing.
 func TestRetention(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
 		db.ages(t, aged{outbox.Done, time.Hour, time.Hour}, aged{outbox.Dead, time.Hour, time.Hour})
@@ -93,7 +95,8 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// Reaping waits for no transaction that is open, and nobody waits for the reaper: a message that is being delivered keeps its lease.
+// Reaping waits for no transaction that is open, and no request waits for the reaper: a message
+// that is being delivered keeps its lease.
 func TestReapBesideAnOpenTransaction(t *testing.T) {
 	const day = 24 * time.Hour
 	on(t, func(t *testing.T, db *database) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stet-dev/stet/outbox"
 )
 
-// A13: a handler that takes longer than Timeout has an outcome nobody knows, whether it heeds its
+// A13: a handler that takes longer than Timeout has an unknown outcome, whether it heeds its
 // context or not. The worker goes on, and says at the end that a handler still runs.
 func TestTimeout(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {

@@ -7,8 +7,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Check walks a store of so many records, of which known is one, by what no index has and no record is. A page looks through look
-// records, and then says where the next one begins: it would otherwise end with its deadline, and begin anew each time (D04).
+// Check walks a store of so many records, of which known is one, by what no index has and no record
+// is. A page looks through look records, and then says where the next one begins: it would
+// otherwise end with its deadline, and begin anew each time (D04).
 func Check(t *testing.T, s stet.Store, known stet.Record, records, look int) {
 	t.Helper()
 	l, ok := stet.As[stet.Lister](s)

@@ -4,42 +4,30 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/integration/paging"
 	"github.com/stet-dev/stet/store/pgxstore"
 )
 
 // backlog puts n records in s that are due in state.
 func backlog(t *testing.T, s stet.Store, state stet.State, n int) {
 	t.Helper()
-	const fillers = 64
-	var filling sync.WaitGroup
-	for f := range fillers {
-		filling.Go(func() {
-			for i := f; i < n; i += fillers {
-				r := running(fmt.Sprintf("%s-%d", state, i))
-				r.State, r.DueIn = state, time.Microsecond
-				if _, err := s.Create(t.Context(), r); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	filling.Wait()
-	if t.Failed() {
-		t.FailNow()
-	}
+	paging.Backlog(t, s, n, func(i int) stet.Record {
+		r := running(fmt.Sprintf("%s-%d", state, i))
+		r.State, r.DueIn = state, time.Microsecond
+		return r
+	})
 }
 
-// A backlog is worked off at a cost that is in proportion to it, however wrong the server's statistics are and however long it
-// keeps what was removed. A plan that sorts what is due reads all of it for each page, and a walk that begins at the beginning for
-// each reads all that earlier pages held.
+// A backlog is worked off at a cost that is in proportion to it, however wrong the server's
+// statistics are and however long it keeps what was removed. A plan that sorts what is due reads
+// all of it for each page, and a walk that begins at the beginning for each reads all that earlier
+// pages held.
 func TestBacklogIsWalkedOnce(t *testing.T) {
 	const rows, batch = 3000, 100
 	for name, c := range map[string]struct {
@@ -56,7 +44,8 @@ func TestBacklogIsWalkedOnce(t *testing.T) {
 			backlog(t, s, c.state, rows)
 			execute(t, admin, c.made, "VACUUM stet_records")
 			execute(t, admin, underestimated)
-			// Somebody who looks at what there was keeps the server from forgetting any of it.
+			// A transaction that still sees the old rows keeps the server from forgetting any of
+			// it.
 			execute(t, connected(t, s.address), "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM stet_records")
 			e, err := stet.New(s, stet.Config{})
 			if err != nil {
@@ -76,7 +65,8 @@ func TestBacklogIsWalkedOnce(t *testing.T) {
 			if done != rows {
 				t.Errorf("%d of %d were done", done, rows)
 			}
-			// A page may read the one before it again, and a second walk begins at the very beginning.
+			// A page may read the one before it again, and a second walk begins at the very
+			// beginning.
 			if n := entries("stet_records_" + c.state.String()); n > 5*rows {
 				t.Errorf("%d entries of the index were read for %d records", n, rows)
 			}
@@ -84,9 +74,9 @@ func TestBacklogIsWalkedOnce(t *testing.T) {
 	}
 }
 
-// What ended in one instant, such as after a server came back, is walked once like everything else (A07): what is left of the
-// instant is found by an index, and not by reading all of it for each page. What cannot be read takes its place in a page, and neither
-// ends nor hides anything (A2).
+// What ended in one instant, such as after a server came back, is walked once like everything else
+// (A07): what is left of the instant is found by an index, and not by reading all of it for each
+// page. What cannot be read takes its place in a page, and neither ends nor hides anything (A2).
 func TestWalkWithinAnInstant(t *testing.T) {
 	const rows, page = 3000, 100
 	s, admin, entries := watched(t)
@@ -99,31 +89,17 @@ func TestWalkWithinAnInstant(t *testing.T) {
 	if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM stet_records WHERE status = 0 AND schema <> 99").Scan(&want); err != nil {
 		t.Fatal(err)
 	}
-	seen, pages := map[stet.ID]bool{}, 0
-	q := stet.Query{States: []stet.State{stet.Running}, Limit: page}
-	for more := true; more; more = q.After != "" {
-		heads, next, err := s.Due(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, h := range heads {
-			if seen[h.ID] {
-				t.Errorf("%s is met twice", string(h.Key))
-			}
-			seen[h.ID] = true
-		}
-		q.After = next
-		pages++
-	}
-	if len(seen) != want || pages != rows/page {
-		t.Errorf("%d of %d records were met on %d pages", len(seen), want, pages)
+	met, pages := paging.Walk(t, s, stet.Query{States: []stet.State{stet.Running}, Limit: page})
+	if met != want || pages != rows/page {
+		t.Errorf("%d of %d records were met on %d pages", met, want, pages)
 	}
 	if n := entries("stet_records_running"); n > 5*rows {
 		t.Errorf("%d entries of the index were read for %d records", n, rows)
 	}
 }
 
-// What becomes due before what an earlier walk found, by a clock that was set back, is what the next walk begins with.
+// What becomes due before what an earlier walk found, by a clock that was set back, is what the
+// next walk begins with.
 func TestNothingIsPassedOver(t *testing.T) {
 	const batch = 10
 	address := database(t, address(t), t.Name())
@@ -143,8 +119,8 @@ func TestNothingIsPassedOver(t *testing.T) {
 	}
 }
 
-// underestimated makes a table of which the server knows its size, and nothing else: it believes that less than a page of what is in it
-// is due, and the plan that is good for few rows looks good.
+// underestimated makes a table of which the server knows its size, and nothing else: it believes
+// that less than a page of what is in it is due, and the plan that is good for few rows looks good.
 const underestimated = "UPDATE pg_class SET reltuples = 50000, relpages = pg_relation_size(oid) / 8192 WHERE relname = 'stet_records'"
 
 // at is a store with its address.
@@ -153,8 +129,8 @@ type at struct {
 	address string
 }
 
-// watched is an empty store, and how many entries of an index have been read since then. That closes the store: its sessions
-// tell what they read when they end.
+// watched is an empty store, and how many entries of an index have been read since then. That
+// closes the store: its sessions tell what they read when they end.
 func watched(t *testing.T) (at, *pgx.Conn, func(index string) int) {
 	t.Helper()
 	address := database(t, address(t), t.Name())

@@ -21,7 +21,8 @@ import (
 	"github.com/stet-dev/stet/store/storetest"
 )
 
-// plain is what the store is compared with: the same rows, an INSERT and an UPDATE of one row over a pool, each a transaction.
+// plain is what the store is compared with: the same rows, an INSERT and an UPDATE of one row over
+// a pool, each a transaction.
 type plain struct{ pool *pgxpool.Pool }
 
 var (
@@ -89,7 +90,8 @@ func pair(ctx context.Context, w writer) error {
 	return err
 }
 
-// spin lets callers do something for a while, and returns how often a second they did, and the 99th percentile of how long it took.
+// spin lets callers do something for a while, and returns how often a second they did, and the 99th
+// percentile of how long it took.
 func spin(b *testing.B, callers int, d time.Duration, do func(context.Context) error) (rate float64, p99 time.Duration) {
 	var wg sync.WaitGroup
 	times := make([][]time.Duration, callers)
@@ -117,8 +119,8 @@ func spin(b *testing.B, callers int, d time.Duration, do func(context.Context) e
 	return float64(len(all)) / took.Seconds(), all[len(all)*99/100]
 }
 
-// compare lets two do the same in short turns within one run, so that a disk that is slow for a while is slow for both. What
-// counts is the median of the ratios of neighbouring turns.
+// compare lets two do the same in short turns within one run, so that a disk that is slow for a
+// while is slow for both. What counts is the median of the ratios of neighbouring turns.
 func compare(b *testing.B, callers int, turn time.Duration, turns int, one, other func(context.Context) error) {
 	var ratios, rates, others []float64
 	var tails, otherTails []time.Duration
@@ -141,8 +143,9 @@ func middle[T float64 | time.Duration](v []T) T {
 	return v[len(v)/2]
 }
 
-// durable is a server that waits for its disk, and has been at work: it has files of its log to use again. A new one makes each of
-// them while all commits wait, 40 ms for 16 MB, and who writes most waits most.
+// durable is a server that waits for its disk, and has been at work: it has files of its log to use
+// again. A new one makes each of them while all commits wait, 40 ms for 16 MB, and who writes most
+// waits most.
 func durable(b *testing.B) string {
 	s := testserver.NewPostgres(b, "shared_buffers=512MB", "max_wal_size=4GB", "min_wal_size=2GB")
 	conn, err := pgx.Connect(b.Context(), strings.TrimSuffix(dsn(s.Addr, "postgres"), "&pool_max_conns=16"))
@@ -175,7 +178,8 @@ const (
 	turns = 5
 )
 
-// BenchmarkNewKeys compares new keys (reserved and completed, both on the disk) with one statement per transaction over a pool.
+// BenchmarkNewKeys compares new keys (reserved and completed, both on the disk) with one statement
+// per transaction over a pool.
 func BenchmarkNewKeys(b *testing.B) {
 	address := durable(b)
 	s := opened(b, address, pgxstore.Config{})
@@ -219,7 +223,8 @@ func BenchmarkNewKeysSQL(b *testing.B) {
 	}
 }
 
-// BenchmarkReplay compares what a retry costs, the Create that finds a completed record, with a bare SELECT of its columns.
+// BenchmarkReplay compares what a retry costs, the Create that finds a completed record, with a
+// bare SELECT of its columns.
 func BenchmarkReplay(b *testing.B) {
 	address := durable(b)
 	s := opened(b, address, pgxstore.Config{})

@@ -15,8 +15,9 @@ import (
 	"github.com/stet-dev/stet/store/pgxstore"
 )
 
-// A transaction on another database, or on other tables in the same one, is no transaction that the store can join: what is written
-// in it would be in nobody's sight. It is asked once for each connection, and stays usable (B08).
+// A transaction on another database, or on other tables in the same one, is no transaction that the
+// store can join: what is written in it would be seen by no reader of the store. It is asked once
+// for each connection, and stays usable (B08).
 func TestBindOnlyToTheSameDatabase(t *testing.T) {
 	home := database(t, address(t), t.Name())
 	s := opened(t, home, pgxstore.Config{})
@@ -92,7 +93,8 @@ func TestBindOnlyToTheSameDatabase(t *testing.T) {
 	}
 }
 
-// A role that may not ask for the server's name has a store nevertheless, and it joins transactions.
+// A role that may not ask for the server's name has a store nevertheless, and it joins
+// transactions.
 func TestBindWithoutTheServersName(t *testing.T) {
 	home := database(t, address(t), t.Name())
 	opened(t, home, pgxstore.Config{})

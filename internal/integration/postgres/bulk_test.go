@@ -13,8 +13,8 @@ import (
 	"github.com/stet-dev/stet/store/storetest/faulty"
 )
 
-// Two gateways share a job: the one that works on it is cut off from the server in the middle, and the other ends it. Each record is
-// changed once, and counted once.
+// Two gateways share a job: the one that works on it is cut off from the server in the middle, and
+// the other ends it. Each record is changed once, and counted once.
 func TestBulkJobChangesHands(t *testing.T) {
 	const n = 3 * 256 // pages of a job
 	address := database(t, address(t), t.Name())

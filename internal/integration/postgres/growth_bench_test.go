@@ -15,8 +15,9 @@ import (
 	"github.com/stet-dev/stet/store/pgxstore"
 )
 
-// BenchmarkGrowth compares new keys in a table of 5,000,000 with new keys in one of 10,000, by turns, on one server: what a request
-// costs is not to grow with what is stored. It takes minutes and 5 GB of disk: STET_SOAK=1.
+// BenchmarkGrowth compares new keys in a table of 5,000,000 with new keys in one of 10,000, by
+// turns, on one server: what a request costs is not to grow with what is stored. It takes minutes
+// and 5 GB of disk: STET_SOAK=1.
 func BenchmarkGrowth(b *testing.B) {
 	if os.Getenv("STET_SOAK") == "" {
 		b.Skip("five million rows take minutes: STET_SOAK=1")
@@ -36,8 +37,8 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideKeepers times requests beside a sweeper and a reaper that work off a backlog of STET_ROWS. The checkpoint gives
-// back the files of the log that the backlog took: see durable.
+// BenchmarkBesideKeepers times requests beside a sweeper and a reaper that work off a backlog of
+// STET_ROWS. The checkpoint gives back the files of the log that the backlog took: see durable.
 func BenchmarkBesideKeepers(b *testing.B) {
 	address := durable(b)
 	interference.Beside(b, opened(b, address, pgxstore.Config{}), interference.Rows(b), func() {
@@ -52,8 +53,9 @@ func BenchmarkBesideKeepers(b *testing.B) {
 	})
 }
 
-// BenchmarkReap removes 1,000,000 records whose retention is over (STET_ROWS), while requests go on: they are to be gone in under ten
-// seconds, and the 99th percentile of requests is to stay within twice that of a store at rest.
+// BenchmarkReap removes 1,000,000 records whose retention is over (STET_ROWS), while requests go
+// on: they are to be gone in under ten seconds, and the 99th percentile of requests is to stay
+// within twice that of a store at rest.
 func BenchmarkReap(b *testing.B) {
 	rows := 1_000_000
 	if os.Getenv("STET_ROWS") != "" {
@@ -74,7 +76,8 @@ func BenchmarkReap(b *testing.B) {
 	}
 }
 
-// fill copies one completed record under other names. The copies' checksums are of the first: nobody reads them.
+// fill copies one completed record under other names. The copies have the checksums of the
+// first, and are not read.
 func fill(b *testing.B, address string, rows int, more ...string) {
 	b.Helper()
 	s := opened(b, address, pgxstore.Config{})

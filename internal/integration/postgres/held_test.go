@@ -30,8 +30,9 @@ func bound(t *testing.T, s pooled) (in stet.Store, rollback func()) {
 	return in, rollback
 }
 
-// Keys that an open transaction holds, one that it made and one that it changed, do not slow their neighbours in a group; who wants them
-// waits, no longer than it may, and is told nothing that could be wrong (W4).
+// Keys that an open transaction holds, one that it made and one that it changed, do not slow their
+// neighbours in a group; who wants them waits, no longer than it may, and is told nothing that
+// could be wrong (W4).
 func TestHeldKeysAreInNobodysWay(t *testing.T) {
 	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
 	old := create(t, s, "old")
@@ -112,7 +113,8 @@ func TestHeldKeysAreInNobodysWay(t *testing.T) {
 	}
 }
 
-// Whoever waits for rows that stay held keeps nobody from a row that is free again: as many as may wait at a time, and one more (B08).
+// Writes that wait for rows that stay held do not keep others from a row that is free again: as
+// many as may wait at a time, and one more (B08).
 func TestWhoWaitsIsInNobodysWay(t *testing.T) {
 	const patient = 12
 	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
@@ -188,7 +190,7 @@ func TestReplaceWaitsForTheRow(t *testing.T) {
 	}
 }
 
-// Rows that the server refuses fail alone, whoever they are grouped with.
+// Rows that the server refuses fail alone, whichever rows they are grouped with.
 func TestPoisonedRows(t *testing.T) {
 	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
 	poison := func() string { // longer than an index takes, and nothing to compress
@@ -219,7 +221,8 @@ func TestPoisonedRows(t *testing.T) {
 	wg.Wait()
 }
 
-// Two processes that write the same keys in groups, each in its own order, do not lock each other out.
+// Two processes that write the same keys in groups, each in its own order, do not lock each other
+// out.
 func TestGroupsDoNotDeadlock(t *testing.T) {
 	address := database(t, address(t), t.Name())
 	stores := []pooled{opened(t, address, pgxstore.Config{}), opened(t, address, pgxstore.Config{})}
@@ -292,5 +295,5 @@ func TestDeadlockOfCallers(t *testing.T) {
 	}
 }
 
-// Rows that an open transaction holds keep no keeper from the others (A07).
+// Rows that an open transaction hold stop no background loop (A07).
 func TestHeldRowsStopNoKeeper(t *testing.T) { interference.HeldRows(t, overPgx("")) }

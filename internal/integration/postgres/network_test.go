@@ -49,7 +49,8 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// behind opens a store through a bad network. It does not listen: that would be one more connection.
+// behind opens a store through a bad network. It does not listen: that would be one more
+// connection.
 func behind(t *testing.T) (pooled, *badnet.Proxy) {
 	direct := database(t, address(t), t.Name())
 	opened(t, direct, pgxstore.Config{})
@@ -57,7 +58,8 @@ func behind(t *testing.T) (pooled, *badnet.Proxy) {
 	return opened(t, strings.Replace(direct, address(t), proxy.Addr(), 1), pgxstore.Config{ListenDSN: direct}), proxy
 }
 
-// A write whose answer is lost has happened, and its writer recognises it when it sends it again (I1, W2, W34).
+// A write whose answer is lost has happened, and its writer recognises it when it sends it again
+// (I1, W2, W34).
 func TestAnswersLost(t *testing.T) {
 	s, proxy := behind(t)
 	r := running("the-key-of-a-lost-create")
@@ -86,7 +88,8 @@ func TestAnswersLost(t *testing.T) {
 	}
 }
 
-// The answer to a whole group is lost: none of its callers has a verdict, and each recognises its write.
+// The answer to a whole group is lost: none of its callers has a verdict, and each recognises its
+// write.
 func TestAnswerToAGroupLost(t *testing.T) {
 	s, proxy := behind(t)
 	const callers = 48
@@ -122,7 +125,8 @@ func TestAnswerToAGroupLost(t *testing.T) {
 	}
 }
 
-// A network that goes silent, is cut and refuses: calls end by their deadlines, and the store goes on afterwards.
+// A network that goes silent, is cut and refuses: calls end by their deadlines, and the store goes
+// on afterwards.
 func TestNetworkGone(t *testing.T) {
 	s, proxy := behind(t)
 	made := create(t, s, "k")
@@ -144,8 +148,8 @@ func TestNetworkGone(t *testing.T) {
 	eventually(t, "answer", func() bool { _, err := s.Get(within(t, time.Second), made.ID); return err == nil })
 }
 
-// The server is killed while many write, and comes back: what was acknowledged is there, nothing is there by half, and the
-// store goes on without being opened again (I5, W28).
+// The server is killed while many write, and comes back: what was acknowledged is there, nothing is
+// there by half, and the store goes on without being opened again (I5, W28).
 func TestServerKilledMidGroup(t *testing.T) {
 	server := testserver.NewPostgres(t)
 	s := opened(t, dsn(server.Addr, "postgres"), pgxstore.Config{})
@@ -199,8 +203,8 @@ func TestServerKilledMidGroup(t *testing.T) {
 	}
 }
 
-// A server that stands still: every call ends by its own deadline, also those in one group, and when the server goes on, so does the
-// store.
+// A server that stands still: every call ends by its own deadline, also those in one group, and
+// when the server goes on, so does the store.
 func TestServerStandsStill(t *testing.T) {
 	server := testserver.NewPostgres(t)
 	s := opened(t, dsn(server.Addr, "postgres"), pgxstore.Config{})
@@ -230,7 +234,8 @@ func TestServerStandsStill(t *testing.T) {
 	}
 }
 
-// A pool without a free connection: calls end by their deadlines, nothing happened, and the next one goes on.
+// A pool without a free connection: calls end by their deadlines, nothing happened, and the next
+// one goes on.
 func TestPoolExhausted(t *testing.T) {
 	s := opened(t, with(t, database(t, address(t), t.Name()), "pool_max_conns", "2"), pgxstore.Config{})
 	var held []*pgxpool.Conn
@@ -253,7 +258,8 @@ func TestPoolExhausted(t *testing.T) {
 	}
 }
 
-// The server's disk is full: nothing was stored, and the error says so. The trigger answers as the server would.
+// The server's disk is full: nothing was stored, and the error says so. The trigger answers as the
+// server would.
 func TestDiskFull(t *testing.T) {
 	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
 	for _, q := range []string{"CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$",

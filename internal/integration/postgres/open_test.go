@@ -27,7 +27,8 @@ func pool(t testing.TB, dsn string) *pgxpool.Pool {
 	return p
 }
 
-// Many processes start at once on an empty database, by either way: the schema is made once (S2-03).
+// Many processes start at once on an empty database, by either way: the schema is made once
+// (S2-03).
 func TestManyMigrateAtOnce(t *testing.T) {
 	direct := database(t, address(t), t.Name())
 	p := pool(t, direct)
@@ -99,8 +100,8 @@ func TestSettingsRefused(t *testing.T) {
 	}
 }
 
-// What another process changes wakes those who wait, by a notification and not by looking; and by looking where nobody can be
-// told any more.
+// What another process changes wakes those who wait, by a notification and not by looking; and by
+// looking once notifications do not come any more.
 func TestNotified(t *testing.T) {
 	direct := database(t, address(t), t.Name())
 	proxy := badnet.New(t, address(t))
@@ -126,7 +127,7 @@ func TestNotified(t *testing.T) {
 	woken(t, waits, changes)
 }
 
-// A closed store refuses, and Close waits for nobody who only waits.
+// A closed store refuses, and Close does not wait for callers of Await.
 func TestClose(t *testing.T) {
 	s := open(t, database(t, address(t), t.Name()), pgxstore.Config{})
 	made := create(t, s, "k")

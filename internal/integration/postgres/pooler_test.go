@@ -39,8 +39,8 @@ func through(t testing.TB, addr, direct, mode string) string {
 	return with(t, u.String(), "default_query_exec_mode", mode)
 }
 
-// Behind a pooler in transaction mode every statement may be on another connection. pgx's own choice of mode
-// fails there, because its statements are prepared on one.
+// Behind a pooler in transaction mode every statement may be on another connection. pgx's own
+// choice of mode fails there, because its statements are prepared on one.
 func TestLawsPoolerDescribe(t *testing.T) { lawsThroughPooler(t, "cache_describe") }
 
 func TestLawsPoolerExec(t *testing.T) { lawsThroughPooler(t, "exec") }
@@ -60,7 +60,8 @@ func lawsThroughPooler(t *testing.T, mode string) {
 	storetest.Run(t, b)
 }
 
-// Through a pooler nobody can listen; the store notices, and those who wait look for themselves.
+// No connection can listen through a pooler; the store notices, and those who wait look for
+// themselves.
 func TestWaitThroughPooler(t *testing.T) {
 	s := opened(t, through(t, pooler(t), database(t, address(t), t.Name()), "exec"), pgxstore.Config{})
 	woken(t, s, s)

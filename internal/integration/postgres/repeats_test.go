@@ -29,7 +29,8 @@ func (s *sends) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQue
 
 func (*sends) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// A storm of retries is answered by look-ups alone; when it is over, new keys take one round trip again.
+// A storm of retries is answered by look-ups alone; when it is over, new keys take one round trip
+// again.
 func TestRepeatsAreLookedUp(t *testing.T) {
 	address := database(t, address(t), t.Name())
 	_ = opened(t, address, pgxstore.Config{}) // migrates

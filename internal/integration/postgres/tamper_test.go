@@ -9,7 +9,8 @@ import (
 	"github.com/stet-dev/stet/store/storetest"
 )
 
-// tamper is [storetest.Backend].Tamper: exec sends a statement whose last two arguments are the record's name.
+// tamper is [storetest.Backend].Tamper: exec sends a statement whose last two arguments are the
+// record's name.
 func tamper(t testing.TB, s stet.Store, exec func(sql string, args ...any) error, id stet.ID, with storetest.Tampering) {
 	t.Helper()
 	update := func(set string, args ...any) {

@@ -28,14 +28,16 @@ func BenchmarkLaws(b *testing.B) {
 	}})
 }
 
-// slice is for how long one of the two clients works before it is the other's turn, and rounds how often each gets it.
+// slice is for how long one of the two clients works before it is the other's turn, and rounds how
+// often each gets it.
 const (
 	slice  = 250 * time.Millisecond
 	rounds = 7
 )
 
-// BenchmarkClients compares the two clients on one server and the same scripts, by turns: "ratio" is what rueidis does for one
-// of a go-redis pool with a connection for each caller, the median of the turns.
+// BenchmarkClients compares the two clients on one server and the same scripts, by turns: "ratio"
+// is what rueidis does for one of a go-redis pool with a connection for each caller, the median of
+// the turns.
 func BenchmarkClients(b *testing.B) {
 	addr := testserver.Redis(b).Addr
 	for _, work := range []string{"new", "replay"} {

@@ -10,8 +10,9 @@ import (
 	"github.com/stet-dev/stet/store/redisstore"
 )
 
-// A record that nobody reaped vanishes by itself, and leaves its name in the index of what is due. A new life under that name is
-// due when its own time is over, and not before: a keeper that begins to work then must not end it (I10).
+// A record that was not reaped vanishes by itself, and leaves its name in the index of what is due.
+// A new life under that name is due when its own time is over, and not before: a reaper that begins
+// to work then must not end it (I10).
 func TestDueAfterALifeThatVanished(t *testing.T) {
 	s := open(t, single(t, testserver.Redis(t).Addr), redisstore.Config{Prefix: prefix(t.TempDir()), Shards: 1, Linger: time.Millisecond})
 	first, err := s.Create(t.Context(), sample("k"))

@@ -36,7 +36,8 @@ func (r raw) keys(pattern string) []string {
 	return all
 }
 
-// Running and unknown records are never lost to a lifetime; what is over has one, which ends after it is due (I9, I10).
+// Running and unknown records are never lost to a lifetime; what is over has one, which ends after
+// it is due (I9, I10).
 func TestLifetimes(t *testing.T) {
 	server := testserver.NewRedis(t)
 	c := lookInto(t, server.Addr)
@@ -183,7 +184,8 @@ func TestNamesOfTheVanished(t *testing.T) {
 	})
 }
 
-// Without a keeper records vanish by themselves, and new ones clear the indexes of old ones: nothing leaks.
+// Without a reaper records vanish by themselves, and new ones clear the indexes of old ones:
+// nothing leaks.
 func TestNothingLeaks(t *testing.T) {
 	server := testserver.NewRedis(t)
 	c := lookInto(t, server.Addr)
@@ -229,7 +231,8 @@ func TestDamagedRecords(t *testing.T) {
 	}
 	key := c.keys("*:r:*damaged")[0]
 	whole := c.Get(t.Context(), key).Val()
-	// Instants are the server's, written by its script; a checksum of the writer's cannot cover them.
+	// Instants are the server's, written by its script; a checksum of the writer's cannot cover
+	// them.
 	const instants = 48
 	for at := instants; at < len(whole); at++ {
 		bad := []byte(whole)

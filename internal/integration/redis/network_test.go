@@ -31,8 +31,9 @@ var adapters = []adapter{
 		func(t testing.TB, addrs []string) redisstore.Client { t.Helper(); return dialRueidis(t, addrs...) }},
 }
 
-// A master is killed while many write and have each write confirmed by a replica: what was acknowledged is there, the others are
-// errors, and with the node back the store goes on without being opened again (I5, W11).
+// A master is killed while many write and have each write confirmed by a replica: what was
+// acknowledged is there, the others are errors, and with the node back the store goes on without
+// being opened again (I5, W11).
 func TestMasterKilled(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
@@ -43,7 +44,8 @@ func TestMasterKilled(t *testing.T) {
 			w.more(t)
 			c.Nodes[0].Kill(t)
 			eventually(t, "failures", func() bool { return w.failed.Load() > 0 })
-			// A master without persistence that comes back before it is replaced is empty, and empties its replica.
+			// A master without persistence that comes back before it is replaced is empty, and
+			// empties its replica.
 			eventually(t, "another master", func() bool { return isMaster(t, c.Nodes[3].Addr) })
 			c.Nodes[0].Start(t)
 			eventually(t, "a write to every shard", func() bool { return everywhere(t, s) })
@@ -77,7 +79,8 @@ func everywhere(t *testing.T, s stet.Store) bool {
 	return true
 }
 
-// The server is killed while many write, and comes back from its log, knowing no scripts: what was acknowledged is there (I5).
+// The server is killed while many write, and comes back from its log, knowing no scripts: what was
+// acknowledged is there (I5).
 func TestServerKilled(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
@@ -167,7 +170,8 @@ func (w *writers) check(t *testing.T) {
 	t.Logf("%d of %d were acknowledged", w.done.Load(), w.n.Load())
 }
 
-// The answer to a write is lost: sent again, the same write meets its own version, which says that it happened (I3, W34).
+// The answer to a write is lost: sent again, the same write meets its own version, which says that
+// it happened (I3, W34).
 func TestAnswerLost(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
@@ -208,7 +212,7 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
-// A server that hangs holds nobody beyond its deadline, and is used again when it goes on (W3).
+// A server that hangs holds no call beyond its deadline, and is used again when it goes on (W3).
 func TestServerStandsStill(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
@@ -234,8 +238,8 @@ func TestServerStandsStill(t *testing.T) {
 	}
 }
 
-// A server without room refuses new records, loses none, lets end what runs, and takes new ones when there is room again (LM-08,
-// I10).
+// A server without room refuses new records, loses none, lets end what runs, and takes new ones
+// when there is room again (LM-08, I10).
 func TestServerFull(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {

@@ -156,7 +156,8 @@ func configure(t *testing.T, addr, name, value string) {
 	}
 }
 
-// The number of shards says where a record is: who comes with another would not find what is there, and run it again.
+// The number of shards says where a record is: who comes with another would not find what is there,
+// and run it again.
 func TestNumberOfShardsIsForEver(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {

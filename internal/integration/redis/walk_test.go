@@ -197,8 +197,8 @@ func TestAPageLooksThroughSoManyRecords(t *testing.T) { // D04
 	paging.Check(t, s, known, records, look)
 }
 
-// A record that vanished by itself, since nobody reaped it, leaves no place of its id behind, neither where people look for it nor
-// where new keys pass by.
+// A record that vanished by itself, since it was not reaped, leaves no place of its id behind,
+// neither where people look for it nor where new keys pass by.
 func TestVanishedRecordsHaveNoIds(t *testing.T) {
 	server := testserver.NewRedis(t)
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr})

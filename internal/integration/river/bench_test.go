@@ -57,8 +57,8 @@ func (r rates) report(b *testing.B) {
 	}
 }
 
-// Transactions that write a row of business and a message, as Stet and as River keep it; and the same with an idempotency key and
-// its stored response, written by the engine. Medians of turns.
+// Transactions that write a row of business and a message, as Stet and as River keep it; and the
+// same with an idempotency key and its stored response, written by the engine. Medians of turns.
 func BenchmarkTransactions(b *testing.B) {
 	pool, _ := bench(b)
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: silent})
@@ -132,8 +132,8 @@ func BenchmarkTransactions(b *testing.B) {
 	got.report(b)
 }
 
-// Deliveries by one worker whose handler does nothing, from a backlog, of Stet and of River. River writes what is done in
-// batches, some time after it was. Medians of turns.
+// Deliveries by one worker whose handler does nothing, from a backlog, of Stet and of River. River
+// writes what is done in batches, some time after it was. Medians of turns.
 func BenchmarkDeliveries(b *testing.B) {
 	pool, s := bench(b)
 	got := rates{}

@@ -1,4 +1,5 @@
-// Package river tests the adapter to River on a real Postgres, and measures River beside Stet's own outbox.
+// Package river tests the adapter to River on a real Postgres, and measures River beside Stet's own
+// outbox.
 package river
 
 import (
@@ -67,7 +68,8 @@ type atOnce struct{}
 
 func (atOnce) NextRetry(*rivertype.JobRow) time.Time { return time.Now() }
 
-// start runs a client whose worker is w, until the test ends. What becomes of jobs comes out of the channel.
+// start runs a client whose worker is w, until the test ends. What becomes of jobs comes out of the
+// channel.
 func start(t testing.TB, pool *pgxpool.Pool, w *riveroutbox.Worker[pgx.Tx]) (*river.Client[pgx.Tx], <-chan *river.Event) {
 	t.Helper()
 	workers := river.NewWorkers()
@@ -105,8 +107,8 @@ func next(t *testing.T, events <-chan *river.Event) *rivertype.JobRow {
 	}
 }
 
-// CR-13 in River's tables: a transaction rolled back leaves nothing; one effect of one record is there once, with the key that
-// Stet's own outbox would have given it, and the transaction goes on.
+// CR-13 in River's tables: a transaction rolled back leaves nothing; one effect of one record is
+// there once, with the key that Stet's own outbox would have given it, and the transaction goes on.
 func TestInsert(t *testing.T) {
 	ctx := t.Context()
 	pool := database(t, testserver.Postgres(t), "river_insert")
@@ -158,7 +160,8 @@ func TestInsert(t *testing.T) {
 	}
 }
 
-// What each result makes of a job, with one key on all attempts, and the id from downstream kept before the end.
+// What each result makes of a job, with one key on all attempts, and the id from downstream kept
+// before the end.
 func TestResults(t *testing.T) {
 	pool := database(t, testserver.Postgres(t), "river_results")
 	boom := errors.New("boom")
@@ -224,8 +227,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// W31: of an attempt that ended with its process nobody knows the outcome. It is repeated if the key is honoured, or when a
-// person has said so.
+// W31: the outcome of an attempt that ended with its process is unknown. It is repeated if the
+// key is honoured, or when a person has said so.
 func TestAbandoned(t *testing.T) {
 	ctx := t.Context()
 	pool := database(t, testserver.Postgres(t), "river_abandoned")

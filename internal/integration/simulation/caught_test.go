@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// flaws break a promise each. What they break is not what is under test, but the histories are: they have to come across it.
+// flaws break a promise each. What they break is not what is under test, but the histories are:
+// they have to come across it.
 var flaws = []struct {
 	name    string
 	setting setting

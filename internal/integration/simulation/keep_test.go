@@ -102,7 +102,8 @@ func (w *world) void(id stet.ID, life time.Time) {
 	}
 }
 
-// Operate is a person who does what the console offers, and knows what they do: they ask the provider before they decide.
+// Operate is a person who does what the console offers, and knows what they do: they ask the
+// provider before they decide.
 func (m machine) Operate(t *rapid.T) {
 	w := m.w
 	id, e := named(rapid.SampledFrom(keys[:]).Draw(t, "key")), w.host(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/integration/badnet"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -17,8 +18,8 @@ type loss uint8
 const (
 	none    loss = iota
 	request      // it never comes to the store
-	reply        // it happens, and nobody hears of it
-	late         // it happens later, when nobody reckons with it any more
+	reply        // it happens, and the answer is lost
+	late         // it happens later, after its sender has given up
 	again        // it happens, and a copy of it happens once more later, at any time: also when its record is gone
 	broken       // it never comes to the store, nor does any other of this process until that is mended
 )
@@ -28,8 +29,8 @@ func (l loss) GoString() string {
 	return [...]string{"none", "request", "reply", "late", "again", "broken"}[l]
 }
 
-// line is a host's connection to the store. It loses what the history says, and has every write looked at. The store's abilities
-// go past it, but that to reap.
+// line is a host's connection to the store. It loses what the history says, and has every write
+// looked at. The store's abilities go past it, but that to reap.
 type line struct {
 	*memstore.Store
 	w    *world
@@ -41,7 +42,8 @@ var (
 	_ stet.Reaper = (*line)(nil)
 )
 
-// next is what happens to the next message about key: each key has its own, so that what goes on side by side is drawn all the same.
+// next is what happens to the next message about key: each key has its own, so that what goes on
+// side by side is drawn all the same.
 func (l *line) next(key stet.Key) loss {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
@@ -114,7 +116,7 @@ func (l *line) read(r stet.Record, err error) (stet.Record, error) {
 }
 
 func (l *line) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	b = copied(b)
+	b = badnet.Copied(b)
 	if l.w.setting.written != nil {
 		l.w.setting.written(&h)
 	}
@@ -124,19 +126,6 @@ func (l *line) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *s
 		}
 		return l.Store.Replace(context.Background(), prev, h, b)
 	})
-}
-
-// copied is the body as it is now: the holder may settle once more before the write happens.
-func copied(b *stet.Body) *stet.Body {
-	if b == nil {
-		return nil
-	}
-	c := *b
-	if b.Response != nil {
-		r := *b.Response
-		c.Response = &r
-	}
-	return &c
 }
 
 func (l *line) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {

@@ -137,8 +137,8 @@ func (w *world) begunByIt(r *stet.Record) bool { // I11, W2
 	return r.Version == w.begun
 }
 
-// execute checks that a handler may run: that those before it in this life have had no effect and will have none, or belong to who
-// chose to risk it.
+// execute checks that a handler may run: that those before it in this life have had no effect and
+// will have none, or belong to who chose to risk it.
 func (w *world) execute(t *rapid.T, e *host, d *stet.Decision, payload string) { // I1
 	h := d.Claim.Head()
 	w.mu.Lock()
@@ -156,7 +156,8 @@ func (w *world) execute(t *rapid.T, e *host, d *stet.Decision, payload string) {
 	w.runs = append(w.runs, &run{host: e, claim: d.Claim, id: h.ID, payload: payload, life: h.CreatedAt, fence: h.Fence(), lease: h.DueAt})
 }
 
-// replayed checks that an answer is one that was given to this request, and the same for all of its life.
+// replayed checks that an answer is one that was given to this request, and the same for all of its
+// life.
 func (w *world) replayed(t *rapid.T, r *stet.Record, payload string) { // I2, I9
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -192,7 +193,8 @@ func (m machine) Send(t *rapid.T) {
 	m.w.change(func() { r.sent = true })
 }
 
-// Deliver lets a message that is under way arrive: a run's at the provider, or a write at the store whose writer has given it up.
+// Deliver lets a message that is under way arrive: a run's at the provider, or a write at the store
+// whose writer has given it up.
 func (m machine) Deliver(t *rapid.T) {
 	w := m.w
 	w.mu.Lock()
@@ -277,7 +279,8 @@ func (m machine) Settle(t *rapid.T) {
 	})
 }
 
-// holding has r's holder do something. Once it was overtaken it is told so; that it changes nothing is for [world.witness] to see.
+// holding has r's holder do something. Once it was overtaken it is told so; that it changes nothing
+// is for [world.witness] to see.
 func (w *world) holding(t *rapid.T, r *run, do func() error) error { // I3, W8, W16
 	was := w.stored(r.id)
 	mine := was != nil && was.Fence() == r.fence && (was.State == stet.Running || was.State == stet.Unknown)

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What goes wrong around an engine never makes it break what it promises. I1, I2, I3, I6, I9, I10, I11, I13 .. I16;
-// W2 .. W5, W8 .. W10, W13, W16 .. W21, W34
+// What goes wrong around an engine never makes it break what it promises. I1, I2, I3, I6, I9, I10,
+// I11, I13 .. I16; W2 .. W5, W8 .. W10, W13, W16 .. W21, W34
 func TestSimulation(t *testing.T) {
 	var seen counts
 	rapid.Check(t, func(rt *rapid.T) { live(t, rt, setting{}, &seen) })
@@ -48,8 +48,9 @@ func live(t *testing.T, rt *rapid.T, s setting, seen *counts) {
 	})
 }
 
-// bubble runs f where time is virtual. Rapid ends a check by a panic, which cannot leave a bubble by itself, and goes by where it
-// was raised when it asks whether a shorter history fails as well: a history that ran out of what to draw is no failure.
+// bubble runs f where time is virtual. Rapid ends a check by a panic, which cannot leave a bubble
+// by itself, and goes by where it was raised when it asks whether a shorter history fails as well:
+// a history that ran out of what to draw is no failure.
 func bubble(t *testing.T, rt *rapid.T, f func(ctx context.Context)) {
 	var ended any
 	synctest.Test(t, func(t *testing.T) {

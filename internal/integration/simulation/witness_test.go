@@ -8,8 +8,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// witness looks at one change of one record, which by made: was is what the write found, is what it left. Either is nil where there is
-// none. It is called with w.mu held.
+// witness looks at one change of one record, which by made: was is what the write found, is what it
+// left. Either is nil where there is none. It is called with w.mu held.
 func (w *world) witness(by *host, was, is *stet.Record) {
 	switch {
 	case was == nil && is == nil, was != nil && is != nil && was.Version == is.Version: // nothing was written
@@ -49,7 +49,7 @@ func tombstone(r *stet.Record) bool {
 	return r.State == stet.Retryable && r.Cause == stet.CauseGivenUp && r.Over() && r.Response == nil
 }
 
-// givenUp: a tombstone takes the place of what nobody uses.
+// givenUp: a tombstone takes the place of a reservation that is given up.
 func (w *world) givenUp(was *stet.Record) { // A14
 	switch {
 	case was == nil, was.State != stet.Running && was.State != stet.Unknown && was.Over():
@@ -59,8 +59,8 @@ func (w *world) givenUp(was *stet.Record) { // A14
 	}
 }
 
-// relived: the record was gone when a copy of its first write came, and now there is a copy of a later one. What it says was true of
-// that life, and nothing runs because of it.
+// relived: the record was gone when a copy of its first write came, and now there is a copy of a
+// later one. What it says was true of that life, and nothing runs because of it.
 func (w *world) relived(by *host, was, is *stet.Record) { // A14, I2
 	i := slices.IndexFunc(w.runs, func(r *run) bool { return r.id == is.ID && r.life.Equal(is.CreatedAt) && r.host == by })
 	if i < 0 {
@@ -113,7 +113,8 @@ func (w *world) moved(by *host, was, is *stet.Record) {
 	}
 }
 
-// ran: what becomes of a run, by who holds it, by who gave up before it ran, and by others only when its lease is over.
+// ran: what becomes of a run, by who holds it, by who gave up before it ran, and by others only
+// when its lease is over.
 func (w *world) ran(by *host, was, is *stet.Record) { // I1, I3, I13
 	holder := w.granted(&was.Head)
 	held := holder == nil || holder.host == by
@@ -148,7 +149,7 @@ func (w *world) ran(by *host, was, is *stet.Record) { // I1, I3, I13
 	}
 }
 
-// taken: somebody goes on with what another has begun.
+// taken: one engine goes on with what another has begun.
 func (w *world) taken(was, is *stet.Record) { // I1
 	rule := was.Rules.OnLapse == stet.LapseReexecute || was.Rules.OnLapse == stet.LapseResume && was.Point != ""
 	if published := w.published(is.ID, is.CreatedAt); !was.Over() || !rule || published {
@@ -157,7 +158,7 @@ func (w *world) taken(was, is *stet.Record) { // I1
 	w.risked[is.CreatedAt] = true
 }
 
-// doubted: what is unknown stays so until somebody knows, and says how.
+// doubted: what is unknown stays so until it is resolved, with evidence.
 func (w *world) doubted(was, is *stet.Record) { // I6, I14, I16; W20, W21
 	holder := w.granted(&was.Head)
 	late := holder != nil && holder.doubted && is.Note == nil

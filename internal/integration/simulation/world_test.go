@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// beat is how long an action takes, with what it leaves to be tried again: engines vary their pauses, and a history that fails has to
-	// fail every time. A try and the pause before it take five seconds at most.
+	// beat is how long an action takes, with what it leaves to be tried again: engines vary their
+	// pauses, and a history that fails has to fail every time. A try and the pause before it take
+	// five seconds at most.
 	beat   = 6 * time.Second
 	lease  = 2*time.Minute + beat/2
 	retain = time.Hour + beat/2
-	// flight is how long after the end of its lease a message of a run's may still reach the provider. It is what the
-	// reconciler's settling time has to cover.
+	// flight is how long after the end of its lease a message of a run's may still reach the
+	// provider. It is what the reconciler's settling time has to cover.
 	flight = 2 * time.Minute
 	settle = 6*time.Minute + beat/2
 )
@@ -53,7 +54,7 @@ type world struct {
 	losses []loss           // of the messages about each key, in this action
 	calls  map[stet.Key]int // messages about each key, in this action
 	late   []func()         // writes that are still on their way
-	begun  stet.Version     // of the latest write in this action that let somebody execute
+	begun  stet.Version     // of the latest write in this action that let a client execute
 	notes  int              // that the history has to have
 	fences map[stet.Key]int64
 	runs   []*run
@@ -130,7 +131,8 @@ func (w *world) stored(id stet.ID) *stet.Record {
 	return &r
 }
 
-// granted returns the run that h's record belongs to. There is none where a request gave up before it was told that it had won.
+// granted returns the run that h's record belongs to. There is none where a request gave up before
+// it was told that it had won.
 func (w *world) granted(h *stet.Head) *run {
 	for _, r := range w.runs {
 		if r.id == h.ID && r.fence == h.Fence() {
@@ -140,7 +142,8 @@ func (w *world) granted(h *stet.Head) *run {
 	return nil
 }
 
-// effects returns the runs of a life whose effects the provider has, and whether it may get more; but for one run's, or nil.
+// effects returns the runs of a life whose effects the provider has, and whether it may get more;
+// but for one run's, or nil.
 func (w *world) effects(id stet.ID, life time.Time, but *run) (done []*run, open bool) {
 	for _, r := range w.runs {
 		if r == but || r.id != id || !r.life.Equal(life) {

@@ -18,8 +18,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// plain is what the group commit is compared with: the same rows by the same statements, one transaction for each write, on
-// one connection that is kept.
+// plain is what the group commit is compared with: the same rows by the same statements, one
+// transaction for each write, on one connection that is kept.
 type plain struct {
 	db             *sql.DB
 	insert, update *sql.Stmt
@@ -143,8 +143,9 @@ func spin(b *testing.B, w writer, callers int, d time.Duration) float64 {
 	return float64(total) / time.Since(began).Seconds()
 }
 
-// BenchmarkGroupCommit compares the store with one transaction per write, in short turns within one run, so that a disk that
-// is slow for a while is slow for both. What counts is the median of the ratios of neighbouring turns.
+// BenchmarkGroupCommit compares the store with one transaction per write, in short turns within one
+// run, so that a disk that is slow for a while is slow for both. What counts is the median of the
+// ratios of neighbouring turns.
 func BenchmarkGroupCommit(b *testing.B) {
 	for _, callers := range []int{1, 64, 256} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {

@@ -21,7 +21,8 @@ func binder(t testing.TB, s stet.Store) stet.Binder {
 	return b
 }
 
-// begin begins a transaction, which is rolled back where the test does not end it, and binds the store to it.
+// begin begins a transaction, which is rolled back where the test does not end it, and binds the
+// store to it.
 func begin(t testing.TB, s stet.Store, db *sql.DB) (*sql.Tx, stet.Store) {
 	t.Helper()
 	tx, err := db.BeginTx(context.Background(), nil)
@@ -36,8 +37,8 @@ func begin(t testing.TB, s stet.Store, db *sql.DB) (*sql.Tx, stet.Store) {
 	return tx, bound
 }
 
-// Some errors make SQLite roll the whole transaction back, and then each statement commits by itself. A result must not become
-// true so, without the business rows (I6).
+// Some errors make SQLite roll the whole transaction back, and then each statement commits by
+// itself. A result must not become true so, without the business rows (I6).
 func TestNothingIsWrittenAfterTheDatabaseRolledBack(t *testing.T) {
 	db := database(t, file(t))
 	s := over(t, db, sqlstore.Config{})
@@ -65,7 +66,8 @@ func TestNothingIsWrittenAfterTheDatabaseRolledBack(t *testing.T) {
 	}
 }
 
-// What failed in a transaction by half must not be committed with the rest of it: the history would say what never happened.
+// What failed in a transaction by half must not be committed with the rest of it: the history would
+// say what never happened.
 func TestVerbThatFailedSpoilsTheTransaction(t *testing.T) {
 	db := database(t, file(t))
 	s := over(t, db, sqlstore.Config{})
@@ -130,7 +132,8 @@ func TestBindAsksWhatTheTransactionIsOn(t *testing.T) {
 	}
 }
 
-// A transaction that writes holds the file: other keys' writes give up in time, and whoever only reads notices nothing.
+// A transaction that writes holds the file: other keys' writes give up in time, and callers that
+// only read notice nothing.
 func TestWhatGoesOnBesideATransaction(t *testing.T) {
 	db := database(t, file(t))
 	s := over(t, db, sqlstore.Config{})

@@ -32,8 +32,8 @@ func populate(t testing.TB, s stet.Store, prefix string, n int, state stet.State
 	wg.Wait()
 }
 
-// BenchmarkBulk runs jobs over 4,000 records each, in a file of at least 20,000, with what each change costs: it is durable, and an
-// entry of the history.
+// BenchmarkBulk runs jobs over 4,000 records each, in a file of at least 20,000, with what each
+// change costs: it is durable, and an entry of the history.
 func BenchmarkBulk(b *testing.B) {
 	const n = 4000
 	for action, state := range map[bulk.Action]stet.State{bulk.Release: stet.Unknown, bulk.Delete: stet.Completed} {

@@ -45,7 +45,8 @@ var damage = map[string]string{
 	"another id":            "tag = 1",
 }
 
-// A record that cannot be read is refused for its key alone, and nothing overwrites it (SF-06, W29).
+// A record that cannot be read is refused for its key alone, and nothing overwrites it (SF-06,
+// W29).
 func TestDamagedRecordIsRefusedAlone(t *testing.T) {
 	for name, set := range damage {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +129,8 @@ func TestIndexThatLies(t *testing.T) {
 	}
 }
 
-// One bit of a row turns over on the disk, each byte's in turn: the record is read as it was, or not at all (W29).
+// One bit of a row turns over on the disk, each byte's in turn: the record is read as it was, or
+// not at all (W29).
 func TestEveryFlippedBitIsNoticed(t *testing.T) {
 	path := file(t)
 	db := database(t, path)
@@ -191,7 +193,7 @@ func reread(t *testing.T, path string, id stet.ID) (stet.Record, error) {
 	return s.Get(t.Context(), id)
 }
 
-// Damaged records are left out of what enumerates, and hide nobody else.
+// Damaged records are left out of what enumerates, and hide no other record.
 func TestDamagedRecordsHideNobody(t *testing.T) {
 	db := database(t, file(t))
 	s := over(t, db, sqlstore.Config{})

@@ -11,7 +11,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// A full disk refuses writes and forgets nothing, and when there is room again the store goes on by itself (W28).
+// A full disk refuses writes and forgets nothing, and when there is room again the store goes on by
+// itself (W28).
 func TestDiskFull(t *testing.T) {
 	dir := smallDisk(t)
 	s := open(t, filepath.Join(dir, "stet.db"))

@@ -94,8 +94,9 @@ func (s *faultyStmt) QueryContext(ctx context.Context, args []driver.NamedValue)
 	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
 }
 
-// A statement of the transaction fails, or its answer is lost, and also the roll-back or the whole connection: every caller
-// is told, what is stored is one thing or the other (W2, W5), and the next write works.
+// A statement of the transaction fails, or its answer is lost, and also the roll-back or the whole
+// connection: every caller is told, what is stored is one thing or the other (W2, W5), and the next
+// write works.
 func TestFailingConnection(t *testing.T) {
 	broken := errors.New("the disk said no")
 	for name, tt := range map[string]struct {

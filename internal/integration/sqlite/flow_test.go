@@ -13,8 +13,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// TestResolvedPhaseGoesOnToALocalOne: a phase that somebody vouches for is followed by one that writes a row, in the transaction
-// that ends the flow's doubt for good. I14, CR-06
+// TestResolvedPhaseGoesOnToALocalOne: a phase whose result a person has confirmed is followed by
+// one that writes a row, in the transaction that ends the flow's doubt for good. I14, CR-06
 func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 	type order struct{ Charge string }
 	db := database(t, filepath.Join(t.TempDir(), "shop.db"))
@@ -40,7 +40,7 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 				return err
 			}
 			if lost {
-				return flow.Maybe(errLost) // it asked somebody it should not have
+				return flow.Maybe(errLost) // it asked where it must not ask
 			}
 			return nil
 		}))
@@ -60,7 +60,7 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 		t.Errorf("by the provider's id: %+v, %v", heads, err)
 	}
 
-	// A local phase is done by its transaction alone: nobody can vouch for one.
+	// A local phase is done by its transaction alone: its result cannot be confirmed by hand.
 	if _, err := f.Do(t.Context(), ask, order{}); !errors.Is(err, flow.ErrUnknown) {
 		t.Fatal(err)
 	}

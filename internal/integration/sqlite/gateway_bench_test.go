@@ -21,8 +21,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// BenchmarkGateway compares a bare ReverseProxy with the gateway over SQLite that syncs every commit: new keys and replays, by turns
-// in one run. The figures are ratios to the bare proxy.
+// BenchmarkGateway compares a bare ReverseProxy with the gateway over SQLite that syncs every
+// commit: new keys and replays, by turns in one run. The figures are ratios to the bare proxy.
 func BenchmarkGateway(b *testing.B) {
 	for _, conns := range []int{64, 256} {
 		b.Run(fmt.Sprintf("conns=%d", conns), func(b *testing.B) { benchGateway(b, conns) })

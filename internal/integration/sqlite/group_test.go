@@ -12,7 +12,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// group sends writes while somebody else holds the file, so that they end up in one transaction, and returns their errors.
+// group sends writes while another connection holds the file, so that they end up in one
+// transaction, and returns their errors.
 func group(t *testing.T, s *sqlstore.Store, unlock func(), ctxs []*watched, write func(ctx context.Context, i int) error) []error {
 	t.Helper()
 	errs := make([]error, len(ctxs))
@@ -40,8 +41,8 @@ func contexts(t *testing.T, n int) []*watched {
 	return ctxs
 }
 
-// A write that the database refuses takes no neighbour with it, whether the statement alone is undone or the whole
-// transaction with it.
+// A write that the database refuses takes no neighbour with it, whether the statement alone is
+// undone or the whole transaction with it.
 func TestPoisonedWriteFailsAlone(t *testing.T) {
 	for _, how := range []string{"ABORT", "ROLLBACK", "FAIL"} {
 		t.Run(how, func(t *testing.T) {
@@ -91,7 +92,8 @@ func TestGroupKeepsTheOrderOfAKey(t *testing.T) {
 	}
 }
 
-// ended is a context whose end nobody is told of: its deadline passed between two looks, as the engine's do.
+// ended is a context that ends without closing its channel: its deadline passed between two looks,
+// as the engine's do.
 type ended struct {
 	context.Context
 	err error
@@ -99,7 +101,8 @@ type ended struct {
 
 func (e *ended) Err() error { return e.err }
 
-// What callers gave up before it was begun is not written (case of the laws: a caller that gives up leaves nothing behind).
+// What callers gave up before it was begun is not written (case of the laws: a caller that gives up
+// leaves nothing behind).
 func TestGoneCallersAreLeftOut(t *testing.T) {
 	db := database(t, file(t))
 	s := over(t, db, sqlstore.Config{})
@@ -136,7 +139,8 @@ func TestGoneCallersAreLeftOut(t *testing.T) {
 	}
 }
 
-// While another process writes for long, callers wait no longer than they said, and what they gave up does not happen later.
+// While another process writes for long, callers wait no longer than they said, and what they gave
+// up does not happen later.
 func TestDeadlinesWhileAnotherProcessWrites(t *testing.T) {
 	db := database(t, file(t))
 	s := over(t, db, sqlstore.Config{})

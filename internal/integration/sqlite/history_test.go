@@ -30,8 +30,8 @@ func historian(t testing.TB, s stet.Store) stet.Historian {
 	return h
 }
 
-// A group that is rolled back for one bad write is tried again, write by write: no change is in the history twice, and none
-// that did not happen.
+// A group that is rolled back for one bad write is tried again, write by write: no change is in the
+// history twice, and none that did not happen.
 func TestHistoryOfAPoisonedGroup(t *testing.T) {
 	db := database(t, file(t))
 	s := over(t, db, sqlstore.Config{})
@@ -60,7 +60,8 @@ func TestHistoryOfAPoisonedGroup(t *testing.T) {
 	}
 }
 
-// An entry that was damaged is not passed over in silence, and the error does not say what is in it.
+// An entry that was damaged is not passed over in silence, and the error does not say what is in
+// it.
 func TestDamagedHistory(t *testing.T) {
 	for _, damage := range []string{"became = 'sold'", "was = x'00'", "at = 'secret'", "attempt = 'secret'"} {
 		db := database(t, file(t))

@@ -11,8 +11,9 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// BenchmarkIDs is what it costs a new key that it can be found by its id: turns with ids and without, in one table of 100,000. It is
-// measured in processor time, which tells more than the rate where other work shares the cores.
+// BenchmarkIDs is what it costs a new key that it can be found by its id: turns with ids and
+// without, in one table of 100,000. It is measured in processor time, which tells more than the
+// rate where other work shares the cores.
 func BenchmarkIDs(b *testing.B) {
 	db := database(b, filepath.Join(b.TempDir(), "stet.db"))
 	s := over(b, db, sqlstore.Config{})

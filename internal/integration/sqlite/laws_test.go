@@ -45,7 +45,8 @@ var backend = storetest.Backend{
 	Tamper: tamper,
 }
 
-// tamper changes a row as another program would: the checksum of the head fits, unless that is what was asked for.
+// tamper changes a row as another program would: the checksum of the head fits, unless that is what
+// was asked for.
 func tamper(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
 	t.Helper()
 	r, err := s.Get(t.Context(), id)

@@ -16,8 +16,9 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// BenchmarkLimits compares requests under max_keys and new_keys_per_second with requests without limits, by turns in one run, on a
-// table of STET_ROWS keys. The figures are the medians of the ratios of neighbouring turns.
+// BenchmarkLimits compares requests under max_keys and new_keys_per_second with requests without
+// limits, by turns in one run, on a table of STET_ROWS keys. The figures are the medians of the
+// ratios of neighbouring turns.
 func BenchmarkLimits(b *testing.B) { // E02
 	rows := interference.Rows(b)
 	db := database(b, filepath.Join(b.TempDir(), "stet.db"))

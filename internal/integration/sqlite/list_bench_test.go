@@ -9,8 +9,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// BenchmarkAMillionKeys measures what people wait for beside a million keys: one record by its id (D04), one page of a list by what
-// no index has, and one by a scope of few.
+// BenchmarkAMillionKeys measures what people wait for beside a million keys: one record by its id
+// (D04), one page of a list by what no index has, and one by a scope of few.
 func BenchmarkAMillionKeys(b *testing.B) {
 	const keys, batch = 1_000_000, 100_000
 	path := filepath.Join(b.TempDir(), "stet.db")
@@ -50,7 +50,8 @@ func BenchmarkAMillionKeys(b *testing.B) {
 	}
 }
 
-// crowd makes so many rows after the example of id's: each takes its place in every index, and cannot be read.
+// crowd makes so many rows after the example of id's: each takes its place in every index, and
+// cannot be read.
 func crowd(tb testing.TB, db *sql.DB, id stet.ID, rows int) {
 	tb.Helper()
 	_, err := db.ExecContext(tb.Context(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)

@@ -17,7 +17,8 @@ func TestAPageLooksThroughSoManyRows(t *testing.T) { // D04
 	paging.Check(t, s, first, 2*sqltext.Look+1, sqltext.Look)
 }
 
-// One record is found by its id in an index: without statistics the planner would as soon walk all rows in their order.
+// One record is found by its id in an index: without statistics the planner would as soon walk all
+// rows in their order.
 func TestATagIsSought(t *testing.T) { // D04
 	db := database(t, file(t))
 	var id, parent, unused int

@@ -15,8 +15,9 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// overlapping has reads go on without a gap: each begins before the one before it ends, and lasts beyond the commit of a write, if
-// there is one within a moment. While wrote tells of writes, none of them finds the log unread. stop ends the reads.
+// overlapping has reads go on without a gap: each begins before the one before it ends, and lasts
+// beyond the commit of a write, if there is one within a moment. While wrote tells of writes, none
+// of them finds the log unread. stop ends the reads.
 func overlapping(t *testing.T, db *sql.DB, wrote <-chan struct{}) (stop func()) {
 	t.Helper()
 	var conns [2]*sql.Conn
@@ -72,7 +73,8 @@ func overlapping(t *testing.T, db *sql.DB, wrote <-chan struct{}) (stop func()) 
 
 const chunk = 64 << 10
 
-// fill writes so many bytes, over and over the same record, and returns the largest log that it saw.
+// fill writes so many bytes, over and over the same record, and returns the largest log that it
+// saw.
 func fill(t *testing.T, s *sqlstore.Store, r stet.Head, bytes int64, wrote chan<- struct{}) (last stet.Head, largest int64) {
 	t.Helper()
 	for written := int64(0); written < bytes; written += chunk {
@@ -132,7 +134,8 @@ func TestLogIsBoundedWhileReadsOverlap(t *testing.T) {
 	}
 }
 
-// A read that lasts keeps the log, and keeps no write from being made; when it has ended the log is cut off.
+// A read that lasts keeps the log, and keeps no write from being made; when it has ended the log is
+// cut off.
 func TestLongReadKeepsNoWriteWaiting(t *testing.T) { // B06
 	db := database(t, file(t))
 	s := over(t, db, sqlstore.Config{MaxLog: 1 << 20})
@@ -185,7 +188,8 @@ func TestLogSizeThroughWrappers(t *testing.T) { // B06
 	}
 }
 
-// A page of Due seeks its place in the index of each state: what lies before its cursor costs it nothing.
+// A page of Due seeks its place in the index of each state: what lies before its cursor costs it
+// nothing.
 func TestDueSeeksItsPlace(t *testing.T) {
 	db := database(t, file(t))
 	walk := sqltext.SQLiteSelectHeads + " WHERE state IN (?) AND " + sqltext.SQLiteDue + " AND " + sqltext.SQLiteDueAfter

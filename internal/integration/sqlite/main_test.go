@@ -15,7 +15,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// A test that needs another process starts this binary again, with the part to play in the environment.
+// A test that needs another process starts this binary again, with the part to play in the
+// environment.
 func TestMain(m *testing.M) {
 	if part := os.Getenv("STET_SQLITE_PART"); part != "" {
 		os.Exit(parts[part](os.Getenv("STET_SQLITE_FILE")))
@@ -104,7 +105,8 @@ func lock(t testing.TB, db *sql.DB) (unlock func()) {
 	return unlock
 }
 
-// watched is a context that tells when somebody waits for its end: then a write is in the queue, or waits for the lock.
+// watched is a context that tells when a call waits for its end: then a write is in the queue, or
+// waits for the lock.
 type watched struct {
 	context.Context
 	asked chan struct{}

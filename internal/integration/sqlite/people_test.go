@@ -57,7 +57,8 @@ func TestClockNeverGoesBack(t *testing.T) {
 	}
 }
 
-// What falls due at this very instant is due: that is what [stet.Head.Over] says, and the sweeper does not ask twice.
+// What falls due at this very instant is due: that is what [stet.Head.Over] says, and the sweeper
+// does not ask twice.
 func TestDueAtTheInstant(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := over(t, database(t, file(t)), sqlstore.Config{Clock: func() time.Time { return now }})

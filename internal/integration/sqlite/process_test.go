@@ -19,8 +19,8 @@ import (
 
 const racerKeys, racersEach = 200, 8
 
-// racer creates every key from several goroutines, and prints those it got. It waits for a line on its standard input, so
-// that all processes begin at once.
+// racer creates every key from several goroutines, and prints those it got. It waits for a line on
+// its standard input, so that all processes begin at once.
 func racer(path string) int {
 	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN(path))
 	if err != nil {

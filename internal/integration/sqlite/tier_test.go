@@ -26,8 +26,8 @@ func TestLawsInFlight(t *testing.T) {
 	}})
 }
 
-// B07: what a transaction made of a run is known when it has ended, also where the front had noted that it runs, and where
-// duplicates were told so in between.
+// B07: what a transaction made of a run is known when it has ended, also where the front had noted
+// that it runs, and where duplicates were told so in between.
 func TestNoteOfARunEndsWithItsTransaction(t *testing.T) {
 	errOther := errors.New("the caller's reason")
 	for name, front := range map[string]func() tierstore.Front{

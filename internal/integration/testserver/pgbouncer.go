@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// PgBouncer returns a PgBouncer of the test's own in front of pg, in a pool mode such as "transaction". It has six connections
-// to each database, fewer than its clients, so that they do share.
+// PgBouncer returns a PgBouncer of the test's own in front of pg, in a pool mode such as
+// "transaction". It has six connections to each database, fewer than its clients, so that they do
+// share.
 func PgBouncer(t testing.TB, pg *Server, mode string) *Server {
 	t.Helper()
 	program := look("pgbouncer", "/usr/sbin/pgbouncer")

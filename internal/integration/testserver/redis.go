@@ -175,7 +175,8 @@ func (s *Server) port() string {
 	return port
 }
 
-// Cluster is a Redis Cluster of three masters, Nodes 0 to 2, each with one replica, Nodes 3 to 5 in the same order.
+// Cluster is a Redis Cluster of three masters, Nodes 0 to 2, each with one replica, Nodes 3 to 5 in
+// the same order.
 type Cluster struct{ Nodes []*Server }
 
 // Addrs are where its nodes serve.
@@ -206,7 +207,8 @@ func RedisCluster(t testing.TB) *Cluster {
 	return cluster.all
 }
 
-// NewRedisCluster returns a cluster of the test's own. A master that is killed is replaced in about two seconds.
+// NewRedisCluster returns a cluster of the test's own. A master that is killed is replaced in about
+// two seconds.
 func NewRedisCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c := newCluster(t)

@@ -1,10 +1,13 @@
-// Package testserver starts real, private, throw-away servers for tests: Postgres, MariaDB, Redis and Redis Cluster, from the
-// packages of Debian, on free ports of the loopback interface, in temporary directories.
+// Package testserver starts real, private, throw-away servers for tests: Postgres, MariaDB, Redis
+// and Redis Cluster, from the packages of Debian, on free ports of the loopback interface, in
+// temporary directories.
 //
-// A server is started by the first test that asks for it and shared by the tests of the package; tests that stop, freeze or
-// kill one start their own (the functions with New in their name). All of them end with the process, whatever ends it.
+// A server is started by the first test that asks for it and shared by the tests of the package;
+// tests that stop, freeze or kill one start their own (the functions with New in their name). All
+// of them end with the process, whatever ends it.
 //
-// Where a server is not installed the test is skipped, and says what to install; with REQUIRE_SERVERS set it fails.
+// Where a server is not installed the test is skipped, and says what to install; with
+// REQUIRE_SERVERS set it fails.
 package testserver
 
 import (
@@ -113,7 +116,8 @@ var swept = sync.OnceFunc(func() {
 	}
 })
 
-// memory is a directory in memory, where syncing costs nothing; where there is none, that of temporary files.
+// memory is a directory in memory, where syncing costs nothing; where there is none, that of
+// temporary files.
 func memory() string {
 	const ram = "/dev/shm"
 	if info, err := os.Stat(ram); err == nil && info.IsDir() {
@@ -138,7 +142,8 @@ func directory(t testing.TB, in, name string, owner *syscall.Credential) string 
 	return dir
 }
 
-// ports returns free ports. They stay free unless somebody is very fast.
+// ports returns free ports. Another process could take one before it is used, which has not
+// happened so far.
 func ports(t testing.TB, n int) []int {
 	t.Helper()
 	var free []int
@@ -222,7 +227,8 @@ func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	}
 }
 
-// send reports whether the server has ended. A clean end is asked of the process, a crash is that of its whole group.
+// send reports whether the server has ended. A clean end is asked of the process, a crash is that
+// of its whole group.
 func (s *Server) send(signal syscall.Signal) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,14 +254,16 @@ func (s *Server) send(signal syscall.Signal) bool {
 	}
 }
 
-// Pause freezes the server with all its children: it takes connections, and answers nobody. Resume lets it go on.
+// Pause freezes the server with all its children: it takes connections, and answers none. Resume
+// lets it go on.
 func (s *Server) Pause(t testing.TB) {
 	t.Helper()
 	pids := s.signalAll(t, syscall.SIGSTOP)
 	until(t, "the server stands still", func() bool { return !slices.ContainsFunc(pids, runs) })
 }
 
-// runs reports whether a process is there and not stopped: a busy machine takes its time to stop one.
+// runs reports whether a process is there and not stopped: a busy machine takes its time to stop
+// one.
 func runs(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -313,7 +321,8 @@ func (s *Server) close() {
 	}
 }
 
-// shared starts a server for all tests of the process. It ends with the process; [Main] ends it in order.
+// shared starts a server for all tests of the process. It ends with the process; [Main] ends it in
+// order.
 type shared struct {
 	mu     sync.Mutex
 	server *Server
@@ -341,7 +350,8 @@ func remember(s *Server) {
 	all.servers = append(all.servers, s)
 }
 
-// Main runs the tests and then ends the shared servers: for TestMain, as os.Exit(testserver.Main(m)).
+// Main runs the tests and then ends the shared servers: for TestMain, as
+// os.Exit(testserver.Main(m)).
 func Main(m interface{ Run() int }) int {
 	defer func() {
 		all.mu.Lock()
@@ -362,7 +372,7 @@ func own(t testing.TB, s *Server) *Server {
 		running := s.cmd != nil
 		s.mu.Unlock()
 		if running {
-			s.Resume(t) // a frozen server ends for nobody
+			s.Resume(t) // a frozen server does not end
 		}
 		s.close()
 	})

@@ -15,14 +15,15 @@ import (
 
 var postgres, mariadb shared
 
-// Postgres returns the shared Postgres, which survives its own crash but not the machine's: it syncs, as the store demands, but
-// its files are in memory.
+// Postgres returns the shared Postgres, which survives its own crash but not the machine's: it
+// syncs, as the store demands, but its files are in memory.
 func Postgres(t testing.TB) *Server {
 	t.Helper()
 	return postgres.get(t, func(t testing.TB) *Server { return newPostgres(t, memory(), "-c", "max_wal_size=256MB") })
 }
 
-// NewPostgres returns a Postgres of the test's own, with settings such as "fsync=off" on top of the defaults.
+// NewPostgres returns a Postgres of the test's own, with settings such as "fsync=off" on top of the
+// defaults.
 func NewPostgres(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	var args []string
@@ -92,7 +93,8 @@ func MariaDB(t testing.TB) *Server {
 	return mariadb.get(t, func(t testing.TB) *Server { return newMariaDB(t) })
 }
 
-// NewMariaDB returns a MariaDB of the test's own, with options such as "--innodb-lock-wait-timeout=1".
+// NewMariaDB returns a MariaDB of the test's own, with options such as
+// "--innodb-lock-wait-timeout=1".
 func NewMariaDB(t testing.TB, options ...string) *Server {
 	t.Helper()
 	return own(t, newMariaDB(t, options...))
@@ -118,7 +120,8 @@ func newMariaDB(t testing.TB, extra ...string) *Server {
 	return s
 }
 
-// MariaDBDSN names a database of a MariaDB, "" for none, in the form of github.com/go-sql-driver/mysql.
+// MariaDBDSN names a database of a MariaDB, "" for none, in the form of
+// github.com/go-sql-driver/mysql.
 func (s *Server) MariaDBDSN(database string) string { return "root@tcp(" + s.Addr + ")/" + database }
 
 // mariadbReady waits for the greeting, which comes when it serves.

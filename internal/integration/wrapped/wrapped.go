@@ -1,4 +1,5 @@
-// Package wrapped puts all wrappers around a store for its laws: what the store can do, they let through.
+// Package wrapped puts all wrappers around a store for its laws: what the store can do, they let
+// through.
 package wrapped
 
 import (
@@ -14,7 +15,8 @@ import (
 	"github.com/stet-dev/stet/store/tierstore"
 )
 
-// Backend is b with seal(tier(front, breaker(store))) around each store: encrypted, names hashed, a cache in front.
+// Backend is b with seal(tier(front, breaker(store))) around each store: encrypted, names hashed, a
+// cache in front.
 func Backend(b storetest.Backend) storetest.Backend {
 	open, begin, tamper, unconfirmed := b.Open, b.Begin, b.Tamper, b.Unconfirmed
 	b.Open = func(t testing.TB, dir string, clock func() time.Time) stet.Store {
@@ -51,7 +53,8 @@ func Backend(b storetest.Backend) storetest.Backend {
 	return b
 }
 
-// stored is the name under which the store below knows the record of id: the one that has its version.
+// stored is the name under which the store below knows the record of id: the one that has its
+// version.
 func stored(t testing.TB, s stack, id stet.ID) stet.ID {
 	t.Helper()
 	r, err := s.Get(t.Context(), id)
