@@ -43,7 +43,8 @@ func fetch(t *testing.T, tr *http.Transport, url string) (string, error) {
 	return string(b), err
 }
 
-// The socket is its owner's alone, whatever the umask; it serves with and without the other listener, and is gone in the end.
+// The socket is its owner's alone, whatever the umask; it serves with and without the other
+// listener, and is gone in the end.
 func TestAdminSocket(t *testing.T) { // D12
 	checkLeaks(t)
 	defer syscall.Umask(syscall.Umask(0))

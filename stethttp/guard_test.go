@@ -394,7 +394,8 @@ func TestWritesAfterTheEndGoNowhere(t *testing.T) {
 	}
 }
 
-// TestHandlerThatObeysAtOnceLeavesNoResult: the handler may be back before the timer's goroutine has said that it is late.
+// TestHandlerThatObeysAtOnceLeavesNoResult: the handler may be back before the timer's goroutine
+// has said that it is late.
 func TestHandlerThatObeysAtOnceLeavesNoResult(t *testing.T) { // FX-10: a 200 that nobody wrote was stored
 	for range 200 {
 		r := newRig(t, stethttp.Config{Policy: stet.Policy{Execution: time.Millisecond}}, func(_ http.ResponseWriter, req *http.Request) {
