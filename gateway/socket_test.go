@@ -98,7 +98,7 @@ func TestAdminSocketThatIsThere(t *testing.T) { // D12
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gateway.NewServer(c); err == nil || !strings.Contains(err.Error(), "is no socket") {
+	if _, err := gateway.NewServer(c); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("a file: %v", err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {
