@@ -22,25 +22,26 @@ const (
 	downstreamID  = "Stet-Downstream-Id"
 )
 
-var errStatus = errors.New("gateway: the answer has no status of HTTP")
+var errStatus = errors.New("gateway: the answer has no valid HTTP status")
 
-// received looks at an answer before it is passed on. With a claim, the guard reads Stet-Outcome; without, nobody does.
+// received checks an answer before it is passed on. Of a guarded request, the guard reads
+// Stet-Outcome.
 func (g *Gateway) received(res *http.Response) error {
 	a := attemptOf(res.Request.Context())
 	upgraded := res.StatusCode == http.StatusSwitchingProtocols
 	a.watchdog.answer(upgraded)
 	switch {
-	case res.StatusCode < 100: // RFC 9110 section 15: net/http reads it, and panics where it is to be written
+	case res.StatusCode < 100: // net/http reads such a status, and panics when it is written (RFC 9110 section 15)
 		return errStatus
 	case upgraded && !strings.EqualFold(res.Header.Get("Upgrade"), res.Request.Header.Get("Upgrade")):
-		return errUnasked // ReverseProxy would refuse it too, but leave the connection open
+		return errUnasked // ReverseProxy would refuse it, too, but leave the connection open
 	}
 	a.via[0] = via(res.ProtoMajor, res.ProtoMinor)
 	appendTo(res.Header, res.Header["Via"], "Via", a.via[:])
 	g.learn(a, res.Header)
 	a.strip(res.Header)
 	if _, typed := res.Header["Content-Type"]; !typed {
-		a.w.Header()["Content-Type"] = nil // nobody guesses one then: not net/http, not the guard
+		a.w.Header()["Content-Type"] = nil // neither net/http nor the guard guesses one then
 	}
 	if !upgraded {
 		a.strip(res.Trailer)
@@ -50,8 +51,8 @@ func (g *Gateway) received(res *http.Response) error {
 	return nil
 }
 
-// strip takes out of a header or a trailer what is for the gateway alone. What the upstream stated of a request that passes by is
-// handed on first: a route in shadow mode counts by it.
+// strip removes from a header or a trailer what is for the gateway alone. What the upstream stated
+// of an unguarded request is handed on first, because a route in shadow mode counts by it.
 func (a *attempt) strip(h http.Header) {
 	if lines, announced := h[outcomeHeader]; a.claim == nil && announced {
 		a.stated = append(a.stated, lines...)
@@ -64,8 +65,9 @@ func (a *attempt) strip(h http.Header) {
 	delete(h, downstreamID)
 }
 
-// learn stores by what names the systems behind the upstream know the effect, before anything can go wrong with the rest of the
-// answer: a notice that knows no other then finds the record.
+// learn stores the names by which systems behind the upstream know the effect. It does so before
+// anything can go wrong with the rest of the answer, so that a notice with only such a name finds
+// the record.
 func (g *Gateway) learn(a *attempt, h http.Header) {
 	keys, ids := h[downstreamKey], h[downstreamID]
 	if a.claim == nil || keys == nil && ids == nil {
@@ -85,9 +87,10 @@ func (g *Gateway) learn(a *attempt, h http.Header) {
 	}
 }
 
-var errDownstream = errors.New("it has to be one line of visible ASCII, 255 bytes at most")
+var errDownstream = errors.New("send one line of visible ASCII, at most 255 bytes")
 
-// downstreamName reads the lines of a name, and reports whether they are one or none; otherwise it stays what it was.
+// downstreamName returns the name in lines, or was if there is none. It reports false if the lines
+// cannot be used.
 func downstreamName(lines []string, was string) (string, bool) {
 	const longest = 255
 	invisible := func(c rune) bool { return c <= ' ' || c >= 0x7f }
@@ -100,9 +103,9 @@ func downstreamName(lines []string, was string) (string, bool) {
 	return lines[0], true
 }
 
-// answerBody looks at the end of an answer. The trailers are known then. And one that breaks off, short of its Content-Length, in
-// the middle of a chunk, by a reset, is noticed: the claim has to know before ReverseProxy panics, as it does to let the client
-// see the same.
+// answerBody watches the end of an answer. The trailers are known then. If the answer breaks off,
+// short of its Content-Length, within a chunk or by a reset, the claim has to know before
+// ReverseProxy panics so that the client sees the same.
 type answerBody struct {
 	io.ReadCloser
 	p   *attempt
@@ -122,8 +125,8 @@ func (b *answerBody) Read(buf []byte) (int, error) {
 	return n, err
 }
 
-// broke ends a request whose answer broke off, with the panic that ReverseProxy ends it with: the client sees a broken answer
-// too. While nothing of the answer has left, it can be told instead.
+// broke ends a request whose answer broke off. If nothing of the answer has left, the client is
+// told; otherwise the panic of ReverseProxy goes on, and the client sees a broken answer, too.
 func (g *Gateway) broke(w http.ResponseWriter, r *http.Request, a *attempt) {
 	g.warn(a, "the upstream's answer broke off", a.cut)
 	if own, ok := w.(interface{ Discard() bool }); !ok || !own.Discard() {
@@ -132,7 +135,7 @@ func (g *Gateway) broke(w http.ResponseWriter, r *http.Request, a *attempt) {
 	a.route.guard.Refuse(w, r, a.problem(true))
 }
 
-// why names the cause of a failure: that the request's time was over, if it was.
+// why returns the cause of a failure: that the request's time was over, if it was, else otherwise.
 func (a *attempt) why(otherwise string) string {
 	switch cause := context.Cause(a); {
 	case errors.Is(cause, stet.ErrExecutionTimeout):
@@ -157,14 +160,14 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	default:
 		a.claim.NotExecuted(string(stethttp.UpstreamUnreachable))
 	}
-	left := a.upload.broken() != nil || errors.Is(context.Cause(a), context.Canceled) // it was the client who went away
+	left := a.upload.broken() != nil || errors.Is(context.Cause(a), context.Canceled) // the client went away, not the upstream
 	if a.claim != nil || !left {
 		g.warn(a, "no answer from the upstream", err, slog.Bool("sent", sent))
 	}
 	a.route.guard.Refuse(w, r, a.problem(sent))
 }
 
-// warn logs a failure of the upstream, without what net/http quotes of an answer or a request in an error.
+// warn logs a failure of the upstream without what net/http quotes of an answer or a request.
 func (g *Gateway) warn(a *attempt, what string, err error, attrs ...slog.Attr) {
 	attrs = append(attrs, slog.String("route", a.route.cfg.Route), slog.String("error", quiet.Text(err.Error())))
 	if a.claim != nil {
@@ -174,7 +177,7 @@ func (g *Gateway) warn(a *attempt, what string, err error, attrs ...slog.Attr) {
 	g.log.LogAttrs(a, slog.LevelWarn, what, attrs...)
 }
 
-// problem is what the client is told.
+// problem returns what the client is told.
 func (a *attempt) problem(sent bool) *stethttp.Problem {
 	cause := context.Cause(a)
 	code := stethttp.UpstreamFailed
@@ -202,8 +205,8 @@ func (a *attempt) problem(sent bool) *stethttp.Problem {
 	return doc
 }
 
-// unkeyed takes the advice about keys out of the answer to a request that runs unguarded. What may have had its effect cannot
-// safely be sent again there.
+// unkeyed removes advice about keys from the answer to an unguarded request. Without a key, a
+// request that may have had its effect cannot safely be sent again.
 func (a *attempt) unkeyed(doc *stethttp.Problem) {
 	doc.KeyAction = ""
 	switch {

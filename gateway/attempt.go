@@ -14,24 +14,26 @@ import (
 	"github.com/stet-dev/stet/internal/door"
 )
 
-// attempt is one request on its way through the proxy, and the context it travels in: that is how the hooks of ReverseProxy,
-// which are the same for all requests, find their own. It gathers the evidence of what was sent.
+// attempt is one request on its way through the proxy. It is also the context of that request,
+// because the hooks of ReverseProxy are the same for all requests and find their own attempt there.
+// It collects the evidence of what was sent.
 type attempt struct {
 	context.Context // the request's
 	route           *route
 	w               http.ResponseWriter
-	claim           *stet.Claim  // nil: the request passes by
-	stated          []string     // by the upstream, where it passes by: the lines of Stet-Outcome
+	claim           *stet.Claim  // nil: the request is unguarded
+	stated          []string     // lines of Stet-Outcome of an unguarded request
 	once            bool         // it must not reach the upstream twice
-	upload          upload       // its body, where the client is still sending it
-	memory          bytes.Reader // its body, where it is short and here already
-	direct          bool         // it goes the short way
+	upload          upload       // the body while the client is sending it
+	memory          bytes.Reader // a short body that is here already
+	direct          bool         // it goes through direct
 	answer          answerBody
 	via             [1]string // what the answer's Via gets
 	watchdog        watchdog
 
-	stop context.CancelCauseFunc // nil: nothing but its end ends it
-	// Of the current try. Only headers is written by another goroutine than the one that waits for RoundTrip.
+	stop context.CancelCauseFunc // nil: only the request's own context ends it
+	// These are of the current try. Only headers is written by another goroutine than the one that
+	// waits for RoundTrip.
 	conn    net.Conn
 	wrote   int64 // bytes on conn before the try
 	headers atomic.Bool
@@ -50,12 +52,12 @@ func (a *attempt) Value(key any) any {
 
 func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*attempt) }
 
-// forward sends the request on.
+// forward sends the request to the upstream.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 	a := &attempt{Context: r.Context(), route: t, w: w, claim: stet.ClaimFrom(r.Context())}
 	a.once = a.claim != nil || !safe(r.Method)
 	r = r.WithContext(a)
-	if r.Header["Upgrade"] != nil && !door.OffersUpgrade(r.Header) { // what follows on a connection that speaks h2c passes the gateway by
+	if r.Header["Upgrade"] != nil && !door.OffersUpgrade(r.Header) { // what follows on an h2c connection would bypass the gateway
 		r.Header = r.Header.Clone()
 		delete(r.Header, "Upgrade")
 	}
@@ -80,7 +82,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 	g.proxy.ServeHTTP(w, r)
 }
 
-// watch gathers the evidence of what net/http does with the request.
+// watch collects the evidence of what net/http does with the request.
 func (a *attempt) watch(http2 bool) {
 	trace := &httptrace.ClientTrace{GotConn: a.gotConn}
 	if http2 {
@@ -89,12 +91,14 @@ func (a *attempt) watch(http2 bool) {
 	a.Context = httptrace.WithClientTrace(a.Context, trace)
 }
 
-// gotConn is called before each try, with the connection it will use: a try that follows one of which anything may have left ends
-// here. By itself net/http tries again over HTTP/1 what has no body and an Idempotency-Key, once for each connection in its pool
-// that breaks before the answer; over HTTP/2 what has no body and whose stream was reset with PROTOCOL_ERROR, and the peer may well
-// have acted on that one. REFUSED_STREAM and GOAWAY would be proofs (RFC 9113 section 8.7), but nothing in the API tells them from
-// it. A request whose context has ended is not written over HTTP/2; over HTTP/1 it would be, were its connection still open.
-// Safe methods may be repeated (RFC 9110 section 9.2.2).
+// gotConn is called before each try, with the connection that the try will use. It ends a try that
+// follows one of which anything may have left. By itself net/http tries again over HTTP/1 if the
+// request has no body and an Idempotency-Key, once for each pooled connection that breaks before
+// the answer; and over HTTP/2 if it has no body and its stream was reset with PROTOCOL_ERROR,
+// although the peer may have acted on it. REFUSED_STREAM and GOAWAY would be proofs (RFC 9113
+// section 8.7), but the API does not distinguish them. A request whose context has ended is not
+// written over HTTP/2; over HTTP/1 it would be if its connection were still open. Safe methods may
+// be repeated (RFC 9110 section 9.2.2).
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	a.sent = a.maySent()
 	c := counted(info.Conn)
@@ -113,15 +117,16 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 
 var errAgain = errors.New("gateway: the request may have been sent already")
 
-// maySent reports whether anything of the request may have left for the upstream. Nothing has while no connection was ready,
-// which is after name lookup, dialling and the TLS handshake; while no byte was written to an HTTP/1 connection; and while no
-// HEADERS frame was written to an HTTP/2 connection, unless the request was abandoned on its way there. Ask only between
-// tries: then the writer of an HTTP/1 connection has stopped.
+// maySent reports whether anything of the request may have left for the upstream. Nothing has left
+// before a connection was ready, which is after name lookup, dialling and the TLS handshake; before
+// a byte was written to an HTTP/1 connection; and before a HEADERS frame was written to an HTTP/2
+// connection, unless the request was abandoned on its way there. Call it only between tries, when
+// the writer of an HTTP/1 connection has stopped.
 func (a *attempt) maySent() bool {
 	switch {
 	case a.sent || a.conn == nil:
 		return a.sent
-	case isHTTP2(a.conn): // shared with other requests: its byte count says nothing
+	case isHTTP2(a.conn): // other requests share it, so its byte count says nothing
 		return a.headers.Load() || a.Err() != nil
 	}
 	c := counted(a.conn)

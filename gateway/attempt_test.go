@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A try that follows one of which a byte may have left cannot write: net/http looks at the context of a request of HTTP/1 only
-// while it writes already.
+// A try that follows one of which a byte may have left cannot write: net/http looks at the context
+// of a request of HTTP/1 only while it writes already.
 func TestSecondTriesAreNotWritten(t *testing.T) {
 	try := func(a *attempt) *countedConn {
 		ours, theirs := net.Pipe()
@@ -38,8 +38,8 @@ func TestSecondTriesAreNotWritten(t *testing.T) {
 	}
 }
 
-// The time that the client takes does not count, a piece that the upstream takes lets it begin anew, and an answer may last until
-// the server has been draining for as long.
+// The time that the client takes does not count, a piece that the upstream takes lets it begin
+// anew, and an answer may last until the server has been draining for as long.
 func TestPatience(t *testing.T) {
 	const limit = time.Minute
 	synctest.Test(t, func(t *testing.T) {

@@ -24,9 +24,10 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// BenchmarkGateway compares, in one run and interleaved, a bare ReverseProxy with the same transport and buffers, and the
-// gateway over memstore: new keys, and replays of one. 64 connections, a request of 100 B or 1 KiB, an answer of 200 B. The
-// figures are ratios to the bare proxy; goals are 0.9 for new keys and 2 for replays.
+// BenchmarkGateway compares, in one run and interleaved, a bare ReverseProxy with the same
+// transport and buffers, and the gateway over memstore: new keys, and replays of one. 64
+// connections, a request of 100 B or 1 KiB, an answer of 200 B. The figures are ratios to the bare
+// proxy; goals are 0.9 for new keys and 2 for replays.
 func BenchmarkGateway(b *testing.B) {
 	for _, size := range []int{100, 1024} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) { compareWithBare(b, size) })

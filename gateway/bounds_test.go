@@ -238,7 +238,8 @@ func (s *siege) flood() {
 	s.answersAt(s.notices, strings.Replace(head, fmt.Sprint(size), "4", 1)+seal+"\n"+"{}{}", 401) // and a short one is read all the same
 }
 
-// check asks what has to go on, and looks how much memory there is in use. besides is what has memory of its own.
+// check asks what has to go on, and looks how much memory there is in use. besides is what has
+// memory of its own.
 func (s *siege) check(when string, besides int) {
 	s.Helper()
 	for i := range 10 {
@@ -248,7 +249,8 @@ func (s *siege) check(when string, besides int) {
 	if s.Failed() {
 		s.Fatalf("while there were %s; %d bytes are held", when, s.limits.Buffered())
 	}
-	// Both ends of a connection are here: 24 KiB with all that net/http, a proxy and a header need. The store holds a large answer.
+	// Both ends of a connection are here: 24 KiB with all that net/http, a proxy and a header need.
+	// The store holds a large answer.
 	most := uint64(wholeMemory + besides + len(s.conns)*(24<<10) + 3<<20)
 	if heap := liveHeap(); heap > s.heap+most {
 		s.Errorf("%s: %d KiB are in use, which is %d KiB more than before; at most %d KiB may be", when, heap>>10, (heap-s.heap)>>10, most>>10)
@@ -284,7 +286,8 @@ func post(path, scope, key, more string) string {
 	return "POST " + path + " HTTP/1.1\nHost: x\nX-Tenant: " + scope + "\nIdempotency-Key: " + key + "\n" + more + "\n"
 }
 
-// send is a client that says something, and nothing more. It reads nothing, and has little room for what comes.
+// send is a client that says something, and nothing more. It reads nothing, and has little room for
+// what comes.
 func (s *siege) send(text string) net.Conn { return s.sendTo(s.addr, text) }
 
 func (s *siege) sendTo(addr, text string) net.Conn {

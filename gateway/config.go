@@ -15,46 +15,51 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// Config is what a [Gateway] forwards to, and how. Upstream is required; the other zero values are good ones.
+// Config says where a [Gateway] forwards to, and how. Upstream is required; the zero values of the
+// other fields are ready to use.
 type Config struct {
-	Upstream *url.URL        // http or https, and a host; no path: paths are forwarded as they came
-	Default  stethttp.Config // for requests that no route matches
-	Routes   []Route
-	Scope    stethttp.ScopeFunc // whose request it is; nil means [stethttp.SingleTenant]
+	Upstream *url.URL           // where requests go: http or https, and a host; no path, because paths are forwarded as they came
+	Default  stethttp.Config    // how requests are guarded that no route matches
+	Routes   []Route            // parts of the API with rules of their own; default none
+	Scope    stethttp.ScopeFunc // the scope of a request's key; default [stethttp.SingleTenant]
 
-	// ScopeByRoute makes the route a part of the scope, so that a key counts for its route alone: a scope is then what Scope returns, a
-	// slash, and the percent-encoded name of the route. What Scope returns may hold slashes; the last one is this.
+	// ScopeByRoute makes the route a part of the scope, so that a key counts for its route alone.
+	// The scope is then what Scope returns, a slash, and the percent-encoded name of the route.
+	// What Scope returns may contain slashes; the last slash is this one.
 	ScopeByRoute bool
 
-	StrictCoverage bool        // refuse state-changing requests that no route matches
-	UpstreamKey    UpstreamKey // of unmatched requests
+	StrictCoverage bool        // refuse state-changing requests that no route matches (route-not-covered)
+	UpstreamKey    UpstreamKey // how unmatched requests carry the key; default [ForwardString]
 
-	// KeepHeaders are request headers that a Connection field cannot take away, such as the one the scope comes from: who
-	// sits between client and gateway could otherwise drop them on the way to the upstream (RFC 9110 section 7.6.1). The
-	// key's header and Authorization are always kept.
+	// KeepHeaders are request headers that a Connection field cannot remove, such as the one that
+	// the scope comes from. Otherwise a party between client and gateway could drop them on the way
+	// to the upstream (RFC 9110 section 7.6.1). The key's header and Authorization are always kept.
 	KeepHeaders []string
 
-	// TrustedProxies are the addresses from which X-Forwarded-* and Forwarded are taken for true and passed on, with the sender's own
-	// address appended. From anybody else they are removed, as any client can write them. Empty: nobody is trusted.
+	// TrustedProxies are the addresses whose X-Forwarded-* and Forwarded fields are believed and
+	// passed on, with the sender's own address appended. From other addresses these fields are
+	// removed, because any client can write them. Default: no address is trusted.
 	TrustedProxies []netip.Prefix
 
-	UpstreamTLS *tls.Config // for https upstreams; nil trusts the system's roots
+	UpstreamTLS *tls.Config // for https upstreams; default: the system's roots are trusted
 
-	// UpstreamTimeout is for requests that run unguarded: how long the upstream may take nothing of one and give no header of an
-	// answer. Then the client gets 504 execution-timeout. Default 1 min; negative: no limit. An answer that has begun may last, such
-	// as a download or a stream of events; but while a [Server] drains, no longer than this. A guarded request has
+	// UpstreamTimeout limits unguarded requests: if the upstream neither takes anything of the
+	// request nor begins an answer for this long, the client gets 504 execution-timeout. Default 1
+	// min; negative: no limit. An answer that has begun may last, such as a download or an event
+	// stream, but no longer than this once a [Server] drains. A guarded request is limited by
 	// [stet.Policy].Execution.
 	UpstreamTimeout time.Duration
-	// UpstreamIdleTimeout is how long a connection to the upstream is kept without a request: less long than the upstream keeps it.
-	// Where the upstream closes one just as a request is on its way, nobody can tell whether it ran. Default 4 s, under the 5 s of
-	// the most impatient common servers. An upstream that answers Keep-Alive: timeout=N (RFC 2068 section 19.7.1.1) lowers it, so
-	// that a second is left, or of one second half.
+	// UpstreamIdleTimeout is how long a connection to the upstream is kept without a request. It
+	// has to be less than the upstream keeps it: if the upstream closes one just as a request is on
+	// its way, it is unknown whether the request ran. Default 4 s, below the 5 s of common servers
+	// with the shortest limit. An upstream that answers with Keep-Alive: timeout=N (RFC 2068
+	// section 19.7.1.1) lowers it to N − 1 s, or to half a second if N is 1.
 	UpstreamIdleTimeout time.Duration
 
-	Log *slog.Logger // what went wrong with the upstream; nil logs nothing
+	Log *slog.Logger // receives failures of the upstream; default: nothing is logged
 }
 
-// Defaults of [Config].
+// These are the defaults of [Config].
 const (
 	defaultUpstreamTimeout     = time.Minute
 	defaultUpstreamIdleTimeout = 4 * time.Second
@@ -62,16 +67,18 @@ const (
 
 // Route is a part of the API with its own rules.
 type Route struct {
-	// Match is a pattern of [http.ServeMux], such as "POST /v1/payments/{id}". Patterns are only matched, and the most
-	// specific one wins: nothing is redirected. A path is matched in its clean form, so that //v1//payments has the rules of
-	// /v1/payments, and is forwarded as it came.
+	// Match is a pattern of [http.ServeMux], such as "POST /v1/payments/{id}". Patterns are only
+	// matched, and the most specific one wins; nothing is redirected. A path is matched in its
+	// clean form, so that //v1//payments has the rules of /v1/payments, and is forwarded as it
+	// came.
 	Match       string
-	Config      stethttp.Config // Route is Match if it is empty
-	UpstreamKey UpstreamKey
+	Config      stethttp.Config // how its requests are guarded; an empty Config.Route becomes Match
+	UpstreamKey UpstreamKey     // how its requests carry the key; default [ForwardString]
 
-	// MatchEncoded lets the pattern also match what a path is once it is decoded, as often as that changes anything: for an
-	// upstream to which %2F is a slash. A path with percent-encoding is looked up decoded first, among all routes; the most specific
-	// one is its route if it has MatchEncoded, else the path is looked up as it was sent. It is forwarded as it came in any case.
+	// MatchEncoded makes the pattern also match the fully percent-decoded path, for an upstream
+	// that takes %2F for a slash. A path with percent-encoding is first looked up decoded, among
+	// all routes. If the most specific match has MatchEncoded, it is the route; otherwise the path
+	// is looked up as it was sent. It is forwarded as it came in any case.
 	MatchEncoded bool
 }
 
@@ -79,8 +86,8 @@ type Route struct {
 type UpstreamKey uint8
 
 const (
-	ForwardString  UpstreamKey = iota // as an RFC 9651 String, however the client spelled it; an opaque key as it came
-	ForwardBare                       // without quotes, where it can be written so; an opaque key as it came
+	ForwardString  UpstreamKey = iota // as an RFC 9651 String, whatever the client's spelling; an opaque key as it came
+	ForwardBare                       // without quotes if it can be written so; an opaque key as it came
 	ForwardNothing                    // not at all
 )
 
@@ -89,17 +96,17 @@ func (c *Config) validate() error {
 	case u == nil:
 		return errors.New("gateway: Upstream is missing")
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return fmt.Errorf("gateway: Upstream %s: it has to be http://host or https://host", u.Redacted())
+		return fmt.Errorf("gateway: Upstream %s: write it as http://host or https://host", u.Redacted())
 	case u.User != nil:
-		return errors.New("gateway: Upstream holds a password; credentials are the clients'")
+		return errors.New("gateway: Upstream holds a password; remove it, because clients send their own credentials")
 	case u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "":
-		return fmt.Errorf("gateway: Upstream %s: it cannot have a path or a query; requests are forwarded with their own", u)
+		return fmt.Errorf("gateway: Upstream %s: remove path and query; requests are forwarded with their own", u)
 	case slices.ContainsFunc(c.TrustedProxies, func(p netip.Prefix) bool { return !p.IsValid() || p.Addr().Is4In6() }):
-		return errors.New("gateway: TrustedProxies holds what is no range of IPv4 or IPv6 addresses")
+		return errors.New("gateway: TrustedProxies holds an invalid range; use IPv4 or IPv6 prefixes")
 	case c.UpstreamKey > ForwardNothing:
 		return fmt.Errorf("gateway: UpstreamKey is %d, which is no UpstreamKey", c.UpstreamKey)
 	case c.UpstreamIdleTimeout < 0:
-		return errors.New("gateway: UpstreamIdleTimeout is negative")
+		return errors.New("gateway: UpstreamIdleTimeout is negative; use 0 for the default")
 	}
 	return nil
 }

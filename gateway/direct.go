@@ -18,15 +18,16 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// direct sends short guarded requests over HTTP/1 on the goroutine that waits for the answer. http.Transport hands each
-// request to one goroutine for writing and to another for reading, which under load costs as much as the guard does. Here it
-// is known exactly, too, whether a byte was sent. Everything else is Transport's: TLS, HTTP/2, bodies that are still arriving,
+// direct sends short guarded requests over HTTP/1 on the goroutine that waits for the answer.
+// [http.Transport] hands each request to one goroutine for writing and to another for reading,
+// which under load costs as much as the guard. Here it is also known exactly whether a byte was
+// sent. Everything else goes through Transport: TLS, HTTP/2, bodies that are still arriving,
 // trailers, upgrades.
 type direct struct {
 	rest     atomic.Pointer[http.Transport]
 	renewing sync.Mutex
 	dialer   net.Dialer
-	plain    bool // the upstream is asked without TLS
+	plain    bool // the upstream has no TLS
 	tls      *tls.Config
 	addr     string
 	pool     pool
@@ -80,7 +81,8 @@ func reuse(buf *bytes.Buffer) {
 	}
 }
 
-// send writes a request. Where nothing of it could be written, a connection that had been idle is replaced: it was dead.
+// send writes a request. If nothing of it could be written to a connection that had been idle, the
+// connection was dead and is replaced.
 func (d *direct) send(a *attempt, request []byte) (*directConn, error) {
 	for {
 		c, idle := d.pool.take()
@@ -134,12 +136,13 @@ func (c *budgeted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxHead is how long an answer's header may be, with all interim answers before it: what http.Transport allows.
+// maxHead bounds an answer's header with all interim answers before it, in bytes, as in
+// [http.Transport].
 const maxHead = 10 << 20
 
-var errUnasked = errors.New("gateway: the upstream switched protocols unasked")
+var errUnasked = errors.New("gateway: the upstream switched protocols although the request did not ask for it")
 
-// receive reads the head of the answer. Interim answers go to whom ReverseProxy told the trace to tell.
+// receive reads the head of the answer. Interim answers go to the trace that ReverseProxy has set.
 func (c *directConn) receive(req *http.Request) (*http.Response, error) {
 	c.budget = maxHead
 	for {
@@ -151,7 +154,7 @@ func (c *directConn) receive(req *http.Request) (*http.Response, error) {
 			return nil, err
 		case res.StatusCode == http.StatusSwitchingProtocols:
 			return nil, errUnasked
-		case res.StatusCode >= 200, res.StatusCode < 100: // the latter is refused with the others
+		case res.StatusCode >= 200, res.StatusCode < 100: // received refuses the latter
 			c.budget = math.MaxInt64
 			return res, nil
 		}
@@ -169,7 +172,7 @@ func (c *directConn) discard() {
 	_ = c.Close()
 }
 
-// release keeps the connection for another request, if it can serve one.
+// release keeps the connection for another request if it can serve one.
 func (c *directConn) release(over bool) {
 	if !c.unwatch() || over || c.in.Buffered() > 0 {
 		_ = c.Close()
@@ -178,10 +181,11 @@ func (c *directConn) release(over bool) {
 	c.pool.put(c)
 }
 
-// directBody gives its connection back at the end of the answer, and closes it where the answer is not read to its end.
+// directBody returns its connection at the end of the answer, and closes it if the answer is not
+// read to its end.
 type directBody struct {
 	io.ReadCloser
-	c    *directConn // nil: given back
+	c    *directConn // nil: returned
 	over bool        // the connection serves no more requests
 }
 

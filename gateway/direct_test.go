@@ -13,7 +13,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Short guarded requests share connections, whatever the answers look like, as long as a connection can serve another.
+// Short guarded requests share connections, whatever the answers look like, as long as a connection
+// can serve another.
 func TestConnectionsAreReused(t *testing.T) {
 	const chunked = "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n"
 	for name, row := range map[string]struct {
@@ -61,7 +62,8 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
-// A connection that the upstream has closed in the meantime is not used: whether the request ran could not be known.
+// A connection that the upstream has closed in the meantime is not used: whether the request ran
+// could not be known.
 func TestClosedConnectionsAreNotUsed(t *testing.T) {
 	closed := make(chan struct{})
 	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {

@@ -8,9 +8,9 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// hang makes the gateway's door, before the routes: what is refused there has none yet, so the methods of all routes count. Overrides
-// of the method are for the policy of the route that a request has as it was sent, and the guard's to look for.
-func (g *Gateway) hang() {
+// compileDoor makes the rules for requests before they have a route. All routes' methods count
+// there. Overrides of the method are for the guard of the request's route.
+func (g *Gateway) compileDoor() {
 	var methods []string
 	enforces := false
 	for _, t := range slices.Concat(g.routes.ordered, []*route{g.routes.unmatched}) {
@@ -24,8 +24,8 @@ func (g *Gateway) hang() {
 	}
 }
 
-// enter returns the request in the form that routes, guards and upstream see. Where no route refuses anything, the gateway refuses
-// only what no proxy could pass on.
+// enter returns the request in the form that routes, guards and upstream see. If no route refuses
+// anything, only what no proxy could pass on is refused.
 func (g *Gateway) enter(r *http.Request) (*http.Request, *door.Fault) {
 	if fault := door.Forwardable(r); fault != nil || g.door == nil {
 		return r, fault

@@ -79,7 +79,8 @@ func counted(t *testing.T) (string, *atomic.Int64) {
 	}), n
 }
 
-// TestSpellingsThatLeaveTheirRoute: none of them gets by the policy of the route that the upstream would take them to.
+// TestSpellingsThatLeaveTheirRoute: none of them gets by the policy of the route that the upstream
+// would take them to.
 func TestSpellingsThatLeaveTheirRoute(t *testing.T) { // C03
 	up, n := counted(t)
 	for _, strict := range []bool{false, true} {
@@ -197,7 +198,8 @@ func TestWhitespaceMakesNoOtherScope(t *testing.T) { // C02
 	})
 }
 
-// TestUpgradesOfOtherMethodsAreGuarded, and reach the upstream without the offer, on whichever route.
+// TestUpgradesOfOtherMethodsAreGuarded, and reach the upstream without the offer, on whichever
+// route.
 func TestUpgradesOfOtherMethodsAreGuarded(t *testing.T) { // C01
 	var n atomic.Int64
 	up := upstream(t, func(w http.ResponseWriter, req *http.Request) {
@@ -255,8 +257,8 @@ func TestLongTargets(t *testing.T) { // C11
 	})
 }
 
-// TestStrangersByAddress: requests without a scope are bounded by where they come from; of what a proxy says, that is what nobody
-// before it could have written.
+// TestStrangersByAddress: requests without a scope are bounded by where they come from; of what a
+// proxy says, that is what nobody before it could have written.
 func TestStrangersByAddress(t *testing.T) { // E02
 	g, err := gateway.New(must(stet.New(memstore.New(memstore.Config{}), stet.Config{})), gateway.Config{
 		Upstream: &url.URL{Scheme: "http", Host: "127.0.0.1:1"},

@@ -9,7 +9,7 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// drain counts the requests that run, and after begin lets no more in.
+// drain counts the running requests. After begin it lets no more in.
 type drain struct {
 	mu    sync.Mutex
 	n     int
@@ -18,7 +18,7 @@ type drain struct {
 	idle  chan struct{} // closed when the last one has left; made by begin
 }
 
-// drainKey is the server's drain in the context of its requests.
+// drainKey is the key of the server's drain in the context of its requests.
 type drainKey struct{}
 
 func (d *drain) enter() bool {
@@ -63,20 +63,22 @@ func (d *drain) running() int {
 	return d.n
 }
 
-// refuseDraining answers a request that came too late. It was not looked at.
+// refuseDraining answers a request that came after the drain began. The request is not looked at.
 func refuseDraining(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
 	stethttp.NewProblem(stethttp.ShuttingDown, stethttp.DefaultProblemBase).After(time.Second).ServeHTTP(w, r)
 }
 
-// limitBodies gives a request's body the time limit to arrive. http.Server.ReadTimeout would do so too, but it stays on the
-// connection while the handler runs, and then ends the context of whatever takes longer to answer.
+// limitBodies gives a request body a time limit to arrive. [http.Server.ReadTimeout] would stay on
+// the connection while the handler runs, and then end the context of a handler that takes longer to
+// answer.
 func limitBodies(limit *limit, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			rc := http.NewResponseController(w)
 			if rc.SetReadDeadline(time.Now().Add(limit.get())) == nil {
-				// In a copy: net/http looks at its own request's Body to send an early refusal without waiting for the rest.
+				// The request is copied, because net/http looks at the Body of its own request to
+				// send an early refusal without waiting for the rest.
 				body := &timedBody{r.Body, rc}
 				r = r.WithContext(r.Context())
 				r.Body = body
@@ -86,7 +88,7 @@ func limitBodies(limit *limit, next http.Handler) http.Handler {
 	})
 }
 
-// timedBody lifts the deadline when the body has arrived.
+// timedBody removes the deadline when the body has arrived.
 type timedBody struct {
 	io.ReadCloser
 	rc *http.ResponseController

@@ -84,8 +84,8 @@ func (r *rig) refused(text string) answer {
 	return answer{res, string(b), err}
 }
 
-// GW-06: paths and queries reach the upstream byte for byte; a target in absolute-form never chooses it. Of what can be read in more
-// than one way that holds where no route enforces anything.
+// GW-06: paths and queries reach the upstream byte for byte; a target in absolute-form never
+// chooses it. Of what can be read in more than one way that holds where no route enforces anything.
 func TestTargetsAreForwardedAsSent(t *testing.T) { // C03
 	up := echo(t)
 	t.Run("enforced", func(t *testing.T) {
@@ -146,8 +146,8 @@ func TestStrippedPrefixStaysStripped(t *testing.T) {
 	}
 }
 
-// GW-06: hop-by-hop headers stop here, the gateway's own come from nobody else, and Connection takes away neither the key nor
-// whose request it is.
+// GW-06: hop-by-hop headers stop here, the gateway's own come from nobody else, and Connection
+// takes away neither the key nor whose request it is.
 func TestHeadersForwarded(t *testing.T) { // C13
 	r := newRig(t, echo(t), func(c *gateway.Config) {
 		c.Scope, c.KeepHeaders = stethttp.HeaderScope("X-Tenant-Id"), []string{"x-tenant-id"}
@@ -239,7 +239,8 @@ func TestVia(t *testing.T) { // C13
 	}
 }
 
-// The key goes on in the form the upstream wants; what the client sent without a claim goes on as it is.
+// The key goes on in the form the upstream wants; what the client sent without a claim goes on as
+// it is.
 func TestUpstreamKey(t *testing.T) {
 	r := newRig(t, echo(t), func(c *gateway.Config) {
 		opaque := stethttp.Config{Key: stet.KeyRule{Syntax: stet.Opaque}}
@@ -316,7 +317,8 @@ func TestInterimAnswersAndTrailers(t *testing.T) { // C13
 	}
 }
 
-// SM-06: a guarded body is here before it is asked for upstream; an unguarded one is asked for by the upstream.
+// SM-06: a guarded body is here before it is asked for upstream; an unguarded one is asked for by
+// the upstream.
 func TestExpectContinue(t *testing.T) {
 	r := newRig(t, upstream(t, func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path == "/refuse" {
@@ -417,7 +419,8 @@ func TestStreamsAreLive(t *testing.T) {
 	}
 }
 
-// What the upstream says about the outcome is for the gateway alone, and redirects are the client's to follow.
+// What the upstream says about the outcome is for the gateway alone, and redirects are the client's
+// to follow.
 func TestAnswersForwarded(t *testing.T) {
 	n := 0
 	r := newRig(t, upstream(t, func(w http.ResponseWriter, req *http.Request) {

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// trusts reports whether what a request says of those before its sender can be believed: its sender is a proxy of [Config].
+// trusts reports whether the request comes from a trusted proxy, whose statements about earlier
+// senders are believed.
 func (g *Gateway) trusts(r *http.Request) bool {
 	if len(g.trusted) == 0 {
 		return false
@@ -18,7 +19,7 @@ func (g *Gateway) trusts(r *http.Request) bool {
 	return err == nil && g.trusted.has(peer.Addr())
 }
 
-// proxies are addresses of those who may say whose request they pass on.
+// proxies are the addresses of trusted proxies.
 type proxies []netip.Prefix
 
 func (all proxies) has(addr netip.Addr) bool {
@@ -26,8 +27,9 @@ func (all proxies) has(addr netip.Addr) bool {
 	return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// client is the address that a request came from: its sender, or where that is a proxy of [Config] the last one in X-Forwarded-For
-// that is none. What stands before it was written by nobody who is trusted.
+// client returns the address that a request came from: its sender or, if that is a trusted proxy,
+// the last address in X-Forwarded-For that is not one. What stands before that was not written by a
+// trusted proxy.
 func (g *Gateway) client(r *http.Request) netip.Addr {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // of a unix socket: none
 	addr := peer.Addr()
@@ -47,18 +49,18 @@ func (g *Gateway) client(r *http.Request) netip.Addr {
 	return addr
 }
 
-// forwarded are the fields in which proxies tell each other about those before them.
+// forwarded reports whether proxies use a field to describe earlier senders.
 func forwarded(name string) bool {
 	return name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-")
 }
 
-// setForwarded says for whom the request is forwarded, and that this was done. The sender's address is appended to what other
-// proxies have said, in X-Forwarded-For and in Forwarded (RFC 7239); X-Forwarded-Host and -Proto keep what the first one said. Of
-// that, nothing is known from a sender who is not trusted. Via is everybody's, as it counts the hops (RFC 9110 section 7.6.3).
+// setForwarded adds the sender to X-Forwarded-For and Forwarded (RFC 7239), after what trusted
+// proxies have said there. X-Forwarded-Host and -Proto keep what the first trusted proxy said. Via
+// counts the hops (RFC 9110 section 7.6.3), so it is appended to for any sender.
 func setForwarded(out http.Header, in *http.Request, trusted bool) {
 	client, _, err := net.SplitHostPort(in.RemoteAddr)
 	if err != nil {
-		client = "unknown" // RFC 7239 section 6.2: a unix socket, for one
+		client = "unknown" // such as for a unix socket (RFC 7239 section 6.2)
 	}
 	proto := "http"
 	if in.TLS != nil {
@@ -77,7 +79,8 @@ func setForwarded(out http.Header, in *http.Request, trusted bool) {
 	appendTo(out, in.Header["Via"], "Via", values[4:5:5])
 }
 
-// via is what the gateway adds to Via: the version of HTTP that the message came with, and its pseudonym.
+// via returns what the gateway adds to Via: the HTTP version that the message came with, and a
+// pseudonym.
 func via(major, minor int) string {
 	switch {
 	case major == 1 && minor == 1:
@@ -102,7 +105,7 @@ func first(out http.Header, prior []string, name string, value []string) {
 	out[name] = value
 }
 
-// node writes an address as RFC 7239 section 6 has it: IPv6 in brackets and quotes.
+// node writes an address as in RFC 7239 section 6: IPv6 in brackets and quotes.
 func node(addr string) string {
 	if strings.IndexByte(addr, ':') >= 0 {
 		return `"[` + addr + `]"`
@@ -110,7 +113,7 @@ func node(addr string) string {
 	return addr
 }
 
-// quoted writes a token as it is and everything else as a quoted-string (RFC 9110 section 5.6.4).
+// quoted writes a token as it is, and anything else as a quoted-string (RFC 9110 section 5.6.4).
 func quoted(s string) string {
 	token := s != ""
 	for i := range len(s) {

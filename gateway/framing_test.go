@@ -53,7 +53,8 @@ func dials(t *testing.T, c gateway.ServerConfig) map[string]func() net.Conn {
 	}
 }
 
-// C05: net/http hides that a request says twice where its body ends; RFC 9112 section 6.1 wants it known.
+// C05: net/http hides that a request says twice where its body ends; RFC 9112 section 6.1 wants it
+// known.
 func TestUncertainEndsAreMarked(t *testing.T) {
 	ways := dials(t, gateway.ServerConfig{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
@@ -122,7 +123,8 @@ const (
 	more     = "\x00\x00\x00\x09\x00\x00\x00\x00\x01"     // CONTINUATION, also without
 )
 
-// C14: a client of HTTP/2 that does not complete what it has begun is not waited for until the connection counts as idle.
+// C14: a client of HTTP/2 that does not complete what it has begun is not waited for until the
+// connection counts as idle.
 func TestReadHeaderTimeout(t *testing.T) {
 	const limit, soon = 300 * time.Millisecond, 5 * time.Second
 	ways := dials(t, gateway.ServerConfig{Handler: ok, H2C: true, ReadHeaderTimeout: limit, IdleTimeout: time.Hour, Log: slog.New(slog.DiscardHandler)})
@@ -188,7 +190,8 @@ func TestTheOtherProtocol(t *testing.T) {
 	}
 }
 
-// C07: what net/http's server has to say ends in the log, as lines of JSON, and without what clients sent or handlers held.
+// C07: what net/http's server has to say ends in the log, as lines of JSON, and without what
+// clients sent or handlers held.
 func TestServersLogHoldsNoContent(t *testing.T) {
 	log := &logBuffer{}
 	ways := dials(t, gateway.ServerConfig{H2C: true, Log: slog.New(slog.NewJSONHandler(log, nil)), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -246,7 +249,8 @@ func TestASlowFrame(t *testing.T) {
 	}
 }
 
-// C14: broken chunks are the client's mistake, whether the request is guarded or passes by. A client that is slow has made none.
+// C14: broken chunks are the client's mistake, whether the request is guarded or passes by. A
+// client that is slow has made none.
 func TestBrokenUploads(t *testing.T) {
 	const limit = 300 * time.Millisecond
 	got := make(chan error, 9)

@@ -16,18 +16,19 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// Gateway is a reverse proxy whose requests are safe to retry: an [http.Handler], safe for concurrent use.
+// Gateway is a reverse proxy that makes requests safe to retry. It is an [http.Handler] and safe
+// for concurrent use.
 type Gateway struct {
 	engine   *stet.Engine
 	upstream *url.URL
 	routes   table
-	door     *door.Rules // nil where no route refuses anything
+	door     *door.Rules // nil if no route refuses anything
 	strict   bool
 	keep     []string
 	trusted  proxies
 	log      *slog.Logger
-	timeout  time.Duration // of requests that run unguarded; negative: none
-	pages    *pages        // nil: none here
+	timeout  time.Duration // of unguarded requests; negative: none
+	pages    *pages        // nil: no pages here
 
 	transport *direct
 	proxy     *httputil.ReverseProxy
@@ -46,7 +47,7 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 	if err := g.compile(e, &c); err != nil {
 		return nil, err
 	}
-	g.hang()
+	g.compileDoor()
 	g.pages = pagesBelow(g.routes.unmatched.cfg.ProblemBase)
 	g.transport = newDirect(c.Upstream, c.UpstreamTLS, c.UpstreamIdleTimeout)
 	g.proxy = &httputil.ReverseProxy{
@@ -79,14 +80,15 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.ServeHTTP(w, r)
 }
 
-// turnAway refuses a request that has no route. An empty detail stands for that of the code.
+// turnAway refuses a request that has no route. With an empty detail the answer has that of the
+// code.
 func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request, code stethttp.Code, detail string) {
 	p := stethttp.NewProblem(code, g.routes.unmatched.cfg.ProblemBase)
 	p.Detail = cmp.Or(detail, p.Detail)
 	g.routes.unmatched.guard.TurnAway(w, r, p)
 }
 
-// safe methods change nothing (RFC 9110 section 9.2.1).
+// safe reports whether a method changes nothing (RFC 9110 section 9.2.1).
 func safe(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -95,8 +97,8 @@ func safe(method string) bool {
 	return false
 }
 
-// Routes returns the routes as they are in force, all defaults filled in. The last one, without a pattern, is for requests
-// that no other matches.
+// Routes returns the routes in force, with all defaults filled in. The last one, without a pattern,
+// is for requests that no other matches.
 func (g *Gateway) Routes() []Route {
 	routes := make([]Route, 0, len(g.routes.ordered)+1)
 	for _, t := range slices.Concat(g.routes.ordered, []*route{g.routes.unmatched}) {
@@ -105,5 +107,5 @@ func (g *Gateway) Routes() []Route {
 	return routes
 }
 
-// CloseIdle closes connections to the upstream that nothing uses. Call it on a Gateway that was replaced.
+// CloseIdle closes the idle connections to the upstream. Call it on a Gateway that was replaced.
 func (g *Gateway) CloseIdle() { g.transport.closeIdle() }

@@ -58,7 +58,8 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// newRig puts a gateway in front of an upstream. What it started is gone when the test ends: goroutines included.
+// newRig puts a gateway in front of an upstream. What it started is gone when the test ends:
+// goroutines included.
 func newRig(t testing.TB, upstream string, adjust func(*gateway.Config)) *rig {
 	t.Helper()
 	checkLeaks(t)
@@ -93,7 +94,8 @@ func newRig(t testing.TB, upstream string, adjust func(*gateway.Config)) *rig {
 	return r
 }
 
-// checkLeaks fails a test that leaves goroutines behind. Cleanups run last to first: call it before anything is started.
+// checkLeaks fails a test that leaves goroutines behind. Cleanups run last to first: call it before
+// anything is started.
 func checkLeaks(t testing.TB) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {

@@ -16,8 +16,8 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// TestTargetsThatEndARequestLineAreRefused: HTTP/2 carries spaces in a :path, and an upstream that speaks HTTP/1 would read
-// another target than the one that was matched and fingerprinted.
+// TestTargetsThatEndARequestLineAreRefused: HTTP/2 carries spaces in a :path, and an upstream that
+// speaks HTTP/1 would read another target than the one that was matched and fingerprinted.
 func TestTargetsThatEndARequestLineAreRefused(t *testing.T) { // T9
 	r := newRig(t, echo(t), nil)
 	s := run(t, gateway.ServerConfig{Handler: r.gw, H2C: true})
@@ -45,8 +45,8 @@ func TestTargetsThatEndARequestLineAreRefused(t *testing.T) { // T9
 	}
 }
 
-// TestNoTunnelOfHTTP: an upstream that takes an offer of h2c would be reached past the gateway from then on, and a client that
-// makes the offer without a thought, as Java's does, expects an answer.
+// TestNoTunnelOfHTTP: an upstream that takes an offer of h2c would be reached past the gateway from
+// then on, and a client that makes the offer without a thought, as Java's does, expects an answer.
 func TestNoTunnelOfHTTP(t *testing.T) { // SM-04
 	r := newRig(t, echo(t), nil)
 	for i, method := range []string{"GET", "POST", "PUT"} {
@@ -65,7 +65,8 @@ func TestNoTunnelOfHTTP(t *testing.T) { // SM-04
 	r.state("k2", stet.Completed, "")
 }
 
-// TestDrainWaitsForRequestsThatOfferAnything: they are requests like others, unless they are what can be upgraded.
+// TestDrainWaitsForRequestsThatOfferAnything: they are requests like others, unless they are what
+// can be upgraded.
 func TestDrainWaitsForRequestsThatOfferAnything(t *testing.T) { // W32, C01
 	for _, offer := range []string{"GET / HTTP/1.1\nUpgrade: h2c", "POST / HTTP/1.1\nUpgrade: h2c", "POST / HTTP/1.1\nUpgrade: websocket", "DELETE / HTTP/1.1\nUpgrade: tcp"} {
 		t.Run(offer, func(t *testing.T) { drainWaits(t, offer) })
@@ -126,7 +127,8 @@ func TestRefusedSwitchesAreClosed(t *testing.T) {
 	}
 }
 
-// TestAnswersThatAreNotClean: whatever an upstream sends, an answer is its request's, and what is no whole answer is unknown.
+// TestAnswersThatAreNotClean: whatever an upstream sends, an answer is its request's, and what is
+// no whole answer is unknown.
 func TestAnswersThatAreNotClean(t *testing.T) { // T9, W14
 	const evil = "HTTP/1.1 299 Evil\r\nContent-Length: 4\r\n\r\nevil"
 	for name, c := range map[string]struct {

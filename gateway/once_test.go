@@ -19,8 +19,8 @@ import (
 
 const warmConns = 20
 
-// dropper is an upstream that answers /warm when warmConns requests for it are there, so that they stay on as many
-// connections, and closes the connection of any other request after its effect.
+// dropper is an upstream that answers /warm when warmConns requests for it are there, so that they
+// stay on as many connections, and closes the connection of any other request after its effect.
 type dropper struct {
 	effects atomic.Int64
 	mu      sync.Mutex
@@ -50,8 +50,8 @@ func (d *dropper) serve(c net.Conn, in *bufio.Reader) {
 	}
 }
 
-// GW-01, W15: net/http sends a request with an Idempotency-Key or X-Idempotency-Key again for each connection in its pool
-// that breaks before the answer comes: 21 effects of one request.
+// GW-01, W15: net/http sends a request with an Idempotency-Key or X-Idempotency-Key again for each
+// connection in its pool that breaks before the answer comes: 21 effects of one request.
 func TestOneRequestReachesTheUpstreamOnce(t *testing.T) { // I12, W15
 	for _, overTLS := range []bool{false, true} {
 		for _, name := range []string{"idempotency-key", "x-idempotency-key", "other"} {
@@ -98,8 +98,9 @@ func dropOnce(t *testing.T, overTLS bool, name, body string) {
 	}
 }
 
-// Over HTTP/2, net/http repeats a request without a body whose stream was reset with PROTOCOL_ERROR, and trusts the peer not
-// to have acted on it. REFUSED_STREAM does promise that (RFC 9113 section 8.7), but nothing in the API tells the two apart.
+// Over HTTP/2, net/http repeats a request without a body whose stream was reset with
+// PROTOCOL_ERROR, and trusts the peer not to have acted on it. REFUSED_STREAM does promise that
+// (RFC 9113 section 8.7), but nothing in the API tells the two apart.
 func TestOneRequestReachesTheUpstreamOnce_HTTP2(t *testing.T) {
 	for _, code := range []uint32{1, 2, 7, 8, goAway} { // PROTOCOL_ERROR, INTERNAL_ERROR, REFUSED_STREAM, CANCEL
 		for _, body := range []string{"", `{"amount":1}`} {
@@ -124,8 +125,8 @@ func TestOneRequestReachesTheUpstreamOnce_HTTP2(t *testing.T) {
 	}
 }
 
-// resetStreams is an HTTP/2 server that resets each stream after its effect, or ends the connection with the claim that it has
-// looked at none of them.
+// resetStreams is an HTTP/2 server that resets each stream after its effect, or ends the connection
+// with the claim that it has looked at none of them.
 func resetStreams(c net.Conn, in *bufio.Reader, code uint32, effects *atomic.Int64) {
 	serveFrames(c, in, func(f *frames, stream uint32) {
 		effects.Add(1)
@@ -181,7 +182,8 @@ func serveFrames(c net.Conn, in *bufio.Reader, act func(f *frames, stream uint32
 	}
 }
 
-// A connection that died between two requests is no reason to fail one: nothing of it was sent there.
+// A connection that died between two requests is no reason to fail one: nothing of it was sent
+// there.
 func TestDeadIdleConnectionsAreReplaced(t *testing.T) {
 	checkLeaks(t)
 	var n atomic.Int64

@@ -10,14 +10,14 @@ import (
 	"github.com/stet-dev/stet/docs/problems"
 )
 
-// pages are those that problem types point to, where ProblemBase is an address of this gateway: what asks for them there, by that
-// host and below that path, is answered here and does not reach the upstream.
+// pages serves the documents that problem types point to, if ProblemBase is an address of this
+// gateway. Requests for that host and below that path do not reach the upstream.
 type pages struct {
 	host, path string
 	handler    http.Handler
 }
 
-// pagesBelow returns the pages of a base, or nil: it may also be a URN, which nobody can ask for.
+// pagesBelow returns the pages of a base, or nil if it is no address, such as a URN.
 func pagesBelow(base string) *pages {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || !strings.HasSuffix(u.Path, "/") {

@@ -4,7 +4,8 @@ package gateway
 
 import "net"
 
-// canPeek: elsewhere all requests go through http.Transport, which keeps a reader on idle connections.
+// canPeek is false on other systems: all requests go through [http.Transport], which keeps a reader
+// on idle connections.
 const canPeek = false
 
 type peer struct{}

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// canPeek: a connection can be looked at without waiting for it.
+// canPeek reports whether this system lets a connection be inspected without waiting for it.
 const canPeek = true
 
-// peer looks at an idle connection before it is used again. A request written to one that the other side has closed is lost,
-// and nobody could tell whether it ran.
+// peer inspects an idle connection before it is used again. A request that is written to a
+// connection that the other side has closed is lost, and it is unknown whether it ran.
 type peer struct {
 	raw   syscall.RawConn
 	look  func(fd uintptr) bool

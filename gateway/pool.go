@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pool keeps idle connections, the ones used last on top.
+// pool keeps idle connections, the most recently used one on top.
 type pool struct {
 	mu    sync.Mutex
 	limit time.Duration // for a connection to be idle
@@ -33,7 +33,7 @@ func (p *pool) pop() (*directConn, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := len(p.idle) - 1
-	if last < 0 || time.Since(p.idle[last].since) >= p.limit { // a process that was stopped has timers that are late
+	if last < 0 || time.Since(p.idle[last].since) >= p.limit { // the timers of a process that was suspended are late
 		return nil, false
 	}
 	c := p.idle[last].directConn
@@ -72,7 +72,7 @@ func (p *pool) prune() {
 	}
 }
 
-// lower makes the limit shorter, and reports whether it was longer.
+// lower lowers the limit, and reports whether it was higher.
 func (p *pool) lower(limit time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,7 +27,8 @@ func size(p *pool) int {
 	return len(p.idle)
 }
 
-// Connections are closed when they have been idle for defaultUpstreamIdleTimeout, whether or not requests come.
+// Connections are closed when they have been idle for defaultUpstreamIdleTimeout, whether or not
+// requests come.
 func TestPoolPrunes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pool{limit: defaultUpstreamIdleTimeout}
@@ -66,7 +67,8 @@ func TestPoolIsBounded(t *testing.T) {
 	})
 }
 
-// A connection is not used beyond its limit either where the timer is late, as after a pause of the whole machine.
+// A connection is not used beyond its limit either where the timer is late, as after a pause of the
+// whole machine.
 func TestPoolHasLateTimers(t *testing.T) {
 	p := pool{limit: defaultUpstreamIdleTimeout}
 	defer p.closeIdle()

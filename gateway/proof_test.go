@@ -77,8 +77,9 @@ func TestUpstreamComesBack(t *testing.T) {
 	}
 }
 
-// W14, GW-05: what fails after something was sent is unknown, and is not run again. While nothing of an answer has left for the
-// client, it is told; after that its connection breaks off like the upstream's.
+// W14, GW-05: what fails after something was sent is unknown, and is not run again. While nothing
+// of an answer has left for the client, it is told; after that its connection breaks off like the
+// upstream's.
 func TestAnswerLost(t *testing.T) {
 	for name, answer := range map[string]string{
 		"nothing":          "",
@@ -153,7 +154,8 @@ func answerHalf(c net.Conn, in *bufio.Reader, effects *atomic.Int64) {
 	})
 }
 
-// GW-05: a live stream cannot be taken back: the client sees it break off, and the record says unknown.
+// GW-05: a live stream cannot be taken back: the client sees it break off, and the record says
+// unknown.
 func TestLiveAnswerBreaksOff(t *testing.T) {
 	checkLeaks(t)
 	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
@@ -170,7 +172,8 @@ func TestLiveAnswerBreaksOff(t *testing.T) {
 	r.state("k", stet.Unknown, "truncated-response")
 }
 
-// GW-03: an upstream that does not answer in time leaves the outcome unknown; one that could not be reached in time does not.
+// GW-03: an upstream that does not answer in time leaves the outcome unknown; one that could not be
+// reached in time does not.
 func TestExecutionTimeout(t *testing.T) {
 	checkLeaks(t)
 	asked, left := make(chan struct{}, 10), make(chan error, 10)
@@ -247,8 +250,8 @@ func TestClientHangsUp(t *testing.T) {
 	}
 }
 
-// What an unkeyed request meets is told in the same form, without advice about keys; that it is safe to repeat is said only
-// where it is.
+// What an unkeyed request meets is told in the same form, without advice about keys; that it is
+// safe to repeat is said only where it is.
 func TestUnkeyedFailures(t *testing.T) {
 	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) { readRequest(in) }), nil)
 	if p := r.problem(r.do("GET", "/", "", nil), "upstream-failed"); !p.Retryable || p.KeyAction != "" || strings.Contains(p.Detail, "key") {

@@ -13,14 +13,14 @@ import (
 	"github.com/stet-dev/stet/internal/door"
 )
 
-// rewrite makes the request for the upstream out of the client's. ReverseProxy has removed hop-by-hop headers and the ones
-// that Connection lists from it.
+// rewrite makes the request for the upstream out of the client's. ReverseProxy has removed the
+// hop-by-hop headers and those that Connection lists.
 func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	a := attemptOf(pr.In.Context())
 	out := pr.Out
-	g.aim(out.URL, pr.In) // and out.Host stays the client's
+	g.aim(out.URL, pr.In) // out.Host stays the client's
 	trusted := g.trusts(pr.In)
-	const added = 8 // at most, below: with room for them the header grows once
+	const added = 8 // headers added below, so that the map grows once
 	h := make(http.Header, len(out.Header)+added)
 	for name, lines := range out.Header {
 		if ours(name) || g.alias(name, a.route) || !trusted && forwarded(name) {
@@ -43,14 +43,16 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	g.setTrailer(pr, a.route)
 }
 
-// ours are request headers that only the gateway sets, also in the spelling that CGI and its heirs take for the same.
+// ours reports whether only the gateway sets a request header. An underscore counts as a hyphen, as
+// in CGI and what descends from it.
 func ours(name string) bool {
 	const prefix = "Stet"
 	return len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) && (name[len(prefix)] == '-' || name[len(prefix)] == '_')
 }
 
-// alias: CGI and its heirs take name for another header, of which the gateway looked at the one with that name or sets it itself. The
-// upstream would see a key that is not the one the request was guarded by, or somebody else's request.
+// alias reports whether CGI and what descends from it take name for a header that the gateway reads
+// or sets. The upstream would see another key than the one the request was guarded by, or another
+// scope.
 func (g *Gateway) alias(name string, t *route) bool {
 	if strings.IndexByte(name, '_') < 0 {
 		return false
@@ -72,9 +74,9 @@ func (g *Gateway) aim(u *url.URL, r *http.Request) {
 	*u = *r.URL
 	u.Scheme, u.Host, u.User = g.upstream.Scheme, g.upstream.Host, nil
 	if raw := door.Path(r.RequestURI); raw != u.EscapedPath() && !strings.HasPrefix(raw, "//") {
-		// The path holds bytes that a URL has to escape (RFC 3986 section 3.3). As the opaque part, url.URL writes it as it
-		// is; it cannot do so for one that begins with //, and escapes them there. A path that somebody changed since it was
-		// received stays changed.
+		// The path has bytes that a URL has to escape (RFC 3986 section 3.3). [url.URL] writes an
+		// opaque part as it is. It cannot do so for a path that begins with //, which stays
+		// escaped. A path that was changed after it was received stays changed.
 		if plain, err := url.PathUnescape(raw); err == nil && plain == u.Path {
 			u.Opaque = raw
 		}
@@ -105,14 +107,14 @@ func isQuoted(line, key string) bool {
 	return len(line) == len(key)+2 && line[0] == '"' && line[1:len(line)-1] == key
 }
 
-// bare reports whether a key means the same when it is written without quotes.
+// bare reports whether a key means the same without quotes.
 func bare(key string) bool {
 	return !strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`",;\`, c) })
 }
 
-// maxInMemory is how long a body may be to be copied for the transport, which sends one that it knows to be in memory
-// together with the headers. The guard's own copy cannot be used: it goes back to a pool when the request has been answered,
-// and the transport may then still be reading.
+// maxInMemory is how long a body may be, in bytes, to be copied for the transport, which sends a
+// body in memory together with the headers. The guard's own copy cannot be used: it goes back to a
+// pool when the request has been answered, and the transport may then still read it.
 const maxInMemory = 16 << 10
 
 func (a *attempt) sendFromMemory(out *http.Request) {
@@ -120,7 +122,7 @@ func (a *attempt) sendFromMemory(out *http.Request) {
 		return
 	}
 	b := make([]byte, out.ContentLength)
-	n, _ := io.ReadFull(out.Body, b) // the transport refuses a body that is too short
+	n, _ := io.ReadFull(out.Body, b) // the transport refuses a short body
 	a.memory.Reset(b[:n])
 	out.Body = io.NopCloser(&a.memory)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// route is a compiled [Route]. It is an [http.Handler] only because the table it is looked up in is a ServeMux.
+// route is a compiled [Route]. It is an [http.Handler] because it is looked up in a ServeMux.
 type route struct {
 	match   string // empty: what no pattern matches
 	cfg     stethttp.Config
@@ -25,16 +25,18 @@ type route struct {
 
 func (t *route) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.handler.ServeHTTP(w, r) }
 
-// table finds the route of a request. The ServeMux in it is never served from: its answers to an unclean path are redirects.
+// table finds the route of a request. Its ServeMux never serves, because it would answer an unclean
+// path with a redirect.
 type table struct {
 	mux       *http.ServeMux
 	byPattern map[string]*route
 	ordered   []*route
 	unmatched *route
-	encoded   bool // one of them is
+	encoded   bool // at least one route has MatchEncoded
 }
 
-// find returns the route of a request: that of the most specific pattern which its path matches, decoded or as it was sent.
+// find returns the route of a request: that of the most specific pattern that its path matches,
+// decoded or as it was sent.
 func (t *table) find(r *http.Request) *route {
 	if t.encoded {
 		if path := r.URL.EscapedPath(); strings.IndexByte(path, '%') >= 0 {
@@ -53,7 +55,7 @@ func (t *table) match(r *http.Request) *route {
 	if found, ok := h.(*route); ok {
 		return found
 	}
-	if found, ok := t.byPattern[pattern]; ok { // a redirect, to what the pattern stands for
+	if found, ok := t.byPattern[pattern]; ok { // the mux would redirect to what the pattern matches
 		return found
 	}
 	return t.unmatched
@@ -67,14 +69,14 @@ func (g *Gateway) compile(e *stet.Engine, c *Config) error {
 	g.routes.mux, g.routes.byPattern = http.NewServeMux(), make(map[string]*route, len(c.Routes))
 	for i, r := range c.Routes {
 		if r.Config.Limits == nil {
-			r.Config.Limits = c.Default.Limits // the bound on buffered bytes is one for all
+			r.Config.Limits = c.Default.Limits // all routes share the bound on buffered bytes
 		}
 		if err := g.addRoute(e, c, i, r); err != nil {
 			return fmt.Errorf("gateway: route %q: %w", r.Match, err)
 		}
 	}
 	if _, taken := g.routes.byPattern["/"]; !taken {
-		g.routes.mux.Handle("/", g.routes.unmatched) // or the mux would look for the methods it could allow
+		g.routes.mux.Handle("/", g.routes.unmatched) // else the mux would look for methods that it could allow
 	}
 	return nil
 }
@@ -95,7 +97,7 @@ func (g *Gateway) addRoute(e *stet.Engine, c *Config, i int, r Route) error {
 	return nil
 }
 
-// rival is the earlier pattern that conflicts.
+// rival returns the earlier pattern that conflicts with pattern.
 func rival(earlier []Route, pattern string) string {
 	for _, o := range earlier {
 		mux := http.NewServeMux()
@@ -106,7 +108,7 @@ func rival(earlier []Route, pattern string) string {
 	panic("gateway: unreachable: a pattern that conflicts with none of the others")
 }
 
-// register reports what ServeMux panics with.
+// register returns an error instead of the panic of ServeMux.
 func register(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -18,37 +18,38 @@ import (
 	"github.com/stet-dev/stet/internal/quiet"
 )
 
-// ServerConfig is where and how a [Server] listens. Handler is required.
+// ServerConfig says where and how a [Server] listens. Handler is required.
 type ServerConfig struct {
-	Listen string // host:port; port 0 picks a free one
-	Admin  string // the same for AdminHandler; empty: no such listener
-	// AdminSocket is the path of a Unix socket for AdminHandler, besides Admin or instead of it; empty: none. Its mode is 0600. One
-	// that is there already is replaced if nobody listens on it.
+	Listen string // host:port of the public listener; port 0 picks a free one
+	Admin  string // host:port of the listener for AdminHandler; default: none
+	// AdminSocket is the path of a Unix socket for AdminHandler, besides Admin or instead of it;
+	// default: none. Its mode is 0600. A socket that exists there is replaced if no process listens
+	// on it.
 	AdminSocket string
-	AdminTLS    *tls.Config // of Admin, with a certificate; nil: none
-	TLS         *tls.Config // of the public listener, with a certificate; nil: none. HTTP/2 comes with it
-	H2C         bool        // HTTP/2 without TLS, by prior knowledge (RFC 9113 section 3.3)
+	AdminTLS    *tls.Config // TLS of Admin, with a certificate; default: no TLS
+	TLS         *tls.Config // TLS of Listen, with a certificate, and HTTP/2; default: no TLS
+	H2C         bool        // accept HTTP/2 without TLS, by prior knowledge (RFC 9113 section 3.3)
 
-	ReadHeaderTimeout time.Duration // for a request's header, and a TLS handshake, to arrive; default 10 s
-	ReadTimeout       time.Duration // for a request's whole body to arrive; default 30 s; negative: no limit
-	WriteTimeout      time.Duration // for a client to take the next 64 KiB of an answer; default 30 s; negative: no limit
+	ReadHeaderTimeout time.Duration // for a request header, or a TLS handshake, to arrive; default 10 s
+	ReadTimeout       time.Duration // for a whole request body to arrive; default 30 s; negative: no limit
+	WriteTimeout      time.Duration // for a client to read the next 64 KiB of an answer; default 30 s; negative: no limit
 	IdleTimeout       time.Duration // of a connection between requests; default 2 min
-	// DrainTimeout bounds how long requests that run may go on after the end was asked for; then their connections are closed.
-	// Default 1 min.
+	// DrainTimeout bounds how long running requests may go on after the end was asked for. Then
+	// their connections are closed. Default 1 min.
 	DrainTimeout time.Duration
-	// DrainDelay is how long requests are still served after the end was asked for, while [Server.Draining] is true already: as long as
-	// load balancers take to see that. Default none.
+	// DrainDelay is how long requests are still served after the end was asked for, while
+	// [Server.Draining] is true already. It gives load balancers time to notice. Default none.
 	DrainDelay time.Duration
-	// MaxHeaderBytes bounds a request's line and header, to which net/http adds up to 4 KiB; over it: 431. Default 64 KiB. For the
-	// admin listener it is [AdminHeaderBytes].
+	// MaxHeaderBytes bounds a request's line and header, to which net/http adds up to 4 KiB; a
+	// longer one gets 431. Default 64 KiB. For the admin listener it is [AdminHeaderBytes].
 	MaxHeaderBytes int
 
-	Handler      http.Handler // [Server.SetHandler] swaps it
-	AdminHandler http.Handler
-	Log          *slog.Logger // what goes wrong with connections; nil logs nothing
+	Handler      http.Handler // serves Listen; required; [Server.SetHandler] swaps it
+	AdminHandler http.Handler // serves Admin and AdminSocket; required with either
+	Log          *slog.Logger // receives failures of connections; default: nothing is logged
 }
 
-// Defaults of [ServerConfig].
+// These are the defaults of [ServerConfig].
 const (
 	defaultReadHeaderTimeout = 10 * time.Second
 	defaultReadTimeout       = 30 * time.Second
@@ -58,10 +59,11 @@ const (
 	defaultMaxHeaderBytes    = 64 << 10
 )
 
-// AdminHeaderBytes bounds the header of an operator's request.
+// AdminHeaderBytes bounds the header of a request to the admin listener, in bytes.
 const AdminHeaderBytes = 16 << 10
 
-// Server serves the public listener and the admin listener. Its methods are safe for concurrent use; Run may be called once.
+// Server serves the public listener and the admin listener. It is safe for concurrent use; Run may
+// be called once.
 type Server struct {
 	handler atomic.Pointer[http.Handler]
 	limits  limits
@@ -79,22 +81,23 @@ type listener struct {
 	srv *http.Server
 }
 
-// limits are the times that [Server.SetTimeouts] changes.
+// limits are the durations that [Server.SetTimeouts] changes.
 type limits struct{ read, write, drain, delay limit }
 
-// limit is a time that may change while it is in use.
+// limit is a duration that may change while it is in use.
 type limit struct{ d atomic.Int64 }
 
-// forever is no limit.
+// forever stands for no limit.
 const forever = 100 * 365 * 24 * time.Hour
 
 func (l *limit) set(d time.Duration) { l.d.Store(int64(d)) }
 func (l *limit) get() time.Duration  { return time.Duration(l.d.Load()) }
 
-// NewServer binds the listeners; they are served by [Server.Run]. The error names the address that cannot be used.
+// NewServer binds the listeners; [Server.Run] serves them. The error names the address that cannot
+// be used.
 func NewServer(c ServerConfig) (*Server, error) {
 	if c.Handler == nil || (c.Admin != "" || c.AdminSocket != "") != (c.AdminHandler != nil) {
-		return nil, errors.New("gateway: NewServer needs a Handler, and an AdminHandler exactly if there is an Admin address or socket")
+		return nil, errors.New("gateway: NewServer needs a Handler, and an AdminHandler if and only if Admin or AdminSocket is set")
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -115,14 +118,14 @@ func NewServer(c ServerConfig) (*Server, error) {
 	s.public.srv = s.newHTTPServer(c, limitStreams(&s.limits.write, http.HandlerFunc(s.serve)))
 	s.public.srv.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, defaultMaxHeaderBytes)
 	s.public.srv.Protocols = protocols(c)
-	s.public.srv.DisableGeneralOptionsHandler = true // OPTIONS * is the upstream's to answer
+	s.public.srv.DisableGeneralOptionsHandler = true // the upstream answers OPTIONS *
 	s.public.srv.BaseContext = func(net.Listener) context.Context { return s.base }
 	s.public.srv.TLSConfig = c.TLS
 	s.public.Listener = framing.Listen(s.public.srv, s.public.Listener)
 	return s, nil
 }
 
-// listenAdmin binds what operators connect to.
+// listenAdmin binds the listeners for operators.
 func (s *Server) listenAdmin(c ServerConfig) (err error) {
 	if c.Admin != "" {
 		if s.admin.Listener, err = net.Listen("tcp", c.Admin); err != nil {
@@ -169,10 +172,10 @@ func protocols(c ServerConfig) *http.Protocols {
 	return p
 }
 
-// Addr is the address of the public listener.
+// Addr returns the address of the public listener.
 func (s *Server) Addr() string { return s.public.Addr().String() }
 
-// AdminAddr is the address of the admin listener, or empty.
+// AdminAddr returns the address of the admin listener, or an empty string if there is none.
 func (s *Server) AdminAddr() string {
 	if s.admin.Listener == nil {
 		return ""
@@ -180,11 +183,12 @@ func (s *Server) AdminAddr() string {
 	return s.admin.Addr().String()
 }
 
-// SetHandler replaces the public handler. Requests that run stay with the one they started with.
+// SetHandler replaces the public handler. Running requests stay with the one that they started
+// with.
 func (s *Server) SetHandler(h http.Handler) { s.handler.Store(&h) }
 
-// SetTimeouts puts ReadTimeout, WriteTimeout, DrainTimeout and DrainDelay of c in force, for requests and answers that begin from now
-// on; nothing else of c is looked at.
+// SetTimeouts puts ReadTimeout, WriteTimeout, DrainTimeout and DrainDelay of c in force for
+// requests and answers that begin from now on. It ignores the other fields of c.
 func (s *Server) SetTimeouts(c ServerConfig) {
 	s.limits.read.set(orForever(cmp.Or(c.ReadTimeout, defaultReadTimeout)))
 	s.limits.write.set(orForever(cmp.Or(c.WriteTimeout, defaultWriteTimeout)))
@@ -192,7 +196,7 @@ func (s *Server) SetTimeouts(c ServerConfig) {
 	s.limits.delay.set(c.DrainDelay)
 }
 
-// Timeouts returns what [Server.SetTimeouts] has put in force.
+// Timeouts returns the timeouts in force, in the fields that [Server.SetTimeouts] reads.
 func (s *Server) Timeouts() ServerConfig {
 	return ServerConfig{ReadTimeout: s.limits.read.get(), WriteTimeout: s.limits.write.get(), DrainTimeout: s.limits.drain.get(),
 		DrainDelay: s.limits.delay.get()}
@@ -205,7 +209,7 @@ func orForever(d time.Duration) time.Duration {
 	return d
 }
 
-// Draining reports whether the end was asked for: new requests are better sent elsewhere.
+// Draining reports whether the end was asked for, so that new requests are better sent elsewhere.
 func (s *Server) Draining() bool { return s.ending.Load() }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -213,7 +217,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		refuseDraining(w, r)
 		return
 	}
-	if door.Upgrades(r) { // it may last for days; it ends when all others have
+	if door.Upgrades(r) { // an upgrade may last for days; it ends when all others have
 		s.drain.leave()
 	} else {
 		defer s.drain.leave()
@@ -221,9 +225,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	(*s.handler.Load()).ServeHTTP(w, r)
 }
 
-// Run serves until ctx ends and for DrainDelay more, then drains: the listener closes, requests on kept-alive connections are answered with 503 and
-// Connection: close, and Run returns when what was running has finished. The admin listener stays open until then. An error
-// means that a listener failed, or that requests were cut off after DrainTimeout. Upgraded connections are not waited for but closed.
+// Run serves until ctx ends and for DrainDelay more, and then drains: the listener closes, requests
+// on kept-alive connections are answered with 503 and Connection: close, and Run returns when the
+// running requests have finished. The admin listener stays open until then. The error says that a
+// listener failed, or that requests were cut off after DrainTimeout. Upgraded connections are
+// closed without waiting for them.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 3)
 	var serving sync.WaitGroup
@@ -253,12 +259,14 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// lastWords is how long answers may take to get from the server's buffers to the clients. Connections that have not said
-// anything yet get no more of it: http.Server.Shutdown would wait 5 s for them.
+// lastWords is how long answers may take from the server's buffers to the clients. Connections on
+// which nothing has arrived yet get no longer either; [http.Server.Shutdown] would wait 5 s for
+// them.
 const lastWords = time.Second
 
-// stop ends both servers and returns how many requests had to be cut off. http.Server.Shutdown comes last: it closes
-// kept-alive connections without a word, and a client whose request is just on its way could not tell what became of it.
+// stop ends all servers and returns how many requests were cut off. [http.Server.Shutdown] comes
+// last: it closes kept-alive connections without an answer, and a client whose request is just on
+// its way could not tell what happened to it.
 func (s *Server) stop(limit time.Duration) (left int) {
 	s.ending.Store(true)
 	idle := s.drain.begin()

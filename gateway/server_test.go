@@ -104,7 +104,8 @@ const get = "GET / HTTP/1.1\nHost: x\n\n"
 
 var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
 
-// W32: the listener closes, kept-alive connections are told, what runs finishes, and the admin listener is there to the end.
+// W32: the listener closes, kept-alive connections are told, what runs finishes, and the admin
+// listener is there to the end.
 func TestDrain(t *testing.T) {
 	entered, goOn := make(chan struct{}), make(chan struct{})
 	var s *running
@@ -168,7 +169,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// With nothing running there is nothing to wait for, whatever connections are open; upgraded ones are closed.
+// With nothing running there is nothing to wait for, whatever connections are open; upgraded ones
+// are closed.
 func TestDrainIdle(t *testing.T) {
 	s := run(t, gateway.ServerConfig{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// TestShadowKnowsWhatTheUpstreamDid: the client of a route in shadow mode is told what it would be told without the layer, and the
-// record what a guarded request's would say.
+// TestShadowKnowsWhatTheUpstreamDid: the client of a route in shadow mode is told what it would be
+// told without the layer, and the record what a guarded request's would say.
 func TestShadowKnowsWhatTheUpstreamDid(t *testing.T) { // C15
 	closed := must(net.Listen("tcp", "127.0.0.1:0"))
 	addr := closed.Addr().String()

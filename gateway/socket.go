@@ -10,8 +10,9 @@ import (
 	"syscall"
 )
 
-// listenUnix binds a Unix socket that only its owner can connect to. What a process that was killed has left behind is removed;
-// a socket that somebody listens on, or a file of another kind, is not.
+// listenUnix binds a Unix socket that only its owner can connect to. It replaces a socket that a
+// killed process has left behind, but neither a socket that a process listens on nor a file of
+// another kind.
 func listenUnix(path string) (net.Listener, error) {
 	lc := net.ListenConfig{Control: ownerOnly}
 	l, err := lc.Listen(context.Background(), "unix", path)
@@ -23,7 +24,7 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o600); err != nil { // where ownerOnly cannot tell the system before
+	if err := os.Chmod(path, 0o600); err != nil { // on systems on which ownerOnly does nothing
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -34,12 +35,12 @@ func removeStale(path string) error {
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSocket == 0:
-		return fmt.Errorf("%s is there and is no socket; remove it, or choose another path", path)
+		return fmt.Errorf("%s exists and is not a socket; remove it, or choose another path", path)
 	}
 	c, err := net.Dial("unix", path)
 	if err == nil {
 		_ = c.Close()
-		return fmt.Errorf("%s: another process listens on it; end that, or choose another path", path)
+		return fmt.Errorf("%s: another process listens on it; stop that process, or choose another path", path)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err

@@ -43,7 +43,8 @@ func fetch(t *testing.T, tr *http.Transport, url string) (string, error) {
 	return string(b), err
 }
 
-// The socket is its owner's alone, whatever the umask; it serves with and without the other listener, and is gone in the end.
+// The socket is its owner's alone, whatever the umask; it serves with and without the other
+// listener, and is gone in the end.
 func TestAdminSocket(t *testing.T) { // D12
 	checkLeaks(t)
 	defer syscall.Umask(syscall.Umask(0))
@@ -97,7 +98,7 @@ func TestAdminSocketThatIsThere(t *testing.T) { // D12
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gateway.NewServer(c); err == nil || !strings.Contains(err.Error(), "is no socket") {
+	if _, err := gateway.NewServer(c); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("a file: %v", err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {

@@ -28,8 +28,8 @@ func guarded(e *stet.Engine, effects *atomic.Int64) http.Handler {
 	}))
 }
 
-// C10: gateway and middleware on one database and scope. The inner guard meets the outer one's reservation: that is named, no key is
-// burnt, and with a store of its own both work.
+// C10: gateway and middleware on one database and scope. The inner guard meets the outer one's
+// reservation: that is named, no key is burnt, and with a store of its own both work.
 func TestASecondGuardBehindTheGateway(t *testing.T) {
 	var mu sync.Mutex
 	var causes []string
@@ -109,7 +109,8 @@ func TestRefusalsBehindTheGatewayAreNotStored(t *testing.T) {
 	r.state("k", stet.Retryable, "stated")
 }
 
-// C12, C10: what the gateway says in the upstream's place tells a layer in front what became of the request.
+// C12, C10: what the gateway says in the upstream's place tells a layer in front what became of the
+// request.
 func TestTheGatewaysRefusalsStateTheirOutcome(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -160,7 +161,8 @@ func TestTheGatewaysRefusalsStateTheirOutcome(t *testing.T) {
 	}
 }
 
-// C12: an upstream's word is read in any case, and one that is none is no statement that nothing happened.
+// C12: an upstream's word is read in any case, and one that is none is no statement that nothing
+// happened.
 func TestUpstreamsOutcomesAreStrictlyRead(t *testing.T) {
 	for lines, want := range map[string]stet.State{"Not-Executed": stet.Retryable, "UNKNOWN": stet.Unknown, "Completed": stet.Completed,
 		`"not-executed"`: stet.Unknown, "not-executed|not-executed": stet.Unknown, "unknow": stet.Unknown} {

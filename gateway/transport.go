@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Bounds of the connections to the upstream. How long an answer may take is the execution timeout's to say.
+// These bound the connections to the upstream. The execution timeout bounds an answer.
 const (
 	maxIdleConns  = 512
 	dialTimeout   = 10 * time.Second
@@ -22,8 +22,8 @@ const (
 	expectTimeout = time.Second // for the upstream's 100 Continue
 )
 
-// newDirect returns a transport that forwards bodies byte for byte and reuses connections; the default of two idle ones per
-// host halves the throughput of a proxy.
+// newDirect returns a transport that forwards bodies byte for byte and reuses connections. The
+// default of two idle connections per host halves the throughput of a proxy.
 func newDirect(upstream *url.URL, tlsConfig *tls.Config, idle time.Duration) *direct {
 	d := &direct{plain: upstream.Scheme == "http", addr: upstream.Host, dialer: net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive},
 		tls: tlsConfig, pool: pool{limit: idle}}
@@ -34,7 +34,7 @@ func newDirect(upstream *url.URL, tlsConfig *tls.Config, idle time.Duration) *di
 	return d
 }
 
-// transport returns what sends all requests that do not go the short way.
+// transport returns what sends all other requests.
 func (d *direct) transport(idle time.Duration) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -55,7 +55,7 @@ func (d *direct) transport(idle time.Duration) *http.Transport {
 	}
 }
 
-// heed keeps idle connections no longer than the upstream says that it does.
+// heed keeps idle connections no longer than the upstream announces that it does.
 func (d *direct) heed(keepAlive []string) {
 	for _, line := range keepAlive {
 		if idle, ok := idleWithin(line); ok && d.pool.lower(idle) {
@@ -64,16 +64,17 @@ func (d *direct) heed(keepAlive []string) {
 	}
 }
 
-// renew puts a transport with the limit of the pool in the place of the other, whose own cannot be changed while it is used. What
-// still runs there ends with its connection.
+// renew replaces the transport by one with the limit of the pool, because the limit of a transport
+// cannot change while it is used. What still runs on the old one ends with its connection.
 func (d *direct) renew() {
 	d.renewing.Lock()
 	defer d.renewing.Unlock()
 	d.rest.Swap(d.transport(d.pool.idleLimit())).CloseIdleConnections()
 }
 
-// idleWithin returns how long a connection may be idle whose other side says Keep-Alive: timeout=N, and closes it after N seconds. A
-// second is for the way: the two do not begin to count at the same time.
+// idleWithin returns how long a connection may be idle if its other side announces Keep-Alive:
+// timeout=N and closes it after N seconds. It leaves a second for the way, because the two sides do
+// not begin to count at the same time.
 func idleWithin(line string) (time.Duration, bool) {
 	for param := range strings.SplitSeq(line, ",") {
 		name, v, _ := strings.Cut(param, "=")
@@ -93,7 +94,8 @@ func (d *direct) closeIdle() {
 	d.pool.closeIdle()
 }
 
-// countedConn counts the bytes that may have been handed to the network: those of a write that has not returned count whole.
+// countedConn counts the bytes that may have left for the network. A write that has not returned
+// counts as a whole.
 type countedConn struct {
 	net.Conn
 	wrote atomic.Int64
@@ -106,7 +108,7 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// counted returns the counter under a connection, or nil.
+// counted returns the counter below a connection, or nil.
 func counted(c net.Conn) *countedConn {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()

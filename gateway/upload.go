@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// upload is a body that the client is still sending. When it breaks off, it is not the upstream that failed.
+// upload is a body that the client is still sending. If it breaks off, the upstream has not failed.
 type upload struct {
 	io.ReadCloser
 	watchdog *watchdog
@@ -34,8 +34,9 @@ func (b *upload) broken() error {
 	return nil
 }
 
-// setTrailer forwards the trailers that were announced, by the same rules as headers, and none that the gateway itself sets or relies
-// on as a header: an upstream that merges the two would take them for its word (RFC 9110 section 6.5.1).
+// setTrailer forwards the announced trailers by the same rules as headers, but none that the
+// gateway sets or relies on as a header: an upstream that merges the two would take such a trailer
+// for the gateway's word (RFC 9110 section 6.5.1).
 func (g *Gateway) setTrailer(pr *httputil.ProxyRequest, t *route) {
 	out := pr.Out
 	if len(pr.In.Trailer) == 0 || out.Body == nil {
@@ -52,11 +53,13 @@ func (g *Gateway) setTrailer(pr *httputil.ProxyRequest, t *route) {
 	out.Body = &trailing{out.Body, pr.In, out.Trailer}
 }
 
-// hopByHop are the fields that go no further than this hop, whether Connection lists them or not (RFC 9110 section 7.6.1).
+// hopByHop are the fields that go no further than this hop, whether Connection lists them or not
+// (RFC 9110 section 7.6.1).
 var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
 	"Transfer-Encoding", "Upgrade"}
 
-// connectionListed are the fields that go no further than this hop (RFC 9110 section 7.6.1).
+// connectionListed returns the fields that Connection lists, which go no further than this hop (RFC
+// 9110 section 7.6.1).
 func connectionListed(h http.Header) (names []string) {
 	for _, line := range h["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -66,7 +69,7 @@ func connectionListed(h http.Header) (names []string) {
 	return names
 }
 
-// trailing fills in the trailers once the body has been read: before, the server does not know them.
+// trailing fills in the trailers when the body has been read; the server does not know them before.
 type trailing struct {
 	io.ReadCloser
 	in *http.Request

@@ -44,7 +44,8 @@ func answers(t testing.TB, text string) string {
 	})
 }
 
-// C06: net/http guesses a type for what has none, and a browser that was told not to guess believes it.
+// C06: net/http guesses a type for what has none, and a browser that was told not to guess believes
+// it.
 func TestUntypedAnswersStayUntyped(t *testing.T) {
 	const page = "HTTP/1.1 200 OK\nX-Content-Type-Options: nosniff\nContent-Length: 13\n\n<html></html>"
 	large := strings.Repeat("x", 20_000)
@@ -111,7 +112,8 @@ func overTLS(t testing.TB, h http.HandlerFunc, adjust func(*gateway.Config)) (*r
 	}), srv
 }
 
-// C07: what an upstream sends is not in the log, and what goes the short way is not in the standard logger's either.
+// C07: what an upstream sends is not in the log, and what goes the short way is not in the standard
+// logger's either.
 func TestLogsHoldNoContent(t *testing.T) {
 	var std logBuffer
 	defer log.SetOutput(log.Writer())
@@ -183,8 +185,8 @@ func TestKeepAliveIsHeeded(t *testing.T) {
 	}
 }
 
-// C16: an upstream that ends an idle connection reads nothing more from it, some time before the other side hears of that. A request
-// that is sent in between would be unknown for good.
+// C16: an upstream that ends an idle connection reads nothing more from it, some time before the
+// other side hears of that. A request that is sent in between would be unknown for good.
 func TestNoRequestMeetsAnEndingConnection(t *testing.T) {
 	for name, body := range map[string]string{"short way": "{}", "transport": strings.Repeat("x", 20_000)} {
 		for _, said := range []string{"Keep-Alive: timeout=1\r\n", ""} {
@@ -372,8 +374,8 @@ func TestOutcomesInTrailers(t *testing.T) {
 	}
 }
 
-// An upstream says by what name a provider knows the effect: it is stored even where the rest of the answer is lost, and is for
-// nobody else.
+// An upstream says by what name a provider knows the effect: it is stored even where the rest of
+// the answer is lost, and is for nobody else.
 func TestDownstreamNames(t *testing.T) {
 	const names = "Stet-Downstream-Key: sub-1\nStet-Downstream-Id: ch_1\n"
 	for name, row := range map[string]struct{ answer, key, id string }{
@@ -425,8 +427,8 @@ func TestDownstreamNames(t *testing.T) {
 	}
 }
 
-// RFC 9110 section 9.2.2: what is guarded reaches the upstream once whatever its method is, and however the upstream ends the
-// connection it came on; what is safe and unguarded may be repeated.
+// RFC 9110 section 9.2.2: what is guarded reaches the upstream once whatever its method is, and
+// however the upstream ends the connection it came on; what is safe and unguarded may be repeated.
 func TestGuardedGetReachesTheUpstreamOnce(t *testing.T) {
 	for name, end := range map[string]func(c *net.TCPConn){
 		"closed": func(*net.TCPConn) {},
@@ -460,8 +462,8 @@ func TestGuardedGetReachesTheUpstreamOnce(t *testing.T) {
 	}
 }
 
-// C20: a gRPC service behind the gateway, from a client of HTTP/2 to a server of HTTP/2: its statuses decide, and what is replayed is
-// what came first, trailers included.
+// C20: a gRPC service behind the gateway, from a client of HTTP/2 to a server of HTTP/2: its
+// statuses decide, and what is replayed is what came first, trailers included.
 func TestGRPCBehindTheGateway(t *testing.T) {
 	var runs atomic.Int64
 	const message = "\x00\x00\x00\x00\x02hi"

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// watchdog ends a request that runs unguarded, with [context.DeadlineExceeded] for a cause, where the upstream takes nothing of it
-// and answers nothing for a limit: a guarded one has its execution timeout. The time that the client takes for the body does not
-// count; that is the server's to bound. An answer that has begun may last, until the server has been draining for the limit.
+// watchdog ends an unguarded request, with the cause [context.DeadlineExceeded], if the upstream
+// neither takes anything of it nor answers for the limit. A guarded request has its execution
+// timeout. The time in which the client sends the body does not count; the server bounds it. An
+// answer that has begun may last until the server has been draining for the limit.
 type watchdog struct {
 	p     *attempt
 	limit time.Duration
@@ -33,7 +34,7 @@ func (w *watchdog) end() {
 	w.timer.Stop()
 }
 
-// pause stops the time while the client is waited for; resume lets it begin anew.
+// pause stops the time while the gateway waits for the client; resume begins it anew.
 func (w *watchdog) pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,7 +51,8 @@ func (w *watchdog) resume() {
 	}
 }
 
-// answer notes that the answer's header has come. That of an upgrade has no further limit: such connections are not drained.
+// answer notes that the header of the answer has come. An upgrade has no further limit, because
+// such connections are not drained.
 func (w *watchdog) answer(upgraded bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +77,7 @@ func (w *watchdog) fire() {
 	}
 }
 
-// left is how long the request may still last.
+// left returns how long the request may still last.
 func (w *watchdog) left() time.Duration {
 	if !w.answered {
 		return 0

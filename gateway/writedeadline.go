@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// deadlineListener gives the clients of a listener a time limit to take what is sent to them. http.Server.WriteTimeout counts from the
-// request's header on, and would end long executions; this counts while somebody waits for the client, and begins anew with every
-// piece it takes. Without it clients that read nothing would hold their answers in memory for as long as they like.
+// deadlineListener gives clients a time limit to read what is sent to them.
+// [http.Server.WriteTimeout] counts from the request's header on and would end long executions;
+// this limit counts while a write waits for the client, and begins anew with every piece that the
+// client reads. Without it, clients that read nothing would keep their answers in memory.
 type deadlineListener struct {
 	net.Listener
 	limit *limit
@@ -28,10 +29,10 @@ type deadlineConn struct {
 	limit *limit
 
 	mu    sync.Mutex
-	until time.Time // as others have set it, such as package tls for its last words; zero: not at all
+	until time.Time // a deadline set by another, such as package tls for its last record; zero: none
 }
 
-// piece is what a client has to take within the limit.
+// piece is how many bytes a client has to read within the limit.
 const piece = 64 << 10
 
 func (c *deadlineConn) Write(p []byte) (n int, err error) {
@@ -47,7 +48,7 @@ func (c *deadlineConn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// restart begins the limit anew. A deadline that somebody has set counts where it is earlier.
+// restart begins the limit anew. An earlier deadline that was set by another counts instead.
 func (c *deadlineConn) restart() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +83,9 @@ func (c *deadlineConn) CloseWrite() error {
 	return nil
 }
 
-// limitStreams gives clients of HTTP/2 the same limit for each stream. They may take what the connection has to say and, by the
-// stream's window, nothing of an answer (RFC 9113 section 5.2): the connection never waits for them then.
+// limitStreams gives clients of HTTP/2 the same limit for each stream. A client may read what the
+// connection sends and, through the stream's window, nothing of an answer (RFC 9113 section 5.2);
+// the connection then never waits for it.
 func limitStreams(limit *limit, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 {
@@ -91,7 +93,7 @@ func limitStreams(limit *limit, next http.Handler) http.Handler {
 			return
 		}
 		s := &deadlineStream{w, http.NewResponseController(w), limit.get()}
-		defer func() { // what is buffered goes out when the handler has returned
+		defer func() { // the server sends what is buffered after the handler has returned
 			if r.Context().Err() == nil {
 				_ = s.control.SetWriteDeadline(time.Now().Add(s.limit))
 			}
@@ -122,7 +124,7 @@ func (s *deadlineStream) Write(p []byte) (n int, err error) {
 	}
 }
 
-// FlushError is for [http.ResponseController], and Flush for those who do not know it.
+// FlushError implements what [http.ResponseController] looks for.
 func (s *deadlineStream) FlushError() error {
 	defer s.restart().Stop()
 	return s.control.Flush()
@@ -131,7 +133,8 @@ func (s *deadlineStream) FlushError() error {
 // Flush implements [http.Flusher].
 func (s *deadlineStream) Flush() { _ = s.FlushError() }
 
-// restart ends the stream when the limit is over. A deadline of the stream's own would do so while nobody waits for the client, too.
+// restart starts a timer that ends the stream when the limit is over. A deadline of the stream's
+// own would also end it while no write waits for the client.
 func (s *deadlineStream) restart() *time.Timer {
 	return time.AfterFunc(s.limit, func() { _ = s.control.SetWriteDeadline(time.Unix(1, 0)) })
 }

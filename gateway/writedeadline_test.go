@@ -13,7 +13,8 @@ import (
 	"github.com/stet-dev/stet/gateway"
 )
 
-// A client that takes nothing is cut off, and what was held for it is free again; one that takes slowly gets all of it.
+// A client that takes nothing is cut off, and what was held for it is free again; one that takes
+// slowly gets all of it.
 func TestClientsThatDoNotRead(t *testing.T) {
 	const size, limit = 32 << 20, 800 * time.Millisecond
 	ended := make(chan error, 1)
@@ -68,7 +69,8 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	}
 }
 
-// Connections end as they do without the limit: the client reads the answer to the end, over TLS, too.
+// Connections end as they do without the limit: the client reads the answer to the end, over TLS,
+// too.
 func TestEndOfAConnection(t *testing.T) {
 	body := make([]byte, 1<<20)
 	other := httptest.NewTLSServer(nil) // has a certificate
@@ -93,7 +95,8 @@ func TestEndOfAConnection(t *testing.T) {
 	}
 }
 
-// A client of HTTP/2 has a window for each stream, and may leave it shut while the connection itself is well.
+// A client of HTTP/2 has a window for each stream, and may leave it shut while the connection
+// itself is well.
 func TestStreamsThatAreNotTaken(t *testing.T) {
 	for name, size := range map[string]int{"large": 32 << 20, "within the server's buffer": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +151,8 @@ func TestStreamsThatRest(t *testing.T) {
 	}
 }
 
-// An earlier deadline than the limit's counts: package tls gives its last words five seconds, and the end of a server waits for them.
+// An earlier deadline than the limit's counts: package tls gives its last words five seconds, and
+// the end of a server waits for them.
 func TestDeadlinesOfOthers(t *testing.T) {
 	ended := make(chan error, 1)
 	s := run(t, gateway.ServerConfig{WriteTimeout: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -13,7 +13,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// A handler that ignores its context is known to be running until it returns, or panics: settling time begins then.
+// A handler that ignores its context is known to be running until it returns, or panics: settling
+// time begins then.
 func TestAHandlerThatIgnoresItsContextIsAttended(t *testing.T) { // A03, I14
 	for name, end := range map[string]func(w http.ResponseWriter){
 		"it says nothing":              func(http.ResponseWriter) {},

@@ -15,8 +15,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// BenchmarkMiddleware measures what the layer adds to a handler, over memstore: 1 KiB request, 200 B response. Bare and
-// guarded requests are interleaved in one run; the figures are differences.
+// BenchmarkMiddleware measures what the layer adds to a handler, over memstore: 1 KiB request, 200
+// B response. Bare and guarded requests are interleaved in one run; the figures are differences.
 func BenchmarkMiddleware(b *testing.B) {
 	body := payment(1024)
 	for _, mode := range []struct {

@@ -50,7 +50,8 @@ type Config struct {
 	EarlyData     bool          // refuse a keyed request with Early-Data: 1 (425, RFC 8470 section 5.2)
 
 	NoStoreStatus []int // statuses that mean nothing happened; default 401, 403, 407, 408, 425, 429; empty, non-nil: none
-	// Status changes statuses of the layer's own answers, as profiles do: 400 to 499. Zero stands for that of the problem.
+	// Status changes statuses of the layer's own answers, as profiles do: 400 to 499. Zero stands
+	// for that of the problem.
 	Status struct{ Mismatch, InvalidKey int }
 
 	KeyHeader   string       // the request header with the key; default Idempotency-Key
@@ -66,10 +67,11 @@ type Config struct {
 	// panics, which goes no further, or writes nothing, the answer has the form of Errors. Render
 	// may be called while the handler still runs.
 	Render func(w http.ResponseWriter, r *http.Request, p *Problem)
-	// AllowOrigins are the origins whose scripts may read the layer's own answers: without it a browser shows them no code and no
-	// Retry-After (Fetch standard, section 3.2). Origins are written as browsers send them, such as https://shop.example, or "*"
-	// alone for all of them. A listed origin may send credentials; "*" may not. Answers of the handler, and replays of them, carry
-	// what the handler wrote; preflights pass to it. Default: none.
+	// AllowOrigins are the origins whose scripts may read the layer's own answers: without it a
+	// browser shows them no code and no Retry-After (Fetch standard, section 3.2). Origins are
+	// written as browsers send them, such as https://shop.example, or "*" alone for all of them. A
+	// listed origin may send credentials; "*" may not. Answers of the handler, and replays of them,
+	// carry what the handler wrote; preflights pass to it. Default: none.
 	AllowOrigins []string
 	ProblemBase  string  // prefix of problem types, followed by the code; default [DefaultProblemBase]
 	Limits       *Limits // shared by the routes that have the same one; default: the defaults of [LimitsConfig]

@@ -58,7 +58,8 @@ func wires(t *testing.T, h http.Handler) []*wire {
 	return all
 }
 
-// send sends a request with a target as it is, and fields as they are: net/http's client makes nothing of them.
+// send sends a request with a target as it is, and fields as they are: net/http's client makes
+// nothing of them.
 func (w *wire) send(method, target, body string, fields ...string) *http.Response {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), "GET", w.url.String(), strings.NewReader(body))
@@ -122,7 +123,8 @@ func TestMethodsInAnotherCase(t *testing.T) { // C04
 	}
 }
 
-// TestMethodOverrides: to the layer the method is the request's, and what may be taken for another one can be refused.
+// TestMethodOverrides: to the layer the method is the request's, and what may be taken for another
+// one can be refused.
 func TestMethodOverrides(t *testing.T) { // C04
 	for _, refuse := range []bool{false, true} {
 		r := newRig(t, stethttp.Config{RefuseOverride: refuse}, created)
@@ -210,7 +212,8 @@ func TestUpgradesOfOtherMethodsAreGuarded(t *testing.T) { // C01
 	}
 }
 
-// TestBadFramesCloseTheConnection: the mark of whoever reads it, and what a client that sends the mark gets.
+// TestBadFramesCloseTheConnection: the mark of whoever reads it, and what a client that sends the
+// mark gets.
 func TestBadFramesCloseTheConnection(t *testing.T) { // C05
 	r := newRig(t, stethttp.Config{}, created)
 	for _, w := range wires(t, r.handler) {

@@ -6,22 +6,24 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// CauseElsewhere is the Cause of a record whose handler answered, or was going to, where its guard does not see it: the bridge
-// between them and another framework is wrong. The same word is the Cause of a [stet.Miswired] event.
+// CauseElsewhere is the Cause of a record whose handler answered, or was going to answer, where its
+// guard cannot see it, because the bridge to another framework is wrong. It is also the Cause of
+// the [stet.Miswired] event.
 const CauseElsewhere = "answered-elsewhere"
 
-// silence is what it means that a handler returned without a word. In net/http that is an empty 200. Behind a bridge to another
-// framework it may be that the handler answered the framework's writer (gin), that its error is answered once the guard has
-// returned (echo), or that it has not even begun (fiber). An empty 200 would be an invention then.
+// silence is the meaning of a handler that returned without writing anything. In net/http that is
+// an empty 200. Behind a bridge to another framework, the handler may have answered the framework's
+// own writer (gin), its error may be answered after the guard has returned (echo), or it may not
+// even have begun (fiber). An empty 200 would then be an invention.
 type silence uint8
 
 const (
 	empty     silence = iota // a 200 without a body
-	unsaid                   // whatever is meant, nobody has told the client yet
-	elsewhere                // the client has an answer, which the guard has not seen
+	unsaid                   // the client has not been told anything yet
+	elsewhere                // the client has an answer that the guard has not seen
 )
 
-// silence is asked once, of a handler that returned.
+// silence is called once, when the handler has returned.
 func (x *exchange) silence() silence {
 	if x.cap.status != 0 || x.cap.phase() != holding {
 		return empty
@@ -44,7 +46,8 @@ func (x *exchange) silence() silence {
 	return s
 }
 
-// written asks a writer around the guard, by the names that frameworks have for it.
+// written reports whether a writer around the guard has been written to. It asks by the method
+// names that frameworks have for this.
 func written(w http.ResponseWriter) bool {
 	if t, ok := w.(interface{ Written() bool }); ok && t.Written() {
 		return true
@@ -56,7 +59,8 @@ func written(w http.ResponseWriter) bool {
 	return ok && t.BytesWritten() > 0
 }
 
-// answersLater knows the writer of echo, whose handlers return errors that are answered further out.
+// answersLater recognises the writer of echo, whose handlers return errors that are answered
+// further out.
 func answersLater(w http.ResponseWriter) bool {
 	_, ok := w.(interface {
 		Before(func())
@@ -65,14 +69,15 @@ func answersLater(w http.ResponseWriter) bool {
 	return ok
 }
 
-// goesOn knows the writer of gin, which sends a status alone when all handlers are done, and runs those that follow a middleware
-// whatever that has answered.
+// goesOn recognises the writer of gin, which sends a bare status only when all handlers are done,
+// and runs the handlers after a middleware whatever the middleware has answered.
 func goesOn(w http.ResponseWriter) bool {
 	_, ok := w.(interface{ WriteHeaderNow() })
 	return ok
 }
 
-// answeredElsewhere states what is known of a run whose answer is not: nothing, unless the handler has proof that nothing happened.
+// answeredElsewhere states the outcome of a run whose answer was not seen: unknown, unless the
+// handler has stated that nothing happened.
 func (x *exchange) answeredElsewhere() {
 	if x.claim.Stated() != stet.Retryable {
 		x.claim.Unknown(CauseElsewhere)
@@ -80,14 +85,15 @@ func (x *exchange) answeredElsewhere() {
 	x.miswired(CauseElsewhere)
 }
 
-// bar keeps gin from running the handler of a request that the guard has answered itself: the handler answered past the guard
-// before, so the bridge may well not abort either.
+// bar keeps gin from running the handler of a request that the guard has answered. The handler
+// answered past the guard before, so the bridge may not abort either.
 func (x *exchange) bar() {
 	_ = http.NewResponseController(x.w).Flush()
 	panic(http.ErrAbortHandler)
 }
 
-// unheard tells of an answer that comes when the handler's silence was taken for an empty 200. It is called with the lock held.
+// unheard reports a handler that writes after its silence was sent as an empty 200. The caller
+// holds the lock.
 func (c *capture) unheard() {
 	if c.move(speak) {
 		c.x.miswired(CauseElsewhere)

@@ -72,7 +72,8 @@ type fastContext struct{ context.Context }
 
 func (fastContext) UserValue(any) any { return nil }
 
-// C09: a handler that returns without a word is taken at it only where nothing says that it answered elsewhere, or will.
+// C09: a handler that returns without a word is taken at it only where nothing says that it
+// answered elsewhere, or will.
 func TestAnsweredElsewhere(t *testing.T) {
 	type around = func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request)
 	type bridge struct {
@@ -182,8 +183,9 @@ func (r *rig) strays() (n int) {
 	return n
 }
 
-// C09: gin runs the handlers that follow a middleware which has only answered. Once a handler is known to answer past its guard,
-// none is left to it: the client gets the whole answer, and a panic ends the request.
+// C09: gin runs the handlers that follow a middleware which has only answered. Once a handler is
+// known to answer past its guard, none is left to it: the client gets the whole answer, and a panic
+// ends the request.
 func TestRetryPastTheGuardIsBarred(t *testing.T) {
 	var handler func() // of the request at hand, writing past the guard
 	g := newRig(t, stethttp.Config{}, func(http.ResponseWriter, *http.Request) { handler() })
@@ -225,8 +227,8 @@ func TestRetryPastTheGuardIsBarred(t *testing.T) {
 	}
 }
 
-// C09: a framework nobody knows of may still answer an error after the guard has returned. It is too late for the record, and not
-// for the log.
+// C09: a framework nobody knows of may still answer an error after the guard has returned. It is
+// too late for the record, and not for the log.
 func TestAnswerAfterSilence(t *testing.T) {
 	var kept http.ResponseWriter
 	g := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) { kept = w })

@@ -77,7 +77,8 @@ func ExampleMiddleware_notExecuted() {
 	// 200 "attempt 2", replayed
 }
 
-// connectCodes are the codes of the Connect protocol for those of the layer; all others are "aborted", which asks for a retry.
+// connectCodes are the codes of the Connect protocol for those of the layer; all others are
+// "aborted", which asks for a retry.
 var connectCodes = map[stethttp.Code]string{
 	stethttp.MissingKey: "invalid_argument", stethttp.InvalidKey: "invalid_argument", stethttp.Unauthenticated: "unauthenticated",
 	stethttp.KeyReused: "failed_precondition", stethttp.ResultNotRetained: "already_exists", stethttp.ExpiredKey: "failed_precondition",
@@ -85,7 +86,8 @@ var connectCodes = map[stethttp.Code]string{
 	stethttp.StoreUnavailable: "unavailable", stethttp.ExecutionTimeout: "deadline_exceeded", stethttp.OutcomeUnknown: "unknown",
 }
 
-// Clients of the Connect protocol read their own form of errors. The layer's code goes with it as the reason, in a header of its own.
+// Clients of the Connect protocol read their own form of errors. The layer's code goes with it as
+// the reason, in a header of its own.
 func ExampleConfig_render() {
 	asConnect := func(w http.ResponseWriter, _ *http.Request, p *stethttp.Problem) {
 		code := cmp.Or(connectCodes[p.Code], "aborted")

@@ -22,37 +22,37 @@ type exchange struct {
 	r      *http.Request
 	next   http.Handler
 	began  time.Time
-	shadow bool // it is only found out what would be answered: w is not used, and the handler runs elsewhere
+	shadow bool // only find out what would be answered; w is not used, and the handler runs elsewhere
 
 	id    stet.ID
-	owner ledger.Owner // of the bytes held for it
+	owner ledger.Owner // owns the bytes held for the request
 	body  requestBody
 	claim *stet.Claim
 	cap   capture
-	tx    stet.Transaction // of [Atomic], until it has ended; guarded by cap.mu
+	tx    stet.Transaction // of [Atomic], until it ends; guarded by cap.mu
 
 	back     atomic.Bool  // the handler has returned or panicked: it works no more
-	policy   *stet.Policy // of the handler; nil: the guard's
+	policy   *stet.Policy // the handler's; nil: the guard's
 	result   string
 	status   int
 	weak     bool
 	attempt  int
-	mismatch []string  // of a key that was used for another request; not nil then
-	lines    [2]string // of the headers the layer adds, so that they need no memory of their own
+	mismatch []string  // parts that differ from the key's first request; nil without a mismatch
+	lines    [2]string // values of headers that the layer adds, to save allocations
 }
 
-// serve answers in the order of checks that is published: the first failure answers, and nothing is stored before all of
-// them are passed (I7).
+// serve checks the request in the published order. The first check that fails answers, and nothing
+// is stored before all of them have passed (I7).
 func (x *exchange) serve(lines []string) {
 	c := &x.g.cfg
 	scope, err := x.g.scope(x.r)
-	if err != nil || scope == "" || scope == stet.OwnScope { // what Stet keeps for itself is nobody's
+	if err != nil || scope == "" || scope == stet.OwnScope { // OwnScope holds Stet's own records
 		p := x.problem(Unauthenticated)
 		p.challenge = challenge(err)
 		x.unauthenticated(p)
 		return
 	}
-	if most := c.Limits.cfg.Load().MaxScopeBytes; len(scope) > most { // it would be stored with every record
+	if most := c.Limits.cfg.Load().MaxScopeBytes; len(scope) > most { // it is stored with every record
 		p := x.problem(Unauthenticated)
 		p.Detail = "The request says whose it is in more than " + strconv.Itoa(most) + " bytes. Nothing was looked up."
 		x.unauthenticated(p)
@@ -90,13 +90,13 @@ func (x *exchange) invalidKey(err error) {
 	x.answer(p)
 }
 
-// tooOld reads Idempotency-First-Sent. A client whose clock is ahead is let through: only age is judged.
+// tooOld reads Idempotency-First-Sent. A time in the future passes, because only age is checked.
 func tooOld(h http.Header, limit time.Duration) bool {
 	sent, err := http.ParseTime(h.Get("Idempotency-First-Sent"))
 	return err != nil || time.Since(sent) > limit
 }
 
-// memory returns a buffer for bytes of the exchange.
+// memory returns a buffer that counts as the scope's.
 func (x *exchange) memory() ledger.Buffer { return x.g.cfg.Limits.memory.Buffer(x.owner) }
 
 func (x *exchange) readBody() bool {
@@ -115,18 +115,18 @@ func (x *exchange) readBody() bool {
 	case errors.Is(err, ledger.ErrNoRoom):
 		x.answer(x.problem(RateLimited).After(retrySoon))
 	case errors.As(err, &timeout) && timeout.Timeout():
-		x.lastOnConnection() // the rest of the body would be taken for a request
+		x.lastOnConnection() // the rest of the body would be read as another request
 		x.refuse(RequestTimeout)
 	case framing.Broken(err):
 		x.refuse(BadFraming)
-	default: // the client went away: there is nobody to tell
+	default: // the client went away
 		x.lastOnConnection()
 		x.refuse(RequestTimeout)
 	}
 	return false
 }
 
-// decide asks the engine and acts on the verdict.
+// decide asks the engine for a decision and carries it out.
 func (x *exchange) decide() {
 	c := &x.g.cfg
 	d, err := x.g.engine.Begin(x.r.Context(), x.request())
@@ -152,7 +152,7 @@ func (x *exchange) request() stet.Request {
 		if hinted {
 			p.Retain = ttl
 		}
-		if x.shadow { // nothing is cut short that would have run without the layer
+		if x.shadow { // the layer ends nothing that would go on without it
 			p.Execution = stet.Never
 		}
 		policy = &p
@@ -164,16 +164,17 @@ func (x *exchange) request() stet.Request {
 		Recipe: x.g.recipe, Policy: policy,
 		Route: x.g.cfg.Route, TraceID: traceID(x.r.Header),
 	}
-	if !x.shadow && x.g.cfg.Limits.cfg.Load().newKeys() { // what would have been answered uses up nothing
+	if !x.shadow && x.g.cfg.Limits.cfg.Load().newKeys() { // a shadow uses up no limits
 		q.Admit = x.admit
 	}
 	return q
 }
 
-// ttlHint reads Idempotency-TTL: whole seconds, clamped. Nonsense is ignored.
+// ttlHint reads Idempotency-TTL: whole seconds, clamped to MinTTL and MaxTTL. A value that cannot
+// be read is ignored.
 func (x *exchange) ttlHint() (time.Duration, bool) {
 	lines := x.r.Header["Idempotency-Ttl"]
-	const digits = 10 // over 300 years: more is nonsense, and would overflow
+	const digits = 10 // over 300 years; more would overflow
 	if len(lines) != 1 || len(lines[0]) == 0 || len(lines[0]) > digits {
 		return 0, false
 	}
@@ -185,7 +186,7 @@ func (x *exchange) ttlHint() (time.Duration, bool) {
 	return min(max(d, x.g.cfg.MinTTL), x.g.cfg.MaxTTL), true
 }
 
-// traceID is the trace-id of a W3C traceparent header.
+// traceID returns the trace-id of a W3C traceparent header, or an empty string.
 func traceID(h http.Header) string {
 	lines := h["Traceparent"]
 	const from, to = len("00-"), len("00-") + 32
@@ -200,7 +201,7 @@ func traceID(h http.Header) string {
 	return lines[0][from:to]
 }
 
-// act answers by the verdict.
+// act carries out a decision.
 func (x *exchange) act(d *stet.Decision) {
 	again := d.RetryAfter(x.g.cfg.RetryAfterMax)
 	if d.Verdict != stet.Execute {
@@ -247,7 +248,7 @@ func (x *exchange) inProgress(again time.Duration) *Problem {
 	return p
 }
 
-// lookup answers with what a key in use says, unless the client asks too often.
+// lookup answers with what is known of a key in use, unless the scope asks too often.
 func (x *exchange) lookup(p *Problem) {
 	if !x.shadow {
 		if after, ok := x.g.cfg.Limits.lookup(x.id.Scope); !ok {
@@ -257,11 +258,11 @@ func (x *exchange) lookup(p *Problem) {
 	x.answer(p)
 }
 
-// storeFailed: nothing is known of the key, so nothing runs, unless the route prefers to. A record that is there but cannot
-// be read is no reason to run in any case.
+// storeFailed answers when nothing is known of the key: the request does not run unless the route
+// fails open. A record that exists but cannot be read never fails open.
 func (x *exchange) storeFailed(err error, mayRun bool) {
 	switch {
-	case x.r.Context().Err() != nil && !errors.Is(err, stet.ErrUnsettled): // it waited, and the client went away
+	case x.r.Context().Err() != nil && !errors.Is(err, stet.ErrUnsettled): // it waited until the client went away
 		x.result, x.status = kinds[InProgress].result, 499
 	case mayRun && !errors.Is(err, stet.ErrCorrupt):
 		x.result = kinds[StoreUnavailable].result
@@ -274,7 +275,8 @@ func (x *exchange) storeFailed(err error, mayRun bool) {
 
 func (x *exchange) problem(code Code) *Problem { return NewProblem(code, x.g.cfg.ProblemBase) }
 
-// lastOnConnection closes the connection after the answer. One of HTTP/2 has other streams, which are none the worse.
+// lastOnConnection closes the connection after the answer. An HTTP/2 connection stays open, because
+// its other streams are not affected.
 func (x *exchange) lastOnConnection() {
 	if x.r.ProtoMajor < 2 {
 		x.w.Header().Set("Connection", "close")
@@ -283,7 +285,8 @@ func (x *exchange) lastOnConnection() {
 
 func (x *exchange) refuse(code Code) { x.answer(x.problem(code)) }
 
-// answer is the layer's own answer. In shadow mode it is only counted.
+// answer sends the layer's own answer. Its code decides the result that the request counts as. In
+// shadow mode it is only counted.
 func (x *exchange) answer(p *Problem) {
 	x.result, x.status = kinds[p.Code].result, p.Status
 	if x.shadow {
@@ -293,14 +296,15 @@ func (x *exchange) answer(p *Problem) {
 	x.g.cfg.respond(x.w, x.r, p)
 }
 
-// unguarded runs the handler as if there were no layer.
+// unguarded runs the handler without protection.
 func (x *exchange) unguarded() {
 	r := x.body.original(x.r)
 	x.next.ServeHTTP(x.w, r)
-	x.r.MultipartForm = r.MultipartForm // the server removes its files by its own request
+	x.r.MultipartForm = r.MultipartForm // the server removes the files of the request that it made
 }
 
-// echo repeats the key: always as it was understood, so that nothing of the request gets into the header unparsed.
+// echo repeats the key in the form in which it was understood, so that nothing unparsed gets into
+// the header.
 func (x *exchange) echo() {
 	if x.id.Key == "" {
 		return
@@ -313,7 +317,7 @@ func (x *exchange) echo() {
 	}
 }
 
-// spell writes a key as it was understood.
+// spell writes a key in the form in which it was understood.
 func spell(rule *stet.KeyRule, k stet.Key) string {
 	if rule.Syntax == stet.Opaque {
 		return string(k)
@@ -321,7 +325,7 @@ func spell(rule *stet.KeyRule, k stet.Key) string {
 	return k.Quote()
 }
 
-// end gives back what was held, and tells the observer.
+// end gives back what is held, and reports the answer to the observer.
 func (x *exchange) end() {
 	x.body.drop()
 	if x.claim != nil {
@@ -338,5 +342,6 @@ func (x *exchange) end() {
 // releases reports whether a status is the handler's statement that nothing happened.
 func (g *Guard) releases(status int) bool { return slices.Contains(g.cfg.NoStoreStatus, status) }
 
-// detached is the request's context without its end: what is owed to the record does not stop with the client.
+// detached returns the request's context without its end, because the record has to be settled even
+// if the client is gone.
 func (x *exchange) detached() context.Context { return context.WithoutCancel(x.r.Context()) }

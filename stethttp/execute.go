@@ -19,7 +19,7 @@ func (x *exchange) granted(claim *stet.Claim) {
 	}
 }
 
-// execute runs the handler and stores what became of it before the client learns of it (I2).
+// execute runs the handler and stores the outcome before the client learns of it (I2).
 func (x *exchange) execute() {
 	held := x.claim.Hold(x.r.Context(), x)
 	r := x.r.WithContext(held)
@@ -29,7 +29,7 @@ func (x *exchange) execute() {
 	x.cap.init(x, x.w)
 	returned := false
 	defer func() {
-		if !returned { // a panic, http.ErrAbortHandler or Goexit: it goes on after this, with its own stack
+		if !returned { // a panic, http.ErrAbortHandler or Goexit, which goes on after this
 			x.crashed()
 		}
 	}()
@@ -39,10 +39,10 @@ func (x *exchange) execute() {
 	x.finish()
 }
 
-// Lost implements [stet.Lost]: the handler's context ended by itself. The client is told, and the outcome is unknown until the
-// handler comes back with it, if it ever does.
+// Lost implements [stet.Lost]: the run's time is over, or its lease is lost. The client is told so.
+// The outcome is unknown until the handler returns with it, if it ever does.
 func (x *exchange) Lost(cause error) {
-	if p := x.cap.phase(); p == publishing || p == streaming { // the client may keep the lock, and needs to be told nothing
+	if p := x.cap.phase(); p == publishing || p == streaming { // a client that reads slowly may keep the lock, and needs no answer
 		x.lapse(cause)
 		return
 	}
@@ -51,13 +51,14 @@ func (x *exchange) Lost(cause error) {
 	x.timeOut(cause)
 }
 
-// timeOut answers for a run whose context ended by itself, unless the client has an answer. The caller holds the lock of x.cap.
+// timeOut answers for a run whose context has ended, unless the client already has an answer. The
+// caller holds the lock of x.cap.
 func (x *exchange) timeOut(cause error) {
 	if p := x.cap.phase(); p.told() || p.over() {
 		return
 	}
 	how := answer
-	if x.tx == nil { // else the transaction tells, once the handler is back
+	if x.tx == nil { // else the transaction decides when the handler returns
 		if how = lapse; x.claim.Stated() == stet.Unknown {
 			how = doubt
 		}
@@ -71,13 +72,13 @@ func (x *exchange) timeOut(cause error) {
 		p = x.problem(OutcomeUnknown).MayHaveRun()
 	}
 	x.status = p.Status
-	x.lastOnConnection() // it is busy until the handler returns
+	x.lastOnConnection() // the handler still occupies it
 	x.echo()
 	x.g.cfg.respond(x.w, x.r, p.After(x.g.cfg.RetryAfterMax))
 	_ = http.NewResponseController(x.w).Flush()
 }
 
-// lapse: what became of the run is not known, as far as nobody has said it.
+// lapse settles a run as unknown, unless the handler has stated its outcome.
 func (x *exchange) lapse(cause error) {
 	switch {
 	case !x.back.Load():
@@ -98,7 +99,7 @@ func causeOf(cause error) string {
 	return "lease-lost"
 }
 
-// crashed settles a run that did not return.
+// crashed settles a run that did not return. The panic goes on.
 func (x *exchange) crashed() {
 	x.back.Store(true)
 	x.cap.mu.Lock()
@@ -111,16 +112,16 @@ func (x *exchange) crashed() {
 	}
 	x.status = http.StatusInternalServerError
 	o := x.panicked()
-	if !x.cap.phase().collects() && x.claim.Stated() != stet.Unknown { // the client has heard something
+	if !x.cap.phase().collects() && x.claim.Stated() != stet.Unknown { // the client has received something
 		x.claim.Unknown("panic")
 	}
 	_ = x.claim.Settle(x.detached(), o)
 }
 
-// panicked translates a panic into a statement, and into the result that it is where the policy says so.
+// panicked makes the statement that the policy has for a panic, and the result if a panic is one.
 func (x *exchange) panicked() (o stet.Outcome) {
 	switch x.claim.Stated() {
-	case stet.Retryable, stet.Unknown: // the handler had said so before
+	case stet.Retryable, stet.Unknown: // the handler has stated it before
 	default:
 		switch x.g.cfg.OnPanic {
 		case PanicUnknown:
@@ -136,7 +137,7 @@ func (x *exchange) panicked() (o stet.Outcome) {
 	return o
 }
 
-// finish settles a run that returned, and sends the response.
+// finish settles a run that returned, and sends its response.
 func (x *exchange) finish() {
 	x.back.Store(true)
 	c := &x.cap
@@ -144,7 +145,7 @@ func (x *exchange) finish() {
 	defer c.mu.Unlock()
 	explicit := c.status != 0
 	if cause := x.claim.Ended(); cause != nil && (!explicit || c.refused || failure(c.status)) {
-		x.timeOut(cause) // the handler obeyed its context before Lost was called: what it left is no answer
+		x.timeOut(cause) // the handler obeyed its context before Lost was called, and left no answer
 	}
 	silence := x.silence()
 	if silence == empty {
@@ -163,7 +164,7 @@ func (x *exchange) finish() {
 	err := x.settle(&o)
 	defer func() { c.release(err) }()
 	switch {
-	case silence == elsewhere: // the client has been told
+	case silence == elsewhere: // the client has an answer
 	case c.phase() == streaming:
 		c.endStream(o.Response.Trailer)
 	case c.phase() != holding:
@@ -183,15 +184,15 @@ func (x *exchange) finish() {
 		}
 	}
 	if c.truncated() && c.phase() != hijacked {
-		panic(http.ErrAbortHandler) // as net/http would: the client must not take the rest for the whole
+		panic(http.ErrAbortHandler) // as in net/http: the client must see that the response is incomplete
 	}
 }
 
-// state translates the handler's answer into a statement, where it made none itself.
+// state derives a statement from the handler's answer if the handler made none.
 func (x *exchange) state() {
 	c := &x.cap
 	lines := c.outcomeLines()
-	if c.refused && c.phase().told() { // what is refused in the layer's place then is no late outcome
+	if c.refused && c.phase().told() { // a refusal after that is no late outcome
 		lines = nil
 	}
 	switch {
@@ -201,7 +202,7 @@ func (x *exchange) state() {
 		x.claim.Unknown("truncated-response")
 	case x.claim.Stated() != 0:
 	case x.stated(lines):
-	case c.phase().timedOut(): // after its time a status alone proves nothing
+	case c.phase().timedOut(): // after the time is over, a status alone proves nothing
 	default:
 		switch x.says() {
 		case stet.Retryable:
@@ -212,8 +213,8 @@ func (x *exchange) state() {
 	}
 }
 
-// says is what the answer's status alone says of the outcome: nothing happened (Retryable), it may have happened (Unknown), or 0:
-// the answer is the result.
+// says returns what the status of the answer means for the outcome: nothing happened (Retryable),
+// it may have happened (Unknown), or 0 if the answer is the result.
 func (x *exchange) says() stet.State {
 	status := x.cap.status
 	said, grpc := x.cap.grpc()
@@ -228,14 +229,15 @@ func (x *exchange) says() stet.State {
 	return 0
 }
 
-// finishAnswered: the client was answered without the handler, which came back after all. What it states since, or an answer it
-// gave on purpose, is the outcome, while nobody else has touched the record; a failure, a refusal or silence after its context
-// ended says nothing.
+// finishAnswered settles a run whose handler returned after the client was answered without it. A
+// statement since then, or an answer that the handler gave on purpose, is the outcome, as long as
+// the record is still the run's. A failure, a refusal or silence after the end of its context says
+// nothing.
 func (x *exchange) finishAnswered(explicit bool) {
 	c := &x.cap
 	var err error
 	defer func() { c.release(err) }()
-	defer x.claim.Returned(x.detached()) // nothing where the outcome was settled after all
+	defer x.claim.Returned(x.detached()) // does nothing if the outcome is settled below
 	if x.tx != nil {
 		x.rollBack()
 	}
@@ -254,10 +256,11 @@ func (x *exchange) finishAnswered(explicit bool) {
 	err = x.claim.Settle(x.detached(), x.outcome())
 }
 
-// failure is an answer that says nothing once the handler's context has ended. 499 is connect's for a context that was cancelled.
+// failure reports whether a status says nothing once the handler's context has ended. Package
+// connect uses 499 for a cancelled context.
 func failure(status int) bool { return status >= 500 || status == 499 }
 
-// outcome is what is stored of the response.
+// outcome returns what is stored of the response.
 func (x *exchange) outcome() stet.Outcome {
 	c := &x.cap
 	hop := listed(c.header["Connection"])
@@ -278,8 +281,9 @@ func (x *exchange) outcome() stet.Outcome {
 	return o
 }
 
-// fencedOff: the record is no longer this run's. What it says is the answer; that this run ended well is not. It is running
-// where the handler has suspended it, to be resumed by somebody, or where somebody has.
+// fencedOff answers from the record after another holder has taken it over: a replay if it is
+// completed. It is running if the handler has suspended it for a later resume, or if it was taken
+// over by another run.
 func (x *exchange) fencedOff() {
 	x.cap.move(answer)
 	r, err := x.g.engine.Get(x.detached(), x.id)
@@ -296,14 +300,14 @@ func (x *exchange) fencedOff() {
 
 func (x *exchange) unknown() { x.instead(x.problem(OutcomeUnknown).After(x.g.cfg.RetryAfterMax)) }
 
-// instead answers a request that ran with p, and not with what its handler wrote.
+// instead answers a request that ran with p, in place of what its handler wrote.
 func (x *exchange) instead(p *Problem) {
 	x.status = p.Status
 	x.echo()
 	x.g.cfg.respond(x.w, x.r, p.MayHaveRun())
 }
 
-// send gives the client the handler's response.
+// send sends the handler's response to the client.
 func (x *exchange) send(o *stet.Outcome, stored bool) {
 	var expires time.Time
 	if h := x.claim.Head(); stored && h.State == stet.Completed {
@@ -318,7 +322,8 @@ func (x *exchange) send(o *stet.Outcome, stored bool) {
 	setFields(x.w.Header(), o.Response.Trailer)
 }
 
-// sendHead sends status and headers of a first response. A nil expires: the result is not stored.
+// sendHead sends status and headers of a first response. A nil expires means that the result is not
+// stored.
 func (x *exchange) sendHead(fields []stet.Field, status int, expires *time.Time) {
 	h := x.w.Header()
 	setResult(h, fields)
@@ -326,7 +331,7 @@ func (x *exchange) sendHead(fields []stet.Field, status int, expires *time.Time)
 	if x.cap.refused {
 		x.relay(h)
 	}
-	delete(h, "Idempotent-Replayed") // a first response is none, whatever a handler with a layer of its own says
+	delete(h, "Idempotent-Replayed") // even if the handler has such a layer of its own, this is a first response
 	delete(h, "Idempotent-Replay")
 	x.echo()
 	if expires != nil && !expires.IsZero() {
@@ -336,7 +341,7 @@ func (x *exchange) sendHead(fields []stet.Field, status int, expires *time.Time)
 	x.w.WriteHeader(status)
 }
 
-// frame announces the length of a body that net/http would otherwise send in chunks.
+// frame sets the length of a body that net/http would otherwise send in chunks.
 func frame(h http.Header, status int, body []byte, trailer []stet.Field) {
 	const bufferedByServer = 2048
 	if len(body) > bufferedByServer && len(trailer) == 0 && bodyAllowed(status) && h["Content-Length"] == nil {
@@ -349,7 +354,8 @@ func (x *exchange) expires(at time.Time) {
 	x.w.Header()["Idempotency-Expires"] = x.lines[1:2:2]
 }
 
-// dates remembers the last date it formatted: keys made in one second expire in one second.
+// dates remembers the last date that it formatted: keys made within one second expire in the same
+// second.
 type dates struct{ last atomic.Pointer[date] }
 
 type date struct {

@@ -11,8 +11,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// grpcSays are the statuses of gRPC that are no result (gRPC core, statuscodes.md). Those of the first kind mean that the call was
-// refused before it did anything; after the others it may have done what it was to do. All other statuses are results.
+// grpcSays maps the statuses of gRPC to outcomes (gRPC core, statuscodes.md). Retryable means that
+// the call was refused before it did anything; after Unknown it may have had its effect. All others
+// are results.
 var grpcSays = map[string]stet.State{
 	"7": stet.Retryable, "8": stet.Retryable, "14": stet.Retryable, "16": stet.Retryable, // PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE, UNAUTHENTICATED
 	"1": stet.Unknown, "2": stet.Unknown, "4": stet.Unknown, "13": stet.Unknown, "15": stet.Unknown, // CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, DATA_LOSS
@@ -21,10 +22,11 @@ var grpcSays = map[string]stet.State{
 
 const grpcStatus = "Grpc-Status"
 
-// grpc is what an answer of gRPC says of the outcome, and whether it is one. Its status of HTTP is 200 whatever happened, so the
-// one that counts is in the trailer, in the header of an answer without messages, or in gRPC-Web in the last frame of the body.
-// One that is not there or cannot be read leaves the outcome unknown; where the status of HTTP is not 200, something before the
-// service has answered, and that status speaks (gRPC, PROTOCOL-HTTP2.md and http-grpc-status-mapping.md).
+// grpc returns what a gRPC answer says of the outcome, and whether it is a gRPC answer. Its HTTP
+// status is 200 in any case; the gRPC status is in the trailer, in the header of an answer without
+// messages, or, in gRPC-Web, in the last frame of the body. If it is missing or unreadable, the
+// outcome is unknown. If the HTTP status is not 200, something before the service has answered, and
+// that status counts (gRPC, PROTOCOL-HTTP2.md and http-grpc-status-mapping.md).
 func (c *capture) grpc() (said stet.State, is bool) {
 	mediaType, is := strings.CutPrefix(strings.ToLower(c.header.Get("Content-Type")), "application/grpc")
 	if !is {
@@ -55,8 +57,8 @@ func valuesOf(fields []stet.Field, name string) (values []string) {
 	return values
 }
 
-// grpcWebStatus finds the status in the trailer frame of a body: the last one, with the highest bit of its flags set, and lines like
-// those of a header in it (gRPC, PROTOCOL-WEB.md).
+// grpcWebStatus returns the status in the trailer frame of a body. That is the last frame; the
+// highest bit of its flags is set, and it holds header lines (gRPC, PROTOCOL-WEB.md).
 func grpcWebStatus(body []byte, text bool) (lines []string) {
 	const head, isTrailer, isCompressed = 5, 0x80, 0x01
 	if text {
@@ -80,7 +82,7 @@ func grpcWebStatus(body []byte, text bool) (lines []string) {
 	return lines
 }
 
-// decoded reads base64 in which padding may stand wherever the server has flushed.
+// decoded reads base64 that may have padding wherever the server has flushed.
 func decoded(text []byte) []byte {
 	var out []byte
 	for quantum := range slices.Chunk(text, 4) {

@@ -21,7 +21,8 @@ func frame(flags byte, payload string) string {
 	return string([]byte{flags, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}) + payload
 }
 
-// C20: an answer of gRPC is 200 whatever happened. Over real HTTP/2, as a gRPC server of net/http answers.
+// C20: an answer of gRPC is 200 whatever happened. Over real HTTP/2, as a gRPC server of net/http
+// answers.
 func TestGRPCStatusesDecide(t *testing.T) {
 	type answer func(w http.ResponseWriter, code string)
 	trailers := func(w http.ResponseWriter, code string) {
@@ -171,7 +172,8 @@ func TestLateGRPCFailure(t *testing.T) {
 	}
 }
 
-// C20: the status of an answer that was too long to hold reaches the client, announced or not, and decides.
+// C20: the status of an answer that was too long to hold reaches the client, announced or not, and
+// decides.
 func TestGRPCStatusAfterALongAnswer(t *testing.T) {
 	for _, prefix := range []string{"", http.TrailerPrefix} {
 		r := newRig(t, stethttp.Config{MaxResponse: 100}, func(w http.ResponseWriter, _ *http.Request) {

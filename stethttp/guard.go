@@ -47,7 +47,8 @@ func New(e *stet.Engine, scope ScopeFunc, c Config) (*Guard, error) {
 	return g, nil
 }
 
-// Middleware is [New] and [Guard.Wrap] in the usual shape. It panics on a Config that cannot be used.
+// Middleware is [New] and [Guard.Wrap] in the usual shape. It panics on a Config that cannot be
+// used.
 func Middleware(e *stet.Engine, scope ScopeFunc, c Config) func(http.Handler) http.Handler {
 	g, err := New(e, scope, c)
 	if err != nil {

@@ -394,7 +394,8 @@ func TestWritesAfterTheEndGoNowhere(t *testing.T) {
 	}
 }
 
-// TestHandlerThatObeysAtOnceLeavesNoResult: the handler may be back before the timer's goroutine has said that it is late.
+// TestHandlerThatObeysAtOnceLeavesNoResult: the handler may be back before the timer's goroutine
+// has said that it is late.
 func TestHandlerThatObeysAtOnceLeavesNoResult(t *testing.T) { // FX-10: a 200 that nobody wrote was stored
 	for range 200 {
 		r := newRig(t, stethttp.Config{Policy: stet.Policy{Execution: time.Millisecond}}, func(_ http.ResponseWriter, req *http.Request) {
@@ -405,4 +406,22 @@ func TestHandlerThatObeysAtOnceLeavesNoResult(t *testing.T) { // FX-10: a 200 th
 		r.want(r.post("k", "{}"), 504, stethttp.ExecutionTimeout)
 		r.want(r.post("k", "{}"), 409, stethttp.OutcomeUnknown)
 	}
+}
+
+// A client that reads a stream gets nothing of the layer's own into it when the run's time is over.
+func TestTimeoutLeavesAStreamAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stethttp.Config{Policy: stet.Policy{Execution: 200 * time.Millisecond}}, func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, "data: 1\n\n")
+			<-req.Context().Done()
+		})
+		res := r.post("k", "{}")
+		if body, err := io.ReadAll(res.Body); res.StatusCode != 503 || string(body) != "data: 1\n\n" || err != nil {
+			t.Errorf("%d %q, %v", res.StatusCode, body, err)
+		}
+		r.want(r.post("k", "{}"), 409, stethttp.OutcomeUnknown)
+		r.wantRuns(1)
+	})
 }

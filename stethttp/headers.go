@@ -8,8 +8,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// neverReplayed are headers of one exchange, not of the result: hop-by-hop fields (RFC 9110 section 7.6.1), framing, and what
-// the sender of each message says of itself. A stored one would distort the replay's framing, or tell an old time.
+// neverReplayed are headers of one exchange, not of the result: hop-by-hop fields (RFC 9110 section
+// 7.6.1), framing, and what the sender of each message says of itself. Replaying one would distort
+// the replay's framing or give an old time.
 var neverReplayed = map[string]bool{
 	"Connection": true, "Proxy-Connection": true, "Keep-Alive": true, "Te": true, "Transfer-Encoding": true, "Upgrade": true,
 	"Trailer": true, "Content-Length": true,
@@ -20,13 +21,13 @@ var neverReplayed = map[string]bool{
 }
 
 const (
-	outcomeHeader = "Stet-Outcome" // from the handler: consumed, never sent
+	outcomeHeader = "Stet-Outcome" // from the handler; consumed, not sent
 	setCookie     = "Set-Cookie"
 )
 
 // storable reports whether a response header is part of the result.
 func (g *Guard) storable(name string, hop []string) bool {
-	name = http.CanonicalHeaderKey(name) // handlers may put a name into the map as it is
+	name = http.CanonicalHeaderKey(name) // a handler may write a name into the map in another case
 	switch {
 	case neverReplayed[name], name == g.cfg.KeyHeader, slices.Contains(hop, name), slices.Contains(g.drop, name):
 		return false
@@ -36,9 +37,10 @@ func (g *Guard) storable(name string, hop []string) bool {
 	return true
 }
 
-// Replayable returns those of a response's fields that are part of the result, for whoever ends a record with a response that the
-// layer did not see: not the fields of one exchange (hop-by-hop, framing, dates), those that Connection lists, and Set-Cookie,
-// which is the session of the client that got the first answer.
+// Replayable returns the fields of a response that are part of the result, for a record that is
+// ended with a response which the layer did not see. It leaves out the fields of one exchange
+// (hop-by-hop, framing, dates), those that Connection lists, and Set-Cookie, which is the session
+// of the client that got the first answer.
 func Replayable(fields []stet.Field) []stet.Field {
 	var hop []string
 	for _, f := range fields {
@@ -52,7 +54,7 @@ func Replayable(fields []stet.Field) []stet.Field {
 	})
 }
 
-// listed are the header names in the lines of Connection or Trailer.
+// listed returns the header names in the lines of Connection or Trailer.
 func listed(lines []string) (names []string) {
 	for _, line := range lines {
 		for name := range strings.SplitSeq(line, ",") {
@@ -62,7 +64,8 @@ func listed(lines []string) (names []string) {
 	return names
 }
 
-// fieldsOf lists a header's lines, by name, each name's lines in order, without what belongs into the trailer.
+// fieldsOf returns a header's lines sorted by name, without those that belong into the trailer. The
+// lines of one name stay in order.
 func fieldsOf(h http.Header) []stet.Field {
 	n := 0
 	for _, values := range h {
@@ -82,13 +85,14 @@ func fieldsOf(h http.Header) []stet.Field {
 	return fields
 }
 
-// byName sorts fields by name; each name's lines stay in order.
+// byName sorts fields by name; the lines of one name stay in order.
 func byName(fields []stet.Field) {
 	slices.SortStableFunc(fields, func(a, b stet.Field) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// cleanValue is what net/http makes of a value on the wire: a response cannot be split by what a handler put into it
-// (RFC 9110 section 5.5), not when it is first sent and not when it is replayed.
+// cleanValue replaces what net/http replaces in a value on the wire, so that a handler's value
+// cannot split the response (RFC 9110 section 5.5), neither when it is first sent nor when it is
+// replayed.
 func cleanValue(v string) string {
 	if strings.ContainsAny(v, "\r\n\x00") {
 		return strings.Map(func(r rune) rune {
@@ -114,7 +118,7 @@ func setFields(h http.Header, fields []stet.Field) {
 	}
 }
 
-// setResult sets the headers of a result. One without a content type stays without: nothing is guessed from its body.
+// setResult sets the headers of a result. If it has no Content-Type, none is guessed from its body.
 func setResult(h http.Header, fields []stet.Field) {
 	setFields(h, fields)
 	if _, set := h["Content-Type"]; !set {

@@ -28,8 +28,9 @@ func (r *rig) do(req *http.Request) *http.Response {
 	return w.Result()
 }
 
-// TestNoOfferTurnsTheGuardOff: Java's client and curl offer h2c with every first request of a connection in clear, POSTs included,
-// and anybody can offer anything. It is the same request whether the server takes the offer or not (RFC 9110 section 7.8).
+// TestNoOfferTurnsTheGuardOff: Java's client and curl offer h2c with every first request of a
+// connection in clear, POSTs included, and anybody can offer anything. It is the same request
+// whether the server takes the offer or not (RFC 9110 section 7.8).
 func TestNoOfferTurnsTheGuardOff(t *testing.T) { // SM-04, C01
 	for _, offer := range []string{"h2c", "TLS/1.2", "HTTP/2.0, h2c", "", "websocket", "tcp", "h2c, SPDY/3.1"} {
 		r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, req *http.Request) {
@@ -77,8 +78,8 @@ func TestFailOpenNeverRunsBesideARun(t *testing.T) { // I1
 	})
 }
 
-// TestLateStatementsCount: a handler whose client was answered without it has the last word on what happened, and an answer
-// that says nothing happened, or that nobody knows, is no result.
+// TestLateStatementsCount: a handler whose client was answered without it has the last word on what
+// happened, and an answer that says nothing happened, or that nobody knows, is no result.
 func TestLateStatementsCount(t *testing.T) { // FX-11, I6
 	for _, c := range []struct {
 		name   string
@@ -120,7 +121,8 @@ func TestLateStatementsCount(t *testing.T) { // FX-11, I6
 	}
 }
 
-// TestEarlyDoubtStays: what the handler said of its outcome before its time was over is not taken back by an answer after it.
+// TestEarlyDoubtStays: what the handler said of its outcome before its time was over is not taken
+// back by an answer after it.
 func TestEarlyDoubtStays(t *testing.T) { // I6
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, stethttp.Config{Policy: stet.Policy{Execution: time.Second}}, func(w http.ResponseWriter, req *http.Request) {
@@ -135,7 +137,8 @@ func TestEarlyDoubtStays(t *testing.T) { // I6
 	})
 }
 
-// TestRefusedBodyLeavesNoConnectionWaiting: net/http reads what is left of a refused body before it answers.
+// TestRefusedBodyLeavesNoConnectionWaiting: net/http reads what is left of a refused body before it
+// answers.
 func TestRefusedBodyLeavesNoConnectionWaiting(t *testing.T) { // W26, I7
 	r := newRig(t, stethttp.Config{MaxBody: 10, BodyTimeout: 100 * time.Millisecond}, created)
 	srv := httptest.NewServer(r.handler)
@@ -171,7 +174,8 @@ func TestStatusThatCannotBeSentIsNoResult(t *testing.T) {
 	}
 }
 
-// TestPanicOnAHijackedConnectionIsUnknown: what the handler said there was not seen, whatever a panic means otherwise.
+// TestPanicOnAHijackedConnectionIsUnknown: what the handler said there was not seen, whatever a
+// panic means otherwise.
 func TestPanicOnAHijackedConnectionIsUnknown(t *testing.T) {
 	for _, means := range []stethttp.OnPanic{stethttp.PanicUnknown, stethttp.PanicRelease, stethttp.PanicReplay} {
 		r := newRig(t, stethttp.Config{OnPanic: means}, func(w http.ResponseWriter, _ *http.Request) {
@@ -247,7 +251,8 @@ func TestNoBodyLimit(t *testing.T) {
 	r.wantRuns(1)
 }
 
-// TestBuffersOfFailedWritesAreNotReused: a writer that failed may still be writing (HTTP/2 does, when a stream is reset).
+// TestBuffersOfFailedWritesAreNotReused: a writer that failed may still be writing (HTTP/2 does,
+// when a stream is reset).
 func TestBuffersOfFailedWritesAreNotReused(t *testing.T) { // I4
 	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat(req.Header.Get("Idempotency-Key")[:1], 3000))
@@ -323,7 +328,8 @@ func TestHeadersAreKnownInAnySpelling(t *testing.T) { // RP-06
 	}
 }
 
-// TestAbandonDoesNotWaitForReaders: a client that does not read a live answer holds up its handler, and nobody else.
+// TestAbandonDoesNotWaitForReaders: a client that does not read a live answer holds up its handler,
+// and nobody else.
 func TestAbandonDoesNotWaitForReaders(t *testing.T) { // W32
 	full, left := make(chan struct{}), make(chan struct{})
 	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) {
@@ -400,7 +406,8 @@ func TestAnnouncedBodiesHoldLittle(t *testing.T) { // W26
 	}
 }
 
-// TestOnlyHTTP1ConnectionsAreClosed: Connection: close on one stream would end an HTTP/2 connection for all.
+// TestOnlyHTTP1ConnectionsAreClosed: Connection: close on one stream would end an HTTP/2 connection
+// for all.
 func TestOnlyHTTP1ConnectionsAreClosed(t *testing.T) {
 	for major, want := range map[int]string{1: "close", 2: ""} {
 		r := newRig(t, stethttp.Config{Policy: stet.Policy{Execution: time.Millisecond}}, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
@@ -419,7 +426,8 @@ type brokenBody struct{}
 
 func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestHeadAnnouncesABodyThatDoesNotCome: where HEAD is guarded, its Content-Length is no broken promise (RFC 9110 section 9.3.2).
+// TestHeadAnnouncesABodyThatDoesNotCome: where HEAD is guarded, its Content-Length is no broken
+// promise (RFC 9110 section 9.3.2).
 func TestHeadAnnouncesABodyThatDoesNotCome(t *testing.T) {
 	r := newRig(t, stethttp.Config{EnabledMethods: []string{"HEAD"}}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")

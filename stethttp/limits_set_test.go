@@ -6,7 +6,8 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// Limits that get another configuration keep what they know: what is held still counts, and a bucket that is empty stays so.
+// Limits that get another configuration keep what they know: what is held still counts, and a
+// bucket that is empty stays so.
 func TestLimitsLiveOn(t *testing.T) { // D01
 	w := newTenants(t, stethttp.LimitsConfig{MaxBufferedBytes: 4 << 20, NewKeysPerSecond: 0.001, Burst: 2})
 	w.want(201, "the first", w.post("a", "1", 100))

@@ -35,7 +35,8 @@ func use(t *testing.T, l *Limits, e *stet.Engine, s stet.Scope) bool {
 	return true
 }
 
-// TestBucketsAreBounded: scopes that a client can invent do not fill the memory, nor is every new one a search through all.
+// TestBucketsAreBounded: scopes that a client can invent do not fill the memory, nor is every new
+// one a search through all.
 func TestBucketsAreBounded(t *testing.T) { // T5, T16
 	l, e := NewLimits(LimitsConfig{NewKeysPerSecond: 0.001, LookupsPerSecond: 0.001}), engineOn(t)
 	for i := range maxBuckets + 300 {
@@ -63,7 +64,8 @@ func TestFullBucketsGoFirst(t *testing.T) {
 	}
 }
 
-// TestSetKeepsTokens: limits that change while they are in force give nobody a fresh bucket, and take nothing from those in use.
+// TestSetKeepsTokens: limits that change while they are in force give nobody a fresh bucket, and
+// take nothing from those in use.
 func TestSetKeepsTokens(t *testing.T) { // D1
 	synctest.Test(t, func(t *testing.T) {
 		l, e := NewLimits(LimitsConfig{NewKeysPerSecond: 1, Burst: 10}), engineOn(t)
@@ -106,7 +108,8 @@ func TestSetKeepsTokens(t *testing.T) { // D1
 	})
 }
 
-// TestEstimate: the number of keys is counted once, kept up, and counted again where it seems that there is no room, but not always.
+// TestEstimate: the number of keys is counted once, kept up, and counted again where it seems that
+// there is no room, but not always.
 func TestEstimate(t *testing.T) { // E02
 	synctest.Test(t, func(t *testing.T) {
 		counts := 0

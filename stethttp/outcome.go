@@ -7,15 +7,15 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// The words of Stet-Outcome.
+// These are the words of Stet-Outcome.
 const (
 	sayNotExecuted = "not-executed"
 	sayUnknown     = "unknown"
 	sayCompleted   = "completed"
 )
 
-// readOutcome reads the lines of Stet-Outcome, 0 where there is none. A word in any case is meant; what is no word of it, or more
-// than one, might have been meant as any of them: that is unknown, and not ok.
+// readOutcome reads the lines of Stet-Outcome; s is 0 if there is none. Case does not matter.
+// Another word, or more than one line, might mean any outcome: s is then Unknown, and ok is false.
 func readOutcome(lines []string) (s stet.State, ok bool) {
 	switch {
 	case len(lines) == 0:
@@ -34,7 +34,8 @@ func readOutcome(lines []string) (s stet.State, ok bool) {
 	return stet.Unknown, false
 }
 
-// stated does what the handler said in lines of Stet-Outcome, and reports whether it said anything.
+// stated states on the claim what the handler said in lines of Stet-Outcome, and reports whether it
+// said anything.
 func (x *exchange) stated(lines []string) bool {
 	s, ok := readOutcome(lines)
 	switch {
@@ -51,8 +52,8 @@ func (x *exchange) stated(lines []string) bool {
 	return s != 0
 }
 
-// relay tells a layer in front what became of a run that was refused in the layer's place: it cannot tell that answer from the
-// handler's.
+// relay tells a layer in front the outcome of a run that was refused in the layer's place, because
+// it cannot tell that answer from the handler's.
 func (x *exchange) relay(h http.Header) {
 	switch x.claim.Head().State {
 	case stet.Retryable:
@@ -63,9 +64,9 @@ func (x *exchange) relay(h http.Header) {
 	}
 }
 
-// Causes of [stet.Miswired].
+// These are causes of [stet.Miswired].
 const (
-	causeOutcome = "bad-outcome"  // the handler stated its outcome in words that do not exist; it counts as unknown
+	causeOutcome = "bad-outcome"  // the handler stated its outcome in an unknown word; it counts as unknown
 	causeGuard   = "second-guard" // the request met the record that was made for it: see [exchange.metItself]
 	causeRender  = "bad-render"   // Config.Render panicked, or answered nothing
 )

@@ -12,17 +12,17 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// responseCopy is the handler's ResponseWriter in shadow mode. Everything goes to the client's own writer at once, and what went
-// there is copied, as far as there is room.
+// responseCopy is the handler's ResponseWriter in shadow mode. Everything goes to the client's own
+// writer at once, and is copied as far as there is room.
 type responseCopy struct {
 	w http.ResponseWriter
 
-	mu       sync.Mutex // handlers may write from several goroutines, and go on after they have returned
-	over     bool       // nothing is copied any more
+	mu       sync.Mutex // a handler may write from several goroutines, and after it has returned
+	over     bool       // copying has ended
 	ended    bool       // the handler has
 	status   int        // 0: not yet
 	sent     []stet.Field
-	header   http.Header // as it was in the end, with the trailers
+	header   http.Header // at the end, with the trailers
 	written  int64
 	copied   copied
 	oversize bool // the copy was given up
@@ -32,7 +32,8 @@ type responseCopy struct {
 	cause    string
 }
 
-// writer returns what the handler gets: it can do what the client's own writer can, and no more.
+// writer returns what the handler gets. It has exactly the optional methods that the client's own
+// writer has.
 func (c *responseCopy) writer() http.ResponseWriter {
 	f, canFlush := c.w.(http.Flusher)
 	_, canHijack := c.w.(http.Hijacker)
@@ -73,7 +74,7 @@ func (c *responseCopy) writer() http.ResponseWriter {
 	return w
 }
 
-// copying is a plain ResponseWriter. What it lacks, [http.ResponseController] finds below it.
+// copying is a plain ResponseWriter. [http.ResponseController] finds what it lacks below it.
 type copying struct{ c *responseCopy }
 
 // Unwrap is for [http.ResponseController].
@@ -104,7 +105,8 @@ func (w copying) WriteString(s string) (int, error) {
 	return n, err
 }
 
-// CloseNotify is for handlers that are older than a request's context. A writer that cannot tell never does.
+// CloseNotify implements [http.CloseNotifier], for handlers older than a request's context. If the
+// writer below has no such channel, it returns nil.
 func (w copying) CloseNotify() <-chan bool {
 	if n, ok := w.c.w.(interface{ CloseNotify() <-chan bool }); ok {
 		return n.CloseNotify()
@@ -151,7 +153,7 @@ type copyingFrom struct {
 func (w copyingFrom) ReadFrom(src io.Reader) (int64, error) {
 	w.c.begin(http.StatusOK)
 	if w.c.idle() {
-		return w.from.ReadFrom(src) // a file goes by without being looked at
+		return w.from.ReadFrom(src) // a file is passed on without a copy
 	}
 	return w.from.ReadFrom(io.TeeReader(src, copyingOnly(w)))
 }
@@ -163,7 +165,7 @@ func (w copyingOnly) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// begin takes down status and header, once. Interim answers are no part of a result.
+// begin records status and header, once. Interim answers are not part of a result.
 func (c *responseCopy) begin(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +178,7 @@ func (c *responseCopy) begin(status int) {
 	}
 }
 
-// idle: there is no use in a copy.
+// idle reports whether copying has no more use.
 func (c *responseCopy) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +201,7 @@ func (c *responseCopy) copy(p []byte) {
 	}
 }
 
-// end: the handler has ended.
+// end records that the handler has ended.
 func (c *responseCopy) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,7 +215,7 @@ func (c *responseCopy) end() {
 	}
 }
 
-// drop gives the copy up.
+// drop gives up the copy.
 func (c *responseCopy) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,7 +223,7 @@ func (c *responseCopy) drop() {
 	c.copied.drop()
 }
 
-// fill makes x speak of the response, as if it had held it back.
+// fill makes x describe the response as if x had held it back.
 func (c *responseCopy) fill(x *exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,9 +254,10 @@ func (c *responseCopy) fill(x *exchange) {
 	}
 }
 
-// Observe tells a route in shadow mode what became of the request, where the handler knows it and has no claim to state it on. It
-// is for handlers such as a proxy, which see what an answer does not say; s is Retryable, Unknown or Completed. Elsewhere it does
-// nothing. w is the handler's own ResponseWriter.
+// Observe tells a route in shadow mode the outcome of the request: s is Retryable, Unknown or
+// Completed. It is for handlers such as a proxy, which know more than an answer says and have no
+// claim to state it on. Outside shadow mode it does nothing. w is the ResponseWriter that the
+// handler was given.
 func Observe(w http.ResponseWriter, s stet.State, cause string) {
 	if own, ok := w.(interface{ observed() *responseCopy }); ok {
 		c := own.observed()
@@ -264,8 +267,8 @@ func Observe(w http.ResponseWriter, s stet.State, cause string) {
 	}
 }
 
-// Overhear is [Observe] of the lines of Stet-Outcome that an answer had, in its header and its trailer, read as a guard reads them. A
-// proxy finds it by a type assertion.
+// Overhear is [Observe] for the lines of Stet-Outcome that an answer had in its header and its
+// trailer. A proxy finds this method by a type assertion.
 func (w copying) Overhear(lines []string) {
 	switch s, ok := readOutcome(lines); {
 	case !ok:

@@ -9,8 +9,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// preferredWait reads wait=N of a Prefer header (RFC 7240 section 4.3): whole seconds. The first one counts (section 2), and what
-// cannot be read is ignored, as all preferences may be.
+// preferredWait reads wait=N, in whole seconds, from a Prefer header (RFC 7240 section 4.3). The
+// first one counts (section 2). A value that cannot be read is ignored, as any preference may be.
 func preferredWait(h http.Header) (time.Duration, bool) {
 	for _, line := range h["Prefer"] {
 		for preference := range strings.SplitSeq(line, ",") {
@@ -19,7 +19,7 @@ func preferredWait(h http.Header) (time.Duration, bool) {
 			if !strings.EqualFold(strings.Trim(name, " \t"), "wait") {
 				continue
 			}
-			const longest = 1 << 30 // seconds; more cannot be meant, and would overflow
+			const longest = 1 << 30 // seconds; more would overflow
 			n, err := strconv.ParseUint(strings.Trim(value, ` "`+"\t"), 10, 63)
 			return time.Duration(min(n, longest)) * time.Second, err == nil
 		}
@@ -27,7 +27,8 @@ func preferredWait(h http.Header) (time.Duration, bool) {
 	return 0, false
 }
 
-// wait is how long a duplicate waits for a run elsewhere, and whether its client has said so.
+// wait returns how long a duplicate waits for a running request, and whether its client has asked
+// for that.
 func (c *Config) wait(h http.Header) (d time.Duration, preferred bool) {
 	if d, preferred = preferredWait(h); preferred {
 		return min(d, c.WaitTimeout), true
@@ -38,11 +39,12 @@ func (c *Config) wait(h http.Header) (d time.Duration, preferred bool) {
 	return 0, false
 }
 
-// await waits for the run that d has met, as long as policy and client want it. It reports false where the request is answered.
+// await waits for the run that d has met, as long as policy and client want. It reports false if
+// the request has been answered.
 func (x *exchange) await(d *stet.Decision) bool {
 	wait, preferred := x.g.cfg.wait(x.r.Header)
 	if wait > 0 {
-		x.body.drop() // many may wait; the body was only needed for the fingerprint
+		x.body.drop() // the fingerprint is taken, and many may wait
 		began, seen := time.Now(), d.Record.Version
 		after, err := x.g.engine.Await(x.r.Context(), *d, wait)
 		if err != nil {
@@ -50,7 +52,7 @@ func (x *exchange) await(d *stet.Decision) bool {
 			return false
 		}
 		*d = after
-		if after.Record.Version == seen && time.Since(began) < wait { // too many wait already
+		if after.Record.Version == seen && time.Since(began) < wait { // too many wait already, so it did not wait
 			preferred = false
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// TestProblemsAreWhatTheContractSays holds docs/http.md against the code: every code has a row, and every row is true.
+// TestProblemsAreWhatTheContractSays holds docs/http.md against the code: every code has a row, and
+// every row is true.
 func TestProblemsAreWhatTheContractSays(t *testing.T) {
 	doc, err := os.ReadFile("../docs/http.md")
 	if err != nil {

@@ -47,8 +47,8 @@ Durations are in seconds. ` + "`stet config init`" + ` says what each is for.
 
 const errorForm = "form of errors" // no key says it: it comes with the profile
 
-// knobs are all fields of a Config, as the configuration file calls them. A field without a name is no matter of profiles: the
-// program or another part of the file says it.
+// knobs are all fields of a Config, as the configuration file calls them. A field without a name is
+// no matter of profiles: the program or another part of the file says it.
 var knobs = []struct {
 	field, name string
 	words       []string // of an enumeration, in the order of its constants
@@ -119,7 +119,8 @@ func fieldsOf(v reflect.Value, path string, f func(path string, v reflect.Value)
 	}
 }
 
-// TestEverySettingIsInTheProfilesDoc: a new field of Config has to say what it is called, and whether profiles may differ in it.
+// TestEverySettingIsInTheProfilesDoc: a new field of Config has to say what it is called, and
+// whether profiles may differ in it.
 func TestEverySettingIsInTheProfilesDoc(t *testing.T) {
 	listed := map[string]string{}
 	for _, k := range knobs {
@@ -527,7 +528,8 @@ func TestProfilesDoc(t *testing.T) {
 	}
 }
 
-// TestProfilesAsDecided holds the profiles to what was promised for each, whatever the document says.
+// TestProfilesAsDecided holds the profiles to what was promised for each, whatever the document
+// says.
 func TestProfilesAsDecided(t *testing.T) { // PF-01 to PF-04
 	for name, want := range map[string][]string{ // in the order of ProfileNames
 		"POST":                               {"required", "required", "honoured", "honoured", "required", "honoured"},

@@ -36,8 +36,9 @@ const (
 	events                  // how many there are
 )
 
-// moves are all the transitions there are. Nothing leads back to holding, so holding stands for no transition. What the client was
-// told is never taken back: no phase from streaming on leads to the layer's answer, nor the other way round.
+// moves are all the transitions there are. Nothing leads back to holding, so holding stands for no
+// transition. What the client was told is never taken back: no phase from streaming on leads to the
+// layer's answer, nor the other way round.
 var moves = [...][events]phase{
 	holding: {publish: publishing, hijack: hijacked, answer: answered, lapse: lapsed, doubt: doubted, fallSilent: silent,
 		end: ended},
@@ -63,8 +64,9 @@ func (p phase) collects() bool { return p == holding || p == publishing || p.tol
 // over reports whether the exchange is over.
 func (p phase) over() bool { return p == silent || p == ended }
 
-// progress is the phase of one answer. The handler, the answer given when its time is over, and the handler's writes after that meet
-// at its lock. The lock may be held for as long as a client takes to read what is streamed.
+// progress is the phase of one answer. The handler, the answer given when its time is over, and the
+// handler's writes after that meet at its lock. The lock may be held for as long as a client takes
+// to read what is streamed.
 type progress struct {
 	mu sync.Mutex
 	at atomic.Uint32 // the phase; it changes with mu held, and may be read without
@@ -72,7 +74,8 @@ type progress struct {
 
 func (p *progress) phase() phase { return phase(p.at.Load()) }
 
-// move makes the transition for e, and reports false, changing nothing, where there is none. The caller holds mu.
+// move makes the transition for e, and reports false, changing nothing, where there is none. The
+// caller holds mu.
 func (p *progress) move(e event) bool {
 	to := moves[p.phase()][e]
 	if to == holding {

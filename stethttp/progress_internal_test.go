@@ -10,7 +10,8 @@ var (
 	eventNames = [...]string{"publish", "published", "hijack", "answer", "lapse", "doubt", "fallSilent", "speak", "end"}
 )
 
-// TestMoves is the table of transitions, written a second time: what is not in it must not move an answer.
+// TestMoves is the table of transitions, written a second time: what is not in it must not move an
+// answer.
 func TestMoves(t *testing.T) {
 	want := map[[2]string]string{
 		{"holding", "publish"}: "publishing", {"holding", "hijack"}: "hijacked", {"holding", "answer"}: "answered",
@@ -39,7 +40,8 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestNothingIsTakenBack: whatever happens, a client that was told one thing is never told the other.
+// TestNothingIsTakenBack: whatever happens, a client that was told one thing is never told the
+// other.
 func TestNothingIsTakenBack(t *testing.T) {
 	reach := func(from phase) []phase {
 		seen := []phase{from}

@@ -19,7 +19,8 @@ func (g *Guard) Refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 	g.cfg.respond(w, r, p)
 }
 
-// TurnAway answers r with p before the guard has seen the request, and counts it with the guard's route.
+// TurnAway answers r with p before the guard has seen the request, and counts it with the guard's
+// route.
 func (g *Guard) TurnAway(w http.ResponseWriter, r *http.Request, p *Problem) {
 	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: kinds[p.Code].result, Status: p.Status})
 	g.cfg.respond(w, r, p)

@@ -8,9 +8,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// contained is a Render that always leaves an answer, and a whole one: some are given while the handler still runs, from a goroutine
-// of their own, where a panic would end the process, and a client would wait for the end of a body of unknown length until the
-// handler returns.
+// contained returns a render that always leaves a whole answer. Some answers are given while the
+// handler still runs, from another goroutine. A panic there would end the process, and without a
+// Content-Length a client would wait for the end of the body until the handler returns.
 func (g *Guard) contained(render func(http.ResponseWriter, *http.Request, *Problem)) func(http.ResponseWriter, *http.Request, *Problem) {
 	return func(w http.ResponseWriter, r *http.Request, p *Problem) {
 		h := w.Header()

@@ -14,7 +14,7 @@ func (x *exchange) replay(r *stet.Record) {
 	switch {
 	case x.shadow:
 		return
-	case r.Kept == stet.KeptStatus || r.Response == nil || r.Response.Status < 200 || r.Response.Status > 999: // net/http would panic
+	case r.Kept == stet.KeptStatus || r.Response == nil || r.Response.Status < 200 || r.Response.Status > 999: // net/http would panic on such a status
 		p := x.problem(ResultNotRetained)
 		p.OriginalStatus = r.Status
 		x.status = p.Status
@@ -27,16 +27,16 @@ func (x *exchange) replay(r *stet.Record) {
 	if !bodyAllowed(r.Response.Status) {
 		body = nil
 	}
-	x.body.drop() // all that it was for is known
+	x.body.drop() // the fingerprint is taken
 	hold := x.g.cfg.Limits.memory.Hold(x.owner)
 	defer hold.Free()
-	if !hold.Raise(int64(len(body)), len(body) <= ledger.Small) { // or clients that read slowly would pile up what they asked for
+	if !hold.Raise(int64(len(body)), len(body) <= ledger.Small) { // else the answers to clients that read slowly would pile up
 		x.noRoom()
 		return
 	}
 	h := x.w.Header()
 	setResult(h, r.Response.Header)
-	for _, f := range r.Response.Header { // what was stored under other rules, or by hand, is judged again
+	for _, f := range r.Response.Header { // a record stored under other rules, or by hand, is filtered again
 		if neverReplayed[f.Name] {
 			delete(h, f.Name)
 		}
@@ -56,7 +56,7 @@ func (x *exchange) replay(r *stet.Record) {
 	setFields(h, r.Response.Trailer)
 }
 
-// noRoom answers for a result that cannot be held until its client has taken it.
+// noRoom answers if there is no memory to hold a result until the client has taken it.
 func (x *exchange) noRoom() {
 	p := x.problem(RateLimited).After(retrySoon)
 	p.Detail = "The stored answer cannot be sent at the moment: too many bytes of answers are on their way. Nothing was run again; " +
@@ -65,7 +65,7 @@ func (x *exchange) noRoom() {
 	x.instead(p)
 }
 
-// mark says that this is a replay.
+// mark sets the headers that mark a replay.
 func (x *exchange) mark(h http.Header, r *stet.Record) {
 	m := x.g.cfg.Replay.Markers
 	if m == BothMarkers || m == ReplayedOnly {
@@ -80,7 +80,7 @@ func (x *exchange) mark(h http.Header, r *stet.Record) {
 	if x.g.cfg.requestIDs() {
 		delete(h, requestID)
 		delete(h, originalRequest)
-		delete(h, shouldRetry) // what the handler advised was true then
+		delete(h, shouldRetry) // the handler's advice was for the first request
 		x.original(r)
 		x.final(h, r.Response.Status)
 		identify(h)
@@ -89,7 +89,7 @@ func (x *exchange) mark(h http.Header, r *stet.Record) {
 
 var isTrue = []string{"true"}
 
-// announce names the trailers, so that the body is sent in a framing that can carry them.
+// announce names the trailers, so that the body is framed in a way that can carry them.
 func announce(h http.Header, trailer []stet.Field) {
 	if len(trailer) == 0 {
 		return

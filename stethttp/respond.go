@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// respond answers with p in the form that c asks for: every answer of the layer itself goes through here. The headers do not depend on
-// the form.
+// respond sends p in the form that c asks for. Every answer of the layer itself goes through here.
+// The headers do not depend on the form.
 func (c *Config) respond(w http.ResponseWriter, r *http.Request, p *Problem) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -23,7 +23,7 @@ func (c *Config) respond(w http.ResponseWriter, r *http.Request, p *Problem) {
 		h.Set(outcomeHeader, p.outcome)
 	}
 	if r != nil {
-		if p.Code == BadFraming && r.ProtoMajor < 2 { // where the next request begins is not certain (RFC 9112 section 6.1)
+		if p.Code == BadFraming && r.ProtoMajor < 2 { // it is not certain where the next request begins (RFC 9112 section 6.1)
 			h.Set("Connection", "close")
 		}
 		if p.KeyAction != "" && h[defaultKeyHeader] == nil {
@@ -38,7 +38,7 @@ func (c *Config) respond(w http.ResponseWriter, r *http.Request, p *Problem) {
 	c.document(w, p)
 }
 
-// echo repeats the key of a request that was refused before anybody looked at it, as far as it is one.
+// echo repeats the key of a request that was refused before its key was read, if the key is valid.
 func (c *Config) echo(h http.Header, r *http.Request) {
 	name := http.CanonicalHeaderKey(cmp.Or(c.KeyHeader, defaultKeyHeader))
 	if key, err := c.Key.Parse(r.Header[name]); err == nil {
@@ -47,7 +47,7 @@ func (c *Config) echo(h http.Header, r *http.Request) {
 	}
 }
 
-// document is the layer's own form of an answer.
+// document sends an answer in one of the layer's own forms.
 func (c *Config) document(w http.ResponseWriter, p *Problem) {
 	h := w.Header()
 	h.Set("Content-Type", problemMediaType)

@@ -6,7 +6,8 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// Every answer of the layer counts as one result of idem_requests_total, and its code alone says as which.
+// Every answer of the layer counts as one result of idem_requests_total, and its code alone says as
+// which.
 func TestEveryCodeHasAResult(t *testing.T) {
 	want := map[stethttp.Code]string{
 		stethttp.MissingKey: "missing_key", stethttp.InvalidKey: "invalid_key", stethttp.Unauthenticated: "unauthenticated",

@@ -15,15 +15,17 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// sdk is one official client of Stripe: when it sends a request again by itself, and which error its caller is given at last.
-// Both clients send every try of a call with the same key, and each tries three times by default.
+// sdk is one official client of Stripe: when it sends a request again by itself, and which error
+// its caller is given at last. Both clients send every try of a call with the same key, and each
+// tries three times by default.
 type sdk struct {
 	name    string
 	retries func(heard) bool
 	raises  func(heard) raised
 }
 
-// raised is what a caller of a client finds in its hands. The clients name their classes differently.
+// raised is what a caller of a client finds in its hands. The clients name their classes
+// differently.
 type raised string
 
 const (
@@ -38,7 +40,8 @@ const (
 	untyped        raised = "error without a type"
 )
 
-// saysNotCharged: these classes tell a program that the request was refused for what it is, and that nothing came of it.
+// saysNotCharged: these classes tell a program that the request was refused for what it is, and
+// that nothing came of it.
 func (r raised) saysNotCharged() bool {
 	return r == invalidRequest || r == cardError || r == authentication || r == permission
 }
@@ -78,10 +81,11 @@ func hear(t *testing.T, res *http.Response) heard {
 
 var sdks = []sdk{
 	{
-		// stripe-go v82.5.1, API v1: BackendImplementation.shouldRetry, Error.canRetry and ResponseToError. An answer of 400 and
-		// above that has an error object is sent again only where it is a 429 with the code lock_timeout: Stripe-Should-Retry is
-		// not looked at. One without an error object is taken for an accident on the way. Below 400 the body is the result,
-		// whatever is in it, and only the header has it sent again.
+		// stripe-go v82.5.1, API v1: BackendImplementation.shouldRetry, Error.canRetry and
+		// ResponseToError. An answer of 400 and above that has an error object is sent again only
+		// where it is a 429 with the code lock_timeout: Stripe-Should-Retry is not looked at. One
+		// without an error object is taken for an accident on the way. Below 400 the body is the
+		// result, whatever is in it, and only the header has it sent again.
 		name: "stripe-go v1",
 		retries: func(a heard) bool {
 			switch {
@@ -95,8 +99,8 @@ var sdks = []sdk{
 		raises: goRaises,
 	},
 	{
-		// stripe-go v82.5.1, API v2: responseToErrorV2 and V2RawError.canRetry. No error object is ever sent again, and its
-		// type is a string that the caller compares.
+		// stripe-go v82.5.1, API v2: responseToErrorV2 and V2RawError.canRetry. No error object is
+		// ever sent again, and its type is a string that the caller compares.
 		name: "stripe-go v2",
 		retries: func(a heard) bool {
 			if a.StatusCode < 400 {
@@ -107,8 +111,9 @@ var sdks = []sdk{
 		raises: goRaises,
 	},
 	{
-		// stripe-node 23.1.0, API v1: RequestSender._shouldRetry and generateV1Error. The header decides; without it, 409 and
-		// what is 500 and above are sent again. The class comes from the status.
+		// stripe-node 23.1.0, API v1: RequestSender._shouldRetry and generateV1Error. The header
+		// decides; without it, 409 and what is 500 and above are sent again. The class comes from
+		// the status.
 		name: "stripe-node v1", retries: nodeRetries, raises: nodeRaises,
 	},
 	{
@@ -212,8 +217,8 @@ func guardOf(t *testing.T, profile string) *stethttp.Guard {
 	return g
 }
 
-// TestOwnAnswersInStripesClients: what the layer says by itself is sent again exactly where it can be, and never taken for
-// "not charged" where the first request of the key may have had its effect.
+// TestOwnAnswersInStripesClients: what the layer says by itself is sent again exactly where it can
+// be, and never taken for "not charged" where the first request of the key may have had its effect.
 func TestOwnAnswersInStripesClients(t *testing.T) { // C17
 	done := map[stethttp.Code]bool{ // besides all that may be sent again: the effect is there, or may be
 		stethttp.ResultNotRetained: true, stethttp.ExpiredKey: true, stethttp.RequestTooOld: true,
@@ -250,7 +255,8 @@ func TestOwnAnswersInStripesClients(t *testing.T) { // C17
 	}
 }
 
-// TestStripesWords: the answers that Stripe gives as well have its types and codes, and so the classes that programs catch.
+// TestStripesWords: the answers that Stripe gives as well have its types and codes, and so the
+// classes that programs catch.
 func TestStripesWords(t *testing.T) { // C17, PF-01
 	for code, want := range map[stethttp.Code]struct {
 		status      int
@@ -323,8 +329,8 @@ func failing(status int) func(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestKeptFailuresAreNotAskedFor: a failure that is the result is told at once, and to retries as what it is. Where it is
-// released, the next try runs.
+// TestKeptFailuresAreNotAskedFor: a failure that is the result is told at once, and to retries as
+// what it is. Where it is released, the next try runs.
 func TestKeptFailuresAreNotAskedFor(t *testing.T) { // C17
 	for _, s := range sdks {
 		for _, status := range []int{409, 500, 503} {
@@ -376,7 +382,8 @@ func TestStaleAdviceIsNotReplayed(t *testing.T) { // C17
 	}
 }
 
-// TestStripesClientsWaitForTheFirst: stripe-go cannot ask for a request that runs, so it is answered when that has ended.
+// TestStripesClientsWaitForTheFirst: stripe-go cannot ask for a request that runs, so it is
+// answered when that has ended.
 func TestStripesClientsWaitForTheFirst(t *testing.T) { // C17
 	for _, profile := range stripeProfiles {
 		for _, s := range sdks {
@@ -399,8 +406,8 @@ func TestStripesClientsWaitForTheFirst(t *testing.T) { // C17
 	}
 }
 
-// TestTimeoutsInStripesClients: of a run that took too long nobody hears that it did not charge, and its late answer names the
-// request that its client was told of.
+// TestTimeoutsInStripesClients: of a run that took too long nobody hears that it did not charge,
+// and its late answer names the request that its client was told of.
 func TestTimeoutsInStripesClients(t *testing.T) { // C17
 	for _, s := range sdks {
 		synctest.Test(t, func(t *testing.T) {
@@ -430,7 +437,8 @@ func TestTimeoutsInStripesClients(t *testing.T) { // C17
 	}
 }
 
-// TestRequestsHaveNames: every keyed answer has a Request-Id, and names the request that ran where there is a result.
+// TestRequestsHaveNames: every keyed answer has a Request-Id, and names the request that ran where
+// there is a result.
 func TestRequestsHaveNames(t *testing.T) { // C17
 	r := profiled(t, "stripe", func(c *stethttp.Config) { c.MaxResponse = 8 }, func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Idempotency-Key") == "large" {
@@ -472,7 +480,8 @@ func TestShadowNamesNoRequest(t *testing.T) {
 	}
 }
 
-// TestAcceptedIsNoAnswerForStripesClients: stripe-go takes what is below 400 for the result, here an empty one.
+// TestAcceptedIsNoAnswerForStripesClients: stripe-go takes what is below 400 for the result, here
+// an empty one.
 func TestAcceptedIsNoAnswerForStripesClients(t *testing.T) { // C17
 	c, err := stethttp.Profile("stripe")
 	if err != nil {

@@ -11,10 +11,11 @@ import (
 	"github.com/stet-dev/stet/internal/ledger"
 )
 
-// shadow is one request of a route in shadow mode. The handler works as it would without the layer: on the client's own context,
-// on the body as it arrives, and on a writer that passes everything on at once. What goes by is copied. What the layer would have
-// answered is found out beside the request, by an exchange that has no client: once the body has been seen whole the store is
-// asked, and once the handler has ended, too, the result is stored. No client waits for either.
+// shadow is one request of a route in shadow mode. The handler works as it would without the layer:
+// on the client's own context, on the body while it arrives, and on a writer that passes everything
+// on at once. Request and response are copied on the way. An exchange without a client finds out
+// what the layer would have answered: when the whole body has been seen, the store is asked; when
+// the handler has ended, too, the result is stored. No client waits for either.
 type shadow struct {
 	g     *Guard
 	began time.Time
@@ -38,12 +39,12 @@ const (
 	judged                      // it is known what would have been answered, or that it never will be
 )
 
-// unseen is counted where nobody can tell what would have been answered: the handler did not read the body to its end, or there
-// was no room for a copy, or too many requests are waiting for the store.
+// unseen counts requests for which it is not known what would have been answered: the handler did
+// not read the whole body, there was no room for a copy, or too many requests wait for the store.
 const unseen = "unseen"
 
-// maxShadows bounds how many requests in shadow mode ask the store at a time. A store that is away must not fill the process with
-// requests that have long been answered.
+// maxShadows bounds how many requests in shadow mode wait for the store, so that a store that does
+// not answer cannot fill the process with requests that are long answered.
 const maxShadows = 1024
 
 // shadow runs the handler as if there were no layer, and counts what the layer would have answered.
@@ -51,7 +52,7 @@ func (g *Guard) shadow(w http.ResponseWriter, r *http.Request, next http.Handler
 	s := &shadow{g: g, began: time.Now()}
 	s.x = &exchange{g: g, r: r, shadow: true}
 	s.x.serve(lines)
-	if s.x.result != "" || s.tooLarge(r) { // it is not the body that decides
+	if s.x.result != "" || s.tooLarge(r) { // the answer does not depend on the body
 		s.phase = judged
 		defer s.end(r)
 		next.ServeHTTP(w, r)
@@ -79,7 +80,8 @@ func (s *shadow) tooLarge(r *http.Request) bool {
 	return false
 }
 
-// snapshot is the request for who looks at it while a handler works on it, and afterwards.
+// snapshot returns a copy of the request that can be read while a handler works on the original,
+// and afterwards.
 func snapshot(r *http.Request) *http.Request {
 	c := r.WithContext(context.WithoutCancel(r.Context()))
 	u := *r.URL
@@ -87,8 +89,8 @@ func snapshot(r *http.Request) *http.Request {
 	return c
 }
 
-// watch returns the request for the handler. A body is read through a copy of the request: net/http looks at its own request's
-// Body to decide what becomes of the rest of it.
+// watch returns the request for the handler. Its body is read through a copy of the request,
+// because net/http looks at the Body of its own request to decide what to do with the rest.
 func (s *shadow) watch(r *http.Request) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		s.ask()
@@ -100,7 +102,7 @@ func (s *shadow) watch(r *http.Request) *http.Request {
 	return c
 }
 
-// ask has the store asked. The body is whole, and nobody changes its copy any more.
+// ask starts asking the store. The body is complete, and its copy no longer changes.
 func (s *shadow) ask() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +116,8 @@ func (s *shadow) ask() {
 	}
 }
 
-// giveUp: it will not be known what would have been answered, or it is known without the store.
+// giveUp ends the shadow without the store: it is not known what would have been answered, or it is
+// known already.
 func (s *shadow) giveUp(would string) {
 	s.phase, s.x.result = judged, would
 	s.body.drop()
@@ -127,7 +130,7 @@ func (s *shadow) decide() {
 	x.decide()
 	x.body.drop()
 	if x.claim != nil {
-		x.claim.Hold(x.r.Context(), nil) // no context ends, and the heartbeat keeps the key while the handler runs
+		x.claim.Hold(x.r.Context(), nil) // the context does not end, and the heartbeat keeps the key while the handler runs
 	} else {
 		s.res.drop()
 	}
@@ -140,7 +143,7 @@ func (s *shadow) decide() {
 	}
 }
 
-// end: the handler has ended.
+// end records that the handler has ended.
 func (s *shadow) end(r *http.Request) {
 	s.res.end()
 	s.mu.Lock()
@@ -150,7 +153,7 @@ func (s *shadow) end(r *http.Request) {
 	case arriving:
 		s.giveUp(unseen)
 		s.settle()
-	case asking: // decide sees that it has
+	case asking: // decide will see that it has
 	case judged:
 		if s.x.claim == nil {
 			s.settle()
@@ -160,7 +163,7 @@ func (s *shadow) end(r *http.Request) {
 	}
 }
 
-// settle stores what became of the run, if it would have run, and counts.
+// settle stores the outcome if the request would have run, and counts the request.
 func (s *shadow) settle() {
 	if x := s.x; x.claim != nil {
 		o := s.outcome()
@@ -171,7 +174,7 @@ func (s *shadow) settle() {
 		Status: s.res.status, Took: s.took, WeakKey: s.x.weak, Attempt: s.x.attempt})
 }
 
-// outcome is what the layer would have stored of the response.
+// outcome returns what the layer would have stored of the response.
 func (s *shadow) outcome() stet.Outcome {
 	x, explicit := s.x, s.res.status != 0
 	s.res.fill(x)
@@ -200,7 +203,7 @@ type bodyCopy struct {
 func (b *bodyCopy) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF && b.from.Trailer != nil {
-		b.to.Trailer = b.from.Trailer // the server knows of trailers that nobody announced only now
+		b.to.Trailer = b.from.Trailer // trailers that were not announced are known only now
 	}
 	b.s.arrived(p[:n], err)
 	return n, err
@@ -231,18 +234,18 @@ func (s *shadow) arrived(p []byte, err error) {
 	}
 }
 
-// copied is a bounded copy of bytes that go by.
+// copied is a bounded copy of passing bytes.
 type copied struct {
 	buf   ledger.Buffer
 	limit int64
 }
 
-// add reports whether there was room.
+// add copies p. It reports false if there is no room.
 func (c *copied) add(p []byte) bool {
 	return int64(len(c.buf.Bytes())+len(p)) <= c.limit && c.buf.Append(p, c.limit)
 }
 
-// take gives the copy to who goes on with it.
+// take returns the buffer and keeps none.
 func (c *copied) take() (b ledger.Buffer) {
 	b, c.buf = c.buf, ledger.Buffer{}
 	return b

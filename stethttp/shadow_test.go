@@ -140,7 +140,8 @@ func (s *slow) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	return s.Store.Create(ctx, r)
 }
 
-// TestShadowWaitsForNoStore: whatever the store does, the client has its whole answer; and it does not fill the process.
+// TestShadowWaitsForNoStore: whatever the store does, the client has its whole answer; and it does
+// not fill the process.
 func TestShadowWaitsForNoStore(t *testing.T) { // C15
 	r := newRig(t, shadowed(stethttp.Config{}), echo)
 	hung := &slow{memstore.New(memstore.Config{}), make(chan struct{})}
@@ -180,7 +181,8 @@ func TestShadowWaitsForNoStore(t *testing.T) { // C15
 	down.wantWould("store_error")
 }
 
-// TestShadowCopiesAreBounded: where there is no room, it is not known what would have been; handler and client see everything.
+// TestShadowCopiesAreBounded: where there is no room, it is not known what would have been; handler
+// and client see everything.
 func TestShadowCopiesAreBounded(t *testing.T) { // C15
 	limits := stethttp.NewLimits(stethttp.LimitsConfig{MaxBufferedBytes: 1000})
 	r := newRig(t, shadowed(stethttp.Config{Limits: limits, MaxResponse: 100}), echo)
@@ -223,7 +225,8 @@ func TestShadowTakesNoTokens(t *testing.T) { // C15
 	r.want(r.post("e", "{}"), 429, stethttp.RateLimited)
 }
 
-// TestShadowLeavesRealRecords: when the route is switched on, what was really answered is what is replayed.
+// TestShadowLeavesRealRecords: when the route is switched on, what was really answered is what is
+// replayed.
 func TestShadowLeavesRealRecords(t *testing.T) { // C15
 	r := newRig(t, shadowed(stethttp.Config{}), func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Trailer", "X-Sum")
@@ -240,8 +243,8 @@ func TestShadowLeavesRealRecords(t *testing.T) { // C15
 	}
 }
 
-// TestShadowRunsOnTheClientsContext: a client that hangs up ends the handler, as it would without the layer; what would have become
-// of the run with it is not known.
+// TestShadowRunsOnTheClientsContext: a client that hangs up ends the handler, as it would without
+// the layer; what would have become of the run with it is not known.
 func TestShadowRunsOnTheClientsContext(t *testing.T) { // C15
 	r := newRig(t, shadowed(stethttp.Config{}), func(_ http.ResponseWriter, req *http.Request) {
 		_, _ = io.ReadAll(req.Body)

@@ -18,8 +18,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// tenants is a guarded handler for several scopes. It answers with what it was sent, and with big bytes to a key that begins with
-// that word.
+// tenants is a guarded handler for several scopes. It answers with what it was sent, and with big
+// bytes to a key that begins with that word.
 type tenants struct {
 	t       *testing.T
 	limits  *stethttp.Limits

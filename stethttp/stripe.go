@@ -8,8 +8,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Stripe's clients read these: the id of each request, on every keyed response the id of the one that ran, and whether to send
-// the request again, which they decide by the status where it is not said.
+// Stripe's clients read these headers: the id of each request; on every keyed response, the id of
+// the request that ran; and whether to send the request again, which they otherwise decide by the
+// status.
 const (
 	requestID       = "Request-Id"
 	originalRequest = "Original-Request"
@@ -18,7 +19,7 @@ const (
 
 func (c *Config) requestIDs() bool { return c.Errors == StripeErrors }
 
-// identify names the request that w answers, unless it has a name.
+// identify returns the id of the request that w answers, and sets one if there is none.
 func identify(w http.Header) string {
 	id := w.Get(requestID)
 	if id == "" {
@@ -28,8 +29,8 @@ func identify(w http.Header) string {
 	return id
 }
 
-// identified returns the fields of a first response with the request's name: the handler's own, or else the one that the client
-// gets, also where that is told something else before the handler has come back.
+// identified returns the fields of a first response with the request's id: the handler's own or, if
+// it set none, a new one. The client gets the same id if it is answered before the handler returns.
 func (x *exchange) identified(fields []stet.Field) []stet.Field {
 	fields = slices.DeleteFunc(fields, func(f stet.Field) bool { return f.Name == originalRequest })
 	if i := slices.IndexFunc(fields, func(f stet.Field) bool { return f.Name == requestID }); i >= 0 {
@@ -42,7 +43,7 @@ func (x *exchange) identified(fields []stet.Field) []stet.Field {
 	return fields
 }
 
-// original names the request whose result the record holds, if it holds one.
+// original sets the id of the request whose result the record holds, if there is one.
 func (x *exchange) original(r *stet.Record) {
 	if !x.g.cfg.requestIDs() || x.shadow || r.Response == nil {
 		return
@@ -52,8 +53,8 @@ func (x *exchange) original(r *stet.Record) {
 	}
 }
 
-// final says of a failure that is kept that sending the request again brings nothing else: the clients would, after a 409 and
-// after 500 and above.
+// final tells Stripe's clients that a stored failure does not change if they send the request
+// again. Otherwise they would, after a 409 and after 500 and above.
 func (x *exchange) final(h http.Header, status int) {
 	if x.g.cfg.requestIDs() && status >= 400 && h[shouldRetry] == nil {
 		h[shouldRetry] = isFalse
@@ -62,8 +63,8 @@ func (x *exchange) final(h http.Header, status int) {
 
 var isFalse = []string{"false"}
 
-// stripeError is Stripe's form. Its clients make errors of type, code and status, and programs read in them whether there may
-// have been an effect.
+// stripeError returns Stripe's error object. Its clients make errors of type, code and status, and
+// programs conclude from them whether there may have been an effect.
 func stripeError(p *Problem) any {
 	type object struct {
 		Type    string `json:"type"`
@@ -86,8 +87,9 @@ func stripeError(p *Problem) any {
 	return map[string]object{"error": o}
 }
 
-// stripeType is invalid_request_error only where the request itself has to be another one. A program takes that for "not
-// charged", so it is never said where the same request may be sent again, or where the first one may have had its effect.
+// stripeType returns invalid_request_error only if the request itself has to be changed. Programs
+// take that for "not charged", so it is not used if the same request may be sent again, or if the
+// first one may have had its effect.
 func stripeType(p *Problem) string {
 	switch p.Code {
 	case KeyReused, InvalidKey, InProgress, ExpiredKey, RequestTooOld:

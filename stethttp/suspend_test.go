@@ -12,7 +12,8 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// suspending is a guarded handler whose first run gives up for 20 seconds at a recovery point; later ones finish.
+// suspending is a guarded handler whose first run gives up for 20 seconds at a recovery point;
+// later ones finish.
 func suspending(t *testing.T, c stethttp.Config) *rig {
 	c.Policy.OnLapse = stet.LapseResume
 	return newRig(t, c, func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +90,8 @@ func TestSuspendedIsCompletedWithoutItsClient(t *testing.T) {
 	})
 }
 
-// Without a completer, waiting ends when the run may go on: who has waited has no body to run with, and comes again with one.
+// Without a completer, waiting ends when the run may go on: who has waited has no body to run with,
+// and comes again with one.
 func TestWaitingForASuspendedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := suspending(t, stethttp.Config{Waiting: stethttp.Wait, WaitTimeout: 5 * time.Minute})
@@ -141,7 +143,8 @@ func TestWaitingForACompleter(t *testing.T) {
 	})
 }
 
-// A holder that was overtaken by a run that still goes on knows no outcome, and neither does anybody else yet.
+// A holder that was overtaken by a run that still goes on knows no outcome, and neither does
+// anybody else yet.
 func TestOvertakenByARunThatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *rig

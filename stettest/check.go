@@ -13,16 +13,17 @@ import (
 	"testing"
 )
 
-// Sample is a request that the handler takes. Zero fields are filled in as said.
+// Sample is a request that the handler accepts. The comments say what zero fields mean.
 type Sample struct {
-	Method    string      // POST
-	Target    string      // /
-	Header    http.Header // Content-Type: application/json, and what identifies the client
-	Body      string      // {"amount":1}
-	OtherBody string      // another valid request: {"amount":2}
-	// As, if set, makes a request that of another tenant: the gate of independent tenants is then checked too.
+	Method    string      // default POST
+	Target    string      // path and query; default /
+	Header    http.Header // what identifies the client, and Content-Type; default application/json
+	Body      string      // default {"amount":1}
+	OtherBody string      // the body of another valid request; default {"amount":2}
+	// As makes a request that of another tenant. If it is set, the isolation of tenants is checked,
+	// too.
 	As func(r *http.Request)
-	// KeyOptional skips the gate that a request without a key is refused.
+	// KeyOptional skips the check that a request without a key is refused.
 	KeyOptional bool
 }
 
@@ -41,9 +42,9 @@ func (s Sample) withDefaults() Sample {
 	return s
 }
 
-// Check runs the quality gates against h, a handler behind stethttp as it runs in production, once for each sample (without
-// one: for the zero Sample). It needs no server and takes milliseconds. Keys are random, so that h may be shared with other
-// tests. What fails is reported by t.Errorf with the gate's name.
+// Check checks h, a handler behind stethttp as it runs in production, once for each sample; without
+// one, for the zero Sample. It needs no server and takes milliseconds. Keys are random, so h may be
+// shared with other tests. A failure is reported by t.Errorf with the name of what was checked.
 func Check(t testing.TB, h http.Handler, samples ...Sample) {
 	t.Helper()
 	if len(samples) == 0 {
@@ -105,7 +106,7 @@ func (c *checker) sameRequestSameAnswer() {
 	first, again := c.send(key, c.s.Body, nil), c.send(key, c.s.Body, nil)
 	switch {
 	case first.StatusCode >= 400:
-		c.Errorf("%s: the sample is refused with %d: %s; give Check a Sample that your handler takes", gate, first.StatusCode, first.body)
+		c.Errorf("%s: the sample is refused with %d: %s; give Check a Sample that your handler accepts", gate, first.StatusCode, first.body)
 	case first.replayed():
 		c.Errorf("%s: the first answer says it is a replay", gate)
 	case again.StatusCode != first.StatusCode || !bytes.Equal(again.body, first.body):

@@ -1,5 +1,6 @@
-// Package problems has a page for every problem code of the layer and of its admin API: what it means, what who sent the request
-// does about it, and what who runs the gateway does. The pages are the Markdown files beside this one.
+// Package problems has a page for every problem code of the layer and of its admin API. A page says
+// what the code means, what the sender of the request does about it, and what the operator of the
+// gateway does. The pages are the Markdown files in this directory.
 package problems
 
 import (
@@ -13,7 +14,7 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// Page returns the page of a code as Markdown; false: there is none.
+// Page returns the page of a code as Markdown; ok is false if there is none.
 func Page(code string) (page string, ok bool) {
 	text, err := files.ReadFile(code + ".md")
 	return string(text), err == nil
@@ -32,8 +33,8 @@ func Codes() []string {
 	return codes
 }
 
-// Handler serves the pages as HTML: the last segment of a request's path is the code, and a path that ends in a slash is the list
-// of all. It is safe for concurrent use.
+// Handler serves the pages as HTML. The last segment of a request's path is the code; a path that
+// ends in a slash is the list of all codes. The handler is safe for concurrent use.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		doc := document{Title: "Problems"}
@@ -62,14 +63,14 @@ type document struct {
 	Blocks []block
 }
 
-// block is a paragraph, a heading or a list: all that the pages are made of.
+// block is a paragraph, a heading or a list. The pages have nothing else.
 type block struct {
 	Heading string
 	Items   []template.HTML
 	Text    template.HTML
 }
 
-// blocks reads a page. Its first line, the code, is the title.
+// blocks parses a page. Its first line, the code, is the title.
 func blocks(page string) (all []block) {
 	_, page, _ = strings.Cut(page, "\n\n")
 	for part := range strings.SplitSeq(strings.TrimSpace(page), "\n\n") {
@@ -92,8 +93,8 @@ func blocks(page string) (all []block) {
 	return all
 }
 
-// inline turns what stands between backquotes into code, between asterisks into bold text, and [text](address) into a link. All
-// of it comes from files that are built in.
+// inline turns text between backquotes into code, text between double asterisks into bold, and
+// [text](address) into a link. The input comes from files that are built in.
 func inline(s string) template.HTML {
 	var b strings.Builder
 	for i, part := range strings.Split(template.HTMLEscapeString(s), "`") {

@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the facts into the pages")
 
-// Every code that a client or an operator can be told has a page, and no other has: the layer's say which they are, the admin
-// API's are read from its source.
+// Every code that a client or an operator can be told has a page, and no other has: the layer's say
+// which they are, the admin API's are read from its source.
 func TestEveryCodeHasAPage(t *testing.T) {
 	facts := adminFacts(t)
 	for _, c := range layerCodes(t) {

@@ -1,6 +1,7 @@
-// Package door brings requests into the one form that matching, scope, key, fingerprint and forwarding all see, or says why it
-// cannot. A request that some readers take for another one than others do is refused, never guessed at: its route's policy would
-// be that of one reading, and what runs that of another. The package keeps no state and does no I/O.
+// Package door brings requests into the one form that matching, scope, key, fingerprint and
+// forwarding see, or says why it cannot. A request that different readers understand differently is
+// refused, because its route's policy would follow one reading and its execution another. The
+// package keeps no state and does no I/O.
 package door
 
 import (
@@ -8,7 +9,8 @@ import (
 	"strings"
 )
 
-// Rules say what is let in. The zero value refuses what no setting allows. Safe for concurrent use.
+// Rules say what is let in. With the zero value, only what no setting allows is refused. Rules are
+// safe for concurrent use.
 type Rules struct {
 	Methods        []string // upper case, such as POST; another spelling of one is refused
 	RefuseOverride bool     // refuse a request that names another one of Methods to be taken for; see [Rules.Enter]
@@ -21,29 +23,32 @@ type Fault struct {
 	Detail string // what is wrong and how to change it, in whole sentences that quote nothing of the request
 }
 
-// Kind is the code of a [Fault], as it is published.
+// Kind is the published code of a [Fault].
 type Kind string
 
 const (
 	Target  Kind = "invalid-target"
 	Method  Kind = "invalid-method"
-	Framing Kind = "bad-framing" // where the next request on the connection begins is not certain: it has to close
+	Framing Kind = "bad-framing" // the connection has to close, because it is not certain where the next request begins
 )
 
-// BadFrame is the field by which package framing marks a request whose end is not certain, because it has both Content-Length and
-// Transfer-Encoding, or Transfer-Encoding in HTTP/1.0 (RFC 9112 section 6.1). net/http serves both and says nothing of it. The value
-// has no meaning, and a client that sends the field harms itself.
+// BadFrame is the field by which package framing marks a request whose end is not certain, because
+// it has both Content-Length and Transfer-Encoding, or Transfer-Encoding in HTTP/1.0 (RFC 9112
+// section 6.1). net/http serves both without a word. The value has no meaning. A client that sends
+// the field only has its own request refused.
 const BadFrame = "Stet-Bad-Frame"
 
-// Enter returns the request in the one form, or why there is none: then the request that is returned is r. It is r as well where
-// nothing has to be changed, which is the usual case and costs no memory, and else a copy. What Enter returned it lets in again,
-// unchanged.
+// Enter returns the request in the one form, or the reason why there is none together with r. If
+// nothing has to be changed, which is usual and allocates nothing, the request is r itself, else a
+// copy. A request that Enter has returned passes it again unchanged.
 //
-// Refused are a request with the mark [BadFrame]; a method that is no token, or another spelling of one of Methods, or PRI; a target
-// that is too long, has no path, or can be read in more than one way (see [Path]); and with RefuseOverride one whose
-// X-HTTP-Method-Override, X-HTTP-Method or X-Method-Override field, or _method query parameter, names one of Methods that is not
-// the request's own. Changed are field values over HTTP/2, which lose whitespace around them (RFC 9110 section 5.5; net/http does
-// so for HTTP/1 alone), and the offer of another protocol with any method but GET, which is withdrawn (see [Upgrades]).
+// Enter refuses a request with the mark [BadFrame]; a method that is no token, is another spelling
+// of one of Methods, or is PRI; a target that is too long, has no path, or can be read in more than
+// one way (see [Path]); and, with RefuseOverride, a request whose X-HTTP-Method-Override,
+// X-HTTP-Method or X-Method-Override field, or _method query parameter, names one of Methods that
+// is not its own. It changes field values over HTTP/2, which lose white space around them (RFC 9110
+// section 5.5; net/http does this for HTTP/1 only), and withdraws the offer of another protocol
+// with any method but GET (see [Upgrades]).
 func (d *Rules) Enter(r *http.Request) (*http.Request, *Fault) {
 	if r.Header[BadFrame] != nil {
 		return r, &Fault{Framing, "The request has both a Content-Length and a Transfer-Encoding, or a Transfer-Encoding in HTTP/1.0, and readers " +
@@ -72,7 +77,8 @@ func (d *Rules) Enter(r *http.Request) (*http.Request, *Fault) {
 	return entered, nil
 }
 
-// Forwardable returns why a proxy to one server cannot pass a request on, or nil, whatever else it may be asked to refuse.
+// Forwardable returns why no proxy to one server can pass a request on, or nil. No setting changes
+// this.
 func Forwardable(r *http.Request) *Fault {
 	switch {
 	case r.Method == http.MethodConnect: // the authority-form is for other kinds of proxies (RFC 9112 section 3.2.3)
@@ -93,7 +99,7 @@ func copied(r *http.Request) *http.Request {
 	return c
 }
 
-// whitespace is what may stand around a field's value and is no part of it (RFC 9110 section 5.6.3).
+// whitespace may stand around a field's value and is not part of it (RFC 9110 section 5.6.3).
 const whitespace = " \t"
 
 func isPadded(v string) bool {

@@ -10,7 +10,8 @@ import (
 
 var rules = Rules{Methods: []string{"POST", "PUT", "PATCH", "DELETE"}, MaxTarget: 8192}
 
-// sent is a request as net/http hands it over, or nil where net/http would refuse the target itself.
+// sent is a request as net/http hands it over, or nil where net/http would refuse the target
+// itself.
 func sent(method, target string) *http.Request {
 	u, err := url.ParseRequestURI(target)
 	if err != nil {

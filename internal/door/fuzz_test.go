@@ -68,7 +68,8 @@ var readings = func() (all []reading) {
 	return all
 }()
 
-// FuzzTarget: whatever is let in leads every reader to the place that its route was looked up for, which is the path's clean form.
+// FuzzTarget: whatever is let in leads every reader to the place that its route was looked up for,
+// which is the path's clean form.
 func FuzzTarget(f *testing.F) {
 	for _, s := range []string{"/", "/a/../b", "/public/%2e%2e/v1", "/a/%252e%252e/b", "/a/..;x/b", "/v1//../x", "/a%2F/../b", "/;x/../b", "/a/..%5cb",
 		"/a%2Fb/c/../d?x=1", "//a/../b%2Fc", "http://h.example/a/.", "*", "/a;%2e%2e/b", "/%2%35e", "/a/b;/../c", "/a%0Ab%2509"} {
@@ -82,7 +83,8 @@ func FuzzTarget(f *testing.F) {
 	})
 }
 
-// TestTargetsOfAllPieces: as [FuzzTarget], of everything that can be put together from what readers differ in.
+// TestTargetsOfAllPieces: as [FuzzTarget], of everything that can be put together from what readers
+// differ in.
 func TestTargetsOfAllPieces(t *testing.T) { // C03
 	pieces := [...]string{"/", "a", "..", ".", "%2e", "%2F", "%252f", ";", "%3b"}
 	var grow func(path string, left int)
@@ -133,7 +135,8 @@ func judged(t *testing.T, r *http.Request) {
 	}
 }
 
-// FuzzEnter: nothing makes it panic, what it returned it lets in again unchanged, and the server's request stays as it is.
+// FuzzEnter: nothing makes it panic, what it returned it lets in again unchanged, and the server's
+// request stays as it is.
 func FuzzEnter(f *testing.F) {
 	f.Add("POST", "/v1/x", "", "X-Tenant-Id", " sec\t", "Upgrade", uint8(2))
 	f.Add("post", "/a#b", "x=%zz;_method=PUT", "Upgrade", "websocket", "keep-alive, upgrade", uint8(1))

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// preface is the method that the first bytes of an HTTP/2 connection have (RFC 9113 section 3.4). No client asks for it: the server
-// and an upstream would speak of different connections from then on.
+// preface is the method that the first bytes of an HTTP/2 connection look like (RFC 9113 section
+// 3.4). Passed on, it would make server and upstream see different connections.
 const preface = "PRI"
 
 var noRequest = Fault{Method, "PRI begins a connection of HTTP/2 and is no method of a request. Connect with a protocol that the server offers."}
 
-// method judges a request's method, which is a case-sensitive token (RFC 9110 section 9.1). Some readers take another spelling for
-// the same nevertheless, and clients send one: fetch makes post upper case, and leaves patch as it is.
+// method checks a request's method, which is a case-sensitive token (RFC 9110 section 9.1). Some
+// readers ignore case, and some clients rely on it: fetch makes post upper case, but not patch.
 func (d *Rules) method(m string) *Fault {
 	switch {
 	case slices.Contains(d.Methods, m):
 		return nil
 	case m == preface:
 		return &noRequest
-	case !token(m) && m != "": // a request made by hand has "" for GET
+	case !token(m) && m != "": // in a request that was not received, "" means GET
 		return &Fault{Method, "The request's method holds characters that no method has. Send a token, such as POST."}
 	}
 	if same := d.named(m); same != "" {
@@ -30,7 +30,7 @@ func (d *Rules) method(m string) *Fault {
 	return nil
 }
 
-// named returns the one of Methods that s spells, in whatever case, or "".
+// named returns the one of Methods that s spells in any case, or an empty string.
 func (d *Rules) named(s string) string {
 	for _, m := range d.Methods {
 		if strings.EqualFold(m, s) {
@@ -40,7 +40,7 @@ func (d *Rules) named(s string) string {
 	return ""
 }
 
-// token is RFC 9110 section 5.6.2.
+// token reports whether s is a token (RFC 9110 section 5.6.2).
 func token(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -51,7 +51,8 @@ func token(s string) bool {
 	return s != ""
 }
 
-// override looks for a method that a framework would take the request's for. CGI and its heirs read _ in a field's name for -.
+// override looks for another method that a framework would use instead of the request's. CGI and
+// what descends from it read an underscore in a field's name as a hyphen.
 func (d *Rules) override(r *http.Request) *Fault {
 	for name, lines := range r.Header {
 		switch http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) {
@@ -64,7 +65,8 @@ func (d *Rules) override(r *http.Request) *Fault {
 	if r.URL.RawQuery == "" {
 		return nil
 	}
-	// Some readers separate parameters by semicolons, too. What of a query is no parameter is none to others either.
+	// Some readers also separate parameters by semicolons. What is no parameter to one reader is
+	// none to the others.
 	query, _ := url.ParseQuery(strings.ReplaceAll(r.URL.RawQuery, ";", "&"))
 	return d.overridden(r.Method, query["_method"], "The query parameter _method")
 }

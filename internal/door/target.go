@@ -8,7 +8,8 @@ import (
 	"github.com/stet-dev/stet/internal/hexdigit"
 )
 
-// Path returns the path of a request target in origin-form, absolute-form or asterisk-form (RFC 9112 section 3.2), as it was sent.
+// Path returns the path of a request target in origin-form, absolute-form or asterisk-form (RFC
+// 9112 section 3.2), as it was sent.
 func Path(target string) string {
 	path, _, _ := strings.Cut(target, "?")
 	if strings.HasPrefix(path, "/") {
@@ -24,17 +25,19 @@ func Path(target string) string {
 	return ""
 }
 
-// Decoded returns a path, percent-decoded until nothing is left to decode: %252F is a slash to those who decode twice.
+// Decoded returns a path percent-decoded until nothing is left to decode, because %252F is a slash
+// to a reader that decodes twice.
 func Decoded(path string) string { return string(decode(nil, path)) }
 
 var noPath = Fault{Target, "The request's target names no path of this server. Send one that begins with a slash."}
 
-// target judges a request's target as it was sent or, where nobody sent it, as its URL would be.
+// target checks a request's target as it was sent or, if the request was not received, as its URL
+// would be sent.
 func (d *Rules) target(r *http.Request) *Fault {
 	if r.URL.Opaque != "" {
 		return &noPath
 	}
-	sent, query := r.RequestURI, "" // which holds the query, too
+	sent, query := r.RequestURI, "" // RequestURI holds the query, too
 	length := len(sent)
 	if length == 0 {
 		sent, query = r.URL.EscapedPath(), r.URL.RawQuery
@@ -54,12 +57,12 @@ func (d *Rules) target(r *http.Request) *Fault {
 	return nil
 }
 
-// class is what the bytes of a target may be.
+// class is a set of properties that bytes of a target may have.
 type class uint8
 
 const (
-	odd     class = 1 << iota // no target holds it as it is: controls, the space, and two that end or divide it for some readers
-	suspect                   // a path may mean different things with it
+	odd     class = 1 << iota // never plain in a target: controls, the space, and two bytes that end or divide it for some readers
+	suspect                   // a path with it may have several meanings
 )
 
 var classes = func() (of [256]class) {
@@ -79,7 +82,8 @@ func classOf(s string) (found class) {
 	return found
 }
 
-// strange is the fault of a target with an odd byte (RFC 3986 section 2): it ends the target, or a segment of it, for some readers.
+// strange returns the fault of a target with an odd byte (RFC 3986 section 2), which ends the
+// target or a segment of it for some readers.
 func strange(target string) *Fault {
 	switch target[strings.IndexFunc(target, func(c rune) bool { return c < 0x80 && classes[c] == odd })] {
 	case '#':
@@ -92,16 +96,18 @@ func strange(target string) *Fault {
 	return &Fault{Target, "The request's target holds a control character. Leave it out or, in a query, percent-encode it."}
 }
 
-// ambiguous looks for what makes a path lead to different places, depending on whether its reader decodes it, once or more often,
-// before or after it resolves dot segments, takes an encoded slash for one, cuts segments at a semicolon as servlet containers do,
-// and merges slashes: a dot segment that is not written as one, and a plain .. that removes what is not one segment to all of them.
+// ambiguous looks for paths that lead to different places, depending on whether a reader decodes
+// them, once or more often, before or after it resolves dot segments, takes an encoded slash for a
+// slash, cuts segments at a semicolon as servlet containers do, and merges slashes. Such a path has
+// a dot segment that is not written as one, or a plain .. that removes what is not one segment to
+// all readers.
 func ambiguous(path string) *Fault {
 	if strings.IndexByte(path, '%') < 0 && strings.IndexByte(path, ';') < 0 && !strings.Contains(path, "/.") {
 		return nil // the usual one
 	}
 	var room [32]bool
 	var text [128]byte
-	one := room[:0] // of each segment so far that no dot segment has removed: whether it is exactly one
+	one := room[:0] // for each segment that no dot segment has removed: whether it is exactly one
 	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		switch segment {
 		case ".":
@@ -125,7 +131,7 @@ func ambiguous(path string) *Fault {
 	return nil
 }
 
-// judge looks at a decoded segment, and reports whether it is exactly one to all readers.
+// judge checks a decoded segment, and reports whether it is exactly one segment to all readers.
 func judge(segment []byte) (one bool, f *Fault) {
 	text := string(segment)
 	for i := range len(text) {
@@ -150,8 +156,8 @@ func judge(segment []byte) (one bool, f *Fault) {
 	return one, nil
 }
 
-// decode appends s to out, which is empty, percent-decoded until nothing is left to decode. Every byte is looked at once, however
-// often it was encoded.
+// decode appends s to out, which is empty, percent-decoded until nothing is left to decode. It
+// looks at every byte once, however often the byte was encoded.
 func decode(out []byte, s string) []byte {
 	for i := range len(s) {
 		out = append(out, s[i])

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// Upgrades reports whether a request may become something else than HTTP: a GET with an offer of that kind, as WebSocket's is
-// (RFC 9110 section 7.8), or the extended CONNECT of HTTP/2 (RFC 8441). A request with a method that does something has an outcome,
-// whatever else it asks for: there the offer is ignored, as any server may.
+// Upgrades reports whether a request may switch its connection to another protocol: a GET with such
+// an offer, as WebSocket's is (RFC 9110 section 7.8), or the extended CONNECT of HTTP/2 (RFC 8441).
+// A request with a method that changes something has an outcome, whatever else it offers; there the
+// offer is ignored, as any server may do.
 func Upgrades(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet:
@@ -18,9 +19,10 @@ func Upgrades(r *http.Request) bool {
 	return false
 }
 
-// OffersUpgrade reports whether a header offers to go on with something else than HTTP. An offer of another version of HTTP, or of TLS
-// below it, is none: Java's client and curl offer h2c with every first request of a connection in clear. A server may ignore it,
-// and the request means what it would mean without.
+// OffersUpgrade reports whether a header offers to switch to a protocol other than HTTP. An offer
+// of another version of HTTP, or of TLS below it, does not count: Java's client and curl offer h2c
+// with the first request of each connection in clear. A server may ignore it, and the request means
+// the same without it.
 func OffersUpgrade(h http.Header) bool {
 	return h["Upgrade"] != nil && has(h["Connection"], isUpgrade) && has(h["Upgrade"], func(protocol string) bool {
 		name, _, _ := strings.Cut(protocol, "/")
@@ -32,7 +34,8 @@ func OffersUpgrade(h http.Header) bool {
 	})
 }
 
-// withdrawUpgrade takes the offer out of a header: Upgrade itself, and the option of Connection that goes with it.
+// withdrawUpgrade removes the offer from a header: Upgrade itself, and the option of Connection
+// that belongs to it.
 func withdrawUpgrade(h http.Header) {
 	delete(h, "Upgrade")
 	if !has(h["Connection"], isUpgrade) {
@@ -54,7 +57,7 @@ func withdrawUpgrade(h http.Header) {
 
 func isUpgrade(option string) bool { return strings.EqualFold(option, "upgrade") }
 
-// has reports whether a member of a list field, in any of its lines, is one.
+// has reports whether is holds for a member of a list field, in any of its lines.
 func has(lines []string, is func(string) bool) bool {
 	for _, line := range lines {
 		for member := range strings.SplitSeq(line, ",") {

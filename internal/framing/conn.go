@@ -10,23 +10,25 @@ import (
 	"time"
 )
 
-// errHead ends a connection whose head is longer than all that is held back, if its server's own limit does not.
+// errHead ends a connection whose head is longer than what is held back, if the server's own limit
+// does not.
 var errHead = errors.New("framing: the request's head is too long")
 
-// conn is a connection as net/http reads it: over TLS, what came out of it. Like net/http it expects one reader at a time.
+// conn is a connection as net/http reads it; over TLS, what TLS has decrypted. Like net/http it
+// expects one reader at a time.
 type conn struct {
 	net.Conn           // of TLS: a *tls.Conn
 	server   *listener // what it came from
 	scan     scanner
-	held     []byte // of a head whose framing is not known yet; the first ready bytes of it are to be read
+	held     []byte // part of a head whose framing is not known yet; its first ready bytes may be read
 	ready    int
-	fail     error       // for whoever has read what is held
-	plain    atomic.Bool // hijacked: it is no longer HTTP
+	fail     error       // returned after what is held has been read
+	plain    atomic.Bool // hijacked, so it is no longer HTTP
 	tls      *tls.ConnectionState
 
 	mu    sync.Mutex
-	until time.Time // the read deadline that others have set
-	end   time.Time // when what an HTTP/2 client has begun has to be complete; zero: nothing has begun
+	until time.Time // the read deadline that the server has set
+	end   time.Time // deadline of what an HTTP/2 client has begun; zero: nothing has begun
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -56,7 +58,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 }
 
-// fill reads once. Where nothing is held, that is into p, and what may be passed on is there already.
+// fill reads once. If nothing is held, it reads into p, which then holds what may be passed on.
 func (c *conn) fill(p []byte) (int, error) {
 	if len(c.held) == 0 {
 		n, err := c.Conn.Read(p)
@@ -79,7 +81,7 @@ func (c *conn) fill(p []byte) (int, error) {
 	switch {
 	case err == io.EOF: // an incomplete head, which net/http refuses
 		c.ready = len(c.held)
-	case len(c.held)-c.ready > c.server.maxHeld: // more than net/http takes: it refuses what it gets now
+	case len(c.held)-c.ready > c.server.maxHeld: // over the limit of net/http, which refuses what it gets now
 		c.ready, c.fail = len(c.held), errHead
 	}
 	if c.ready > 0 {
@@ -101,7 +103,8 @@ func (c *conn) follow(b []byte) (pass int) {
 	return pass
 }
 
-// wrongProtocol reports whether a client speaks another version of HTTP than TLS has agreed on (RFC 9113 section 3.2).
+// wrongProtocol reports whether a client speaks another version of HTTP than TLS has agreed on (RFC
+// 9113 section 3.2).
 func (c *conn) wrongProtocol() bool {
 	if c.scan.state == inPreface {
 		return false
@@ -110,7 +113,7 @@ func (c *conn) wrongProtocol() bool {
 	return isHTTP2 != (c.tls.NegotiatedProtocol == protoHTTP2)
 }
 
-// expect gives an HTTP/2 client the time limit to complete what it has begun: net/http has none.
+// expect gives an HTTP/2 client a time limit to complete what it has begun. net/http has none.
 func (c *conn) expect(unfinished bool) {
 	if unfinished == !c.end.IsZero() || c.server.headerTimeout <= 0 {
 		return
@@ -155,7 +158,7 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// ReadFrom implements [io.ReaderFrom]: a file goes out without a copy where the connection can do that.
+// ReadFrom implements [io.ReaderFrom]: a file is sent without a copy if the connection can do that.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	if to, ok := c.Conn.(io.ReaderFrom); ok {
 		return to.ReadFrom(r)

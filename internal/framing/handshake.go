@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// handshake does TLS's, before the first byte is read: net/http has a goroutine for the connection then, and has set the deadline
-// for its first header. What a client gets that cannot agree, and what the log says, is what net/http does there.
+// handshake does the TLS handshake before the first byte is read. By then net/http has a goroutine
+// for the connection and has set the deadline for its first header. The client and the log get what
+// net/http would give them if the handshake fails.
 func (c *conn) handshake() error {
 	t, ok := c.Conn.(*tls.Conn)
 	if !ok || c.tls != nil {
 		return nil
 	}
-	if d := c.server.headerTimeout; d > 0 { // net/http did not think of writing
+	if d := c.server.headerTimeout; d > 0 { // net/http sets no write deadline here
 		_ = t.SetWriteDeadline(time.Now().Add(d))
 	}
 	if err := t.Handshake(); err != nil {
@@ -38,7 +39,8 @@ func (c *conn) handshake() error {
 	return nil
 }
 
-// looksLikeHTTP reports whether what was no record of TLS is the beginning of a request, as net/http knows it.
+// looksLikeHTTP reports whether what was no TLS record is the beginning of a request, by the rule
+// of net/http.
 func looksLikeHTTP(header [5]byte) bool {
 	switch string(header[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO":

@@ -1,6 +1,6 @@
 package framing
 
-// Types and flags of frames (RFC 9113 section 6).
+// These are types and flags of frames (RFC 9113 section 6).
 const (
 	data         = 0x0
 	headers      = 0x1
@@ -8,7 +8,8 @@ const (
 	endHeaders   = 0x4
 )
 
-// frameHeader takes in bytes of what is before each frame's payload (RFC 9113 section 4.1), and returns how many.
+// frameHeader reads bytes of the header that precedes each frame's payload (RFC 9113 section 4.1),
+// and returns how many.
 func (s *scanner) frameHeader(b []byte) int {
 	n := copy(s.frame[s.seen:], b)
 	if s.seen += n; s.seen < len(s.frame) {
@@ -25,8 +26,9 @@ func (s *scanner) frameHeader(b []byte) int {
 	return n
 }
 
-// unfinished reports whether an HTTP/2 client has begun something that its connection cannot go on without: a header block, or a
-// frame. A frame of DATA may take its time: for bodies there are other limits.
+// unfinished reports whether an HTTP/2 client has begun something that its connection cannot
+// continue without: a header block or a frame. A DATA frame may take its time, because bodies have
+// other limits.
 func (s *scanner) unfinished() bool {
 	switch s.state {
 	case inFrame:

@@ -12,19 +12,21 @@ import (
 	"time"
 )
 
-// ALPN names (RFC 7301 section 6), and the one by which net/http knows that it was told of HTTP/2 on connections that it takes for
-// unencrypted ones.
+// These are ALPN names (RFC 7301 section 6), and the name by which net/http is told of HTTP/2 on
+// connections that it takes for unencrypted.
 const (
 	protoHTTP1 = "http/1.1"
 	protoHTTP2 = "h2"
 	plainHTTP2 = "unencrypted_http2"
 )
 
-// Listen returns the listener to give to [http.Server.Serve]: connections of l, looked at by this package. Call it once for a
-// server, before it serves and after its other fields are set. Listen sets srv.ConnState to a hook that calls the one it replaces.
+// Listen returns the listener to give to [http.Server.Serve]: connections of l, watched by this
+// package. Call it once for a server, before the server serves and after its other fields are set.
+// Listen sets srv.ConnState to a hook that calls the previous one.
 //
-// If srv.TLSConfig is set, the listener serves TLS as [http.Server.ServeTLS] would, and the config needs a certificate. In this case
-// Listen also sets srv.Protocols, and replaces ConnContext and Handler by ones that call them.
+// If srv.TLSConfig is set, the listener serves TLS as [http.Server.ServeTLS] would, and the config
+// needs a certificate. In this case Listen also sets srv.Protocols, and replaces ConnContext and
+// Handler by functions that call the previous ones.
 func Listen(srv *http.Server, l net.Listener) net.Listener {
 	f := &listener{Listener: l, srv: srv, headerTimeout: srv.ReadHeaderTimeout}
 	if f.headerTimeout == 0 {
@@ -33,7 +35,7 @@ func Listen(srv *http.Server, l net.Listener) net.Listener {
 	if f.maxHeld = srv.MaxHeaderBytes; f.maxHeld <= 0 {
 		f.maxHeld = http.DefaultMaxHeaderBytes
 	}
-	const buffers = 2 * 4096 // what net/http may have read of a head without counting it
+	const buffers = 2 * 4096 // what net/http may read of a head without counting it
 	f.maxHeld += buffers
 	hook := srv.ConnState
 	srv.ConnState = func(nc net.Conn, s http.ConnState) {
@@ -56,17 +58,18 @@ type listener struct {
 	maxHeld       int
 	headerTimeout time.Duration
 
-	secured   bool           // srv had a TLSConfig; net/http gives it one in any case, later
+	secured   bool           // srv had a TLSConfig; later net/http gives it one in any case
 	protocols http.Protocols // over TLS
 	once      sync.Once
 	config    *tls.Config // of TLS, ready for use
-	broken    error       // why there can be none
+	broken    error       // why there is none
 }
 
 type connKey struct{}
 
-// secure prepares for TLS. net/http speaks HTTP/2 over a *tls.Conn only, or over what it takes for an unencrypted connection: so it
-// is made to take it for that, and requests are told of TLS here.
+// secure prepares for TLS. net/http speaks HTTP/2 only over a *tls.Conn, or over what it takes for
+// an unencrypted connection. It is made to take these connections for unencrypted ones, and
+// requests get their TLS state here.
 func (l *listener) secure() {
 	srv := l.srv
 	l.secured = true
@@ -115,7 +118,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &conn{Conn: nc, server: l}, nil
 }
 
-// configure knows, unlike [Listen], which protocols net/http has found that it can speak.
+// configure makes the TLS configuration. Unlike [Listen], it knows which protocols net/http can
+// speak.
 func (l *listener) configure() {
 	if !l.secured {
 		return

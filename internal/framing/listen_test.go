@@ -47,7 +47,8 @@ func serveOn(t testing.TB, srv *http.Server, l net.Listener, framed bool) (net.C
 	return c, bufio.NewReader(c)
 }
 
-// What is held back does not count against net/http's limit until it is passed on, and no more is held than that.
+// What is held back does not count against net/http's limit until it is passed on, and no more is
+// held than that.
 func TestHeaderLimitHolds(t *testing.T) {
 	for _, first := range []string{"", "Content-Length: 2\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n"} {
 		c, in := serve(t, &http.Server{MaxHeaderBytes: 10_000}, true)
@@ -133,7 +134,8 @@ func TestNoCertificate(t *testing.T) {
 	}
 }
 
-// BenchmarkServer is a request on a kept connection, by net/http alone and with this package below it.
+// BenchmarkServer is a request on a kept connection, by net/http alone and with this package below
+// it.
 func BenchmarkServer(b *testing.B) {
 	for name, framed := range map[string]bool{"plain": false, "framed": true} {
 		b.Run(name, func(b *testing.B) {

@@ -8,8 +8,8 @@ import (
 	"github.com/stet-dev/stet/internal/hexdigit"
 )
 
-// What a field that must not be obeyed is overwritten with: each is as long as the field's name, and takes the colon after it for
-// its own or into the value.
+// A field that must not be obeyed is overwritten with one of these. Each is as long as the field's
+// name; the field's colon becomes its own or a part of the value.
 const (
 	overLength = door.BadFrame
 	overCoding = door.BadFrame + ":  " // "Transfer-Encoding: chunked" becomes "Stet-Bad-Frame:  : chunked"
@@ -26,7 +26,7 @@ type state uint8
 
 const (
 	inPreface   state = iota // at the beginning of a connection: is it HTTP/2?
-	betweenHead              // before a request: net/http skips empty lines there
+	betweenHead              // before a request; net/http skips empty lines here
 	inRequest                // the request line
 	inHead                   // the field lines
 	inBody
@@ -40,11 +40,12 @@ const (
 	inTrailer
 	inFrame // HTTP/2: the nine bytes before each frame's payload
 	inPayload
-	lost // net/http refuses what came, and closes the connection: nothing more is looked at
+	lost // net/http refuses what came and closes the connection; the rest is ignored
 )
 
-// scanner follows the framing of what comes in on a connection, exactly as net/http does where that goes on, and marks requests
-// whose end is not certain. It is at least as strict as net/http: whatever it cannot follow, net/http refuses.
+// scanner follows the framing of what arrives on a connection exactly as net/http does, and marks
+// requests whose end is not certain. It is at least as strict as net/http: what it cannot follow,
+// net/http refuses.
 type scanner struct {
 	state state
 	seen  int // bytes of the preface, of a size in hexadecimal digits, or of a frame's header
@@ -54,8 +55,9 @@ type scanner struct {
 	tail [9]byte // the end of a request line that came in pieces, for its version
 	have int     // bytes of tail
 
-	// Within the window of follow: where the scan goes on, where the line it is in begins, and where the first field begins that
-	// has to do with the framing, or -1 where there is none yet.
+	// These are positions in the window of follow: where the scan continues, where the current line
+	// begins, and where the first field begins that concerns the framing, or -1 if there is none
+	// yet.
 	at, line, from int
 	fields         int // how many fields there are from there on that have to do with the framing
 
@@ -63,8 +65,9 @@ type scanner struct {
 	block bool // of HTTP/2: a header block has begun whose end is not announced yet
 }
 
-// follow goes on in b, whose first bytes are those that were held back by the call before, and returns how many bytes may be
-// passed on. The rest, part of a head, belongs at the beginning of the next b. It overwrites names of fields in b.
+// follow continues in b, which begins with the bytes that the previous call held back, and returns
+// how many bytes may be passed on. The rest is part of a head and belongs at the beginning of the
+// next b. It overwrites names of fields in b.
 func (s *scanner) follow(b []byte) (pass int) {
 	i := s.at
 	for i < len(b) {
@@ -105,7 +108,8 @@ func (s *scanner) follow(b []byte) (pass int) {
 	return len(b)
 }
 
-// hold passes on what is before the line that is not complete, or before the first field that has to do with the framing.
+// hold passes on what is before the incomplete line, or before the first field that concerns the
+// framing.
 func (s *scanner) hold(scanned int) (pass int) {
 	pass = s.line
 	if s.from >= 0 {
@@ -117,7 +121,8 @@ func (s *scanner) hold(scanned int) (pass int) {
 	return pass
 }
 
-// greeting compares with the preface of HTTP/2. What differs is HTTP/1, and was from its first byte on.
+// greeting compares with the preface of HTTP/2. A connection that begins otherwise is HTTP/1 from
+// its first byte on.
 func (s *scanner) greeting(b []byte, i int) int {
 	if b[i] == preface[s.seen] {
 		if s.seen++; s.seen == len(preface) {
@@ -169,7 +174,8 @@ func (s *scanner) keepTail(b []byte) {
 	s.have = keep + copy(s.tail[keep:], b)
 }
 
-// isOld reports whether a request line ends with a version before 1.1. net/http refuses what has no version.
+// isOld reports whether a request line ends with a version before 1.1. net/http refuses a line
+// without a version.
 func isOld(line []byte) bool {
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	const form = len("HTTP/1.1")
@@ -180,7 +186,7 @@ func isOld(line []byte) bool {
 	return major == '0' || major == '1' && minor == '0'
 }
 
-// fieldLine looks at the line of a head or of a trailer section that ends before end.
+// fieldLine looks at the line, of a head or of a trailer section, that ends before end.
 func (s *scanner) fieldLine(b []byte, end int) {
 	line := b[s.line:end]
 	switch {
@@ -221,7 +227,8 @@ func equalFold(b []byte, lower string) bool {
 	return true
 }
 
-// headOf reads the end of a head, from the first field on that says where the body ends, as net/http does.
+// headOf reads the end of a head, from the first field on that says where the body ends, as
+// net/http does.
 func (s *scanner) headOf(b []byte) {
 	var length []byte
 	lengths, codings, agree, chunked := 0, 0, true, false
@@ -246,7 +253,7 @@ func (s *scanner) headOf(b []byte) {
 	case !agree || !ok, codings > 1 && !s.old, codings == 1 && !s.old && !chunked:
 		s.state = lost
 	case codings > 0 && !s.old:
-		if len(length) > 0 { // an empty one is refused, or with GODEBUG=httplaxcontentlength=1 none at all
+		if len(length) > 0 { // an empty one is refused or, with GODEBUG=httplaxcontentlength=1, ignored
 			overwrite(b, contentLength, overLength)
 		}
 		s.state, s.left, s.seen = inChunkSize, 0, 0
@@ -260,7 +267,8 @@ func (s *scanner) headOf(b []byte) {
 	}
 }
 
-// value returns the value of the field that b begins with, folded lines joined (RFC 9112 section 5.2), and what follows it.
+// value returns the value of the field that b begins with, with folded lines joined (RFC 9112
+// section 5.2), and what follows it.
 func value(b []byte) (v, rest []byte) {
 	line, rest, _ := bytes.Cut(b, []byte("\n"))
 	v = trimLine(line)
@@ -277,7 +285,7 @@ func value(b []byte) (v, rest []byte) {
 
 func trimLine(line []byte) []byte { return bytes.Trim(bytes.TrimSuffix(line, []byte("\r")), " \t") }
 
-// number reads a Content-Length; none and an empty one are 0.
+// number reads a Content-Length. A missing one and an empty one are 0.
 func number(b []byte) (n uint64, ok bool) {
 	for _, c := range b {
 		if c < '0' || c > '9' || n > math.MaxInt64/10 {
@@ -296,7 +304,7 @@ func overwrite(b []byte, name, with string) {
 	}
 }
 
-// skip leaves out bytes of a body, a chunk or a frame.
+// skip skips bytes of a body, a chunk or a frame.
 func (s *scanner) skip(b []byte, i int) int {
 	n := min(s.left, uint64(len(b)-i))
 	if s.left -= n; s.left == 0 {
@@ -312,7 +320,8 @@ func (s *scanner) skip(b []byte, i int) int {
 	return i + int(n)
 }
 
-// chunkByte follows what is around the chunks (RFC 9112 section 7.1). Like net/http it wants CR LF at the end of each line.
+// chunkByte follows what surrounds the chunks (RFC 9112 section 7.1). Like net/http it requires CR
+// LF at the end of each line.
 func (s *scanner) chunkByte(c byte) {
 	const digits = 16 // of a size of 64 bits
 	switch s.state {

@@ -57,7 +57,8 @@ type request struct {
 	err                      bool   // of its body
 }
 
-// requests reads a stream as net/http's server does, with the checks of its own that are about the form of a head.
+// requests reads a stream as net/http's server does, with the checks of its own that are about the
+// form of a head.
 func requests(stream []byte) (all []request) {
 	raw := bytes.NewReader(stream)
 	in := bufio.NewReader(raw)
@@ -102,7 +103,8 @@ func uncertain(head []byte) bool {
 	return coding && (length || version < "HTTP/1.1")
 }
 
-// check compares what net/http makes of a stream with what it makes of the stream that went through, and returns that.
+// check compares what net/http makes of a stream with what it makes of the stream that went
+// through, and returns that.
 func check(t *testing.T, stream []byte, seed uint64) []byte {
 	t.Helper()
 	out := through(stream, whole, whole)

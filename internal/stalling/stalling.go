@@ -1,4 +1,4 @@
-// Package stalling has a body for tests that stops arriving.
+// Package stalling has a request body for tests that stops arriving.
 package stalling
 
 import (
@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Reader reads what it has, then closes Reached and waits until On is closed, and then breaks off.
+// Reader reads what it has, closes Reached, waits until On is closed, and then breaks off.
 type Reader struct {
 	io.Reader
 	Reached, On chan struct{}

@@ -224,8 +224,8 @@ func (r *rig) miswired() (causes []string) {
 	return causes
 }
 
-// C18: every keyed answer repeats the key as it was understood, also where it was refused before anybody looked at it, and nothing
-// that is no key.
+// C18: every keyed answer repeats the key as it was understood, also where it was refused before
+// anybody looked at it, and nothing that is no key.
 func TestEveryKeyedAnswerEchoes(t *testing.T) {
 	down := &flaky{Store: memstore.New(memstore.Config{})}
 	engine, err := stet.New(down, stet.Config{StoreTimeout: 100 * time.Millisecond})
@@ -365,7 +365,8 @@ func TestCORSRefusesWhatNoBrowserSends(t *testing.T) { // C18
 	}
 }
 
-// C18: the challenge names what is missing (RFC 9110 section 11.6.1); it is Bearer for tokens alone.
+// C18: the challenge names what is missing (RFC 9110 section 11.6.1); it is Bearer for tokens
+// alone.
 func TestChallengesNameWhatIsMissing(t *testing.T) {
 	token := func(*http.Request) (stet.Scope, error) {
 		return "", &stethttp.NoIdentity{Challenge: `Bearer realm="payments", error="invalid_token"`}
@@ -633,7 +634,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// C20: a Render that fails leaves an answer all the same, also where it is asked while the handler runs.
+// C20: a Render that fails leaves an answer all the same, also where it is asked while the handler
+// runs.
 func TestARenderThatFails(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -656,7 +658,8 @@ func TestARenderThatFails(t *testing.T) {
 			r := newRig(t, stethttp.Config{Render: c.render, Policy: stet.Policy{Execution: 20 * time.Millisecond}}, func(http.ResponseWriter, *http.Request) { <-back })
 			url := serve(t, r.handler)
 			defer close(back)
-			// The handler has not returned: the answer comes from a goroutine of the layer, where a panic would end the process.
+			// The handler has not returned: the answer comes from a goroutine of the layer, where a
+			// panic would end the process.
 			a := ask(t, url, "{}", key1)
 			if a.StatusCode != 504 || c.body != "" && a.body != c.body || c.body == "" && a.problem.Code != stethttp.ExecutionTimeout {
 				t.Errorf("%d %q", a.StatusCode, a.body)
