@@ -249,7 +249,7 @@ func (a *app) run(ctx context.Context) error {
 	stopJobs()
 	jobs.Wait()
 	if n := a.engine.Abandon(context.WithoutCancel(ctx)); n > 0 {
-		a.log.Warn("what still ran is unknown now", "executions", n)
+		a.log.Warn("executions that still ran are unknown now", "executions", n)
 	}
 	stop()
 	running.Wait()

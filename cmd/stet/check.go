@@ -34,7 +34,7 @@ func (c *configCheckCmd) check(w *world) error {
 	case c.File != "":
 		c.Config = c.File
 	case c.Config == "":
-		return failf(exitUsage, "which file? stet config check --config FILE")
+		return failf(exitUsage, "no file is given; write stet config check FILE")
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func startable(conf *config.Config) error {
 		}
 	}
 	if conf.Upstream == "" {
-		found = append(found, conf.Fault("upstream", "which API is behind the gateway? write upstream: http://HOST:PORT, or give --upstream or STET_UPSTREAM"))
+		found = append(found, conf.Fault("upstream", "no upstream is set; write upstream: http://HOST:PORT, or give --upstream or STET_UPSTREAM"))
 	}
 	pair := func(path string, t *config.TLS) {
 		if t == nil {
