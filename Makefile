@@ -17,7 +17,7 @@ unit tenth mutants soak: export TMPDIR = $(ram)
 test: tools vet lint unit tenth fuzz
 
 tools:                           # the race detector is cgo
-	@sh internal/tools.sh gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer spin
+	@sh internal/tools.sh git gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer spin
 
 vet:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -249,7 +250,7 @@ func (a *app) run(ctx context.Context) error {
 	stopJobs()
 	jobs.Wait()
 	if n := a.engine.Abandon(context.WithoutCancel(ctx)); n > 0 {
-		a.log.Warn("what still ran is unknown now", "executions", n)
+		a.log.Warn("executions that still ran are unknown now", "executions", n)
 	}
 	stop()
 	running.Wait()
@@ -290,32 +291,47 @@ func drainTimeout(conf *config.Config) time.Duration {
 // maxKeyFile bounds the file of a certificate's key, in bytes.
 const maxKeyFile = 1 << 20
 
-func loadTLS(t *config.TLS) (*tls.Config, error) {
+// readTLS reads the files of a TLS section. What is wrong is said by the key that names the file.
+func readTLS(t *config.TLS) (c *tls.Config, faults map[string]error) {
 	if t == nil {
 		return nil, nil
 	}
+	c, faults = &tls.Config{MinVersion: tls.VersionTLS12}, map[string]error{}
+	fail := func(key string, err error) {
+		if err != nil {
+			faults[key] = err
+		}
+	}
 	certificate, err := os.ReadFile(t.CertFile)
-	if err != nil {
-		return nil, err
+	if err == nil && len(certificate) == 0 {
+		err = fmt.Errorf("%s is empty", t.CertFile)
 	}
+	fail("cert_file", err)
 	key, err := config.ReadSecretFile(t.KeyFile, maxKeyFile)
-	if err != nil {
-		return nil, err
+	fail("key_file", err)
+	if len(faults) == 0 {
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			err = fmt.Errorf("%s and %s are not a certificate and its key in PEM: %s", t.CertFile, t.KeyFile, strings.TrimPrefix(err.Error(), "tls: "))
+		}
+		fail("key_file", err)
+		c.Certificates = []tls.Certificate{pair}
 	}
-	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", t.CertFile, t.KeyFile, err)
-	}
-	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if t.ClientCAFile != "" {
 		pem, err := os.ReadFile(t.ClientCAFile)
-		if err != nil {
-			return nil, err
-		}
 		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-		if !c.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate", t.ClientCAFile)
+		if err == nil && !c.ClientCAs.AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("%s holds no certificate in PEM", t.ClientCAFile)
 		}
+		fail("client_ca_file", err)
+	}
+	return c, faults
+}
+
+func loadTLS(section string, t *config.TLS) (*tls.Config, error) {
+	c, faults := readTLS(t)
+	for _, key := range sortedKeys(faults) {
+		return nil, failf(exitUsage, "%s.%s: %w", section, key, faults[key])
 	}
 	return c, nil
 }

@@ -188,7 +188,7 @@ func TestBulkOfAGatewayThatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-g.gone
-	if g.cmd.ProcessState.ExitCode() != 0 || strings.Contains(g.text(), "what still ran is unknown now") {
+	if g.cmd.ProcessState.ExitCode() != 0 || strings.Contains(g.text(), "executions that still ran are unknown now") {
 		t.Errorf("%v: %s", g.err, g.text())
 	}
 	if half := s.until("it is there", func(*bulk.Job) bool { return true }); half.State != bulk.Waiting {

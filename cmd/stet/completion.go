@@ -111,8 +111,8 @@ func values(all []commandWords) []value {
 //go:embed completion
 var completionFiles embed.FS
 
-// scripts returns the templates of the shells' scripts. Each finds out where on the command line it is in
-// the same way: words that name a command lead down to it, all others are flags and their values.
+// scripts returns the templates of the shells' scripts. Each finds out where on the command line it
+// is in the same way: words that name a command lead down to it, all others are flags and values.
 func scripts() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"join": func(lists ...[]string) string { return strings.Join(slices.Concat(lists...), " ") },

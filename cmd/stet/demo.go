@@ -45,7 +45,7 @@ func steps(gateway, admin, run string) []step {
 		{"A slow charge, and a retry while it runs: the retry is told to wait, the charge goes on.",
 			strings.Replace(post(2, "-d amount=500 -d delay=3s"), "-si", "-s", 1) + " & sleep 1; " + post(2, "-d amount=500 -d delay=3s") + "; wait",
 			[]string{"409 Conflict", "in-progress", "Retry-After:", `"id":"ch_2"`}},
-		{"The API crashes after it took the money: nobody knows what happened, so the client is told just that.", post(3, "-d amount=700 -d crash=yes"),
+		{"The API crashes after it took the money: the outcome is unknown, and the client is told so.", post(3, "-d amount=700 -d crash=yes"),
 			[]string{"502 Bad Gateway", "upstream-failed"}},
 		{"A retry does not charge again: only evidence can end an unknown outcome.", post(3, "-d amount=700 -d crash=yes"),
 			[]string{"409 Conflict", "outcome-unknown"}},

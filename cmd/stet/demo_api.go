@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// paymentsAPI is the sample upstream of the demo. Like most APIs it makes a charge for every request.
-// It ignores idempotency keys, but stores them with its charges, so that a probe can ask for them.
+// paymentsAPI is the sample upstream of the demo. Like most APIs it makes a charge for every
+// request. It ignores idempotency keys, but stores them with its charges, so that a probe can ask
+// for them.
 //
 //	POST /v1/charges   form fields amount=1999 [delay=3s] [crash=yes]
 //	                   crash: makes the charge, then drops the connection

@@ -30,7 +30,7 @@ func (c *gatewayCmd) Run(w *world) error {
 		return err
 	}
 	if conf.Upstream == "" {
-		return failf(exitUsage, "which API is behind the gateway? give --upstream URL, STET_UPSTREAM, or upstream: in the file")
+		return failf(exitUsage, "no upstream is set; give --upstream URL, STET_UPSTREAM, or upstream: in the file")
 	}
 	if err := startable(conf); err != nil {
 		return err

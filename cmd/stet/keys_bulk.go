@@ -85,8 +85,8 @@ func (s *source) lookAt() string {
 	return ""
 }
 
-// How often a watched job is looked at, how often its progress is printed where there is no terminal,
-// and how long a gateway may not answer before watching ends: it may be restarting.
+// How often a watched job is looked at, how often its progress is printed where there is no
+// terminal, and how long a gateway may not answer before watching ends: it may be restarting.
 const (
 	lookEvery = 200 * time.Millisecond
 	tellEvery = 5 * time.Second
@@ -229,7 +229,7 @@ type keysBulkCmd struct {
 // check implements [checked].
 func (c *keysBulkCmd) check(*world) error {
 	if c.Resume && c.Job == "" {
-		return failf(exitUsage, "which job? --resume goes on with one: stet keys bulk lists them")
+		return failf(exitUsage, "--resume needs a job; stet keys bulk lists them")
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type change struct {
 // check implements [checked].
 func (c *change) check(*world) error {
 	if strings.TrimSpace(c.Reason) == "" {
-		return failf(exitUsage, "a change needs --reason TEXT: it is kept in the audit trail")
+		return failf(exitUsage, "a change needs --reason TEXT, which the audit trail keeps")
 	}
 	if !c.Yes && !isTerminal(os.Stdin) {
 		return failf(exitUsage, "a change needs a confirmation, and there is no terminal to ask on; give --yes")
@@ -120,11 +120,11 @@ func (c *keysResolveCmd) document() (sent, error) {
 	doc := sent{Outcome: "not-executed", Evidence: c.Evidence, Reason: c.Reason, Now: c.Now, Override: c.Override}
 	switch {
 	case c.Completed == c.NotExecuted:
-		return doc, failf(exitUsage, "what became of it? give --completed with --status N, or --not-executed")
+		return doc, failf(exitUsage, "give --completed with --status N, or --not-executed")
 	case c.Completed && (c.Now || c.Override):
-		return doc, failf(exitUsage, "--now and --override free a key against what its record says, and belong to --not-executed")
+		return doc, failf(exitUsage, "--now and --override release a key; give them with --not-executed")
 	case c.NotExecuted && (c.Status != 0 || c.Header != nil || c.Body != ""):
-		return doc, failf(exitUsage, "--status, --header and --body are of an answer, and belong to --completed")
+		return doc, failf(exitUsage, "--status, --header and --body describe an answer; give them with --completed")
 	case c.NotExecuted:
 		return doc, nil
 	case c.Status < 200 || c.Status > 599:
@@ -134,7 +134,7 @@ func (c *keysResolveCmd) document() (sent, error) {
 	for _, line := range c.Header {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || name == "" {
-			return doc, failf(exitUsage, "--header %q is none: give 'Name: value'", line)
+			return doc, failf(exitUsage, "--header %q is not a header; give 'Name: value'", line)
 		}
 		if doc.Headers == nil {
 			doc.Headers = map[string][]string{}
@@ -168,13 +168,13 @@ func (c *chosen) check(*world) error {
 	filtered.Scope = "" // which is where the key is, too
 	switch some := filtered != (filter{}); {
 	case c.Key != "" && some:
-		return failf(exitUsage, "KEY names one record, and --state, --route and --older-than choose several; give one of them")
+		return failf(exitUsage, "give KEY for one record, or --state, --route and --older-than for several, not both")
 	case c.Key == "" && !some && c.Scope == "":
-		return failf(exitUsage, "which records? give KEY, or a filter: --state, --scope, --route, --older-than")
+		return failf(exitUsage, "no record is selected; give KEY, or a filter: --state, --scope, --route, --older-than")
 	case c.Key == "" && c.IfVersion != "":
-		return failf(exitUsage, "--if-version is of one record, and needs KEY")
+		return failf(exitUsage, "--if-version is for one record; give KEY")
 	case c.Limit < 0:
-		return failf(exitUsage, "--limit is %d; at least one record, or 0 for all that match", c.Limit)
+		return failf(exitUsage, "--limit is %d; give at least 1, or 0 for all that match", c.Limit)
 	}
 	return nil
 }

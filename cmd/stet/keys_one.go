@@ -57,8 +57,8 @@ type one struct {
 	warning string // is said before it
 }
 
-// do asks for confirmation, unless --yes was given, and acts. The question shows the record, and the
-// change applies only to the version that was shown.
+// do asks for confirmation, unless --yes was given, and acts. The question shows the record, and
+// the change applies only to the version that was shown.
 func (o *one) do(w *world, a *api, version string, act func(version string) error) error {
 	if !o.Yes {
 		var r record

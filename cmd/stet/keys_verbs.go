@@ -45,7 +45,7 @@ func (c *keysFindCmd) Run(w *world, a *api) error {
 		return err
 	}
 	if len(all.docs) == 0 {
-		return errors.Join(failf(exitNotFound, "no record has that name: neither as its id or key, nor further down"), incomplete)
+		return errors.Join(failf(exitNotFound, "no record has that name as its id, key or downstream name"), incomplete)
 	}
 	if incomplete != nil {
 		fmt.Fprintln(w.stderr, "stet: only ids and keys were looked through:", incomplete)
@@ -126,11 +126,11 @@ func (c *keysProbeCmd) Run(w *world, a *api) error {
 		}
 		return (&change{}).done(w, 1)
 	}
-	text := "nobody knows: " + orDash(r.Probe.Evidence)
+	text := orDash(r.Probe.Evidence)
 	if !r.Probe.Settles.IsZero() {
-		text += "; that there is no trace of it is proof from " + instant(r.Probe.Settles) + " on"
+		text += "; from " + instant(r.Probe.Settles) + " on, no trace is proof that it did not happen"
 	}
-	return failf(exitError, "it is still unknown, and %s", text)
+	return failf(exitError, "it is still unknown: %s", text)
 }
 
 type keysExtendCmd struct {
@@ -144,7 +144,7 @@ type keysExtendCmd struct {
 // check implements [checked].
 func (c *keysExtendCmd) check(*world) error {
 	if c.For < time.Second {
-		return failf(exitUsage, "--for is %s; a result is kept for a second at least", c.For)
+		return failf(exitUsage, "--for is %s; it must be at least 1s", c.For)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ type keysNoteCmd struct {
 // check implements [checked].
 func (c *keysNoteCmd) check(*world) error {
 	if strings.TrimSpace(c.Reason) == "" {
-		return failf(exitUsage, "a note needs --reason TEXT: it is what the audit trail keeps")
+		return failf(exitUsage, "a note needs --reason TEXT, which the audit trail keeps")
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (keysTailCmd) Help() string {
 // check implements [checked].
 func (c *keysTailCmd) check(*world) error {
 	if c.Every < 100*time.Millisecond {
-		return failf(exitUsage, "--every is %s; at least 100ms", c.Every)
+		return failf(exitUsage, "--every is %s; it must be at least 100ms", c.Every)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ type outboxListCmd struct {
 
 func (c *outboxListCmd) check(*world) error {
 	if c.Dead && c.State != "" {
-		return failf(exitUsage, "--dead is --state dead and --state unknown together; give one of the two")
+		return failf(exitUsage, "give --dead or --state, not both; --dead selects dead and unknown messages")
 	}
 	return nil
 }

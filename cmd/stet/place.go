@@ -166,9 +166,9 @@ func (a *api) unreachable(err error) error {
 	case errors.Is(err, syscall.EACCES):
 		return failf(exitNotAllowed, "%s belongs to another user; run this as the user that runs the gateway", a.at)
 	case errors.Is(err, context.DeadlineExceeded):
-		return failf(exitUnreachable, "what is at %s did not answer in time; is it the admin address, and is the gateway well?", a.at)
+		return failf(exitUnreachable, "%s did not answer in time; check that it is the admin address and that the gateway is healthy", a.at)
 	case errors.As(err, &op):
 		err = op
 	}
-	return failf(exitUnreachable, "no gateway answers at %s: %w; does it run, and is this its admin address?", a.at, err)
+	return failf(exitUnreachable, "no gateway answers at %s: %w; check that it runs and that this is its admin address", a.at, err)
 }

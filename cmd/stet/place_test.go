@@ -143,9 +143,9 @@ func TestWrongAdminAddress(t *testing.T) { // D03, D10
 		}, exitError, `speaks HTTP without TLS; give --admin http://127`},
 		"an unknown authority": {secure, exitError, `is of no authority that is known here; give the authority's: --admin-ca FILE, or STET_ADMIN_CA`},
 		"no HTTP":              {func(t *testing.T, l *listening) string { return "http://" + l.raw(t, "SSH-2.0-OpenSSH_9.6\r\n") }, exitError, `is no HTTP server; the admin address is`},
-		"one that hangs up":    {func(t *testing.T, l *listening) string { return "http://" + l.raw(t, "") }, exitUnreachable, `no gateway answers at .*: .*; does it run, and is this its admin address\?`},
-		"a closed port":        {func(t *testing.T, _ *listening) string { return "http://" + freePort(t) }, exitUnreachable, `connection refused; does it run, and is this its admin address\?`},
-		"no such socket":       {func(t *testing.T, _ *listening) string { return "unix:" + filepath.Join(t.TempDir(), "none") }, exitUnreachable, `no such file or directory; does it run`},
+		"one that hangs up":    {func(t *testing.T, l *listening) string { return "http://" + l.raw(t, "") }, exitUnreachable, `no gateway answers at .*: .*; check that it runs and that this is its admin address`},
+		"a closed port":        {func(t *testing.T, _ *listening) string { return "http://" + freePort(t) }, exitUnreachable, `connection refused; check that it runs and that this is its admin address`},
+		"no such socket":       {func(t *testing.T, _ *listening) string { return "unix:" + filepath.Join(t.TempDir(), "none") }, exitUnreachable, `no such file or directory; check that it runs`},
 		"no URL":               {func(*testing.T, *listening) string { return "127.0.0.1:8081" }, exitUsage, `needs a URL such as http://127.0.0.1:8081, or unix:PATH`},
 	} {
 		t.Run(name, func(t *testing.T) {

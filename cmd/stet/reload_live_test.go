@@ -129,7 +129,7 @@ func TestReloadCertificates(t *testing.T) { // D01
 		t.Error("a client of the old authority is still served")
 	}
 	hold(t, "server.key", "no key")
-	if said := gate.reload(conf); !strings.Contains(said.err, "tls: ") {
+	if said := gate.reload(conf); !strings.Contains(said.err, "tls.key_file: ") {
 		t.Errorf("a key that is none: %s", said.text)
 	}
 	if err := send(renewed, two); err != nil {

@@ -26,7 +26,8 @@ import (
 //
 //	exits 2 stet …      the command ends with that very status
 //	upstream            starts the sample API: $UPSTREAM
-//	gateway ARG…        starts stet gateway: $GATEWAY and $ADMIN are its URLs, $LISTEN and $ADMINADDR its addresses
+//	gateway ARG…        starts stet gateway: $GATEWAY and $ADMIN are its URLs, $LISTEN and
+//	                    $ADMINADDR its addresses
 //	signal TERM|HUP     sends it a signal
 //	insist TERM         sends it a signal until it has ended
 //	logged REGEXP       waits until a line of its log matches

@@ -29,7 +29,7 @@ func (s *source) target(w *world) (p target, err error) {
 	}
 	switch {
 	case store && admin:
-		return p, failf(exitUsage, "--store and --admin are two places to look; give one")
+		return p, failf(exitUsage, "give --store or --admin, not both")
 	case admin:
 		return target{admin: s.Admin}, nil
 	}
@@ -41,7 +41,7 @@ func (s *source) target(w *world) (p target, err error) {
 		if s.Config != "" && !store {
 			return throughAdmin(conf)
 		}
-		return p, failf(exitUsage, "memory: lives inside the gateway that uses it; look through it with --admin URL")
+		return p, failf(exitUsage, "a memory: store is inside its gateway; give --admin URL")
 	}
 	if s.PepperFile != "" {
 		conf.Store.PepperFile = s.PepperFile

@@ -36,7 +36,7 @@ func (c *tokenNewCmd) Run(w *world) error {
 	if name == "" {
 		u, err := user.Current()
 		if err != nil {
-			return failf(exitUsage, "whose token is it? give --name")
+			return failf(exitUsage, "the name of your user is not known; give --name")
 		}
 		name = u.Username
 	}

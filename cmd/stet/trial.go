@@ -41,14 +41,14 @@ func (c *configTestCmd) check(*world) error {
 func (c *configTestCmd) request() (*http.Request, error) {
 	line := strings.Fields(strings.Join(c.Request, " "))
 	if len(line) != 2 {
-		return nil, failf(exitUsage, "which request? give METHOD TARGET, such as stet config test 'PUT /v1/payments/7'")
+		return nil, failf(exitUsage, "no request is given; give METHOD TARGET, such as stet config test 'PUT /v1/payments/7'")
 	}
 	host, headers := "localhost", ""
 	for _, h := range c.Header {
 		name, value, ok := strings.Cut(h, ":")
 		switch {
 		case !ok || name == "":
-			return nil, failf(exitUsage, "--header %q is none: give 'Name: value'", name)
+			return nil, failf(exitUsage, "--header %q is not a header; give 'Name: value'", name)
 		case strings.EqualFold(name, "Host"):
 			host = strings.TrimSpace(value)
 		default:

@@ -133,3 +133,12 @@ func TestSecondSignal(t *testing.T) {
 		}
 	})
 }
+
+// A flag without the tag sets would be read and ignored.
+func TestEveryFlagOfTheGatewaySetsSomething(t *testing.T) {
+	for f := range reflect.TypeFor[settings]().Fields() {
+		if f.Name != "Config" && (f.Tag.Get("sets") == "" || f.Tag.Get("name") == "" || f.Tag.Get("env") == "") {
+			t.Errorf("%s needs the tags name, env and sets: %s", f.Name, f.Tag)
+		}
+	}
+}

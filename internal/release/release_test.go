@@ -15,7 +15,7 @@ const top = "../.."
 
 func openTree(t *testing.T) (*tree, string) {
 	t.Helper()
-	if _, err := exec.Command("git", "-C", top, "rev-parse").Output(); err != nil {
+	if _, err := exec.Command("git", "-C", top, "rev-parse").Output(); err != nil && os.Getenv("REQUIRE_SERVERS") == "" {
 		t.Skip("the tree is not a git checkout, so that nothing says which files belong to it")
 	}
 	tree, err := open(top)
@@ -125,6 +125,26 @@ func TestOneVersion(t *testing.T) {
 				t.Errorf("%s/go.mod requires %s %s, not %s", m.dir, path, v, version)
 			}
 		}
+	}
+}
+
+// What make vets, lints and tests are all modules of the workspace.
+func TestMakeKnowsEveryModule(t *testing.T) {
+	tree, _ := openTree(t)
+	text, err := os.ReadFile(filepath.Join(top, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(text), "\nMODULES")
+	line, _, _ = strings.Cut(line, "\n")
+	have := strings.Fields(strings.TrimLeft(line, " ="))
+	var want []string
+	for _, m := range slices.Concat(tree.modules, tree.private) {
+		want = append(want, strings.TrimPrefix(m.dir, "./"))
+	}
+	slices.Sort(have)
+	if slices.Sort(want); !slices.Equal(have, want) {
+		t.Errorf("the Makefile has the modules %q, go.work has %q", have, want)
 	}
 }
 

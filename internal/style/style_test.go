@@ -1,4 +1,4 @@
-// Package style_test checks how the comments of the tree are written. See CONTRIBUTING.md.
+// Package style_test checks how the comments of the tree are written.
 package style_test
 
 import (

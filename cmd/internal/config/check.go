@@ -210,7 +210,7 @@ func (k *checker) scope() {
 		k.header("scope.api_key.header", s.APIKey.Header)
 	}
 	if s.ClientCert && (k.TLS == nil || k.TLS.ClientCAFile == "") {
-		k.fail("scope.client_cert", "it needs tls.client_ca_file: a certificate nobody checked says nothing")
+		k.fail("scope.client_cert", "it needs tls.client_ca_file; without it, client certificates are not verified")
 	}
 }
 

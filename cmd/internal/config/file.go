@@ -14,7 +14,7 @@ package config
 //	example  value that `config init` shows for a setting without a default
 //	doc      meaning, in one line
 //	unit     what a number counts, unless its type is [Seconds]
-//	secret   never shown; with "dsn" only its password, with "url" also its query apart from placeholders
+//	secret   never shown; "dsn": only its password, "url": also its query without placeholders
 //	or       key of a setting that names a file with the value
 //	reload   live: SIGHUP puts another value in force; restart: the next start does
 //	why      why it takes a restart

@@ -44,9 +44,9 @@ const (
 	othersWrite fs.FileMode = 0o002
 )
 
-// ReadSecretFile reads a file of at most limit bytes. A file that all users of the machine can change
-// is refused. One that all can read is only warned of, see [Config.Warnings], because containers
-// mount their secrets so by default. For a symbolic link, the mode of its target counts.
+// ReadSecretFile reads a file of at most limit bytes. A file that all users of the machine can
+// change is refused. One that all can read is only warned of, see [Config.Warnings], because
+// containers mount their secrets so by default. For a symbolic link, the mode of its target counts.
 func ReadSecretFile(name string, limit int64) ([]byte, error) {
 	return readFileOf(name, limit, othersWrite)
 }

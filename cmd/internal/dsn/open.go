@@ -73,8 +73,8 @@ func (d DSN) Open(ctx context.Context, use Use) (*Opened, error) {
 	return o, nil
 }
 
-// outboxConns is the number of connections for operators' requests to the outbox, so that a list does
-// not wait for a message that is being settled.
+// outboxConns is the number of connections for operators' requests to the outbox, so that a list
+// does not wait for a message that is being settled.
 const outboxConns = 4
 
 func (d DSN) open(ctx context.Context, use Use, clock func() time.Time, warn func(string)) (stet.Store, func() error, error) {

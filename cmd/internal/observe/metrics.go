@@ -69,8 +69,8 @@ func NewMetrics(version string, routes ...string) *Metrics {
 		refused: counter("idem_admin_logins_refused_total", "Requests of operators with a wrong token."),
 	}
 	m.reconcile = counters("idem_reconcile_total", "Looks after unknown outcomes by what came of them.", "result")
-	m.oldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_unknown_oldest_age_seconds", Help: "How long nobody has known the outcome of the oldest unknown record; 0 without any."}, nil)
-	m.dead = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_dead_letters", Help: "What only people can end."}, []string{"kind"})
+	m.oldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_unknown_oldest_age_seconds", Help: "Age of the oldest unknown outcome, in seconds; 0 if there is none."}, nil)
+	m.dead = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_dead_letters", Help: "Unknown outcomes and messages that only an operator can end."}, []string{"kind"})
 	m.breaker = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_breaker_state", Help: "What the circuit breaker before the store does: 0 closed, 1 half-open, 2 open."}, nil)
 	m.volatile = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_store_volatile", Help: "1 while the settings of the store's server lose records."}, nil)
 	m.sharers = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_single_tenant_credentials", Help: "Distinct Authorization values of guarded requests, while no scope is set; at most 1024."}, nil)
