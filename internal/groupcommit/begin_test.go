@@ -257,7 +257,7 @@ func TestLeaderThatCannotBegin(t *testing.T) {
 	})
 }
 
-func TestPanicOfALeaderHarmsNobodyElse(t *testing.T) {
+func TestPanicOfAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{gate: make(chan struct{})}
 		q := d.queue()

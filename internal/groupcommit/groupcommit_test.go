@@ -166,7 +166,7 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{errBroken, "alone a", "many b,c", errBroken},                          // nothing is tried again
 		{errAnswered, "alone a", "many b,c; patient b; patient c", nil},        // alone it turns out why
-		{errBusy, "alone a; patient a", "many b,c; patient b; patient c", nil}, // whoever waits, waits alone
+		{errBusy, "alone a; patient a", "many b,c; patient b; patient c", nil}, // it may wait alone
 		{nil, "alone a", "many b,c; patient b; patient c", nil},                // the group said nothing about them
 	} {
 		t.Run(fmt.Sprint(c.err), func(t *testing.T) {

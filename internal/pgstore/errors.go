@@ -24,11 +24,11 @@ const (
 	classConnection   = "08"
 )
 
-// mends say what a code means to who set the store up, and what to do.
+// mends say what a code means to the operator, and what to do.
 var mends = map[string]string{
 	codeLockWait: "another transaction holds the row",
 	codeDiskFull: "its disk is full",
-	"28000":      "it lets nobody in who comes so; correct the user, or its pg_hba.conf",
+	"28000":      "it rejects this user or this way to connect; correct the user in the address, or the server's pg_hba.conf",
 	"28P01":      "the password is not that user's; correct it in the address",
 	"3D000":      "it has no such database; correct the name in the address, or make it (CREATE DATABASE)",
 	"42P05":      pooled,
@@ -84,7 +84,7 @@ func connecting(err error) error {
 	return nil
 }
 
-// fault makes of an error of a driver one that may be told.
+// fault returns an error of a driver as one that repeats no values.
 func fault(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -118,7 +118,7 @@ func fault(ctx context.Context, err error) error {
 	return &lostError{err}
 }
 
-// Fault makes of an error of a driver one that may be told, and says what to do where the server has said what is wrong.
+// Fault returns an error of a driver as one that repeats no values, and says what to do if the server has said what is wrong.
 func Fault(ctx context.Context, err error) error { return fault(ctx, err) }
 
 // answered returns the code of an error that the server has answered with, or "".

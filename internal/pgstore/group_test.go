@@ -62,7 +62,7 @@ func TestNoVerdictWithoutProof(t *testing.T) {
 	})
 }
 
-// Rows are locked in the order of their names, whoever came first, and each once: two groups that lock the same rows in other orders
+// Rows are locked in the order of their names, not of arrival, and each once: two groups that lock the same rows in other orders
 // would wait for each other (B09).
 func TestGroupIsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

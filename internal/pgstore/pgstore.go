@@ -15,8 +15,8 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// Querier sends a statement, which is a transaction of its own where the Querier is not one. It may be used by many at once
-// where it is a pool. Arguments are strings, integers, booleans, bytes, nil, and slices of these.
+// Querier sends a statement. If it is a pool, each statement is a transaction of its own, and any number of
+// goroutines may use it at once. Arguments are strings, integers, booleans, bytes, nil, and slices of these.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (Rows, error)
 }
@@ -30,17 +30,17 @@ type Rows interface {
 	Close()
 }
 
-// Config is how a [Store] works.
+// Config configures a [Store].
 type Config struct {
 	Package string // whose name errors begin with
-	// LockTimeout bounds how long a bound store waits for a row that others hold; 0 leaves it to the session's setting.
+	// LockTimeout bounds how long a bound store waits for a row that another transaction holds. 0: the session's setting counts.
 	LockTimeout time.Duration
 	// Listen waits for notifications on a channel until ctx ends or its connection breaks. It calls ready when it listens, and
-	// then heard with the payload of each. Nil: those who wait look again and again.
+	// then heard with the payload of each. Nil: callers of Wait poll.
 	Listen func(ctx context.Context, channel string, ready func(), heard func(payload string)) error
 	// Bind returns the Querier that tx is, or false. notes are kept with its connection; nil where that cannot be told.
 	Bind func(tx any) (q Querier, notes map[string]any, ok bool)
-	// Volatile takes a server that may lose what it acknowledged, which is [stet.ErrVolatile] otherwise.
+	// Volatile accepts a server that may lose acknowledged writes. Otherwise Open and Check return [stet.ErrVolatile].
 	Volatile bool
 	// Closed is the error of a store that is used after Close.
 	Closed error

@@ -30,7 +30,7 @@ func (r *reaping) walked(i int, upTo place) {
 	r.upTo[i] = upTo
 }
 
-// Reap removes records whose time is over, in one statement for each state. Rows that somebody holds are passed over.
+// Reap removes records whose time is over, in one statement for each state. Rows that another transaction holds are passed over.
 func (s *Store) Reap(ctx context.Context, limit int) (n int, err error) {
 	err = s.during(ctx, "reap", func(ctx context.Context) error {
 		for i := range tablestore.Reaped {

@@ -75,8 +75,8 @@ const (
 	maxRinging = 4096 // names in one notification
 )
 
-// bell wakes those who wait, in this process and in others. It listens on one connection from when somebody first waits until
-// the store is closed. Changes are told after they are committed, many at a time, and never in anybody's transaction.
+// bell wakes the callers of Wait, in this process and in others. It listens on one connection from the first Wait until the
+// store is closed. Notifications are sent after the changes are committed, many at a time, in transactions of their own.
 type bell struct {
 	pool   Querier
 	listen func(ctx context.Context, channel string, ready func(), heard func(string)) error

@@ -81,7 +81,7 @@ func deleteOp(ctx context.Context, id stet.ID, prev stet.Version) *op {
 	return o
 }
 
-// errAgain: the statement found neither the record nor its absence, because somebody was faster.
+// errAgain means that the statement found neither the record nor its absence, because another one was faster.
 var errAgain = errors.New("others were faster each time")
 
 // made: the record is stored, at an instant of the server's clock.

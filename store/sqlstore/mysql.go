@@ -15,7 +15,7 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// mysql is a store in MySQL or MariaDB. The server's clock stamps; rows are found without waiting for whoever writes them.
+// mysql is a store in MySQL or MariaDB. The server's clock counts. A read waits for no transaction that writes the row.
 type mysql struct {
 	tablestore.Listing
 	db       *sql.DB
@@ -143,7 +143,7 @@ func (s *mysql) write(order [16]byte, h *stet.Head, b *stet.Body) (*sqltext.MySQ
 	return w, err
 }
 
-// order is where lists show a record: by the time of whoever makes it, and at random within a millisecond.
+// order returns a record's place in lists: by the clock of the process that creates it, and at random within a millisecond.
 func order() (o [16]byte) {
 	binary.BigEndian.PutUint64(o[:], uint64(time.Now().UnixMilli())<<16|uint64(rand.Uint32N(1<<16)))
 	binary.BigEndian.PutUint64(o[8:], rand.Uint64())

@@ -45,13 +45,13 @@ func (e *serverError) Error() string {
 	return fmt.Sprintf("the server's error %d", e.number)
 }
 
-// mysqlMends say what an error means to who set the store up, and what to do.
+// mysqlMends say what an error means to the operator, and what to do.
 var mysqlMends = map[int]string{
 	1040: "it has no connection left; raise its max_connections",
 	1044: "this user may not use the database; GRANT it",
 	1045: "the user or the password is not right; correct them in the address",
 	1049: "it has no such database; correct the name in the address, or make it (CREATE DATABASE)",
-	1130: "it lets nobody in from this host; see the host of the user",
+	1130: "it accepts no connection from this host; check the host of the user, and GRANT it",
 	1698: "the user or the password is not right; correct them in the address",
 }
 

@@ -65,7 +65,7 @@ func newLanes(db *sql.DB, n int, setUp []string) *lanes {
 	return l
 }
 
-// with calls f with a connection that nobody else uses meanwhile. An error before f is called is [errNothing]. f returns what
+// with calls f with a connection of its own. An error before f is called wraps [groupcommit.ErrNothing]. f returns what
 // [fault] has made of its errors, and leaves no transaction open, unless its connection is gone.
 func (l *lanes) with(ctx context.Context, f func(c *lane) error) (err error) {
 	if err := l.enter(ctx); err != nil {

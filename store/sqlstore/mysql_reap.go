@@ -10,8 +10,8 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// Reap removes records whose time is over, some hundreds in one transaction, as a group of deletes does. Rows that somebody
-// holds, or has changed since they were looked at, are passed over.
+// Reap removes records whose time is over, some hundreds in one transaction, as a group of deletes does. Rows that another
+// transaction holds, or has changed since they were looked at, are passed over.
 func (s *mysql) Reap(ctx context.Context, limit int) (n int, err error) {
 	for _, state := range tablestore.Reaped {
 		for more := true; more && n < limit; {

@@ -135,7 +135,7 @@ func newEnough(version string, maria bool) bool {
 func (s *mysqlServer) setUp() []string {
 	wait := 1 // second: the least that MySQL knows
 	if s.maria {
-		wait = 0 // a row that somebody holds is an answer at once
+		wait = 0 // if another transaction holds the row, the server says so at once
 	}
 	return []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", // no locks on gaps: neighbours do not meet

@@ -65,7 +65,7 @@ func settlesMySQL(err error) groupcommit.Outcome {
 }
 
 // patient carries out j on a connection for itself, again and again while another transaction is in the way. It waits without
-// holding on to a connection: a row that somebody keeps must not slow its neighbours.
+// keeping a connection, so that a row that is held for long does not slow other writes.
 func (s *mysql) patient(j *job) error {
 	ctx, cancel := j.Ctx, func() {}
 	if _, ok := ctx.Deadline(); !ok {
@@ -92,7 +92,7 @@ func (s *mysql) patient(j *job) error {
 }
 
 // applyIfFree asks first whether another transaction holds the row: MySQL cannot be told that a statement that writes waits for
-// nobody. A record that is there is found before, whoever holds it.
+// nothing. A record that is there is found before that, also if another transaction holds it.
 func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
 	if j.Verb == tablestore.Create {
 		if j.Have, err = getMySQL(ctx, c, j.Head.ID, ""); err == nil {
@@ -107,7 +107,7 @@ func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
 	return apply(ctx, c, j)
 }
 
-// askMySQL is an error where another transaction holds the row, also one that is not committed yet. It waits for nobody.
+// askMySQL is an error where another transaction holds the row, also one that is not committed yet. It does not wait.
 func askMySQL(ctx context.Context, c *lane, id stet.ID) error {
 	q := about(c).Add("SELECT `version` FROM stet_records WHERE ").Whose(id).Add(" FOR UPDATE NOWAIT")
 	rows, err := query(ctx, c, q)

@@ -108,7 +108,7 @@ func getHead(stmt lookUp, clk *steady.Clock, id stet.ID) (stet.Head, error) {
 	return row.Head(clk.Micros())
 }
 
-// one scans the only row of id into dest, or answers [stet.ErrNotFound]. It takes microseconds and waits for nobody, so that
+// one scans the only row of id into dest, or answers [stet.ErrNotFound]. It takes microseconds and never waits, so that
 // it has no context: one that may end costs database/sql and the driver a goroutine each.
 func one(stmt lookUp, id stet.ID, dest []any) error {
 	rows, err := stmt.QueryContext(context.Background(), text.ID(nil, id)...)
