@@ -119,7 +119,7 @@ func (r *run) settle(d *claimed, o outcome, took time.Duration) {
 	}
 	write := func() error { return d.settle(call, o) }
 	if o.to == Done {
-		write = func() error { return r.group.done(call, d) }
+		write = func() error { return r.group.done(d) }
 	}
 	for pause := minPoll; ; pause *= 2 {
 		err := write()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/monotonic"
+	"github.com/stet-dev/stet/internal/steady"
 )
 
 // Config of a Store. The zero value works.
@@ -26,7 +26,7 @@ type Config struct {
 // A call whose context ends while the disk is busy returns the context's error at once; its work goes on, and may yet be done.
 type Store struct {
 	root  *os.Root
-	clock monotonic.Clock
+	clock steady.Clock
 	fsync func(*os.File) error
 	known knownDirs
 	gate  *gate
@@ -61,7 +61,7 @@ func open(dir string, c Config, fsync func(*os.File) error) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filestore: open: %w", err)
 	}
-	s := &Store{root: root, clock: monotonic.Clock{Now: c.Clock}, fsync: fsync, gate: newGate()}
+	s := &Store{root: root, clock: steady.Clock{Now: c.Clock}, fsync: fsync, gate: newGate()}
 	if err := s.prepare(); err != nil {
 		return nil, fmt.Errorf("filestore: open %s: %w", dir, errors.Join(err, root.Close()))
 	}
@@ -112,6 +112,7 @@ func (s *Store) Close() error {
 	return errors.Join(s.use.Close(), s.root.Close())
 }
 
+// now is the store's clock.
 func (s *Store) now() time.Time { return instant(s.clock.Micros()) }
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/monotonic"
+	"github.com/stet-dev/stet/internal/steady"
 )
 
 // Config of a Store. The zero value works.
@@ -29,7 +29,7 @@ const (
 // Store keeps records in memory. It is safe for concurrent use.
 type Store struct {
 	maxKeys int64
-	clock   monotonic.Clock
+	clock   steady.Clock
 	seed    maphash.Seed
 	keys    atomic.Int64
 	born    atomic.Uint64                 // how many keys there have been
@@ -67,7 +67,7 @@ var (
 
 // New returns an empty Store.
 func New(c Config) *Store {
-	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, DefaultMaxKeys)), clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(),
+	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, DefaultMaxKeys)), clock: steady.Clock{Now: c.Clock}, seed: maphash.MakeSeed(),
 		history: history{max: cmp.Or(max(c.MaxHistory, 0), DefaultMaxHistory)}}
 	for i := range s.shards {
 		s.shards[i].records = make(map[uint64]*entry)
@@ -76,6 +76,7 @@ func New(c Config) *Store {
 	return s
 }
 
+// now is the store's clock, in microseconds.
 func (s *Store) now() int64 { return s.clock.Micros() }
 
 func (s *Store) shard(id stet.ID) (*shard, uint64) {

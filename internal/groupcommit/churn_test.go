@@ -1,4 +1,4 @@
-package sqlstore
+package groupcommit
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/stet-dev/stet"
 )
 
 // Callers that come and go at random: every write is answered, what was answered with success happened once, what was
@@ -21,13 +19,13 @@ func TestQueueUnderChurn(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			var happened sync.Map
 			d := &disk{}
-			d.carry = func(o *op) {
-				if _, twice := happened.LoadOrStore(o.id.Key, true); twice {
-					t.Errorf("seed %d: %s twice", seed, string(o.id.Key))
+			d.carry = func(w *write) {
+				if _, twice := happened.LoadOrStore(w.key, true); twice {
+					t.Errorf("seed %d: %s twice", seed, w.key)
 				}
-				time.Sleep(time.Duration(len(o.id.Key)) * time.Microsecond)
+				time.Sleep(time.Duration(len(w.key)) * time.Microsecond)
 			}
-			q := &queue{committer: d}
+			q := d.queue()
 			var wg sync.WaitGroup
 			for i := range 300 {
 				patience, start := time.Duration(rng.IntN(3000))*time.Microsecond, time.Duration(rng.IntN(3000))*time.Microsecond
@@ -36,12 +34,12 @@ func TestQueueUnderChurn(t *testing.T) {
 					ctx, cancel := context.WithTimeout(context.Background(), patience)
 					defer cancel()
 					key := fmt.Sprint(i)
-					err := q.do(write(ctx, key))
-					_, did := happened.Load(stet.Key(key))
+					err := q.Do(to(ctx, key))
+					_, did := happened.Load(key)
 					switch {
 					case err == nil && !did:
 						t.Errorf("seed %d: %s was answered and did not happen", seed, key)
-					case errors.Is(err, errNothing) && did:
+					case errors.Is(err, ErrNothing) && did:
 						t.Errorf("seed %d: %s happened", seed, key)
 					}
 				})

@@ -1,6 +1,7 @@
-package sqlstore
+package groupcommit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,46 +10,50 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/stet-dev/stet"
 )
 
-// disk is a committer that tests hold up and look into.
+// disk is a driver with one transaction at a time, which tests hold up and look into.
 type disk struct {
 	gate    chan struct{}                   // not nil: a commit waits for it
 	started func(ctx context.Context) error // not nil: stands for begin
-	carry   func(o *op)                     // not nil: stands for a statement
+	carry   func(w *write)                  // not nil: stands for a statement
 
 	busy    atomic.Bool
 	mu      sync.Mutex
-	batches [][]stet.Key
-	closed  int
+	batches [][]string
 }
 
-func (d *disk) begin(o *op) error {
+// write is a write of a test.
+type write struct {
+	Call
+	key   string
+	bytes []byte
+}
+
+func (d *disk) begin(w *write) error {
 	if !d.busy.CompareAndSwap(false, true) {
 		panic("two leaders")
 	}
-	err := o.ctx.Err()
+	err := w.Ctx.Err()
 	if d.started != nil {
-		err = d.started(o.ctx)
+		err = d.started(w.Ctx)
 	}
 	if err != nil {
 		d.busy.Store(false)
-		return fmt.Errorf("%w: %w", errNothing, err)
+		return Nothing(err)
 	}
 	return nil
 }
 
-func (d *disk) commit(batch []*op) {
+func (d *disk) commit(_ context.Context, batch []*write) error {
 	defer d.busy.Store(false)
-	var keys []stet.Key
-	for _, o := range batch {
-		keys = append(keys, o.id.Key)
-		o.err = nil
+	var keys []string
+	for _, w := range batch {
+		keys = append(keys, w.key)
 		if d.carry != nil {
-			d.carry(o)
+			d.carry(w)
 		}
+		w.Err = nil
 	}
 	d.mu.Lock()
 	d.batches = append(d.batches, keys)
@@ -56,34 +61,35 @@ func (d *disk) commit(batch []*op) {
 	if d.gate != nil {
 		<-d.gate
 	}
+	return nil
 }
 
-func (d *disk) close() error { d.closed++; return nil }
+var errClosed = errors.New("closed")
 
-func write(ctx context.Context, key string) *op {
-	return newOp(ctx, create, &stet.Head{ID: stet.ID{Key: stet.Key(key)}}, &stet.Body{})
+const (
+	maxGroup = 256
+	maxBytes = 4 << 20
+)
+
+func (d *disk) queue() *Queue[*write] {
+	return New(Config[*write]{Begin: d.begin, Many: d.commit, Clone: func(w *write) { w.bytes = bytes.Clone(w.bytes) },
+		Groups: 1, MaxGroup: maxGroup, MaxBytes: maxBytes, Closed: errClosed})
 }
+
+func to(ctx context.Context, key string) *write { return &write{Call: Call{Ctx: ctx}, key: key} }
 
 func (d *disk) String() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var b [][]string
-	for _, keys := range d.batches {
-		var s []string
-		for _, k := range keys {
-			s = append(s, string(k))
-		}
-		b = append(b, s)
-	}
-	return fmt.Sprint(b)
+	return fmt.Sprint(d.batches)
 }
 
 // line sends writes one after the other, the first of which holds the disk, and returns their errors' receiver.
-func line(q *queue, keys ...string) (errs func() []error) {
+func line(q *Queue[*write], keys ...string) (errs func() []error) {
 	var wg sync.WaitGroup
 	got := make([]error, len(keys))
 	for i, k := range keys {
-		wg.Go(func() { got[i] = q.do(write(context.Background(), k)) })
+		wg.Go(func() { got[i] = q.Do(to(context.Background(), k)) })
 		synctest.Wait()
 	}
 	return func() []error { wg.Wait(); return got }
@@ -92,7 +98,7 @@ func line(q *queue, keys ...string) (errs func() []error) {
 func TestNextGroupGathersWhileOneIsSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{gate: make(chan struct{})}
-		errs := line(&queue{committer: d}, "a", "b", "c", "d")
+		errs := line(d.queue(), "a", "b", "c", "d")
 		if got := d.String(); got != "[[a]]" {
 			t.Fatalf("before the first was synced: %s", got)
 		}
@@ -110,9 +116,9 @@ func TestNextGroupGathersWhileOneIsSynced(t *testing.T) {
 func TestLeadIsHandedOnAfterOneGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{gate: make(chan struct{})}
-		q := &queue{committer: d}
+		q := d.queue()
 		first := make(chan error, 1)
-		go func() { first <- q.do(write(context.Background(), "a")) }()
+		go func() { first <- q.Do(to(context.Background(), "a")) }()
 		synctest.Wait()
 		errs := line(q, "b", "c")
 		d.gate <- struct{}{} // a is synced; b leads, and holds the disk
@@ -133,12 +139,12 @@ func TestLeadIsHandedOnAfterOneGroup(t *testing.T) {
 func TestWhoGivesUpWhileQueuedIsNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{gate: make(chan struct{})}
-		q := &queue{committer: d}
+		q := d.queue()
 		errs := line(q, "a")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		if err := q.do(write(ctx, "gone")); !errors.Is(err, context.DeadlineExceeded) {
+		if err := q.Do(to(ctx, "gone")); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("got %v", err)
 		}
 		if took := time.Since(began); took != time.Second {
@@ -154,30 +160,45 @@ func TestWhoGivesUpWhileQueuedIsNotWritten(t *testing.T) {
 	})
 }
 
-// The lead may come in the instant in which its receiver gives up: it is handed on, not lost.
-func TestLeadGivenToOneWhoLeaves(t *testing.T) {
-	q := &queue{committer: &disk{}, led: true}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	leaver, stayer := write(ctx, "leaver"), write(t.Context(), "stayer")
-	for _, o := range []*op{leaver, stayer} {
-		if lead, err := q.enter(o); lead || err != nil {
-			t.Fatal(lead, err)
-		}
-	}
-	q.mu.Lock()
-	q.next()
-	q.mu.Unlock()
-	if err := q.leave(leaver); !errors.Is(err, errNothing) {
-		t.Fatalf("got %v", err)
-	}
-	select {
-	case lead := <-stayer.turn:
-		if !lead {
-			t.Fatal("answered instead")
-		}
-	default:
-		t.Fatal("nobody leads")
+// The first of a group may leave while the database is not ready for it: the others go on, and it is not written.
+func TestFirstOfAGroupLeavesBeforeItBegins(t *testing.T) {
+	for name, heeds := range map[string]bool{"begin fails": true, "begin succeeds": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &disk{gate: make(chan struct{})}
+				q := d.queue()
+				first := line(q, "a")
+				ready := make(chan struct{})
+				d.started = func(ctx context.Context) error {
+					if ctx.Done() == nil {
+						return nil
+					}
+					<-ready
+					if heeds {
+						return ctx.Err()
+					}
+					return nil
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				left := make(chan error, 1)
+				go func() { left <- q.Do(to(ctx, "leaver")) }()
+				synctest.Wait()
+				others := line(q, "stayer")
+				close(d.gate) // the next group is begun, by the leaver's context
+				synctest.Wait()
+				cancel()
+				if err := <-left; !errors.Is(err, ErrNothing) || !errors.Is(err, context.Canceled) {
+					t.Errorf("who left: %v", err)
+				}
+				close(ready)
+				if err := errors.Join(append(first(), others()...)...); err != nil {
+					t.Error(err)
+				}
+				if got := d.String(); got != "[[a] [stayer]]" {
+					t.Errorf("got %s", got)
+				}
+			})
+		})
 	}
 }
 
@@ -185,12 +206,12 @@ func TestLeadGivenToOneWhoLeaves(t *testing.T) {
 func TestDeadlineOfAWriteUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{gate: make(chan struct{})}
-		q := &queue{committer: d}
+		q := d.queue()
 		errs := line(q, "a", "b")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		late := make(chan error, 1)
-		go func() { late <- q.do(write(ctx, "late")) }()
+		go func() { late <- q.Do(to(ctx, "late")) }()
 		synctest.Wait()
 		d.gate <- struct{}{} // b leads, with late in its group
 		if err := <-late; !errors.Is(err, context.DeadlineExceeded) {
@@ -216,11 +237,11 @@ func TestLeaderThatCannotBegin(t *testing.T) {
 				return ctx.Err()
 			}
 		}}
-		q := &queue{committer: d}
+		q := d.queue()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		first := make(chan error, 1)
-		go func() { first <- q.do(write(ctx, "a")) }()
+		go func() { first <- q.Do(to(ctx, "a")) }()
 		synctest.Wait()
 		errs := line(q, "b", "c")
 		if err := <-first; !errors.Is(err, context.DeadlineExceeded) {
@@ -239,17 +260,17 @@ func TestLeaderThatCannotBegin(t *testing.T) {
 func TestPanicOfALeaderHarmsNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{gate: make(chan struct{})}
-		q := &queue{committer: d}
+		q := d.queue()
 		first := line(q, "a")
-		d.carry = func(o *op) {
-			if o.id.Key == "b" {
+		d.carry = func(w *write) {
+			if w.key == "b" {
 				panic("a driver's")
 			}
 		}
 		lead := make(chan any, 1)
 		go func() {
 			defer func() { lead <- recover() }()
-			_ = q.do(write(context.Background(), "b"))
+			_ = q.Do(to(context.Background(), "b"))
 		}()
 		synctest.Wait()
 		others := line(q, "c")
@@ -258,10 +279,10 @@ func TestPanicOfALeaderHarmsNobodyElse(t *testing.T) {
 		if p := <-lead; p != "a driver's" {
 			t.Fatalf("recovered %v", p)
 		}
-		if errs := others(); !errors.Is(errs[0], errUnknown) {
+		if errs := others(); !errors.Is(errs[0], ErrUnknown) {
 			t.Fatalf("its group: %v", errs)
 		}
-		if err := q.do(write(context.Background(), "d")); err != nil {
+		if err := q.Do(to(context.Background(), "d")); err != nil {
 			t.Fatalf("the next: %v", err)
 		}
 	})
@@ -270,25 +291,25 @@ func TestPanicOfALeaderHarmsNobodyElse(t *testing.T) {
 func TestGroupsAndQueueAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{gate: make(chan struct{})}
-		q := &queue{committer: d}
+		q := d.queue()
 		first := line(q, "a")
 		var wg sync.WaitGroup
-		for range maxQueue {
-			wg.Go(func() { _ = q.do(write(context.Background(), "b")) })
+		for range MaxWaiting {
+			wg.Go(func() { _ = q.Do(to(context.Background(), "b")) })
 		}
 		synctest.Wait()
-		if err := q.do(write(context.Background(), "c")); !errors.Is(err, errQueueFull) {
+		if err := q.Do(to(context.Background(), "c")); !errors.Is(err, ErrQueueFull) {
 			t.Fatalf("one too many: %v", err)
 		}
 		close(d.gate)
 		first()
 		wg.Wait()
 		for _, b := range d.batches {
-			if len(b) > maxBatch {
+			if len(b) > maxGroup {
 				t.Fatalf("a group of %d", len(b))
 			}
 		}
-		if n := len(d.batches); n != 1+maxQueue/maxBatch {
+		if n := len(d.batches); n != 1+MaxWaiting/maxGroup {
 			t.Fatalf("%d groups", n)
 		}
 	})
@@ -297,17 +318,17 @@ func TestGroupsAndQueueAreBounded(t *testing.T) {
 func TestGroupsAreBoundedInBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{gate: make(chan struct{})}
-		q := &queue{committer: d}
+		q := d.queue()
 		first := line(q, "a")
 		var wg sync.WaitGroup
 		for _, k := range []string{"huge", "b", "c", "d"} {
 			wg.Go(func() {
-				o := write(context.Background(), k)
-				o.size = maxBatchBytes / 2
+				o := to(context.Background(), k)
+				o.Size = maxBytes / 2
 				if k == "huge" {
-					o.size = 2 * maxBatchBytes
+					o.Size = 2 * maxBytes
 				}
-				_ = q.do(o)
+				_ = q.Do(o)
 			})
 			synctest.Wait()
 		}
@@ -324,16 +345,16 @@ func TestGroupsAreBoundedInBytes(t *testing.T) {
 func TestWaitingWritesOwnTheirBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{gate: make(chan struct{})}
-		q := &queue{committer: d}
+		q := d.queue()
 		first := line(q, "a")
 		body := []byte("the truth")
 		var written string
-		d.carry = func(o *op) { written = string(o.args[0].([]byte)) }
+		d.carry = func(w *write) { written = string(w.bytes) }
 		done := make(chan error, 1)
 		go func() {
-			o := write(context.Background(), "b")
-			o.args = []any{body}
-			done <- q.do(o)
+			o := to(context.Background(), "b")
+			o.bytes = body
+			done <- q.Do(o)
 		}()
 		synctest.Wait()
 		copy(body, "a lie....")
@@ -345,29 +366,63 @@ func TestWaitingWritesOwnTheirBytes(t *testing.T) {
 	})
 }
 
+// A lone leader whose driver panics leaves none of its group waiting.
+func TestPanicOfALoneLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready := make(chan struct{})
+		d := &disk{started: func(context.Context) error { <-ready; return nil }}
+		d.carry = func(w *write) {
+			if w.key == "b" {
+				panic("a driver's")
+			}
+		}
+		q := d.queue()
+		lead := make(chan any, 1)
+		go func() {
+			defer func() { lead <- recover() }()
+			_ = q.Do(to(context.Background(), "a"))
+		}()
+		synctest.Wait()
+		others := line(q, "b", "c")
+		close(ready)
+		if p := <-lead; p != "a driver's" {
+			t.Errorf("recovered %v", p)
+		}
+		for _, err := range others() {
+			if !errors.Is(err, ErrUnknown) {
+				t.Errorf("its group: %v", err)
+			}
+		}
+		if err := q.Do(to(context.Background(), "d")); err != nil {
+			t.Errorf("the next: %v", err)
+		}
+	})
+}
+
 func TestCloseWaitsForWritesAndRefusesNewOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{gate: make(chan struct{})}
-		q := &queue{committer: d}
+		q := d.queue()
 		errs := line(q, "a", "b")
-		closed := make(chan error, 1)
-		go func() { closed <- q.close() }()
+		closed := make(chan struct{})
+		go func() { q.Close(); close(closed) }()
 		synctest.Wait()
-		if err := q.do(write(context.Background(), "c")); !errors.Is(err, ErrClosed) {
+		if err := q.Do(to(context.Background(), "c")); !errors.Is(err, errClosed) {
 			t.Fatalf("a new one: %v", err)
 		}
-		if d.closed != 0 {
-			t.Fatal("closed under the feet of a leader")
+		select {
+		case <-closed:
+			t.Fatal("closed while a write is on its way")
+		default:
 		}
 		close(d.gate)
 		if err := errors.Join(errs()...); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-closed; err != nil || d.closed != 1 {
-			t.Fatalf("close: %v, %d times", err, d.closed)
+		<-closed
+		if got := d.String(); got != "[[a] [b]]" {
+			t.Fatalf("got %s", got)
 		}
-		if err := q.close(); err != nil || d.closed != 1 {
-			t.Fatalf("a second close: %v, %d times", err, d.closed)
-		}
+		q.Close()
 	})
 }
