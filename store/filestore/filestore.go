@@ -15,15 +15,17 @@ import (
 	"github.com/stet-dev/stet/internal/steady"
 )
 
-// Config of a Store. The zero value works.
+// Config says how a Store works. The zero value works.
 type Config struct {
-	Clock func() time.Time // default time.Now; a clock that goes back is taken to stand still
+	// Clock is the store's clock. Nil means [time.Now]. If it goes back, the store's time stands still.
+	Clock func() time.Time
 }
 
-// Store keeps records in a directory. It is safe for concurrent use, and several processes may each have one on the same
-// directory.
+// Store keeps records in a directory. It is safe for concurrent use, and several processes may open
+// the same directory.
 //
-// A call whose context ends while the disk is busy returns the context's error at once; its work goes on, and may yet be done.
+// If the context of a call ends while the disk is busy, the call returns the context's error at once.
+// Its work goes on, and may still be done.
 type Store struct {
 	root  *os.Root
 	clock steady.Clock
@@ -46,7 +48,8 @@ var (
 	_ stet.Closer    = (*Store)(nil)
 )
 
-// Open opens the store in dir, and makes the directory where there is none. What killed processes left behind is removed.
+// Open opens the store in dir. It creates the directory if there is none, and removes what killed
+// processes left behind.
 func Open(dir string, c Config) (*Store, error) { return open(dir, c, (*os.File).Sync) }
 
 func open(dir string, c Config, fsync func(*os.File) error) (*Store, error) {
@@ -101,7 +104,7 @@ func (s *Store) prepare() (err error) {
 	return errors.Join(s.sync("."), s.sweep(), s.tidyNever())
 }
 
-// Close waits for calls that work, and closes the store. Its records stay.
+// Close waits for the calls in progress and closes the store. Its records stay.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

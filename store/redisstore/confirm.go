@@ -39,16 +39,16 @@ func (s *Store) confirmed(
 	return got[0], nil
 }
 
-// lateness is how much later than told a server looks whether a WAIT has ended: at its usual hz of 10
-// every 100 ms, and its answer has a way to go.
-const lateness = 150 * time.Millisecond
+// waitMargin is how much earlier than the caller's deadline a WAIT has to end. The server checks for the
+// end of a WAIT every 100 ms (at its usual hz of 10), and its answer takes time to arrive.
+const waitMargin = 150 * time.Millisecond
 
 // waitUpTo is for how many milliseconds a write waits: so long that the answer comes before ctx ends,
 // since too few replicas are another failure than a server that does not answer.
 func (s *Store) waitUpTo(ctx context.Context) string {
 	left := s.waitTimeout
 	if end, limited := ctx.Deadline(); limited {
-		left = min(left, time.Until(end)-lateness)
+		left = min(left, time.Until(end)-waitMargin)
 	}
 	return strconv.FormatInt(max(1, left.Milliseconds()), 10) // 0 would be for ever
 }
