@@ -33,8 +33,8 @@ type Store struct {
 	known knownDirs
 	gate  *gate
 	swept atomic.Int64          // when Due swept last, see sweepNow
-	use   *os.File              // the directory tmp, locked: who has the store open shares it
-	sick  atomic.Pointer[error] // why nothing may be believed any more
+	use   *os.File              // the directory tmp; its lock is shared by all that have the store open
+	sick  atomic.Pointer[error] // why the store has stopped
 
 	mu     sync.RWMutex // read-held while a call works; Close waits for it
 	closed bool
@@ -71,7 +71,8 @@ func open(dir string, c Config, fsync func(*os.File) error) (*Store, error) {
 	return s, nil
 }
 
-// prepare makes what is missing. Who is alone cleans up first; the others wait for that.
+// prepare creates what is missing. The first process that opens the store cleans up; the others
+// wait for that.
 func (s *Store) prepare() (err error) {
 	for _, dir := range []string{tmpDir, recordsDir} {
 		if err := s.root.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -95,10 +96,10 @@ func (s *Store) prepare() (err error) {
 			return err
 		}
 	}
-	if err := shared.wait(s.use); err != nil { // from exclusive to shared, or behind somebody who cleans up
+	if err := shared.wait(s.use); err != nil { // from exclusive to shared, or after another process has cleaned up
 		return err
 	}
-	if _, err := s.root.Lstat(dueDir); err != nil { // who cleaned up has died of it: the next Open is alone
+	if _, err := s.root.Lstat(dueDir); err != nil { // the process that cleaned up has died: the next Open cleans up
 		return err
 	}
 	return errors.Join(s.sync("."), s.sweep(), s.tidyNever())
@@ -115,13 +116,14 @@ func (s *Store) Close() error {
 	return errors.Join(s.use.Close(), s.root.Close())
 }
 
-// now is the store's clock.
+// now reads the store's clock.
 func (s *Store) now() time.Time { return instant(s.clock.Micros()) }
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// work does what a verb has to do with files, for as long as ctx lasts: a disk that hangs must not hang its caller. What do
-// is given must not be the caller's to change. name is the key to have to oneself, or empty.
+// work runs the part of a verb that uses files, for as long as ctx lasts, because a disk that hangs
+// must not block the caller. The caller must not change what do uses. name is the key that only one
+// call may write at a time, or empty.
 func work[T any](ctx context.Context, s *Store, verb, name string, do func(ctx context.Context) (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -151,7 +153,8 @@ func work[T any](ctx context.Context, s *Store, verb, name string, do func(ctx c
 	return r.value, r.err
 }
 
-// begin runs do beside the caller as soon as there is a place for it. Before that nothing has happened.
+// begin runs do in a goroutine as soon as there is a place for it. Before that nothing has
+// happened.
 func (s *Store) begin(ctx context.Context, name string, do func()) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -44,7 +44,7 @@ type Store struct {
 
 const shards = 256
 
-// shard is a part of the records with a lock of its own.
+// shard is a part of the records with its own lock.
 type shard struct {
 	mu      sync.Mutex
 	records map[uint64]*entry // by hash of the ID; entries of one hash are chained
@@ -86,7 +86,8 @@ func (s *Store) shard(id stet.ID) (*shard, uint64) {
 	return &s.shards[h%shards], h
 }
 
-// queue is where e waits to fall due. Apart, both grow nearly in order, so that adding to them is cheap.
+// queue returns the queue in which e waits. Each of the two grows nearly in order, so that adding
+// is cheap.
 func (sh *shard) queue(e *entry) *queue {
 	if e.state == stet.Running || e.state == stet.Unknown || e.state == stet.Completed && e.label.rules.KeepExpired > 0 {
 		return &sh.open
@@ -94,7 +95,7 @@ func (sh *shard) queue(e *entry) *queue {
 	return &sh.ended
 }
 
-// find returns the entry of id, if there is one. The shard is locked.
+// find returns the entry of id, or nil. The shard is locked.
 func (sh *shard) find(h uint64, id stet.ID) *entry {
 	for e := sh.records[h]; e != nil; e = e.next {
 		if e.key == id.Key && e.label.scope == id.Scope {
@@ -175,7 +176,7 @@ func (s *Store) remove(sh *shard, h uint64, e *entry) {
 	sh.wake(e.id())
 }
 
-// unlink takes e out of its chain.
+// unlink removes e from its chain.
 func (sh *shard) unlink(h uint64, e *entry) {
 	switch first := sh.records[h]; {
 	case first == e && e.next == nil:

@@ -29,7 +29,7 @@ func (e ServerError) Error() string {
 	return "redis: " + string(e)
 }
 
-// mends say what to do about an error, by the word it begins with.
+// mends say what to do about an error, by the first word of its text.
 var mends = map[string]string{
 	"NOAUTH":      "the server wants a password: give the client one (redis://USER:PASSWORD@HOST)",
 	"WRONGPASS":   "correct the user or the password that the client was given",
@@ -41,7 +41,7 @@ var mends = map[string]string{
 	"MASTERDOWN":  "the server is a replica without its master: give the client the master",
 }
 
-// answered reports whether err is an answer of the server's that begins with one of the codes.
+// answered reports whether err is an answer of the server that begins with one of the codes.
 func answered(err error, codes ...string) bool {
 	if err == nil {
 		return false

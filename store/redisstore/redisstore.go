@@ -101,7 +101,7 @@ func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 	return s, s.agree(ctx)
 }
 
-// place is where a record lives. A shard's name is that of its index, too.
+// place is where a record lives. The name of a shard is also the name of its index.
 type place struct {
 	shard, record, member string
 	owner                 uint32 // the member's checksum, with which those of the record's parts begin
@@ -120,15 +120,17 @@ func (s *Store) place(id stet.ID) place {
 
 func (s *Store) shard(i int) string { return s.names[i] }
 
-// Places among what is due, as now.lua describes them. What is due in more than 158 years, or never, is taken for due then: an index
-// may be early, since [Store.Due] goes by the records, but it must not be late.
+// Places among due records, as now.lua describes them. Records that are due in more than 158 years,
+// or never, are listed as due then. An index may be early, since [Store.Due] checks the records,
+// but it must never list a record later than it is due.
 const (
 	duePerState = 1e15
 	dueUnit     = 10 // microseconds
 	dueFarthest = dueUnit * duePerState / 2
 )
 
-// placeOfTag is where a tag stands in an index, as now.lua describes it: by 50 of its bits, which is as far as numbers go there.
+// placeOfTag returns the place of a tag in an index, as now.lua describes it: 50 of its bits, which
+// is the precision of numbers there.
 func placeOfTag(text string) string {
 	n, ok := tag.Parse(text)
 	if !ok {
@@ -137,7 +139,7 @@ func placeOfTag(text string) string {
 	return strconv.FormatInt(7*duePerState+int64(n>>14), 10)
 }
 
-// write is what the arguments of create and replace begin with: the record, its place without the
+// write appends the arguments that create and replace begin with: the record, its place without the
 // time, in how many microseconds it is due, its lifetime, the place of its tag.
 func (s *Store) write(p *place, h *stet.Head, b *stet.Body, args []string) []string {
 	in, left := int64(dueFarthest), time.Duration(0)
@@ -153,7 +155,7 @@ func (s *Store) write(p *place, h *stet.Head, b *stet.Body, args []string) []str
 	return append(args, string(*w), strconv.FormatInt(int64(h.State)*duePerState, 10), strconv.FormatInt(in, 10), strconv.FormatInt(left.Milliseconds(), 10), placeOfTag(h.Tag))
 }
 
-// trimmed leaves out what is empty at the end.
+// trimmed removes empty arguments at the end.
 func trimmed(args []string) []string {
 	for len(args) > 0 && args[len(args)-1] == "" {
 		args = args[:len(args)-1]
@@ -280,7 +282,7 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	return nil
 }
 
-// written sets what the server's clock had to say about a write: the instants that the record has now.
+// written sets the instants that the server's clock gave a write.
 func written(h *stet.Head, got any) error {
 	instants, _ := got.(string)
 	if !stamp(h, instants) {
@@ -290,7 +292,8 @@ func written(h *stet.Head, got any) error {
 	return nil
 }
 
-// decode decodes an answer with a record: now, the record, or what is before its body where b is nil.
+// decode decodes an answer with a record: the time, then the record, or the part before its body if
+// b is nil.
 func (s *Store) decode(h *stet.Head, b *stet.Body, got []any, p *place) (err error) {
 	if len(got) != 2 {
 		return errTorn
@@ -317,10 +320,10 @@ func (s *Store) decode(h *stet.Head, b *stet.Body, got []any, p *place) (err err
 	return nil
 }
 
-// Pauses of a wait between two looks.
+// Pauses of a wait between two reads.
 const firstLook, longestLook = 25 * time.Millisecond, time.Second
 
-// Wait implements [stet.Waiter], by looking again and again.
+// Wait implements [stet.Waiter] by reading again and again.
 func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	p := s.place(id)
 	version, from, to := stamped(seen), strconv.Itoa(atFormat), strconv.Itoa(atState-1)
