@@ -4,14 +4,14 @@
 //
 // # What it promises
 //
-// When a verb returns, its effect is on the disk: file and directories are synced (fsync). A process
-// that is killed loses nothing that it acknowledged, and leaves no incomplete record, because a file
-// gets its name only when it is complete. A file that cannot be read, was changed by hand, or has a
-// later version is [stet.ErrCorrupt] for its key alone.
+// When a verb returns, its effect is on the disk: file and directories are synced (fsync). A
+// process that is killed loses nothing that it acknowledged, and leaves no incomplete record,
+// because a file gets its name only when it is complete. A file that cannot be read, was changed by
+// hand, or has a later version is [stet.ErrCorrupt] for its key alone.
 //
-// A full disk refuses writes ([stet.ErrFull] for new keys) and changes no record; when there is room
-// again, writes succeed. If a directory cannot be synced, what is on the disk is uncertain, and the
-// store refuses every call until it is opened again.
+// A full disk refuses writes ([stet.ErrFull] for new keys) and changes no record; when there is
+// room again, writes succeed. If a directory cannot be synced, what is on the disk is uncertain,
+// and the store refuses every call until it is opened again.
 //
 // # Layout
 //
@@ -21,16 +21,16 @@
 //	pending/4f0c….json      such a line, while its change is being made
 //	tmp/…                   what is being written; what a dead process left there is swept by others
 //
-// The store touches nothing outside the directory, does not follow symbolic links, and lets only the
-// owner read. Keys and bodies are stored in plain text: wrap the store to encrypt bodies. The contents
-// of due are made from the records: if no process is running, the directory may be removed, and the
-// next Open makes it again.
+// The store touches nothing outside the directory, does not follow symbolic links, and lets only
+// the owner read. Keys and bodies are stored in plain text: wrap the store to encrypt bodies. The
+// contents of due are made from the records: if no process is running, the directory may be
+// removed, and the next Open makes it again.
 //
 // # Locks
 //
-// A lock never outlives its owner. Each record's own file is locked (flock), and the kernel releases
-// the lock of a process that dies at once. With a lock file that expires, a process would have to guess
-// from a clock that the owner is dead; an owner that was only stopped would then overwrite what its
-// successor wrote. How long a holder may execute is another matter, and is part of the record: its
-// owner, and the end of its lease.
+// A lock never outlives its owner. Each record's own file is locked (flock), and the kernel
+// releases the lock of a process that dies at once. With a lock file that expires, a process would
+// have to guess from a clock that the owner is dead; an owner that was only stopped would then
+// overwrite what its successor wrote. How long a holder may execute is another matter, and is part
+// of the record: its owner, and the end of its lease.
 package filestore

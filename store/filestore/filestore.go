@@ -17,15 +17,16 @@ import (
 
 // Config says how a Store works. The zero value works.
 type Config struct {
-	// Clock is the store's clock. Nil means [time.Now]. If it goes back, the store's time stands still.
+	// Clock is the store's clock. Nil means [time.Now]. If it goes back, the store's time stands
+	// still.
 	Clock func() time.Time
 }
 
 // Store keeps records in a directory. It is safe for concurrent use, and several processes may open
 // the same directory.
 //
-// If the context of a call ends while the disk is busy, the call returns the context's error at once.
-// Its work goes on, and may still be done.
+// If the context of a call ends while the disk is busy, the call returns the context's error at
+// once. Its work goes on, and may still be done.
 type Store struct {
 	root  *os.Root
 	clock steady.Clock

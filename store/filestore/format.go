@@ -68,7 +68,8 @@ type form struct {
 	Request  []byte    `json:"request_b64,omitzero"`
 	Progress []byte    `json:"progress_b64,omitzero"`
 
-	// Head is the head as internal/codec encodes it, if it has a field that this form has no name for.
+	// Head is the head as internal/codec encodes it, if it has a field that this form has no name
+	// for.
 	Head []byte `json:"head_b64,omitempty"`
 }
 

@@ -19,7 +19,8 @@ type Config struct {
 	MaxKeys int
 	// MaxHistory is the largest number of changes in the history, the latest. 0 means 100,000.
 	MaxHistory int
-	// Clock is the store's clock. Nil means [time.Now]. If it goes back, the store's time stands still.
+	// Clock is the store's clock. Nil means [time.Now]. If it goes back, the store's time stands
+	// still.
 	Clock func() time.Time
 }
 
@@ -153,8 +154,8 @@ func (s *Store) makeRoom(own *shard, now int64) bool {
 	return false
 }
 
-// dropEnded removes the record that is overdue for the longest time, among those that no request would
-// find alive. Running and unknown records stay, however long they are overdue.
+// dropEnded removes the record that is overdue for the longest time, among those that no request
+// would find alive. Running and unknown records stay, however long they are overdue.
 func (s *Store) dropEnded(sh *shard, now int64) bool {
 	if len(sh.ended) == 0 || sh.ended[0].due > now {
 		return false
@@ -297,7 +298,8 @@ func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	}
 }
 
-// wake ends all waits for id. The next wait makes a new channel; a channel stays until its record changes.
+// wake ends all waits for id. The next wait makes a new channel; a channel stays until its record
+// changes.
 func (sh *shard) wake(id stet.ID) {
 	if changed, ok := sh.waiting[id]; ok {
 		close(changed)

@@ -2,7 +2,8 @@ package memstore
 
 import "context"
 
-// reapBatch is how many records are removed while a shard is locked. Requests wait no longer than that.
+// reapBatch is how many records are removed while a shard is locked. Requests wait no longer than
+// that.
 const reapBatch = 64
 
 // Reap implements [stet.Reaper].

@@ -8,17 +8,19 @@ import (
 
 // Client sends commands to a server. It is safe for concurrent use.
 type Client interface {
-	// Do sends a command to the node that serves key, or to any node if key is "". If then is not nil,
-	// Do calls it with the answer and sends the commands it returns, one after the other on the same
-	// connection. It returns all answers; an answer is nil, an int64, a string, or a []any of these.
+	// Do sends a command to the node that serves key, or to any node if key is "". If then is not
+	// nil, Do calls it with the answer and sends the commands it returns, one after the other on
+	// the same connection. It returns all answers; an answer is nil, an int64, a string, or a []any
+	// of these.
 	//
-	// The error is a [ServerError] if the server answered with an error; that command was not carried
-	// out. After any other error, including that of ctx, the commands may have been carried out. Do
-	// must not send a command twice.
+	// The error is a [ServerError] if the server answered with an error; that command was not
+	// carried out. After any other error, including that of ctx, the commands may have been carried
+	// out. Do must not send a command twice.
 	Do(ctx context.Context, key string, command []string, then func(answer any) [][]string) ([]any, error)
 }
 
-// ServerError is an error that the server answered with. Its text says what to do about common ones.
+// ServerError is an error that the server answered with. Its text says what to do about common
+// ones.
 type ServerError string
 
 func (e ServerError) Error() string {

@@ -39,8 +39,8 @@ func (s *Store) confirmed(
 	return got[0], nil
 }
 
-// waitMargin is how much earlier than the caller's deadline a WAIT has to end. The server checks for the
-// end of a WAIT every 100 ms (at its usual hz of 10), and its answer takes time to arrive.
+// waitMargin is how much earlier than the caller's deadline a WAIT has to end. The server checks
+// for the end of a WAIT every 100 ms (at its usual hz of 10), and its answer takes time to arrive.
 const waitMargin = 150 * time.Millisecond
 
 // waitUpTo returns for how many milliseconds a write waits. The wait ends before ctx, because too

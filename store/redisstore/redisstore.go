@@ -20,23 +20,23 @@ import (
 type Config struct {
 	// Prefix begins every key. It must not contain braces. "" means "stet".
 	Prefix string
-	// Shards is the number of slots that records and their indexes are spread over, 1 to 1024. It is
-	// fixed by the first Open: a store with another number is refused. 0 means 64.
+	// Shards is the number of slots that records and their indexes are spread over, 1 to 1024. It
+	// is fixed by the first Open: a store with another number is refused. 0 means 64.
 	Shards int
-	// Wait is the number of replicas that have to confirm a write; with fewer confirmations the write
-	// fails with [stet.ErrUnconfirmed]. 0 means that no write waits for replicas.
+	// Wait is the number of replicas that have to confirm a write; with fewer confirmations the
+	// write fails with [stet.ErrUnconfirmed]. 0 means that no write waits for replicas.
 	Wait int
 	// WaitTimeout bounds the wait for replicas. It is cut short so that an answer comes before the
 	// deadline of the call. 0 means one second.
 	WaitTimeout time.Duration
-	// AllowVolatile accepts a server that may evict or forget records. False means that Open and Check
-	// fail with [stet.ErrVolatile] for such a server.
+	// AllowVolatile accepts a server that may evict or forget records. False means that Open and
+	// Check fail with [stet.ErrVolatile] for such a server.
 	AllowVolatile bool
-	// Linger is how long a record stays after its end if it is not reaped; then it vanishes by itself.
-	// 0 means 24 hours.
+	// Linger is how long a record stays after its end if it is not reaped; then it vanishes by
+	// itself. 0 means 24 hours.
 	Linger time.Duration
-	// Warn is called by Open with a text for each setting that can lose records or cannot be read. It
-	// may be nil.
+	// Warn is called by Open with a text for each setting that can lose records or cannot be read.
+	// It may be nil.
 	Warn func(string)
 }
 
@@ -48,8 +48,8 @@ const (
 	maxShards          = 1024
 )
 
-// Store is a [stet.Store] in Redis. It is safe for concurrent use, in any number of processes. It has
-// no Close method, because the client belongs to the caller.
+// Store is a [stet.Store] in Redis. It is safe for concurrent use, in any number of processes. It
+// has no Close method, because the client belongs to the caller.
 type Store struct {
 	client      Client
 	prefix      string
@@ -76,9 +76,9 @@ var (
 // errTorn is returned for an answer that no script of this store gives. The call may have happened.
 var errTorn = errors.New("the server's answer is torn")
 
-// Open returns a store. It checks the settings of the server, or of every master of a cluster that has
-// records, and that the number of shards is the one the records were first stored with. Settings can
-// change later: see [Store.Check].
+// Open returns a store. It checks the settings of the server, or of every master of a cluster that
+// has records, and that the number of shards is the one the records were first stored with.
+// Settings can change later: see [Store.Check].
 func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 	c.Prefix, c.Shards = cmp.Or(c.Prefix, defaultPrefix), cmp.Or(c.Shards, defaultShards)
 	c.WaitTimeout, c.Linger = cmp.Or(c.WaitTimeout, defaultWaitTimeout), cmp.Or(c.Linger, defaultLinger)

@@ -41,7 +41,8 @@ func Options(o rueidis.ClientOption) rueidis.ClientOption {
 
 type client struct{ rueidis.Client }
 
-// Do implements [redisstore.Client]. Nothing is sent twice: the library repeats reads only, and takes none of these for one.
+// Do implements [redisstore.Client]. Nothing is sent twice: the library repeats reads only, and
+// takes none of these for one.
 func (c client) Do(ctx context.Context, key string, command []string, then func(answer any) [][]string) ([]any, error) {
 	if then == nil {
 		got, err := answer(c.Client.Do(ctx, c.build(key, command)))
