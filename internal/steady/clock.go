@@ -10,13 +10,17 @@ import (
 // sets the host's clock, so that leases are compared with instants of one line (I13, W10). It is safe for
 // concurrent use.
 type Clock struct {
-	Now  func() time.Time
+	Now  func() time.Time // nil means time.Now
 	last atomic.Int64
 }
 
 // Micros returns the time.
 func (c *Clock) Micros() int64 {
-	now := c.Now().UnixMicro()
+	read := c.Now
+	if read == nil {
+		read = time.Now
+	}
+	now := read().UnixMicro()
 	for {
 		last := c.last.Load()
 		if now <= last {

@@ -17,9 +17,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 )
 
-// schema is the version of the files written today. Another is refused, for its key alone (case SF-06).
+// schema is the version of the files written today. A file of another version is refused, for its
+// key alone (case SF-06).
 const schema = 1
 
 // form is a record as it stands in a file.
@@ -65,6 +67,10 @@ type form struct {
 	Response *response `json:"response,omitempty"`
 	Request  []byte    `json:"request_b64,omitzero"`
 	Progress []byte    `json:"progress_b64,omitzero"`
+
+	// Head is the head as internal/codec encodes it, if it has a field that this form has no name
+	// for.
+	Head []byte `json:"head_b64,omitempty"`
 }
 
 type response struct {
@@ -89,7 +95,15 @@ type note struct {
 	Action   text `json:"action,omitempty"`
 }
 
-// pair is a line of a list whose order counts and whose names may repeat.
+func noteOf(n *stet.Note) note {
+	return note{text(n.Who), text(n.Why), text(n.Evidence), text(n.Notice), text(n.Action)}
+}
+
+func (n *note) export() stet.Note {
+	return stet.Note{Who: string(n.Who), Why: string(n.Why), Evidence: string(n.Evidence), Notice: string(n.Notice), Action: string(n.Action)}
+}
+
+// pair is one line of a list whose order counts and whose names may repeat.
 type pair struct {
 	Name  text `json:"name"`
 	Value text `json:"value"`
@@ -102,7 +116,8 @@ var (
 	lapseWords = map[stet.LapseRule]word{stet.LapseUnknown: "unknown", stet.LapseResume: "resume", stet.LapseReexecute: "reexecute", stet.LapseAtomic: "atomic"}
 )
 
-// text is a string that need not be UTF-8: what is not becomes {"b64":"…"}, since JSON would change it.
+// text is a string that may hold any bytes. If it is not UTF-8 it becomes {"b64":"…"}, because JSON
+// would change it.
 type text string
 
 type encoded struct {
@@ -110,13 +125,23 @@ type encoded struct {
 }
 
 func (t text) MarshalJSON() ([]byte, error) {
+	if strings.IndexFunc(string(t), special) < 0 { // as most are
+		return append(append(append(make([]byte, 0, len(t)+2), '"'), t...), '"'), nil
+	}
 	if !utf8.ValidString(string(t)) {
 		return json.Marshal(encoded{[]byte(t)})
 	}
 	return marshal(string(t), "")
 }
 
+// special reports whether r may need an escape in JSON.
+func special(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }
+
 func (t *text) UnmarshalJSON(b []byte) error {
+	if b[0] == '"' && bytes.IndexByte(b, '\\') < 0 && utf8.Valid(b) { // as most are
+		*t = text(b[1 : len(b)-1])
+		return nil
+	}
 	if b[0] == '"' {
 		return json.Unmarshal(b, (*string)(t))
 	}
@@ -136,7 +161,8 @@ func (d *span) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// millis is a duration as a number of milliseconds, with up to six decimals: none of its nanoseconds is lost.
+// millis is a duration as a number of milliseconds with up to six decimals, so that no nanosecond
+// is lost.
 type millis time.Duration
 
 const decimals = 6
@@ -161,7 +187,7 @@ func (m *millis) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// marshal writes JSON for people: < and > stay what they are.
+// marshal writes JSON for people: < and > are not escaped.
 func marshal(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -171,20 +197,27 @@ func marshal(v any, indent string) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// The file ends with a checksum of all that stands before the comma.
+// A file ends with the checksum of everything before the last comma.
 const sealFormat = ",\n  \"crc32c\": \"%08x\"\n}\n"
 
 const sealLen = len(",\n  \"crc32c\": \"00000000\"\n}\n")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// opening is how every file of this schema begins.
+// opening is the beginning of every file of this schema.
 var opening = fmt.Appendf(nil, "{\n  \"schema\": %d,\n", schema)
 
 func encode(r *stet.Record) ([]byte, error) {
 	f, err := formOf(r)
 	if err != nil {
 		return nil, err
+	}
+	var named stet.Record
+	if err := f.head(&named.Head); err != nil {
+		return nil, err
+	}
+	if head := codec.AppendHead(nil, &r.Head); !bytes.Equal(head, codec.AppendHead(nil, &named.Head)) {
+		f.Head = head
 	}
 	b, err := marshal(f, "  ")
 	if err != nil {
@@ -194,7 +227,7 @@ func encode(r *stet.Record) ([]byte, error) {
 	return fmt.Appendf(b, sealFormat, crc32.Checksum(b, castagnoli)), nil
 }
 
-// decode reads a file. The error says what is wrong with it, and nothing of what it holds.
+// decode reads a file. The error says what is wrong with the file, and nothing of its contents.
 func decode(b []byte) (stet.Record, error) {
 	if !bytes.HasPrefix(b, opening) {
 		return stet.Record{}, fmt.Errorf("not a file of schema %d", schema)
@@ -236,7 +269,8 @@ func formOf(r *stet.Record) (*form, error) {
 		f.Meta = append(f.Meta, pair{text(k), text(r.Meta[k])})
 	}
 	if n := r.Note; n != nil {
-		f.Note = &note{text(n.Who), text(n.Why), text(n.Evidence), text(n.Notice), text(n.Action)}
+		written := noteOf(n)
+		f.Note = &written
 	}
 	if a := r.Response; a != nil {
 		f.Response = &response{a.Status, pairs(a.Header), pairs(a.Trailer), a.Body}
@@ -244,8 +278,9 @@ func formOf(r *stet.Record) (*form, error) {
 	return f, nil
 }
 
-// due is where the instant stands at which a record of that state falls due, and other is where it does not. A completed
-// record expires then, in the word that other programs know; what ends for the others is a lease, a wait, a refusal.
+// due returns the two fields for the instant at which a record falls due: the one that its state
+// uses, and the other one. A completed record expires then, which is the word that other programs
+// know; for other states it is the end of a lease, a pause or a refusal.
 func (f *form) due(state stet.State) (due, other *time.Time) {
 	if state == stet.Completed {
 		return &f.Expires, &f.Due
@@ -254,46 +289,58 @@ func (f *form) due(state stet.State) (due, other *time.Time) {
 }
 
 func (f *form) record() (r stet.Record, err error) {
-	if r.State, err = stet.ParseState(f.State); err != nil {
-		return r, errors.New("it has a state that is none")
-	}
-	due, other := f.due(r.State)
-	if !other.IsZero() {
-		return r, errors.New("it falls due as a record of another state")
-	}
-	r.DueAt = due.UTC()
-	if r.Fingerprint, err = f.fingerprint(); err != nil {
+	if err := f.head(&r.Head); err != nil {
 		return r, err
 	}
-	var ok, ok2 bool
-	r.Kept, ok = named(keptWords, f.Kept)
-	r.Rules.OnLapse, ok2 = named(lapseWords, f.Rules.OnLapse)
-	if !ok || !ok2 {
-		return r, errors.New("it has a rule that is none")
+	if f.Head != nil && codec.Head(string(f.Head), &r.Head) != nil {
+		return r, errors.New("its head is none")
 	}
-	r.Tag = string(f.Tag)
-	r.ID, r.Version, r.Attempt = stet.ID{Scope: stet.Scope(f.Scope), Key: stet.Key(f.Key)}, stet.Version(f.Version), f.Attempt
-	r.Holder, r.Route, r.Method, r.Path = string(f.Owner), string(f.Route), string(f.Method), string(f.Path)
-	r.TraceID, r.Point, r.Cause = string(f.TraceID), string(f.Point), string(f.Cause)
-	r.DownstreamKey, r.DownstreamID = string(f.DownKey), string(f.DownID)
-	r.Status, r.Size, r.Published, r.Reconciled = f.Status, f.Size, f.Published, f.Reconciled
-	r.Probes, r.Escalated, r.Took = f.Probes, f.Escalated, time.Duration(f.Took)
-	r.Rules.Retain, r.Rules.KeepExpired, r.Rules.FromCreation = time.Duration(f.Rules.Retain), time.Duration(f.Rules.KeepExpired), f.Rules.FromCreation
-	r.CreatedAt, r.UpdatedAt, r.CompletedAt = f.Created.UTC(), f.Updated.UTC(), f.Completed.UTC()
 	r.Request, r.Progress = f.Request, f.Progress
-	if len(f.Meta) > 0 {
-		r.Meta = make(map[string]string, len(f.Meta))
-		for _, p := range f.Meta {
-			r.Meta[string(p.Name)] = string(p.Value)
-		}
-	}
-	if n := f.Note; n != nil {
-		r.Note = &stet.Note{Who: string(n.Who), Why: string(n.Why), Evidence: string(n.Evidence), Notice: string(n.Notice), Action: string(n.Action)}
-	}
 	if a := f.Response; a != nil {
 		r.Response = &stet.Response{Status: a.Status, Header: fields(a.Header), Trailer: fields(a.Trailer), Body: a.Body}
 	}
 	return r, nil
+}
+
+// head reads the fields of a head that have names in the form.
+func (f *form) head(h *stet.Head) (err error) {
+	if h.State, err = stet.ParseState(f.State); err != nil {
+		return errors.New("it has a state that is none")
+	}
+	due, other := f.due(h.State)
+	if !other.IsZero() {
+		return errors.New("it falls due as a record of another state")
+	}
+	h.DueAt = due.UTC()
+	if h.Fingerprint, err = f.fingerprint(); err != nil {
+		return err
+	}
+	var ok, ok2 bool
+	h.Kept, ok = named(keptWords, f.Kept)
+	h.Rules.OnLapse, ok2 = named(lapseWords, f.Rules.OnLapse)
+	if !ok || !ok2 {
+		return errors.New("it has a rule that is none")
+	}
+	h.Tag = string(f.Tag)
+	h.ID, h.Version, h.Attempt = stet.ID{Scope: stet.Scope(f.Scope), Key: stet.Key(f.Key)}, stet.Version(f.Version), f.Attempt
+	h.Holder, h.Route, h.Method, h.Path = string(f.Owner), string(f.Route), string(f.Method), string(f.Path)
+	h.TraceID, h.Point, h.Cause = string(f.TraceID), string(f.Point), string(f.Cause)
+	h.DownstreamKey, h.DownstreamID = string(f.DownKey), string(f.DownID)
+	h.Status, h.Size, h.Published, h.Reconciled = f.Status, f.Size, f.Published, f.Reconciled
+	h.Probes, h.Escalated, h.Took = f.Probes, f.Escalated, time.Duration(f.Took)
+	h.Rules.Retain, h.Rules.KeepExpired, h.Rules.FromCreation = time.Duration(f.Rules.Retain), time.Duration(f.Rules.KeepExpired), f.Rules.FromCreation
+	h.CreatedAt, h.UpdatedAt, h.CompletedAt = f.Created.UTC(), f.Updated.UTC(), f.Completed.UTC()
+	if len(f.Meta) > 0 {
+		h.Meta = make(map[string]string, len(f.Meta))
+		for _, p := range f.Meta {
+			h.Meta[string(p.Name)] = string(p.Value)
+		}
+	}
+	if f.Note != nil {
+		n := f.Note.export()
+		h.Note = &n
+	}
+	return nil
 }
 
 func (f *form) fingerprint() (p stet.Fingerprint, err error) {
