@@ -10,8 +10,8 @@ import (
 	"github.com/stet-dev/stet/internal/groupcommit"
 )
 
-// maxGroup bounds how many messages a statement settles. SQLite takes 32,766 values; larger groups are no
-// faster.
+// maxGroup bounds how many messages a statement settles. SQLite takes 32,766 values; larger groups
+// are no faster.
 const maxGroup = 128
 
 // group settles messages that were delivered, many in one statement: see package groupcommit. Other

@@ -42,8 +42,9 @@ const (
 	unpooled = "add ?default_query_exec_mode=cache_describe to the address, or have it pool sessions"
 )
 
-// serverError is an error that the server has answered with: the statement, and its transaction where it had one of its own,
-// never happened. The server's text is not repeated, because it may quote values.
+// serverError is an error that the server has answered with: the statement, and its transaction
+// where it had one of its own, never happened. The server's text is not repeated, because it may
+// quote values.
 type serverError struct{ code string }
 
 func (e *serverError) Error() string {
@@ -70,8 +71,8 @@ func (e *connectError) Error() string        { return "could not connect: " + e.
 func (e *connectError) Unwrap() error        { return e.err }
 func (e *connectError) Is(target error) bool { return target == groupcommit.ErrNothing }
 
-// connecting returns why no connection came about, or nil where err is of another kind. pgx says so in words alone; its own type of
-// error repeats the address.
+// connecting returns why no connection came about, or nil where err is of another kind. pgx says so
+// in words alone; its own type of error repeats the address.
 func connecting(err error) error {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if strings.HasPrefix(e.Error(), "failed to connect to ") {
@@ -118,7 +119,8 @@ func fault(ctx context.Context, err error) error {
 	return &lostError{err}
 }
 
-// Fault returns an error of a driver as one that repeats no values, and says what to do if the server has said what is wrong.
+// Fault returns an error of a driver as one that repeats no values, and says what to do if the
+// server has said what is wrong.
 func Fault(ctx context.Context, err error) error { return fault(ctx, err) }
 
 // answered returns the code of an error that the server has answered with, or "".

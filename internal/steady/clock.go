@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Clock is a store's time in whole microseconds since 1970. It never goes back, also when an administrator
-// sets the host's clock, so that leases are compared with instants of one line (I13, W10). It is safe for
-// concurrent use.
+// Clock is a store's time in whole microseconds since 1970. It never goes back, also when an
+// administrator sets the host's clock, so that leases are compared with instants of one line (I13,
+// W10). It is safe for concurrent use.
 type Clock struct {
 	Now  func() time.Time // nil means time.Now
 	last atomic.Int64

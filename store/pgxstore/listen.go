@@ -10,8 +10,8 @@ import (
 // closeTime bounds the orderly end of the connection that listens.
 const closeTime = time.Second
 
-// listen returns a function that listens on a connection of its own. It uses the simple protocol, which
-// every pooler supports.
+// listen returns a function that listens on a connection of its own. It uses the simple protocol,
+// which every pooler supports.
 func listen(config *pgx.ConnConfig) func(ctx context.Context, channel string, ready func(), heard func(string)) error {
 	return func(ctx context.Context, channel string, ready func(), heard func(string)) error {
 		conn, err := pgx.ConnectConfig(ctx, config.Copy())

@@ -29,10 +29,10 @@ func (e execer) ExecContext(ctx context.Context, query string, args ...any) (sql
 	return driver.RowsAffected(tag.RowsAffected()), nil
 }
 
-// OutboxListener returns a Listen for outbox.Worker, which wakes the worker as soon as a transaction with a
-// message commits. It keeps one connection of its own, made by config, such as a pool's
-// Config().ConnConfig. The connection must lead to the server itself. A connection through a pooler cannot
-// listen: then the function waits without waking the worker, which polls.
+// OutboxListener returns a Listen for outbox.Worker, which wakes the worker as soon as a
+// transaction with a message commits. It keeps one connection of its own, made by config, such as a
+// pool's Config().ConnConfig. The connection must lead to the server itself. A connection through a
+// pooler cannot listen: then the function waits without waking the worker, which polls.
 func OutboxListener(config *pgx.ConnConfig) func(ctx context.Context, wake func()) error {
 	hear := listen(config)
 	return func(ctx context.Context, wake func()) error {

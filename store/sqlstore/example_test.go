@@ -9,7 +9,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// A store in a file. The program imports a driver, here modernc.org/sqlite, which has the name "sqlite".
+// A store in a file. The program imports a driver, here modernc.org/sqlite, which has the name
+// "sqlite".
 func Example() {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN("stet.db"))

@@ -11,16 +11,16 @@ import (
 	"github.com/stet-dev/stet/internal/pgstore"
 )
 
-// ErrSchema is returned when the database's schema is not the one that this program works with. The error
-// that wraps it says what to do.
+// ErrSchema is returned when the database's schema is not the one that this program works with. The
+// error that wraps it says what to do.
 var ErrSchema = errors.New("sqlstore: the schema does not fit")
 
 const createSchema = "CREATE TABLE IF NOT EXISTS stet_schema (version INTEGER PRIMARY KEY)"
 
-// Migrate brings the schema up to date step by step, if it is not yet. Any number of processes may call it at
-// once. Each step is a transaction, so that the steps before a failure stay. MySQL cannot undo changes of a
-// schema; there the next call repeats a step that failed. If a newer program has made the schema, Migrate
-// returns [ErrSchema].
+// Migrate brings the schema up to date step by step, if it is not yet. Any number of processes may
+// call it at once. Each step is a transaction, so that the steps before a failure stay. MySQL
+// cannot undo changes of a schema; there the next call repeats a step that failed. If a newer
+// program has made the schema, Migrate returns [ErrSchema].
 func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	have, want, err := Status(ctx, db, d)
 	switch {
@@ -52,8 +52,8 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	return nil
 }
 
-// migrate takes one step, if no other process has. The number is written first: it is a lock. Another
-// process waits for it, and then finds the number taken.
+// migrate takes one step, if no other process has. The number is written first: it is a lock.
+// Another process waits for it, and then finds the number taken.
 func migrate(ctx context.Context, db *sql.DB, number int, step string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -73,8 +73,8 @@ func migrate(ctx context.Context, db *sql.DB, number int, step string) error {
 	return tx.Commit()
 }
 
-// Status returns the schema's version in the database, 0 if there is none, and the version that this program
-// needs. It changes nothing.
+// Status returns the schema's version in the database, 0 if there is none, and the version that
+// this program needs. It changes nothing.
 func Status(ctx context.Context, db *sql.DB, d Dialect) (have, want int, err error) {
 	if err := d.validate(); err != nil {
 		return 0, 0, err
@@ -91,7 +91,8 @@ func Status(ctx context.Context, db *sql.DB, d Dialect) (have, want int, err err
 	return have, len(d.steps()), nil
 }
 
-// fault returns an error of the driver as one that says what to do, if the server has said what is wrong.
+// fault returns an error of the driver as one that says what to do, if the server has said what is
+// wrong.
 func (d Dialect) fault(ctx context.Context, err error) error {
 	switch d {
 	case MySQL:

@@ -11,8 +11,8 @@ import (
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// DefaultMaxLog is the default of [Config].MaxLog in bytes: twice what [SQLiteDSN] moves from the log into
-// the table at a time.
+// DefaultMaxLog is the default of [Config].MaxLog in bytes: twice what [SQLiteDSN] moves from the
+// log into the table at a time.
 const DefaultMaxLog = 32 << 20
 
 const (
@@ -20,16 +20,18 @@ const (
 	logSteps    = 8                      // the log grows by this part of its limit before that is tried again
 )
 
-// LogSizer is the ability of a store with a write-ahead log, such as SQLite's. Find it with [stet.As].
+// LogSizer is the ability of a store with a write-ahead log, such as SQLite's. Find it with
+// [stet.As].
 type LogSizer interface {
 	// LogSize returns the size of the log on the disk, in bytes.
 	LogSize() (int64, error)
 }
 
-// log is SQLite's write-ahead log. SQLite overwrites it from the start when a write finds that all of it has
-// been moved into the table and that no read is using it. If reads overlap without a gap, no write ever
-// finds that, and the log grows. A log that is too large is therefore truncated by a checkpoint that waits
-// for the reads that have begun. Reads that begin meanwhile do not need the log (B06).
+// log is SQLite's write-ahead log. SQLite overwrites it from the start when a write finds that all
+// of it has been moved into the table and that no read is using it. If reads overlap without a gap,
+// no write ever finds that, and the log grows. A log that is too large is therefore truncated by a
+// checkpoint that waits for the reads that have begun. Reads that begin meanwhile do not need the
+// log (B06).
 type log struct {
 	file string
 	max  int64
@@ -51,8 +53,8 @@ func (l *log) full() bool {
 	return err == nil && size > max(l.max, l.next)
 }
 
-// tried notes an attempt to truncate the log. If the log is still too large, the next write does not try
-// again.
+// tried notes an attempt to truncate the log. If the log is still too large, the next write does
+// not try again.
 func (l *log) tried() {
 	l.next = 0
 	if size, err := l.size(); err == nil && size > l.max {
@@ -66,8 +68,8 @@ func (s *sqlite) LogSize() (int64, error) {
 	return size, wrap("log size", err)
 }
 
-// cutLog truncates the log, if the reads that use it end soon. No transaction is open. If the connection's
-// busy_timeout cannot be restored, the connection is discarded.
+// cutLog truncates the log, if the reads that use it end soon. No transaction is open. If the
+// connection's busy_timeout cannot be restored, the connection is discarded.
 func (w *writer) cutLog() {
 	ctx := context.Background()
 	var patience int64

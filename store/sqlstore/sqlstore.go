@@ -1,10 +1,10 @@
-// Package sqlstore keeps records in a table of an SQL database, through database/sql and a driver of the
-// program's choice.
+// Package sqlstore keeps records in a table of an SQL database, through database/sql and a driver
+// of the program's choice.
 //
-// SQLite serves one host: any number of goroutines, and several processes on the same file. Acknowledged
-// writes survive kill -9 and power loss, if the disk keeps what it has synced. Concurrent writes share a
-// transaction: while one is being synced, the next gathers. A lone caller does not wait for company, and
-// reads go on beside the writes.
+// SQLite serves one host: any number of goroutines, and several processes on the same file.
+// Acknowledged writes survive kill -9 and power loss, if the disk keeps what it has synced.
+// Concurrent writes share a transaction: while one is being synced, the next gathers. A lone caller
+// does not wait for company, and reads go on beside the writes.
 //
 //	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN("stet.db")) // modernc.org/sqlite
 //	...
@@ -12,21 +12,22 @@
 //	...
 //	store, err := sqlstore.Open(ctx, db, sqlstore.Config{Dialect: sqlstore.SQLite})
 //
-// MySQL and MariaDB serve several hosts. The server's clock counts, and Open checks that the server syncs
-// what it commits. A read does not wait for a transaction that changes the record. A write to a row that
-// another transaction holds is tried again until the call's deadline, and delays no other write. If many
-// callers write at once, their writes share statements.
+// MySQL and MariaDB serve several hosts. The server's clock counts, and Open checks that the server
+// syncs what it commits. A read does not wait for a transaction that changes the record. A write to
+// a row that another transaction holds is tried again until the call's deadline, and delays no
+// other write. If many callers write at once, their writes share statements.
 //
-// Postgres serves any number of processes on any number of hosts, with the driver of pgx or another one.
-// Package store/pgxstore is the same store on a pool of pgx. There a caller that waits for a record is
-// notified of changes; here it polls.
+// Postgres serves any number of processes on any number of hosts, with the driver of pgx or another
+// one. Package store/pgxstore is the same store on a pool of pgx. There a caller that waits for a
+// record is notified of changes; here it polls.
 //
 // Operators can read the view stet_keys:
 //
 //	$ sqlite3 stet.db "SELECT key, state, status, created_at FROM stet_keys WHERE state = 'unknown'"
 //
-// Do not change rows by hand. Each row carries checksums; a row that was changed by hand, by a failing disk
-// or by a newer program is refused with [stet.ErrCorrupt], and the other rows are not affected.
+// Do not change rows by hand. Each row carries checksums; a row that was changed by hand, by a
+// failing disk or by a newer program is refused with [stet.ErrCorrupt], and the other rows are not
+// affected.
 package sqlstore
 
 import (
@@ -41,16 +42,17 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// Store is a [stet.Store] in a table. It is safe for concurrent use, and so are several Stores on one
-// database, in one process or in several.
+// Store is a [stet.Store] in a table. It is safe for concurrent use, and so are several Stores on
+// one database, in one process or in several.
 //
-// A method returns when its context ends, also while it waits for its turn, for another process or for a
-// server. The one exception is a lone write to SQLite, which waits for the disk to answer.
+// A method returns when its context ends, also while it waits for its turn, for another process or
+// for a server. The one exception is a lone write to SQLite, which waits for the disk to answer.
 type Store struct {
 	database
 }
 
-// Unwrap returns the store of the dialect, so that [stet.As] finds the abilities that not every dialect has.
+// Unwrap returns the store of the dialect, so that [stet.As] finds the abilities that not every
+// dialect has.
 func (s *Store) Unwrap() stet.Store { return s.database }
 
 // database is a [Store] in one dialect.
@@ -72,23 +74,24 @@ var (
 type Config struct {
 	// Dialect is the kind of database.
 	Dialect Dialect
-	// Clock is the store's clock if the database has none of its own (SQLite). Default [time.Now]. The store's
-	// time never goes back within a process, also if the clock does.
+	// Clock is the store's clock if the database has none of its own (SQLite). Default [time.Now].
+	// The store's time never goes back within a process, also if the clock does.
 	Clock func() time.Time
-	// Readers is the number of connections that look up records, beside those that write and those that list.
-	// Default [DefaultReaders]. Postgres ignores it.
+	// Readers is the number of connections that look up records, beside those that write and those
+	// that list. Default [DefaultReaders]. Postgres ignores it.
 	Readers int
-	// MaxLog is the size in bytes of SQLite's write-ahead log above which a write truncates the log. The write
-	// then waits for the reads that use the log, at most a tenth of a second each time. A read that takes
-	// minutes keeps the log for as long, so that the log may exceed MaxLog. Default [DefaultMaxLog].
+	// MaxLog is the size in bytes of SQLite's write-ahead log above which a write truncates the
+	// log. The write then waits for the reads that use the log, at most a tenth of a second each
+	// time. A read that takes minutes keeps the log for as long, so that the log may exceed MaxLog.
+	// Default [DefaultMaxLog].
 	MaxLog int64
-	// LockTimeout bounds how long a store bound to a transaction waits for a row that another transaction holds
-	// (Postgres). It sets lock_timeout for the rest of the transaction, in whole milliseconds. Default 0: the
-	// session's setting counts.
+	// LockTimeout bounds how long a store bound to a transaction waits for a row that another
+	// transaction holds (Postgres). It sets lock_timeout for the rest of the transaction, in whole
+	// milliseconds. Default 0: the session's setting counts.
 	LockTimeout time.Duration
-	// AllowVolatile accepts a server (Postgres, MySQL) whose settings allow it to lose acknowledged writes in a
-	// crash. A key that is lost may run again. Default false: Open and Check refuse such a server with
-	// [stet.ErrVolatile].
+	// AllowVolatile accepts a server (Postgres, MySQL) whose settings allow it to lose acknowledged
+	// writes in a crash. A key that is lost may run again. Default false: Open and Check refuse
+	// such a server with [stet.ErrVolatile].
 	AllowVolatile bool
 }
 
@@ -98,12 +101,12 @@ const DefaultReaders = 4
 // ErrClosed is returned when a store is used after Close.
 var ErrClosed = errors.New("sqlstore: the store is closed")
 
-// Open returns a store on a database that [Migrate] has prepared. It checks the settings that the store's
-// promises depend on; an error says which setting to change.
+// Open returns a store on a database that [Migrate] has prepared. It checks the settings that the
+// store's promises depend on; an error says which setting to change.
 //
-// The caller owns db, may use it for other tables, and closes it after the store. A limit of its pool
-// (SetMaxOpenConns) must leave room for the connections that the store keeps: Readers, and those that
-// write, which is one for SQLite and up to 20 for MySQL.
+// The caller owns db, may use it for other tables, and closes it after the store. A limit of its
+// pool (SetMaxOpenConns) must leave room for the connections that the store keeps: Readers, and
+// those that write, which is one for SQLite and up to 20 for MySQL.
 func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
