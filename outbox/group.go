@@ -10,8 +10,8 @@ import (
 	"github.com/stet-dev/stet/internal/groupcommit"
 )
 
-// maxGroup bounds how many messages a statement settles: SQLite takes 32,766 values, and nobody
-// gains from more than this.
+// maxGroup bounds how many messages a statement settles. SQLite takes 32,766 values; larger groups
+// are no faster.
 const maxGroup = 128
 
 // group settles messages that were delivered, many in one statement: see package groupcommit. Other
@@ -72,7 +72,7 @@ func (g *group) settle(ctx context.Context, batch []*ending) (settled func(id in
 	}
 	if len(ordered) == 0 {
 		err = write(g.db)
-	} else { // those that are not settled now wake nobody too soon: what they wake is sorted again
+	} else { // a message that is not settled may wake others too soon; they are sorted again
 		err = g.box.end(ctx, g.db, func(tx *sql.Tx) ([]int64, error) { return ordered, write(tx) })
 	}
 	switch {

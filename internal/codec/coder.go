@@ -9,12 +9,12 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// coder writes the fields of a value, or reads them. Both walk the same list (see head and body), so that no field can be
-// written in one way and read in another.
+// coder writes the fields of a value, or reads them. Both walk the same list (see head and body),
+// so that no field can be written in one way and read in another.
 //
-// A field is its number, in one byte, and its content. The number is the field's place in the list, from 1: a new field is added
-// at the end of its list. A field with its zero value is left out, and one that is present with its zero value is refused, so that
-// every value has one encoding.
+// A field is its number, in one byte, and its content. The number is the field's place in the list,
+// from 1: a new field is added at the end of its list. A field with its zero value is left out, and
+// one that is present with its zero value is refused, so that every value has one encoding.
 type coder struct {
 	decoder
 	out     []byte
@@ -22,7 +22,8 @@ type coder struct {
 	field   byte
 }
 
-// next goes on to the next field of the list. It reports whether the field has content to write, or to read.
+// next goes on to the next field of the list. It reports whether the field has content to write, or
+// to read.
 func (c *coder) next(set bool) bool {
 	c.field++
 	switch {
@@ -180,7 +181,8 @@ func appendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// decoder reads from a string, so that all strings it returns share its memory. After an error it returns zero values.
+// decoder reads from a string, so that all strings it returns share its memory. After an error it
+// returns zero values.
 type decoder struct {
 	rest string
 	err  error
@@ -233,8 +235,8 @@ func (d *decoder) string() string {
 	return d.take(int(n))
 }
 
-// count reads the number of pairs that follow. Each takes at least two bytes: a number above half of what is left cannot be true,
-// and no memory is allocated for it.
+// count reads the number of pairs that follow. Each takes at least two bytes: a number above half
+// of what is left cannot be true, and no memory is allocated for it.
 func (d *decoder) count() int {
 	n := d.uvarint()
 	if n > uint64(len(d.rest)/2) {

@@ -8,12 +8,13 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Format is the version of the encodings of heads and bodies. Stores keep it beside each record, and refuse a record of another
-// format. It changes when a list below changes in any way but by a new field at its end.
+// Format is the version of the encodings of heads and bodies. Stores keep it beside each record,
+// and refuse a record of another format. It changes when a list below changes in any way but by a
+// new field at its end.
 const Format = 2
 
-// head lists the fields of a [stet.Head]. A new field goes to the end. The instants are missing: the store's clock sets them, and
-// the store keeps them where it can search and compare them.
+// head lists the fields of a [stet.Head]. A new field goes to the end. The instants are missing:
+// the store's clock sets them, and the store keeps them where it can search and compare them.
 func (c *coder) head(h *stet.Head) {
 	text(c, &h.Scope)
 	text(c, &h.Key)
@@ -67,15 +68,17 @@ func (c *coder) body(b *stet.Body) {
 	c.bytes(&b.Progress)
 }
 
-// AppendHead appends the encoding of h, without its instants, to dst. A store that keeps some of the fields in columns of its own
-// passes a copy of the head in which these fields are zero: what is zero takes no room.
+// AppendHead appends the encoding of h, without its instants, to dst. A store that keeps some of
+// the fields in columns of its own passes a copy of the head in which these fields are zero: what
+// is zero takes no room.
 func AppendHead(dst []byte, h *stet.Head) []byte {
 	c := coder{out: dst}
 	c.head(h)
 	return c.out
 }
 
-// Head decodes what AppendHead wrote into h, and leaves alone the fields that were zero. The strings of h share the memory of s.
+// Head decodes what AppendHead wrote into h, and leaves alone the fields that were zero. The
+// strings of h share the memory of s.
 func Head(s string, h *stet.Head) error {
 	c := coder{decoder: decoder{rest: s}, reading: true}
 	c.head(h)
@@ -92,7 +95,8 @@ func AppendBody(dst []byte, b *stet.Body) []byte {
 	return c.out
 }
 
-// Body decodes what AppendBody wrote into b, which is zero. The strings of b share the memory of s; the bytes are copies.
+// Body decodes what AppendBody wrote into b, which is zero. The strings of b share the memory of s;
+// the bytes are copies.
 func Body(s string, b *stet.Body) error {
 	c := coder{decoder: decoder{rest: s}, reading: true}
 	c.body(b)

@@ -31,7 +31,8 @@ func leaves(t reflect.Type, path ...int) (all [][]int) {
 	return all
 }
 
-// A field of a head or of a body that is not in the codec's list fails here, alone and among all others.
+// A field of a head or of a body that is not in the codec's list fails here, alone and among all
+// others.
 func TestEveryFieldComesBack(t *testing.T) {
 	var all stet.Head
 	for _, path := range leaves(reflect.TypeFor[stet.Head]()) {

@@ -1,4 +1,5 @@
-// Package fill sets the fields of a value that are zero. A test that compares filled values covers a new field without being told of it.
+// Package fill sets the fields of a value that are zero. A test that compares filled values covers
+// a new field without being told of it.
 package fill
 
 import (
@@ -7,7 +8,8 @@ import (
 	"time"
 )
 
-// Zero sets every exported field below the pointer p that is zero. It leaves out instants, which stores set by their own clock.
+// Zero sets every exported field below the pointer p that is zero. It leaves out instants, which
+// stores set by their own clock.
 func Zero(p any) { zero(reflect.ValueOf(p).Elem(), "value") }
 
 func zero(v reflect.Value, name string) {

@@ -84,7 +84,8 @@ func (d *disk) String() string {
 	return fmt.Sprint(d.batches)
 }
 
-// line sends writes one after the other, the first of which holds the disk, and returns their errors' receiver.
+// line sends writes one after the other, the first of which holds the disk, and returns their
+// errors' receiver.
 func line(q *Queue[*write], keys ...string) (errs func() []error) {
 	var wg sync.WaitGroup
 	got := make([]error, len(keys))
@@ -160,7 +161,8 @@ func TestWhoGivesUpWhileQueuedIsNotWritten(t *testing.T) {
 	})
 }
 
-// The first of a group may leave while the database is not ready for it: the others go on, and it is not written.
+// The first of a group may leave while the database is not ready for it: the others go on, and it
+// is not written.
 func TestFirstOfAGroupLeavesBeforeItBegins(t *testing.T) {
 	for name, heeds := range map[string]bool{"begin fails": true, "begin succeeds": false} {
 		t.Run(name, func(t *testing.T) {
@@ -257,7 +259,7 @@ func TestLeaderThatCannotBegin(t *testing.T) {
 	})
 }
 
-func TestPanicOfALeaderHarmsNobodyElse(t *testing.T) {
+func TestPanicOfAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{gate: make(chan struct{})}
 		q := d.queue()

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Callers that come and go at random: every write is answered, what was answered with success happened once, what was
-// answered with "nothing was written" did not, and no goroutine stays behind (the bubble would not end).
+// Callers that come and go at random: every write is answered, what was answered with success
+// happened once, what was answered with "nothing was written" did not, and no goroutine stays
+// behind (the bubble would not end).
 func TestQueueUnderChurn(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

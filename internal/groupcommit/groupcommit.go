@@ -1,5 +1,5 @@
-// Package groupcommit makes groups of concurrent writes, so that they share one wait for a disk or a
-// server. The stores for SQLite, MySQL and Postgres and the outbox use it. A driver supplies the
+// Package groupcommit makes groups of concurrent writes, so that they share one wait for a disk or
+// a server. The stores for SQLite, MySQL and Postgres and the outbox use it. A driver supplies the
 // statements in a [Config]; a [Queue] decides which write goes when, and with which others:
 //
 //   - Alone: if nothing waits and there is room, a caller carries out its write at once, on its own
@@ -45,7 +45,8 @@ var (
 	// ErrQueueFull means that [MaxWaiting] writes are waiting already.
 	ErrQueueFull = fmt.Errorf("%w: too many writes are waiting", ErrNothing)
 
-	// ErrSeparate is for Many: the write, of which nothing happened, is to be carried out by Patient.
+	// ErrSeparate is for Many: the write, of which nothing happened, is to be carried out by
+	// Patient.
 	ErrSeparate = errors.New("to be carried out separately")
 )
 
@@ -76,46 +77,51 @@ type Outcome uint8
 const (
 	// Final means that the error is the answer, also where the write may have happened.
 	Final Outcome = iota
-	// Refused means that nothing of a group happened: each of its writes is carried out by Patient. To a
-	// lone write the error is the answer.
+	// Refused means that nothing of a group happened: each of its writes is carried out by Patient.
+	// To a lone write the error is the answer.
 	Refused
-	// Contended means that another transaction was in the way, and that nothing happened: also a lone
-	// write is carried out by Patient.
+	// Contended means that another transaction was in the way, and that nothing happened: also a
+	// lone write is carried out by Patient.
 	Contended
 )
 
 // Config describes a driver. Many, Groups, MaxGroup, MaxBytes and Closed are required.
 type Config[W Write] struct {
-	// Many carries out a group and sets Err of its writes. Patient carries out those that it leaves without an
-	// answer, unless Many returns an error for which Settles says otherwise.
+	// Many carries out a group and sets Err of its writes. Patient carries out those that it leaves
+	// without an answer, unless Many returns an error for which Settles says otherwise.
 	Many func(ctx context.Context, group []W) error
 	// Alone carries out one write of a lone caller. Nil: it is a group of one.
 	Alone func(w W) error
-	// Begin waits until the database lets the first write of a group, w, begin. What waits by then joins the
-	// group. An error is the answer to w alone. It requires Groups to be 1. Nil: a group begins at once.
+	// Begin waits until the database lets the first write of a group, w, begin. What waits by then
+	// joins the group. An error is the answer to w alone. It requires Groups to be 1. Nil: a group
+	// begins at once.
 	Begin func(w W) error
-	// Patient carries out a write on its caller's goroutine, and waits while another transaction is in the
-	// way. Nil: a write that has no answer fails.
+	// Patient carries out a write on its caller's goroutine, and waits while another transaction is
+	// in the way. Nil: a write that has no answer fails.
 	Patient func(w W) error
 	// Settles interprets an error of Alone or Many. Nil: every error is Final.
 	Settles func(err error) Outcome
-	// Fits reports whether a write may be in a group. Patient carries out the others. Nil: every write does.
+	// Fits reports whether a write may be in a group. Patient carries out the others. Nil: every
+	// write does.
 	Fits func(w W) bool
-	// Look is called before a write waits, on its caller's goroutine. An error is the answer. It may be nil.
+	// Look is called before a write waits, on its caller's goroutine. An error is the answer. It
+	// may be nil.
 	Look func(w W) error
-	// Clone copies what belongs to the caller, who may return before the write is carried out. It may be nil.
+	// Clone copies what belongs to the caller, who may return before the write is carried out. It
+	// may be nil.
 	Clone func(w W)
-	// Compare orders the writes of a group, so that two groups lock rows in the same order. Nil: they stay in
-	// the order of arrival.
+	// Compare orders the writes of a group, so that two groups lock rows in the same order. Nil:
+	// they stay in the order of arrival.
 	Compare func(a, b W) int
 
-	// Lone is the number of writes on their way below which a caller goes alone, beside the groups. 0: a lone
-	// caller takes the place of a group.
+	// Lone is the number of writes on their way below which a caller goes alone, beside the groups.
+	// 0: a lone caller takes the place of a group.
 	Lone     int
 	Groups   int // that are on their way at a time
 	MaxGroup int // writes of a group
 	MaxBytes int // sum of Size in a group, unless a single write is larger
-	// Timeout bounds a group that has a write without a deadline. 0: groups have no deadline at all.
+	// Timeout bounds a group that has a write without a deadline. 0: groups have no deadline at
+	// all.
 	Timeout time.Duration
 	Closed  error // the answer after Close
 }
@@ -186,8 +192,8 @@ func (q *Queue[W]) free() bool {
 	return q.place()
 }
 
-// place takes a place for a lone caller, if there is one. The queue is locked, as it is for all that
-// say nothing else below.
+// place takes a place for a lone caller, if there is one. The queue is locked, as it is for all
+// that say nothing else below.
 func (q *Queue[W]) place() bool {
 	room := q.busy < q.Lone
 	if q.Lone == 0 {
@@ -284,8 +290,8 @@ func (q *Queue[W]) serve() {
 	}
 }
 
-// next returns the first write that waits. If there is none it gives up the place of a group. It locks
-// the queue.
+// next returns the first write that waits. If there is none it gives up the place of a group. It
+// locks the queue.
 func (q *Queue[W]) next() (first W, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -371,7 +377,8 @@ func (q *Queue[W]) gather(first W, lone bool) []W {
 	return group
 }
 
-// send calls the driver for a group, and gives an answer to writes that the driver leaves without one.
+// send calls the driver for a group, and gives an answer to writes that the driver leaves without
+// one.
 func (q *Queue[W]) send(group []W) {
 	if q.Compare != nil {
 		slices.SortStableFunc(group, q.Compare)
@@ -410,8 +417,8 @@ func (q *Queue[W]) context(group []W) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.Background(), last)
 }
 
-// end counts writes that are no longer on their way, and gives up the place of a lone caller. It locks
-// the queue.
+// end counts writes that are no longer on their way, and gives up the place of a lone caller. It
+// locks the queue.
 func (q *Queue[W]) end(writes int, lone bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -430,8 +437,8 @@ func (q *Queue[W]) idle() {
 	}
 }
 
-// Close refuses new writes, and returns when all others have been carried out. It may be called more
-// than once.
+// Close refuses new writes, and returns when all others have been carried out. It may be called
+// more than once.
 func (q *Queue[W]) Close() {
 	q.mu.Lock()
 	if q.closed == nil {
@@ -442,8 +449,8 @@ func (q *Queue[W]) Close() {
 	<-q.closed
 }
 
-// FirstOfEach splits writes that are in order into the first of each name and the others. It changes
-// nothing of what it is given.
+// FirstOfEach splits writes that are in order into the first of each name and the others. It
+// changes nothing of what it is given.
 func FirstOfEach[W any](sorted []W, compare func(a, b W) int) (first, others []W) {
 	for i, w := range sorted {
 		switch {

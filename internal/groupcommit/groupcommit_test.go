@@ -97,8 +97,8 @@ func (s *server) queue(lone, groups int) *Queue[*write] {
 		Lone:    lone, Groups: groups, MaxGroup: maxGroup, MaxBytes: maxBytes, Timeout: 30 * time.Second, Closed: errClosed})
 }
 
-// A lone caller takes the place of a group: while it is on its way others wait, and go together, in the
-// order of their names.
+// A lone caller takes the place of a group: while it is on its way others wait, and go together, in
+// the order of their names.
 func TestLoneCallerTakesAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{gate: make(chan struct{})}
@@ -118,7 +118,8 @@ func TestLoneCallerTakesAPlace(t *testing.T) {
 	})
 }
 
-// Lone callers go beside the groups, as long as few writes are on their way; the writes of a group count.
+// Lone callers go beside the groups, as long as few writes are on their way; the writes of a group
+// count.
 func TestFewWritesGoAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{gate: make(chan struct{})}
@@ -166,7 +167,7 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{errBroken, "alone a", "many b,c", errBroken},                          // nothing is tried again
 		{errAnswered, "alone a", "many b,c; patient b; patient c", nil},        // alone it turns out why
-		{errBusy, "alone a; patient a", "many b,c; patient b; patient c", nil}, // whoever waits, waits alone
+		{errBusy, "alone a; patient a", "many b,c; patient b; patient c", nil}, // it may wait alone
 		{nil, "alone a", "many b,c; patient b; patient c", nil},                // the group said nothing about them
 	} {
 		t.Run(fmt.Sprint(c.err), func(t *testing.T) {
@@ -201,8 +202,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A row that another transaction holds delays those who want it, and no neighbour: neither those who go
-// alone nor those in groups.
+// A row that another transaction holds delays those who want it, and no neighbour: neither those
+// who go alone nor those in groups.
 func TestHeldRowDelaysNoNeighbour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{free: make(chan struct{})}
@@ -245,7 +246,8 @@ func TestHeldRowDelaysNoNeighbour(t *testing.T) {
 	})
 }
 
-// A group has until the latest deadline of its writes: who has less leaves earlier, and is told that it may happen yet.
+// A group has until the latest deadline of its writes: who has less leaves earlier, and is told
+// that it may happen yet.
 func TestGroupHasTheLatestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{gate: make(chan struct{})}

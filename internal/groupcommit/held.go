@@ -10,8 +10,9 @@ const (
 	maxHeld = 1024
 )
 
-// Held remembers for a second which rows other transactions were seen to hold, so that writes to them
-// stay out of groups. It remembers at most 1,024 rows. The zero value is ready to use, and it is safe for concurrent use.
+// Held remembers for a second which rows other transactions were seen to hold, so that writes to
+// them stay out of groups. It remembers at most 1,024 rows. The zero value is ready to use, and it
+// is safe for concurrent use.
 type Held[K comparable] struct {
 	mu    sync.Mutex
 	until map[K]time.Time

@@ -14,10 +14,11 @@ import (
 // bindTime is how long a transaction may take to say which database it is on.
 const bindTime = 5 * time.Second
 
-// Bind returns the store within tx, which has to be on the same database: it is asked, once for each connection that can be told
-// apart, and once for each transaction otherwise. Nothing in it is grouped, tried again, or told to those who wait. As
-// always in Postgres, a statement that fails spoils the transaction: after any error but the plain answers roll it back. While
-// it holds a record, duplicates of it are answered, and the store's other writes of that record wait.
+// Bind returns the store within tx, which has to be on the same database: it is asked, once for
+// each connection that can be told apart, and once for each transaction otherwise. Nothing in it is
+// grouped, tried again, or told to those who wait. As always in Postgres, a statement that fails
+// spoils the transaction: after any error but the plain answers roll it back. While it holds a
+// record, duplicates of it are answered, and the store's other writes of that record wait.
 func (s *Store) Bind(tx any) (stet.Store, error) {
 	q, notes, ok := s.cfg.Bind(tx)
 	if !ok {
@@ -36,8 +37,8 @@ func (s *Store) Bind(tx any) (stet.Store, error) {
 	return b, nil
 }
 
-// identity names the database and the table that unqualified statements of a session are about. It is the same on a standby that
-// takes over, and fails nowhere: that would spoil the transaction.
+// identity names the database and the table that unqualified statements of a session are about. It
+// is the same on a standby that takes over, and fails nowhere: that would spoil the transaction.
 const (
 	identity      = "SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || " + identityThere
 	identityThere = "oid || '/' || coalesce(to_regclass('stet_records')::oid::text, '') FROM pg_database WHERE datname = current_database()"
@@ -48,8 +49,8 @@ func (s *Store) identityOf(ctx context.Context, q Querier) (id string, err error
 	return id, err
 }
 
-// identify learns which database the store is on. Where its role may not ask for the server's name, databases of different servers
-// are told apart by their numbers alone.
+// identify learns which database the store is on. Where its role may not ask for the server's name,
+// databases of different servers are told apart by their numbers alone.
 func (s *Store) identify(ctx context.Context) error {
 	s.whoAmI = identity
 	id, err := s.identityOf(ctx, s.pool)
@@ -61,8 +62,9 @@ func (s *Store) identify(ctx context.Context) error {
 	return err
 }
 
-// noteOf is under which a connection's notes hold its identity. They are under a lock of all stores: a transaction that has ended
-// still leads to its connection, which another one has by then.
+// noteOf is under which a connection's notes hold its identity. They are under a lock of all
+// stores: a transaction that has ended still leads to its connection, which another one has by
+// then.
 const noteOf = "github.com/stet-dev/stet: identity"
 
 var noting sync.Mutex
@@ -81,8 +83,8 @@ func note(notes map[string]any, id string) {
 	}
 }
 
-// sameDatabase is [stet.ErrForeignTx] where q is on another database than the store, whose identity is read again then: what was
-// restored from a copy has another.
+// sameDatabase is [stet.ErrForeignTx] where q is on another database than the store, whose identity
+// is read again then: what was restored from a copy has another.
 func (s *Store) sameDatabase(q Querier, notes map[string]any) (err error) {
 	if noted(notes) == s.identity.Load() {
 		return nil

@@ -24,11 +24,11 @@ const (
 	classConnection   = "08"
 )
 
-// mends say what a code means to who set the store up, and what to do.
+// mends say what a code means to the operator, and what to do.
 var mends = map[string]string{
 	codeLockWait: "another transaction holds the row",
 	codeDiskFull: "its disk is full",
-	"28000":      "it lets nobody in who comes so; correct the user, or its pg_hba.conf",
+	"28000":      "it rejects this user or this way to connect; correct the user in the address, or the server's pg_hba.conf",
 	"28P01":      "the password is not that user's; correct it in the address",
 	"3D000":      "it has no such database; correct the name in the address, or make it (CREATE DATABASE)",
 	"42P05":      pooled,
@@ -42,8 +42,9 @@ const (
 	unpooled = "add ?default_query_exec_mode=cache_describe to the address, or have it pool sessions"
 )
 
-// serverError is an error that the server has answered with: the statement, and its transaction where it had one of its own,
-// never happened. The server's text is not repeated, because it may quote values.
+// serverError is an error that the server has answered with: the statement, and its transaction
+// where it had one of its own, never happened. The server's text is not repeated, because it may
+// quote values.
 type serverError struct{ code string }
 
 func (e *serverError) Error() string {
@@ -70,8 +71,8 @@ func (e *connectError) Error() string        { return "could not connect: " + e.
 func (e *connectError) Unwrap() error        { return e.err }
 func (e *connectError) Is(target error) bool { return target == groupcommit.ErrNothing }
 
-// connecting returns why no connection came about, or nil where err is of another kind. pgx says so in words alone; its own type of
-// error repeats the address.
+// connecting returns why no connection came about, or nil where err is of another kind. pgx says so
+// in words alone; its own type of error repeats the address.
 func connecting(err error) error {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if strings.HasPrefix(e.Error(), "failed to connect to ") {
@@ -84,7 +85,7 @@ func connecting(err error) error {
 	return nil
 }
 
-// fault makes of an error of a driver one that may be told.
+// fault returns an error of a driver as one that repeats no values.
 func fault(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -118,7 +119,8 @@ func fault(ctx context.Context, err error) error {
 	return &lostError{err}
 }
 
-// Fault makes of an error of a driver one that may be told, and says what to do where the server has said what is wrong.
+// Fault returns an error of a driver as one that repeats no values, and says what to do if the
+// server has said what is wrong.
 func Fault(ctx context.Context, err error) error { return fault(ctx, err) }
 
 // answered returns the code of an error that the server has answered with, or "".

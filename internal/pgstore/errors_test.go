@@ -18,13 +18,15 @@ func (c coded) Error() string {
 }
 func (c coded) SQLState() string { return string(c) }
 
-// connect is as pgx tells of a connection that did not come about: the address, which says who and where, and then why.
+// connect is as pgx tells of a connection that did not come about: the address, which says who and
+// where, and then why.
 type connect struct{ err error }
 
 func (e *connect) Error() string { return "failed to connect to `user=u database=d`: " + e.err.Error() }
 func (e *connect) Unwrap() error { return e.err }
 
-// D11: what a server refuses is said with what to do about it, and a connection that did not come about did nothing.
+// D11: what a server refuses is said with what to do about it, and a connection that did not come
+// about did nothing.
 func TestMends(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	for name, c := range map[string]struct {

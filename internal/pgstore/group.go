@@ -65,8 +65,8 @@ func settles(err error) groupcommit.Outcome {
 	return groupcommit.Final
 }
 
-// alone carries out o in a statement of its own, which waits for a row that others hold no longer than a group would: the place
-// in the queue is not its own.
+// alone carries out o in a statement of its own, which waits for a row that others hold no longer
+// than a group would: the place in the queue is not its own.
 func (s *Store) alone(o *op) error {
 	err := o.alone(s.pool, batchLock, true)
 	if answered(err) == codeLockWait {
@@ -75,7 +75,8 @@ func (s *Store) alone(o *op) error {
 	return err
 }
 
-// patient waits for a row that others hold in two steps: for as long as a group would, and then among those who wait.
+// patient waits for a row that others hold in two steps: for as long as a group would, and then
+// among those who wait.
 func (s *Store) patient(o *op) error {
 	if !s.held.Has(o.Head.ID) {
 		if err := s.alone(o); answered(err) != codeLockWait {
@@ -85,8 +86,9 @@ func (s *Store) patient(o *op) error {
 	return s.outwait(o)
 }
 
-// outwait waits for a row for as long as o's caller does. Of those who wait few do so in the server: each takes a connection of the
-// pool, and all the others need it, too. They take turns, each for a moment, because some wait for rows that are free by now (B08).
+// outwait waits for a row for as long as o's caller does. Of those who wait few do so in the
+// server: each takes a connection of the pool, and all the others need it, too. They take turns,
+// each for a moment, because some wait for rows that are free by now (B08).
 func (s *Store) outwait(o *op) error {
 	end, ends := patience(o.Ctx)
 	s.outwaiting.Add(1)
@@ -138,7 +140,8 @@ func (s *Store) many(ctx context.Context, write *sqltext.PostgresWrite, batch []
 
 const (
 	maxPatient = 4 // statements that wait for rows
-	// One that waits does so for turnTime at most; for less where many do, but never less than leastTurn.
+	// One that waits does so for turnTime at most; for less where many do, but never less than
+	// leastTurn.
 	turnTime  = 100 * time.Millisecond
 	leastTurn = 10 * time.Millisecond
 )

@@ -15,8 +15,9 @@ func opened(s *server) *Store {
 	return &Store{pool: s, cfg: Config{Package: "pgstore"}, turns: make(chan struct{}, maxPatient)}
 }
 
-// A statement that finds neither the record nor its absence, because it was made or changed in that instant, is no verdict: it is sent
-// again (B09). ErrStale with the version that was expected would tell a holder that it was overtaken by itself.
+// A statement that finds neither the record nor its absence, because it was made or changed in that
+// instant, is no verdict: it is sent again (B09). ErrStale with the version that was expected would
+// tell a holder that it was overtaken by itself.
 func TestNoVerdictWithoutProof(t *testing.T) {
 	done := func(row ...any) answer { return func([]any) [][]any { return [][]any{row} } }
 	next := sampled("k").Head
@@ -62,8 +63,8 @@ func TestNoVerdictWithoutProof(t *testing.T) {
 	})
 }
 
-// Rows are locked in the order of their names, whoever came first, and each once: two groups that lock the same rows in other orders
-// would wait for each other (B09).
+// Rows are locked in the order of their names, not of arrival, and each once: two groups that lock
+// the same rows in other orders would wait for each other (B09).
 func TestGroupIsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})

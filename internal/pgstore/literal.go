@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// literal writes a slice as text, in the form of an array (PostgreSQL documentation, section 8.15.2): every driver
-// takes that, while not every one takes slices. Other values stay as they are.
+// literal writes a slice as text, in the form of an array (PostgreSQL documentation, section
+// 8.15.2): every driver takes that, while not every one takes slices. Other values stay as they
+// are.
 func literal(v any) any {
 	switch v := v.(type) {
 	case []string:

@@ -16,14 +16,15 @@ var ErrNewer = errors.New("the schema is newer")
 const (
 	// SchemaTable is the statement that makes the table of steps taken.
 	SchemaTable = "CREATE TABLE IF NOT EXISTS stet_schema (version INTEGER PRIMARY KEY)"
-	// lock makes others wait who migrate the same database; it ends with the transaction. The number is "stet".
+	// lock makes others wait who migrate the same database; it ends with the transaction. The
+	// number is "stet".
 	lock       = "SELECT pg_advisory_xact_lock(1937007988)::text"
 	hasSchema  = "SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('stet_schema')"
 	lastSchema = "SELECT coalesce(max(version), 0)::bigint FROM stet_schema"
 )
 
-// Status returns the number of the last step the database has taken, 0 for none, and of the last one this program knows. It
-// changes nothing.
+// Status returns the number of the last step the database has taken, 0 for none, and of the last
+// one this program knows. It changes nothing.
 func Status(ctx context.Context, q Querier) (have, want int, err error) {
 	var n int64
 	scan := func(rows Rows) error { return rows.Scan(&n) }
@@ -38,8 +39,8 @@ func Status(ctx context.Context, q Querier) (have, want int, err error) {
 	return int(n), len(Steps()), nil
 }
 
-// Migrate takes all steps that are missing, in the transaction tx, which the caller commits: all of them or none. Any number
-// of processes may do so at once.
+// Migrate takes all steps that are missing, in the transaction tx, which the caller commits: all of
+// them or none. Any number of processes may do so at once.
 func Migrate(ctx context.Context, tx Querier) error {
 	run := func(sql string) error { return each(ctx, tx, sql, nil, func(Rows) error { return nil }) }
 	if err := run(lock); err != nil {

@@ -1,5 +1,5 @@
-// Package pgstore keeps records in Postgres, over an interface that database/sql and pgx both fill: it is what
-// store/sqlstore and store/pgxstore share.
+// Package pgstore keeps records in Postgres, over an interface that database/sql and pgx both fill:
+// it is what store/sqlstore and store/pgxstore share.
 package pgstore
 
 import (
@@ -15,14 +15,15 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// Querier sends a statement, which is a transaction of its own where the Querier is not one. It may be used by many at once
-// where it is a pool. Arguments are strings, integers, booleans, bytes, nil, and slices of these.
+// Querier sends a statement. If it is a pool, each statement is a transaction of its own, and any
+// number of goroutines may use it at once. Arguments are strings, integers, booleans, bytes, nil,
+// and slices of these.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (Rows, error)
 }
 
-// Rows are the rows of an answer. Close may be called more than once. A row may be scanned more than once, and a nil leaves its
-// column unread.
+// Rows are the rows of an answer. Close may be called more than once. A row may be scanned more
+// than once, and a nil leaves its column unread.
 type Rows interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -30,17 +31,20 @@ type Rows interface {
 	Close()
 }
 
-// Config is how a [Store] works.
+// Config configures a [Store].
 type Config struct {
 	Package string // whose name errors begin with
-	// LockTimeout bounds how long a bound store waits for a row that others hold; 0 leaves it to the session's setting.
+	// LockTimeout bounds how long a bound store waits for a row that another transaction holds. 0:
+	// the session's setting counts.
 	LockTimeout time.Duration
-	// Listen waits for notifications on a channel until ctx ends or its connection breaks. It calls ready when it listens, and
-	// then heard with the payload of each. Nil: those who wait look again and again.
+	// Listen waits for notifications on a channel until ctx ends or its connection breaks. It calls
+	// ready when it listens, and then heard with the payload of each. Nil: callers of Wait poll.
 	Listen func(ctx context.Context, channel string, ready func(), heard func(payload string)) error
-	// Bind returns the Querier that tx is, or false. notes are kept with its connection; nil where that cannot be told.
+	// Bind returns the Querier that tx is, or false. notes are kept with its connection; nil where
+	// that cannot be told.
 	Bind func(tx any) (q Querier, notes map[string]any, ok bool)
-	// Volatile takes a server that may lose what it acknowledged, which is [stet.ErrVolatile] otherwise.
+	// Volatile accepts a server that may lose acknowledged writes. Otherwise Open and Check return
+	// [stet.ErrVolatile].
 	Volatile bool
 	// Closed is the error of a store that is used after Close.
 	Closed error
@@ -98,7 +102,8 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 	return s, nil
 }
 
-// Close waits for the calls that have begun, and refuses new ones. The pool stays open. The second Close does nothing.
+// Close waits for the calls that have begun, and refuses new ones. The pool stays open. The second
+// Close does nothing.
 func (s *Store) Close() error {
 	s.calls.close()
 	for _, q := range []*groupcommit.Queue[*op]{s.creates, s.heads, s.wholes} { // a group may outlive its callers

@@ -11,8 +11,9 @@ import (
 // place is where a record stands among those that are due. The zero place is before all of them.
 type place struct{ due, id int64 }
 
-// reaping remembers how far each state's index was walked. Its beginning is full of what was removed a moment ago: a batch that
-// began there again would pass over all of it, and each batch over more.
+// reaping remembers how far each state's index was walked. Its beginning is full of what was
+// removed a moment ago: a batch that began there again would pass over all of it, and each batch
+// over more.
 type reaping struct {
 	mu   sync.Mutex
 	upTo [len(tablestore.Reaped)]place
@@ -30,7 +31,8 @@ func (r *reaping) walked(i int, upTo place) {
 	r.upTo[i] = upTo
 }
 
-// Reap removes records whose time is over, in one statement for each state. Rows that somebody holds are passed over.
+// Reap removes records whose time is over, in one statement for each state. Rows that another
+// transaction holds are passed over.
 func (s *Store) Reap(ctx context.Context, limit int) (n int, err error) {
 	err = s.during(ctx, "reap", func(ctx context.Context) error {
 		for i := range tablestore.Reaped {

@@ -4,11 +4,13 @@ import (
 	"sync/atomic"
 )
 
-// repeats tells a storm of retries from ordinary traffic. A Create carries a whole record, and mostly is the first of its key; while most
-// find their key taken, a look-up in front of it answers them for half the price, and costs the others a round trip.
+// repeats tells a storm of retries from ordinary traffic. A Create carries a whole record, and
+// mostly is the first of its key; while most find their key taken, a look-up in front of it answers
+// them for half the price, and costs the others a round trip.
 type repeats struct{ score atomic.Int32 }
 
-// Of three keys more than two have to be repeats to get the score up, and a few new ones bring it down.
+// Of three keys more than two have to be repeats to get the score up, and a few new ones bring it
+// down.
 const (
 	scoreFound = 1
 	scoreMade  = -2

@@ -47,7 +47,8 @@ func (s *settings) usable() error {
 	return nil
 }
 
-// durable is [stet.ErrVolatile] where a crash can undo what was acknowledged (W30), and says what to do.
+// durable is [stet.ErrVolatile] where a crash can undo what was acknowledged (W30), and says what
+// to do.
 func (s *settings) durable() error {
 	switch {
 	case s.fsync != "on":
@@ -78,8 +79,8 @@ func check(ctx context.Context, q Querier, volatile bool) error {
 	return err
 }
 
-// Check implements [stet.Checker]: a reload of the server's configuration, or a failover to another one, changes what was true
-// when the store was opened.
+// Check implements [stet.Checker]: a reload of the server's configuration, or a failover to another
+// one, changes what was true when the store was opened.
 func (s *Store) Check(ctx context.Context) error {
 	return s.during(ctx, "check", func(ctx context.Context) error {
 		now, err := readSettings(ctx, s.pool)

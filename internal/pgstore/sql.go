@@ -39,7 +39,7 @@ func (r sqlRows) Scan(dest ...any) error {
 	return r.Rows.Scan(dest...)
 }
 
-// left is where a column goes that nobody reads.
+// left takes a column that is not read.
 type left struct{}
 
 // Scan implements [sql.Scanner].

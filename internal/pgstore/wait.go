@@ -75,8 +75,9 @@ const (
 	maxRinging = 4096 // names in one notification
 )
 
-// bell wakes those who wait, in this process and in others. It listens on one connection from when somebody first waits until
-// the store is closed. Changes are told after they are committed, many at a time, and never in anybody's transaction.
+// bell wakes the callers of Wait, in this process and in others. It listens on one connection from
+// the first Wait until the store is closed. Notifications are sent after the changes are committed,
+// many at a time, in transactions of their own.
 type bell struct {
 	pool   Querier
 	listen func(ctx context.Context, channel string, ready func(), heard func(string)) error
@@ -103,7 +104,8 @@ func newBell(pool Querier, listen func(context.Context, string, func(), func(str
 	return &bell{pool: pool, listen: listen, calls: c, ctx: ctx, rooms: map[string]*room{}, ready: make(chan struct{})}
 }
 
-// wait enters a record's room. The caller has to look at the record after that: only what changes from then on rings.
+// wait enters a record's room. The caller has to look at the record after that: only what changes
+// from then on rings.
 func (b *bell) wait(ctx context.Context, id stet.ID) (rung <-chan struct{}, listening bool, leave func()) {
 	n := name(id)
 	b.mu.Lock()
@@ -143,7 +145,8 @@ func (b *bell) wake(n string) {
 	}
 }
 
-// hear listens, and again when the connection breaks. What was missed meanwhile those who wait find by looking.
+// hear listens, and again when the connection breaks. What was missed meanwhile those who wait find
+// by looking.
 func (b *bell) hear() {
 	defer b.calls.leave()
 	for b.ctx.Err() == nil {

@@ -21,7 +21,8 @@ func newOp(ctx context.Context, v tablestore.Verb, h *stet.Head, b *stet.Body, p
 	return &op{Write: tablestore.Write{Call: groupcommit.Call{Ctx: ctx, Size: tablestore.Size(b)}, Verb: v, Head: *h, Prev: prev}}
 }
 
-// Create stores r if its ID is free. A record that is there is found without waiting for a transaction that changes it.
+// Create stores r if its ID is free. A record that is there is found without waiting for a
+// transaction that changes it.
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	if s.repeats.likely() {
 		switch have, err := s.Get(ctx, r.ID); {
@@ -40,8 +41,8 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	return o.Created(&r, s.wrap("create", err))
 }
 
-// Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its entry in the history, in one
-// statement.
+// Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its
+// entry in the history, in one statement.
 func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 	o, err := replaceOp(ctx, prev, &h, b)
 	if err == nil {
@@ -81,7 +82,8 @@ func deleteOp(ctx context.Context, id stet.ID, prev stet.Version) *op {
 	return o
 }
 
-// errAgain: the statement found neither the record nor its absence, because somebody was faster.
+// errAgain means that the statement found neither the record nor its absence, because another one
+// was faster.
 var errAgain = errors.New("others were faster each time")
 
 // made: the record is stored, at an instant of the server's clock.
@@ -97,7 +99,8 @@ func (o *op) found(row *sqltext.Row, at int64) {
 	}
 }
 
-// refused says why nothing was changed. A version never comes back, so that a later look is as good.
+// refused says why nothing was changed. A version never comes back, so that a later look is as
+// good.
 func (o *op) refused(q Querier) error {
 	o.Err = stet.ErrNotFound
 	return each(o.Ctx, q, sqltext.PostgresGetHead, sqltext.PostgresEncoder.ID(nil, o.Head.ID), func(rows Rows) error {
@@ -137,8 +140,8 @@ func (o *op) statement() *sqltext.PostgresWrite {
 // Bounds of trying again: only where the server has said, or has shown, that nothing happened.
 const maxTries = 8
 
-// alone carries out o in a statement of its own, in which it waits for rows that others hold. again is for a transaction
-// that can still be used after an answer that settles nothing.
+// alone carries out o in a statement of its own, in which it waits for rows that others hold. again
+// is for a transaction that can still be used after an answer that settles nothing.
 func (o *op) alone(q Querier, lockTimeout string, again bool) error {
 	for range maxTries {
 		o.Err = errAgain
@@ -178,8 +181,8 @@ func (o *op) send(q Querier, lockTimeout string) error {
 	return o.refused(q)
 }
 
-// scan reads a row of the answer to a Create like o, or to many Replaces like o, into the op it is about. Of a record that
-// was made the columns say nothing, and are not read.
+// scan reads a row of the answer to a Create like o, or to many Replaces like o, into the op it is
+// about. Of a record that was made the columns say nothing, and are not read.
 func (o *op) scan(rows Rows, which func(ord int64) *op) error {
 	var ord, at int64
 	var done bool
@@ -205,8 +208,8 @@ func (o *op) scan(rows Rows, which func(ord int64) *op) error {
 // unread stands for the columns of a record.
 var unread = make([]any, len(new(sqltext.Row).DestBody()))
 
-// patience is until when a statement of ctx may wait for a row: a little less than ctx, so that the answer comes by the connection
-// rather than by its end.
+// patience is until when a statement of ctx may wait for a row: a little less than ctx, so that the
+// answer comes by the connection rather than by its end.
 func patience(ctx context.Context) (end time.Time, ends bool) {
 	if end, ends = ctx.Deadline(); ends {
 		end = end.Add(-time.Until(end) / 8)

@@ -29,7 +29,8 @@ func (c *condition) where() string {
 	return " WHERE " + strings.Join(c.parts, " AND ")
 }
 
-// column hides a column from SQLite's planner if its index is not the one to go by: the planner has no statistics to choose with.
+// column hides a column from SQLite's planner if its index is not the one to go by: the planner has
+// no statistics to choose with.
 func (c *condition) column(name string, leads bool) string {
 	if c.by == nil || leads {
 		return c.name(name)
@@ -46,8 +47,9 @@ func (c *condition) since(operator string, d time.Duration) {
 	c.and("created_at "+operator+" "+c.now+" - "+c.number, d.Microseconds())
 }
 
-// choose adds what q selects. It gives the same answer as [stet.Query.Matches]. States are words of this package and stand in the text,
-// where Postgres's planner sees which of its partial indexes serve.
+// choose adds what q selects. It gives the same answer as [stet.Query.Matches]. States are words of
+// this package and stand in the text, where Postgres's planner sees which of its partial indexes
+// serve.
 func (c *condition) choose(q *stet.Query) *condition {
 	by := cmp.Or(c.by, q)
 	state := c.column("state", len(by.States) > 0)

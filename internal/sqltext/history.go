@@ -6,7 +6,7 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// historyColumns are what a [stet.Change] takes, after the id of its row.
+// historyColumns are the columns of a [stet.Change], after the number of its row.
 const historyColumns = "scope, key, was, became, attempt, at, who, why, evidence, notice, action, tag"
 
 // ChangeRow is a row of the history.
@@ -18,7 +18,7 @@ type ChangeRow struct {
 	c           stet.Change
 }
 
-// Dest is where a row is scanned to.
+// Dest returns the destinations of a row.
 func (r *ChangeRow) Dest() []any {
 	n := &r.c.Note
 	return []any{&r.ID, &r.scope, &r.key, &r.was, &r.became, &r.c.Attempt, &r.at, &n.Who, &n.Why, &n.Evidence, &n.Notice, &n.Action, &r.c.Tag}
@@ -35,7 +35,7 @@ func (r *ChangeRow) Unescape() (err error) {
 	return nil
 }
 
-// Change is what the row says. An entry that changed no record has no states.
+// Change returns the change in the row. An entry that changed no record has no states.
 func (r *ChangeRow) Change() (stet.Change, error) {
 	c := r.c
 	var err, err2 error
@@ -50,15 +50,16 @@ func (r *ChangeRow) Change() (stet.Change, error) {
 	return c, nil
 }
 
-// Appended are the values of a row that tells of no change, in the order of its columns, but for the states and the instant.
+// Appended returns the arguments of a row without a change, in the order of its columns, except the
+// states and the instant.
 func (text Encoder) Appended(c *stet.Change) []any {
 	n := &c.Note
 	return []any{text(string(c.ID.Scope)), text(string(c.ID.Key)), int64(c.Attempt), text(n.Who), text(n.Why), text(n.Evidence), text(n.Notice),
 		text(n.Action), text(c.Tag)}
 }
 
-// HistoryPage is a page of the history in the making. The rows come newest first, selected by the filter of the query that an index
-// answers; it looks at a bounded number of them for the others.
+// HistoryPage is a page of the history under construction. The rows come newest first, selected by
+// the filter that an index serves; the page applies the other filters to a bounded number of rows.
 type HistoryPage struct {
 	Changes []stet.Change
 	Next    string // the cursor: a row number, which holds nothing of keys
@@ -68,7 +69,7 @@ type HistoryPage struct {
 	last         int64
 }
 
-// maxLook is how many rows a page looks at where more than one filter is set.
+// maxLook is how many rows a page reads if the query has more than one filter.
 const maxLook = 1000
 
 // NewHistoryPage begins a page.
@@ -86,7 +87,8 @@ func NewHistoryPage(q stet.HistoryQuery) *HistoryPage {
 	return p
 }
 
-// Rows is how many rows the page may need: one more than it looks at, to know whether there is another.
+// Rows returns how many rows the page may need: one more than it reads, to know whether there is
+// another page.
 func (p *HistoryPage) Rows() int { return p.most + 1 }
 
 // Add takes the next row, and reports whether the page takes more.

@@ -6,12 +6,13 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Look is how many rows a page of a list looks through at most, where no index leads to what it is asked for. A page that has found
-// too little by then is short, and its cursor says where the next one begins.
+// Look is how many rows a page of a list reads at most if no index serves its filter. A page that
+// has found too little by then is short, and its cursor says where the next one begins.
 const Look = 10_000
 
-// Indexed returns the parts of q that an index leads to, each as a query of its own; the one that is likely to select the least is
-// first. A list goes by the first that selects no more than [Look], and by the order of the rows where there is none.
+// Indexed returns the parts of q that an index serves, each as a query of its own, the one that
+// probably selects the least first. A list uses the first part that selects no more than [Look]
+// rows, and the order of the rows if there is none.
 func Indexed(q *stet.Query) (parts []stet.Query) {
 	states := q.States
 	if q.Escalated && len(states) == 0 {
@@ -35,7 +36,8 @@ func Indexed(q *stet.Query) (parts []stet.Query) {
 	return parts
 }
 
-// Leading returns the part of q that its list goes by, or nil. count counts what a query selects, up to its limit.
+// Leading returns the part of q whose index a list uses, or nil. count counts what a query selects,
+// up to its limit.
 func Leading(q *stet.Query, count func(stet.Query) (int, error)) (*stet.Query, error) {
 	for _, part := range Indexed(q) {
 		part.Limit = Look + 1
@@ -46,10 +48,11 @@ func Leading(q *stet.Query, count func(stet.Query) (int, error)) (*stet.Query, e
 	return nil, nil
 }
 
-// Sifts reports whether a list that q selects for passes over rows.
+// Sifts reports whether a list of q passes over rows.
 func Sifts(q *stet.Query) bool { return len(q.States) > 0 || !q.ByState() }
 
-// Order is the direction of a list: how a row that comes later compares with one before it, and the order to ask for.
+// Order returns how a row that comes later in a list compares with one before it, and the order to
+// ask for.
 func Order(q *stet.Query) (later, order string) {
 	if q.Oldest {
 		return ">", "ASC"

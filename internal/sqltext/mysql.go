@@ -17,11 +17,12 @@ import (
 //go:embed mysql/*.sql
 var mysqlFiles embed.FS
 
-// MySQLMigrations are the numbered steps to today's schema. Each is several statements: see [MySQLStatements].
+// MySQLMigrations returns the numbered steps to today's schema. Each is several statements: see
+// [MySQLStatements].
 func MySQLMigrations() fs.FS { return mysqlFiles }
 
-// MySQLStatements takes a step apart: a connection takes one statement at a time, unless it is told otherwise by a setting that
-// makes an injection worse than it is.
+// MySQLStatements splits a step into statements. A connection takes one statement at a time unless
+// a setting allows several, and that setting would make an injection worse.
 func MySQLStatements(step string) []string {
 	var lines []string
 	for line := range strings.Lines(step) {
@@ -44,20 +45,22 @@ const (
 	mysqlBlobSize = 1<<24 - 1 // bytes of any other column, but for the bodies
 )
 
-// MySQLNow is the server's clock in microseconds since 1970. It does not depend on the session's time zone, as NOW and
-// SYSDATE do. It is when the statement began: a statement that waits for a row stamps an instant before its wait, not after.
+// MySQLNow is the server's clock in microseconds since 1970. Unlike NOW and SYSDATE it does not
+// depend on the session's time zone. It is the instant at which the statement began: a statement
+// that waits for a row stamps an instant before its wait.
 const MySQLNow = "CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) AS SIGNED)"
 
-// mysqlTell is MySQLNow, and the answer to the statement tells it: LAST_INSERT_ID(x) is in the reply of INSERT and UPDATE. So
-// neither needs RETURNING, which MySQL does not have, nor a second statement; and an UPDATE that matched no row tells 0, which
-// is more than its count of rows says: that is 0 also where a row matched and nothing changed.
+// mysqlTell is MySQLNow, and makes the reply to the statement contain it: LAST_INSERT_ID(x) is in
+// the reply to INSERT and UPDATE. So neither needs RETURNING, which MySQL does not have, nor a
+// second statement. An UPDATE that matched no row replies 0, which is more than its count of rows
+// says: that is 0 also if a row matched and did not change.
 const mysqlTell = "LAST_INSERT_ID(" + MySQLNow + ")"
 
 // The columns of a SELECT: the server's clock, and what [Row] scans.
 var (
 	MySQLHeads   = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants) + " FROM stet_records"
 	MySQLRecords = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants, body) + " FROM stet_records"
-	// What the writer of many rows needs to know about each.
+	// What the writer of many rows needs to know about each of them.
 	MySQLVersions = "SELECT " + MySQLNow + ", `scope`, `key`, `version`, `schema`, `updated_at` FROM stet_records"
 
 	mysqlHead    = list("`%s`", []string{"id"}, identity, head, []string{"head_sum"})
@@ -67,16 +70,18 @@ var (
 
 var mysqlText Encoder = func(s string) any { return []byte(s) }
 
-// MySQL is a statement in the making. Values are written into it as literals: that is one round trip, where preparing it would
-// be three, and any number of rows. Bytes are written in hexadecimal, which means the same under every character set and
-// sql_mode; large ones are left to the driver. Where a statement is used often and can be kept, all values are arguments.
+// MySQL is a statement under construction. Values are written into it as literals, which takes one
+// round trip instead of the three of a prepared statement, for any number of rows. Bytes are
+// written in hexadecimal, which means the same under every character set and sql_mode; large values
+// are left to the driver. If a statement is used often and is kept, all values are arguments.
 type MySQL struct {
 	Text []byte
 	Args []any
 	Kept bool
 }
 
-// mysqlLarge is the size from which a value is sent as an argument: twice its size in text is more than three round trips.
+// mysqlLarge is the size from which a value is sent as an argument: twice its size in text would
+// cost more than three round trips.
 const mysqlLarge = 16 << 10
 
 // Add appends SQL.
@@ -148,24 +153,26 @@ func (q *MySQL) Bytes(b []byte) *MySQL {
 	return q
 }
 
-// Whose appends a condition that one record has the name id.
+// Whose appends the condition that a record has the name id.
 func (q *MySQL) Whose(id stet.ID) *MySQL {
 	return q.Add("`scope` = ").Bytes([]byte(id.Scope)).Add(" AND `key` = ").Bytes([]byte(id.Key))
 }
 
-// If appends a condition that the record has this name, this version, and a format this program may overwrite.
+// If appends the condition that the record has this name, this version, and a format that this
+// program may overwrite.
 func (q *MySQL) If(id stet.ID, prev stet.Version) *MySQL {
 	return q.Whose(id).Add(" AND `version` = ").Int(int64(prev)).Add(" AND `schema` = ").Int(Schema)
 }
 
-// MySQLWrite is what is written of a record, but for the instants: those are the server's.
+// MySQLWrite is what is written of a record, except the instants, which are the server's.
 type MySQLWrite struct {
 	values []any // of the columns mysqlHead and, if whole, mysqlBody
 	whole  bool
 	h      *stet.Head
 }
 
-// NewMySQLWrite refuses what no row can hold. A nil b leaves what is stored. order is where lists show a new record.
+// NewMySQLWrite returns an error for a record that no row can hold. If b is nil, the stored body
+// stays. order is the place of a new record in lists.
 func NewMySQLWrite(order [16]byte, h *stet.Head, b *stet.Body) (*MySQLWrite, error) {
 	if err := mysqlName(h.ID); err != nil {
 		return nil, err
@@ -195,12 +202,13 @@ func mysqlName(id stet.ID) error {
 	return nil
 }
 
-// Large reports whether a value is sent as an argument: such a write shares no statement with others.
+// Large reports whether a value is sent as an argument. Such a write shares no statement with
+// others.
 func (w *MySQLWrite) Large() bool {
 	return slices.ContainsFunc(w.values, func(v any) bool { b, ok := v.([]byte); return ok && len(b) > mysqlLarge })
 }
 
-// Size is how many bytes the write takes at most, on its way to the server.
+// Size returns how many bytes the write takes at most on its way to the server.
 func (w *MySQLWrite) Size() int {
 	const statement, value = 8 << 10, 8 // of columns, places and conditions; of what is no text
 	n := statement
@@ -217,14 +225,14 @@ func (w *MySQLWrite) Size() int {
 	return n
 }
 
-// AddValues appends the values, and a comma.
+// AddValues appends the values and a comma.
 func (w *MySQLWrite) AddValues(q *MySQL) {
 	for _, v := range w.values {
 		q.Value(v).Add(", ")
 	}
 }
 
-// AddBirth appends the instants of a new record. The answer tells when it was, if tell says so.
+// AddBirth appends the instants of a new record. If tell is set, the reply contains when that was.
 func (w *MySQLWrite) AddBirth(q *MySQL, tell bool) {
 	if w.h.DueIn < 0 {
 		q.Add("NULL, ")
@@ -259,7 +267,7 @@ func (w *MySQLWrite) Into(q *MySQL) {
 	q.Add(", " + mysqlStamped + ") ")
 }
 
-// Over ends an INSERT of rows that are known to be there, and locked: it changes them instead.
+// Over ends an INSERT of rows that exist and are locked: it changes them instead.
 func (w *MySQLWrite) Over(q *MySQL) {
 	q.Add(" ON DUPLICATE KEY UPDATE " + mysqlOverHead)
 	if w.whole {
@@ -272,9 +280,10 @@ var (
 	mysqlOverBody = list("`%[1]s` = VALUES(`%[1]s`)", body)
 )
 
-// Insert is the statement that stores a new record. It fails with 1062, and changes nothing, where the name is taken. If look
-// says so it stores only if the name is free as far as can be seen without waiting for anybody; its count of rows tells. Never
-// IGNORE: that would also ignore what does not fit.
+// Insert appends the statement that stores a new record. It fails with 1062, and changes nothing,
+// if the name is taken. If look is set, it stores only if the name is free as far as can be seen
+// without waiting for a lock; its count of rows tells. It never uses IGNORE, which would also
+// ignore a value that does not fit.
 func (w *MySQLWrite) Insert(q *MySQL, look bool) *MySQL {
 	w.Into(q)
 	if look {
@@ -290,8 +299,9 @@ func (w *MySQLWrite) Insert(q *MySQL, look bool) *MySQL {
 	return q.Add(")")
 }
 
-// Update is the statement that changes a record of the version prev. No record's time goes back, whatever the server's clock
-// does. What it tells is when the record was changed, or 0 if there is none of this version.
+// Update appends the statement that changes a record of the version prev. A record's time never
+// goes back, whatever the server's clock does. The reply contains when the record was changed, or 0
+// if there is none of this version.
 func (w *MySQLWrite) Update(q *MySQL, prev stet.Version) *MySQL {
 	const at = "GREATEST(" + MySQLNow + ", `updated_at`)"
 	q.Add("UPDATE stet_records SET ")
@@ -302,7 +312,8 @@ func (w *MySQLWrite) Update(q *MySQL, prev stet.Version) *MySQL {
 	for i, c := range columns {
 		q.Add(c).Value(w.values[1+len(identity)+i]).Add(", ")
 	}
-	// Assignments are made from left to right: what is computed from updated_at comes before it changes.
+	// Assignments are made from left to right, so values computed from updated_at come before it
+	// changes.
 	s := Changed(w.h, 0)
 	q.Add("`due_at` = ")
 	if s.Never {
@@ -328,14 +339,16 @@ func (w *MySQLWrite) Update(q *MySQL, prev stet.Version) *MySQL {
 // mysqlAssigned are the columns of [MySQLWrite.Update], each with its sign of equality.
 var mysqlAssigned = strings.Split(list("`%s` = ", head, []string{"head_sum"}, body), ", ")
 
-// MySQLNoted is the statement that adds h's note to the history: it ended the state was, at the instant at.
+// MySQLNoted returns the statement that adds h's note to the history. The change ended the state
+// was at the instant at.
 func MySQLNoted(h *stet.Head, was string, at int64) *MySQL {
 	n := h.Note
 	return new(MySQL).Add("INSERT INTO stet_history ("+mysqlHistory+") VALUES (").values(string(h.Scope), string(h.Key), was,
 		h.State.String(), h.Attempt, at, n.Who, n.Why, n.Evidence, n.Notice, n.Action, h.Tag).Add(")")
 }
 
-// MySQLAppend is the statement that adds an entry which tells of no change, or an error where no row can hold it.
+// MySQLAppend returns the statement that adds an entry without a change, or an error if no row can
+// hold it.
 func MySQLAppend(c *stet.Change) (*MySQL, error) {
 	if err := mysqlName(c.ID); err != nil {
 		return nil, err

@@ -10,7 +10,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// What is written into a statement cannot end its literal: bytes are hexadecimal digits, whatever they are.
+// What is written into a statement cannot end its literal: bytes are hexadecimal digits, whatever
+// they are.
 func FuzzMySQLBytes(f *testing.F) {
 	for _, s := range []string{"", "order-4711", "'; DROP TABLE stet_records; --", "\\'", "\x00\xff", "é?", "x'41'"} {
 		f.Add([]byte(s))
@@ -77,7 +78,8 @@ func TestMySQLPlacesFitColumns(t *testing.T) {
 			t.Errorf("%s: %d columns and %d values in a group", name, columns, n)
 		}
 		update := w.Update(&MySQL{Kept: true}, 7)
-		// The instants are the server's: due_at has its duration as an argument; then come name, version and format.
+		// The instants are the server's: due_at has its duration as an argument; then come name,
+		// version and format.
 		if n, want := strings.Count(string(update.Text), "?"), columns-1-len(identity)-(len(instants)-1)+1+len(identity)+2; n != want || len(update.Args) != want {
 			t.Errorf("%s: %d places, %d arguments, want %d: %s", name, n, len(update.Args), want, update.Text)
 		}

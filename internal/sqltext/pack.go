@@ -10,15 +10,15 @@ import (
 	"github.com/stet-dev/stet/internal/tag"
 )
 
-// The fields that no statement searches share a column, because the cost of a statement grows with its columns more than with
-// their bytes. [Schema] is the version of all of these:
+// The fields that no statement searches share a column, because the cost of a statement grows with
+// its columns more than with their bytes. [Schema] is the version of all of these:
 //
 //	fingerprint  the sum
 //	attributes   internal/codec's encoding of the head, without the fields that have columns and without the instants
 //	exchange     a checksum (4 bytes), then internal/codec's encoding of the body, without the response's own
 //
-// Checksums turn a failing disk into an error of one key. SQLite's pages have none of their own, and one bit can turn a result that
-// is to be replayed into one that has expired (W29).
+// Checksums turn a failing disk into an error of one key. SQLite's pages have none of their own,
+// and one bit can turn a result that is to be replayed into one that has expired (W29).
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -36,7 +36,8 @@ func packAttributes(h *stet.Head) []byte {
 	return codec.AppendHead(make([]byte, 0, 128), &rest)
 }
 
-// packExchange encodes all of a body but the bytes of the response's body, which have a column of their own.
+// packExchange encodes all of a body but the bytes of the response's body, which have a column of
+// their own.
 func packExchange(id stet.ID, b *stet.Body) []byte {
 	rest, body := *b, []byte(nil)
 	if b.Response != nil {
@@ -82,5 +83,6 @@ func headSum(h *stet.Head, s *Stamp) uint32 {
 	return crc32.Checksum(b, castagnoli)
 }
 
-// UnstampedSum covers a head without its instants, for databases that stamp by their own clock: see [Row].
+// UnstampedSum covers a head without its instants, for databases that stamp by their own clock: see
+// [Row].
 func UnstampedSum(h *stet.Head) int64 { return int64(headSum(h, &Stamp{})) }

@@ -14,13 +14,15 @@ import (
 //go:embed postgres/*.sql
 var postgresFiles embed.FS
 
-// PostgresMigrations are the numbered steps to today's schema. Each is several statements: see [Statements].
+// PostgresMigrations returns the numbered steps to today's schema. Each is several statements.
 func PostgresMigrations() fs.FS { return postgresFiles }
 
-// PostgresOutboxChannel is where transactions tell of messages that they add to the outbox.
+// PostgresOutboxChannel is the channel on which transactions notify of messages that they add to
+// the outbox.
 const PostgresOutboxChannel = "stet_outbox"
 
-// PostgresNow is the server's clock in microseconds since 1970: not when the transaction began, as now() is.
+// PostgresNow is the server's clock in microseconds since 1970. Unlike now(), it is not the instant
+// at which the transaction began.
 const PostgresNow = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 // Columns of a SELECT, as [Row] scans them.
@@ -40,7 +42,8 @@ var (
 		"VALUES ($1, $2, '', '', $3, $4, $5, $6, $7, $8, $9, " + PostgresNow + ")"
 )
 
-// PostgresPlaces numbers the places for arguments, which are ? in a statement that databases share.
+// PostgresPlaces numbers the places for arguments, which are written ? in the statements that
+// databases share.
 func PostgresPlaces(statement string) string {
 	var b strings.Builder
 	for n := 1; ; n++ {
@@ -78,19 +81,21 @@ func postgresKind(column string) PostgresKind {
 	return PostgresInt
 }
 
-// PostgresWrite is a verb in SQL: a statement for one record, whose arguments are values, and one for many, whose arguments are
-// arrays of them. The last argument of both is how long to wait for a row that somebody else holds (lock_timeout, in
-// milliseconds; "" leaves the setting as it is).
+// PostgresWrite is a verb in SQL. It has a statement for one record, whose arguments are values,
+// and one for many records, whose arguments are arrays of them. The last argument of both is how
+// long to wait for a row that another transaction holds (lock_timeout, in milliseconds; "" leaves
+// the setting unchanged).
 //
-// Each row of the answer to many, and to a Create, is: the number of the record in what was sent, from 1; the instant of the
-// write, or of the look; whether it was done; and, of a Create, the columns of the record that is there. The answer to one
-// Replace or Delete is the instant, if it was done.
+// Each row of the answer for many records, and for a Create, is: the number of the record among
+// those sent, from 1; the instant of the write, or of the look-up; whether it was done; and, for a
+// Create, the columns of the record that exists. The answer for one Replace or Delete is the
+// instant, if it was done.
 type PostgresWrite struct {
 	One, Many string
 	Kinds     []PostgresKind // of the arguments but the last
 }
 
-// The head's checksum is a value like others; the instants are the server's.
+// The head's checksum is sent as a value; the instants are the server's.
 var postgresSums = []string{"head_sum"}
 
 var (
@@ -104,15 +109,15 @@ var (
 	PostgresGetHead = "SELECT " + PostgresNow + ", " + PostgresHead + " FROM stet_records s WHERE scope = $1 AND key = $2"
 )
 
-// postgresTime is the instant, and sets lock_timeout: it is read before anything can wait, and the setting ends with the
-// statement's transaction. The argument is its place.
+// postgresTime returns the instant and sets lock_timeout. It is read before the statement can wait,
+// and the setting ends with the statement's transaction. The argument is its place.
 const postgresTime = "(SELECT " + PostgresNow + " AS now, " +
 	"set_config('lock_timeout', coalesce(nullif($%d::text, ''), current_setting('lock_timeout')), true))"
 
 // sent are the columns of a statement's arguments.
 type sent []string
 
-// value is how one record's statement names an argument.
+// value is the argument of a column in the statement for one record.
 func (s sent) value(column string) string {
 	return fmt.Sprintf("$%d::%s", slices.Index(s, column)+1, postgresKind(column))
 }
@@ -125,10 +130,10 @@ func (s sent) values(columns []string) string {
 	return strings.Join(all, ", ")
 }
 
-// time is where the instant comes from.
+// time is the source of the instant.
 func (s sent) time() string { return fmt.Sprintf(postgresTime, len(s)+1) }
 
-// arrays is the beginning of a statement for many: what was sent is i, and the instant t.
+// arrays begins a statement for many records: i is what was sent, and t the instant.
 func (s sent) arrays() string {
 	var all []string
 	for n, c := range s {
@@ -145,10 +150,11 @@ func (s sent) kinds() (all []PostgresKind) {
 	return all
 }
 
-// postgresCreate looks first, and inserts only what was not found: an INSERT alone would wait for a transaction that changes
-// the row, and a duplicate is to be answered at once. Who is overtaken between the two gets no row, and asks again. For many,
-// each look-up is a subquery of its own (OFFSET 0), so that no plan made for a small table reads all of a large one.
-// What is made has NULL for the columns of a record: its writer knows them.
+// postgresCreate looks first and inserts only what it did not find. An INSERT alone would wait for
+// a transaction that changes the row, but a duplicate must be answered at once. If another writer
+// comes between the two, the answer has no row, and the store asks again. For many records, each
+// look-up is a subquery of its own (OFFSET 0), so that no plan made for a small table reads all of
+// a large one. A created record comes back with NULL in its columns, since its writer knows them.
 func postgresCreate() PostgresWrite {
 	columns := flat(identity, head, postgresSums, body)
 	s := sent(append(columns, "due_in"))
@@ -173,17 +179,19 @@ UNION ALL SELECT i.ord, t.now, true` + strings.Repeat(", NULL", len(found)) + " 
 	return PostgresWrite{one, many, s.kinds()}
 }
 
-// How a Replace stamps, given the instant. No record's time goes back, whatever the server's clock does.
+// How a Replace stamps, given the instant. A record's time never goes back, whatever the server's
+// clock does.
 const (
 	postgresStamped = "due_at, updated_at, created_at, completed_at"
 	postgresStamps  = "%[1]s + %[2]s, %[1]s, CASE %[3]s WHEN 0 THEN %[1]s ELSE %[3]s END, " +
 		"CASE WHEN %[4]s <> 0 THEN %[4]s WHEN %[5]s = 'completed' THEN %[1]s END"
 )
 
-// postgresReplace changes a record, if it has the version prev and a format this program may overwrite. One waits for a row that
-// somebody holds; many pass over it. Many lock their rows in the order they were sent, which is that of their names, and then
-// write over them as an upsert: that finds each by the primary key whatever the planner believes, and nothing is inserted,
-// since all of them are there and held.
+// postgresReplace changes a record if it has the version prev and a format that this program may
+// overwrite. The statement for one record waits for a row that is locked; the one for many skips
+// it. Many rows are locked in the order of their names and then written as an upsert: an upsert
+// finds each row by the primary key whatever the planner believes, and it inserts nothing, since
+// all rows exist and are locked.
 func postgresReplace(columns ...[]string) PostgresWrite {
 	set := flat(columns...)
 	named := flat(identity, set)
@@ -201,7 +209,8 @@ SELECT i.ord, u.updated_at, true FROM u, i WHERE u.scope = i.scope AND u.key = i
 	return PostgresWrite{s.replaceOne(set), many, s.kinds()}
 }
 
-// replacing are the arguments of a statement that changes the columns set; more are what else it is told.
+// replacing returns the arguments of a statement that changes the columns set; more are further
+// arguments.
 func replacing(set []string, more ...string) sent {
 	return slices.Concat(identity, set, []string{"prev", "due_in", "created", "ended"}, more)
 }
@@ -212,13 +221,13 @@ func (s sent) replaceOne(set []string) string {
 		")\n\tFROM " + s.time() + " t WHERE " + s.expected() + " RETURNING s.updated_at"
 }
 
-// expected is the condition that a record has the version expected.
+// expected is the condition that a record has the expected version.
 func (s sent) expected() string {
 	return fmt.Sprintf("s.scope = $1 AND s.key = $2 AND s.version = %s AND s.schema = %d", s.value("prev"), Schema)
 }
 
-// postgresNote adds an entry to the history in the statement that replaces. The state that ended is the one seen with the
-// version prev, which was written once.
+// postgresNote adds an entry to the history in the statement that replaces. The state that ended is
+// the one read with the version prev, which was written only once.
 func postgresNote(columns ...[]string) PostgresWrite {
 	set, note := flat(columns...), []string{"who", "why", "evidence", "notice", "action", "note_tag"}
 	s := replacing(set, note...)
@@ -234,13 +243,15 @@ func postgresDelete() PostgresWrite {
 	return PostgresWrite{Kinds: s.kinds(), One: "DELETE FROM stet_records s USING " + s.time() + " t WHERE " + s.expected() + " RETURNING t.now"}
 }
 
-// PostgresReap removes records of one state whose time is over: those that come after the instant $1 and the row number $2, $3 at
-// most. It answers with their number, and the instant and row number of the last. The state is part of the text, or a plan that is
-// kept could not use the state's index. Rows are found again by where they are: what moved meanwhile is left alone.
+// PostgresReap returns a statement that removes records of one state whose time is over: those
+// after the instant $1 and the row number $2, and at most $3 of them. It answers with their number,
+// and the instant and row number of the last one. The state is part of the text, because a plan
+// that is kept could not use the state's index otherwise. Rows are found again by their ctid: a row
+// that has moved meanwhile is left alone.
 //
-// The plan has to be a walk in order, whatever the planner believes of a table whose backlog is not in its statistics yet. The second
-// LIMIT, whose number it cannot see, makes it expect that a tenth of the rows is wanted; a condition of the form x <> 0, that nearly
-// all pass.
+// The plan has to be a walk in order, although the planner's statistics do not know a new backlog.
+// The planner cannot see the number of the second LIMIT, and so expects that a tenth of the rows is
+// wanted; of a condition of the form x <> 0 it expects that nearly all rows pass.
 func PostgresReap(state stet.State) string {
 	return fmt.Sprintf(`WITH d AS MATERIALIZED (SELECT * FROM (SELECT s.ctid FROM stet_records s WHERE s.state = '%[1]s'
 	AND (s.due_at, s.id) > ($1::bigint, $2::bigint) AND s.due_at <= (SELECT %[2]s)

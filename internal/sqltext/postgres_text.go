@@ -9,8 +9,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// PostgresEscape writes any bytes as text that Postgres takes: no NUL, and UTF-8. Ordinary strings stay as they are; \ becomes
-// \\, and what cannot be text \xHH. Different strings stay different.
+// PostgresEscape writes any bytes as text that Postgres accepts: UTF-8 without NUL. Ordinary
+// strings stay as they are; \ becomes \\, and bytes that cannot be text become \xHH. Different
+// strings stay different.
 func PostgresEscape(s string) string {
 	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 && strings.IndexByte(s, '\\') < 0 {
 		return s
@@ -33,7 +34,8 @@ func PostgresEscape(s string) string {
 
 var errEscape = errors.New("it is not as this program writes it")
 
-// PostgresUnescape is the inverse of [PostgresEscape], and refuses what that does not write.
+// PostgresUnescape is the inverse of [PostgresEscape]. It returns an error for text that
+// PostgresEscape does not write.
 func PostgresUnescape(s string) (string, error) {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s, nil
@@ -85,8 +87,9 @@ func PostgresCreateArgs(r *stet.Record) ([]any, error) {
 	return append(args, dueIn(&r.Head)), err
 }
 
-// PostgresReplaceArgs returns the arguments of one of the statements that replace. A nil b is for those that leave the body, and
-// a head with a note for those that keep it.
+// PostgresReplaceArgs returns the arguments of one of the statements that replace. If b is nil,
+// they are for a statement that leaves the body; if h has a note, for one that adds it to the
+// history.
 func PostgresReplaceArgs(prev stet.Version, h *stet.Head, b *stet.Body) ([]any, error) {
 	args, err := postgresValues(h, b)
 	s := Changed(h, 0)

@@ -14,12 +14,15 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Reader reads pages of records and of the history. The databases share its statements, but for what [Dialect] says.
+// Reader reads pages of records and of the history. The databases share its statements, but for
+// what [Dialect] says.
 type Reader struct {
 	*Dialect
-	// Run sends a statement, in which each ? stands for an argument, and has row scan each row of the answer.
+	// Run sends a statement, in which each ? stands for an argument, and has row scan each row of
+	// the answer.
 	Run func(ctx context.Context, statement string, args []any, row func(Scanner) error) error
-	// Clock is the store's clock, in microseconds since 1970. Nil means that the database's clock counts.
+	// Clock is the store's clock, in microseconds since 1970. Nil means that the database's clock
+	// counts.
 	Clock func() int64
 }
 
@@ -80,7 +83,8 @@ func (d *Dialect) heads() string {
 	return "SELECT " + d.now + " AS now, id, due_at AS due, " + d.names(identity, head, instants)
 }
 
-// find selects the records that have a downstream name. The conditions against ” let planners use partial indexes.
+// find selects the records that have a downstream name. The conditions against ” let planners use
+// partial indexes.
 func (d *Dialect) find() string {
 	return d.heads() + fmt.Sprintf(" FROM (SELECT id AS found FROM stet_records WHERE downstream_key = ? AND downstream_key <> ''"+
 		" UNION SELECT id FROM stet_records WHERE downstream_id = ? AND downstream_id <> '' ORDER BY found DESC LIMIT %d) AS few"+
@@ -139,8 +143,8 @@ func (d *Dialect) parsePlace(cursor string) (p place, err error) {
 
 func (r *Reader) condition(q *stet.Query) *condition { return (&condition{Reader: r}).choose(q) }
 
-// page reads limit heads at most, out of so many rows; the statement asks for one row more, which tells that there is another page.
-// Records that cannot be read are left out.
+// page reads limit heads at most, out of so many rows; the statement asks for one row more, which
+// tells that there is another page. Records that cannot be read are left out.
 func (r *Reader) page(
 	ctx context.Context, statement string, args []any, limit, rows int, cursor func(place) string,
 ) (heads []stet.Head, next string, err error) {
@@ -221,8 +225,9 @@ func (r *Reader) List(ctx context.Context, q stet.Query) (heads []stet.Head, nex
 	return heads, next, err
 }
 
-// rows is what a list reads from, so that it goes by the index that by names, or by the order of the rows where by is nil. Without that
-// MySQL would walk all rows in their order, and Postgres would, too, if its statistics say so.
+// rows is what a list reads from, so that it goes by the index that by names, or by the order of
+// the rows where by is nil. Without that MySQL would walk all rows in their order, and Postgres
+// would, too, if its statistics say so.
 func (r *Reader) rows(by *stet.Query) (from string, args []any) {
 	switch {
 	case r.kind == mysql:
@@ -297,7 +302,8 @@ func (r *Reader) Find(ctx context.Context, name string) ([]stet.Head, error) {
 	return heads, err
 }
 
-// Due implements [stet.Store]: earliest first, and by row where that is the same instant. It locks nothing, and waits for no lock.
+// Due implements [stet.Store]: earliest first, and by row where that is the same instant. It locks
+// nothing, and waits for no lock.
 func (r *Reader) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
 	var from place
 	if q.After != "" {
@@ -313,15 +319,18 @@ func (r *Reader) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next
 	return r.page(ctx, statement, args, q.Bound(), rows, place.String)
 }
 
-// due is one walk of the index for each state, merged: records of other states are not passed over one by one, nor are those of earlier
-// pages. One statement makes all walks, so that a record that changes its state meanwhile is seen once.
+// due is one walk of the index for each state, merged: records of other states are not passed over
+// one by one, nor are those of earlier pages. One statement makes all walks, so that a record that
+// changes its state meanwhile is seen once.
 //
-// MySQL needs two walks to go on within an instant: to its server a comparison of pairs is no range of an index, and neither is a
-// range that begins within an instant and ends after it. What is left of the instant may be a million records.
+// MySQL needs two walks to go on within an instant: to its server a comparison of pairs is no range
+// of an index, and neither is a range that begins within an instant and ends after it. What is left
+// of the instant may be a million records.
 //
-// Postgres chooses a plan by statistics, which know nothing of what has just piled up: by them a backlog of a million is a handful of
-// rows, to be read and sorted together for the first hundred. Hence the second LIMIT of a walk. It cuts nothing off, but the planner
-// cannot see its number; it then expects that a tenth of the rows is wanted, and walks in order.
+// Postgres chooses a plan by statistics, which know nothing of what has just piled up: by them a
+// backlog of a million is a handful of rows, to be read and sorted together for the first hundred.
+// Hence the second LIMIT of a walk. It cuts nothing off, but the planner cannot see its number; it
+// then expects that a tenth of the rows is wanted, and walks in order.
 func (r *Reader) due(q stet.Query, from place, most string) (statement string, args []any) {
 	ordered := " ORDER BY due_at, id LIMIT " + most
 	after, afterArgs := []string{""}, [][]any{nil}
@@ -331,7 +340,7 @@ func (r *Reader) due(q stet.Query, from place, most string) (statement string, a
 		after = []string{"due_at = ? AND id > ?", "due_at > ?"}
 		afterArgs = [][]any{{from.due.Int64, from.id.v}, {from.due.Int64}}
 	default:
-		after, afterArgs = []string{fmt.Sprintf("(due_at, id) > (%[1]s, %[1]s)", r.number)}, [][]any{{from.due.Int64, from.id.v}}
+		after, afterArgs = []string{fmt.Sprintf(dueAfter, r.number)}, [][]any{{from.due.Int64, from.id.v}}
 	}
 	var walks []string
 	for _, st := range statesOf(&q) {
@@ -372,6 +381,9 @@ func (r *Reader) due(q stet.Query, from place, most string) (statement string, a
 	return strings.Join(walks, " UNION ALL ") + ordered, args
 }
 
+// dueAfter is the condition of a row behind a place.
+const dueAfter = "(due_at, id) > (%[1]s, %[1]s)"
+
 // statesOf are the states that q asks for, each once.
 func statesOf(q *stet.Query) []stet.State {
 	if len(q.States) == 0 {
@@ -380,8 +392,8 @@ func statesOf(q *stet.Query) []stet.State {
 	return slices.Compact(slices.Sorted(slices.Values(q.States)))
 }
 
-// History implements the method of [stet.Historian]. A row that cannot be read is [stet.ErrCorrupt], because a history with gaps is
-// no evidence.
+// History implements the method of [stet.Historian]. A row that cannot be read is
+// [stet.ErrCorrupt], because a history with gaps is no evidence.
 func (r *Reader) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
 	c := &condition{Reader: r}
 	switch {

@@ -1,5 +1,6 @@
-// Package sqltext is what the SQL stores share: the columns of a record, how one is written to and read from them, and the
-// statements and migrations of each kind of database, a file each.
+// Package sqltext is what the SQL stores share: the columns of a record, how a record is written to
+// and read from them, the conditions and pages of lists, and the statements and migrations of each
+// kind of database.
 package sqltext
 
 import (
@@ -12,11 +13,13 @@ import (
 	"github.com/stet-dev/stet/internal/tag"
 )
 
-// Schema is the format of the rows written today. A row of another is not read, and not overwritten.
+// Schema is the format of the rows written today. A row of another format is neither read nor
+// overwritten.
 const Schema = codec.Format
 
-// The columns of a record, in the order of their arguments and destinations. What is read comes as identity, head, instants,
-// body. In what is written the instants come last: the database's clock is read when all else is ready.
+// The columns of a record, in the order of their arguments and destinations. A record is read as
+// identity, head, instants, body. It is written with the instants last, because the clock is read
+// when everything else is ready.
 var (
 	identity = []string{"scope", "key"}
 	head     = []string{"version", "schema", "tag", "state", "attempt", "status", "size", "holder", "point", "cause", "route", "method", "path",
@@ -25,7 +28,7 @@ var (
 	body     = []string{"exchange", "body"}
 )
 
-// Encoder says how a database takes a string that may hold any bytes.
+// Encoder turns a string that may contain any bytes into an argument.
 type Encoder func(string) any
 
 // ID appends the arguments of the columns that name a record.
@@ -33,7 +36,8 @@ func (text Encoder) ID(args []any, id stet.ID) []any {
 	return append(args, text(string(id.Scope)), text(string(id.Key)))
 }
 
-// Head appends the arguments of a head, without its name and its instants. It refuses what no row can hold.
+// Head appends the arguments of a head, without its name and its instants. It returns an error for
+// a head that cannot be stored.
 func (text Encoder) Head(args []any, h *stet.Head) ([]any, error) {
 	if err := codec.Check(h); err != nil {
 		return nil, err
@@ -43,7 +47,8 @@ func (text Encoder) Head(args []any, h *stet.Head) ([]any, error) {
 		int64(h.Rules.KeepExpired), bytes.Clone(h.Fingerprint.Sum[:]), packAttributes(h)), nil
 }
 
-// Tag is how a tag is stored: as its bits. A text that is none is NULL, which no record is found by.
+// Tag returns the bits of a tag, which is how it is stored. For a text that is not a tag it returns
+// nil, which no record is found by.
 func Tag(text string) any {
 	if n, ok := tag.Parse(text); ok {
 		return int64(n)
@@ -67,13 +72,14 @@ func orNull(b []byte) any {
 	return b
 }
 
-// Stamp holds the instants of a record, in microseconds since 1970, UTC; [stet.Head] says what they mean.
+// Stamp holds the instants of a record, in microseconds since 1970, UTC. [stet.Head] says what they
+// mean.
 type Stamp struct {
 	Due, Updated, Created, Ended int64
 	Never                        bool // no Due
 }
 
-// Born is the stamp of a record that is created at the instant now.
+// Born returns the stamp of a record that is created at the instant now.
 func Born(h *stet.Head, now int64) Stamp {
 	s := Stamp{Updated: now, Created: now, Never: h.DueIn < 0}
 	if !s.Never {
@@ -85,8 +91,9 @@ func Born(h *stet.Head, now int64) Stamp {
 	return s
 }
 
-// Changed is the stamp of a record that h replaces at the instant now: what has been stamped before is kept, unless h begins
-// a new life. That h says what was stamped is certain, because its writer knows the version that it replaces.
+// Changed returns the stamp of a record that h replaces at the instant now. Instants stamped before
+// are kept, unless h begins a new life. The writer knows the version that it replaces, so the
+// instants in h are those that were stamped.
 func Changed(h *stet.Head, now int64) Stamp {
 	s := Born(h, now)
 	if !h.CreatedAt.IsZero() {
@@ -104,7 +111,7 @@ func (s *Stamp) Args(args []any, h *stet.Head) []any {
 		sql.NullInt64{Int64: s.Ended, Valid: s.Ended != 0}, int64(headSum(h, s)))
 }
 
-// Apply writes the instants into h, as they come out of a store.
+// Apply writes the instants into h as a store returns them.
 func (s *Stamp) Apply(h *stet.Head) {
 	h.DueIn = 0
 	h.DueAt, h.CompletedAt = time.Time{}, time.Time{}

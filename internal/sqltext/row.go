@@ -10,10 +10,12 @@ import (
 	"github.com/stet-dev/stet/internal/tag"
 )
 
-// Row receives the columns of one record and decodes them. What it refuses is [stet.ErrCorrupt], and the error says which
-// column, never what was in it: a damaged record may hold a client's secrets.
+// Row receives the columns of one record and decodes them. A record that it refuses is
+// [stet.ErrCorrupt]. The error names the column but never shows its content, since a damaged record
+// may hold a client's secrets.
 type Row struct {
-	// Unstamped: the head's checksum leaves out the instants, which the database stamps by its own clock.
+	// Unstamped means that the head's checksum leaves out the instants, because the database stamps
+	// them by its own clock.
 	Unstamped bool
 
 	scope, key, state                                                   string
@@ -28,7 +30,7 @@ type Row struct {
 	exchange, body                                                      []byte
 }
 
-// Dest returns what a row of the head's columns is scanned into.
+// Dest returns the destinations of the columns of a head.
 func (r *Row) Dest() []any {
 	return append(make([]any, 0, 32), &r.scope, &r.key,
 		&r.version, &r.schema, &r.tag, &r.state, &r.attempt, &r.status, &r.size, &r.holder, &r.point, &r.cause, &r.route, &r.method, &r.path,
@@ -36,10 +38,10 @@ func (r *Row) Dest() []any {
 		&r.dueAt, &r.updatedAt, &r.createdAt, &r.completedAt, &r.headSum)
 }
 
-// DestBody returns what a row of all columns is scanned into.
+// DestBody returns the destinations of all columns.
 func (r *Row) DestBody() []any { return append(r.Dest(), &r.exchange, &r.body) }
 
-// ID is the name of what was scanned, also where the rest cannot be read.
+// ID returns the name of the record, even if the rest cannot be read.
 func (r *Row) ID() stet.ID { return stet.ID{Scope: stet.Scope(r.scope), Key: stet.Key(r.key)} }
 
 func corrupt(what string) error { return fmt.Errorf("%w: %s", stet.ErrCorrupt, what) }

@@ -12,21 +12,24 @@ import (
 	"time"
 )
 
-// The name of a directory is lost with the power, and all that is in it, until the directory above is synced. Who finds a
-// directory that another process has just made cannot see whether it did that. So a directory is only made in one whose own
-// name is on the disk, and each Store syncs the directory above itself, once, before it puts anything in.
+// A directory's name, and with it everything in the directory, is lost in a power failure unless
+// the parent directory was synced. A process that finds a directory which another process has just
+// created cannot see whether that was done. So a directory is created only in a parent whose own
+// name is on the disk, and each Store syncs the parent itself, once, before it puts a file into the
+// directory.
 
-// knownDirs are directories whose names this Store has seen to the disk.
+// knownDirs are the directories whose names this Store has synced.
 type knownDirs struct {
 	mu   sync.Mutex
 	dirs map[string]struct{}
 }
 
-// bucketGrace is how long an empty directory under due is left alone after its time. Within it a Store may rely on the
-// name it saw to the disk; a directory that was removed and made again has to be synced again.
+// bucketGrace is how long an empty directory under due is kept after its time. Until then a Store
+// relies on having synced its name; a directory that was removed and created again has to be synced
+// again.
 const bucketGrace = time.Hour
 
-// has reports whether dir is known. Of a directory under due whose time is over, nothing is.
+// has reports whether dir is known. A directory under due whose time is over is never known.
 func (k *knownDirs) has(dir string, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -59,7 +62,8 @@ func past(dir string, now time.Time) bool {
 	return ok && bucket < bucketOf(now)
 }
 
-// mkdir makes a directory of the store, durably. That it is there already is no error, and proves nothing.
+// mkdir creates a directory of the store durably. It is no error if the directory exists; that does
+// not prove that its name was synced.
 func (s *Store) mkdir(dir string) error {
 	now := instant(s.clock.Last())
 	if s.known.has(dir, now) {
@@ -75,8 +79,8 @@ func (s *Store) mkdir(dir string) error {
 	return nil
 }
 
-// link gives the file at from another name, in a directory that is made if need be. [fs.ErrExist]: the name is taken. With
-// any other error, too, nothing has happened.
+// link gives the file at from another name, and creates the directory of that name if needed. The
+// error is [fs.ErrExist] if the name is taken. After any other error nothing has happened either.
 func (s *Store) link(from, to string) (err error) {
 	for range linkTries {
 		if err := s.mkdir(path.Dir(to)); err != nil {
@@ -90,7 +94,7 @@ func (s *Store) link(from, to string) (err error) {
 	return err
 }
 
-// linkTries: somebody may just have removed the empty directory.
+// linkTries is needed because another process may just have removed the empty directory.
 const linkTries = 3
 
 func (s *Store) sync(dir string) error {
@@ -101,7 +105,8 @@ func (s *Store) sync(dir string) error {
 	return errors.Join(s.fsync(f), f.Close())
 }
 
-// makeDir makes the store's own directory, and what is missing above it, from the top. dir is absolute.
+// makeDir creates the store's own directory, and the missing ones above it, from the top. dir is
+// absolute.
 func makeDir(dir string, fsync func(*os.File) error) error {
 	real, err := filepath.EvalSymlinks(dir)
 	switch {
@@ -123,8 +128,9 @@ func makeDir(dir string, fsync func(*os.File) error) error {
 	return syncDir(above, fsync)
 }
 
-// unsyncable reports whether err says that this directory is never synced by us. Then no Store has made anything in it, since
-// that would have failed, too: it is /home, or a mount point in an image that is only read.
+// unsyncable reports whether err says that a process like this one can never sync the directory: it
+// is /home, or a mount point in a read-only image. No Store has created anything in such a
+// directory, because that would have failed, too.
 func unsyncable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EROFS)
 }

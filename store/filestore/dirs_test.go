@@ -16,7 +16,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// syncs lists the directories that are synced while do runs, as the store names them. Those in failing are not.
+// syncs lists the directories that are synced while do runs, as the store names them. Those in
+// failing are not.
 func (h *house) syncs(do func(), failing ...string) (dirs []string) {
 	h.fsync = func(f *os.File) error {
 		dir, err := filepath.Rel(h.dir, f.Name())

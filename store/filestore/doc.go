@@ -1,13 +1,17 @@
-// Package filestore keeps each record in a JSON file of its own, readable with cat. It is for one host: any number of
-// processes may open the same directory, on a local file system with hard links and flock(2).
+// Package filestore keeps each record in a JSON file of its own, readable with cat. It is for one
+// host: any number of processes may open the same directory, on a local file system with hard links
+// and flock(2).
 //
 // # What it promises
 //
-// When a verb returns, its effect is on the disk: file and directories are synced (fsync). A process that is killed loses
-// nothing it acknowledged, and leaves no half-written record: a file gets its name only when it is whole. A file that cannot
-// be read, was changed by hand, or is of a later version is [stet.ErrCorrupt] for its key alone. A full disk refuses writes
-// ([stet.ErrFull] for new keys), changes no record, and heals by itself when there is room. Once a directory cannot be
-// synced, what is on the disk is uncertain: the store then refuses everything until it is opened again.
+// When a verb returns, its effect is on the disk: file and directories are synced (fsync). A
+// process that is killed loses nothing that it acknowledged, and leaves no incomplete record,
+// because a file gets its name only when it is complete. A file that cannot be read, was changed by
+// hand, or has a later version is [stet.ErrCorrupt] for its key alone.
+//
+// A full disk refuses writes ([stet.ErrFull] for new keys) and changes no record; when there is
+// room again, writes succeed. If a directory cannot be synced, what is on the disk is uncertain,
+// and the store refuses every call until it is opened again.
 //
 // # Layout
 //
@@ -17,14 +21,16 @@
 //	pending/4f0c….json      such a line, while its change is being made
 //	tmp/…                   what is being written; what a dead process left there is swept by others
 //
-// Nothing outside the directory is touched, symbolic links are not followed, and only the owner may read. Keys and bodies
-// are in the files in plain: wrap the store to encrypt bodies. What is under due is made from the records: with no process
-// running it may be removed, and the next Open makes it again.
+// The store touches nothing outside the directory, does not follow symbolic links, and lets only
+// the owner read. Keys and bodies are stored in plain text: wrap the store to encrypt bodies. The
+// contents of due are made from the records: if no process is running, the directory may be
+// removed, and the next Open makes it again.
 //
 // # Locks
 //
-// Nobody owns a lock longer than it lives. Each record's file is itself what is locked (flock), so that the kernel ends the
-// lock of a process that dies, at once. A lock file with an expiry would instead have to guess from a clock that its owner is
-// dead; a stopped process that wakes up after such a guess writes over what its successor wrote. How long somebody may
-// execute is another matter, and is in the record: its owner, and the end of its lease.
+// A lock never outlives its owner. Each record's own file is locked (flock), and the kernel
+// releases the lock of a process that dies at once. With a lock file that expires, a process would
+// have to guess from a clock that the owner is dead; an owner that was only stopped would then
+// overwrite what its successor wrote. How long a holder may execute is another matter, and is part
+// of the record: its owner, and the end of its lease.
 package filestore

@@ -11,9 +11,10 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// draft is a record's next file: whole, on the disk, and locked, but without the record's name. It is listed under due
-// before it gets that name: a crash between the two leaves an entry too many, which is harmless, and never one too few,
-// which would be a lease that nobody sees lapse.
+// draft is a record's next file: complete, on the disk, and locked, but without the record's name.
+// It is listed under due before it gets that name. A crash between the two steps leaves an entry
+// too many, which is harmless, and never one too few, which would be a lease whose end goes
+// unnoticed.
 type draft struct {
 	s     *Store
 	f     *os.File
@@ -36,7 +37,8 @@ func (s *Store) draft(r *stet.Record, name string) (*draft, error) {
 	return d, nil
 }
 
-// temp makes a file in tmp, and locks it. Before it is locked somebody may take it for a dead writer's, and sweep it away.
+// temp creates a file in tmp and locks it. Before it is locked, another process may take it for the
+// file of a dead writer and sweep it away.
 func (s *Store) temp() (f *os.File, name string, err error) {
 	for range tempTries {
 		name = tmpDir + "/" + rand.Text() + extension
@@ -75,7 +77,8 @@ func (d *draft) write(b []byte) error {
 	return d.s.sync(path.Dir(d.entry))
 }
 
-// enter lists the draft under due. The name may be that of a draft of the same write which failed and could not be removed.
+// enter lists the draft under due. The name may exist from a draft of the same write that failed
+// and could not be removed.
 func (d *draft) enter() error {
 	err := d.s.link(d.temp, d.entry)
 	if errors.Is(err, fs.ErrExist) {
@@ -90,16 +93,16 @@ func (d *draft) enter() error {
 	return err
 }
 
-// discard takes the draft back: nothing has happened.
+// discard removes the draft: nothing has happened.
 func (d *draft) discard() error {
 	return errors.Join(d.s.remove(d.entry), d.s.remove(d.temp))
 }
 
-// close ends the lock: the record may be read.
+// close releases the lock, so that the record may be read.
 func (d *draft) close() { _ = d.f.Close() } // synced before
 
-// settle makes a change of the record's name last. Where that fails nobody knows what the disk holds, while every reader
-// would take the new name for a fact: the store stops (W28).
+// settle syncs the change of the record's name. If that fails, what the disk holds is unknown,
+// while every reader would take the new name for a fact. Therefore the store stops (W28).
 func (s *Store) settle(name string) error {
 	err := s.sync(path.Dir(pathOf(name)))
 	if err != nil {
@@ -109,7 +112,8 @@ func (s *Store) settle(name string) error {
 	return err
 }
 
-// forget removes the due entry of a head that is no more, unless it is also keep. An entry that stays is found out by Due.
+// forget removes the due entry of a head that no longer exists, unless the entry is also keep. An
+// entry that stays is found by Due.
 func (s *Store) forget(old *stet.Head, keep, name string) {
 	if entry := entryOf(old, name); entry != keep {
 		_ = s.remove(entry)

@@ -19,8 +19,9 @@ import (
 	"github.com/stet-dev/stet/internal/tag"
 )
 
-// What falls due is found by name alone. Under due there is a directory for each ten minutes, and in it an entry for each
-// record that falls due then: another name of the record's file. Sorted by name they are in the order they fall due.
+// Records that fall due are found by name alone. Under due there is a directory for each ten
+// minutes, and in it an entry for each record that falls due in that time: a second name of the
+// record's file. Sorted by name, the entries are in the order in which the records fall due.
 const (
 	bucketWidth  = 10 * time.Minute
 	bucketLayout = "20060102T1504Z"
@@ -28,7 +29,7 @@ const (
 	neverBucket  = "never" // sorts after every instant
 )
 
-// entry is what a name under due says.
+// entry is the content of a name under due.
 type entry struct {
 	at      string // as in the name; instants sort as text
 	state   stet.State
@@ -52,7 +53,8 @@ func entryOf(h *stet.Head, name string) string {
 
 func bucketOf(at time.Time) string { return at.Truncate(bucketWidth).Format(bucketLayout) }
 
-// scopeDigest lets records of a scope be told apart by name. It is short: what it selects is checked.
+// scopeDigest tells the scopes of records apart by name. It is short, so the records that it
+// selects are checked.
 func scopeDigest(s stet.Scope) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:8])
@@ -68,27 +70,29 @@ func parseEntry(s string) (e entry, ok bool) {
 	return entry{parts[0], state, parts[2], parts[3], stet.Version(version), parts[5]}, err == nil && err2 == nil
 }
 
-// selects reports whether the entry may be of a record that q selects.
+// selects reports whether the entry may belong to a record that q selects.
 func (e *entry) selects(q *stet.Query) bool {
 	return (len(q.States) == 0 || slices.Contains(q.States, e.state)) && (q.Scope == "" || e.scope == scopeDigest(q.Scope)) &&
 		(q.Tag == "" || e.tag == q.Tag)
 }
 
-// bucketOfEntry is the bucket in which an entry stands; false: that is no entry of an instant.
+// bucketOfEntry returns the bucket of an entry, or false if the name is not an entry with an
+// instant.
 func bucketOfEntry(name string) (string, bool) {
 	e, ok := parseEntry(name)
 	at, err := time.Parse(entryLayout, e.at)
 	return bucketOf(at), ok && err == nil
 }
 
-// page is what a call returns of many.
+// page is one page of records.
 type page struct {
 	heads []stet.Head
 	next  string
 }
 
-// Due implements [stet.Store]. What falls due in one instant comes by state, scope and name. A page reads the names of the ten
-// minutes that it begins in, and on from there, and it looks at [stet.MaxLimit] records at most.
+// Due implements [stet.Store]. Records that fall due at the same instant are ordered by state,
+// scope and name. A page starts in the ten minutes of its cursor, and reads at most [stet.MaxLimit]
+// records.
 func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	if _, ok := bucketOfEntry(q.After); !ok && q.After != "" {
 		return nil, "", fmt.Errorf("filestore: due: %q is no cursor", q.After)
@@ -128,7 +132,8 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 	return p.heads, p.next, err
 }
 
-// eachEntry visits the entries after the one of that name, of all buckets up to last, in order, until visit reports false.
+// eachEntry visits the entries after the one named after, in all buckets up to last, in order,
+// until visit returns false.
 func (s *Store) eachEntry(ctx context.Context, after, last string, visit func(at string, e *entry) (bool, error)) error {
 	buckets, err := s.names(dueDir)
 	if err != nil {
@@ -164,8 +169,8 @@ func (s *Store) eachEntry(ctx context.Context, after, last string, visit func(at
 	return nil
 }
 
-// tidy removes an entry that a crash left behind. Its file is locked while a write is under way; once it is not, the record
-// has that version, or never will.
+// tidy removes an entry that a crash left behind. The file of an entry is locked while its write is
+// in progress; once the lock is free, the record either has that version or never will.
 func (s *Store) tidy(at string, e *entry) error {
 	f, err := s.root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -192,8 +197,8 @@ func ignore(err, target error) error {
 	return err
 }
 
-// index makes due from the records, where it is missing. Nobody else has the store open. It is made aside: half an index
-// would be taken for a whole one.
+// index creates due from the records if it is missing. No other process has the store open. The
+// directory is built under tmp, because half an index would be taken for a complete one.
 func (s *Store) index() error {
 	if _, err := s.root.Lstat(dueDir); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -24,7 +24,8 @@ const (
 	tmpDir     = "tmp"
 )
 
-// nameOf names the record of id. A length stands before each part, so that nothing in one looks like the other.
+// nameOf returns the name of the record of id. Each part has its length before it, so that
+// different IDs never have the same name.
 func nameOf(id stet.ID) string {
 	h := sha256.New()
 	for _, part := range [...]string{string(id.Scope), string(id.Key)} {
@@ -40,11 +41,11 @@ const extension = ".json"
 
 func pathOf(name string) string { return recordsDir + "/" + name[:2] + "/" + name + extension }
 
-// errBusy: somebody is writing this very record.
+// errBusy is returned for a record that is being written.
 var errBusy = errors.New("the record is being written")
 
-// open opens the record's file and locks it. A file is locked by who writes it until it is safely on the disk, and by who is
-// about to put another in its place.
+// open opens the record's file and locks it. A writer holds the lock until its file is safely on
+// the disk, and while it replaces a file.
 func (s *Store) open(ctx context.Context, name string, l lock) (*os.File, error) {
 	p := patience{}
 	for {
@@ -58,7 +59,7 @@ func (s *Store) open(ctx context.Context, name string, l lock) (*os.File, error)
 	}
 }
 
-// tryOpen reports errBusy where the lock is taken, or the file was replaced meanwhile.
+// tryOpen returns errBusy if the lock is taken, or if the file was replaced meanwhile.
 func (s *Store) tryOpen(name string, l lock) (*os.File, error) {
 	at := pathOf(name)
 	f, err := s.root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe planted there must not block
@@ -78,7 +79,8 @@ func (s *Store) tryOpen(name string, l lock) (*os.File, error) {
 	return f, nil
 }
 
-// missing says why a record could not be opened. What is neither a file nor absent is nobody's record, but it takes the key.
+// missing returns why a record could not be opened. Something that is not a regular file is not a
+// record, but it takes the key.
 func (s *Store) missing(at string, err error) error {
 	info, lerr := s.root.Lstat(at)
 	switch {
@@ -94,7 +96,8 @@ func (s *Store) missing(at string, err error) error {
 	return err
 }
 
-// still checks that f is the file of that name, and no other: symbolic links are not followed (case SE-02).
+// still checks that f is the file of that name and not another; symbolic links are not followed
+// (case SE-02).
 func (s *Store) still(at string, f *os.File) error {
 	there, err := s.root.Lstat(at)
 	if err != nil {
@@ -112,7 +115,7 @@ func (s *Store) still(at string, f *os.File) error {
 	return nil
 }
 
-// get reads the record of that name, once it is safely on the disk.
+// get reads the record of that name once it is safely on the disk.
 func (s *Store) get(ctx context.Context, name string) (stet.Record, error) {
 	f, err := s.open(ctx, name, shared)
 	if err != nil {
@@ -121,7 +124,8 @@ func (s *Store) get(ctx context.Context, name string) (stet.Record, error) {
 	return readAndClose(f, name)
 }
 
-// peek is get for who has other records to look at: one that is being written is errBusy.
+// peek is get for a walk over many records: it does not wait for a record that is being written,
+// and returns errBusy.
 func (s *Store) peek(name string) (stet.Record, error) {
 	f, err := s.tryOpen(name, shared)
 	if err != nil {
@@ -130,7 +134,8 @@ func (s *Store) peek(name string) (stet.Record, error) {
 	return readAndClose(f, name)
 }
 
-// readAndClose lets go of the lock first: what has a name never changes, and a reader must not keep a writer waiting.
+// readAndClose releases the lock before it reads. A file that has its name never changes, and a
+// reader must not delay a writer.
 func readAndClose(f *os.File, name string) (stet.Record, error) {
 	err := none.wait(f)
 	var r stet.Record
@@ -159,7 +164,7 @@ func read(f *os.File, name string) (stet.Record, error) {
 	return r, nil
 }
 
-// names lists a directory in order. One that is not there is empty.
+// names lists a directory in order. A missing directory is empty.
 func (s *Store) names(dir string) ([]string, error) {
 	f, err := s.root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -172,7 +177,7 @@ func (s *Store) names(dir string) ([]string, error) {
 	return names, errors.Join(err, f.Close())
 }
 
-// remove removes a name, if it is there.
+// remove removes a name if it exists.
 func (s *Store) remove(name string) error {
 	if err := s.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -180,7 +185,7 @@ func (s *Store) remove(name string) error {
 	return nil
 }
 
-// patience spaces out tries: another process has the file.
+// patience makes the pauses between tries while another process has the file.
 type patience struct{ next time.Duration }
 
 const (

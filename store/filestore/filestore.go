@@ -15,15 +15,18 @@ import (
 	"github.com/stet-dev/stet/internal/monotonic"
 )
 
-// Config of a Store. The zero value works.
+// Config says how a Store works. The zero value works.
 type Config struct {
-	Clock func() time.Time // default time.Now; a clock that goes back is taken to stand still
+	// Clock is the store's clock. Nil means [time.Now]. If it goes back, the store's time stands
+	// still.
+	Clock func() time.Time
 }
 
-// Store keeps records in a directory. It is safe for concurrent use, and several processes may each have one on the same
-// directory.
+// Store keeps records in a directory. It is safe for concurrent use, and several processes may open
+// the same directory.
 //
-// A call whose context ends while the disk is busy returns the context's error at once; its work goes on, and may yet be done.
+// If the context of a call ends while the disk is busy, the call returns the context's error at
+// once. Its work goes on, and may still be done.
 type Store struct {
 	root  *os.Root
 	clock monotonic.Clock
@@ -31,8 +34,8 @@ type Store struct {
 	known knownDirs
 	gate  *gate
 	swept atomic.Int64          // when Due swept last, see sweepNow
-	use   *os.File              // the directory tmp, locked: who has the store open shares it
-	sick  atomic.Pointer[error] // why nothing may be believed any more
+	use   *os.File              // the directory tmp; its lock is shared by all that have the store open
+	sick  atomic.Pointer[error] // why the store has stopped
 
 	mu     sync.RWMutex // read-held while a call works; Close waits for it
 	closed bool
@@ -46,7 +49,8 @@ var (
 	_ stet.Closer    = (*Store)(nil)
 )
 
-// Open opens the store in dir, and makes the directory where there is none. What killed processes left behind is removed.
+// Open opens the store in dir. It creates the directory if there is none, and removes what killed
+// processes left behind.
 func Open(dir string, c Config) (*Store, error) { return open(dir, c, (*os.File).Sync) }
 
 func open(dir string, c Config, fsync func(*os.File) error) (*Store, error) {
@@ -68,7 +72,8 @@ func open(dir string, c Config, fsync func(*os.File) error) (*Store, error) {
 	return s, nil
 }
 
-// prepare makes what is missing. Who is alone cleans up first; the others wait for that.
+// prepare creates what is missing. The first process that opens the store cleans up; the others
+// wait for that.
 func (s *Store) prepare() (err error) {
 	for _, dir := range []string{tmpDir, recordsDir} {
 		if err := s.root.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -92,16 +97,16 @@ func (s *Store) prepare() (err error) {
 			return err
 		}
 	}
-	if err := shared.wait(s.use); err != nil { // from exclusive to shared, or behind somebody who cleans up
+	if err := shared.wait(s.use); err != nil { // from exclusive to shared, or after another process has cleaned up
 		return err
 	}
-	if _, err := s.root.Lstat(dueDir); err != nil { // who cleaned up has died of it: the next Open is alone
+	if _, err := s.root.Lstat(dueDir); err != nil { // the process that cleaned up has died: the next Open cleans up
 		return err
 	}
 	return errors.Join(s.sync("."), s.sweep(), s.tidyNever())
 }
 
-// Close waits for calls that work, and closes the store. Its records stay.
+// Close waits for the calls in progress and closes the store. Its records stay.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,12 +117,14 @@ func (s *Store) Close() error {
 	return errors.Join(s.use.Close(), s.root.Close())
 }
 
+// now reads the store's clock.
 func (s *Store) now() time.Time { return instant(s.clock.Micros()) }
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// work does what a verb has to do with files, for as long as ctx lasts: a disk that hangs must not hang its caller. What do
-// is given must not be the caller's to change. name is the key to have to oneself, or empty.
+// work runs the part of a verb that uses files, for as long as ctx lasts, because a disk that hangs
+// must not block the caller. The caller must not change what do uses. name is the key that only one
+// call may write at a time, or empty.
 func work[T any](ctx context.Context, s *Store, verb, name string, do func(ctx context.Context) (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -147,7 +154,8 @@ func work[T any](ctx context.Context, s *Store, verb, name string, do func(ctx c
 	return r.value, r.err
 }
 
-// begin runs do beside the caller as soon as there is a place for it. Before that nothing has happened.
+// begin runs do in a goroutine as soon as there is a place for it. Before that nothing has
+// happened.
 func (s *Store) begin(ctx context.Context, name string, do func()) error {
 	if err := ctx.Err(); err != nil {
 		return err

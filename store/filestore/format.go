@@ -20,7 +20,8 @@ import (
 	"github.com/stet-dev/stet/internal/codec"
 )
 
-// schema is the version of the files written today. Another is refused, for its key alone (case SF-06).
+// schema is the version of the files written today. A file of another version is refused, for its
+// key alone (case SF-06).
 const schema = 1
 
 // form is a record as it stands in a file.
@@ -67,7 +68,8 @@ type form struct {
 	Request  []byte    `json:"request_b64,omitzero"`
 	Progress []byte    `json:"progress_b64,omitzero"`
 
-	// Head is the head as internal/codec encodes it, if it has a field that this form has no name for.
+	// Head is the head as internal/codec encodes it, if it has a field that this form has no name
+	// for.
 	Head []byte `json:"head_b64,omitempty"`
 }
 
@@ -101,7 +103,7 @@ func (n *note) export() stet.Note {
 	return stet.Note{Who: string(n.Who), Why: string(n.Why), Evidence: string(n.Evidence), Notice: string(n.Notice), Action: string(n.Action)}
 }
 
-// pair is a line of a list whose order counts and whose names may repeat.
+// pair is one line of a list whose order counts and whose names may repeat.
 type pair struct {
 	Name  text `json:"name"`
 	Value text `json:"value"`
@@ -114,7 +116,8 @@ var (
 	lapseWords = map[stet.LapseRule]word{stet.LapseUnknown: "unknown", stet.LapseResume: "resume", stet.LapseReexecute: "reexecute", stet.LapseAtomic: "atomic"}
 )
 
-// text is a string that need not be UTF-8: what is not becomes {"b64":"…"}, since JSON would change it.
+// text is a string that may hold any bytes. If it is not UTF-8 it becomes {"b64":"…"}, because JSON
+// would change it.
 type text string
 
 type encoded struct {
@@ -158,7 +161,8 @@ func (d *span) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// millis is a duration as a number of milliseconds, with up to six decimals: none of its nanoseconds is lost.
+// millis is a duration as a number of milliseconds with up to six decimals, so that no nanosecond
+// is lost.
 type millis time.Duration
 
 const decimals = 6
@@ -183,7 +187,7 @@ func (m *millis) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// marshal writes JSON for people: < and > stay what they are.
+// marshal writes JSON for people: < and > are not escaped.
 func marshal(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -193,14 +197,14 @@ func marshal(v any, indent string) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// The file ends with a checksum of all that stands before the comma.
+// A file ends with the checksum of everything before the last comma.
 const sealFormat = ",\n  \"crc32c\": \"%08x\"\n}\n"
 
 const sealLen = len(",\n  \"crc32c\": \"00000000\"\n}\n")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// opening is how every file of this schema begins.
+// opening is the beginning of every file of this schema.
 var opening = fmt.Appendf(nil, "{\n  \"schema\": %d,\n", schema)
 
 func encode(r *stet.Record) ([]byte, error) {
@@ -223,7 +227,7 @@ func encode(r *stet.Record) ([]byte, error) {
 	return fmt.Appendf(b, sealFormat, crc32.Checksum(b, castagnoli)), nil
 }
 
-// decode reads a file. The error says what is wrong with it, and nothing of what it holds.
+// decode reads a file. The error says what is wrong with the file, and nothing of its contents.
 func decode(b []byte) (stet.Record, error) {
 	if !bytes.HasPrefix(b, opening) {
 		return stet.Record{}, fmt.Errorf("not a file of schema %d", schema)
@@ -274,8 +278,9 @@ func formOf(r *stet.Record) (*form, error) {
 	return f, nil
 }
 
-// due is where the instant stands at which a record of that state falls due, and other is where it does not. A completed
-// record expires then, in the word that other programs know; what ends for the others is a lease, a wait, a refusal.
+// due returns the two fields for the instant at which a record falls due: the one that its state
+// uses, and the other one. A completed record expires then, which is the word that other programs
+// know; for other states it is the end of a lease, a pause or a refusal.
 func (f *form) due(state stet.State) (due, other *time.Time) {
 	if state == stet.Completed {
 		return &f.Expires, &f.Due

@@ -14,7 +14,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// golden is a file of schema 1. It is not written anew when the format changes: stores hold such files.
+// golden is a file of schema 1. It is not written anew when the format changes: stores hold such
+// files.
 func golden(t *testing.T) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "schema1.json"))

@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// maxCalls bounds how many calls work on files at a time. A disk that hangs holds a thread for each; the others wait where
-// their deadline reaches them.
+// maxCalls bounds how many calls work on files at a time. A disk that hangs occupies one thread for
+// each of them; other calls wait where their deadlines take effect.
 const maxCalls = 128
 
-// gate lets in one writer of a key at a time, and no more than maxCalls altogether. Between processes the locks of files do
-// the same; within one, waiting here is cheaper and fair.
+// gate admits one writer of a key at a time, and at most maxCalls calls altogether. Between
+// processes the locks of files do the same; within a process it is cheaper and fair to wait here.
 type gate struct {
 	slots chan struct{}
 	mu    sync.Mutex
 	turns map[string]*turn
 }
 
-// turn belongs to one writer of a key; n are waiting for it or have it.
+// turn belongs to one writer of a key; n writers have it or wait for it.
 type turn struct {
 	free chan struct{}
 	n    int
@@ -27,7 +27,8 @@ func newGate() *gate {
 	return &gate{slots: make(chan struct{}, maxCalls), turns: make(map[string]*turn)}
 }
 
-// enter waits for a place, and for the turn at name unless it is empty. Who waits for a turn holds no place.
+// enter waits for a place, and for the turn at name unless name is empty. A call that waits for a
+// turn takes no place.
 func (g *gate) enter(ctx context.Context, name string) (leave func(), err error) {
 	done := func() {}
 	if name != "" {

@@ -17,7 +17,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// auditFile is the history: a line of JSON for each change, the oldest first. It is locked by who adds one, and only grows.
+// auditFile is the history: one line of JSON for each change, the oldest first. It is locked while
+// a line is added, and it only grows.
 const auditFile = "audit.jsonl"
 
 // change is an entry of the history as it stands in its line.
@@ -73,9 +74,9 @@ func (c *change) export() (stet.Change, error) {
 	return out, nil
 }
 
-// History implements [stet.Historian], in the order in which the changes were added. It reads audit.jsonl from its end, and
-// waits for changes that are just being made. A line that cannot be read is [stet.ErrCorrupt]: a history with holes in it
-// is no evidence.
+// History implements [stet.Historian], in the order in which the changes were added. It reads
+// audit.jsonl from its end, and waits for changes that are being made. A line that cannot be read
+// is [stet.ErrCorrupt], because a history with gaps is no evidence.
 func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
 	type page struct {
 		changes []stet.Change
@@ -127,7 +128,8 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 	return p.changes, p.next, nil
 }
 
-// maxLook is how many lines a page reads: the history has no index, and its reader shall not wait for all of it.
+// maxLook is how many lines a page reads. The history has no index, and a reader must not wait
+// until all of it is read.
 const maxLook = 1000
 
 // Append implements [stet.Historian].
@@ -140,7 +142,7 @@ func (s *Store) Append(ctx context.Context, c stet.Change) error {
 	return err
 }
 
-// cursor finds where the page before ended: at the beginning of a line.
+// cursor returns where the page before ended: at the beginning of a line.
 func cursor(f io.ReaderAt, end int64, after string) (int64, error) {
 	at, err := strconv.ParseInt(after, 10, 64)
 	var before [1]byte
@@ -155,7 +157,8 @@ func cursor(f io.ReaderAt, end int64, after string) (int64, error) {
 	return at, nil
 }
 
-// history opens audit.jsonl, and says how much of it stands: what is being added may be taken back.
+// history opens audit.jsonl and returns how much of it is certain: a line that is being added may
+// be taken back.
 func (s *Store) history() (f *os.File, size int64, err error) {
 	if f, err = s.root.OpenFile(auditFile, os.O_RDONLY|syscall.O_NONBLOCK, 0); err != nil {
 		return nil, 0, err
@@ -174,7 +177,7 @@ func (s *Store) history() (f *os.File, size int64, err error) {
 	return f, size, nil
 }
 
-// add adds a change, durably. With once it first looks whether it is there.
+// add adds a change durably. If once is set, it first checks whether the change is there.
 func (s *Store) add(c *change, once bool) error {
 	b, err := c.line()
 	if err != nil {
@@ -217,7 +220,8 @@ func (s *Store) add(c *change, once bool) error {
 	return nil
 }
 
-// isAudit checks that f is still audit.jsonl, and a file. What is wrong with it is not said in the words for records.
+// isAudit checks that f is still audit.jsonl, and a regular file. Its error is not one of those for
+// records.
 func (s *Store) isAudit(f *os.File) error {
 	if err := s.still(auditFile, f); err != nil {
 		return fmt.Errorf("%s is not what it was, or no file: %v", auditFile, err)
@@ -235,7 +239,7 @@ func holds(f io.ReaderAt, end int64, version uint64) (there bool, err error) {
 	return there, err
 }
 
-// whole is the size of f without the half line that a crash may have left at its end.
+// whole returns the size of f without the incomplete line that a crash may have left at its end.
 func whole(f *os.File) (size int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -251,7 +255,7 @@ func whole(f *os.File) (size int64, err error) {
 	return size, err
 }
 
-// backwards visits the lines of f up to end, the last first, until visit reports false.
+// backwards visits the lines of f up to end, the last first, until visit returns false.
 func backwards(f io.ReaderAt, end int64, visit func(at int64, line []byte) (more bool, err error)) error {
 	const blockSize = 64 << 10
 	var rest []byte // of a line that begins further up

@@ -106,7 +106,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// Whatever fails while a change is made, and whoever comes next: the change is there with its entry, or there is neither.
+// Whatever fails while a change is made, and whoever comes next: the change is there with its
+// entry, or there is neither.
 func TestChangeIsNeverWithoutItsEntry(t *testing.T) {
 	after := map[string]func(h *house, r stet.Record, sent stet.Head) error{
 		"the history is read": func(*house, stet.Record, stet.Head) error { return nil },

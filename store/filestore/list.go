@@ -14,9 +14,9 @@ import (
 // look is how many files a page of a list reads at most.
 const look = 5_000
 
-// List implements [stet.Lister]: in the order of the files' names, which says nothing of their age. It reads the records up to the end
-// of the page, and so many at most, but for those that are found by a name: by their id, or by scope and key. A file that cannot be
-// read is left out.
+// List implements [stet.Lister], in the order of the files' names, which is unrelated to their age.
+// A page reads up to 5,000 records; records named by their tag, or by scope and key, are found
+// directly. A file that cannot be read is left out.
 func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
 	if q.After != "" && !isName(q.After) {
 		return nil, "", fmt.Errorf("filestore: list: %q is no cursor", q.After)
@@ -58,8 +58,9 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 	return p.heads, p.next, nil
 }
 
-// tagged returns the names of the records with a tag, by the names under due. A record that is written meanwhile moves there, maybe
-// from where this has not looked yet to where it has: what is not found is looked for again.
+// tagged returns the names of the records with a tag, from the names under due. A record that is
+// written meanwhile moves, maybe from a directory that was not read yet to one that was. Therefore
+// a second try follows when nothing is found.
 func (s *Store) tagged(ctx context.Context, tag string) (names []string, err error) {
 	for try := 0; len(names) == 0 && err == nil && try < 2; try++ {
 		err = s.eachEntry(ctx, "", neverBucket, func(_ string, e *entry) (bool, error) {
@@ -73,7 +74,8 @@ func (s *Store) tagged(ctx context.Context, tag string) (names []string, err err
 	return slices.Compact(names), err
 }
 
-// between visits the names after one, in order or, if back, in the reverse order, until visit reports false. "" is before all.
+// between visits the names after one, in order or, if back is set, in reverse order, until visit
+// returns false. "" is before all names.
 func between(names []string, after string, back bool, visit func(string) (bool, error)) error {
 	if back {
 		slices.Reverse(names)
@@ -97,7 +99,8 @@ func isName(s string) bool {
 // errEnough ends a walk.
 var errEnough = errors.New("that is enough")
 
-// eachRecord visits the names of all records after a name, in order or in the reverse order, until visit reports false.
+// eachRecord visits the names of all records after a name, in order or in reverse order, until
+// visit returns false.
 func (s *Store) eachRecord(ctx context.Context, after string, back bool, visit func(name string) (bool, error)) error {
 	dirs, err := s.names(recordsDir)
 	if err != nil {
@@ -137,8 +140,9 @@ func (s *Store) eachRecord(ctx context.Context, after string, back bool, visit f
 	return nil
 }
 
-// Count implements [stet.Counter]. States and scope are counted by the names under due; each other filter reads the records.
-// After a crash it may count what was being written once too often, until that falls due.
+// Count implements [stet.Counter]. States and scope are counted by the names under due; for any
+// other filter the records are read. After a crash, a record that was being written may be counted
+// twice until its entry falls due.
 func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
 	q.States = slices.Clone(q.States)
 	byName := q.Route == "" && !q.Failed && !q.Succeeded && q.OlderThan <= 0 && q.NewerThan <= 0 && !q.ByDetail()

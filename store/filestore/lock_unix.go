@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// lock is how a file is locked: by any number of readers, or by one writer.
+// lock is a way to lock a file: shared by readers, or exclusive for a writer.
 type lock int
 
 const (
@@ -16,7 +16,8 @@ const (
 	none      lock = syscall.LOCK_UN
 )
 
-// try locks f if nobody holds it otherwise. The lock ends with f, or with the process.
+// try locks f if no other file description holds a conflicting lock. The lock ends with f, or with
+// the process.
 func (l lock) try(f *os.File) (bool, error) {
 	err := l.flock(f, syscall.LOCK_NB)
 	if err == syscall.EWOULDBLOCK {
@@ -25,7 +26,7 @@ func (l lock) try(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// wait locks f when it can be.
+// wait locks f as soon as that is possible.
 func (l lock) wait(f *os.File) error { return l.flock(f, 0) }
 
 func (l lock) flock(f *os.File, how int) error {

@@ -13,12 +13,15 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// A change with a note touches two files, and a crash may come between. So its entry is written down first, under pending and
-// the record's name; then the record gets its new file; then the entry is added to the history, and taken from pending; then
-// the writer is answered. All that happens under the record's lock: who next has that lock, or asks for the history, finds
-// what a crash left pending, and sees by the record's version whether the change happened. If it did, it is added now. If it
-// did not, it never will, and nobody hears of it. So a change is never without its entry, and an entry at worst describes a
-// write that happened without being acknowledged.
+// A change with a note writes two files, and a crash may come between them. So the entry of the
+// history is first written under pending and the record's name. Then the record gets its new file;
+// then the entry is added to the history and removed from pending; then the writer gets its answer.
+// All of that happens under the record's lock.
+//
+// The next process that takes the lock, or that reads the history, finds what a crash left pending,
+// and sees by the record's version whether the change happened. If it did, the entry is added now.
+// If it did not, it never will, and the entry is removed. So a change is never without its entry,
+// and an entry at worst describes a write that happened without being acknowledged.
 const pendingDir = "pending"
 
 func pendingOf(name string) string { return pendingDir + "/" + name + extension }
@@ -52,7 +55,7 @@ func (s *Store) announce(c *change, name string) error {
 	return nil
 }
 
-// conclude adds what was announced, and has happened, to the history.
+// conclude adds an announced change that has happened to the history.
 func (s *Store) conclude(c *change, name string, once bool) error {
 	if err := s.add(c, once); err != nil {
 		return fmt.Errorf("the change happened and is pending: %w", err)
@@ -60,7 +63,7 @@ func (s *Store) conclude(c *change, name string, once bool) error {
 	return s.withdraw(name)
 }
 
-// withdraw ends an announcement.
+// withdraw removes an announcement.
 func (s *Store) withdraw(name string) error {
 	if err := s.remove(pendingOf(name)); err != nil {
 		return err
@@ -68,7 +71,7 @@ func (s *Store) withdraw(name string) error {
 	return s.sync(pendingDir)
 }
 
-// repair ends what a crash left pending for h, the record of that name. It is locked.
+// repair completes what a crash left pending for h, the record of that name, which is locked.
 func (s *Store) repair(h *stet.Head, name string) error {
 	c, err := s.pending(name)
 	switch {
@@ -80,7 +83,8 @@ func (s *Store) repair(h *stet.Head, name string) error {
 	return s.withdraw(name)
 }
 
-// repairAll repairs every record. Those that are being written it waits for; one that cannot be read nobody has seen changed.
+// repairAll repairs every record, and waits for records that are being written. It skips a record
+// that cannot be read, since no reader has seen it change.
 func (s *Store) repairAll(ctx context.Context) error {
 	files, err := s.names(pendingDir)
 	if err != nil {
@@ -99,7 +103,7 @@ func (s *Store) repairAll(ctx context.Context) error {
 }
 
 func (s *Store) repairOne(ctx context.Context, name string) error {
-	f, err := s.open(ctx, name, shared) // who repairs beside us does the same, once
+	f, err := s.open(ctx, name, shared) // another process that repairs does the same, once
 	if err != nil {
 		return ignore(err, stet.ErrNotFound) // Delete repairs first: this record was taken away by hand
 	}
@@ -110,7 +114,7 @@ func (s *Store) repairOne(ctx context.Context, name string) error {
 	return errors.Join(err, f.Close())
 }
 
-// pending reads what is announced for a record. Nothing is [fs.ErrNotExist].
+// pending reads the announcement for a record. If there is none, the error is [fs.ErrNotExist].
 func (s *Store) pending(name string) (*change, error) {
 	at := pendingOf(name)
 	f, err := s.root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -119,7 +123,7 @@ func (s *Store) pending(name string) (*change, error) {
 	}
 	defer func() { _ = f.Close() }()
 	switch err := s.still(at, f); {
-	case errors.Is(err, stet.ErrNotFound): // somebody has just repaired it
+	case errors.Is(err, stet.ErrNotFound): // another process has just repaired it
 		return nil, fs.ErrNotExist
 	case err != nil:
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// clear empties tmp. Nobody else has the store open.
+// clear empties tmp. No other process has the store open.
 func (s *Store) clear() error {
 	names, err := s.names(tmpDir)
 	for _, name := range names {
@@ -21,7 +21,8 @@ func (s *Store) clear() error {
 	return err
 }
 
-// sweep removes what was being written when its process died, while others go on: a live writer holds the lock of its file.
+// sweep removes files whose writers have died, while others go on: a live writer holds the lock of
+// its file.
 func (s *Store) sweep() error {
 	names, err := s.names(tmpDir)
 	for _, name := range names {
@@ -32,10 +33,10 @@ func (s *Store) sweep() error {
 	return err
 }
 
-// sweepEvery is how often Due sweeps: the process that died need not be one that starts again.
+// sweepEvery is how often Due sweeps. The process that died need not be one that starts again.
 const sweepEvery = 10 * time.Minute
 
-// sweepNow and then, at no cost otherwise. What cannot be removed harms nobody.
+// sweepNow and then, at no cost otherwise. A file that cannot be removed does no harm.
 func (s *Store) sweepNow(now time.Time) {
 	turn := now.UnixNano() / int64(sweepEvery)
 	if s.swept.Swap(turn) != turn {
@@ -43,7 +44,7 @@ func (s *Store) sweepNow(now time.Time) {
 	}
 }
 
-// bury removes a file in tmp and its entry under due, if its writer is dead.
+// bury removes a file in tmp and its entry under due if its writer is dead.
 func (s *Store) bury(temp string) error {
 	if info, err := s.root.Lstat(temp); err != nil || !info.Mode().IsRegular() {
 		return ignore(err, fs.ErrNotExist)
@@ -68,7 +69,8 @@ func (s *Store) bury(temp string) error {
 	return s.tidy(entryOf(&r.Head, name), &entry{name: name, version: r.Version})
 }
 
-// tidyNever removes what crashes left among the entries of what never falls due, where Due does not come by.
+// tidyNever removes what crashes left among the entries that never fall due, which Due does not
+// visit.
 func (s *Store) tidyNever() error {
 	names, err := s.names(dueDir + "/" + neverBucket)
 	if err != nil {

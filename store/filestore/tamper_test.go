@@ -10,7 +10,8 @@ import (
 	"github.com/stet-dev/stet/store/storetest"
 )
 
-// Tamper is what another program may do to a record: it puts another file in the place of the record's.
+// Tamper is what another program may do to a record: it puts another file in the place of the
+// record's.
 func Tamper(t testing.TB, store stet.Store, id stet.ID, with storetest.Tampering) {
 	t.Helper()
 	s, at := store.(*Store), pathOf(nameOf(id))

@@ -40,7 +40,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	})
 }
 
-// errTaken: the record's name is another's.
+// errTaken is returned if another process has given the record's name to its file.
 var errTaken = errors.New("the key is taken")
 
 func (s *Store) create(ctx context.Context, r *stet.Record, name string) error {
@@ -59,7 +59,7 @@ func (s *Store) create(ctx context.Context, r *stet.Record, name string) error {
 	case err != nil:
 		return full(errors.Join(err, d.discard()))
 	}
-	// From here on the record is there: whatever fails is no ErrFull, which says that nothing was stored.
+	// From here on the record exists. No error may be ErrFull, which says that nothing was stored.
 	if err := s.settle(name); err != nil {
 		return err
 	}
@@ -67,7 +67,8 @@ func (s *Store) create(ctx context.Context, r *stet.Record, name string) error {
 	return nil
 }
 
-// full says [stet.ErrFull] of an error before which nothing was stored, where the disk or the owner's quota is used up.
+// full turns an error before which nothing was stored into [stet.ErrFull] if the disk or the
+// owner's quota is used up.
 func full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", stet.ErrFull, err)
@@ -150,7 +151,7 @@ func (s *Store) replace(ctx context.Context, old *stet.Head, next *stet.Record, 
 	return nil
 }
 
-// settled reads the record to be written over, once all that happened to it is in the history.
+// settled reads the record that is to be replaced, once all its changes are in the history.
 func (s *Store) settled(f *os.File, name string) (stet.Record, error) {
 	r, err := read(f, name)
 	if err == nil {
@@ -189,8 +190,8 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	return err
 }
 
-// stamp sets what the store's clock has to say about a write over old. A record's time does not go back, even where the
-// host's clock was set back while no process ran.
+// stamp sets the instants of a write over old. A record's time does not go back, even if the host's
+// clock was set back while no process was running.
 func stamp(h, old *stet.Head, now time.Time) {
 	if now.Before(old.UpdatedAt) {
 		now = old.UpdatedAt
@@ -217,7 +218,8 @@ func stamp(h, old *stet.Head, now time.Time) {
 	h.DueIn, h.UpdatedAt, h.AsOf = 0, now, now
 }
 
-// ownHead and ownBody copy what the caller may change after the call, which may return before its work is done.
+// ownHead copies what the caller may change after the call, which may return before its work is
+// done; ownBody does the same for a body.
 func ownHead(h stet.Head) stet.Head {
 	h.Meta = maps.Clone(h.Meta)
 	if h.Note != nil {

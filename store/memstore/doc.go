@@ -1,9 +1,11 @@
-// Package memstore keeps records in the memory of one process. What the process forgets is forgotten: it is for tests, for
-// demos, and for services that run as one process and can live with every key being new after a restart.
+// Package memstore keeps records in the memory of one process. It is for tests, for demos, and for
+// services that run as one process and can accept that every key is new after a restart.
 //
-// It is bounded: with [Config.MaxKeys] records it first lets go of those whose retention is over, and then refuses new keys
-// with [stet.ErrFull]. It never lets go of a record that is running, unknown, or still replayed.
+// A store is bounded. When it has [Config.MaxKeys] records, it removes those whose retention is
+// over; if there are none, it refuses new keys with [stet.ErrFull]. It never removes a record that
+// is running, unknown, or still replayed.
 //
-// Its history is bounded, too: beyond [Config.MaxHistory] each change with a note takes the place of the oldest. That is the
-// one exception from the law that entries of a history stay; where they are evidence, keep records in a store that is durable.
+// The history is bounded, too: beyond [Config.MaxHistory] entries, each new entry takes the place
+// of the oldest. This is the one exception from the law that entries of a history stay. If they
+// have to serve as evidence, use a durable store.
 package memstore

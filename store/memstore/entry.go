@@ -13,8 +13,9 @@ import (
 	"github.com/stet-dev/stet/internal/tag"
 )
 
-// entry is a record, packed: a million of them should fit. Times are microseconds; what most records share, and what few
-// have, is elsewhere. It is read and written under its shard's lock; what a response or a rare points to is never changed.
+// entry is a packed record; memory should hold a million of them. Times are in microseconds. What
+// most records share, and what few records have, is kept elsewhere. An entry is read and written
+// under the lock of its shard. The response and the rare that it points to never change.
 type entry struct {
 	next     *entry
 	key      stet.Key
@@ -48,7 +49,7 @@ const (
 	tagged
 )
 
-// never is the due time of what falls never due.
+// never is the due time of a record that never falls due.
 const never = math.MaxInt64
 
 // label holds what many records share.
@@ -71,7 +72,8 @@ type rare struct {
 
 func (e *entry) id() stet.ID { return stet.ID{Scope: e.label.scope, Key: e.key} }
 
-// write makes e the record of h and b; a nil b keeps the body that is there. It keeps nothing of what it is given.
+// write makes e the record of h and b. If b is nil, the body stays. It keeps no reference to its
+// arguments.
 func (sh *shard) write(e *entry, h *stet.Head, b *stet.Body, now int64) {
 	e.label, e.path = sh.intern(h), sh.share(e.path, h.Path)
 	e.version, e.sum, e.parts = h.Version, h.Fingerprint.Sum, h.Fingerprint.Parts
@@ -121,7 +123,7 @@ func copied(r *stet.Response) *stet.Response {
 	return &stet.Response{Status: r.Status, Header: slices.Clone(r.Header), Trailer: slices.Clone(r.Trailer), Body: bytes.Clone(r.Body)}
 }
 
-// size is what Head.Size is where nothing else is said.
+// size is the usual Head.Size.
 func (e *entry) size() int64 {
 	if e.response == nil {
 		return 0
@@ -129,8 +131,8 @@ func (e *entry) size() int64 {
 	return int64(len(e.response.Body))
 }
 
-// rareOf returns what e has no room for: nil where that is nothing, as for most records. Its Size and Took are differences from what e
-// says of them.
+// rareOf returns what e has no room for, or nil if that is nothing, as for most records. The
+// encoded Size and Took are differences from what e says.
 func (sh *shard) rareOf(e *entry, h *stet.Head, completed int64, request, progress []byte) *rare {
 	rest := *h
 	rest.ID, rest.Tag, rest.Version, rest.State, rest.Fingerprint = stet.ID{}, "", 0, 0, stet.Fingerprint{}
@@ -152,7 +154,8 @@ func (sh *shard) rareOf(e *entry, h *stet.Head, completed int64, request, progre
 	return x
 }
 
-// maxLabels bounds how many labels a shard remembers to share. More only cost memory.
+// maxLabels bounds how many labels a shard remembers for sharing. Records beyond it only use more
+// memory.
 const maxLabels = 1024
 
 func (sh *shard) intern(h *stet.Head) *label {
@@ -173,7 +176,8 @@ func (sh *shard) intern(h *stet.Head) *label {
 	return have
 }
 
-// share returns a path to keep: the one that is kept already, or that of the shard's newest record, where it is the same.
+// share returns a path to keep: the one that is kept already, or that of the shard's newest record
+// if it is equal.
 func (sh *shard) share(kept *string, path string) *string {
 	if kept != nil && *kept == path {
 		return kept
@@ -191,7 +195,8 @@ func (e *entry) bears(text string) bool {
 	return ok == (e.flags&tagged != 0) && n == e.tag
 }
 
-// name is the tag of the head, "" where it has none. maybe is what it is likely to be: nothing is written anew for that.
+// name returns the tag of the head, or "". If the tag equals maybe, it returns maybe without an
+// allocation.
 func (e *entry) name(maybe string) string {
 	switch {
 	case e.flags&tagged == 0:
@@ -204,7 +209,8 @@ func (e *entry) name(maybe string) string {
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// head unpacks into h, which is zero, or has the tag that the caller knows. A record is large: it is filled in where it is needed, not passed on from call to call.
+// head unpacks into h, which is zero but for a tag that the caller expects. A head is large, so it
+// is filled in place and not passed from call to call.
 func (e *entry) head(h *stet.Head, now int64) {
 	l := e.label
 	h.ID, h.Version, h.State, h.Attempt = e.id(), e.version, e.state, int(e.attempt)
@@ -232,14 +238,14 @@ func (e *entry) head(h *stet.Head, now int64) {
 	}
 }
 
-// unpack decodes what write has encoded.
+// unpack decodes what rareOf has encoded.
 func (x *rare) unpack(h *stet.Head) {
 	if err := codec.Head(x.rest, h); err != nil {
 		panic("memstore: " + err.Error())
 	}
 }
 
-// record unpacks into r, which is as for head; the body is shared, which readers are not to change.
+// record unpacks into r as head does. The body is shared; readers must not change it.
 func (e *entry) record(r *stet.Record, now int64) {
 	e.head(&r.Head, now)
 	r.Response = e.response

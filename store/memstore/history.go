@@ -9,8 +9,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// history is a ring of the latest changes that had a note. A change has its number for ever: the n-th, from 0, is at place
-// n modulo max.
+// history is a ring of the latest changes that had a note. A change keeps its number: the n-th,
+// from 0, is at place n modulo max.
 type history struct {
 	max int
 
@@ -19,7 +19,8 @@ type history struct {
 	made    int // changes ever
 }
 
-// add is called by who holds the lock of the record's shard, so that the changes of a record are in their order.
+// add is called under the lock of the record's shard, so that the changes of a record stay in
+// order.
 func (h *history) add(c stet.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -31,7 +32,8 @@ func (h *history) add(c stet.Change) {
 	h.made++
 }
 
-// before visits the changes with a number below n that are still kept, the latest first, until visit reports false.
+// before visits the changes with a number below n that are still kept, the latest first, until
+// visit returns false.
 func (h *history) before(n int, visit func(n int, c *stet.Change) bool) {
 	for n = min(n, h.made) - 1; n >= h.made-len(h.changes); n-- {
 		if !visit(n, &h.changes[n%h.max]) {
@@ -69,7 +71,8 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 	return changes, next, nil
 }
 
-// maxLook is how many changes a page looks at: as long is the lock held that every change with a note needs.
+// maxLook is how many changes a page reads. During that time it holds the lock that every change
+// with a note needs.
 const maxLook = 1000
 
 // Append implements [stet.Historian].

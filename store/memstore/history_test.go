@@ -9,7 +9,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// noted replaces a record with a note that is a number, for each from from up to to, and returns its head.
+// noted replaces a record with a note that is a number, for each from from up to to, and returns
+// its head.
 func noted(t *testing.T, s *memstore.Store, h stet.Head, from, to int) stet.Head {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -23,7 +24,8 @@ func noted(t *testing.T, s *memstore.Store, h stet.Head, from, to int) stet.Head
 	return h
 }
 
-// Of more changes than there is room for the latest are kept, and a page that was begun before goes on where they are.
+// Of more changes than there is room for the latest are kept, and a page that was begun before goes
+// on where they are.
 func TestHistoryIsBounded(t *testing.T) {
 	s := memstore.New(memstore.Config{MaxHistory: 10})
 	r, err := s.Create(t.Context(), record(0, stet.Unknown, 0))

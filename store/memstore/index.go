@@ -2,8 +2,9 @@ package memstore
 
 import "sync"
 
-// index finds records by something else than their ID: a tag, or a downstream name. Nearly always one record has a key; others holds
-// those that have the same. A key or a record that changes is moved under the lock of the record's shard.
+// index finds records by something else than their ID: a tag, or a downstream name. Nearly always
+// one record has a key; others holds those that have the same. A key or a record that changes is
+// moved under the lock of the record's shard.
 type index[K, V comparable] struct {
 	mu     sync.Mutex
 	first  map[K]V

@@ -12,7 +12,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Due implements [stet.Store]: what falls due in one instant comes by scope, then key.
+// Due implements [stet.Store]. Records that fall due at the same instant are ordered by scope, then
+// key.
 func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -47,7 +48,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 	return found[:n], fmt.Sprintf("%d.", last.DueAt.UnixMicro()) + encodeCursor(last.ID), nil
 }
 
-// parsePlace reads a cursor of Due; "" is the beginning, nil.
+// parsePlace reads a cursor of Due. For "" it returns nil.
 func parsePlace(cursor string) (*place, error) {
 	if cursor == "" {
 		return nil, nil
@@ -62,7 +63,7 @@ func parsePlace(cursor string) (*place, error) {
 	return p, err
 }
 
-// matches asks the query about what it looks at of a head.
+// matches applies the query to the fields that it compares.
 func (e *entry) matches(q *stet.Query, now int64) bool {
 	l := e.label
 	h := stet.Head{State: e.state, Route: l.route, Status: int(e.status), CreatedAt: instant(e.created), AsOf: instant(now),
@@ -123,7 +124,7 @@ func (s *Store) List(ctx context.Context, q stet.Query) ([]stet.Head, string, er
 	return s.heads(ids, now), next, nil
 }
 
-// among visits the records that the query may select: those with the tag, where it names one, or all.
+// among visits the records that the query may select: those with its tag, or all if it has none.
 func (s *Store) among(ctx context.Context, q *stet.Query, visit func(*entry)) error {
 	if q.Tag != "" {
 		for _, hash := range s.bearing(q.Tag) {
@@ -145,7 +146,7 @@ func (s *Store) among(ctx context.Context, q *stet.Query, visit func(*entry)) er
 	return nil
 }
 
-// heads unpacks the records that are still there.
+// heads unpacks the records that still exist.
 func (s *Store) heads(ids []stet.ID, now int64) []stet.Head {
 	hs := make([]stet.Head, 0, len(ids))
 	for _, id := range ids {
@@ -194,7 +195,7 @@ func decodeCursor(c string) (id stet.ID, err error) {
 	return stet.ID{Scope: stet.Scope(b[:n]), Key: stet.Key(b[n:])}, nil
 }
 
-// Count implements [stet.Counter]. Without a filter but states it costs nothing.
+// Count implements [stet.Counter]. Without a filter other than states it costs nothing.
 func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
 	if q.ByState() {
 		n := int64(0)

@@ -13,17 +13,20 @@ import (
 	"github.com/stet-dev/stet/internal/monotonic"
 )
 
-// Config of a Store. The zero value works.
+// Config says how large a Store may become. The zero value works.
 type Config struct {
-	MaxKeys    int              // records held at a time; default [DefaultMaxKeys]
-	MaxHistory int              // changes with a note held at a time, the latest; default [DefaultMaxHistory]
-	Clock      func() time.Time // default time.Now; a clock that goes back is taken to stand still
+	// MaxKeys is the largest number of records. 0 means 1,000,000.
+	MaxKeys int
+	// MaxHistory is the largest number of changes in the history, the latest. 0 means 100,000.
+	MaxHistory int
+	// Clock is the store's clock. Nil means [time.Now]. If it goes back, the store's time stands
+	// still.
+	Clock func() time.Time
 }
 
-// Defaults of [Config].
 const (
-	DefaultMaxKeys    = 1_000_000
-	DefaultMaxHistory = 100_000
+	defaultMaxKeys    = 1_000_000
+	defaultMaxHistory = 100_000
 )
 
 // Store keeps records in memory. It is safe for concurrent use.
@@ -42,12 +45,12 @@ type Store struct {
 
 const shards = 256
 
-// shard is a part of the records with a lock of its own.
+// shard is a part of the records with its own lock.
 type shard struct {
 	mu      sync.Mutex
 	records map[uint64]*entry // by hash of the ID; entries of one hash are chained
-	open    queue             // what somebody has to end, by due time: mostly leases, which end soon
-	ended   queue             // what may be let go once it is due: retentions, which end long after
+	open    queue             // records that have to be ended, by due time: mostly leases, which end soon
+	ended   queue             // records that may be removed once they are due: retentions, which end much later
 	waiting map[stet.ID]chan struct{}
 	last    *label // of the newest record: most have the same
 	labels  map[label]*label
@@ -67,8 +70,8 @@ var (
 
 // New returns an empty Store.
 func New(c Config) *Store {
-	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, DefaultMaxKeys)), clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(),
-		history: history{max: cmp.Or(max(c.MaxHistory, 0), DefaultMaxHistory)}}
+	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, defaultMaxKeys)), clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(),
+		history: history{max: cmp.Or(max(c.MaxHistory, 0), defaultMaxHistory)}}
 	for i := range s.shards {
 		s.shards[i].records = make(map[uint64]*entry)
 		s.shards[i].labels = make(map[label]*label)
@@ -76,6 +79,7 @@ func New(c Config) *Store {
 	return s
 }
 
+// now is the store's clock, in microseconds.
 func (s *Store) now() int64 { return s.clock.Micros() }
 
 func (s *Store) shard(id stet.ID) (*shard, uint64) {
@@ -83,7 +87,8 @@ func (s *Store) shard(id stet.ID) (*shard, uint64) {
 	return &s.shards[h%shards], h
 }
 
-// queue is where e waits to fall due. Apart, both grow nearly in order, so that adding to them is cheap.
+// queue returns the queue in which e waits. Each of the two grows nearly in order, so that adding
+// is cheap.
 func (sh *shard) queue(e *entry) *queue {
 	if e.state == stet.Running || e.state == stet.Unknown || e.state == stet.Completed && e.label.rules.KeepExpired > 0 {
 		return &sh.open
@@ -91,7 +96,7 @@ func (sh *shard) queue(e *entry) *queue {
 	return &sh.ended
 }
 
-// find returns the entry of id, if there is one. The shard is locked.
+// find returns the entry of id, or nil. The shard is locked.
 func (sh *shard) find(h uint64, id stet.ID) *entry {
 	for e := sh.records[h]; e != nil; e = e.next {
 		if e.key == id.Key && e.label.scope == id.Scope {
@@ -131,7 +136,8 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (got stet.Record, err
 	return got, nil
 }
 
-// makeRoom lets go of one record whose retention is over, from this shard or, failing that, from another that is not busy.
+// makeRoom removes one record whose retention is over, from this shard or else from another whose
+// lock is free.
 func (s *Store) makeRoom(own *shard, now int64) bool {
 	if s.dropEnded(own, now) {
 		return true
@@ -148,8 +154,8 @@ func (s *Store) makeRoom(own *shard, now int64) bool {
 	return false
 }
 
-// dropEnded removes a record that no request would find alive: the one longest due. Running and unknown ones stay, however
-// late they are.
+// dropEnded removes the record that is overdue for the longest time, among those that no request
+// would find alive. Running and unknown records stay, however long they are overdue.
 func (s *Store) dropEnded(sh *shard, now int64) bool {
 	if len(sh.ended) == 0 || sh.ended[0].due > now {
 		return false
@@ -171,7 +177,7 @@ func (s *Store) remove(sh *shard, h uint64, e *entry) {
 	sh.wake(e.id())
 }
 
-// unlink takes e out of its chain.
+// unlink removes e from its chain.
 func (sh *shard) unlink(h uint64, e *entry) {
 	switch first := sh.records[h]; {
 	case first == e && e.next == nil:
@@ -292,7 +298,8 @@ func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	}
 }
 
-// wake tells who waits for id. The room is made again by the next who waits; one nobody wakes stays until the record changes.
+// wake ends all waits for id. The next wait makes a new channel; a channel stays until its record
+// changes.
 func (sh *shard) wake(id stet.ID) {
 	if changed, ok := sh.waiting[id]; ok {
 		close(changed)

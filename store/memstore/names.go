@@ -34,7 +34,8 @@ func (s *Store) rename(id stet.ID, had, has [2]string) {
 	}
 }
 
-// Find implements [stet.Finder], in no order. It costs nothing for the records that have no downstream names.
+// Find implements [stet.Finder], in no order. It costs nothing for the records that have no
+// downstream names.
 func (s *Store) Find(ctx context.Context, name string) ([]stet.Head, error) {
 	if err := ctx.Err(); err != nil || name == "" {
 		return nil, err

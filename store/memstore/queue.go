@@ -6,8 +6,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// queue is a binary heap of what falls due, earliest first, and by ID where that is the same instant. What falls never due is not
-// in it.
+// queue is a binary heap of records by due time, earliest first, and by ID if that is equal.
+// Records that never fall due are not in it.
 type queue []slot
 
 type slot struct {
@@ -15,7 +15,7 @@ type slot struct {
 	e   *entry
 }
 
-// place is where in the order of all queues a record stands.
+// place is the place of a record in the order of all queues.
 type place struct {
 	due int64
 	id  stet.ID
@@ -42,7 +42,7 @@ func (q *queue) add(e *entry) {
 	q.up(len(*q) - 1)
 }
 
-// fix moves e to where its due time belongs.
+// fix moves e to the place of its due time.
 func (q *queue) fix(e *entry) {
 	i := int(e.place)
 	if i == absent || e.due == never {
@@ -89,7 +89,7 @@ func (q queue) up(i int) {
 	}
 }
 
-// down reports whether it moved anything.
+// down moves the slot down, and reports whether it moved.
 func (q queue) down(i int) bool {
 	start := i
 	for {
@@ -109,9 +109,10 @@ func (q queue) down(i int) bool {
 	return i > start
 }
 
-// over visits what is due by now and comes after the place from, if that is not nil, in order, until visit reports false. What
-// comes before from is the top of the heap, and is passed over without being sorted. From there on it looks at no more than it
-// visits and their children: the places that may come next are a heap themselves.
+// over visits the records that are due and come after the place from, or all that are due if from
+// is nil, in order, until visit returns false. The slots before from are the top of the heap; they
+// are passed over without sorting. Beyond them it reads only the slots that it visits and their
+// children: the slots that may come next form a heap themselves.
 func (q queue) over(now int64, from *place, visit func(*entry) bool) {
 	next := &places{q: q}
 	if len(q) > 0 {
@@ -131,7 +132,7 @@ func (q queue) over(now int64, from *place, visit func(*entry) bool) {
 	}
 }
 
-// frontier adds to at the first slot of each branch below i that comes after from.
+// frontier appends to at the first slot of each branch below i that comes after from.
 func (q queue) frontier(now int64, from *place, i int, at []int) []int {
 	switch {
 	case i >= len(q) || q[i].due > now:

@@ -1,11 +1,10 @@
 package memstore
 
-import (
-	"context"
-)
+import "context"
 
-// abreast is how many records are removed while a shard is locked: requests wait no longer than that takes.
-const abreast = 64
+// reapBatch is how many records are removed while a shard is locked. Requests wait no longer than
+// that.
+const reapBatch = 64
 
 // Reap implements [stet.Reaper].
 func (s *Store) Reap(ctx context.Context, limit int) (n int, err error) {
@@ -15,9 +14,9 @@ func (s *Store) Reap(ctx context.Context, limit int) (n int, err error) {
 			if err := ctx.Err(); err != nil {
 				return n, err
 			}
-			k := s.reapIn(&s.shards[i], now, min(limit-n, abreast))
+			k := s.reapIn(&s.shards[i], now, min(limit-n, reapBatch))
 			n += k
-			more = k == abreast
+			more = k == reapBatch
 		}
 	}
 	return n, nil

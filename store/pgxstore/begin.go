@@ -9,8 +9,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Begin returns what begins transactions on pool for stethttp.AtomicIn and for flow.Config. Their Tx is a [pgx.Tx]: a handler gets it
-// by tx.Tx().(pgx.Tx), and a local phase is a function that takes one:
+// Begin returns a function that begins transactions on pool, for stethttp.AtomicIn and flow.Config.
+// The Tx of such a transaction is a [pgx.Tx]. A handler gets it by tx.Tx().(pgx.Tx); a local phase
+// is a function that takes one:
 //
 //	flow.Local("book", func(ctx context.Context, tx pgx.Tx, s *Order) error { … })
 func Begin(pool *pgxpool.Pool, o pgx.TxOptions) func(ctx context.Context) (stet.Transaction, error) {

@@ -7,10 +7,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// closeTime is how long the connection that listens may take to say goodbye.
+// closeTime bounds the orderly end of the connection that listens.
 const closeTime = time.Second
 
-// listen returns what listens on a connection of its own, in the simple protocol, which every pooler takes.
+// listen returns a function that listens on a connection of its own. It uses the simple protocol,
+// which every pooler supports.
 func listen(config *pgx.ConnConfig) func(ctx context.Context, channel string, ready func(), heard func(string)) error {
 	return func(ctx context.Context, channel string, ready func(), heard func(string)) error {
 		conn, err := pgx.ConnectConfig(ctx, config.Copy())
@@ -26,7 +27,7 @@ func listen(config *pgx.ConnConfig) func(ctx context.Context, channel string, re
 		if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()::bigint", pgx.QueryExecModeSimpleProtocol).Scan(&pid); err != nil {
 			return err
 		}
-		if pid != int64(conn.PgConn().PID()) { // a pooler: what the server has to say reaches whoever has its connection then
+		if pid != int64(conn.PgConn().PID()) { // a pooler: notifications would reach another client
 			<-ctx.Done()
 			return ctx.Err()
 		}

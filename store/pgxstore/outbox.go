@@ -10,7 +10,7 @@ import (
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// Execer is tx as package outbox takes it:
+// Execer returns tx in the form that package outbox takes:
 //
 //	err = box.Add(ctx, pgxstore.Execer(tx), outbox.Message{Topic: "receipt", Payload: payload})
 func Execer(tx pgx.Tx) interface {
@@ -29,9 +29,10 @@ func (e execer) ExecContext(ctx context.Context, query string, args ...any) (sql
 	return driver.RowsAffected(tag.RowsAffected()), nil
 }
 
-// OutboxListener is a Listen of outbox.Worker: it wakes the worker as soon as a transaction with a message commits. It holds one
-// connection of its own, which config, such as a pool's Config().ConnConfig, says how to make. That has to lead to the server
-// itself: through a pooler nobody can listen, and then it waits in silence while the worker polls.
+// OutboxListener returns a Listen for outbox.Worker, which wakes the worker as soon as a
+// transaction with a message commits. It keeps one connection of its own, made by config, such as a
+// pool's Config().ConnConfig. The connection must lead to the server itself. A connection through a
+// pooler cannot listen: then the function waits without waking the worker, which polls.
 func OutboxListener(config *pgx.ConnConfig) func(ctx context.Context, wake func()) error {
 	hear := listen(config)
 	return func(ctx context.Context, wake func()) error {

@@ -6,17 +6,21 @@
 //	...
 //	store, err := pgxstore.Open(ctx, pool, pgxstore.Config{})
 //
-// It is the store that package sqlstore has for database/sql: the same table, which both can use at once, as can any number of
-// processes on any number of hosts. Each write is one statement; concurrent ones of a process share statements, and with them
-// the wait for the server's disk, while a lone one goes straight through. The clock is the server's. What was acknowledged
-// survives a crash of the server, whose settings are checked for that (fsync, full_page_writes, synchronous_commit), and a failover
-// as far as the standby that takes over had it (synchronous_standby_names): see docs/stores.md.
+// It is the store that package sqlstore has for database/sql, on the same table. Both may use it at
+// once, as may any number of processes on any number of hosts. Each write is one statement.
+// Concurrent writes of a process share statements, and so the wait for the server's disk; a lone
+// write is sent at once. The server's clock counts.
 //
-// Behind pgbouncer in transaction mode set pgx's QueryExecMode to cache_describe, exec or simple_protocol
-// (?default_query_exec_mode=cache_describe), because statements prepared on one connection are not there on the next; and give
-// a [Config.ListenDSN] that goes around the pooler.
+// Acknowledged writes survive a crash of the server: Open checks the settings for that (fsync,
+// full_page_writes, synchronous_commit). After a failover they are there as far as the standby that
+// takes over has received them (synchronous_standby_names): see docs/stores.md.
 //
-// For people there is the view stet_keys:
+// Behind pgbouncer in transaction mode, a statement that is prepared on one connection is missing
+// on the next. Set pgx's QueryExecMode to cache_describe, exec or simple_protocol
+// (?default_query_exec_mode=cache_describe), and give a [Config.ListenDSN] that bypasses the
+// pooler.
+//
+// Operators can read the view stet_keys:
 //
 //	=> SELECT key, state, status, created_at FROM stet_keys WHERE state = 'unknown';
 package pgxstore
@@ -35,8 +39,8 @@ import (
 	"github.com/stet-dev/stet/internal/pgstore"
 )
 
-// Store is a [stet.Store] in Postgres, with all the optional abilities. It is safe for concurrent use. Bind takes a [pgx.Tx],
-// and a [*database/sql.Tx] of any driver for Postgres.
+// Store is a [stet.Store] in Postgres, with all the optional abilities. It is safe for concurrent
+// use. Bind takes a [pgx.Tx], and a [*database/sql.Tx] of any driver for Postgres.
 type Store struct {
 	*pgstore.Store
 }
@@ -54,38 +58,44 @@ var (
 	_ stet.Closer    = (*Store)(nil)
 )
 
-// Config is how a [Store] works. The zero value does.
+// Config configures a [Store]. The zero value is ready to use.
 type Config struct {
-	// ListenDSN is where those who wait for a record are told of changes (LISTEN), on one connection for the store. Default: as
-	// the pool connects. A connection through a pooler cannot listen; then, and while it is broken, those who wait look again
-	// and again, every 25 ms at first and every second in the end.
+	// ListenDSN is the address of the one connection on which the store is notified of changes
+	// (LISTEN). Default: the address of the pool. A connection through a pooler cannot listen.
+	// Then, and while the connection is broken, callers that wait for a record poll, every 25 ms at
+	// first and every second in the end.
 	ListenDSN string
-	// LockTimeout bounds how long a store bound to a transaction waits for a row that another transaction holds. It is a
-	// setting of the transaction from then on (lock_timeout). 0 leaves the setting as it is.
+	// LockTimeout bounds how long a store bound to a transaction waits for a row that another
+	// transaction holds. It sets lock_timeout for the rest of the transaction, in whole
+	// milliseconds. Default 0: the session's setting counts.
 	LockTimeout time.Duration
-	// AllowVolatile takes a server that may lose in a crash what it acknowledged (fsync, full_page_writes or synchronous_commit is
-	// off), where a forgotten key may run again. Otherwise such a server is [stet.ErrVolatile], at Open and at Check.
+	// AllowVolatile accepts a server that may lose acknowledged writes in a crash, because fsync,
+	// full_page_writes or synchronous_commit is off. A key that is lost may run again. Default
+	// false: Open and Check refuse such a server with [stet.ErrVolatile].
 	AllowVolatile bool
 }
 
-// ErrClosed: the store was used after Close.
+// ErrClosed is returned when a store is used after Close.
 var ErrClosed = errors.New("pgxstore: the store is closed")
 
-// ErrSchema: the database's schema is not the one this program works with. The error that wraps it says what to do.
+// ErrSchema is returned when the database's schema is not the one that this program works with. The
+// error that wraps it says what to do.
 var ErrSchema = errors.New("pgxstore: the schema does not fit")
 
-// Open returns a store on a database that [Migrate] has prepared. It checks the settings that the store's promises rest on, and
-// an error says what to set. The caller owns the pool and closes it after the store. The store holds on to no connection of it,
-// and uses up to six for groups of writes, beside one for each write or look-up that goes alone: 16 or more are a good size.
+// Open returns a store on a database that [Migrate] has prepared. It checks the settings that the
+// store's promises depend on; an error says which setting to change. The caller owns the pool and
+// closes it after the store. The store keeps no connection of the pool. It uses up to six for
+// groups of writes, and one for each write or look-up that goes alone; a pool of 16 or more is a
+// good size.
 func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
 	if c.LockTimeout < 0 {
-		return nil, fmt.Errorf("pgxstore: config: LockTimeout is %s", c.LockTimeout)
+		return nil, fmt.Errorf("pgxstore: config: LockTimeout is %s; it must not be negative", c.LockTimeout)
 	}
 	listener := pool.Config().ConnConfig
 	if c.ListenDSN != "" {
 		var err error
 		if listener, err = pgx.ParseConfig(c.ListenDSN); err != nil {
-			return nil, errors.New("pgxstore: config: ListenDSN cannot be read") // it may hold a password
+			return nil, errors.New("pgxstore: config: ListenDSN is not a valid address; write it as the address of the pool") // it may hold a password
 		}
 	}
 	have, want, err := Status(ctx, pool)
@@ -120,12 +130,12 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
 	return &Store{s}, nil
 }
 
-// In is [stet.Claim.In] for a [pgx.Tx]: what the claim writes from here on is part of tx, which has to be on the database that
-// holds the records. The compiler sees to its type.
+// In is [stet.Claim.In] for a [pgx.Tx], checked by the compiler: from here on the claim writes
+// within tx, which must be on the database that holds the records.
 func In(claim *stet.Claim, tx pgx.Tx) error { return claim.In(tx) }
 
-// Migrate brings the schema up to date in one transaction, and does nothing where it is. Any number of processes may do so at
-// once. A schema of a newer program is [ErrSchema].
+// Migrate brings the schema up to date in one transaction, if it is not yet. Any number of
+// processes may call it at once. If a newer program has made the schema, it returns [ErrSchema].
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	have, want, err := Status(ctx, pool)
 	switch {
@@ -143,8 +153,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// Status returns the number of the last step the database has taken, 0 for none, and of the last one this program knows. It
-// changes nothing.
+// Status returns the schema's version in the database, 0 if there is none, and the version that
+// this program needs. It changes nothing.
 func Status(ctx context.Context, pool *pgxpool.Pool) (have, want int, err error) {
 	if have, want, err = pgstore.Status(ctx, querier{pool}); err != nil {
 		return 0, 0, fmt.Errorf("pgxstore: %w", err)

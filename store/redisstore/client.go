@@ -6,18 +6,21 @@ import (
 	"strings"
 )
 
-// Client sends commands. It is safe for concurrent use, and ctx bounds every call.
+// Client sends commands to a server. It is safe for concurrent use.
 type Client interface {
-	// Do sends a command to the node that serves key; "" is any node. Then, if then is not nil, it
-	// sends what then makes of the answer, one after the other on the same connection, and returns
-	// all answers. An answer is nil, an int64, a string, or a []any of these. The error is a
-	// [ServerError] where the server answered with one, and nothing of the command that it answers
-	// was done; any other error means that the commands may have been carried out. Do must not send
-	// anything twice.
+	// Do sends a command to the node that serves key, or to any node if key is "". If then is not
+	// nil, Do calls it with the answer and sends the commands it returns, one after the other on
+	// the same connection. It returns all answers; an answer is nil, an int64, a string, or a []any
+	// of these.
+	//
+	// The error is a [ServerError] if the server answered with an error; that command was not
+	// carried out. After any other error, including that of ctx, the commands may have been carried
+	// out. Do must not send a command twice.
 	Do(ctx context.Context, key string, command []string, then func(answer any) [][]string) ([]any, error)
 }
 
-// ServerError is an error that the server answered with.
+// ServerError is an error that the server answered with. Its text says what to do about common
+// ones.
 type ServerError string
 
 func (e ServerError) Error() string {
@@ -28,7 +31,7 @@ func (e ServerError) Error() string {
 	return "redis: " + string(e)
 }
 
-// mends say what to do about an error, by the word it begins with.
+// mends say what to do about an error, by the first word of its text.
 var mends = map[string]string{
 	"NOAUTH":      "the server wants a password: give the client one (redis://USER:PASSWORD@HOST)",
 	"WRONGPASS":   "correct the user or the password that the client was given",
@@ -40,7 +43,7 @@ var mends = map[string]string{
 	"MASTERDOWN":  "the server is a replica without its master: give the client the master",
 }
 
-// answered reports whether err is an answer of the server's that begins with one of the codes.
+// answered reports whether err is an answer of the server that begins with one of the codes.
 func answered(err error, codes ...string) bool {
 	if err == nil {
 		return false

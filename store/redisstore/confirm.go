@@ -9,10 +9,10 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// confirmed carries out a script that writes, and has the replicas confirm what it says was written
-// (B01). says tells by an answer whether the script wrote, or found what an earlier try of the same
-// write has left: that may be on this server alone as well. All other answers do not wait: what
-// is only read costs the same whether the replicas are there or not.
+// confirmed carries out a script that writes, and waits until the replicas have the write (B01).
+// says reports by an answer whether the script wrote, or found the result of an earlier try of the
+// same write, which may be on this server alone as well. For any other answer it does not wait, so
+// that reads cost the same with and without replicas.
 func (s *Store) confirmed(
 	ctx context.Context, script *script, p *place, says func(answer any) wrote, args ...string,
 ) (any, error) {
@@ -39,21 +39,21 @@ func (s *Store) confirmed(
 	return got[0], nil
 }
 
-// lateness is how much later than told a server looks whether a WAIT has ended: at its usual hz of 10
-// every 100 ms, and its answer has a way to go.
-const lateness = 150 * time.Millisecond
+// waitMargin is how much earlier than the caller's deadline a WAIT has to end. The server checks
+// for the end of a WAIT every 100 ms (at its usual hz of 10), and its answer takes time to arrive.
+const waitMargin = 150 * time.Millisecond
 
-// waitUpTo is for how many milliseconds a write waits: so long that the answer comes before ctx ends,
-// since too few replicas are another failure than a server that does not answer.
+// waitUpTo returns for how many milliseconds a write waits. The wait ends before ctx, because too
+// few replicas are another failure than a server that does not answer.
 func (s *Store) waitUpTo(ctx context.Context) string {
 	left := s.waitTimeout
 	if end, limited := ctx.Deadline(); limited {
-		left = min(left, time.Until(end)-lateness)
+		left = min(left, time.Until(end)-waitMargin)
 	}
 	return strconv.FormatInt(max(1, left.Milliseconds()), 10) // 0 would be for ever
 }
 
-// wrote is what an answer says of a write.
+// wrote is what an answer says about a write.
 type wrote uint8
 
 const (
@@ -62,12 +62,12 @@ const (
 	doneBefore               // an earlier try of it has happened
 )
 
-// touch writes something. WAIT waits for the last write of its connection; that of an earlier try
-// was made on another.
+// touch writes something. WAIT waits for the last write of its connection, and the earlier try used
+// another connection.
 const touch = beyondMaxmemory + "redis.call('SET', KEYS[1], '')"
 
-// showing is for scripts that answer with instants when they have written, and otherwise with the
-// record that is there: of this version, if an earlier try made it.
+// showing is for scripts that answer with instants if they have written, and otherwise with the
+// record that is there. If that has this version, an earlier try wrote it.
 func showing(version stet.Version) func(answer any) wrote {
 	mine := stamped(version)
 	return func(answer any) wrote {
@@ -85,10 +85,11 @@ func showing(version stet.Version) func(answer any) wrote {
 	}
 }
 
-// appending is for the script that adds to the history, each time anew.
+// appending is for the script that adds to the history, which writes each time.
 func appending(any) wrote { return doneNow }
 
-// removing is for the script that deletes: what is gone an earlier try may have removed.
+// removing is for the script that deletes. A record that is gone may have been removed by an
+// earlier try.
 func removing(answer any) wrote {
 	switch answer {
 	case done:

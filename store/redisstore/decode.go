@@ -10,7 +10,8 @@ import (
 	"github.com/stet-dev/stet/internal/codec"
 )
 
-// unsealed checks the format and the checksum of a part of a record, and returns what stands from the place at on.
+// unsealed checks the format and the checksum of a part of a record, and returns the part from the
+// offset at on.
 func (d *decoder) unsealed(from, at, to int) (part string, ok bool) {
 	end := to - seal
 	ok = end >= at && d.value[from] == format &&
@@ -21,7 +22,7 @@ func (d *decoder) unsealed(from, at, to int) (part string, ok bool) {
 	return part, ok
 }
 
-// parseInstant reads 16 digits of microseconds; zeros are never.
+// parseInstant reads 16 digits of microseconds. Zeros mean never.
 func parseInstant(s string) (t time.Time, ok bool) {
 	us, err := strconv.ParseUint(s, 10, 63)
 	if err != nil || len(s) != digits {
@@ -33,7 +34,7 @@ func parseInstant(s string) (t time.Time, ok bool) {
 	return t, true
 }
 
-// stamp sets the instants of a write, by a record's beginning.
+// stamp sets the instants of a write from the beginning of a record.
 func stamp(h *stet.Head, v string) (ok bool) {
 	if len(v) < atFormat {
 		return false
@@ -50,7 +51,8 @@ func stamp(h *stet.Head, v string) (ok bool) {
 	return ok1 && ok2 && ok3
 }
 
-// decoder takes a record apart. What it returns shares memory with value, and none with bytes, which is the same.
+// decoder takes a record apart. What it returns shares memory with value. bytes has the same
+// content and may be reused afterwards.
 type decoder struct {
 	value  string
 	bytes  []byte
@@ -59,7 +61,7 @@ type decoder struct {
 	body   int    // where the body begins, when the head was decoded
 }
 
-// head decodes all but the body.
+// head decodes everything but the body.
 func (d *decoder) head(h *stet.Head) (ok bool) {
 	if len(d.value) < atNames {
 		return false

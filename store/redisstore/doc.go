@@ -1,17 +1,23 @@
-// Package redisstore keeps records in Redis, Valkey or Redis Cluster, through whatever client the caller has: see [Client].
-// Adapters for two of them are modules beside it: goredisclient and rueidisclient.
+// Package redisstore keeps records in Redis 7, Valkey or Redis Cluster. It sends commands through a
+// [Client]; the modules goredisclient and rueidisclient beside this package adapt two libraries.
 //
-// Each record is one string, in one slot with the indexes of its shard; every verb is one script, so that it is atomic, and the
-// server's clock is the store's. Records that are over vanish by themselves some time after nobody reaped them; running and
-// unknown ones never do.
+// Each record is one string, in one slot with the indexes of its shard. Every verb is one script
+// and therefore atomic. The server's clock is the store's clock. A record that is over vanishes
+// [Config.Linger] after its end if it was not reaped; running and unknown records never vanish.
 //
-// What is promised rests on the server's settings. A server that evicts (maxmemory-policy), or that
-// writes no append-only file, is refused: it would forget that something ran. [Store.Check] looks
-// again. A failover can lose the last writes: Config.Wait makes a write wait for replicas. One that
-// they did not confirm is [stet.ErrUnconfirmed]: it may have happened, and stays an error when it
-// is sent again and meets itself. What is only read waits for none of them. That many replicas have
-// to survive, so have one more. Where a lost record must never mean a second execution, use a store
-// that commits.
+// # Durability
 //
-// It needs Redis 7 or a Valkey. A server that is full (maxmemory) refuses new records, and lets end what runs.
+// The promises of this store rest on the server's settings. [Open] refuses a server that evicts
+// keys (maxmemory-policy) or that writes no append-only file, because it would forget that
+// something ran. [Store.Check] reads the settings again.
+//
+// A failover can lose the last writes. With [Config.Wait], a write waits until that many replicas
+// have it. If too few confirm it in time, the error is [stet.ErrUnconfirmed]: the write may have
+// happened, and the error stays the same when the write is sent again, until the replicas have it.
+// Reads do not wait. The store then needs that many replicas to accept any write, so run one more.
+// If a lost record must never lead to a second execution, use a store with synchronous commits,
+// such as Postgres.
+//
+// A server that is full (maxmemory) refuses new records with [stet.ErrFull]; executions that have
+// begun can still end.
 package redisstore

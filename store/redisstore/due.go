@@ -12,8 +12,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// position is a place in the order of what is due, the same for all shards and states: by the
-// microsecond, then by member.
+// position is a place in the order of due records, which is the same for all shards and states: by
+// the microsecond, then by member.
 type position struct {
 	due    int64
 	member string
@@ -23,14 +23,14 @@ func (p position) compare(o position) int {
 	return cmp.Or(cmp.Compare(p.due, o.due), strings.Compare(p.member, o.member))
 }
 
-// unit is where the position is in an index.
+// unit is the place of the position in an index.
 func (p position) unit() int64 { return p.due / dueUnit }
 
 func (p position) String() string {
 	return base64.RawURLEncoding.EncodeToString([]byte("d" + strconv.FormatInt(p.due, 10) + "," + p.member))
 }
 
-// parsePosition reads a cursor; "" is before all that is due.
+// parsePosition reads a cursor. "" is before all due records.
 func parsePosition(cursor string) (p position, err error) {
 	if cursor == "" {
 		return position{}, nil
@@ -53,7 +53,8 @@ type overdue struct {
 	head stet.Head
 }
 
-// dueShard is what a page has seen of one shard: all that is due and selected in units below next.
+// dueShard is what a page has read of one shard: all records that are due and selected in units
+// below next.
 type dueShard struct {
 	found  []overdue
 	next   int64 // the unit to look from
@@ -62,12 +63,12 @@ type dueShard struct {
 	ended  bool  // there is nothing from next on
 }
 
-// most is how many heads a page reads to find those that are selected, about. What is left is for
+// most is about how many heads a page reads to find those that are selected. The rest is left for
 // the next page.
 const most = 10_000
 
-// Due implements [stet.Store]: what falls due in one microsecond comes by scope and key. A cursor
-// holds a key, encoded but not hidden.
+// Due implements [stet.Store]. Records that fall due in the same microsecond are ordered by scope
+// and key. A cursor contains a key, encoded but not encrypted.
 func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	after, err := parsePosition(q.After)
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 	shards := make([]dueShard, s.shards)
 	behind := make([]int, s.shards) // those that may have more for this page
 	for i := range shards {
-		// Twice what is this shard's share of a page: seldom too little, and then it is asked
+		// Twice this shard's share of a page is seldom too little. If it is, the shard is asked
 		// again.
 		shards[i].next, shards[i].looks, behind[i] = after.unit(), min(n, 2*(n/s.shards+1))+1, i
 	}
@@ -104,7 +105,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 	return heads, next, nil
 }
 
-// lookForDue takes another look at a shard.
+// lookForDue reads on in a shard.
 func (s *Store) lookForDue(ctx context.Context, shard int, sh *dueShard, q *stet.Query, after position) error {
 	all, upto, err := s.heads(ctx, dueScript, shard,
 		append([]string{strconv.Itoa(sh.looks), strconv.FormatInt(sh.next, 10)}, stateNumbers(q.States)...)...)
@@ -112,8 +113,8 @@ func (s *Store) lookForDue(ctx context.Context, shard int, sh *dueShard, q *stet
 		return err
 	}
 	for i := range all {
-		// A record that vanished may have left its name in an index, and be in a new life by now,
-		// which is not due.
+		// A record that vanished may have left its name in an index. A new record of that name is
+		// not due.
 		if h := &all[i].head; all[i].ok && h.Over() && q.Matches(h) {
 			if at := (position{h.DueAt.UnixMicro(), all[i].member}); at.compare(after) > 0 {
 				sh.found = append(sh.found, overdue{at, *h})
@@ -132,8 +133,8 @@ func (s *Store) lookForDue(ctx context.Context, shard int, sh *dueShard, q *stet
 	return nil
 }
 
-// page takes up to n of what was found, as far as every shard has been looked at, and says where
-// the next page begins.
+// page takes up to n of the heads that were found, as far as every shard was read, and returns
+// where the next page begins.
 func page(shards []dueShard, found []overdue, n int) (heads []stet.Head, next string) {
 	seen := position{due: dueUnit * duePerState}
 	for i := range shards {

@@ -10,7 +10,8 @@ import (
 	"github.com/stet-dev/stet/internal/codec"
 )
 
-// format is the first byte of what writers give today, and of bodies. Another is refused, for its key alone.
+// format is the first byte of what writers give, and of bodies. A record of another format is
+// refused, for its key alone.
 const format = codec.Format
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -18,16 +19,16 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // writer is what is being encoded.
 type writer []byte
 
-// seal is how long a checksum is.
+// seal is the length of a checksum.
 const seal = 4
 
-// seal ends what was written since from with a checksum that goes on from the owner's.
+// seal ends what was written since from with its checksum, which continues the owner's.
 func (w *writer) seal(from int, owner uint32) {
 	*w = binary.BigEndian.AppendUint32(*w, crc32.Update(owner, castagnoli, (*w)[from:]))
 }
 
-// buffers are used again, up to a size that most records have: what is encoded or checked is as large as a record, and a record is
-// encoded or checked in every call.
+// buffers are reused, up to a size that covers most records: every call encodes or checks a buffer
+// as large as its record.
 type buffers struct{ pool sync.Pool }
 
 const largestBuffer = 64 << 10
@@ -60,14 +61,14 @@ func idOf(member string) (id stet.ID, ok bool) {
 	return stet.ID{Scope: stet.Scope(rest[:n]), Key: stet.Key(rest[n:])}, true
 }
 
-// head appends when h falls due, and the fields of h that scripts do not need to know.
+// head appends when h falls due, and the fields of h that scripts do not need.
 func (w *writer) head(h *stet.Head) {
 	rest := *h
 	rest.ID, rest.Version, rest.State, rest.DownstreamKey, rest.DownstreamID = stet.ID{}, 0, 0, "", ""
 	*w = codec.AppendHead(binary.AppendVarint(*w, micros(h.DueIn)), &rest)
 }
 
-// micros is d in microseconds, and -1 for never.
+// micros returns d in microseconds, or -1 for never.
 func micros(d time.Duration) int64 {
 	if d < 0 {
 		return -1
@@ -75,14 +76,14 @@ func micros(d time.Duration) int64 {
 	return d.Microseconds()
 }
 
-// body appends b, sealed.
+// body appends b and its seal.
 func (w *writer) body(b *stet.Body, owner uint32) {
 	from := len(*w)
 	*w = codec.AppendBody(append(*w, format), b)
 	w.seal(from, owner)
 }
 
-// Places within a record as now.lua describes it, from 0. The writer's part begins with the format.
+// Offsets within a record as now.lua describes it. The writer's part begins with the format.
 const (
 	digits    = 16 // of an instant
 	atUpdated = digits
@@ -94,12 +95,14 @@ const (
 	atNames   = atLengths + 12
 )
 
-// stamped is the format and a version, by which scripts tell one write of a record from another.
+// stamped returns the format and a version. By these, scripts tell one write of a record from
+// another.
 func stamped(v stet.Version) string {
 	return string(binary.BigEndian.AppendUint64(append(make([]byte, 0, 9), format), uint64(v)))
 }
 
-// record appends the writer's part of a record, without its body where b is nil. One seal is for all before the body, one for the body.
+// record appends the writer's part of a record, without its body if b is nil. One seal covers
+// everything before the body, another one the body.
 func (w *writer) record(h *stet.Head, b *stet.Body, owner uint32) {
 	from := len(*w)
 	*w = append(binary.BigEndian.AppendUint64(append(*w, format), uint64(h.Version)), byte(h.State))

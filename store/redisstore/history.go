@@ -16,7 +16,7 @@ import (
 	"github.com/stet-dev/stet/internal/codec"
 )
 
-// encodeEntry is what the history keeps of a change besides states and time.
+// encodeEntry encodes what the history keeps of a change besides states and time.
 func encodeEntry(tag string, attempt int, n *stet.Note) string {
 	return string(codec.AppendHead(nil, &stet.Head{Tag: tag, Attempt: attempt, Note: n}))
 }
@@ -27,7 +27,7 @@ type entry struct {
 	ms, seq uint64
 }
 
-// compare puts the newest first.
+// compare orders the newest first.
 func (e *entry) compare(o *entry) int {
 	return cmp.Or(o.At.Compare(e.At), cmp.Compare(o.ms, e.ms), cmp.Compare(o.seq, e.seq))
 }
@@ -39,10 +39,10 @@ type stream struct {
 	more  bool // the shard has others, which are older than all of these
 }
 
-// filteredLook is how many changes of each shard a page looks at where it wants a part of them.
+// filteredLook is how many changes of each shard a page reads if the query has a filter.
 const filteredLook = 500
 
-// Append implements [stet.Historian]. The entry is in the shard of the record that it is about.
+// Append implements [stet.Historian]. The entry is kept in the shard of its record.
 func (s *Store) Append(ctx context.Context, c stet.Change) error {
 	p := s.place(c.ID)
 	_, err := s.confirmed(ctx, appendScript, &p, appending, encodeEntry(c.Tag, c.Attempt, &c.Note))
@@ -55,7 +55,7 @@ func (s *Store) Append(ctx context.Context, c stet.Change) error {
 	return nil
 }
 
-// History implements [stet.Historian]. The cursor names the last change looked at in each shard it has begun.
+// History implements [stet.Historian]. The cursor names the last change read in each shard.
 func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
 	from, err := s.historyCursor(q.After)
 	if err != nil {
@@ -104,7 +104,8 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 	}
 }
 
-// newestOf returns the stream whose next change is the newest, or nil: there is none, or a shard has others that may be newer.
+// newestOf returns the stream whose next change is the newest. It returns nil if there is none, or
+// if a shard has further changes that may be newer.
 func newestOf(all []*stream) (newest *stream, more bool) {
 	for _, s := range all {
 		switch {
@@ -156,7 +157,7 @@ func streamID(id string) (ms, seq uint64, ok bool) {
 	return ms, seq, ok && err1 == nil && err2 == nil
 }
 
-// stream reads up to n changes of one shard, newest first, below an entry.
+// stream reads up to n changes of one shard, newest first, from before the entry below.
 func (s *Store) stream(ctx context.Context, shard int, below string, n int) (*stream, error) {
 	key, end := s.shard(shard)+":history", "+"
 	if below != "" {

@@ -49,17 +49,17 @@ func (s *Store) among(ctx context.Context, shards []int, ask func(ctx context.Co
 	return context.Cause(ctx)
 }
 
-// whole is the place of a shard itself.
+// whole returns the place of a shard itself.
 func (s *Store) whole(shard int) *place { return &place{record: s.shard(shard), shard: s.shard(shard)} }
 
-// found is a head with its place in an index.
+// found is a head and its place in an index.
 type found struct {
 	member, score string
 	head          stet.Head
 	ok            bool // it can be read
 }
 
-// heads runs a query of one shard. more is the script's.
+// heads runs a query on one shard. more is what the script says about further records.
 func (s *Store) heads(ctx context.Context, script *script, shard int, args ...string) (all []found, more string, err error) {
 	got, err := s.ask(ctx, script, s.whole(shard), args...)
 	if err != nil {
@@ -95,7 +95,7 @@ func stateNumbers(states []stet.State) []string {
 	return all
 }
 
-// cursor is where a list goes on: in a shard, below a record.
+// cursor is where a list continues: in a shard, after a record.
 type cursor struct {
 	shard         int
 	score, member string
@@ -128,12 +128,13 @@ func (s *Store) parse(text string) (c cursor, err error) {
 	return c, nil
 }
 
-// look is how many records a page of a list looks through at most, and lookAtOnce how many a server looks through before it answers
-// others.
+// look is how many records a page of a list reads at most. lookAtOnce is how many a server reads
+// before it serves other clients.
 const look, lookAtOnce = 10_000, 500
 
-// List implements [stet.Lister]: shard by shard, and within one the newest first. It looks through so many records for a page, but for
-// those that are found by an index: by their tag, or by scope and key. A cursor holds a key, encoded but not hidden.
+// List implements [stet.Lister], shard by shard, and within a shard the newest first. A page reads
+// up to 10,000 records; records named by their tag, or by scope and key, are found by an index. A
+// cursor contains a key, encoded but not encrypted.
 func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
 	c, err := s.parse(q.After)
 	if err != nil {
@@ -188,7 +189,7 @@ func (s *Store) walk(ctx context.Context, q stet.Query, c cursor) (heads []stet.
 	return heads, "", nil
 }
 
-// few is a list of what find finds, by creation.
+// few is a list, in the order of creation, of what find returns.
 func (s *Store) few(ctx context.Context, q stet.Query, c cursor, find func(context.Context, stet.Query) ([]found, error)) (heads []stet.Head, next string, err error) {
 	all, err := find(ctx, q)
 	if err != nil {
@@ -215,7 +216,8 @@ func (s *Store) few(ctx context.Context, q stet.Query, c cursor, find func(conte
 	return heads, "", nil
 }
 
-// tagged finds the records that may have a tag. Every shard is asked: a tag does not tell where its record is.
+// tagged finds the records that may have a tag. It asks every shard, because a tag does not tell
+// the shard of its record.
 func (s *Store) tagged(ctx context.Context, q stet.Query) (all []found, err error) {
 	place := placeOfTag(q.Tag)
 	if place == "" {
@@ -235,7 +237,7 @@ func (s *Store) tagged(ctx context.Context, q stet.Query) (all []found, err erro
 	return all, err
 }
 
-// named finds the record of the scope and the key that a query names.
+// named finds the record of the scope and the key in a query.
 func (s *Store) named(ctx context.Context, q stet.Query) ([]found, error) {
 	r, err := s.Get(ctx, stet.ID{Scope: q.Scope, Key: q.Key})
 	if err != nil {
@@ -247,8 +249,8 @@ func (s *Store) named(ctx context.Context, q stet.Query) ([]found, error) {
 	return []found{{member: string(r.Key), score: strconv.FormatInt(r.CreatedAt.UnixMicro(), 10), head: r.Head, ok: true}}, nil
 }
 
-// Count implements [stet.Counter]. By state it costs little; by anything else the records are looked through, up to q.Limit of
-// those that match.
+// Count implements [stet.Counter]. A count by state alone is cheap. For any other filter the
+// records are read, until q.Limit of them match.
 func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	switch {
 	case q.NewerThan > 0:
@@ -289,7 +291,8 @@ func (s *Store) look(ctx context.Context, q stet.Query) (n int, err error) {
 	return n, nil
 }
 
-// latest counts among the latest records of each shard: behind the first one that is too old all are.
+// latest counts among the latest records of each shard. It stops at the first record that is too
+// old, since all that follow are older.
 func (s *Store) latest(ctx context.Context, q stet.Query) (n int, err error) {
 	const page = "100"
 	enough := cmp.Or(max(q.Limit, 0), stet.DefaultLimit)
@@ -324,7 +327,8 @@ func (s *Store) latest(ctx context.Context, q stet.Query) (n int, err error) {
 	return n, nil
 }
 
-// Find implements [stet.Finder]. Every shard is asked: a name does not tell where its record is.
+// Find implements [stet.Finder]. It asks every shard, because a name does not tell the shard of its
+// record.
 func (s *Store) Find(ctx context.Context, name string) (heads []stet.Head, err error) {
 	if name == "" {
 		return nil, nil

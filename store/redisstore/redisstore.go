@@ -16,28 +16,40 @@ import (
 	"github.com/stet-dev/stet/internal/tag"
 )
 
-// Config is how a [Store] works. The zero value works.
+// Config says how a [Store] works. The zero value works.
 type Config struct {
-	Prefix        string        // of all keys; default [DefaultPrefix]. It must not hold braces
-	Shards        int           // in how many slots records and their indexes are; default [DefaultShards]. It is for ever
-	Wait          int           // replicas that have to confirm a write, else it is [stet.ErrUnconfirmed]; default 0
-	WaitTimeout   time.Duration // ... within this time; default [DefaultWaitTimeout]
-	AllowVolatile bool          // take a server that may evict or forget records; otherwise it is [stet.ErrVolatile]
-	Linger        time.Duration // how long after its end a record that nobody reaped vanishes; default [DefaultLinger]
-	Warn          func(string)  // told at Open of settings that lose records, or cannot be read; may be nil
+	// Prefix begins every key. It must not contain braces. "" means "stet".
+	Prefix string
+	// Shards is the number of slots that records and their indexes are spread over, 1 to 1024. It
+	// is fixed by the first Open: a store with another number is refused. 0 means 64.
+	Shards int
+	// Wait is the number of replicas that have to confirm a write; with fewer confirmations the
+	// write fails with [stet.ErrUnconfirmed]. 0 means that no write waits for replicas.
+	Wait int
+	// WaitTimeout bounds the wait for replicas. It is cut short so that an answer comes before the
+	// deadline of the call. 0 means one second.
+	WaitTimeout time.Duration
+	// AllowVolatile accepts a server that may evict or forget records. False means that Open and
+	// Check fail with [stet.ErrVolatile] for such a server.
+	AllowVolatile bool
+	// Linger is how long a record stays after its end if it is not reaped; then it vanishes by
+	// itself. 0 means 24 hours.
+	Linger time.Duration
+	// Warn is called by Open with a text for each setting that can lose records or cannot be read.
+	// It may be nil.
+	Warn func(string)
 }
 
-// Defaults of [Config].
 const (
-	DefaultPrefix      = "stet"
-	DefaultShards      = 64
-	DefaultWaitTimeout = time.Second
-	DefaultLinger      = 24 * time.Hour
-	MaxShards          = 1024
+	defaultPrefix      = "stet"
+	defaultShards      = 64
+	defaultWaitTimeout = time.Second
+	defaultLinger      = 24 * time.Hour
+	maxShards          = 1024
 )
 
-// Store is a [stet.Store] in Redis. It is safe for concurrent use, in any number of processes. It needs no Close: the client
-// is the caller's.
+// Store is a [stet.Store] in Redis. It is safe for concurrent use, in any number of processes. It
+// has no Close method, because the client belongs to the caller.
 type Store struct {
 	client      Client
 	prefix      string
@@ -61,22 +73,22 @@ var (
 	_ stet.Checker   = (*Store)(nil)
 )
 
-// errTorn: the server answered, and not as the scripts do. What was asked may have happened.
+// errTorn is returned for an answer that no script of this store gives. The call may have happened.
 var errTorn = errors.New("the server's answer is torn")
 
-// Open returns a store. It checks the settings of the server, or of all masters of a cluster that
-// have records, and that all who share the records agree on the number of shards. Settings can be
-// changed later: see [Store.Check].
+// Open returns a store. It checks the settings of the server, or of every master of a cluster that
+// has records, and that the number of shards is the one the records were first stored with.
+// Settings can change later: see [Store.Check].
 func Open(ctx context.Context, client Client, c Config) (*Store, error) {
-	c.Prefix, c.Shards = cmp.Or(c.Prefix, DefaultPrefix), cmp.Or(c.Shards, DefaultShards)
-	c.WaitTimeout, c.Linger = cmp.Or(c.WaitTimeout, DefaultWaitTimeout), cmp.Or(c.Linger, DefaultLinger)
+	c.Prefix, c.Shards = cmp.Or(c.Prefix, defaultPrefix), cmp.Or(c.Shards, defaultShards)
+	c.WaitTimeout, c.Linger = cmp.Or(c.WaitTimeout, defaultWaitTimeout), cmp.Or(c.Linger, defaultLinger)
 	switch {
 	case strings.ContainsAny(c.Prefix, "{}"):
-		return nil, fmt.Errorf("redisstore: config: Prefix %q holds braces, which choose the slot", c.Prefix)
-	case c.Shards < 1 || c.Shards > MaxShards:
-		return nil, fmt.Errorf("redisstore: config: Shards is %d; it has to be 1 to %d", c.Shards, MaxShards)
+		return nil, fmt.Errorf("redisstore: config: Prefix %q contains braces, which choose the slot; remove them", c.Prefix)
+	case c.Shards < 1 || c.Shards > maxShards:
+		return nil, fmt.Errorf("redisstore: config: Shards is %d; set it to 1 to %d", c.Shards, maxShards)
 	case c.Wait < 0:
-		return nil, fmt.Errorf("redisstore: config: Wait is %d; it cannot be negative", c.Wait)
+		return nil, fmt.Errorf("redisstore: config: Wait is %d; it must not be negative; 0 waits for no replica", c.Wait)
 	}
 	s := &Store{client: client, prefix: c.Prefix, shards: c.Shards, linger: c.Linger, volatile: c.AllowVolatile,
 		wait: c.Wait, waitFor: strconv.Itoa(c.Wait), waitTimeout: c.WaitTimeout}
@@ -89,7 +101,7 @@ func Open(ctx context.Context, client Client, c Config) (*Store, error) {
 	return s, s.agree(ctx)
 }
 
-// place is where a record lives. A shard's name is that of its index, too.
+// place is where a record lives. The name of a shard is also the name of its index.
 type place struct {
 	shard, record, member string
 	owner                 uint32 // the member's checksum, with which those of the record's parts begin
@@ -108,15 +120,17 @@ func (s *Store) place(id stet.ID) place {
 
 func (s *Store) shard(i int) string { return s.names[i] }
 
-// Places among what is due, as now.lua describes them. What is due in more than 158 years, or never, is taken for due then: an index
-// may be early, since [Store.Due] goes by the records, but it must not be late.
+// Places among due records, as now.lua describes them. Records that are due in more than 158 years,
+// or never, are listed as due then. An index may be early, since [Store.Due] checks the records,
+// but it must never list a record later than it is due.
 const (
 	duePerState = 1e15
 	dueUnit     = 10 // microseconds
 	dueFarthest = dueUnit * duePerState / 2
 )
 
-// placeOfTag is where a tag stands in an index, as now.lua describes it: by 50 of its bits, which is as far as numbers go there.
+// placeOfTag returns the place of a tag in an index, as now.lua describes it: 50 of its bits, which
+// is the precision of numbers there.
 func placeOfTag(text string) string {
 	n, ok := tag.Parse(text)
 	if !ok {
@@ -125,7 +139,7 @@ func placeOfTag(text string) string {
 	return strconv.FormatInt(7*duePerState+int64(n>>14), 10)
 }
 
-// write is what the arguments of create and replace begin with: the record, its place without the
+// write appends the arguments that create and replace begin with: the record, its place without the
 // time, in how many microseconds it is due, its lifetime, the place of its tag.
 func (s *Store) write(p *place, h *stet.Head, b *stet.Body, args []string) []string {
 	in, left := int64(dueFarthest), time.Duration(0)
@@ -141,7 +155,7 @@ func (s *Store) write(p *place, h *stet.Head, b *stet.Body, args []string) []str
 	return append(args, string(*w), strconv.FormatInt(int64(h.State)*duePerState, 10), strconv.FormatInt(in, 10), strconv.FormatInt(left.Milliseconds(), 10), placeOfTag(h.Tag))
 }
 
-// trimmed leaves out what is empty at the end.
+// trimmed removes empty arguments at the end.
 func trimmed(args []string) []string {
 	for len(args) > 0 && args[len(args)-1] == "" {
 		args = args[:len(args)-1]
@@ -268,7 +282,7 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	return nil
 }
 
-// written sets what the server's clock had to say about a write: the instants that the record has now.
+// written sets the instants that the server's clock gave a write.
 func written(h *stet.Head, got any) error {
 	instants, _ := got.(string)
 	if !stamp(h, instants) {
@@ -278,7 +292,8 @@ func written(h *stet.Head, got any) error {
 	return nil
 }
 
-// decode decodes an answer with a record: now, the record, or what is before its body where b is nil.
+// decode decodes an answer with a record: the time, then the record, or the part before its body if
+// b is nil.
 func (s *Store) decode(h *stet.Head, b *stet.Body, got []any, p *place) (err error) {
 	if len(got) != 2 {
 		return errTorn
@@ -305,10 +320,10 @@ func (s *Store) decode(h *stet.Head, b *stet.Body, got []any, p *place) (err err
 	return nil
 }
 
-// Pauses of a wait between two looks.
+// Pauses of a wait between two reads.
 const firstLook, longestLook = 25 * time.Millisecond, time.Second
 
-// Wait implements [stet.Waiter], by looking again and again.
+// Wait implements [stet.Waiter] by reading again and again.
 func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	p := s.place(id)
 	version, from, to := stamped(seen), strconv.Itoa(atFormat), strconv.Itoa(atState-1)
@@ -318,7 +333,7 @@ func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 			return ctx.Err()
 		}
 		if err != nil || first(got) != version {
-			return nil // who waits looks for itself
+			return nil // the caller reads the record itself
 		}
 		t := time.NewTimer(pause)
 		select {

@@ -42,15 +42,16 @@ var (
 // script is one atomic verb.
 type script struct{ text, sha string }
 
-// newScript puts a script together. It begins with what it uses, and nothing else: a server makes all functions of a script
-// anew each time it runs.
+// newScript joins the parts of a script. A script contains only what it uses, because a server
+// defines all functions of a script anew each time it runs.
 func newScript(parts ...string) *script {
 	text := strings.Join(parts, "")
 	sum := sha1.Sum([]byte(text))
 	return &script{text, hex.EncodeToString(sum[:])}
 }
 
-// beyondMaxmemory lets a script write when the server is full: a full store refuses new keys, and what runs can still end.
+// beyondMaxmemory lets a script write when the server is full: a full store refuses new keys, but
+// executions that have begun can end.
 const beyondMaxmemory = "#!lua flags=allow-oom\n"
 
 var (
@@ -66,9 +67,9 @@ var (
 	countScript   = newScript(countText)
 )
 
-// What scripts answer that found no record, that found another version or format and do not return
-// it, and that have deleted. Those that have written a record answer with its instants, and all
-// others with a list or a number.
+// These are the answers of scripts that found no record, that found another version or format and
+// do not return it, and that have deleted. A script that has written a record answers with its
+// instants, and every other one with a list or a number.
 const (
 	gone    = "gone"
 	stale   = "stale"
@@ -76,9 +77,9 @@ const (
 	done    = "ok"
 )
 
-// run carries out a script on a record of a shard, or on a shard alone, and then what then makes of
-// the answer. A server that does not know the script (it was restarted, or failed over) is sent the
-// text: it has done nothing.
+// run carries out a script on a record of a shard, or on a shard, and then the commands that then
+// makes of the answer. A server that does not know the script, because it was restarted or failed
+// over, has done nothing; it is sent the text.
 func (s *Store) run(ctx context.Context, script *script, p *place, then func(any) [][]string, args ...string) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (s *Store) run(ctx context.Context, script *script, p *place, then func(any
 	return got, err
 }
 
-// ask carries out a script that nothing has to follow.
+// ask carries out a script without further commands.
 func (s *Store) ask(ctx context.Context, script *script, p *place, args ...string) (any, error) {
 	got, err := s.run(ctx, script, p, nil, args...)
 	return first(got), err

@@ -13,7 +13,7 @@ import (
 // oldest is the first Redis whose scripts have flags.
 const oldest = 7
 
-// Check implements [stet.Checker]: it reads the settings of every server that has records again.
+// Check implements [stet.Checker]. It reads the settings of every server that has records again.
 func (s *Store) Check(ctx context.Context) error {
 	if s.volatile {
 		return nil
@@ -24,7 +24,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// check judges every server that has shards.
+// check checks every server that has shards.
 func (s *Store) check(ctx context.Context, warn func(string)) error {
 	server, err := s.info(ctx, "", "INFO")
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Store) check(ctx context.Context, warn func(string)) error {
 	})
 }
 
-// once makes warn say each text once; nil says nothing.
+// once makes warn report each text once. warn may be nil.
 func once(warn func(string)) func(string) {
 	said := map[string]bool{}
 	return func(text string) {
@@ -57,7 +57,7 @@ func once(warn func(string)) func(string) {
 	}
 }
 
-// settings judges one server. Where something cannot be read nothing is known, and that is said.
+// settings checks one server. A setting that cannot be read leads to a warning.
 func (s *Store) settings(server map[string]string, warn func(string)) error {
 	major, _, _ := strings.Cut(server["redis_version"], ".") // Valkey says whose equal it is
 	if n, err := strconv.Atoi(major); err == nil && n < oldest {
@@ -90,7 +90,7 @@ func (s *Store) settings(server map[string]string, warn func(string)) error {
 	return nil
 }
 
-// info is what the server that has key says of itself.
+// info returns what the server that has key reports about itself.
 func (s *Store) info(ctx context.Context, key string, command ...string) (map[string]string, error) {
 	got, err := s.client.Do(ctx, key, command, nil)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Store) info(ctx context.Context, key string, command ...string) (map[st
 	return values, nil
 }
 
-// agree makes the first who opens the store decide the number of shards.
+// agree lets the first Open decide the number of shards.
 func (s *Store) agree(ctx context.Context) error {
 	key := s.prefix + ":shards"
 	mine := strconv.Itoa(s.shards)

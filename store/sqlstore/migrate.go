@@ -11,14 +11,16 @@ import (
 	"github.com/stet-dev/stet/internal/pgstore"
 )
 
-// ErrSchema: the database's schema is not the one this program works with. The error that wraps it says what to do.
+// ErrSchema is returned when the database's schema is not the one that this program works with. The
+// error that wraps it says what to do.
 var ErrSchema = errors.New("sqlstore: the schema does not fit")
 
 const createSchema = "CREATE TABLE IF NOT EXISTS stet_schema (version INTEGER PRIMARY KEY)"
 
-// Migrate brings the schema up to date step by step, and does nothing where it is. Any number of processes may do so at once.
-// Each step is a transaction, so that after a failure the steps before it stand; where changes of the schema cannot be undone
-// (MySQL) a step that failed is taken again. A schema of a newer program is [ErrSchema].
+// Migrate brings the schema up to date step by step, if it is not yet. Any number of processes may
+// call it at once. Each step is a transaction, so that the steps before a failure stay. MySQL
+// cannot undo changes of a schema; there the next call repeats a step that failed. If a newer
+// program has made the schema, Migrate returns [ErrSchema].
 func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	have, want, err := Status(ctx, db, d)
 	switch {
@@ -50,8 +52,8 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	return nil
 }
 
-// migrate takes one step, if nobody has. The number is written first: that is the lock which another process waits for, and
-// it then finds the number taken.
+// migrate takes one step, if no other process has. The number is written first: it is a lock.
+// Another process waits for it, and then finds the number taken.
 func migrate(ctx context.Context, db *sql.DB, number int, step string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -71,8 +73,8 @@ func migrate(ctx context.Context, db *sql.DB, number int, step string) error {
 	return tx.Commit()
 }
 
-// Status returns the number of the last step the database has taken, 0 for none, and of the last one this program knows.
-// It changes nothing.
+// Status returns the schema's version in the database, 0 if there is none, and the version that
+// this program needs. It changes nothing.
 func Status(ctx context.Context, db *sql.DB, d Dialect) (have, want int, err error) {
 	if err := d.validate(); err != nil {
 		return 0, 0, err
@@ -89,7 +91,8 @@ func Status(ctx context.Context, db *sql.DB, d Dialect) (have, want int, err err
 	return have, len(d.steps()), nil
 }
 
-// fault makes of an error of the driver one that says what to do, where the server has said what is wrong.
+// fault returns an error of the driver as one that says what to do, if the server has said what is
+// wrong.
 func (d Dialect) fault(ctx context.Context, err error) error {
 	switch d {
 	case MySQL:
@@ -118,7 +121,7 @@ func newer(have, want int) error {
 	return fmt.Errorf("%w: a newer program has made it version %d; this one knows %d", ErrSchema, have, want)
 }
 
-// SQL returns the migrations as a script for those who run it themselves, on an empty database.
+// SQL returns the migrations as a script to be run by hand on an empty database.
 func (d Dialect) SQL() string {
 	var b strings.Builder
 	begin, end := "BEGIN;\n"+createSchema+";\n", "COMMIT;\n"

@@ -15,7 +15,8 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// mysql is a store in MySQL or MariaDB. The server's clock stamps; rows are found without waiting for whoever writes them.
+// mysql is a store in MySQL or MariaDB. The server's clock counts. A read waits for no transaction
+// that writes the row.
 type mysql struct {
 	tablestore.Listing
 	db       *sql.DB
@@ -34,8 +35,8 @@ const mysqlWriters = 2 * (fewWrites + maxGroups)
 
 // Limits of the groups of one kind.
 const (
-	// fewWrites are not grouped: the server syncs its log once for all that commit at a time, so that a handful of callers is
-	// served best by a statement each, at once.
+	// fewWrites are not grouped: the server syncs its log once for all that commit at a time, so
+	// that a handful of callers is served best by a statement each, at once.
 	fewWrites = 8
 	// maxGroups are under way at a time: while one is being synced, the next is sent.
 	maxGroups = 2
@@ -70,8 +71,8 @@ func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
 	return s, nil
 }
 
-// Close waits for the writes that have begun, refuses new ones, and closes the connections the store held. It leaves db open.
-// The second Close does nothing.
+// Close waits for the writes that have begun, refuses new ones, and closes the connections the
+// store held. It leaves db open. The second Close does nothing.
 func (s *mysql) Close() error {
 	s.creates.Close()
 	s.changes.Close()
@@ -89,7 +90,8 @@ func (s *mysql) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) 
 	return r, wrap("get", err)
 }
 
-// Create stores r if its ID is free. A record that is there is found without waiting for a transaction that changes it.
+// Create stores r if its ID is free. A record that is there is found without waiting for a
+// transaction that changes it.
 func (s *mysql) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	j, err := s.creation(ctx, &r)
 	if err == nil {
@@ -104,8 +106,8 @@ func (s *mysql) creation(ctx context.Context, r *stet.Record) (j *job, err error
 	return j, err
 }
 
-// Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its entry in the history, in one
-// transaction.
+// Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its
+// entry in the history, in one transaction.
 func (s *mysql) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 	j, err := s.replacement(ctx, prev, &h, b)
 	if err == nil {
@@ -133,7 +135,8 @@ func (s *mysql) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	return wrap("delete", s.changes.Do(removal(ctx, id, prev)))
 }
 
-// write refuses what no row can hold, and what the server would not read to its end: it would close the connection over it.
+// write refuses what no row can hold, and what the server would not read to its end: it would close
+// the connection over it.
 func (s *mysql) write(order [16]byte, h *stet.Head, b *stet.Body) (*sqltext.MySQLWrite, error) {
 	w, err := sqltext.NewMySQLWrite(order, h, b)
 	if err == nil && w.Size() > s.most {
@@ -143,7 +146,8 @@ func (s *mysql) write(order [16]byte, h *stet.Head, b *stet.Body) (*sqltext.MySQ
 	return w, err
 }
 
-// order is where lists show a record: by the time of whoever makes it, and at random within a millisecond.
+// order returns a record's place in lists: by the clock of the process that creates it, and at
+// random within a millisecond.
 func order() (o [16]byte) {
 	binary.BigEndian.PutUint64(o[:], uint64(time.Now().UnixMilli())<<16|uint64(rand.Uint32N(1<<16)))
 	binary.BigEndian.PutUint64(o[8:], rand.Uint64())

@@ -12,12 +12,14 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// maxRounds is how often a group of new records looks again: once is enough where nobody else creates the same.
+// maxRounds bounds how often a group of new records looks again. One round is enough unless another
+// process creates the same records.
 const maxRounds = 4
 
-// carryCreates looks up all names of a group, answers those that are taken, and stores the others. Each of the two is one
-// statement. A name that is taken in between undoes the second for all of them, so that they look again; any other refusal
-// sends them on to be written alone, where a row that is held or poisoned is in nobody's way.
+// carryCreates looks up all names of a group, answers those that are taken, and stores the others.
+// Each of the two is one statement. A name that is taken in between undoes the second for all of
+// them, so that they look again; any other refusal sends them on to be written alone, where a row
+// that is held or poisoned delays no other.
 func carryCreates(ctx context.Context, c *lane, batch []*job) error {
 	for range maxRounds {
 		var err error
@@ -108,8 +110,9 @@ func insertAll(ctx context.Context, c *lane, jobs []*job) error {
 // errCount should never be seen: rows that were locked were not there to be changed.
 var errCount = errors.New("a group changed another number of rows than it locked")
 
-// carryChanges locks the rows of a group, passing over those that somebody holds, and changes or removes those of the version
-// expected. The others, and all of them if the server refuses, are to be written alone: there it turns out why.
+// carryChanges locks the rows of a group, except those that another transaction holds, and changes
+// or removes those of the version expected. The others, and all of them if the server refuses, are
+// to be written alone: there it turns out why.
 func carryChanges(ctx context.Context, c *lane, batch []*job) error {
 	ready, others := groupcommit.FirstOfEach(batch, compare)
 	separate(others)

@@ -34,8 +34,8 @@ func identityMySQL(ctx context.Context, c interface {
 	return id, err
 }
 
-// sameDatabase is [stet.ErrForeignTx] where tx is on another database than the store, whose identity is read again then: what was
-// restored from a copy has another.
+// sameDatabase is [stet.ErrForeignTx] where tx is on another database than the store, whose
+// identity is read again then: what was restored from a copy has another.
 func (s *mysql) sameDatabase(tx *sql.Tx) error {
 	ctx, cancel := context.WithTimeout(context.Background(), bindTime)
 	defer cancel()
@@ -58,9 +58,10 @@ func (s *mysql) sameDatabase(tx *sql.Tx) error {
 	return nil
 }
 
-// boundMySQL is the store within a transaction of its caller's, which waits for rows that others hold as its own session is
-// set up to (innodb_lock_wait_timeout), no longer than the deadline of a call. Its isolation level is the caller's, too: where
-// reads repeat, one that has to know what is there now takes a shared lock.
+// boundMySQL is the store within a transaction of its caller's, which waits for rows that others
+// hold as its own session is set up to (innodb_lock_wait_timeout), no longer than the deadline of a
+// call. Its isolation level is the caller's, too: where reads repeat, one that has to know what is
+// there now takes a shared lock.
 type boundMySQL struct {
 	tablestore.Reading
 	tx *sql.Tx
@@ -75,7 +76,8 @@ func (b *boundMySQL) Create(ctx context.Context, r stet.Record) (stet.Record, er
 	return j.Created(&r, wrap("create", err))
 }
 
-// create looks first, in a statement of its own: one that also writes would lock what it looked at where reads repeat.
+// create looks first, in a statement of its own: one that also writes would lock what it looked at
+// where reads repeat.
 func (b *boundMySQL) create(ctx context.Context, j *job) (err error) {
 	if j.Have, err = getMySQL(ctx, b.tx, j.Head.ID, ""); err == nil {
 		return stet.ErrExists

@@ -23,11 +23,12 @@ const (
 	mysqlNoDatabase = 1046 // the session has chosen none
 )
 
-// mysqlFull are the errors of a server without room: the disk is full, the table is full, a tablespace cannot grow.
+// mysqlFull are the errors of a server without room: the disk is full, the table is full, a
+// tablespace cannot grow.
 var mysqlFull = map[int]bool{1021: true, 1114: true, 3675: true}
 
-// serverError is an error that the server has answered with. It does not repeat the server's text, which may quote values: a
-// key, for one, in "Duplicate entry".
+// serverError is an error that the server has answered with. It does not repeat the server's text,
+// which may quote values: a key, for one, in "Duplicate entry".
 type serverError struct{ number int }
 
 func (e *serverError) Error() string {
@@ -45,21 +46,21 @@ func (e *serverError) Error() string {
 	return fmt.Sprintf("the server's error %d", e.number)
 }
 
-// mysqlMends say what an error means to who set the store up, and what to do.
+// mysqlMends say what an error means to the operator, and what to do.
 var mysqlMends = map[int]string{
 	1040: "it has no connection left; raise its max_connections",
 	1044: "this user may not use the database; GRANT it",
 	1045: "the user or the password is not right; correct them in the address",
 	1049: "it has no such database; correct the name in the address, or make it (CREATE DATABASE)",
-	1130: "it lets nobody in from this host; see the host of the user",
+	1130: "it accepts no connection from this host; check the host of the user, and GRANT it",
 	1698: "the user or the password is not right; correct them in the address",
 }
 
 // Is: of a server without room.
 func (e *serverError) Is(target error) bool { return target == stet.ErrFull && mysqlFull[e.number] }
 
-// fault makes of an error of a driver one that may be told. What is no [serverError] and no end of a context is a connection
-// that broke.
+// fault makes of an error of a driver one that may be told. What is no [serverError] and no end of
+// a context is a connection that broke.
 func fault(err error) error {
 	if n := errorNumber(err); n != 0 {
 		return &serverError{n}
@@ -70,13 +71,14 @@ func fault(err error) error {
 	return err
 }
 
-// clientTooLarge begins the error of go-sql-driver/mysql for a statement that is larger than its own limit, of which nothing was
-// sent.
+// clientTooLarge begins the error of go-sql-driver/mysql for a statement that is larger than its
+// own limit, of which nothing was sent.
 const clientTooLarge = "packet for query is too large"
 
-// unforeseen reports whether the server has answered with an error that is not one of those that concern a row, or its room. After
-// some of them it closes the connection (1153, a shutdown, a session that was killed), and after others what it keeps for the session
-// is not what it was: no other call is to find out which.
+// unforeseen reports whether the server has answered with an error that is not one of those that
+// concern a row, or its room. After some of them it closes the connection (1153, a shutdown, a
+// session that was killed), and after others what it keeps for the session is not what it was: no
+// other call is to find out which.
 func unforeseen(err error) bool {
 	switch n := answered(err); n {
 	case 0, mysqlDuplicate, mysqlLockWait, mysqlHeld, mysqlDeadlock:
@@ -95,8 +97,9 @@ func answered(err error) int {
 	return 0
 }
 
-// errorNumber finds the number of a server's error in what a driver returned. Drivers have a struct for such errors with a
-// field Number (go-sql-driver/mysql) or Code (go-mysql-org); to name their types would mean to import them.
+// errorNumber finds the number of a server's error in what a driver returned. Drivers have a struct
+// for such errors with a field Number (go-sql-driver/mysql) or Code (go-mysql-org); to name their
+// types would mean to import them.
 func errorNumber(err error) int {
 	if err == nil {
 		return 0

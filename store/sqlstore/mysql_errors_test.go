@@ -14,8 +14,8 @@ type driverError struct {
 
 func (e *driverError) Error() string { return e.Message }
 
-// The server's number is found however its error is wrapped: joined, and beside others (B08). What has no number is a connection that
-// broke, and a write over it may have happened.
+// The server's number is found however its error is wrapped: joined, and beside others (B08). What
+// has no number is a connection that broke, and a write over it may have happened.
 func TestErrorNumbers(t *testing.T) {
 	held := &driverError{1205, "Lock wait timeout exceeded"}
 	for _, err := range []error{held, fmt.Errorf("a: %w", held), errors.Join(nil, held), errors.Join(io.EOF, held),

@@ -12,8 +12,9 @@ import (
 	"github.com/stet-dev/stet/internal/groupcommit"
 )
 
-// lanes are connections that the store holds on to, made when first needed. They are its own because it sets them up: an
-// isolation level, a limit of waiting and a sql_mode that the rest of the program need not share.
+// lanes are connections that the store holds on to, made when first needed. They are its own
+// because it sets them up: an isolation level, a limit of waiting and a sql_mode that the rest of
+// the program need not share.
 type lanes struct {
 	db    *sql.DB
 	setUp []string
@@ -34,7 +35,8 @@ type lane struct {
 // maxStatements of a lane: some forms of each verb.
 const maxStatements = 32
 
-// statement returns a prepared statement, which costs the server and the wire far less than its text.
+// statement returns a prepared statement, which costs the server and the wire far less than its
+// text.
 func (c *lane) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 	if s, ok := c.statements[text]; ok {
 		return s, nil
@@ -53,8 +55,8 @@ func (c *lane) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 	return s, err
 }
 
-// stale is how long a connection may rest before it is tried with a ping: a server that was restarted would otherwise be
-// noticed by a write, which cannot be told from one that happened.
+// stale is how long a connection may rest before it is tried with a ping: a server that was
+// restarted would otherwise be noticed by a write, which cannot be told from one that happened.
 const stale = time.Second
 
 func newLanes(db *sql.DB, n int, setUp []string) *lanes {
@@ -65,8 +67,9 @@ func newLanes(db *sql.DB, n int, setUp []string) *lanes {
 	return l
 }
 
-// with calls f with a connection that nobody else uses meanwhile. An error before f is called is [errNothing]. f returns what
-// [fault] has made of its errors, and leaves no transaction open, unless its connection is gone.
+// with calls f with a connection of its own. An error before f is called wraps
+// [groupcommit.ErrNothing]. f returns what [fault] has made of its errors, and leaves no
+// transaction open, unless its connection is gone.
 func (l *lanes) with(ctx context.Context, f func(c *lane) error) (err error) {
 	if err := l.enter(ctx); err != nil {
 		return err
@@ -95,7 +98,8 @@ func (l *lanes) with(ctx context.Context, f func(c *lane) error) (err error) {
 	return err
 }
 
-// cause names the end of ctx, where a driver only says that the connection it has closed for that is bad.
+// cause names the end of ctx, where a driver only says that the connection it has closed for that
+// is bad.
 func cause(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w", ended, err)
@@ -169,13 +173,15 @@ func (c *lane) valid() bool {
 	}) == nil
 }
 
-// discard closes the connection itself, and with it whatever transaction it is in: the pool shall not have it back.
+// discard closes the connection itself, and with it whatever transaction it is in: the pool shall
+// not have it back.
 func (c *lane) discard() {
 	_ = c.Raw(func(any) error { return driver.ErrBadConn })
 	_ = c.Close()
 }
 
-// close waits for those that are in use. The connections are closed, not given back: they are set up as others may not expect.
+// close waits for those that are in use. The connections are closed, not given back: they are set
+// up as others may not expect.
 func (l *lanes) close() {
 	l.once.Do(func() {
 		for range cap(l.slots) {

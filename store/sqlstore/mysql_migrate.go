@@ -12,14 +12,16 @@ import (
 
 const createSchemaMySQL = createSchema + " ENGINE = InnoDB"
 
-// migrateLock is the name of a lock in the server, which is not of one database: the name has the database in it.
+// migrateLock is the name of a lock in the server, which is not of one database: the name has the
+// database in it.
 const migrateLock = "CONCAT('stet.migrate.', MD5(DATABASE()))"
 
-// errMigrateBusy: somebody else has been migrating for as long as a step may take.
-var errMigrateBusy = errors.New("another process has been migrating for a minute")
+// errMigrateBusy is returned after waiting for another process for as long as a step may take.
+var errMigrateBusy = errors.New("another process has been migrating for a minute; try again when it has ended")
 
-// migrateMySQL takes the steps that are missing. A statement that changes the schema commits by itself, so that a step cannot
-// be undone: instead each of its statements may be run again. Of several processes one at a time is at it.
+// migrateMySQL takes the steps that are missing. A statement that changes the schema commits by
+// itself, so that a step cannot be undone: instead each of its statements may be run again. Of
+// several processes one at a time is at it.
 func migrateMySQL(ctx context.Context, db *sql.DB) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// Reap removes records whose time is over, some hundreds in one transaction, as a group of deletes does. Rows that somebody
-// holds, or has changed since they were looked at, are passed over.
+// Reap removes records whose time is over, some hundreds in one transaction, as a group of deletes
+// does. Rows that another transaction holds, or has changed since they were looked at, are passed
+// over.
 func (s *mysql) Reap(ctx context.Context, limit int) (n int, err error) {
 	for _, state := range tablestore.Reaped {
 		for more := true; more && n < limit; {
@@ -44,7 +45,8 @@ func (s *mysql) Reap(ctx context.Context, limit int) (n int, err error) {
 	return n, nil
 }
 
-// overMySQL makes a job of each record that is to be removed. It locks nothing: the index is everybody's.
+// overMySQL makes a job of each record that is to be removed. It locks nothing: the index is
+// everybody's.
 func overMySQL(ctx context.Context, c *lane, state stet.State, limit int) (jobs []*job, err error) {
 	q := new(sqltext.MySQL).Add(sqltext.MySQLVersions + " FORCE INDEX (stet_records_due)")
 	q.Add(" WHERE `state` = ").Value(state.String()).Add(" AND `due_at` <= " + sqltext.MySQLNow + " AND `schema` = ").Int(sqltext.Schema)

@@ -11,7 +11,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// mysqlServer is what a promise of the store rests on: settings of a server, and of a session with it.
+// mysqlServer is what a promise of the store rests on: settings of a server, and of a session with
+// it.
 type mysqlServer struct {
 	maria                 bool
 	version, mode, engine string
@@ -22,7 +23,8 @@ type mysqlServer struct {
 	doublewrite               string
 }
 
-// mysqlLeastPacket is the least max_allowed_packet: a record of a megabyte has to fit, and twice, as text.
+// mysqlLeastPacket is the least max_allowed_packet: a record of a megabyte has to fit, and twice,
+// as text.
 const mysqlLeastPacket = 4 << 20
 
 func readMySQLServer(ctx context.Context, conn interface {
@@ -39,7 +41,8 @@ func readMySQLServer(ctx context.Context, conn interface {
 	return s, nil
 }
 
-// usable refuses a server, a database or a data source name that the store's statements do not work with.
+// usable refuses a server, a database or a data source name that the store's statements do not work
+// with.
 func (s *mysqlServer) usable() error {
 	mode := "," + strings.ToUpper(s.mode) + ","
 	switch {
@@ -59,7 +62,8 @@ func (s *mysqlServer) usable() error {
 	return nil
 }
 
-// durable is [stet.ErrVolatile] where a crash can undo what was acknowledged (W30), and says what to do.
+// durable is [stet.ErrVolatile] where a crash can undo what was acknowledged (W30), and says what
+// to do.
 func (s *mysqlServer) durable() error {
 	switch {
 	case s.flush != 1:
@@ -75,7 +79,8 @@ func (s *mysqlServer) durable() error {
 	return nil
 }
 
-// checkMySQL refuses a server, a database or a data source name under which the store could not keep its promises.
+// checkMySQL refuses a server, a database or a data source name under which the store could not
+// keep its promises.
 func checkMySQL(ctx context.Context, db *sql.DB, volatile bool) (mysqlServer, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -95,7 +100,8 @@ func checkMySQL(ctx context.Context, db *sql.DB, volatile bool) (mysqlServer, er
 	return s, err
 }
 
-// Check implements [stet.Checker]: these settings can be changed while the server runs, and a failover leads to another server.
+// Check implements [stet.Checker]: these settings can be changed while the server runs, and a
+// failover leads to another server.
 func (s *mysql) Check(ctx context.Context) error {
 	now, err := readMySQLServer(ctx, s.db)
 	if err == nil && !s.volatile {
@@ -135,7 +141,7 @@ func newEnough(version string, maria bool) bool {
 func (s *mysqlServer) setUp() []string {
 	wait := 1 // second: the least that MySQL knows
 	if s.maria {
-		wait = 0 // a row that somebody holds is an answer at once
+		wait = 0 // if another transaction holds the row, the server says so at once
 	}
 	return []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", // no locks on gaps: neighbours do not meet

@@ -9,7 +9,8 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// Wait looks at the record every 25 ms, and then less and less often, down to once in a second: the server does not tell of changes.
+// Wait looks at the record every 25 ms, and then less and less often, down to once in a second: the
+// server does not tell of changes.
 func (s *mysql) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	q := new(sqltext.MySQL).Add("SELECT `version` FROM stet_records WHERE ").Whose(id)
 	return wrap("wait", tablestore.Wait(ctx, tablestore.FirstLook, nil, func() (bool, error) {

@@ -21,7 +21,8 @@ type job struct {
 	text  sqltext.MySQL       // the values, if it is in a group
 }
 
-// heldTimeout is how long a write without a deadline tries to get at a row that another transaction holds.
+// heldTimeout is how long a write without a deadline tries to get at a row that another transaction
+// holds.
 const heldTimeout = 10 * time.Second
 
 func compare(a, b *job) int { return tablestore.Compare(&a.Write, &b.Write) }
@@ -35,13 +36,14 @@ func (s *mysql) queue(many func(ctx context.Context, c *lane, batch []*job) erro
 			return s.writes.with(ctx, func(c *lane) error { return many(ctx, c, batch) })
 		},
 		Patient: s.patient, Settles: settlesMySQL, Fits: s.fits, Clone: (*job).render, Compare: compare,
-		// A quarter of the packet: bytes are twice as long in hexadecimal, and other parts of a record come with them.
+		// A quarter of the packet: bytes are twice as long in hexadecimal, and other parts of a
+		// record come with them.
 		Lone: fewWrites, Groups: maxGroups, MaxGroup: maxGroup, MaxBytes: min(maxBatchBytes, s.most/4),
 		Timeout: groupTimeout, Closed: ErrClosed})
 }
 
-// fits reports whether j may share a statement with others. A note has its entry in the history, and is rare; a large body
-// would keep the others waiting.
+// fits reports whether j may share a statement with others. A note has its entry in the history,
+// and is rare; a large body would keep the others waiting.
 func (s *mysql) fits(j *job) bool {
 	return j.Head.Note == nil && (j.write == nil || !j.write.Large()) && !s.held.Has(j.Head.ID)
 }
@@ -64,8 +66,9 @@ func settlesMySQL(err error) groupcommit.Outcome {
 	return groupcommit.Final
 }
 
-// patient carries out j on a connection for itself, again and again while another transaction is in the way. It waits without
-// holding on to a connection: a row that somebody keeps must not slow its neighbours.
+// patient carries out j on a connection for itself, again and again while another transaction is in
+// the way. It waits without keeping a connection, so that a row that is held for long does not slow
+// other writes.
 func (s *mysql) patient(j *job) error {
 	ctx, cancel := j.Ctx, func() {}
 	if _, ok := ctx.Deadline(); !ok {
@@ -91,8 +94,9 @@ func (s *mysql) patient(j *job) error {
 	}
 }
 
-// applyIfFree asks first whether another transaction holds the row: MySQL cannot be told that a statement that writes waits for
-// nobody. A record that is there is found before, whoever holds it.
+// applyIfFree asks first whether another transaction holds the row: MySQL cannot be told that a
+// statement that writes waits for nothing. A record that is there is found before that, also if
+// another transaction holds it.
 func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
 	if j.Verb == tablestore.Create {
 		if j.Have, err = getMySQL(ctx, c, j.Head.ID, ""); err == nil {
@@ -107,7 +111,8 @@ func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
 	return apply(ctx, c, j)
 }
 
-// askMySQL is an error where another transaction holds the row, also one that is not committed yet. It waits for nobody.
+// askMySQL is an error where another transaction holds the row, also one that is not committed yet.
+// It does not wait.
 func askMySQL(ctx context.Context, c *lane, id stet.ID) error {
 	q := about(c).Add("SELECT `version` FROM stet_records WHERE ").Whose(id).Add(" FOR UPDATE NOWAIT")
 	rows, err := query(ctx, c, q)
@@ -161,7 +166,8 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// about begins a statement about one record: one that is prepared and kept, where the connection is the store's own.
+// about begins a statement about one record: one that is prepared and kept, where the connection is
+// the store's own.
 func about(c querier) *sqltext.MySQL {
 	_, kept := c.(*lane)
 	return &sqltext.MySQL{Kept: kept}
@@ -262,8 +268,8 @@ func removeMySQL(ctx context.Context, c querier, j *job) error {
 	return j.refuse(ctx, c)
 }
 
-// refuse says why no row was changed. It reads what is there now: within a transaction that repeats its reads that is more
-// than a plain SELECT would see.
+// refuse says why no row was changed. It reads what is there now: within a transaction that repeats
+// its reads that is more than a plain SELECT would see.
 func (j *job) refuse(ctx context.Context, c querier) (err error) {
 	if j.Got, err = getMySQLHead(ctx, c, j.Head.ID, mysqlCurrent(c)); err != nil {
 		return err

@@ -58,8 +58,8 @@ func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
 	return s, nil
 }
 
-// Close waits for the writes that have begun, refuses new ones, and gives back the connections the store held. It leaves db
-// open. The second Close does nothing.
+// Close waits for the writes that have begun, refuses new ones, and gives back the connections the
+// store held. It leaves db open. The second Close does nothing.
 func (s *sqlite) Close() error {
 	s.queue.Close()
 	return errors.Join(s.closeWriter(), s.readers.close())

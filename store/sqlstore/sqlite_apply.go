@@ -11,7 +11,8 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// statement is one of a connection's: a [*sql.Stmt], or one that a caller's transaction prepares when it is needed.
+// statement is one of a connection's: a [*sql.Stmt], or one that a caller's transaction prepares
+// when it is needed.
 type statement interface {
 	lookUp
 	ExecContext(ctx context.Context, args ...any) (sql.Result, error)
@@ -28,7 +29,8 @@ type statements struct {
 	insert, update, updateAll, retag, note, entry, del, reapOver, get, getHead statement
 }
 
-// apply carries out one write. It may be called again after a rollback, and leaves what it was given as it is.
+// apply carries out one write. It may be called again after a rollback, and leaves what it was
+// given as it is.
 func (s *statements) apply(o *op) error {
 	switch o.Verb {
 	case tablestore.Create:
@@ -60,8 +62,9 @@ func (s *statements) create(o *op) error {
 	return stet.ErrExists
 }
 
-// replace stamps by the store's clock, and where the row was written by one that was ahead, by the row's own: a record's time does
-// not go back, also where the host's clock was set back while no process ran (CR-16, W10).
+// replace stamps by the store's clock, and where the row was written by one that was ahead, by the
+// row's own: a record's time does not go back, also where the host's clock was set back while no
+// process ran (CR-16, W10).
 func (s *statements) replace(stmt statement, o *op) error {
 	one, err := s.replaceAt(stmt, o, s.clock.Micros())
 	if one || err != nil {
@@ -85,7 +88,8 @@ func (s *statements) replace(stmt statement, o *op) error {
 
 var errMoved = errors.New("the row changed between two statements of its transaction")
 
-// replaceAt reports whether the row was there, of the version and the format expected, and no younger than now.
+// replaceAt reports whether the row was there, of the version and the format expected, and no
+// younger than now.
 func (s *statements) replaceAt(stmt statement, o *op, now int64) (one bool, err error) {
 	at := sqltext.Changed(&o.Head, now)
 	if o.Head.Note != nil { // first: what the record was is in its row until then
@@ -108,8 +112,8 @@ func (s *statements) remove(o *op) error {
 	return s.refuse(o)
 }
 
-// write reports whether stmt changed its one row. It has no context of a caller: nothing here waits, and to interrupt a
-// statement would cost the whole group.
+// write reports whether stmt changed its one row. It has no context of a caller: nothing here
+// waits, and to interrupt a statement would cost the whole group.
 func (s *statements) write(stmt statement, args []any) (one bool, err error) {
 	res, err := stmt.ExecContext(context.Background(), args...)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// Bind returns the store within tx, a [*database/sql.Tx] on the same file, of this pool or of another: [In] says what that
-// means to others, and what to do after an error. Commits of another pool have to be as durable as the store's.
+// Bind returns the store within tx, a [*database/sql.Tx] on the same file, of this pool or of
+// another: [In] says what that means to others, and what to do after an error. Commits of another
+// pool have to be as durable as the store's.
 func (s *sqlite) Bind(tx any) (stet.Store, error) {
 	t, ok := tx.(*sql.Tx)
 	if !ok || t == nil {
@@ -55,8 +56,9 @@ func (s inTx) QueryContext(ctx context.Context, args ...any) (*sql.Rows, error) 
 	return s.tx.QueryContext(ctx, s.query, args...)
 }
 
-// boundSQLite is a store within a transaction. Contexts that end are heeded between statements: to interrupt one that writes
-// would roll the transaction back, and where the transaction holds the file nothing here waits.
+// boundSQLite is a store within a transaction. Contexts that end are heeded between statements: to
+// interrupt one that writes would roll the transaction back, and where the transaction holds the
+// file nothing here waits.
 type boundSQLite struct {
 	tablestore.Reading
 	statements

@@ -11,7 +11,8 @@ import (
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// DefaultMaxLog is used where [Config] does not say: twice what [SQLiteDSN] moves from the log into the table at a time.
+// DefaultMaxLog is the default of [Config].MaxLog in bytes: twice what [SQLiteDSN] moves from the
+// log into the table at a time.
 const DefaultMaxLog = 32 << 20
 
 const (
@@ -19,20 +20,22 @@ const (
 	logSteps    = 8                      // the log grows by this part of its limit before that is tried again
 )
 
-// LogSizer is a store that writes a log before its table, such as SQLite's: an ability, found with [stet.As].
+// LogSizer is the ability of a store with a write-ahead log, such as SQLite's. Find it with
+// [stet.As].
 type LogSizer interface {
-	// LogSize is how many bytes the log takes on the disk.
+	// LogSize returns the size of the log on the disk, in bytes.
 	LogSize() (int64, error)
 }
 
-// log is the file that SQLite appends to, until what is in it has been moved into the table. SQLite begins it anew by itself
-// when a write finds that all of it was moved and that no read is using it. Where reads overlap without a gap no write ever finds
-// that, and the log would grow for as long as they do; so a log that is too large is cut off by a checkpoint that waits for
-// the reads that have begun: those that begin meanwhile do not need the log (B06).
+// log is SQLite's write-ahead log. SQLite overwrites it from the start when a write finds that all
+// of it has been moved into the table and that no read is using it. If reads overlap without a gap,
+// no write ever finds that, and the log grows. A log that is too large is therefore truncated by a
+// checkpoint that waits for the reads that have begun. Reads that begin meanwhile do not need the
+// log (B06).
 type log struct {
 	file string
 	max  int64
-	next int64 // not tried again before it has this size: somebody has been reading for long
+	next int64 // not tried again before it has this size, because of a long read
 }
 
 func (l *log) size() (int64, error) {
@@ -50,7 +53,8 @@ func (l *log) full() bool {
 	return err == nil && size > max(l.max, l.next)
 }
 
-// tried: the log was to be cut off. If it was not, that is not tried again with the next write.
+// tried notes an attempt to truncate the log. If the log is still too large, the next write does
+// not try again.
 func (l *log) tried() {
 	l.next = 0
 	if size, err := l.size(); err == nil && size > l.max {
@@ -64,8 +68,8 @@ func (s *sqlite) LogSize() (int64, error) {
 	return size, wrap("log size", err)
 }
 
-// cutLog cuts the log off, if those who read it end soon. No transaction is open. A connection that does not wait for others as
-// long as before is of no use.
+// cutLog truncates the log, if the reads that use it end soon. No transaction is open. If the
+// connection's busy_timeout cannot be restored, the connection is discarded.
 func (w *writer) cutLog() {
 	ctx := context.Background()
 	var patience int64

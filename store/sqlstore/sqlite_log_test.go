@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A log that somebody reads for long is not tried to be cut off by every write: each try keeps all writes waiting (B06).
+// If a read uses the log for long, not every write tries to truncate it: each attempt keeps all
+// writes waiting (B06).
 func TestLogIsNotTriedByEveryWrite(t *testing.T) {
 	l := &log{file: filepath.Join(t.TempDir(), "stet.db-wal"), max: 800}
 	sized := func(size int, want bool) {

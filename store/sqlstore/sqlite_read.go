@@ -12,8 +12,8 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// readers are connections with a prepared look-up, made when first needed. The pool of db would do, but by default it keeps
-// two idle connections and opens and closes all others around every use.
+// readers are connections with a prepared look-up, made when first needed. The pool of db would do,
+// but by default it keeps two idle connections and opens and closes all others around every use.
 type readers struct {
 	db    *sql.DB
 	slots chan *reader // a nil is a connection to be made
@@ -108,8 +108,9 @@ func getHead(stmt lookUp, clk *monotonic.Clock, id stet.ID) (stet.Head, error) {
 	return row.Head(clk.Micros())
 }
 
-// one scans the only row of id into dest, or answers [stet.ErrNotFound]. It takes microseconds and waits for nobody, so that
-// it has no context: one that may end costs database/sql and the driver a goroutine each.
+// one scans the only row of id into dest, or answers [stet.ErrNotFound]. It takes microseconds and
+// never waits, so that it has no context: one that may end costs database/sql and the driver a
+// goroutine each.
 func one(stmt lookUp, id stet.ID, dest []any) error {
 	rows, err := stmt.QueryContext(context.Background(), text.ID(nil, id)...)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 // together is how many records one write removes: others wait no longer than that takes.
 const together = 64
 
-// Reap removes records whose time is over, some at a time, so that requests get their turn in between.
+// Reap removes records whose time is over, some at a time, so that requests get their turn in
+// between.
 func (s *sqlite) Reap(ctx context.Context, limit int) (n int, err error) {
 	for n < limit {
 		o := newOp(ctx, reap, &stet.Head{}, nil)

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// SQLiteDSN returns the data source name for the driver modernc.org/sqlite ("sqlite") and the file at path:
+// SQLiteDSN returns the data source name for the driver modernc.org/sqlite ("sqlite") and the file
+// at path:
 //
 //	journal_mode(WAL)         readers and the writer do not wait for each other; required
 //	synchronous(FULL)         a commit returns when it is on the disk; required, or EXTRA
@@ -21,8 +22,9 @@ import (
 //	_txlock=immediate         for transactions of the caller's own on the same database, which would otherwise fail with
 //	                          SQLITE_BUSY where they read before they write. The store's own always begin so
 //
-// With another driver, set the same by its own means. The settings belong to a connection, so that they have to stand in the
-// data source name: a PRAGMA sent through the pool reaches one connection and not the next. [Open] checks them.
+// With another driver, set the same by its own means. The settings belong to a connection, so that
+// they have to stand in the data source name: a PRAGMA sent through the pool reaches one connection
+// and not the next. [Open] checks them.
 func SQLiteDSN(path string) string {
 	path = filepath.ToSlash(filepath.Clean(path))
 	if filepath.VolumeName(path) != "" && !strings.HasPrefix(path, "/") {
@@ -63,7 +65,8 @@ func checkConn(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// checkAnother checks a second connection while the first is in use: what was set by hand on one is not set on the next.
+// checkAnother checks a second connection while the first is in use: what was set by hand on one is
+// not set on the next.
 func checkAnother(ctx context.Context, db *sql.DB) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {

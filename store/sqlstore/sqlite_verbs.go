@@ -40,8 +40,8 @@ func (o *op) clone() {
 	}
 }
 
-// Create stores r if its ID is free. A record that is there is found without waiting for those that write, so that a
-// duplicate is answered at once even while another transaction holds the file.
+// Create stores r if its ID is free. A record that is there is found without waiting for those that
+// write, so that a duplicate is answered at once even while another transaction holds the file.
 func (s *sqlite) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	o, err := createOp(ctx, &r)
 	if err == nil {
@@ -58,8 +58,8 @@ func createOp(ctx context.Context, r *stet.Record) (o *op, err error) {
 	return o, err
 }
 
-// look answers a duplicate before its write waits, beside the connection that writes. That connection looks itself if it is
-// free, because its cache is warm: see [writer.begin].
+// look answers a duplicate before its write waits, beside the connection that writes. That
+// connection looks itself if it is free, because its cache is warm: see [writer.begin].
 func (s *sqlite) look(o *op) error {
 	if o.Verb != tablestore.Create {
 		return nil
@@ -76,8 +76,8 @@ func (s *sqlite) look(o *op) error {
 	return nil
 }
 
-// Replace stores h, and b if it is not nil, if the record's Version is prev. What is kept of the instants is what the row
-// says, not what h says.
+// Replace stores h, and b if it is not nil, if the record's Version is prev. What is kept of the
+// instants is what the row says, not what h says.
 func (s *sqlite) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 	o, err := replaceOp(ctx, prev, &h, b)
 	if err == nil {

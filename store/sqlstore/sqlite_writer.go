@@ -13,7 +13,8 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// writer is the one connection that writes, with its statements. The queue's leader has it to itself.
+// writer is the one connection that writes, with its statements. The queue's leader has it to
+// itself.
 type writer struct {
 	statements
 	db       *sql.DB
@@ -24,7 +25,8 @@ type writer struct {
 	begins, commits, rollbacks statement
 }
 
-// New keys land anywhere in the index: 16 MiB hold its upper levels, and its leaves to some hundred thousand keys.
+// New keys land anywhere in the index: 16 MiB hold its upper levels, and its leaves to some hundred
+// thousand keys.
 const writerCache = "PRAGMA cache_size = -16384"
 
 func (w *writer) connect(ctx context.Context) error {
@@ -71,7 +73,8 @@ func (w *writer) discard() {
 	_ = w.forget().Raw(func(any) error { return driver.ErrBadConn })
 }
 
-// closeStatements spares those of a connection that database/sql has closed by itself: modernc.org/sqlite panics on them.
+// closeStatements spares those of a connection that database/sql has closed by itself:
+// modernc.org/sqlite panics on them.
 func closeStatements(conn *sql.Conn, statements ...*sql.Stmt) error {
 	if conn.Raw(func(any) error { return nil }) != nil {
 		return nil
@@ -89,7 +92,8 @@ func (w *writer) forget() *sql.Conn {
 	return conn
 }
 
-// begin waits for the lock on the file, which another process may hold. A record that is there is found without it.
+// begin waits for the lock on the file, which another process may hold. A record that is there is
+// found without it.
 func (w *writer) begin(o *op) error {
 	if err := w.look(o); err != nil {
 		return err
@@ -131,8 +135,8 @@ func (w *writer) look(o *op) (err error) {
 	return err
 }
 
-// commit carries out a group in the transaction that has begun. A statement that fails takes no neighbour with it: the
-// transaction is rolled back, and each write is tried alone.
+// commit carries out a group in the transaction that has begun. A statement that fails takes no
+// neighbour with it: the transaction is rolled back, and each write is tried alone.
 func (w *writer) commit(_ context.Context, batch []*op) error {
 	for _, o := range batch {
 		if o.Err = w.apply(o); failed(o.Err) {

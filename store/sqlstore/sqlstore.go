@@ -1,9 +1,10 @@
-// Package sqlstore keeps records in a table of an SQL database, through database/sql and the driver of the caller's choice.
+// Package sqlstore keeps records in a table of an SQL database, through database/sql and a driver
+// of the program's choice.
 //
-// SQLite is for one host: any number of goroutines, and several processes on the same file. What was acknowledged survives
-// kill -9 and power loss, as far as the disk keeps what it synced. Writes are committed in groups: while one transaction is
-// being synced, the next gathers, so that concurrent callers share the wait for the disk and a lone one never waits for
-// company. Reads go on beside them.
+// SQLite serves one host: any number of goroutines, and several processes on the same file.
+// Acknowledged writes survive kill -9 and power loss, if the disk keeps what it has synced.
+// Concurrent writes share a transaction: while one is being synced, the next gathers. A lone caller
+// does not wait for company, and reads go on beside the writes.
 //
 //	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN("stet.db")) // modernc.org/sqlite
 //	...
@@ -11,19 +12,22 @@
 //	...
 //	store, err := sqlstore.Open(ctx, db, sqlstore.Config{Dialect: sqlstore.SQLite})
 //
-// MySQL and MariaDB are for several hosts. The server is the clock, and Open checks that it syncs what it commits. Records are
-// found without waiting for whoever changes them; a row that somebody holds is tried again until the call's deadline, beside
-// its neighbours and not before them. Writes of many concurrent callers share statements, in groups; those of a few do not.
+// MySQL and MariaDB serve several hosts. The server's clock counts, and Open checks that the server
+// syncs what it commits. A read does not wait for a transaction that changes the record. A write to
+// a row that another transaction holds is tried again until the call's deadline, and delays no
+// other write. If many callers write at once, their writes share statements.
 //
-// Postgres is for any number of processes on any number of hosts; Dialect Postgres, with the driver of pgx or another. Package
-// store/pgxstore is the same store on a pool of pgx: there those who wait are told of changes, and here they look.
+// Postgres serves any number of processes on any number of hosts, with the driver of pgx or another
+// one. Package store/pgxstore is the same store on a pool of pgx. There a caller that waits for a
+// record is notified of changes; here it polls.
 //
-// For people there is the view stet_keys:
+// Operators can read the view stet_keys:
 //
 //	$ sqlite3 stet.db "SELECT key, state, status, created_at FROM stet_keys WHERE state = 'unknown'"
 //
-// Rows are for reading: each carries checksums, and one that was changed by hand, by a failing disk or by a newer program is
-// refused with [stet.ErrCorrupt], alone.
+// Do not change rows by hand. Each row carries checksums; a row that was changed by hand, by a
+// failing disk or by a newer program is refused with [stet.ErrCorrupt], and the other rows are not
+// affected.
 package sqlstore
 
 import (
@@ -38,16 +42,17 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// Store is a [stet.Store] in a table. It is safe for concurrent use, and so are several of them on one database, in one
-// process or in several.
+// Store is a [stet.Store] in a table. It is safe for concurrent use, and so are several Stores on
+// one database, in one process or in several.
 //
-// Every verb heeds its context's deadline while it waits for its turn, for another process or for a server, with one exception:
-// who is writing a group to SQLite is held by a disk that does not answer.
+// A method returns when its context ends, also while it waits for its turn, for another process or
+// for a server. The one exception is a lone write to SQLite, which waits for the disk to answer.
 type Store struct {
 	database
 }
 
-// Unwrap returns what keeps the records. It has the abilities that not every dialect has: see [stet.As].
+// Unwrap returns the store of the dialect, so that [stet.As] finds the abilities that not every
+// dialect has.
 func (s *Store) Unwrap() stet.Store { return s.database }
 
 // database is a [Store] in one dialect.
@@ -65,36 +70,43 @@ var (
 	_ stet.Closer  = (*Store)(nil)
 )
 
-// Config is how a [Store] works. Only Dialect is required.
+// Config configures a [Store]. Only Dialect is required.
 type Config struct {
+	// Dialect is the kind of database.
 	Dialect Dialect
-	// Clock is the store's clock where the database has none of its own: SQLite. Default [time.Now]. Within a process the
-	// store's time never goes back, whatever the clock does.
+	// Clock is the store's clock if the database has none of its own (SQLite). Default [time.Now].
+	// The store's time never goes back within a process, also if the clock does.
 	Clock func() time.Time
-	// Readers is how many connections look up records, beside those that write and those that list. Default 4.
+	// Readers is the number of connections that look up records, beside those that write and those
+	// that list. Default [DefaultReaders]. Postgres ignores it.
 	Readers int
-	// MaxLog is how many bytes the log of SQLite may take before a write makes it begin anew, and waits for that, a tenth of a second
-	// at most each time, until those who read it have ended. It is no hard limit: a read of minutes keeps the log for minutes.
+	// MaxLog is the size in bytes of SQLite's write-ahead log above which a write truncates the
+	// log. The write then waits for the reads that use the log, at most a tenth of a second each
+	// time. A read that takes minutes keeps the log for as long, so that the log may exceed MaxLog.
 	// Default [DefaultMaxLog].
 	MaxLog int64
-	// LockTimeout bounds how long a store bound to a transaction waits for a row that another transaction holds (Postgres). It
-	// is a setting of the transaction from then on (lock_timeout). 0 leaves the setting as it is.
+	// LockTimeout bounds how long a store bound to a transaction waits for a row that another
+	// transaction holds (Postgres). It sets lock_timeout for the rest of the transaction, in whole
+	// milliseconds. Default 0: the session's setting counts.
 	LockTimeout time.Duration
-	// AllowVolatile takes a server (Postgres, MySQL) that may lose in a crash what it acknowledged, because of a setting: where a
-	// forgotten key may run again. Otherwise such a server is [stet.ErrVolatile], at Open and at Check.
+	// AllowVolatile accepts a server (Postgres, MySQL) whose settings allow it to lose acknowledged
+	// writes in a crash. A key that is lost may run again. Default false: Open and Check refuse
+	// such a server with [stet.ErrVolatile].
 	AllowVolatile bool
 }
 
-// DefaultReaders is used where [Config] does not say.
+// DefaultReaders is the default of [Config].Readers.
 const DefaultReaders = 4
 
-// ErrClosed: the store was used after Close.
+// ErrClosed is returned when a store is used after Close.
 var ErrClosed = errors.New("sqlstore: the store is closed")
 
-// Open returns a store on a database that [Migrate] has prepared. It checks the settings that the store's promises rest on,
-// and an error says what to set. The caller owns db and closes it after the store; it may use db for tables of its own, and
-// must leave room in its pool (SetMaxOpenConns) for the connections the store holds on to: Readers, and those that write, one
-// for SQLite and up to 20 for MySQL.
+// Open returns a store on a database that [Migrate] has prepared. It checks the settings that the
+// store's promises depend on; an error says which setting to change.
+//
+// The caller owns db, may use it for other tables, and closes it after the store. A limit of its
+// pool (SetMaxOpenConns) must leave room for the connections that the store keeps: Readers, and
+// those that write, which is one for SQLite and up to 20 for MySQL.
 func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -134,10 +146,10 @@ func (c Config) validate(db *sql.DB) error {
 		return err
 	}
 	if c.LockTimeout < 0 {
-		return fmt.Errorf("sqlstore: config: LockTimeout is %s", c.LockTimeout)
+		return fmt.Errorf("sqlstore: config: LockTimeout is %s; it must not be negative", c.LockTimeout)
 	}
 	if c.MaxLog < 0 {
-		return fmt.Errorf("sqlstore: config: MaxLog is %d", c.MaxLog)
+		return fmt.Errorf("sqlstore: config: MaxLog is %d; it must not be negative", c.MaxLog)
 	}
 	if c.Dialect == Postgres { // it holds on to no connection
 		return nil

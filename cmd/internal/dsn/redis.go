@@ -165,7 +165,7 @@ func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func
 	closeClient := func() error { c.Close(); return nil }
 	config := redisstore.Config{Wait: p.wait, AllowVolatile: d.Forget, Warn: warn}
 	if d.Copies { // a server has many names: copies must not meet the records they are of, or they would take their place
-		config.Prefix, config.Linger = redisstore.DefaultPrefix+"-cache", copiesLinger
+		config.Prefix, config.Linger = "stet-cache", copiesLinger
 	}
 	s, err := redisstore.Open(ctx, rueidisclient.New(c), config)
 	if err != nil {

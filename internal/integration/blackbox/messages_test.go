@@ -41,8 +41,8 @@ func TestMessagesOfServers(t *testing.T) {
 	node := cluster.Addrs()[0]
 	for name, c := range map[string]struct{ dsn, want string }{
 		"Postgres, no such database":   {"postgres://postgres@" + pg.Addr + "/nonesuch", "3D000: it has no such database; correct the name in the address, or make it (CREATE DATABASE)"},
-		"Postgres, no such user":       {"postgres://ghost@" + pg.Addr + "/postgres", "28000: it lets nobody in who comes so; correct the user, or its pg_hba.conf"},
-		"Postgres, no rule":            {"postgres://stranger@" + pg.Addr + "/postgres", "28000: it lets nobody in who comes so"},
+		"Postgres, no such user":       {"postgres://ghost@" + pg.Addr + "/postgres", "28000: it rejects this user or this way to connect; correct the user in the address, or the server's pg_hba.conf"},
+		"Postgres, no rule":            {"postgres://stranger@" + pg.Addr + "/postgres", "28000: it rejects this user or this way to connect"},
 		"Postgres, wrong password":     {"postgres://known:hidden@" + pg.Addr + "/postgres", "28P01: the password is not that user's; correct it in the address"},
 		"Postgres, nobody there":       {"postgres://u:hidden@127.0.0.1:1/d", "could not connect: dial tcp 127.0.0.1:1: connect: connection refused"},
 		"Postgres, no such socket":     {"postgres:///d?host=/nonesuch", "could not connect: dial unix /nonesuch/.s.PGSQL.5432: connect: no such file or directory"},

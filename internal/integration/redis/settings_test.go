@@ -176,7 +176,7 @@ func TestNumberOfShardsIsForEver(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	client := single(t, testserver.Redis(t).Addr) // what is wrong is found before the server is asked
 	for field, c := range map[string]redisstore.Config{
-		"Prefix": {Prefix: "a{b}"}, "Shards": {Shards: redisstore.MaxShards + 1}, "Wait": {Wait: -1},
+		"Prefix": {Prefix: "a{b}"}, "Shards": {Shards: 1025}, "Wait": {Wait: -1},
 	} {
 		if _, err := redisstore.Open(t.Context(), client, c); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)

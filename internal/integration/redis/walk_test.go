@@ -60,7 +60,7 @@ func overdue(t *testing.T, s stet.Store, n, last int) {
 // records are spread (A2).
 func TestWhatAPageOfDueReads(t *testing.T) {
 	const records, limit = 6000, 100
-	for _, shards := range []int{1, 16, redisstore.DefaultShards} {
+	for _, shards := range []int{1, 16, 64} {
 		t.Run(strconv.Itoa(shards), func(t *testing.T) {
 			c := &counted{Client: dialRueidis(t, testserver.Redis(t).Addr)}
 			s := open(t, c, redisstore.Config{Prefix: fmt.Sprint("reads", shards), Shards: shards})
@@ -208,7 +208,7 @@ func TestVanishedRecordsHaveNoIds(t *testing.T) {
 	if _, err := s.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	shard := "{" + redisstore.DefaultPrefix + ":0}"
+	shard := "{stet:0}"
 	places := func() int64 {
 		n, err := client.ZCard(t.Context(), shard).Result()
 		if err != nil {

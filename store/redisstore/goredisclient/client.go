@@ -1,4 +1,4 @@
-// Package goredisclient lets package redisstore work through github.com/redis/go-redis.
+// Package goredisclient connects package redisstore to a server through github.com/redis/go-redis.
 package goredisclient
 
 import (
@@ -12,13 +12,16 @@ import (
 	"github.com/stet-dev/stet/store/redisstore"
 )
 
-// New returns a client over c, which stays the caller's: a *redis.Client, or a *redis.ClusterClient. Options that matter:
-// MaxRetries -1, or a command whose answer was lost is sent again; ContextTimeoutEnabled, or a server that hangs holds a call
-// beyond its deadline; for a cluster ClusterStateReloadInterval of 500 ms, or a failover is noticed after a minute. [Options] and
-// [ClusterOptions] set them.
+// New returns a client over c, a *redis.Client or a *redis.ClusterClient. The caller keeps c and
+// closes it.
+//
+// Three options of c matter, and [Options] and [ClusterOptions] set them. MaxRetries has to be -1,
+// or a command whose answer was lost is sent again. ContextTimeoutEnabled has to be true, or a
+// server that hangs delays a call beyond its deadline. For a cluster, ClusterStateReloadInterval
+// should be 500 ms, or a failover is noticed after a minute.
 func New(c redis.UniversalClient) redisstore.Client { return client{c} }
 
-// Options sets what New needs, and returns o.
+// Options sets the options that New needs for one server, and returns o.
 func Options(o *redis.Options) *redis.Options {
 	o.MaxRetries, o.ContextTimeoutEnabled = -1, true
 	return o
@@ -63,7 +66,7 @@ func (c client) Do(ctx context.Context, key string, command []string, then func(
 	return all, nil
 }
 
-// conn takes a connection to the node that serves key for as long as it is needed.
+// conn returns a connection to the node that serves key. The caller closes it.
 func (c client) conn(ctx context.Context, key string) (*redis.Conn, error) {
 	switch on := c.UniversalClient.(type) {
 	case *redis.Client:
@@ -86,7 +89,8 @@ func list(command []string) []any {
 	return all
 }
 
-// plain tells the server's answers from everything else; nil is an answer, too.
+// plain turns an answer of the server that is an error into a [redisstore.ServerError]. A nil
+// answer is no error.
 func plain(err error) error {
 	var answer redis.Error
 	switch {
@@ -98,7 +102,7 @@ func plain(err error) error {
 	return err
 }
 
-// ClusterOptions sets what New needs, and returns o.
+// ClusterOptions sets the options that New needs for a cluster, and returns o.
 func ClusterOptions(o *redis.ClusterOptions) *redis.ClusterOptions {
 	o.MaxRetries, o.ContextTimeoutEnabled = -1, true
 	o.ClusterStateReloadInterval = 500 * time.Millisecond

@@ -16,7 +16,7 @@ else
   redis.call('ZADD', KEYS[2], '-' .. now, all, place, due)
 end
 if ARGV[6] then rename('', '', ARGV[6], ARGV[7] or '', ARGV[4]) end
--- Where no keeper runs, new records clear the index of old ones that have vanished, each eighth of them up to sixteen.
+-- If no maintenance runs, new records clear the index of old ones that have vanished, each eighth of them up to sixteen.
 if t[2] % 8 == 0 then
   local from = ({ 2, 3, 5 })[t[2] / 8 % 3 + 1] * 1e15
   for _, due in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], from, from + now / 10, 'LIMIT', 0, 16)) do

@@ -1,5 +1,6 @@
-// Package rueidisclient lets package redisstore work through github.com/redis/rueidis, which sends what many goroutines ask at
-// the same time in one piece: the choice where many requests run at once.
+// Package rueidisclient connects package redisstore to a server through github.com/redis/rueidis,
+// which sends the commands of many goroutines together. It is the better choice where many requests
+// run at once.
 package rueidisclient
 
 import (
@@ -13,16 +14,20 @@ import (
 	"github.com/stet-dev/stet/store/redisstore"
 )
 
-// New returns a client over c, which stays the caller's: for one server or, by its options, for a cluster. A cluster's failover
-// is followed without further settings. Commands that wait for replicas take a connection of their own for as long, up to
-// ClientOption.BlockingPoolSize of them: on a shared one everybody would wait for each of them.
+// New returns a client over c, for one server or, by its options, for a cluster. The caller keeps c
+// and closes it. A cluster's failover is followed without further settings. A write that waits for
+// replicas occupies a connection of its own during that time, and there are
+// ClientOption.BlockingPoolSize of them; on a shared connection every other command would wait,
+// too.
 func New(c rueidis.Client) redisstore.Client { return client{c} }
 
-// flushDelay gives a pipeline time to fill while there is more to send: fewer system calls, of the server's, too.
+// flushDelay gives a pipeline time to fill while there is more to send, which saves system calls of
+// both sides.
 const flushDelay = 20 * time.Microsecond
 
-// Options sets what New is best used with where o does not say, and returns o: one connection to each server, since what many
-// ask at once is cheaper for the server in one piece than in four, and a pause of 20 µs between two pieces.
+// Options sets the options that New works best with, unless o sets them, and returns o: one
+// connection to each server, because one large piece is cheaper for the server than four small
+// ones, and a pause of 20 µs between two pieces.
 func Options(o rueidis.ClientOption) rueidis.ClientOption {
 	o.DisableCache = true // nothing is read through it: a record read from memory could be stale
 	if o.PipelineMultiplex == 0 {
@@ -36,7 +41,8 @@ func Options(o rueidis.ClientOption) rueidis.ClientOption {
 
 type client struct{ rueidis.Client }
 
-// Do implements [redisstore.Client]. Nothing is sent twice: the library repeats reads only, and takes none of these for one.
+// Do implements [redisstore.Client]. Nothing is sent twice: the library repeats reads only, and
+// takes none of these for one.
 func (c client) Do(ctx context.Context, key string, command []string, then func(answer any) [][]string) ([]any, error) {
 	if then == nil {
 		got, err := answer(c.Client.Do(ctx, c.build(key, command)))
@@ -67,7 +73,7 @@ func (c client) Do(ctx context.Context, key string, command []string, then func(
 	return all, err
 }
 
-// build says which word of a command is its key, where it has one: that chooses the node.
+// build marks the word of a command that is its key, if it has one. The key selects the node.
 func (c client) build(key string, words []string) rueidis.Completed {
 	at := -1
 	if key != "" {
@@ -79,7 +85,7 @@ func (c client) build(key string, words []string) rueidis.Completed {
 	return c.B().Arbitrary(words[0]).Args(words[1:at]...).Keys(key).Args(words[at+1:]...).Build()
 }
 
-// answer tells the server's errors from all others; nil is an answer, too.
+// answer tells the server's errors from all others. A nil answer is no error.
 func answer(r rueidis.RedisResult) (any, error) {
 	got, err := r.ToAny()
 	if err == nil || rueidis.IsRedisNil(err) {
