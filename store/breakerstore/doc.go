@@ -11,5 +11,5 @@
 // a wait lasts as long as it lasts, and a list of a million records may well be slow in a store that is in good health. What
 // happens in a caller's transaction (see [stet.Binder]) is between the caller and the database, and passes.
 //
-// The order of wrappers is seal(tier(front, breaker(back))).
+// The order of wrappers is seal(tier(cache, breaker(origin))).
 package breakerstore
