@@ -13,12 +13,15 @@ import (
 )
 
 var abilityLaws = []law{
-	{"list", "List pages through every record exactly once, in a stable order, as the query selects", list},
-	{"list while changing", "records that stay are on exactly one page, whatever else comes and goes", listWhileChanging},
-	{"count", "Count counts what the query selects, up to its limit", count},
-	{"latest", "Count and List know what was created within a time", latest},
-	{"wait", "Wait returns when the version seen is gone, and with the context's error when that ends first", wait},
-	{"wrappers", "every ability of the store is found through a wrapper", wrappers},
+	{"list",
+		"List returns every record that the query selects exactly once, page by page, in a stable order", list},
+	{"list while changing",
+		"List returns a record that stays exactly once, even if other records come and go between pages", listWhileChanging},
+	{"count", "Count counts the records that the query selects, and may stop at the limit", count},
+	{"newer than", "Count and List select records by how long ago they were created, with NewerThan", latest},
+	{"wait",
+		"Wait returns nil once the record no longer has the version seen, and the context's error if the context ends first", wait},
+	{"wrappers", "stet.As finds every ability of the store through a wrapper", wrappers},
 }
 
 // ability finds an ability, or skips: a store without it has no law to keep.

@@ -10,13 +10,18 @@ import (
 )
 
 var bindLaws = []law{
-	{"bind", "what is written in a transaction is there when it is committed, and nobody sees it before", bindCommits},
-	{"bind rolled back", "what is written in a transaction that is rolled back never happened", bindRollsBack},
-	{"bind verbs", "in a transaction the verbs answer as they do outside, see what it wrote, and refuse without spoiling it", bindVerbs},
-	{"bind due", "in a transaction a walk of Due sees each record once, as the transaction has left it", bindDue},
-	{"bind foreign", "a transaction of another kind is ErrForeignTx, and nothing is done", bindForeign},
-	{"bind duplicates", "while a transaction holds a key, duplicates are answered within their deadline, and readers at once", bindDuplicates},
-	{"bind claims", "a claim in a transaction is settled by its commit, and goes on after its rollback", bindClaims},
+	{"bind", "a write in a transaction is visible after the commit, and to no other reader before it", bindCommits},
+	{"bind rolled back", "after a rollback, the writes of the transaction have had no effect", bindRollsBack},
+	{"bind verbs",
+		"in a transaction, the verbs answer as they do outside and see its own writes; a refusal leaves the transaction usable", bindVerbs},
+	{"bind due",
+		"in a transaction, paging through Due returns each record once, as the transaction has left it", bindDue},
+	{"bind foreign",
+		"Bind returns ErrForeignTx for a transaction of another kind, and changes nothing", bindForeign},
+	{"bind duplicates",
+		"while a transaction holds a key, duplicates get an answer within their deadline, and readers at once", bindDuplicates},
+	{"bind claims",
+		"the commit of its transaction settles a claim; after a rollback, the claim continues", bindClaims},
 }
 
 // transaction is one of a caller's, and a bench in which the store is bound to it.

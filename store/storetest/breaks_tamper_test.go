@@ -20,8 +20,8 @@ var tamperBreaks = []backendBreak{
 	{"another format is read", "another format", faults(func(w *modelFaults) { w.anyFormat = true })},
 	{"another format is overwritten", "another format", faults(func(w *modelFaults) { w.overwrite = true })},
 	{"another format is deleted", "another format", faults(func(w *modelFaults) { w.remove = true })},
-	{"another format is overwritten", "another format in a crowd", faults(func(w *modelFaults) { w.overwrite = true })},
-	{"a refused write fails the next", "another format in a crowd", modelBackend(func(m *model) stet.Store { return &aborting{model: m} })},
+	{"another format is overwritten", "another format among many", faults(func(w *modelFaults) { w.overwrite = true })},
+	{"a refused write fails the next", "another format among many", modelBackend(func(m *model) stet.Store { return &aborting{model: m} })},
 	{"another format is overwritten in transactions", "another format in a transaction", binding(func(m *model, s stet.Store) stet.Store {
 		v := s.(modelVerbs)
 		v.wrong = &modelFaults{overwrite: true}

@@ -40,7 +40,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		caught(b.what, b.law, b.backend)
 	}
 	for what, laws := range map[string][]string{
-		"what was closed is gone":       {"reopen", "reopened", "kill -9"},
+		"what was closed is gone":       {"reopen", "history reopened", "kill -9"},
 		"each handle has its own store": {"two handles", "processes"},
 	} {
 		for _, law := range laws {

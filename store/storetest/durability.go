@@ -12,10 +12,12 @@ import (
 )
 
 var durabilityLaws = []law{
-	{"reopen", "a durable store has after Close and Open what it had before", reopen},
-	{"two handles", "two handles of a shared store are one store", twoHandles},
-	{"processes", "of several processes one creates a record, and none overwrites what it has not seen", processes},
-	{"kill -9", "what a durable store acknowledged is there after the process was killed, nothing is there by half, and nothing stays held", killNine},
+	{"reopen", "a durable store has the same records after Close and Open", reopen},
+	{"two handles", "two handles of a shared store see the same records", twoHandles},
+	{"processes",
+		"if several processes create a record, exactly one succeeds, and none overwrites a version that it has not seen", processes},
+	{"kill -9",
+		"after the process is killed, a durable store has every write it acknowledged, no partial write, and no lock left", killNine},
 }
 
 func reopen(t testing.TB, x *bench) { // S2-03

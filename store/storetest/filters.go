@@ -10,9 +10,11 @@ import (
 )
 
 var filterLaws = []law{
-	{"filters", "List, Count and Due select what Query.Matches selects, by each filter and by all of them", filters},
-	{"oldest", "with Oldest a list is the same list the other way round", oldest},
-	{"oldest while changing", "what comes and goes between two pages keeps no record that stays from being listed once, in either direction", oldestWhileChanging},
+	{"filters",
+		"List, Count and Due select what Query.Matches selects, for each filter alone and for all of them together", filters},
+	{"oldest", "with Oldest, List returns the same records in exactly the reverse order", oldest},
+	{"oldest while changing",
+		"in either order, List returns a record that stays exactly once, even if others come and go between pages", oldestWhileChanging},
 }
 
 // pages follows the cursor of List to its end. Between two pages it calls between, if that is not nil, with all it has seen.

@@ -12,14 +12,22 @@ import (
 )
 
 var historyLaws = []law{
-	{"history", "each Replace with a Note adds one entry that says what changed, by the store's clock, and nothing else adds any", history},
-	{"history outlives", "the history outlives the record, and its next life adds to it", historyOutlives},
-	{"history pages", "the history is paged newest first, of all or of one, each entry once, whatever is added meanwhile", historyPages},
-	{"history appended", "Append adds an entry that changes no record, by the store's clock, also about none that is there", historyAppended},
-	{"history filters", "the history is selected by tag, scope and who, and by all of them at once, each entry once", historyFilters},
-	{"history looked through", "what is rare among many entries is found by following the cursor, by each filter and by two at once", historyLookedThrough},
-	{"history of racers", "of racers only those that changed the record are in its history, in their order", historyOfRacers},
-	{"reopened", "a durable store has its history, and what is found by name, after Close and Open", reopened},
+	{"history",
+		"each Replace with a Note adds exactly one entry with the change and the store's time; no other verb adds one", history},
+	{"history outlives",
+		"the history of a record remains after its deletion, and a new record with the same ID continues it", historyOutlives},
+	{"history pages",
+		"History returns the entries of all records or of one, newest first, each once, even if entries are added meanwhile", historyPages},
+	{"history appended",
+		"Append adds an entry with the store's time and changes no record, even if the entry's record does not exist", historyAppended},
+	{"history filters",
+		"History selects entries by tag, scope and who, alone and together, each entry once", historyFilters},
+	{"rare history",
+		"following the cursor of History finds rare entries among many, for each filter and for two together", historyLookedThrough},
+	{"history of concurrent writers",
+		"of concurrent writers, only those that changed the record are in its history, in the order of their writes", historyOfRacers},
+	{"history reopened",
+		"after Close and Open, a durable store still has its history and finds records by their downstream names", reopened},
 }
 
 // whole reads all the history that q selects, page by page.

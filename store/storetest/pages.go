@@ -9,11 +9,14 @@ import (
 )
 
 var pageLaws = []law{
-	{"due pages", "a walk of Due sees every record that is due once, earliest first, on pages no larger than asked for", duePages},
-	{"due in one instant", "of what falls due in one instant a walk of Due leaves nothing out and shows nothing twice", dueInOneInstant},
-	{"due while changing", "what comes, moves and goes between two pages of Due keeps no other record from being seen once", dueWhileChanging},
-	{"due past damage", "records that cannot be read are left out of Due, and neither end a walk nor hold it up", duePastDamage},
-	{"due cursor", "Due takes no cursor that was never given out", dueCursor},
+	{"due pages",
+		"paging through Due returns every due record once, earliest first, in pages no larger than the limit", duePages},
+	{"due in one instant",
+		"if many records fall due at the same instant, paging through Due returns each of them exactly once", dueInOneInstant},
+	{"due while changing",
+		"Due returns each record that stays due exactly once, even if others come, change or go between pages", dueWhileChanging},
+	{"due past damage", "Due leaves out records that cannot be read, and continues past them", duePastDamage},
+	{"due cursor", "Due returns an error for a cursor that it never issued", dueCursor},
 }
 
 // walk follows the cursor of Due to its end. Between two pages it calls between, if that is not nil, with all it has seen.

@@ -8,7 +8,8 @@ import (
 )
 
 var resultLaws = []law{
-	{"results", "Failed and Succeeded select results, and nothing that has a status and is none, in Due, List and Count", results},
+	{"results",
+		"Failed and Succeeded select completed records only, in Due, List and Count, even if other records have a status", results},
 }
 
 // results: a run that was lost keeps the status that came too late, and what expired or may be retried the one it had.

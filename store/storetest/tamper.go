@@ -11,11 +11,16 @@ import (
 )
 
 var tamperLaws = []law{
-	{"another format", "a record of another format is ErrCorrupt for its key alone, and no write changes it", anotherFormat},
-	{"another format in a crowd", "of writes at the same time one to a record of another format is refused, and takes no other with it", formatInCrowd},
-	{"another format in a transaction", "in a transaction a record of another format is refused as it is outside, and spoils nothing", formatInTransaction},
-	{"another version", "a record whose version was changed is stale to those who knew the one before, or ErrCorrupt where a seal covers it", anotherVersion},
-	{"instants ahead", "a record whose writer's clock was ahead is never made older: what is written later bears no earlier instant", instantsAhead},
+	{"another format",
+		"a record of an unknown format is ErrCorrupt for its own key only, and no write changes it", anotherFormat},
+	{"another format among many",
+		"if one of many concurrent writes meets a record of an unknown format, only that write is refused", formatInCrowd},
+	{"another format in a transaction",
+		"in a transaction, a record of an unknown format is refused as it is outside, and the transaction stays usable", formatInTransaction},
+	{"another version",
+		"if the stored version is changed from outside, a write with the old version is ErrStale, or ErrCorrupt if a seal covers the version", anotherVersion},
+	{"instants ahead",
+		"if a record has instants ahead of the clock, no later write gives it earlier ones", instantsAhead},
 }
 
 // tamper has a record changed behind the store's back, or skips.

@@ -10,8 +10,10 @@ import (
 )
 
 var unconfirmedLaws = []law{
-	{"unconfirmed", "a write that could not be confirmed is an error, also when it is sent again and meets itself", unconfirmed},
-	{"unconfirmed claims", "an engine grants and settles nothing by writes that could not be confirmed", unconfirmedClaims},
+	{"unconfirmed",
+		"an unconfirmed write is an error, even if the same write is sent again and finds itself stored", unconfirmed},
+	{"unconfirmed claims",
+		"an engine neither grants nor settles a claim by an unconfirmed write", unconfirmedClaims},
 }
 
 // unconfirm makes writes happen without being confirmed, or skips.
