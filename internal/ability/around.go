@@ -8,9 +8,10 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Around runs one call: it calls [Call.Do], or answers without asking the store. If it returns the error of Do, or one that
-// wraps it, the caller gets the results of the store as well; with any other error, the results are zero. An Around must
-// not keep c, and must be safe for concurrent use.
+// Around runs one call: it calls [Call.Do], or answers without asking the store. If it returns the
+// error of Do, or one that wraps it, the caller gets the results of the store as well; with any
+// other error, the results are zero. An Around must not keep c, and must be safe for concurrent
+// use.
 type Around func(ctx context.Context, c *Call) error
 
 // Op names a call of a store.
@@ -66,8 +67,9 @@ type Store struct {
 
 var _ stet.Store = (*Store)(nil)
 
-// Wrap returns inner with around at each call that reads or writes records. Check, LogSize and Bind reach inner directly. If
-// inTx is set, a store that is bound to a transaction is wrapped too; otherwise its calls are between the caller and inner.
+// Wrap returns inner with around at each call that reads or writes records. Check, LogSize and Bind
+// reach inner directly. If inTx is set, a store that is bound to a transaction is wrapped too;
+// otherwise its calls are between the caller and inner.
 func Wrap(inner stet.Store, around Around, inTx bool) *Store {
 	s := &Store{inner: inner, around: around, inTx: inTx}
 	has := Of(inner)
@@ -193,7 +195,8 @@ func (a *abilities) Bind(tx any) (stet.Store, error) {
 func (a *abilities) Check(ctx context.Context) error { return a.has.Check(ctx) }
 func (a *abilities) LogSize() (int64, error)         { return a.has.LogSize() }
 
-// ask makes a call with results of its own, and reports whether err is the store's: else, the caller gets none of them.
+// ask makes a call with results of its own, and reports whether err is the store's: else, the
+// caller gets none of them.
 func (s *Store) ask(ctx context.Context, op Op, id stet.ID, do func(context.Context) error) (own bool, err error) {
 	c := s.call(op, id, func(ctx context.Context, _ *Call) error { return do(ctx) })
 	err = s.around(ctx, c)

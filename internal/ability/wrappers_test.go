@@ -41,7 +41,8 @@ var wrappers = map[string][]func(stet.Store) (stet.Store, error){
 	"store/storetest/faulty": {func(s stet.Store) (stet.Store, error) { return faulty.New(s, 1), nil }},
 }
 
-// A wrapper has each ability of the store that it wraps, and no other; the methods reach that store.
+// A wrapper has each ability of the store that it wraps, and no other; the methods reach that
+// store.
 func TestWrappersForwardEveryAbility(t *testing.T) {
 	for name, ways := range wrappers {
 		for _, wrap := range ways {

@@ -15,19 +15,20 @@ import (
 
 // Config configures a [Store]. The zero value works.
 type Config struct {
-	// Failures is the number of failures within [Window] that opens the breaker, if at least half of the calls in that time
-	// failed. Default [DefaultFailures].
+	// Failures is the number of failures within [Window] that opens the breaker, if at least half
+	// of the calls in that time failed. Default [DefaultFailures].
 	Failures int
-	// Pause is how long the breaker stays open before it lets a probe through. Default [DefaultPause].
+	// Pause is how long the breaker stays open before it lets a probe through. Default
+	// [DefaultPause].
 	Pause time.Duration
-	// Probes is how many calls a half-open breaker lets through at a time, and how many of them must succeed in a row to close it.
-	// Default 1.
+	// Probes is how many calls a half-open breaker lets through at a time, and how many of them
+	// must succeed in a row to close it. Default 1.
 	Probes int
-	// Patience is the least time that a deadline must have left the store for its expiry to count as a failure. Default
-	// [DefaultPatience].
+	// Patience is the least time that a deadline must have left the store for its expiry to count
+	// as a failure. Default [DefaultPatience].
 	Patience time.Duration
-	// Changed, if it is not nil, is called after each change of state, in order. The breaker is locked meanwhile: Changed must
-	// return quickly and must not call the store.
+	// Changed, if it is not nil, is called after each change of state, in order. The breaker is
+	// locked meanwhile: Changed must return quickly and must not call the store.
 	Changed func(from, to State)
 }
 
@@ -64,10 +65,12 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// ErrOpen is returned without asking the store, because most of the calls before failed. The call had no effect.
+// ErrOpen is returned without asking the store, because most of the calls before failed. The call
+// had no effect.
 var ErrOpen = errors.New("breakerstore: the store failed too often and is not asked for a moment")
 
-// Store implements [stet.Store], and has the abilities of the store that it wraps. It is safe for concurrent use.
+// Store implements [stet.Store], and has the abilities of the store that it wraps. It is safe for
+// concurrent use.
 type Store struct {
 	*calls
 	breaker  *gobreaker.CircuitBreaker[struct{}]
@@ -155,7 +158,8 @@ type unjudged struct{ error }
 
 func (u unjudged) Unwrap() error { return u.error }
 
-// pass makes the call if the breaker lets it through. Only verbs are counted and serve as probes, because they are short.
+// pass makes the call if the breaker lets it through. Only verbs are counted and serve as probes,
+// because they are short.
 func (s *Store) pass(ctx context.Context, c *ability.Call) error {
 	if !c.Op.Verb() {
 		if s.State() != Closed {
@@ -180,7 +184,8 @@ func (s *Store) pass(ctx context.Context, c *ability.Call) error {
 	return err
 }
 
-// gaveUp reports whether the call ended because of its caller. A deadline that left the store enough time is no such reason.
+// gaveUp reports whether the call ended because of its caller. A deadline that left the store
+// enough time is no such reason.
 func (s *Store) gaveUp(ctx context.Context, began time.Time) bool {
 	end, limited := ctx.Deadline()
 	switch now := time.Now(); {

@@ -14,10 +14,11 @@ var (
 	ErrSealed = errors.New("sealstore: the store has sealed records")
 )
 
-// CheckSealed looks at some records for signs that the store was filled by other rules. [ErrNames]: names are plain where they
-// are to be hashed, hashed where they are to be plain, or hashed with another key; keys that were used would not be
-// found, and would run again, so that no engine may stand on such a store. [ErrPlain]: records are not sealed, and plain ones
-// are not accepted; each would be refused. What cannot list cannot be checked.
+// CheckSealed looks at some records for signs that the store was filled by other rules. [ErrNames]:
+// names are plain where they are to be hashed, hashed where they are to be plain, or hashed with
+// another key; keys that were used would not be found, and would run again, so that no engine may
+// stand on such a store. [ErrPlain]: records are not sealed, and plain ones are not accepted; each
+// would be refused. What cannot list cannot be checked.
 func (s *Store) CheckSealed(ctx context.Context) error {
 	heads, err := some(ctx, s.inner)
 	if err != nil {
@@ -56,8 +57,9 @@ func (s *Store) checkNames(h *stet.Head) error {
 	return nil
 }
 
-// CheckPlain looks at some records of a store that is about to be used without a seal. [ErrSealed]: there are sealed ones, which
-// nobody could replay; and where their names are hashed, keys that were used would run again. What cannot list cannot be checked.
+// CheckPlain looks at some records of a store that is about to be used without a seal. [ErrSealed]:
+// there are sealed ones, which nobody could replay; and where their names are hashed, keys that
+// were used would run again. What cannot list cannot be checked.
 func CheckPlain(ctx context.Context, s stet.Store) error {
 	heads, err := some(ctx, s)
 	if err != nil {

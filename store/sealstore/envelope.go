@@ -71,7 +71,8 @@ func (s *sealer) setKeys(k Keys) error {
 	return nil
 }
 
-// seal returns plain in an envelope. What is too large to be opened again when compressed is not compressed.
+// seal returns plain in an envelope. What is too large to be opened again when compressed is not
+// compressed.
 func (s *sealer) seal(as purpose, plain, boundTo []byte) []byte {
 	var flags byte
 	if s.compressOver >= 0 && len(plain) > s.compressOver && int64(len(plain)) <= s.maxOpened {
@@ -150,7 +151,8 @@ func (s *sealer) openText(as purpose, text string, boundTo []byte) ([]byte, erro
 	return s.open(as, b, boundTo)
 }
 
-// bound is what a value belongs to, each part with its length, so that no two lists of parts are the same bytes.
+// bound is what a value belongs to, each part with its length, so that no two lists of parts are
+// the same bytes.
 func bound(parts ...string) []byte {
 	var b []byte
 	for _, p := range parts {

@@ -29,8 +29,8 @@ type Keys struct {
 //
 //	{"primary": "k2", "keys": {"k1": "BASE64", "k2": "BASE64"}, "names": "BASE64"}
 //
-// where each BASE64 is 32 bytes in standard base64, as `openssl rand -base64 32` prints them, and names may be left out.
-// The error says what is wrong with which key, and never quotes one.
+// where each BASE64 is 32 bytes in standard base64, as `openssl rand -base64 32` prints them, and
+// names may be left out. The error says what is wrong with which key, and never quotes one.
 func ParseKeys(doc []byte) (Keys, error) {
 	var file struct {
 		Primary string  `json:"primary"`
@@ -52,7 +52,8 @@ func ParseKeys(doc []byte) (Keys, error) {
 	return k, k.validate()
 }
 
-// keyMap refuses an id that occurs twice: encoding/json would drop the first key silently, and with it what it sealed.
+// keyMap refuses an id that occurs twice: encoding/json would drop the first key silently, and with
+// it what it sealed.
 type keyMap map[string][]byte
 
 func (m *keyMap) UnmarshalJSON(b []byte) error {

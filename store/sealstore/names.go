@@ -13,7 +13,8 @@ import (
 // names turns scopes and keys into what is stored of them. Nil leaves them as they are.
 type names []byte
 
-// Hashed names begin with these, for people; and so that a store whose key for names was lost is noticed.
+// Hashed names begin with these, for people; and so that a store whose key for names was lost is
+// noticed.
 const (
 	scopePrefix = "~s"
 	keyPrefix   = "~k"

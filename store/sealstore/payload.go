@@ -8,7 +8,8 @@ import (
 	"github.com/stet-dev/stet/internal/codec"
 )
 
-// What is inside envelopes. All lengths are unsigned varints; the envelope's format is the version of these, too.
+// What is inside envelopes. All lengths are unsigned varints; the envelope's format is the version
+// of these, too.
 
 const withResponse = 1 // first byte of a body
 

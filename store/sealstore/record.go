@@ -24,8 +24,8 @@ func (s *Store) seal(h *stet.Head) stet.Head {
 	return out
 }
 
-// sealEvidence is what a note of the record that is stored as stored keeps sealed: the true names with it, because the history
-// outlives the record.
+// sealEvidence is what a note of the record that is stored as stored keeps sealed: the true names
+// with it, because the history outlives the record.
 func (s *Store) sealEvidence(stored, id stet.ID, evidence string) string {
 	b := appendBytes(appendBytes(nil, []byte(id.Scope)), []byte(id.Key))
 	return s.sealer.sealText(ofEvidence, append(b, evidence...), boundEvidence(stored))
@@ -101,7 +101,8 @@ func (s *Store) openHead(h *stet.Head) error {
 	return nil
 }
 
-// openNote opens the evidence of a note of the record stored as id, and the true names that are with it.
+// openNote opens the evidence of a note of the record stored as id, and the true names that are
+// with it.
 func (s *Store) openNote(stored stet.ID, n stet.Note) (stet.ID, stet.Note, error) {
 	if s.plain && !isSealedText(n.Evidence) {
 		return stored, n, nil

@@ -14,13 +14,14 @@ import (
 // Config of a Store. Keys are required; the rest has defaults.
 type Config struct {
 	Keys Keys
-	// AcceptPlain reads records that are not sealed, for as long as a store is migrated. It cannot be had with hashed names.
+	// AcceptPlain reads records that are not sealed, for as long as a store is migrated. It cannot
+	// be had with hashed names.
 	AcceptPlain bool
-	// CompressOver is the size from which on what is sealed is compressed before, in bytes. 0 means [DefaultCompressOver], and
-	// less than 0 compresses nothing.
+	// CompressOver is the size from which on what is sealed is compressed before, in bytes. 0 means
+	// [DefaultCompressOver], and less than 0 compresses nothing.
 	CompressOver int
-	// MaxOpened bounds what a compressed body may become when it is opened, in bytes. What is larger is stored uncompressed.
-	// Default [DefaultMaxOpened].
+	// MaxOpened bounds what a compressed body may become when it is opened, in bytes. What is
+	// larger is stored uncompressed. Default [DefaultMaxOpened].
 	MaxOpened int64
 }
 
@@ -30,7 +31,8 @@ const (
 	DefaultMaxOpened    = 64 << 20
 )
 
-// Store seals what it writes to the store it wraps, and opens what it reads. It is safe for concurrent use.
+// Store seals what it writes to the store it wraps, and opens what it reads. It is safe for
+// concurrent use.
 type Store struct {
 	inner  stet.Store
 	sealer *sealer
@@ -68,9 +70,10 @@ func New(inner stet.Store, c Config) (*Store, error) {
 	return s.around(inner), nil
 }
 
-// SetKeys seals and opens with other keys from now on, also where s is wrapped or has a transaction open. Keys that sealed what is
-// still to be read have to be among them. The key that hashes names cannot change: what is stored would not be found. The error
-// says what cannot be used; nothing changes then.
+// SetKeys seals and opens with other keys from now on, also where s is wrapped or has a transaction
+// open. Keys that sealed what is still to be read have to be among them. The key that hashes names
+// cannot change: what is stored would not be found. The error says what cannot be used; nothing
+// changes then.
 func (s *Store) SetKeys(k Keys) error {
 	if err := k.validate(); err != nil {
 		return fmt.Errorf("sealstore: %w", err)
@@ -93,8 +96,8 @@ func (s *Store) around(inner stet.Store) *Store {
 	return &c
 }
 
-// Unwrap lets [stet.As] find the abilities of the inner store that this package knows, each opening and sealing as the verbs do.
-// Others are not found: they might write past the seal.
+// Unwrap lets [stet.As] find the abilities of the inner store that this package knows, each opening
+// and sealing as the verbs do. Others are not found: they might write past the seal.
 func (s *Store) Unwrap() stet.Store { return s.chain }
 
 // Close closes the inner store, if it has something to close.
@@ -126,8 +129,8 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	return s.open(got, id)
 }
 
-// Replace implements [stet.Store]. A head that could not be opened when it was read is [stet.ErrCorrupt]: what it holds sealed
-// must not be lost.
+// Replace implements [stet.Store]. A head that could not be opened when it was read is
+// [stet.ErrCorrupt]: what it holds sealed must not be lost.
 func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 	if unopened(&h) {
 		return stet.Head{}, fmt.Errorf("%w: its head could not be opened, and is not written over", stet.ErrCorrupt)
@@ -151,8 +154,8 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	return stet.Head{}, err
 }
 
-// Delete implements [stet.Store]. A record that was listed under its hashed names, because they could not be opened, is deleted
-// by those.
+// Delete implements [stet.Store]. A record that was listed under its hashed names, because they
+// could not be opened, is deleted by those.
 func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	err := s.inner.Delete(ctx, s.names.id(id), prev)
 	if s.names != nil && hashed(id) && errors.Is(err, stet.ErrNotFound) {
@@ -167,7 +170,8 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 	return s.shown(heads, &q), next, err
 }
 
-// query is q by stored names. A key is hashed with its scope: where q names a key alone, shown selects what has it.
+// query is q by stored names. A key is hashed with its scope: where q names a key alone, shown
+// selects what has it.
 func (s *Store) query(q stet.Query) stet.Query {
 	switch {
 	case s.names != nil && q.Scope == "":

@@ -55,7 +55,8 @@ func (x *bench) begin() *transaction {
 	return &transaction{&in, tx, end(commit), end(rollback)}
 }
 
-// written is what a transaction wrote: the versions before and after it, 0 where nothing is there, and the entries in the history.
+// written is what a transaction wrote: the versions before and after it, 0 where nothing is there,
+// and the entries in the history.
 type written struct {
 	before, after map[stet.ID]stet.Version
 	entries       []stet.Change

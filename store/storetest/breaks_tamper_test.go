@@ -11,7 +11,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// tamperBreaks are breaks of a store that others can reach into, or that has to confirm what it wrote.
+// tamperBreaks are breaks of a store that others can reach into, or that has to confirm what it
+// wrote.
 var tamperBreaks = []backendBreak{
 	{"Due ends at what cannot be read", "due past damage", damaged(beforeDamage)},
 	{"Due fails where something cannot be read", "due past damage", damaged(failOverDamage)},

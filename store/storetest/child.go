@@ -15,8 +15,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Some laws need another process. It is the test binary once more: in its environment it finds what to do, in which
-// directory, and where to begin. It prints the numbers of records on its standard output.
+// Some laws need another process. It is the test binary once more: in its environment it finds what
+// to do, in which directory, and where to begin. It prints the numbers of records on its standard
+// output.
 const (
 	childDo   = "STET_STORETEST_CHILD"
 	childDir  = "STET_STORETEST_DIR"

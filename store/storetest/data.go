@@ -25,7 +25,8 @@ var dataLaws = []law{
 		"the store keeps no reference to the caller's values: changing them after the call changes no record", nothingShared},
 }
 
-// full is a record with every field set, but for the instants, also those fields that are added to its type later.
+// full is a record with every field set, but for the instants, also those fields that are added to
+// its type later.
 func full() stet.Record {
 	r := running("full")
 	r.Version, r.Tag = math.MaxInt64, "k_ffee0011deadbeef"

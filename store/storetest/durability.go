@@ -149,7 +149,8 @@ func killWriter(t testing.TB, dir string, round int, acknowledged map[int]bool) 
 	return last
 }
 
-// afterKill looks at what a killed process left of one record, and goes on from there: nothing of the dead may be in the way.
+// afterKill looks at what a killed process left of one record, and goes on from there: nothing of
+// the dead may be in the way.
 func afterKill(t testing.TB, s stet.Store, i int, acknowledged bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

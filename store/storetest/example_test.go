@@ -10,8 +10,8 @@ import (
 	"github.com/stet-dev/stet/store/storetest"
 )
 
-// A test of a store of one's own: replace filestore by that store. In a test file, the function is called TestLaws, and takes
-// t *testing.T.
+// A test of a store of one's own: replace filestore by that store. In a test file, the function is
+// called TestLaws, and takes t *testing.T.
 func ExampleRun() {
 	TestLaws := func(t *testing.T) {
 		storetest.Run(t, storetest.Backend{

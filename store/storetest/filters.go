@@ -17,7 +17,8 @@ var filterLaws = []law{
 		"in either order, List returns a record that stays exactly once, even if others come and go between pages", oldestWhileChanging},
 }
 
-// pages follows the cursor of List to its end. Between two pages it calls between, if that is not nil, with all it has seen.
+// pages follows the cursor of List to its end. Between two pages it calls between, if that is not
+// nil, with all it has seen.
 func (x *bench) pages(l stet.Lister, q stet.Query, between func(page int, seen []stet.Head)) (seen []stet.Head) {
 	x.t.Helper()
 	const most = 1000

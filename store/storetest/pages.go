@@ -19,7 +19,8 @@ var pageLaws = []law{
 	{"due cursor", "Due returns an error for a cursor that it never issued", dueCursor},
 }
 
-// walk follows the cursor of Due to its end. Between two pages it calls between, if that is not nil, with all it has seen.
+// walk follows the cursor of Due to its end. Between two pages it calls between, if that is not
+// nil, with all it has seen.
 func (x *bench) walk(q stet.Query, between func(page int, seen []stet.Head)) (seen []stet.Head) {
 	x.t.Helper()
 	const most = 1000
@@ -73,7 +74,8 @@ func (x *bench) once(what string, seen []stet.Head, want []stet.ID) {
 	}
 }
 
-// duePages runs two walks of each kind: records fall due in another order than they were made, some in the same instant.
+// duePages runs two walks of each kind: records fall due in another order than they were made, some
+// in the same instant.
 func duePages(t testing.TB, x *bench) { // A2, A07 to A09
 	const n = stet.DefaultLimit + 30
 	states := []stet.State{stet.Running, stet.Unknown, stet.Completed, stet.Retryable, stet.Expired}
@@ -140,8 +142,8 @@ func dueInOneInstant(t testing.TB, x *bench) {
 	x.once("ties of which some went", seen, slices.DeleteFunc(want, func(id stet.ID) bool { return left[id] }))
 }
 
-// dueWhileChanging holds the walk to what it must not lose: what stays where it is is seen once, what moves on before it was
-// seen is seen at least once, and the rest may or may not be.
+// dueWhileChanging holds the walk to what it must not lose: what stays where it is is seen once,
+// what moves on before it was seen is seen at least once, and the rest may or may not be.
 func dueWhileChanging(t testing.TB, x *bench) {
 	const n = 90
 	made := make([]stet.Head, n)
@@ -154,7 +156,8 @@ func dueWhileChanging(t testing.TB, x *bench) {
 	}
 	x.pass(100 * time.Millisecond)
 	changed, moved := map[stet.ID]bool{}, []stet.ID{}
-	// next is a record of those that nobody has changed, from the beginning, which was seen, or from the end, which was not.
+	// next is a record of those that nobody has changed, from the beginning, which was seen, or
+	// from the end, which was not.
 	next := func(seen []stet.Head, was bool) *stet.Head {
 		for i := range made {
 			h := &made[i]

@@ -12,7 +12,8 @@ var resultLaws = []law{
 		"Failed and Succeeded select completed records only, in Due, List and Count, even if other records have a status", results},
 }
 
-// results: a run that was lost keeps the status that came too late, and what expired or may be retried the one it had.
+// results: a run that was lost keeps the status that came too late, and what expired or may be
+// retried the one it had.
 func results(t testing.TB, x *bench) { // B04
 	var made []stet.Head
 	for st := stet.Running; st <= stet.Expired; st++ {

@@ -1,4 +1,5 @@
-// Package storetest tests stores: it contains the laws that every [stet.Store] keeps. A store is finished when [Run] passes.
+// Package storetest tests stores: it contains the laws that every [stet.Store] keeps. A store is
+// finished when [Run] passes.
 //
 //	func TestLaws(t *testing.T) {
 //		storetest.Run(t, storetest.Backend{
@@ -13,11 +14,12 @@
 //		})
 //	}
 //
-// Each law is a subtest and one sentence, which the test prints when the law fails. Laws about an ability apply to stores that
-// have it; a law that does not apply is skipped, and the test says why. A bug that is found in one store becomes a law for all.
+// Each law is a subtest and one sentence, which the test prints when the law fails. Laws about an
+// ability apply to stores that have it; a law that does not apply is skipped, and the test says
+// why. A bug that is found in one store becomes a law for all.
 //
-// Call Run from exactly one top-level test of a test binary: some laws start the binary again as another process, which runs
-// that test by its name, and kill it.
+// Call Run from exactly one top-level test of a test binary: some laws start the binary again as
+// another process, which runs that test by its name, and kill it.
 //
 // A wrapper is a store, too: open one around a store that passes.
 package storetest
@@ -35,25 +37,28 @@ import (
 
 // Backend describes a store to test. Only Open is required.
 type Backend struct {
-	// Open opens the store that keeps its data in dir. If dir does not exist or is empty, so is the store. clock is the clock of the
-	// store; nil means the real one. A store whose clock runs elsewhere, in a server, ignores clock and sets ServerClock. A store that
-	// is a [stet.Closer] is closed at the end.
+	// Open opens the store that keeps its data in dir. If dir does not exist or is empty, so is the
+	// store. clock is the clock of the store; nil means the real one. A store whose clock runs
+	// elsewhere, in a server, ignores clock and sets ServerClock. A store that is a [stet.Closer]
+	// is closed at the end.
 	Open func(t testing.TB, dir string, clock func() time.Time) stet.Store
-	// ServerClock means that the store ignores the clock given to Open. Laws about time then wait for real time to pass, or are
-	// skipped.
+	// ServerClock means that the store ignores the clock given to Open. Laws about time then wait
+	// for real time to pass, or are skipped.
 	ServerClock bool
 	// Durable means that acknowledged writes survive Close and Open, and kill -9.
 	Durable bool
 	// Shared means that dir may be open several times at once, also in several processes.
 	Shared bool
-	// Begin begins a transaction on the database of s, a store that Open returned. It is required for stores that are a
-	// [stet.Binder], and nil for others. tx is the argument for Bind. The test calls either commit or rollback, once.
+	// Begin begins a transaction on the database of s, a store that Open returned. It is required
+	// for stores that are a [stet.Binder], and nil for others. tx is the argument for Bind. The
+	// test calls either commit or rollback, once.
 	Begin func(t testing.TB, s stet.Store) (tx any, commit, rollback func() error)
-	// Tamper changes the stored record of id without the knowledge of s, a store that Open returned: as another program, a failing
-	// disk, or a server with another clock might. It is nil only if nothing else can reach what is stored; a comment should say so.
+	// Tamper changes the stored record of id without the knowledge of s, a store that Open
+	// returned: as another program, a failing disk, or a server with another clock might. It is nil
+	// only if nothing else can reach what is stored; a comment should say so.
 	Tamper func(t testing.TB, s stet.Store, id stet.ID, with Tampering)
-	// Unconfirmed makes writes of s take effect without being confirmed, as if a replica were away, until restore is called. It is
-	// nil for stores without replicas.
+	// Unconfirmed makes writes of s take effect without being confirmed, as if a replica were away,
+	// until restore is called. It is nil for stores without replicas.
 	Unconfirmed func(t testing.TB, s stet.Store) (restore func())
 }
 
@@ -61,14 +66,16 @@ type Backend struct {
 type Tampering struct {
 	// Format gives the record a format that this version does not know, and changes nothing else.
 	Format bool
-	// Version gives the record this version. Checksums stay as they are, or are corrected if they can be.
+	// Version gives the record this version. Checksums stay as they are, or are corrected if they
+	// can be.
 	Version stet.Version
-	// Ahead moves the instants of the record into the future by that much, as if a server whose clock is ahead had written them.
+	// Ahead moves the instants of the record into the future by that much, as if a server whose
+	// clock is ahead had written them.
 	Ahead time.Duration
 }
 
-// Clock is a clock that stands still until a test moves it. The zero value shows an odd number of microseconds. It is safe for
-// concurrent use.
+// Clock is a clock that stands still until a test moves it. The zero value shows an odd number of
+// microseconds. It is safe for concurrent use.
 type Clock struct{ moved atomic.Int64 }
 
 // Now returns the time that the clock shows, in UTC.
@@ -205,7 +212,8 @@ func completed(h *stet.Head) {
 	h.State, h.Status, h.DueIn = stet.Completed, 201, time.Hour
 }
 
-// within makes a call with a deadline in d, which may be negative, and fails if it does not return soon after.
+// within makes a call with a deadline in d, which may be negative, and fails if it does not return
+// soon after.
 func (x *bench) within(d time.Duration, name string, call func(ctx context.Context)) {
 	x.t.Helper()
 	ctx, cancel := context.WithDeadline(x.ctx, time.Now().Add(d))

@@ -73,7 +73,8 @@ func anotherFormat(t testing.TB, x *bench) { // B09
 	x.replace(other.Head, nil, completed)
 }
 
-// formatInCrowd writes from many at once, so that a store that groups writes has the bad one in a group.
+// formatInCrowd writes from many at once, so that a store that groups writes has the bad one in a
+// group.
 func formatInCrowd(t testing.TB, x *bench) { // B09
 	const rounds, crowd = 4, 32
 	for round := range rounds {
@@ -174,7 +175,8 @@ func anotherVersion(t testing.TB, x *bench) { // I3
 	x.replace(got.Head, nil, completed)
 }
 
-// instantsAhead has each record written by a clock that was an hour ahead, and then by the store's own.
+// instantsAhead has each record written by a clock that was an hour ahead, and then by the store's
+// own.
 func instantsAhead(t testing.TB, x *bench) { // B03, B09, CR-16
 	const ahead, crowd = time.Hour, 64 // half of them without a note: a group, where few writes are none
 	age := func(key string) stet.Head {

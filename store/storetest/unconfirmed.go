@@ -25,7 +25,8 @@ func (x *bench) unconfirm() (restore func()) {
 	return x.Unconfirmed(x.t, x.opened)
 }
 
-// tries is how often a write is sent again: an engine's second try must not find out less than its first.
+// tries is how often a write is sent again: an engine's second try must not find out less than its
+// first.
 const tries = 3
 
 func unconfirmed(t testing.TB, x *bench) { // B01, W34

@@ -7,7 +7,8 @@ import (
 	"github.com/stet-dev/stet/internal/ability"
 )
 
-// binder has the abilities of the origin. With [Config].InFlight, the cache must learn what transactions write.
+// binder has the abilities of the origin. With [Config].InFlight, the cache must learn what
+// transactions write.
 type binder struct {
 	ability.Set
 	s *Store
@@ -23,10 +24,11 @@ func (b binder) Bind(tx any) (stet.Store, error) {
 
 // bound is the origin within a transaction.
 //
-// The cache must not learn what may still be rolled back. But the note of a run that the transaction ends would outlive the
-// commit, which does not pass through this store, and duplicates would put the note back until then. So each write replaces
-// the note by a mark. A mark is never an answer, and no copy of an older write replaces it: as long as it is there, the origin is
-// asked, until what was committed, or what is written after a rollback, takes its place (B07).
+// The cache must not learn what may still be rolled back. But the note of a run that the
+// transaction ends would outlive the commit, which does not pass through this store, and duplicates
+// would put the note back until then. So each write replaces the note by a mark. A mark is never an
+// answer, and no copy of an older write replaces it: as long as it is there, the origin is asked,
+// until what was committed, or what is written after a rollback, takes its place (B07).
 type bound struct {
 	stet.Store
 	s *Store
@@ -51,7 +53,8 @@ func (b *bound) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	return err
 }
 
-// mark replaces h's copy by a mark: it has the instant of h, a version that is never written, and a state that is never shown.
+// mark replaces h's copy by a mark: it has the instant of h, a version that is never written, and a
+// state that is never shown.
 func (v *visit) mark(ctx context.Context, h stet.Head) {
 	m := stet.Head{ID: h.ID, Version: randomVersion(), State: stet.Unknown, UpdatedAt: h.UpdatedAt, AsOf: h.AsOf}
 	now := v.s.cfg.Clock()

@@ -24,7 +24,8 @@ type Cache interface {
 	close() error
 }
 
-// newer reports whether copy a is of a later write than copy b. Of two writes at the same instant, the run is the earlier.
+// newer reports whether copy a is of a later write than copy b. Of two writes at the same instant,
+// the run is the earlier.
 func newer(a, b *stet.Head) bool {
 	return a.UpdatedAt.After(b.UpdatedAt) ||
 		a.UpdatedAt.Equal(b.UpdatedAt) && a.State != stet.Running && b.State == stet.Running
@@ -33,8 +34,8 @@ func newer(a, b *stet.Head) bool {
 // DefaultMemoryBytes is the default size of a [Memory]: 64 MiB.
 const DefaultMemoryBytes = 64 << 20
 
-// Memory is a cache in the memory of the process. When it is full, it evicts what is asked for least. It is safe for
-// concurrent use, but each Memory serves one [Store] only.
+// Memory is a cache in the memory of the process. When it is full, it evicts what is asked for
+// least. It is safe for concurrent use, but each Memory serves one [Store] only.
 type Memory struct {
 	max     int64
 	entries *otter.Cache[stet.ID, *entry]
@@ -46,9 +47,10 @@ type entry struct {
 	weight uint32
 }
 
-// NewMemory returns an empty cache of maxBytes; 0 means [DefaultMemoryBytes]. All that a copy takes counts, not its body
-// alone. While it evicts, the cache may exceed the limit for a moment. It does not keep a copy that takes more than an eighth
-// of maxBytes, because that would evict too many others.
+// NewMemory returns an empty cache of maxBytes; 0 means [DefaultMemoryBytes]. All that a copy takes
+// counts, not its body alone. While it evicts, the cache may exceed the limit for a moment. It does
+// not keep a copy that takes more than an eighth of maxBytes, because that would evict too many
+// others.
 func NewMemory(maxBytes int64) *Memory {
 	c := &Memory{max: max(cmp.Or(maxBytes, DefaultMemoryBytes), 1)}
 	c.entries = otter.Must(&otter.Options[stet.ID, *entry]{
@@ -95,7 +97,8 @@ func (c *Memory) drop(_ context.Context, id stet.ID) error {
 func (c *Memory) local() bool  { return true }
 func (c *Memory) close() error { c.entries.InvalidateAll(); return nil }
 
-// An entry takes about overhead bytes beside its strings and byte slices, and each of its strings or fields perString.
+// An entry takes about overhead bytes beside its strings and byte slices, and each of its strings
+// or fields perString.
 const (
 	overhead  = 1024
 	perString = 16

@@ -103,7 +103,8 @@ func (x *rig) complete(key stet.Key) stet.Record {
 	return whole
 }
 
-// retry is what a request does first; it returns the incumbent, and whether the origin was asked for it.
+// retry is what a request does first; it returns the incumbent, and whether the origin was asked
+// for it.
 func (x *rig) retry(key stet.Key) (have stet.Record, asked bool) {
 	x.t.Helper()
 	before := x.origin.asked.Load()
@@ -209,7 +210,8 @@ func purge(t *testing.T, x *rig, r stet.Record) {
 	}
 }
 
-// FX-15: a purge through this cache is seen at once; through another one when the copies here are TTL old.
+// FX-15: a purge through this cache is seen at once; through another one when the copies here are
+// TTL old.
 func TestPurge(t *testing.T) {
 	rigs(t, tierstore.Config{}, func(t *testing.T, x *rig) {
 		done := x.complete("own")
@@ -256,7 +258,8 @@ func TestStaleReplaceOnTheOriginWins(t *testing.T) {
 	})
 }
 
-// B09: a Replace that was not answered may have happened: what was there before it is not replayed any more.
+// B09: a Replace that was not answered may have happened: what was there before it is not replayed
+// any more.
 func TestUnansweredReplaceDropsTheCopy(t *testing.T) {
 	clock := &storetest.Clock{}
 	origin := faulty.New(memory(clock.Now), 1)
@@ -290,7 +293,8 @@ func TestUnansweredReplaceDropsTheCopy(t *testing.T) {
 	}
 }
 
-// B09: a copy may have been on its way to a shared cache for as long as a call may take, and counts that as its age.
+// B09: a copy may have been on its way to a shared cache for as long as a call may take, and counts
+// that as its age.
 func TestTheWayToASharedCacheCounts(t *testing.T) {
 	const timeout = 10 * time.Second
 	rigs(t, tierstore.Config{TTL: 24 * time.Hour, Timeout: timeout}, func(t *testing.T, x *rig) {
@@ -321,7 +325,8 @@ func TestOriginDownReplaysCache(t *testing.T) {
 	}
 }
 
-// A cache that is down changes no answer, and is left alone for a while; one that is slow costs its timeout, once.
+// A cache that is down changes no answer, and is left alone for a while; one that is slow costs its
+// timeout, once.
 func TestCacheDownOrSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache := &counted{Store: memory(nil)}

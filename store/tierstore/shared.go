@@ -10,9 +10,9 @@ import (
 	"github.com/stet-dev/stet/internal/ability"
 )
 
-// Shared returns a cache that several processes share. s is any store but the origin, and holds nothing else. Nothing reaps
-// the copies in it, so it should be a store that drops expired records by itself, such as Redis. It may evict records and lose
-// them.
+// Shared returns a cache that several processes share. s is any store but the origin, and holds
+// nothing else. Nothing reaps the copies in it, so it should be a store that drops expired records
+// by itself, such as Redis. It may evict records and lose them.
 func Shared(s stet.Store) Cache { return shared{s} }
 
 type shared struct{ store stet.Store }
@@ -50,8 +50,8 @@ func (f shared) drop(ctx context.Context, id stet.ID) error {
 func (f shared) local() bool  { return false }
 func (f shared) close() error { return ability.Close(f.store) }
 
-// unlessAnswered returns nil if the cache has no room, does not have the record any more, or cannot read it: such a cache has
-// not failed.
+// unlessAnswered returns nil if the cache has no room, does not have the record any more, or cannot
+// read it: such a cache has not failed.
 func unlessAnswered(err error) error {
 	for _, answer := range [...]error{stet.ErrNotFound, stet.ErrStale, stet.ErrFull, stet.ErrCorrupt} {
 		if errors.Is(err, answer) {
@@ -61,8 +61,8 @@ func unlessAnswered(err error) error {
 	return err
 }
 
-// pack turns a copy into a record of the cache. That record has a version, a state and instants of its own; those of the copy
-// go into the body, as a stamp.
+// pack turns a copy into a record of the cache. That record has a version, a state and instants of
+// its own; those of the copy go into the body, as a stamp.
 func pack(r stet.Record, ttl time.Duration) stet.Record {
 	c := r
 	c.Progress = append(appendStamp(nil, &r.Head), r.Progress...)

@@ -8,7 +8,8 @@ import (
 	"github.com/stet-dev/stet/internal/codec"
 )
 
-// A stamp is what the origin said of a record and a shared cache must not take for its own: versions, rules and instants.
+// A stamp is what the origin said of a record and a shared cache must not take for its own:
+// versions, rules and instants.
 //
 //	stampVersion · five instants in microseconds · length of the head · head, see package codec
 const (

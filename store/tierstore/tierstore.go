@@ -15,16 +15,17 @@ import (
 
 // Config configures a [Store]. The zero value works.
 type Config struct {
-	// TTL is how long a copy is replayed before the origin is asked again, and so the longest time for which a purge may go
-	// unnoticed. Default [DefaultTTL].
+	// TTL is how long a copy is replayed before the origin is asked again, and so the longest time
+	// for which a purge may go unnoticed. Default [DefaultTTL].
 	TTL time.Duration
-	// Timeout is how much of each call a shared cache may take, reading and writing together. A [Memory] does not need it. Default
-	// [DefaultTimeout].
+	// Timeout is how much of each call a shared cache may take, reading and writing together. A
+	// [Memory] does not need it. Default [DefaultTimeout].
 	Timeout time.Duration
-	// InFlight also keeps a note of each running record in the cache, so that duplicates of a running request are turned away
-	// without asking the origin. Such a note can only keep a request from running, and for at most TTL: if the run has ended and
-	// its note could not be removed, retries are told for that long that the key is in use. It costs one more write to the
-	// cache per execution. Default false.
+	// InFlight also keeps a note of each running record in the cache, so that duplicates of a
+	// running request are turned away without asking the origin. Such a note can only keep a
+	// request from running, and for at most TTL: if the run has ended and its note could not be
+	// removed, retries are told for that long that the key is in use. It costs one more write to
+	// the cache per execution. Default false.
 	InFlight bool
 	// Clock measures how long copies have been in a [Memory]. Default [time.Now].
 	Clock func() time.Time
@@ -39,8 +40,8 @@ const (
 // CachePause is how long a shared cache is not asked after it failed.
 const CachePause = time.Second
 
-// Store reads completed records through a cache. It is safe for concurrent use. Several processes may each have a Store on the
-// same origin, with one shared cache or each with its own.
+// Store reads completed records through a cache. It is safe for concurrent use. Several processes
+// may each have a Store on the same origin, with one shared cache or each with its own.
 type Store struct {
 	cache  Cache
 	origin stet.Store
@@ -54,8 +55,8 @@ var (
 	_ stet.Closer = (*Store)(nil)
 )
 
-// New returns a Store that reads through cache and leaves every decision to origin. The error names the argument that cannot be
-// used.
+// New returns a Store that reads through cache and leaves every decision to origin. The error names
+// the argument that cannot be used.
 func New(cache Cache, origin stet.Store, c Config) (*Store, error) {
 	switch {
 	case cache == nil || origin == nil:
@@ -77,14 +78,16 @@ func New(cache Cache, origin stet.Store, c Config) (*Store, error) {
 	return s, nil
 }
 
-// Unwrap lets [stet.As] find the abilities of the origin. Only writes in transactions concern the cache, and only with
-// InFlight: without it, what a claim changes in a transaction was not completed before, and so has no copy.
+// Unwrap lets [stet.As] find the abilities of the origin. Only writes in transactions concern the
+// cache, and only with InFlight: without it, what a claim changes in a transaction was not
+// completed before, and so has no copy.
 func (s *Store) Unwrap() stet.Store { return s.chain }
 
 // Close closes the cache and the origin, if they have something to close.
 func (s *Store) Close() error { return errors.Join(s.cache.close(), ability.Close(s.origin)) }
 
-// Create implements [stet.Store]. If the cache has a completed record whose retention is not over, that is the incumbent.
+// Create implements [stet.Store]. If the cache has a completed record whose retention is not over,
+// that is the incumbent.
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	v := s.visit()
 	if have, ok := v.take(ctx, r.ID); ok && s.shown(have.State) {
@@ -115,8 +118,9 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	return got, err
 }
 
-// Replace implements [stet.Store]. The origin decides. Whatever it answers, the copy of the previous record must go. The new one
-// takes its place only if its Body is known: a copy must be complete.
+// Replace implements [stet.Store]. The origin decides. Whatever it answers, the copy of the
+// previous record must go. The new one takes its place only if its Body is known: a copy must be
+// complete.
 func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 	v, began := s.visit(), s.cfg.Clock()
 	got, err := s.origin.Replace(ctx, prev, h, b)
@@ -152,7 +156,8 @@ type visit struct {
 
 func (s *Store) visit() visit { return visit{s, s.cfg.Timeout} }
 
-// take returns the copy in the cache if its retention is not over and it is not too old. Its AsOf is moved on to now.
+// take returns the copy in the cache if its retention is not over and it is not too old. Its AsOf
+// is moved on to now.
 func (v *visit) take(ctx context.Context, id stet.ID) (r stet.Record, ok bool) {
 	var age time.Duration
 	var there bool
@@ -166,7 +171,8 @@ func (v *visit) take(ctx context.Context, id stet.ID) (r stet.Record, ok bool) {
 	return r, !r.Over()
 }
 
-// put writes a copy of what the origin answered to a question asked at began. It reports false if it left the cache as it was.
+// put writes a copy of what the origin answered to a question asked at began. It reports false if
+// it left the cache as it was.
 func (v *visit) put(ctx context.Context, h stet.Head, b stet.Body, began time.Time) bool {
 	if !v.s.shown(h.State) {
 		return false

@@ -1,4 +1,5 @@
-// Package layers opens a store and puts around it the wrappers that the configuration asks for: seal(tier(cache, breaker(store))).
+// Package layers opens a store and puts around it the wrappers that the configuration asks for:
+// seal(tier(cache, breaker(store))).
 package layers
 
 import (
@@ -15,26 +16,29 @@ import (
 	"github.com/stet-dev/stet/store/tierstore"
 )
 
-// ErrKeys is returned if the encryption keys cannot be read, or do not fit what is stored. The operator has to correct a setting.
+// ErrKeys is returned if the encryption keys cannot be read, or do not fit what is stored. The
+// operator has to correct a setting.
 var ErrKeys = errors.New("encryption keys")
 
 // Layers is a store and the wrappers around it.
 type Layers struct {
 	Store dsn.DSN
-	// Breaker is called when the circuit breaker changes its state. If it is nil, there is no breaker, nor is there one around a
-	// store in the process or the file system, which only this process calls.
+	// Breaker is called when the circuit breaker changes its state. If it is nil, there is no
+	// breaker, nor is there one around a store in the process or the file system, which only this
+	// process calls.
 	Breaker func(from, to breakerstore.State)
 	// Cache is the cache before the store. If it is nil, there is none.
 	Cache *dsn.Cache
 	Tier  tierstore.Config
-	// KeysFile is the name of the file with the encryption keys. If it is empty, records are stored as they are.
+	// KeysFile is the name of the file with the encryption keys. If it is empty, records are stored
+	// as they are.
 	KeysFile string
 	// AcceptPlain also reads records that were stored before there was encryption.
 	AcceptPlain bool
 }
 
-// Open opens the store and wraps it. It returns the errors of [dsn.DSN.Open], and [ErrKeys]: with wrong keys, used keys would
-// not be found or results could not be replayed, so nothing may run.
+// Open opens the store and wraps it. It returns the errors of [dsn.DSN.Open], and [ErrKeys]: with
+// wrong keys, used keys would not be found or results could not be replayed, so nothing may run.
 func (l Layers) Open(ctx context.Context, use dsn.Use) (*dsn.Opened, error) {
 	keys, err := ReadKeys(l.KeysFile)
 	if err != nil {
@@ -128,7 +132,8 @@ func (l Layers) asked(err error) error {
 	return fmt.Errorf("%w: %s: %w", dsn.ErrUnreachable, l.Store, err)
 }
 
-// ReadKeys reads a file of encryption keys. If name is empty, it returns nil. The error is [ErrKeys].
+// ReadKeys reads a file of encryption keys. If name is empty, it returns nil. The error is
+// [ErrKeys].
 func ReadKeys(name string) (*sealstore.Keys, error) {
 	const limit = 64 << 10 // some hundred keys
 	if name == "" {

@@ -14,20 +14,22 @@ import (
 
 var errNotThere = errors.New("it does not answer")
 
-// retryPause is the time between two attempts to open a cache, and the longest time that the start of the gateway takes for
-// the first one.
+// retryPause is the time between two attempts to open a cache, and the longest time that the start
+// of the gateway takes for the first one.
 const retryPause = time.Second
 
-// lazy is a shared cache that may not be reachable when the gateway starts. Nothing depends on a cache, so the gateway does not
-// wait for it. Once the cache is open, its client reconnects by itself.
+// lazy is a shared cache that may not be reachable when the gateway starts. Nothing depends on a
+// cache, so the gateway does not wait for it. Once the cache is open, its client reconnects by
+// itself.
 type lazy struct {
 	opened atomic.Pointer[dsn.Opened]
 	cancel context.CancelFunc
 	trying sync.WaitGroup
 }
 
-// start opens the cache, and goes on trying in the background if that fails or takes longer than retryPause: an unreachable
-// server may leave a connection without an answer for much longer. The error says why the cache is not open yet.
+// start opens the cache, and goes on trying in the background if that fails or takes longer than
+// retryPause: an unreachable server may leave a connection without an answer for much longer. The
+// error says why the cache is not open yet.
 func (l *lazy) start(open func(context.Context) (*dsn.Opened, error)) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel

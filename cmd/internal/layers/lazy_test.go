@@ -12,7 +12,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// The start does not wait for a cache: not for one that refuses, not for one that says nothing, and it is used once it is there.
+// The start does not wait for a cache: not for one that refuses, not for one that says nothing, and
+// it is used once it is there.
 func TestLazyCache(t *testing.T) {
 	for name, away := range map[string]func(ctx context.Context) error{
 		"refuses":      func(context.Context) error { return errors.New("refused") },

@@ -1,8 +1,10 @@
-// Package faulty wraps a store and makes it fail on demand: it can be down, slow, lose requests and replies, or have corrupt
-// records. It serves tests, and builds of a program that are made to be tested.
+// Package faulty wraps a store and makes it fail on demand: it can be down, slow, lose requests and
+// replies, or have corrupt records. It serves tests, and builds of a program that are made to be
+// tested.
 //
-// A fault applies to the verbs, to all abilities that read or write records, and to the stores that are bound to
-// transactions. It does not apply to the commit of a transaction, which does not pass through a store.
+// A fault applies to the verbs, to all abilities that read or write records, and to the stores that
+// are bound to transactions. It does not apply to the commit of a transaction, which does not pass
+// through a store.
 package faulty
 
 import (
@@ -17,11 +19,12 @@ import (
 	"github.com/stet-dev/stet/internal/ability"
 )
 
-// ErrFault is returned by a call that was made to fail. Whether the call had an effect depends on the fault.
+// ErrFault is returned by a call that was made to fail. Whether the call had an effect depends on
+// the fault.
 var ErrFault = errors.New("faulty: the store was made to fail")
 
-// Store implements [stet.Store], and has the abilities of the store that it wraps. It is safe for concurrent use. A fault is in
-// force once the method that sets it has returned.
+// Store implements [stet.Store], and has the abilities of the store that it wraps. It is safe for
+// concurrent use. A fault is in force once the method that sets it has returned.
 type Store struct {
 	*calls
 	mu           sync.Mutex
@@ -64,8 +67,8 @@ func (s *Store) FailComplete(on bool) { s.set(func() { s.failComplete = on }) }
 // LoseReplies makes every n-th write take effect and return [ErrFault]. 0 ends the fault.
 func (s *Store) LoseReplies(n int) { s.set(func() { s.every, s.writes = n, 0 }) }
 
-// Lose makes calls return [ErrFault] at random: with probability requests before they take effect, and with probability
-// replies afterwards.
+// Lose makes calls return [ErrFault] at random: with probability requests before they take effect,
+// and with probability replies afterwards.
 func (s *Store) Lose(requests, replies float64) {
 	s.set(func() { s.requests, s.replies = requests, replies })
 }
