@@ -159,7 +159,7 @@ func TestEstimate(t *testing.T) { // E02
 }
 
 // TestStrangers: an address is a client, and an IPv6 network is one address.
-func TestStrangers(t *testing.T) { // E2
+func TestStrangers(t *testing.T) { // E02
 	l := NewLimits(LimitsConfig{UnauthenticatedPerSecond: 0.001})
 	for _, c := range []struct {
 		addr string

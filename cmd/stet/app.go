@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -182,7 +183,8 @@ func (a *app) operators(conf *config.Config, notices http.Handler) (http.Handler
 // maxTokens bounds admin.tokens_file, in bytes: some thousand tokens.
 const maxTokens = 1 << 20
 
-// adminTokens are who may ask. Without any, only connections over loopback may: the configuration has seen to that.
+// adminTokens are who may ask. Without any, only connections over loopback may: the configuration
+// has seen to that.
 func adminTokens(c *config.Admin) ([]admin.Token, error) {
 	switch {
 	case c.TokenFile != "":
@@ -207,7 +209,8 @@ func adminTokens(c *config.Admin) ([]admin.Token, error) {
 	return nil, nil
 }
 
-// run serves, keeps the store tidy, and ends in order: first the clients, then the loops, then what the engine still writes.
+// run serves, keeps the store tidy, and ends in order: first the clients, then the loops, then what
+// the engine still writes.
 func (a *app) run(ctx context.Context) error {
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -247,7 +250,7 @@ func (a *app) run(ctx context.Context) error {
 	stopJobs()
 	jobs.Wait()
 	if n := a.engine.Abandon(context.WithoutCancel(ctx)); n > 0 {
-		a.log.Warn("what still ran is unknown now", "executions", n)
+		a.log.Warn("executions that still ran are unknown now", "executions", n)
 	}
 	stop()
 	running.Wait()
@@ -267,7 +270,8 @@ func (a *app) loop(err error) {
 	}
 }
 
-// drainTimeout is how long what runs may take to finish: as long as it may run at all, and what passes by, to be cut off.
+// drainTimeout is how long what runs may take to finish: as long as it may run at all, and what
+// passes by, to be cut off.
 func drainTimeout(conf *config.Config) time.Duration {
 	longest := conf.Policy.ExecutionTimeout
 	unlimited := longest == 0
@@ -284,32 +288,47 @@ func drainTimeout(conf *config.Config) time.Duration {
 // maxKeyFile bounds the file of a certificate's key, in bytes.
 const maxKeyFile = 1 << 20
 
-func loadTLS(t *config.TLS) (*tls.Config, error) {
+// readTLS reads the files of a TLS section. What is wrong is said by the key that names the file.
+func readTLS(t *config.TLS) (c *tls.Config, faults map[string]error) {
 	if t == nil {
 		return nil, nil
 	}
+	c, faults = &tls.Config{MinVersion: tls.VersionTLS12}, map[string]error{}
+	fail := func(key string, err error) {
+		if err != nil {
+			faults[key] = err
+		}
+	}
 	certificate, err := os.ReadFile(t.CertFile)
-	if err != nil {
-		return nil, err
+	if err == nil && len(certificate) == 0 {
+		err = fmt.Errorf("%s is empty", t.CertFile)
 	}
+	fail("cert_file", err)
 	key, err := config.ReadSecretFile(t.KeyFile, maxKeyFile)
-	if err != nil {
-		return nil, err
+	fail("key_file", err)
+	if len(faults) == 0 {
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			err = fmt.Errorf("%s and %s are not a certificate and its key in PEM: %s", t.CertFile, t.KeyFile, strings.TrimPrefix(err.Error(), "tls: "))
+		}
+		fail("key_file", err)
+		c.Certificates = []tls.Certificate{pair}
 	}
-	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", t.CertFile, t.KeyFile, err)
-	}
-	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if t.ClientCAFile != "" {
 		pem, err := os.ReadFile(t.ClientCAFile)
-		if err != nil {
-			return nil, err
-		}
 		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-		if !c.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate", t.ClientCAFile)
+		if err == nil && !c.ClientCAs.AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("%s holds no certificate in PEM", t.ClientCAFile)
 		}
+		fail("client_ca_file", err)
+	}
+	return c, faults
+}
+
+func loadTLS(section string, t *config.TLS) (*tls.Config, error) {
+	c, faults := readTLS(t)
+	for _, key := range sortedKeys(faults) {
+		return nil, failf(exitUsage, "%s.%s: %w", section, key, faults[key])
 	}
 	return c, nil
 }

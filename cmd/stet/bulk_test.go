@@ -23,7 +23,8 @@ import (
 	"github.com/stet-dev/stet/internal/rest"
 )
 
-// shelf is a store in the working directory with n records of unknown outcome, which processes share with this one.
+// shelf is a store in the working directory with n records of unknown outcome, which processes
+// share with this one.
 type shelf struct {
 	*testing.T
 	store  stet.Store
@@ -187,7 +188,7 @@ func TestBulkOfAGatewayThatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-g.gone
-	if g.cmd.ProcessState.ExitCode() != 0 || strings.Contains(g.text(), "what still ran is unknown now") {
+	if g.cmd.ProcessState.ExitCode() != 0 || strings.Contains(g.text(), "executions that still ran are unknown now") {
 		t.Errorf("%v: %s", g.err, g.text())
 	}
 	if half := s.until("it is there", func(*bulk.Job) bool { return true }); half.State != bulk.Waiting {
@@ -252,7 +253,8 @@ func TestInterruptedWatch(t *testing.T) {
 	s.all(s.until("it is over", over))
 }
 
-// Ctrl-C stops the job at a recovery point where the command itself does the work; what it says to do goes on with it.
+// Ctrl-C stops the job at a recovery point where the command itself does the work; what it says to
+// do goes on with it.
 func TestInterruptedWork(t *testing.T) {
 	s := newShelf(t, "sqlite:stet.db", many)
 	p := s.command("keys", "release", "--store", "sqlite:stet.db", "--scope", "t1", "--now", "--reason", "tests", "--yes")

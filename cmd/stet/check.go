@@ -1,13 +1,9 @@
 package main
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/stet-dev/stet/cmd/internal/config"
@@ -17,12 +13,12 @@ import (
 type configCheckCmd struct {
 	settings
 	File string `arg:"" optional:"" help:"The file to check, as --config."`
-	Deep bool   `help:"Also open the store and the upstream. What is wrong there ends with 6, or with 5 where the store does not answer."`
+	Deep bool   `help:"Also connect to the store and the upstream."`
 }
 
 // Help is what --help says below the flags.
 func (configCheckCmd) Help() string {
-	return `The file may be completed by the flags of stet gateway and the environment, as the gateway itself would take it.
+	return `Flags and environment variables of stet gateway are applied to the file, as the gateway does.
 Exit status: 0 if a gateway can start with it, 2 for mistakes; with --deep 6 for findings, 5 if the store does not answer.`
 }
 
@@ -34,7 +30,7 @@ func (c *configCheckCmd) check(w *world) error {
 	case c.File != "":
 		c.Config = c.File
 	case c.Config == "":
-		return failf(exitUsage, "which file? stet config check --config FILE")
+		return failf(exitUsage, "no file is given; write stet config check FILE")
 	}
 	return nil
 }
@@ -62,8 +58,8 @@ func (c *configCheckCmd) Run(w *world) error {
 	return err
 }
 
-// startable finds what keeps a gateway from starting with a configuration, and needs no network to be found: the files it names are
-// read as the gateway reads them.
+// startable finds what keeps a gateway from starting with a configuration, and needs no network to
+// be found: the files it names are read as the gateway reads them.
 func startable(conf *config.Config) error {
 	var found config.Errors
 	fail := func(path string, err error) {
@@ -72,23 +68,14 @@ func startable(conf *config.Config) error {
 		}
 	}
 	if conf.Upstream == "" {
-		found = append(found, conf.Fault("upstream", "which API is behind the gateway? write upstream: http://HOST:PORT, or give --upstream or STET_UPSTREAM"))
+		found = append(found, conf.Fault("upstream", "no upstream is set; write upstream: http://HOST:PORT, or give --upstream or STET_UPSTREAM"))
 	}
-	pair := func(path string, t *config.TLS) {
-		if t == nil {
-			return
+	for section, t := range map[string]*config.TLS{"tls": conf.TLS, "admin.tls": conf.Admin.TLS} {
+		_, faults := readTLS(t)
+		for key, err := range faults {
+			fail(section+"."+key, err)
 		}
-		fail(path+".cert_file", readable(t.CertFile))
-		_, err := config.ReadSecretFile(t.KeyFile, maxKeyFile)
-		fail(path+".key_file", err)
-		if readable(t.CertFile) == nil && err == nil {
-			_, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-			fail(path+".key_file", pairText(t, err))
-		}
-		fail(path+".client_ca_file", authorities(t.ClientCAFile))
 	}
-	pair("tls", conf.TLS)
-	pair("admin.tls", conf.Admin.TLS)
 	tokens := "admin.token_file"
 	if conf.Admin.TokenFile == "" {
 		tokens = "admin.tokens_file"
@@ -120,34 +107,4 @@ func fileText(path string, err error) string {
 		text = strings.TrimPrefix(text, before+": ")
 	}
 	return text
-}
-
-func readable(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	_, err = f.Read(make([]byte, 1)) // a directory opens
-	if errors.Is(err, io.EOF) {
-		err = fmt.Errorf("%s is empty", name)
-	}
-	return errors.Join(err, f.Close())
-}
-
-func pairText(t *config.TLS, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s and %s are not a certificate and its key in PEM: %s", t.CertFile, t.KeyFile, strings.TrimPrefix(err.Error(), "tls: "))
-}
-
-func authorities(name string) error {
-	if name == "" {
-		return nil
-	}
-	pem, err := os.ReadFile(name)
-	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
-		err = fmt.Errorf("%s holds no certificate in PEM", name)
-	}
-	return err
 }

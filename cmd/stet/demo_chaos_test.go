@@ -25,8 +25,9 @@ func startChaos(t *testing.T, args ...string) (cmd *exec.Cmd, tmp string) {
 	return cmd, tmp
 }
 
-// Wherever the process dies, the provider has charged once, and the client has its answer: I1, W4, W7. This is what the demo
-// looks for itself, so the test is that it ends well and has looked at all there is.
+// Wherever the process dies, the provider has charged once, and the client has its answer: I1, W4,
+// W7. This is what the demo looks for itself, so the test is that it ends well and has looked at
+// all there is.
 func TestChaosDemo(t *testing.T) {
 	cmd, tmp := startChaos(t)
 	var out bytes.Buffer
@@ -50,7 +51,8 @@ func TestChaosDemo(t *testing.T) {
 	noneLeft(t, tmp)
 }
 
-// Ctrl-C leaves no processes, and no files but those to keep. They are not in the way of the next show.
+// Ctrl-C leaves no processes, and no files but those to keep. They are not in the way of the next
+// show.
 func TestChaosDemoInterrupted(t *testing.T) {
 	kept := t.TempDir()
 	interrupted(t)

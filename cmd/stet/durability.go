@@ -66,7 +66,7 @@ func (d *durability) look(ctx context.Context) {
 	case errors.Is(err, stet.ErrVolatile):
 		now := strings.TrimPrefix(err.Error(), "stet: ")
 		if was := d.reason.Swap(&now); was == nil || *was != now {
-			d.log.Error("the store's settings lose records: /readyz says so until they are mended", "error", now)
+			d.log.Error("the store's settings lose records: /readyz is 503 until they are corrected", "error", now)
 		}
 		d.metrics.Volatile(true)
 	case err == nil:

@@ -13,8 +13,8 @@ import (
 	"github.com/stet-dev/stet/store/sealstore"
 )
 
-// parts are all that a configuration can put in force while the gateway runs. They are made before one of them is, so that a reload
-// is whole or not at all.
+// parts are all that a configuration can put in force while the gateway runs. They are made before
+// one of them is, so that a reload is whole or not at all.
 type parts struct {
 	conf         *config.Config
 	gate         *gateway.Gateway
@@ -30,11 +30,11 @@ type parts struct {
 func (a *app) make(conf *config.Config) (*parts, error) {
 	p := &parts{conf: conf}
 	var err error
-	if p.certificates, err = loadTLS(conf.TLS); err != nil {
-		return nil, failf(exitUsage, "tls: %w", err)
+	if p.certificates, err = loadTLS("tls", conf.TLS); err != nil {
+		return nil, err
 	}
-	if p.operatorsTLS, err = loadTLS(conf.Admin.TLS); err != nil {
-		return nil, failf(exitUsage, "admin.tls: %w", err)
+	if p.operatorsTLS, err = loadTLS("admin.tls", conf.Admin.TLS); err != nil {
+		return nil, err
 	}
 	if p.keys, err = layers.ReadKeys(conf.Store.EncryptionKeysFile); err != nil {
 		return nil, &statusError{exitUsage, err}

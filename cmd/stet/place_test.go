@@ -115,7 +115,8 @@ func answered(t *testing.T, args ...string) (exit, string) {
 	return status, strings.TrimSpace(stderr.String())
 }
 
-// Who is not the admin API is believed nothing and shown no token, and the sentence says where to go instead.
+// Who is not the admin API is believed nothing and shown no token, and the sentence says where to
+// go instead.
 func TestWrongAdminAddress(t *testing.T) { // D03, D10
 	t.Setenv(adminTokenVariable, aToken)
 	empty := `{"keys":[],"next_cursor":"","entries":[]}`
@@ -125,7 +126,7 @@ func TestWrongAdminAddress(t *testing.T) { // D03, D10
 		want   string
 	}{
 		"the client port": {func(t *testing.T, l *listening) string { return plain(t, l.to(clientPort(t, l))) }, exitError,
-			`is the gateway's address for clients; the admin address is the one that the line "ready" of its log calls so`},
+			`is the gateway's address for clients; the admin address is in the line "ready" of its log`},
 		"the client port, draining": {func(t *testing.T, l *listening) string {
 			return plain(t, l.to(saying(503, "Stet-Outcome: not-executed", empty)))
 		}, exitError,
@@ -142,9 +143,9 @@ func TestWrongAdminAddress(t *testing.T) { // D03, D10
 		}, exitError, `speaks HTTP without TLS; give --admin http://127`},
 		"an unknown authority": {secure, exitError, `is of no authority that is known here; give the authority's: --admin-ca FILE, or STET_ADMIN_CA`},
 		"no HTTP":              {func(t *testing.T, l *listening) string { return "http://" + l.raw(t, "SSH-2.0-OpenSSH_9.6\r\n") }, exitError, `is no HTTP server; the admin address is`},
-		"one that hangs up":    {func(t *testing.T, l *listening) string { return "http://" + l.raw(t, "") }, exitUnreachable, `no gateway answers at .*: .*; does it run, and is this its admin address\?`},
-		"a closed port":        {func(t *testing.T, _ *listening) string { return "http://" + freePort(t) }, exitUnreachable, `connection refused; does it run, and is this its admin address\?`},
-		"no such socket":       {func(t *testing.T, _ *listening) string { return "unix:" + filepath.Join(t.TempDir(), "none") }, exitUnreachable, `no such file or directory; does it run`},
+		"one that hangs up":    {func(t *testing.T, l *listening) string { return "http://" + l.raw(t, "") }, exitUnreachable, `no gateway answers at .*: .*; check that it runs and that this is its admin address`},
+		"a closed port":        {func(t *testing.T, _ *listening) string { return "http://" + freePort(t) }, exitUnreachable, `connection refused; check that it runs and that this is its admin address`},
+		"no such socket":       {func(t *testing.T, _ *listening) string { return "unix:" + filepath.Join(t.TempDir(), "none") }, exitUnreachable, `no such file or directory; check that it runs`},
 		"no URL":               {func(*testing.T, *listening) string { return "127.0.0.1:8081" }, exitUsage, `needs a URL such as http://127.0.0.1:8081, or unix:PATH`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +184,7 @@ func redirecting(t *testing.T, l *listening) string {
 	return plain(t, l.to(http.RedirectHandler(real, http.StatusFound)))
 }
 
-// An answer is checked each time: the gateway may be gone, and somebody else be there.
+// An answer is checked each time: another server may have taken the gateway's place.
 func TestEveryAnswerIsChecked(t *testing.T) { // D03
 	t.Setenv(adminTokenVariable, aToken)
 	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -227,7 +228,8 @@ func TestRefusedTokens(t *testing.T) { // D03, D11
 	}
 }
 
-// The admin listener with TLS wants a certificate of its authority, and a token; the socket beside it neither.
+// The admin listener with TLS wants a certificate of its authority, and a token; the socket beside
+// it neither.
 func TestAdminTLSAndSocket(t *testing.T) { // D12
 	t.Chdir(t.TempDir())
 	ca := authority(t)
@@ -275,7 +277,8 @@ admin:
 	works("keys", "list", "--json", "--admin", at)
 }
 
-// A renewed certificate is shown to operators from the next connection on; a token that is taken out of the file is refused.
+// A renewed certificate is shown to operators from the next connection on; a token that is taken
+// out of the file is refused.
 func TestAdminTLSIsReloaded(t *testing.T) { // D01, D12
 	t.Chdir(t.TempDir())
 	old := authority(t)

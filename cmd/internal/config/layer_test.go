@@ -72,7 +72,8 @@ func TestOverridesAreChecked(t *testing.T) {
 	}
 }
 
-// "A route's keys beat the file's policy, explicit keys beat the profile, --profile beats the file's."
+// "A route's keys beat the file's policy, explicit keys beat the profile, --profile beats the
+// file's."
 func TestPolicyLayers(t *testing.T) {
 	text := `
 store: { dsn: "memory:" }
@@ -113,7 +114,7 @@ routes:
 	for i, want := range []seen{
 		{"gateway-compat", "opaque", "release", "no-wait", 8, 255, 422, ""},
 		{"gateway-compat", "opaque", "unknown", "no-wait", 8, 40, 422, ""},
-		{"seed-strict", "opaque", "release", "wait", 8, 200, 409, "POST,PUT,PATCH,DELETE"}, // a route's keys beat the file's, whoever said that
+		{"seed-strict", "opaque", "release", "wait", 8, 200, 409, "POST,PUT,PATCH,DELETE"}, // a route's keys beat the file's, wherever that is said
 	} {
 		if got := see(&c.Routes[i].Policy); got != want {
 			t.Errorf("--profile, %s:\ngot  %+v\nwant %+v", c.Routes[i].Match, got, want)

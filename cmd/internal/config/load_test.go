@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// write makes a file named stet.yaml in a directory of its own, and makes that the working directory.
+// write makes a file named stet.yaml in a directory of its own, and makes that the working
+// directory.
 func write(t *testing.T, text string) Options {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -97,7 +98,7 @@ func TestErrors(t *testing.T) {
 		"scope without a header":    {"scope: { api_key: {} }\n", "stet.yaml:1:19: scope.api_key: header is missing"},
 		"an empty scope":            {"scope: { header: '' }\n", "stet.yaml:1:18: scope.header: cannot be empty"},
 		"scope's header":            {"scope: { header: 'X T' }\n", `stet.yaml:1:18: scope.header: "X T" is not the name of a header`},
-		"certificates unchecked":    {"scope: { client_cert: true }\n", "stet.yaml:1:23: scope.client_cert: it needs tls.client_ca_file: a certificate nobody checked says nothing"},
+		"certificates unchecked":    {"scope: { client_cert: true }\n", "stet.yaml:1:23: scope.client_cert: it needs tls.client_ca_file; without it, client certificates are not verified"},
 		"half a certificate":        {"tls: { cert_file: a }\n", "stet.yaml:1:6: tls: key_file is missing"},
 		"cors: a path":              {"cors: { allow_origins: ['https://shop.example/'] }\n", "stet.yaml:1:24: cors.allow_origins: \"https://shop.example/\" is not an origin: it ends with the host, or its port; an origin is spelled as in https://shop.example or http://localhost:5173"},
 		"cors: all and one":         {"cors:\n  allow_origins: ['*', 'https://shop.example']\n", "stet.yaml:2:18: cors.allow_origins: \"*\" allows every origin: list it alone"},
