@@ -55,10 +55,13 @@ func newSealer(k Keys, compressOver int, maxOpened int64) (s *sealer, err error)
 	if err = s.setKeys(k); err != nil {
 		return nil, err
 	}
-	if s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false)); err != nil {
-		return nil, err // the seal is a better checksum
+	s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true),
+		zstd.WithEncoderCRC(false)) // the seal is a better checksum
+	if err != nil {
+		return nil, err
 	}
-	s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(uint64(maxOpened)), zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true))
+	s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(uint64(maxOpened)), zstd.WithDecoderConcurrency(0),
+		zstd.WithDecoderLowmem(true))
 	return s, err
 }
 
@@ -124,7 +127,8 @@ func (s *sealer) open(as purpose, b, boundTo []byte) ([]byte, error) {
 		return plain, nil
 	}
 	if plain, err = s.decoder.DecodeAll(plain, nil); err != nil {
-		return nil, fmt.Errorf("%w: its body cannot be decompressed within %d bytes: %w", stet.ErrCorrupt, s.maxOpened, err)
+		return nil, fmt.Errorf("%w: its body cannot be decompressed within %d bytes: %w",
+			stet.ErrCorrupt, s.maxOpened, err)
 	}
 	return plain, nil
 }

@@ -118,7 +118,8 @@ func (k Keys) validate() error {
 		case !validID(id):
 			return fmt.Errorf("encryption keys: the id %q is not 1 to %d printable ASCII characters", id, maxKeyID)
 		case len(key) != KeySize:
-			return fmt.Errorf("encryption keys: key %q has %d bytes; it takes %d, as `openssl rand -base64 %[3]d` prints them", id, len(key), KeySize)
+			return fmt.Errorf("encryption keys: key %q has %d bytes; it takes %d, as `openssl rand -base64 %[3]d` prints them",
+				id, len(key), KeySize)
 		}
 	}
 	switch {

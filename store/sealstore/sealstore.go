@@ -53,7 +53,7 @@ func New(inner stet.Store, c Config) (*Store, error) {
 	case inner == nil:
 		return nil, errors.New("sealstore: New needs a store")
 	case c.AcceptPlain && c.Keys.Names != nil:
-		return nil, errors.New("sealstore: AcceptPlain: plain records have plain names, which are not found where names are hashed")
+		return nil, errors.New("sealstore: AcceptPlain cannot be combined with hashed names: plain records would not be found")
 	case c.MaxOpened < 0:
 		return nil, fmt.Errorf("sealstore: MaxOpened is %d; it must not be negative", c.MaxOpened)
 	}

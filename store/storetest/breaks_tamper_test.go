@@ -85,7 +85,7 @@ func (a *aborting) Replace(ctx context.Context, prev stet.Version, h stet.Head, 
 	return got, err
 }
 
-// accepting is a model in which nobody is stale.
+// accepting is a model in which no version is stale.
 type accepting struct{ *model }
 
 func (a accepting) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {

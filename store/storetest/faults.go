@@ -15,9 +15,11 @@ import (
 
 var faultLaws = []law{
 	{"lost calls",
-		"if 30 % of requests and replies are lost, an engine never executes a request twice, never fences itself off, and loses no body", lostCalls},
+		"if 30 % of requests and replies are lost, an engine never executes a request twice, never fences itself off, and loses no body",
+		lostCalls},
 	{"abandoned requests",
-		"a request that gives up on a slow store leaves at most a record that the next request may take over and a reaper removes", givenUp},
+		"a request that gives up on a slow store leaves at most a record that the next request may take over and a reaper removes",
+		givenUp},
 	{"many keys", "a thousand concurrent keys do not block each other, and no key evicts another", crowd},
 }
 

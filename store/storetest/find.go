@@ -10,7 +10,8 @@ import (
 
 var findLaws = []law{
 	{"find",
-		"Find finds a record by its current DownstreamKey or DownstreamID, compared byte for byte, and by no other name", find},
+		"Find finds a record by its current DownstreamKey or DownstreamID, compared byte for byte, and by no other name",
+		find},
 	{"find bounds", "Find returns at most DefaultLimit records, and none that no longer has the name", findBounds},
 }
 

@@ -18,7 +18,7 @@ import (
 // one at a time, and puts it in the place of what was there.
 type model struct {
 	modelVerbs
-	turn chan struct{} // full: somebody writes
+	turn chan struct{} // full while a caller writes
 	mu   sync.Mutex
 	data modelData
 }

@@ -16,7 +16,8 @@ var unconfirmedLaws = []law{
 		"an engine neither grants nor settles a claim by an unconfirmed write", unconfirmedClaims},
 }
 
-// unconfirm makes writes happen without being confirmed, or skips.
+// unconfirm makes writes take effect without being confirmed, or skips the law if that is not
+// possible.
 func (x *bench) unconfirm() (restore func()) {
 	x.t.Helper()
 	if x.Unconfirmed == nil {
@@ -25,7 +26,7 @@ func (x *bench) unconfirm() (restore func()) {
 	return x.Unconfirmed(x.t, x.opened)
 }
 
-// tries is how often a write is sent again: an engine's second try must not find out less than its
+// tries is how often a write is sent: the second try of an engine must learn no less than its
 // first.
 const tries = 3
 

@@ -14,12 +14,15 @@ import (
 
 var verbLaws = []law{
 	{"create once",
-		"if many callers create the same record, exactly one succeeds; the others get its record and ErrExists", createOnce},
+		"if many callers create the same record, exactly one succeeds; the others get its record and ErrExists",
+		createOnce},
 	{"create existing", "Create never changes an existing record", createTwice},
 	{"not found",
-		"every verb returns ErrNotFound for a record that was never created or is deleted, and creates none", notFound},
+		"every verb returns ErrNotFound for a record that was never created or is deleted, and creates none",
+		notFound},
 	{"compare and set",
-		"Replace changes the record only if it has the expected version; otherwise it returns ErrStale and the stored Head", compareAndSet},
+		"Replace changes the record only if it has the expected version; otherwise it returns ErrStale and the stored Head",
+		compareAndSet},
 	{"one replacer", "if many callers replace the same version, exactly one succeeds", oneReplacer},
 	{"no lost update",
 		"if many callers read, change and replace a record until they succeed, no change is lost", noLostUpdate},
@@ -27,7 +30,8 @@ var verbLaws = []law{
 	{"boundaries", "two different pairs of scope and key never name the same record", boundaries},
 	{"ended contexts", "a call with an ended context either has no effect or reports what it did", endedContexts},
 	{"abandoned calls",
-		"a call whose caller gives up takes effect completely or not at all, and blocks no other call", abandonedCalls},
+		"a call whose caller gives up takes effect completely or not at all, and blocks no other call",
+		abandonedCalls},
 }
 
 func createOnce(t testing.TB, x *bench) { // I1
@@ -224,7 +228,7 @@ func endedContexts(t testing.TB, x *bench) {
 	x.within(-time.Second, "Delete", func(ctx context.Context) { _ = x.store.Delete(ctx, made.ID, made.Version) })
 }
 
-// add raises the record's Attempt by one, whoever else does.
+// add raises the record's Attempt by one, and tries again until no other writer is faster.
 func add(ctx context.Context, s stet.Store, id stet.ID, n *stet.Note) error {
 	for {
 		got, err := s.Get(ctx, id)

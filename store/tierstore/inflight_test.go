@@ -69,7 +69,7 @@ func TestLapsedLeaseGoesToTheOrigin(t *testing.T) {
 	})
 }
 
-// Whoever finds its own write in the cache finds all of it: a resumed run needs its progress.
+// A caller that finds its own write in the cache finds all of it: a resumed run needs its progress.
 func TestNoteOfARunHasItsBody(t *testing.T) {
 	rigs(t, tierstore.Config{InFlight: true}, func(t *testing.T, x *rig) {
 		r := running("k")

@@ -95,7 +95,7 @@ func (x *rig) complete(key stet.Key) stet.Record {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	b.Response.Body[0], b.Response.Header[0].Value, b.Progress[0] = 'X', "spoilt", 'X' // nobody keeps what is the caller's
+	b.Response.Body[0], b.Response.Header[0].Value, b.Progress[0] = 'X', "spoilt", 'X' // no store keeps the caller's memory
 	whole, err := x.origin.Store.Get(x.t.Context(), got.ID)
 	if err != nil {
 		x.t.Fatal(err)
