@@ -343,7 +343,7 @@ func TestReloadEncryptionKeys(t *testing.T) { // D01
 		t.Errorf("what the new key sealed %d, what the old one did %d", sealed, gone)
 	}
 	hold(t, "keys.json", `{"primary": "k2", "keys": {`+two+`}, "names": "`+strings.Repeat("C", 42)+`A="}`)
-	if said := gate.reload(conf); !strings.Contains(said.err, `"names" is another`) {
+	if said := gate.reload(conf); !strings.Contains(said.err, `"names" differs`) {
 		t.Errorf("names of another kind: %s", said.text)
 	}
 	gate.quiet("AAAAAA", "BBBBBB", "CCCCCC", "secret\"")

@@ -1,10 +1,12 @@
 // Package ability builds wrappers of stores.
 //
-// A Go type has a method or does not have it, but the abilities of a wrapper depend on the store that it wraps. A wrapper
-// therefore implements [All] abilities on a type of its own, and [Set.Chain] shows those of them that the wrapped store has.
-// A new ability is a new method of All, so that the compiler names every wrapper that does not forward it yet.
+// A Go type has a method or does not have it, but the abilities of a wrapper depend on the store
+// that it wraps. A wrapper therefore implements [All] abilities on a type of its own, and
+// [Set.Chain] shows those of them that the wrapped store has. A new ability is a new method of All,
+// so that the compiler names every wrapper that does not forward it yet.
 //
-// Most wrappers do the same thing around each call. [Wrap] builds such a wrapper from one function, an [Around].
+// Most wrappers do the same thing around each call. [Wrap] builds such a wrapper from one function,
+// an [Around].
 package ability
 
 import "github.com/stet-dev/stet"
@@ -27,7 +29,8 @@ type All interface {
 // [sqlstore.LogSizer]: https://pkg.go.dev/github.com/stet-dev/stet/store/sqlstore#LogSizer
 type LogSizer interface{ LogSize() (int64, error) }
 
-// Set is what one store can do: a nil field is an ability that it does not have. Calling a method of a nil field panics.
+// Set is what one store can do: a nil field is an ability that it does not have. Calling a method
+// of a nil field panics.
 type Set struct {
 	stet.Waiter
 	stet.Lister
@@ -56,8 +59,9 @@ func Of(s stet.Store) (has Set) {
 	return has
 }
 
-// Chain returns the store that wrapper unwraps to. On it [stet.As] finds the abilities in has, each as a method of as, and
-// after them whatever it finds on end. If end is nil, it finds nothing else. The verbs of the result are wrapper's.
+// Chain returns the store that wrapper unwraps to. On it [stet.As] finds the abilities in has, each
+// as a method of as, and after them whatever it finds on end. If end is nil, it finds nothing else.
+// The verbs of the result are wrapper's.
 func (has Set) Chain(wrapper stet.Store, as All, end stet.Store) stet.Store {
 	next := end
 	here := func() link { return link{wrapper, next} }

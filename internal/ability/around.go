@@ -8,9 +8,10 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Around runs one call: it calls [Call.Do], or answers without asking the store. If it returns the error of Do, or one that
-// wraps it, the caller gets the results of the store as well; with any other error, the results are zero. An Around must
-// not keep c, and must be safe for concurrent use.
+// Around runs one call: it calls [Call.Do], or answers without asking the store. If it returns the
+// error of Do, or one that wraps it, the caller gets the results of the store as well; with any
+// other error, the results are zero. An Around must not keep c, and must be safe for concurrent
+// use.
 type Around func(ctx context.Context, c *Call) error
 
 // Op names a call of a store.
@@ -42,20 +43,12 @@ type Call struct {
 	State stet.State // that Create or Replace writes; else zero
 
 	store  stet.Store
-	record stet.Record // what Create is given; its Head is what Replace is given
-	body   *stet.Body
+	given  stet.Record // to Create; its Head is given to Replace
 	prev   stet.Version
+	body   *stet.Body
 	do     func(context.Context, *Call) error
-	failed error // what the store returned
-	got    results
-}
-
-type results struct {
-	record  stet.Record
-	heads   []stet.Head
-	changes []stet.Change
-	next    string
-	n       int
+	got    stet.Record // by the verbs; Replace got a Head
+	failed error       // what the store returned
 }
 
 // Do asks the store and returns its error.
@@ -74,8 +67,9 @@ type Store struct {
 
 var _ stet.Store = (*Store)(nil)
 
-// Wrap returns inner with around at each call that reads or writes records. Check, LogSize and Bind reach inner directly. If
-// inTx is set, a store that is bound to a transaction is wrapped too; otherwise its calls are between the caller and inner.
+// Wrap returns inner with around at each call that reads or writes records. Check, LogSize and Bind
+// reach inner directly. If inTx is set, a store that is bound to a transaction is wrapped too;
+// otherwise its calls are between the caller and inner.
 func Wrap(inner stet.Store, around Around, inTx bool) *Store {
 	s := &Store{inner: inner, around: around, inTx: inTx}
 	has := Of(inner)
@@ -99,77 +93,57 @@ func (s *Store) call(op Op, id stet.ID, do func(context.Context, *Call) error) *
 	return c
 }
 
-func (c *Call) free() {
+// end returns the results of the call, if err is the store's own, and err.
+func (c *Call) end(err error) (got stet.Record, _ error) {
+	if errors.Is(err, c.failed) {
+		got = c.got
+	}
 	*c = Call{}
 	calls.Put(c)
-}
-
-func (s *Store) run(ctx context.Context, c *Call) error {
-	err := s.around(ctx, c)
-	if !errors.Is(err, c.failed) {
-		c.got = results{}
-	}
-	return err
+	return got, err
 }
 
 // Create implements [stet.Store].
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	c := s.call(Create, r.ID, func(ctx context.Context, c *Call) (err error) {
-		c.got.record, err = c.store.Create(ctx, c.record)
+		c.got, err = c.store.Create(ctx, c.given)
 		return err
 	})
-	defer c.free()
-	c.State, c.record = r.State, r
-	err := s.run(ctx, c)
-	return c.got.record, err
+	c.State, c.given = r.State, r
+	return c.end(s.around(ctx, c))
 }
 
 // Get implements [stet.Store].
 func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	c := s.call(Get, id, func(ctx context.Context, c *Call) (err error) {
-		c.got.record, err = c.store.Get(ctx, c.ID)
+		c.got, err = c.store.Get(ctx, c.ID)
 		return err
 	})
-	defer c.free()
-	err := s.run(ctx, c)
-	return c.got.record, err
+	return c.end(s.around(ctx, c))
 }
 
 // Replace implements [stet.Store].
 func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 	c := s.call(Replace, h.ID, func(ctx context.Context, c *Call) (err error) {
-		c.got.record.Head, err = c.store.Replace(ctx, c.prev, c.record.Head, c.body)
+		c.got.Head, err = c.store.Replace(ctx, c.prev, c.given.Head, c.body)
 		return err
 	})
-	defer c.free()
-	c.State, c.prev, c.record.Head, c.body = h.State, prev, h, b
-	err := s.run(ctx, c)
-	return c.got.record.Head, err
+	c.State, c.prev, c.given.Head, c.body = h.State, prev, h, b
+	got, err := c.end(s.around(ctx, c))
+	return got.Head, err
 }
 
 // Delete implements [stet.Store].
 func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	c := s.call(Delete, id, func(ctx context.Context, c *Call) error { return c.store.Delete(ctx, c.ID, c.prev) })
-	defer c.free()
 	c.prev = prev
-	return s.run(ctx, c)
+	_, err := c.end(s.around(ctx, c))
+	return err
 }
 
 // Due implements [stet.Store].
 func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-	got, err := s.ask(ctx, Due, stet.ID{}, func(ctx context.Context, r *results) (err error) {
-		r.heads, r.next, err = s.inner.Due(ctx, q)
-		return err
-	})
-	return got.heads, got.next, err
-}
-
-// ask makes a call that need not be fast.
-func (s *Store) ask(ctx context.Context, op Op, id stet.ID, do func(context.Context, *results) error) (results, error) {
-	c := s.call(op, id, func(ctx context.Context, c *Call) error { return do(ctx, &c.got) })
-	defer c.free()
-	err := s.run(ctx, c)
-	return c.got, err
+	return page(ctx, s, Due, stet.ID{}, q, s.inner.Due)
 }
 
 // abilities are those of the inner store, with Around at each of their calls.
@@ -181,53 +155,33 @@ type abilities struct {
 var _ All = (*abilities)(nil)
 
 func (a *abilities) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
-	_, err := a.s.ask(ctx, Wait, id, func(ctx context.Context, _ *results) error { return a.has.Wait(ctx, id, seen) })
+	_, err := a.s.ask(ctx, Wait, id, func(ctx context.Context) error { return a.has.Wait(ctx, id, seen) })
 	return err
 }
 
 func (a *abilities) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-	got, err := a.s.ask(ctx, List, stet.ID{}, func(ctx context.Context, r *results) (err error) {
-		r.heads, r.next, err = a.has.List(ctx, q)
-		return err
-	})
-	return got.heads, got.next, err
+	return page(ctx, a.s, List, stet.ID{}, q, a.has.List)
 }
 
 func (a *abilities) Count(ctx context.Context, q stet.Query) (int, error) {
-	got, err := a.s.ask(ctx, Count, stet.ID{}, func(ctx context.Context, r *results) (err error) {
-		r.n, err = a.has.Count(ctx, q)
-		return err
-	})
-	return got.n, err
+	return one(ctx, a.s, Count, q, a.has.Count)
 }
 
 func (a *abilities) Find(ctx context.Context, name string) ([]stet.Head, error) {
-	got, err := a.s.ask(ctx, Find, stet.ID{}, func(ctx context.Context, r *results) (err error) {
-		r.heads, err = a.has.Find(ctx, name)
-		return err
-	})
-	return got.heads, err
+	return one(ctx, a.s, Find, name, a.has.Find)
 }
 
 func (a *abilities) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
-	got, err := a.s.ask(ctx, History, q.ID, func(ctx context.Context, r *results) (err error) {
-		r.changes, r.next, err = a.has.History(ctx, q)
-		return err
-	})
-	return got.changes, got.next, err
+	return page(ctx, a.s, History, q.ID, q, a.has.History)
 }
 
 func (a *abilities) Append(ctx context.Context, e stet.Change) error {
-	_, err := a.s.ask(ctx, Append, e.ID, func(ctx context.Context, _ *results) error { return a.has.Append(ctx, e) })
+	_, err := a.s.ask(ctx, Append, e.ID, func(ctx context.Context) error { return a.has.Append(ctx, e) })
 	return err
 }
 
 func (a *abilities) Reap(ctx context.Context, limit int) (int, error) {
-	got, err := a.s.ask(ctx, Reap, stet.ID{}, func(ctx context.Context, r *results) (err error) {
-		r.n, err = a.has.Reap(ctx, limit)
-		return err
-	})
-	return got.n, err
+	return one(ctx, a.s, Reap, limit, a.has.Reap)
 }
 
 func (a *abilities) Bind(tx any) (stet.Store, error) {
@@ -240,3 +194,30 @@ func (a *abilities) Bind(tx any) (stet.Store, error) {
 
 func (a *abilities) Check(ctx context.Context) error { return a.has.Check(ctx) }
 func (a *abilities) LogSize() (int64, error)         { return a.has.LogSize() }
+
+// ask makes a call with results of its own, and reports whether err is the store's: else, the
+// caller gets none of them.
+func (s *Store) ask(ctx context.Context, op Op, id stet.ID, do func(context.Context) error) (own bool, err error) {
+	c := s.call(op, id, func(ctx context.Context, _ *Call) error { return do(ctx) })
+	err = s.around(ctx, c)
+	own = errors.Is(err, c.failed)
+	_, err = c.end(err)
+	return own, err
+}
+
+func page[Q, T any](ctx context.Context, s *Store, op Op, id stet.ID, q Q,
+	do func(context.Context, Q) ([]T, string, error)) (got []T, next string, err error) {
+	own, err := s.ask(ctx, op, id, func(ctx context.Context) (err error) { got, next, err = do(ctx, q); return err })
+	if !own {
+		return nil, "", err
+	}
+	return got, next, err
+}
+
+func one[Q, T any](ctx context.Context, s *Store, op Op, q Q, do func(context.Context, Q) (T, error)) (got T, err error) {
+	own, err := s.ask(ctx, op, stet.ID{}, func(ctx context.Context) (err error) { got, err = do(ctx, q); return err })
+	if !own {
+		got = *new(T)
+	}
+	return got, err
+}

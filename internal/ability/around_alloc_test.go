@@ -23,7 +23,8 @@ func (nothing) Replace(_ context.Context, _ stet.Version, h stet.Head, _ *stet.B
 	return h, nil
 }
 
-// Wrapping costs no allocation where requests wait for it. The calls are pooled; the race detector makes pools forget at random.
+// Wrapping costs no allocation where requests wait for it. The calls are pooled; the race detector
+// makes pools forget at random.
 func TestAroundAllocatesNothing(t *testing.T) {
 	wrapped := ability.Wrap(nothing{}, func(ctx context.Context, c *ability.Call) error { return c.Do(ctx) }, false)
 	ctx, r, b := t.Context(), running(), &stet.Body{}

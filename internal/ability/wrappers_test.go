@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,16 +32,17 @@ var wrappers = map[string][]func(stet.Store) (stet.Store, error){
 	}},
 	"store/tierstore": {
 		func(s stet.Store) (stet.Store, error) {
-			return tierstore.New(tierstore.NewCache(0), s, tierstore.Config{})
+			return tierstore.New(tierstore.NewMemory(0), s, tierstore.Config{})
 		},
 		func(s stet.Store) (stet.Store, error) {
-			return tierstore.New(tierstore.NewCache(0), s, tierstore.Config{InFlight: true})
+			return tierstore.New(tierstore.NewMemory(0), s, tierstore.Config{InFlight: true})
 		},
 	},
 	"store/storetest/faulty": {func(s stet.Store) (stet.Store, error) { return faulty.New(s, 1), nil }},
 }
 
-// A wrapper has each ability of the store that it wraps, and no other; the methods reach that store.
+// A wrapper has each ability of the store that it wraps, and no other; the methods reach that
+// store.
 func TestWrappersForwardEveryAbility(t *testing.T) {
 	for name, ways := range wrappers {
 		for _, wrap := range ways {
@@ -123,14 +123,13 @@ func TestSetHasEveryAbility(t *testing.T) {
 // Each package that wraps stores is among the wrappers of this test.
 func TestEveryWrapperIsTested(t *testing.T) {
 	const root = "../.."
-	wraps := regexp.MustCompile(`\) Unwrap\(\) stet\.Store|ability\.Wrap\(`)
 	seen := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if wraps.Match(text) {
+		if bytes.Contains(text, []byte(") Unwrap() stet.Store")) || bytes.Contains(text, []byte("ability.Wrap(")) {
 			dir, _ := filepath.Rel(root, filepath.Dir(path))
 			seen[filepath.ToSlash(dir)] = true
 		}
@@ -140,7 +139,8 @@ func TestEveryWrapperIsTested(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(seen, "internal/ability")
-	delete(seen, "store/sqlstore") // its stores unwrap to a part of themselves
+	delete(seen, "store/sqlstore")      // its stores unwrap to a part of themselves
+	delete(seen, "cmd/internal/layers") // what it wraps is no store at all
 	if got, want := slices.Sorted(maps.Keys(seen)), slices.Sorted(maps.Keys(wrappers)); !slices.Equal(got, want) {
 		t.Errorf("wrappers are in %q, and those in %q are tested", got, want)
 	}

@@ -13,18 +13,22 @@ import (
 	"github.com/stet-dev/stet/internal/ability"
 )
 
-// Config of a Store. The zero value works.
+// Config configures a [Store]. The zero value works.
 type Config struct {
-	// Failures within [Window] open the breaker, if they are at least half of the calls. Default [DefaultFailures].
+	// Failures is the number of failures within [Window] that opens the breaker, if at least half
+	// of the calls in that time failed. Default [DefaultFailures].
 	Failures int
-	// Pause is how long the breaker stays open before a probe is let through. Default [DefaultPause].
+	// Pause is how long the breaker stays open before it lets a probe through. Default
+	// [DefaultPause].
 	Pause time.Duration
-	// Probes are let through at a time while the breaker is half-open; so many answers in a row close it. Default 1.
+	// Probes is how many calls a half-open breaker lets through at a time, and how many of them
+	// must succeed in a row to close it. Default 1.
 	Probes int
-	// Patience is what a deadline must have left the store for its passing to count as a failure. Default [DefaultPatience].
+	// Patience is the least time that a deadline must have left the store for its expiry to count
+	// as a failure. Default [DefaultPatience].
 	Patience time.Duration
-	// Changed is told of every change of state, in order. It is called while the breaker is locked: it must be fast, and must
-	// not call the store. May be nil.
+	// Changed, if it is not nil, is called after each change of state, in order. The breaker is
+	// locked meanwhile: Changed must return quickly and must not call the store.
 	Changed func(from, to State)
 }
 
@@ -35,18 +39,18 @@ const (
 	DefaultPatience = 100 * time.Millisecond
 )
 
-// Window is the time within which failures are counted together.
+// Window is the time in which failures are counted together.
 const Window = 10 * time.Second
 
-const windowStep = time.Second // old calls leave the window in steps of this
+const windowStep = time.Second // the window moves in steps of this length
 
-// State is what a breaker does with calls.
+// State is the state of a breaker.
 type State uint8
 
 const (
 	Closed   State = iota // calls go through
-	HalfOpen              // some go through, as probes
-	Open                  // none does
+	HalfOpen              // single calls go through, as probes
+	Open                  // no call goes through
 )
 
 func (s State) String() string {
@@ -61,36 +65,38 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// ErrOpen: the store was not asked, because it failed too often a moment ago. Nothing was sent.
-var ErrOpen = errors.New("breakerstore: the store failed too often and is left alone for a moment")
+// ErrOpen is returned without asking the store, because most of the calls before failed. The call
+// had no effect.
+var ErrOpen = errors.New("breakerstore: the store failed too often and is not asked for a moment")
 
-// Store passes calls on while the store it wraps answers. It is safe for concurrent use.
+// Store implements [stet.Store], and has the abilities of the store that it wraps. It is safe for
+// concurrent use.
 type Store struct {
 	*calls
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 	patience time.Duration
 }
 
-type calls = ability.Store // those of the inner store, each passed by the breaker
+type calls = ability.Store // of the inner store, each through pass
 
 var (
 	_ stet.Store  = (*Store)(nil)
 	_ stet.Closer = (*Store)(nil)
 )
 
-// New wraps inner. The error names the setting that cannot be used.
+// New wraps inner. The error names the field of c that cannot be used.
 func New(inner stet.Store, c Config) (*Store, error) {
 	switch {
 	case inner == nil:
 		return nil, errors.New("breakerstore: New needs a store")
 	case c.Failures < 0:
-		return nil, fmt.Errorf("breakerstore: Failures is %d", c.Failures)
+		return nil, fmt.Errorf("breakerstore: Failures is %d; it must not be negative", c.Failures)
 	case c.Pause < 0:
-		return nil, fmt.Errorf("breakerstore: Pause is %s", c.Pause)
+		return nil, fmt.Errorf("breakerstore: Pause is %s; it must not be negative", c.Pause)
 	case c.Probes < 0:
-		return nil, fmt.Errorf("breakerstore: Probes is %d", c.Probes)
+		return nil, fmt.Errorf("breakerstore: Probes is %d; it must not be negative", c.Probes)
 	case c.Patience < 0:
-		return nil, fmt.Errorf("breakerstore: Patience is %s", c.Patience)
+		return nil, fmt.Errorf("breakerstore: Patience is %s; it must not be negative", c.Patience)
 	}
 	failures := uint32(min(cmp.Or(c.Failures, DefaultFailures), 1<<30))
 	settings := gobreaker.Settings{
@@ -130,15 +136,16 @@ func state(s gobreaker.State) State {
 // Close closes the inner store, if it has something to close.
 func (s *Store) Close() error { return ability.Close(s.Unwrap()) }
 
-// State returns what the breaker does now. An open breaker whose pause is over is half-open.
+// State returns the current state. An open breaker whose pause is over is half-open.
 func (s *Store) State() State { return state(s.breaker.State()) }
 
-// answered: the store spoke, whatever it said.
+// answered reports whether the store answered the call, even if the answer is an error.
 func answered(err error) bool {
 	if err == nil {
 		return true
 	}
-	for _, answer := range [...]error{stet.ErrExists, stet.ErrStale, stet.ErrNotFound, stet.ErrCorrupt, stet.ErrFull, stet.ErrUnconfirmed} {
+	for _, answer := range [...]error{stet.ErrExists, stet.ErrStale, stet.ErrNotFound, stet.ErrCorrupt, stet.ErrFull,
+		stet.ErrUnconfirmed} {
 		if errors.Is(err, answer) {
 			return true
 		}
@@ -146,13 +153,13 @@ func answered(err error) bool {
 	return false
 }
 
-// unjudged is a failure that says nothing about the store.
+// unjudged marks a failure that says nothing about the store.
 type unjudged struct{ error }
 
 func (u unjudged) Unwrap() error { return u.error }
 
-// pass makes the call if the breaker lets it through. Only verbs are counted. While the breaker is half-open, its probe is to be
-// a short call, and so never an ability.
+// pass makes the call if the breaker lets it through. Only verbs are counted and serve as probes,
+// because they are short.
 func (s *Store) pass(ctx context.Context, c *ability.Call) error {
 	if !c.Op.Verb() {
 		if s.State() != Closed {
@@ -177,7 +184,8 @@ func (s *Store) pass(ctx context.Context, c *ability.Call) error {
 	return err
 }
 
-// gaveUp: the call ended because of its caller. A deadline that left the store enough time is no such end.
+// gaveUp reports whether the call ended because of its caller. A deadline that left the store
+// enough time is no such reason.
 func (s *Store) gaveUp(ctx context.Context, began time.Time) bool {
 	end, limited := ctx.Deadline()
 	switch now := time.Now(); {

@@ -204,7 +204,8 @@ type late struct{ context.Context }
 
 func (late) Deadline() (time.Time, bool) { return time.Now(), true }
 
-// A network notices the end of a deadline before its context does: the caller gave the store no time all the same.
+// A network notices the end of a deadline before its context does: the caller gave the store no
+// time all the same.
 func TestDeadlinesThatTheNetworkNoticesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &told{}

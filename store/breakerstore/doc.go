@@ -1,15 +1,27 @@
-// Package breakerstore wraps a store so that a sick one is refused fast. While the store answers, calls go through. When
-// most of them fail, the breaker opens: for a while every call fails at once with [ErrOpen], and nothing is sent. Then single
-// calls are let through as probes; one that is answered closes the breaker.
+// Package breakerstore wraps a store in a circuit breaker, so that calls of a failing store fail
+// immediately.
 //
-// Nothing is decided here: [ErrOpen] is infrastructure like any other failure, so that an engine fails closed, only without making
-// every request wait for a timeout, and without pressing a server that is trying to come back.
+// While the store answers, the breaker is closed and calls go through. When most calls fail, the
+// breaker opens: for [Config].Pause, every call returns [ErrOpen], and nothing is sent. Then the
+// breaker is half-open and lets single calls through as probes. A probe that is answered closes the
+// breaker; one that fails opens it again.
 //
-// A failure is what says something about the store. These do not: answers such as [stet.ErrExists], [stet.ErrStale],
-// [stet.ErrNotFound], [stet.ErrFull], [stet.ErrUnconfirmed] and [stet.ErrCorrupt]; a call that its caller gave up; a deadline that left the store less
-// than [Config].Patience. The five verbs are counted. Abilities are refused while the breaker is not closed, and are not counted:
-// a wait lasts as long as it lasts, and a list of a million records may well be slow in a store that is in good health. What
-// happens in a caller's transaction (see [stet.Binder]) is between the caller and the database, and passes.
+// An engine treats [ErrOpen] like any other failure of the store: it refuses the request. With a
+// breaker, it does so without waiting for a timeout, and a server that is starting up again is not
+// flooded with calls.
 //
-// The order of wrappers is seal(tier(front, breaker(back))).
+// # What counts as a failure
+//
+// A call counts as a failure only if its error says something about the store. These do not count:
+//
+//   - answers: [stet.ErrExists], [stet.ErrStale], [stet.ErrNotFound], [stet.ErrFull],
+//     [stet.ErrUnconfirmed] and [stet.ErrCorrupt];
+//   - a call whose caller gave up;
+//   - a deadline that left the store less than [Config].Patience.
+//
+// Only the five verbs of [stet.Store] are counted. Abilities, such as lists and waits, are refused
+// unless the breaker is closed, but are not counted: they may take long in a healthy store. Calls
+// in a transaction of the caller (see [stet.Binder]) bypass the breaker.
+//
+// The order of wrappers is seal(tier(cache, breaker(origin))).
 package breakerstore

@@ -44,7 +44,8 @@ func (a abilities) Find(ctx context.Context, name string) ([]stet.Head, error) {
 	return a.s.shown(heads, &stet.Query{}), err
 }
 
-// History opens what it can. An entry that it cannot open keeps its sealed evidence and the stored names.
+// History opens what it can. An entry that it cannot open keeps its sealed evidence and the stored
+// names.
 func (a abilities) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
 	if q.ID != (stet.ID{}) {
 		q.ID = a.s.names.id(q.ID)

@@ -10,14 +10,21 @@ import (
 
 // Errors of [Store.CheckSealed] and [CheckPlain], beside [ErrPlain].
 var (
-	ErrNames  = errors.New("sealstore: the store has names of another kind")
+	// ErrNames is returned if stored names do not fit [Keys].Names.
+	ErrNames = errors.New("sealstore: the store has names of another kind")
+	// ErrSealed is returned if there are sealed records, and no keys.
 	ErrSealed = errors.New("sealstore: the store has sealed records")
 )
 
-// CheckSealed looks at some records for signs that the store was filled by other rules. [ErrNames]: names are plain where they
-// are to be hashed, hashed where they are to be plain, or hashed with another key; keys that were used would not be
-// found, and would run again, so that no engine may stand on such a store. [ErrPlain]: records are not sealed, and plain ones
-// are not accepted; each would be refused. What cannot list cannot be checked.
+// CheckSealed reads some records to detect a store that was filled by other rules. A store without
+// [stet.Lister] cannot be checked.
+//
+// [ErrNames] means that stored names are plain although they should be hashed, hashed although they
+// should be plain, or hashed with another key. No engine may use such a store: it would not find
+// used keys, and run their requests again.
+//
+// [ErrPlain] means that stored records are not sealed although AcceptPlain is false. Each of them
+// would be refused.
 func (s *Store) CheckSealed(ctx context.Context) error {
 	heads, err := some(ctx, s.inner)
 	if err != nil {
@@ -48,7 +55,7 @@ func (s *Store) checkNames(h *stet.Head) error {
 	}
 	plain, err := s.sealer.openText(ofHead, text, boundHead(h))
 	if err != nil {
-		return nil // of its key alone, and said when that is asked for
+		return nil // damage of one record, reported when that record is read
 	}
 	if id, _, err := readHead(plain); err == nil && s.names.id(id) != h.ID {
 		return fmt.Errorf(`%w: they are hashed with another key than "names"`, ErrNames)
@@ -56,8 +63,9 @@ func (s *Store) checkNames(h *stet.Head) error {
 	return nil
 }
 
-// CheckPlain looks at some records of a store that is about to be used without a seal. [ErrSealed]: there are sealed ones, which
-// nobody could replay; and where their names are hashed, keys that were used would run again. What cannot list cannot be checked.
+// CheckPlain reads some records of a store that is to be used without a seal. [ErrSealed] means
+// that there are sealed ones: without the keys they cannot be replayed, and if their names are
+// hashed, their requests would run again. A store without [stet.Lister] cannot be checked.
 func CheckPlain(ctx context.Context, s stet.Store) error {
 	heads, err := some(ctx, s)
 	if err != nil {
@@ -76,7 +84,7 @@ func CheckPlain(ctx context.Context, s stet.Store) error {
 	return nil
 }
 
-// some lists a page of what is in the store.
+// some returns one page of the records in the store.
 func some(ctx context.Context, s stet.Store) ([]stet.Head, error) {
 	l, ok := stet.As[stet.Lister](s)
 	if !ok {

@@ -1,44 +1,60 @@
-// Package sealstore wraps a store so that what it holds cannot be read without a key: AES-256-GCM with random nonces (NIST SP
-// 800-38D) over what requests and responses carried, zstd before that where it pays.
+// Package sealstore wraps a store and encrypts what it holds: what requests and responses carry is
+// sealed with AES-256-GCM and random nonces (NIST SP 800-38D), after compression with zstd where
+// that helps.
 //
 // # What is sealed, and what is not
 //
-// Sealed: response headers, trailers and bodies; the kept request; the progress of flows; Meta; the Evidence of notes, also in
-// the history. With [Keys].Names also the scope and key: the store then knows them by keyed hashes only.
+// Sealed: response headers, trailers and bodies; the kept request; the progress of flows; Meta; and
+// the Evidence of notes, also in the history. With [Keys].Names, scope and key are hidden as well:
+// the store knows them only by keyed hashes.
 //
-// Plain, because stores judge versions and operators search: state, times, status, sizes, attempt, recovery point, cause,
-// holder, route, method, path, trace id, downstream names, and who changed a record and why. Whoever puts customers' names
-// into paths has them there. The fingerprint is a plain SHA-256: who can guess a whole request can tell that it was made.
-// Messages of package outbox do not come through the store, and are not sealed.
+// Plain, because stores compare versions and operators search: state, times, status, sizes,
+// attempt, recovery point, cause, holder, route, method, path, trace id, downstream names, and who
+// changed a record and why. If paths contain personal data, so does the store. The fingerprint is a
+// plain SHA-256: an attacker who can guess a complete request can tell that it was made. Messages
+// of package outbox do not pass through the store, and are not sealed.
 //
-// Each body is bound to its record's scope, key and fingerprint and to the format's version: moved to another record or
-// altered, it is refused with [stet.ErrCorrupt], for that key alone. That is all the protection against people who can write to
-// the table: they can still delete records, change plain columns, and put back an older body of the same key and request.
-// What keeps a body must keep the fingerprint; an engine does (a new fingerprint is a new life, without the old body).
+// Each body is bound to the scope, key and fingerprint of its record and to the version of the
+// format. A body that was altered or moved to another record is refused with [stet.ErrCorrupt], for
+// that key only. There is no further protection against an attacker who can write to the table:
+// that attacker can delete records, change plain columns, and restore an older body of the same key
+// and request. A write that keeps the body must therefore keep the fingerprint, too. An engine does
+// so: a new fingerprint starts a new life of the record, without the old body.
 //
 // # Keys
 //
-// Each seal names its key. The primary key seals, all keys open: to rotate, add a key, make it primary, and drop the old
-// one when what it sealed is gone (the longest retention later). Processes that share a store all have to have the key before
-// one of them makes it primary. A key seals 2³² values at most, by the birthday bound of random nonces; a gateway that stores
-// 1,000 results per second rotates within three weeks, with [Keys].Names within ten days. What was sealed with a key that is not
-// there any more is [stet.ErrCorrupt] for its record alone, and the error says which key it was. To drop a key is to
-// shred what it sealed. [Store.SetKeys] does so without a restart.
+// Each sealed value names its key. The primary key seals, and all keys open. To rotate, add a key,
+// make it primary, and remove the old key when everything that it sealed has expired, that is,
+// after the longest retention. If several processes share a store, all of them must have the new
+// key before the first one makes it primary. [Store.SetKeys] exchanges keys without a restart.
 //
-// Records that are not sealed are refused, or else whoever can write to the table could do without the seal.
-// [Config].AcceptPlain accepts them, for as long as a store is being migrated; what is written is sealed.
+// One key may seal at most 2³² values, because random nonces could collide beyond that. A gateway
+// that stores 1,000 results per second must rotate within three weeks, and with [Keys].Names within
+// ten days.
+//
+// A value that was sealed with a removed key is [stet.ErrCorrupt] for its record only, and the
+// error names the key. Removing a key therefore destroys what it sealed.
+//
+// Records that are not sealed are refused; otherwise, an attacker who can write to the table could
+// bypass the seal. While a store is being migrated, [Config].AcceptPlain accepts them. New writes
+// are sealed in any case.
 //
 // # Names
 //
-// The key behind hashed names never changes: another one would not find the keys that were used, and run them again.
-// Names are hashed from the first record on, or never; [Store.CheckSealed] finds a store that was filled by other rules. What
-// a query selects by scope is found, because scopes are hashed by themselves; the same key in two scopes has two hashes.
-// Lists return the true names, which records carry sealed. A head that cannot be opened is listed under the names that are
-// stored, with its Meta as it is: it can be seen, it can be reaped, and it cannot be written over.
+// The key that hashes names never changes: with another one, used keys would not be found, and
+// their requests would run again. Names are hashed from the first record on, or never;
+// [Store.CheckSealed] detects a store that was filled differently. Scopes are hashed by themselves,
+// so that queries by scope work. A key is hashed with its scope, so that the same key in two scopes
+// has two hashes.
+//
+// Lists return the true names, which each record carries sealed. A head that cannot be opened is
+// listed under its stored names, with its stored Meta: it is visible and can be reaped, but it
+// cannot be overwritten.
 //
 // # Compression
 //
-// The length of a compressed secret depends on what is compressed with it. Who chooses part of a response again and again, and
-// sees how large its record becomes, may learn other parts of that response, as with CRIME. It takes the table in both hands;
-// where that is a worry, a negative [Config].CompressOver compresses nothing.
+// The size of a compressed secret depends on what is compressed together with it. An attacker who
+// can choose part of a response many times, and can see the size of the stored record, may learn
+// other parts of that response, as with the CRIME attack. If that is a risk, turn compression off
+// by a negative [Config].CompressOver.
 package sealstore

@@ -17,7 +17,7 @@ import (
 //
 //	magic · format · purpose · flags · length of the key's id · id · nonce, ciphertext and tag
 //
-// The additional data is everything before the nonce, and what the value is bound to.
+// The additional data is everything before the nonce, followed by what the value is bound to.
 const (
 	magic  = "\x00seal"
 	format = 1
@@ -25,7 +25,7 @@ const (
 	preamble = len(magic) + 4
 )
 
-// purpose keeps a value from being opened as another kind of value.
+// purpose prevents a value from being opened as another kind of value.
 type purpose byte
 
 const (
@@ -36,7 +36,7 @@ const (
 
 const compressed = 1 // flag: the plaintext is a zstd frame
 
-// ErrPlain: a record is not sealed. It comes with [stet.ErrCorrupt].
+// ErrPlain is returned, together with [stet.ErrCorrupt], for a record that is not sealed.
 var ErrPlain = errors.New("sealstore: the record is not sealed")
 
 func errPlain() error { return fmt.Errorf("%w: %w", stet.ErrCorrupt, ErrPlain) }
@@ -44,8 +44,8 @@ func errPlain() error { return fmt.Errorf("%w: %w", stet.ErrCorrupt, ErrPlain) }
 // sealer seals and opens values. It is safe for concurrent use.
 type sealer struct {
 	keys         atomic.Pointer[ring]
-	compressOver int   // bytes; less than 0: never
-	maxOpened    int64 // bytes of a compressed value
+	compressOver int   // in bytes; negative: never compress
+	maxOpened    int64 // largest size of a decompressed value, in bytes
 	encoder      *zstd.Encoder
 	decoder      *zstd.Decoder
 }
@@ -55,10 +55,13 @@ func newSealer(k Keys, compressOver int, maxOpened int64) (s *sealer, err error)
 	if err = s.setKeys(k); err != nil {
 		return nil, err
 	}
-	if s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false)); err != nil {
-		return nil, err // the seal is a better checksum
+	s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true),
+		zstd.WithEncoderCRC(false)) // the seal is a better checksum
+	if err != nil {
+		return nil, err
 	}
-	s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(uint64(maxOpened)), zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true))
+	s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(uint64(maxOpened)), zstd.WithDecoderConcurrency(0),
+		zstd.WithDecoderLowmem(true))
 	return s, err
 }
 
@@ -71,7 +74,8 @@ func (s *sealer) setKeys(k Keys) error {
 	return nil
 }
 
-// seal returns plain in an envelope. What is too large to be opened again when compressed is not compressed.
+// seal returns plain in an envelope. It does not compress a value that is too large to be opened
+// again.
 func (s *sealer) seal(as purpose, plain, boundTo []byte) []byte {
 	var flags byte
 	if s.compressOver >= 0 && len(plain) > s.compressOver && int64(len(plain)) <= s.maxOpened {
@@ -87,14 +91,15 @@ func (s *sealer) seal(as purpose, plain, boundTo []byte) []byte {
 	return aead.Seal(out, nil, plain, additional(out, boundTo))
 }
 
-// additional is a copy of both: Seal appends to the envelope while it reads them.
+// additional returns header and boundTo in a new slice, because Seal appends to the envelope while
+// it reads them.
 func additional(header, boundTo []byte) []byte {
 	return append(append(make([]byte, 0, len(header)+len(boundTo)), header...), boundTo...)
 }
 
 func isSealed(b []byte) bool { return len(b) >= preamble && string(b[:len(magic)]) == magic }
 
-// open returns what seal was given. The error is [stet.ErrCorrupt], and says why.
+// open returns what seal was given. The error is [stet.ErrCorrupt], with a reason.
 func (s *sealer) open(as purpose, b, boundTo []byte) ([]byte, error) {
 	if !isSealed(b) {
 		return nil, errPlain()
@@ -122,14 +127,15 @@ func (s *sealer) open(as purpose, b, boundTo []byte) ([]byte, error) {
 		return plain, nil
 	}
 	if plain, err = s.decoder.DecodeAll(plain, nil); err != nil {
-		return nil, fmt.Errorf("%w: its body cannot be decompressed within %d bytes: %w", stet.ErrCorrupt, s.maxOpened, err)
+		return nil, fmt.Errorf("%w: its body cannot be decompressed within %d bytes: %w",
+			stet.ErrCorrupt, s.maxOpened, err)
 	}
 	return plain, nil
 }
 
 func errBroken() error { return fmt.Errorf("%w: its seal is broken", stet.ErrCorrupt) }
 
-// Where a value has to be text it is this and base64.
+// textPrefix begins a sealed value in a text field; the rest is base64.
 const textPrefix = "stet.sealed:"
 
 func isSealedText(s string) bool { return strings.HasPrefix(s, textPrefix) }
@@ -150,7 +156,8 @@ func (s *sealer) openText(as purpose, text string, boundTo []byte) ([]byte, erro
 	return s.open(as, b, boundTo)
 }
 
-// bound is what a value belongs to, each part with its length, so that no two lists of parts are the same bytes.
+// bound encodes what a value belongs to. Each part has its length before it, so that different
+// parts never give the same bytes.
 func bound(parts ...string) []byte {
 	var b []byte
 	for _, p := range parts {

@@ -138,7 +138,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Whatever is stored, it is opened or refused, never a panic; and nothing that was not sealed is opened.
+// Whatever is stored, it is opened or refused, never a panic; and nothing that was not sealed is
+// opened.
 func FuzzOpen(f *testing.F) {
 	s := testSealer(f, 0, 1<<20)
 	f.Add(s.seal(ofBody, []byte("plain"), nil))

@@ -12,25 +12,31 @@ import (
 	"strings"
 )
 
-// KeySize is the length of every key, in bytes: AES-256, and HMAC-SHA256 for names.
+// KeySize is the length of every key in bytes, for AES-256 and for HMAC-SHA256.
 const KeySize = 32
 
-// maxKeyID is the longest key id, in bytes. Each sealed value has it.
+// maxKeyID is the length of the longest key id in bytes. Each sealed value contains an id.
 const maxKeyID = 64
 
-// Keys are what values are sealed and opened with. A Keys prints as [keys] with every verb.
+// Keys are the keys of a [Store]. With every verb of package fmt, in logs and in JSON, they appear
+// as [keys] only.
 type Keys struct {
-	Primary string            // the id of the key that seals
-	Keys    map[string][]byte // by id, of 1 to 64 printable ASCII characters; all of them open
-	Names   []byte            // hashes scopes and keys; nil: they are stored as they are
+	// Primary is the id of the key that seals. It must be in Keys.
+	Primary string
+	// Keys are the keys that open, by their ids. An id has 1 to 64 printable ASCII characters, a
+	// key [KeySize] bytes.
+	Keys map[string][]byte
+	// Names hashes scopes and keys, and has [KeySize] bytes. If it is nil, names are stored as they
+	// are.
+	Names []byte
 }
 
-// ParseKeys reads
+// ParseKeys reads a JSON document of the form
 //
 //	{"primary": "k2", "keys": {"k1": "BASE64", "k2": "BASE64"}, "names": "BASE64"}
 //
-// where each BASE64 is 32 bytes in standard base64, as `openssl rand -base64 32` prints them, and names may be left out.
-// The error says what is wrong with which key, and never quotes one.
+// Each BASE64 is 32 bytes in standard base64, as `openssl rand -base64 32` prints them. "names" is
+// optional. The error says what is wrong with which key, and never quotes a key.
 func ParseKeys(doc []byte) (Keys, error) {
 	var file struct {
 		Primary string  `json:"primary"`
@@ -52,7 +58,8 @@ func ParseKeys(doc []byte) (Keys, error) {
 	return k, k.validate()
 }
 
-// keyMap refuses an id that occurs twice: encoding/json would drop the first key silently, and with it what it sealed.
+// keyMap refuses an id that occurs twice. encoding/json would drop the first key silently, and with
+// it everything that it sealed.
 type keyMap map[string][]byte
 
 func (m *keyMap) UnmarshalJSON(b []byte) error {
@@ -79,7 +86,7 @@ func (m *keyMap) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// withoutValues drops what encoding/json quotes of a value: it may be a key.
+// withoutValues removes values from errors of encoding/json, because a value may be a key.
 func withoutValues(err error) error {
 	const form = `write {"primary": "k1", "keys": {"k1": "BASE64"}}`
 	var typed *json.UnmarshalTypeError
@@ -111,7 +118,8 @@ func (k Keys) validate() error {
 		case !validID(id):
 			return fmt.Errorf("encryption keys: the id %q is not 1 to %d printable ASCII characters", id, maxKeyID)
 		case len(key) != KeySize:
-			return fmt.Errorf("encryption keys: key %q has %d bytes; it takes %d, as `openssl rand -base64 %[3]d` prints them", id, len(key), KeySize)
+			return fmt.Errorf("encryption keys: key %q has %d bytes; it takes %d, as `openssl rand -base64 %[3]d` prints them",
+				id, len(key), KeySize)
 		}
 	}
 	switch {
@@ -134,16 +142,16 @@ func validID(id string) bool {
 	return id != "" && len(id) <= maxKeyID
 }
 
-// Format implements [fmt.Formatter]: it hides the keys whatever the verb.
+// Format implements [fmt.Formatter]. It hides the keys, whatever the verb.
 func (Keys) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[keys]") }
 
-// LogValue implements [slog.LogValuer]: it hides the keys.
+// LogValue implements [slog.LogValuer]. It hides the keys.
 func (Keys) LogValue() slog.Value { return slog.StringValue("[keys]") }
 
-// MarshalJSON implements [json.Marshaler]: it hides the keys.
+// MarshalJSON implements [json.Marshaler]. It hides the keys.
 func (Keys) MarshalJSON() ([]byte, error) { return []byte(`"[keys]"`), nil }
 
-// ring are the keys as ciphers. Safe for concurrent use.
+// ring holds the keys as ciphers. It is safe for concurrent use.
 type ring struct {
 	primary string
 	ciphers map[string]cipher.AEAD

@@ -10,16 +10,17 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// names turns scopes and keys into what is stored of them. Nil leaves them as they are.
+// names is the key that hashes scopes and keys. If it is nil, they are stored as they are.
 type names []byte
 
-// Hashed names begin with these, for people; and so that a store whose key for names was lost is noticed.
+// Hashed names begin with these prefixes. People recognize them, and so does CheckSealed if the key
+// for names was lost.
 const (
 	scopePrefix = "~s"
 	keyPrefix   = "~k"
 )
 
-// scope hashes a scope by itself, so that queries for one find it.
+// scope hashes a scope by itself, so that queries by scope work.
 func (n names) scope(s stet.Scope) stet.Scope {
 	if n == nil {
 		return s
@@ -27,7 +28,8 @@ func (n names) scope(s stet.Scope) stet.Scope {
 	return stet.Scope(scopePrefix + n.sum(1, string(s)))
 }
 
-// id hashes the key with its scope: the same key in two scopes must not be seen to be the same.
+// id hashes the key together with its scope, so that it does not show which scopes use the same
+// key.
 func (n names) id(id stet.ID) stet.ID {
 	if n == nil {
 		return id

@@ -8,7 +8,8 @@ import (
 	"github.com/stet-dev/stet/internal/codec"
 )
 
-// What is inside envelopes. All lengths are unsigned varints; the envelope's format is the version of these, too.
+// The content of envelopes. All lengths are unsigned varints. The format number of the envelope
+// covers these forms, too.
 
 const withResponse = 1 // first byte of a body
 
@@ -24,7 +25,7 @@ func appendBody(dst []byte, b *stet.Body) []byte {
 	return appendBytes(appendBytes(dst, b.Request), b.Progress)
 }
 
-// readBody is the inverse of appendBody. What it returns refers to src.
+// readBody is the inverse of appendBody. Its result refers to src.
 func readBody(src []byte) (b stet.Body, err error) {
 	r := reader{rest: src}
 	if r.byte() == withResponse {
@@ -66,7 +67,8 @@ func readHead(src []byte) (id stet.ID, meta map[string]string, err error) {
 	return id, meta, nil
 }
 
-// errContent: sealed with our key, and yet nothing this version writes.
+// errContent is the error for content that was sealed with one of the keys, but not by this
+// version.
 func errContent() error {
 	return fmt.Errorf("%w: what is sealed has another form than this version writes", stet.ErrCorrupt)
 }
@@ -75,7 +77,7 @@ func appendBytes(dst, b []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
 
-// reader reads what the functions above append. After a failure it returns zero values.
+// reader reads what the functions above append. After a failure, it returns zero values.
 type reader struct {
 	rest   []byte
 	failed bool

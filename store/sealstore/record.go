@@ -9,7 +9,7 @@ import (
 // metaName is the only entry of a sealed Meta.
 const metaName = "stet.sealed"
 
-// seal returns the head as it is stored. It changes nothing of h's.
+// seal returns the head as it is stored. It does not change h.
 func (s *Store) seal(h *stet.Head) stet.Head {
 	out := *h
 	out.ID = s.names.id(h.ID)
@@ -24,25 +24,25 @@ func (s *Store) seal(h *stet.Head) stet.Head {
 	return out
 }
 
-// sealEvidence is what a note of the record that is stored as stored keeps sealed: the true names with it, because the history
-// outlives the record.
+// sealEvidence seals the evidence of a note together with the true names, because the history
+// outlives the record. stored is the ID under which the record is stored.
 func (s *Store) sealEvidence(stored, id stet.ID, evidence string) string {
 	b := appendBytes(appendBytes(nil, []byte(id.Scope)), []byte(id.Key))
 	return s.sealer.sealText(ofEvidence, append(b, evidence...), boundEvidence(stored))
 }
 
-// sealBody returns the body as it is stored under h, which is sealed.
+// sealBody returns the body as it is stored with the sealed head h.
 func (s *Store) sealBody(h *stet.Head, b *stet.Body) stet.Body {
 	return stet.Body{Progress: s.sealer.seal(ofBody, appendBody(nil, b), boundBody(h))}
 }
 
-// given is the head that was written, with the instants the store gave it.
+// given returns the head that was written, with the instants that the store stamped.
 func given(got stet.Head, written *stet.Head) stet.Head {
 	got.ID, got.Meta, got.Note = written.ID, written.Meta, written.Note
 	return got
 }
 
-// open opens what the inner store answered when asked for id.
+// open opens the record that the inner store returned for id.
 func (s *Store) open(got stet.Record, id stet.ID) (stet.Record, error) {
 	stored := got.Head
 	if err := s.openHead(&got.Head); err != nil {
@@ -71,7 +71,7 @@ func isPlain(b *stet.Body) bool {
 	return b.Response != nil || b.Request != nil || !isSealed(b.Progress)
 }
 
-// openHead opens what is sealed in h. With an error h is of no use.
+// openHead opens what is sealed in h. If it returns an error, h must not be used.
 func (s *Store) openHead(h *stet.Head) error {
 	stored := *h
 	switch text, sealed := h.Meta[metaName]; {
@@ -101,7 +101,8 @@ func (s *Store) openHead(h *stet.Head) error {
 	return nil
 }
 
-// openNote opens the evidence of a note of the record stored as id, and the true names that are with it.
+// openNote opens the evidence of a note, and returns it with the true names of its record. stored
+// is the ID under which the record is stored.
 func (s *Store) openNote(stored stet.ID, n stet.Note) (stet.ID, stet.Note, error) {
 	if s.plain && !isSealedText(n.Evidence) {
 		return stored, n, nil
@@ -119,7 +120,7 @@ func (s *Store) openNote(stored stet.ID, n stet.Note) (stet.ID, stet.Note, error
 	return id, n, nil
 }
 
-// unopened: h was read, and could not be opened.
+// unopened reports whether h was read, but could not be opened.
 func unopened(h *stet.Head) bool {
 	_, sealed := h.Meta[metaName]
 	return sealed || h.Note != nil && isSealedText(h.Note.Evidence)

@@ -222,7 +222,7 @@ func TestUnopenedHeads(t *testing.T) {
 	}
 }
 
-// tamper changes what is stored under a record's name, as somebody with a pen would.
+// tamper changes what is stored under a record's name.
 func tamper(t *testing.T, inner stet.Store, id stet.ID, change func(r *stet.Record)) {
 	t.Helper()
 	r, err := inner.Get(t.Context(), id)

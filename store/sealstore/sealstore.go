@@ -11,26 +11,29 @@ import (
 	"github.com/stet-dev/stet/internal/ability"
 )
 
-// Config of a Store. Keys are required; the rest has defaults.
+// Config configures a [Store]. Keys are required; the other fields have defaults.
 type Config struct {
+	// Keys seal and open values, and may hash names. Required.
 	Keys Keys
-	// AcceptPlain reads records that are not sealed, for as long as a store is migrated. It cannot be had with hashed names.
+	// AcceptPlain also reads records that are not sealed, while a store is being migrated. It
+	// cannot be combined with hashed names. Default false: such records are [stet.ErrCorrupt].
 	AcceptPlain bool
-	// CompressOver is the size from which on what is sealed is compressed before, in bytes. 0 means [DefaultCompressOver], and
-	// less than 0 compresses nothing.
+	// CompressOver is a size in bytes: larger values are compressed before they are sealed. 0 means
+	// [DefaultCompressOver]; a negative number turns compression off.
 	CompressOver int
-	// MaxOpened bounds what a compressed body may become when it is opened, in bytes. What is larger is stored uncompressed.
-	// Default [DefaultMaxOpened].
+	// MaxOpened is the largest size in bytes to which a compressed value may expand. Values larger
+	// than that are stored uncompressed. Default [DefaultMaxOpened].
 	MaxOpened int64
 }
 
 // Defaults of [Config].
 const (
-	DefaultCompressOver = 1 << 10
-	DefaultMaxOpened    = 64 << 20
+	DefaultCompressOver = 1 << 10  // 1 KiB
+	DefaultMaxOpened    = 64 << 20 // 64 MiB
 )
 
-// Store seals what it writes to the store it wraps, and opens what it reads. It is safe for concurrent use.
+// Store seals what it writes to the store that it wraps, and opens what it reads. It has the
+// abilities of that store. It is safe for concurrent use.
 type Store struct {
 	inner  stet.Store
 	sealer *sealer
@@ -44,15 +47,15 @@ var (
 	_ stet.Closer = (*Store)(nil)
 )
 
-// New wraps inner. The error names what cannot be used.
+// New wraps inner. The error names the field of c that cannot be used, and quotes no key.
 func New(inner stet.Store, c Config) (*Store, error) {
 	switch {
 	case inner == nil:
 		return nil, errors.New("sealstore: New needs a store")
 	case c.AcceptPlain && c.Keys.Names != nil:
-		return nil, errors.New("sealstore: AcceptPlain: plain records have plain names, which are not found where names are hashed")
+		return nil, errors.New("sealstore: AcceptPlain cannot be combined with hashed names: plain records would not be found")
 	case c.MaxOpened < 0:
-		return nil, fmt.Errorf("sealstore: MaxOpened is %d", c.MaxOpened)
+		return nil, fmt.Errorf("sealstore: MaxOpened is %d; it must not be negative", c.MaxOpened)
 	}
 	if err := c.Keys.validate(); err != nil {
 		return nil, fmt.Errorf("sealstore: %w", err)
@@ -68,15 +71,15 @@ func New(inner stet.Store, c Config) (*Store, error) {
 	return s.around(inner), nil
 }
 
-// SetKeys seals and opens with other keys from now on, also where s is wrapped or has a transaction open. Keys that sealed what is
-// still to be read have to be among them. The key that hashes names cannot change: what is stored would not be found. The error
-// says what cannot be used; nothing changes then.
+// SetKeys exchanges the keys, also in wrappers of s and in open transactions. k must contain all
+// keys that sealed values which are still to be read, and the same Names as before: with others,
+// stored records would not be found. If SetKeys returns an error, the keys stay as they were.
 func (s *Store) SetKeys(k Keys) error {
 	if err := k.validate(); err != nil {
 		return fmt.Errorf("sealstore: %w", err)
 	}
 	if !bytes.Equal(s.names, k.Names) {
-		return errors.New(`sealstore: encryption keys: "names" is another; it stays as it was when the store was empty`)
+		return errors.New(`sealstore: encryption keys: "names" differs; it must stay as it was when the store was empty`)
 	}
 	if err := s.sealer.setKeys(k); err != nil {
 		return fmt.Errorf("sealstore: %w", err)
@@ -84,7 +87,7 @@ func (s *Store) SetKeys(k Keys) error {
 	return nil
 }
 
-// around is s with another store inside.
+// around returns a copy of s that wraps another store.
 func (s *Store) around(inner stet.Store) *Store {
 	c := *s
 	c.inner = inner
@@ -93,8 +96,9 @@ func (s *Store) around(inner stet.Store) *Store {
 	return &c
 }
 
-// Unwrap lets [stet.As] find the abilities of the inner store that this package knows, each opening and sealing as the verbs do.
-// Others are not found: they might write past the seal.
+// Unwrap lets [stet.As] find the abilities of the inner store, each of which seals and opens as the
+// verbs do. Methods that this package does not know are not found, because they could write past
+// the seal.
 func (s *Store) Unwrap() stet.Store { return s.chain }
 
 // Close closes the inner store, if it has something to close.
@@ -126,8 +130,8 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	return s.open(got, id)
 }
 
-// Replace implements [stet.Store]. A head that could not be opened when it was read is [stet.ErrCorrupt]: what it holds sealed
-// must not be lost.
+// Replace implements [stet.Store]. If h could not be opened when it was read, the error is
+// [stet.ErrCorrupt]: overwriting it would lose what it holds sealed.
 func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 	if unopened(&h) {
 		return stet.Head{}, fmt.Errorf("%w: its head could not be opened, and is not written over", stet.ErrCorrupt)
@@ -142,7 +146,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	case err == nil:
 		return given(got, &h), nil
 	case errors.Is(err, stet.ErrStale):
-		if s.openHead(&got) != nil { // the version is what counts
+		if s.openHead(&got) != nil { // the caller needs the version alone
 			got.Meta, got.Note = nil, nil
 		}
 		got.ID = h.ID
@@ -151,8 +155,8 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	return stet.Head{}, err
 }
 
-// Delete implements [stet.Store]. A record that was listed under its hashed names, because they could not be opened, is deleted
-// by those.
+// Delete implements [stet.Store]. A record that could not be opened is listed under its hashed
+// names, and can be deleted by those.
 func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	err := s.inner.Delete(ctx, s.names.id(id), prev)
 	if s.names != nil && hashed(id) && errors.Is(err, stet.ErrNotFound) {
@@ -167,7 +171,8 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 	return s.shown(heads, &q), next, err
 }
 
-// query is q by stored names. A key is hashed with its scope: where q names a key alone, shown selects what has it.
+// query returns q with stored names. A key is hashed with its scope, so the result has no key if q
+// has no scope; shown then selects the records.
 func (s *Store) query(q stet.Query) stet.Query {
 	switch {
 	case s.names != nil && q.Scope == "":
@@ -184,7 +189,7 @@ func (s *Store) query(q stet.Query) stet.Query {
 // sifts reports whether the stored query of q selects more than q does.
 func (s *Store) sifts(q *stet.Query) bool { return s.names != nil && q.Scope == "" && q.Key != "" }
 
-// shown opens those heads that can be opened, and leaves out what q does not select.
+// shown opens the heads that can be opened, and leaves out those that q does not select.
 func (s *Store) shown(heads []stet.Head, q *stet.Query) []stet.Head {
 	if heads == nil {
 		return nil

@@ -68,7 +68,7 @@ func TestLawsSealTierBreaker(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tiered, err := tierstore.New(tierstore.NewCache(0), guarded, tierstore.Config{Clock: clock})
+		tiered, err := tierstore.New(tierstore.NewMemory(0), guarded, tierstore.Config{Clock: clock})
 		if err != nil {
 			t.Fatal(err)
 		}

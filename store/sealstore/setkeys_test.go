@@ -9,7 +9,8 @@ import (
 	"github.com/stet-dev/stet/store/sealstore"
 )
 
-// A key is rotated while the store is in use: the new one seals, the old one opens until it is dropped.
+// A key is rotated while the store is in use: the new one seals, the old one opens until it is
+// dropped.
 func TestSetKeys(t *testing.T) { // D01
 	inner := memory(nil)
 	s := seal(t, inner, sealstore.Config{Keys: oneKey()})

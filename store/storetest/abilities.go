@@ -13,15 +13,20 @@ import (
 )
 
 var abilityLaws = []law{
-	{"list", "List pages through every record exactly once, in a stable order, as the query selects", list},
-	{"list while changing", "records that stay are on exactly one page, whatever else comes and goes", listWhileChanging},
-	{"count", "Count counts what the query selects, up to its limit", count},
-	{"latest", "Count and List know what was created within a time", latest},
-	{"wait", "Wait returns when the version seen is gone, and with the context's error when that ends first", wait},
-	{"wrappers", "every ability of the store is found through a wrapper", wrappers},
+	{"list",
+		"List returns every record that the query selects exactly once, page by page, in a stable order", list},
+	{"list while changing",
+		"List returns a record that stays exactly once, even if other records come and go between pages",
+		listWhileChanging},
+	{"count", "Count counts the records that the query selects, and may stop at the limit", count},
+	{"newer than", "Count and List select records by how long ago they were created, with NewerThan", latest},
+	{"wait",
+		"Wait returns nil once the record no longer has the version seen, and the context's error if the context ends first",
+		wait},
+	{"wrappers", "stet.As finds every ability of the store through a wrapper", wrappers},
 }
 
-// ability finds an ability, or skips: a store without it has no law to keep.
+// ability returns an ability of the store, or skips the law if the store does not have it.
 func ability[T any](t testing.TB, x *bench) T {
 	t.Helper()
 	a, ok := stet.As[T](x.store)
@@ -154,7 +159,7 @@ func count(t testing.TB, x *bench) {
 	}
 }
 
-// latest: what was created within a time, up to a time.
+// latest checks NewerThan, alone and together with OlderThan.
 func latest(t testing.TB, x *bench) {
 	c := ability[stet.Counter](t, x)
 	old := x.create(running("old"))
@@ -231,7 +236,7 @@ func wait(t testing.TB, x *bench) {
 	}
 }
 
-// wake replaces a record that several are waiting for, and returns its new head.
+// wake replaces a record for which several callers wait, and returns its new head.
 func wake(t testing.TB, x *bench, w stet.Waiter, seen stet.Head) stet.Head {
 	ctx, cancel := context.WithTimeout(x.ctx, x.patience)
 	defer cancel()
@@ -289,7 +294,7 @@ func wrappers(t testing.TB, x *bench) {
 	tx.get(made.ID)
 }
 
-// found reports whether the store has an ability, which is then found through wrappers, too.
+// found reports whether the store has an ability, and checks that wrappers show it, too.
 func found[T any](t testing.TB, store, wrapped stet.Store) bool {
 	t.Helper()
 	_, direct := stet.As[T](store)

@@ -13,8 +13,9 @@ import (
 	"github.com/stet-dev/stet/internal/tag"
 )
 
-// Benchmark measures what a request costs in a store: "new" is a Create and a Replace that completes, "replay" the Create that
-// finds a completed record, "get" a Get of it. Each is run by one caller and by 64.
+// Benchmark measures what a request costs in a store, for one caller and for 64 concurrent ones.
+// "new" is a Create and the Replace that completes the record, "replay" is a Create that finds a
+// completed record, and "get" is a Get of it.
 func Benchmark(b *testing.B, backend Backend) {
 	for _, callers := range []int{1, 64} {
 		b.Run("new/callers="+strconv.Itoa(callers), func(b *testing.B) {

@@ -10,23 +10,30 @@ import (
 )
 
 var bindLaws = []law{
-	{"bind", "what is written in a transaction is there when it is committed, and nobody sees it before", bindCommits},
-	{"bind rolled back", "what is written in a transaction that is rolled back never happened", bindRollsBack},
-	{"bind verbs", "in a transaction the verbs answer as they do outside, see what it wrote, and refuse without spoiling it", bindVerbs},
-	{"bind due", "in a transaction a walk of Due sees each record once, as the transaction has left it", bindDue},
-	{"bind foreign", "a transaction of another kind is ErrForeignTx, and nothing is done", bindForeign},
-	{"bind duplicates", "while a transaction holds a key, duplicates are answered within their deadline, and readers at once", bindDuplicates},
-	{"bind claims", "a claim in a transaction is settled by its commit, and goes on after its rollback", bindClaims},
+	{"bind", "a write in a transaction is visible after the commit, and to no other reader before it", bindCommits},
+	{"bind rolled back", "after a rollback, the writes of the transaction have had no effect", bindRollsBack},
+	{"bind verbs",
+		"in a transaction, the verbs answer as they do outside and see its own writes; a refusal leaves the transaction usable",
+		bindVerbs},
+	{"bind due",
+		"in a transaction, paging through Due returns each record once, as the transaction has left it", bindDue},
+	{"bind foreign",
+		"Bind returns ErrForeignTx for a transaction of another kind, and changes nothing", bindForeign},
+	{"bind duplicates",
+		"while a transaction holds a key, duplicates get an answer within their deadline, and readers at once",
+		bindDuplicates},
+	{"bind claims",
+		"the commit of its transaction settles a claim; after a rollback, the claim continues", bindClaims},
 }
 
-// transaction is one of a caller's, and a bench in which the store is bound to it.
+// transaction is a transaction of a caller, and a bench whose store is bound to it.
 type transaction struct {
 	*bench
 	tx               any
 	commit, rollback func() error
 }
 
-// begin begins a transaction, which is rolled back in the end where the law has not ended it.
+// begin begins a transaction. If the law does not end it, it is rolled back at the end.
 func (x *bench) begin() *transaction {
 	x.t.Helper()
 	b := ability[stet.Binder](x.t, x)
@@ -50,7 +57,8 @@ func (x *bench) begin() *transaction {
 	return &transaction{&in, tx, end(commit), end(rollback)}
 }
 
-// written is what a transaction wrote: the versions before and after it, 0 where nothing is there, and the entries in the history.
+// written is what a transaction wrote: the versions of a record before and after it, 0 if there is
+// no record, and the new entries in the history.
 type written struct {
 	before, after map[stet.ID]stet.Version
 	entries       []stet.Change
@@ -77,7 +85,7 @@ func (tx *transaction) write(old, noted, doomed stet.Record) (w written) {
 		after:  map[stet.ID]stet.Version{old.ID: done.Version, noted.ID: moved.Version, doomed.ID: 0, fresh.ID: fresh.Version}}
 }
 
-// happened looks from outside whether all of it, or nothing, has happened.
+// happened checks from outside that either all or nothing of it took effect.
 func (x *bench) happened(w written, yes bool) {
 	x.t.Helper()
 	want, entries, named := w.before, []stet.Change(nil), 0
@@ -234,7 +242,7 @@ func bindDuplicates(t testing.TB, x *bench) { // W4
 	fresh := tx.create(running("fresh"))
 	done := tx.replace(old.Head, nil, completed)
 
-	// duplicate sends what a retry would, and may be refused, but not kept waiting.
+	// duplicate sends what a retry sends. It may be refused, but must not wait for the transaction.
 	duplicate := func(key string, incumbents ...stet.Version) {
 		t.Helper()
 		var got stet.Record

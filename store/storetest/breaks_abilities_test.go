@@ -36,7 +36,7 @@ var abilityBreaks = []storeBreak{
 		q.Tag = ""
 		return s.Store.List(context.Background(), q)
 	})},
-	{"a tag is another's", "tag of many", lists(func(s *broken, q stet.Query) ([]stet.Head, string, error) {
+	{"a tag is another's", "a shared tag", lists(func(s *broken, q stet.Query) ([]stet.Head, string, error) {
 		heads, next, err := s.Store.List(context.Background(), q)
 		return heads[:min(1, len(heads))], next, err
 	})},
@@ -73,7 +73,7 @@ var abilityBreaks = []storeBreak{
 			return n + 1, err
 		}
 	}},
-	{"Count knows no latest", "latest", func(s *broken) {
+	{"Count knows no latest", "newer than", func(s *broken) {
 		s.count = func(ctx context.Context, q stet.Query) (int, error) {
 			q.NewerThan = 0
 			return s.Store.Count(ctx, q)
@@ -218,7 +218,7 @@ var abilityBreaks = []storeBreak{
 			return slices.DeleteFunc(all, func(c stet.Change) bool { return !strings.HasPrefix(c.Note.Who, who) }), "", err
 		}
 	}},
-	{"the history ends where a page has looked enough", "history looked through", func(s *broken) {
+	{"the history ends where a page has looked enough", "rare history", func(s *broken) {
 		s.history = func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
 			all, next, err := s.Store.History(ctx, q)
 			if len(all) == 0 {
@@ -227,7 +227,7 @@ var abilityBreaks = []storeBreak{
 			return all, next, err
 		}
 	}},
-	{"losers of a race are in the history", "history of racers", loseOne},
+	{"losers of a race are in the history", "history of concurrent writers", loseOne},
 
 	{"Reap removes what was left running", "reap", reapAlso(func(h *stet.Head) bool { return h.State == stet.Running })},
 	{"Reap removes what nobody knows", "reap", reapAlso(func(h *stet.Head) bool { return h.State == stet.Unknown })},
@@ -245,7 +245,7 @@ var abilityBreaks = []storeBreak{
 			return n - len(kept), cmp.Or(err, err2)
 		}
 	}},
-	{"Reap removes what changed meanwhile", "reap racers", func(s *broken) {
+	{"Reap removes what changed meanwhile", "reap concurrently", func(s *broken) {
 		seen := sync.OnceValues(func() ([]stet.Head, error) {
 			heads, _, err := s.Store.Due(context.Background(), stet.Query{})
 			return heads, err

@@ -11,7 +11,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// tamperBreaks are breaks of a store that others can reach into, or that has to confirm what it wrote.
+// tamperBreaks are breaks of a store that others can reach into, or that has to confirm what it
+// wrote.
 var tamperBreaks = []backendBreak{
 	{"Due ends at what cannot be read", "due past damage", damaged(beforeDamage)},
 	{"Due fails where something cannot be read", "due past damage", damaged(failOverDamage)},
@@ -20,8 +21,8 @@ var tamperBreaks = []backendBreak{
 	{"another format is read", "another format", faults(func(w *modelFaults) { w.anyFormat = true })},
 	{"another format is overwritten", "another format", faults(func(w *modelFaults) { w.overwrite = true })},
 	{"another format is deleted", "another format", faults(func(w *modelFaults) { w.remove = true })},
-	{"another format is overwritten", "another format in a crowd", faults(func(w *modelFaults) { w.overwrite = true })},
-	{"a refused write fails the next", "another format in a crowd", modelBackend(func(m *model) stet.Store { return &aborting{model: m} })},
+	{"another format is overwritten", "another format among many", faults(func(w *modelFaults) { w.overwrite = true })},
+	{"a refused write fails the next", "another format among many", modelBackend(func(m *model) stet.Store { return &aborting{model: m} })},
 	{"another format is overwritten in transactions", "another format in a transaction", binding(func(m *model, s stet.Store) stet.Store {
 		v := s.(modelVerbs)
 		v.wrong = &modelFaults{overwrite: true}
@@ -84,7 +85,7 @@ func (a *aborting) Replace(ctx context.Context, prev stet.Version, h stet.Head, 
 	return got, err
 }
 
-// accepting is a model in which nobody is stale.
+// accepting is a model in which no version is stale.
 type accepting struct{ *model }
 
 func (a accepting) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {

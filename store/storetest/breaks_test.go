@@ -37,7 +37,7 @@ var breaks = []storeBreak{
 			}
 		}
 	}},
-	{"Create overwrites", "create twice", func(s *broken) {
+	{"Create overwrites", "create existing", func(s *broken) {
 		s.create = func(ctx context.Context, r stet.Record) (stet.Record, error) {
 			got, err := s.Store.Create(ctx, r)
 			if errors.Is(err, stet.ErrExists) {
@@ -47,7 +47,7 @@ var breaks = []storeBreak{
 			return got, err
 		}
 	}},
-	{"Create does not show the body of the incumbent", "create twice", func(s *broken) {
+	{"Create does not show the body of the incumbent", "create existing", func(s *broken) {
 		s.create = func(ctx context.Context, r stet.Record) (stet.Record, error) {
 			got, err := s.Store.Create(ctx, r)
 			if errors.Is(err, stet.ErrExists) {
@@ -202,12 +202,12 @@ var breaks = []storeBreak{
 			}
 		})
 	}},
-	{"a nil Body erases", "a nil Body keeps", func(s *broken) {
+	{"a nil Body erases", "a nil Body", func(s *broken) {
 		s.replace = func(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 			return s.Store.Replace(ctx, prev, h, cmp.Or(b, &stet.Body{}))
 		}
 	}},
-	{"an empty Body keeps", "a nil Body keeps", func(s *broken) {
+	{"an empty Body keeps", "a nil Body", func(s *broken) {
 		s.replace = func(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 			if b != nil && b.Response == nil && b.Progress == nil && b.Request == nil {
 				b = nil
@@ -225,7 +225,7 @@ var breaks = []storeBreak{
 	}},
 
 	{"a stale holder is not shown its own version", "lost calls", showNothing},
-	{"reservations cannot be taken back", "given up", func(s *broken) {
+	{"reservations cannot be taken back", "abandoned requests", func(s *broken) {
 		s.replace = func(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 			if h.State == stet.Retryable {
 				return h, nil
@@ -233,7 +233,7 @@ var breaks = []storeBreak{
 			return s.Store.Replace(ctx, prev, h, b)
 		}
 	}},
-	{"a live record makes room for another", "crowd", func(s *broken) {
+	{"a live record makes room for another", "many keys", func(s *broken) {
 		var mu sync.Mutex
 		var made []stet.ID
 		s.create = func(ctx context.Context, r stet.Record) (stet.Record, error) {

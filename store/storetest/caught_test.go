@@ -10,8 +10,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// Breaking any law makes the laws fail: a store that passes keeps them. The same laws hold for the stores that were broken here,
-// before that: a memstore (by its own tests) and the model.
+// Breaking any law makes the laws fail: a store that passes keeps them. The same laws hold for the
+// stores that were broken here, before that: a memstore (by its own tests) and the model.
 func TestBrokenStoresAreCaught(t *testing.T) {
 	memory := Backend{Open: func(_ testing.TB, _ string, clock func() time.Time) stet.Store {
 		return memstore.New(memstore.Config{Clock: clock})
@@ -40,7 +40,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		caught(b.what, b.law, b.backend)
 	}
 	for what, laws := range map[string][]string{
-		"what was closed is gone":       {"reopen", "reopened", "kill -9"},
+		"what was closed is gone":       {"reopen", "history reopened", "kill -9"},
 		"each handle has its own store": {"two handles", "processes"},
 	} {
 		for _, law := range laws {

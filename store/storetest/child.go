@@ -15,8 +15,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Some laws need another process. It is the test binary once more: in its environment it finds what to do, in which
-// directory, and where to begin. It prints the numbers of records on its standard output.
+// Some laws need another process, which runs the same test binary. Its environment says what it
+// does, in which directory, and from which record on. It prints the numbers of the records on its
+// standard output.
 const (
 	childDo   = "STET_STORETEST_CHILD"
 	childDir  = "STET_STORETEST_DIR"
@@ -32,7 +33,7 @@ type child struct {
 	lines *bufio.Scanner
 }
 
-// startChild runs the test that t is part of once more. It ends with t, if not before.
+// startChild starts the test that t belongs to in another process, which is killed when t ends.
 func startChild(t testing.TB, do, dir string, from int) *child {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -51,7 +52,8 @@ func startChild(t testing.TB, do, dir string, from int) *child {
 	return &child{t, cmd, bufio.NewScanner(out)}
 }
 
-// read hands the child's numbers to visit, until that reports false or the child has ended.
+// read calls visit with each number that the child prints, until visit returns false or the child
+// ends.
 func (c *child) read(visit func(i int) bool) {
 	for c.lines.Scan() {
 		text := c.lines.Text()
@@ -79,7 +81,7 @@ func (c *child) kill() {
 	_ = c.cmd.Wait()
 }
 
-// beChild does what a child is told, if this process is one.
+// beChild does the work of a child, and reports whether this process is one.
 func beChild(t testing.TB, b Backend) bool {
 	do := os.Getenv(childDo)
 	if do == "" {
@@ -115,7 +117,8 @@ const (
 
 func answer(i int) string { return strings.Repeat(key(i), 50) }
 
-// writeForEver completes one record after another, from several goroutines, and says so after each.
+// writeForEver completes record after record, in several goroutines, and prints the number of each
+// one that is acknowledged.
 func writeForEver(t testing.TB, s stet.Store, from int) {
 	var wg sync.WaitGroup
 	for w := range writers {

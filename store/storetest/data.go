@@ -14,15 +14,21 @@ import (
 )
 
 var dataLaws = []law{
-	{"every field", "every field of a record comes back as it was given", everyField},
-	{"exact bytes", "bodies and header values come back byte for byte", exactBytes},
-	{"big values", "a megabyte is stored like a byte", bigValues},
-	{"nil and empty", "a response without a body, an empty one and none at all are told apart where it matters", nilAndEmpty},
-	{"a nil Body keeps", "Replace with a nil Body leaves the stored Body as it is; any other takes its place", nilBodyKeeps},
-	{"nothing shared", "what the caller does to its values after the call changes nothing", nothingShared},
+	{"every field", "every field of a record is returned as it was stored", everyField},
+	{"exact bytes", "bodies and header values are returned byte for byte", exactBytes},
+	{"big values", "a body of one megabyte is stored like a small one", bigValues},
+	{"nil and empty",
+		"no response, a response without a body and one with an empty body stay distinct where the difference matters",
+		nilAndEmpty},
+	{"a nil Body",
+		"Replace keeps the stored Body if it is given nil, and replaces all of it otherwise", nilBodyKeeps},
+	{"nothing shared",
+		"the store keeps no reference to the caller's values: changing them after the call changes no record",
+		nothingShared},
 }
 
-// full is a record with every field set, but for the instants, also those fields that are added to its type later.
+// full returns a record in which every field is set, except for the instants. It also sets fields
+// that are added to the type later.
 func full() stet.Record {
 	r := running("full")
 	r.Version, r.Tag = math.MaxInt64, "k_ffee0011deadbeef"
@@ -48,7 +54,7 @@ func full() stet.Record {
 	return r
 }
 
-// sameRecord compares all that a store has to keep.
+// sameRecord compares everything that a store must keep.
 func sameRecord(t testing.TB, got, want stet.Record) {
 	t.Helper()
 	for _, r := range []*stet.Record{&got, &want} {

@@ -12,10 +12,14 @@ import (
 )
 
 var durabilityLaws = []law{
-	{"reopen", "a durable store has after Close and Open what it had before", reopen},
-	{"two handles", "two handles of a shared store are one store", twoHandles},
-	{"processes", "of several processes one creates a record, and none overwrites what it has not seen", processes},
-	{"kill -9", "what a durable store acknowledged is there after the process was killed, nothing is there by half, and nothing stays held", killNine},
+	{"reopen", "a durable store has the same records after Close and Open", reopen},
+	{"two handles", "two handles of a shared store see the same records", twoHandles},
+	{"processes",
+		"if several processes create a record, exactly one succeeds, and none overwrites a version that it has not seen",
+		processes},
+	{"kill -9",
+		"after the process is killed, a durable store has every write it acknowledged, no partial write, and no lock left",
+		killNine},
 }
 
 func reopen(t testing.TB, x *bench) { // S2-03
@@ -110,7 +114,7 @@ func killNine(t testing.TB, x *bench) { // I5, W28, W29, SE-02
 		rounds = 200
 	}
 	dir := x.dir + "/killed"
-	if x.Shared { // nobody may take the dead for the last who had the store open
+	if x.Shared { // the killed process was not the last one that had the store open
 		defer closeStore(t, x.Open(t, dir, nil))
 	}
 	acknowledged := map[int]bool{}
@@ -132,7 +136,8 @@ func killNine(t testing.TB, x *bench) { // I5, W28, W29, SE-02
 	}
 }
 
-// killWriter kills a child while it writes. It returns the last record that was acknowledged.
+// killWriter kills a child process while it writes, and returns the last record that it
+// acknowledged.
 func killWriter(t testing.TB, dir string, round int, acknowledged map[int]bool) (last int) {
 	t.Helper()
 	left := 30 + 17*round
@@ -147,7 +152,8 @@ func killWriter(t testing.TB, dir string, round int, acknowledged map[int]bool) 
 	return last
 }
 
-// afterKill looks at what a killed process left of one record, and goes on from there: nothing of the dead may be in the way.
+// afterKill checks what a killed process left of one record, and writes to it: no lock of the
+// killed process may be in the way.
 func afterKill(t testing.TB, s stet.Store, i int, acknowledged bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -159,7 +165,7 @@ func afterKill(t testing.TB, s stet.Store, i int, acknowledged bool) {
 	case acknowledged:
 		t.Errorf("record %d was acknowledged, and is now %v (%v)", i, got.State, err)
 	case errors.Is(err, stet.ErrNotFound):
-		// What the dead process had sent to a server may arrive only now.
+		// What the killed process had sent to a server may arrive only now.
 		if _, err := s.Create(ctx, running(key(i))); err != nil && !errors.Is(err, stet.ErrExists) {
 			t.Errorf("record %d was not made by the dead process, and cannot be: %v", i, err)
 		}
@@ -207,7 +213,7 @@ func processes(t testing.TB, x *bench) { // T26, CC-02, I1, I3
 
 const raced = 40 // records
 
-// race creates what nobody has, and adds one to the tally for each record.
+// race creates the records that do not exist yet, and adds one to the tally for each of them.
 func race(t testing.TB, s stet.Store, won func(i int)) {
 	for i := range raced {
 		_, err := s.Create(t.Context(), running(key(i)))

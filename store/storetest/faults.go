@@ -14,9 +14,13 @@ import (
 )
 
 var faultLaws = []law{
-	{"lost calls", "with 30 % of requests and of replies lost, an engine never executes twice, never fences itself, and loses no body", lostCalls},
-	{"given up", "requests that gave up while the store was slow leave nothing behind but what the next request may take, and a reaper removes", givenUp},
-	{"crowd", "a thousand keys at once do not block each other, and none makes another be forgotten", crowd},
+	{"lost calls",
+		"if 30 % of requests and replies are lost, an engine never executes a request twice, never fences itself off, and loses no body",
+		lostCalls},
+	{"abandoned requests",
+		"a request that gives up on a slow store leaves at most a record that the next request may take over and a reaper removes",
+		givenUp},
+	{"many keys", "a thousand concurrent keys do not block each other, and no key evicts another", crowd},
 }
 
 func lostCalls(t testing.TB, x *bench) { // I1, I3, I11, W2, W34

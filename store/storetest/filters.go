@@ -10,12 +10,17 @@ import (
 )
 
 var filterLaws = []law{
-	{"filters", "List, Count and Due select what Query.Matches selects, by each filter and by all of them", filters},
-	{"oldest", "with Oldest a list is the same list the other way round", oldest},
-	{"oldest while changing", "what comes and goes between two pages keeps no record that stays from being listed once, in either direction", oldestWhileChanging},
+	{"filters",
+		"List, Count and Due select what Query.Matches selects, for each filter alone and for all of them together",
+		filters},
+	{"oldest", "with Oldest, List returns the same records in exactly the reverse order", oldest},
+	{"oldest while changing",
+		"in either order, List returns a record that stays exactly once, even if others come and go between pages",
+		oldestWhileChanging},
 }
 
-// pages follows the cursor of List to its end. Between two pages it calls between, if that is not nil, with all it has seen.
+// pages follows the cursor of List to its end. Between two pages, it calls between with all records
+// seen so far, unless between is nil.
 func (x *bench) pages(l stet.Lister, q stet.Query, between func(page int, seen []stet.Head)) (seen []stet.Head) {
 	x.t.Helper()
 	const most = 1000
@@ -44,7 +49,7 @@ func (x *bench) pages(l stet.Lister, q stet.Query, between func(page int, seen [
 	return nil
 }
 
-// lists checks that a list showed each of want once, and nothing else.
+// lists checks that List returned each of want exactly once, and no other record.
 func (x *bench) lists(what string, seen []stet.Head, want []stet.ID) {
 	x.t.Helper()
 	missing := slices.Clone(want)

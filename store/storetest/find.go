@@ -9,8 +9,10 @@ import (
 )
 
 var findLaws = []law{
-	{"find", "Find finds a record by either of the downstream names it has now, byte for byte, and by no other", find},
-	{"find bounds", "Find returns DefaultLimit records at most, and those that changed no longer", findBounds},
+	{"find",
+		"Find finds a record by its current DownstreamKey or DownstreamID, compared byte for byte, and by no other name",
+		find},
+	{"find bounds", "Find returns at most DefaultLimit records, and none that no longer has the name", findBounds},
 }
 
 func find(t testing.TB, x *bench) { // S1-39

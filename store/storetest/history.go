@@ -12,17 +12,32 @@ import (
 )
 
 var historyLaws = []law{
-	{"history", "each Replace with a Note adds one entry that says what changed, by the store's clock, and nothing else adds any", history},
-	{"history outlives", "the history outlives the record, and its next life adds to it", historyOutlives},
-	{"history pages", "the history is paged newest first, of all or of one, each entry once, whatever is added meanwhile", historyPages},
-	{"history appended", "Append adds an entry that changes no record, by the store's clock, also about none that is there", historyAppended},
-	{"history filters", "the history is selected by tag, scope and who, and by all of them at once, each entry once", historyFilters},
-	{"history looked through", "what is rare among many entries is found by following the cursor, by each filter and by two at once", historyLookedThrough},
-	{"history of racers", "of racers only those that changed the record are in its history, in their order", historyOfRacers},
-	{"reopened", "a durable store has its history, and what is found by name, after Close and Open", reopened},
+	{"history",
+		"each Replace with a Note adds exactly one entry with the change and the store's time; no other verb adds one",
+		history},
+	{"history outlives",
+		"the history of a record remains after its deletion, and a new record with the same ID continues it",
+		historyOutlives},
+	{"history pages",
+		"History returns the entries of all records or of one, newest first, each once, even if entries are added meanwhile",
+		historyPages},
+	{"history appended",
+		"Append adds an entry with the store's time and changes no record, even if the entry's record does not exist",
+		historyAppended},
+	{"history filters",
+		"History selects entries by tag, scope and who, alone and together, each entry once", historyFilters},
+	{"rare history",
+		"following the cursor of History finds rare entries among many, for each filter and for two together",
+		historyLookedThrough},
+	{"history of concurrent writers",
+		"of concurrent writers, only those that changed the record are in its history, in the order of their writes",
+		historyOfRacers},
+	{"history reopened",
+		"after Close and Open, a durable store still has its history and finds records by their downstream names",
+		reopened},
 }
 
-// whole reads all the history that q selects, page by page.
+// whole returns the complete history that q selects, page by page.
 func whole(t testing.TB, x *bench, s stet.Store, q stet.HistoryQuery) (all []stet.Change) {
 	t.Helper()
 	h, ok := stet.As[stet.Historian](s)
@@ -43,7 +58,7 @@ func whole(t testing.TB, x *bench, s stet.Store, q stet.HistoryQuery) (all []ste
 	return nil
 }
 
-// entries checks all that is in the history, newest first.
+// entries checks the complete history, newest first.
 func (x *bench) entries(q stet.HistoryQuery, want ...stet.Change) {
 	x.t.Helper()
 	got := whole(x.t, x, x.store, q)
@@ -61,12 +76,13 @@ func (x *bench) entries(q stet.HistoryQuery, want ...stet.Change) {
 	}
 }
 
-// entry shows a change, whose parts may hold any bytes.
+// entry prints a change. Its parts may contain any bytes.
 func entry(c stet.Change) string {
 	return fmt.Sprintf("%q %q from %v to %v, attempt %d, %q", string(c.ID.Scope)+" "+string(c.ID.Key), c.Tag, c.From, c.To, c.Attempt, c.Note)
 }
 
-// note replaces prev's record, with a note, and returns its new head and the entry that this makes.
+// note replaces the record of prev with a note. It returns the new head and the entry that the
+// history must have.
 func (x *bench) note(prev stet.Head, n stet.Note, change func(h *stet.Head)) (stet.Head, stet.Change) {
 	x.t.Helper()
 	next := x.replace(prev, nil, func(h *stet.Head) { change(h); h.Note = &n })
@@ -193,7 +209,7 @@ func historyPages(t testing.TB, x *bench) {
 	}
 }
 
-// append adds an entry about id, and returns it as it has to be read.
+// append adds an entry about id, and returns it as it must be read.
 func (x *bench) append(c stet.Change) stet.Change {
 	x.t.Helper()
 	l := ability[stet.Historian](x.t, x)

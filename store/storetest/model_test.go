@@ -14,11 +14,11 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// model is the simplest store that joins transactions: who writes works on a copy of everything, one at a time, and puts it in
-// the place of what was there.
+// model is the simplest store that joins transactions: who writes works on a copy of everything,
+// one at a time, and puts it in the place of what was there.
 type model struct {
 	modelVerbs
-	turn chan struct{} // full: somebody writes
+	turn chan struct{} // full while a caller writes
 	mu   sync.Mutex
 	data modelData
 }

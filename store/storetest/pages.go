@@ -9,14 +9,21 @@ import (
 )
 
 var pageLaws = []law{
-	{"due pages", "a walk of Due sees every record that is due once, earliest first, on pages no larger than asked for", duePages},
-	{"due in one instant", "of what falls due in one instant a walk of Due leaves nothing out and shows nothing twice", dueInOneInstant},
-	{"due while changing", "what comes, moves and goes between two pages of Due keeps no other record from being seen once", dueWhileChanging},
-	{"due past damage", "records that cannot be read are left out of Due, and neither end a walk nor hold it up", duePastDamage},
-	{"due cursor", "Due takes no cursor that was never given out", dueCursor},
+	{"due pages",
+		"paging through Due returns every due record once, earliest first, in pages no larger than the limit",
+		duePages},
+	{"due in one instant",
+		"if many records fall due at the same instant, paging through Due returns each of them exactly once",
+		dueInOneInstant},
+	{"due while changing",
+		"Due returns each record that stays due exactly once, even if others come, change or go between pages",
+		dueWhileChanging},
+	{"due past damage", "Due leaves out records that cannot be read, and continues past them", duePastDamage},
+	{"due cursor", "Due returns an error for a cursor that it never issued", dueCursor},
 }
 
-// walk follows the cursor of Due to its end. Between two pages it calls between, if that is not nil, with all it has seen.
+// walk follows the cursor of Due to its end. Between two pages, it calls between with all records
+// seen so far, unless between is nil.
 func (x *bench) walk(q stet.Query, between func(page int, seen []stet.Head)) (seen []stet.Head) {
 	x.t.Helper()
 	const most = 1000
@@ -40,7 +47,7 @@ func (x *bench) walk(q stet.Query, between func(page int, seen []stet.Head)) (se
 	return nil
 }
 
-// times says how often a walk saw each record, and checks its order.
+// times counts how often a walk returned each record, and checks their order.
 func (x *bench) times(seen []stet.Head) map[stet.ID]int {
 	x.t.Helper()
 	n := map[stet.ID]int{}
@@ -56,7 +63,7 @@ func (x *bench) times(seen []stet.Head) map[stet.ID]int {
 	return n
 }
 
-// once checks that a walk saw each of want once, and nothing else.
+// once checks that a walk returned each of want exactly once, and no other record.
 func (x *bench) once(what string, seen []stet.Head, want []stet.ID) {
 	x.t.Helper()
 	n := x.times(seen)
@@ -70,7 +77,8 @@ func (x *bench) once(what string, seen []stet.Head, want []stet.ID) {
 	}
 }
 
-// duePages runs two walks of each kind: records fall due in another order than they were made, some in the same instant.
+// duePages makes two walks of each kind. Records fall due in another order than they were created,
+// some at the same instant.
 func duePages(t testing.TB, x *bench) { // A2, A07 to A09
 	const n = stet.DefaultLimit + 30
 	states := []stet.State{stet.Running, stet.Unknown, stet.Completed, stet.Retryable, stet.Expired}
@@ -137,8 +145,8 @@ func dueInOneInstant(t testing.TB, x *bench) {
 	x.once("ties of which some went", seen, slices.DeleteFunc(want, func(id stet.ID) bool { return left[id] }))
 }
 
-// dueWhileChanging holds the walk to what it must not lose: what stays where it is is seen once, what moves on before it was
-// seen is seen at least once, and the rest may or may not be.
+// dueWhileChanging checks what a walk must not lose: a record that stays is returned once, and one
+// that is moved on before it was returned, at least once. Other records may be returned or not.
 func dueWhileChanging(t testing.TB, x *bench) {
 	const n = 90
 	made := make([]stet.Head, n)
@@ -151,7 +159,8 @@ func dueWhileChanging(t testing.TB, x *bench) {
 	}
 	x.pass(100 * time.Millisecond)
 	changed, moved := map[stet.ID]bool{}, []stet.ID{}
-	// next is a record of those that nobody has changed, from the beginning, which was seen, or from the end, which was not.
+	// next is a record that was not changed: from the beginning, if it was seen, or else from the
+	// end.
 	next := func(seen []stet.Head, was bool) *stet.Head {
 		for i := range made {
 			h := &made[i]

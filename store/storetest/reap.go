@@ -12,8 +12,9 @@ import (
 )
 
 var reapLaws = []law{
-	{"reap", "Reap removes what is over and nothing else, up to its limit, and says how many", reap},
-	{"reap racers", "what changes while it is being reaped stays, and nothing is removed twice", reapRacers},
+	{"reap", "Reap removes only records whose time is over, up to its limit, and returns how many", reap},
+	{"reap concurrently",
+		"Reap leaves a record that changes at the same moment, and counts each removed record once", reapRacers},
 }
 
 func reap(t testing.TB, x *bench) {

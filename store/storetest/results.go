@@ -8,10 +8,13 @@ import (
 )
 
 var resultLaws = []law{
-	{"results", "Failed and Succeeded select results, and nothing that has a status and is none, in Due, List and Count", results},
+	{"results",
+		"Failed and Succeeded select completed records only, in Due, List and Count, even if other records have a status",
+		results},
 }
 
-// results: a run that was lost keeps the status that came too late, and what expired or may be retried the one it had.
+// results gives records in every state a status. Other states than Completed may have one: an
+// unknown record keeps a status that came too late, and an Expired or Retryable one keeps its last.
 func results(t testing.TB, x *bench) { // B04
 	var made []stet.Head
 	for st := stet.Running; st <= stet.Expired; st++ {
@@ -53,7 +56,7 @@ func results(t testing.TB, x *bench) { // B04
 	}
 }
 
-// listed counts what List shows, and checks that all of it is selected.
+// listed returns how many records List returns, and checks that q selects each of them.
 func listed(t testing.TB, x *bench, l stet.Lister, q stet.Query) (n int) {
 	t.Helper()
 	for range 100 {

@@ -1,14 +1,27 @@
-// Package storetest holds the laws that every store keeps. A store is done when [Run] passes; a bug found in one store becomes
-// a law for all. A law that fails shows its sentence.
+// Package storetest tests stores: it contains the laws that every [stet.Store] keeps. A store is
+// finished when [Run] passes.
 //
 //	func TestLaws(t *testing.T) {
-//		storetest.Run(t, storetest.Backend{Durable: true, Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
-//			…
-//		}})
+//		storetest.Run(t, storetest.Backend{
+//			Durable: true,
+//			Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
+//				s, err := mystore.Open(filepath.Join(dir, "records"), clock)
+//				if err != nil {
+//					t.Fatal(err)
+//				}
+//				return s
+//			},
+//		})
 //	}
 //
-// Call Run from a top-level test, and from one only: some laws run the test binary once more, as another process, and kill it.
-// Wrappers are stores too: open one around a store that passes.
+// Each law is a subtest and one sentence, which the test prints when the law fails. Laws about an
+// ability apply to stores that have it; a law that does not apply is skipped, and the test says
+// why. A bug that is found in one store becomes a law for all.
+//
+// Call Run from exactly one top-level test of a test binary: some laws start the binary again as
+// another process, which runs that test by its name, and kill it.
+//
+// A wrapper is a store, too: open one around a store that passes.
 package storetest
 
 import (
@@ -22,42 +35,55 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Backend is a store to be tested.
+// Backend describes a store to test. Only Open is required.
 type Backend struct {
-	// Open opens the store that keeps its data in dir; a fresh dir is an empty store, and need not exist. clock is the store's
-	// clock, nil the real one; a store that cannot be given one (it runs in a server) ignores it and sets ServerClock. A store
-	// that is a [stet.Closer] is closed in the end.
-	Open        func(t testing.TB, dir string, clock func() time.Time) stet.Store
+	// Open opens the store that keeps its data in dir. If dir does not exist or is empty, so is the
+	// store. clock is the clock of the store; nil means the real one. A store whose clock runs
+	// elsewhere, in a server, ignores clock and sets ServerClock. A store that is a [stet.Closer]
+	// is closed at the end.
+	Open func(t testing.TB, dir string, clock func() time.Time) stet.Store
+	// ServerClock means that the store ignores the clock given to Open. Laws about time then wait
+	// for real time to pass, or are skipped.
 	ServerClock bool
-	Durable     bool // what was acknowledged is there after Close and Open, and after kill -9
-	Shared      bool // dir may be open more than once, also in several processes
-	// Begin begins a transaction of a caller's on the database of s, which Open returned: for stores that are a [stet.Binder],
-	// and nil for others. tx is what Bind takes. The test ends it, once.
+	// Durable means that acknowledged writes survive Close and Open, and kill -9.
+	Durable bool
+	// Shared means that dir may be open several times at once, also in several processes.
+	Shared bool
+	// Begin begins a transaction on the database of s, a store that Open returned. It is required
+	// for stores that are a [stet.Binder], and nil for others. tx is the argument for Bind. The
+	// test calls either commit or rollback, once.
 	Begin func(t testing.TB, s stet.Store) (tx any, commit, rollback func() error)
-	// Tamper changes the stored record of id behind the back of s, which Open returned, as another program, a failing disk or a
-	// server with another clock would have. Nil where nobody else can reach what is stored: say so in a comment.
+	// Tamper changes the stored record of id without the knowledge of s, a store that Open
+	// returned: as another program, a failing disk, or a server with another clock might. It is nil
+	// only if nothing else can reach what is stored; a comment should say so.
 	Tamper func(t testing.TB, s stet.Store, id stet.ID, with Tampering)
-	// Unconfirmed makes writes of s happen without being confirmed, as where a replica is away, until restore is called; nil for
-	// stores that confirm alone.
+	// Unconfirmed makes writes of s take effect without being confirmed, as if a replica were away,
+	// until restore is called. It is nil for stores without replicas.
 	Unconfirmed func(t testing.TB, s stet.Store) (restore func())
 }
 
-// Tampering is what [Backend].Tamper does to a record: one field is set.
+// Tampering says how [Backend].Tamper changes a record. Exactly one field is set.
 type Tampering struct {
-	Format  bool          // it says that it is of a format this version does not know; all else is as it was
-	Version stet.Version  // it has this version; all else is as it was, checksums included where they can be made to fit
-	Ahead   time.Duration // its instants lie so much later, as a server whose clock was ahead had written them
+	// Format gives the record a format that this version does not know, and changes nothing else.
+	Format bool
+	// Version gives the record this version. Checksums stay as they are, or are corrected if they
+	// can be.
+	Version stet.Version
+	// Ahead moves the instants of the record into the future by that much, as if a server whose
+	// clock is ahead had written them.
+	Ahead time.Duration
 }
 
-// Clock is a clock that tests move. The zero value stands at an odd instant, in whole microseconds.
+// Clock is a clock that stands still until a test moves it. The zero value shows an odd number of
+// microseconds. It is safe for concurrent use.
 type Clock struct{ moved atomic.Int64 }
 
-// Now returns the clock's time.
+// Now returns the time that the clock shows, in UTC.
 func (c *Clock) Now() time.Time {
 	return time.UnixMicro(1_763_000_000_123_457).Add(time.Duration(c.moved.Load())).UTC()
 }
 
-// Advance moves the clock.
+// Advance moves the clock by d, which may be negative.
 func (c *Clock) Advance(d time.Duration) { c.moved.Add(int64(d)) }
 
 // law is one promise of every store.
@@ -76,11 +102,11 @@ type bench struct {
 	store stet.Store
 	ctx   context.Context
 
-	opened   stet.Store    // as Open returned it, where store is it wrapped or bound
-	patience time.Duration // with a call beyond its deadline
+	opened   stet.Store    // what Open returned; store may be a wrapper of it, or bound to a transaction
+	patience time.Duration // how long a call may go on beyond its deadline
 }
 
-// Run checks all laws. A law that does not apply is skipped, with the reason.
+// Run checks all laws, each on a fresh store and as a parallel subtest of t.
 func Run(t *testing.T, b Backend) {
 	if beChild(t, b) {
 		return
@@ -107,14 +133,14 @@ func newBench(t testing.TB, b Backend) *bench {
 
 func laws() []law {
 	var all []law
-	for _, family := range [][]law{verbLaws, timeLaws, pageLaws, tagLaws, filterLaws, resultLaws, dataLaws, abilityLaws, findLaws, historyLaws, reapLaws, bindLaws, tamperLaws, unconfirmedLaws,
-		faultLaws, durabilityLaws} {
+	for _, family := range [][]law{verbLaws, timeLaws, pageLaws, tagLaws, filterLaws, resultLaws, dataLaws, abilityLaws, findLaws,
+		historyLaws, reapLaws, bindLaws, tamperLaws, unconfirmedLaws, faultLaws, durabilityLaws} {
 		all = append(all, family...)
 	}
 	return all
 }
 
-// open opens x's directory once more; the handle is closed when the test ends.
+// open opens the directory of x again. The store is closed when the test ends.
 func (x *bench) open() stet.Store {
 	s := x.Open(x.t, x.dir, x.clock.Now)
 	x.t.Cleanup(func() { closeStore(x.t, s) })
@@ -129,7 +155,7 @@ func closeStore(t testing.TB, s stet.Store) {
 	}
 }
 
-// pass lets d pass by the store's clock.
+// pass lets the clock of the store move on by d.
 func (x *bench) pass(d time.Duration) {
 	if !x.ServerClock {
 		x.clock.Advance(d)
@@ -142,7 +168,7 @@ func (x *bench) pass(d time.Duration) {
 
 func draw() stet.Version { return stet.Version(rand.Uint64()>>1 | 1) }
 
-// running is a record as a first request would create it.
+// running returns a record as a first request creates it.
 func running(key string) stet.Record {
 	return stet.Record{Head: stet.Head{ID: stet.ID{Scope: "tenant", Key: stet.Key(key)}, Version: draw(), State: stet.Running,
 		Fingerprint: stet.Fingerprint{Recipe: "1 auto", Sum: [32]byte{1, 2, 3}, Parts: [5]uint32{1, 2, 3, 4, 5}},
@@ -186,7 +212,8 @@ func completed(h *stet.Head) {
 	h.State, h.Status, h.DueIn = stet.Completed, 201, time.Hour
 }
 
-// within gives call so much time, which may be none, and waits a little longer for it to return.
+// within makes a call with a deadline in d, which may be negative, and fails if it does not return
+// soon after.
 func (x *bench) within(d time.Duration, name string, call func(ctx context.Context)) {
 	x.t.Helper()
 	ctx, cancel := context.WithDeadline(x.ctx, time.Now().Add(d))

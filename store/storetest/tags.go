@@ -9,13 +9,17 @@ import (
 )
 
 var tagLaws = []law{
-	{"tag", "a record is found by the tag it was last written with, at once, for as long as it is there, and by no other", tags},
-	{"tag of many", "records of one tag are all found, and told apart", tagOfMany},
-	{"tag after reaping", "what was reaped is found by no tag", tagAfterReaping},
-	{"tag in a transaction", "a tag that was written in a transaction is found once that is committed, and not after a rollback", tagInTransaction},
+	{"tag",
+		"a record is found by the Tag of its last write, from that write until its deletion, and by no other tag",
+		tags},
+	{"a shared tag", "a query by Tag finds all records with that tag, each with its own ID", tagOfMany},
+	{"tag after reaping", "a reaped record is no longer found by its tag", tagAfterReaping},
+	{"tag in a transaction",
+		"a tag that is written in a transaction is found after the commit, and not after a rollback",
+		tagInTransaction},
 }
 
-// tagged is a record with the tag of this number.
+// tagged returns a record with the tag of this number.
 func tagged(key string, n int) stet.Record {
 	r := running(key)
 	r.Tag = nth(n)
@@ -24,7 +28,7 @@ func tagged(key string, n int) stet.Record {
 
 func nth(n int) string { return fmt.Sprintf("k_%016x", uint64(n)*0x9e3779b97f4a7c15) }
 
-// tells checks which records a tag stands for.
+// tells checks which records have a tag.
 func (x *bench) tells(tag string, want ...stet.ID) {
 	x.t.Helper()
 	x.lists("the tag "+tag, x.pages(ability[stet.Lister](x.t, x), stet.Query{Tag: tag}, nil), want)

@@ -11,14 +11,23 @@ import (
 )
 
 var tamperLaws = []law{
-	{"another format", "a record of another format is ErrCorrupt for its key alone, and no write changes it", anotherFormat},
-	{"another format in a crowd", "of writes at the same time one to a record of another format is refused, and takes no other with it", formatInCrowd},
-	{"another format in a transaction", "in a transaction a record of another format is refused as it is outside, and spoils nothing", formatInTransaction},
-	{"another version", "a record whose version was changed is stale to those who knew the one before, or ErrCorrupt where a seal covers it", anotherVersion},
-	{"instants ahead", "a record whose writer's clock was ahead is never made older: what is written later bears no earlier instant", instantsAhead},
+	{"another format",
+		"a record of an unknown format is ErrCorrupt for its own key only, and no write changes it", anotherFormat},
+	{"another format among many",
+		"if one of many concurrent writes meets a record of an unknown format, only that write is refused",
+		formatInCrowd},
+	{"another format in a transaction",
+		"in a transaction, a record of an unknown format is refused as it is outside, and the transaction stays usable",
+		formatInTransaction},
+	{"another version",
+		"if the stored version is changed from outside, a write with the old version is ErrStale, or ErrCorrupt if a seal covers the version",
+		anotherVersion},
+	{"instants ahead",
+		"if a record has instants ahead of the clock, no later write gives it earlier ones", instantsAhead},
 }
 
-// tamper has a record changed behind the store's back, or skips.
+// tamper changes a record without the knowledge of the store, or skips the law if that is not
+// possible.
 func (x *bench) tamper(id stet.ID, with Tampering) {
 	x.t.Helper()
 	if x.Tamper == nil {
@@ -27,7 +36,7 @@ func (x *bench) tamper(id stet.ID, with Tampering) {
 	x.Tamper(x.t, x.opened, id, with)
 }
 
-// refused checks that no verb reads or changes made's record, which is of another format.
+// refused checks that no verb reads or changes the record made, which has an unknown format.
 func (x *bench) refused(made stet.Head) {
 	x.t.Helper()
 	check := func(verb string, err error) {
@@ -68,7 +77,8 @@ func anotherFormat(t testing.TB, x *bench) { // B09
 	x.replace(other.Head, nil, completed)
 }
 
-// formatInCrowd writes from many at once, so that a store that groups writes has the bad one in a group.
+// formatInCrowd writes from many goroutines, so that a store that groups writes has the damaged
+// record in a group with others.
 func formatInCrowd(t testing.TB, x *bench) { // B09
 	const rounds, crowd = 4, 32
 	for round := range rounds {
@@ -169,7 +179,8 @@ func anotherVersion(t testing.TB, x *bench) { // I3
 	x.replace(got.Head, nil, completed)
 }
 
-// instantsAhead has each record written by a clock that was an hour ahead, and then by the store's own.
+// instantsAhead writes each record with a clock that is one hour ahead, and then with the clock of
+// the store.
 func instantsAhead(t testing.TB, x *bench) { // B03, B09, CR-16
 	const ahead, crowd = time.Hour, 64 // half of them without a note: a group, where few writes are none
 	age := func(key string) stet.Head {

@@ -9,13 +9,17 @@ import (
 )
 
 var timeLaws = []law{
-	{"stamps", "the store's clock stamps every write, in whole microseconds, UTC", stamps},
-	{"a new life", "a zero CreatedAt in Replace means now; any other is kept", newLife},
-	{"completion", "CompletedAt is stamped by the write that completes, kept by later ones, and zero before", completion},
-	{"a clock set back", "when the clock is set back the store's time stands still: no record is older than it was, none is due early", clockSetBack},
-	{"due", "Due returns what has fallen due, earliest first, and nothing else", due},
-	{"due bounds", "Due heeds states, scope, route and limit", dueBounds},
-	{"never due", "what was written with Never falls never due", neverDue},
+	{"stamps", "every write is stamped by the store's clock, in whole microseconds, in UTC", stamps},
+	{"a new life", "Replace stamps CreatedAt if it is zero, and keeps it otherwise", newLife},
+	{"completion",
+		"CompletedAt is zero until a write completes the record; that write stamps it, and later writes keep it",
+		completion},
+	{"a clock set back",
+		"if the clock is set back, the store's time stands still: no record becomes older than it was, and none falls due early",
+		clockSetBack},
+	{"due", "Due returns the records that have fallen due, earliest first, and no others", due},
+	{"due bounds", "Due selects by states, scope and route, and respects the limit", dueBounds},
+	{"never due", "a record that is written with DueIn Never does not fall due", neverDue},
 }
 
 func wholeMicros(t testing.TB, name string, at time.Time) {

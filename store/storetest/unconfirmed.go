@@ -10,11 +10,14 @@ import (
 )
 
 var unconfirmedLaws = []law{
-	{"unconfirmed", "a write that could not be confirmed is an error, also when it is sent again and meets itself", unconfirmed},
-	{"unconfirmed claims", "an engine grants and settles nothing by writes that could not be confirmed", unconfirmedClaims},
+	{"unconfirmed",
+		"an unconfirmed write is an error, even if the same write is sent again and finds itself stored", unconfirmed},
+	{"unconfirmed claims",
+		"an engine neither grants nor settles a claim by an unconfirmed write", unconfirmedClaims},
 }
 
-// unconfirm makes writes happen without being confirmed, or skips.
+// unconfirm makes writes take effect without being confirmed, or skips the law if that is not
+// possible.
 func (x *bench) unconfirm() (restore func()) {
 	x.t.Helper()
 	if x.Unconfirmed == nil {
@@ -23,7 +26,8 @@ func (x *bench) unconfirm() (restore func()) {
 	return x.Unconfirmed(x.t, x.opened)
 }
 
-// tries is how often a write is sent again: an engine's second try must not find out less than its first.
+// tries is how often a write is sent: the second try of an engine must learn no less than its
+// first.
 const tries = 3
 
 func unconfirmed(t testing.TB, x *bench) { // B01, W34

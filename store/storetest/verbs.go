@@ -13,16 +13,25 @@ import (
 )
 
 var verbLaws = []law{
-	{"create once", "of any number of racers exactly one creates; the others are shown its record", createOnce},
-	{"create twice", "Create never changes a record that is there", createTwice},
-	{"not found", "what was never created, or is deleted, is ErrNotFound to every verb, and stays absent", notFound},
-	{"compare and set", "Replace changes the record only if it has the version expected; otherwise it shows the one that is there", compareAndSet},
-	{"one replacer", "of any number of racers with the same expectation exactly one replaces", oneReplacer},
-	{"no lost update", "what is read, changed and replaced by many at once is changed by each of them", noLostUpdate},
-	{"delete", "Delete removes the record only if it has the version expected", deleteLaw},
-	{"boundaries", "no scope and key are taken for another scope and key", boundaries},
-	{"ended contexts", "a call whose context has ended does nothing, or says what it did", endedContexts},
-	{"abandoned calls", "a call that is given up on happens whole or not at all, and is in nobody's way", abandonedCalls},
+	{"create once",
+		"if many callers create the same record, exactly one succeeds; the others get its record and ErrExists",
+		createOnce},
+	{"create existing", "Create never changes an existing record", createTwice},
+	{"not found",
+		"every verb returns ErrNotFound for a record that was never created or is deleted, and creates none",
+		notFound},
+	{"compare and set",
+		"Replace changes the record only if it has the expected version; otherwise it returns ErrStale and the stored Head",
+		compareAndSet},
+	{"one replacer", "if many callers replace the same version, exactly one succeeds", oneReplacer},
+	{"no lost update",
+		"if many callers read, change and replace a record until they succeed, no change is lost", noLostUpdate},
+	{"delete", "Delete removes the record only if it has the expected version", deleteLaw},
+	{"boundaries", "two different pairs of scope and key never name the same record", boundaries},
+	{"ended contexts", "a call with an ended context either has no effect or reports what it did", endedContexts},
+	{"abandoned calls",
+		"a call whose caller gives up takes effect completely or not at all, and blocks no other call",
+		abandonedCalls},
 }
 
 func createOnce(t testing.TB, x *bench) { // I1
@@ -219,7 +228,7 @@ func endedContexts(t testing.TB, x *bench) {
 	x.within(-time.Second, "Delete", func(ctx context.Context) { _ = x.store.Delete(ctx, made.ID, made.Version) })
 }
 
-// add raises the record's Attempt by one, whoever else does.
+// add raises the record's Attempt by one, and tries again until no other writer is faster.
 func add(ctx context.Context, s stet.Store, id stet.ID, n *stet.Note) error {
 	for {
 		got, err := s.Get(ctx, id)

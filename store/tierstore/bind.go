@@ -2,13 +2,13 @@ package tierstore
 
 import (
 	"context"
-	"math/rand/v2"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
 )
 
-// binder is the back's: with notes of what runs, the front has to hear of what is written in transactions.
+// binder has the abilities of the origin. With [Config].InFlight, the cache must learn what
+// transactions write.
 type binder struct {
 	ability.Set
 	s *Store
@@ -22,16 +22,19 @@ func (b binder) Bind(tx any) (stet.Store, error) {
 	return &bound{in, b.s}, nil
 }
 
-// bound is the back within a transaction. The front is told of nothing that may yet be rolled back; but a note of the run that the
-// transaction ends would be read after the commit, when nobody is there to remove it, and duplicates would put it back until then.
-// So each write leaves a mark in its place, which is never answered with, and which a copy of anything older does not replace:
-// while it is there the back is asked, until what was committed, or written after a rollback, takes its place (B07).
+// bound is the origin within a transaction.
+//
+// The cache must not learn what may still be rolled back. But the note of a run that the
+// transaction ends would outlive the commit, which does not pass through this store, and duplicates
+// would put the note back until then. So each write replaces the note by a mark. A mark is never an
+// answer, and no copy of an older write replaces it: as long as it is there, the origin is asked,
+// until what was committed, or what is written after a rollback, takes its place (B07).
 type bound struct {
 	stet.Store
 	s *Store
 }
 
-// Unwrap lets [stet.As] find what else the back can do in the transaction.
+// Unwrap lets [stet.As] find what else the origin can do in the transaction.
 func (b *bound) Unwrap() stet.Store { return b.Store }
 
 func (b *bound) Replace(ctx context.Context, prev stet.Version, h stet.Head, body *stet.Body) (stet.Head, error) {
@@ -50,9 +53,12 @@ func (b *bound) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	return err
 }
 
-// mark puts a mark in the place of h's copy: of h's instant, of a version that nobody writes, and of a state that is never shown.
+// mark replaces h's copy by a mark: it has the instant of h, a version that is never written, and a
+// state that is never shown.
 func (v *visit) mark(ctx context.Context, h stet.Head) {
-	m := stet.Head{ID: h.ID, Version: stet.Version(rand.Uint64()>>1 | 1), State: stet.Unknown, UpdatedAt: h.UpdatedAt, AsOf: h.AsOf}
+	m := stet.Head{ID: h.ID, Version: randomVersion(), State: stet.Unknown, UpdatedAt: h.UpdatedAt, AsOf: h.AsOf}
 	now := v.s.cfg.Clock()
-	v.ask(ctx, func(ctx context.Context) error { return v.s.front.put(ctx, stet.Record{Head: m}, v.s.cfg.TTL, now) })
+	v.ask(ctx, func(ctx context.Context) error {
+		return v.s.cache.put(ctx, stet.Record{Head: m}, v.s.cfg.TTL, now)
+	})
 }

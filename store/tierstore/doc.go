@@ -1,35 +1,44 @@
-// Package tierstore puts a fast front before a durable back: replays of completed results are answered by the front, and
-// the back alone judges whether something may run.
+// Package tierstore puts a cache before a durable store, the origin. The cache answers replays of
+// completed results; the origin alone decides whether something may run.
 //
-// The front is a [Cache] in the process, or any store that several processes can reach, see [Shared]. It holds copies of completed
-// records, and nobody relies on it: a front that is down, slow, empty or wrong about time changes no verdict from "do not run" to
-// "run". What it answers is at most "this is done, and here is the result", and the retention of that result is not over. A call
-// spends at most [Config].Timeout on the front, and a front that failed is left alone for [FrontPause].
+// The cache is a [Memory] in the process, or any store that several processes can reach, see
+// [Shared]. It holds copies of completed records, and correctness never depends on it: a cache that
+// is down, slow, empty or wrong about the time turns no "do not run" into a "run". The most it
+// answers is "this is done, here is the result", and only until the retention of that result is
+// over. A call spends at most [Config].Timeout on the cache. After a failure, the cache is not
+// asked for [CachePause].
 //
 // # How old an answer may be
 //
-// Within its retention a completed record changes only by what people do. Such a change removes the copy from the front it is
-// made through. Copies elsewhere (the caches of other processes, or a shared front that could not be reached just then, or one
-// that a slow reader filled a moment later) go on being replayed until they are [Config].TTL old, counted from when they were
-// read from the back. So for at most TTL after
+// Within its retention, only operators change a completed record. Such a change removes the copy
+// from the cache of the store that makes it. Other copies are replayed until they are [Config].TTL
+// old, counted from when they were read from the origin: those in the caches of other processes, in
+// a shared cache that could not be reached just then, and those that a slow reader stored a moment
+// later. So for at most TTL
 //
-//   - a purge: retries still get the purged result in place of running again, and the key used with another request is still
-//     a mismatch, also where somebody has run the key anew meanwhile and has another result;
-//   - an extension: nothing is seen of it, the copy ends when its retention was to end, and the back is asked then.
+//   - after a purge, a retry still gets the purged result instead of running again, and another
+//     request with the same key is still a mismatch, even if the key has run again elsewhere and
+//     has another result;
+//   - after an extension, a copy still ends when the retention was to end before. The origin is
+//     asked then.
 //
-// In neither case does anything run that should not. Whoever cannot have this sets a shorter TTL, or has no front.
+// In neither case does anything run that should not. If that is too long, set a shorter TTL, or use
+// no cache.
 //
 // # Time
 //
-// All instants in a record are the back's. A copy remembers how much of its retention was left, and ages by the clock of
-// the front (or, in a [Cache], of the process), counted from before the back was asked, with the time that writing the copy
-// may have taken on top: a copy never believes itself younger than it is. Only a clock of a shared front that is set back while
-// it runs could make it so, and then by no more than TTL.
+// All instants in a record are the origin's. A copy remembers how much of its retention was left,
+// and ages by the clock of the cache (for a [Memory], of the process). Its age counts from before
+// the origin was asked, and includes the time that writing the copy may have taken, so that a copy
+// never believes itself younger than it is. The one exception is a shared cache whose clock is set
+// back while it runs, and then the error is at most TTL.
 //
-// # What goes past the front
+// # What bypasses the cache
 //
-// Running, retryable, unknown and expired records are never answered from the front, but for those that run, with
-// [Config].InFlight. Lists, counts, waits, history and transactions are the back's; with InFlight the front is told not to show a
-// run that a transaction has written to, from then until the next thing it is told. The order of wrappers is
-// seal(tier(front, breaker(back))): the front is given what the back is given, sealed.
+// The cache never answers for retryable, unknown and expired records, and for running ones only
+// with [Config].InFlight. Lists, counts, waits, history and transactions go to the origin. With
+// InFlight, a write in a transaction hides the note of that run until the next write.
+//
+// The order of wrappers is seal(tier(cache, breaker(origin))): the cache gets what the origin gets,
+// sealed.
 package tierstore

@@ -16,19 +16,19 @@ func TestInFlight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if have, back := x.retry("k"); back || have.State != stet.Running || have.Version != made.Version || have.Over() {
-			t.Errorf("a duplicate in flight asked the back: %v; it is %v", back, have.State)
+		if have, asked := x.retry("k"); asked || have.State != stet.Running || have.Version != made.Version || have.Over() {
+			t.Errorf("a duplicate in flight asked the origin: %v; it is %v", asked, have.State)
 		}
-		before := x.back.asked.Load()
-		if _, err := x.Get(t.Context(), made.ID); err != nil || x.back.asked.Load() == before {
-			t.Errorf("what runs was read from the front: %v", err)
+		before := x.origin.asked.Load()
+		if _, err := x.Get(t.Context(), made.ID); err != nil || x.origin.asked.Load() == before {
+			t.Errorf("what runs was read from the cache: %v", err)
 		}
 		h := made.Head // nothing happened: one retry may run
 		h.Version, h.State, h.DueIn = draw(), stet.Retryable, time.Hour
 		if _, err := x.Replace(t.Context(), made.Version, h, nil); err != nil {
 			t.Fatal(err)
 		}
-		if have, back := x.retry("k"); !back || have.State != stet.Retryable {
+		if have, asked := x.retry("k"); !asked || have.State != stet.Retryable {
 			t.Errorf("the note of the run was not removed: %v", have.State)
 		}
 	})
@@ -56,20 +56,20 @@ func TestStaleNoteOfARun(t *testing.T) {
 	})
 }
 
-// A lease that is over is the back's to judge.
-func TestLapsedLeaseGoesToTheBack(t *testing.T) {
+// A lease that is over is the origin's to judge.
+func TestLapsedLeaseGoesToTheOrigin(t *testing.T) {
 	rigs(t, tierstore.Config{InFlight: true, TTL: time.Hour}, func(t *testing.T, x *rig) {
 		if _, err := x.Create(t.Context(), running("k")); err != nil {
 			t.Fatal(err)
 		}
 		x.clock.Advance(time.Minute)
-		if have, back := x.retry("k"); !back || !have.Over() {
-			t.Errorf("asked the back: %v, over: %v", back, have.Over())
+		if have, asked := x.retry("k"); !asked || !have.Over() {
+			t.Errorf("asked the origin: %v, over: %v", asked, have.Over())
 		}
 	})
 }
 
-// Whoever finds its own write in the front finds all of it: a resumed run needs its progress.
+// A caller that finds its own write in the cache finds all of it: a resumed run needs its progress.
 func TestNoteOfARunHasItsBody(t *testing.T) {
 	rigs(t, tierstore.Config{InFlight: true}, func(t *testing.T, x *rig) {
 		r := running("k")
@@ -93,9 +93,9 @@ func TestNoteOfARunHasItsBody(t *testing.T) {
 
 func TestCacheIsBounded(t *testing.T) {
 	const size = 1 << 20
-	cache := tierstore.NewCache(size)
-	x := &rig{t: t, back: &counted{Store: memory(nil)}}
-	x.Store = tier(t, cache, x.back, tierstore.Config{})
+	cache := tierstore.NewMemory(size)
+	x := &rig{t: t, origin: &counted{Store: memory(nil)}}
+	x.Store = tier(t, cache, x.origin, tierstore.Config{})
 	put := func(key stet.Key, n int) {
 		t.Helper()
 		r := running(key)
@@ -117,7 +117,7 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("the cache holds %d bytes of %d", cache.Bytes(), size)
 	}
 	put("large", size/8)
-	if _, back := x.retry("large"); !back {
+	if _, asked := x.retry("large"); !asked {
 		t.Error("a copy of an eighth of the cache was kept")
 	}
 }
@@ -125,14 +125,14 @@ func TestCacheIsBounded(t *testing.T) {
 func TestNewNamesWhatCannotBe(t *testing.T) {
 	m := memory(nil)
 	for name, c := range map[string]struct {
-		front tierstore.Front
-		back  stet.Store
-		cfg   tierstore.Config
+		cache  tierstore.Cache
+		origin stet.Store
+		cfg    tierstore.Config
 	}{
-		"no front": {nil, m, tierstore.Config{}}, "no back": {tierstore.NewCache(0), nil, tierstore.Config{}},
-		"TTL": {tierstore.NewCache(0), m, tierstore.Config{TTL: -1}}, "Timeout": {tierstore.NewCache(0), m, tierstore.Config{Timeout: -1}},
+		"no cache": {nil, m, tierstore.Config{}}, "no origin": {tierstore.NewMemory(0), nil, tierstore.Config{}},
+		"TTL": {tierstore.NewMemory(0), m, tierstore.Config{TTL: -1}}, "Timeout": {tierstore.NewMemory(0), m, tierstore.Config{Timeout: -1}},
 	} {
-		if _, err := tierstore.New(c.front, c.back, c.cfg); err == nil {
+		if _, err := tierstore.New(c.cache, c.origin, c.cfg); err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
@@ -148,7 +148,7 @@ func (closing) Close() error { return errClose }
 func TestCloseClosesBoth(t *testing.T) {
 	m := memory(nil)
 	for _, s := range []*tierstore.Store{
-		tier(t, tierstore.Shared(closing{m}), m, tierstore.Config{}), tier(t, tierstore.NewCache(0), closing{m}, tierstore.Config{}),
+		tier(t, tierstore.Shared(closing{m}), m, tierstore.Config{}), tier(t, tierstore.NewMemory(0), closing{m}, tierstore.Config{}),
 	} {
 		if err := s.Close(); !errors.Is(err, errClose) {
 			t.Errorf("Close: %v", err)

@@ -37,35 +37,35 @@ func (c *counted) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 // rig is a tier whose parts can be watched, and whose clock is moved by hand.
 type rig struct {
 	*tierstore.Store
-	t     *testing.T
-	clock *storetest.Clock
-	back  *counted
-	front *faulty.Store // of a shared front
+	t      *testing.T
+	clock  *storetest.Clock
+	origin *counted
+	cache  *faulty.Store // of a shared cache
 }
 
-// rigs runs a test with a cache, and with a shared front.
+// rigs runs a test with a cache in memory, and with a shared one.
 func rigs(t *testing.T, c tierstore.Config, test func(t *testing.T, x *rig)) {
-	t.Run("cache", func(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
 		x := &rig{t: t, clock: &storetest.Clock{}}
 		c.Clock = x.clock.Now
-		x.back = &counted{Store: memory(x.clock.Now)}
-		x.Store = tier(t, tierstore.NewCache(0), x.back, c)
+		x.origin = &counted{Store: memory(x.clock.Now)}
+		x.Store = tier(t, tierstore.NewMemory(0), x.origin, c)
 		test(t, x)
 	})
 	t.Run("shared", func(t *testing.T) {
 		x := &rig{t: t, clock: &storetest.Clock{}}
 		c.Clock = x.clock.Now
-		x.back = &counted{Store: memory(x.clock.Now)}
-		x.front = faulty.New(memory(x.clock.Now), 1)
-		x.Store = tier(t, tierstore.Shared(x.front), x.back, c)
+		x.origin = &counted{Store: memory(x.clock.Now)}
+		x.cache = faulty.New(memory(x.clock.Now), 1)
+		x.Store = tier(t, tierstore.Shared(x.cache), x.origin, c)
 		test(t, x)
 	})
 }
 
-// sibling is another process on the same back, with a cache of its own.
+// sibling is another process on the same origin, with a cache of its own.
 func (x *rig) sibling() *rig {
 	s := *x
-	s.Store = tier(x.t, tierstore.NewCache(0), x.back, tierstore.Config{Clock: x.clock.Now})
+	s.Store = tier(x.t, tierstore.NewMemory(0), x.origin, tierstore.Config{Clock: x.clock.Now})
 	return &s
 }
 
@@ -95,58 +95,59 @@ func (x *rig) complete(key stet.Key) stet.Record {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	b.Response.Body[0], b.Response.Header[0].Value, b.Progress[0] = 'X', "spoilt", 'X' // nobody keeps what is the caller's
-	whole, err := x.back.Store.Get(x.t.Context(), got.ID)
+	b.Response.Body[0], b.Response.Header[0].Value, b.Progress[0] = 'X', "spoilt", 'X' // no store keeps the caller's memory
+	whole, err := x.origin.Store.Get(x.t.Context(), got.ID)
 	if err != nil {
 		x.t.Fatal(err)
 	}
 	return whole
 }
 
-// retry is what a request does first; it returns the incumbent, and whether the back was asked for it.
-func (x *rig) retry(key stet.Key) (have stet.Record, back bool) {
+// retry is what a request does first; it returns the incumbent, and whether the origin was asked
+// for it.
+func (x *rig) retry(key stet.Key) (have stet.Record, asked bool) {
 	x.t.Helper()
-	before := x.back.asked.Load()
+	before := x.origin.asked.Load()
 	have, err := x.Create(x.t.Context(), running(key))
 	if !errors.Is(err, stet.ErrExists) {
 		x.t.Fatalf("a retry: %v, want ErrExists", err)
 	}
-	return have, x.back.asked.Load() > before
+	return have, x.origin.asked.Load() > before
 }
 
-func TestReplaysComeFromTheFront(t *testing.T) {
+func TestReplaysComeFromTheCache(t *testing.T) {
 	rigs(t, tierstore.Config{}, func(t *testing.T, x *rig) {
 		want := x.complete("k")
 		x.clock.Advance(10 * time.Second)
-		have, back := x.retry("k")
-		if back {
-			t.Error("the back was asked")
+		have, asked := x.retry("k")
+		if asked {
+			t.Error("the origin was asked")
 		}
 		if age := have.AsOf.Sub(want.AsOf); age < 10*time.Second || age > 11*time.Second || have.AsOf.Nanosecond()%1000 != 0 {
 			t.Errorf("after 10 s the record is %s older: %v", age, have.AsOf)
 		}
 		want.AsOf = have.AsOf
 		if !reflect.DeepEqual(have, want) {
-			t.Errorf("the front answers %+v\nwant %+v", have, want)
+			t.Errorf("the cache answers %+v\nwant %+v", have, want)
 		}
-		before := x.back.asked.Load()
+		before := x.origin.asked.Load()
 		got, err := x.Get(t.Context(), want.ID)
 		want.AsOf = got.AsOf
-		if err != nil || x.back.asked.Load() != before || !reflect.DeepEqual(got, want) {
+		if err != nil || x.origin.asked.Load() != before || !reflect.DeepEqual(got, want) {
 			t.Errorf("Get: %+v, %v", got, err)
 		}
 	})
 }
 
-// What another process completed is read once, and then from the front.
+// What another process completed is read once, and then from the cache.
 func TestReadThrough(t *testing.T) {
 	rigs(t, tierstore.Config{}, func(t *testing.T, x *rig) {
 		x.sibling().complete("k")
-		if _, back := x.retry("k"); !back {
-			t.Error("a front that was never told knows the record")
+		if _, asked := x.retry("k"); !asked {
+			t.Error("a cache that was never told knows the record")
 		}
-		if _, back := x.retry("k"); back {
-			t.Error("the record was not put in front")
+		if _, asked := x.retry("k"); asked {
+			t.Error("the record was not put in the cache")
 		}
 		if _, err := x.Get(t.Context(), stet.ID{Scope: "s", Key: "absent"}); !errors.Is(err, stet.ErrNotFound) {
 			t.Errorf("an absent record: %v", err)
@@ -154,44 +155,44 @@ func TestReadThrough(t *testing.T) {
 	})
 }
 
-// A retention ends when the back says so: a copy never believes itself younger than it is.
-func TestRetentionEndsInFrontToo(t *testing.T) {
+// A retention ends when the origin says so: a copy never believes itself younger than it is.
+func TestRetentionEndsInCacheToo(t *testing.T) {
 	rigs(t, tierstore.Config{TTL: 24 * time.Hour}, func(t *testing.T, x *rig) {
 		want := x.complete("k")
 		x.clock.Advance(time.Hour - time.Second)
-		if have, back := x.retry("k"); back || have.Over() {
-			t.Errorf("a second before its end, asked the back: %v, over: %v", back, have.Over())
+		if have, asked := x.retry("k"); asked || have.Over() {
+			t.Errorf("a second before its end, asked the origin: %v, over: %v", asked, have.Over())
 		}
 		x.clock.Advance(time.Second)
-		if have, back := x.retry("k"); !back || !have.Over() || have.Version != want.Version {
-			t.Errorf("at its end, asked the back: %v, over: %v", back, have.Over())
+		if have, asked := x.retry("k"); !asked || !have.Over() || have.Version != want.Version {
+			t.Errorf("at its end, asked the origin: %v, over: %v", asked, have.Over())
 		}
 	})
 }
 
-// slowBack answers late: what it says is old when it arrives.
-type slowBack struct {
+// slowOrigin answers late: what it says is old when it arrives.
+type slowOrigin struct {
 	stet.Store
 	pass func()
 }
 
-func (s slowBack) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+func (s slowOrigin) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	r, err := s.Store.Get(ctx, id)
 	s.pass()
 	return r, err
 }
 
-func TestTheWayFromTheBackCounts(t *testing.T) {
+func TestTheWayFromTheOriginCounts(t *testing.T) {
 	rigs(t, tierstore.Config{TTL: 24 * time.Hour}, func(t *testing.T, x *rig) {
 		done := x.sibling().complete("k")
 		late := *x
-		slow := slowBack{x.back, func() { x.clock.Advance(40 * time.Minute) }}
-		late.Store = tier(t, tierstore.NewCache(0), slow, tierstore.Config{TTL: 24 * time.Hour, Clock: x.clock.Now})
+		slow := slowOrigin{x.origin, func() { x.clock.Advance(40 * time.Minute) }}
+		late.Store = tier(t, tierstore.NewMemory(0), slow, tierstore.Config{TTL: 24 * time.Hour, Clock: x.clock.Now})
 		if _, err := late.Get(t.Context(), done.ID); err != nil {
 			t.Fatal(err)
 		}
 		x.clock.Advance(21 * time.Minute)
-		if have, back := late.retry("k"); !back || !have.Over() {
+		if have, asked := late.retry("k"); !asked || !have.Over() {
 			t.Errorf("61 minutes after it was read the copy is used; over: %v", have.Over())
 		}
 	})
@@ -209,7 +210,8 @@ func purge(t *testing.T, x *rig, r stet.Record) {
 	}
 }
 
-// FX-15: a purge through this front is seen at once; through another one when the copies here are TTL old.
+// FX-15: a purge through this cache is seen at once; through another one when the copies here are
+// TTL old.
 func TestPurge(t *testing.T) {
 	rigs(t, tierstore.Config{}, func(t *testing.T, x *rig) {
 		done := x.complete("own")
@@ -231,8 +233,8 @@ func TestPurge(t *testing.T) {
 	})
 }
 
-// A writer who read an old copy is told by the back, and then reads what is there.
-func TestStaleReplaceOnTheBackWins(t *testing.T) {
+// A writer who read an old copy is told by the origin, and then reads what is there.
+func TestStaleReplaceOnTheOriginWins(t *testing.T) {
 	rigs(t, tierstore.Config{}, func(t *testing.T, x *rig) {
 		done := x.complete("k")
 		h := done.Head
@@ -248,7 +250,7 @@ func TestStaleReplaceOnTheBackWins(t *testing.T) {
 		h.Version = draw()
 		shown, err := x.Replace(t.Context(), old.Version, h, nil)
 		if !errors.Is(err, stet.ErrStale) || shown.Version != extended.Version {
-			t.Errorf("the back was overruled: %v", err)
+			t.Errorf("the origin was overruled: %v", err)
 		}
 		if got, err := x.Get(t.Context(), done.ID); err != nil || got.Version != extended.Version || !got.DueAt.Equal(extended.DueAt) {
 			t.Errorf("the old copy is still read: %v", err)
@@ -256,12 +258,13 @@ func TestStaleReplaceOnTheBackWins(t *testing.T) {
 	})
 }
 
-// B09: a Replace that was not answered may have happened: what was there before it is not replayed any more.
+// B09: a Replace that was not answered may have happened: what was there before it is not replayed
+// any more.
 func TestUnansweredReplaceDropsTheCopy(t *testing.T) {
 	clock := &storetest.Clock{}
-	back := faulty.New(memory(clock.Now), 1)
-	x := &rig{t: t, clock: clock, back: &counted{Store: back}}
-	x.Store = tier(t, tierstore.NewCache(0), x.back, tierstore.Config{Clock: clock.Now})
+	origin := faulty.New(memory(clock.Now), 1)
+	x := &rig{t: t, clock: clock, origin: &counted{Store: origin}}
+	x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{Clock: clock.Now})
 	made, err := x.Create(t.Context(), running("k"))
 	if err != nil {
 		t.Fatal(err)
@@ -272,75 +275,77 @@ func TestUnansweredReplaceDropsTheCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, asked := x.retry("k"); asked {
-		t.Fatal("there is no copy in front")
+		t.Fatal("there is no copy in the cache")
 	}
 	for name, body := range map[string]*stet.Body{"with a body": {}, "without": nil} {
 		next := done
 		next.Version, next.DueIn = draw(), time.Hour
-		back.LoseReplies(1)
+		origin.LoseReplies(1)
 		if _, err := x.Replace(t.Context(), done.Version, next, body); !errors.Is(err, faulty.ErrFault) {
 			t.Fatalf("%s: Replace: %v", name, err)
 		}
-		back.Up()
+		origin.Up()
 		have, asked := x.retry("k")
 		if !asked || have.Version != next.Version {
-			t.Errorf("%s: version %d is replayed, and %d is there; asked the back: %v", name, have.Version, next.Version, asked)
+			t.Errorf("%s: version %d is replayed, and %d is there; asked the origin: %v", name, have.Version, next.Version, asked)
 		}
 		done = have.Head
 	}
 }
 
-// B09: a copy may have been on its way to a shared front for as long as a call may take, and counts that as its age.
-func TestTheWayToASharedFrontCounts(t *testing.T) {
+// B09: a copy may have been on its way to a shared cache for as long as a call may take, and counts
+// that as its age.
+func TestTheWayToASharedCacheCounts(t *testing.T) {
 	const timeout = 10 * time.Second
 	rigs(t, tierstore.Config{TTL: 24 * time.Hour, Timeout: timeout}, func(t *testing.T, x *rig) {
 		x.complete("k") // for an hour
 		x.clock.Advance(time.Hour - timeout - time.Second)
-		if _, back := x.retry("k"); back {
+		if _, asked := x.retry("k"); asked {
 			t.Error("a copy whose retention is not over in any case is not used")
 		}
 		x.clock.Advance(time.Second)
-		if have, back := x.retry("k"); back != (x.front != nil) || have.Over() {
-			t.Errorf("with %v left the back was asked: %v", timeout, back)
+		if have, asked := x.retry("k"); asked != (x.cache != nil) || have.Over() {
+			t.Errorf("with %v left the origin was asked: %v", timeout, asked)
 		}
 	})
 }
 
-func TestBackDownReplaysFront(t *testing.T) {
+func TestOriginDownReplaysCache(t *testing.T) {
 	clock := &storetest.Clock{}
-	back := faulty.New(memory(clock.Now), 1)
-	x := &rig{t: t, clock: clock, back: &counted{Store: back}}
-	x.Store = tier(t, tierstore.NewCache(0), x.back, tierstore.Config{Clock: clock.Now})
+	origin := faulty.New(memory(clock.Now), 1)
+	x := &rig{t: t, clock: clock, origin: &counted{Store: origin}}
+	x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{Clock: clock.Now})
 	x.complete("k")
-	back.Down()
+	origin.Down()
 	if _, asked := x.retry("k"); asked {
-		t.Error("the back was asked")
+		t.Error("the origin was asked")
 	}
 	if _, err := x.Create(t.Context(), running("new")); !errors.Is(err, faulty.ErrFault) {
-		t.Errorf("a new key while the back is down: %v", err)
+		t.Errorf("a new key while the origin is down: %v", err)
 	}
 }
 
-// A front that is down changes no answer, and is left alone for a while; one that is slow costs its timeout, once.
-func TestFrontDownOrSlow(t *testing.T) {
+// A cache that is down changes no answer, and is left alone for a while; one that is slow costs its
+// timeout, once.
+func TestCacheDownOrSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		front := &counted{Store: memory(nil)}
-		sick := faulty.New(front, 1)
-		x := &rig{t: t, clock: &storetest.Clock{}, back: &counted{Store: memory(nil)}}
-		x.Store = tier(t, tierstore.Shared(sick), x.back, tierstore.Config{})
+		cache := &counted{Store: memory(nil)}
+		sick := faulty.New(cache, 1)
+		x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: memory(nil)}}
+		x.Store = tier(t, tierstore.Shared(sick), x.origin, tierstore.Config{})
 		sick.Down()
 		x.complete("a")
 		sick.Up()
-		if _, back := x.retry("a"); !back {
-			t.Error("a front that was down knows the record")
+		if _, asked := x.retry("a"); !asked {
+			t.Error("a cache that was down knows the record")
 		}
-		if front.asked.Load() != 0 {
-			t.Error("a front that failed was not left alone")
+		if cache.asked.Load() != 0 {
+			t.Error("a cache that failed was not left alone")
 		}
-		time.Sleep(tierstore.FrontPause)
+		time.Sleep(tierstore.CachePause)
 		x.retry("a")
-		if _, back := x.retry("a"); back {
-			t.Error("a front that is up again is not used")
+		if _, asked := x.retry("a"); asked {
+			t.Error("a cache that is up again is not used")
 		}
 		sick.Slow(time.Hour)
 		began := time.Now()
@@ -349,9 +354,9 @@ func TestFrontDownOrSlow(t *testing.T) {
 		}
 		x.complete("b")
 		if took := time.Since(began); took > tierstore.DefaultTimeout {
-			t.Errorf("a slow front cost %s", took)
+			t.Errorf("a slow cache cost %s", took)
 		}
-		time.Sleep(tierstore.FrontPause)
+		time.Sleep(tierstore.CachePause)
 		x.sibling().complete("c")
 		sick.Slow(tierstore.DefaultTimeout * 3 / 4) // looking takes this long, and writing it down as long again
 		began = time.Now()
@@ -362,8 +367,8 @@ func TestFrontDownOrSlow(t *testing.T) {
 	})
 }
 
-// With a front that fails as it likes, nothing runs twice, and what was settled is replayed (I1).
-func TestAnyFrontIsSafe(t *testing.T) {
+// With a cache that fails as it likes, nothing runs twice, and what was settled is replayed (I1).
+func TestAnyCacheIsSafe(t *testing.T) {
 	sick := faulty.New(memory(nil), 7)
 	sick.Lose(0.4, 0.4)
 	engine, err := stet.New(tier(t, tierstore.Shared(sick), memory(nil), tierstore.Config{InFlight: true}), stet.Config{})

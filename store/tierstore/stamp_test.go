@@ -27,7 +27,7 @@ func TestStampRoundTrip(t *testing.T) {
 	}
 }
 
-// Whatever a front holds, it is read or refused, and never by half.
+// Whatever a cache holds, it is read or refused, and never by half.
 func FuzzCutStamp(f *testing.F) {
 	h := stamped()
 	whole := appendStamp(nil, &h)

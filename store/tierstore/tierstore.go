@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,20 +13,21 @@ import (
 	"github.com/stet-dev/stet/internal/ability"
 )
 
-// Config of a Store. The zero value works.
+// Config configures a [Store]. The zero value works.
 type Config struct {
-	// TTL is how long a copy is replayed before the back is asked again, and so how long a purge may go unnoticed. Default
-	// [DefaultTTL].
+	// TTL is how long a copy is replayed before the origin is asked again, and so the longest time
+	// for which a purge may go unnoticed. Default [DefaultTTL].
 	TTL time.Duration
-	// Timeout is how much of each call a front that is reached over a network may take, reading and writing together. Default
-	// [DefaultTimeout]. A [Cache] needs none.
+	// Timeout is how much of each call a shared cache may take, reading and writing together. A
+	// [Memory] does not need it. Default [DefaultTimeout].
 	Timeout time.Duration
-	// InFlight keeps a note of running records in the front, so that duplicates of a request that runs are turned away without
-	// asking the back. The note may only ever keep a request from running, and for TTL at most: where the run has ended and the
-	// note could not be removed, retries hear that the key is in use for so long. It costs one more write to the front per
-	// execution.
+	// InFlight also keeps a note of each running record in the cache, so that duplicates of a
+	// running request are turned away without asking the origin. Such a note can only keep a
+	// request from running, and for at most TTL: if the run has ended and its note could not be
+	// removed, retries are told for that long that the key is in use. It costs one more write to
+	// the cache per execution. Default false.
 	InFlight bool
-	// Clock measures how long copies have been in a [Cache]. Default time.Now.
+	// Clock measures how long copies have been in a [Memory]. Default [time.Now].
 	Clock func() time.Time
 }
 
@@ -35,17 +37,17 @@ const (
 	DefaultTimeout = 50 * time.Millisecond
 )
 
-// FrontPause is how long a front that failed is left alone.
-const FrontPause = time.Second
+// CachePause is how long a shared cache is not asked after it failed.
+const CachePause = time.Second
 
-// Store reads completed records through a front. It is safe for concurrent use; several processes may have one each on the
-// same back, with one front or each its own.
+// Store reads completed records through a cache. It is safe for concurrent use. Several processes
+// may each have a Store on the same origin, with one shared cache or each with its own.
 type Store struct {
-	front Front
-	back  stet.Store
-	cfg   Config
-	chain stet.Store
-	rests atomic.Int64 // until when the front is left alone, in nanoseconds of the process's clock
+	cache  Cache
+	origin stet.Store
+	cfg    Config
+	chain  stet.Store
+	paused atomic.Int64 // the cache is not asked until then, in nanoseconds of the process's clock
 }
 
 var (
@@ -53,43 +55,46 @@ var (
 	_ stet.Closer = (*Store)(nil)
 )
 
-// New returns a Store on both. The error names what cannot be used.
-func New(front Front, back stet.Store, c Config) (*Store, error) {
+// New returns a Store that reads through cache and leaves every decision to origin. The error names
+// the argument that cannot be used.
+func New(cache Cache, origin stet.Store, c Config) (*Store, error) {
 	switch {
-	case front == nil || back == nil:
-		return nil, errors.New("tierstore: New needs a front and a back")
+	case cache == nil || origin == nil:
+		return nil, errors.New("tierstore: New needs a cache and an origin")
 	case c.TTL < 0:
-		return nil, fmt.Errorf("tierstore: TTL is %s", c.TTL)
+		return nil, fmt.Errorf("tierstore: TTL is %s; it must not be negative", c.TTL)
 	case c.Timeout < 0:
-		return nil, fmt.Errorf("tierstore: Timeout is %s", c.Timeout)
+		return nil, fmt.Errorf("tierstore: Timeout is %s; it must not be negative", c.Timeout)
 	}
 	c.TTL, c.Timeout = cmp.Or(c.TTL, DefaultTTL), cmp.Or(c.Timeout, DefaultTimeout)
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	s := &Store{front: front, back: back, cfg: c, chain: back}
+	s := &Store{cache: cache, origin: origin, cfg: c, chain: origin}
 	if c.InFlight {
-		has := ability.Of(back)
-		s.chain = ability.Set{Binder: has.Binder}.Chain(s, binder{has, s}, back)
+		has := ability.Of(origin)
+		s.chain = ability.Set{Binder: has.Binder}.Chain(s, binder{has, s}, origin)
 	}
 	return s, nil
 }
 
-// Unwrap lets [stet.As] find the abilities of the back. None but transactions write what the front would have to know, and those only
-// where it has notes of what runs: what a claim changes in a transaction was not completed before.
+// Unwrap lets [stet.As] find the abilities of the origin. Only writes in transactions concern the
+// cache, and only with InFlight: without it, what a claim changes in a transaction was not
+// completed before, and so has no copy.
 func (s *Store) Unwrap() stet.Store { return s.chain }
 
-// Close closes both stores, if they have something to close.
-func (s *Store) Close() error { return errors.Join(s.front.close(), ability.Close(s.back)) }
+// Close closes the cache and the origin, if they have something to close.
+func (s *Store) Close() error { return errors.Join(s.cache.close(), ability.Close(s.origin)) }
 
-// Create implements [stet.Store]. Where the front has a completed record whose retention is not over, that is the incumbent.
+// Create implements [stet.Store]. If the cache has a completed record whose retention is not over,
+// that is the incumbent.
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	v := s.visit()
 	if have, ok := v.take(ctx, r.ID); ok && s.shown(have.State) {
 		return have, stet.ErrExists
 	}
 	began := s.cfg.Clock()
-	got, err := s.back.Create(ctx, r)
+	got, err := s.origin.Create(ctx, r)
 	switch {
 	case err == nil:
 		v.put(ctx, got.Head, clone(got.Body), began)
@@ -106,18 +111,19 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 		return have, nil
 	}
 	began := s.cfg.Clock()
-	got, err := s.back.Get(ctx, id)
+	got, err := s.origin.Get(ctx, id)
 	if err == nil {
 		v.put(ctx, got.Head, got.Body, began)
 	}
 	return got, err
 }
 
-// Replace implements [stet.Store]. The back decides, and whatever it said, the copy of what was there before has to go. Without
-// its Body a record is not put in that place: who finds it there must find all of it.
+// Replace implements [stet.Store]. The origin decides. Whatever it answers, the copy of the
+// previous record must go. The new one takes its place only if its Body is known: a copy must be
+// complete.
 func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
 	v, began := s.visit(), s.cfg.Clock()
-	got, err := s.back.Replace(ctx, prev, h, b)
+	got, err := s.origin.Replace(ctx, prev, h, b)
 	if err != nil || b == nil || !v.put(ctx, got, clone(*b), began) {
 		v.drop(ctx, h.ID)
 	}
@@ -127,22 +133,22 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 // Delete implements [stet.Store].
 func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	v := s.visit()
-	err := s.back.Delete(ctx, id, prev)
+	err := s.origin.Delete(ctx, id, prev)
 	v.drop(ctx, id)
 	return err
 }
 
 // Due implements [stet.Store].
 func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-	return s.back.Due(ctx, q)
+	return s.origin.Due(ctx, q)
 }
 
-// shown: records of this state may be read from the front.
+// shown reports whether records of this state may be read from the cache.
 func (s *Store) shown(st stet.State) bool {
 	return st == stet.Completed || st == stet.Running && s.cfg.InFlight
 }
 
-// visit is what one call does with the front, within what is left of its time for that.
+// visit is what one call does with the cache, in the time that it has left for that.
 type visit struct {
 	s    *Store
 	left time.Duration
@@ -150,12 +156,13 @@ type visit struct {
 
 func (s *Store) visit() visit { return visit{s, s.cfg.Timeout} }
 
-// take returns the front's copy, with the instants it has by now, if its retention is not over and it is not too old.
+// take returns the copy in the cache if its retention is not over and it is not too old. Its AsOf
+// is moved on to now.
 func (v *visit) take(ctx context.Context, id stet.ID) (r stet.Record, ok bool) {
 	var age time.Duration
 	var there bool
 	if !v.ask(ctx, func(ctx context.Context) (err error) {
-		r, age, there, err = v.s.front.take(ctx, id, v.s.cfg.Clock())
+		r, age, there, err = v.s.cache.take(ctx, id, v.s.cfg.Clock())
 		return err
 	}) || !there || r.ID != id || r.Version == 0 || age < 0 || age > v.s.cfg.TTL {
 		return stet.Record{}, false
@@ -164,18 +171,18 @@ func (v *visit) take(ctx context.Context, id stet.ID) (r stet.Record, ok bool) {
 	return r, !r.Over()
 }
 
-// put writes a copy of what the back has answered to a question asked at began. It reports false where the front is to have
-// none.
+// put writes a copy of what the origin answered to a question asked at began. It reports false if
+// it left the cache as it was.
 func (v *visit) put(ctx context.Context, h stet.Head, b stet.Body, began time.Time) bool {
 	if !v.s.shown(h.State) {
 		return false
 	}
 	now := v.s.cfg.Clock()
-	late := max(0, now.Sub(began))
-	if !v.s.front.local() {
-		late += v.s.cfg.Timeout // as long as the copy may be on its way
+	age := max(0, now.Sub(began))
+	if !v.s.cache.local() {
+		age += v.s.cfg.Timeout // as long as the copy may be on its way
 	}
-	h.AsOf = h.AsOf.Add(micros(late))
+	h.AsOf = h.AsOf.Add(micros(age))
 	ttl := v.s.cfg.TTL
 	if !h.DueAt.IsZero() {
 		ttl = min(ttl, h.DueAt.Sub(h.AsOf))
@@ -183,34 +190,47 @@ func (v *visit) put(ctx context.Context, h stet.Head, b stet.Body, began time.Ti
 	if ttl <= 0 {
 		return false
 	}
-	return v.ask(ctx, func(ctx context.Context) error { return v.s.front.put(ctx, stet.Record{Head: h, Body: b}, ttl, now) })
+	return v.ask(ctx, func(ctx context.Context) error {
+		return v.s.cache.put(ctx, stet.Record{Head: h, Body: b}, ttl, now)
+	})
 }
 
 func (v *visit) drop(ctx context.Context, id stet.ID) {
-	v.ask(ctx, func(ctx context.Context) error { return v.s.front.drop(ctx, id) })
+	v.ask(ctx, func(ctx context.Context) error { return v.s.cache.drop(ctx, id) })
 }
 
-// micros is d in whole microseconds, as instants of stores are, and not less than d.
+// micros rounds d up to whole microseconds, the unit of the instants that stores keep.
 func micros(d time.Duration) time.Duration {
 	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
 }
 
-// ask does something with the front, if there is time for it. It reports whether that succeeded.
+// ask calls the cache if there is time left for it, and reports whether that succeeded.
 func (v *visit) ask(ctx context.Context, do func(context.Context) error) bool {
-	if v.s.front.local() {
+	if v.s.cache.local() {
 		return do(ctx) == nil
 	}
 	began := time.Now()
-	if v.left <= 0 || began.UnixNano() < v.s.rests.Load() {
+	if v.left <= 0 || began.UnixNano() < v.s.paused.Load() {
 		return false
 	}
 	within, cancel := context.WithTimeout(ctx, v.left)
 	defer cancel()
 	err := do(within)
 	v.left -= time.Since(began)
-	if err != nil && ctx.Err() == nil { // not because the caller has gone
+	if err != nil && ctx.Err() == nil { // a caller that has gone is no failure of the cache
 		v.left = 0
-		v.s.rests.Store(time.Now().Add(FrontPause).UnixNano())
+		v.s.paused.Store(time.Now().Add(CachePause).UnixNano())
 	}
 	return err == nil
+}
+
+// clone copies what the caller may change after the call.
+func clone(b stet.Body) stet.Body {
+	b.Request, b.Progress = slices.Clone(b.Request), slices.Clone(b.Progress)
+	if b.Response != nil {
+		r := *b.Response
+		r.Header, r.Trailer, r.Body = slices.Clone(r.Header), slices.Clone(r.Trailer), slices.Clone(r.Body)
+		b.Response = &r
+	}
+	return b
 }

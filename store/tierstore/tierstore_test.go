@@ -12,9 +12,9 @@ import (
 	"github.com/stet-dev/stet/store/tierstore"
 )
 
-func tier(t testing.TB, front tierstore.Front, back stet.Store, c tierstore.Config) *tierstore.Store {
+func tier(t testing.TB, cache tierstore.Cache, origin stet.Store, c tierstore.Config) *tierstore.Store {
 	t.Helper()
-	s, err := tierstore.New(front, back, c)
+	s, err := tierstore.New(cache, origin, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,11 +27,11 @@ func memory(clock func() time.Time) *memstore.Store {
 
 func TestLawsWithACache(t *testing.T) {
 	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
-		return tier(t, tierstore.NewCache(0), memory(clock), tierstore.Config{Clock: clock})
+		return tier(t, tierstore.NewMemory(0), memory(clock), tierstore.Config{Clock: clock})
 	}})
 }
 
-func TestLawsWithASharedFront(t *testing.T) {
+func TestLawsWithASharedCache(t *testing.T) {
 	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
 		return tier(t, tierstore.Shared(memory(clock)), memory(clock), tierstore.Config{Clock: clock, Timeout: 5 * time.Second})
 	}})
@@ -39,20 +39,20 @@ func TestLawsWithASharedFront(t *testing.T) {
 
 func TestLawsInFlight(t *testing.T) {
 	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
-		return tier(t, tierstore.NewCache(0), memory(clock), tierstore.Config{Clock: clock, InFlight: true})
+		return tier(t, tierstore.NewMemory(0), memory(clock), tierstore.Config{Clock: clock, InFlight: true})
 	}})
 }
 
 func TestLawsOnDisk(t *testing.T) {
 	storetest.Run(t, storetest.Backend{Durable: true, Shared: true, Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
-		back, err := filestore.Open(dir, filestore.Config{Clock: clock})
+		origin, err := filestore.Open(dir, filestore.Config{Clock: clock})
 		if err != nil {
 			t.Fatal(err)
 		}
-		guarded, err := breakerstore.New(back, breakerstore.Config{Patience: time.Minute})
+		guarded, err := breakerstore.New(origin, breakerstore.Config{Patience: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tier(t, tierstore.NewCache(0), guarded, tierstore.Config{Clock: clock})
+		return tier(t, tierstore.NewMemory(0), guarded, tierstore.Config{Clock: clock})
 	}})
 }

@@ -1,4 +1,5 @@
-// Package layers opens a store with what the configuration puts around it: seal(tier(front, breaker(back))).
+// Package layers opens a store and puts around it the wrappers that the configuration asks for:
+// seal(tier(cache, breaker(store))).
 package layers
 
 import (
@@ -6,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
@@ -16,24 +16,29 @@ import (
 	"github.com/stet-dev/stet/store/tierstore"
 )
 
-// ErrKeys: the encryption keys do not fit, the file or the store. It is a setting to be put right.
+// ErrKeys is returned if the encryption keys cannot be read, or do not fit what is stored. The
+// operator has to correct a setting.
 var ErrKeys = errors.New("encryption keys")
 
-// Layers are a store and what is around it.
+// Layers is a store and the wrappers around it.
 type Layers struct {
 	Store dsn.DSN
-	// Breaker is told when the circuit breaker before a server changes its mind. nil: there is none. A store in the process
-	// or in its file system has none: it cannot be pressed by many.
+	// Breaker is called when the circuit breaker changes its state. If it is nil, there is no
+	// breaker, nor is there one around a store in the process or the file system, which only this
+	// process calls.
 	Breaker func(from, to breakerstore.State)
-	Cache   *dsn.Cache // nil: none
-	Tier    tierstore.Config
-	// KeysFile has the encryption keys; "": records are stored as they are.
-	KeysFile    string
-	AcceptPlain bool // records from before encryption are read
+	// Cache is the cache before the store. If it is nil, there is none.
+	Cache *dsn.Cache
+	Tier  tierstore.Config
+	// KeysFile is the name of the file with the encryption keys. If it is empty, records are stored
+	// as they are.
+	KeysFile string
+	// AcceptPlain also reads records that were stored before there was encryption.
+	AcceptPlain bool
 }
 
-// Open opens the store and puts its layers around it. Besides those of [dsn.DSN.Open] there is one error, [ErrKeys]: nothing may
-// run on a store whose names were hashed with another key, or whose results cannot be opened.
+// Open opens the store and wraps it. It returns the errors of [dsn.DSN.Open], and [ErrKeys]: with
+// wrong keys, used keys would not be found or results could not be replayed, so nothing may run.
 func (l Layers) Open(ctx context.Context, use dsn.Use) (*dsn.Opened, error) {
 	keys, err := ReadKeys(l.KeysFile)
 	if err != nil {
@@ -53,7 +58,7 @@ func (l Layers) Open(ctx context.Context, use dsn.Use) (*dsn.Opened, error) {
 	return o, nil
 }
 
-// around puts breaker and front around o.
+// around puts the breaker and the cache around o.
 func (l Layers) around(o *dsn.Opened) error {
 	if l.Breaker != nil && l.Store.Shared() {
 		s, err := breakerstore.New(o.Store, breakerstore.Config{Changed: l.Breaker})
@@ -65,31 +70,34 @@ func (l Layers) around(o *dsn.Opened) error {
 	if l.Cache == nil {
 		return nil
 	}
-	front, closeFront := l.front(o)
-	s, err := tierstore.New(front, o.Store, l.Tier)
+	cache, closeCache := l.cache(o)
+	s, err := tierstore.New(cache, o.Store, l.Tier)
 	if err != nil {
-		return errors.Join(err, closeFront())
+		return errors.Join(err, closeCache())
 	}
-	closeBack := o.Close
-	o.Store, o.Close = s, func() error { return errors.Join(closeFront(), closeBack()) }
+	closeOrigin := o.Close
+	o.Store, o.Close = s, func() error { return errors.Join(closeCache(), closeOrigin()) }
 	return nil
 }
 
-func (l Layers) front(o *dsn.Opened) (tierstore.Front, func() error) {
+// cache opens the cache. If its server cannot be reached, o gets a warning.
+func (l Layers) cache(o *dsn.Opened) (tierstore.Cache, func() error) {
 	if l.Cache.Server == nil {
-		return tierstore.NewCache(l.Cache.MaxBytes), func() error { return nil }
+		return tierstore.NewMemory(l.Cache.MaxBytes), func() error { return nil }
 	}
-	f := &late{}
-	if err := f.start(func(ctx context.Context) (*dsn.Opened, error) { return l.Cache.Server.Open(ctx, dsn.Serve) }); err != nil {
+	c := &lazy{}
+	err := c.start(func(ctx context.Context) (*dsn.Opened, error) { return l.Cache.Server.Open(ctx, dsn.Serve) })
+	if err != nil {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("the cache is not there; the store is asked alone until it is: %s",
 			strings.TrimPrefix(err.Error(), dsn.ErrUnreachable.Error()+": ")))
 	}
-	return tierstore.Shared(f), f.stop
+	return tierstore.Shared(c), c.stop
 }
 
-const acceptPlain = "store.encryption_accept_plain: true reads them until they have ended (--encryption-accept-plain of operators' commands)"
+const acceptPlain = "store.encryption_accept_plain: true reads them until they have ended " +
+	"(--encryption-accept-plain of operators' commands)"
 
-// seal puts encryption around o, or makes sure that there was none.
+// seal encrypts what o stores. Without keys, it makes sure that o has no sealed records.
 func (l Layers) seal(ctx context.Context, o *dsn.Opened, keys *sealstore.Keys) error {
 	if keys == nil {
 		err := sealstore.CheckPlain(ctx, o.Store)
@@ -99,7 +107,8 @@ func (l Layers) seal(ctx context.Context, o *dsn.Opened, keys *sealstore.Keys) e
 		return l.asked(err)
 	}
 	if l.AcceptPlain && keys.Names != nil {
-		return fmt.Errorf(`%w: %s has "names": with those, records that are not sealed cannot be accepted, since their names are not found`, ErrKeys, l.KeysFile)
+		return fmt.Errorf(`%w: %s has "names": with those, records that are not sealed cannot be accepted, `+
+			`since their names are not found`, ErrKeys, l.KeysFile)
 	}
 	s, err := sealstore.New(o.Store, sealstore.Config{Keys: *keys, AcceptPlain: l.AcceptPlain})
 	if err != nil {
@@ -115,7 +124,7 @@ func (l Layers) seal(ctx context.Context, o *dsn.Opened, keys *sealstore.Keys) e
 	return l.asked(err)
 }
 
-// asked tells a store that did not answer a question from one that refused.
+// asked returns the error of a store that did not answer the question what it holds.
 func (l Layers) asked(err error) error {
 	if err == nil || errors.Is(err, stet.ErrCorrupt) { // damage of one record is that record's
 		return nil
@@ -123,7 +132,8 @@ func (l Layers) asked(err error) error {
 	return fmt.Errorf("%w: %s: %w", dsn.ErrUnreachable, l.Store, err)
 }
 
-// ReadKeys reads a file of encryption keys, and returns nil without a name. The error is [ErrKeys].
+// ReadKeys reads a file of encryption keys. If name is empty, it returns nil. The error is
+// [ErrKeys].
 func ReadKeys(name string) (*sealstore.Keys, error) {
 	const limit = 64 << 10 // some hundred keys
 	if name == "" {
@@ -139,6 +149,3 @@ func ReadKeys(name string) (*sealstore.Keys, error) {
 	}
 	return &k, nil
 }
-
-// again is how often a front that was not there at the start is looked for.
-const again = time.Second

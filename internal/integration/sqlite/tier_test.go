@@ -18,7 +18,7 @@ func TestLawsInFlight(t *testing.T) {
 		back, _ := stet.As[owner](s)
 		return backend.Begin(t, back)
 	}, Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
-		s, err := tierstore.New(tierstore.NewCache(0), backend.Open(t, dir, clock), tierstore.Config{Clock: clock, InFlight: true})
+		s, err := tierstore.New(tierstore.NewMemory(0), backend.Open(t, dir, clock), tierstore.Config{Clock: clock, InFlight: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,18 +26,18 @@ func TestLawsInFlight(t *testing.T) {
 	}})
 }
 
-// B07: what a transaction made of a run is known when it has ended, also where the front had noted
+// B07: what a transaction made of a run is known when it has ended, also where the cache had noted
 // that it runs, and where duplicates were told so in between.
 func TestNoteOfARunEndsWithItsTransaction(t *testing.T) {
 	errOther := errors.New("the caller's reason")
-	for name, front := range map[string]func() tierstore.Front{
-		"cache":  func() tierstore.Front { return tierstore.NewCache(0) },
-		"shared": func() tierstore.Front { return tierstore.Shared(memstore.New(memstore.Config{})) },
+	for name, cache := range map[string]func() tierstore.Cache{
+		"cache":  func() tierstore.Cache { return tierstore.NewMemory(0) },
+		"shared": func() tierstore.Cache { return tierstore.Shared(memstore.New(memstore.Config{})) },
 	} {
 		for end, want := range map[string]stet.Verdict{"commit": stet.Replay, "answer lost": stet.Replay, "rollback": stet.Execute} {
 			t.Run(name+", "+end, func(t *testing.T) {
 				db := database(t, file(t))
-				s, err := tierstore.New(front(), over(t, db, sqlstore.Config{}), tierstore.Config{InFlight: true})
+				s, err := tierstore.New(cache(), over(t, db, sqlstore.Config{}), tierstore.Config{InFlight: true})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -15,7 +15,7 @@ import (
 	"github.com/stet-dev/stet/store/tierstore"
 )
 
-// Backend is b with seal(tier(front, breaker(store))) around each store: encrypted, names hashed, a
+// Backend is b with seal(tier(cache, breaker(store))) around each store: encrypted, names hashed, a
 // cache in front.
 func Backend(b storetest.Backend) storetest.Backend {
 	open, begin, tamper, unconfirmed := b.Open, b.Begin, b.Tamper, b.Unconfirmed
@@ -28,7 +28,7 @@ func Backend(b storetest.Backend) storetest.Backend {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tiered, err := tierstore.New(tierstore.NewCache(0), guarded, tierstore.Config{Clock: clock})
+		tiered, err := tierstore.New(tierstore.NewMemory(0), guarded, tierstore.Config{Clock: clock})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,10 @@
-// Package faulty wraps a store and makes it fail as told: for tests, and for builds of a program that are made to be tested.
+// Package faulty wraps a store and makes it fail on demand: it can be down, slow, lose requests and
+// replies, or have corrupt records. It serves tests, and builds of a program that are made to be
+// tested.
+//
+// A fault applies to the verbs, to all abilities that read or write records, and to the stores that
+// are bound to transactions. It does not apply to the commit of a transaction, which does not pass
+// through a store.
 package faulty
 
 import (
@@ -13,18 +19,19 @@ import (
 	"github.com/stet-dev/stet/internal/ability"
 )
 
-// ErrFault is what a call fails with that was made to fail.
+// ErrFault is returned by a call that was made to fail. Whether the call had an effect depends on
+// the fault.
 var ErrFault = errors.New("faulty: the store was made to fail")
 
-// Store passes calls on, or fails them. It is safe for concurrent use; a change is in force when the method that makes it
-// has returned.
+// Store implements [stet.Store], and has the abilities of the store that it wraps. It is safe for
+// concurrent use. A fault is in force once the method that sets it has returned.
 type Store struct {
 	*calls
 	mu           sync.Mutex
 	down         bool
 	slow         time.Duration
 	failComplete bool
-	every        int // each so manieth write loses its reply
+	every        int // one of so many writes loses its reply; 0: none does
 	writes       int
 	requests     float64 // probability that a call is lost on its way there
 	replies      float64 // ... and back
@@ -32,40 +39,41 @@ type Store struct {
 	corrupt      map[stet.ID]bool
 }
 
-type calls = ability.Store // those of the inner store, failing as told
+type calls = ability.Store // of the inner store, each through fail
 
 var _ stet.Store = (*Store)(nil)
 
-// New wraps s. The seed decides what gets lost by chance.
+// New wraps s, without any fault. The seed makes the choices of [Store.Lose] repeatable.
 func New(s stet.Store, seed uint64) *Store {
 	f := &Store{random: rand.New(rand.NewPCG(seed, seed)), corrupt: map[stet.ID]bool{}}
 	f.calls = ability.Wrap(s, f.fail, true)
 	return f
 }
 
-// Down makes every call fail at once.
+// Down makes every call fail immediately, without effect.
 func (s *Store) Down() { s.set(func() { s.down = true }) }
 
-// Up ends all faults but corruption.
+// Up ends all faults except corruption.
 func (s *Store) Up() {
 	s.set(func() { s.down, s.slow, s.failComplete, s.every, s.requests, s.replies = false, 0, false, 0, 0, 0 })
 }
 
-// Slow makes every call take so much longer, within its deadline.
+// Slow delays every call by d, or until its context ends.
 func (s *Store) Slow(d time.Duration) { s.set(func() { s.slow = d }) }
 
-// FailComplete makes writes of a result fail without happening.
+// FailComplete makes every write of a result fail without effect, if on is true.
 func (s *Store) FailComplete(on bool) { s.set(func() { s.failComplete = on }) }
 
-// LoseReplies makes each n-th write happen and its caller get an error; 0 ends it.
+// LoseReplies makes every n-th write take effect and return [ErrFault]. 0 ends the fault.
 func (s *Store) LoseReplies(n int) { s.set(func() { s.every, s.writes = n, 0 }) }
 
-// Lose makes calls fail by chance: before they happen, and after.
+// Lose makes calls return [ErrFault] at random: with probability requests before they take effect,
+// and with probability replies afterwards.
 func (s *Store) Lose(requests, replies float64) {
 	s.set(func() { s.requests, s.replies = requests, replies })
 }
 
-// Corrupt makes the record of id unreadable.
+// Corrupt makes every call for the record of id return [stet.ErrCorrupt]. No method ends that.
 func (s *Store) Corrupt(id stet.ID) { s.set(func() { s.corrupt[id] = true }) }
 
 func (s *Store) set(change func()) {

@@ -14,7 +14,7 @@ func TestNewerStays(t *testing.T) {
 	at := func(v stet.Version, age time.Duration) stet.Record {
 		return stet.Record{Head: stet.Head{ID: stet.ID{Scope: "s", Key: "k"}, Version: v, State: stet.Completed, UpdatedAt: now.Add(-age)}}
 	}
-	for name, f := range map[string]Front{"cache": NewCache(0), "shared": Shared(memstore.New(memstore.Config{}))} {
+	for name, f := range map[string]Cache{"memory": NewMemory(0), "shared": Shared(memstore.New(memstore.Config{}))} {
 		for _, put := range []struct{ put, want stet.Record }{
 			{at(1, time.Hour), at(1, 0)}, {at(3, time.Minute), at(3, 0)}, {at(2, 2*time.Minute), at(3, 0)}, {at(4, time.Second), at(4, 0)},
 		} {

@@ -12,8 +12,9 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// Nobody waits for a front: not for one that refuses, not for one that says nothing, and it is used once it is there.
-func TestLateFront(t *testing.T) {
+// The start does not wait for a cache: not for one that refuses, not for one that says nothing, and
+// it is used once it is there.
+func TestLazyCache(t *testing.T) {
 	for name, away := range map[string]func(ctx context.Context) error{
 		"refuses":      func(context.Context) error { return errors.New("refused") },
 		"says nothing": func(ctx context.Context) error { return silence(ctx, 20*time.Second) },
@@ -21,7 +22,7 @@ func TestLateFront(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				closed, tries := false, 0
-				l := &late{}
+				l := &lazy{}
 				began := time.Now()
 				err := l.start(func(ctx context.Context) (*dsn.Opened, error) {
 					if tries++; tries < 3 {
@@ -49,9 +50,9 @@ func TestLateFront(t *testing.T) {
 }
 
 // Once it is there, all of it is: also the cursor of what is due.
-func TestLateFrontIsWhole(t *testing.T) {
+func TestLazyCacheIsWhole(t *testing.T) {
 	m := memstore.New(memstore.Config{})
-	l := &late{}
+	l := &lazy{}
 	if _, _, err := l.Due(t.Context(), stet.Query{}); !errors.Is(err, errNotThere) {
 		t.Errorf("before it is there: %v", err)
 	}
@@ -78,10 +79,10 @@ func TestLateFrontIsWhole(t *testing.T) {
 	}
 }
 
-// The end waits for no front either.
-func TestFrontThatNeverCame(t *testing.T) {
+// The end does not wait for a cache either.
+func TestCacheThatNeverCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &late{}
+		l := &lazy{}
 		if err := l.start(func(ctx context.Context) (*dsn.Opened, error) { return nil, silence(ctx, time.Hour) }); err == nil {
 			t.Error("it is there")
 		}
