@@ -7,6 +7,8 @@ import (
 
 	"math/rand/v2"
 	"time"
+
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // Go runs f in a goroutine of its own, which [Engine.Drain] waits for. While limit such goroutines, the engine's own counted, are at
@@ -31,14 +33,7 @@ func sleep(ctx context.Context, pause *time.Duration, deadline time.Time) bool {
 	if time.Until(deadline) <= p {
 		return false
 	}
-	t := time.NewTimer(p)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return rest.For(ctx, p)
 }
 
 // chores are what the engine works on by itself. Unlike with a sync.WaitGroup, some may begin while somebody waits.

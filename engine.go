@@ -79,7 +79,7 @@ type Decision struct {
 	Verdict  Verdict
 	Record   Record   // what the verdict rests on; zero where there is none
 	Claim    *Claim   // with Execute
-	Mismatch []string // with Mismatch: the parts in which the request differs, as far as the record tells; see [Fingerprint.Differs]
+	Mismatch []string // with Mismatch: the parts in which the request differs, as far as the record tells; a difference that short digests do not show is not named
 }
 
 // RetryAfter is when it is worth asking again, from 1 s to limit, in whole seconds. For a run it is as long as it has run so far,
@@ -306,10 +306,10 @@ func (b *begin) rule(call *detached, have Record) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	ruling := judge(&have.Head, have.Fingerprint.Equal(asked))
+	ruling := judge(&have.Head, have.Fingerprint.equal(asked))
 	switch {
 	case ruling.Verdict == Mismatch:
-		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.Differs(asked)}, nil
+		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.differs(asked)}, nil
 	case ruling.move == stay:
 		return Decision{Verdict: ruling.Verdict, Record: have}, nil
 	case b.q.LookupOnly && ruling.Verdict == Execute:
@@ -389,12 +389,12 @@ func (b *begin) move(m move, have *Head) (h Head, body *Body) {
 	panic("stet: nothing to write for " + m.String())
 }
 
-// CauseLapsed is the Cause of a record whose lease ran out.
-const CauseLapsed = "lease-lapsed"
+// causeLapsed is the Cause of a record whose lease ran out.
+const causeLapsed = "lease-lapsed"
 
 func lapsed(have *Head) Head {
 	h := *have
-	h.Version, h.State, h.Cause, h.DueIn = newVersion(), Unknown, CauseLapsed, 0
+	h.Version, h.State, h.Cause, h.DueIn = newVersion(), Unknown, causeLapsed, 0
 	h.Note, h.Took = nil, have.AsOf.Sub(have.CreatedAt)
 	return h
 }

@@ -307,7 +307,7 @@ func TestSweepAndReap(t *testing.T) { // I10, I15, TT-05..TT-07, CR-15
 		after(stet.DefaultLease)
 		count("sweep", h.Operator().Sweep, 1)
 		count("sweep again", h.Operator().Sweep, 0)
-		if r := h.record("lapses"); r.State != stet.Unknown || r.Cause != stet.CauseLapsed {
+		if r := h.record("lapses"); r.State != stet.Unknown || r.Cause != "lease-lapsed" {
 			h.t.Errorf("swept: %v, %q", r.State, r.Cause)
 		}
 		count("reap before the retention is over", h.Operator().Reap, 0)

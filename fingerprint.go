@@ -32,16 +32,16 @@ const (
 	partBody
 )
 
-// Equal reports whether both were made by the same recipe of requests that ask for the same. The time it takes says
+// equal reports whether both were made by the same recipe of requests that ask for the same. The time it takes says
 // nothing about where two sums differ.
-func (f Fingerprint) Equal(g Fingerprint) bool {
+func (f Fingerprint) equal(g Fingerprint) bool {
 	return f.Recipe == g.Recipe && subtle.ConstantTimeCompare(f.Sum[:], g.Sum[:]) == 1
 }
 
-// Differs names the parts in which two requests differ: method, path, query, media-type, body, and header:Name for each header
+// differs names the parts in which two requests differ: method, path, query, media-type, body, and header:Name for each header
 // that counts. It returns nil if the recipes differ, for then nothing can be said. What it names does differ; a difference that
-// the short digests do not show is not named. It is for people who look for a reason; only Equal decides.
-func (f Fingerprint) Differs(g Fingerprint) []string {
+// the short digests do not show is not named. It is for people who look for a reason; only equal decides.
+func (f Fingerprint) differs(g Fingerprint) []string {
 	if f.Recipe != g.Recipe {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (f Fingerprint) Differs(g Fingerprint) []string {
 }
 
 func (f Fingerprint) headersThatDiffer(g Fingerprint) (names []string) {
-	recipe, err := ParseRecipe(f.Recipe)
+	recipe, err := parseRecipe(f.Recipe)
 	if err != nil {
 		return nil
 	}
@@ -117,14 +117,4 @@ type Subject struct {
 	RawQuery string              // without the question mark
 	Header   map[string][]string // by names as net/http spells them; a field line a value
 	Body     []byte              // as it was sent; no body and an empty one are the same (case FP-25)
-}
-
-// Fingerprint takes the fingerprint of a request. The error is that of [Recipe.Validate]: there is no request that has no
-// fingerprint. For more than one request, Compile first.
-func (r Recipe) Fingerprint(s *Subject) (Fingerprint, error) {
-	f, err := r.Compile()
-	if err != nil {
-		return Fingerprint{}, err
-	}
-	return f.Fingerprint(s), nil
 }

@@ -32,11 +32,11 @@ func FuzzFingerprint(f *testing.F) {
 		if !bytes.Equal(body, kept) {
 			t.Fatal("the body was changed")
 		}
-		stored, err := ParseRecipe(fp.Recipe)
+		stored, err := parseRecipe(fp.Recipe)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := stored.Fingerprint(s); err != nil || again != fp {
+		if again, err := stored.fingerprint(s); err != nil || again != fp {
 			t.Fatalf("by the stored recipe: another fingerprint, %v", err)
 		}
 		if r.Body != BodyRaw || r.Decode {
@@ -45,7 +45,7 @@ func FuzzFingerprint(f *testing.F) {
 		other := *s
 		other.Method, other.Path, other.Body = method2, path2, body2
 		same := method == method2 && path == path2 && bytes.Equal(body, body2)
-		if p.Fingerprint(&other).Equal(fp) != same {
+		if p.Fingerprint(&other).equal(fp) != same {
 			t.Fatalf("equal = %v", !same)
 		}
 	})

@@ -47,9 +47,6 @@ func (r Recipe) compile() *Fingerprinter {
 	return f
 }
 
-// Recipe returns the recipe's text.
-func (f *Fingerprinter) Recipe() string { return f.recipe }
-
 // scratch is what one Fingerprint call needs.
 type scratch struct {
 	sha   hash.Hash

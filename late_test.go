@@ -20,7 +20,7 @@ func TestLateResultsAreEvidence(t *testing.T) { // SF-05, FX-11, CR-02, I3
 			t.Fatal(err)
 		}
 		r, _ := s.read(c.ID())
-		if r.State != stet.Unknown || r.Cause != stet.CauseLapsed || r.Status != 201 || string(r.Response.Body) != "paid" || !r.Over() {
+		if r.State != stet.Unknown || r.Cause != "lease-lapsed" || r.Status != 201 || string(r.Response.Body) != "paid" || !r.Over() {
 			t.Errorf("%+v", r)
 		}
 		if r.Note == nil || !strings.Contains(r.Note.Evidence, "answered 201, with 4 bytes") || r.Note.Who != r.Holder {
@@ -121,7 +121,7 @@ func TestALateResultTakesAFreedKeyBack(t *testing.T) { // A04, I1
 			t.Error(err)
 		}
 		r, _ := s.read(c.ID())
-		if r.State != stet.Unknown || r.Cause != stet.CauseContradicted || string(r.Response.Body) != "late" || r.Attempt != 1 {
+		if r.State != stet.Unknown || r.Cause != "contradicted" || string(r.Response.Body) != "late" || r.Attempt != 1 {
 			t.Errorf("it is %v, %q, with %+v", r.State, r.Cause, r.Response)
 		}
 		must(t, e, request("k"), stet.Unresolved)

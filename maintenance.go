@@ -29,8 +29,8 @@ func (o *Operator) Sweep(ctx context.Context, after string, limit int) (n int, n
 	})
 }
 
-// CauseForsaken is the Cause of a record that stopped at a recovery point, and was not taken up for as long as a result is kept.
-const CauseForsaken = "not-resumed"
+// causeForsaken is the Cause of a record that stopped at a recovery point, and was not taken up for as long as a result is kept.
+const causeForsaken = "not-resumed"
 
 // ending is what becomes of a lapsed run that nobody has taken over; false: not yet.
 func ending(h *Head) (Head, bool) {
@@ -47,7 +47,7 @@ func ending(h *Head) (Head, bool) {
 	case h.Rules.OnLapse == LapseReexecute: // a retry would run now as it would have before
 		next.State, next.DueIn = Expired, h.Rules.KeepExpired
 	default:
-		next.State, next.Cause, next.DueIn, next.Took = Unknown, CauseForsaken, 0, h.AsOf.Sub(h.CreatedAt)
+		next.State, next.Cause, next.DueIn, next.Took = Unknown, causeForsaken, 0, h.AsOf.Sub(h.CreatedAt)
 	}
 	return next, true
 }

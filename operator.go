@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stet-dev/stet/internal/stopwatch"
 )
 
 // Operator is what operators and background loops do with the records of an [Engine]: they look at
@@ -55,7 +57,7 @@ func (o *Operator) Count(ctx context.Context, q Query) (n int, err error) {
 func (e *Engine) look(ctx context.Context, op string, ask func(context.Context) error) error {
 	call, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
 	defer cancel()
-	began := e.Clock()
+	began := stopwatch.Start(e.Observed())
 	err := ask(call)
 	failed := err
 	if errors.Is(ctx.Err(), context.Canceled) { // who asked has gone, which is no fault of the store's
@@ -118,7 +120,7 @@ func (o *Operator) ByTag(ctx context.Context, tag string) (Head, error) {
 func (o *Operator) Audit(ctx context.Context, id ID, n Note) error {
 	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
-	began := o.e.Clock()
+	began := stopwatch.Start(o.e.Observed())
 	err := o.e.entry(call, o.e.store, id, n)
 	if !errors.Is(err, errNoHistory) {
 		o.e.called("audit", began, err)

@@ -43,15 +43,7 @@ func (m BodyMode) String() string {
 	return fmt.Sprintf("BodyMode(%d)", uint8(m))
 }
 
-// MarshalText returns the mode's word.
-func (m BodyMode) MarshalText() ([]byte, error) {
-	if int(m) >= len(bodyModes) {
-		return nil, fmt.Errorf("stet: unknown body mode %d", uint8(m))
-	}
-	return []byte(m.String()), nil
-}
-
-// UnmarshalText accepts auto, jcs, raw and fields.
+// UnmarshalText accepts the words of [BodyMode.String]: auto, jcs, raw and fields.
 func (m *BodyMode) UnmarshalText(text []byte) error {
 	i := slices.Index(bodyModes[:], string(text))
 	if i < 0 {
@@ -86,8 +78,8 @@ type Recipe struct {
 // maxRecipe is how long the text of a recipe may be, in bytes. It is in every record's head.
 const maxRecipe = 2048
 
-// ErrRecipe is what ParseRecipe returns for a text that this version of Stet did not write and cannot compute.
-var ErrRecipe = errors.New("stet: not a fingerprint recipe of this version")
+// errRecipe is what parseRecipe returns for a text that this version of Stet did not write and cannot compute.
+var errRecipe = errors.New("stet: not a fingerprint recipe of this version")
 
 // The versions stand for everything that turns a request into a Sum. A change of what is hashed needs a new one, and the old
 // way stays beside it, or honest retries of stored requests become mismatches (I9).
@@ -149,17 +141,17 @@ func sortedSet(words []string) []string {
 	return slices.Compact(words)
 }
 
-// ParseRecipe reads what [Recipe.String] wrote, and nothing else: s == r.String() for the recipe it returns. Its errors
-// are [ErrRecipe] and say what is wrong.
-func ParseRecipe(s string) (Recipe, error) {
-	r, err := parseRecipe(s)
+// parseRecipe reads what [Recipe.String] wrote, and nothing else: s == r.String() for the recipe it returns. Its errors
+// are [errRecipe] and say what is wrong.
+func parseRecipe(s string) (Recipe, error) {
+	r, err := readRecipe(s)
 	if err != nil {
-		return Recipe{}, fmt.Errorf("%w: %w", ErrRecipe, err)
+		return Recipe{}, fmt.Errorf("%w: %w", errRecipe, err)
 	}
 	return r, nil
 }
 
-func parseRecipe(s string) (Recipe, error) {
+func readRecipe(s string) (Recipe, error) {
 	var r Recipe
 	if len(s) > maxRecipe {
 		return r, fmt.Errorf("longer than %d bytes", maxRecipe)
@@ -312,7 +304,7 @@ func (r *recipes) get(text string) (*Fingerprinter, error) {
 	if f, ok := r.ready[text]; ok {
 		return f, nil
 	}
-	recipe, err := ParseRecipe(text)
+	recipe, err := parseRecipe(text)
 	if err != nil {
 		return nil, err
 	}

@@ -257,9 +257,9 @@ func (c *Change) Action() string {
 // for a store to be repaired, and no longer than one would keep answers in memory for.
 const witnessFor = 15 * time.Minute
 
-// CauseContradicted is the Cause of a record that was freed on evidence that nothing had happened, before its handler came back with
+// causeContradicted is the Cause of a record that was freed on evidence that nothing had happened, before its handler came back with
 // an answer: nobody knows which of them is right.
-const CauseContradicted = "contradicted"
+const causeContradicted = "contradicted"
 
 // testify leaves a result that came too late with its record, which stays unknown: it can change nothing any more, but whoever
 // ends the doubt should know that the handler came to an end, and with what (SF-05). The response is kept in the record's Body, and
@@ -282,7 +282,7 @@ func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
 	case have.State == Running && !have.Over(): // by the store's clock the lease is not over yet
 		return false, nil
 	case have.State == Retryable && h.State == Completed: // what freed the key is contradicted, and no retry has run
-		next.State, next.Cause = Unknown, CauseContradicted
+		next.State, next.Cause = Unknown, causeContradicted
 	case have.State != Unknown:
 		return true, nil
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // hub lets the requests of one process that wait for the same record share one look at the store, and wakes them at once
@@ -139,7 +141,7 @@ func (e *Engine) awaitUntil(ctx context.Context, d Decision, end time.Time) (_ D
 			return d, true, nil
 		}
 		if d.Record.Version == seen { // woken for nothing: no store must be asked in a tight loop
-			rest(ctx, min(pollMin, time.Until(end)))
+			rest.For(ctx, min(pollMin, time.Until(end)))
 		}
 	}
 	return d, false, nil
@@ -151,14 +153,14 @@ func decideAgain(seen *Head, have Record) (d Decision, over bool) {
 	if have.Fingerprint.Recipe != seen.Fingerprint.Recipe { // another life by other rules: not comparable without the body
 		return comeAgain(have), true
 	}
-	ruling := judge(&have.Head, have.Fingerprint.Equal(seen.Fingerprint))
+	ruling := judge(&have.Head, have.Fingerprint.equal(seen.Fingerprint))
 	switch {
 	case ruling.Verdict == Execute:
 		return comeAgain(have), true
 	case ruling.move != stay: // it lapsed while it was looked at, and is looked at again
 		return Decision{Verdict: InProgress, Record: have}, false
 	case ruling.Verdict == Mismatch:
-		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.Differs(seen.Fingerprint)}, false
+		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.differs(seen.Fingerprint)}, false
 	}
 	return Decision{Verdict: ruling.Verdict, Record: have}, false
 }
@@ -241,16 +243,6 @@ func (e *Engine) poll(ctx context.Context, seen *Head, woken <-chan struct{}) {
 		if errors.Is(err, ErrNotFound) || err == nil && r.Version != seen.Version {
 			return
 		}
-	}
-}
-
-// rest waits for d, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }
 
