@@ -15,8 +15,8 @@ type ledger struct{ *fakeStore }
 
 type ledgerTx struct {
 	*fakeStore // as the transaction sees it
-	outer  *fakeStore
-	began  map[stet.ID]stet.Version
+	outer      *fakeStore
+	began      map[stet.ID]stet.Version
 }
 
 func (l ledger) begin() *ledgerTx {
