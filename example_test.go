@@ -47,23 +47,6 @@ func ExampleEngine_Begin() {
 
 func charge(context.Context) []byte { return []byte("receipt 1") }
 
-// A queue consumer that gets the same message twice runs it once.
-func ExampleDo() {
-	ctx, engine := context.Background(), exampleEngine()
-	request := stet.Request{ID: stet.ID{Scope: "orders", Key: "message-17"}, Subject: stet.Subject{Body: []byte("ship 3")}}
-	for range 2 {
-		tracking, err := stet.Do(ctx, engine, request, func(context.Context, *stet.Claim) (string, error) {
-			fmt.Println("shipping")
-			return "parcel 1", nil
-		})
-		fmt.Println(tracking, err)
-	}
-	// Output:
-	// shipping
-	// parcel 1 <nil>
-	// parcel 1 <nil>
-}
-
 // A timeout leaves the outcome unknown. An operator who has found out what happened ends that.
 func ExampleOperator_Resolve() {
 	ctx, engine := context.Background(), exampleEngine()
