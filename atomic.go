@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// ErrRolledBack: the transaction that the claim was in had no effect, for certain.
+// ErrRolledBack is returned when the claim's transaction certainly had no effect.
 var ErrRolledBack = errors.New("stet: the transaction was rolled back")
 
-// CauseRolledBack is the Cause to state of a run whose transaction was all that it did, and was rolled back.
+// CauseRolledBack is the Cause to state for a run that did all its work in a transaction, which was
+// rolled back.
 const CauseRolledBack = "rolled-back"
 
-// Transaction is a transaction of any kind, for those who begin and end it for their callers: stethttp.AtomicIn, and package flow.
+// Transaction is a transaction of any kind, for packages that begin and end it for their callers:
+// stethttp.AtomicIn, and package flow.
 type Transaction interface {
 	Tx() any // what the store's [Binder] takes
 	Commit(ctx context.Context) error
@@ -66,10 +68,11 @@ func bind(s Store, tx any) (Store, error) {
 	return b.Bind(tx)
 }
 
-// BeginIn is [Engine.Begin] within tx: with Execute the reservation itself is part of it, and nobody sees it before the
-// commit. That saves one write outside, and duplicates pay for it: they wait for tx, as long as the database lets them, instead
-// of being told at once that the key is in use. The claim is In(tx) already; Settle and Confirm it as [Claim.In] says.
-// With an error tx must be rolled back.
+// BeginIn is [Engine.Begin] within tx: with Execute the reservation itself is part of tx, and is
+// not visible before the commit. That saves one write outside of it. The price is paid by
+// duplicates: they wait for tx, as long as the database lets them, instead of being told at once
+// that the key is in use. The claim is In(tx) already; Settle and Confirm it as [Claim.In] says.
+// After an error tx must be rolled back.
 func (e *Engine) BeginIn(ctx context.Context, tx any, q Request) (Decision, error) {
 	bound, err := bind(e.store, tx)
 	if err != nil {
@@ -155,7 +158,7 @@ func (c *Claim) Confirm(ctx context.Context, result error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnsettled, err, result)
 }
 
-// committed: what the claim wrote in its transaction is stored.
+// committed acts on a commit: what the claim wrote in its transaction is stored.
 func (c *Claim) committed() {
 	if c.phase = c.phase.after(committed); c.phase == active {
 		c.renewed = c.wrote
