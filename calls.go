@@ -10,7 +10,8 @@ import (
 	"github.com/stet-dev/stet/internal/stopwatch"
 )
 
-// The engine's calls of its store: each is timed, told to the observer, and carries a deadline that no client can end.
+// The engine's calls of its store: each is timed, told to the observer, and carries a deadline that
+// no client can end.
 
 func (e *Engine) create(call context.Context, r Record) (got Record, err error) {
 	r.Tag = e.stamp(&r.Head)
@@ -39,8 +40,8 @@ func (e *Engine) replaceOnce(call context.Context, prev Version, h Head, b *Body
 	return got, err
 }
 
-// readable asserts what nothing may be judged without: a store that answers with another record, or with a state that this
-// version does not know, has answered nothing (W24).
+// readable asserts what nothing may be judged without: a store that answers with another record, or
+// with a state that this version does not know, has answered nothing (W24).
 func readable(h *Head, id ID) error {
 	switch {
 	case h.ID != id:
@@ -51,7 +52,8 @@ func readable(h *Head, id ID) error {
 	return nil
 }
 
-// Observed reports whether the engine has an observer. Without one, what an [Event] would say need not be measured.
+// Observed reports whether the engine has an observer. Without one, what an [Event] would say need
+// not be measured.
 func (e *Engine) Observed() bool { return e.cfg.Observe != nil }
 
 // observed makes a call of the store and tells the observer of it.
@@ -73,7 +75,8 @@ func (e *Engine) called(op string, began time.Time, err error) {
 	e.cfg.Observe(Event{Kind: StoreCall, Op: op, Took: stopwatch.Since(began), Err: err})
 }
 
-// Observe tells the engine's observer, if it has one, of an event. Packages that answer requests with the engine use it.
+// Observe tells the engine's observer, if it has one, of an event. Packages that answer requests
+// with the engine use it.
 func (e *Engine) Observe(ev Event) {
 	if e.cfg.Observe != nil {
 		e.cfg.Observe(ev)

@@ -46,7 +46,8 @@ type Claim struct {
 }
 
 func newClaim(e *Engine, r *Record, p *Policy, began, heard time.Time) *Claim {
-	return &Claim{e: e, id: r.ID, policy: *p, h: r.Head, body: r.Body, began: began, renewed: began, wrote: began, heard: heard}
+	return &Claim{e: e, id: r.ID, policy: *p, h: r.Head, body: r.Body,
+		began: began, renewed: began, wrote: began, heard: heard}
 }
 
 // ErrFenced is returned when another holder has taken over the record. What this holder reports is

@@ -4,9 +4,9 @@
 //
 // # What a key promises
 //
-// Within a [Scope], the first request with a [Key] is executed. A retry of the same request receives
-// the stored answer. A different request with the same key is refused. A retry that arrives while
-// the first request still runs is told so, or waits.
+// Within a [Scope], the first request with a [Key] is executed. A retry of the same request
+// receives the stored answer. A different request with the same key is refused. A retry that
+// arrives while the first request still runs is told so, or waits.
 //
 // A crash, a timeout or a lost connection can leave open whether the effect happened. The key is
 // unknown then, and nothing runs again until there is evidence. Only proof that nothing happened

@@ -54,11 +54,16 @@ type Request struct {
 	// Subject is what the request asks for. Without HTTP a Body alone is enough. If there is a
 	// record, the request is compared with it by the recipe that the record was made with, so that
 	// a changed configuration never turns an honest retry into a mismatch (I9).
-	Subject    Subject
-	Recipe     *Fingerprinter // today's recipe for new records; nil: the default Recipe
-	Policy     *Policy        // nil: the engine's
-	LookupOnly bool           // answer from what is stored; write nothing, and ask nobody
-	Wait       time.Duration  // for a run elsewhere to end, before the verdict is InProgress; 0: not at all. Not in a transaction
+	Subject Subject
+	// Recipe is the recipe for a new record. nil means the default [Recipe].
+	Recipe *Fingerprinter
+	// Policy is the policy for a new record. nil means the engine's.
+	Policy *Policy
+	// LookupOnly answers from what is stored, and writes nothing: see [Absent].
+	LookupOnly bool
+	// Wait is how long to wait for a run elsewhere to end before the verdict is InProgress. 0 means
+	// not at all. Do not wait within a transaction.
+	Wait time.Duration
 
 	// Admit, if it is non-nil, decides whether a new key may be made. It is called when the key has
 	// proved to be new (there is no record, or the record's life is over), right before the write
@@ -86,10 +91,13 @@ type Request struct {
 
 // Decision is the answer to a [Request].
 type Decision struct {
-	Verdict  Verdict
-	Record   Record   // what the verdict rests on; zero where there is none
-	Claim    *Claim   // with Execute
-	Mismatch []string // with Mismatch: the parts in which the request differs, as far as the record tells; a difference that short digests do not show is not named
+	Verdict Verdict
+	Record  Record // what the verdict rests on; zero if there is none
+	Claim   *Claim // with Execute
+	// Mismatch, with the verdict Mismatch, names parts in which the request differs: method, path,
+	// query, media-type, body, header:Name. A part that is named does differ; the record cannot tell
+	// every difference.
+	Mismatch []string
 }
 
 // RetryAfter is how long to wait before asking again, in whole seconds, at least 1 s and at most
@@ -235,7 +243,8 @@ func (t *taking) over() *Body {
 // running fills in what the writes of all runs of this request have in common.
 func (b *begin) running(h *Head) {
 	h.ID, h.Version, h.State, h.Holder = b.q.ID, newVersion(), Running, b.e.cfg.Holder
-	h.Route, h.Method, h.Path, h.TraceID, h.Meta = b.q.Route, b.q.Subject.Method, b.q.Subject.Path, b.q.TraceID, b.q.Meta
+	h.Route, h.Method, h.Path = b.q.Route, b.q.Subject.Method, b.q.Subject.Path
+	h.TraceID, h.Meta = b.q.TraceID, b.q.Meta
 	h.Rules, h.DueIn, h.Note = b.policy.Rules, b.policy.Lease, nil
 }
 
@@ -254,7 +263,8 @@ func (b *begin) decide(ctx context.Context) (d Decision, err error) {
 		if b.refusal != nil {
 			return Decision{}, b.refusal
 		}
-		if try == tries || errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, errTooLate) || b.e.bound || !sleep(ctx, &pause, call.deadline) {
+		final := errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, errTooLate)
+		if final || try == tries || b.e.bound || !sleep(ctx, &pause, call.deadline) {
 			break
 		}
 	}
@@ -312,7 +322,8 @@ func (b *begin) grant(have Record, w *intent, from State) (Decision, error) {
 	b.e.moved(&have.Head, from, "request")
 	c := newClaim(b.e, &have, &b.policy, w.began, now)
 	if c.from = from; b.e.bound {
-		c.joined = &joinedTx{store: b.e.store, redo: intent{prev: w.prev, head: w.head, body: w.body}, body: have.Body, wrote: true}
+		redo := intent{prev: w.prev, head: w.head, body: w.body}
+		c.joined = &joinedTx{store: b.e.store, redo: redo, body: have.Body, wrote: true}
 	}
 	return Decision{Verdict: Execute, Record: have, Claim: c}, nil
 }
@@ -349,7 +360,8 @@ func (b *begin) perform(call *detached, r ruling, have Record) (Decision, error)
 	}
 	next, body := b.move(r.move, &have.Head)
 	if r.Verdict == Execute {
-		b.taking = &taking{intent: intent{prev: have.Version, head: next, body: body}, have: have, restart: r.move == restart}
+		w := intent{prev: have.Version, head: next, body: body}
+		b.taking = &taking{intent: w, have: have, restart: r.move == restart}
 		return b.take(call)
 	}
 	got, err := b.e.replace(call, have.Version, next, body)

@@ -23,7 +23,8 @@ var (
 // stop nothing (W12). It ends
 //
 //   - with cause [ErrExecutionTimeout] when the execution takes longer than the policy allows;
-//   - with cause [ErrLeaseLost] when the lease was taken over, or could not be renewed and is about to end by the local clock;
+//   - with cause [ErrLeaseLost] when the lease was taken over, or could not be renewed and is about
+//     to end by the local clock;
 //   - with cause [ErrAbandoned] on [Engine.Abandon];
 //   - when the claim is settled.
 //

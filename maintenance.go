@@ -22,7 +22,8 @@ import (
 //
 // [Completer]: https://pkg.go.dev/github.com/stet-dev/stet/flow#Completer
 func (o *Operator) Sweep(ctx context.Context, after string, limit int) (n int, next string, err error) {
-	return o.e.eachDue(ctx, Query{States: []State{Running}, After: after, Limit: limit}, func(ctx context.Context, h *Head) (bool, error) {
+	q := Query{States: []State{Running}, After: after, Limit: limit}
+	return o.e.eachDue(ctx, q, func(ctx context.Context, h *Head) (bool, error) {
 		next, ok := ending(h)
 		if !ok {
 			return false, nil
@@ -31,7 +32,8 @@ func (o *Operator) Sweep(ctx context.Context, after string, limit int) (n int, n
 	})
 }
 
-// causeForsaken is the Cause of a record that stopped at a recovery point, and was not taken up for as long as a result is kept.
+// causeForsaken is the Cause of a record that stopped at a recovery point, and was not taken up for
+// as long as a result is kept.
 const causeForsaken = "not-resumed"
 
 // ending is what becomes of a lapsed run that was not taken over; false means that its time has not
@@ -43,7 +45,7 @@ func ending(h *Head) (Head, bool) {
 	next := *h
 	next.Version, next.Note = newVersion(), nil
 	switch idle := h.AsOf.Sub(h.DueAt); {
-	case h.Rules.OnLapse == LapseAtomic: // this write is the proof that its transaction was not committed, and cannot be any more
+	case h.Rules.OnLapse == LapseAtomic: // this write proves that its transaction is not committed, and cannot be
 		next.State, next.Cause, next.DueIn = Retryable, CauseRolledBack, h.Rules.Retain
 	case idle < h.Rules.Retain:
 		return Head{}, false

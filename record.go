@@ -117,9 +117,10 @@ type Note struct {
 // Head is the small part of a record. Every write carries all of it.
 type Head struct {
 	ID
-	// Tag is the record's id in logs, lists and tools: "k_" and 16 hex digits, which tell nothing of the key. The engine gives it
-	// to every write (see [Engine.Tag]); stores keep it, and find the record by it (see [Query]). "" where nobody has given one; a
-	// store need not keep anything else.
+	// Tag is the record's id in logs, lists and tools: "k_" and 16 hex digits, which tell nothing
+	// of the key. The engine gives it to every write (see [Engine.Tag]); stores keep it, and find
+	// the record by it (see [Query]). "" where nobody has given one; a store need not keep anything
+	// else.
 	Tag         string
 	Version     Version
 	State       State
@@ -132,8 +133,8 @@ type Head struct {
 	Route, Method, Path, TraceID string
 	Meta                         map[string]string // the caller's own; read-only once handed over
 
-	// What systems further down know the effect by: the key they were sent, where it is not the record's own, and the id they
-	// answered with. [Finder] finds records by either.
+	// What systems further down know the effect by: the key they were sent, where it is not the
+	// record's own, and the id they answered with. [Finder] finds records by either.
 	DownstreamKey, DownstreamID string
 
 	Status     int   // of the response
@@ -152,9 +153,10 @@ type Head struct {
 	// DueIn goes into a store: the time from the store's now, or [Never]. DueAt, the instant, comes
 	// out.
 	DueIn time.Duration
-	// The store's clock, UTC, whole microseconds. A zero CreatedAt in a write means now (a new life); any other is kept.
-	// CompletedAt is stamped by the write that makes the record Completed, kept by later ones, and zero before.
-	// AsOf is when the record was read: compare it with DueAt, never with a local clock.
+	// The store's clock, UTC, whole microseconds. A zero CreatedAt in a write means now (a new
+	// life); any other is kept. CompletedAt is stamped by the write that makes the record
+	// Completed, kept by later ones, and zero before. AsOf is when the record was read: compare it
+	// with DueAt, never with a local clock.
 	DueAt, CreatedAt, UpdatedAt, CompletedAt, AsOf time.Time
 }
 

@@ -23,11 +23,11 @@ var (
 	// ErrContradicted is returned when the record has a late answer of its handler, which says that
 	// the effect happened.
 	ErrContradicted = errors.New("stet: a late answer of the handler says that it happened")
-	// ErrAttended is returned while the handler has not returned, as far as is known: its effect may
-	// still come.
+	// ErrAttended is returned while the handler has not returned, as far as is known: its effect
+	// may still come.
 	ErrAttended = errors.New("stet: the handler may still be running")
-	// ErrFresh is returned when the attempt ended less than [Resolution].Settle ago: what it sent may
-	// still have its effect.
+	// ErrFresh is returned when the attempt ended less than [Resolution].Settle ago: what it sent
+	// may still have its effect.
 	ErrFresh = errors.New("stet: the attempt ended only just now, and may still have its effect")
 	// ErrKnown is returned when the message with this id (see [Note].Notice) has changed the record
 	// before.
@@ -179,7 +179,9 @@ func (o *Operator) Extend(ctx context.Context, id ID, version Version, retain ti
 
 // change reads a record, lets edit decide, and writes it with the note. If another write comes
 // between, it starts again, unless the caller had decided on a version.
-func (e *Engine) change(ctx context.Context, id ID, version Version, n Note, verb string, edit func(h *Head, b *Body) (*Body, error)) (Head, error) {
+func (e *Engine) change(
+	ctx context.Context, id ID, version Version, n Note, verb string, edit func(h *Head, b *Body) (*Body, error),
+) (Head, error) {
 	if blank(n.Who) || blank(n.Why) {
 		return Head{}, ErrNoReason
 	}

@@ -47,8 +47,9 @@ type Query struct {
 	Failed    bool          // only results (Completed) with a status of 500 and above
 	Succeeded bool          // only results (Completed) with a status below 500
 	OlderThan time.Duration // only records that are at least this old
-	// NewerThan selects only records that are younger than this. Counting these is cheap where nothing but Scope and OlderThan is asked besides: a
-	// store may walk through the latest rows alone, and leave out a key whose new life began in an old one.
+	// NewerThan selects only records that are younger than this. Counting these is cheap where
+	// nothing but Scope and OlderThan is asked besides: a store may walk through the latest rows
+	// alone, and leave out a key whose new life began in an old one.
 	NewerThan time.Duration
 
 	Tag                          string // exactly this [Head].Tag: a Lister finds it by an index
@@ -99,7 +100,8 @@ func (q *Query) ByDetail() bool {
 // [MaxLimit].
 func (q *Query) Bound() int { return min(cmp.Or(max(q.Limit, 0), DefaultLimit), MaxLimit) }
 
-// DefaultLimit is how many records a [Query] without a Limit returns; [MaxLimit] is the most one may ask for.
+// DefaultLimit is how many records a [Query] without a Limit returns; [MaxLimit] is the most one
+// may ask for.
 const (
 	DefaultLimit = 100
 	MaxLimit     = 1000
