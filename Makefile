@@ -1,6 +1,7 @@
 # make test    everything, on a fresh Debian machine: installs what it needs, then vets, lints and tests every module
 # make bench   the benchmarks whose figures docs/performance.md holds
 # make soak    long campaigns: fuzzing, crashes, lost replies
+# make release VERSION=v0.1.0   writes the version into all modules; once that is committed, tags them (docs/decisions/0023)
 # make mutants changes of internal/mutants/mutants.txt, each of which a test has to notice; make test tries a random tenth
 MODULES     = . cmd examples/payments internal/peerbench internal/recipes internal/integration outbox/riveroutbox store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -12,7 +13,7 @@ each        = set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && $(1)); d
 unit tenth mutants soak: export GOTMPDIR := $(or $(TMPDIR),/tmp)
 unit tenth mutants soak: export TMPDIR = $(ram)
 
-.PHONY: test tools vet lint unit fuzz bench soak build mutants tenth
+.PHONY: test tools vet lint unit fuzz bench soak build mutants tenth release
 test: tools vet lint unit tenth fuzz
 
 tools:                           # the race detector is cgo
@@ -21,12 +22,14 @@ tools:                           # the race detector is cgo
 vet:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	@$(call each,go vet ./... && go vet -tags stetfault ./...)
+	@go test -run TestEachModuleStandsAlone ./internal/release      # go mod tidy -diff
 
 lint:
 	@$(call each,go run $(STATICCHECK) ./...)
+	@go test ./internal/style                # how comments are written
 
-unit:
-	@$(call each,go test -race -p 1 -timeout 20m ./...)
+unit:                            # all modules of go.work, two packages at a time: most wait for servers of their own
+	@go test -race -p 2 -timeout 20m github.com/stet-dev/stet/...
 	@cd cmd && go test -race -tags stetfault ./internal/dsn
 
 fuzz:
@@ -47,3 +50,6 @@ bench:
 soak:
 	@$(MAKE) fuzz FUZZTIME=10m
 	@$(call each,STET_SOAK=1 go test -race -timeout 80m ./...)
+
+release: test
+	@go run ./internal/release $(VERSION)

@@ -141,7 +141,7 @@ func TestPublishedAnswersAreNeverReplaced(t *testing.T) { // I2
 	})
 }
 
-func TestSettleGoesOnTryingUntilTheLeaseIsOver(t *testing.T) { // W5, C21, SF-05
+func TestSettleGoesOnTryingUntilTheLeaseIsOver(t *testing.T) { // W5, SF-05
 	for _, c := range []struct {
 		back time.Duration // when the store is back
 		want stet.Verdict

@@ -106,7 +106,7 @@ func TestLifeOfAKey(t *testing.T) { // "Life of a key", row by row
 	bubble(t, stet.Config{}, func(h *house) {
 		first := h.begin(request("k"), stet.Execute)
 		h.begin(request("k"), stet.InProgress)
-		h.begin(other("k"), stet.Mismatch) // before every other answer (C29)
+		h.begin(other("k"), stet.Mismatch) // before every other answer (CC-09)
 		h.settle(first.Claim)
 		if d := h.begin(request("k"), stet.Replay); string(d.Record.Response.Body) != "ok" || d.Record.Status != 201 {
 			h.t.Errorf("replay: %+v", d.Record.Response)
@@ -133,7 +133,7 @@ func TestLifeOfAKey(t *testing.T) { // "Life of a key", row by row
 	})
 }
 
-func TestLapsedLeaseProvesNothing(t *testing.T) { // I1, C09
+func TestLapsedLeaseProvesNothing(t *testing.T) { // I1
 	for _, c := range []struct {
 		name  string
 		rules stet.Rules
@@ -239,7 +239,7 @@ func TestLookupOnlyWritesNothing(t *testing.T) { // S1-48
 	})
 }
 
-func TestRetention(t *testing.T) { // C11, TT-01, TT-08
+func TestRetention(t *testing.T) { // TT-01, TT-08
 	for _, c := range []struct {
 		name  string
 		rules stet.Rules

@@ -9,7 +9,7 @@ import (
 
 // A record that was made by the rules of an older version is compared by them for as long as it
 // lives, and one of today by today's, whatever recipe the process has that meets it.
-func TestRecordsAreComparedByTheRulesTheyWereMadeBy(t *testing.T) { // I9, A18, A19
+func TestRecordsAreComparedByTheRulesTheyWereMadeBy(t *testing.T) { // I9, W23, A18, A19
 	lines := func(body string) stet.Subject {
 		h := map[string][]string{"Content-Type": {"application/x-www-form-urlencoded"}}
 		return stet.Subject{Method: "POST", Path: "/orders", Header: h, Body: []byte(body)}

@@ -114,25 +114,24 @@ func TestJudgeRefusesUnknownStates(t *testing.T) { // W24
 	}
 }
 
-// statesDoc writes the table of rulings: rows that agree in everything but a column that does not matter are one.
-func statesDoc() string {
-	var b strings.Builder
-	b.WriteString(statesIntro)
-	b.WriteString("| record | due | its rules | same request | another request |\n|---|---|---|---|---|\n")
+// statesTables are the tables of docs/states.md, by their names. Rows that agree in everything but
+// a column that does not matter are one.
+func statesTables() map[string]string {
+	var rulings, resumes strings.Builder
+	rulings.WriteString("| record | due | its rules | same request | another request |\n|---|---|---|---|---|\n")
 	for s := Running; s <= Expired; s++ {
 		for _, row := range rowsOf(s) {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s, row.due, row.rules, row.same, row.other)
+			fmt.Fprintf(&rulings, "| %s | %s | %s | %s | %s |\n", s, row.due, row.rules, row.same, row.other)
 		}
 	}
-	b.WriteString(statesResume)
+	resumes.WriteString("| its rules | a request | a completer | the sweeper | evidence may be about |\n|---|---|---|---|---|\n")
 	for _, row := range resumeRows() {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", row[0], row[1], row[2], row[3], row[4])
+		fmt.Fprintf(&resumes, "| %s | %s | %s | %s | %s |\n", row[0], row[1], row[2], row[3], row[4])
 	}
-	b.WriteString(statesOutro)
-	return b.String()
+	return map[string]string{"judge": rulings.String(), "lapse": resumes.String()}
 }
 
-// resumeRows are what anybody does with a run whose lease or pause is over. All of them ask judge or mayRunAgain.
+// resumeRows say what happens to a run whose lease or pause is over. Every column asks the code that decides it.
 func resumeRows() (rows [][5]string) {
 	for _, v := range []struct {
 		rules string
@@ -143,26 +142,26 @@ func resumeRows() (rows [][5]string) {
 		{"`resume`, with a recovery point", situation{onLapse: LapseResume, point: true}},
 		{"`reexecute`", situation{onLapse: LapseReexecute}},
 		{"`atomic`", situation{onLapse: LapseAtomic}},
-		{"any, and bytes of an answer have left", situation{onLapse: LapseResume, point: true, published: true}},
+		{"any, and part of an answer has been sent", situation{onLapse: LapseResume, point: true, published: true}},
 	} {
 		v.x.state, v.x.due = Running, "just over"
 		h := v.x.head()
 		h.Rules.Retain = keepFor
-		request, sweeper, completer, operator := "makes it unknown", "makes it unknown", "passes it over", "whole run only"
+		request, sweeper, completer, operator := "makes it unknown", "makes it unknown", "skips it", "the whole run"
 		if judge(&h, true).move == take {
-			request = "goes on with it"
+			request = "continues it"
 		}
 		soon, ends := ending(&h)
 		h.AsOf = h.DueAt.Add(h.Rules.Retain)
 		late, _ := ending(&h)
 		switch {
 		case !ends:
-			sweeper = "leaves it for as long as a result is kept, and makes it " + late.State.String() + " then"
+			sweeper = "leaves it for as long as a result is kept, then makes it " + late.State.String()
 		case soon.State != Unknown:
 			sweeper = "makes it " + soon.State.String()
 		}
 		if resumable(&h) {
-			completer = "goes on with it"
+			completer = "continues it"
 		}
 		if h.Point = "charged"; mayResume(&h) { // evidence brings the point
 			operator = "one phase, or the whole run"
@@ -191,14 +190,14 @@ func rowsOf(s State) (rows []docRow) {
 			{"lease " + over, "`resume`, with a recovery point (suspended or not)", situation{due: "just over", onLapse: LapseResume, point: true}},
 			{"lease " + over, "`reexecute`", situation{due: "just over", onLapse: LapseReexecute}},
 			{"lease " + over, "`atomic`: this write proves that nothing happened", situation{due: "just over", onLapse: LapseAtomic}},
-			{"lease " + over, "any, and bytes of an answer have left", situation{due: "just over", onLapse: LapseReexecute, point: true, published: true}},
+			{"lease " + over, "any, and part of an answer has been sent", situation{due: "just over", onLapse: LapseReexecute, point: true, published: true}},
 		}
 	case Completed:
 		variants = []variant{
 			{"retention " + live, "any", situation{due: "live"}},
 			{"retention " + over, "expired keys are free (the default)", situation{due: "just over"}},
 			{"retention " + over, "expired keys are refused", situation{due: "kept", keep: true}},
-			{"that is over, too", "expired keys are refused", situation{due: "long over", keep: true}},
+			{"refusal " + over, "expired keys are refused", situation{due: "long over", keep: true}},
 		}
 	case Retryable:
 		variants = []variant{{"retention " + live, "any", situation{due: "live"}}, {"retention " + over, "any", situation{due: "just over", keep: true}}}
@@ -228,95 +227,28 @@ func phrase(r ruling) string {
 	}[r]
 }
 
-const statesIntro = `<!-- Written by TestStatesDoc from judge.go: go test . -run TestStatesDoc -update -->
-# The life of a key
-
-` + "```mermaid" + `
-stateDiagram-v2
-    [*] --> Running: first request (creates the record, holds the lease)
-    Running --> Running: heartbeat, recovery point, suspended there
-    Running --> Completed: the handler answered
-    Running --> Retryable: proven that nothing happened
-    Running --> Unknown: panic, timeout, lost answer, lease over
-    Running --> Retryable: lease over, and the run was one transaction that was not committed
-    Running --> Expired: lease over, may be run again, and was not for as long as a result is kept
-    Running --> Running: lease or pause over, gone on with
-    Retryable --> Running: one retry with the same request
-    Unknown --> Completed: evidence that it happened
-    Unknown --> Retryable: evidence that it did not
-    Unknown --> Running: evidence about one phase, the run goes on
-    Unknown --> Unknown: a probe, a result that came too late, the handler has not returned yet
-    Retryable --> Unknown: the handler came back with an answer, against the evidence
-    [*] --> Retryable: a request that gave up leaves a tombstone, which is over at once
-    Completed --> Expired: retention over, keys stay refused
-    Completed --> [*]: retention over
-    Retryable --> [*]: retention over
-    Expired --> [*]: over
-` + "```" + `
-
-Running and Unknown never end by retention. The record carries the rules it was made under; a changed configuration holds for
-new records. Times are compared by the store's clock, and an instant that is reached is over. The fingerprint comes first: whoever
-sends another request with a live key is told so, whatever the state.
-
-## What a request is told
-
-This table is the function ` + "`judge`" + `, all of it.
-
-`
-
-const statesResume = `
-## Recovery points
-
-A run that takes several steps (package flow) leaves a **recovery point** after each: the name of the phase that is next, and what
-was learnt so far, in one write. It is how a record is gone on with that nobody works on any more. That comes about in two ways:
-
-- *abandoned*: the process died, and the lease ran out. What the phase did since the point is in doubt: its call is made again only
-  where the provider honours its key, or a lookup says that it was not made; otherwise the record becomes unknown.
-- *suspended*: the run gave up by itself, and left a point and a pause (a provider that is down). It is still Running, held by nobody,
-  and due when the pause is over; until then requests hear 409 in-progress with the time that is left, the first one included. Where
-  nobody goes on with it for as long as its result would be kept, it becomes unknown, for people to look at.
-
-When the lease or the pause is over, whoever comes first goes on, by compare-and-set: the client's retry, or a completer
-(` + "`flow.Completer`" + `, ` + "`Operator.Resume`" + `). The run before is fenced off from then on.
-
-| its rules | a request | a completer | the sweeper | evidence ends the doubt of |
-|---|---|---|---|---|
-`
-
-const statesOutro = `
-Unknown records go on, too, once somebody knows what became of the one call in doubt: ` + "`flow.Flow.Resolve`" + ` (a person),
-` + "`Flow.Reconcile`" + ` (a reconciler, by the phase's lookup), both through ` + "`Operator.Reopen`" + `. The record is suspended then, after that phase or
-at it, with no pause.
-
-A holder that comes back with a result after all, when its lease is over and the record is unknown, changes nothing; its answer is
-left with the record as evidence, and in the history. A reconciler that finds the effect gives retries that answer. Nothing that
-says otherwise frees the key against it, be it a probe, a notice or an operator (who may override it, which is kept in the
-history). Where the key was freed before, and no retry has run yet, it is unknown again.
-
-Every statement about an unknown record may name what it speaks of, and a notice that says that nothing happened has to: the
-attempt, or the fence, which also tells one life of a key from another. One about another attempt changes nothing. A notice
-that comes again is known by its id, which is kept in the history, and changes nothing either. While the process knows that the
-handler has not returned, nothing proves that nothing happened; settling time begins when it has, for probes and for people, who may
-say that they will not wait (--now).
-
-## Who writes
-
-Who moves a record, besides requests: the holder of the claim (Completed, Retryable, Unknown), the sweeper (a lapsed Running
-ends as the table above says), the reaper (what is over goes, or becomes Expired), and, for Unknown ones, a
-reconciler or an operator with evidence (Completed, Retryable; Running where it is about one phase), and the completer (Running
-again, as a request would). All of them write with the version they read: of two, one is too late. Every order of what they can do is searched for a broken promise by the model in internal/model.
-`
-
+// The tables of docs/states.md are what judge and the loops decide; the text around them is written by hand.
 func TestStatesDoc(t *testing.T) {
 	const path = "docs/states.md"
-	want := statesDoc()
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(page)
+	for name, table := range statesTables() {
+		begin, end := "<!-- table "+name+", written by TestStatesDoc -->\n", "<!-- end of "+name+" -->"
+		before, rest, found := strings.Cut(want, begin)
+		_, after, ended := strings.Cut(rest, end)
+		if !found || !ended {
+			t.Fatalf("%s has no place for the table %s: %s…%s", path, name, begin, end)
+		}
+		want = before + begin + table + end + after
+	}
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil || string(got) != want {
-		t.Fatalf("%s is not what judge says (%v): go test . -run TestStatesDoc -update", path, err)
+	} else if want != string(page) {
+		t.Fatalf("%s is not what judge says: go test . -run TestStatesDoc -update", path)
 	}
 }

@@ -64,7 +64,7 @@ func TestLoopsStopWithTheStoreAndWithTheirContext(t *testing.T) {
 	})
 }
 
-func TestReaperAndJudgeAgreeOnHowLongAKeyIsRefused(t *testing.T) { // C34, TT-08
+func TestReaperAndJudgeAgreeOnHowLongAKeyIsRefused(t *testing.T) { // TT-08
 	rules := stet.Rules{Retain: time.Hour, KeepExpired: time.Hour}
 	for _, c := range []struct {
 		reaped, asked time.Duration

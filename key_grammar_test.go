@@ -49,7 +49,7 @@ func TestBareKeyGrammar(t *testing.T) { // KS-02, KS-03, KS-11, KS-13, KS-14; su
 			t.Errorf("opaque: %q gives %v", line, err)
 		}
 		if ok {
-			if quoted, err := (KeyRule{}).Parse([]string{`"` + line + `"`}); err != nil || quoted != got { // C14: both spell one key
+			if quoted, err := (KeyRule{}).Parse([]string{`"` + line + `"`}); err != nil || quoted != got { // KS-03: both spell one key
 				t.Errorf("%q and its quoted spelling are two keys", line)
 			}
 		}

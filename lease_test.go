@@ -137,7 +137,7 @@ func TestSettleAsUnknownTwiceAndOnceMore(t *testing.T) { // FX-11, I3: late, by 
 	})
 }
 
-func TestRetentionFromCreationAfterUnknown(t *testing.T) { // C11
+func TestRetentionFromCreationAfterUnknown(t *testing.T) { // TT-05
 	rules := stet.Rules{Retain: time.Hour, FromCreation: true}
 	shelved(t, stet.Config{Policy: stet.Policy{Rules: rules}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		began := time.Now()

@@ -103,7 +103,7 @@ func (d *desk) refused(path string, status int, code string) string {
 	res, body := d.get(path)
 	var p struct{ Type, Title, Detail, Code, Parameter string }
 	if err := json.Unmarshal([]byte(body), &p); err != nil || res.StatusCode != status || p.Code != code || p.Title == "" || p.Detail == "" ||
-		!strings.HasSuffix(p.Type, code) || res.Header.Get("Content-Type") != stethttp.ProblemMediaType {
+		!strings.HasSuffix(p.Type, code) || res.Header.Get("Content-Type") != "application/problem+json" {
 		d.Fatalf("%s: want %d %s: %d %v %s", path, status, code, res.StatusCode, res.Header, body)
 	}
 	return p.Parameter

@@ -49,12 +49,14 @@ func (h *handler) audit(c *call) (any, error) {
 			q.After, q.Limit = after, n
 			changes, next, err := h.engine.Operator().History(c.Context(), q)
 			switch {
-			case err != nil && q.After != "" && !errors.Is(err, stet.ErrUnsupported):
+			case errors.Is(err, stet.ErrUnsupported):
+				return nil, "", noHistory
+			case err != nil && q.After != "":
 				return nil, "", badParameter("cursor", "it is not from this store; start without one")
-			case err != nil && !errors.Is(err, stet.ErrUnsupported):
+			case err != nil:
 				return nil, "", unavailable
 			}
-			return changes, next, err
+			return changes, next, nil
 		})
 	if err != nil {
 		return nil, err

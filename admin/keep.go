@@ -49,7 +49,11 @@ func (h *handler) annotate(c *call) (any, error) {
 		}
 		entry := n.by(c.who)
 		entry.Action = actionNote
-		return rec.Head, h.engine.Operator().Audit(c.Context(), rec.ID, entry)
+		err := h.engine.Operator().Audit(c.Context(), rec.ID, entry)
+		if errors.Is(err, stet.ErrUnsupported) {
+			err = noHistory
+		}
+		return rec.Head, err
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/docs/problems"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -122,8 +123,10 @@ var (
 // statuses are those of the layer's own answers, by their codes.
 func statuses(c *stethttp.Config) map[string]int {
 	all := map[string]int{}
-	for _, code := range stethttp.Codes() {
-		all[string(code)] = stethttp.NewProblem(code, "").Status
+	for _, code := range problems.Codes() {
+		if p := stethttp.NewProblem(stethttp.Code(code), ""); p.Status != 0 { // else it is the admin API's
+			all[code] = p.Status
+		}
 	}
 	if c.Status.Mismatch != 0 {
 		all[string(stethttp.KeyReused)] = c.Status.Mismatch

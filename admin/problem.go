@@ -85,7 +85,7 @@ func problemOf(err error) *problem {
 
 func (p problem) write(w http.ResponseWriter) {
 	p.Type = stethttp.DefaultProblemBase + p.Code
-	w.Header().Set("Content-Type", stethttp.ProblemMediaType)
+	w.Header().Set("Content-Type", "application/problem+json")
 	writeJSON(w, p.Status, p)
 }
 

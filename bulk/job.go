@@ -43,8 +43,8 @@ type Failure struct {
 	Cause string // a word; see [Failure.Text]
 }
 
-// MaxErrors is how many failures of a job are named; all are counted.
-const MaxErrors = 20
+// maxErrors is how many failures of a job are named; all are counted.
+const maxErrors = 20
 
 // causes are why a record cannot be changed, in words for programs and for people.
 var causes = []struct {

@@ -6,11 +6,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // Jobs starts, shows and runs the jobs of one store. It is safe for concurrent use.
@@ -44,9 +46,7 @@ func (j *Jobs) Count(ctx context.Context, a Action, q stet.Query) (Count, error)
 	if err != nil {
 		return c, err
 	}
-	q.Limit = stet.MaxLimit
-	for {
-		heads, next, err := j.engine.Operator().List(ctx, q)
+	for heads, err := range j.all(ctx, q) {
 		if err != nil {
 			return c, fmt.Errorf("bulk: count: %w", err)
 		}
@@ -55,18 +55,23 @@ func (j *Jobs) Count(ctx context.Context, a Action, q stet.Query) (Count, error)
 			if c.at.IsZero() {
 				c.at = h.AsOf
 			}
-			if !selects(&q, h, c.at) {
-				continue
+			if selects(&q, h, c.at) {
+				c.add(h)
 			}
-			c.add(h)
 		}
 		if c.Matching > MaxRecords {
 			return c, ErrTooMany
 		}
-		if q.After = next; next == "" {
-			return c, nil
-		}
 	}
+	return c, nil
+}
+
+// all are the pages of what a query selects.
+func (j *Jobs) all(ctx context.Context, q stet.Query) iter.Seq2[[]stet.Head, error] {
+	return walk.Pages(func(after string) ([]stet.Head, string, error) {
+		q.After, q.Limit = after, stet.MaxLimit
+		return j.engine.Operator().List(ctx, q)
+	})
 }
 
 func (c *Count) add(h *stet.Head) {
@@ -148,27 +153,22 @@ func (j *Jobs) Get(ctx context.Context, id string) (Job, error) {
 	return jobOf(&r)
 }
 
-// MaxRecent is how many jobs [Jobs.Recent] returns.
-const MaxRecent = 20
+const maxRecent = 20
 
-// Recent returns the jobs that were started last, newest first. On stores that find a scope by looking at every record it takes as
+// Recent returns the 20 jobs that were started last, newest first. On stores that find a scope by looking at every record it takes as
 // long as that.
 func (j *Jobs) Recent(ctx context.Context) (jobs []Job, err error) {
 	var all []stet.Head
-	for q := (stet.Query{Scope: stet.OwnScope, Limit: stet.MaxLimit}); ; {
-		heads, next, err := j.engine.Operator().List(ctx, q)
+	for heads, err := range j.all(ctx, stet.Query{Scope: stet.OwnScope}) {
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, heads...)
-		if q.After = next; next == "" {
-			break
-		}
 	}
 	slices.SortFunc(all, func(a, b stet.Head) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(string(a.Key), string(b.Key)))
 	})
-	for _, h := range all[:min(len(all), MaxRecent)] {
+	for _, h := range all[:min(len(all), maxRecent)] {
 		switch job, err := j.Get(ctx, string(h.Key)); {
 		case err == nil:
 			jobs = append(jobs, job)

@@ -10,15 +10,16 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/rest"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 const (
-	// PageSize is how many records are changed between two recovery points: a run that takes over asks for each of them whether it
+	// pageSize is how many records are changed between two recovery points: a run that takes over asks for each of them whether it
 	// was changed already.
-	PageSize = 256
-	// Workers is how many records a job changes at a time. Stores that write in groups make one commit of them. It is few: what a
+	pageSize = 256
+	// atOnce is how many records a job changes at a time. Stores that write in groups make one commit of them. It is few: what a
 	// request writes waits for at most so many writes of a job.
-	Workers = 16
+	atOnce = 16
 	// passes is how often a record is tried whose store gives no answer; patience is the pause before each further one.
 	passes   = 3
 	patience = time.Second
@@ -116,7 +117,7 @@ func (r *run) walk(ctx context.Context) error {
 // turn finds the next page with records to change.
 func (r *run) turn(ctx context.Context) error {
 	q := r.Query.unstow()
-	q.Limit = PageSize
+	q.Limit = pageSize
 	for len(r.Page) == 0 && !r.Last {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -226,27 +227,19 @@ func (r *run) change(ctx context.Context) {
 
 func (r *run) fail(t *target, why error) {
 	r.Failed++
-	if len(r.Errors) < MaxErrors {
+	if len(r.Errors) < maxErrors {
 		r.Errors = append(r.Errors, Failure{r.e.Tag(t.id()), t.Scope, causeOf(why)})
 	}
 }
 
-// pass tries what is pending, [Workers] records at a time.
+// pass tries what is pending, atOnce records at a time.
 func (r *run) pass(ctx context.Context, page []target, fates []fate, why []error) {
-	var working sync.WaitGroup
-	defer working.Wait()
-	slots := make(chan struct{}, Workers)
+	workers := walk.NewWorkers(atOnce)
+	defer workers.Wait()
 	for i := range page {
-		if fates[i] != pending {
-			continue
+		if fates[i] == pending {
+			workers.Go(ctx, func() { fates[i], why[i] = r.one(ctx, &page[i]) })
 		}
-		if slots <- struct{}{}; ctx.Err() != nil {
-			return
-		}
-		working.Go(func() {
-			defer func() { <-slots }()
-			fates[i], why[i] = r.one(ctx, &page[i])
-		})
 	}
 }
 
@@ -288,23 +281,19 @@ func (r *run) removed(ctx context.Context, t *target) (bool, error) {
 	if !r.again || r.Action != Delete {
 		return false, nil
 	}
-	for q := (stet.HistoryQuery{ID: t.id(), Limit: stet.MaxLimit}); ; {
-		changes, next, err := r.e.Operator().History(ctx, q)
+	for changes, err := range walk.Pages(func(after string) ([]stet.Change, string, error) {
+		return r.e.Operator().History(ctx, stet.HistoryQuery{ID: t.id(), Limit: stet.MaxLimit, After: after})
+	}) {
 		switch {
 		case errors.Is(err, stet.ErrUnsupported): // it was there when the page was written down
 			return true, nil
 		case err != nil:
 			return false, err
-		}
-		for i := range changes {
-			if changes[i].Note.Notice == r.note.Notice {
-				return true, nil
-			}
-		}
-		if q.After = next; next == "" {
-			return false, nil
+		case slices.ContainsFunc(changes, func(c stet.Change) bool { return c.Note.Notice == r.note.Notice }):
+			return true, nil
 		}
 	}
+	return false, nil
 }
 
 // answered: the error is about the record, and trying again would give the same.

@@ -2,15 +2,13 @@ module github.com/stet-dev/stet/cmd
 
 go 1.26.0
 
-replace github.com/stet-dev/stet => ../
-
 require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rogpeppe/go-internal v1.16.0
-	github.com/stet-dev/stet v0.0.0
-	github.com/stet-dev/stet/examples/payments v0.0.0
+	github.com/stet-dev/stet v0.1.0
+	github.com/stet-dev/stet/examples/payments v0.1.0
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/term v0.47.0
@@ -44,7 +42,7 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	github.com/stet-dev/stet/store/pgxstore v0.0.0
+	github.com/stet-dev/stet/store/pgxstore v0.1.0
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 	golang.org/x/tools v0.52.0 // indirect
@@ -54,13 +52,7 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-replace github.com/stet-dev/stet/examples/payments => ../examples/payments
-
-replace github.com/stet-dev/stet/store/pgxstore => ../store/pgxstore
-
-replace github.com/stet-dev/stet/store/redisstore/rueidisclient => ../store/redisstore/rueidisclient
-
 require (
 	github.com/redis/rueidis v1.0.79
-	github.com/stet-dev/stet/store/redisstore/rueidisclient v0.0.0
+	github.com/stet-dev/stet/store/redisstore/rueidisclient v0.1.0
 )

@@ -5,37 +5,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/rest"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
-// Resumer is any [Flow], whatever its state.
+// Resumer is a [Flow] of any type of state.
 type Resumer interface {
 	Resume(ctx context.Context, id stet.ID) (stet.Response, error)
 }
 
-// Completer finishes what clients have abandoned: runs that crashed or were suspended go on at their recovery points without a
-// retry. Any number of them may run on one store: each record is taken by one, by compare-and-set.
+// Completer finishes what clients have abandoned: runs that crashed or were suspended go on at their recovery points, although no
+// client retries. Any number of completers may run on one store: each record is taken by one, by compare-and-set.
 type Completer struct {
-	Engine  *stet.Engine
-	Flows   []Resumer
-	Every   time.Duration // between two rounds; default [DefaultEvery]
-	Batch   int           // records per store call, at most [stet.MaxLimit]; default [stet.DefaultLimit]
-	Workers int           // flows that run at a time; default [DefaultWorkers]
+	Engine  *stet.Engine  // the engine of the flows; required
+	Flows   []Resumer     // all flows whose runs are to be finished; at least one
+	Every   time.Duration // from one round to the next; 0 means 5 s
+	Batch   int           // records per store call, at most [stet.MaxLimit]; 0 means [stet.DefaultLimit]
+	Workers int           // flows that run at a time; 0 means 4
 }
 
-// Defaults of [Completer].
 const (
-	DefaultEvery   = 5 * time.Second
-	DefaultWorkers = 4
+	defaultEvery   = 5 * time.Second
+	defaultWorkers = 4
 )
 
-// Run completes until ctx ends, and then returns nil, once the flows that run have stopped at a recovery point; any other return
-// is a setting that cannot be used. Errors of the store end a round, never the loop.
+// Run completes runs until ctx ends. Then it waits until the flows that run have stopped at a recovery point, and returns nil. Any
+// other error is that of a setting that cannot be used: errors of the store end a round, never the loop.
 func (c Completer) Run(ctx context.Context) error {
 	switch {
 	case c.Engine == nil || len(c.Flows) == 0:
@@ -45,44 +44,43 @@ func (c Completer) Run(ctx context.Context) error {
 	case c.Batch < 0 || c.Batch > stet.MaxLimit:
 		return fmt.Errorf("flow: Batch is %d; at most %d records are listed at a time", c.Batch, stet.MaxLimit)
 	}
-	every := cmp.Or(c.Every, DefaultEvery)
-	for rest(ctx, every-every/10+rand.N(every/5+1)) {
+	every := cmp.Or(c.Every, defaultEvery)
+	for rest.For(ctx, rest.Spread(every)) {
 		_, _ = c.Round(ctx) // the engine's observer has seen its errors
 	}
 	return nil
 }
 
-// Round goes on with what is abandoned now, and returns how many records got an answer. Flows that end otherwise have left that
-// in their records.
+// Round goes on with what is abandoned now, and returns how many records got an answer. What became of the others is in their
+// records.
 func (c Completer) Round(ctx context.Context) (int, error) {
 	var answered atomic.Int64
-	var running sync.WaitGroup
-	defer running.Wait()
-	free := make(chan struct{}, cmp.Or(c.Workers, DefaultWorkers))
-	for after := ""; ; {
-		heads, next, err := c.Engine.Operator().Abandoned(ctx, after, c.Batch)
+	workers := walk.NewWorkers(cmp.Or(c.Workers, defaultWorkers))
+	abandoned := func(after string) ([]stet.Head, string, error) {
+		return c.Engine.Operator().Abandoned(ctx, after, c.Batch)
+	}
+	var failed error
+	for heads, err := range walk.Pages(abandoned) {
+		failed = err
 		for i := range heads {
-			if free <- struct{}{}; ctx.Err() != nil {
-				break
-			}
-			running.Go(func() {
-				defer func() { <-free }()
+			workers.Go(ctx, func() {
 				if c.resume(ctx, heads[i].ID) == nil {
 					answered.Add(1)
 				}
 			})
 		}
-		if after = next; next == "" || ctx.Err() != nil {
-			running.Wait()
-			return int(answered.Load()), cmp.Or(err, ctx.Err())
+		if ctx.Err() != nil {
+			break
 		}
 	}
+	workers.Wait()
+	return int(answered.Load()), cmp.Or(failed, ctx.Err())
 }
 
 // resume lets the flow that the record belongs to go on with it.
 func (c Completer) resume(ctx context.Context, id stet.ID) (err error) {
 	defer func() {
-		if p := recover(); p != nil { // the flow has stated what it means; one bad record must not end all the others
+		if p := recover(); p != nil { // the flow has recorded the outcome; one bad record must not end the loop
 			err = errors.New("flow: a phase panicked")
 		}
 	}()

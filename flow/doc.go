@@ -14,7 +14,7 @@
 //   - flow: rows, and calls of other systems. After a crash it goes on.
 //
 // A phase says how it ended by what it returns: nil, [Decline] (a final no, which is stored and replayed), [RetryLater] (provably
-// nothing happened; it goes on later) or [Unknown] (nobody can tell). An outcome that is unknown stays so until there is
+// nothing happened; it goes on later) or [Maybe]. An outcome that is unknown stays so until there is
 // evidence, unless the other system removes duplicates itself ([Phase.HonoursKey]) or can be asked ([Phase.Lookup]).
 //
 // Records need the rule [github.com/stet-dev/stet.LapseResume]. A flow adds one store write per phase; [Flow.Run], on a record

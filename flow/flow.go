@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltx"
 )
 
 // Config says what a [Flow] is. Name, Engine and Answer are required.
@@ -27,17 +28,17 @@ type Config[S any] struct {
 	Schema  int // of S; raise it with a change that old records cannot be read by. Default 1
 	Upgrade func(schema int, state []byte) (S, error)
 
-	Backoff  time.Duration // before a suspended run goes on; doubled by each attempt up to [MaxBackoff]. Default [DefaultBackoff]
-	Attempts int           // runs of one record; where the last one fails, the outcome is unknown. Default [DefaultAttempts]
+	Backoff  time.Duration // before a suspended run goes on; doubled by each attempt up to 5 min. Default 1 s
+	Attempts int           // runs of one record; where the last one fails, the outcome is unknown. Default 20
 }
 
 // Defaults and limits.
 const (
-	DefaultBackoff  = time.Second
-	MaxBackoff      = 5 * time.Minute
-	DefaultAttempts = 20
-	DefaultSettle   = 5 * time.Minute // of [Phase.Settle]; as with the reconciler of package reconcile
-	LocalTries      = 4
+	defaultBackoff  = time.Second
+	maxBackoff      = 5 * time.Minute
+	defaultAttempts = 20
+	defaultSettle   = 5 * time.Minute // of [Phase.Settle]; as with the reconciler of package reconcile
+	localTries      = 4
 	firstPause      = 5 * time.Millisecond // between tries of a local phase, doubled by each
 )
 
@@ -52,8 +53,8 @@ type Flow[S any] struct {
 // on a store that joins no transactions ([stet.Binder]).
 func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
 	c.Schema = cmp.Or(c.Schema, 1)
-	c.Backoff = cmp.Or(c.Backoff, DefaultBackoff)
-	c.Attempts = cmp.Or(c.Attempts, DefaultAttempts)
+	c.Backoff = cmp.Or(c.Backoff, defaultBackoff)
+	c.Attempts = cmp.Or(c.Attempts, defaultAttempts)
 	switch {
 	case c.Name == "":
 		return nil, errors.New("flow: Name is empty")
@@ -69,7 +70,7 @@ func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
 		return nil, errors.New("flow: there are both DB and Begin")
 	}
 	if c.DB != nil {
-		c.Begin = beginSQL(c.DB, c.Tx)
+		c.Begin = sqltx.Begin(c.DB, c.Tx)
 	}
 	f := &Flow[S]{cfg: c, phases: phases, points: map[string]int{done: len(phases)}}
 	_, binds := stet.As[stet.Binder](c.Engine.Store())
@@ -210,17 +211,3 @@ func (f *Flow[S]) Run(ctx context.Context, c *stet.Claim, s S) (stet.Response, e
 	}
 	return (&run[S]{f: f, c: c, s: s}).run(ctx)
 }
-
-// beginSQL begins transactions of package database/sql.
-func beginSQL(db *sql.DB, o *sql.TxOptions) func(ctx context.Context) (stet.Transaction, error) {
-	return func(ctx context.Context) (stet.Transaction, error) {
-		tx, err := db.BeginTx(ctx, o)
-		return sqlTx{tx}, err
-	}
-}
-
-type sqlTx struct{ tx *sql.Tx }
-
-func (t sqlTx) Tx() any                        { return t.tx }
-func (t sqlTx) Commit(context.Context) error   { return t.tx.Commit() }
-func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }

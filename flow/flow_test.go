@@ -71,8 +71,8 @@ func TestHowAPhaseEnds(t *testing.T) {
 		"not sent":                       {flow.Foreign("p", send(flow.RetryLater(errDown))), flow.ErrSuspended, stet.Running},
 		"an error before the call":       {flow.Foreign("p", before(errDown)), flow.ErrSuspended, stet.Running},
 		"an error of the call":           {flow.Foreign("p", send(errDown)), flow.ErrUnknown, stet.Unknown},
-		"unknown":                        {flow.Foreign("p", send(flow.Unknown(errDown))), flow.ErrUnknown, stet.Unknown},
-		"unknown, keys are honoured":     {flow.Foreign("p", send(flow.Unknown(errDown))).HonoursKey(), flow.ErrSuspended, stet.Running},
+		"unknown":                        {flow.Foreign("p", send(flow.Maybe(errDown))), flow.ErrUnknown, stet.Unknown},
+		"unknown, keys are honoured":     {flow.Foreign("p", send(flow.Maybe(errDown))).HonoursKey(), flow.ErrSuspended, stet.Running},
 		"a second effect":                {flow.Foreign("p", twice), flow.ErrSecondEffect, stet.Unknown},
 		"a second effect, keys honoured": {flow.Foreign("p", twice).HonoursKey(), flow.ErrSecondEffect, stet.Unknown},
 	} {

@@ -22,12 +22,12 @@ type Phase[S any] struct {
 	honours bool
 }
 
-// Local is a phase that does its work in tx and nowhere else. The recovery point and what do made of the state are committed with
-// it, all or nothing. After any error the transaction is rolled back, and do may be called again with the state as it was before:
-// up to [LocalTries] times in one run (serialization failures, deadlocks), and later once more. [Decline], [RetryLater] and
-// [Unknown] end the tries. do must not commit tx, keep it, or call anybody over the network.
+// Local returns a phase that works in a database transaction and nowhere else. Its rows, the state as do left it, and the next
+// recovery point are committed together, or none of them is. After an error the transaction is rolled back, and do may be called
+// again with the state as it was before: up to four times in one run, for serialization failures and deadlocks, and again in a
+// later run. [Decline], [RetryLater] and [Maybe] end the tries. do must not commit tx, keep it, or call another system.
 //
-// T is [*database/sql.Tx] for a flow with a DB, and for one with a Begin what its transactions are, such as pgx.Tx.
+// T is [*database/sql.Tx] for a flow with a DB. For a flow with a Begin it is the type of its transactions, such as pgx.Tx.
 func Local[S, T any](name string, do func(ctx context.Context, tx T, s *S) error) Phase[S] {
 	return Phase[S]{name: name,
 		takes: func(tx any) bool { _, ok := tx.(T); return ok },
@@ -40,40 +40,41 @@ func Local[S, T any](name string, do func(ctx context.Context, tx T, s *S) error
 		}}
 }
 
-// Foreign is a phase with one effect on another system, made through its [Call], outside any transaction. What do learned in s is
-// committed before the next phase begins. An error of do that is neither [Decline], [RetryLater] nor [Unknown] means RetryLater
-// where the call was not made yet, and Unknown where it was.
+// Foreign returns a phase with one effect on another system, which it has through its [Call], outside any transaction. What do
+// stores in s is committed before the next phase begins. If do returns an error that is none of [Decline], [RetryLater] and [Maybe],
+// that means RetryLater if the call was not made yet, and Maybe if it was.
 func Foreign[S any](name string, do func(ctx context.Context, call *Call, s *S) error) Phase[S] {
 	return Phase[S]{name: name, foreign: do}
 }
 
-// Was names the phase as earlier releases did, so that runs which they left at it go on here. The key sent downstream is made from
-// the name that the record holds: a run that began under the old name repeats the old key.
+// Was says which names the phase had in earlier releases, so that runs which were left at it go on here. The key sent downstream is
+// made from the name that the record holds, so that a run that began under the old name repeats the old key.
 func (p Phase[S]) Was(names ...string) Phase[S] {
 	p.was = append(p.was[:len(p.was):len(p.was)], names...)
 	return p
 }
 
-// HonoursKey says that the other system has one effect per key, for at least as long as a run can be resumed. Where nobody can
-// tell whether the call was made, it is then made again with the same key, instead of leaving the outcome unknown. Say this
-// only of a provider that documents it.
+// HonoursKey says that the other system has one effect per key, for at least as long as a run can be resumed. If it is not known
+// whether the call was made, it is then made again with the same key, instead of leaving the outcome unknown. Say this only of a
+// provider that documents it.
 func (p Phase[S]) HonoursKey() Phase[S] {
 	p.honours = true
 	return p
 }
 
-// Lookup asks the other system whether the call with key was made, where nobody here can tell: found ends the phase, with what
-// find put into s; not found, for as long as [Phase.Settle] says, makes the call. An error leaves the outcome unknown. A run
-// asks that goes on after a crash, and [Flow.Reconcile] does after [Unknown].
+// Lookup says how to ask the other system whether the call with a key was made. A run that goes on after a crash asks, and so does
+// [Flow.Reconcile] after [Maybe]. If find reports true the phase is over, with what find stored in s. If it reports false the call is
+// made, once the time of [Phase.Settle] is over. If it returns an error the outcome stays unknown.
 func (p Phase[S]) Lookup(find func(ctx context.Context, key string, s *S) (found bool, err error)) Phase[S] {
 	p.lookup = find
 	return p
 }
 
-// Settle is for how long nobody has to have worked on the record before it is a proof that a Lookup finds nothing: a call that
-// was made may still be on its way (I14). It is longer than a call can take to arrive. Until then a run that goes on after a
-// crash is suspended, and [Flow.Reconcile] says [ErrFresh]. A run that took over counts from there. Default [DefaultSettle];
-// 0 is for systems that refuse a call after they said that they have none; with [stet.Never] not found is never a proof.
+// Settle sets for how long the record has to be idle before a Lookup that finds nothing is a proof: a call that was made may still
+// be on its way (I14), so that d has to be longer than a call can take to arrive. Until then a run that goes on after a crash is
+// suspended, and [Flow.Reconcile] returns [ErrFresh]. A run that took over a record counts from that moment. Without Settle it is
+// five minutes. 0 is for systems that refuse a call after they said that they do not have it; with [stet.Never] a Lookup that finds
+// nothing is never a proof.
 func (p Phase[S]) Settle(d time.Duration) Phase[S] {
 	p.settle, p.settles = d, true
 	return p
@@ -88,10 +89,10 @@ func (p *Phase[S]) settling() time.Duration {
 	if p.settles {
 		return p.settle
 	}
-	return DefaultSettle
+	return defaultSettle
 }
 
-// Call is the one effect that a foreign phase may have. It is for one goroutine.
+// Call is the one effect that a foreign phase may have. It is not safe for concurrent use.
 type Call struct {
 	key     string
 	id      string
@@ -99,15 +100,15 @@ type Call struct {
 	misused bool
 }
 
-// ErrSecondEffect: a phase used its Call twice. One phase has one effect: make it two phases.
+// ErrSecondEffect is returned when a phase uses its [Call] twice. Each effect needs a phase of its own.
 var ErrSecondEffect = errors.New("flow: a phase may have one effect, and this one began a second")
 
-// Key is the idempotency key to send. It stays the same for all runs of this phase for this record, and differs between phases,
-// and between the lives of a record.
+// Key returns the idempotency key to send. It is the same in all runs of this phase for this record, and differs between phases and
+// between the lives of a record.
 func (c *Call) Key() string { return c.key }
 
-// Do makes the effect: send does what cannot be taken back, with key. It is called at most once per run, and not at all where ctx
-// has ended. The error is send's, or says that send was not called.
+// Do has the effect: it calls send, which does what cannot be taken back, with the key. send is called at most once per run, and not
+// at all if ctx has ended. The error is that of send, or says that send was not called.
 func (c *Call) Do(ctx context.Context, send func(ctx context.Context, key string) error) error {
 	if c.used {
 		c.misused = true
@@ -120,8 +121,8 @@ func (c *Call) Do(ctx context.Context, send func(ctx context.Context, key string
 	return send(ctx, c.key)
 }
 
-// Learned notes the id by which the other system knows the effect. It is stored with the phase, so that a notice that knows only
-// the id finds the record: see [stet.Finder].
+// Learned stores the id by which the other system knows the effect, together with the phase. A notice that has only this id then
+// finds the record: see [stet.Finder].
 func (c *Call) Learned(id string) { c.id = id }
 
 type declined struct{ response stet.Response }
@@ -130,9 +131,9 @@ func (d *declined) Error() string {
 	return fmt.Sprintf("flow: declined, answered with %d", d.response.Status)
 }
 
-// Decline is returned by a phase that got a final no (a declined card): the flow ends here, and r is its answer, which is stored
-// and replayed. A local phase is rolled back. Phases before it stay committed: where they need undoing, note the no in the state
-// instead and let later phases act on it.
+// Decline returns the error of a phase that was refused for good, such as a declined card. The flow ends with it, and r is its
+// answer, which is stored and replayed. A local phase is rolled back; phases before it stay committed. If these have to be undone,
+// store the refusal in the state instead, and let later phases act on it.
 func Decline(r stet.Response) error { return &declined{r} }
 
 type later struct{ err error }
@@ -140,8 +141,8 @@ type later struct{ err error }
 func (l *later) Error() string { return "flow: not done: " + l.err.Error() }
 func (l *later) Unwrap() error { return l.err }
 
-// RetryLater is returned by a phase that provably had no effect (the connection was refused): the flow is suspended, and goes on
-// at this phase with a later request or a [Completer].
+// RetryLater returns the error of a phase that provably had no effect, such as a refused connection. The flow is suspended, and goes
+// on at this phase with a later request or a [Completer].
 func RetryLater(err error) error { return &later{err} }
 
 type unsure struct{ err error }
@@ -149,6 +150,6 @@ type unsure struct{ err error }
 func (u *unsure) Error() string { return "flow: it may have happened: " + u.err.Error() }
 func (u *unsure) Unwrap() error { return u.err }
 
-// Unknown is returned by a phase that cannot tell whether it had its effect (a timeout, a lost answer): see [Phase.HonoursKey] for
-// what follows.
-func Unknown(err error) error { return &unsure{err} }
+// Maybe returns the error of a phase that cannot tell whether it had its effect, such as a timeout. Where the other system honours
+// keys the call is made again (see [Phase.HonoursKey]); otherwise the outcome is unknown.
+func Maybe(err error) error { return &unsure{err} }

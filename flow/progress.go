@@ -20,8 +20,8 @@ var (
 	ErrStateTooBig  = errors.New("flow: the state is too big")
 )
 
-// MaxState is how many bytes a flow's state may have as JSON: it is written with every phase.
-const MaxState = 256 << 10
+// maxState is the longest state as JSON, in bytes: it is written with every phase.
+const maxState = 256 << 10
 
 // done is the point after the last phase: nothing is left but to answer.
 const done = "done"
@@ -51,8 +51,8 @@ func (f *Flow[S]) leave(s *S, notSent int, i *idle) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("flow: the state cannot be stored: %w", err)
 	}
-	if len(state) > MaxState {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrStateTooBig, len(state), MaxState)
+	if len(state) > maxState {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrStateTooBig, len(state), maxState)
 	}
 	return json.Marshal(progress{f.cfg.Name, f.cfg.Schema, state, notSent, i})
 }

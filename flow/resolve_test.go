@@ -32,7 +32,7 @@ func newOffice(t *testing.T) *office {
 			return call.Do(ctx, func(_ context.Context, key string) error {
 				o.calls = append(o.calls, name+" "+key)
 				if name == "pay" && o.lost {
-					return flow.Unknown(errDown)
+					return flow.Maybe(errDown)
 				}
 				s.N++
 				return nil
@@ -231,7 +231,7 @@ func TestReconcilerEndsADoubtByThePhasesLookup(t *testing.T) { // CR-06, CR-07
 func TestReconcileLeavesWhatItCannotAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := engineOn(t, memstore.New(memstore.Config{}))
-		f := build(t, flow.Config[counts]{Engine: e}, flow.Foreign("p", func(context.Context, *flow.Call, *counts) error { return flow.Unknown(errDown) }))
+		f := build(t, flow.Config[counts]{Engine: e}, flow.Foreign("p", func(context.Context, *flow.Call, *counts) error { return flow.Maybe(errDown) }))
 		_, _ = f.Do(t.Context(), ask(), counts{})
 		r, err := e.Get(t.Context(), ask().ID)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // run is one attempt at a flow.
@@ -148,9 +149,9 @@ func (r *run[S]) giveUp(ctx context.Context, s stet.Step, in time.Duration, caus
 }
 
 func (r *run[S]) backoff() time.Duration {
-	d := min(r.f.cfg.Backoff, MaxBackoff)
-	for i := 1; i < r.c.Attempt() && d < MaxBackoff; i++ {
-		d = min(2*d, MaxBackoff)
+	d := min(r.f.cfg.Backoff, maxBackoff)
+	for i := 1; i < r.c.Attempt() && d < maxBackoff; i++ {
+		d = min(2*d, maxBackoff)
 	}
 	return d
 }
@@ -197,7 +198,7 @@ func (r *run[S]) local(ctx context.Context, p *Phase[S], next int) error {
 		case errLater, stet.ErrForeignTx:
 			return r.suspend(ctx, err, false)
 		}
-		if try == LocalTries || !rest(ctx, pause) {
+		if try == localTries || !rest.For(ctx, pause) {
 			return r.suspend(ctx, err, false)
 		}
 		pause *= 2
@@ -337,16 +338,4 @@ func final(err error) error {
 		return errLater
 	}
 	return errOther
-}
-
-// rest reports false when ctx ends first.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -26,36 +26,38 @@ var errStatus = errors.New("gateway: the answer has no status of HTTP")
 
 // received looks at an answer before it is passed on. With a claim, the guard reads Stet-Outcome; without, nobody does.
 func (g *Gateway) received(res *http.Response) error {
-	p := passageOf(res.Request.Context())
+	a := attemptOf(res.Request.Context())
 	upgraded := res.StatusCode == http.StatusSwitchingProtocols
-	p.patience.answer(upgraded)
+	a.watchdog.answer(upgraded)
 	switch {
 	case res.StatusCode < 100: // RFC 9110 section 15: net/http reads it, and panics where it is to be written
 		return errStatus
 	case upgraded && !strings.EqualFold(res.Header.Get("Upgrade"), res.Request.Header.Get("Upgrade")):
 		return errUnasked // ReverseProxy would refuse it too, but leave the connection open
 	}
-	p.via[0] = via(res.ProtoMajor, res.ProtoMinor)
-	appendTo(res.Header, res.Header["Via"], "Via", p.via[:])
-	g.learn(p, res.Header)
-	p.strip(res.Header)
+	a.via[0] = via(res.ProtoMajor, res.ProtoMinor)
+	appendTo(res.Header, res.Header["Via"], "Via", a.via[:])
+	g.learn(a, res.Header)
+	a.strip(res.Header)
 	if _, typed := res.Header["Content-Type"]; !typed {
-		p.w.Header()["Content-Type"] = nil // nobody guesses one then: not net/http, not the guard
+		a.w.Header()["Content-Type"] = nil // nobody guesses one then: not net/http, not the guard
 	}
 	if !upgraded {
-		p.strip(res.Trailer)
-		p.answer = answerBody{res.Body, p, res}
-		res.Body = &p.answer
+		a.strip(res.Trailer)
+		a.answer = answerBody{res.Body, a, res}
+		res.Body = &a.answer
 	}
 	return nil
 }
 
 // strip takes out of a header or a trailer what is for the gateway alone. What the upstream stated of a request that passes by is
 // handed on first: a route in shadow mode counts by it.
-func (p *passage) strip(h http.Header) {
-	if lines, announced := h[outcomeHeader]; p.claim == nil && announced {
-		p.stated = append(p.stated, lines...)
-		stethttp.Overhear(p.w, p.stated)
+func (a *attempt) strip(h http.Header) {
+	if lines, announced := h[outcomeHeader]; a.claim == nil && announced {
+		a.stated = append(a.stated, lines...)
+		if w, shadow := a.w.(interface{ Overhear(lines []string) }); shadow {
+			w.Overhear(a.stated)
+		}
 		delete(h, outcomeHeader)
 	}
 	delete(h, downstreamKey)
@@ -64,22 +66,22 @@ func (p *passage) strip(h http.Header) {
 
 // learn stores by what names the systems behind the upstream know the effect, before anything can go wrong with the rest of the
 // answer: a notice that knows no other then finds the record.
-func (g *Gateway) learn(p *passage, h http.Header) {
+func (g *Gateway) learn(a *attempt, h http.Header) {
 	keys, ids := h[downstreamKey], h[downstreamID]
-	if p.claim == nil || keys == nil && ids == nil {
+	if a.claim == nil || keys == nil && ids == nil {
 		return
 	}
-	head := p.claim.Head()
+	head := a.claim.Head()
 	key, keyOK := downstreamName(keys, head.DownstreamKey)
 	id, idOK := downstreamName(ids, head.DownstreamID)
 	if !keyOK || !idOK {
-		g.warn(p, "the upstream's answer has a downstream name that cannot be used", errDownstream)
+		g.warn(a, "the upstream's answer has a downstream name that cannot be used", errDownstream)
 	}
 	if key == head.DownstreamKey && id == head.DownstreamID {
 		return
 	}
-	if err := p.claim.Downstream(p, key, id); err != nil {
-		g.warn(p, "what the effect is called downstream could not be stored", err)
+	if err := a.claim.Downstream(a, key, id); err != nil {
+		g.warn(a, "what the effect is called downstream could not be stored", err)
 	}
 }
 
@@ -103,7 +105,7 @@ func downstreamName(lines []string, was string) (string, bool) {
 // see the same.
 type answerBody struct {
 	io.ReadCloser
-	p   *passage
+	p   *attempt
 	res *http.Response
 }
 
@@ -122,17 +124,17 @@ func (b *answerBody) Read(buf []byte) (int, error) {
 
 // broke ends a request whose answer broke off, with the panic that ReverseProxy ends it with: the client sees a broken answer
 // too. While nothing of the answer has left, it can be told instead.
-func (g *Gateway) broke(w http.ResponseWriter, r *http.Request, p *passage) {
-	g.warn(p, "the upstream's answer broke off", p.cut)
-	if !stethttp.Discard(w) {
+func (g *Gateway) broke(w http.ResponseWriter, r *http.Request, a *attempt) {
+	g.warn(a, "the upstream's answer broke off", a.cut)
+	if own, ok := w.(interface{ Discard() bool }); !ok || !own.Discard() {
 		panic(http.ErrAbortHandler)
 	}
-	p.route.cfg.Refuse(w, r, p.problem(true))
+	a.route.guard.Refuse(w, r, a.problem(true))
 }
 
 // why names the cause of a failure: that the request's time was over, if it was.
-func (p *passage) why(otherwise string) string {
-	switch cause := context.Cause(p); {
+func (a *attempt) why(otherwise string) string {
+	switch cause := context.Cause(a); {
 	case errors.Is(cause, stet.ErrExecutionTimeout):
 		return "execution-timeout"
 	case errors.Is(cause, stet.ErrLeaseLost):
@@ -143,45 +145,45 @@ func (p *passage) why(otherwise string) string {
 
 // failed answers for an upstream that gave no answer, and states what that proves.
 func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
-	p := passageOf(r.Context())
-	sent := p.maySent()
+	a := attemptOf(r.Context())
+	sent := a.maySent()
 	switch {
-	case p.claim == nil && sent:
-		stethttp.Observe(p.w, stet.Unknown, string(stethttp.UpstreamFailed))
-	case p.claim == nil:
-		stethttp.Observe(p.w, stet.Retryable, string(stethttp.UpstreamUnreachable))
+	case a.claim == nil && sent:
+		stethttp.Observe(a.w, stet.Unknown, string(stethttp.UpstreamFailed))
+	case a.claim == nil:
+		stethttp.Observe(a.w, stet.Retryable, string(stethttp.UpstreamUnreachable))
 	case sent:
-		p.claim.Unknown(p.why(string(stethttp.UpstreamFailed)))
+		a.claim.Unknown(a.why(string(stethttp.UpstreamFailed)))
 	default:
-		p.claim.NotExecuted(string(stethttp.UpstreamUnreachable))
+		a.claim.NotExecuted(string(stethttp.UpstreamUnreachable))
 	}
-	left := p.upload.broken() != nil || errors.Is(context.Cause(p), context.Canceled) // it was the client who went away
-	if p.claim != nil || !left {
-		g.warn(p, "no answer from the upstream", err, slog.Bool("sent", sent))
+	left := a.upload.broken() != nil || errors.Is(context.Cause(a), context.Canceled) // it was the client who went away
+	if a.claim != nil || !left {
+		g.warn(a, "no answer from the upstream", err, slog.Bool("sent", sent))
 	}
-	p.route.cfg.Refuse(w, r, p.problem(sent))
+	a.route.guard.Refuse(w, r, a.problem(sent))
 }
 
 // warn logs a failure of the upstream, without what net/http quotes of an answer or a request in an error.
-func (g *Gateway) warn(p *passage, what string, err error, attrs ...slog.Attr) {
-	attrs = append(attrs, slog.String("route", p.route.cfg.Route), slog.String("error", quiet.Text(err.Error())))
-	if p.claim != nil {
-		id := p.claim.ID()
+func (g *Gateway) warn(a *attempt, what string, err error, attrs ...slog.Attr) {
+	attrs = append(attrs, slog.String("route", a.route.cfg.Route), slog.String("error", quiet.Text(err.Error())))
+	if a.claim != nil {
+		id := a.claim.ID()
 		attrs = append(attrs, slog.String("id", g.engine.Tag(id)), slog.String("scope", string(id.Scope)))
 	}
-	g.log.LogAttrs(p, slog.LevelWarn, what, attrs...)
+	g.log.LogAttrs(a, slog.LevelWarn, what, attrs...)
 }
 
 // problem is what the client is told.
-func (p *passage) problem(sent bool) *stethttp.Problem {
-	cause := context.Cause(p)
+func (a *attempt) problem(sent bool) *stethttp.Problem {
+	cause := context.Cause(a)
 	code := stethttp.UpstreamFailed
 	var timeout net.Error
-	again := p.route.cfg.RetryAfterMax
+	again := a.route.cfg.RetryAfterMax
 	switch {
-	case errors.As(p.upload.broken(), &timeout) && timeout.Timeout():
+	case errors.As(a.upload.broken(), &timeout) && timeout.Timeout():
 		code = stethttp.RequestTimeout
-	case framing.Broken(p.upload.broken()):
+	case framing.Broken(a.upload.broken()):
 		code, again = stethttp.BadFraming, 0
 	case !sent:
 		code, again = stethttp.UpstreamUnreachable, time.Second
@@ -190,19 +192,19 @@ func (p *passage) problem(sent bool) *stethttp.Problem {
 	case errors.Is(cause, stet.ErrExecutionTimeout), errors.Is(cause, context.DeadlineExceeded):
 		code = stethttp.ExecutionTimeout
 	}
-	doc := stethttp.NewProblem(code, p.route.cfg.ProblemBase).After(again)
+	doc := stethttp.NewProblem(code, a.route.cfg.ProblemBase).After(again)
 	if sent {
 		doc.MayHaveRun()
 	}
-	if p.claim == nil {
-		p.unkeyed(doc)
+	if a.claim == nil {
+		a.unkeyed(doc)
 	}
 	return doc
 }
 
 // unkeyed takes the advice about keys out of the answer to a request that runs unguarded. What may have had its effect cannot
 // safely be sent again there.
-func (p *passage) unkeyed(doc *stethttp.Problem) {
+func (a *attempt) unkeyed(doc *stethttp.Problem) {
 	doc.KeyAction = ""
 	switch {
 	case doc.Code == stethttp.UpstreamUnreachable:
@@ -211,7 +213,7 @@ func (p *passage) unkeyed(doc *stethttp.Problem) {
 		doc.Detail, doc.RetryAfter = "The body was not complete in time.", 0
 	case doc.Code == stethttp.BadFraming:
 		doc.Detail = "Where the request's body ends cannot be told. A part of it may have been passed on already, but never as a whole request."
-	case p.once:
+	case a.once:
 		doc.Detail = "The request was sent and no complete answer came back: it may have had its effect."
 		doc.Retryable, doc.RetryAfter = false, 0
 	default:

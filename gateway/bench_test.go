@@ -53,7 +53,7 @@ func compareWithBare(b *testing.B, size int) {
 	}
 	bare := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() },
-		Transport:  newDirect(target, nil, DefaultUpstreamIdleTimeout).rest.Load(),
+		Transport:  newDirect(target, nil, defaultUpstreamIdleTimeout).rest.Load(),
 		BufferPool: &copyBuffers,
 		ErrorLog:   slog.NewLogLogger(slog.DiscardHandler, 0),
 	})

@@ -56,8 +56,8 @@ type Config struct {
 
 // Defaults of [Config].
 const (
-	DefaultUpstreamTimeout     = time.Minute
-	DefaultUpstreamIdleTimeout = 4 * time.Second
+	defaultUpstreamTimeout     = time.Minute
+	defaultUpstreamIdleTimeout = 4 * time.Second
 )
 
 // Route is a part of the API with its own rules.
@@ -111,8 +111,8 @@ func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	c.UpstreamTimeout = cmp.Or(c.UpstreamTimeout, DefaultUpstreamTimeout)
-	c.UpstreamIdleTimeout = cmp.Or(c.UpstreamIdleTimeout, DefaultUpstreamIdleTimeout)
+	c.UpstreamTimeout = cmp.Or(c.UpstreamTimeout, defaultUpstreamTimeout)
+	c.UpstreamIdleTimeout = cmp.Or(c.UpstreamIdleTimeout, defaultUpstreamIdleTimeout)
 	if c.Default.Limits == nil {
 		c.Default.Limits = stethttp.NewLimits(stethttp.LimitsConfig{})
 	}

@@ -39,8 +39,8 @@ func (d *direct) takes(claim *stet.Claim, r *http.Request) bool {
 
 // RoundTrip implements [http.RoundTripper].
 func (d *direct) RoundTrip(req *http.Request) (res *http.Response, err error) {
-	if p := passageOf(req.Context()); p.direct {
-		res, err = d.exchange(req, p)
+	if a := attemptOf(req.Context()); a.direct {
+		res, err = d.exchange(req, a)
 	} else {
 		res, err = d.rest.Load().RoundTrip(req)
 	}
@@ -52,13 +52,13 @@ func (d *direct) RoundTrip(req *http.Request) (res *http.Response, err error) {
 	return res, err
 }
 
-func (d *direct) exchange(req *http.Request, p *passage) (*http.Response, error) {
+func (d *direct) exchange(req *http.Request, a *attempt) (*http.Response, error) {
 	buf := requests.Get().(*bytes.Buffer)
 	defer reuse(buf)
 	if err := req.Write(buf); err != nil {
 		return nil, err
 	}
-	c, err := d.send(p, buf.Bytes())
+	c, err := d.send(a, buf.Bytes())
 	if err != nil {
 		return nil, err
 	}
@@ -81,24 +81,24 @@ func reuse(buf *bytes.Buffer) {
 }
 
 // send writes a request. Where nothing of it could be written, a connection that had been idle is replaced: it was dead.
-func (d *direct) send(p *passage, request []byte) (*directConn, error) {
+func (d *direct) send(a *attempt, request []byte) (*directConn, error) {
 	for {
 		c, idle := d.pool.take()
 		if !idle {
-			nc, err := d.dialer.DialContext(p, "tcp", d.addr)
+			nc, err := d.dialer.DialContext(a, "tcp", d.addr)
 			if err != nil {
 				return nil, err
 			}
 			c = newDirectConn(nc, &d.pool)
 		}
-		c.unwatch = context.AfterFunc(p, func() { c.Close() })
+		c.unwatch = context.AfterFunc(a, func() { c.Close() })
 		n, err := c.Write(request)
 		if err == nil {
-			p.sent = true
+			a.sent = true
 			return c, nil
 		}
 		c.discard()
-		if p.sent = n > 0; p.sent || !idle || p.Err() != nil {
+		if a.sent = n > 0; a.sent || !idle || a.Err() != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stet-dev/stet/internal/door"
+	"github.com/stet-dev/stet/stethttp"
 )
 
 // hang makes the gateway's door, before the routes: what is refused there has none yet, so the methods of all routes count. Overrides
@@ -13,7 +14,7 @@ func (g *Gateway) hang() {
 	var methods []string
 	enforces := false
 	for _, t := range slices.Concat(g.routes.ordered, []*route{g.routes.unmatched}) {
-		if t.cfg.Mode.Enforces() {
+		if t.cfg.Mode != stethttp.ModeOff && t.cfg.Mode != stethttp.ModeShadow {
 			enforces, methods = true, append(methods, t.cfg.EnabledMethods...)
 		}
 	}

@@ -257,7 +257,7 @@ func TestLongTargets(t *testing.T) { // C11
 
 // TestStrangersByAddress: requests without a scope are bounded by where they come from; of what a proxy says, that is what nobody
 // before it could have written.
-func TestStrangersByAddress(t *testing.T) { // E2
+func TestStrangersByAddress(t *testing.T) { // E02
 	g, err := gateway.New(must(stet.New(memstore.New(memstore.Config{}), stet.Config{})), gateway.Config{
 		Upstream: &url.URL{Scheme: "http", Host: "127.0.0.1:1"},
 		Scope:    stethttp.HeaderScope("X-Tenant"),

@@ -69,9 +69,9 @@ func refuseDraining(w http.ResponseWriter, r *http.Request) {
 	stethttp.NewProblem(stethttp.ShuttingDown, stethttp.DefaultProblemBase).After(time.Second).ServeHTTP(w, r)
 }
 
-// arriveWithin gives a request's body the time limit to arrive. http.Server.ReadTimeout would do so too, but it stays on the
+// limitBodies gives a request's body the time limit to arrive. http.Server.ReadTimeout would do so too, but it stays on the
 // connection while the handler runs, and then ends the context of whatever takes longer to answer.
-func arriveWithin(limit *limit, next http.Handler) http.Handler {
+func limitBodies(limit *limit, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			rc := http.NewResponseController(w)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -63,9 +64,7 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r, fault := g.enter(r)
 	if fault != nil {
-		p := g.problem(stethttp.Code(fault.Kind))
-		p.Detail = fault.Detail
-		g.refuse(w, r, p)
+		g.turnAway(w, r, stethttp.Code(fault.Kind), fault.Detail)
 		return
 	}
 	if g.pages.has(r) {
@@ -74,22 +73,17 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	t := g.routes.find(r)
 	if g.strict && t == g.routes.unmatched && !safe(r.Method) {
-		g.refuse(w, r, g.problem(stethttp.RouteNotCovered))
+		g.turnAway(w, r, stethttp.RouteNotCovered, "")
 		return
 	}
 	t.ServeHTTP(w, r)
 }
 
-// problem is one of a request that has no route.
-func (g *Gateway) problem(code stethttp.Code) *stethttp.Problem {
-	return stethttp.NewProblem(code, g.routes.unmatched.cfg.ProblemBase)
-}
-
-// refuse answers a request that has no route.
-func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, p *stethttp.Problem) {
-	c := &g.routes.unmatched.cfg
-	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: c.Route, Result: "limited", Status: p.Status})
-	c.Refuse(w, r, p)
+// turnAway refuses a request that has no route. An empty detail stands for that of the code.
+func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request, code stethttp.Code, detail string) {
+	p := stethttp.NewProblem(code, g.routes.unmatched.cfg.ProblemBase)
+	p.Detail = cmp.Or(detail, p.Detail)
+	g.routes.unmatched.guard.TurnAway(w, r, p)
 }
 
 // safe methods change nothing (RFC 9110 section 9.2.1).

@@ -163,7 +163,7 @@ func (r *rig) problem(a answer, code stethttp.Code) *stethttp.Problem {
 	}
 	var p stethttp.Problem
 	if err := json.Unmarshal([]byte(a.body), &p); err != nil || p.Code != code || p.Status != a.StatusCode ||
-		a.Header.Get("Content-Type") != stethttp.ProblemMediaType || a.Header.Get("Link") == "" {
+		a.Header.Get("Content-Type") != "application/problem+json" || a.Header.Get("Link") == "" {
 		r.Fatalf("want the problem %s: %d %q %v", code, a.StatusCode, a.body, a.Header)
 	}
 	if (p.RetryAfter > 0) != (a.Header.Get("Retry-After") != "") {

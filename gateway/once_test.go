@@ -52,7 +52,7 @@ func (d *dropper) serve(c net.Conn, in *bufio.Reader) {
 
 // GW-01, W15: net/http sends a request with an Idempotency-Key or X-Idempotency-Key again for each connection in its pool
 // that breaks before the answer comes: 21 effects of one request.
-func TestOneRequestReachesTheUpstreamOnce(t *testing.T) {
+func TestOneRequestReachesTheUpstreamOnce(t *testing.T) { // I12, W15
 	for _, overTLS := range []bool{false, true} {
 		for _, name := range []string{"idempotency-key", "x-idempotency-key", "other"} {
 			for _, body := range []string{"", `{"amount":1}`, strings.Repeat("x", 100<<10)} {

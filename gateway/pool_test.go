@@ -27,22 +27,22 @@ func size(p *pool) int {
 	return len(p.idle)
 }
 
-// Connections are closed when they have been idle for DefaultUpstreamIdleTimeout, whether or not requests come.
+// Connections are closed when they have been idle for defaultUpstreamIdleTimeout, whether or not requests come.
 func TestPoolPrunes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pool{limit: DefaultUpstreamIdleTimeout}
+		p := pool{limit: defaultUpstreamIdleTimeout}
 		for range 3 { // the timer is used again
 			first := idle(&p)
-			time.Sleep(DefaultUpstreamIdleTimeout / 2)
+			time.Sleep(defaultUpstreamIdleTimeout / 2)
 			second := idle(&p)
 			if !open(first) || !open(second) {
 				t.Fatal("closed too early")
 			}
-			time.Sleep(DefaultUpstreamIdleTimeout/2 + time.Millisecond)
+			time.Sleep(defaultUpstreamIdleTimeout/2 + time.Millisecond)
 			if open(first) || !open(second) {
 				t.Fatal("want the first to be closed, and the second not")
 			}
-			time.Sleep(DefaultUpstreamIdleTimeout / 2)
+			time.Sleep(defaultUpstreamIdleTimeout / 2)
 			if open(second) || size(&p) != 0 {
 				t.Fatal("want both to be closed")
 			}
@@ -52,7 +52,7 @@ func TestPoolPrunes(t *testing.T) {
 
 func TestPoolIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pool{limit: DefaultUpstreamIdleTimeout}
+		p := pool{limit: defaultUpstreamIdleTimeout}
 		for range maxIdleConns {
 			idle(&p)
 		}
@@ -68,7 +68,7 @@ func TestPoolIsBounded(t *testing.T) {
 
 // A connection is not used beyond its limit either where the timer is late, as after a pause of the whole machine.
 func TestPoolHasLateTimers(t *testing.T) {
-	p := pool{limit: DefaultUpstreamIdleTimeout}
+	p := pool{limit: defaultUpstreamIdleTimeout}
 	defer p.closeIdle()
 	defer idle(&p).Close()
 	p.idle[0].since = time.Now().Add(-p.limit)
@@ -80,7 +80,7 @@ func TestPoolHasLateTimers(t *testing.T) {
 // A limit that is lowered holds for the connections that are there.
 func TestPoolLimitIsLowered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pool{limit: DefaultUpstreamIdleTimeout}
+		p := pool{limit: defaultUpstreamIdleTimeout}
 		first := idle(&p)
 		if !p.lower(time.Second) || p.lower(time.Second) || p.lower(2*time.Second) {
 			t.Error("want a limit to be lowered once")

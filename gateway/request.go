@@ -16,31 +16,31 @@ import (
 // rewrite makes the request for the upstream out of the client's. ReverseProxy has removed hop-by-hop headers and the ones
 // that Connection lists from it.
 func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
-	p := passageOf(pr.In.Context())
+	a := attemptOf(pr.In.Context())
 	out := pr.Out
 	g.aim(out.URL, pr.In) // and out.Host stays the client's
 	trusted := g.trusts(pr.In)
 	const added = 8 // at most, below: with room for them the header grows once
 	h := make(http.Header, len(out.Header)+added)
 	for name, lines := range out.Header {
-		if ours(name) || g.alias(name, p.route) || !trusted && forwarded(name) {
+		if ours(name) || g.alias(name, a.route) || !trusted && forwarded(name) {
 			continue
 		}
 		h[name] = lines
 	}
 	out.Header = h
 	keep(out.Header, pr.In.Header, g.keep...)
-	keep(out.Header, pr.In.Header, p.route.cfg.KeyHeader)
+	keep(out.Header, pr.In.Header, a.route.cfg.KeyHeader)
 	setForwarded(out.Header, pr.In, trusted)
-	if p.claim != nil {
-		p.setKey(out.Header)
+	if a.claim != nil {
+		a.setKey(out.Header)
 		delete(out.Header, "Expect") // the body is here already
-		p.sendFromMemory(out)
+		a.sendFromMemory(out)
 	} else if out.Body != nil {
-		p.upload.ReadCloser, p.upload.patience = out.Body, &p.patience
-		out.Body = &p.upload
+		a.upload.ReadCloser, a.upload.watchdog = out.Body, &a.watchdog
+		out.Body = &a.upload
 	}
-	g.setTrailer(pr, p.route)
+	g.setTrailer(pr, a.route)
 }
 
 // ours are request headers that only the gateway sets, also in the spelling that CGI and its heirs take for the same.
@@ -82,16 +82,16 @@ func (g *Gateway) aim(u *url.URL, r *http.Request) {
 }
 
 // setKey tells the upstream which execution of which key this is.
-func (p *passage) setKey(h http.Header) {
-	head := p.claim.Head()
+func (a *attempt) setKey(h http.Header) {
+	head := a.claim.Head()
 	values := [...]string{strconv.Itoa(head.Attempt), strconv.FormatInt(head.Fence(), 10), string(head.Key)}
 	h["Stet-Attempt"], h["Stet-Fence"] = values[0:1:1], values[1:2:2]
-	name := p.route.cfg.KeyHeader
+	name := a.route.cfg.KeyHeader
 	switch {
-	case p.route.key == ForwardNothing:
+	case a.route.key == ForwardNothing:
 		delete(h, name)
-	case p.route.cfg.Key.Syntax == stet.Opaque: // as sent
-	case p.route.key == ForwardBare && bare(values[2]):
+	case a.route.cfg.Key.Syntax == stet.Opaque: // as sent
+	case a.route.key == ForwardBare && bare(values[2]):
 		h[name] = values[2:]
 	case len(h[name]) == 1 && isQuoted(h[name][0], values[2]): // as sent, and most are
 	default:
@@ -115,12 +115,12 @@ func bare(key string) bool {
 // and the transport may then still be reading.
 const maxInMemory = 16 << 10
 
-func (p *passage) sendFromMemory(out *http.Request) {
+func (a *attempt) sendFromMemory(out *http.Request) {
 	if out.Body == nil || out.ContentLength < 0 || out.ContentLength > maxInMemory {
 		return
 	}
 	b := make([]byte, out.ContentLength)
 	n, _ := io.ReadFull(out.Body, b) // the transport refuses a body that is too short
-	p.memory.Reset(b[:n])
-	out.Body = io.NopCloser(&p.memory)
+	a.memory.Reset(b[:n])
+	out.Body = io.NopCloser(&a.memory)
 }

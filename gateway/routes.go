@@ -19,10 +19,11 @@ type route struct {
 	cfg     stethttp.Config
 	key     UpstreamKey
 	encoded bool // see Route.MatchEncoded
-	guarded http.Handler
+	guard   *stethttp.Guard
+	handler http.Handler // guard's
 }
 
-func (t *route) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.guarded.ServeHTTP(w, r) }
+func (t *route) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.handler.ServeHTTP(w, r) }
 
 // table finds the route of a request. The ServeMux in it is never served from: its answers to an unclean path are redirects.
 type table struct {
@@ -120,22 +121,21 @@ func (g *Gateway) newRoute(e *stet.Engine, c *Config, r Route) (*route, error) {
 	if r.UpstreamKey > ForwardNothing {
 		return nil, fmt.Errorf("UpstreamKey is %d, which is no UpstreamKey", r.UpstreamKey)
 	}
-	if r.Config.Route == "" && r.Match != "" {
-		r.Config.Route = r.Match
-	}
+	const unmatched = "default"
+	r.Config.Route = cmp.Or(r.Config.Route, r.Match, unmatched)
 	if r.Config.Client == nil {
 		r.Config.Client = g.client
 	}
 	scope := c.Scope
 	if c.ScopeByRoute {
-		scope = byRoute(scope, cmp.Or(r.Config.Route, stethttp.DefaultRoute))
+		scope = byRoute(scope, r.Config.Route)
 	}
 	guard, err := stethttp.New(e, scope, r.Config)
 	if err != nil {
 		return nil, err
 	}
-	t := &route{match: r.Match, cfg: guard.Config(), key: r.UpstreamKey, encoded: r.MatchEncoded}
-	t.guarded = guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.forward(w, r, t) }))
+	t := &route{match: r.Match, cfg: guard.Config(), key: r.UpstreamKey, encoded: r.MatchEncoded, guard: guard}
+	t.handler = guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.forward(w, r, t) }))
 	return t, nil
 }
 

@@ -104,7 +104,7 @@ func TestRouteNames(t *testing.T) {
 		}
 	}
 	routes := r.gw.Routes()
-	if len(routes) != 3 || routes[0].Match != "POST /a" || routes[2].Match != "" || routes[2].Config.MaxBody != stethttp.DefaultMaxBody {
+	if len(routes) != 3 || routes[0].Match != "POST /a" || routes[2].Match != "" || routes[2].Config.MaxBody != 1<<20 {
 		t.Errorf("%+v", routes)
 	}
 }

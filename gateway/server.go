@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/framing"
 	"github.com/stet-dev/stet/internal/quiet"
-	"github.com/stet-dev/stet/internal/upgrade"
 )
 
 // ServerConfig is where and how a [Server] listens. Handler is required.
@@ -50,12 +50,12 @@ type ServerConfig struct {
 
 // Defaults of [ServerConfig].
 const (
-	DefaultReadHeaderTimeout = 10 * time.Second
-	DefaultReadTimeout       = 30 * time.Second
-	DefaultWriteTimeout      = 30 * time.Second
-	DefaultIdleTimeout       = 2 * time.Minute
-	DefaultDrainTimeout      = time.Minute
-	DefaultMaxHeaderBytes    = 64 << 10
+	defaultReadHeaderTimeout = 10 * time.Second
+	defaultReadTimeout       = 30 * time.Second
+	defaultWriteTimeout      = 30 * time.Second
+	defaultIdleTimeout       = 2 * time.Minute
+	defaultDrainTimeout      = time.Minute
+	defaultMaxHeaderBytes    = 64 << 10
 )
 
 // AdminHeaderBytes bounds the header of an operator's request.
@@ -111,9 +111,9 @@ func NewServer(c ServerConfig) (*Server, error) {
 		_ = s.public.Close()
 		return nil, err
 	}
-	s.public.Listener = takingWithin{s.public.Listener, &s.limits.write}
-	s.public.srv = s.newHTTPServer(c, streamsWithin(&s.limits.write, http.HandlerFunc(s.serve)))
-	s.public.srv.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, DefaultMaxHeaderBytes)
+	s.public.Listener = deadlineListener{s.public.Listener, &s.limits.write}
+	s.public.srv = s.newHTTPServer(c, limitStreams(&s.limits.write, http.HandlerFunc(s.serve)))
+	s.public.srv.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, defaultMaxHeaderBytes)
 	s.public.srv.Protocols = protocols(c)
 	s.public.srv.DisableGeneralOptionsHandler = true // OPTIONS * is the upstream's to answer
 	s.public.srv.BaseContext = func(net.Listener) context.Context { return s.base }
@@ -154,9 +154,9 @@ func (s *Server) newAdminServer(c ServerConfig) *http.Server {
 
 func (s *Server) newHTTPServer(c ServerConfig, h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           arriveWithin(&s.limits.read, h),
-		ReadHeaderTimeout: cmp.Or(c.ReadHeaderTimeout, DefaultReadHeaderTimeout),
-		IdleTimeout:       cmp.Or(c.IdleTimeout, DefaultIdleTimeout),
+		Handler:           limitBodies(&s.limits.read, h),
+		ReadHeaderTimeout: cmp.Or(c.ReadHeaderTimeout, defaultReadHeaderTimeout),
+		IdleTimeout:       cmp.Or(c.IdleTimeout, defaultIdleTimeout),
 		ErrorLog:          quiet.Logger(c.Log),
 	}
 }
@@ -186,9 +186,9 @@ func (s *Server) SetHandler(h http.Handler) { s.handler.Store(&h) }
 // SetTimeouts puts ReadTimeout, WriteTimeout, DrainTimeout and DrainDelay of c in force, for requests and answers that begin from now
 // on; nothing else of c is looked at.
 func (s *Server) SetTimeouts(c ServerConfig) {
-	s.limits.read.set(orForever(cmp.Or(c.ReadTimeout, DefaultReadTimeout)))
-	s.limits.write.set(orForever(cmp.Or(c.WriteTimeout, DefaultWriteTimeout)))
-	s.limits.drain.set(cmp.Or(c.DrainTimeout, DefaultDrainTimeout))
+	s.limits.read.set(orForever(cmp.Or(c.ReadTimeout, defaultReadTimeout)))
+	s.limits.write.set(orForever(cmp.Or(c.WriteTimeout, defaultWriteTimeout)))
+	s.limits.drain.set(cmp.Or(c.DrainTimeout, defaultDrainTimeout))
 	s.limits.delay.set(c.DrainDelay)
 }
 
@@ -213,7 +213,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		refuseDraining(w, r)
 		return
 	}
-	if upgrade.Asked(r) { // it may last for days; it ends when all others have
+	if door.Upgrades(r) { // it may last for days; it ends when all others have
 		s.drain.leave()
 	} else {
 		defer s.drain.leave()

@@ -186,7 +186,7 @@ func TestTheGatewaysAnswersEchoAndAllowOrigins(t *testing.T) {
 	t.Cleanup(up.Close)
 	r := newRig(t, up.URL, func(c *gateway.Config) {
 		c.StrictCoverage = true
-		c.Default.CORS.AllowOrigins = []string{"https://shop.example"}
+		c.Default.AllowOrigins = []string{"https://shop.example"}
 		c.Default.KeyHeader = "X-Idem"
 	})
 	a := r.status(r.do("POST", "/", "{}", header{"X-Idem": "k", "Origin": "https://shop.example"}), 400)

@@ -12,14 +12,14 @@ import (
 // upload is a body that the client is still sending. When it breaks off, it is not the upstream that failed.
 type upload struct {
 	io.ReadCloser
-	patience *patience
+	watchdog *watchdog
 	err      atomic.Pointer[error]
 }
 
 func (b *upload) Read(p []byte) (int, error) {
-	b.patience.pause()
+	b.watchdog.pause()
 	n, err := b.ReadCloser.Read(p)
-	b.patience.resume()
+	b.watchdog.resume()
 	if err != nil && err != io.EOF {
 		b.err.Store(&err)
 	}

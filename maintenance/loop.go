@@ -3,7 +3,6 @@ package maintenance
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
@@ -46,12 +45,4 @@ func Run(ctx context.Context, l Loop) error {
 		return err
 	}
 	return r.Run(ctx)
-}
-
-// spread varies a pause by a tenth either way.
-func spread(d time.Duration) time.Duration {
-	if d < 10 {
-		return d
-	}
-	return d - d/10 + rand.N(d/5)
 }

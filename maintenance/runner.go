@@ -65,7 +65,7 @@ func (r *Runner) rest(ctx context.Context, since time.Time) bool {
 		l, changed := r.now()
 		var due <-chan time.Time
 		if l != nil {
-			due = time.After(spread(l.Every) - time.Since(since))
+			due = time.After(rest.Spread(l.Every) - time.Since(since))
 		}
 		select {
 		case <-due:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 var errOverrun = errors.New("the handler took longer than Timeout")
@@ -85,8 +87,7 @@ func (r *run) heartbeat(ctx context.Context, cancel context.CancelFunc, d *claim
 		if retry {
 			next = time.Now().Add(r.Lease / 30)
 		}
-		pauseFor(ctx, time.Until(next))
-		if ctx.Err() != nil {
+		if !rest.For(ctx, time.Until(next)) {
 			return
 		}
 		began := time.Now()
@@ -119,7 +120,7 @@ func (r *run) settle(d *claimed, o outcome, took time.Duration) {
 	}
 	write := func() error { return d.settle(call, o) }
 	if o.to == Done {
-		write = func() error { return r.group.done(call, d) }
+		write = func() error { return r.group.done(d) }
 	}
 	for pause := minPoll; ; pause *= 2 {
 		err := write()
@@ -132,7 +133,7 @@ func (r *run) settle(d *claimed, o outcome, took time.Duration) {
 			r.Observe(event)
 			return
 		}
-		if pauseFor(call, pause); call.Err() != nil {
+		if !rest.For(call, pause) {
 			event.Result, event.Err = "error", err
 			r.Observe(event)
 			return

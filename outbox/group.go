@@ -5,73 +5,59 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/stet-dev/stet/internal/groupcommit"
 )
 
 // maxGroup bounds how many messages a statement settles: SQLite takes 32,766 values, and nobody
 // gains from more than this.
 const maxGroup = 128
 
-// group settles messages that were delivered, many at a time: what comes while one statement is
-// under way goes with the next, and nobody waits for company. Other outcomes are rare, and written
-// one by one.
+// group settles messages that were delivered, many in one statement: see package groupcommit. Other
+// outcomes are rare, and written one by one.
 type group struct {
 	box   *Box
 	db    *sql.DB
+	ctx   context.Context
 	limit time.Duration // for a statement
-
-	mu      sync.Mutex
-	waiting []ending
-	busy    bool
+	queue *groupcommit.Queue[*ending]
 }
 
 type ending struct {
-	c     *claimed
-	ended chan<- error
+	groupcommit.Call
+	c *claimed
+}
+
+func newGroup(ctx context.Context, box *Box, db *sql.DB, limit time.Duration) *group {
+	g := &group{box: box, db: db, ctx: context.WithoutCancel(ctx), limit: limit}
+	g.queue = groupcommit.New(groupcommit.Config[*ending]{Many: g.many, Groups: 1, MaxGroup: maxGroup})
+	return g
 }
 
 // done settles the message as delivered. [ErrLost] if the claim does not hold it any more.
-func (g *group) done(ctx context.Context, c *claimed) error {
-	ended := make(chan error, 1)
-	g.mu.Lock()
-	g.waiting = append(g.waiting, ending{c, ended})
-	if !g.busy {
-		g.busy = true
-		go g.write(context.WithoutCancel(ctx))
-	}
-	g.mu.Unlock()
-	return <-ended
+func (g *group) done(c *claimed) error {
+	return g.queue.Do(&ending{groupcommit.Call{Ctx: g.ctx}, c})
 }
 
-// write settles what waits, until nothing does.
-func (g *group) write(ctx context.Context) {
-	for {
-		g.mu.Lock()
-		n := min(len(g.waiting), maxGroup)
-		batch := g.waiting[:n:n]
-		g.waiting = g.waiting[n:]
-		g.busy = n > 0
-		g.mu.Unlock()
-		if n == 0 {
-			return
-		}
-		call, cancel := context.WithTimeout(ctx, g.limit)
-		settled, err := g.settle(call, batch)
-		cancel()
-		for _, e := range batch {
-			if err == nil && !settled(e.c.ID) {
-				e.ended <- ErrLost
-			} else {
-				e.ended <- err
-			}
+func (g *group) many(_ context.Context, batch []*ending) error {
+	ctx, cancel := context.WithTimeout(g.ctx, g.limit)
+	defer cancel()
+	settled, err := g.settle(ctx, batch)
+	if err != nil {
+		return err
+	}
+	for _, e := range batch {
+		if e.Err = nil; !settled(e.c.ID) {
+			e.Err = ErrLost
 		}
 	}
+	return nil
 }
 
 // settle returns which messages of the batch are settled by it, or were by one before it whose
 // answer was lost.
-func (g *group) settle(ctx context.Context, batch []ending) (settled func(id int64) bool, err error) {
+func (g *group) settle(ctx context.Context, batch []*ending) (settled func(id int64) bool, err error) {
 	all := make([]*claimed, len(batch))
 	var ordered []int64
 	for i, e := range batch {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -47,7 +48,7 @@ func (b *Box) Reap(ctx context.Context, db *sql.DB, age time.Duration, batch int
 			err = fmt.Errorf("outbox: reap: %w", removeErr)
 		}
 		if more = rows == batch; more {
-			pauseFor(ctx, reapPause)
+			rest.For(ctx, reapPause)
 		}
 	}
 	return reaped, err
@@ -86,22 +87,11 @@ func (b *Box) removeAll(ctx context.Context, db *sql.DB, args []any) (int64, err
 func (r *run) reap(ctx context.Context) {
 	every := min(reapEvery, max(r.Retention, minPoll))
 	for {
-		pauseFor(ctx, every/2+rand.N(every))
-		if ctx.Err() != nil {
+		if !rest.For(ctx, every/2+rand.N(every)) {
 			return
 		}
 		if _, err := r.box.Reap(ctx, r.DB, r.Retention, reapBatch); err != nil && ctx.Err() == nil {
 			r.Observe(Event{Result: "error", Err: err})
 		}
-	}
-}
-
-// pauseFor waits, or until ctx ends.
-func pauseFor(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }

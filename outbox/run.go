@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 const (
@@ -29,7 +31,7 @@ func (w Worker) Run(ctx context.Context) error {
 	defer stop()
 	r := &run{Worker: w, box: New(w.Dialect), work: work,
 		ended: make(chan struct{}, w.Concurrency), heard: make(chan struct{}, 1)}
-	r.group = &group{box: r.box, db: r.DB, limit: r.Lease / 3}
+	r.group = newGroup(work, r.box, r.DB, r.Lease/3)
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	if w.Listen != nil {
@@ -216,7 +218,7 @@ func (r *run) listen(ctx context.Context) {
 		if err != nil {
 			r.Observe(Event{Result: "error", Err: fmt.Errorf("outbox: listen: %w", err)})
 		}
-		pauseFor(ctx, relisten)
+		rest.For(ctx, relisten)
 	}
 }
 

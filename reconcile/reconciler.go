@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/walk"
 	"github.com/stet-dev/stet/maintenance"
 )
 
@@ -147,15 +147,10 @@ func (r Reconciler) round(ctx context.Context, after string, limit int) (int, st
 	if err != nil {
 		return 0, "", err
 	}
-	slots := make(chan struct{}, r.AtOnce)
-	var wg sync.WaitGroup
+	workers := walk.NewWorkers(r.AtOnce)
 	var taken atomic.Int64
 	for i := range heads {
-		if slots <- struct{}{}; ctx.Err() != nil {
-			break
-		}
-		wg.Go(func() {
-			defer func() { <-slots }()
+		workers.Go(ctx, func() {
 			h, mine, err := r.take(ctx, &heads[i])
 			if err != nil || !mine {
 				return
@@ -166,7 +161,7 @@ func (r Reconciler) round(ctx context.Context, after string, limit int) (int, st
 			}
 		})
 	}
-	wg.Wait()
+	workers.Wait()
 	return int(taken.Load()), next, ctx.Err()
 }
 

@@ -249,7 +249,7 @@ type refusal struct {
 
 func refuse(w http.ResponseWriter, status int, code, detail string) {
 	doc := refusal{stethttp.DefaultProblemBase + code, "The notice was not taken", status, detail, code}
-	answer(w, status, stethttp.ProblemMediaType, doc)
+	answer(w, status, "application/problem+json", doc)
 }
 
 func answer(w http.ResponseWriter, status int, media string, doc any) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stet-dev/stet/internal/stopwatch"
 )
 
-// bounds is what limits the new keys of a scope, or of all scopes ("").
+// bounds limit the new keys of one scope, or of all scopes if scope is empty.
 type bounds struct {
 	scope    stet.Scope
 	rate     float64 // a second; 0: no limit
@@ -19,48 +19,49 @@ type bounds struct {
 	replicas int
 }
 
-// refusal is why no new key may be made.
+// refusal is the error of a new key that is not admitted.
 type refusal struct {
 	code  Code
-	after time.Duration // until it may be; 0: nobody knows
+	after time.Duration // when a key may be admitted again; 0: not known
 }
 
 func (r *refusal) Error() string { return "stethttp: " + string(r.code) }
 
-// How often the store is asked at most. A store shows a record a little after the instant that it says the record was made: a look
-// at what others made leaves out what is younger than settling, and finds it the next time.
+// These bound how often the store is asked. A store shows a record a little after the time at which
+// it was made; so a look leaves out records younger than settling, and finds them the next time.
 const (
 	lookEvery   = time.Second
 	lookAtLeast = 10 * time.Second
 	settling    = 200 * time.Millisecond
-	lookBack    = time.Minute // no further: all that was made since is walked through
+	lookBack    = time.Minute // how far a look goes back: the store walks through everything made since
 	countWithin = time.Minute
-	countShare  = 20 // a count takes up no more of the time than one part in so many
+	countShare  = 20 // counting takes at most this fraction of the time
 )
 
-// account is what a scope has used up of its bounds. The number of its keys is an estimate: counted once by the store, kept up by
-// what this process makes and hears of, and counted again where it says that there is no room.
+// account is what a scope has used of its bounds. The number of its keys is an estimate. The store
+// counts them once; the estimate then follows what this process makes and hears of, and the store
+// counts again when it says that there is no room.
 type account struct {
 	mu sync.Mutex
 	bucket
-	inflight int // admitted, and not known to be made or not
+	inflight int // admitted, with no outcome yet
 
 	known    bool // the keys were counted
 	keys     int
-	counting chan struct{} // closed when the count that goes on has ended; nil: none does
-	unseen   int           // admitted keys which that count may not have seen
-	next     time.Time     // not before this may be counted again
-	failed   error         // the last count, where there is none that did not
+	counting chan struct{} // closed when the running count ends; nil: none is running
+	unseen   int           // admitted keys that the running count may have missed
+	next     time.Time     // the earliest time of the next count
+	failed   error         // the error of the last count
 
-	// Between processes:
+	// These are about the other processes.
 	looking bool
-	looked  time.Time // up to when it is known what others made
-	own     int       // made by this process since, or not shown by the store yet
+	looked  time.Time // the time up to which the keys of others are known
+	own     int       // keys made by this process since then, or not shown by the store yet
 	carried int       // of own
-	others  float64   // what others make in a second, as far as can be told: the bucket fills slower by that
+	others  float64   // estimated keys per second of the others; the bucket fills slower by it
 }
 
-// enter takes a token and room for a key, both or none.
+// enter takes a token and room for a key. It takes both or none.
 func (a *account) enter(ctx context.Context, e *stet.Engine, b bounds) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,7 +99,7 @@ func (a *account) take(b bounds) {
 	}
 }
 
-// leave ends what enter began.
+// leave ends what enter began; made reports whether there is a key now.
 func (a *account) leave(made bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,16 +107,16 @@ func (a *account) leave(made bool) {
 	if made {
 		return
 	}
-	a.tokens++ // which is one too many only until it is filled
+	a.tokens++ // this may be one too many, until the bucket is filled
 	a.keys = max(0, a.keys-1)
 	a.own = max(0, a.own-1)
 	a.unseen = max(0, a.unseen-1)
 }
 
-// room sees to it that there is room for a key. again: it was let go of the lock meanwhile.
+// room checks that there is room for a key. again reports that the lock was released meanwhile.
 func (a *account) room(ctx context.Context, e *stet.Engine, b bounds) (again bool, err error) {
 	if b.most <= 0 {
-		a.known = false // nobody keeps it up
+		a.known = false // it is not kept up to date
 		return false, nil
 	}
 	if a.known && a.keys < b.most {
@@ -130,7 +131,7 @@ func (a *account) room(ctx context.Context, e *stet.Engine, b bounds) (again boo
 		}
 	}
 	switch {
-	case !a.known && errors.Is(a.failed, stet.ErrUnsupported): // then there is no such limit
+	case !a.known && errors.Is(a.failed, stet.ErrUnsupported): // such a store has no such limit
 		return false, nil
 	case !a.known:
 		return false, a.failed
@@ -138,7 +139,7 @@ func (a *account) room(ctx context.Context, e *stet.Engine, b bounds) (again boo
 	return false, &refusal{code: KeyQuotaExceeded}
 }
 
-// await waits for the count that goes on. The caller has the lock, and has it again.
+// await waits for the running count. The caller holds the lock, which is released while it waits.
 func (a *account) await(ctx context.Context) error {
 	counted := a.counting
 	a.mu.Unlock()
@@ -151,8 +152,8 @@ func (a *account) await(ctx context.Context) error {
 	}
 }
 
-// count asks the store for the number of keys. It is for all who wait, and so ends with none of them: on a large table that is busy
-// it may take longer than a request can wait.
+// count starts a count of the keys by the store. It runs for all who wait, so it does not end with
+// any of their requests: on a large, busy table it may take longer than a request can wait.
 func (a *account) count(ctx context.Context, e *stet.Engine, b bounds) {
 	a.counting, a.unseen = make(chan struct{}), a.inflight
 	e.Go(0, func() {
@@ -163,13 +164,13 @@ func (a *account) count(ctx context.Context, e *stet.Engine, b bounds) {
 		close(a.counting)
 		a.counting = nil
 		a.next = time.Now().Add(max(lookEvery, countShare*time.Since(began)))
-		if a.failed = err; err == nil { // else what was known is better than nothing
+		if a.failed = err; err == nil { // after an error, the old number is better than none
 			a.known, a.keys = true, n+a.unseen
 		}
 	})
 }
 
-// count is [stet.Operator.Count] with more time.
+// count is [stet.Operator.Count] with a longer timeout.
 func count(ctx context.Context, e *stet.Engine, q stet.Query) (int, error) {
 	c, ok := stet.As[stet.Counter](e.Store())
 	if !ok {
@@ -183,15 +184,15 @@ func count(ctx context.Context, e *stet.Engine, q stet.Query) (int, error) {
 	return n, err
 }
 
-// outside asks the store while the lock is free.
+// outside calls ask with the lock released.
 func (a *account) outside(ask func()) {
 	a.mu.Unlock()
 	defer a.mu.Lock()
 	ask()
 }
 
-// lookIsDue reports whether it matters what other processes made. One that makes no more than its part of the rate goes by its own
-// bucket: those that make more see what it makes.
+// lookIsDue reports whether it matters what other processes made. A process that makes no more than
+// its part of the rate follows its own bucket; processes that make more look at what it makes.
 func (a *account) lookIsDue(now time.Time, b bounds) bool {
 	age := now.Sub(a.looked)
 	switch {
@@ -207,7 +208,7 @@ func (a *account) lookIsDue(now time.Time, b bounds) bool {
 	return false
 }
 
-// look takes what other processes made from what is left. A look that fails is left to the next one.
+// look subtracts what other processes made. If it fails, the next look makes up for it.
 func (a *account) look(ctx context.Context, e *stet.Engine, b bounds) {
 	now, own, carried := time.Now(), a.own, a.carried
 	age := now.Sub(a.looked)
@@ -218,7 +219,7 @@ func (a *account) look(ctx context.Context, e *stet.Engine, b bounds) {
 		_ = a.await(ctx)
 	}
 	age = min(age, lookBack)
-	if from := now.Add(-age); b.rate > 0 && a.at.Before(from) { // what others make is taken from what there was when they made it
+	if from := now.Add(-age); b.rate > 0 && a.at.Before(from) { // keys of others come out of what was there when they made them
 		a.fill(from, a.pace(b), b.burst)
 	}
 	most := own + b.replicas*(b.burst+int(b.rate*age.Seconds())+1)
@@ -235,19 +236,19 @@ func (a *account) look(ctx context.Context, e *stet.Engine, b bounds) {
 		n = own
 	}
 	others := max(0, n-own)
-	a.carried = min(max(0, own-n), max(0, own-carried)) // nothing is waited for twice
+	a.carried = min(max(0, own-n), max(0, own-carried)) // no key is waited for twice
 	a.own = max(0, a.own+a.carried-own)
 	if !counted {
 		a.keys += others
 	}
 	if b.rate > 0 {
-		part := a.others * age.Seconds() // has been left out before
+		part := a.others * age.Seconds() // it was subtracted before
 		a.tokens = max(a.tokens+part-float64(others), -float64(b.replicas-1)*(float64(b.burst)+b.rate))
 		a.others = min(max(float64(others)/age.Seconds(), a.others*0.9), b.rate*float64(b.replicas-1)/float64(b.replicas))
 	}
 }
 
-// pace is how fast the bucket fills.
+// pace is the rate at which the bucket fills.
 func (a *account) pace(b bounds) float64 {
 	if b.replicas <= 1 {
 		return b.rate
@@ -255,7 +256,7 @@ func (a *account) pace(b bounds) float64 {
 	return b.rate - min(a.others, b.rate*float64(b.replicas-1)/float64(b.replicas))
 }
 
-// refill fills the bucket. Where there is no limit there is none.
+// refill fills the bucket. Without a rate there is no bucket.
 func (a *account) refill(b bounds) {
 	if b.rate <= 0 {
 		a.bucket = bucket{}
@@ -264,7 +265,8 @@ func (a *account) refill(b bounds) {
 	a.fill(time.Now(), a.pace(b), b.burst)
 }
 
-// state is how many keys may be made now, and how long until one may, or as many as ever may at once.
+// state returns how many keys may be made now, and the time until the next one or, if there are
+// any, until the bucket is full.
 func (a *account) state(b bounds) (left int, after time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -275,7 +277,7 @@ func (a *account) state(b bounds) (left int, after time.Duration) {
 	return int(a.tokens + 1 - whole), a.until(float64(b.burst), a.pace(b))
 }
 
-// idle: nothing is lost when it is forgotten, but that its keys are counted again.
+// idle reports whether the account can be forgotten. Its keys are then counted again.
 func (a *account) idle(b bounds) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

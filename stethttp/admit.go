@@ -14,27 +14,27 @@ func (x *exchange) admit(ctx context.Context) (done func(made bool), err error) 
 
 // limited refuses a new key.
 func (x *exchange) limited(r *refusal) {
-	after := x.g.cfg.RetryAfterMax // for keys to expire; nobody knows when
+	after := x.g.cfg.RetryAfterMax // a key has to expire first; it is not known when
 	if r.code == RateLimited {
 		after = x.soon(r.after)
 	}
-	x.standing(x.w.Header())
-	x.answer(x.problem(r.code).After(after), "limited")
+	x.rateHeaders(x.w.Header())
+	x.answer(x.problem(r.code).After(after))
 }
 
-// stranger refuses a request that does not say whose it is, in few words where its sender does not stop.
-func (x *exchange) stranger(p *Problem) {
-	result := "unauthenticated"
+// unauthenticated refuses a request that does not identify its sender. A sender that goes on gets
+// 429.
+func (x *exchange) unauthenticated(p *Problem) {
 	if !x.shadow {
-		if after, ok := x.g.cfg.Limits.stranger(x.client()); !ok {
-			p, result = x.problem(RateLimited).After(x.soon(after)), "limited"
+		if after, ok := x.g.cfg.Limits.unauthenticated(x.client()); !ok {
+			p = x.problem(RateLimited).After(x.soon(after))
 			p.Detail = "Too many requests from this address do not say whose they are. Nothing was looked up; authenticate, and send it again with the same key."
 		}
 	}
-	x.answer(p, result)
+	x.answer(p)
 }
 
-// client is the address that the request came from.
+// client returns the address that the request came from.
 func (x *exchange) client() netip.Addr {
 	if x.g.cfg.Client != nil {
 		return x.g.cfg.Client(x.r)
@@ -43,22 +43,23 @@ func (x *exchange) client() netip.Addr {
 	return peer.Addr()
 }
 
-// standing says how many new keys the scope may make. It is said with refusals alone: a first answer that had it would differ from
-// its replays.
-func (x *exchange) standing(h http.Header) {
+// rateHeaders sets how many new keys the scope may make. Only refusals carry these headers: if a
+// first response had them, its replays would differ from it.
+func (x *exchange) rateHeaders(h http.Header) {
 	if policy, state, ok := x.g.cfg.Limits.rate(x.id.Scope); ok {
 		h[rateLimitPolicy] = []string{policy}
 		h[rateLimit] = []string{state}
 	}
 }
 
-// The headers of draft-ietf-httpapi-ratelimit-headers-11, as net/http spells them.
+// These are the headers of draft-ietf-httpapi-ratelimit-headers-11, in the canonical form of
+// net/http.
 const (
 	rateLimit       = "Ratelimit"
 	rateLimitPolicy = "Ratelimit-Policy"
 )
 
-// soon is a time to ask again: whole seconds, from 1 to RetryAfterMax.
+// soon rounds the time to ask again to whole seconds, from 1 to RetryAfterMax.
 func (x *exchange) soon(d time.Duration) time.Duration {
 	d = (d + time.Second - 1).Truncate(time.Second)
 	return max(time.Second, min(d, x.g.cfg.RetryAfterMax))

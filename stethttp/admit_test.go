@@ -105,7 +105,7 @@ func (r *rig) calls(op string) (n int) {
 
 // TestRateLimitHeaders: first answers and refusals say how the scope stands, in the draft's form; replays do not, and where there
 // is no rate nobody does.
-func TestRateLimitHeaders(t *testing.T) { // E2
+func TestRateLimitHeaders(t *testing.T) { // E02
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, limited(stethttp.LimitsConfig{NewKeysPerSecond: 2, Burst: 5}), func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("RateLimit", `"own";r=7`)
@@ -137,7 +137,7 @@ func TestRateLimitHeaders(t *testing.T) { // E2
 }
 
 // TestStrangersAreBounded: who does not say whose its requests are gets 401, and 429 where it does not stop; nobody else does.
-func TestStrangersAreBounded(t *testing.T) { // E2
+func TestStrangersAreBounded(t *testing.T) { // E02
 	synctest.Test(t, func(t *testing.T) {
 		c := limited(stethttp.LimitsConfig{UnauthenticatedPerSecond: 3})
 		h := stethttp.Middleware(newEngine(), stethttp.HeaderScope("X-Tenant"), c)(http.HandlerFunc(created))

@@ -9,59 +9,53 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ledger"
+	"github.com/stet-dev/stet/internal/sqltx"
 )
 
-// Transaction is a database transaction as [AtomicIn] needs it.
-type Transaction = stet.Transaction
-
-// Atomic makes what a guarded handler writes to the database, the key's record and the stored response one transaction: all
-// of it happens, or nothing, and a crash in between leaves no trace and no doubt (I6, W4). db holds the records, too: a store
-// of package sqlstore on the same database.
+// Atomic runs a guarded handler in one database transaction with the key's record and the stored
+// response. Either all of it is committed or nothing is, and a crash in between leaves neither a
+// trace nor a doubt (I6, W4). db must hold the records, too: use a store of package sqlstore on the
+// same database.
 //
 //	mux.Handle("POST /v1/payments", guard.Wrap(stethttp.Atomic(db, pay)))
 //
-// The reservation is made before, in a transaction of its own, so that duplicates are answered at once while the handler
-// runs. The response is held back until the commit: it is sent when it is true. A response of 500 and above, a panic, a
-// timeout, a status that says nothing happened, and what the handler states by [stet.Claim.NotExecuted] roll back, which frees the
-// key for a retry, by proof. A handler that calls other systems states [stet.Claim.Unknown] where it cannot tell: that rolls
-// back, too, and the record says unknown; package flow is made for such handlers. What the handler states as completed is
-// committed, whatever its status.
+// The reservation is made before, in a transaction of its own, so that duplicates are answered at
+// once while the handler runs. The response is held back until the commit. A response of 500 and
+// above, a panic, a timeout, a status that says nothing happened, and [stet.Claim.NotExecuted] roll
+// back. This proves that nothing happened and frees the key for a retry. A handler that calls other
+// systems states [stet.Claim.Unknown] if it cannot tell what happened there: that rolls back, too,
+// and the record says unknown. Package flow is made for such handlers. What a handler states as
+// completed is committed, whatever its status.
 //
-// A process that crashes leaves no doubt either, where [Guard.Wrap] is given this handler itself: once the lease is over, a retry
-// or the sweeper takes the record over by a write that waits for such a transaction, and proves that it was not committed.
+// A crash of the process leaves no doubt either, if [Guard.Wrap] is given this handler itself. When
+// the lease is over, a retry or the sweeper takes over the record with a write that waits for the
+// handler's transaction, and so proves that it was not committed.
 //
-// The response has to fit into MaxResponse, and cannot be an event stream or an upgrade: it would leave before the commit.
-// A request that the guard lets pass (no key, mode off) runs in a transaction, too, without a record. Its response is held by the
-// same bounds: those of the guard whose [Guard.Wrap] was given this handler itself, else [DefaultMaxResponse] and the defaults of
-// [LimitsConfig], for each such handler. A response over MaxResponse is rolled back and answered with 500, in both cases.
+// The response has to fit into MaxResponse and cannot be an event stream or an upgrade, because it
+// would leave before the commit. A larger response is rolled back and answered with 500. A request
+// that the guard lets pass (no key, mode off) also runs in a transaction, but without a record. Its
+// response has the bounds of the guard whose [Guard.Wrap] was given this handler itself; without
+// such a guard each handler has the defaults: 1 MiB, and those of [LimitsConfig].
 func Atomic(db *sql.DB, handler func(w http.ResponseWriter, r *http.Request, tx *sql.Tx)) http.Handler {
-	begin := func(ctx context.Context) (Transaction, error) {
-		tx, err := db.BeginTx(ctx, nil)
-		return sqlTx{tx}, err
-	}
-	return AtomicIn(begin, func(w http.ResponseWriter, r *http.Request, tx Transaction) { handler(w, r, tx.(sqlTx).tx) })
+	return AtomicIn(sqltx.Begin(db, nil), func(w http.ResponseWriter, r *http.Request, tx stet.Transaction) {
+		handler(w, r, tx.Tx().(*sql.Tx))
+	})
 }
 
-type sqlTx struct{ tx *sql.Tx }
-
-func (t sqlTx) Tx() any                        { return t.tx }
-func (t sqlTx) Commit(context.Context) error   { return t.tx.Commit() }
-func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }
-
-// AtomicIn is [Atomic] for transactions of any kind: pgxstore.Begin returns a begin for those of pgx. begin is given a context that
-// ends with the handler's.
-func AtomicIn(begin func(ctx context.Context) (Transaction, error), handler func(w http.ResponseWriter, r *http.Request, tx Transaction)) http.Handler {
-	return &atomicHandler{begin, handler, DefaultMaxResponse, NewLimits(LimitsConfig{})}
+// AtomicIn is [Atomic] for transactions of any kind; pgxstore.Begin returns a begin for those of
+// pgx. The context given to begin ends with the handler's.
+func AtomicIn(begin func(ctx context.Context) (stet.Transaction, error), handler func(w http.ResponseWriter, r *http.Request, tx stet.Transaction)) http.Handler {
+	return &atomicHandler{begin, handler, defaultMaxResponse, NewLimits(LimitsConfig{})}
 }
 
 type atomicHandler struct {
-	begin   func(ctx context.Context) (Transaction, error)
-	handler func(w http.ResponseWriter, r *http.Request, tx Transaction)
-	most    int64 // of a response to a request without a record
+	begin   func(ctx context.Context) (stet.Transaction, error)
+	handler func(w http.ResponseWriter, r *http.Request, tx stet.Transaction)
+	most    int64 // bytes of a response to a request without a record
 	limits  *Limits
 }
 
-// within returns the handler with a guard's bounds.
+// within returns the handler with the bounds of a guard.
 func (a atomicHandler) within(c *Config) *atomicHandler {
 	a.most, a.limits = c.MaxResponse, c.Limits
 	return &a
@@ -69,21 +63,21 @@ func (a atomicHandler) within(c *Config) *atomicHandler {
 
 // ServeHTTP implements [http.Handler].
 func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := captureOf(w)
-	if c == nil {
+	c, guarded := find[*capture](w) // the guard's writer may stand below those of other middleware
+	if !guarded {
 		a.plainly(w, r)
 		return
 	}
 	tx, err := a.begin(r.Context())
 	if err != nil {
 		c.x.claim.NotExecuted("no-transaction")
-		c.x.g.cfg.Refuse(w, r, c.x.problem(StoreUnavailable).After(retrySoon))
+		c.x.g.Refuse(w, r, c.x.problem(StoreUnavailable).After(retrySoon))
 		return
 	}
 	c.join(tx)
 	returned := false
 	defer func() {
-		if !returned { // a panic: nothing of it stays
+		if !returned { // a panic rolls everything back
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.x.rollBack()
@@ -93,58 +87,45 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	returned = true
 }
 
-func (c *capture) join(tx Transaction) {
+func (c *capture) join(tx stet.Transaction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.x.tx = tx
 }
 
-// captureOf finds the guard's writer below those of other middleware.
-func captureOf(w http.ResponseWriter) *capture {
-	for {
-		switch t := w.(type) {
-		case *capture:
-			return t
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = t.Unwrap()
-		default:
-			return nil
-		}
-	}
-}
-
-// rollBack undoes the handler's transaction, which proves that nothing happened, unless the handler knows of more.
+// rollBack undoes the handler's transaction. This proves that nothing happened, unless the handler
+// has stated unknown.
 func (x *exchange) rollBack() {
-	_ = x.tx.Rollback(x.calm()) // where it fails, the connection is lost: without a COMMIT nothing can follow
+	_ = x.tx.Rollback(x.detached()) // if it fails, the connection is lost, and without a COMMIT there is no effect
 	x.tx = nil
 	if x.claim.Stated() != stet.Unknown {
 		x.claim.NotExecuted(stet.CauseRolledBack)
 	}
 }
 
-// settle stores what became of the run: in the handler's transaction, where it has one and deserves it.
+// settle stores the outcome of the run: in the handler's transaction if there is one to commit.
 func (x *exchange) settle(o *stet.Outcome) error {
 	switch stated := x.claim.Stated(); {
 	case x.tx == nil:
-		return x.claim.Settle(x.calm(), *o)
+		return x.claim.Settle(x.detached(), *o)
 	case x.cap.tooMuch:
 		x.rollBack()
-		_ = x.claim.Settle(x.calm(), stet.Outcome{})
+		_ = x.claim.Settle(x.detached(), stet.Outcome{})
 		return errTooMuch
 	case stated == stet.Retryable, stated == stet.Unknown, stated == 0 && x.cap.status >= 500:
 		x.rollBack()
-		return x.claim.Settle(x.calm(), *o)
+		return x.claim.Settle(x.detached(), *o)
 	}
 	return x.commit(o)
 }
 
-// The handler's work was rolled back, and a retry runs.
+// In these cases the handler's work was rolled back, and a retry runs.
 var (
 	errNotCommitted = errors.New("stethttp: the transaction was not committed")
 	errTooMuch      = errors.New("stethttp: a response in a transaction is held until the commit, and this one is too large for MaxResponse or a stream")
 )
 
-// uncommitted answers where the handler's answer is not true.
+// uncommitted answers in place of a handler whose work was rolled back.
 func (x *exchange) uncommitted(err error) {
 	if errors.Is(err, errTooMuch) {
 		x.status = http.StatusInternalServerError
@@ -156,23 +137,23 @@ func (x *exchange) uncommitted(err error) {
 	p := x.problem(StoreUnavailable).After(retrySoon)
 	x.status = p.Status
 	x.echo()
-	x.g.cfg.tell(x.w, x.r, p)
+	x.g.cfg.respond(x.w, x.r, p)
 }
 
-// commit settles in the transaction, commits, and finds out whether it did.
+// commit settles in the transaction, commits, and finds out whether the commit took effect.
 func (x *exchange) commit(o *stet.Outcome) error {
 	tx := x.tx
 	err := x.claim.In(tx.Tx())
 	if err == nil {
-		err = x.claim.Settle(x.calm(), *o)
+		err = x.claim.Settle(x.detached(), *o)
 		if err != nil {
-			_ = tx.Rollback(x.calm())
-			err = x.claim.Confirm(x.calm(), err)
+			_ = tx.Rollback(x.detached())
+			err = x.claim.Confirm(x.detached(), err)
 		} else {
-			err = x.claim.Confirm(x.calm(), tx.Commit(x.calm()))
+			err = x.claim.Confirm(x.detached(), tx.Commit(x.detached()))
 		}
 	} else {
-		_ = tx.Rollback(x.calm())
+		_ = tx.Rollback(x.detached())
 	}
 	x.tx = nil
 	switch {
@@ -180,13 +161,13 @@ func (x *exchange) commit(o *stet.Outcome) error {
 		return err
 	}
 	x.claim.NotExecuted(stet.CauseRolledBack)
-	if serr := x.claim.Settle(x.calm(), stet.Outcome{}); errors.Is(serr, stet.ErrFenced) {
+	if serr := x.claim.Settle(x.detached(), stet.Outcome{}); errors.Is(serr, stet.ErrFenced) {
 		return serr
 	}
 	return errNotCommitted
 }
 
-// plainly runs a handler without a record: its response, too, is sent after the commit.
+// plainly runs a handler without a record. Its response, too, is sent after the commit.
 func (a *atomicHandler) plainly(w http.ResponseWriter, r *http.Request) {
 	fail := func() { NewProblem(StoreUnavailable, "").After(retrySoon).ServeHTTP(w, r) }
 	tx, err := a.begin(r.Context())
@@ -218,19 +199,19 @@ func (a *atomicHandler) plainly(w http.ResponseWriter, r *http.Request) {
 	held.send(w)
 }
 
-// heldWriter keeps a response until it is true.
+// heldWriter holds a response until the commit.
 type heldWriter struct {
 	header http.Header
 
-	mu      sync.Mutex // the handler against its own late writes
+	mu      sync.Mutex // the handler may write after it has returned
 	status  int
 	body    ledger.Buffer
 	most    int64
-	tooMuch bool // more than it can keep
+	tooMuch bool // the response is over most, or the memory is used up
 	ended   bool
 }
 
-// end gives back what is held. What a handler writes from now on goes nowhere.
+// end gives back the held bytes. What a handler writes from now on is lost.
 func (h *heldWriter) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -44,7 +44,7 @@ func (b *bank) Bind(tx any) (stet.Store, error) {
 	return t, nil
 }
 
-func (b *bank) begin(context.Context) (stethttp.Transaction, error) {
+func (b *bank) begin(context.Context) (stet.Transaction, error) {
 	if b.away {
 		return nil, errors.New("too many connections")
 	}
@@ -89,7 +89,7 @@ func till(t *testing.T, b *bank, c stethttp.Config, handler func(w http.Response
 	if err != nil {
 		t.Fatal(err)
 	}
-	return stethttp.Middleware(e, stethttp.SingleTenant, c)(stethttp.AtomicIn(b.begin, func(w http.ResponseWriter, r *http.Request, tx stethttp.Transaction) {
+	return stethttp.Middleware(e, stethttp.SingleTenant, c)(stethttp.AtomicIn(b.begin, func(w http.ResponseWriter, r *http.Request, tx stet.Transaction) {
 		tx.(*bankTx).charges++
 		handler(w, r)
 	}))
@@ -276,14 +276,14 @@ func TestAtomicWithoutAKeyHoldsNoMoreThanWithOne(t *testing.T) { // C19
 		most    int
 	}{
 		"by the guard":   {stethttp.Config{Mode: stethttp.ModeOptional, MaxResponse: 50, Limits: limits}, false, 50},
-		"by default":     {stethttp.Config{Mode: stethttp.ModeOptional, MaxResponse: 50, Limits: limits}, true, stethttp.DefaultMaxResponse},
+		"by default":     {stethttp.Config{Mode: stethttp.ModeOptional, MaxResponse: 50, Limits: limits}, true, 1 << 20},
 		"by the memory":  {stethttp.Config{Mode: stethttp.ModeOptional, MaxResponse: 64 << 20, Limits: limits}, false, 1 << 20},
 		"with mode: off": {stethttp.Config{Mode: stethttp.ModeOff, MaxResponse: 50, Limits: limits}, false, 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBank()
 			size, seen := c.most, int64(0)
-			var h http.Handler = stethttp.AtomicIn(b.begin, func(w http.ResponseWriter, _ *http.Request, tx stethttp.Transaction) {
+			var h http.Handler = stethttp.AtomicIn(b.begin, func(w http.ResponseWriter, _ *http.Request, tx stet.Transaction) {
 				tx.(*bankTx).charges++
 				w.WriteHeader(http.StatusCreated)
 				for left := size; left > 0; left -= min(left, 10_000) {

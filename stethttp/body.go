@@ -14,10 +14,11 @@ import (
 	"github.com/stet-dev/stet/internal/ledger"
 )
 
-// requestBody is the buffered body of a request: what the fingerprint is taken of and what the handler reads. Whoever reads
-// it after the exchange has ended (a proxy's transport may) gets an error, not another request's bytes.
+// requestBody is the buffered body of a request. The fingerprint is taken of it, and the handler
+// reads it. A reader that goes on after the exchange has ended, as a proxy's transport may, gets an
+// error instead of another request's bytes.
 type requestBody struct {
-	here bool // there is a body, and it was read
+	here bool // the request has a body, and it was read
 
 	mu   sync.Mutex
 	buf  ledger.Buffer
@@ -28,20 +29,20 @@ type requestBody struct {
 
 var errBodyEnded = errors.New("stethttp: the request has ended; its body can no longer be read")
 
-// read takes the whole body in, or as much as the limits allow. Of a body that is refused, the server reads some more before it
-// answers: for that the deadline stays.
+// read reads the whole body within the limits. If the body is refused, the deadline stays, because
+// the server reads some more of it before it answers.
 func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) (err error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	if conn := deadliner(w); conn != nil && within > 0 { // without one the server's own limits hold
+	if conn, ok := find[readDeadliner](w); ok && within > 0 { // without a deadline the server's own limits hold
 		end := time.Now().Add(within)
 		if conn.SetReadDeadline(end) == nil {
 			defer func() {
 				switch {
 				case err == nil:
 					_ = conn.SetReadDeadline(time.Time{})
-				case framing.Broken(err) && !time.Now().Before(end): // net/http takes trailers that stop coming for too long ones
+				case framing.Broken(err) && !time.Now().Before(end): // net/http reports trailers that stop arriving as too long
 					err = os.ErrDeadlineExceeded
 				}
 			}()
@@ -53,24 +54,30 @@ func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, 
 
 type readDeadliner interface{ SetReadDeadline(time.Time) error }
 
-// deadliner finds what [http.ResponseController] would, without paying for an error where there is none.
-func deadliner(w http.ResponseWriter) readDeadliner {
-	for {
-		if d, ok := w.(readDeadliner); ok {
-			return d
+// find returns the first writer that is a T, among w and the writers that it wraps. It costs no
+// error value if there is none, unlike [http.ResponseController].
+func find[T any](w http.ResponseWriter) (found T, ok bool) {
+	for ; w != nil; w = unwrap(w) {
+		if found, ok = w.(T); ok {
+			return found, true
 		}
-		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return nil
-		}
-		w = u.Unwrap()
 	}
+	return found, false
+}
+
+// unwrap returns the writer that w wraps, or nil.
+func unwrap(w http.ResponseWriter) http.ResponseWriter {
+	if u, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+		return u.Unwrap()
+	}
+	return nil
 }
 
 func (b *requestBody) bytes() []byte { return b.buf.Bytes() }
 
-// replace makes b the body of the handler's request. Its length is known now, however the client has framed it; with trailers it
-// stays open, as only a body in chunks can carry them on.
+// replace makes b the body of the handler's request. Its length is known now, even if the client
+// sent it in chunks. A request with trailers stays chunked, because only that framing can forward
+// them.
 func (b *requestBody) replace(r *http.Request) {
 	r.Body = b
 	if r.ContentLength >= 0 || len(r.Trailer) > 0 {
@@ -100,7 +107,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 // Close implements [io.Closer]. The bytes stay until the exchange ends.
 func (b *requestBody) Close() error { return nil }
 
-// drop gives the bytes back.
+// drop gives the bytes back. It does nothing the second time.
 func (b *requestBody) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,7 +122,8 @@ func (b *requestBody) drop() {
 	}
 }
 
-// original returns the request with a body that reads as the client sent it: what was buffered, then the rest.
+// original returns the request with a body that reads as the client sent it: what was buffered,
+// then the rest.
 func (b *requestBody) original(r *http.Request) *http.Request {
 	if !b.here || b.gone {
 		return r

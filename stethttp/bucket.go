@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// bucket holds tokens. Who looks fills it, at the rate that is in force then, so that it needs no timer and no word of a new rate.
+// bucket holds tokens. It is filled when it is looked at, with the rate in force at that time, so
+// it needs no timer and no notice of a new rate.
 type bucket struct {
 	tokens float64 // below 0 is a debt
 	at     time.Time
 }
 
-// whole is what counts as a token: sums of fractions of one come out a little short.
+// whole is what counts as a token, because sums of fractions come out a little short of one.
 const whole = 1 - 1e-6
 
-// fill adds what has come since it was last filled. A new bucket is full.
+// fill adds the tokens that have come since the last time. A new bucket is full.
 func (b *bucket) fill(now time.Time, rate float64, burst int) {
 	switch most := float64(burst); {
 	case b.at.IsZero():
@@ -27,24 +28,24 @@ func (b *bucket) fill(now time.Time, rate float64, burst int) {
 
 func (b *bucket) has() bool { return b.tokens >= whole }
 
-// until is how long it takes until n tokens are there, if nobody takes one meanwhile.
+// until returns the time until the bucket has n tokens if none is taken meanwhile.
 func (b *bucket) until(n, rate float64) time.Duration {
-	const longest = 24 * time.Hour // of a rate that is as good as none
+	const longest = 24 * time.Hour // for rates close to zero
 	return min(longest, time.Duration(min(longest.Seconds(), max(0, n-b.tokens)/rate)*float64(time.Second)))
 }
 
 // maxBuckets bounds how many scopes, and how many addresses, are remembered at a time.
 const maxBuckets = 100_000
 
-// table remembers up to [maxBuckets] things by name. Who can make names by the thousand must neither fill the memory nor have
-// everybody wait for a search.
+// table remembers up to [maxBuckets] values by name. A client that makes names by the thousand can
+// neither fill the memory nor make others wait for a search.
 type table[K comparable, V any] struct {
 	mu sync.Mutex
 	m  map[K]V
 }
 
-// get returns what is remembered by that name, or what make makes. Where there is no room one is forgotten: one that is idle, and
-// so makes no difference, where such a one is soon found, or else any.
+// get returns the value of a name, or remembers the one that make returns. If there is no room it
+// forgets another one: an idle one, which makes no difference, if one is soon found, else any.
 func (t *table[K, V]) get(name K, make func() V, idle func(V) bool) V {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +78,8 @@ type metered struct {
 	bucket
 }
 
-// allow takes a token, or says how long there is none. A rate of 0 is no limit. A full second's worth may come at once.
+// allow takes a token, or returns the time until there is one. A rate of 0 is no limit. One
+// second's worth may be taken at once.
 func (m *meter[K]) allow(name K, rate float64) (after time.Duration, ok bool) {
 	if rate <= 0 {
 		return 0, true

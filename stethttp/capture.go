@@ -10,44 +10,31 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ledger"
 )
 
-// capture is the handler's ResponseWriter: it holds the response back until it is stored. Flush does nothing meanwhile, so
-// that no status leaks before the record is durable. A response that cannot be held (server-sent events, over the limit) is
-// announced in the record first, and then passed on live.
+// capture is the handler's ResponseWriter. It holds the response back until it is stored, and Flush
+// does nothing meanwhile, so that no status leaves before the record is durable. A response that
+// cannot be held, because it is an event stream or over the limit, is announced in the record first
+// and then passed on while it is written.
 type capture struct {
 	x *exchange
 	w http.ResponseWriter
 
-	mu       sync.Mutex // the handler against the timeout's answer and against its own late writes
+	progress
 	header   http.Header
 	status   int // 0: not yet
 	sent     []stet.Field
 	declared int64 // Content-Length, or -1
 	written  int64
 	buf      ledger.Buffer
-	mode     mode
-	live     atomic.Bool // mu may be held for as long as the client takes to read
 	oversize bool
-	tooMuch  bool // it would have to leave before the commit: see Atomic
-	silent   bool // the handler returned without a word, which was taken for an empty 200
-	refused  bool // what it holds is a refusal in the layer's place: see Config.Refuse
+	tooMuch  bool // it would have to leave before the commit; see Atomic
+	refused  bool // the held response is a refusal by Guard.Refuse
 }
-
-type mode uint8
-
-const (
-	holding   mode = iota
-	streaming      // bytes go straight to the client
-	hijacked       // the connection is the handler's
-	ended          // the exchange is over
-)
 
 func (c *capture) init(x *exchange, w http.ResponseWriter) {
 	c.x, c.w, c.declared = x, w, -1
@@ -58,18 +45,19 @@ func (c *capture) init(x *exchange, w http.ResponseWriter) {
 // Header implements [http.ResponseWriter].
 func (c *capture) Header() http.Header { return c.header }
 
-// Unwrap lets [http.ResponseController] reach deadlines and full duplex of the connection.
+// Unwrap lets [http.ResponseController] reach the connection, for deadlines and full duplex.
 func (c *capture) Unwrap() http.ResponseWriter { return c.w }
 
-// WriteHeader implements [http.ResponseWriter]. Interim responses are passed on at once and are no part of the result.
+// WriteHeader implements [http.ResponseWriter]. Interim responses are passed on at once and are not
+// part of the result.
 func (c *capture) WriteHeader(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.status != 0 || c.mode != holding:
+	case c.status != 0 || !c.phase().collects():
 		c.unheard()
 		return
-	case status < 100 || status > 999: // as net/http would; once stored, it would break every replay
+	case status < 100 || status > 999: // as in net/http; a stored one would break every replay
 		panic(fmt.Sprintf("stethttp: invalid WriteHeader code %d", status))
 	case status < 200 && status != http.StatusSwitchingProtocols:
 		c.interim(status)
@@ -79,7 +67,7 @@ func (c *capture) WriteHeader(status int) {
 }
 
 func (c *capture) interim(status int) {
-	if !c.x.r.ProtoAtLeast(1, 1) || c.x.answered { // RFC 9110 section 15.2: none to HTTP/1.0
+	if !c.x.r.ProtoAtLeast(1, 1) || c.phase().told() { // HTTP/1.0 has none (RFC 9110 section 15.2)
 		return
 	}
 	h := c.w.Header()
@@ -128,13 +116,12 @@ func bodyAllowed(status int) bool {
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch c.mode {
-	case hijacked:
+	switch p := c.phase(); {
+	case p == hijacked:
 		return 0, http.ErrHijacked
-	case ended:
+	case p.over():
 		c.unheard()
 		return 0, http.ErrHandlerTimeout
-	case holding, streaming:
 	}
 	if c.status == 0 {
 		c.begin(http.StatusOK)
@@ -146,12 +133,12 @@ func (c *capture) Write(p []byte) (int, error) {
 		return 0, http.ErrContentLength
 	}
 	c.written += int64(len(p))
-	if c.mode == holding && !c.keep(p) {
+	if c.phase().collects() && !c.keep(p) {
 		c.oversize = true
 		c.stream()
 	}
 	switch {
-	case c.mode == streaming:
+	case c.phase() == streaming:
 		return c.pass(p)
 	case c.tooMuch:
 		return 0, errTooMuch
@@ -159,50 +146,50 @@ func (c *capture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keep buffers p, or reports that it is too much.
+// keep buffers p. It reports false if there is no room.
 func (c *capture) keep(p []byte) bool {
 	most := c.x.g.cfg.MaxResponse
 	return c.written <= most && c.buf.Append(p, most)
 }
 
-// stream announces in the record that an answer is about to leave, sends what there is, and passes on what comes. Where the
-// announcement cannot be stored, the policy decides as it does for a result that cannot be stored.
+// stream announces in the record that the response is about to leave, sends what is held, and lets
+// the rest pass. If the announcement cannot be stored, the policy decides as for a result that
+// cannot be stored.
 func (c *capture) stream() {
-	switch {
-	case c.x.answered:
-		return
-	case c.x.tx != nil:
-		c.tooMuch = true
+	if c.x.tx != nil {
+		c.tooMuch = c.tooMuch || !c.phase().told()
 		return
 	}
-	c.live.Store(true)
+	if !c.move(publish) { // the client already has an answer
+		return
+	}
 	err := c.x.claim.Publish(c.x.r.Context())
 	if err != nil && (c.x.g.cfg.Withhold || errors.Is(err, stet.ErrFenced)) {
-		c.live.Store(false)
-		c.x.overtaken()
+		c.x.fencedOff()
 		return
 	}
-	c.mode = streaming
+	c.move(published)
 	if names := c.announced(); len(names) > 0 {
 		c.w.Header()["Trailer"] = names
 	}
 	c.x.sendHead(c.sent, c.status, nil)
 	if c.bytes() != nil {
 		c.unload()
-		c.buf.Drop() // what is live is not kept, and may last
+		c.buf.Drop() // a streamed response is not kept, and may take long
 	}
 }
 
-// unload sends what is held. A writer that failed may still be reading the bytes, as that of HTTP/2 where a stream is reset:
-// they are not used again, or they would go to one client as another's.
+// unload sends what is held. If the write fails, the server may still be reading the bytes, as
+// HTTP/2 does when a stream is reset. They are then not used again, so that they cannot reach
+// another client.
 func (c *capture) unload() {
 	if _, err := c.w.Write(c.bytes()); err != nil {
 		c.buf.Leave()
 	}
 }
 
-// pass writes to the client. In an over-long response a client that has gone is no reason to stop the handler: what it does
-// is worth finishing. An event stream ends with its reader.
+// pass writes to the client. If the response is over the limit, a client that has gone does not
+// stop the handler: its work is worth finishing. An event stream ends with its reader.
 func (c *capture) pass(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	if err != nil && c.oversize {
@@ -211,81 +198,87 @@ func (c *capture) pass(p []byte) (int, error) {
 	return n, err
 }
 
-// Flush implements [http.Flusher]: live responses are flushed, held ones are not.
+// Flush implements [http.Flusher]. It flushes a response that is being streamed, and does nothing
+// for one that is held.
 func (c *capture) Flush() { _ = c.FlushError() }
 
 // FlushError is Flush for [http.ResponseController].
 func (c *capture) FlushError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mode != streaming {
+	if c.phase() != streaming {
 		return nil
 	}
 	return http.NewResponseController(c.w).Flush()
 }
 
-// Hijack implements [http.Hijacker]. What happens on the connection then is not seen: the outcome is unknown.
+// Hijack implements [http.Hijacker]. What happens on the connection afterwards is not seen, so the
+// outcome is unknown.
 func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mode == ended || c.x.answered { // the connection carries an answer
+	if p := c.phase(); p.told() || p.over() { // the connection already carries an answer
 		return nil, nil, http.ErrHandlerTimeout
 	}
 	conn, rw, err := http.NewResponseController(c.w).Hijack()
 	if err == nil {
-		c.mode = hijacked
+		c.move(hijack)
 	}
 	return conn, rw, err
 }
 
-// complete fixes what the handler left open: an implicit status, the content type that net/http would have guessed.
+// complete sets what the handler left open: the implicit status, and the Content-Type that net/http
+// would have guessed.
 func (c *capture) complete() {
 	if c.status == 0 {
 		c.begin(http.StatusOK)
 	}
-	if _, set := c.header["Content-Type"]; !set && c.mode == holding && c.bytes() != nil && c.header.Get("Content-Encoding") == "" {
+	if _, set := c.header["Content-Type"]; !set && c.phase().collects() && c.bytes() != nil && c.header.Get("Content-Encoding") == "" {
 		c.sent = append(c.sent, stet.Field{Name: "Content-Type", Value: http.DetectContentType(c.bytes())})
 		byName(c.sent)
 	}
 }
 
-// truncated: the handler announced more than it wrote.
+// truncated reports whether the handler announced a longer body than it wrote.
 func (c *capture) truncated() bool {
 	return c.declared >= 0 && c.written < c.declared && bodyAllowed(c.status) && c.x.r.Method != http.MethodHead
 }
 
 func (c *capture) bytes() []byte { return c.buf.Bytes() }
 
-// outcomeLines takes out of the handler's header what it says there of the outcome, be it a header or a trailer.
+// outcomeLines removes Stet-Outcome from the handler's header and returns its lines, whether set as
+// a header or as a trailer.
 func (c *capture) outcomeLines() []string {
 	const trailer = http.TrailerPrefix + outcomeHeader
 	lines := c.header[outcomeHeader]
 	delete(c.header, outcomeHeader)
-	if late := c.header[trailer]; late != nil {
-		lines = slices.Concat(lines, late)
+	if after := c.header[trailer]; after != nil {
+		lines = slices.Concat(lines, after)
 		delete(c.header, trailer)
 	}
 	return lines
 }
 
-// announced are the trailers that the handler has announced, but for what is not for the client.
+// announced returns the names of the trailers that the handler has announced, without Stet-Outcome,
+// which is not for the client.
 func (c *capture) announced() []string {
 	return slices.DeleteFunc(listed(c.header["Trailer"]), func(name string) bool { return name == outcomeHeader })
 }
 
-// endStream sends the trailers of an answer that was passed on live, those that nobody announced as well.
+// endStream sends the trailers of a streamed response, also those that were not announced.
 func (c *capture) endStream(trailer []stet.Field) {
 	h, announced := c.w.Header(), c.announced()
 	for _, f := range trailer {
 		if !slices.Contains(announced, f.Name) {
 			f.Name = http.TrailerPrefix + f.Name
-			_ = http.NewResponseController(c.w).Flush() // a short body would get a length now, and no trailers
+			_ = http.NewResponseController(c.w).Flush() // else a short body would get a length and no trailers
 		}
 		h[f.Name] = append(h[f.Name], f.Value)
 	}
 }
 
-// trailers are what the handler set after the body: fields it announced in Trailer, or wrote with [http.TrailerPrefix].
+// trailers returns what the handler set after the body: fields announced in Trailer, or set with
+// [http.TrailerPrefix].
 func (c *capture) trailers() []stet.Field {
 	announced := c.announced()
 	var fields []stet.Field
@@ -294,7 +287,7 @@ func (c *capture) trailers() []stet.Field {
 		if prefixed {
 			bare = http.CanonicalHeaderKey(bare)
 		}
-		if bare == outcomeHeader { // in a spelling that nobody reads
+		if bare == outcomeHeader { // in another spelling
 			continue
 		}
 		if prefixed || slices.Contains(announced, name) {
@@ -307,18 +300,19 @@ func (c *capture) trailers() []stet.Field {
 	return fields
 }
 
-// close ends the writer, should it not have ended: where the store itself has panicked.
+// close ends the writer if nothing else has, because the store itself panicked.
 func (c *capture) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mode = ended
+	c.move(end)
 	c.buf.Leave()
 }
 
-// release ends the writer: what a handler writes from now on goes nowhere. err is what became of storing what it wrote: where the
-// store did not answer, the engine goes on trying until the lease is over, and the bytes are there, and count, for so long.
+// release ends the writer: what the handler writes from now on is lost. err is the error of storing
+// the response. If the store did not answer, the engine goes on trying until the lease is over, and
+// the bytes stay counted for that long.
 func (c *capture) release(err error) {
-	c.mode = ended
+	c.move(end)
 	switch {
 	case err == nil:
 		c.buf.Drop()

@@ -13,59 +13,69 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Config is how requests of one route, or of a whole API, are guarded. The zero value is a good one: keys are required on
-// POST and PATCH, honoured on PUT and DELETE, and nothing is ever executed twice without proof.
+// Config says how the requests of one route, or of a whole API, are guarded. Its zero value is
+// ready to use: keys are required on POST and PATCH and honoured on PUT and DELETE, and nothing is
+// executed twice without proof that it had no effect.
 type Config struct {
-	Route string // a name for metrics and records; default "default"
+	Route string // the name in metrics and records; default "default"
 	Mode  Mode
 
-	EnabledMethods  []string // other methods always pass; default POST, PUT, PATCH, DELETE
+	EnabledMethods  []string // upper case; other methods always pass; default POST, PUT, PATCH, DELETE
 	RequiredMethods []string // with ModeByMethod; default POST, PATCH; an empty, non-nil slice requires none
 
-	// RefuseOverride refuses a request that asks to be taken for one of EnabledMethods other than its own, in X-HTTP-Method-Override,
-	// X-HTTP-Method, X-Method-Override or the query parameter _method. By default they are nothing to the layer, as to HTTP.
+	// RefuseOverride refuses a request that asks to be treated as another one of EnabledMethods, in
+	// X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override or the query parameter _method. By
+	// default the layer ignores these, as HTTP does.
 	RefuseOverride bool
 
-	Policy stet.Policy   // its zero fields are the engine's
-	MinTTL time.Duration // the Idempotency-TTL hint is clamped to these; defaults 1 h
-	MaxTTL time.Duration // and 30 days
+	Policy stet.Policy   // leases, timeouts and retention; zero fields are the engine's
+	MinTTL time.Duration // least retention a client can ask for with Idempotency-TTL; default 1 h
+	MaxTTL time.Duration // most retention a client can ask for; default 30 days
 
-	Waiting       Waiting
-	WaitTimeout   time.Duration // with Wait, and the most that a client's Prefer: wait=N gets in any case; default 30 s
-	RetryAfterMax time.Duration // default 30 s
+	Waiting       Waiting       // what a duplicate of a running request gets; default NoWait
+	WaitTimeout   time.Duration // how long a duplicate waits, and the limit of a client's Prefer: wait=N; default 30 s
+	RetryAfterMax time.Duration // the largest Retry-After that is sent; default 30 s
 
 	On5xx      On5xx
 	OnPanic    OnPanic
 	OnOversize OnOversize
-	Withhold   bool // on_complete_failure: withhold. A result that could not be stored is not sent: the client gets outcome-unknown
-	FailOpen   bool // run unprotected when the store does not answer; responses then carry Stet-Unprotected
+	Withhold   bool // a result that could not be stored is not sent; the client gets outcome-unknown
+	FailOpen   bool // if the store does not answer, run unprotected; responses then carry Stet-Unprotected
 
 	MaxBody       int64         // of the request, bytes; default 1 MiB
 	MaxResponse   int64         // of a response kept, bytes; default 1 MiB
 	MaxHeader     int64         // of a response's headers and trailers kept, bytes; default 64 KiB
-	BodyTimeout   time.Duration // for the request's whole body to arrive; default 30 s; stet.Never: the server's own limits alone
-	MaxRequestAge time.Duration // > 0: Idempotency-First-Sent is required and must not be older
-	EarlyData     bool          // true: a keyed request with Early-Data: 1 is refused (425, RFC 8470 section 5.2)
+	BodyTimeout   time.Duration // for the whole request body to arrive; default 30 s; [stet.Never]: the server's own limits alone
+	MaxRequestAge time.Duration // if set, Idempotency-First-Sent is required and must not be older; default: no limit
+	EarlyData     bool          // refuse a keyed request with Early-Data: 1 (425, RFC 8470 section 5.2)
 
-	NoStoreStatus []int // statuses that say nothing happened; default 401, 403, 407, 408, 425, 429; empty, non-nil: none
-	Status        Statuses
+	NoStoreStatus []int // statuses that mean nothing happened; default 401, 403, 407, 408, 425, 429; empty, non-nil: none
+	// Status changes statuses of the layer's own answers, as profiles do: 400 to 499. Zero stands for that of the problem.
+	Status struct{ Mismatch, InvalidKey int }
 
-	KeyHeader   string // default Idempotency-Key
-	Key         stet.KeyRule
-	Fingerprint stet.Recipe
-	Replay      ReplayConfig
+	KeyHeader   string       // the request header with the key; default Idempotency-Key
+	Key         stet.KeyRule // which keys are valid; default: a string of RFC 9651, or a bare key
+	Fingerprint stet.Recipe  // what makes two requests the same; default: method, path, query, media type and body
+	Replay      ReplayConfig // which headers a replay has
 
-	Errors ErrorStyle
-	// Render writes the body of the layer's own answers in the place of Errors, for clients that read other forms, such as those of
-	// gRPC and Connect. Status, headers and body are Render's to send; what does not depend on the form is in the header before: the
-	// key's echo, Retry-After, Link, Cache-Control, WWW-Authenticate, CORS, Stet-Outcome. What it writes is sent when it has returned.
-	// Where it panics, which goes no further, or writes nothing, the answer is that of Errors. It may be called while the handler runs.
-	Render      func(w http.ResponseWriter, r *http.Request, p *Problem)
-	CORS        CORS   // of the layer's own answers
-	ProblemBase string // of problem types: type = base + code; default [DefaultProblemBase]
-	Limits      *Limits
-	// Client is the address that a request came from, for [LimitsConfig].UnauthenticatedPerSecond. Default: that of r.RemoteAddr, which
-	// behind a proxy is the proxy's.
+	Errors ErrorStyle // the form of the layer's own answers; default: RFC 9457 problem documents
+	// Render writes the layer's own answers in place of Errors, for clients that read another form,
+	// such as those of gRPC and Connect. It sends status, headers and body. Headers that do not
+	// depend on the form are set before: the key's echo, Retry-After, Link, Cache-Control,
+	// WWW-Authenticate, CORS, Stet-Outcome. What Render writes is sent when it returns. If it
+	// panics, which goes no further, or writes nothing, the answer has the form of Errors. Render
+	// may be called while the handler still runs.
+	Render func(w http.ResponseWriter, r *http.Request, p *Problem)
+	// AllowOrigins are the origins whose scripts may read the layer's own answers: without it a browser shows them no code and no
+	// Retry-After (Fetch standard, section 3.2). Origins are written as browsers send them, such as https://shop.example, or "*"
+	// alone for all of them. A listed origin may send credentials; "*" may not. Answers of the handler, and replays of them, carry
+	// what the handler wrote; preflights pass to it. Default: none.
+	AllowOrigins []string
+	ProblemBase  string  // prefix of problem types, followed by the code; default [DefaultProblemBase]
+	Limits       *Limits // shared by the routes that have the same one; default: the defaults of [LimitsConfig]
+	// Client returns the address that a request came from, for
+	// [LimitsConfig].UnauthenticatedPerSecond. Default: that of r.RemoteAddr, which behind a proxy
+	// is the proxy's.
 	Client func(r *http.Request) netip.Addr
 }
 
@@ -73,62 +83,59 @@ type Config struct {
 type Mode uint8
 
 const (
-	ModeByMethod Mode = iota // keys are required on RequiredMethods, honoured on the other EnabledMethods
+	ModeByMethod Mode = iota // keys are required on RequiredMethods and honoured on the other EnabledMethods
 	ModeOff                  // everything passes
-	ModeShadow               // everything passes, as it would without the layer; what would have been answered is counted beside it
+	ModeShadow               // everything passes as it would without the layer, which counts what it would have answered
 	ModeOptional             // keys are honoured on EnabledMethods
 	ModeRequired             // keys are required on EnabledMethods
 )
 
-// Enforces reports whether a layer in this mode refuses anything.
-func (m Mode) Enforces() bool { return m != ModeOff && m != ModeShadow }
+// enforces reports whether a layer in this mode refuses anything.
+func (m Mode) enforces() bool { return m != ModeOff && m != ModeShadow }
 
 // Waiting says what a duplicate of a running request gets.
 type Waiting uint8
 
 const (
 	NoWait   Waiting = iota // 409 at once
-	Wait                    // the first request's answer, or 409 after WaitTimeout
+	Wait                    // the answer of the first request, or 409 after WaitTimeout
 	Accepted                // 202 at once
 )
 
-// On5xx says what an answer of 500 and above means where the handler made no statement.
+// On5xx says what a status of 500 or above means if the handler made no statement of its own.
 type On5xx uint8
 
 const (
-	ReplayFailure  On5xx = iota // it is the result, and replayed
-	ReleaseFailure              // nothing happened: one retry may run
-	UnknownFailure              // it may have happened
+	ReplayFailure  On5xx = iota // it is the result and is replayed
+	ReleaseFailure              // nothing happened, and a retry runs
+	UnknownFailure              // the outcome is unknown
 )
 
-// OnPanic says what a panic of the handler means. It is always re-panicked.
+// OnPanic says what a panic of the handler means for the record. The panic always goes on.
 type OnPanic uint8
 
 const (
-	PanicUnknown OnPanic = iota
-	PanicRelease         // nothing happened
-	PanicReplay          // the result is a 500
+	PanicUnknown OnPanic = iota // the outcome is unknown
+	PanicRelease                // nothing happened, and a retry runs
+	PanicReplay                 // the result is a 500, and is replayed
 )
 
 // OnOversize says what is kept of a response over MaxResponse or MaxHeader.
 type OnOversize uint8
 
 const (
-	Tombstone OnOversize = iota // that it is done; retries get result-not-retained
-	OmitBody                    // status and headers; replays have no body
+	Tombstone OnOversize = iota // only that the request is done; retries get result-not-retained
+	OmitBody                    // status and headers; replays have no body and say so
 )
-
-// Statuses of the layer's own answers that profiles change. Zero fields are the defaults of [Problems].
-type Statuses struct{ Mismatch, InvalidKey int }
 
 // ReplayConfig shapes replays.
 type ReplayConfig struct {
-	KeepSetCookie bool     // by default a replay sets no cookies
-	DropHeaders   []string // dropped besides those that are never replayed
-	Markers       Markers
+	KeepSetCookie bool     // replay Set-Cookie; by default a replay sets no cookies
+	DropHeaders   []string // further response headers that are not replayed; default none
+	Markers       Markers  // which headers tell that an answer is a replay; default both
 }
 
-// Markers are the headers that tell a replay.
+// Markers are the headers that mark a replay.
 type Markers uint8
 
 const (
@@ -138,7 +145,7 @@ const (
 	NoMarkers
 )
 
-// ErrorStyle is the form of the layer's own errors.
+// ErrorStyle is the form of the layer's own answers.
 type ErrorStyle uint8
 
 const (
@@ -150,23 +157,24 @@ const (
 
 // Defaults of [Config].
 const (
-	DefaultRoute         = "default"
-	DefaultMinTTL        = time.Hour
-	DefaultMaxTTL        = 30 * 24 * time.Hour
-	DefaultWaitTimeout   = 30 * time.Second
-	DefaultRetryAfterMax = 30 * time.Second
-	DefaultMaxBody       = 1 << 20
-	DefaultMaxResponse   = 1 << 20
-	DefaultMaxHeader     = 64 << 10
-	DefaultBodyTimeout   = 30 * time.Second
-	DefaultKeyHeader     = "Idempotency-Key"
+	defaultRoute         = "default"
+	defaultMinTTL        = time.Hour
+	defaultMaxTTL        = 30 * 24 * time.Hour
+	defaultWaitTimeout   = 30 * time.Second
+	defaultRetryAfterMax = 30 * time.Second
+	defaultMaxBody       = 1 << 20
+	defaultMaxResponse   = 1 << 20
+	defaultMaxHeader     = 64 << 10
+	defaultBodyTimeout   = 30 * time.Second
+	defaultKeyHeader     = "Idempotency-Key"
 	DefaultProblemBase   = "https://stet-dev.github.io/stet/problems/"
 )
 
 // ProfileNames are the names [Profile] takes.
 var ProfileNames = []string{"default", "ietf", "stripe", "stripe-v2", "seed-strict", "gateway-compat"}
 
-// Profile returns the Config of a published dialect, to be used as it is or changed further.
+// Profile returns the Config of a published dialect, for use as it is or with changes.
+// [ProfileNames] lists the names; another name is an error.
 func Profile(name string) (Config, error) {
 	c := Config{}
 	switch name {
@@ -179,7 +187,7 @@ func Profile(name string) (Config, error) {
 	case "stripe", "stripe-v2":
 		c.Key.Syntax = stet.Opaque
 		c.EnabledMethods, c.RequiredMethods = []string{"POST"}, []string{}
-		c.Status = Statuses{Mismatch: 400}
+		c.Status.Mismatch = 400
 		c.Replay.Markers = ReplayedOnly
 		c.Errors = StripeErrors
 		c.Waiting = Wait // stripe-go sends no error object again, whatever its headers say
@@ -192,7 +200,7 @@ func Profile(name string) (Config, error) {
 	case "seed-strict":
 		c.Key = stet.KeyRule{Syntax: stet.Opaque, MaxLen: 200}
 		c.RequiredMethods = []string{"POST", "PUT", "PATCH", "DELETE"}
-		c.Status = Statuses{Mismatch: 409, InvalidKey: 422}
+		c.Status.Mismatch, c.Status.InvalidKey = 409, 422
 		c.NoStoreStatus = []int{}
 		c.Fingerprint.Headers = []string{"Accept", "Accept-Language"}
 		c.Policy.OnLapse = stet.LapseReexecute
@@ -210,20 +218,20 @@ func Profile(name string) (Config, error) {
 }
 
 func (c Config) withDefaults(engine stet.Policy) Config {
-	c.Route = cmp.Or(c.Route, DefaultRoute)
+	c.Route = cmp.Or(c.Route, defaultRoute)
 	c.EnabledMethods = orDefault(c.EnabledMethods, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete)
 	c.RequiredMethods = orDefault(c.RequiredMethods, http.MethodPost, http.MethodPatch)
 	c.NoStoreStatus = orDefault(c.NoStoreStatus, 401, 403, 407, 408, 425, 429)
 	c.Policy = inherit(c.Policy, engine)
-	c.MinTTL = cmp.Or(c.MinTTL, DefaultMinTTL)
-	c.MaxTTL = cmp.Or(c.MaxTTL, DefaultMaxTTL)
-	c.WaitTimeout = cmp.Or(c.WaitTimeout, DefaultWaitTimeout)
-	c.RetryAfterMax = cmp.Or(c.RetryAfterMax, DefaultRetryAfterMax)
-	c.MaxBody = cmp.Or(c.MaxBody, DefaultMaxBody)
-	c.MaxResponse = cmp.Or(c.MaxResponse, DefaultMaxResponse)
-	c.MaxHeader = cmp.Or(c.MaxHeader, DefaultMaxHeader)
-	c.BodyTimeout = cmp.Or(c.BodyTimeout, DefaultBodyTimeout)
-	c.KeyHeader = http.CanonicalHeaderKey(cmp.Or(c.KeyHeader, DefaultKeyHeader))
+	c.MinTTL = cmp.Or(c.MinTTL, defaultMinTTL)
+	c.MaxTTL = cmp.Or(c.MaxTTL, defaultMaxTTL)
+	c.WaitTimeout = cmp.Or(c.WaitTimeout, defaultWaitTimeout)
+	c.RetryAfterMax = cmp.Or(c.RetryAfterMax, defaultRetryAfterMax)
+	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
+	c.MaxResponse = cmp.Or(c.MaxResponse, defaultMaxResponse)
+	c.MaxHeader = cmp.Or(c.MaxHeader, defaultMaxHeader)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, defaultBodyTimeout)
+	c.KeyHeader = http.CanonicalHeaderKey(cmp.Or(c.KeyHeader, defaultKeyHeader))
 	c.ProblemBase = cmp.Or(c.ProblemBase, DefaultProblemBase)
 	if c.Limits == nil {
 		c.Limits = NewLimits(LimitsConfig{})
@@ -248,7 +256,7 @@ func inherit(p, from stet.Policy) stet.Policy {
 	return p
 }
 
-// Validate names the first setting that cannot be used, and why.
+// Validate returns an error that names the first setting that cannot be used, and the reason.
 func (c Config) Validate() error {
 	if err := c.Policy.Validate(); err != nil {
 		return err
@@ -256,8 +264,8 @@ func (c Config) Validate() error {
 	if err := c.Fingerprint.Validate(); err != nil {
 		return fmt.Errorf("stethttp: Fingerprint: %w", err)
 	}
-	if err := c.CORS.Validate(); err != nil {
-		return fmt.Errorf("stethttp: CORS: AllowOrigins: %w", err)
+	if err := validOrigins(c.AllowOrigins); err != nil {
+		return fmt.Errorf("stethttp: AllowOrigins: %w", err)
 	}
 	for name, d := range map[string]time.Duration{"MinTTL": c.MinTTL, "MaxTTL": c.MaxTTL, "WaitTimeout": c.WaitTimeout,
 		"RetryAfterMax": c.RetryAfterMax, "MaxRequestAge": c.MaxRequestAge} {

@@ -9,21 +9,13 @@ import (
 	"strings"
 )
 
-// CORS lets scripts of other origins read the layer's own answers: without it a browser shows them no code, and no Retry-After
-// (Fetch standard, section 3.2). Answers of the handler, and replays of them, carry what the handler wrote; preflights pass to it.
-type CORS struct {
-	// AllowOrigins are origins as browsers send them, such as https://shop.example, or "*" alone for all of them. An origin that is
-	// listed may send credentials, all of them together may not.
-	AllowOrigins []string
-}
-
 const anyOrigin = "*"
 
-// Validate names the first origin that no browser sends, and why.
-func (c CORS) Validate() error {
-	for _, o := range c.AllowOrigins {
+// validOrigins names the first origin that no browser sends, and why.
+func validOrigins(origins []string) error {
+	for _, o := range origins {
 		if o == anyOrigin {
-			if len(c.AllowOrigins) > 1 {
+			if len(origins) > 1 {
 				return errors.New(`"*" allows every origin: list it alone`)
 			}
 			continue
@@ -54,23 +46,23 @@ func notAnOrigin(o string) string {
 const exposed = "Retry-After, RateLimit, RateLimit-Policy, Link, WWW-Authenticate, Preference-Applied, " +
 	"Idempotency-Key, Idempotency-Expires, Idempotent-Replayed, Idempotent-Replay"
 
-// cors opens an answer of the layer itself to the request's origin.
+// cors lets scripts of the request's origin read an answer of the layer itself.
 func (c *Config) cors(h http.Header, r *http.Request) {
-	if len(c.CORS.AllowOrigins) == 0 {
+	if len(c.AllowOrigins) == 0 {
 		return
 	}
 	h.Add("Vary", "Origin")
 	origin := anyOrigin
-	if !slices.Contains(c.CORS.AllowOrigins, anyOrigin) {
+	if !slices.Contains(c.AllowOrigins, anyOrigin) {
 		lines := r.Header["Origin"]
-		if len(lines) != 1 || !slices.Contains(c.CORS.AllowOrigins, lines[0]) {
+		if len(lines) != 1 || !slices.Contains(c.AllowOrigins, lines[0]) {
 			return
 		}
 		origin = lines[0]
 		h.Set("Access-Control-Allow-Credentials", "true")
 	}
 	names := exposed
-	if c.KeyHeader != "" && c.KeyHeader != DefaultKeyHeader {
+	if c.KeyHeader != "" && c.KeyHeader != defaultKeyHeader {
 		names += ", " + c.KeyHeader
 	}
 	h.Set("Access-Control-Allow-Origin", origin)

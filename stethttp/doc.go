@@ -1,21 +1,32 @@
-// Package stethttp is the net/http face of the engine: a middleware that makes the routes behind it safe to retry.
+// Package stethttp is the net/http middleware of Stet: it makes the routes behind it safe to retry.
 //
-// [Middleware] wraps any handler. A request that carries an Idempotency-Key runs at most once; its response is stored before
-// the first byte is sent, and every later request with that key and the same content gets it back, byte for byte. A key that
-// is used for another request is refused (422), one that is still running is refused or waits (409), and one whose outcome is
-// not known says so (409 outcome-unknown) instead of running again.
+// [Middleware] wraps any handler. A request that carries an Idempotency-Key runs at most once. Its
+// response is stored before the first byte is sent, and every later request with the same key and
+// the same content gets that response again, byte for byte. A key that is sent with another request
+// is refused (422). A key whose first request is still running is refused or waits (409). A key
+// whose outcome is not known is answered with 409 outcome-unknown and does not run again.
 //
-// The handler sees the request with its whole body buffered, and a context that outlives the client's connection: it ends
-// when the execution takes too long or the lease is lost. It can say more than its status does: see [stet.ClaimFrom],
-// [stet.Claim.NotExecuted], [stet.Claim.Unknown], or answer with the header Stet-Outcome.
+//	engine, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})
+//	…
+//	idempotent := stethttp.Middleware(engine, stethttp.HeaderScope("X-Tenant-Id"), stethttp.Config{})
+//	http.ListenAndServe(":8080", idempotent(api))
 //
-// Between the middleware and a framework that is no net/http there has to be a bridge: docs/http.md has some. A handler that
-// answers where the middleware does not see it ends unknown, with a [stet.Miswired] event: see [CauseElsewhere].
+// The handler gets the whole request body buffered, and a context that outlives the client's
+// connection: it ends when the execution takes too long or the lease is lost. A handler can say
+// more about its outcome than its status does, through [stet.ClaimFrom], [stet.Claim.NotExecuted]
+// and [stet.Claim.Unknown], or with the response header Stet-Outcome. [Atomic] runs a handler in
+// one database transaction with its record.
 //
-// What is put together wrongly is reported to [stet.Config.Observe] as [stet.Miswired], with the cause second-guard (a request met the
-// record that was made for it: there are two guards on one record, or one twice), bad-outcome (a Stet-Outcome that is no word there is;
-// it counts as unknown) or bad-render ([Config.Render] panicked or wrote nothing).
+// A response is sent when the handler returns; Flush does nothing before that. Server-sent events,
+// and responses over MaxResponse, are passed on while they are written. Such a response is not
+// kept, and a retry is told so.
 //
-// Buffered responses are sent when the handler returns: Flush does nothing before. Server-sent events, and responses over
-// MaxResponse, are passed on as they are written; such a response is not kept, and a retry is told so.
+// A framework that does not use net/http needs a bridge; docs/http.md has several. If a handler
+// answers where the middleware cannot see it, its run ends as unknown: see [CauseElsewhere].
+//
+// Wiring mistakes are reported to [stet.Config.Observe] as [stet.Miswired] events. Their causes are
+// answered-elsewhere; second-guard, if a request meets the record that was made for it, because two
+// guards share one record or one guard is applied twice; bad-outcome, if a handler sends a
+// Stet-Outcome that is no known word, which counts as unknown; and bad-render, if [Config.Render]
+// panics or writes nothing.
 package stethttp

@@ -23,7 +23,7 @@ const (
 
 // silence is asked once, of a handler that returned.
 func (x *exchange) silence() silence {
-	if x.cap.status != 0 || x.cap.mode != holding || x.answered {
+	if x.cap.status != 0 || x.cap.phase() != holding {
 		return empty
 	}
 	s := empty
@@ -42,13 +42,6 @@ func (x *exchange) silence() silence {
 		return empty
 	}
 	return s
-}
-
-func unwrap(w http.ResponseWriter) http.ResponseWriter {
-	if u, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
-		return u.Unwrap()
-	}
-	return nil
 }
 
 // written asks a writer around the guard, by the names that frameworks have for it.
@@ -79,8 +72,8 @@ func goesOn(w http.ResponseWriter) bool {
 	return ok
 }
 
-// strayed states what is known of a run whose answer is not: nothing, unless the handler has proof that nothing happened.
-func (x *exchange) strayed() {
+// answeredElsewhere states what is known of a run whose answer is not: nothing, unless the handler has proof that nothing happened.
+func (x *exchange) answeredElsewhere() {
 	if x.claim.Stated() != stet.Retryable {
 		x.claim.Unknown(CauseElsewhere)
 	}
@@ -96,8 +89,7 @@ func (x *exchange) bar() {
 
 // unheard tells of an answer that comes when the handler's silence was taken for an empty 200. It is called with the lock held.
 func (c *capture) unheard() {
-	if c.silent && c.mode == ended {
-		c.silent = false
+	if c.move(speak) {
 		c.x.miswired(CauseElsewhere)
 	}
 }

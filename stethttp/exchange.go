@@ -30,13 +30,9 @@ type exchange struct {
 	body  requestBody
 	claim *stet.Claim
 	cap   capture
-	tx    Transaction // of [Atomic], until it has ended; guarded by cap.mu
+	tx    stet.Transaction // of [Atomic], until it has ended; guarded by cap.mu
 
-	answered bool         // the client has its answer, and the handler may still run; guarded by cap.mu
-	lapsed   bool         // ... and the record says unknown; guarded by cap.mu
-	doubted  bool         // ... as the handler itself had said; guarded by cap.mu
-	returned bool         // the handler came back by itself
-	back     atomic.Bool  // ... or it panicked: in any case it works no more
+	back     atomic.Bool  // the handler has returned or panicked: it works no more
 	policy   *stet.Policy // of the handler; nil: the guard's
 	result   string
 	status   int
@@ -54,17 +50,17 @@ func (x *exchange) serve(lines []string) {
 	if err != nil || scope == "" || scope == stet.OwnScope { // what Stet keeps for itself is nobody's
 		p := x.problem(Unauthenticated)
 		p.challenge = challenge(err)
-		x.stranger(p)
+		x.unauthenticated(p)
 		return
 	}
 	if most := c.Limits.cfg.Load().MaxScopeBytes; len(scope) > most { // it would be stored with every record
 		p := x.problem(Unauthenticated)
 		p.Detail = "The request says whose it is in more than " + strconv.Itoa(most) + " bytes. Nothing was looked up."
-		x.stranger(p)
+		x.unauthenticated(p)
 		return
 	}
 	if len(lines) == 0 {
-		x.refuse(MissingKey, "missing_key")
+		x.refuse(MissingKey)
 		return
 	}
 	key, err := c.Key.Parse(lines)
@@ -76,9 +72,9 @@ func (x *exchange) serve(lines []string) {
 	x.owner = c.Limits.memory.Owner(string(scope))
 	switch {
 	case c.EarlyData && x.r.Header.Get("Early-Data") == "1":
-		x.refuse(TooEarly, "limited")
+		x.refuse(TooEarly)
 	case c.MaxRequestAge > 0 && tooOld(x.r.Header, c.MaxRequestAge):
-		x.refuse(RequestTooOld, "limited")
+		x.refuse(RequestTooOld)
 	case !x.shadow && x.readBody():
 		x.decide()
 	}
@@ -92,7 +88,7 @@ func (x *exchange) invalidKey(err error) {
 	if s := x.g.cfg.Status.InvalidKey; s != 0 {
 		p.Status = s
 	}
-	x.answer(p, "invalid_key")
+	x.answer(p)
 }
 
 // tooOld reads Idempotency-First-Sent. A client whose clock is ahead is let through: only age is judged.
@@ -116,17 +112,17 @@ func (x *exchange) readBody() bool {
 	tooLarge := new(http.MaxBytesError)
 	switch {
 	case errors.Is(err, ledger.ErrTooLong), errors.As(err, &tooLarge):
-		x.refuse(PayloadTooLarge, "too_large")
+		x.refuse(PayloadTooLarge)
 	case errors.Is(err, ledger.ErrNoRoom):
-		x.answer(x.problem(RateLimited).After(retrySoon), "limited")
+		x.answer(x.problem(RateLimited).After(retrySoon))
 	case errors.As(err, &timeout) && timeout.Timeout():
 		x.lastOnConnection() // the rest of the body would be taken for a request
-		x.refuse(RequestTimeout, "limited")
+		x.refuse(RequestTimeout)
 	case framing.Broken(err):
-		x.refuse(BadFraming, "limited")
+		x.refuse(BadFraming)
 	default: // the client went away: there is nobody to tell
 		x.lastOnConnection()
-		x.refuse(RequestTimeout, "limited")
+		x.refuse(RequestTimeout)
 	}
 	return false
 }
@@ -143,7 +139,7 @@ func (x *exchange) decide() {
 		x.storeFailed(err, c.FailOpen && !x.shadow)
 		return
 	}
-	if d.Verdict == stet.InProgress && !x.shadow && !x.twice(&d.Record.Head) && !x.await(&d) {
+	if d.Verdict == stet.InProgress && !x.shadow && !x.metItself(&d.Record.Head) && !x.await(&d) {
 		return
 	}
 	x.act(&d)
@@ -226,19 +222,19 @@ func (x *exchange) act(d *stet.Decision) {
 	case stet.Mismatch:
 		p := x.problem(KeyReused)
 		p.Mismatch, x.mismatch = d.Mismatch, append([]string{}, d.Mismatch...)
-		x.judgeTwice(&d.Record.Head, p)
+		x.reportLoop(&d.Record.Head, p)
 		if s := x.g.cfg.Status.Mismatch; s != 0 {
 			p.Status = s
 		}
-		x.lookup(p, "conflict")
+		x.lookup(p)
 	case stet.InProgress:
 		p := x.inProgress(again)
-		x.judgeTwice(&d.Record.Head, p)
-		x.lookup(p, "in_progress")
+		x.reportLoop(&d.Record.Head, p)
+		x.lookup(p)
 	case stet.Unresolved:
-		x.lookup(x.problem(OutcomeUnknown).After(again), "unknown")
+		x.lookup(x.problem(OutcomeUnknown).After(again))
 	case stet.Gone:
-		x.lookup(x.problem(ExpiredKey), "conflict")
+		x.lookup(x.problem(ExpiredKey))
 	default:
 		panic("stethttp: no such verdict: " + d.Verdict.String())
 	}
@@ -253,13 +249,13 @@ func (x *exchange) inProgress(again time.Duration) *Problem {
 }
 
 // lookup answers with what a key in use says, unless the client asks too often.
-func (x *exchange) lookup(p *Problem, result string) {
+func (x *exchange) lookup(p *Problem) {
 	if !x.shadow {
 		if after, ok := x.g.cfg.Limits.lookup(x.id.Scope); !ok {
-			p, result = x.problem(RateLimited).After(x.soon(after)), "limited"
+			p = x.problem(RateLimited).After(x.soon(after))
 		}
 	}
-	x.answer(p, result)
+	x.answer(p)
 }
 
 // storeFailed: nothing is known of the key, so nothing runs, unless the route prefers to. A record that is there but cannot
@@ -267,13 +263,13 @@ func (x *exchange) lookup(p *Problem, result string) {
 func (x *exchange) storeFailed(err error, mayRun bool) {
 	switch {
 	case x.r.Context().Err() != nil && !errors.Is(err, stet.ErrUnsettled): // it waited, and the client went away
-		x.result, x.status = "in_progress", 499
+		x.result, x.status = kinds[InProgress].result, 499
 	case mayRun && !errors.Is(err, stet.ErrCorrupt):
-		x.result = "store_error"
+		x.result = kinds[StoreUnavailable].result
 		x.w.Header().Set("Stet-Unprotected", "store-unavailable")
 		x.unguarded()
 	default:
-		x.answer(x.problem(StoreUnavailable).After(retrySoon), "store_error")
+		x.answer(x.problem(StoreUnavailable).After(retrySoon))
 	}
 }
 
@@ -286,16 +282,16 @@ func (x *exchange) lastOnConnection() {
 	}
 }
 
-func (x *exchange) refuse(code Code, result string) { x.answer(x.problem(code), result) }
+func (x *exchange) refuse(code Code) { x.answer(x.problem(code)) }
 
 // answer is the layer's own answer. In shadow mode it is only counted.
-func (x *exchange) answer(p *Problem, result string) {
-	x.result, x.status = result, p.Status
+func (x *exchange) answer(p *Problem) {
+	x.result, x.status = kinds[p.Code].result, p.Status
 	if x.shadow {
 		return
 	}
 	x.echo()
-	x.g.cfg.tell(x.w, x.r, p)
+	x.g.cfg.respond(x.w, x.r, p)
 }
 
 // unguarded runs the handler as if there were no layer.
@@ -312,8 +308,8 @@ func (x *exchange) echo() {
 	}
 	c, h := &x.g.cfg, x.w.Header()
 	x.lines[0] = spell(&c.Key, x.id.Key)
-	h[DefaultKeyHeader] = x.lines[0:1:1]
-	if c.KeyHeader != DefaultKeyHeader {
+	h[defaultKeyHeader] = x.lines[0:1:1]
+	if c.KeyHeader != defaultKeyHeader {
 		h[c.KeyHeader] = x.lines[0:1:1]
 	}
 }
@@ -343,5 +339,5 @@ func (x *exchange) end() {
 // releases reports whether a status is the handler's statement that nothing happened.
 func (g *Guard) releases(status int) bool { return slices.Contains(g.cfg.NoStoreStatus, status) }
 
-// calm is the request's context without its end: what is owed to the record does not stop with the client.
-func (x *exchange) calm() context.Context { return context.WithoutCancel(x.r.Context()) }
+// detached is the request's context without its end: what is owed to the record does not stop with the client.
+func (x *exchange) detached() context.Context { return context.WithoutCancel(x.r.Context()) }

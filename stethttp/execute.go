@@ -27,13 +27,14 @@ func (x *exchange) execute() {
 		x.body.replace(r)
 	}
 	x.cap.init(x, x.w)
+	returned := false
 	defer func() {
-		if !x.returned { // a panic, http.ErrAbortHandler or Goexit: it goes on after this, with its own stack
+		if !returned { // a panic, http.ErrAbortHandler or Goexit: it goes on after this, with its own stack
 			x.crashed()
 		}
 	}()
 	x.next.ServeHTTP(&x.cap, r)
-	x.returned = true
+	returned = true
 	x.r.MultipartForm = r.MultipartForm // the server removes its files by its own request
 	x.finish()
 }
@@ -41,27 +42,30 @@ func (x *exchange) execute() {
 // Lost implements [stet.Lost]: the handler's context ended by itself. The client is told, and the outcome is unknown until the
 // handler comes back with it, if it ever does.
 func (x *exchange) Lost(cause error) {
-	if x.cap.live.Load() { // there is nothing to tell the client, and no time to wait until it has read
+	if p := x.cap.phase(); p == publishing || p == streaming { // the client may keep the lock, and needs to be told nothing
 		x.lapse(cause)
 		return
 	}
 	x.cap.mu.Lock()
 	defer x.cap.mu.Unlock()
-	x.late(cause)
+	x.timeOut(cause)
 }
 
-func (x *exchange) late(cause error) {
-	if x.cap.mode == ended || x.answered {
+// timeOut answers for a run whose context ended by itself, unless the client has an answer. The caller holds the lock of x.cap.
+func (x *exchange) timeOut(cause error) {
+	if p := x.cap.phase(); p.told() || p.over() {
 		return
 	}
+	how := answer
 	if x.tx == nil { // else the transaction tells, once the handler is back
-		x.lapsed, x.doubted = true, x.claim.Stated() == stet.Unknown
+		if how = lapse; x.claim.Stated() == stet.Unknown {
+			how = doubt
+		}
 		x.lapse(cause)
 	}
-	if x.cap.mode != holding {
+	if !x.cap.move(how) {
 		return
 	}
-	x.answered = true
 	p := x.problem(ExecutionTimeout)
 	if !errors.Is(cause, stet.ErrExecutionTimeout) {
 		p = x.problem(OutcomeUnknown).MayHaveRun()
@@ -69,7 +73,7 @@ func (x *exchange) late(cause error) {
 	x.status = p.Status
 	x.lastOnConnection() // it is busy until the handler returns
 	x.echo()
-	x.g.cfg.tell(x.w, x.r, p.After(x.g.cfg.RetryAfterMax))
+	x.g.cfg.respond(x.w, x.r, p.After(x.g.cfg.RetryAfterMax))
 	_ = http.NewResponseController(x.w).Flush()
 }
 
@@ -77,14 +81,14 @@ func (x *exchange) late(cause error) {
 func (x *exchange) lapse(cause error) {
 	switch {
 	case !x.back.Load():
-		x.claim.Overdue(word(cause))
+		x.claim.Overdue(causeOf(cause))
 	case x.claim.Stated() != stet.Unknown:
-		x.claim.Unknown(word(cause))
+		x.claim.Unknown(causeOf(cause))
 	}
-	_ = x.claim.Settle(x.calm(), stet.Outcome{})
+	_ = x.claim.Settle(x.detached(), stet.Outcome{})
 }
 
-func word(cause error) string {
+func causeOf(cause error) string {
 	switch {
 	case errors.Is(cause, stet.ErrExecutionTimeout):
 		return "execution-timeout"
@@ -101,16 +105,16 @@ func (x *exchange) crashed() {
 	defer x.cap.mu.Unlock()
 	x.cap.buf.Leave()
 	defer x.cap.release(nil)
-	if x.answered {
-		x.claim.Returned(x.calm())
+	if x.cap.phase().told() {
+		x.claim.Returned(x.detached())
 		return
 	}
 	x.status = http.StatusInternalServerError
 	o := x.panicked()
-	if x.cap.mode != holding && x.claim.Stated() != stet.Unknown { // the client has heard something
+	if !x.cap.phase().collects() && x.claim.Stated() != stet.Unknown { // the client has heard something
 		x.claim.Unknown("panic")
 	}
-	_ = x.claim.Settle(x.calm(), o)
+	_ = x.claim.Settle(x.detached(), o)
 }
 
 // panicked translates a panic into a statement, and into the result that it is where the policy says so.
@@ -140,19 +144,19 @@ func (x *exchange) finish() {
 	defer c.mu.Unlock()
 	explicit := c.status != 0
 	if cause := x.claim.Ended(); cause != nil && (!explicit || c.refused || failure(c.status)) {
-		x.late(cause) // the handler obeyed its context before Lost was called: what it left is no answer
+		x.timeOut(cause) // the handler obeyed its context before Lost was called: what it left is no answer
 	}
 	silence := x.silence()
 	if silence == empty {
 		c.complete()
 	}
 	x.state()
-	if x.answered {
-		x.finishLate(explicit)
+	if c.phase().told() {
+		x.finishAnswered(explicit)
 		return
 	}
 	if silence != empty {
-		x.strayed()
+		x.answeredElsewhere()
 	}
 	x.status = c.status
 	o := x.outcome()
@@ -160,11 +164,11 @@ func (x *exchange) finish() {
 	defer func() { c.release(err) }()
 	switch {
 	case silence == elsewhere: // the client has been told
-	case c.mode == streaming:
+	case c.phase() == streaming:
 		c.endStream(o.Response.Trailer)
-	case c.mode != holding:
+	case c.phase() != holding:
 	case errors.Is(err, stet.ErrFenced):
-		x.overtaken()
+		x.fencedOff()
 		return
 	case errors.Is(err, errNotCommitted), errors.Is(err, errTooMuch):
 		x.uncommitted(err)
@@ -173,10 +177,12 @@ func (x *exchange) finish() {
 		x.unknown()
 		return
 	default:
-		c.silent = !explicit
 		x.send(&o, err == nil)
+		if !explicit {
+			c.move(fallSilent)
+		}
 	}
-	if c.truncated() && c.mode != hijacked {
+	if c.truncated() && c.phase() != hijacked {
 		panic(http.ErrAbortHandler) // as net/http would: the client must not take the rest for the whole
 	}
 }
@@ -185,17 +191,17 @@ func (x *exchange) finish() {
 func (x *exchange) state() {
 	c := &x.cap
 	lines := c.outcomeLines()
-	if c.refused && x.answered { // what is refused in the layer's place then is no late outcome
+	if c.refused && c.phase().told() { // what is refused in the layer's place then is no late outcome
 		lines = nil
 	}
 	switch {
-	case c.mode == hijacked:
+	case c.phase() == hijacked:
 		x.claim.Unknown("hijacked")
 	case c.truncated():
 		x.claim.Unknown("truncated-response")
 	case x.claim.Stated() != 0:
 	case x.stated(lines):
-	case x.lapsed: // after its time a status alone proves nothing
+	case c.phase().timedOut(): // after its time a status alone proves nothing
 	default:
 		switch x.says() {
 		case stet.Retryable:
@@ -222,22 +228,22 @@ func (x *exchange) says() stet.State {
 	return 0
 }
 
-// finishLate: the client was answered without the handler, which came back after all. What it states since, or an answer it
+// finishAnswered: the client was answered without the handler, which came back after all. What it states since, or an answer it
 // gave on purpose, is the outcome, while nobody else has touched the record; a failure, a refusal or silence after its context
 // ended says nothing.
-func (x *exchange) finishLate(explicit bool) {
+func (x *exchange) finishAnswered(explicit bool) {
 	c := &x.cap
 	var err error
 	defer func() { c.release(err) }()
-	defer x.claim.Returned(x.calm()) // nothing where the outcome was settled after all
+	defer x.claim.Returned(x.detached()) // nothing where the outcome was settled after all
 	if x.tx != nil {
 		x.rollBack()
 	}
-	if x.lapsed {
+	if c.phase().timedOut() {
 		switch x.claim.Stated() {
 		case stet.Completed, stet.Retryable:
 		case 0:
-			if !explicit || x.doubted || c.refused || failure(c.status) || x.says() != 0 {
+			if !explicit || c.phase() == doubted || c.refused || failure(c.status) || x.says() != 0 {
 				return
 			}
 			x.claim.Completed()
@@ -245,7 +251,7 @@ func (x *exchange) finishLate(explicit bool) {
 			return
 		}
 	}
-	err = x.claim.Settle(x.calm(), x.outcome())
+	err = x.claim.Settle(x.detached(), x.outcome())
 }
 
 // failure is an answer that says nothing once the handler's context has ended. 499 is connect's for a context that was cancelled.
@@ -262,7 +268,7 @@ func (x *exchange) outcome() stet.Outcome {
 	}
 	o.Response.Header = kept
 	switch {
-	case c.mode == streaming && !c.oversize, headerBytes(kept)+headerBytes(o.Response.Trailer) > x.g.cfg.MaxHeader:
+	case c.phase() == streaming && !c.oversize, headerBytes(kept)+headerBytes(o.Response.Trailer) > x.g.cfg.MaxHeader:
 		o.Kept = stet.KeptStatus
 	case c.oversize && x.g.cfg.OnOversize == OmitBody:
 		o.Kept = stet.KeptHeader
@@ -272,11 +278,11 @@ func (x *exchange) outcome() stet.Outcome {
 	return o
 }
 
-// overtaken: the record is no longer this run's. What it says is the answer; that this run ended well is not. It is running
+// fencedOff: the record is no longer this run's. What it says is the answer; that this run ended well is not. It is running
 // where the handler has suspended it, to be resumed by somebody, or where somebody has.
-func (x *exchange) overtaken() {
-	x.answered = true
-	r, err := x.g.engine.Get(x.calm(), x.id)
+func (x *exchange) fencedOff() {
+	x.cap.move(answer)
+	r, err := x.g.engine.Get(x.detached(), x.id)
 	switch {
 	case err == nil && r.State == stet.Completed:
 		x.replay(&r)
@@ -294,7 +300,7 @@ func (x *exchange) unknown() { x.instead(x.problem(OutcomeUnknown).After(x.g.cfg
 func (x *exchange) instead(p *Problem) {
 	x.status = p.Status
 	x.echo()
-	x.g.cfg.tell(x.w, x.r, p.MayHaveRun())
+	x.g.cfg.respond(x.w, x.r, p.MayHaveRun())
 }
 
 // send gives the client the handler's response.

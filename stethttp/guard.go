@@ -9,7 +9,6 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/stopwatch"
-	"github.com/stet-dev/stet/internal/upgrade"
 )
 
 // Guard makes handlers safe to retry. Safe for concurrent use.
@@ -17,16 +16,17 @@ type Guard struct {
 	engine *stet.Engine
 	scope  ScopeFunc
 	cfg    Config
-	door   *door.Rules // nil where nothing is refused
+	door   *door.Rules // nil if nothing is refused
 	recipe *stet.Fingerprinter
 	drop   []string // headers dropped from replays by configuration
 	dates  dates
 }
 
-// New returns a Guard. The error names the setting that cannot be used.
+// New returns a Guard. It returns an error that names the setting if e or scope is nil or c cannot
+// be used.
 func New(e *stet.Engine, scope ScopeFunc, c Config) (*Guard, error) {
 	if e == nil || scope == nil {
-		return nil, errors.New("stethttp: New needs an engine and a scope function; an API with one tenant uses stethttp.SingleTenant")
+		return nil, errors.New("stethttp: New needs an engine and a scope function; for an API with one tenant, use stethttp.SingleTenant")
 	}
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func New(e *stet.Engine, scope ScopeFunc, c Config) (*Guard, error) {
 	for _, name := range g.cfg.Replay.DropHeaders {
 		g.drop = append(g.drop, http.CanonicalHeaderKey(name))
 	}
-	if g.cfg.Mode.Enforces() {
+	if g.cfg.Mode.enforces() {
 		g.door = &door.Rules{Methods: g.cfg.EnabledMethods, RefuseOverride: g.cfg.RefuseOverride, MaxTarget: g.cfg.Limits.Config().MaxTargetBytes}
 	}
 	if c.Render != nil {
@@ -60,8 +60,8 @@ func Middleware(e *stet.Engine, scope ScopeFunc, c Config) func(http.Handler) ht
 // Config returns the Guard's settings with all defaults filled in.
 func (g *Guard) Config() Config { return g.cfg }
 
-// Wrap returns a handler that guards next. Where next is an [Atomic] handler, and the policy does not say otherwise, the end of
-// a lease proves that nothing happened: see [stet.LapseAtomic].
+// Wrap returns a handler that guards next. If next is an [Atomic] handler and the policy does not
+// set another rule, the end of a lease proves that nothing happened: see [stet.LapseAtomic].
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	var policy *stet.Policy
 	if a, ok := next.(*atomicHandler); ok {
@@ -88,12 +88,12 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// turnAway refuses a request that has no form which all who read it would read alike. Whose it is, and its key, nobody has asked yet.
+// turnAway refuses a request that different readers would understand differently. Its scope and its
+// key have not been looked at.
 func (g *Guard) turnAway(w http.ResponseWriter, r *http.Request, fault *door.Fault) {
 	p := NewProblem(Code(fault.Kind), g.cfg.ProblemBase)
 	p.Detail = fault.Detail
-	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: "limited", Status: p.Status})
-	g.cfg.tell(w, r, p)
+	g.TurnAway(w, r, p)
 }
 
 func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler, policy *stet.Policy) {
@@ -114,13 +114,13 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 	x.serve(lines)
 }
 
-// covers reports whether the layer acts on the request, and whether it demands a key.
+// covers reports whether the layer acts on the request, and whether it requires a key.
 func (g *Guard) covers(r *http.Request) (required, acts bool) {
 	c := &g.cfg
 	switch {
 	case c.Mode == ModeOff, !slices.Contains(c.EnabledMethods, r.Method):
 		return false, false
-	case upgrade.Asked(r), c.Mode == ModeShadow && upgrade.Offered(r.Header): // the connection may become something else
+	case door.Upgrades(r), c.Mode == ModeShadow && door.OffersUpgrade(r.Header): // the connection may become something else
 		return false, false
 	case r.Method == http.MethodOptions && r.Header["Access-Control-Request-Method"] != nil: // CORS preflight
 		return false, false

@@ -136,7 +136,7 @@ func TestEarlyDoubtStays(t *testing.T) { // I6
 }
 
 // TestRefusedBodyLeavesNoConnectionWaiting: net/http reads what is left of a refused body before it answers.
-func TestRefusedBodyLeavesNoConnectionWaiting(t *testing.T) { // W26
+func TestRefusedBodyLeavesNoConnectionWaiting(t *testing.T) { // W26, I7
 	r := newRig(t, stethttp.Config{MaxBody: 10, BodyTimeout: 100 * time.Millisecond}, created)
 	srv := httptest.NewServer(r.handler)
 	defer srv.Close()

@@ -13,59 +13,63 @@ import (
 	"github.com/stet-dev/stet/internal/ledger"
 )
 
-// LimitsConfig bounds what clients may use up. Zero is the default of the first block, and no limit below.
+// LimitsConfig bounds what clients may use up. The zero value of a field is its default: a limit
+// for the first five, and no limit for the others.
 type LimitsConfig struct {
-	MaxBufferedBytes int64   // request and response bytes held in memory at a time, in total; default 256 MiB
-	SharePerScope    float64 // of MaxBufferedBytes that one scope may hold, up to 1; default 0.5
-	// SmallReserve is the part of MaxBufferedBytes, in bytes, and in the same proportion of each scope's share, that only bodies of
-	// up to [SmallBody] get, so that stalled uploads keep nobody from asking for a replay. Default: an eighth. Where no more than the
-	// reserve is left, a scope may hold its share of what the others leave, and no longer of the whole.
+	MaxBufferedBytes int64   // request and response bytes held in memory at a time; default 256 MiB
+	SharePerScope    float64 // the part of MaxBufferedBytes that one scope may hold, up to 1; default 0.5
+	// SmallReserve is the part of MaxBufferedBytes, in bytes, that only bodies of up to 16 KiB may
+	// use, so that stalled uploads do not keep other clients from asking for a replay. The same
+	// proportion of each scope's share is reserved. When no more than the reserve is left, a scope
+	// may hold its share of what the others leave instead of the whole. Default: an eighth of
+	// MaxBufferedBytes.
 	SmallReserve   int64
-	MaxTargetBytes int // of a request's target, as it was sent; a longer one is refused (invalid-target); default 8 KiB
-	MaxScopeBytes  int // length of a scope; a longer one is refused with 401; default 1024
+	MaxTargetBytes int // length of a request target as sent; a longer one is refused (invalid-target); default 8 KiB
+	MaxScopeBytes  int // length of a scope in bytes; a longer one is refused with 401; default 1024
 
-	// Per scope. A replay is never limited by these.
-	NewKeysPerSecond float64
-	Burst            int     // of new keys; default: one second's worth, at least 1
-	LookupsPerSecond float64 // keyed requests answered 409 or 422: somebody may be guessing keys
-	MaxKeysPerScope  int     // records stored; needs a store that counts
+	// These are per scope. Replays are never limited by them.
+	NewKeysPerSecond float64 // new keys; default: no limit
+	Burst            int     // new keys at once; default: one second's worth, at least 1
+	LookupsPerSecond float64 // keyed requests answered with 409 or 422, against guessing of keys; default: no limit
+	MaxKeysPerScope  int     // records stored; needs a store that counts; default: no limit
 
 	MaxKeys int // records stored in all; needs a store that counts
 
-	// UnauthenticatedPerSecond is how many requests without a scope one remote address may send before they get 429 in the place
-	// of 401; an IPv6 address stands for its network (/64). See [Config].Client.
+	// UnauthenticatedPerSecond is how many requests without a scope one remote address may send
+	// before they get 429 instead of 401. An IPv6 address stands for its /64 network. See
+	// [Config].Client.
 	UnauthenticatedPerSecond float64
 
-	// Replicas is how many processes share the store, each with limits of its own like these; 0 and 1 are one. Each then looks, once
-	// a second at most, how many keys of a scope the others have made, where that may matter. Together they exceed NewKeysPerSecond
-	// by no more than Replicas × (Burst + one second's worth) at the beginning, and not on average; and the numbers of keys by what
-	// the others make within a second, or within ten while less than half is in use.
+	// Replicas is the number of processes that share the store, each with limits like these; 0
+	// means 1. Each process then looks, at most once a second and only if it may matter, how many
+	// keys of a scope the others have made. Together they exceed NewKeysPerSecond by at most
+	// Replicas × (Burst + one second's worth) at the beginning, and not on average. They exceed the
+	// numbers of keys by what the others make within one second, or within ten seconds while less
+	// than half is in use.
 	Replicas int
 }
 
 // Defaults of [LimitsConfig].
 const (
-	DefaultMaxBufferedBytes = 256 << 20
-	DefaultMaxTargetBytes   = 8 << 10
-	DefaultSharePerScope    = 0.5
-	DefaultMaxScopeBytes    = 1024
+	defaultMaxBufferedBytes = 256 << 20
+	defaultMaxTargetBytes   = 8 << 10
+	defaultSharePerScope    = 0.5
+	defaultMaxScopeBytes    = 1024
 )
 
-// SmallBody is how long a body may be, in bytes, to get of [LimitsConfig.SmallReserve].
-const SmallBody = ledger.Small
-
-// Limits holds the state of the limits. Routes that share one share its limits. Safe for concurrent use.
+// Limits holds the state of the limits. Routes with the same Limits share them. It is safe for
+// concurrent use.
 type Limits struct {
 	cfg    atomic.Pointer[LimitsConfig]
 	memory *ledger.Ledger // owned by scopes; "", which is none, owns what has no key
 
-	scopes    table[stet.Scope, *account]
-	all       account // of MaxKeys
-	lookups   meter[stet.Scope]
-	strangers meter[netip.Prefix]
+	scopes  table[stet.Scope, *account]
+	all     account // of MaxKeys
+	lookups meter[stet.Scope]
+	senders meter[netip.Prefix]
 }
 
-// NewLimits returns fresh limits.
+// NewLimits returns limits that nothing has been used of yet.
 func NewLimits(c LimitsConfig) *Limits {
 	c = c.withDefaults()
 	l := &Limits{memory: ledger.New(c.MaxBufferedBytes, c.SmallReserve, c.SharePerScope)}
@@ -74,39 +78,43 @@ func NewLimits(c LimitsConfig) *Limits {
 }
 
 func (c LimitsConfig) withDefaults() LimitsConfig {
-	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, DefaultMaxBufferedBytes)
-	c.SharePerScope = min(cmp.Or(max(c.SharePerScope, 0), DefaultSharePerScope), 1)
+	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, defaultMaxBufferedBytes)
+	c.SharePerScope = min(cmp.Or(max(c.SharePerScope, 0), defaultSharePerScope), 1)
 	c.SmallReserve = min(cmp.Or(c.SmallReserve, c.MaxBufferedBytes/8), c.MaxBufferedBytes)
-	c.MaxScopeBytes = cmp.Or(c.MaxScopeBytes, DefaultMaxScopeBytes)
-	c.MaxTargetBytes = cmp.Or(c.MaxTargetBytes, DefaultMaxTargetBytes)
+	c.MaxScopeBytes = cmp.Or(c.MaxScopeBytes, defaultMaxScopeBytes)
+	c.MaxTargetBytes = cmp.Or(c.MaxTargetBytes, defaultMaxTargetBytes)
 	return c
 }
 
 // Config returns the limits with all defaults filled in.
 func (l *Limits) Config() LimitsConfig { return *l.cfg.Load() }
 
-// Set puts other limits in force, for requests that run as well. What was used up stays so: a scope keeps its tokens, up to the new
-// burst, and what is held in memory stays held. MaxTargetBytes is taken by guards that are made afterwards.
+// Set puts other limits in force, also for requests that are running. What was used up stays used:
+// a scope keeps its tokens, up to the new burst, and held memory stays held. MaxTargetBytes applies
+// to guards that are made afterwards.
 func (l *Limits) Set(c LimitsConfig) {
 	c = c.withDefaults()
 	l.cfg.Store(&c)
 	l.memory.Set(c.MaxBufferedBytes, c.SmallReserve, c.SharePerScope)
 }
 
-// Buffered returns how many bytes are held at the moment. It is never over MaxBufferedBytes, but for what [Limits.Set] found held.
+// Buffered returns the number of bytes held at the moment. It exceeds MaxBufferedBytes only by what
+// was held before [Limits.Set] lowered it.
 func (l *Limits) Buffered() int64 { return l.memory.Held() }
 
-// lookup counts an answer that tells of a key in use, or says how long the scope gets none.
+// lookup counts an answer that tells of a key in use. If the scope has had too many, it returns how
+// long it gets no more.
 func (l *Limits) lookup(s stet.Scope) (after time.Duration, ok bool) {
 	return l.lookups.allow(s, l.cfg.Load().LookupsPerSecond)
 }
 
-// stranger counts a request that does not say whose it is. Where its address is not known it shares one with all such.
-func (l *Limits) stranger(client netip.Addr) (after time.Duration, ok bool) {
-	return l.strangers.allow(network(client), l.cfg.Load().UnauthenticatedPerSecond)
+// unauthenticated counts a request that does not identify its sender. Requests with unknown
+// addresses share one count.
+func (l *Limits) unauthenticated(client netip.Addr) (after time.Duration, ok bool) {
+	return l.senders.allow(network(client), l.cfg.Load().UnauthenticatedPerSecond)
 }
 
-// network is what one client has addresses of.
+// network returns the network that one client has addresses of.
 func network(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := a.BitLen()
@@ -117,12 +125,12 @@ func network(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// newKeys reports whether anything bounds new keys.
+// newKeys reports whether new keys are bounded at all.
 func (c *LimitsConfig) newKeys() bool {
 	return c.NewKeysPerSecond > 0 || c.MaxKeysPerScope > 0 || c.MaxKeys > 0
 }
 
-// scope and total are what bounds the new keys of one scope, and of all.
+// scope and total return the bounds on the new keys of one scope, and of all scopes.
 func (c *LimitsConfig) scope(s stet.Scope) bounds {
 	return bounds{scope: s, rate: max(0, c.NewKeysPerSecond), burst: burstOf(c.NewKeysPerSecond, c.Burst), most: c.MaxKeysPerScope, replicas: max(1, c.Replicas)}
 }
@@ -133,8 +141,8 @@ func burstOf(perSecond float64, burst int) int {
 	return max(1, cmp.Or(burst, int(math.Ceil(perSecond))))
 }
 
-// admit takes what a new key of the scope uses up. done gives it back where no key was made. The error is a [*refusal], or the
-// store's where it could not count.
+// admit takes what a new key of the scope uses up; done gives it back if no key was made. The error
+// is a [*refusal], or the store's if it could not count.
 func (l *Limits) admit(ctx context.Context, e *stet.Engine, s stet.Scope) (done func(made bool), err error) {
 	c := l.cfg.Load()
 	own := l.account(c, s)
@@ -159,8 +167,8 @@ func (l *Limits) account(c *LimitsConfig, s stet.Scope) *account {
 	return l.scopes.get(s, func() *account { return new(account) }, func(a *account) bool { return a.idle(b) })
 }
 
-// rate says how a scope stands with new keys, as draft-ietf-httpapi-ratelimit-headers-11 has it; false where nothing bounds their
-// rate. The window is how long an empty bucket takes to fill.
+// rate returns the RateLimit fields of a scope (draft-ietf-httpapi-ratelimit-headers-11); ok is
+// false if its rate is not bounded. The window is the time that an empty bucket takes to fill.
 func (l *Limits) rate(s stet.Scope) (policy, state string, ok bool) {
 	c := l.cfg.Load()
 	if c.NewKeysPerSecond <= 0 {
@@ -173,10 +181,10 @@ func (l *Limits) rate(s stet.Scope) (policy, state string, ok bool) {
 	return policy, `"new-keys";r=` + strconv.Itoa(left) + ";t=" + seconds(after), true
 }
 
-// seconds is d in whole seconds, and not less than d.
+// seconds formats d in whole seconds, rounded up.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// retrySoon is what a limited client is told to wait.
+// retrySoon is the Retry-After of a condition that is expected to pass soon.
 const retrySoon = time.Second

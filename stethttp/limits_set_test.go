@@ -23,7 +23,7 @@ func TestLimitsLiveOn(t *testing.T) { // D01
 	if a := w.post("c", "2", 1<<20); a.Code != 429 {
 		t.Errorf("a body for which there is no room beside what was held before: %d", a.Code)
 	}
-	if c := w.limits.Config(); c.MaxBufferedBytes != 2<<20 || c.SmallReserve != 2<<17 || c.MaxScopeBytes != stethttp.DefaultMaxScopeBytes {
+	if c := w.limits.Config(); c.MaxBufferedBytes != 2<<20 || c.SmallReserve != 2<<17 || c.MaxScopeBytes != 1024 {
 		t.Errorf("%+v", c)
 	}
 	w.limits.Set(stethttp.LimitsConfig{})

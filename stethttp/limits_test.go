@@ -159,19 +159,19 @@ func TestEstimate(t *testing.T) { // E02
 }
 
 // TestStrangers: an address is a client, and an IPv6 network is one address.
-func TestStrangers(t *testing.T) { // E2
+func TestStrangers(t *testing.T) { // E02
 	l := NewLimits(LimitsConfig{UnauthenticatedPerSecond: 0.001})
 	for _, c := range []struct {
 		addr string
 		ok   bool
 	}{{"192.0.2.1", true}, {"192.0.2.1", false}, {"::ffff:192.0.2.1", false}, {"192.0.2.2", true}, {"2001:db8::1", true}, {"2001:db8::2%eth0", false},
 		{"2001:db8:0:1::1", true}} {
-		if _, ok := l.stranger(netip.MustParseAddr(c.addr)); ok != c.ok {
+		if _, ok := l.unauthenticated(netip.MustParseAddr(c.addr)); ok != c.ok {
 			t.Errorf("%s: %v", c.addr, ok)
 		}
 	}
-	_, first := l.stranger(netip.Addr{})
-	if _, second := l.stranger(netip.Addr{}); !first || second {
+	_, first := l.unauthenticated(netip.Addr{})
+	if _, second := l.unauthenticated(netip.Addr{}); !first || second {
 		t.Error("who has no address has no limit")
 	}
 }

@@ -66,7 +66,7 @@ func (x *exchange) relay(h http.Header) {
 // Causes of [stet.Miswired].
 const (
 	causeOutcome = "bad-outcome"  // the handler stated its outcome in words that do not exist; it counts as unknown
-	causeGuard   = "second-guard" // the request met the record that was made for it: see [exchange.twice]
+	causeGuard   = "second-guard" // the request met the record that was made for it: see [exchange.metItself]
 	causeRender  = "bad-render"   // Config.Render panicked, or answered nothing
 )
 

@@ -237,9 +237,10 @@ func (c *responseCopy) fill(x *exchange) {
 	f.buf = c.copied.take()
 	switch {
 	case c.hijacked:
-		f.mode = hijacked
+		f.move(hijack)
 	case c.stream:
-		f.mode = streaming
+		f.move(publish)
+		f.move(published)
 	}
 	switch c.stated {
 	case stet.Retryable:
@@ -263,8 +264,9 @@ func Observe(w http.ResponseWriter, s stet.State, cause string) {
 	}
 }
 
-// Overhear is [Observe] of the lines of Stet-Outcome that an answer had, in its header and its trailer, read as a guard reads them.
-func Overhear(w http.ResponseWriter, lines []string) {
+// Overhear is [Observe] of the lines of Stet-Outcome that an answer had, in its header and its trailer, read as a guard reads them. A
+// proxy finds it by a type assertion.
+func (w copying) Overhear(lines []string) {
 	switch s, ok := readOutcome(lines); {
 	case !ok:
 		Observe(w, s, causeOutcome)

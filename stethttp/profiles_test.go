@@ -100,7 +100,7 @@ var knobs = []struct {
 	{"ProblemBase", "", nil},
 	{"Limits", "", nil},
 	{"Client", "", nil},
-	{"CORS.AllowOrigins", "", nil},
+	{"AllowOrigins", "", nil},
 	{"Render", "", nil},
 }
 
@@ -197,7 +197,7 @@ func profilesDoc(t *testing.T) string {
 	b.WriteString(profilesIntro)
 	values := map[string][]string{}
 	for _, profile := range stethttp.ProfileNames {
-		c := filled(t, profile)
+		c := guardOf(t, profile).Config()
 		c.Key.MinLen, c.Key.MaxLen = orElse(c.Key.MinLen, 1), orElse(c.Key.MaxLen, stet.DefaultMaxKeyLen)
 		c.Status.InvalidKey = orElse(c.Status.InvalidKey, stethttp.NewProblem(stethttp.InvalidKey, "").Status)
 		c.Status.Mismatch = orElse(c.Status.Mismatch, stethttp.NewProblem(stethttp.KeyReused, "").Status)
@@ -555,7 +555,7 @@ func TestProfilesAsDecided(t *testing.T) { // PF-01 to PF-04
 	}
 	for profile, want := range map[string]stet.LapseRule{"default": stet.LapseUnknown, "ietf": stet.LapseUnknown,
 		"stripe": stet.LapseUnknown, "stripe-v2": stet.LapseResume, "seed-strict": stet.LapseReexecute, "gateway-compat": stet.LapseReexecute} {
-		if got := filled(t, profile).Policy.OnLapse; got != want {
+		if got := guardOf(t, profile).Config().Policy.OnLapse; got != want {
 			t.Errorf("%s: the end of a lease is rule %d, want %d", profile, got, want)
 		}
 	}

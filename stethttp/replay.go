@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ledger"
 )
 
 // replay answers with the stored result.
@@ -19,7 +20,7 @@ func (x *exchange) replay(r *stet.Record) {
 		x.status = p.Status
 		x.original(r)
 		x.echo()
-		x.g.cfg.tell(x.w, x.r, p)
+		x.g.cfg.respond(x.w, x.r, p)
 		return
 	}
 	body := r.Response.Body
@@ -29,7 +30,7 @@ func (x *exchange) replay(r *stet.Record) {
 	x.body.drop() // all that it was for is known
 	hold := x.g.cfg.Limits.memory.Hold(x.owner)
 	defer hold.Free()
-	if !hold.Raise(int64(len(body)), len(body) <= SmallBody) { // or clients that read slowly would pile up what they asked for
+	if !hold.Raise(int64(len(body)), len(body) <= ledger.Small) { // or clients that read slowly would pile up what they asked for
 		x.noRoom()
 		return
 	}
@@ -60,7 +61,7 @@ func (x *exchange) noRoom() {
 	p := x.problem(RateLimited).After(retrySoon)
 	p.Detail = "The stored answer cannot be sent at the moment: too many bytes of answers are on their way. Nothing was run again; " +
 		"ask again later with the same key."
-	x.result = "limited"
+	x.result = kinds[p.Code].result
 	x.instead(p)
 }
 

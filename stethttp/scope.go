@@ -12,33 +12,36 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// ScopeFunc returns whose request it is: a tenant, or a tenant and a principal. It must rest on something already
-// authenticated, and must not change when a token is refreshed. An error refuses the request with 401; nothing is looked up.
-// A [*NoIdentity] says what is missing.
+// ScopeFunc returns the scope that a request's key belongs to: a tenant, or a tenant and a
+// principal. It must rest on something already authenticated, and must not change when a token is
+// refreshed. If it returns an error, the request is refused with 401 and nothing is looked up; a
+// [*NoIdentity] says what is missing. It is called concurrently.
 type ScopeFunc func(*http.Request) (stet.Scope, error)
 
-// ErrNoIdentity is the error of a request that does not say whose it is.
-var ErrNoIdentity = errors.New("stethttp: the request does not say whose it is")
+// ErrNoIdentity is the error of a scope function for a request that does not identify its sender.
+var ErrNoIdentity = errors.New("stethttp: the request does not identify its sender")
 
-// NoIdentity is an [ErrNoIdentity] that names what is missing: the scope functions of this package return it.
+// NoIdentity is an [ErrNoIdentity] that names what is missing. The scope functions of this package
+// return it.
 type NoIdentity struct {
-	// Challenge is the value of WWW-Authenticate (RFC 9110 section 11.6.1), such as `Bearer realm="payments"` where the scope comes from a
-	// token.
+	// Challenge is the value of WWW-Authenticate (RFC 9110 section 11.6.1), such as `Bearer
+	// realm="payments"` if the scope comes from a token.
 	Challenge string
 }
 
 func (e *NoIdentity) Error() string { return ErrNoIdentity.Error() }
 
-// Is makes it an [ErrNoIdentity].
+// Is reports whether target is [ErrNoIdentity].
 func (e *NoIdentity) Is(target error) bool { return target == ErrNoIdentity }
 
-// realm is what the challenges of this package are for. Their schemes are registered nowhere, so that no browser asks for a password.
+// realm is what the challenges of this package ask for. Their schemes are not registered, so that
+// no browser asks for a password.
 const realm = `realm="idempotency keys"`
 
-// someIdentity is the challenge where nobody knows what is missing.
+// someIdentity is the challenge if it is not known what is missing.
 const someIdentity = "Identity " + realm
 
-// challenge is the challenge of an error of a scope function, if it has one.
+// challenge returns the challenge of a scope function's error, or an empty string.
 func challenge(err error) string {
 	if e, ok := errors.AsType[*NoIdentity](err); ok {
 		return e.Challenge
@@ -49,16 +52,18 @@ func challenge(err error) string {
 // DefaultScope is the scope of [SingleTenant].
 const DefaultScope stet.Scope = "default"
 
-// SingleTenant puts all requests into one scope. For an API with one client, or one where clients may share results.
+// SingleTenant puts all requests into [DefaultScope]. It is for an API with one client, or with
+// clients that may see each other's results.
 func SingleTenant(*http.Request) (stet.Scope, error) { return DefaultScope, nil }
 
-// HeaderScope takes the scope from a header that a trusted proxy sets (and overwrites), without whitespace around it, which is no
-// part of a value (RFC 9110 section 5.5). Several lines are refused, and control characters.
+// HeaderScope takes the scope from a header that a trusted proxy sets and overwrites. White space
+// around the value is not part of it (RFC 9110 section 5.5). Requests with several such lines, or
+// with control characters in the value, are refused.
 func HeaderScope(name string) ScopeFunc {
 	return headerScope("Header", name)
 }
 
-// headerScope challenges by scheme, which names the header.
+// headerScope is [HeaderScope] with the scheme of its challenge, which names the header.
 func headerScope(scheme, name string) ScopeFunc {
 	name = http.CanonicalHeaderKey(name)
 	missing := &NoIdentity{scheme + " " + realm + `, name="` + name + `"`}
@@ -75,8 +80,9 @@ func headerScope(scheme, name string) ScopeFunc {
 	}
 }
 
-// APIKeyScope derives the scope from a long-lived credential in a header: "ak_" and the unpadded base64url SHA-256 of the
-// whole value, so that the credential itself is stored nowhere. Not for tokens that are refreshed.
+// APIKeyScope derives the scope from a long-lived credential in a header: "ak_" and the unpadded
+// base64url SHA-256 of the whole value, so that the credential itself is not stored. It does not
+// fit tokens that are refreshed.
 func APIKeyScope(name string) ScopeFunc {
 	raw := headerScope("ApiKey", name)
 	return func(r *http.Request) (stet.Scope, error) {
@@ -91,8 +97,8 @@ func APIKeyScope(name string) ScopeFunc {
 
 var noCertificate = &NoIdentity{"ClientCertificate " + realm}
 
-// ClientCertScope derives the scope from the verified TLS client certificate: "cert_" and the hex SHA-256 of it. A renewed
-// certificate is another scope.
+// ClientCertScope derives the scope from the verified TLS client certificate: "cert_" and the hex
+// SHA-256 of the certificate. A renewed certificate is another scope.
 func ClientCertScope(r *http.Request) (stet.Scope, error) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return "", noCertificate

@@ -177,7 +177,8 @@ var stripeProfiles = []string{"stripe", "stripe-v2"}
 // own is what a profile answers for a code.
 func own(t *testing.T, profile string, code stethttp.Code) *http.Response {
 	t.Helper()
-	c := filled(t, profile)
+	g := guardOf(t, profile)
+	c := g.Config()
 	p := stethttp.NewProblem(code, c.ProblemBase)
 	switch code {
 	case stethttp.KeyReused:
@@ -186,7 +187,7 @@ func own(t *testing.T, profile string, code stethttp.Code) *http.Response {
 		p.Status = orElse(c.Status.InvalidKey, p.Status)
 	}
 	w := httptest.NewRecorder()
-	c.Refuse(w, httptest.NewRequest("POST", "/", nil), p)
+	g.Refuse(w, httptest.NewRequest("POST", "/", nil), p)
 	return w.Result()
 }
 
@@ -197,8 +198,8 @@ func orElse(v, d int) int {
 	return d
 }
 
-// filled is a profile with all defaults.
-func filled(t *testing.T, profile string) stethttp.Config {
+// guardOf guards as a profile does.
+func guardOf(t *testing.T, profile string) *stethttp.Guard {
 	t.Helper()
 	c, err := stethttp.Profile(profile)
 	if err != nil {
@@ -208,7 +209,7 @@ func filled(t *testing.T, profile string) stethttp.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g.Config()
+	return g
 }
 
 // TestOwnAnswersInStripesClients: what the layer says by itself is sent again exactly where it can be, and never taken for

@@ -73,7 +73,7 @@ func (g *Guard) shadow(w http.ResponseWriter, r *http.Request, next http.Handler
 
 func (s *shadow) tooLarge(r *http.Request) bool {
 	if r.ContentLength > s.g.cfg.MaxBody {
-		s.x.refuse(PayloadTooLarge, "too_large")
+		s.x.refuse(PayloadTooLarge)
 		return true
 	}
 	return false
@@ -164,7 +164,7 @@ func (s *shadow) end(r *http.Request) {
 func (s *shadow) settle() {
 	if x := s.x; x.claim != nil {
 		o := s.outcome()
-		x.cap.release(x.claim.Settle(x.calm(), o))
+		x.cap.release(x.claim.Settle(x.detached(), o))
 		s.res.drop()
 	}
 	s.g.engine.Observe(stet.Event{Kind: stet.Answer, ID: s.x.id, Route: s.g.cfg.Route, Result: "bypass", Cause: s.x.result,
@@ -219,9 +219,9 @@ func (s *shadow) arrived(p []byte, err error) {
 	c := &s.g.cfg
 	switch {
 	case b.read > c.MaxBody:
-		s.giveUp("too_large")
+		s.giveUp(kinds[PayloadTooLarge].result)
 	case err != nil && err != io.EOF, whole && c.BodyTimeout > 0 && time.Since(s.began) > c.BodyTimeout:
-		s.giveUp("limited")
+		s.giveUp(kinds[RequestTimeout].result)
 	case !b.add(p):
 		s.giveUp(unseen)
 	}

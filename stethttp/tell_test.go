@@ -308,7 +308,7 @@ func TestCORSOfTheLayersOwnAnswers(t *testing.T) {
 		{[]string{"*"}, "https://shop.example", "*", "Retry-After", "", "Origin", ""},
 		{[]string{"https://shop.example"}, "https://shop.example", "https://shop.example", "X-Idem", "true", "Origin", "X-Idem"},
 	} {
-		r := newRig(t, stethttp.Config{CORS: stethttp.CORS{AllowOrigins: c.allow}, KeyHeader: c.key}, handler)
+		r := newRig(t, stethttp.Config{AllowOrigins: c.allow, KeyHeader: c.key}, handler)
 		url := serve(t, r.handler)
 		lines := []string{}
 		if c.origin != "" {
@@ -331,7 +331,7 @@ func TestCORSOfTheLayersOwnAnswers(t *testing.T) {
 }
 
 func TestCORSPreflightsPass(t *testing.T) { // C18
-	r := newRig(t, stethttp.Config{CORS: stethttp.CORS{AllowOrigins: []string{"*"}}, EnabledMethods: []string{"POST", "OPTIONS"}}, func(w http.ResponseWriter, r *http.Request) {
+	r := newRig(t, stethttp.Config{AllowOrigins: []string{"*"}, EnabledMethods: []string{"POST", "OPTIONS"}}, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, serve(t, r.handler), nil)
@@ -354,12 +354,12 @@ func TestCORSRefusesWhatNoBrowserSends(t *testing.T) { // C18
 	for _, origins := range [][]string{{"shop.example"}, {"https://shop.example/"}, {"https://shop.example/a"}, {"https://shop.example?a"}, {"https://shop.example#a"},
 		{"https://Shop.example"}, {"https://*.shop.example"}, {"https://u@shop.example"}, {"https://shop.example:443"}, {"http://shop.example:80"},
 		{"https://shop.example:"}, {"null"}, {""}, {"*", "https://shop.example"}, {"https://shöp.example"}, {"https://a.example, https://b.example"}} {
-		if err := (stethttp.Config{CORS: stethttp.CORS{AllowOrigins: origins}}).Validate(); err == nil {
+		if err := (stethttp.Config{AllowOrigins: origins}).Validate(); err == nil {
 			t.Errorf("%q was taken", origins)
 		}
 	}
 	for _, origins := range [][]string{nil, {"*"}, {"https://shop.example", "http://localhost:5173", "https://[::1]:8443", "capacitor://localhost"}} {
-		if err := (stethttp.Config{CORS: stethttp.CORS{AllowOrigins: origins}}).Validate(); err != nil {
+		if err := (stethttp.Config{AllowOrigins: origins}).Validate(); err != nil {
 			t.Errorf("%q: %v", origins, err)
 		}
 	}
@@ -458,10 +458,13 @@ func TestOwnAnswersStateTheirOutcome(t *testing.T) {
 		{func(*stet.Claim) {}, stethttp.UpstreamFailed, "unknown"},
 		{func(*stet.Claim) {}, stethttp.RateLimited, "not-executed"},
 	} {
-		conf := stethttp.Config{}
-		refusing := newRig(t, conf, func(w http.ResponseWriter, r *http.Request) {
+		g, err := stethttp.New(newEngine(), stethttp.SingleTenant, stethttp.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refusing := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, r *http.Request) {
 			c.state(stet.ClaimFrom(r.Context()))
-			conf.Refuse(w, r, stethttp.NewProblem(c.code, ""))
+			g.Refuse(w, r, stethttp.NewProblem(c.code, ""))
 		})
 		ask(t, serve(t, refusing.handler), "{}", key1).has(t, "Stet-Outcome: "+c.want, `Idempotency-Key: "k-1"`)
 	}
@@ -611,7 +614,7 @@ func asText(w http.ResponseWriter, _ *http.Request, p *stethttp.Problem) {
 
 // C20: what does not depend on the form is there before Render is asked.
 func TestRender(t *testing.T) {
-	r := newRig(t, stethttp.Config{Render: asText, CORS: stethttp.CORS{AllowOrigins: []string{"*"}}}, created)
+	r := newRig(t, stethttp.Config{Render: asText, AllowOrigins: []string{"*"}}, created)
 	url := serve(t, r.handler)
 	a := ask(t, url, "{}")
 	if a.StatusCode != 400 || a.body != "refused: missing-key" {

@@ -26,15 +26,16 @@ import (
 
 // source is where operator commands find records: in a store, or through a running gateway.
 type source struct {
-	Config string `placeholder:"FILE" env:"STET_CONFIG" help:"The gateway's configuration file: its store, pepper, keys and cache; flags and the environment beat it."`
+	Config string `placeholder:"FILE" env:"STET_CONFIG" help:"The gateway's configuration file, for its store, pepper, keys and cache; flags and environment override it."`
 	Store  string `placeholder:"DSN" env:"STET_STORE" help:"The store (sqlite:stet.db)."`
 	place
-	PepperFile string `placeholder:"FILE" env:"STET_PEPPER_FILE" help:"Secret behind the ids, as the gateway has it (with --store)."`
+	PepperFile string `placeholder:"FILE" env:"STET_PEPPER_FILE" help:"Secret that ids are derived with, as the gateway has it (with --store)."`
 	KeysFile   string `name:"encryption-keys-file" placeholder:"FILE" env:"STET_ENCRYPTION_KEYS_FILE" help:"Encryption keys, as the gateway has them (with --store)."`
-	Plain      bool   `name:"encryption-accept-plain" env:"STET_ENCRYPTION_ACCEPT_PLAIN" help:"Read what was stored before encryption, as the gateway does (with --store)."`
+	Plain      bool   `name:"encryption-accept-plain" env:"STET_ENCRYPTION_ACCEPT_PLAIN" help:"Read records that were stored before encryption was switched on (with --store)."`
 }
 
-// api is the admin API, as served by a gateway or, for a store, by this very process: one form of document, one set of rules.
+// api is the admin API, as served by a gateway or, for a store, by this very process: one form of
+// document, one set of rules.
 type api struct {
 	at     string // as it was given
 	base   *url.URL
@@ -239,7 +240,8 @@ func sentence(detail string) string {
 	return strings.ToLower(detail[:1]) + strings.TrimSuffix(detail[1:], ".")
 }
 
-// segment escapes a key or a scope for a path. Dots are escaped as well: "." and ".." would be taken for a direction.
+// segment escapes a key or a scope for a path. Dots are escaped as well: "." and ".." would be
+// taken for a direction.
 func segment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

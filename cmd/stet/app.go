@@ -182,7 +182,8 @@ func (a *app) operators(conf *config.Config, notices http.Handler) (http.Handler
 // maxTokens bounds admin.tokens_file, in bytes: some thousand tokens.
 const maxTokens = 1 << 20
 
-// adminTokens are who may ask. Without any, only connections over loopback may: the configuration has seen to that.
+// adminTokens are who may ask. Without any, only connections over loopback may: the configuration
+// has seen to that.
 func adminTokens(c *config.Admin) ([]admin.Token, error) {
 	switch {
 	case c.TokenFile != "":
@@ -207,7 +208,8 @@ func adminTokens(c *config.Admin) ([]admin.Token, error) {
 	return nil, nil
 }
 
-// run serves, keeps the store tidy, and ends in order: first the clients, then the loops, then what the engine still writes.
+// run serves, keeps the store tidy, and ends in order: first the clients, then the loops, then what
+// the engine still writes.
 func (a *app) run(ctx context.Context) error {
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -267,7 +269,11 @@ func (a *app) loop(err error) {
 	}
 }
 
-// drainTimeout is how long what runs may take to finish: as long as it may run at all, and what passes by, to be cut off.
+// shortestDrain is what a drain lasts at most in any case, as the gateway has it.
+const shortestDrain = time.Minute
+
+// drainTimeout is how long what runs may take to finish: as long as it may run at all, and what
+// passes by, to be cut off.
 func drainTimeout(conf *config.Config) time.Duration {
 	longest := conf.Policy.ExecutionTimeout
 	unlimited := longest == 0
@@ -278,7 +284,7 @@ func drainTimeout(conf *config.Config) time.Duration {
 	if unlimited {
 		return 24 * time.Hour
 	}
-	return max(gateway.DefaultDrainTimeout, max(longest, conf.UpstreamTimeout).Duration()+10*time.Second)
+	return max(shortestDrain, max(longest, conf.UpstreamTimeout).Duration()+10*time.Second)
 }
 
 // maxKeyFile bounds the file of a certificate's key, in bytes.

@@ -23,7 +23,8 @@ import (
 	"github.com/stet-dev/stet/internal/rest"
 )
 
-// shelf is a store in the working directory with n records of unknown outcome, which processes share with this one.
+// shelf is a store in the working directory with n records of unknown outcome, which processes
+// share with this one.
 type shelf struct {
 	*testing.T
 	store  stet.Store
@@ -136,7 +137,7 @@ func (s *shelf) all(j bulk.Job) {
 }
 
 // many is more than two pages of a job: it can be met in the middle.
-const many = 3 * bulk.PageSize
+const many = 3 * 256 // pages of a job
 
 // A gateway that is killed in the middle of a job leaves the rest to the next one.
 func TestBulkSurvivesItsGateway(t *testing.T) {
@@ -252,7 +253,8 @@ func TestInterruptedWatch(t *testing.T) {
 	s.all(s.until("it is over", over))
 }
 
-// Ctrl-C stops the job at a recovery point where the command itself does the work; what it says to do goes on with it.
+// Ctrl-C stops the job at a recovery point where the command itself does the work; what it says to
+// do goes on with it.
 func TestInterruptedWork(t *testing.T) {
 	s := newShelf(t, "sqlite:stet.db", many)
 	p := s.command("keys", "release", "--store", "sqlite:stet.db", "--scope", "t1", "--now", "--reason", "tests", "--yes")

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// No key, body or fingerprint ever appears in a log line, a metric, an admin document or a list (I16).
+// No key, body or fingerprint ever appears in a log line, a metric, an admin document or a list
+// (I16).
 func TestNothingTellsAKeyOrABody(t *testing.T) {
 	const key, secret = "canary-key-7d1f0c52b9", "canary-body-63ae91"
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -17,12 +17,12 @@ import (
 type configCheckCmd struct {
 	settings
 	File string `arg:"" optional:"" help:"The file to check, as --config."`
-	Deep bool   `help:"Also open the store and the upstream. What is wrong there ends with 6, or with 5 where the store does not answer."`
+	Deep bool   `help:"Also connect to the store and the upstream."`
 }
 
 // Help is what --help says below the flags.
 func (configCheckCmd) Help() string {
-	return `The file may be completed by the flags of stet gateway and the environment, as the gateway itself would take it.
+	return `Flags and environment variables of stet gateway are applied to the file, as the gateway does.
 Exit status: 0 if a gateway can start with it, 2 for mistakes; with --deep 6 for findings, 5 if the store does not answer.`
 }
 
@@ -62,8 +62,8 @@ func (c *configCheckCmd) Run(w *world) error {
 	return err
 }
 
-// startable finds what keeps a gateway from starting with a configuration, and needs no network to be found: the files it names are
-// read as the gateway reads them.
+// startable finds what keeps a gateway from starting with a configuration, and needs no network to
+// be found: the files it names are read as the gateway reads them.
 func startable(conf *config.Config) error {
 	var found config.Errors
 	fail := func(path string, err error) {

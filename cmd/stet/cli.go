@@ -13,12 +13,13 @@ import (
 	"github.com/stet-dev/stet/internal/spell"
 )
 
-// cli is every command with its flags. A flag beats its environment variable, that beats the file, that beats the default.
+// cli is every command with its flags. A flag beats its environment variable, that beats the file,
+// that beats the default.
 type cli struct {
 	Gateway gatewayCmd     `cmd:"" help:"Run the gateway in front of an API."`
 	Demo    demoCmd        `cmd:"" help:"Start a sample payments API behind the gateway, with curl lines to paste."`
 	Keys    keysCmds       `cmd:"" help:"Look at records, and settle what is unknown."`
-	Outbox  outboxCmds     `cmd:"" help:"Look at effects that wait for delivery, and settle dead letters."`
+	Outbox  outboxCmds     `cmd:"" help:"Look at messages that wait for delivery, and settle dead letters."`
 	Audit   auditCmds      `cmd:"" help:"Show who changed which record, and why."`
 	Migrate migrateCmd     `cmd:"" help:"Bring a store's schema up to date."`
 	Config  configCmds     `cmd:"" help:"Make, check and explain the configuration file."`
@@ -33,21 +34,21 @@ type cli struct {
 
 	Life lifeCmd `cmd:"" hidden:"" name:"chaos-life"`
 
-	Completion completionCmd `cmd:"" help:"Print what makes a shell complete stet's commands and flags."`
+	Completion completionCmd `cmd:"" help:"Print a shell script that completes stet's commands and flags."`
 }
 
 // story is what stet says when it is asked nothing.
-const story = `Stet makes HTTP requests safe to retry. It stands in front of your API: the first answer to an
-Idempotency-Key stands, and every retry gets that answer back instead of doing the work again.
+const story = `Stet makes HTTP requests safe to retry. It stands in front of your API, stores the first answer to
+an Idempotency-Key, and gives that answer to every retry instead of doing the work again.
 
-  $ stet demo                                      see it work, with nothing to install
+  $ stet demo                                      try it, with nothing to install
   $ stet gateway --upstream http://127.0.0.1:3000  protect an API; clients use http://127.0.0.1:8080
   $ stet keys list                                 what happened to which key
-  $ stet keys list --state unknown                 what somebody has to look at
+  $ stet keys list --state unknown                 what an operator has to look at
   $ stet config init > stet.yaml                   every setting with its default
   $ stet config check --config stet.yaml           find mistakes before they run
 
-stet help COMMAND explains a command, stet explain CODE a problem that a client was told.
+stet help COMMAND explains a command; stet explain CODE explains a problem code.
 `
 
 // ended is thrown by kong's Exit, after it has printed what it was asked for.
@@ -57,7 +58,7 @@ type ended struct{ status int }
 func (w *world) command(args []string) (err error) {
 	var c cli
 	parser, err := kong.New(&c, kong.Name("stet"),
-		kong.Description("Makes HTTP requests safe to retry. Without a command it says how to begin."),
+		kong.Description("Makes HTTP requests safe to retry. Without a command it prints how to begin."),
 		kong.Writers(w.stdout, w.stderr),
 		kong.Vars{"version": versionLine()}, kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(mapSpan)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
@@ -92,7 +93,31 @@ func (w *world) command(args []string) (err error) {
 	if err := w.check(k.Selected().Target); err != nil {
 		return err
 	}
-	return k.Run(w)
+	s := sourceOf(k.Selected().Target)
+	if s == nil {
+		return k.Run(w)
+	}
+	a, err := s.open(w)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	return k.Run(w, a)
+}
+
+// sourceOf returns where a command finds records, or nil if it looks for none.
+func sourceOf(v reflect.Value) *source {
+	for i := range v.NumField() {
+		switch f := v.Field(i); {
+		case f.Type() == reflect.TypeFor[source]():
+			return (*source)(f.Addr().UnsafePointer())
+		case v.Type().Field(i).Anonymous && f.Kind() == reflect.Struct:
+			if s := sourceOf(f); s != nil {
+				return s
+			}
+		}
+	}
+	return nil
 }
 
 // helpCmd is --help for those who type it as a command.
@@ -102,8 +127,9 @@ type helpCmd struct {
 
 func (c *helpCmd) Run(w *world) error { return w.command(append(c.Command, "--help")) }
 
-// checked is a command, or flags that several commands share, whose arguments can be wrong in themselves. It is asked before the command
-// runs, so that a mistake of the command line is not reported as one of a store that was opened first.
+// checked is a command, or flags that several commands share, whose arguments can be wrong in
+// themselves. It is asked before the command runs, so that a mistake of the command line is not
+// reported as one of a store that was opened first.
 type checked interface{ check(w *world) error }
 
 // check asks a command and all that is embedded in it.
@@ -124,7 +150,8 @@ func (w *world) check(v reflect.Value) error {
 	return nil
 }
 
-// checkValues refuses what is not on the list of a flag that has one: what is offered after Tab is all there is.
+// checkValues refuses what is not on the list of a flag that has one: what is offered after Tab is
+// all there is.
 func checkValues(k *kong.Context) error {
 	for _, p := range k.Path {
 		if p.Flag == nil {

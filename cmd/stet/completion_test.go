@@ -74,7 +74,8 @@ func testCompletion(t *testing.T, shell, script string) {
 	}
 }
 
-// shellOffers runs a script with the line to complete as its argument, in a directory with a file and a directory.
+// shellOffers runs a script with the line to complete as its argument, in a directory with a file
+// and a directory.
 func shellOffers(t *testing.T, shell, script, line string) []string {
 	t.Helper()
 	if _, err := exec.LookPath(shell); err != nil {

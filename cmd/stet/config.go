@@ -7,7 +7,7 @@ import (
 type configCmds struct {
 	Init   configInitCmd   `cmd:"" help:"Print a configuration with every setting at its default, explained."`
 	Check  configCheckCmd  `cmd:"" help:"Find mistakes in a configuration file, without starting anything."`
-	Test   configTestCmd   `cmd:"" help:"Say what a gateway would do with a request, and by which settings."`
+	Test   configTestCmd   `cmd:"" help:"Show what a gateway would do with a request, and by which settings."`
 	Show   configShowCmd   `cmd:"" help:"Print the configuration a gateway would run with."`
 	Schema configSchemaCmd `cmd:"" help:"Print the JSON Schema of the file, for editors."`
 }
@@ -22,7 +22,7 @@ func (configSchemaCmd) Run(w *world) error { return config.Schema(w.stdout) }
 
 type configShowCmd struct {
 	settings
-	Origin bool `help:"Say where each value comes from."`
+	Origin bool `help:"Show where each value comes from."`
 }
 
 func (c *configShowCmd) Run(w *world) error {

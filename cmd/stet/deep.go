@@ -20,7 +20,8 @@ import (
 // deepPatience is how long store and upstream each may take to answer.
 const deepPatience = 10 * time.Second
 
-// deep opens what the configuration names elsewhere. It changes nothing there: what a gateway would make is not made.
+// deep opens what the configuration names elsewhere. It changes nothing there: what a gateway would
+// make is not made.
 func deep(ctx context.Context, conf *config.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*deepPatience)
 	defer cancel()
@@ -52,8 +53,8 @@ func deep(ctx context.Context, conf *config.Config) error {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// openStore opens the store as a gateway does, with its layers. A store in files that a gateway would make, or bring up to date, is
-// fine as it is.
+// openStore opens the store as a gateway does, with its layers. A store in files that a gateway
+// would make, or bring up to date, is fine as it is.
 func openStore(ctx context.Context, conf *config.Config) (warnings []string, err error) {
 	l, err := storeLayers(conf)
 	if err != nil {

@@ -18,11 +18,12 @@ import (
 )
 
 type demoCmd struct {
-	Chaos bool   `help:"Kill a payments API at every point in turn instead, and show what became of each payment."`
-	Keep  string `placeholder:"DIR" help:"Keep the records in DIR; otherwise they go with the demo."`
+	Chaos bool   `help:"Instead, crash a payments API at every possible point, and show what became of each payment."`
+	Keep  string `placeholder:"DIR" help:"Keep the records in DIR; otherwise they are deleted at the end."`
 }
 
-// step is something to try: the command to paste and what it will show. Every promise is part of the command's output.
+// step is something to try: the command to paste and what it will show. Every promise is part of
+// the command's output.
 type step struct {
 	say      string
 	command  string
@@ -68,7 +69,7 @@ func (c *demoCmd) Run(w *world) (err error) {
 	if c.Chaos {
 		return chaosDemo(w, dir)
 	}
-	upstream, stop, err := startSample()
+	upstream, stop, err := serveLocally((&paymentsAPI{}).handler())
 	if err != nil {
 		return err
 	}
@@ -109,13 +110,13 @@ func runName() string {
 	return "demo-" + hex.EncodeToString(b[:])
 }
 
-// startSample starts the sample API on a free port.
-func startSample() (url string, stop func(), err error) {
+// serveLocally serves h on a free port of this machine until stop is called.
+func serveLocally(h http.Handler) (url string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
-	srv := &http.Server{Handler: (&paymentsAPI{}).handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -124,7 +125,8 @@ func startSample() (url string, stop func(), err error) {
 	return "http://" + l.Addr().String(), func() { _ = srv.Close(); <-done }, nil
 }
 
-// freeNear returns the address if its port is free, and otherwise one with a port the system will choose.
+// freeNear returns the address if its port is free, and otherwise one with a port the system will
+// choose.
 func freeNear(addr string) string {
 	if l, err := net.Listen("tcp", addr); err == nil {
 		_ = l.Close()

@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// paymentsAPI is the sample upstream of the demo: it charges whoever asks, as often as it is asked, like most APIs. It knows
-// nothing of idempotency keys, but keeps them with what it charged, so that somebody can ask later.
+// paymentsAPI is the sample upstream of the demo. Like most APIs it makes a charge for every request.
+// It ignores idempotency keys, but stores them with its charges, so that a probe can ask for them.
 //
-//	POST /v1/charges   amount=1999 [delay=3s] [crash=yes]   form fields; crash: charge, then drop the connection
-//	GET  /v1/charges   the ledger: what was really charged; with ?key=K the first charge that came with this key, or 404
+//	POST /v1/charges   form fields amount=1999 [delay=3s] [crash=yes]
+//	                   crash: makes the charge, then drops the connection
+//	GET  /v1/charges   all charges; with ?key=K the first that came with this key, or 404
 type paymentsAPI struct {
 	mu     sync.Mutex
 	ledger []charge
@@ -47,13 +48,13 @@ func (a *paymentsAPI) charge(w http.ResponseWriter, r *http.Request) {
 		defer t.Stop()
 		select {
 		case <-t.C:
-		case <-r.Context().Done(): // the gateway never hangs up early; somebody else is asking
+		case <-r.Context().Done(): // the gateway never hangs up early; this is another client
 			return
 		}
 	}
 	c := a.take(amount, strings.Trim(r.Header.Get("Idempotency-Key"), `"`))
 	if r.PostFormValue("crash") != "" {
-		panic(http.ErrAbortHandler) // the money is taken, and nobody is told
+		panic(http.ErrAbortHandler) // the charge is made, and the client gets no answer
 	}
 	reply(w, http.StatusCreated, c)
 }

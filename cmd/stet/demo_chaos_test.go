@@ -13,22 +13,29 @@ import (
 )
 
 // startChaos starts stet demo --chaos with a directory for temporary files of its own.
-func startChaos(t *testing.T, args ...string) (cmd *exec.Cmd, tmp string) {
+func startChaos(t *testing.T, program string, args ...string) (cmd *exec.Cmd, tmp string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	tmp = t.TempDir()
-	cmd = &exec.Cmd{Path: self, Args: append([]string{"stet", "demo", "--chaos"}, args...), Env: append(os.Environ(), "TMPDIR="+tmp), Stderr: os.Stderr}
+	cmd = &exec.Cmd{Path: program, Args: append([]string{"stet", "demo", "--chaos"}, args...), Env: append(os.Environ(), "TMPDIR="+tmp), Stderr: os.Stderr}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd, tmp
 }
 
-// Wherever the process dies, the provider has charged once, and the client has its answer: I1, W4, W7. This is what the demo
-// looks for itself, so the test is that it ends well and has looked at all there is.
+// built builds stet as users do: with the race detector, 300 starts of it take a minute. The other tests run this test binary.
+func built(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "stet")
+	if said, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	return program
+}
+
+// Wherever the process dies, the provider has charged once, and the client has its answer: I1, W4,
+// W7. This is what the demo looks for itself, so the test is that it ends well and has looked at
+// all there is.
 func TestChaosDemo(t *testing.T) {
-	cmd, tmp := startChaos(t)
+	cmd, tmp := startChaos(t, built(t))
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {
@@ -50,20 +57,25 @@ func TestChaosDemo(t *testing.T) {
 	noneLeft(t, tmp)
 }
 
-// Ctrl-C leaves no processes, and no files but those to keep. They are not in the way of the next show.
+// Ctrl-C leaves no processes, and no files but those to keep. They are not in the way of the next
+// show.
 func TestChaosDemoInterrupted(t *testing.T) {
-	kept := t.TempDir()
-	interrupted(t)
-	interrupted(t, "--keep", kept)
-	interrupted(t, "--keep", kept)
+	kept, program := t.TempDir(), built(t)
+	self, err := os.Executable() // with the race detector, once
+	if err != nil {
+		t.Fatal(err)
+	}
+	interrupted(t, self)
+	interrupted(t, program, "--keep", kept)
+	interrupted(t, program, "--keep", kept)
 	if shows, err := filepath.Glob(filepath.Join(kept, "chaos-*", "*.jsonl")); err != nil || len(shows) != 4 {
 		t.Errorf("kept %v, %v", shows, err)
 	}
 }
 
-func interrupted(t *testing.T, args ...string) {
+func interrupted(t *testing.T, program string, args ...string) {
 	t.Helper()
-	cmd, tmp := startChaos(t, args...)
+	cmd, tmp := startChaos(t, program, args...)
 	cmd.Stderr = nil
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// What the demo prints is true: each line that begins with "$ curl" shows what the line below it promises.
+// What the demo prints is true: each line that begins with "$ curl" shows what the line below it
+// promises.
 func TestDemoKeepsItsPromises(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kept")
 	demo := startDemo(t, "--keep", dir)

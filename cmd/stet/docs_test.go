@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// What the documents show is what happens: their console blocks are typed into one shell, and print what is printed there.
+// What the documents show is what happens: their console blocks are typed into one shell, and print
+// what is printed there.
 func TestOperateDoc(t *testing.T) {
 	docSession(t, "../../docs/operate.md", "", func(commands []string) []string { return commands })
 }
@@ -32,8 +33,8 @@ func TestReadme(t *testing.T) {
 		})
 }
 
-// docSession types the commands of a document, after some of the test's own. The ports it names are replaced by free ones, and the
-// sample API is what it calls its upstream.
+// docSession types the commands of a document, after some of the test's own. The ports it names are
+// replaced by free ones, and the sample API is what it calls its upstream.
 func docSession(t *testing.T, file, prelude string, change func([]string) []string) {
 	doc, err := os.ReadFile(file)
 	if err != nil {
@@ -63,7 +64,8 @@ func docSession(t *testing.T, file, prelude string, change func([]string) []stri
 	}
 }
 
-// withAddresses gives gateways that leave their addresses at the defaults those that stand for them.
+// withAddresses gives gateways that leave their addresses at the defaults those that stand for
+// them.
 func withAddresses(script string) string {
 	return regexp.MustCompile(`(?m)^stet gateway .*$`).ReplaceAllStringFunc(script, func(c string) string {
 		for _, f := range []string{"--listen 127.0.0.1:8080", "--admin 127.0.0.1:8081"} {
@@ -92,7 +94,8 @@ func consoles(doc string) (commands, output []string) {
 	return commands, output
 }
 
-// runShell runs a script where stet is this very program, with some more environment, and ends whatever it has started.
+// runShell runs a script where stet is this very program, with some more environment, and ends
+// whatever it has started.
 func runShell(t *testing.T, script string, env ...string) string {
 	t.Helper()
 	dir, bin := t.TempDir(), t.TempDir()
@@ -138,7 +141,7 @@ func normal(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// freePort returns an address nobody listens on.
+// freePort returns an address that is not in use.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

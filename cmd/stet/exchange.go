@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// exchanged is a handler that can be exchanged while it serves. Requests that run stay with the one they began with.
+// exchanged is a handler that can be exchanged while it serves. Requests that run stay with the one
+// they began with.
 type exchanged struct{ now atomic.Pointer[http.Handler] }
 
 func (x *exchanged) set(h http.Handler) { x.now.Store(&h) }
@@ -20,8 +21,8 @@ func (x *exchanged) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// certificates are what new connections are shown, and what their clients' are checked against. They can be exchanged while a
-// listener uses them.
+// certificates are what new connections are shown, and what their clients' are checked against.
+// They can be exchanged while a listener uses them.
 type certificates struct{ now atomic.Pointer[tls.Config] }
 
 // set takes certificates for a listener that speaks these protocols of ALPN; nil is none.

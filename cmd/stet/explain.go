@@ -9,7 +9,7 @@ import (
 )
 
 type explainCmd struct {
-	Code string `arg:"" optional:"" help:"The problem's code, or its type with the address before it; without one, all are listed."`
+	Code string `arg:"" optional:"" help:"Code of the problem, or its type URL; without it, all codes are listed."`
 }
 
 func (c *explainCmd) Run(w *world) error {

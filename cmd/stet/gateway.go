@@ -17,11 +17,11 @@ type gatewayCmd struct{ settings }
 
 // Help is what --help says below the flags.
 func (gatewayCmd) Help() string {
-	return `Without a configuration file every POST and PATCH needs an Idempotency-Key, and PUT and DELETE may have one. Records are kept in
-stet.db, so that a restart loses nothing. The log goes to stderr as JSON lines; "ready" comes when requests are served.
+	return `Without a configuration file, POST and PATCH need an Idempotency-Key, and PUT and DELETE may have one. Records are stored in
+stet.db, so that a restart loses nothing. The log goes to stderr as JSON lines; the line "ready" says that requests are served.
 
-SIGTERM ends it when what runs has finished, a second signal at once. SIGHUP reads the configuration file again, and the files that
-it names; the log says what changed, and what takes a restart.`
+After SIGTERM the gateway finishes running requests and exits; a second signal ends it at once. SIGHUP reloads the configuration
+file and the files that it names; the log says what changed, and what takes a restart.`
 }
 
 func (c *gatewayCmd) Run(w *world) error {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// healthcheckCmd asks a gateway whether it is ready, for containers that have no curl. It shows no token: /readyz wants none.
+// healthcheckCmd asks a gateway whether it is ready, for containers that have no curl. It shows no
+// token: /readyz wants none.
 type healthcheckCmd struct{ place }
 
 func (c *healthcheckCmd) Run(w *world) error {

@@ -46,7 +46,7 @@ func configured(t *testing.T, text string) (flag string) {
 	return "--config=stet.yaml"
 }
 
-// F: a gateway that nobody asks anything ends what lapsed and what is over, one by one and many
+// F: a gateway without requests ends what lapsed and what is over, one by one and many
 // at once, in its own intervals, and says how many there are of each and how long the oldest
 // unknown has waited.
 func TestGatewayKeepsItsStore(t *testing.T) { // I10

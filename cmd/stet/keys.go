@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -11,27 +10,24 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
-
-	"github.com/stet-dev/stet"
 )
 
 type keysCmds struct {
 	List   keysListCmd   `cmd:"" help:"List records."`
 	Show   keysShowCmd   `cmd:"" help:"Show one record."`
-	Find   keysFindCmd   `cmd:"" help:"Find records by an id, a key, or a name that a system further down has for them."`
-	Tail   keysTailCmd   `cmd:"" help:"Print records as they come and change, until Ctrl-C."`
-	Export keysExportCmd `cmd:"" help:"Print all records that match, one JSON document a line."`
+	Find   keysFindCmd   `cmd:"" help:"Find records by id, key, or the name that a downstream system has for them."`
+	Tail   keysTailCmd   `cmd:"" help:"Print new and changed records until Ctrl-C."`
+	Export keysExportCmd `cmd:"" help:"Print all matching records, one JSON document per line."`
 
-	Resolve keysResolveCmd `cmd:"" help:"Say what became of an execution whose outcome is unknown."`
-	Release keysReleaseCmd `cmd:"" help:"Say that unknown executions did not happen: one retry may run."`
-	Delete  keysDeleteCmd  `cmd:"" help:"Drop stored results, so that their keys are free again."`
-	Probe   keysProbeCmd   `cmd:"" help:"Ask now what became of an execution whose outcome is unknown, also of a dead letter."`
-	Extend  keysExtendCmd  `cmd:"" help:"Keep a stored result for longer."`
-	Note    keysNoteCmd    `cmd:"" help:"Write something down about a record, in the audit trail."`
-	Bulk    keysBulkCmd    `cmd:"" help:"Show what became of changes of many records."`
+	Resolve keysResolveCmd `cmd:"" help:"State what became of an execution whose outcome is unknown."`
+	Release keysReleaseCmd `cmd:"" help:"State that unknown executions did not happen: one retry of each may run."`
+	Delete  keysDeleteCmd  `cmd:"" help:"Delete stored results, so that their keys can be used again."`
+	Probe   keysProbeCmd   `cmd:"" help:"Ask the upstream now what became of an execution whose outcome is unknown."`
+	Extend  keysExtendCmd  `cmd:"" help:"Keep a stored result longer."`
+	Note    keysNoteCmd    `cmd:"" help:"Add a note about a record to the audit trail."`
+	Bulk    keysBulkCmd    `cmd:"" help:"Show the jobs that change many records."`
 }
 
 // record is what a record's document is read for; --json prints the document itself.
@@ -61,12 +57,12 @@ type filter struct {
 	State     string        `placeholder:"STATE" complete:"running,completed,failed,retryable,unknown,expired" help:"running, completed, failed, retryable, unknown or expired."`
 	Scope     string        `placeholder:"SCOPE" help:"Only this scope."`
 	Route     string        `placeholder:"ROUTE" help:"Only this route, such as 'POST /v1/payments'."`
-	Path      string        `placeholder:"PATH" help:"Only this path of requests."`
-	Method    string        `placeholder:"METHOD" help:"Only this method of requests."`
-	Cause     string        `placeholder:"CAUSE" help:"Only what ended for this cause, such as upstream-failed."`
-	Trace     string        `placeholder:"ID" help:"Only what this trace has run."`
-	Dead      bool          `help:"Only dead letters: unknown outcomes of which all probes found nothing out."`
-	OlderThan time.Duration `placeholder:"15m" help:"Only records that were created at least so long ago."`
+	Path      string        `placeholder:"PATH" help:"Only requests with this path."`
+	Method    string        `placeholder:"METHOD" help:"Only requests with this method."`
+	Cause     string        `placeholder:"CAUSE" help:"Only records that ended for this cause, such as upstream-failed."`
+	Trace     string        `placeholder:"ID" help:"Only records of this trace."`
+	Dead      bool          `help:"Only dead letters: unknown outcomes that all probes left unknown."`
+	OlderThan time.Duration `placeholder:"15m" help:"Only records older than this."`
 }
 
 // parameters are the filter by the names of the API.
@@ -82,104 +78,46 @@ func (f *filter) parameters() map[string]string {
 	return all
 }
 
-// query is the filter, and more parameters, as the API's lists take them.
-func (f *filter) query(more map[string]string) string {
+// query is the filter, as the API's lists take it.
+func (f *filter) query() url.Values {
 	q := url.Values{}
-	for _, parameters := range []map[string]string{f.parameters(), more} {
-		for name, v := range parameters {
-			if v != "" {
-				q.Set(name, v)
-			}
-		}
+	for name, v := range f.parameters() {
+		set(q, name, v)
 	}
-	return q.Encode()
+	return q
+}
+
+// sorted is a filter with an order.
+type sorted struct {
+	filter
+	Oldest bool `help:"List the oldest first."`
+}
+
+func (s *sorted) query() url.Values {
+	q := s.filter.query()
+	if s.Oldest {
+		q.Set("sort", "oldest")
+	}
+	return q
 }
 
 type keysListCmd struct {
 	source
-	filter
-	Oldest bool   `help:"The oldest first."`
-	Limit  int    `default:"100" help:"At most so many."`
-	Cursor string `help:"Go on where a list with a next_cursor ended."`
-	JSON   bool   `name:"json" help:"Print the API's document."`
+	sorted
+	paged
 }
 
-// listing is the document of GET /api/v1/keys.
-type listing struct {
-	Keys []json.RawMessage `json:"keys"`
-	Next string            `json:"next_cursor"`
+func (c *keysListCmd) Run(w *world, a *api) error {
+	return keysList.print(w, a, c.query(), c.paged, noRecords)
 }
 
-// check implements [checked].
-func (c *keysListCmd) check(*world) error {
-	if c.Limit < 1 {
-		return failf(exitUsage, "--limit is %d; at least one record", c.Limit)
-	}
-	return nil
-}
+const noRecords = "no records match"
 
-func (c *keysListCmd) Run(w *world) error {
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	more := map[string]string{"cursor": c.Cursor}
-	if c.Oldest {
-		more["sort"] = "oldest"
-	}
-	all, err := a.list(w.ctx, &c.filter, more, c.Limit)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return writeJSON(w.stdout, all)
-	}
-	return table(w, all)
-}
-
-// list follows the pages of a list until it has limit records, or there are no more. A page may be short, or empty: a store looks
-// through so many records for one and no further.
-func (a *api) list(ctx context.Context, f *filter, more map[string]string, limit int) (*listing, error) {
-	all := &listing{Keys: []json.RawMessage{}, Next: more["cursor"]}
-	next := map[string]string{}
-	maps.Copy(next, more)
-	for {
-		next["cursor"], next["limit"] = all.Next, strconv.Itoa(min(limit-len(all.Keys), stet.MaxLimit))
-		var page listing
-		if err := a.get(ctx, "/api/v1/keys?"+f.query(next), &page); err != nil {
-			return nil, err
-		}
-		all.Keys, all.Next = append(all.Keys, page.Keys...), page.Next
-		if len(all.Keys) >= limit || page.Next == "" {
-			return all, nil
-		}
-	}
-}
-
-func table(w *world, all *listing) error {
-	if len(all.Keys) == 0 && all.Next == "" {
-		fmt.Fprintln(w.stderr, "no records match")
-		return nil
-	}
-	t := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tSTATE\tSTATUS\tATTEMPT\tCREATED\tSCOPE\tROUTE\tCAUSE\tDEAD")
-	for _, doc := range all.Keys {
-		var r record
-		if err := json.Unmarshal(doc, &r); err != nil {
-			return fmt.Errorf("a record cannot be read: %w", err)
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.State, number(r.Status), r.Attempt, instant(r.CreatedAt),
-			visible(r.Scope), visible(r.Route), orDash(r.Cause), r.dead())
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if all.Next != "" {
-		fmt.Fprintf(w.stderr, "there are more: --cursor %s\n", all.Next)
-	}
-	return nil
-}
+var keysList = list{"/api/v1/keys", "keys", "ID\tSTATE\tSTATUS\tATTEMPT\tCREATED\tSCOPE\tROUTE\tCAUSE\tDEAD", func(doc json.RawMessage) (string, error) {
+	var r record
+	err := json.Unmarshal(doc, &r)
+	return cells(r.ID, r.State, number(r.Status), r.Attempt, instant(r.CreatedAt), visible(r.Scope), visible(r.Route), orDash(r.Cause), r.dead()), err
+}}
 
 // dead says of a dead letter that it is one.
 func (r *record) dead() string {
@@ -192,16 +130,11 @@ func (r *record) dead() string {
 type keysShowCmd struct {
 	source
 	named
-	Reveal bool `help:"Show the key and the stored response too."`
+	Reveal bool `help:"Also show the key and the stored response; that is kept in the audit trail."`
 	JSON   bool `name:"json" help:"Print the API's document."`
 }
 
-func (c *keysShowCmd) Run(w *world) error {
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
+func (c *keysShowCmd) Run(w *world, a *api) error {
 	path := c.path()
 	if c.Reveal {
 		path += "?reveal=1"
@@ -222,20 +155,12 @@ func (c *keysShowCmd) Run(w *world) error {
 
 // show prints what there is, a line each.
 func (r *record) show(out io.Writer) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, l := range []struct{ name, value string }{
-		{"id", r.ID}, {"key", visible(r.Key)}, {"scope", visible(r.Scope)}, {"state", r.State}, {"cause", r.Cause}, {"attempt", number(r.Attempt)},
-		{"route", visible(r.Route)}, {"method", visible(r.Method)}, {"path", visible(r.Path)}, {"status", number(r.Status)},
-		{"response bytes", number(int(r.ResponseBytes))}, {"point", r.Point}, {"owner", r.Owner}, {"probes", number(r.Probes)}, {"dead letter", r.deadLetter()},
-		{"took", took(r.TookMS)}, {"trace", visible(r.TraceID)},
-		{"created", instant(r.CreatedAt)}, {"updated", instant(r.UpdatedAt)}, {"completed", instant(r.CompletedAt)},
-		{"due", instant(r.DueAt)}, {"expires", instant(r.ExpiresAt)},
-	} {
-		if l.value != "" && l.value != "-" {
-			fmt.Fprintf(t, "%s\t%s\n", l.name, l.value)
-		}
-	}
-	if err := t.Flush(); err != nil || r.Response == nil {
+	err := pairs(out, "id", r.ID, "key", visible(r.Key), "scope", visible(r.Scope), "state", r.State, "cause", r.Cause, "attempt", number(r.Attempt),
+		"route", visible(r.Route), "method", visible(r.Method), "path", visible(r.Path), "status", number(r.Status),
+		"response bytes", number(int(r.ResponseBytes)), "point", r.Point, "owner", r.Owner, "probes", number(r.Probes), "dead letter", r.deadLetter(),
+		"took", took(r.TookMS), "trace", visible(r.TraceID), "created", instant(r.CreatedAt), "updated", instant(r.UpdatedAt),
+		"completed", instant(r.CompletedAt), "due", instant(r.DueAt), "expires", instant(r.ExpiresAt))
+	if err != nil || r.Response == nil {
 		return err
 	}
 	return r.response(out)
@@ -246,7 +171,7 @@ func (r *record) deadLetter() string {
 	if !r.Escalated {
 		return ""
 	}
-	return "yes: nobody asks any more; stet keys probe asks again, stet keys resolve ends it"
+	return "yes: it is not probed any more; stet keys probe asks again, stet keys resolve ends it"
 }
 
 // response prints the stored response as a client gets it.

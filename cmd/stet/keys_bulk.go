@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/stet-dev/stet/admin"
@@ -45,7 +43,7 @@ func (c *chosen) bulk(w *world, a *api, o order) error {
 		return err
 	}
 	if n.Matching == 0 {
-		fmt.Fprintln(w.stderr, "no records match")
+		fmt.Fprintln(w.stderr, noRecords)
 		return c.done(w, 0)
 	}
 	what := n.text(o.Action, o.Limit)
@@ -87,8 +85,8 @@ func (s *source) lookAt() string {
 	return ""
 }
 
-// How often a job that is watched is looked at, how often that is told where nobody sees a bar, and for how long a gateway may not
-// answer: it may be starting anew.
+// How often a watched job is looked at, how often its progress is printed where there is no terminal,
+// and how long a gateway may not answer before watching ends: it may be restarting.
 const (
 	lookEvery = 200 * time.Millisecond
 	tellEvery = 5 * time.Second
@@ -129,7 +127,8 @@ func (v *watch) run() error {
 	return v.report()
 }
 
-// work does what a gateway's loop does for its own. Where a gateway is on the same store it may be the one that does it.
+// work does what a gateway's loop does for its own. Where a gateway is on the same store it may be
+// the one that does it.
 func (v *watch) work(ctx context.Context) {
 	for v.a.jobs.Work(ctx, v.id) != nil && rest.For(ctx, time.Second) {
 	}
@@ -157,7 +156,7 @@ func (v *watch) look(ctx context.Context) error {
 	return v.a.get(ctx, "/api/v1/bulk/"+segment(v.id), &v.last)
 }
 
-// tell shows how far it is: a bar where somebody sees it, a line now and then where nobody does.
+// tell shows the progress: a bar on a terminal, otherwise a line every tellEvery.
 func (v *watch) tell() {
 	const width = 30
 	j := &v.last
@@ -201,7 +200,7 @@ func (v *watch) report() error {
 		return fmt.Errorf("%d of %d records could not be changed; %s shows the job", j.Failed, j.Total, again)
 	case j.State == bulk.Completed:
 		if j.Left > 0 && !v.json {
-			fmt.Fprintf(v.w.stderr, "%d were changed by somebody else meanwhile, and left alone\n", j.Left)
+			fmt.Fprintf(v.w.stderr, "%d were changed by others meanwhile, and left alone\n", j.Left)
 		}
 		return nil
 	case v.a.jobs != nil:
@@ -235,12 +234,7 @@ func (c *keysBulkCmd) check(*world) error {
 	return nil
 }
 
-func (c *keysBulkCmd) Run(w *world) error {
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
+func (c *keysBulkCmd) Run(w *world, a *api) error {
 	path := "/api/v1/bulk"
 	if c.Job != "" {
 		path += "/" + segment(c.Job)
@@ -281,7 +275,7 @@ func listJobs(w *world, doc json.RawMessage) error {
 		fmt.Fprintln(w.stderr, "no jobs")
 		return nil
 	}
-	t := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
+	t := newTable(w.stdout)
 	fmt.Fprintln(t, "JOB\tACTION\tSTATE\tTOTAL\tDONE\tFAILED\tLEFT\tCREATED\tWHO\tREASON")
 	for i := range all.Jobs {
 		j := &all.Jobs[i]
@@ -293,18 +287,9 @@ func listJobs(w *world, doc json.RawMessage) error {
 
 // showJob prints what there is, a line each.
 func showJob(out io.Writer, j *admin.Job) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, l := range []struct{ name, value string }{
-		{"job", j.Job}, {"action", string(j.Action)}, {"filter", filterText(&j.Filter)}, {"state", string(j.State)}, {"total", fmt.Sprint(j.Total)},
-		{"done", fmt.Sprint(j.Done)}, {"failed", fmt.Sprint(j.Failed)}, {"left", fmt.Sprint(j.Left)}, {"who", visible(j.Who)},
-		{"reason", visible(j.Reason)}, {"evidence", cmp.Or(j.Evidence, "-")}, {"created", instant(j.CreatedAt)}, {"updated", instant(j.UpdatedAt)},
-		{"completed", instant(j.CompletedAt)},
-	} {
-		if l.value != "-" {
-			fmt.Fprintf(t, "%s\t%s\n", l.name, l.value)
-		}
-	}
-	if err := t.Flush(); err != nil {
+	if err := pairs(out, "job", j.Job, "action", string(j.Action), "filter", filterText(&j.Filter), "state", string(j.State), "total", fmt.Sprint(j.Total),
+		"done", fmt.Sprint(j.Done), "failed", fmt.Sprint(j.Failed), "left", fmt.Sprint(j.Left), "who", visible(j.Who), "reason", visible(j.Reason),
+		"evidence", j.Evidence, "created", instant(j.CreatedAt), "updated", instant(j.UpdatedAt), "completed", instant(j.CompletedAt)); err != nil {
 		return err
 	}
 	reasons(out, j)

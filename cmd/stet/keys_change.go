@@ -18,8 +18,8 @@ import (
 
 // change is what every command that changes records needs.
 type change struct {
-	Reason string `placeholder:"TEXT" help:"Why; it is kept in the audit trail."`
-	Yes    bool   `help:"Do not ask. Needed where nobody can be asked."`
+	Reason string `placeholder:"TEXT" help:"Reason for the change; it is kept in the audit trail."`
+	Yes    bool   `help:"Do not ask for confirmation. Needed where there is no terminal."`
 	JSON   bool   `name:"json" help:"Print {\"changed\": N}."`
 }
 
@@ -29,7 +29,7 @@ func (c *change) check(*world) error {
 		return failf(exitUsage, "a change needs --reason TEXT: it is kept in the audit trail")
 	}
 	if !c.Yes && !isTerminal(os.Stdin) {
-		return failf(exitUsage, "give --yes: a change is asked about first, and nobody can be asked here")
+		return failf(exitUsage, "a change needs a confirmation, and there is no terminal to ask on; give --yes")
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func (c *change) sure(w *world, what string) error {
 	return nil
 }
 
-// isTerminal reports whether somebody sits at f: /dev/null is a device of characters, too, and nobody does.
+// isTerminal reports whether f is a terminal. /dev/null is a character device, too, and not one.
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func (c *change) done(w *world, n int) error {
@@ -80,19 +80,19 @@ type keysResolveCmd struct {
 	change
 	named
 	pinned
-	Completed   bool     `help:"It happened: retries get --status, --header and --body."`
-	NotExecuted bool     `help:"It did not happen: one retry may run. The same as release."`
-	Status      int      `placeholder:"N" help:"With --completed: the status retries get."`
-	Header      []string `placeholder:"'N: V'" sep:"none" help:"With --completed: a header retries get; may be repeated."`
-	Body        string   `placeholder:"TEXT" help:"With --completed: the body retries get; @FILE reads it."`
-	Evidence    string   `placeholder:"TEXT" help:"What shows it, such as the provider's id."`
+	Completed   bool     `help:"The execution happened: retries get --status, --header and --body."`
+	NotExecuted bool     `help:"The execution did not happen: one retry may run. The same as release."`
+	Status      int      `placeholder:"N" help:"With --completed: the status that retries get."`
+	Header      []string `placeholder:"'N: V'" sep:"none" help:"With --completed: a header that retries get; may be repeated."`
+	Body        string   `placeholder:"TEXT" help:"With --completed: the body that retries get; @FILE reads it from a file."`
+	Evidence    string   `placeholder:"TEXT" help:"Evidence, such as the provider's id."`
 	freeing
 }
 
 // freeing is what frees a key against what the record says.
 type freeing struct {
-	Now      bool `help:"Release it without waiting: also before the attempt has settled, or while its handler has not returned."`
-	Override bool `help:"Release it also against a late answer of the handler, which says that it happened."`
+	Now      bool `help:"Release without waiting, even before the attempt has settled or while its handler has not returned."`
+	Override bool `help:"Release even if a late answer of the handler says that the execution happened."`
 }
 
 // check implements [checked].
@@ -101,16 +101,11 @@ func (c *keysResolveCmd) check(*world) error {
 	return err
 }
 
-func (c *keysResolveCmd) Run(w *world) error {
+func (c *keysResolveCmd) Run(w *world, a *api) error {
 	doc, err := c.document()
 	if err != nil {
 		return err
 	}
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
 	o := one{&c.change, &c.named, fmt.Sprintf("resolve %s as %s", visible(c.Key), doc.Outcome), ""}
 	if c.NotExecuted {
 		o.warning = underWay
@@ -162,9 +157,9 @@ type chosen struct {
 	source
 	change
 	pinned
-	Key string `arg:"" optional:"" help:"The key as parsed, without quotes, or the record's id (k_…). Without one the filter chooses."`
+	Key string `arg:"" optional:"" help:"The key, without quotes, or the record's id (k_…). Without it, the filter selects the records."`
 	filter
-	Limit int `help:"At most so many of those that match (all)."`
+	Limit int `help:"Maximum number of matching records to change (all)."`
 }
 
 // check implements [checked].
@@ -184,30 +179,26 @@ func (c *chosen) check(*world) error {
 	return nil
 }
 
-// each changes the record that is named, by act, or those that match, by a job. warning is for whoever is asked about the one.
-func (c *chosen) each(w *world, o order, warning string, act func(a *api, record *named, version string) error) error {
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
+// each changes the named record by act, or all that match by a job. warning is printed before the
+// question about a single record.
+func (c *chosen) each(w *world, a *api, o order, warning string, act func(record *named, version string) error) error {
 	if c.Key != "" {
 		record := &named{Key: c.Key, Scope: c.Scope}
 		what := one{&c.change, record, string(o.Action) + " " + visible(c.Key), warning}
-		return what.do(w, a, c.IfVersion, func(version string) error { return act(a, record, version) })
+		return what.do(w, a, c.IfVersion, func(version string) error { return act(record, version) })
 	}
 	return c.bulk(w, a, o)
 }
 
 type keysReleaseCmd struct {
 	chosen
-	Evidence string `placeholder:"TEXT" help:"What shows it."`
+	Evidence string `placeholder:"TEXT" help:"Evidence."`
 	freeing
 }
 
-func (c *keysReleaseCmd) Run(w *world) error {
+func (c *keysReleaseCmd) Run(w *world, a *api) error {
 	o := order{Action: bulk.Release, Evidence: c.Evidence, Now: c.Now, Override: c.Override}
-	return c.each(w, o, underWay, func(a *api, record *named, version string) error {
+	return c.each(w, a, o, underWay, func(record *named, version string) error {
 		doc := sent{Evidence: c.Evidence, Reason: c.Reason, Version: version, Now: c.Now, Override: c.Override}
 		return a.do(w.ctx, http.MethodPost, record.path()+"/release", doc, nil)
 	})
@@ -215,8 +206,8 @@ func (c *keysReleaseCmd) Run(w *world) error {
 
 type keysDeleteCmd struct{ chosen }
 
-func (c *keysDeleteCmd) Run(w *world) error {
-	return c.each(w, order{Action: bulk.Delete}, "", func(a *api, record *named, version string) error {
+func (c *keysDeleteCmd) Run(w *world, a *api) error {
+	return c.each(w, a, order{Action: bulk.Delete}, "", func(record *named, version string) error {
 		q := url.Values{"reason": {c.Reason}}
 		if version != "" {
 			q.Set("if_version", version)

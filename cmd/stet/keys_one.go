@@ -4,17 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
 // named is the record that a command is about.
 type named struct {
-	Key   string `arg:"" help:"The key as parsed, without quotes, or the record's id (k_…)."`
-	Scope string `placeholder:"SCOPE" help:"The scope the key is in (default); an id needs none."`
+	Key   string `arg:"" help:"The key, without quotes, or the record's id (k_…)."`
+	Scope string `placeholder:"SCOPE" help:"Scope of the key (default); an id needs none."`
 }
 
-// path is the record's in the API: an id is enough, and a key is in the scope default where no other is given.
+// path is the record's in the API: an id is enough, and a key is in the scope default where no
+// other is given.
 func (n *named) path() string {
 	if n.byID() {
 		return "/api/v1/keys/" + segment(n.Key)
@@ -46,7 +46,7 @@ func (n *named) missing(err error) error {
 
 // pinned is a change that was decided on one version of a record.
 type pinned struct {
-	IfVersion string `placeholder:"VERSION" help:"Only if the record still has this version, as --json shows it."`
+	IfVersion string `placeholder:"VERSION" help:"Change the record only if it still has this version, as --json shows it."`
 }
 
 // one is the change of one record.
@@ -57,8 +57,8 @@ type one struct {
 	warning string // is said before it
 }
 
-// do asks, unless that is answered already, and acts. Whoever is asked sees the record first, and what is changed meanwhile is not
-// changed by the answer.
+// do asks for confirmation, unless --yes was given, and acts. The question shows the record, and the
+// change applies only to the version that was shown.
 func (o *one) do(w *world, a *api, version string, act func(version string) error) error {
 	if !o.Yes {
 		var r record
@@ -83,22 +83,14 @@ func (o *one) do(w *world, a *api, version string, act func(version string) erro
 }
 
 // underWay is what speaks against a release, however long ago its attempt was.
-const underWay = "An attempt that is still under way looks like one that never was: release it only if nothing can happen any more."
+const underWay = "An attempt that is still running leaves no trace yet: release it only if it can no longer have an effect."
 
 func (r *record) version() string { return strings.Trim(string(r.Version), `"`) }
 
-// brief prints, for whoever is asked about the record, what speaks for and against changing it. Ages are by this machine's clock.
+// brief prints what an operator needs to decide about a record. Ages are by this machine's clock.
 func (r *record) brief(w *world) error {
-	t := tabwriter.NewWriter(w.stderr, 0, 0, 2, ' ', 0)
-	for _, l := range []struct{ name, value string }{
-		{"id", r.ID}, {"scope", visible(r.Scope)}, {"state", r.State}, {"cause", r.Cause}, {"attempt", number(r.Attempt)}, {"status", number(r.Status)},
-		{"age", age(r.CreatedAt)}, {"attempt ended", r.ended()}, {"last probe", r.lastProbe()}, {"dead letter", r.deadLetter()},
-	} {
-		if l.value != "" && l.value != "-" {
-			fmt.Fprintf(t, "%s\t%s\n", l.name, l.value)
-		}
-	}
-	return t.Flush()
+	return pairs(w.stderr, "id", r.ID, "scope", visible(r.Scope), "state", r.State, "cause", r.Cause, "attempt", number(r.Attempt),
+		"status", number(r.Status), "age", age(r.CreatedAt), "attempt ended", r.ended(), "last probe", r.lastProbe(), "dead letter", r.deadLetter())
 }
 
 func age(t time.Time) string {
@@ -120,7 +112,8 @@ func (r *record) ended() string {
 	return age(end) + " ago"
 }
 
-// lastProbe says what is known of it: a record has when it was written last, and by whom only in its history.
+// lastProbe says what is known of it: a record has when it was written last, and by whom only in
+// its history.
 func (r *record) lastProbe() string {
 	switch {
 	case r.State != "unknown":

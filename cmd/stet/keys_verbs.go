@@ -12,23 +12,18 @@ import (
 
 type keysFindCmd struct {
 	source
-	Name  string `arg:"" help:"An id (k_…), a key as parsed, or the key or id that a system further down knows the effect by."`
+	Name  string `arg:"" help:"An id (k_…), a key, or the key or id that a downstream system knows the effect by."`
 	Scope string `placeholder:"SCOPE" help:"Only in this scope."`
 	JSON  bool   `name:"json" help:"Print the API's document."`
 }
 
-func (c *keysFindCmd) Run(w *world) error {
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	all := &listing{Keys: []json.RawMessage{}}
+func (c *keysFindCmd) Run(w *world, a *api) error {
+	all := listing{docs: []json.RawMessage{}}
 	if isID(c.Name) {
 		var doc json.RawMessage
 		switch err := a.get(w.ctx, (&named{Key: c.Name, Scope: c.Scope}).path(), &doc); {
 		case err == nil:
-			all.Keys = append(all.Keys, doc)
+			all.docs = append(all.docs, doc)
 		case exitOf(err) != exitNotFound:
 			return err
 		}
@@ -43,36 +38,31 @@ func (c *keysFindCmd) Run(w *world) error {
 		if err != nil {
 			return err
 		}
-		all.Keys = append(all.Keys, found...)
+		all.docs = append(all.docs, found...)
 	}
-	if all.Keys, err = once(all.Keys); err != nil {
+	var err error
+	if all.docs, err = once(all.docs); err != nil {
 		return err
 	}
-	if len(all.Keys) == 0 {
+	if len(all.docs) == 0 {
 		return errors.Join(failf(exitNotFound, "no record has that name: neither as its id or key, nor further down"), incomplete)
 	}
 	if incomplete != nil {
 		fmt.Fprintln(w.stderr, "stet: only ids and keys were looked through:", incomplete)
 	}
-	if c.JSON {
-		return writeJSON(w.stdout, all)
-	}
-	return table(w, all)
+	return keysList.show(w, all, c.JSON, noRecords)
 }
 
 // by looks for the name by one parameter of the API.
 func (c *keysFindCmd) by(w *world, a *api, parameter string) ([]json.RawMessage, error) {
 	const most = 1000 // of one name, in as many scopes
-	if parameter == "downstream" {
-		var page listing
-		err := a.get(w.ctx, "/api/v1/keys?"+(&filter{Scope: c.Scope}).query(map[string]string{parameter: c.Name}), &page)
-		return page.Keys, err
+	q := query(parameter, c.Name, "scope", c.Scope)
+	if parameter == "downstream" { // which has no pages
+		found, err := keysList.page(w.ctx, a, q)
+		return found.docs, err
 	}
-	found, err := a.list(w.ctx, &filter{Scope: c.Scope}, map[string]string{parameter: c.Name}, most)
-	if err != nil {
-		return nil, err
-	}
-	return found.Keys, nil
+	found, err := keysList.read(w.ctx, a, q, most)
+	return found.docs, err
 }
 
 // once leaves out records that were found twice, by their version: no two have the same.
@@ -91,9 +81,9 @@ func once(docs []json.RawMessage) (kept []json.RawMessage, err error) {
 	return kept, nil
 }
 
-// unasked is what a command takes that asks nobody: it changes nothing by itself.
+// unasked are the flags of a command that asks no question, because it changes nothing by itself.
 type unasked struct {
-	Yes  bool `hidden:"" help:"Nobody is asked; other changes need it."`
+	Yes  bool `hidden:"" help:"Accepted and ignored; other changes need it."`
 	JSON bool `name:"json" help:"Print the API's document."`
 }
 
@@ -102,15 +92,10 @@ type keysProbeCmd struct {
 	named
 	pinned
 	unasked
-	Reason string `placeholder:"TEXT" help:"Why; it is kept in the audit trail."`
+	Reason string `placeholder:"TEXT" help:"Reason; it is kept in the audit trail."`
 }
 
-func (c *keysProbeCmd) Run(w *world) error {
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
+func (c *keysProbeCmd) Run(w *world, a *api) error {
 	var doc json.RawMessage
 	asked := struct {
 		Reason  string `json:"reason,omitempty"`
@@ -153,7 +138,7 @@ type keysExtendCmd struct {
 	change
 	named
 	pinned
-	For time.Duration `required:"" placeholder:"30d" help:"For how long from now the result is kept."`
+	For time.Duration `required:"" placeholder:"30d" help:"How long from now the result is kept."`
 }
 
 // check implements [checked].
@@ -164,12 +149,7 @@ func (c *keysExtendCmd) check(*world) error {
 	return nil
 }
 
-func (c *keysExtendCmd) Run(w *world) error {
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
+func (c *keysExtendCmd) Run(w *world, a *api) error {
 	o := one{&c.change, &c.named, fmt.Sprintf("keep %s for %s from now", visible(c.Key), c.For), ""}
 	return o.do(w, a, c.IfVersion, func(version string) error {
 		return a.do(w.ctx, http.MethodPost, c.path()+"/extend", sent{Reason: c.Reason, Seconds: c.For.Seconds(), Version: version}, nil)
@@ -181,8 +161,8 @@ type keysNoteCmd struct {
 	named
 	pinned
 	unasked
-	Reason   string `placeholder:"TEXT" help:"What there is to say."`
-	Evidence string `placeholder:"TEXT" help:"What shows it, such as the number of a ticket."`
+	Reason   string `placeholder:"TEXT" help:"Text of the note."`
+	Evidence string `placeholder:"TEXT" help:"Evidence, such as the number of a ticket."`
 }
 
 // check implements [checked].
@@ -193,12 +173,7 @@ func (c *keysNoteCmd) check(*world) error {
 	return nil
 }
 
-func (c *keysNoteCmd) Run(w *world) error {
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
+func (c *keysNoteCmd) Run(w *world, a *api) error {
 	doc := json.RawMessage{}
 	if err := a.do(w.ctx, http.MethodPost, c.path()+"/note", sent{Reason: c.Reason, Evidence: c.Evidence, Version: c.IfVersion}, &doc); err != nil {
 		return c.missing(err)
@@ -206,6 +181,6 @@ func (c *keysNoteCmd) Run(w *world) error {
 	if c.JSON {
 		return writeJSON(w.stdout, doc)
 	}
-	_, err = fmt.Fprintln(w.stdout, "noted")
+	_, err := fmt.Fprintln(w.stdout, "noted")
 	return err
 }

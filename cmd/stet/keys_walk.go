@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -13,33 +14,25 @@ import (
 
 type keysExportCmd struct {
 	source
-	filter
-	Oldest bool `help:"The oldest first."`
+	sorted
 }
 
-// Run prints each page as it comes: what is exported is bounded by nobody's memory.
-func (c *keysExportCmd) Run(w *world) error {
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	more, n := map[string]string{"limit": fmt.Sprint(stet.MaxLimit)}, 0
-	if c.Oldest {
-		more["sort"] = "oldest"
-	}
+// Run prints each page as it comes, so that an export needs no more memory than one page.
+func (c *keysExportCmd) Run(w *world, a *api) error {
+	q, n := c.query(), 0
+	q.Set("limit", strconv.Itoa(stet.MaxLimit))
 	for {
-		var page listing
-		if err := a.get(w.ctx, "/api/v1/keys?"+c.query(more), &page); err != nil {
+		page, err := keysList.page(w.ctx, a, q)
+		if err != nil {
 			return fmt.Errorf("after %d records, and not complete: %w", n, err)
 		}
-		for _, doc := range page.Keys {
+		for _, doc := range page.docs {
 			if err := writeLine(w.stdout, doc); err != nil {
 				return err
 			}
 			n++
 		}
-		if more["cursor"] = page.Next; page.Next == "" {
+		if q.Set("cursor", page.next); page.next == "" {
 			fmt.Fprintf(w.stderr, "exported %d\n", n)
 			return nil
 		}
@@ -60,13 +53,13 @@ func writeLine(out io.Writer, doc json.RawMessage) error {
 type keysTailCmd struct {
 	source
 	filter
-	Every time.Duration `default:"1s" help:"How often to look."`
-	JSON  bool          `name:"json" help:"Print records as JSON, one a line."`
+	Every time.Duration `default:"1s" help:"Interval between two looks."`
+	JSON  bool          `name:"json" help:"Print records as JSON, one per line."`
 }
 
 // Help is what --help says below the flags.
 func (keysTailCmd) Help() string {
-	return "It looks at the newest 1000 records that match: an older one that changes is not seen."
+	return "It watches the newest 1000 matching records; changes of older ones are not seen."
 }
 
 // check implements [checked].
@@ -77,12 +70,7 @@ func (c *keysTailCmd) check(*world) error {
 	return nil
 }
 
-func (c *keysTailCmd) Run(w *world) error {
-	a, err := c.open(w)
-	if err != nil {
-		return err
-	}
-	defer a.close()
+func (c *keysTailCmd) Run(w *world, a *api) error {
 	seen, err := c.look(w, a, nil)
 	for err == nil {
 		select {
@@ -98,15 +86,15 @@ func (c *keysTailCmd) Run(w *world) error {
 	return err
 }
 
-// look prints what is new or changed since the look before, the oldest first, and returns the version of each record. The first
-// look has no look before it, and prints nothing.
+// look prints what is new or changed since the look before, the oldest first, and returns the
+// version of each record. The first look has no look before it, and prints nothing.
 func (c *keysTailCmd) look(w *world, a *api, before map[string]string) (map[string]string, error) {
-	all, err := a.list(w.ctx, &c.filter, map[string]string{}, stet.MaxLimit)
+	all, err := keysList.read(w.ctx, a, c.query(), stet.MaxLimit)
 	if err != nil {
 		return nil, err
 	}
 	now := map[string]string{}
-	for _, doc := range slices.Backward(all.Keys) {
+	for _, doc := range slices.Backward(all.docs) {
 		var r record
 		if err := json.Unmarshal(doc, &r); err != nil {
 			return nil, fmt.Errorf("a record cannot be read: %w", err)

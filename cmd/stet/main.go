@@ -30,8 +30,8 @@ func main() {
 	os.Exit(int(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)))
 }
 
-// oneSignal is how far apart two signals are that mean two things: timeout(1) sends one to the process and one to its group, and a
-// terminal's Ctrl-C may come both from it and from a wrapper.
+// oneSignal is how far apart two signals are that mean two things: timeout(1) sends one to the
+// process and one to its group, and a terminal's Ctrl-C may come both from it and from a wrapper.
 const oneSignal = time.Second
 
 // second returns at the first signal that comes more than oneSignal after the one at first.

@@ -12,12 +12,12 @@ import (
 type migrateCmd struct {
 	Up     migrateUpCmd     `cmd:"" help:"Bring the schema up to date; safe to repeat, and from several processes at once."`
 	Status migrateStatusCmd `cmd:"" help:"Print the version of the schema; changes nothing."`
-	SQL    migrateSQLCmd    `cmd:"" name:"sql" help:"Print the statements, for those who run them themselves."`
+	SQL    migrateSQLCmd    `cmd:"" name:"sql" help:"Print the SQL statements instead of running them."`
 }
 
 // storeFlag names a store. Embedded stores create their schema when a gateway opens them.
 type storeFlag struct {
-	Config string `placeholder:"FILE" env:"STET_CONFIG" help:"The gateway's configuration file, for its store; --store beats it."`
+	Config string `placeholder:"FILE" env:"STET_CONFIG" help:"The gateway's configuration file, for its store; --store overrides it."`
 	Store  string `placeholder:"DSN" env:"STET_STORE" help:"The database: sqlite:PATH, postgres://… or mysql://… (sqlite:stet.db)."`
 }
 

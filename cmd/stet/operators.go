@@ -7,6 +7,6 @@ func unguarded(c *config.Admin) string {
 	if c.TokenFile != "" || c.TokensFile != "" || c.Listen == "" {
 		return ""
 	}
-	return "operators need no token: whoever can connect from this machine may do everything; stet token new makes one for admin.token_file, " +
+	return "operators need no token: every user of this machine can do everything; stet token new makes one for admin.token_file, " +
 		"and admin.socket with admin.listen \"\" lets in this user alone"
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stet-dev/stet/store/sealstore"
 )
 
-// parts are all that a configuration can put in force while the gateway runs. They are made before one of them is, so that a reload
-// is whole or not at all.
+// parts are all that a configuration can put in force while the gateway runs. They are made before
+// one of them is, so that a reload is whole or not at all.
 type parts struct {
 	conf         *config.Config
 	gate         *gateway.Gateway

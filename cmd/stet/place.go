@@ -20,13 +20,14 @@ import (
 
 // place is where a gateway's operators connect, and what it takes to.
 type place struct {
-	Admin     string `placeholder:"URL" env:"STET_ADMIN_URL" help:"The admin address of a running gateway, instead of a store: http://, https:// or unix:PATH."`
-	AdminCA   string `name:"admin-ca" placeholder:"FILE" env:"STET_ADMIN_CA" help:"The authority of the admin address's certificate, where it is not a public one."`
-	AdminCert string `placeholder:"FILE" env:"STET_ADMIN_CERT" help:"A certificate to show there, if it asks for one."`
-	AdminKey  string `placeholder:"FILE" env:"STET_ADMIN_KEY" help:"The certificate's key."`
+	Admin     string `placeholder:"URL" env:"STET_ADMIN_URL" help:"Admin address of a running gateway, instead of a store: http://, https:// or unix:PATH."`
+	AdminCA   string `name:"admin-ca" placeholder:"FILE" env:"STET_ADMIN_CA" help:"Certificate authority of the admin address, if it is not a public one."`
+	AdminCert string `placeholder:"FILE" env:"STET_ADMIN_CERT" help:"Client certificate for the admin address, if it asks for one."`
+	AdminKey  string `placeholder:"FILE" env:"STET_ADMIN_KEY" help:"Key of the client certificate."`
 }
 
-// adminTokenVariable holds the token for --admin. There is no flag for it: a command line can be read by everybody.
+// adminTokenVariable holds the token for --admin. There is no flag for it: a command line can be
+// read by everybody.
 const adminTokenVariable = "STET_ADMIN_TOKEN"
 
 // knockTimeout is how long a gateway may take to say who it is.
@@ -35,7 +36,7 @@ const knockTimeout = 10 * time.Second
 func (p *place) remote() (*api, error) {
 	tr := http.DefaultTransport.(*http.Transport).Clone()
 	a := &api{at: p.Admin, token: os.Getenv(adminTokenVariable), close: tr.CloseIdleConnections, client: &http.Client{Transport: tr, Timeout: 30 * time.Second,
-		// Who sends a client elsewhere is not the admin API, and elsewhere nobody has shown who he is.
+		// The admin API never redirects, and the target of a redirect has not identified itself.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	if socket, ok := strings.CutPrefix(p.Admin, "unix:"); ok && socket != "" {
 		a.base = &url.URL{Scheme: "http", Host: "localhost"}
@@ -82,7 +83,8 @@ func (p *place) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// knock makes sure, once, that the admin API is there, before it is shown a token or asked to change anything.
+// knock makes sure, once, that the admin API is there, before it is shown a token or asked to
+// change anything.
 func (a *api) knock(ctx context.Context) error {
 	if a.known.Load() {
 		return nil
@@ -118,9 +120,10 @@ func (a *api) send(ctx context.Context, method, path string, body io.Reader, mor
 	return res, nil
 }
 
-const whereAdmin = `the admin address is the one that the line "ready" of its log calls so, 127.0.0.1:8081 if it was given none`
+const whereAdmin = `the admin address is in the line "ready" of its log; the default is 127.0.0.1:8081`
 
-// stranger says who answered instead of the admin API, as far as that shows. What he answered is not believed.
+// stranger says who answered instead of the admin API, as far as that shows. What he answered is
+// not believed.
 func (a *api) stranger(res *http.Response) error {
 	if _, is := res.Header["Stet-Outcome"]; is || strings.Contains(strings.Join(res.Header["Via"], ","), " stet") {
 		return fmt.Errorf("%s is the gateway's address for clients; %s", a.at, whereAdmin)

@@ -115,7 +115,8 @@ func answered(t *testing.T, args ...string) (exit, string) {
 	return status, strings.TrimSpace(stderr.String())
 }
 
-// Who is not the admin API is believed nothing and shown no token, and the sentence says where to go instead.
+// Who is not the admin API is believed nothing and shown no token, and the sentence says where to
+// go instead.
 func TestWrongAdminAddress(t *testing.T) { // D03, D10
 	t.Setenv(adminTokenVariable, aToken)
 	empty := `{"keys":[],"next_cursor":"","entries":[]}`
@@ -125,7 +126,7 @@ func TestWrongAdminAddress(t *testing.T) { // D03, D10
 		want   string
 	}{
 		"the client port": {func(t *testing.T, l *listening) string { return plain(t, l.to(clientPort(t, l))) }, exitError,
-			`is the gateway's address for clients; the admin address is the one that the line "ready" of its log calls so`},
+			`is the gateway's address for clients; the admin address is in the line "ready" of its log`},
 		"the client port, draining": {func(t *testing.T, l *listening) string {
 			return plain(t, l.to(saying(503, "Stet-Outcome: not-executed", empty)))
 		}, exitError,
@@ -183,7 +184,7 @@ func redirecting(t *testing.T, l *listening) string {
 	return plain(t, l.to(http.RedirectHandler(real, http.StatusFound)))
 }
 
-// An answer is checked each time: the gateway may be gone, and somebody else be there.
+// An answer is checked each time: another server may have taken the gateway's place.
 func TestEveryAnswerIsChecked(t *testing.T) { // D03
 	t.Setenv(adminTokenVariable, aToken)
 	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -227,7 +228,8 @@ func TestRefusedTokens(t *testing.T) { // D03, D11
 	}
 }
 
-// The admin listener with TLS wants a certificate of its authority, and a token; the socket beside it neither.
+// The admin listener with TLS wants a certificate of its authority, and a token; the socket beside
+// it neither.
 func TestAdminTLSAndSocket(t *testing.T) { // D12
 	t.Chdir(t.TempDir())
 	ca := authority(t)
@@ -275,7 +277,8 @@ admin:
 	works("keys", "list", "--json", "--admin", at)
 }
 
-// A renewed certificate is shown to operators from the next connection on; a token that is taken out of the file is refused.
+// A renewed certificate is shown to operators from the next connection on; a token that is taken
+// out of the file is refused.
 func TestAdminTLSIsReloaded(t *testing.T) { // D01, D12
 	t.Chdir(t.TempDir())
 	old := authority(t)

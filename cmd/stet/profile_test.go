@@ -71,7 +71,7 @@ func counting(t *testing.T) (url string, effects *atomic.Int64) {
 	return s.URL, effects
 }
 
-// F: gateway-compat guards POST, PATCH and PUT, asks nobody for a key, marks no replay, and says
+// F: gateway-compat guards POST, PATCH and PUT, requires no key, marks no replay, and says
 // what is wrong as {"error": …}.
 func TestGatewayCompat(t *testing.T) {
 	upstream, effects := counting(t)
@@ -107,7 +107,7 @@ func TestGatewayCompat(t *testing.T) {
 
 // F: what a run means whose gateway is gone depends on the profile: two run it again, the others
 // know that they do not know.
-func TestLapsedRunsByProfile(t *testing.T) { // C09
+func TestLapsedRunsByProfile(t *testing.T) { // CR-05
 	for profile, again := range map[string]bool{"seed-strict": true, "gateway-compat": true,
 		"default": false, "ietf": false, "stripe": false, "stripe-v2": false} { // a gateway leaves no recovery point
 		t.Run(profile, func(t *testing.T) {

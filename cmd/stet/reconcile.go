@@ -63,7 +63,7 @@ func settling(c *config.Reconcile) time.Duration {
 	return c.Probe.Settle.Duration()
 }
 
-// asker is the reconciler for questions that somebody asks now; nil: there is nothing to ask.
+// asker returns the reconciler for probes on request, or nil if no probe is configured.
 func asker(e *stet.Engine, c *config.Reconcile) (*reconcile.Reconciler, error) {
 	r, ok, err := reconciler(e, c)
 	if !ok || err != nil {

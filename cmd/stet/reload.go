@@ -22,7 +22,8 @@ func (a *app) reloads(ctx context.Context) {
 	}
 }
 
-// reloadOnce puts a new configuration in force, whole or not at all, and says what changed. A bad file changes nothing.
+// reloadOnce puts a new configuration in force, whole or not at all, and says what changed. A bad
+// file changes nothing.
 func (a *app) reloadOnce() {
 	next, late, err := a.next()
 	if err == nil {
@@ -38,7 +39,8 @@ func (a *app) reloadOnce() {
 	a.always.Info("the new configuration is in force")
 }
 
-// next reads the configuration. What takes a restart is as it was at the start, and late names it where it should be something else.
+// next reads the configuration. What takes a restart is as it was at the start, and late names it
+// where it should be something else.
 func (a *app) next() (next *config.Config, late []string, err error) {
 	if next, err = a.again(); err != nil {
 		return nil, nil, err

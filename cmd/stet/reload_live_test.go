@@ -19,8 +19,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/stet-dev/stet/gateway"
 )
 
 // hold writes a file that only its owner reads.
@@ -62,7 +60,8 @@ func (r *reloading) quiet(secrets ...string) {
 	}
 }
 
-// A token that was taken out is refused from then on, a new one is taken; a file that is not there changes nothing.
+// A token that was taken out is refused from then on, a new one is taken; a file that is not there
+// changes nothing.
 func TestReloadTokens(t *testing.T) { // D01
 	t.Chdir(t.TempDir())
 	const first, second, conf = "the-first-token-of-24-bytes", "the-second-token-of-24-bytes", "store: { dsn: 'memory:' }\nadmin: { token_file: token }\n"
@@ -90,7 +89,8 @@ func TestReloadTokens(t *testing.T) { // D01
 	gate.quiet(first, second)
 }
 
-// A renewed certificate is shown to the next connection, and its client is checked against the authorities of then.
+// A renewed certificate is shown to the next connection, and its client is checked against the
+// authorities of then.
 func TestReloadCertificates(t *testing.T) { // D01
 	t.Chdir(t.TempDir())
 	const conf = "store: { dsn: 'memory:' }\ntls: { cert_file: server.pem, key_file: server.key, client_ca_file: ca.pem }\nscope: { client_cert: true }\n"
@@ -182,7 +182,7 @@ func TestReloadWebhookSecret(t *testing.T) { // D01
 	}
 }
 
-// Reconciling is switched on, given other headers and off again; the headers' values are nobody's to read.
+// Reconciling is switched on, given other headers and off again; the headers' values are not shown.
 func TestReloadReconcile(t *testing.T) { // D01, surface 6 (headers_file)
 	t.Chdir(t.TempDir())
 	var asked atomic.Int64
@@ -247,7 +247,8 @@ func TestReloadReconcile(t *testing.T) { // D01, surface 6 (headers_file)
 	gate.quiet("hunter")
 }
 
-// What a scope has used up it has not got back by a reload, and what is held in memory still counts: the total is one.
+// What a scope has used up it has not got back by a reload, and what is held in memory still
+// counts: the total is one.
 func TestReloadKeepsLimits(t *testing.T) { // D01
 	t.Chdir(t.TempDir())
 	const conf = "store: { dsn: 'memory:' }\nlimits: { new_keys_per_second: 0.001, burst: 2, max_buffered_bytes: 1000000, share_per_scope: 1 }\n"
@@ -290,11 +291,12 @@ func TestReloadKeepsLimits(t *testing.T) { // D01
 	until(t, "room", func() bool { return gate.post("large", strings.Repeat("x", 600_000)) == 201 })
 }
 
-// The time that what runs has at the end is that of the configuration in force, and so are the times of clients.
+// The time that what runs has at the end is that of the configuration in force, and so are the
+// times of clients.
 func TestReloadTimeouts(t *testing.T) { // D01
 	t.Chdir(t.TempDir())
 	gate := newReloading(t, creating(t), "store: { dsn: 'memory:' }\n")
-	if got := timeouts(gate.app.conf).DrainTimeout; got != gateway.DefaultDrainTimeout+10*time.Second {
+	if got := timeouts(gate.app.conf).DrainTimeout; got != shortestDrain+10*time.Second {
 		t.Fatalf("%s to drain", got)
 	}
 	said := gate.reload("store: { dsn: 'memory:' }\npolicy: { execution_timeout_s: 100 }\nread_timeout_s: 0.05\ndrain_delay_s: 0.2\n")

@@ -27,8 +27,8 @@ type reloading struct {
 	listen, admin string // URLs
 }
 
-// newReloading runs a gateway by a configuration in the working directory until the test ends. With an upstream, its listeners are on
-// free ports; without, the configuration says all.
+// newReloading runs a gateway by a configuration in the working directory until the test ends. With
+// an upstream, its listeners are on free ports; without, the configuration says all.
 func newReloading(t *testing.T, upstream, text string) *reloading {
 	t.Helper()
 	r := &reloading{t: t, log: &awaited{}}
@@ -78,7 +78,7 @@ func (r *reloading) reload(text string) reloaded {
 			r.t.Fatalf("%s: %v", line, err)
 		}
 		switch {
-		case l.Setting != "":
+		case l.Msg == "a setting changed": // a warning of the start may come late
 			said.live = append(said.live, l.Setting)
 		case l.Settings != "":
 			said.restart = strings.Split(l.Settings, ", ")
@@ -123,7 +123,8 @@ func creating(t *testing.T) string {
 	return upstream.URL
 }
 
-// other are values of settings whose tags do not say what they may be; the files are those of [files].
+// other are values of settings whose tags do not say what they may be; the files are those of
+// [files].
 var other = map[string]any{
 	"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:1", "upstream": "http://127.0.0.1:1", "trusted_proxies": []string{"10.0.0.0/8"},
 	"problem_base": "https://errors.example/", "cors.allow_origins": []string{"https://shop.example"}, "admin.hosts": []string{"stet.example"},
@@ -139,7 +140,8 @@ var other = map[string]any{
 	"policy.fingerprint.exclude": []string{"/a"}, "policy.fingerprint.headers": []string{"X-A"}, "policy.replay.drop_headers": []string{"X-A"},
 }
 
-// beside are settings without which another one cannot be set, or cannot be had: nil takes one away.
+// beside are settings without which another one cannot be set, or cannot be had: nil takes one
+// away.
 var beside = map[string]map[string]any{
 	"store.dsn_file":                {"store.dsn": nil},
 	"store.listen_dsn":              {"store.dsn": "postgres://u:p@h/d"},
@@ -177,7 +179,8 @@ func files(t *testing.T) {
 	}
 }
 
-// settingsOf are all settings of a section, by path; those of routes have [] in it. Sections that may not be there are settings, too.
+// settingsOf are all settings of a section, by path; those of routes have [] in it. Sections that
+// may not be there are settings, too.
 func settingsOf(t reflect.Type, prefix string) map[string]reflect.StructTag {
 	all := map[string]reflect.StructTag{}
 	for i := range t.NumField() {
@@ -271,9 +274,9 @@ func secured(values map[string]any, section string) map[string]any {
 	return with(with(with(values, section+".cert_file", "server.pem"), section+".key_file", "server.key"), section+".client_ca_file", "ca.pem")
 }
 
-// Every setting that there is is changed once, with a file that says so, while the gateway runs: either it is put in force, or it is
-// named as taking a restart, as its tag says. A new setting is in this test without another line, unless its tags leave open what it
-// may be.
+// Every setting that there is is changed once, with a file that says so, while the gateway runs:
+// either it is put in force, or it is named as taking a restart, as its tag says. A new setting is
+// in this test without another line, unless its tags leave open what it may be.
 func TestEverySettingIsAppliedOrNamed(t *testing.T) { // D01
 	t.Chdir(t.TempDir())
 	files(t)

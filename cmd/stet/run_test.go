@@ -118,7 +118,8 @@ func (s *served) await(t *testing.T, what string, is func(map[string]float64) bo
 	}
 }
 
-// A gateway that has ended leaves no goroutine behind, and nothing on stdout. What ran when it was asked to end finishes.
+// A gateway that has ended leaves no goroutine behind, and nothing on stdout. What ran when it was
+// asked to end finishes.
 func TestGatewayEndsClean(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	t.Chdir(t.TempDir())

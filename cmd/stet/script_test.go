@@ -48,7 +48,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// ownFiles makes the files of a session its user's alone: some are secrets, which are refused when others may read them.
+// ownFiles makes the files of a session its user's alone: some are secrets, which are refused when
+// others may read them.
 func ownFiles(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -59,14 +60,16 @@ func ownFiles(dir string) error {
 }
 
 func TestMain(m *testing.M) {
-	// A process that was built with -race sleeps for a second before it ends, unless it is told not to.
+	// A process that was built with -race sleeps for a second before it ends, unless it is told not
+	// to.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
 	testscript.Main(m, map[string]func(){"stet": main})
 }
 
-// patience is how long anything may take before the test gives up; nothing waits that long when all is well.
+// patience is how long anything may take before the test gives up; nothing waits that long when all
+// is well.
 const patience = 20 * time.Second
 
 func cmdExits(ts *testscript.TestScript, _ bool, args []string) {
@@ -208,7 +211,8 @@ func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
 
 var signalNames = map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT}
 
-// cmdInsist sends a signal again and again: what comes within a second of the first counts as one with it.
+// cmdInsist sends a signal again and again: what comes within a second of the first counts as one
+// with it.
 func cmdInsist(ts *testscript.TestScript, _ bool, args []string) {
 	g := gatewayOf(ts)
 	again, late := time.NewTicker(50*time.Millisecond), time.After(patience)

@@ -1,41 +1,42 @@
 package main
 
 import (
+	"reflect"
+
 	"github.com/stet-dev/stet/cmd/internal/config"
 )
 
-// settings are the flags that a configuration can be given by.
+// settings are the flags and environment variables that go over the configuration file. The tag
+// sets names the setting that a flag stands for.
 type settings struct {
 	Config     string `placeholder:"FILE" env:"STET_CONFIG" help:"Configuration file; stet config init prints one."`
-	Upstream   string `placeholder:"URL" env:"STET_UPSTREAM" help:"The API behind the gateway."`
-	Listen     string `placeholder:"ADDR" env:"STET_LISTEN" help:"Where clients connect (:8080)."`
-	Admin      string `placeholder:"ADDR" env:"STET_ADMIN" help:"Where operators connect (127.0.0.1:8081)."`
-	Store      string `placeholder:"DSN" env:"STET_STORE" help:"Where records live: memory:, file:DIR, sqlite:PATH, postgres://…, mysql://…, redis://…, redis+cluster://… or redis+sentinel://… (sqlite:stet.db)."`
-	Profile    string `placeholder:"NAME" env:"STET_PROFILE" complete:"default,ietf,stripe,stripe-v2,seed-strict,gateway-compat" help:"A published dialect: default, ietf, stripe, stripe-v2, seed-strict, gateway-compat."`
-	PepperFile string `placeholder:"FILE" env:"STET_PEPPER_FILE" help:"Secret behind the ids in logs and lists."`
-	KeysFile   string `name:"encryption-keys-file" placeholder:"FILE" env:"STET_ENCRYPTION_KEYS_FILE" help:"Encrypt what is stored with the keys in this file."`
-	LogLevel   string `placeholder:"LEVEL" env:"STET_LOG_LEVEL" complete:"debug,info,warn,error" help:"debug, info, warn or error (info)."`
+	Upstream   string `name:"upstream" placeholder:"URL" env:"STET_UPSTREAM" sets:"upstream" help:"URL of the API behind the gateway."`
+	Listen     string `name:"listen" placeholder:"ADDR" env:"STET_LISTEN" sets:"listen" help:"Address that clients connect to (:8080)."`
+	Admin      string `name:"admin" placeholder:"ADDR" env:"STET_ADMIN" sets:"admin.listen" help:"Address that operators connect to (127.0.0.1:8081)."`
+	Store      string `name:"store" placeholder:"DSN" env:"STET_STORE" sets:"store.dsn" help:"Where records live: memory:, file:DIR, sqlite:PATH, postgres://…, mysql://…, redis://…, redis+cluster://… or redis+sentinel://… (sqlite:stet.db)."`
+	Profile    string `name:"profile" placeholder:"NAME" env:"STET_PROFILE" complete:"default,ietf,stripe,stripe-v2,seed-strict,gateway-compat" sets:"policy.profile" help:"A published dialect: default, ietf, stripe, stripe-v2, seed-strict, gateway-compat."`
+	PepperFile string `name:"pepper-file" placeholder:"FILE" env:"STET_PEPPER_FILE" sets:"store.pepper_file" help:"File with the secret that ids in logs and lists are derived with."`
+	KeysFile   string `name:"encryption-keys-file" placeholder:"FILE" env:"STET_ENCRYPTION_KEYS_FILE" sets:"store.encryption_keys_file" help:"File with the keys that stored records are encrypted with."`
+	LogLevel   string `name:"log-level" placeholder:"LEVEL" env:"STET_LOG_LEVEL" complete:"debug,info,warn,error" sets:"log_level" help:"debug, info, warn or error (info)."`
 }
 
-// load reads the configuration and puts the flags and the environment over it.
+// load reads the configuration. A flag beats its environment variable, and that beats the file.
 func (s *settings) load(w *world) (*config.Config, error) {
 	o := config.Options{File: s.Config}
-	for _, f := range []struct{ path, flag, env, value string }{
-		{"upstream", "upstream", "STET_UPSTREAM", s.Upstream},
-		{"listen", "listen", "STET_LISTEN", s.Listen},
-		{"admin.listen", "admin", "STET_ADMIN", s.Admin},
-		{"store.dsn", "store", "STET_STORE", s.Store},
-		{"policy.profile", "profile", "STET_PROFILE", s.Profile},
-		{"store.pepper_file", "pepper-file", "STET_PEPPER_FILE", s.PepperFile},
-		{"store.encryption_keys_file", "encryption-keys-file", "STET_ENCRYPTION_KEYS_FILE", s.KeysFile},
-		{"log_level", "log-level", "STET_LOG_LEVEL", s.LogLevel},
-	} {
-		at := config.Origin{Kind: config.FromEnvironment, Name: f.env}
-		if w.given[f.flag] {
-			at = config.Origin{Kind: config.FromFlag, Name: "--" + f.flag}
+	v := reflect.ValueOf(s).Elem()
+	for i := range v.NumField() {
+		field, value := v.Type().Field(i), v.Field(i).String()
+		path, ok := field.Tag.Lookup("sets")
+		if !ok {
+			continue
 		}
-		if f.value != "" || w.given[f.flag] {
-			o.Overrides = append(o.Overrides, config.Override{Path: f.path, Value: f.value, Origin: at})
+		flag := field.Tag.Get("name")
+		at := config.Origin{Kind: config.FromEnvironment, Name: field.Tag.Get("env")}
+		if w.given[flag] {
+			at = config.Origin{Kind: config.FromFlag, Name: "--" + flag}
+		}
+		if value != "" || w.given[flag] {
+			o.Overrides = append(o.Overrides, config.Override{Path: path, Value: value, Origin: at})
 		}
 	}
 	return config.Load(o)

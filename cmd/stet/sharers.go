@@ -16,8 +16,9 @@ import (
 // maxSharers is how many credentials are told apart: that there are two is what matters.
 const maxSharers = 1024
 
-// sharers counts the credentials whose requests share one bucket of keys, where the configuration does not say whose requests are. It
-// keeps hashes that mean nothing outside the process, and tells only how many there are.
+// sharers counts the credentials whose requests share one bucket of keys, where the configuration
+// does not say whose requests are. It keeps hashes that mean nothing outside the process, and tells
+// only how many there are.
 type sharers struct {
 	metrics *observe.Metrics
 	log     *slog.Logger

@@ -11,7 +11,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// span reads how long something takes: a duration of package time, and days before it, as in 1d12h. None is negative.
+// span reads how long something takes: a duration of package time, and days before it, as in 1d12h.
+// None is negative.
 func span(s string) (time.Duration, error) {
 	const day = 24 * time.Hour
 	days, rest, hasDays := strings.Cut(s, "d")

@@ -9,7 +9,8 @@ import (
 	"github.com/stet-dev/stet/cmd/internal/layers"
 )
 
-// target is where an operator's command looks: into a store, or through the admin API of a running gateway.
+// target is where an operator's command looks: into a store, or through the admin API of a running
+// gateway.
 type target struct {
 	admin string // URL; "": the store
 	token string // for admin, as the configuration has it
@@ -19,7 +20,8 @@ type target struct {
 	reconcile config.Reconcile // whom to ask about a record, as the configuration says
 }
 
-// target puts flags and environment over the configuration file, if there is one. Nothing is opened but small files.
+// target puts flags and environment over the configuration file, if there is one. Nothing is opened
+// but small files.
 func (s *source) target(w *world) (p target, err error) {
 	store, admin := s.Store != "", s.Admin != ""
 	if store && admin && w.given["store"] != w.given["admin"] { // a flag beats the other's environment variable
@@ -62,7 +64,8 @@ func (s *source) target(w *world) (p target, err error) {
 	return p, nil
 }
 
-// storeOf reads the configuration file, if there is one, and puts the address of a store over it, if there is one.
+// storeOf reads the configuration file, if there is one, and puts the address of a store over it,
+// if there is one.
 func storeOf(file, address string) (*config.Config, dsn.DSN, error) {
 	conf, err := config.Load(config.Options{File: file})
 	if err != nil {
@@ -75,7 +78,7 @@ func storeOf(file, address string) (*config.Config, dsn.DSN, error) {
 	if address != "" {
 		conf.Store.DSN = address
 	}
-	conf.Store.ListenDSN = "" // nobody waits here
+	conf.Store.ListenDSN = "" // commands wait for no notification
 	d, err := dsn.Parse(conf.Store.DSN)
 	if err != nil {
 		return nil, d, failf(exitUsage, "--store: %w", err)
@@ -84,7 +87,8 @@ func storeOf(file, address string) (*config.Config, dsn.DSN, error) {
 	return conf, d, nil
 }
 
-// throughAdmin is the admin API of the gateway that a configuration is of, for a store that lives in its process.
+// throughAdmin is the admin API of the gateway that a configuration is of, for a store that lives
+// in its process.
 func throughAdmin(conf *config.Config) (p target, err error) {
 	token, err := config.ReadToken(conf.Admin.TokenFile)
 	if err != nil {

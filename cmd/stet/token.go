@@ -13,14 +13,14 @@ import (
 )
 
 type tokenCmds struct {
-	New tokenNewCmd `cmd:"" help:"Print a fresh token for operators, and its entry in admin.tokens_file."`
+	New tokenNewCmd `cmd:"" help:"Print a new token for an operator, and its entry for admin.tokens_file."`
 }
 
 type tokenNewCmd struct {
-	Name  string   `placeholder:"NAME" help:"Whose it is, as the audit trail says it (your user's name)."`
+	Name  string   `placeholder:"NAME" help:"Name of its holder in the audit trail (your user's name)."`
 	Role  string   `default:"viewer" enum:"viewer,operator,admin" help:"viewer, operator or admin (viewer)."`
-	Scope []string `sep:"none" placeholder:"SCOPE" help:"A scope that it is bound to, or the beginning of some with * after it; once for each (all)."`
-	JSON  bool     `name:"json" help:"Print both as a document."`
+	Scope []string `sep:"none" placeholder:"SCOPE" help:"Scope that the token is bound to, or a prefix followed by *; may be repeated (all scopes)."`
+	JSON  bool     `name:"json" help:"Print both as JSON."`
 }
 
 // tokenEntry is what admin.tokens_file has for a name.
@@ -61,12 +61,12 @@ func (c *tokenNewCmd) Run(w *world) error {
 }
 
 type secretCmds struct {
-	New secretNewCmd `cmd:"" help:"Print a fresh secret, in the form that its file has."`
+	New secretNewCmd `cmd:"" help:"Print a new secret, in the form of its file."`
 }
 
 type secretNewCmd struct {
 	Webhook    bool `xor:"kind" required:"" help:"For reconcile.webhook.secret_file."`
-	Encryption bool `xor:"kind" required:"" help:"For store.encryption_keys_file; a further key goes beside those that are there."`
+	Encryption bool `xor:"kind" required:"" help:"For store.encryption_keys_file; add a further key beside the existing ones."`
 	Pepper     bool `xor:"kind" required:"" help:"For store.pepper_file."`
 }
 
@@ -83,11 +83,11 @@ func (c *secretNewCmd) Run(w *world) error {
 	if _, err := fmt.Fprintln(w.stdout, secret); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w.stderr, "keep it in a file that its gateway alone can read: chmod 600 FILE")
+	_, err := fmt.Fprintln(w.stderr, "keep it in a file that only the gateway can read: chmod 600 FILE")
 	return err
 }
 
-// fresh is as many random bytes as nobody guesses.
+// fresh returns 32 random bytes, which cannot be guessed.
 func fresh() []byte {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails

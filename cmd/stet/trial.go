@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/textproto"
 	"slices"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
@@ -25,13 +22,13 @@ type configTestCmd struct {
 	settings
 	Request []string `arg:"" name:"request" help:"METHOD TARGET, such as 'PUT /v1/payments/7'."`
 	Header  []string `placeholder:"'N: V'" sep:"none" help:"A header of the request; may be repeated."`
-	JSON    bool     `name:"json" help:"Print a document."`
+	JSON    bool     `name:"json" help:"Print JSON."`
 }
 
 // Help is what --help says below the flags.
 func (configTestCmd) Help() string {
-	return `The request is sent through a gateway of this configuration, to a stand-in for the API and with a store of its own: without a key, and with one.
-Neither the API nor the store of the configuration is asked.`
+	return `Sends the request, without and with a key, through a gateway of this configuration to a stand-in for the API.
+Neither the API nor the store of the configuration is used.`
 }
 
 // check implements [checked].
@@ -113,7 +110,7 @@ func (c *configTestCmd) Run(w *world) error {
 	if err != nil {
 		return err
 	}
-	sample, stop, err := startStandIn()
+	sample, stop, err := serveLocally(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(standIn, "1") }))
 	if err != nil {
 		return err
 	}
@@ -240,24 +237,8 @@ func keyHeaders(conf *config.Config) []string {
 // standIn marks the answers of what stands in for the API.
 const standIn = "X-Stand-In"
 
-// startStandIn starts an API that answers everything by 200.
-func startStandIn() (url string, stop func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	srv := &http.Server{ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(standIn, "1") })}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(l)
-	}()
-	return "http://" + l.Addr().String(), func() { _ = srv.Close(); <-done }, nil
-}
-
 func (v *verdict) print(out io.Writer) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	t := newTable(out)
 	from := v.From
 	if from == "" {
 		from = "no route matches"

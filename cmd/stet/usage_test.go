@@ -13,11 +13,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// nowhere is a store that nobody answers for: a command that opens it ends with 5.
+// nowhere is a store that cannot be reached: a command that opens it ends with 5.
 const nowhere = "postgres://stet@127.0.0.1:1/stet"
 
-// D10: a mistake of the command line is one whatever the store is like. Each command is given each kind of mistake that its flags can
-// have, on a store that does not answer.
+// D10: a mistake of the command line is one whatever the store is like. Each command is given each
+// kind of mistake that its flags can have, on a store that does not answer.
 func TestUsageErrorsComeBeforeTheStore(t *testing.T) {
 	parser, err := kong.New(&cli{}, kong.Vars{"version": ""})
 	if err != nil {
@@ -79,7 +79,7 @@ func mistakes(own map[string]*kong.Flag) map[string][]string {
 	return all
 }
 
-// D10: /dev/null is a device of characters, and nobody sits there.
+// D10: /dev/null is a character device and not a terminal.
 func TestTerminal(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -124,7 +124,7 @@ func TestSecondSignal(t *testing.T) {
 			time.Sleep(100 * time.Millisecond) // of the bubble's clock
 			select {
 			case signals <- os.Interrupt:
-			default: // nobody waits any more
+			default: // the waiter has gone
 			}
 		}
 		synctest.Wait()

@@ -24,8 +24,11 @@ var update = flag.Bool("update", false, "write the facts into the pages")
 // API's are read from its source.
 func TestEveryCodeHasAPage(t *testing.T) {
 	facts := adminFacts(t)
-	for _, c := range stethttp.Codes() {
+	for _, c := range layerCodes(t) {
 		p := stethttp.NewProblem(c, "")
+		if p.Status == 0 {
+			t.Errorf("%s is in no row of the table of problems", c)
+		}
 		retry := "Not to be retried"
 		if p.Retryable {
 			retry = "To be retried"
@@ -60,6 +63,33 @@ func TestEveryCodeHasAPage(t *testing.T) {
 			t.Errorf("nothing answers with %s: remove its page", code)
 		}
 	}
+}
+
+// layerCodes finds the codes of package stethttp in its source.
+func layerCodes(t *testing.T) (codes []stethttp.Code) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../stethttp/problem.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
+			kind, typed := spec.Type.(*ast.Ident)
+			value, quoted := spec.Values[0].(*ast.BasicLit)
+			if typed && quoted && kind.Name == "Code" {
+				code, err := strconv.Unquote(value.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				codes = append(codes, stethttp.Code(code))
+			}
+		}
+		return true
+	})
+	if len(codes) < 20 {
+		t.Fatalf("package stethttp has %d codes; how they are written has changed", len(codes))
+	}
+	return codes
 }
 
 // adminFacts finds the problems in the source of package admin.

@@ -2,10 +2,8 @@ module github.com/stet-dev/stet/examples/payments
 
 go 1.26.0
 
-replace github.com/stet-dev/stet => ../..
-
 require (
-	github.com/stet-dev/stet v0.0.0
+	github.com/stet-dev/stet v0.1.0
 	modernc.org/sqlite v1.61.1
 )
 

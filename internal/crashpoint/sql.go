@@ -8,7 +8,7 @@ import (
 
 // OpenSQL is [sql.Open] with points around whatever goes to the database. The driver has to be of today's kind: its connections
 // begin, execute and query with a context.
-func OpenSQL(name, dsn string, w Watch) (*sql.DB, error) {
+func OpenSQL(name, dsn string, p *Points) (*sql.DB, error) {
 	db, err := sql.Open(name, dsn)
 	if err != nil {
 		return nil, err
@@ -17,41 +17,36 @@ func OpenSQL(name, dsn string, w Watch) (*sql.DB, error) {
 	if err := db.Close(); err != nil {
 		return nil, err
 	}
-	return sql.OpenDB(connector{d, dsn, w}), nil
+	return sql.OpenDB(connector{d, dsn, p}), nil
 }
 
-// around is for what has no rows.
-func (w Watch) around(what string) (end func()) {
-	then := w(what)
-	return func() { then(After) }
-}
-
-// query is for what has: it ends with them.
-func (w Watch) query(what string, ask func() (driver.Rows, error)) (driver.Rows, error) {
-	then := w(what)
+// query is for statements that return rows: it ends with them.
+func (p *Points) query(statement string, ask func() (driver.Rows, error)) (driver.Rows, error) {
+	what := label(statement)
+	end := p.around(what)
 	r, err := ask()
-	then(Pending)
+	p.pass(what, Pending)
 	if err != nil {
-		then(After)
+		end()
 		return nil, err
 	}
-	return &rows{r, then}, nil
+	return &rows{r, end}, nil
 }
 
 type rows struct {
 	driver.Rows
-	then func(Where)
+	end func()
 }
 
 func (r *rows) Close() error {
-	defer r.then(After)
+	defer r.end()
 	return r.Rows.Close()
 }
 
 type connector struct {
 	driver driver.Driver
 	dsn    string
-	w      Watch
+	p      *Points
 }
 
 func (c connector) Driver() driver.Driver { return c.driver }
@@ -61,13 +56,13 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{inner, c.w}, nil
+	return &conn{inner, c.p}, nil
 }
 
 // conn offers what package database/sql looks for, as far as the driver's connection does.
 type conn struct {
 	driver.Conn
-	w Watch
+	p *Points
 }
 
 func (c *conn) PrepareContext(ctx context.Context, query string) (s driver.Stmt, err error) {
@@ -79,25 +74,25 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (s driver.Stmt,
 	if err != nil {
 		return nil, err
 	}
-	return &stmt{s, query, c.w}, nil
+	return &stmt{s, query, c.p}, nil
 }
 
 func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
-	defer c.w.around("BEGIN")()
+	defer c.p.around("BEGIN")()
 	t, err := c.Conn.(driver.ConnBeginTx).BeginTx(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return tx{t, c.w}, nil
+	return tx{t, c.p}, nil
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	defer c.w.around(query)()
+	defer c.p.Around(query)()
 	return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
 }
 
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	return c.w.query(query, func() (driver.Rows, error) { return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args) })
+	return c.p.query(query, func() (driver.Rows, error) { return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args) })
 }
 
 func (c *conn) CheckNamedValue(v *driver.NamedValue) error { return check(c.Conn, v) }
@@ -124,32 +119,32 @@ func check(inner any, v *driver.NamedValue) error {
 
 type tx struct {
 	driver.Tx
-	w Watch
+	p *Points
 }
 
 func (t tx) Commit() error {
-	defer t.w.around("COMMIT")()
+	defer t.p.around("COMMIT")()
 	return t.Tx.Commit()
 }
 
 func (t tx) Rollback() error {
-	defer t.w.around("ROLLBACK")()
+	defer t.p.around("ROLLBACK")()
 	return t.Tx.Rollback()
 }
 
 type stmt struct {
 	driver.Stmt
 	query string
-	w     Watch
+	p     *Points
 }
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	defer s.w.around(s.query)()
+	defer s.p.Around(s.query)()
 	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	return s.w.query(s.query, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
+	return s.p.query(s.query, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
 }
 
 func (s *stmt) CheckNamedValue(v *driver.NamedValue) error { return check(s.Stmt, v) }

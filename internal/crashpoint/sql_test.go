@@ -5,9 +5,9 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -68,14 +68,14 @@ func (o *one) Next(to []driver.Value) error {
 	return nil
 }
 
+func init() { sql.Register("fake", fake{}) }
+
 // Each thing that goes to a database has a point before it and one after it, and between its answer and the end of its rows another.
 func TestPoints(t *testing.T) {
-	sql.Register("fake", fake{})
-	var points []string
-	db, err := OpenSQL("fake", "", func(what string) func(Where) {
-		points = append(points, what)
-		return func(at Where) { points = append(points, fmt.Sprint(what, " ", at)) }
-	})
+	var out strings.Builder
+	p := &Points{Out: &out}
+	p.Arm()
+	db, err := OpenSQL("fake", "", p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,23 +106,38 @@ func TestPoints(t *testing.T) {
 		want []string
 		err  error
 	}{
-		{"exec", func() error { _, err := db.ExecContext(ctx, "write", 1); return err }, []string{"write", "write 2"}, nil},
-		{"exec that fails", func() error { _, err := db.ExecContext(ctx, "fail"); return err }, []string{"fail", "fail 2"}, errFails},
-		{"query", func() error { return row(db.QueryRowContext(ctx, "read", "x")) }, []string{"read", "read 1", "read 2"}, nil},
-		{"query that fails", func() error { return row(db.QueryRowContext(ctx, "fail")) }, []string{"fail", "fail 1", "fail 2"}, errFails},
-		{"prepared exec", func() error { _, err := prepared.ExecContext(ctx, 1); return err }, []string{"prepared", "prepared 2"}, nil},
-		{"prepared query", func() error { return row(prepared.QueryRowContext(ctx)) }, []string{"prepared", "prepared 1", "prepared 2"}, nil},
-		{"commit", inTx((*sql.Tx).Commit), []string{"BEGIN", "BEGIN 2", "write", "write 2", "COMMIT", "COMMIT 2"}, nil},
-		{"rollback", inTx((*sql.Tx).Rollback), []string{"BEGIN", "BEGIN 2", "write", "write 2", "ROLLBACK", "ROLLBACK 2"}, nil},
+		{"exec", func() error { _, err := db.ExecContext(ctx, "write", 1); return err }, []string{"WRITE, before", "WRITE, after"}, nil},
+		{"exec that fails", func() error { _, err := db.ExecContext(ctx, "fail"); return err }, []string{"FAIL, before", "FAIL, after"}, errFails},
+		{"query", func() error { return row(db.QueryRowContext(ctx, "read", "x")) },
+			[]string{"READ, before", "READ, rows to come", "READ, after"}, nil},
+		{"query that fails", func() error { return row(db.QueryRowContext(ctx, "fail")) },
+			[]string{"FAIL, before", "FAIL, rows to come", "FAIL, after"}, errFails},
+		{"prepared exec", func() error { _, err := prepared.ExecContext(ctx, 1); return err },
+			[]string{"PREPARED, before", "PREPARED, after"}, nil},
+		{"prepared query", func() error { return row(prepared.QueryRowContext(ctx)) },
+			[]string{"PREPARED, before", "PREPARED, rows to come", "PREPARED, after"}, nil},
+		{"commit", inTx((*sql.Tx).Commit),
+			[]string{"BEGIN, before", "BEGIN, after", "WRITE, before", "WRITE, after", "COMMIT, before", "COMMIT, after"}, nil},
+		{"rollback", inTx((*sql.Tx).Rollback),
+			[]string{"BEGIN, before", "BEGIN, after", "WRITE, before", "WRITE, after", "ROLLBACK, before", "ROLLBACK, after"}, nil},
 	} {
-		points = nil
+		out.Reset()
 		if err := c.do(); !errors.Is(err, c.err) || err != nil && c.err == nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if !slices.Equal(points, c.want) {
+		if points := passed(out.String()); !slices.Equal(points, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, points, c.want)
 		}
 	}
+}
+
+// passed is what and where, without how often.
+func passed(out string) (points []string) {
+	for line := range strings.Lines(out) {
+		name := strings.TrimPrefix(line, pointPrefix)
+		points = append(points, name[:strings.LastIndex(name, ", ")])
+	}
+	return points
 }
 
 func TestOpenSQLNamesADriverThatIsNotThere(t *testing.T) {

@@ -6,8 +6,6 @@ package door
 import (
 	"net/http"
 	"strings"
-
-	"github.com/stet-dev/stet/internal/upgrade"
 )
 
 // Rules say what is let in. The zero value refuses what no setting allows. Safe for concurrent use.
@@ -45,7 +43,7 @@ const BadFrame = "Stet-Bad-Frame"
 // that is too long, has no path, or can be read in more than one way (see [Path]); and with RefuseOverride one whose
 // X-HTTP-Method-Override, X-HTTP-Method or X-Method-Override field, or _method query parameter, names one of Methods that is not
 // the request's own. Changed are field values over HTTP/2, which lose whitespace around them (RFC 9110 section 5.5; net/http does
-// so for HTTP/1 alone), and the offer of another protocol with any method but GET, which is withdrawn (see [upgrade.Asked]).
+// so for HTTP/1 alone), and the offer of another protocol with any method but GET, which is withdrawn (see [Upgrades]).
 func (d *Rules) Enter(r *http.Request) (*http.Request, *Fault) {
 	if r.Header[BadFrame] != nil {
 		return r, &Fault{Framing, "The request has both a Content-Length and a Transfer-Encoding, or a Transfer-Encoding in HTTP/1.0, and readers " +
@@ -65,7 +63,7 @@ func (d *Rules) Enter(r *http.Request) (*http.Request, *Fault) {
 	entered := r
 	if r.Header["Upgrade"] != nil && r.Method != http.MethodGet {
 		entered = copied(entered)
-		upgrade.Withdraw(entered.Header)
+		withdrawUpgrade(entered.Header)
 	}
 	if r.ProtoMajor >= 2 && padded(r) {
 		entered = copied(entered)

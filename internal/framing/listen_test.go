@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -26,6 +27,11 @@ func serve(t testing.TB, srv *http.Server, framed bool) (net.Conn, *bufio.Reader
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveOn(t, srv, l, framed)
+}
+
+func serveOn(t testing.TB, srv *http.Server, l net.Listener, framed bool) (net.Conn, *bufio.Reader) {
+	t.Helper()
 	srv.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
 	if framed {
 		l = Listen(srv, l)
@@ -58,22 +64,58 @@ func TestHeaderLimitHolds(t *testing.T) {
 	}
 }
 
-// Files go out, whichever way net/http chooses.
+// filed is a listener whose connections count the files that they are given, or take none.
+type filed struct {
+	net.Listener
+	takes bool
+	files atomic.Int64
+}
+
+func (f *filed) Accept() (net.Conn, error) {
+	c, err := f.Listener.Accept()
+	if err != nil || !f.takes {
+		return struct{ net.Conn }{c}, err
+	}
+	return &filedConn{c, f}, nil
+}
+
+type filedConn struct {
+	net.Conn
+	of *filed
+}
+
+func (c *filedConn) ReadFrom(r io.Reader) (int64, error) {
+	c.of.files.Add(1)
+	return c.Conn.(io.ReaderFrom).ReadFrom(r)
+}
+
+// Files go out whole: as files over connections that take them, as the kernel's do, and as bytes over others.
 func TestFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	content := bytes.Repeat([]byte("0123456789"), 100_000)
 	if err := os.WriteFile(name, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, in := serve(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })}, true)
-	for range 2 {
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		res, err := http.ReadResponse(in, nil)
+	for _, takes := range []bool{true, false} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := io.ReadAll(res.Body); err != nil || !bytes.Equal(got, content) {
-			t.Errorf("%d bytes, %v", len(got), err)
+		f := &filed{Listener: l, takes: takes}
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })}
+		c, in := serveOn(t, srv, f, true)
+		for range 2 {
+			_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			res, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(res.Body); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		}
+		if n := f.files.Load(); (n == 2) != takes {
+			t.Errorf("%d files were given to connections that take them: %t", n, takes)
 		}
 	}
 }

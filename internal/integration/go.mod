@@ -6,7 +6,7 @@ replace github.com/stet-dev/stet => ../..
 
 replace github.com/stet-dev/stet/store/redisstore/goredisclient => ../../store/redisstore/goredisclient
 
-require github.com/stet-dev/stet v0.0.0
+require github.com/stet-dev/stet v0.1.0
 
 require (
 	github.com/anishathalye/porcupine v1.3.0
@@ -42,7 +42,7 @@ require (
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	github.com/stet-dev/stet/store/pgxstore v0.0.0
+	github.com/stet-dev/stet/store/pgxstore v0.1.0
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/sys v0.49.0 // indirect
@@ -61,9 +61,9 @@ require (
 	github.com/riverqueue/river v0.51.0
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.0
 	github.com/riverqueue/river/rivertype v0.51.0
-	github.com/stet-dev/stet/outbox/riveroutbox v0.0.0
-	github.com/stet-dev/stet/store/redisstore/goredisclient v0.0.0
-	github.com/stet-dev/stet/store/redisstore/rueidisclient v0.0.0
+	github.com/stet-dev/stet/outbox/riveroutbox v0.1.0
+	github.com/stet-dev/stet/store/redisstore/goredisclient v0.1.0
+	github.com/stet-dev/stet/store/redisstore/rueidisclient v0.1.0
 	pgregory.net/rapid v1.3.0
 )
 

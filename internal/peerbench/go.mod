@@ -12,9 +12,9 @@ replace (
 )
 
 require (
-	github.com/stet-dev/stet v0.0.0
+	github.com/stet-dev/stet v0.1.0
 	github.com/stet-dev/stet/internal/integration v0.0.0
-	github.com/stet-dev/stet/store/redisstore/rueidisclient v0.0.0
+	github.com/stet-dev/stet/store/redisstore/rueidisclient v0.1.0
 )
 
 require (

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // bindTime is how long a transaction may take to say which database it is on.
@@ -25,7 +26,10 @@ func (s *Store) Bind(tx any) (stet.Store, error) {
 	if err := s.sameDatabase(q, notes); err != nil {
 		return nil, s.wrap("bind", err)
 	}
-	b := bound{q: q, s: s}
+	b := &bound{q: q, s: s}
+	b.Reading = tablestore.Reading{Reader: reader(q), Around: func(ctx context.Context, op string, call func(context.Context) error) error {
+		return s.wrap(op, call(ctx))
+	}}
 	if d := s.cfg.LockTimeout; d > 0 {
 		b.lockTimeout = strconv.FormatInt(max(1, d.Milliseconds()), 10)
 	}
@@ -104,37 +108,33 @@ func (s *Store) sameDatabase(q Querier, notes map[string]any) (err error) {
 
 // bound is a store within a transaction.
 type bound struct {
+	tablestore.Reading
 	q           Querier
 	s           *Store
 	lockTimeout string
 }
 
-func (b bound) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+func (b *bound) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	o, err := createOp(ctx, &r)
 	if err == nil {
 		err = o.alone(b.q, b.lockTimeout, false)
 	}
-	return o.created(&r, b.s.wrap("create", err))
+	return o.Created(&r, b.s.wrap("create", err))
 }
 
-func (b bound) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+func (b *bound) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	r, err := get(ctx, b.q, id)
 	return r, b.s.wrap("get", err)
 }
 
-func (b bound) Replace(ctx context.Context, prev stet.Version, h stet.Head, body *stet.Body) (stet.Head, error) {
+func (b *bound) Replace(ctx context.Context, prev stet.Version, h stet.Head, body *stet.Body) (stet.Head, error) {
 	o, err := replaceOp(ctx, prev, &h, body)
 	if err == nil {
 		err = o.alone(b.q, b.lockTimeout, false)
 	}
-	return o.replaced(b.s.wrap("replace", err))
+	return o.Replaced(b.s.wrap("replace", err))
 }
 
-func (b bound) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+func (b *bound) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	return b.s.wrap("delete", deleteOp(ctx, id, prev).alone(b.q, b.lockTimeout, false))
-}
-
-func (b bound) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-	heads, next, err := reader(b.q).Due(ctx, q)
-	return heads, next, b.s.wrap("due", err)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 )
 
 // Codes of the server's errors that this package acts on (PostgreSQL documentation, appendix A).
@@ -67,7 +68,7 @@ type connectError struct{ err error }
 
 func (e *connectError) Error() string        { return "could not connect: " + e.err.Error() }
 func (e *connectError) Unwrap() error        { return e.err }
-func (e *connectError) Is(target error) bool { return target == errNothing }
+func (e *connectError) Is(target error) bool { return target == groupcommit.ErrNothing }
 
 // connecting returns why no connection came about, or nil where err is of another kind. pgx says so in words alone; its own type of
 // error repeats the address.
@@ -110,7 +111,7 @@ func fault(ctx context.Context, err error) error {
 	case why != nil:
 		return &connectError{cmp.Or(ctx.Err(), why)}
 	case errors.As(err, &safe) && safe.SafeToRetry():
-		return fmt.Errorf("%w: %w", errNothing, cmp.Or(ctx.Err(), err))
+		return groupcommit.Nothing(cmp.Or(ctx.Err(), err))
 	case ctx.Err() != nil:
 		return &lostError{ctx.Err()}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stet-dev/stet/internal/groupcommit"
 )
 
 type coded string
@@ -45,8 +47,8 @@ func TestMends(t *testing.T) {
 		if text := err.Error(); !strings.Contains(text, c.want) || strings.Contains(text, "quote values") || strings.Contains(text, "user=") {
 			t.Errorf("%s: %s, want %s", name, text, c.want)
 		}
-		if errors.Is(err, errNothing) != c.nothing {
-			t.Errorf("%s: that nothing was sent is %v", name, errors.Is(err, errNothing))
+		if errors.Is(err, groupcommit.ErrNothing) != c.nothing {
+			t.Errorf("%s: that nothing was sent is %v", name, errors.Is(err, groupcommit.ErrNothing))
 		}
 	}
 }

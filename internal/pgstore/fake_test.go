@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 // server answers statements in the order they come: what a race would show once in a million times.
 type server struct {
 	t       *testing.T
+	mu      sync.Mutex
 	answers []answer
 	asked   []string
 }
@@ -21,12 +23,15 @@ type server struct {
 type answer func(args []any) [][]any
 
 func (s *server) Query(_ context.Context, sql string, args ...any) (Rows, error) {
+	s.mu.Lock()
 	s.asked = append(s.asked, sql)
 	if len(s.answers) == 0 {
+		s.mu.Unlock()
 		return nil, fmt.Errorf("statement %d has no answer", len(s.asked))
 	}
 	next := s.answers[0]
 	s.answers = s.answers[1:]
+	s.mu.Unlock()
 	return &rows{all: next(args)}, nil
 }
 

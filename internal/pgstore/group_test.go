@@ -3,14 +3,16 @@ package pgstore
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
 func opened(s *server) *Store {
-	return &Store{pool: s, cfg: Config{Package: "pgstore"}, patient: make(chan struct{}, maxPatient)}
+	return &Store{pool: s, cfg: Config{Package: "pgstore"}, turns: make(chan struct{}, maxPatient)}
 }
 
 // A statement that finds neither the record nor its absence, because it was made or changed in that instant, is no verdict: it is sent
@@ -43,7 +45,7 @@ func TestNoVerdictWithoutProof(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := &server{t: t, answers: c.answers}
 			s := opened(server)
-			s.creates, s.heads = &group{pool: server, calls: &s.calls}, &group{pool: server, calls: &s.calls}
+			s.creates, s.heads = s.queue(&sqltext.PostgresCreate), s.queue(&sqltext.PostgresReplaceHead)
 			got, err := c.do(s)
 			if got != c.want || !errors.Is(err, c.err) || len(server.answers) > 0 {
 				t.Errorf("version %d, %v; want %d, %v; %d answers are left", got, err, c.want, c.err, len(server.answers))
@@ -53,7 +55,7 @@ func TestNoVerdictWithoutProof(t *testing.T) {
 	t.Run("never", func(t *testing.T) {
 		server := &server{t: t, answers: slices.Repeat([]answer{nothing}, maxTries)}
 		s := opened(server)
-		s.creates = &group{pool: server, calls: &s.calls}
+		s.creates = s.queue(&sqltext.PostgresCreate)
 		if _, err := create(s); err == nil || errors.Is(err, stet.ErrExists) || !errors.Is(err, errAgain) {
 			t.Errorf("after %d tries: %v", maxTries, err)
 		}
@@ -63,42 +65,52 @@ func TestNoVerdictWithoutProof(t *testing.T) {
 // Rows are locked in the order of their names, whoever came first, and each once: two groups that lock the same rows in other orders
 // would wait for each other (B09).
 func TestGroupIsInOrder(t *testing.T) {
-	var batch []*op
-	for _, name := range []string{"m", "c", "z", "c", "a", "m", "b", "z"} {
-		h := sampled(name).Head
-		h.Version = stet.Version(100 + len(batch))
-		o, err := replaceOp(t.Context(), 7, &h, nil)
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		alone := func([]any) [][]any { <-hold; return [][]any{{int64(5000)}} }
+		var keys []string
+		var versions []int64
+		group := func(args []any) [][]any {
+			keys = args[1].([]string)
+			versions = args[2].([]int64)
+			var all [][]any
+			for i := range keys {
+				all = append(all, []any{int64(i + 1), int64(5000), true})
+			}
+			return all
 		}
-		o.done = make(chan struct{})
-		batch = append(batch, o)
-	}
-	var keys []string
-	var versions []int64
-	server := &server{t: t, answers: []answer{func(args []any) [][]any {
-		keys = args[1].([]string)
-		versions = args[2].([]int64)
-		var all [][]any
-		for i := range keys {
-			all = append(all, []any{int64(i + 1), int64(5000), true})
+		server := &server{t: t, answers: []answer{alone, alone, group, alone, alone, alone}}
+		s := opened(server)
+		q := s.queue(&sqltext.PostgresReplaceHead)
+		var ops []*op
+		var wg sync.WaitGroup
+		for _, name := range []string{"1", "2", "m", "c", "z", "c", "a", "m", "b", "z"} { // the first two find a place
+			h := sampled(name).Head
+			h.Version = stet.Version(100 + len(ops))
+			o, err := replaceOp(t.Context(), 7, &h, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ops = append(ops, o)
+			wg.Go(func() {
+				if err := s.do(q, o); err != nil || o.Got.Version != o.Head.Version {
+					t.Errorf("%s is answered with version %d, %v", name, o.Got.Version, err)
+				}
+			})
+			synctest.Wait()
 		}
-		return all
-	}}}
-	g := &group{pool: server, write: &sqltext.PostgresReplaceHead}
-	g.carry(batch)
-	if want := []string{"a", "b", "c", "m", "z"}; !slices.Equal(keys, want) {
-		t.Errorf("sent as %q, want %q", keys, want)
-	}
-	for i, o := range batch {
-		sent := slices.Contains(versions, int64(o.head.Version))
-		switch {
-		case sent && (o.err != nil || o.got.Version != o.head.Version):
-			t.Errorf("op %d was sent and is answered with %v", i, o.err)
-		case !sent && !errors.Is(o.err, errAlone):
-			t.Errorf("op %d was not sent and is answered with %v", i, o.err)
-		case sent != (i != 3 && i != 5 && i != 7):
-			t.Errorf("op %d: of several with one name the first is sent", i)
+		close(hold)
+		wg.Wait()
+		if want := []string{"a", "b", "c", "m", "z"}; !slices.Equal(keys, want) {
+			t.Errorf("sent as %q, want %q", keys, want)
 		}
-	}
+		for i, o := range ops {
+			if sent := slices.Contains(versions, int64(o.Head.Version)); sent != slices.Contains([]int{2, 3, 4, 6, 8}, i) {
+				t.Errorf("op %d: of several with one name the first is sent", i)
+			}
+		}
+		if len(server.answers) > 0 {
+			t.Errorf("%d answers are left: the others go alone", len(server.answers))
+		}
+	})
 }

@@ -1,6 +1,8 @@
 package pgstore
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestLiteralArrays(t *testing.T) {
 	s, n := `a"b\c,{}`, int64(-7)

@@ -4,14 +4,15 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // Querier sends a statement, which is a transaction of its own where the Querier is not one. It may be used by many at once
@@ -45,18 +46,22 @@ type Config struct {
 	Closed error
 }
 
+// listing is embedded without being exported.
+type listing = tablestore.Listing
+
 // Store is a store in Postgres.
 type Store struct {
+	listing
 	pool Querier
 	cfg  Config
 
-	creates, heads, wholes *group
+	creates, heads, wholes *groupcommit.Queue[*op]
 	whoAmI                 string       // a statement
 	identity               atomic.Value // a string: which database this is
 	repeats                repeats
-	held                   held
+	held                   groupcommit.Held[stet.ID]
 	reaping                reaping
-	patient                chan struct{} // who waits for a row in the server
+	turns                  chan struct{} // who waits for a row in the server
 	outwaiting             atomic.Int64  // how many wait for one, there or for their turn
 	calls                  calls
 	bell                   *bell // nil without Listen
@@ -80,16 +85,13 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 	if err := check(ctx, pool, c.Volatile); err != nil {
 		return nil, fmt.Errorf("%s: open: %w", c.Package, err)
 	}
-	s := &Store{pool: pool, cfg: c, patient: make(chan struct{}, maxPatient)}
+	s := &Store{pool: pool, cfg: c, turns: make(chan struct{}, maxPatient)}
+	s.listing = listing{Reading: tablestore.Reading{Reader: reader(pool), Around: s.during}}
 	if err := s.identify(ctx); err != nil {
 		return nil, fmt.Errorf("%s: open: which database this is: %w", c.Package, err)
 	}
 	s.calls.closed = c.Closed
-	for g, w := range map[**group]*sqltext.PostgresWrite{
-		&s.creates: &sqltext.PostgresCreate, &s.heads: &sqltext.PostgresReplaceHead, &s.wholes: &sqltext.PostgresReplaceAll,
-	} {
-		*g = &group{pool: pool, write: w, calls: &s.calls}
-	}
+	s.creates, s.heads, s.wholes = s.queue(&sqltext.PostgresCreate), s.queue(&sqltext.PostgresReplaceHead), s.queue(&sqltext.PostgresReplaceAll)
 	if c.Listen != nil {
 		s.bell = newBell(pool, c.Listen, &s.calls)
 	}
@@ -99,16 +101,15 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 // Close waits for the calls that have begun, and refuses new ones. The pool stays open. The second Close does nothing.
 func (s *Store) Close() error {
 	s.calls.close()
+	for _, q := range []*groupcommit.Queue[*op]{s.creates, s.heads, s.wholes} { // a group may outlive its callers
+		q.Close()
+	}
 	return nil
 }
 
 // wrap names the operation of an error that is not one of the plain answers.
 func (s *Store) wrap(op string, err error) error {
-	switch err {
-	case nil, stet.ErrExists, stet.ErrStale, stet.ErrNotFound:
-		return err
-	}
-	return fmt.Errorf("%s: %s: %w", s.cfg.Package, op, err)
+	return tablestore.Wrap(s.cfg.Package, op, err)
 }
 
 // calls counts what is going on, for Close to wait for.
@@ -146,11 +147,8 @@ func (c *calls) close() {
 
 // Get returns the record, or [stet.ErrNotFound].
 func (s *Store) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
-	if err = s.calls.enter(); err == nil {
-		defer s.calls.leave()
-		r, err = get(ctx, s.pool, id)
-	}
-	return r, s.wrap("get", err)
+	err = s.during(ctx, "get", func(ctx context.Context) (err error) { r, err = get(ctx, s.pool, id); return err })
+	return r, err
 }
 
 func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) {
@@ -159,7 +157,7 @@ func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) 
 		row := sqltext.Row{Unstamped: true}
 		var now int64
 		if rows.Scan(append([]any{&now}, row.DestBody()...)...) != nil {
-			return errColumn
+			return tablestore.ErrColumn
 		}
 		r, found = record(&row, now)
 		return nil
@@ -187,7 +185,7 @@ func headOf(row *sqltext.Row, now int64) (stet.Head, error) {
 // each reads the rows of an answer. An error of visit ends that, and is returned.
 func each(ctx context.Context, q Querier, sql string, args []any, visit func(Rows) error) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", errNothing, err)
+		return groupcommit.Nothing(err)
 	}
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
@@ -202,9 +200,3 @@ func each(ctx context.Context, q Querier, sql string, args []any, visit func(Row
 	rows.Close()
 	return fault(ctx, rows.Err())
 }
-
-var (
-	errNothing = errors.New("nothing was sent")
-	// errColumn does not say what the column holds: that is not for logs.
-	errColumn = fmt.Errorf("%w: a column holds another type than it should", stet.ErrCorrupt)
-)

@@ -4,12 +4,9 @@ import (
 	"context"
 	"sync"
 
-	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
-
-// reaped are the states of records that are removed when they are due.
-var reaped = [...]stet.State{stet.Completed, stet.Retryable, stet.Expired}
 
 // place is where a record stands among those that are due. The zero place is before all of them.
 type place struct{ due, id int64 }
@@ -18,7 +15,7 @@ type place struct{ due, id int64 }
 // began there again would pass over all of it, and each batch over more.
 type reaping struct {
 	mu   sync.Mutex
-	upTo [len(reaped)]place
+	upTo [len(tablestore.Reaped)]place
 }
 
 func (r *reaping) from(i int) place {
@@ -35,17 +32,17 @@ func (r *reaping) walked(i int, upTo place) {
 
 // Reap removes records whose time is over, in one statement for each state. Rows that somebody holds are passed over.
 func (s *Store) Reap(ctx context.Context, limit int) (n int, err error) {
-	if err = s.calls.enter(); err == nil {
-		defer s.calls.leave()
-		for i := range reaped {
-			var gone int
-			if gone, err = s.reap(ctx, i, limit-n); err != nil {
-				break
+	err = s.during(ctx, "reap", func(ctx context.Context) error {
+		for i := range tablestore.Reaped {
+			gone, err := s.reap(ctx, i, limit-n)
+			if err != nil {
+				return err
 			}
 			n += gone
 		}
-	}
-	return n, s.wrap("reap", err)
+		return nil
+	})
+	return n, err
 }
 
 // reap walks on from where it was, and where that leads to the end, once more from the beginning.
@@ -54,7 +51,7 @@ func (s *Store) reap(ctx context.Context, i, limit int) (n int, err error) {
 		from := s.reaping.from(i)
 		var gone int64 // no row where none is gone
 		var last place
-		err := each(ctx, s.pool, sqltext.PostgresReap(reaped[i]), []any{from.due, from.id, int64(limit - n)},
+		err := each(ctx, s.pool, sqltext.PostgresReap(tablestore.Reaped[i]), []any{from.due, from.id, int64(limit - n)},
 			func(rows Rows) error { return rows.Scan(&gone, &last.due, &last.id) })
 		if err != nil {
 			return n, err

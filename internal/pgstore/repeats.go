@@ -1,6 +1,8 @@
 package pgstore
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+)
 
 // repeats tells a storm of retries from ordinary traffic. A Create carries a whole record, and mostly is the first of its key; while most
 // find their key taken, a look-up in front of it answers them for half the price, and costs the others a round trip.

@@ -80,13 +80,12 @@ func check(ctx context.Context, q Querier, volatile bool) error {
 
 // Check implements [stet.Checker]: a reload of the server's configuration, or a failover to another one, changes what was true
 // when the store was opened.
-func (s *Store) Check(ctx context.Context) (err error) {
-	if err = s.calls.enter(); err == nil {
-		defer s.calls.leave()
-		var now settings
-		if now, err = readSettings(ctx, s.pool); err == nil && !s.cfg.Volatile {
+func (s *Store) Check(ctx context.Context) error {
+	return s.during(ctx, "check", func(ctx context.Context) error {
+		now, err := readSettings(ctx, s.pool)
+		if err == nil && !s.cfg.Volatile {
 			err = now.durable()
 		}
-	}
-	return s.wrap("check", err)
+		return err
+	})
 }

@@ -5,59 +5,33 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash/fnv"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
-)
-
-// How often those who wait look for themselves. With a bell they do so in case that a notification is lost.
-const (
-	firstLook = 25 * time.Millisecond
-	lastLook  = time.Second
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // Wait implements [stet.Waiter].
 func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
-	if err := s.calls.enter(); err != nil {
-		return s.wrap("wait", err)
-	}
-	defer s.calls.leave()
-	return s.wrap("wait", s.wait(ctx, id, seen))
+	return s.during(ctx, "wait", func(ctx context.Context) error { return s.wait(ctx, id, seen) })
 }
 
 func (s *Store) wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	var rung <-chan struct{}
-	pause := firstLook
+	pause := tablestore.FirstLook
 	if s.bell != nil {
 		var leave func()
 		var listening bool
 		rung, listening, leave = s.bell.wait(ctx, id)
 		defer leave()
 		if listening {
-			pause = lastLook
+			pause = tablestore.LastLook // in case that a notification is lost
 		}
 	}
-	for ; ; pause = min(2*pause, lastLook) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		gone, err := s.gone(ctx, id, seen)
-		if gone || err != nil {
-			return err
-		}
-		t := time.NewTimer(pause - pause/8 + rand.N(pause/4)) // not all at once
-		select {
-		case <-t.C:
-		case <-rung:
-			t.Stop()
-			return nil
-		case <-ctx.Done():
-			t.Stop()
-		}
-	}
+	return tablestore.Wait(ctx, pause, rung, func() (bool, error) { return s.gone(ctx, id, seen) })
 }
 
 // gone reports whether the record has another version than seen, or is not there.
@@ -69,18 +43,15 @@ func (s *Store) gone(ctx context.Context, id stet.ID, seen stet.Version) (bool, 
 		gone = stet.Version(version) != seen
 		return err
 	})
-	if ctx.Err() != nil {
-		err = ctx.Err()
-	}
 	return gone, err
 }
 
 // ring tells those who wait that a record has changed, or may have.
 func (s *Store) ring(o *op, err error) {
-	if s.bell == nil || errors.Is(err, stet.ErrStale) || errors.Is(err, stet.ErrNotFound) || errors.Is(err, errNothing) {
+	if s.bell == nil || errors.Is(err, stet.ErrStale) || errors.Is(err, stet.ErrNotFound) || errors.Is(err, groupcommit.ErrNothing) {
 		return
 	}
-	s.bell.ring(name(o.head.ID))
+	s.bell.ring(name(o.Head.ID))
 }
 
 // name is what a notification calls a record: nothing of its key.

@@ -6,33 +6,20 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // op is one write, and what became of it.
 type op struct {
-	ctx   context.Context
-	verb  verb
-	whole bool // replace: the body, too
-	head  stet.Head
-	prev  stet.Version
-	args  []any
-	size  int
-
-	err  error
-	got  stet.Head   // as stored; of the incumbent with [stet.ErrStale]
-	have stet.Record // the incumbent with [stet.ErrExists]
-
-	done chan struct{} // closed when it is answered
+	tablestore.Write
+	args []any
 }
 
-type verb uint8
-
-const (
-	create verb = iota + 1
-	replace
-	remove
-)
+func newOp(ctx context.Context, v tablestore.Verb, h *stet.Head, b *stet.Body, prev stet.Version) *op {
+	return &op{Write: tablestore.Write{Call: groupcommit.Call{Ctx: ctx, Size: tablestore.Size(b)}, Verb: v, Head: *h, Prev: prev}}
+}
 
 // Create stores r if its ID is free. A record that is there is found without waiting for a transaction that changes it.
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
@@ -50,7 +37,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 		err = s.do(s.creates, o)
 		s.repeats.saw(errors.Is(err, stet.ErrExists))
 	}
-	return o.created(&r, s.wrap("create", err))
+	return o.Created(&r, s.wrap("create", err))
 }
 
 // Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its entry in the history, in one
@@ -65,7 +52,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		err = s.do(g, o)
 		s.ring(o, err)
 	}
-	return o.replaced(s.wrap("replace", err))
+	return o.Replaced(s.wrap("replace", err))
 }
 
 // Delete removes the record if its Version is prev.
@@ -76,51 +63,22 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	return s.wrap("delete", err)
 }
 
-func createOp(ctx context.Context, r *stet.Record) (*op, error) {
-	o := &op{ctx: ctx, verb: create, head: r.Head, size: bodySize(&r.Body)}
-	var err error
+func createOp(ctx context.Context, r *stet.Record) (o *op, err error) {
+	o = newOp(ctx, tablestore.Create, &r.Head, &r.Body, 0)
 	o.args, err = sqltext.PostgresCreateArgs(r)
 	return o, err
 }
 
-func replaceOp(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (*op, error) {
-	o := &op{ctx: ctx, verb: replace, whole: b != nil, head: *h, prev: prev}
-	if b != nil {
-		o.size = bodySize(b)
-	}
-	var err error
+func replaceOp(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (o *op, err error) {
+	o = newOp(ctx, tablestore.Replacing(b), h, b, prev)
 	o.args, err = sqltext.PostgresReplaceArgs(prev, h, b)
 	return o, err
 }
 
 func deleteOp(ctx context.Context, id stet.ID, prev stet.Version) *op {
-	return &op{ctx: ctx, verb: remove, head: stet.Head{ID: id}, prev: prev,
-		args: sqltext.PostgresDeleteArgs(id, prev)}
-}
-
-func bodySize(b *stet.Body) int {
-	n := len(b.Request) + len(b.Progress)
-	if b.Response != nil {
-		n += len(b.Response.Body)
-	}
-	return n
-}
-
-func (o *op) created(r *stet.Record, err error) (stet.Record, error) {
-	switch {
-	case err == nil:
-		return stet.Record{Head: o.got, Body: r.Body}, nil
-	case errors.Is(err, stet.ErrExists):
-		return o.have, err
-	}
-	return stet.Record{}, err
-}
-
-func (o *op) replaced(err error) (stet.Head, error) {
-	if err == nil || errors.Is(err, stet.ErrStale) {
-		return o.got, err
-	}
-	return stet.Head{}, err
+	o := newOp(ctx, tablestore.Remove, &stet.Head{ID: id}, nil, prev)
+	o.args = sqltext.PostgresDeleteArgs(id, prev)
+	return o
 }
 
 // errAgain: the statement found neither the record nor its absence, because somebody was faster.
@@ -128,34 +86,30 @@ var errAgain = errors.New("others were faster each time")
 
 // made: the record is stored, at an instant of the server's clock.
 func (o *op) made(at int64) {
-	s := sqltext.Changed(&o.head, at)
-	if o.verb == create {
-		s = sqltext.Born(&o.head, at)
-	}
-	o.got, o.err = o.head, nil
-	s.Apply(&o.got)
+	o.Done(at)
+	o.Err = nil
 }
 
 // found: the record was there.
 func (o *op) found(row *sqltext.Row, at int64) {
-	if o.have, o.err = record(row, at); o.err == nil {
-		o.err = stet.ErrExists
+	if o.Have, o.Err = record(row, at); o.Err == nil {
+		o.Err = stet.ErrExists
 	}
 }
 
 // refused says why nothing was changed. A version never comes back, so that a later look is as good.
 func (o *op) refused(q Querier) error {
-	o.err = stet.ErrNotFound
-	return each(o.ctx, q, sqltext.PostgresGetHead, sqltext.PostgresEncoder.ID(nil, o.head.ID), func(rows Rows) error {
+	o.Err = stet.ErrNotFound
+	return each(o.Ctx, q, sqltext.PostgresGetHead, sqltext.PostgresEncoder.ID(nil, o.Head.ID), func(rows Rows) error {
 		row := sqltext.Row{Unstamped: true}
 		var at int64
 		if rows.Scan(append([]any{&at}, row.Dest()...)...) != nil {
-			return errColumn
+			return tablestore.ErrColumn
 		}
-		if o.got, o.err = headOf(&row, at); o.err == nil {
-			o.err = stet.ErrStale
-			if o.got.Version == o.prev { // it came into being after this was tried
-				o.err = errAgain
+		if o.Got, o.Err = headOf(&row, at); o.Err == nil {
+			o.Err = stet.ErrStale
+			if o.Got.Version == o.Prev { // it came into being after this was tried
+				o.Err = errAgain
 			}
 		}
 		return nil
@@ -164,16 +118,17 @@ func (o *op) refused(q Querier) error {
 
 // statement returns the statement of the op for one record.
 func (o *op) statement() *sqltext.PostgresWrite {
+	whole, noted := o.Verb == tablestore.ReplaceAll, o.Head.Note != nil
 	switch {
-	case o.verb == create:
+	case o.Verb == tablestore.Create:
 		return &sqltext.PostgresCreate
-	case o.verb == remove:
+	case o.Verb == tablestore.Remove:
 		return &sqltext.PostgresDelete
-	case o.head.Note != nil && o.whole:
+	case noted && whole:
 		return &sqltext.PostgresNoteAll
-	case o.head.Note != nil:
+	case noted:
 		return &sqltext.PostgresNoteHead
-	case o.whole:
+	case whole:
 		return &sqltext.PostgresReplaceAll
 	}
 	return &sqltext.PostgresReplaceHead
@@ -186,38 +141,38 @@ const maxTries = 8
 // that can still be used after an answer that settles nothing.
 func (o *op) alone(q Querier, lockTimeout string, again bool) error {
 	for range maxTries {
-		o.err = errAgain
+		o.Err = errAgain
 		err := o.send(q, lockTimeout)
 		switch code := answered(err); {
-		case err == nil && !errors.Is(o.err, errAgain):
-			return o.err
+		case err == nil && !errors.Is(o.Err, errAgain):
+			return o.Err
 		case err == nil:
-			o.err = errAgain
-		case again && (code == codeSerialization || code == codeDeadlock || errors.Is(err, errNothing) && o.ctx.Err() == nil):
-			o.err = err
+			o.Err = errAgain
+		case again && (code == codeSerialization || code == codeDeadlock || errors.Is(err, groupcommit.ErrNothing) && o.Ctx.Err() == nil):
+			o.Err = err
 		default:
 			return err
 		}
 	}
-	return o.err
+	return o.Err
 }
 
 func (o *op) send(q Querier, lockTimeout string) error {
 	args := append(o.args[:len(o.args):len(o.args)], lockTimeout)
-	if o.verb == create {
-		return each(o.ctx, q, o.statement().One, args, func(rows Rows) error {
+	if o.Verb == tablestore.Create {
+		return each(o.Ctx, q, o.statement().One, args, func(rows Rows) error {
 			return o.scan(rows, func(int64) *op { return o })
 		})
 	}
-	err := each(o.ctx, q, o.statement().One, args, func(rows Rows) error {
+	err := each(o.Ctx, q, o.statement().One, args, func(rows Rows) error {
 		var at int64
 		if rows.Scan(&at) != nil {
-			return errColumn
+			return tablestore.ErrColumn
 		}
 		o.made(at)
 		return nil
 	})
-	if err != nil || o.err == nil {
+	if err != nil || o.Err == nil {
 		return err
 	}
 	return o.refused(q)
@@ -229,11 +184,11 @@ func (o *op) scan(rows Rows, which func(ord int64) *op) error {
 	var ord, at int64
 	var done bool
 	dest := []any{&ord, &at, &done}
-	if o.verb == create {
+	if o.Verb == tablestore.Create {
 		dest = append(dest, unread...)
 	}
 	if rows.Scan(dest...) != nil {
-		return errColumn
+		return tablestore.ErrColumn
 	}
 	if done {
 		which(ord).made(at)
@@ -241,7 +196,7 @@ func (o *op) scan(rows Rows, which func(ord int64) *op) error {
 	}
 	row := sqltext.Row{Unstamped: true}
 	if rows.Scan(append([]any{nil, nil, nil}, row.DestBody()...)...) != nil {
-		return errColumn
+		return tablestore.ErrColumn
 	}
 	which(ord).found(&row, at)
 	return nil

@@ -12,7 +12,7 @@ require (
 	github.com/gorilla/mux v1.8.1
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/labstack/echo/v5 v5.3.1
-	github.com/stet-dev/stet v0.0.0
+	github.com/stet-dev/stet v0.1.0
 	github.com/valyala/fasthttp v1.69.0
 	google.golang.org/protobuf v1.36.11
 )

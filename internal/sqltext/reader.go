@@ -139,10 +139,10 @@ func (d *Dialect) parsePlace(cursor string) (p place, err error) {
 
 func (r *Reader) condition(q *stet.Query) *condition { return (&condition{Reader: r}).choose(q) }
 
-// page reads heads, limit of them at most; the statement asks for one more, which tells that there is another page. Records that
-// cannot be read are left out.
+// page reads limit heads at most, out of so many rows; the statement asks for one row more, which tells that there is another page.
+// Records that cannot be read are left out.
 func (r *Reader) page(
-	ctx context.Context, statement string, args []any, limit int, cursor func(place) string,
+	ctx context.Context, statement string, args []any, limit, rows int, cursor func(place) string,
 ) (heads []stet.Head, next string, err error) {
 	var last place
 	seen := 0
@@ -152,11 +152,11 @@ func (r *Reader) page(
 		if err != nil && r.kind != sqlite { // whose columns take values of any type
 			return errColumn
 		}
-		if seen++; seen > limit {
+		if len(heads) == limit || seen == rows {
 			next = cursor(last)
-			return nil
+			return errEnough
 		}
-		last = here
+		seen, last = seen+1, here
 		if r.Clock != nil {
 			now = r.Clock()
 		}
@@ -165,11 +165,14 @@ func (r *Reader) page(
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errEnough) {
 		return nil, "", err
 	}
 	return heads, next, nil
 }
+
+// errEnough ends the reading of an answer.
+var errEnough = errors.New("the page is full")
 
 func (r *Reader) head(row *Row, now int64) (h stet.Head, ok bool) {
 	if r.kind == postgres && row.Unescape() != nil {
@@ -211,7 +214,7 @@ func (r *Reader) List(ctx context.Context, q stet.Query) (heads []stet.Head, nex
 		c.and("NOT id "+later+" ?", end.v)
 	}
 	statement := fmt.Sprintf("%s FROM %s%s ORDER BY id %s LIMIT %d", r.heads(), rows, c.where(), order, q.Bound()+1)
-	heads, next, err = r.page(ctx, statement, append(args, c.args...), q.Bound(), func(p place) string { return p.id.String() })
+	heads, next, err = r.page(ctx, statement, append(args, c.args...), q.Bound(), q.Bound(), func(p place) string { return p.id.String() })
 	if next == "" && err == nil && end.v != nil {
 		next = end.String()
 	}
@@ -290,7 +293,7 @@ func (r *Reader) Find(ctx context.Context, name string) ([]stet.Head, error) {
 	if name == "" {
 		return nil, nil
 	}
-	heads, _, err := r.page(ctx, r.find(), []any{r.text(name), r.text(name)}, stet.DefaultLimit, place.String)
+	heads, _, err := r.page(ctx, r.find(), []any{r.text(name), r.text(name)}, stet.DefaultLimit, stet.DefaultLimit, place.String)
 	return heads, err
 }
 
@@ -302,8 +305,12 @@ func (r *Reader) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next
 			return nil, "", err
 		}
 	}
-	statement, args := r.due(q, from)
-	return r.page(ctx, statement, args, q.Bound(), place.String)
+	rows := q.Bound()
+	if r.kind == sqlite {
+		rows = stet.MaxLimit // which are read one by one, until the page is full
+	}
+	statement, args := r.due(q, from, strconv.Itoa(rows+1))
+	return r.page(ctx, statement, args, q.Bound(), rows, place.String)
 }
 
 // due is one walk of the index for each state, merged: records of other states are not passed over one by one, nor are those of earlier
@@ -315,8 +322,7 @@ func (r *Reader) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next
 // Postgres chooses a plan by statistics, which know nothing of what has just piled up: by them a backlog of a million is a handful of
 // rows, to be read and sorted together for the first hundred. Hence the second LIMIT of a walk. It cuts nothing off, but the planner
 // cannot see its number; it then expects that a tenth of the rows is wanted, and walks in order.
-func (r *Reader) due(q stet.Query, from place) (statement string, args []any) {
-	most := strconv.Itoa(q.Bound() + 1)
+func (r *Reader) due(q stet.Query, from place, most string) (statement string, args []any) {
 	ordered := " ORDER BY due_at, id LIMIT " + most
 	after, afterArgs := []string{""}, [][]any{nil}
 	switch {

@@ -2,12 +2,10 @@ module github.com/stet-dev/stet/outbox/riveroutbox
 
 go 1.26.0
 
-replace github.com/stet-dev/stet => ../..
-
 require (
 	github.com/riverqueue/river v0.51.0
 	github.com/riverqueue/river/rivertype v0.51.0
-	github.com/stet-dev/stet v0.0.0
+	github.com/stet-dev/stet v0.1.0
 )
 
 require (

@@ -61,7 +61,7 @@ func past(dir string, now time.Time) bool {
 
 // mkdir makes a directory of the store, durably. That it is there already is no error, and proves nothing.
 func (s *Store) mkdir(dir string) error {
-	now := instant(s.latest.Load())
+	now := instant(s.clock.Last())
 	if s.known.has(dir, now) {
 		return nil
 	}

@@ -70,7 +70,7 @@ func TestDirectoryOfAnotherProcessIsSynced(t *testing.T) { // W28: it may have d
 
 func TestDirectoryThatWasRemovedIsSyncedAgain(t *testing.T) {
 	h, now := newHouse(t), time.Now()
-	h.clock = func() time.Time { return now }
+	h.clock.Now = func() time.Time { return now }
 	r := h.create("k", time.Hour)
 	bucket := dueDir + "/" + bucketOf(r.DueAt)
 	if err := h.Delete(t.Context(), r.ID, r.Version); err != nil {

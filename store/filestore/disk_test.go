@@ -145,7 +145,7 @@ func TestAbandonedWriteDoesNotLookAtItsCallersValues(t *testing.T) {
 		return f.Sync()
 	}
 	ticks, reached := make(chan time.Time), make(chan struct{})
-	h.clock = func() time.Time { reached <- struct{}{}; return <-ticks }
+	h.clock.Now = func() time.Time { reached <- struct{}{}; return <-ticks }
 	ctx, cancel := context.WithCancel(t.Context())
 	r := running("k", time.Hour)
 	r.Response = &stet.Response{Status: 200, Body: []byte("body"), Header: []stet.Field{{Name: "A", Value: "b"}}}

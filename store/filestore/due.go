@@ -135,7 +135,7 @@ func (s *Store) eachEntry(ctx context.Context, after, last string, visit func(at
 		return err
 	}
 	first, _ := bucketOfEntry(after)
-	over := bucketOf(instant(s.latest.Load()).Add(-bucketGrace))
+	over := bucketOf(instant(s.clock.Last()).Add(-bucketGrace))
 	for _, bucket := range buckets {
 		switch {
 		case bucket > last:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/monotonic"
 )
 
 // Config of a Store. The zero value works.
@@ -24,15 +25,14 @@ type Config struct {
 //
 // A call whose context ends while the disk is busy returns the context's error at once; its work goes on, and may yet be done.
 type Store struct {
-	root   *os.Root
-	clock  func() time.Time
-	latest atomic.Int64 // the latest instant given out, in microseconds: time never goes back
-	fsync  func(*os.File) error
-	known  knownDirs
-	gate   *gate
-	swept  atomic.Int64          // when Due swept last, see sweepNow
-	use    *os.File              // the directory tmp, locked: who has the store open shares it
-	sick   atomic.Pointer[error] // why nothing may be believed any more
+	root  *os.Root
+	clock monotonic.Clock
+	fsync func(*os.File) error
+	known knownDirs
+	gate  *gate
+	swept atomic.Int64          // when Due swept last, see sweepNow
+	use   *os.File              // the directory tmp, locked: who has the store open shares it
+	sick  atomic.Pointer[error] // why nothing may be believed any more
 
 	mu     sync.RWMutex // read-held while a call works; Close waits for it
 	closed bool
@@ -61,10 +61,7 @@ func open(dir string, c Config, fsync func(*os.File) error) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filestore: open: %w", err)
 	}
-	s := &Store{root: root, clock: c.Clock, fsync: fsync, gate: newGate()}
-	if s.clock == nil {
-		s.clock = time.Now
-	}
+	s := &Store{root: root, clock: monotonic.Clock{Now: c.Clock}, fsync: fsync, gate: newGate()}
 	if err := s.prepare(); err != nil {
 		return nil, fmt.Errorf("filestore: open %s: %w", dir, errors.Join(err, root.Close()))
 	}
@@ -115,19 +112,7 @@ func (s *Store) Close() error {
 	return errors.Join(s.use.Close(), s.root.Close())
 }
 
-// now is the store's clock.
-func (s *Store) now() time.Time {
-	now := s.clock().UnixMicro()
-	for {
-		latest := s.latest.Load()
-		if now <= latest {
-			return instant(latest)
-		}
-		if s.latest.CompareAndSwap(latest, now) {
-			return instant(now)
-		}
-	}
-}
+func (s *Store) now() time.Time { return instant(s.clock.Micros()) }
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/monotonic"
 )
 
 // Config of a Store. The zero value works.
@@ -28,15 +29,14 @@ const (
 // Store keeps records in memory. It is safe for concurrent use.
 type Store struct {
 	maxKeys int64
-	clock   func() time.Time
+	clock   monotonic.Clock
 	seed    maphash.Seed
-	latest  atomic.Int64 // the latest instant given out, in microseconds: time never goes back
 	keys    atomic.Int64
-	born    atomic.Uint64 // how many keys there have been
-	tags    [shards]tags
+	born    atomic.Uint64                 // how many keys there have been
+	tags    [shards]index[uint64, uint64] // the hashes of IDs by tag
 	counts  [stet.Expired + 1]atomic.Int64
 	shards  [shards]shard
-	names   names
+	names   index[string, stet.ID] // downstream
 	history history
 }
 
@@ -67,11 +67,8 @@ var (
 
 // New returns an empty Store.
 func New(c Config) *Store {
-	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, DefaultMaxKeys)), clock: c.Clock, seed: maphash.MakeSeed(),
+	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, DefaultMaxKeys)), clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(),
 		history: history{max: cmp.Or(max(c.MaxHistory, 0), DefaultMaxHistory)}}
-	if s.clock == nil {
-		s.clock = time.Now
-	}
 	for i := range s.shards {
 		s.shards[i].records = make(map[uint64]*entry)
 		s.shards[i].labels = make(map[label]*label)
@@ -79,19 +76,7 @@ func New(c Config) *Store {
 	return s
 }
 
-// now is the store's clock, in microseconds.
-func (s *Store) now() int64 {
-	now := s.clock().UnixMicro()
-	for {
-		latest := s.latest.Load()
-		if now <= latest {
-			return latest
-		}
-		if s.latest.CompareAndSwap(latest, now) {
-			return now
-		}
-	}
-}
+func (s *Store) now() int64 { return s.clock.Micros() }
 
 func (s *Store) shard(id stet.ID) (*shard, uint64) {
 	h := maphash.Comparable(s.seed, id)
@@ -140,7 +125,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (got stet.Record, err
 	sh.records[h] = e
 	sh.queue(e).add(e)
 	s.counts[e.state].Add(1)
-	s.names.rename(e.id(), [2]string{}, e.names())
+	s.rename(e.id(), [2]string{}, e.names())
 	s.tag(e, h)
 	e.record(&got, now)
 	return got, nil
@@ -181,7 +166,7 @@ func (s *Store) remove(sh *shard, h uint64, e *entry) {
 	sh.unlink(h, e)
 	s.keys.Add(-1)
 	s.counts[e.state].Add(-1)
-	s.names.rename(e.id(), e.names(), [2]string{})
+	s.rename(e.id(), e.names(), [2]string{})
 	s.untag(e, h)
 	sh.wake(e.id())
 }
@@ -250,7 +235,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		before.remove(e)
 		after.add(e)
 	}
-	s.names.rename(e.id(), named, e.names())
+	s.rename(e.id(), named, e.names())
 	if retag {
 		s.tag(e, hash)
 	}

@@ -2,11 +2,9 @@ module github.com/stet-dev/stet/store/pgxstore
 
 go 1.26.0
 
-replace github.com/stet-dev/stet => ../..
-
 require (
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/stet-dev/stet v0.0.0
+	github.com/stet-dev/stet v0.1.0
 )
 
 require (

@@ -4,24 +4,26 @@ import (
 	"context"
 	"database/sql"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // mysql is a store in MySQL or MariaDB. The server's clock stamps; rows are found without waiting for whoever writes them.
 type mysql struct {
+	tablestore.Listing
 	db       *sql.DB
 	lookUps  *lanes // also for writes that others hold up
 	writes   *lanes
-	creates  *group
-	changes  *group
-	held     held
+	creates  *groupcommit.Queue[*job]
+	changes  *groupcommit.Queue[*job]
+	held     groupcommit.Held[stet.ID]
 	identity atomic.Value // a string: which database this is
 	most     int          // bytes of a record that the server takes
 	volatile bool         // a server that may lose what it acknowledged is taken
@@ -29,6 +31,18 @@ type mysql struct {
 
 // mysqlWriters is how many connections write: as many as the two groups may ask for at a time.
 const mysqlWriters = 2 * (fewWrites + maxGroups)
+
+// Limits of the groups of one kind.
+const (
+	// fewWrites are not grouped: the server syncs its log once for all that commit at a time, so that a handful of callers is
+	// served best by a statement each, at once.
+	fewWrites = 8
+	// maxGroups are under way at a time: while one is being synced, the next is sent.
+	maxGroups = 2
+	maxGroup  = 128
+	// groupTimeout is how long a group may take whose writers have no deadline.
+	groupTimeout = 30 * time.Second
+)
 
 var (
 	_ database       = (*mysql)(nil)
@@ -45,25 +59,22 @@ func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &mysql{db: db, lookUps: newLanes(db, c.Readers, server.setUp()), writes: newLanes(db, mysqlWriters, server.setUp())}
+	s := &mysql{Listing: listing(readMySQL(db)), db: db, lookUps: newLanes(db, c.Readers, server.setUp()), writes: newLanes(db, mysqlWriters, server.setUp())}
 	id, err := identityMySQL(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("which database this is: %w", err)
 	}
 	s.identity.Store(id)
 	s.most, s.volatile = server.packet, c.AllowVolatile
-	// A quarter of the packet: bytes are twice as long in hexadecimal, and other parts of a record come with them.
-	bytes := min(maxBatchBytes, server.packet/4)
-	s.creates = &group{lanes: s.writes, carry: carryCreates, bytes: bytes}
-	s.changes = &group{lanes: s.writes, carry: carryChanges, bytes: bytes}
+	s.creates, s.changes = s.queue(carryCreates), s.queue(carryChanges)
 	return s, nil
 }
 
 // Close waits for the writes that have begun, refuses new ones, and closes the connections the store held. It leaves db open.
 // The second Close does nothing.
 func (s *mysql) Close() error {
-	s.creates.close()
-	s.changes.close()
+	s.creates.Close()
+	s.changes.Close()
 	s.writes.close()
 	s.lookUps.close()
 	return nil
@@ -80,40 +91,46 @@ func (s *mysql) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) 
 
 // Create stores r if its ID is free. A record that is there is found without waiting for a transaction that changes it.
 func (s *mysql) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	w, err := s.write(order(), &r.Head, &r.Body)
-	if err != nil {
-		return stet.Record{}, wrap("create", err)
+	j, err := s.creation(ctx, &r)
+	if err == nil {
+		err = s.creates.Do(j)
 	}
-	j := &job{verb: create, ctx: ctx, head: r.Head, write: w}
-	switch err = s.do(s.creates, j); {
-	case err == nil:
-		return stet.Record{Head: j.got, Body: r.Body}, nil
-	case errors.Is(err, stet.ErrExists):
-		return j.have, err
-	}
-	return stet.Record{}, wrap("create", err)
+	return j.Created(&r, wrap("create", err))
+}
+
+func (s *mysql) creation(ctx context.Context, r *stet.Record) (j *job, err error) {
+	j = newJob(ctx, tablestore.Create, &r.Head, 0)
+	j.write, err = s.write(order(), &r.Head, &r.Body)
+	return j, err
 }
 
 // Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its entry in the history, in one
 // transaction.
 func (s *mysql) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	w, err := s.write([16]byte{}, &h, b)
-	if err != nil {
-		return stet.Head{}, wrap("replace", err)
+	j, err := s.replacement(ctx, prev, &h, b)
+	if err == nil {
+		err = s.changes.Do(j)
 	}
-	j := &job{verb: replaceHead, ctx: ctx, head: h, prev: prev, write: w}
-	if b != nil {
-		j.verb = replaceAll
-	}
-	if err = s.do(s.changes, j); err == nil || errors.Is(err, stet.ErrStale) {
-		return j.got, err
-	}
-	return stet.Head{}, wrap("replace", err)
+	return j.Replaced(wrap("replace", err))
+}
+
+func (s *mysql) replacement(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (j *job, err error) {
+	j = newJob(ctx, tablestore.Replacing(b), h, prev)
+	j.write, err = s.write([16]byte{}, h, b)
+	return j, err
+}
+
+func removal(ctx context.Context, id stet.ID, prev stet.Version) *job {
+	return newJob(ctx, tablestore.Remove, &stet.Head{ID: id}, prev)
+}
+
+func newJob(ctx context.Context, v tablestore.Verb, h *stet.Head, prev stet.Version) *job {
+	return &job{Write: tablestore.Write{Call: groupcommit.Call{Ctx: ctx}, Verb: v, Head: *h, Prev: prev}}
 }
 
 // Delete removes the record if its Version is prev.
 func (s *mysql) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
-	return wrap("delete", s.do(s.changes, &job{verb: remove, ctx: ctx, head: stet.Head{ID: id}, prev: prev}))
+	return wrap("delete", s.changes.Do(removal(ctx, id, prev)))
 }
 
 // write refuses what no row can hold, and what the server would not read to its end: it would close the connection over it.

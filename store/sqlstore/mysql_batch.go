@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // maxRounds is how often a group of new records looks again: once is enough where nobody else creates the same.
@@ -23,33 +25,27 @@ func carryCreates(ctx context.Context, c *lane, batch []*job) error {
 			return err
 		}
 		// Of several with one name the first is stored, and the others find it in the next round.
-		first, others := firstOfEach(batch)
-		switch err = insertAll(ctx, c, first); answered(err) {
-		case 0:
-			if err != nil {
-				answerAll(others, errAlone)
-				return err
-			}
+		first, others := groupcommit.FirstOfEach(batch, compare)
+		switch err = insertAll(ctx, c, first); {
+		case err == nil:
 			batch = others
-		case mysqlDuplicate:
-		default:
-			answerAll(batch, errAlone)
-			return nil
+		case answered(err) != mysqlDuplicate:
+			separate(others)
+			return err
 		}
 	}
-	answerAll(batch, errAlone)
 	return nil
 }
 
-func answerAll(batch []*job, err error) {
+func separate(batch []*job) {
 	for _, j := range batch {
-		j.err = err
+		j.Err = groupcommit.ErrSeparate
 	}
 }
 
 // answerTaken returns the jobs whose names are free, and answers the others.
 func answerTaken(ctx context.Context, c *lane, batch []*job) (free []*job, err error) {
-	first, _ := firstOfEach(batch)
+	first, _ := groupcommit.FirstOfEach(batch, compare)
 	type found struct {
 		r   stet.Record
 		err error
@@ -61,20 +57,17 @@ func answerTaken(ctx context.Context, c *lane, batch []*job) (free []*job, err e
 		there[row.ID()] = found{r, err}
 	})
 	if err != nil {
-		answerAll(batch, errAlone)
-		if answered(err) != 0 {
-			err = nil
-		}
+		separate(batch) // nothing was written yet
 		return nil, err
 	}
 	for _, j := range batch {
-		switch f, ok := there[j.head.ID]; {
+		switch f, ok := there[j.Head.ID]; {
 		case !ok:
 			free = append(free, j)
 		case f.err != nil:
-			j.err = f.err
+			j.Err = f.err
 		default:
-			j.have, j.err = f.r, stet.ErrExists
+			j.Have, j.Err = f.r, stet.ErrExists
 		}
 	}
 	return free, nil
@@ -86,21 +79,9 @@ func whose(q *sqltext.MySQL, jobs []*job) *sqltext.MySQL {
 		if i > 0 {
 			q.Add(" OR ")
 		}
-		q.Add("(").Whose(j.head.ID).Add(")")
+		q.Add("(").Whose(j.Head.ID).Add(")")
 	}
 	return q
-}
-
-// firstOfEach takes a sorted batch apart: the first job of each name, and the others.
-func firstOfEach(batch []*job) (first, others []*job) {
-	for i, j := range batch {
-		if i > 0 && batch[i-1].head.ID == j.head.ID {
-			others = append(others, j)
-		} else {
-			first = append(first, j)
-		}
-	}
-	return first, others
 }
 
 // insertAll stores the records of jobs in one statement.
@@ -109,7 +90,7 @@ func insertAll(ctx context.Context, c *lane, jobs []*job) error {
 	jobs[0].write.Into(q)
 	for i, j := range jobs {
 		q.Add([]string{"VALUES (", ", ("}[min(i, 1)])
-		q.Text = append(q.Text, j.place.text.Text...)
+		q.Text = append(q.Text, j.text.Text...)
 		j.write.AddBirth(q, i == 0)
 		q.Add(")")
 	}
@@ -118,8 +99,8 @@ func insertAll(ctx context.Context, c *lane, jobs []*job) error {
 		return err
 	}
 	for _, j := range jobs {
-		j.born(at)
-		j.err = nil
+		j.Done(at)
+		j.Err = nil
 	}
 	return nil
 }
@@ -130,48 +111,44 @@ var errCount = errors.New("a group changed another number of rows than it locked
 // carryChanges locks the rows of a group, passing over those that somebody holds, and changes or removes those of the version
 // expected. The others, and all of them if the server refuses, are to be written alone: there it turns out why.
 func carryChanges(ctx context.Context, c *lane, batch []*job) error {
-	first, others := firstOfEach(batch)
-	answerAll(others, errAlone)
+	ready, others := groupcommit.FirstOfEach(batch, compare)
+	separate(others)
 	var rows map[stet.ID]lockedRow
 	err := transact(ctx, c, func() (err error) {
-		if rows, err = lock(ctx, c, first); err != nil {
+		if rows, err = lock(ctx, c, ready); err != nil {
 			return err
 		}
-		var ready []*job
+		first := ready
+		ready = nil
 		for _, j := range first {
-			if r, ok := rows[j.head.ID]; ok && r.version == j.prev && r.schema == sqltext.Schema {
+			if r, ok := rows[j.Head.ID]; ok && r.version == j.Prev && r.schema == sqltext.Schema {
 				ready = append(ready, j)
 			} else {
-				j.err = errAlone
+				j.Err = groupcommit.ErrSeparate
 			}
 		}
-		first = ready
-		for _, v := range []verb{replaceHead, replaceAll, remove} {
+		for _, v := range []tablestore.Verb{tablestore.ReplaceHead, tablestore.ReplaceAll, tablestore.Remove} {
 			if err := change(ctx, c, v, of(ready, v), rows); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	switch {
-	case err == nil:
-		for _, j := range first {
-			if j.err = nil; j.verb != remove {
-				j.changed(rows[j.head.ID].at)
-			}
-		}
-		return nil
-	case answered(err) != 0 || errors.Is(err, errCount):
-		answerAll(first, errAlone)
-		return nil
+	if err != nil {
+		return err
 	}
-	return err
+	for _, j := range ready {
+		if j.Err = nil; j.Verb != tablestore.Remove {
+			j.Done(rows[j.Head.ID].at)
+		}
+	}
+	return nil
 }
 
-func of(jobs []*job, v verb) []*job {
+func of(jobs []*job, v tablestore.Verb) []*job {
 	return slices.Collect(func(yield func(*job) bool) {
 		for _, j := range jobs {
-			if j.verb == v && !yield(j) {
+			if j.Verb == v && !yield(j) {
 				return
 			}
 		}
@@ -202,7 +179,7 @@ func versions(ctx context.Context, c *lane, q *sqltext.MySQL) (map[stet.ID]locke
 		var id stet.ID
 		var now, updated int64
 		if err := rows.Scan(&now, &id.Scope, &id.Key, &r.version, &r.schema, &updated); err != nil {
-			return nil, errColumn
+			return nil, tablestore.ErrColumn
 		}
 		r.at = max(now, updated)
 		held[id] = r
@@ -211,20 +188,20 @@ func versions(ctx context.Context, c *lane, q *sqltext.MySQL) (map[stet.ID]locke
 }
 
 // change carries out the jobs, which are of one verb, on rows that are locked.
-func change(ctx context.Context, c *lane, v verb, jobs []*job, rows map[stet.ID]lockedRow) error {
+func change(ctx context.Context, c *lane, v tablestore.Verb, jobs []*job, rows map[stet.ID]lockedRow) error {
 	if len(jobs) == 0 {
 		return nil
 	}
 	q, each := &sqltext.MySQL{}, int64(1)
-	if v == remove {
+	if v == tablestore.Remove {
 		whose(q.Add("DELETE r FROM stet_records r FORCE INDEX (PRIMARY) WHERE "), jobs)
 	} else {
 		each = 2 // the server's count of a row that was there and is changed
 		jobs[0].write.Into(q)
 		for i, j := range jobs {
 			q.Add([]string{"VALUES (", ", ("}[min(i, 1)])
-			q.Text = append(q.Text, j.place.text.Text...)
-			s := sqltext.Changed(&j.head, rows[j.head.ID].at)
+			q.Text = append(q.Text, j.text.Text...)
+			s := sqltext.Changed(&j.Head, rows[j.Head.ID].at)
 			j.write.AddStamp(q, &s)
 			q.Add(")")
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // bindTime is how long a transaction may take to say which database it is on.
@@ -23,7 +24,7 @@ func (s *mysql) Bind(tx any) (stet.Store, error) {
 	if err := s.sameDatabase(t); err != nil {
 		return nil, wrap("bind", err)
 	}
-	return boundMySQL{t, s}, nil
+	return &boundMySQL{tablestore.Reading{Reader: readMySQL(t), Around: around}, t, s}, nil
 }
 
 func identityMySQL(ctx context.Context, c interface {
@@ -61,67 +62,52 @@ func (s *mysql) sameDatabase(tx *sql.Tx) error {
 // set up to (innodb_lock_wait_timeout), no longer than the deadline of a call. Its isolation level is the caller's, too: where
 // reads repeat, one that has to know what is there now takes a shared lock.
 type boundMySQL struct {
+	tablestore.Reading
 	tx *sql.Tx
 	s  *mysql
 }
 
-func (b boundMySQL) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	w, err := b.s.write(order(), &r.Head, &r.Body)
-	if err != nil {
-		return stet.Record{}, wrap("create", err)
+func (b *boundMySQL) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	j, err := b.s.creation(ctx, &r)
+	if err == nil {
+		err = b.create(ctx, j)
 	}
-	j := job{head: r.Head, write: w}
-	switch err = b.create(ctx, &j); {
-	case err == nil:
-		return stet.Record{Head: j.got, Body: r.Body}, nil
-	case errors.Is(err, stet.ErrExists):
-		return j.have, err
-	}
-	return stet.Record{}, wrap("create", err)
+	return j.Created(&r, wrap("create", err))
 }
 
 // create looks first, in a statement of its own: one that also writes would lock what it looked at where reads repeat.
-func (b boundMySQL) create(ctx context.Context, j *job) (err error) {
-	if j.have, err = getMySQL(ctx, b.tx, j.head.ID, ""); err == nil {
+func (b *boundMySQL) create(ctx context.Context, j *job) (err error) {
+	if j.Have, err = getMySQL(ctx, b.tx, j.Head.ID, ""); err == nil {
 		return stet.ErrExists
 	} else if !errors.Is(err, stet.ErrNotFound) {
 		return err
 	}
 	_, told, err := exec(ctx, b.tx, j.write.Insert(about(b.tx), false))
 	if err == nil {
-		j.born(told)
+		j.Done(told)
 	}
 	if answered(err) != mysqlDuplicate {
 		return err
 	}
-	if j.have, err = getMySQL(ctx, b.tx, j.head.ID, mysqlCurrent(b.tx)); err == nil { // made meanwhile
+	if j.Have, err = getMySQL(ctx, b.tx, j.Head.ID, mysqlCurrent(b.tx)); err == nil { // made meanwhile
 		return stet.ErrExists
 	}
 	return err
 }
 
-func (b boundMySQL) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+func (b *boundMySQL) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	r, err := getMySQL(ctx, b.tx, id, "")
 	return r, wrap("get", err)
 }
 
-func (b boundMySQL) Replace(ctx context.Context, prev stet.Version, h stet.Head, body *stet.Body) (stet.Head, error) {
-	w, err := b.s.write([16]byte{}, &h, body)
-	if err != nil {
-		return stet.Head{}, wrap("replace", err)
+func (b *boundMySQL) Replace(ctx context.Context, prev stet.Version, h stet.Head, body *stet.Body) (stet.Head, error) {
+	j, err := b.s.replacement(ctx, prev, &h, body)
+	if err == nil {
+		err = replaceMySQL(ctx, b.tx, j)
 	}
-	j := job{head: h, prev: prev, write: w}
-	if err = replaceMySQL(ctx, b.tx, &j); err == nil || errors.Is(err, stet.ErrStale) {
-		return j.got, err
-	}
-	return stet.Head{}, wrap("replace", err)
+	return j.Replaced(wrap("replace", err))
 }
 
-func (b boundMySQL) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
-	return wrap("delete", removeMySQL(ctx, b.tx, &job{head: stet.Head{ID: id}, prev: prev}))
-}
-
-func (b boundMySQL) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-	heads, next, err := readMySQL(b.tx).Due(ctx, q)
-	return heads, next, wrap("due", err)
+func (b *boundMySQL) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+	return wrap("delete", removeMySQL(ctx, b.tx, removal(ctx, id, prev)))
 }

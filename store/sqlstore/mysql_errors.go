@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 )
 
 // Numbers of the server's errors that this package acts on.
@@ -121,7 +122,9 @@ func errorNumber(err error) int {
 }
 
 // gone reports whether the connection, and with it whatever was going on, has to be given up.
-func gone(err error) bool { return failed(err) && answered(err) == 0 && !errors.Is(err, errNothing) }
+func gone(err error) bool {
+	return failed(err) && answered(err) == 0 && !errors.Is(err, groupcommit.ErrNothing) && !errors.Is(err, errCount)
+}
 
 // uncertain is the error of a write that was sent and not answered.
 func uncertain(err error) error {

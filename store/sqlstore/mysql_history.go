@@ -12,12 +12,7 @@ func (s *mysql) Append(ctx context.Context, c stet.Change) error {
 	return wrap("append", s.writes.with(ctx, func(l *lane) error { return appendMySQL(ctx, l, &c) }))
 }
 
-func (b boundMySQL) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
-	changes, next, err := readMySQL(b.tx).History(ctx, q)
-	return changes, next, wrap("history", err)
-}
-
-func (b boundMySQL) Append(ctx context.Context, c stet.Change) error {
+func (b *boundMySQL) Append(ctx context.Context, c stet.Change) error {
 	return wrap("append", appendMySQL(ctx, b.tx, &c))
 }
 

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/stet-dev/stet/internal/groupcommit"
 )
 
 // lanes are connections that the store holds on to, made when first needed. They are its own because it sets them up: an
@@ -74,7 +76,7 @@ func (l *lanes) with(ctx context.Context, f func(c *lane) error) (err error) {
 	used, err := l.ready(ctx, l.last())
 	if err != nil {
 		err = cause(ctx, err)
-		return fmt.Errorf("%w: %w", errNothing, err)
+		return groupcommit.Nothing(err)
 	}
 	if err = f(used); gone(err) || used.broken {
 		used.discard()
@@ -103,7 +105,7 @@ func cause(ctx context.Context, err error) error {
 
 func (l *lanes) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", errNothing, err)
+		return groupcommit.Nothing(err)
 	}
 	select {
 	case _, open := <-l.slots:
@@ -112,7 +114,7 @@ func (l *lanes) enter(ctx context.Context) error {
 		}
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", errNothing, ctx.Err())
+		return groupcommit.Nothing(ctx.Err())
 	}
 }
 

@@ -5,13 +5,15 @@ import (
 	"slices"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // Reap removes records whose time is over, some hundreds in one transaction, as a group of deletes does. Rows that somebody
 // holds, or has changed since they were looked at, are passed over.
 func (s *mysql) Reap(ctx context.Context, limit int) (n int, err error) {
-	for _, state := range reaped {
+	for _, state := range tablestore.Reaped {
 		for more := true; more && n < limit; {
 			err := s.lookUps.with(ctx, func(c *lane) error {
 				over, err := overMySQL(ctx, c, state, min(limit-n, together))
@@ -19,12 +21,15 @@ func (s *mysql) Reap(ctx context.Context, limit int) (n int, err error) {
 					more = false
 					return err
 				}
-				if err = carryChanges(ctx, c, over); err != nil { // nobody knows whether they are gone
+				if err = carryChanges(ctx, c, over); err != nil {
+					if more = false; settlesMySQL(err) != groupcommit.Final { // none of them is gone
+						return nil
+					}
 					return err
 				}
 				gone := 0
 				for _, j := range over {
-					if j.err == nil {
+					if j.Err == nil {
 						gone++
 					}
 				}
@@ -48,8 +53,8 @@ func overMySQL(ctx context.Context, c *lane, state stet.State, limit int) (jobs 
 	}
 	rows, err := versions(ctx, c, q.Add(" ORDER BY `due_at` LIMIT ").Int(int64(limit)))
 	for id, row := range rows {
-		jobs = append(jobs, &job{verb: remove, ctx: ctx, head: stet.Head{ID: id}, prev: row.version})
+		jobs = append(jobs, removal(ctx, id, row.version))
 	}
-	slices.SortFunc(jobs, func(a, b *job) int { return compareIDs(a.head.ID, b.head.ID) })
+	slices.SortFunc(jobs, compare)
 	return jobs, err
 }

@@ -3,22 +3,16 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// The server tells nobody that a row has changed: whoever waits looks, first often and then less so.
-const (
-	firstLook = 25 * time.Millisecond
-	lastLook  = time.Second
-)
-
-// Wait looks at the record every 25 ms, and then less and less often, down to once in a second.
+// Wait looks at the record every 25 ms, and then less and less often, down to once in a second: the server does not tell of changes.
 func (s *mysql) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	q := new(sqltext.MySQL).Add("SELECT `version` FROM stet_records WHERE ").Whose(id)
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+	return wrap("wait", tablestore.Wait(ctx, tablestore.FirstLook, nil, func() (bool, error) {
 		var there stet.Version
 		err := s.lookUps.with(ctx, func(c *lane) error {
 			err := c.QueryRowContext(ctx, string(q.Text)).Scan(&there)
@@ -27,18 +21,6 @@ func (s *mysql) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 			}
 			return fault(err)
 		})
-		if ended := ctx.Err(); ended != nil {
-			return ended
-		}
-		if err != nil || there != seen {
-			return wrap("wait", err)
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		}
-	}
+		return there != seen, err
+	}))
 }

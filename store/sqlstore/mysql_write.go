@@ -9,51 +9,75 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // job is one write.
 type job struct {
-	verb
-	ctx   context.Context
-	head  stet.Head // remove: its ID alone
-	prev  stet.Version
-	write *sqltext.MySQLWrite // create, replace
-
-	err  error
-	got  stet.Head   // as stored; of the incumbent with [stet.ErrStale]
-	have stet.Record // the incumbent with [stet.ErrExists]
-
-	place jobPlace
+	tablestore.Write
+	write *sqltext.MySQLWrite // Create, Replace
+	text  sqltext.MySQL       // the values, if it is in a group
 }
 
 // heldTimeout is how long a write without a deadline tries to get at a row that another transaction holds.
 const heldTimeout = 10 * time.Second
 
-// do carries out j in a group, and alone where the group cannot.
-func (s *mysql) do(g *group, j *job) error {
-	if g.fits(j) && !s.held.has(j.head.ID) {
-		if err := g.do(j); err != errAlone {
-			return err
-		}
+func compare(a, b *job) int { return tablestore.Compare(&a.Write, &b.Write) }
+
+func (s *mysql) queue(many func(ctx context.Context, c *lane, batch []*job) error) *groupcommit.Queue[*job] {
+	return groupcommit.New(groupcommit.Config[*job]{
+		Alone: func(j *job) error {
+			return s.writes.with(j.Ctx, func(c *lane) error { return apply(j.Ctx, c, j) })
+		},
+		Many: func(ctx context.Context, batch []*job) error {
+			return s.writes.with(ctx, func(c *lane) error { return many(ctx, c, batch) })
+		},
+		Patient: s.patient, Settles: settlesMySQL, Fits: s.fits, Clone: (*job).render, Compare: compare,
+		// A quarter of the packet: bytes are twice as long in hexadecimal, and other parts of a record come with them.
+		Lone: fewWrites, Groups: maxGroups, MaxGroup: maxGroup, MaxBytes: min(maxBatchBytes, s.most/4),
+		Timeout: groupTimeout, Closed: ErrClosed})
+}
+
+// fits reports whether j may share a statement with others. A note has its entry in the history, and is rare; a large body
+// would keep the others waiting.
+func (s *mysql) fits(j *job) bool {
+	return j.Head.Note == nil && (j.write == nil || !j.write.Large()) && !s.held.Has(j.Head.ID)
+}
+
+// render writes the values of j, which refer to memory of its caller.
+func (j *job) render() {
+	if j.write != nil {
+		j.write.AddValues(&j.text)
+		j.Size = len(j.text.Text)
 	}
-	ctx, cancel := j.ctx, func() {}
+}
+
+func settlesMySQL(err error) groupcommit.Outcome {
+	switch n := answered(err); {
+	case n == mysqlDuplicate, n == mysqlLockWait, n == mysqlDeadlock:
+		return groupcommit.Contended
+	case n != 0, errors.Is(err, errCount):
+		return groupcommit.Refused
+	}
+	return groupcommit.Final
+}
+
+// patient carries out j on a connection for itself, again and again while another transaction is in the way. It waits without
+// holding on to a connection: a row that somebody keeps must not slow its neighbours.
+func (s *mysql) patient(j *job) error {
+	ctx, cancel := j.Ctx, func() {}
 	if _, ok := ctx.Deadline(); !ok {
 		ctx, cancel = context.WithTimeout(ctx, heldTimeout)
 	}
 	defer cancel()
-	return s.alone(ctx, j)
-}
-
-// alone carries out j on a connection for itself, again and again while another transaction is in the way. It waits without
-// holding on to a connection: a row that somebody keeps must not slow its neighbours.
-func (s *mysql) alone(ctx context.Context, j *job) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		err := s.lookUps.with(ctx, func(c *lane) error { return applyIfFree(ctx, c, j) })
 		switch answered(err) {
 		case mysqlDuplicate, mysqlDeadlock: // nothing happened
 		case mysqlLockWait, mysqlHeld:
-			s.held.add(j.head.ID)
+			s.held.Add(j.Head.ID)
 		default:
 			return err
 		}
@@ -62,7 +86,7 @@ func (s *mysql) alone(ctx context.Context, j *job) error {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("%w: %w: %w", errNothing, ctx.Err(), err)
+			return fmt.Errorf("%w: %w", groupcommit.Nothing(ctx.Err()), err)
 		}
 	}
 }
@@ -70,27 +94,41 @@ func (s *mysql) alone(ctx context.Context, j *job) error {
 // applyIfFree asks first whether another transaction holds the row: MySQL cannot be told that a statement that writes waits for
 // nobody. A record that is there is found before, whoever holds it.
 func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
-	if j.verb == create {
-		if j.have, err = getMySQL(ctx, c, j.head.ID, ""); err == nil {
+	if j.Verb == tablestore.Create {
+		if j.Have, err = getMySQL(ctx, c, j.Head.ID, ""); err == nil {
 			return stet.ErrExists
 		} else if !errors.Is(err, stet.ErrNotFound) {
 			return err
 		}
 	}
-	if err := askMySQL(ctx, c, j.head.ID); err != nil {
+	if err := askMySQL(ctx, c, j.Head.ID); err != nil {
 		return err
 	}
 	return apply(ctx, c, j)
 }
 
+// askMySQL is an error where another transaction holds the row, also one that is not committed yet. It waits for nobody.
+func askMySQL(ctx context.Context, c *lane, id stet.ID) error {
+	q := about(c).Add("SELECT `version` FROM stet_records WHERE ").Whose(id).Add(" FOR UPDATE NOWAIT")
+	rows, err := query(ctx, c, q)
+	if err != nil {
+		return fault(err)
+	}
+	defer rows.Close()
+	for rows.Next() { // it is enough that there was no error
+		continue
+	}
+	return fault(rows.Err())
+}
+
 // apply carries out j as one transaction of its own.
 func apply(ctx context.Context, c *lane, j *job) error {
 	switch {
-	case j.verb == create:
+	case j.Verb == tablestore.Create:
 		return createMySQL(ctx, c, j)
-	case j.verb == remove:
+	case j.Verb == tablestore.Remove:
 		return removeMySQL(ctx, c, j)
-	case j.head.Note == nil:
+	case j.Head.Note == nil:
 		return replaceMySQL(ctx, c, j)
 	}
 	return transact(ctx, c, func() error { return replaceMySQL(ctx, c, j) })
@@ -99,7 +137,7 @@ func apply(ctx context.Context, c *lane, j *job) error {
 // transact calls f within a transaction, and commits it if f returns no error.
 func transact(ctx context.Context, c *lane, f func() error) error {
 	if _, err := c.ExecContext(ctx, "START TRANSACTION"); err != nil {
-		return fmt.Errorf("%w: %w", errNothing, fault(err))
+		return groupcommit.Nothing(fault(err))
 	}
 	if err := f(); err != nil {
 		if gone(err) {
@@ -167,10 +205,10 @@ func createMySQL(ctx context.Context, c *lane, j *job) error {
 	case err != nil:
 		return err
 	case rows == 1:
-		j.born(told)
+		j.Done(told)
 		return nil
 	}
-	switch j.have, err = getMySQL(ctx, c, j.head.ID, ""); {
+	switch j.Have, err = getMySQL(ctx, c, j.Head.ID, ""); {
 	case err == nil:
 		return stet.ErrExists
 	case errors.Is(err, stet.ErrNotFound): // deleted meanwhile: as if it had been taken, and not yet looked at
@@ -179,41 +217,31 @@ func createMySQL(ctx context.Context, c *lane, j *job) error {
 	return err
 }
 
-func (j *job) born(at int64) {
-	s := sqltext.Born(&j.head, at)
-	j.got = stamped(j.head, &s)
-}
-
-func (j *job) changed(at int64) {
-	s := sqltext.Changed(&j.head, at)
-	j.got = stamped(j.head, &s)
-}
-
 func replaceMySQL(ctx context.Context, c querier, j *job) error {
 	var was string
-	if j.head.Note != nil {
+	if j.Head.Note != nil {
 		var err error
 		if was, err = stateMySQL(ctx, c, j); err != nil {
 			return err
 		}
 	}
-	_, told, err := exec(ctx, c, j.write.Update(about(c), j.prev))
+	_, told, err := exec(ctx, c, j.write.Update(about(c), j.Prev))
 	switch {
 	case err != nil:
 		return err
 	case told == 0:
 		return j.refuse(ctx, c)
 	}
-	j.changed(told)
-	if j.head.Note != nil {
-		_, _, err = exec(ctx, c, sqltext.MySQLNoted(&j.head, was, told))
+	j.Done(told)
+	if j.Head.Note != nil {
+		_, _, err = exec(ctx, c, sqltext.MySQLNoted(&j.Head, was, told))
 	}
 	return err
 }
 
 // stateMySQL locks the row, and returns the state that is to end.
 func stateMySQL(ctx context.Context, c querier, j *job) (state string, err error) {
-	q := new(sqltext.MySQL).Add("SELECT `state` FROM stet_records WHERE ").If(j.head.ID, j.prev).Add(" FOR UPDATE")
+	q := new(sqltext.MySQL).Add("SELECT `state` FROM stet_records WHERE ").If(j.Head.ID, j.Prev).Add(" FOR UPDATE")
 	rows, err := c.QueryContext(ctx, string(q.Text), q.Args...)
 	if err != nil {
 		return "", fault(err)
@@ -226,7 +254,7 @@ func stateMySQL(ctx context.Context, c querier, j *job) (state string, err error
 }
 
 func removeMySQL(ctx context.Context, c querier, j *job) error {
-	q := about(c).Add("DELETE FROM stet_records WHERE ").If(j.head.ID, j.prev)
+	q := about(c).Add("DELETE FROM stet_records WHERE ").If(j.Head.ID, j.Prev)
 	rows, _, err := exec(ctx, c, q)
 	if rows == 1 || err != nil {
 		return err
@@ -237,7 +265,7 @@ func removeMySQL(ctx context.Context, c querier, j *job) error {
 // refuse says why no row was changed. It reads what is there now: within a transaction that repeats its reads that is more
 // than a plain SELECT would see.
 func (j *job) refuse(ctx context.Context, c querier) (err error) {
-	if j.got, err = getMySQLHead(ctx, c, j.head.ID, mysqlCurrent(c)); err != nil {
+	if j.Got, err = getMySQLHead(ctx, c, j.Head.ID, mysqlCurrent(c)); err != nil {
 		return err
 	}
 	return stet.ErrStale
@@ -289,7 +317,7 @@ func eachMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqlt
 		row := &sqltext.Row{Unstamped: true}
 		var now int64
 		if rows.Scan(append([]any{&now}, dest(row)...)...) != nil {
-			return errColumn
+			return tablestore.ErrColumn
 		}
 		visit(row, now)
 	}

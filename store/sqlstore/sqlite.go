@@ -4,21 +4,28 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
+	"github.com/stet-dev/stet/internal/monotonic"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 var text sqltext.Encoder = sqltext.SQLiteText
 
 // sqlite is a store in a file: one connection writes, in groups, and others read beside it.
 type sqlite struct {
+	tablestore.Listing
 	db      *sql.DB
-	clock   *clock
+	clock   *monotonic.Clock
 	readers *readers
-	queue   *queue
+	queue   *groupcommit.Queue[*op]
 	log     *log
 	file    string // its full path, as the database says it
+
+	closeWriter func() error
 }
 
 var (
@@ -31,12 +38,15 @@ var (
 )
 
 func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
-	clk := &clock{now: c.Clock}
+	clk := &monotonic.Clock{Now: c.Clock}
 	w := &writer{db: db, log: &log{max: c.MaxLog}, statements: statements{clock: clk}}
 	if err := w.connect(ctx); err != nil {
 		return nil, err
 	}
-	s := &sqlite{db: db, clock: clk, readers: newReaders(db, c.Readers), queue: &queue{committer: w}, log: w.log}
+	s := &sqlite{Listing: listing(readSQLite(db, clk)), db: db, clock: clk, readers: newReaders(db, c.Readers), log: w.log}
+	s.queue = groupcommit.New(groupcommit.Config[*op]{Begin: w.begin, Many: w.commit, Look: s.look, Clone: (*op).clone,
+		Groups: 1, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Closed: ErrClosed})
+	s.closeWriter = sync.OnceValue(w.close)
 	var synchronous int // which has been checked
 	err := w.conn.QueryRowContext(ctx, sqltext.SQLiteFile).Scan(&s.file, &synchronous)
 	if s.log.file = s.file + "-wal"; err == nil {
@@ -51,8 +61,8 @@ func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
 // Close waits for the writes that have begun, refuses new ones, and gives back the connections the store held. It leaves db
 // open. The second Close does nothing.
 func (s *sqlite) Close() error {
-	err := s.queue.close()
-	return errors.Join(err, s.readers.close())
+	s.queue.Close()
+	return errors.Join(s.closeWriter(), s.readers.close())
 }
 
 // Get returns the record, or [stet.ErrNotFound].

@@ -6,7 +6,9 @@ import (
 	"errors"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/monotonic"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // statement is one of a connection's: a [*sql.Stmt], or one that a caller's transaction prepares when it is needed.
@@ -22,20 +24,20 @@ type lookUp interface {
 
 // statements are what the verbs are made of, on one connection that is in a transaction.
 type statements struct {
-	clock                                                                      *clock
+	clock                                                                      *monotonic.Clock
 	insert, update, updateAll, retag, note, entry, del, reapOver, get, getHead statement
 }
 
 // apply carries out one write. It may be called again after a rollback, and leaves what it was given as it is.
 func (s *statements) apply(o *op) error {
-	switch o.verb {
-	case create:
+	switch o.Verb {
+	case tablestore.Create:
 		return s.create(o)
-	case replaceHead:
+	case tablestore.ReplaceHead:
 		return s.replace(s.update, o)
-	case replaceAll:
+	case tablestore.ReplaceAll:
 		return s.replace(s.updateAll, o)
-	case remove:
+	case tablestore.Remove:
 		return s.remove(o)
 	case reap:
 		return s.reap(o)
@@ -46,13 +48,13 @@ func (s *statements) apply(o *op) error {
 }
 
 func (s *statements) create(o *op) error {
-	at := sqltext.Born(&o.head, s.clock.micros())
-	if one, err := s.write(s.insert, at.Args(o.args, &o.head)); one || err != nil {
-		o.got = stamped(o.head, &at)
+	at := sqltext.Born(&o.Head, s.clock.Micros())
+	if one, err := s.write(s.insert, at.Args(o.args, &o.Head)); one || err != nil {
+		o.Stamped(&at)
 		return err
 	}
 	var err error
-	if o.have, err = getRecord(s.get, s.clock, o.id); err != nil {
+	if o.Have, err = getRecord(s.get, s.clock, o.Head.ID); err != nil {
 		return err
 	}
 	return stet.ErrExists
@@ -61,16 +63,16 @@ func (s *statements) create(o *op) error {
 // replace stamps by the store's clock, and where the row was written by one that was ahead, by the row's own: a record's time does
 // not go back, also where the host's clock was set back while no process ran (CR-16, W10).
 func (s *statements) replace(stmt statement, o *op) error {
-	one, err := s.replaceAt(stmt, o, s.clock.micros())
+	one, err := s.replaceAt(stmt, o, s.clock.Micros())
 	if one || err != nil {
 		return err
 	}
-	if err := s.refuse(o); err != stet.ErrStale || o.got.Version != o.prev {
+	if err := s.refuse(o); err != stet.ErrStale || o.Got.Version != o.Prev {
 		return err
 	}
-	now := max(s.clock.micros(), o.got.UpdatedAt.UnixMicro())
-	if o.got.Tag != o.head.Tag { // it was written under another pepper
-		args := append(text.ID([]any{sqltext.Tag(o.head.Tag)}, o.id), int64(o.prev))
+	now := max(s.clock.Micros(), o.Got.UpdatedAt.UnixMicro())
+	if o.Got.Tag != o.Head.Tag { // it was written under another pepper
+		args := append(text.ID([]any{sqltext.Tag(o.Head.Tag)}, o.Head.ID), int64(o.Prev))
 		if _, err := s.write(s.retag, args); err != nil {
 			return err
 		}
@@ -85,16 +87,16 @@ var errMoved = errors.New("the row changed between two statements of its transac
 
 // replaceAt reports whether the row was there, of the version and the format expected, and no younger than now.
 func (s *statements) replaceAt(stmt statement, o *op, now int64) (one bool, err error) {
-	at := sqltext.Changed(&o.head, now)
-	if o.head.Note != nil { // first: what the record was is in its row until then
-		args := text.Note(make([]any, 0, 12), &o.head, at.Updated)
-		if one, err := s.write(s.note, append(text.ID(args, o.id), int64(o.prev), now, sqltext.Tag(o.head.Tag))); !one || err != nil {
+	at := sqltext.Changed(&o.Head, now)
+	if o.Head.Note != nil { // first: what the record was is in its row until then
+		args := text.Note(make([]any, 0, 12), &o.Head, at.Updated)
+		if one, err := s.write(s.note, append(text.ID(args, o.Head.ID), int64(o.Prev), now, sqltext.Tag(o.Head.Tag))); !one || err != nil {
 			return false, err
 		}
 	}
-	args := append(text.ID(at.Args(o.args, &o.head), o.id), int64(o.prev), now)
+	args := append(text.ID(at.Args(o.args, &o.Head), o.Head.ID), int64(o.Prev), now)
 	if one, err = s.write(stmt, args); one {
-		o.got = stamped(o.head, &at)
+		o.Stamped(&at)
 	}
 	return one, err
 }
@@ -117,14 +119,9 @@ func (s *statements) write(stmt statement, args []any) (one bool, err error) {
 	return n == 1, err
 }
 
-func stamped(h stet.Head, at *sqltext.Stamp) stet.Head {
-	at.Apply(&h)
-	return h
-}
-
 // refuse says why no row was changed.
 func (s *statements) refuse(o *op) (err error) {
-	if o.got, err = getHead(s.getHead, s.clock, o.id); err != nil {
+	if o.Got, err = getHead(s.getHead, s.clock, o.Head.ID); err != nil {
 		return err
 	}
 	return stet.ErrStale

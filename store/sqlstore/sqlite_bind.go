@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // Bind returns the store within tx, a [*database/sql.Tx] on the same file, of this pool or of another: [In] says what that
@@ -30,10 +31,14 @@ func (s *sqlite) Bind(tx any) (stet.Store, error) {
 			" open it by SQLiteDSN, too", stet.ErrForeignTx, synchronous)
 	}
 	in := func(query string) statement { return inTx{t, query} }
-	return &boundSQLite{tx: t, statements: statements{clock: s.clock, insert: in(sqltext.SQLiteInsert),
+	b := &boundSQLite{tx: t, statements: statements{clock: s.clock, insert: in(sqltext.SQLiteInsert),
 		update: in(sqltext.SQLiteUpdate), updateAll: in(sqltext.SQLiteUpdateBody), retag: in(sqltext.SQLiteRetag), note: in(sqltext.SQLiteNote),
 		entry: in(sqltext.SQLiteAppend),
-		del:   in(sqltext.SQLiteDelete), get: in(sqltext.SQLiteGet), getHead: in(sqltext.SQLiteGetHead)}}, nil
+		del:   in(sqltext.SQLiteDelete), get: in(sqltext.SQLiteGet), getHead: in(sqltext.SQLiteGetHead)}}
+	b.Reading = tablestore.Reading{Reader: readSQLite(t, s.clock), Around: func(ctx context.Context, op string, call func(context.Context) error) error {
+		return wrap(op, b.do(ctx, func() error { return call(context.WithoutCancel(ctx)) }))
+	}}
+	return b, nil
 }
 
 // inTx is a statement of a transaction, which is prepared each time: few are needed more than once.
@@ -53,6 +58,7 @@ func (s inTx) QueryContext(ctx context.Context, args ...any) (*sql.Rows, error) 
 // boundSQLite is a store within a transaction. Contexts that end are heeded between statements: to interrupt one that writes
 // would roll the transaction back, and where the transaction holds the file nothing here waits.
 type boundSQLite struct {
+	tablestore.Reading
 	statements
 	tx     *sql.Tx
 	spoilt error // by what failed before
@@ -96,7 +102,7 @@ func (b *boundSQLite) Create(ctx context.Context, r stet.Record) (stet.Record, e
 	if err == nil {
 		err = b.do(ctx, func() error { return b.apply(o) })
 	}
-	return created(o, &r, err)
+	return o.Created(&r, wrap("create", err))
 }
 
 // Get returns the record, or [stet.ErrNotFound].
@@ -111,19 +117,10 @@ func (b *boundSQLite) Replace(ctx context.Context, prev stet.Version, h stet.Hea
 	if err == nil {
 		err = b.do(ctx, func() error { return b.apply(o) })
 	}
-	return replaced(o, err)
+	return o.Replaced(wrap("replace", err))
 }
 
 // Delete removes the record if its Version is prev.
 func (b *boundSQLite) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	return wrap("delete", b.do(ctx, func() error { return b.apply(deleteOp(ctx, id, prev)) }))
-}
-
-// Due returns the Heads whose DueAt has passed, earliest first.
-func (b *boundSQLite) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
-	err = b.do(ctx, func() (err error) {
-		heads, next, err = readSQLite(b.tx, b.clock).Due(context.WithoutCancel(ctx), q)
-		return err
-	})
-	return heads, next, wrap("due", err)
 }

@@ -8,16 +8,7 @@ import (
 
 // Append adds an entry that tells of no change.
 func (s *sqlite) Append(ctx context.Context, c stet.Change) error {
-	return wrap("append", s.queue.do(appendOp(ctx, &c)))
-}
-
-// History pages through the changes, as the transaction sees them.
-func (b *boundSQLite) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
-	err = b.do(ctx, func() (err error) {
-		changes, next, err = readSQLite(b.tx, b.clock).History(context.WithoutCancel(ctx), q)
-		return err
-	})
-	return changes, next, wrap("history", err)
+	return wrap("append", s.queue.Do(appendOp(ctx, &c)))
 }
 
 // Append adds an entry that tells of no change.
@@ -26,12 +17,12 @@ func (b *boundSQLite) Append(ctx context.Context, c stet.Change) error {
 }
 
 func appendOp(ctx context.Context, c *stet.Change) *op {
-	o := newOp(ctx, appendTo, &stet.Head{ID: c.ID}, &stet.Body{})
+	o := newOp(ctx, appendTo, &stet.Head{ID: c.ID}, nil)
 	o.args = text.Appended(c)
 	return o
 }
 
 func (s *statements) appendTo(o *op) error {
-	_, err := s.write(s.entry, append(o.args[:len(o.args):len(o.args)], s.clock.micros()))
+	_, err := s.write(s.entry, append(o.args[:len(o.args):len(o.args)], s.clock.Micros()))
 	return err
 }

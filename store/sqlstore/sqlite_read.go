@@ -4,11 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/monotonic"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // readers are connections with a prepared look-up, made when first needed. The pool of db would do, but by default it keeps
@@ -90,25 +91,22 @@ func (r *readers) close() error {
 }
 
 // getRecord reads the record of id with stmt, which selects all columns.
-func getRecord(stmt lookUp, clk *clock, id stet.ID) (stet.Record, error) {
+func getRecord(stmt lookUp, clk *monotonic.Clock, id stet.ID) (stet.Record, error) {
 	var row sqltext.Row
 	if err := one(stmt, id, row.DestBody()); err != nil {
 		return stet.Record{}, err
 	}
-	return row.Record(clk.micros())
+	return row.Record(clk.Micros())
 }
 
 // getHead reads the head of id with stmt, which selects the columns of heads.
-func getHead(stmt lookUp, clk *clock, id stet.ID) (stet.Head, error) {
+func getHead(stmt lookUp, clk *monotonic.Clock, id stet.ID) (stet.Head, error) {
 	var row sqltext.Row
 	if err := one(stmt, id, row.Dest()); err != nil {
 		return stet.Head{}, err
 	}
-	return row.Head(clk.micros())
+	return row.Head(clk.Micros())
 }
-
-// errColumn does not say what the column holds: that is not for logs.
-var errColumn = fmt.Errorf("%w: a column holds another type than it should", stet.ErrCorrupt)
 
 // one scans the only row of id into dest, or answers [stet.ErrNotFound]. It takes microseconds and waits for nobody, so that
 // it has no context: one that may end costs database/sql and the driver a goroutine each.
@@ -125,7 +123,7 @@ func one(stmt lookUp, id stet.ID, dest []any) error {
 		return stet.ErrNotFound
 	}
 	if rows.Scan(dest...) != nil {
-		return errColumn
+		return tablestore.ErrColumn
 	}
 	return rows.Close()
 }

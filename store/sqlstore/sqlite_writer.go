@@ -8,7 +8,9 @@ import (
 	"fmt"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // writer is the one connection that writes, with its statements. The queue's leader has it to itself.
@@ -94,31 +96,31 @@ func (w *writer) begin(o *op) error {
 	}
 	if w.log.full() {
 		if w.cutLog(); w.conn == nil {
-			if err := w.connect(o.ctx); err != nil {
-				return fmt.Errorf("%w: %w", errNothing, err)
+			if err := w.connect(o.Ctx); err != nil {
+				return groupcommit.Nothing(err)
 			}
 		}
 	}
-	if _, err := w.begins.ExecContext(o.ctx); err != nil {
-		w.reset() // where o.ctx ended, it may have begun all the same
-		return fmt.Errorf("%w: %w", errNothing, err)
+	if _, err := w.begins.ExecContext(o.Ctx); err != nil {
+		w.reset() // where o.Ctx ended, it may have begun all the same
+		return groupcommit.Nothing(err)
 	}
 	return nil
 }
 
 func (w *writer) look(o *op) (err error) {
-	if err := o.ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", errNothing, err)
+	if err := o.Ctx.Err(); err != nil {
+		return groupcommit.Nothing(err)
 	}
 	if w.conn == nil {
-		if err := w.connect(o.ctx); err != nil {
-			return fmt.Errorf("%w: %w", errNothing, err)
+		if err := w.connect(o.Ctx); err != nil {
+			return groupcommit.Nothing(err)
 		}
 	}
-	if o.verb != create || o.looked {
+	if o.Verb != tablestore.Create || o.looked {
 		return nil
 	}
-	switch o.have, err = getRecord(w.get, w.clock, o.id); {
+	switch o.Have, err = getRecord(w.get, w.clock, o.Head.ID); {
 	case err == nil:
 		return stet.ErrExists
 	case errors.Is(err, stet.ErrNotFound):
@@ -131,32 +133,29 @@ func (w *writer) look(o *op) (err error) {
 
 // commit carries out a group in the transaction that has begun. A statement that fails takes no neighbour with it: the
 // transaction is rolled back, and each write is tried alone.
-func (w *writer) commit(batch []*op) {
+func (w *writer) commit(_ context.Context, batch []*op) error {
 	for _, o := range batch {
-		if err := o.ctx.Err(); err != nil { // the caller has gone
-			o.err = fmt.Errorf("%w: %w", errNothing, err)
-			continue
-		}
-		if o.err = w.apply(o); failed(o.err) {
+		if o.Err = w.apply(o); failed(o.Err) {
 			w.reset()
 			if len(batch) > 1 {
 				w.oneByOne(batch)
 			}
-			return
+			return nil
 		}
 	}
 	if _, err := w.commits.ExecContext(context.Background()); err != nil {
 		w.reset()
 		for _, o := range batch { // also those that were refused, perhaps by what is not there now
-			o.err = fmt.Errorf("commit, which may have happened: %w", err)
+			o.Err = fmt.Errorf("commit, which may have happened: %w", err)
 		}
 	}
+	return nil
 }
 
 func (w *writer) oneByOne(batch []*op) {
 	for _, o := range batch {
-		if o.err = w.begin(o); o.err == nil {
-			w.commit([]*op{o})
+		if o.Err = w.begin(o); o.Err == nil {
+			_ = w.commit(o.Ctx, []*op{o})
 		}
 	}
 }

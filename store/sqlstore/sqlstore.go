@@ -34,6 +34,8 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // Store is a [stet.Store] in a table. It is safe for concurrent use, and so are several of them on one database, in one
@@ -154,11 +156,12 @@ func (c Config) validate(db *sql.DB) error {
 	return nil
 }
 
-// wrap names the operation of an error that is not one of the plain answers.
-func wrap(op string, err error) error {
-	switch err {
-	case nil, stet.ErrExists, stet.ErrStale, stet.ErrNotFound:
-		return err
-	}
-	return fmt.Errorf("sqlstore: %s: %w", op, err)
+func listing(r *sqltext.Reader) tablestore.Listing {
+	return tablestore.Listing{Reading: tablestore.Reading{Reader: r, Around: around}}
 }
+
+func around(ctx context.Context, op string, call func(context.Context) error) error {
+	return wrap(op, call(ctx))
+}
+
+func wrap(op string, err error) error { return tablestore.Wrap("sqlstore", op, err) }

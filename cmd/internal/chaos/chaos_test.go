@@ -1,41 +1,15 @@
 package chaos
 
 import (
-	"strings"
+	"slices"
 	"testing"
 )
 
-func TestNames(t *testing.T) {
-	for statement, want := range map[string]string{
-		"BEGIN IMMEDIATE": "BEGIN",
-		"COMMIT":          "COMMIT",
-		"INSERT INTO payments (id, key) VALUES (?, ?)":        "INSERT payments",
-		"insert or ignore into t(a) values (1)":               "INSERT t",
-		"UPDATE stet_records SET a = 1":                       "UPDATE stet_records",
-		"SELECT a FROM t, u":                                  "SELECT t",
-		"SELECT a, b\n\tFROM stet_records WHERE x = ?":        "SELECT stet_records",
-		"DELETE FROM stet_records WHERE id IN (SELECT 1)":     "DELETE stet_records",
-		"PRAGMA foreign_keys":                                 "PRAGMA",
-		"UPDATE stet_outbox SET a = 1 WHERE id IN (SELECT 1)": "UPDATE stet_outbox",
-	} {
-		if got := name(statement); got != want {
-			t.Errorf("%q is called %q, want %q", statement, got, want)
-		}
-	}
-}
-
-// What a process does before it is armed, and after it is disarmed, is not counted.
-func TestPointsCountWhatIsArmed(t *testing.T) {
-	var out strings.Builder
-	p := &points{out: &out}
-	p.pass("start")()
-	p.arm()
-	p.pass("BEGIN")()
-	p.pass("COMMIT")()
-	p.disarm()
-	p.pass("end")()
-	if want := "point BEGIN\npoint COMMIT\n"; out.String() != want || p.count != 2 {
-		t.Errorf("%d points: %q", p.count, out.String())
+// A window is before each thing that is done; the last is after all of them.
+func TestWindows(t *testing.T) {
+	got := windows([]string{"BEGIN, before, 1", "BEGIN, after, 1", "SELECT, before, 1", "SELECT, rows to come, 1", "SELECT, after, 1"})
+	if want := []string{"BEGIN, before, 1", "SELECT, before, 1", "SELECT, after, 1"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/stet-dev/stet/internal/crashpoint"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // client asks for one thing, and asks again with the same key until it has an answer.
@@ -16,68 +17,33 @@ type client struct {
 	saw             []string // in order, repetitions once
 }
 
-// answer is what a client holds in the end.
-type answer struct {
-	status   int
-	body     string
-	replayed bool
-}
-
 const retryPause = 100 * time.Millisecond // Retry-After says more, but this client is in a hurry
 
 // once sends the request; an error is a connection that broke.
-func (c *client) once(ctx context.Context, url string) (answer, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/"+c.what,
-		strings.NewReader(fmt.Sprintf(`{"reference":%q,"amount":1999,"card":%q}`, c.key, c.card)))
+func (c *client) once(ctx context.Context, url string) (crashpoint.Reply, error) {
+	a, err := crashpoint.Post(ctx, url+"/v1/"+c.what, c.key, fmt.Sprintf(`{"reference":%q,"amount":1999,"card":%q}`, c.key, c.card))
+	saw := fmt.Sprint(a.Status)
 	if err != nil {
-		return answer{}, err
+		saw = "cut off"
 	}
-	r.Header.Set("Idempotency-Key", c.key)
-	r.GetBody = nil // net/http must not repeat by itself what this client counts
-	w, err := http.DefaultClient.Do(r)
-	if err != nil {
-		c.note("cut off")
-		return answer{}, err
+	if n := len(c.saw); n == 0 || c.saw[n-1] != saw {
+		c.saw = append(c.saw, saw)
 	}
-	defer func() { _ = w.Body.Close() }()
-	body, err := io.ReadAll(w.Body)
-	if err != nil {
-		c.note("cut off")
-		return answer{}, err
-	}
-	c.note(fmt.Sprint(w.StatusCode))
-	return answer{w.StatusCode, string(body), w.Header.Get("Idempotent-Replayed") != ""}, nil
-}
-
-func (c *client) note(what string) {
-	if n := len(c.saw); n == 0 || c.saw[n-1] != what {
-		c.saw = append(c.saw, what)
-	}
+	return a, err
 }
 
 var errNoAnswer = errors.New("no final answer came")
 
 // insist asks until the answer is final.
-func (c *client) insist(ctx context.Context, url string) (a answer, err error) {
+func (c *client) insist(ctx context.Context, url string) (a crashpoint.Reply, err error) {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		a, err = c.once(ctx, url)
-		if err == nil && a.status != http.StatusConflict && a.status < 500 {
+		if err == nil && a.Status != http.StatusConflict && a.Status < 500 {
 			return a, nil
 		}
-		if err := pause(ctx, retryPause); err != nil {
-			return a, err
+		if !rest.For(ctx, retryPause) {
+			return a, context.Cause(ctx)
 		}
 	}
 	return a, errNoAnswer
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/stet-dev/stet/examples/payments/provider"
 	"github.com/stet-dev/stet/examples/payments/service"
 	"github.com/stet-dev/stet/internal/crashpoint"
+	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/outbox"
 )
 
@@ -25,10 +24,8 @@ type Life struct {
 	Far    string // URL of the provider
 	Honour bool   // the provider heeds keys
 
-	Alone bool // api: without the loops that look after what crashes leave, so that the points are the request's own
-	At    int  // dies there: see points
-	Last  bool
-	Name  string
+	Alone bool   // api: without the loops that look after what crashes leave, so that the points are the request's own
+	At    string // the point to die at: see [crashpoint.Points]
 }
 
 // Roles.
@@ -49,12 +46,8 @@ const (
 // Live is the process, until in ends: it does not outlive whoever started it. It says on out where it listens, and which points
 // it passes.
 func (l Life) Live(ctx context.Context, in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := crashpoint.Attach(ctx, in)
 	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, in)
-		cancel()
-	}()
 	if l.Role == roleProvider {
 		return l.provide(ctx, out)
 	}
@@ -67,88 +60,61 @@ func (l Life) provide(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	srv := provider.Server{Ledger: ledger, IgnoreKeys: !l.Honour}
-	return errors.Join(serve(ctx, srv.Handler(), out), ledger.Close())
+	return errors.Join(crashpoint.Serve(ctx, out, srv.Handler()), ledger.Close())
 }
 
 func (l Life) work(ctx context.Context, out io.Writer) (err error) {
-	p := &points{out: out, at: l.At, last: l.Last, name: l.Name}
-	db, err := crashpoint.OpenSQL("sqlite", service.DSN(l.File), p.statement)
+	p := &crashpoint.Points{Out: out, At: l.At}
+	db, err := crashpoint.OpenSQL("sqlite", service.DSN(l.File), p)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	client := &http.Client{Transport: requests(p), Timeout: callTimeout}
+	client := &http.Client{Transport: p.Transport(), Timeout: callTimeout}
 	s, err := service.New(ctx, service.Config{DB: db, Provider: provider.Client{URL: l.Far, HTTP: client}, HonoursKeys: l.Honour,
 		Lease: lease, Every: every})
 	if err != nil {
 		return err
 	}
-	defer func() { p.disarm(); err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
+	defer func() { p.Disarm(); err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
 	switch {
 	case l.Role == roleWorker:
+		crashpoint.Ready(out, "")
 		return deliver(ctx, s, p)
 	case l.Role == roleCompleter:
+		crashpoint.Ready(out, "")
 		return complete(ctx, s, p)
 	case l.Alone:
-		handler := s.Handler()
-		return serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			p.arm()
-			handler.ServeHTTP(w, r)
-		}), out)
+		return crashpoint.Serve(ctx, out, p.Handler(s.Handler()))
 	}
-	loops := make(chan error, 1)
-	go func() { loops <- s.Run(ctx) }()
-	err = serve(ctx, s.Handler(), out)
-	return errors.Join(err, <-loops)
+	return crashpoint.Serve(ctx, out, s.Handler(), s.Run)
 }
 
 // deliver runs a worker until it has delivered one message.
-func deliver(ctx context.Context, s *service.Service, p *points) error {
+func deliver(ctx context.Context, s *service.Service, p *crashpoint.Points) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := s.Worker(func(e outbox.Event) {
 		if e.Result == string(outbox.Done) {
-			p.disarm()
+			p.Disarm()
 			cancel()
 		}
 	})
 	w.Concurrency = 1
-	p.arm()
+	p.Arm()
 	return w.Run(ctx)
 }
 
 // complete runs a completer once, when what its predecessor left is due.
-func complete(ctx context.Context, s *service.Service, p *points) error {
-	if err := pause(ctx, lease+every); err != nil {
+func complete(ctx context.Context, s *service.Service, p *crashpoint.Points) error {
+	if !rest.For(ctx, lease+every) {
 		return nil
 	}
-	p.arm()
-	defer p.disarm()
+	p.Arm()
+	defer p.Disarm()
 	_, err := s.Completer().Round(ctx)
 	return err
 }
-
-// serve answers until ctx ends, and lets what runs finish.
-func serve(ctx context.Context, h http.Handler, out io.Writer) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(out, urlPrefix+"http://"+l.Addr().String())
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(l) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	return srv.Shutdown(grace)
-}
-
-const urlPrefix = "url "
 
 // prepare makes a database.
 func prepare(ctx context.Context, file string) error {

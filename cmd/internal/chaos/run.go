@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/examples/payments/provider"
+	"github.com/stet-dev/stet/internal/crashpoint"
 )
 
 // Show kills, and tells.
@@ -38,19 +40,21 @@ const atOnce = 8
 
 // Run goes through all scenarios. An error means that the show itself failed.
 func (s Show) Run(ctx context.Context) (total Result, err error) {
-	ps := &processes{self: s.Self}
-	defer ps.killAll()
+	st := &stage{dir: s.Dir, self: s.Self, far: map[bool]string{}}
+	defer st.running.Wait()
+	ctx, kill := context.WithCancel(ctx)
+	defer kill()
 	template := filepath.Join(s.Dir, "empty.db")
 	if err := prepare(ctx, template); err != nil {
 		return total, err
 	}
-	st := &stage{dir: s.Dir, template: template, processes: ps, far: map[bool]string{}}
+	st.template = template
 	for honour, ledger := range map[bool]string{true: "honours-keys.jsonl", false: "ignores-keys.jsonl"} {
-		p, err := ps.start(ctx, Life{Role: roleProvider, File: filepath.Join(s.Dir, ledger), Honour: honour})
+		p, err := st.start(ctx, Life{Role: roleProvider, File: filepath.Join(s.Dir, ledger), Honour: honour})
 		if err != nil {
 			return total, err
 		}
-		st.far[honour] = p.url
+		st.far[honour] = p.URL
 	}
 	for i, sc := range scenarios {
 		r, err := s.scenario(ctx, st, i+1, sc)
@@ -71,15 +75,15 @@ func (r *Result) add(o Result) {
 
 // scenario finds out how many windows there are, by a life that is let live, and then tries all of them.
 func (s Show) scenario(ctx context.Context, st *stage, number int, sc scenario) (total Result, err error) {
-	calm, err := st.try(ctx, sc, fmt.Sprintf("order-%d-calm", number), window{})
+	calm, err := st.try(ctx, sc, fmt.Sprintf("order-%d-calm", number), "")
 	if err != nil {
 		return total, err
 	}
 	total.add(calm.count())
-	n := calm.points
-	fmt.Fprintf(s.Out, "\n%s: %d windows\n", sc.title, n+1)
+	at := windows(calm.points)
+	fmt.Fprintf(s.Out, "\n%s: %d windows\n", sc.title, len(at))
 	tableHead(s.Out)
-	outcomes := make([]chan outcome, n+1)
+	outcomes := make([]chan outcome, len(at))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
@@ -93,8 +97,7 @@ func (s Show) scenario(ctx context.Context, st *stage, number int, sc scenario) 
 			free <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-free }()
-				w := window{at: min(i+1, n), last: i == n}
-				o, err := st.try(ctx, sc, fmt.Sprintf("order-%d-%d", number, i+1), w)
+				o, err := st.try(ctx, sc, fmt.Sprintf("order-%d-%d", number, i+1), at[i])
 				if err != nil {
 					cancel(fmt.Errorf("window %d: %w", i+1, err))
 				}
@@ -113,15 +116,19 @@ func (s Show) scenario(ctx context.Context, st *stage, number int, sc scenario) 
 	return total, nil
 }
 
-// window is where to die; the zero one is nowhere.
-type window struct {
-	at   int
-	last bool
+// windows are the points to die at: before each thing that is done, and after the last.
+func windows(points []string) (at []string) {
+	for i, p := range points {
+		if crashpoint.IsBefore(p) || i == len(points)-1 {
+			at = append(at, p)
+		}
+	}
+	return at
 }
 
 // outcome is what became of one window.
 type outcome struct {
-	points   int // that the process passed
+	points   []string // that the process passed
 	killed   bool
 	died     string // before what
 	behind   string
@@ -145,36 +152,60 @@ func (o outcome) count() (r Result) {
 // stage is what all scenarios stand on.
 type stage struct {
 	dir, template string
-	processes     *processes
+	self          func(life string) *exec.Cmd
+	running       sync.WaitGroup  // of processes
 	far           map[bool]string // the providers, by whether they heed keys
 }
 
-// try lets one request meet its fate.
-func (st *stage) try(ctx context.Context, sc scenario, order string, w window) (o outcome, err error) {
+// patience is for whatever should take far less.
+const patience = 15 * time.Second
+
+func (st *stage) start(ctx context.Context, l Life) (*crashpoint.Process, error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	p, err := crashpoint.Start(ctx, st.self(string(text)))
+	if err != nil {
+		return nil, err
+	}
+	st.running.Go(func() { p.Points() })
+	if p.URL == "" && (l.Role == roleProvider || l.Role == roleAPI) {
+		_, err := p.End(ctx)
+		return nil, errors.Join(fmt.Errorf("the %s did not start", l.Role), err)
+	}
+	return p, nil
+}
+
+// try lets one request meet its fate, with a process that dies at a point; "": none.
+func (st *stage) try(ctx context.Context, sc scenario, order, at string) (o outcome, err error) {
 	file := filepath.Join(st.dir, order+".db")
 	if err := copyFile(st.template, file); err != nil {
 		return o, err
 	}
 	c := &client{what: sc.what, key: order, card: "ok"}
-	first, err := st.die(ctx, sc, c, file, w)
-	if err != nil {
+	if o.points, o.killed, err = st.die(ctx, sc, c, file, at); err != nil {
 		return o, err
 	}
-	o.points, o.killed, o.died = len(first.points), first.killed, "(was not reached)"
-	if o.killed && o.points > 0 {
-		o.died = first.points[o.points-1]
+	switch {
+	case !o.killed:
+		o.died = "(was not reached)"
+	case crashpoint.IsAfter(at):
+		o.died = "(after the last)"
+	default:
+		o.died = crashpoint.What(at)
 	}
 	before, err := look(ctx, file, order)
 	if err != nil {
 		return o, err
 	}
 	o.behind = before.behind(sc.then == roleWorker)
-	next, err := st.processes.start(ctx, st.life(sc, roleAPI, file))
+	next, err := st.start(ctx, st.life(sc, roleAPI, file))
 	if err != nil {
 		return o, err
 	}
-	defer next.kill()
-	after, a, err := st.finish(ctx, sc, c, next.url, file)
+	defer next.Kill()
+	after, a, err := st.finish(ctx, sc, c, next.URL, file)
 	switch {
 	case ctx.Err() != nil:
 		return o, context.Cause(ctx)
@@ -190,33 +221,39 @@ func (st *stage) life(sc scenario, role, file string) Life {
 	return Life{Role: role, File: file, Far: st.far[sc.honour], Honour: sc.honour}
 }
 
-// die is the first life: a request is served, or what one has left is worked on, up to the window.
-func (st *stage) die(ctx context.Context, sc scenario, c *client, file string, w window) (*process, error) {
+// die is the first life: a request is served, or what one has left is worked on, up to the point.
+func (st *stage) die(ctx context.Context, sc scenario, c *client, file, at string) (points []string, killed bool, err error) {
 	l := st.life(sc, roleAPI, file)
 	l.Alone = true
 	switch sc.then {
 	case "":
-		l.At, l.Last = w.at, w.last
+		l.At = at
 	case roleCompleter:
-		l.Name = answerPoint
+		l.At = crashpoint.First(crashpoint.Answer)
 	}
-	p, err := st.processes.start(ctx, l)
+	p, err := st.start(ctx, l)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	_, _ = c.once(ctx, p.url)
-	if err := p.end(ctx); err != nil || sc.then == "" {
-		return p, err
+	_, _ = c.once(ctx, p.URL)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	killed, err = p.End(ctx)
+	if err == nil && sc.then != "" {
+		l.Role, l.At = sc.then, at
+		if p, err = st.start(ctx, l); err != nil {
+			return nil, false, err
+		}
+		killed, err = p.Wait(ctx)
 	}
-	l.Role, l.At, l.Last, l.Name = sc.then, w.at, w.last, ""
-	if p, err = st.processes.start(ctx, l); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, false, fmt.Errorf("the %s: %w", l.Role, err)
 	}
-	return p, p.wait(ctx)
+	return p.Points(), killed, nil
 }
 
 // finish is the second life: everything comes to its end, and a last retry is answered with the same.
-func (st *stage) finish(ctx context.Context, sc scenario, c *client, api, file string) (l left, a answer, err error) {
+func (st *stage) finish(ctx context.Context, sc scenario, c *client, api, file string) (l left, a crashpoint.Reply, err error) {
 	so := func(l left) bool { return sc.what != "payouts" || l.message == "done" }
 	if sc.absent {
 		if l, err = look(ctx, file, c.key); err == nil && l.state != "" { // nothing can be done for a client that left no trace
@@ -236,9 +273,9 @@ func (st *stage) finish(ctx context.Context, sc scenario, c *client, api, file s
 	switch {
 	case err != nil:
 		return l, a, err
-	case a.status != http.StatusCreated:
-		return l, a, fmt.Errorf("the client was told %d", a.status)
-	case again.status != a.status || again.body != a.body:
+	case a.Status != http.StatusCreated:
+		return l, a, fmt.Errorf("the client was told %d", a.Status)
+	case again.Status != a.Status || again.Body != a.Body:
 		return l, a, errors.New("the client was told two different answers")
 	}
 	return l, a, nil

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/examples/payments/service"
+	"github.com/stet-dev/stet/internal/crashpoint"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // scenario is a request, and who dies.
@@ -67,8 +69,8 @@ func await(ctx context.Context, file, key string, so func(left) bool) (l left, e
 		if l, err = look(ctx, file, key); err != nil || so(l) {
 			return l, err
 		}
-		if err := pause(ctx, every); err != nil {
-			return l, err
+		if !rest.For(ctx, every) {
+			return l, context.Cause(ctx)
 		}
 	}
 	return l, fmt.Errorf("the record of %s stays %s", key, l.state)
@@ -90,7 +92,7 @@ func (l left) behind(worker bool) string {
 }
 
 // resolved says how what was left came to its end.
-func (s scenario) resolved(before, after left, a answer) string {
+func (s scenario) resolved(before, after left, a crashpoint.Reply) string {
 	worker := s.then == roleWorker
 	switch {
 	case worker && before.message == "done":
@@ -113,7 +115,7 @@ func (s scenario) resolved(before, after left, a answer) string {
 		return "not found at the provider, and run again"
 	case before.point == "":
 		return "run again, without asking"
-	case a.replayed:
+	case a.Replayed:
 		return "completed by the completer, from " + before.point
 	}
 	return "the retry went on, from " + before.point

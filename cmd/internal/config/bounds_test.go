@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestBoundsAreInTheTable walks the configuration: every setting that bounds something is a row of docs/threats.md, with its
-// default.
+// TestBoundsAreInTheTable walks the configuration: every setting that bounds something is a row of
+// docs/threats.md, with its default.
 func TestBoundsAreInTheTable(t *testing.T) { // C11
 	doc, err := os.ReadFile("../../../docs/threats.md")
 	if err != nil {
@@ -31,7 +31,8 @@ func TestBoundsAreInTheTable(t *testing.T) { // C11
 	}
 }
 
-// bounds visits the settings of limits, and all that are a most of something but time. Those of routes are those of the policy.
+// bounds visits the settings of limits, and all that are a most of something but time. Those of
+// routes are those of the policy.
 func bounds(t reflect.Type, prefix string, visit func(path, def string)) {
 	for f := range structFields(t) {
 		key := f.Tag.Get("yaml")

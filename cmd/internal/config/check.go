@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -40,7 +41,8 @@ func (k *checker) fail(path, format string, args ...any) {
 	k.errs.add(k.given.of(path), path, format, args...)
 }
 
-// later refuses what this build knows and cannot do: a setting that is silently ignored is worse than none.
+// later refuses what this build knows and cannot do: a setting that is silently ignored is worse
+// than none.
 func (k *checker) later(v reflect.Value, path string) {
 	untouched := reflect.New(v.Type()).Elem()
 	setDefaults(untouched)
@@ -71,15 +73,15 @@ func (k *checker) listeners() {
 	if u, err := url.Parse(k.ProblemBase); err != nil || !u.IsAbs() {
 		k.fail("problem_base", "%q is not an absolute URI, such as https://errors.example.com/", k.ProblemBase)
 	}
-	if err := (stethttp.CORS{AllowOrigins: k.CORS.AllowOrigins}).Validate(); err != nil {
-		k.fail("cors.allow_origins", "%s", err)
+	if err := (stethttp.Config{AllowOrigins: k.CORS.AllowOrigins}).Validate(); err != nil {
+		k.fail("cors.allow_origins", "%s", errors.Unwrap(err))
 	}
 	if k.TLS != nil && k.H2C {
 		k.fail("h2c", "h2c is HTTP/2 without TLS; with tls, HTTP/2 is there anyway")
 	}
 }
 
-// admin checks the operators' listeners, and that whoever is not on this machine needs a token.
+// admin checks the operators' listeners, and that connections from other machines need a token.
 func (k *checker) admin() {
 	switch {
 	case k.Admin.Listen != "":
@@ -254,7 +256,8 @@ func token(s string) bool {
 	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// policy checks one effective policy. A route's value may come from the file's policy; then its error is said there.
+// policy checks one effective policy. A route's value may come from the file's policy; then its
+// error is said there.
 func (k *checker) policy(p *Policy, own, file string) {
 	at := func(key string) string {
 		if own != file && !k.given.given(own+"."+key) {
@@ -276,7 +279,7 @@ func (k *checker) policy(p *Policy, own, file string) {
 		k.fail(at("key.pattern"), "%s", err)
 	}
 	k.header(at("key.header"), p.Key.Header)
-	if err := p.Fingerprint.recipe().Validate(); err != nil {
+	if err := p.recipe().Validate(); err != nil {
 		k.fail(at(k.set(at, "fingerprint", "fingerprint.body")), "%s", strings.TrimPrefix(err.Error(), "recipe: "))
 	}
 	for _, name := range p.Replay.DropHeaders {
@@ -325,7 +328,8 @@ func (k *checker) routes() {
 	k.once()
 }
 
-// conflict says why route i could not be registered: because of itself, or because of an earlier one.
+// conflict says why route i could not be registered: because of itself, or because of an earlier
+// one.
 func (k *checker) conflict(i int, err error) string {
 	match := k.Routes[i].Match
 	for j := range i {
@@ -341,7 +345,8 @@ func (k *checker) conflict(i int, err error) string {
 	return fmt.Sprintf("%q is not a pattern: %s", match, reason(err))
 }
 
-// once drops repetitions: what is wrong with the file's policy is wrong with every route that has it.
+// once drops repetitions: what is wrong with the file's policy is wrong with every route that has
+// it.
 func (k *checker) once() {
 	seen := map[Error]bool{}
 	k.errs = slices.DeleteFunc(k.errs, func(e *Error) bool {

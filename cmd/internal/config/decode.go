@@ -12,9 +12,10 @@ import (
 	"github.com/stet-dev/stet/internal/spell"
 )
 
-// decoder fills in a value from YAML nodes, by the tags of [File]. It collects what is wrong instead of stopping there, and
-// notes where each value was given. What the nodes do not mention stays as it is, so that decoding one document over another
-// is how layers are put on top of each other.
+// decoder fills in a value from YAML nodes, by the tags of [File]. It collects what is wrong
+// instead of stopping there, and notes where each value was given. What the nodes do not mention
+// stays as it is, so that decoding one document over another is how layers are put on top of each
+// other.
 type decoder struct {
 	file   string
 	given  origins

@@ -9,8 +9,9 @@ import (
 // Change is a setting in which two configurations differ.
 type Change struct {
 	Path string // such as policy.key.min_len, or routes[POST /v1/payments].mode
-	// Was and Is are the values as [Config.Show] writes them, and so without what is secret. Where nothing of the difference may be
-	// shown, as of a password or of what is in a file, Is is [Changed].
+	// Was and Is are the values as [Config.Show] writes them, and so without what is secret. Where
+	// nothing of the difference may be shown, as of a password or of what is in a file, Is is
+	// [Changed].
 	Was, Is string
 	Restart string // why a reload does not put it in force; "" if it does
 }
@@ -22,9 +23,9 @@ const (
 	Absent  = "absent"
 )
 
-// Diff lists the settings in which two configurations differ, in the order of the file. What files hold is compared as
-// [Config.Stamp] found it. Routes are compared by their patterns, and what a route only has from the file's policy is not listed
-// once more.
+// Diff lists the settings in which two configurations differ, in the order of the file. What files
+// hold is compared as [Config.Stamp] found it. Routes are compared by their patterns, and what a
+// route only has from the file's policy is not listed once more.
 func Diff(was, is *Config) []Change {
 	d := differ{was: was.stamps, is: is.stamps}
 	d.fields(reflect.ValueOf(&was.File).Elem(), reflect.ValueOf(&is.File).Elem(), "")
@@ -91,7 +92,8 @@ func presence(there bool) string {
 	return Absent
 }
 
-// routes compares those of the same pattern, wherever they stand: the most specific one wins, not the first.
+// routes compares those of the same pattern, wherever they stand: the most specific one wins, not
+// the first.
 func (d *differ) routes(was, is field, path string) {
 	said := map[Change]bool{} // of the file's policy
 	for _, c := range d.changes {

@@ -22,7 +22,8 @@ func names(changes []Change) string {
 	return strings.Join(all, " ")
 }
 
-// Every change is named once, where it is: in a section, in one that was not there, in a route, and in a file.
+// Every change is named once, where it is: in a section, in one that was not there, in a route, and
+// in a file.
 func TestDiff(t *testing.T) { // D01
 	for name, c := range map[string]struct{ was, is, want string }{
 		"nothing":          {"replicas: 1\n", "limits: {}\n", ""},
@@ -86,7 +87,8 @@ func TestDiffOfFiles(t *testing.T) { // D01
 	}
 }
 
-// A reload leaves what takes a restart as it was, and puts the rest in force; what does not fit together then is refused.
+// A reload leaves what takes a restart as it was, and puts the rest in force; what does not fit
+// together then is refused.
 func TestHold(t *testing.T) { // D01
 	started := load(t, "listen: ':81'\nstore: { dsn: 'memory:' }\nh2c: true\n")
 	next := load(t, "listen: ':82'\nstore: { dsn: 'sqlite:x', timeout_s: 9 }\ntls: { cert_file: a, key_file: b }\npolicy: { lease_s: 61 }\n")

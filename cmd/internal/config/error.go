@@ -65,7 +65,8 @@ func (es *Errors) add(at Origin, path, format string, args ...any) {
 	*es = append(*es, &Error{Where: at.where(), Path: path, Text: fmt.Sprintf(format, args...), line: at.Line, col: at.Col})
 }
 
-// Fault is something wrong with a setting that only its use shows, such as a file that is not there.
+// Fault is something wrong with a setting that only its use shows, such as a file that is not
+// there.
 func (c *Config) Fault(path, format string, args ...any) *Error {
 	at := c.given.of(path)
 	if at == (Origin{}) && c.name != "" {

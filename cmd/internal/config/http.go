@@ -12,28 +12,62 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// The words of a setting, in the order of the constants they stand for in stet and stethttp.
-var (
-	waitings   = words("wait_policy")
-	lapses     = words("on_lease_expiry")
-	failures   = words("on_5xx")
-	panics     = words("on_panic")
-	oversizes  = words("on_oversize")
-	syntaxes   = words("key", "syntax")
-	bodies     = words("fingerprint", "body")
-	markers    = words("replay", "markers")
-	routeModes = append([]string{""}, field{tag: reflect.TypeFor[Route]().Field(1).Tag}.enum()...)
-)
+// routeModes are the words of a route's mode, in the order of the constants of stethttp. None
+// stands for the first.
+var routeModes = append([]string{""}, field{tag: reflect.TypeFor[Route]().Field(1).Tag}.enum()...)
 
-func words(path ...string) []string {
-	f := field{Value: reflect.ValueOf(Policy{})}
-	for _, key := range path {
-		f, _ = member(f.Value, key)
+// counterparts are the fields of c that the settings of p stand for. The words of a setting have
+// the order of the constants of the field's type; of two words, the second stands for true.
+func (p *Policy) counterparts(c *stethttp.Config) map[any]any {
+	return map[any]any{
+		&p.EnabledMethods: &c.EnabledMethods, &p.RequiredMethods: &c.RequiredMethods, &p.MethodOverride: &c.RefuseOverride,
+		&p.DefaultTTL: &c.Policy.Retain, &p.MinTTL: &c.MinTTL, &p.MaxTTL: &c.MaxTTL, &p.TTLFrom: &c.Policy.FromCreation,
+		&p.WaitPolicy: &c.Waiting, &p.WaitTimeout: &c.WaitTimeout, &p.RetryAfterMax: &c.RetryAfterMax,
+		&p.ExecutionTimeout: &c.Policy.Execution, &p.Lease: &c.Policy.Lease, &p.KeepExpired: &c.Policy.KeepExpired,
+		&p.OnLeaseExpiry: &c.Policy.OnLapse, &p.On5xx: &c.On5xx, &p.OnPanic: &c.OnPanic, &p.OnOversize: &c.OnOversize,
+		&p.OnCompleteFailure: &c.Withhold, &p.FailMode: &c.FailOpen,
+		&p.MaxBodyBytes: &c.MaxBody, &p.MaxResponseBytes: &c.MaxResponse, &p.MaxHeaderBytes: &c.MaxHeader,
+		&p.MaxRequestAge: &c.MaxRequestAge, &p.EarlyData: &c.EarlyData, &p.NoStoreStatus: &c.NoStoreStatus,
+		&p.Status.Mismatch: &c.Status.Mismatch, &p.Status.InvalidKey: &c.Status.InvalidKey,
+		&p.Key.Header: &c.KeyHeader, &p.Key.Syntax: &c.Key.Syntax, &p.Key.MinLen: &c.Key.MinLen, &p.Key.MaxLen: &c.Key.MaxLen,
+		&p.Fingerprint.Body: &c.Fingerprint.Body, &p.Fingerprint.Fields: &c.Fingerprint.Fields,
+		&p.Fingerprint.Exclude: &c.Fingerprint.Exclude, &p.Fingerprint.Headers: &c.Fingerprint.Headers,
+		&p.Fingerprint.Decode: &c.Fingerprint.Decode, &p.Replay.KeepSetCookie: &c.Replay.KeepSetCookie,
+		&p.Replay.DropHeaders: &c.Replay.DropHeaders, &p.Replay.Markers: &c.Replay.Markers,
 	}
-	return f.enum()
 }
 
-func number[T ~uint8](words []string, s string) T { return T(slices.Index(words, s)) }
+// beside calls f with each setting that has a counterpart in c, and that counterpart.
+func (p *Policy) beside(c *stethttp.Config, f func(setting field, other reflect.Value)) {
+	others := p.counterparts(c)
+	settings(reflect.ValueOf(p).Elem(), "", func(s field, _ string, _ reflect.Value) {
+		if other, ok := others[s.Addr().Interface()]; ok {
+			f(s, reflect.ValueOf(other).Elem())
+		}
+	})
+}
+
+func (f field) putInto(other reflect.Value) {
+	switch words := f.enum(); {
+	case words == nil:
+		other.Set(f.Convert(other.Type()))
+	case other.Kind() == reflect.Bool:
+		other.SetBool(f.String() == words[1])
+	default:
+		other.SetUint(uint64(slices.Index(words, f.String())))
+	}
+}
+
+func (f field) takeFrom(other reflect.Value) {
+	switch words := f.enum(); {
+	case words == nil:
+		f.Set(other.Convert(f.Type()))
+	case other.Kind() == reflect.Bool:
+		f.SetString(words[1])
+	default:
+		f.SetString(words[other.Uint()])
+	}
+}
 
 // profilePolicy is what a profile means: the defaults, and over them what the profile sets.
 func profilePolicy(name string) Policy {
@@ -44,89 +78,39 @@ func profilePolicy(name string) Policy {
 		return p
 	}
 	p.Profile = name
-	over(&p.EnabledMethods, c.EnabledMethods)
-	over(&p.RequiredMethods, c.RequiredMethods)
-	over(&p.NoStoreStatus, c.NoStoreStatus)
-	if c.Policy.Retain != 0 {
-		p.DefaultTTL = Seconds(c.Policy.Retain)
-	}
-	if c.Status.Mismatch != 0 {
-		p.Status.Mismatch = c.Status.Mismatch
-	}
-	if c.Status.InvalidKey != 0 {
-		p.Status.InvalidKey = c.Status.InvalidKey
-	}
-	if c.Key.MaxLen != 0 {
-		p.Key.MaxLen = c.Key.MaxLen
-	}
-	p.OnLeaseExpiry = lapses[c.Policy.OnLapse]
-	p.WaitPolicy = waitings[c.Waiting]
-	p.On5xx = failures[c.On5xx]
-	p.OnPanic = panics[c.OnPanic]
-	p.OnOversize = oversizes[c.OnOversize]
-	p.Key.Syntax = syntaxes[c.Key.Syntax]
-	p.Fingerprint.Body = bodies[c.Fingerprint.Body]
-	over(&p.Fingerprint.Headers, c.Fingerprint.Headers)
-	p.Replay.Markers = markers[c.Replay.Markers]
+	p.beside(&c, func(f field, other reflect.Value) {
+		if !other.IsZero() {
+			f.takeFrom(other)
+		}
+	})
 	return p
 }
 
-func over[T any](to *[]T, from []T) {
-	if from != nil {
-		*to = from
-	}
-}
-
-// HTTP is a policy in the terms of package stethttp. Its profile brings what no key can say: the form of error bodies.
+// HTTP is a policy in the terms of package stethttp. Its profile brings what no key can say: the
+// form of error bodies. The policy is complete: an engine with another policy of its own must not
+// fill in what is zero on purpose.
 func (p *Policy) HTTP() stethttp.Config {
 	c, err := stethttp.Profile(p.Profile)
+	if err == nil {
+		p.beside(&c, field.putInto)
+		c.Key.Pattern, err = p.Key.pattern()
+	}
 	if err != nil {
 		panic("config: an unchecked policy: " + err.Error())
 	}
-	pattern, err := p.Key.pattern()
-	if err != nil {
-		panic("config: an unchecked policy: " + err.Error())
+	if c.Policy.Execution == 0 {
+		c.Policy.Execution = stet.Never
 	}
-	c.EnabledMethods, c.RequiredMethods = orEmpty(p.EnabledMethods), orEmpty(p.RequiredMethods)
-	c.RefuseOverride = p.MethodOverride == "refuse"
-	c.Policy = p.engine()
-	c.MinTTL, c.MaxTTL = p.MinTTL.Duration(), p.MaxTTL.Duration()
-	c.Waiting = number[stethttp.Waiting](waitings, p.WaitPolicy)
-	c.WaitTimeout, c.RetryAfterMax = p.WaitTimeout.Duration(), p.RetryAfterMax.Duration()
-	c.On5xx = number[stethttp.On5xx](failures, p.On5xx)
-	c.OnPanic = number[stethttp.OnPanic](panics, p.OnPanic)
-	c.OnOversize = number[stethttp.OnOversize](oversizes, p.OnOversize)
-	c.Withhold = p.OnCompleteFailure == "withhold"
-	c.FailOpen = p.FailMode == "open"
-	c.MaxBody, c.MaxResponse, c.MaxHeader = p.MaxBodyBytes, p.MaxResponseBytes, p.MaxHeaderBytes
-	c.MaxRequestAge, c.EarlyData = p.MaxRequestAge.Duration(), p.EarlyData
-	c.NoStoreStatus = orEmpty(p.NoStoreStatus)
-	c.Status = stethttp.Statuses{Mismatch: p.Status.Mismatch, InvalidKey: p.Status.InvalidKey}
-	c.KeyHeader = p.Key.Header
-	c.Key = stet.KeyRule{Syntax: number[stet.Syntax](syntaxes, p.Key.Syntax), MinLen: p.Key.MinLen, MaxLen: p.Key.MaxLen, Pattern: pattern}
-	c.Fingerprint = p.Fingerprint.recipe()
-	c.Replay = stethttp.ReplayConfig{KeepSetCookie: p.Replay.KeepSetCookie, DropHeaders: p.Replay.DropHeaders,
-		Markers: number[stethttp.Markers](markers, p.Replay.Markers)}
+	if p.OnExpired != "reject" {
+		c.Policy.KeepExpired = 0
+	}
 	return c
 }
 
-// engine is the part that the engine acts on. It is complete: an engine with another policy of its own must not fill in
-// what is zero on purpose, so a gateway's engine has none.
-func (p *Policy) engine() stet.Policy {
-	e := stet.Policy{Lease: p.Lease.Duration(), Execution: p.ExecutionTimeout.Duration()}
-	if e.Execution == 0 {
-		e.Execution = stet.Never
-	}
-	e.Retain, e.FromCreation = p.DefaultTTL.Duration(), p.TTLFrom == "creation"
-	e.OnLapse = number[stet.LapseRule](lapses, p.OnLeaseExpiry)
-	if p.OnExpired == "reject" {
-		e.KeepExpired = p.KeepExpired.Duration()
-	}
-	return e
-}
-
-func (f *Fingerprint) recipe() stet.Recipe {
-	return stet.Recipe{Body: number[stet.BodyMode](bodies, f.Body), Fields: f.Fields, Exclude: f.Exclude, Headers: f.Headers, Decode: f.Decode}
+func (p *Policy) recipe() stet.Recipe {
+	var c stethttp.Config
+	p.beside(&c, field.putInto)
+	return c.Fingerprint
 }
 
 func (k *Key) pattern() (*regexp.Regexp, error) {
@@ -145,14 +129,6 @@ func wholeKey(expr string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// orEmpty: an empty list is a statement, where nil would be the default.
-func orEmpty[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
-}
-
 // HTTP is the policy of requests that no route matches.
 func (c *Config) HTTP(limits *stethttp.Limits) stethttp.Config {
 	return c.complete(c.Policy.HTTP(), limits)
@@ -163,13 +139,13 @@ func (c *Config) RouteHTTP(i int, limits *stethttp.Limits) stethttp.Config {
 	r := &c.Routes[i]
 	h := c.complete(r.Policy.HTTP(), limits)
 	h.Route = r.Match
-	h.Mode = number[stethttp.Mode](routeModes, r.Mode)
+	h.Mode = stethttp.Mode(slices.Index(routeModes, r.Mode))
 	return h
 }
 
 func (c *Config) complete(h stethttp.Config, limits *stethttp.Limits) stethttp.Config {
 	h.BodyTimeout, h.ProblemBase, h.Limits = c.ReadTimeout.Duration(), c.ProblemBase, limits
-	h.CORS = stethttp.CORS{AllowOrigins: c.CORS.AllowOrigins}
+	h.AllowOrigins = c.CORS.AllowOrigins
 	return h
 }
 

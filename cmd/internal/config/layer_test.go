@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
 )
@@ -72,7 +71,8 @@ func TestOverridesAreChecked(t *testing.T) {
 	}
 }
 
-// "A route's keys beat the file's policy, explicit keys beat the profile, --profile beats the file's."
+// "A route's keys beat the file's policy, explicit keys beat the profile, --profile beats the
+// file's."
 func TestPolicyLayers(t *testing.T) {
 	text := `
 store: { dsn: "memory:" }
@@ -113,7 +113,7 @@ routes:
 	for i, want := range []seen{
 		{"gateway-compat", "opaque", "release", "no-wait", 8, 255, 422, ""},
 		{"gateway-compat", "opaque", "unknown", "no-wait", 8, 40, 422, ""},
-		{"seed-strict", "opaque", "release", "wait", 8, 200, 409, "POST,PUT,PATCH,DELETE"}, // a route's keys beat the file's, whoever said that
+		{"seed-strict", "opaque", "release", "wait", 8, 200, 409, "POST,PUT,PATCH,DELETE"}, // a route's keys beat the file's, wherever that is said
 	} {
 		if got := see(&c.Routes[i].Policy); got != want {
 			t.Errorf("--profile, %s:\ngot  %+v\nwant %+v", c.Routes[i].Match, got, want)
@@ -137,27 +137,36 @@ func TestDefaultsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := c.HTTP(nil)
+	e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := stethttp.New(e, stethttp.SingleTenant, stethttp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := g.Config()
 	want := stethttp.Config{
 		EnabledMethods:  []string{"POST", "PUT", "PATCH", "DELETE"},
 		RequiredMethods: []string{"POST", "PATCH"},
 		Policy: stet.Policy{Lease: stet.DefaultLease, Execution: stet.DefaultExecution,
 			Rules: stet.Rules{Retain: stet.DefaultRetain}},
-		MinTTL: stethttp.DefaultMinTTL, MaxTTL: stethttp.DefaultMaxTTL,
-		WaitTimeout: stethttp.DefaultWaitTimeout, RetryAfterMax: stethttp.DefaultRetryAfterMax,
-		MaxBody: stethttp.DefaultMaxBody, MaxResponse: stethttp.DefaultMaxResponse, MaxHeader: stethttp.DefaultMaxHeader,
-		BodyTimeout:   stethttp.DefaultBodyTimeout,
+		MinTTL: d.MinTTL, MaxTTL: d.MaxTTL,
+		WaitTimeout: d.WaitTimeout, RetryAfterMax: d.RetryAfterMax,
+		MaxBody: d.MaxBody, MaxResponse: d.MaxResponse, MaxHeader: d.MaxHeader,
+		BodyTimeout:   d.BodyTimeout,
 		NoStoreStatus: []int{401, 403, 407, 408, 425, 429},
-		Status:        stethttp.Statuses{Mismatch: 422, InvalidKey: 400},
-		KeyHeader:     stethttp.DefaultKeyHeader,
+		KeyHeader:     d.KeyHeader,
 		Key:           stet.KeyRule{MinLen: 1, MaxLen: stet.DefaultMaxKeyLen},
-		ProblemBase:   stethttp.DefaultProblemBase,
+		ProblemBase:   d.ProblemBase,
 	}
+	want.Status.Mismatch, want.Status.InvalidKey = 422, 400
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	limits := stethttp.LimitsConfig{MaxBufferedBytes: stethttp.DefaultMaxBufferedBytes, SharePerScope: stethttp.DefaultSharePerScope,
-		MaxTargetBytes: stethttp.DefaultMaxTargetBytes, MaxScopeBytes: stethttp.DefaultMaxScopeBytes, UnauthenticatedPerSecond: 100, Replicas: 1}
-	if c.Store.Timeout.Duration() != stet.DefaultStoreTimeout || c.LimitsConfig() != limits || c.Limits.MaxRequestHeaderBytes != gateway.DefaultMaxHeaderBytes {
+	limits := d.Limits.Config()
+	limits.SmallReserve, limits.UnauthenticatedPerSecond, limits.Replicas = 0, 100, 1
+	if c.Store.Timeout.Duration() != stet.DefaultStoreTimeout || c.LimitsConfig() != limits || c.Limits.MaxRequestHeaderBytes != 64<<10 {
 		t.Errorf("another default than the engine's, the limits' or the server's: %+v", c.LimitsConfig())
 	}
 }
@@ -332,8 +341,8 @@ func TestTheDoor(t *testing.T) { // C03, C13
 func TestCORSIsForAllRoutes(t *testing.T) {
 	c := load(t, "cors: { allow_origins: ['https://shop.example'] }\nroutes: [{ match: POST /x }]\n")
 	for _, h := range []stethttp.Config{c.HTTP(nil), c.RouteHTTP(0, nil)} {
-		if !slices.Equal(h.CORS.AllowOrigins, []string{"https://shop.example"}) {
-			t.Errorf("%q", h.CORS.AllowOrigins)
+		if !slices.Equal(h.AllowOrigins, []string{"https://shop.example"}) {
+			t.Errorf("%q", h.AllowOrigins)
 		}
 	}
 }

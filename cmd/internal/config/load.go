@@ -42,7 +42,8 @@ type Config struct {
 	stamps   stamps // of files that settings name; nil before Stamp
 }
 
-// Load reads, layers and checks a configuration. The error is of type [Errors] and holds all that is wrong.
+// Load reads, layers and checks a configuration. The error is of type [Errors] and holds all that
+// is wrong.
 func Load(o Options) (*Config, error) {
 	d := &decoder{file: o.File, given: origins{}, budget: maxNodes}
 	c := &Config{name: o.File, given: d.given, profiles: map[int]string{}}
@@ -84,8 +85,8 @@ func (d *decoder) override(c *Config, over Override) {
 	}
 }
 
-// instead reads a value from the file that another setting names in its place. Where both are given, the one that beats the other is
-// the later of flag, environment and file.
+// instead reads a value from the file that another setting names in its place. Where both are
+// given, the one that beats the other is the later of flag, environment and file.
 func (d *decoder) instead(f field, path string, in reflect.Value) {
 	key := f.tag.Get("or")
 	other, ok := member(in, key)
@@ -110,8 +111,9 @@ func (d *decoder) instead(f field, path string, in reflect.Value) {
 	}
 }
 
-// layer completes every policy: its profile, then the file's keys, then the route's. Decoding the same nodes once more, each
-// over the layer below, is what makes "explicit beats profile" true for every key there is or will be.
+// layer completes every policy: its profile, then the file's keys, then the route's. Decoding the
+// same nodes once more, each over the layer below, is what makes "explicit beats profile" true for
+// every key there is or will be.
 func (c *Config) layer(root *yaml.Node) {
 	again := &decoder{given: origins{}, budget: math.MaxInt} // the nodes are known to be good, and not too many
 	file, routes := child(root, "policy"), child(root, "routes")

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// write makes a file named stet.yaml in a directory of its own, and makes that the working directory.
+// write makes a file named stet.yaml in a directory of its own, and makes that the working
+// directory.
 func write(t *testing.T, text string) Options {
 	t.Helper()
 	t.Chdir(t.TempDir())

@@ -37,7 +37,7 @@ func (o Origin) String() string {
 	return fmt.Sprintf("OriginKind(%d)", o.Kind)
 }
 
-// where is how an error names the place; a value nobody gave has none.
+// where is how an error names the place; a default has none.
 func (o Origin) where() string {
 	switch o.Kind {
 	case FromFile:
@@ -70,7 +70,7 @@ func (o origins) of(path string) Origin {
 	}
 }
 
-// given reports whether somebody set the very value.
+// given reports whether the value itself was set, by file, environment or flag.
 func (o origins) given(path string) bool {
 	at, ok := o[path]
 	return ok && at.Kind >= FromFile

@@ -11,15 +11,17 @@ import (
 	"github.com/stet-dev/stet/internal/spell"
 )
 
-// A pattern that no request can match is a route without effect: what it was to guard passes by. ServeMux takes many of them, since to it
-// a path without a slash begins with a host, and a star or a colon is a character like others.
+// A pattern that no request can match is a route without effect: what it was to guard passes by.
+// ServeMux takes many of them, since to it a path without a slash begins with a host, and a star or
+// a colon is a character like others.
 
 // registered are the methods of the IANA registry, and some that caches and object stores have.
 var registered = strings.Fields("GET HEAD POST PUT PATCH DELETE OPTIONS TRACE QUERY ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY LABEL LINK LOCK " +
 	"MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PROPFIND PROPPATCH REBIND REPORT SEARCH UNBIND UNCHECKOUT UNLINK " +
 	"UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL PURGE BAN")
 
-// unreachable says why no request matches a pattern, and how it was meant; "" if one does. ServeMux has taken the pattern.
+// unreachable says why no request matches a pattern, and how it was meant; "" if one does. ServeMux
+// has taken the pattern.
 func (k *checker) unreachable(pattern string, p *Policy) string {
 	method, rest, found := strings.Cut(strings.ReplaceAll(pattern, "\t", " "), " ")
 	if !found {
@@ -61,7 +63,8 @@ func unknownMethod(method string, enabled []string) string {
 	}
 }
 
-// nobodySends says why no request has a host: ServeMux compares it with the Host field, without its port.
+// nobodySends says why no request has a host: ServeMux compares it with the Host field, without its
+// port.
 func nobodySends(host, path string) string {
 	bare := strings.Trim(host, "[]")
 	switch {
@@ -97,7 +100,8 @@ func notThePath(path string) string {
 	return ""
 }
 
-// refused says why a request for a pattern's path is refused at the door, whatever stands for its wildcards.
+// refused says why a request for a pattern's path is refused at the door, whatever stands for its
+// wildcards.
 func (k *checker) refused(method, path string) string {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {

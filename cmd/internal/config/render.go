@@ -245,8 +245,9 @@ func (l line) write(w *bufio.Writer) {
 	_, _ = w.WriteString(text + "\n")
 }
 
-// Show writes the effective configuration as YAML that means the same, but for secrets, which are hidden: what routes have in common
-// with the file's policy is said once. With origin, each line says where its value comes from.
+// Show writes the effective configuration as YAML that means the same, but for secrets, which are
+// hidden: what routes have in common with the file's policy is said once. With origin, each line
+// says where its value comes from.
 func (c *Config) Show(w io.Writer, origin bool) error {
 	b := bufio.NewWriter(w)
 	for l := range c.lines() {
@@ -317,7 +318,8 @@ type Setting struct {
 	From  string `json:"from"`
 }
 
-// Differing lists what the policy of a route, or for -1 of requests that no route matches, has otherwise than the default profile.
+// Differing lists what the policy of a route, or for -1 of requests that no route matches, has
+// otherwise than the default profile.
 func (c *Config) Differing(route int) []Setting {
 	p, path := &c.Policy, "policy"
 	if route >= 0 {

@@ -20,7 +20,8 @@ func initText(t *testing.T) string {
 	return b.String()
 }
 
-// What init prints is accepted, and is the defaults, with an upstream (D07: without one a gateway cannot run).
+// What init prints is accepted, and is the defaults, with an upstream (D07: without one a gateway
+// cannot run).
 func TestInitIsTheDefaults(t *testing.T) {
 	c := load(t, initText(t))
 	defaults := load(t, "upstream: http://127.0.0.1:3000\n")
@@ -34,7 +35,7 @@ func TestInitIsTheDefaults(t *testing.T) {
 	}
 }
 
-// Somebody who fills in the profile of a fresh file gets that profile.
+// A profile that is filled in in a fresh file takes effect.
 func TestInitLeavesRoomForAProfile(t *testing.T) {
 	text := strings.Replace(initText(t), "profile: default", "profile: stripe ", 1)
 	if p := load(t, text).Policy; p.Key.Syntax != "opaque" || p.Status.Mismatch != 400 || len(p.RequiredMethods) != 0 {
@@ -42,7 +43,8 @@ func TestInitLeavesRoomForAProfile(t *testing.T) {
 	}
 }
 
-// Every key that exists is in init, and taking away the comment marks gives a configuration with known keys only.
+// Every key that exists is in init, and taking away the comment marks gives a configuration with
+// known keys only.
 func TestInitHasEveryKey(t *testing.T) {
 	text := initText(t)
 	body := text[strings.Index(text, "listen:"):]
@@ -106,8 +108,8 @@ routes:
 	}
 }
 
-// The schema knows what the decoder knows: it is made from the same tree. What is checked here is that it is well formed
-// and says the things an editor needs.
+// The schema knows what the decoder knows: it is made from the same tree. What is checked here is
+// that it is well formed and says the things an editor needs.
 func TestSchema(t *testing.T) {
 	var b strings.Builder
 	if err := Schema(&b); err != nil {
@@ -162,7 +164,8 @@ func TestTags(t *testing.T) {
 	})
 }
 
-// Every setting says for itself what it is without one, what its number counts, and whether a reload puts it in force.
+// Every setting says for itself what it is without one, what its number counts, and whether a
+// reload puts it in force.
 func TestTagsSayWhatTheyHaveTo(t *testing.T) { // D01
 	eachField(func(typ reflect.Type, f reflect.StructField) {
 		missing := func(format string, args ...any) {

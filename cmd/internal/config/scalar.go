@@ -42,8 +42,8 @@ func redact(s string) string {
 
 var placeholder = regexp.MustCompile(`\{\w+\}`)
 
-// redactURL hides what gives access to a URL with placeholders: the user and, of its query, all but names and placeholders. Nobody
-// can tell which values of a query are tokens.
+// redactURL hides what gives access to a URL with placeholders: the user and, of its query, all but
+// names and placeholders, because any value of a query may be a token.
 func redactURL(s string) string {
 	base, query, asked := strings.Cut(s, "?")
 	if scheme, rest, ok := strings.Cut(base, "://"); ok {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Schema writes the JSON Schema (draft-07, which editors' YAML support reads) of the configuration file.
+// Schema writes the JSON Schema (draft-07, which editors' YAML support reads) of the configuration
+// file.
 func Schema(w io.Writer) error {
 	s := object(reflect.TypeFor[File]())
 	s["$schema"] = "http://json-schema.org/draft-07/schema#"

@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// ReadToken is [ReadSecret] for what lets its bearer in: a file that everybody on the machine may read is refused.
+// ReadToken is [ReadSecret] for what lets its bearer in: a file that everybody on the machine may
+// read is refused.
 func ReadToken(name string) ([]byte, error) { return oneLine(name, othersRead) }
 
-// ReadSecret reads a secret of one line from a file; the line's end is not part of it. Without a name there is none. It is as strict
-// about the file as [ReadSecretFile].
+// ReadSecret reads a secret of one line from a file; the line's end is not part of it. Without a
+// name there is none. It is as strict about the file as [ReadSecretFile].
 func ReadSecret(name string) ([]byte, error) { return oneLine(name, othersWrite) }
 
 func oneLine(name string, refused fs.FileMode) ([]byte, error) {
@@ -36,16 +37,16 @@ func oneLine(name string, refused fs.FileMode) ([]byte, error) {
 	return []byte(s), nil
 }
 
-// Modes of files that everybody on the machine may read, or change. A group is let in: it is how Kubernetes (defaultMode, fsGroup)
-// and services with a user of their own are.
+// Modes of files that everybody on the machine may read, or change. A group is let in: it is how
+// Kubernetes (defaultMode, fsGroup) and services with a user of their own are.
 const (
 	othersRead  fs.FileMode = 0o006
 	othersWrite fs.FileMode = 0o002
 )
 
-// ReadSecretFile reads a file of at most limit bytes that the gateway rests on. One that everybody on the machine may change is
-// refused; one that everybody may read is warned of, see [Config.Warnings], since that is how containers are given their secrets
-// where nobody says otherwise. Of a symbolic link, the file behind it counts.
+// ReadSecretFile reads a file of at most limit bytes. A file that all users of the machine can change
+// is refused. One that all can read is only warned of, see [Config.Warnings], because containers
+// mount their secrets so by default. For a symbolic link, the mode of its target counts.
 func ReadSecretFile(name string, limit int64) ([]byte, error) {
 	return readFileOf(name, limit, othersWrite)
 }
@@ -63,7 +64,7 @@ func exposed(name string, info fs.FileInfo, refused fs.FileMode) error {
 	if refused == othersWrite {
 		mend = "o-w"
 	}
-	return fmt.Errorf("everybody on this machine may %s %s; chmod %s %s (a mounted secret: give it the mode 0440)", may, name, mend, name)
+	return fmt.Errorf("all users of this machine can %s %s; chmod %s %s (a mounted secret: give it the mode 0440)", may, name, mend, name)
 }
 
 func readFileOf(name string, limit int64, refused fs.FileMode) ([]byte, error) {

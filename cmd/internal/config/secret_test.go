@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A secret that everybody on the machine may read is none, and one that everybody may change is somebody else's.
+// A secret file that all users of the machine can read or change is refused.
 func TestSecretFiles(t *testing.T) { // D11
 	if runtime.GOOS == "windows" {
 		t.Skip("its files have other rights")
@@ -23,9 +23,9 @@ func TestSecretFiles(t *testing.T) { // D11
 	}
 	for mode, want := range map[os.FileMode][2]string{
 		0o600: {}, 0o400: {}, 0o440: {}, 0o660: {},
-		0o644: {"everybody on this machine may read"}, 0o604: {"everybody on this machine may read"},
-		0o666: {"everybody on this machine may change", "everybody on this machine may change"},
-		0o602: {"everybody on this machine may change", "everybody on this machine may change"},
+		0o644: {"all users of this machine can read"}, 0o604: {"all users of this machine can read"},
+		0o666: {"all users of this machine can change", "all users of this machine can change"},
+		0o602: {"all users of this machine can change", "all users of this machine can change"},
 	} {
 		if err := os.Chmod(name, mode); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestExposedFiles(t *testing.T) {
 	var paths []string
 	for _, w := range c.Warnings() {
 		paths = append(paths, w.Path)
-		if !strings.Contains(w.Text, "everybody on this machine may read "+dir) || !strings.Contains(w.Text, "chmod 600 ") {
+		if !strings.Contains(w.Text, "all users of this machine can read "+dir) || !strings.Contains(w.Text, "chmod 600 ") {
 			t.Error(w.Text)
 		}
 	}

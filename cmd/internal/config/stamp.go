@@ -10,8 +10,9 @@ import (
 // stamps are what files held, by the settings that name them.
 type stamps map[string][sha256.Size]byte
 
-// Stamp notes what the files hold that settings name, so that [Diff] sees a change. A file that cannot be read is like an empty
-// one: who needs what is in it says so. Call it before the files are read for use: then a change in between is seen the next time.
+// Stamp notes what the files hold that settings name, so that [Diff] sees a change. A file that
+// cannot be read is like an empty one: who needs what is in it says so. Call it before the files
+// are read for use: then a change in between is seen the next time.
 func (c *Config) Stamp() {
 	c.stamps = stamps{}
 	settings(reflect.ValueOf(&c.File).Elem(), "", func(f field, path string, _ reflect.Value) {
@@ -35,8 +36,8 @@ func stampOf(name string) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// Hold sets what takes a restart to what it was at the start, so that c is what a reload can put in force. The error says, as that
-// of [Load], what is wrong with the others beside those.
+// Hold sets what takes a restart to what it was at the start, so that c is what a reload can put in
+// force. The error says, as that of [Load], what is wrong with the others beside those.
 func (c *Config) Hold(started *Config) error {
 	hold(reflect.ValueOf(&c.File).Elem(), reflect.ValueOf(&started.File).Elem())
 	return c.check().err()

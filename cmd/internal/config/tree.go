@@ -36,7 +36,8 @@ func kindOf(t reflect.Type) kind {
 
 func (f field) kind() kind { return kindOf(f.Type()) }
 
-// settings visits those of a section and of all in it, but not those of routes. in is the section a setting is in.
+// settings visits those of a section and of all in it, but not those of routes. in is the section a
+// setting is in.
 func settings(in reflect.Value, prefix string, visit func(f field, path string, in reflect.Value)) {
 	for i := range in.NumField() {
 		f := field{in.Field(i), in.Type().Field(i).Tag}

@@ -17,7 +17,8 @@ type Cache struct {
 	Server   *DSN  // nil: it is in the process's memory
 }
 
-// minCache is the smallest cache in memory: it keeps responses of up to an eighth of its size, and a smaller one would keep none.
+// minCache is the smallest cache in memory: it keeps responses of up to an eighth of its size, and
+// a smaller one would keep none.
 const minCache = 1 << 20
 
 var errCache = errors.New("a cache is memory:, memory:?max_bytes=67108864, redis://HOST:6379/0 or redis+cluster://HOST,HOST")
@@ -37,7 +38,7 @@ func ParseCache(s string) (c Cache, err error) {
 	case !strings.HasPrefix(d.Scheme, "redis") || d.Faulty:
 		return c, fmt.Errorf("%s: cannot be a cache: %w", d.Scheme, errCache)
 	}
-	d.Forget, d.Copies = true, true // nobody relies on a front
+	d.Forget, d.Copies = true, true // a cache may lose its copies
 	return Cache{Server: &d}, nil
 }
 
@@ -71,7 +72,8 @@ func (c Cache) String() string {
 	return "memory:"
 }
 
-// Same reports whether both name the same database of the same server: copies and records would be mixed up there.
+// Same reports whether both name the same database of the same server: copies and records would be
+// mixed up there.
 func (c Cache) Same(d DSN) bool {
 	if c.Server == nil || !strings.HasPrefix(d.Scheme, "redis") {
 		return false

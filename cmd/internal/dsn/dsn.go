@@ -33,8 +33,8 @@ const forms = "memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DAT
 // ErrLater: a known setting that this build cannot act on. It is refused, never ignored.
 var ErrLater = errors.New("not in this build yet")
 
-// Parse takes a DSN apart. The error says what is wrong with it, without quoting more than the scheme: the rest may hold a
-// password.
+// Parse takes a DSN apart. The error says what is wrong with it, without quoting more than the
+// scheme: the rest may hold a password.
 func Parse(s string) (DSN, error) {
 	var d DSN
 	rest := s

@@ -172,7 +172,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A server that may lose records is there: it is not waited for, and its error says how it is taken (B05).
+// A server that may lose records is there: it is not waited for, and its error says how it is taken
+// (B05).
 func TestVolatileIsNotUnreachable(t *testing.T) {
 	d, err := Parse("postgres://u:secret@h/d")
 	if err != nil {

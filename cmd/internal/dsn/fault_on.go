@@ -21,11 +21,12 @@ import (
 
 const faultsBuilt = true
 
-// faultSocket names the unix socket a faulty store is steered through. internal/integration/blackbox/README.md has the verbs.
+// faultSocket names the unix socket a faulty store is steered through.
+// internal/integration/blackbox/README.md has the verbs.
 const faultSocket = "STET_FAULT_SOCKET"
 
-// faults returns a clock that can be moved, and what makes any store fail on demand. The clock of a store on a server is the
-// server's: it cannot be moved.
+// faults returns a clock that can be moved, and what makes any store fail on demand. The clock of a
+// store on a server is the server's: it cannot be moved.
 func (d DSN) faults() (clock func() time.Time, wrap func(stet.Store) (stet.Store, func() error, error)) {
 	s := &steering{fixed: d.Shared()}
 	return s.now, s.wrap

@@ -29,7 +29,8 @@ type Opened struct {
 	Close    func() error
 	Warnings []string // of settings that lose records
 
-	// DB is the database of an SQL store, for its outbox: a pool of its own, which connects when it is used. nil: there is none.
+	// DB is the database of an SQL store, for its outbox: a pool of its own, which connects when it
+	// is used. nil: there is none.
 	DB      *sql.DB
 	Dialect sqlstore.Dialect
 }
@@ -72,7 +73,8 @@ func (d DSN) Open(ctx context.Context, use Use) (*Opened, error) {
 	return o, nil
 }
 
-// outboxConns are the connections that people's looks at the outbox have: a list does not wait for somebody who settles a message.
+// outboxConns is the number of connections for operators' requests to the outbox, so that a list does
+// not wait for a message that is being settled.
 const outboxConns = 4
 
 func (d DSN) open(ctx context.Context, use Use, clock func() time.Time, warn func(string)) (stet.Store, func() error, error) {
@@ -101,7 +103,8 @@ func (d DSN) open(ctx context.Context, use Use, clock func() time.Time, warn fun
 // sqlConns are the connections of a SQLite store: its readers, its writer, and some for lists.
 const sqlConns = sqlstore.DefaultReaders + 4
 
-// sql opens an SQL store. The schema of an embedded one is made; that of a server is changed by an operator alone.
+// sql opens an SQL store. The schema of an embedded one is made; that of a server is changed by an
+// operator alone.
 func (d DSN) sql(ctx context.Context, use Use, clock func() time.Time) (stet.Store, func() error, error) {
 	db, err := d.DB(use)
 	if err != nil {
@@ -151,8 +154,9 @@ func (d DSN) DB(use Use) (*sql.DB, error) {
 	return db, nil
 }
 
-// private makes the file, if there is none, for its owner alone: it holds keys and responses in the clear, and SQLite would
-// make it as readable as the umask lets it. The files SQLite puts beside it take after it.
+// private makes the file, if there is none, for its owner alone: it holds keys and responses in the
+// clear, and SQLite would make it as readable as the umask lets it. The files SQLite puts beside it
+// take after it.
 func private(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -176,7 +180,8 @@ func (d DSN) Makeable() error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// there checks that what is only looked at exists, so that looking does not make it, and otherwise that it can be made.
+// there checks that what is only looked at exists, so that looking does not make it, and otherwise
+// that it can be made.
 func (d DSN) there(use Use) error {
 	path := d.Path
 	switch {
@@ -196,8 +201,8 @@ func (d DSN) there(use Use) error {
 	return nil
 }
 
-// Failed tells a schema that does not fit, and a server that may lose records, which an operator can change, from a database that does
-// not answer.
+// Failed tells a schema that does not fit, and a server that may lose records, which an operator
+// can change, from a database that does not answer.
 func (d DSN) Failed(err error) error {
 	if errors.Is(err, sqlstore.ErrSchema) || errors.Is(err, pgxstore.ErrSchema) {
 		if strings.Contains(err.Error(), "stet migrate up") { // without a flag it would make a store of its own

@@ -13,8 +13,9 @@ import (
 	"github.com/stet-dev/stet/store/pgxstore"
 )
 
-// postgresConfig is what the driver needs to know: parameters are its own, such as sslmode, pool_max_conns and, behind a pooler,
-// default_query_exec_mode. Its errors are not repeated: they may quote the password.
+// postgresConfig is what the driver needs to know: parameters are its own, such as sslmode,
+// pool_max_conns and, behind a pooler, default_query_exec_mode. Its errors are not repeated: they
+// may quote the password.
 func postgresConfig(address string) (*pgxpool.Config, error) {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -136,7 +136,7 @@ func (d DSN) redisName() string {
 	return name
 }
 
-// copiesLinger is how long a copy that is too old to be used stays: nobody reaps them.
+// copiesLinger is how long a copy that is too old to be used stays in Redis; no reaper removes copies.
 const copiesLinger = time.Minute
 
 // openRedis connects. There is no schema.

@@ -56,7 +56,8 @@ func (d *DSN) server(rest string) error {
 
 func serverForm(scheme string) string { return scheme + "://USER:PASSWORD@HOST/DATABASE" }
 
-// mysqlConfig is what the driver needs to know. What breaks a law of the store is not for a DSN to say.
+// mysqlConfig is what the driver needs to know. What breaks a law of the store is not for a DSN to
+// say.
 func mysqlConfig(u *url.URL) (*mysql.Config, error) {
 	c := mysql.NewConfig()
 	c.User = u.User.Username()

@@ -11,8 +11,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Log writes events as log lines: what ended or went wrong at its own level, one line per execution at info, the beginning of
-// each execution and every answer at debug. Safe for concurrent use.
+// Log writes events as log lines: what ended or went wrong at its own level, one line per execution
+// at info, the beginning of each execution and every answer at debug. Safe for concurrent use.
 type Log struct {
 	log      *slog.Logger
 	tag      func(stet.ID) string
@@ -21,8 +21,8 @@ type Log struct {
 	miswires throttle // of each route and cause, one a minute
 }
 
-// NewLog returns a Log. Records are shown as tag names them, see [stet.Engine.Tag], and with their scope: a tenant's name, or a hash where
-// the scope comes from a credential.
+// NewLog returns a Log. Records are shown as tag names them, see [stet.Engine.Tag], and with their
+// scope: a tenant's name, or a hash where the scope comes from a credential.
 func NewLog(l *slog.Logger, tag func(stet.ID) string) *Log {
 	return &Log{log: l, tag: tag, failures: throttle{every: time.Second}, reused: throttle{every: time.Second}, miswires: throttle{every: time.Minute}}
 }
@@ -44,7 +44,7 @@ func (l *Log) Observe(e stet.Event) {
 	case stet.Probed:
 		level := slog.LevelDebug
 		if e.Result == "failed" {
-			level = slog.LevelError // a dead letter: somebody has to look
+			level = slog.LevelError // a dead letter: an operator has to look
 		}
 		l.write(level, "reconcile "+e.Result, &e, slog.Int("attempt", e.Attempt))
 	case stet.ProbeFailed:
@@ -100,7 +100,8 @@ var miswires = map[string]string{
 	"bad-render":         "the renderer of refusals panicked or answered nothing",
 }
 
-// store tells of failures, not more than one a second: a store that is away fails with every request.
+// store tells of failures, not more than one a second: a store that is away fails with every
+// request.
 func (l *Log) store(e *stet.Event) {
 	if e.Err == nil {
 		return
@@ -122,7 +123,8 @@ func (l *Log) answer(e *stet.Event) {
 		slog.Float64("took_ms", millis(e.Took)))
 }
 
-// mismatch tells of a key that was used for another request: a client makes its keys wrongly, and cannot mend it by trying again.
+// mismatch tells of a key that was used for another request: a client makes its keys wrongly, and
+// cannot mend it by trying again.
 func (l *Log) mismatch(e *stet.Event) {
 	if suppressed, ok := l.reused.pass(string(e.ID.Scope), time.Now()); ok {
 		l.write(slog.LevelWarn, "a key was used for another request", e, slog.String("mismatch", strings.Join(e.Mismatch, " ")),
@@ -130,7 +132,8 @@ func (l *Log) mismatch(e *stet.Event) {
 	}
 }
 
-// write hands the line to the handler itself: the logger would look up the line of source it was called from, each time.
+// write hands the line to the handler itself: the logger would look up the line of source it was
+// called from, each time.
 func (l *Log) write(level slog.Level, msg string, e *stet.Event, attrs ...slog.Attr) {
 	h, ctx := l.log.Handler(), context.Background()
 	if !h.Enabled(ctx, level) {
@@ -150,7 +153,7 @@ func (l *Log) write(level slog.Level, msg string, e *stet.Event, attrs ...slog.A
 		r.AddAttrs(slog.String("trace_id", e.TraceID))
 	}
 	r.AddAttrs(attrs...)
-	_ = h.Handle(ctx, r) // a log that cannot be written has nobody to tell
+	_ = h.Handle(ctx, r) // there is no place to report that the log cannot be written
 }
 
 // stateName is a state's word; a record that is not there has one too.

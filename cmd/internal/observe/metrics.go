@@ -22,8 +22,8 @@ var Results = []string{"new", "retry", "replay", "conflict", "in_progress", "unk
 // storeOps are the verbs a store is asked.
 var storeOps = []string{"create", "get", "replace", "delete", "due", "list", "count", "reap"}
 
-// Metrics counts events. All series of known routes exist from the beginning, so that the first event of a kind is a rise
-// from zero and not a series that appears. Safe for concurrent use.
+// Metrics counts events. All series of known routes exist from the beginning, so that the first
+// event of a kind is a rise from zero and not a series that appears. Safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -49,7 +49,8 @@ type Metrics struct {
 	storeOps map[string]prometheus.Observer
 }
 
-// NewMetrics returns metrics for the routes of that name, with the process's own and the runtime's beside them.
+// NewMetrics returns metrics for the routes of that name, with the process's own and the runtime's
+// beside them.
 func NewMetrics(version string, routes ...string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -97,7 +98,8 @@ func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// Routes makes the series of further routes, such as those of a new configuration. Those that are gone keep their counts.
+// Routes makes the series of further routes, such as those of a new configuration. Those that are
+// gone keep their counts.
 func (m *Metrics) Routes(names ...string) {
 	all := map[string][]prometheus.Counter{}
 	if old := m.routes.Load(); old != nil {
@@ -135,7 +137,8 @@ func (m *Metrics) Volatile(is bool) {
 	m.volatile.WithLabelValues().Set(v)
 }
 
-// StoreLog adds idem_store_log_bytes, asked with each scrape; not a number where there is no answer. It is to be called once.
+// StoreLog adds idem_store_log_bytes, asked with each scrape; not a number where there is no
+// answer. It is to be called once.
 func (m *Metrics) StoreLog(size func() (int64, error)) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "idem_store_log_bytes",
 		Help: "How large the log before the store's table is, in bytes."}, func() float64 {
@@ -175,7 +178,7 @@ func (m *Metrics) Observe(e stet.Event) {
 
 func (m *Metrics) transition(e *stet.Event) {
 	switch {
-	case e.ID.Scope == stet.OwnScope: // nobody's request
+	case e.ID.Scope == stet.OwnScope: // not a client's request
 	case e.By == "holder" && e.From == stet.Running && e.To != stet.Running: // ran, whatever came of it
 		m.execution.Observe(millis(e.Took))
 	case e.By == "sweeper":
@@ -206,13 +209,15 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// keysEvery is how often the store is asked how many records it holds. countLimit bounds what that may cost it.
+// keysEvery is how often the store is asked how many records it holds. countLimit bounds what that
+// may cost it.
 const (
 	keysEvery  = 10 * time.Second
 	countLimit = 10_000_000
 )
 
-// states are the label values of idem_keys_active; failed ones are completed with a status of 500 and above.
+// states are the label values of idem_keys_active; failed ones are completed with a status of 500
+// and above.
 var states = []struct {
 	name  string
 	query stet.Query
@@ -225,8 +230,9 @@ var states = []struct {
 	{"expired", stet.Query{States: []stet.State{stet.Expired}}},
 }
 
-// CountKeys keeps idem_keys_active fresh until ctx ends. While the store cannot count the series are absent: an old number
-// would be a lie. Where counting is slow it is done less often, so that it never takes more than a twentieth of the time.
+// CountKeys keeps idem_keys_active fresh until ctx ends. While the store cannot count the series
+// are absent: an old number would be a lie. Where counting is slow it is done less often, so that
+// it never takes more than a twentieth of the time.
 func (m *Metrics) CountKeys(ctx context.Context, count func(context.Context, stet.Query) (int, error)) {
 	for {
 		began := time.Now()

@@ -125,7 +125,8 @@ func TestStoreErrorsAreThrottled(t *testing.T) {
 	})
 }
 
-// C18, C10: clients and set-ups that are wrong are so with every request: a line a second for each scope, one a minute for each route.
+// C18, C10: clients and set-ups that are wrong are so with every request: a line a second for each
+// scope, one a minute for each route.
 func TestMisuseIsThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer

@@ -7,11 +7,12 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// watched bounds how many unknown records are looked at for the metrics: where there are more, something is wrong enough.
+// watched bounds how many unknown records are looked at for the metrics: where there are more,
+// something is wrong enough.
 const watched = 5 * stet.MaxLimit
 
-// WatchUnknown keeps idem_unknown_oldest_age_seconds and idem_dead_letters fresh until ctx ends. While the store cannot list
-// they are absent.
+// WatchUnknown keeps idem_unknown_oldest_age_seconds and idem_dead_letters fresh until ctx ends.
+// While the store cannot list they are absent.
 func (m *Metrics) WatchUnknown(ctx context.Context, list func(context.Context, stet.Query) ([]stet.Head, string, error)) {
 	for {
 		began := time.Now()

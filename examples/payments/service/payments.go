@@ -80,7 +80,7 @@ func (s *Service) charge(ctx context.Context, call *flow.Call, p *payment) error
 	case errors.Is(err, provider.ErrNothing):
 		return flow.RetryLater(err)
 	case err != nil:
-		return flow.Unknown(err)
+		return flow.Maybe(err)
 	}
 	call.Learned(p.Charge)
 	return nil

@@ -9,7 +9,7 @@ import (
 
 const waiting = "policy: {wait_policy: wait}"
 
-// C4: duplicates at the same time.
+// Duplicates at the same time.
 var casesCC = []Case{
 	{ID: "CC-01", Run: func(c *C) { racersConflict(c, []*C{c}) }},
 	{ID: "CC-02", Need: NeedNodes, Run: func(c *C) { racersConflict(c, []*C{c.Node(0), c.Node(1), c.Node(2)}) }},

@@ -12,7 +12,7 @@ const (
 	outbox     = "the outbox is used by services: internal/integration/outbox"
 )
 
-// C10: crashes, leases and unknown outcomes.
+// Crashes, leases and unknown outcomes.
 var casesCR = []Case{
 	{ID: "CR-01", Policy: briefly, Need: NeedKill, Run: func(c *C) {
 		owner := c.Start("POST", "/fx/hang?before&obey")
@@ -99,7 +99,7 @@ var casesCR = []Case{
 	{ID: "CR-07", Skip: reconciler},
 	{ID: "CR-08", Skip: reconciler},
 	{ID: "CR-09", Skip: reconciler},
-	{ID: "CR-10", Need: NeedKill, Run: func(c *C) { // no byte reached the caller: it had gone
+	{ID: "CR-10", Need: NeedKill, Run: func(c *C) { // W6: no byte reached the caller: it had gone
 		ctx, cancel := context.WithCancel(c.ctx)
 		owner := c.Start("POST", "/fx/hang", within(ctx))
 		c.Entered(1)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// C3: which requests are the same request, and which are not.
+// Which requests are the same request, and which are not.
 var casesFP = []Case{
 	{ID: "FP-01", Run: func(c *C) {
 		c.same("names", opts(body(`{"a":1,"b":2}`)), bodies(`{"b":2,"a":1}`)...)

@@ -11,7 +11,7 @@ const (
 	lost = "to a gateway, an upstream that panics is a lost answer, whatever on_panic says: see GW-01"
 )
 
-// C8: what a failure leaves behind.
+// What a failure leaves behind.
 var casesFX = []Case{
 	{ID: "FX-01", Run: func(c *C) {
 		for _, status := range []int{404, 409, 410, 422} {

@@ -11,9 +11,9 @@ const (
 	warm    = "/fx/json" // opens the connection that the next request reuses
 )
 
-// C14, first half: the gateway.
+// The gateway.
 var casesGW = []Case{
-	{ID: "GW-01", Need: NeedOwn, Only: "gateway", Why: proxied, Run: func(c *C) {
+	{ID: "GW-01", Need: NeedOwn, Only: "gateway", Why: proxied, Run: func(c *C) { // I12
 		for name, text := range map[string]string{"empty": "", "body": `{"a":1}`} {
 			c.Named(name + "-warm").POST(warm).First(201)
 			before := c.srv.Fixture().Connections()

@@ -7,7 +7,7 @@ const uuid = "8e03978e-40d5-43e8-bc93-6894a57f9324"
 // seedOnly is why profile seed-strict runs on memory alone.
 const seedOnly = "seed-strict keeps nothing unencrypted on a disk, and encryption belongs to an issue of its own"
 
-// C1: key syntax.
+// Key syntax.
 var casesKS = []Case{
 	{ID: "KS-01", Run: func(c *C) {
 		first, second := c.Twice(201, "/fx/json", key(`"`+uuid+`"`))

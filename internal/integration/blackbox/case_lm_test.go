@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// C12: limits.
+// Limits.
 var casesLM = []Case{
 	{ID: "LM-01", Run: func(c *C) {
 		const limit = 1 << 20
@@ -18,7 +18,7 @@ var casesLM = []Case{
 		c.Effects(1)
 		c.POST("/fx/json", key(`"chunked"`)).First(201)
 	}},
-	{ID: "LM-02", Run: func(c *C) {
+	{ID: "LM-02", Run: func(c *C) { // W27
 		const over = 1<<20 + 1
 		first := c.POST(fmt.Sprintf("/fx/large?bytes=%d", over)).First(201).Says(string(Pattern(over)))
 		a := c.settledOrUnknown(func() *Answer { return first.Retry() }) // a live response is over before its record is

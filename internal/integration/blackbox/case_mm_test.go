@@ -1,6 +1,6 @@
 package blackbox
 
-// C2: missing keys and methods.
+// Missing keys and methods.
 var casesMM = []Case{
 	{ID: "MM-01", Run: func(c *C) {
 		c.POST("/fx/json", noKey).Problem("missing-key")

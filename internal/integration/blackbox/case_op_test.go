@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// C15: counters move by exactly one per event.
+// Counters move by exactly one per event.
 var casesOP = []Case{
 	{ID: "OP-01", Need: NeedMetrics | NeedFaults, Policy: "policy: {max_body_bytes: 1000}", Run: func(c *C) {
 		ask := c.counted

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// C14, second half: profiles.
+// Profiles.
 var casesPF = []Case{
 	{ID: "PF-01", Policy: "policy: {profile: stripe}", Run: func(c *C) {
 		first := c.POST("/fx/json").First(201).Has(echo, c.plainKey())

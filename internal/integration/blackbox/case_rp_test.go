@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// C5: a replay is the first response.
+// A replay is the first response.
 var casesRP = []Case{
 	{ID: "RP-01", Run: func(c *C) {
 		odd := "{ \"z\" :  1,\n\t\"a\":[ 1 , 2],\"z2\":1e0 }\r\n"

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// C7: whose key it is.
+// Whose key it is.
 var casesSC = []Case{
-	{ID: "SC-01", Run: func(c *C) { independent(c, "t1:u1", "t2:u1") }},
+	{ID: "SC-01", Run: func(c *C) { independent(c, "t1:u1", "t2:u1") }}, // I4
 	{ID: "SC-02", Run: func(c *C) { independent(c, "t1:u1", "t1:u2") }},
 	{ID: "SC-03", Run: func(c *C) {
 		first := c.POST("/fx/json").First(201)
 		first.Retry(as(strings.TrimSuffix(c.who("t1:u1"), "n1") + "n2")).Replays(first)
 		c.Effects(1)
 	}},
-	{ID: "SC-04", Run: func(c *C) {
+	{ID: "SC-04", Run: func(c *C) { // I7
 		a := c.POST("/fx/json", anonymous)
 		a.Problem("unauthenticated")
 		if a.Header.Get("WWW-Authenticate") == "" {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// C13: malice.
+// Malice.
 var casesSE = []Case{
 	{ID: "SE-01", Run: func(c *C) {
 		keys := []string{`"../../etc/passwd"`, `"a/b"`, `"a\\b"`, `"CON"`, `"."`, `".."`, `"a b"`, long("A", 255), long("a", 255)}

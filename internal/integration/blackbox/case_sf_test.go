@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// C9: a store that fails.
+// A store that fails.
 var casesSF = []Case{
 	{ID: "SF-01", Need: NeedFaults, Run: func(c *C) {
 		c.Faults().Down()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// C11: streaming and protocol.
+// Streaming and protocol.
 var casesSM = []Case{
 	{ID: "SM-01", Run: func(c *C) {
 		n := c.Dial()

@@ -7,7 +7,7 @@ import (
 
 const day = 24 * time.Hour
 
-// C6: how long a result stands.
+// How long a result stands.
 var casesTT = []Case{
 	{ID: "TT-01", Need: NeedClock, Run: func(c *C) {
 		first, _ := c.Twice(201, "/fx/json")

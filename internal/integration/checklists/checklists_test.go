@@ -325,7 +325,7 @@ func TestKeyStoreDown(t *testing.T) { // "endpoint fails closed before any busin
 	h.wantEffects(0)
 }
 
-func TestFirstRequestReturns500(t *testing.T) { // "retry re-attempts processing": on_5xx release, since the default is to replay (C05)
+func TestFirstRequestReturns500(t *testing.T) { // "retry re-attempts processing": on_5xx release, since the default is to replay
 	fail := true
 	h := open(t, stethttp.Config{On5xx: stethttp.ReleaseFailure}, func(h *house, w http.ResponseWriter, r *http.Request) {
 		if fail {
@@ -408,7 +408,7 @@ func TestDuplicatesAreCountedPerTenant(t *testing.T) { // events carry the scope
 	}
 }
 
-func TestSweeperResolvesStuckKeys(t *testing.T) { // "within the lock timeout window"; unknown, not failed (C09)
+func TestSweeperResolvesStuckKeys(t *testing.T) { // "within the lock timeout window"; unknown, not failed
 	h := open(t, stethttp.Config{}, charge)
 	id := stet.ID{Scope: "t", Key: "k"}
 	if _, err := h.engines[0].Begin(t.Context(), stet.Request{ID: id, Subject: stet.Subject{Body: []byte("1")}}); err != nil {

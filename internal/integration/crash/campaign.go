@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/crashpoint"
 	"github.com/stet-dev/stet/internal/integration/testserver"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/sqlstore"
@@ -26,6 +27,7 @@ const lanes = 8
 // Harness has databases to crash on, and the provider. It is for one test at a time.
 type Harness struct {
 	dir    string
+	plain  string // the program to kill
 	ledger *ledger
 	lanes  map[string][]*lane
 }
@@ -40,7 +42,13 @@ type lane struct {
 
 // New returns a harness, which ends with the test.
 func New(t *testing.T) *Harness {
-	h := &Harness{dir: t.TempDir(), ledger: newLedger(), lanes: map[string][]*lane{}}
+	t.Helper()
+	h := &Harness{dir: t.TempDir(), lanes: map[string][]*lane{}}
+	var err error
+	if h.plain, err = built(h.dir); err != nil {
+		t.Fatal(err)
+	}
+	h.ledger = newLedger()
 	t.Cleanup(func() {
 		h.ledger.server.Close()
 		for _, all := range h.lanes {
@@ -118,19 +126,15 @@ type Report struct {
 func (h *Harness) EveryPoint(t *testing.T, p Program, k Kind, each bool) (r Report) {
 	t.Helper()
 	all := h.on(t, k)
-	trace := filepath.Join(h.dir, rand.Text())
-	watched := h.trial(p, all[0], life{Trace: trace})
+	watched := h.trial(p, all[0], life{})
+	watched.program = os.Args[0]
 	if err := watched.run(t.Context()); err != nil {
 		r.Wrong = append(r.Wrong, fmt.Errorf("without a crash: %w", err))
 		return r
 	}
-	text, err := os.ReadFile(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Points = strings.Split(strings.TrimSpace(string(text)), "\n")
+	r.Points = watched.now.Points()
 	if !each {
-		r.Points = apart(r.Points)
+		r.Points = crashpoint.Apart(r.Points)
 	}
 	lives := make([]life, len(r.Points))
 	for i, at := range r.Points {
@@ -138,16 +142,6 @@ func (h *Harness) EveryPoint(t *testing.T, p Program, k Kind, each bool) (r Repo
 	}
 	r.Missed, r.Wrong = h.each(t, p, k, lives, nil)
 	return r
-}
-
-// apart leaves out a beginning that comes right after an end.
-func apart(all []string) (points []string) {
-	for i, at := range all {
-		if i == 0 || !strings.Contains(at, ", "+before+", ") || !strings.Contains(all[i-1], ", "+after+", ") {
-			points = append(points, at)
-		}
-	}
-	return points
 }
 
 // Again ends first lives and those that follow them, at points of which the number is drawn.
@@ -205,15 +199,17 @@ type trial struct {
 	ledger *ledger
 	order  string
 
+	program string // that lives run
+
 	next   life // to be started
 	later  []int
-	now    *process
+	now    *crashpoint.Process
 	deaths int
 }
 
 func (h *Harness) trial(p Program, l *lane, first life) *trial {
 	first.Program, first.Kind, first.DSN, first.Provider = p.Name, l.kind.Name, l.dsn, h.ledger.server.URL
-	return &trial{p: p, on: l, ledger: h.ledger, order: "order-" + rand.Text(), next: first}
+	return &trial{p: p, on: l, ledger: h.ledger, order: "order-" + rand.Text(), program: h.plain, next: first}
 }
 
 // until takes a step again and again, until it is done. Where the process has died meanwhile, it is started again before.
@@ -221,7 +217,7 @@ func (t *trial) until(ctx context.Context, what string, step func() (bool, error
 	tick := time.NewTicker(shortLease / 20)
 	defer tick.Stop()
 	for {
-		if err := t.alive(); err != nil {
+		if err := t.alive(ctx); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		done, err := step()
@@ -230,26 +226,26 @@ func (t *trial) until(ctx context.Context, what string, step func() (bool, error
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: not within %s: %w\n%w", what, patience, err, t.now.stacks())
+			return fmt.Errorf("%s: not within %s: %w\n%w", what, patience, err, t.now.Stacks())
 		case <-tick.C:
 		}
 	}
 }
 
 // alive starts the process, where there is none.
-func (t *trial) alive() (err error) {
+func (t *trial) alive(ctx context.Context) (err error) {
 	if t.now != nil {
-		dead, err := t.now.died()
+		dead, err := t.now.Died()
 		if err != nil || !dead {
 			return err
 		}
 		t.deaths++
-		t.next.At, t.next.After, t.next.Trace, t.next.Resumed = "", 0, "", true
+		t.next.At, t.next.After, t.next.Resumed = "", 0, true
 		if len(t.later) >= t.deaths {
 			t.next.After = t.later[t.deaths-1]
 		}
 	}
-	t.now, err = start(&t.next)
+	t.now, err = t.next.start(ctx, t.program)
 	return err
 }
 
@@ -258,7 +254,7 @@ func (t *trial) run(ctx context.Context) (err error) {
 	defer stop()
 	defer func() {
 		if t.now != nil {
-			_, _ = t.now.end()
+			t.now.Kill()
 		}
 	}()
 	first, err := t.answered(ctx)
@@ -275,17 +271,17 @@ func (t *trial) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if again.body != first.body || !again.replayed {
-		return fmt.Errorf("the client was told %q, and then %q, replayed %v", first.body, again.body, again.replayed)
+	if again.Body != first.Body || !again.Replayed {
+		return fmt.Errorf("the client was told %q, and then %q, replayed %v", first.Body, again.Body, again.Replayed)
 	}
-	if dead, err := t.now.end(); err != nil || dead { // on its way out nothing is left to be done
+	if dead, err := t.now.End(ctx); err != nil || dead { // on its way out nothing is left to be done
 		return err
 	}
-	return t.check(ctx, first.body)
+	return t.check(ctx, first.Body)
 }
 
 // answered asks until there is a final answer.
-func (t *trial) answered(ctx context.Context) (a reply, err error) {
+func (t *trial) answered(ctx context.Context) (a crashpoint.Reply, err error) {
 	known := t.deaths
 	err = t.until(ctx, "the client's answer", func() (bool, error) {
 		if t.p.Patient && t.deaths > known {
@@ -293,16 +289,23 @@ func (t *trial) answered(ctx context.Context) (a reply, err error) {
 				return false, err
 			}
 		}
-		got, err := t.now.ask(ctx, t.order)
+		got, err := t.ask(ctx)
 		if err == nil {
 			a = got
 		}
-		return err == nil && a.status == http.StatusCreated, err
+		return err == nil && a.Status == http.StatusCreated, err
 	})
 	if err != nil {
-		err = fmt.Errorf("%w\nthe last answer was %d %s", err, a.status, a.body)
+		err = fmt.Errorf("%w\nthe last answer was %d %s", err, a.Status, a.Body)
 	}
 	return a, err
+}
+
+// ask is one request of the client's. One that is not answered leaves time for others.
+func (t *trial) ask(ctx context.Context) (crashpoint.Reply, error) {
+	ctx, stop := context.WithTimeout(ctx, patience/2)
+	defer stop()
+	return crashpoint.Post(ctx, t.now.URL+"/orders", t.order, `{"amount":1999}`)
 }
 
 func (t *trial) record(ctx context.Context) (stet.Record, error) {

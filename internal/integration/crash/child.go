@@ -3,16 +3,14 @@ package crash
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 
+	"github.com/stet-dev/stet/internal/crashpoint"
 	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
@@ -25,8 +23,29 @@ type life struct {
 
 	At      string // the point to die at, by name ...
 	After   int    // ... or by number; with neither it lives on
-	Trace   string // file that the points are written to
 	Resumed bool   // not the first
+}
+
+// start starts program as this life, which it is told by its environment.
+func (l *life) start(ctx context.Context, program string) (*crashpoint.Process, error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program)
+	// A process with the race detector sleeps for a second before it ends, unless it is told not to.
+	cmd.Env = append(os.Environ(), env+"="+string(text), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	return crashpoint.Start(ctx, cmd)
+}
+
+// built builds this test's program without the race detector, with which a start takes ten times as long. Lives that nobody
+// ends run the test's own program, and have it.
+func built(dir string) (program string, err error) {
+	program = filepath.Join(dir, "crash.test")
+	if said, err := exec.Command("go", "test", "-c", "-o", program, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, said)
+	}
+	return program, nil
 }
 
 // Main is for TestMain: a test starts its own binary again, to be killed.
@@ -47,21 +66,13 @@ func Main(m *testing.M, programs []Program) int {
 	return 0
 }
 
-func (l *life) points() (*points, error) {
-	p := &points{seen: map[string]int{}, at: l.At, after: l.After, armed: l.Resumed}
-	if l.Trace == "" {
-		return p, nil
-	}
-	var err error
-	p.trace, err = os.OpenFile(l.Trace, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	return p, err
-}
-
 // live serves, says where, and goes on until its input ends.
 func (l *life) live(ctx context.Context, programs []Program) error {
-	p, err := l.points()
-	if err != nil {
-		return err
+	ctx, stop := crashpoint.Attach(ctx, os.Stdin)
+	defer stop()
+	p := &crashpoint.Points{Out: os.Stdout, At: l.At, Number: l.After}
+	if l.Resumed { // else its first request arms it: a program that dies while it starts has not begun to do anything
+		p.Arm()
 	}
 	kind := Kinds[slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == l.Kind })]
 	w, err := newWorld(ctx, kind, l.DSN, l.Provider, p)
@@ -79,28 +90,5 @@ func (l *life) live(ctx context.Context, programs []Program) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make([]error, len(s.Loops)+1)
-	var running sync.WaitGroup
-	for i, loop := range s.Loops {
-		running.Go(func() { ended[i] = loop(ctx) })
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { p.arm(); s.Handler.ServeHTTP(rw, r) })}
-	running.Go(func() { ended[len(s.Loops)] = server.Serve(listener) })
-	fmt.Println("http://" + listener.Addr().String())
-	_, err = io.Copy(io.Discard, os.Stdin)
-	stop()
-	err = errors.Join(err, server.Shutdown(context.WithoutCancel(ctx)))
-	running.Wait()
-	for _, e := range ended {
-		if !errors.Is(e, http.ErrServerClosed) {
-			err = errors.Join(err, e)
-		}
-	}
-	return err
+	return crashpoint.Serve(ctx, os.Stdout, p.Handler(s.Handler), s.Loops...)
 }

@@ -90,8 +90,8 @@ type World struct {
 }
 
 // newWorld opens the database at dsn.
-func newWorld(ctx context.Context, k Kind, dsn, provider string, p *points) (w *World, err error) {
-	w = &World{Kind: k, Provider: &Provider{url: provider, client: http.Client{Transport: transport{p}}}}
+func newWorld(ctx context.Context, k Kind, dsn, provider string, p *crashpoint.Points) (w *World, err error) {
+	w = &World{Kind: k, Provider: &Provider{url: provider, client: http.Client{Transport: p.Transport()}}}
 	if k == Pgx {
 		c, err := pgxpool.ParseConfig(dsn)
 		if err != nil {
@@ -105,7 +105,7 @@ func newWorld(ctx context.Context, k Kind, dsn, provider string, p *points) (w *
 		w.Store, err = pgxstore.Open(ctx, w.Pool, pgxstore.Config{})
 		return w, err
 	}
-	if w.DB, err = crashpoint.OpenSQL(k.driver, dsn, p.statement); err != nil {
+	if w.DB, err = crashpoint.OpenSQL(k.driver, dsn, p); err != nil {
 		return nil, err
 	}
 	w.Store, err = sqlstore.Open(ctx, w.DB, sqlstore.Config{Dialect: k.Dialect})

@@ -57,7 +57,7 @@ func (c *client) work(ctx context.Context) {
 		if c.h.left[key].Add(-1) < 0 {
 			continue
 		}
-		c.wire.weather.Store([]*weather{&calm, &calm, &rough, &rough, &storm}[c.random.IntN(5)])
+		c.wire.faults.Store([]*faults{&noFaults, &noFaults, &fewFaults, &fewFaults, &manyFaults}[c.random.IntN(5)])
 		switch n := c.random.IntN(10); {
 		case n < 4 && len(c.held) > 0:
 			c.settle(ctx)
@@ -196,7 +196,7 @@ func record(t *testing.T, s stet.Store, seed uint64, patience time.Duration) []p
 	var working sync.WaitGroup
 	for i := range clients {
 		w := &wire{Store: s, h: h, random: rand.New(rand.NewPCG(seed, uint64(i)))}
-		w.weather.Store(&calm)
+		w.faults.Store(&noFaults)
 		e, err := stet.New(w, stet.Config{StoreTimeout: patience, Policy: stet.Policy{Lease: time.Hour}}) // nothing lapses
 		if err != nil {
 			panic(err)
@@ -207,7 +207,7 @@ func record(t *testing.T, s stet.Store, seed uint64, patience time.Duration) []p
 	}
 	working.Wait()
 	for _, c := range all {
-		c.wire.weather.Store(&calm)
+		c.wire.faults.Store(&noFaults)
 	}
 	for _, c := range all { // what is on its way arrives
 		if err := c.e.Drain(t.Context()); err != nil {

@@ -13,24 +13,24 @@ import (
 
 var errLost = errors.New("the connection broke")
 
-// weather is how likely, of a hundred, a message fares badly.
-type weather struct{ request, reply, late, twice int }
+// faults is how likely, of a hundred, a message fares badly.
+type faults struct{ request, reply, late, twice int }
 
 var (
-	calm  = weather{}
-	rough = weather{8, 12, 6, 10}
-	storm = weather{30, 40, 20, 5}
+	noFaults   = faults{}
+	fewFaults  = faults{8, 12, 6, 10}
+	manyFaults = faults{30, 40, 20, 5}
 )
 
 // wire is a host's way to the store. Messages get lost, answers do, and copies of messages come
 // to the store when nobody reckons with them any more.
 type wire struct {
 	stet.Store
-	h       *history
-	weather atomic.Pointer[weather]
-	mu      sync.Mutex
-	random  *rand.Rand
-	flying  sync.WaitGroup
+	h      *history
+	faults atomic.Pointer[faults]
+	mu     sync.Mutex
+	random *rand.Rand
+	flying sync.WaitGroup
 }
 
 func (w *wire) draw(below int) int {
@@ -41,7 +41,7 @@ func (w *wire) draw(below int) int {
 
 // send has do happen: once, not at all, later, or twice. The copies have no caller's context.
 func send[T any](ctx context.Context, w *wire, do func(ctx context.Context) (T, error)) (none T, err error) {
-	now, n := w.weather.Load(), w.draw(100)
+	now, n := w.faults.Load(), w.draw(100)
 	if a, ok := ctx.Value(asked{}).(*asking); ok && n < now.request+now.late+now.reply {
 		a.lost.Store(true)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/integration/keeping"
+	"github.com/stet-dev/stet/internal/integration/interference"
 	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
@@ -253,7 +253,7 @@ func TestHeldRowsStopNoKeeper(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server(t, start, "")
-			keeping.HeldRows(t, backend)
+			interference.HeldRows(t, backend)
 		})
 	}
 }

@@ -45,7 +45,7 @@ func TestChangedRowsAreRefused(t *testing.T) {
 	s, db := open(t)
 	for name, change := range map[string]string{
 		"state": "state = 'unknown'", "attempt": "attempt = attempt + 1", "fingerprint": "fingerprint = REPEAT('x', 32)",
-		"path": "path = ''", "id": "tag = tag + 1", "body": "body = 'other'", "format": "`schema` = 2", "attributes": "attributes = 'x'",
+		"path": "path = ''", "id": "tag = tag + 1", "body": "body = 'other'", "format": "`schema` = 99", "attributes": "attributes = 'x'",
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := create(t, s, "secret-"+name)

@@ -94,9 +94,9 @@ func TestWalkWithinAnInstant(t *testing.T) {
 	execute(t, admin, underestimated, "UPDATE stet_records SET due_at = 1763000000000000",
 		// The first three pages, and every tenth record after them.
 		"UPDATE stet_records SET status = 999 WHERE id IN (SELECT id FROM stet_records ORDER BY id LIMIT 300)",
-		"UPDATE stet_records SET schema = 2 WHERE status = 0 AND id % 10 = 0")
+		"UPDATE stet_records SET schema = 99 WHERE status = 0 AND id % 10 = 0")
 	var want int
-	if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM stet_records WHERE status = 0 AND schema = 1").Scan(&want); err != nil {
+	if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM stet_records WHERE status = 0 AND schema <> 99").Scan(&want); err != nil {
 		t.Fatal(err)
 	}
 	seen, pages := map[stet.ID]bool{}, 0

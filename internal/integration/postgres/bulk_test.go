@@ -16,7 +16,7 @@ import (
 // Two gateways share a job: the one that works on it is cut off from the server in the middle, and the other ends it. Each record is
 // changed once, and counted once.
 func TestBulkJobChangesHands(t *testing.T) {
-	const n = 3 * bulk.PageSize
+	const n = 3 * 256 // pages of a job
 	address := database(t, address(t), t.Name())
 	desk := func(s stet.Store) (*stet.Engine, *bulk.Jobs) {
 		e, err := stet.New(s, stet.Config{Policy: stet.Policy{Lease: time.Second}, StoreTimeout: 20 * time.Second})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stet-dev/stet/internal/integration/keeping"
+	"github.com/stet-dev/stet/internal/integration/interference"
 	"github.com/stet-dev/stet/internal/integration/testserver"
 	"github.com/stet-dev/stet/store/pgxstore"
 )
@@ -40,7 +40,7 @@ func BenchmarkGrowth(b *testing.B) {
 // back the files of the log that the backlog took: see durable.
 func BenchmarkBesideKeepers(b *testing.B) {
 	address := durable(b)
-	keeping.Beside(b, opened(b, address, pgxstore.Config{}), keeping.Rows(b), func() {
+	interference.Beside(b, opened(b, address, pgxstore.Config{}), interference.Rows(b), func() {
 		conn, err := pgx.Connect(b.Context(), strings.TrimSuffix(address, "&pool_max_conns=16"))
 		if err != nil {
 			b.Fatal(err)
@@ -57,7 +57,7 @@ func BenchmarkBesideKeepers(b *testing.B) {
 func BenchmarkReap(b *testing.B) {
 	rows := 1_000_000
 	if os.Getenv("STET_ROWS") != "" {
-		rows = keeping.Rows(b)
+		rows = interference.Rows(b)
 	} else if os.Getenv("STET_SOAK") == "" {
 		b.Skip("a million rows take a minute: STET_SOAK=1, or fewer by STET_ROWS")
 	}
@@ -68,7 +68,7 @@ func BenchmarkReap(b *testing.B) {
 			for b.Loop() {
 				address := durable(b)
 				fill(b, address, rows, "UPDATE stet_records SET "+when.due)
-				keeping.Reaping(b, opened(b, address, pgxstore.Config{}), rows)
+				interference.Reaping(b, opened(b, address, pgxstore.Config{}), rows)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/integration/keeping"
+	"github.com/stet-dev/stet/internal/integration/interference"
 	"github.com/stet-dev/stet/store/pgxstore"
 )
 
@@ -293,4 +293,4 @@ func TestDeadlockOfCallers(t *testing.T) {
 }
 
 // Rows that an open transaction holds keep no keeper from the others (A07).
-func TestHeldRowsStopNoKeeper(t *testing.T) { keeping.HeldRows(t, overPgx("")) }
+func TestHeldRowsStopNoKeeper(t *testing.T) { interference.HeldRows(t, overPgx("")) }

@@ -16,7 +16,7 @@ import (
 )
 
 // A server that may evict, or that forgets at a restart, is refused, and the setting named, unless
-// that is allowed; then it is said (B05, SF-08, C30).
+// that is allowed; then it is said (B05, SF-08).
 func TestServersThatForget(t *testing.T) {
 	const aof = "append-only"
 	for _, c := range []struct {

@@ -32,7 +32,7 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 		flow.Foreign("charge", func(ctx context.Context, call *flow.Call, o *order) error {
 			return call.Do(ctx, func(context.Context, string) error {
 				calls++
-				return flow.Unknown(errLost)
+				return flow.Maybe(errLost)
 			})
 		}),
 		flow.Local("book", func(ctx context.Context, tx *sql.Tx, o *order) error {
@@ -40,7 +40,7 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 				return err
 			}
 			if lost {
-				return flow.Unknown(errLost) // it asked somebody it should not have
+				return flow.Maybe(errLost) // it asked somebody it should not have
 			}
 			return nil
 		}))

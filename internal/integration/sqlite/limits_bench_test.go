@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/integration/keeping"
+	"github.com/stet-dev/stet/internal/integration/interference"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
@@ -19,7 +19,7 @@ import (
 // BenchmarkLimits compares requests under max_keys and new_keys_per_second with requests without limits, by turns in one run, on a
 // table of STET_ROWS keys. The figures are the medians of the ratios of neighbouring turns.
 func BenchmarkLimits(b *testing.B) { // E02
-	rows := keeping.Rows(b)
+	rows := interference.Rows(b)
 	db := database(b, filepath.Join(b.TempDir(), "stet.db"))
 	s, err := sqlstore.Open(b.Context(), db, sqlstore.Config{Dialect: sqlstore.SQLite})
 	if err != nil {

@@ -2,11 +2,9 @@ module github.com/stet-dev/stet/store/redisstore/goredisclient
 
 go 1.26.0
 
-replace github.com/stet-dev/stet => ../../..
-
 require (
 	github.com/redis/go-redis/v9 v9.23.0
-	github.com/stet-dev/stet v0.0.0
+	github.com/stet-dev/stet v0.1.0
 )
 
 require (

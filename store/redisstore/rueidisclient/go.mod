@@ -2,11 +2,9 @@ module github.com/stet-dev/stet/store/redisstore/rueidisclient
 
 go 1.26.0
 
-replace github.com/stet-dev/stet => ../../..
-
 require (
 	github.com/redis/rueidis v1.0.79
-	github.com/stet-dev/stet v0.0.0
+	github.com/stet-dev/stet v0.1.0
 )
 
 require (

@@ -1,0 +1,9 @@
+package flow
+
+const (
+	DefaultBackoff = defaultBackoff
+	MaxBackoff     = maxBackoff
+	DefaultSettle  = defaultSettle
+	DefaultEvery   = defaultEvery
+	MaxState       = maxState
+)
