@@ -15,7 +15,8 @@ import (
 	"github.com/stet-dev/stet/store/storetest/faulty"
 )
 
-// house is an engine on a store that fails as told, in virtual time where the test runs in a bubble.
+// house is an engine on a store that fails as told, in virtual time where the test runs in a
+// bubble.
 type house struct {
 	t     *testing.T
 	store *faulty.Store

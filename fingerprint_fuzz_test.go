@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// Whatever arrives: no panic, the same twice, also by the recipe's text; and in raw mode two requests are the same exactly
-// if method, path and body are, and no part runs into another (FP-28, W25).
+// Whatever arrives: no panic, the same twice, also by the recipe's text; and in raw mode two
+// requests are the same exactly if method, path and body are, and no part runs into another (FP-28,
+// W25).
 func FuzzFingerprint(f *testing.F) {
 	f.Add("POST", "/a", "x=1", "application/json", "", []byte(`{"a":[1.0,"é"]}`), "POST", "/a", []byte(`{"a":[1.0,"é"]}`), byte(0))
 	f.Add("POST", "/a", "b\nc", "multipart/form-data; boundary=b", "gzip", []byte("--b\r\nA: 1\r\n\r\nx\r\n--b--"), "POST/", "a", []byte(""), byte(4))

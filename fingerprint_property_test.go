@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Any value written again, with other white space, order, escapes and number spellings, is the same; any other value is not.
+// Any value written again, with other white space, order, escapes and number spellings, is the
+// same; any other value is not.
 func TestFingerprintProperty(t *testing.T) {
 	f, _ := Recipe{}.Compile()
 	r := rand.New(rand.NewPCG(7, 7))

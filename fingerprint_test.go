@@ -67,7 +67,8 @@ func upload(boundary, file, content string) change {
 	}
 }
 
-// The cases of the fingerprint, by id. differs is what Differs names; empty means that the requests are the same.
+// The cases of the fingerprint, by id. differs is what Differs names; empty means that the requests
+// are the same.
 func TestFingerprintCases(t *testing.T) {
 	auto, raw, jcs := Recipe{}, Recipe{Body: BodyRaw}, Recipe{Body: BodyJCS}
 	decode := Recipe{Decode: true}
@@ -229,7 +230,8 @@ func TestFingerprintCases(t *testing.T) {
 	}
 }
 
-// A body taken as bytes must not equal one that was read, though its bytes be made to look like what is hashed for that.
+// A body taken as bytes must not equal one that was read, though its bytes be made to look like
+// what is hashed for that.
 func TestRefusedIsNotRead(t *testing.T) {
 	f, _ := Recipe{}.Compile()
 	x := newScratch()
@@ -244,7 +246,8 @@ func TestRefusedIsNotRead(t *testing.T) {
 	}
 }
 
-// FP-30: records outlive releases. If one of these changes, raise recipeVersion and keep the old way of computing.
+// FP-30: records outlive releases. If one of these changes, raise recipeVersion and keep the old
+// way of computing.
 func TestFingerprintIsStable(t *testing.T) {
 	for _, c := range []struct {
 		recipe string
@@ -301,7 +304,8 @@ func TestFingerprintIsHidden(t *testing.T) {
 	}
 }
 
-// Of however many headers that count, one that differs is never taken for another, and the bits of up to 32 are told apart.
+// Of however many headers that count, one that differs is never taken for another, and the bits of
+// up to 32 are told apart.
 func TestHeadersShareTheirPart(t *testing.T) { // C18
 	for n := 1; n <= 40; n++ {
 		seen := uint32(0)
@@ -338,7 +342,8 @@ func TestFingerprintEqual(t *testing.T) {
 	}
 }
 
-// Nothing of a subject may be changed, and scratch space is used again: many goroutines must get what one gets.
+// Nothing of a subject may be changed, and scratch space is used again: many goroutines must get
+// what one gets.
 func TestFingerprinterConcurrently(t *testing.T) {
 	f, _ := Recipe{Decode: true, Headers: []string{"Api-Version"}, Exclude: []string{"/at"}}.Compile()
 	subjects := []*Subject{with(), with(zipped(`{"at":1,"b":2}`)), with(form("b=1&a=2")), with(upload("b", "f", "x")), with(body(`[`)), with(body("")),

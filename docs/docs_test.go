@@ -59,7 +59,8 @@ func tests(t *testing.T) map[string]bool {
 	return all
 }
 
-// The introduction of the root package lists the packages that others can import, and the program: each of them once, and no other.
+// The introduction of the root package lists the packages that others can import, and the program:
+// each of them once, and no other.
 func TestTheIntroductionNamesEveryRoom(t *testing.T) {
 	text, err := os.ReadFile("../doc.go")
 	if err != nil {

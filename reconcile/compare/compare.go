@@ -29,7 +29,7 @@ type DifferenceKind uint8
 
 const (
 	LedgerOnly      DifferenceKind = iota + 1 // booked here, and the provider knows nothing of it
-	ProviderOnly                              // the provider did it, and nobody here knows: the one that costs customers money
+	ProviderOnly                              // the provider did it, and it is not booked here: this one costs customers money
 	Differs                                   // both have it, with another amount or currency
 	TwiceInLedger                             // booked here once more; Ledger is the entry beyond the first
 	TwiceByProvider                           // done once more; Provider is the entry beyond the first
