@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// ErrRolledBack: the transaction that the claim was in had no effect, for certain.
+// ErrRolledBack is returned when the claim's transaction certainly had no effect.
 var ErrRolledBack = errors.New("stet: the transaction was rolled back")
 
-// CauseRolledBack is the Cause to state of a run whose transaction was all that it did, and was rolled back.
+// CauseRolledBack is the Cause to state for a run that did all its work in a transaction, which was
+// rolled back.
 const CauseRolledBack = "rolled-back"
 
-// Transaction is a transaction of any kind, for those who begin and end it for their callers: stethttp.AtomicIn, and package flow.
+// Transaction is a transaction of any kind, for packages that begin and end it for their callers:
+// stethttp.AtomicIn, and package flow.
 type Transaction interface {
 	Tx() any // what the store's [Binder] takes
 	Commit(ctx context.Context) error
@@ -28,18 +30,21 @@ type joinedTx struct {
 	wrote bool
 }
 
-// In makes the claim part of tx, a transaction of the caller's on the database that holds the records: what the claim writes
-// from here on happens when and if tx is committed, in one with the business rows of the same transaction (I6, W4). Commit or
-// roll back, and then call [Claim.Confirm] in any case.
+// In makes the claim part of tx, a transaction of the caller's on the database that holds the
+// records. What the claim writes from here on happens if and when tx is committed, together with
+// the business rows of the same transaction (I6, W4). Commit or roll back, and then call
+// [Claim.Confirm] in any case.
 //
 //	err := claim.In(tx)
 //	… business rows, outbox rows …
 //	err = claim.Settle(ctx, outcome) // or Step, to commit a recovery point and go on
 //	err = claim.Confirm(ctx, tx.Commit())
 //
-// Until Confirm no heartbeat renews the lease: it would wait for tx. What is left of the lease bounds the transaction; if it
-// ends before the first write of the claim, that write says [ErrFenced], and tx must be rolled back. A write is tried once,
-// because a failed one has most likely ended tx. tx is of a type that the store's [Binder] takes, else [ErrForeignTx].
+// No heartbeat renews the lease until Confirm, because it would wait for tx: what is left of the
+// lease bounds the transaction. If the lease ends before the claim's first write, that write
+// returns [ErrFenced], and tx must be rolled back. A write is tried once, since a failed one has
+// most likely ended tx. tx is of a type that the store's [Binder] takes, else the error is
+// [ErrForeignTx].
 func (c *Claim) In(tx any) error {
 	bound, err := bind(c.e.store, tx)
 	if err != nil {
@@ -66,10 +71,11 @@ func bind(s Store, tx any) (Store, error) {
 	return b.Bind(tx)
 }
 
-// BeginIn is [Engine.Begin] within tx: with Execute the reservation itself is part of it, and nobody sees it before the
-// commit. That saves one write outside, and duplicates pay for it: they wait for tx, as long as the database lets them, instead
-// of being told at once that the key is in use. The claim is In(tx) already; Settle and Confirm it as [Claim.In] says.
-// With an error tx must be rolled back.
+// BeginIn is [Engine.Begin] within tx: with Execute the reservation itself is part of tx, and is
+// not visible before the commit. That saves one write outside of it. The price is paid by
+// duplicates: they wait for tx, as long as the database lets them, instead of being told at once
+// that the key is in use. The claim is In(tx) already; Settle and Confirm it as [Claim.In] says.
+// After an error tx must be rolled back.
 func (e *Engine) BeginIn(ctx context.Context, tx any, q Request) (Decision, error) {
 	bound, err := bind(e.store, tx)
 	if err != nil {
@@ -106,15 +112,18 @@ func (c *Claim) putIn(ctx context.Context, h Head, b *Body) (err error) {
 	return fmt.Errorf("stet: a write in a transaction, which has to be rolled back: %w", err)
 }
 
-// Confirm says how the transaction of [Claim.In] ended: result is what Commit returned, or, after a rollback, why. It returns
+// Confirm tells the claim how the transaction of [Claim.In] ended: result is what Commit returned
+// or, after a rollback, the reason. It returns
 //
-//   - nil: what the claim wrote is stored, also where Commit failed without an answer and had happened all the same. A claim
-//     that was not settled goes on, outside;
-//   - [ErrRolledBack]: nothing of it is, and the claim goes on as it was before In: state NotExecuted and Settle it, if the
-//     transaction was all there was, or try again. One write has proven it: it waits for the row that the transaction may
-//     still hold, and succeeds only where that had no effect (W4, W7);
-//   - [ErrFenced]: the record is somebody else's;
-//   - [ErrUnsettled]: the store did not tell within StoreTimeout. The record is running until its lease ends, and unknown then.
+//   - nil: what the claim wrote is stored, also if Commit returned an error and had taken effect
+//     all the same. A claim that was not settled goes on, outside of a transaction;
+//   - [ErrRolledBack]: nothing of it is stored, and the claim goes on as it was before In. State
+//     NotExecuted and settle it, if the transaction was all there was, or try again. This is proven
+//     by one write, which waits for the row that the transaction may still hold, and succeeds only
+//     if the transaction had no effect (W4, W7);
+//   - [ErrFenced]: another holder has taken over the record;
+//   - [ErrUnsettled]: the store gave no answer within StoreTimeout. The record is running until its
+//     lease ends, and unknown then.
 func (c *Claim) Confirm(ctx context.Context, result error) error {
 	c.turn()
 	defer c.yield()
@@ -155,7 +164,7 @@ func (c *Claim) Confirm(ctx context.Context, result error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnsettled, err, result)
 }
 
-// committed: what the claim wrote in its transaction is stored.
+// committed acts on a commit: what the claim wrote in its transaction is stored.
 func (c *Claim) committed() {
 	if c.phase = c.phase.after(committed); c.phase == active {
 		c.renewed = c.wrote

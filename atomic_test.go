@@ -10,7 +10,8 @@ import (
 
 var errLostCommit = errors.New("the connection broke during COMMIT")
 
-// ledger is a fakeStore that joins transactions: what is written in one is applied by commit, all of it or nothing.
+// ledger is a fakeStore that joins transactions: what is written in one is applied by commit, all
+// of it or nothing.
 type ledger struct{ *fakeStore }
 
 type ledgerTx struct {
@@ -272,8 +273,8 @@ func TestTransactionsThatCannotBeJoined(t *testing.T) {
 	})
 }
 
-// A run that does all its work in one transaction, and crashed: the write that takes its record over proves that nothing of it was
-// committed, and keeps it from being committed later.
+// A run that does all its work in one transaction, and crashed: the write that takes its record
+// over proves that nothing of it was committed, and keeps it from being committed later.
 func TestACrashedAtomicRunIsFreedByProof(t *testing.T) { // A06, I1, I14, W4
 	for name, free := range map[string]func(t *testing.T, e *stet.Engine) *stet.Claim{
 		"by a retry": func(t *testing.T, e *stet.Engine) *stet.Claim { return must(t, e, request("k"), stet.Execute).Claim },

@@ -119,7 +119,8 @@ func TestAnOverrunHandlerMaySettleAfterAll(t *testing.T) { // A03, FX-11
 	}
 }
 
-// The whole of A03 as it was found: a library's handler that ignores its context, and a reconciler that finds no trace.
+// The whole of A03 as it was found: a library's handler that ignores its context, and a reconciler
+// that finds no trace.
 func TestMissingIsNoProofWhileTheHandlerRuns(t *testing.T) { // A03, I1, I14, W21
 	shelved(t, stet.Config{Policy: stet.Policy{Execution: 200 * time.Millisecond}}, func(t *testing.T, _ *fakeStore, e *stet.Engine) {
 		ctx, stop := context.WithCancel(t.Context())

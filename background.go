@@ -7,10 +7,13 @@ import (
 
 	"math/rand/v2"
 	"time"
+
+	"github.com/stet-dev/stet/internal/rest"
 )
 
-// Go runs f in a goroutine of its own, which [Engine.Drain] waits for. While limit such goroutines, the engine's own counted, are at
-// work, it runs nothing and reports false; 0 is no limit. Faces of the engine use it for what no client waits for.
+// Go runs f in a goroutine that [Engine.Drain] waits for. If limit such goroutines are at work
+// already, the engine's own included, it runs nothing and returns false; a limit of 0 means none.
+// Packages that answer requests use it for work that no client waits for.
 func (e *Engine) Go(limit int, f func()) bool {
 	if limit <= 0 {
 		limit = math.MaxInt
@@ -18,30 +21,26 @@ func (e *Engine) Go(limit int, f func()) bool {
 	return e.chores.startUpTo(limit, f)
 }
 
-// Drain waits until what the engine works on by itself has ended: results being stored, reservations being removed, and what was
-// given to [Engine.Go]. It returns the context's error if that ends first.
+// Drain waits for the engine's background work: results that are being stored, reservations that
+// are being removed, and the functions given to [Engine.Go]. It returns the error of ctx if that
+// ends first.
 func (e *Engine) Drain(ctx context.Context) error {
 	return e.chores.wait(ctx)
 }
 
-// sleep pauses before another try, doubling the pause, with jitter. It reports false when there is no time left.
+// sleep pauses before another try, with jitter, and doubles the pause. It returns false when the
+// deadline leaves no time for one.
 func sleep(ctx context.Context, pause *time.Duration, deadline time.Time) bool {
 	p := *pause/2 + rand.N(*pause)
 	*pause *= 2
 	if time.Until(deadline) <= p {
 		return false
 	}
-	t := time.NewTimer(p)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return rest.For(ctx, p)
 }
 
-// chores are what the engine works on by itself. Unlike with a sync.WaitGroup, some may begin while somebody waits.
+// chores are the engine's goroutines. Unlike with a sync.WaitGroup, new ones may start while a
+// caller waits.
 type chores struct {
 	mu    sync.Mutex
 	n     int
@@ -49,13 +48,14 @@ type chores struct {
 	hurry chan struct{} // closed while somebody waits; nil while nobody asked
 }
 
-// maxCleanups bounds how many reservations are being removed at a time: a store that is away for long must not fill the
-// process with work for it. A reservation above that lapses like that of a holder who crashed.
+// maxCleanups bounds how many reservations are removed at a time, so that a store that is away for
+// long does not fill the process with work for it. A reservation beyond the bound lapses, like that
+// of a holder that crashed.
 const maxCleanups = 1024
 
 func (c *chores) start(f func()) { c.startUpTo(math.MaxInt, f) }
 
-// startUpTo starts nothing, and reports false, while limit are being worked on.
+// startUpTo returns false, and starts nothing, if limit functions are at work.
 func (c *chores) startUpTo(limit int, f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,8 @@ func (c *chores) end() {
 	}
 }
 
-// hurried is closed as soon as somebody waits: what could go on for long comes to an end then.
+// hurried returns a channel that is closed when a caller waits in Drain: work that could take long
+// ends early then.
 func (c *chores) hurried() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +94,7 @@ func (c *chores) hurried() <-chan struct{} {
 	return c.hurry
 }
 
-// wait returns when nothing is being worked on, or the context's error.
+// wait returns nil when no function is at work, or the error of ctx.
 func (c *chores) wait(ctx context.Context) error {
 	c.mu.Lock()
 	if c.n == 0 {
@@ -116,9 +117,10 @@ func (c *chores) wait(ctx context.Context) error {
 	}
 }
 
-// detached carries the values of a context, but neither its end nor its deadline: what has been promised to a store is not
-// taken back because a client hung up (I8, W12). It has a deadline of its own. The timer behind it is made only when
-// somebody asks for Done, so that a store in memory pays for none.
+// detached is a context that carries the values of another, but not its end: what has been promised
+// to a store is not taken back because a client hung up (I8, W12). It has a deadline of its own.
+// The timer behind the deadline is made by the first call of Done, so that a store in memory pays
+// for none.
 type detached struct {
 	parent   context.Context // for its values
 	began    time.Time       // before the first call: a lease granted by one lasts at least from here
@@ -141,7 +143,8 @@ func (d *detached) begin(ctx context.Context, within time.Duration) {
 	d.deadline = d.began.Add(within)
 }
 
-// Value answers as the parent would without its cancellation, which package context looks for by a key of its own.
+// Value answers as the parent does, without its cancellation, which package context looks up by a
+// key of its own.
 func (d *detached) Value(key any) any { return context.WithoutCancel(d.parent).Value(key) }
 
 func (d *detached) Deadline() (time.Time, bool) { return d.deadline, true }
@@ -169,7 +172,7 @@ func (d *detached) Err() error {
 	return d.err
 }
 
-// end stops the timer; the first error stands.
+// end stops the timer. The first error stands.
 func (d *detached) end(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,5 +188,5 @@ func (d *detached) end(err error) {
 	}
 }
 
-// release ends the context after a call: nothing of it stays behind.
+// release ends the context after the call, so that no timer is left behind.
 func (d *detached) release() { d.end(context.Canceled) }

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/stet-dev/stet/internal/stopwatch"
 )
 
-// The engine's calls of its store: each is timed, told to the observer, and carries a deadline that no client can end.
+// The engine's calls of its store: each is timed, told to the observer, and carries a deadline that
+// no client can end.
 
 func (e *Engine) create(call context.Context, r Record) (got Record, err error) {
 	r.Tag = e.stamp(&r.Head)
@@ -37,8 +40,8 @@ func (e *Engine) replaceOnce(call context.Context, prev Version, h Head, b *Body
 	return got, err
 }
 
-// readable asserts what nothing may be judged without: a store that answers with another record, or with a state that this
-// version does not know, has answered nothing (W24).
+// readable asserts what nothing may be judged without: a store that answers with another record, or
+// with a state that this version does not know, has answered nothing (W24).
 func readable(h *Head, id ID) error {
 	switch {
 	case h.ID != id:
@@ -49,25 +52,13 @@ func readable(h *Head, id ID) error {
 	return nil
 }
 
-// Clock is the local time for an [Event]'s Took, and zero where nobody observes. See [Since].
-func (e *Engine) Clock() time.Time {
-	if e.cfg.Observe == nil {
-		return time.Time{}
-	}
-	return time.Now()
-}
-
-// Since is the time since an [Engine.Clock], and zero where nobody observes.
-func Since(clock time.Time) time.Duration {
-	if clock.IsZero() {
-		return 0
-	}
-	return time.Since(clock)
-}
+// Observed reports whether the engine has an observer. Without one, what an [Event] would say need
+// not be measured.
+func (e *Engine) Observed() bool { return e.cfg.Observe != nil }
 
 // observed makes a call of the store and tells the observer of it.
 func (e *Engine) observed(op string, call func() error) error {
-	began := e.Clock()
+	began := stopwatch.Start(e.Observed())
 	err := call()
 	e.called(op, began, err)
 	return err
@@ -81,10 +72,11 @@ func (e *Engine) called(op string, began time.Time, err error) {
 	case errors.Is(err, ErrExists), errors.Is(err, ErrStale), errors.Is(err, ErrNotFound):
 		err = nil
 	}
-	e.cfg.Observe(Event{Kind: StoreCall, Op: op, Took: time.Since(began), Err: err})
+	e.cfg.Observe(Event{Kind: StoreCall, Op: op, Took: stopwatch.Since(began), Err: err})
 }
 
-// Observe tells the engine's observer of an event. Faces of the engine use it.
+// Observe tells the engine's observer, if it has one, of an event. Packages that answer requests
+// with the engine use it.
 func (e *Engine) Observe(ev Event) {
 	if e.cfg.Observe != nil {
 		e.cfg.Observe(ev)

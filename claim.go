@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Claim is the right to execute one request, and the duty to say what became of it. It is fenced: once the record was
-// changed by somebody else, nothing the holder does changes it any more (I3). Safe for concurrent use.
+// Claim is the right to execute one request, and the duty to report its outcome. It is fenced: once
+// another holder has changed the record, nothing that this holder does changes it any more (I3). A
+// Claim is safe for concurrent use.
 type Claim struct {
 	e      *Engine
 	id     ID
@@ -45,56 +46,63 @@ type Claim struct {
 }
 
 func newClaim(e *Engine, r *Record, p *Policy, began, heard time.Time) *Claim {
-	return &Claim{e: e, id: r.ID, policy: *p, h: r.Head, body: r.Body, began: began, renewed: began, wrote: began, heard: heard}
+	return &Claim{e: e, id: r.ID, policy: *p, h: r.Head, body: r.Body,
+		began: began, renewed: began, wrote: began, heard: heard}
 }
 
-// ErrFenced: the record is no longer the holder's. What the holder did stands in nobody's record; the outcome is what the
-// record says.
+// ErrFenced is returned when another holder has taken over the record. What this holder reports is
+// discarded; the outcome is what the record says.
 var ErrFenced = errors.New("stet: the claim was overtaken")
 
-// Format implements [fmt.Formatter]: a claim holds its key where package fmt cannot ask it to hide.
+// Format implements [fmt.Formatter]. It prints no field: package fmt would print the key, which is
+// in an unexported one.
 func (c *Claim) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[claim]") }
 
-// ID returns the record's name.
+// ID returns the record's ID.
 func (c *Claim) ID() ID { return c.id }
 
-// Attempt counts the executions of this key, from 1.
+// Attempt returns which execution of this key the claim is, from 1.
 func (c *Claim) Attempt() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.h.Attempt
 }
 
-// Fence is the fencing token to hand to downstream systems: see [Head.Fence].
+// Fence returns the fencing token to send to downstream systems: see [Head.Fence].
 func (c *Claim) Fence() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.h.Fence()
 }
 
-// Head returns the record's head as the holder last wrote it. It does not wait for a write that is under way.
+// Head returns the record's head as the holder last wrote it. It does not wait for a write that is
+// under way.
 func (c *Claim) Head() Head {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.h
 }
 
-// NotExecuted states that nothing happened: no effect, anywhere. Settle then frees the key for one retry. cause is a word
-// for the record, such as "declined-before-charge"; it must hold nothing of the request. State this only when it is proven.
+// NotExecuted states that nothing happened: no effect, anywhere. Settle then frees the key for one
+// retry. Call it only when that is proven. cause is a word for the record, such as
+// "declined-before-charge"; it must hold nothing of the request.
 //
-// Statements of a nil Claim, as [ClaimFrom] returns it for a request that runs unguarded, say nothing to anybody.
+// A nil Claim, as [ClaimFrom] returns for a request without a key, ignores all statements.
 func (c *Claim) NotExecuted(cause string) { c.state(Retryable, cause, false) }
 
-// Unknown states that it may have happened: a timeout, a lost answer. Settle then records the outcome as unknown, and no
-// retry runs until there is evidence.
+// Unknown states that the effect may have happened: a timeout, a lost answer. Settle then records
+// the outcome as unknown, and no retry runs until there is evidence. cause is as in
+// [Claim.NotExecuted].
 func (c *Claim) Unknown(cause string) { c.state(Unknown, cause, false) }
 
-// Overdue states [Claim.Unknown] of a handler that has not returned: what it does may still happen. Once that is settled the
-// claim attends its record, as long as the process lives: that there is no trace of an effect counts as no proof meanwhile (see
-// [Head.Attended]). It ends when the claim is settled again, or by [Claim.Returned].
+// Overdue states [Claim.Unknown] for a handler that has not returned, and may still have its
+// effect. After Settle the claim keeps telling the store so, as long as the process lives:
+// meanwhile the absence of an effect proves nothing (see [Head.Attended]). This ends when the claim
+// is settled again, or with [Claim.Returned].
 func (c *Claim) Overdue(cause string) { c.state(Unknown, cause, true) }
 
-// Completed states that the response is the outcome, whatever its status; it also takes back another statement.
+// Completed states that the response is the outcome, whatever its status. It also takes back
+// another statement.
 func (c *Claim) Completed() { c.state(Completed, "", false) }
 
 func (c *Claim) state(s State, cause string, overdue bool) {
@@ -106,15 +114,16 @@ func (c *Claim) state(s State, cause string, overdue bool) {
 	c.stated, c.cause, c.overdue = s, cause, overdue
 }
 
-// Stated returns what was stated last, or 0: nothing, or nothing since the claim was settled.
+// Stated returns the last statement since the claim was settled, or 0 if there is none.
 func (c *Claim) Stated() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stated
 }
 
-// turn waits until nobody writes for the claim, and takes the turn. It returns with the lock held; [Claim.yield] gives both back.
-// Between them the lock is let go for each call of the store: see [Claim.outside].
+// turn waits until no other goroutine writes for the claim, and takes the turn. It returns with the
+// lock held; [Claim.yield] gives both back. In between, the lock is released for each call of the
+// store: see [Claim.outside].
 func (c *Claim) turn() {
 	c.mu.Lock()
 	for c.busy {
@@ -138,22 +147,24 @@ func (c *Claim) yield() {
 	c.mu.Unlock()
 }
 
-// outside asks the store while the lock is free: what the claim says, and the end of its lease, wait for no store.
+// outside calls ask without the lock, so that statements and the end of the lease wait for no
+// store.
 func (c *Claim) outside(ask func()) {
 	c.mu.Unlock()
 	defer c.mu.Lock()
 	ask()
 }
 
-// Renew extends the lease from now. [Claim.Hold] does it by itself.
+// Renew extends the lease from now. A claim that is held ([Claim.Hold]) is renewed by its
+// heartbeat.
 func (c *Claim) Renew(ctx context.Context) error {
 	c.turn()
 	defer c.yield()
 	return c.progress(ctx, c.h, nil)
 }
 
-// Publish records that bytes of the response are about to leave before the response is stored: from then on nobody may
-// invent another answer. It also renews the lease.
+// Publish records that bytes of the response are about to leave before the response is stored. From
+// then on no other answer may be given to a retry. It also renews the lease.
 func (c *Claim) Publish(ctx context.Context) error {
 	c.turn()
 	defer c.yield()
@@ -162,9 +173,9 @@ func (c *Claim) Publish(ctx context.Context) error {
 	return c.progress(ctx, h, nil)
 }
 
-// Downstream records what a system further down knows the effect by: the key it was sent, "" where that is the record's own,
-// and the id it answered with, as soon as there is one (S1-39). A notice that knows only one of them then finds the record: see
-// [Finder]. It also renews the lease.
+// Downstream records under which names other systems know the effect: the key that they were sent
+// ("" if it is the record's own), and the id that they answered with, as soon as there is one
+// (S1-39). [Finder] finds the record by either. It also renews the lease.
 func (c *Claim) Downstream(ctx context.Context, key, id string) error {
 	c.turn()
 	defer c.yield()
@@ -189,8 +200,8 @@ func (c *Claim) progress(ctx context.Context, h Head, b *Body) error {
 	return nil
 }
 
-// patience is how long a write of a running record may take: a store that hangs must not keep a held context from ending when
-// it has to (I13).
+// patience is how long a write of a running record may take: a store that hangs must not keep a
+// held context from ending in time (I13).
 func (c *Claim) patience() time.Duration {
 	limit := c.e.cfg.StoreTimeout
 	if k := &c.heartbeat; k.claim != nil && !k.over {
@@ -199,8 +210,9 @@ func (c *Claim) patience() time.Duration {
 	return limit
 }
 
-// put writes h over what the holder wrote last. An earlier write without an answer may have landed: then that one is it, and
-// its Body must not stay below another Head. The caller has the turn.
+// put writes h over what the holder wrote last. If an earlier write was not answered, it may have
+// landed: then put writes over that one, and sends the Body with it, because the stored Body may be
+// the other write's. The caller has the turn.
 func (c *Claim) put(ctx context.Context, h Head, b *Body, within time.Duration) error {
 	call := &c.first
 	if call.parent != nil {
@@ -240,7 +252,7 @@ func (c *Claim) put(ctx context.Context, h Head, b *Body, within time.Duration) 
 	}
 }
 
-// phase is where in its life a claim is.
+// phase is the state of a claim in this process.
 type phase uint8
 
 const (
@@ -269,7 +281,7 @@ func (p phase) String() string {
 	return fmt.Sprintf("phase(%d)", uint8(p))
 }
 
-// deed is what is done with a claim, or becomes known of it.
+// deed is an operation on a claim, or news about it.
 type deed uint8
 
 const (
@@ -284,7 +296,8 @@ const (
 	deeds
 )
 
-// course says what phase a deed leads to; a deed that is not there is refused, and changes nothing.
+// course is the phase that each deed leads to. A deed that is missing is refused, and changes
+// nothing.
 var course = [phases]map[deed]phase{
 	active:   {step: active, join: joined, settle: ended, doubt: doubted, suspend: ended, lose: ended},
 	joined:   {step: joined, settle: promised, doubt: promised, committed: active, rolledBack: active, lose: ended},
@@ -295,7 +308,8 @@ var course = [phases]map[deed]phase{
 
 func (p phase) allows(d deed) bool { _, ok := course[p][d]; return ok }
 
-// after is the phase that d leads to. A deed that is not allowed is a mistake in this package.
+// after is the phase that d leads to. It panics if d is not allowed, which is a mistake in this
+// package.
 func (p phase) after(d deed) phase {
 	next, ok := course[p][d]
 	if !ok {

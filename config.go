@@ -7,28 +7,35 @@ import (
 	"time"
 )
 
-// Config is how an [Engine] works. The zero value is a good one.
+// Config configures an [Engine]. The zero value is ready to use.
 type Config struct {
+	// Policy is used for requests that bring none of their own.
 	Policy Policy
-	// StoreTimeout bounds what one decision may wait for the store, and each single write of a claim. Default 2 s.
+	// StoreTimeout bounds how long one decision, and each single write of a claim, may wait for the
+	// store. 0 means 2 s.
 	StoreTimeout time.Duration
-	// Pepper keys the HMAC behind [Engine.Tag], so that who reads a log cannot try keys. Processes whose logs are to be read
-	// together share it. Empty is allowed: then a guessable key can be recognised by its tag.
+	// Pepper is the key of the HMAC behind [Engine.Tag], so that a reader of a log cannot test
+	// guesses of a key. Processes whose logs are read together share it. It may be empty: a key
+	// that can be guessed can then be recognised by its tag.
 	Pepper []byte
-	// Holder names this process in records. Default host:pid.
+	// Holder names this process in records. "" means host:pid.
 	Holder string
-	// MaxWaiters bounds how many requests of this process wait for others at a time; one more is told at once that its key is
-	// in progress. Default 10,000.
+	// MaxWaiters bounds how many requests of this process wait for others at a time. One more is
+	// told at once that its key is in progress. 0 means 10,000.
 	MaxWaiters int
-	// Observe is told of everything that happens, synchronously and from many goroutines; it must be fast. May be nil.
+	// Observe, if it is non-nil, is called with every event, synchronously and from many
+	// goroutines. It must be fast.
 	Observe func(Event)
 }
 
-// Policy is what may differ from route to route. The zero value is a good one.
+// Policy is what may differ from route to route. The zero value is ready to use.
 type Policy struct {
-	Lease     time.Duration // how long a claim lives without a sign of life; renewed every third of it. Default 60 s
-	Execution time.Duration // how long the handler may take; [Never] for no limit. Default 30 s
-	// Rules are stored with the record. Retain defaults to 24 h.
+	// Lease is how long a claim lives without being renewed. A held claim is renewed every third of
+	// it. 0 means 60 s.
+	Lease time.Duration
+	// Execution is how long the handler may take. 0 means 30 s; [Never] means no limit.
+	Execution time.Duration
+	// Rules are stored with the record. A Retain of 0 means 24 h.
 	Rules
 }
 
@@ -63,11 +70,11 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// usable is how much of a lease its holder relies on. Local time only ever shortens a lease (I13): the last tenth is for clocks
-// that do not run alike.
+// usable is how much of a lease its holder relies on. Local time only ever shortens a lease (I13):
+// the last tenth is for clocks that do not run alike.
 func (p *Policy) usable() time.Duration { return p.Lease - p.Lease/10 }
 
-// Validate names the first field that cannot be used, and why.
+// Validate returns an error that names the first field that cannot be used, and why.
 func (p Policy) Validate() error {
 	switch {
 	case p.Lease < 0:

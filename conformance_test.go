@@ -13,7 +13,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// modelled are the moves that the model lets somebody make, without those that only a dropped rule allows.
+// modelled are the moves that the model lets somebody make, without those that only a dropped rule
+// allows.
 func modelled(t *testing.T, who string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("internal/model/life.pml")
@@ -37,7 +38,8 @@ func modelled(t *testing.T, who string) map[string]bool {
 	return moves
 }
 
-// situated are records as somebody may find them: in every state, due and not, by every rule, with a recovery point and without.
+// situated are records as somebody may find them: in every state, due and not, by every rule, with
+// a recovery point and without.
 func situated(now time.Time) (all []stet.Record) {
 	for state := stet.Running; state <= stet.Expired; state++ {
 		for _, due := range []time.Time{now, now.Add(time.Hour)} {
@@ -55,9 +57,10 @@ func situated(now time.Time) (all []stet.Record) {
 	return all
 }
 
-// TestModelMovesAsKeepersDo lets everybody but requests, whom judge rules (see TestModelMovesAsJudgeRules), act on every situation:
-// what they then do to the record are the moves of the model, all of them and no others. (Operators purge and extend as the reaper
-// and retention do.)
+// TestModelMovesAsKeepersDo lets everybody but requests, whom judge rules (see
+// TestModelMovesAsJudgeRules), act on every situation: what they then do to the record are the
+// moves of the model, all of them and no others. (Operators purge and extend as the reaper and
+// retention do.)
 func TestModelMovesAsKeepersDo(t *testing.T) {
 	note := stet.Note{Who: "who", Why: "why"}
 	for who, acts := range map[string][]func(context.Context, *stet.Engine, stet.ID){

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Refused is the error of [Do] where the key's record allows no execution: Verdict says why.
+// Refused is the error of [Do] when the key's record allows no execution. Verdict says why.
 type Refused struct {
 	Verdict    Verdict
 	RetryAfter time.Duration // InProgress, Unresolved: when to ask again
@@ -23,21 +23,28 @@ type Result[T any] struct {
 	Attempt  int  // which execution of the key it is the result of, from 1
 }
 
-// Do runs run at most once per key, for callers without HTTP: queue consumers, cron jobs, gRPC methods. The first result is
-// stored as JSON; later calls get it back without running anything. [DoResult] tells which of the two it was. A call that meets
-// another one with the same key, still running, is refused, or waits for it as long as [Request.Wait] says.
+// Do executes run at most once per key, for callers without HTTP: queue consumers, scheduled jobs,
+// gRPC methods. The first result is stored as JSON; later calls return it without executing
+// anything. [DoResult] tells which of the two happened. A call that meets another one with the same
+// key, still running, is refused, or waits for it as long as [Request.Wait] says.
 //
-// An error of run leaves the outcome unknown, because the effect may have happened before it, unless run said otherwise by
-// [Claim.NotExecuted]. A final "no" (a declined card) is a result: return it as T. The context given to run is held as
-// [Claim.Hold] says. The error is a [*Refused], run's own, or infrastructure. Where only storing the result failed, the result
-// is returned beside that error: it happened, see [Claim.Settle].
-func Do[T any](ctx context.Context, e *Engine, q Request, run func(ctx context.Context, c *Claim) (T, error)) (T, error) {
+// If run returns an error, the outcome is unknown, because the effect may have happened before the
+// error, unless run has called [Claim.NotExecuted]. A final refusal, such as a declined card, is a
+// result: return it as T. The context given to run is held: see [Claim.Hold].
+//
+// The error is a [*Refused], that of run, or infrastructure. If only storing the result failed, the
+// result is returned together with that error: the effect has happened, see [Claim.Settle].
+func Do[T any](
+	ctx context.Context, e *Engine, q Request, run func(ctx context.Context, c *Claim) (T, error),
+) (T, error) {
 	r, err := DoResult(ctx, e, q, run)
 	return r.Value, err
 }
 
-// DoResult is [Do], and tells whether the result is a replay.
-func DoResult[T any](ctx context.Context, e *Engine, q Request, run func(ctx context.Context, c *Claim) (T, error)) (Result[T], error) {
+// DoResult is [Do], and also tells whether the result is a replay.
+func DoResult[T any](
+	ctx context.Context, e *Engine, q Request, run func(ctx context.Context, c *Claim) (T, error),
+) (Result[T], error) {
 	d, err := e.Begin(ctx, q)
 	switch {
 	case err != nil:
@@ -56,12 +63,15 @@ func DoResult[T any](ctx context.Context, e *Engine, q Request, run func(ctx con
 	return Result[T]{}, &Refused{d.Verdict, d.RetryAfter(DefaultExecution), d.Mismatch}
 }
 
-func execute[T any](ctx context.Context, c *Claim, run func(ctx context.Context, c *Claim) (T, error)) (result T, err error) {
+func execute[T any](
+	ctx context.Context, c *Claim, run func(ctx context.Context, c *Claim) (T, error),
+) (result T, err error) {
 	held := c.Hold(ctx, nil)
 	var o Outcome
 	settled := false
 	defer func() {
-		if !settled { // a panic, of run or of its result's MarshalJSON: let it go on, but say that nobody knows what happened
+		// A panic, of run or of its result's MarshalJSON, goes on. The outcome is unknown.
+		if !settled {
 			if c.Stated() != Retryable {
 				c.Unknown("panic")
 			}

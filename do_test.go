@@ -11,7 +11,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// TestRetryAfterOfARun: who asks after a short operation is not sent away for as long as a lease lasts (C08).
+// TestRetryAfterOfARun: who asks after a short operation is not sent away for as long as a lease
+// lasts (C08).
 func TestRetryAfterOfARun(t *testing.T) {
 	const lease, limit = 60 * time.Second, 30 * time.Second
 	for _, c := range []struct{ ran, want time.Duration }{
@@ -75,7 +76,8 @@ func TestRetryAfterOfASuspendedRun(t *testing.T) { // C08
 	})
 }
 
-// TestMismatchNamesItsParts: also where the record's recipe is not today's, and where somebody waits (C18).
+// TestMismatchNamesItsParts: also where the record's recipe is not today's, and where somebody
+// waits (C18).
 func TestMismatchNamesItsParts(t *testing.T) {
 	bubble(t, stet.Config{}, func(h *house) {
 		d := h.begin(request("k"), stet.Execute)
@@ -192,7 +194,8 @@ func TestDoWaitsWithinTheBound(t *testing.T) { // C21
 	})
 }
 
-// A consumer that tells duplicates from work, and waits for the worker that has the key rather than coming back later.
+// A consumer that tells duplicates from work, and waits for the worker that has the key rather than
+// coming back later.
 func ExampleDoResult() {
 	engine := exampleEngine()
 	for range 2 { // a queue delivers a message twice

@@ -1,39 +1,83 @@
-// Package stet makes requests safe to retry: with an idempotency key, an effect happens at most once, the first answer stands
-// for every retry, and an outcome that nobody knows is called unknown instead of being guessed.
+// Package stet makes requests safe to retry. Each request carries an idempotency key: its effect
+// happens at most once, every retry receives the first answer, and an outcome that cannot be known
+// is reported as unknown instead of being guessed.
 //
 // # What a key promises
 //
-// Within a [Scope], the first request with a [Key] executes. Whoever sends the same request again gets the first answer;
-// whoever sends another request with that key is refused; whoever asks while the first runs is told so, or waits. After a
-// crash, a timeout or a lost connection nobody can tell whether the effect happened: then the key is unknown, and nothing
-// runs again until there is evidence. Only proof that nothing happened frees a key for a retry.
+// Within a [Scope], the first request with a [Key] is executed. A retry of the same request
+// receives the stored answer. A different request with the same key is refused. A retry that
+// arrives while the first request still runs is told so, or waits.
 //
-// # How it is built
+// A crash, a timeout or a lost connection can leave open whether the effect happened. The key is
+// unknown then, and nothing runs again until there is evidence. Only proof that nothing happened
+// frees a key for another execution.
 //
-// A [Store] keeps versioned records and judges nothing; one pure function, judge, judges. The [Engine] asks a store for a
-// record, has it judged, and writes what the ruling demands. To execute is to hold a [Claim]: a lease that is renewed while
-// the handler runs, and a fence that keeps a holder who was overtaken from changing anything.
+// # How it works
+//
+// A [Store] keeps versioned records and decides nothing. One pure function, judge, holds all the
+// rules. The [Engine] reads a record, asks judge, and writes the move that the ruling needs.
+//
+// A request that may execute holds a [Claim]. The claim is a lease: a heartbeat renews it while the
+// handler runs. It is also a fence: a holder whose lease was lost can no longer change the record,
+// and every write that it tries fails with [ErrFenced].
 //
 //	 first request        Settle
 //	───────────────▶ Running ───▶ Completed ──(retention over)──▶ gone, or Expired
-//	                  │   ▲ └────▶ Retryable: proven that nothing happened; one retry runs
-//	      lease over, │   │ a retry, or a recovery point
-//	      panic, lost ▼   │
-//	                 Unknown ───▶ Completed or Retryable, by evidence only
+//	                  │   ▲ └────▶ Retryable: proof that nothing happened; one retry runs
+//	   lease lapsed,  │   │ a retry, or a recovery point
+//	     panic, lost  ▼   │
+//	                 Unknown ───▶ Completed or Retryable, on evidence only
 //
-// # Rooms
+// # Where to start
 //
-// Faces: package stethttp for net/http, package gateway for an API in any language, [Do] for everything without HTTP; stettest
-// checks a service that uses one of them.
+// A net/http service wraps its handler with package stethttp. An API in another language stands
+// behind the program stet, or behind package gateway. [Do] runs a function once per key where there
+// is no HTTP: a queue consumer, a scheduled job, a gRPC method. [Engine.Begin] is what all of them
+// are built on. [Operator] is for tools and background loops.
 //
-// Stores: store/memstore, store/filestore, store/sqlstore (SQLite, Postgres, MySQL, MariaDB), store/pgxstore and store/redisstore,
-// whose clients are in store/redisstore/goredisclient and store/redisstore/rueidisclient. Around them: store/sealstore encrypts,
-// store/tierstore puts a cache in front, store/breakerstore gives a server that is sick a rest. store/storetest holds the
-// laws they all keep, and store/storetest/faulty breaks them on purpose.
+// A process that serves requests also runs the loops of packages maintenance and reconcile.
 //
-// Work that goes on: package flow has runs with recovery points, package outbox effects for other systems (outbox/riveroutbox hands them
-// to River), package maintenance the loops that tidy a store, package reconcile
-// finds out about unknown outcomes (reconcile/compare lays two ledgers side by side), and package bulk changes of many records at once.
+// # Packages
 //
-// What an operator sees: package admin, the program stet in cmd/stet, and docs/problems, a page for every problem code.
+// Requests:
+//
+//	stethttp                             middleware for net/http
+//	gateway                              a reverse proxy for an API in any language
+//	flow                                 runs of several steps, with recovery points
+//	outbox                               effects on other systems, written in the caller's transaction
+//	outbox/riveroutbox                   an outbox that hands its messages to River
+//
+// Stores:
+//
+//	store/memstore                       records in memory
+//	store/filestore                      records in a directory
+//	store/sqlstore                       SQLite, Postgres, MySQL and MariaDB through database/sql
+//	store/pgxstore                       Postgres through pgx
+//	store/redisstore                     Redis and Redis Cluster
+//	store/redisstore/goredisclient       redisstore with go-redis
+//	store/redisstore/rueidisclient       redisstore with rueidis
+//
+// Wrappers of a store:
+//
+//	store/sealstore                      compresses and encrypts what a record holds
+//	store/tierstore                      puts a cache in front
+//	store/breakerstore                   refuses calls for a while when the store fails
+//
+// Operation:
+//
+//	maintenance                          background loops: lapsed leases and expired records
+//	reconcile                            finds out what became of unknown outcomes
+//	reconcile/compare                    compares a service's books with its provider's
+//	bulk                                 changes many records in one job
+//	admin                                the console and its JSON API
+//	cmd/stet                             the program: gateway, console, command line
+//	docs/problems                        the problem codes of HTTP answers, a page for each
+//
+// Tests:
+//
+//	stettest                             checks a service that uses stet
+//	store/storetest                      the laws that every store keeps
+//	store/storetest/faulty               a store that fails on purpose
+//
+// internal holds what these share, examples shows them at work.
 package stet

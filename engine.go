@@ -9,9 +9,11 @@ import (
 	"time"
 )
 
-// Engine decides what each request may do and keeps the records that say so. It is safe for concurrent use; several
-// processes may have one each on the same store. No goroutine of its own outlives a call but to finish what it promised:
-// writing a result, or removing a reservation it gave up. [Engine.Drain] waits for those.
+// Engine decides what each request may do, and keeps the records that say so. It is safe for
+// concurrent use, and any number of processes may have an engine each on the same store.
+//
+// The engine starts goroutines only to finish what it has promised: to write a result, or to remove
+// a reservation that it gave up. [Engine.Drain] waits for them.
 type Engine struct {
 	store  Store
 	cfg    Config
@@ -27,7 +29,7 @@ type Engine struct {
 	bound    bool           // to a transaction: see BeginIn
 }
 
-// New returns an Engine on s. The error names the setting that cannot be used.
+// New returns an Engine on the store s. The error names the setting that cannot be used.
 func New(s Store, c Config) (*Engine, error) {
 	if s == nil {
 		return nil, errors.New("stet: New needs a Store, such as memstore.New")
@@ -40,33 +42,46 @@ func New(s Store, c Config) (*Engine, error) {
 	return e, nil
 }
 
-// Store returns what the engine stands on.
+// Store returns the store that the engine was made with.
 func (e *Engine) Store() Store { return e.store }
 
 // Policy returns the engine's policy with its defaults filled in.
 func (e *Engine) Policy() Policy { return e.cfg.Policy }
 
-// Request asks for a decision.
+// Request asks for a decision. ID is required; the zero value of every other field is usable.
 type Request struct {
 	ID ID
-	// Subject is what the request asks for; without HTTP, a Body alone will do. A record met is compared by the recipe it
-	// was made with, so that a changed configuration never turns an honest retry into a mismatch (I9).
-	Subject    Subject
-	Recipe     *Fingerprinter // today's recipe for new records; nil: the default Recipe
-	Policy     *Policy        // nil: the engine's
-	LookupOnly bool           // answer from what is stored; write nothing, and ask nobody
-	Wait       time.Duration  // for a run elsewhere to end, before the verdict is InProgress; 0: not at all. Not in a transaction
+	// Subject is what the request asks for. Without HTTP a Body alone is enough. If there is a
+	// record, the request is compared with it by the recipe that the record was made with, so that
+	// a changed configuration never turns an honest retry into a mismatch (I9).
+	Subject Subject
+	// Recipe is the recipe for a new record. nil means the default [Recipe].
+	Recipe *Fingerprinter
+	// Policy is the policy for a new record. nil means the engine's.
+	Policy *Policy
+	// LookupOnly answers from what is stored, and writes nothing: see [Absent].
+	LookupOnly bool
+	// Wait is how long to wait for a run elsewhere to end before the verdict is InProgress. 0 means
+	// not at all. Do not wait within a transaction.
+	Wait time.Duration
 
-	// Admit, if not nil, is asked whether one more key may be made, once the key has proved new (there is no record, or one whose life
-	// is over) and right before the write that makes it: who repeats a request is never asked. Its error ends Begin, which returns it
-	// as it is; nothing was written then. Otherwise done is called once, before Begin returns: made is false where that write has had
-	// no effect, because somebody else was faster or the store refused it. In a transaction made says nothing about its commit.
-	// ctx ends with the time that the store has for the decision. A request with Admit looks before it writes, which for a new key is
-	// one more call of the store.
+	// Admit, if it is non-nil, decides whether a new key may be made. It is called when the key has
+	// proved to be new (there is no record, or the record's life is over), right before the write
+	// that makes it. A retry is never asked about. ctx ends with the time that the store has for
+	// the decision.
+	//
+	// If Admit returns an error, nothing is written and Begin returns that error as it is.
+	// Otherwise done is called once, before Begin returns: made is false if the write had no
+	// effect, because another request was faster or the store refused it. In a transaction made
+	// says nothing about the commit.
+	//
+	// A request with Admit looks before it writes, which costs one more call of the store for a new
+	// key.
 	Admit func(ctx context.Context) (done func(made bool), err error)
 
-	// Point and Keep are stored with a new record, in the same write: a recovery point to start from where the run ends without a
-	// word (see [LapseResume]), and what is needed to go on from there without the client.
+	// Point and Keep are stored with a new record, in the same write. Point is the recovery point
+	// from which a later run starts if this one ends without a result (see [LapseResume]). Keep is
+	// what that run needs, since the client is gone.
 	Point string
 	Keep  []byte
 
@@ -76,15 +91,20 @@ type Request struct {
 
 // Decision is the answer to a [Request].
 type Decision struct {
-	Verdict  Verdict
-	Record   Record   // what the verdict rests on; zero where there is none
-	Claim    *Claim   // with Execute
-	Mismatch []string // with Mismatch: the parts in which the request differs, as far as the record tells; see [Fingerprint.Differs]
+	Verdict Verdict
+	Record  Record // what the verdict rests on; zero if there is none
+	Claim   *Claim // with Execute
+	// Mismatch, with the verdict Mismatch, names parts in which the request differs: method, path,
+	// query, media-type, body, header:Name. A part that is named does differ; the record cannot tell
+	// every difference.
+	Mismatch []string
 }
 
-// RetryAfter is when it is worth asking again, from 1 s to limit, in whole seconds. For a run it is as long as it has run so far,
-// and not over the rest of its lease: who obeys it waits at most about as long again as the run takes. For a suspended run it is
-// when it may go on, for an unknown outcome the time to the next probe. It promises nothing about what the answer will be then.
+// RetryAfter is how long to wait before asking again, in whole seconds, at least 1 s and at most
+// limit. For a run it is as long as it has run so far, within the rest of its lease, so that a
+// client waits at most about twice as long as the run takes. For a suspended run it is when the run
+// may go on; for an unknown outcome, when the next probe is due. It promises nothing about the
+// answer then.
 func (d *Decision) RetryAfter(limit time.Duration) time.Duration {
 	h := &d.Record.Head
 	left := h.DueAt.Sub(h.AsOf)
@@ -98,7 +118,8 @@ func (d *Decision) RetryAfter(limit time.Duration) time.Duration {
 	return max(min(left, limit.Truncate(time.Second)), time.Second)
 }
 
-// ErrUnsettled: the store did not answer in time, or not clearly. Nothing was executed, and nothing may be.
+// ErrUnsettled is returned when the store did not answer in time, or not clearly. Nothing was
+// executed, and nothing may be.
 var ErrUnsettled = errors.New("stet: the store did not settle the request")
 
 const (
@@ -106,10 +127,15 @@ const (
 	firstWait = time.Millisecond
 )
 
-// Begin decides. With Execute the caller holds the only claim to the key and must settle it. An error means
-// infrastructure: the store did not answer, or the request is not complete; then nothing may be executed. The end of ctx
-// does not interrupt a store call, only the pauses between tries, and waiting. To wait for a run elsewhere, set [Request.Wait]: where
-// that run ends without a result, this one may execute. [Engine.Await] waits without the request.
+// Begin decides what the request may do. With the verdict Execute, the caller holds the only claim
+// to the key and must settle it.
+//
+// An error means that the request is incomplete or that the store did not answer: nothing may be
+// executed then. The end of ctx interrupts the pauses between tries, and waiting, but no call of
+// the store.
+//
+// To wait for a run elsewhere, set [Request.Wait]: if that run ends without a result, this request
+// may execute. [Engine.Await] waits without keeping the request.
 func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 	if q.ID.Scope == "" || q.ID.Key == "" {
 		return Decision{}, errors.New("stet: Begin needs a Scope and a Key")
@@ -164,7 +190,7 @@ type taking struct {
 	restart bool   // in a new life: what was there had ended
 }
 
-// admit asks [Request.Admit], once.
+// admit calls [Request.Admit], once.
 func (b *begin) admit(ctx context.Context) error {
 	if b.q.Admit != nil && b.done == nil {
 		b.done, b.refusal = b.q.Admit(ctx)
@@ -178,7 +204,7 @@ func (b *begin) made(d *Decision) bool {
 	return b.create.lost || t != nil && t.restart && t.lost || d.Verdict == Execute && d.Record.Attempt == 1
 }
 
-// withdraw takes back what was sent without an answer.
+// withdraw takes back the writes that were sent and not answered.
 func (b *begin) withdraw(ctx context.Context) {
 	e := b.e
 	if w := b.create; w.lost {
@@ -193,7 +219,8 @@ func (b *begin) withdraw(ctx context.Context) {
 	}
 }
 
-// back is what is to stand where nobody uses what was taken: the record as it was, due when it was, or a tombstone.
+// back is what has to stand in the record's place if the request does not use what it took: the
+// record as it was, due when it was, or a tombstone.
 func (t *taking) back() Head {
 	if t.restart {
 		return tombstone(&t.head)
@@ -213,16 +240,18 @@ func (t *taking) over() *Body {
 	return nil
 }
 
-// running fills in what every run of this request's writes.
+// running fills in what the writes of all runs of this request have in common.
 func (b *begin) running(h *Head) {
 	h.ID, h.Version, h.State, h.Holder = b.q.ID, newVersion(), Running, b.e.cfg.Holder
-	h.Route, h.Method, h.Path, h.TraceID, h.Meta = b.q.Route, b.q.Subject.Method, b.q.Subject.Path, b.q.TraceID, b.q.Meta
+	h.Route, h.Method, h.Path = b.q.Route, b.q.Subject.Method, b.q.Subject.Path
+	h.TraceID, h.Meta = b.q.TraceID, b.q.Meta
 	h.Rules, h.DueIn, h.Note = b.policy.Rules, b.policy.Lease, nil
 }
 
 func newVersion() Version { return Version(rand.Uint64()>>1 | 1) }
 
-// decide asks until the store has given a clear answer, at most [tries] times within StoreTimeout.
+// decide tries until the store has given a clear answer: at most [tries] times, within
+// StoreTimeout.
 func (b *begin) decide(ctx context.Context) (d Decision, err error) {
 	call := detach(ctx, b.e.cfg.StoreTimeout)
 	defer call.release()
@@ -234,7 +263,8 @@ func (b *begin) decide(ctx context.Context) (d Decision, err error) {
 		if b.refusal != nil {
 			return Decision{}, b.refusal
 		}
-		if try == tries || errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, errTooLate) || b.e.bound || !sleep(ctx, &pause, call.deadline) {
+		final := errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, errTooLate)
+		if final || try == tries || b.e.bound || !sleep(ctx, &pause, call.deadline) {
 			break
 		}
 	}
@@ -268,7 +298,7 @@ func (b *begin) attempt(call *detached) (Decision, error) {
 	return b.meet(call, have)
 }
 
-// meet acts on the record that is there.
+// meet acts on the record that is already there.
 func (b *begin) meet(call *detached, have Record) (Decision, error) {
 	if b.taking != nil && (have.Version == b.taking.prev || have.Version == b.taking.head.Version) {
 		// The same again: it did not land, or not yet; or an answer was lost. Whether that was a
@@ -279,10 +309,10 @@ func (b *begin) meet(call *detached, have Record) (Decision, error) {
 	return b.rule(call, have)
 }
 
-// errTooLate: the reservation is there, and as good as over.
+// errTooLate: the reservation was stored, but too little of its lease is left to run on.
 var errTooLate = errors.New("reserving took as long as the lease lasts")
 
-// grant hands over the claim to have, which w made this request's.
+// grant returns the claim to have, the record that the write w made this request's.
 func (b *begin) grant(have Record, w *intent, from State) (Decision, error) {
 	now := time.Now()
 	if now.Sub(w.began) >= b.policy.usable() { // nothing may run on it: I13
@@ -292,7 +322,8 @@ func (b *begin) grant(have Record, w *intent, from State) (Decision, error) {
 	b.e.moved(&have.Head, from, "request")
 	c := newClaim(b.e, &have, &b.policy, w.began, now)
 	if c.from = from; b.e.bound {
-		c.joined = &joinedTx{store: b.e.store, redo: intent{prev: w.prev, head: w.head, body: w.body}, body: have.Body, wrote: true}
+		redo := intent{prev: w.prev, head: w.head, body: w.body}
+		c.joined = &joinedTx{store: b.e.store, redo: redo, body: have.Body, wrote: true}
 	}
 	return Decision{Verdict: Execute, Record: have, Claim: c}, nil
 }
@@ -300,16 +331,16 @@ func (b *begin) grant(have Record, w *intent, from State) (Decision, error) {
 // errAgain: the record changed between reading and writing.
 var errAgain = errors.New("the record kept changing")
 
-// rule judges the incumbent and writes the move.
+// rule judges the record that is there and performs what the ruling asks for.
 func (b *begin) rule(call *detached, have Record) (Decision, error) {
 	asked, err := b.asked(&have.Head)
 	if err != nil {
 		return Decision{}, err
 	}
-	ruling := judge(&have.Head, have.Fingerprint.Equal(asked))
+	ruling := judge(&have.Head, have.Fingerprint.equal(asked))
 	switch {
 	case ruling.Verdict == Mismatch:
-		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.Differs(asked)}, nil
+		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.differs(asked)}, nil
 	case ruling.move == stay:
 		return Decision{Verdict: ruling.Verdict, Record: have}, nil
 	case b.q.LookupOnly && ruling.Verdict == Execute:
@@ -320,7 +351,7 @@ func (b *begin) rule(call *detached, have Record) (Decision, error) {
 	return b.perform(call, ruling, have)
 }
 
-// perform writes the move a ruling rests on; somebody else may be faster.
+// perform writes the move that the verdict rests on. Another request may be faster: errAgain.
 func (b *begin) perform(call *detached, r ruling, have Record) (Decision, error) {
 	if r.move == restart {
 		if err := b.admit(call); err != nil {
@@ -329,7 +360,8 @@ func (b *begin) perform(call *detached, r ruling, have Record) (Decision, error)
 	}
 	next, body := b.move(r.move, &have.Head)
 	if r.Verdict == Execute {
-		b.taking = &taking{intent: intent{prev: have.Version, head: next, body: body}, have: have, restart: r.move == restart}
+		w := intent{prev: have.Version, head: next, body: body}
+		b.taking = &taking{intent: w, have: have, restart: r.move == restart}
 		return b.take(call)
 	}
 	got, err := b.e.replace(call, have.Version, next, body)
@@ -389,12 +421,12 @@ func (b *begin) move(m move, have *Head) (h Head, body *Body) {
 	panic("stet: nothing to write for " + m.String())
 }
 
-// CauseLapsed is the Cause of a record whose lease ran out.
-const CauseLapsed = "lease-lapsed"
+// causeLapsed is the Cause of a record whose lease ran out.
+const causeLapsed = "lease-lapsed"
 
 func lapsed(have *Head) Head {
 	h := *have
-	h.Version, h.State, h.Cause, h.DueIn = newVersion(), Unknown, CauseLapsed, 0
+	h.Version, h.State, h.Cause, h.DueIn = newVersion(), Unknown, causeLapsed, 0
 	h.Note, h.Took = nil, have.AsOf.Sub(have.CreatedAt)
 	return h
 }

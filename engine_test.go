@@ -15,7 +15,8 @@ import (
 	"github.com/stet-dev/stet/store/storetest/faulty"
 )
 
-// house is an engine on a store that fails as told, in virtual time where the test runs in a bubble.
+// house is an engine on a store that fails as told, in virtual time where the test runs in a
+// bubble.
 type house struct {
 	t     *testing.T
 	store *faulty.Store
@@ -307,7 +308,7 @@ func TestSweepAndReap(t *testing.T) { // I10, I15, TT-05..TT-07, CR-15
 		after(stet.DefaultLease)
 		count("sweep", h.Operator().Sweep, 1)
 		count("sweep again", h.Operator().Sweep, 0)
-		if r := h.record("lapses"); r.State != stet.Unknown || r.Cause != stet.CauseLapsed {
+		if r := h.record("lapses"); r.State != stet.Unknown || r.Cause != "lease-lapsed" {
 			h.t.Errorf("swept: %v, %q", r.State, r.Cause)
 		}
 		count("reap before the retention is over", h.Operator().Reap, 0)

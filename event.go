@@ -2,7 +2,8 @@ package stet
 
 import "time"
 
-// Event is the one thing metrics, logs and traces are fed from. Fields that do not apply are zero.
+// Event tells of something that happened. Metrics, logs and traces are made from events. Fields
+// that do not apply are zero.
 type Event struct {
 	Kind EventKind
 	ID   ID     // for a log, use Engine.Tag(ID): a Key prints as [key]

@@ -46,3 +46,90 @@ func ExampleEngine_Begin() {
 }
 
 func charge(context.Context) []byte { return []byte("receipt 1") }
+
+// A timeout leaves the outcome unknown. An operator who has found out what happened ends that.
+func ExampleOperator_Resolve() {
+	ctx, engine := context.Background(), exampleEngine()
+	request := stet.Request{ID: stet.ID{Scope: "tenant-1", Key: "8e03978e"}}
+	d, err := engine.Begin(ctx, request)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d.Claim.Unknown("timeout")
+	if err := d.Claim.Settle(ctx, stet.Outcome{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	d, _ = engine.Begin(ctx, request)
+	fmt.Println(d.Verdict)
+
+	charged := stet.Resolution{Response: &stet.Response{Status: 201, Body: []byte("receipt 1")}}
+	_, err = engine.Operator().Resolve(ctx, request.ID, charged, stet.Note{Who: "ann", Why: "the provider has the charge"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, _ = engine.Begin(ctx, request)
+	fmt.Printf("%s: %s\n", d.Verdict, d.Record.Response.Body)
+	// Output:
+	// unresolved
+	// replay: receipt 1
+}
+
+// A handler that proves that nothing happened frees the key for one retry.
+func ExampleClaim_NotExecuted() {
+	ctx, engine := context.Background(), exampleEngine()
+	request := stet.Request{ID: stet.ID{Scope: "tenant-1", Key: "8e03978e"}}
+	for range 2 {
+		d, err := engine.Begin(ctx, request)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(d.Verdict, "attempt", d.Claim.Attempt())
+		d.Claim.NotExecuted("out-of-stock")
+		if err := d.Claim.Settle(ctx, stet.Outcome{}); err != nil {
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// execute attempt 1
+	// execute attempt 2
+}
+
+// Two spellings of a field value are the same key.
+func ExampleKeyRule_Parse() {
+	for _, line := range []string{`"8e03978e"`, `8e03978e`, `"8e03978e`} {
+		key, err := stet.KeyRule{}.Parse([]string{line})
+		if err != nil {
+			fmt.Println("refused")
+			continue
+		}
+		fmt.Println(string(key))
+	}
+	// Output:
+	// 8e03978e
+	// 8e03978e
+	// refused
+}
+
+// The order of members, white space and the member that is left out do not matter; the amount does.
+func ExampleRecipe() {
+	recipe, err := stet.Recipe{Exclude: []string{"/sent_at"}}.Compile()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	sum := func(body string) [32]byte {
+		header := map[string][]string{"Content-Type": {"application/json"}}
+		return recipe.Fingerprint(&stet.Subject{Method: "POST", Path: "/charges", Header: header, Body: []byte(body)}).Sum
+	}
+	first := sum(`{"amount":10,"sent_at":1}`)
+	fmt.Println(first == sum(`{"sent_at": 2, "amount": 1e1}`))
+	fmt.Println(first == sum(`{"amount":11,"sent_at":1}`))
+	// Output:
+	// true
+	// false
+}

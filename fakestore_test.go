@@ -12,8 +12,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// fakeStore is a store of a few lines, without any ability: what the engine needs, and nothing that could hide a fault of the
-// engine's. A test sees and changes every step of it.
+// fakeStore is a store of a few lines, without any ability: what the engine needs, and nothing that
+// could hide a fault of the engine's. A test sees and changes every step of it.
 type fakeStore struct {
 	skew   time.Duration                  // of its clock against the local one; changed by the test between calls
 	before func(verb string, n int) error // fails the n-th call of a verb before it happens, counted from 1; may be nil

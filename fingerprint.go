@@ -9,17 +9,19 @@ import (
 
 // Fingerprint says what a request asked for, and by which recipe that was computed.
 //
-// It is not secret like a key, but who can guess a request can check the guess; so it never shows itself: formatted,
-// logged or marshalled as text it is "[fingerprint]".
+// It is not a secret like a key, but with it a guess at a request can be checked. So it does not
+// show itself: formatted, logged or marshalled as text it is "[fingerprint]".
 type Fingerprint struct {
-	// Recipe is the text of a [Recipe]. Whoever has the request can compute the fingerprint again, also years later.
+	// Recipe is the text of a [Recipe]. With the request, the fingerprint can be computed again
+	// from it, also years later.
 	Recipe string
-	// Sum is the SHA-256 of the recipe and of all parts, each tagged and with its length, so that nothing in one part can
-	// look like another (case FP-28).
+	// Sum is the SHA-256 of the recipe and of all parts, each tagged and with its length, so that
+	// nothing in one part can look like another (case FP-28).
 	Sum [32]byte
-	// Parts are short digests: of the method and, in the lower half, of the media type; of the path; of the query; of the headers
-	// that count, which share the bits among them; of the body as it is compared and, in the lower half, as it was sent. They tell
-	// which part differs and prove nothing: different parts can have the same digest.
+	// Parts are short digests: of the method and, in the lower half, of the media type; of the
+	// path; of the query; of the headers that count, which share the bits among them; of the body
+	// as it is compared and, in the lower half, as it was sent. They tell which part differs and
+	// prove nothing: different parts can have the same digest.
 	Parts [5]uint32
 }
 
@@ -32,16 +34,17 @@ const (
 	partBody
 )
 
-// Equal reports whether both were made by the same recipe of requests that ask for the same. The time it takes says
-// nothing about where two sums differ.
-func (f Fingerprint) Equal(g Fingerprint) bool {
+// equal reports whether both were made by the same recipe of requests that ask for the same. The
+// time it takes says nothing about where two sums differ.
+func (f Fingerprint) equal(g Fingerprint) bool {
 	return f.Recipe == g.Recipe && subtle.ConstantTimeCompare(f.Sum[:], g.Sum[:]) == 1
 }
 
-// Differs names the parts in which two requests differ: method, path, query, media-type, body, and header:Name for each header
-// that counts. It returns nil if the recipes differ, for then nothing can be said. What it names does differ; a difference that
-// the short digests do not show is not named. It is for people who look for a reason; only Equal decides.
-func (f Fingerprint) Differs(g Fingerprint) []string {
+// differs names the parts in which two requests differ: method, path, query, media-type, body, and
+// header:Name for each header that counts. It returns nil if the recipes differ, for then nothing
+// can be said. What it names does differ; a difference that the short digests do not show is not
+// named. It is for people who look for a reason; only equal decides.
+func (f Fingerprint) differs(g Fingerprint) []string {
 	if f.Recipe != g.Recipe {
 		return nil
 	}
@@ -70,7 +73,7 @@ func (f Fingerprint) Differs(g Fingerprint) []string {
 }
 
 func (f Fingerprint) headersThatDiffer(g Fingerprint) (names []string) {
-	recipe, err := ParseRecipe(f.Recipe)
+	recipe, err := parseRecipe(f.Recipe)
 	if err != nil {
 		return nil
 	}
@@ -83,8 +86,8 @@ func (f Fingerprint) headersThatDiffer(g Fingerprint) (names []string) {
 	return names
 }
 
-// share puts as much of a digest as fits into the bits that header i of n has of its part: 32 between them, and the first 32 one
-// each where there are more.
+// share puts as much of a digest as fits into the bits that header i of n has of its part: 32
+// between them, and the first 32 one each where there are more.
 func share(digest uint32, i, n int) uint32 {
 	width := max(1, 32/n)
 	if i*width >= 32 {
@@ -110,21 +113,11 @@ func (f Fingerprint) LogValue() slog.Value { return slog.StringValue(hidden) }
 // MarshalText returns "[fingerprint]". Stores write the fields.
 func (f Fingerprint) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// Subject is the request a fingerprint is taken of. Nothing in it is changed or kept.
+// Subject is the request that a fingerprint is taken of. Nothing in it is changed or kept.
 type Subject struct {
 	Method   string
 	Path     string              // escaped, as it was sent: /a%2Fb is not /a/b
 	RawQuery string              // without the question mark
 	Header   map[string][]string // by names as net/http spells them; a field line a value
 	Body     []byte              // as it was sent; no body and an empty one are the same (case FP-25)
-}
-
-// Fingerprint takes the fingerprint of a request. The error is that of [Recipe.Validate]: there is no request that has no
-// fingerprint. For more than one request, Compile first.
-func (r Recipe) Fingerprint(s *Subject) (Fingerprint, error) {
-	f, err := r.Compile()
-	if err != nil {
-		return Fingerprint{}, err
-	}
-	return f.Fingerprint(s), nil
 }

@@ -18,7 +18,7 @@ func TestFingerprintDoesNotAllocate(t *testing.T) {
 		f, _ := c.recipe.Compile()
 		f.Fingerprint(c.s)
 		if n := testing.AllocsPerRun(100, func() { f.Fingerprint(c.s) }); n >= 1 {
-			t.Errorf("%s: %v allocations", f.Recipe(), n)
+			t.Errorf("%s: %v allocations", f.recipe, n)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// payment is a body as payment APIs get them: names of some length, identifiers, amounts, a few nested objects, white
-// space after separators, one text beyond ASCII.
+// payment is a body as payment APIs get them: names of some length, identifiers, amounts, a few
+// nested objects, white space after separators, one text beyond ASCII.
 const payment = `{
   "amount": 129950, "currency": "EUR", "reference": "INV-2024-%06d", "capture": true,
   "description": "Bestellung %d – Zürich → Genève", "statement_descriptor": null,
@@ -55,7 +55,8 @@ func paymentForm(n int) []byte {
 	return []byte(b.String())
 }
 
-// What canonical forms cost is the difference to raw; what raw costs is measured against sha256, the hash of the body alone.
+// What canonical forms cost is the difference to raw; what raw costs is measured against sha256,
+// the hash of the body alone.
 func BenchmarkFingerprint(b *testing.B) {
 	sizes := []struct {
 		name string

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// Whatever arrives: no panic, the same twice, also by the recipe's text; and in raw mode two requests are the same exactly
-// if method, path and body are, and no part runs into another (FP-28, W25).
+// Whatever arrives: no panic, the same twice, also by the recipe's text; and in raw mode two
+// requests are the same exactly if method, path and body are, and no part runs into another (FP-28,
+// W25).
 func FuzzFingerprint(f *testing.F) {
 	f.Add("POST", "/a", "x=1", "application/json", "", []byte(`{"a":[1.0,"é"]}`), "POST", "/a", []byte(`{"a":[1.0,"é"]}`), byte(0))
 	f.Add("POST", "/a", "b\nc", "multipart/form-data; boundary=b", "gzip", []byte("--b\r\nA: 1\r\n\r\nx\r\n--b--"), "POST/", "a", []byte(""), byte(4))
@@ -32,11 +33,11 @@ func FuzzFingerprint(f *testing.F) {
 		if !bytes.Equal(body, kept) {
 			t.Fatal("the body was changed")
 		}
-		stored, err := ParseRecipe(fp.Recipe)
+		stored, err := parseRecipe(fp.Recipe)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := stored.Fingerprint(s); err != nil || again != fp {
+		if again, err := stored.fingerprint(s); err != nil || again != fp {
 			t.Fatalf("by the stored recipe: another fingerprint, %v", err)
 		}
 		if r.Body != BodyRaw || r.Decode {
@@ -45,7 +46,7 @@ func FuzzFingerprint(f *testing.F) {
 		other := *s
 		other.Method, other.Path, other.Body = method2, path2, body2
 		same := method == method2 && path == path2 && bytes.Equal(body, body2)
-		if p.Fingerprint(&other).Equal(fp) != same {
+		if p.Fingerprint(&other).equal(fp) != same {
 			t.Fatalf("equal = %v", !same)
 		}
 	})

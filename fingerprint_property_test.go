@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Any value written again, with other white space, order, escapes and number spellings, is the same; any other value is not.
+// Any value written again, with other white space, order, escapes and number spellings, is the
+// same; any other value is not.
 func TestFingerprintProperty(t *testing.T) {
 	f, _ := Recipe{}.Compile()
 	r := rand.New(rand.NewPCG(7, 7))
@@ -20,7 +21,7 @@ func TestFingerprintProperty(t *testing.T) {
 		plain, _ := json.Marshal(v)
 		want := f.Fingerprint(with(body(string(plain))))
 		for range 3 {
-			if again := respelled(r, v); !f.Fingerprint(with(body(again))).Equal(want) {
+			if again := respelled(r, v); !f.Fingerprint(with(body(again))).equal(want) {
 				t.Fatalf("%s is not %s", again, plain)
 			}
 		}
@@ -28,7 +29,7 @@ func TestFingerprintProperty(t *testing.T) {
 			t.Fatalf("%s is %s", plain, before)
 		}
 		seen[want.Sum] = string(plain)
-		if other := altered(r, v); f.Fingerprint(with(body(respelled(r, other)))).Equal(want) {
+		if other := altered(r, v); f.Fingerprint(with(body(respelled(r, other)))).equal(want) {
 			text, _ := json.Marshal(other)
 			t.Fatalf("%s is %s", text, plain)
 		}

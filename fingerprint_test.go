@@ -67,7 +67,8 @@ func upload(boundary, file, content string) change {
 	}
 }
 
-// The cases of the fingerprint, by id. differs is what Differs names; empty means that the requests are the same.
+// The cases of the fingerprint, by id. differs is what Differs names; empty means that the requests
+// are the same.
 func TestFingerprintCases(t *testing.T) {
 	auto, raw, jcs := Recipe{}, Recipe{Body: BodyRaw}, Recipe{Body: BodyJCS}
 	decode := Recipe{Decode: true}
@@ -216,20 +217,21 @@ func TestFingerprintCases(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, b := f.Fingerprint(with(c.a)), f.Fingerprint(with(c.b))
-			if a.Equal(b) != (c.differs == "") {
-				t.Errorf("equal = %v", a.Equal(b))
+			if a.equal(b) != (c.differs == "") {
+				t.Errorf("equal = %v", a.equal(b))
 			}
-			if got := strings.Join(a.Differs(b), " "); got != c.differs {
+			if got := strings.Join(a.differs(b), " "); got != c.differs {
 				t.Errorf("differs in %q, want %q", got, c.differs)
 			}
-			if again, err := c.recipe.Fingerprint(with(c.a)); err != nil || again != a {
+			if again, err := c.recipe.fingerprint(with(c.a)); err != nil || again != a {
 				t.Errorf("another fingerprint when taken again, %v", err)
 			}
 		})
 	}
 }
 
-// A body taken as bytes must not equal one that was read, though its bytes be made to look like what is hashed for that.
+// A body taken as bytes must not equal one that was read, though its bytes be made to look like
+// what is hashed for that.
 func TestRefusedIsNotRead(t *testing.T) {
 	f, _ := Recipe{}.Compile()
 	x := newScratch()
@@ -238,13 +240,14 @@ func TestRefusedIsNotRead(t *testing.T) {
 	read, _ := x.w.Whole()
 	looks := string(read)
 	for _, other := range []change{body(looks), func(s *Subject) { media("text/plain")(s); body(looks)(s) }, body(string(rune(len(looks))) + looks)} {
-		if f.Fingerprint(with(body(`{"a":1}`))).Equal(f.Fingerprint(with(other))) {
+		if f.Fingerprint(with(body(`{"a":1}`))).equal(f.Fingerprint(with(other))) {
 			t.Error("bytes pass for JSON")
 		}
 	}
 }
 
-// FP-30: records outlive releases. If one of these changes, raise recipeVersion and keep the old way of computing.
+// FP-30: records outlive releases. If one of these changes, raise recipeVersion and keep the old
+// way of computing.
 func TestFingerprintIsStable(t *testing.T) {
 	for _, c := range []struct {
 		recipe string
@@ -273,11 +276,11 @@ func TestFingerprintIsStable(t *testing.T) {
 		{"2 jcs", with(body(`{"b":[1.50,-0,1e30,"é\n"],"a":{}}`)), "343a433cc23a20d9"},
 		{"2 raw decode h:api-version", with(zipped("abc")), "eb14d988faf740a0"},
 	} {
-		r, err := ParseRecipe(c.recipe)
+		r, err := parseRecipe(c.recipe)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fp, err := r.Fingerprint(c.s)
+		fp, err := r.fingerprint(c.s)
 		if got := hex.EncodeToString(fp.Sum[:8]); err != nil || got != c.want || fp.Recipe != c.recipe {
 			t.Errorf("%s: sum begins %s, want %s", c.recipe, got, c.want)
 		}
@@ -285,7 +288,7 @@ func TestFingerprintIsStable(t *testing.T) {
 }
 
 func TestFingerprintIsHidden(t *testing.T) {
-	fp, _ := Recipe{Exclude: []string{"/secret-name"}}.Fingerprint(base())
+	fp, _ := Recipe{Exclude: []string{"/secret-name"}}.fingerprint(base())
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("m", "a", fp, "b", &fp)
 	slog.New(slog.NewTextHandler(&log, nil)).Info("m", "a", fp)
@@ -301,7 +304,8 @@ func TestFingerprintIsHidden(t *testing.T) {
 	}
 }
 
-// Of however many headers that count, one that differs is never taken for another, and the bits of up to 32 are told apart.
+// Of however many headers that count, one that differs is never taken for another, and the bits of
+// up to 32 are told apart.
 func TestHeadersShareTheirPart(t *testing.T) { // C18
 	for n := 1; n <= 40; n++ {
 		seen := uint32(0)
@@ -316,29 +320,30 @@ func TestHeadersShareTheirPart(t *testing.T) { // C18
 }
 
 func TestFingerprintEqual(t *testing.T) {
-	fp, _ := Recipe{}.Fingerprint(base())
-	if !fp.Equal(fp) {
+	fp, _ := Recipe{}.fingerprint(base())
+	if !fp.equal(fp) {
 		t.Error("not equal to itself")
 	}
 	for i := range fp.Sum {
 		other := fp
 		other.Sum[i] ^= 0x80
-		if fp.Equal(other) {
+		if fp.equal(other) {
 			t.Errorf("byte %d does not count", i)
 		}
 	}
-	other, _ := Recipe{Body: BodyJCS}.Fingerprint(base())
-	if fp.Equal(other) || fp.Differs(other) != nil {
+	other, _ := Recipe{Body: BodyJCS}.fingerprint(base())
+	if fp.equal(other) || fp.differs(other) != nil {
 		t.Error("fingerprints of two recipes were compared")
 	}
 	other = fp
 	other.Recipe = "1 raw"
-	if fp.Equal(other) {
+	if fp.equal(other) {
 		t.Error("the recipe does not count")
 	}
 }
 
-// Nothing of a subject may be changed, and scratch space is used again: many goroutines must get what one gets.
+// Nothing of a subject may be changed, and scratch space is used again: many goroutines must get
+// what one gets.
 func TestFingerprinterConcurrently(t *testing.T) {
 	f, _ := Recipe{Decode: true, Headers: []string{"Api-Version"}, Exclude: []string{"/at"}}.Compile()
 	subjects := []*Subject{with(), with(zipped(`{"at":1,"b":2}`)), with(form("b=1&a=2")), with(upload("b", "f", "x")), with(body(`[`)), with(body("")),
@@ -364,4 +369,12 @@ func TestFingerprinterConcurrently(t *testing.T) {
 			t.Errorf("subject %d was changed", i)
 		}
 	}
+}
+
+func (r Recipe) fingerprint(s *Subject) (Fingerprint, error) {
+	f, err := r.Compile()
+	if err != nil {
+		return Fingerprint{}, err
+	}
+	return f.Fingerprint(s), nil
 }

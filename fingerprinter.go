@@ -12,12 +12,14 @@ import (
 	"github.com/stet-dev/stet/internal/canon"
 )
 
-// maxDecoded is how large a body may become by [Recipe.Decode], in bytes. A larger one counts as it was sent.
+// maxDecoded is how large a body may become by [Recipe.Decode], in bytes. A larger one counts as it
+// was sent.
 const maxDecoded = 4 << 20
 
-// Fingerprinter is a [Recipe] made ready. It is safe for concurrent use, and remembers nothing but scratch space: a few
-// KiB for each call at a time, and while a JSON body is read at worst about 20 bytes for each byte of it. A document deeper
-// than 512 levels or of more than a million values is taken as bytes.
+// Fingerprinter is a [Recipe] that is ready for use. It is safe for concurrent use. It keeps only
+// scratch space: a few KiB for each call at a time and, while a JSON body is read, at worst about
+// 20 bytes for each byte of it. A document deeper than 512 levels or of more than a million values
+// is taken as bytes.
 type Fingerprinter struct {
 	recipe  string
 	body    BodyMode
@@ -39,16 +41,14 @@ func (r Recipe) Compile() (*Fingerprinter, error) {
 
 // compile is Compile for a recipe that is known to be valid.
 func (r Recipe) compile() *Fingerprinter {
-	f := &Fingerprinter{recipe: r.String(), body: r.Body, decode: r.Decode, first: r.version == firstVersion, fields: pointers(r.Fields), exclude: pointers(r.Exclude)}
+	f := &Fingerprinter{recipe: r.String(), body: r.Body, decode: r.Decode, first: r.version == firstVersion,
+		fields: pointers(r.Fields), exclude: pointers(r.Exclude)}
 	for _, h := range r.Headers {
 		f.headers = append(f.headers, canonicalHeader(h))
 	}
 	f.headers = sortedSet(f.headers)
 	return f
 }
-
-// Recipe returns the recipe's text.
-func (f *Fingerprinter) Recipe() string { return f.recipe }
 
 // scratch is what one Fingerprint call needs.
 type scratch struct {
@@ -67,8 +67,8 @@ func newScratch() *scratch {
 	return &scratch{sha: sha, w: canon.NewWriter(sha)}
 }
 
-// The tags of what is hashed, in the order in which it is. A body's tag says which form its bytes have, so that a body
-// taken byte by byte never equals one that was read.
+// The tags of what is hashed, in the order in which it is. A body's tag says which form its bytes
+// have, so that a body taken byte by byte never equals one that was read.
 const (
 	tagRecipe   = 'v'
 	tagMethod   = 'm'
@@ -92,7 +92,8 @@ const (
 	typeAsSent  = 'T' // no valid media type, several, or one whose parameters are needed
 )
 
-// Fingerprint takes the fingerprint of a request. It cannot fail: what cannot be read is taken as it is.
+// Fingerprint takes the fingerprint of a request. It cannot fail: what cannot be read as what it
+// claims to be is taken byte by byte.
 func (f *Fingerprinter) Fingerprint(s *Subject) Fingerprint {
 	x, ok := f.pool.Get().(*scratch)
 	if !ok {
@@ -158,8 +159,8 @@ func (f *Fingerprinter) writePairs(x *scratch) {
 	}
 }
 
-// writeHeaders writes the values of the listed fields, one list for each, so that two field lines are not one with a comma. It
-// returns their digests.
+// writeHeaders writes the values of the listed fields, one list for each, so that two field lines
+// are not one with a comma. It returns their digests.
 func (f *Fingerprinter) writeHeaders(w *canon.Writer, header map[string][]string) (digests uint32) {
 	w.Byte(tagHeaders)
 	w.Uint(len(f.headers))
@@ -185,8 +186,8 @@ type content struct {
 	bytes  []byte
 }
 
-// writeBody returns digests of 16 bits of the body's media type, 0 without a body, and of the body as it was sent. What was written
-// since the last cut is what is compared of it.
+// writeBody returns digests of 16 bits of the body's media type, 0 without a body, and of the body
+// as it was sent. What was written since the last cut is what is compared of it.
 func (f *Fingerprinter) writeBody(x *scratch, s *Subject) (media, sent uint32) {
 	c := content{types: s.Header["Content-Type"], coding: s.Header["Content-Encoding"], bytes: s.Body}
 	if len(c.coding) == 1 && strings.EqualFold(trimOWS(c.coding[0]), "identity") {
@@ -206,8 +207,8 @@ func (f *Fingerprinter) writeBody(x *scratch, s *Subject) (media, sent uint32) {
 	return f.writeContent(x, &c), fold(x.w.Sum(c.bytes))
 }
 
-// writeContent chooses the form: first whether the body can be read as what it claims to be, then it is written. It returns a digest
-// of the media type, which is not 0.
+// writeContent chooses the form: first whether the body can be read as what it claims to be, then
+// it is written. It returns a digest of the media type, which is not 0.
 func (f *Fingerprinter) writeContent(x *scratch, c *content) (media uint32) {
 	w := x.w
 	essence := ""
@@ -275,8 +276,8 @@ func (f *Fingerprinter) parseJSON(x *scratch, body []byte) (form byte, ok bool) 
 	return form, true
 }
 
-// writeType writes the media type without its parameters: they do not change what JSON or a form says. A multipart body
-// that could not be read by its parts needs the boundary.
+// writeType writes the media type without its parameters: they do not change what JSON or a form
+// says. A multipart body that could not be read by its parts needs the boundary.
 func writeType(w *canon.Writer, types []string, essence string, read bool) {
 	switch {
 	case len(types) == 0:

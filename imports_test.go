@@ -12,7 +12,8 @@ import (
 
 const module = "github.com/stet-dev/stet"
 
-// layers of the tree: a package may import packages of lower layers only, and stores no other stores.
+// layers of the tree: a package may import packages of lower layers only, and stores no other
+// stores.
 var layers = []struct {
 	prefix string
 	layer  int
@@ -26,8 +27,8 @@ var layers = []struct {
 	{"", 1}, // the core
 }
 
-// thirdParty are the modules that the library brings into other people's builds. None brings another one with it. A new line is
-// argued in docs/decisions/dependencies.md.
+// thirdParty are the modules that the library brings into other people's builds. None brings
+// another one with it. A new line is argued in docs/decisions/dependencies.md.
 var thirdParty = []string{"github.com/dunglas/httpsfv", "github.com/klauspost/compress",
 	"github.com/maypok86/otter/v2", "github.com/sony/gobreaker/v2"}
 

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// intent is a write whose answer may be lost. It is sent under one Version, as often as it takes: a refusal that shows this Version
-// is a yes (W2, I11). Where its writer gives up it is cancelled, so that no copy of it that is still on its way has an effect.
+// intent is a write whose answer may be lost. It is sent under one Version, as often as it takes: a
+// refusal that shows this Version is a yes (W2, I11). If its writer gives up, it is cancelled, so
+// that no copy that is still on its way has an effect.
 type intent struct {
 	prev  Version   // of the record that it replaces; 0: it creates one
 	head  Head      // with the Version of its own
@@ -16,7 +17,8 @@ type intent struct {
 	lost  bool      // it was sent without a clear answer: it may have landed, and a copy of it may land yet
 }
 
-// send sends it once, and puts what is stored into got: a record is large, and is not handed from call to call.
+// send sends it once, and puts what is stored into got: a record is large, and is not copied from
+// call to call.
 func (e *Engine) send(call *detached, w *intent, got *Record) (err error) {
 	if w.began.IsZero() {
 		w.began = call.began
@@ -38,7 +40,7 @@ func (e *Engine) send(call *detached, w *intent, got *Record) (err error) {
 	return err
 }
 
-// refused: the store has answered that what is there does not allow the write.
+// refused reports whether the store has answered that the record there does not allow the write.
 func refused(err error) bool {
 	return errors.Is(err, ErrExists) || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound)
 }
@@ -53,16 +55,17 @@ func (e *Engine) insist(call *detached, w *intent, got *Record) error {
 	}
 }
 
-// replace insists on one write of a record that is there.
+// replace insists on one write over a record that is there.
 func (e *Engine) replace(call *detached, prev Version, h Head, b *Body) (Head, error) {
 	var got Record
 	err := e.insist(call, &intent{prev: prev, head: h, body: b}, &got)
 	return got.Head, err
 }
 
-// cancel sees to it that w has no effect, neither where it has landed nor where a copy of it lands later: instead is written over
-// w or over what w would replace, and where there is nothing it is created, for w to meet. Nil also where the record is somebody
-// else's by now: then w cannot land any more.
+// cancel makes sure that w has no effect, whether it has landed or a copy of it lands later:
+// instead is written over w, or over what w would replace; if there is nothing, instead is created
+// for w to meet. It also returns nil if another request has the record by now, since w can no
+// longer land then.
 func (e *Engine) cancel(call *detached, w *intent, instead Head, body *Body) error {
 	over := w.head.Version
 	for range tries {
@@ -89,20 +92,21 @@ func (e *Engine) cancel(call *detached, w *intent, instead Head, body *Body) err
 	return ErrStale
 }
 
-// CauseGivenUp is the Cause of a record whose request gave up before anything ran: a tombstone, which any request may take the
-// place of, and which the reaper removes.
+// CauseGivenUp is the Cause of a record whose request gave up before anything ran: a tombstone,
+// which any request may replace and the reaper removes.
 const CauseGivenUp = "given-up"
 
-// tombstone is what is to stand in the place of a reservation that nobody uses: proof that nothing happened, and over at once.
+// tombstone is what has to stand in the place of a reservation that is not used: proof that nothing
+// happened, whose time is over at once.
 func tombstone(h *Head) Head {
 	t := *h
 	t.State, t.Cause, t.DueIn, t.CreatedAt, t.Note = Retryable, CauseGivenUp, 0, time.Time{}, nil
 	return t
 }
 
-// withdraw cancels what a request has sent without an answer, and gave up. Nothing ran, so that the record would only turn
-// unknown for nothing. The store may still be away: it is tried for a while, and a record that appears even later is dealt with
-// like any lapsed one.
+// withdraw cancels what a request sent without an answer before it gave up. Nothing ran, so the
+// record would turn unknown for no reason. If the store is away, it is tried for a while; a record
+// that appears even later is treated like any lapsed one.
 func (e *Engine) withdraw(ctx context.Context, lease time.Duration, cancel func(call *detached) error) {
 	e.chores.startUpTo(maxCleanups, func() {
 		ctx := context.WithoutCancel(ctx)

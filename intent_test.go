@@ -47,7 +47,8 @@ func (d *delayed) Replace(ctx context.Context, prev stet.Version, h stet.Head, b
 	return d.fakeStore.Replace(ctx, prev, h, b)
 }
 
-// TestACopyOfAWriteThatWasGivenUpHasNoEffect: whatever a request sent and gave up meets what stands in its place when it arrives.
+// TestACopyOfAWriteThatWasGivenUpHasNoEffect: whatever a request sent and gave up meets what stands
+// in its place when it arrives.
 func TestACopyOfAWriteThatWasGivenUpHasNoEffect(t *testing.T) { // A14, W2, I11
 	for name, c := range map[string]struct {
 		leave  func(t *testing.T, e *stet.Engine) // before the request
@@ -104,7 +105,8 @@ func TestACopyOfAWriteThatWasGivenUpHasNoEffect(t *testing.T) { // A14, W2, I11
 	}
 }
 
-// holdReplaces has a request give up behind a store that answers reads and refusals, and loses writes of what is there.
+// holdReplaces has a request give up behind a store that answers reads and refusals, and loses
+// writes of what is there.
 func (d *delayed) holdReplaces(t *testing.T, e *stet.Engine) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

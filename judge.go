@@ -35,7 +35,7 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
-// move is what must be written before a verdict is true.
+// move is what has to be written before the verdict is true.
 type move uint8
 
 const (
@@ -59,15 +59,16 @@ func (m move) String() string {
 	return fmt.Sprintf("move(%d)", uint8(m))
 }
 
-// ruling is judge's answer.
+// ruling is the answer of judge.
 type ruling struct {
 	Verdict Verdict
 	move    move
 }
 
-// judge is the rulebook: what a request may do that meets the record h. same says whether the request's fingerprint, made
-// by the record's own recipe, equals the record's. It reads no clock (h.AsOf and h.DueAt are both the store's) and no policy
-// but the record's own Rules: two processes with different settings give the same ruling.
+// judge is the rulebook: it says what a request may do that meets the record h. same says whether
+// the request's fingerprint, made by the record's own recipe, equals the record's. judge reads no
+// clock (h.AsOf and h.DueAt are both the store's) and no policy but the record's own Rules, so that
+// two processes with different settings give the same ruling.
 func judge(h *Head, same bool) ruling {
 	over := h.Over()
 	switch h.State { // ended lives first: a dead record refuses nobody for its payload
@@ -115,7 +116,8 @@ func judge(h *Head, same bool) ruling {
 	panic("stet: unreachable")
 }
 
-// mayRunAgain is what a lapsed lease allows. Where bytes of an answer have left, nothing: what was published stands.
+// mayRunAgain reports whether the end of a lease allows another run. If bytes of an answer have
+// left, it does not: what was published stands.
 func mayRunAgain(h *Head) bool {
 	switch {
 	case h.Published:

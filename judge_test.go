@@ -131,7 +131,8 @@ func statesTables() map[string]string {
 	return map[string]string{"judge": rulings.String(), "lapse": resumes.String()}
 }
 
-// resumeRows say what happens to a run whose lease or pause is over. Every column asks the code that decides it.
+// resumeRows say what happens to a run whose lease or pause is over. Every column asks the code
+// that decides it.
 func resumeRows() (rows [][5]string) {
 	for _, v := range []struct {
 		rules string
@@ -227,7 +228,8 @@ func phrase(r ruling) string {
 	}[r]
 }
 
-// The tables of docs/states.md are what judge and the loops decide; the text around them is written by hand.
+// The tables of docs/states.md are what judge and the loops decide; the text around them is written
+// by hand.
 func TestStatesDoc(t *testing.T) {
 	const path = "docs/states.md"
 	page, err := os.ReadFile(path)

@@ -89,8 +89,8 @@ func TestReaperAndJudgeAgreeOnHowLongAKeyIsRefused(t *testing.T) { // TT-08
 	}
 }
 
-// TestLoopsAndRequestsMoveARecordOnce holds sweepers, reapers, holders and requests against each other at the instant at which
-// a record falls due.
+// TestLoopsAndRequestsMoveARecordOnce holds sweepers, reapers, holders and requests against each
+// other at the instant at which a record falls due.
 func TestLoopsAndRequestsMoveARecordOnce(t *testing.T) { // W16, W17, CR-15
 	for _, c := range []struct {
 		name  string

@@ -10,17 +10,20 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// Scope is the namespace a key lives in: a tenant, or a tenant and a principal. The same key in two scopes is two keys.
-// It comes from the caller's identity, never from the request's body, and holds nothing that changes while the principal stays
-// the same (a session token would: a refreshed token must still find its key).
+// Scope is the namespace of a key: a tenant, or a tenant and a principal. The same key in two
+// scopes is two keys. A scope comes from the caller's identity, never from the request's body. It
+// holds nothing that changes while the principal stays the same: a session token would, and a
+// refreshed token must still find its key.
 type Scope string
 
-// Key is an idempotency key as parsed: without quotes, parameters or surrounding space. Keys are secrets of their clients:
-// a Key prints as [key] with every verb, as text and as JSON. Two places cannot be asked and show it: an unexported field of a
-// struct that is printed, and the keys of a map that encoding/json writes. Convert to string to store one.
+// Key is an idempotency key as parsed: without quotes, parameters or surrounding space. Keys are
+// secrets of their clients: a Key prints as [key] with every verb, as text and as JSON. There are
+// two exceptions that Go does not let a type change: an unexported field of a struct that is
+// printed, and the keys of a map that encoding/json writes. Convert a Key to string to store it.
 type Key string
 
-// ID names a record: a key within a scope. Its parts are never joined by a delimiter, so no value of one reaches into the other.
+// ID names a record: a key within a scope. The two parts are never joined by a delimiter, so that
+// no value of one can reach into the other.
 type ID struct {
 	Scope Scope
 	Key   Key
@@ -37,8 +40,8 @@ func (Key) MarshalText() ([]byte, error) { return []byte(hiddenKey), nil }
 // LogValue implements [slog.LogValuer]: it hides the key.
 func (Key) LogValue() slog.Value { return slog.StringValue(hiddenKey) }
 
-// Weak reports whether the key is too short or too uniform to be random. Such keys are accepted, and counted: a client
-// that numbers its requests will one day meet another that does.
+// Weak reports whether the key is too short or too uniform to be random. Such keys are accepted,
+// and counted: a client that numbers its requests will one day collide with another that does.
 func (k Key) Weak() bool {
 	const enough, varied = 16, 6
 	if len(k) < enough {
@@ -55,16 +58,17 @@ func (k Key) Weak() bool {
 	return distinct < varied
 }
 
-// Syntax is the grammar an Idempotency-Key field is read by.
+// Syntax is the grammar by which an Idempotency-Key field is read.
 type Syntax uint8
 
 const (
-	// Lenient takes an RFC 9651 String ("k") or a bare value (k); both spell the same key. Bare values are visible ASCII
-	// without `"`, `,`, `;` and `\`.
+	// Lenient accepts an RFC 9651 String ("k") or a bare value (k); both are the same key. A bare
+	// value is visible ASCII without `"`, `,`, `;` and `\`.
 	Lenient Syntax = iota
-	// SFString takes only an RFC 9651 Item of type String, as draft-ietf-httpapi-idempotency-key-header section 2.1 says.
+	// SFString accepts only an RFC 9651 Item of type String, as
+	// draft-ietf-httpapi-idempotency-key-header section 2.1 requires.
 	SFString
-	// Opaque takes the field value as sent, quotes included, whitespace around it not.
+	// Opaque accepts the field value as sent, quotes included, without the whitespace around it.
 	Opaque
 )
 
@@ -76,7 +80,8 @@ type KeyRule struct {
 	Pattern *regexp.Regexp // must match the parsed key, where set: as written, so anchor it
 }
 
-// DefaultMaxKeyLen is the longest key accepted where a [KeyRule] does not say, in bytes.
+// DefaultMaxKeyLen is the length in bytes of the longest key that a [KeyRule] with MaxLen 0
+// accepts.
 const DefaultMaxKeyLen = 255
 
 // KeyError says why a key is refused. It never quotes the key.
@@ -84,13 +89,15 @@ type KeyError struct{ Reason string }
 
 func (e *KeyError) Error() string { return "invalid idempotency key: " + e.Reason }
 
-// Parse reads the field lines of one request. Several lines are refused, never merged and never "first wins": RFC 9651
-// section 4.2 would join them, and two proxies would disagree on which one counts. The error is a [*KeyError].
+// Parse reads the field lines of one request. Several lines are refused. They are not merged, and
+// the first does not win: RFC 9651 section 4.2 would join them, and two proxies would disagree on
+// which one counts. The error is a [*KeyError].
 func (r KeyRule) Parse(lines []string) (Key, error) {
 	if len(lines) != 1 {
 		return "", &KeyError{"the field was sent more than once; send exactly one"}
 	}
-	k, err := r.parseLine(strings.Trim(lines[0], " \t")) // whitespace around a value is no part of it (RFC 9110 section 5.5)
+	// White space around a value is no part of it (RFC 9110 section 5.5).
+	k, err := r.parseLine(strings.Trim(lines[0], " \t"))
 	if err != nil {
 		return "", err
 	}
@@ -115,9 +122,11 @@ func (r KeyRule) parseLine(v string) (Key, error) {
 	return Key(v), nil
 }
 
-// parseString reads an RFC 9651 String item. Its parameters are ignored (section 2.3 discourages refusing unknown ones).
+// parseString reads an RFC 9651 String item. Its parameters are ignored (section 2.3 discourages
+// refusing unknown ones).
 func parseString(v string) (Key, error) {
-	if inner := v[1:]; strings.IndexByte(inner, '"') == len(inner)-1 && len(inner) > 0 { // nothing escaped, no parameters: the usual case
+	// The usual case: nothing is escaped, and there are no parameters.
+	if inner := v[1:]; strings.IndexByte(inner, '"') == len(inner)-1 && len(inner) > 0 {
 		if inner = inner[:len(inner)-1]; plain(inner) {
 			return Key(inner), nil
 		}
@@ -165,8 +174,9 @@ func (r KeyRule) check(k Key) error {
 	return nil
 }
 
-// Quote returns the key as an RFC 9651 String: how it is echoed to clients and forwarded to upstreams. Bytes outside
-// printable ASCII do not occur in a parsed key; there it panics rather than write a broken header.
+// Quote returns the key as an RFC 9651 String: how it is echoed to clients and forwarded to
+// upstreams. A parsed key is printable ASCII; for other bytes Quote panics rather than write a
+// broken header.
 func (k Key) Quote() string {
 	if plain(string(k)) && strings.IndexByte(string(k), '"') < 0 {
 		return `"` + string(k) + `"`

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// grammar states RFC 9651 section 3.3.3 once more, as a regular expression: sf-string = DQUOTE *( unescaped / "\" ( DQUOTE / "\" ) )
-// DQUOTE, then parameters with values that these tests use. Whitespace around it is no part of the value (RFC 9110 section 5.5).
+// grammar states RFC 9651 section 3.3.3 once more, as a regular expression: sf-string = DQUOTE *(
+// unescaped / "\" ( DQUOTE / "\" ) ) DQUOTE, then parameters with values that these tests use.
+// Whitespace around it is no part of the value (RFC 9110 section 5.5).
 var grammar = regexp.MustCompile(`^[ \t]*"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"((?:; *[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"|-?[0-9]{1,15}|[A-Za-z*][A-Za-z0-9:/!#$%&'*+.^_|~` + "`" + `-]*|\?[01]))?)*)[ \t]*$`)
 
 var unescape = strings.NewReplacer(`\"`, `"`, `\\`, `\`)

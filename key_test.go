@@ -71,7 +71,8 @@ func TestKeySyntax(t *testing.T) {
 	}
 }
 
-// TestQuotedByteByByte holds the lenient and the strict syntax against httpsfv: every byte, alone and escaped, in a string.
+// TestQuotedByteByByte holds the lenient and the strict syntax against httpsfv: every byte, alone
+// and escaped, in a string.
 func TestQuotedByteByByte(t *testing.T) { // KS-18
 	for c := range 256 {
 		for _, v := range []string{`"a` + string([]byte{byte(c)}) + `b"`, `"a\` + string([]byte{byte(c)}) + `b"`} {

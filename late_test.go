@@ -20,7 +20,7 @@ func TestLateResultsAreEvidence(t *testing.T) { // SF-05, FX-11, CR-02, I3
 			t.Fatal(err)
 		}
 		r, _ := s.read(c.ID())
-		if r.State != stet.Unknown || r.Cause != stet.CauseLapsed || r.Status != 201 || string(r.Response.Body) != "paid" || !r.Over() {
+		if r.State != stet.Unknown || r.Cause != "lease-lapsed" || r.Status != 201 || string(r.Response.Body) != "paid" || !r.Over() {
 			t.Errorf("%+v", r)
 		}
 		if r.Note == nil || !strings.Contains(r.Note.Evidence, "answered 201, with 4 bytes") || r.Note.Who != r.Holder {
@@ -108,7 +108,8 @@ func TestLateResultsDisturbNobody(t *testing.T) { // I3
 	}
 }
 
-// A key that was freed, and not used yet, is not free any more when its handler comes back with an answer.
+// A key that was freed, and not used yet, is not free any more when its handler comes back with an
+// answer.
 func TestALateResultTakesAFreedKeyBack(t *testing.T) { // A04, I1
 	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
@@ -121,15 +122,15 @@ func TestALateResultTakesAFreedKeyBack(t *testing.T) { // A04, I1
 			t.Error(err)
 		}
 		r, _ := s.read(c.ID())
-		if r.State != stet.Unknown || r.Cause != stet.CauseContradicted || string(r.Response.Body) != "late" || r.Attempt != 1 {
+		if r.State != stet.Unknown || r.Cause != "contradicted" || string(r.Response.Body) != "late" || r.Attempt != 1 {
 			t.Errorf("it is %v, %q, with %+v", r.State, r.Cause, r.Response)
 		}
 		must(t, e, request("k"), stet.Unresolved)
 	})
 }
 
-// A store that was away for longer than the lease gets the result when it is back: as evidence, since by then the key was told to
-// be unknown.
+// A store that was away for longer than the lease gets the result when it is back: as evidence,
+// since by then the key was told to be unknown.
 func TestResultAfterAnOutageIsEvidence(t *testing.T) { // SF-05, W5
 	for name, c := range map[string]struct {
 		outage time.Duration
@@ -169,7 +170,8 @@ func TestResultAfterAnOutageIsEvidence(t *testing.T) { // SF-05, W5
 	}
 }
 
-// A process that ends does not wait for a store that is away, neither from before the end of the lease nor from after it.
+// A process that ends does not wait for a store that is away, neither from before the end of the
+// lease nor from after it.
 func TestDrainDoesNotWaitForEvidence(t *testing.T) {
 	for name, since := range map[string]time.Duration{"while the lease lasts": 0, "afterwards": 2 * stet.DefaultLease} {
 		t.Run(name, func(t *testing.T) {

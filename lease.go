@@ -8,21 +8,32 @@ import (
 	"time"
 )
 
-// Causes with which a held context ends: see [context.Cause].
+// The causes with which a held context ends: see [Claim.Hold] and [context.Cause].
 var (
-	ErrLeaseLost        = errors.New("stet: the lease could not be kept")
+	// ErrLeaseLost is the cause when the lease was taken over or could not be renewed.
+	ErrLeaseLost = errors.New("stet: the lease could not be kept")
+	// ErrExecutionTimeout is the cause when the execution took longer than [Policy].Execution.
 	ErrExecutionTimeout = errors.New("stet: the execution took too long")
-	ErrAbandoned        = errors.New("stet: the process ends")
+	// ErrAbandoned is the cause when [Engine.Abandon] was called.
+	ErrAbandoned = errors.New("stet: the process ends")
 )
 
-// Hold keeps the claim while its handler runs, until Settle. The context it returns carries ctx's values but not its end: a
-// client that hangs up stops nothing (W12). It ends when the execution takes longer than the policy allows, with cause
-// [ErrExecutionTimeout]; when the lease could not be renewed and is about to end by the local clock, or was taken away,
-// with cause [ErrLeaseLost]; and when the claim is settled. A handler that goes on after the end can still settle the claim
-// as long as nobody else has touched the record.
+// Hold keeps the claim until Settle: a heartbeat renews the lease while the handler runs. The
+// returned context carries the values of ctx but not its end, since a client that hangs up must
+// stop nothing (W12). It ends
 //
-// lost, if not nil, is told once, in a goroutine of its own, after the context ended by itself; it may still be about to be told
-// when Settle returns. A claim is held once: Hold again returns the same context.
+//   - with cause [ErrExecutionTimeout] when the execution takes longer than the policy allows;
+//   - with cause [ErrLeaseLost] when the lease was taken over, or could not be renewed and is about
+//     to end by the local clock;
+//   - with cause [ErrAbandoned] on [Engine.Abandon];
+//   - when the claim is settled.
+//
+// A handler that goes on after that can still settle the claim, unless another holder has changed
+// the record.
+//
+// If lost is non-nil, it is called at most once, in its own goroutine, when the context ended for
+// one of the three causes, possibly after Settle returns. A second call of Hold returns the same
+// context.
 func (c *Claim) Hold(ctx context.Context, lost Lost) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,17 +55,18 @@ func (c *Claim) Hold(ctx context.Context, lost Lost) context.Context {
 	return &hb.heldContext
 }
 
-// Ended returns the cause with which the held context ended by itself, or nil: it has not, or Settle ended it.
+// Ended returns the cause with which the held context ended before Settle, or nil.
 func (c *Claim) Ended() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.heartbeat.lapsed
 }
 
-// Lost is told when a held context has ended by itself, with the cause.
+// Lost is called with the cause when a held context has ended before the claim was settled.
 type Lost interface{ Lost(cause error) }
 
-// ClaimFrom returns the claim whose held context ctx is, or comes from: how a handler reaches it. Without one it returns nil.
+// ClaimFrom returns the claim that ctx, or a context it was derived from, holds: a handler reaches
+// its claim with it. It returns nil if there is none.
 func ClaimFrom(ctx context.Context) *Claim {
 	c, _ := ctx.Value(claimKey{}).(*Claim)
 	return c
@@ -62,8 +74,8 @@ func ClaimFrom(ctx context.Context) *Claim {
 
 type claimKey struct{}
 
-// heldContext is the context of a held claim. The cancellable context behind it is made when somebody first looks at more than the
-// claim: a handler that never asks for Done pays for none.
+// heldContext is the context of a held claim. The cancellable context behind it is made on the
+// first use of more than the claim, so that a handler that never asks for Done pays for none.
 type heldContext struct {
 	parent context.Context
 	claim  *Claim
@@ -108,8 +120,8 @@ func (h *heldContext) Value(key any) any {
 	return h.real().Value(key)
 }
 
-// heartbeat renews the lease of one claim. One timer serves the heartbeat, the execution timeout and the end of the lease. Its
-// fields are guarded by the claim's lock.
+// heartbeat renews the lease of one claim. One timer serves the renewals, the execution timeout and
+// the end of the lease. The claim's lock guards its fields.
 type heartbeat struct {
 	heldContext
 	lost    Lost
@@ -124,7 +136,7 @@ type heartbeat struct {
 	before, after *heartbeat // among those of the engine
 }
 
-// stop ends the keeping, if it has begun.
+// stop ends the heartbeat, if it was started.
 func (hb *heartbeat) stop(cause error) {
 	if hb.claim == nil || hb.over {
 		return
@@ -135,12 +147,12 @@ func (hb *heartbeat) stop(cause error) {
 	hb.end(cause)
 }
 
-// The heartbeat comes every third of a lease, so that two may be lost. The holder stops itself before the end, by its own
-// clock, which may run slower than the store's: see [Policy.usable].
+// A renewal is due every third of a lease, so that two may be lost. The holder stops before the
+// lease ends, by its own clock, which may run slower than the store's: see [Policy.usable].
 func (hb *heartbeat) heartbeatAt() time.Time { return hb.claim.renewed.Add(hb.claim.policy.Lease / 3) }
 func (hb *heartbeat) lostAt() time.Time      { return hb.claim.renewed.Add(hb.claim.policy.usable()) }
 
-// endAt is when the context ends if no heartbeat gets through.
+// endAt is when the context ends if no renewal succeeds.
 func (hb *heartbeat) endAt() time.Time {
 	if at := hb.lostAt(); hb.timeout.IsZero() || at.Before(hb.timeout) {
 		return at
@@ -148,7 +160,7 @@ func (hb *heartbeat) endAt() time.Time {
 	return hb.timeout
 }
 
-// next is how long until something is to be done.
+// next is the time until the alarm has to go off.
 func (hb *heartbeat) next() time.Duration {
 	at := hb.heartbeatAt()
 	if hb.claim.phase != active { // a heartbeat would wait for the transaction
@@ -163,7 +175,7 @@ func (hb *heartbeat) next() time.Duration {
 	return time.Until(at)
 }
 
-// wind sets the alarm anew, if the claim is held.
+// wind sets the alarm again, if the claim is held.
 func (hb *heartbeat) wind() {
 	if hb.claim != nil && !hb.over {
 		hb.alarm.timer.Reset(hb.next())
@@ -184,8 +196,9 @@ func (hb *heartbeat) tick() {
 	}
 }
 
-// beat renews, and returns the cause where it is over. It never waits for a write of others: such a write renews, too, and the end
-// comes in time whatever the store does.
+// beat renews the lease, and returns the cause if the context has ended. It never waits for another
+// write of the claim: that renews the lease as well, and the context must end in time whatever the
+// store does.
 func (hb *heartbeat) beat() error {
 	c := hb.claim
 	c.mu.Lock()
@@ -228,7 +241,7 @@ func (hb *heartbeat) lapse(cause error) error {
 	return cause
 }
 
-// alarm is a timer that is used again for other claims.
+// alarm is a timer that is reused for other claims.
 type alarm struct {
 	timer *time.Timer
 	owner atomic.Pointer[heartbeat]
@@ -251,7 +264,8 @@ func (e *Engine) alarmIn(d time.Duration, hb *heartbeat) *alarm {
 	return a
 }
 
-// silence stops the alarm. One that is going off cannot be used again: it might ring for the next claim.
+// silence stops the alarm. One that is going off cannot be reused: it might go off for the next
+// claim.
 func (e *Engine) silence(a *alarm) {
 	if a.timer.Stop() {
 		a.owner.Store(nil)
@@ -259,7 +273,8 @@ func (e *Engine) silence(a *alarm) {
 	}
 }
 
-// attend begins to say of an unknown record, once every third of a lease, that its handler has not returned. The caller has the turn.
+// attend starts to tell the store, every third of a lease, that the handler of an unknown record
+// has not returned. The caller has the turn.
 func (c *Claim) attend(ctx context.Context) {
 	hb := &c.heartbeat
 	if hb.attending != nil || c.h.State == Completed || c.h.State == Retryable {
@@ -277,8 +292,8 @@ func (c *Claim) attendAgain(ctx context.Context) {
 	}
 }
 
-// Returned ends what [Claim.Overdue] began, for a handler that came back with nothing to say: nothing more can come of it, and
-// settling time begins. It does nothing where a claim attends no record.
+// Returned ends what [Claim.Overdue] started, for a handler that returned without an outcome: it
+// can have no further effect, and settling time begins. Without Overdue it does nothing.
 func (c *Claim) Returned(ctx context.Context) {
 	c.turn()
 	defer c.yield()
@@ -298,8 +313,9 @@ func (c *Claim) unattend() bool {
 	return true
 }
 
-// witness writes that the handler works for so much longer, 0: that it has returned. A record that others have touched meanwhile, such
-// as a reconciler, is still this run's while it is unknown and of this attempt. It reports false where there is nothing left to say.
+// witness writes that the handler works for the time ahead, or, if that is 0, that it has returned.
+// Others, such as a reconciler, may have changed the record meanwhile: it is still this run's while
+// it is unknown and of this attempt. It returns false if there is nothing left to say.
 func (c *Claim) witness(ctx context.Context, ahead time.Duration) bool {
 	if c.phase == doubted {
 		h := c.h
@@ -340,7 +356,7 @@ func (e *Engine) attended(ctx context.Context, mine *Head, ahead time.Duration) 
 	return true
 }
 
-// inFlight are the claims that are held: what runs in this process.
+// inFlight are the claims that are held in this process.
 type inFlight struct {
 	mu    sync.Mutex
 	first *heartbeat
@@ -383,9 +399,10 @@ func (h *inFlight) all() (claims []*Claim) {
 // CauseAbandoned is the Cause of a record whose process ended before its run did.
 const CauseAbandoned = "abandoned"
 
-// Abandon is for a process that cannot wait any longer: it ends every held context with cause [ErrAbandoned], and their records
-// become unknown at once, rather than when their leases end, so that somebody can find out what became of them. It
-// returns how many there were. A handler that comes back all the same can still settle its claim, as after a timeout.
+// Abandon is for a process that has to end before its runs do. It ends every held context with
+// cause [ErrAbandoned], and makes their records unknown at once instead of when their leases end,
+// so that reconciliation can begin. It returns how many there were. A handler that still returns
+// can settle its claim, as after a timeout.
 func (e *Engine) Abandon(ctx context.Context) int {
 	claims := e.inFlight.all()
 	n := 0
@@ -409,7 +426,7 @@ func (e *Engine) Abandon(ctx context.Context) int {
 	return n
 }
 
-// abandon ends the held context, unless it has ended.
+// abandon ends the held context. It returns false if that has ended already.
 func (c *Claim) abandon() (Lost, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

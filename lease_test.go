@@ -63,7 +63,8 @@ func TestHeldContextEndsOnTimeWhileTheStoreHangs(t *testing.T) { // I13, W8, W9
 	}
 }
 
-// The timer waits for the claim's lock here, which virtual time does not wait for: this one runs in real time.
+// The timer waits for the claim's lock here, which virtual time does not wait for: this one runs in
+// real time.
 func TestHeldContextEndsWhileItsHandlerWaitsForTheStore(t *testing.T) { // I13
 	h := newHouse(t, stet.Config{Policy: stet.Policy{Lease: 200 * time.Millisecond, Execution: stet.Never}, StoreTimeout: time.Hour})
 	d := h.begin(request("k"), stet.Execute)

@@ -10,17 +10,20 @@ import (
 	"time"
 )
 
-// Sweep looks at one page of runs whose lease has lapsed, and ends those that no request or [Completer] is going to take over: as a
-// rule they become Unknown, as the next request would find. A run that may be taken over is left to that for as long as its
-// result would be kept, and then ends by its own rule: see [LapseRule]. It returns how many it moved, and the cursor of the next
-// page, "" after the last. limit is how many it looks at; 0 means [DefaultLimit], and [MaxLimit] is the most.
+// Sweep looks at one page of runs whose lease has lapsed, and ends those that no request and no
+// [Completer] will take over: as a rule they become Unknown, as the next request would find. A run
+// that may be taken over is left alone for as long as its result would be kept, and then ends by
+// its own rule: see [LapseRule].
 //
-// An error of one record does not keep it from the others; it is returned with the cursor, and the record is met again by the next
-// walk. Any number of processes may sweep at once.
+// Sweep returns how many records it changed and the cursor of the next page, "" after the last.
+// limit is how many it looks at; 0 means [DefaultLimit], and [MaxLimit] is the most. An error about
+// one record does not keep it from the others: it is returned with the cursor, and the next walk
+// meets the record again. Any number of processes may sweep at once.
 //
 // [Completer]: https://pkg.go.dev/github.com/stet-dev/stet/flow#Completer
 func (o *Operator) Sweep(ctx context.Context, after string, limit int) (n int, next string, err error) {
-	return o.e.eachDue(ctx, Query{States: []State{Running}, After: after, Limit: limit}, func(ctx context.Context, h *Head) (bool, error) {
+	q := Query{States: []State{Running}, After: after, Limit: limit}
+	return o.e.eachDue(ctx, q, func(ctx context.Context, h *Head) (bool, error) {
 		next, ok := ending(h)
 		if !ok {
 			return false, nil
@@ -29,10 +32,12 @@ func (o *Operator) Sweep(ctx context.Context, after string, limit int) (n int, n
 	})
 }
 
-// CauseForsaken is the Cause of a record that stopped at a recovery point, and was not taken up for as long as a result is kept.
-const CauseForsaken = "not-resumed"
+// causeForsaken is the Cause of a record that stopped at a recovery point, and was not taken up for
+// as long as a result is kept.
+const causeForsaken = "not-resumed"
 
-// ending is what becomes of a lapsed run that nobody has taken over; false: not yet.
+// ending is what becomes of a lapsed run that was not taken over; false means that its time has not
+// come.
 func ending(h *Head) (Head, bool) {
 	if !mayRunAgain(h) {
 		return lapsed(h), true
@@ -40,28 +45,29 @@ func ending(h *Head) (Head, bool) {
 	next := *h
 	next.Version, next.Note = newVersion(), nil
 	switch idle := h.AsOf.Sub(h.DueAt); {
-	case h.Rules.OnLapse == LapseAtomic: // this write is the proof that its transaction was not committed, and cannot be any more
+	case h.Rules.OnLapse == LapseAtomic: // this write proves that its transaction is not committed, and cannot be
 		next.State, next.Cause, next.DueIn = Retryable, CauseRolledBack, h.Rules.Retain
 	case idle < h.Rules.Retain:
 		return Head{}, false
 	case h.Rules.OnLapse == LapseReexecute: // a retry would run now as it would have before
 		next.State, next.DueIn = Expired, h.Rules.KeepExpired
 	default:
-		next.State, next.Cause, next.DueIn, next.Took = Unknown, CauseForsaken, 0, h.AsOf.Sub(h.CreatedAt)
+		next.State, next.Cause, next.DueIn, next.Took = Unknown, causeForsaken, 0, h.AsOf.Sub(h.CreatedAt)
 	}
 	return next, true
 }
 
-// maxReap is the most [Operator.Reap] ends in one call, where the store is a [Reaper].
+// maxReap is how many records [Operator.Reap] ends at most in one call.
 const maxReap = 10_000
 
 // fromTheStart is the cursor of a page that begins where the first one did.
 const fromTheStart = "again"
 
-// Reap ends a page of up to limit records whose retention is over: it removes them or, where their Rules say so, keeps them as
-// Expired for as long as judge would refuse them. It never touches Running and Unknown ones (I10). It returns how many it
-// ended, and the cursor of the next page; the rest is as with Sweep, but that limit may be up to 10,000. A store that is a
-// [Reaper] removes them together, which is one event: Reaped.
+// Reap ends a page of up to limit records whose retention is over. It removes them or, if their
+// Rules say so, keeps them as Expired for as long as their keys are to be refused. It never touches
+// Running and Unknown ones (I10). It returns how many it ended and the cursor of the next page; the
+// rest is as with Sweep, but limit may be up to 10,000. A store that is a [Reaper] removes them
+// together, which is one event: Reaped.
 func (o *Operator) Reap(ctx context.Context, after string, limit int) (n int, next string, err error) {
 	limit = min(cmp.Or(limit, DefaultLimit), maxReap)
 	if after == "" || after == fromTheStart {
@@ -114,12 +120,13 @@ func (e *Engine) reapEach(ctx context.Context, after string, limit int) (int, st
 	})
 }
 
-// concurrency is how many records are moved at a time. Stores that write groups make one commit of them; it is few, since what a
-// request writes may share that commit, or wait behind it: with 16 a Postgres sweeps half as many again, and requests notice.
+// concurrency is how many records are changed at a time. Stores that commit in groups make one
+// commit of them. It is low because the writes of requests may share that commit or wait behind it:
+// with 16 a Postgres store sweeps half as many again, and requests take noticeably longer.
 const concurrency = 8
 
-// eachDue acts on one page of what is due, on concurrency records at a time. A record that cannot be moved, that somebody holds or that
-// is damaged is passed over: it says nothing about the others.
+// eachDue acts on one page of what is due, on several records at a time. A record that is damaged,
+// or that another process has changed, is passed over: it says nothing about the others.
 func (e *Engine) eachDue(ctx context.Context, q Query, act func(context.Context, *Head) (bool, error)) (n int, next string, err error) {
 	heads, next, err := e.due(ctx, q)
 	if err != nil {
@@ -169,7 +176,7 @@ func (e *Engine) swap(ctx context.Context, h *Head, next Head, by string) (bool,
 	return e.swapBody(ctx, h, next, nil, by)
 }
 
-// swapBody writes next over h; that somebody was faster is no error.
+// swapBody writes next over h. It is no error if another write was faster.
 func (e *Engine) swapBody(ctx context.Context, h *Head, next Head, b *Body, by string) (bool, error) {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
@@ -187,17 +194,19 @@ func unlessOvertaken(err error) error {
 	return err
 }
 
-// Unknowns returns a page of records whose outcome is unknown and that are due to be asked about, the longest due first, and the
-// cursor of the next page, "" after the last. A lapsed lease shows up once it has been swept.
+// Unknowns returns a page of records whose outcome is unknown and that are due for a probe, the
+// longest due first, and the cursor of the next page, "" after the last. A lapsed run is among them
+// once it has been swept.
 func (o *Operator) Unknowns(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
 	q := Query{States: []State{Unknown}, After: after, Limit: limit}
 	heads, next, err = o.e.due(ctx, q)
 	return withoutOwn(&q, heads), next, err // no provider knows of those
 }
 
-// Probing takes a due unknown for one probe: it counts the probe and plans the next one after in, so that of any number of
-// reconcilers one asks. It reports false where another was faster. With giveUp, which says who gives up and why, the record
-// becomes a dead letter instead, which only people end.
+// Probing takes a due unknown record for one probe: it counts the probe and plans the next one
+// after in, so that of any number of reconcilers one asks. It returns false if another was faster.
+// With giveUp, which says who gives up and why, the record becomes a dead letter instead, which
+// only operators end.
 func (o *Operator) Probing(ctx context.Context, h *Head, in time.Duration, giveUp *Note) (Head, bool, error) {
 	next := *h
 	next.Version, next.DueIn, next.Note = newVersion(), in, giveUp

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestModelMovesAsJudgeRules compares the transitions that requests make in the model with those the rulebook allows: a model
-// of something else proves nothing.
+// TestModelMovesAsJudgeRules compares the transitions that requests make in the model with those
+// the rulebook allows: a model of something else proves nothing.
 func TestModelMovesAsJudgeRules(t *testing.T) {
 	text, err := os.ReadFile("internal/model/life.pml")
 	if err != nil {

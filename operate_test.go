@@ -218,8 +218,8 @@ func TestOneProbeAtATime(t *testing.T) { // I14: ten keepers make one probe
 	})
 }
 
-// That nothing happened is believed only so long after the attempt ended as its request can be under way, or of somebody who says
-// that it is not; the history says so.
+// That nothing happened is believed only so long after the attempt ended as its request can be
+// under way, or of somebody who says that it is not; the history says so.
 func TestReleaseWaitsUntilTheAttemptHasSettled(t *testing.T) { // D09
 	const settle = 5 * time.Minute
 	for name, leave := range map[string]func(t *testing.T, e *stet.Engine) stet.ID{

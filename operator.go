@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stet-dev/stet/internal/stopwatch"
 )
 
 // Operator is what operators and background loops do with the records of an [Engine]: they look at
@@ -20,7 +22,8 @@ type Operator struct{ e *Engine }
 // Operator returns the operator's side of the engine.
 func (e *Engine) Operator() *Operator { return &Operator{e} }
 
-// List pages through records; see [Lister]. Stet's own are there only where [OwnScope] is asked for. It changes nothing.
+// List pages through records: see [Lister]. Stet's own records are included only if the query asks
+// for [OwnScope]. It changes nothing. The error is [ErrUnsupported] if the store cannot list.
 func (o *Operator) List(ctx context.Context, q Query) (heads []Head, next string, err error) {
 	l, ok := As[Lister](o.e.store)
 	if !ok {
@@ -33,7 +36,8 @@ func (o *Operator) List(ctx context.Context, q Query) (heads []Head, next string
 	return withoutOwn(&q, heads), next, err
 }
 
-// Count counts records; see [Counter]. Stet's own are counted only where [OwnScope] is asked for. It changes nothing.
+// Count counts records: see [Counter]. Stet's own records are counted only if the query asks for
+// [OwnScope]. It changes nothing. The error is [ErrUnsupported] if the store cannot count.
 func (o *Operator) Count(ctx context.Context, q Query) (n int, err error) {
 	c, ok := As[Counter](o.e.store)
 	if !ok {
@@ -51,21 +55,23 @@ func (o *Operator) Count(ctx context.Context, q Query) (n int, err error) {
 	return n, err
 }
 
-// look asks the store for somebody who waits for the answer: it ends with ctx, or after StoreTimeout.
+// look calls the store for a caller that waits for the answer: it ends with ctx, or after
+// StoreTimeout.
 func (e *Engine) look(ctx context.Context, op string, ask func(context.Context) error) error {
 	call, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
 	defer cancel()
-	began := e.Clock()
+	began := stopwatch.Start(e.Observed())
 	err := ask(call)
 	failed := err
-	if errors.Is(ctx.Err(), context.Canceled) { // who asked has gone, which is no fault of the store's
+	if errors.Is(ctx.Err(), context.Canceled) { // the caller has gone, which is no failure of the store
 		failed = nil
 	}
 	e.called(op, began, failed)
 	return err
 }
 
-// History pages through what people and keepers changed; see [Historian].
+// History pages through the changes that operators and loops made: see [Historian]. The error is
+// [ErrUnsupported] if the store keeps no history.
 func (o *Operator) History(ctx context.Context, q HistoryQuery) (changes []Change, next string, err error) {
 	h, ok := As[Historian](o.e.store)
 	if !ok {
@@ -78,7 +84,8 @@ func (o *Operator) History(ctx context.Context, q HistoryQuery) (changes []Chang
 	return changes, next, err
 }
 
-// Find returns the records that systems further down know by name; see [Finder].
+// Find returns the records that other systems know by name: see [Finder]. The error is
+// [ErrUnsupported] if the store cannot find them.
 func (o *Operator) Find(ctx context.Context, name string) (heads []Head, err error) {
 	f, ok := As[Finder](o.e.store)
 	if !ok {
@@ -91,8 +98,9 @@ func (o *Operator) Find(ctx context.Context, name string) (heads []Head, err err
 	return heads, err
 }
 
-// ByTag returns the head of the record with this [Head].Tag, or [ErrNotFound]. What is stored counts: where the Pepper has
-// changed, a record has the tag of its last write. [ErrUnsupported]: the store cannot look for it.
+// ByTag returns the head of the record with this [Head].Tag, or [ErrNotFound]. It goes by the tag
+// that is stored: after a change of the Pepper a record keeps the tag of its last write. The error
+// is [ErrUnsupported] if the store cannot list.
 func (o *Operator) ByTag(ctx context.Context, tag string) (Head, error) {
 	for q := (Query{Tag: tag, Limit: 2}); tag != ""; {
 		heads, next, err := o.List(ctx, q)
@@ -111,14 +119,18 @@ func (o *Operator) ByTag(ctx context.Context, tag string) (Head, error) {
 	return Head{}, ErrNotFound
 }
 
-// Audit adds an entry to the history that changes no record: that somebody was shown one, was turned away, or did something
-// beside the records. id may be zero where it is about none. The note needs Who and Action. When Audit returns nil the entry is
-// stored, and outlives the record; after an error it may be, and what was to be done upon it is better not done. The end of ctx
-// does not interrupt it: who goes away leaves the entry behind. A store without a history is [ErrUnsupported].
+// Audit adds an entry to the history that changes no record: that an operator was shown a record or
+// was refused, or did something other than changing records. id is zero if the entry is about no
+// record. The note needs Who and Action.
+//
+// When Audit returns nil, the entry is stored and outlives the record. After an error it may be
+// stored or not, and the action that it precedes must not be taken. The end of ctx does not
+// interrupt it, so that a client that hangs up leaves the entry behind. The error is
+// [ErrUnsupported] if the store keeps no history.
 func (o *Operator) Audit(ctx context.Context, id ID, n Note) error {
 	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
-	began := o.e.Clock()
+	began := stopwatch.Start(o.e.Observed())
 	err := o.e.entry(call, o.e.store, id, n)
 	if !errors.Is(err, errNoHistory) {
 		o.e.called("audit", began, err)
@@ -126,9 +138,9 @@ func (o *Operator) Audit(ctx context.Context, id ID, n Note) error {
 	return err
 }
 
-// AuditIn is [Operator.Audit] within tx, a transaction of the caller's on the database that holds the records: the entry is there
-// when and if tx is committed, in one with what it tells of. tx is of a type that the store's [Binder] takes, else [ErrForeignTx].
-// With any other error tx must be rolled back.
+// AuditIn is [Operator.Audit] within tx, a transaction of the caller's on the database that holds
+// the records: the entry is stored if and when tx is committed. tx is of a type that the store's
+// [Binder] takes, else the error is [ErrForeignTx]. After any other error tx must be rolled back.
 func (o *Operator) AuditIn(ctx context.Context, tx any, id ID, n Note) error {
 	bound, err := bind(o.e.store, tx)
 	if err != nil {
@@ -154,12 +166,13 @@ func (e *Engine) entry(ctx context.Context, s Store, id ID, n Note) error {
 	return h.Append(ctx, c)
 }
 
-// blank: there is nothing in it that somebody could read.
+// blank reports whether s has nothing to read in it.
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// OwnScope is the scope of the records that Stet keeps for itself, such as the jobs of package bulk. No client has it: no field
-// value of HTTP begins with a space (RFC 9110 section 5.5), and package stethttp refuses it from every other source. Lists and
-// counts leave its records out, unless they ask for this scope.
+// OwnScope is the scope of the records that Stet keeps for itself, such as the jobs of package
+// bulk. No client can have it: no field value of HTTP begins with a space (RFC 9110 section 5.5),
+// and package stethttp refuses it from every other source. Lists and counts leave its records out,
+// unless they ask for this scope.
 const OwnScope Scope = " stet"
 
 // withoutOwn removes Stet's own records from a page that did not ask for them.
@@ -170,25 +183,26 @@ func withoutOwn(q *Query, heads []Head) []Head {
 	return slices.DeleteFunc(heads, func(h Head) bool { return h.Scope == OwnScope })
 }
 
-// own remembers Stet's own records, of which there are few, so that counts can leave them out: some stores count one scope by
-// looking at every record.
+// own remembers Stet's own records, of which there are few, so that counts can leave them out: some
+// stores count one scope by looking at every record.
 type own struct {
 	heads      atomic.Pointer[[]Head]
 	refreshing sync.Mutex
 	until      time.Time // when to look again; guarded by refreshing
 }
 
-// ownFor is how long they are remembered at least. Where it took long to learn them it is longer, so that this takes no more
-// than a hundredth of the time.
+// ownFor is the least time for which they are remembered. If it took long to read them, the time is
+// longer, so that reading takes at most a hundredth of it.
 const ownFor = 10 * time.Second
 
-// ownCount is how many of Stet's own records q selects. It is a little old, and 0 where the store cannot tell: a count goes on.
+// ownCount is how many of Stet's own records q selects. It may be a little old, and is 0 if the
+// store cannot tell, so that a count goes on.
 func (e *Engine) ownCount(ctx context.Context, q *Query) (n int) {
 	if q.Scope != "" {
 		return 0
 	}
 	o := &e.own
-	if o.refreshing.TryLock() { // nobody waits for somebody else's look at the store
+	if o.refreshing.TryLock() { // a count does not wait for another one's look at the store
 		if began := time.Now(); began.After(o.until) {
 			if heads, err := ownHeads(ctx, e.store, e.cfg.StoreTimeout/4); err == nil {
 				o.heads.Store(&heads)
@@ -207,7 +221,7 @@ func (e *Engine) ownCount(ctx context.Context, q *Query) (n int) {
 	return n
 }
 
-// ownHeads leaves time for the count that it is for.
+// ownHeads reads them within a part of the time for a call, since the count comes after it.
 func ownHeads(ctx context.Context, s Store, within time.Duration) (all []Head, err error) {
 	l, ok := As[Lister](s)
 	if !ok {

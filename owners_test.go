@@ -55,7 +55,8 @@ func (f *found) ends() string {
 	return lost // no rule lets anybody go on, or nobody who could did, for as long as its result would be kept
 }
 
-// TestEveryRecordHasAnOwner leaves a record of every kind to the loops, with nobody asking for it: each is ended by one of them.
+// TestEveryRecordHasAnOwner leaves a record of every kind to the loops, with nobody asking for it:
+// each is ended by one of them.
 func TestEveryRecordHasAnOwner(t *testing.T) { // A09, A12, I15
 	var all []found
 	for state := stet.Running; state <= stet.Expired; state++ {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestCourse is the table of a claim's phases as sentences: every phase and every deed, so that what is not said here is refused.
+// TestCourse is the table of a claim's phases as sentences: every phase and every deed, so that
+// what is not said here is refused.
 func TestCourse(t *testing.T) { // A16, I3
 	said := map[phase]map[deed]struct {
 		to  phase
@@ -54,7 +55,8 @@ func TestCourse(t *testing.T) { // A16, I3
 	}
 }
 
-// TestClaimsKeepToTheCourse asks real claims in each phase for everything, and compares what they refuse with the table.
+// TestClaimsKeepToTheCourse asks real claims in each phase for everything, and compares what they
+// refuse with the table.
 func TestClaimsKeepToTheCourse(t *testing.T) { // A16
 	for p := range phases {
 		for d, do := range map[deed]func(c *Claim) error{

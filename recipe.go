@@ -17,19 +17,22 @@ type BodyMode uint8
 
 // The body modes. All of them compare the media type too, without its parameters.
 const (
-	// BodyAuto goes by the media type. JSON is compared by its values: whitespace, the order of names, escapes and the
-	// spelling of numbers do not matter, and numbers are exact decimals, so that 1, 1.0 and 1e0 are the same and
-	// 9007199254740993 is not …992. Urlencoded forms, and queries, are compared by their pairs in any order, but for those of
-	// one name, and those with "[]" in their names, which spell lists (items[][id]=1): all of these count in the order in
-	// which they were sent. Multipart bodies are compared by their parts, whatever the boundary. Everything else, and what cannot be read as what it claims
-	// to be, is compared byte by byte.
+	// BodyAuto goes by the media type. JSON is compared by its values: whitespace, the order of
+	// names, escapes and the spelling of numbers do not matter, and numbers are exact decimals, so
+	// that 1, 1.0 and 1e0 are the same and 9007199254740993 is not …992. Urlencoded forms, and
+	// queries, are compared by their pairs in any order, but for those of one name, and those with
+	// "[]" in their names, which spell lists (items[][id]=1): all of these count in the order in
+	// which they were sent. Multipart bodies are compared by their parts, whatever the boundary.
+	// Everything else, and what cannot be read as what it claims to be, is compared byte by byte.
 	BodyAuto BodyMode = iota
-	// BodyJCS is BodyAuto with JSON as RFC 8785 has it. Its numbers are doubles: two amounts beyond 2^53 can be the same.
+	// BodyJCS is BodyAuto with JSON as RFC 8785 has it. Its numbers are doubles: two amounts beyond
+	// 2^53 can be the same.
 	BodyJCS
 	// BodyRaw compares bytes.
 	BodyRaw
-	// BodyFields compares only the listed fields of a JSON body, as BodyAuto does; absent is not null. What is not JSON is
-	// compared whole, as BodyAuto does, and so is a body that has none of the fields.
+	// BodyFields compares only the listed fields of a JSON body, as BodyAuto does; absent is not
+	// null. What is not JSON is compared whole, as BodyAuto does, and so is a body that has none of
+	// the fields.
 	BodyFields
 )
 
@@ -43,15 +46,7 @@ func (m BodyMode) String() string {
 	return fmt.Sprintf("BodyMode(%d)", uint8(m))
 }
 
-// MarshalText returns the mode's word.
-func (m BodyMode) MarshalText() ([]byte, error) {
-	if int(m) >= len(bodyModes) {
-		return nil, fmt.Errorf("stet: unknown body mode %d", uint8(m))
-	}
-	return []byte(m.String()), nil
-}
-
-// UnmarshalText accepts auto, jcs, raw and fields.
+// UnmarshalText accepts the words of [BodyMode.String]: auto, jcs, raw and fields.
 func (m *BodyMode) UnmarshalText(text []byte) error {
 	i := slices.Index(bodyModes[:], string(text))
 	if i < 0 {
@@ -63,38 +58,42 @@ func (m *BodyMode) UnmarshalText(text []byte) error {
 
 // Recipe is how a fingerprint is made. The zero value, "2 auto", is right for most routes.
 //
-// Its text is stored with every record, and a retry is fingerprinted by the stored recipe. So a route's recipe may be
-// changed at any time: it takes effect for keys that are new. The same goes for the rules of this package: the text names
-// their version, and a recipe that was parsed keeps it.
+// Its text is stored with every record, and a retry is fingerprinted by the stored recipe. So a
+// route's recipe may be changed at any time: it takes effect for keys that are new. The same goes
+// for the rules of this package: the text names their version, and a recipe that was parsed keeps
+// it.
 type Recipe struct {
 	version string // "" is today's
 	// Body is how the body is read.
 	Body BodyMode
 	// Fields are the JSON pointers (RFC 6901) that BodyFields compares, in no particular order.
 	Fields []string
-	// Exclude are JSON pointers whose values do not count, such as a client's send time. They work on JSON bodies in
-	// every mode but BodyRaw. The other elements of an array keep their indexes.
+	// Exclude are JSON pointers whose values do not count, such as a client's send time. They work
+	// on JSON bodies in every mode but BodyRaw. The other elements of an array keep their indexes.
 	Exclude []string
-	// Headers are the request header fields that count, by name in any case. None do otherwise, but for Content-Type and
-	// Content-Encoding as part of the body.
+	// Headers are the request header fields that count, by name in any case. None do otherwise, but
+	// for Content-Type and Content-Encoding as part of the body.
 	Headers []string
-	// Decode undoes Content-Encoding gzip first, up to 4 MiB, so that a compressed retry of a plain request is
-	// the same. Without it the body counts as it was sent.
+	// Decode undoes Content-Encoding gzip first, up to 4 MiB, so that a compressed retry of a plain
+	// request is the same. Without it the body counts as it was sent.
 	Decode bool
 }
 
 // maxRecipe is how long the text of a recipe may be, in bytes. It is in every record's head.
 const maxRecipe = 2048
 
-// ErrRecipe is what ParseRecipe returns for a text that this version of Stet did not write and cannot compute.
-var ErrRecipe = errors.New("stet: not a fingerprint recipe of this version")
+// errRecipe is what parseRecipe returns for a text that this version of Stet did not write and
+// cannot compute.
+var errRecipe = errors.New("stet: not a fingerprint recipe of this version")
 
-// The versions stand for everything that turns a request into a Sum. A change of what is hashed needs a new one, and the old
-// way stays beside it, or honest retries of stored requests become mismatches (I9).
+// The versions stand for everything that turns a request into a Sum. A change of what is hashed
+// needs a new one, and the old way stays beside it, or honest retries of stored requests become
+// mismatches (I9).
 const (
 	recipeVersion = "2"
-	// firstVersion took every JSON body without any of the listed fields for the same, and ordered form fields by their
-	// whole names, so that lists of objects as Rack and PHP spell them lost the order of their elements.
+	// firstVersion took every JSON body without any of the listed fields for the same, and ordered
+	// form fields by their whole names, so that lists of objects as Rack and PHP spell them lost
+	// the order of their elements.
 	firstVersion = "1"
 )
 
@@ -106,8 +105,8 @@ const (
 	prefixHeader  = "h:"
 )
 
-// String returns the recipe's canonical text: the version, the body mode, then what differs from the default, ordered and
-// without repetition, such as
+// String returns the recipe's canonical text: the version, the body mode, then what differs from
+// the default, ordered and without repetition, such as
 //
 //	2 auto -/meta/sent_at h:api-version
 //	2 fields +/amount +/currency
@@ -149,17 +148,17 @@ func sortedSet(words []string) []string {
 	return slices.Compact(words)
 }
 
-// ParseRecipe reads what [Recipe.String] wrote, and nothing else: s == r.String() for the recipe it returns. Its errors
-// are [ErrRecipe] and say what is wrong.
-func ParseRecipe(s string) (Recipe, error) {
-	r, err := parseRecipe(s)
+// parseRecipe reads what [Recipe.String] wrote, and nothing else: s == r.String() for the recipe it
+// returns. Its errors are [errRecipe] and say what is wrong.
+func parseRecipe(s string) (Recipe, error) {
+	r, err := readRecipe(s)
 	if err != nil {
-		return Recipe{}, fmt.Errorf("%w: %w", ErrRecipe, err)
+		return Recipe{}, fmt.Errorf("%w: %w", errRecipe, err)
 	}
 	return r, nil
 }
 
-func parseRecipe(s string) (Recipe, error) {
+func readRecipe(s string) (Recipe, error) {
 	var r Recipe
 	if len(s) > maxRecipe {
 		return r, fmt.Errorf("longer than %d bytes", maxRecipe)
@@ -269,8 +268,9 @@ func (r Recipe) Validate() error {
 	return nil
 }
 
-// transportHeaders may differ between a request and its honest retry (case FP-27), and HTTP libraries keep most of them,
-// Host among them, to themselves, so that listing one would silently compare nothing.
+// transportHeaders may differ between a request and its honest retry (case FP-27), and HTTP
+// libraries keep most of them, Host among them, to themselves, so that listing one would silently
+// compare nothing.
 var transportHeaders = [...]string{"connection", "content-length", "host", "keep-alive", "proxy-connection", "te", "trailer",
 	"transfer-encoding", "upgrade"}
 
@@ -297,7 +297,8 @@ func canonicalHeader(name string) string {
 	return string(b)
 }
 
-// maxRecipes bounds how many recipes found in records are kept ready; there are as many as configurations had in a retention.
+// maxRecipes bounds how many recipes found in records are kept ready; there are as many as
+// configurations had in a retention.
 const maxRecipes = 64
 
 // recipes holds what computes fingerprints by the recipes of records.
@@ -312,7 +313,7 @@ func (r *recipes) get(text string) (*Fingerprinter, error) {
 	if f, ok := r.ready[text]; ok {
 		return f, nil
 	}
-	recipe, err := ParseRecipe(text)
+	recipe, err := parseRecipe(text)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// State is where in its life a record is.
+// State is the stage of its life that a record is in.
 type State uint8
 
 const (
@@ -42,15 +42,17 @@ func ParseState(s string) (State, error) {
 	return 0, fmt.Errorf("stet: %q is no state: running, completed, retryable, unknown or expired", s)
 }
 
-// Version is drawn at random by the writer before each write. It is the compare-and-set token, and the proof "that write
-// was mine": after a lost reply the same write is sent again, and the refusal that carries the writer's own Version is a yes.
-// It fits a signed 64-bit column, is never 0 and never used twice.
+// Version identifies one write. The writer draws it at random before each write. It is the token of
+// compare-and-set, and it proves whose write is stored: after a lost reply the same write is sent
+// again, and a refusal that carries the writer's own Version means that the write has landed. It
+// fits a signed 64-bit column, is never 0, and is never used twice.
 type Version uint64
 
 // Field is one header or trailer line of a response. Lines keep their order and are never merged.
 type Field struct{ Name, Value string }
 
-// Response is what a client was, or will be, told. Once handed over it is read-only, also for those who get it from a store.
+// Response is what a client was, or will be, told. It is read-only once it was handed over, also
+// for those who get it from a store.
 type Response struct {
 	Status  int
 	Header  []Field
@@ -58,7 +60,8 @@ type Response struct {
 	Body    []byte
 }
 
-// Kept says how much of a response is stored. What was too large to keep is still never run again.
+// Kept says how much of a response is stored. A request whose response was too large to keep is
+// still never executed again.
 type Kept uint8
 
 const (
@@ -67,28 +70,31 @@ const (
 	KeptStatus             // the status alone: a tombstone, a retry learns that it is done
 )
 
-// LapseRule says what the end of a lease means for a record. It is stored with the record, so that processes with different
-// policies can share a store.
+// LapseRule says what the end of a lease means for a record. It is stored with the record, so that
+// processes with different policies can share a store.
 type LapseRule uint8
 
 const (
-	// LapseUnknown: the outcome is unknown until there is evidence. The default: a lapsed lease proves nothing.
+	// LapseUnknown makes the outcome unknown until there is evidence. It is the default: a lapsed
+	// lease proves nothing.
 	LapseUnknown LapseRule = iota
-	// LapseResume: run again from the recovery point where there is one; without one, as LapseUnknown.
+	// LapseResume runs the request again from its recovery point. Without one it is LapseUnknown.
 	LapseResume
-	// LapseReexecute: run again from the start. The effect may then happen twice, unless what is called removes duplicates
-	// itself (by the key, or by [Head.Fence]).
+	// LapseReexecute runs the request again from the start. The effect may then happen twice,
+	// unless the called system removes duplicates itself (by the key, or by [Head.Fence]).
 	LapseReexecute
-	// LapseAtomic: all that a run does is in one transaction with the write that settles it: see stethttp.Atomic and [Claim.In].
-	// A lapsed lease then proves that nothing happened, because the write that takes the record over waits for such a
-	// transaction, fails where it was committed, and keeps it from being committed otherwise. A retry may run.
+	// LapseAtomic is for runs that do everything in one transaction with the write that settles
+	// them: see stethttp.Atomic and [Claim.In]. A lapsed lease then proves that nothing happened:
+	// the write that takes the record over waits for such a transaction, fails if it was committed,
+	// and otherwise keeps it from being committed. A retry may run.
 	LapseAtomic
 )
 
 // Valid reports whether r is a rule that this version knows.
 func (r LapseRule) Valid() bool { return r <= LapseAtomic }
 
-// Rules are the part of a policy that outlives the request: what readers and background loops need to know about a record.
+// Rules are the part of a policy that outlives the request: what readers and background loops need
+// to know about a record.
 type Rules struct {
 	Retain       time.Duration // how long a result is replayed
 	KeepExpired  time.Duration // >0: for so long after retention the key is refused instead of free
@@ -96,23 +102,25 @@ type Rules struct {
 	OnLapse      LapseRule
 }
 
-// Note says who changed a record other than by running it, why, and on what evidence. It travels in the same write as the
-// change, and stays in the history: see [Historian].
+// Note says who changed a record other than by running it, why, and on what evidence. It travels in
+// the same write as the change, and stays in the history: see [Historian].
 type Note struct {
 	Who, Why, Evidence string
-	// Notice is the id of the message that asked for the change, such as a webhook-id. A message that comes again is known by it:
-	// see [Operator.Resolve].
+	// Notice is the id of the message that asked for the change, such as a webhook-id. It tells a
+	// message that comes again: see [Operator.Resolve].
 	Notice string
-	// Action is what was done, in a word. "" means what the states say: see [Change.Action].
+	// Action is what was done, in a word, such as "reveal". If it is "", the states say what was
+	// done: see [Change.Action].
 	Action string
 }
 
 // Head is the small part of a record. Every write carries all of it.
 type Head struct {
 	ID
-	// Tag is the record's id in logs, lists and tools: "k_" and 16 hex digits, which tell nothing of the key. The engine gives it
-	// to every write (see [Engine.Tag]); stores keep it, and find the record by it (see [Query]). "" where nobody has given one; a
-	// store need not keep anything else.
+	// Tag is the record's id in logs, lists and tools: "k_" and 16 hex digits, which tell nothing
+	// of the key. The engine gives it to every write (see [Engine.Tag]); stores keep it, and find
+	// the record by it (see [Query]). "" where nobody has given one; a store need not keep anything
+	// else.
 	Tag         string
 	Version     Version
 	State       State
@@ -125,8 +133,8 @@ type Head struct {
 	Route, Method, Path, TraceID string
 	Meta                         map[string]string // the caller's own; read-only once handed over
 
-	// What systems further down know the effect by: the key they were sent, where it is not the record's own, and the id they
-	// answered with. [Finder] finds records by either.
+	// What systems further down know the effect by: the key they were sent, where it is not the
+	// record's own, and the id they answered with. [Finder] finds records by either.
 	DownstreamKey, DownstreamID string
 
 	Status     int   // of the response
@@ -137,16 +145,18 @@ type Head struct {
 	Escalated  bool // the probes are used up: a dead letter
 	Probes     int
 	Rules      Rules
-	// Took is how long the execution took; of an Unknown record, the time from CreatedAt until nobody worked on it any more. That
-	// may lie ahead: see [Head.Attended].
+	// Took is how long the execution took. For an Unknown record it is the time from CreatedAt
+	// until its handler was last at work, which may lie ahead: see [Head.Attended].
 	Took time.Duration
 	Note *Note // of the last change, if it had one; see [Historian]
 
-	// DueIn goes into a store: from the store's now, or [Never]. DueAt, the instant, comes out.
+	// DueIn goes into a store: the time from the store's now, or [Never]. DueAt, the instant, comes
+	// out.
 	DueIn time.Duration
-	// The store's clock, UTC, whole microseconds. A zero CreatedAt in a write means now (a new life); any other is kept.
-	// CompletedAt is stamped by the write that makes the record Completed, kept by later ones, and zero before.
-	// AsOf is when the record was read: compare it with DueAt, never with a local clock.
+	// The store's clock, UTC, whole microseconds. A zero CreatedAt in a write means now (a new
+	// life); any other is kept. CompletedAt is stamped by the write that makes the record
+	// Completed, kept by later ones, and zero before. AsOf is when the record was read: compare it
+	// with DueAt, never with a local clock.
 	DueAt, CreatedAt, UpdatedAt, CompletedAt, AsOf time.Time
 }
 
@@ -156,8 +166,9 @@ const Never time.Duration = -1
 // Over reports whether DueAt had passed, by the store's clock, when the record was read.
 func (h *Head) Over() bool { return !h.DueAt.IsZero() && !h.AsOf.Before(h.DueAt) }
 
-// Ended is when the attempt of an Unknown record ended, as far as is known, by the store's clock: it may lie ahead, see
-// [Head.Attended]. A run without a word ends with its lease.
+// Ended is when the attempt of an Unknown record ended, as far as is known, by the store's clock.
+// It may lie ahead: see [Head.Attended]. A run that ended without a result counts until the end of
+// its lease.
 func (h *Head) Ended() time.Time {
 	if h.State == Running {
 		return h.DueAt
@@ -165,15 +176,16 @@ func (h *Head) Ended() time.Time {
 	return h.CreatedAt.Add(h.Took)
 }
 
-// Idle is for how long nobody had worked on an Unknown record when it was read.
+// Idle is for how long no handler had worked on an Unknown record when it was read.
 func (h *Head) Idle() time.Duration { return max(0, h.AsOf.Sub(h.Ended())) }
 
-// Attended reports whether an Unknown record has a holder whose handler had not returned when it last said so, and who will say
-// so again: what the handler does may still happen.
+// Attended reports whether the holder of an Unknown record has said that its handler has not
+// returned, and will say so again: the handler's effect may still come.
 func (h *Head) Attended() bool { return h.State == Unknown && h.AsOf.Before(h.CreatedAt.Add(h.Took)) }
 
-// running is how long the run has taken when the record was read. When a later attempt began is not stored: for that it is the time
-// since its holder was last heard of, which is the same for short runs, and never too long.
+// running is how long the run had taken when the record was read. The start of a later attempt is
+// not stored: for that it is the time since the holder's last write, which is the same for short
+// runs, and never too long.
 func (h *Head) running() time.Duration {
 	if h.Attempt > 1 {
 		return h.AsOf.Sub(h.UpdatedAt)
@@ -181,11 +193,12 @@ func (h *Head) running() time.Duration {
 	return h.AsOf.Sub(h.CreatedAt)
 }
 
-// Fence is the fencing token: it grows with every execution of the key, also across deletion and a new life, so that a
-// downstream system can refuse a holder that was overtaken.
+// Fence is the fencing token. It grows with every execution of the key, also across deletion and a
+// new life, so that a downstream system can refuse a holder that was overtaken.
 func (h *Head) Fence() int64 { return h.CreatedAt.UnixMicro() + int64(h.Attempt) }
 
-// Failed reports whether the stored result is a failure (5xx). Such results are replayed like others.
+// Failed reports whether the stored result is a failure (5xx). Such results are replayed like
+// others.
 func (h *Head) Failed() bool { return h.State == Completed && h.Status >= 500 }
 
 // Body is the large part of a record: the response, and what a flow needs to go on.

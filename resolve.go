@@ -12,51 +12,64 @@ import (
 	"math/rand/v2"
 )
 
-// Errors of the verbs with which people and reconcilers change records.
+// The errors of the methods with which operators and reconcilers change records.
 var (
-	ErrState    = errors.New("stet: the record's state does not allow this")
+	// ErrState is returned when the record's state does not allow the change.
+	ErrState = errors.New("stet: the record's state does not allow this")
+	// ErrNoReason is returned for a [Note] without Who or Why.
 	ErrNoReason = errors.New("stet: a change needs who makes it and why")
-
-	// ErrOtherAttempt: the evidence is about another attempt than the one the record is at.
+	// ErrOtherAttempt is returned when the evidence is about another attempt than the record's.
 	ErrOtherAttempt = errors.New("stet: the evidence is about another attempt than the record's")
-	// ErrContradicted: the record carries an answer of its handler that came too late, and says that it did happen.
+	// ErrContradicted is returned when the record has a late answer of its handler, which says that
+	// the effect happened.
 	ErrContradicted = errors.New("stet: a late answer of the handler says that it happened")
-	// ErrAttended: the handler has not returned as far as is known, so that what it does may still happen.
+	// ErrAttended is returned while the handler has not returned, as far as is known: its effect
+	// may still come.
 	ErrAttended = errors.New("stet: the handler may still be running")
-	// ErrFresh: the attempt ended less than [Resolution].Settle ago, so that what it had sent may still happen.
+	// ErrFresh is returned when the attempt ended less than [Resolution].Settle ago: what it sent
+	// may still have its effect.
 	ErrFresh = errors.New("stet: the attempt ended only just now, and may still have its effect")
-	// ErrKnown: the message with this id (see [Note].Notice) has changed the record before.
+	// ErrKnown is returned when the message with this id (see [Note].Notice) has changed the record
+	// before.
 	ErrKnown = errors.New("stet: this notice was taken before")
 )
 
-// Resolution is the outcome of a record that was unknown: Response, or, if it is nil, that nothing happened.
+// Resolution is the outcome of a record that was unknown: Response or, if that is nil, that nothing
+// happened.
 type Resolution struct {
 	Response *Response
 	Kept     Kept // less than whole where not all of the response is known
-	// Version, if not 0, is the one the decision was made on: where the record has another by now, nothing is changed.
+	// Version, if not 0, is the version that the decision was made on: if the record has another
+	// one, nothing is changed ([ErrStale]).
 	Version Version
-	// Attempt and Fence, if not 0, are what the evidence is about: [Head].Attempt, and [Head.Fence], which also tells one life of
-	// a key from another. Evidence about another attempt than the record's is [ErrOtherAttempt].
+	// Attempt and Fence, if not 0, are what the evidence is about: [Head].Attempt, and
+	// [Head.Fence], which also tells one life of a key from another. Evidence about another attempt
+	// than the record's is [ErrOtherAttempt].
 	Attempt int
 	Fence   int64
-	// Settle is how long nobody has to have worked on the record before it is believed that nothing happened: longer than a
-	// request can be under way. 0: no time at all.
+	// Settle is how long the record must have had no holder at work before the claim that nothing
+	// happened is believed: longer than a request can be under way. 0 means no time at all.
 	Settle time.Duration
-	// Now frees a key without waiting: before Settle is over ([ErrFresh]), and while the handler has not returned
-	// ([ErrAttended]). Override does so against an answer that came too late as well ([ErrContradicted]), which no waiting cures.
-	// Both are for people, who have seen what speaks against it, and are kept in the history's evidence.
+	// Now frees a key without waiting: before Settle is over ([ErrFresh]), and while the handler
+	// has not returned ([ErrAttended]). Override does so also against an answer that came too late
+	// ([ErrContradicted]), which no waiting cures. Both are for operators who have seen what speaks
+	// against it; the history keeps that with the evidence.
 	Now, Override bool
 }
 
-// Resolve ends what is unknown, on evidence: the effect happened, and r has the response that retries get from now on, or it
-// provably did not, and one retry may run (I14). The note's Who and Why are required; it is kept in the history, see
-// [Historian]. A lease that has lapsed counts as unknown; anything else is [ErrState]. Where bytes of an answer have left,
-// only the status may be given: nobody may invent another answer. What somebody changed meanwhile is [ErrStale].
+// Resolve ends what is unknown, on evidence. Either the effect happened, and r has the response
+// that retries receive from now on, or it provably did not, and one retry may run (I14). The note's
+// Who and Why are required, and are kept in the history: see [Historian]. A lapsed lease counts as
+// unknown; any other state is [ErrState]. If bytes of an answer have left, only the status may be
+// given, since no other answer may follow them. If the record was changed meanwhile, the error is
+// [ErrStale].
 //
-// That nothing happened is not believed against what the record knows: it is [ErrContradicted] where a late answer says
-// otherwise, [ErrAttended] while the handler has not returned, and [ErrFresh] until r.Settle after that; the Head is the
-// record's, as it is. A note with a Notice changes a record once, on a store
-// that is a [Historian]: again it is [ErrKnown], whatever became of the record since.
+// That nothing happened is not believed against what the record knows. The error is
+// [ErrContradicted] if a late answer says otherwise, [ErrAttended] while the handler has not
+// returned, and [ErrFresh] until r.Settle after that; the returned Head is the record's, unchanged.
+//
+// On a store that is a [Historian], a note with a Notice changes a record once: a second time is
+// [ErrKnown], whatever became of the record since.
 func (o *Operator) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head, error) {
 	return o.e.change(ctx, id, r.Version, n, "resolve", func(h *Head, b *Body) (*Body, error) {
 		if err := r.fits(h, b); err != nil {
@@ -99,7 +112,7 @@ func (r *Resolution) fits(h *Head, b *Body) error {
 	return nil
 }
 
-// overrides adds to the evidence what it was believed against.
+// overrides adds to the evidence what spoke against it.
 func (r *Resolution) overrides(h *Head, b *Body, evidence string) string {
 	var against []string
 	if evidence != "" {
@@ -117,7 +130,7 @@ func (r *Resolution) overrides(h *Head, b *Body, evidence string) string {
 	return strings.Join(against, "; ")
 }
 
-// withoutLate is the body for a record whose late result nobody has adopted; nil: it has none.
+// withoutLate is the body without a late result that was not adopted; nil if there is none.
 func withoutLate(b *Body) *Body {
 	if b.Response == nil {
 		return nil
@@ -125,8 +138,9 @@ func withoutLate(b *Body) *Body {
 	return &Body{Request: b.Request, Progress: b.Progress}
 }
 
-// Purge ends a stored result, so that the key is free again: a failure that is better not replayed. version is as in
-// [Resolution]. What is running or unknown is [ErrState]: Resolve it first.
+// Purge removes a stored result, so that the key is free again: for a failure that should not be
+// replayed. version is as in [Resolution]. A record that is running or unknown is [ErrState]: call
+// Resolve first.
 func (o *Operator) Purge(ctx context.Context, id ID, version Version, n Note) error {
 	h, err := o.e.change(ctx, id, version, n, "purge", func(h *Head, _ *Body) (*Body, error) {
 		if h.State == Running || h.State == Unknown {
@@ -148,8 +162,8 @@ func (o *Operator) Purge(ctx context.Context, id ID, version Version, n Note) er
 	return nil
 }
 
-// Extend keeps a result for so long from now. version is as in [Resolution]. What has no result, or none any more, is
-// [ErrState].
+// Extend keeps a result for retain from now. version is as in [Resolution]. A record without a
+// result, or whose retention is over, is [ErrState].
 func (o *Operator) Extend(ctx context.Context, id ID, version Version, retain time.Duration, n Note) (Head, error) {
 	if retain <= 0 {
 		return Head{}, fmt.Errorf("stet: Extend: %s is no time to keep a result", retain)
@@ -163,9 +177,11 @@ func (o *Operator) Extend(ctx context.Context, id ID, version Version, retain ti
 	})
 }
 
-// change reads a record, lets edit decide, and writes it with the note. What somebody else writes meanwhile is looked at
-// again, unless the caller had decided on a version.
-func (e *Engine) change(ctx context.Context, id ID, version Version, n Note, verb string, edit func(h *Head, b *Body) (*Body, error)) (Head, error) {
+// change reads a record, lets edit decide, and writes it with the note. If another write comes
+// between, it starts again, unless the caller had decided on a version.
+func (e *Engine) change(
+	ctx context.Context, id ID, version Version, n Note, verb string, edit func(h *Head, b *Body) (*Body, error),
+) (Head, error) {
 	if blank(n.Who) || blank(n.Why) {
 		return Head{}, ErrNoReason
 	}
@@ -230,7 +246,8 @@ func (e *Engine) known(ctx context.Context, id ID, notice string) (bool, error) 
 	}
 }
 
-// Action is what a change was: its note's Action, or else resolve, release, reopen, purge, extend, testify or escalate.
+// Action is what the change was: the Action of its note or, by the states, resolve, release,
+// reopen, purge, extend, testify or escalate.
 func (c *Change) Action() string {
 	switch {
 	case c.Note.Action != "":
@@ -253,18 +270,21 @@ func (c *Change) Action() string {
 	return "change"
 }
 
-// witnessFor is how long a result that could not be stored before its lease ended is kept to be put down as evidence: long enough
-// for a store to be repaired, and no longer than one would keep answers in memory for.
+// witnessFor is how long a result that could not be stored before its lease ended is kept to be
+// stored as evidence: long enough for a store to be repaired, and no longer than answers should be
+// kept in memory.
 const witnessFor = 15 * time.Minute
 
-// CauseContradicted is the Cause of a record that was freed on evidence that nothing had happened, before its handler came back with
-// an answer: nobody knows which of them is right.
-const CauseContradicted = "contradicted"
+// causeContradicted is the Cause of a record that was freed on evidence that nothing had happened,
+// before its handler returned with an answer: which of them is right is not known.
+const causeContradicted = "contradicted"
 
-// testify leaves a result that came too late with its record, which stays unknown: it can change nothing any more, but whoever
-// ends the doubt should know that the handler came to an end, and with what (SF-05). The response is kept in the record's Body, and
-// is given to nobody before a reconciler or an operator adopts it; the history says when it came. A key that was freed meanwhile, and
-// not used, is unknown again. A record that has gone on since, in another run or life, has nothing to learn from it. It reports true where there is nothing left to do.
+// testify stores a result that came too late with its record, which stays unknown: the result can
+// change nothing any more, but it is evidence for the reconciler or operator who ends the record
+// (SF-05). The response is kept in the record's Body, and no retry receives it before it is
+// adopted; the history says when it came. A key that was freed meanwhile, and not used, becomes
+// unknown again. A record that has gone on since, in another run or life, is left alone. It returns
+// true if there is nothing left to do.
 func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
 	have, err := c.e.get(call, c.id)
 	switch {
@@ -282,7 +302,7 @@ func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
 	case have.State == Running && !have.Over(): // by the store's clock the lease is not over yet
 		return false, nil
 	case have.State == Retryable && h.State == Completed: // what freed the key is contradicted, and no retry has run
-		next.State, next.Cause = Unknown, CauseContradicted
+		next.State, next.Cause = Unknown, causeContradicted
 	case have.State != Unknown:
 		return true, nil
 	}
@@ -316,7 +336,7 @@ func evidence(h *Head) string {
 	return fmt.Sprintf("attempt %d stated that nothing happened", h.Attempt)
 }
 
-// testifies: an outcome that is itself unknown is no evidence.
+// testifies reports whether h is evidence: an outcome that is itself unknown is none.
 func testifies(h *Head) bool { return h.State == Completed || h.State == Retryable }
 
 // testifyOnce is for a holder that was overtaken, and waits.
@@ -334,8 +354,9 @@ func (c *Claim) testifyOnce(ctx context.Context, h *Head, b *Body) {
 	}
 }
 
-// testifyLater is for a store that did not take the result while the lease lasted. It tries for a while, and once more when somebody
-// waits for the engine to come to rest: a process that ends does not wait for a store that is away.
+// testifyLater is for a store that did not take the result while the lease lasted. It tries for a
+// while, and once more when a caller waits in Drain: a process that ends does not wait for a store
+// that is away.
 func (c *Claim) testifyLater(ctx context.Context, h Head, b *Body) {
 	if !testifies(&h) {
 		return

@@ -9,7 +9,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// deaf is a store whose answer to the first change by a person is lost, after which somebody else acts.
+// deaf is a store whose answer to the first change by a person is lost, after which somebody else
+// acts.
 type deaf struct {
 	stet.Store
 	meanwhile func()
@@ -25,8 +26,9 @@ func (d *deaf) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *s
 	return got, err
 }
 
-// A decision about one attempt is made once. Where its answer was lost, and another attempt has become unknown before it was sent
-// again, that one is not freed as well: random histories against a linear key found two frees by one call.
+// A decision about one attempt is made once. Where its answer was lost, and another attempt has
+// become unknown before it was sent again, that one is not freed as well: random histories against
+// a linear key found two frees by one call.
 func TestADecisionIsMadeOnce(t *testing.T) { // A01, I1
 	base := memstore.New(memstore.Config{})
 	others, err := stet.New(base, stet.Config{})

@@ -8,16 +8,18 @@ import (
 	"time"
 )
 
-// Step is what one phase of a run leaves behind, in one write: where a later run starts, and with what.
+// Step is what one phase of a run leaves behind, in one write: where a later run starts, and with
+// what.
 type Step struct {
 	Point    string
 	Progress []byte
-	// What systems further down know the next effect by: see [Claim.Downstream]. Empty ones leave what is there.
+	// The names under which other systems know the next effect: see [Claim.Downstream]. Empty ones
+	// leave what is stored.
 	DownstreamKey, DownstreamID string
 }
 
-// Step stores a recovery point: with the rule [LapseResume] a later run starts at s.Point, and finds s.Progress in its Record.
-// It also renews the lease.
+// Step stores a recovery point. With the rule [LapseResume] a later run starts at s.Point and finds
+// s.Progress in its record. It also renews the lease.
 func (c *Claim) Step(ctx context.Context, s Step) error {
 	c.turn()
 	defer c.yield()
@@ -32,7 +34,7 @@ func (c *Claim) stepped(s *Step) (Head, Body) {
 	return h, b
 }
 
-// leave puts the step's part of a head there.
+// leave puts the step's part of a head into h.
 func (s *Step) leave(h *Head) {
 	h.Point = s.Point
 	if s.DownstreamKey != "" {
@@ -43,11 +45,13 @@ func (s *Step) leave(h *Head) {
 	}
 }
 
-// Suspend gives the claim up at a recovery point, so that a later run starts there: any request, or [Operator.Resume], once in
-// has passed by the store's clock. Until then the key is in progress. It is what to do where the way to go on is closed for
-// now, and giving up would forget what was done so far. Unlike a record that may be retried, one that is suspended never
-// begins anew by the end of its retention. It is [ErrState] where the record could not be resumed, and otherwise as Settle is:
-// where the store gave no answer, the lease ends the run.
+// Suspend gives the claim up at a recovery point, so that a later run starts there: any request, or
+// [Operator.Resume], once in has passed by the store's clock. Until then the key is in progress.
+// Use it when the work cannot go on for now and giving up would lose what was done. A suspended
+// record never starts anew at the end of its retention, unlike one that may be retried.
+//
+// The error is [ErrState] if the record could not be resumed, and otherwise as with Settle: if the
+// store gave no answer, the lease ends the run.
 func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
 	c.turn()
 	defer c.yield()
@@ -67,25 +71,27 @@ func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
 	return err
 }
 
-// CauseSuspended is the Cause of a record in progress that nobody works on: see [Claim.Suspend].
+// CauseSuspended is the Cause of a record in progress that no process works on: see
+// [Claim.Suspend].
 const CauseSuspended = "suspended"
 
-// Stored returns the large part of the record as the holder last wrote it: what a run that resumes has to go on with. It is
-// read-only.
+// Stored returns the large part of the record as the holder last wrote it: what a resumed run goes
+// on with. It is read-only.
 func (c *Claim) Stored() Body {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.body
 }
 
-// TookOver reports whether the run before this one ended without a word, so that what it did since its last write may or may
-// not have happened. It is false for the first run, and for one after it was stated or found that nothing happened.
+// TookOver reports whether the run before this one ended without a result: what it did since its
+// last write may have happened or not. It is false for the first run, and for a run after it was
+// stated or found that nothing happened.
 func (c *Claim) TookOver() bool { return c.from == Running }
 
-// Resume takes over a record whose lease has lapsed at a recovery point, as the next request would, but without one: a
-// background loop goes on with what a client has abandoned. [ErrState] means that there is nothing to take over (any more);
-// of any number of processes that try, one gets the claim. The record keeps its Rules; lease and execution time are the
-// engine's.
+// Resume takes over a record whose lease has lapsed at a recovery point, as the next request would,
+// but without one: a background loop goes on with what a client has abandoned. Of any number of
+// processes that try, one gets the claim. [ErrState] means that there is nothing to take over, or
+// no longer. The record keeps its Rules; lease and execution time are the engine's.
 func (o *Operator) Resume(ctx context.Context, id ID) (Decision, error) {
 	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
@@ -109,10 +115,11 @@ func (o *Operator) Resume(ctx context.Context, id ID) (Decision, error) {
 	return d, nil
 }
 
-// Reopen ends what is unknown about one step of a run, on evidence, where the whole of it has no answer yet: the run goes on at
-// s, as after [Claim.Suspend], with the next request or [Operator.Resume], at once. Whether that step was done or cannot be any more
-// is for s to say; an effect that may still come is no evidence (I14). It is [ErrState] where the record is not unknown, or could
-// not be resumed from s. version and n are as in [Operator.Resolve].
+// Reopen ends what is unknown about one step of a run, on evidence, when the whole run has no
+// answer yet: the run goes on at s, as after [Claim.Suspend], with the next request or
+// [Operator.Resume], at once. s says whether that step was done or can no longer happen; an effect
+// that may still come is no evidence (I14). The error is [ErrState] if the record is not unknown,
+// or could not be resumed from s. version and n are as in [Operator.Resolve].
 func (o *Operator) Reopen(ctx context.Context, id ID, version Version, s Step, n Note) (Head, error) {
 	return o.e.change(ctx, id, version, n, "reopen", func(h *Head, b *Body) (*Body, error) {
 		lapsedRun := h.State == Running && h.Over()
@@ -127,16 +134,18 @@ func (o *Operator) Reopen(ctx context.Context, id ID, version Version, s Step, n
 	})
 }
 
-// mayResume: it has a recovery point, and its rule lets others go on from there.
+// mayResume reports whether the record has a recovery point from which its rule lets another run go
+// on.
 func mayResume(h *Head) bool {
 	return h.Point != "" && h.Rules.OnLapse == LapseResume && mayRunAgain(h)
 }
 
-// resumable: ... and nobody works on it.
+// resumable reports whether such a record has no holder either.
 func resumable(h *Head) bool { return h.State == Running && h.Over() && mayResume(h) }
 
-// Abandoned returns, of one page of lapsed runs, those that may be resumed from a recovery point, the longest due first, and the
-// cursor of the next page, "" after the last. limit is how many runs it looks at.
+// Abandoned looks at one page of lapsed runs, the longest due first, and returns those that may be
+// resumed from a recovery point, with the cursor of the next page, "" after the last. limit is how
+// many runs it looks at.
 func (o *Operator) Abandoned(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
 	heads, next, err = o.e.due(ctx, Query{States: []State{Running}, After: after, Limit: limit})
 	heads = slices.DeleteFunc(heads, func(h Head) bool { return !resumable(&h) })

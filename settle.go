@@ -7,19 +7,23 @@ import (
 	"time"
 )
 
-// Outcome is what Settle stores of a completed run.
+// Outcome is what Settle stores of a run that completed.
 type Outcome struct {
 	Response Response
 	Size     int64 // of the body as sent; 0 means len(Response.Body)
 	Kept     Kept  // how much of Response there is
 }
 
-// Settle writes what became of the run: Completed with o, or what NotExecuted, Unknown or Overdue stated (o's status is then
-// noted, its body is not). It returns when that is stored. [ErrFenced] means the record is somebody else's now. With any other
-// error the store did not answer within StoreTimeout, and Settle goes on trying by itself until the lease is over: the key
-// stays reserved meanwhile, and is unknown afterwards (W5). A claim that was settled as unknown may be settled once more, by a
-// holder that learned the outcome after all, while nobody else has touched the record. An outcome that comes too late for
-// either is left with the unknown record as evidence.
+// Settle stores the outcome of the run: Completed with o or, after NotExecuted, Unknown or Overdue,
+// what was stated (with the status of o, but without its body). It returns nil when that is stored.
+//
+// [ErrFenced] means that another holder has taken over the record. Any other error means that the
+// store did not answer within StoreTimeout. Settle then goes on trying in the background until the
+// lease is over: the key stays reserved meanwhile, and becomes unknown afterwards (W5).
+//
+// A claim that was settled as unknown may be settled once more, by a holder that has learned the
+// outcome, unless another has changed the record since. An outcome that comes too late for that is
+// left with the record as evidence.
 func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	c.turn()
 	defer c.yield()
@@ -70,7 +74,8 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	return err
 }
 
-// keep lets stand what was stated where it was not stored, unless the handler has said something else meanwhile.
+// keep restores a statement that could not be stored, unless the handler has made another
+// meanwhile.
 func (c *Claim) keep(stated State, cause string) {
 	if c.stated == 0 {
 		c.stated, c.cause = stated, cause
@@ -116,8 +121,9 @@ func (c *Claim) outcome(o *Outcome, stated State, cause string, overdue bool) (H
 	return h, &r.body
 }
 
-// worked is the time from the record's creation to now, by the store's clock as far as it is known. It is never too long, so that
-// only who says so is taken to be still at work, and short by what the last write took: settling times are far longer.
+// worked is the time from the record's creation to now by the store's clock, as far as that is
+// known. It is too short by the duration of the last write, and never too long: a holder that has
+// ended must not look as if it still worked. Settling times are far longer.
 func (c *Claim) worked() time.Duration {
 	return c.h.UpdatedAt.Sub(c.h.CreatedAt) + time.Since(c.heard)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// post is a store behind a bad network: requests and answers are lost, calls hang, and copies of writes arrive once more, up to
-// hours later, when nobody waits for them any longer.
+// post is a store behind a bad network: requests and answers are lost, calls hang, and copies of
+// writes arrive once more, up to hours later, when nobody waits for them any longer.
 type post struct {
 	*memstore.Store
 	*network
@@ -132,7 +132,8 @@ func (p *provider) charge(key stet.Key, fence int64) bool {
 	return true
 }
 
-// Resolve implements [reconcile.Resolver]: it finds the effect, or sees to it that there will be none of the attempts so far.
+// Resolve implements [reconcile.Resolver]: it finds the effect, or sees to it that there will be
+// none of the attempts so far.
 func (p *provider) Resolve(_ context.Context, h stet.Head) (reconcile.Finding, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,9 +144,10 @@ func (p *provider) Resolve(_ context.Context, h stet.Head) (reconcile.Finding, e
 	return reconcile.Finding{Effect: reconcile.Voided, Evidence: "voided"}, nil
 }
 
-// TestStorm has thousands of keys live through everything at once, over three engines in one bubble: requests, answers and copies
-// of messages that go astray, hanging calls, handlers beyond their lease and beyond their time, sweepers, reapers and reconcilers.
-// In the end each key has had its effect once, and each client an answer.
+// TestStorm has thousands of keys live through everything at once, over three engines in one
+// bubble: requests, answers and copies of messages that go astray, hanging calls, handlers beyond
+// their lease and beyond their time, sweepers, reapers and reconcilers. In the end each key has had
+// its effect once, and each client an answer.
 func TestStorm(t *testing.T) { // A14, A16, I1, I2, I3, I8, I11, I13, I15, W2, W8, W16, W20
 	keys := 2000
 	if testing.Short() {
@@ -218,7 +220,8 @@ func stormClient(t *testing.T, e *stet.Engine, world *provider, key string, seed
 	}
 }
 
-// stormHandler charges once, after a time that may be longer than it has, and may not learn whether it did.
+// stormHandler charges once, after a time that may be longer than it has, and may not learn whether
+// it did.
 func stormHandler(t *testing.T, c *stet.Claim, world *provider, random *rand.Rand) {
 	lost := make(chan error, 1)
 	held := c.Hold(t.Context(), lostFunc(func(cause error) { lost <- cause }))

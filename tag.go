@@ -11,18 +11,20 @@ import (
 	"github.com/stet-dev/stet/internal/tag"
 )
 
-// Tag is how a record is shown in logs, events and consoles: "k_" and 16 hex digits of HMAC-SHA256 under the Pepper, over
-// the length-prefixed scope and key. Records are stored with it, and found by it: see [Operator.ByTag].
+// Tag returns how a record is shown in logs, events and consoles: "k_" and 16 hex digits of
+// HMAC-SHA256 under the Pepper, over the length-prefixed scope and key. Records are stored with it,
+// and found by it: see [Operator.ByTag].
 func (e *Engine) Tag(id ID) string { return e.tags.of(id, "") }
 
-// stamp returns the tag that h is to be written with. The one that it was read with may be of another Pepper.
+// stamp returns the tag that h is to be written with. The one that it was read with may be of
+// another Pepper.
 func (e *Engine) stamp(h *Head) string { return e.tags.of(h.ID, h.Tag) }
 
-// tags makes tags. Every request needs one, so that what makes them is used again.
+// tags makes tags. Every request needs one, so the makers are reused.
 type tags struct{ makers sync.Pool }
 
-// maker makes one tag at a time. The texts of many share their memory. It remembers the last one: a request writes its record, says in
-// an event what became of it, and writes it again.
+// maker makes one tag at a time. The texts of many tags share their memory. It remembers the last
+// one: a request writes its record, reports it in an event, and writes it again.
 type maker struct {
 	mac   hash.Hash
 	buf   []byte
@@ -40,7 +42,7 @@ func newTags(pepper []byte) *tags {
 	return t
 }
 
-// of makes the tag of id, which may well be had.
+// of makes the tag of id. had is the one that it may turn out to be, whose text is then used again.
 func (t *tags) of(id ID, had string) string {
 	m := t.makers.Get().(*maker)
 	defer t.makers.Put(m)

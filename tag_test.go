@@ -92,7 +92,8 @@ func TestEveryWriteHasItsTag(t *testing.T) { // D04
 	}
 }
 
-// A record keeps the tag that it was written with, and is found by that, until its next write under another pepper.
+// A record keeps the tag that it was written with, and is found by that, until its next write under
+// another pepper.
 func TestTagsUnderAnotherPepper(t *testing.T) {
 	s := memstore.New(memstore.Config{})
 	before, err := stet.New(s, stet.Config{Pepper: []byte("old")})
@@ -128,7 +129,8 @@ func TestTagsUnderAnotherPepper(t *testing.T) {
 	finds("", false)
 }
 
-// Two records of one tag are named by neither: a tool that acted on one of them might act on the wrong one.
+// Two records of one tag are named by neither: a tool that acted on one of them might act on the
+// wrong one.
 func TestATagOfTwoNamesNeither(t *testing.T) {
 	s := memstore.New(memstore.Config{})
 	e, err := stet.New(s, stet.Config{})

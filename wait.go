@@ -7,10 +7,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stet-dev/stet/internal/rest"
 )
 
-// hub lets the requests of one process that wait for the same record share one look at the store, and wakes them at once
-// when the record is settled in this process.
+// hub lets the requests of one process that wait for the same record share one look at the store,
+// and wakes them at once when the record is settled in this process.
 type hub struct {
 	limit   int
 	mu      sync.Mutex
@@ -27,8 +29,8 @@ type room struct {
 	err    error
 }
 
-// look has one of those who were woken ask, and gives all of them what it was told. None waits for a lock while the store is
-// asked.
+// look has one of the woken requests ask, and gives all of them the answer. None waits for a lock
+// while the store is asked.
 func (r *room) look(ask func() (Record, error)) (Record, error) {
 	if r.looked.CompareAndSwap(false, true) {
 		func() {
@@ -40,7 +42,8 @@ func (r *room) look(ask func() (Record, error)) (Record, error) {
 	return r.have, r.err
 }
 
-// enter joins the room of id. first: this caller looks after the store for all of them, and empties the room when it leaves.
+// enter joins the room of id. If first is true, the caller watches the store for all of them, and
+// empties the room when it leaves.
 func (h *hub) enter(id ID) (r *room, first, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +68,7 @@ func (h *hub) leave() {
 	h.waiting--
 }
 
-// wake empties the room of id, if there is one: everybody looks at the record again.
+// wake empties the room of id, if there is one: all requests in it look at the record again.
 func (h *hub) wake(id ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +77,7 @@ func (h *hub) wake(id ID) {
 	}
 }
 
-// wakeRoom empties r, unless somebody has.
+// wakeRoom empties r, unless that has happened.
 func (h *hub) wakeRoom(id ID, r *room) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,17 +97,19 @@ const (
 	pollMax = 500 * time.Millisecond
 )
 
-// Await takes an InProgress decision and asks again whenever its record may have changed, until the run elsewhere is
-// settled, its lease is over, or upTo has passed. It needs nothing of the request but the decision: the caller may drop the
-// body meanwhile, and therefore who has waited never executes. Where the run ended without a result, the decision is still
-// InProgress, and to ask again at once. Any other decision is returned as it is. The error is ctx's, or infrastructure.
+// Await takes a decision with the verdict InProgress and asks again whenever its record may have
+// changed, until the run elsewhere is settled, its lease is over, or upTo has passed. It needs
+// nothing of the request but the decision, so that the caller may drop the body meanwhile; a
+// request that has waited so never executes. If the run ended without a result, the verdict is
+// still InProgress, with a RetryAfter of 1 s. Any other decision is returned as it is. The error is
+// that of ctx, or infrastructure.
 func (e *Engine) Await(ctx context.Context, d Decision, upTo time.Duration) (Decision, error) {
 	d, _, err := e.awaitUntil(ctx, d, time.Now().Add(upTo))
 	return d, err
 }
 
-// outwait is [Engine.Await] for who still has the request: where the run elsewhere has left nothing to answer from, it is this
-// one's turn to ask for the key.
+// outwait is [Engine.Await] for a caller that still has the request: if the run elsewhere has left
+// nothing to answer from, the request asks for the key again.
 func (e *Engine) outwait(ctx context.Context, q Request, d Decision) (Decision, error) {
 	end := time.Now().Add(q.Wait)
 	q.Wait = 0
@@ -120,7 +125,7 @@ func (e *Engine) outwait(ctx context.Context, q Request, d Decision) (Decision, 
 	}
 }
 
-// awaitUntil is Await. over: the run is gone and left nothing to answer from.
+// awaitUntil is Await. over means that the run is gone and left nothing to answer from.
 func (e *Engine) awaitUntil(ctx context.Context, d Decision, end time.Time) (_ Decision, over bool, err error) {
 	for d.Verdict == InProgress && time.Now().Before(end) {
 		seen := d.Record.Version
@@ -139,37 +144,38 @@ func (e *Engine) awaitUntil(ctx context.Context, d Decision, end time.Time) (_ D
 			return d, true, nil
 		}
 		if d.Record.Version == seen { // woken for nothing: no store must be asked in a tight loop
-			rest(ctx, min(pollMin, time.Until(end)))
+			rest.For(ctx, min(pollMin, time.Until(end)))
 		}
 	}
 	return d, false, nil
 }
 
-// decideAgain judges a record as it is now, for a request that asked for what seen says: its verdict was InProgress, not
-// Mismatch. over: the run is gone and left nothing to answer from.
+// decideAgain judges a record as it is now, for a request that asked for what seen says: its
+// verdict was InProgress, not Mismatch. over is as in awaitUntil.
 func decideAgain(seen *Head, have Record) (d Decision, over bool) {
 	if have.Fingerprint.Recipe != seen.Fingerprint.Recipe { // another life by other rules: not comparable without the body
 		return comeAgain(have), true
 	}
-	ruling := judge(&have.Head, have.Fingerprint.Equal(seen.Fingerprint))
+	ruling := judge(&have.Head, have.Fingerprint.equal(seen.Fingerprint))
 	switch {
 	case ruling.Verdict == Execute:
 		return comeAgain(have), true
 	case ruling.move != stay: // it lapsed while it was looked at, and is looked at again
 		return Decision{Verdict: InProgress, Record: have}, false
 	case ruling.Verdict == Mismatch:
-		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.Differs(seen.Fingerprint)}, false
+		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.differs(seen.Fingerprint)}, false
 	}
 	return Decision{Verdict: ruling.Verdict, Record: have}, false
 }
 
-// comeAgain: InProgress, and nothing to wait for any more.
+// comeAgain is the decision InProgress with nothing left to wait for.
 func comeAgain(r Record) Decision {
 	r.DueAt = r.AsOf.Add(time.Second)
 	return Decision{Verdict: InProgress, Record: r}
 }
 
-// await returns the record when it may have changed, when its lease is over, or at end. ok is false where too many wait.
+// await returns the record when it may have changed, when its lease is over, or at end. ok is false
+// if too many requests wait.
 func (e *Engine) await(ctx context.Context, seen *Head, end time.Time) (have Record, ok bool, err error) {
 	r, first, ok := e.hub.enter(seen.ID)
 	if !ok {
@@ -198,7 +204,8 @@ func (e *Engine) await(ctx context.Context, seen *Head, end time.Time) (have Rec
 	return Record{}, true, ctx.Err()
 }
 
-// watch returns when the record may have another version than seen, its lease is over, somebody woke the room, or at end.
+// watch returns when the record may have another version than seen, when its lease is over, when
+// the room is woken, or at end.
 func (e *Engine) watch(ctx context.Context, seen *Head, end time.Time, woken <-chan struct{}) {
 	if left := seen.DueAt.Sub(seen.AsOf); !seen.DueAt.IsZero() && left < time.Until(end) {
 		end = time.Now().Add(left)
@@ -222,7 +229,7 @@ func (e *Engine) watch(ctx context.Context, seen *Head, end time.Time, woken <-c
 	e.poll(ctx, seen, woken)
 }
 
-// poll looks after a store that cannot wait, or cannot at the moment.
+// poll looks at the record again and again, for a store that cannot wait, or cannot at the moment.
 func (e *Engine) poll(ctx context.Context, seen *Head, woken <-chan struct{}) {
 	for pause := pollMin; ; pause = min(2*pause, pollMax) {
 		t := time.NewTimer(pause)
@@ -244,17 +251,7 @@ func (e *Engine) poll(ctx context.Context, seen *Head, woken <-chan struct{}) {
 	}
 }
 
-// rest waits for d, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
-// lookAt reads the record, and writes that its lease has lapsed if it has.
+// lookAt reads the record and, if its lease has lapsed, writes that.
 func (e *Engine) lookAt(ctx context.Context, id ID) (have Record, err error) {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()

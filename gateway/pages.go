@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/docs/problems"
+	"github.com/stet-dev/stet/internal/stopwatch"
 )
 
 // pages serves the documents that problem types point to, if ProblemBase is an address of this
@@ -34,5 +35,5 @@ func (p *pages) has(r *http.Request) bool {
 func (g *Gateway) page(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	g.pages.handler.ServeHTTP(w, r)
-	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.routes.unmatched.cfg.Route, Result: "bypass", Took: stet.Since(began)})
+	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.routes.unmatched.cfg.Route, Result: "bypass", Took: stopwatch.Since(began)})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/stopwatch"
 )
 
 // bounds limit the new keys of one scope, or of all scopes if scope is empty.
@@ -177,9 +178,9 @@ func count(ctx context.Context, e *stet.Engine, q stet.Query) (int, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, countWithin)
 	defer cancel()
-	began := e.Clock()
+	began := stopwatch.Start(e.Observed())
 	n, err := c.Count(ctx, q)
-	e.Observe(stet.Event{Kind: stet.StoreCall, Op: "count", Took: stet.Since(began), Err: err})
+	e.Observe(stet.Event{Kind: stet.StoreCall, Op: "count", Took: stopwatch.Since(began), Err: err})
 	return n, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/framing"
 	"github.com/stet-dev/stet/internal/ledger"
+	"github.com/stet-dev/stet/internal/stopwatch"
 )
 
 // exchange is one guarded request and its answer.
@@ -332,7 +333,7 @@ func (x *exchange) end() {
 		x.cap.close()
 	}
 	ev := stet.Event{Kind: stet.Answer, ID: x.id, Route: x.g.cfg.Route, Result: x.result, Status: x.status,
-		Took: stet.Since(x.began), WeakKey: x.weak, Attempt: x.attempt, Mismatch: x.mismatch}
+		Took: stopwatch.Since(x.began), WeakKey: x.weak, Attempt: x.attempt, Mismatch: x.mismatch}
 	if x.shadow {
 		ev.Result, ev.Cause = "bypass", x.result
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/door"
+	"github.com/stet-dev/stet/internal/stopwatch"
 )
 
 // Guard makes handlers safe to retry. Safe for concurrent use.
@@ -100,16 +101,16 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 	lines := r.Header[g.cfg.KeyHeader]
 	required, acts := g.covers(r)
 	if !acts || len(lines) == 0 && !required {
-		began := g.engine.Clock()
+		began := stopwatch.Start(g.engine.Observed())
 		next.ServeHTTP(w, r)
-		g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: "bypass", Took: stet.Since(began)})
+		g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: "bypass", Took: stopwatch.Since(began)})
 		return
 	}
 	if g.cfg.Mode == ModeShadow {
 		g.shadow(w, r, next, lines)
 		return
 	}
-	x := &exchange{g: g, w: w, r: r, next: next, policy: policy, began: g.engine.Clock()}
+	x := &exchange{g: g, w: w, r: r, next: next, policy: policy, began: stopwatch.Start(g.engine.Observed())}
 	defer x.end()
 	x.serve(lines)
 }

@@ -6,11 +6,12 @@ import (
 	"strconv"
 )
 
-// WriteExact writes the document so that two documents give the same bytes exactly if they are the same: members in any
-// order, strings by their characters (no Unicode normalisation), numbers by their value as decimals of any size.
+// WriteExact writes the document so that two documents give the same bytes exactly if they are the
+// same: members in any order, strings by their characters (no Unicode normalisation), numbers by
+// their value as decimals of any size.
 //
-// Literals are one byte; a string is 's', its length and its bytes; an array its elements between brackets; an object its
-// names and values between braces; numbers see [Doc.decimal].
+// Literals are one byte; a string is 's', its length and its bytes; an array its elements between
+// brackets; an object its names and values between braces; numbers see [Doc.decimal].
 func (d *Doc) WriteExact(w *Writer) { d.exact(w, 0) }
 
 // HasAny reports whether the document has a value that one of the pointers points to.
@@ -18,7 +19,8 @@ func (d *Doc) HasAny(fields []Pointer) bool {
 	return slices.ContainsFunc(fields, func(p Pointer) bool { _, _, ok := d.find(p); return ok })
 }
 
-// WriteFields writes what the pointers point to, in their order; what is not there differs from every value.
+// WriteFields writes what the pointers point to, in their order; what is not there differs from
+// every value.
 func (d *Doc) WriteFields(w *Writer, fields []Pointer) {
 	w.Uint(len(fields))
 	for _, p := range fields {
@@ -75,9 +77,10 @@ func (w *Writer) tagged(tag byte, p []byte) {
 	w.Bytes(p)
 }
 
-// decimal writes a number as digits × 10^exponent, the digits without zeros at either end: '+' or '-', the digits, the
-// exponent as text, each with its length. An exponent of 0 is the empty text. Zero, which has no sign, is '0'. So every
-// value has one spelling, and nothing is ever expanded: the work is linear in the literal's length.
+// decimal writes a number as digits × 10^exponent, the digits without zeros at either end: '+' or
+// '-', the digits, the exponent as text, each with its length. An exponent of 0 is the empty text.
+// Zero, which has no sign, is '0'. So every value has one spelling, and nothing is ever expanded:
+// the work is linear in the literal's length.
 func (d *Doc) decimal(w *Writer, n *node) {
 	whole := d.src[n.off:n.end]
 	sign := byte('+')
@@ -134,7 +137,8 @@ func (d *Doc) exponent(w *Writer, power []byte, scale int) {
 	d.text = d.text[:start]
 }
 
-// appendSum appends ±power + scale, where power has at most 18 digits and scale less: int64 holds all of it.
+// appendSum appends ±power + scale, where power has at most 18 digits and scale less: int64 holds
+// all of it.
 func appendSum(dst, power []byte, negative bool, scale int) []byte {
 	var x int64
 	for _, c := range power {
@@ -149,8 +153,9 @@ func appendSum(dst, power []byte, negative bool, scale int) []byte {
 	return strconv.AppendInt(dst, x, 10)
 }
 
-// appendLongSum appends ±power + scale, where power has at least 19 digits, none of them a leading zero: the last 18 are
-// summed as a number, and a carry or borrow goes through the rest. The sign stays, since |scale| is below 2^32.
+// appendLongSum appends ±power + scale, where power has at least 19 digits, none of them a leading
+// zero: the last 18 are summed as a number, and a carry or borrow goes through the rest. The sign
+// stays, since |scale| is below 2^32.
 func appendLongSum(dst, power []byte, negative bool, scale int) []byte {
 	const unit = 1_000_000_000_000_000_000
 	var low int64

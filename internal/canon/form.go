@@ -7,8 +7,9 @@ import (
 	"github.com/stet-dev/stet/internal/hexdigit"
 )
 
-// Form is a list of name-value pairs: a query, or a body of application/x-www-form-urlencoded. It is read as the URL
-// Standard's urlencoded parser reads it, but that it refuses what readers disagree on.
+// Form is a list of name-value pairs: a query, or a body of application/x-www-form-urlencoded. It
+// is read as the URL Standard's urlencoded parser reads it, but that it refuses what readers
+// disagree on.
 //
 // Memory: 12 bytes a pair, so at most 6 for each byte read, and the decoded text.
 type Form struct {
@@ -19,8 +20,9 @@ type Form struct {
 // pair is text[name:value] and text[value:end].
 type pair struct{ name, value, end uint32 }
 
-// Parse reads src and keeps no reference to it. It reports false for a percent sign without two hexadecimal digits, and
-// for a bare semicolon, which some readers take for a separator and others do not.
+// Parse reads src and keeps no reference to it. It reports false for a percent sign without two
+// hexadecimal digits, and for a bare semicolon, which some readers take for a separator and others
+// do not.
 func (f *Form) Parse(src []byte) bool {
 	f.pairs, f.text = f.pairs[:0], f.text[:0]
 	if uint64(len(src)) > maxJSON || bytes.IndexByte(src, ';') >= 0 {
@@ -48,9 +50,10 @@ func (f *Form) Parse(src []byte) bool {
 	return true
 }
 
-// Write writes the pairs ordered by name; those of one name keep their order, which may matter. So do, all together and after
-// the others, those with "[]" in their names: readers such as Rack and PHP make lists of them, and begin a new element where
-// a name comes again, so that their order across names says which values belong together.
+// Write writes the pairs ordered by name; those of one name keep their order, which may matter. So
+// do, all together and after the others, those with "[]" in their names: readers such as Rack and
+// PHP make lists of them, and begin a new element where a name comes again, so that their order
+// across names says which values belong together.
 func (f *Form) Write(w *Writer) {
 	f.write(w, func(a, b pair) int {
 		listA, listB := f.list(a), f.list(b)

@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// Doubles reports whether every number of the document is a finite double once it is rounded, as RFC 8785 demands.
+// Doubles reports whether every number of the document is a finite double once it is rounded, as
+// RFC 8785 demands.
 func (d *Doc) Doubles() bool {
 	for i := range d.nodes {
 		n := &d.nodes[i]
@@ -24,8 +25,9 @@ func (d *Doc) Doubles() bool {
 	return true
 }
 
-// WriteJCS writes the document as the JSON Canonicalization Scheme has it (RFC 8785): numbers as ECMAScript prints the
-// nearest double, so that different decimals can become the same text. The caller has asked [Doc.Doubles].
+// WriteJCS writes the document as the JSON Canonicalization Scheme has it (RFC 8785): numbers as
+// ECMAScript prints the nearest double, so that different decimals can become the same text. The
+// caller has asked [Doc.Doubles].
 func (d *Doc) WriteJCS(w *Writer) { d.jcs(w, 0) }
 
 func (d *Doc) jcs(w *Writer, i uint32) {
@@ -99,7 +101,8 @@ func (w *Writer) word(s string) {
 	w.buf = append(w.buf, s...)
 }
 
-// escape writes one of the characters that must be escaped, in the only spelling of RFC 8785 section 3.2.2.2.
+// escape writes one of the characters that must be escaped, in the only spelling of RFC 8785
+// section 3.2.2.2.
 func (w *Writer) escape(c byte) {
 	const hex = "0123456789abcdef"
 	w.room(6)
@@ -132,9 +135,10 @@ func (w *Writer) double(lit []byte) {
 	w.buf = appendES6(w.buf, f)
 }
 
-// short writes a literal that needs no conversion: no two decimals of at most 15 digits share a double, so the shortest
-// spelling of the double is the literal itself, without zeros at the end of the fraction. That is nearly every number
-// there is. It reports false, and has written nothing, for all others.
+// short writes a literal that needs no conversion: no two decimals of at most 15 digits share a
+// double, so the shortest spelling of the double is the literal itself, without zeros at the end of
+// the fraction. That is nearly every number there is. It reports false, and has written nothing,
+// for all others.
 func (w *Writer) short(lit []byte) bool {
 	whole, fraction, _ := bytes.Cut(lit, []byte("."))
 	if len(lit) > 16 || len(fraction) == 0 && len(lit) > 15 || bytes.ContainsAny(lit, "eE") || lit[0] == '-' && whole[1] == '0' {
@@ -152,8 +156,9 @@ func (w *Writer) short(lit []byte) bool {
 	return true
 }
 
-// appendES6 appends a finite double as ECMAScript's Number::toString prints it (RFC 8785 section 3.2.2.3): the shortest
-// digits that read back as the same double, the closest of them; an exponent only from 1e21 on and below 1e-6.
+// appendES6 appends a finite double as ECMAScript's Number::toString prints it (RFC 8785 section
+// 3.2.2.3): the shortest digits that read back as the same double, the closest of them; an exponent
+// only from 1e21 on and below 1e-6.
 func appendES6(dst []byte, f float64) []byte {
 	if f == 0 {
 		return append(dst, '0') // -0 too

@@ -23,7 +23,8 @@ func jcsText(t testing.TB, src string) string {
 	return written(d.WriteJCS)
 }
 
-// FP-29: the subjects of the six published pairs, and those of RFC 8785 sections 3.2.2 and 3.2.3, in words of our own.
+// FP-29: the subjects of the six published pairs, and those of RFC 8785 sections 3.2.2 and 3.2.3,
+// in words of our own.
 func TestJCSVectors(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"arrays keep their order", `[ 56, { "d" : true , "10" : null , "1":[ ] } ]`, `[56,{"1":[],"10":null,"d":true}]`},
@@ -69,8 +70,9 @@ func TestJCSRefusesWhatIsNoDouble(t *testing.T) {
 	}
 }
 
-// numbersOfReference yields the doubles of the reference implementation's number test in their published order: chosen
-// values, the doubles around the smallest normal one, then what SHA-256 yields, chained from 32 zero bytes.
+// numbersOfReference yields the doubles of the reference implementation's number test in their
+// published order: chosen values, the doubles around the smallest normal one, then what SHA-256
+// yields, chained from 32 zero bytes.
 func numbersOfReference(yield func(float64) bool) {
 	bits := math.Float64frombits
 	chosen := []float64{0, bits(1 << 63), bits(1), bits(1<<63 + 1)}
@@ -133,7 +135,8 @@ func parse(s string) float64 {
 	return x
 }
 
-// FP-29: the SHA-256 of the first lines is published with the reference implementation (cyberphone/json-canonicalization).
+// FP-29: the SHA-256 of the first lines is published with the reference implementation
+// (cyberphone/json-canonicalization).
 func TestES6Numbers(t *testing.T) {
 	want := map[int]string{
 		1_000:  "be18b62b6f69cdab33a7e0dae0d9cfa869fda80ddc712221570f9f40a5878687",

@@ -4,7 +4,8 @@ import "math"
 
 // Limits of a JSON document. Beyond them Parse refuses.
 const (
-	// MaxDepth is how deep arrays and objects may nest. It bounds the recursion here; no sane request comes near it.
+	// MaxDepth is how deep arrays and objects may nest. It bounds the recursion here; no sane
+	// request comes near it.
 	MaxDepth = 512
 	// MaxValues is how many values and names a document may have: 16 MiB of tape.
 	MaxValues = 1 << 20
@@ -12,11 +13,13 @@ const (
 	maxJSON = math.MaxUint32
 )
 
-// Doc is a JSON text, read once into a tape of nodes, the members of every object in the order of RFC 8785.
+// Doc is a JSON text, read once into a tape of nodes, the members of every object in the order of
+// RFC 8785.
 //
-// Memory: 16 bytes for each value and name, 16 for each name whose object is still open, and strings that had escapes once
-// more: at most 9 bytes for each byte of text (the worst is `[0,0,0…`), and for moments 2.25 times that while slices grow.
-// Time is linear in the text but for the sorting of names.
+// Memory: 16 bytes for each value and name, 16 for each name whose object is still open, and
+// strings that had escapes once more: at most 9 bytes for each byte of text (the worst is
+// `[0,0,0…`), and for moments 2.25 times that while slices grow. Time is linear in the text but for
+// the sorting of names.
 type Doc struct {
 	src     []byte
 	nodes   []node   // nodes[0] is the document
@@ -26,8 +29,8 @@ type Doc struct {
 
 // node is a value or the name of a member; the value of a name is the node after it.
 type node struct {
-	// Of a string or number: where its text is. Of an array or object: off is the first element or the first name, 0 if
-	// there is none.
+	// Of a string or number: where its text is. Of an array or object: off is the first element or
+	// the first name, 0 if there is none.
 	off, end uint32
 	next     uint32 // the next element, or the next name; 0 at the end
 	kind     kind
@@ -54,9 +57,10 @@ const (
 	dropped                     // excluded: never written, never found
 )
 
-// Parse reads src, which must not change while the Doc is used. It reports false, and the Doc is of no use, if src is not
-// one JSON value (RFC 8259) that every reader understands alike (RFC 7493): when a name is repeated in an object, a
-// string is not valid Unicode (also by an escaped lone surrogate), or a limit is exceeded.
+// Parse reads src, which must not change while the Doc is used. It reports false, and the Doc is of
+// no use, if src is not one JSON value (RFC 8259) that every reader understands alike (RFC 7493):
+// when a name is repeated in an object, a string is not valid Unicode (also by an escaped lone
+// surrogate), or a limit is exceeded.
 func (d *Doc) Parse(src []byte) bool {
 	d.nodes, d.text, d.members = d.nodes[:0], d.text[:0], d.members[:0]
 	if uint64(len(src)) > maxJSON {

@@ -149,7 +149,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Strings are read eight bytes at a time: whatever ends one must be seen at each place of a word, with each rest behind it.
+// Strings are read eight bytes at a time: whatever ends one must be seen at each place of a word,
+// with each rest behind it.
 func TestStringPositions(t *testing.T) {
 	for before := range 20 {
 		for after := range 20 {
@@ -172,7 +173,8 @@ func TestStringPositions(t *testing.T) {
 }
 
 func TestManyMembers(t *testing.T) {
-	// More members than are sorted by insertion, with names that share their first eight bytes or all but length.
+	// More members than are sorted by insertion, with names that share their first eight bytes or
+	// all but length.
 	name := func(i int) string {
 		return []string{"k", "longer-name-", "longer-n", "é", "\uff61", "😀"}[i%6] + strings.Repeat("x", i/6)
 	}

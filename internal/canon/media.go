@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Essence returns the type and subtype of a Content-Type value in small letters, without its parameters (RFC 9110 section
-// 8.3.1). It reports false if there is no such thing.
+// Essence returns the type and subtype of a Content-Type value in small letters, without its
+// parameters (RFC 9110 section 8.3.1). It reports false if there is no such thing.
 func Essence(value string) (string, bool) {
 	if i := strings.IndexByte(value, ';'); i >= 0 {
 		value = value[:i]
@@ -19,7 +19,8 @@ func Essence(value string) (string, bool) {
 	return strings.ToLower(value), true // does not allocate where nothing changes
 }
 
-// IsJSON reports whether an essence is JSON: application/json, or any type with the suffix +json (RFC 6839 section 3.1).
+// IsJSON reports whether an essence is JSON: application/json, or any type with the suffix +json
+// (RFC 6839 section 3.1).
 func IsJSON(essence string) bool {
 	return essence == "application/json" || strings.HasSuffix(essence, "+json")
 }

@@ -7,9 +7,10 @@ import (
 	"slices"
 )
 
-// member is a name whose object is still open. Names are ordered by their UTF-16 code units (RFC 8785 section 3.2.3),
-// which compare like UTF-8 bytes but that U+E000…U+FFFF come after the surrogates. weight lifts the lead bytes of those
-// over the lead bytes of surrogate pairs, so that names compare as bytes by weight.
+// member is a name whose object is still open. Names are ordered by their UTF-16 code units (RFC
+// 8785 section 3.2.3), which compare like UTF-8 bytes but that U+E000…U+FFFF come after the
+// surrogates. weight lifts the lead bytes of those over the lead bytes of surrogate pairs, so that
+// names compare as bytes by weight.
 type member struct {
 	prefix uint64 // the weights of the name's first eight bytes, most significant first, zeros behind its end
 	name   uint32
@@ -65,7 +66,8 @@ func (d *Doc) compare(a, b member) int {
 	return int(weight(s[n])) - int(weight(t[n]))
 }
 
-// close orders the members of the object self, those from base on, and chains them. It reports false for a repeated name.
+// close orders the members of the object self, those from base on, and chains them. It reports
+// false for a repeated name.
 func (d *Doc) close(self, base int) bool {
 	m := d.members[base:]
 	if len(m) <= 16 {

@@ -12,8 +12,8 @@ const (
 	maxBoundary    = 70 // RFC 2046 section 5.1.1
 )
 
-// Multipart is a multipart body (RFC 2046, RFC 7578) by its parts, whatever boundary stands between them. The order of
-// the parts is kept: it may matter (RFC 7578 section 5.2).
+// Multipart is a multipart body (RFC 2046, RFC 7578) by its parts, whatever boundary stands between
+// them. The order of the parts is kept: it may matter (RFC 7578 section 5.2).
 type Multipart struct {
 	parts   []part
 	headers []header
@@ -26,10 +26,10 @@ type part struct {
 
 type header struct{ name, value []byte }
 
-// Parse reads src, which must not change while m is used. It reports false unless the body is written in the plain way:
-// boundaries on lines of their own ended by CRLF, nothing before the first and nothing but CRLF after the last, header
-// lines that are not folded, and the boundary nowhere else. What reads another way to another reader is not for us to
-// interpret.
+// Parse reads src, which must not change while m is used. It reports false unless the body is
+// written in the plain way: boundaries on lines of their own ended by CRLF, nothing before the
+// first and nothing but CRLF after the last, header lines that are not folded, and the boundary
+// nowhere else. What reads another way to another reader is not for us to interpret.
 func (m *Multipart) Parse(src []byte, boundary string) bool {
 	m.parts, m.headers = m.parts[:0], m.headers[:0]
 	if boundary == "" || len(boundary) > maxBoundary {
@@ -79,8 +79,9 @@ func (m *Multipart) header(src []byte) (n int, rest []byte, ok bool) {
 	return n, src, true
 }
 
-// Write writes every part: its header fields, ordered by name, and its content. All fields count, as they are: name and
-// file name are in Content-Disposition, and any other may change what the content means.
+// Write writes every part: its header fields, ordered by name, and its content. All fields count,
+// as they are: name and file name are in Content-Disposition, and any other may change what the
+// content means.
 func (m *Multipart) Write(w *Writer) {
 	w.Uint(len(m.parts))
 	headers := m.headers

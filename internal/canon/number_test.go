@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// decimalOf is what a literal is worth by another road: an integer without zeros at its end, and the power of ten it is
-// multiplied with.
+// decimalOf is what a literal is worth by another road: an integer without zeros at its end, and
+// the power of ten it is multiplied with.
 func decimalOf(t testing.TB, lit string) (m, e *big.Int) {
 	t.Helper()
 	mantissa, power, _ := strings.Cut(strings.ToLower(lit), "e")
@@ -54,7 +54,8 @@ func checkNumbers(t testing.TB, a, b string) {
 	}
 }
 
-// respell writes a literal of the same value in another way: zeros around the digits, the point moved, the exponent made up for it.
+// respell writes a literal of the same value in another way: zeros around the digits, the point
+// moved, the exponent made up for it.
 func respell(r *rand.Rand, lit string) string {
 	sign := ""
 	if lit[0] == '-' {
@@ -132,7 +133,8 @@ func TestRespelledNumbers(t *testing.T) {
 	}
 }
 
-// FP-12: neither exponents nor digits are expanded. Far below a second is a bound with room; expanding would take years.
+// FP-12: neither exponents nor digits are expanded. Far below a second is a bound with room;
+// expanding would take years.
 func TestNumbersAreNotExpanded(t *testing.T) {
 	nines, zeros := strings.Repeat("9", 1<<20), strings.Repeat("0", 1<<20)
 	start := time.Now()

@@ -14,7 +14,8 @@ type token struct {
 	index int // as an array index; -1 if it is none
 }
 
-// ParsePointer reads the string form of a pointer: "" or "/"-separated tokens in which "~1" stands for "/" and "~0" for "~".
+// ParsePointer reads the string form of a pointer: "" or "/"-separated tokens in which "~1" stands
+// for "/" and "~0" for "~".
 func ParsePointer(s string) (Pointer, error) {
 	var p Pointer
 	if s == "" {
@@ -59,16 +60,16 @@ func arrayIndex(s string) int {
 	return n
 }
 
-// Drop takes what p points to out of the document; nothing happens if there is nothing. The other elements of an array
-// keep their indexes. The whole document cannot be dropped.
+// Drop takes what p points to out of the document; nothing happens if there is nothing. The other
+// elements of an array keep their indexes. The whole document cannot be dropped.
 func (d *Doc) Drop(p Pointer) {
 	if handle, _, ok := d.find(p); ok {
 		d.nodes[handle].flags |= dropped
 	}
 }
 
-// find returns the value p points to and its handle: the name of a member, the element itself in an array. What was
-// dropped, or is inside of what was dropped, is not there.
+// find returns the value p points to and its handle: the name of a member, the element itself in an
+// array. What was dropped, or is inside of what was dropped, is not there.
 func (d *Doc) find(p Pointer) (handle, value uint32, ok bool) {
 	for i := range p.tokens {
 		n := &d.nodes[value]

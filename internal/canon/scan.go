@@ -8,14 +8,16 @@ import (
 	"github.com/stet-dev/stet/internal/hexdigit"
 )
 
-// Eight bytes are looked at as one word. A byte of x is below n, or equals c, where subtracting made its top bit appear; a
-// borrow can only disturb the bytes after the first such one, and the first is all that is asked for.
+// Eight bytes are looked at as one word. A byte of x is below n, or equals c, where subtracting
+// made its top bit appear; a borrow can only disturb the bytes after the first such one, and the
+// first is all that is asked for.
 const (
 	ones = 0x0101010101010101
 	tops = 0x8080808080808080
 )
 
-// str reads the string whose first byte after the quote is at i and returns where it ends, behind the closing quote.
+// str reads the string whose first byte after the quote is at i and returns where it ends, behind
+// the closing quote.
 func (d *Doc) str(i int) int {
 	s, j := d.src, i
 	for j+8 <= len(s) {
@@ -43,7 +45,8 @@ func (d *Doc) str(i int) int {
 	return -1
 }
 
-// plain returns the first index from j on that holds a quote, a backslash or a control character, or len(src).
+// plain returns the first index from j on that holds a quote, a backslash or a control character,
+// or len(src).
 func (d *Doc) plain(j int) int {
 	s := d.src
 	for j+8 <= len(s) {
@@ -99,7 +102,8 @@ func (d *Doc) escaped(i, j int) int {
 	return j + 1
 }
 
-// escape reads what follows a backslash, adds what it stands for to d.text and returns where it ends, or -1.
+// escape reads what follows a backslash, adds what it stands for to d.text and returns where it
+// ends, or -1.
 func (d *Doc) escape(i int) int {
 	if i >= len(d.src) {
 		return -1
@@ -126,7 +130,8 @@ func (d *Doc) escape(i int) int {
 	return i + 1
 }
 
-// codePoint reads the four digits at i, and the other half of a surrogate pair. Half a pair is refused.
+// codePoint reads the four digits at i, and the other half of a surrogate pair. Half a pair is
+// refused.
 func (d *Doc) codePoint(i int) int {
 	r := d.hex4(i)
 	i += 4
@@ -163,7 +168,8 @@ func (d *Doc) hex4(i int) rune {
 	return r
 }
 
-// number reads the number at i by the grammar of RFC 8259 section 6; what it is worth is asked when it is written.
+// number reads the number at i by the grammar of RFC 8259 section 6; what it is worth is asked when
+// it is written.
 func (d *Doc) number(i int) int {
 	s, start, form := d.src, i, integer
 	if s[i] == '-' {

@@ -6,11 +6,12 @@ import (
 	"io"
 )
 
-// bufferSize is what a Writer gathers before it passes bytes on: most requests fit, and then reach the hash in one call.
+// bufferSize is what a Writer gathers before it passes bytes on: most requests fit, and then reach
+// the hash in one call.
 const bufferSize = 4096
 
-// Writer gathers small writes for a hash and keeps a checksum of the stretch since the last [Writer.Cut]. The hash it
-// feeds must not fail.
+// Writer gathers small writes for a hash and keeps a checksum of the stretch since the last
+// [Writer.Cut]. The hash it feeds must not fail.
 type Writer struct {
 	out  io.Writer
 	buf  []byte
@@ -37,7 +38,8 @@ func (w *Writer) Flush() {
 	w.buf, w.from = w.buf[:0], 0
 }
 
-// Whole returns everything written since Reset, if it all still is here; else the caller must Flush and ask the hash.
+// Whole returns everything written since Reset, if it all still is here; else the caller must Flush
+// and ask the hash.
 func (w *Writer) Whole() ([]byte, bool) { return w.buf, !w.sent }
 
 // Cut ends a stretch and returns its CRC-32C.

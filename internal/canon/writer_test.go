@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// However writes fall on the buffer's end, the bytes and the checksums are those of one large write.
+// However writes fall on the buffer's end, the bytes and the checksums are those of one large
+// write.
 func TestWriterBuffer(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {

@@ -1,4 +1,5 @@
-// Package hexdigit reads hexadecimal digits, as percent-encoding, chunk sizes and JSON escapes have them.
+// Package hexdigit reads hexadecimal digits, as percent-encoding, chunk sizes and JSON escapes have
+// them.
 package hexdigit
 
 // Value returns what a digit of either case is worth, 0 to 15, or -1 for any other byte.

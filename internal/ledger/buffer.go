@@ -12,8 +12,8 @@ var (
 	ErrNoRoom  = errors.New("too many bytes are held")
 )
 
-// first is what a buffer has to begin with. Buffers are reused between requests up to the size of what is small: what grew larger
-// is left to the garbage collector.
+// first is what a buffer has to begin with. Buffers are reused between requests up to the size of
+// what is small: what grew larger is left to the garbage collector.
 const first = 4 << 10
 
 var arrays = sync.Pool{New: func() any { b := make([]byte, 0, first); return &b }}
@@ -27,8 +27,9 @@ type Buffer struct {
 // Buffer returns an empty buffer.
 func (l *Ledger) Buffer(o Owner) Buffer { return Buffer{hold: l.Hold(o)} }
 
-// Fill reads r to its end. length is what r was announced to have; 0 and less is nothing. most is what it may have. The error is
-// [ErrTooLong], [ErrNoRoom] or r's. Memory is taken as bytes arrive: who announces much and sends nothing holds little.
+// Fill reads r to its end. length is what r was announced to have; 0 and less is nothing. most is
+// what it may have. The error is [ErrTooLong], [ErrNoRoom] or r's. Memory is taken as bytes arrive:
+// who announces much and sends nothing holds little.
 func (b *Buffer) Fill(r io.Reader, length, most int64) error {
 	if length > most {
 		return ErrTooLong
@@ -69,7 +70,8 @@ func (b *Buffer) read(r io.Reader, size int64) error {
 	}
 }
 
-// Append adds p, and reports false, changing nothing, where there is no room. most is what will ever be in the buffer.
+// Append adds p, and reports false, changing nothing, where there is no room. most is what will
+// ever be in the buffer.
 func (b *Buffer) Append(p []byte, most int64) bool {
 	if !b.reserve(int64(len(b.Bytes())+len(p)), most) {
 		return false
@@ -81,7 +83,8 @@ func (b *Buffer) Append(p []byte, most int64) bool {
 	return true
 }
 
-// reserve makes room for need bytes in all, and for as many more as keep pieces from being copied again and again.
+// reserve makes room for need bytes in all, and for as many more as keep pieces from being copied
+// again and again.
 func (b *Buffer) reserve(need, most int64) bool {
 	if need <= b.hold.n {
 		return true
@@ -108,7 +111,8 @@ func (b *Buffer) grow(size int64, small bool) bool {
 
 func (b *Buffer) take() { b.data = arrays.Get().(*[]byte) }
 
-// Bytes returns what was put in, and nil where nothing was. It is valid until the buffer is dropped.
+// Bytes returns what was put in, and nil where nothing was. It is valid until the buffer is
+// dropped.
 func (b *Buffer) Bytes() []byte {
 	if b.data == nil {
 		return nil

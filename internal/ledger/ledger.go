@@ -1,4 +1,5 @@
-// Package ledger counts the bytes that are held in memory, in total and by whose they are, and says no before they are too many.
+// Package ledger counts the bytes that are held in memory, in total and by whose they are, and says
+// no before they are too many.
 package ledger
 
 import (
@@ -6,21 +7,25 @@ import (
 	"sync/atomic"
 )
 
-// Small is how large something may be, in bytes, to be small: the reserve of a [Ledger] is for that alone.
+// Small is how large something may be, in bytes, to be small: the reserve of a [Ledger] is for that
+// alone.
 const Small = 16 << 10
 
-// Ledger bounds what is held at a time. It is safe for concurrent use, takes no lock and makes no entries: its own size is fixed.
+// Ledger bounds what is held at a time. It is safe for concurrent use, takes no lock and makes no
+// entries: its own size is fixed.
 //
-// Nobody gets all of it. An owner may hold a share. A reserve is for what is small, of the whole and of each owner's share, so that
-// stalled uploads keep nobody from asking a short question. Where no more than the reserve is left, an owner may hold its share of
-// what the others leave, and no longer of the whole: who holds much already is refused first, and there is always something for the
-// next one.
+// Nobody gets all of it. An owner may hold a share. A reserve is for what is small, of the whole
+// and of each owner's share, so that stalled uploads keep nobody from asking a short question.
+// Where no more than the reserve is left, an owner may hold its share of what the others leave, and
+// no longer of the whole: who holds much already is refused first, and there is always something
+// for the next one.
 type Ledger struct {
 	bounds atomic.Pointer[bounds]
 	total  atomic.Int64
 	seed   maphash.Seed
-	// Every owner is counted in two places, which it may share with others: it holds at most the lesser of the two. So what somebody
-	// holds is never taken for less than it is, and for more only where others' bytes are in both places.
+	// Every owner is counted in two places, which it may share with others: it holds at most the
+	// lesser of the two. So what somebody holds is never taken for less than it is, and for more
+	// only where others' bytes are in both places.
 	accounts [2][places]atomic.Int64
 }
 
@@ -32,15 +37,16 @@ type bounds struct {
 	share        float64
 }
 
-// New returns a ledger of whole bytes, of which reserve are for what is small, and where one owner may hold a share, from 0 to 1.
+// New returns a ledger of whole bytes, of which reserve are for what is small, and where one owner
+// may hold a share, from 0 to 1.
 func New(whole, reserve int64, share float64) *Ledger {
 	l := &Ledger{seed: maphash.MakeSeed()}
 	l.Set(whole, reserve, share)
 	return l
 }
 
-// Set gives the ledger other bounds. What is held stays held; where that is too much by now, nothing more is until enough was given
-// back.
+// Set gives the ledger other bounds. What is held stays held; where that is too much by now,
+// nothing more is until enough was given back.
 func (l *Ledger) Set(whole, reserve int64, share float64) {
 	b := &bounds{whole: whole, open: whole - reserve, share: share}
 	b.own, b.ownOpen = b.shareOf(b.whole), b.shareOf(b.open)
@@ -49,7 +55,8 @@ func (l *Ledger) Set(whole, reserve int64, share float64) {
 
 func (b *bounds) shareOf(n int64) int64 { return int64(b.share * float64(n)) }
 
-// Held returns how many bytes are held at the moment. It is never more than the whole, but for what [Ledger.Set] found held.
+// Held returns how many bytes are held at the moment. It is never more than the whole, but for what
+// [Ledger.Set] found held.
 func (l *Ledger) Held() int64 { return l.total.Load() }
 
 // Owner is whose bytes are counted.
@@ -112,7 +119,8 @@ type Hold struct {
 // Hold returns a hold of nothing.
 func (l *Ledger) Hold(o Owner) Hold { return Hold{ledger: l, owner: o} }
 
-// Raise lets the hold be of n bytes, where it is of less. It reports false, and changes nothing, where there is no room.
+// Raise lets the hold be of n bytes, where it is of less. It reports false, and changes nothing,
+// where there is no room.
 func (h *Hold) Raise(n int64, small bool) bool {
 	if n > h.n {
 		if !h.ledger.take(h.owner, n-h.n, small) {

@@ -13,7 +13,8 @@ import (
 
 const kib = 1 << 10
 
-// Whoever holds what, an owner has its share, large bodies leave the reserve, and what is left last is for those who hold little.
+// Whoever holds what, an owner has its share, large bodies leave the reserve, and what is left last
+// is for those who hold little.
 func TestWhoGetsWhat(t *testing.T) { // C11
 	type bid struct {
 		owner string

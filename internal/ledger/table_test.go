@@ -14,8 +14,9 @@ import (
 	"testing"
 )
 
-// TestBoundsAreInTheTable walks the source of the packages that clients' bytes pass through: every constant and every field that is
-// a most of something is a row of docs/threats.md, a constant with its value.
+// TestBoundsAreInTheTable walks the source of the packages that clients' bytes pass through: every
+// constant and every field that is a most of something is a row of docs/threats.md, a constant with
+// its value.
 func TestBoundsAreInTheTable(t *testing.T) { // C11
 	doc, err := os.ReadFile("../../docs/threats.md")
 	if err != nil {
@@ -45,7 +46,8 @@ func TestBoundsAreInTheTable(t *testing.T) { // C11
 
 var most = regexp.MustCompile(`^[mM]ax[A-Z]`)
 
-// boundsIn returns what bounds something in a package, and the values of constants, as far as they are plain.
+// boundsIn returns what bounds something in a package, and the values of constants, as far as they
+// are plain.
 func boundsIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -1,5 +1,5 @@
-// Package members reads JSON objects that must not be misunderstood: one whose members would be ignored, taken twice or bent into
-// another kind is refused, and the error names the member.
+// Package members reads JSON objects that must not be misunderstood: one whose members would be
+// ignored, taken twice or bent into another kind is refused, and the error names the member.
 package members
 
 import (
@@ -46,9 +46,10 @@ func (e *Error) Error() string {
 	return e.Member + ": " + e.Problem
 }
 
-// Read decodes doc, one JSON object, member by member into the places that into names: pointers, as [json.Unmarshal] takes
-// them. Names are case-sensitive, and each may come once. What does not come leaves its place as it is. The error is an
-// [*Error]; where a place decodes itself ([json.Unmarshaler]), its error's text is the problem.
+// Read decodes doc, one JSON object, member by member into the places that into names: pointers, as
+// [json.Unmarshal] takes them. Names are case-sensitive, and each may come once. What does not come
+// leaves its place as it is. The error is an [*Error]; where a place decodes itself
+// ([json.Unmarshaler]), its error's text is the problem.
 func Read(doc []byte, into map[string]any) error {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

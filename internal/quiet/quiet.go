@@ -1,5 +1,5 @@
-// Package quiet takes the content out of what net/http and its relatives log: they quote the bytes of requests and answers, and
-// print what a handler panicked with.
+// Package quiet takes the content out of what net/http and its relatives log: they quote the bytes
+// of requests and answers, and print what a handler panicked with.
 package quiet
 
 import (
@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// Logger returns a logger of package log for [net/http.Server.ErrorLog] and its like. Each message is a warning in l without its
-// content, see [Text].
+// Logger returns a logger of package log for [net/http.Server.ErrorLog] and its like. Each message
+// is a warning in l without its content, see [Text].
 func Logger(l *slog.Logger) *log.Logger { return log.New(Writer(l), "", 0) }
 
-// Writer is [Logger] for [log.SetOutput]: the Transport of net/http writes to the standard logger, and can be given no other.
+// Writer is [Logger] for [log.SetOutput]: the Transport of net/http writes to the standard logger,
+// and can be given no other.
 func Writer(l *slog.Logger) io.Writer { return writer{l} }
 
 type writer struct{ log *slog.Logger }
@@ -24,8 +25,8 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Text is what of a message is surely no content: its first line, up to the first quotation mark. Of a handler's panic it keeps
-// where, and the stack, which holds no values, but not with what.
+// Text is what of a message is surely no content: its first line, up to the first quotation mark.
+// Of a handler's panic it keeps where, and the stack, which holds no values, but not with what.
 func Text(message string) string {
 	const panicked, stack = "panic serving ", "\ngoroutine "
 	trace := ""

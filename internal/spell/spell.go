@@ -25,7 +25,8 @@ func Hint(word string, known []string) string {
 // limit is how many slips of the pen a word of that length may have.
 func limit(word string) int { return min(3, 1+len(word)/5) }
 
-// distance counts the letters to insert, delete, change or swap with their neighbour (optimal string alignment).
+// distance counts the letters to insert, delete, change or swap with their neighbour (optimal
+// string alignment).
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

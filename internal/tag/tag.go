@@ -1,4 +1,5 @@
-// Package tag writes and reads the ids that records are shown with: 64 bits as "k_" and 16 hex digits.
+// Package tag writes and reads the ids that records are shown with: 64 bits as "k_" and 16 hex
+// digits.
 package tag
 
 import (

@@ -28,7 +28,7 @@ var events = []stet.Event{
 	{Kind: stet.Transition, ID: id, By: "request", Route: "POST /x", TraceID: "t1", To: stet.Running, Attempt: 1},
 	{Kind: stet.Transition, ID: id, By: "holder", Route: "POST /x", TraceID: "t1", From: stet.Running, To: stet.Completed, Attempt: 1, Took: 12 * time.Millisecond},
 	{Kind: stet.Transition, ID: id, By: "holder", Route: "POST /x", From: stet.Running, To: stet.Unknown, Attempt: 2, Cause: "panic", Took: time.Second},
-	{Kind: stet.Transition, ID: id, By: "sweeper", Route: "POST /x", From: stet.Running, To: stet.Unknown, Attempt: 1, Cause: stet.CauseLapsed},
+	{Kind: stet.Transition, ID: id, By: "sweeper", Route: "POST /x", From: stet.Running, To: stet.Unknown, Attempt: 1, Cause: "lease-lapsed"},
 	{Kind: stet.Transition, ID: id, By: "reaper", Route: "POST /x", From: stet.Completed, Attempt: 1},
 	{Kind: stet.StoreCall, Op: "create", Took: 3 * time.Millisecond},
 	{Kind: stet.StoreCall, Op: "get", Took: time.Millisecond, Err: errors.New("disk on fire")},

@@ -102,7 +102,7 @@ func (w *world) moved(by *host, was, is *stet.Record) {
 			w.t.Errorf("I3: what was completed is %v", is.State)
 		}
 	case stet.Retryable:
-		contradicted := is.State == stet.Unknown && is.Cause == stet.CauseContradicted && is.Note != nil && is.Attempt == was.Attempt
+		contradicted := is.State == stet.Unknown && is.Cause == "contradicted" && is.Note != nil && is.Attempt == was.Attempt
 		if is.State != stet.Expired && is.State != stet.Retryable && (is.State != stet.Running || is.Attempt != was.Attempt+1) && !contradicted {
 			w.t.Errorf("I3: what may be retried is %v", is.State)
 		}
@@ -128,7 +128,7 @@ func (w *world) ran(by *host, was, is *stet.Record) { // I1, I3, I13
 			w.t.Error("I3: a run was renewed by who does not hold it")
 		}
 	case stet.Unknown:
-		if lapse := is.Cause == stet.CauseLapsed || is.Cause == stet.CauseForsaken; lapse && !was.Over() || !lapse && !held {
+		if lapse := is.Cause == "lease-lapsed" || is.Cause == "not-resumed"; lapse && !was.Over() || !lapse && !held {
 			w.t.Error("I13: a run was given up while its lease was not over by the store's clock")
 		}
 	case stet.Retryable:

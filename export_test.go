@@ -1,0 +1,4 @@
+package stet
+
+// ParseRecipe is for tests outside the package, which make records by the rules of older versions.
+var ParseRecipe = parseRecipe
