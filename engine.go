@@ -95,8 +95,8 @@ type Decision struct {
 	Record  Record // what the verdict rests on; zero if there is none
 	Claim   *Claim // with Execute
 	// Mismatch, with the verdict Mismatch, names parts in which the request differs: method, path,
-	// query, media-type, body, header:Name. A part that is named does differ; the record cannot tell
-	// every difference.
+	// query, media-type, body, header:Name. A part that is named does differ; the record cannot
+	// tell every difference.
 	Mismatch []string
 }
 

@@ -15,7 +15,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// An API that knows nothing of idempotency is made safe to retry: its second answer is the first one, and it has run once.
+// An API that knows nothing of idempotency is made safe to retry: its second answer is the first
+// one, and it has run once.
 func ExampleNew() {
 	charges := 0
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -49,8 +49,9 @@ func start(t *testing.T, args ...string) (*exec.Cmd, string) {
 	return cmd, addr
 }
 
-// The API dies while the provider keeps it waiting, having charged the card. Its successor finds out, whether the provider heeds keys
-// or has to be asked, and the client's retry is told of the one charge (I1, W7).
+// The API dies while the provider keeps it waiting, having charged the card. Its successor finds
+// out, whether the provider heeds keys or has to be asked, and the client's retry is told of the
+// one charge (I1, W7).
 func TestKilledWhileTheProviderHangs(t *testing.T) {
 	for _, honours := range []bool{true, false} {
 		t.Run(fmt.Sprintf("honours=%v", honours), func(t *testing.T) {

@@ -54,7 +54,8 @@ func TestReadmeShowsThis(t *testing.T) {
 	}
 }
 
-// serve builds the program with a free port in the place of 3000, runs it for as long as the test, and returns its address.
+// serve builds the program with a free port in the place of 3000, runs it for as long as the test,
+// and returns its address.
 func serve(t *testing.T, program string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -195,7 +195,8 @@ func (d *dialogue) say(what string) {
 	d.turns[last].send = append(d.turns[last].send, what)
 }
 
-// hear adds an answer to the first turn that has none where the connection repeats another one, else to the last.
+// hear adds an answer to the first turn that has none where the connection repeats another one,
+// else to the last.
 func (d *dialogue) hear(what string) {
 	t := &d.turns[len(d.turns)-1]
 	fields := strings.Fields(what)

@@ -46,8 +46,8 @@ func (f *face) dial(secure bool) (net.Conn, error) {
 	return tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}), nil
 }
 
-// speak runs a dialogue of HTTP/1. Its last turn ends with a probe, so that whatever the server makes of the bytes is there when
-// the probe has its answer, or the connection its end.
+// speak runs a dialogue of HTTP/1. Its last turn ends with a probe, so that whatever the server
+// makes of the bytes is there when the probe has its answer, or the connection its end.
 func (f *face) speak(d *dialogue) (x exchanged) {
 	conn, err := f.dial(d.tls)
 	if err != nil {

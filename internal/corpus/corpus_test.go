@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestCorpus runs every case on both faces. The names of its subtests hold what a case is of: -run '/C05/' for one finding.
+// TestCorpus runs every case on both faces. The names of its subtests hold what a case is of: -run
+// '/C05/' for one finding.
 func TestCorpus(t *testing.T) {
 	for name, start := range faces {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,6 @@
-// Package corpus holds raw requests, and what must become of them, for both faces of the layer: the middleware in an http.Server,
-// and the gateway before an upstream. They run over real sockets, as go test ./internal/corpus, and there is no way to skip one.
+// Package corpus holds raw requests, and what must become of them, for both faces of the layer: the
+// middleware in an http.Server, and the gateway before an upstream. They run over real sockets, as
+// go test ./internal/corpus, and there is no way to skip one.
 //
 // A file in testdata holds cases:
 //
@@ -22,8 +23,8 @@
 //	gateway: saw no Upgrade -- it is the gateway that speaks to the upstream
 //	stored default k /v1/pay completed
 //
-// The first line names what the case is of (a finding, a case of the black-box list, or a section of an RFC) and the case. A name
-// is unique in its file.
+// The first line names what the case is of (a finding, a case of the black-box list, or a section
+// of an RFC) and the case. A name is unique in its file.
 //
 //   - > is what the client sends: exactly that, without a line end of its own. Escapes are \r \n \t \s (a space) \\ \xHH, and
 //     \{a*300} for 300 times a. What is sent together goes out in one write.

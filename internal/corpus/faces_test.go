@@ -172,7 +172,8 @@ var serverTLS = func() func() *tls.Config {
 	}
 }()
 
-// recorder is the handler, and the upstream: it takes down what it gets. What it answers is for the path to say.
+// recorder is the handler, and the upstream: it takes down what it gets. What it answers is for the
+// path to say.
 type recorder struct {
 	received atomic.Int64 // by an upstream: how many requests began
 	probes   atomic.Int64

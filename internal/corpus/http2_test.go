@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// HTTP/2 as it is written on the wire (RFC 9113). The request is ours, frame by frame; for everything else, preface and settings
-// and what the server answers, net/http's own client stands on the same connection. It believes to have sent a request of its own.
+// HTTP/2 as it is written on the wire (RFC 9113). The request is ours, frame by frame; for
+// everything else, preface and settings and what the server answers, net/http's own client stands
+// on the same connection. It believes to have sent a request of its own.
 
 const (
 	frameData         = 0x0

@@ -15,8 +15,8 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// TestShadowChangesNothing runs every case with everything in shadow mode, and with everything off: what the client receives, and
-// what reaches the handler, is the same.
+// TestShadowChangesNothing runs every case with everything in shadow mode, and with everything off:
+// what the client receives, and what reaches the handler, is the same.
 func TestShadowChangesNothing(t *testing.T) { // C15
 	for name, start := range faces {
 		t.Run(name, func(t *testing.T) {
@@ -58,8 +58,8 @@ func play(start func(setup) *face, s *script, mode stethttp.Mode) ([]exchanged, 
 	return got, f
 }
 
-// agree waits until two recorders have taken down the same. A client may be told that its request is broken while a handler still
-// reads from it.
+// agree waits until two recorders have taken down the same. A client may be told that its request
+// is broken while a handler still reads from it.
 func agree(a, b *recorder) bool {
 	late := time.After(patience)
 	for {
@@ -76,7 +76,8 @@ func agree(a, b *recorder) bool {
 	}
 }
 
-// TestShadowHoldsNothingBack: the handler has what the client has sent so far, and the client what the handler has written so far.
+// TestShadowHoldsNothingBack: the handler has what the client has sent so far, and the client what
+// the handler has written so far.
 func TestShadowHoldsNothingBack(t *testing.T) { // C15
 	for name, start := range faces {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +177,8 @@ func TestShadowOverHTTP2(t *testing.T) { // C15
 	}
 }
 
-// TestShadowPassesPanicsOn: the client of a handler that panics sees the connection end, after what was written.
+// TestShadowPassesPanicsOn: the client of a handler that panics sees the connection end, after what
+// was written.
 func TestShadowPassesPanicsOn(t *testing.T) { // C15
 	var raw [2][]byte
 	for i, mode := range []stethttp.Mode{stethttp.ModeOff, stethttp.ModeShadow} {

@@ -90,7 +90,8 @@ func (c *filedConn) ReadFrom(r io.Reader) (int64, error) {
 	return c.Conn.(io.ReaderFrom).ReadFrom(r)
 }
 
-// Files go out whole: as files over connections that take them, as the kernel's do, and as bytes over others.
+// Files go out whole: as files over connections that take them, as the kernel's do, and as bytes
+// over others.
 func TestFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	content := bytes.Repeat([]byte("0123456789"), 100_000)

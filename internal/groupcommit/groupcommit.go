@@ -2,23 +2,25 @@
 // a server. The stores for SQLite, MySQL and Postgres and the outbox use it. A driver supplies the
 // statements in a [Config]; a [Queue] decides which write goes when, and with which others:
 //
-//   - Alone: if nothing waits and there is room, a caller carries out its write at once, on its own
-//     goroutine and under its own context. There is no timer, and no caller waits for company.
-//   - Groups: otherwise the write waits, in order of arrival. As soon as there is room, a goroutine
-//     carries out all that waits, up to MaxGroup writes and MaxBytes, as one group after the other.
-//     It ends when nothing waits. No caller carries out a later group than its own.
+//   - Alone: if nothing waits and there is room, a caller carries out its write at once, on its
+//     own goroutine and under its own context. There is no timer, and no caller waits for company.
+//   - Groups: otherwise the write waits, in order of arrival. As soon as there is room, a
+//     goroutine carries out all that waits, up to MaxGroup writes and MaxBytes, as one group after
+//     the other. It ends when nothing waits. No caller carries out a later group than its own.
 //   - Cancellation: a caller whose context ends returns at once. A write that was still waiting is
-//     never carried out, and its error wraps [ErrNothing]. A write that was on its way may happen yet,
-//     and its error wraps [ErrNoAnswer]; the rest of the group is not affected. A group has until the
-//     latest deadline of its writes.
-//   - Lost answers: if the driver fails and cannot tell whether the group happened, its error is the
-//     answer to each write of the group. Nothing is tried again here: a repetition could contradict
-//     what another process did meanwhile.
-//   - Refusals: if the database refuses a group, so that nothing of it happened, each of its writes is
-//     carried out separately. A write that the database cannot take fails alone.
-//   - Held rows: a write to a row that another transaction holds stays out of groups (Fits, [Held]), and
-//     is carried out by Patient, which may wait for the row. It delays no other write.
-//   - Panics: a panic of the driver reaches one caller of the group. The others receive [ErrUnknown].
+//     never carried out, and its error wraps [ErrNothing]. A write that was on its way may happen
+//     yet, and its error wraps [ErrNoAnswer]; the rest of the group is not affected. A group has
+//     until the latest deadline of its writes.
+//   - Lost answers: if the driver fails and cannot tell whether the group happened, its error is
+//     the answer to each write of the group. Nothing is tried again here: a repetition could
+//     contradict what another process did meanwhile.
+//   - Refusals: if the database refuses a group, so that nothing of it happened, each of its
+//     writes is carried out separately. A write that the database cannot take fails alone.
+//   - Held rows: a write to a row that another transaction holds stays out of groups (Fits,
+//     [Held]), and is carried out by Patient, which may wait for the row. It delays no other
+//     write.
+//   - Panics: a panic of the driver reaches one caller of the group. The others receive
+//     [ErrUnknown].
 //   - Close: new writes are refused; those that wait or are on their way are finished first.
 package groupcommit
 

@@ -1,5 +1,5 @@
-// Package monotonic has a clock that never goes back, so that a store compares its leases with the instants of one line even if an
-// administrator sets the host's clock (I13, W10).
+// Package monotonic has a clock that never goes back, so that a store compares its leases with the
+// instants of one line even if an administrator sets the host's clock (I13, W10).
 package monotonic
 
 import (
@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Clock gives out instants of Now. If Now goes back, the clock stands still. It is safe for concurrent use.
+// Clock gives out instants of Now. If Now goes back, the clock stands still. It is safe for
+// concurrent use.
 type Clock struct {
 	Now  func() time.Time // nil means [time.Now]
 	last atomic.Int64

@@ -15,7 +15,8 @@ func Connect[Req, Res any](guard func(http.Handler) http.Handler, procedure stri
 	return guard(connect.NewUnaryHandler(procedure, unary))
 }
 
-// ConnectProblem is a [stethttp.Config.Render] for clients of Connect, gRPC and gRPC-Web: they read no problem documents.
+// ConnectProblem is a [stethttp.Config.Render] for clients of Connect, gRPC and gRPC-Web: they read
+// no problem documents.
 func ConnectProblem(w http.ResponseWriter, r *http.Request, p *stethttp.Problem) {
 	code := connect.CodeInvalidArgument
 	switch p.Status {

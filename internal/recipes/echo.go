@@ -6,7 +6,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Echo guards the handlers that follow it: their errors are answered before the guard learns of the answer.
+// Echo guards the handlers that follow it: their errors are answered before the guard learns of the
+// answer.
 func Echo(guard func(http.Handler) http.Handler) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

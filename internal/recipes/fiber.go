@@ -9,8 +9,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Fiber guards the handlers that follow it. fasthttp uses the memory of a request again, so the guard gets a copy of it; what it
-// answers is held in memory, and becomes fiber's response when it is complete.
+// Fiber guards the handlers that follow it. fasthttp uses the memory of a request again, so the
+// guard gets a copy of it; what it answers is held in memory, and becomes fiber's response when it
+// is complete.
 func Fiber(guard func(http.Handler) http.Handler) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		r, err := fiberRequest(c)

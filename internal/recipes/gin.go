@@ -8,7 +8,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Gin guards the handlers that follow it. Middleware that recovers from panics belongs before it, what answers c.Errors after it.
+// Gin guards the handlers that follow it. Middleware that recovers from panics belongs before it,
+// what answers c.Errors after it.
 func Gin(guard func(http.Handler) http.Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ran := false

@@ -14,8 +14,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// naiveGin is the bridge that looks right: the handlers write to the connection's writer, and gin runs them although the guard
-// has answered.
+// naiveGin is the bridge that looks right: the handlers write to the connection's writer, and gin
+// runs them although the guard has answered.
 func naiveGin(guard func(http.Handler) http.Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		guard(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -51,8 +51,8 @@ func ginErrorsOutside(s *service, guard gin.HandlerFunc) http.Handler {
 	return r
 }
 
-// C09: a naive bridge never makes an empty 200 of an answer, nor two effects of one key: the outcome is unknown, and the observer
-// hears why.
+// C09: a naive bridge never makes an empty 200 of an answer, nor two effects of one key: the
+// outcome is unknown, and the observer hears why.
 func TestNaiveBridges(t *testing.T) {
 	bridges := []struct {
 		name  string

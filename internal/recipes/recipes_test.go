@@ -95,7 +95,8 @@ func (s *service) state(t *testing.T, key string) stet.State {
 	return r.State
 }
 
-// framework is an app of one framework with the handlers above. Without a guard it is the app as it would be without the layer.
+// framework is an app of one framework with the handlers above. Without a guard it is the app as it
+// would be without the layer.
 type framework struct {
 	name  string
 	serve func(t *testing.T, s *service, guard func(http.Handler) http.Handler) (url string)
@@ -141,7 +142,8 @@ type answer struct {
 	err    bool
 }
 
-// client makes a connection for each request: net/http sends a keyed request again by itself where one that it used before breaks.
+// client makes a connection for each request: net/http sends a keyed request again by itself where
+// one that it used before breaks.
 var client = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 func post(t *testing.T, url, key string) answer {
@@ -188,7 +190,8 @@ func (a answer) text() string {
 
 func (a answer) replayed() bool { return a.header.Get("Idempotent-Replayed") == "true" }
 
-// C09: behind each bridge the first answer is the one the framework gives without the layer, and a retry gets it again.
+// C09: behind each bridge the first answer is the one the framework gives without the layer, and a
+// retry gets it again.
 func TestRecipes(t *testing.T) {
 	for _, f := range frameworks {
 		t.Run(f.name, func(t *testing.T) {
@@ -251,8 +254,8 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// A run that takes too long ends behind each bridge: its context does, and the guard answers while the handler still holds the
-// framework's writer.
+// A run that takes too long ends behind each bridge: its context does, and the guard answers while
+// the handler still holds the framework's writer.
 func TestTooSlow(t *testing.T) {
 	for _, f := range frameworks {
 		if f.name == "fiber behind net/http" { // the context does not get there
@@ -273,7 +276,8 @@ func TestTooSlow(t *testing.T) {
 	}
 }
 
-// atOnce sends several keys many times at once: fasthttp uses the memory of one request for the next.
+// atOnce sends several keys many times at once: fasthttp uses the memory of one request for the
+// next.
 func atOnce(t *testing.T, s *service, url string) {
 	before := s.count(charge)
 	var wg sync.WaitGroup

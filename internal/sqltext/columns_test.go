@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// decisions/0013: what operators search, or the stores' own statements compare, has a column; everything else shares three, and the
-// body has its own. The view for people shows none of those.
+// decisions/0013: what operators search, or the stores' own statements compare, has a column;
+// everything else shares three, and the body has its own. The view for people shows none of those.
 func TestColumns(t *testing.T) {
 	want := []string{"attempt", "cause", "completed_at", "created_at", "downstream_id", "downstream_key", "due_at", "escalated", "head_sum",
 		"holder", "id", "keep_expired_ns", "key", "method", "path", "point", "route", "schema", "scope", "size", "state", "status", "tag",

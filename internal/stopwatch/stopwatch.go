@@ -1,4 +1,5 @@
-// Package stopwatch takes the time only where it is wanted: reading the clock twice costs as much as a look into a map.
+// Package stopwatch takes the time only where it is wanted: reading the clock twice costs as much
+// as a look into a map.
 package stopwatch
 
 import "time"

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Every error of [Client.Create] is one of these or means that nobody can tell: the effect may be there.
+// Every error of [Client.Create] is one of these or means that nobody can tell: the effect may be
+// there.
 var (
 	// ErrDeclined is a final no.
 	ErrDeclined = errors.New("provider: declined")
@@ -38,8 +39,8 @@ func (c Client) Create(ctx context.Context, key, card string, e Effect) (Effect,
 	}
 	r.Header.Set("Idempotency-Key", key)
 	r.Header.Set("Not-After", time.Now().Add(Horizon).Format(time.RFC3339Nano))
-	// net/http sends a request with an Idempotency-Key a second time by itself, when a connection it had used before breaks. Only
-	// some providers can take that: without GetBody it cannot.
+	// net/http sends a request with an Idempotency-Key a second time by itself, when a connection
+	// it had used before breaks. Only some providers can take that: without GetBody it cannot.
 	r.GetBody = nil
 	w, err := c.HTTP.Do(r)
 	if err != nil {
@@ -64,9 +65,9 @@ func (c Client) Create(ctx context.Context, key, card string, e Effect) (Effect,
 	return Effect{}, fmt.Errorf("provider: it answered %d", w.StatusCode)
 }
 
-// Find asks whether there is an effect with this key. It is for calls that were made in the past, by a process that is gone or has
-// given up. A fresh "no" would be no proof, for such a call may still be on its way; so Find asks again after [Horizon], when it
-// cannot be carried out any more.
+// Find asks whether there is an effect with this key. It is for calls that were made in the past,
+// by a process that is gone or has given up. A fresh "no" would be no proof, for such a call may
+// still be on its way; so Find asks again after [Horizon], when it cannot be carried out any more.
 func (c Client) Find(ctx context.Context, key string) (e Effect, found bool, err error) {
 	over := time.NewTimer(Horizon)
 	defer over.Stop()

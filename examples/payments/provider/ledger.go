@@ -52,7 +52,8 @@ func (l *Ledger) Close() error { return l.file.Close() }
 
 var errTooLate = errors.New("the request came after its Not-After")
 
-// add writes the effect, before notAfter or not at all. With once, an effect of the same key is returned instead.
+// add writes the effect, before notAfter or not at all. With once, an effect of the same key is
+// returned instead.
 func (l *Ledger) add(e Effect, notAfter time.Time, once bool) (_ Effect, made bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

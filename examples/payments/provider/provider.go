@@ -1,11 +1,11 @@
-// Package provider is a payment provider to try things with: it moves no money, but keeps a ledger of what it would have moved,
-// and misbehaves on request as real ones do.
+// Package provider is a payment provider to try things with: it moves no money, but keeps a ledger
+// of what it would have moved, and misbehaves on request as real ones do.
 //
 //	POST /v1/charges, /v1/refunds, /v1/payouts   {"reference":"order-7","amount":1999,"card":"ok"}
 //	GET  /v1/effects?key=K or ?reference=R       what was really done, a list
 //
-// What the card is called decides how a new effect goes: "decline" refuses it for good, "drop" does it and closes the connection,
-// "hang" does it and never answers, anything else does it.
+// What the card is called decides how a new effect goes: "decline" refuses it for good, "drop" does
+// it and closes the connection, "hang" does it and never answers, anything else does it.
 package provider
 
 import (
@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// Horizon is what the provider documents: a request is carried out within this time after it was sent, or never. [Client] says in
-// each when that is over (Not-After), and the provider looks at it as it writes the ledger.
+// Horizon is what the provider documents: a request is carried out within this time after it was
+// sent, or never. [Client] says in each when that is over (Not-After), and the provider looks at it
+// as it writes the ledger.
 const Horizon = 500 * time.Millisecond
 
 // Server is the provider.

@@ -24,7 +24,8 @@ type payment struct {
 
 // newPayments is the flow: reserve (rows), charge (the provider), book (rows).
 func (s *Service) newPayments() (*flow.Flow[payment], error) {
-	// After a crash the provider is asked about it. A charge takes no longer than a lease: what it does not know by then never comes.
+	// After a crash the provider is asked about it. A charge takes no longer than a lease: what it
+	// does not know by then never comes.
 	charge := flow.Foreign("charge", s.charge).Lookup(s.charged).Settle(s.Lease)
 	if s.HonoursKeys {
 		charge = charge.HonoursKey() // it is sent again instead, with the same key

@@ -14,8 +14,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// payout writes rows of the own database only, one of them a promise: the row, the message, the record and its answer are one
-// transaction. The money moves later, by a Worker.
+// payout writes rows of the own database only, one of them a promise: the row, the message, the
+// record and its answer are one transaction. The money moves later, by a Worker.
 func (s *Service) payout(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
 	var in order
 	if !in.read(w, r) {
@@ -40,8 +40,8 @@ func (s *Service) promise(ctx context.Context, tx *sql.Tx, record outbox.Record,
 	return s.box.Add(ctx, tx, outbox.Message{Topic: payouts, Record: record, Payload: body})
 }
 
-// Worker delivers the payouts. It may rely on one effect per key with a provider that honours keys; with another one, because send
-// asks what an attempt before it has done. observe may be nil.
+// Worker delivers the payouts. It may rely on one effect per key with a provider that honours keys;
+// with another one, because send asks what an attempt before it has done. observe may be nil.
 func (s *Service) Worker(observe func(outbox.Event)) outbox.Worker {
 	return outbox.Worker{DB: s.DB, Dialect: sqlstore.SQLite, Handler: s.send, KeyHonoured: true,
 		Lease: s.Lease, Backoff: s.Every, Poll: s.Every, Concurrency: 4, Observe: observe}

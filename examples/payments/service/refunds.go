@@ -11,8 +11,9 @@ import (
 	"github.com/stet-dev/stet/reconcile"
 )
 
-// refund is one call of the provider and nothing else: the guard alone protects it. It says what it knows: by its answer, that it
-// is done or refused; by NotExecuted, that provably nothing happened; by Unknown, that nobody can tell.
+// refund is one call of the provider and nothing else: the guard alone protects it. It says what it
+// knows: by its answer, that it is done or refused; by NotExecuted, that provably nothing happened;
+// by Unknown, that nobody can tell.
 func (s *Service) refund(w http.ResponseWriter, r *http.Request) {
 	var in order
 	if !in.read(w, r) {
@@ -39,8 +40,8 @@ func done(e provider.Effect) stet.Response {
 	return result{Reference: e.Reference, State: e.Kind, Provider: e.ID}.response(http.StatusCreated)
 }
 
-// find is the Resolver of what is unknown: it asks the provider. That there is no trace is a proof here, because Find waits until
-// the call cannot be carried out any more.
+// find is the Resolver of what is unknown: it asks the provider. That there is no trace is a proof
+// here, because Find waits until the call cannot be carried out any more.
 func (s *Service) find(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
 	switch h.Route {
 	case payouts: // rows alone, and they were rolled back with their run

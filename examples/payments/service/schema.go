@@ -9,8 +9,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// The rows name the idempotency record they came from, so that people find one from the other. Records go when their retention is
-// over, rows stay: their reference is then NULL.
+// The rows name the idempotency record they came from, so that people find one from the other.
+// Records go when their retention is over, rows stay: their reference is then NULL.
 const schema = `
 CREATE TABLE IF NOT EXISTS payments (
 	id        TEXT PRIMARY KEY,
@@ -34,7 +34,8 @@ CREATE TABLE IF NOT EXISTS payouts (
 CREATE INDEX IF NOT EXISTS payouts_record ON payouts (scope, key);
 `
 
-// DSN names a SQLite file for [New]. SQLite heeds foreign keys only where each connection asks for it.
+// DSN names a SQLite file for [New]. SQLite heeds foreign keys only where each connection asks for
+// it.
 func DSN(path string) string {
 	return sqlstore.SQLiteDSN(filepath.Clean(path)) + "&_pragma=foreign_keys(1)"
 }

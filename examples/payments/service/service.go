@@ -31,7 +31,8 @@ import (
 type Config struct {
 	DB       *sql.DB // opened with [DSN], prepared by [Migrate]
 	Provider provider.Client
-	// HonoursKeys: the provider has one effect per key, and says so in its documentation. Otherwise it is asked what it has done.
+	// HonoursKeys: the provider has one effect per key, and says so in its documentation. Otherwise
+	// it is asked what it has done.
 	HonoursKeys bool
 
 	Lease  time.Duration // how soon what a crash left behind is taken up; default 30 s
@@ -71,7 +72,8 @@ func (s *Service) Close(ctx context.Context) error {
 	return errors.Join(s.engine.Drain(ctx), s.store.Close())
 }
 
-// Handler serves the API. Each route has a guard of its own, since they differ in what a crash means.
+// Handler serves the API. Each route has a guard of its own, since they differ in what a crash
+// means.
 func (s *Service) Handler() http.Handler {
 	guard := func(route string, onLapse stet.LapseRule) func(http.Handler) http.Handler {
 		policy := s.engine.Policy()
@@ -88,7 +90,8 @@ func (s *Service) Handler() http.Handler {
 // Names of routes, as they stand in records.
 const refunds, payouts, payments = "refunds", "payouts", "payments"
 
-// Run does what no request waits for, until ctx ends. Any number of processes may run it on one database.
+// Run does what no request waits for, until ctx ends. Any number of processes may run it on one
+// database.
 func (s *Service) Run(ctx context.Context) error {
 	loops := []func(context.Context) error{
 		s.Completer().Run, // payments without a client
