@@ -59,10 +59,10 @@ const (
 // cannot take memory from requests.
 var held = ledger.New(maxNotices, maxNotices/2, 1)
 
-// Validate returns what is wrong with the settings.
+// Validate returns what is wrong with Provider and Secrets. The Engine may be missing yet.
 func (h Webhook) Validate() error {
-	if h.Engine == nil || len(h.Secrets) == 0 {
-		return errors.New("reconcile: a Webhook needs an Engine and Secrets")
+	if len(h.Secrets) == 0 {
+		return errors.New("reconcile: a Webhook needs Secrets")
 	}
 	p, err := h.provider()
 	if err != nil {

@@ -17,7 +17,7 @@ func TestOperateDocsFirstGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	says := regexp.MustCompile("where nothing listens, the charge answers (\\d+) `([a-z-]+)`").FindStringSubmatch(string(doc))
+	says := regexp.MustCompile("If nothing listens there, the\\s+charge gets (\\d+) `([a-z-]+)`").FindStringSubmatch(string(doc))
 	if says == nil {
 		t.Fatal("it does not say what a charge is answered where nothing listens")
 	}

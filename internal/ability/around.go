@@ -143,7 +143,8 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 
 // Due implements [stet.Store].
 func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
-	return page(ctx, s, Due, stet.ID{}, q, s.inner.Due)
+	due := func(ctx context.Context, q stet.Query) ([]stet.Head, string, error) { return s.inner.Due(ctx, q) } // there may be no inner store
+	return page(ctx, s, Due, stet.ID{}, q, due)
 }
 
 // abilities are those of the inner store, with Around at each of their calls.
