@@ -4,6 +4,7 @@
 # make release VERSION=v0.1.0   writes the version into all modules; once that is committed, tags them (docs/decisions/0023)
 # make mutants changes of internal/mutants/mutants.txt, each of which a test has to notice; make test tries a random tenth
 MODULES     = . cmd examples/payments internal/peerbench internal/recipes internal/integration outbox/riveroutbox store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
+ALL         = github.com/stet-dev/stet/...
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    = 3s
 ram         = $(shell sh internal/ram.sh)
@@ -19,17 +20,20 @@ test: tools vet lint unit tenth fuzz
 tools:                           # the race detector is cgo
 	@sh internal/tools.sh git gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer spin
 
+# vet and lint look at the builds with the race detector, which the tests need: everything is compiled once.
 vet:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
-	@$(call each,go vet ./... && go vet -tags stetfault ./...)
-	@go test -run TestEachModuleStandsAlone ./internal/release      # go mod tidy -diff
+	@go vet -race $(ALL)
+	@cd cmd && go vet -race -tags stetfault ./internal/dsn
+	@go test -race -run TestEachModuleStandsAlone ./internal/release      # go mod tidy -diff
 
 lint:
-	@$(call each,go run $(STATICCHECK) ./...)
+	@GOBIN=$(CURDIR)/bin go install $(STATICCHECK)
+	@GOFLAGS=-race bin/staticcheck $(ALL)
 	@go test ./internal/style                # how comments are written
 
 unit:                            # all modules of go.work, two packages at a time: most wait for servers of their own
-	@go test -race -p 2 -timeout 20m github.com/stet-dev/stet/...
+	@go test -race -p 2 -timeout 20m $(ALL)
 	@cd cmd && go test -race -tags stetfault ./internal/dsn
 
 fuzz:
