@@ -76,7 +76,7 @@ func TestAdmitIsAskedOfNewKeys(t *testing.T) { // E01, E02
 }
 
 // TestAdmittedAndNotMade: who loses the race, and whose write was refused, gives back what it took;
-// whose write may have happened does not, and nobody takes twice for one key.
+// whose write may have happened does not, and no request takes twice for one key.
 func TestAdmittedAndNotMade(t *testing.T) { // E01
 	bubble(t, stet.Config{}, func(h *house) {
 		g := &gate{}

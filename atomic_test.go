@@ -198,7 +198,7 @@ func TestRecoveryPointInATransaction(t *testing.T) {
 	})
 }
 
-func TestTransactionLongerThanTheLease(t *testing.T) { // I3: whoever is first decides
+func TestTransactionLongerThanTheLease(t *testing.T) { // I3: the first write decides
 	ledgered(t, func(t *testing.T, l ledger, e *stet.Engine, _ func() int) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		if err := c.In(l.begin()); err != nil {

@@ -44,8 +44,8 @@ func sleep(ctx context.Context, pause *time.Duration, deadline time.Time) bool {
 type chores struct {
 	mu    sync.Mutex
 	n     int
-	idle  chan struct{} // closed when n is 0 again; nil while nobody waits
-	hurry chan struct{} // closed while somebody waits; nil while nobody asked
+	idle  chan struct{} // closed when n is 0 again; nil while no call waits
+	hurry chan struct{} // closed while a call waits; nil while none asked
 }
 
 // maxCleanups bounds how many reservations are removed at a time, so that a store that is away for

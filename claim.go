@@ -20,7 +20,7 @@ type Claim struct {
 	from   State     // what the record was when the claim was granted; 0: there was none
 	began  time.Time // local; just before the write that granted the claim
 
-	mu        sync.Mutex // never held while the store is asked: whoever writes has the turn
+	mu        sync.Mutex // never held while the store is asked: the one that writes has the turn
 	busy      bool       // the turn is taken
 	free      chan struct{}
 	phase     phase
@@ -106,7 +106,7 @@ func (c *Claim) Overdue(cause string) { c.state(Unknown, cause, true) }
 func (c *Claim) Completed() { c.state(Completed, "", false) }
 
 func (c *Claim) state(s State, cause string, overdue bool) {
-	if c == nil { // a request that runs unguarded: there is nobody to tell
+	if c == nil { // a request that runs unguarded has no claim
 		return
 	}
 	c.mu.Lock()
@@ -233,7 +233,7 @@ func (c *Claim) put(ctx context.Context, h Head, b *Body, within time.Duration) 
 		switch {
 		case err == nil:
 			c.h, c.unsure, c.mixed, c.wrote = got, nil, false, call.began
-			if got.State == Running || got.State == Unknown { // nobody asks how long it worked after that
+			if got.State == Running || got.State == Unknown { // only these records need to know how long it worked
 				c.heard = time.Now()
 			}
 			if b != nil {
@@ -260,7 +260,7 @@ const (
 	joined                // it is part of a transaction of the caller's: nothing that it wrote there is certain before Confirm
 	promised              // it was settled in that transaction
 	doubted               // it was settled as unknown: the holder may learn the outcome after all
-	ended                 // it was settled or given up, or the record is somebody else's
+	ended                 // it was settled or given up, or the record has another holder
 	phases
 )
 
@@ -288,11 +288,11 @@ const (
 	step       deed = iota // a write after which the run goes on: a heartbeat, a recovery point
 	join                   // Claim.In
 	settle                 // an outcome is stored
-	doubt                  // ... which is that nobody knows
+	doubt                  // ... which is that it is unknown
 	suspend                // Claim.Suspend
 	committed              // Claim.Confirm: what the transaction wrote is stored
 	rolledBack             // ... nothing of it is
-	lose                   // the record is somebody else's, or the store gave no answer to the last write there is
+	lose                   // the record has another holder, or the store gave no answer to the last write there is
 	deeds
 )
 

@@ -48,7 +48,7 @@ func TestLostLeaseEndsTheContextInTime(t *testing.T) { // W8, W9, I13
 		}
 		h.store.Up()
 		h.begin(request("k"), stet.InProgress) // not over by the store's clock
-		h.settle(d.Claim)                      // ... and nobody else has touched it
+		h.settle(d.Claim)                      // ... and no other writer has touched it
 	})
 }
 
@@ -358,7 +358,7 @@ func TestAClaimKnowsItsUnansweredWrites(t *testing.T) { // I11, W2: a holder nev
 	bubble(t, stet.Config{}, func(h *house) {
 		d := h.begin(request("k"), stet.Execute)
 		h.store.LoseReplies(1)
-		for range 3 { // each lands, and nobody says so
+		for range 3 { // each lands, and its answer is lost
 			if err := d.Claim.Renew(h.t.Context()); err == nil || errors.Is(err, stet.ErrFenced) {
 				h.t.Fatalf("Renew: %v", err)
 			}

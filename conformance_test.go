@@ -13,7 +13,7 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// modelled are the moves that the model lets somebody make, without those that only a dropped rule
+// modelled are the moves that the model allows, without those that only a dropped rule
 // allows.
 func modelled(t *testing.T, who string) map[string]bool {
 	t.Helper()
@@ -38,7 +38,7 @@ func modelled(t *testing.T, who string) map[string]bool {
 	return moves
 }
 
-// situated are records as somebody may find them: in every state, due and not, by every rule, with
+// situated are records as they may be found: in every state, due and not, by every rule, with
 // a recovery point and without.
 func situated(now time.Time) (all []stet.Record) {
 	for state := stet.Running; state <= stet.Expired; state++ {
@@ -96,7 +96,7 @@ func TestModelMovesAsKeepersDo(t *testing.T) {
 	}
 }
 
-// TestModelMovesAsHoldersDo does the same for whoever has, or had, the claim.
+// TestModelMovesAsHoldersDo does the same for one that has, or had, the claim.
 func TestModelMovesAsHoldersDo(t *testing.T) {
 	claims := []func(c *stet.Claim){(*stet.Claim).Completed, func(c *stet.Claim) { c.NotExecuted("proof") }, func(c *stet.Claim) { c.Unknown("doubt") }}
 	made := map[string]bool{}

@@ -54,7 +54,7 @@ func TestRetryAfterOfALaterAttempt(t *testing.T) { // C08
 	})
 }
 
-// Nobody works on a suspended run: it is worth asking when it may go on.
+// A suspended run has no holder: it is worth asking when it may go on.
 func TestRetryAfterOfASuspendedRun(t *testing.T) { // C08
 	bubble(t, stet.Config{Policy: stet.Policy{Rules: stet.Rules{OnLapse: stet.LapseResume}}}, func(h *house) {
 		d := h.begin(request("k"), stet.Execute)
@@ -76,7 +76,7 @@ func TestRetryAfterOfASuspendedRun(t *testing.T) { // C08
 	})
 }
 
-// TestMismatchNamesItsParts: also where the record's recipe is not today's, and where somebody
+// TestMismatchNamesItsParts: also where the record's recipe is not today's, and where a caller
 // waits (C18).
 func TestMismatchNamesItsParts(t *testing.T) {
 	bubble(t, stet.Config{}, func(h *house) {

@@ -44,7 +44,7 @@
 //	stethttp                             middleware for net/http
 //	gateway                              a reverse proxy for an API in any language
 //	flow                                 runs of several steps, with recovery points
-//	outbox                               effects on other systems, written in the caller's transaction
+//	outbox                               effects on other systems, added in a transaction
 //	outbox/riveroutbox                   an outbox that hands its messages to River
 //
 // Stores:

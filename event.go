@@ -35,6 +35,6 @@ const (
 	Answer                             // a request was answered (faces such as stethttp send these)
 	Reaped                             // Count records were removed together, after their retention
 	Probed                             // a reconciler looked after an unknown record: Result is scheduled, resolved or failed
-	ProbeFailed                        // nobody could tell what became of it, or the record forbids what was found: Err; it stays unknown
+	ProbeFailed                        // its outcome could not be found out, or the record forbids what was found: Err; it stays unknown
 	Miswired                           // a face and what is around it are put together wrongly: Cause says how, see package stethttp
 )

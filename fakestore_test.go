@@ -63,7 +63,7 @@ func (s *fakeStore) call(ctx context.Context, verb string, do func() error) erro
 	return err
 }
 
-// read returns the record as it is, counted by nobody.
+// read returns the record as it is, and is not counted.
 func (s *fakeStore) read(id stet.ID) (stet.Record, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// cut makes the next Replace happen, and lets nobody hear of it or of anything after it.
+// cut makes the next Replace happen, and loses its answer and all that come after it.
 func (s *fakeStore) cut() {
 	var cut atomic.Bool
 	lost := func() error {
@@ -85,7 +85,7 @@ func TestATakeThatGaveUpIsTakenBack(t *testing.T) { // W2: nothing ran, so the k
 	}
 }
 
-func TestATakeThatNeverHappenedTakesNothingBack(t *testing.T) { // I1, W2: the run that is there by then is somebody else's
+func TestATakeThatNeverHappenedTakesNothingBack(t *testing.T) { // I1, W2: the run that is there by then has another holder
 	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		c.NotExecuted("declined")

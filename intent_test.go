@@ -227,7 +227,7 @@ func TestARolledBackTakeIsMadeAgain(t *testing.T) { // A15
 	})
 }
 
-// A reservation whose transaction nobody can tell the end of is not left behind.
+// A reservation whose transaction may or may not have committed is not left behind.
 func TestAnUnsettledReservationIsTakenBack(t *testing.T) { // A15, A14
 	ledgered(t, func(t *testing.T, l ledger, e *stet.Engine, _ func() int) {
 		d, err := e.BeginIn(t.Context(), l.begin(), request("k"))

@@ -71,7 +71,7 @@ type ruling struct {
 // two processes with different settings give the same ruling.
 func judge(h *Head, same bool) ruling {
 	over := h.Over()
-	switch h.State { // ended lives first: a dead record refuses nobody for its payload
+	switch h.State { // ended lives first: the payload of a dead record refuses no request
 	case Completed:
 		if over && h.Rules.KeepExpired > 0 && h.AsOf.Before(h.DueAt.Add(h.Rules.KeepExpired)) {
 			return ruling{Gone, stay}

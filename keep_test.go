@@ -94,7 +94,7 @@ func TestReaperAndJudgeAgreeOnHowLongAKeyIsRefused(t *testing.T) { // TT-08
 func TestLoopsAndRequestsMoveARecordOnce(t *testing.T) { // W16, W17, CR-15
 	for _, c := range []struct {
 		name  string
-		leave func(h *house) *stet.Claim // somebody who settles in the same instant
+		leave func(h *house) *stet.Claim // a holder that settles in the same instant
 		due   time.Duration
 	}{
 		{"the lease of a crashed holder", func(h *house) *stet.Claim { h.begin(request("k"), stet.Execute); return nil }, stet.DefaultLease},

@@ -26,7 +26,7 @@ func TestLateResultsAreEvidence(t *testing.T) { // SF-05, FX-11, CR-02, I3
 		if r.Note == nil || !strings.Contains(r.Note.Evidence, "answered 201, with 4 bytes") || r.Note.Who != r.Holder {
 			t.Errorf("%+v", r.Note)
 		}
-		if d := must(t, e, request("k"), stet.Unresolved); d.Claim != nil { // it is given to nobody
+		if d := must(t, e, request("k"), stet.Unresolved); d.Claim != nil { // no request gets it
 			t.Error("a claim")
 		}
 		must(t, e, other("k"), stet.Mismatch)
@@ -68,7 +68,7 @@ func TestLateStatementsAreEvidence(t *testing.T) {
 	})
 }
 
-// Whoever has gone on without the late holder has nothing to hear from it.
+// A run that has gone on without the late holder has nothing to hear from it.
 func TestLateResultsDisturbNobody(t *testing.T) { // I3
 	for name, goOn := range map[string]func(t *testing.T, e *stet.Engine, s *fakeStore, id stet.ID){
 		"it is resolved": func(t *testing.T, e *stet.Engine, _ *fakeStore, id stet.ID) {
@@ -134,7 +134,7 @@ func TestALateResultTakesAFreedKeyBack(t *testing.T) { // A04, I1
 func TestResultAfterAnOutageIsEvidence(t *testing.T) { // SF-05, W5
 	for name, c := range map[string]struct {
 		outage time.Duration
-		lapsed bool // somebody has looked meanwhile
+		lapsed bool // a request or a loop has looked meanwhile
 		told   bool
 	}{
 		"nobody came meanwhile":        {2 * stet.DefaultLease, false, true},

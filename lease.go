@@ -128,7 +128,7 @@ type heartbeat struct {
 	alarm   *alarm
 	timeout time.Time // zero: none
 	over    bool
-	fenced  bool  // a heartbeat met somebody else's record
+	fenced  bool  // a heartbeat met the record of another holder
 	lapsed  error // why it is over, where it ended by itself
 
 	attending *time.Timer // the next time that it is said of the unknown record that the handler has not returned

@@ -113,7 +113,7 @@ func TestAReservationThatIsAsGoodAsOverIsGivenBack(t *testing.T) { // I13, W2
 	})
 }
 
-func TestSettleAsUnknownTwiceAndOnceMore(t *testing.T) { // FX-11, I3: late, by the same holder, while nobody else has touched it
+func TestSettleAsUnknownTwiceAndOnceMore(t *testing.T) { // FX-11, I3: late, by the same holder, while no other writer has touched it
 	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		c.Unknown("timeout")
@@ -122,7 +122,7 @@ func TestSettleAsUnknownTwiceAndOnceMore(t *testing.T) { // FX-11, I3: late, by 
 				t.Fatal(err)
 			}
 		}
-		s.change(c.ID(), func(r *stet.Record) { r.Version++; r.Probes++ }) // a probe by somebody else
+		s.change(c.ID(), func(r *stet.Record) { r.Version++; r.Probes++ }) // a probe by another process
 		before, _ := s.read(c.ID())
 		c.Completed()
 		if err := c.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) {

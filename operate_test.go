@@ -56,7 +56,7 @@ func TestResolvedAsNotExecuted(t *testing.T) {
 func TestLateHolderAfterResolve(t *testing.T) { // I3: the holder that comes back after a decision changes nothing
 	bubble(t, stet.Config{}, func(h *house) {
 		c := h.begin(request("k"), stet.Execute).Claim
-		after(stet.DefaultLease) // nobody swept: a lapsed lease is unknown
+		after(stet.DefaultLease) // no sweeper ran: a lapsed lease is unknown
 		if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{}, note); err != nil {
 			h.t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func TestOneProbeAtATime(t *testing.T) { // I14: ten keepers make one probe
 }
 
 // That nothing happened is believed only so long after the attempt ended as its request can be
-// under way, or of somebody who says that it is not; the history says so.
+// under way, or of a person who says that it is not; the history says so.
 func TestReleaseWaitsUntilTheAttemptHasSettled(t *testing.T) { // D09
 	const settle = 5 * time.Minute
 	for name, leave := range map[string]func(t *testing.T, e *stet.Engine) stet.ID{

@@ -52,10 +52,10 @@ func (f *found) ends() string {
 	case f.rule == stet.LapseResume && f.point == "charge" && f.kept == "this flow's":
 		return "request:running, holder:completed, reaper:gone"
 	}
-	return lost // no rule lets anybody go on, or nobody who could did, for as long as its result would be kept
+	return lost // no rule lets it go on, or it did not go on for as long as its result would be kept
 }
 
-// TestEveryRecordHasAnOwner leaves a record of every kind to the loops, with nobody asking for it:
+// TestEveryRecordHasAnOwner leaves a record of every kind to the loops, without a request for it:
 // each is ended by one of them.
 func TestEveryRecordHasAnOwner(t *testing.T) { // A09, A12, I15
 	var all []found

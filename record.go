@@ -9,7 +9,7 @@ import (
 type State uint8
 
 const (
-	Running   State = iota + 1 // somebody holds the claim; DueAt is the end of the lease
+	Running   State = iota + 1 // the claim is held; DueAt is the end of the lease
 	Completed                  // the result stands and is replayed; DueAt is the end of its retention
 	Retryable                  // proven that nothing happened: one retry may run
 	Unknown                    // it may have happened: only evidence ends this; DueAt is the next probe
@@ -119,7 +119,7 @@ type Head struct {
 	ID
 	// Tag is the record's id in logs, lists and tools: "k_" and 16 hex digits, which tell nothing
 	// of the key. The engine gives it to every write (see [Engine.Tag]); stores keep it, and find
-	// the record by it (see [Query]). "" where nobody has given one; a store need not keep anything
+	// the record by it (see [Query]). "" if it was given none; a store need not keep anything
 	// else.
 	Tag         string
 	Version     Version
@@ -140,7 +140,7 @@ type Head struct {
 	Status     int   // of the response
 	Size       int64 // of the response's body, also when it was not kept
 	Kept       Kept
-	Published  bool // bytes left before the result was stored: nobody may invent another answer
+	Published  bool // bytes left before the result was stored: it may get no other answer
 	Reconciled bool // the result was found by reconciliation
 	Escalated  bool // the probes are used up: a dead letter
 	Probes     int

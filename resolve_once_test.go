@@ -9,7 +9,7 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// deaf is a store whose answer to the first change by a person is lost, after which somebody else
+// deaf is a store whose answer to the first change by a person is lost, after which another person
 // acts.
 type deaf struct {
 	stet.Store

@@ -18,7 +18,7 @@ import (
 )
 
 // post is a store behind a bad network: requests and answers are lost, calls hang, and copies of
-// writes arrive once more, up to hours later, when nobody waits for them any longer.
+// writes arrive once more, up to hours later, when no caller waits for them any longer.
 type post struct {
 	*memstore.Store
 	*network

@@ -270,7 +270,7 @@ func (e *Engine) lookAt(ctx context.Context, id ID) (have Record, err error) {
 		e.moved(&got, have.State, "request")
 		have.Head = got
 		return have, nil
-	case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound): // somebody was faster
+	case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound): // another write was faster
 		return e.get(call, id)
 	}
 	return Record{}, err

@@ -21,7 +21,7 @@ func (w waiting) Wait(ctx context.Context, _ stet.ID, _ stet.Version) error { re
 
 func TestAwaitOnAStoreThatCannotWait(t *testing.T) { // W22, CC-03
 	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
-		elsewhere, err := stet.New(s, stet.Config{}) // another process: nobody wakes
+		elsewhere, err := stet.New(s, stet.Config{}) // another process wakes no waiter here
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestAwaitMeetsAHolderWhoIsFaster(t *testing.T) { // W16: the lease is over,
 	})
 }
 
-func TestAwaitAndAnotherLife(t *testing.T) { // I9: nobody gets the answer to another request
+func TestAwaitAndAnotherLife(t *testing.T) { // I9: no request gets the answer to another request
 	for _, recipe := range []bool{false, true} {
 		shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 			must(t, e, request("k"), stet.Execute)

@@ -7,8 +7,8 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Who waits in the process of the holder learns of its result at once, also where the store tells
-// nobody of changes.
+// A waiter in the holder's own process learns of the result at once, even if the store does not
+// tell of changes.
 func TestSettlingWakesItsOwnProcess(t *testing.T) { // CC-03
 	shelved(t, stet.Config{}, func(t *testing.T, _ *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim

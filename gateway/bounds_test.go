@@ -187,12 +187,12 @@ func (s *siege) run(engine *stet.Engine, release func()) {
 		s.send(post("/", fmt.Sprint("pour", i), "k", "Transfer-Encoding: chunked\n") + fmt.Sprintf("%x\n%s\n", len(body), body))
 	}
 	s.check("chunks", 0)
-	for i := range crowd { // answers that nobody reads: replayed, and such as are too large to hold
+	for i := range crowd { // answers that are not read: replayed, and such as are too large to hold
 		s.send(post("/big", "honest", "big", "Content-Length: 4\n") + "body")
 		s.send(post("/over", fmt.Sprint("over", i), "k", "Content-Length: 4\n") + "body")
 	}
 	s.check("answers", 0)
-	for i := range crowd { // whoever waits for a run that goes on
+	for i := range crowd { // clients that wait for a run that goes on
 		s.send(post("/slow", "patient", "k", "Content-Length: 4\n") + "body")
 		s.send(post("/slow", fmt.Sprint("patient", i), "k", "Content-Length: 4\n") + "body")
 	}
@@ -222,7 +222,7 @@ func (s *siege) run(engine *stet.Engine, release func()) {
 	}
 }
 
-// flood sends notices that nobody has signed: without the headers, and with what looks like them.
+// flood sends unsigned notices: without the headers, and with what looks like them.
 func (s *siege) flood() {
 	const size = 256 << 10 // the longest notice
 	head := fmt.Sprintf("POST /hooks/reconcile HTTP/1.1\nHost: x\nContent-Length: %d\n", size)

@@ -231,7 +231,7 @@ func TestUpgradesOfOtherMethodsAreGuarded(t *testing.T) { // C01
 	r.status(ask("/off", ""), 201)
 }
 
-// TestBadFramesGoNoFurther: the mark is of whoever reads the connection, below net/http.
+// TestBadFramesGoNoFurther: the mark is made by what reads the connection, below net/http.
 func TestBadFramesGoNoFurther(t *testing.T) { // C05
 	r := newRig(t, echo(t), nil)
 	a := r.refused("GET / HTTP/1.1\nHost: x\nStet-Bad-Frame: 3\n\n")
@@ -258,7 +258,7 @@ func TestLongTargets(t *testing.T) { // C11
 }
 
 // TestStrangersByAddress: requests without a scope are bounded by where they come from; of what a
-// proxy says, that is what nobody before it could have written.
+// proxy says, the last address that is not a proxy's counts.
 func TestStrangersByAddress(t *testing.T) { // E02
 	g, err := gateway.New(must(stet.New(memstore.New(memstore.Config{}), stet.Config{})), gateway.Config{
 		Upstream: &url.URL{Scheme: "http", Host: "127.0.0.1:1"},

@@ -133,7 +133,7 @@ func targetsAreForwarded(t *testing.T, enforced bool, r *rig) {
 	}
 }
 
-// What somebody in front of the gateway did to the path stays done.
+// What a proxy in front of the gateway did to the path stays done.
 func TestStrippedPrefixStaysStripped(t *testing.T) {
 	r := newRig(t, echo(t), nil)
 	srv := httptest.NewServer(http.StripPrefix("/api", r.gw))
@@ -146,7 +146,7 @@ func TestStrippedPrefixStaysStripped(t *testing.T) {
 	}
 }
 
-// GW-06: hop-by-hop headers stop here, the gateway's own come from nobody else, and Connection
+// GW-06: hop-by-hop headers stop here, the gateway's own come from no one else, and Connection
 // takes away neither the key nor whose request it is.
 func TestHeadersForwarded(t *testing.T) { // C13
 	r := newRig(t, echo(t), func(c *gateway.Config) {

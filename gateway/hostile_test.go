@@ -106,7 +106,7 @@ func drainWaits(t *testing.T, offer string) {
 	}
 }
 
-// TestRefusedSwitchesAreClosed: nobody else does it.
+// TestRefusedSwitchesAreClosed: net/http does not.
 func TestRefusedSwitchesAreClosed(t *testing.T) {
 	for _, asked := range []string{"", "Connection: Upgrade\nUpgrade: websocket\n"} {
 		closed := make(chan error, 1)

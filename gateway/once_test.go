@@ -198,7 +198,7 @@ func TestDeadIdleConnectionsAreReplaced(t *testing.T) {
 		if a.StatusCode == http.StatusCreated {
 			continue
 		}
-		r.problem(a, "upstream-failed") // it raced with the close: nobody can tell
+		r.problem(a, "upstream-failed") // it raced with the close: either may be first
 		r.state(fmt.Sprint("k", i), stet.Unknown, "upstream-failed")
 	}
 	if n.Load() > 200 {

@@ -205,7 +205,7 @@ func TestDrainIdle(t *testing.T) {
 	}
 }
 
-// Whoever does not end in time is cut off, and Run says so.
+// A request that does not end in time is cut off, and Run says so.
 func TestDrainTimeout(t *testing.T) {
 	entered, gone := make(chan struct{}), make(chan struct{})
 	s := run(t, gateway.ServerConfig{DrainTimeout: 50 * time.Millisecond, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

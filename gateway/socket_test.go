@@ -75,7 +75,7 @@ func TestAdminSocket(t *testing.T) { // D12
 	}
 }
 
-// What a killed process left is replaced; what is somebody's is not.
+// What a killed process left is replaced; what a process listens on is not.
 func TestAdminSocketThatIsThere(t *testing.T) { // D12
 	checkLeaks(t)
 	path := filepath.Join(t.TempDir(), "stet.sock")

@@ -13,8 +13,8 @@ import (
 	"github.com/stet-dev/stet/gateway"
 )
 
-// Whoever asks for the end is told so at once by Draining, and requests are served for a while yet:
-// load balancers look every few seconds, and send requests until they have.
+// A caller that asks for the end is told so at once by Draining, and requests are served for a
+// while yet: load balancers look every few seconds, and send requests until they have.
 func TestDrainDelay(t *testing.T) { // surface 6, drain_delay_s
 	const delay = 300 * time.Millisecond
 	s := run(t, gateway.ServerConfig{DrainDelay: delay, Handler: ok})

@@ -202,7 +202,7 @@ func TestNoRequestMeetsAnEndingConnection(t *testing.T) {
 						<-time.After(200 * time.Millisecond)
 					}
 				}), func(c *gateway.Config) {
-					if said == "" { // then somebody has to know
+					if said == "" { // then the log has to say so
 						c.UpstreamIdleTimeout = 500 * time.Millisecond
 					}
 				})
@@ -375,7 +375,7 @@ func TestOutcomesInTrailers(t *testing.T) {
 }
 
 // An upstream says by what name a provider knows the effect: it is stored even where the rest of
-// the answer is lost, and is for nobody else.
+// the answer is lost, and is for no other request.
 func TestDownstreamNames(t *testing.T) {
 	const names = "Stet-Downstream-Key: sub-1\nStet-Downstream-Id: ch_1\n"
 	for name, row := range map[string]struct{ answer, key, id string }{

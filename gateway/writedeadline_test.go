@@ -125,7 +125,7 @@ func TestStreamsThatAreNotTaken(t *testing.T) {
 	}
 }
 
-// A stream may rest for longer than the limit where nobody waits for its client.
+// A stream may rest for longer than the limit while its client has nothing to read.
 func TestStreamsThatRest(t *testing.T) {
 	const limit = 200 * time.Millisecond
 	s := run(t, gateway.ServerConfig{WriteTimeout: limit, H2C: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

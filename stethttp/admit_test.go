@@ -19,8 +19,8 @@ func limited(c stethttp.LimitsConfig) stethttp.Config {
 	return stethttp.Config{Limits: stethttp.NewLimits(c)}
 }
 
-// TestRetryAfterOfABucketIsTrue: who waits as long as it was told to is let through, whoever else
-// was refused meanwhile: what was refused leaves no debt.
+// TestRetryAfterOfABucketIsTrue: who waits as long as it was told to is let through, however many
+// others was refused meanwhile: what was refused leaves no debt.
 func TestRetryAfterOfABucketIsTrue(t *testing.T) { // E01, C08
 	for _, rate := range []float64{5, 0.7, 0.3, 0.09} {
 		synctest.Test(t, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestRetryAfterOfABucketIsTrue(t *testing.T) { // E01, C08
 	}
 }
 
-// TestRepeatsPassAShutLimit: what is known is answered as ever, and asks nobody; what is refused is
-// stored nowhere and costs nothing.
+// TestRepeatsPassAShutLimit: what is known is answered as ever, and asks for no token; what is
+// refused is stored nowhere and costs nothing.
 func TestRepeatsPassAShutLimit(t *testing.T) { // E01, E02
 	for name, c := range map[string]stethttp.LimitsConfig{"rate": {NewKeysPerSecond: 0.001, Burst: 2}, "quota": {MaxKeysPerScope: 2}, "total": {MaxKeys: 2}} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func (r *rig) calls(op string) (n int) {
 }
 
 // TestRateLimitHeaders: first answers and refusals say how the scope stands, in the draft's form;
-// replays do not, and where there is no rate nobody does.
+// replays do not, and where there is no rate no answer does.
 func TestRateLimitHeaders(t *testing.T) { // E02
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, limited(stethttp.LimitsConfig{NewKeysPerSecond: 2, Burst: 5}), func(w http.ResponseWriter, _ *http.Request) {
@@ -138,7 +138,7 @@ func TestRateLimitHeaders(t *testing.T) { // E02
 }
 
 // TestStrangersAreBounded: who does not say whose its requests are gets 401, and 429 where it does
-// not stop; nobody else does.
+// not stop; no other caller does.
 func TestStrangersAreBounded(t *testing.T) { // E02
 	synctest.Test(t, func(t *testing.T) {
 		c := limited(stethttp.LimitsConfig{UnauthenticatedPerSecond: 3})

@@ -180,7 +180,7 @@ func TestAtomicPanicRollsBack(t *testing.T) {
 	}
 }
 
-func TestAtomicUnknownStaysUnknown(t *testing.T) { // the handler called somebody else, and cannot tell
+func TestAtomicUnknownStaysUnknown(t *testing.T) { // the handler called another system, and cannot tell
 	b := newBank()
 	h := till(t, b, stethttp.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		stet.ClaimFrom(r.Context()).Unknown("provider-timeout")

@@ -140,6 +140,7 @@ type ReplayConfig struct {
 // Markers are the headers that mark a replay.
 type Markers uint8
 
+// The headers that mark a replay.
 const (
 	BothMarkers  Markers = iota // Idempotent-Replayed and Idempotent-Replay
 	ReplayedOnly                // Idempotent-Replayed

@@ -8,7 +8,8 @@
 //
 //	engine, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})
 //	…
-//	idempotent := stethttp.Middleware(engine, stethttp.HeaderScope("X-Tenant-Id"), stethttp.Config{})
+//	scope := stethttp.HeaderScope("X-Tenant-Id")
+//	idempotent := stethttp.Middleware(engine, scope, stethttp.Config{})
 //	http.ListenAndServe(":8080", idempotent(api))
 //
 // The handler gets the whole request body buffered, and a context that outlives the client's

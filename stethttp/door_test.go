@@ -150,7 +150,7 @@ func TestMethodOverrides(t *testing.T) { // C04
 
 // TestWhitespaceMakesNoOtherScopeOrKey: net/http takes it away over HTTP/1 alone.
 func TestWhitespaceMakesNoOtherScopeOrKey(t *testing.T) { // C02
-	own := func(r *http.Request) (stet.Scope, error) { // of somebody who has not heard of whitespace
+	own := func(r *http.Request) (stet.Scope, error) { // one that does not trim whitespace
 		if v := r.Header.Get("X-Tenant-Id"); v != "" {
 			return stet.Scope(v), nil
 		}
@@ -212,7 +212,7 @@ func TestUpgradesOfOtherMethodsAreGuarded(t *testing.T) { // C01
 	}
 }
 
-// TestBadFramesCloseTheConnection: the mark of whoever reads it, and what a client that sends the
+// TestBadFramesCloseTheConnection: the mark of what reads it, and what a client that sends the
 // mark gets.
 func TestBadFramesCloseTheConnection(t *testing.T) { // C05
 	r := newRig(t, stethttp.Config{}, created)

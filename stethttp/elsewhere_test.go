@@ -22,7 +22,7 @@ type asGin struct {
 	plainWriter
 	status int
 	sent   bool
-	over   bool // somebody wanted another status after that
+	over   bool // another status was wanted after that
 }
 
 func (g *asGin) Unwrap() http.ResponseWriter { return g.ResponseWriter }
@@ -227,7 +227,7 @@ func TestRetryPastTheGuardIsBarred(t *testing.T) {
 	}
 }
 
-// C09: a framework nobody knows of may still answer an error after the guard has returned. It is
+// C09: an unknown framework may still answer an error after the guard has returned. It is
 // too late for the record, and not for the log.
 func TestAnswerAfterSilence(t *testing.T) {
 	var kept http.ResponseWriter

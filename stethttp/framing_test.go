@@ -140,7 +140,7 @@ func TestBodiesOfHTTP2(t *testing.T) {
 		status int
 	}{
 		"short":       {headers + frame(0, endStream, "half"), false, 400},
-		"too long":    {headers + frame(0, 0, "much too long"), false, 400}, // the stream is reset: nobody sees the answer
+		"too long":    {headers + frame(0, 0, "much too long"), false, 400}, // the stream is reset: the answer is not seen
 		"reset":       {headers + frame(0, 0, "half") + frame(3, 0, "\x00\x00\x00\x08"), false, 408},
 		"gone":        {headers + frame(0, 0, "half"), true, 408},
 		"slow":        {headers + frame(0, 0, "half"), false, 408},

@@ -396,7 +396,7 @@ func TestWritesAfterTheEndGoNowhere(t *testing.T) {
 
 // TestHandlerThatObeysAtOnceLeavesNoResult: the handler may be back before the timer's goroutine
 // has said that it is late.
-func TestHandlerThatObeysAtOnceLeavesNoResult(t *testing.T) { // FX-10: a 200 that nobody wrote was stored
+func TestHandlerThatObeysAtOnceLeavesNoResult(t *testing.T) { // FX-10: a 200 that was never written was stored
 	for range 200 {
 		r := newRig(t, stethttp.Config{Policy: stet.Policy{Execution: time.Millisecond}}, func(_ http.ResponseWriter, req *http.Request) {
 			for req.Context().Err() == nil { // back as fast as can be

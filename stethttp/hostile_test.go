@@ -79,7 +79,7 @@ func TestFailOpenNeverRunsBesideARun(t *testing.T) { // I1
 }
 
 // TestLateStatementsCount: a handler whose client was answered without it has the last word on what
-// happened, and an answer that says nothing happened, or that nobody knows, is no result.
+// happened, and an answer that says nothing happened, or that it is unknown, is no result.
 func TestLateStatementsCount(t *testing.T) { // FX-11, I6
 	for _, c := range []struct {
 		name   string
@@ -329,7 +329,7 @@ func TestHeadersAreKnownInAnySpelling(t *testing.T) { // RP-06
 }
 
 // TestAbandonDoesNotWaitForReaders: a client that does not read a live answer holds up its handler,
-// and nobody else.
+// and no one else.
 func TestAbandonDoesNotWaitForReaders(t *testing.T) { // W32
 	full, left := make(chan struct{}), make(chan struct{})
 	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) {

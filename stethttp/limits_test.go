@@ -64,7 +64,7 @@ func TestFullBucketsGoFirst(t *testing.T) {
 	}
 }
 
-// TestSetKeepsTokens: limits that change while they are in force give nobody a fresh bucket, and
+// TestSetKeepsTokens: limits that change while they are in force give no scope a fresh bucket, and
 // take nothing from those in use.
 func TestSetKeepsTokens(t *testing.T) { // D1
 	synctest.Test(t, func(t *testing.T) {

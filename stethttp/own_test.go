@@ -11,8 +11,8 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// The scope of Stet's own records is nobody's: no header can say it, and a function that does is
-// not believed.
+// The scope of Stet's own records belongs to no client: no header can say it, and a function that
+// does is not believed.
 func TestOwnScopeIsNobodys(t *testing.T) {
 	for name, scope := range map[string]stethttp.ScopeFunc{
 		"header":   stethttp.HeaderScope("X-Tenant-Id"),

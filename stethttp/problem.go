@@ -9,6 +9,7 @@ import (
 // page for each.
 type Code string
 
+// The codes of the layer's own answers.
 const (
 	MissingKey          Code = "missing-key"
 	InvalidKey          Code = "invalid-key"

@@ -406,7 +406,7 @@ func TestStripesClientsWaitForTheFirst(t *testing.T) { // C17
 	}
 }
 
-// TestTimeoutsInStripesClients: of a run that took too long nobody hears that it did not charge,
+// TestTimeoutsInStripesClients: no client is told that a run that took too long did not charge,
 // and its late answer names the request that its client was told of.
 func TestTimeoutsInStripesClients(t *testing.T) { // C17
 	for _, s := range sdks {

@@ -25,7 +25,7 @@ func suspending(t *testing.T, c stethttp.Config) *rig {
 		if err := claim.Suspend(r.Context(), stet.Step{Point: "charged", Progress: []byte("{}")}, 20*time.Second); err != nil {
 			t.Errorf("Suspend: %v", err)
 		}
-		http.Error(w, "not finished", http.StatusServiceUnavailable) // nobody is told: the record says what is to be said
+		http.Error(w, "not finished", http.StatusServiceUnavailable) // it is not sent: the record says what is to be said
 	})
 }
 

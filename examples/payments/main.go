@@ -1,9 +1,10 @@
 // Payments: an API that charges, refunds and pays out through a provider, and does each once,
 // whatever crashes.
 //
-//	go run . provider &                # a provider to try things with: :4000, its ledger is ./ledger.jsonl
+//	go run . provider &                # a provider to experiment with: :4000, ./ledger.jsonl
 //	go run . serve &                   # the API: :3000, its database is ./payments.db
-//	curl -i localhost:3000/v1/payments -H 'Idempotency-Key: order-7-a1b2c3d4' -d '{"reference":"order-7","amount":1999,"card":"drop"}'
+//	curl -i localhost:3000/v1/payments -H 'Idempotency-Key: order-7-a1b2c3d4' \
+//	  -d '{"reference":"order-7","amount":1999,"card":"drop"}'
 //	curl -s localhost:4000/v1/effects  # what the provider has really done
 //
 // Kill either of them (kill -9) whenever you like, start it again, repeat the curl. Package service

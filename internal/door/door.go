@@ -26,10 +26,12 @@ type Fault struct {
 // Kind is the published code of a [Fault].
 type Kind string
 
+// What a Fault is about. Framing closes the connection, because it is not certain where the next
+// request begins.
 const (
 	Target  Kind = "invalid-target"
 	Method  Kind = "invalid-method"
-	Framing Kind = "bad-framing" // the connection has to close, because it is not certain where the next request begins
+	Framing Kind = "bad-framing"
 )
 
 // BadFrame is the field by which package framing marks a request whose end is not certain, because

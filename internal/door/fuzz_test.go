@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// reading is one way in which somebody behind the layer may read a path.
+// reading is one way in which a program behind the layer may read a path.
 type reading struct {
 	decodings int  // how often it is percent-decoded
 	cut       bool // segments end at a semicolon

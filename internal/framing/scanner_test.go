@@ -238,7 +238,7 @@ func TestLongHeads(t *testing.T) {
 	}
 }
 
-// After a hijack a connection is nobody's to read in.
+// After a hijack only the hijacker reads the connection.
 func TestHijacked(t *testing.T) {
 	const held, after = "GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-", "Encoding: chunked\r\n\r\n"
 	p := &pieces{rest: []byte(held + after), cut: func(n int) int { return max(1, n-len(after)) }}

@@ -136,7 +136,7 @@ func (b *Buffer) Drop() {
 	b.Leave()
 }
 
-// Leave ends the buffer for somebody who may still read its bytes: they are used for nobody else.
+// Leave ends the buffer for a holder that may still read its bytes: they are not used again.
 func (b *Buffer) Leave() {
 	b.data = nil
 	b.hold.Free()

@@ -14,17 +14,17 @@ const Small = 16 << 10
 // Ledger bounds what is held at a time. It is safe for concurrent use, takes no lock and makes no
 // entries: its own size is fixed.
 //
-// Nobody gets all of it. An owner may hold a share. A reserve is for what is small, of the whole
-// and of each owner's share, so that stalled uploads keep nobody from asking a short question.
-// Where no more than the reserve is left, an owner may hold its share of what the others leave, and
-// no longer of the whole: who holds much already is refused first, and there is always something
-// for the next one.
+// No owner gets all of it. An owner may hold a share. A reserve is for what is small, of the whole
+// and of each owner's share, so that stalled uploads do not keep others from asking a short
+// question. Where no more than the reserve is left, an owner may hold its share of what the others
+// leave, and no longer of the whole: who holds much already is refused first, and there is always
+// something for the next one.
 type Ledger struct {
 	bounds atomic.Pointer[bounds]
 	total  atomic.Int64
 	seed   maphash.Seed
 	// Every owner is counted in two places, which it may share with others: it holds at most the
-	// lesser of the two. So what somebody holds is never taken for less than it is, and for more
+	// lesser of the two. So what an owner holds is never taken for less than it is, and for more
 	// only where others' bytes are in both places.
 	accounts [2][places]atomic.Int64
 }

@@ -13,8 +13,8 @@ import (
 
 const kib = 1 << 10
 
-// Whoever holds what, an owner has its share, large bodies leave the reserve, and what is left last
-// is for those who hold little.
+// Whatever others hold, an owner has its share, large bodies leave the reserve, and what is left
+// last is for those who hold little.
 func TestWhoGetsWhat(t *testing.T) { // C11
 	type bid struct {
 		owner string
@@ -101,7 +101,7 @@ func TestOwnersAreToldApart(t *testing.T) {
 	}
 }
 
-// The bound holds at every moment, and what is held comes back, whoever holds it.
+// The bound holds at every moment, and what is held comes back, whichever owner holds it.
 func TestNeverMoreThanTheWhole(t *testing.T) { // C11
 	l := New(1000*kib, 100*kib, 0.5)
 	var all sync.WaitGroup

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// C07: nothing that somebody else wrote gets into the log.
+// C07: nothing that a client wrote gets into the log.
 func TestText(t *testing.T) {
 	for message, want := range map[string]string{
 		`Unsolicited response received on idle HTTP channel starting with "HTTP/1.1 200 OK\r\n\r\ncanary"; err=<nil>` + "\n": "Unsolicited response received on idle HTTP channel starting with",

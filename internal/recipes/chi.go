@@ -7,6 +7,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 )
 
+// Chi guards the routes of a router. Middleware that recovers from panics belongs before the guard.
 func Chi(guard func(http.Handler) http.Handler) *chi.Mux {
 	r := chi.NewRouter()
 	r.Use(middleware.Recoverer, guard)

@@ -10,6 +10,7 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
+// Connect guards one procedure.
 func Connect[Req, Res any](guard func(http.Handler) http.Handler, procedure string,
 	unary func(context.Context, *connect.Request[Req]) (*connect.Response[Res], error)) http.Handler {
 	return guard(connect.NewUnaryHandler(procedure, unary))

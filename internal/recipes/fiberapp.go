@@ -7,6 +7,7 @@ import (
 	"github.com/gofiber/fiber/v3/middleware/adaptor"
 )
 
+// FiberApp guards an app that net/http serves.
 func FiberApp(guard func(http.Handler) http.Handler, app *fiber.App) http.Handler {
 	return guard(adaptor.FiberApp(app)) // served by net/http
 }

@@ -1,6 +1,6 @@
 // Command release prepares and tags a version of all published modules of the tree.
 //
-//	go run ./internal/release v0.2.0    writes the version and the checksums, or tags what is committed
+//	go run ./internal/release v0.2.0    # writes version and checksums, or tags what is committed
 //
 // The first run writes the version into each go.mod and into go.work, adds the checksums of the
 // project's own modules to each go.sum, and asks for a commit. The second run, in a clean tree,

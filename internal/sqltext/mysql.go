@@ -60,7 +60,7 @@ const mysqlTell = "LAST_INSERT_ID(" + MySQLNow + ")"
 var (
 	MySQLHeads   = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants) + " FROM stet_records"
 	MySQLRecords = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants, body) + " FROM stet_records"
-	// What the writer of many rows needs to know about each of them.
+	// MySQLVersions is what the writer of many rows needs to know about each of them.
 	MySQLVersions = "SELECT " + MySQLNow + ", `scope`, `key`, `version`, `schema`, `updated_at` FROM stet_records"
 
 	mysqlHead    = list("`%s`", []string{"id"}, identity, head, []string{"head_sum"})

@@ -14,8 +14,10 @@ import (
 // its columns more than with their bytes. [Schema] is the version of all of these:
 //
 //	fingerprint  the sum
-//	attributes   internal/codec's encoding of the head, without the fields that have columns and without the instants
-//	exchange     a checksum (4 bytes), then internal/codec's encoding of the body, without the response's own
+//	attributes   internal/codec's encoding of the head, without the instants and the fields that
+//	             have columns
+//	exchange     a checksum (4 bytes), then internal/codec's encoding of the body, without the
+//	             response's own
 //
 // Checksums turn a failing disk into an error of one key. SQLite's pages have none of their own,
 // and one bit can turn a result that is to be replayed into one that has expired (W29).

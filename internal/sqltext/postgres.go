@@ -33,11 +33,12 @@ var (
 
 func postgresRead(columns ...[]string) string { return list("s.%s", columns...) }
 
+// The statements that read a record.
 var (
 	PostgresGet     = "SELECT " + PostgresNow + ", " + PostgresRecord + " FROM stet_records s WHERE scope = $1 AND key = $2"
 	PostgresVersion = "SELECT version FROM stet_records WHERE scope = $1 AND key = $2"
 
-	// Adds an entry that tells of no change.
+	// PostgresAppend adds an entry that tells of no change.
 	PostgresAppend = "INSERT INTO stet_history (scope, key, was, became, attempt, who, why, evidence, notice, action, tag, at) " +
 		"VALUES ($1, $2, '', '', $3, $4, $5, $6, $7, $8, $9, " + PostgresNow + ")"
 )
@@ -98,6 +99,7 @@ type PostgresWrite struct {
 // The head's checksum is sent as a value; the instants are the server's.
 var postgresSums = []string{"head_sum"}
 
+// The statements that write a record.
 var (
 	PostgresCreate      = postgresCreate()
 	PostgresReplaceHead = postgresReplace(head, postgresSums)

@@ -63,7 +63,7 @@ func TestPostgresEscape(t *testing.T) {
 			t.Errorf("%q is written %q, want %q", s, got, want)
 		}
 	}
-	for _, s := range []string{`\`, `a\`, `\x`, `\x0`, `\xgg`, `\x41`, `\xFF`, `\n`} { // nobody writes that
+	for _, s := range []string{`\`, `a\`, `\x`, `\x0`, `\xgg`, `\x41`, `\xFF`, `\n`} { // the store writes none of them
 		if got, err := PostgresUnescape(s); err == nil {
 			t.Errorf("%q is read as %q", s, got)
 		}

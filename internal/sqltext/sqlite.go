@@ -38,42 +38,43 @@ var (
 	SQLiteGetHead     = "SELECT " + list("%s", identity, head, instants) + " FROM stet_records WHERE scope = ? AND key = ?"
 	SQLiteSelectHeads = SQLiteDialect.heads() + " FROM stet_records"
 
-	// This changes nothing if the name is taken.
+	// SQLiteInsert changes nothing if the name is taken.
 	SQLiteInsert = "INSERT INTO stet_records (" + list("%s", identity, head, body, instants) + ") VALUES (" +
 		list("?%.0s", identity, head, body, instants) + ") ON CONFLICT (scope, key) DO NOTHING"
 
-	// These change nothing if the row has another version, the format of another program, a later
-	// instant, or another tag. A tag hardly ever changes, and SQLite rewrites the index of every
-	// column that is set, even to its old value.
+	// SQLiteUpdate and the next three change nothing if the row has another version, the format of
+	// another program, a later instant, or another tag. A tag hardly ever changes, and SQLite
+	// rewrites the index of every column that is set, even to its old value.
 	SQLiteUpdate     = "UPDATE stet_records SET " + sqliteSet(head, instants) + sqliteIf + sqliteLater + sqliteTag
 	SQLiteUpdateBody = "UPDATE stet_records SET " + sqliteSet(head, body, instants) + sqliteIf + sqliteLater + sqliteTag
 	SQLiteRetag      = "UPDATE stet_records SET tag = ?" + sqliteIf
 	SQLiteDelete     = "DELETE FROM stet_records" + sqliteIf
 
-	// This uses the state and the instant alone, as [stet.Reaper] says.
+	// SQLiteReap uses the state and the instant alone, as [stet.Reaper] says.
 	SQLiteReap = fmt.Sprintf("DELETE FROM stet_records WHERE id IN (SELECT id FROM stet_records WHERE state = ? AND due_at <= ? "+
 		"AND (state <> 'completed' OR keep_expired_ns = 0) AND schema = %d ORDER BY due_at LIMIT ?)", Schema)
 
-	// This comes before the statements that change, and adds nothing if they would change nothing.
+	// SQLiteNote comes before the statements that change, and adds nothing if they would change
+	// nothing.
 	SQLiteNote = "INSERT INTO stet_history (" + historyColumns + ") " +
 		"SELECT scope, key, state, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf + sqliteLater + " AND tag IS ?"
 
-	// This adds an entry without a change. The instant comes last.
+	// SQLiteAppend adds an entry without a change. The instant comes last.
 	SQLiteAppend = "INSERT INTO stet_history (scope, key, was, became, attempt, who, why, evidence, notice, action, tag, at) " +
 		"VALUES (?, ?, '', '', ?, ?, ?, ?, ?, ?, ?, ?)"
 
 	SQLiteFind = SQLiteDialect.find()
 
-	// This says which file a connection uses, and whether its commits are on the disk when they
-	// return: 2 or more.
+	// SQLiteFile says which file a connection uses, and whether its commits are on the disk when
+	// they return: 2 or more.
 	SQLiteFile = "SELECT file, synchronous FROM pragma_database_list, pragma_synchronous WHERE name = 'main'"
 
-	// The condition of a page of Due: due, after the place of the page before, and not damaged so
-	// that it has no place.
+	// SQLiteDue is the condition of a page of Due: due, after the place of the page before, and not
+	// damaged so that it has no place.
 	SQLiteDue      = "due_at <= ? AND typeof(due_at) = 'integer'"
 	SQLiteDueAfter = fmt.Sprintf(dueAfter, "?")
 
-	// This moves the log into the table and truncates it, once its readers have ended.
+	// SQLiteTruncate moves the log into the table and truncates it, once its readers have ended.
 	SQLiteTruncate = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 	sqliteIf    = fmt.Sprintf(" WHERE scope = ? AND key = ? AND version = ? AND schema = %d", Schema)

@@ -3,13 +3,11 @@ package style_test
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -18,8 +16,6 @@ import (
 	"strings"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "remove packages that have become clean from todo.txt")
 
 // columns is the longest a line of a comment may be. A tab counts as four.
 const columns = 100
@@ -34,12 +30,8 @@ type fault struct {
 }
 
 // TestComments holds the comments of every package to three rules: no line is over 100 columns, no
-// word stands in for a name, and the comment of an exported name begins with that name. Packages
-// that are not done yet are listed in todo.txt with the rules that they still break. The list only
-// shrinks: a package that has become clean has to leave it, and -update removes it.
+// word stands in for a name, and the comment of an exported name begins with that name.
 func TestComments(t *testing.T) {
-	listed := todo(t)
-	found := map[string][]string{}
 	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -56,32 +48,12 @@ func TestComments(t *testing.T) {
 		name := strings.TrimPrefix(filepath.ToSlash(file), "../../")
 		faults, err := check(name, text)
 		for _, f := range faults {
-			entry := path.Dir(name) + " " + f.rule
-			found[entry] = append(found[entry], name+":"+f.text)
+			t.Errorf("%s:%s", name, f.text)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	var left []string
-	for _, entry := range listed {
-		switch {
-		case len(found[entry]) > 0:
-			left = append(left, entry)
-		case !*update:
-			t.Errorf("%s: the package is clean; remove it from todo.txt, or run go test ./internal/style -update", entry)
-		}
-	}
-	for _, entry := range slices.Sorted(maps.Keys(found)) {
-		if !slices.Contains(listed, entry) {
-			for _, f := range found[entry] {
-				t.Error(f)
-			}
-		}
-	}
-	if *update {
-		write(t, left)
 	}
 }
 
@@ -226,30 +198,4 @@ func begins(doc, name string) bool {
 		}
 	}
 	return false
-}
-
-// todo reads the list of what is not clean yet: "directory rule" lines.
-func todo(t *testing.T) (entries []string) {
-	t.Helper()
-	text, err := os.ReadFile("todo.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			entries = append(entries, line)
-		}
-	}
-	return entries
-}
-
-func write(t *testing.T, entries []string) {
-	t.Helper()
-	text := "# Packages whose comments are not clean yet, each with a rule that it breaks. The list only shrinks.\n"
-	if len(entries) > 0 {
-		text += strings.Join(entries, "\n") + "\n"
-	}
-	if err := os.WriteFile("todo.txt", []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }

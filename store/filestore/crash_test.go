@@ -139,7 +139,7 @@ func TestWriteUnderWayBecomesDue(t *testing.T) { // an entry stands before its r
 	if err := h.link(d.temp, pathOf(nameOf(r.ID))); err != nil {
 		t.Fatal(err)
 	}
-	if heads := h.due(); len(heads) != 0 { // it has its name, but nobody may believe it yet
+	if heads := h.due(); len(heads) != 0 { // it has its name, but it may not be believed yet
 		t.Error("a record that may not be on the disk is due")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

@@ -15,11 +15,14 @@
 //
 // # Layout
 //
-//	records/4f/4f0c….json   a record; the name is the SHA-256 of scope and key, each with its length before it
-//	due/20261121T0510Z/…    the same file once more, named by the instant it falls due, its state, scope, version and id
-//	audit.jsonl             the history: a line for each change that had a note, never changed, never removed
+//	records/4f/4f0c….json   a record; its name is the SHA-256 of scope and key, each after its
+//	                        length
+//	due/20261121T0510Z/…    the same file once more, named by the instant it falls due, its state,
+//	                        scope, version and id
+//	audit.jsonl             the history: a line for each change that had a note; no line is ever
+//	                        changed or removed
 //	pending/4f0c….json      such a line, while its change is being made
-//	tmp/…                   what is being written; what a dead process left there is swept by others
+//	tmp/…                   what is being written; other processes remove what a dead one left
 //
 // The store touches nothing outside the directory, does not follow symbolic links, and lets only
 // the owner read. Keys and bodies are stored in plain text: wrap the store to encrypt bodies. The

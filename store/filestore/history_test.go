@@ -19,7 +19,7 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// noted is the next head of r, changed by somebody.
+// noted is the next head of r, changed with a note.
 func noted(r stet.Record, why string) stet.Head {
 	head := next(r, time.Hour)
 	head.State, head.Note = stet.Retryable, &stet.Note{Who: "ops", Why: why, Evidence: "ch_1"}
@@ -106,7 +106,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// Whatever fails while a change is made, and whoever comes next: the change is there with its
+// Whatever fails while a change is made, and whatever call comes next: the change is there with its
 // entry, or there is neither.
 func TestChangeIsNeverWithoutItsEntry(t *testing.T) {
 	after := map[string]func(h *house, r stet.Record, sent stet.Head) error{

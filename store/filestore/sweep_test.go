@@ -46,7 +46,7 @@ func TestProcessThatDiesAmongOthersLeavesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, clock := newHouse(t), time.Now()
-			h.open(time.Now) // a second process, so that nobody is ever alone
+			h.open(time.Now) // a second process, so that neither is ever alone
 			h.clock.Now = func() time.Time { return clock }
 			h.due()
 			dead, half := h.abandon("dead", time.Hour), "tmp/STRAY"+extension

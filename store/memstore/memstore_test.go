@@ -12,7 +12,7 @@ import (
 	"github.com/stet-dev/stet/store/storetest"
 )
 
-// Nobody but this process can reach what is in its memory: there is nothing to tamper with.
+// Only this process can reach what is in its memory: there is nothing to tamper with.
 var backend = storetest.Backend{Open: func(_ testing.TB, _ string, clock func() time.Time) stet.Store {
 	return memstore.New(memstore.Config{Clock: clock})
 }}

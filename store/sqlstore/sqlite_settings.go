@@ -15,12 +15,14 @@ import (
 //
 //	journal_mode(WAL)         readers and the writer do not wait for each other; required
 //	synchronous(FULL)         a commit returns when it is on the disk; required, or EXTRA
-//	busy_timeout(5000)        wait for another process's transaction, in milliseconds; required to be above 0. The deadline
-//	                          of a call ends the wait as well
-//	wal_autocheckpoint(4000)  move 16 MB at a time from the log into the table, not 4: pages change more than once meanwhile
+//	busy_timeout(5000)        wait for another process's transaction, in milliseconds; required to
+//	                          be above 0. The deadline of a call ends the wait as well
+//	wal_autocheckpoint(4000)  move 16 MB at a time from the log into the table, not 4: pages
+//	                          change more than once meanwhile
 //	fullfsync(1)              macOS only: sync through the cache of the disk
-//	_txlock=immediate         for transactions of the caller's own on the same database, which would otherwise fail with
-//	                          SQLITE_BUSY where they read before they write. The store's own always begin so
+//	_txlock=immediate         for the caller's own transactions on the same database, which would
+//	                          otherwise fail with SQLITE_BUSY if they read before they write. The
+//	                          store's own always begin so
 //
 // With another driver, set the same by its own means. The settings belong to a connection, so that
 // they have to stand in the data source name: a PRAGMA sent through the pool reaches one connection

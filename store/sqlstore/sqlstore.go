@@ -23,7 +23,7 @@
 //
 // Operators can read the view stet_keys:
 //
-//	$ sqlite3 stet.db "SELECT key, state, status, created_at FROM stet_keys WHERE state = 'unknown'"
+//	$ sqlite3 stet.db "SELECT key, status, created_at FROM stet_keys WHERE state = 'unknown'"
 //
 // Do not change rows by hand. Each row carries checksums; a row that was changed by hand, by a
 // failing disk or by a newer program is refused with [stet.ErrCorrupt], and the other rows are not

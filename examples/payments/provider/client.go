@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Every error of [Client.Create] is one of these or means that nobody can tell: the effect may be
+// Every error of [Client.Create] is one of these or means that it is unknown: the effect may be
 // there.
 var (
 	// ErrDeclined is a final no.

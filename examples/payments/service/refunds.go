@@ -13,7 +13,7 @@ import (
 
 // refund is one call of the provider and nothing else: the guard alone protects it. It says what it
 // knows: by its answer, that it is done or refused; by NotExecuted, that provably nothing happened;
-// by Unknown, that nobody can tell.
+// by Unknown, that it cannot be known.
 func (s *Service) refund(w http.ResponseWriter, r *http.Request) {
 	var in order
 	if !in.read(w, r) {

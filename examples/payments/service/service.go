@@ -1,8 +1,10 @@
 // Package service is a payments API, and shows the three ways to make a request safe to retry:
 //
-//	POST /v1/refunds    guard: one call of the provider. A crash leaves it unknown, until a Reconciler has asked (refunds.go)
-//	POST /v1/payouts    atomic: rows of the own database, one of them a message that promises the payout (payouts.go)
-//	POST /v1/payments   flow: a row, a charge, a row. It goes on where it was (payments.go)
+//	POST /v1/refunds    guard: one call of the provider. After a crash the outcome is unknown
+//	                    until a Reconciler has asked (refunds.go)
+//	POST /v1/payouts    atomic: rows of its own database, one of them a message that promises the
+//	                    payout (payouts.go)
+//	POST /v1/payments   flow: a row, a charge, a row. It continues where it was (payments.go)
 //
 // Each takes {"reference":"order-7","amount":1999,"card":"ok"} and an Idempotency-Key.
 package service
@@ -97,7 +99,7 @@ func (s *Service) Run(ctx context.Context) error {
 		s.Completer().Run, // payments without a client
 		maintenance.Sweeper{Engine: s.engine, Every: s.Every}.Run,                                            // dead runs become unknown
 		reconcile.Reconciler{Engine: s.engine, Every: s.Every, Resolver: reconcile.ResolverFunc(s.find)}.Run, // and are found out about
-		maintenance.Reaper{Engine: s.engine, Every: s.Every}.Run,                                             // answers nobody asks for any more
+		maintenance.Reaper{Engine: s.engine, Every: s.Every}.Run,                                             // answers that are no longer kept
 		s.Worker(nil).Run, // promised payouts
 	}
 	ended := make([]error, len(loops))
