@@ -32,8 +32,8 @@ lint:
 	@GOFLAGS=-race bin/staticcheck $(ALL)
 	@go test ./internal/style                # how comments are written
 
-unit:                            # all modules of go.work, two packages at a time: most wait for servers of their own
-	@go test -race -p 2 -timeout 20m $(ALL)
+unit:                            # all modules of go.work
+	@go test -race -p 1 -timeout 20m $(ALL)
 	@cd cmd && go test -race -tags stetfault ./internal/dsn
 
 fuzz:

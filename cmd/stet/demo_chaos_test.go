@@ -26,7 +26,9 @@ func startChaos(t *testing.T, program string, args ...string) (cmd *exec.Cmd, tm
 func built(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "stet")
-	if said, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build: compiled once for all who need it
+	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	return program

@@ -367,8 +367,9 @@ func binary(fault bool) (string, error) {
 func build(name string, args ...string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		out := filepath.Join(binaries.dir, name)
-		cmd := exec.Command("go", append(append([]string{"build", "-o", out}, args...), "./stet")...)
+		cmd := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", out}, args...), "./stet")...)
 		cmd.Dir = filepath.Join("..", "..", "..", "cmd")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build and the tests of a release: compiled once
 		if said, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("building the gateway: %w\n%s", err, said)
 		}
