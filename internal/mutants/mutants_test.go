@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -87,10 +88,41 @@ func TestList(t *testing.T) {
 		if _, err := m.changed("../.."); err != nil {
 			t.Errorf("%s: %v", m, err)
 		}
+		if !tested(t, m) {
+			t.Errorf("%s: package %s has no test %s", m, m.pkg, m.test)
+		}
 		if key := m.file + m.seek + m.from + m.to; seen[key] {
 			t.Errorf("%s is there twice", m)
 		} else {
 			seen[key] = true
 		}
 	}
+}
+
+var tests = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w*)\(`)
+
+// tested reports whether the package has the test, or one that the pattern names. What comes after
+// a slash is not looked at.
+func tested(t *testing.T, m *mutant) bool {
+	files, err := filepath.Glob(filepath.Join("../..", m.pkg, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, _, _ := strings.Cut(m.test, "/")
+	pattern, err := regexp.Compile("^(?:" + top + ")$")
+	if err != nil {
+		return false
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range tests.FindAllSubmatch(text, -1) {
+			if pattern.Match(name[1]) {
+				return true
+			}
+		}
+	}
+	return false
 }
