@@ -139,7 +139,10 @@ func (sh *shard) rareOf(e *entry, h *stet.Head, completed int64, request, progre
 	rest.Attempt, rest.Status, rest.Kept, rest.Published, rest.Reconciled, rest.Escalated = 0, 0, 0, false, false, false
 	rest.Holder, rest.Route, rest.Method, rest.Path, rest.Rules = "", "", "", "", stet.Rules{}
 	rest.DownstreamKey, rest.DownstreamID, rest.Meta, rest.Note = "", "", nil, nil
-	rest.Size, rest.Took = h.Size-e.size(), h.Took-time.Duration(e.took)*time.Microsecond
+	rest.Size, rest.Took = h.Size-e.size(), 0
+	if h.Took.Microseconds() != int64(e.took) { // nearly every Took has nanoseconds, which are dropped
+		rest.Took = h.Took - time.Duration(e.took)*time.Microsecond
+	}
 	sh.encoded = codec.AppendHead(sh.encoded[:0], &rest)
 	if len(sh.encoded) == 0 && h.Note == nil && h.DownstreamKey == "" && h.DownstreamID == "" && len(h.Meta) == 0 &&
 		completed == 0 && request == nil && progress == nil {
