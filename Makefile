@@ -2,7 +2,7 @@
 # make bench   the benchmarks whose figures docs/performance.md holds
 # make soak    long campaigns: fuzzing, crashes, lost replies
 # make release VERSION=v0.1.0   writes the version into all modules; once that is committed, tags them (docs/decisions/0023)
-# make mutants changes of internal/mutants/mutants.txt, each of which a test has to notice; make test tries a random tenth
+# make mutants changes of internal/mutants/mutants.txt, each of which a test has to notice; make test tries some of them, chosen at random
 MODULES     = . cmd examples/payments internal/peerbench internal/recipes internal/integration outbox/riveroutbox store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
 ALL         = github.com/stet-dev/stet/...
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -11,11 +11,11 @@ ram         = $(shell sh internal/ram.sh)
 each        = set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && $(1)); done
 
 # Files of tests are in memory where there is room: how long a disk takes to sync says nothing about the code.
-unit tenth mutants soak: export GOTMPDIR := $(or $(TMPDIR),/tmp)
-unit tenth mutants soak: export TMPDIR = $(ram)
+unit campaigns mutants soak: export GOTMPDIR := $(or $(TMPDIR),/tmp)
+unit campaigns mutants soak: export TMPDIR = $(ram)
 
-.PHONY: test tools vet lint unit fuzz bench soak build mutants tenth release
-test: tools vet lint unit tenth fuzz
+.PHONY: test tools vet lint unit campaigns fuzz bench soak build mutants release
+test: tools vet lint unit campaigns
 
 tools:                           # the race detector is cgo
 	@sh internal/tools.sh git gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer spin
@@ -36,14 +36,15 @@ unit:                            # all modules of go.work
 	@go test -race -p 1 -timeout 20m $(ALL)
 	@cd cmd && go test -race -tags stetfault ./internal/dsn
 
+campaigns:                       # what soak tries whole: changes that tests have to notice, and fuzzing, as much as fits into two minutes
+	@go run ./internal/mutants -for 80s
+	@sh internal/fuzz.sh 3s 40
+
 fuzz:
-	@$(call each,sh $(CURDIR)/internal/fuzz.sh $(FUZZTIME))
+	@sh internal/fuzz.sh $(FUZZTIME)
 
 mutants: tools                   # what survives is said in the end; nothing in the tree is touched
 	@REQUIRE_SERVERS=1 go run ./internal/mutants
-
-tenth:
-	@go run ./internal/mutants -tenth
 
 build:
 	cd cmd && CGO_ENABLED=0 go build -trimpath -o ../bin/stet ./stet

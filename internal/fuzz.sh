@@ -1,11 +1,13 @@
 #!/bin/sh
-# Runs every fuzz target of the module in the current directory for the time given.
+# fuzz.sh TIME            runs every fuzz target of the tree for the time given
+# fuzz.sh TIME SECONDS    the same in random order, and begins none after so many seconds
 set -eu
-here=$(go env GOMOD)
-grep -rl --include='*_test.go' '^func Fuzz' . | sort | while read -r file; do
-	dir=$(dirname "$file")
-	[ "$(cd "$dir" && go env GOMOD)" = "$here" ] || continue # another module's
-	sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file" | while read -r target; do
+cd "$(dirname "$0")/.."
+over=${2:+$(($(date +%s) + $2))}
+grep -r --include='*_test.go' '^func Fuzz' . | sed -n 's/^\(.*\)\/[^/]*:func \(Fuzz[A-Za-z0-9_]*\)(.*/\1 \2/p' |
+	if [ "$over" ]; then sort -R; else sort; fi |
+	while read -r dir target; do
+		[ -z "$over" ] || [ "$(date +%s)" -lt "$over" ] || break
 		echo "fuzz $dir $target"
 		out=$(go test -run '^$' -fuzz "^$target\$" -fuzztime "$1" "$dir" </dev/null 2>&1) && continue
 		# On a busy machine go reports the end of the time as an error of its own ("context deadline exceeded").
@@ -13,4 +15,3 @@ grep -rl --include='*_test.go' '^func Fuzz' . | sort | while read -r file; do
 		echo "$out"
 		exit 1
 	done
-done

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // small is a tree of one module.
@@ -45,7 +46,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			err := check(t.Context(), &out, root, []byte(c.list), "", false, 0)
+			err := check(t.Context(), &out, root, []byte(c.list), "", 0, 0)
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%v, want %q", err, c.err)
 			}
@@ -59,16 +60,21 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestTenth(t *testing.T) {
+// A limit ends the campaign after the change at hand; entries that do not fit are named all the same.
+func TestWithin(t *testing.T) {
 	root := small(t)
 	entry := "why\n  a.go\n  - a + b\n  + a * b\n  ? . TestAdd\n"
 	var out strings.Builder
 	stale := "stale\n  a.go\n  - a / b\n  + a\n  ? . TestAdd\n"
-	if err := check(t.Context(), &out, root, []byte(strings.Repeat(entry, 11)+stale), "", true, 7); err == nil {
+	if err := check(t.Context(), &out, root, []byte(strings.Repeat(entry, 3)+stale), "", time.Nanosecond, 7); err == nil {
 		t.Error("an entry that does not fit was not tried, and so passed")
 	}
-	if said := out.String(); strings.Count(said, "caught") != 2 || !strings.Contains(said, "seed 7\n") {
-		t.Errorf("a tenth of 11:\n%s", said)
+	out.Reset()
+	if err := check(t.Context(), &out, root, []byte(strings.Repeat(entry, 3)), "", 10*time.Millisecond, 7); err != nil {
+		t.Error(err)
+	}
+	if said := out.String(); strings.Count(said, "caught") != 1 || !strings.Contains(said, "seed 7\n") || !strings.Contains(said, "1 of 3 changes") {
+		t.Errorf("10 ms, and a change takes longer:\n%s", said)
 	}
 }
 

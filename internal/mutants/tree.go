@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -18,8 +17,9 @@ const limit = "120s"
 
 // tree is the tree under test, with a directory for what takes the place of its files.
 type tree struct {
-	root string // absolute
-	dir  string
+	root    string // absolute
+	dir     string
+	unsound map[testRef]string // for each test that was tried without a change: why it failed
 }
 
 func newTree(root string) (*tree, error) {
@@ -28,7 +28,7 @@ func newTree(root string) (*tree, error) {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "mutants-")
-	return &tree{root, dir}, err
+	return &tree{root, dir, map[testRef]string{}}, err
 }
 
 func (t *tree) close() { _ = os.RemoveAll(t.dir) }
@@ -36,39 +36,17 @@ func (t *tree) close() { _ = os.RemoveAll(t.dir) }
 // testRef names a test, or several, as the list does.
 type testRef struct{ pkg, test string }
 
-// unsound returns what says why, for each test of the list that fails while nothing is changed:
-// it notices nothing. Whole tests of a package are tried together first, since mostly all are
-// sound.
-func (t *tree) unsound(ctx context.Context, all []mutant) map[testRef]string {
-	tests := map[string][]string{}
-	for _, m := range all {
-		if !slices.Contains(tests[m.pkg], m.test) {
-			tests[m.pkg] = append(tests[m.pkg], m.test)
+// sound returns why the test of the list cannot notice anything: it fails while nothing is changed.
+// Each test is tried once.
+func (t *tree) sound(ctx context.Context, ref testRef) string {
+	why, known := t.unsound[ref]
+	if !known {
+		if said, err := t.test(ctx, ref.pkg, pattern(ref.test), ""); err != nil {
+			why = fmt.Sprintf("%s in %s fails without any change: %v\n%s", ref.test, ref.pkg, err, said)
 		}
+		t.unsound[ref] = why
 	}
-	bad := map[testRef]string{}
-	for pkg, names := range tests {
-		names = slices.DeleteFunc(names, func(name string) bool { // a slash parts patterns
-			return strings.Contains(name, "/") && t.alone(ctx, pkg, name, bad)
-		})
-		if len(names) == 0 {
-			continue
-		}
-		if _, err := t.test(ctx, pkg, pattern(strings.Join(names, "|")), ""); err != nil {
-			for _, name := range names {
-				t.alone(ctx, pkg, name, bad)
-			}
-		}
-	}
-	return bad
-}
-
-// alone tries a test, and reports true.
-func (t *tree) alone(ctx context.Context, pkg, name string, bad map[testRef]string) bool {
-	if said, err := t.test(ctx, pkg, pattern(name), ""); err != nil {
-		bad[testRef{pkg, name}] = fmt.Sprintf("%s in %s fails without any change: %v\n%s", name, pkg, err, said)
-	}
-	return true
+	return why
 }
 
 // pattern is what -run takes: names match whole, of tests and of subtests.
@@ -102,7 +80,7 @@ func (t *tree) try(ctx context.Context, m *mutant) string {
 	case !strings.Contains(said, "--- FAIL") && !strings.Contains(said, "panic: "):
 		return "the test did not fail by itself\n" + said
 	}
-	return ""
+	return t.sound(ctx, testRef{m.pkg, m.test})
 }
 
 // overlay writes what the go command takes the text from in the place of file.
@@ -116,7 +94,7 @@ func (t *tree) overlay(file string, text []byte) (string, error) {
 	return name, errors.Join(os.WriteFile(instead, text, 0o600), os.WriteFile(name, doc, 0o600))
 }
 
-// test runs tests of a package. What is in the environment reaches binaries that the test builds
+// test runs tests of a package, with the race detector as make test does: most is compiled already. What is in the environment reaches binaries that the test builds
 // itself.
 func (t *tree) test(ctx context.Context, pkg, run, overlay string) (string, error) {
 	module, err := t.module(pkg)
@@ -127,7 +105,7 @@ func (t *tree) test(ctx context.Context, pkg, run, overlay string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout="+limit, "-run", run,
+	cmd := exec.CommandContext(ctx, "go", "test", "-race", "-count=1", "-vet=off", "-timeout="+limit, "-run", run,
 		"./"+filepath.ToSlash(rel))
 	cmd.Dir, cmd.Env = module, os.Environ()
 	if overlay != "" {
