@@ -1,5 +1,5 @@
 # make test    everything, on a fresh Debian machine: installs what it needs, then vets, lints and tests every module
-# make bench   the benchmarks whose figures docs/performance.md holds
+# make bench   the goals of internal/bench/goals.txt, beside an earlier version: one table
 # make soak    long campaigns: fuzzing, crashes, lost replies
 # make release VERSION=v0.1.0   writes the version into all modules; once that is committed, tags them (docs/decisions/0023)
 # make mutants changes of internal/mutants/mutants.txt, each of which a test has to notice; make test tries some of them, chosen at random
@@ -36,7 +36,7 @@ unit:                            # all modules of go.work
 	@go test -race -p 1 -timeout 20m $(ALL)
 	@cd cmd && go test -race -tags stetfault ./internal/dsn
 
-campaigns:                       # what soak tries whole: changes that tests have to notice, and fuzzing, as much as fits into two minutes
+campaigns:                       # a random part of make mutants and make fuzz, in two minutes
 	@go run ./internal/mutants -for 80s
 	@sh internal/fuzz.sh 3s 40
 
@@ -50,7 +50,7 @@ build:
 	cd cmd && CGO_ENABLED=0 go build -trimpath -o ../bin/stet ./stet
 
 bench:
-	@$(call each,go test -run '^$$' -bench . -benchmem ./...)
+	@go run ./internal/bench
 
 soak:
 	@$(MAKE) fuzz FUZZTIME=10m
