@@ -27,8 +27,7 @@ var casesCC = []Case{
 		c.Effects(1)
 	}},
 	{ID: "CC-04", Policy: "policy: {wait_policy: wait, wait_timeout_s: 0.2}", Run: func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		began := time.Now()
 		c.POST("/fx/hang").Problem("in-progress")
 		if took := time.Since(began); took < 150*time.Millisecond || took > 5*time.Second {
@@ -39,8 +38,7 @@ var casesCC = []Case{
 		c.Effects(1)
 	}},
 	{ID: "CC-05", Policy: "policy: {wait_policy: wait, wait_timeout_s: 15, lease_s: 1}", Need: NeedKill | NeedNodes, Run: func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		waiter := c.Node(1).Start("POST", "/fx/hang")
 		c.srv.Kill(0)
 		owner.Wait().Broken()
@@ -48,8 +46,7 @@ var casesCC = []Case{
 		c.Effects(1)
 	}},
 	{ID: "CC-06", Policy: waiting, Run: func(c *C) { // the suite fails if a goroutine stays behind
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		ctx, cancel := context.WithTimeout(c.ctx, 100*time.Millisecond)
 		defer cancel()
 		c.POST("/fx/hang", within(ctx)).Broken()
@@ -59,8 +56,7 @@ var casesCC = []Case{
 		c.Effects(1)
 	}},
 	{ID: "CC-07", Policy: "policy: {wait_policy: accepted}", Run: func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.POST("/fx/hang").Problem("in-progress", 202)
 		c.Release(1)
 		first := owner.Wait().First(201)
@@ -72,8 +68,7 @@ var casesCC = []Case{
 			"": 30, "policy: {lease_s: 5}": 5, "policy: {retry_after_max_s: 3}": 3,
 		} {
 			d := c.With(policy).Named(most)
-			owner := d.Start("POST", "/fx/hang")
-			d.Entered(1)
+			owner := d.Begun("POST", "/fx/hang")
 			a := d.POST("/fx/hang")
 			a.Problem("in-progress")
 			a.RetryAfter(most)
@@ -85,8 +80,7 @@ var casesCC = []Case{
 	{ID: "CC-09", Run: func(c *C) {
 		for _, policy := range []string{"", waiting} {
 			d := c.With(policy).Named(policy == waiting)
-			owner := d.Start("POST", "/fx/hang", body(`{"payer":"alice"}`))
-			d.Entered(1)
+			owner := d.Begun("POST", "/fx/hang", body(`{"payer":"alice"}`))
 			d.POST("/fx/hang", body(`{"payer":"mallory"}`)).Problem("key-reused")
 			d.Release(1)
 			owner.Wait().First(201)

@@ -15,8 +15,7 @@ const (
 // Crashes, leases and unknown outcomes.
 var casesCR = []Case{
 	{ID: "CR-01", Policy: briefly, Need: NeedKill, Run: func(c *C) {
-		owner := c.Start("POST", "/fx/hang?before&obey")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang?before&obey")
 		c.srv.Kill(0)
 		owner.Wait().Broken()
 		c.srv.Start(0, briefly)
@@ -25,8 +24,7 @@ var casesCR = []Case{
 		c.Seen(1)
 	}},
 	{ID: "CR-02", Policy: briefly, Need: NeedNodes | NeedPause, Run: func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.srv.Pause(0)
 		other := c.Node(1)
 		retry := func() *Answer { return other.POST("/fx/hang") }
@@ -41,8 +39,7 @@ var casesCR = []Case{
 		c.Effects(1)
 	}},
 	{ID: "CR-03", Policy: "policy: {lease_s: 2}", Run: func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		began := time.Now()
 		c.Until("three leases have passed", func() bool {
 			c.POST("/fx/hang").Problem("in-progress")
@@ -54,8 +51,7 @@ var casesCR = []Case{
 		c.Effects(1)
 	}},
 	{ID: "CR-lost", Policy: "policy: {lease_s: 0.5}", Need: NeedFaults, Run: func(c *C) {
-		owner := c.Start("POST", "/fx/hang?obey")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang?obey")
 		c.Faults().Slow(600 * time.Millisecond) // no renewal is in time, and the handler is told to stop
 		first := owner.Wait()
 		first.Problem("outcome-unknown")
@@ -66,8 +62,7 @@ var casesCR = []Case{
 		c.Effects(1)
 	}},
 	{ID: "CR-04", Policy: briefly, Need: NeedKill, Run: func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.srv.Kill(0)
 		owner.Wait().Broken()
 		c.srv.Start(0, briefly)
@@ -79,8 +74,7 @@ var casesCR = []Case{
 		c.Effects(1)
 	}},
 	{ID: "CR-05", Policy: "policy: {lease_s: 1, on_lease_expiry: reexecute}", Need: NeedKill, Run: func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.srv.Kill(0)
 		owner.Wait().Broken()
 		c.srv.Start(0, c.row.Policy)
@@ -101,8 +95,7 @@ var casesCR = []Case{
 	{ID: "CR-09", Skip: reconciler},
 	{ID: "CR-10", Need: NeedKill, Run: func(c *C) { // W6: no byte reached the caller: it had gone
 		ctx, cancel := context.WithCancel(c.ctx)
-		owner := c.Start("POST", "/fx/hang", within(ctx))
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang", within(ctx))
 		cancel()
 		owner.Wait().Broken()
 		c.Release(1)
@@ -117,8 +110,7 @@ var casesCR = []Case{
 	{ID: "CR-13", Skip: outbox},
 	{ID: "CR-14", Skip: "recovery points are set by services: flow, internal/integration/flow"},
 	{ID: "CR-15", Need: NeedClock, Run: func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.Faults().Advance(2 * time.Minute)
 		for _, a := range take(c.Race(10, "POST", "/fx/hang"), 10) {
 			a.Problem("outcome-unknown")

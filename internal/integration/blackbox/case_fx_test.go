@@ -65,8 +65,7 @@ var casesFX = []Case{
 	{ID: "FX-07", Run: func(c *C) { givesUp(c, "/fx/abort") }},
 	{ID: "FX-08", Run: func(c *C) {
 		ctx, cancel := context.WithCancel(c.ctx)
-		owner := c.Start("POST", "/fx/hang?obey", within(ctx))
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang?obey", within(ctx))
 		cancel()
 		owner.Wait().Broken()
 		c.POST("/fx/hang?obey").Problem("in-progress") // it goes on: its context has not ended
@@ -90,8 +89,7 @@ var casesFX = []Case{
 	}},
 	{ID: "FX-11", Policy: "policy: {execution_timeout_s: 0.3}", Only: "middleware", Why: "the gateway hangs up on an upstream that is late, and hears no more of it: see GW-03",
 		Run: func(c *C) {
-			first := c.Start("POST", "/fx/hang")
-			c.Entered(1)
+			first := c.Begun("POST", "/fx/hang")
 			first.Wait().Problem("execution-timeout")
 			c.POST("/fx/hang").Problem("outcome-unknown")
 			c.Release(1) // the handler ignored its context, and finishes after all

@@ -107,8 +107,7 @@ var casesGW = []Case{
 		}
 	}},
 	{ID: "GW-07", Policy: briefly, Need: NeedKill | NeedNodes, Run: func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.srv.Kill(0)
 		owner.Wait().Broken()
 		other := c.Node(1)

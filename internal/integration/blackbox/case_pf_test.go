@@ -24,8 +24,7 @@ var casesPF = []Case{
 		}
 		c.Effects(1)
 		w := c.Named("waits") // C17: stripe-go asks but once
-		owner := w.Start("POST", "/fx/hang")
-		w.Entered(1)
+		owner := w.Begun("POST", "/fx/hang")
 		waiter := w.Start("POST", "/fx/hang")
 		w.Release(1)
 		owner.Wait().Is(201).Lacks(replayed)
@@ -61,8 +60,7 @@ var casesPF = []Case{
 		}
 		titled(c.POST("/fx/json", noKey), "missing-key", "Idempotency-Key is missing")
 		c.Effects(0)
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		titled(c.POST("/fx/hang"), "in-progress", "A request is outstanding for this Idempotency-Key")
 		titled(c.POST("/fx/hang", body("{}")), "key-reused", "Idempotency-Key is already used")
 		c.Release(1)

@@ -40,8 +40,7 @@ var casesTT = []Case{
 		c.Effects(1)
 	}},
 	{ID: "TT-05", Need: NeedClock, Run: func(c *C) { // a run that outlives its retention is no expired result
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.Faults().Advance(40 * day)
 		c.POST("/fx/hang").Problem("outcome-unknown")
 		c.State("unknown")

@@ -108,8 +108,7 @@ func TestFixtureScript(t *testing.T) {
 
 func TestFixtureHangs(t *testing.T) {
 	c := newBare(t, nil)
-	p := c.Start("POST", "/fx/hang")
-	c.Entered(1)
+	p := c.Begun("POST", "/fx/hang")
 	c.Effects(1)
 	if p.Over() {
 		t.Fatal("it did not hang")
@@ -123,8 +122,7 @@ func TestFixtureHangs(t *testing.T) {
 func TestFixtureObeys(t *testing.T) {
 	c := newBare(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	p := c.Start("POST", "/fx/hang?obey", within(ctx))
-	c.Entered(1)
+	p := c.Begun("POST", "/fx/hang?obey", within(ctx))
 	cancel()
 	p.Wait().Broken()
 	c.Left(1)

@@ -52,8 +52,7 @@ func TestPeer_LargeBodiesDifferAtTheEnd(t *testing.T) {
 // was cached.
 func TestPeer_PayloadCheckSkipped(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.POST("/fx/hang", body("{}")).Problem("key-reused")
 		c.Release(1)
 		first := owner.Wait().First(201)
@@ -87,8 +86,7 @@ func TestPeer_GetIsFrozen(t *testing.T) {
 // The sweep that frees memory removed the lock of a request that was still running.
 func TestPeer_CleanupForgetsRunning(t *testing.T) {
 	inMemory(t, "", NeedClock, func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.Faults().Advance(40 * day)
 		c.POST("/fx/hang").Problem("outcome-unknown")
 		c.Release(1)
@@ -112,8 +110,7 @@ func TestPeer_VanishedRecordRunsUnclaimed(t *testing.T) {
 // 409 came without Retry-After, and refusals without any body.
 func TestPeer_BareRefusals(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.POST("/fx/hang").Problem("in-progress")
 		c.POST("/fx/hang", body("{}")).Problem("key-reused")
 		c.POST("/fx/hang", noKey).Problem("missing-key")

@@ -35,8 +35,7 @@ func TestPeer_MisuseNotDetected(t *testing.T) {
 // T13: a finisher whose lease was over wrote over the record of the one that had taken over.
 func TestPeer_LateFinisherOverwrites(t *testing.T) {
 	inMemory(t, "policy: {on_lease_expiry: reexecute}", NeedClock, func(c *C) {
-		late := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		late := c.Begun("POST", "/fx/hang")
 		c.Faults().Advance(2 * time.Minute)
 		second := c.Start("POST", "/fx/hang")
 		c.Entered(2)
@@ -48,8 +47,7 @@ func TestPeer_LateFinisherOverwrites(t *testing.T) {
 	})
 	t.Run("default", func(t *testing.T) {
 		inMemory(t, "", NeedClock, func(c *C) {
-			late := c.Start("POST", "/fx/hang")
-			c.Entered(1)
+			late := c.Begun("POST", "/fx/hang")
 			c.Faults().Advance(2 * time.Minute)
 			c.POST("/fx/hang").Problem("outcome-unknown")
 			c.Release(1)
@@ -63,8 +61,7 @@ func TestPeer_LateFinisherOverwrites(t *testing.T) {
 // T14: a waiter that gave up deleted the running claim, and the next request ran beside it.
 func TestPeer_WaiterDeletesClaim(t *testing.T) {
 	inMemory(t, "policy: {wait_policy: wait, wait_timeout_s: 0.1}", 0, func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		for range 3 {
 			c.POST("/fx/hang").Problem("in-progress")
 		}
@@ -78,8 +75,7 @@ func TestPeer_WaiterDeletesClaim(t *testing.T) {
 // A waiter hung on a mutex: no timeout, and a client that left did not end it.
 func TestPeer_WaitWithoutEnd(t *testing.T) {
 	inMemory(t, "policy: {wait_policy: wait, wait_timeout_s: 0.2}", 0, func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.POST("/fx/hang").Problem("in-progress")
 		ctx, cancel := context.WithTimeout(c.ctx, 50*time.Millisecond)
 		defer cancel()
@@ -225,8 +221,7 @@ func TestPeer_NoopRenewLosesLease(t *testing.T) {
 // report for three.
 func TestPeer_CrashBlocksKeyForRetention(t *testing.T) {
 	onDisk(t, "policy: {lease_s: 1, default_ttl_s: 2592000}", NeedKill, func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.srv.Kill(0)
 		owner.Wait()
 		c.srv.Start(0, c.row.Policy)

@@ -34,8 +34,7 @@ func onDisk(t *testing.T, policy string, need Need, run func(c *C)) {
 func TestPeer_ClientDisconnectAtCommit(t *testing.T) {
 	inMemory(t, "", NeedClock, func(c *C) {
 		ctx, cancel := context.WithCancel(c.ctx)
-		gone := c.Start("POST", "/fx/hang?obey", within(ctx))
-		c.Entered(1)
+		gone := c.Begun("POST", "/fx/hang?obey", within(ctx))
 		cancel()
 		gone.Wait().Broken()
 		c.Release(1)
@@ -55,8 +54,7 @@ func TestPeer_TruncatedBodyReplayed(t *testing.T) {
 			inMemory(t, policy, 0, func(c *C) {
 				path := fmt.Sprintf("/fx/large?bytes=%d&hold", whole)
 				ctx, cancel := context.WithCancel(c.ctx)
-				gone := c.Start("POST", path, within(ctx))
-				c.Entered(1)
+				gone := c.Begun("POST", path, within(ctx))
 				cancel()
 				gone.Wait().Broken()
 				c.Release(1)
@@ -106,8 +104,7 @@ func TestPeer_HandlerLongerThanLeaseUncontended(t *testing.T) {
 // T5: a duplicate took over from a handler that was still running.
 func TestPeer_HandlerLongerThanLeaseContended(t *testing.T) {
 	inMemory(t, "policy: {lease_s: 0.2}", 0, func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		began := time.Now()
 		c.Until("three leases have passed", func() bool {
 			c.POST("/fx/hang").Problem("in-progress")
@@ -122,8 +119,7 @@ func TestPeer_HandlerLongerThanLeaseContended(t *testing.T) {
 // T6: after a crash the request simply ran again.
 func TestPeer_CrashReexecutes(t *testing.T) {
 	onDisk(t, briefly, NeedKill, func(c *C) {
-		owner := c.Start("POST", "/fx/hang")
-		c.Entered(1)
+		owner := c.Begun("POST", "/fx/hang")
 		c.srv.Kill(0)
 		owner.Wait()
 		c.srv.Start(0, briefly)

@@ -123,6 +123,26 @@ func (c *C) Start(method, path string, opts ...option) *Pending {
 	return p
 }
 
+// Begun sends a request in the background, and returns when its handler has begun. A store that is
+// too slow for a moment refuses the request before that, and asks for another try.
+func (c *C) Begun(method, path string, opts ...option) *Pending {
+	c.Helper()
+	for {
+		p := c.Start(method, path, opts...)
+		ctx, cancel := context.WithCancel(c.ctx)
+		go func() { <-p.done; cancel() }()
+		err := c.srv.Fixture().Entered(ctx, c.name, 1)
+		cancel()
+		switch {
+		case err == nil:
+			return p
+		case !p.Over() || p.answer.Status != http.StatusServiceUnavailable:
+			c.Fatalf("its handler did not begin: %v", err)
+		}
+		c.Logf("refused, and sent again: %s", p.answer.Body)
+	}
+}
+
 // Pending is a request under way.
 type Pending struct {
 	done   chan struct{}
