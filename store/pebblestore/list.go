@@ -1,0 +1,278 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/stet-dev/stet"
+)
+
+// look is how many records a page reads at most.
+const look = 5_000
+
+// page collects the records of one page of a query.
+type page struct {
+	q     *stet.Query
+	from  reader
+	now   time.Time
+	limit int // of records in the page
+	look  int // of records to read
+
+	heads []stet.Head
+	last  string // the cursor of the record that was read last
+	next  string // the cursor of the page
+}
+
+// take reads a record. It returns false when the page is full and there is one more.
+func (p *page) take(cursor string, id stet.ID) (bool, error) {
+	if len(p.heads) == p.limit || p.look == 0 {
+		p.next = p.last
+		return false, nil
+	}
+	p.last, p.look = cursor, p.look-1
+	r, err := head(p.from, id)
+	if err != nil {
+		if unreadable(err) {
+			return true, nil
+		}
+		return false, err
+	}
+	if r.AsOf = p.now; p.q.Matches(&r.Head) {
+		p.heads = append(p.heads, r.Head)
+	}
+	return true, nil
+}
+
+// paged runs a walk over what is stored at this moment.
+func (s *Store) paged(ctx context.Context, verb string, q stet.Query, walk func(ctx context.Context, p *page) error) (*page, error) {
+	q.States = slices.Clone(q.States)
+	return work(ctx, s, verb, nil, func() (p *page, err error) {
+		snap, err := s.settled()
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, snap.Close()) }()
+		p = &page{q: &q, from: snap, now: s.now(), limit: q.Bound(), look: look}
+		return p, walk(ctx, p)
+	})
+}
+
+// Due implements [stet.Store]. Records that fall due at the same instant are ordered by state, scope
+// and key. A page reads at most 5,000 records.
+func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	p, err := s.paged(ctx, "due", q, func(ctx context.Context, p *page) error {
+		from, err := parseCursor(q.After)
+		if err != nil {
+			return err
+		}
+		x := index{kind: dueKey, classes: classes(p.q.States), from: from, until: uint64(p.now.UnixMicro())}
+		return x.each(p.from, func(at place, _ []byte) (bool, error) {
+			id, err := parseID([]byte(at.rest))
+			if err != nil || ctx.Err() != nil {
+				return err == nil || unreadable(err), ctx.Err()
+			}
+			return p.take(at.cursor(), id)
+		})
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return p.heads, p.next, nil
+}
+
+// List implements [stet.Lister]: by age of the keys, the newest first; the records of one scope by
+// their keys instead. A page reads at most 5,000 records. Records named by their tag, or by scope
+// and key, are found directly.
+func (s *Store) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
+	p, err := s.paged(ctx, "list", q, func(ctx context.Context, p *page) error { return p.walk(ctx, q.Oldest) })
+	if err != nil {
+		return nil, "", err
+	}
+	return p.heads, p.next, nil
+}
+
+// walk takes the records that the query may select, in the order of a list.
+func (p *page) walk(ctx context.Context, oldest bool) error {
+	switch q := p.q; {
+	case q.Tag != "":
+		return p.keys(ctx, appendText([]byte{tagKey}, q.Tag), oldest, func(rest string) (stet.ID, error) { return parseID([]byte(rest)) })
+	case q.Scope != "" && q.Key != "":
+		if q.After != "" {
+			return nil
+		}
+		_, err := p.take(encodeCursor([]byte(q.Key)), stet.ID{Scope: q.Scope, Key: q.Key})
+		return err
+	case q.Scope != "":
+		return p.keys(ctx, appendText([]byte{headKey}, q.Scope), oldest, func(rest string) (stet.ID, error) {
+			return stet.ID{Scope: q.Scope, Key: stet.Key(rest)}, nil
+		})
+	}
+	from, err := parseCursor(p.q.After)
+	if err != nil {
+		return err
+	}
+	x := index{kind: listKey, classes: classes(p.q.States), from: from, until: math.MaxUint64, back: !oldest}
+	return x.each(p.from, func(at place, value []byte) (bool, error) {
+		id, err := parseID(value)
+		if err != nil || ctx.Err() != nil {
+			return err == nil || unreadable(err), ctx.Err()
+		}
+		return p.take(at.cursor(), id)
+	})
+}
+
+// keys takes the records whose keys begin with prefix.
+func (p *page) keys(ctx context.Context, prefix []byte, oldest bool, idOf func(rest string) (stet.ID, error)) error {
+	after, err := decodeCursor(p.q.After)
+	if err != nil {
+		return err
+	}
+	return eachKey(p.from, prefix, string(after), !oldest, func(rest string) (bool, error) {
+		id, err := idOf(rest)
+		if err != nil || ctx.Err() != nil {
+			return err == nil || unreadable(err), ctx.Err()
+		}
+		return p.take(encodeCursor([]byte(rest)), id)
+	})
+}
+
+// Count implements [stet.Counter]. Counting by state reads no records. A query with NewerThan looks
+// through the latest keys alone, unless it has filters beside Scope and OlderThan.
+func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
+	limit := q.Limit
+	if limit <= 0 {
+		limit = stet.DefaultLimit
+	}
+	q.After = ""
+	p, err := s.paged(ctx, "count", q, func(ctx context.Context, p *page) error {
+		p.limit, p.look = limit, math.MaxInt
+		if !p.q.ByState() {
+			return p.walk(ctx, false)
+		}
+		for _, c := range classes(p.q.States) {
+			err := eachKey(p.from, []byte{listKey, byte(c)}, "", false, func(string) (bool, error) {
+				if len(p.heads) == limit {
+					return false, nil
+				}
+				p.heads = append(p.heads, stet.Head{})
+				return true, ctx.Err()
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(p.heads), nil
+}
+
+// Find implements [stet.Finder].
+func (s *Store) Find(ctx context.Context, name string) ([]stet.Head, error) {
+	if name == "" {
+		return nil, ctx.Err()
+	}
+	p, err := s.paged(ctx, "find", stet.Query{}, func(ctx context.Context, p *page) error {
+		return p.keys(ctx, appendText([]byte{nameKey}, name), true, func(rest string) (stet.ID, error) { return parseID([]byte(rest)) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.heads, nil
+}
+
+// reapBatch is how many records are removed by one sync.
+const reapBatch = 128
+
+// Reap implements [stet.Reaper]. It leaves out records that are being written in that instant.
+func (s *Store) Reap(ctx context.Context, limit int) (n int, err error) {
+	for n < limit {
+		wanted := min(limit-n, reapBatch)
+		removed, err := work(ctx, s, "reap", nil, func() (int, error) { return s.reap(ctx, wanted) })
+		if n += removed; err != nil || removed < wanted {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (s *Store) reap(ctx context.Context, limit int) (n int, err error) {
+	b := s.db.NewBatch()
+	defer func() { _ = b.Close() }()
+	held := map[chan struct{}]bool{}
+	defer func() {
+		for lock := range held {
+			<-lock
+		}
+	}()
+	var gone []stet.ID
+	var over []class
+	for _, c := range classes(nil) {
+		if c&reapable != 0 {
+			over = append(over, c)
+		}
+	}
+	x := index{kind: dueKey, classes: over, until: uint64(s.now().UnixMicro())}
+	err = x.each(s.db, func(at place, _ []byte) (bool, error) {
+		if len(gone) == limit || ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		id, err := parseID([]byte(at.rest))
+		if err != nil {
+			return true, b.Delete(append(number([]byte{dueKey, byte(at.class)}, at.at), at.rest...), nil)
+		}
+		lock := s.lock(id)
+		if !held[lock] {
+			select {
+			case lock <- struct{}{}:
+				held[lock] = true
+			default: // it is being written
+				return true, nil
+			}
+		}
+		reaped, err := s.drop(b, at, id)
+		if reaped {
+			gone = append(gone, id)
+		}
+		return true, err
+	})
+	if err == nil && !b.Empty() {
+		err = s.commit(b)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range gone {
+		s.waits.wake(id)
+	}
+	return len(gone), nil
+}
+
+// drop removes the record of an entry, if the entry still holds. Its lock is held. A damaged record
+// goes with what is known of it; one of another format stays.
+func (s *Store) drop(b *pebble.Batch, at place, id stet.ID) (bool, error) {
+	entry := append(number([]byte{dueKey, byte(at.class)}, at.at), at.rest...)
+	if _, err := value(s.db, entry); err != nil {
+		if errors.Is(err, stet.ErrNotFound) { // changed meanwhile
+			err = nil
+		}
+		return false, err
+	}
+	switch r, err := head(s.db, id); {
+	case err == nil:
+		return true, remove(b, &r)
+	case errors.Is(err, errFormat):
+		return false, nil
+	case unreadable(err):
+		return true, errors.Join(b.Delete(keyOf(headKey, id), nil), b.Delete(keyOf(bodyKey, id), nil), b.Delete(entry, nil))
+	default:
+		return false, err
+	}
+}
