@@ -41,7 +41,7 @@ func TestNoVerdictWithoutProof(t *testing.T) {
 		"replaced after it was made":  {replace, []answer{nothing, shown(t, sampled("k")), done(int64(5000))}, 8, nil},
 		"overtaken after it was made": {replace, []answer{nothing, shown(t, sampled("k")), nothing, shown(t, other)}, 9, stet.ErrStale},
 		"deleted after it was made":   {replace, []answer{nothing, shown(t, sampled("k")), nothing, nothing}, 0, stet.ErrNotFound},
-		"created after a deletion":    {create, []answer{nothing, nothing, done(int64(1), int64(5000), true)}, 7, nil},
+		"created after a deletion":    {create, []answer{nothing, nothing, done(int64(5000), true)}, 7, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := &server{t: t, answers: c.answers}
@@ -75,8 +75,8 @@ func TestGroupIsInOrder(t *testing.T) {
 			keys = args[1].([]string)
 			versions = args[2].([]int64)
 			var all [][]any
-			for i := range keys {
-				all = append(all, []any{int64(i + 1), int64(5000), true})
+			for _, key := range keys {
+				all = append(all, []any{"tenant", key, int64(5000)})
 			}
 			return all
 		}
