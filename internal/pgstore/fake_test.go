@@ -75,8 +75,8 @@ func shown(t *testing.T, r stet.Record) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const head = 22 // columns, with the name
-	row := append([]any{int64(2000)}, args[:head]...)
-	row = append(row, int64(3000), int64(1000), int64(1000), nil, args[head])
+	const head = 12 // columns, with the name
+	row := append([]any{int64(2000), int64(sqltext.Schema)}, args[:head]...)
+	row = append(row, int64(3000), int64(1000), int64(1000), nil)
 	return func([]any) [][]any { return [][]any{row} }
 }

@@ -73,7 +73,7 @@ func TestGroupIsInOrder(t *testing.T) {
 		var versions []int64
 		group := func(args []any) [][]any {
 			keys = args[1].([]string)
-			versions = args[2].([]int64)
+			versions = args[3].([]int64)
 			var all [][]any
 			for _, key := range keys {
 				all = append(all, []any{"tenant", key, int64(5000)})

@@ -27,8 +27,8 @@ const PostgresNow = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 // Columns of a SELECT, as [Row] scans them.
 var (
-	PostgresHead   = postgresRead(identity, head, instants)
-	PostgresRecord = postgresRead(identity, head, instants, body)
+	PostgresHead   = postgresRead(headColumns)
+	PostgresRecord = postgresRead(recordColumns)
 )
 
 func postgresRead(columns ...[]string) string { return list("s.%s", columns...) }
@@ -68,18 +68,14 @@ type PostgresKind string
 const (
 	PostgresText  PostgresKind = "text"
 	PostgresInt   PostgresKind = "bigint"
-	PostgresBool  PostgresKind = "boolean"
 	PostgresBytes PostgresKind = "bytea"
 )
 
 func postgresKind(column string) PostgresKind {
 	switch column {
-	case "scope", "key", "state", "holder", "point", "cause", "route", "method", "path", "trace_id", "downstream_key", "downstream_id",
-		"who", "why", "evidence", "notice", "action", "note_tag":
+	case "scope", "key", "state", "route", "cause", "downstream_key", "downstream_id", "who", "why", "evidence", "notice", "action", "note_tag":
 		return PostgresText
-	case "escalated":
-		return PostgresBool
-	case "fingerprint", "attributes", "exchange", "body":
+	case "head", "body":
 		return PostgresBytes
 	}
 	return PostgresInt
@@ -99,16 +95,13 @@ type PostgresWrite struct {
 	Kinds     []PostgresKind // of the arguments but the last
 }
 
-// The head's checksum is sent as a value; the instants are the server's.
-var postgresSums = []string{"head_sum"}
-
 // The statements that write a record.
 var (
 	PostgresCreate      = postgresCreate()
-	PostgresReplaceHead = postgresReplace(head, postgresSums)
-	PostgresReplaceAll  = postgresReplace(head, postgresSums, body)
-	PostgresNoteHead    = postgresNote(head, postgresSums)
-	PostgresNoteAll     = postgresNote(head, postgresSums, body)
+	PostgresReplaceHead = postgresReplace(head)
+	PostgresReplaceAll  = postgresReplace(head, body)
+	PostgresNoteHead    = postgresNote(head)
+	PostgresNoteAll     = postgresNote(head, body)
 	PostgresDelete      = postgresDelete()
 
 	PostgresGetHead = "SELECT " + PostgresNow + ", " + PostgresHead + " FROM stet_records s WHERE scope = $1 AND key = $2"
@@ -166,10 +159,10 @@ func (s sent) kinds() (all []PostgresKind) {
 // The statement for many records inserts without looking, because nearly all of them are new. The
 // store looks for those that were not inserted, by [PostgresGetMany].
 func postgresCreate() PostgresWrite {
-	columns := flat(identity, head, postgresSums, body)
+	columns := flat(identity, head, body)
 	s := sent(append(columns, "due_in"))
-	into := "INSERT INTO stet_records (" + list("%s", columns) + ", due_at, updated_at, created_at, completed_at)\n\tSELECT "
-	const stamps = ", t.now + %s, t.now, t.now, CASE WHEN %s = 'completed' THEN t.now END FROM "
+	into := "INSERT INTO stet_records (" + list("%s", columns, postgresStamped) + ")\n\tSELECT "
+	stamps := fmt.Sprintf(", %d", Schema) + ", t.now + %s, t.now, t.now, CASE WHEN %s = 'completed' THEN t.now END FROM "
 
 	one := "WITH f AS MATERIALIZED (SELECT " + PostgresNow + " AS now, " + PostgresRecord +
 		" FROM stet_records s WHERE s.scope = $1 AND s.key = $2),\nn AS (" + into + s.values(columns) +
@@ -184,9 +177,9 @@ SELECT coalesce(made, now), made IS NOT NULL, ` + PostgresRecord + " FROM f s FU
 
 // How a Replace stamps, given the instant. A record's time never goes back, whatever the server's
 // clock does.
-const (
-	postgresStamped = "due_at, updated_at, created_at, completed_at"
-	postgresStamps  = "%[1]s + %[2]s, %[1]s, CASE %[3]s WHEN 0 THEN %[1]s ELSE %[3]s END, " +
+var (
+	postgresStamped = flat([]string{"schema"}, instants)
+	postgresStamps  = fmt.Sprint(Schema) + ", %[1]s + %[2]s, %[1]s, CASE %[3]s WHEN 0 THEN %[1]s ELSE %[3]s END, " +
 		"CASE WHEN %[4]s <> 0 THEN %[4]s WHEN %[5]s = 'completed' THEN %[1]s END"
 )
 
@@ -200,12 +193,12 @@ func postgresReplace(columns ...[]string) PostgresWrite {
 	set := flat(columns...)
 	named := flat(identity, set)
 	s := replacing(set)
-	many := s.clock() + "INSERT INTO stet_records AS s (" + list("%s", named) + ", " + postgresStamped + `)
+	many := s.clock() + "INSERT INTO stet_records AS s (" + list("%s", named, postgresStamped) + `)
 	SELECT ` + list("i.%s", named) + ", " + fmt.Sprintf(postgresStamps, "l.at", "i.due_in", "i.created", "i.ended", "i.state") +
 		" FROM t, " + s.arrays() + `, LATERAL (SELECT greatest(t.now, s.updated_at) AS at
 	FROM stet_records s WHERE s.scope = i.scope AND s.key = i.key AND s.version = i.prev AND s.schema = ` + fmt.Sprint(Schema) + `
 	FOR UPDATE SKIP LOCKED OFFSET 0) l
-ON CONFLICT (scope, key) DO UPDATE SET ` + list("%[1]s = excluded.%[1]s", set, strings.Split(postgresStamped, ", ")) + `
+ON CONFLICT (scope, key) DO UPDATE SET ` + list("%[1]s = excluded.%[1]s", set, instants) + `
 RETURNING s.scope, s.key, s.updated_at`
 	return PostgresWrite{s.replaceOne(set), many, s.kinds()}
 }
@@ -217,7 +210,7 @@ func replacing(set []string, more ...string) sent {
 }
 
 func (s sent) replaceOne(set []string) string {
-	return "UPDATE stet_records s SET (" + list("%s", set) + ", " + postgresStamped + ") = ROW(" + s.values(set) + ", " +
+	return "UPDATE stet_records s SET (" + list("%s", set, postgresStamped) + ") = ROW(" + s.values(set) + ", " +
 		fmt.Sprintf(postgresStamps, "greatest(t.now, s.updated_at)", s.value("due_in"), s.value("created"), s.value("ended"), s.value("state")) +
 		")\n\tFROM " + s.time() + " t WHERE " + s.expected() + " RETURNING s.updated_at"
 }
@@ -230,11 +223,11 @@ func (s sent) expected() string {
 // postgresNote adds an entry to the history in the statement that replaces. The state that ended is
 // the one read with the version prev, which was written only once.
 func postgresNote(columns ...[]string) PostgresWrite {
-	set, note := flat(columns...), []string{"who", "why", "evidence", "notice", "action", "note_tag"}
+	set, note := flat(columns...), []string{"attempt", "who", "why", "evidence", "notice", "action", "note_tag"}
 	s := replacing(set, note...)
 	return PostgresWrite{Kinds: s.kinds(), One: "WITH u AS (" + s.replaceOne(set) + `),
 h AS (INSERT INTO stet_history (` + historyColumns + `)
-	SELECT s.scope, s.key, s.state, ` + s.values([]string{"state", "attempt"}) + ", u.updated_at, " + s.values(note) + `
+	SELECT s.scope, s.key, s.state, ` + s.values([]string{"state", "attempt"}) + ", u.updated_at, " + s.values(note[1:]) + `
 	FROM u, stet_records s WHERE ` + s.expected() + `)
 SELECT updated_at FROM u`}
 }
@@ -256,10 +249,10 @@ func postgresDelete() PostgresWrite {
 func PostgresReap(state stet.State) string {
 	return fmt.Sprintf(`WITH d AS MATERIALIZED (SELECT * FROM (SELECT s.ctid FROM stet_records s WHERE s.state = '%[1]s'
 	AND (s.due_at, s.id) > ($1::bigint, $2::bigint) AND s.due_at <= (SELECT %[2]s)
-	AND (('%[1]s' <> 'completed' OR s.keep_expired_ns = 0) AND s.schema = %[3]d)::int <> 0
+	AND (('%[1]s' <> 'completed' OR %[4]s) AND s.schema = %[3]d)::int <> 0
 	ORDER BY s.due_at, s.id LIMIT $3::bigint FOR UPDATE OF s SKIP LOCKED) s LIMIT (SELECT $3::bigint)),
 g AS (DELETE FROM stet_records WHERE ctid = ANY (ARRAY(SELECT ctid FROM d)) RETURNING due_at, id)
-SELECT count(*) OVER (), due_at, id FROM g ORDER BY due_at DESC, id DESC LIMIT 1`, state, PostgresNow, Schema)
+SELECT count(*) OVER (), due_at, id FROM g ORDER BY due_at DESC, id DESC LIMIT 1`, state, PostgresNow, Schema, Reapable)
 }
 
 func flat(columns ...[]string) (all []string) {
