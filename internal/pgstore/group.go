@@ -20,14 +20,14 @@ const (
 	maxBatchBytes = 4 << 20 // of bodies in one statement, unless a single one is larger
 	writers       = 2       // statements on their way: while one is synced the other is filled
 	batchTime     = 30 * time.Second
-	batchLock     = "20" // milliseconds that a group waits for a row that others hold, before each goes alone
+	batchLock     = "10" // milliseconds that a group waits for a row that others hold, before each goes alone
 )
 
 func (s *Store) queue(write *sqltext.PostgresWrite) *groupcommit.Queue[*op] {
 	return groupcommit.New(groupcommit.Config[*op]{
 		Alone:   s.alone,
 		Many:    func(ctx context.Context, batch []*op) error { return s.many(ctx, write, batch) },
-		Patient: s.patient, Settles: settles, Fits: s.fits, Clone: (*op).clone, Compare: compareOps,
+		Patient: s.patient, Settles: settles, Fits: s.fits, Compare: compareOps,
 		Groups: writers, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Timeout: batchTime, Closed: s.cfg.Closed})
 }
 
@@ -44,15 +44,6 @@ func (s *Store) do(q *groupcommit.Queue[*op], o *op) error {
 }
 
 func (s *Store) fits(o *op) bool { return o.Head.Note == nil && !s.held.Has(o.Head.ID) }
-
-func (o *op) clone() {
-	o.args = slices.Clone(o.args)
-	for i, a := range o.args {
-		if b, ok := a.([]byte); ok {
-			o.args[i] = slices.Clone(b)
-		}
-	}
-}
 
 func compareOps(a, b *op) int { return tablestore.Compare(&a.Write, &b.Write) }
 

@@ -5,7 +5,7 @@ CREATE TABLE stet_records (
     scope           text COLLATE "C" NOT NULL,
     key             text COLLATE "C" NOT NULL,
     id              bigint   NOT NULL GENERATED ALWAYS AS IDENTITY, -- where lists show it
-    version         bigint   NOT NULL CHECK (version > 0),
+    version         bigint   NOT NULL,
     tag             bigint, -- the bits of its id in logs and tools: stet_keys shows it as those do; NULL: it has none
     due_at          bigint, -- NULL: never
     updated_at      bigint   NOT NULL,
@@ -14,7 +14,7 @@ CREATE TABLE stet_records (
     status          bigint   NOT NULL,
     flags           smallint NOT NULL, -- 1: a dead letter, whose probes are used up; 2: a result that is not removed when it is due
     schema          smallint NOT NULL, -- the format of this row
-    state           text COLLATE "C" NOT NULL CHECK (state IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
+    state           text COLLATE "C" NOT NULL,
     cause           text     NOT NULL,
     route           text     NOT NULL,
     downstream_key  text COLLATE "C" NOT NULL, -- as sent to systems further down, where it is not the key itself; '' else
@@ -24,7 +24,7 @@ CREATE TABLE stet_records (
     PRIMARY KEY (scope, key)
 ) WITH (fillfactor = 70);
 
-CREATE UNIQUE INDEX stet_records_id ON stet_records (id);
+CREATE INDEX stet_records_id ON stet_records (id);
 
 -- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it. Many records may
 -- fall due in one instant; the id says where among them a page begins.
