@@ -64,8 +64,8 @@ func TestNoVerdictWithoutProof(t *testing.T) {
 	})
 }
 
-// What a group of Creates says of its members: which were made, which are there, and which are to be
-// tried separately. A statement that may have happened is followed by no other.
+// What a group of Creates says of its members: which were made, which are there, and which are to
+// be tried separately. A statement that may have happened is followed by no other.
 func TestGroupOfCreates(t *testing.T) {
 	made := func(keys ...string) answer {
 		return func([]any) (all [][]any) {

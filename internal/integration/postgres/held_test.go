@@ -118,36 +118,51 @@ func TestHeldKeysAreInNobodysWay(t *testing.T) {
 	}
 }
 
-// groupsInVain counts groups of Creates that waited for a row in vain.
-type groupsInVain struct{ atomic.Int64 }
+// groups counts the statements of groups, and how they ended.
+type groups struct {
+	mu      sync.Mutex
+	of      map[string]int // by statement
+	refused map[string]int // by the server's code
+}
 
 type ofGroup struct{}
 
-func (*groupsInVain) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+func (g *groups) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	if strings.Contains(q.SQL, "INSERT INTO stet_records") && strings.Contains(q.SQL, "unnest") {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.of[q.SQL]++
 		return context.WithValue(ctx, ofGroup{}, true)
 	}
 	return ctx
 }
 
-func (g *groupsInVain) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryEndData) {
-	if e, ok := errors.AsType[*pgconn.PgError](q.Err); ok && e.Code == "55P03" && ctx.Value(ofGroup{}) != nil {
-		g.Add(1)
+func (g *groups) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryEndData) {
+	if e, ok := errors.AsType[*pgconn.PgError](q.Err); ok && ctx.Value(ofGroup{}) != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.refused[e.Code]++
 	}
 }
 
-// A duplicate of a key whose row a transaction changes comes into a group of new keys: it is
-// answered, and none of them waits for more than 50 ms. Other work on this machine may take longer,
-// so the best of a few rounds counts.
-func TestHeldRowDelaysNoGroup(t *testing.T) {
+// inVain is how many groups waited for a row in vain.
+func (g *groups) inVain() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refused["55P03"]
+}
+
+// traced returns a store, and what is counted of its groups.
+func traced(t *testing.T) (pooled, *groups) {
+	t.Helper()
 	address := database(t, address(t), t.Name())
 	_ = opened(t, address, pgxstore.Config{}) // migrates
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var inVain groupsInVain
-	config.ConnConfig.Tracer = &inVain
+	g := &groups{of: map[string]int{}, refused: map[string]int{}}
+	config.ConnConfig.Tracer = g
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +173,46 @@ func TestHeldRowDelaysNoGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	s := pooled{store, pool}
+	return pooled{store, pool}, g
+}
+
+// The server takes the groups of each kind: one that it refused would be carried out write by
+// write, and nobody would see why it takes so long.
+func TestGroupsAreTaken(t *testing.T) {
+	s, g := traced(t)
+	var wg sync.WaitGroup
+	for i := range 24 {
+		wg.Go(func() {
+			for n := range 12 {
+				made, err := s.Create(within(t, 20*time.Second), running(fmt.Sprintf("%d-%d", i, n)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				renewed := made.Head
+				renewed.Version, renewed.DueIn = draw(), time.Minute
+				got, err := s.Replace(within(t, 20*time.Second), made.Version, renewed, nil)
+				if err == nil {
+					h, b := completed(got)
+					_, err = s.Replace(within(t, 20*time.Second), got.Version, h, b)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if len(g.of) != 3 || len(g.refused) != 0 {
+		t.Errorf("groups of %d kinds, want 3; refused: %v", len(g.of), g.refused)
+	}
+}
+
+// A duplicate of a key whose row a transaction changes comes into a group of new keys: it is
+// answered, and none of them waits for more than 50 ms. Other work on this machine may take longer,
+// so the best of a few rounds counts.
+func TestHeldRowDelaysNoGroup(t *testing.T) {
+	s, g := traced(t)
 	best, rounds := time.Hour, 0
 	for round := 0; round < 200 && rounds < 12 && best > 50*time.Millisecond; round++ {
 		held := create(t, s, fmt.Sprintf("held-%d", round))
@@ -167,7 +221,7 @@ func TestHeldRowDelaysNoGroup(t *testing.T) {
 		if _, err := in.Replace(t.Context(), held.Version, h, b); err != nil {
 			t.Fatal(err)
 		}
-		before := inVain.Load()
+		before := g.inVain()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		var slowest time.Duration
@@ -190,7 +244,7 @@ func TestHeldRowDelaysNoGroup(t *testing.T) {
 		}
 		wg.Wait()
 		rollback()
-		if inVain.Load() > before { // the duplicate was in a group
+		if g.inVain() > before { // the duplicate was in a group
 			rounds++
 			best = min(best, slowest)
 		}
