@@ -7,6 +7,7 @@
 //   - Groups: otherwise the write waits, in order of arrival. As soon as there is room, a
 //     goroutine carries out all that waits, up to MaxGroup writes and MaxBytes, as one group after
 //     the other. It ends when nothing waits. No caller carries out a later group than its own.
+//     Without Lone, a group begins beside others only when it is as large as they are together.
 //   - Cancellation: a caller whose context ends returns at once. A write that was still waiting is
 //     never carried out, and its error wraps [ErrNothing]. A write that was on its way may happen
 //     yet, and its error wraps [ErrNoAnswer]; the rest of the group is not affected. A group has
@@ -104,7 +105,7 @@ func (q *Queue[W]) free() bool {
 func (q *Queue[W]) place() bool {
 	room := q.busy < q.Lone
 	if q.Lone == 0 {
-		room = q.places < q.Groups
+		room = q.places < q.Groups && q.enough(1)
 	}
 	if !room || len(q.waiting) > 0 || q.closed != nil {
 		return false
@@ -113,6 +114,11 @@ func (q *Queue[W]) place() bool {
 	q.places++
 	return true
 }
+
+// enough reports whether so many writes are worth a group beside those that are on their way: it
+// has to be as large as they are. With smaller ones most of the database's time would go into
+// groups of few writes.
+func (q *Queue[W]) enough(writes int) bool { return writes >= min(q.busy, q.MaxGroup) }
 
 // enter lets w wait, unless its caller may go alone after all. It locks the queue.
 func (q *Queue[W]) enter(w W) (lone bool, err error) {
@@ -136,7 +142,7 @@ func (q *Queue[W]) enter(w W) (lone bool, err error) {
 func (q *Queue[W]) start() {
 	room := q.groups < q.Groups
 	if q.Lone == 0 {
-		room = q.places < q.Groups
+		room = q.places < q.Groups && q.enough(len(q.waiting))
 	}
 	if room && len(q.waiting) > 0 {
 		q.groups++
@@ -202,7 +208,7 @@ func (q *Queue[W]) serve() {
 func (q *Queue[W]) next() (first W, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) > 0 {
+	if len(q.waiting) > 0 && (q.Lone > 0 || q.enough(len(q.waiting))) {
 		return q.waiting[0], true
 	}
 	q.groups--

@@ -118,6 +118,51 @@ func TestLoneCallerTakesAPlace(t *testing.T) {
 	})
 }
 
+// Beside a large group a small one does not begin: a place is left free until as many wait as are
+// on their way.
+func TestGroupsAreAsLargeAsThoseOnTheirWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{gate: make(chan struct{})}
+		hold := make(chan struct{})
+		s.many = func(_ context.Context, group []*write) error {
+			<-hold
+			for _, w := range group {
+				w.Err = nil
+			}
+			return nil
+		}
+		q := s.queue(0, 2)
+		first := line(q, "1", "2", "a", "b", "c")
+		s.gate <- struct{}{}
+		synctest.Wait()
+		s.gate <- struct{}{}
+		synctest.Wait() // a group of three, and a free place
+		second := line(q, "d", "e")
+		if got := s.String(); got != "alone 1; alone 2; many a,b,c" {
+			t.Errorf("two go beside a group of three: %s", got)
+		}
+		third := line(q, "f")
+		if got := s.String(); got != "alone 1; alone 2; many a,b,c; many d,e,f" {
+			t.Errorf("as many as are on their way: %s", got)
+		}
+		last := line(q, "g")
+		hold <- struct{}{} // one group ends, and one is left
+		synctest.Wait()
+		if got := s.String(); !strings.HasSuffix(got, "; many d,e,f") {
+			t.Errorf("one goes beside a group of three: %s", got)
+		}
+		hold <- struct{}{}
+		synctest.Wait()
+		if got := s.String(); !strings.HasSuffix(got, "; many g") {
+			t.Errorf("nobody is left waiting: %s", got)
+		}
+		close(hold)
+		if err := errors.Join(slices.Concat(first(), second(), third(), last())...); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Lone callers go beside the groups, as long as few writes are on their way; the writes of a group
 // count.
 func TestFewWritesGoAlone(t *testing.T) {

@@ -15,8 +15,6 @@ func arrays(kinds []sqltext.PostgresKind, batch []*op) []any {
 			all[i] = array(batch, i, func(a any) string { return a.(string) })
 		case sqltext.PostgresInt:
 			all[i] = array(batch, i, whole)
-		case sqltext.PostgresBool:
-			all[i] = array(batch, i, func(a any) bool { return a.(bool) })
 		case sqltext.PostgresBytes:
 			values := make([][]byte, len(batch))
 			for n, o := range batch {

@@ -32,8 +32,23 @@ func (s *server) Query(_ context.Context, sql string, args ...any) (Rows, error)
 	next := s.answers[0]
 	s.answers = s.answers[1:]
 	s.mu.Unlock()
-	return &rows{all: next(args)}, nil
+	all := next(args)
+	if len(all) == 1 {
+		if err, ok := all[0][0].(error); ok {
+			return nil, err
+		}
+	}
+	return &rows{all: all}, nil
 }
+
+// fails is the answer to a statement that fails.
+func fails(err error) answer { return func([]any) [][]any { return [][]any{{err}} } }
+
+// code is an error of the server.
+type code string
+
+func (c code) Error() string    { return "error " + string(c) }
+func (c code) SQLState() string { return string(c) }
 
 type rows struct {
 	all [][]any
@@ -71,12 +86,18 @@ func sampled(key string) stet.Record {
 // shown is the row of a look at r's head.
 func shown(t *testing.T, r stet.Record) answer {
 	t.Helper()
+	return func([]any) [][]any { row := looked(t, r)(nil)[0]; return [][]any{row[:len(row)-1]} }
+}
+
+// looked is the row of a look at r.
+func looked(t *testing.T, r stet.Record) answer {
+	t.Helper()
 	args, err := sqltext.PostgresCreateArgs(&r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const head = 22 // columns, with the name
-	row := append([]any{int64(2000)}, args[:head]...)
+	const head = 12 // columns, with the name
+	row := append([]any{int64(2000), int64(sqltext.Schema)}, args[:head]...)
 	row = append(row, int64(3000), int64(1000), int64(1000), nil, args[head])
 	return func([]any) [][]any { return [][]any{row} }
 }

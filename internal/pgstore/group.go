@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -19,14 +20,14 @@ const (
 	maxBatchBytes = 4 << 20 // of bodies in one statement, unless a single one is larger
 	writers       = 2       // statements on their way: while one is synced the other is filled
 	batchTime     = 30 * time.Second
-	batchLock     = "20" // milliseconds that a group waits for a row that others hold, before each goes alone
+	batchLock     = "10" // milliseconds that a group waits for a row that others hold, before each goes alone
 )
 
 func (s *Store) queue(write *sqltext.PostgresWrite) *groupcommit.Queue[*op] {
 	return groupcommit.New(groupcommit.Config[*op]{
 		Alone:   s.alone,
 		Many:    func(ctx context.Context, batch []*op) error { return s.many(ctx, write, batch) },
-		Patient: s.patient, Settles: settles, Fits: s.fits, Clone: (*op).clone, Compare: compareOps,
+		Patient: s.patient, Settles: settles, Fits: s.fits, Compare: compareOps,
 		Groups: writers, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Timeout: batchTime, Closed: s.cfg.Closed})
 }
 
@@ -43,15 +44,6 @@ func (s *Store) do(q *groupcommit.Queue[*op], o *op) error {
 }
 
 func (s *Store) fits(o *op) bool { return o.Head.Note == nil && !s.held.Has(o.Head.ID) }
-
-func (o *op) clone() {
-	o.args = slices.Clone(o.args)
-	for i, a := range o.args {
-		if b, ok := a.([]byte); ok {
-			o.args[i] = slices.Clone(b)
-		}
-	}
-}
 
 func compareOps(a, b *op) int { return tablestore.Compare(&a.Write, &b.Write) }
 
@@ -128,14 +120,72 @@ func (s *Store) many(ctx context.Context, write *sqltext.PostgresWrite, batch []
 	}
 	args := append(arrays(write.Kinds, batch), batchLock)
 	err := each(ctx, s.pool, write.Many, args, func(rows Rows) error {
-		return batch[0].scan(rows, func(ord int64) *op { return batch[ord-1] })
+		var id stet.ID
+		var at int64
+		if rows.Scan((*string)(&id.Scope), (*string)(&id.Key), &at) != nil {
+			return tablestore.ErrColumn
+		}
+		if o := named(batch, id); o != nil {
+			o.made(at)
+		}
+		return nil
 	})
 	if err != nil { // what it said before that does not count
 		for _, o := range batch {
 			o.Err = groupcommit.ErrUnknown
 		}
 	}
+	if batch[0].Verb == tablestore.Create && (err == nil || settles(err) == groupcommit.Contended) {
+		s.lookUp(ctx, batch, err != nil)
+		return nil
+	}
 	return err
+}
+
+// lookUp answers the Creates that were not made and whose records are there. The others, and all
+// that are left if it fails, are carried out separately. If the group waited for a row in vain,
+// that may have been one of those found, which another transaction changes: such a row stays out
+// of groups for a while.
+func (s *Store) lookUp(ctx context.Context, batch []*op, contended bool) {
+	var scopes, keys []string
+	for _, o := range batch {
+		if o.Err != nil {
+			scopes, keys = append(scopes, o.args[0].(string)), append(keys, o.args[1].(string))
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	_ = each(ctx, s.pool, sqltext.PostgresGetMany, []any{scopes, keys}, func(rows Rows) error {
+		row := sqltext.Row{Unstamped: true}
+		var at int64
+		if rows.Scan(append([]any{&at}, row.DestBody()...)...) != nil {
+			return tablestore.ErrColumn
+		}
+		if o := named(batch, row.ID()); o != nil {
+			o.found(&row, at)
+			if contended {
+				s.held.Add(o.Head.ID)
+			}
+		}
+		return nil
+	})
+}
+
+// named returns the write of a group that the server calls id, or nil.
+func named(batch []*op, id stet.ID) *op {
+	scope, err := sqltext.PostgresUnescape(string(id.Scope))
+	key, err2 := sqltext.PostgresUnescape(string(id.Key))
+	if err != nil || err2 != nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(batch, stet.Key(key), func(o *op, key stet.Key) int {
+		return cmp.Or(cmp.Compare(o.Head.Scope, stet.Scope(scope)), cmp.Compare(o.Head.Key, key))
+	})
+	if !ok {
+		return nil
+	}
+	return batch[i]
 }
 
 const (

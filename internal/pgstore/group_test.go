@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
@@ -41,7 +42,7 @@ func TestNoVerdictWithoutProof(t *testing.T) {
 		"replaced after it was made":  {replace, []answer{nothing, shown(t, sampled("k")), done(int64(5000))}, 8, nil},
 		"overtaken after it was made": {replace, []answer{nothing, shown(t, sampled("k")), nothing, shown(t, other)}, 9, stet.ErrStale},
 		"deleted after it was made":   {replace, []answer{nothing, shown(t, sampled("k")), nothing, nothing}, 0, stet.ErrNotFound},
-		"created after a deletion":    {create, []answer{nothing, nothing, done(int64(1), int64(5000), true)}, 7, nil},
+		"created after a deletion":    {create, []answer{nothing, nothing, done(int64(5000), true)}, 7, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := &server{t: t, answers: c.answers}
@@ -63,6 +64,79 @@ func TestNoVerdictWithoutProof(t *testing.T) {
 	})
 }
 
+// What a group of Creates says of its members: which were made, which are there, and which are to
+// be tried separately. A statement that may have happened is followed by no other.
+func TestGroupOfCreates(t *testing.T) {
+	made := func(keys ...string) answer {
+		return func([]any) (all [][]any) {
+			for _, key := range keys {
+				all = append(all, []any{"tenant", key, int64(5000)})
+			}
+			return all
+		}
+	}
+	there := func(key string) answer { return looked(t, sampled(key)) }
+	separate := groupcommit.ErrUnknown // and no error of the group: the queue carries it out again
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		answers []answer
+		want    map[string]error
+		err     error // of the whole group
+		looks   []string
+		held    bool
+	}{
+		"all are new":             {[]answer{made("a", "b", "c")}, map[string]error{"a": nil, "b": nil, "c": nil}, nil, nil, false},
+		"in another order":        {[]answer{made("c", "a", "b")}, map[string]error{"a": nil, "b": nil, "c": nil}, nil, nil, false},
+		"one is there":            {[]answer{made("a", "c"), there("b")}, map[string]error{"a": nil, "b": stet.ErrExists, "c": nil}, nil, []string{"b"}, false},
+		"deleted before the look": {[]answer{made("a", "c"), nothing}, map[string]error{"a": nil, "b": separate, "c": nil}, nil, []string{"b"}, false},
+		"the look fails":          {[]answer{made("a", "c"), fails(broken)}, map[string]error{"a": nil, "b": separate, "c": nil}, nil, []string{"b"}, false},
+		"a row is held": {[]answer{fails(code(codeLockWait)), there("b")},
+			map[string]error{"a": separate, "b": stet.ErrExists, "c": separate}, nil, []string{"a", "b", "c"}, true},
+		"a row is held, and the look fails": {[]answer{fails(code(codeLockWait)), fails(broken)},
+			map[string]error{"a": separate, "b": separate, "c": separate}, nil, []string{"a", "b", "c"}, false},
+		"out of time":        {[]answer{fails(code(codeCanceled))}, map[string]error{"a": separate, "b": separate, "c": separate}, code(codeCanceled), nil, false},
+		"the answer is lost": {[]answer{fails(broken)}, map[string]error{"a": separate, "b": separate, "c": separate}, broken, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var looks []string
+			for i := 1; i < len(c.answers); i++ {
+				then := c.answers[i]
+				c.answers[i] = func(args []any) [][]any { looks = args[1].([]string); return then(args) }
+			}
+			server := &server{t: t, answers: c.answers}
+			s := opened(server)
+			var batch []*op
+			for _, key := range []string{"a", "b", "c"} {
+				r := sampled(key)
+				o, err := createOp(t.Context(), &r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o.Err = groupcommit.ErrUnknown
+				batch = append(batch, o)
+			}
+			err := s.many(t.Context(), &sqltext.PostgresCreate, batch)
+			if (err == nil) != (c.err == nil) {
+				t.Errorf("the group: %v, want %v", err, c.err)
+			}
+			if wantFinal := errors.Is(c.err, broken); err != nil && (settles(err) == groupcommit.Final) != wantFinal {
+				t.Errorf("%v may have happened: want %v", err, wantFinal)
+			}
+			for _, o := range batch {
+				if want := c.want[string(o.Head.Key)]; !errors.Is(o.Err, want) || want == nil && o.Err != nil {
+					t.Errorf("%s: %v, want %v", o.Head.Key, o.Err, want)
+				}
+			}
+			if !slices.Equal(looks, c.looks) || len(server.answers) > 0 {
+				t.Errorf("looked for %q, want %q; %d answers are left", looks, c.looks, len(server.answers))
+			}
+			if held := s.held.Has(sampled("b").ID); held != c.held || s.held.Has(sampled("a").ID) {
+				t.Errorf("kept out of groups: %v, want %v", held, c.held)
+			}
+		})
+	}
+}
+
 // Rows are locked in the order of their names, not of arrival, and each once: two groups that lock
 // the same rows in other orders would wait for each other (B09).
 func TestGroupIsInOrder(t *testing.T) {
@@ -73,10 +147,10 @@ func TestGroupIsInOrder(t *testing.T) {
 		var versions []int64
 		group := func(args []any) [][]any {
 			keys = args[1].([]string)
-			versions = args[2].([]int64)
+			versions = args[3].([]int64)
 			var all [][]any
-			for i := range keys {
-				all = append(all, []any{int64(i + 1), int64(5000), true})
+			for _, key := range keys {
+				all = append(all, []any{"tenant", key, int64(5000)})
 			}
 			return all
 		}

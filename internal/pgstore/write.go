@@ -24,7 +24,7 @@ func newOp(ctx context.Context, v tablestore.Verb, h *stet.Head, b *stet.Body, p
 // Create stores r if its ID is free. A record that is there is found without waiting for a
 // transaction that changes it.
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	if s.repeats.likely() {
+	if s.repeats.likely() || s.held.Has(r.ID) {
 		switch have, err := s.Get(ctx, r.ID); {
 		case err == nil:
 			s.repeats.saw(true)
@@ -162,46 +162,34 @@ func (o *op) alone(q Querier, lockTimeout string, again bool) error {
 
 func (o *op) send(q Querier, lockTimeout string) error {
 	args := append(o.args[:len(o.args):len(o.args)], lockTimeout)
-	if o.Verb == tablestore.Create {
-		return each(o.Ctx, q, o.statement().One, args, func(rows Rows) error {
-			return o.scan(rows, func(int64) *op { return o })
-		})
-	}
-	err := each(o.Ctx, q, o.statement().One, args, func(rows Rows) error {
-		var at int64
-		if rows.Scan(&at) != nil {
-			return tablestore.ErrColumn
-		}
-		o.made(at)
-		return nil
-	})
-	if err != nil || o.Err == nil {
+	err := each(o.Ctx, q, o.statement().One, args, o.scan)
+	if err != nil || !errors.Is(o.Err, errAgain) || o.Verb == tablestore.Create {
 		return err
 	}
 	return o.refused(q)
 }
 
-// scan reads a row of the answer to a Create like o, or to many Replaces like o, into the op it is
-// about. Of a record that was made the columns say nothing, and are not read.
-func (o *op) scan(rows Rows, which func(ord int64) *op) error {
-	var ord, at int64
-	var done bool
-	dest := []any{&ord, &at, &done}
+// scan reads a row of the answer. Of a record that was made the columns say nothing, and are not
+// read.
+func (o *op) scan(rows Rows) error {
+	var at int64
+	done := true
+	dest := []any{&at}
 	if o.Verb == tablestore.Create {
-		dest = append(dest, unread...)
+		dest = append(append(dest, &done), unread...)
 	}
 	if rows.Scan(dest...) != nil {
 		return tablestore.ErrColumn
 	}
 	if done {
-		which(ord).made(at)
+		o.made(at)
 		return nil
 	}
 	row := sqltext.Row{Unstamped: true}
-	if rows.Scan(append([]any{nil, nil, nil}, row.DestBody()...)...) != nil {
+	if rows.Scan(append([]any{nil, nil}, row.DestBody()...)...) != nil {
 		return tablestore.ErrColumn
 	}
-	which(ord).found(&row, at)
+	o.found(&row, at)
 	return nil
 }
 

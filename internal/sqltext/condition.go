@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 )
 
 // condition is a WHERE clause in the making. Each ? of it stands for an argument.
@@ -14,7 +15,6 @@ type condition struct {
 	*Reader
 	parts []string
 	args  []any
-	texts []string    // the text columns that it compares
 	by    *stet.Query // SQLite: only the indexes of columns that this query names may serve; nil: all
 }
 
@@ -47,9 +47,9 @@ func (c *condition) since(operator string, d time.Duration) {
 	c.and("created_at "+operator+" "+c.now+" - "+c.number, d.Microseconds())
 }
 
-// choose adds what q selects. It gives the same answer as [stet.Query.Matches]. States are words of
-// this package and stand in the text, where Postgres's planner sees which of its partial indexes
-// serve.
+// choose adds what q selects. It gives the same answer as [stet.Query.Matches], except that it may
+// pass more records where q asks for packed fields: see [packed]. States are words of this package
+// and stand in the text, where Postgres's planner sees which of its partial indexes serve.
 func (c *condition) choose(q *stet.Query) *condition {
 	by := cmp.Or(c.by, q)
 	state := c.column("state", len(by.States) > 0)
@@ -69,11 +69,14 @@ func (c *condition) choose(q *stet.Query) *condition {
 	for _, exactly := range [...]struct {
 		column, value string
 		leads         bool
-	}{{"key", string(q.Key), by.Key != ""}, {"route", q.Route, true}, {"path", q.Path, true}, {"method", q.Method, true},
-		{"cause", q.Cause, true}, {"trace_id", q.TraceID, true}} {
+	}{{"key", string(q.Key), by.Key != ""}, {"route", q.Route, true}, {"cause", q.Cause, true}} {
 		if exactly.value != "" {
 			c.and(c.column(exactly.column, exactly.leads)+" = ?", c.text(exactly.value))
-			c.texts = append(c.texts, c.name(exactly.column))
+		}
+	}
+	for _, only := range []stet.Head{{Path: q.Path}, {Method: q.Method}, {TraceID: q.TraceID}} {
+		if packed := codec.AppendHead(nil, &only); len(packed) > 0 {
+			c.and(c.within, packed)
 		}
 	}
 	if q.Failed {
@@ -83,7 +86,7 @@ func (c *condition) choose(q *stet.Query) *condition {
 		c.and(state + " = 'completed' AND status < 500")
 	}
 	if q.Escalated {
-		c.and(state + " = 'unknown' AND escalated")
+		c.and(fmt.Sprintf("%s = 'unknown' AND flags & %d <> 0", state, flagEscalated))
 	}
 	if q.OlderThan > 0 {
 		c.since("<=", q.OlderThan)
@@ -92,6 +95,13 @@ func (c *condition) choose(q *stet.Query) *condition {
 		c.since(">", q.NewerThan)
 	}
 	return c
+}
+
+// packed returns the part of q that asks for fields of the packed head. In there the database finds
+// the bytes that such a field is encoded in. Other fields may happen to contain these bytes, so the
+// records that pass are compared once more.
+func packed(q *stet.Query) stet.Query {
+	return stet.Query{Path: q.Path, Method: q.Method, TraceID: q.TraceID}
 }
 
 func stateWords(states []stet.State) (words []string) {

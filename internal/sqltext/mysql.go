@@ -58,14 +58,14 @@ const mysqlTell = "LAST_INSERT_ID(" + MySQLNow + ")"
 
 // The columns of a SELECT: the server's clock, and what [Row] scans.
 var (
-	MySQLHeads   = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants) + " FROM stet_records"
-	MySQLRecords = "SELECT " + MySQLNow + ", " + list("`%s`", identity, head, instants, body) + " FROM stet_records"
+	MySQLHeads   = "SELECT " + MySQLNow + ", " + list("`%s`", headColumns) + " FROM stet_records"
+	MySQLRecords = "SELECT " + MySQLNow + ", " + list("`%s`", recordColumns) + " FROM stet_records"
 	// MySQLVersions is what the writer of many rows needs to know about each of them.
 	MySQLVersions = "SELECT " + MySQLNow + ", `scope`, `key`, `version`, `schema`, `updated_at` FROM stet_records"
 
-	mysqlHead    = list("`%s`", []string{"id"}, identity, head, []string{"head_sum"})
+	mysqlHead    = list("`%s`", []string{"id"}, identity, head)
 	mysqlBody    = list("`%s`", body)
-	mysqlStamped = list("`%s`", instants[:len(instants)-1])
+	mysqlStamped = list("`%s`", []string{"schema"}, instants)
 )
 
 var mysqlText Encoder = func(s string) any { return []byte(s) }
@@ -172,7 +172,8 @@ type MySQLWrite struct {
 }
 
 // NewMySQLWrite returns an error for a record that no row can hold. If b is nil, the stored body
-// stays. order is the place of a new record in lists.
+// stays. What is written refers to no memory of h or b but to what h says of instants. order is the
+// place of a new record in lists.
 func NewMySQLWrite(order [16]byte, h *stet.Head, b *stet.Body) (*MySQLWrite, error) {
 	if err := mysqlName(h.ID); err != nil {
 		return nil, err
@@ -182,15 +183,13 @@ func NewMySQLWrite(order [16]byte, h *stet.Head, b *stet.Body) (*MySQLWrite, err
 	if err != nil {
 		return nil, err
 	}
-	values = append(values, UnstampedSum(h))
-	if b != nil {
-		values = mysqlText.Body(values, h.ID, b)
-	}
-	for i, v := range values {
-		v, ok := v.([]byte)
-		if large := i > len(identity)+len(head)+1; ok && !large && len(v) > mysqlBlobSize {
+	for _, v := range values {
+		if v, ok := v.([]byte); ok && len(v) > mysqlBlobSize {
 			return nil, errors.New("a value of more than 16 MiB cannot be stored")
 		}
+	}
+	if b != nil {
+		values = Body(values, h.ID, b)
 	}
 	return &MySQLWrite{values, b != nil, h}, nil
 }
@@ -208,10 +207,10 @@ func (w *MySQLWrite) Large() bool {
 	return slices.ContainsFunc(w.values, func(v any) bool { b, ok := v.([]byte); return ok && len(b) > mysqlLarge })
 }
 
-// Size returns how many bytes the write takes at most on its way to the server.
+// Size returns how many bytes the values take at most on their way to the server.
 func (w *MySQLWrite) Size() int {
-	const statement, value = 8 << 10, 8 // of columns, places and conditions; of what is no text
-	n := statement
+	const value = 8 // of what is no text
+	n := 0
 	for _, v := range w.values {
 		switch b, ok := v.([]byte); {
 		case !ok:
@@ -234,6 +233,7 @@ func (w *MySQLWrite) AddValues(q *MySQL) {
 
 // AddBirth appends the instants of a new record. If tell is set, the reply contains when that was.
 func (w *MySQLWrite) AddBirth(q *MySQL, tell bool) {
+	q.Add(mysqlSchema)
 	if w.h.DueIn < 0 {
 		q.Add("NULL, ")
 	} else {
@@ -254,9 +254,11 @@ func (w *MySQLWrite) AddBirth(q *MySQL, tell bool) {
 
 // AddStamp appends the instants s.
 func (*MySQLWrite) AddStamp(q *MySQL, s *Stamp) {
-	q.Value(sql.NullInt64{Int64: s.Due, Valid: !s.Never}).Add(", ").Int(s.Updated).Add(", ").Int(s.Created).Add(", ").
+	q.Add(mysqlSchema).Value(sql.NullInt64{Int64: s.Due, Valid: !s.Never}).Add(", ").Int(s.Updated).Add(", ").Int(s.Created).Add(", ").
 		Value(sql.NullInt64{Int64: s.Ended, Valid: s.Ended != 0})
 }
+
+var mysqlSchema = fmt.Sprintf("%d, ", Schema)
 
 // Into begins an INSERT of writes like w.
 func (w *MySQLWrite) Into(q *MySQL) {
@@ -305,7 +307,7 @@ func (w *MySQLWrite) Insert(q *MySQL, look bool) *MySQL {
 func (w *MySQLWrite) Update(q *MySQL, prev stet.Version) *MySQL {
 	const at = "GREATEST(" + MySQLNow + ", `updated_at`)"
 	q.Add("UPDATE stet_records SET ")
-	columns := mysqlAssigned[:len(head)+1]
+	columns := mysqlAssigned[:len(head)]
 	if w.whole {
 		columns = mysqlAssigned
 	}
@@ -337,7 +339,7 @@ func (w *MySQLWrite) Update(q *MySQL, prev stet.Version) *MySQL {
 }
 
 // mysqlAssigned are the columns of [MySQLWrite.Update], each with its sign of equality.
-var mysqlAssigned = strings.Split(list("`%s` = ", head, []string{"head_sum"}, body), ", ")
+var mysqlAssigned = strings.Split(list("`%s` = ", head, body), ", ")
 
 // MySQLNoted returns the statement that adds h's note to the history. The change ended the state
 // was at the instant at.

@@ -61,7 +61,7 @@ func TestMySQLPlacesFitColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		columns := 1 + len(identity) + len(head) + len(instants)
+		columns := 2 + len(identity) + len(head) + len(instants) // the order, the format
 		if b != nil {
 			columns += len(body)
 		}
@@ -80,7 +80,7 @@ func TestMySQLPlacesFitColumns(t *testing.T) {
 		update := w.Update(&MySQL{Kept: true}, 7)
 		// The instants are the server's: due_at has its duration as an argument; then come name,
 		// version and format.
-		if n, want := strings.Count(string(update.Text), "?"), columns-1-len(identity)-(len(instants)-1)+1+len(identity)+2; n != want || len(update.Args) != want {
+		if n, want := strings.Count(string(update.Text), "?"), columns-2-len(identity)-len(instants)+1+len(identity)+2; n != want || len(update.Args) != want {
 			t.Errorf("%s: %d places, %d arguments, want %d: %s", name, n, len(update.Args), want, update.Text)
 		}
 	}

@@ -3,56 +3,77 @@ package sqltext
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/codec"
 )
+
+// rowOf is the row that a store reads back.
+func rowOf(r *stet.Record) *Row {
+	h, tag := &r.Head, int64(0)
+	n, tagged := Tag(h.Tag).(int64)
+	if tagged {
+		tag = n
+	}
+	row := &Row{Unstamped: true, schema: Schema, scope: string(h.Scope), key: string(h.Key), head: PackHead(h), version: int64(h.Version),
+		state: h.State.String(), status: int64(h.Status), flags: flags(h), route: h.Route, cause: h.Cause, downKey: h.DownstreamKey,
+		downID: h.DownstreamID, body: packBody(r.ID, &r.Body)}
+	row.tag.Int64, row.tag.Valid = tag, tagged
+	row.dueAt.Valid, row.updatedAt, row.createdAt = true, 1, 1
+	return row
+}
 
 // What is packed comes back, and in no other way: every byte more or less is refused.
 func TestPackedComesBack(t *testing.T) {
 	full := sample()
-	full.Rules = stet.Rules{Retain: -1, FromCreation: true, OnLapse: stet.LapseAtomic}
+	full.Rules = stet.Rules{Retain: -1, FromCreation: true, OnLapse: stet.LapseAtomic, KeepExpired: 5}
 	full.Note = &stet.Note{Who: "w\x00", Why: "\xff", Evidence: "e", Notice: "msg_1\x00"}
-	full.Published, full.Reconciled, full.Kept, full.Took, full.Probes = true, true, stet.KeptStatus, time.Hour, 5
+	full.Published, full.Reconciled, full.Escalated, full.Kept, full.Took, full.Probes = true, true, true, stet.KeptStatus, time.Hour, 5
+	full.Holder, full.Point, full.Cause, full.Route, full.Method, full.Path, full.TraceID = "h", "p", "c", "r", "m", "/", "t"
+	full.DownstreamKey, full.DownstreamID = "dk", "di"
 	full.Tag = "no id"
 	full.Response.Trailer, full.Request = []stet.Field{{Name: "T", Value: ""}}, []byte("\x00")
-	for name, r := range map[string]stet.Record{"full": full, "sample": sample(), "empty": {}} {
-		var h stet.Head
-		attributes := packAttributes(&r.Head)
-		if err := codec.Head(string(attributes), &h); err != nil {
+	tagged := full
+	tagged.Tag = "k_0123456789abcdef"
+	for name, r := range map[string]stet.Record{"full": full, "tagged": tagged, "sample": sample(), "empty": {Head: stet.Head{Version: 1, State: stet.Running}}} {
+		want := r
+		s := Stamp{Updated: 1, Created: 1}
+		s.Apply(&want.Head)
+		read := func(change func(row *Row)) error {
+			row := rowOf(&r)
+			change(row)
+			got, err := row.Record(1)
+			if err == nil && !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s came back as %+v", name, got)
+			}
+			return err
+		}
+		if err := read(func(*Row) {}); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		want := stet.Head{Published: r.Published, Reconciled: r.Reconciled, Kept: r.Kept, Rules: r.Rules, Took: r.Took, Probes: r.Probes,
-			Note: r.Note, Meta: r.Meta, Tag: r.Tag, Fingerprint: r.Fingerprint}
-		want.Rules.KeepExpired, want.Fingerprint.Sum = 0, [32]byte{}
-		if !reflect.DeepEqual(h, want) {
-			t.Errorf("%s: attributes came back as %+v", name, h)
-		}
-		var body []byte
-		if r.Response != nil {
-			body = r.Response.Body
-		}
-		exchange := packExchange(r.ID, &r.Body)
-		if b, err := unpackExchange(r.ID, exchange, body); err != nil || !reflect.DeepEqual(b, r.Body) {
-			t.Errorf("%s: the exchange came back as %+v, %v", name, b, err)
-		}
-		if _, err := unpackExchange(stet.ID{Scope: r.Scope, Key: r.Key + "x"}, exchange, body); err == nil {
-			t.Errorf("%s: the body of another record was taken", name)
-		}
-		again := func(b []byte) bool { // as the checksum of the head finds out
-			var h stet.Head
-			return codec.Head(string(b), &h) == nil && reflect.DeepEqual(h, want)
-		}
-		for n := range attributes {
-			if again(attributes[:n]) {
-				t.Errorf("%s: %d of %d bytes of attributes were taken", name, n, len(attributes))
+		for what, column := range map[string]func(row *Row) *[]byte{
+			"head": func(row *Row) *[]byte { return &row.head }, "body": func(row *Row) *[]byte { return &row.body },
+		} {
+			for n := range *column(rowOf(&r)) {
+				if read(func(row *Row) { c := column(row); *c = (*c)[:n] }) == nil {
+					t.Errorf("%s: %d bytes of the %s were taken", name, n, what)
+				}
+			}
+			if read(func(row *Row) { c := column(row); *c = append(*c, 0) }) == nil {
+				t.Errorf("%s: a byte more of the %s was taken", name, what)
 			}
 		}
-		if again(append(attributes, 0)) {
-			t.Errorf("%s: a byte more of attributes was taken", name)
+		for what, change := range map[string]func(row *Row){
+			"name": func(row *Row) { row.key += "x" }, "body of another": func(row *Row) { row.body = packBody(stet.ID{Key: "other"}, &r.Body) },
+			"flags": func(row *Row) { row.flags ^= flagKeeps }, "route": func(row *Row) { row.route += "x" },
+			"format": func(row *Row) { row.schema++ }, "status": func(row *Row) { row.status++ },
+		} {
+			if err := read(change); !errors.Is(err, stet.ErrCorrupt) {
+				t.Errorf("%s: another %s: %v", name, what, err)
+			}
 		}
 	}
 }
@@ -60,22 +81,30 @@ func TestPackedComesBack(t *testing.T) {
 // Damage is an error, whatever it is, and nothing is read beyond the end.
 func FuzzUnpack(f *testing.F) {
 	r := sample()
-	f.Add(packAttributes(&r.Head), []byte("x"))
-	f.Add(packExchange(r.ID, &r.Body), []byte("x"))
-	f.Fuzz(func(t *testing.T, b, body []byte) {
-		var h stet.Head
-		if codec.Head(string(b), &h) == nil && (h.Kept > stet.KeptStatus || !h.Rules.OnLapse.Valid()) {
+	f.Add(PackHead(&r.Head))
+	f.Add(packBody(r.ID, &r.Body))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		row := rowOf(&r)
+		row.head = b
+		if h, err := row.Head(1); err == nil && (h.Kept > stet.KeptStatus || !h.Rules.OnLapse.Valid()) {
 			t.Error("an unknown value was taken")
 		}
-		if _, err := unpackExchange(r.ID, b, body); err == nil && bodySum(r.ID, b[4:], body) != binary.BigEndian.Uint32(b) {
+		if _, err := unpackBody(r.ID, b); err == nil && bodySum(r.ID, b[4:]) != binary.BigEndian.Uint32(b) {
 			t.Error("another checksum was taken")
 		}
-		if len(b) >= 4 { // beyond the checksum, which hides what is behind it
-			b = bytes.Clone(b)
-			binary.BigEndian.PutUint32(b, bodySum(r.ID, b[4:], body))
-			if got, err := unpackExchange(r.ID, b, body); err == nil && got.Response == nil && len(body) > 0 {
-				t.Error("a body without a response was taken")
-			}
+		if len(b) < 4 {
+			return
+		}
+		b = bytes.Clone(b) // beyond the checksum, which hides what is behind it
+		binary.BigEndian.PutUint32(b, bodySum(r.ID, b[4:]))
+		if got, err := unpackBody(r.ID, b); err == nil && !bytes.Equal(packBody(r.ID, &got), b) {
+			t.Error("a body has two encodings")
+		}
+		columns, _ := split(&r.Head)
+		binary.BigEndian.PutUint32(b, headSum(b[4:], &columns))
+		row.head = b
+		if h, err := row.Head(1); err == nil && (h.Kept > stet.KeptStatus || !h.Rules.OnLapse.Valid()) {
+			t.Error("an unknown value was taken")
 		}
 	})
 }

@@ -27,15 +27,18 @@ const PostgresNow = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 // Columns of a SELECT, as [Row] scans them.
 var (
-	PostgresHead   = postgresRead(identity, head, instants)
-	PostgresRecord = postgresRead(identity, head, instants, body)
+	PostgresHead   = postgresRead(headColumns)
+	PostgresRecord = postgresRead(recordColumns)
 )
 
 func postgresRead(columns ...[]string) string { return list("s.%s", columns...) }
 
 // The statements that read a record.
 var (
-	PostgresGet     = "SELECT " + PostgresNow + ", " + PostgresRecord + " FROM stet_records s WHERE scope = $1 AND key = $2"
+	PostgresGet = "SELECT " + PostgresNow + ", " + PostgresRecord + " FROM stet_records s WHERE scope = $1 AND key = $2"
+	// PostgresGetMany takes an array of scopes, and one of keys.
+	PostgresGetMany = "SELECT " + PostgresNow + ", s.* FROM unnest($1::text[], $2::text[]) AS i(scope, key) CROSS JOIN LATERAL (SELECT " +
+		PostgresRecord + " FROM stet_records s WHERE s.scope = i.scope AND s.key = i.key OFFSET 0) s"
 	PostgresVersion = "SELECT version FROM stet_records WHERE scope = $1 AND key = $2"
 
 	// PostgresAppend adds an entry that tells of no change.
@@ -65,18 +68,14 @@ type PostgresKind string
 const (
 	PostgresText  PostgresKind = "text"
 	PostgresInt   PostgresKind = "bigint"
-	PostgresBool  PostgresKind = "boolean"
 	PostgresBytes PostgresKind = "bytea"
 )
 
 func postgresKind(column string) PostgresKind {
 	switch column {
-	case "scope", "key", "state", "holder", "point", "cause", "route", "method", "path", "trace_id", "downstream_key", "downstream_id",
-		"who", "why", "evidence", "notice", "action", "note_tag":
+	case "scope", "key", "state", "route", "cause", "downstream_key", "downstream_id", "who", "why", "evidence", "notice", "action", "note_tag":
 		return PostgresText
-	case "escalated":
-		return PostgresBool
-	case "fingerprint", "attributes", "exchange", "body":
+	case "head", "body":
 		return PostgresBytes
 	}
 	return PostgresInt
@@ -87,25 +86,22 @@ func postgresKind(column string) PostgresKind {
 // long to wait for a row that another transaction holds (lock_timeout, in milliseconds; "" leaves
 // the setting unchanged).
 //
-// Each row of the answer for many records, and for a Create, is: the number of the record among
-// those sent, from 1; the instant of the write, or of the look-up; whether it was done; and, for a
-// Create, the columns of the record that exists. The answer for one Replace or Delete is the
-// instant, if it was done.
+// The answer for one record is the instant of the write, if it was done. That for one Create always
+// has a row: the instant of the write, or of the look-up; whether it was done; and the columns of
+// the record that exists. The answer for many records is a row for each that was done, in any
+// order: its scope, its key, and the instant of the write.
 type PostgresWrite struct {
 	One, Many string
 	Kinds     []PostgresKind // of the arguments but the last
 }
 
-// The head's checksum is sent as a value; the instants are the server's.
-var postgresSums = []string{"head_sum"}
-
 // The statements that write a record.
 var (
 	PostgresCreate      = postgresCreate()
-	PostgresReplaceHead = postgresReplace(head, postgresSums)
-	PostgresReplaceAll  = postgresReplace(head, postgresSums, body)
-	PostgresNoteHead    = postgresNote(head, postgresSums)
-	PostgresNoteAll     = postgresNote(head, postgresSums, body)
+	PostgresReplaceHead = postgresReplace(head)
+	PostgresReplaceAll  = postgresReplace(head, body)
+	PostgresNoteHead    = postgresNote(head)
+	PostgresNoteAll     = postgresNote(head, body)
 	PostgresDelete      = postgresDelete()
 
 	PostgresGetHead = "SELECT " + PostgresNow + ", " + PostgresHead + " FROM stet_records s WHERE scope = $1 AND key = $2"
@@ -135,14 +131,16 @@ func (s sent) values(columns []string) string {
 // time is the source of the instant.
 func (s sent) time() string { return fmt.Sprintf(postgresTime, len(s)+1) }
 
-// arrays begins a statement for many records: i is what was sent, and t the instant.
+// clock begins a statement for many records, in which t has the instant.
+func (s sent) clock() string { return "WITH t AS MATERIALIZED " + s.time() + "\n" }
+
+// arrays is what was sent, as rows named i, in its order.
 func (s sent) arrays() string {
 	var all []string
 	for n, c := range s {
 		all = append(all, fmt.Sprintf("$%d::%s[]", n+1, postgresKind(c)))
 	}
-	return "WITH t AS MATERIALIZED " + s.time() + ",\ni AS MATERIALIZED (SELECT * FROM unnest(" + strings.Join(all, ", ") +
-		") WITH ORDINALITY AS u(" + strings.Join(s, ", ") + ", ord))"
+	return "unnest(" + strings.Join(all, ", ") + ") AS i(" + strings.Join(s, ", ") + ")"
 }
 
 func (s sent) kinds() (all []PostgresKind) {
@@ -152,62 +150,56 @@ func (s sent) kinds() (all []PostgresKind) {
 	return all
 }
 
-// postgresCreate looks first and inserts only what it did not find. An INSERT alone would wait for
-// a transaction that changes the row, but a duplicate must be answered at once. If another writer
-// comes between the two, the answer has no row, and the store asks again. For many records, each
-// look-up is a subquery of its own (OFFSET 0), so that no plan made for a small table reads all of
-// a large one. A created record comes back with NULL in its columns, since its writer knows them.
+// postgresCreate inserts a record, or finds the one that is there.
+//
+// The statement for one record looks first and inserts only what it did not find. An INSERT alone
+// would wait for a transaction that changes the row, but a duplicate must be answered at once. If
+// another writer comes between the two, the answer has no row, and the store asks again.
+//
+// The statement for many records inserts without looking, because nearly all of them are new. The
+// store looks for those that were not inserted, by [PostgresGetMany].
 func postgresCreate() PostgresWrite {
-	columns := flat(identity, head, postgresSums, body)
+	columns := flat(identity, head, body)
 	s := sent(append(columns, "due_in"))
-	into := "INSERT INTO stet_records (" + list("%s", columns) + ", due_at, updated_at, created_at, completed_at)\n\tSELECT "
-	const stamps = ", t.now + %s, t.now, t.now, CASE WHEN %s = 'completed' THEN t.now END FROM "
-	found := flat(identity, head, instants, body)
+	into := "INSERT INTO stet_records (" + list("%s", columns, postgresStamped) + ")\n\tSELECT "
+	stamps := fmt.Sprintf(", %d", Schema) + ", t.now + %s, t.now, t.now, CASE WHEN %s = 'completed' THEN t.now END FROM "
 
 	one := "WITH f AS MATERIALIZED (SELECT " + PostgresNow + " AS now, " + PostgresRecord +
 		" FROM stet_records s WHERE s.scope = $1 AND s.key = $2),\nn AS (" + into + s.values(columns) +
 		fmt.Sprintf(stamps, s.value("due_in"), s.value("state")) + s.time() + ` t WHERE NOT EXISTS (SELECT FROM f)
-	ON CONFLICT DO NOTHING RETURNING updated_at AS made)
-SELECT 1::bigint, coalesce(made, now), made IS NOT NULL, ` + PostgresRecord + " FROM f s FULL JOIN n ON true"
+	ON CONFLICT (scope, key) DO NOTHING RETURNING updated_at AS made)
+SELECT coalesce(made, now), made IS NOT NULL, ` + PostgresRecord + " FROM f s FULL JOIN n ON true"
 
-	many := s.arrays() + `,
-f AS MATERIALIZED (SELECT i.ord, s.* FROM i CROSS JOIN LATERAL (SELECT ` + PostgresRecord + `
-	FROM stet_records s WHERE s.scope = i.scope AND s.key = i.key OFFSET 0) s),
-n AS (` + into + list("i.%s", columns) + fmt.Sprintf(stamps, "i.due_in", "i.state") + `i, t
-	WHERE NOT EXISTS (SELECT FROM f WHERE f.ord = i.ord) ORDER BY i.ord
-	ON CONFLICT DO NOTHING RETURNING scope, key)
-SELECT s.ord, t.now, false, ` + PostgresRecord + ` FROM f s, t
-UNION ALL SELECT i.ord, t.now, true` + strings.Repeat(", NULL", len(found)) + " FROM n, i, t WHERE n.scope = i.scope AND n.key = i.key"
+	many := s.clock() + into + list("i.%s", columns) + fmt.Sprintf(stamps, "i.due_in", "i.state") + "t, " + s.arrays() +
+		"\nON CONFLICT (scope, key) DO NOTHING RETURNING scope, key, updated_at"
 	return PostgresWrite{one, many, s.kinds()}
 }
 
 // How a Replace stamps, given the instant. A record's time never goes back, whatever the server's
 // clock does.
-const (
-	postgresStamped = "due_at, updated_at, created_at, completed_at"
-	postgresStamps  = "%[1]s + %[2]s, %[1]s, CASE %[3]s WHEN 0 THEN %[1]s ELSE %[3]s END, " +
+var (
+	postgresStamped = flat([]string{"schema"}, instants)
+	postgresStamps  = fmt.Sprint(Schema) + ", %[1]s + %[2]s, %[1]s, CASE %[3]s WHEN 0 THEN %[1]s ELSE %[3]s END, " +
 		"CASE WHEN %[4]s <> 0 THEN %[4]s WHEN %[5]s = 'completed' THEN %[1]s END"
 )
 
 // postgresReplace changes a record if it has the version prev and a format that this program may
 // overwrite. The statement for one record waits for a row that is locked; the one for many skips
-// it. Many rows are locked in the order of their names and then written as an upsert: an upsert
-// finds each row by the primary key whatever the planner believes, and it inserts nothing, since
-// all rows exist and are locked.
+// it. Many rows are locked in the order in which they are sent, and each is then written as an
+// upsert: an upsert finds its row by the primary key whatever the planner believes, and it inserts
+// nothing, since the row exists and is locked. OFFSET 0 keeps the look-up a subquery of its own, so
+// that no plan made for a small table reads all of a large one.
 func postgresReplace(columns ...[]string) PostgresWrite {
 	set := flat(columns...)
 	named := flat(identity, set)
 	s := replacing(set)
-	many := s.arrays() + `,
-l AS MATERIALIZED (SELECT i.ord, greatest(t.now, s.updated_at) AS at FROM t, i CROSS JOIN LATERAL (SELECT s.updated_at
-	FROM stet_records s WHERE s.scope = i.scope AND s.key = i.key AND s.version = i.prev AND s.schema = ` + fmt.Sprint(Schema) + `
-	FOR UPDATE SKIP LOCKED OFFSET 0) s),
-u AS (INSERT INTO stet_records AS s (` + list("%s", named) + ", " + postgresStamped + `)
+	many := s.clock() + "INSERT INTO stet_records AS s (" + list("%s", named, postgresStamped) + `)
 	SELECT ` + list("i.%s", named) + ", " + fmt.Sprintf(postgresStamps, "l.at", "i.due_in", "i.created", "i.ended", "i.state") +
-		` FROM l JOIN i USING (ord) ORDER BY ord
-	ON CONFLICT (scope, key) DO UPDATE SET ` + list("%[1]s = excluded.%[1]s", set, strings.Split(postgresStamped, ", ")) + `
-	RETURNING s.scope, s.key, s.updated_at)
-SELECT i.ord, u.updated_at, true FROM u, i WHERE u.scope = i.scope AND u.key = i.key`
+		" FROM t, " + s.arrays() + `, LATERAL (SELECT greatest(t.now, s.updated_at) AS at
+	FROM stet_records s WHERE s.scope = i.scope AND s.key = i.key AND s.version = i.prev AND s.schema = ` + fmt.Sprint(Schema) + `
+	FOR UPDATE SKIP LOCKED OFFSET 0) l
+ON CONFLICT (scope, key) DO UPDATE SET ` + list("%[1]s = excluded.%[1]s", set, instants) + `
+RETURNING s.scope, s.key, s.updated_at`
 	return PostgresWrite{s.replaceOne(set), many, s.kinds()}
 }
 
@@ -218,7 +210,7 @@ func replacing(set []string, more ...string) sent {
 }
 
 func (s sent) replaceOne(set []string) string {
-	return "UPDATE stet_records s SET (" + list("%s", set) + ", " + postgresStamped + ") = ROW(" + s.values(set) + ", " +
+	return "UPDATE stet_records s SET (" + list("%s", set, postgresStamped) + ") = ROW(" + s.values(set) + ", " +
 		fmt.Sprintf(postgresStamps, "greatest(t.now, s.updated_at)", s.value("due_in"), s.value("created"), s.value("ended"), s.value("state")) +
 		")\n\tFROM " + s.time() + " t WHERE " + s.expected() + " RETURNING s.updated_at"
 }
@@ -231,11 +223,11 @@ func (s sent) expected() string {
 // postgresNote adds an entry to the history in the statement that replaces. The state that ended is
 // the one read with the version prev, which was written only once.
 func postgresNote(columns ...[]string) PostgresWrite {
-	set, note := flat(columns...), []string{"who", "why", "evidence", "notice", "action", "note_tag"}
+	set, note := flat(columns...), []string{"attempt", "who", "why", "evidence", "notice", "action", "note_tag"}
 	s := replacing(set, note...)
 	return PostgresWrite{Kinds: s.kinds(), One: "WITH u AS (" + s.replaceOne(set) + `),
 h AS (INSERT INTO stet_history (` + historyColumns + `)
-	SELECT s.scope, s.key, s.state, ` + s.values([]string{"state", "attempt"}) + ", u.updated_at, " + s.values(note) + `
+	SELECT s.scope, s.key, s.state, ` + s.values([]string{"state", "attempt"}) + ", u.updated_at, " + s.values(note[1:]) + `
 	FROM u, stet_records s WHERE ` + s.expected() + `)
 SELECT updated_at FROM u`}
 }
@@ -257,10 +249,10 @@ func postgresDelete() PostgresWrite {
 func PostgresReap(state stet.State) string {
 	return fmt.Sprintf(`WITH d AS MATERIALIZED (SELECT * FROM (SELECT s.ctid FROM stet_records s WHERE s.state = '%[1]s'
 	AND (s.due_at, s.id) > ($1::bigint, $2::bigint) AND s.due_at <= (SELECT %[2]s)
-	AND (('%[1]s' <> 'completed' OR s.keep_expired_ns = 0) AND s.schema = %[3]d)::int <> 0
+	AND (('%[1]s' <> 'completed' OR %[4]s) AND s.schema = %[3]d)::int <> 0
 	ORDER BY s.due_at, s.id LIMIT $3::bigint FOR UPDATE OF s SKIP LOCKED) s LIMIT (SELECT $3::bigint)),
 g AS (DELETE FROM stet_records WHERE ctid = ANY (ARRAY(SELECT ctid FROM d)) RETURNING due_at, id)
-SELECT count(*) OVER (), due_at, id FROM g ORDER BY due_at DESC, id DESC LIMIT 1`, state, PostgresNow, Schema)
+SELECT count(*) OVER (), due_at, id FROM g ORDER BY due_at DESC, id DESC LIMIT 1`, state, PostgresNow, Schema, Reapable)
 }
 
 func flat(columns ...[]string) (all []string) {

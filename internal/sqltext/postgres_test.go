@@ -42,8 +42,6 @@ func TestPostgresPlaces(t *testing.T) {
 				ok = kind == PostgresText
 			case int, int64:
 				ok = kind == PostgresInt
-			case bool:
-				ok = kind == PostgresBool
 			case []byte:
 				ok = kind == PostgresBytes
 			}

@@ -72,7 +72,7 @@ var PostgresEncoder Encoder = func(s string) any { return PostgresEscape(s) }
 
 // Unescape undoes [PostgresEscape] in what was scanned.
 func (r *Row) Unescape() error {
-	for _, s := range []*string{&r.scope, &r.key, &r.holder, &r.point, &r.cause, &r.route, &r.method, &r.path, &r.traceID, &r.downKey, &r.downID} {
+	for _, s := range []*string{&r.scope, &r.key, &r.route, &r.cause, &r.downKey, &r.downID} {
 		var err error
 		if *s, err = PostgresUnescape(*s); err != nil {
 			return corrupt("text: " + err.Error())
@@ -95,7 +95,7 @@ func PostgresReplaceArgs(prev stet.Version, h *stet.Head, b *stet.Body) ([]any, 
 	s := Changed(h, 0)
 	args = append(args, int64(prev), dueIn(h), s.Created, s.Ended)
 	if n := h.Note; n != nil {
-		args = append(args, PostgresEscape(n.Who), PostgresEscape(n.Why), PostgresEscape(n.Evidence), PostgresEscape(n.Notice),
+		args = append(args, int64(h.Attempt), PostgresEscape(n.Who), PostgresEscape(n.Why), PostgresEscape(n.Evidence), PostgresEscape(n.Notice),
 			PostgresEscape(n.Action), PostgresEscape(h.Tag))
 	}
 	return args, err
@@ -111,9 +111,8 @@ func postgresValues(h *stet.Head, b *stet.Body) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	args = append(args, UnstampedSum(h))
 	if b != nil {
-		args = PostgresEncoder.Body(args, h.ID, b)
+		args = Body(args, h.ID, b)
 	}
 	return args, nil
 }

@@ -37,6 +37,7 @@ type Dialect struct {
 	now    string // the database's clock
 	number string // a place for a number whose type the database cannot tell
 	long   string // compares a column of the history with a value of any length
+	within string // whether the packed head contains some bytes
 }
 
 type kind int
@@ -49,9 +50,10 @@ const (
 
 // The dialects.
 var (
-	SQLiteDialect   = &Dialect{sqlite, "", SQLiteText, "0", "?", "%[1]s = ?"}
-	PostgresDialect = &Dialect{postgres, "", PostgresEncoder, PostgresNow, "?::bigint", "md5(%[1]s) = md5(?::text) AND %[1]s = ?::text"}
-	MySQLDialect    = &Dialect{mysql, "`", mysqlText, MySQLNow, "?", "`%[1]s_sum` = CRC32(?) AND `%[1]s` = ?"}
+	SQLiteDialect   = &Dialect{sqlite, "", SQLiteText, "0", "?", "%[1]s = ?", "instr(head, ?) > 0"}
+	PostgresDialect = &Dialect{postgres, "", PostgresEncoder, PostgresNow, "?::bigint", "md5(%[1]s) = md5(?::text) AND %[1]s = ?::text",
+		"position(?::bytea IN head) > 0"}
+	MySQLDialect = &Dialect{mysql, "`", mysqlText, MySQLNow, "?", "`%[1]s_sum` = CRC32(?) AND `%[1]s` = ?", "INSTR(`head`, ?) > 0"}
 )
 
 // EachRow reads the rows of an answer of database/sql.
@@ -80,7 +82,7 @@ func (d *Dialect) names(columns ...[]string) string { return list(d.quote+"%s"+d
 
 // heads is what a page selects.
 func (d *Dialect) heads() string {
-	return "SELECT " + d.now + " AS now, id, due_at AS due, " + d.names(identity, head, instants)
+	return "SELECT " + d.now + " AS now, id, due_at AS due, " + d.names(headColumns)
 }
 
 // find selects the records that have a downstream name. The conditions against ” let planners use
@@ -143,11 +145,12 @@ func (d *Dialect) parsePlace(cursor string) (p place, err error) {
 
 func (r *Reader) condition(q *stet.Query) *condition { return (&condition{Reader: r}).choose(q) }
 
-// page reads limit heads at most, out of so many rows; the statement asks for one row more, which
-// tells that there is another page. Records that cannot be read are left out.
+// page reads limit heads at most that q selects, out of so many rows; the statement asks for one
+// row more, which tells that there is another page. Records that cannot be read are left out.
 func (r *Reader) page(
-	ctx context.Context, statement string, args []any, limit, rows int, cursor func(place) string,
+	ctx context.Context, statement string, args []any, q *stet.Query, limit, rows int, cursor func(place) string,
 ) (heads []stet.Head, next string, err error) {
+	detail := packed(q)
 	var last place
 	seen := 0
 	err = r.Run(ctx, statement, args, func(s Scanner) error {
@@ -164,7 +167,7 @@ func (r *Reader) page(
 		if r.Clock != nil {
 			now = r.Clock()
 		}
-		if h, ok := r.head(&row, now); ok && err == nil {
+		if h, ok := r.head(&row, now); ok && err == nil && detail.Matches(&h) {
 			heads = append(heads, h)
 		}
 		return nil
@@ -218,7 +221,7 @@ func (r *Reader) List(ctx context.Context, q stet.Query) (heads []stet.Head, nex
 		c.and("NOT id "+later+" ?", end.v)
 	}
 	statement := fmt.Sprintf("%s FROM %s%s ORDER BY id %s LIMIT %d", r.heads(), rows, c.where(), order, q.Bound()+1)
-	heads, next, err = r.page(ctx, statement, append(args, c.args...), q.Bound(), q.Bound(), func(p place) string { return p.id.String() })
+	heads, next, err = r.page(ctx, statement, append(args, c.args...), &q, q.Bound(), q.Bound(), func(p place) string { return p.id.String() })
 	if next == "" && err == nil && end.v != nil {
 		next = end.String()
 	}
@@ -257,10 +260,15 @@ func mysqlIndex(by *stet.Query) string {
 // Count implements [stet.Counter]. It stops at q.Limit, which may be above [stet.MaxLimit] here.
 func (r *Reader) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	limit := cmp.Or(max(q.Limit, 0), stet.DefaultLimit)
-	if q.NewerThan > 0 {
+	c := r.condition(&q)
+	switch detail := packed(&q); {
+	case detail.ByDetail():
+		statement := fmt.Sprintf("%s FROM stet_records%s LIMIT %d", r.heads(), c.where(), limit)
+		heads, _, err := r.page(ctx, statement, c.args, &q, limit, limit, place.String)
+		return len(heads), err
+	case q.NewerThan > 0:
 		return r.countLatest(ctx, &q, limit)
 	}
-	c := r.condition(&q)
 	statement := fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM stet_records%s LIMIT %d) AS few", c.where(), limit)
 	err = r.Run(ctx, statement, c.args, func(s Scanner) error { return s.Scan(&n) })
 	return n, err
@@ -273,9 +281,8 @@ const latestPage = 1000
 func (r *Reader) countLatest(ctx context.Context, q *stet.Query, limit int) (n int, err error) {
 	c, recent := r.condition(q), r.condition(&stet.Query{NewerThan: q.NewerThan})
 	const sum = "COALESCE(SUM(CASE WHEN %s THEN 1 ELSE 0 END), 0)"
-	columns := strings.Join(append([]string{"id, scope, tag, state, status, escalated, created_at"}, c.texts...), ", ")
 	counts := fmt.Sprintf("SELECT "+sum+", "+sum+", MIN(id) FROM (SELECT %s FROM stet_records",
-		strings.Join(c.parts, " AND "), recent.parts[0], columns)
+		strings.Join(c.parts, " AND "), recent.parts[0], r.names([]string{"id"}, identity, head[1:], instants))
 	args := append(c.args, recent.args...)
 	for before := (&condition{Reader: r}); n < limit; {
 		var found, young int
@@ -298,7 +305,7 @@ func (r *Reader) Find(ctx context.Context, name string) ([]stet.Head, error) {
 	if name == "" {
 		return nil, nil
 	}
-	heads, _, err := r.page(ctx, r.find(), []any{r.text(name), r.text(name)}, stet.DefaultLimit, stet.DefaultLimit, place.String)
+	heads, _, err := r.page(ctx, r.find(), []any{r.text(name), r.text(name)}, &stet.Query{}, stet.DefaultLimit, stet.DefaultLimit, place.String)
 	return heads, err
 }
 
@@ -316,7 +323,7 @@ func (r *Reader) Due(ctx context.Context, q stet.Query) (heads []stet.Head, next
 		rows = stet.MaxLimit // which are read one by one, until the page is full
 	}
 	statement, args := r.due(q, from, strconv.Itoa(rows+1))
-	return r.page(ctx, statement, args, q.Bound(), rows, place.String)
+	return r.page(ctx, statement, args, &q, q.Bound(), rows, place.String)
 }
 
 // due is one walk of the index for each state, merged: records of other states are not passed over
@@ -371,7 +378,7 @@ func (r *Reader) due(q stet.Query, from place, most string) (statement string, a
 	}
 	switch {
 	case r.kind == postgres:
-		return "WITH t AS MATERIALIZED (SELECT " + r.now + " AS now) SELECT t.now, s.id, s.due_at, " + PostgresHead +
+		return "WITH t AS MATERIALIZED (SELECT " + r.now + " AS now) SELECT t.now, s.id, s.due_at, " + postgresRead(headColumns) +
 			" FROM t, (" + strings.Join(walks, " UNION ALL ") + ") s ORDER BY s.due_at, s.id LIMIT " + most, args
 	case r.kind == mysql && len(walks) == 1:
 		return walks[0], args

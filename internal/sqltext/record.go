@@ -4,8 +4,9 @@
 package sqltext
 
 import (
-	"bytes"
 	"database/sql"
+	"encoding/binary"
+	"fmt"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -18,15 +19,39 @@ import (
 const Schema = codec.Format
 
 // The columns of a record, in the order of their arguments and destinations. A record is read as
-// identity, head, instants, body. It is written with the instants last, because the clock is read
-// when everything else is ready.
+// schema, identity, head, instants, body. It is written with the instants last, because the clock
+// is read when everything else is ready; the schema is a part of the statements.
 var (
 	identity = []string{"scope", "key"}
-	head     = []string{"version", "schema", "tag", "state", "attempt", "status", "size", "holder", "point", "cause", "route", "method", "path",
-		"trace_id", "downstream_key", "downstream_id", "escalated", "keep_expired_ns", "fingerprint", "attributes"}
-	instants = []string{"due_at", "updated_at", "created_at", "completed_at", "head_sum"}
-	body     = []string{"exchange", "body"}
+	head     = []string{"head", "version", "tag", "state", "status", "flags", "route", "cause", "downstream_key", "downstream_id"}
+	body     = []string{"body"}
+	instants = []string{"due_at", "updated_at", "created_at", "completed_at"}
 )
+
+// headColumns are those that [Row] reads for a head, and recordColumns those for a record.
+var (
+	headColumns   = flat([]string{"schema"}, identity, head, instants)
+	recordColumns = flat(headColumns, body)
+)
+
+// Bits of the column flags: what statements ask of the packed rest of a head.
+const (
+	flagEscalated = 1 << iota
+	flagKeeps     // a result that is not removed when it is due: it refuses its key for longer
+)
+
+// Reapable is the condition that a result is removed when it is due.
+var Reapable = fmt.Sprintf("flags & %d = 0", flagKeeps)
+
+func flags(h *stet.Head) (f int64) {
+	if h.Escalated {
+		f |= flagEscalated
+	}
+	if h.Rules.KeepExpired != 0 {
+		f |= flagKeeps
+	}
+	return f
+}
 
 // Encoder turns a string that may contain any bytes into an argument.
 type Encoder func(string) any
@@ -36,15 +61,14 @@ func (text Encoder) ID(args []any, id stet.ID) []any {
 	return append(args, text(string(id.Scope)), text(string(id.Key)))
 }
 
-// Head appends the arguments of a head, without its name and its instants. It returns an error for
-// a head that cannot be stored.
+// Head appends the arguments of a head, without its name and its instants. The first one is the
+// packed column: see [PackHead]. It returns an error for a head that cannot be stored.
 func (text Encoder) Head(args []any, h *stet.Head) ([]any, error) {
 	if err := codec.Check(h); err != nil {
 		return nil, err
 	}
-	return append(args, int64(h.Version), Schema, Tag(h.Tag), h.State.String(), h.Attempt, h.Status, h.Size, text(h.Holder), text(h.Point), text(h.Cause),
-		text(h.Route), text(h.Method), text(h.Path), text(h.TraceID), text(h.DownstreamKey), text(h.DownstreamID), h.Escalated,
-		int64(h.Rules.KeepExpired), bytes.Clone(h.Fingerprint.Sum[:]), packAttributes(h)), nil
+	return append(args, PackHead(h), int64(h.Version), Tag(h.Tag), h.State.String(), int64(h.Status), flags(h), text(h.Route), text(h.Cause),
+		text(h.DownstreamKey), text(h.DownstreamID)), nil
 }
 
 // Tag returns the bits of a tag, which is how it is stored. For a text that is not a tag it returns
@@ -56,21 +80,8 @@ func Tag(text string) any {
 	return nil
 }
 
-// Body appends the arguments of a body.
-func (text Encoder) Body(args []any, id stet.ID, b *stet.Body) []any {
-	var body []byte
-	if b.Response != nil {
-		body = b.Response.Body
-	}
-	return append(args, packExchange(id, b), orNull(body))
-}
-
-func orNull(b []byte) any {
-	if len(b) == 0 {
-		return nil
-	}
-	return b
-}
+// Body appends the argument of a body. It refers to no memory of b.
+func Body(args []any, id stet.ID, b *stet.Body) []any { return append(args, packBody(id, b)) }
 
 // Stamp holds the instants of a record, in microseconds since 1970, UTC. [stet.Head] says what they
 // mean.
@@ -105,11 +116,17 @@ func Changed(h *stet.Head, now int64) Stamp {
 	return s
 }
 
-// Args appends the arguments of the instants, and of the checksum that covers them and h.
-func (s *Stamp) Args(args []any, h *stet.Head) []any {
-	return append(args, sql.NullInt64{Int64: s.Due, Valid: !s.Never}, s.Updated, s.Created,
-		sql.NullInt64{Int64: s.Ended, Valid: s.Ended != 0}, int64(headSum(h, s)))
+// Args appends the arguments of the instants.
+func (s *Stamp) Args(args []any) []any {
+	return append(args, sql.NullInt64{Int64: s.Due, Valid: !s.Never}, s.Updated, s.Created, sql.NullInt64{Int64: s.Ended, Valid: s.Ended != 0})
 }
+
+// Seal puts the instants under the checksum of a packed head. The checksum without them is sum: see
+// [Unsealed].
+func (s *Stamp) Seal(packed []byte, sum uint32) { binary.BigEndian.PutUint32(packed, s.sum(sum)) }
+
+// Unsealed returns the checksum of a packed head, as long as it leaves out the instants.
+func Unsealed(packed []byte) uint32 { return binary.BigEndian.Uint32(packed) }
 
 // Apply writes the instants into h as a store returns them.
 func (s *Stamp) Apply(h *stet.Head) {

@@ -2,8 +2,8 @@ package sqltext
 
 import (
 	"database/sql"
+	"encoding/binary"
 	"fmt"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/codec"
@@ -18,28 +18,23 @@ type Row struct {
 	// them by its own clock.
 	Unstamped bool
 
-	scope, key, state                                                   string
-	version, schema, size, keepExpired                                  int64
-	attempt, status                                                     int
-	tag                                                                 sql.NullInt64
-	holder, point, cause, route, method, path, traceID, downKey, downID string
-	escalated                                                           bool
-	fingerprint, attributes                                             []byte
-	dueAt, completedAt                                                  sql.NullInt64
-	updatedAt, createdAt, headSum                                       int64
-	exchange, body                                                      []byte
+	schema                                           int64
+	scope, key, state, route, cause, downKey, downID string
+	version, status, flags                           int64
+	tag, dueAt, completedAt                          sql.NullInt64
+	updatedAt, createdAt                             int64
+	head, body                                       []byte
 }
 
 // Dest returns the destinations of the columns of a head.
 func (r *Row) Dest() []any {
-	return append(make([]any, 0, 32), &r.scope, &r.key,
-		&r.version, &r.schema, &r.tag, &r.state, &r.attempt, &r.status, &r.size, &r.holder, &r.point, &r.cause, &r.route, &r.method, &r.path,
-		&r.traceID, &r.downKey, &r.downID, &r.escalated, &r.keepExpired, &r.fingerprint, &r.attributes,
-		&r.dueAt, &r.updatedAt, &r.createdAt, &r.completedAt, &r.headSum)
+	return append(make([]any, 0, 20), &r.schema, &r.scope, &r.key,
+		&r.head, &r.version, &r.tag, &r.state, &r.status, &r.flags, &r.route, &r.cause, &r.downKey, &r.downID,
+		&r.dueAt, &r.updatedAt, &r.createdAt, &r.completedAt)
 }
 
 // DestBody returns the destinations of all columns.
-func (r *Row) DestBody() []any { return append(r.Dest(), &r.exchange, &r.body) }
+func (r *Row) DestBody() []any { return append(r.Dest(), &r.body) }
 
 // ID returns the name of the record, even if the rest cannot be read.
 func (r *Row) ID() stet.ID { return stet.ID{Scope: stet.Scope(r.scope), Key: stet.Key(r.key)} }
@@ -47,8 +42,7 @@ func (r *Row) ID() stet.ID { return stet.ID{Scope: stet.Scope(r.scope), Key: ste
 func corrupt(what string) error { return fmt.Errorf("%w: %s", stet.ErrCorrupt, what) }
 
 // Head decodes the head as it was at asOf, in microseconds since 1970.
-func (r *Row) Head(asOf int64) (stet.Head, error) {
-	var h stet.Head
+func (r *Row) Head(asOf int64) (h stet.Head, err error) {
 	state, err := stet.ParseState(r.state)
 	switch {
 	case r.schema != Schema:
@@ -57,28 +51,25 @@ func (r *Row) Head(asOf int64) (stet.Head, error) {
 		return h, corrupt("state")
 	case r.version <= 0:
 		return h, corrupt("version")
+	case len(r.head) < sumSize:
+		return h, corrupt("head")
 	}
-	if len(r.fingerprint) != len(h.Fingerprint.Sum) {
-		return h, corrupt("fingerprint")
-	}
-	if codec.Head(string(r.attributes), &h) != nil {
-		return stet.Head{}, corrupt("attributes")
-	}
-	h.ID, h.Version, h.State = r.ID(), stet.Version(r.version), state
-	h.Attempt, h.Status, h.Size, h.Escalated, h.Rules.KeepExpired = r.attempt, r.status, r.size, r.escalated, time.Duration(r.keepExpired)
-	h.Holder, h.Point, h.Cause, h.Route, h.Method, h.Path, h.TraceID = r.holder, r.point, r.cause, r.route, r.method, r.path, r.traceID
-	h.DownstreamKey, h.DownstreamID = r.downKey, r.downID
-	copy(h.Fingerprint.Sum[:], r.fingerprint)
+	columns := stet.Head{ID: r.ID(), Version: stet.Version(r.version), State: state, Status: int(r.status), Route: r.route, Cause: r.cause,
+		DownstreamKey: r.downKey, DownstreamID: r.downID}
 	if r.tag.Valid {
-		h.Tag = tag.Text(uint64(r.tag.Int64))
+		columns.Tag = tag.Text(uint64(r.tag.Int64))
 	}
 	s := Stamp{Due: r.dueAt.Int64, Never: !r.dueAt.Valid, Updated: r.updatedAt, Created: r.createdAt, Ended: r.completedAt.Int64}
-	under := s
-	if r.Unstamped {
-		under = Stamp{}
+	sum := headSum(r.head[sumSize:], &columns)
+	if !r.Unstamped {
+		sum = s.sum(sum)
 	}
-	if int64(headSum(&h, &under)) != r.headSum {
-		return stet.Head{}, corrupt("checksum of the head")
+	if sum != binary.BigEndian.Uint32(r.head) {
+		return h, corrupt("checksum of the head")
+	}
+	h = columns
+	if codec.Head(string(r.head[sumSize:]), &h) != nil || flags(&h) != r.flags {
+		return stet.Head{}, corrupt("head")
 	}
 	s.Apply(&h)
 	h.AsOf = instant(asOf)
@@ -91,7 +82,7 @@ func (r *Row) Record(asOf int64) (stet.Record, error) {
 	if err != nil {
 		return stet.Record{}, err
 	}
-	b, err := unpackExchange(h.ID, r.exchange, r.body)
+	b, err := unpackBody(h.ID, r.body)
 	if err != nil {
 		return stet.Record{}, corrupt("body")
 	}

@@ -34,30 +34,30 @@ var (
 	// between.
 	SQLiteBegin, SQLiteCommit, SQLiteRollback = "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"
 
-	SQLiteGet         = "SELECT " + list("%s", identity, head, instants, body) + " FROM stet_records WHERE scope = ? AND key = ?"
-	SQLiteGetHead     = "SELECT " + list("%s", identity, head, instants) + " FROM stet_records WHERE scope = ? AND key = ?"
+	SQLiteGet         = "SELECT " + list("%s", recordColumns) + " FROM stet_records WHERE scope = ? AND key = ?"
+	SQLiteGetHead     = "SELECT " + list("%s", headColumns) + " FROM stet_records WHERE scope = ? AND key = ?"
 	SQLiteSelectHeads = SQLiteDialect.heads() + " FROM stet_records"
 
 	// SQLiteInsert changes nothing if the name is taken.
-	SQLiteInsert = "INSERT INTO stet_records (" + list("%s", identity, head, body, instants) + ") VALUES (" +
-		list("?%.0s", identity, head, body, instants) + ") ON CONFLICT (scope, key) DO NOTHING"
+	SQLiteInsert = "INSERT INTO stet_records (" + list("%s", head, body, instants, identity) + ", schema) VALUES (" +
+		list("?%.0s", head, body, instants, identity) + fmt.Sprintf(", %d) ON CONFLICT (scope, key) DO NOTHING", Schema)
 
 	// SQLiteUpdate and the next three change nothing if the row has another version, the format of
 	// another program, a later instant, or another tag. A tag hardly ever changes, and SQLite
 	// rewrites the index of every column that is set, even to its old value.
-	SQLiteUpdate     = "UPDATE stet_records SET " + sqliteSet(head, instants) + sqliteIf + sqliteLater + sqliteTag
-	SQLiteUpdateBody = "UPDATE stet_records SET " + sqliteSet(head, body, instants) + sqliteIf + sqliteLater + sqliteTag
+	SQLiteUpdate     = sqliteUpdate(head, instants)
+	SQLiteUpdateBody = sqliteUpdate(head, body, instants)
 	SQLiteRetag      = "UPDATE stet_records SET tag = ?" + sqliteIf
 	SQLiteDelete     = "DELETE FROM stet_records" + sqliteIf
 
 	// SQLiteReap uses the state and the instant alone, as [stet.Reaper] says.
-	SQLiteReap = fmt.Sprintf("DELETE FROM stet_records WHERE id IN (SELECT id FROM stet_records WHERE state = ? AND due_at <= ? "+
-		"AND (state <> 'completed' OR keep_expired_ns = 0) AND schema = %d ORDER BY due_at LIMIT ?)", Schema)
+	SQLiteReap = "DELETE FROM stet_records WHERE id IN (SELECT id FROM stet_records WHERE state = ? AND due_at <= ? " +
+		"AND (state <> 'completed' OR " + Reapable + fmt.Sprintf(") AND schema = %d ORDER BY due_at LIMIT ?)", Schema)
 
 	// SQLiteNote comes before the statements that change, and adds nothing if they would change
 	// nothing.
 	SQLiteNote = "INSERT INTO stet_history (" + historyColumns + ") " +
-		"SELECT scope, key, state, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf + sqliteLater + " AND tag IS ?"
+		"SELECT scope, key, state, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM stet_records" + sqliteIf + " AND updated_at <= ? AND tag IS ?"
 
 	// SQLiteAppend adds an entry without a change. The instant comes last.
 	SQLiteAppend = "INSERT INTO stet_history (scope, key, was, became, attempt, who, why, evidence, notice, action, tag, at) " +
@@ -77,20 +77,21 @@ var (
 	// SQLiteTruncate moves the log into the table and truncates it, once its readers have ended.
 	SQLiteTruncate = "PRAGMA wal_checkpoint(TRUNCATE)"
 
-	sqliteIf    = fmt.Sprintf(" WHERE scope = ? AND key = ? AND version = ? AND schema = %d", Schema)
-	sqliteLater = " AND updated_at <= ?"
-	sqliteTag   = fmt.Sprintf(" AND tag IS ?%d", slices.Index(head, "tag")+1)
+	sqliteIf = fmt.Sprintf(" WHERE scope = ? AND key = ? AND version = ? AND schema = %d", Schema)
 )
 
-// sqliteSet sets all columns except the tag, which keeps its place among the arguments.
-func sqliteSet(columns ...[]string) string {
-	var all []string
-	for i, c := range flat(columns...) {
+// sqliteUpdate sets all columns except the tag, which keeps its place among the arguments.
+func sqliteUpdate(columns ...[]string) string {
+	all := flat(columns...)
+	place := func(column string) int { return slices.Index(all, column) + 1 }
+	var set []string
+	for _, c := range all {
 		if c != "tag" {
-			all = append(all, fmt.Sprintf("%s = ?%d", c, i+1))
+			set = append(set, fmt.Sprintf("%s = ?%d", c, place(c)))
 		}
 	}
-	return strings.Join(all, ", ")
+	return "UPDATE stet_records SET " + strings.Join(set, ", ") + sqliteIf +
+		fmt.Sprintf(" AND updated_at <= ?%d AND tag IS ?%d", place("updated_at"), place("tag"))
 }
 
 // SQLiteWait sets how many milliseconds a connection waits for others.

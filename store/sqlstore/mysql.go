@@ -100,10 +100,9 @@ func (s *mysql) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	return j.Created(&r, wrap("create", err))
 }
 
-func (s *mysql) creation(ctx context.Context, r *stet.Record) (j *job, err error) {
-	j = newJob(ctx, tablestore.Create, &r.Head, 0)
-	j.write, err = s.write(order(), &r.Head, &r.Body)
-	return j, err
+func (s *mysql) creation(ctx context.Context, r *stet.Record) (*job, error) {
+	j := newJob(ctx, tablestore.Create, &r.Head, 0)
+	return j, s.pack(j, order(), &r.Body)
 }
 
 // Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its
@@ -116,10 +115,9 @@ func (s *mysql) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	return j.Replaced(wrap("replace", err))
 }
 
-func (s *mysql) replacement(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (j *job, err error) {
-	j = newJob(ctx, tablestore.Replacing(b), h, prev)
-	j.write, err = s.write([16]byte{}, h, b)
-	return j, err
+func (s *mysql) replacement(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (*job, error) {
+	j := newJob(ctx, tablestore.Replacing(b), h, prev)
+	return j, s.pack(j, [16]byte{}, b)
 }
 
 func removal(ctx context.Context, id stet.ID, prev stet.Version) *job {
@@ -135,15 +133,19 @@ func (s *mysql) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	return wrap("delete", s.changes.Do(removal(ctx, id, prev)))
 }
 
-// write refuses what no row can hold, and what the server would not read to its end: it would close
+// pack refuses what no row can hold, and what the server would not read to its end: it would close
 // the connection over it.
-func (s *mysql) write(order [16]byte, h *stet.Head, b *stet.Body) (*sqltext.MySQLWrite, error) {
-	w, err := sqltext.NewMySQLWrite(order, h, b)
-	if err == nil && w.Size() > s.most {
-		err = fmt.Errorf("nothing was sent: the record takes %d bytes, and the server's max_allowed_packet is %d; raise that, or keep less of "+
-			"requests and responses", w.Size(), s.most)
+func (s *mysql) pack(j *job, order [16]byte, b *stet.Body) (err error) {
+	if j.write, err = sqltext.NewMySQLWrite(order, &j.Head, b); err != nil {
+		return err
 	}
-	return w, err
+	j.Size = j.write.Size()
+	const statement = 8 << 10 // columns, places and conditions
+	if size := j.Size + statement; size > s.most {
+		return fmt.Errorf("nothing was sent: the record takes %d bytes, and the server's max_allowed_packet is %d; raise that, or keep less of "+
+			"requests and responses", size, s.most)
+	}
+	return nil
 }
 
 // order returns a record's place in lists: by the clock of the process that creates it, and at

@@ -92,7 +92,7 @@ func insertAll(ctx context.Context, c *lane, jobs []*job) error {
 	jobs[0].write.Into(q)
 	for i, j := range jobs {
 		q.Add([]string{"VALUES (", ", ("}[min(i, 1)])
-		q.Text = append(q.Text, j.text.Text...)
+		j.write.AddValues(q)
 		j.write.AddBirth(q, i == 0)
 		q.Add(")")
 	}
@@ -203,7 +203,7 @@ func change(ctx context.Context, c *lane, v tablestore.Verb, jobs []*job, rows m
 		jobs[0].write.Into(q)
 		for i, j := range jobs {
 			q.Add([]string{"VALUES (", ", ("}[min(i, 1)])
-			q.Text = append(q.Text, j.text.Text...)
+			j.write.AddValues(q)
 			s := sqltext.Changed(&j.Head, rows[j.Head.ID].at)
 			j.write.AddStamp(q, &s)
 			q.Add(")")

@@ -51,7 +51,7 @@ func overMySQL(ctx context.Context, c *lane, state stet.State, limit int) (jobs 
 	q := new(sqltext.MySQL).Add(sqltext.MySQLVersions + " FORCE INDEX (stet_records_due)")
 	q.Add(" WHERE `state` = ").Value(state.String()).Add(" AND `due_at` <= " + sqltext.MySQLNow + " AND `schema` = ").Int(sqltext.Schema)
 	if state == stet.Completed {
-		q.Add(" AND `keep_expired_ns` = 0")
+		q.Add(" AND " + sqltext.Reapable)
 	}
 	rows, err := versions(ctx, c, q.Add(" ORDER BY `due_at` LIMIT ").Int(int64(limit)))
 	for id, row := range rows {

@@ -18,7 +18,6 @@ import (
 type job struct {
 	tablestore.Write
 	write *sqltext.MySQLWrite // Create, Replace
-	text  sqltext.MySQL       // the values, if it is in a group
 }
 
 // heldTimeout is how long a write without a deadline tries to get at a row that another transaction
@@ -35,7 +34,7 @@ func (s *mysql) queue(many func(ctx context.Context, c *lane, batch []*job) erro
 		Many: func(ctx context.Context, batch []*job) error {
 			return s.writes.with(ctx, func(c *lane) error { return many(ctx, c, batch) })
 		},
-		Patient: s.patient, Settles: settlesMySQL, Fits: s.fits, Clone: (*job).render, Compare: compare,
+		Patient: s.patient, Settles: settlesMySQL, Fits: s.fits, Compare: compare,
 		// A quarter of the packet: bytes are twice as long in hexadecimal, and other parts of a
 		// record come with them.
 		Lone: fewWrites, Groups: maxGroups, MaxGroup: maxGroup, MaxBytes: min(maxBatchBytes, s.most/4),
@@ -46,14 +45,6 @@ func (s *mysql) queue(many func(ctx context.Context, c *lane, batch []*job) erro
 // and is rare; a large body would keep the others waiting.
 func (s *mysql) fits(j *job) bool {
 	return j.Head.Note == nil && (j.write == nil || !j.write.Large()) && !s.held.Has(j.Head.ID)
-}
-
-// render writes the values of j, which refer to memory of its caller.
-func (j *job) render() {
-	if j.write != nil {
-		j.write.AddValues(&j.text)
-		j.Size = len(j.text.Text)
-	}
 }
 
 func settlesMySQL(err error) groupcommit.Outcome {

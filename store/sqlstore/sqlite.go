@@ -44,7 +44,7 @@ func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
 		return nil, err
 	}
 	s := &sqlite{Listing: listing(readSQLite(db, clk)), db: db, clock: clk, readers: newReaders(db, c.Readers), log: w.log}
-	s.queue = groupcommit.New(groupcommit.Config[*op]{Begin: w.begin, Many: w.commit, Look: s.look, Clone: (*op).clone,
+	s.queue = groupcommit.New(groupcommit.Config[*op]{Begin: w.begin, Many: w.commit, Look: s.look,
 		Groups: 1, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Closed: ErrClosed})
 	s.closeWriter = sync.OnceValue(w.close)
 	var synchronous int // which has been checked

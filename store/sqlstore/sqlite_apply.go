@@ -51,7 +51,7 @@ func (s *statements) apply(o *op) error {
 
 func (s *statements) create(o *op) error {
 	at := sqltext.Born(&o.Head, s.clock.Micros())
-	if one, err := s.write(s.insert, at.Args(o.args, &o.Head)); one || err != nil {
+	if one, err := s.write(s.insert, text.ID(o.stamped(&at), o.Head.ID)); one || err != nil {
 		o.Stamped(&at)
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *statements) replaceAt(stmt statement, o *op, now int64) (one bool, err 
 			return false, err
 		}
 	}
-	args := append(text.ID(at.Args(o.args, &o.Head), o.Head.ID), int64(o.Prev), now)
+	args := append(text.ID(o.stamped(&at), o.Head.ID), int64(o.Prev))
 	if one, err = s.write(stmt, args); one {
 		o.Stamped(&at)
 	}

@@ -1,12 +1,12 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
+	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
@@ -19,10 +19,11 @@ const (
 // op is one write. Its caller's goroutine prepares it.
 type op struct {
 	tablestore.Write
-	args   []any // of the statement, but for the instants
-	looked bool  // Create: the name was free a moment ago
-	limit  int   // reap
-	gone   int   // reap: how many were removed
+	args   []any  // of the statement, but for the instants and what comes after them; refers to no memory of the caller
+	sum    uint32 // Create, Replace: of the packed head, which is the first argument
+	looked bool   // Create: the name was free a moment ago
+	limit  int    // reap
+	gone   int    // reap: how many were removed
 }
 
 // Verbs beside those of package tablestore.
@@ -31,13 +32,22 @@ const (
 	appendTo
 )
 
-// clone copies what belongs to the caller.
-func (o *op) clone() {
-	for i, a := range o.args {
-		if b, ok := a.([]byte); ok {
-			o.args[i] = bytes.Clone(b)
-		}
+// pack prepares the arguments of a Create or a Replace.
+func (o *op) pack(h *stet.Head, b *stet.Body) (err error) {
+	if o.args, err = text.Head(make([]any, 0, 20), h); err != nil {
+		return err
 	}
+	o.sum = sqltext.Unsealed(o.args[0].([]byte))
+	if b != nil {
+		o.args = sqltext.Body(o.args, h.ID, b)
+	}
+	return nil
+}
+
+// stamped returns the arguments with the instants, which are under the checksum from here on.
+func (o *op) stamped(at *sqltext.Stamp) []any {
+	at.Seal(o.args[0].([]byte), o.sum)
+	return at.Args(o.args)
 }
 
 // Create stores r if its ID is free. A record that is there is found without waiting for those that
@@ -52,10 +62,7 @@ func (s *sqlite) Create(ctx context.Context, r stet.Record) (stet.Record, error)
 
 func createOp(ctx context.Context, r *stet.Record) (o *op, err error) {
 	o = newOp(ctx, tablestore.Create, &r.Head, &r.Body)
-	if o.args, err = text.Head(text.ID(make([]any, 0, 48), r.ID), &r.Head); err == nil {
-		o.args = text.Body(o.args, r.ID, &r.Body)
-	}
-	return o, err
+	return o, o.pack(&r.Head, &r.Body)
 }
 
 // look answers a duplicate before its write waits, beside the connection that writes. That
@@ -89,10 +96,7 @@ func (s *sqlite) Replace(ctx context.Context, prev stet.Version, h stet.Head, b 
 func replaceOp(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (o *op, err error) {
 	o = newOp(ctx, tablestore.Replacing(b), h, b)
 	o.Prev = prev
-	if o.args, err = text.Head(make([]any, 0, 56), h); err == nil && b != nil {
-		o.args = text.Body(o.args, h.ID, b)
-	}
-	return o, err
+	return o, o.pack(h, b)
 }
 
 // Delete removes the record if its Version is prev.

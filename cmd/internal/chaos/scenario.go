@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/examples/payments/service"
 	"github.com/stet-dev/stet/internal/crashpoint"
 	"github.com/stet-dev/stet/internal/rest"
+	"github.com/stet-dev/stet/store/sqlstore"
 )
 
 // scenario is a request, and who dies.
@@ -50,11 +52,22 @@ func look(ctx context.Context, file, key string) (l left, err error) {
 		return l, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	err = db.QueryRowContext(ctx, `SELECT r.state, r.point, r.attempt, coalesce(h.became = 'completed', 0), coalesce(h.why, '')
-		FROM stet_records r LEFT JOIN stet_history h ON h.id = (SELECT max(id) FROM stet_history WHERE key = r.key) WHERE r.key = ?`, key).
-		Scan(&l.state, &l.point, &l.attempt, &l.reconciled, &l.verdict)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	store, err := sqlstore.Open(ctx, db, sqlstore.Config{Dialect: sqlstore.SQLite})
+	if err != nil {
 		return l, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	heads, _, err := store.List(ctx, stet.Query{Key: stet.Key(key)})
+	if err != nil {
+		return l, err
+	}
+	for _, h := range heads {
+		l.state, l.point, l.attempt = h.State.String(), h.Point, h.Attempt
+		err = db.QueryRowContext(ctx, "SELECT became = 'completed', why FROM stet_history WHERE key = ? ORDER BY id DESC LIMIT 1", key).
+			Scan(&l.reconciled, &l.verdict)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return l, err
+		}
 	}
 	err = db.QueryRowContext(ctx, "SELECT state, attempt FROM stet_outbox WHERE key = ?", key).Scan(&l.message, &l.messageAttempts)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/testserver"
+	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tag"
 	"github.com/stet-dev/stet/store/storetest"
 )
@@ -34,8 +35,8 @@ type plain struct {
 func openPlain(b *testing.B, callers int) *plain {
 	p := &plain{db: migrated(b, fresh(b, testserver.MariaDB(b).Addr))}
 	p.db.SetMaxIdleConns(callers)
-	p.columns = strings.Fields("scope key id version schema tag state attempt status size holder point cause route method path trace_id " +
-		"downstream_key downstream_id escalated keep_expired_ns fingerprint attributes due_at updated_at created_at completed_at head_sum exchange body")
+	p.columns = strings.Fields("scope key id version schema tag state status flags route cause downstream_key downstream_id " +
+		"due_at updated_at created_at completed_at head body")
 	names := "`" + strings.Join(p.columns, "`, `") + "`"
 	places := strings.Repeat(", ?", len(p.columns))[2:]
 	sets := "`" + strings.Join(p.columns[3:], "` = ?, `") + "` = ?"
@@ -51,11 +52,10 @@ func openPlain(b *testing.B, callers int) *plain {
 
 func (p *plain) values(h *stet.Head, body *stet.Body) []any {
 	now := time.Now().UnixMicro()
-	args := []any{string(h.Scope), string(h.Key), []byte(fmt.Sprintf("%016x", now)), int64(h.Version), 1, h.State.String(), h.Attempt, h.Status, h.Size,
-		h.Holder, "", "", h.Route, h.Method, h.Path, "", "", "", false, 0, make([]byte, 60), make([]byte, 20), now + h.DueIn.Microseconds(), now, now, nil, 1,
-		make([]byte, 8), nil}
+	args := []any{string(h.Scope), string(h.Key), []byte(fmt.Sprintf("%016x", now)), int64(h.Version), 1, sqltext.Tag(h.Tag), h.State.String(), h.Status, 0,
+		h.Route, "", "", "", now + h.DueIn.Microseconds(), now, now, nil, make([]byte, 80), []byte{}}
 	if body.Response != nil {
-		copy(args[len(args)-2:], []any{[]byte("headers headers headers headers headers headers headers headers"), body.Response.Body})
+		args[len(args)-1] = append([]byte("headers headers headers headers headers headers headers headers"), body.Response.Body...)
 	}
 	return args
 }
@@ -181,19 +181,19 @@ func BenchmarkReplay(b *testing.B) {
 			if _, err := store.Create(b.Context(), r); err != nil {
 				b.Fatal(err)
 			}
-			bare, err := db.Prepare("SELECT version, state, fingerprint, status, exchange, body, due_at FROM stet_records WHERE `scope` = ? AND `key` = ?")
+			bare, err := db.Prepare("SELECT version, state, status, head, body, due_at FROM stet_records WHERE `scope` = ? AND `key` = ?")
 			if err != nil {
 				b.Fatal(err)
 			}
 			compare(b, callers, func(ctx context.Context) error {
-				var values [7]sql.RawBytes
+				var values [6]sql.RawBytes
 				rows, err := bare.QueryContext(ctx, string(r.Scope), string(r.Key))
 				if err != nil {
 					return err
 				}
 				defer rows.Close()
 				rows.Next()
-				return errors.Join(rows.Scan(&values[0], &values[1], &values[2], &values[3], &values[4], &values[5], &values[6]), rows.Err())
+				return errors.Join(rows.Scan(&values[0], &values[1], &values[2], &values[3], &values[4], &values[5]), rows.Err())
 			}, func(ctx context.Context) error {
 				again := r
 				again.Version = draw()

@@ -87,7 +87,7 @@ func tamper(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
 			t.Fatal(err)
 		}
 		r.Version = with.Version
-		update("`version` = ?, `head_sum` = ?", int64(r.Version), sqltext.UnstampedSum(&r.Head))
+		update("`version` = ?, `head` = ?", int64(r.Version), sqltext.PackHead(&r.Head))
 	default:
 		us := with.Ahead.Microseconds()
 		update("`due_at` = `due_at` + ?, `updated_at` = `updated_at` + ?, `created_at` = `created_at` + ?, `completed_at` = `completed_at` + ?",

@@ -12,8 +12,7 @@ import (
 func TestAPageLooksThroughSoManyRows(t *testing.T) { // D04
 	s, db := open(t)
 	first := create(t, s, "first")
-	columns := strings.Fields("scope version schema tag state attempt status size holder point cause route method path trace_id downstream_key downstream_id " +
-		"escalated keep_expired_ns fingerprint attributes due_at updated_at created_at head_sum")
+	columns := strings.Fields("scope version schema tag state status flags route cause downstream_key downstream_id due_at updated_at created_at head body")
 	list := "`" + strings.Join(columns, "`, `") + "`"
 	for n := 1; n <= 2*sqltext.Look; n *= 2 { // each doubles what is there
 		execute(t, db, fmt.Sprintf("INSERT INTO stet_records (`key`, `id`, %[1]s) SELECT UUID(), UNHEX(REPLACE(UUID(), '-', '')), %[1]s FROM stet_records LIMIT %[2]d",

@@ -46,8 +46,8 @@ func TestPeopleReadTheView(t *testing.T) {
 func TestChangedRowsAreRefused(t *testing.T) {
 	s, db := open(t)
 	for name, change := range map[string]string{
-		"state": "state = 'unknown'", "attempt": "attempt = attempt + 1", "fingerprint": "fingerprint = REPEAT('x', 32)",
-		"path": "path = ''", "id": "tag = tag + 1", "body": "body = 'other'", "format": "`schema` = 99", "attributes": "attributes = 'x'",
+		"state": "state = 'unknown'", "status": "status = status + 1", "head": "head = CONCAT(head, 'x')", "a short head": "head = 'x'",
+		"route": "route = ''", "flags": "flags = flags + 1", "id": "tag = tag + 1", "body": "body = 'other'", "format": "`schema` = 99",
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := create(t, s, "secret-"+name)

@@ -26,23 +26,21 @@ import (
 type plain struct{ pool *pgxpool.Pool }
 
 var (
-	plainHead = strings.Fields(`version schema tag state attempt status size holder point cause route method path trace_id downstream_key downstream_id
-		escalated keep_expired_ns fingerprint attributes head_sum`)
-	plainBody = strings.Fields(`exchange body`)
+	plainHead = strings.Fields(`head version tag state status flags route cause downstream_key downstream_id body`)
 	now       = sqltext.PostgresNow
 
 	plainInsert = func() string {
-		columns := slices.Concat([]string{"scope", "key"}, plainHead, plainBody)
+		columns := slices.Concat([]string{"scope", "key"}, plainHead)
 		var places []string
 		for i := range columns {
 			places = append(places, fmt.Sprintf("$%d", i+1))
 		}
-		return fmt.Sprintf(`INSERT INTO stet_records (%s, due_at, updated_at, created_at) VALUES (%s, %s + $%d::bigint, %s, %s)
-			ON CONFLICT DO NOTHING RETURNING created_at`, strings.Join(columns, ", "), strings.Join(places, ", "), now, len(columns)+1, now, now)
+		return fmt.Sprintf(`INSERT INTO stet_records (%s, schema, due_at, updated_at, created_at) VALUES (%s, %d, %s + $%d::bigint, %s, %s)
+			ON CONFLICT DO NOTHING RETURNING created_at`, strings.Join(columns, ", "), strings.Join(places, ", "), sqltext.Schema, now, len(columns)+1, now, now)
 	}()
 	plainUpdate = func() string {
 		var sets []string
-		for i, c := range slices.Concat(plainHead, plainBody) {
+		for i, c := range plainHead {
 			sets = append(sets, fmt.Sprintf("%s = $%d", c, i+3))
 		}
 		n := len(sets) + 3

@@ -7,8 +7,13 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/interference"
@@ -110,6 +115,142 @@ func TestHeldKeysAreInNobodysWay(t *testing.T) {
 	}
 	if shown, err := s.Replace(within(t, 5*time.Second), old.Version, h, b); err != nil && (!errors.Is(err, stet.ErrStale) || shown.Holder != "contender") {
 		t.Errorf("after the rollback: %v", err)
+	}
+}
+
+// groups counts the statements of groups, and how they ended.
+type groups struct {
+	mu      sync.Mutex
+	of      map[string]int // by statement
+	refused map[string]int // by the server's code
+}
+
+type ofGroup struct{}
+
+func (g *groups) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(q.SQL, "INSERT INTO stet_records") && strings.Contains(q.SQL, "unnest") {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.of[q.SQL]++
+		return context.WithValue(ctx, ofGroup{}, true)
+	}
+	return ctx
+}
+
+func (g *groups) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryEndData) {
+	if e, ok := errors.AsType[*pgconn.PgError](q.Err); ok && ctx.Value(ofGroup{}) != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.refused[e.Code]++
+	}
+}
+
+// inVain is how many groups waited for a row in vain.
+func (g *groups) inVain() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refused["55P03"]
+}
+
+// traced returns a store, and what is counted of its groups.
+func traced(t *testing.T) (pooled, *groups) {
+	t.Helper()
+	address := database(t, address(t), t.Name())
+	_ = opened(t, address, pgxstore.Config{}) // migrates
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &groups{of: map[string]int{}, refused: map[string]int{}}
+	config.ConnConfig.Tracer = g
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	store, err := pgxstore.Open(t.Context(), pool, pgxstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return pooled{store, pool}, g
+}
+
+// The server takes the groups of each kind: one that it refused would be carried out write by
+// write, and nobody would see why it takes so long.
+func TestGroupsAreTaken(t *testing.T) {
+	s, g := traced(t)
+	var wg sync.WaitGroup
+	for i := range 24 {
+		wg.Go(func() {
+			for n := range 12 {
+				made, err := s.Create(within(t, 20*time.Second), running(fmt.Sprintf("%d-%d", i, n)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				renewed := made.Head
+				renewed.Version, renewed.DueIn = draw(), time.Minute
+				got, err := s.Replace(within(t, 20*time.Second), made.Version, renewed, nil)
+				if err == nil {
+					h, b := completed(got)
+					_, err = s.Replace(within(t, 20*time.Second), got.Version, h, b)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if len(g.of) != 3 || len(g.refused) != 0 {
+		t.Errorf("groups of %d kinds, want 3; refused: %v", len(g.of), g.refused)
+	}
+}
+
+// A duplicate of a key whose row a transaction changes comes into a group of new keys: it is
+// answered, and none of them waits for more than 50 ms. Other work on this machine may take longer,
+// so the best of a few rounds counts.
+func TestHeldRowDelaysNoGroup(t *testing.T) {
+	s, g := traced(t)
+	best, rounds := time.Hour, 0
+	for round := 0; round < 200 && rounds < 12 && best > 50*time.Millisecond; round++ {
+		held := create(t, s, fmt.Sprintf("held-%d", round))
+		in, rollback := bound(t, s)
+		h, b := completed(held.Head)
+		if _, err := in.Replace(t.Context(), held.Version, h, b); err != nil {
+			t.Fatal(err)
+		}
+		before := g.inVain()
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		var slowest time.Duration
+		for i := range 9 {
+			wg.Go(func() {
+				if i == 4 {
+					if got, err := s.Create(within(t, 5*time.Second), running(string(held.Key))); !errors.Is(err, stet.ErrExists) || got.Version != held.Version {
+						t.Errorf("a duplicate: %v", err)
+					}
+					return
+				}
+				began := time.Now()
+				if _, err := s.Create(within(t, 5*time.Second), running(fmt.Sprintf("%d-%d", round, i))); err != nil {
+					t.Errorf("a neighbour: %v", err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				slowest = max(slowest, time.Since(began))
+			})
+		}
+		wg.Wait()
+		rollback()
+		if g.inVain() > before { // the duplicate was in a group
+			rounds++
+			best = min(best, slowest)
+		}
+	}
+	if best > 50*time.Millisecond {
+		t.Errorf("in %d rounds with a held row in a group, a neighbour took %v at best", rounds, best)
 	}
 }
 
@@ -222,7 +363,7 @@ func TestPoisonedRows(t *testing.T) {
 }
 
 // Two processes that write the same keys in groups, each in its own order, do not lock each other
-// out.
+// out, and each key is made once.
 func TestGroupsDoNotDeadlock(t *testing.T) {
 	address := database(t, address(t), t.Name())
 	stores := []pooled{opened(t, address, pgxstore.Config{}), opened(t, address, pgxstore.Config{})}
@@ -232,15 +373,19 @@ func TestGroupsDoNotDeadlock(t *testing.T) {
 		}
 		return n
 	}
+	var made [40]atomic.Int64
 	var wg sync.WaitGroup
 	for w := range 48 {
 		wg.Go(func() {
-			for _, i := range rand.Perm(40) {
+			for _, i := range rand.Perm(len(made)) {
 				s := stores[w%2]
 				got, err := s.Create(within(t, 10*time.Second), running(fmt.Sprint(i)))
 				if err != nil && !errors.Is(err, stet.ErrExists) {
 					t.Error(err)
 					continue
+				}
+				if err == nil {
+					made[i].Add(1)
 				}
 				h, b := completed(got.Head)
 				if _, err := s.Replace(within(t, 10*time.Second), got.Version, h, b); err != nil && !errors.Is(err, stet.ErrStale) {
@@ -252,6 +397,11 @@ func TestGroupsDoNotDeadlock(t *testing.T) {
 	wg.Wait()
 	if n := deadlocks(); n != 0 {
 		t.Errorf("%d deadlocks", n)
+	}
+	for i := range made {
+		if n := made[i].Load(); n != 1 {
+			t.Errorf("key %d was made %d times", i, n)
+		}
 	}
 }
 

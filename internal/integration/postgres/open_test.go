@@ -171,7 +171,7 @@ func TestView(t *testing.T) {
 func TestChangedByHand(t *testing.T) {
 	s := opened(t, database(t, address(t), t.Name()), pgxstore.Config{})
 	create(t, s, "other")
-	for i, change := range []string{"state = 'expired'", "status = 200", `holder = 'a\x'`, "tag = tag + 1", "attributes = attributes || '\\x00'", "schema = 99", "body = 'x'"} {
+	for i, change := range []string{"state = 'expired'", "status = 200", `route = 'a\x'`, "tag = tag + 1", "head = head || '\\x00'", "flags = 2", "schema = 99", "body = 'x'"} {
 		made := create(t, s, strings.Repeat("k", i+1))
 		if _, err := s.pool.Exec(t.Context(), "UPDATE stet_records SET "+change+" WHERE key = $1", string(made.Key)); err != nil {
 			t.Fatal(err)

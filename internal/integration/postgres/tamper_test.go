@@ -29,7 +29,7 @@ func tamper(t testing.TB, s stet.Store, exec func(sql string, args ...any) error
 			t.Fatal(err)
 		}
 		r.Version = with.Version
-		update("version = $1, head_sum = $2 WHERE scope = $3 AND key = $4", int64(r.Version), sqltext.UnstampedSum(&r.Head))
+		update("version = $1, head = $2 WHERE scope = $3 AND key = $4", int64(r.Version), sqltext.PackHead(&r.Head))
 	default:
 		update(`due_at = due_at + $1::bigint, updated_at = updated_at + $1::bigint, created_at = created_at + $1::bigint,
 			completed_at = completed_at + $1::bigint WHERE scope = $2 AND key = $3`, with.Ahead.Microseconds())

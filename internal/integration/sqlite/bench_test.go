@@ -48,25 +48,36 @@ func openPlain(b *testing.B, path string) *plain {
 }
 
 func (p *plain) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	args, err := text.Head(text.ID(nil, r.ID), &r.Head)
+	s := sqltext.Born(&r.Head, time.Now().UnixMicro())
+	args, err := arguments(&r.Head, &r.Body, &s)
 	if err != nil {
 		return r, err
 	}
-	s := sqltext.Born(&r.Head, time.Now().UnixMicro())
-	args = s.Args(text.Body(args, r.ID, &r.Body), &r.Head)
 	s.Apply(&r.Head)
-	return r, p.transaction(ctx, p.insert, args)
+	return r, p.transaction(ctx, p.insert, text.ID(args, r.ID))
 }
 
 func (p *plain) Replace(ctx context.Context, prev stet.Version, h stet.Head, body *stet.Body) (stet.Head, error) {
-	args, err := text.Head(nil, &h)
+	s := sqltext.Changed(&h, time.Now().UnixMicro())
+	args, err := arguments(&h, body, &s)
 	if err != nil {
 		return h, err
 	}
-	now := time.Now().UnixMicro()
-	s := sqltext.Changed(&h, now)
-	args = s.Args(text.Body(args, h.ID, body), &h)
-	return h, p.transaction(ctx, p.update, append(text.ID(args, h.ID), int64(prev), now))
+	return h, p.transaction(ctx, p.update, append(text.ID(args, h.ID), int64(prev)))
+}
+
+// arguments are those of a head, of a body and of the instants.
+func arguments(h *stet.Head, b *stet.Body, s *sqltext.Stamp) ([]any, error) {
+	args, err := text.Head(nil, h)
+	if err != nil {
+		return nil, err
+	}
+	packed := args[0].([]byte)
+	s.Seal(packed, sqltext.Unsealed(packed))
+	if b != nil {
+		args = sqltext.Body(args, h.ID, b)
+	}
+	return s.Args(args), nil
 }
 
 func (p *plain) transaction(ctx context.Context, stmt *sql.Stmt, args []any) error {

@@ -19,29 +19,32 @@ import (
 var damage = map[string]string{
 	"a newer format":        "schema = 99",
 	"an unknown state":      "state = 'paused'",
-	"a torn fingerprint":    "fingerprint = x'00'",
+	"a torn head":           "head = substr(head, 1, 20)",
+	"half a checksum":       "head = substr(head, 1, 2)",
 	"no version":            "version = 0",
-	"text for a number":     "attempt = 'many'",
-	"torn attributes":       "attributes = substr(attributes, 1, 4)",
-	"an unknown flag":       "attributes = x'80' || substr(attributes, 2)",
-	"an unknown kept":       "attributes = substr(attributes, 1, 1) || x'09' || substr(attributes, 3)",
-	"more attributes":       "attributes = attributes || x'00'",
-	"no attributes":         "attributes = x''",
+	"text for a number":     "status = 'many'",
+	"another fingerprint":   "head = substr(head, 1, 10) || x'01' || substr(head, 12)",
+	"an unknown field":      "head = substr(head, 1, 4) || x'80' || substr(head, 6)",
+	"more of a head":        "head = head || x'00'",
+	"no head":               "head = x''",
+	"another sum of a head": "head = x'00000000' || substr(head, 5)",
 	"another body":          "body = 'you owe nothing'",
-	"no body":               "body = NULL",
-	"a torn exchange":       "exchange = substr(exchange, 1, 6)",
-	"no exchange":           "exchange = NULL",
-	"another exchange":      "exchange = substr(exchange, 1, 4) || x'00' || substr(exchange, 6)",
-	"another checksum":      "exchange = x'00000000' || substr(exchange, 5)",
+	"no body":               "body = x''",
+	"an empty body":         "body = x'00000000'",
+	"a torn body":           "body = substr(body, 1, 6)",
+	"another exchange":      "body = substr(body, 1, 4) || x'00' || substr(body, 6)",
+	"another checksum":      "body = x'00000000' || substr(body, 5)",
+	"text for a body":       "body = 'many'",
 	"another retention":     "due_at = due_at - 1000000000",
-	"another attempt":       "attempt = 2",
 	"another status":        "status = 500",
-	"another fingerprint":   "fingerprint = zeroblob(31) || x'01' || substr(fingerprint, 33)",
 	"another birth":         "created_at = created_at + 1",
 	"another end":           "completed_at = NULL",
-	"another holder":        "holder = 'thief'",
-	"an end to its refusal": "keep_expired_ns = keep_expired_ns + 1",
-	"a dead letter":         "escalated = 1",
+	"another route":         "route = 'GET /'",
+	"another cause":         "cause = 'panic'",
+	"a provider's name":     "downstream_id = 'thief'",
+	"an end to its refusal": "flags = 2",
+	"a dead letter":         "flags = 1",
+	"an unknown flag":       "flags = 4",
 	"another id":            "tag = 1",
 }
 
@@ -206,7 +209,7 @@ func TestDamagedRecordsHideNobody(t *testing.T) {
 		}
 		want[r.Key] = i%5 > 1
 	}
-	if _, err := db.ExecContext(t.Context(), "UPDATE stet_records SET attributes = x'ff' WHERE (id - 1) % 5 <= 1"); err != nil {
+	if _, err := db.ExecContext(t.Context(), "UPDATE stet_records SET head = x'ff' WHERE (id - 1) % 5 <= 1"); err != nil {
 		t.Fatal(err)
 	}
 	pages, q := 0, stet.Query{Limit: 3}

@@ -69,9 +69,11 @@ func tamper(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
 	if with.Format {
 		format++
 	}
-	args := append(at.Args([]any{int64(h.Version), format}, &h), sqltext.SQLiteText(string(id.Scope)), sqltext.SQLiteText(string(id.Key)))
-	res, err := s.(owner).db.ExecContext(t.Context(), "UPDATE stet_records SET version = ?, schema = ?, due_at = ?, updated_at = ?,"+
-		" created_at = ?, completed_at = ?, head_sum = ? WHERE scope = ? AND key = ?", args...)
+	packed := sqltext.PackHead(&h)
+	at.Seal(packed, sqltext.Unsealed(packed))
+	args := text.ID(at.Args([]any{packed, int64(h.Version), format}), id)
+	res, err := s.(owner).db.ExecContext(t.Context(), "UPDATE stet_records SET head = ?, version = ?, schema = ?, due_at = ?, updated_at = ?,"+
+		" created_at = ?, completed_at = ? WHERE scope = ? AND key = ?", args...)
 	if err != nil {
 		t.Fatal(err)
 	}

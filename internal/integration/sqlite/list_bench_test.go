@@ -55,10 +55,10 @@ func BenchmarkAMillionKeys(b *testing.B) {
 func crowd(tb testing.TB, db *sql.DB, id stet.ID, rows int) {
 	tb.Helper()
 	_, err := db.ExecContext(tb.Context(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO stet_records (scope, key, tag, version, schema, state, attempt, status, size, holder, point, cause, route, method, path, trace_id,
-			downstream_key, downstream_id, escalated, keep_expired_ns, fingerprint, attributes, due_at, updated_at, created_at, completed_at, head_sum, exchange, body)
-		SELECT 'tenant-1', hex(randomblob(16)), random(), version, schema, 'completed', attempt, 201, 200, holder, point, cause, route, method, path, trace_id,
-			downstream_key, downstream_id, escalated, keep_expired_ns, fingerprint, attributes, due_at, updated_at, created_at, created_at, head_sum, zeroblob(80), zeroblob(200)
+		INSERT INTO stet_records (scope, key, tag, version, schema, state, status, flags, route, cause, downstream_key, downstream_id,
+			due_at, updated_at, created_at, completed_at, head, body)
+		SELECT 'tenant-1', hex(randomblob(16)), random(), version, schema, 'completed', 201, flags, route, cause, downstream_key, downstream_id,
+			due_at, updated_at, created_at, created_at, head, zeroblob(280)
 		FROM n, stet_records WHERE scope = ? AND key = ?`, rows, string(id.Scope), string(id.Key))
 	if err != nil {
 		tb.Fatal(err)

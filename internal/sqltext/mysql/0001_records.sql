@@ -11,29 +11,18 @@ CREATE TABLE IF NOT EXISTS stet_records (
     `schema`          INT             NOT NULL, -- the format of this row
     `tag`             BIGINT, -- the bits of its id in logs and tools: stet_keys shows it as those do; NULL: it has none
     `state`           VARBINARY(16)   NOT NULL CHECK (`state` IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
-    `attempt`         BIGINT          NOT NULL,
     `status`          BIGINT          NOT NULL,
-    `size`            BIGINT          NOT NULL,
-    `holder`          MEDIUMBLOB      NOT NULL,
-    `point`           MEDIUMBLOB      NOT NULL,
+    `flags`           INT             NOT NULL, -- 1: a dead letter, whose probes are used up; 2: a result that is not removed when it is due
     `cause`           MEDIUMBLOB      NOT NULL,
     `route`           MEDIUMBLOB      NOT NULL,
-    `method`          MEDIUMBLOB      NOT NULL,
-    `path`            MEDIUMBLOB      NOT NULL,
-    `trace_id`        MEDIUMBLOB      NOT NULL,
     `downstream_key`  MEDIUMBLOB      NOT NULL, -- as sent to systems further down, where it is not the key itself; '' else
     `downstream_id`   MEDIUMBLOB      NOT NULL, -- what they answered with
-    `escalated`       TINYINT         NOT NULL CHECK (`escalated` IN (0, 1)), -- the probes are used up
-    `keep_expired_ns` BIGINT          NOT NULL,
-    `fingerprint`     MEDIUMBLOB      NOT NULL, -- 32 bytes that tell payloads apart, and how they were made
-    `attributes`      MEDIUMBLOB      NOT NULL, -- what nobody searches: retention, flags, the last note, the caller's own
     `due_at`          BIGINT, -- NULL: never
     `updated_at`      BIGINT          NOT NULL,
     `created_at`      BIGINT          NOT NULL,
     `completed_at`    BIGINT,
-    `head_sum`        BIGINT          NOT NULL, -- CRC-32C of all but the instants and the body: a row changed by hand is refused
-    `exchange`        LONGBLOB, -- status, headers and trailers of the response; what a flow needs to go on; a checksum of these and the body
-    `body`            LONGBLOB, -- of the response
+    `head`            MEDIUMBLOB      NOT NULL, -- what no statement compares, and a checksum of the row without its instants and its body
+    `body`            LONGBLOB        NOT NULL, -- the response; what a flow needs to go on; a checksum of both
     PRIMARY KEY (`scope`, `key`),
     -- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it. Many records
     -- may fall due in one instant; the id says where among them a page begins.
@@ -86,21 +75,14 @@ SELECT CONCAT('k_', LOWER(LPAD(HEX(`tag`), 16, '0'))) AS `id`,
        CONVERT(`scope` USING utf8mb4) AS `scope`,
        CONVERT(`key` USING utf8mb4) AS `key`,
        CONVERT(CASE WHEN `state` = 'completed' AND `status` >= 500 THEN 'failed' ELSE `state` END USING utf8mb4) AS `state`,
-       `attempt`,
        CONVERT(`route` USING utf8mb4) AS `route`,
-       CONVERT(`method` USING utf8mb4) AS `method`,
-       CONVERT(`path` USING utf8mb4) AS `path`,
-       `status`, `size`,
+       `status`,
        CONVERT(`cause` USING utf8mb4) AS `cause`,
-       CONVERT(`point` USING utf8mb4) AS `point`,
-       CONVERT(`holder` USING utf8mb4) AS `holder`,
-       CONVERT(`trace_id` USING utf8mb4) AS `trace_id`,
        CONVERT(`downstream_key` USING utf8mb4) AS `downstream_key`,
        CONVERT(`downstream_id` USING utf8mb4) AS `downstream_id`,
-       `escalated`,
+       `flags` & 1 AS `escalated`,
        DATE_FORMAT(TIMESTAMPADD(MICROSECOND, `created_at`, '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%fZ') AS `created_at`,
        DATE_FORMAT(TIMESTAMPADD(MICROSECOND, `updated_at`, '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%fZ') AS `updated_at`,
        DATE_FORMAT(TIMESTAMPADD(MICROSECOND, `completed_at`, '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%fZ') AS `completed_at`,
-       DATE_FORMAT(TIMESTAMPADD(MICROSECOND, `due_at`, '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%fZ') AS `due_at`,
-       LOWER(HEX(SUBSTR(`fingerprint`, 1, 32))) AS `fingerprint`
+       DATE_FORMAT(TIMESTAMPADD(MICROSECOND, `due_at`, '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%fZ') AS `due_at`
 FROM stet_records;

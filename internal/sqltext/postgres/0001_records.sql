@@ -5,37 +5,26 @@ CREATE TABLE stet_records (
     scope           text COLLATE "C" NOT NULL,
     key             text COLLATE "C" NOT NULL,
     id              bigint   NOT NULL GENERATED ALWAYS AS IDENTITY, -- where lists show it
-    version         bigint   NOT NULL CHECK (version > 0),
+    version         bigint   NOT NULL,
     tag             bigint, -- the bits of its id in logs and tools: stet_keys shows it as those do; NULL: it has none
     due_at          bigint, -- NULL: never
     updated_at      bigint   NOT NULL,
     created_at      bigint   NOT NULL,
     completed_at    bigint,
-    size            bigint   NOT NULL,
-    keep_expired_ns bigint   NOT NULL,
-    head_sum        bigint   NOT NULL, -- CRC-32C of all but the instants and the body: a row changed by hand is refused
-    attempt         bigint   NOT NULL,
     status          bigint   NOT NULL,
+    flags           smallint NOT NULL, -- 1: a dead letter, whose probes are used up; 2: a result that is not removed when it is due
     schema          smallint NOT NULL, -- the format of this row
-    escalated       boolean  NOT NULL, -- the probes are used up
-    state           text COLLATE "C" NOT NULL CHECK (state IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
-    holder          text     NOT NULL,
-    point           text     NOT NULL,
+    state           text COLLATE "C" NOT NULL,
     cause           text     NOT NULL,
     route           text     NOT NULL,
-    method          text     NOT NULL,
-    path            text     NOT NULL,
-    trace_id        text     NOT NULL,
     downstream_key  text COLLATE "C" NOT NULL, -- as sent to systems further down, where it is not the key itself; '' else
     downstream_id   text COLLATE "C" NOT NULL, -- what they answered with
-    fingerprint     bytea    NOT NULL, -- 32 bytes that tell payloads apart, and how they were made
-    attributes      bytea    NOT NULL, -- what nobody searches: retention, flags, the last note, the caller's own
-    exchange        bytea, -- status, headers and trailers of the response; what a flow needs to go on; a checksum of these and the body
-    body            bytea, -- of the response
+    head            bytea    NOT NULL, -- what no statement compares, and a checksum of the row without its instants and its body
+    body            bytea, -- the response; what a flow needs to go on; a checksum of both. Not NULL, but for an upsert that leaves it
     PRIMARY KEY (scope, key)
 ) WITH (fillfactor = 70);
 
-CREATE UNIQUE INDEX stet_records_id ON stet_records (id);
+CREATE INDEX stet_records_id ON stet_records (id);
 
 -- What is due in one state, earliest first: the sweeper, the reaper and the reconciler each walk their part of it. Many records may
 -- fall due in one instant; the id says where among them a page begins.
@@ -84,10 +73,9 @@ SELECT 'k_' || lpad(to_hex(tag), 16, '0') AS id,
        scope,
        key,
        CASE WHEN state = 'completed' AND status >= 500 THEN 'failed' ELSE state END AS state,
-       attempt, route, method, path, status, size, cause, point, holder, trace_id, downstream_key, downstream_id, escalated,
+       status, route, cause, downstream_key, downstream_id, flags & 1 <> 0 AS escalated,
        timestamptz 'epoch' + created_at * interval '1 microsecond'             AS created_at,
        timestamptz 'epoch' + updated_at * interval '1 microsecond'             AS updated_at,
        timestamptz 'epoch' + completed_at * interval '1 microsecond'           AS completed_at,
-       timestamptz 'epoch' + least(due_at, 9000000000000000) * interval '1 microsecond' AS due_at,
-       encode(substr(fingerprint, 1, 32), 'hex')                               AS fingerprint
+       timestamptz 'epoch' + least(due_at, 9000000000000000) * interval '1 microsecond' AS due_at
 FROM stet_records;

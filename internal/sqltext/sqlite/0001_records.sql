@@ -10,29 +10,18 @@ CREATE TABLE stet_records (
     schema          INTEGER NOT NULL, -- the format of this row
     tag             INTEGER, -- the bits of its id in logs and tools: stet_keys shows it as those do; NULL: it has none
     state           TEXT    NOT NULL CHECK (state IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
-    attempt         INTEGER NOT NULL,
     status          INTEGER NOT NULL,
-    size            INTEGER NOT NULL,
-    holder          TEXT    NOT NULL,
-    point           TEXT    NOT NULL,
+    flags           INTEGER NOT NULL, -- 1: a dead letter, whose probes are used up; 2: a result that is not removed when it is due
     cause           TEXT    NOT NULL,
     route           TEXT    NOT NULL,
-    method          TEXT    NOT NULL,
-    path            TEXT    NOT NULL,
-    trace_id        TEXT    NOT NULL,
     downstream_key  TEXT    NOT NULL, -- as sent to systems further down, where it is not the key itself; '' else
     downstream_id   TEXT    NOT NULL, -- what they answered with
-    escalated       INTEGER NOT NULL CHECK (escalated IN (0, 1)), -- the probes are used up
-    keep_expired_ns INTEGER NOT NULL,
-    fingerprint     BLOB    NOT NULL, -- 32 bytes that tell payloads apart, and how they were made
-    attributes      BLOB    NOT NULL, -- what nobody searches: retention, flags, the last note, the caller's own
     due_at          INTEGER, -- NULL: never
     updated_at      INTEGER NOT NULL,
     created_at      INTEGER NOT NULL,
     completed_at    INTEGER,
-    head_sum        INTEGER NOT NULL, -- CRC-32C of all but the body: a row changed by hand or by a failing disk is refused
-    exchange        BLOB, -- status, headers and trailers of the response; what a flow needs to go on; a checksum of these and the body
-    body            BLOB, -- of the response
+    head            BLOB    NOT NULL, -- what no statement compares, and a checksum of the row without its body
+    body            BLOB    NOT NULL, -- the response; what a flow needs to go on; a checksum of both
     UNIQUE (scope, key)
 );
 
@@ -78,10 +67,9 @@ SELECT iif(tag IS NULL, NULL, printf('k_%016x', tag)) AS id,
        scope,
        key,
        CASE WHEN state = 'completed' AND status >= 500 THEN 'failed' ELSE state END AS state,
-       attempt, route, method, path, status, size, cause, point, holder, trace_id, downstream_key, downstream_id, escalated,
+       status, route, cause, downstream_key, downstream_id, flags & 1 AS escalated,
        strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1e6, 'unixepoch')   AS created_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1e6, 'unixepoch')   AS updated_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', completed_at / 1e6, 'unixepoch') AS completed_at,
-       strftime('%Y-%m-%dT%H:%M:%fZ', due_at / 1e6, 'unixepoch')       AS due_at,
-       lower(hex(substr(fingerprint, 1, 32)))                        AS fingerprint
+       strftime('%Y-%m-%dT%H:%M:%fZ', due_at / 1e6, 'unixepoch')       AS due_at
 FROM stet_records;
