@@ -28,13 +28,13 @@ var errStatus = errors.New("gateway: the answer has no valid HTTP status")
 // Stet-Outcome.
 func (g *Gateway) received(res *http.Response) error {
 	a := attemptOf(res.Request.Context())
-	upgraded := res.StatusCode == http.StatusSwitchingProtocols
+	upgraded, asked := res.StatusCode == http.StatusSwitchingProtocols, res.Request.Header.Get("Upgrade")
 	a.watchdog.answer(upgraded)
 	switch {
 	case res.StatusCode < 100: // net/http reads such a status, and panics when it is written (RFC 9110 section 15)
 		return errStatus
-	case upgraded && !strings.EqualFold(res.Header.Get("Upgrade"), res.Request.Header.Get("Upgrade")):
-		return errUnasked // ReverseProxy would refuse it, too, but leave the connection open
+	case upgraded && (asked == "" || !strings.EqualFold(res.Header.Get("Upgrade"), asked)):
+		return errUnasked // ReverseProxy takes a switch to nothing, and leaves others open that it refuses
 	}
 	g.readHeader(a, res.Header, via(res.ProtoMajor, res.ProtoMinor))
 	if !upgraded {

@@ -130,9 +130,7 @@ func (c *directConn) head(req *http.Request) (*http.Response, error) {
 			return nil, io.ErrUnexpectedEOF
 		case err != nil:
 			return nil, err
-		case res.StatusCode == http.StatusSwitchingProtocols:
-			return nil, errUnasked
-		case res.StatusCode >= 200, res.StatusCode < 100: // received refuses the latter
+		case res.StatusCode >= 200, res.StatusCode < 100, res.StatusCode == http.StatusSwitchingProtocols: // received refuses the last two
 			c.budget = math.MaxInt64
 			return res, nil
 		}

@@ -42,7 +42,7 @@ func (m *request) reuse() {
 // of the body then comes again from a.upload.
 func (g *Gateway) plainRequest(a *attempt, r *http.Request) *request {
 	switch {
-	case !g.transport.plain, !canPeek, r.ContentLength < 0, r.ContentLength > maxInMemory, len(r.Trailer) > 0:
+	case !g.transport.plain, !canPeek, r.Body == nil, r.ContentLength < 0, r.ContentLength > maxInMemory, len(r.Trailer) > 0:
 		return nil
 	case r.Header["Te"] != nil, r.Header["Upgrade"] != nil, a.claim == nil && r.Header["Expect"] != nil:
 		return nil
@@ -161,7 +161,6 @@ func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, a *attempt, m
 	head, err := c.peekHead()
 	if err != nil && c.reused && c.in.Buffered() == 0 && !a.once && r.ContentLength == 0 && a.Err() == nil {
 		c.discard()
-		a.sent = false
 		return false
 	}
 	a.asked = c
@@ -201,12 +200,14 @@ func (c *directConn) peekHead() ([]byte, error) {
 				break
 			}
 			line := b[at : at+i+1]
-			switch first := at == 0; {
-			case first && !plainStatus(line), !first && len(line) > len("\r\n") && !plainLine(line):
+			at += len(line)
+			switch first := at == len(line); {
+			case first && !plainStatus(line):
 				return nil, nil
-			}
-			if at += len(line); string(line) == "\r\n" {
+			case !first && string(line) == "\r\n":
 				return b[:at], nil
+			case !first && !plainLine(line):
+				return nil, nil
 			}
 		}
 	}
@@ -301,7 +302,7 @@ func (g *Gateway) pass(w http.ResponseWriter, a *attempt, length int64) {
 				if err == io.EOF {
 					err = io.ErrUnexpectedEOF
 				}
-				if a.cutOff(err); a.claim == nil {
+				if a.cutOff(err); a.claim == nil && a.Err() == nil {
 					g.warn(a, "the upstream's answer broke off", err)
 				}
 				break

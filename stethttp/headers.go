@@ -9,9 +9,9 @@ import (
 	"github.com/stet-dev/stet/internal/framing"
 )
 
-// neverReplayed are headers of one exchange, not of the result: framing, and what the sender of each
-// message says of itself. Replaying one would distort the replay's framing or give an old time. The
-// hop-by-hop fields (RFC 9110 section 7.6.1) are of this kind, too.
+// neverReplayed are headers of one exchange, not of the result: framing, and what the sender of
+// each message says of itself. Replaying one would distort the replay's framing or give an old
+// time. The hop-by-hop fields (RFC 9110 section 7.6.1) are of this kind, too.
 var neverReplayed = map[string]bool{
 	"Content-Length": true, "Date": true, "Server": true, "Age": true, "Via": true, rateLimit: true, rateLimitPolicy: true, "Www-Authenticate": true,
 	"Idempotency-Key": true, "Idempotency-Expires": true, "Idempotent-Replayed": true, "Idempotent-Replay": true,
