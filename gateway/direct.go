@@ -59,7 +59,7 @@ func (d *direct) send(a *attempt, request []byte) (*directConn, error) {
 			}
 			c = newDirectConn(nc, &d.pool)
 		}
-		c.unwatch = context.AfterFunc(a, func() { c.Close() })
+		c.unwatch = context.AfterFunc(a, c.hangUp)
 		n, err := c.Write(request)
 		if err == nil {
 			a.sent = true
@@ -80,12 +80,14 @@ type directConn struct {
 	budget  int64 // bytes that may still be read
 	peer    *peer
 	reused  bool
-	unwatch func() bool // stops the request's context from closing the connection
+	hangUp  func()
+	unwatch func() bool // stops the request's context from calling hangUp
 }
 
 func newDirectConn(nc net.Conn, p *pool) *directConn {
 	c := &directConn{Conn: nc, pool: p, peer: newPeer(nc)}
 	c.in = bufio.NewReader((*budgeted)(c))
+	c.hangUp = func() { _ = c.Close() }
 	return c
 }
 

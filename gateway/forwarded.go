@@ -7,16 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stet-dev/stet/internal/door"
 )
 
 // trusts reports whether the request comes from a trusted proxy, whose statements about earlier
 // senders are believed.
 func (g *Gateway) trusts(r *http.Request) bool {
-	if len(g.trusted) == 0 {
-		return false
-	}
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && g.trusted.has(peer.Addr())
+	return len(g.trusted) > 0 && g.trusted.has(door.Sender(r))
 }
 
 // proxies are the addresses of trusted proxies.
@@ -31,8 +29,7 @@ func (all proxies) has(addr netip.Addr) bool {
 // the last address in X-Forwarded-For that is not one. What stands before that was not written by a
 // trusted proxy.
 func (g *Gateway) client(r *http.Request) netip.Addr {
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // of a unix socket: none
-	addr := peer.Addr()
+	addr := door.Sender(r)
 	if !g.trusts(r) {
 		return addr
 	}
