@@ -28,27 +28,32 @@ var errStatus = errors.New("gateway: the answer has no valid HTTP status")
 // Stet-Outcome.
 func (g *Gateway) received(res *http.Response) error {
 	a := attemptOf(res.Request.Context())
-	upgraded := res.StatusCode == http.StatusSwitchingProtocols
+	upgraded, asked := res.StatusCode == http.StatusSwitchingProtocols, res.Request.Header.Get("Upgrade")
 	a.watchdog.answer(upgraded)
 	switch {
 	case res.StatusCode < 100: // net/http reads such a status, and panics when it is written (RFC 9110 section 15)
 		return errStatus
-	case upgraded && !strings.EqualFold(res.Header.Get("Upgrade"), res.Request.Header.Get("Upgrade")):
-		return errUnasked // ReverseProxy would refuse it, too, but leave the connection open
+	case upgraded && (asked == "" || !strings.EqualFold(res.Header.Get("Upgrade"), asked)):
+		return errUnasked // ReverseProxy takes a switch to nothing, and leaves others open that it refuses
 	}
-	a.via[0] = via(res.ProtoMajor, res.ProtoMinor)
-	appendTo(res.Header, res.Header["Via"], "Via", a.via[:])
-	g.learn(a, res.Header)
-	a.strip(res.Header)
-	if _, typed := res.Header["Content-Type"]; !typed {
-		a.w.Header()["Content-Type"] = nil // neither net/http nor the guard guesses one then
-	}
+	g.readHeader(a, res.Header, via(res.ProtoMajor, res.ProtoMinor))
 	if !upgraded {
 		a.strip(res.Trailer)
 		a.answer = answerBody{res.Body, a, res}
 		res.Body = &a.answer
 	}
 	return nil
+}
+
+// readHeader takes from an answer's header what is for the gateway, and adds what the gateway says.
+func (g *Gateway) readHeader(a *attempt, h http.Header, by string) {
+	a.via[0] = by
+	h["Via"] = joined(h["Via"], a.via[:])
+	g.learn(a, h)
+	a.strip(h)
+	if _, typed := h["Content-Type"]; !typed {
+		a.w.Header()["Content-Type"] = nil // neither net/http nor the guard guesses one then
+	}
 }
 
 // strip removes from a header or a trailer what is for the gateway alone. What the upstream stated
@@ -118,11 +123,18 @@ func (b *answerBody) Read(buf []byte) (int, error) {
 	case err == nil:
 	case err == io.EOF:
 		b.p.strip(b.res.Trailer)
-	case b.p.claim != nil:
-		b.p.cut = err
-		b.p.claim.Unknown(b.p.why("truncated-response"))
+	default:
+		b.p.cutOff(err)
 	}
 	return n, err
+}
+
+// cutOff states that the answer has broken off.
+func (a *attempt) cutOff(err error) {
+	if a.claim != nil {
+		a.cut = err
+		a.claim.Unknown(a.why("truncated-response"))
+	}
 }
 
 // broke ends a request whose answer broke off. If nothing of the answer has left, the client is
@@ -147,8 +159,7 @@ func (a *attempt) why(otherwise string) string {
 }
 
 // failed answers for an upstream that gave no answer, and states what that proves.
-func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
-	a := attemptOf(r.Context())
+func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, a *attempt, err error) {
 	sent := a.maySent()
 	switch {
 	case a.claim == nil && sent:

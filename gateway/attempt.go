@@ -26,7 +26,7 @@ type attempt struct {
 	once            bool         // it must not reach the upstream twice
 	upload          upload       // the body while the client is sending it
 	memory          bytes.Reader // a short body that is here already
-	direct          bool         // it goes through direct
+	asked           *directConn  // on which it was sent as a plain request; nil: it was not
 	answer          answerBody
 	via             [1]string // what the answer's Via gets
 	watchdog        watchdog
@@ -56,13 +56,8 @@ func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 	a := &attempt{Context: r.Context(), route: t, w: w, claim: stet.ClaimFrom(r.Context())}
 	a.once = a.claim != nil || !safe(r.Method)
-	r = r.WithContext(a)
-	if r.Header["Upgrade"] != nil && !door.OffersUpgrade(r.Header) { // what follows on an h2c connection would bypass the gateway
-		r.Header = r.Header.Clone()
-		delete(r.Header, "Upgrade")
-	}
-	a.direct = g.transport.takes(a.claim, r)
-	if !a.direct || a.claim == nil {
+	request := g.plainRequest(a, r)
+	if request == nil || a.claim == nil {
 		a.Context, a.stop = context.WithCancelCause(a.Context)
 		defer a.stop(nil)
 	}
@@ -70,15 +65,23 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 		a.watchdog.begin(a, g.timeout)
 		defer a.watchdog.end()
 	}
-	if !a.direct {
-		a.watch(g.upstream.Scheme == "https")
-	}
 	defer func() {
 		if a.cut != nil { // ReverseProxy panics with http.ErrAbortHandler
 			_ = recover()
 			g.broke(w, r, a)
 		}
 	}()
+	if request != nil && g.exchange(w, r, a, request) {
+		return
+	}
+	r = r.WithContext(a)
+	if r.Header["Upgrade"] != nil && !door.OffersUpgrade(r.Header) { // what follows on an h2c connection would bypass the gateway
+		r.Header = r.Header.Clone()
+		delete(r.Header, "Upgrade")
+	}
+	if a.asked == nil {
+		a.watch(g.upstream.Scheme == "https")
+	}
 	g.proxy.ServeHTTP(w, r)
 }
 

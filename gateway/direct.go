@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,11 +13,9 @@ import (
 	"net/textproto"
 	"sync"
 	"sync/atomic"
-
-	"github.com/stet-dev/stet"
 )
 
-// direct sends short guarded requests over HTTP/1 on the goroutine that waits for the answer.
+// direct sends plain requests over HTTP/1 on the goroutine that waits for the answer.
 // [http.Transport] hands each request to one goroutine for writing and to another for reading,
 // which under load costs as much as the guard. Here it is also known exactly whether a byte was
 // sent. Everything else goes through Transport: TLS, HTTP/2, bodies that are still arriving,
@@ -33,15 +30,10 @@ type direct struct {
 	pool     pool
 }
 
-// takes reports whether a client's request can go this way.
-func (d *direct) takes(claim *stet.Claim, r *http.Request) bool {
-	return claim != nil && d.plain && canPeek && r.ContentLength >= 0 && r.ContentLength <= maxInMemory && len(r.Trailer) == 0
-}
-
-// RoundTrip implements [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper]. A plain request was sent already.
 func (d *direct) RoundTrip(req *http.Request) (res *http.Response, err error) {
-	if a := attemptOf(req.Context()); a.direct {
-		res, err = d.exchange(req, a)
+	if c := attemptOf(req.Context()).asked; c != nil {
+		res, err = c.receive(req)
 	} else {
 		res, err = d.rest.Load().RoundTrip(req)
 	}
@@ -53,47 +45,21 @@ func (d *direct) RoundTrip(req *http.Request) (res *http.Response, err error) {
 	return res, err
 }
 
-func (d *direct) exchange(req *http.Request, a *attempt) (*http.Response, error) {
-	buf := requests.Get().(*bytes.Buffer)
-	defer reuse(buf)
-	if err := req.Write(buf); err != nil {
-		return nil, err
-	}
-	c, err := d.send(a, buf.Bytes())
-	if err != nil {
-		return nil, err
-	}
-	res, err := c.receive(req)
-	if err != nil {
-		c.discard()
-		return nil, err
-	}
-	res.Body = &directBody{res.Body, c, res.Close}
-	return res, nil
-}
-
-var requests = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-func reuse(buf *bytes.Buffer) {
-	if buf.Cap() <= 4*maxInMemory {
-		buf.Reset()
-		requests.Put(buf)
-	}
-}
-
 // send writes a request. If nothing of it could be written to a connection that had been idle, the
 // connection was dead and is replaced.
 func (d *direct) send(a *attempt, request []byte) (*directConn, error) {
 	for {
 		c, idle := d.pool.take()
-		if !idle {
+		if idle {
+			c.reused = true
+		} else {
 			nc, err := d.dialer.DialContext(a, "tcp", d.addr)
 			if err != nil {
 				return nil, err
 			}
 			c = newDirectConn(nc, &d.pool)
 		}
-		c.unwatch = context.AfterFunc(a, func() { c.Close() })
+		c.unwatch = context.AfterFunc(a, c.hangUp)
 		n, err := c.Write(request)
 		if err == nil {
 			a.sent = true
@@ -113,12 +79,15 @@ type directConn struct {
 	in      *bufio.Reader
 	budget  int64 // bytes that may still be read
 	peer    *peer
-	unwatch func() bool // stops the request's context from closing the connection
+	reused  bool
+	hangUp  func()
+	unwatch func() bool // stops the request's context from calling hangUp
 }
 
 func newDirectConn(nc net.Conn, p *pool) *directConn {
 	c := &directConn{Conn: nc, pool: p, peer: newPeer(nc)}
 	c.in = bufio.NewReader((*budgeted)(c))
+	c.hangUp = func() { _ = c.Close() }
 	return c
 }
 
@@ -142,8 +111,19 @@ const maxHead = 10 << 20
 
 var errUnasked = errors.New("gateway: the upstream switched protocols although the request did not ask for it")
 
-// receive reads the head of the answer. Interim answers go to the trace that ReverseProxy has set.
+// receive reads an answer of any kind. If there is none, the connection is closed.
 func (c *directConn) receive(req *http.Request) (*http.Response, error) {
+	res, err := c.head(req)
+	if err != nil {
+		c.discard()
+		return nil, err
+	}
+	res.Body = &directBody{res.Body, c, res.Close}
+	return res, nil
+}
+
+// head reads the head of the answer. Interim answers go to the trace that ReverseProxy has set.
+func (c *directConn) head(req *http.Request) (*http.Response, error) {
 	c.budget = maxHead
 	for {
 		res, err := http.ReadResponse(c.in, req)
@@ -152,9 +132,7 @@ func (c *directConn) receive(req *http.Request) (*http.Response, error) {
 			return nil, io.ErrUnexpectedEOF
 		case err != nil:
 			return nil, err
-		case res.StatusCode == http.StatusSwitchingProtocols:
-			return nil, errUnasked
-		case res.StatusCode >= 200, res.StatusCode < 100: // received refuses the latter
+		case res.StatusCode >= 200, res.StatusCode < 100, res.StatusCode == http.StatusSwitchingProtocols: // received refuses the last two
 			c.budget = math.MaxInt64
 			return res, nil
 		}

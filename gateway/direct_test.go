@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/gateway"
 )
 
 // Short guarded requests share connections, whatever the answers look like, as long as a connection
@@ -120,5 +122,111 @@ func TestBodiesArriveWhole(t *testing.T) {
 		if a := r.status(r.post(fmt.Sprint("k", n), "/", strings.Repeat("x", n)), 200); a.body != fmt.Sprintf("%d %d [] <nil>", n, n) {
 			t.Errorf("%d bytes: %s", n, a.body)
 		}
+	}
+}
+
+// RFC 9110 section 9.2.2: a request that changes nothing, and passes by, is sent again if the
+// upstream ends the connection of an earlier request instead of answering. No other is.
+func TestSafeRequestsAreSentAgain(t *testing.T) {
+	var got sync.Map
+	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
+		for first := true; ; first = false {
+			req := readRequest(in)
+			if req == nil {
+				return
+			}
+			n, _ := got.LoadOrStore(req.URL.Path, new(atomic.Int64))
+			if n.(*atomic.Int64).Add(1); !first {
+				return
+			}
+			_, _ = io.WriteString(c, created)
+		}
+	}), func(c *gateway.Config) { c.Default.RequiredMethods = []string{} })
+	times := func(path string) int64 {
+		n, _ := got.Load(path)
+		return n.(*atomic.Int64).Load()
+	}
+	for i, c := range []struct {
+		method, body string
+		h            header
+		status       int
+		times        int64
+	}{
+		{"GET", "", nil, 201, 2},
+		{"POST", "", nil, 502, 1},
+		{"PUT", "{}", nil, 502, 1},
+		{"GET", "{}", nil, 502, 1},
+		{"POST", "{}", header{"Idempotency-Key": "k"}, 502, 1},
+	} {
+		path := fmt.Sprint("/", i)
+		r.status(r.post(fmt.Sprint("warm", i), "/warm", "{}"), 201) // on a connection that stays
+		r.status(r.do(c.method, path, c.body, c.h), c.status)
+		if n := times(path); n != c.times {
+			t.Errorf("%s %q reached the upstream %d times, want %d", c.method, c.body, n, c.times)
+		}
+	}
+}
+
+// What cannot become an answer is refused at once, also on a connection that stays open.
+func TestNoAnswerIsWaitedForInVain(t *testing.T) {
+	for _, odd := range []string{
+		"SSH-2.0-x\r\n", "HTTP/1.1 2000 Odd\r\n", "HTTP/1.1 200 OK\r\nno field\r\n",
+		"HTTP/1.1 200 OK\nContent-Length: x\n\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n",
+	} {
+		t.Run(odd, func(t *testing.T) {
+			done := make(chan struct{})
+			r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
+				readRequest(in)
+				_, _ = io.WriteString(c, odd)
+				<-done
+			}), nil)
+			defer close(done)
+			r.problem(r.post("k", "/", "{}"), "upstream-failed")
+			r.problem(r.do("GET", "/", "", nil), "upstream-failed")
+		})
+	}
+}
+
+// LF alone ends a line, too (RFC 9112 section 2.2), and an interim answer does not wait for the
+// final one.
+func TestUnusualHeadsAreNotWaitedFor(t *testing.T) {
+	goOn := make(chan struct{})
+	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
+		for readRequest(in) != nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\nLink: a\n\n")
+			<-goOn
+			_, _ = io.WriteString(c, "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\nok")
+		}
+	}), nil)
+	for _, key := range []string{"", "Idempotency-Key: k\n"} {
+		_, in := r.raw("PUT / HTTP/1.1\nHost: x\n" + key + "Content-Length: 2\n\n{}")
+		if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != http.StatusEarlyHints {
+			t.Fatalf("%v, %v", res, err)
+		}
+		goOn <- struct{}{}
+		if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != http.StatusCreated {
+			t.Fatalf("%v, %v", res, err)
+		}
+	}
+}
+
+// A request that passes by reaches the upstream while its body is still on its way, unless all of
+// the body came with its head.
+func TestUnfinishedBodiesAreNotWaitedFor(t *testing.T) {
+	began := make(chan struct{})
+	r := newRig(t, upstream(t, func(w http.ResponseWriter, req *http.Request) {
+		began <- struct{}{}
+		b, err := io.ReadAll(req.Body)
+		fmt.Fprintf(w, "%s %v", b, err)
+	}), nil)
+	c, in := r.raw("PUT / HTTP/1.1\nHost: x\nContent-Length: 10\n\nhello")
+	<-began
+	_, _ = io.WriteString(c, "world")
+	res, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := io.ReadAll(res.Body); string(b) != "helloworld <nil>" {
+		t.Errorf("%s", b)
 	}
 }

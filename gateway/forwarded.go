@@ -7,16 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stet-dev/stet/internal/door"
 )
 
 // trusts reports whether the request comes from a trusted proxy, whose statements about earlier
 // senders are believed.
 func (g *Gateway) trusts(r *http.Request) bool {
-	if len(g.trusted) == 0 {
-		return false
-	}
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && g.trusted.has(peer.Addr())
+	return len(g.trusted) > 0 && g.trusted.has(door.Sender(r))
 }
 
 // proxies are the addresses of trusted proxies.
@@ -31,8 +29,7 @@ func (all proxies) has(addr netip.Addr) bool {
 // the last address in X-Forwarded-For that is not one. What stands before that was not written by a
 // trusted proxy.
 func (g *Gateway) client(r *http.Request) netip.Addr {
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // of a unix socket: none
-	addr := peer.Addr()
+	addr := door.Sender(r)
 	if !g.trusts(r) {
 		return addr
 	}
@@ -57,7 +54,7 @@ func forwarded(name string) bool {
 // setForwarded adds the sender to X-Forwarded-For and Forwarded (RFC 7239), after what trusted
 // proxies have said there. X-Forwarded-Host and -Proto keep what the first trusted proxy said. Via
 // counts the hops (RFC 9110 section 7.6.3), so it is appended to for any sender.
-func setForwarded(out http.Header, in *http.Request, trusted bool) {
+func (out *fields) setForwarded(in *http.Request, trusted bool) {
 	client, _, err := net.SplitHostPort(in.RemoteAddr)
 	if err != nil {
 		client = "unknown" // such as for a unix socket (RFC 7239 section 6.2)
@@ -72,11 +69,11 @@ func setForwarded(out http.Header, in *http.Request, trusted bool) {
 	if trusted {
 		said = in.Header
 	}
-	appendTo(out, said["X-Forwarded-For"], "X-Forwarded-For", values[0:1:1])
-	appendTo(out, said["Forwarded"], "Forwarded", values[1:2:2])
-	first(out, said["X-Forwarded-Host"], "X-Forwarded-Host", values[2:3:3])
-	first(out, said["X-Forwarded-Proto"], "X-Forwarded-Proto", values[3:4:4])
-	appendTo(out, in.Header["Via"], "Via", values[4:5:5])
+	out.set("X-Forwarded-For", joined(said["X-Forwarded-For"], values[0:1:1]))
+	out.set("Forwarded", joined(said["Forwarded"], values[1:2:2]))
+	out.set("X-Forwarded-Host", first(said["X-Forwarded-Host"], values[2:3:3]))
+	out.set("X-Forwarded-Proto", first(said["X-Forwarded-Proto"], values[3:4:4]))
+	out.set("Via", joined(in.Header["Via"], values[4:5:5]))
 }
 
 // via returns what the gateway adds to Via: the HTTP version that the message came with, and a
@@ -91,18 +88,20 @@ func via(major, minor int) string {
 	return strconv.Itoa(major) + "." + strconv.Itoa(minor) + " stet"
 }
 
-func appendTo(out http.Header, prior []string, name string, value []string) {
+// joined puts into value, which has one line, the prior lines before its own.
+func joined(prior, value []string) []string {
 	if len(prior) > 0 {
 		value[0] = strings.Join(prior, ", ") + ", " + value[0]
 	}
-	out[name] = value
+	return value
 }
 
-func first(out http.Header, prior []string, name string, value []string) {
+// first returns the prior lines or, if there are none, value.
+func first(prior, value []string) []string {
 	if len(prior) > 0 {
-		value = prior
+		return prior
 	}
-	out[name] = value
+	return value
 }
 
 // node writes an address as in RFC 7239 section 6: IPv6 in brackets and quotes.
@@ -123,5 +122,7 @@ func quoted(s string) string {
 	if token {
 		return s
 	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+	return `"` + escaper.Replace(s) + `"`
 }
+
+var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`)

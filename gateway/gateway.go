@@ -55,7 +55,7 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 		Transport:      g.transport,
 		BufferPool:     &copyBuffers,
 		ModifyResponse: g.received,
-		ErrorHandler:   g.failed,
+		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { g.failed(w, r, attemptOf(r.Context()), err) },
 		ErrorLog:       quiet.Logger(c.Log),
 	}
 	return g, nil

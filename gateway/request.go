@@ -11,30 +11,75 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/door"
+	"github.com/stet-dev/stet/internal/framing"
 )
 
-// rewrite makes the request for the upstream out of the client's. ReverseProxy has removed the
-// hop-by-hop headers and those that Connection lists.
+// field is a header field of a request for the upstream.
+type field struct {
+	name  string
+	lines []string
+}
+
+// fields are the header of a request for the upstream, with every name once.
+type fields []field
+
+func (f *fields) set(name string, lines []string) {
+	for i := range *f {
+		if (*f)[i].name == name {
+			(*f)[i].lines = lines
+			return
+		}
+	}
+	*f = append(*f, field{name, lines})
+}
+
+func (f *fields) del(name string) {
+	*f = slices.DeleteFunc(*f, func(o field) bool { return o.name == name })
+}
+
+// fieldsOf appends to f what the upstream gets of the client's header, and what the gateway says of
+// the request.
+func (g *Gateway) fieldsOf(f fields, a *attempt, r *http.Request) fields {
+	trusted, hop := g.trusts(r), framing.Listed(r.Header["Connection"])
+	for name, lines := range r.Header {
+		if name != a.route.cfg.KeyHeader && !slices.Contains(g.keep, name) {
+			if ours(name) || g.alias(name, a.route) || !trusted && forwarded(name) {
+				continue
+			}
+			if framing.HopByHop(name) || slices.Contains(hop, name) {
+				continue
+			}
+		}
+		f = append(f, field{name, lines})
+	}
+	f.setForwarded(r, trusted)
+	if a.claim != nil {
+		a.setKey(&f, r.Header[a.route.cfg.KeyHeader])
+		f.del("Expect") // the body is here already
+	}
+	return f
+}
+
+// rewrite makes the request for the upstream out of the client's, unless it was sent already. What
+// ReverseProxy has set for this hop stays.
 func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	a := attemptOf(pr.In.Context())
+	if a.asked != nil {
+		return
+	}
 	out := pr.Out
 	g.aim(out.URL, pr.In) // out.Host stays the client's
-	trusted := g.trusts(pr.In)
-	const added = 8 // headers added below, so that the map grows once
-	h := make(http.Header, len(out.Header)+added)
-	for name, lines := range out.Header {
-		if ours(name) || g.alias(name, a.route) || !trusted && forwarded(name) {
-			continue
+	h := make(http.Header, len(pr.In.Header))
+	for _, name := range []string{"Te", "Connection", "Upgrade"} {
+		if lines, ok := out.Header[name]; ok {
+			h[name] = lines
 		}
-		h[name] = lines
+	}
+	for _, f := range g.fieldsOf(nil, a, pr.In) {
+		h[f.name] = f.lines
 	}
 	out.Header = h
-	keep(out.Header, pr.In.Header, g.keep...)
-	keep(out.Header, pr.In.Header, a.route.cfg.KeyHeader)
-	setForwarded(out.Header, pr.In, trusted)
 	if a.claim != nil {
-		a.setKey(out.Header)
-		delete(out.Header, "Expect") // the body is here already
 		a.sendFromMemory(out)
 	} else if out.Body != nil {
 		a.upload.ReadCloser, a.upload.watchdog = out.Body, &a.watchdog
@@ -61,14 +106,6 @@ func (g *Gateway) alias(name string, t *route) bool {
 	return name == t.cfg.KeyHeader || slices.Contains(g.keep, name) || forwarded(name)
 }
 
-func keep(out, in http.Header, names ...string) {
-	for _, name := range names {
-		if lines, ok := in[name]; ok {
-			out[name] = lines
-		}
-	}
-}
-
 // aim points a URL at the upstream, with the request's path and query.
 func (g *Gateway) aim(u *url.URL, r *http.Request) {
 	*u = *r.URL
@@ -83,22 +120,24 @@ func (g *Gateway) aim(u *url.URL, r *http.Request) {
 	}
 }
 
-// setKey tells the upstream which execution of which key this is.
-func (a *attempt) setKey(h http.Header) {
+// setKey tells the upstream which execution of which key this is. The client sent the key in the
+// lines sent.
+func (a *attempt) setKey(f *fields, sent []string) {
 	head := a.claim.Head()
 	values := [...]string{strconv.Itoa(head.Attempt), strconv.FormatInt(head.Fence(), 10), string(head.Key)}
-	h["Stet-Attempt"], h["Stet-Fence"] = values[0:1:1], values[1:2:2]
+	f.set("Stet-Attempt", values[0:1:1])
+	f.set("Stet-Fence", values[1:2:2])
 	name := a.route.cfg.KeyHeader
 	switch {
 	case a.route.key == ForwardNothing:
-		delete(h, name)
+		f.del(name)
 	case a.route.cfg.Key.Syntax == stet.Opaque: // as sent
 	case a.route.key == ForwardBare && bare(values[2]):
-		h[name] = values[2:]
-	case len(h[name]) == 1 && isQuoted(h[name][0], values[2]): // as sent, and most are
+		f.set(name, values[2:])
+	case len(sent) == 1 && isQuoted(sent[0], values[2]): // as sent, and most are
 	default:
 		values[2] = head.Key.Quote()
-		h[name] = values[2:]
+		f.set(name, values[2:])
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stet-dev/stet"
@@ -30,7 +31,8 @@ func TestShadowKnowsWhatTheUpstreamDid(t *testing.T) { // C15
 		state                stet.State
 	}{
 		{"http://" + addr, "/", "", 502, stet.Retryable},
-		{"http://" + addr, "/", "{}", 502, 0}, // the body was not read: there is nothing to count
+		{"http://" + addr, "/", "{}", 502, stet.Retryable},
+		{"http://" + addr, "/", strings.Repeat("x", 20_000), 502, 0}, // the body was not read: there is nothing to count
 		{silent, "/", "{}", 502, stet.Unknown},
 		{stating.URL, "/not-executed", "{}", 201, stet.Retryable},
 		{stating.URL, "/unknown", "{}", 201, stet.Unknown},

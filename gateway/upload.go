@@ -5,21 +5,32 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"slices"
-	"strings"
 	"sync/atomic"
+
+	"github.com/stet-dev/stet/internal/framing"
 )
 
 // upload is a body that the client is still sending. If it breaks off, the upstream has not failed.
 type upload struct {
 	io.ReadCloser
 	watchdog *watchdog
+	begun    []byte // what was read of it when it turned out not to be whole yet
+	ended    error  // by which that read ended
 	err      atomic.Pointer[error]
 }
 
-func (b *upload) Read(p []byte) (int, error) {
-	b.watchdog.pause()
-	n, err := b.ReadCloser.Read(p)
-	b.watchdog.resume()
+func (b *upload) Read(p []byte) (n int, err error) {
+	switch {
+	case len(b.begun) > 0:
+		n = copy(p, b.begun)
+		b.begun = b.begun[n:]
+	case b.ended != nil:
+		err = b.ended
+	default:
+		b.watchdog.pause()
+		n, err = b.ReadCloser.Read(p)
+		b.watchdog.resume()
+	}
 	if err != nil && err != io.EOF {
 		b.err.Store(&err)
 	}
@@ -43,30 +54,14 @@ func (g *Gateway) setTrailer(pr *httputil.ProxyRequest, t *route) {
 		out.Trailer = nil
 		return
 	}
-	hop := append(connectionListed(pr.In.Header), hopByHop...)
+	hop := framing.Listed(pr.In.Header["Connection"])
 	for name := range out.Trailer {
 		if ours(name) || g.alias(name, t) || forwarded(name) || name == "Via" || name == t.cfg.KeyHeader ||
-			slices.Contains(g.keep, name) || slices.Contains(hop, name) {
+			slices.Contains(g.keep, name) || framing.HopByHop(name) || slices.Contains(hop, name) {
 			delete(out.Trailer, name)
 		}
 	}
 	out.Body = &trailing{out.Body, pr.In, out.Trailer}
-}
-
-// hopByHop are the fields that go no further than this hop, whether Connection lists them or not
-// (RFC 9110 section 7.6.1).
-var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
-	"Transfer-Encoding", "Upgrade"}
-
-// connectionListed returns the fields that Connection lists, which go no further than this hop (RFC
-// 9110 section 7.6.1).
-func connectionListed(h http.Header) (names []string) {
-	for _, line := range h["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			names = append(names, http.CanonicalHeaderKey(strings.TrimSpace(name)))
-		}
-	}
-	return names
 }
 
 // trailing fills in the trailers when the body has been read; the server does not know them before.

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/stet-dev/stet/internal/door"
 )
 
 // admit is [stet.Request].Admit.
@@ -39,8 +41,7 @@ func (x *exchange) client() netip.Addr {
 	if x.g.cfg.Client != nil {
 		return x.g.cfg.Client(x.r)
 	}
-	peer, _ := netip.ParseAddrPort(x.r.RemoteAddr) // of a unix socket: none
-	return peer.Addr()
+	return door.Sender(x.r)
 }
 
 // rateHeaders sets how many new keys the scope may make. Only refusals carry these headers: if a

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/framing"
 	"github.com/stet-dev/stet/internal/ledger"
 )
 
@@ -262,7 +263,7 @@ func (c *capture) outcomeLines() []string {
 // announced returns the names of the trailers that the handler has announced, without Stet-Outcome,
 // which is not for the client.
 func (c *capture) announced() []string {
-	return slices.DeleteFunc(listed(c.header["Trailer"]), func(name string) bool { return name == outcomeHeader })
+	return slices.DeleteFunc(framing.Listed(c.header["Trailer"]), func(name string) bool { return name == outcomeHeader })
 }
 
 // endStream sends the trailers of a streamed response, also those that were not announced.

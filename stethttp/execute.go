@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/framing"
 )
 
 func (x *exchange) granted(claim *stet.Claim) {
@@ -263,7 +264,7 @@ func failure(status int) bool { return status >= 500 || status == 499 }
 // outcome returns what is stored of the response.
 func (x *exchange) outcome() stet.Outcome {
 	c := &x.cap
-	hop := listed(c.header["Connection"])
+	hop := framing.Listed(c.header["Connection"])
 	o := stet.Outcome{Size: c.written, Response: stet.Response{Status: c.status, Body: c.bytes(), Trailer: c.trailers()}}
 	kept := c.sent
 	if slices.ContainsFunc(kept, func(f stet.Field) bool { return !x.g.storable(f.Name, hop) }) {

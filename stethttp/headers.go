@@ -6,16 +6,14 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/framing"
 )
 
-// neverReplayed are headers of one exchange, not of the result: hop-by-hop fields (RFC 9110 section
-// 7.6.1), framing, and what the sender of each message says of itself. Replaying one would distort
-// the replay's framing or give an old time.
+// neverReplayed are headers of one exchange, not of the result: framing, and what the sender of
+// each message says of itself. Replaying one would distort the replay's framing or give an old
+// time. The hop-by-hop fields (RFC 9110 section 7.6.1) are of this kind, too.
 var neverReplayed = map[string]bool{
-	"Connection": true, "Proxy-Connection": true, "Keep-Alive": true, "Te": true, "Transfer-Encoding": true, "Upgrade": true,
-	"Trailer": true, "Content-Length": true,
-	"Date": true, "Server": true, "Age": true, "Via": true, rateLimit: true, rateLimitPolicy: true,
-	"Www-Authenticate": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
+	"Content-Length": true, "Date": true, "Server": true, "Age": true, "Via": true, rateLimit: true, rateLimitPolicy: true, "Www-Authenticate": true,
 	"Idempotency-Key": true, "Idempotency-Expires": true, "Idempotent-Replayed": true, "Idempotent-Replay": true,
 	outcomeHeader: true,
 }
@@ -29,7 +27,7 @@ const (
 func (g *Guard) storable(name string, hop []string) bool {
 	name = http.CanonicalHeaderKey(name) // a handler may write a name into the map in another case
 	switch {
-	case neverReplayed[name], name == g.cfg.KeyHeader, slices.Contains(hop, name), slices.Contains(g.drop, name):
+	case neverReplayed[name], framing.HopByHop(name), name == g.cfg.KeyHeader, slices.Contains(hop, name), slices.Contains(g.drop, name):
 		return false
 	case name == setCookie:
 		return g.cfg.Replay.KeepSetCookie
@@ -45,23 +43,13 @@ func Replayable(fields []stet.Field) []stet.Field {
 	var hop []string
 	for _, f := range fields {
 		if http.CanonicalHeaderKey(f.Name) == "Connection" {
-			hop = append(hop, listed([]string{f.Value})...)
+			hop = append(hop, framing.Listed([]string{f.Value})...)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(fields), func(f stet.Field) bool {
 		name := http.CanonicalHeaderKey(f.Name)
-		return neverReplayed[name] || name == setCookie || slices.Contains(hop, name)
+		return neverReplayed[name] || framing.HopByHop(name) || name == setCookie || slices.Contains(hop, name)
 	})
-}
-
-// listed returns the header names in the lines of Connection or Trailer.
-func listed(lines []string) (names []string) {
-	for _, line := range lines {
-		for name := range strings.SplitSeq(line, ",") {
-			names = append(names, http.CanonicalHeaderKey(strings.TrimSpace(name)))
-		}
-	}
-	return names
 }
 
 // fieldsOf returns a header's lines sorted by name, without those that belong into the trailer. The
@@ -71,7 +59,7 @@ func fieldsOf(h http.Header) []stet.Field {
 	for _, values := range h {
 		n += len(values)
 	}
-	announced := listed(h["Trailer"])
+	announced := framing.Listed(h["Trailer"])
 	fields := make([]stet.Field, 0, n)
 	for name, values := range h {
 		if slices.Contains(announced, name) || strings.HasPrefix(name, http.TrailerPrefix) || name == "Trailer" {

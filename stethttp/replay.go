@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/framing"
 	"github.com/stet-dev/stet/internal/ledger"
 )
 
@@ -37,7 +38,7 @@ func (x *exchange) replay(r *stet.Record) {
 	h := x.w.Header()
 	setResult(h, r.Response.Header)
 	for _, f := range r.Response.Header { // a record stored under other rules, or by hand, is filtered again
-		if neverReplayed[f.Name] {
+		if neverReplayed[f.Name] || framing.HopByHop(f.Name) {
 			delete(h, f.Name)
 		}
 	}

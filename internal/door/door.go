@@ -6,6 +6,7 @@ package door
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 )
 
@@ -126,4 +127,10 @@ func trim(r *http.Request) {
 		}
 	}
 	r.Host = strings.Trim(r.Host, whitespace)
+}
+
+// Sender returns the address that a request came from, or none if it came through a Unix socket.
+func Sender(r *http.Request) netip.Addr {
+	at, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return at.Addr()
 }

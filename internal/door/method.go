@@ -21,7 +21,7 @@ func (d *Rules) method(m string) *Fault {
 		return nil
 	case m == preface:
 		return &noRequest
-	case !token(m) && m != "": // in a request that was not received, "" means GET
+	case !Token(m) && m != "": // in a request that was not received, "" means GET
 		return &Fault{Method, "The request's method holds characters that no method has. Send a token, such as POST."}
 	}
 	if same := d.named(m); same != "" {
@@ -40,8 +40,8 @@ func (d *Rules) named(s string) string {
 	return ""
 }
 
-// token reports whether s is a token (RFC 9110 section 5.6.2).
-func token(s string) bool {
+// Token reports whether s is a token (RFC 9110 section 5.6.2).
+func Token(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
