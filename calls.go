@@ -13,19 +13,19 @@ import (
 // The engine's calls of its store: each is timed, told to the observer, and carries a deadline that
 // no client can end.
 
-func (e *Engine) create(call context.Context, r Record) (got Record, err error) {
-	r.Tag = e.stamp(&r.Head)
-	err = e.observed("create", func() (err error) { got, err = e.store.Create(call, r); return err })
-	if err == nil || errors.Is(err, ErrExists) {
-		err = cmp.Or(readable(&got.Head, r.ID), err)
+func (e *Engine) create(call context.Context, h *Head, b *Body, got *Record) error {
+	h.Tag = e.stamp(h)
+	err := e.observed("create", func() (err error) { *got, err = e.store.Create(call, Record{*h, *b}); return err })
+	if err == nil || err == ErrExists || errors.Is(err, ErrExists) {
+		err = cmp.Or(readable(&got.Head, &h.ID), err)
 	}
-	return got, err
+	return err
 }
 
 func (e *Engine) get(ctx context.Context, id ID) (got Record, err error) {
 	err = e.observed("get", func() (err error) { got, err = e.store.Get(ctx, id); return err })
 	if err == nil {
-		err = readable(&got.Head, id)
+		err = readable(&got.Head, &id)
 	}
 	return got, err
 }
@@ -34,17 +34,16 @@ func (e *Engine) remove(call *detached, id ID, prev Version) error {
 	return e.observed("delete", func() error { return e.store.Delete(call, id, prev) })
 }
 
-func (e *Engine) replaceOnce(call context.Context, prev Version, h Head, b *Body) (got Head, err error) {
-	h.Tag = e.stamp(&h)
-	err = e.observed("replace", func() (err error) { got, err = e.store.Replace(call, prev, h, b); return err })
-	return got, err
+func (e *Engine) replaceOnce(call context.Context, prev Version, h *Head, b *Body, got *Head) error {
+	h.Tag = e.stamp(h)
+	return e.observed("replace", func() (err error) { *got, err = e.store.Replace(call, prev, *h, b); return err })
 }
 
 // readable asserts what nothing may be judged without: a store that answers with another record, or
 // with a state that this version does not know, has answered nothing (W24).
-func readable(h *Head, id ID) error {
+func readable(h *Head, id *ID) error {
 	switch {
-	case h.ID != id:
+	case h.ID != *id:
 		return fmt.Errorf("%w: the store answered with another record", ErrCorrupt)
 	case h.State < Running || h.State > Expired:
 		return fmt.Errorf("%w: its state is %s, which this version does not know", ErrCorrupt, h.State)

@@ -24,9 +24,9 @@ func (e *Engine) send(call *detached, w *intent, got *Record) (err error) {
 		w.began = call.began
 	}
 	if w.prev == 0 {
-		*got, err = e.create(call, Record{w.head, *w.body})
+		err = e.create(call, &w.head, w.body, got)
 	} else {
-		got.Head, err = e.replaceOnce(call, w.prev, w.head, w.body)
+		err = e.replaceOnce(call, w.prev, &w.head, w.body, &got.Head)
 	}
 	switch {
 	case err == nil, refused(err) && got.Version == w.head.Version:
@@ -49,7 +49,7 @@ func refused(err error) bool {
 func (e *Engine) insist(call *detached, w *intent, got *Record) error {
 	for pause := firstWait; ; {
 		err := e.send(call, w, got)
-		if err == nil || refused(err) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrFull) || !sleep(call, &pause, call.deadline) {
+		if err == nil || refused(err) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrFull) || !sleep(call, &pause, call.deadline()) {
 			return err
 		}
 	}

@@ -21,10 +21,12 @@ type Step struct {
 // Step stores a recovery point. With the rule [LapseResume] a later run starts at s.Point and finds
 // s.Progress in its record. It also renews the lease.
 func (c *Claim) Step(ctx context.Context, s Step) error {
-	c.turn()
+	if err := c.turn(); err != nil {
+		return err
+	}
 	defer c.yield()
 	h, b := c.stepped(&s)
-	return c.progress(ctx, h, &b)
+	return c.progress(ctx, &h, &b)
 }
 
 func (c *Claim) stepped(s *Step) (Head, Body) {
@@ -53,19 +55,21 @@ func (s *Step) leave(h *Head) {
 // The error is [ErrState] if the record could not be resumed, and otherwise as with Settle: if the
 // store gave no answer, the lease ends the run.
 func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
-	c.turn()
+	if err := c.turn(); err != nil {
+		return fmt.Errorf("stet: Suspend: %w", err)
+	}
 	defer c.yield()
 	h, b := c.stepped(&s)
 	switch {
 	case c.joined != nil:
 		return errors.New("stet: Suspend: the claim is part of a transaction: Confirm it first")
 	case !c.phase.allows(suspend):
-		return fmt.Errorf("stet: Suspend: %w: the claim is settled", ErrFenced)
+		return fmt.Errorf("stet: Suspend: %w", errClosed)
 	case !mayResume(&h):
 		return fmt.Errorf("stet: Suspend: %w: it has no recovery point to resume from", ErrState)
 	}
 	h.DueIn, h.Cause = max(0, in), CauseSuspended
-	err := c.put(ctx, h, &b, c.e.cfg.StoreTimeout)
+	err := c.put(ctx, &h, &b, time.Now(), c.e.cfg.StoreTimeout)
 	c.heartbeat.stop(context.Canceled)
 	c.phase = c.phase.after(suspend)
 	return err
@@ -78,9 +82,16 @@ const CauseSuspended = "suspended"
 // Stored returns the large part of the record as the holder last wrote it: what a resumed run goes
 // on with. It is read-only.
 func (c *Claim) Stored() Body {
-	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.body
+	if !c.lock() {
+		return Body{}
+	}
+	b := c.body
+	if b.Response == &c.result.response { // its memory is used again
+		r := *b.Response
+		b.Response = &r
+	}
+	return b
 }
 
 // TookOver reports whether the run before this one ended without a result: what it did since its
@@ -104,7 +115,8 @@ func (o *Operator) Resume(ctx context.Context, id ID) (Decision, error) {
 	}
 	b := begin{e: o.e, policy: o.e.cfg.Policy, q: Request{ID: id, Route: have.Route, TraceID: have.TraceID, Meta: have.Meta}}
 	b.q.Subject.Method, b.q.Subject.Path, b.policy.Rules = have.Method, have.Path, have.Rules
-	d, err := b.perform(call, judge(&have.Head, true), have)
+	d := Decision{Record: have}
+	err = b.perform(call, judge(&have.Head, true), &d)
 	switch {
 	case errors.Is(err, errAgain):
 		return Decision{}, fmt.Errorf("stet: resume: %w: somebody else was faster", ErrState)

@@ -25,22 +25,25 @@ type Outcome struct {
 // outcome, unless another has changed the record since. An outcome that comes too late for that is
 // left with the record as evidence.
 func (c *Claim) Settle(ctx context.Context, o Outcome) error {
-	c.turn()
+	if err := c.turn(); err != nil {
+		return fmt.Errorf("stet: Settle: %w", err)
+	}
 	defer c.yield()
-	stated, cause, overdue := c.stated, c.cause, c.overdue
+	now, stated, cause, overdue := time.Now(), c.stated, c.cause, c.overdue
 	if c.phase == doubted && stated == 0 {
 		stated, cause = Unknown, c.h.Cause
 	}
-	h, b := c.outcome(&o, stated, cause, overdue)
+	h := c.h
+	b := c.outcome(&o, &h, now, stated, cause, overdue)
 	done := settle
 	if h.State == Unknown {
 		done = doubt
 	}
 	switch {
 	case !c.phase.allows(done):
-		return fmt.Errorf("stet: Settle: %w: the claim is settled", ErrFenced)
+		return fmt.Errorf("stet: Settle: %w", errClosed)
 	case c.phase == joined:
-		err := c.putIn(ctx, h, b)
+		err := c.putIn(ctx, &h, b)
 		if err == nil {
 			c.phase = c.phase.after(done)
 		}
@@ -50,9 +53,10 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	back := !overdue && c.unattend()
 	c.heartbeat.stop(context.Canceled)
 	from := c.h.State
-	err := c.put(ctx, h, b, c.e.cfg.StoreTimeout)
+	err := c.put(ctx, &h, b, now, c.e.cfg.StoreTimeout)
 	if err == nil {
 		c.phase = c.phase.after(done)
+		c.settled = c.phase == ended
 		c.e.moved(&c.h, from, "holder")
 	} else {
 		c.phase = c.phase.after(lose)
@@ -82,10 +86,9 @@ func (c *Claim) keep(stated State, cause string) {
 	}
 }
 
-// outcome is the write that settles the claim.
-func (c *Claim) outcome(o *Outcome, stated State, cause string, overdue bool) (Head, *Body) {
-	h := c.h
-	h.Took, h.Status, h.Size, h.Kept = time.Since(c.began), o.Response.Status, o.Size, o.Kept
+// outcome makes h the head of the write that settles the claim, and returns its body.
+func (c *Claim) outcome(o *Outcome, h *Head, now time.Time, stated State, cause string, overdue bool) *Body {
+	h.Took, h.Status, h.Size, h.Kept = now.Sub(c.began), o.Response.Status, o.Size, o.Kept
 	if h.Size == 0 {
 		h.Size = int64(len(o.Response.Body))
 	}
@@ -96,14 +99,14 @@ func (c *Claim) outcome(o *Outcome, stated State, cause string, overdue bool) (H
 	switch h.State {
 	case Retryable:
 		h.DueIn = h.Rules.Retain
-		return h, nil
+		return nil
 	case Unknown:
 		h.DueIn = 0 // a probe may ask at once
 		h.Took = c.worked()
 		if overdue {
 			h.Took += c.policy.Lease
 		}
-		return h, nil
+		return nil
 	}
 	h.State, h.Cause, h.DueIn = Completed, "", h.Rules.Retain
 	if h.Rules.FromCreation {
@@ -118,7 +121,7 @@ func (c *Claim) outcome(o *Outcome, stated State, cause string, overdue bool) (H
 	case KeptStatus:
 		r.body.Response = nil
 	}
-	return h, &r.body
+	return &r.body
 }
 
 // worked is the time from the record's creation to now by the store's clock, as far as that is
@@ -146,10 +149,12 @@ func (c *Claim) persist(ctx context.Context, h Head, b *Body) {
 }
 
 func (c *Claim) persistOnce(ctx context.Context, h Head, b *Body) error {
-	c.turn()
+	if err := c.turn(); err != nil {
+		return err
+	}
 	defer c.yield()
 	from := c.h.State
-	err := c.put(ctx, h, b, c.e.cfg.StoreTimeout)
+	err := c.put(ctx, &h, b, time.Now(), c.e.cfg.StoreTimeout)
 	if err == nil {
 		c.e.Observe(Event{Kind: Persisted, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State})
 		c.e.moved(&c.h, from, "holder")

@@ -331,6 +331,7 @@ func (x *exchange) end() {
 	x.body.drop()
 	if x.claim != nil {
 		x.cap.close()
+		x.claim.Close()
 	}
 	ev := stet.Event{Kind: stet.Answer, ID: x.id, Route: x.g.cfg.Route, Result: x.result, Status: x.status,
 		Took: stopwatch.Since(x.began), WeakKey: x.weak, Attempt: x.attempt, Mismatch: x.mismatch}

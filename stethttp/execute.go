@@ -310,8 +310,8 @@ func (x *exchange) instead(p *Problem) {
 // send sends the handler's response to the client.
 func (x *exchange) send(o *stet.Outcome, stored bool) {
 	var expires time.Time
-	if h := x.claim.Head(); stored && h.State == stet.Completed {
-		expires = h.DueAt
+	if stored {
+		expires = x.claim.Expires()
 	}
 	announce(x.w.Header(), o.Response.Trailer)
 	frame(x.w.Header(), x.cap.status, x.cap.bytes(), o.Response.Trailer)
