@@ -90,14 +90,14 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *capture) join(tx stet.Transaction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.x.tx = tx
+	c.tx = tx
 }
 
 // rollBack undoes the handler's transaction. This proves that nothing happened, unless the handler
 // has stated unknown.
 func (x *exchange) rollBack() {
-	_ = x.tx.Rollback(x.detached()) // if it fails, the connection is lost, and without a COMMIT there is no effect
-	x.tx = nil
+	_ = x.cap.tx.Rollback(x.detached()) // if it fails, the connection is lost, and without a COMMIT there is no effect
+	x.cap.tx = nil
 	if x.claim.Stated() != stet.Unknown {
 		x.claim.NotExecuted(stet.CauseRolledBack)
 	}
@@ -106,7 +106,7 @@ func (x *exchange) rollBack() {
 // settle stores the outcome of the run: in the handler's transaction if there is one to commit.
 func (x *exchange) settle(o *stet.Outcome) error {
 	switch stated := x.claim.Stated(); {
-	case x.tx == nil:
+	case x.cap.tx == nil:
 		return x.claim.Settle(x.detached(), *o)
 	case x.cap.tooMuch:
 		x.rollBack()
@@ -142,7 +142,7 @@ func (x *exchange) uncommitted(err error) {
 
 // commit settles in the transaction, commits, and finds out whether the commit took effect.
 func (x *exchange) commit(o *stet.Outcome) error {
-	tx := x.tx
+	tx := x.cap.tx
 	err := x.claim.In(tx.Tx())
 	if err == nil {
 		err = x.claim.Settle(x.detached(), *o)
@@ -155,7 +155,7 @@ func (x *exchange) commit(o *stet.Outcome) error {
 	} else {
 		_ = tx.Rollback(x.detached())
 	}
-	x.tx = nil
+	x.cap.tx = nil
 	switch {
 	case err == nil, errors.Is(err, stet.ErrFenced), errors.Is(err, stet.ErrUnsettled):
 		return err
