@@ -82,8 +82,8 @@ func newClaim(e *Engine, r *Record, p *Policy, began, heard time.Time) *Claim {
 // before it is settled, and where the store or a transaction left something open. It reports
 // whether the memory was given back.
 //
-// A closed claim may still be used. ID, Attempt and Fence answer as before, Head knows nothing else,
-// statements are ignored, and what would write returns [ErrFenced].
+// A closed claim may still be used. ID, Attempt and Fence answer as before, Head knows nothing
+// else, statements are ignored, and what would write returns [ErrFenced].
 func (c *Claim) Close() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

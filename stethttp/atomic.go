@@ -107,14 +107,14 @@ func (x *exchange) rollBack() {
 func (x *exchange) settle(o *stet.Outcome) error {
 	switch stated := x.claim.Stated(); {
 	case x.cap.tx == nil:
-		return x.claim.Settle(x.detached(), *o)
+		return x.claim.Settle(x.r.Context(), *o)
 	case x.cap.tooMuch:
 		x.rollBack()
-		_ = x.claim.Settle(x.detached(), stet.Outcome{})
+		_ = x.claim.Settle(x.r.Context(), stet.Outcome{})
 		return errTooMuch
 	case stated == stet.Retryable, stated == stet.Unknown, stated == 0 && x.cap.status >= 500:
 		x.rollBack()
-		return x.claim.Settle(x.detached(), *o)
+		return x.claim.Settle(x.r.Context(), *o)
 	}
 	return x.commit(o)
 }
@@ -145,12 +145,12 @@ func (x *exchange) commit(o *stet.Outcome) error {
 	tx := x.cap.tx
 	err := x.claim.In(tx.Tx())
 	if err == nil {
-		err = x.claim.Settle(x.detached(), *o)
+		err = x.claim.Settle(x.r.Context(), *o)
 		if err != nil {
 			_ = tx.Rollback(x.detached())
-			err = x.claim.Confirm(x.detached(), err)
+			err = x.claim.Confirm(x.r.Context(), err)
 		} else {
-			err = x.claim.Confirm(x.detached(), tx.Commit(x.detached()))
+			err = x.claim.Confirm(x.r.Context(), tx.Commit(x.detached()))
 		}
 	} else {
 		_ = tx.Rollback(x.detached())
@@ -161,7 +161,7 @@ func (x *exchange) commit(o *stet.Outcome) error {
 		return err
 	}
 	x.claim.NotExecuted(stet.CauseRolledBack)
-	if serr := x.claim.Settle(x.detached(), stet.Outcome{}); errors.Is(serr, stet.ErrFenced) {
+	if serr := x.claim.Settle(x.r.Context(), stet.Outcome{}); errors.Is(serr, stet.ErrFenced) {
 		return serr
 	}
 	return errNotCommitted

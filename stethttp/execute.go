@@ -85,7 +85,7 @@ func (x *exchange) lapse(cause error) {
 	case x.claim.Stated() != stet.Unknown:
 		x.claim.Unknown(causeOf(cause))
 	}
-	_ = x.claim.Settle(x.detached(), stet.Outcome{})
+	_ = x.claim.Settle(x.r.Context(), stet.Outcome{})
 }
 
 func causeOf(cause error) string {
@@ -106,7 +106,7 @@ func (x *exchange) crashed() {
 	x.cap.buf.Leave()
 	defer x.cap.release(nil)
 	if x.cap.phase().told() {
-		x.claim.Returned(x.detached())
+		x.claim.Returned(x.r.Context())
 		return
 	}
 	x.status = http.StatusInternalServerError
@@ -114,7 +114,7 @@ func (x *exchange) crashed() {
 	if !x.cap.phase().collects() && x.claim.Stated() != stet.Unknown { // the client has received something
 		x.claim.Unknown("panic")
 	}
-	_ = x.claim.Settle(x.detached(), o)
+	_ = x.claim.Settle(x.r.Context(), o)
 }
 
 // panicked makes the statement that the policy has for a panic, and the result if a panic is one.
@@ -236,7 +236,7 @@ func (x *exchange) finishAnswered(explicit bool) {
 	c := x.cap
 	var err error
 	defer func() { c.release(err) }()
-	defer x.claim.Returned(x.detached()) // does nothing if the outcome is settled below
+	defer x.claim.Returned(x.r.Context()) // does nothing if the outcome is settled below
 	if x.cap.tx != nil {
 		x.rollBack()
 	}
@@ -252,7 +252,7 @@ func (x *exchange) finishAnswered(explicit bool) {
 			return
 		}
 	}
-	err = x.claim.Settle(x.detached(), x.outcome())
+	err = x.claim.Settle(x.r.Context(), x.outcome())
 }
 
 // failure reports whether a status says nothing once the handler's context has ended. Package
@@ -285,7 +285,7 @@ func (x *exchange) outcome() stet.Outcome {
 // over by another run.
 func (x *exchange) fencedOff() {
 	x.cap.move(answer)
-	r, err := x.g.engine.Get(x.detached(), x.id)
+	r, err := x.g.engine.Get(x.r.Context(), x.id)
 	switch {
 	case err == nil && r.State == stet.Completed:
 		x.replay(&r)

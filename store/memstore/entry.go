@@ -126,15 +126,13 @@ func copied(r *stet.Response) *stet.Response {
 	if r == nil {
 		return nil
 	}
-	c := &stet.Response{}
-	if n := len(r.Header); 0 < n && n <= len(short{}.fields) {
-		s := &short{}
-		c, s.Header = &s.Response, append(s.fields[:0:n], r.Header...)
-	} else {
-		c.Header = slices.Clone(r.Header)
+	header, trailer, body := r.Header, slices.Clone(r.Trailer), bytes.Clone(r.Body)
+	if n := len(header); n == 0 || n > len(short{}.fields) {
+		return &stet.Response{Status: r.Status, Header: slices.Clone(header), Trailer: trailer, Body: body}
 	}
-	c.Status, c.Trailer, c.Body = r.Status, slices.Clone(r.Trailer), bytes.Clone(r.Body)
-	return c
+	s := &short{Response: stet.Response{Status: r.Status, Trailer: trailer, Body: body}}
+	s.Header = append(s.fields[:0:len(header)], header...)
+	return &s.Response
 }
 
 // size is the usual Head.Size.
