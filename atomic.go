@@ -50,13 +50,15 @@ func (c *Claim) In(tx any) error {
 	if err != nil {
 		return fmt.Errorf("stet: In: %w", err)
 	}
-	c.turn()
+	if err := c.turn(); err != nil {
+		return fmt.Errorf("stet: In: %w", err)
+	}
 	defer c.yield()
 	switch {
 	case c.joined != nil:
 		return errors.New("stet: In: the claim is part of a transaction already: Confirm ends that")
 	case !c.phase.allows(join):
-		return fmt.Errorf("stet: In: %w: the claim is settled", ErrFenced)
+		return fmt.Errorf("stet: In: %w", errClosed)
 	}
 	c.phase = c.phase.after(join)
 	c.joined = &joinedTx{store: bound, redo: intent{prev: c.h.Version, head: c.h}, body: c.body}
@@ -92,13 +94,13 @@ func (e *Engine) BeginIn(ctx context.Context, tx any, q Request) (Decision, erro
 }
 
 // putIn writes within the transaction. The caller has the turn.
-func (c *Claim) putIn(ctx context.Context, h Head, b *Body) (err error) {
+func (c *Claim) putIn(ctx context.Context, h *Head, b *Body) (err error) {
 	call := detach(ctx, c.patience())
 	defer call.release()
-	h.Version, h.Tag = newVersion(), c.e.stamp(&h)
+	h.Version, h.Tag = newVersion(), c.e.stamp(h)
 	var got Head
 	prev := c.h.Version
-	c.outside(func() { got, err = c.joined.store.Replace(call, prev, h, b) })
+	c.outside(func() { got, err = c.joined.store.Replace(call, prev, *h, b) })
 	switch {
 	case err == nil:
 		c.h, c.joined.wrote, c.wrote, c.heard = got, true, call.began, time.Now()
@@ -125,7 +127,9 @@ func (c *Claim) putIn(ctx context.Context, h Head, b *Body) (err error) {
 //   - [ErrUnsettled]: the store gave no answer within StoreTimeout. The record is running until its
 //     lease ends, and unknown then.
 func (c *Claim) Confirm(ctx context.Context, result error) error {
-	c.turn()
+	if err := c.turn(); err != nil {
+		return fmt.Errorf("stet: Confirm: %w", err)
+	}
 	defer c.yield()
 	j := c.joined
 	if j == nil {

@@ -122,71 +122,84 @@ func (c *chores) wait(ctx context.Context) error {
 // The timer behind the deadline is made by the first call of Done, so that a store in memory pays
 // for none.
 type detached struct {
-	parent   context.Context // for its values
-	began    time.Time       // before the first call: a lease granted by one lasts at least from here
-	deadline time.Time
+	parent context.Context // for its values
+	began  time.Time       // before the first call: a lease granted by one lasts at least from here
+	within time.Duration
 
-	mu    sync.Mutex
-	done  chan struct{}
+	mu   sync.Mutex
+	how  callEnd
+	done *ringing // nil until it is asked for
+}
+
+// callEnd is how a detached context ended.
+type callEnd uint8
+
+const (
+	open callEnd = iota
+	released
+	late
+)
+
+var callErrors = [...]error{released: context.Canceled, late: context.DeadlineExceeded}
+
+type ringing struct {
 	timer *time.Timer
-	err   error
+	over  chan struct{}
 }
 
 func detach(ctx context.Context, within time.Duration) *detached {
 	d := new(detached)
-	d.begin(ctx, within)
+	d.begin(ctx, time.Now(), within)
 	return d
 }
 
-func (d *detached) begin(ctx context.Context, within time.Duration) {
-	d.parent, d.began = ctx, time.Now()
-	d.deadline = d.began.Add(within)
+func (d *detached) begin(ctx context.Context, now time.Time, within time.Duration) {
+	d.parent, d.began, d.within = ctx, now, within
 }
+
+func (d *detached) deadline() time.Time { return d.began.Add(d.within) }
 
 // Value answers as the parent does, without its cancellation, which package context looks up by a
 // key of its own.
 func (d *detached) Value(key any) any { return context.WithoutCancel(d.parent).Value(key) }
 
-func (d *detached) Deadline() (time.Time, bool) { return d.deadline, true }
+func (d *detached) Deadline() (time.Time, bool) { return d.deadline(), true }
 
 func (d *detached) Done() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.done == nil {
-		d.done = make(chan struct{})
-		if d.err != nil {
-			close(d.done)
+		d.done = &ringing{over: make(chan struct{})}
+		if d.how != open {
+			close(d.done.over)
 		} else {
-			d.timer = time.AfterFunc(time.Until(d.deadline), func() { d.end(context.DeadlineExceeded) })
+			d.done.timer = time.AfterFunc(time.Until(d.deadline()), func() { d.end(late) })
 		}
 	}
-	return d.done
+	return d.done.over
 }
 
 func (d *detached) Err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.err == nil && d.done == nil && !time.Now().Before(d.deadline) {
-		d.err = context.DeadlineExceeded
+	if d.how == open && d.done == nil && time.Since(d.began) >= d.within {
+		d.how = late
 	}
-	return d.err
+	return callErrors[d.how]
 }
 
-// end stops the timer. The first error stands.
-func (d *detached) end(err error) {
+// end stops the timer. How it ended first stands.
+func (d *detached) end(how callEnd) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.err != nil {
+	if d.how != open {
 		return
 	}
-	d.err = err
-	if d.done != nil {
-		close(d.done)
-	}
-	if d.timer != nil {
-		d.timer.Stop()
+	if d.how = how; d.done != nil {
+		close(d.done.over)
+		d.done.timer.Stop()
 	}
 }
 
 // release ends the context after the call, so that no timer is left behind.
-func (d *detached) release() { d.end(context.Canceled) }
+func (d *detached) release() { d.end(released) }

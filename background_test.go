@@ -36,11 +36,11 @@ func TestDetachedContext(t *testing.T) { // W12: values, but neither the client'
 func TestDetachedContextCostsNoTimerUnlessAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := detach(t.Context(), time.Second)
-		if d.Err() != nil || d.timer != nil || d.done != nil {
+		if d.Err() != nil || d.done != nil {
 			t.Error("a timer was made for nobody")
 		}
 		time.Sleep(time.Second) // the bubble's clock
-		if !errors.Is(d.Err(), context.DeadlineExceeded) || d.timer != nil {
+		if !errors.Is(d.Err(), context.DeadlineExceeded) || d.done != nil {
 			t.Errorf("past the deadline: %v", d.Err())
 		}
 		select {
@@ -48,7 +48,7 @@ func TestDetachedContextCostsNoTimerUnlessAsked(t *testing.T) {
 		default:
 			t.Error("Done is open past the deadline")
 		}
-		if d.timer != nil {
+		if d.done.timer != nil {
 			t.Error("a timer was made for what has ended")
 		}
 	})
@@ -65,33 +65,12 @@ func TestDetachedContextEndsWithItsCall(t *testing.T) { // what a store started 
 		if !errors.Is(child.Err(), context.Canceled) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", child.Err(), time.Since(began))
 		}
-		d.end(context.DeadlineExceeded)
+		d.end(late)
 		if !errors.Is(d.Err(), context.Canceled) {
 			t.Errorf("the first end does not stand: %v", d.Err())
 		}
-		if d.timer.Stop() {
+		if d.done.timer.Stop() {
 			t.Error("the timer runs on")
-		}
-	})
-}
-
-func TestAlarmsKnowOneClaim(t *testing.T) { // an alarm that is going off is not used again
-	synctest.Test(t, func(t *testing.T) {
-		e := &Engine{cfg: Config{}.withDefaults()}
-		k := &heartbeat{}
-		a := e.alarmIn(time.Hour, k)
-		e.silence(a)
-		if b := e.alarmIn(time.Hour, k); a == b && b.owner.Load() != k {
-			t.Error("the alarm rings for nobody")
-		} else {
-			b.timer.Stop()
-		}
-		stopped := &alarm{timer: time.NewTimer(0)}
-		stopped.owner.Store(k)
-		<-stopped.timer.C
-		e.silence(stopped)
-		if stopped.owner.Load() != k {
-			t.Error("an alarm that went off was taken back")
 		}
 	})
 }

@@ -13,19 +13,19 @@ import (
 // The engine's calls of its store: each is timed, told to the observer, and carries a deadline that
 // no client can end.
 
-func (e *Engine) create(call context.Context, r Record) (got Record, err error) {
-	r.Tag = e.stamp(&r.Head)
-	err = e.observed("create", func() (err error) { got, err = e.store.Create(call, r); return err })
-	if err == nil || errors.Is(err, ErrExists) {
-		err = cmp.Or(readable(&got.Head, r.ID), err)
+func (e *Engine) create(call context.Context, h *Head, b *Body, got *Record) error {
+	h.Tag = e.stamp(h)
+	err := e.observed("create", func() (err error) { *got, err = e.store.Create(call, Record{*h, *b}); return err })
+	if err == nil || err == ErrExists || errors.Is(err, ErrExists) {
+		err = cmp.Or(readable(&got.Head, &h.ID), err)
 	}
-	return got, err
+	return err
 }
 
 func (e *Engine) get(ctx context.Context, id ID) (got Record, err error) {
 	err = e.observed("get", func() (err error) { got, err = e.store.Get(ctx, id); return err })
 	if err == nil {
-		err = readable(&got.Head, id)
+		err = readable(&got.Head, &id)
 	}
 	return got, err
 }
@@ -34,17 +34,16 @@ func (e *Engine) remove(call *detached, id ID, prev Version) error {
 	return e.observed("delete", func() error { return e.store.Delete(call, id, prev) })
 }
 
-func (e *Engine) replaceOnce(call context.Context, prev Version, h Head, b *Body) (got Head, err error) {
-	h.Tag = e.stamp(&h)
-	err = e.observed("replace", func() (err error) { got, err = e.store.Replace(call, prev, h, b); return err })
-	return got, err
+func (e *Engine) replaceOnce(call context.Context, prev Version, h *Head, b *Body, got *Head) error {
+	h.Tag = e.stamp(h)
+	return e.observed("replace", func() (err error) { *got, err = e.store.Replace(call, prev, *h, b); return err })
 }
 
 // readable asserts what nothing may be judged without: a store that answers with another record, or
 // with a state that this version does not know, has answered nothing (W24).
-func readable(h *Head, id ID) error {
+func readable(h *Head, id *ID) error {
 	switch {
-	case h.ID != id:
+	case h.ID != *id:
 		return fmt.Errorf("%w: the store answered with another record", ErrCorrupt)
 	case h.State < Running || h.State > Expired:
 		return fmt.Errorf("%w: its state is %s, which this version does not know", ErrCorrupt, h.State)
@@ -92,4 +91,120 @@ func (e *Engine) moved(h *Head, from State, by string) {
 		e.cfg.Observe(Event{Kind: Transition, ID: h.ID, By: by, Route: h.Route, TraceID: h.TraceID,
 			From: from, To: h.State, Attempt: h.Attempt, Cause: h.Cause, Took: h.Took})
 	}
+}
+
+// intent is a write whose answer may be lost. It is sent under one Version, as often as it takes: a
+// refusal that shows this Version is a yes (W2, I11). If its writer gives up, it is cancelled, so
+// that no copy that is still on its way has an effect.
+type intent struct {
+	prev  Version   // of the record that it replaces; 0: it creates one
+	head  Head      // with the Version of its own
+	body  *Body     // nil: what is stored stays
+	began time.Time // local, before it was sent first: a lease that it grants lasts at least from here
+	lost  bool      // it was sent without a clear answer: it may have landed, and a copy of it may land yet
+}
+
+// send sends it once, and puts what is stored into got: a record is large, and is not copied from
+// call to call.
+func (e *Engine) send(call *detached, w *intent, got *Record) (err error) {
+	if w.began.IsZero() {
+		w.began = call.began
+	}
+	if w.prev == 0 {
+		err = e.create(call, &w.head, w.body, got)
+	} else {
+		err = e.replaceOnce(call, w.prev, &w.head, w.body, &got.Head)
+	}
+	switch {
+	case err == nil, refused(err) && got.Version == w.head.Version:
+		if w.prev != 0 && w.body != nil {
+			got.Body = *w.body
+		}
+		return nil
+	case !refused(err) && !errors.Is(err, ErrFull) && !errors.Is(err, ErrCorrupt):
+		w.lost = true
+	}
+	return err
+}
+
+// refused reports whether the store has answered that the record there does not allow the write.
+func refused(err error) bool {
+	return errors.Is(err, ErrExists) || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound)
+}
+
+// insist sends it until it is answered, or call ends.
+func (e *Engine) insist(call *detached, w *intent, got *Record) error {
+	for pause := firstWait; ; {
+		err := e.send(call, w, got)
+		if err == nil || refused(err) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrFull) || !sleep(call, &pause, call.deadline()) {
+			return err
+		}
+	}
+}
+
+// replace insists on one write over a record that is there.
+func (e *Engine) replace(call *detached, prev Version, h Head, b *Body) (Head, error) {
+	var got Record
+	err := e.insist(call, &intent{prev: prev, head: h, body: b}, &got)
+	return got.Head, err
+}
+
+// cancel makes sure that w has no effect, whether it has landed or a copy of it lands later:
+// instead is written over w, or over what w would replace; if there is nothing, instead is created
+// for w to meet. It also returns nil if another request has the record by now, since w can no
+// longer land then.
+func (e *Engine) cancel(call *detached, w *intent, instead Head, body *Body) error {
+	over := w.head.Version
+	for range tries {
+		instead.Version = newVersion()
+		c := &intent{prev: over, head: instead, body: body}
+		if over == 0 && body == nil {
+			c.body = &nothing
+		}
+		var got Record
+		err := e.send(call, c, &got)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, ErrNotFound) && w.prev == 0: // it has not landed
+			over = 0
+		case (errors.Is(err, ErrStale) || errors.Is(err, ErrExists)) && (got.Version == w.prev || got.Version == w.head.Version):
+			over = got.Version
+		case refused(err):
+			return nil
+		default:
+			return err
+		}
+	}
+	return ErrStale
+}
+
+// CauseGivenUp is the Cause of a record whose request gave up before anything ran: a tombstone,
+// which any request may replace and the reaper removes.
+const CauseGivenUp = "given-up"
+
+// tombstone is what has to stand in the place of a reservation that is not used: proof that nothing
+// happened, whose time is over at once.
+func tombstone(h *Head) Head {
+	t := *h
+	t.State, t.Cause, t.DueIn, t.CreatedAt, t.Note = Retryable, CauseGivenUp, 0, time.Time{}, nil
+	return t
+}
+
+// withdraw cancels what a request sent without an answer before it gave up. Nothing ran, so the
+// record would turn unknown for no reason. If the store is away, it is tried for a while; a record
+// that appears even later is treated like any lapsed one.
+func (e *Engine) withdraw(ctx context.Context, lease time.Duration, cancel func(call *detached) error) {
+	e.chores.startUpTo(maxCleanups, func() {
+		ctx := context.WithoutCancel(ctx)
+		pause, end := firstWait, time.Now().Add(min(4*e.cfg.StoreTimeout, lease))
+		for {
+			call := detach(ctx, e.cfg.StoreTimeout)
+			err := cancel(call)
+			call.release()
+			if err == nil || !sleep(ctx, &pause, end) {
+				return
+			}
+		}
+	})
 }

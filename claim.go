@@ -14,19 +14,38 @@ import (
 // another holder has changed the record, nothing that this holder does changes it any more (I3). A
 // Claim is safe for concurrent use.
 type Claim struct {
-	e      *Engine
-	id     ID
-	policy Policy
-	from   State     // what the record was when the claim was granted; 0: there was none
-	began  time.Time // local; just before the write that granted the claim
+	*claimState
+	e     *Engine
+	id    ID
+	held  heldContext // a handler may keep it
+	first detached    // of the first write, which a store may keep; most claims need no other
+	from  State       // what the record was when the claim was granted; 0: there was none
 
-	mu        sync.Mutex // never held while the store is asked: the one that writes has the turn
-	busy      bool       // the turn is taken
+	// What is still known after Close.
+	attempt int32
+	fence   int64
+}
+
+// claimState is the large part of a claim. It is used for one claim after another: see
+// [Claim.Close]. A claim that was closed still points to it, so each use of it takes the lock and
+// then looks whether the state is still the claim's: see [Claim.lock].
+type claimState struct {
+	mu    sync.Mutex // never held while the store is asked: the one that writes has the turn
+	owner *Claim
+	claimed
+}
+
+// claimed is what Close clears of it.
+type claimed struct {
+	policy    Policy
+	began     time.Time // local; just before the write that granted the claim
+	busy      bool      // the turn is taken
 	free      chan struct{}
 	phase     phase
 	stated    State // what the handler has said became of it since it was last settled, if anything
 	cause     string
 	overdue   bool // ... and that it has not returned
+	settled   bool // the outcome is stored
 	heartbeat heartbeat
 
 	// What follows is changed only by who has the turn.
@@ -37,18 +56,56 @@ type Claim struct {
 	heard   time.Time // local; just after it was answered
 	unsure  []Version // of writes without an answer: one may be what is stored
 	mixed   bool      // one of those carried a Body: what is stored may not be body
+	lost    bool      // a copy of a write may still be on its way, and be read
 	joined  *joinedTx // in the phases joined and promised
-	first   detached  // of the first write; most claims need no other
-	result  struct {  // what Settle stores, kept here because the store's call outlives Settle's frame
+	result  struct {  // what Settle stores
 		response Response
 		body     Body
 	}
 }
 
 func newClaim(e *Engine, r *Record, p *Policy, began, heard time.Time) *Claim {
-	return &Claim{e: e, id: r.ID, policy: *p, h: r.Head, body: r.Body,
-		began: began, renewed: began, wrote: began, heard: heard}
+	s, ok := e.claims.Get().(*claimState)
+	if !ok {
+		s = new(claimState)
+	}
+	c := &Claim{claimState: s, e: e, id: r.ID}
+	s.mu.Lock() // of an earlier claim that looks whether it still owns the state
+	defer s.mu.Unlock()
+	s.owner, s.policy, s.h, s.body = c, *p, r.Head, r.Body
+	s.began, s.renewed, s.wrote, s.heard = began, began, began, heard
+	return c
 }
+
+// Close gives back the memory of a claim that is settled, so that the engine uses it for other
+// claims. Calling it is never necessary, and it does nothing while the claim may still be needed:
+// before it is settled, and where the store or a transaction left something open. It reports
+// whether the memory was given back.
+//
+// A closed claim may still be used. ID, Attempt and Fence answer as before, Head knows nothing
+// else, statements are ignored, and what would write returns [ErrFenced].
+func (c *Claim) Close() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, hb := c.claimState, &c.heartbeat
+	if s.owner != c || s.busy || !s.settled || s.lost || s.joined != nil || hb.claim != nil && !hb.quiet || hb.attending != nil {
+		return false
+	}
+	c.attempt, c.fence = int32(s.h.Attempt), s.h.Fence()
+	alarm := hb.alarm
+	s.owner, s.claimed = nil, claimed{}
+	hb.alarm = alarm
+	c.e.claims.Put(s)
+	return true
+}
+
+// lock takes the lock, and reports whether the state is the claim's: it is until Close.
+func (c *Claim) lock() bool {
+	c.mu.Lock()
+	return c.owner == c
+}
+
+var errClosed = fmt.Errorf("%w: the claim is settled", ErrFenced)
 
 // ErrFenced is returned when another holder has taken over the record. What this holder reports is
 // discarded; the outcome is what the record says.
@@ -63,24 +120,39 @@ func (c *Claim) ID() ID { return c.id }
 
 // Attempt returns which execution of this key the claim is, from 1.
 func (c *Claim) Attempt() int {
-	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.lock() {
+		return int(c.attempt)
+	}
 	return c.h.Attempt
 }
 
 // Fence returns the fencing token to send to downstream systems: see [Head.Fence].
 func (c *Claim) Fence() int64 {
-	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.lock() {
+		return c.fence
+	}
 	return c.h.Fence()
 }
 
 // Head returns the record's head as the holder last wrote it. It does not wait for a write that is
 // under way.
 func (c *Claim) Head() Head {
-	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.lock() {
+		return Head{ID: c.id, Attempt: int(c.attempt)}
+	}
 	return c.h
+}
+
+// Expires returns the end of the retention of the stored result, or zero while there is none.
+func (c *Claim) Expires() (at time.Time) {
+	defer c.mu.Unlock()
+	if c.lock() && c.h.State == Completed {
+		at = c.h.DueAt
+	}
+	return at
 }
 
 // NotExecuted states that nothing happened: no effect, anywhere. Settle then frees the key for one
@@ -109,24 +181,27 @@ func (c *Claim) state(s State, cause string, overdue bool) {
 	if c == nil { // a request that runs unguarded has no claim
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stated, c.cause, c.overdue = s, cause, overdue
+	if c.lock() {
+		c.stated, c.cause, c.overdue = s, cause, overdue
+	}
 }
 
 // Stated returns the last statement since the claim was settled, or 0 if there is none.
 func (c *Claim) Stated() State {
-	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.lock() {
+		return 0
+	}
 	return c.stated
 }
 
 // turn waits until no other goroutine writes for the claim, and takes the turn. It returns with the
 // lock held; [Claim.yield] gives both back. In between, the lock is released for each call of the
-// store: see [Claim.outside].
-func (c *Claim) turn() {
+// store: see [Claim.outside]. After Close there is none to take, and the lock is not held.
+func (c *Claim) turn() error {
 	c.mu.Lock()
-	for c.busy {
+	for c.owner == c && c.busy {
 		if c.free == nil {
 			c.free = make(chan struct{})
 		}
@@ -135,7 +210,12 @@ func (c *Claim) turn() {
 		<-free
 		c.mu.Lock()
 	}
+	if c.owner != c {
+		c.mu.Unlock()
+		return errClosed
+	}
 	c.busy = true
+	return nil
 }
 
 func (c *Claim) yield() {
@@ -158,42 +238,42 @@ func (c *Claim) outside(ask func()) {
 // Renew extends the lease from now. A claim that is held ([Claim.Hold]) is renewed by its
 // heartbeat.
 func (c *Claim) Renew(ctx context.Context) error {
-	c.turn()
-	defer c.yield()
-	return c.progress(ctx, c.h, nil)
+	return c.advance(ctx, func(*Head) {})
 }
 
 // Publish records that bytes of the response are about to leave before the response is stored. From
 // then on no other answer may be given to a retry. It also renews the lease.
 func (c *Claim) Publish(ctx context.Context) error {
-	c.turn()
-	defer c.yield()
-	h := c.h
-	h.Published = true
-	return c.progress(ctx, h, nil)
+	return c.advance(ctx, func(h *Head) { h.Published = true })
 }
 
 // Downstream records under which names other systems know the effect: the key that they were sent
 // ("" if it is the record's own), and the id that they answered with, as soon as there is one
 // (S1-39). [Finder] finds the record by either. It also renews the lease.
 func (c *Claim) Downstream(ctx context.Context, key, id string) error {
-	c.turn()
+	return c.advance(ctx, func(h *Head) { h.DownstreamKey, h.DownstreamID = key, id })
+}
+
+func (c *Claim) advance(ctx context.Context, change func(h *Head)) error {
+	if err := c.turn(); err != nil {
+		return err
+	}
 	defer c.yield()
 	h := c.h
-	h.DownstreamKey, h.DownstreamID = key, id
-	return c.progress(ctx, h, nil)
+	change(&h)
+	return c.progress(ctx, &h, nil)
 }
 
 // progress writes a record that goes on running. The caller has the turn.
-func (c *Claim) progress(ctx context.Context, h Head, b *Body) error {
+func (c *Claim) progress(ctx context.Context, h *Head, b *Body) error {
 	if !c.phase.allows(step) {
-		return fmt.Errorf("%w: the claim is settled", ErrFenced)
+		return errClosed
 	}
 	h.DueIn = c.policy.Lease
 	if c.phase == joined {
 		return c.putIn(ctx, h, b)
 	}
-	if err := c.put(ctx, h, b, c.patience()); err != nil {
+	if err := c.put(ctx, h, b, time.Now(), c.patience()); err != nil {
 		return err
 	}
 	c.renewed = c.wrote
@@ -213,26 +293,28 @@ func (c *Claim) patience() time.Duration {
 // put writes h over what the holder wrote last. If an earlier write was not answered, it may have
 // landed: then put writes over that one, and sends the Body with it, because the stored Body may be
 // the other write's. The caller has the turn.
-func (c *Claim) put(ctx context.Context, h Head, b *Body, within time.Duration) error {
+func (c *Claim) put(ctx context.Context, h *Head, b *Body, now time.Time, within time.Duration) error {
 	call := &c.first
 	if call.parent != nil {
 		call = new(detached)
 	}
-	call.begin(ctx, within)
+	call.begin(ctx, now, within)
 	defer call.release()
 	if b == nil && c.mixed {
 		body := c.body
 		b = &body
 	}
 	h.Version = newVersion()
+	w := intent{head: *h, body: b}
+	var got Record
 	for {
-		var got Head
 		var err error
-		prev := c.h.Version
-		c.outside(func() { got, err = c.e.replace(call, prev, h, b) })
+		w.prev = c.h.Version
+		c.outside(func() { err = c.e.insist(call, &w, &got) })
+		c.lost = c.lost || w.lost
 		switch {
 		case err == nil:
-			c.h, c.unsure, c.mixed, c.wrote = got, nil, false, call.began
+			c.h, c.unsure, c.mixed, c.wrote = got.Head, nil, false, call.began
 			if got.State == Running || got.State == Unknown { // only these records need to know how long it worked
 				c.heard = time.Now()
 			}

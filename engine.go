@@ -23,7 +23,7 @@ type Engine struct {
 	tags     *tags
 	recipe   *Fingerprinter // the default
 	recipes  recipes        // those found in records
-	alarms   sync.Pool      // of *alarm
+	claims   sync.Pool      // of *claimState
 	inFlight inFlight       // the claims that are held in this process
 	own      own            // records of Stet's own
 	bound    bool           // to a transaction: see BeginIn
@@ -136,14 +136,14 @@ const (
 //
 // To wait for a run elsewhere, set [Request.Wait]: if that run ends without a result, this request
 // may execute. [Engine.Await] waits without keeping the request.
-func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
+func (e *Engine) Begin(ctx context.Context, q Request) (d Decision, err error) {
 	if q.ID.Scope == "" || q.ID.Key == "" {
-		return Decision{}, errors.New("stet: Begin needs a Scope and a Key")
+		return d, errors.New("stet: Begin needs a Scope and a Key")
 	}
 	b := begin{e: e, q: q, policy: e.cfg.Policy}
 	if q.Policy != nil {
 		if err := q.Policy.Validate(); err != nil {
-			return Decision{}, err
+			return d, err
 		}
 		b.policy = q.Policy.withDefaults()
 	}
@@ -156,7 +156,7 @@ func (e *Engine) Begin(ctx context.Context, q Request) (Decision, error) {
 	if b.create.body = &nothing; b.q.Keep != nil {
 		b.create.body = &Body{Request: b.q.Keep}
 	}
-	d, err := b.decide(ctx)
+	err = b.decide(ctx, &d)
 	if b.done != nil {
 		b.done(b.made(&d))
 	}
@@ -251,144 +251,147 @@ func (b *begin) running(h *Head) {
 func newVersion() Version { return Version(rand.Uint64()>>1 | 1) }
 
 // decide tries until the store has given a clear answer: at most [tries] times, within
-// StoreTimeout.
-func (b *begin) decide(ctx context.Context) (d Decision, err error) {
+// StoreTimeout. With an error, d stays zero.
+func (b *begin) decide(ctx context.Context, d *Decision) (err error) {
 	call := detach(ctx, b.e.cfg.StoreTimeout)
 	defer call.release()
 	pause := firstWait
 	for try := 1; ; try++ {
-		if d, err = b.attempt(call); err == nil {
-			return d, nil
+		if err = b.attempt(call, d); err == nil {
+			return nil
 		}
-		if b.refusal != nil {
-			return Decision{}, b.refusal
+		if *d = (Decision{}); b.refusal != nil {
+			return b.refusal
 		}
 		final := errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, errTooLate)
-		if final || try == tries || b.e.bound || !sleep(ctx, &pause, call.deadline) {
+		if final || try == tries || b.e.bound || !sleep(ctx, &pause, call.deadline()) {
 			break
 		}
 	}
-	return Decision{}, fmt.Errorf("%w: %w", ErrUnsettled, err)
+	return fmt.Errorf("%w: %w", ErrUnsettled, err)
 }
 
-// attempt is one try: reserve, or rule on what is there.
-func (b *begin) attempt(call *detached) (Decision, error) {
-	var have Record
+// attempt is one try: reserve, or rule on what is there. What follows up to [begin.take] fills d,
+// in which the record is read: a record is large, and is not copied from call to call.
+func (b *begin) attempt(call *detached, d *Decision) (err error) {
 	if b.q.LookupOnly || b.q.Admit != nil && b.done == nil {
-		var err error
-		switch have, err = b.e.get(call, b.q.ID); {
+		switch d.Record, err = b.e.get(call, b.q.ID); {
 		case err == nil:
-			return b.meet(call, have)
+			return b.meet(call, d)
 		case !errors.Is(err, ErrNotFound):
-			return Decision{}, err
+			return err
 		case b.q.LookupOnly:
-			return Decision{Verdict: Absent}, nil
+			d.Verdict = Absent
+			return nil
 		}
 		if err := b.admit(call); err != nil {
-			return Decision{}, err
+			return err
 		}
 	}
-	err := b.e.send(call, &b.create, &have)
-	switch {
+	switch err = b.e.send(call, &b.create, &d.Record); {
 	case err == nil:
-		return b.grant(have, &b.create, 0)
-	case !errors.Is(err, ErrExists):
-		return Decision{}, err
+		return b.grant(d, &b.create, 0)
+	case err == ErrExists, errors.Is(err, ErrExists):
+		return b.meet(call, d)
 	}
-	return b.meet(call, have)
+	return err
 }
 
 // meet acts on the record that is already there.
-func (b *begin) meet(call *detached, have Record) (Decision, error) {
-	if b.taking != nil && (have.Version == b.taking.prev || have.Version == b.taking.head.Version) {
+func (b *begin) meet(call *detached, d *Decision) error {
+	have := d.Record.Version
+	if b.taking != nil && (have == b.taking.prev || have == b.taking.head.Version) {
 		// The same again: it did not land, or not yet; or an answer was lost. Whether that was a
 		// yes only the same write learns: a Create that meets it is another, and does not ask
 		// whether it was confirmed (B01).
-		return b.take(call)
+		return b.take(call, d)
 	}
-	return b.rule(call, have)
+	return b.rule(call, d)
 }
 
 // errTooLate: the reservation was stored, but too little of its lease is left to run on.
 var errTooLate = errors.New("reserving took as long as the lease lasts")
 
-// grant returns the claim to have, the record that the write w made this request's.
-func (b *begin) grant(have Record, w *intent, from State) (Decision, error) {
-	now := time.Now()
+// grant adds the claim to the record, which the write w made this request's.
+func (b *begin) grant(d *Decision, w *intent, from State) error {
+	now, have := time.Now(), &d.Record
 	if now.Sub(w.began) >= b.policy.usable() { // nothing may run on it: I13
 		w.lost = true
-		return Decision{}, errTooLate
+		return errTooLate
 	}
 	b.e.moved(&have.Head, from, "request")
-	c := newClaim(b.e, &have, &b.policy, w.began, now)
+	c := newClaim(b.e, have, &b.policy, w.began, now)
 	if c.from = from; b.e.bound {
 		redo := intent{prev: w.prev, head: w.head, body: w.body}
 		c.joined = &joinedTx{store: b.e.store, redo: redo, body: have.Body, wrote: true}
 	}
-	return Decision{Verdict: Execute, Record: have, Claim: c}, nil
+	d.Verdict, d.Claim = Execute, c
+	return nil
 }
 
 // errAgain: the record changed between reading and writing.
 var errAgain = errors.New("the record kept changing")
 
 // rule judges the record that is there and performs what the ruling asks for.
-func (b *begin) rule(call *detached, have Record) (Decision, error) {
-	asked, err := b.asked(&have.Head)
+func (b *begin) rule(call *detached, d *Decision) error {
+	asked, err := b.asked(&d.Record.Head)
 	if err != nil {
-		return Decision{}, err
+		return err
 	}
-	ruling := judge(&have.Head, have.Fingerprint.equal(asked))
+	have := &d.Record.Fingerprint
+	r := judge(&d.Record.Head, have.equal(asked))
+	d.Verdict = r.Verdict
 	switch {
-	case ruling.Verdict == Mismatch:
-		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.differs(asked)}, nil
-	case ruling.move == stay:
-		return Decision{Verdict: ruling.Verdict, Record: have}, nil
-	case b.q.LookupOnly && ruling.Verdict == Execute:
-		return Decision{Verdict: Absent, Record: have}, nil
-	case b.q.LookupOnly:
-		return Decision{Verdict: ruling.Verdict, Record: have}, nil
+	case r.Verdict == Mismatch:
+		d.Mismatch = have.differs(asked)
+	case b.q.LookupOnly && r.Verdict == Execute:
+		d.Verdict = Absent
+	case r.move != stay && !b.q.LookupOnly:
+		return b.perform(call, r, d)
 	}
-	return b.perform(call, ruling, have)
+	return nil
 }
 
 // perform writes the move that the verdict rests on. Another request may be faster: errAgain.
-func (b *begin) perform(call *detached, r ruling, have Record) (Decision, error) {
+func (b *begin) perform(call *detached, r ruling, d *Decision) error {
 	if r.move == restart {
 		if err := b.admit(call); err != nil {
-			return Decision{}, err
+			return err
 		}
 	}
+	have := &d.Record
 	next, body := b.move(r.move, &have.Head)
 	if r.Verdict == Execute {
 		w := intent{prev: have.Version, head: next, body: body}
-		b.taking = &taking{intent: w, have: have, restart: r.move == restart}
-		return b.take(call)
+		b.taking = &taking{intent: w, have: *have, restart: r.move == restart}
+		return b.take(call, d)
 	}
 	got, err := b.e.replace(call, have.Version, next, body)
 	switch {
 	case refused(err):
-		return Decision{}, errAgain
+		return errAgain
 	case err != nil:
-		return Decision{}, err
+		return err
 	}
 	b.e.moved(&got, have.State, "request")
-	return Decision{Verdict: r.Verdict, Record: Record{got, have.Body}}, nil
+	have.Head, d.Verdict = got, r.Verdict
+	return nil
 }
 
-func (b *begin) take(call *detached) (Decision, error) {
+func (b *begin) take(call *detached, d *Decision) error {
 	t := b.taking
-	var got Record
-	err := b.e.insist(call, &t.intent, &got)
+	d.Record = Record{}
+	err := b.e.insist(call, &t.intent, &d.Record)
 	switch {
 	case refused(err):
-		return Decision{}, errAgain
+		return errAgain
 	case err != nil:
-		return Decision{}, err
+		return err
 	}
 	if !t.restart {
-		got.Body = t.have.Body
+		d.Record.Body = t.have.Body
 	}
-	return b.grant(got, &t.intent, t.have.State)
+	return b.grant(d, &t.intent, t.have.State)
 }
 
 // asked is the request's fingerprint by the record's own recipe.

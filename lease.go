@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -35,30 +34,36 @@ var (
 // one of the three causes, possibly after Settle returns. A second call of Hold returns the same
 // context.
 func (c *Claim) Hold(ctx context.Context, lost Lost) context.Context {
-	c.mu.Lock()
 	defer c.mu.Unlock()
-	hb := &c.heartbeat
-	if hb.claim != nil {
-		return &hb.heldContext
+	mine, hb := c.lock(), &c.heartbeat
+	if c.held.claim != nil {
+		return &c.held
 	}
-	hb.parent, hb.claim, hb.lost = ctx, c, lost
-	if !c.phase.allows(step) { // settled before: there is nothing to hold
-		hb.over = true
-		hb.end(context.Canceled)
-		return &hb.heldContext
+	c.held.parent, c.held.claim = ctx, c
+	if !mine || !c.phase.allows(step) { // settled before: there is nothing to hold
+		c.held.end(context.Canceled)
+		return &c.held
 	}
+	hb.claim, hb.lost = c, lost
+	now := time.Now()
 	if c.policy.Execution != Never {
-		hb.timeout = time.Now().Add(c.policy.Execution)
+		hb.timeout = now.Add(c.policy.Execution)
 	}
-	hb.alarm = c.e.alarmIn(hb.next(), hb)
+	if hb.alarm == nil {
+		hb.alarm = time.AfterFunc(hb.next(now), hb.tick)
+	} else {
+		hb.alarm.Reset(hb.next(now))
+	}
 	c.e.inFlight.add(hb)
-	return &hb.heldContext
+	return &c.held
 }
 
 // Ended returns the cause with which the held context ended before Settle, or nil.
 func (c *Claim) Ended() error {
-	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.lock() {
+		return nil
+	}
 	return c.heartbeat.lapsed
 }
 
@@ -80,22 +85,27 @@ type heldContext struct {
 	parent context.Context
 	claim  *Claim
 
-	mu     sync.Mutex
-	inner  context.Context
+	mu    sync.Mutex
+	inner *cancellable
+	cause error
+}
+
+type cancellable struct {
+	context.Context
 	cancel context.CancelCauseFunc
-	cause  error
 }
 
 func (h *heldContext) real() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.inner == nil {
-		h.inner, h.cancel = context.WithCancelCause(context.WithoutCancel(h.parent))
+		ctx, cancel := context.WithCancelCause(context.WithoutCancel(h.parent))
+		h.inner = &cancellable{ctx, cancel}
 		if h.cause != nil {
-			h.cancel(h.cause)
+			cancel(h.cause)
 		}
 	}
-	return h.inner
+	return h.inner.Context
 }
 
 func (h *heldContext) end(cause error) {
@@ -103,8 +113,8 @@ func (h *heldContext) end(cause error) {
 	defer h.mu.Unlock()
 	if h.cause == nil {
 		h.cause = cause
-		if h.cancel != nil {
-			h.cancel(cause)
+		if h.inner != nil {
+			h.inner.cancel(cause)
 		}
 	}
 }
@@ -123,11 +133,12 @@ func (h *heldContext) Value(key any) any {
 // heartbeat renews the lease of one claim. One timer serves the renewals, the execution timeout and
 // the end of the lease. The claim's lock guards its fields.
 type heartbeat struct {
-	heldContext
+	claim   *Claim // nil before Hold
 	lost    Lost
-	alarm   *alarm
+	alarm   *time.Timer
 	timeout time.Time // zero: none
 	over    bool
+	quiet   bool  // it was stopped, and never goes off again
 	fenced  bool  // a heartbeat met the record of another holder
 	lapsed  error // why it is over, where it ended by itself
 
@@ -143,8 +154,8 @@ func (hb *heartbeat) stop(cause error) {
 	}
 	hb.over = true
 	hb.claim.e.inFlight.remove(hb)
-	hb.claim.e.silence(hb.alarm)
-	hb.end(cause)
+	hb.quiet = hb.alarm.Stop() && hb.lapsed == nil
+	hb.claim.held.end(cause)
 }
 
 // A renewal is due every third of a lease, so that two may be lost. The holder stops before the
@@ -161,24 +172,24 @@ func (hb *heartbeat) endAt() time.Time {
 }
 
 // next is the time until the alarm has to go off.
-func (hb *heartbeat) next() time.Duration {
+func (hb *heartbeat) next(now time.Time) time.Duration {
 	at := hb.heartbeatAt()
 	if hb.claim.phase != active { // a heartbeat would wait for the transaction
-		return time.Until(hb.endAt())
+		return hb.endAt().Sub(now)
 	}
-	if now := time.Now(); !at.After(now) { // a renewal failed, or goes on: try again soon, and be there when the lease ends
+	if !at.After(now) { // a renewal failed, or goes on: try again soon, and be there when the lease ends
 		at = now.Add(hb.claim.policy.Lease / 30)
 	}
 	if end := hb.endAt(); end.Before(at) {
 		at = end
 	}
-	return time.Until(at)
+	return at.Sub(now)
 }
 
 // wind sets the alarm again, if the claim is held.
 func (hb *heartbeat) wind() {
 	if hb.claim != nil && !hb.over {
-		hb.alarm.timer.Reset(hb.next())
+		hb.alarm.Reset(hb.next(time.Now()))
 	}
 }
 
@@ -213,7 +224,7 @@ func (hb *heartbeat) beat() error {
 	case !now.Before(hb.lostAt()):
 		return hb.lapse(ErrLeaseLost)
 	case !now.Before(hb.heartbeatAt()) && c.phase == active && !c.busy:
-		hb.alarm.timer.Reset(time.Until(hb.endAt()))
+		hb.alarm.Reset(time.Until(hb.endAt()))
 		if hb.renew(); hb.over {
 			return nil
 		}
@@ -221,7 +232,7 @@ func (hb *heartbeat) beat() error {
 	if hb.fenced {
 		return hb.lapse(ErrLeaseLost)
 	}
-	hb.alarm.timer.Reset(hb.next())
+	hb.alarm.Reset(hb.next(time.Now()))
 	return nil
 }
 
@@ -229,7 +240,8 @@ func (hb *heartbeat) beat() error {
 func (hb *heartbeat) renew() {
 	c := hb.claim
 	c.busy = true
-	err := c.progress(hb.parent, c.h, nil)
+	h := c.h
+	err := c.progress(c.held.parent, &h, nil)
 	hb.fenced = errors.Is(err, ErrFenced) // other errors: it is tried until endAt
 	c.yield()
 	c.mu.Lock()
@@ -239,38 +251,6 @@ func (hb *heartbeat) lapse(cause error) error {
 	hb.lapsed = cause
 	hb.stop(cause)
 	return cause
-}
-
-// alarm is a timer that is reused for other claims.
-type alarm struct {
-	timer *time.Timer
-	owner atomic.Pointer[heartbeat]
-}
-
-func (e *Engine) alarmIn(d time.Duration, hb *heartbeat) *alarm {
-	a, ok := e.alarms.Get().(*alarm)
-	if !ok {
-		a = &alarm{}
-		a.owner.Store(hb)
-		a.timer = time.AfterFunc(d, func() {
-			if hb := a.owner.Load(); hb != nil {
-				hb.tick()
-			}
-		})
-		return a
-	}
-	a.owner.Store(hb)
-	a.timer.Reset(d)
-	return a
-}
-
-// silence stops the alarm. One that is going off cannot be reused: it might go off for the next
-// claim.
-func (e *Engine) silence(a *alarm) {
-	if a.timer.Stop() {
-		a.owner.Store(nil)
-		e.alarms.Put(a)
-	}
 }
 
 // attend starts to tell the store, every third of a lease, that the handler of an unknown record
@@ -285,7 +265,9 @@ func (c *Claim) attend(ctx context.Context) {
 }
 
 func (c *Claim) attendAgain(ctx context.Context) {
-	c.turn()
+	if c.turn() != nil {
+		return
+	}
 	defer c.yield()
 	if c.heartbeat.attending != nil && c.witness(ctx, c.policy.Lease) {
 		c.heartbeat.attending.Reset(c.policy.Lease / 3)
@@ -295,7 +277,9 @@ func (c *Claim) attendAgain(ctx context.Context) {
 // Returned ends what [Claim.Overdue] started, for a handler that returned without an outcome: it
 // can have no further effect, and settling time begins. Without Overdue it does nothing.
 func (c *Claim) Returned(ctx context.Context) {
-	c.turn()
+	if c.turn() != nil {
+		return
+	}
 	defer c.yield()
 	if c.unattend() {
 		c.witness(ctx, 0)
@@ -320,7 +304,7 @@ func (c *Claim) witness(ctx context.Context, ahead time.Duration) bool {
 	if c.phase == doubted {
 		h := c.h
 		h.DueIn, h.Note, h.Took = 0, nil, c.worked()+ahead
-		if err := c.put(ctx, h, nil, c.e.cfg.StoreTimeout); err == nil {
+		if err := c.put(ctx, &h, nil, time.Now(), c.e.cfg.StoreTimeout); err == nil {
 			return true
 		}
 	}
@@ -428,10 +412,9 @@ func (e *Engine) Abandon(ctx context.Context) int {
 
 // abandon ends the held context. It returns false if that has ended already.
 func (c *Claim) abandon() (Lost, bool) {
-	c.mu.Lock()
 	defer c.mu.Unlock()
-	hb := &c.heartbeat
-	if hb.over || c.phase != active { // a transaction tells by itself: uncommitted, it is rolled back
+	mine, hb := c.lock(), &c.heartbeat
+	if !mine || hb.over || c.phase != active { // a transaction tells by itself: uncommitted, it is rolled back
 		return nil, false
 	}
 	_ = hb.lapse(ErrAbandoned)

@@ -348,7 +348,7 @@ func (c *Claim) testifyOnce(ctx context.Context, h *Head, b *Body) {
 	defer call.release()
 	for pause := firstWait; ; {
 		done, err := c.testify(call, h, b)
-		if done || err == nil || !errors.Is(err, ErrStale) || !sleep(call, &pause, call.deadline) {
+		if done || err == nil || !errors.Is(err, ErrStale) || !sleep(call, &pause, call.deadline()) {
 			return
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -18,29 +19,33 @@ type Outcome struct {
 // what was stated (with the status of o, but without its body). It returns nil when that is stored.
 //
 // [ErrFenced] means that another holder has taken over the record. Any other error means that the
-// store did not answer within StoreTimeout. Settle then goes on trying in the background until the
-// lease is over: the key stays reserved meanwhile, and becomes unknown afterwards (W5).
+// store did not answer within StoreTimeout; the end of ctx ends nothing. Settle then goes on trying
+// in the background until the lease is over: the key stays reserved meanwhile, and becomes unknown
+// afterwards (W5).
 //
 // A claim that was settled as unknown may be settled once more, by a holder that has learned the
 // outcome, unless another has changed the record since. An outcome that comes too late for that is
 // left with the record as evidence.
 func (c *Claim) Settle(ctx context.Context, o Outcome) error {
-	c.turn()
+	if err := c.turn(); err != nil {
+		return fmt.Errorf("stet: Settle: %w", err)
+	}
 	defer c.yield()
-	stated, cause, overdue := c.stated, c.cause, c.overdue
+	now, stated, cause, overdue := time.Now(), c.stated, c.cause, c.overdue
 	if c.phase == doubted && stated == 0 {
 		stated, cause = Unknown, c.h.Cause
 	}
-	h, b := c.outcome(&o, stated, cause, overdue)
+	h := c.h
+	b := c.outcome(&o, &h, now, stated, cause, overdue)
 	done := settle
 	if h.State == Unknown {
 		done = doubt
 	}
 	switch {
 	case !c.phase.allows(done):
-		return fmt.Errorf("stet: Settle: %w: the claim is settled", ErrFenced)
+		return fmt.Errorf("stet: Settle: %w", errClosed)
 	case c.phase == joined:
-		err := c.putIn(ctx, h, b)
+		err := c.putIn(ctx, &h, b)
 		if err == nil {
 			c.phase = c.phase.after(done)
 		}
@@ -50,9 +55,10 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	back := !overdue && c.unattend()
 	c.heartbeat.stop(context.Canceled)
 	from := c.h.State
-	err := c.put(ctx, h, b, c.e.cfg.StoreTimeout)
+	err := c.put(ctx, &h, b, now, c.e.cfg.StoreTimeout)
 	if err == nil {
 		c.phase = c.phase.after(done)
+		c.settled = c.phase == ended
 		c.e.moved(&c.h, from, "holder")
 	} else {
 		c.phase = c.phase.after(lose)
@@ -82,10 +88,9 @@ func (c *Claim) keep(stated State, cause string) {
 	}
 }
 
-// outcome is the write that settles the claim.
-func (c *Claim) outcome(o *Outcome, stated State, cause string, overdue bool) (Head, *Body) {
-	h := c.h
-	h.Took, h.Status, h.Size, h.Kept = time.Since(c.began), o.Response.Status, o.Size, o.Kept
+// outcome makes h the head of the write that settles the claim, and returns its body.
+func (c *Claim) outcome(o *Outcome, h *Head, now time.Time, stated State, cause string, overdue bool) *Body {
+	h.Took, h.Status, h.Size, h.Kept = now.Sub(c.began), o.Response.Status, o.Size, o.Kept
 	if h.Size == 0 {
 		h.Size = int64(len(o.Response.Body))
 	}
@@ -96,14 +101,14 @@ func (c *Claim) outcome(o *Outcome, stated State, cause string, overdue bool) (H
 	switch h.State {
 	case Retryable:
 		h.DueIn = h.Rules.Retain
-		return h, nil
+		return nil
 	case Unknown:
 		h.DueIn = 0 // a probe may ask at once
 		h.Took = c.worked()
 		if overdue {
 			h.Took += c.policy.Lease
 		}
-		return h, nil
+		return nil
 	}
 	h.State, h.Cause, h.DueIn = Completed, "", h.Rules.Retain
 	if h.Rules.FromCreation {
@@ -118,7 +123,7 @@ func (c *Claim) outcome(o *Outcome, stated State, cause string, overdue bool) (H
 	case KeptStatus:
 		r.body.Response = nil
 	}
-	return h, &r.body
+	return &r.body
 }
 
 // worked is the time from the record's creation to now by the store's clock, as far as that is
@@ -146,13 +151,171 @@ func (c *Claim) persist(ctx context.Context, h Head, b *Body) {
 }
 
 func (c *Claim) persistOnce(ctx context.Context, h Head, b *Body) error {
-	c.turn()
+	if err := c.turn(); err != nil {
+		return err
+	}
 	defer c.yield()
 	from := c.h.State
-	err := c.put(ctx, h, b, c.e.cfg.StoreTimeout)
+	err := c.put(ctx, &h, b, time.Now(), c.e.cfg.StoreTimeout)
 	if err == nil {
 		c.e.Observe(Event{Kind: Persisted, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State})
 		c.e.moved(&c.h, from, "holder")
 	}
 	return err
+}
+
+// Step is what one phase of a run leaves behind, in one write: where a later run starts, and with
+// what.
+type Step struct {
+	Point    string
+	Progress []byte
+	// The names under which other systems know the next effect: see [Claim.Downstream]. Empty ones
+	// leave what is stored.
+	DownstreamKey, DownstreamID string
+}
+
+// Step stores a recovery point. With the rule [LapseResume] a later run starts at s.Point and finds
+// s.Progress in its record. It also renews the lease.
+func (c *Claim) Step(ctx context.Context, s Step) error {
+	if err := c.turn(); err != nil {
+		return err
+	}
+	defer c.yield()
+	h, b := c.stepped(&s)
+	return c.progress(ctx, &h, &b)
+}
+
+func (c *Claim) stepped(s *Step) (Head, Body) {
+	h, b := c.h, c.body
+	s.leave(&h)
+	b.Progress = slices.Clone(s.Progress) // it may have to be written again
+	return h, b
+}
+
+// leave puts the step's part of a head into h.
+func (s *Step) leave(h *Head) {
+	h.Point = s.Point
+	if s.DownstreamKey != "" {
+		h.DownstreamKey = s.DownstreamKey
+	}
+	if s.DownstreamID != "" {
+		h.DownstreamID = s.DownstreamID
+	}
+}
+
+// Suspend gives the claim up at a recovery point, so that a later run starts there: any request, or
+// [Operator.Resume], once in has passed by the store's clock. Until then the key is in progress.
+// Use it when the work cannot go on for now and giving up would lose what was done. A suspended
+// record never starts anew at the end of its retention, unlike one that may be retried.
+//
+// The error is [ErrState] if the record could not be resumed, and otherwise as with Settle: if the
+// store gave no answer, the lease ends the run.
+func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
+	if err := c.turn(); err != nil {
+		return fmt.Errorf("stet: Suspend: %w", err)
+	}
+	defer c.yield()
+	h, b := c.stepped(&s)
+	switch {
+	case c.joined != nil:
+		return errors.New("stet: Suspend: the claim is part of a transaction: Confirm it first")
+	case !c.phase.allows(suspend):
+		return fmt.Errorf("stet: Suspend: %w", errClosed)
+	case !mayResume(&h):
+		return fmt.Errorf("stet: Suspend: %w: it has no recovery point to resume from", ErrState)
+	}
+	h.DueIn, h.Cause = max(0, in), CauseSuspended
+	err := c.put(ctx, &h, &b, time.Now(), c.e.cfg.StoreTimeout)
+	c.heartbeat.stop(context.Canceled)
+	c.phase = c.phase.after(suspend)
+	return err
+}
+
+// CauseSuspended is the Cause of a record in progress that no process works on: see
+// [Claim.Suspend].
+const CauseSuspended = "suspended"
+
+// Stored returns the large part of the record as the holder last wrote it: what a resumed run goes
+// on with. It is read-only.
+func (c *Claim) Stored() Body {
+	defer c.mu.Unlock()
+	if !c.lock() {
+		return Body{}
+	}
+	b := c.body
+	if b.Response == &c.result.response { // its memory is used again
+		r := *b.Response
+		b.Response = &r
+	}
+	return b
+}
+
+// TookOver reports whether the run before this one ended without a result: what it did since its
+// last write may have happened or not. It is false for the first run, and for a run after it was
+// stated or found that nothing happened.
+func (c *Claim) TookOver() bool { return c.from == Running }
+
+// Resume takes over a record whose lease has lapsed at a recovery point, as the next request would,
+// but without one: a background loop goes on with what a client has abandoned. Of any number of
+// processes that try, one gets the claim. [ErrState] means that there is nothing to take over, or
+// no longer. The record keeps its Rules; lease and execution time are the engine's.
+func (o *Operator) Resume(ctx context.Context, id ID) (Decision, error) {
+	call := detach(ctx, o.e.cfg.StoreTimeout)
+	defer call.release()
+	have, err := o.e.get(call, id)
+	if err != nil {
+		return Decision{}, fmt.Errorf("stet: resume: %w", err)
+	}
+	if !resumable(&have.Head) {
+		return Decision{}, fmt.Errorf("stet: resume: %w: it is not abandoned at a recovery point", ErrState)
+	}
+	b := begin{e: o.e, policy: o.e.cfg.Policy, q: Request{ID: id, Route: have.Route, TraceID: have.TraceID, Meta: have.Meta}}
+	b.q.Subject.Method, b.q.Subject.Path, b.policy.Rules = have.Method, have.Path, have.Rules
+	d := Decision{Record: have}
+	err = b.perform(call, judge(&have.Head, true), &d)
+	switch {
+	case errors.Is(err, errAgain):
+		return Decision{}, fmt.Errorf("stet: resume: %w: somebody else was faster", ErrState)
+	case err != nil:
+		b.withdraw(ctx)
+		return Decision{}, fmt.Errorf("stet: resume: %w: %w", ErrUnsettled, err)
+	}
+	return d, nil
+}
+
+// Reopen ends what is unknown about one step of a run, on evidence, when the whole run has no
+// answer yet: the run goes on at s, as after [Claim.Suspend], with the next request or
+// [Operator.Resume], at once. s says whether that step was done or can no longer happen; an effect
+// that may still come is no evidence (I14). The error is [ErrState] if the record is not unknown,
+// or could not be resumed from s. version and n are as in [Operator.Resolve].
+func (o *Operator) Reopen(ctx context.Context, id ID, version Version, s Step, n Note) (Head, error) {
+	return o.e.change(ctx, id, version, n, "reopen", func(h *Head, b *Body) (*Body, error) {
+		lapsedRun := h.State == Running && h.Over()
+		if h.State != Unknown && !lapsedRun {
+			return nil, fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
+		}
+		if s.leave(h); !mayResume(h) {
+			return nil, fmt.Errorf("%w: it has no recovery point to resume from", ErrState)
+		}
+		h.State, h.Cause, h.Escalated, h.Probes, h.DueIn = Running, "", false, 0, 0
+		return &Body{Request: b.Request, Progress: slices.Clone(s.Progress)}, nil
+	})
+}
+
+// mayResume reports whether the record has a recovery point from which its rule lets another run go
+// on.
+func mayResume(h *Head) bool {
+	return h.Point != "" && h.Rules.OnLapse == LapseResume && mayRunAgain(h)
+}
+
+// resumable reports whether such a record has no holder either.
+func resumable(h *Head) bool { return h.State == Running && h.Over() && mayResume(h) }
+
+// Abandoned looks at one page of lapsed runs, the longest due first, and returns those that may be
+// resumed from a recovery point, with the cursor of the next page, "" after the last. limit is how
+// many runs it looks at.
+func (o *Operator) Abandoned(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
+	heads, next, err = o.e.due(ctx, Query{States: []State{Running}, After: after, Limit: limit})
+	heads = slices.DeleteFunc(heads, func(h Head) bool { return !resumable(&h) })
+	return heads, next, err
 }

@@ -257,7 +257,7 @@ func (e *Engine) lookAt(ctx context.Context, id ID) (have Record, err error) {
 	defer call.release()
 	for pause := firstWait; ; {
 		have, err = e.get(call, id)
-		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || !sleep(call, &pause, call.deadline) {
+		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || !sleep(call, &pause, call.deadline()) {
 			break
 		}
 	}

@@ -90,14 +90,14 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *capture) join(tx stet.Transaction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.x.tx = tx
+	c.tx = tx
 }
 
 // rollBack undoes the handler's transaction. This proves that nothing happened, unless the handler
 // has stated unknown.
 func (x *exchange) rollBack() {
-	_ = x.tx.Rollback(x.detached()) // if it fails, the connection is lost, and without a COMMIT there is no effect
-	x.tx = nil
+	_ = x.cap.tx.Rollback(x.detached()) // if it fails, the connection is lost, and without a COMMIT there is no effect
+	x.cap.tx = nil
 	if x.claim.Stated() != stet.Unknown {
 		x.claim.NotExecuted(stet.CauseRolledBack)
 	}
@@ -106,15 +106,15 @@ func (x *exchange) rollBack() {
 // settle stores the outcome of the run: in the handler's transaction if there is one to commit.
 func (x *exchange) settle(o *stet.Outcome) error {
 	switch stated := x.claim.Stated(); {
-	case x.tx == nil:
-		return x.claim.Settle(x.detached(), *o)
+	case x.cap.tx == nil:
+		return x.claim.Settle(x.r.Context(), *o)
 	case x.cap.tooMuch:
 		x.rollBack()
-		_ = x.claim.Settle(x.detached(), stet.Outcome{})
+		_ = x.claim.Settle(x.r.Context(), stet.Outcome{})
 		return errTooMuch
 	case stated == stet.Retryable, stated == stet.Unknown, stated == 0 && x.cap.status >= 500:
 		x.rollBack()
-		return x.claim.Settle(x.detached(), *o)
+		return x.claim.Settle(x.r.Context(), *o)
 	}
 	return x.commit(o)
 }
@@ -142,26 +142,26 @@ func (x *exchange) uncommitted(err error) {
 
 // commit settles in the transaction, commits, and finds out whether the commit took effect.
 func (x *exchange) commit(o *stet.Outcome) error {
-	tx := x.tx
+	tx := x.cap.tx
 	err := x.claim.In(tx.Tx())
 	if err == nil {
-		err = x.claim.Settle(x.detached(), *o)
+		err = x.claim.Settle(x.r.Context(), *o)
 		if err != nil {
 			_ = tx.Rollback(x.detached())
-			err = x.claim.Confirm(x.detached(), err)
+			err = x.claim.Confirm(x.r.Context(), err)
 		} else {
-			err = x.claim.Confirm(x.detached(), tx.Commit(x.detached()))
+			err = x.claim.Confirm(x.r.Context(), tx.Commit(x.detached()))
 		}
 	} else {
 		_ = tx.Rollback(x.detached())
 	}
-	x.tx = nil
+	x.cap.tx = nil
 	switch {
 	case err == nil, errors.Is(err, stet.ErrFenced), errors.Is(err, stet.ErrUnsettled):
 		return err
 	}
 	x.claim.NotExecuted(stet.CauseRolledBack)
-	if serr := x.claim.Settle(x.detached(), stet.Outcome{}); errors.Is(serr, stet.ErrFenced) {
+	if serr := x.claim.Settle(x.r.Context(), stet.Outcome{}); errors.Is(serr, stet.ErrFenced) {
 		return serr
 	}
 	return errNotCommitted

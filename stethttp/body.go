@@ -15,16 +15,19 @@ import (
 )
 
 // requestBody is the buffered body of a request. The fingerprint is taken of it, and the handler
-// reads it. A reader that goes on after the exchange has ended, as a proxy's transport may, gets an
-// error instead of another request's bytes.
+// reads it by a [bodyReader].
 type requestBody struct {
-	here bool // the request has a body, and it was read
-
-	mu   sync.Mutex
 	buf  ledger.Buffer
-	at   int
+	here bool // the request has a body, and it was read
 	lent bool // to a reader that may be slower than the exchange
-	gone bool
+}
+
+// bodyReader is the body of the handler's request. A reader that goes on after the exchange has
+// ended, as a proxy's transport may, gets an error instead of another request's bytes.
+type bodyReader struct {
+	mu    sync.Mutex
+	bytes []byte // what is left of it
+	gone  bool
 }
 
 var errBodyEnded = errors.New("stethttp: the request has ended; its body can no longer be read")
@@ -75,47 +78,47 @@ func unwrap(w http.ResponseWriter) http.ResponseWriter {
 
 func (b *requestBody) bytes() []byte { return b.buf.Bytes() }
 
-// replace makes b the body of the handler's request. Its length is known now, even if the client
-// sent it in chunks. A request with trailers stays chunked, because only that framing can forward
-// them.
-func (b *requestBody) replace(r *http.Request) {
-	r.Body = b
+// replace makes b, which reads all of bytes, the body of the handler's request. Its length is known
+// now, even if the client sent it in chunks. A request with trailers stays chunked, because only
+// that framing can forward them.
+func (b *bodyReader) replace(r *http.Request, bytes []byte) {
+	b.bytes, r.Body = bytes, b
 	if r.ContentLength >= 0 || len(r.Trailer) > 0 {
 		return
 	}
-	r.ContentLength, r.TransferEncoding = int64(len(b.bytes())), nil
+	r.ContentLength, r.TransferEncoding = int64(len(bytes)), nil
 	if r.ContentLength == 0 {
 		r.Body = http.NoBody
 	}
 }
 
 // Read implements [io.Reader] for the handler.
-func (b *requestBody) Read(p []byte) (int, error) {
+func (b *bodyReader) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.gone:
 		return 0, errBodyEnded
-	case b.at == len(b.bytes()):
+	case len(b.bytes) == 0:
 		return 0, io.EOF
 	}
-	n := copy(p, b.bytes()[b.at:])
-	b.at += n
+	n := copy(p, b.bytes)
+	b.bytes = b.bytes[n:]
 	return n, nil
 }
 
 // Close implements [io.Closer]. The bytes stay until the exchange ends.
-func (b *requestBody) Close() error { return nil }
+func (b *bodyReader) Close() error { return nil }
+
+func (b *bodyReader) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gone, b.bytes = true, nil
+}
 
 // drop gives the bytes back. It does nothing the second time.
 func (b *requestBody) drop() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.gone {
-		return
-	}
-	b.gone = true
-	if b.lent {
+	if b.here = false; b.lent {
 		b.buf.Leave()
 	} else {
 		b.buf.Drop()
@@ -125,7 +128,7 @@ func (b *requestBody) drop() {
 // original returns the request with a body that reads as the client sent it: what was buffered,
 // then the rest.
 func (b *requestBody) original(r *http.Request) *http.Request {
-	if !b.here || b.gone {
+	if !b.here {
 		return r
 	}
 	b.lent = true

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -35,12 +36,17 @@ type capture struct {
 	oversize bool
 	tooMuch  bool // it would have to leave before the commit; see Atomic
 	refused  bool // the held response is a refusal by Guard.Refuse
+
+	tx   stet.Transaction // of [Atomic], until it ends; guarded by mu
+	back atomic.Bool      // the handler has returned or panicked: it works no more
+	body bodyReader
+	few  [2]stet.Field // sent, if it has no more
 }
 
-func (c *capture) init(x *exchange, w http.ResponseWriter) {
-	c.x, c.w, c.declared = x, w, -1
-	c.buf = x.memory()
-	c.header = make(http.Header)
+// capture gives the exchange its writer for the handler.
+func (x *exchange) capture(w http.ResponseWriter) *capture {
+	x.cap = &capture{x: x, w: w, declared: -1, buf: x.memory(), header: make(http.Header)}
+	return x.cap
 }
 
 // Header implements [http.ResponseWriter].
@@ -91,7 +97,7 @@ func (c *capture) begin(status int) {
 			c.declared = n
 		}
 	}
-	c.sent = fieldsOf(c.header)
+	c.sent = fieldsOf(c.header, c.few[:0])
 	if c.x.g.cfg.requestIDs() {
 		c.sent = c.x.identified(c.sent)
 	}
@@ -157,7 +163,7 @@ func (c *capture) keep(p []byte) bool {
 // the rest pass. If the announcement cannot be stored, the policy decides as for a result that
 // cannot be stored.
 func (c *capture) stream() {
-	if c.x.tx != nil {
+	if c.tx != nil {
 		c.tooMuch = c.tooMuch || !c.phase().told()
 		return
 	}

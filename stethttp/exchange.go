@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -27,16 +26,14 @@ type exchange struct {
 
 	id    stet.ID
 	owner ledger.Owner // owns the bytes held for the request
+	weak  bool
 	body  requestBody
 	claim *stet.Claim
-	cap   capture
-	tx    stet.Transaction // of [Atomic], until it ends; guarded by cap.mu
+	cap   *capture // nil before the handler runs: a replay needs none
 
-	back     atomic.Bool  // the handler has returned or panicked: it works no more
 	policy   *stet.Policy // the handler's; nil: the guard's
 	result   string
 	status   int
-	weak     bool
 	attempt  int
 	mismatch []string  // parts that differ from the key's first request; nil without a mismatch
 	lines    [2]string // values of headers that the layer adds, to save allocations
@@ -328,10 +325,12 @@ func spell(rule *stet.KeyRule, k stet.Key) string {
 
 // end gives back what is held, and reports the answer to the observer.
 func (x *exchange) end() {
-	x.body.drop()
-	if x.claim != nil {
+	if x.cap != nil {
+		x.cap.body.end()
 		x.cap.close()
+		x.claim.Close()
 	}
+	x.body.drop()
 	ev := stet.Event{Kind: stet.Answer, ID: x.id, Route: x.g.cfg.Route, Result: x.result, Status: x.status,
 		Took: stopwatch.Since(x.began), WeakKey: x.weak, Attempt: x.attempt, Mismatch: x.mismatch}
 	if x.shadow {

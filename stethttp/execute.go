@@ -22,19 +22,18 @@ func (x *exchange) granted(claim *stet.Claim) {
 
 // execute runs the handler and stores the outcome before the client learns of it (I2).
 func (x *exchange) execute() {
-	held := x.claim.Hold(x.r.Context(), x)
-	r := x.r.WithContext(held)
+	x.capture(x.w)
+	r := x.r.WithContext(x.claim.Hold(x.r.Context(), x))
 	if x.body.here {
-		x.body.replace(r)
+		x.cap.body.replace(r, x.body.bytes())
 	}
-	x.cap.init(x, x.w)
 	returned := false
 	defer func() {
 		if !returned { // a panic, http.ErrAbortHandler or Goexit, which goes on after this
 			x.crashed()
 		}
 	}()
-	x.next.ServeHTTP(&x.cap, r)
+	x.next.ServeHTTP(x.cap, r)
 	returned = true
 	x.r.MultipartForm = r.MultipartForm // the server removes its files by its own request
 	x.finish()
@@ -59,7 +58,7 @@ func (x *exchange) timeOut(cause error) {
 		return
 	}
 	how := answer
-	if x.tx == nil { // else the transaction decides when the handler returns
+	if x.cap.tx == nil { // else the transaction decides when the handler returns
 		if how = lapse; x.claim.Stated() == stet.Unknown {
 			how = doubt
 		}
@@ -82,12 +81,12 @@ func (x *exchange) timeOut(cause error) {
 // lapse settles a run as unknown, unless the handler has stated its outcome.
 func (x *exchange) lapse(cause error) {
 	switch {
-	case !x.back.Load():
+	case !x.cap.back.Load():
 		x.claim.Overdue(causeOf(cause))
 	case x.claim.Stated() != stet.Unknown:
 		x.claim.Unknown(causeOf(cause))
 	}
-	_ = x.claim.Settle(x.detached(), stet.Outcome{})
+	_ = x.claim.Settle(x.r.Context(), stet.Outcome{})
 }
 
 func causeOf(cause error) string {
@@ -102,13 +101,13 @@ func causeOf(cause error) string {
 
 // crashed settles a run that did not return. The panic goes on.
 func (x *exchange) crashed() {
-	x.back.Store(true)
+	x.cap.back.Store(true)
 	x.cap.mu.Lock()
 	defer x.cap.mu.Unlock()
 	x.cap.buf.Leave()
 	defer x.cap.release(nil)
 	if x.cap.phase().told() {
-		x.claim.Returned(x.detached())
+		x.claim.Returned(x.r.Context())
 		return
 	}
 	x.status = http.StatusInternalServerError
@@ -116,7 +115,7 @@ func (x *exchange) crashed() {
 	if !x.cap.phase().collects() && x.claim.Stated() != stet.Unknown { // the client has received something
 		x.claim.Unknown("panic")
 	}
-	_ = x.claim.Settle(x.detached(), o)
+	_ = x.claim.Settle(x.r.Context(), o)
 }
 
 // panicked makes the statement that the policy has for a panic, and the result if a panic is one.
@@ -140,8 +139,8 @@ func (x *exchange) panicked() (o stet.Outcome) {
 
 // finish settles a run that returned, and sends its response.
 func (x *exchange) finish() {
-	x.back.Store(true)
-	c := &x.cap
+	c := x.cap
+	c.back.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	explicit := c.status != 0
@@ -191,7 +190,7 @@ func (x *exchange) finish() {
 
 // state derives a statement from the handler's answer if the handler made none.
 func (x *exchange) state() {
-	c := &x.cap
+	c := x.cap
 	lines := c.outcomeLines()
 	if c.refused && c.phase().told() { // a refusal after that is no late outcome
 		lines = nil
@@ -235,11 +234,11 @@ func (x *exchange) says() stet.State {
 // the record is still the run's. A failure, a refusal or silence after the end of its context says
 // nothing.
 func (x *exchange) finishAnswered(explicit bool) {
-	c := &x.cap
+	c := x.cap
 	var err error
 	defer func() { c.release(err) }()
-	defer x.claim.Returned(x.detached()) // does nothing if the outcome is settled below
-	if x.tx != nil {
+	defer x.claim.Returned(x.r.Context()) // does nothing if the outcome is settled below
+	if x.cap.tx != nil {
 		x.rollBack()
 	}
 	if c.phase().timedOut() {
@@ -254,7 +253,7 @@ func (x *exchange) finishAnswered(explicit bool) {
 			return
 		}
 	}
-	err = x.claim.Settle(x.detached(), x.outcome())
+	err = x.claim.Settle(x.r.Context(), x.outcome())
 }
 
 // failure reports whether a status says nothing once the handler's context has ended. Package
@@ -263,7 +262,7 @@ func failure(status int) bool { return status >= 500 || status == 499 }
 
 // outcome returns what is stored of the response.
 func (x *exchange) outcome() stet.Outcome {
-	c := &x.cap
+	c := x.cap
 	hop := framing.Listed(c.header["Connection"])
 	o := stet.Outcome{Size: c.written, Response: stet.Response{Status: c.status, Body: c.bytes(), Trailer: c.trailers()}}
 	kept := c.sent
@@ -287,7 +286,7 @@ func (x *exchange) outcome() stet.Outcome {
 // over by another run.
 func (x *exchange) fencedOff() {
 	x.cap.move(answer)
-	r, err := x.g.engine.Get(x.detached(), x.id)
+	r, err := x.g.engine.Get(x.r.Context(), x.id)
 	switch {
 	case err == nil && r.State == stet.Completed:
 		x.replay(&r)
@@ -311,8 +310,8 @@ func (x *exchange) instead(p *Problem) {
 // send sends the handler's response to the client.
 func (x *exchange) send(o *stet.Outcome, stored bool) {
 	var expires time.Time
-	if h := x.claim.Head(); stored && h.State == stet.Completed {
-		expires = h.DueAt
+	if stored {
+		expires = x.claim.Expires()
 	}
 	announce(x.w.Header(), o.Response.Trailer)
 	frame(x.w.Header(), x.cap.status, x.cap.bytes(), o.Response.Trailer)

@@ -53,14 +53,17 @@ func Replayable(fields []stet.Field) []stet.Field {
 }
 
 // fieldsOf returns a header's lines sorted by name, without those that belong into the trailer. The
-// lines of one name stay in order.
-func fieldsOf(h http.Header) []stet.Field {
+// lines of one name stay in order. They are put into few if it has room.
+func fieldsOf(h http.Header, few []stet.Field) []stet.Field {
 	n := 0
 	for _, values := range h {
 		n += len(values)
 	}
 	announced := framing.Listed(h["Trailer"])
-	fields := make([]stet.Field, 0, n)
+	fields := few
+	if n > cap(fields) {
+		fields = make([]stet.Field, 0, n)
+	}
 	for name, values := range h {
 		if slices.Contains(announced, name) || strings.HasPrefix(name, http.TrailerPrefix) || name == "Trailer" {
 			continue

@@ -1,7 +1,11 @@
 package stethttp
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/stet-dev/stet"
@@ -74,4 +78,87 @@ const (
 func (x *exchange) miswired(cause string) {
 	x.g.engine.Observe(stet.Event{Kind: stet.Miswired, ID: x.id, Route: x.g.cfg.Route, TraceID: traceID(x.r.Header),
 		Attempt: x.attempt, Cause: cause})
+}
+
+// grpcSays maps the statuses of gRPC to outcomes (gRPC core, statuscodes.md). Retryable means that
+// the call was refused before it did anything; after Unknown it may have had its effect. All others
+// are results.
+var grpcSays = map[string]stet.State{
+	"7": stet.Retryable, "8": stet.Retryable, "14": stet.Retryable, "16": stet.Retryable, // PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE, UNAUTHENTICATED
+	"1": stet.Unknown, "2": stet.Unknown, "4": stet.Unknown, "13": stet.Unknown, "15": stet.Unknown, // CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, DATA_LOSS
+	"0": 0, "3": 0, "5": 0, "6": 0, "9": 0, "10": 0, "11": 0, "12": 0,
+}
+
+const grpcStatus = "Grpc-Status"
+
+// grpc returns what a gRPC answer says of the outcome, and whether it is a gRPC answer. Its HTTP
+// status is 200 in any case; the gRPC status is in the trailer, in the header of an answer without
+// messages, or, in gRPC-Web, in the last frame of the body. If it is missing or unreadable, the
+// outcome is unknown. If the HTTP status is not 200, something before the service has answered, and
+// that status counts (gRPC, PROTOCOL-HTTP2.md and http-grpc-status-mapping.md).
+func (c *capture) grpc() (said stet.State, is bool) {
+	mediaType, is := strings.CutPrefix(strings.ToLower(c.header.Get("Content-Type")), "application/grpc")
+	if !is {
+		return 0, false
+	}
+	lines := valuesOf(c.sent, grpcStatus)
+	lines = append(lines, valuesOf(c.trailers(), grpcStatus)...)
+	if web, is := strings.CutPrefix(mediaType, "-web"); is && len(lines) == 0 {
+		lines = grpcWebStatus(c.bytes(), strings.HasPrefix(web, "-text"))
+	}
+	switch {
+	case len(lines) == 1:
+		if said, known := grpcSays[lines[0]]; known {
+			return said, true
+		}
+	case len(lines) == 0 && c.status != http.StatusOK:
+		return 0, false
+	}
+	return stet.Unknown, true
+}
+
+func valuesOf(fields []stet.Field, name string) (values []string) {
+	for _, f := range fields {
+		if f.Name == name {
+			values = append(values, f.Value)
+		}
+	}
+	return values
+}
+
+// grpcWebStatus returns the status in the trailer frame of a body. That is the last frame; the
+// highest bit of its flags is set, and it holds header lines (gRPC, PROTOCOL-WEB.md).
+func grpcWebStatus(body []byte, text bool) (lines []string) {
+	const head, isTrailer, isCompressed = 5, 0x80, 0x01
+	if text {
+		body = decoded(body)
+	}
+	for len(body) >= head {
+		flags, size := body[0], uint64(binary.BigEndian.Uint32(body[1:head]))
+		body = body[head:]
+		if uint64(len(body)) < size {
+			return nil
+		}
+		if flags&isTrailer != 0 && flags&isCompressed == 0 {
+			for line := range bytes.Lines(body[:size]) {
+				if name, v, ok := strings.Cut(string(line), ":"); ok && strings.EqualFold(strings.TrimSpace(name), grpcStatus) {
+					lines = append(lines, strings.TrimSpace(v))
+				}
+			}
+		}
+		body = body[size:]
+	}
+	return lines
+}
+
+// decoded reads base64 that may have padding wherever the server has flushed.
+func decoded(text []byte) []byte {
+	var out []byte
+	for quantum := range slices.Chunk(text, 4) {
+		var err error
+		if out, err = base64.StdEncoding.AppendDecode(out, quantum); err != nil {
+			return nil
+		}
+	}
+	return out
 }

@@ -174,7 +174,7 @@ func (c *responseCopy) begin(status int) {
 	}
 	c.status = status
 	if h := c.w.Header(); !c.over {
-		c.sent, c.stream = fieldsOf(h), isEventStream(h)
+		c.sent, c.stream = fieldsOf(h, nil), isEventStream(h)
 	}
 }
 
@@ -211,7 +211,7 @@ func (c *responseCopy) end() {
 	}
 	c.header = c.w.Header().Clone()
 	if c.status == 0 {
-		c.sent = fieldsOf(c.header)
+		c.sent = fieldsOf(c.header, nil)
 	}
 }
 
@@ -227,8 +227,7 @@ func (c *responseCopy) drop() {
 func (c *responseCopy) fill(x *exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x.cap.init(x, nil)
-	f := &x.cap
+	f := x.capture(nil)
 	f.header, f.status, f.sent, f.written, f.oversize = c.header, c.status, slices.Clip(c.sent), c.written, c.oversize
 	if n, err := strconv.ParseInt(c.header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
 		f.declared = n

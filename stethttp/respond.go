@@ -3,8 +3,11 @@ package stethttp
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
+
+	"github.com/stet-dev/stet"
 )
 
 // respond sends p in the form that c asks for. Every answer of the layer itself goes through here.
@@ -85,4 +88,96 @@ func plainText(p *Problem) string {
 		return "Request already in progress"
 	}
 	return p.Title
+}
+
+// Refuse answers r with p, in the form that the guard's [Config] asks for. It is for handlers that
+// refuse a request themselves, as a proxy does when its upstream is gone; w is the ResponseWriter
+// that the handler was given. If the client already has an answer because the run took too long, a
+// refusal does not count as a late result of the run.
+func (g *Guard) Refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
+	if own, ok := w.(*capture); ok {
+		own.mu.Lock()
+		own.refused = true
+		own.mu.Unlock()
+	}
+	g.cfg.respond(w, r, p)
+}
+
+// TurnAway answers r with p before the guard has seen the request, and counts it with the guard's
+// route.
+func (g *Guard) TurnAway(w http.ResponseWriter, r *http.Request, p *Problem) {
+	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: kinds[p.Code].result, Status: p.Status})
+	g.cfg.respond(w, r, p)
+}
+
+// Discard takes back what the handler has answered so far, so that it can give another answer. It
+// reports false if bytes have already left for the client. What the handler stated on its claim
+// stays. A proxy finds this method by a type assertion on its ResponseWriter.
+func (c *capture) Discard() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase() != holding {
+		return false
+	}
+	clear(c.header)
+	c.status, c.sent, c.declared, c.written, c.refused = 0, nil, -1, 0, false
+	c.buf.Reset()
+	return true
+}
+
+// contained returns a render that always leaves a whole answer. Some answers are given while the
+// handler still runs, from another goroutine. A panic there would end the process, and without a
+// Content-Length a client would wait for the end of the body until the handler returns.
+func (g *Guard) contained(render func(http.ResponseWriter, *http.Request, *Problem)) func(http.ResponseWriter, *http.Request, *Problem) {
+	return func(w http.ResponseWriter, r *http.Request, p *Problem) {
+		h := w.Header()
+		before := h.Clone()
+		out := rendering{header: h}
+		if !out.try(render, r, p) {
+			g.engine.Observe(stet.Event{Kind: stet.Miswired, Route: g.cfg.Route, Cause: causeRender})
+			clear(h)
+			maps.Copy(h, before)
+			g.cfg.document(w, p)
+			return
+		}
+		if bodyAllowed(out.status) {
+			h.Set("Content-Length", strconv.Itoa(len(out.body)))
+		}
+		w.WriteHeader(out.status)
+		if len(out.body) > 0 {
+			_, _ = w.Write(out.body)
+		}
+	}
+}
+
+// rendering holds an answer until it is complete.
+type rendering struct {
+	header http.Header
+	status int // 0: none yet
+	body   []byte
+}
+
+// try reports whether render left an answer that can be sent.
+func (a *rendering) try(render func(http.ResponseWriter, *http.Request, *Problem), r *http.Request, p *Problem) (done bool) {
+	defer func() {
+		if recover() != nil {
+			done = false
+		}
+	}()
+	render(a, r, p)
+	return a.status >= 200 && a.status <= 999
+}
+
+func (a *rendering) Header() http.Header { return a.header }
+
+func (a *rendering) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+func (a *rendering) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	a.body = append(a.body, p...)
+	return len(p), nil
 }

@@ -167,7 +167,7 @@ func (s *shadow) end(r *http.Request) {
 func (s *shadow) settle() {
 	if x := s.x; x.claim != nil {
 		o := s.outcome()
-		x.cap.release(x.claim.Settle(x.detached(), o))
+		x.cap.release(x.claim.Settle(x.r.Context(), o))
 		s.res.drop()
 	}
 	s.g.engine.Observe(stet.Event{Kind: stet.Answer, ID: s.x.id, Route: s.g.cfg.Route, Result: "bypass", Cause: s.x.result,

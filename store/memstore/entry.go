@@ -116,11 +116,23 @@ func flag(set bool, bit uint8) uint8 {
 	return 0
 }
 
+// short is a response with few headers, in one piece.
+type short struct {
+	stet.Response
+	fields [2]stet.Field
+}
+
 func copied(r *stet.Response) *stet.Response {
 	if r == nil {
 		return nil
 	}
-	return &stet.Response{Status: r.Status, Header: slices.Clone(r.Header), Trailer: slices.Clone(r.Trailer), Body: bytes.Clone(r.Body)}
+	header, trailer, body := r.Header, slices.Clone(r.Trailer), bytes.Clone(r.Body)
+	if n := len(header); n == 0 || n > len(short{}.fields) {
+		return &stet.Response{Status: r.Status, Header: slices.Clone(header), Trailer: trailer, Body: body}
+	}
+	s := &short{Response: stet.Response{Status: r.Status, Trailer: trailer, Body: body}}
+	s.Header = append(s.fields[:0:len(header)], header...)
+	return &s.Response
 }
 
 // size is the usual Head.Size.
@@ -134,20 +146,19 @@ func (e *entry) size() int64 {
 // rareOf returns what e has no room for, or nil if that is nothing, as for most records. The
 // encoded Size and Took are differences from what e says.
 func (sh *shard) rareOf(e *entry, h *stet.Head, completed int64, request, progress []byte) *rare {
+	if plain(e, h) && completed == 0 && request == nil && progress == nil {
+		return nil
+	}
 	rest := *h
 	rest.ID, rest.Tag, rest.Version, rest.State, rest.Fingerprint = stet.ID{}, "", 0, 0, stet.Fingerprint{}
 	rest.Attempt, rest.Status, rest.Kept, rest.Published, rest.Reconciled, rest.Escalated = 0, 0, 0, false, false, false
 	rest.Holder, rest.Route, rest.Method, rest.Path, rest.Rules = "", "", "", "", stet.Rules{}
 	rest.DownstreamKey, rest.DownstreamID, rest.Meta, rest.Note = "", "", nil, nil
 	rest.Size, rest.Took = h.Size-e.size(), 0
-	if h.Took.Microseconds() != int64(e.took) { // nearly every Took has nanoseconds, which are dropped
+	if long(e, h) {
 		rest.Took = h.Took - time.Duration(e.took)*time.Microsecond
 	}
 	sh.encoded = codec.AppendHead(sh.encoded[:0], &rest)
-	if len(sh.encoded) == 0 && h.Note == nil && h.DownstreamKey == "" && h.DownstreamID == "" && len(h.Meta) == 0 &&
-		completed == 0 && request == nil && progress == nil {
-		return nil
-	}
 	x := &rare{rest: string(sh.encoded), meta: maps.Clone(h.Meta), completed: completed, request: request, progress: progress,
 		names: [2]string{strings.Clone(h.DownstreamKey), strings.Clone(h.DownstreamID)}}
 	if h.Note != nil {
@@ -156,6 +167,16 @@ func (sh *shard) rareOf(e *entry, h *stet.Head, completed int64, request, progre
 	}
 	return x
 }
+
+// plain reports whether e says all of h: whatever else is in a head is rare.
+func plain(e *entry, h *stet.Head) bool {
+	return h.Point == "" && h.Cause == "" && h.TraceID == "" && h.Probes == 0 && h.Size == e.size() && !long(e, h) &&
+		h.Note == nil && h.DownstreamKey == "" && h.DownstreamID == "" && len(h.Meta) == 0
+}
+
+// long reports whether e has no room for the time that the execution took. Nearly every time has
+// nanoseconds, which are dropped.
+func long(e *entry, h *stet.Head) bool { return h.Took.Microseconds() != int64(e.took) }
 
 // maxLabels bounds how many labels a shard remembers for sharing. Records beyond it only use more
 // memory.

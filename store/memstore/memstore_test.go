@@ -3,11 +3,13 @@ package memstore_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/fill"
 	"github.com/stet-dev/stet/store/memstore"
 	"github.com/stet-dev/stet/store/storetest"
 )
@@ -48,6 +50,35 @@ func TestFullStoreRefusesRatherThanForgets(t *testing.T) { // LM-08, I10
 	for i := range 2 {
 		if _, err := s.Get(t.Context(), record(i, 0, 0).ID); err != nil {
 			t.Errorf("a live record was forgotten: %v", err)
+		}
+	}
+}
+
+// Each field of a head is kept also if no other is set: what a record says of itself is not taken
+// for what most records say.
+func TestEachFieldAlone(t *testing.T) {
+	s := memstore.New(memstore.Config{})
+	fields := reflect.TypeFor[stet.Head]()
+	for i := range fields.NumField() {
+		f := fields.Field(i)
+		if f.Type == reflect.TypeFor[time.Time]() || f.Name == "ID" || f.Name == "DueIn" {
+			continue
+		}
+		r := stet.Record{Head: stet.Head{ID: stet.ID{Scope: "s", Key: stet.Key(f.Name)}, State: stet.Running, Version: 1}}
+		want := reflect.ValueOf(&r.Head).Elem().Field(i)
+		fill.Zero(want.Addr().Interface())
+		if f.Name == "Took" {
+			r.Took = time.Hour
+		}
+		if _, err := s.Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Get(t.Context(), r.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is := reflect.ValueOf(got.Head).Field(i); f.Name != "Tag" && !reflect.DeepEqual(is.Interface(), want.Interface()) {
+			t.Errorf("%s: %v has become %v", f.Name, want, is)
 		}
 	}
 }
