@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,7 +163,7 @@ func (h *handler) settle(c *call, how func(ctx context.Context, id int64, who, w
 		m, err = h.lettered(c)
 	}
 	if err == nil {
-		err = how(c.Context(), m.ID, c.who.name, n.reason)
+		err = ofMessage(how(c.Context(), m.ID, c.who.name, n.reason))
 	}
 	if err == nil {
 		m, err = h.lettered(c) // as it is now
@@ -177,8 +178,20 @@ func (h *handler) lettered(c *call) (m outbox.Stored, err error) {
 	if err != nil {
 		return m, noMessage
 	}
-	if m, err = h.Outbox.Show(c.Context(), n); err == nil && !c.who.allows(m.Record.Scope) {
+	m, err = h.Outbox.Show(c.Context(), n)
+	if err == nil && !c.who.allows(m.Record.Scope) {
 		err = noMessage
 	}
-	return m, err
+	return m, ofMessage(err)
+}
+
+// ofMessage says what an error of the outbox means, where that is about the message.
+func ofMessage(err error) error {
+	switch {
+	case errors.Is(err, stet.ErrNotFound):
+		return noMessage
+	case errors.Is(err, stet.ErrState):
+		return messageMoved
+	}
+	return err
 }

@@ -15,11 +15,14 @@ import (
 // Errors of records that this program cannot go on with. Nothing of them is changed: a release that
 // can will.
 var (
-	ErrOtherFlow    = errors.New("flow: the record belongs to another flow")
-	ErrUnknownPoint = errors.New("flow: no phase of this flow is or was called as the record's recovery point")
-	ErrSchema       = errors.New("flow: the record's state has another schema")
-	ErrStateTooBig  = errors.New("flow: the state is too big")
+	// ErrOtherFlow is returned for a record of another flow.
+	ErrOtherFlow = errors.New("flow: the record belongs to another flow")
+	// ErrRelease is returned for a record of another release: its state has another schema, or no
+	// phase is or was called as its recovery point.
+	ErrRelease = errors.New("flow: the record belongs to another release")
 )
+
+var errStateTooBig = errors.New("flow: the state is too big")
 
 // maxState is the longest state as JSON, in bytes: it is written with every phase.
 const maxState = 256 << 10
@@ -56,7 +59,7 @@ func (f *Flow[S]) leave(s *S, notSent int, i *idle) ([]byte, error) {
 		return nil, fmt.Errorf("flow: the state cannot be stored: %w", err)
 	}
 	if len(state) > maxState {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrStateTooBig, len(state), maxState)
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", errStateTooBig, len(state), maxState)
 	}
 	return json.Marshal(progress{f.cfg.Name, f.cfg.Schema, state, notSent, i})
 }
@@ -73,13 +76,13 @@ func (f *Flow[S]) decode(b stet.Body) (s S, p progress, err error) {
 	switch {
 	case p.Schema == f.cfg.Schema:
 		if json.Unmarshal(p.State, &s) != nil {
-			return s, p, fmt.Errorf("%w: %d, but it cannot be read as %T", ErrSchema, p.Schema, s)
+			return s, p, fmt.Errorf("%w: its state has schema %d, but cannot be read as %T", ErrRelease, p.Schema, s)
 		}
 	case f.cfg.Upgrade == nil:
-		err = fmt.Errorf("%w: %d, not %d, and there is no Upgrade", ErrSchema, p.Schema, f.cfg.Schema)
+		err = fmt.Errorf("%w: its state has schema %d, not %d, and there is no Upgrade", ErrRelease, p.Schema, f.cfg.Schema)
 	default:
 		if s, err = f.cfg.Upgrade(p.Schema, p.State); err != nil {
-			err = fmt.Errorf("%w: %d, not %d: %w", ErrSchema, p.Schema, f.cfg.Schema, err)
+			err = fmt.Errorf("%w: its state has schema %d, not %d: %w", ErrRelease, p.Schema, f.cfg.Schema, err)
 		}
 	}
 	return s, p, err
@@ -90,7 +93,7 @@ func (f *Flow[S]) at(point string) (int, error) {
 	if i, ok := f.points[point]; ok {
 		return i, nil
 	}
-	return 0, fmt.Errorf("%w: %q, in flow %q", ErrUnknownPoint, point, f.cfg.Name)
+	return 0, fmt.Errorf("%w: no phase of flow %[3]q is or was called %[2]q", ErrRelease, point, f.cfg.Name)
 }
 
 // point is the name under which phase i is entered today.

@@ -149,7 +149,7 @@ func TestResolveRefuses(t *testing.T) {
 		refuses(o.f, have.ID, flow.Evidence[counts]{}, stet.Note{}, stet.ErrNoReason)
 		refuses(o.f, have.ID, flow.Evidence[counts]{Made: true, Learn: func(*counts) error { return errDown }}, clerk, errDown)
 		refuses(other, have.ID, flow.Evidence[counts]{}, clerk, flow.ErrOtherFlow)
-		refuses(older, have.ID, flow.Evidence[counts]{}, clerk, flow.ErrUnknownPoint)
+		refuses(older, have.ID, flow.Evidence[counts]{}, clerk, flow.ErrRelease)
 		if now := o.record(t); now.Version != have.Version {
 			t.Error("something was changed")
 		}

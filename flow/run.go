@@ -123,10 +123,10 @@ func (r *run[S]) suspend(ctx context.Context, cause error, notSent bool) error {
 // settle leaves the phase until it is a proof that its call was not found.
 func (r *run[S]) settle(ctx context.Context, p *Phase[S], waited time.Duration) error {
 	if p.settling() == stet.Never {
-		return r.unknown(ctx, ErrFresh)
+		return r.unknown(ctx, errFresh)
 	}
 	left := &idle{By: r.c.Attempt(), Since: r.idle}
-	return r.leave(ctx, ErrFresh, 0, left, max(r.backoff(), p.settling()-waited))
+	return r.leave(ctx, errFresh, 0, left, max(r.backoff(), p.settling()-waited))
 }
 
 func (r *run[S]) leave(ctx context.Context, cause error, notSent int, i *idle, in time.Duration) error {
@@ -313,31 +313,4 @@ func (r *run[S]) find(ctx context.Context, p *Phase[S], key string, s *S) (bool,
 		return false, errNoLookup
 	}
 	return p.lookup(ctx, key, s)
-}
-
-// What an error of a phase comes down to.
-var (
-	errDeclined = errors.New("declined")
-	errLater    = errors.New("later")
-	errUnsure   = errors.New("unsure")
-	errOther    = errors.New("other")
-)
-
-func final(err error) error {
-	var no *declined
-	var l *later
-	var u *unsure
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, stet.ErrForeignTx):
-		return stet.ErrForeignTx
-	case errors.As(err, &no):
-		return errDeclined
-	case errors.As(err, &u):
-		return errUnsure
-	case errors.As(err, &l):
-		return errLater
-	}
-	return errOther
 }

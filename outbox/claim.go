@@ -54,29 +54,14 @@ func (b *Box) claim(
 
 // grid reads rows of numbers; what is none, in a damaged row, is 0.
 func grid(rows *sql.Rows, err error) (all [][]int64, _ error) {
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	names, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	cells, dest := make([]cell, len(names)), make([]any, len(names))
-	for i := range cells {
-		dest[i] = &cells[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return nil, err
-		}
-		line := make([]int64, len(cells))
-		for i := range cells {
-			line[i], _ = cells[i].number()
+	err = each(rows, err, func(values []any) {
+		line := make([]int64, len(values))
+		for i, v := range values {
+			line[i], _ = number(v)
 		}
 		all = append(all, line)
-	}
-	return all, rows.Err()
+	})
+	return all, err
 }
 
 // numbers reads rows of one number.

@@ -11,9 +11,6 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// Forever is a [Worker.Retention] with which nothing is deleted.
-const Forever = time.Duration(1<<63 - 1)
-
 const (
 	defaultRetention = 7 * 24 * time.Hour
 
@@ -24,7 +21,7 @@ const (
 
 // Reap deletes messages that were done or discarded at least age ago, and returns how many. Dead
 // and unknown messages stay until a person has settled them. While a message exists its effect
-// cannot be added again ([ErrExists]), so that it has to be kept for as long as the execution of
+// cannot be added again ([stet.ErrExists]), so that it has to be kept for as long as the execution of
 // its record may be repeated. Reap looks at no more than batch rows at a time, and pauses between
 // batches; any number of processes may reap at once. It stops at the first batch in which all rows
 // are younger than age: what lies behind is found by a later call. It skips rows that cannot be

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/rest"
 )
 
@@ -37,7 +38,7 @@ func (w Worker) Run(ctx context.Context) error {
 	if w.Listen != nil {
 		beside.Go(func() { r.listen(ctx) })
 	}
-	if w.Retention != Forever {
+	if w.Retention != stet.Never {
 		beside.Go(func() { r.reap(ctx) })
 	}
 	r.loop(ctx)

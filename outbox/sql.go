@@ -26,9 +26,6 @@ type statements struct {
 }
 
 const (
-	columns = "id, version, state, attempt, scope, `key`, life, topic, name, order_key, downstream_key, " +
-		"downstream_id, payload, meta, errors, created_at, updated_at, due_at"
-
 	over = "('done', 'discarded')"
 	due  = " FROM stet_outbox o WHERE o.state = 'pending' AND o.behind = %d AND o.due_at <= NOW ORDER BY o.due_at, o.id LIMIT ?"
 	// A claim's version is its fencing token: each claim and each outcome after it changes it.
@@ -194,4 +191,11 @@ func (s *statements) build(q, now string) string {
 	q = strings.ReplaceAll(q, "`", "")
 	q = place.ReplaceAllStringFunc(q, func(string) string { n++; return "$" + strconv.Itoa(n) })
 	return q
+}
+
+func (s *statements) place(n int) string {
+	if s.dialect == sqlstore.Postgres {
+		return fmt.Sprintf("$%d", n)
+	}
+	return "?"
 }

@@ -287,12 +287,12 @@ func promise(key func(d *outbox.Delivery) string) func(w *World) (Service, error
 }
 
 func delivered(ctx context.Context, db *sql.DB, d sqlstore.Dialect) (bool, error) {
-	left, err := outbox.New(d).Counts(ctx, db)
+	left, err := (&outbox.Desk{Box: outbox.New(d), DB: db}).Counts(ctx)
 	return err == nil && left[outbox.Pending]+left[outbox.Running] == 0, err
 }
 
 func oneDelivery(ctx context.Context, o Outcome) error {
-	all, err := outbox.New(o.Dialect).List(ctx, o.DB, outbox.Query{Limit: 10_000})
+	all, err := (&outbox.Desk{Box: outbox.New(o.Dialect), DB: o.DB}).List(ctx, outbox.Query{Limit: 10_000})
 	messages := map[string][]string{}
 	for _, m := range all {
 		if string(m.Payload) == o.Order {

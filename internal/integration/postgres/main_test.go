@@ -21,6 +21,7 @@ import (
 	"github.com/stet-dev/stet/internal/integration/clocks"
 	"github.com/stet-dev/stet/internal/integration/testserver"
 	"github.com/stet-dev/stet/internal/integration/wrapped"
+	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tag"
 	"github.com/stet-dev/stet/store/pgxstore"
 	"github.com/stet-dev/stet/store/sqlstore"
