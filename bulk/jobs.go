@@ -106,15 +106,13 @@ func (j *Jobs) Start(ctx context.Context, o Order) (Job, error) {
 	if o.Query, err = selection(o.Action, o.Query); err != nil {
 		return Job{}, err
 	}
-	s := stored{Action: o.Action, Query: stow(&o.Query), Expect: o.Expect, Limit: o.Limit, Retain: o.Retain,
-		Settle: o.Settle, Now: o.Now, Override: o.Override, Who: o.Note.Who, Why: o.Note.Why, Evidence: o.Note.Evidence,
-		Before: count.at, Total: o.Expect}
+	s := stored{Order: o, Key: string(o.Query.Key), Before: count.at, Total: o.Expect}
 	if o.Limit > 0 {
 		s.Total = min(s.Total, o.Limit)
 	}
 	id := stet.ID{Scope: stet.OwnScope, Key: stet.Key("bulk_" + strings.ToLower(rand.Text()))}
-	err = j.engine.Operator().Audit(ctx, id, stet.Note{Who: s.Who, Why: s.Why, Action: "bulk", Notice: string(id.Key),
-		Evidence: fmt.Sprintf("%s of %d records", s.Action, s.Total)})
+	err = j.engine.Operator().Audit(ctx, id, stet.Note{Who: o.Note.Who, Why: o.Note.Why, Action: "bulk",
+		Notice: string(id.Key), Evidence: fmt.Sprintf("%s of %d records", o.Action, s.Total)})
 	if err != nil && !errors.Is(err, stet.ErrUnsupported) {
 		return Job{}, fmt.Errorf("bulk: start: %w", err)
 	}

@@ -49,8 +49,7 @@ func (j *Jobs) Work(ctx context.Context, id string) error {
 		_ = r.c.Suspend(ctx, stet.Step{Point: point, Progress: d.Record.Progress}, time.Minute)
 		return err
 	}
-	r.note = stet.Note{Who: r.Who, Why: r.Why, Evidence: r.Evidence, Notice: id}
-	r.again = true
+	r.Order.Note.Notice, r.again = id, true
 	return r.held(ctx)
 }
 
@@ -59,7 +58,6 @@ type run struct {
 	e *stet.Engine
 	c *stet.Claim
 	stored
-	note  stet.Note
 	again bool // the page may have been changed, in part, by the run before
 }
 
@@ -119,7 +117,7 @@ func (r *run) walk(ctx context.Context) error {
 
 // turn finds the next page with records to change.
 func (r *run) turn(ctx context.Context) error {
-	q := r.Query.unstow()
+	q := r.Order.Query
 	q.Limit = pageSize
 	for len(r.Page) == 0 && !r.Last {
 		if ctx.Err() != nil {
@@ -131,12 +129,12 @@ func (r *run) turn(ctx context.Context) error {
 			return err
 		}
 		for i := range heads {
-			if h := &heads[i]; selects(&q, h, r.Before) && (r.Limit == 0 || r.Taken < r.Limit) {
+			if h := &heads[i]; selects(&q, h, r.Before) && (r.Order.Limit == 0 || r.Taken < r.Order.Limit) {
 				r.Page = append(r.Page, target{h.Scope, string(h.Key), h.State, h.Version, h.Fence()})
 				r.Taken++
 			}
 		}
-		r.After, r.Last = next, next == "" || r.Limit > 0 && r.Taken == r.Limit
+		r.After, r.Last = next, next == "" || r.Order.Limit > 0 && r.Taken == r.Order.Limit
 	}
 	return nil
 }
@@ -231,7 +229,12 @@ func (r *run) change(ctx context.Context) {
 func (r *run) fail(t *target, why error) {
 	r.Failed++
 	if len(r.Errors) < maxErrors {
-		r.Errors = append(r.Errors, Failure{r.e.Tag(t.id()), t.Scope, causeOf(why)})
+		for _, c := range causes {
+			if c.err == nil || errors.Is(why, c.err) { // the last is for all others
+				r.Errors = append(r.Errors, Failure{r.e.Tag(t.id()), t.Scope, c.word, c.text})
+				break
+			}
+		}
 	}
 }
 
@@ -250,13 +253,13 @@ func (r *run) pass(ctx context.Context, page []target, fates []fate, why []error
 func (r *run) one(ctx context.Context, t *target) (fate, error) {
 	var h stet.Head
 	var err error
-	switch r.Action {
+	switch o := &r.Order; o.Action {
 	case Release: // by its attempt: probes write the record, and change nothing of that
-		h, err = r.e.Operator().Resolve(ctx, t.id(), stet.Resolution{Fence: t.Fence, Settle: r.Settle, Now: r.Now, Override: r.Override}, r.note)
+		h, err = r.e.Operator().Resolve(ctx, t.id(), stet.Resolution{Fence: t.Fence, Settle: o.Settle, Now: o.Now, Override: o.Override}, o.Note)
 	case Delete:
-		err = r.e.Operator().Purge(ctx, t.id(), t.Version, r.note)
+		err = r.e.Operator().Purge(ctx, t.id(), t.Version, o.Note)
 	case Extend:
-		_, err = r.e.Operator().Extend(ctx, t.id(), t.Version, r.Retain, r.note)
+		_, err = r.e.Operator().Extend(ctx, t.id(), t.Version, o.Retain, o.Note)
 	}
 	switch {
 	case err == nil, errors.Is(err, stet.ErrKnown):
@@ -281,7 +284,7 @@ func (r *run) one(ctx context.Context, t *target) (fate, error) {
 
 // removed reports whether this job has deleted the record before: then only the history tells.
 func (r *run) removed(ctx context.Context, t *target) (bool, error) {
-	if !r.again || r.Action != Delete {
+	if !r.again || r.Order.Action != Delete {
 		return false, nil
 	}
 	for changes, err := range walk.Pages(func(after string) ([]stet.Change, string, error) {
@@ -292,7 +295,7 @@ func (r *run) removed(ctx context.Context, t *target) (bool, error) {
 			return true, nil
 		case err != nil:
 			return false, err
-		case slices.ContainsFunc(changes, func(c stet.Change) bool { return c.Note.Notice == r.note.Notice }):
+		case slices.ContainsFunc(changes, func(c stet.Change) bool { return c.Note.Notice == r.Order.Note.Notice }):
 			return true, nil
 		}
 	}
