@@ -28,7 +28,7 @@
 //	GET     /policy.json                           viewer    the rules of the API's keys
 //	GET     /problems/                             -         a page for each problem code
 //
-// A record is also found without its scope, by its id: /api/v1/keys/{id}. A [Record] never has the
+// A record is also found without its scope, by its id: /api/v1/keys/{id}. A record is shown without the
 // key, the request or the response unless an operator asks for them, which is in the audit trail
 // before it is answered. Operator commands print the same documents.
 //
