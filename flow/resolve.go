@@ -59,7 +59,7 @@ func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Evidence[S], n 
 // was not left in a foreign phase of this flow. It is what a resolver of package reconcile calls
 // for the records of flows:
 //
-//	reconcile.ResolverFunc(func(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
+//	reconcile.Resolver(func(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
 //		if done, err := pay.Reconcile(ctx, h, "reconciler"); done || err != nil {
 //			return reconcile.Finding{Effect: reconcile.GoesOn}, err
 //		}

@@ -201,7 +201,7 @@ func TestReconcilerEndsADoubtByThePhasesLookup(t *testing.T) { // CR-06, CR-07
 				o.doubt(t)
 				ctx, stop := context.WithTimeout(t.Context(), flow.DefaultSettle+5*time.Minute)
 				defer stop()
-				resolver := reconcile.ResolverFunc(func(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
+				resolver := reconcile.Resolver(func(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
 					if done, err := o.f.Reconcile(ctx, h, "reconciler"); done || err != nil {
 						return reconcile.Finding{Effect: reconcile.GoesOn}, err
 					}

@@ -33,7 +33,7 @@ func later(w http.ResponseWriter, err error) {
 
 // guarded puts the handler behind the middleware, with those who look after what it leaves behind;
 // without a resolver there is no reconciler.
-func guarded(w *World, e *stet.Engine, h http.Handler, resolve reconcile.ResolverFunc) Service {
+func guarded(w *World, e *stet.Engine, h http.Handler, resolve reconcile.Resolver) Service {
 	loops := []func(context.Context) error{maintenance.Sweeper{Engine: e, Every: w.Every}.Run}
 	if resolve != nil {
 		loops = append(loops, reconcile.Reconciler{Engine: e, Resolver: resolve, Every: w.Every, Settle: longLease}.Run)
