@@ -1,8 +1,6 @@
 package flow
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -10,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/digest"
 )
 
 // Errors of records that this program cannot go on with. Nothing of them is changed: a release that
@@ -107,11 +106,6 @@ func (f *Flow[S]) point(i int) string {
 // downstream derives the key of the phase at point from the record's name and life. It does not
 // reveal the client's key.
 func downstream(h *stet.Head, point string) string {
-	sum := sha256.New()
-	for _, part := range [...]string{"stet flow 1", string(h.Scope), string(h.Key), point} {
-		_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		_, _ = sum.Write([]byte(part))
-	}
-	_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, uint64(h.CreatedAt.UnixMicro())))
-	return "stet_" + hex.EncodeToString(sum.Sum(nil)[:16])
+	sum := digest.Of([]string{"stet flow 1", string(h.Scope), string(h.Key), point}, h.CreatedAt.UnixMicro())
+	return "stet_" + hex.EncodeToString(sum[:16])
 }

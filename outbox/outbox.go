@@ -22,10 +22,8 @@ package outbox
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +33,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/digest"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -224,11 +223,6 @@ func (m *Message) key() string {
 	case m.Record.ID == stet.ID{}:
 		return "ob_" + rand.Text()
 	}
-	h := sha256.New()
-	for _, part := range [...]string{string(m.Record.Scope), string(m.Record.Key), m.Topic, m.Name} {
-		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // no two lists of parts make one text
-		_, _ = h.Write([]byte(part))
-	}
-	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(m.Record.life())))
-	return "ob_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+	parts := []string{string(m.Record.Scope), string(m.Record.Key), m.Topic, m.Name}
+	return "ob_" + base64.RawURLEncoding.EncodeToString(digest.Of(parts, m.Record.life()))
 }
