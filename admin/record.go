@@ -44,8 +44,8 @@ type response struct {
 	Body    []byte              `json:"body_b64"`
 }
 
-// record describes a record without its key, request and response, by the id that it is stored with:
-// lists and logs show it, and it is found by that.
+// record describes a record without its key, request and response, by the id that it is stored
+// with: lists and logs show it, and it is found by that.
 func (h *handler) record(head *stet.Head) record {
 	r := record{
 		ID: cmp.Or(head.Tag, h.engine.Tag(head.ID)), Scope: string(head.Scope), State: head.State.String(), Attempt: head.Attempt, Version: uint64(head.Version),

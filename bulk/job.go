@@ -45,7 +45,7 @@ type Failure struct {
 // maxErrors is how many failures of a job are named; all are counted.
 const maxErrors = 20
 
-// causes are why a record cannot be changed, in words for programs and for people.
+// causes are the reasons why a record cannot be changed, for programs and for people.
 var causes = []struct {
 	err        error
 	word, text string
@@ -70,19 +70,19 @@ type stored struct {
 	progress
 }
 
-// progress is a recovery point.
+// progress is how far a job has come, as of a recovery point.
 type progress struct {
-	After  string   // the cursor of the page that comes after Page
-	Last   bool     // there is none
-	Taken  int      // records of all pages so far
-	Page   []target `json:",omitzero"` // what is being changed: any of these may have been changed already
-	Tries  int      `json:",omitzero"` // how often the store has answered nothing about Page
+	After  string   // the cursor of the page after Page
+	Last   bool     // there is no page after Page
+	Taken  int      // records on all pages so far
+	Page   []target `json:",omitzero"` // the records that are being changed; any of them may have been changed already
+	Tries  int      `json:",omitzero"` // how often the store did not answer about any record of Page
 	Done   int
 	Failed int
 	Errors []Failure `json:",omitzero"`
 }
 
-// target is a record as the walk has met it.
+// target is a record as the walk listed it.
 type target struct {
 	Scope   stet.Scope
 	Key     string
@@ -101,7 +101,7 @@ func (s *stored) encode() ([]byte, error) {
 	return b, nil
 }
 
-// decode reads the last of what a record keeps of a job: its end, a recovery point, or the order.
+// decode reads the latest that a record has of a job: its end, a recovery point, or the order.
 func decode(b *stet.Body) (s stored, err error) {
 	doc := b.Request
 	switch {

@@ -122,8 +122,8 @@ type Box struct {
 // sqlstore's.
 func New(d sqlstore.Dialect) *Box { return &Box{q: newStatements(d)} }
 
-// Add writes m as part of tx: m is delivered if tx commits. The error is [stet.ErrExists] if there is
-// a message with this downstream key already: then nothing was written. After that and after
+// Add writes m as part of tx: m is delivered if tx commits. The error is [stet.ErrExists] if there
+// is a message with this downstream key already: then nothing was written. After that and after
 // [ErrMessage] tx can go on; after any other error roll it back. On MySQL the connection must not
 // have clientFoundRows set: with it ErrExists is not returned, although nothing is written.
 //

@@ -55,8 +55,8 @@ type Worker struct {
 	Observe func(Event)
 }
 
-// Event tells of one attempt, or of trouble with the database: then Result is "error", and there
-// may be no ID.
+// Event reports one attempt, or an error of the database: then Result is "error", and there may be
+// no ID.
 type Event struct {
 	// Result is done, retry, dead, unknown, lost or error: the label of
 	// idem_outbox_deliveries_total.

@@ -82,8 +82,8 @@ func (s *Store) tagged(ctx context.Context, tag string) (names []string, err err
 	return slices.Compact(names), nil
 }
 
-// each goes through the names after one, in order or, if back is set, in reverse order. "" is before
-// all names.
+// each goes through the names after one, in order or, if back is set, in reverse order. "" is
+// before all names.
 func each(ctx context.Context, names []string, after string, back bool) iter.Seq2[string, error] {
 	if back {
 		slices.Reverse(names)
