@@ -139,7 +139,7 @@ func (f *Flow[S]) Do(ctx context.Context, q stet.Request, s S) (stet.Response, e
 		return stet.Response{}, ErrRules
 	}
 	var err error
-	if q.Keep, err = f.encode(&s, 0); err != nil {
+	if q.Keep, err = f.encode(&s, progress{}); err != nil {
 		return stet.Response{}, err
 	}
 	if q.Point = f.point(0); q.Subject.Method == "" && q.Subject.Path == "" && q.Subject.Body == nil {

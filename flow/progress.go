@@ -49,10 +49,8 @@ type idle struct {
 	Since time.Time `json:"since"`
 }
 
-func (f *Flow[S]) encode(s *S, notSent int) ([]byte, error) { return f.leave(s, notSent, nil) }
-
-// leave encodes the state, and what the run knows of the call that it leaves undone.
-func (f *Flow[S]) leave(s *S, notSent int, i *idle) ([]byte, error) {
+// encode returns the state as it is stored, with what p says of the call that a run leaves undone.
+func (f *Flow[S]) encode(s *S, p progress) ([]byte, error) {
 	state, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("flow: the state cannot be stored: %w", err)
@@ -60,7 +58,8 @@ func (f *Flow[S]) leave(s *S, notSent int, i *idle) ([]byte, error) {
 	if len(state) > maxState {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", errStateTooBig, len(state), maxState)
 	}
-	return json.Marshal(progress{f.cfg.Name, f.cfg.Schema, state, notSent, i})
+	p.Flow, p.Schema, p.State = f.cfg.Name, f.cfg.Schema, state
+	return json.Marshal(p)
 }
 
 // decode reads what a run left behind. Its errors hold nothing of the state.

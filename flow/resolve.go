@@ -151,7 +151,7 @@ func (f *Flow[S]) resolve(ctx context.Context, d doubt[S], found Evidence[S], n 
 		next.DownstreamKey = downstream(&d.have.Head, next.Point)
 	}
 	var err error
-	if next.Progress, err = f.encode(&d.state, d.have.Attempt); err != nil {
+	if next.Progress, err = f.encode(&d.state, progress{NotSent: d.have.Attempt}); err != nil {
 		return err
 	}
 	if _, err = f.cfg.Engine.Operator().Reopen(ctx, d.have.ID, d.have.Version, next, n); err != nil {

@@ -65,17 +65,8 @@ const (
 )
 
 func (e Effect) String() string {
-	switch e {
-	case Pending:
-		return "pending"
-	case Happened:
-		return "happened"
-	case Missing:
-		return "missing"
-	case Voided:
-		return "voided"
-	case GoesOn:
-		return "goes-on"
+	if names := [...]string{"pending", "happened", "missing", "voided", "goes-on"}; int(e) < len(names) {
+		return names[e]
 	}
 	return fmt.Sprintf("Effect(%d)", uint8(e))
 }
