@@ -126,7 +126,7 @@ func TestMissingIsNoProofWhileTheHandlerRuns(t *testing.T) { // A03, I1, I14, W2
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		effects := 0
-		resolver := reconcile.ResolverFunc(func(context.Context, stet.Head) (reconcile.Finding, error) {
+		resolver := reconcile.Resolver(func(context.Context, stet.Head) (reconcile.Finding, error) {
 			return reconcile.Finding{Effect: reconcile.Missing, Evidence: "404"}, nil
 		})
 		done := make(chan error)

@@ -101,7 +101,7 @@ func TestEveryRecordHasAnOwner(t *testing.T) { // A09, A12, I15
 		ctx, stop := context.WithTimeout(t.Context(), 6*time.Hour)
 		defer stop()
 		var loops sync.WaitGroup
-		silent := reconcile.ResolverFunc(func(context.Context, stet.Head) (reconcile.Finding, error) { return reconcile.Finding{}, nil })
+		silent := reconcile.Resolver(func(context.Context, stet.Head) (reconcile.Finding, error) { return reconcile.Finding{}, nil })
 		for _, run := range []func(context.Context) error{maintenance.Sweeper{Engine: e}.Run, maintenance.Reaper{Engine: e}.Run,
 			reconcile.Reconciler{Engine: e, Resolver: silent}.Run, flow.Completer{Engine: e, Flows: []flow.Resumer{pay(t, e)}}.Run} {
 			loops.Go(func() {

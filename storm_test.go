@@ -132,7 +132,7 @@ func (p *provider) charge(key stet.Key, fence int64) bool {
 	return true
 }
 
-// Resolve implements [reconcile.Resolver]: it finds the effect, or sees to it that there will be
+// Resolve is a [reconcile.Resolver]: it finds the effect, or sees to it that there will be
 // none of the attempts so far.
 func (p *provider) Resolve(_ context.Context, h stet.Head) (reconcile.Finding, error) {
 	p.mu.Lock()
@@ -169,7 +169,7 @@ func TestStorm(t *testing.T) { // A14, A16, I1, I2, I3, I8, I11, I13, I15, W2, W
 			engines = append(engines, e)
 			loops.Go(func() { _ = maintenance.Sweeper{Engine: e}.Run(ctx) })
 			loops.Go(func() { _ = maintenance.Reaper{Engine: e}.Run(ctx) })
-			loops.Go(func() { _ = reconcile.Reconciler{Engine: e, Resolver: world, MaxProbes: 100}.Run(ctx) })
+			loops.Go(func() { _ = reconcile.Reconciler{Engine: e, Resolver: world.Resolve, MaxProbes: 100}.Run(ctx) })
 		}
 		for k := range keys {
 			for i, e := range engines {

@@ -19,31 +19,23 @@ var bulkRoles = map[bulk.Action]Role{bulk.Release: Operator, bulk.Delete: Admin,
 
 // Job is a bulk job as the API shows it.
 type Job struct {
-	Job         string       `json:"job"`
-	Action      bulk.Action  `json:"action"`
-	Filter      Filter       `json:"filter"`
-	State       bulk.State   `json:"state"`
-	Total       int          `json:"total"`
-	Done        int          `json:"done"`
-	Failed      int          `json:"failed"`
-	Left        int          `json:"left"` // of a completed job: what had been changed by others before
-	Errors      []JobFailure `json:"errors"`
-	Limit       int          `json:"limit,omitzero"`
-	Seconds     float64      `json:"seconds,omitzero"`
-	Who         string       `json:"who"`
-	Reason      string       `json:"reason"`
-	Evidence    string       `json:"evidence,omitzero"`
-	CreatedAt   time.Time    `json:"created_at"`
-	UpdatedAt   time.Time    `json:"updated_at"`
-	CompletedAt time.Time    `json:"completed_at,omitzero"`
-}
-
-// JobFailure is a record that a job could not change.
-type JobFailure struct {
-	ID     string     `json:"id"`
-	Scope  stet.Scope `json:"scope"`
-	Cause  string     `json:"cause"`
-	Detail string     `json:"detail"`
+	Job         string         `json:"job"`
+	Action      bulk.Action    `json:"action"`
+	Filter      Filter         `json:"filter"`
+	State       bulk.State     `json:"state"`
+	Total       int            `json:"total"`
+	Done        int            `json:"done"`
+	Failed      int            `json:"failed"`
+	Left        int            `json:"left"` // of a completed job: what had been changed by others before
+	Errors      []bulk.Failure `json:"errors"`
+	Limit       int            `json:"limit,omitzero"`
+	Seconds     float64        `json:"seconds,omitzero"`
+	Who         string         `json:"who"`
+	Reason      string         `json:"reason"`
+	Evidence    string         `json:"evidence,omitzero"`
+	CreatedAt   time.Time      `json:"created_at"`
+	UpdatedAt   time.Time      `json:"updated_at"`
+	CompletedAt time.Time      `json:"completed_at,omitzero"`
 }
 
 // Filter is the query of a job, by the names that the parameters of a list have. A key is not
@@ -73,14 +65,9 @@ func newFilter(q *stet.Query) Filter {
 }
 
 func newJob(j *bulk.Job) Job {
-	d := Job{Job: j.ID, Action: j.Action, Filter: newFilter(&j.Query), State: j.State, Total: j.Total, Done: j.Done, Failed: j.Failed,
-		Left: j.Left(), Errors: []JobFailure{}, Limit: j.Limit, Seconds: j.Retain.Seconds(), Who: j.Note.Who, Reason: j.Note.Why,
+	return Job{Job: j.ID, Action: j.Action, Filter: newFilter(&j.Query), State: j.State, Total: j.Total, Done: j.Done, Failed: j.Failed,
+		Left: j.Left, Errors: append([]bulk.Failure{}, j.Errors...), Limit: j.Limit, Seconds: j.Retain.Seconds(), Who: j.Note.Who, Reason: j.Note.Why,
 		Evidence: j.Note.Evidence, CreatedAt: j.CreatedAt.UTC(), UpdatedAt: j.UpdatedAt.UTC(), CompletedAt: j.CompletedAt.UTC()}
-	for i := range j.Errors {
-		f := &j.Errors[i]
-		d.Errors = append(d.Errors, JobFailure{f.ID, f.Scope, f.Cause, f.Text()})
-	}
-	return d
 }
 
 // bulkRequest is the body of POST /api/v1/bulk, and of its count.

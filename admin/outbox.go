@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,28 +46,17 @@ type Message struct {
 	PayloadBytes  int               `json:"payload_bytes"`
 	Payload       []byte            `json:"payload_b64,omitempty"`
 	Meta          map[string]string `json:"meta,omitempty"`
-	Errors        []MessageError    `json:"errors"` // oldest first: of attempts, and what people did
+	Errors        []outbox.Failure  `json:"errors"` // oldest first: of attempts, and what people did
 	Damage        string            `json:"damage,omitzero"`
 	CreatedAt     time.Time         `json:"created_at"`
 	UpdatedAt     time.Time         `json:"updated_at"`
 	DueAt         time.Time         `json:"due_at"`
 }
 
-// MessageError is an entry of what went wrong with a message.
-type MessageError struct {
-	Attempt int       `json:"attempt"`
-	At      time.Time `json:"at"`
-	Error   string    `json:"error"`
-}
-
 func (h *handler) letter(s *outbox.Stored) Message {
-	m := Message{ID: s.ID, State: s.State, Topic: s.Topic, Name: s.Name, Record: h.tagOf(s.Record.ID), Scope: string(s.Record.Scope), OrderKey: s.OrderKey,
+	return Message{ID: s.ID, State: s.State, Topic: s.Topic, Name: s.Name, Record: h.tagOf(s.Record.ID), Scope: string(s.Record.Scope), OrderKey: s.OrderKey,
 		Attempt: s.Attempt, DownstreamKey: s.DownstreamKey, DownstreamID: s.DownstreamID, PayloadBytes: len(s.Payload),
-		Errors: make([]MessageError, 0, len(s.Errors)), Damage: s.Damage, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, DueAt: s.DueAt}
-	for _, f := range s.Errors {
-		m.Errors = append(m.Errors, MessageError(f))
-	}
-	return m
+		Errors: append([]outbox.Failure{}, s.Errors...), Damage: s.Damage, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, DueAt: s.DueAt}
 }
 
 // outboxed answers a call where there is an outbox.
@@ -162,7 +152,7 @@ func (h *handler) settle(c *call, how func(ctx context.Context, id int64, who, w
 		m, err = h.lettered(c)
 	}
 	if err == nil {
-		err = how(c.Context(), m.ID, c.who.name, n.reason)
+		err = ofMessage(how(c.Context(), m.ID, c.who.name, n.reason))
 	}
 	if err == nil {
 		m, err = h.lettered(c) // as it is now
@@ -177,8 +167,20 @@ func (h *handler) lettered(c *call) (m outbox.Stored, err error) {
 	if err != nil {
 		return m, noMessage
 	}
-	if m, err = h.Outbox.Show(c.Context(), n); err == nil && !c.who.allows(m.Record.Scope) {
+	m, err = h.Outbox.Show(c.Context(), n)
+	if err == nil && !c.who.allows(m.Record.Scope) {
 		err = noMessage
 	}
-	return m, err
+	return m, ofMessage(err)
+}
+
+// ofMessage says what an error of the outbox means, where that is about the message.
+func ofMessage(err error) error {
+	switch {
+	case errors.Is(err, stet.ErrNotFound):
+		return noMessage
+	case errors.Is(err, stet.ErrState):
+		return messageMoved
+	}
+	return err
 }

@@ -53,7 +53,7 @@ func (s *shelf) Show(_ context.Context, id int64) (outbox.Stored, error) {
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.all, func(m outbox.Stored) bool { return m.ID == id })
 	if i < 0 || s.err != nil {
-		return outbox.Stored{}, cmp.Or(s.err, outbox.ErrNotFound)
+		return outbox.Stored{}, cmp.Or(s.err, stet.ErrNotFound)
 	}
 	return s.all[i], nil
 }
@@ -63,7 +63,7 @@ func (s *shelf) settle(id int64, to outbox.State, who, why string) error {
 	defer s.mu.Unlock()
 	m := &s.all[id-1]
 	if m.State != outbox.Dead && m.State != outbox.Unknown {
-		return fmt.Errorf("%w: it was %s", outbox.ErrState, m.State)
+		return fmt.Errorf("%w: it was %s", stet.ErrState, m.State)
 	}
 	m.State = to
 	s.done = append(s.done, fmt.Sprintf("%d %s by %s: %s", id, to, who, why))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
-	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -59,7 +58,6 @@ var causes = []struct {
 }{
 	{stet.ErrNotFound, notFound}, {stet.ErrCorrupt, unreadable}, {stet.ErrUnsupported, unlisted},
 	{stet.ErrNoReason, reasonRequired}, {bulk.ErrTooMany, tooManyKeys},
-	{outbox.ErrNotFound, noMessage}, {outbox.ErrState, messageMoved},
 }
 
 // problemOf says what an error means for who asked. One that is not known is the store's.

@@ -344,7 +344,7 @@ func TestReleaseBeforeSettling(t *testing.T) { // D09
 // asked is kept.
 func TestProbeNow(t *testing.T) { // D06
 	found, fails := reconcile.Finding{Effect: reconcile.Missing, Evidence: "the probe was answered 404"}, error(nil)
-	r := &reconcile.Reconciler{Settle: 20 * time.Minute, Resolver: reconcile.ResolverFunc(func(context.Context, stet.Head) (reconcile.Finding, error) { return found, fails })}
+	r := &reconcile.Reconciler{Settle: 20 * time.Minute, Resolver: reconcile.Resolver(func(context.Context, stet.Head) (reconcile.Finding, error) { return found, fails })}
 	d := newDesk(t, admin.Config{Settle: 20 * time.Minute, Reconciler: r, Who: "kim@desk"}, nil)
 	r.Engine = d.engine
 	id := d.unknown("k")

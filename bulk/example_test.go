@@ -46,7 +46,7 @@ func Example() {
 	if job, err = jobs.Get(ctx, job.ID); err != nil {
 		panic(err)
 	}
-	fmt.Println(job.State, job.Done, job.Failed, job.Left())
+	fmt.Println(job.State, job.Done, job.Failed, job.Left)
 	// Output:
 	// 3 match: map[unknown:3]
 	// completed 3 0 0

@@ -2,7 +2,6 @@ package bulk
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -28,27 +27,25 @@ type Job struct {
 	Total  int // how many records it is about: Expect, or Limit where that is less
 	Done   int // changed by this job
 	Failed int // could not be changed
+	Left   int // still to be changed; of a completed job: changed by others before
 	Errors []Failure
 	// UpdatedAt is when it last came to a recovery point, CompletedAt when it ended. All are by the
 	// store's clock.
 	CreatedAt, UpdatedAt, CompletedAt time.Time
 }
 
-// Left returns how many records are still to be changed. For a completed job it is how many had
-// been changed by others before.
-func (j *Job) Left() int { return max(0, j.Total-j.Done-j.Failed) }
-
 // Failure is a record that could not be changed, and why.
 type Failure struct {
-	ID    string // see [stet.Engine.Tag]
-	Scope stet.Scope
-	Cause string // a word; see [Failure.Text]
+	ID     string     `json:"id"` // see [stet.Engine.Tag]
+	Scope  stet.Scope `json:"scope"`
+	Cause  string     `json:"cause"`  // a word, for programs
+	Detail string     `json:"detail"` // a sentence, for people
 }
 
 // maxErrors is how many failures of a job are named; all are counted.
 const maxErrors = 20
 
-// causes are why a record cannot be changed, in words for programs and for people.
+// causes are the reasons why a record cannot be changed, for programs and for people.
 var causes = []struct {
 	err        error
 	word, text string
@@ -64,69 +61,28 @@ var causes = []struct {
 const notSettled = "its attempt ended only just now, or has not ended, and may still have its effect: " +
 	"try it again later, or release it all the same (--now, \"now\": true)"
 
-// Text says the cause in a sentence.
-func (f *Failure) Text() string {
-	for _, c := range causes {
-		if c.word == f.Cause {
-			return c.text
-		}
-	}
-	return f.Cause
-}
-
-func causeOf(err error) string {
-	for _, c := range causes {
-		if c.err == nil || errors.Is(err, c.err) {
-			return c.word
-		}
-	}
-	panic("unreachable")
-}
-
 // stored is a job as its record keeps it.
 type stored struct {
-	Action   Action
-	Query    query
-	Expect   int
-	Limit    int           `json:",omitzero"`
-	Retain   time.Duration `json:",omitzero"`
-	Settle   time.Duration `json:",omitzero"`
-	Now      bool          `json:",omitzero"`
-	Override bool          `json:",omitzero"`
-	Who, Why string
-	Evidence string    `json:",omitzero"`
-	Before   time.Time // records that came into their state later are left alone; by the store's clock
-	Total    int
+	Order  Order
+	Key    string    `json:",omitzero"` // of the order's query: as a [stet.Key] it never leaves a program as JSON
+	Before time.Time // records that came into their state later are left alone; by the store's clock
+	Total  int
 	progress
 }
 
-// query is stored with its key, which by itself never leaves a program as JSON.
-type query struct {
-	stet.Query
-	Key string `json:",omitzero"`
-}
-
-func stow(q *stet.Query) query { return query{*q, string(q.Key)} }
-
-func (q *query) unstow() stet.Query {
-	out := q.Query
-	out.Key = stet.Key(q.Key)
-	return out
-}
-
-// progress is a recovery point.
+// progress is how far a job has come, as of a recovery point.
 type progress struct {
-	After  string   // the cursor of the page that comes after Page
-	Last   bool     // there is none
-	Taken  int      // records of all pages so far
-	Page   []target `json:",omitzero"` // what is being changed: any of these may have been changed already
-	Tries  int      `json:",omitzero"` // how often the store has answered nothing about Page
+	After  string   // the cursor of the page after Page
+	Last   bool     // there is no page after Page
+	Taken  int      // records on all pages so far
+	Page   []target `json:",omitzero"` // the records that are being changed; any of them may have been changed already
+	Tries  int      `json:",omitzero"` // how often the store did not answer about any record of Page
 	Done   int
 	Failed int
 	Errors []Failure `json:",omitzero"`
 }
 
-// target is a record as the walk has met it.
+// target is a record as the walk listed it.
 type target struct {
 	Scope   stet.Scope
 	Key     string
@@ -145,12 +101,7 @@ func (s *stored) encode() ([]byte, error) {
 	return b, nil
 }
 
-func (s *stored) order() Order {
-	return Order{Action: s.Action, Query: s.Query.unstow(), Expect: s.Expect, Limit: s.Limit, Retain: s.Retain,
-		Settle: s.Settle, Now: s.Now, Override: s.Override, Note: stet.Note{Who: s.Who, Why: s.Why, Evidence: s.Evidence}}
-}
-
-// decode reads the last of what a record keeps of a job: its end, a recovery point, or the order.
+// decode reads the latest that a record has of a job: its end, a recovery point, or the order.
 func decode(b *stet.Body) (s stored, err error) {
 	doc := b.Request
 	switch {
@@ -162,6 +113,7 @@ func decode(b *stet.Body) (s stored, err error) {
 	if err := json.Unmarshal(doc, &s); err != nil {
 		return s, fmt.Errorf("%w: it is no job of this version", stet.ErrCorrupt)
 	}
+	s.Order.Query.Key = stet.Key(s.Key)
 	return s, nil
 }
 
@@ -170,8 +122,8 @@ func jobOf(r *stet.Record) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	j := Job{ID: string(r.Key), Order: s.order(), Total: s.Total, Done: s.Done, Failed: s.Failed, Errors: s.Errors,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, CompletedAt: r.CompletedAt}
+	j := Job{ID: string(r.Key), Order: s.Order, Total: s.Total, Done: s.Done, Failed: s.Failed,
+		Left: max(0, s.Total-s.Done-s.Failed), Errors: s.Errors, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, CompletedAt: r.CompletedAt}
 	switch {
 	case r.State == stet.Completed:
 		j.State = Completed

@@ -18,11 +18,11 @@ import (
 // Jobs starts, shows and runs the jobs of one store. It is safe for concurrent use.
 type Jobs struct {
 	engine *stet.Engine
-	wake   chan struct{} // a job was started here
+	wake   chan struct{} // a value if a job was started with this Jobs
 }
 
-// New returns the jobs of an engine's store, which has to be a [stet.Lister]. It starts nothing:
-// see [Jobs.Run].
+// New returns the jobs of an engine's store, which must be a [stet.Lister]. Nothing works on jobs
+// before [Jobs.Run] is called.
 func New(e *stet.Engine) *Jobs { return &Jobs{engine: e, wake: make(chan struct{}, 1)} }
 
 // Retain is how long a job can be looked at after its end. A job that no process goes on with is
@@ -69,7 +69,7 @@ func (j *Jobs) Count(ctx context.Context, a Action, q stet.Query) (Count, error)
 	return c, nil
 }
 
-// all are the pages of what a query selects.
+// all returns the pages of the records that a query selects.
 func (j *Jobs) all(ctx context.Context, q stet.Query) iter.Seq2[[]stet.Head, error] {
 	return walk.Pages(func(after string) ([]stet.Head, string, error) {
 		q.After, q.Limit = after, stet.MaxLimit
@@ -106,15 +106,13 @@ func (j *Jobs) Start(ctx context.Context, o Order) (Job, error) {
 	if o.Query, err = selection(o.Action, o.Query); err != nil {
 		return Job{}, err
 	}
-	s := stored{Action: o.Action, Query: stow(&o.Query), Expect: o.Expect, Limit: o.Limit, Retain: o.Retain,
-		Settle: o.Settle, Now: o.Now, Override: o.Override, Who: o.Note.Who, Why: o.Note.Why, Evidence: o.Note.Evidence,
-		Before: count.at, Total: o.Expect}
+	s := stored{Order: o, Key: string(o.Query.Key), Before: count.at, Total: o.Expect}
 	if o.Limit > 0 {
 		s.Total = min(s.Total, o.Limit)
 	}
 	id := stet.ID{Scope: stet.OwnScope, Key: stet.Key("bulk_" + strings.ToLower(rand.Text()))}
-	err = j.engine.Operator().Audit(ctx, id, stet.Note{Who: s.Who, Why: s.Why, Action: "bulk", Notice: string(id.Key),
-		Evidence: fmt.Sprintf("%s of %d records", s.Action, s.Total)})
+	err = j.engine.Operator().Audit(ctx, id, stet.Note{Who: o.Note.Who, Why: o.Note.Why, Action: "bulk",
+		Notice: string(id.Key), Evidence: fmt.Sprintf("%s of %d records", o.Action, s.Total)})
 	if err != nil && !errors.Is(err, stet.ErrUnsupported) {
 		return Job{}, fmt.Errorf("bulk: start: %w", err)
 	}
@@ -128,8 +126,8 @@ func (j *Jobs) Start(ctx context.Context, o Order) (Job, error) {
 	return j.Get(ctx, string(id.Key))
 }
 
-// store reserves the job's record, and leaves it at its recovery point for the process that comes
-// first.
+// store creates the job's record, and suspends it at its recovery point. The first process that
+// finds it works on it.
 func (j *Jobs) store(ctx context.Context, id stet.ID, s *stored) error {
 	doc, err := s.encode()
 	if err != nil {
@@ -144,7 +142,7 @@ func (j *Jobs) store(ctx context.Context, id stet.ID, s *stored) error {
 	case d.Verdict != stet.Execute:
 		return fmt.Errorf("its id is taken: %v", d.Verdict)
 	}
-	// Where this fails the job is stored all the same, and waits for the end of its lease.
+	// If this fails, the job is stored all the same, and can be taken when its lease ends.
 	_ = d.Claim.Suspend(ctx, stet.Step{Point: point}, 0)
 	return nil
 }

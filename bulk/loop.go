@@ -9,7 +9,7 @@ import (
 	"github.com/stet-dev/stet/internal/walk"
 )
 
-// every is the time from one search for jobs that no process works on to the next.
+// every is the time between two searches for jobs that no process works on.
 const every = 5 * time.Second
 
 // Run works on jobs, one at a time, until ctx ends, and then returns nil: on those that were
@@ -27,7 +27,7 @@ func (j *Jobs) Run(ctx context.Context) error {
 	}
 }
 
-// round works on what is abandoned now. The engine's observer has seen its errors.
+// round works on the jobs that no process works on. The engine's observer is told of errors.
 func (j *Jobs) round(ctx context.Context) {
 	abandoned := func(after string) ([]stet.Head, string, error) {
 		return j.engine.Operator().Abandoned(ctx, after, stet.MaxLimit)
@@ -35,7 +35,7 @@ func (j *Jobs) round(ctx context.Context) {
 	for heads := range walk.Pages(abandoned) {
 		for i := range heads {
 			if heads[i].Scope == stet.OwnScope && ctx.Err() == nil {
-				_ = j.Work(ctx, string(heads[i].Key)) // another process may have been faster
+				_ = j.Work(ctx, string(heads[i].Key)) // another process may be working on it
 			}
 		}
 		if ctx.Err() != nil {

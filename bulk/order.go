@@ -87,7 +87,7 @@ func (o *Order) validate() error {
 	return nil
 }
 
-// selection is the query that an action walks.
+// selection returns the query that a job with this action walks, or an [OrderError].
 func selection(a Action, q stet.Query) (stet.Query, error) {
 	q.After, q.Limit, q.Oldest = "", 0, false
 	switch {
@@ -104,19 +104,19 @@ func selection(a Action, q stet.Query) (stet.Query, error) {
 	return q, nil
 }
 
-// since is when a record came into its state, as far as it tells. Probes write unknown records, and
-// change nothing of what they are, until the last one makes a dead letter.
+// since returns when a record came into its state, as far as the record tells. Probes write unknown
+// records without changing their state, until the last one makes a dead letter.
 func since(q *stet.Query, h *stet.Head) time.Time {
 	switch {
 	case h.State != stet.Unknown || q.Escalated:
 		return h.UpdatedAt
-	case h.Attended(): // it is written again and again
+	case h.Attended(): // its holder writes it again and again
 		return h.CreatedAt
 	}
 	return h.CreatedAt.Add(h.Took)
 }
 
-// selects reports whether h matched already at an instant of the store's clock.
+// selects reports whether h already matched at an instant of the store's clock.
 func selects(q *stet.Query, h *stet.Head, at time.Time) bool {
 	then := *h
 	then.AsOf = at // ages are those of that instant

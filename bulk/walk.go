@@ -14,23 +14,24 @@ import (
 )
 
 const (
-	// pageSize is how many records are changed between two recovery points: a run that takes over
-	// asks for each of them whether it was changed already.
+	// pageSize is how many records are changed between two recovery points. A run that takes over
+	// checks for each of them whether it was already changed.
 	pageSize = 256
-	// atOnce is how many records a job changes at a time. Stores that write in groups make one
-	// commit of them. It is few: what a request writes waits for at most so many writes of a job.
+	// atOnce is how many records a job changes at a time. Stores that write in groups write them in
+	// one commit. It is small, because a request may have to wait for that many writes of a job.
 	atOnce = 16
-	// passes is how often a record is tried whose store gives no answer; patience is the pause
-	// before each further one.
+	// passes is how often a record is tried if the store does not answer; patience is the pause
+	// before each repetition.
 	passes   = 3
 	patience = time.Second
-	// later is when a job goes on that the store did not answer. A page of which it answered
-	// nothing is tried again so often: the store may be away, or these very records may be held.
+	// later is when a job goes on after the store did not answer. pageTries is how often a page is
+	// tried again if the store answered nothing about it: the store may be away, or another
+	// transaction may hold these very records.
 	later     = 5 * time.Second
 	pageTries = 5
 )
 
-// errLater: the job is left at a recovery point.
+// errLater means that the job is left at a recovery point.
 var errLater = errors.New("bulk: the job stopped at a recovery point, and goes on from there")
 
 // Work goes on with a job until it is completed, and then returns nil. If ctx ends first it leaves
@@ -45,12 +46,11 @@ func (j *Jobs) Work(ctx context.Context, id string) error {
 		return fmt.Errorf("bulk: %w: %v", stet.ErrState, d.Verdict)
 	}
 	r := &run{e: j.engine, c: d.Claim}
-	if r.stored, err = decode(&d.Record.Body); err != nil { // left as it is, for a release that knows it
+	if r.stored, err = decode(&d.Record.Body); err != nil { // left as it is, for a release that can read it
 		_ = r.c.Suspend(ctx, stet.Step{Point: point, Progress: d.Record.Progress}, time.Minute)
 		return err
 	}
-	r.note = stet.Note{Who: r.Who, Why: r.Why, Evidence: r.Evidence, Notice: id}
-	r.again = true
+	r.Order.Note.Notice, r.again = id, true
 	return r.held(ctx)
 }
 
@@ -59,12 +59,11 @@ type run struct {
 	e *stet.Engine
 	c *stet.Claim
 	stored
-	note  stet.Note
-	again bool // the page may have been changed, in part, by the run before
+	again bool // an earlier run may have changed part of the page
 }
 
-// held works on the job and keeps its lease meanwhile. [stet.Claim.Hold] would end a long job after
-// the policy's Execution.
+// held works on the job and renews its lease meanwhile. It does so itself, because
+// [stet.Claim.Hold] would end a long job after the policy's Execution.
 func (r *run) held(ctx context.Context) error {
 	working, end := context.WithCancelCause(ctx)
 	var beating sync.WaitGroup
@@ -95,9 +94,9 @@ func (r *run) held(ctx context.Context) error {
 	return r.leave(ctx)
 }
 
-// walk changes page after page. Nil means that nothing is left; errLater that the rest is to wait.
-// With any other error the store did not take a recovery point, and the next process begins at
-// the one before.
+// walk changes page after page. It returns nil if nothing is left, and errLater if the rest has to
+// wait. Any other error means that a recovery point was not stored; the next process begins at the
+// one before.
 func (r *run) walk(ctx context.Context) error {
 	for {
 		if len(r.Page) == 0 {
@@ -117,9 +116,9 @@ func (r *run) walk(ctx context.Context) error {
 	}
 }
 
-// turn finds the next page with records to change.
+// turn goes on to the next page that has records to change.
 func (r *run) turn(ctx context.Context) error {
-	q := r.Query.unstow()
+	q := r.Order.Query
 	q.Limit = pageSize
 	for len(r.Page) == 0 && !r.Last {
 		if ctx.Err() != nil {
@@ -131,12 +130,12 @@ func (r *run) turn(ctx context.Context) error {
 			return err
 		}
 		for i := range heads {
-			if h := &heads[i]; selects(&q, h, r.Before) && (r.Limit == 0 || r.Taken < r.Limit) {
+			if h := &heads[i]; selects(&q, h, r.Before) && (r.Order.Limit == 0 || r.Taken < r.Order.Limit) {
 				r.Page = append(r.Page, target{h.Scope, string(h.Key), h.State, h.Version, h.Fence()})
 				r.Taken++
 			}
 		}
-		r.After, r.Last = next, next == "" || r.Limit > 0 && r.Taken == r.Limit
+		r.After, r.Last = next, next == "" || r.Order.Limit > 0 && r.Taken == r.Order.Limit
 	}
 	return nil
 }
@@ -155,14 +154,14 @@ func (r *run) step() (stet.Step, error) {
 	return stet.Step{Point: point, Progress: doc}, err
 }
 
-// leave gives the job up at a recovery point, for the next process.
+// leave suspends the job at a recovery point, for the next process.
 func (r *run) leave(ctx context.Context) error {
 	s, err := r.step()
 	if err != nil {
 		return err
 	}
 	in := later
-	if ctx.Err() != nil { // this process is to end, and another may go on at once
+	if ctx.Err() != nil { // this process is ending, and another may go on at once
 		in = 0
 	}
 	if err := r.c.Suspend(context.WithoutCancel(ctx), s, in); err != nil {
@@ -174,7 +173,7 @@ func (r *run) leave(ctx context.Context) error {
 	return errLater
 }
 
-// settle stores the end.
+// settle stores the completed job.
 func (r *run) settle(ctx context.Context) error {
 	doc, err := r.encode()
 	if err != nil {
@@ -187,17 +186,18 @@ func (r *run) settle(ctx context.Context) error {
 	return nil
 }
 
-// fate is what has become of one record.
+// fate is what became of one record.
 type fate uint8
 
 const (
-	pending fate = iota // not known: it was not its turn, or the store gave no answer
+	pending fate = iota // not known: it was not tried, or the store did not answer
 	changed
-	refused // for a cause
-	gone    // changed by others since the walk met it
+	refused // it cannot be changed, for a cause
+	gone    // changed by others after the walk listed it
 )
 
-// change changes the page. What is to be tried again later, by this run or by another, stays on it.
+// change changes the records of the page. Those that have to be tried again later, by this run or
+// by another, stay on the page.
 func (r *run) change(ctx context.Context) {
 	page := r.Page
 	fates, why := make([]fate, len(page)), make([]error, len(page))
@@ -206,7 +206,7 @@ func (r *run) change(ctx context.Context) {
 			break
 		}
 		r.pass(ctx, page, fates, why)
-		r.again = true // a record without an answer may have been changed
+		r.again = true // the store may have changed a record without answering
 		if !slices.Contains(fates, pending) {
 			break
 		}
@@ -231,11 +231,16 @@ func (r *run) change(ctx context.Context) {
 func (r *run) fail(t *target, why error) {
 	r.Failed++
 	if len(r.Errors) < maxErrors {
-		r.Errors = append(r.Errors, Failure{r.e.Tag(t.id()), t.Scope, causeOf(why)})
+		for _, c := range causes {
+			if c.err == nil || errors.Is(why, c.err) { // the last is for all others
+				r.Errors = append(r.Errors, Failure{r.e.Tag(t.id()), t.Scope, c.word, c.text})
+				break
+			}
+		}
 	}
 }
 
-// pass tries what is pending, atOnce records at a time.
+// pass tries the pending records, atOnce at a time.
 func (r *run) pass(ctx context.Context, page []target, fates []fate, why []error) {
 	workers := walk.NewWorkers(atOnce)
 	defer workers.Wait()
@@ -250,13 +255,13 @@ func (r *run) pass(ctx context.Context, page []target, fates []fate, why []error
 func (r *run) one(ctx context.Context, t *target) (fate, error) {
 	var h stet.Head
 	var err error
-	switch r.Action {
-	case Release: // by its attempt: probes write the record, and change nothing of that
-		h, err = r.e.Operator().Resolve(ctx, t.id(), stet.Resolution{Fence: t.Fence, Settle: r.Settle, Now: r.Now, Override: r.Override}, r.note)
+	switch o := &r.Order; o.Action {
+	case Release: // by its attempt, because a probe draws a new version and keeps the attempt
+		h, err = r.e.Operator().Resolve(ctx, t.id(), stet.Resolution{Fence: t.Fence, Settle: o.Settle, Now: o.Now, Override: o.Override}, o.Note)
 	case Delete:
-		err = r.e.Operator().Purge(ctx, t.id(), t.Version, r.note)
+		err = r.e.Operator().Purge(ctx, t.id(), t.Version, o.Note)
 	case Extend:
-		_, err = r.e.Operator().Extend(ctx, t.id(), t.Version, r.Retain, r.note)
+		_, err = r.e.Operator().Extend(ctx, t.id(), t.Version, o.Retain, o.Note)
 	}
 	switch {
 	case err == nil, errors.Is(err, stet.ErrKnown):
@@ -279,27 +284,27 @@ func (r *run) one(ctx context.Context, t *target) (fate, error) {
 	return pending, err
 }
 
-// removed reports whether this job has deleted the record before: then only the history tells.
+// removed reports whether this job has deleted the record before, which only the history can tell.
 func (r *run) removed(ctx context.Context, t *target) (bool, error) {
-	if !r.again || r.Action != Delete {
+	if !r.again || r.Order.Action != Delete {
 		return false, nil
 	}
 	for changes, err := range walk.Pages(func(after string) ([]stet.Change, string, error) {
 		return r.e.Operator().History(ctx, stet.HistoryQuery{ID: t.id(), Limit: stet.MaxLimit, After: after})
 	}) {
 		switch {
-		case errors.Is(err, stet.ErrUnsupported): // it was there when the page was written down
+		case errors.Is(err, stet.ErrUnsupported): // it existed when the page was stored
 			return true, nil
 		case err != nil:
 			return false, err
-		case slices.ContainsFunc(changes, func(c stet.Change) bool { return c.Note.Notice == r.note.Notice }):
+		case slices.ContainsFunc(changes, func(c stet.Change) bool { return c.Note.Notice == r.Order.Note.Notice }):
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// answered: the error is about the record, and trying again would give the same.
+// answered reports whether err is about the record, so that another try would return the same.
 func answered(err error) bool {
 	for _, c := range causes {
 		if c.err != nil && errors.Is(err, c.err) {

@@ -7,3 +7,5 @@ const (
 	DefaultEvery   = defaultEvery
 	MaxState       = maxState
 )
+
+var ErrStateTooBig = errStateTooBig

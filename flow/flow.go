@@ -35,7 +35,7 @@ type Config[S any] struct {
 	// 0 means 1.
 	Schema int
 	// Upgrade makes a state of one that an older Schema has stored; nil means that a record of
-	// another Schema is left alone, with [ErrSchema].
+	// another Schema is left alone, with [ErrRelease].
 	Upgrade func(schema int, state []byte) (S, error)
 
 	// Backoff is the pause before a suspended run goes on, doubled with each attempt up to 5 min;
@@ -121,9 +121,6 @@ var (
 	// ErrUnknown is returned when a phase may have had its effect. No run goes on before there is
 	// evidence.
 	ErrUnknown = errors.New("flow: the outcome is unknown")
-	// ErrFresh is returned when the call of a phase was not found, but may still be on its way: see
-	// [Phase.Settle].
-	ErrFresh = errors.New("flow: the call was not found, and may still arrive")
 	// ErrRules is returned when the rules of the record do not let it be resumed.
 	ErrRules = errors.New("flow: a flow needs records with OnLapse: stet.LapseResume")
 )
@@ -142,7 +139,7 @@ func (f *Flow[S]) Do(ctx context.Context, q stet.Request, s S) (stet.Response, e
 		return stet.Response{}, ErrRules
 	}
 	var err error
-	if q.Keep, err = f.encode(&s, 0); err != nil {
+	if q.Keep, err = f.encode(&s, progress{}); err != nil {
 		return stet.Response{}, err
 	}
 	if q.Point = f.point(0); q.Subject.Method == "" && q.Subject.Path == "" && q.Subject.Body == nil {
@@ -161,6 +158,10 @@ func (f *Flow[S]) Do(ctx context.Context, q stet.Request, s S) (stet.Response, e
 	}
 	return stet.Response{}, &stet.Refused{Verdict: d.Verdict, RetryAfter: d.RetryAfter(stet.DefaultExecution), Mismatch: d.Mismatch}
 }
+
+// errFresh is returned when the call of a phase was not found, but may still be on its way: see
+// [Phase.Settle].
+var errFresh = fmt.Errorf("flow: the call was not found, and may still arrive: %w", stet.ErrFresh)
 
 // patient lets the run have the last word when its held context has ended.
 type patient struct{}
@@ -191,8 +192,8 @@ func (f *Flow[S]) finish(ctx context.Context, c *stet.Claim, s S) (stet.Response
 }
 
 // Resume goes on with a record whose run was abandoned or suspended, without its client, and
-// settles it. It is [stet.ErrState] where there is nothing to go on with, and [ErrOtherFlow],
-// [ErrUnknownPoint] or [ErrSchema], with the record untouched, where this flow cannot.
+// settles it. It is [stet.ErrState] where there is nothing to go on with, and [ErrOtherFlow]
+// or [ErrRelease], with the record untouched, where this flow cannot.
 func (f *Flow[S]) Resume(ctx context.Context, id stet.ID) (stet.Response, error) {
 	have, err := f.cfg.Engine.Get(ctx, id)
 	if err != nil {

@@ -79,9 +79,9 @@ func (p Phase[S]) Lookup(find func(ctx context.Context, key string, s *S) (found
 // Settle sets for how long the record has to be idle before a Lookup that finds nothing is a proof:
 // a call that was made may still be on its way (I14), so that d has to be longer than a call can
 // take to arrive. Until then a run that goes on after a crash is suspended, and [Flow.Reconcile]
-// returns [ErrFresh]. A run that took over a record counts from that moment. Without Settle it is
-// five minutes. 0 is for systems that refuse a call after they said that they do not have it; with
-// [stet.Never] a Lookup that finds nothing is never a proof.
+// returns [stet.ErrFresh]. A run that took over a record counts from that moment. Without Settle it
+// is five minutes. 0 is for systems that refuse a call after they said that they do not have it;
+// with [stet.Never] a Lookup that finds nothing is never a proof.
 func (p Phase[S]) Settle(d time.Duration) Phase[S] {
 	p.settle, p.settles = d, true
 	return p
@@ -134,11 +134,35 @@ func (c *Call) Do(ctx context.Context, send func(ctx context.Context, key string
 // notice that has only this id then finds the record: see [stet.Finder].
 func (c *Call) Learned(id string) { c.id = id }
 
+// What an error of a phase says of its effect.
+var (
+	errDeclined = errors.New("flow: declined")
+	errLater    = errors.New("flow: not done")
+	errUnsure   = errors.New("flow: it may have happened")
+	errOther    = errors.New("flow: the phase said nothing of its effect")
+)
+
+// final is what an error comes down to. Of several words the earlier one counts: to repeat a call
+// needs proof that it was not made.
+func final(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, word := range [...]error{stet.ErrForeignTx, errDeclined, errUnsure, errLater} {
+		if errors.Is(err, word) {
+			return word
+		}
+	}
+	return errOther
+}
+
 type declined struct{ response stet.Response }
 
 func (d *declined) Error() string {
-	return fmt.Sprintf("flow: declined, answered with %d", d.response.Status)
+	return fmt.Sprintf("%v, answered with %d", errDeclined, d.response.Status)
 }
+
+func (d *declined) Unwrap() error { return errDeclined }
 
 // Decline returns the error of a phase that was refused for good, such as a declined card. The flow
 // ends with it, and r is its answer, which is stored and replayed. A local phase is rolled back;
@@ -146,22 +170,12 @@ func (d *declined) Error() string {
 // instead, and let later phases act on it.
 func Decline(r stet.Response) error { return &declined{r} }
 
-type later struct{ err error }
-
-func (l *later) Error() string { return "flow: not done: " + l.err.Error() }
-func (l *later) Unwrap() error { return l.err }
-
 // RetryLater returns the error of a phase that provably had no effect, such as a refused
 // connection. The flow is suspended, and goes on at this phase with a later request or a
 // [Completer].
-func RetryLater(err error) error { return &later{err} }
-
-type unsure struct{ err error }
-
-func (u *unsure) Error() string { return "flow: it may have happened: " + u.err.Error() }
-func (u *unsure) Unwrap() error { return u.err }
+func RetryLater(err error) error { return fmt.Errorf("%w: %w", errLater, err) }
 
 // Maybe returns the error of a phase that cannot tell whether it had its effect, such as a timeout.
 // Where the other system honours keys the call is made again (see [Phase.HonoursKey]); otherwise
 // the outcome is unknown.
-func Maybe(err error) error { return &unsure{err} }
+func Maybe(err error) error { return fmt.Errorf("%w: %w", errUnsure, err) }

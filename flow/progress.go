@@ -1,8 +1,6 @@
 package flow
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -10,16 +8,20 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/digest"
 )
 
 // Errors of records that this program cannot go on with. Nothing of them is changed: a release that
 // can will.
 var (
-	ErrOtherFlow    = errors.New("flow: the record belongs to another flow")
-	ErrUnknownPoint = errors.New("flow: no phase of this flow is or was called as the record's recovery point")
-	ErrSchema       = errors.New("flow: the record's state has another schema")
-	ErrStateTooBig  = errors.New("flow: the state is too big")
+	// ErrOtherFlow is returned for a record of another flow.
+	ErrOtherFlow = errors.New("flow: the record belongs to another flow")
+	// ErrRelease is returned for a record of another release: its state has another schema, or no
+	// phase is or was called as its recovery point.
+	ErrRelease = errors.New("flow: the record belongs to another release")
 )
+
+var errStateTooBig = errors.New("flow: the state is too big")
 
 // maxState is the longest state as JSON, in bytes: it is written with every phase.
 const maxState = 256 << 10
@@ -47,18 +49,17 @@ type idle struct {
 	Since time.Time `json:"since"`
 }
 
-func (f *Flow[S]) encode(s *S, notSent int) ([]byte, error) { return f.leave(s, notSent, nil) }
-
-// leave encodes the state, and what the run knows of the call that it leaves undone.
-func (f *Flow[S]) leave(s *S, notSent int, i *idle) ([]byte, error) {
+// encode returns the state as it is stored, with what p says of the call that a run leaves undone.
+func (f *Flow[S]) encode(s *S, p progress) ([]byte, error) {
 	state, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("flow: the state cannot be stored: %w", err)
 	}
 	if len(state) > maxState {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrStateTooBig, len(state), maxState)
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", errStateTooBig, len(state), maxState)
 	}
-	return json.Marshal(progress{f.cfg.Name, f.cfg.Schema, state, notSent, i})
+	p.Flow, p.Schema, p.State = f.cfg.Name, f.cfg.Schema, state
+	return json.Marshal(p)
 }
 
 // decode reads what a run left behind. Its errors hold nothing of the state.
@@ -73,13 +74,13 @@ func (f *Flow[S]) decode(b stet.Body) (s S, p progress, err error) {
 	switch {
 	case p.Schema == f.cfg.Schema:
 		if json.Unmarshal(p.State, &s) != nil {
-			return s, p, fmt.Errorf("%w: %d, but it cannot be read as %T", ErrSchema, p.Schema, s)
+			return s, p, fmt.Errorf("%w: its state has schema %d, but cannot be read as %T", ErrRelease, p.Schema, s)
 		}
 	case f.cfg.Upgrade == nil:
-		err = fmt.Errorf("%w: %d, not %d, and there is no Upgrade", ErrSchema, p.Schema, f.cfg.Schema)
+		err = fmt.Errorf("%w: its state has schema %d, not %d, and there is no Upgrade", ErrRelease, p.Schema, f.cfg.Schema)
 	default:
 		if s, err = f.cfg.Upgrade(p.Schema, p.State); err != nil {
-			err = fmt.Errorf("%w: %d, not %d: %w", ErrSchema, p.Schema, f.cfg.Schema, err)
+			err = fmt.Errorf("%w: its state has schema %d, not %d: %w", ErrRelease, p.Schema, f.cfg.Schema, err)
 		}
 	}
 	return s, p, err
@@ -90,7 +91,7 @@ func (f *Flow[S]) at(point string) (int, error) {
 	if i, ok := f.points[point]; ok {
 		return i, nil
 	}
-	return 0, fmt.Errorf("%w: %q, in flow %q", ErrUnknownPoint, point, f.cfg.Name)
+	return 0, fmt.Errorf("%w: no phase of flow %[3]q is or was called %[2]q", ErrRelease, point, f.cfg.Name)
 }
 
 // point is the name under which phase i is entered today.
@@ -104,11 +105,6 @@ func (f *Flow[S]) point(i int) string {
 // downstream derives the key of the phase at point from the record's name and life. It does not
 // reveal the client's key.
 func downstream(h *stet.Head, point string) string {
-	sum := sha256.New()
-	for _, part := range [...]string{"stet flow 1", string(h.Scope), string(h.Key), point} {
-		_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		_, _ = sum.Write([]byte(part))
-	}
-	_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, uint64(h.CreatedAt.UnixMicro())))
-	return "stet_" + hex.EncodeToString(sum.Sum(nil)[:16])
+	sum := digest.Of([]string{"stet flow 1", string(h.Scope), string(h.Key), point}, h.CreatedAt.UnixMicro())
+	return "stet_" + hex.EncodeToString(sum[:16])
 }

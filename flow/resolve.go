@@ -26,18 +26,19 @@ type Evidence[S any] struct {
 	Version stet.Version
 }
 
-// ErrNoCall is returned for a record that was not left in a foreign phase: there is no call in
+// errNoCall is returned for a record that was not left in a foreign phase: there is no call in
 // doubt.
-var ErrNoCall = errors.New("flow: the record was not left in a foreign phase")
+var errNoCall = fmt.Errorf("%w: it was not left in a foreign phase", stet.ErrState)
 
 // Resolve ends what is unknown about one phase, and lets the flow go on from there: with the
 // client's next request, or at once by a [Completer]. (To answer the whole request instead, without
 // the phases that are left, use [stet.Operator.Resolve].) The note's Who and Why are required, and
-// kept in the history with its Evidence. It is [stet.ErrState] where the record is not unknown,
+// kept in the history with its Evidence. It is [stet.ErrState] where the record is not unknown or
+// was not left in a foreign phase,
 // [stet.ErrStale] where it was changed meanwhile, [stet.ErrContradicted] where the handler
 // left an answer to the whole request too late, [stet.ErrAttended] where the call is said not to be
-// made while the handler has not returned, and [ErrNoCall], [ErrOtherFlow], [ErrUnknownPoint] or
-// [ErrSchema] where this flow cannot; nothing is changed then.
+// made while the handler has not returned, and [ErrOtherFlow] or [ErrRelease] where this flow
+// cannot; nothing is changed then.
 func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Evidence[S], n stet.Note) error {
 	have, err := f.cfg.Engine.Get(ctx, id)
 	if err != nil {
@@ -58,15 +59,15 @@ func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Evidence[S], n 
 // was not left in a foreign phase of this flow. It is what a resolver of package reconcile calls
 // for the records of flows:
 //
-//	reconcile.ResolverFunc(func(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
+//	reconcile.Resolver(func(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
 //		if done, err := pay.Reconcile(ctx, h, "reconciler"); done || err != nil {
 //			return reconcile.Finding{Effect: reconcile.GoesOn}, err
 //		}
 //		return reconcile.Finding{}, nil // ask some other way
 //	})
 //
-// The error is Lookup's, and then nothing is known, [ErrFresh] where it found nothing too early for
-// that to be a proof (see [Phase.Settle]), or one of those of [Flow.Resolve].
+// The error is Lookup's, and then nothing is known, [stet.ErrFresh] where it found nothing too
+// early for that to be a proof (see [Phase.Settle]), or one of those of [Flow.Resolve].
 func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool, error) {
 	have, err := f.cfg.Engine.Get(ctx, h.ID)
 	switch {
@@ -77,7 +78,7 @@ func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool,
 	}
 	d, err := f.inDoubt(&have)
 	switch {
-	case errors.Is(err, ErrNoCall), errors.Is(err, ErrOtherFlow):
+	case errors.Is(err, errNoCall), errors.Is(err, ErrOtherFlow):
 		return false, nil
 	case err != nil:
 		return false, err
@@ -93,7 +94,7 @@ func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool,
 	case err != nil:
 		return false, fmt.Errorf("flow: reconcile: %w", err)
 	case !made && !d.phase.proves(have.Idle()):
-		return false, fmt.Errorf("flow: reconcile: %w", ErrFresh)
+		return false, fmt.Errorf("flow: reconcile: %w", errFresh)
 	}
 	found, why := Evidence[S]{Made: made}, "the phase's call was not found, and will not be made any more"
 	if made {
@@ -123,7 +124,7 @@ func (f *Flow[S]) inDoubt(have *stet.Record) (d doubt[S], err error) {
 		return d, err
 	}
 	if d.index == len(f.phases) || f.phases[d.index].foreign == nil {
-		return d, fmt.Errorf("%w: it is at %q", ErrNoCall, have.Point)
+		return d, fmt.Errorf("flow: resolve: %w: it is at %q", errNoCall, have.Point)
 	}
 	d.phase = &f.phases[d.index]
 	return d, nil
@@ -150,7 +151,7 @@ func (f *Flow[S]) resolve(ctx context.Context, d doubt[S], found Evidence[S], n 
 		next.DownstreamKey = downstream(&d.have.Head, next.Point)
 	}
 	var err error
-	if next.Progress, err = f.encode(&d.state, d.have.Attempt); err != nil {
+	if next.Progress, err = f.encode(&d.state, progress{NotSent: d.have.Attempt}); err != nil {
 		return err
 	}
 	if _, err = f.cfg.Engine.Operator().Reopen(ctx, d.have.ID, d.have.Version, next, n); err != nil {

@@ -149,7 +149,7 @@ func TestResolveRefuses(t *testing.T) {
 		refuses(o.f, have.ID, flow.Evidence[counts]{}, stet.Note{}, stet.ErrNoReason)
 		refuses(o.f, have.ID, flow.Evidence[counts]{Made: true, Learn: func(*counts) error { return errDown }}, clerk, errDown)
 		refuses(other, have.ID, flow.Evidence[counts]{}, clerk, flow.ErrOtherFlow)
-		refuses(older, have.ID, flow.Evidence[counts]{}, clerk, flow.ErrUnknownPoint)
+		refuses(older, have.ID, flow.Evidence[counts]{}, clerk, flow.ErrRelease)
 		if now := o.record(t); now.Version != have.Version {
 			t.Error("something was changed")
 		}
@@ -201,7 +201,7 @@ func TestReconcilerEndsADoubtByThePhasesLookup(t *testing.T) { // CR-06, CR-07
 				o.doubt(t)
 				ctx, stop := context.WithTimeout(t.Context(), flow.DefaultSettle+5*time.Minute)
 				defer stop()
-				resolver := reconcile.ResolverFunc(func(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
+				resolver := reconcile.Resolver(func(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
 					if done, err := o.f.Reconcile(ctx, h, "reconciler"); done || err != nil {
 						return reconcile.Finding{Effect: reconcile.GoesOn}, err
 					}

@@ -87,7 +87,7 @@ func (r *run[S]) start(ctx context.Context) (int, error) {
 // step is what a run leaves behind that goes on at phase next.
 func (r *run[S]) step(next int, s *S, id string) (stet.Step, error) {
 	h := r.c.Head()
-	b, err := r.f.encode(s, 0)
+	b, err := r.f.encode(s, progress{})
 	out := stet.Step{Point: r.f.point(next), Progress: b, DownstreamID: id}
 	if next < len(r.f.phases) && r.f.phases[next].foreign != nil {
 		out.DownstreamKey = downstream(&h, out.Point)
@@ -113,27 +113,27 @@ func (r *run[S]) commit(ctx context.Context, next int, id string) error {
 
 // suspend leaves the phase for later, with the state as it was when it began.
 func (r *run[S]) suspend(ctx context.Context, cause error, notSent bool) error {
-	proof := 0
+	var left progress
 	if notSent {
-		proof = r.c.Attempt()
+		left.NotSent = r.c.Attempt()
 	}
-	return r.leave(ctx, cause, proof, nil, r.backoff())
+	return r.leave(ctx, cause, left, r.backoff())
 }
 
 // settle leaves the phase until it is a proof that its call was not found.
 func (r *run[S]) settle(ctx context.Context, p *Phase[S], waited time.Duration) error {
 	if p.settling() == stet.Never {
-		return r.unknown(ctx, ErrFresh)
+		return r.unknown(ctx, errFresh)
 	}
-	left := &idle{By: r.c.Attempt(), Since: r.idle}
-	return r.leave(ctx, ErrFresh, 0, left, max(r.backoff(), p.settling()-waited))
+	left := progress{Idle: &idle{By: r.c.Attempt(), Since: r.idle}}
+	return r.leave(ctx, errFresh, left, max(r.backoff(), p.settling()-waited))
 }
 
-func (r *run[S]) leave(ctx context.Context, cause error, notSent int, i *idle, in time.Duration) error {
+func (r *run[S]) leave(ctx context.Context, cause error, left progress, in time.Duration) error {
 	if n := r.c.Attempt(); n >= r.f.cfg.Attempts {
 		return r.unknown(ctx, fmt.Errorf("%d attempts were made: %w", n, cause))
 	}
-	b, err := r.f.leave(&r.s, notSent, i)
+	b, err := r.f.encode(&r.s, left)
 	if err != nil {
 		return r.unknown(ctx, err)
 	}
@@ -259,7 +259,7 @@ func (r *run[S]) confirm(ctx context.Context, result error) error {
 
 // copied is the state for a phase to change: one that fails must leave no trace in it.
 func (r *run[S]) copied() (S, error) {
-	b, err := r.f.encode(&r.s, 0)
+	b, err := r.f.encode(&r.s, progress{})
 	if err != nil {
 		return r.s, err
 	}
@@ -313,31 +313,4 @@ func (r *run[S]) find(ctx context.Context, p *Phase[S], key string, s *S) (bool,
 		return false, errNoLookup
 	}
 	return p.lookup(ctx, key, s)
-}
-
-// What an error of a phase comes down to.
-var (
-	errDeclined = errors.New("declined")
-	errLater    = errors.New("later")
-	errUnsure   = errors.New("unsure")
-	errOther    = errors.New("other")
-)
-
-func final(err error) error {
-	var no *declined
-	var l *later
-	var u *unsure
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, stet.ErrForeignTx):
-		return stet.ErrForeignTx
-	case errors.As(err, &no):
-		return errDeclined
-	case errors.As(err, &u):
-		return errUnsure
-	case errors.As(err, &l):
-		return errLater
-	}
-	return errOther
 }

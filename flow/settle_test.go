@@ -120,7 +120,7 @@ func TestWaitingIsOfNoUseAfterAnotherCall(t *testing.T) { // A13
 		drained(t, e)
 		time.Sleep(stet.DefaultLease)
 		f, _ = d.program(t, false)
-		if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, flow.ErrSuspended) || !errors.Is(err, flow.ErrFresh) {
+		if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, flow.ErrSuspended) || !errors.Is(err, stet.ErrFresh) {
 			t.Fatal(err)
 		}
 		time.Sleep(flow.DefaultSettle)
@@ -130,7 +130,7 @@ func TestWaitingIsOfNoUseAfterAnotherCall(t *testing.T) { // A13
 		drained(t, e)
 		time.Sleep(stet.DefaultLease)
 		f, _ = d.program(t, false)
-		if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, flow.ErrFresh) {
+		if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, stet.ErrFresh) {
 			t.Errorf("%v, though the call of the run before is on its way", err)
 		}
 		time.Sleep(flow.DefaultSettle)
@@ -157,9 +157,9 @@ func TestReconcileHeedsSettling(t *testing.T) { // A13, A04
 				t.Errorf("%v, %v; want %v", done, err, want)
 			}
 		}
-		asks(r.Head, flow.ErrFresh)
+		asks(r.Head, stet.ErrFresh)
 		time.Sleep(flow.DefaultSettle - time.Second)
-		asks(r.Head, flow.ErrFresh)
+		asks(r.Head, stet.ErrFresh)
 		time.Sleep(time.Second)
 		asks(r.Head, nil)
 	})

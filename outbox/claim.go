@@ -12,12 +12,13 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// maxWalk bounds how many messages one statement of a worker looks at, but for those it takes.
+// maxWalk bounds how many messages one statement of a worker examines. A claim has a limit of its
+// own: the number of free places.
 const maxWalk = 500
 
-// lapse settles messages whose worker is gone: it cannot be known what became of the attempt. Where
-// another may follow (to is Pending) none does after so many attempts. Rows that another
-// transaction holds are passed by, until the next time.
+// lapse moves messages whose lease has ended to the state to: their worker is gone, and whether the
+// effect happened is not known. If to is Pending, a message that has used up its attempts becomes
+// Dead instead. Rows that another transaction has locked are left for the next call.
 func (b *Box) lapse(ctx context.Context, db *sql.DB, to State, attempts int) (err error) {
 	if to != Pending {
 		attempts = math.MaxInt32
@@ -35,9 +36,9 @@ func (b *Box) lapse(ctx context.Context, db *sql.DB, to State, attempts int) (er
 	return nil
 }
 
-// claim takes at most n messages that are due, under the version. Of one order key there is only
-// one that can be taken: see line.go. After an error it may have taken some nevertheless: see
-// takeBack.
+// claim takes at most n messages that are due, and gives them the version. Only the first message
+// of an order key can be taken: see line.go. If claim returns an error, it may still have taken
+// some messages: see takeBack.
 func (b *Box) claim(
 	ctx context.Context, db *sql.DB, version int64, lease time.Duration, n int,
 ) (all []Stored, err error) {
@@ -52,34 +53,19 @@ func (b *Box) claim(
 	return all, nil
 }
 
-// grid reads rows of numbers; what is none, in a damaged row, is 0.
+// grid reads rows of numbers. A value of a damaged row that is not a number becomes 0.
 func grid(rows *sql.Rows, err error) (all [][]int64, _ error) {
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	names, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	cells, dest := make([]cell, len(names)), make([]any, len(names))
-	for i := range cells {
-		dest[i] = &cells[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return nil, err
-		}
-		line := make([]int64, len(cells))
-		for i := range cells {
-			line[i], _ = cells[i].number()
+	err = each(rows, err, func(values []any) {
+		line := make([]int64, len(values))
+		for i, v := range values {
+			line[i], _ = number(v)
 		}
 		all = append(all, line)
-	}
-	return all, rows.Err()
+	})
+	return all, err
 }
 
-// numbers reads rows of one number.
+// numbers reads rows that have one number each.
 func numbers(rows *sql.Rows, err error) ([]int64, error) {
 	lines, err := grid(rows, err)
 	all := make([]int64, len(lines))
@@ -89,7 +75,7 @@ func numbers(rows *sql.Rows, err error) ([]int64, error) {
 	return all, err
 }
 
-// fill writes numbers into a statement.
+// fill replaces IDS in a statement by a list of numbers.
 func fill(q string, ids []int64) string {
 	list := make([]string, len(ids))
 	for i, id := range ids {

@@ -10,24 +10,24 @@ import (
 
 var errOverrun = errors.New("the handler took longer than Timeout")
 
-// grace is how long a handler may take to return once its context has ended.
+// grace is how long a handler may take to return after its context has ended.
 const grace = time.Second
 
-// spare is the part of a lease, counted from before it was asked for, after which nothing is begun
-// under it any more: what still runs has the rest to end.
+// spare returns when two thirds of a lease are over, counted from before it was requested. Nothing
+// is started under the lease after that; the last third is left for what still runs to end.
 func (r *run) spare(began time.Time) time.Time { return began.Add(r.Lease * 2 / 3) }
 
-// deliver makes one attempt, and stores what became of it.
+// deliver makes one attempt and stores its outcome.
 func (r *run) deliver(d *claimed) {
 	defer func() { r.ended <- struct{}{} }()
 	switch {
 	case d.Damage != "":
 		r.settle(d, outcome{to: Dead, text: "dead: the message " + d.Damage, unbegun: true}, 0)
 		return
-	case d.Attempt > r.MaxAttempts: // of a worker that allows for more
+	case d.Attempt > r.MaxAttempts: // another worker allows more attempts
 		r.settle(d, outcome{to: Dead, text: "attempts exhausted", unbegun: true}, 0)
 		return
-	case !time.Now().Before(r.spare(d.began)): // the answer to the claim took that long, or this process was stopped
+	case !time.Now().Before(r.spare(d.began)): // the claim was answered late, or this process was paused
 		r.settle(d, outcome{to: Pending, unbegun: true}, 0)
 		return
 	}
@@ -37,13 +37,14 @@ func (r *run) deliver(d *claimed) {
 	r.settle(d, r.judge(d.Attempt, result), took)
 }
 
-// attempt calls the handler, under a lease that is extended and for no longer than Timeout. What
-// the handler says after that still counts, if it says so soon; or else it is left to itself.
+// attempt calls the handler and extends the lease while it runs. After Timeout the handler's
+// context ends. A result that comes within grace of that still counts; after grace the handler is
+// abandoned, and its outcome is unknown.
 func (r *run) attempt(d *claimed) Result {
 	held, cancel := context.WithCancel(r.work)
 	beating := make(chan struct{})
 	go func() { defer close(beating); r.heartbeat(held, cancel, d) }()
-	defer func() { cancel(); <-beating }() // or it would extend what is settled
+	defer func() { cancel(); <-beating }() // a settled message must not be extended
 
 	ctx, stop := context.WithTimeoutCause(held, r.Timeout, errOverrun)
 	defer stop()
@@ -61,7 +62,7 @@ func (r *run) attempt(d *claimed) Result {
 	return Maybe(errOverrun)
 }
 
-// judge says what becomes of the message.
+// judge returns what the result of an attempt means for the message.
 func (r *run) judge(attempt int, result Result) outcome {
 	what, after, text := result.Outcome()
 	switch {
@@ -77,9 +78,9 @@ func (r *run) judge(attempt int, result Result) outcome {
 	return outcome{to: Pending, after: max(after, r.backoff(attempt)), text: text}
 }
 
-// heartbeat extends the lease until ctx ends. Where it cannot, the handler's context ends before
-// the lease does. That is counted from before each write was sent, the claim first: the server may
-// have begun to count as early as that (I13).
+// heartbeat extends the lease until ctx ends. If it cannot, it cancels the handler's context before
+// the lease ends. A lease is counted from before its write was sent, because the server may have
+// started to count that early (I13).
 func (r *run) heartbeat(ctx context.Context, cancel context.CancelFunc, d *claimed) {
 	last := d.began
 	for retry := false; ; {
@@ -106,8 +107,8 @@ func (r *run) heartbeat(ctx context.Context, cancel context.CancelFunc, d *claim
 	}
 }
 
-// settle stores the outcome, and tries for as long as a lease lasts: after that the message is
-// another worker's, or the sweep makes of it what it makes of those whose worker died.
+// settle stores the outcome, and retries for as long as a lease lasts. After that another worker
+// may have the message, or the sweep treats it like one whose worker has died.
 func (r *run) settle(d *claimed, o outcome, took time.Duration) {
 	call, cancel := context.WithTimeout(context.WithoutCancel(r.work), r.Lease)
 	defer cancel()

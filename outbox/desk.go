@@ -16,16 +16,68 @@ import (
 type Desk struct {
 	Box *Box    // required
 	DB  *sql.DB // required
-	// Engine is on a store in the same database, which is a [stet.Binder] that joins transactions
-	// of DB and a [stet.Historian].
+	// Engine keeps the history of Retry, Discard and Confirm; looking at messages needs none. It is
+	// on a store in the same database, which is a [stet.Binder] that joins transactions of DB and a
+	// [stet.Historian].
 	Engine *stet.Engine
 }
 
-// List is [Box.List].
-func (d *Desk) List(ctx context.Context, q Query) ([]Stored, error) { return d.Box.List(ctx, d.DB, q) }
+// List returns the messages that q selects, in the order in which they were added.
+func (d *Desk) List(ctx context.Context, q Query) ([]Stored, error) {
+	query, args := d.Box.q.list, []any{q.After}
+	for _, c := range []struct{ column, value string }{{"state", string(q.State)}, {"topic", q.Topic}} {
+		if c.value != "" {
+			args = append(args, d.Box.q.text(c.value))
+			query += " AND " + c.column + " = " + d.Box.q.place(len(args))
+		}
+	}
+	if q.Dead {
+		query += " AND state IN ('dead', 'unknown')"
+	}
+	if q.Limit <= 0 {
+		q.Limit = 100
+	}
+	all, err := d.Box.q.all(d.DB.QueryContext(ctx, query+" ORDER BY id LIMIT "+fmt.Sprint(q.Limit), args...))
+	if err != nil {
+		return nil, fmt.Errorf("outbox: list: %w", err)
+	}
+	return all, nil
+}
 
-// Show is [Box.Show].
-func (d *Desk) Show(ctx context.Context, id int64) (Stored, error) { return d.Box.Show(ctx, d.DB, id) }
+// Show returns one message, or [stet.ErrNotFound].
+func (d *Desk) Show(ctx context.Context, id int64) (Stored, error) {
+	all, err := d.Box.q.all(d.DB.QueryContext(ctx, d.Box.q.show, id))
+	switch {
+	case err != nil:
+		return Stored{}, fmt.Errorf("outbox: show: %w", err)
+	case len(all) == 0:
+		return Stored{}, fmt.Errorf("outbox: show: %w", stet.ErrNotFound)
+	}
+	return all[0], nil
+}
+
+// Counts returns how many messages are in each state but Done and Discarded. Pending and Running
+// together are idem_outbox_pending; Dead and Unknown wait for a person.
+func (d *Desk) Counts(ctx context.Context) (map[State]int64, error) {
+	rows, err := d.DB.QueryContext(ctx, d.Box.q.counts)
+	if err != nil {
+		return nil, fmt.Errorf("outbox: counts: %w", err)
+	}
+	defer rows.Close()
+	all := map[State]int64{Pending: 0, Running: 0, Unknown: 0, Dead: 0}
+	for rows.Next() {
+		var state string
+		var n int64
+		if err := rows.Scan(&state, &n); err != nil {
+			return nil, fmt.Errorf("outbox: counts: %w", err)
+		}
+		all[State(state)] = n
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("outbox: counts: %w", err)
+	}
+	return all, nil
+}
 
 // Retry lets a dead or unknown message be delivered again, with all its attempts. For an unknown
 // message that says that the effect did not happen, or that the system downstream honours the key.
@@ -65,7 +117,7 @@ func (d *Desk) settle(ctx context.Context, id int64, to State, verb string, n st
 		case err != nil:
 			return nil, err
 		case rows == 0:
-			return nil, fmt.Errorf("%w: only a dead or unknown one can be %s; it was %s", ErrState, verb, m.State)
+			return nil, fmt.Errorf("outbox: %w: only a dead or unknown message can be %s; it was %s", stet.ErrState, verb, m.State)
 		}
 		if err := d.Engine.Operator().AuditIn(ctx, tx, m.Record.ID, n); err != nil {
 			return nil, err
@@ -75,7 +127,7 @@ func (d *Desk) settle(ctx context.Context, id int64, to State, verb string, n st
 		}
 		return []int64{id}, nil
 	})
-	if err != nil && !errors.Is(err, ErrState) {
+	if err != nil && !errors.Is(err, stet.ErrState) {
 		return fmt.Errorf("outbox: %s: %w", verb, err)
 	}
 	return err

@@ -21,7 +21,7 @@ func ExampleBox_Add() {
 			return err
 		}
 		err := box.Add(ctx, tx, outbox.Message{Topic: "receipt", Record: outbox.RecordOf(stet.ClaimFrom(ctx)), Payload: order})
-		if errors.Is(err, outbox.ErrExists) { // an earlier execution of this request has promised it
+		if errors.Is(err, stet.ErrExists) { // an earlier execution of this request has promised it
 			return nil
 		}
 		return err
@@ -66,7 +66,7 @@ func ExampleWorker() {
 		return w.Run(ctx)
 	}
 	gauges := func(ctx context.Context, db *sql.DB) error { // every ten seconds or so
-		counts, err := outbox.New(sqlstore.Postgres).Counts(ctx, db)
+		counts, err := (&outbox.Desk{Box: outbox.New(sqlstore.Postgres), DB: db}).Counts(ctx)
 		if err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 // are no faster.
 const maxGroup = 128
 
-// group settles messages that were delivered, many in one statement: see package groupcommit. Other
-// outcomes are rare, and written one by one.
+// group settles delivered messages, many in one statement: see package groupcommit. Other outcomes
+// are rare, and are written one at a time.
 type group struct {
 	box   *Box
 	db    *sql.DB
@@ -35,7 +35,7 @@ func newGroup(ctx context.Context, box *Box, db *sql.DB, limit time.Duration) *g
 	return g
 }
 
-// done settles the message as delivered. [ErrLost] if the claim does not hold it any more.
+// done settles the message as delivered. The error is [ErrLost] if the claim no longer holds it.
 func (g *group) done(c *claimed) error {
 	return g.queue.Do(&ending{groupcommit.Call{Ctx: g.ctx}, c})
 }
@@ -55,8 +55,8 @@ func (g *group) many(_ context.Context, batch []*ending) error {
 	return nil
 }
 
-// settle returns which messages of the batch are settled by it, or were by one before it whose
-// answer was lost.
+// settle settles a batch. The function that it returns reports whether a message is settled, by
+// this call or by an earlier one whose answer was lost.
 func (g *group) settle(ctx context.Context, batch []*ending) (settled func(id int64) bool, err error) {
 	all := make([]*claimed, len(batch))
 	var ordered []int64
@@ -72,7 +72,7 @@ func (g *group) settle(ctx context.Context, batch []*ending) (settled func(id in
 	}
 	if len(ordered) == 0 {
 		err = write(g.db)
-	} else { // a message that is not settled may wake others too soon; they are sorted again
+	} else { // a message that is not settled may wake others too soon, which are then sorted again
 		err = g.box.end(ctx, g.db, func(tx *sql.Tx) ([]int64, error) { return ordered, write(tx) })
 	}
 	switch {
@@ -85,7 +85,7 @@ func (g *group) settle(ctx context.Context, batch []*ending) (settled func(id in
 	return func(id int64) bool { return own[id] }, err
 }
 
-// pairs are the arguments of many: the ids, for the index, and then each id with its version.
+// pairs returns the arguments of many: all ids, for the index, and then each id with its version.
 func pairs(all []*claimed, add int64) []any {
 	args := make([]any, 0, 3*len(all))
 	for _, c := range all {
@@ -97,7 +97,7 @@ func pairs(all []*claimed, add int64) []any {
 	return args
 }
 
-// many writes the places of n messages into a statement.
+// many puts placeholders for n messages into a statement.
 func (s *statements) many(q string, n int) string {
 	i := 0
 	list := func(n int, one func() string) string {

@@ -8,28 +8,28 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// Messages of one order key make a line, and only its first can be taken. A claim has to find that
-// one without looking at those behind it, of which there may be many, for as long as the first one
-// is dead. So each message says in its column behind what it waits for:
+// The messages of one order key form a line, and only the first of a line can be claimed. A claim
+// must find it without reading the messages behind it, and there may be many while the first one is
+// dead. So the column behind says what a message waits for:
 //
-//	unsorted  it was added under an order key, or has been woken: a worker has to sort it
-//	first     nothing is before it, or it has no order key; claims look at no others
+//	unsorted  it was added with an order key, or was woken; a worker has to sort it
+//	first     nothing is before it, or it has no order key; claims read only these
 //	an id     the last message before it in its line that is not over
 //
-// Add cannot do the sorting: what it looked at might end before its transaction does, and then the
-// new message would wait for ever; and a lock against that would hold up a delivery for as long as
-// the caller's transaction lasts. The workers sort, in a moment.
+// Add cannot sort. A message that it found could end before its transaction commits, and the new
+// message would then wait for ever. A lock against that would delay a delivery for as long as the
+// caller's transaction lasts. Workers sort soon afterwards.
 //
-// No wake is lost: sort locks the message that another is put behind, and makes sure that it is not
-// over. A transaction that ends it came before, and then the other stays unsorted; or it waits for
-// that lock, and then finds the other behind it, because wake looks in the same transaction after
-// the end is written.
+// No wake is lost. Before sort puts a message behind another, it locks the other and checks that it
+// is not over. A transaction that ends the other has either committed before, and then the message
+// stays unsorted; or it waits for the lock, and then wake finds the message, because wake looks in
+// the same transaction after the end is written.
 const (
 	unsorted = -1
 	first    = 0
 )
 
-// sort puts unsorted messages that are due into their lines, and returns how many.
+// sort puts unsorted messages that are due into their lines, and returns their number.
 func (b *Box) sort(ctx context.Context, db *sql.DB) (moved int64, err error) {
 	if b.q.dialect == sqlstore.MySQL {
 		moved, err = b.sortMySQL(ctx, db)
@@ -42,19 +42,19 @@ func (b *Box) sort(ctx context.Context, db *sql.DB) (moved int64, err error) {
 	return moved, nil
 }
 
-// end writes that messages are over, by change, and lets those behind them be looked at, all in one
-// transaction. change returns the messages that it has ended.
+// end runs change, which ends messages and returns their ids, and wakes the messages behind them,
+// in one transaction.
 func (b *Box) end(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) ([]int64, error)) error {
-	var options *sql.TxOptions // a transaction of SQLite has the file to itself
+	var options *sql.TxOptions // SQLite runs one writing transaction at a time
 	if b.q.dialect != sqlstore.SQLite {
-		// wake has to see what was committed before it, not what was before change.
+		// wake must see what was committed after change began.
 		options = &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 	}
 	tx, err := db.BeginTx(ctx, options)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // nothing after a commit
+	defer tx.Rollback() // has no effect after a commit
 	ended, err := change(tx)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (b *Box) end(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) ([]in
 	return tx.Commit()
 }
 
-// wake makes those unsorted that wait behind the messages, which tx has ended.
+// wake makes the messages unsorted that wait behind messages which tx has ended.
 func (b *Box) wake(ctx context.Context, tx *sql.Tx, ended []int64) error {
 	if len(ended) == 0 {
 		return nil
@@ -78,9 +78,9 @@ func (b *Box) wake(ctx context.Context, tx *sql.Tx, ended []int64) error {
 	return err
 }
 
-// mend looks at some of the messages that wait, those behind an id after the one it is given, and
-// makes those unsorted whose message is over, or gone, although they were not woken: that takes a
-// change by hand. It returns where to go on, 0 at the end.
+// mend repairs lines that a change by hand has broken: messages that wait behind one that is over
+// or gone become unsorted. It examines some of those that wait behind an id above after, and
+// returns where the next call goes on; 0 means from the start.
 func (b *Box) mend(ctx context.Context, db *sql.DB, after int64) (next int64, err error) {
 	all, err := grid(db.QueryContext(ctx, b.q.waiting, after, maxWalk))
 	if err != nil {

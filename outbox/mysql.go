@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// MySQL has no UPDATE that returns rows, or that passes by those which others hold. What is one
-// statement elsewhere is a transaction there: it picks rows, and then names them.
+// MySQL has no UPDATE that returns rows, and none that skips locked rows. What is one statement in
+// the other dialects is a transaction here: it selects rows, and then changes them by their ids.
 
-// pickMySQL calls then with what the query has picked, if that is anything. Read committed locks no
-// gaps, in which others want to insert.
+// pickMySQL calls then with the ids that the query selects, unless there are none. The isolation is
+// read committed, because it does not lock the gaps into which others insert.
 func (b *Box) pickMySQL(
 	ctx context.Context, db *sql.DB, pick string, args []any, then func(tx *sql.Tx, ids []int64) error,
 ) error {
@@ -20,7 +20,7 @@ func (b *Box) pickMySQL(
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // nothing after a commit
+	defer tx.Rollback() // has no effect after a commit
 	ids, err := numbers(tx.QueryContext(ctx, pick, args...))
 	if err != nil || len(ids) == 0 {
 		return err
@@ -86,9 +86,10 @@ func (b *Box) sortMySQL(ctx context.Context, db *sql.DB) (moved int64, err error
 	return moved, err
 }
 
-// removeMySQL deletes of the stretch what no other transaction holds. A DELETE of all of it would
-// lock all of it, and wait for messages of transactions that are still open, while deliveries wait
-// for it until their leases end. What is over stays so, and can be looked up without a lock.
+// removeMySQL deletes those messages of the stretch that no other transaction has locked. A DELETE
+// of the whole stretch would lock all of it and wait for open transactions, while deliveries wait
+// for the DELETE until their leases end. A message that is over stays over, so that it can be found
+// without a lock.
 func (b *Box) removeMySQL(ctx context.Context, db *sql.DB, args []any) (n int64, err error) {
 	ids, err := numbers(db.QueryContext(ctx, b.q.over, args...))
 	if err != nil || len(ids) == 0 {

@@ -22,10 +22,8 @@ package outbox
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +33,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/digest"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -42,13 +41,6 @@ var (
 	// ErrMessage is returned when a message cannot be stored. The error that wraps it says why.
 	// Nothing was written.
 	ErrMessage = errors.New("outbox: the message is not valid")
-	// ErrExists is returned when there is a message with this downstream key already. Nothing was
-	// written, and the transaction can go on.
-	ErrExists = errors.New("outbox: this effect is in the outbox already")
-	// ErrNotFound is returned when there is no message with an id.
-	ErrNotFound = errors.New("outbox: no such message")
-	// ErrState is returned when the state of a message does not allow the change.
-	ErrState = errors.New("outbox: the message is in another state")
 	// ErrLost is returned when the lease of a delivery has ended: another worker may deliver the
 	// message by now.
 	ErrLost = errors.New("outbox: the lease has ended")
@@ -130,9 +122,10 @@ type Box struct {
 // sqlstore's.
 func New(d sqlstore.Dialect) *Box { return &Box{q: newStatements(d)} }
 
-// Add writes m as part of tx: m is delivered if tx commits. After [ErrMessage] and [ErrExists] tx
-// can go on; after any other error roll it back. On MySQL the connection must not have
-// clientFoundRows set: with it ErrExists is not returned, although nothing is written.
+// Add writes m as part of tx: m is delivered if tx commits. The error is [stet.ErrExists] if there
+// is a message with this downstream key already: then nothing was written. After that and after
+// [ErrMessage] tx can go on; after any other error roll it back. On MySQL the connection must not
+// have clientFoundRows set: with it ErrExists is not returned, although nothing is written.
 //
 // On Postgres tx also notifies the workers that listen (NOTIFY) once it commits, so that it cannot
 // be prepared (PREPARE TRANSACTION). On SQLite and MySQL workers poll (see [Worker.Poll]), or the
@@ -156,7 +149,7 @@ func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
 	case err != nil:
 		return fmt.Errorf("outbox: add: %w", err)
 	case n == 0:
-		return ErrExists
+		return fmt.Errorf("outbox: this effect is in the outbox already: %w", stet.ErrExists)
 	}
 	if m.Delay > 0 {
 		return nil
@@ -230,11 +223,6 @@ func (m *Message) key() string {
 	case m.Record.ID == stet.ID{}:
 		return "ob_" + rand.Text()
 	}
-	h := sha256.New()
-	for _, part := range [...]string{string(m.Record.Scope), string(m.Record.Key), m.Topic, m.Name} {
-		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // no two lists of parts make one text
-		_, _ = h.Write([]byte(part))
-	}
-	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(m.Record.life())))
-	return "ob_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+	parts := []string{string(m.Record.Scope), string(m.Record.Key), m.Topic, m.Name}
+	return "ob_" + base64.RawURLEncoding.EncodeToString(digest.Of(parts, m.Record.life()))
 }

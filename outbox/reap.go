@@ -11,24 +11,21 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// Forever is a [Worker.Retention] with which nothing is deleted.
-const Forever = time.Duration(1<<63 - 1)
-
 const (
 	defaultRetention = 7 * 24 * time.Hour
 
-	reapEvery = time.Minute            // about, for each worker; Retention if that is shorter
-	reapBatch = 500                    // rows that a statement looks at
-	reapPause = 100 * time.Millisecond // between statements, so that others get at the disk
+	reapEvery = time.Minute            // roughly, for each worker; Retention if that is shorter
+	reapBatch = 500                    // rows that a statement examines
+	reapPause = 100 * time.Millisecond // between statements, to leave the disk to others
 )
 
 // Reap deletes messages that were done or discarded at least age ago, and returns how many. Dead
 // and unknown messages stay until a person has settled them. While a message exists its effect
-// cannot be added again ([ErrExists]), so that it has to be kept for as long as the execution of
-// its record may be repeated. Reap looks at no more than batch rows at a time, and pauses between
-// batches; any number of processes may reap at once. It stops at the first batch in which all rows
-// are younger than age: what lies behind is found by a later call. It skips rows that cannot be
-// removed or that another transaction holds, and says so by its error.
+// cannot be added again ([stet.ErrExists]), so that it has to be kept for as long as the execution
+// of its record may be repeated. Reap looks at no more than batch rows at a time, and pauses
+// between batches; any number of processes may reap at once. It stops at the first batch in which
+// all rows are younger than age: what lies behind is found by a later call. It skips rows that
+// cannot be removed or that another transaction holds, and says so by its error.
 func (b *Box) Reap(ctx context.Context, db *sql.DB, age time.Duration, batch int) (reaped int64, err error) {
 	if age < 0 || batch < 1 {
 		return 0, fmt.Errorf("outbox: reap: age is %s and batch %d; they have to be 0 and 1 at least", age, batch)
@@ -53,8 +50,8 @@ func (b *Box) Reap(ctx context.Context, db *sql.DB, age time.Duration, batch int
 	return reaped, err
 }
 
-// remove deletes what is over of the messages after first, up to last; one by one where that is
-// refused, for the sake of the others.
+// remove deletes the messages that are over, from after first up to last. If that fails, it deletes
+// them one by one, so that one message does not keep the others.
 func (b *Box) remove(ctx context.Context, db *sql.DB, first, last int64, age time.Duration) (n int64, err error) {
 	args := []any{first, last, age.Microseconds()}
 	if n, err = b.removeAll(ctx, db, args); err == nil {
@@ -81,8 +78,8 @@ func (b *Box) removeAll(ctx context.Context, db *sql.DB, args []any) (int64, err
 	return affected(db.ExecContext(ctx, b.q.reap, args...))
 }
 
-// reap deletes what has been kept for long enough, again and again until ctx ends; of several
-// workers not all at once.
+// reap deletes messages whose retention is over, at intervals, until ctx ends. The intervals are
+// random, so that several workers do not reap at once.
 func (r *run) reap(ctx context.Context) {
 	every := min(reapEvery, max(r.Retention, minPoll))
 	for {

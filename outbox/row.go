@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
@@ -15,138 +14,135 @@ import (
 // A row may be damaged: by a change by hand, by a disk, by a newer program. Then its message says
 // so, and the other rows are read as usual. No error text contains what the row holds.
 
-// cell is a column of text or of a number. It takes whatever comes.
-type cell struct{ src any }
+// column is a column of the table, and where its value goes in a message.
+type column struct {
+	name string
+	into any // a pointer, or a function that reads text and reports whether it could
+}
 
-// Scan implements [sql.Scanner].
-func (c *cell) Scan(src any) error {
-	if b, ok := src.([]byte); ok {
-		src = string(b) // b is the driver's
+func (m *Stored) columns() []column {
+	return []column{
+		{"id", &m.ID}, {"version", &m.version}, {"state", (*string)(&m.State)}, {"attempt", &m.Attempt},
+		{"scope", (*string)(&m.Record.Scope)}, {"key", (*string)(&m.Record.Key)}, {"life", &m.Record.Life},
+		{"topic", &m.Topic}, {"name", &m.Name}, {"order_key", &m.OrderKey},
+		{"downstream_key", &m.DownstreamKey}, {"downstream_id", &m.DownstreamID}, {"payload", &m.Payload},
+		{"meta", func(text string) bool {
+			var meta map[string]string
+			if json.Unmarshal([]byte(text), &meta) != nil {
+				return false
+			}
+			m.Meta = meta
+			return true
+		}},
+		{"errors", func(text string) (whole bool) { m.Errors, whole = failures(text); return whole }},
+		{"created_at", &m.CreatedAt}, {"updated_at", &m.UpdatedAt}, {"due_at", &m.DueAt},
 	}
-	c.src = src
-	return nil
 }
 
-// text reports false if the column is not text.
-func (c *cell) text() (s string, ok bool) {
-	s, ok = c.src.(string)
-	return s, ok
-}
-
-// number reports false, with 0, if the column is not a number.
-func (c *cell) number() (n int64, ok bool) {
-	if s, ok := c.src.(string); ok {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			return 0, false
-		}
-		return n, true
+// columns are their names in a statement.
+var columns = func() string {
+	var names []string
+	for _, c := range new(Stored).columns() {
+		names = append(names, "`"+c.name+"`")
 	}
-	n, ok = c.src.(int64)
-	return n, ok
-}
-
-// blob is a column that takes whatever comes, and remembers whether it was bytes.
-type blob struct {
-	value []byte
-	ok    bool
-}
-
-// Scan implements [sql.Scanner].
-func (b *blob) Scan(src any) error {
-	b.value, b.ok = nil, true
-	switch v := src.(type) {
-	case []byte:
-		b.value = append([]byte{}, v...) // src is the driver's
-	case string:
-		b.value = []byte(v)
-	default:
-		b.ok = false
-	}
-	return nil
-}
-
-// row is what the columns are read into.
-type row struct {
-	id, version, attempt, life, created, updated, due                    cell
-	state, scope, key, topic, name, order, downKey, downID, meta, errors cell
-	payload                                                              blob
-}
-
-// dest is where the columns go, in their order.
-func (r *row) dest() []any {
-	return []any{&r.id, &r.version, &r.state, &r.attempt, &r.scope, &r.key, &r.life, &r.topic, &r.name, &r.order,
-		&r.downKey, &r.downID, &r.payload, &r.meta, &r.errors, &r.created, &r.updated, &r.due}
-}
+	return strings.Join(names, ", ")
+}()
 
 // all reads messages, those that are damaged too.
 func (s *statements) all(rows *sql.Rows, err error) (all []Stored, _ error) {
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	r := row{}
-	dest := r.dest()
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return nil, err
+	err = each(rows, err, func(values []any) {
+		var m Stored
+		var bad []string
+		for i, c := range m.columns() {
+			if !s.assign(c.into, values[i]) {
+				bad = append(bad, c.name)
+			}
 		}
-		all = append(all, r.message(s.dialect))
-	}
-	return all, rows.Err()
+		if m.Record.Life.Equal(time.UnixMicro(0)) {
+			m.Record.Life = time.Time{}
+		}
+		if len(bad) > 0 {
+			m.Damage = "cannot be read: " + strings.Join(bad, ", ")
+		}
+		all = append(all, m)
+	})
+	return all, err
 }
 
-// message is what can be read of the row.
-func (r *row) message(d sqlstore.Dialect) (m Stored) {
-	var bad []string
-	str := func(name string, c *cell) string {
-		v, ok := c.text()
-		if ok && d == sqlstore.Postgres {
-			var err error
-			v, err = sqltext.PostgresUnescape(v)
-			ok = err == nil
-		}
-		if !ok {
-			bad = append(bad, name)
-		}
-		return v
+// each reads rows with columns of any type.
+func each(rows *sql.Rows, err error, visit func(values []any)) error {
+	if err != nil {
+		return err
 	}
-	num := func(name string, c *cell) int64 {
-		n, ok := c.number()
-		if !ok {
-			bad = append(bad, name)
-		}
-		return n
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		return err
 	}
-	instant := func(name string, c *cell) time.Time { return time.UnixMicro(num(name, c)).UTC() }
+	values, dest := make([]any, len(names)), make([]any, len(names))
+	for i := range values {
+		dest[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return err
+		}
+		visit(values)
+	}
+	return rows.Err()
+}
 
-	m.ID, _ = r.id.number()
-	state, _ := r.state.text()
-	m.version, m.State = num("version", &r.version), State(state)
-	m.Attempt = int(num("attempt", &r.attempt))
-	m.Record.ID = stet.ID{Scope: stet.Scope(str("scope", &r.scope)), Key: stet.Key(str("key", &r.key))}
-	if life := num("life", &r.life); life != 0 {
-		m.Record.Life = time.UnixMicro(life).UTC()
+// assign reports whether v is a value for the place.
+func (s *statements) assign(place, v any) (ok bool) {
+	if b, is := v.([]byte); is {
+		if p, is := place.(*[]byte); is {
+			*p = b
+			return true
+		}
+		v = string(b)
 	}
-	m.Topic, m.Name, m.OrderKey = str("topic", &r.topic), str("name", &r.name), str("order_key", &r.order)
-	m.DownstreamKey, m.DownstreamID = str("downstream_key", &r.downKey), str("downstream_id", &r.downID)
-	m.CreatedAt, m.UpdatedAt = instant("created_at", &r.created), instant("updated_at", &r.updated)
-	m.DueAt = instant("due_at", &r.due)
-	if m.Payload = r.payload.value; !r.payload.ok {
-		bad = append(bad, "payload")
+	text, isText := v.(string)
+	switch p := place.(type) {
+	case *[]byte:
+		*p = []byte(text)
+		return isText
+	case *string:
+		if *p = text; s.dialect == sqlstore.Postgres {
+			var err error
+			*p, err = sqltext.PostgresUnescape(text)
+			isText = isText && err == nil
+		}
+		return isText
+	case func(string) bool:
+		return p(text) && isText
+	case *int64:
+		*p, ok = number(v)
+	case *int:
+		var n int64
+		n, ok = number(v)
+		*p = int(n)
+	case *time.Time:
+		var us int64
+		us, ok = number(v)
+		*p = time.UnixMicro(us).UTC()
 	}
-	if meta, ok := r.meta.text(); !ok || json.Unmarshal([]byte(meta), &m.Meta) != nil {
-		bad, m.Meta = append(bad, "meta"), nil
+	return ok
+}
+
+// number reads a number, of which some drivers give the digits. It returns 0 for anything else.
+func number(v any) (n int64, ok bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case []byte:
+		return number(string(v))
+	case string:
+		var err error
+		if n, err = strconv.ParseInt(v, 10, 64); err == nil {
+			return n, true
+		}
 	}
-	errors, ok := r.errors.text()
-	var whole bool
-	if m.Errors, whole = failures(errors); !whole || !ok {
-		bad = append(bad, "errors")
-	}
-	if len(bad) > 0 {
-		m.Damage = "cannot be read: " + strings.Join(bad, ", ")
-	}
-	return m
+	return 0, false
 }
 
 // failures reads what went wrong with a message, and reports whether it could read all of it.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/rest"
 )
 
@@ -16,12 +17,12 @@ const (
 	minPoll    = 10 * time.Millisecond
 	relisten   = time.Second
 	sweepEvery = 4                     // parts of a lease
-	sortEvery  = 20 * time.Millisecond // at least, while there is more to deliver than a worker takes
+	sortEvery  = 20 * time.Millisecond // at the latest, while there is more to deliver than a worker takes
 )
 
-// Run delivers until ctx ends, waits up to Drain for the handlers that run, and returns nil, or
-// [ErrDrain]. Trouble with the database is told to Observe, and tried again. Other errors are of
-// the fields.
+// Run delivers messages until ctx ends. Then it waits up to Drain for running handlers, and returns
+// nil, or [ErrDrain] if some still run. Errors of the database go to Observe, and the work is tried
+// again. Any other error says which field cannot be used.
 func (w Worker) Run(ctx context.Context) error {
 	w, err := w.complete()
 	if err != nil {
@@ -37,27 +38,27 @@ func (w Worker) Run(ctx context.Context) error {
 	if w.Listen != nil {
 		beside.Go(func() { r.listen(ctx) })
 	}
-	if w.Retention != Forever {
+	if w.Retention != stet.Never {
 		beside.Go(func() { r.reap(ctx) })
 	}
 	r.loop(ctx)
 	return r.drain(stop)
 }
 
-// run is one call of Run. Only its own goroutine touches what stands below busy.
+// run is one call of Run. Only its own goroutine uses busy and the fields after it.
 type run struct {
 	Worker
 	box    *Box
 	group  *group
 	work   context.Context // of the handlers: it outlives ctx by Drain
 	ended  chan struct{}   // a value for each delivery that ended
-	heard  chan struct{}   // a value if Listen has told of something since the last pause
-	astray atomic.Int64    // handlers that were left to themselves
+	heard  chan struct{}   // a value if Listen has reported something since the last pause
+	astray atomic.Int64    // handlers that were abandoned
 	busy   int
 	swept  time.Time
-	mended int64 // where mend goes on
+	mended int64 // where the next mend goes on
 	sorted time.Time
-	short  bool    // the last claim got less than it asked for
+	short  bool    // the last claim got fewer messages than it asked for
 	doubts []doubt // claims without an answer
 }
 
@@ -83,14 +84,14 @@ func (r *run) loop(ctx context.Context) {
 			continue
 		}
 		if r.rest(ctx, idle/2+rand.N(idle/2+1)) {
-			idle = minPoll // who was told of one message is not told of those right behind it
+			idle = minPoll // Listen may report one message of several
 		} else {
 			idle = min(2*idle, max(r.Poll, minPoll))
 		}
 	}
 }
 
-// collect counts what has ended by now.
+// collect counts the deliveries that have ended.
 func (r *run) collect() {
 	for {
 		select {
@@ -102,9 +103,8 @@ func (r *run) collect() {
 	}
 }
 
-// round claims what there is room for, and reports whether it has moved others so that they can be
-// claimed next. Trouble with one of its steps is told to Observe, and does not keep the others from
-// being taken.
+// round claims as many messages as there are free places, and reports whether it sorted some, which
+// can then be claimed next. An error of one step goes to Observe, and does not stop the others.
 func (r *run) round(ctx context.Context) (got []*claimed, moved bool) {
 	certain := r.step(ctx, r.recover)
 	if time.Since(r.swept) >= r.Lease/sweepEvery {
@@ -117,7 +117,7 @@ func (r *run) round(ctx context.Context) (got []*claimed, moved bool) {
 			return err
 		})
 	}
-	if certain { // or doubts would pile up for as long as the database is away
+	if certain { // else doubts would pile up while the database does not answer
 		r.step(ctx, func(call context.Context) (err error) {
 			got, err = r.claim(call)
 			return err
@@ -126,8 +126,8 @@ func (r *run) round(ctx context.Context) (got []*claimed, moved bool) {
 	return got, moved
 }
 
-// step gives a step its time, and reports whether it went well. One that was cut off by ctx might
-// land nevertheless: it gets the time to say so.
+// step runs a step with a time limit, and reports whether it succeeded. The end of ctx does not cut
+// it off, because its write could land all the same.
 func (r *run) step(ctx context.Context, do func(call context.Context) error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -141,7 +141,7 @@ func (r *run) step(ctx context.Context, do func(call context.Context) error) boo
 	return err == nil
 }
 
-// claim takes what there is room for.
+// claim takes as many messages as there are free places.
 func (r *run) claim(ctx context.Context) ([]*claimed, error) {
 	began, version, n := time.Now(), newVersion(), r.Concurrency-r.busy
 	all, err := r.box.claim(ctx, r.DB, version, r.Lease, n)
@@ -157,8 +157,8 @@ func (r *run) claim(ctx context.Context) ([]*claimed, error) {
 	return got, err
 }
 
-// recover gives back what claims without an answer have got. A server may still be at such a claim
-// for a while, so that it looks for as long as the lease would last.
+// recover gives back the messages that claims without an answer have taken. The server may still be
+// working on such a claim, so recover looks again until its lease would have ended.
 func (r *run) recover(ctx context.Context) error {
 	if len(r.doubts) == 0 {
 		return nil
@@ -171,7 +171,7 @@ func (r *run) recover(ctx context.Context) error {
 	return err
 }
 
-// sweep looks after lapsed leases, and after lines that were disturbed.
+// sweep handles leases that have ended, and lines that are broken.
 func (r *run) sweep(ctx context.Context) (err error) {
 	to := Unknown
 	if r.KeyHonoured {
@@ -185,8 +185,8 @@ func (r *run) sweep(ctx context.Context) (err error) {
 	return err
 }
 
-// rest pauses, and reports whether it was woken because there is something to do. The end of a
-// delivery may free an order key, and so ends the pause too.
+// rest pauses for d, and reports whether it was woken because there is something to do. The end of
+// a delivery ends the pause as well, because it may free an order key.
 func (r *run) rest(ctx context.Context, d time.Duration) (woken bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -203,7 +203,7 @@ func (r *run) rest(ctx context.Context, d time.Duration) (woken bool) {
 	return false
 }
 
-// listen has itself told, and again when that has ended, until ctx ends.
+// listen calls Listen again and again until ctx ends.
 func (r *run) listen(ctx context.Context) {
 	for {
 		err := r.Listen(ctx, func() {
@@ -222,7 +222,7 @@ func (r *run) listen(ctx context.Context) {
 	}
 }
 
-// drain waits for what runs, and cancels it when the time is over.
+// drain waits for running handlers, and cancels them when Drain is over.
 func (r *run) drain(stop context.CancelFunc) error {
 	r.step(r.work, r.recover)
 	limit := time.NewTimer(r.Drain)
@@ -241,7 +241,7 @@ func (r *run) drain(stop context.CancelFunc) error {
 			limit.Reset(time.Second) // for handlers that heed their context
 		}
 	}
-	if len(r.doubts) > 0 { // what has landed since
+	if len(r.doubts) > 0 { // claims that have landed since
 		r.step(r.work, r.recover)
 	}
 	if r.astray.Load() > 0 {

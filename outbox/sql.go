@@ -10,8 +10,8 @@ import (
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
-// statements are the SQL of one dialect. Every instant is of the database's clock, which for SQLite
-// is the process's.
+// statements are the SQL of one dialect. All instants are those of the database's clock; for SQLite
+// that is the clock of the process.
 type statements struct {
 	dialect sqlstore.Dialect
 	text    sqltext.Encoder
@@ -26,14 +26,11 @@ type statements struct {
 }
 
 const (
-	columns = "id, version, state, attempt, scope, `key`, life, topic, name, order_key, downstream_key, " +
-		"downstream_id, payload, meta, errors, created_at, updated_at, due_at"
-
 	over = "('done', 'discarded')"
 	due  = " FROM stet_outbox o WHERE o.state = 'pending' AND o.behind = %d AND o.due_at <= NOW ORDER BY o.due_at, o.id LIMIT ?"
-	// A claim's version is its fencing token: each claim and each outcome after it changes it.
+	// The version of a claim is its fencing token: every claim and every outcome changes it.
 	held = " WHERE id = ? AND version = ? AND state = 'running'"
-	// What happened, for those who look: a line more.
+	// Adds a line to the message's errors.
 	noted = "errors = LINE, "
 
 	skip = " FOR UPDATE SKIP LOCKED"
@@ -46,8 +43,7 @@ func newStatements(d sqlstore.Dialect) *statements {
 	case sqlstore.SQLite:
 		now, s.text = "(CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000)", sqltext.SQLiteText
 	case sqlstore.Postgres:
-		// As a query of its own it is asked once in a statement, and can bound the search of an
-		// index.
+		// As a subquery it is evaluated once per statement, and can bound an index scan.
 		now, s.text = "(SELECT "+sqltext.PostgresNow+")", sqltext.PostgresEncoder
 		s.tell = "SELECT pg_notify('" + sqltext.PostgresOutboxChannel + "', '')"
 	case sqlstore.MySQL:
@@ -71,8 +67,8 @@ func newStatements(d sqlstore.Dialect) *statements {
 	return s
 }
 
-// claims are the statements that give messages to a worker, or take them from one that is gone.
-// They pass by what others hold.
+// claims builds the statements that give messages to a worker, or take them from one that is gone.
+// They skip rows that others have locked.
 func (s *statements) claims(build func(string) string) {
 	take := "UPDATE stet_outbox SET state = 'running', version = ?, attempt = attempt + 1, updated_at = NOW, due_at = NOW + ? " +
 		"WHERE id IN (IDS)"
@@ -81,7 +77,7 @@ func (s *statements) claims(build func(string) string) {
 	free := "SELECT o.id" + fmt.Sprintf(due, first)
 	late := "SELECT id FROM stet_outbox WHERE state = 'running' AND due_at <= NOW ORDER BY due_at LIMIT ?"
 	switch s.dialect {
-	case sqlstore.SQLite: // one statement, which has the file to itself
+	case sqlstore.SQLite: // one statement, which no other writer can interrupt
 		take = strings.Replace(take, "IDS", free, 1) + " RETURNING " + columns
 		lapse = strings.Replace(lapse, "IDS", late, 1)
 	case sqlstore.Postgres:
@@ -96,11 +92,11 @@ func (s *statements) claims(build func(string) string) {
 	s.landed = build("SELECT id, version FROM stet_outbox WHERE state = 'running' AND version IN (IDS)")
 }
 
-// lines are the statements of line.go.
+// lines builds the statements of line.go.
 //
-// What is before a message o is the last one of its line that is not over: one step in the index of
-// the lines. No planner is left a choice there: of a table that is mostly one line it knows that
-// the primary key is as good, and takes that for all other lines.
+// The message before o is the last one of its line that is not over, which takes one step in the
+// index of the lines. The statements leave the planner no choice of index: in a table that is
+// mostly one line the primary key looks as good, and would then be used for all other lines, too.
 func (s *statements) lines(build func(string) string) {
 	next := fmt.Sprintf(due, unsorted)
 	switch s.dialect {
@@ -132,7 +128,7 @@ func (s *statements) lines(build func(string) string) {
 		"), 0) FROM stet_outbox o WHERE o.state = 'pending' AND o.behind > ? ORDER BY o.behind LIMIT ?")
 }
 
-// outcomes are the statements of a message's holder, and of people.
+// outcomes builds the statements of a message's holder, and of people.
 func (s *statements) outcomes(build func(string) string) {
 	s.extend = build("UPDATE stet_outbox SET updated_at = NOW, due_at = NOW + ?" + held)
 	s.downstream = build("UPDATE stet_outbox SET downstream_id = ?, updated_at = NOW" + held)
@@ -146,9 +142,9 @@ func (s *statements) outcomes(build func(string) string) {
 		"version = ?, updated_at = NOW, due_at = NOW WHERE id = ? AND version = ? AND state IN ('dead', 'unknown')")
 }
 
-// reaping are the statements of [Box.Reap].
+// reaping builds the statements of [Box.Reap].
 func (s *statements) reaping(build func(string) string) {
-	// By the primary key: an index of what is done would cost every delivery a write.
+	// By the primary key: an index of settled messages would cost every delivery another write.
 	s.stretch = build("SELECT COALESCE(MAX(id), 0), COUNT(*), COALESCE(MIN(created_at) <= NOW - ?, FALSE) " +
 		"FROM (SELECT id, created_at FROM stet_outbox WHERE id > ? ORDER BY id LIMIT ?) s")
 	old := "SELECT id FROM stet_outbox WHERE id > ? AND id <= ? AND state IN " + over + " AND due_at <= NOW - ?"
@@ -158,7 +154,7 @@ func (s *statements) reaping(build func(string) string) {
 		s.reap = build("DELETE FROM stet_outbox WHERE id IN (" + old + ")")
 	case sqlstore.Postgres:
 		s.reap = build("DELETE FROM stet_outbox WHERE id IN (SELECT id FROM (" + old + skip + ") c)")
-	case sqlstore.MySQL: // by the names alone, or it would lock what lies between
+	case sqlstore.MySQL: // by ids alone, because a range would lock the rows between them
 		s.free = build("SELECT id FROM stet_outbox FORCE INDEX (PRIMARY) WHERE id IN (IDS) AND state IN " + over + skip)
 		s.reap = build("DELETE o FROM stet_outbox o FORCE INDEX (PRIMARY) WHERE o.id IN (IDS)")
 	}
@@ -166,8 +162,8 @@ func (s *statements) reaping(build func(string) string) {
 
 var place = regexp.MustCompile(`\?`)
 
-// build fills in the clock and the line, and writes places and quotes as the dialect wants them.
-// The line's argument is text in JSON; attempt and version are those before the change.
+// build fills in the clock and the line of errors, and writes placeholders and quotes in the
+// dialect. The argument of the line is JSON text; attempt and version are those before the change.
 func (s *statements) build(q, now string) string {
 	parts := []string{"errors", "NEWLINE", `'{"attempt":'`, "attempt", `',"at":'`, now, `',"error":'`, "TEXT", `'}'`, "NEWLINE"}
 	line := strings.Join(parts, " || ")
@@ -178,12 +174,11 @@ func (s *statements) build(q, now string) string {
 	case sqlstore.Postgres:
 		newline = "chr(10)"
 	}
-	// No line for an empty argument would need a second statement: the argument comes twice
-	// instead.
+	// An empty argument adds no line. The argument occurs twice, which saves a second statement.
 	line = "CASE WHEN TEXT = '' THEN errors ELSE " + strings.ReplaceAll(line, "NEWLINE", newline) + " END"
 	arg := "?"
 	if s.dialect == sqlstore.Postgres {
-		arg = "?::text" // it has no other way to know
+		arg = "?::text" // which cannot infer the type
 	}
 	q = strings.ReplaceAll(q, "LINE", strings.ReplaceAll(line, "TEXT", arg))
 	q = strings.ReplaceAll(q, "NOW", now)
@@ -194,4 +189,11 @@ func (s *statements) build(q, now string) string {
 	q = strings.ReplaceAll(q, "`", "")
 	q = place.ReplaceAllStringFunc(q, func(string) string { n++; return "$" + strconv.Itoa(n) })
 	return q
+}
+
+func (s *statements) place(n int) string {
+	if s.dialect == sqlstore.Postgres {
+		return fmt.Sprintf("$%d", n)
+	}
+	return "?"
 }

@@ -1,14 +1,9 @@
 package outbox
 
 import (
-	"context"
-	"database/sql"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
-
-	"github.com/stet-dev/stet/store/sqlstore"
 )
 
 // State is where a message is in its life.
@@ -44,9 +39,9 @@ type Stored struct {
 
 // Failure is an entry of what went wrong with a message.
 type Failure struct {
-	Attempt int
-	At      time.Time
-	Error   string // at most 1,000 bytes
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
+	Error   string    `json:"error"` // at most 1,000 bytes
 }
 
 // maxError is how many bytes of an error are kept.
@@ -75,68 +70,4 @@ type Query struct {
 	Topic string // messages of this topic; empty: of any
 	After int64  // messages with a larger id: the last one of the page before
 	Limit int    // the most messages to return; 0 means 100
-}
-
-// List returns the messages that q selects, in the order in which they were added.
-func (b *Box) List(ctx context.Context, db *sql.DB, q Query) ([]Stored, error) {
-	query, args := b.q.list, []any{q.After}
-	for _, c := range []struct{ column, value string }{{"state", string(q.State)}, {"topic", q.Topic}} {
-		if c.value != "" {
-			args = append(args, b.q.text(c.value))
-			query += " AND " + c.column + " = " + b.q.place(len(args))
-		}
-	}
-	if q.Dead {
-		query += " AND state IN ('dead', 'unknown')"
-	}
-	if q.Limit <= 0 {
-		q.Limit = 100
-	}
-	all, err := b.q.all(db.QueryContext(ctx, query+" ORDER BY id LIMIT "+fmt.Sprint(q.Limit), args...))
-	if err != nil {
-		return nil, fmt.Errorf("outbox: list: %w", err)
-	}
-	return all, nil
-}
-
-func (s *statements) place(n int) string {
-	if s.dialect == sqlstore.Postgres {
-		return fmt.Sprintf("$%d", n)
-	}
-	return "?"
-}
-
-// Show returns one message, or [ErrNotFound].
-func (b *Box) Show(ctx context.Context, db *sql.DB, id int64) (Stored, error) {
-	all, err := b.q.all(db.QueryContext(ctx, b.q.show, id))
-	switch {
-	case err != nil:
-		return Stored{}, fmt.Errorf("outbox: show: %w", err)
-	case len(all) == 0:
-		return Stored{}, ErrNotFound
-	}
-	return all[0], nil
-}
-
-// Counts returns how many messages are in each state but Done and Discarded. Pending and Running
-// together are idem_outbox_pending; Dead and Unknown wait for a person.
-func (b *Box) Counts(ctx context.Context, db *sql.DB) (map[State]int64, error) {
-	rows, err := db.QueryContext(ctx, b.q.counts)
-	if err != nil {
-		return nil, fmt.Errorf("outbox: counts: %w", err)
-	}
-	defer rows.Close()
-	all := map[State]int64{Pending: 0, Running: 0, Unknown: 0, Dead: 0}
-	for rows.Next() {
-		var state string
-		var n int64
-		if err := rows.Scan(&state, &n); err != nil {
-			return nil, fmt.Errorf("outbox: counts: %w", err)
-		}
-		all[State(state)] = n
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("outbox: counts: %w", err)
-	}
-	return all, nil
 }

@@ -9,16 +9,15 @@ import (
 	"time"
 )
 
-// A write of a worker may land although its answer is lost, and then the worker has to find out.
-// Versions tell: a claim takes a random version for its messages, and the outcome of an attempt
-// is the version after it. Every other change of a state takes another one. So a message of a
-// claim's version is held by that claim, and one of the version after it was settled by its holder,
-// whatever became of the answers.
+// A write of a worker may land although its answer is lost. Versions then tell the worker what
+// happened. A claim gives its messages a random version, and the outcome of an attempt increases it
+// by one. Every other change of state draws another version. So a message with the version of a
+// claim is held by that claim, and one with the next version was settled by its holder.
 //
-// The claims of a process that died are another matter: its messages may have been handed out or
-// not, and a mark for that would cost every delivery a write. They are taken for handed out.
+// If a process dies, its messages may have been given to a handler or not. To record that would
+// cost every delivery another write, so they count as given to a handler.
 
-// newVersion returns a version that no other write has, nor the one after it.
+// newVersion returns a version that no other write uses; the next one is unused, too.
 func newVersion() int64 { return 2 + 2*rand.Int64N(1<<61) }
 
 // claimed is a message that a run has claimed.
@@ -26,11 +25,11 @@ type claimed struct {
 	Stored
 	box   *Box
 	db    *sql.DB
-	began time.Time // local; just before the claim was sent: its lease is over a Lease later, or after that
+	began time.Time // local time just before the claim was sent; the lease ends no earlier than a Lease later
 }
 
-// write changes the message, if the claim still holds it. The last two places of the statement are
-// for its id and version.
+// write changes the message if the claim still holds it. The last two placeholders of the statement
+// are its id and version.
 func (c *claimed) write(ctx context.Context, statement string, args ...any) error {
 	res, err := c.db.ExecContext(ctx, statement, append(args, c.ID, c.version)...)
 	if err != nil {
@@ -45,7 +44,7 @@ func (c *claimed) write(ctx context.Context, statement string, args ...any) erro
 	return nil
 }
 
-// keep stores what the provider calls the effect.
+// keep stores the id by which the system downstream knows the effect.
 func (c *claimed) keep(ctx context.Context, id string) error {
 	return c.write(ctx, c.box.q.downstream, c.box.q.text(id))
 }
@@ -53,13 +52,13 @@ func (c *claimed) keep(ctx context.Context, id string) error {
 // outcome is what becomes of a claimed message.
 type outcome struct {
 	to      State
-	after   time.Duration // Pending: no attempt before that
-	text    string        // is kept with the message, if it is not empty
-	unbegun bool          // the handler was not called: the attempt does not count
+	after   time.Duration // Pending: the least time until the next attempt
+	text    string        // kept with the message; "" adds nothing
+	unbegun bool          // the handler was not called, so that the attempt does not count
 }
 
-// settle stores the outcome. [ErrLost] if the claim does not hold the message any more, and did not
-// settle it in a write before this one.
+// settle stores the outcome. The error is [ErrLost] if the claim no longer holds the message,
+// unless an earlier write of this claim has settled it.
 func (c *claimed) settle(ctx context.Context, o outcome) error {
 	note, less := line(o.text), 0
 	if o.unbegun {
@@ -76,7 +75,7 @@ func (c *claimed) settle(ctx context.Context, o outcome) error {
 	return lookErr
 }
 
-// mine returns which messages were settled by their holders.
+// mine returns the messages that were settled by their holders.
 func (b *Box) mine(ctx context.Context, db *sql.DB, all ...*claimed) (map[int64]bool, error) {
 	ids, err := numbers(db.QueryContext(ctx, b.q.many(b.q.settled, len(all)), pairs(all, 1)...))
 	if err != nil {
@@ -89,14 +88,14 @@ func (b *Box) mine(ctx context.Context, db *sql.DB, all ...*claimed) (map[int64]
 	return own, nil
 }
 
-// doubt is a claim that got no answer: none of its messages was handed out.
+// doubt is a claim that got no answer. None of its messages was given to a handler.
 type doubt struct {
 	version int64
-	until   time.Time // nothing of it lands after that
+	until   time.Time // after this it cannot land any more
 }
 
-// takeBack gives the messages back that claims without an answer have got nevertheless. Their
-// attempts do not count: none has begun.
+// takeBack makes the messages Pending that claims without an answer have taken. Their attempts do
+// not count, because none has begun.
 func (b *Box) takeBack(ctx context.Context, db *sql.DB, doubts []doubt) error {
 	versions := make([]int64, len(doubts))
 	for i, d := range doubts {

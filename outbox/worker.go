@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -37,7 +39,7 @@ type Worker struct {
 	MaxBackoff  time.Duration // the longest such pause; default 1 h
 	Poll        time.Duration // the longest pause while there is nothing to do; default 1 s
 	Drain       time.Duration // how long Run waits for running handlers after its context has ended; default 20 s
-	Retention   time.Duration // how long done and discarded messages are kept; default 7 days, [Forever] keeps them; see [Box.Reap]
+	Retention   time.Duration // how long done and discarded messages are kept; default 7 days, [stet.Never] keeps them; see [Box.Reap]
 
 	// Listen reports messages as soon as they are committed, so that they do not wait for the next
 	// poll; optional. It calls wake when it begins to listen and for each message, and returns when
@@ -53,8 +55,8 @@ type Worker struct {
 	Observe func(Event)
 }
 
-// Event tells of one attempt, or of trouble with the database: then Result is "error", and there
-// may be no ID.
+// Event reports one attempt, or an error of the database: then Result is "error", and there may be
+// no ID.
 type Event struct {
 	// Result is done, retry, dead, unknown, lost or error: the label of
 	// idem_outbox_deliveries_total.
@@ -74,30 +76,17 @@ func (w Worker) complete() (Worker, error) {
 		return w, fmt.Errorf("%w: DB and Handler are required", errWorker)
 	case w.Dialect != sqlstore.SQLite && w.Dialect != sqlstore.Postgres && w.Dialect != sqlstore.MySQL:
 		return w, fmt.Errorf("%w: Dialect is %q; it has to be one of sqlstore's", errWorker, string(w.Dialect))
-	case min(w.Concurrency, w.MaxAttempts) < 0,
-		min(w.Lease, w.Timeout, w.Backoff, w.MaxBackoff, w.Poll, w.Drain, w.Retention) < 0:
+	case min(w.Concurrency, w.MaxAttempts) < 0, w.Retention < 0 && w.Retention != stet.Never,
+		min(w.Lease, w.Timeout, w.Backoff, w.MaxBackoff, w.Poll, w.Drain) < 0:
 		return w, fmt.Errorf("%w: no field may be negative", errWorker)
 	case w.Lease > 0 && w.Lease < 100*time.Millisecond:
 		return w, fmt.Errorf("%w: Lease is %s; it has to be 100ms at least", errWorker, w.Lease)
 	}
-	or := func(d *time.Duration, otherwise time.Duration) {
-		if *d == 0 {
-			*d = otherwise
-		}
-	}
-	or(&w.Lease, 30*time.Second)
-	or(&w.Timeout, time.Minute)
-	or(&w.Backoff, time.Second)
-	or(&w.MaxBackoff, time.Hour)
-	or(&w.Poll, time.Second)
-	or(&w.Drain, 20*time.Second)
-	or(&w.Retention, defaultRetention)
-	if w.Concurrency == 0 {
-		w.Concurrency = 16
-	}
-	if w.MaxAttempts == 0 {
-		w.MaxAttempts = 12
-	}
+	w.Lease, w.Timeout = cmp.Or(w.Lease, 30*time.Second), cmp.Or(w.Timeout, time.Minute)
+	w.Backoff, w.MaxBackoff = cmp.Or(w.Backoff, time.Second), cmp.Or(w.MaxBackoff, time.Hour)
+	w.Poll, w.Drain = cmp.Or(w.Poll, time.Second), cmp.Or(w.Drain, 20*time.Second)
+	w.Retention = cmp.Or(w.Retention, defaultRetention)
+	w.Concurrency, w.MaxAttempts = cmp.Or(w.Concurrency, 16), cmp.Or(w.MaxAttempts, 12)
 	if w.Observe == nil {
 		w.Observe = func(Event) {}
 	}

@@ -17,7 +17,7 @@ func TestAskNow(t *testing.T) { // D06, surface §6: POST …/probe
 		w := newWard(t, 1)
 		found := Finding{Effect: Missing, Evidence: "the probe was answered 404"}
 		var fails error
-		r := Reconciler{Engine: w.Engine, MaxProbes: 3, Settle: stet.Never, Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) {
+		r := Reconciler{Engine: w.Engine, MaxProbes: 3, Settle: stet.Never, Resolver: Resolver(func(context.Context, stet.Head) (Finding, error) {
 			return found, fails
 		})}
 		w.keep(1, r, 5*time.Minute)

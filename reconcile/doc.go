@@ -8,7 +8,7 @@
 // that sends it by itself.
 //
 //	probe := reconcile.Probe{URL: "http://127.0.0.1:3000/payments?key={key}"}
-//	go reconcile.Reconciler{Engine: e, Resolver: probe}.Run(ctx)
+//	go reconcile.Reconciler{Engine: e, Resolver: probe.Resolve}.Run(ctx)
 //
 // Package compare, below this one, lays the provider's books beside the service's own.
 package reconcile

@@ -34,7 +34,7 @@ func Example() {
 		return reconcile.Finding{Effect: reconcile.Happened, Evidence: "ch_1",
 			Response: &stet.Response{Status: http.StatusCreated, Body: []byte(`{"id":"ch_1"}`)}}, nil
 	}
-	r := reconcile.Reconciler{Engine: engine, Resolver: reconcile.ResolverFunc(provider)}
+	r := reconcile.Reconciler{Engine: engine, Resolver: reconcile.Resolver(provider)}
 	// A service runs r.Run(ctx). An operator may ask at once:
 	have, err := engine.Get(ctx, d.Claim.ID())
 	if err != nil {
@@ -57,8 +57,8 @@ func ExampleProbe() {
 }
 
 // A resolver that looks into the service's own tables.
-func ExampleResolverFunc() {
-	find := func(db *sql.DB) reconcile.ResolverFunc {
+func ExampleResolver() {
+	find := func(db *sql.DB) reconcile.Resolver {
 		return func(ctx context.Context, h stet.Head) (reconcile.Finding, error) {
 			var id string
 			err := db.QueryRowContext(ctx, "SELECT id FROM payments WHERE key = $1", string(h.Key)).Scan(&id)

@@ -13,7 +13,7 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Probe is a [Resolver] that asks a URL, for an upstream that can say by key whether it has the
+// Probe asks a URL, for an upstream that can say by key whether it has the
 // effect.
 type Probe struct {
 	// URL with {key}, {scope}, {path} (of the request) and {downstream_key}, each filled in
@@ -90,7 +90,7 @@ func (p Probe) fill(h *stet.Head) (*url.URL, error) {
 // encode leaves nothing that has a meaning in a path or in a query.
 func encode(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// Resolve implements [Resolver]. An error names no URL: it holds the key.
+// Resolve is a [Resolver]. An error names no URL: it holds the key.
 func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
 	method := p.Method
 	if method == "" {

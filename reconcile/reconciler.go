@@ -15,16 +15,15 @@ import (
 	"github.com/stet-dev/stet/maintenance"
 )
 
-// Defaults of [Reconciler].
-const (
-	DefaultMaxProbes = 8
-	DefaultSettle    = 5 * time.Minute
-)
+// DefaultSettle is the default of [Reconciler].Settle.
+const DefaultSettle = 5 * time.Minute
 
 const (
 	defaultEvery   = 10 * time.Second
 	defaultTimeout = 10 * time.Second
 	defaultAtOnce  = 8
+	// After so many probes a record is a dead letter.
+	defaultMaxProbes = 8
 	// The pause after a probe without a result doubles from the first to the longest.
 	firstPause, longestPause = 10 * time.Second, time.Hour
 )
@@ -33,15 +32,7 @@ const (
 // would have the effect. It is called by several goroutines, and ctx has a deadline. An error or a
 // panic means that the system could not tell, so that it is asked again. The error is logged: it
 // must hold no secret, such as the key.
-type Resolver interface {
-	Resolve(ctx context.Context, h stet.Head) (Finding, error)
-}
-
-// ResolverFunc makes a [Resolver] of a function.
-type ResolverFunc func(ctx context.Context, h stet.Head) (Finding, error)
-
-// Resolve calls f.
-func (f ResolverFunc) Resolve(ctx context.Context, h stet.Head) (Finding, error) { return f(ctx, h) }
+type Resolver func(ctx context.Context, h stet.Head) (Finding, error)
 
 // Finding is what a [Resolver] found out.
 type Finding struct {
@@ -74,17 +65,8 @@ const (
 )
 
 func (e Effect) String() string {
-	switch e {
-	case Pending:
-		return "pending"
-	case Happened:
-		return "happened"
-	case Missing:
-		return "missing"
-	case Voided:
-		return "voided"
-	case GoesOn:
-		return "goes-on"
+	if names := [...]string{"pending", "happened", "missing", "voided", "goes-on"}; int(e) < len(names) {
+		return names[e]
 	}
 	return fmt.Sprintf("Effect(%d)", uint8(e))
 }
@@ -100,7 +82,7 @@ type Reconciler struct {
 	Who       string        // the name in the history; default "reconciler"
 	Every     time.Duration // from one round to the next; 0 means 10 s
 	Batch     int           // records per store call, at most [stet.MaxLimit]; 0 means [stet.DefaultLimit]
-	MaxProbes int           // probes of one record; 0 means [DefaultMaxProbes]
+	MaxProbes int           // probes of one record; 0 means 8
 	// Settle is how long a record has to be idle before Missing is a proof: longer than a call can
 	// be under way. 0 means [DefaultSettle]; with [stet.Never] Missing is never a proof. A Settle
 	// longer than [LastProbe] of MaxProbes is refused, because no probe would come so late.
@@ -131,7 +113,7 @@ func (r Reconciler) filled() (Reconciler, error) {
 		return r, fmt.Errorf("reconcile: Settle is %s; use stet.Never where a missing effect is never a proof", r.Settle)
 	}
 	r.Who = cmp.Or(r.Who, "reconciler")
-	r.MaxProbes = cmp.Or(r.MaxProbes, DefaultMaxProbes)
+	r.MaxProbes = cmp.Or(r.MaxProbes, defaultMaxProbes)
 	if last := LastProbe(r.MaxProbes); r.Settle > last {
 		return r, fmt.Errorf("reconcile: Settle is %s, but the last of %d probes comes %s after the attempt ended: "+
 			"Missing would never be a proof; lower Settle or raise MaxProbes", r.Settle, r.MaxProbes, last)
@@ -274,7 +256,7 @@ func (r Reconciler) ask(ctx context.Context, h stet.Head) (f Finding, err error)
 			err = fmt.Errorf("reconcile: the resolver panicked with a %T", p)
 		}
 	}()
-	return r.Resolver.Resolve(ctx, h)
+	return r.Resolver(ctx, h)
 }
 
 // ruling is what a finding proves, and why; nothing has no why.

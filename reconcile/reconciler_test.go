@@ -88,7 +88,7 @@ func (w *ward) state(i int) stet.Record {
 	return r
 }
 
-var happened = ResolverFunc(func(context.Context, stet.Head) (Finding, error) {
+var happened = Resolver(func(context.Context, stet.Head) (Finding, error) {
 	return Finding{Effect: Happened, Response: &stet.Response{Status: 201, Body: []byte("ch_1")}, Evidence: "ch_1"}, nil
 })
 
@@ -96,7 +96,7 @@ func TestTenReconcilersAskOnce(t *testing.T) { // I14, CR-06
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 30)
 		var asked atomic.Int64
-		w.keep(10, Reconciler{Resolver: ResolverFunc(func(ctx context.Context, h stet.Head) (Finding, error) {
+		w.keep(10, Reconciler{Resolver: Resolver(func(ctx context.Context, h stet.Head) (Finding, error) {
 			asked.Add(1)
 			return happened(ctx, h)
 		})}, time.Minute)
@@ -116,7 +116,7 @@ func TestTenReconcilersAskOnce(t *testing.T) { // I14, CR-06
 func TestNoTraceIsNoProofBeforeItHasSettled(t *testing.T) { // I14, CR-07: the attempt may still be on its way
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 1)
-		missing := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Missing}, nil })
+		missing := Resolver(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Missing}, nil })
 		w.keep(1, Reconciler{Resolver: missing, Settle: 5 * time.Minute}, 4*time.Minute+50*time.Second)
 		if r := w.state(0); r.State != stet.Unknown || r.Probes < 4 {
 			t.Errorf("%v after %d probes", r.State, r.Probes)
@@ -136,7 +136,7 @@ func TestNoTraceAfterALease(t *testing.T) { // what ended the attempt is the lea
 		if _, _, err := w.Operator().Sweep(t.Context(), "", 1); err != nil {
 			t.Fatal(err)
 		}
-		missing := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Missing}, nil })
+		missing := Resolver(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Missing}, nil })
 		w.keep(1, Reconciler{Resolver: missing, Settle: time.Minute}, 50*time.Second)
 		w.begin(0, stet.Unresolved)
 		w.keep(1, Reconciler{Resolver: missing, Settle: time.Minute}, 2*time.Minute)
@@ -147,7 +147,7 @@ func TestNoTraceAfterALease(t *testing.T) { // what ended the attempt is the lea
 func TestVoidedNeedsNoSettling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 1)
-		w.keep(1, Reconciler{Settle: stet.Never, Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) {
+		w.keep(1, Reconciler{Settle: stet.Never, Resolver: Resolver(func(context.Context, stet.Head) (Finding, error) {
 			return Finding{Effect: Voided}, nil
 		})}, time.Minute)
 		w.begin(0, stet.Execute)
@@ -158,7 +158,7 @@ func TestProbesUsedUpAreADeadLetter(t *testing.T) { // CR-08, I15
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 1)
 		var asked atomic.Int64
-		deaf := ResolverFunc(func(ctx context.Context, _ stet.Head) (Finding, error) {
+		deaf := Resolver(func(ctx context.Context, _ stet.Head) (Finding, error) {
 			asked.Add(1)
 			<-ctx.Done() // the provider hangs: each probe has its own end
 			return Finding{}, ctx.Err()
@@ -178,7 +178,7 @@ func TestProbesUsedUpAreADeadLetter(t *testing.T) { // CR-08, I15
 // With the last probe all is said: a dead letter does not wait for the probe that would have come
 // after it.
 func TestADeadLetterIsWrittenWithTheLastProbe(t *testing.T) { // A12
-	for name, resolver := range map[string]ResolverFunc{
+	for name, resolver := range map[string]Resolver{
 		"nobody knows": func(context.Context, stet.Head) (Finding, error) { return Finding{}, nil },
 		"an error":     func(context.Context, stet.Head) (Finding, error) { return Finding{}, errors.New("away") },
 		"no trace yet": func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Missing}, nil },
@@ -204,7 +204,7 @@ func TestTheLastProbeIsInterrupted(t *testing.T) { // A12
 		w := newWard(t, 1)
 		asked, ctx := 0, t.Context()
 		last, end := context.WithCancel(ctx)
-		r := Reconciler{Engine: w.Engine, MaxProbes: 2, Every: time.Second, Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) {
+		r := Reconciler{Engine: w.Engine, MaxProbes: 2, Every: time.Second, Resolver: Resolver(func(context.Context, stet.Head) (Finding, error) {
 			if asked++; asked == 2 {
 				end()
 			}
@@ -228,7 +228,7 @@ func TestTheLastProbeIsInterrupted(t *testing.T) { // A12
 func TestAPanicEndsOneProbe(t *testing.T) { // A13
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 20)
-		w.keep(1, Reconciler{AtOnce: 1, Resolver: ResolverFunc(func(ctx context.Context, h stet.Head) (Finding, error) {
+		w.keep(1, Reconciler{AtOnce: 1, Resolver: Resolver(func(ctx context.Context, h stet.Head) (Finding, error) {
 			switch h.ID {
 			case id(3):
 				panic("k3")
@@ -265,7 +265,7 @@ func TestFindingsThatSayNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWard(t, 1)
-				w.keep(1, Reconciler{Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return f, nil })}, time.Minute)
+				w.keep(1, Reconciler{Resolver: Resolver(func(context.Context, stet.Head) (Finding, error) { return f, nil })}, time.Minute)
 				w.begin(0, stet.Unresolved)
 			})
 		})
@@ -317,7 +317,7 @@ func TestLateAnswers(t *testing.T) { // SF-05, I14
 				if err := claim.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201, Body: []byte("late")}}); !errors.Is(err, stet.ErrFenced) {
 					t.Fatal(err)
 				}
-				resolver := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return c.finding, nil })
+				resolver := Resolver(func(context.Context, stet.Head) (Finding, error) { return c.finding, nil })
 				w.keep(1, Reconciler{Resolver: resolver, Settle: time.Minute}, time.Hour)
 				r := w.state(0)
 				if r.State != c.want || (r.Response == nil) != (c.body == "") || r.Response != nil && string(r.Response.Body) != c.body {
@@ -332,7 +332,7 @@ func TestLateAnswers(t *testing.T) { // SF-05, I14
 func TestFoundWithoutAnAnswerStaysUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 1)
-		w.keep(1, Reconciler{Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Happened}, nil })}, time.Minute)
+		w.keep(1, Reconciler{Resolver: Resolver(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Happened}, nil })}, time.Minute)
 		if r := w.state(0); r.State != stet.Unknown {
 			t.Errorf("%s", r.State)
 		}
@@ -356,7 +356,7 @@ func TestLateAnswerOfWhatWasPublished(t *testing.T) {
 		if err := claim.Settle(t.Context(), late); !errors.Is(err, stet.ErrFenced) {
 			t.Fatal(err)
 		}
-		resolver := ResolverFunc(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Happened}, nil })
+		resolver := Resolver(func(context.Context, stet.Head) (Finding, error) { return Finding{Effect: Happened}, nil })
 		w.keep(1, Reconciler{Resolver: resolver}, time.Hour)
 		if r := w.state(0); r.State != stet.Completed || r.Status != 201 || r.Kept != stet.KeptStatus {
 			t.Errorf("%s, status %d, kept %d", r.State, r.Status, r.Kept)

@@ -13,12 +13,12 @@ import (
 // A12: what LastProbe says is when the last probe is made, so that a Settle up to it can be over
 // while probes are still made.
 func TestLastProbeIsMadeThen(t *testing.T) {
-	for _, probes := range []int{1, 2, 3, DefaultMaxProbes} {
+	for _, probes := range []int{1, 2, 3, defaultMaxProbes} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWard(t, 1)
 			var first, last time.Time
 			w.keep(1, Reconciler{MaxProbes: probes, Every: time.Second, Settle: stet.Never,
-				Resolver: ResolverFunc(func(context.Context, stet.Head) (Finding, error) {
+				Resolver: Resolver(func(context.Context, stet.Head) (Finding, error) {
 					if last = time.Now(); first.IsZero() {
 						first = last
 					}

@@ -158,7 +158,7 @@ func tenOfEach(t *testing.T, careless bool) (done, want map[string]int) {
 	var keepers sync.WaitGroup
 	for range hosts {
 		e, f := open(d.observed)
-		resolver := reconcile.ResolverFunc(func(_ context.Context, h stet.Head) (reconcile.Finding, error) {
+		resolver := reconcile.Resolver(func(_ context.Context, h stet.Head) (reconcile.Finding, error) {
 			store.pause()
 			d.add("asked", h.ID)
 			return reconcile.Finding{Effect: reconcile.Happened, Response: &stet.Response{Status: 201}}, nil

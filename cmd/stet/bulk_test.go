@@ -108,8 +108,8 @@ func over(j *bulk.Job) bool  { return j.State == bulk.Completed }
 // all demands that each record was released once, and counted once.
 func (s *shelf) all(j bulk.Job) {
 	s.Helper()
-	if j.Done != s.n || j.Failed != 0 || j.Left() != 0 {
-		s.Errorf("%d done, %d failed, %d left: %v", j.Done, j.Failed, j.Left(), j.Errors)
+	if j.Done != s.n || j.Failed != 0 || j.Left != 0 {
+		s.Errorf("%d done, %d failed, %d left: %v", j.Done, j.Failed, j.Left, j.Errors)
 	}
 	changes := map[stet.ID]int{}
 	for q := (stet.HistoryQuery{Limit: stet.MaxLimit}); ; {
@@ -268,8 +268,8 @@ func TestInterruptedWork(t *testing.T) {
 		t.Fatalf("%s%s", stdout, stderr)
 	}
 	half := s.until("it is there", func(*bulk.Job) bool { return true })
-	if half.State != bulk.Waiting || stdout != fmt.Sprintf("changed %d\n", half.Done) || half.Left() == 0 { // at once, not by its lease
-		t.Errorf("%q, and it is %s with %d done, %d left", stdout, half.State, half.Done, half.Left())
+	if half.State != bulk.Waiting || stdout != fmt.Sprintf("changed %d\n", half.Done) || half.Left == 0 { // at once, not by its lease
+		t.Errorf("%q, and it is %s with %d done, %d left", stdout, half.State, half.Done, half.Left)
 	}
 	stdout, _ = s.command(strings.Fields(again)[1:]...).ended(s, 0)
 	if stdout != fmt.Sprintf("changed %d\n", many) {

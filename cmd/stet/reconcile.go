@@ -25,9 +25,10 @@ func reconciler(e *stet.Engine, c *config.Reconcile) (r reconcile.Reconciler, ok
 		return r, false, nil
 	}
 	header, err := probeHeader(c.Probe.HeadersFile)
+	probe := reconcile.Probe{URL: c.Probe.URL, Method: c.Probe.Method, Header: header, Found: c.Probe.FoundStatus,
+		Missing: c.Probe.MissingStatus, Status: c.Probe.Respond.Status}
 	return reconcile.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settling(c),
-		Resolver: reconcile.Probe{URL: c.Probe.URL, Method: c.Probe.Method, Header: header, Found: c.Probe.FoundStatus,
-			Missing: c.Probe.MissingStatus, Status: c.Probe.Respond.Status}}, true, err
+		Resolver: probe.Resolve}, true, err
 }
 
 // probeHeader reads one `Name: value` a line. The error names the line, and nothing that is in it.

@@ -53,7 +53,7 @@ func (Args) Kind() string { return "stet_outbox" }
 var everywhere = rivertype.JobStates()
 
 // Insert writes m as a job, as part of tx. It is delivered if tx commits. It returns
-// [outbox.ErrMessage] if m cannot be stored, and [outbox.ErrExists] if there is a job with its
+// [outbox.ErrMessage] if m cannot be stored, and [stet.ErrExists] if there is a job with its
 // downstream key; neither spoils tx. opts may be nil; its UniqueOpts are not used. A Delay is by
 // this process's clock.
 func Insert[TTx any](ctx context.Context, client *river.Client[TTx], tx TTx, m outbox.Message, opts *river.InsertOpts) error {
@@ -87,7 +87,7 @@ func Insert[TTx any](ctx context.Context, client *river.Client[TTx], tx TTx, m o
 	case err != nil:
 		return fmt.Errorf("riveroutbox: insert: %w", err)
 	case res.UniqueSkippedAsDuplicate:
-		return outbox.ErrExists
+		return fmt.Errorf("riveroutbox: this effect is in the outbox already: %w", stet.ErrExists)
 	}
 	return nil
 }

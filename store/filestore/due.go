@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"slices"
@@ -37,6 +38,7 @@ type entry struct {
 	name    string // of the record
 	version stet.Version
 	tag     string // "" where it has none
+	path    string
 }
 
 func entryOf(h *stet.Head, name string) string {
@@ -67,7 +69,8 @@ func parseEntry(s string) (e entry, ok bool) {
 	}
 	state, err := stet.ParseState(parts[1])
 	version, err2 := strconv.ParseUint(parts[4], 16, 64)
-	return entry{parts[0], state, parts[2], parts[3], stet.Version(version), parts[5]}, err == nil && err2 == nil
+	return entry{at: parts[0], state: state, scope: parts[2], name: parts[3], version: stet.Version(version), tag: parts[5]},
+		err == nil && err2 == nil
 }
 
 // selects reports whether the entry may belong to a record that q selects.
@@ -84,10 +87,10 @@ func bucketOfEntry(name string) (string, bool) {
 	return bucketOf(at), ok && err == nil
 }
 
-// page is one page of records.
-type page struct {
-	heads []stet.Head
-	next  string
+// page is one page of a list, and the cursor of the next one.
+type page[T any] struct {
+	rows []T
+	next string
 }
 
 // Due implements [stet.Store]. Records that fall due at the same instant are ordered by state,
@@ -98,81 +101,95 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 		return nil, "", fmt.Errorf("filestore: due: %q is no cursor", q.After)
 	}
 	q.States = slices.Clone(q.States)
-	p, err := work(ctx, s, "due", "", func(ctx context.Context) (p page, err error) {
+	p, err := work(ctx, s, "due", "", func(ctx context.Context) (p page[stet.Head], err error) {
 		now, n := s.now(), q.Bound()
 		s.sweepNow(now)
 		last, looked, left := now.Format(entryLayout), "", stet.MaxLimit
-		err = s.eachEntry(ctx, q.After, bucketOf(now), func(at string, e *entry) (more bool, err error) {
+		for e, err := range s.entries(ctx, q.After, bucketOf(now)) {
 			switch {
-			case e.at > last:
-				return false, nil
+			case err != nil || e.at > last:
+				return p, err
 			case !e.selects(&q):
-				return true, nil
-			case len(p.heads) == n || left == 0: // there is one more
+				continue
+			case len(p.rows) == n || left == 0: // there is one more
 				p.next = looked
-				return false, nil
+				return p, nil
 			}
-			looked, left = path.Base(at), left-1
-			r, err := s.peek(e.name)
-			switch {
-			case errors.Is(err, errBusy), errors.Is(err, stet.ErrCorrupt): // not now; not ever, but its key is refused
-				return true, nil
-			case errors.Is(err, stet.ErrNotFound), err == nil && r.Version != e.version:
-				return true, s.tidy(at, e)
-			case err != nil:
-				return false, err
+			looked, left = path.Base(e.path), left-1
+			r, found, err := s.meet(e)
+			if err != nil {
+				return p, err
 			}
-			if r.AsOf = now; q.Matches(&r.Head) {
-				p.heads = append(p.heads, r.Head)
+			if r.AsOf = now; found && q.Matches(&r.Head) {
+				p.rows = append(p.rows, r.Head)
 			}
-			return true, nil
-		})
-		return p, err
+		}
+		return p, nil
 	})
-	return p.heads, p.next, err
+	return p.rows, p.next, err
 }
 
-// eachEntry visits the entries after the one named after, in all buckets up to last, in order,
-// until visit returns false.
-func (s *Store) eachEntry(ctx context.Context, after, last string, visit func(at string, e *entry) (bool, error)) error {
-	buckets, err := s.names(dueDir)
-	if err != nil {
-		return err
-	}
+// entries are those after the one named after, in all buckets up to last, in order.
+func (s *Store) entries(ctx context.Context, after, last string) iter.Seq2[*entry, error] {
 	first, _ := bucketOfEntry(after)
-	over := bucketOf(instant(s.clock.Last()).Add(-bucketGrace))
-	for _, bucket := range buckets {
-		switch {
-		case bucket > last:
-			return nil
-		case after != "" && bucket < first:
-			continue
-		}
-		names, err := s.names(dueDir + "/" + bucket)
+	return func(yield func(*entry, error) bool) {
+		buckets, err := s.names(dueDir)
 		if err != nil {
-			return err
+			yield(nil, err)
 		}
-		if len(names) == 0 && bucket < over {
-			_ = s.root.Remove(dueDir + "/" + bucket) // it is in use again if that fails
-		}
-		for _, name := range names {
-			if err := ctx.Err(); err != nil {
-				return err
+		for _, bucket := range buckets {
+			if bucket > last || after != "" && bucket < first {
+				continue
 			}
-			if e, ok := parseEntry(name); ok && name > after {
-				if more, err := visit(dueDir+"/"+bucket+"/"+name, &e); err != nil || !more {
-					return err
+			for e, err := range s.bucket(ctx, bucket, after) {
+				if !yield(e, err) || err != nil {
+					return
 				}
 			}
 		}
 	}
-	return nil
+}
+
+// bucket goes through the entries of a bucket, and removes one that is empty and over.
+func (s *Store) bucket(ctx context.Context, bucket, after string) iter.Seq2[*entry, error] {
+	dir := dueDir + "/" + bucket
+	return func(yield func(*entry, error) bool) {
+		names, err := s.names(dir)
+		if err != nil {
+			yield(nil, err)
+		}
+		if len(names) == 0 && err == nil && bucket < bucketOf(instant(s.clock.Last()).Add(-bucketGrace)) {
+			_ = s.root.Remove(dir) // it is in use again if that fails
+		}
+		for _, name := range names {
+			if e, ok := parseEntry(name); ok && name > after {
+				e.path = dir + "/" + name
+				if err := ctx.Err(); !yield(&e, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// meet reads the record of an entry, and removes an entry that a crash left behind. found is false
+// for such an entry, for a record that is being written, and for a damaged one, which is refused
+// for its key alone.
+func (s *Store) meet(e *entry) (r stet.Record, found bool, err error) {
+	r, err = s.peek(e.name)
+	switch {
+	case errors.Is(err, errBusy), errors.Is(err, stet.ErrCorrupt):
+		return r, false, nil
+	case errors.Is(err, stet.ErrNotFound), err == nil && r.Version != e.version:
+		return r, false, s.tidy(e)
+	}
+	return r, err == nil, err
 }
 
 // tidy removes an entry that a crash left behind. The file of an entry is locked while its write is
 // in progress; once the lock is free, the record either has that version or never will.
-func (s *Store) tidy(at string, e *entry) error {
-	f, err := s.root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+func (s *Store) tidy(e *entry) error {
+	f, err := s.root.OpenFile(e.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ignore(err, fs.ErrNotExist)
 	}
@@ -181,13 +198,10 @@ func (s *Store) tidy(at string, e *entry) error {
 		return err
 	}
 	r, err := s.peek(e.name) // busy, too, where it is the very file that is locked here
-	switch {
-	case errors.Is(err, errBusy), errors.Is(err, stet.ErrCorrupt), err == nil && r.Version == e.version:
-		return nil
-	case err != nil && !errors.Is(err, stet.ErrNotFound):
-		return err
+	if errors.Is(err, stet.ErrNotFound) || err == nil && r.Version != e.version {
+		return s.remove(e.path)
 	}
-	return s.remove(at)
+	return ignore(ignore(err, errBusy), stet.ErrCorrupt)
 }
 
 func ignore(err, target error) error {
@@ -207,19 +221,24 @@ func (s *Store) index() error {
 	if err := s.root.Mkdir(aside, 0o700); err != nil {
 		return err
 	}
-	err := s.eachRecord(context.Background(), "", false, func(name string) (bool, error) {
-		r, err := s.peek(name)
-		if err != nil {
-			return true, ignore(ignore(err, stet.ErrCorrupt), errBusy)
+	for name, err := range s.records(context.Background(), "", false) {
+		var r stet.Record
+		if err == nil {
+			r, err = s.peek(name)
+		}
+		if errors.Is(err, stet.ErrCorrupt) || errors.Is(err, errBusy) {
+			continue
 		}
 		entry := tmpDir + "/" + entryOf(&r.Head, name)
-		if err := s.root.Mkdir(path.Dir(entry), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return false, err
+		if err == nil {
+			err = ignore(s.root.Mkdir(path.Dir(entry), 0o700), fs.ErrExist)
 		}
-		return true, s.root.Link(pathOf(name), entry)
-	})
-	if err != nil {
-		return err
+		if err == nil {
+			err = s.root.Link(pathOf(name), entry)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if err := s.syncTree(aside); err != nil {
 		return err

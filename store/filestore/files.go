@@ -3,7 +3,6 @@ package filestore
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/digest"
 )
 
 // The directories of a store.
@@ -24,15 +24,9 @@ const (
 	tmpDir     = "tmp"
 )
 
-// nameOf returns the name of the record of id. Each part has its length before it, so that
-// different IDs never have the same name.
+// nameOf returns the name of the record of id.
 func nameOf(id stet.ID) string {
-	h := sha256.New()
-	for _, part := range [...]string{string(id.Scope), string(id.Key)} {
-		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		_, _ = io.WriteString(h, part)
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	return hex.EncodeToString(digest.Of([]string{string(id.Scope), string(id.Key)}))
 }
 
 const nameLen = 2 * sha256.Size

@@ -2,12 +2,14 @@ package filestore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"slices"
 	"strconv"
@@ -78,11 +80,7 @@ func (c *change) export() (stet.Change, error) {
 // audit.jsonl from its end, and waits for changes that are being made. A line that cannot be read
 // is [stet.ErrCorrupt], because a history with gaps is no evidence.
 func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
-	type page struct {
-		changes []stet.Change
-		next    string
-	}
-	p, err := work(ctx, s, "history", "", func(ctx context.Context) (p page, err error) {
+	p, err := work(ctx, s, "history", "", func(ctx context.Context) (p page[stet.Change], err error) {
 		if err := s.repairAll(ctx); err != nil {
 			return p, err
 		}
@@ -97,35 +95,34 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 			}
 		}
 		n, looked, last := q.Bound(), 0, ""
-		err = backwards(f, end, func(at int64, line []byte) (more bool, err error) {
-			if err := ctx.Err(); err != nil {
-				return false, err
+		for l, err := range backwards(f, end) {
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				return p, err
 			}
-			c, err := parseChange(line)
+			c, err := parseChange(l.text)
 			var made stet.Change
 			if err == nil {
 				made, err = c.export()
 			}
 			if err != nil {
-				return false, fmt.Errorf("%w: %s at byte %d: %w", stet.ErrCorrupt, auditFile, at, err)
+				return p, fmt.Errorf("%w: %s at byte %d: %w", stet.ErrCorrupt, auditFile, l.at, err)
 			}
 			matches := q.Matches(&made)
-			if looked == maxLook || matches && len(p.changes) == n { // there is one more, or may be
+			if looked == maxLook || matches && len(p.rows) == n { // there is one more, or may be
 				p.next = last
-				return false, nil
+				break
 			}
 			if matches {
-				p.changes = append(p.changes, made)
+				p.rows = append(p.rows, made)
 			}
-			looked, last = looked+1, strconv.FormatInt(at, 10)
-			return true, nil
-		})
-		return p, err
+			looked, last = looked+1, strconv.FormatInt(l.at, 10)
+		}
+		return p, nil
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	return p.changes, p.next, nil
+	return p.rows, p.next, nil
 }
 
 // maxLook is how many lines a page reads. The history has no index, and a reader must not wait
@@ -230,13 +227,16 @@ func (s *Store) isAudit(f *os.File) error {
 }
 
 // holds reports whether the change to that version is in the history.
-func holds(f io.ReaderAt, end int64, version uint64) (there bool, err error) {
-	err = backwards(f, end, func(_ int64, line []byte) (bool, error) {
-		c, err := parseChange(line)
-		there = err == nil && c.Version == version
-		return !there, nil
-	})
-	return there, err
+func holds(f io.ReaderAt, end int64, version uint64) (bool, error) {
+	for l, err := range backwards(f, end) {
+		if err != nil {
+			return false, err
+		}
+		if c, err := parseChange(l.text); err == nil && c.Version == version {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // whole returns the size of f without the incomplete line that a crash may have left at its end.
@@ -245,39 +245,46 @@ func whole(f *os.File) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	size = info.Size()
-	err = backwards(f, size, func(at int64, line []byte) (bool, error) {
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			size = at
+	for l, err := range backwards(f, info.Size()) {
+		if err != nil || !bytes.HasSuffix(l.text, []byte("\n")) {
+			return l.at, err
 		}
-		return false, nil
-	})
-	return size, err
+		break
+	}
+	return info.Size(), nil
 }
 
-// backwards visits the lines of f up to end, the last first, until visit returns false.
-func backwards(f io.ReaderAt, end int64, visit func(at int64, line []byte) (more bool, err error)) error {
+// line is a line of the history, and where it begins.
+type line struct {
+	at   int64
+	text []byte
+}
+
+// backwards goes through the lines of f up to end, the last first.
+func backwards(f io.ReaderAt, end int64) iter.Seq2[line, error] {
 	const blockSize = 64 << 10
-	var rest []byte // of a line that begins further up
-	for at := end; at > 0; {
-		n := min(at, blockSize)
-		at -= n
-		b := slices.Grow(make([]byte, n), len(rest))
-		if _, err := f.ReadAt(b, at); err != nil {
-			return err
-		}
-		b = append(b, rest...)
-		for len(b) > 0 {
-			begin := bytes.LastIndexByte(b[:len(b)-1], '\n') + 1
-			if begin == 0 && at > 0 {
-				break
+	return func(yield func(line, error) bool) {
+		var rest []byte // of a line that begins further up
+		for at := end; at > 0; {
+			n := min(at, blockSize)
+			at -= n
+			b := slices.Grow(make([]byte, n), len(rest))
+			if _, err := f.ReadAt(b, at); err != nil {
+				yield(line{}, err)
+				return
 			}
-			if more, err := visit(at+int64(begin), b[begin:]); err != nil || !more {
-				return err
+			b = append(b, rest...)
+			for len(b) > 0 {
+				begin := bytes.LastIndexByte(b[:len(b)-1], '\n') + 1
+				if begin == 0 && at > 0 {
+					break
+				}
+				if !yield(line{at + int64(begin), b[begin:]}, nil) {
+					return
+				}
+				b = b[:begin]
 			}
-			b = b[:begin]
+			rest = b
 		}
-		rest = b
 	}
-	return nil
 }

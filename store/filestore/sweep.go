@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -8,8 +9,6 @@ import (
 	"path"
 	"syscall"
 	"time"
-
-	"github.com/stet-dev/stet"
 )
 
 // clear empties tmp. No other process has the store open.
@@ -66,29 +65,17 @@ func (s *Store) bury(temp string) error {
 		return nil
 	}
 	name := nameOf(r.ID)
-	return s.tidy(entryOf(&r.Head, name), &entry{name: name, version: r.Version})
+	return s.tidy(&entry{name: name, version: r.Version, path: entryOf(&r.Head, name)})
 }
 
 // tidyNever removes what crashes left among the entries that never fall due, which Due does not
 // visit.
 func (s *Store) tidyNever() error {
-	names, err := s.names(dueDir + "/" + neverBucket)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		e, ok := parseEntry(name)
-		if !ok {
-			continue
+	for e, err := range s.bucket(context.Background(), neverBucket, "") {
+		if err == nil {
+			_, _, err = s.meet(e)
 		}
-		r, err := s.peek(e.name)
-		switch {
-		case errors.Is(err, errBusy), errors.Is(err, stet.ErrCorrupt), err == nil && r.Version == e.version:
-			continue
-		case err != nil && !errors.Is(err, stet.ErrNotFound):
-			return err
-		}
-		if err := s.tidy(dueDir+"/"+neverBucket+"/"+name, &e); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Errors of [Store.CheckSealed] and [CheckPlain], beside [ErrPlain].
+// Errors of [Check], beside [ErrPlain].
 var (
 	// ErrNames is returned if stored names do not fit [Keys].Names.
 	ErrNames = errors.New("sealstore: the store has names of another kind")
@@ -16,29 +16,48 @@ var (
 	ErrSealed = errors.New("sealstore: the store has sealed records")
 )
 
-// CheckSealed reads some records to detect a store that was filled by other rules. A store without
-// [stet.Lister] cannot be checked.
+// Check reads some records to detect a store that was filled by other rules than it is to be used
+// with. A store without [stet.Lister] cannot be checked.
 //
-// [ErrNames] means that stored names are plain although they should be hashed, hashed although they
-// should be plain, or hashed with another key. No engine may use such a store: it would not find
-// used keys, and run their requests again.
+// For a [*Store], [ErrNames] means that stored names are plain although they should be hashed,
+// hashed although they should be plain, or hashed with another key. No engine may use such a store:
+// it would not find used keys, and run their requests again. [ErrPlain] means that stored records
+// are not sealed although AcceptPlain is false. Each of them would be refused.
 //
-// [ErrPlain] means that stored records are not sealed although AcceptPlain is false. Each of them
-// would be refused.
-func (s *Store) CheckSealed(ctx context.Context) error {
-	heads, err := some(ctx, s.inner)
+// For any other store, which is to be used without a seal, [ErrSealed] means that there are sealed
+// records: without the keys they cannot be replayed, and if their names are hashed, their requests
+// would run again.
+func Check(ctx context.Context, s stet.Store) error {
+	sealed, inner := (*Store)(nil), s
+	if own, ok := s.(*Store); ok {
+		sealed, inner = own, own.inner
+	}
+	l, ok := stet.As[stet.Lister](inner)
+	if !ok {
+		return nil
+	}
+	heads, _, err := l.List(ctx, stet.Query{})
 	if err != nil {
-		return err
+		return fmt.Errorf("sealstore: looking at what is stored: %w", err)
 	}
 	for i := range heads {
-		if err := s.checkNames(&heads[i]); err != nil {
+		if sealed == nil && unopened(&heads[i]) {
+			return ErrSealed
+		} else if sealed != nil {
+			err = sealed.checkNames(&heads[i])
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if len(heads) > 0 && s.names == nil {
-		if _, err := s.Get(ctx, heads[0].ID); errors.Is(err, ErrPlain) {
-			return ErrPlain
-		}
+	if len(heads) == 0 || sealed != nil && sealed.names != nil {
+		return nil
+	}
+	switch r, err := s.Get(ctx, heads[0].ID); {
+	case errors.Is(err, ErrPlain):
+		return ErrPlain
+	case sealed == nil && err == nil && !isPlain(&r.Body):
+		return ErrSealed
 	}
 	return nil
 }
@@ -61,38 +80,4 @@ func (s *Store) checkNames(h *stet.Head) error {
 		return fmt.Errorf(`%w: they are hashed with another key than "names"`, ErrNames)
 	}
 	return nil
-}
-
-// CheckPlain reads some records of a store that is to be used without a seal. [ErrSealed] means
-// that there are sealed ones: without the keys they cannot be replayed, and if their names are
-// hashed, their requests would run again. A store without [stet.Lister] cannot be checked.
-func CheckPlain(ctx context.Context, s stet.Store) error {
-	heads, err := some(ctx, s)
-	if err != nil {
-		return err
-	}
-	for i := range heads {
-		if unopened(&heads[i]) {
-			return ErrSealed
-		}
-	}
-	if len(heads) > 0 {
-		if r, err := s.Get(ctx, heads[0].ID); err == nil && !isPlain(&r.Body) {
-			return ErrSealed
-		}
-	}
-	return nil
-}
-
-// some returns one page of the records in the store.
-func some(ctx context.Context, s stet.Store) ([]stet.Head, error) {
-	l, ok := stet.As[stet.Lister](s)
-	if !ok {
-		return nil, nil
-	}
-	heads, _, err := l.List(ctx, stet.Query{})
-	if err != nil {
-		return nil, fmt.Errorf("sealstore: looking at what is stored: %w", err)
-	}
-	return heads, nil
 }

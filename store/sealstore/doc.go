@@ -43,7 +43,7 @@
 //
 // The key that hashes names never changes: with another one, used keys would not be found, and
 // their requests would run again. Names are hashed from the first record on, or never;
-// [Store.CheckSealed] detects a store that was filled differently. Scopes are hashed by themselves,
+// [Check] detects a store that was filled differently. Scopes are hashed by themselves,
 // so that queries by scope work. A key is hashed with its scope, so that the same key in two scopes
 // has two hashes.
 //

@@ -20,7 +20,7 @@ import (
 // The additional data is everything before the nonce, followed by what the value is bound to.
 const (
 	magic  = "\x00seal"
-	format = 1
+	format = 2
 
 	preamble = len(magic) + 4
 )
@@ -171,7 +171,7 @@ func boundBody(h *stet.Head) []byte {
 }
 
 func boundHead(h *stet.Head) []byte {
-	return binary.BigEndian.AppendUint64(bound(string(h.Scope), string(h.Key)), uint64(h.Version))
+	return binary.BigEndian.AppendUint64(boundID(h.ID), uint64(h.Version))
 }
 
-func boundEvidence(id stet.ID) []byte { return bound(string(id.Scope), string(id.Key)) }
+func boundID(id stet.ID) []byte { return bound(string(id.Scope), string(id.Key)) }

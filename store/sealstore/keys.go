@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 )
 
@@ -144,9 +143,6 @@ func validID(id string) bool {
 
 // Format implements [fmt.Formatter]. It hides the keys, whatever the verb.
 func (Keys) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[keys]") }
-
-// LogValue implements [slog.LogValuer]. It hides the keys.
-func (Keys) LogValue() slog.Value { return slog.StringValue("[keys]") }
 
 // MarshalJSON implements [json.Marshaler]. It hides the keys.
 func (Keys) MarshalJSON() ([]byte, error) { return []byte(`"[keys]"`), nil }

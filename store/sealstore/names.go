@@ -13,7 +13,7 @@ import (
 // names is the key that hashes scopes and keys. If it is nil, they are stored as they are.
 type names []byte
 
-// Hashed names begin with these prefixes. People recognize them, and so does CheckSealed if the key
+// Hashed names begin with these prefixes. People recognize them, and so does Check if the key
 // for names was lost.
 const (
 	scopePrefix = "~s"

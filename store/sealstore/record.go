@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 )
 
 // metaName is the only entry of a sealed Meta.
@@ -14,7 +15,7 @@ func (s *Store) seal(h *stet.Head) stet.Head {
 	out := *h
 	out.ID = s.names.id(h.ID)
 	if len(h.Meta) > 0 || s.names != nil {
-		out.Meta = map[string]string{metaName: s.sealer.sealText(ofHead, appendHead(nil, h), boundHead(&out))}
+		out.Meta = map[string]string{metaName: s.sealer.sealText(ofHead, appendHead(h), boundHead(&out))}
 	}
 	if h.Note != nil {
 		n := *h.Note
@@ -27,13 +28,12 @@ func (s *Store) seal(h *stet.Head) stet.Head {
 // sealEvidence seals the evidence of a note together with the true names, because the history
 // outlives the record. stored is the ID under which the record is stored.
 func (s *Store) sealEvidence(stored, id stet.ID, evidence string) string {
-	b := appendBytes(appendBytes(nil, []byte(id.Scope)), []byte(id.Key))
-	return s.sealer.sealText(ofEvidence, append(b, evidence...), boundEvidence(stored))
+	return s.sealer.sealText(ofEvidence, append(boundID(id), evidence...), boundID(stored))
 }
 
 // sealBody returns the body as it is stored with the sealed head h.
 func (s *Store) sealBody(h *stet.Head, b *stet.Body) stet.Body {
-	return stet.Body{Progress: s.sealer.seal(ofBody, appendBody(nil, b), boundBody(h))}
+	return stet.Body{Progress: s.sealer.seal(ofBody, codec.AppendBody(nil, b), boundBody(h))}
 }
 
 // given returns the head that was written, with the instants that the store stamped.
@@ -107,16 +107,15 @@ func (s *Store) openNote(stored stet.ID, n stet.Note) (stet.ID, stet.Note, error
 	if s.plain && !isSealedText(n.Evidence) {
 		return stored, n, nil
 	}
-	plain, err := s.sealer.openText(ofEvidence, n.Evidence, boundEvidence(stored))
+	plain, err := s.sealer.openText(ofEvidence, n.Evidence, boundID(stored))
 	if err != nil {
 		return stored, n, err
 	}
-	r := reader{rest: plain}
-	id := stet.ID{Scope: stet.Scope(r.bytes()), Key: stet.Key(r.bytes())}
-	if r.failed {
-		return stored, n, errContent()
+	id, evidence, err := readID(plain)
+	if err != nil {
+		return stored, n, err
 	}
-	n.Evidence = string(r.rest)
+	n.Evidence = string(evidence)
 	return id, n, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -400,19 +401,19 @@ func TestCheck(t *testing.T) {
 			s = seal(t, inner, sealstore.Config{Keys: c.fill})
 		}
 		opened := seal(t, inner, sealstore.Config{Keys: c.open})
-		if err := opened.CheckSealed(t.Context()); err != nil {
+		if err := sealstore.Check(t.Context(), opened); err != nil {
 			t.Errorf("%s: an empty store: %v", name, err)
 		}
 		create(t, s, secret())
-		if err := opened.CheckSealed(t.Context()); !errors.Is(err, c.want) {
+		if err := sealstore.Check(t.Context(), opened); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		err := sealstore.CheckPlain(t.Context(), inner)
+		err := sealstore.Check(t.Context(), inner)
 		if sealed := errors.Is(err, sealstore.ErrSealed); sealed == c.plain || err != nil && !sealed {
 			t.Errorf("%s, opened without keys: %v", name, err)
 		}
 	}
-	if err := sealstore.CheckPlain(t.Context(), memory(nil)); err != nil {
+	if err := sealstore.Check(t.Context(), memory(nil)); err != nil {
 		t.Errorf("an empty store: %v", err)
 	}
 }
@@ -423,7 +424,7 @@ func TestCheckPlainLooksInside(t *testing.T) {
 	r := secret()
 	r.Meta, r.Note = nil, nil
 	create(t, seal(t, inner, sealstore.Config{Keys: oneKey()}), r)
-	if err := sealstore.CheckPlain(t.Context(), inner); !errors.Is(err, sealstore.ErrSealed) {
+	if err := sealstore.Check(t.Context(), inner); !errors.Is(err, sealstore.ErrSealed) {
 		t.Errorf("%v", err)
 	}
 }
@@ -488,7 +489,13 @@ func TestUnknownAbilitiesAreNotFound(t *testing.T) {
 func TestKeysAreHidden(t *testing.T) {
 	k := hashedNames()
 	doc, err := json.Marshal(struct{ K sealstore.Keys }{k})
-	for _, text := range []string{fmt.Sprint(k), fmt.Sprintf("%+v %#v %x", k, k, k), string(doc), k.LogValue().String()} {
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Info("text", "keys", k)
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("json", "keys", k)
+	if n := strings.Count(log.String(), "[keys]"); n != 2 {
+		t.Errorf("a log shows %d of 2 as [keys]: %s", n, log.String())
+	}
+	for _, text := range []string{fmt.Sprint(k), fmt.Sprintf("%+v %#v %x", k, k, k), string(doc), log.String()} {
 		if strings.Contains(text, "\x01") || strings.Contains(text, "0101") || strings.Contains(text, "AQEB") || strings.Contains(text, "0x1") {
 			t.Errorf("a key is shown: %s", text)
 		}

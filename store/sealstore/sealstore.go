@@ -19,18 +19,12 @@ type Config struct {
 	// cannot be combined with hashed names. Default false: such records are [stet.ErrCorrupt].
 	AcceptPlain bool
 	// CompressOver is a size in bytes: larger values are compressed before they are sealed. 0 means
-	// [DefaultCompressOver]; a negative number turns compression off.
+	// 1 KiB; a negative number turns compression off.
 	CompressOver int
 	// MaxOpened is the largest size in bytes to which a compressed value may expand. Values larger
-	// than that are stored uncompressed. Default [DefaultMaxOpened].
+	// than that are stored uncompressed. Default 64 MiB.
 	MaxOpened int64
 }
-
-// Defaults of [Config].
-const (
-	DefaultCompressOver = 1 << 10  // 1 KiB
-	DefaultMaxOpened    = 64 << 20 // 64 MiB
-)
 
 // Store seals what it writes to the store that it wraps, and opens what it reads. It has the
 // abilities of that store. It is safe for concurrent use.
@@ -60,7 +54,7 @@ func New(inner stet.Store, c Config) (*Store, error) {
 	if err := c.Keys.validate(); err != nil {
 		return nil, fmt.Errorf("sealstore: %w", err)
 	}
-	sealer, err := newSealer(c.Keys, cmp.Or(c.CompressOver, DefaultCompressOver), cmp.Or(c.MaxOpened, DefaultMaxOpened))
+	sealer, err := newSealer(c.Keys, cmp.Or(c.CompressOver, 1<<10), cmp.Or(c.MaxOpened, 64<<20))
 	if err != nil {
 		return nil, fmt.Errorf("sealstore: %w", err)
 	}

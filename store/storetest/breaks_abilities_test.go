@@ -67,6 +67,14 @@ var abilityBreaks = []storeBreak{
 		all, _, err := s.Store.List(context.Background(), stet.Query{Limit: stet.MaxLimit, Oldest: q.Oldest})
 		return page(all, q.After, q.Limit, err)
 	})},
+	{"the next page begins before the end of this one", "long list", lists(func(s *broken, q stet.Query) ([]stet.Head, string, error) {
+		heads, next, err := s.Store.List(context.Background(), q)
+		if q.Route == "seldom" && q.After == "" {
+			q.Limit = 1
+			_, next, err = s.Store.List(context.Background(), q)
+		}
+		return heads, next, err
+	})},
 	{"Count counts too many", "count", func(s *broken) {
 		s.count = func(ctx context.Context, q stet.Query) (int, error) {
 			n, err := s.Store.Count(ctx, q)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ var filterLaws = []law{
 	{"oldest while changing",
 		"in either order, List returns a record that stays exactly once, even if others come and go between pages",
 		oldestWhileChanging},
+	{"long list",
+		"List returns each record that a filter selects exactly once, also if far more records than a page reads lie between",
+		longList},
 }
 
 // pages follows the cursor of List to its end. Between two pages, it calls between with all records
@@ -173,5 +177,41 @@ func oldestWhileChanging(t testing.TB, x *bench) {
 		})
 		seen = slices.DeleteFunc(seen, func(h stet.Head) bool { return !slices.Contains(stay, h.ID) })
 		x.lists("a list", seen, stay)
+	}
+}
+
+// longList spreads a few records that the filters select over more records than a page reads. A page
+// then ends where the store stops reading, and the next one must begin there.
+func longList(t testing.TB, x *bench) {
+	l := ability[stet.Lister](t, x)
+	const callers = 64
+	every := max(x.Look/30, 20)
+	n := x.Look + 600
+	var want []stet.ID
+	var workers sync.WaitGroup
+	for i := range n {
+		if i%every == 0 {
+			want = append(want, stet.ID{Scope: "s", Key: stet.Key(key(i))})
+		}
+	}
+	for w := range callers {
+		workers.Go(func() {
+			for i := w; i < n; i += callers {
+				r := running(key(i))
+				if r.Scope, r.Route = "s", "often"; i%every == 0 {
+					r.Route = "seldom"
+				}
+				if _, err := x.store.Create(x.ctx, r); err != nil {
+					t.Errorf("Create: %v", err)
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	for _, q := range []stet.Query{{Route: "seldom"}, {Route: "seldom", NewerThan: time.Hour, Limit: 7}} {
+		for _, q.Oldest = range []bool{false, true} {
+			x.lists(fmt.Sprintf("%+v", q), x.pages(l, q, nil), want)
+		}
 	}
 }

@@ -60,6 +60,9 @@ type Backend struct {
 	// Unconfirmed makes writes of s take effect without being confirmed, as if a replica were away,
 	// until restore is called. It is nil for stores without replicas.
 	Unconfirmed func(t testing.TB, s stet.Store) (restore func())
+	// Look is how many records a page of List reads at most before it ends short. The laws then
+	// list among more records than that. 0 means that a page reads as many as it takes.
+	Look int
 }
 
 // Tampering says how [Backend].Tamper changes a record. Exactly one field is set.

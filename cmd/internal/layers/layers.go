@@ -100,7 +100,7 @@ const acceptPlain = "store.encryption_accept_plain: true reads them until they h
 // seal encrypts what o stores. Without keys, it makes sure that o has no sealed records.
 func (l Layers) seal(ctx context.Context, o *dsn.Opened, keys *sealstore.Keys) error {
 	if keys == nil {
-		err := sealstore.CheckPlain(ctx, o.Store)
+		err := sealstore.Check(ctx, o.Store)
 		if errors.Is(err, sealstore.ErrSealed) {
 			return fmt.Errorf("%w: %s has sealed records; give their keys: --encryption-keys-file", ErrKeys, l.Store)
 		}
@@ -114,7 +114,7 @@ func (l Layers) seal(ctx context.Context, o *dsn.Opened, keys *sealstore.Keys) e
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrKeys, l.KeysFile, err)
 	}
-	switch err = s.CheckSealed(ctx); {
+	switch err = sealstore.Check(ctx, s); {
 	case errors.Is(err, sealstore.ErrPlain):
 		return fmt.Errorf("%w: %s has records that are not sealed; %s", ErrKeys, l.Store, acceptPlain)
 	case errors.Is(err, sealstore.ErrNames):

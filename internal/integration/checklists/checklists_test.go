@@ -305,7 +305,7 @@ func TestCrashAfterTheEffectBeforeCompletion(t *testing.T) { // "retry and recon
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = reconcile.Reconciler{Engine: h.engines[1], Every: time.Millisecond, Resolver: reconcile.ResolverFunc(func(context.Context, stet.Head) (reconcile.Finding, error) {
+		_ = reconcile.Reconciler{Engine: h.engines[1], Every: time.Millisecond, Resolver: reconcile.Resolver(func(context.Context, stet.Head) (reconcile.Finding, error) {
 			defer stop()
 			return reconcile.Finding{Effect: reconcile.Happened, Response: &stet.Response{Status: 201, Body: []byte("found")}, Evidence: "ledger"}, nil
 		})}.Run(ctx)

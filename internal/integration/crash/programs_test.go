@@ -33,7 +33,7 @@ func later(w http.ResponseWriter, err error) {
 
 // guarded puts the handler behind the middleware, with those who look after what it leaves behind;
 // without a resolver there is no reconciler.
-func guarded(w *World, e *stet.Engine, h http.Handler, resolve reconcile.ResolverFunc) Service {
+func guarded(w *World, e *stet.Engine, h http.Handler, resolve reconcile.Resolver) Service {
 	loops := []func(context.Context) error{maintenance.Sweeper{Engine: e, Every: w.Every}.Run}
 	if resolve != nil {
 		loops = append(loops, reconcile.Reconciler{Engine: e, Resolver: resolve, Every: w.Every, Settle: longLease}.Run)
@@ -287,12 +287,12 @@ func promise(key func(d *outbox.Delivery) string) func(w *World) (Service, error
 }
 
 func delivered(ctx context.Context, db *sql.DB, d sqlstore.Dialect) (bool, error) {
-	left, err := outbox.New(d).Counts(ctx, db)
+	left, err := (&outbox.Desk{Box: outbox.New(d), DB: db}).Counts(ctx)
 	return err == nil && left[outbox.Pending]+left[outbox.Running] == 0, err
 }
 
 func oneDelivery(ctx context.Context, o Outcome) error {
-	all, err := outbox.New(o.Dialect).List(ctx, o.DB, outbox.Query{Limit: 10_000})
+	all, err := (&outbox.Desk{Box: outbox.New(o.Dialect), DB: o.DB}).List(ctx, outbox.Query{Limit: 10_000})
 	messages := map[string][]string{}
 	for _, m := range all {
 		if string(m.Payload) == o.Order {

@@ -36,7 +36,7 @@ func HeldRows(t *testing.T, b storetest.Backend) {
 			asked[h.ID] = true
 			return reconcile.Finding{}, nil
 		}
-		keep(t, reconcile.Reconciler{Engine: e, Resolver: reconcile.ResolverFunc(ask), Every: time.Millisecond}.Run)
+		keep(t, reconcile.Reconciler{Engine: e, Resolver: reconcile.Resolver(ask), Every: time.Millisecond}.Run)
 		within(t, func() (int, bool) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -35,7 +35,7 @@ func server(t *testing.T, start func(t testing.TB) *testserver.Server, params st
 }
 
 var backend = storetest.Backend{
-	Durable: true, Shared: true, ServerClock: true,
+	Durable: true, Shared: true, ServerClock: true, Look: sqltext.Look,
 	Open: func(t testing.TB, dir string, _ func() time.Time) stet.Store {
 		addr := os.Getenv(serverEnv)
 		admin, err := sql.Open("mysql", "root@tcp("+addr+")/")

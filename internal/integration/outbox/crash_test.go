@@ -70,13 +70,13 @@ func child() int {
 		},
 		Observe: func(outbox.Event) {
 			boundary()
-			if c, err := box.Counts(context.Background(), db); err == nil && c[outbox.Pending]+c[outbox.Running] == 0 {
+			if c, err := (&outbox.Desk{Box: box, DB: db}).Counts(context.Background()); err == nil && c[outbox.Pending]+c[outbox.Running] == 0 {
 				cancel()
 			}
 		}}
 	go func() { // another process may have had the last one
 		for tick := time.NewTicker(50 * time.Millisecond); ctx.Err() == nil; <-tick.C {
-			if c, err := box.Counts(ctx, db); err == nil && c[outbox.Pending]+c[outbox.Running] == 0 {
+			if c, err := (&outbox.Desk{Box: box, DB: db}).Counts(ctx); err == nil && c[outbox.Pending]+c[outbox.Running] == 0 {
 				cancel()
 			}
 		}

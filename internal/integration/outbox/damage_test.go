@@ -66,7 +66,7 @@ func (db *database) damaged(t *testing.T, column, value string, honoured bool) {
 			t.Errorf("a good message is %s, damage %q", m.State, m.Damage)
 		}
 	}
-	m, err := db.box.Show(t.Context(), db.DB, id)
+	m, err := db.shows().Show(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

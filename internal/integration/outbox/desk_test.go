@@ -108,7 +108,7 @@ func TestSettlingIsAudited(t *testing.T) { // D02
 			if _, err := db.box.Reap(ctx, db.DB, 0, 10); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := d.Show(ctx, n); !errors.Is(err, outbox.ErrNotFound) {
+			if _, err := d.Show(ctx, n); !errors.Is(err, stet.ErrNotFound) {
 				t.Fatalf("%s: the message is still there: %v", name, err)
 			}
 			about := fmt.Sprintf("message %d of topic receipts", n)
@@ -141,7 +141,7 @@ func TestNothingIsSettledWithoutItsEntry(t *testing.T) { // D02
 			t.Fatal(err)
 		}
 		for name, settle := range map[string]func(context.Context, int64, string, string) error{"retry": d.Retry, "discard": d.Discard, "confirm": d.Confirm} {
-			if err := settle(ctx, n, "ann", "why"); err == nil || errors.Is(err, outbox.ErrState) {
+			if err := settle(ctx, n, "ann", "why"); err == nil || errors.Is(err, stet.ErrState) {
 				t.Errorf("%s without a history: %v", name, err)
 			}
 		}
@@ -155,7 +155,7 @@ func TestNothingIsSettledWithoutItsEntry(t *testing.T) { // D02
 		if err := d.Retry(ctx, n, "ann", "why"); err != nil {
 			t.Error(err)
 		}
-		if err := d.Retry(ctx, n, "ann", "why"); !errors.Is(err, outbox.ErrState) { // refused: no entry either
+		if err := d.Retry(ctx, n, "ann", "why"); !errors.Is(err, stet.ErrState) { // refused: no entry either
 			t.Error(err)
 		}
 		if got, _, err := d.Engine.Operator().History(ctx, stet.HistoryQuery{}); err != nil || len(got) != 1 {

@@ -43,7 +43,7 @@ func TestSecondLife(t *testing.T) {
 			}
 			var want error
 			if i%2 == 1 { // an execution of the same life that runs again
-				want = outbox.ErrExists
+				want = stet.ErrExists
 			}
 			if err := db.box.Add(t.Context(), tx, outbox.Message{Topic: "charge", Record: record}); !errors.Is(err, want) {
 				t.Errorf("use %d of the key: %v instead of %v", i, err, want)

@@ -215,7 +215,7 @@ func TestLines(t *testing.T) {
 				break
 			}
 			done = db.count(t, "state IN ('done', 'discarded')")
-			dead, err := db.box.List(t.Context(), db.DB, outbox.Query{State: outbox.Dead})
+			dead, err := db.shows().List(t.Context(), outbox.Query{State: outbox.Dead})
 			if err != nil {
 				t.Fatal(err)
 			}

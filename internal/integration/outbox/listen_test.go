@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/store/pgxstore"
 	"github.com/stet-dev/stet/store/sqlstore"
@@ -149,7 +150,7 @@ func TestPgx(t *testing.T) {
 	defer func() { _ = conn.Close(context.Background()) }()
 	m := outbox.Message{Topic: "t", Payload: []byte("\x00\xff"), DownstreamKey: "one"}
 	undo := errors.New("undo")
-	for _, want := range []error{undo, nil, outbox.ErrExists} {
+	for _, want := range []error{undo, nil, stet.ErrExists} {
 		err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
 			if err := outbox.New(sqlstore.Postgres).Add(t.Context(), pgxstore.Execer(tx), m); err != nil {
 				return err

@@ -118,9 +118,12 @@ func (db *database) exec(t testing.TB, format string, args ...any) {
 	}
 }
 
+// shows is a desk where messages are only looked at.
+func (db *database) shows() *outbox.Desk { return &outbox.Desk{Box: db.box, DB: db.DB} }
+
 func (db *database) list(t testing.TB) []outbox.Stored {
 	t.Helper()
-	all, err := db.box.List(context.Background(), db.DB, outbox.Query{Limit: 10_000})
+	all, err := db.shows().List(context.Background(), outbox.Query{Limit: 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestAdd(t *testing.T) {
 		if tx, err = db.BeginTx(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.box.Add(t.Context(), tx, m); !errors.Is(err, outbox.ErrExists) {
+		if err := db.box.Add(t.Context(), tx, m); !errors.Is(err, stet.ErrExists) {
 			t.Errorf("the same effect again: %v", err)
 		}
 		other := m
@@ -155,7 +155,7 @@ func TestOrder(t *testing.T) {
 		}
 		all := db.list(t)
 		dead := all[slices.IndexFunc(all, func(m outbox.Stored) bool { return m.State == outbox.Dead })]
-		counts, err := db.box.Counts(t.Context(), db.DB)
+		counts, err := db.shows().Counts(t.Context())
 		if err != nil || counts[outbox.Dead] != 1 || counts[outbox.Pending] != 2 {
 			t.Errorf("counts %v, %v", counts, err)
 		}
@@ -177,10 +177,10 @@ func TestByHand(t *testing.T) {
 		ctx := t.Context()
 		db.add(t, outbox.Message{Topic: "t"})
 		id := db.list(t)[0].ID
-		if err := db.desk(t).Retry(ctx, id, "ann", "why"); !errors.Is(err, outbox.ErrState) {
+		if err := db.desk(t).Retry(ctx, id, "ann", "why"); !errors.Is(err, stet.ErrState) {
 			t.Errorf("a pending message: %v", err)
 		}
-		if err := db.desk(t).Discard(ctx, id+1, "ann", "why"); !errors.Is(err, outbox.ErrNotFound) {
+		if err := db.desk(t).Discard(ctx, id+1, "ann", "why"); !errors.Is(err, stet.ErrNotFound) {
 			t.Errorf("no message: %v", err)
 		}
 		if err := db.desk(t).Retry(ctx, id, "", ""); err == nil {
@@ -191,7 +191,7 @@ func TestByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, db.worker(func(context.Context, *outbox.Delivery) outbox.Result { return outbox.Delivered() }), 1)
-		got, err := db.box.Show(ctx, db.DB, id)
+		got, err := db.shows().Show(ctx, id)
 		if err != nil || got.State != outbox.Done || got.Attempt != 1 || len(got.Errors) != 2 || got.Errors[1].Error != "retried by ann: funds are there" {
 			t.Errorf("%+v, %v", got, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
@@ -76,7 +77,7 @@ func TestRetention(t *testing.T) {
 		db.ages(t, aged{outbox.Done, time.Hour, time.Hour}, aged{outbox.Dead, time.Hour, time.Hour})
 		count := func() int { return len(db.list(t)) }
 		w := db.worker(func(context.Context, *outbox.Delivery) outbox.Result { return outbox.Delivered() })
-		w.Retention = outbox.Forever
+		w.Retention = stet.Never
 		db.add(t, outbox.Message{Topic: "t"})
 		until(t, w, 1)
 		if n := count(); n != 3 {

@@ -70,8 +70,8 @@ func TestBulkJobChangesHands(t *testing.T) {
 	}
 	loops.Go(func() { _ = other.Run(ctx) })
 	end := await(func(j *bulk.Job) bool { return j.State == bulk.Completed })
-	if end.Done != n || end.Failed != 0 || end.Left() != 0 {
-		t.Errorf("%d done, %d failed, %d left: %v", end.Done, end.Failed, end.Left(), end.Errors)
+	if end.Done != n || end.Failed != 0 || end.Left != 0 {
+		t.Errorf("%d done, %d failed, %d left: %v", end.Done, end.Failed, end.Left, end.Errors)
 	}
 	released := 0
 	for q := (stet.HistoryQuery{Limit: stet.MaxLimit}); ; {

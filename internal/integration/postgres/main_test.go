@@ -21,6 +21,7 @@ import (
 	"github.com/stet-dev/stet/internal/integration/clocks"
 	"github.com/stet-dev/stet/internal/integration/testserver"
 	"github.com/stet-dev/stet/internal/integration/wrapped"
+	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tag"
 	"github.com/stet-dev/stet/store/pgxstore"
 	"github.com/stet-dev/stet/store/sqlstore"
@@ -154,7 +155,7 @@ func openStandard(t testing.TB, dsn string) standard {
 
 // overPgx is the store on pgx, in an exec mode; "" is pgx's own choice.
 func overPgx(mode string) storetest.Backend {
-	return storetest.Backend{Durable: true, Shared: true, ServerClock: true,
+	return storetest.Backend{Durable: true, Shared: true, ServerClock: true, Look: sqltext.Look,
 		Open: func(t testing.TB, dir string, _ func() time.Time) stet.Store {
 			address := database(t, address(t), dir+mode)
 			if mode != "" {

@@ -131,7 +131,7 @@ func TestInsert(t *testing.T) {
 	}{
 		{"rolled back", m, undo, undo},
 		{"committed", m, nil, nil},
-		{"again", m, nil, outbox.ErrExists},
+		{"again", m, nil, stet.ErrExists},
 		{"in order", outbox.Message{Topic: "t", OrderKey: "o"}, nil, outbox.ErrMessage},
 		{"no topic", outbox.Message{}, nil, outbox.ErrMessage},
 		{"NUL", outbox.Message{Topic: "t", Meta: map[string]string{"a\x00": ""}}, nil, outbox.ErrMessage},
@@ -155,7 +155,7 @@ func TestInsert(t *testing.T) {
 		d.Meta["trace"] != "a" || d.Attempt != 1 || d.CreatedAt.IsZero() {
 		t.Errorf("delivered %+v of %+v", d, m)
 	}
-	if err := insert(ctx, pool, client, m, nil); !errors.Is(err, outbox.ErrExists) {
+	if err := insert(ctx, pool, client, m, nil); !errors.Is(err, stet.ErrExists) {
 		t.Errorf("an effect that has happened: %v", err)
 	}
 }
@@ -204,7 +204,7 @@ func TestResults(t *testing.T) {
 			for range c.attempts {
 				job = next(t, events)
 			}
-			if err := insert(t.Context(), pool, client, outbox.Message{Topic: "other", DownstreamKey: c.name}, nil); !errors.Is(err, outbox.ErrExists) {
+			if err := insert(t.Context(), pool, client, outbox.Message{Topic: "other", DownstreamKey: c.name}, nil); !errors.Is(err, stet.ErrExists) {
 				t.Errorf("the same effect, when its job is %s: %v", job.State, err)
 			}
 			mu.Lock()

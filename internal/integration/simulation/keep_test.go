@@ -33,7 +33,7 @@ func (m machine) Reconcile(t *rapid.T) {
 	p := provider{w, rapid.SampledFrom([]string{"what it has", "what it has", "that it voids it", "nothing"}).Draw(t, "the provider says"),
 		rapid.Bool().Draw(t, "without its answer")}
 	w.networkFaults(t)
-	w.round(t, reconcile.Reconciler{Engine: e.Engine, Resolver: p, Every: time.Second, MaxProbes: reconcile.DefaultMaxProbes, Settle: cmp.Or(w.setting.settle, settle)}.Run)
+	w.round(t, reconcile.Reconciler{Engine: e.Engine, Resolver: p.Resolve, Every: time.Second, Settle: cmp.Or(w.setting.settle, settle)}.Run)
 }
 
 // round has a loop begin, do one round, and end.

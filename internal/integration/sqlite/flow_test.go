@@ -64,7 +64,7 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 	if _, err := f.Do(t.Context(), ask, order{}); !errors.Is(err, flow.ErrUnknown) {
 		t.Fatal(err)
 	}
-	if err := f.Resolve(t.Context(), ask.ID, found, clerk); !errors.Is(err, flow.ErrNoCall) {
+	if err := f.Resolve(t.Context(), ask.ID, found, clerk); !errors.Is(err, stet.ErrState) {
 		t.Errorf("a local phase was vouched for: %v", err)
 	}
 	lost = false

@@ -18,6 +18,7 @@ import (
 var backend = storetest.Backend{
 	Durable: true,
 	Shared:  true,
+	Look:    sqltext.Look,
 	Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
