@@ -56,7 +56,7 @@ func NewMetrics(version string, routes ...string) *Metrics {
 		registry: prometheus.NewRegistry(),
 		requests: counters("idem_requests_total", "Requests by how they were answered.", "route", "result"),
 		shadow:   counters("idem_shadow_total", "Requests of routes in shadow mode by what would have been answered.", "route", "would"),
-		execution: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "idem_execution_ms", Help: "How long executions took, in milliseconds.",
+		execution: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "idem_execution_ms", Help: "How long completed executions took, in milliseconds.",
 			Buckets: []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000}}),
 		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "idem_store_operation_seconds", Help: "How long the store took to answer.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"op"}),
@@ -179,7 +179,7 @@ func (m *Metrics) Observe(e stet.Event) {
 func (m *Metrics) transition(e *stet.Event) {
 	switch {
 	case e.ID.Scope == stet.OwnScope: // not a client's request
-	case e.By == "holder" && e.From == stet.Running && e.To != stet.Running: // ran, whatever came of it
+	case executed(e):
 		m.execution.Observe(millis(e.Took))
 	case e.By == "sweeper":
 		m.swept.Inc()
