@@ -36,8 +36,9 @@ type LogSizer interface{ LogSize() (int64, error) }
 // Announcer is a store of several processes that tells each of them which completed records any of
 // them changes or deletes. No wrapper forwards it: a cache is next to the store.
 type Announcer interface {
-	// Follow calls heard with the Hash of each such record until ctx ends or its connection does, and
-	// returns the reason. It calls ready when it begins to hear, and may call heard once too often.
+	// Follow calls heard with the Hash of each such record until ctx ends or its connection does,
+	// and returns the reason. It calls ready when it begins to hear, and may call heard once too
+	// often.
 	Follow(ctx context.Context, ready func(), heard func(hash uint32)) error
 	// Hash is what announcements call a record.
 	Hash(id stet.ID) uint32

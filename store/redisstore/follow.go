@@ -19,10 +19,10 @@ type Subscriber interface {
 
 var _ ability.Announcer = (*Store)(nil)
 
-// Follow calls heard with the [Store.Hash] of each result that any process changes or deletes before
-// its time is over, until ctx or the connection ends. It calls ready when it begins to hear. The
-// error is [stet.ErrUnsupported] if the client is no [Subscriber]. The user of the server needs the
-// right to use the channel PREFIX:results; without it nothing is heard.
+// Follow calls heard with the [Store.Hash] of each result that any process changes or deletes
+// before its time is over, until ctx or the connection ends. It calls ready when it begins to hear.
+// The error is [stet.ErrUnsupported] if the client is no [Subscriber]. The user of the server needs
+// the right to use the channel PREFIX:results; without it nothing is heard.
 func (s *Store) Follow(ctx context.Context, ready func(), heard func(hash uint32)) error {
 	c, ok := s.client.(Subscriber)
 	if !ok {

@@ -20,8 +20,8 @@ type Cache interface {
 	see(id stet.ID) mark
 	// take returns the copy of id as it was put, and how long ago that was.
 	take(ctx context.Context, id stet.ID, now time.Time) (r stet.Record, age time.Duration, ok bool, err error)
-	// put keeps r for at most ttl, unless the cache has a newer copy, or something was written since
-	// m was seen: then r may be out of date. It keeps references to r.
+	// put keeps r for at most ttl, unless the cache has a newer copy, or something was written
+	// since m was seen: then r may be out of date. It keeps references to r.
 	put(ctx context.Context, r stet.Record, ttl time.Duration, now time.Time, m mark) error
 	drop(ctx context.Context, id stet.ID) error
 	// local reports whether the cache answers at once and never fails.
@@ -62,7 +62,7 @@ type mark struct {
 }
 
 // wrote counts a write of the caller's own. It reports false if another one was counted since see:
-// then nobody knows which of them the origin did first.
+// then it is not known which of them the origin did first.
 func (m *mark) wrote() bool {
 	if m.stripe == nil {
 		return true

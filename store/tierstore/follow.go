@@ -14,8 +14,8 @@ import (
 const followPause = time.Second
 
 // Follow drops copies from a [Memory] as soon as other processes change or delete their records,
-// until ctx ends. It uses a connection of the origin's; whenever that begins or ends, all copies are
-// dropped, because what was announced meanwhile is not known. Without Follow, and while the
+// until ctx ends. It uses a connection of the origin's; whenever that begins or ends, all copies
+// are dropped, because what was announced meanwhile is not known. Without Follow, and while the
 // connection is broken, a change elsewhere is seen after [Config].TTL. Run it once for each Store.
 //
 // It returns the error of ctx, or [stet.ErrUnsupported] at once if the origin announces nothing or

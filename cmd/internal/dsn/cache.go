@@ -23,9 +23,9 @@ const minCache = 1 << 20
 
 var errCache = errors.New("a cache is memory:, memory:?max_bytes=67108864, redis://HOST:6379/0 or redis+cluster://HOST,HOST")
 
-// ParseCache takes the address of a cache before the store d apart. It returns nil if there is to be
-// none: "off" says so, and "auto" says so of stores in memory, where a cache saves nothing, and of
-// databases on a server. The error quotes no more than [Parse]'s.
+// ParseCache takes the address of a cache before the store d apart. It returns nil if there is to
+// be none: "off" says so, and "auto" says so of stores in memory, where a cache saves nothing, and
+// of databases on a server. The error quotes no more than [Parse]'s.
 func ParseCache(s string, d DSN) (*Cache, error) {
 	if rest, ok := strings.CutPrefix(s, "memory:"); ok {
 		n, err := maxBytes(rest)

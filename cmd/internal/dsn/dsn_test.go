@@ -101,8 +101,8 @@ func TestParseCacheErrors(t *testing.T) {
 	}
 }
 
-// A cache in memory is there by default where a replay costs more than a look into it, and no server
-// shares its work.
+// A cache in memory is there by default where a replay costs more than a look into it, and no
+// server shares its work.
 func TestDefaultCache(t *testing.T) {
 	for store, want := range map[string]bool{"sqlite:x.db": true, "file:x": true, "redis://h": true, "rediss+cluster://h,i": true,
 		"redis+sentinel://h/m": true, "memory:": false, "postgres://u@h/d": false, "mysql://u@h/d": false} {

@@ -58,8 +58,8 @@ func settled(t testing.TB, s stet.Store, key string) stet.Head {
 	return h
 }
 
-// What one process purges the copies of another do not replay, long before they are too old; through
-// both clients, on one server and on a cluster.
+// What one process purges the copies of another do not replay, long before they are too old;
+// through both clients, on one server and on a cluster.
 func TestPurgeIsHeardElsewhere(t *testing.T) {
 	cluster := testserver.RedisCluster(t)
 	for _, a := range adapters {
