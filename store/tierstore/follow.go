@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // followPause is the time between two attempts to hear what other processes change.
@@ -26,17 +27,13 @@ func (s *Store) Follow(ctx context.Context) error {
 	if !local || !ok {
 		return fmt.Errorf("%w: the cache hears of no changes", stet.ErrUnsupported)
 	}
-	pause := time.NewTicker(followPause)
-	defer pause.Stop()
 	for {
 		err := a.Follow(ctx, m.forget, m.changed)
 		m.forget()
 		if ctx.Err() == nil && errors.Is(err, stet.ErrUnsupported) {
 			return err
 		}
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
+		if !rest.For(ctx, followPause) {
 			return ctx.Err()
 		}
 	}

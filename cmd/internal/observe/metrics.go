@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // Results are the values of idem_requests_total's label: each request has exactly one.
@@ -234,8 +235,7 @@ var states = []struct {
 // are absent: an old number would be a lie. Where counting is slow it is done less often, so that
 // it never takes more than a twentieth of the time.
 func (m *Metrics) CountKeys(ctx context.Context, count func(context.Context, stet.Query) (int, error)) {
-	for {
-		began := time.Now()
+	refresh(ctx, func() {
 		for _, s := range states {
 			q := s.query
 			q.Limit = countLimit
@@ -245,11 +245,16 @@ func (m *Metrics) CountKeys(ctx context.Context, count func(context.Context, ste
 				m.active.WithLabelValues(s.name).Set(float64(n))
 			}
 		}
-		t := time.NewTimer(max(keysEvery, 20*time.Since(began)))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+	})
+}
+
+// refresh calls look every keysEvery until ctx ends. A look never takes more than a twentieth of
+// the time.
+func refresh(ctx context.Context, look func()) {
+	for {
+		began := time.Now()
+		look()
+		if !rest.For(ctx, max(keysEvery, 20*time.Since(began))) {
 			return
 		}
 	}
