@@ -2,8 +2,8 @@ package main
 
 import (
 	"encoding/json"
-	"time"
 
+	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/internal/tag"
 )
 
@@ -20,10 +20,7 @@ type auditListCmd struct {
 }
 
 var auditList = list{"/api/v1/audit", "entries", "AT\tWHO\tACTION\tID\tSCOPE\tFROM\tTO\tREASON\tEVIDENCE", func(doc json.RawMessage) (string, error) {
-	var e struct {
-		At                                                 time.Time
-		Who, Action, ID, Scope, From, To, Reason, Evidence string
-	}
+	var e admin.Entry
 	err := json.Unmarshal(doc, &e)
 	return cells(instant(e.At), visible(e.Who), e.Action, orDash(e.ID), visible(e.Scope), orDash(e.From), orDash(e.To),
 		visible(e.Reason), visible(e.Evidence)), err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/stet-dev/stet/admin"
 )
 
 type keysCmds struct {
@@ -31,26 +32,7 @@ type keysCmds struct {
 }
 
 // record is what a record's document is read for; --json prints the document itself.
-type record struct {
-	ID, Scope, State, Route, Method, Path, Point, Cause, Owner string
-	Attempt, Status, Probes                                    int
-	Version                                                    json.RawMessage
-	ResponseBytes                                              int64   `json:"response_bytes"`
-	TookMS                                                     float64 `json:"took_ms"`
-	TraceID                                                    string  `json:"trace_id"`
-	Escalated                                                  bool
-	CreatedAt                                                  time.Time `json:"created_at"`
-	UpdatedAt                                                  time.Time `json:"updated_at"`
-	CompletedAt                                                time.Time `json:"completed_at"`
-	DueAt                                                      time.Time `json:"due_at"`
-	ExpiresAt                                                  time.Time `json:"expires_at"`
-	Key                                                        string
-	Response                                                   *struct {
-		Status  int
-		Headers map[string][]string
-		Body    string `json:"body_b64"`
-	}
-}
+type record struct{ admin.Record }
 
 // filter selects records.
 type filter struct {
@@ -139,31 +121,41 @@ func (c *keysShowCmd) Run(w *world, a *api) error {
 	if c.Reveal {
 		path += "?reveal=1"
 	}
+	return c.missing(shown(w, a, path, c.JSON, (*record).show))
+}
+
+// shown prints the document of a path as it is, or as show does.
+func shown[T any](w *world, a *api, path string, asJSON bool, show func(*T, io.Writer) error) error {
 	var doc json.RawMessage
 	if err := a.get(w.ctx, path, &doc); err != nil {
-		return c.missing(err)
+		return err
 	}
-	if c.JSON {
+	if asJSON {
 		return writeJSON(w.stdout, doc)
 	}
-	var r record
-	if err := json.Unmarshal(doc, &r); err != nil {
-		return fmt.Errorf("the record cannot be read: %w", err)
+	var v T
+	if err := json.Unmarshal(doc, &v); err != nil {
+		return fmt.Errorf("the answer cannot be read: %w", err)
 	}
-	return r.show(w.stdout)
+	return show(&v, w.stdout)
 }
 
 // show prints what there is, a line each.
 func (r *record) show(out io.Writer) error {
+	size := ""
+	if r.ResponseBytes != nil {
+		size = number(int(*r.ResponseBytes))
+	}
 	err := pairs(out, "id", r.ID, "key", visible(r.Key), "scope", visible(r.Scope), "state", r.State, "cause", r.Cause, "attempt", number(r.Attempt),
 		"route", visible(r.Route), "method", visible(r.Method), "path", visible(r.Path), "status", number(r.Status),
-		"response bytes", number(int(r.ResponseBytes)), "point", r.Point, "owner", r.Owner, "probes", number(r.Probes), "dead letter", r.deadLetter(),
+		"response bytes", size, "point", r.Point, "owner", r.Owner, "probes", number(r.Probes), "dead letter", r.deadLetter(),
 		"took", took(r.TookMS), "trace", visible(r.TraceID), "created", instant(r.CreatedAt), "updated", instant(r.UpdatedAt),
 		"completed", instant(r.CompletedAt), "due", instant(r.DueAt), "expires", instant(r.ExpiresAt))
 	if err != nil || r.Response == nil {
 		return err
 	}
-	return r.response(out)
+	_, err = out.Write(response(r.Response))
+	return err
 }
 
 // deadLetter says what can be done about one.
@@ -174,30 +166,25 @@ func (r *record) deadLetter() string {
 	return "yes: it is not probed any more; stet keys probe asks again, stet keys resolve ends it"
 }
 
-// response prints the stored response as a client gets it.
-func (r *record) response(out io.Writer) error {
-	body, err := base64.StdEncoding.DecodeString(r.Response.Body)
-	if err != nil {
-		return fmt.Errorf("the stored body cannot be read: %w", err)
-	}
+// response is the stored response as a client gets it.
+func response(r *admin.Response) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "\n%d\n", r.Response.Status)
-	for _, name := range sortedKeys(r.Response.Headers) {
-		for _, v := range r.Response.Headers[name] {
+	fmt.Fprintf(&b, "\n%d\n", r.Status)
+	for _, name := range sortedKeys(r.Headers) {
+		for _, v := range r.Headers[name] {
 			fmt.Fprintf(&b, "%s: %s\n", name, visible(v))
 		}
 	}
 	b.WriteByte('\n')
-	if utf8.Valid(body) && !bytes.ContainsFunc(body, func(c rune) bool { return c < ' ' && c != '\n' && c != '\r' && c != '\t' }) {
-		b.Write(body)
-		if !bytes.HasSuffix(body, []byte("\n")) {
+	if utf8.Valid(r.Body) && !bytes.ContainsFunc(r.Body, func(c rune) bool { return c < ' ' && c != '\n' && c != '\r' && c != '\t' }) {
+		b.Write(r.Body)
+		if !bytes.HasSuffix(r.Body, []byte("\n")) {
 			b.WriteByte('\n')
 		}
 	} else {
-		fmt.Fprintf(&b, "%d bytes, not text; --json has them as base64\n", len(body))
+		fmt.Fprintf(&b, "%d bytes, not text; --json has them as base64\n", len(r.Body))
 	}
-	_, err = out.Write(b.Bytes())
-	return err
+	return b.Bytes()
 }
 
 func writeJSON(out io.Writer, v any) error {

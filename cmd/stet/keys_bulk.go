@@ -235,58 +235,33 @@ func (c *keysBulkCmd) check(*world) error {
 }
 
 func (c *keysBulkCmd) Run(w *world, a *api) error {
-	path := "/api/v1/bulk"
-	if c.Job != "" {
-		path += "/" + segment(c.Job)
+	if c.Resume {
+		return noSuchJob((&watch{w: w, a: a, id: c.Job, json: c.JSON, lookAt: c.lookAt()}).run())
 	}
-	var doc json.RawMessage
-	switch err := a.get(w.ctx, path, &doc); {
-	case exitOf(err) == exitNotFound:
+	if c.Job == "" {
+		return shown(w, a, "/api/v1/bulk", c.JSON, func(all *struct{ Jobs []json.RawMessage }, _ io.Writer) error {
+			return jobsList.show(w, listing{docs: all.Jobs}, false, "no jobs")
+		})
+	}
+	return noSuchJob(shown(w, a, "/api/v1/bulk/"+segment(c.Job), c.JSON, showJob))
+}
+
+// noSuchJob puts the API's 404 into words about jobs.
+func noSuchJob(err error) error {
+	if err != nil && exitOf(err) == exitNotFound {
 		return failf(exitNotFound, "there is no such job; stet keys bulk lists the latest, and they are kept for %d days", bulk.Retain/(24*time.Hour))
-	case err != nil:
-		return err
-	case c.Resume:
-		return (&watch{w: w, a: a, id: c.Job, json: c.JSON, lookAt: c.lookAt()}).run()
-	case c.JSON:
-		return writeJSON(w.stdout, doc)
-	case c.Job == "":
-		return listJobs(w, doc)
 	}
+	return err
+}
+
+var jobsList = list{header: "JOB\tACTION\tSTATE\tTOTAL\tDONE\tFAILED\tLEFT\tCREATED\tWHO\tREASON", row: func(doc json.RawMessage) (string, error) {
 	var j admin.Job
-	if err := unmarshal(doc, &j); err != nil {
-		return err
-	}
-	return showJob(w.stdout, &j)
-}
-
-func unmarshal(doc json.RawMessage, into any) error {
-	if err := json.Unmarshal(doc, into); err != nil {
-		return fmt.Errorf("a job cannot be read: %w", err)
-	}
-	return nil
-}
-
-func listJobs(w *world, doc json.RawMessage) error {
-	var all struct{ Jobs []admin.Job }
-	if err := unmarshal(doc, &all); err != nil {
-		return err
-	}
-	if len(all.Jobs) == 0 {
-		fmt.Fprintln(w.stderr, "no jobs")
-		return nil
-	}
-	t := newTable(w.stdout)
-	fmt.Fprintln(t, "JOB\tACTION\tSTATE\tTOTAL\tDONE\tFAILED\tLEFT\tCREATED\tWHO\tREASON")
-	for i := range all.Jobs {
-		j := &all.Jobs[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", j.Job, j.Action, j.State, j.Total, j.Done, j.Failed, j.Left,
-			instant(j.CreatedAt), visible(j.Who), visible(j.Reason))
-	}
-	return t.Flush()
-}
+	err := json.Unmarshal(doc, &j)
+	return cells(j.Job, j.Action, j.State, j.Total, j.Done, j.Failed, j.Left, instant(j.CreatedAt), visible(j.Who), visible(j.Reason)), err
+}}
 
 // showJob prints what there is, a line each.
-func showJob(out io.Writer, j *admin.Job) error {
+func showJob(j *admin.Job, out io.Writer) error {
 	if err := pairs(out, "job", j.Job, "action", string(j.Action), "filter", filterText(&j.Filter), "state", string(j.State), "total", fmt.Sprint(j.Total),
 		"done", fmt.Sprint(j.Done), "failed", fmt.Sprint(j.Failed), "left", fmt.Sprint(j.Left), "who", visible(j.Who), "reason", visible(j.Reason),
 		"evidence", j.Evidence, "created", instant(j.CreatedAt), "updated", instant(j.UpdatedAt), "completed", instant(j.CompletedAt)); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -85,7 +86,7 @@ func (o *one) do(w *world, a *api, version string, act func(version string) erro
 // underWay is what speaks against a release, however long ago its attempt was.
 const underWay = "An attempt that is still running leaves no trace yet: release it only if it can no longer have an effect."
 
-func (r *record) version() string { return strings.Trim(string(r.Version), `"`) }
+func (r *record) version() string { return strconv.FormatUint(r.Version, 10) }
 
 // brief prints what an operator needs to decide about a record. Ages are by this machine's clock.
 func (r *record) brief(w *world) error {

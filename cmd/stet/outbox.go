@@ -81,21 +81,10 @@ func (c *outboxShowCmd) Run(w *world, a *api) error {
 	if c.Reveal {
 		path += "?reveal=1"
 	}
-	var doc json.RawMessage
-	if err := a.get(w.ctx, path, &doc); err != nil {
-		return noSuchMessage(err)
-	}
-	if c.JSON {
-		return writeJSON(w.stdout, doc)
-	}
-	var m admin.Message
-	if err := json.Unmarshal(doc, &m); err != nil {
-		return fmt.Errorf("the message cannot be read: %w", err)
-	}
-	return showMessage(w.stdout, &m)
+	return noSuchMessage(shown(w, a, path, c.JSON, showMessage))
 }
 
-func showMessage(out io.Writer, m *admin.Message) error {
+func showMessage(m *admin.Message, out io.Writer) error {
 	meta := ""
 	if len(m.Meta) > 0 {
 		b, err := json.Marshal(m.Meta)

@@ -36,15 +36,9 @@ func layersOf(c *config.Store) (layers.Layers, error) {
 		return layers.Layers{}, err
 	}
 	d.Listen, d.Forget = c.ListenDSN, c.AllowVolatile
-	l := layers.Layers{Store: d, KeysFile: c.EncryptionKeysFile, AcceptPlain: c.EncryptionAccept}
-	if c.Cache != "" {
-		cache, err := dsn.ParseCache(c.Cache)
-		if err != nil {
-			return layers.Layers{}, err
-		}
-		l.Cache, l.Tier = &cache, tierstore.Config{TTL: c.CacheTTL.Duration(), InFlight: c.CacheInFlight}
-	}
-	return l, nil
+	cache, err := dsn.ParseCache(c.Cache, d)
+	return layers.Layers{Store: d, KeysFile: c.EncryptionKeysFile, AcceptPlain: c.EncryptionAccept, Cache: cache,
+		Tier: tierstore.Config{TTL: c.CacheTTL.Duration(), InFlight: c.CacheInFlight}}, err
 }
 
 // breaker tells log and metrics what the circuit breaker does.

@@ -9,7 +9,11 @@
 // an [Around].
 package ability
 
-import "github.com/stet-dev/stet"
+import (
+	"context"
+
+	"github.com/stet-dev/stet"
+)
 
 // All is everything that a store can do besides its verbs.
 type All interface {
@@ -28,6 +32,17 @@ type All interface {
 //
 // [sqlstore.LogSizer]: https://pkg.go.dev/github.com/stet-dev/stet/store/sqlstore#LogSizer
 type LogSizer interface{ LogSize() (int64, error) }
+
+// Announcer is a store of several processes that tells each of them which completed records any of
+// them changes or deletes. No wrapper forwards it: a cache is next to the store.
+type Announcer interface {
+	// Follow calls heard with the Hash of each such record until ctx ends or its connection does,
+	// and returns the reason. It calls ready when it begins to hear, and may call heard once too
+	// often.
+	Follow(ctx context.Context, ready func(), heard func(hash uint32)) error
+	// Hash is what announcements call a record.
+	Hash(id stet.ID) uint32
+}
 
 // Set is what one store can do: a nil field is an ability that it does not have. Calling a method
 // of a nil field panics.

@@ -37,7 +37,7 @@ func BenchmarkRedis(b *testing.B) {
 	if err := os.WriteFile(lua, []byte(script), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	roles := []string{"stet", "source", "fiber", "bare"}
+	roles := []string{"stet", "uncached", "source", "fiber", "bare"}
 	urls := map[string]string{}
 	for _, role := range roles {
 		urls[role] = "http://" + serve(b, role, testserver.NewRedis(b).Addr) + "/v1/charges"

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/idempotency"
@@ -20,6 +21,7 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/redisstore"
 	"github.com/stet-dev/stet/store/redisstore/rueidisclient"
+	"github.com/stet-dev/stet/store/tierstore"
 )
 
 // A server under test is this very program, started again: which, and where its Redis is, the
@@ -51,8 +53,9 @@ var servers = map[string]func(net.Listener, string) error{
 	"source": func(l net.Listener, addr string) error {
 		return http.Serve(l, &source{redis.NewClient(&redis.Options{Addr: addr, PoolSize: 64}), charge})
 	},
-	"stet":  serveStet,
-	"fiber": serveFiber,
+	"stet":     func(l net.Listener, addr string) error { return serveStet(l, addr, true) },
+	"uncached": func(l net.Listener, addr string) error { return serveStet(l, addr, false) },
+	"fiber":    serveFiber,
 }
 
 var charge = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,14 +65,24 @@ var charge = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 })
 
-func serveStet(l net.Listener, addr string) error {
+// serveStet guards with the cache that the gateway has before Redis by default, or without one.
+func serveStet(l net.Listener, addr string, cached bool) error {
 	c, err := rueidis.NewClient(rueidisclient.Options(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}))
 	if err != nil {
 		return err
 	}
-	s, err := redisstore.Open(context.Background(), rueidisclient.New(c), redisstore.Config{AllowVolatile: true})
+	redis, err := redisstore.Open(context.Background(), rueidisclient.New(c), redisstore.Config{AllowVolatile: true})
 	if err != nil {
 		return err
+	}
+	s := stet.Store(redis)
+	if cached {
+		front, err := tierstore.New(tierstore.NewMemory(0), redis, tierstore.Config{TTL: 5 * time.Second})
+		if err != nil {
+			return err
+		}
+		go func() { _ = front.Follow(context.Background()) }()
+		s = front
 	}
 	e, err := stet.New(s, stet.Config{})
 	if err != nil {

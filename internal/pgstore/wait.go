@@ -52,6 +52,9 @@ func (s *Store) ring(o *op, err error) {
 		return
 	}
 	s.bell.ring(name(o.Head.ID))
+	if o.wasResult() {
+		s.bell.ring(results + name(o.Head.ID))
+	}
 }
 
 // name is what a notification calls a record: nothing of its key.

@@ -18,7 +18,7 @@ func TestNewerStays(t *testing.T) {
 		for _, put := range []struct{ put, want stet.Record }{
 			{at(1, time.Hour), at(1, 0)}, {at(3, time.Minute), at(3, 0)}, {at(2, 2*time.Minute), at(3, 0)}, {at(4, time.Second), at(4, 0)},
 		} {
-			if err := f.put(t.Context(), put.put, time.Minute, now); err != nil {
+			if err := f.put(t.Context(), put.put, time.Minute, now, f.see(put.put.ID)); err != nil {
 				t.Fatal(err)
 			}
 			got, _, ok, err := f.take(t.Context(), put.put.ID, now)

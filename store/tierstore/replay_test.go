@@ -37,7 +37,7 @@ func (c *counted) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 // rig is a tier whose parts can be watched, and whose clock is moved by hand.
 type rig struct {
 	*tierstore.Store
-	t      *testing.T
+	t      testing.TB
 	clock  *storetest.Clock
 	origin *counted
 	cache  *faulty.Store // of a shared cache

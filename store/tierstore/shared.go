@@ -17,6 +17,8 @@ func Shared(s stet.Store) Cache { return shared{s} }
 
 type shared struct{ store stet.Store }
 
+func (f shared) see(stet.ID) mark { return mark{} }
+
 func (f shared) take(ctx context.Context, id stet.ID, _ time.Time) (stet.Record, time.Duration, bool, error) {
 	have, err := f.store.Get(ctx, id)
 	if err != nil {
@@ -26,7 +28,7 @@ func (f shared) take(ctx context.Context, id stet.ID, _ time.Time) (stet.Record,
 	return r, have.AsOf.Sub(have.UpdatedAt), ok && !have.Over(), nil
 }
 
-func (f shared) put(ctx context.Context, r stet.Record, ttl time.Duration, _ time.Time) error {
+func (f shared) put(ctx context.Context, r stet.Record, ttl time.Duration, _ time.Time, _ mark) error {
 	c := pack(r, ttl)
 	have, err := f.store.Create(ctx, c)
 	if !errors.Is(err, stet.ErrExists) {

@@ -71,6 +71,11 @@ func New(cache Cache, origin stet.Store, c Config) (*Store, error) {
 		c.Clock = time.Now
 	}
 	s := &Store{cache: cache, origin: origin, cfg: c, chain: origin}
+	if m, ok := cache.(*Memory); ok {
+		if a, ok := stet.As[ability.Announcer](origin); ok {
+			m.hash = a.Hash
+		}
+	}
 	if c.InFlight {
 		has := ability.Of(origin)
 		s.chain = ability.Set{Binder: has.Binder}.Chain(s, binder{has, s}, origin)
@@ -93,13 +98,14 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	if have, ok := v.take(ctx, r.ID); ok && s.shown(have.State) {
 		return have, stet.ErrExists
 	}
-	began := s.cfg.Clock()
+	began, seen := s.cfg.Clock(), s.cache.see(r.ID)
 	got, err := s.origin.Create(ctx, r)
 	switch {
+	case !s.shown(got.State):
 	case err == nil:
-		v.put(ctx, got.Head, clone(got.Body), began)
+		v.put(ctx, got.Head, clone(got.Body), began, seen)
 	case errors.Is(err, stet.ErrExists):
-		v.put(ctx, got.Head, got.Body, began)
+		v.put(ctx, got.Head, got.Body, began, seen)
 	}
 	return got, err
 }
@@ -110,10 +116,10 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	if have, ok := v.take(ctx, id); ok && have.State == stet.Completed {
 		return have, nil
 	}
-	began := s.cfg.Clock()
+	began, seen := s.cfg.Clock(), s.cache.see(id)
 	got, err := s.origin.Get(ctx, id)
-	if err == nil {
-		v.put(ctx, got.Head, got.Body, began)
+	if err == nil && s.shown(got.State) {
+		v.put(ctx, got.Head, got.Body, began, seen)
 	}
 	return got, err
 }
@@ -122,9 +128,9 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 // previous record must go. The new one takes its place only if its Body is known: a copy must be
 // complete.
 func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	v, began := s.visit(), s.cfg.Clock()
+	v, began, seen := s.visit(), s.cfg.Clock(), s.cache.see(h.ID)
 	got, err := s.origin.Replace(ctx, prev, h, b)
-	if err != nil || b == nil || !v.put(ctx, got, clone(*b), began) {
+	if err != nil || b == nil || !s.shown(got.State) || !seen.wrote() || !v.put(ctx, got, clone(*b), began, seen) {
 		v.drop(ctx, h.ID)
 	}
 	return got, err
@@ -173,10 +179,7 @@ func (v *visit) take(ctx context.Context, id stet.ID) (r stet.Record, ok bool) {
 
 // put writes a copy of what the origin answered to a question asked at began. It reports false if
 // it left the cache as it was.
-func (v *visit) put(ctx context.Context, h stet.Head, b stet.Body, began time.Time) bool {
-	if !v.s.shown(h.State) {
-		return false
-	}
+func (v *visit) put(ctx context.Context, h stet.Head, b stet.Body, began time.Time, seen mark) bool {
 	now := v.s.cfg.Clock()
 	age := max(0, now.Sub(began))
 	if !v.s.cache.local() {
@@ -191,7 +194,7 @@ func (v *visit) put(ctx context.Context, h stet.Head, b stet.Body, began time.Ti
 		return false
 	}
 	return v.ask(ctx, func(ctx context.Context) error {
-		return v.s.cache.put(ctx, stet.Record{Head: h, Body: b}, ttl, now)
+		return v.s.cache.put(ctx, stet.Record{Head: h, Body: b}, ttl, now, seen)
 	})
 }
 

@@ -138,17 +138,15 @@ func (k *checker) store() {
 	if k.Replicas > 1 && !d.Shared() {
 		k.fail("replicas", "%d gateways cannot share a %s store: its records live in one process, or on one host", k.Replicas, d.Scheme)
 	}
-	if k.Store.Cache != "" {
-		switch c, err := dsn.ParseCache(k.Store.Cache); {
-		case err != nil:
-			k.fail("store.cache", "%s", err)
-		case c.Same(d):
-			where := "database; give it another, as in redis://HOST:6379/1"
-			if strings.HasSuffix(d.Scheme, "+cluster") {
-				where = "cluster; give it a server of its own"
-			}
-			k.fail("store.cache", "it is the store's own %s", where)
+	switch c, err := dsn.ParseCache(k.Store.Cache, d); {
+	case err != nil:
+		k.fail("store.cache", "%s", err)
+	case c != nil && c.Same(d):
+		where := "database; give it another, as in redis://HOST:6379/1"
+		if strings.HasSuffix(d.Scheme, "+cluster") {
+			where = "cluster; give it a server of its own"
 		}
+		k.fail("store.cache", "it is the store's own %s", where)
 	}
 	if k.Store.EncryptionAccept && k.Store.EncryptionKeysFile == "" {
 		k.fail("store.encryption_accept_plain", "without store.encryption_keys_file everything is plain")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -196,7 +197,7 @@ func (f field) set(s string) error {
 }
 
 func (f field) checkText(s string) error {
-	if words := f.enum(); words != nil && !contains(words, s) {
+	if words := f.enum(); words != nil && !slices.Contains(words, s) {
 		return fmt.Errorf("%q is not one of %s%s", s, strings.Join(words, ", "), spell.Hint(s, words))
 	}
 	if _, ok := f.tag.Lookup("nonempty"); ok && s == "" {

@@ -48,10 +48,7 @@ func (es Errors) Unwrap() []error {
 }
 
 // Err returns them in the order of the file, or nil if there are none.
-func (es Errors) Err() error { return es.err() }
-
-// err returns nil if there are none.
-func (es Errors) err() error {
+func (es Errors) Err() error {
 	if len(es) == 0 {
 		return nil
 	}

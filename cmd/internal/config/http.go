@@ -180,45 +180,37 @@ func proxies(s string) (netip.Prefix, error) {
 
 // ScopeFunc is the scope section.
 func (c *Config) ScopeFunc() stethttp.ScopeFunc {
-	switch {
-	case c.Scope.Header != "":
-		return stethttp.HeaderScope(c.Scope.Header)
-	case c.Scope.APIKey != nil:
-		return stethttp.APIKeyScope(c.Scope.APIKey.Header)
-	case c.Scope.ClientCert:
-		return stethttp.ClientCertScope
-	}
-	return stethttp.SingleTenant
+	f, _, _ := c.Scope.kind()
+	return f
 }
 
 // ScopeHeaders are the request headers the scope comes from.
 func (c *Config) ScopeHeaders() []string {
-	switch {
-	case c.Scope.Header != "":
-		return []string{c.Scope.Header}
-	case c.Scope.APIKey != nil:
-		return []string{c.Scope.APIKey.Header}
+	if _, header, _ := c.Scope.kind(); header != "" {
+		return []string{header}
 	}
 	return nil
 }
 
 // ScopeText says where the scope comes from, as it is published.
 func (c *Config) ScopeText() string {
-	text := c.scopeText()
+	_, header, text := c.Scope.kind()
+	text += header
 	if len(c.Scope.Parts) > 0 {
 		text += ", by " + strings.Join(c.Scope.Parts, " and ")
 	}
 	return text
 }
 
-func (c *Config) scopeText() string {
+// kind returns how a scope is found, in which header, if in one, and what that is called.
+func (s *Scope) kind() (find stethttp.ScopeFunc, header, text string) {
 	switch {
-	case c.Scope.Header != "":
-		return "header " + c.Scope.Header
-	case c.Scope.APIKey != nil:
-		return "API key in " + c.Scope.APIKey.Header
-	case c.Scope.ClientCert:
-		return "TLS client certificate"
+	case s.Header != "":
+		return stethttp.HeaderScope(s.Header), s.Header, "header "
+	case s.APIKey != nil:
+		return stethttp.APIKeyScope(s.APIKey.Header), s.APIKey.Header, "API key in "
+	case s.ClientCert:
+		return stethttp.ClientCertScope, "", "TLS client certificate"
 	}
-	return "single tenant"
+	return stethttp.SingleTenant, "", "single tenant"
 }

@@ -59,11 +59,11 @@ func Load(o Options) (*Config, error) {
 		d.override(c, over)
 	}
 	settings(reflect.ValueOf(&c.File).Elem(), "", d.instead)
-	if err := d.errs.err(); err != nil { // the checks would only stumble over the same values
+	if err := d.errs.Err(); err != nil { // the checks would only stumble over the same values
 		return nil, err
 	}
 	c.layer(root)
-	if err := c.check().err(); err != nil {
+	if err := c.check().Err(); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -191,12 +191,12 @@ func (d *decoder) read() (*yaml.Node, error) {
 	}
 	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
-		return nil, d.errs.err()
+		return nil, d.errs.Err()
 	}
 	if slices.Contains([]yaml.Kind{yaml.ScalarNode, yaml.SequenceNode}, root.Kind) {
 		d.fail(root, "", "want keys and values, not %s", describe(root))
 	}
-	return root, d.errs.err()
+	return root, d.errs.Err()
 }
 
 func readFile(name string) (string, error) {

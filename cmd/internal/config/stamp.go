@@ -40,7 +40,7 @@ func stampOf(name string) (sum [sha256.Size]byte) {
 // force. The error says, as that of [Load], what is wrong with the others beside those.
 func (c *Config) Hold(started *Config) error {
 	hold(reflect.ValueOf(&c.File).Elem(), reflect.ValueOf(&started.File).Elem())
-	return c.check().err()
+	return c.check().Err()
 }
 
 func hold(is, started reflect.Value) {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -162,8 +161,6 @@ func join(path, key string) string {
 	}
 	return path + "." + key
 }
-
-func contains(words []string, s string) bool { return slices.Contains(words, s) }
 
 // wanted and describe are the two halves of a complaint about a type.
 func wanted(f field) string {

@@ -11,7 +11,7 @@ import (
 	"github.com/stet-dev/stet/internal/spell"
 )
 
-// Cache is the address of a front before a store.
+// Cache is the address of a cache before a store.
 type Cache struct {
 	MaxBytes int64 // memory: 0 is the default
 	Server   *DSN  // nil: it is in the process's memory
@@ -23,23 +23,39 @@ const minCache = 1 << 20
 
 var errCache = errors.New("a cache is memory:, memory:?max_bytes=67108864, redis://HOST:6379/0 or redis+cluster://HOST,HOST")
 
-// ParseCache takes the address of a front apart. The error quotes no more than [Parse]'s.
-func ParseCache(s string) (c Cache, err error) {
+// ParseCache takes the address of a cache before the store d apart. It returns nil if there is to
+// be none: "off" says so, and "auto" says so of stores in memory, where a cache saves nothing, and
+// of databases on a server. The error quotes no more than [Parse]'s.
+func ParseCache(s string, d DSN) (*Cache, error) {
 	if rest, ok := strings.CutPrefix(s, "memory:"); ok {
-		c.MaxBytes, err = maxBytes(rest)
-		return c, err
+		n, err := maxBytes(rest)
+		return &Cache{MaxBytes: n}, err
 	}
-	d, err := Parse(s)
 	switch {
-	case strings.HasPrefix(d.Scheme, "redis") && err != nil && slices.Contains(schemes, d.Scheme):
-		return c, err
-	case err != nil:
-		return c, fmt.Errorf("%w%s", errCache, spell.Hint(d.Scheme, []string{"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"}))
-	case !strings.HasPrefix(d.Scheme, "redis") || d.Faulty:
-		return c, fmt.Errorf("%s: cannot be a cache: %w", d.Scheme, errCache)
+	case s == "" || s == "off":
+		return nil, nil
+	case s == "auto" && (d.Path != "" || d.isRedis()):
+		return &Cache{}, nil
+	case s == "auto":
+		return nil, nil
 	}
-	d.Forget, d.Copies = true, true // a cache may lose its copies
-	return Cache{Server: &d}, nil
+	at, err := Parse(s)
+	switch {
+	case err != nil && at.isRedis() && slices.Contains(schemes, at.Scheme):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w%s", errCache, spell.Hint(at.Scheme, caches()))
+	case !at.isRedis() || at.Faulty:
+		return nil, fmt.Errorf("%s: cannot be a cache: %w", at.Scheme, errCache)
+	}
+	at.Forget, at.Copies = true, true // a cache may lose its copies
+	return &Cache{Server: &at}, nil
+}
+
+// caches are the words that the address of a cache begins with.
+func caches() []string {
+	servers := slices.DeleteFunc(slices.Clone(schemes), func(s string) bool { return !strings.HasPrefix(s, "redis") })
+	return append([]string{"memory"}, servers...)
 }
 
 func maxBytes(rest string) (int64, error) {
@@ -61,21 +77,10 @@ func maxBytes(rest string) (int64, error) {
 	return 0, nil
 }
 
-// String is the address without what is secret in it; fit for a log.
-func (c Cache) String() string {
-	switch {
-	case c.Server != nil:
-		return c.Server.String()
-	case c.MaxBytes != 0:
-		return "memory:?max_bytes=" + strconv.FormatInt(c.MaxBytes, 10)
-	}
-	return "memory:"
-}
-
 // Same reports whether both name the same database of the same server: copies and records would be
 // mixed up there.
 func (c Cache) Same(d DSN) bool {
-	if c.Server == nil || !strings.HasPrefix(d.Scheme, "redis") {
+	if c.Server == nil || !d.isRedis() {
 		return false
 	}
 	a, errA := parseRedis(c.Server.URL, c.Server.redisKind())

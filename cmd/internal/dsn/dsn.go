@@ -108,7 +108,7 @@ func (d DSN) Shared() bool { return d.URL != "" }
 // String is the DSN without what is secret in it; fit for a log.
 func (d DSN) String() string {
 	s := d.Scheme + ":" + d.Path
-	if strings.HasPrefix(d.Scheme, "redis") {
+	if d.isRedis() {
 		return d.redisName()
 	}
 	if u, err := url.Parse(d.URL); err == nil && d.URL != "" {

@@ -95,8 +95,31 @@ func TestParseCacheErrors(t *testing.T) {
 		"memory:?max_bytes=64MB":     "max_bytes is one whole number of at least 1048576",
 		"memory:?max_bytes=1000":     "max_bytes is one whole number of at least 1048576",
 	} {
-		if _, err := ParseCache(s); err == nil || err.Error() != want {
+		if _, err := ParseCache(s, DSN{}); err == nil || err.Error() != want {
 			t.Errorf("ParseCache(%q): %v, want %s", s, err, want)
+		}
+	}
+}
+
+// A cache in memory is there by default where a replay costs more than a look into it, and no
+// server shares its work.
+func TestDefaultCache(t *testing.T) {
+	for store, want := range map[string]bool{"sqlite:x.db": true, "file:x": true, "redis://h": true, "rediss+cluster://h,i": true,
+		"redis+sentinel://h/m": true, "memory:": false, "postgres://u@h/d": false, "mysql://u@h/d": false} {
+		d, err := Parse(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := ParseCache("auto", d); err != nil || (c != nil) != want || c != nil && *c != (Cache{}) {
+			t.Errorf("%s has the cache %v, %v; want one: %v", store, c, err, want)
+		}
+		for _, none := range []string{"off", ""} {
+			if c, err := ParseCache(none, d); err != nil || c != nil {
+				t.Errorf("%s with %q has the cache %v, %v", store, none, c, err)
+			}
+		}
+		if c, err := ParseCache("memory:", d); err != nil || c == nil {
+			t.Errorf("%s with memory: has the cache %v, %v", store, c, err)
 		}
 	}
 }

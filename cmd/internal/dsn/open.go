@@ -27,7 +27,8 @@ var ErrUnreachable = errors.New("the store cannot be reached")
 type Opened struct {
 	stet.Store
 	Close    func() error
-	Warnings []string // of settings that lose records
+	Warnings []string         // of settings that lose records
+	Clock    func() time.Time // what a faulty store goes by; nil: the host's
 
 	// DB is the database of an SQL store, for its outbox: a pool of its own, which connects when it
 	// is used. nil: there is none.
@@ -60,7 +61,8 @@ func (d DSN) Open(ctx context.Context, use Use) (*Opened, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeStore())
 	}
-	o := &Opened{Store: s, Close: func() error { return errors.Join(unwrap(), closeStore()) }, Warnings: warnings, Dialect: d.Dialect()}
+	o := &Opened{Store: s, Close: func() error { return errors.Join(unwrap(), closeStore()) }, Warnings: warnings, Clock: clock,
+		Dialect: d.Dialect()}
 	if o.Dialect == "" {
 		return o, nil
 	}

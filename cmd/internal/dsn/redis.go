@@ -46,6 +46,8 @@ func (d DSN) redisKind() redisKind {
 	return single
 }
 
+func (d *DSN) isRedis() bool { return strings.HasPrefix(d.Scheme, "redis") }
+
 // redis takes //USER:PASSWORD@HOST:PORT,HOST:PORT/DB?wait=N apart, where sentinels have /NAME/DB.
 func (d *DSN) redis(rest string) error {
 	if _, err := parseRedis(rest, d.redisKind()); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
@@ -71,13 +72,30 @@ func (l Layers) around(o *dsn.Opened) error {
 		return nil
 	}
 	cache, closeCache := l.cache(o)
+	l.Tier.Clock = o.Clock
 	s, err := tierstore.New(cache, o.Store, l.Tier)
 	if err != nil {
 		return errors.Join(err, closeCache())
 	}
+	if l.Cache.Server == nil {
+		closeCache = follow(s)
+	}
 	closeOrigin := o.Close
 	o.Store, o.Close = s, func() error { return errors.Join(closeCache(), closeOrigin()) }
 	return nil
+}
+
+// follow lets the cache of s hear what other processes change, until the function that it returns
+// is called.
+func follow(s *tierstore.Store) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { _ = s.Follow(ctx) }) // some stores announce nothing: then copies go by their age
+	return func() error {
+		cancel()
+		following.Wait()
+		return nil
+	}
 }
 
 // cache opens the cache. If its server cannot be reached, o gets a warning.

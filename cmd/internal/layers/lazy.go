@@ -10,6 +10,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/internal/ability"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 var errNotThere = errors.New("it does not answer")
@@ -35,8 +36,6 @@ func (l *lazy) start(open func(context.Context) (*dsn.Opened, error)) error {
 	l.cancel = cancel
 	first := make(chan error, 1)
 	l.trying.Go(func() {
-		t := time.NewTicker(retryPause)
-		defer t.Stop()
 		for {
 			o, err := open(ctx)
 			if err == nil {
@@ -46,13 +45,8 @@ func (l *lazy) start(open func(context.Context) (*dsn.Opened, error)) error {
 			case first <- err:
 			default:
 			}
-			if err == nil {
+			if err == nil || !rest.For(ctx, retryPause) {
 				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
 			}
 		}
 	})

@@ -73,7 +73,7 @@ func (l *Log) transition(e *stet.Event) {
 	if e.Cause != "" {
 		attrs = append(attrs, slog.String("cause", e.Cause))
 	}
-	if e.By == "holder" {
+	if executed(e) {
 		attrs = append(attrs, slog.Float64("took_ms", millis(e.Took)))
 	}
 	l.write(level, "key "+stateName(e.To), e, attrs...)
@@ -163,6 +163,10 @@ func stateName(s stet.State) string {
 	}
 	return s.String()
 }
+
+// executed reports whether the event's Took is the duration of an execution. The Took of an unknown
+// record says until when its lease kept others from settling it.
+func executed(e *stet.Event) bool { return e.By == "holder" && e.To == stet.Completed }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // Results are the values of idem_requests_total's label: each request has exactly one.
@@ -56,7 +57,7 @@ func NewMetrics(version string, routes ...string) *Metrics {
 		registry: prometheus.NewRegistry(),
 		requests: counters("idem_requests_total", "Requests by how they were answered.", "route", "result"),
 		shadow:   counters("idem_shadow_total", "Requests of routes in shadow mode by what would have been answered.", "route", "would"),
-		execution: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "idem_execution_ms", Help: "How long executions took, in milliseconds.",
+		execution: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "idem_execution_ms", Help: "How long completed executions took, in milliseconds.",
 			Buckets: []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000}}),
 		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "idem_store_operation_seconds", Help: "How long the store took to answer.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"op"}),
@@ -179,7 +180,7 @@ func (m *Metrics) Observe(e stet.Event) {
 func (m *Metrics) transition(e *stet.Event) {
 	switch {
 	case e.ID.Scope == stet.OwnScope: // not a client's request
-	case e.By == "holder" && e.From == stet.Running && e.To != stet.Running: // ran, whatever came of it
+	case executed(e):
 		m.execution.Observe(millis(e.Took))
 	case e.By == "sweeper":
 		m.swept.Inc()
@@ -234,8 +235,7 @@ var states = []struct {
 // are absent: an old number would be a lie. Where counting is slow it is done less often, so that
 // it never takes more than a twentieth of the time.
 func (m *Metrics) CountKeys(ctx context.Context, count func(context.Context, stet.Query) (int, error)) {
-	for {
-		began := time.Now()
+	refresh(ctx, func() {
 		for _, s := range states {
 			q := s.query
 			q.Limit = countLimit
@@ -245,11 +245,16 @@ func (m *Metrics) CountKeys(ctx context.Context, count func(context.Context, ste
 				m.active.WithLabelValues(s.name).Set(float64(n))
 			}
 		}
-		t := time.NewTimer(max(keysEvery, 20*time.Since(began)))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+	})
+}
+
+// refresh calls look every keysEvery until ctx ends. A look never takes more than a twentieth of
+// the time.
+func refresh(ctx context.Context, look func()) {
+	for {
+		began := time.Now()
+		look()
+		if !rest.For(ctx, max(keysEvery, 20*time.Since(began))) {
 			return
 		}
 	}

@@ -14,8 +14,7 @@ const watched = 5 * stet.MaxLimit
 // WatchUnknown keeps idem_unknown_oldest_age_seconds and idem_dead_letters fresh until ctx ends.
 // While the store cannot list they are absent.
 func (m *Metrics) WatchUnknown(ctx context.Context, list func(context.Context, stet.Query) ([]stet.Head, string, error)) {
-	for {
-		began := time.Now()
+	refresh(ctx, func() {
 		if oldest, dead, err := unknowns(ctx, list); err != nil {
 			m.oldest.DeleteLabelValues()
 			m.dead.DeleteLabelValues("unknown")
@@ -23,14 +22,7 @@ func (m *Metrics) WatchUnknown(ctx context.Context, list func(context.Context, s
 			m.oldest.WithLabelValues().Set(oldest.Seconds())
 			m.dead.WithLabelValues("unknown").Set(float64(dead))
 		}
-		t := time.NewTimer(max(keysEvery, 20*time.Since(began)))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return
-		}
-	}
+	})
 }
 
 func unknowns(ctx context.Context, list func(context.Context, stet.Query) ([]stet.Head, string, error)) (oldest time.Duration, dead int, err error) {

@@ -1,6 +1,9 @@
 package blackbox
 
 import (
+	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -26,4 +29,55 @@ func TestCacheInTheStoresOwnDatabase(t *testing.T) {
 		return time.Since(began) > 1500*time.Millisecond
 	})
 	c.Effects(1)
+}
+
+// What is deleted through one gateway another one does not replay: at once where the store announces
+// it, and elsewhere when the copy is too old.
+func TestPurgeAtAnotherGateway(t *testing.T) {
+	for store, ttl := range map[string]float64{"redis": 3600, "sqlite": 0.2} {
+		t.Run(store, func(t *testing.T) {
+			target := gatewayTarget(store)
+			var g *gateway
+			target.Open = func(t testing.TB, s Spec) (_ Server, err error) {
+				if g, err = newGateway(t, store, s); err != nil {
+					return nil, err
+				}
+				g.store += fmt.Sprintf(", cache_ttl_s: %g", ttl)
+				return g, g.open()
+			}
+			c := newC(t, Case{ID: "FX-15", Need: NeedNodes}, newPool(t, target))
+			there, n := c.Node(1), 0
+			c.Until("deleted result that another gateway runs again", func() bool {
+				n++
+				id := fmt.Sprintf("k%d", n)
+				first := there.POST("/fx/json", key(id)).First(201)
+				first.Retry().Replays(first)
+				purge(t, g.nodes[0].admin, c.Tenant(), id)
+				for began := time.Now(); time.Since(began) < time.Second; {
+					if again := first.Retry(); again.Header.Get("Idempotent-Replayed") == "" {
+						again.First(201)
+						return true
+					}
+				}
+				return false // on Redis: it did not listen yet
+			})
+		})
+	}
+}
+
+func purge(t *testing.T, admin, scope, key string) {
+	t.Helper()
+	to := fmt.Sprintf("http://%s/api/v1/keys/%s/%s?reason=tests", admin, url.PathEscape(scope), key)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusNoContent {
+		t.Fatalf("DELETE %s: %s", to, answer.Status)
+	}
 }

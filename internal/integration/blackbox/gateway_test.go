@@ -102,6 +102,9 @@ func newGateway(t testing.TB, store string, s Spec) (*gateway, error) {
 		}
 		g.store += ", cache: '" + front + "'"
 	}
+	if s.Need&steered != 0 && !isCached { // what is done to a record by its name is seen soon
+		g.store += ", cache_ttl_s: 0.1"
+	}
 	switch store {
 	case "memory":
 		g.dsn = "memory:"

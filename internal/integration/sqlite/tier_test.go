@@ -12,6 +12,20 @@ import (
 	"github.com/stet-dev/stet/store/tierstore"
 )
 
+// The cache that a gateway has before SQLite by default changes no law.
+func TestLawsBehindACache(t *testing.T) {
+	storetest.Run(t, storetest.Backend{Begin: func(t testing.TB, s stet.Store) (any, func() error, func() error) {
+		back, _ := stet.As[owner](s)
+		return backend.Begin(t, back)
+	}, Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
+		s, err := tierstore.New(tierstore.NewMemory(0), backend.Open(t, dir, clock), tierstore.Config{TTL: 5 * time.Second, Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}})
+}
+
 // With notes of what runs a tier keeps the laws about transactions, too.
 func TestLawsInFlight(t *testing.T) {
 	storetest.Run(t, storetest.Backend{Begin: func(t testing.TB, s stet.Store) (any, func() error, func() error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -64,6 +65,39 @@ func (c client) Do(ctx context.Context, key string, command []string, then func(
 		all = append(all, s.(*redis.Cmd).Val())
 	}
 	return all, nil
+}
+
+// quiet is how long a subscription may be silent before the server is asked whether it is there.
+const quiet = 5 * time.Second
+
+// Subscribe implements [redisstore.Subscriber], on a connection of its own.
+func (c client) Subscribe(ctx context.Context, channel string, ready func(), heard func(message string)) error {
+	sub := c.UniversalClient.Subscribe(ctx, channel)
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })() // which ends a wait for messages
+	defer func() { _ = sub.Close() }()
+	for asked := false; ; {
+		got, err := sub.ReceiveTimeout(ctx, quiet)
+		var late net.Error
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &late) && late.Timeout() && !asked:
+			if err := sub.Ping(ctx); err != nil {
+				return err
+			}
+			asked = true
+			continue
+		case err != nil:
+			return plain(err)
+		}
+		asked = false
+		switch got := got.(type) {
+		case *redis.Subscription:
+			ready()
+		case *redis.Message:
+			heard(got.Payload)
+		}
+	}
 }
 
 // conn returns a connection to the node that serves key. The caller closes it.

@@ -4,6 +4,7 @@
 package rueidisclient
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -71,6 +72,29 @@ func (c client) Do(ctx context.Context, key string, command []string, then func(
 		return nil
 	})
 	return all, err
+}
+
+// Subscribe implements [redisstore.Subscriber], on a connection of its own.
+func (c client) Subscribe(ctx context.Context, channel string, ready func(), heard func(message string)) error {
+	d, release := c.Client.Dedicate()
+	defer release()
+	over := d.SetPubSubHooks(rueidis.PubSubHooks{
+		OnSubscription: func(s rueidis.PubSubSubscription) {
+			if s.Kind == "subscribe" {
+				ready()
+			}
+		},
+		OnMessage: func(m rueidis.PubSubMessage) { heard(m.Message) },
+	})
+	if err := d.Do(ctx, d.B().Subscribe().Channel(channel).Build()).Error(); err != nil {
+		return fmt.Errorf("rueidis: %w", err)
+	}
+	select {
+	case err := <-over:
+		return fmt.Errorf("rueidis: the subscription has ended: %w", cmp.Or(err, rueidis.ErrClosing))
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // build marks the word of a command that is its key, if it has one. The key selects the node.

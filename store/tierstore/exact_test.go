@@ -1,0 +1,169 @@
+package tierstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/store/storetest"
+	"github.com/stet-dev/stet/store/tierstore"
+)
+
+// halted is an origin whose answers to reads wait.
+type halted struct {
+	stet.Store
+	after func()
+}
+
+func (h *halted) wait() {
+	if do := h.after; do != nil {
+		h.after = nil
+		do()
+	}
+}
+
+func (h *halted) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	got, err := h.Store.Create(ctx, r)
+	h.wait()
+	return got, err
+}
+
+func (h *halted) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+	got, err := h.Store.Get(ctx, id)
+	h.wait()
+	return got, err
+}
+
+func (h *halted) Replace(ctx context.Context, prev stet.Version, head stet.Head, b *stet.Body) (stet.Head, error) {
+	got, err := h.Store.Replace(ctx, prev, head, b)
+	h.wait()
+	return got, err
+}
+
+// What a purge of this process overtakes on its way from the origin is not put in the cache after
+// the purge: not what was read, and not what was written.
+func TestAnAnswerThatAPurgeOvertakesLeavesNoCopy(t *testing.T) {
+	for name, ask := range map[string]func(*rig, stet.Record){
+		"Get":    func(x *rig, r stet.Record) { _, _ = x.Get(x.t.Context(), r.ID) },
+		"Create": func(x *rig, r stet.Record) { _, _ = x.Create(x.t.Context(), running(r.Key)) },
+		"Replace": func(x *rig, r stet.Record) {
+			h := r.Head
+			h.Version, h.DueIn = draw(), time.Hour
+			_, _ = x.Replace(x.t.Context(), r.Version, h, &r.Body)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			origin := &halted{Store: memory(nil)}
+			x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: origin}}
+			x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{})
+			done := x.sibling().complete("k")
+			origin.after = func() {
+				have, err := origin.Store.Get(t.Context(), done.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				purge(t, x, have)
+			}
+			ask(x, done)
+			if _, err := x.Get(t.Context(), done.ID); !errors.Is(err, stet.ErrNotFound) {
+				t.Errorf("after the purge there is %v", err)
+			}
+		})
+	}
+}
+
+// A result that is too large for the cache overtakes what was read before it, all the same.
+func TestAReadThatAWriteOvertakesLeavesNoCopy(t *testing.T) {
+	origin := &halted{Store: memory(nil)}
+	x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: origin}}
+	x.Store = tier(t, tierstore.NewMemory(64<<10), x.origin, tierstore.Config{})
+	done := x.sibling().complete("k")
+	h := done.Head
+	h.Version, h.DueIn = draw(), time.Hour
+	origin.after = func() {
+		if _, err := x.Replace(t.Context(), done.Version, h, &stet.Body{Progress: make([]byte, 10<<10)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := x.Get(t.Context(), done.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := x.Get(t.Context(), done.ID); err != nil || got.Version != h.Version {
+		t.Errorf("version %d is read after version %d was written: %v", got.Version, h.Version, err)
+	}
+}
+
+// announcing is an origin that announces what it is told to.
+type announcing struct {
+	stet.Store
+	heard chan uint32
+	ends  chan error
+	ready chan struct{}
+}
+
+func (*announcing) Hash(id stet.ID) uint32 { return uint32(len(id.Key)) }
+
+func (a *announcing) Follow(ctx context.Context, ready func(), heard func(uint32)) error {
+	ready()
+	a.ready <- struct{}{}
+	for {
+		select {
+		case hash := <-a.heard:
+			heard(hash)
+		case err := <-a.ends:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// What others change is forgotten when it is announced; everything is when announcements may have
+// been missed.
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		origin := &announcing{Store: memory(nil), heard: make(chan uint32), ends: make(chan error), ready: make(chan struct{})}
+		x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: origin}}
+		x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{TTL: time.Hour})
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error)
+		go func() { over <- x.Follow(ctx) }()
+		<-origin.ready
+		x.complete("one")
+		x.complete("three")
+		known := func(key stet.Key, want bool) {
+			t.Helper()
+			if _, asked := x.retry(key); asked == want {
+				t.Errorf("the cache knows %s: %v, want %v", key, !asked, want)
+			}
+		}
+		known("one", true)
+		known("three", true)
+		origin.heard <- 3
+		synctest.Wait()
+		known("one", false)
+		known("three", true)
+		known("one", true)
+		origin.ends <- errors.New("the connection is broken")
+		synctest.Wait()
+		known("one", false)
+		known("one", true) // for its time to live
+		<-origin.ready     // it is there again, and may have missed something
+		synctest.Wait()
+		known("one", false)
+		cancel()
+		if err := <-over; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNothingToFollow(t *testing.T) {
+	x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: memory(nil)}}
+	if err := tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{}).Follow(t.Context()); !errors.Is(err, stet.ErrUnsupported) {
+		t.Error(err)
+	}
+}
