@@ -100,3 +100,42 @@ func TestTheIntroductionNamesEveryRoom(t *testing.T) {
 		}
 	}
 }
+
+// Each package that makes a store or wraps one has the laws run on it, and a word in stores.md.
+func TestEveryStoreKeepsTheLaws(t *testing.T) {
+	page, err := os.ReadFile("stores.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	makes := regexp.MustCompile(`\) Create\(\w+ context\.Context, \w+ stet\.Record\)|ability\.Wrap\(|stet\.Store += \(\*Store\)\(nil\)`)
+	stores, tests := map[string]bool{}, map[string]string{}
+	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		dir := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../")
+		switch {
+		case strings.HasSuffix(path, "_test.go"):
+			tests[dir] += string(text)
+		case strings.HasPrefix(dir, "store/") && !strings.HasPrefix(dir, "store/storetest") && makes.Match(text):
+			stores[dir] = true
+		}
+		return err
+	})
+	if err != nil || len(stores) < 8 {
+		t.Fatalf("%d stores, %v", len(stores), err)
+	}
+	for dir := range stores {
+		kept := false
+		for _, text := range tests {
+			kept = kept || strings.Contains(text, `/`+dir+`"`) && strings.Contains(text, "storetest.Run(")
+		}
+		if !kept {
+			t.Errorf("no test calls storetest.Run for %s", dir)
+		}
+		if name := filepath.Base(dir); !strings.Contains(string(page), name) {
+			t.Errorf("stores.md does not name %s", name)
+		}
+	}
+}

@@ -128,6 +128,50 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
+// A module that go.work does not name is built, tested and released by nobody.
+func TestWorkspaceHasEveryModule(t *testing.T) {
+	tree, _ := openTree(t)
+	named := map[string]bool{}
+	for _, m := range slices.Concat(tree.modules, tree.private) {
+		named[filepath.ToSlash(filepath.Clean(m.dir))] = true
+	}
+	for _, f := range tree.files {
+		if _, err := os.Stat(filepath.Join(top, f)); err != nil {
+			continue // removed, and not committed yet
+		}
+		if dir := filepath.ToSlash(filepath.Dir(f)); filepath.Base(f) == "go.mod" && !named[dir] {
+			t.Errorf("%s/go.mod is not in go.work: add use and replace", dir)
+		}
+	}
+}
+
+// What a go.mod requires by itself is named in the list of dependencies, with its reason.
+func TestDependenciesAreListed(t *testing.T) {
+	tree, _ := openTree(t)
+	list, err := os.ReadFile(filepath.Join(top, "docs/decisions/dependencies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range slices.Concat(tree.modules, tree.private) {
+		var mod struct {
+			Require []struct {
+				Path     string
+				Indirect bool
+			}
+		}
+		if err := decode(filepath.Join(top, m.dir), &mod, "go", "mod", "edit", "-json"); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range mod.Require {
+			parts := strings.Split(r.Path, "/") // the list leaves out the host of many, and has one line for a repository
+			name := strings.Join(parts[1:min(3, len(parts))], "/")
+			if !r.Indirect && !strings.HasPrefix(r.Path, project) && !strings.Contains(string(list), name) {
+				t.Errorf("%s/go.mod requires %s, which docs/decisions/dependencies.md does not name", m.dir, r.Path)
+			}
+		}
+	}
+}
+
 // What make vets, lints and tests are all modules of the workspace.
 func TestMakeKnowsEveryModule(t *testing.T) {
 	tree, _ := openTree(t)

@@ -196,7 +196,7 @@ func TestMetrics(t *testing.T) {
 	for _, e := range events {
 		m.Observe(e)
 	}
-	got := scrape(t, m)
+	got, expected := scrape(t, m), map[string]bool{}
 	for series, want := range map[string]string{
 		`idem_requests_total{result="new",route="POST /x"}`:           "1",
 		`idem_requests_total{result="replay",route="POST /x"}`:        "1",
@@ -216,8 +216,17 @@ func TestMetrics(t *testing.T) {
 		`idem_build_info{version="test"}`:                             "1",
 		`idem_store_operation_seconds_bucket{op="create",le="0.005"}`: "1",
 	} {
+		name, _, _ := strings.Cut(series, "{")
+		expected[strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count"), "_sum")] = true
 		if got[series] != want {
 			t.Errorf("%s is %q, want %s", series, got[series], want)
+		}
+	}
+	for series, n := range got {
+		name, _, _ := strings.Cut(series, "{")
+		family := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count"), "_sum")
+		if strings.HasPrefix(name, "idem_") && n != "0" && !expected[family] {
+			t.Errorf("%s is %s, and no event was to move it", series, n)
 		}
 	}
 	m.Routes("POST /y")

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// elsewhere are the fields of a guard that are no settings of a policy: the gateway sets them from
+// other sections, or a program alone does.
+var elsewhere = []string{"Route", "Mode", "BodyTimeout", "Errors", "Render", "AllowOrigins", "ProblemBase", "Limits", "Client", "Key.Pattern"}
+
+// A setting of a policy that is changed changes how requests are guarded, and what a guard can be
+// told has a setting.
+func TestEverySettingOfAPolicyActs(t *testing.T) {
+	plain := profilePolicy("default")
+	was := plain.HTTP()
+	n := 0
+	settings(reflect.ValueOf(&plain).Elem(), "", func(_ field, path string, _ reflect.Value) {
+		n++
+		p := profilePolicy("default")
+		if path == "keep_expired_s" { // it counts with this one alone
+			p.OnExpired = "reject"
+			was := p.HTTP()
+			p.KeepExpired++
+			if reflect.DeepEqual(p.HTTP(), was) {
+				t.Errorf("policy.%s changes nothing", path)
+			}
+			return
+		}
+		settings(reflect.ValueOf(&p).Elem(), "", func(f field, at string, _ reflect.Value) {
+			if at == path {
+				f.change()
+			}
+		})
+		if reflect.DeepEqual(p.HTTP(), was) != (path == "upstream_key") { // that one is the proxy's
+			t.Errorf("policy.%s changes nothing: give it its field in counterparts", path)
+		}
+	})
+	if n < 40 {
+		t.Errorf("only %d settings were found", n)
+	}
+	set := map[any]bool{}
+	for _, other := range plain.counterparts(&was) {
+		set[other] = true
+	}
+	leaves(reflect.ValueOf(&was).Elem(), "", func(path string, v reflect.Value) {
+		if set[v.Addr().Interface()] == slices.Contains(elsewhere, path) {
+			t.Errorf("stethttp.Config.%s: a policy has to have a setting for it, in counterparts, or elsewhere lists it", path)
+		}
+	})
+}
+
+// change gives a setting a value that it does not have.
+func (f field) change() {
+	switch words := f.enum(); {
+	case words != nil:
+		f.SetString(words[(slices.Index(words, f.String())+1)%len(words)])
+	case f.Kind() == reflect.String:
+		f.SetString("[a-z]")
+	case f.Kind() == reflect.Bool:
+		f.SetBool(!f.Bool())
+	case f.Kind() == reflect.Slice:
+		f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+	default:
+		f.SetInt(f.Int() + 1)
+	}
+}
+
+// leaves visits the exported fields of a struct, and of those in it.
+func leaves(v reflect.Value, prefix string, visit func(path string, v reflect.Value)) {
+	for i := range v.NumField() {
+		switch f := v.Type().Field(i); {
+		case !f.IsExported():
+		case f.Type.Kind() == reflect.Struct && f.Anonymous:
+			leaves(v.Field(i), prefix, visit)
+		case f.Type.Kind() == reflect.Struct:
+			leaves(v.Field(i), join(prefix, f.Name), visit)
+		default:
+			visit(join(prefix, f.Name), v.Field(i))
+		}
+	}
+}
+
+// What a document says in parentheses after the name of a setting, as in `listen` (:8080), is its
+// default.
+func TestDefaultsInTheDocs(t *testing.T) {
+	defaults := map[string]reflect.StructTag{}
+	var walk func(t reflect.Type, prefix string)
+	walk = func(t reflect.Type, prefix string) {
+		for f := range structFields(t) {
+			path := join(prefix, f.Tag.Get("yaml"))
+			switch kindOf(f.Type) {
+			case section:
+				walk(f.Type, path)
+			case optional:
+				walk(f.Type.Elem(), path)
+			case setting, routes:
+				for name := path; name != ""; _, name, _ = strings.Cut(name, ".") {
+					if _, twice := defaults[name]; twice {
+						defaults[name] = "" // it names two settings
+					} else {
+						defaults[name] = f.Tag
+					}
+				}
+			}
+		}
+	}
+	walk(reflect.TypeFor[File](), "")
+	files, err := filepath.Glob("../../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := regexp.MustCompile("`([a-z_0-9.]+)`\\s\\(([^()]+)\\)")
+	n := 0
+	for _, file := range append(files, "../../../README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range said.FindAllStringSubmatch(string(text), -1) {
+			tag, known := defaults[m[1]]
+			if !known || tag == "" {
+				continue
+			}
+			want, ok := tag.Lookup("default")
+			got, isNumber := plainNumber(m[2])
+			if !ok || !isNumber {
+				continue
+			}
+			n++
+			if seconds, err := strconv.ParseFloat(want, 64); err != nil || got != seconds {
+				t.Errorf("%s says %s (%s), and its default is %s", filepath.Base(file), m[1], m[2], want)
+			}
+		}
+	}
+	if n < 12 {
+		t.Errorf("only %d defaults were found in the documents", n)
+	}
+}
+
+// plainNumber reads a number as documents write it: 1,000 or 64 KiB, and times in seconds.
+func plainNumber(text string) (float64, bool) {
+	switch text {
+	case "half":
+		return 0.5, true
+	case "a day":
+		return (24 * time.Hour).Seconds(), true
+	case "a minute":
+		return time.Minute.Seconds(), true
+	}
+	var n float64
+	var unit string
+	if k, _ := fmt.Sscan(strings.ReplaceAll(text, ",", ""), &n, &unit); k == 0 {
+		return 0, false
+	}
+	factor, ok := map[string]float64{"": 1, "s": 1, "min": 60, "minutes": 60, "h": 3600, "days": 86400, "KiB": 1 << 10, "MiB": 1 << 20}[unit]
+	return n * factor, ok
+}
