@@ -9,9 +9,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// entry is a line of the audit trail. Of an entry that is about no record, id, scope, from and to
+// Entry is a line of the audit trail. Of an entry that is about no record, id, scope, from and to
 // are empty.
-type entry struct {
+type Entry struct {
 	At       time.Time `json:"at"`
 	Who      string    `json:"who"`
 	Action   string    `json:"action"` // see [stet.Change.Action]
@@ -24,8 +24,8 @@ type entry struct {
 	Notice   string    `json:"notice,omitzero"` // the webhook-id of the notice that asked for it
 }
 
-func (h *handler) entry(c *stet.Change) entry {
-	e := entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: c.Tag, Scope: string(c.ID.Scope),
+func (h *handler) entry(c *stet.Change) Entry {
+	e := Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: c.Tag, Scope: string(c.ID.Scope),
 		Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice}
 	if c.ID != (stet.ID{}) {
 		e.ID = cmp.Or(c.Tag, h.engine.Tag(c.ID))

@@ -28,9 +28,9 @@
 //	GET     /policy.json                           viewer    the rules of the API's keys
 //	GET     /problems/                             -         a page for each problem code
 //
-// A record is also found without its scope, by its id: /api/v1/keys/{id}. A record is shown without
-// the key, the request or the response unless an operator asks for them, which is in the audit
-// trail before it is answered. Operator commands print the same documents.
+// A record is also found without its scope, by its id: /api/v1/keys/{id}. A [Record] never has the
+// key, the request or the response unless an operator asks for them, which is in the audit trail
+// before it is answered. Operator commands print the same documents.
 //
 // A token may be bound to scopes: what is in another scope does not exist for it. Refused tokens
 // are logged, audited, and slowed down by address. Every answer has the header [Marker], so that a

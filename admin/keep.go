@@ -71,7 +71,7 @@ var (
 
 // probed is what a question found out, beside the record as it is then.
 type probed struct {
-	record
+	Record
 	Probe struct {
 		Found    string    `json:"found"` // pending, happened, missing, voided or goes-on
 		Evidence string    `json:"evidence,omitzero"`
@@ -109,7 +109,7 @@ func (h *handler) ask(c *call) (any, error) {
 	if err != nil {
 		return nil, h.unchanged(&a.Head, err)
 	}
-	doc := probed{record: h.record(&a.Head)}
+	doc := probed{Record: h.record(&a.Head)}
 	doc.Probe.Found, doc.Probe.Evidence = a.Finding.Effect.String(), a.Finding.Evidence
 	if a.Finding.Effect == reconcile.Missing && !a.Ended && h.Settle > 0 {
 		doc.Probe.Settles = a.Head.Ended().Add(h.Settle).UTC()

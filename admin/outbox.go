@@ -46,17 +46,28 @@ type Message struct {
 	PayloadBytes  int               `json:"payload_bytes"`
 	Payload       []byte            `json:"payload_b64,omitempty"`
 	Meta          map[string]string `json:"meta,omitempty"`
-	Errors        []outbox.Failure  `json:"errors"` // oldest first: of attempts, and what people did
+	Errors        []MessageError    `json:"errors"` // oldest first: of attempts, and what people did
 	Damage        string            `json:"damage,omitzero"`
 	CreatedAt     time.Time         `json:"created_at"`
 	UpdatedAt     time.Time         `json:"updated_at"`
 	DueAt         time.Time         `json:"due_at"`
 }
 
+// MessageError is an entry of what went wrong with a message.
+type MessageError struct {
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
+	Error   string    `json:"error"`
+}
+
 func (h *handler) letter(s *outbox.Stored) Message {
-	return Message{ID: s.ID, State: s.State, Topic: s.Topic, Name: s.Name, Record: h.tagOf(s.Record.ID), Scope: string(s.Record.Scope), OrderKey: s.OrderKey,
+	m := Message{ID: s.ID, State: s.State, Topic: s.Topic, Name: s.Name, Record: h.tagOf(s.Record.ID), Scope: string(s.Record.Scope), OrderKey: s.OrderKey,
 		Attempt: s.Attempt, DownstreamKey: s.DownstreamKey, DownstreamID: s.DownstreamID, PayloadBytes: len(s.Payload),
-		Errors: append([]outbox.Failure{}, s.Errors...), Damage: s.Damage, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, DueAt: s.DueAt}
+		Errors: make([]MessageError, 0, len(s.Errors)), Damage: s.Damage, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, DueAt: s.DueAt}
+	for _, f := range s.Errors {
+		m.Errors = append(m.Errors, MessageError(f))
+	}
+	return m
 }
 
 // outboxed answers a call where there is an outbox.

@@ -7,9 +7,9 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// record is what operators see of a record: its JSON form is that of the API and of the operator
+// Record is what operators see of a record: its JSON form is that of the API and of the operator
 // commands. What does not apply is left out. Times are the store's.
-type record struct {
+type Record struct {
 	ID            string    `json:"id"` // see [stet.Head].Tag
 	Scope         string    `json:"scope"`
 	State         string    `json:"state"` // a state's name, or failed: completed with a status of 500 and above
@@ -34,32 +34,37 @@ type record struct {
 	ExpiresAt     time.Time `json:"expires_at,omitzero"` // when the key is free again, or refused as expired
 
 	Key      string    `json:"key,omitzero"` // only where it was asked for
-	Response *response `json:"response,omitzero"`
+	Response *Response `json:"response,omitzero"`
 }
 
-// response is a stored response, as far as it was kept.
-type response struct {
+// Response is a stored response, as far as it was kept.
+type Response struct {
 	Status  int                 `json:"status"`
 	Headers map[string][]string `json:"headers"`
 	Body    []byte              `json:"body_b64"`
 }
 
-// record describes a record without its key, request and response, by the id that it is stored
-// with: lists and logs show it, and it is found by that.
-func (h *handler) record(head *stet.Head) record {
-	r := record{
-		ID: cmp.Or(head.Tag, h.engine.Tag(head.ID)), Scope: string(head.Scope), State: head.State.String(), Attempt: head.Attempt, Version: uint64(head.Version),
-		Route: head.Route, Method: head.Method, Path: head.Path, Status: head.Status, Point: head.Point, Cause: head.Cause, Owner: head.Holder,
-		Probes: head.Probes, Escalated: head.Escalated, TookMS: float64(head.Took.Microseconds()) / 1000, TraceID: head.TraceID,
-		CreatedAt: head.CreatedAt.UTC(), UpdatedAt: head.UpdatedAt.UTC(), CompletedAt: head.CompletedAt.UTC(), DueAt: head.DueAt.UTC(),
+// record describes a record by the id that it is stored with: lists and logs show it, and it is
+// found by that.
+func (h *handler) record(head *stet.Head) Record {
+	return newRecord(cmp.Or(head.Tag, h.engine.Tag(head.ID)), head)
+}
+
+// newRecord describes a record without its key, request and response. id is its [stet.Head].Tag.
+func newRecord(id string, h *stet.Head) Record {
+	r := Record{
+		ID: id, Scope: string(h.Scope), State: h.State.String(), Attempt: h.Attempt, Version: uint64(h.Version),
+		Route: h.Route, Method: h.Method, Path: h.Path, Status: h.Status, Point: h.Point, Cause: h.Cause, Owner: h.Holder,
+		Probes: h.Probes, Escalated: h.Escalated, TookMS: float64(h.Took.Microseconds()) / 1000, TraceID: h.TraceID,
+		CreatedAt: h.CreatedAt.UTC(), UpdatedAt: h.UpdatedAt.UTC(), CompletedAt: h.CompletedAt.UTC(), DueAt: h.DueAt.UTC(),
 	}
-	if head.Failed() {
+	if h.Failed() {
 		r.State = stateFailed
 	}
-	if head.Status != 0 {
-		r.ResponseBytes = &head.Size
+	if h.Status != 0 {
+		r.ResponseBytes = &h.Size
 	}
-	switch head.State {
+	switch h.State {
 	case stet.Completed, stet.Retryable, stet.Expired:
 		r.ExpiresAt = r.DueAt
 	case stet.Running, stet.Unknown: // never end by time
@@ -71,12 +76,12 @@ func (h *handler) record(head *stet.Head) record {
 const stateFailed = "failed"
 
 // reveal adds what is not shown by default.
-func (r *record) reveal(rec *stet.Record) {
+func (r *Record) reveal(rec *stet.Record) {
 	r.Key = string(rec.Key)
 	if rec.Response == nil {
 		return
 	}
-	r.Response = &response{Status: rec.Response.Status, Headers: map[string][]string{}, Body: rec.Response.Body}
+	r.Response = &Response{Status: rec.Response.Status, Headers: map[string][]string{}, Body: rec.Response.Body}
 	if r.Response.Body == nil {
 		r.Response.Body = []byte{}
 	}

@@ -39,9 +39,9 @@ type Stored struct {
 
 // Failure is an entry of what went wrong with a message.
 type Failure struct {
-	Attempt int       `json:"attempt"`
-	At      time.Time `json:"at"`
-	Error   string    `json:"error"` // at most 1,000 bytes
+	Attempt int
+	At      time.Time
+	Error   string // at most 1,000 bytes
 }
 
 // maxError is how many bytes of an error are kept.
