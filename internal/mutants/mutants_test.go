@@ -60,7 +60,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A limit ends the campaign after the change at hand; entries that do not fit are named all the same.
+// A limit ends the campaign after the change at hand; entries that do not fit are named all the
+// same.
 func TestWithin(t *testing.T) {
 	root := small(t)
 	entry := "why\n  a.go\n  - a + b\n  + a * b\n  ? . TestAdd\n"

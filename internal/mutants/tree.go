@@ -94,8 +94,8 @@ func (t *tree) overlay(file string, text []byte) (string, error) {
 	return name, errors.Join(os.WriteFile(instead, text, 0o600), os.WriteFile(name, doc, 0o600))
 }
 
-// test runs tests of a package, with the race detector as make test does: most is compiled already. What is in the environment reaches binaries that the test builds
-// itself.
+// test runs tests of a package, with the race detector as make test does: most is compiled already.
+// What is in the environment reaches binaries that the test builds itself.
 func (t *tree) test(ctx context.Context, pkg, run, overlay string) (string, error) {
 	module, err := t.module(pkg)
 	if err != nil {

@@ -159,8 +159,8 @@ func (m *middleware) run(policy string) (*node, error) {
 	return n, nil
 }
 
-// pace is how often a node looks for what has lapsed. The nodes of all policies live side by side: a
-// shorter pace is most of what the suite computes.
+// pace is how often a node looks for what has lapsed. The nodes of all policies live side by side:
+// a shorter pace is most of what the suite computes.
 const pace = 500 * time.Millisecond
 
 // guarded puts the middleware around the fixture: one guard per route, as a program does with its
