@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every kind of store that can be opened is named where somebody looks for one: in the error about
+// Every kind of store that can be opened is named where a user looks for one: in the error about
 // an unknown one, in the setting and the flag, and in docs/stores.md. A TLS form goes with its
 // plain one.
 func TestEverySchemeIsNamed(t *testing.T) {
