@@ -153,10 +153,11 @@ type Head struct {
 	// DueIn goes into a store: the time from the store's now, or [Never]. DueAt, the instant, comes
 	// out.
 	DueIn time.Duration
-	// The store's clock, UTC, whole microseconds. A zero CreatedAt in a write means now (a new
-	// life); any other is kept. CompletedAt is stamped by the write that makes the record
-	// Completed, kept by later ones, and zero before. AsOf is when the record was read: compare it
-	// with DueAt, never with a local clock.
+	// The store's clock, UTC, whole microseconds. CreatedAt is when the life began: Create stamps
+	// it, whatever it is given, and so does a Replace in which it is zero; any other is kept.
+	// CompletedAt is stamped by the write that makes the record Completed, kept by later ones, and
+	// zero before, and again in a new life. AsOf is when the record was read: compare it with
+	// DueAt, never with a local clock.
 	DueAt, CreatedAt, UpdatedAt, CompletedAt, AsOf time.Time
 }
 

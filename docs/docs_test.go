@@ -139,3 +139,25 @@ func TestEveryStoreKeepsTheLaws(t *testing.T) {
 		}
 	}
 }
+
+// The table of changes in CONTRIBUTING.md names tests and files that are there.
+func TestContributingNamesWhatIsThere(t *testing.T) {
+	text, err := os.ReadFile("../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, n := tests(t), 0
+	for _, m := range regexp.MustCompile("`((?:Test|Fuzz)\\w+|[a-z]+(?:/[\\w.]+)*(?:/[\\w.]+|\\.go|\\.md))`").FindAllStringSubmatch(string(text), -1) {
+		n++
+		if name := m[1]; strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") {
+			if !there[name] && name != "TestPeer_" {
+				t.Errorf("CONTRIBUTING.md names %s, which is no test", name)
+			}
+		} else if _, err := os.Stat("../" + name); err != nil && !strings.Contains(name, "NAME") && !strings.Contains(name, "CODE") && strings.Contains(name, "/") && name != "testing/synctest" {
+			t.Errorf("CONTRIBUTING.md names %s, which is not there", name)
+		}
+	}
+	if n < 50 {
+		t.Errorf("only %d names were found", n)
+	}
+}

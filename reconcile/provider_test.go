@@ -80,3 +80,21 @@ func TestProvidersThatAreNone(t *testing.T) {
 	}
 	w.begin(0, stet.Unresolved)
 }
+
+// Whatever the provider: a notice without a signature is none, and a secret that cannot be used is
+// refused without being shown.
+func TestEveryProviderRefuses(t *testing.T) {
+	for name, p := range providers {
+		if _, ok := p.Verify(http.Header{}); ok {
+			t.Errorf("%s: a notice without headers is signed", name)
+		}
+		for _, text := range []string{"", "hunter2"} {
+			if _, err := p.Secret(text); err == nil || text != "" && strings.Contains(err.Error(), text) {
+				t.Errorf("%s: the secret %q: %v", name, text, err)
+			}
+		}
+		if _, problem := p.Decode([]byte("hunter2")); problem == "" || strings.Contains(problem, "hunter2") {
+			t.Errorf("%s: a body that is no notice: %q", name, problem)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,6 +139,36 @@ func adminFacts(t *testing.T) map[string]string {
 		t.Fatalf("package admin has %d problems; how they are written has changed", len(facts))
 	}
 	return facts
+}
+
+// A code that nothing answers with is one too many.
+func TestEveryCodeIsAnswered(t *testing.T) {
+	var source strings.Builder
+	for _, dir := range []string{"stethttp", "gateway", "cmd/stet", "internal/door"} {
+		files, err := filepath.Glob("../../" + dir + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, f := range files {
+			if strings.HasSuffix(f, "_test.go") || strings.HasSuffix(f, "stethttp/problem.go") {
+				continue
+			}
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source.Write(text)
+		}
+	}
+	for _, c := range layerCodes(t) {
+		name := ""
+		for word := range strings.SplitSeq(string(c), "-") {
+			name += strings.ToUpper(word[:1]) + word[1:]
+		}
+		if !regexp.MustCompile(`\b` + name + `\b|"` + string(c) + `"`).MatchString(source.String()) {
+			t.Errorf("nothing answers with %s", c)
+		}
+	}
 }
 
 func TestHandler(t *testing.T) {

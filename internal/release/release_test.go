@@ -128,7 +128,7 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
-// A module that go.work does not name is built, tested and released by nobody.
+// A module that go.work does not name would not be built, tested or released with the others.
 func TestWorkspaceHasEveryModule(t *testing.T) {
 	tree, _ := openTree(t)
 	named := map[string]bool{}
