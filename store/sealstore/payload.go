@@ -10,9 +10,34 @@ import (
 
 // The content of envelopes. The format number of the envelope covers these forms, too.
 
-// readBody reads what codec.AppendBody wrote.
+// sealedBody has the bytes of the response, which may be many, at its end, where readBody need not
+// copy them. Before them stands the length and the encoding of everything else.
+func sealedBody(b *stet.Body) []byte {
+	rest, large := *b, []byte(nil)
+	if b.Response != nil {
+		r := *b.Response
+		r.Body, large = r.Body[:0], r.Body
+		rest.Response = &r
+	}
+	small := codec.AppendBody(nil, &rest)
+	out := make([]byte, 0, binary.MaxVarintLen64+len(small)+len(large))
+	return append(append(binary.AppendUvarint(out, uint64(len(small))), small...), large...)
+}
+
+// readBody is the inverse of sealedBody. Its result refers to src.
 func readBody(src []byte) (b stet.Body, err error) {
-	if codec.Body(string(src), &b) != nil {
+	n, size := binary.Uvarint(src)
+	if size <= 0 || n > uint64(len(src)-size) {
+		return b, errContent()
+	}
+	small, large := src[size:size+int(n)], src[size+int(n):]
+	if codec.Body(string(small), &b) != nil {
+		return stet.Body{}, errContent()
+	}
+	switch r := b.Response; {
+	case r != nil && r.Body != nil && len(r.Body) == 0:
+		r.Body = large
+	case len(large) > 0 || r != nil && r.Body != nil:
 		return stet.Body{}, errContent()
 	}
 	return b, nil

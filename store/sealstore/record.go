@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/codec"
 )
 
 // metaName is the only entry of a sealed Meta.
@@ -33,7 +32,7 @@ func (s *Store) sealEvidence(stored, id stet.ID, evidence string) string {
 
 // sealBody returns the body as it is stored with the sealed head h.
 func (s *Store) sealBody(h *stet.Head, b *stet.Body) stet.Body {
-	return stet.Body{Progress: s.sealer.seal(ofBody, codec.AppendBody(nil, b), boundBody(h))}
+	return stet.Body{Progress: s.sealer.seal(ofBody, sealedBody(b), boundBody(h))}
 }
 
 // given returns the head that was written, with the instants that the store stamped.

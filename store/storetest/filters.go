@@ -180,8 +180,8 @@ func oldestWhileChanging(t testing.TB, x *bench) {
 	}
 }
 
-// longList spreads a few records that the filters select over more records than a page reads. A page
-// then ends where the store stops reading, and the next one must begin there.
+// longList spreads a few records that the filters select over more records than a page reads. A
+// page then ends where the store stops reading, and the next one must begin there.
 func longList(t testing.TB, x *bench) {
 	l := ability[stet.Lister](t, x)
 	const callers = 64

@@ -70,7 +70,7 @@ func TestReap(t *testing.T) {
 	})
 }
 
-// A worker removes what it has delivered, and not what was given up; with Forever it removes
+// A worker removes what it has delivered, and not what was given up; with stet.Never it removes
 // nothing.
 func TestRetention(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
