@@ -1,6 +1,7 @@
 package dsn
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func mysqlConfig(u *url.URL) (*mysql.Config, error) {
 	c := mysql.NewConfig()
 	c.User = u.User.Username()
 	c.Passwd, _ = u.User.Password()
-	c.Net, c.Addr = "tcp", net.JoinHostPort(u.Hostname(), orDefault(u.Port(), "3306"))
+	c.Net, c.Addr = "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306"))
 	c.DBName = strings.TrimPrefix(u.Path, "/")
 	c.Timeout = 5 * time.Second
 	c.MaxAllowedPacket = 0        // the server's
@@ -83,13 +84,6 @@ func mysqlConfig(u *url.URL) (*mysql.Config, error) {
 		}
 	}
 	return c, nil
-}
-
-func orDefault(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // Dialect is the kind of an SQL store; "" for others.

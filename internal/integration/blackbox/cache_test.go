@@ -31,8 +31,8 @@ func TestCacheInTheStoresOwnDatabase(t *testing.T) {
 	c.Effects(1)
 }
 
-// What is deleted through one gateway another one does not replay: at once where the store announces
-// it, and elsewhere when the copy is too old.
+// What is deleted through one gateway another one does not replay: at once where the store
+// announces it, and elsewhere when the copy is too old.
 func TestPurgeAtAnotherGateway(t *testing.T) {
 	for store, ttl := range map[string]float64{"redis": 3600, "sqlite": 0.2} {
 		t.Run(store, func(t *testing.T) {
