@@ -9,7 +9,11 @@
 // an [Around].
 package ability
 
-import "github.com/stet-dev/stet"
+import (
+	"io"
+
+	"github.com/stet-dev/stet"
+)
 
 // All is everything that a store can do besides its verbs.
 type All interface {
@@ -144,7 +148,7 @@ type (
 
 // Close closes s, or the store that it wraps, if it has something to close.
 func Close(s stet.Store) error {
-	if c, ok := stet.As[stet.Closer](s); ok {
+	if c, ok := stet.As[io.Closer](s); ok {
 		return c.Close()
 	}
 	return nil

@@ -149,9 +149,8 @@ func TestDefaultsAgree(t *testing.T) {
 	want := stethttp.Config{
 		EnabledMethods:  []string{"POST", "PUT", "PATCH", "DELETE"},
 		RequiredMethods: []string{"POST", "PATCH"},
-		Policy: stet.Policy{Lease: stet.DefaultLease, Execution: stet.DefaultExecution,
-			Rules: stet.Rules{Retain: stet.DefaultRetain}},
-		MinTTL: d.MinTTL, MaxTTL: d.MaxTTL,
+		Policy:          e.Policy(),
+		MinTTL:          d.MinTTL, MaxTTL: d.MaxTTL,
 		WaitTimeout: d.WaitTimeout, RetryAfterMax: d.RetryAfterMax,
 		MaxBody: d.MaxBody, MaxResponse: d.MaxResponse, MaxHeader: d.MaxHeader,
 		BodyTimeout:   d.BodyTimeout,
@@ -166,7 +165,7 @@ func TestDefaultsAgree(t *testing.T) {
 	}
 	limits := d.Limits.Config()
 	limits.SmallReserve, limits.UnauthenticatedPerSecond, limits.Replicas = 0, 100, 1
-	if c.Store.Timeout.Duration() != stet.DefaultStoreTimeout || c.LimitsConfig() != limits || c.Limits.MaxRequestHeaderBytes != 64<<10 {
+	if c.Store.Timeout.Duration() != 2*time.Second || c.LimitsConfig() != limits || c.Limits.MaxRequestHeaderBytes != 64<<10 {
 		t.Errorf("another default than the engine's, the limits' or the server's: %+v", c.LimitsConfig())
 	}
 }
