@@ -39,19 +39,18 @@ type Policy struct {
 	Rules
 }
 
-// Defaults of [Config] and [Policy].
+// What a zero field of [Config] and [Policy] means.
 const (
-	DefaultStoreTimeout = 2 * time.Second
-	DefaultLease        = time.Minute
-	DefaultExecution    = 30 * time.Second
-	DefaultRetain       = 24 * time.Hour
+	defaultStoreTimeout = 2 * time.Second
+	defaultLease        = time.Minute
+	defaultExecution    = 30 * time.Second
+	defaultRetain       = 24 * time.Hour
+	defaultMaxWaiters   = 10_000
 )
-
-const defaultMaxWaiters = 10_000
 
 func (c Config) withDefaults() Config {
 	c.Policy = c.Policy.withDefaults()
-	c.StoreTimeout = cmp.Or(c.StoreTimeout, DefaultStoreTimeout)
+	c.StoreTimeout = cmp.Or(c.StoreTimeout, defaultStoreTimeout)
 	c.MaxWaiters = cmp.Or(c.MaxWaiters, defaultMaxWaiters)
 	if c.Holder == "" {
 		host, err := os.Hostname()
@@ -64,9 +63,9 @@ func (c Config) withDefaults() Config {
 }
 
 func (p Policy) withDefaults() Policy {
-	p.Lease = cmp.Or(p.Lease, DefaultLease)
-	p.Execution = cmp.Or(p.Execution, DefaultExecution)
-	p.Retain = cmp.Or(p.Retain, DefaultRetain)
+	p.Lease = cmp.Or(p.Lease, defaultLease)
+	p.Execution = cmp.Or(p.Execution, defaultExecution)
+	p.Retain = cmp.Or(p.Retain, defaultRetain)
 	return p
 }
 

@@ -60,7 +60,7 @@ func DoResult[T any](
 		}
 		return r, nil
 	}
-	return Result[T]{}, &Refused{d.Verdict, d.RetryAfter(DefaultExecution), d.Mismatch}
+	return Result[T]{}, &Refused{d.Verdict, d.RetryAfter(defaultExecution), d.Mismatch}
 }
 
 func execute[T any](

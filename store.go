@@ -107,7 +107,8 @@ const (
 	MaxLimit     = 1000
 )
 
-// Optional abilities of a store, found with [As].
+// Optional abilities of a store, found with [As]. One that has something to close, such as files,
+// goroutines, or connections that it opened itself, is an [io.Closer] besides.
 type (
 	// Waiter waits for a record to change. Wait returns nil when the record may have another
 	// Version than seen, and the context's error when that ends first.
@@ -171,11 +172,6 @@ type (
 	// Check is cheap enough for once a minute, heeds ctx, and writes nothing.
 	Checker interface {
 		Check(ctx context.Context) error
-	}
-	// Closer is a store with something to close: files, goroutines, or connections that it opened
-	// itself.
-	Closer interface {
-		Close() error
 	}
 )
 

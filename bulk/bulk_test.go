@@ -428,7 +428,7 @@ func TestTakenOver(t *testing.T) {
 						ctx, stop := context.WithCancel(t.Context())
 						var loop sync.WaitGroup
 						loop.Go(func() { _ = d.jobs.Run(ctx) })
-						time.Sleep(stet.DefaultLease + 15*time.Second)
+						time.Sleep(time.Minute + 15*time.Second)
 						d.is(job.ID, bulk.Completed, n, 0, 0)
 						if got := d.changes(job.ID); got != n {
 							t.Errorf("the history has %d changes", got)
@@ -488,7 +488,7 @@ func TestStoreAway(t *testing.T) {
 		store.Down()
 		time.Sleep(time.Minute)
 		store.Up()
-		time.Sleep(stet.DefaultLease + 15*time.Second)
+		time.Sleep(time.Minute + 15*time.Second)
 		d.is(job.ID, bulk.Completed, n, 0, 0)
 		stop()
 		loop.Wait()

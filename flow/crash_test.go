@@ -165,7 +165,7 @@ func (w *world) finally(t *testing.T, m mode, byCompleter bool) string {
 	p := &process{world: w, Store: w.records}
 	f, e := p.shop(t, m)
 	for range 8 {
-		time.Sleep(stet.DefaultLease + flow.MaxBackoff)
+		time.Sleep(time.Minute + flow.MaxBackoff)
 		if byCompleter {
 			if _, err := (flow.Completer{Engine: e, Flows: []flow.Resumer{f}}).Round(t.Context()); err != nil {
 				t.Fatal(err)
@@ -248,7 +248,7 @@ func TestCrashesAtRandom(t *testing.T) { // several in one life, also of runs th
 					_, _ = flow.Completer{Engine: e, Flows: []flow.Resumer{f}}.Round(t.Context())
 				}
 				drained(t, e)
-				time.Sleep(time.Duration(rnd.Intn(3)) * stet.DefaultLease)
+				time.Sleep(time.Duration(rnd.Intn(3)) * time.Minute)
 			}
 			w.check(t, m, w.finally(t, m, rnd.Intn(2) == 0))
 			if t.Failed() {

@@ -156,7 +156,7 @@ func (f *Flow[S]) Do(ctx context.Context, q stet.Request, s S) (stet.Response, e
 	case d.Verdict == stet.Replay && d.Record.Response != nil:
 		return *d.Record.Response, nil
 	}
-	return stet.Response{}, &stet.Refused{Verdict: d.Verdict, RetryAfter: d.RetryAfter(stet.DefaultExecution), Mismatch: d.Mismatch}
+	return stet.Response{}, &stet.Refused{Verdict: d.Verdict, RetryAfter: d.RetryAfter(30 * time.Second), Mismatch: d.Mismatch}
 }
 
 // errFresh is returned when the call of a phase was not found, but may still be on its way: see

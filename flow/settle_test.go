@@ -118,7 +118,7 @@ func TestWaitingIsOfNoUseAfterAnotherCall(t *testing.T) { // A13
 		f, e := d.program(t, true)
 		_, _ = f.Do(t.Context(), ask(), counts{})
 		drained(t, e)
-		time.Sleep(stet.DefaultLease)
+		time.Sleep(time.Minute)
 		f, _ = d.program(t, false)
 		if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, flow.ErrSuspended) || !errors.Is(err, stet.ErrFresh) {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestWaitingIsOfNoUseAfterAnotherCall(t *testing.T) { // A13
 		f, e = d.program(t, true)
 		_, _ = f.Do(t.Context(), ask(), counts{})
 		drained(t, e)
-		time.Sleep(stet.DefaultLease)
+		time.Sleep(time.Minute)
 		f, _ = d.program(t, false)
 		if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, stet.ErrFresh) {
 			t.Errorf("%v, though the call of the run before is on its way", err)
@@ -237,7 +237,7 @@ func TestErrorsOfAnotherEngine(t *testing.T) { // A17
 					if !errors.Is(err, c.want) || !errors.Is(err, foreign) || !strings.Contains(err.Error(), "another: ") {
 						t.Errorf("%v, want %v", err, c.want)
 					}
-					time.Sleep(10 * stet.DefaultLease) // a claim that is still held would be renewed
+					time.Sleep(10 * time.Minute) // a claim that is still held would be renewed
 					r, err := e.Get(t.Context(), ask().ID)
 					if err != nil || r.State != c.state || !r.Over() || r.UpdatedAt.Sub(r.CreatedAt) > time.Second {
 						t.Errorf("%s, over: %v, written last %s after its beginning, %v", r.State, r.Over(), r.UpdatedAt.Sub(r.CreatedAt), err)

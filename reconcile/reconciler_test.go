@@ -132,7 +132,7 @@ func TestNoTraceAfterALease(t *testing.T) { // what ended the attempt is the lea
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 0)
 		w.begin(0, stet.Execute)
-		<-time.After(stet.DefaultLease)
+		<-time.After(time.Minute)
 		if _, _, err := w.Operator().Sweep(t.Context(), "", 1); err != nil {
 			t.Fatal(err)
 		}
@@ -310,7 +310,7 @@ func TestLateAnswers(t *testing.T) { // SF-05, I14
 			synctest.Test(t, func(t *testing.T) {
 				w := newWard(t, 0)
 				claim := w.begin(0, stet.Execute)
-				time.Sleep(stet.DefaultLease)
+				time.Sleep(time.Minute)
 				if n, _, err := w.Operator().Sweep(t.Context(), "", 0); n != 1 || err != nil {
 					t.Fatal(n, err)
 				}
@@ -348,7 +348,7 @@ func TestLateAnswerOfWhatWasPublished(t *testing.T) {
 		if err := claim.Publish(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(stet.DefaultLease)
+		time.Sleep(time.Minute)
 		if n, _, err := w.Operator().Sweep(t.Context(), "", 0); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}

@@ -11,6 +11,7 @@ package ability
 
 import (
 	"context"
+	"io"
 
 	"github.com/stet-dev/stet"
 )
@@ -159,7 +160,7 @@ type (
 
 // Close closes s, or the store that it wraps, if it has something to close.
 func Close(s stet.Store) error {
-	if c, ok := stet.As[stet.Closer](s); ok {
+	if c, ok := stet.As[io.Closer](s); ok {
 		return c.Close()
 	}
 	return nil

@@ -5,6 +5,7 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,7 +82,7 @@ var (
 	_ stet.Binder    = (*Store)(nil)
 	_ stet.Reaper    = (*Store)(nil)
 	_ stet.Checker   = (*Store)(nil)
-	_ stet.Closer    = (*Store)(nil)
+	_ io.Closer      = (*Store)(nil)
 )
 
 // Open checks the settings that the store's promises rest on.

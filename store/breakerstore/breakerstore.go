@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -80,8 +81,8 @@ type Store struct {
 type calls = ability.Store // of the inner store, each through pass
 
 var (
-	_ stet.Store  = (*Store)(nil)
-	_ stet.Closer = (*Store)(nil)
+	_ stet.Store = (*Store)(nil)
+	_ io.Closer  = (*Store)(nil)
 )
 
 // New wraps inner. The error names the field of c that cannot be used.

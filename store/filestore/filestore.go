@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -46,7 +47,7 @@ var (
 	_ stet.Lister    = (*Store)(nil)
 	_ stet.Counter   = (*Store)(nil)
 	_ stet.Historian = (*Store)(nil)
-	_ stet.Closer    = (*Store)(nil)
+	_ io.Closer      = (*Store)(nil)
 )
 
 // Open opens the store in dir. It creates the directory if there is none, and removes what killed

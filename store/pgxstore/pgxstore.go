@@ -30,6 +30,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -55,7 +56,7 @@ var (
 	_ stet.Binder    = (*Store)(nil)
 	_ stet.Reaper    = (*Store)(nil)
 	_ stet.Checker   = (*Store)(nil)
-	_ stet.Closer    = (*Store)(nil)
+	_ io.Closer      = (*Store)(nil)
 )
 
 // Config configures a [Store]. The zero value is ready to use.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
@@ -37,8 +38,8 @@ type Store struct {
 }
 
 var (
-	_ stet.Store  = (*Store)(nil)
-	_ stet.Closer = (*Store)(nil)
+	_ stet.Store = (*Store)(nil)
+	_ io.Closer  = (*Store)(nil)
 )
 
 // New wraps inner. The error names the field of c that cannot be used, and quotes no key.

@@ -35,6 +35,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -60,14 +61,14 @@ type database interface {
 	stet.Store
 	stet.Lister
 	stet.Counter
-	stet.Closer
+	io.Closer
 }
 
 var (
 	_ stet.Store   = (*Store)(nil)
 	_ stet.Lister  = (*Store)(nil)
 	_ stet.Counter = (*Store)(nil)
-	_ stet.Closer  = (*Store)(nil)
+	_ io.Closer    = (*Store)(nil)
 )
 
 // Config configures a [Store]. Only Dialect is required.

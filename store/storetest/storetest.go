@@ -27,6 +27,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -39,7 +40,7 @@ import (
 type Backend struct {
 	// Open opens the store that keeps its data in dir. If dir does not exist or is empty, so is the
 	// store. clock is the clock of the store; nil means the real one. A store whose clock runs
-	// elsewhere, in a server, ignores clock and sets ServerClock. A store that is a [stet.Closer]
+	// elsewhere, in a server, ignores clock and sets ServerClock. A store that is a [io.Closer]
 	// is closed at the end.
 	Open func(t testing.TB, dir string, clock func() time.Time) stet.Store
 	// ServerClock means that the store ignores the clock given to Open. Laws about time then wait
@@ -151,7 +152,7 @@ func (x *bench) open() stet.Store {
 }
 
 func closeStore(t testing.TB, s stet.Store) {
-	if c, ok := s.(stet.Closer); ok {
+	if c, ok := s.(io.Closer); ok {
 		if err := c.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -51,8 +52,8 @@ type Store struct {
 }
 
 var (
-	_ stet.Store  = (*Store)(nil)
-	_ stet.Closer = (*Store)(nil)
+	_ stet.Store = (*Store)(nil)
+	_ io.Closer  = (*Store)(nil)
 )
 
 // New returns a Store that reads through cache and leaves every decision to origin. The error names

@@ -155,7 +155,7 @@ func TestDefaultsAgree(t *testing.T) {
 	}
 	limits := d.Limits.Config()
 	limits.SmallReserve, limits.UnauthenticatedPerSecond, limits.Replicas = 0, 100, 1
-	if c.Store.Timeout.Duration() != stet.DefaultStoreTimeout || c.LimitsConfig() != limits || c.Limits.MaxRequestHeaderBytes != 64<<10 {
+	if c.Store.Timeout.Duration() != 2*time.Second || c.LimitsConfig() != limits || c.Limits.MaxRequestHeaderBytes != 64<<10 {
 		t.Errorf("another default than the engine's, the limits' or the server's: %+v", c.LimitsConfig())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -249,7 +250,7 @@ func (m *middleware) close() {
 		}
 	}
 	for _, n := range m.all {
-		if c, ok := stet.As[stet.Closer](n.store); ok {
+		if c, ok := stet.As[io.Closer](n.store); ok {
 			if err := c.Close(); err != nil {
 				m.t.Error(err)
 			}

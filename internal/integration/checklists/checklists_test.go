@@ -415,7 +415,7 @@ func TestSweeperResolvesStuckKeys(t *testing.T) { // "within the lock timeout wi
 	if _, err := h.engines[0].Begin(t.Context(), stet.Request{ID: id, Subject: stet.Subject{Body: []byte("1")}}); err != nil {
 		t.Fatal(err) // ... and the process dies
 	}
-	h.clock.Advance(stet.DefaultLease)
+	h.clock.Advance(time.Minute)
 	if n, _, err := h.engines[1].Operator().Sweep(t.Context(), "", 10); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -463,7 +463,7 @@ func TestWorkerKilledMidPhase(t *testing.T) { // "resumes from the correct recov
 			t.Fatal(err)
 		}
 		crash = false
-		h.clock.Advance(stet.DefaultLease)
+		h.clock.Advance(time.Minute)
 	}
 	if charged != 1 || booked != 1 {
 		t.Errorf("charged %d times, booked %d times", charged, booked)

@@ -4,6 +4,7 @@ package clocks
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +25,7 @@ func Run(t *testing.T, b storetest.Backend) {
 	dir := t.TempDir()
 	open := func(t *testing.T) *stet.Engine {
 		s := b.Open(t, dir, nil)
-		if c, ok := s.(stet.Closer); ok {
+		if c, ok := s.(io.Closer); ok {
 			t.Cleanup(func() {
 				if err := c.Close(); err != nil {
 					t.Error(err)

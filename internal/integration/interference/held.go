@@ -3,6 +3,7 @@ package interference
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -68,7 +69,7 @@ func held(t *testing.T, b storetest.Backend, state stet.State, n int) (*stet.Eng
 	t.Helper()
 	s := b.Open(t, t.TempDir(), nil)
 	t.Cleanup(func() {
-		if c, ok := stet.As[stet.Closer](s); ok {
+		if c, ok := stet.As[io.Closer](s); ok {
 			_ = c.Close()
 		}
 	})

@@ -50,7 +50,7 @@ func Beside(b *testing.B, s stet.Store, rows int, rested func()) {
 		rested()
 	}
 	var k kept
-	e := engine(b, s, stet.DefaultRetain, k.observe)
+	e := engine(b, s, 24*time.Hour, k.observe)
 	requests(b, e, "warm", time.Now().Add(turn/2), always)
 	for b.Loop() {
 		var idle, beside, both []time.Duration
@@ -114,7 +114,7 @@ func (k *kept) sum() int64 { return k.swept.Load() + k.reaped.Load() }
 // Reaper took.
 func Reaping(b *testing.B, s stet.Store, rows int) {
 	var k kept
-	e := engine(b, s, stet.DefaultRetain, k.observe)
+	e := engine(b, s, 24*time.Hour, k.observe)
 	requests(b, e, "warm", time.Now().Add(turn), always)
 	idle := requests(b, e, "idle", time.Now().Add(4*turn), always)
 	ctx, stop := context.WithCancel(b.Context())

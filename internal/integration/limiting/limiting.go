@@ -5,6 +5,7 @@ package limiting
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -94,7 +95,7 @@ func at(n int, send func(i int)) {
 func Alone(t *testing.T, b storetest.Backend) { // E01
 	s := b.Open(t, t.TempDir(), nil)
 	t.Cleanup(func() {
-		if c, ok := s.(stet.Closer); ok {
+		if c, ok := s.(io.Closer); ok {
 			_ = c.Close()
 		}
 	})
@@ -167,7 +168,7 @@ func Together(t *testing.T, b storetest.Backend) { // E01
 	var stores [2]stet.Store
 	for i := range stores {
 		stores[i] = b.Open(t, dir, nil)
-		if c, ok := stores[i].(stet.Closer); ok {
+		if c, ok := stores[i].(io.Closer); ok {
 			t.Cleanup(func() { _ = c.Close() })
 		}
 	}

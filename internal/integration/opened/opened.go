@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"io"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func file(t testing.TB) stet.Store {
 
 func closed[S interface {
 	stet.Store
-	stet.Closer
+	io.Closer
 }](t testing.TB, s S) S {
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -185,7 +186,7 @@ func TestLongReadKeepsNoWriteWaiting(t *testing.T) { // B06
 func TestLogSizeThroughWrappers(t *testing.T) { // B06
 	b := wrapped.Backend(backend)
 	s := b.Open(t, t.TempDir(), nil)
-	defer func() { _ = s.(stet.Closer).Close() }()
+	defer func() { _ = s.(io.Closer).Close() }()
 	create(t, s, "k")
 	if n := logSize(t, s); n <= 0 {
 		t.Errorf("the log has %d bytes", n)

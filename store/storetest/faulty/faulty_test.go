@@ -3,6 +3,7 @@ package faulty_test
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -133,7 +134,7 @@ func abilities(s stet.Store) (found [7]bool) {
 	_, found[0] = stet.As[stet.Lister](s)
 	_, found[1] = stet.As[stet.Counter](s)
 	_, found[2] = stet.As[stet.Waiter](s)
-	_, found[3] = stet.As[stet.Closer](s)
+	_, found[3] = stet.As[io.Closer](s)
 	_, found[4] = stet.As[stet.Finder](s)
 	_, found[5] = stet.As[stet.Historian](s)
 	_, found[6] = stet.As[stet.Binder](s)
