@@ -219,7 +219,7 @@ func TestHeldRowDelaysNoNeighbour(t *testing.T) {
 		began := time.Now()
 		patient := line(q, "held") // it is found out alone,
 		time.Sleep(20 * time.Millisecond)
-		for range 100 { // and known from then on
+		for range 90 { // and known from then on, for a second
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			var wg sync.WaitGroup
 			for _, key := range []string{"a", "held", "b", "c"} {

@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"time"
 
@@ -26,7 +25,7 @@ func (s *Store) queue(write *sqltext.PostgresWrite) *groupcommit.Queue[*op] {
 	return groupcommit.New(groupcommit.Config[*op]{
 		Alone:   s.alone,
 		Many:    func(ctx context.Context, batch []*op) error { return s.many(ctx, write, batch) },
-		Patient: s.patient, Settles: settles, Fits: s.fits, Clone: (*op).clone, Compare: compareOps,
+		Patient: s.patient, Settles: settles, Fits: s.fits, Compare: compareOps,
 		Groups: writers, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Timeout: batchTime, Closed: s.cfg.Closed})
 }
 
@@ -43,15 +42,6 @@ func (s *Store) do(q *groupcommit.Queue[*op], o *op) error {
 }
 
 func (s *Store) fits(o *op) bool { return o.Head.Note == nil && !s.held.Has(o.Head.ID) }
-
-func (o *op) clone() {
-	o.args = slices.Clone(o.args)
-	for i, a := range o.args {
-		if b, ok := a.([]byte); ok {
-			o.args[i] = slices.Clone(b)
-		}
-	}
-}
 
 func compareOps(a, b *op) int { return tablestore.Compare(&a.Write, &b.Write) }
 
