@@ -218,7 +218,7 @@ func TestHeldRowDelaysNoNeighbour(t *testing.T) {
 		q := s.queue(0, 1)
 		began := time.Now()
 		patient := line(q, "held") // it is found out alone,
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(21 * time.Millisecond)
 		for range 90 { // and known from then on, for a second
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			var wg sync.WaitGroup

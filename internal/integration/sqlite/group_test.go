@@ -172,8 +172,8 @@ func TestDeadlinesWhileAnotherProcessWrites(t *testing.T) {
 	}
 }
 
-// A duplicate of a record that another process made is answered while somebody holds the file, to a
-// lone caller and to those who wait behind others.
+// A duplicate of a record that another process made is answered while a transaction holds the file,
+// to a lone caller and to those who wait behind others.
 func TestForeignDuplicatesWhileTheFileIsHeld(t *testing.T) {
 	path := file(t)
 	other := over(t, database(t, path), sqlstore.Config{})
