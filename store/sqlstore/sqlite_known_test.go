@@ -7,41 +7,23 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// No name of the last generation is forgotten, and few names are taken for others.
+// No name of the last ones is forgotten, and the others are.
 func TestKnown(t *testing.T) {
 	var k known
-	id := func(kind string, n int) stet.ID { return stet.ID{Scope: "s", Key: stet.Key(fmt.Sprint(kind, n))} }
-	if k.has(id("new", 1)) {
-		t.Error("a name is known before any was added")
-	}
-	const names = knownGeneration + knownGeneration/2
+	id := func(n int) stet.ID { return stet.ID{Scope: "s", Key: stet.Key(fmt.Sprint(n))} }
+	const names = 3*knownNames + knownNames/2
 	for n := range names {
-		k.add(id("made", n))
+		k.add(id(n))
 	}
-	for n := names - knownGeneration; n < names; n++ {
-		if !k.has(id("made", n)) {
+	for n := names - knownNames; n < names; n++ {
+		if !k.has(id(n)) {
 			t.Fatalf("name %d of %d is forgotten", n, names)
 		}
 	}
-	taken := 0
-	for n := range 10_000 {
-		if k.has(id("new", n)) {
-			taken++
-		}
+	if k.has(id(0)) || k.has(id(names)) {
+		t.Error("an old name, or a new one, is known")
 	}
-	if taken > 300 {
-		t.Errorf("%d of 10000 new names are taken for known ones", taken)
-	}
-	for n := range 3 * knownGeneration {
-		k.add(id("later", n))
-	}
-	forgotten := 0
-	for n := range 1000 {
-		if !k.has(id("made", n)) {
-			forgotten++
-		}
-	}
-	if forgotten < 900 {
-		t.Errorf("only %d of 1000 old names are forgotten", forgotten)
+	if n := len(k.now) + len(k.before); n > 2*knownNames {
+		t.Errorf("%d names are remembered", n)
 	}
 }

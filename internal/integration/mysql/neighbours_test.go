@@ -9,8 +9,8 @@ import (
 	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
-// A row that another transaction holds, and that callers keep asking for, delays nobody else's
-// group by more than 50 ms. What counts is what 95 of 100 neighbours wait at most, in turns with and
+// A row that another transaction holds, and that callers keep asking for, delays no group without
+// it by more than 50 ms. What counts is what 95 of 100 neighbours wait at most, in turns with and
 // without such callers, because the machine may be busy with other things.
 func TestAHeldRowDelaysNobodysGroup(t *testing.T) {
 	const neighbours, rounds, most = 24, 6, 50 * time.Millisecond
