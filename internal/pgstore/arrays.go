@@ -1,8 +1,6 @@
 package pgstore
 
 import (
-	"fmt"
-
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
@@ -12,49 +10,38 @@ func arrays(kinds []sqltext.PostgresKind, batch []*op) []any {
 	for i, kind := range kinds {
 		switch kind {
 		case sqltext.PostgresText:
-			all[i] = array(batch, i, func(a any) string { return a.(string) })
+			all[i] = array[string](batch, i)
 		case sqltext.PostgresInt:
-			all[i] = array(batch, i, whole)
+			all[i] = numbers(batch, i)
 		case sqltext.PostgresBytes:
-			values := make([][]byte, len(batch))
-			for n, o := range batch {
-				values[n], _ = o.args[i].([]byte) // nil is NULL
-			}
-			all[i] = values
+			all[i] = array[[]byte](batch, i)
 		}
 	}
 	return all
 }
 
-func whole(a any) int64 {
-	switch n := a.(type) {
-	case int64:
-		return n
-	case int:
-		return int64(n)
+func array[T any](batch []*op, column int) []T {
+	values := make([]T, len(batch))
+	for n, o := range batch {
+		values[n] = o.args[column].(T)
 	}
-	panic(fmt.Sprintf("pgstore: %T is no number", a))
+	return values
 }
 
-// array is a []T, or where a value is missing a []*T.
-func array[T any](batch []*op, column int, value func(any) T) any {
-	values := make([]T, len(batch))
+// numbers is a []int64, or where a value is missing a []*int64.
+func numbers(batch []*op, column int) any {
+	values, pointers := make([]int64, len(batch)), make([]*int64, len(batch))
 	missing := false
 	for n, o := range batch {
 		if a := o.args[column]; a != nil {
-			values[n] = value(a)
+			values[n] = a.(int64)
+			pointers[n] = &values[n]
 		} else {
 			missing = true
 		}
 	}
-	if !missing {
-		return values
+	if missing {
+		return pointers
 	}
-	pointers := make([]*T, len(batch))
-	for n, o := range batch {
-		if o.args[column] != nil {
-			pointers[n] = &values[n]
-		}
-	}
-	return pointers
+	return values
 }

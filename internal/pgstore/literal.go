@@ -12,14 +12,10 @@ func literal(v any) any {
 	switch v := v.(type) {
 	case []string:
 		return arrayText(v, appendQuoted)
-	case []*string:
-		return arrayText(v, nullable(appendQuoted))
 	case []int64:
 		return arrayText(v, appendInt)
 	case []*int64:
-		return arrayText(v, nullable(appendInt))
-	case []bool:
-		return arrayText(v, strconv.AppendBool)
+		return arrayText(v, appendNumber)
 	case [][]byte:
 		return arrayText(v, appendBytes)
 	}
@@ -37,13 +33,11 @@ func arrayText[T any](values []T, appendTo func([]byte, T) []byte) string {
 	return string(append(b, '}'))
 }
 
-func nullable[T any](appendTo func([]byte, T) []byte) func([]byte, *T) []byte {
-	return func(b []byte, v *T) []byte {
-		if v == nil {
-			return append(b, "NULL"...)
-		}
-		return appendTo(b, *v)
+func appendNumber(b []byte, n *int64) []byte {
+	if n == nil {
+		return append(b, "NULL"...)
 	}
+	return appendInt(b, *n)
 }
 
 func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }

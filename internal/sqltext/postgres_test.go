@@ -40,7 +40,7 @@ func TestPostgresPlaces(t *testing.T) {
 			switch c.args[i].(type) {
 			case string:
 				ok = kind == PostgresText
-			case int, int64:
+			case int64:
 				ok = kind == PostgresInt
 			case []byte:
 				ok = kind == PostgresBytes

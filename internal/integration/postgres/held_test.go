@@ -177,7 +177,7 @@ func traced(t *testing.T) (pooled, *groups) {
 }
 
 // The server takes the groups of each kind: one that it refused would be carried out write by
-// write, and nobody would see why it takes so long.
+// write, and no test would see why it takes so long.
 func TestGroupsAreTaken(t *testing.T) {
 	s, g := traced(t)
 	var wg sync.WaitGroup
