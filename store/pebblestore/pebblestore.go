@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"io"
 	"io/fs"
 	"runtime"
 	"sync"
@@ -74,7 +75,7 @@ var (
 	_ stet.Finder    = (*Store)(nil)
 	_ stet.Historian = (*Store)(nil)
 	_ stet.Reaper    = (*Store)(nil)
-	_ stet.Closer    = (*Store)(nil)
+	_ io.Closer      = (*Store)(nil)
 )
 
 // Open opens the store in dir, and creates it if there is none. A directory that another process
