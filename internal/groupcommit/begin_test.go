@@ -1,10 +1,10 @@
 package groupcommit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,8 +26,7 @@ type disk struct {
 // write is a write of a test.
 type write struct {
 	Call
-	key   string
-	bytes []byte
+	key string
 }
 
 func (d *disk) begin(w *write) error {
@@ -72,8 +71,7 @@ const (
 )
 
 func (d *disk) queue() *Queue[*write] {
-	return New(Config[*write]{Begin: d.begin, Many: d.commit, Clone: func(w *write) { w.bytes = bytes.Clone(w.bytes) },
-		Groups: 1, MaxGroup: maxGroup, MaxBytes: maxBytes, Closed: errClosed})
+	return New(Config[*write]{Begin: d.begin, Many: d.commit, Groups: 1, MaxGroup: maxGroup, MaxBytes: maxBytes, Closed: errClosed})
 }
 
 func to(ctx context.Context, key string) *write { return &write{Call: Call{Ctx: ctx}, key: key} }
@@ -343,27 +341,38 @@ func TestGroupsAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// What a caller does with its buffers after it gave up must not reach the database.
-func TestWaitingWritesOwnTheirBytes(t *testing.T) {
+// A write that waits for long is looked at beside the queue. What is found is its answer; where
+// nothing is found, it waits again.
+func TestLateWritesAreLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{gate: make(chan struct{})}
 		q := d.queue()
+		found := errors.New("it is there")
+		var looked []string
+		q.LookAfter = time.Second
+		q.Look = func(w *write) error {
+			if looked = append(looked, w.key); w.key == "there" {
+				return found
+			}
+			return nil
+		}
 		first := line(q, "a")
-		body := []byte("the truth")
-		var written string
-		d.carry = func(w *write) { written = string(w.bytes) }
-		done := make(chan error, 1)
-		go func() {
-			o := to(context.Background(), "b")
-			o.bytes = body
-			done <- q.Do(o)
-		}()
+		began := time.Now()
+		errs := make(chan error, 2)
+		go func() { errs <- q.Do(to(t.Context(), "there")) }()
+		if err := <-errs; err != found || time.Since(began) != time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		go func() { errs <- q.Do(to(t.Context(), "new")) }()
 		synctest.Wait()
-		copy(body, "a lie....")
+		time.Sleep(2 * time.Second) // of the bubble
 		close(d.gate)
 		first()
-		if err := <-done; err != nil || written != "the truth" {
-			t.Fatalf("%q was written, %v", written, err)
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+		if got := d.String(); got != "[[a] [new]]" || !slices.Equal(looked, []string{"there", "new"}) {
+			t.Errorf("%s was written, %q were looked at", got, looked)
 		}
 	})
 }

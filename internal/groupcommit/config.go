@@ -79,12 +79,11 @@ type Config[W Write] struct {
 	// Fits reports whether a write may be in a group. Patient carries out the others. Nil: every
 	// write does.
 	Fits func(w W) bool
-	// Look is called before a write waits, on its caller's goroutine. An error is the answer. It
+	// Look is called, on its caller's goroutine, when a write has waited for LookAfter. An error is
+	// the answer; otherwise the write waits again. Begin may be at work for it at the same time. It
 	// may be nil.
-	Look func(w W) error
-	// Clone copies what belongs to the caller, who may return before the write is carried out. It
-	// may be nil.
-	Clone func(w W)
+	Look      func(w W) error
+	LookAfter time.Duration
 	// Compare orders the writes of a group, so that two groups lock rows in the same order. Nil:
 	// they stay in the order of arrival.
 	Compare func(a, b W) int

@@ -67,20 +67,16 @@ func (q *Queue[W]) join(w W) error {
 	if q.free() {
 		return q.lead(w)
 	}
-	if q.Look != nil {
-		if err := q.Look(w); err != nil {
-			return err
-		}
-		if q.free() {
-			return q.lead(w)
+	lone, err := q.enter(w)
+	if err == nil && !lone && q.Look != nil && q.late(w) {
+		if err = q.Look(w); err == nil {
+			lone, err = q.enter(w)
 		}
 	}
-	if q.Clone != nil {
-		q.Clone(w)
-	}
-	if lone, err := q.enter(w); err != nil {
+	switch {
+	case err != nil:
 		return err
-	} else if lone {
+	case lone:
 		return q.lead(w)
 	}
 	select {
@@ -136,6 +132,23 @@ func (q *Queue[W]) enter(w W) (lone bool, err error) {
 	q.waiting = append(q.waiting, w)
 	q.start()
 	return false, nil
+}
+
+// late reports whether w still waits after LookAfter, and takes it out of the queue if so. It locks
+// the queue.
+func (q *Queue[W]) late(w W) bool {
+	t := time.NewTimer(q.LookAfter)
+	defer t.Stop()
+	select {
+	case <-w.call().done:
+		return false
+	case <-w.call().Ctx.Done():
+		return false
+	case <-t.C:
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.remove(w)
 }
 
 // start begins to carry out what waits, if there is room.

@@ -263,8 +263,8 @@ func TestHeldRowDelaysNoNeighbour(t *testing.T) {
 		q := s.queue(0, 1)
 		began := time.Now()
 		patient := line(q, "held") // it is found out alone,
-		time.Sleep(20 * time.Millisecond)
-		for range 100 { // and known from then on
+		time.Sleep(21 * time.Millisecond)
+		for range 90 { // and known from then on, for a second
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			var wg sync.WaitGroup
 			for _, key := range []string{"a", "held", "b", "c"} {

@@ -108,3 +108,17 @@ func FuzzUnpack(f *testing.F) {
 		}
 	})
 }
+
+// What a caller does with its buffers after it gave up must not reach the database: arguments are
+// memory of their own.
+func TestArgumentsOwnTheirBytes(t *testing.T) {
+	r := sample()
+	r.Response.Body, r.Progress = []byte("the truth"), []byte("the truth")
+	args := Body(nil, r.ID, &r.Body)
+	want := bytes.Clone(args[0].([]byte))
+	copy(r.Response.Body, "a lie....")
+	copy(r.Progress, "a lie....")
+	if !bytes.Equal(args[0].([]byte), want) {
+		t.Error("the argument of a body changes with the body")
+	}
+}

@@ -36,6 +36,7 @@ var (
 
 	SQLiteGet         = "SELECT " + list("%s", recordColumns) + " FROM stet_records WHERE scope = ? AND key = ?"
 	SQLiteGetHead     = "SELECT " + list("%s", headColumns) + " FROM stet_records WHERE scope = ? AND key = ?"
+	SQLiteHas         = "SELECT 1 FROM stet_records WHERE scope = ? AND key = ?"
 	SQLiteSelectHeads = SQLiteDialect.heads() + " FROM stet_records"
 
 	// SQLiteInsert changes nothing if the name is taken.

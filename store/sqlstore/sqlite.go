@@ -22,6 +22,7 @@ type sqlite struct {
 	clock   *monotonic.Clock
 	readers *readers
 	queue   *groupcommit.Queue[*op]
+	known   known
 	log     *log
 	file    string // its full path, as the database says it
 
@@ -44,7 +45,7 @@ func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
 		return nil, err
 	}
 	s := &sqlite{Listing: listing(readSQLite(db, clk)), db: db, clock: clk, readers: newReaders(db, c.Readers), log: w.log}
-	s.queue = groupcommit.New(groupcommit.Config[*op]{Begin: w.begin, Many: w.commit, Look: s.look,
+	s.queue = groupcommit.New(groupcommit.Config[*op]{Begin: w.begin, Many: w.commit, Look: s.look, LookAfter: lookAfter,
 		Groups: 1, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Closed: ErrClosed})
 	s.closeWriter = sync.OnceValue(w.close)
 	var synchronous int // which has been checked

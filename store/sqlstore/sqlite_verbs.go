@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
@@ -14,16 +15,17 @@ import (
 const (
 	maxBatch      = 256     // writes in one transaction
 	maxBatchBytes = 4 << 20 // of bodies in one transaction, unless a single one is larger
+	lookAfter     = 25 * time.Millisecond
 )
 
 // op is one write. Its caller's goroutine prepares it.
 type op struct {
 	tablestore.Write
-	args   []any  // of the statement, but for the instants and what comes after them; refers to no memory of the caller
-	sum    uint32 // Create, Replace: of the packed head, which is the first argument
-	looked bool   // Create: the name was free a moment ago
-	limit  int    // reap
-	gone   int    // reap: how many were removed
+	args  []any        // of the statement, but for the instants and what comes after them; refers to no memory of the caller
+	sum   uint32       // Create, Replace: of the packed head, which is the first argument
+	seen  *stet.Record // Create: what was there before the write had its turn
+	limit int          // reap
+	gone  int          // reap: how many were removed
 }
 
 // Verbs beside those of package tablestore.
@@ -55,9 +57,28 @@ func (o *op) stamped(at *sqltext.Stamp) []any {
 func (s *sqlite) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	o, err := createOp(ctx, &r)
 	if err == nil {
-		err = s.queue.Do(o)
+		err = s.create(o)
 	}
 	return o.Created(&r, wrap("create", err))
+}
+
+// create looks first if the name is known, because then it is probably taken, and if the write has
+// to wait for long, as it does while another process holds the file.
+func (s *sqlite) create(o *op) (err error) {
+	if s.known.has(o.Head.ID) {
+		err = s.look(o)
+	}
+	if err == nil {
+		err = s.queue.Do(o)
+	}
+	switch {
+	case err == stet.ErrExists && o.seen != nil:
+		o.Have = *o.seen
+		fallthrough
+	case err == nil || err == stet.ErrExists:
+		s.known.add(o.Head.ID)
+	}
+	return err
 }
 
 func createOp(ctx context.Context, r *stet.Record) (o *op, err error) {
@@ -65,21 +86,18 @@ func createOp(ctx context.Context, r *stet.Record) (o *op, err error) {
 	return o, o.pack(&r.Head, &r.Body)
 }
 
-// look answers a duplicate before its write waits, beside the connection that writes. That
-// connection looks itself if it is free, because its cache is warm: see [writer.begin].
+// look answers a duplicate beside the connection that writes.
 func (s *sqlite) look(o *op) error {
 	if o.Verb != tablestore.Create {
 		return nil
 	}
-	have, err := s.get(o.Ctx, o.Head.ID)
-	switch {
+	switch have, err := s.get(o.Ctx, o.Head.ID); {
 	case err == nil:
-		o.Have = have
+		o.seen = &have
 		return stet.ErrExists
 	case !errors.Is(err, stet.ErrNotFound):
 		return err
 	}
-	o.looked = true
 	return nil
 }
 

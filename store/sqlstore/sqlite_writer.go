@@ -22,7 +22,7 @@ type writer struct {
 	conn     *sql.Conn // nil: to be made
 	prepared []*sql.Stmt
 
-	begins, commits, rollbacks statement
+	begins, commits, rollbacks, has statement
 }
 
 // New keys land anywhere in the index: 16 MiB hold its upper levels, and its leaves to some hundred
@@ -48,7 +48,7 @@ func (w *writer) connect(ctx context.Context) error {
 		{&w.begins, sqltext.SQLiteBegin}, {&w.commits, sqltext.SQLiteCommit}, {&w.rollbacks, sqltext.SQLiteRollback},
 		{&w.insert, sqltext.SQLiteInsert}, {&w.update, sqltext.SQLiteUpdate}, {&w.updateAll, sqltext.SQLiteUpdateBody}, {&w.retag, sqltext.SQLiteRetag},
 		{&w.note, sqltext.SQLiteNote}, {&w.entry, sqltext.SQLiteAppend}, {&w.del, sqltext.SQLiteDelete}, {&w.reapOver, sqltext.SQLiteReap},
-		{&w.get, sqltext.SQLiteGet}, {&w.getHead, sqltext.SQLiteGetHead},
+		{&w.get, sqltext.SQLiteGet}, {&w.getHead, sqltext.SQLiteGetHead}, {&w.has, sqltext.SQLiteHas},
 	} {
 		stmt, err := conn.PrepareContext(ctx, p.text)
 		if err != nil {
@@ -121,10 +121,14 @@ func (w *writer) look(o *op) (err error) {
 			return groupcommit.Nothing(err)
 		}
 	}
-	if o.Verb != tablestore.Create || o.looked {
+	if o.Verb != tablestore.Create {
 		return nil
 	}
-	switch o.Have, err = getRecord(w.get, w.clock, o.Head.ID); {
+	var there int
+	if err = one(w.has, o.Head.ID, []any{&there}); err == nil {
+		o.Have, err = getRecord(w.get, w.clock, o.Head.ID)
+	}
+	switch {
 	case err == nil:
 		return stet.ErrExists
 	case errors.Is(err, stet.ErrNotFound):

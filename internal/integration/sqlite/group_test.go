@@ -172,6 +172,43 @@ func TestDeadlinesWhileAnotherProcessWrites(t *testing.T) {
 	}
 }
 
+// A duplicate of a record that another process made is answered while a transaction holds the file,
+// to a lone caller and to those who wait behind others.
+func TestForeignDuplicatesWhileTheFileIsHeld(t *testing.T) {
+	path := file(t)
+	other := over(t, database(t, path), sqlstore.Config{})
+	var there []stet.Record
+	for i := range 8 {
+		there = append(there, create(t, other, fmt.Sprint("there-", i)))
+	}
+	db := database(t, path)
+	s := over(t, db, sqlstore.Config{}) // knows nothing of what the other made
+	defer lock(t, db)()
+	for _, callers := range []int{1, 8} {
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() {
+				r := there[(callers+i)%8] // each is asked for once: then its name is known
+				again := r
+				if callers > 1 && i%2 == 0 { // those who have to wait
+					again = sample()
+					again.Key = stet.Key(fmt.Sprint("fresh-", i))
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				got, err := s.Create(ctx, again)
+				switch {
+				case again.Key != r.Key && !errors.Is(err, context.DeadlineExceeded):
+					t.Errorf("a new key: %v", err)
+				case again.Key == r.Key && (!errors.Is(err, stet.ErrExists) || got.Version != r.Version):
+					t.Errorf("a duplicate: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
 func TestCloseGivesConnectionsBack(t *testing.T) {
 	db := database(t, file(t))
 	s := over(t, db, sqlstore.Config{})

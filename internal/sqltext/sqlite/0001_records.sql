@@ -9,7 +9,7 @@ CREATE TABLE stet_records (
     version         INTEGER NOT NULL CHECK (version > 0),
     schema          INTEGER NOT NULL, -- the format of this row
     tag             INTEGER, -- the bits of its id in logs and tools: stet_keys shows it as those do; NULL: it has none
-    state           TEXT    NOT NULL CHECK (state IN ('running', 'completed', 'retryable', 'unknown', 'expired')),
+    state           TEXT    NOT NULL CHECK (state = 'running' OR state = 'completed' OR state = 'retryable' OR state = 'unknown' OR state = 'expired'),
     status          INTEGER NOT NULL,
     flags           INTEGER NOT NULL, -- 1: a dead letter, whose probes are used up; 2: a result that is not removed when it is due
     cause           TEXT    NOT NULL,

@@ -2,7 +2,7 @@
 CREATE TABLE stet_outbox (
     id             INTEGER PRIMARY KEY AUTOINCREMENT, -- the order of messages of one order key; none is used twice
     version        INTEGER NOT NULL, -- the fencing token: changes with each claim and each outcome
-    state          TEXT    NOT NULL CHECK (state IN ('pending', 'running', 'done', 'unknown', 'dead', 'discarded')),
+    state          TEXT    NOT NULL CHECK (state = 'pending' OR state = 'running' OR state = 'done' OR state = 'unknown' OR state = 'dead' OR state = 'discarded'),
     behind         INTEGER NOT NULL, -- -1: not in its line yet; 0: may be claimed; else the id of the message it waits for
     attempt        INTEGER NOT NULL,
     scope          TEXT    NOT NULL, -- of the record the effect belongs to; '' where there is none

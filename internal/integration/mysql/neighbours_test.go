@@ -1,0 +1,77 @@
+package mysql
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet/internal/integration/testserver"
+)
+
+// A row that another transaction holds, and that callers keep asking for, delays no group without
+// it by more than 50 ms. What counts is what 95 of 100 neighbours wait at most, in turns with and
+// without such callers, because the machine may be busy with other things.
+func TestAHeldRowDelaysNobodysGroup(t *testing.T) {
+	const neighbours, rounds, most = 24, 6, 50 * time.Millisecond
+	db := migrated(t, fresh(t, testserver.NewMariaDB(t, "--version=8.0.36").Addr)) // a MySQL waits for a held row for a second
+	s := over(t, db)
+	changed := create(t, s, "changed")
+	_, bound := begin(t, s, db)
+	h, body := completed(changed, "in the transaction")
+	if _, err := bound.Replace(t.Context(), changed.Version, h, body); err != nil {
+		t.Fatal(err)
+	}
+	turn := func(contended bool) (waits []time.Duration) {
+		done := make(chan struct{})
+		var contenders, crowd sync.WaitGroup
+		for range 8 {
+			contenders.Go(func() {
+				again := changed.Head
+				for contended {
+					select {
+					case <-done:
+						return
+					default:
+					}
+					again.Version = draw()
+					if _, err := s.Replace(within(t, 100*time.Millisecond), changed.Version, again, nil); err == nil {
+						t.Error("a held row was changed")
+					}
+				}
+			})
+		}
+		var mu sync.Mutex
+		for range neighbours {
+			crowd.Go(func() {
+				for range rounds {
+					began := time.Now()
+					r, err := s.Create(within(t, 20*time.Second), sample())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					next, answer := completed(r, "neighbour")
+					if _, err := s.Replace(within(t, 20*time.Second), r.Version, next, answer); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					waits = append(waits, time.Since(began)/2)
+					mu.Unlock()
+				}
+			})
+		}
+		crowd.Wait()
+		close(done)
+		contenders.Wait()
+		return waits
+	}
+	nearlyAll := func(d []time.Duration) time.Duration { slices.Sort(d); return d[len(d)*95/100] }
+	var alone, beside []time.Duration
+	for range 3 {
+		alone, beside = append(alone, turn(false)...), append(beside, turn(true)...)
+	}
+	if with, without := nearlyAll(beside), nearlyAll(alone); with-without > most {
+		t.Errorf("beside a held row a write takes %v, and %v without", with, without)
+	}
+}
