@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
@@ -300,8 +301,20 @@ func (g *gateway) Metrics() (map[string]float64, error) {
 func (g *gateway) Terminate()   { _ = g.nodes[0].cmd.Process.Signal(syscall.SIGTERM) }
 func (g *gateway) Ended() error { <-g.nodes[0].gone; return g.nodes[0].err }
 
-func (g *gateway) StopUpstream()        { g.up.stop() }
-func (g *gateway) StartUpstream() error { return g.up.start(g.up.addr) }
+// StopUpstream ends the upstream and keeps its port: another server of these tests would answer in
+// its place.
+func (g *gateway) StopUpstream() {
+	g.t.Helper()
+	g.up.stop()
+	if err := g.up.reserve(); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *gateway) StartUpstream() error {
+	g.up.release()
+	return g.up.start(g.up.addr)
+}
 
 // close ends everything. A gateway that is asked to end has to end well, in its own time.
 func (g *gateway) close() {
@@ -313,6 +326,7 @@ func (g *gateway) close() {
 	}
 	if g.up != nil {
 		g.up.stop()
+		g.up.release()
 	}
 	if err := os.RemoveAll(g.dir); err != nil {
 		g.t.Error(err)
@@ -325,6 +339,7 @@ type upstreamServer struct {
 	addr string
 	srv  *http.Server
 	done sync.WaitGroup
+	port int // a socket that is bound to the address while no one listens there; 0 is none
 }
 
 func (u *upstreamServer) start(addr string) error {
@@ -350,6 +365,28 @@ func (u *upstreamServer) stop() {
 	if u.srv != nil {
 		_ = u.srv.Close()
 		u.done.Wait()
+	}
+}
+
+// reserve binds the address without listening: connections are refused.
+func (u *upstreamServer) reserve() error {
+	at, err := netip.ParseAddrPort(u.addr)
+	if err != nil {
+		return err
+	}
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	u.port = fd
+	return errors.Join(syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1),
+		syscall.Bind(fd, &syscall.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}))
+}
+
+func (u *upstreamServer) release() {
+	if u.port != 0 {
+		_ = syscall.Close(u.port)
+		u.port = 0
 	}
 }
 
