@@ -18,14 +18,18 @@ func TestCloseKeepsWhatIsStillNeeded(t *testing.T) {
 		before func(c *Claim)
 		closes bool
 	}{
-		"settled":                      {func(c *Claim) {}, true},
-		"without Hold":                 {func(c *Claim) { c.heartbeat = heartbeat{} }, true},
-		"not settled":                  {func(c *Claim) { c.settled = false }, false},
-		"a write had no answer":        {func(c *Claim) { c.lost = true }, false},
-		"someone writes":               {func(c *Claim) { c.busy = true }, false},
-		"in a transaction":             {func(c *Claim) { c.joined = new(joinedTx) }, false},
-		"the alarm is going off":       {func(c *Claim) { c.heartbeat.alarm = going(); c.heartbeat.over = false; c.heartbeat.stop(nil) }, false},
-		"it ended by itself":           {func(c *Claim) { c.heartbeat.over = false; c.heartbeat.alarm.Reset(time.Hour); _ = c.heartbeat.lapse(ErrAbandoned) }, false},
+		"settled":                {func(c *Claim) {}, true},
+		"without Hold":           {func(c *Claim) { c.heartbeat = heartbeat{} }, true},
+		"not settled":            {func(c *Claim) { c.settled = false }, false},
+		"a write had no answer":  {func(c *Claim) { c.lost = true }, false},
+		"someone writes":         {func(c *Claim) { c.busy = true }, false},
+		"in a transaction":       {func(c *Claim) { c.joined = new(joinedTx) }, false},
+		"the alarm is going off": {func(c *Claim) { c.heartbeat.alarm = going(); c.heartbeat.over = false; c.heartbeat.stop(nil) }, false},
+		"it ended by itself": {func(c *Claim) {
+			c.heartbeat.over = false
+			c.heartbeat.alarm.Reset(time.Hour)
+			_ = c.heartbeat.lapse(ErrAbandoned)
+		}, false},
 		"the heartbeat goes on":        {func(c *Claim) { c.heartbeat.quiet = false }, false},
 		"the handler has not returned": {func(c *Claim) { c.heartbeat.attending = time.NewTimer(time.Hour) }, false},
 		"closed before":                {func(c *Claim) { c.Close() }, false},

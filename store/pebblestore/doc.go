@@ -27,7 +27,7 @@
 //
 // # Layout
 //
-//	r scope key           a record's head: its instants and numbers, then the rest as internal/codec
+//	r scope key           a head: its instants and numbers, then the rest as internal/codec
 //	                      writes it, then a checksum that covers the key, too
 //	b scope key           its body, likewise
 //	d class due scope key found when it falls due

@@ -62,8 +62,8 @@ func (s *Store) paged(ctx context.Context, verb string, q stet.Query, walk func(
 	})
 }
 
-// Due implements [stet.Store]. Records that fall due at the same instant are ordered by state, scope
-// and key. A page reads at most 5,000 records.
+// Due implements [stet.Store]. Records that fall due at the same instant are ordered by state,
+// scope and key. A page reads at most 5,000 records.
 func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	p, err := s.paged(ctx, "due", q, func(ctx context.Context, p *page) error {
 		from, err := parseCursor(q.After)
