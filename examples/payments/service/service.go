@@ -97,9 +97,9 @@ const refunds, payouts, payments = "refunds", "payouts", "payments"
 func (s *Service) Run(ctx context.Context) error {
 	loops := []func(context.Context) error{
 		s.Completer().Run, // payments without a client
-		maintenance.Sweeper{Engine: s.engine, Every: s.Every}.Run,                                            // dead runs become unknown
+		maintenance.Sweeper{Engine: s.engine, Every: s.Every}.Run,                                        // dead runs become unknown
 		reconcile.Reconciler{Engine: s.engine, Every: s.Every, Resolver: reconcile.Resolver(s.find)}.Run, // and are found out about
-		maintenance.Reaper{Engine: s.engine, Every: s.Every}.Run,                                             // answers that are no longer kept
+		maintenance.Reaper{Engine: s.engine, Every: s.Every}.Run,                                         // answers that are no longer kept
 		s.Worker(nil).Run, // promised payouts
 	}
 	ended := make([]error, len(loops))
