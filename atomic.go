@@ -111,6 +111,7 @@ func (c *Claim) putIn(ctx context.Context, h *Head, b *Body) (err error) {
 	case refused(err):
 		return ErrFenced
 	}
+	c.lost = true // the store may still read what it was given
 	return fmt.Errorf("stet: a write in a transaction, which has to be rolled back: %w", err)
 }
 

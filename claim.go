@@ -45,7 +45,7 @@ type claimed struct {
 	stated    State // what the handler has said became of it since it was last settled, if anything
 	cause     string
 	overdue   bool // ... and that it has not returned
-	settled   bool // the outcome is stored
+	settled   bool // Settle has stored the outcome, outside of a transaction
 	heartbeat heartbeat
 
 	// What follows is changed only by who has the turn.
@@ -65,8 +65,11 @@ type claimed struct {
 }
 
 func newClaim(e *Engine, r *Record, p *Policy, began, heard time.Time) *Claim {
-	s, ok := e.claims.Get().(*claimState)
-	if !ok {
+	var s *claimState
+	if !e.bound { // the engine of a transaction is gone with it, and so would be its memory
+		s, _ = e.claims.Get().(*claimState)
+	}
+	if s == nil {
 		s = new(claimState)
 	}
 	c := &Claim{claimState: s, e: e, id: r.ID}
@@ -79,11 +82,11 @@ func newClaim(e *Engine, r *Record, p *Policy, began, heard time.Time) *Claim {
 
 // Close gives back the memory of a claim that is settled, so that the engine uses it for other
 // claims. Calling it is never necessary, and it does nothing while the claim may still be needed:
-// before it is settled, and where the store or a transaction left something open. It reports
-// whether the memory was given back.
+// before it is settled, where the store left something open, and after a transaction. It reports
+// whether the memory was given back. A guard of package stethttp closes the claims that it made.
 //
-// A closed claim may still be used. ID, Attempt and Fence answer as before, Head knows nothing
-// else, statements are ignored, and what would write returns [ErrFenced].
+// A closed claim may still be used. ID, Attempt and Fence answer as before, Head has little more,
+// Expires and Stored are empty, statements are ignored, and what would write returns [ErrFenced].
 func (c *Claim) Close() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,11 +140,11 @@ func (c *Claim) Fence() int64 {
 }
 
 // Head returns the record's head as the holder last wrote it. It does not wait for a write that is
-// under way.
+// under way. After [Claim.Close] it has the ID, the Attempt and CreatedAt alone.
 func (c *Claim) Head() Head {
 	defer c.mu.Unlock()
 	if !c.lock() {
-		return Head{ID: c.id, Attempt: int(c.attempt)}
+		return Head{ID: c.id, Attempt: int(c.attempt), CreatedAt: time.UnixMicro(c.fence - int64(c.attempt)).UTC()}
 	}
 	return c.h
 }

@@ -2,6 +2,7 @@ package stet
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,13 @@ func TestCloseKeepsWhatIsStillNeeded(t *testing.T) {
 			c.heartbeat.alarm.Reset(time.Hour)
 			_ = c.heartbeat.lapse(ErrAbandoned)
 		}, false},
+		"a write in a transaction had no answer": {func(c *Claim) {
+			c.joined, c.busy = &joinedTx{store: speechless{}}, true
+			c.mu.Lock()
+			_ = c.putIn(context.Background(), &Head{}, nil)
+			c.mu.Unlock()
+			c.joined, c.busy = nil, false
+		}, false},
 		"the heartbeat goes on":        {func(c *Claim) { c.heartbeat.quiet = false }, false},
 		"the handler has not returned": {func(c *Claim) { c.heartbeat.attending = time.NewTimer(time.Hour) }, false},
 		"closed before":                {func(c *Claim) { c.Close() }, false},
@@ -52,4 +60,35 @@ func TestCloseKeepsWhatIsStillNeeded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// speechless answers no write.
+type speechless struct{ Store }
+
+func (speechless) Replace(context.Context, Version, Head, *Body) (Head, error) {
+	return Head{}, errors.New("no answer")
+}
+
+// An alarm that has gone off may come to its claim's memory when the claim is closed, and when
+// another claim has it. It does nothing then.
+func TestALateAlarmFindsNoClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &Engine{cfg: Config{}.withDefaults()}
+		policy := e.cfg.Policy
+		claim := newClaim(e, &Record{}, &policy, time.Now(), time.Now())
+		claim.Hold(t.Context(), nil)
+		claim.heartbeat.stop(context.Canceled)
+		claim.phase, claim.settled = ended, true
+		state := claim.claimState
+		if !claim.Close() {
+			t.Fatal("it is not closed")
+		}
+		state.tick()
+		other := &Claim{claimState: state, e: e}
+		state.owner, state.policy, state.renewed = other, policy, time.Now()
+		state.tick()
+		if state.heartbeat.over || state.busy {
+			t.Error("the alarm of another claim was heeded")
+		}
+	})
 }

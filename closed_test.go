@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,4 +186,48 @@ func TestStoredOutlivesTheClaim(t *testing.T) {
 	if first.Response.Status != 201 {
 		t.Errorf("it has become %d", first.Response.Status)
 	}
+}
+
+// refusing is a store that writes nothing while it is down.
+type refusing struct {
+	stet.Store
+	down atomic.Bool
+}
+
+func (s *refusing) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+	if s.down.Load() {
+		return stet.Head{}, errors.New("the store is down")
+	}
+	return s.Store.Replace(ctx, prev, h, b)
+}
+
+// I3: while the first outcome is being stored, a second one is refused, and nothing of it is stored.
+func TestARefusedOutcomeIsNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		s := &refusing{Store: memstore.New(memstore.Config{})}
+		e, err := stet.New(s, stet.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := stet.ID{Scope: "s", Key: "k"}
+		d, err := e.Begin(ctx, stet.Request{ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Claim.Hold(ctx, nil)
+		s.down.Store(true)
+		if err := d.Claim.Settle(ctx, stet.Outcome{Response: stet.Response{Status: 201, Body: []byte("first")}}); err == nil {
+			t.Fatal("it was stored")
+		}
+		if err := d.Claim.Settle(ctx, stet.Outcome{Response: stet.Response{Status: 500, Body: []byte("the second")}}); !errors.Is(err, stet.ErrFenced) {
+			t.Errorf("a second outcome: %v", err)
+		}
+		s.down.Store(false)
+		time.Sleep(time.Minute) // by the clock of the bubble: it is tried again meanwhile
+		got, err := s.Get(ctx, id)
+		if err != nil || got.State != stet.Completed || got.Status != 201 || string(got.Response.Body) != "first" {
+			t.Errorf("stored are %v, status %d, %+v (%v)", got.State, got.Status, got.Response, err)
+		}
+	})
 }

@@ -50,7 +50,7 @@ func (c *Claim) Hold(ctx context.Context, lost Lost) context.Context {
 		hb.timeout = now.Add(c.policy.Execution)
 	}
 	if hb.alarm == nil {
-		hb.alarm = time.AfterFunc(hb.next(now), hb.tick)
+		hb.alarm = time.AfterFunc(hb.next(now), c.claimState.tick)
 	} else {
 		hb.alarm.Reset(hb.next(now))
 	}
@@ -138,7 +138,7 @@ type heartbeat struct {
 	alarm   *time.Timer
 	timeout time.Time // zero: none
 	over    bool
-	quiet   bool  // it was stopped, and never goes off again
+	quiet   bool  // the alarm was stopped before it went off
 	fenced  bool  // a heartbeat met the record of another holder
 	lapsed  error // why it is over, where it ended by itself
 
@@ -193,56 +193,58 @@ func (hb *heartbeat) wind() {
 	}
 }
 
-func (hb *heartbeat) tick() {
-	cause := hb.beat()
+// tick is what the alarm calls. It belongs to the state and not to a claim: an alarm that has gone
+// off may come to the lock when the claim is closed, or when another one has the state.
+func (s *claimState) tick() {
+	c, lost, cause := s.beat()
 	if cause == nil {
 		return
 	}
 	if cause == ErrLeaseLost {
-		h := hb.claim.Head()
-		hb.claim.e.Observe(Event{Kind: LeaseLost, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt})
+		h := c.Head()
+		c.e.Observe(Event{Kind: LeaseLost, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt})
 	}
-	if hb.lost != nil {
-		hb.lost.Lost(cause)
+	if lost != nil {
+		lost.Lost(cause)
 	}
 }
 
-// beat renews the lease, and returns the cause if the context has ended. It never waits for another
-// write of the claim: that renews the lease as well, and the context must end in time whatever the
-// store does.
-func (hb *heartbeat) beat() error {
-	c := hb.claim
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if hb.over {
-		return nil
+// beat renews the lease, and returns the cause if the context has ended, with whose it was. It never
+// waits for another write of the claim: that renews the lease as well, and the context must end in
+// time whatever the store does.
+func (s *claimState) beat() (c *Claim, lost Lost, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, hb := s.owner, &s.heartbeat
+	if c == nil || hb.claim != c || hb.over {
+		return nil, nil, nil
 	}
+	lost = hb.lost
 	now := time.Now()
 	switch {
 	case !hb.timeout.IsZero() && !now.Before(hb.timeout):
-		return hb.lapse(ErrExecutionTimeout)
+		return c, lost, hb.lapse(ErrExecutionTimeout)
 	case !now.Before(hb.lostAt()):
-		return hb.lapse(ErrLeaseLost)
+		return c, lost, hb.lapse(ErrLeaseLost)
 	case !now.Before(hb.heartbeatAt()) && c.phase == active && !c.busy:
 		hb.alarm.Reset(time.Until(hb.endAt()))
-		if hb.renew(); hb.over {
-			return nil
+		if c.renewLease(); s.owner != c || hb.over { // settled meanwhile, and maybe closed
+			return nil, nil, nil
 		}
 	}
 	if hb.fenced {
-		return hb.lapse(ErrLeaseLost)
+		return c, lost, hb.lapse(ErrLeaseLost)
 	}
 	hb.alarm.Reset(hb.next(time.Now()))
-	return nil
+	return nil, nil, nil
 }
 
-// renew takes the turn, which is free, and writes.
-func (hb *heartbeat) renew() {
-	c := hb.claim
+// renewLease takes the turn, which is free, and writes. It gives up the lock meanwhile.
+func (c *Claim) renewLease() {
 	c.busy = true
 	h := c.h
 	err := c.progress(c.held.parent, &h, nil)
-	hb.fenced = errors.Is(err, ErrFenced) // other errors: it is tried until endAt
+	c.heartbeat.fenced = errors.Is(err, ErrFenced) // other errors: it is tried until endAt
 	c.yield()
 	c.mu.Lock()
 }

@@ -35,16 +35,18 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	if c.phase == doubted && stated == 0 {
 		stated, cause = Unknown, c.h.Cause
 	}
-	h := c.h
-	b := c.outcome(&o, &h, now, stated, cause, overdue)
-	done := settle
-	if h.State == Unknown {
-		done = doubt
+	h, done := c.h, settle
+	switch h.State, h.Cause = stated, cause; {
+	case stated == Unknown, stated == Retryable && h.Published: // an answer has left: no other may follow it
+		h.State, done = Unknown, doubt
+	case stated != Retryable:
+		h.State, h.Cause = Completed, ""
 	}
-	switch {
-	case !c.phase.allows(done):
+	if !c.phase.allows(done) {
 		return fmt.Errorf("stet: Settle: %w", errClosed)
-	case c.phase == joined:
+	}
+	b := c.outcome(&o, &h, now, overdue)
+	if c.phase == joined {
 		err := c.putIn(ctx, &h, b)
 		if err == nil {
 			c.phase = c.phase.after(done)
@@ -88,15 +90,13 @@ func (c *Claim) keep(stated State, cause string) {
 	}
 }
 
-// outcome makes h the head of the write that settles the claim, and returns its body.
-func (c *Claim) outcome(o *Outcome, h *Head, now time.Time, stated State, cause string, overdue bool) *Body {
+// outcome makes h, which has its State, the head of the write that settles the claim, and returns
+// its body. An earlier write that still goes on may use what an earlier call returned: the phase has
+// to allow the write.
+func (c *Claim) outcome(o *Outcome, h *Head, now time.Time, overdue bool) *Body {
 	h.Took, h.Status, h.Size, h.Kept = now.Sub(c.began), o.Response.Status, o.Size, o.Kept
 	if h.Size == 0 {
 		h.Size = int64(len(o.Response.Body))
-	}
-	h.State, h.Cause = stated, cause
-	if h.State == Retryable && h.Published { // an answer has left: no other may follow it
-		h.State = Unknown
 	}
 	switch h.State {
 	case Retryable:
@@ -110,7 +110,7 @@ func (c *Claim) outcome(o *Outcome, h *Head, now time.Time, stated State, cause 
 		}
 		return nil
 	}
-	h.State, h.Cause, h.DueIn = Completed, "", h.Rules.Retain
+	h.DueIn = h.Rules.Retain
 	if h.Rules.FromCreation {
 		h.DueIn = max(0, h.DueIn-c.worked())
 	}

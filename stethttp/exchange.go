@@ -29,7 +29,7 @@ type exchange struct {
 	weak  bool
 	body  requestBody
 	claim *stet.Claim
-	cap   *capture // nil before the handler runs: a replay needs none
+	cap   *capture // nil before the handler runs
 
 	policy   *stet.Policy // the handler's; nil: the guard's
 	result   string

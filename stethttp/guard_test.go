@@ -425,3 +425,26 @@ func TestTimeoutLeavesAStreamAlone(t *testing.T) {
 		r.wantRuns(1)
 	})
 }
+
+// I3, T3: the memory of a request's body serves other requests once a replay has begun. A handler
+// that was overtaken and reads on gets an error, and no bytes.
+func TestAnOvertakenHandlerReadsNoOtherBody(t *testing.T) {
+	var n int
+	var read error
+	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, req *http.Request) {
+		done := stet.Outcome{Response: stet.Response{Status: 201, Body: []byte("by itself")}}
+		if err := stet.ClaimFrom(req.Context()).Settle(req.Context(), done); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusOK) // refused by the record, which is replayed
+		n, read = req.Body.Read(make([]byte, 100))
+	})
+	res := r.post("k", "the request")
+	if body, err := io.ReadAll(res.Body); res.StatusCode != 201 || string(body) != "by itself" || err != nil {
+		t.Errorf("%d %q, %v", res.StatusCode, body, err)
+	}
+	if n != 0 || read == nil || read == io.EOF {
+		t.Errorf("%d bytes were read, %v", n, read)
+	}
+}

@@ -28,7 +28,7 @@ func (x *exchange) replay(r *stet.Record) {
 	if !bodyAllowed(r.Response.Status) {
 		body = nil
 	}
-	x.body.drop() // the fingerprint is taken
+	x.dropBody() // the fingerprint is taken
 	hold := x.g.cfg.Limits.memory.Hold(x.owner)
 	defer hold.Free()
 	if !hold.Raise(int64(len(body)), len(body) <= ledger.Small) { // else the answers to clients that read slowly would pile up
@@ -55,6 +55,15 @@ func (x *exchange) replay(r *stet.Record) {
 		_, _ = x.w.Write(body)
 	}
 	setFields(h, r.Response.Trailer)
+}
+
+// dropBody gives the bytes of the request back. A handler that still reads them, although its record
+// is another's by now, gets an error: the memory may serve another request.
+func (x *exchange) dropBody() {
+	if x.cap != nil {
+		x.cap.body.end()
+	}
+	x.body.drop()
 }
 
 // noRoom answers if there is no memory to hold a result until the client has taken it.
