@@ -49,6 +49,9 @@ func (d *direct) RoundTrip(req *http.Request) (res *http.Response, err error) {
 // connection was dead and is replaced.
 func (d *direct) send(a *attempt, request []byte) (*directConn, error) {
 	for {
+		if err := a.Err(); err != nil { // a connection that waits in the pool would not notice in time
+			return nil, err
+		}
 		c, idle := d.pool.take()
 		if idle {
 			c.reused = true

@@ -28,10 +28,18 @@ type request struct {
 	fields fields // scratch of plainRequest
 }
 
+// maxFields is how many fields a request may have whose memory is used again. maxUnasked is the
+// longest body of a request that passes by for which memory is taken before it has come: its
+// length is only announced.
+const (
+	maxFields  = 256
+	maxUnasked = 4 << 10
+)
+
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func (m *request) reuse() {
-	if m.Cap() <= 4*maxInMemory {
+	if m.Cap() <= 4*maxInMemory && cap(m.fields) <= maxFields {
 		m.Reset()
 		clear(m.fields)
 		requests.Put(m)
@@ -44,7 +52,9 @@ func (g *Gateway) plainRequest(a *attempt, r *http.Request) *request {
 	switch {
 	case !g.transport.plain, !canPeek, r.Body == nil, r.ContentLength < 0, r.ContentLength > maxInMemory, len(r.Trailer) > 0:
 		return nil
-	case r.Header["Te"] != nil, r.Header["Upgrade"] != nil, a.claim == nil && r.Header["Expect"] != nil:
+	case r.Header["Te"] != nil, r.Header["Upgrade"] != nil:
+		return nil
+	case a.claim == nil && (r.Header["Expect"] != nil || r.ContentLength > maxUnasked):
 		return nil
 	}
 	m := requests.Get().(*request)
@@ -69,19 +79,21 @@ func (m *request) writeHead(g *Gateway, r *http.Request) bool {
 	m.WriteByte(' ')
 	m.WriteString(target)
 	m.WriteString(" HTTP/1.1\r\n")
+	slices.SortFunc(m.fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
 	m.writeField("Host", r.Host)
-	if agent := r.Header["User-Agent"]; len(agent) > 0 && agent[0] != "" {
-		m.writeField("User-Agent", agent[0])
+	for _, f := range m.fields { // not from r.Header: Connection may name it
+		if f.name == "User-Agent" && len(f.lines) > 0 && f.lines[0] != "" {
+			m.writeField(f.name, f.lines[0])
+		}
 	}
 	if r.ContentLength > 0 || r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
 		m.writeField("Content-Length", strconv.FormatInt(r.ContentLength, 10))
 	}
-	slices.SortFunc(m.fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
 	for _, f := range m.fields {
 		if !door.Token(f.name) {
 			return false
 		}
-		written := f.name == "Host" || f.name == "User-Agent" || f.name == "Content-Length"
+		written := slices.Contains(notAgain, f.name)
 		for _, line := range f.lines {
 			if !plainText(line) {
 				return false
@@ -94,6 +106,9 @@ func (m *request) writeHead(g *Gateway, r *http.Request) bool {
 	m.WriteString("\r\n")
 	return true
 }
+
+// notAgain are the fields that net/http writes by itself, or not at all.
+var notAgain = []string{"Host", "User-Agent", "Content-Length", "Transfer-Encoding", "Trailer"}
 
 func (m *request) writeField(name, line string) {
 	m.WriteString(name)
@@ -244,14 +259,13 @@ func printable(line []byte) bool {
 // plainHeader sets in h, which is empty, the fields of a head, without those of the connection. It
 // returns the length of the body, or -1 if the answer is not plain.
 func (g *Gateway) plainHeader(h http.Header, head []byte) (length int64) {
-	text := string(head) // all values are parts of it
-	_, text, _ = strings.Cut(text, "\r\n")
-	values := make([]string, 0, strings.Count(text, "\n"))
+	_, rest, _ := bytes.Cut(head, []byte("\r\n"))
+	values := make([]string, 0, bytes.Count(rest, []byte("\n")))
 	length = -1
-	for text != "\r\n" {
-		var line string
-		line, text, _ = strings.Cut(text, "\r\n")
-		name, v, _ := strings.Cut(line, ":")
+	for string(rest) != "\r\n" {
+		var line []byte
+		line, rest, _ = bytes.Cut(rest, []byte("\r\n"))
+		name, v, _ := strings.Cut(string(line), ":") // each field has its own memory: few of them are stored
 		name, v = textproto.CanonicalMIMEHeaderKey(name), strings.Trim(v, " \t")
 		switch name {
 		case "Content-Length":

@@ -200,7 +200,7 @@ func FuzzPlain(f *testing.F) {
 		}
 	}
 	for i, lines := range []string{
-		"", "User-Agent:", "User-Agent: a\r\nUser-Agent: b", "X-A: \xe4\tb", "Te: trailers", "Upgrade: h2c", "Connection: X-A, x-kept\r\nX-A: 1\r\nX-Kept: 2",
+		"", "Connection: user-agent\r\nUser-Agent: x/1", "User-Agent:", "User-Agent: a\r\nUser-Agent: b", "X-A: \xe4\tb", "Te: trailers", "Upgrade: h2c", "Connection: X-A, x-kept\r\nX-A: 1\r\nX-Kept: 2",
 		"Forwarded: for=a\r\nX-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Host: h\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Port: 1\r\nVia: 1.0 a\r\nVia: 1.1 b",
 		"Stet-Fence: 7\r\nStet-X: 1\r\nstet_attempt: 3\r\nidempotency_key: x\r\nx_kept: y", "Keep-Alive: 5\r\nProxy-Authorization: x\r\nProxy-Connection: x",
 		"Expect: 100-continue", "Trailer: X", "Upgrade: websocket\r\nConnection: upgrade", "Cookie: a\r\nCookie: b\r\naccept: */*\r\nAccept:", "Zz: 1\r\na!b: 2",
