@@ -44,7 +44,7 @@ func TestCloseKeepsWhatIsStillNeeded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := &Engine{cfg: Config{}.withDefaults()}
+				e := &Engine{cfg: Config{}.withDefaults(), tags: newTags(nil)}
 				policy := e.cfg.Policy
 				claim := newClaim(e, &Record{}, &policy, time.Now(), time.Now())
 				claim.Hold(t.Context(), nil)
@@ -73,7 +73,7 @@ func (speechless) Replace(context.Context, Version, Head, *Body) (Head, error) {
 // another claim has it. It does nothing then.
 func TestALateAlarmFindsNoClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &Engine{cfg: Config{}.withDefaults()}
+		e := &Engine{cfg: Config{}.withDefaults(), tags: newTags(nil)}
 		policy := e.cfg.Policy
 		claim := newClaim(e, &Record{}, &policy, time.Now(), time.Now())
 		claim.Hold(t.Context(), nil)
