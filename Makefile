@@ -24,7 +24,7 @@ tools:                           # the race detector is cgo
 vet:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	@go vet -race $(ALL)
-	@cd cmd && go vet -race -tags stetfault ./internal/dsn
+	@cd cmd && go vet -race -tags stetfault,pebble ./internal/dsn
 	@go test -race -run TestEachModuleStandsAlone ./internal/release      # go mod tidy -diff
 
 lint:
@@ -34,7 +34,7 @@ lint:
 
 unit:                            # all modules of go.work
 	@go test -race -p 1 -timeout 20m $(ALL)
-	@cd cmd && go test -race -tags stetfault ./internal/dsn
+	@cd cmd && go test -race -tags stetfault,pebble ./internal/dsn
 
 campaigns:                       # a random part of make mutants and make fuzz, in two minutes
 	@go run ./internal/mutants -for 80s

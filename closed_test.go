@@ -201,7 +201,8 @@ func (s *refusing) Replace(ctx context.Context, prev stet.Version, h stet.Head, 
 	return s.Store.Replace(ctx, prev, h, b)
 }
 
-// I3: while the first outcome is being stored, a second one is refused, and nothing of it is stored.
+// I3: while the first outcome is being stored, a second one is refused, and nothing of it is
+// stored.
 func TestARefusedOutcomeIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

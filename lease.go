@@ -209,9 +209,9 @@ func (s *claimState) tick() {
 	}
 }
 
-// beat renews the lease, and returns the cause if the context has ended, with whose it was. It never
-// waits for another write of the claim: that renews the lease as well, and the context must end in
-// time whatever the store does.
+// beat renews the lease, and returns the cause if the context has ended, with whose it was. It
+// never waits for another write of the claim: that renews the lease as well, and the context must
+// end in time whatever the store does.
 func (s *claimState) beat() (c *Claim, lost Lost, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

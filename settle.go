@@ -91,8 +91,8 @@ func (c *Claim) keep(stated State, cause string) {
 }
 
 // outcome makes h, which has its State, the head of the write that settles the claim, and returns
-// its body. An earlier write that still goes on may use what an earlier call returned: the phase has
-// to allow the write.
+// its body. An earlier write that still goes on may use what an earlier call returned: the phase
+// has to allow the write.
 func (c *Claim) outcome(o *Outcome, h *Head, now time.Time, overdue bool) *Body {
 	h.Took, h.Status, h.Size, h.Kept = now.Sub(c.began), o.Response.Status, o.Size, o.Kept
 	if h.Size == 0 {

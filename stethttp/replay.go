@@ -57,8 +57,8 @@ func (x *exchange) replay(r *stet.Record) {
 	setFields(h, r.Response.Trailer)
 }
 
-// dropBody gives the bytes of the request back. A handler that still reads them, although its record
-// is another's by now, gets an error: the memory may serve another request.
+// dropBody gives the bytes of the request back. A handler that still reads them, although its
+// record is another's by now, gets an error: the memory may serve another request.
 func (x *exchange) dropBody() {
 	if x.cap != nil {
 		x.cap.body.end()

@@ -31,7 +31,7 @@ type File struct {
 	DrainDelay        Seconds  `yaml:"drain_delay_s" default:"0" min:"0" doc:"after SIGTERM, how long /readyz answers 503 while requests are still served, so that load balancers notice" reload:"live"`
 	TLS               *TLS     `yaml:"tls" doc:"certificate of the clients' listener; without this section it has no TLS; HTTP/2 comes with TLS" reload:"restart" why:"a listener has TLS from the start or never"`
 	H2C               bool     `yaml:"h2c" default:"false" doc:"true: HTTP/2 without TLS" reload:"restart" why:"the listener is made once"`
-	Replicas          int      `yaml:"replicas" default:"1" min:"1" doc:"number of gateways that share this store; more than 1 refuses memory:, file: and sqlite:" unit:"gateways" reload:"live"`
+	Replicas          int      `yaml:"replicas" default:"1" min:"1" doc:"number of gateways that share this store; more than 1 refuses memory:, file:, sqlite: and pebble:" unit:"gateways" reload:"live"`
 	StrictCoverage    bool     `yaml:"strict_coverage" default:"false" doc:"true: a state-changing request that no route matches is refused with 400 route-not-covered" reload:"live"`
 	TrustedProxies    []string `yaml:"trusted_proxies" doc:"addresses or CIDR ranges of proxies whose X-Forwarded-* and Forwarded are kept; those of other clients are removed" reload:"live"`
 	ProblemBase       string   `yaml:"problem_base" default:"https://stet-dev.github.io/stet/problems/" nonempty:"" doc:"problem types are this URL followed by the problem's code" reload:"live"`
@@ -75,12 +75,12 @@ type Admin struct {
 
 // Store is where records live.
 type Store struct {
-	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql:// likewise, redis://HOST, redis+cluster://HOST,HOST or redis+sentinel://HOST,HOST/NAME" secret:"dsn" or:"dsn_file" reload:"restart" why:"the store is opened once"`
+	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH, pebble:DIR, postgres://USER:PASSWORD@HOST/DATABASE, mysql:// likewise, redis://HOST, redis+cluster://HOST,HOST or redis+sentinel://HOST,HOST/NAME" secret:"dsn" or:"dsn_file" reload:"restart" why:"the store is opened once"`
 	DSNFile            string  `yaml:"dsn_file" doc:"instead of dsn: a file that holds the DSN in one line" reload:"restart" file:"restart" why:"the store is opened once"`
 	Timeout            Seconds `yaml:"timeout_s" default:"2" min:"0.001" doc:"maximum time that one decision waits for the store; then the request is refused" reload:"restart" why:"the engine takes it once"`
 	PepperFile         string  `yaml:"pepper_file" doc:"file with a secret that ids in logs and lists are derived with; without it, a guessed key can be recognised by its id" file:"restart" reload:"restart" why:"stored ids are made with it"`
 	ListenDSN          string  `yaml:"listen_dsn" doc:"for Postgres behind a transaction pooler: a DSN that bypasses the pooler, for notifications" secret:"dsn" reload:"restart" why:"the store is opened once"`
-	Cache              string  `yaml:"cache" default:"auto" doc:"cache before the store: memory:?max_bytes=67108864, redis://HOST/1 or redis+cluster://HOST,HOST; off: none; auto: memory: over file:, sqlite: and redis:, else none; it answers replays and decides nothing" secret:"dsn" reload:"restart" why:"the store is opened once"`
+	Cache              string  `yaml:"cache" default:"auto" doc:"cache before the store: memory:?max_bytes=67108864, redis://HOST/1 or redis+cluster://HOST,HOST; off: none; auto: memory: over file:, sqlite:, pebble: and redis:, else none; it answers replays and decides nothing" secret:"dsn" reload:"restart" why:"the store is opened once"`
 	CacheTTL           Seconds `yaml:"cache_ttl_s" default:"5" min:"0.001" doc:"maximum time that a result is still replayed from a cache after another process has deleted it" reload:"restart" why:"the store is opened once"`
 	CacheInFlight      bool    `yaml:"cache_in_flight" default:"false" doc:"true: the cache also knows which keys are running, and refuses their duplicates" reload:"restart" why:"the store is opened once"`
 	EncryptionKeysFile string  `yaml:"encryption_keys_file" doc:"file with the keys that stored records are encrypted with: {\"primary\": \"k2\", \"keys\": {\"k1\": \"base64\", \"k2\": \"base64\"}}, 32 bytes each; without it nothing is encrypted" file:"live" reload:"restart" why:"only the contents of the file can change while the store is open"`

@@ -24,11 +24,11 @@ type DSN struct {
 	Faulty  bool   // wrapped so that it can be made to fail; only in builds for tests
 }
 
-// Schemes that this build can open.
-var schemes = []string{"memory", "file", "sqlite", "postgres", "mysql", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"}
+// Schemes that builds can open.
+var schemes = []string{"memory", "file", "sqlite", "pebble", "postgres", "mysql", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"}
 
 // forms of the addresses of those.
-const forms = "memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME"
+const forms = "memory:, file:DIR, sqlite:PATH, pebble:DIR, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME"
 
 // ErrLater: a known setting that this build cannot act on. It is refused, never ignored.
 var ErrLater = errors.New("not in this build yet")
@@ -43,12 +43,17 @@ func Parse(s string) (DSN, error) {
 	}
 	scheme, rest, ok := strings.Cut(rest, ":")
 	if !ok {
-		return d, fmt.Errorf("a store's address begins with memory:, file:, sqlite:, postgres:, mysql: or redis:, as in sqlite:stet.db")
+		return d, fmt.Errorf("a store's address begins with memory:, file:, sqlite:, pebble:, postgres:, mysql: or redis:, as in sqlite:stet.db")
 	}
 	d.Scheme = strings.ToLower(scheme)
 	switch d.Scheme {
 	case "memory":
 		return d, d.memory(rest)
+	case "pebble":
+		if !pebbleBuilt {
+			return d, errors.New("pebble: is not in this build; install one that has it: go install -tags pebble github.com/stet-dev/stet/cmd/stet@latest")
+		}
+		return d, d.path(rest)
 	case "file", "sqlite":
 		return d, d.path(rest)
 	case "postgresql":
@@ -86,10 +91,10 @@ func (d *DSN) memory(rest string) error {
 
 func (d *DSN) path(rest string) error {
 	switch {
-	case rest == "" && d.Scheme == "file":
-		return errors.New("file: needs a directory, as in file:stet-records")
-	case rest == "":
+	case rest == "" && d.Scheme == "sqlite":
 		return errors.New("sqlite: needs a file, as in sqlite:stet.db")
+	case rest == "":
+		return fmt.Errorf("%[1]s: needs a directory, as in %[1]s:stet-records", d.Scheme)
 	case rest == ":memory:":
 		return errors.New("for records in memory use memory: instead")
 	case strings.ContainsAny(rest, "?#\x00"):

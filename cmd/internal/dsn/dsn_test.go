@@ -36,8 +36,8 @@ func TestParse(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for s, want := range map[string]string{
-		"":                                 "a store's address begins with memory:, file:, sqlite:, postgres:, mysql: or redis:, as in sqlite:stet.db",
-		"stet.db":                          "a store's address begins with memory:, file:, sqlite:, postgres:, mysql: or redis:, as in sqlite:stet.db",
+		"":                                 "a store's address begins with memory:, file:, sqlite:, pebble:, postgres:, mysql: or redis:, as in sqlite:stet.db",
+		"stet.db":                          "a store's address begins with memory:, file:, sqlite:, pebble:, postgres:, mysql: or redis:, as in sqlite:stet.db",
 		"memory:x":                         "memory: has no path; its only parameter is ?max_keys=1000000",
 		"memory:?max_key=5":                `memory: has no parameter "max_key"; did you mean max_keys?; its only one is max_keys`,
 		"memory:?max_keys=0":               "max_keys is one whole number of at least 1",
@@ -45,10 +45,11 @@ func TestParseErrors(t *testing.T) {
 		"memory:?%zz":                      "the parameters of memory: cannot be read; write memory:?max_keys=1000000",
 		"file:":                            "file: needs a directory, as in file:stet-records",
 		"sqlite:":                          "sqlite: needs a file, as in sqlite:stet.db",
+		"pebble:":                          need("pebble: needs a directory, as in pebble:stet-records"),
 		"sqlite::memory:":                  "for records in memory use memory: instead",
 		"sqlite:x.db?mode=ro":              "sqlite: takes a path and no parameters",
-		"slqite:x":                         `there is no store "slqite:"; did you mean sqlite?; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME`,
-		"etcd:x":                           `there is no store "etcd:"; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME`,
+		"slqite:x":                         `there is no store "slqite:"; did you mean sqlite?; there are memory:, file:DIR, sqlite:PATH, pebble:DIR, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME`,
+		"etcd:x":                           `there is no store "etcd:"; there are memory:, file:DIR, sqlite:PATH, pebble:DIR, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME`,
 		"postgres://u:pw@h":                "postgres: needs a user, a host and a database, as in postgres://USER:PASSWORD@HOST/DATABASE or postgres:///DATABASE?host=/var/run/postgresql",
 		"postgres:///d":                    "postgres: needs a user, a host and a database, as in postgres://USER:PASSWORD@HOST/DATABASE or postgres:///DATABASE?host=/var/run/postgresql",
 		"postgres:///?host=/run":           "postgres: needs a user, a host and a database, as in postgres://USER:PASSWORD@HOST/DATABASE or postgres:///DATABASE?host=/var/run/postgresql",
@@ -71,7 +72,7 @@ func TestParseErrors(t *testing.T) {
 		"mysql://u:p%wpw@h/d":              "the address of mysql: cannot be read; write mysql://USER:PASSWORD@HOST/DATABASE, with %40 for an @ in the password",
 		"mysql://u:pw@h/d?tsl=true":        `mysql: has no parameter "tsl"; did you mean tls?; its only one is tls`,
 		"mysql://u:pw@h/d?tls=maybe":       "mysql: tls is one of true, false, preferred and skip-verify",
-		"http://user:pw@host/abc":          `there is no store "http:"; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME`,
+		"http://user:pw@host/abc":          `there is no store "http:"; there are memory:, file:DIR, sqlite:PATH, pebble:DIR, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME`,
 	} {
 		_, err := Parse(s)
 		if err == nil || err.Error() != want {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -92,6 +93,12 @@ func (d DSN) open(ctx context.Context, use Use, clock func() time.Time, warn fun
 			return nil, nil, d.unreachable(err)
 		}
 		return s, s.Close, nil
+	case "pebble":
+		s, err := openPebble(d.Path, clock)
+		if err != nil {
+			return nil, nil, d.unreachable(err)
+		}
+		return s, s.(io.Closer).Close, nil
 	case "postgres":
 		return d.postgres(ctx)
 	case "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel":
