@@ -85,8 +85,9 @@ func (d *Dialect) heads() string {
 	return "SELECT " + d.now + " AS now, id, due_at AS due, " + d.names(headColumns)
 }
 
-// find selects the records that have a downstream name. The conditions against ” let planners use
-// partial indexes.
+// find selects the records that have a downstream name. The conditions against the empty text
+// let planners use partial indexes. Nothing in Postgres keeps two rows from having one id, so that
+// others may be among them.
 func (d *Dialect) find() string {
 	return d.heads() + fmt.Sprintf(" FROM (SELECT id AS found FROM stet_records WHERE downstream_key = ? AND downstream_key <> ''"+
 		" UNION SELECT id FROM stet_records WHERE downstream_id = ? AND downstream_id <> '' ORDER BY found DESC LIMIT %d) AS few"+
@@ -306,7 +307,7 @@ func (r *Reader) Find(ctx context.Context, name string) ([]stet.Head, error) {
 		return nil, nil
 	}
 	heads, _, err := r.page(ctx, r.find(), []any{r.text(name), r.text(name)}, &stet.Query{}, stet.DefaultLimit, stet.DefaultLimit, place.String)
-	return heads, err
+	return slices.DeleteFunc(heads, func(h stet.Head) bool { return h.DownstreamKey != name && h.DownstreamID != name }), err
 }
 
 // Due implements [stet.Store]: earliest first, and by row where that is the same instant. It locks
