@@ -51,7 +51,7 @@ func settles(err error) groupcommit.Outcome {
 	switch code := answered(err); {
 	case code == codeLockWait:
 		return groupcommit.Contended
-	case code != "", errors.Is(err, groupcommit.ErrNothing), errors.Is(err, stet.ErrCorrupt): // of an unknown one of them
+	case code != "", errors.Is(err, groupcommit.ErrNothing):
 		return groupcommit.Refused
 	}
 	return groupcommit.Final
@@ -122,8 +122,8 @@ func (s *Store) many(ctx context.Context, write *sqltext.PostgresWrite, batch []
 	err := each(ctx, s.pool, write.Many, args, func(rows Rows) error {
 		var id stet.ID
 		var at int64
-		if rows.Scan((*string)(&id.Scope), (*string)(&id.Key), &at) != nil {
-			return tablestore.ErrColumn
+		if err := scan(ctx, rows, (*string)(&id.Scope), (*string)(&id.Key), &at); err != nil {
+			return err
 		}
 		if o := named(batch, id); o != nil {
 			o.made(at)
@@ -159,8 +159,8 @@ func (s *Store) lookUp(ctx context.Context, batch []*op, contended bool) {
 	_ = each(ctx, s.pool, sqltext.PostgresGetMany, []any{scopes, keys}, func(rows Rows) error {
 		row := sqltext.Row{Unstamped: true}
 		var at int64
-		if rows.Scan(append([]any{&at}, row.DestBody()...)...) != nil {
-			return tablestore.ErrColumn
+		if err := scan(ctx, rows, append([]any{&at}, row.DestBody()...)...); err != nil {
+			return err
 		}
 		if o := named(batch, row.ID()); o != nil {
 			o.found(&row, at)

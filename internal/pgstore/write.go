@@ -106,8 +106,8 @@ func (o *op) refused(q Querier) error {
 	return each(o.Ctx, q, sqltext.PostgresGetHead, sqltext.PostgresEncoder.ID(nil, o.Head.ID), func(rows Rows) error {
 		row := sqltext.Row{Unstamped: true}
 		var at int64
-		if rows.Scan(append([]any{&at}, row.Dest()...)...) != nil {
-			return tablestore.ErrColumn
+		if err := scan(o.Ctx, rows, append([]any{&at}, row.Dest()...)...); err != nil {
+			return err
 		}
 		if o.Got, o.Err = headOf(&row, at); o.Err == nil {
 			o.Err = stet.ErrStale
@@ -178,16 +178,16 @@ func (o *op) scan(rows Rows) error {
 	if o.Verb == tablestore.Create {
 		dest = append(append(dest, &done), unread...)
 	}
-	if rows.Scan(dest...) != nil {
-		return tablestore.ErrColumn
+	if err := scan(o.Ctx, rows, dest...); err != nil {
+		return err
 	}
 	if done {
 		o.made(at)
 		return nil
 	}
 	row := sqltext.Row{Unstamped: true}
-	if rows.Scan(append([]any{nil, nil}, row.DestBody()...)...) != nil {
-		return tablestore.ErrColumn
+	if err := scan(o.Ctx, rows, append([]any{nil, nil}, row.DestBody()...)...); err != nil {
+		return err
 	}
 	o.found(&row, at)
 	return nil

@@ -56,6 +56,19 @@ var (
 	MySQLDialect = &Dialect{mysql, "`", mysqlText, MySQLNow, "?", "`%[1]s_sum` = CRC32(?) AND `%[1]s` = ?", "INSTR(`head`, ?) > 0"}
 )
 
+// Unread is why a row could not be scanned, which failed with err. A column of another type is
+// damage. But database/sql closes the rows of a context or a transaction that has ended, also
+// between Next and Scan: that says nothing about the record, nor whether the statement has written.
+func Unread(ctx context.Context, err error) error {
+	switch ended := ctx.Err(); {
+	case ended != nil:
+		return ended
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // of the transaction
+		return err
+	}
+	return errColumn
+}
+
 // EachRow reads the rows of an answer of database/sql.
 func EachRow(rows *sql.Rows, err error, row func(Scanner) error) error {
 	if err != nil {
@@ -158,7 +171,7 @@ func (r *Reader) page(
 		row, here, now := Row{Unstamped: r.kind != sqlite}, place{}, int64(0)
 		err := s.Scan(append([]any{&now, &here.id, &here.due}, row.Dest()...)...)
 		if err != nil && r.kind != sqlite { // whose columns take values of any type
-			return errColumn
+			return Unread(ctx, err)
 		}
 		if len(heads) == limit || seen == rows {
 			next = cursor(last)
@@ -426,8 +439,8 @@ func (r *Reader) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Chang
 		r.names(strings.Split(historyColumns, ", ")), c.where(), page.Rows())
 	err := r.Run(ctx, statement, c.args, func(s Scanner) error {
 		var row ChangeRow
-		if s.Scan(row.Dest()...) != nil {
-			return errColumn
+		if err := s.Scan(row.Dest()...); err != nil {
+			return Unread(ctx, err)
 		}
 		if r.kind == postgres {
 			if err := row.Unescape(); err != nil {
