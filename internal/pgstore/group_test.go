@@ -131,7 +131,7 @@ func TestGroupOfCreates(t *testing.T) {
 			if !slices.Equal(looks, c.looks) || len(server.answers) > 0 {
 				t.Errorf("looked for %q, want %q; %d answers are left", looks, c.looks, len(server.answers))
 			}
-			if held := s.held.Has(sampled("b").ID); held != c.held || s.held.Has(sampled("a").ID) {
+			if held := s.suspects.Has(sampled("b").ID); held != c.held || s.suspects.Has(sampled("a").ID) || s.held.Has(sampled("b").ID) {
 				t.Errorf("kept out of groups: %v, want %v", held, c.held)
 			}
 		})

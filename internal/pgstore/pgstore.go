@@ -66,6 +66,7 @@ type Store struct {
 	identity               atomic.Value // a string: which database this is
 	repeats                repeats
 	held                   groupcommit.Held[stet.ID]
+	suspects               groupcommit.Held[stet.ID] // that may be held: only Creates stay out of groups
 	reaping                reaping
 	turns                  chan struct{} // who waits for a row in the server
 	outwaiting             atomic.Int64  // how many wait for one, there or for their turn

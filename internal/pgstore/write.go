@@ -24,7 +24,7 @@ func newOp(ctx context.Context, v tablestore.Verb, h *stet.Head, b *stet.Body, p
 // Create stores r if its ID is free. A record that is there is found without waiting for a
 // transaction that changes it.
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	if s.repeats.likely() || s.held.Has(r.ID) {
+	if s.repeats.likely() || s.held.Has(r.ID) || s.suspects.Has(r.ID) {
 		switch have, err := s.Get(ctx, r.ID); {
 		case err == nil:
 			s.repeats.saw(true)
