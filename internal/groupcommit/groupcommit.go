@@ -69,9 +69,9 @@ func (q *Queue[W]) join(w W) error {
 		return q.lead(w)
 	}
 	lone, err := q.enter(w)
-	if err == nil && !lone && q.Look != nil && q.late(w) {
-		if err = q.Look(w); err == nil {
-			lone, err = q.enter(w)
+	if err == nil && !lone && q.looks(w) && q.late(w) {
+		if err := q.Look(w); err != nil && q.withdraw(w) {
+			return err
 		}
 	}
 	switch {
@@ -135,8 +135,9 @@ func (q *Queue[W]) enter(w W) (lone bool, err error) {
 	return false, nil
 }
 
-// late reports whether w still waits after LookAfter, and takes it out of the queue if so. It locks
-// the queue.
+func (q *Queue[W]) looks(w W) bool { return q.Look != nil && (q.Looks == nil || q.Looks(w)) }
+
+// late reports whether w still waits after LookAfter. It locks the queue.
 func (q *Queue[W]) late(w W) bool {
 	t := time.NewTimer(q.LookAfter)
 	defer t.Stop()
@@ -147,6 +148,13 @@ func (q *Queue[W]) late(w W) bool {
 		return false
 	case <-t.C:
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Contains(q.waiting, w)
+}
+
+// withdraw reports whether w still waited, and does so no more. It locks the queue.
+func (q *Queue[W]) withdraw(w W) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.remove(w)
