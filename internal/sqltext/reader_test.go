@@ -5,7 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stet-dev/stet"
 )
@@ -69,6 +72,51 @@ func TestUnread(t *testing.T) {
 			if !errors.Is(err, c.want) || c.want != stet.ErrCorrupt && errors.Is(err, stet.ErrCorrupt) {
 				t.Errorf("%s: %v, want %v", name, err, c.want)
 			}
+		}
+	}
+}
+
+// A count of young records by a packed field reads the latest rows, page by page, and none behind
+// one that is all too old: no index serves such a field, and the table may be large.
+func TestCountOfTheLatestByPath(t *testing.T) {
+	sought, other := sample(), sample()
+	sought.Path, other.Path = "/sought", "/other"
+	type counts struct{ found, young, last int64 }
+	pages := []counts{{3, 1000, 2001}, {0, 5, 1001}, {0, 0, 1}}
+	for _, c := range []struct {
+		limit, want int
+		statements  int
+	}{{10, 2, 4}, {2, 2, 2}, {1, 1, 2}} {
+		rest, statements := pages, []string(nil)
+		r := &Reader{Dialect: PostgresDialect}
+		r.Run = func(_ context.Context, statement string, args []any, row func(Scanner) error) error {
+			statements = append(statements, statement)
+			if n := strings.Count(statement, "?"); n != len(args) {
+				t.Errorf("%d places, %d arguments: %s", n, len(args), statement)
+			}
+			if strings.Contains(statement, "SUM(") {
+				at := rest[0]
+				rest = rest[1:]
+				return row(scanned(func(dest ...any) error {
+					*dest[0].(*int), *dest[1].(*int) = int(at.found), int(at.young)
+					return dest[2].(*rowID).Scan(at.last)
+				}))
+			}
+			if !strings.Contains(statement, "id >= ?") || !slices.Contains(args, any(int64(2001))) || !strings.Contains(statement, "position(") {
+				t.Errorf("it reads more than the page: %s, %v", statement, args)
+			}
+			for _, s := range []scanned{page(&sought), page(&other), page(&sought)} {
+				if err := row(s); errors.Is(err, errEnough) {
+					return err
+				} else if err != nil {
+					t.Error(err)
+				}
+			}
+			return nil
+		}
+		n, err := r.Count(t.Context(), stet.Query{NewerThan: time.Minute, Path: "/sought", Limit: c.limit})
+		if err != nil || n != c.want || len(statements) != c.statements {
+			t.Errorf("up to %d: counted %d in %d statements, %v; want %d in %d", c.limit, n, len(statements), err, c.want, c.statements)
 		}
 	}
 }
