@@ -86,10 +86,10 @@ func postgresKind(column string) PostgresKind {
 // long to wait for a row that another transaction holds (lock_timeout, in milliseconds; "" leaves
 // the setting unchanged).
 //
-// The answer for one record is the instant of the write, if it was done. That for one Create always
-// has a row: the instant of the write, or of the look-up; whether it was done; and the columns of
-// the record that exists. The answer for many records is a row for each that was done, in any
-// order: its scope, its key, and the instant of the write.
+// The answer for one record is the instant of the write, if it was done. That for one Create has a
+// row unless another writer came between: the instant of the write, or of the look-up; whether it
+// was done; and the columns of the record that exists. The answer for many records is a row for
+// each that was done, in any order: its scope, its key, and the instant of the write.
 type PostgresWrite struct {
 	One, Many string
 	Kinds     []PostgresKind // of the arguments but the last
