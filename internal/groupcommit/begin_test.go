@@ -377,6 +377,54 @@ func TestLateWritesAreLookedAt(t *testing.T) {
 	})
 }
 
+// A write that is looked at keeps its place in the queue. Those for which Looks is false are not
+// looked at.
+func TestLateWritesKeepTheirPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{gate: make(chan struct{})}
+		q := d.queue()
+		var looked []string
+		q.LookAfter = time.Second
+		q.Look = func(w *write) error { looked = append(looked, w.key); return nil }
+		q.Looks = func(w *write) bool { return w.key == "old" }
+		first := line(q, "a")
+		old := line(q, "old")
+		time.Sleep(time.Second / 2) // of the bubble
+		young := line(q, "young")
+		time.Sleep(2 * time.Second)
+		close(d.gate)
+		if err := errors.Join(slices.Concat(first(), old(), young())...); err != nil {
+			t.Error(err)
+		}
+		if got := d.String(); got != "[[a] [old young]]" || !slices.Equal(looked, []string{"old"}) {
+			t.Errorf("%s was written, %q were looked at", got, looked)
+		}
+	})
+}
+
+// A write that is on its way when the look has found something has its group's answer: it may have
+// happened by then.
+func TestLookIsNoAnswerToAWriteUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{gate: make(chan struct{})}
+		q := d.queue()
+		looking := make(chan struct{})
+		q.LookAfter = time.Second
+		q.Look = func(*write) error { <-looking; return errors.New("it is there") }
+		first := line(q, "a")
+		errs := line(q, "b")
+		time.Sleep(2 * time.Second) // of the bubble
+		d.gate <- struct{}{}
+		synctest.Wait() // b is on its way
+		close(looking)
+		synctest.Wait()
+		close(d.gate)
+		if err := errors.Join(append(first(), errs()...)...); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A lone leader whose driver panics leaves none of its group waiting.
 func TestPanicOfALoneLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -79,10 +79,11 @@ type Config[W Write] struct {
 	// Fits reports whether a write may be in a group. Patient carries out the others. Nil: every
 	// write does.
 	Fits func(w W) bool
-	// Look is called, on its caller's goroutine, when a write has waited for LookAfter. An error is
-	// the answer; otherwise the write waits again. Begin may be at work for it at the same time. It
-	// may be nil.
+	// Look is called, on its caller's goroutine, when a write for which Looks is true has waited
+	// for LookAfter. The write keeps its place meanwhile: Begin or Many may be at work for it at
+	// the same time. An error is the answer, unless the write is on its way by then. It may be nil.
 	Look      func(w W) error
+	Looks     func(w W) bool // nil: always
 	LookAfter time.Duration
 	// Compare orders the writes of a group, so that two groups lock rows in the same order. Nil:
 	// they stay in the order of arrival.

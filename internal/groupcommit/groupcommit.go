@@ -7,7 +7,8 @@
 //   - Groups: otherwise the write waits, in order of arrival. As soon as there is room, a
 //     goroutine carries out all that waits, up to MaxGroup writes and MaxBytes, as one group after
 //     the other. It ends when nothing waits. No caller carries out a later group than its own.
-//     Without Lone, a group begins beside others only when it is as large as they are together.
+//     Without Lone, a group begins beside others only when it is as large as they are together;
+//     those that have been on their way for 100 ms do not count.
 //   - Cancellation: a caller whose context ends returns at once. A write that was still waiting is
 //     never carried out, and its error wraps [ErrNothing]. A write that was on its way may happen
 //     yet, and its error wraps [ErrNoAnswer]; the rest of the group is not affected. A group has
@@ -40,7 +41,7 @@ type Queue[W Write] struct {
 
 	mu      sync.Mutex
 	waiting []W
-	busy    int           // writes on their way
+	busy    int           // writes on their way, but for those of slow groups
 	places  int           // lone callers, and goroutines with groups
 	groups  int           // goroutines with groups
 	closed  chan struct{} // not nil: closing; closed when nothing is on its way
@@ -68,9 +69,9 @@ func (q *Queue[W]) join(w W) error {
 		return q.lead(w)
 	}
 	lone, err := q.enter(w)
-	if err == nil && !lone && q.Look != nil && q.late(w) {
-		if err = q.Look(w); err == nil {
-			lone, err = q.enter(w)
+	if err == nil && !lone && q.looks(w) && q.late(w) {
+		if err := q.Look(w); err != nil && q.withdraw(w) {
+			return err
 		}
 	}
 	switch {
@@ -134,8 +135,9 @@ func (q *Queue[W]) enter(w W) (lone bool, err error) {
 	return false, nil
 }
 
-// late reports whether w still waits after LookAfter, and takes it out of the queue if so. It locks
-// the queue.
+func (q *Queue[W]) looks(w W) bool { return q.Look != nil && (q.Looks == nil || q.Looks(w)) }
+
+// late reports whether w still waits after LookAfter. It locks the queue.
 func (q *Queue[W]) late(w W) bool {
 	t := time.NewTimer(q.LookAfter)
 	defer t.Stop()
@@ -146,6 +148,13 @@ func (q *Queue[W]) late(w W) bool {
 		return false
 	case <-t.C:
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Contains(q.waiting, w)
+}
+
+// withdraw reports whether w still waited, and does so no more. It locks the queue.
+func (q *Queue[W]) withdraw(w W) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.remove(w)
@@ -194,7 +203,8 @@ func (q *Queue[W]) lead(w W) error {
 		q.carry(w, true)
 		return w.call().Err
 	}
-	defer q.end(1, true)
+	writes := 1
+	defer q.end(&writes, true)
 	err := q.Alone(w)
 	if q.settles(err) == Contended {
 		return ErrSeparate
@@ -234,15 +244,17 @@ func (q *Queue[W]) next() (first W, ok bool) {
 // caller's, on its own goroutine, or one that waits and may leave meanwhile. It locks the queue.
 func (q *Queue[W]) carry(first W, lone bool) {
 	var group []W
+	writes := 0 // of the group that count in busy
 	begun := q.Begin == nil
 	defer func() {
 		if !begun {
 			group = q.only(first, lone)
+			writes = len(group)
 		}
 		if !lone && len(group) > 0 {
 			group[0].call().panicked = recover()
 		}
-		q.end(len(group), lone) // others may begin before the answers are given
+		q.end(&writes, lone) // others may begin before the answers are given
 		for _, w := range group {
 			if done := w.call().done; done != nil {
 				close(done)
@@ -256,7 +268,12 @@ func (q *Queue[W]) carry(first W, lone bool) {
 			return
 		}
 	}
-	if group = q.gather(first, lone); len(group) > 0 || q.Begin != nil {
+	group = q.gather(first, lone)
+	if writes = len(group); writes > 1 && q.Lone == 0 && q.Groups > 1 {
+		t := time.AfterFunc(slow, func() { q.overlook(&writes) })
+		defer t.Stop()
+	}
+	if len(group) > 0 || q.Begin != nil {
 		q.send(group)
 	}
 }
@@ -343,12 +360,26 @@ func (q *Queue[W]) context(group []W) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.Background(), last)
 }
 
-// end counts writes that are no longer on their way, and gives up the place of a lone caller. It
-// locks the queue.
-func (q *Queue[W]) end(writes int, lone bool) {
+// slow is how long a group is waited for by others that are smaller: they are to fill a database's
+// time well, not to share the fate of a group that gets no answer.
+const slow = 100 * time.Millisecond
+
+// overlook counts the writes of a slow group no longer. It locks the queue.
+func (q *Queue[W]) overlook(writes *int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.busy -= writes
+	q.busy -= *writes
+	*writes = 0
+	q.start()
+}
+
+// end counts writes that are no longer on their way, and gives up the place of a lone caller. It
+// locks the queue.
+func (q *Queue[W]) end(writes *int, lone bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.busy -= *writes
+	*writes = 0 // also for a slow group's timer
 	if lone {
 		q.places--
 		q.start()

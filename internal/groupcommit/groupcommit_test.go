@@ -163,6 +163,49 @@ func TestGroupsAreAsLargeAsThoseOnTheirWay(t *testing.T) {
 	})
 }
 
+// A group that gets no answer keeps its own place, but does not bar the other one: writes that wait
+// begin there after a while, however few they are, and those that come later at once.
+func TestSlowGroupIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{gate: make(chan struct{})}
+		hold := make(chan struct{})
+		s.many = func(_ context.Context, group []*write) error {
+			if group[0].key == "a" {
+				<-hold
+			}
+			for _, w := range group {
+				w.Err = nil
+			}
+			return nil
+		}
+		q := s.queue(0, 2)
+		first := line(q, "1", "2", "a", "b", "c")
+		s.gate <- struct{}{}
+		synctest.Wait()
+		close(s.gate) // a group of three that hangs, and a free place
+		synctest.Wait()
+		for _, c := range []struct {
+			key  string
+			wait time.Duration
+		}{{"d", slow}, {"e", 0}} {
+			began := time.Now()
+			if err := q.Do(to(t.Context(), c.key)); err != nil || time.Since(began) != c.wait {
+				t.Errorf("%s: %v, after %s, want %s", c.key, err, time.Since(began), c.wait)
+			}
+		}
+		if got := s.String(); got != "alone 1; alone 2; many a,b,c; many d; alone e" {
+			t.Errorf("got %s", got)
+		}
+		close(hold)
+		if err := errors.Join(first()...); err != nil {
+			t.Error(err)
+		}
+		if q.Close(); q.busy != 0 {
+			t.Errorf("%d writes are on their way in the end", q.busy)
+		}
+	})
+}
+
 // Lone callers go beside the groups, as long as few writes are on their way; the writes of a group
 // count.
 func TestFewWritesGoAlone(t *testing.T) {

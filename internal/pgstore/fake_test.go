@@ -64,6 +64,9 @@ func (r *rows) Scan(dest ...any) error {
 		if dest[i] == nil || v == nil {
 			continue
 		}
+		if err, ok := v.(error); ok { // database/sql has closed the rows
+			return err
+		}
 		to := reflect.ValueOf(dest[i]).Elem()
 		if scanner, ok := dest[i].(interface{ Scan(any) error }); ok {
 			if err := scanner.Scan(v); err != nil {

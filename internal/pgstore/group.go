@@ -43,7 +43,10 @@ func (s *Store) do(q *groupcommit.Queue[*op], o *op) error {
 	return q.Do(o)
 }
 
-func (s *Store) fits(o *op) bool { return o.Head.Note == nil && !s.held.Has(o.Head.ID) }
+// fits reports whether o may share a statement with others. A note has its entry in the history.
+func (s *Store) fits(o *op) bool {
+	return o.Head.Note == nil && !s.held.Has(o.Head.ID) && (o.Verb != tablestore.Create || !s.suspects.Has(o.Head.ID))
+}
 
 func compareOps(a, b *op) int { return tablestore.Compare(&a.Write, &b.Write) }
 
@@ -51,7 +54,7 @@ func settles(err error) groupcommit.Outcome {
 	switch code := answered(err); {
 	case code == codeLockWait:
 		return groupcommit.Contended
-	case code != "", errors.Is(err, groupcommit.ErrNothing), errors.Is(err, stet.ErrCorrupt): // of an unknown one of them
+	case code != "", errors.Is(err, groupcommit.ErrNothing):
 		return groupcommit.Refused
 	}
 	return groupcommit.Final
@@ -122,8 +125,8 @@ func (s *Store) many(ctx context.Context, write *sqltext.PostgresWrite, batch []
 	err := each(ctx, s.pool, write.Many, args, func(rows Rows) error {
 		var id stet.ID
 		var at int64
-		if rows.Scan((*string)(&id.Scope), (*string)(&id.Key), &at) != nil {
-			return tablestore.ErrColumn
+		if err := scan(ctx, rows, (*string)(&id.Scope), (*string)(&id.Key), &at); err != nil {
+			return err
 		}
 		if o := named(batch, id); o != nil {
 			o.made(at)
@@ -144,8 +147,8 @@ func (s *Store) many(ctx context.Context, write *sqltext.PostgresWrite, batch []
 
 // lookUp answers the Creates that were not made and whose records are there. The others, and all
 // that are left if it fails, are carried out separately. If the group waited for a row in vain,
-// that may have been one of those found, which another transaction changes: such a row stays out
-// of groups for a while.
+// that may have been one of those found, which another transaction changes: Creates of such a
+// row stay out of groups for a while. Its other writes do not: most of those found are not held.
 func (s *Store) lookUp(ctx context.Context, batch []*op, contended bool) {
 	var scopes, keys []string
 	for _, o := range batch {
@@ -159,13 +162,13 @@ func (s *Store) lookUp(ctx context.Context, batch []*op, contended bool) {
 	_ = each(ctx, s.pool, sqltext.PostgresGetMany, []any{scopes, keys}, func(rows Rows) error {
 		row := sqltext.Row{Unstamped: true}
 		var at int64
-		if rows.Scan(append([]any{&at}, row.DestBody()...)...) != nil {
-			return tablestore.ErrColumn
+		if err := scan(ctx, rows, append([]any{&at}, row.DestBody()...)...); err != nil {
+			return err
 		}
 		if o := named(batch, row.ID()); o != nil {
 			o.found(&row, at)
 			if contended {
-				s.held.Add(o.Head.ID)
+				s.suspects.Add(o.Head.ID)
 			}
 		}
 		return nil

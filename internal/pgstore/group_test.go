@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -130,8 +131,58 @@ func TestGroupOfCreates(t *testing.T) {
 			if !slices.Equal(looks, c.looks) || len(server.answers) > 0 {
 				t.Errorf("looked for %q, want %q; %d answers are left", looks, c.looks, len(server.answers))
 			}
-			if held := s.held.Has(sampled("b").ID); held != c.held || s.held.Has(sampled("a").ID) {
+			if held := s.suspects.Has(sampled("b").ID); held != c.held || s.suspects.Has(sampled("a").ID) || s.held.Has(sampled("b").ID) {
 				t.Errorf("kept out of groups: %v, want %v", held, c.held)
+			}
+		})
+	}
+}
+
+// A context that ends while the answer to a write is read leaves open whether the write happened:
+// that is no damaged record, and nothing is sent again.
+func TestContextEndsWithinAnAnswer(t *testing.T) {
+	create := func(ctx context.Context, s *Store) error {
+		_, err := s.Create(ctx, sampled("a"))
+		return err
+	}
+	for name, c := range map[string]struct {
+		before []any // the columns that were read by then
+		do     func(ctx context.Context, s *Store) error
+	}{
+		"one":               {[]any{int64(2000)}, create},
+		"one that is there": {[]any{int64(2000), false}, create},
+		"a look": {[]any{int64(2000)}, func(ctx context.Context, s *Store) error {
+			_, err := s.Get(ctx, sampled("a").ID)
+			return err
+		}},
+		"many": {[]any{"tenant"}, func(ctx context.Context, s *Store) error {
+			var batch []*op
+			for _, key := range []string{"a", "b"} {
+				r := sampled(key)
+				o, err := createOp(ctx, &r)
+				if err != nil {
+					return err
+				}
+				batch = append(batch, o)
+			}
+			err := s.many(ctx, &sqltext.PostgresCreate, batch)
+			if settles(err) != groupcommit.Final {
+				t.Errorf("%v: it would be sent again", err)
+			}
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			server := &server{t: t, answers: []answer{func([]any) [][]any {
+				cancel()
+				return [][]any{append(c.before, context.Canceled)}
+			}}}
+			s := opened(server)
+			s.creates = s.queue(&sqltext.PostgresCreate)
+			err := c.do(ctx, s)
+			if !errors.Is(err, context.Canceled) || errors.Is(err, stet.ErrCorrupt) || errors.Is(err, groupcommit.ErrNothing) || len(server.asked) != 1 {
+				t.Errorf("got %v, after %d statements", err, len(server.asked))
 			}
 		})
 	}
@@ -188,4 +239,26 @@ func TestGroupIsInOrder(t *testing.T) {
 			t.Errorf("%d answers are left: the others go alone", len(server.answers))
 		}
 	})
+}
+
+// An answer to a group that cannot be read says nothing of whether the group happened: it is the
+// answer to each write, and none is sent again.
+func TestUnreadableAnswerIsFinal(t *testing.T) {
+	server := &server{t: t, answers: []answer{func([]any) [][]any {
+		return [][]any{{"tenant", errors.New("a column of another type")}}
+	}}}
+	s := opened(server)
+	var batch []*op
+	for _, key := range []string{"a", "b"} {
+		r := sampled(key)
+		o, err := createOp(t.Context(), &r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch = append(batch, o)
+	}
+	err := s.many(t.Context(), &sqltext.PostgresCreate, batch)
+	if !errors.Is(err, stet.ErrCorrupt) || settles(err) != groupcommit.Final || len(server.asked) != 1 {
+		t.Errorf("got %v, after %d statements", err, len(server.asked))
+	}
 }

@@ -4,6 +4,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -65,6 +66,7 @@ type Store struct {
 	identity               atomic.Value // a string: which database this is
 	repeats                repeats
 	held                   groupcommit.Held[stet.ID]
+	suspects               groupcommit.Held[stet.ID] // that may be held: only Creates stay out of groups
 	reaping                reaping
 	turns                  chan struct{} // who waits for a row in the server
 	outwaiting             atomic.Int64  // how many wait for one, there or for their turn
@@ -162,8 +164,8 @@ func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) 
 	err = each(ctx, q, sqltext.PostgresGet, sqltext.PostgresEncoder.ID(nil, id), func(rows Rows) error {
 		row := sqltext.Row{Unstamped: true}
 		var now int64
-		if rows.Scan(append([]any{&now}, row.DestBody()...)...) != nil {
-			return tablestore.ErrColumn
+		if err := scan(ctx, rows, append([]any{&now}, row.DestBody()...)...); err != nil {
+			return err
 		}
 		r, found = record(&row, now)
 		return nil
@@ -205,4 +207,16 @@ func each(ctx context.Context, q Querier, sql string, args []any, visit func(Row
 	}
 	rows.Close()
 	return fault(ctx, rows.Err())
+}
+
+// scan reads a row, or says why not: see [sqltext.Unread].
+func scan(ctx context.Context, rows Rows, dest ...any) error {
+	err := rows.Scan(dest...)
+	if err == nil {
+		return nil
+	}
+	if err = sqltext.Unread(ctx, err); errors.Is(err, stet.ErrCorrupt) {
+		return err
+	}
+	return fault(ctx, err)
 }

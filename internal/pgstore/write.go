@@ -24,7 +24,7 @@ func newOp(ctx context.Context, v tablestore.Verb, h *stet.Head, b *stet.Body, p
 // Create stores r if its ID is free. A record that is there is found without waiting for a
 // transaction that changes it.
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	if s.repeats.likely() || s.held.Has(r.ID) {
+	if s.repeats.likely() || s.held.Has(r.ID) || s.suspects.Has(r.ID) {
 		switch have, err := s.Get(ctx, r.ID); {
 		case err == nil:
 			s.repeats.saw(true)
@@ -106,8 +106,8 @@ func (o *op) refused(q Querier) error {
 	return each(o.Ctx, q, sqltext.PostgresGetHead, sqltext.PostgresEncoder.ID(nil, o.Head.ID), func(rows Rows) error {
 		row := sqltext.Row{Unstamped: true}
 		var at int64
-		if rows.Scan(append([]any{&at}, row.Dest()...)...) != nil {
-			return tablestore.ErrColumn
+		if err := scan(o.Ctx, rows, append([]any{&at}, row.Dest()...)...); err != nil {
+			return err
 		}
 		if o.Got, o.Err = headOf(&row, at); o.Err == nil {
 			o.Err = stet.ErrStale
@@ -178,16 +178,16 @@ func (o *op) scan(rows Rows) error {
 	if o.Verb == tablestore.Create {
 		dest = append(append(dest, &done), unread...)
 	}
-	if rows.Scan(dest...) != nil {
-		return tablestore.ErrColumn
+	if err := scan(o.Ctx, rows, dest...); err != nil {
+		return err
 	}
 	if done {
 		o.made(at)
 		return nil
 	}
 	row := sqltext.Row{Unstamped: true}
-	if rows.Scan(append([]any{nil, nil}, row.DestBody()...)...) != nil {
-		return tablestore.ErrColumn
+	if err := scan(o.Ctx, rows, append([]any{nil, nil}, row.DestBody()...)...); err != nil {
+		return err
 	}
 	o.found(&row, at)
 	return nil

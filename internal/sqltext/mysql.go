@@ -229,6 +229,9 @@ func (w *MySQLWrite) AddValues(q *MySQL) {
 	for _, v := range w.values {
 		q.Value(v).Add(", ")
 	}
+	if !w.whole {
+		q.Add("'', ")
+	}
 }
 
 // AddBirth appends the instants of a new record. If tell is set, the reply contains when that was.
@@ -260,13 +263,10 @@ func (*MySQLWrite) AddStamp(q *MySQL, s *Stamp) {
 
 var mysqlSchema = fmt.Sprintf("%d, ", Schema)
 
-// Into begins an INSERT of writes like w.
+// Into begins an INSERT of writes like w. It names the body also where that stays: a strict server
+// refuses an INSERT that leaves out a column without a default, even if it is to insert nothing.
 func (w *MySQLWrite) Into(q *MySQL) {
-	q.Add("INSERT INTO stet_records (" + mysqlHead)
-	if w.whole {
-		q.Add(", " + mysqlBody)
-	}
-	q.Add(", " + mysqlStamped + ") ")
+	q.Add("INSERT INTO stet_records (" + mysqlHead + ", " + mysqlBody + ", " + mysqlStamped + ") ")
 }
 
 // Over ends an INSERT of rows that exist and are locked: it changes them instead.

@@ -86,10 +86,10 @@ func postgresKind(column string) PostgresKind {
 // long to wait for a row that another transaction holds (lock_timeout, in milliseconds; "" leaves
 // the setting unchanged).
 //
-// The answer for one record is the instant of the write, if it was done. That for one Create always
-// has a row: the instant of the write, or of the look-up; whether it was done; and the columns of
-// the record that exists. The answer for many records is a row for each that was done, in any
-// order: its scope, its key, and the instant of the write.
+// The answer for one record is the instant of the write, if it was done. That for one Create has a
+// row unless another writer came between: the instant of the write, or of the look-up; whether it
+// was done; and the columns of the record that exists. The answer for many records is a row for
+// each that was done, in any order: its scope, its key, and the instant of the write.
 type PostgresWrite struct {
 	One, Many string
 	Kinds     []PostgresKind // of the arguments but the last
@@ -187,14 +187,19 @@ var (
 // overwrite. The statement for one record waits for a row that is locked; the one for many skips
 // it. Many rows are locked in the order in which they are sent, and each is then written as an
 // upsert: an upsert finds its row by the primary key whatever the planner believes, and it inserts
-// nothing, since the row exists and is locked. OFFSET 0 keeps the look-up a subquery of its own, so
-// that no plan made for a small table reads all of a large one.
+// nothing, since the row exists and is locked. Where the body stays it has one all the same, which
+// is empty: what an upsert would insert has to be whole. OFFSET 0 keeps the look-up a subquery of
+// its own, so that no plan made for a small table reads all of a large one.
 func postgresReplace(columns ...[]string) PostgresWrite {
 	set := flat(columns...)
 	named := flat(identity, set)
+	into, values := list("%s", named), list("i.%s", named)
+	if !slices.Contains(set, body[0]) {
+		into, values = into+", "+body[0], values+", ''::bytea"
+	}
 	s := replacing(set)
-	many := s.clock() + "INSERT INTO stet_records AS s (" + list("%s", named, postgresStamped) + `)
-	SELECT ` + list("i.%s", named) + ", " + fmt.Sprintf(postgresStamps, "l.at", "i.due_in", "i.created", "i.ended", "i.state") +
+	many := s.clock() + "INSERT INTO stet_records AS s (" + into + ", " + list("%s", postgresStamped) + `)
+	SELECT ` + values + ", " + fmt.Sprintf(postgresStamps, "l.at", "i.due_in", "i.created", "i.ended", "i.state") +
 		" FROM t, " + s.arrays() + `, LATERAL (SELECT greatest(t.now, s.updated_at) AS at
 	FROM stet_records s WHERE s.scope = i.scope AND s.key = i.key AND s.version = i.prev AND s.schema = ` + fmt.Sprint(Schema) + `
 	FOR UPDATE SKIP LOCKED OFFSET 0) l

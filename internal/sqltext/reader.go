@@ -56,6 +56,19 @@ var (
 	MySQLDialect = &Dialect{mysql, "`", mysqlText, MySQLNow, "?", "`%[1]s_sum` = CRC32(?) AND `%[1]s` = ?", "INSTR(`head`, ?) > 0"}
 )
 
+// Unread is why a row could not be scanned, which failed with err. A column of another type is
+// damage. But database/sql closes the rows of a context or a transaction that has ended, also
+// between Next and Scan: that says nothing about the record, nor whether the statement has written.
+func Unread(ctx context.Context, err error) error {
+	switch ended := ctx.Err(); {
+	case ended != nil:
+		return ended
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // of the transaction
+		return err
+	}
+	return errColumn
+}
+
 // EachRow reads the rows of an answer of database/sql.
 func EachRow(rows *sql.Rows, err error, row func(Scanner) error) error {
 	if err != nil {
@@ -85,8 +98,9 @@ func (d *Dialect) heads() string {
 	return "SELECT " + d.now + " AS now, id, due_at AS due, " + d.names(headColumns)
 }
 
-// find selects the records that have a downstream name. The conditions against ” let planners use
-// partial indexes.
+// find selects the records that have a downstream name. The conditions against the empty text
+// let planners use partial indexes. Nothing in Postgres keeps two rows from having one id, so that
+// others may be among them.
 func (d *Dialect) find() string {
 	return d.heads() + fmt.Sprintf(" FROM (SELECT id AS found FROM stet_records WHERE downstream_key = ? AND downstream_key <> ''"+
 		" UNION SELECT id FROM stet_records WHERE downstream_id = ? AND downstream_id <> '' ORDER BY found DESC LIMIT %d) AS few"+
@@ -157,7 +171,7 @@ func (r *Reader) page(
 		row, here, now := Row{Unstamped: r.kind != sqlite}, place{}, int64(0)
 		err := s.Scan(append([]any{&now, &here.id, &here.due}, row.Dest()...)...)
 		if err != nil && r.kind != sqlite { // whose columns take values of any type
-			return errColumn
+			return Unread(ctx, err)
 		}
 		if len(heads) == limit || seen == rows {
 			next = cursor(last)
@@ -262,12 +276,12 @@ func (r *Reader) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	limit := cmp.Or(max(q.Limit, 0), stet.DefaultLimit)
 	c := r.condition(&q)
 	switch detail := packed(&q); {
+	case q.NewerThan > 0:
+		return r.countLatest(ctx, &q, limit)
 	case detail.ByDetail():
 		statement := fmt.Sprintf("%s FROM stet_records%s LIMIT %d", r.heads(), c.where(), limit)
 		heads, _, err := r.page(ctx, statement, c.args, &q, limit, limit, place.String)
 		return len(heads), err
-	case q.NewerThan > 0:
-		return r.countLatest(ctx, &q, limit)
 	}
 	statement := fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM stet_records%s LIMIT %d) AS few", c.where(), limit)
 	err = r.Run(ctx, statement, c.args, func(s Scanner) error { return s.Scan(&n) })
@@ -278,8 +292,12 @@ func (r *Reader) Count(ctx context.Context, q stet.Query) (n int, err error) {
 const latestPage = 1000
 
 // countLatest counts among the latest rows, and stops behind a page of rows that are all too old.
+// Packed fields are compared in a second statement, which reads the rows of one page: to look for
+// them beyond the latest rows would read the whole table.
 func (r *Reader) countLatest(ctx context.Context, q *stet.Query, limit int) (n int, err error) {
-	c, recent := r.condition(q), r.condition(&stet.Query{NewerThan: q.NewerThan})
+	plain, detail := *q, packed(q)
+	plain.Path, plain.Method, plain.TraceID = "", "", ""
+	c, recent := r.condition(&plain), r.condition(&stet.Query{NewerThan: q.NewerThan})
 	const sum = "COALESCE(SUM(CASE WHEN %s THEN 1 ELSE 0 END), 0)"
 	counts := fmt.Sprintf("SELECT "+sum+", "+sum+", MIN(id) FROM (SELECT %s FROM stet_records",
 		strings.Join(c.parts, " AND "), recent.parts[0], r.names([]string{"id"}, identity, head[1:], instants))
@@ -292,6 +310,11 @@ func (r *Reader) countLatest(ctx context.Context, q *stet.Query, limit int) (n i
 		if err != nil {
 			return 0, err
 		}
+		if found > 0 && detail.ByDetail() {
+			if found, err = r.countPage(ctx, q, before, last, limit-n); err != nil {
+				return 0, err
+			}
+		}
 		if n += found; young == 0 {
 			break
 		}
@@ -300,13 +323,27 @@ func (r *Reader) countLatest(ctx context.Context, q *stet.Query, limit int) (n i
 	return n, nil
 }
 
+// countPage counts, up to limit, what q selects of the page that begins with before and ends with
+// last. It goes by the rows: no index of another column serves better.
+func (r *Reader) countPage(ctx context.Context, q *stet.Query, before *condition, last rowID, limit int) (int, error) {
+	c := &condition{Reader: r, parts: slices.Clone(before.parts), args: slices.Clone(before.args)}
+	if r.kind == sqlite {
+		c.by = &stet.Query{}
+	}
+	c.choose(q).and("id >= ?", last.v)
+	rows, _ := r.rows(nil)
+	statement := fmt.Sprintf("%s FROM %s%s ORDER BY id DESC LIMIT %d", r.heads(), rows, c.where(), latestPage)
+	heads, _, err := r.page(ctx, statement, c.args, q, limit, latestPage, place.String)
+	return len(heads), err
+}
+
 // Find implements [stet.Finder], newest first.
 func (r *Reader) Find(ctx context.Context, name string) ([]stet.Head, error) {
 	if name == "" {
 		return nil, nil
 	}
 	heads, _, err := r.page(ctx, r.find(), []any{r.text(name), r.text(name)}, &stet.Query{}, stet.DefaultLimit, stet.DefaultLimit, place.String)
-	return heads, err
+	return slices.DeleteFunc(heads, func(h stet.Head) bool { return h.DownstreamKey != name && h.DownstreamID != name }), err
 }
 
 // Due implements [stet.Store]: earliest first, and by row where that is the same instant. It locks
@@ -425,8 +462,8 @@ func (r *Reader) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Chang
 		r.names(strings.Split(historyColumns, ", ")), c.where(), page.Rows())
 	err := r.Run(ctx, statement, c.args, func(s Scanner) error {
 		var row ChangeRow
-		if s.Scan(row.Dest()...) != nil {
-			return errColumn
+		if err := s.Scan(row.Dest()...); err != nil {
+			return Unread(ctx, err)
 		}
 		if r.kind == postgres {
 			if err := row.Unescape(); err != nil {

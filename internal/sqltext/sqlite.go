@@ -43,9 +43,10 @@ var (
 	SQLiteInsert = "INSERT INTO stet_records (" + list("%s", head, body, instants, identity) + ", schema) VALUES (" +
 		list("?%.0s", head, body, instants, identity) + fmt.Sprintf(", %d) ON CONFLICT (scope, key) DO NOTHING", Schema)
 
-	// SQLiteUpdate and the next three change nothing if the row has another version, the format of
-	// another program, a later instant, or another tag. A tag hardly ever changes, and SQLite
-	// rewrites the index of every column that is set, even to its old value.
+	// SQLiteUpdate and the next three change nothing if the row has another version or the format
+	// of another program; the updates also where it has a later instant, or another tag. A tag
+	// hardly ever changes, and SQLite rewrites the index of every column that is set, even to its
+	// old value.
 	SQLiteUpdate     = sqliteUpdate(head, instants)
 	SQLiteUpdateBody = sqliteUpdate(head, body, instants)
 	SQLiteRetag      = "UPDATE stet_records SET tag = ?" + sqliteIf

@@ -12,9 +12,6 @@ import (
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// ErrColumn does not say what the column holds, because errors may be logged.
-var ErrColumn = fmt.Errorf("%w: a column holds another type than it should", stet.ErrCorrupt)
-
 // Reaped are the states of records that are removed when they are due.
 var Reaped = [...]stet.State{stet.Completed, stet.Retryable, stet.Expired}
 

@@ -182,7 +182,7 @@ func versions(ctx context.Context, c *lane, q *sqltext.MySQL) (map[stet.ID]locke
 		var id stet.ID
 		var now, updated int64
 		if err := rows.Scan(&now, &id.Scope, &id.Key, &r.version, &r.schema, &updated); err != nil {
-			return nil, tablestore.ErrColumn
+			return nil, sqltext.Unread(ctx, err)
 		}
 		r.at = max(now, updated)
 		held[id] = r

@@ -313,8 +313,8 @@ func eachMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqlt
 	for rows.Next() {
 		row := &sqltext.Row{Unstamped: true}
 		var now int64
-		if rows.Scan(append([]any{&now}, dest(row)...)...) != nil {
-			return tablestore.ErrColumn
+		if err := rows.Scan(append([]any{&now}, dest(row)...)...); err != nil {
+			return sqltext.Unread(ctx, err)
 		}
 		visit(row, now)
 	}

@@ -46,7 +46,7 @@ func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
 	}
 	s := &sqlite{Listing: listing(readSQLite(db, clk)), db: db, clock: clk, readers: newReaders(db, c.Readers), log: w.log}
 	s.queue = groupcommit.New(groupcommit.Config[*op]{Begin: w.begin, Many: w.commit, Look: s.look, LookAfter: lookAfter,
-		Groups: 1, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Closed: ErrClosed})
+		Looks: func(o *op) bool { return o.Verb == tablestore.Create }, Groups: 1, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Closed: ErrClosed})
 	s.closeWriter = sync.OnceValue(w.close)
 	var synchronous int // which has been checked
 	err := w.conn.QueryRowContext(ctx, sqltext.SQLiteFile).Scan(&s.file, &synchronous)

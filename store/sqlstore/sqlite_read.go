@@ -9,7 +9,6 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/monotonic"
 	"github.com/stet-dev/stet/internal/sqltext"
-	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // readers are connections with a prepared look-up, made when first needed. The pool of db would do,
@@ -123,8 +122,8 @@ func one(stmt lookUp, id stet.ID, dest []any) error {
 		}
 		return stet.ErrNotFound
 	}
-	if rows.Scan(dest...) != nil {
-		return tablestore.ErrColumn
+	if err := rows.Scan(dest...); err != nil {
+		return sqltext.Unread(context.Background(), err)
 	}
 	return rows.Close()
 }

@@ -23,7 +23,7 @@ type op struct {
 	tablestore.Write
 	args  []any        // of the statement, but for the instants and what comes after them; refers to no memory of the caller
 	sum   uint32       // Create, Replace: of the packed head, which is the first argument
-	seen  *stet.Record // Create: what was there before the write had its turn
+	seen  *stet.Record // Create: what its caller saw; Have is of the connection that writes, perhaps in this instant
 	limit int          // reap
 	gone  int          // reap: how many were removed
 }
@@ -59,6 +59,9 @@ func (s *sqlite) Create(ctx context.Context, r stet.Record) (stet.Record, error)
 	if err == nil {
 		err = s.create(o)
 	}
+	if err == stet.ErrExists && o.seen != nil {
+		return *o.seen, err
+	}
 	return o.Created(&r, wrap("create", err))
 }
 
@@ -71,11 +74,7 @@ func (s *sqlite) create(o *op) (err error) {
 	if err == nil {
 		err = s.queue.Do(o)
 	}
-	switch {
-	case err == stet.ErrExists && o.seen != nil:
-		o.Have = *o.seen
-		fallthrough
-	case err == nil || err == stet.ErrExists:
+	if err == nil || err == stet.ErrExists {
 		s.known.add(o.Head.ID)
 	}
 	return err
@@ -88,9 +87,6 @@ func createOp(ctx context.Context, r *stet.Record) (o *op, err error) {
 
 // look answers a duplicate beside the connection that writes.
 func (s *sqlite) look(o *op) error {
-	if o.Verb != tablestore.Create {
-		return nil
-	}
 	switch have, err := s.get(o.Ctx, o.Head.ID); {
 	case err == nil:
 		o.seen = &have

@@ -185,6 +185,9 @@ func latest(t testing.TB, x *bench) {
 		{stet.Query{NewerThan: young, States: []stet.State{stet.Completed}}, 2},
 		{stet.Query{NewerThan: young, Route: "charges"}, 6},
 		{stet.Query{NewerThan: young, Route: "other"}, 0},
+		{stet.Query{NewerThan: young, Path: "/v1/charges"}, 6},
+		{stet.Query{NewerThan: young, Path: "/v1/charges", Scope: "t"}, 3},
+		{stet.Query{NewerThan: young, Path: "/other"}, 0},
 		{stet.Query{NewerThan: time.Hour, OlderThan: time.Minute}, 0},
 		{stet.Query{NewerThan: young, OlderThan: time.Minute, Scope: "t"}, 0},
 	} {

@@ -1,11 +1,13 @@
 package mysql
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
@@ -73,5 +75,56 @@ func TestAHeldRowDelaysNobodysGroup(t *testing.T) {
 	}
 	if with, without := nearlyAll(beside), nearlyAll(alone); with-without > most {
 		t.Errorf("beside a held row a write takes %v, and %v without", with, without)
+	}
+}
+
+// The server takes the groups that change heads alone: one that it refused would be rolled back,
+// its connection thrown away, and its writes sent one by one; no test would see why it takes so
+// long.
+func TestGroupsOfHeadsAreTaken(t *testing.T) {
+	const callers, rounds = 32, 12
+	db := migrated(t, fresh(t, testserver.NewMariaDB(t).Addr)) // which counts for this test alone
+	s := over(t, db)
+	var heads [callers]stet.Head
+	for i := range heads {
+		r := named(fmt.Sprint(i))
+		r.Request = fmt.Append(nil, "request ", i)
+		made, err := s.Create(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads[i] = made.Head
+	}
+	count := func(of string) (n int) {
+		var name string
+		if err := db.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+of+"'").Scan(&name, &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	groups, refused := count("Com_insert"), count("Com_rollback") // a Replace that goes alone is an UPDATE
+	var wg sync.WaitGroup
+	for i, h := range heads {
+		wg.Go(func() {
+			for range rounds {
+				prev := h.Version
+				h.Version = draw()
+				got, err := s.Replace(within(t, 20*time.Second), prev, h, nil)
+				if err != nil || got.Version != h.Version {
+					t.Errorf("caller %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if groups, refused = count("Com_insert")-groups, count("Com_rollback")-refused; groups == 0 || refused > 0 {
+		t.Errorf("of %d groups %d were refused", groups, refused)
+	}
+	for i, h := range heads {
+		got, err := s.Get(t.Context(), h.ID)
+		if err != nil || got.Version == h.Version || string(got.Request) != fmt.Sprint("request ", i) {
+			t.Errorf("record %d has another body, or is as it was: %v", i, err)
+		}
 	}
 }

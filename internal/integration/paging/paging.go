@@ -3,6 +3,7 @@ package paging
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stet-dev/stet"
 )
@@ -34,5 +35,11 @@ func Check(t *testing.T, s stet.Store, known stet.Record, records, look int) {
 	}
 	if heads, next, err := l.List(t.Context(), stet.Query{Scope: known.Scope, Key: known.Key}); err != nil || next != "" || len(heads) != 1 {
 		t.Errorf("by scope and key: %d records, the next page at %q, %v", len(heads), next, err)
+	}
+	young := stet.Query{Path: known.Path, NewerThan: time.Hour, Limit: stet.MaxLimit}
+	if c, ok := stet.As[stet.Counter](s); ok && known.Path != "" {
+		if n, err := c.Count(t.Context(), young); err != nil || n == 0 {
+			t.Errorf("young ones by path: %d, %v", n, err) // those behind many others count, too
+		}
 	}
 }

@@ -20,7 +20,7 @@ CREATE TABLE stet_records (
     downstream_key  text COLLATE "C" NOT NULL, -- as sent to systems further down, where it is not the key itself; '' else
     downstream_id   text COLLATE "C" NOT NULL, -- what they answered with
     head            bytea    NOT NULL, -- what no statement compares, and a checksum of the row without its instants and its body
-    body            bytea, -- the response; what a flow needs to go on; a checksum of both. Not NULL, but for an upsert that leaves it
+    body            bytea    NOT NULL, -- the response; what a flow needs to go on; a checksum of both
     PRIMARY KEY (scope, key)
 ) WITH (fillfactor = 70);
 
