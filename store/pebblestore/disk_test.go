@@ -196,7 +196,7 @@ func TestDiskErrorStopsTheStore(t *testing.T) {
 		"Append": s.Append(t.Context(), stet.Change{}),
 		"Close":  s.Close(),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "stopped until it is opened again") {
+		if err == nil || !strings.Contains(err.Error(), "stopped until its process is started again") {
 			t.Errorf("%s of a stopped store: %v", name, err)
 		}
 	}

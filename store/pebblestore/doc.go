@@ -11,6 +11,14 @@
 //
 // One process has the directory open at a time; a second one gets an error from [Open].
 //
+// # Damaged files
+//
+// The tree has checksums over blocks of some kilobytes. A record in a damaged block is
+// [stet.ErrCorrupt]; others can be read and written by their keys. But a list, a count or a sweep
+// cannot pass such a block, and returns [stet.ErrCorrupt] where it meets it: what falls due is not
+// found any more, and the tree cannot tidy up there, so that in the end writes wait for ever.
+// [Config.Logger] is told. The directory should be replaced by a copy soon.
+//
 // # A full disk
 //
 // When less than [Config.Reserve] is free, new keys are refused with [stet.ErrFull], while records
@@ -21,16 +29,17 @@
 //
 // # Errors of the disk
 //
-// An error that leaves open what is on the disk stops the store: every call fails from then on,
-// until the process opens the directory again. A call whose context ends while the disk is busy
-// returns the context's error; its work goes on, and may still be done.
+// An error that leaves open what is on the disk stops the store, or ends the process: the tree may
+// panic in a goroutine of its own. Every call of a stopped store fails, and it keeps the lock of
+// its directory: the process has to be started again. A call whose context ends while the disk is
+// busy returns the context's error; its work goes on, and may still be done.
 //
 // # Layout
 //
 //	r scope key           a head: its instants and numbers, then the rest as internal/codec
 //	                      writes it, then a checksum that covers the key, too
 //	b scope key           its body, likewise
-//	d class due scope key found when it falls due
+//	d class due scope key found when it falls due; its value is the number in l
 //	l class number        the record with this number, in the order of creation
 //	t tag scope key       found by its tag
 //	n name scope key      found by a downstream name
@@ -38,5 +47,6 @@
 //	i scope key number    the changes of one record
 //
 // The class is the record's state, and whether it may be removed when it is due. All keys of a
-// record change in one atomic batch.
+// record change in one atomic batch. An entry of an index counts only if it fits the record that it
+// names.
 package pebblestore

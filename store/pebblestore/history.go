@@ -26,7 +26,7 @@ func (s *Store) addChange(b *pebble.Batch, c *stet.Change, noted []byte) error {
 	v = append(binary.AppendUvarint(v, uint64(len(about))), about...)
 	err := b.Set(key, sealed(key, append(v, noted...)), nil)
 	if (c.ID != stet.ID{}) {
-		err = errors.Join(err, b.Set(append(keyOf(ofKey, c.ID), key[1:]...), nil, nil))
+		err = errors.Join(err, b.Set(append(changesOf(c.ID), key[1:]...), nil, nil))
 	}
 	return err
 }
@@ -56,7 +56,6 @@ func (s *Store) Append(ctx context.Context, c stet.Change) error {
 	noted := appendNote(&c.Note)
 	_, err := work(ctx, s, "append", nil, func() (struct{}, error) {
 		b := s.db.NewBatch()
-		defer func() { _ = b.Close() }()
 		c.From, c.To, c.At = 0, 0, s.now()
 		err := s.addChange(b, &c, noted)
 		if err == nil {
@@ -88,14 +87,12 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change
 		defer func() { err = errors.Join(err, snap.Close()) }()
 		prefix, left, last := []byte{changeKey}, lookBack, ""
 		if (q.ID != stet.ID{}) {
-			prefix = keyOf(ofKey, q.ID)
+			prefix = changesOf(q.ID)
 		}
-		return p, eachKey(snap, prefix, string(after), true, func(rest string) (bool, error) {
+		err = eachKey(snap, prefix, string(after), true, func(rest string) (bool, error) {
 			switch {
 			case ctx.Err() != nil:
 				return false, ctx.Err()
-			case len(rest) != 8: // of a record whose key only begins like this one
-				return true, nil
 			case len(p.changes) == q.Bound() || left == 0: // there is one more
 				p.next = encodeCursor([]byte(last))
 				return false, nil
@@ -115,6 +112,7 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change
 			}
 			return true, nil
 		})
+		return p, err
 	})
 	return p.changes, p.next, err
 }

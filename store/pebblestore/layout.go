@@ -45,6 +45,9 @@ func parseID(b []byte) (id stet.ID, err error) {
 
 func keyOf(kind byte, id stet.ID) []byte { return appendID([]byte{kind}, id) }
 
+// changesOf is what the keys of the changes of one record, and of no other, begin with.
+func changesOf(id stet.ID) []byte { return appendText(appendText([]byte{ofKey}, id.Scope), id.Key) }
+
 // number appends a number so that numbers sort as their bytes do.
 func number(dst []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(dst, n) }
 
@@ -93,8 +96,9 @@ func (r *row) indexes() (all [][2]string) {
 		return string(slices.Concat(append([][]byte{{kind}}, parts...)...))
 	}
 	c := []byte{byte(classOf(&r.Head))}
-	all = append(make([][2]string, 0, 5), [2]string{at(dueKey, c, number(nil, due(&r.Head)), id), ""},
-		[2]string{at(listKey, c, number(nil, r.number)), string(id)})
+	n := number(nil, r.number)
+	all = append(make([][2]string, 0, 5), [2]string{at(dueKey, c, number(nil, due(&r.Head)), id), string(n)},
+		[2]string{at(listKey, c, n), string(id)})
 	if r.Tag != "" {
 		all = append(all, [2]string{at(tagKey, appendText(nil, r.Tag), id), ""})
 	}
@@ -208,12 +212,20 @@ func instant(us uint64) time.Time {
 	return time.UnixMicro(int64(us)).UTC()
 }
 
-// stamp sets the instants of a write over old. A record's time does not go back, even if the host's
-// clock was set back while no process was running (I13).
-func stamp(h, old *stet.Head, now time.Time) {
-	if now.Before(old.UpdatedAt) {
-		now = old.UpdatedAt
+// asOf is when h was read. A record's time does not go back, even if the host's clock was set back
+// while no process was running (I13).
+func asOf(h *stet.Head, now time.Time) time.Time {
+	for _, at := range [...]time.Time{h.CreatedAt, h.UpdatedAt} {
+		if now.Before(at) {
+			now = at
+		}
 	}
+	return now
+}
+
+// stamp sets the instants of a write over old.
+func stamp(h, old *stet.Head, now time.Time) {
+	now = asOf(old, now)
 	if h.CreatedAt.IsZero() || old.CreatedAt.IsZero() {
 		h.CreatedAt = now
 	} else {

@@ -23,14 +23,19 @@ type page struct {
 	limit int // of records in the page
 	look  int // of records to read
 
+	only  bool      // the number of records is asked, and not their heads
+	since time.Time // a record that was created before ends the walk
+
+	n     int // records that were found
 	heads []stet.Head
 	last  string // the cursor of the record that was read last
 	next  string // the cursor of the page
 }
 
-// take reads a record. It returns false when the page is full and there is one more.
-func (p *page) take(cursor string, id stet.ID) (bool, error) {
-	if len(p.heads) == p.limit || p.look == 0 {
+// take reads a record that an entry of an index names. If the entry does not fit the record, it was
+// left behind by a damaged one. take returns false when the page is full and there is one more.
+func (p *page) take(cursor string, id stet.ID, fits func(r *row) bool) (bool, error) {
+	if p.n == p.limit || p.look == 0 {
 		p.next = p.last
 		return false, nil
 	}
@@ -42,8 +47,15 @@ func (p *page) take(cursor string, id stet.ID) (bool, error) {
 		}
 		return false, err
 	}
-	if r.AsOf = p.now; p.q.Matches(&r.Head) {
-		p.heads = append(p.heads, r.Head)
+	switch r.AsOf = asOf(&r.Head, p.now); {
+	case !fits(&r):
+		return true, nil
+	case r.CreatedAt.Before(p.since):
+		return false, nil
+	case p.q.Matches(&r.Head):
+		if p.n++; !p.only {
+			p.heads = append(p.heads, r.Head)
+		}
 	}
 	return true, nil
 }
@@ -76,7 +88,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 			if err != nil || ctx.Err() != nil {
 				return err == nil || unreadable(err), ctx.Err()
 			}
-			return p.take(at.cursor(), id)
+			return p.take(at.cursor(), id, func(r *row) bool { return due(&r.Head) == at.at && classOf(&r.Head) == at.class })
 		})
 	})
 	if err != nil {
@@ -100,18 +112,23 @@ func (s *Store) List(ctx context.Context, q stet.Query) ([]stet.Head, string, er
 func (p *page) walk(ctx context.Context, oldest bool) error {
 	switch q := p.q; {
 	case q.Tag != "":
-		return p.keys(ctx, appendText([]byte{tagKey}, q.Tag), oldest, func(rest string) (stet.ID, error) { return parseID([]byte(rest)) })
+		return p.keys(ctx, appendText([]byte{tagKey}, q.Tag), oldest, named, func(r *row) bool { return r.Tag == q.Tag })
 	case q.Scope != "" && q.Key != "":
 		if q.After != "" {
 			return nil
 		}
-		_, err := p.take(encodeCursor([]byte(q.Key)), stet.ID{Scope: q.Scope, Key: q.Key})
+		_, err := p.take(encodeCursor([]byte(q.Key)), stet.ID{Scope: q.Scope, Key: q.Key}, itself)
 		return err
 	case q.Scope != "":
 		return p.keys(ctx, appendText([]byte{headKey}, q.Scope), oldest, func(rest string) (stet.ID, error) {
 			return stet.ID{Scope: q.Scope, Key: stet.Key(rest)}, nil
-		})
+		}, itself)
 	}
+	return p.byNumber(ctx, oldest)
+}
+
+// byNumber takes records in the order of their creation.
+func (p *page) byNumber(ctx context.Context, oldest bool) error {
 	from, err := parseCursor(p.q.After)
 	if err != nil {
 		return err
@@ -122,12 +139,18 @@ func (p *page) walk(ctx context.Context, oldest bool) error {
 		if err != nil || ctx.Err() != nil {
 			return err == nil || unreadable(err), ctx.Err()
 		}
-		return p.take(at.cursor(), id)
+		return p.take(at.cursor(), id, func(r *row) bool { return r.number == at.at && classOf(&r.Head) == at.class })
 	})
 }
 
-// keys takes the records whose keys begin with prefix.
-func (p *page) keys(ctx context.Context, prefix []byte, oldest bool, idOf func(rest string) (stet.ID, error)) error {
+// named is the record that an entry names behind its prefix.
+func named(rest string) (stet.ID, error) { return parseID([]byte(rest)) }
+
+// itself fits a record that was found by its own key.
+func itself(*row) bool { return true }
+
+// keys takes the records whose entries begin with prefix, and fit them.
+func (p *page) keys(ctx context.Context, prefix []byte, oldest bool, idOf func(rest string) (stet.ID, error), fits func(r *row) bool) error {
 	after, err := decodeCursor(p.q.After)
 	if err != nil {
 		return err
@@ -137,9 +160,13 @@ func (p *page) keys(ctx context.Context, prefix []byte, oldest bool, idOf func(r
 		if err != nil || ctx.Err() != nil {
 			return err == nil || unreadable(err), ctx.Err()
 		}
-		return p.take(encodeCursor([]byte(rest)), id)
+		return p.take(encodeCursor([]byte(rest)), id, fits)
 	})
 }
+
+// slack is how much older than the record before it one may be in the order of creation: a number
+// is given a moment before the instant.
+const slack = time.Minute
 
 // Count implements [stet.Counter]. Counting by state reads no records. A query with NewerThan looks
 // through the latest keys alone, unless it has filters beside Scope and OlderThan.
@@ -150,16 +177,22 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
 	}
 	q.After = ""
 	p, err := s.paged(ctx, "count", q, func(ctx context.Context, p *page) error {
-		p.limit, p.look = limit, math.MaxInt
-		if !p.q.ByState() {
+		p.limit, p.look, p.only = limit, math.MaxInt, true
+		bare := *p.q
+		bare.Scope, bare.OlderThan, bare.NewerThan = "", 0, 0
+		switch {
+		case p.q.NewerThan > 0 && len(p.q.States) == 0 && bare.ByState():
+			p.since = p.now.Add(-p.q.NewerThan).Add(-slack) // the sum might be too long for a Duration
+			return p.byNumber(ctx, false)
+		case !p.q.ByState():
 			return p.walk(ctx, false)
 		}
 		for _, c := range classes(p.q.States) {
 			err := eachKey(p.from, []byte{listKey, byte(c)}, "", false, func(string) (bool, error) {
-				if len(p.heads) == limit {
+				if p.n == limit {
 					return false, nil
 				}
-				p.heads = append(p.heads, stet.Head{})
+				p.n++
 				return true, ctx.Err()
 			})
 			if err != nil {
@@ -171,7 +204,7 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return len(p.heads), nil
+	return p.n, nil
 }
 
 // Find implements [stet.Finder].
@@ -180,7 +213,7 @@ func (s *Store) Find(ctx context.Context, name string) ([]stet.Head, error) {
 		return nil, ctx.Err()
 	}
 	p, err := s.paged(ctx, "find", stet.Query{}, func(ctx context.Context, p *page) error {
-		return p.keys(ctx, appendText([]byte{nameKey}, name), true, func(rest string) (stet.ID, error) { return parseID([]byte(rest)) })
+		return p.keys(ctx, appendText([]byte{nameKey}, name), true, named, func(r *row) bool { return r.DownstreamKey == name || r.DownstreamID == name })
 	})
 	if err != nil {
 		return nil, err
@@ -205,7 +238,6 @@ func (s *Store) Reap(ctx context.Context, limit int) (n int, err error) {
 
 func (s *Store) reap(ctx context.Context, limit int) (n int, err error) {
 	b := s.db.NewBatch()
-	defer func() { _ = b.Close() }()
 	held := map[chan struct{}]bool{}
 	defer func() {
 		for lock := range held {
@@ -228,8 +260,9 @@ func (s *Store) reap(ctx context.Context, limit int) (n int, err error) {
 		if err != nil {
 			return true, b.Delete(append(number([]byte{dueKey, byte(at.class)}, at.at), at.rest...), nil)
 		}
-		lock := s.lock(id)
-		if !held[lock] {
+		lock, before := s.lock(id), b.Count()
+		fresh := !held[lock]
+		if fresh {
 			select {
 			case lock <- struct{}{}:
 				held[lock] = true
@@ -240,6 +273,10 @@ func (s *Store) reap(ctx context.Context, limit int) (n int, err error) {
 		reaped, err := s.drop(b, at, id)
 		if reaped {
 			gone = append(gone, id)
+		}
+		if fresh && b.Count() == before { // nothing waits for the commit
+			delete(held, lock)
+			<-lock
 		}
 		return true, err
 	})
@@ -256,22 +293,27 @@ func (s *Store) reap(ctx context.Context, limit int) (n int, err error) {
 }
 
 // drop removes the record of an entry, if the entry still holds. Its lock is held. A damaged record
-// goes with what is known of it; one of another format stays.
+// goes with what is known of it: what it has in the indexes by tag and by name may stay, and fits
+// no other record. One of another format stays.
 func (s *Store) drop(b *pebble.Batch, at place, id stet.ID) (bool, error) {
 	entry := append(number([]byte{dueKey, byte(at.class)}, at.at), at.rest...)
-	if _, err := value(s.db, entry); err != nil {
+	n, err := value(s.db, entry)
+	if err != nil {
 		if errors.Is(err, stet.ErrNotFound) { // changed meanwhile
 			err = nil
 		}
 		return false, err
 	}
 	switch r, err := head(s.db, id); {
+	case err == nil && (due(&r.Head) != at.at || classOf(&r.Head) != at.class): // another's: see take
+		return false, b.Delete(entry, nil)
 	case err == nil:
 		return true, remove(b, &r)
 	case errors.Is(err, errFormat):
 		return false, nil
 	case unreadable(err):
-		return true, errors.Join(b.Delete(keyOf(headKey, id), nil), b.Delete(keyOf(bodyKey, id), nil), b.Delete(entry, nil))
+		listed := append([]byte{listKey, byte(at.class)}, n...)
+		return true, errors.Join(b.Delete(keyOf(headKey, id), nil), b.Delete(keyOf(bodyKey, id), nil), b.Delete(entry, nil), b.Delete(listed, nil))
 	default:
 		return false, err
 	}

@@ -9,9 +9,11 @@ import (
 	"hash/maphash"
 	"io"
 	"io/fs"
+	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -33,6 +35,9 @@ type Config struct {
 	// Clock is the store's clock. Nil means [time.Now]. If it goes back, the store's time stands
 	// still.
 	Clock func() time.Time
+	// Logger is told when the store stops, of damaged files, and of errors of the work in the
+	// background, without keys and contents. Nil means that nothing is told.
+	Logger *slog.Logger
 
 	fs vfs.FS // instead of the disk, in tests
 }
@@ -60,8 +65,16 @@ type Store struct {
 	stop  chan struct{}         // closed then
 	stops sync.Once
 
-	mu     sync.RWMutex // read-held while a call works; Close waits for it
-	closed bool
+	mu      sync.Mutex // of closed; held for no longer than it takes to look
+	closed  bool
+	closing chan struct{}  // closed by Close
+	calls   sync.WaitGroup // those at work; none begins once closed is set
+	gone    chan struct{}  // closed when the tree is
+	goneErr error          // how that went
+
+	log   *slog.Logger
+	logMu sync.Mutex
+	told  map[string]time.Time // when the log was last told of this
 }
 
 // stripes is how many locks there are. Two records of one stripe wait for each other's sync.
@@ -81,7 +94,11 @@ var (
 // Open opens the store in dir, and creates it if there is none. A directory that another process
 // has open is refused.
 func Open(dir string, c Config) (*Store, error) {
-	s := &Store{clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(), stop: make(chan struct{}), waits: waits{of: map[stet.ID]*wait{}}}
+	if c.Cache < 0 || c.Reserve < 0 {
+		return nil, errors.New("pebblestore: open: a negative Cache or Reserve")
+	}
+	s := &Store{clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(), waits: waits{of: map[stet.ID]*wait{}},
+		stop: make(chan struct{}), closing: make(chan struct{}), gone: make(chan struct{}), log: c.Logger, told: map[string]time.Time{}}
 	for i := range s.locks {
 		s.locks[i] = make(chan struct{}, 1)
 	}
@@ -95,16 +112,22 @@ func Open(dir string, c Config) (*Store, error) {
 	o := &pebble.Options{
 		FS: vfs.OnDiskFull(c.fs, s.room.exhausted), Logger: logger{s}, FormatMajorVersion: pebble.FormatNewest, CacheSize: cmp.Or(c.Cache, defaultCache),
 		MemTableSize: memTable, MemTableStopWritesThreshold: memTables, L0CompactionThreshold: 4, L0StopWritesThreshold: 24,
+		EventListener: &pebble.EventListener{
+			// Without this, the tree ends the process: for one block, and again at each start.
+			DataCorruption:  func(i pebble.DataCorruptionInfo) { s.tell("a file of the store is damaged", "file", i.Path) },
+			BackgroundError: func(err error) { s.tell("work in the background failed", "cause", cause(err)) },
+		},
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	db, err := pebble.Open(dir, o)
-	if err == nil {
-		s.db = db
-		if err = s.count(); err != nil {
-			err = errors.Join(err, db.Close())
-		}
+	started := make(chan error, 1)
+	go func() { started <- s.start(dir, o) }() // Fatalf may end this goroutine, and not the caller's
+	var err error
+	select {
+	case err = <-started:
+	case <-s.stop:
+		err = *s.sick.Load()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pebblestore: open %s (one process at a time can have it open): %w", dir, err)
@@ -112,56 +135,132 @@ func Open(dir string, c Config) (*Store, error) {
 	return s, nil
 }
 
-// count finds the last numbers that were given.
+func (s *Store) start(dir string, o *pebble.Options) (err error) {
+	defer s.caught(&err)
+	if s.db, err = pebble.Open(dir, o); err != nil {
+		return err
+	}
+	if err = s.count(); err != nil {
+		err = errors.Join(err, s.db.Close())
+	}
+	return err
+}
+
+// count finds the last numbers that were given. Where they cannot be read, it goes on from the time
+// of day in microseconds, which no count reaches: damage must not keep the store closed.
 func (s *Store) count() error {
+	find := func(of *atomic.Uint64, prefix ...byte) error {
+		n, err := s.last(prefix)
+		if errors.Is(err, stet.ErrCorrupt) {
+			n, err = uint64(time.Now().UnixMicro()), nil
+		}
+		of.Store(max(of.Load(), n))
+		return err
+	}
 	for _, c := range classes(nil) {
-		n, err := s.last([]byte{listKey, byte(c)})
-		if err != nil {
+		if err := find(&s.records, listKey, byte(c)); err != nil {
 			return err
 		}
-		s.records.Store(max(s.records.Load(), n))
 	}
-	n, err := s.last([]byte{changeKey})
-	s.changes.Store(n)
-	return err
+	return find(&s.changes, changeKey)
 }
 
 // last returns the greatest number behind a prefix, or 0.
 func (s *Store) last(prefix []byte) (n uint64, err error) {
 	it, err := s.db.NewIter(within(prefix))
 	if err != nil {
-		return 0, err
+		return 0, corrupt(err)
 	}
-	if it.Last() && len(it.Key()) == len(prefix)+8 {
-		n = binary.BigEndian.Uint64(it.Key()[len(prefix):])
+	defer func() { err = errors.Join(err, ended(it)) }()
+	switch {
+	case !it.Last():
+		return 0, nil
+	case len(it.Key()) != len(prefix)+8:
+		return 0, fmt.Errorf("%w: an index has no number", stet.ErrCorrupt)
 	}
-	return n, errors.Join(it.Error(), it.Close())
+	return binary.BigEndian.Uint64(it.Key()[len(prefix):]), nil
 }
 
-// Close waits for the calls in progress and closes the store. Its records stay. A store that an
-// error of the disk has stopped cannot be closed: Close returns that error.
+// Close waits for the work of the calls in progress, and closes the store; calls that come later
+// fail at once. Its records stay. A store that an error of the disk has stopped cannot be closed:
+// Close returns that error.
 func (s *Store) Close() error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+		go s.end()
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.gone:
+	case <-s.stop: // what is in progress may never end
+	}
 	if err := s.sick.Load(); err != nil {
 		return *err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
+	return s.goneErr
+}
+
+// end closes the tree, unless the store stops before that.
+func (s *Store) end() {
+	s.calls.Wait()
+	if s.sick.Load() != nil {
+		return
 	}
-	s.closed = true
-	return s.db.Close()
+	var err error
+	defer s.caught(&err)
+	s.goneErr = s.db.Close()
+	close(s.gone)
 }
 
 // now reads the store's clock.
 func (s *Store) now() time.Time { return time.UnixMicro(s.clock.Micros()).UTC() }
 
-// fail stops the store: what is on the disk is uncertain.
-func (s *Store) fail(err error) {
+// fail stops the store: what is on the disk is uncertain. It returns the error of every call from
+// then on.
+func (s *Store) fail(why string) error {
 	s.stops.Do(func() {
+		err := fmt.Errorf("pebblestore: stopped until its process is started again: %s", why)
 		s.sick.Store(&err)
 		close(s.stop)
+		s.tell("the store has stopped: its process has to be started again")
 	})
+	return *s.sick.Load()
+}
+
+// caught stops the store if the tree has panicked, as it does where it finds an earlier error of
+// its log. It is deferred.
+func (s *Store) caught(err *error) {
+	if p := recover(); p != nil {
+		*err = s.fail(fmt.Sprint(p))
+	}
+}
+
+// tell tells the log, but not of the same more often than once a second, since work in the
+// background is tried again and again. The tree holds locks: it does not wait for the log.
+func (s *Store) tell(what string, about ...any) {
+	if s.log == nil {
+		return
+	}
+	s.logMu.Lock()
+	defer s.logMu.Unlock()
+	if last, ok := s.told[what]; !ok || time.Since(last) >= time.Second {
+		s.told[what] = time.Now()
+		go s.log.Error("pebblestore: "+what, about...)
+	}
+}
+
+// cause says what an error is about. Its text might have keys in it.
+func cause(err error) string {
+	var no syscall.Errno
+	switch {
+	case pebble.IsCorruptionError(err):
+		return "damaged data"
+	case errors.As(err, &no):
+		return no.Error()
+	}
+	return fmt.Sprintf("%T", err)
 }
 
 // logger is what the tree tells. It tells of errors from which it cannot go on, expects the process
@@ -172,25 +271,31 @@ func (logger) Infof(string, ...any)  {}
 func (logger) Errorf(string, ...any) {}
 
 func (l logger) Fatalf(format string, args ...any) {
-	l.s.fail(fmt.Errorf("pebblestore: stopped until it is opened again: "+format, args...))
+	_ = l.s.fail(fmt.Sprintf(format, args...))
 	runtime.Goexit()
 }
 
 // work runs the part of a verb that may wait for the disk, for as long as ctx lasts. What do uses
-// must not change after that. The locks are held until do returns; keys are "" for calls that
-// change no record.
+// must not change after that. The lock of the record is held until do returns; id is nil for calls
+// that are not about one record.
 func work[T any](ctx context.Context, s *Store, verb string, id *stet.ID, do func() (T, error)) (got T, err error) {
 	type result struct {
 		value T
 		err   error
 	}
-	done := make(chan result, 1)
-	if err = s.begin(ctx, id, func() {
-		value, err := do()
-		done <- result{value, err}
-	}); err != nil {
+	unlock, err := s.begin(ctx, id)
+	if err != nil {
 		return got, fmt.Errorf("pebblestore: %s: %w", verb, err)
 	}
+	done := make(chan result, 1)
+	go func() {
+		defer s.calls.Done()
+		value, err := func() (T, error) {
+			defer unlock() // first: who has the answer finds the record free
+			return do()
+		}()
+		done <- result{value, err}
+	}()
 	select {
 	case r := <-done:
 		got, err = r.value, r.err
@@ -204,24 +309,30 @@ func work[T any](ctx context.Context, s *Store, verb string, id *stet.ID, do fun
 			err = ctx.Err()
 		}
 	}
+	if sick := s.sick.Load(); sick != nil { // then it may have seen what is not on the disk
+		var none T
+		got, err = none, *sick
+	}
 	if err != nil {
 		err = fmt.Errorf("pebblestore: %s: %w", verb, err)
 	}
 	return got, err
 }
 
-// begin runs do in a goroutine as soon as the record's lock is free. Before that nothing has
-// happened.
-func (s *Store) begin(ctx context.Context, id *stet.ID, do func()) error {
+// begin counts the call among those at work, and takes the record's lock as soon as it is free.
+// Before that nothing has happened. The caller ends both.
+func (s *Store) begin(ctx context.Context, id *stet.ID) (unlock func(), err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
-	s.mu.RLock()
+	s.mu.Lock()
 	if s.closed {
-		s.mu.RUnlock()
-		return fs.ErrClosed
+		s.mu.Unlock()
+		return nil, fs.ErrClosed
 	}
-	unlock := func() {}
+	s.calls.Add(1)
+	s.mu.Unlock()
+	unlock = func() {}
 	if id != nil {
 		lock := s.lock(*id)
 		select {
@@ -229,38 +340,38 @@ func (s *Store) begin(ctx context.Context, id *stet.ID, do func()) error {
 			unlock = func() { <-lock }
 		case <-s.stop:
 		case <-ctx.Done():
-			s.mu.RUnlock()
-			return ctx.Err()
+			s.calls.Done()
+			return nil, ctx.Err()
 		}
 	}
 	if err := s.sick.Load(); err != nil {
 		unlock()
-		s.mu.RUnlock()
-		return *err
+		s.calls.Done()
+		return nil, *err
 	}
-	go func() {
-		defer s.mu.RUnlock()
-		defer unlock()
-		do()
-	}()
-	return nil
+	return unlock, nil
 }
 
 func (s *Store) lock(id stet.ID) chan struct{} {
 	return s.locks[maphash.Comparable(s.seed, id)%stripes]
 }
 
-// commit writes a batch durably. What it writes can be read before it is on the disk: see settled.
-func (s *Store) commit(b *pebble.Batch) error {
+// commit writes a batch durably, and closes it. What it writes can be read before it is on the
+// disk: see settled. If the commit does not return, what it wrote stays in doubt, and the tree may
+// still use the batch: neither is deferred.
+func (s *Store) commit(b *pebble.Batch) (err error) {
+	defer s.caught(&err)
 	s.syncing.Add(1)
-	defer s.syncing.Add(-1)
-	return b.Commit(pebble.Sync)
+	err = b.Commit(pebble.Sync)
+	s.syncing.Add(-1)
+	return errors.Join(err, b.Close())
 }
 
 // settled returns what is stored at this moment, all of it on the disk. The log is written in
 // order: once an entry that comes after all that can be seen is synced, so is the rest.
-func (s *Store) settled() (*pebble.Snapshot, error) {
-	snap := s.db.NewSnapshot()
+func (s *Store) settled() (snap *pebble.Snapshot, err error) {
+	defer s.caught(&err)
+	snap = s.db.NewSnapshot()
 	if s.syncing.Load() == 0 {
 		return snap, nil
 	}

@@ -14,6 +14,7 @@ const (
 	ballast     = "BALLAST"
 	ballastSize = 16 << 20
 	lookEvery   = 20 * time.Millisecond
+	loadAfter   = 5 * time.Second // that the disk was full
 )
 
 // room watches how much of the disk is free. New keys look at it; nothing runs in between.
@@ -22,9 +23,13 @@ type room struct {
 	dir     string
 	reserve uint64
 
-	tight  atomic.Bool
-	mu     sync.Mutex
+	tight   atomic.Bool
+	refused atomic.Uint64 // how often the disk was full
+
+	mu     sync.Mutex // of one that looks
 	looked time.Time
+	seen   uint64    // refused, when looked at last
+	since  time.Time // when it was first seen so
 }
 
 func (m *room) init(fs vfs.FS, dir string, reserve uint64) {
@@ -45,8 +50,14 @@ func (m *room) full() bool {
 	return m.tight.Load()
 }
 
-// look compares what is free with the reserve. The ballast counts as reserve.
+// look compares what is free with the reserve. The ballast is beside it: it is made where the
+// reserve stays free all the same, but not soon after it had to give way. If the disk is found full
+// meanwhile, what was seen before that counts for nothing.
 func (m *room) look() {
+	refused := m.refused.Load()
+	if m.seen != refused {
+		m.seen, m.since = refused, time.Now()
+	}
 	usage, err := m.fs.GetDiskUsage(m.dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
 		return // exhausted alone tells
@@ -56,9 +67,15 @@ func (m *room) look() {
 	if m.tight.Load() {
 		enough += m.reserve / 2
 	}
-	m.tight.Store(err != nil || free < enough)
-	if !m.tight.Load() && free >= enough+ballastSize {
-		m.load()
+	tight := err != nil || free < enough
+	if m.tight.Store(tight); m.refused.Load() != refused {
+		m.tight.Store(true)
+		return
+	}
+	if !tight && free >= enough+ballastSize && time.Since(m.since) >= loadAfter {
+		if m.load(); m.refused.Load() != refused {
+			m.drop()
+		}
 	}
 }
 
@@ -80,6 +97,9 @@ func (m *room) load() {
 
 // exhausted is called when a write found no space, before it is tried again.
 func (m *room) exhausted() {
+	m.refused.Add(1) // first: one that looks now takes back what it does meanwhile
 	m.tight.Store(true)
-	_ = m.fs.Remove(m.fs.PathJoin(m.dir, ballast))
+	m.drop()
 }
+
+func (m *room) drop() { _ = m.fs.Remove(m.fs.PathJoin(m.dir, ballast)) }

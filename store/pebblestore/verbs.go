@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sync"
 
@@ -22,13 +23,19 @@ func value(from reader, key []byte) ([]byte, error) {
 	switch {
 	case errors.Is(err, pebble.ErrNotFound):
 		return nil, stet.ErrNotFound
-	case pebble.IsCorruptionError(err):
-		return nil, fmt.Errorf("%w: %w", stet.ErrCorrupt, err)
 	case err != nil:
-		return nil, err
+		return nil, corrupt(err)
 	}
 	v = slices.Clone(v)
 	return v, closer.Close()
+}
+
+// corrupt marks the tree's error of a damaged file as what it is for the caller.
+func corrupt(err error) error {
+	if pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: %w", stet.ErrCorrupt, err)
+	}
+	return err
 }
 
 func head(from reader, id stet.ID) (row, error) {
@@ -105,7 +112,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	return work(ctx, s, "create", &r.ID, func() (stet.Record, error) {
 		have, _, err := record(s.db, r.ID)
 		if err == nil {
-			have.AsOf = s.now()
+			have.AsOf = asOf(&have.Head, s.now())
 			return have, stet.ErrExists
 		}
 		if !errors.Is(err, stet.ErrNotFound) {
@@ -117,7 +124,6 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 		made := row{Head: r.Head, number: s.records.Add(1), body: body != nil}
 		stamp(&made.Head, &stet.Head{}, s.now())
 		b := s.db.NewBatch()
-		defer func() { _ = b.Close() }()
 		err = s.put(b, nil, &made, rest)
 		if body != nil {
 			err = errors.Join(err, b.Set(keyOf(bodyKey, r.ID), body, nil))
@@ -136,7 +142,7 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 		if err != nil {
 			return stet.Record{}, err
 		}
-		got.AsOf = s.now()
+		got.AsOf = asOf(&got.Head, s.now())
 		return got, nil
 	})
 }
@@ -157,13 +163,12 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		case err != nil:
 			return stet.Head{}, err
 		case old.Version != prev:
-			old.AsOf = s.now()
+			old.AsOf = asOf(&old.Head, s.now())
 			return old.Head, stet.ErrStale
 		}
 		next := row{Head: h, number: old.number, body: old.body}
 		stamp(&next.Head, &old.Head, s.now())
 		batch := s.db.NewBatch()
-		defer func() { _ = batch.Close() }()
 		if b != nil {
 			next.body = body != nil
 		}
@@ -200,7 +205,6 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 			return struct{}{}, stet.ErrStale
 		}
 		b := s.db.NewBatch()
-		defer func() { _ = b.Close() }()
 		if err = remove(b, &old); err == nil {
 			err = s.commit(b)
 		}
@@ -234,6 +238,8 @@ func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 		return nil
 	case <-s.stop:
 		return *s.sick.Load()
+	case <-s.closing:
+		return fmt.Errorf("pebblestore: wait: %w", fs.ErrClosed)
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -60,10 +60,15 @@ type index struct {
 	back    bool   // the latest first
 }
 
-// behind returns the first key of class c at or behind the place that the walk comes from.
+// behind returns the first key of class c at or behind the place that the walk comes from. In a
+// list, a number is one record's: it is done, in whatever class it is meanwhile.
 func (x *index) behind(c class) []byte {
 	key := []byte{x.kind, byte(c)}
 	switch p := x.from; {
+	case x.kind == listKey && x.back:
+		return number(key, p.at)
+	case x.kind == listKey:
+		return number(key, p.at+1)
 	case c < p.class:
 		return number(key, p.at+1)
 	case c > p.class:
@@ -94,39 +99,46 @@ func (x *index) bounds(c class) *pebble.IterOptions {
 // source is the walk through one class.
 type source struct {
 	*pebble.Iterator
-	at   place
-	more bool
+	class class
+	next  func() bool
+	at    place
+	more  bool
 }
 
-func (s *source) settle(found bool, c class) {
-	if s.more = found; found {
-		suffix := s.Key()[2:]
-		if s.more = len(suffix) >= 8; s.more {
-			s.at = place{binary.BigEndian.Uint64(suffix), c, string(suffix[8:])}
+// settle finds the place of the entry that was found. One that has no place is left out.
+func (s *source) settle(found bool) {
+	for ; found; found = s.next() {
+		if suffix := s.Key()[2:]; len(suffix) >= 8 {
+			s.at, s.more = place{binary.BigEndian.Uint64(suffix), s.class, string(suffix[8:])}, true
+			return
 		}
 	}
+	s.more = false
 }
+
+// ended closes an iterator, and returns the error with which it ended.
+func ended(it *pebble.Iterator) error { return corrupt(cmp.Or(it.Error(), it.Close())) }
 
 // each visits the entries until visit returns false.
 func (x *index) each(from reader, visit func(at place, value []byte) (bool, error)) (err error) {
 	var sources []*source
 	defer func() {
 		for _, s := range sources {
-			err = errors.Join(err, s.Error(), s.Close())
+			err = errors.Join(err, ended(s.Iterator))
 		}
 	}()
 	for _, c := range x.classes {
 		it, err := from.NewIter(x.bounds(c))
 		if err != nil {
-			return err
+			return corrupt(err)
 		}
-		s := &source{Iterator: it}
+		s := &source{Iterator: it, class: c, next: it.Next}
 		sources = append(sources, s)
+		first := it.First
 		if x.back {
-			s.settle(s.Last(), c)
-		} else {
-			s.settle(s.First(), c)
+			first, s.next = it.Last, it.Prev
 		}
+		s.settle(first())
 	}
 	for {
 		var next *source
@@ -141,11 +153,7 @@ func (x *index) each(from reader, visit func(at place, value []byte) (bool, erro
 		if more, err := visit(next.at, next.Value()); err != nil || !more {
 			return err
 		}
-		if x.back {
-			next.settle(next.Prev(), next.at.class)
-		} else {
-			next.settle(next.Next(), next.at.class)
-		}
+		next.settle(next.next())
 	}
 }
 
@@ -163,9 +171,9 @@ func eachKey(from reader, prefix []byte, after string, back bool, visit func(res
 	}
 	it, err := from.NewIter(o)
 	if err != nil {
-		return err
+		return corrupt(err)
 	}
-	defer func() { err = errors.Join(err, it.Error(), it.Close()) }()
+	defer func() { err = errors.Join(err, ended(it)) }()
 	first, next := it.First, it.Next
 	if back {
 		first, next = it.Last, it.Prev

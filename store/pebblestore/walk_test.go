@@ -2,9 +2,12 @@ package pebblestore
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/store/storetest"
@@ -88,5 +91,62 @@ func TestNothingStaysBehind(t *testing.T) {
 	defer func() { _ = it.Close() }()
 	for found := it.First(); found; found = it.Next() {
 		t.Errorf("left: %q", it.Key())
+	}
+}
+
+// Count with NewerThan looks through the latest keys alone: it leaves out a new life of an old key.
+func TestCountOfTheLatest(t *testing.T) {
+	var clock storetest.Clock
+	s := open(t, "store", Config{Clock: clock.Now, fs: vfs.NewMem()})
+	defer func() { _ = s.Close() }()
+	old := create(t, s, "old")
+	create(t, s, "between")
+	clock.Advance(time.Hour)
+	for i := range 3 {
+		create(t, s, fmt.Sprint("new ", i))
+	}
+	h := completed(old.Head)
+	h.CreatedAt = time.Time{}
+	if _, err := s.Replace(t.Context(), old.Version, h, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		q    stet.Query
+		want int
+	}{
+		{stet.Query{NewerThan: time.Minute}, 3},
+		{stet.Query{NewerThan: time.Minute, Scope: "tenant"}, 3},
+		{stet.Query{NewerThan: time.Minute, Scope: "nobody"}, 0},
+		{stet.Query{NewerThan: time.Minute, Limit: 2}, 2},
+		{stet.Query{NewerThan: 2 * time.Hour}, 5},
+		{stet.Query{NewerThan: math.MaxInt64}, 5},
+		{stet.Query{NewerThan: time.Minute, States: []stet.State{stet.Completed}}, 1},
+	} {
+		if n, err := s.Count(t.Context(), c.q); err != nil || n != c.want {
+			t.Errorf("%+v: %d, %v; want %d", c.q, n, err, c.want)
+		}
+	}
+}
+
+// I13: a record is not read before it was written, even if the clock was set back while no process
+// was running.
+func TestClockSetBack(t *testing.T) {
+	var clock storetest.Clock
+	disk := vfs.NewMem()
+	s := open(t, "store", Config{Clock: clock.Now, fs: disk})
+	r := create(t, s, "k")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(-time.Hour)
+	s = open(t, "store", Config{Clock: clock.Now, fs: disk})
+	defer func() { _ = s.Close() }()
+	got, err := s.Get(t.Context(), r.ID)
+	if err != nil || got.AsOf.Before(r.UpdatedAt) {
+		t.Errorf("read at %v, written at %v, %v", got.AsOf, r.UpdatedAt, err)
+	}
+	heads, _, err := s.List(t.Context(), stet.Query{})
+	if err != nil || len(heads) != 1 || heads[0].AsOf.Before(r.UpdatedAt) {
+		t.Errorf("%v, %v", heads, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,6 +67,15 @@ var abilityBreaks = []storeBreak{
 	{"List's cursor is an offset", "oldest while changing", lists(func(s *broken, q stet.Query) ([]stet.Head, string, error) {
 		all, _, err := s.Store.List(context.Background(), stet.Query{Limit: stet.MaxLimit, Oldest: q.Oldest})
 		return page(all, q.After, q.Limit, err)
+	})},
+	{"a record that changes its state comes again", "list while states change", lists(func(s *broken, q stet.Query) ([]stet.Head, string, error) {
+		all, _, err := s.Store.List(context.Background(), stet.Query{Limit: stet.MaxLimit})
+		at := func(h stet.Head) string { return fmt.Sprint(h.State, " ", h.Key) }
+		all = slices.DeleteFunc(all, func(h stet.Head) bool { return at(h) <= q.After })
+		if slices.SortFunc(all, func(a, b stet.Head) int { return cmp.Compare(at(a), at(b)) }); err != nil || len(all) < 2 {
+			return all, "", err
+		}
+		return all[:1], at(all[0]), nil
 	})},
 	{"the next page begins before the end of this one", "long list", lists(func(s *broken, q stet.Query) ([]stet.Head, string, error) {
 		heads, next, err := s.Store.List(context.Background(), q)

@@ -18,6 +18,9 @@ var filterLaws = []law{
 	{"oldest while changing",
 		"in either order, List returns a record that stays exactly once, even if others come and go between pages",
 		oldestWhileChanging},
+	{"list while states change",
+		"in either order, List returns each record exactly once, even if the one that a page ends with changes its state before the next",
+		listWhileStatesChange},
 	{"long list",
 		"List returns each record that a filter selects exactly once, also if far more records than a page reads lie between",
 		longList},
@@ -177,6 +180,31 @@ func oldestWhileChanging(t testing.TB, x *bench) {
 		})
 		seen = slices.DeleteFunc(seen, func(h stet.Head) bool { return !slices.Contains(stay, h.ID) })
 		x.lists("a list", seen, stay)
+	}
+}
+
+// listWhileStatesChange has pages of one record, so that each is at an edge. Half of them change
+// their state one way, and half the other.
+func listWhileStatesChange(t testing.TB, x *bench) {
+	l := ability[stet.Lister](t, x)
+	turned := map[stet.State]stet.State{stet.Running: stet.Unknown, stet.Unknown: stet.Running}
+	var made []stet.ID
+	for i := range 12 {
+		r := running(key(i))
+		if i%2 == 0 {
+			r.State = stet.Unknown
+		}
+		made = append(made, x.create(r).ID)
+	}
+	for _, oldest := range []bool{false, true} {
+		seen := x.pages(l, stet.Query{Limit: 1, Oldest: oldest}, func(page int, seen []stet.Head) {
+			if page >= len(made) || len(seen) == 0 {
+				return
+			}
+			h := x.get(seen[len(seen)-1].ID).Head
+			x.replace(h, nil, func(h *stet.Head) { h.State = turned[h.State] })
+		})
+		x.lists(fmt.Sprintf("a list, oldest %v", oldest), seen, made)
 	}
 }
 
