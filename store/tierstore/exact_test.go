@@ -75,24 +75,50 @@ func TestAnAnswerThatAPurgeOvertakesLeavesNoCopy(t *testing.T) {
 	}
 }
 
-// A result that is too large for the cache overtakes what was read before it, all the same.
+// A result overtakes what was read before it, also one of the same instant, or too large for the
+// cache.
 func TestAReadThatAWriteOvertakesLeavesNoCopy(t *testing.T) {
+	for _, size := range []int{10, 10 << 10} {
+		clock := &storetest.Clock{}
+		origin := &halted{Store: memory(clock.Now)}
+		x := &rig{t: t, clock: clock, origin: &counted{Store: origin}}
+		x.Store = tier(t, tierstore.NewMemory(64<<10), x.origin, tierstore.Config{Clock: clock.Now})
+		done := x.sibling().complete("k")
+		h := done.Head
+		h.Version, h.DueIn = draw(), time.Hour
+		origin.after = func() {
+			if _, err := x.Replace(t.Context(), done.Version, h, &stet.Body{Progress: make([]byte, size)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := x.Get(t.Context(), done.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := x.Get(t.Context(), done.ID); err != nil || got.Version != h.Version {
+			t.Errorf("%d bytes: version %d is read after version %d was written: %v", size, got.Version, h.Version, err)
+		}
+	}
+}
+
+// A new record overtakes what was read of the one before, which another process has deleted.
+func TestAReadThatACreateOvertakesLeavesNoCopy(t *testing.T) {
 	origin := &halted{Store: memory(nil)}
 	x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: origin}}
-	x.Store = tier(t, tierstore.NewMemory(64<<10), x.origin, tierstore.Config{})
+	x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{})
 	done := x.sibling().complete("k")
-	h := done.Head
-	h.Version, h.DueIn = draw(), time.Hour
+	var made stet.Record
 	origin.after = func() {
-		if _, err := x.Replace(t.Context(), done.Version, h, &stet.Body{Progress: make([]byte, 10<<10)}); err != nil {
+		purge(t, x.sibling(), done)
+		var err error
+		if made, err = x.Create(t.Context(), running("k")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := x.Get(t.Context(), done.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := x.Get(t.Context(), done.ID); err != nil || got.Version != h.Version {
-		t.Errorf("version %d is read after version %d was written: %v", got.Version, h.Version, err)
+	if have, _ := x.retry("k"); have.Version != made.Version {
+		t.Errorf("version %d is replayed after version %d was made", have.Version, made.Version)
 	}
 }
 
