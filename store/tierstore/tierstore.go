@@ -27,8 +27,12 @@ type Config struct {
 	// removed, retries are told for that long that the key is in use. It costs one more write to
 	// the cache per execution. Default false.
 	InFlight bool
-	// Clock measures how long copies have been in a [Memory]. Default [time.Now].
+	// Clock measures how old the copies in a [Memory] are. Default [time.Now].
 	Clock func() time.Time
+	// Deaf is called by [Store.Follow] with the reason if it cannot hear what other processes
+	// change, once until it hears again. A connection that ends and is there again at the next
+	// attempt is no such reason. It may be nil.
+	Deaf func(err error)
 }
 
 // Defaults of [Config].
