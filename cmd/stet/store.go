@@ -21,6 +21,10 @@ func (a *app) open(ctx context.Context) error {
 		l.Breaker = a.breaker
 		a.metrics.Breaker(float64(breakerstore.Closed))
 	}
+	l.Tier.Deaf = func(err error) { // the error is of a connection, and no text of records
+		a.log.Warn("the cache does not hear what others change: until it does, a result that they delete is replayed for up to store.cache_ttl_s",
+			"error", err)
+	}
 	if a.store, err = l.Open(ctx, dsn.Serve); err != nil {
 		return err
 	}

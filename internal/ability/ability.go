@@ -35,11 +35,12 @@ type All interface {
 type LogSizer interface{ LogSize() (int64, error) }
 
 // Announcer is a store of several processes that tells each of them which completed records any of
-// them changes or deletes. No wrapper forwards it: a cache is next to the store.
+// them changes or deletes. A cache asks for it through the wrappers between the two, such as a
+// circuit breaker. None of them forwards it, because no call of theirs is concerned.
 type Announcer interface {
 	// Follow calls heard with the Hash of each such record until ctx ends or its connection does,
-	// and returns the reason. It calls ready when it begins to hear, and may call heard once too
-	// often.
+	// and returns the reason. It calls ready when it begins to hear, and again if it may have
+	// missed something. It may call heard once too often.
 	Follow(ctx context.Context, ready func(), heard func(hash uint32)) error
 	// Hash is what announcements call a record.
 	Hash(id stet.ID) uint32

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash/fnv"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,10 +53,7 @@ func (s *Store) ring(o *op, err error) {
 	if s.bell == nil || errors.Is(err, stet.ErrStale) || errors.Is(err, stet.ErrNotFound) || errors.Is(err, groupcommit.ErrNothing) {
 		return
 	}
-	s.bell.ring(name(o.Head.ID))
-	if o.wasResult() {
-		s.bell.ring(results + name(o.Head.ID))
-	}
+	s.bell.ring(name(o.Head.ID), o.wasResult())
 }
 
 // name is what a notification calls a record: nothing of its key.
@@ -75,7 +74,7 @@ const (
 	ringTime   = 5 * time.Second
 	relisten   = time.Second
 	notifySQL  = "SELECT count(pg_notify('" + channel + "', p)) FROM unnest($1::text[]) p"
-	maxRinging = 4096 // names in one notification
+	maxRinging = 4096 // about as many names in one notification
 )
 
 // bell wakes the callers of Wait, in this process and in others. It listens on one connection from
@@ -92,6 +91,7 @@ type bell struct {
 	started bool
 	ready   chan struct{} // closed when it listens; another when it listens again
 	ringing []string
+	missed  bool // names of results were not sent
 	busy    bool
 }
 
@@ -179,27 +179,38 @@ func (b *bell) hear() {
 	}
 }
 
-// ring wakes who waits here, at once, and elsewhere, soon.
-func (b *bell) ring(n string) {
+// ring wakes who waits here, at once, and elsewhere, soon. If result is set, it tells caches
+// elsewhere as well. Of names that are too many for one notification, those who wait find the
+// records by looking. A cache does not look: it is told that it was not told all.
+func (b *bell) ring(n string, result bool) {
 	b.wake(n)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.ringing) < maxRinging { // beyond that they look for themselves
+	room := len(b.ringing) < maxRinging
+	if room {
 		b.ringing = append(b.ringing, n)
 	}
+	if room && result {
+		b.ringing = append(b.ringing, results+n)
+	}
+	b.missed = b.missed || result && !room
 	if !b.busy && b.calls.enter() == nil {
 		b.busy = true
 		go b.tell()
 	}
 }
 
-// tell sends notifications until there are none.
+// tell sends notifications until there are none. After a failure that concerns results, it tells
+// caches that they were not told all, and tries that until the store is closed.
 func (b *bell) tell() {
 	defer b.calls.leave()
 	for {
 		b.mu.Lock()
 		names := b.ringing
-		b.ringing = nil
+		if b.missed {
+			names = append(names, results)
+		}
+		b.ringing, b.missed = nil, false
 		if len(names) == 0 {
 			b.busy = false
 			b.mu.Unlock()
@@ -207,9 +218,17 @@ func (b *bell) tell() {
 		}
 		b.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), ringTime)
-		_ = each(ctx, b.pool, notifySQL, []any{names}, func(Rows) error { return nil }) // if it is lost they look for themselves
+		err := each(ctx, b.pool, notifySQL, []any{names}, func(Rows) error { return nil })
 		cancel()
-		t := time.NewTimer(ringPause)
+		pause := ringPause
+		if err != nil {
+			pause = relisten
+			b.mu.Lock()
+			b.missed = b.missed || b.ctx.Err() == nil &&
+				slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, results) })
+			b.mu.Unlock()
+		}
+		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
 		case <-b.ctx.Done():

@@ -2,8 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"crypto/sha1" // what the scripts have
+	"encoding/binary"
 	"fmt"
-	"hash/crc32"
+	"strconv"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
@@ -20,24 +22,31 @@ type Subscriber interface {
 var _ ability.Announcer = (*Store)(nil)
 
 // Follow calls heard with the [Store.Hash] of each result that any process changes or deletes
-// before its time is over, until ctx or the connection ends. It calls ready when it begins to hear.
-// The error is [stet.ErrUnsupported] if the client is no [Subscriber]. The user of the server needs
-// the right to use the channel PREFIX:results; without it nothing is heard.
+// before its time is over, until ctx or the connection ends. It calls ready when it begins to hear,
+// and if it hears what it does not understand. The error is [stet.ErrUnsupported] if the client is
+// no [Subscriber]. The user of the server needs the right to use the channel PREFIX:results;
+// without it nothing is heard.
 func (s *Store) Follow(ctx context.Context, ready func(), heard func(hash uint32)) error {
 	c, ok := s.client.(Subscriber)
 	if !ok {
 		return fmt.Errorf("redisstore: %w: its client cannot subscribe", stet.ErrUnsupported)
 	}
-	err := c.Subscribe(ctx, s.prefix+":results", ready, func(member string) {
-		heard(crc32.Checksum([]byte(member), castagnoli))
+	err := c.Subscribe(ctx, s.prefix+":results", ready, func(hash string) {
+		if n, err := strconv.ParseUint(hash, 16, 32); err == nil {
+			heard(uint32(n))
+		} else {
+			ready()
+		}
 	})
 	return fmt.Errorf("redisstore: follow: %w", err)
 }
 
-// Hash returns what [Store.Follow] calls a record.
+// Hash returns what [Store.Follow] calls a record. The channel has no more of it than that: who may
+// listen need not be one who may read scopes and keys.
 func (s *Store) Hash(id stet.ID) uint32 {
 	w := s.buffers.get()
 	defer s.buffers.put(w)
 	w.member(id)
-	return crc32.Checksum(*w, castagnoli)
+	sum := sha1.Sum(*w)
+	return binary.BigEndian.Uint32(sum[:])
 }

@@ -57,10 +57,9 @@ func (b *bound) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 // state that is never shown.
 func (v *visit) mark(ctx context.Context, h stet.Head) {
 	m := stet.Head{ID: h.ID, Version: randomVersion(), State: stet.Unknown, UpdatedAt: h.UpdatedAt, AsOf: h.AsOf}
-	now := v.s.cfg.Clock()
-	seen := v.s.cache.see(h.ID)
+	seen := v.s.see(h.ID)
 	seen.firm = true
-	v.ask(ctx, func(ctx context.Context) error {
-		return v.s.cache.put(ctx, stet.Record{Head: m}, v.s.cfg.TTL, now, seen)
-	})
+	if !v.store(ctx, stet.Record{Head: m}, v.s.cfg.TTL, seen) {
+		v.drop(ctx, h.ID)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"hash/maphash"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,12 +18,13 @@ import (
 // Cache holds copies of records: a [Memory], or what [Shared] returns.
 type Cache interface {
 	// see returns a mark of id as it is now. The caller asks the origin after that.
-	see(id stet.ID) mark
-	// take returns the copy of id as it was put, and how long ago that was.
+	see(id stet.ID, now time.Time) mark
+	// take returns the copy of id as it was put, and its age.
 	take(ctx context.Context, id stet.ID, now time.Time) (r stet.Record, age time.Duration, ok bool, err error)
-	// put keeps r for at most ttl, unless the cache has a newer copy, or something was written
-	// since m was seen: then r may be out of date. It keeps references to r.
-	put(ctx context.Context, r stet.Record, ttl time.Duration, now time.Time, m mark) error
+	// put keeps a copy of r for at most ttl, unless the cache has a newer one, or something was
+	// written since m was seen: then r may be out of date. It reports whether the cache has this
+	// copy now; if not, it may still have another one. It keeps no reference to r.
+	put(ctx context.Context, r stet.Record, ttl time.Duration, m mark) (stored bool, err error)
 	drop(ctx context.Context, id stet.ID) error
 	// local reports whether the cache answers at once and never fails.
 	local() bool
@@ -54,8 +56,10 @@ type stripe struct {
 	notices atomic.Uint64 // of changes by others
 }
 
-// A mark is what a stripe had counted when the origin was asked. That of a shared cache is zero.
+// A mark is when the origin was asked, by the clock of the process, and what a stripe had counted
+// then. That of a shared cache has no stripe.
 type mark struct {
+	at              time.Time
 	stripe          *stripe
 	writes, notices uint64
 	firm            bool // what is put with it is put whatever else was written
@@ -73,7 +77,6 @@ func (m *mark) wrote() bool {
 
 type entry struct {
 	record stet.Record
-	at     time.Time // by the clock of the process
 	mark   mark
 	weight uint32
 }
@@ -98,9 +101,9 @@ func (c *Memory) Bytes() int64 { return int64(c.entries.WeightedSize()) }
 
 func (c *Memory) stripe(hash uint32) *stripe { return &c.stripes[hash%uint32(len(c.stripes))] }
 
-func (c *Memory) see(id stet.ID) mark {
+func (c *Memory) see(id stet.ID, now time.Time) mark {
 	s := c.stripe(c.hash(id))
-	return mark{stripe: s, writes: s.writes.Load(), notices: s.notices.Load()}
+	return mark{at: now, stripe: s, writes: s.writes.Load(), notices: s.notices.Load()}
 }
 
 func (c *Memory) take(_ context.Context, id stet.ID, now time.Time) (stet.Record, time.Duration, bool, error) {
@@ -108,25 +111,26 @@ func (c *Memory) take(_ context.Context, id stet.ID, now time.Time) (stet.Record
 	if !ok || e.mark.notices != e.mark.stripe.notices.Load() {
 		return stet.Record{}, 0, false, nil
 	}
-	return e.record, now.Sub(e.at), true, nil
+	return e.record, now.Sub(e.mark.at), true, nil
 }
 
-func (c *Memory) put(_ context.Context, r stet.Record, _ time.Duration, now time.Time, m mark) error {
+// put copies r before it looks: it holds a lock while it looks.
+func (c *Memory) put(_ context.Context, r stet.Record, _ time.Duration, m mark) (stored bool, _ error) {
 	size := weigh(&r)
 	if size > min(c.max/8, math.MaxUint32) {
 		c.entries.Invalidate(r.ID)
-		return nil
+		return false, nil
 	}
-	// The strings may be parts of a whole request header, which an entry must not keep in memory.
-	r.ID = stet.ID{Scope: stet.Scope(strings.Clone(string(r.Scope))), Key: stet.Key(strings.Clone(string(r.Key)))}
-	e := &entry{r, now, m, uint32(size)}
+	r = detached(r)
+	e := &entry{r, m, uint32(size)}
 	c.entries.Compute(r.ID, func(old *entry, found bool) (*entry, otter.ComputeOp) {
 		if !m.firm && m.writes != m.stripe.writes.Load() || found && newer(&old.record.Head, &r.Head) {
 			return old, otter.CancelOp
 		}
+		stored = true
 		return e, otter.WriteOp
 	})
-	return nil
+	return stored, nil
 }
 
 // drop also keeps what the origin was asked for before the write from being put after it.
@@ -150,34 +154,88 @@ func (c *Memory) forget() {
 func (c *Memory) local() bool  { return true }
 func (c *Memory) close() error { c.entries.InvalidateAll(); return nil }
 
-// An entry takes about overhead bytes beside its strings and byte slices, and each of its strings
-// or fields perString.
+// An entry takes about overhead bytes beside its strings, byte slices and fields. A map takes
+// perMap besides, and perPair for each of its pairs.
 const (
 	overhead  = 1024
 	perString = 16
+	perMap    = 20 * perString
+	perPair   = 5 * perString
 )
 
 // weigh returns about how many bytes a copy of r takes.
 func weigh(r *stet.Record) int64 {
-	h, b := &r.Head, &r.Body
-	n := overhead + len(b.Request) + len(b.Progress) + len(h.Scope) + len(h.Key)
-	for _, s := range [...]string{h.Fingerprint.Recipe, h.Point, h.Cause, h.Holder, h.Route, h.Method, h.Path, h.TraceID,
-		h.DownstreamKey, h.DownstreamID} {
-		n += len(s)
+	n := overhead + len(r.Request) + len(r.Progress)
+	strs(r, func(s *string) { n += len(*s) })
+	if len(r.Meta) > 0 {
+		n += perMap
 	}
-	for k, v := range h.Meta {
-		n += len(k) + len(v) + 4*perString
+	for k, v := range r.Meta {
+		n += len(k) + len(v) + perPair
 	}
-	if h.Note != nil {
-		n += len(h.Note.Who) + len(h.Note.Why) + len(h.Note.Evidence) + len(h.Note.Notice) + 4*perString
+	if a := r.Response; a != nil {
+		n += len(a.Body) + (len(a.Header)+len(a.Trailer))*2*perString
 	}
-	if b.Response != nil {
-		n += len(b.Response.Body)
-		for _, fields := range [...][]stet.Field{b.Response.Header, b.Response.Trailer} {
-			for _, f := range fields {
-				n += len(f.Name) + len(f.Value) + 2*perString
+	return int64(n)
+}
+
+// detached returns a copy of r that shares no memory with it. The strings and slices of r may be
+// parts of something far larger, such as the header of a request or the answer of a server, which
+// would stay in memory with the copy. The strings of the copy are parts of one.
+func detached(r stet.Record) stet.Record {
+	if r.Note != nil {
+		n := *r.Note
+		r.Note = &n
+	}
+	r.Request, r.Progress = slices.Clone(r.Request), slices.Clone(r.Progress)
+	if r.Response != nil {
+		a := *r.Response
+		a.Header, a.Trailer, a.Body = slices.Clone(a.Header), slices.Clone(a.Trailer), slices.Clone(a.Body)
+		r.Response = &a
+	}
+	size := 0
+	strs(&r, func(s *string) { size += len(*s) })
+	for k, v := range r.Meta {
+		size += len(k) + len(v)
+	}
+	var all strings.Builder
+	all.Grow(size)
+	move := func(s *string) {
+		from := all.Len()
+		all.WriteString(*s)
+		*s = all.String()[from:]
+	}
+	strs(&r, move)
+	if r.Meta != nil {
+		meta := make(map[string]string, len(r.Meta))
+		for k, v := range r.Meta {
+			move(&k)
+			move(&v)
+			meta[k] = v
+		}
+		r.Meta = meta
+	}
+	return r
+}
+
+// strs calls do with each string of r but those in its Meta.
+func strs(r *stet.Record, do func(*string)) {
+	h := &r.Head
+	for _, s := range [...]*string{(*string)(&h.Scope), (*string)(&h.Key), &h.Tag, &h.Fingerprint.Recipe, &h.Point, &h.Cause, &h.Holder,
+		&h.Route, &h.Method, &h.Path, &h.TraceID, &h.DownstreamKey, &h.DownstreamID} {
+		do(s)
+	}
+	if n := h.Note; n != nil {
+		for _, s := range [...]*string{&n.Who, &n.Why, &n.Evidence, &n.Notice, &n.Action} {
+			do(s)
+		}
+	}
+	if a := r.Response; a != nil {
+		for _, fields := range [...][]stet.Field{a.Header, a.Trailer} {
+			for i := range fields {
+				do(&fields[i].Name)
+				do(&fields[i].Value)
 			}
 		}
 	}
-	return int64(n)
 }

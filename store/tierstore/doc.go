@@ -12,8 +12,8 @@
 //
 // Within its retention, only operators change a completed record. Such a change removes the copy
 // from the cache of the store that makes it. Other copies are replayed until they are [Config].TTL
-// old, counted from when they were read from the origin: those in the caches of other processes, in
-// a shared cache that could not be reached just then, and those that a slow reader stored a moment
+// old, counted from when the origin was asked: those in the caches of other processes, in a shared
+// cache that could not be reached just then, and those that a slow reader stored there a moment
 // later. So for at most TTL
 //
 //   - after a purge, a retry still gets the purged result instead of running again, and another

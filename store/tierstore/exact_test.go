@@ -3,6 +3,7 @@ package tierstore_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,24 +76,50 @@ func TestAnAnswerThatAPurgeOvertakesLeavesNoCopy(t *testing.T) {
 	}
 }
 
-// A result that is too large for the cache overtakes what was read before it, all the same.
+// A result overtakes what was read before it, also one of the same instant, or too large for the
+// cache.
 func TestAReadThatAWriteOvertakesLeavesNoCopy(t *testing.T) {
+	for _, size := range []int{10, 10 << 10} {
+		clock := &storetest.Clock{}
+		origin := &halted{Store: memory(clock.Now)}
+		x := &rig{t: t, clock: clock, origin: &counted{Store: origin}}
+		x.Store = tier(t, tierstore.NewMemory(64<<10), x.origin, tierstore.Config{Clock: clock.Now})
+		done := x.sibling().complete("k")
+		h := done.Head
+		h.Version, h.DueIn = draw(), time.Hour
+		origin.after = func() {
+			if _, err := x.Replace(t.Context(), done.Version, h, &stet.Body{Progress: make([]byte, size)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := x.Get(t.Context(), done.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := x.Get(t.Context(), done.ID); err != nil || got.Version != h.Version {
+			t.Errorf("%d bytes: version %d is read after version %d was written: %v", size, got.Version, h.Version, err)
+		}
+	}
+}
+
+// A new record overtakes what was read of the one before, which another process has deleted.
+func TestAReadThatACreateOvertakesLeavesNoCopy(t *testing.T) {
 	origin := &halted{Store: memory(nil)}
 	x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: origin}}
-	x.Store = tier(t, tierstore.NewMemory(64<<10), x.origin, tierstore.Config{})
+	x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{})
 	done := x.sibling().complete("k")
-	h := done.Head
-	h.Version, h.DueIn = draw(), time.Hour
+	var made stet.Record
 	origin.after = func() {
-		if _, err := x.Replace(t.Context(), done.Version, h, &stet.Body{Progress: make([]byte, 10<<10)}); err != nil {
+		purge(t, x.sibling(), done)
+		var err error
+		if made, err = x.Create(t.Context(), running("k")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := x.Get(t.Context(), done.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := x.Get(t.Context(), done.ID); err != nil || got.Version != h.Version {
-		t.Errorf("version %d is read after version %d was written: %v", got.Version, h.Version, err)
+	if have, _ := x.retry("k"); have.Version != made.Version {
+		t.Errorf("version %d is replayed after version %d was made", have.Version, made.Version)
 	}
 }
 
@@ -102,11 +129,17 @@ type announcing struct {
 	heard chan uint32
 	ends  chan error
 	ready chan struct{}
+	deaf  atomic.Bool
+	asked atomic.Int64
 }
 
 func (*announcing) Hash(id stet.ID) uint32 { return uint32(len(id.Key)) }
 
 func (a *announcing) Follow(ctx context.Context, ready func(), heard func(uint32)) error {
+	a.asked.Add(1)
+	if a.deaf.Load() {
+		return errors.New("no right to listen")
+	}
 	ready()
 	a.ready <- struct{}{}
 	for {
@@ -154,6 +187,58 @@ func TestFollow(t *testing.T) {
 		<-origin.ready     // it is there again, and may have missed something
 		synctest.Wait()
 		known("one", false)
+		cancel()
+		if err := <-over; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// A cache that cannot hear keeps its copies for their time, asks less and less often, and says so
+// once.
+func TestDeaf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		origin := &announcing{Store: memory(nil), ends: make(chan error), ready: make(chan struct{})}
+		origin.deaf.Store(true)
+		told := 0
+		x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: origin}}
+		x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{TTL: 24 * time.Hour, Deaf: func(error) { told++ }})
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error)
+		go func() { over <- x.Follow(ctx) }()
+		check := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if told != want {
+				t.Errorf("it was told %d times, want %d", told, want)
+			}
+		}
+		x.complete("k")
+		time.Sleep(10 * time.Minute)
+		check(1)
+		if n := origin.asked.Load(); n < 10 || n > 20 { // 6 in the first minute, and one in each other
+			t.Errorf("it asked %d times in ten minutes", n)
+		}
+		if _, asked := x.retry("k"); asked {
+			t.Error("the copy is gone")
+		}
+		origin.deaf.Store(false)
+		<-origin.ready
+		synctest.Wait()
+		if _, asked := x.retry("k"); !asked {
+			t.Error("the copy outlives what may have been missed")
+		}
+		before := origin.asked.Load()
+		origin.ends <- errors.New("the connection is broken")
+		<-origin.ready
+		check(1) // it was there again at once
+		if n := origin.asked.Load() - before; n != 1 {
+			t.Errorf("it asked %d times for a new connection", n)
+		}
+		origin.deaf.Store(true)
+		origin.ends <- errors.New("the connection is broken")
+		time.Sleep(time.Hour)
+		check(2)
 		cancel()
 		if err := <-over; !errors.Is(err, context.Canceled) {
 			t.Error(err)

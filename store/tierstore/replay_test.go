@@ -198,6 +198,32 @@ func TestTheWayFromTheOriginCounts(t *testing.T) {
 	})
 }
 
+// The longest time for which a purge elsewhere goes unnoticed includes the one that the origin took
+// to answer: it may have been made right after the question.
+func TestTTLCountsFromTheQuestion(t *testing.T) {
+	rigs(t, tierstore.Config{}, func(t *testing.T, x *rig) {
+		done := x.sibling().complete("k")
+		cache := tierstore.Cache(tierstore.NewMemory(0))
+		if x.cache != nil {
+			cache = tierstore.Shared(x.cache)
+		}
+		late := *x
+		slow := slowOrigin{x.origin, func() { x.clock.Advance(tierstore.DefaultTTL - 20*time.Second) }}
+		late.Store = tier(t, cache, slow, tierstore.Config{Clock: x.clock.Now})
+		if _, err := late.Get(t.Context(), done.ID); err != nil {
+			t.Fatal(err)
+		}
+		x.clock.Advance(19 * time.Second)
+		if _, asked := late.retry("k"); asked {
+			t.Error("a copy that is not too old is not used")
+		}
+		x.clock.Advance(2 * time.Second)
+		if _, asked := late.retry("k"); !asked {
+			t.Error("a copy is used that is older than it may be")
+		}
+	})
+}
+
 func purge(t *testing.T, x *rig, r stet.Record) {
 	t.Helper()
 	h := r.Head

@@ -17,7 +17,7 @@ func Shared(s stet.Store) Cache { return shared{s} }
 
 type shared struct{ store stet.Store }
 
-func (f shared) see(stet.ID) mark { return mark{} }
+func (f shared) see(_ stet.ID, now time.Time) mark { return mark{at: now} }
 
 func (f shared) take(ctx context.Context, id stet.ID, _ time.Time) (stet.Record, time.Duration, bool, error) {
 	have, err := f.store.Get(ctx, id)
@@ -28,17 +28,17 @@ func (f shared) take(ctx context.Context, id stet.ID, _ time.Time) (stet.Record,
 	return r, have.AsOf.Sub(have.UpdatedAt), ok && !have.Over(), nil
 }
 
-func (f shared) put(ctx context.Context, r stet.Record, ttl time.Duration, _ time.Time, _ mark) error {
+func (f shared) put(ctx context.Context, r stet.Record, ttl time.Duration, _ mark) (stored bool, _ error) {
 	c := pack(r, ttl)
 	have, err := f.store.Create(ctx, c)
 	if !errors.Is(err, stet.ErrExists) {
-		return unlessAnswered(err)
+		return err == nil, unlessAnswered(err)
 	}
 	if old, ok := open(have); ok && !have.Over() && (old.Version == r.Version || newer(&old.Head, &r.Head)) {
-		return nil
+		return old.Version == r.Version, nil
 	}
 	_, err = f.store.Replace(ctx, have.Version, c.Head, &c.Body)
-	return unlessAnswered(err)
+	return err == nil, unlessAnswered(err)
 }
 
 func (f shared) drop(ctx context.Context, id stet.ID) error {

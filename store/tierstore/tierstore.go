@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,8 +15,8 @@ import (
 
 // Config configures a [Store]. The zero value works.
 type Config struct {
-	// TTL is how long a copy is replayed before the origin is asked again, and so the longest time
-	// for which a purge may go unnoticed. Default [DefaultTTL].
+	// TTL is how long a copy is replayed before the origin is asked again, counted from when it was
+	// asked last, and so the longest time for which a purge may go unnoticed. Default [DefaultTTL].
 	TTL time.Duration
 	// Timeout is how much of each call a shared cache may take, reading and writing together. A
 	// [Memory] does not need it. Default [DefaultTimeout].
@@ -28,8 +27,12 @@ type Config struct {
 	// removed, retries are told for that long that the key is in use. It costs one more write to
 	// the cache per execution. Default false.
 	InFlight bool
-	// Clock measures how long copies have been in a [Memory]. Default [time.Now].
+	// Clock measures how old the copies in a [Memory] are. Default [time.Now].
 	Clock func() time.Time
+	// Deaf is called by [Store.Follow] with the reason if it cannot hear what other processes
+	// change, once until it hears again. A connection that ends and is there again at the next
+	// attempt is no such reason. It may be nil.
+	Deaf func(err error)
 }
 
 // Defaults of [Config].
@@ -99,14 +102,18 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	if have, ok := v.take(ctx, r.ID); ok && s.shown(have.State) {
 		return have, stet.ErrExists
 	}
-	began, seen := s.cfg.Clock(), s.cache.see(r.ID)
+	seen := s.see(r.ID)
 	got, err := s.origin.Create(ctx, r)
 	switch {
-	case !s.shown(got.State):
-	case err == nil:
-		v.put(ctx, got.Head, clone(got.Body), began, seen)
 	case errors.Is(err, stet.ErrExists):
-		v.put(ctx, got.Head, got.Body, began, seen)
+		if s.shown(got.State) {
+			v.put(ctx, got, seen)
+		}
+	case err == nil && s.shown(got.State) && seen.wrote() && v.put(ctx, got, seen):
+	case s.cache.local():
+		// There may be a new record: what slower readers have of the one before is no copy of it. A
+		// shared cache is spared that question: other processes' readers could be as slow.
+		v.drop(ctx, r.ID)
 	}
 	return got, err
 }
@@ -117,10 +124,10 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	if have, ok := v.take(ctx, id); ok && have.State == stet.Completed {
 		return have, nil
 	}
-	began, seen := s.cfg.Clock(), s.cache.see(id)
+	seen := s.see(id)
 	got, err := s.origin.Get(ctx, id)
 	if err == nil && s.shown(got.State) {
-		v.put(ctx, got.Head, got.Body, began, seen)
+		v.put(ctx, got, seen)
 	}
 	return got, err
 }
@@ -129,9 +136,9 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 // previous record must go. The new one takes its place only if its Body is known: a copy must be
 // complete.
 func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	v, began, seen := s.visit(), s.cfg.Clock(), s.cache.see(h.ID)
+	v, seen := s.visit(), s.see(h.ID)
 	got, err := s.origin.Replace(ctx, prev, h, b)
-	if err != nil || b == nil || !s.shown(got.State) || !seen.wrote() || !v.put(ctx, got, clone(*b), began, seen) {
+	if err != nil || b == nil || !s.shown(got.State) || !seen.wrote() || !v.put(ctx, stet.Record{Head: got, Body: *b}, seen) {
 		v.drop(ctx, h.ID)
 	}
 	return got, err
@@ -163,6 +170,9 @@ type visit struct {
 
 func (s *Store) visit() visit { return visit{s, s.cfg.Timeout} }
 
+// see returns a mark of id. The caller asks the origin after that.
+func (s *Store) see(id stet.ID) mark { return s.cache.see(id, s.cfg.Clock()) }
+
 // take returns the copy in the cache if its retention is not over and it is not too old. Its AsOf
 // is moved on to now.
 func (v *visit) take(ctx context.Context, id stet.ID) (r stet.Record, ok bool) {
@@ -178,25 +188,30 @@ func (v *visit) take(ctx context.Context, id stet.ID) (r stet.Record, ok bool) {
 	return r, !r.Over()
 }
 
-// put writes a copy of what the origin answered to a question asked at began. It reports false if
-// it left the cache as it was.
-func (v *visit) put(ctx context.Context, h stet.Head, b stet.Body, began time.Time, seen mark) bool {
-	now := v.s.cfg.Clock()
-	age := max(0, now.Sub(began))
+// put writes a copy of what the origin answered to a question asked when m was seen. It reports
+// whether the cache has that copy now.
+func (v *visit) put(ctx context.Context, r stet.Record, m mark) (stored bool) {
+	age := max(0, v.s.cfg.Clock().Sub(m.at))
 	if !v.s.cache.local() {
 		age += v.s.cfg.Timeout // as long as the copy may be on its way
 	}
-	h.AsOf = h.AsOf.Add(micros(age))
+	age = micros(age)
 	ttl := v.s.cfg.TTL
-	if !h.DueAt.IsZero() {
-		ttl = min(ttl, h.DueAt.Sub(h.AsOf))
+	if !r.DueAt.IsZero() {
+		ttl = min(ttl, r.DueAt.Sub(r.AsOf))
 	}
-	if ttl <= 0 {
-		return false
+	if !v.s.cache.local() {
+		r.AsOf = r.AsOf.Add(age) // by its clock, the copy is as old as its own write
 	}
-	return v.ask(ctx, func(ctx context.Context) error {
-		return v.s.cache.put(ctx, stet.Record{Head: h, Body: b}, ttl, now, seen)
+	return ttl > age && v.store(ctx, r, ttl-age, m)
+}
+
+func (v *visit) store(ctx context.Context, r stet.Record, ttl time.Duration, m mark) (stored bool) {
+	v.ask(ctx, func(ctx context.Context) (err error) {
+		stored, err = v.s.cache.put(ctx, r, ttl, m)
+		return err
 	})
+	return stored
 }
 
 func (v *visit) drop(ctx context.Context, id stet.ID) {
@@ -226,15 +241,4 @@ func (v *visit) ask(ctx context.Context, do func(context.Context) error) bool {
 		v.s.paused.Store(time.Now().Add(CachePause).UnixNano())
 	}
 	return err == nil
-}
-
-// clone copies what the caller may change after the call.
-func clone(b stet.Body) stet.Body {
-	b.Request, b.Progress = slices.Clone(b.Request), slices.Clone(b.Progress)
-	if b.Response != nil {
-		r := *b.Response
-		r.Header, r.Trailer, r.Body = slices.Clone(r.Header), slices.Clone(r.Trailer), slices.Clone(r.Body)
-		b.Response = &r
-	}
-	return b
 }

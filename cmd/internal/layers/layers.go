@@ -90,7 +90,7 @@ func (l Layers) around(o *dsn.Opened) error {
 func follow(s *tierstore.Store) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var following sync.WaitGroup
-	following.Go(func() { _ = s.Follow(ctx) }) // some stores announce nothing: then copies go by their age
+	following.Go(func() { _ = s.Follow(ctx) }) // some stores announce nothing: then copies go by their age; else see Tier.Deaf
 	return func() error {
 		cancel()
 		following.Wait()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stet-dev/stet/internal/integration/testserver"
 )
 
 // A cache that is the store's own database by another name, which no check of the configuration can
@@ -62,6 +64,34 @@ func TestPurgeAtAnotherGateway(t *testing.T) {
 				return false // on Redis: it did not listen yet
 			})
 		})
+	}
+}
+
+// A gateway whose user of Redis may neither listen nor publish says once that it hears nothing.
+// What it deletes itself is deleted all the same.
+func TestGatewayThatMayNotListen(t *testing.T) {
+	server := testserver.NewRedis(t, "--appendonly", "yes", "--user", "deaf", "on", "nopass", "~*", "+@all")
+	target := gatewayTarget("redis")
+	var g *gateway
+	target.Open = func(t testing.TB, s Spec) (_ Server, err error) {
+		if g, err = newGateway(t, "redis", s); err != nil {
+			return nil, err
+		}
+		g.dsn = "redis://deaf:any@" + server.Addr
+		g.store += ", cache_ttl_s: 3600"
+		return g, g.open()
+	}
+	c := newC(t, Case{ID: "FX-15"}, newPool(t, target))
+	first := c.POST("/fx/json", key("k")).First(201)
+	first.Retry().Replays(first)
+	warned := func() int {
+		return strings.Count(g.Log(), `"level":"WARN","msg":"the cache does not hear what others change`)
+	}
+	c.Until("it warns", func() bool { return warned() > 0 })
+	purge(t, g.nodes[0].admin, c.Tenant(), "k")
+	first.Retry().First(201)
+	if n := warned(); n != 1 {
+		t.Errorf("it warned %d times", n)
 	}
 }
 

@@ -156,3 +156,35 @@ func TestReapedResultsAreNotAnnounced(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is published tells nothing of keys, and is what processes that listen go by.
+func TestAnnouncementsNameNoKey(t *testing.T) {
+	client, at := adapters[0].single(t, testserver.Redis(t).Addr), prefix(t.TempDir())
+	s := open(t, client, redisstore.Config{Prefix: at, Shards: shards}).(*redisstore.Store)
+	listening, heard := make(chan struct{}), make(chan string, 9)
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() {
+		over <- client.(redisstore.Subscriber).Subscribe(ctx, at+":results", func() { close(listening) }, func(m string) { heard <- m })
+	}()
+	<-listening
+	h := settled(t, s, "secret")
+	prev := h.Version
+	h.Version, h.DueIn = draw(), time.Hour
+	h, err := s.Replace(t.Context(), prev, h, nil)
+	if err == nil {
+		err = s.Delete(t.Context(), h.ID, h.Version)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, want := <-heard, fmt.Sprintf("%08x", s.Hash(h.ID)); got != want {
+			t.Errorf("%q is published, want %q", got, want)
+		}
+	}
+	cancel()
+	if err := <-over; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -8,7 +8,7 @@ if string.byte(have, 58) == 2 then -- a result; caches do not have it when its t
   local t = redis.call('TIME')
   local place = redis.call('ZSCORE', KEYS[2], due) or '0'
   if place - 2e15 > t[1] * 1e5 + t[2] / 10 then
-    redis.pcall('PUBLISH', string.match(KEYS[2], '{(.*):') .. ':results', string.sub(due, 2))
+    redis.pcall('PUBLISH', string.match(KEYS[2], '{(.*):') .. ':results', string.sub(redis.sha1hex(string.sub(due, 2)), 1, 8))
   end
 end
 local key, id = names(have)

@@ -42,8 +42,9 @@ if ARGV[10] and ARGV[10] ~= '' then
   redis.call('XADD', KEYS[2] .. ':history', '*', 'm', string.sub(KEYS[1], #KEYS[2] + 4),
     'f', string.byte(have, 58), 't', string.byte(ARGV[1], 10), 'a', now, 'n', ARGV[10])
 end
--- Caches of results listen. A user without the right to publish has replaced the record all the same.
+-- Caches of results listen, for a hash of the member: the channel does not say what keys there are. A
+-- user without the right to publish has replaced the record all the same.
 if string.byte(have, 58) == 2 then
-  redis.pcall('PUBLISH', string.match(KEYS[2], '{(.*):') .. ':results', string.sub(KEYS[1], #KEYS[2] + 4))
+  redis.pcall('PUBLISH', string.match(KEYS[2], '{(.*):') .. ':results', string.sub(redis.sha1hex(string.sub(KEYS[1], #KEYS[2] + 4)), 1, 8))
 end
 return instants
