@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/stet-dev/stet/internal/canon"
-
-	"sync"
 )
 
 // BodyMode says how a [Recipe] reads a request body.

@@ -80,7 +80,7 @@ func (h Webhook) Validate() error {
 func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(w, http.StatusMethodNotAllowed, "method-not-allowed", "A notice is sent by POST.")
+		refuse(w, methodNotAllowed, "A notice is sent by POST.")
 		return
 	}
 	p, err := h.provider()
@@ -90,7 +90,7 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s, signed = p.Verify(r.Header)
 	}
 	if !signed || !h.fresh(s.At) {
-		refuse(w, http.StatusUnauthorized, "unauthenticated", notSigned)
+		refuse(w, unauthenticated, notSigned)
 		return
 	}
 	buf := held.Buffer(held.Owner("notices"))
@@ -101,15 +101,15 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case errors.Is(err, ledger.ErrNoRoom):
 		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusTooManyRequests, "rate-limited", "Too many notices are being read: send the notice again.")
+		refuse(w, rateLimited, "Too many notices are being read: send the notice again.")
 		return
 	case err != nil:
-		refuse(w, http.StatusBadRequest, "invalid-notice", "The notice was cut off.")
+		refuse(w, invalidNotice, "The notice was cut off.")
 		return
 	}
 	body := buf.Bytes()
 	if !h.signedBy(&p, &s, body) { // before a byte of it is looked at
-		refuse(w, http.StatusUnauthorized, "unauthenticated", notSigned)
+		refuse(w, unauthenticated, notSigned)
 		return
 	}
 	n, problem := p.Decode(body)
@@ -117,7 +117,7 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem = n.resolve()
 	}
 	if problem != "" {
-		refuse(w, http.StatusBadRequest, "invalid-notice", problem)
+		refuse(w, invalidNotice, problem)
 		return
 	}
 	h.take(w, r, n, s.ID)
@@ -145,9 +145,9 @@ func (h *Webhook) fresh(at time.Time) bool {
 
 // take ends the record that the notice names.
 func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhookID string) {
-	id, status, code, problem := h.find(r, n)
+	id, why, problem := h.find(r, n)
 	if problem != "" {
-		refuse(w, status, code, problem)
+		refuse(w, why, problem)
 		return
 	}
 	note := stet.Note{Who: cmp.Or(h.Who, "webhook"), Why: "the provider said so",
@@ -161,20 +161,20 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 	case errors.Is(err, stet.ErrKnown):
 		known(w)
 	case errors.Is(err, stet.ErrNotFound):
-		refuse(w, http.StatusNotFound, "not-found", "There is no such record.")
+		refuse(w, notFound, "There is no such record.")
 	case errors.Is(err, stet.ErrOtherAttempt):
-		conflict(w, "state-changed", fmt.Sprintf("The notice is about another attempt than the record's, which is at "+
+		refuse(w, stateChanged, fmt.Sprintf("The notice is about another attempt than the record's, which is at "+
 			"attempt %d: send what became of that one.", got.Attempt))
 	case errors.Is(err, stet.ErrContradicted):
-		conflict(w, "contradicted", "The handler's own answer came too late to be the record's, and says that it "+
+		refuse(w, contradicted, "The handler's own answer came too late to be the record's, and says that it "+
 			"happened: send \"completed\", or have an operator decide.")
 	case errors.Is(err, stet.ErrAttended):
-		conflict(w, "attended", "The handler has not returned, so that it may still happen: send the notice again later.")
+		refuse(w, attended, "The handler has not returned, so that it may still happen: send the notice again later.")
 	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale):
 		h.moved(w, &got, n, err)
 	default:
 		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, "store-unavailable", "The store did not answer: send the notice again.")
+		refuse(w, storeUnavailable, "The store did not answer: send the notice again.")
 	}
 }
 
@@ -183,31 +183,31 @@ func (h Webhook) moved(w http.ResponseWriter, got *stet.Head, n *notice, err err
 	done := n.resolution.Response != nil
 	switch {
 	case errors.Is(err, stet.ErrStale), got.State == stet.Running:
-		conflict(w, "in-progress", "It is still running: send the notice again later.")
+		refuse(w, inProgress, "It is still running: send the notice again later.")
 	case got.State == stet.Unknown && done:
-		conflict(w, "published", "Part of an answer has reached a client, and another may not follow: "+
+		refuse(w, published, "Part of an answer has reached a client, and another may not follow: "+
 			"send the status alone.")
 	case got.State == stet.Unknown:
-		conflict(w, "published", "Part of an answer has reached a client, so that it did happen: send \"completed\".")
+		refuse(w, published, "Part of an answer has reached a client, so that it did happen: send \"completed\".")
 	case got.State == stet.Retryable && done:
-		conflict(w, "contradicted", "The record says that nothing happened, and a retry may run: "+
+		refuse(w, contradicted, "The record says that nothing happened, and a retry may run: "+
 			"have an operator look at it now.")
 	case got.State == stet.Completed && !done:
-		conflict(w, "contradicted", "The record has a result: have an operator look at it.")
+		refuse(w, contradicted, "The record has a result: have an operator look at it.")
 	default:
 		known(w)
 	}
 }
 
 // find returns the record that the notice names, or what is wrong.
-func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, status int, code, problem string) {
+func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, why refusal, problem string) {
 	if n.Key != "" {
-		return n.id(n.Key), 0, "", ""
+		return n.id(n.Key), why, ""
 	}
 	name := cmp.Or(n.DownstreamID, n.DownstreamKey)
 	heads, err := h.Engine.Operator().Find(r.Context(), name)
 	if err != nil {
-		return id, http.StatusServiceUnavailable, "store-unavailable",
+		return id, storeUnavailable,
 			"The store cannot be asked by downstream names at the moment: send the notice again, or name the key."
 	}
 	var found []stet.ID
@@ -218,20 +218,16 @@ func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, status int, code,
 	}
 	switch len(found) {
 	case 0: // the key itself may be what was sent downstream
-		return n.id(name), 0, "", ""
+		return n.id(name), why, ""
 	case 1:
-		return found[0], 0, "", ""
+		return found[0], why, ""
 	}
-	return id, http.StatusConflict, "ambiguous", "Several records have that name: name the scope and the key."
-}
-
-func conflict(w http.ResponseWriter, code, detail string) {
-	refuse(w, http.StatusConflict, code, detail)
+	return id, ambiguous, "Several records have that name: name the scope and the key."
 }
 
 func tooLong(w http.ResponseWriter) {
 	text := fmt.Sprintf("A notice has at most %d bytes.", maxNotice)
-	refuse(w, http.StatusRequestEntityTooLarge, "payload-too-large", text)
+	refuse(w, tooLarge, text)
 }
 
 func known(w http.ResponseWriter) {
@@ -247,9 +243,27 @@ type refusal struct {
 	Code   string `json:"code"`
 }
 
-func refuse(w http.ResponseWriter, status int, code, detail string) {
-	doc := refusal{stethttp.DefaultProblemBase + code, "The notice was not taken", status, detail, code}
-	answer(w, status, "application/problem+json", doc)
+// A code that the layer or the admin API answers with as well has their title: both stand on its
+// page.
+var (
+	ambiguous        = refusal{Status: 409, Code: "ambiguous", Title: "Several records have this name"}
+	attended         = refusal{Status: 409, Code: "attended", Title: "The handler has not returned"}
+	contradicted     = refusal{Status: 409, Code: "contradicted", Title: "A late answer says that it happened"}
+	inProgress       = refusal{Status: 409, Code: "in-progress", Title: "A request with this Idempotency-Key is running"}
+	invalidNotice    = refusal{Status: 400, Code: "invalid-notice", Title: "The notice cannot be used"}
+	methodNotAllowed = refusal{Status: 405, Code: "method-not-allowed", Title: "A notice is sent by POST"}
+	notFound         = refusal{Status: 404, Code: "not-found", Title: "There is no such thing"}
+	published        = refusal{Status: 409, Code: "published", Title: "Part of an answer has reached a client"}
+	rateLimited      = refusal{Status: 429, Code: "rate-limited", Title: "Too many requests"}
+	stateChanged     = refusal{Status: 409, Code: "state-changed", Title: "The record's state does not allow this"}
+	storeUnavailable = refusal{Status: 503, Code: "store-unavailable", Title: "The idempotency store did not answer"}
+	tooLarge         = refusal{Status: 413, Code: "payload-too-large", Title: "The request body is too large"}
+	unauthenticated  = refusal{Status: 401, Code: "unauthenticated", Title: "The request does not say whose it is"}
+)
+
+func refuse(w http.ResponseWriter, r refusal, detail string) {
+	r.Type, r.Detail = stethttp.DefaultProblemBase+r.Code, detail
+	answer(w, r.Status, "application/problem+json", r)
 }
 
 func answer(w http.ResponseWriter, status int, media string, doc any) {

@@ -1,6 +1,7 @@
 package problems_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -22,9 +23,9 @@ import (
 var update = flag.Bool("update", false, "write the facts into the pages")
 
 // Every code that a client or an operator can be told has a page, and no other has: the layer's say
-// which they are, the admin API's are read from its source.
+// which they are, those of the admin API and of the webhook are read from their source.
 func TestEveryCodeHasAPage(t *testing.T) {
-	facts := adminFacts(t)
+	facts := sourceFacts(t, "admin", "problem", "admin API")
 	for _, c := range layerCodes(t) {
 		p := stethttp.NewProblem(c, "")
 		if p.Status == 0 {
@@ -39,6 +40,13 @@ func TestEveryCodeHasAPage(t *testing.T) {
 			facts[string(c)] += fmt.Sprintf("; `key_action` is `%s`", p.KeyAction)
 		}
 		facts[string(c)] += "."
+	}
+	for code, is := range sourceFacts(t, "reconcile", "refusal", "webhook") {
+		title, _, _ := strings.Cut(is, ".**")
+		if facts[code] != "" && !strings.HasPrefix(facts[code], title+".**") {
+			t.Errorf("%s has two titles: %s and %s", code, is, facts[code])
+		}
+		facts[code] = cmp.Or(facts[code], is)
 	}
 	for code, want := range facts {
 		page, ok := problems.Page(code)
@@ -93,16 +101,16 @@ func layerCodes(t *testing.T) (codes []stethttp.Code) {
 	return codes
 }
 
-// adminFacts finds the problems in the source of package admin.
-func adminFacts(t *testing.T) map[string]string {
+// sourceFacts finds the problems in the source of a package, which are of the type kind.
+func sourceFacts(t *testing.T, dir, kind, of string) map[string]string {
 	t.Helper()
 	facts := map[string]string{}
-	names, err := filepath.Glob("../../admin/*.go")
+	names, err := filepath.Glob("../../" + dir + "/*.go")
 	if err != nil || len(names) == 0 {
-		t.Fatal("package admin is not there: ", err)
+		t.Fatalf("package %s is not there: %v", dir, err)
 	}
 	slices.SortStableFunc(names, func(a, b string) int { // what they all share comes first, and says what a code is
-		return strings.Compare(strings.TrimPrefix(a, "../../admin/problem.go"), strings.TrimPrefix(b, "../../admin/problem.go"))
+		return strings.Compare(strings.TrimPrefix(a, "../../"+dir+"/problem.go"), strings.TrimPrefix(b, "../../"+dir+"/problem.go"))
 	})
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
@@ -117,7 +125,7 @@ func adminFacts(t *testing.T) map[string]string {
 			if !ok {
 				return true
 			}
-			if kind, ok := lit.Type.(*ast.Ident); !ok || kind.Name != "problem" {
+			if is, ok := lit.Type.(*ast.Ident); !ok || is.Name != kind {
 				return true
 			}
 			member := map[string]string{}
@@ -130,13 +138,13 @@ func adminFacts(t *testing.T) map[string]string {
 			}
 			code, err := strconv.Unquote(member["Code"])
 			if title, err2 := strconv.Unquote(member["Title"]); err == nil && err2 == nil && facts[code] == "" {
-				facts[code] = fmt.Sprintf("**%s.** Status %s, of the admin API.", title, member["Status"])
+				facts[code] = fmt.Sprintf("**%s.** Status %s, of the %s.", title, member["Status"], of)
 			}
 			return true
 		})
 	}
 	if len(facts) < 10 {
-		t.Fatalf("package admin has %d problems; how they are written has changed", len(facts))
+		t.Fatalf("package %s has %d problems; how they are written has changed", dir, len(facts))
 	}
 	return facts
 }

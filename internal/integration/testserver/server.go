@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -142,18 +143,26 @@ func directory(t testing.TB, in, name string, owner *syscall.Credential) string 
 	return dir
 }
 
-// ports returns free ports. Another process could take one before it is used, which has not
-// happened so far.
+// The ports of servers are below those that systems give to outgoing connections, one of which
+// could take a port before its server does. A node of Redis Cluster listens on its port and 10,000
+// as well.
+const firstPort, lastPort = 11000, 20999
+
+// ports returns free ports, drawn at random: several processes draw at the same time.
 func ports(t testing.TB, n int) []int {
 	t.Helper()
 	var free []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	for tries := 0; len(free) < n; tries++ {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil && tries > 100 {
 			t.Fatal(err)
 		}
+		if err != nil {
+			continue
+		}
 		defer func() { _ = l.Close() }()
-		free = append(free, l.Addr().(*net.TCPAddr).Port)
+		free = append(free, port)
 	}
 	return free
 }
