@@ -32,8 +32,8 @@ lint:
 	@GOFLAGS=-race bin/staticcheck $(ALL)
 	@go test ./internal/style                # how comments are written
 
-unit:                            # all modules of go.work
-	@go test -race -p 1 -timeout 20m $(ALL)
+unit:                            # all modules of go.work; two packages at a time, since tests on servers wait half of their time
+	@go test -race -p 2 -timeout 20m $(ALL)
 	@cd cmd && go test -race -tags stetfault,pebble ./internal/dsn
 
 campaigns:                       # a random part of make mutants and make fuzz, in two minutes

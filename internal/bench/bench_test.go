@@ -41,7 +41,7 @@ func repository(t *testing.T) string {
 	git("commit", "-qm", "old")
 	git("tag", "old")
 	write("p/p_test.go", benchmark("Pairs", "25"))
-	write("new/n_test.go", benchmark("New", "3"))
+	write("new/n_test.go", benchmark("New", "3")+"\nfunc BenchmarkBroken(b *testing.B) { b.Fatal(\"no server\") }\n")
 	return root
 }
 
@@ -54,10 +54,11 @@ pairs, twice  | p   | Pairs/x=1 1x | pairs/s | >= 3× before
 pairs, at all | p   | Pairs/x=1 1x | pairs/s | <= 25
 new           | new | New/x=1 1x   | pairs/s | >= 3
 missing       | p   | Pairs/x=1 1x | other/s | >= 1
+broken        | new | Broken 1x    | pairs/s | >= 3
 `
 	var out strings.Builder
-	if err := run(t.Context(), &out, root, list, "", "", 2); err != nil {
-		t.Fatal(err)
+	if err := run(t.Context(), &out, root, list, "", "", 2); err == nil || !strings.Contains(err.Error(), "Broken of now") || !strings.Contains(err.Error(), "no server") {
+		t.Fatalf("of what failed it says %v", err)
 	}
 	for _, line := range []string{
 		"| pairs, faster | pairs/s ≥ 2× before | 25 | 10 | 2.5 | held |",
@@ -65,6 +66,7 @@ missing       | p   | Pairs/x=1 1x | other/s | >= 1
 		"| pairs, at all | pairs/s ≤ 25 | 25 | 10 | 2.5 | held |",
 		"| new | pairs/s ≥ 3 | 3 | — | — | held |",
 		"| missing | other/s ≥ 1 | — | — | — | **not measured** |",
+		"| broken | pairs/s ≥ 3 | — | — | — | **not measured** |",
 	} {
 		if !strings.Contains(out.String(), line+"\n") {
 			t.Errorf("the table lacks %q:\n%s", line, out.String())

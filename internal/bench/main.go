@@ -15,6 +15,7 @@ package main
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -59,17 +60,24 @@ func run(ctx context.Context, out io.Writer, root, list, before, only string, tu
 		return err
 	}
 	defer trees.close()
-	got := results{}
+	got, failed := results{}, map[suite]error{} // what fails is left out, and the others are measured
 	for turn := range turns {
 		for _, s := range suites(wanted) {
+			if failed[s] != nil {
+				continue
+			}
 			fmt.Fprintf(os.Stderr, "turn %d of %d: %s %s\n", turn+1, turns, s.pkg, s.bench)
 			for _, tree := range []string{now, then} {
-				if err := trees.measure(ctx, tree, s, got); err != nil {
-					return err
-				}
+				failed[s] = errors.Join(failed[s], trees.measure(ctx, tree, s, got))
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
 		}
 	}
 	_, err = io.WriteString(out, table(wanted, got, before))
+	for _, s := range suites(wanted) {
+		err = errors.Join(err, failed[s])
+	}
 	return err
 }

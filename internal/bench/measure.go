@@ -67,11 +67,15 @@ func (t *trees) measure(ctx context.Context, tree string, s suite, got results) 
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s of %s: %w\n%s", s.bench, tree, err, out.String())
+		said := out.Bytes()
+		return fmt.Errorf("%s of %s: %w\n%s", s.bench, tree, err, said[:min(len(said), maxSaid)])
 	}
 	got.read(tree, out.String())
 	return nil
 }
+
+// maxSaid is how many bytes of what a failed benchmark prints are shown.
+const maxSaid = 2 << 10
 
 // binary builds a package's tests in a tree, once. It returns "" if the tree has no such package.
 func (t *trees) binary(ctx context.Context, tree, pkg string) (string, error) {
