@@ -36,9 +36,9 @@ unit:                            # all modules of go.work; two packages at a tim
 	@go test -race -p 2 -timeout 20m $(ALL)
 	@cd cmd && go test -race -tags stetfault,pebble ./internal/dsn
 
-campaigns:                       # a random part of make mutants and make fuzz, in two minutes
-	@go run ./internal/mutants -for 80s
-	@sh internal/fuzz.sh 3s 40
+campaigns:                       # a random part of make mutants and make fuzz, in a minute and a half
+	@go run ./internal/mutants -for 60s
+	@sh internal/fuzz.sh 3s 30
 
 fuzz:
 	@sh internal/fuzz.sh $(FUZZTIME)
