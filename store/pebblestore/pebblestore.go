@@ -60,6 +60,7 @@ type Store struct {
 	changes atomic.Uint64
 	syncing atomic.Int64 // writes that can be read, and may not be on the disk yet
 	waits   waits
+	workers workers
 
 	sick  atomic.Pointer[error] // why the store has stopped
 	stop  chan struct{}         // closed then
@@ -97,7 +98,7 @@ func Open(dir string, c Config) (*Store, error) {
 	if c.Cache < 0 || c.Reserve < 0 {
 		return nil, errors.New("pebblestore: open: a negative Cache or Reserve")
 	}
-	s := &Store{clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(), waits: waits{of: map[stet.ID]*wait{}},
+	s := &Store{clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(), waits: waits{of: map[stet.ID]*wait{}}, workers: workers{jobs: make(chan func())},
 		stop: make(chan struct{}), closing: make(chan struct{}), gone: make(chan struct{}), log: c.Logger, told: map[string]time.Time{}}
 	for i := range s.locks {
 		s.locks[i] = make(chan struct{}, 1)
@@ -288,14 +289,14 @@ func work[T any](ctx context.Context, s *Store, verb string, id *stet.ID, do fun
 		return got, fmt.Errorf("pebblestore: %s: %w", verb, err)
 	}
 	done := make(chan result, 1)
-	go func() {
+	s.workers.run(func() {
 		defer s.calls.Done()
 		value, err := func() (T, error) {
 			defer unlock() // first: who has the answer finds the record free
 			return do()
 		}()
 		done <- result{value, err}
-	}()
+	}, s.closing)
 	select {
 	case r := <-done:
 		got, err = r.value, r.err
