@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 )
 
 // These tests make, by hand, what a crash or a failing disk leaves behind at each step of a write.
@@ -89,7 +90,7 @@ func (h *house) files(dir string) (names []string) {
 func TestEntriesLeftByACrashAreTidied(t *testing.T) {
 	h := newHouse(t)
 	unborn := running("unborn", 0) // listed, and the process died before the record had its name
-	stamp(&unborn.Head, &stet.Head{}, h.now())
+	codec.Stamp(&unborn.Head, &stet.Head{}, h.now())
 	d, err := h.draft(&unborn, nameOf(unborn.ID))
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +127,7 @@ func TestEntriesLeftByACrashAreTidied(t *testing.T) {
 func TestWriteUnderWayBecomesDue(t *testing.T) { // an entry stands before its record does: Due must not take it away
 	h := newHouse(t)
 	r := running("k", 0)
-	stamp(&r.Head, &stet.Head{}, h.now())
+	codec.Stamp(&r.Head, &stet.Head{}, h.now())
 	d, err := h.draft(&r, nameOf(r.ID))
 	if err != nil {
 		t.Fatal(err)

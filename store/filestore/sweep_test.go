@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 )
 
 // abandon leaves behind what a process does that dies before the record has its name.
@@ -26,7 +27,7 @@ func (h *house) abandon(key stet.Key, dueIn time.Duration) *draft {
 func (h *house) begun(key stet.Key, dueIn time.Duration) *draft {
 	h.t.Helper()
 	r := running(key, dueIn)
-	stamp(&r.Head, &stet.Head{}, h.now())
+	codec.Stamp(&r.Head, &stet.Head{}, h.now())
 	d, err := h.draft(&r, nameOf(r.ID))
 	if err != nil {
 		h.t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"os"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 )
 
 // Create implements [stet.Store].
@@ -44,7 +44,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 var errTaken = errors.New("the key is taken")
 
 func (s *Store) create(ctx context.Context, r *stet.Record, name string) error {
-	stamp(&r.Head, &stet.Head{}, s.now())
+	codec.Stamp(&r.Head, &stet.Head{}, s.now())
 	d, err := s.draft(r, name)
 	if err != nil {
 		return full(err)
@@ -111,7 +111,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		if b == nil {
 			next.Body = old.Body
 		}
-		stamp(&next.Head, &old.Head, s.now())
+		codec.Stamp(&next.Head, &old.Head, s.now())
 		if err := s.replace(ctx, &old.Head, &next, name); err != nil {
 			return stet.Head{}, err
 		}
@@ -188,34 +188,6 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 		return struct{}{}, err
 	})
 	return err
-}
-
-// stamp sets the instants of a write over old. A record's time does not go back, even if the host's
-// clock was set back while no process was running.
-func stamp(h, old *stet.Head, now time.Time) {
-	if now.Before(old.UpdatedAt) {
-		now = old.UpdatedAt
-	}
-	switch {
-	case h.CreatedAt.IsZero(), old.CreatedAt.IsZero():
-		h.CreatedAt = now
-	default:
-		h.CreatedAt = old.CreatedAt
-	}
-	switch {
-	case h.State != stet.Completed && h.State != stet.Expired:
-		h.CompletedAt = time.Time{}
-	case !h.CompletedAt.IsZero():
-		h.CompletedAt = old.CompletedAt
-	}
-	if h.State == stet.Completed && h.CompletedAt.IsZero() {
-		h.CompletedAt = now
-	}
-	h.DueAt = time.Time{}
-	if h.DueIn >= 0 {
-		h.DueAt = now.Add(h.DueIn.Truncate(time.Microsecond))
-	}
-	h.DueIn, h.UpdatedAt, h.AsOf = 0, now, now
 }
 
 // ownHead copies what the caller may change after the call, which may return before its work is

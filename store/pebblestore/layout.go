@@ -222,27 +222,3 @@ func asOf(h *stet.Head, now time.Time) time.Time {
 	}
 	return now
 }
-
-// stamp sets the instants of a write over old.
-func stamp(h, old *stet.Head, now time.Time) {
-	now = asOf(old, now)
-	if h.CreatedAt.IsZero() || old.CreatedAt.IsZero() {
-		h.CreatedAt = now
-	} else {
-		h.CreatedAt = old.CreatedAt
-	}
-	switch {
-	case h.State != stet.Completed && h.State != stet.Expired:
-		h.CompletedAt = time.Time{}
-	case !h.CompletedAt.IsZero():
-		h.CompletedAt = old.CompletedAt
-	}
-	if h.State == stet.Completed && h.CompletedAt.IsZero() {
-		h.CompletedAt = now
-	}
-	h.DueAt = time.Time{}
-	if h.DueIn >= 0 {
-		h.DueAt = now.Add(h.DueIn.Truncate(time.Microsecond))
-	}
-	h.DueIn, h.UpdatedAt, h.AsOf = 0, now, now
-}

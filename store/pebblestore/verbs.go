@@ -122,7 +122,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 			return stet.Record{}, stet.ErrFull
 		}
 		made := row{Head: r.Head, number: s.records.Add(1), body: body != nil}
-		stamp(&made.Head, &stet.Head{}, s.now())
+		codec.Stamp(&made.Head, &stet.Head{}, s.now())
 		b := s.db.NewBatch()
 		err = s.put(b, nil, &made, rest)
 		if body != nil {
@@ -167,7 +167,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 			return old.Head, stet.ErrStale
 		}
 		next := row{Head: h, number: old.number, body: old.body}
-		stamp(&next.Head, &old.Head, s.now())
+		codec.Stamp(&next.Head, &old.Head, s.now())
 		batch := s.db.NewBatch()
 		if b != nil {
 			next.body = body != nil
