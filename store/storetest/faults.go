@@ -80,7 +80,9 @@ func lostCalls(t testing.TB, x *bench) { // I1, I3, I11, W2, W34
 
 func givenUp(t testing.TB, x *bench) { // W2, SF-02, A14
 	slow := faulty.New(x.store, 1)
-	engine, err := stet.New(slow, stet.Config{StoreTimeout: 500 * time.Millisecond})
+	// A reservation is withdrawn for four times this long, which has to outlast the slowest of the
+	// requests on a machine that stands still for a second or two.
+	engine, err := stet.New(slow, stet.Config{StoreTimeout: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
