@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
-		Deadline:            time.Now().Add(2 * time.Minute),
+		Deadline:            time.Now().Add(10 * time.Minute), // of all sessions together, on a slow machine
 		Setup: func(e *testscript.Env) error {
 			e.Values[gatewayKey{}] = &gatewayProcess{}
 			e.Setenv("TMPDIR", e.WorkDir)
