@@ -191,19 +191,28 @@ func TestNoAnswerIsWaitedForInVain(t *testing.T) {
 // final one.
 func TestUnusualHeadsAreNotWaitedFor(t *testing.T) {
 	goOn := make(chan struct{})
+	const end = "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\nok" // with LF alone
 	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
-		for readRequest(in) != nil {
-			_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\nLink: a\n\n")
-			<-goOn
-			_, _ = io.WriteString(c, "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\nok")
+		for q := readRequest(in); q != nil; q = readRequest(in) {
+			if q.URL.Path == "/early" {
+				_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\nLink: a\n\n")
+				<-goOn
+			}
+			_, _ = io.WriteString(c, end)
 		}
 	}), nil)
-	for _, key := range []string{"", "Idempotency-Key: k\n"} {
-		_, in := r.raw("PUT / HTTP/1.1\nHost: x\n" + key + "Content-Length: 2\n\n{}")
-		if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != http.StatusEarlyHints {
-			t.Fatalf("%v, %v", res, err)
+	for i, path := range []string{"/early", "/", "/early", "/"} {
+		key := ""
+		if i >= 2 {
+			key = fmt.Sprintf("Idempotency-Key: k%d\n", i)
 		}
-		goOn <- struct{}{}
+		_, in := r.raw("PUT " + path + " HTTP/1.1\nHost: x\n" + key + "Content-Length: 2\n\n{}")
+		if path == "/early" {
+			if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != http.StatusEarlyHints {
+				t.Fatalf("%v, %v", res, err)
+			}
+			goOn <- struct{}{}
+		}
 		if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != http.StatusCreated {
 			t.Fatalf("%v, %v", res, err)
 		}
