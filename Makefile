@@ -2,6 +2,7 @@
 # make bench   the goals of internal/bench/goals.txt, beside an earlier version: one table
 # make soak    long campaigns: fuzzing, crashes, lost replies
 # make release VERSION=v0.1.0   writes the version into all modules; once that is committed, tags them (docs/decisions/0023)
+# make screenshots   accepts how the console's pages look: testdata/pages of internal/integration/console, bin/console, docs/images/console
 # make mutants changes of internal/mutants/mutants.txt, each of which a test has to notice; make test tries some of them, chosen at random
 MODULES     = . cmd examples/payments internal/peerbench internal/recipes internal/integration outbox/riveroutbox store/pebblestore store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
 ALL         = github.com/stet-dev/stet/...
@@ -14,11 +15,11 @@ each        = set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && $(1)); d
 unit campaigns mutants soak: export GOTMPDIR := $(or $(TMPDIR),/tmp)
 unit campaigns mutants soak: export TMPDIR = $(ram)
 
-.PHONY: test tools vet lint unit campaigns fuzz bench soak build mutants release
+.PHONY: screenshots test tools vet lint unit campaigns fuzz bench soak build mutants release
 test: tools vet lint unit campaigns
 
 tools:                           # the race detector is cgo
-	@sh internal/tools.sh git gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer spin
+	@sh internal/tools.sh git gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer spin chromium
 
 # vet and lint look at the builds with the race detector, which the tests need: everything is compiled once, and vetted once.
 vet:
@@ -55,6 +56,9 @@ bench:
 soak:
 	@$(MAKE) fuzz FUZZTIME=10m
 	@$(call each,STET_SOAK=1 go test -race -timeout 80m ./...)
+
+screenshots: tools               # light, dark and narrow; look at what differs before it is committed
+	@cd internal/integration && REQUIRE_SERVERS=1 STET_SHOTS=$(CURDIR)/bin/console go test -count 1 -run 'TestPages$$' ./console
 
 release: test
 	@go run ./internal/release $(VERSION)

@@ -85,7 +85,10 @@ func (e *Engine) Observe(ev Event) {
 // moved tells of a transition, and wakes who waits for the record.
 func (e *Engine) moved(h *Head, from State, by string) {
 	if h.State != Running {
-		e.hub.wake(h.ID)
+		e.hub.wake(h.ID, nil)
+	}
+	if h.Scope == OwnScope {
+		e.own.moved.Store(true)
 	}
 	if e.cfg.Observe != nil {
 		e.cfg.Observe(Event{Kind: Transition, ID: h.ID, By: by, Route: h.Route, TraceID: h.TraceID,

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/stet-dev/stet/internal/names"
 )
 
 // Claim is the right to execute one request, and the duty to report its outcome. It is fenced: once
@@ -349,22 +351,9 @@ const (
 	phases
 )
 
-func (p phase) String() string {
-	switch p {
-	case active:
-		return "active"
-	case joined:
-		return "joined"
-	case promised:
-		return "promised"
-	case doubted:
-		return "doubted"
-	case ended:
-		return "ended"
-	case phases:
-	}
-	return fmt.Sprintf("phase(%d)", uint8(p))
-}
+var phaseNames = [...]string{"active", "joined", "promised", "doubted", "ended"}
+
+func (p phase) String() string { return names.Of("phase", phaseNames[:], p) }
 
 // deed is an operation on a claim, or news about it.
 type deed uint8

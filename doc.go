@@ -70,8 +70,11 @@
 //	reconcile                            finds out what became of unknown outcomes
 //	reconcile/compare                    compares a service's books with its provider's
 //	bulk                                 changes many records in one job
-//	admin                                the console and its JSON API
-//	cmd/stet                             the program: gateway, console, command line
+//	admin                                the JSON API of operators
+//	admin/adminclient                    a client of that API
+//	admin/console                        the pages in front of it
+//	admin/figures                        what requests were told, of all processes on a store
+//	cmd/stet                             the program: gateway, console, command line (docs/cli.md)
 //	docs/problems                        the problem codes of HTTP answers, a page for each
 //
 // Tests:

@@ -140,6 +140,9 @@ func (e *Engine) Begin(ctx context.Context, q Request) (d Decision, err error) {
 	if q.ID.Scope == "" || q.ID.Key == "" {
 		return d, errors.New("stet: Begin needs a Scope and a Key")
 	}
+	if _, own := q.Meta[attentionName]; own {
+		return d, fmt.Errorf("stet: Begin: the name %q in Meta is Stet's own: use another", attentionName)
+	}
 	b := begin{e: e, q: q, policy: e.cfg.Policy}
 	if q.Policy != nil {
 		if err := q.Policy.Validate(); err != nil {
@@ -421,7 +424,7 @@ func (b *begin) move(m move, have *Head) (h Head, body *Body) {
 		return lapsed(have), nil
 	case stay:
 	}
-	panic("stet: nothing to write for " + m.String())
+	panic("stet: nothing to write")
 }
 
 // causeLapsed is the Cause of a record whose lease ran out.

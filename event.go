@@ -19,8 +19,11 @@ type Event struct {
 	Status   int           // Answer
 	Took     time.Duration // StoreCall, Answer; Transition to Completed: the execution
 	WeakKey  bool          // Answer
-	Count    int           // Reaped
-	Err      error         // StoreCall, PersistFailed, ProbeFailed
+	// Unprotected says of an Answer that the handler ran without a key, or without the store, and
+	// that the request may have changed state.
+	Unprotected bool
+	Count       int   // Reaped
+	Err         error // StoreCall, PersistFailed, ProbeFailed
 }
 
 // EventKind is what an [Event] tells of.

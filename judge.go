@@ -1,6 +1,6 @@
 package stet
 
-import "fmt"
+import "github.com/stet-dev/stet/internal/names"
 
 // Verdict is what a request is told about its key.
 type Verdict uint8
@@ -15,25 +15,10 @@ const (
 	Absent                        // nothing to answer from, only with Request.LookupOnly
 )
 
-func (v Verdict) String() string {
-	switch v {
-	case Execute:
-		return "execute"
-	case Replay:
-		return "replay"
-	case InProgress:
-		return "in-progress"
-	case Mismatch:
-		return "mismatch"
-	case Unresolved:
-		return "unresolved"
-	case Gone:
-		return "gone"
-	case Absent:
-		return "absent"
-	}
-	return fmt.Sprintf("Verdict(%d)", uint8(v))
-}
+var verdictNames = [...]string{Execute: "execute", Replay: "replay", InProgress: "in-progress", Mismatch: "mismatch",
+	Unresolved: "unresolved", Gone: "gone", Absent: "absent"}
+
+func (v Verdict) String() string { return names.Of("Verdict", verdictNames[:], v) }
 
 // move is what has to be written before the verdict is true.
 type move uint8
@@ -44,20 +29,6 @@ const (
 	restart             // Running, a new life, Body dropped
 	lapse               // Unknown: a lapsed lease proves nothing
 )
-
-func (m move) String() string {
-	switch m {
-	case stay:
-		return "stay"
-	case take:
-		return "take"
-	case restart:
-		return "restart"
-	case lapse:
-		return "lapse"
-	}
-	return fmt.Sprintf("move(%d)", uint8(m))
-}
 
 // ruling is the answer of judge.
 type ruling struct {

@@ -1,6 +1,7 @@
 package stet
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -158,10 +159,7 @@ func plain(s string) bool {
 }
 
 func (r KeyRule) check(k Key) error {
-	minLen, maxLen := max(r.MinLen, 1), r.MaxLen
-	if maxLen == 0 {
-		maxLen = DefaultMaxKeyLen
-	}
+	minLen, maxLen := max(r.MinLen, 1), cmp.Or(r.MaxLen, DefaultMaxKeyLen)
 	for i := range len(k) {
 		if k[i] < ' ' || k[i] >= 0x7f {
 			return &KeyError{"only printable ASCII is allowed"}

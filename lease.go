@@ -331,6 +331,7 @@ func (e *Engine) attended(ctx context.Context, mine *Head, ahead time.Duration) 
 			return have.State == Running // that it is unknown is still to be stored
 		}
 		next := have.Head
+		next.keepSince(have.Ended())
 		next.Version, next.Note, next.Took, next.DueIn = newVersion(), nil, have.AsOf.Sub(have.CreatedAt)+ahead, Never
 		if !have.DueAt.IsZero() {
 			next.DueIn = max(0, have.DueAt.Sub(have.AsOf))

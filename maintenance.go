@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-
 	"time"
+
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // Sweep looks at one page of runs whose lease has lapsed, and ends those that no request and no
@@ -28,7 +29,7 @@ func (o *Operator) Sweep(ctx context.Context, after string, limit int) (n int, n
 		if !ok {
 			return false, nil
 		}
-		return o.e.swap(ctx, h, next, "sweeper")
+		return o.e.swap(ctx, h, next, nil, "sweeper")
 	})
 }
 
@@ -106,7 +107,7 @@ func (e *Engine) reapEach(ctx context.Context, after string, limit int) (int, st
 		if kept := h.DueAt.Add(h.Rules.KeepExpired).Sub(h.AsOf); h.State == Completed && h.Rules.KeepExpired > 0 && kept > 0 {
 			next := *h
 			next.Version, next.State, next.DueIn, next.Note = newVersion(), Expired, kept, nil
-			return e.swapBody(ctx, h, next, &Body{}, "reaper")
+			return e.swap(ctx, h, next, &Body{}, "reaper")
 		}
 		call := detach(ctx, e.cfg.StoreTimeout)
 		defer call.release()
@@ -133,20 +134,13 @@ func (e *Engine) eachDue(ctx context.Context, q Query, act func(context.Context,
 		return 0, "", err
 	}
 	var mu sync.Mutex
-	var acting sync.WaitGroup
-	slots := make(chan struct{}, concurrency)
+	acting := walk.NewWorkers(concurrency)
 	for i := range heads {
 		h := &heads[i]
 		if !h.Over() { // an index that lags behind its record ends no life
 			continue
 		}
-		if ctx.Err() != nil {
-			next, err = "", ctx.Err()
-			break
-		}
-		slots <- struct{}{}
-		acting.Go(func() {
-			defer func() { <-slots }()
+		if !acting.Go(ctx, func() {
 			done, failed := act(ctx, h)
 			mu.Lock()
 			defer mu.Unlock()
@@ -156,7 +150,10 @@ func (e *Engine) eachDue(ctx context.Context, q Query, act func(context.Context,
 			if failed != nil && err == nil && !errors.Is(failed, ErrCorrupt) { // a damaged one is for people
 				err = failed
 			}
-		})
+		}) {
+			acting.Wait()
+			return n, "", ctx.Err()
+		}
 	}
 	acting.Wait()
 	return n, next, err
@@ -172,12 +169,8 @@ func (e *Engine) due(ctx context.Context, q Query) (heads []Head, next string, e
 	return heads, next, nil
 }
 
-func (e *Engine) swap(ctx context.Context, h *Head, next Head, by string) (bool, error) {
-	return e.swapBody(ctx, h, next, nil, by)
-}
-
-// swapBody writes next over h. It is no error if another write was faster.
-func (e *Engine) swapBody(ctx context.Context, h *Head, next Head, b *Body, by string) (bool, error) {
+// swap writes next over h. It is no error if another write was faster.
+func (e *Engine) swap(ctx context.Context, h *Head, next Head, b *Body, by string) (bool, error) {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
 	got, err := e.replace(call, h.Version, next, b)
@@ -206,12 +199,15 @@ func (o *Operator) Unknowns(ctx context.Context, after string, limit int) (heads
 // Probing takes a due unknown record for one probe: it counts the probe and plans the next one
 // after in, so that of any number of reconcilers one asks. It returns false if another was faster.
 // With giveUp, which says who gives up and why, the record becomes a dead letter instead, which
-// only operators end.
+// only operators end; a snooze ends with it.
 func (o *Operator) Probing(ctx context.Context, h *Head, in time.Duration, giveUp *Note) (Head, bool, error) {
 	next := *h
 	next.Version, next.DueIn, next.Note = newVersion(), in, giveUp
 	if giveUp != nil {
 		next.Escalated, next.DueIn = true, Never
+		a := next.attention()
+		a.Snooze = nil // nothing asks any more: that is news
+		next.setAttention(&a)
 	} else {
 		next.Probes++
 	}

@@ -75,7 +75,7 @@ func TestStatesThatRefuseAVerb(t *testing.T) {
 		},
 		"purge": func(h *house) error { return h.Operator().Purge(h.t.Context(), request("k").ID, 0, note) },
 		"extend": func(h *house) error {
-			_, err := h.Operator().Extend(h.t.Context(), request("k").ID, 0, time.Hour, note)
+			_, err := h.Operator().Extend(h.t.Context(), request("k").ID, 0, 2*stet.DefaultRetain, note)
 			return err
 		},
 	}
@@ -148,6 +148,11 @@ func TestExtendKeepsAResult(t *testing.T) {
 		leave(h, stet.Completed)
 		if _, err := h.Operator().Extend(h.t.Context(), request("k").ID, 0, 10*stet.DefaultRetain, note); err != nil {
 			h.t.Fatal(err)
+		}
+		before := h.record("k")
+		if _, err := h.Operator().Extend(h.t.Context(), request("k").ID, 0, 9*stet.DefaultRetain, note); !errors.Is(err, stet.ErrKeptLonger) ||
+			h.record("k").Version != before.Version {
+			h.t.Errorf("it was shortened: %v", err)
 		}
 		after(9 * stet.DefaultRetain)
 		h.begin(request("k"), stet.Replay)

@@ -128,10 +128,20 @@ func (o *Operator) ByTag(ctx context.Context, tag string) (Head, error) {
 // interrupt it, so that a client that hangs up leaves the entry behind. The error is
 // [ErrUnsupported] if the store keeps no history.
 func (o *Operator) Audit(ctx context.Context, id ID, n Note) error {
+	return o.audit(ctx, Change{ID: id, Note: n})
+}
+
+// AuditOf is [Operator.Audit] about one attempt of a record: h is the record as it was read, and
+// the entry has its Attempt.
+func (o *Operator) AuditOf(ctx context.Context, h *Head, n Note) error {
+	return o.audit(ctx, Change{ID: h.ID, Attempt: h.Attempt, Note: n})
+}
+
+func (o *Operator) audit(ctx context.Context, c Change) error {
 	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
 	began := stopwatch.Start(o.e.Observed())
-	err := o.e.entry(call, o.e.store, id, n)
+	err := o.e.entry(call, o.e.store, c)
 	if !errors.Is(err, errNoHistory) {
 		o.e.called("audit", began, err)
 	}
@@ -148,20 +158,19 @@ func (o *Operator) AuditIn(ctx context.Context, tx any, id ID, n Note) error {
 	}
 	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
-	return o.e.entry(call, bound, id, n)
+	return o.e.entry(call, bound, Change{ID: id, Note: n})
 }
 
-func (e *Engine) entry(ctx context.Context, s Store, id ID, n Note) error {
-	if blank(n.Who) || n.Action == "" {
+func (e *Engine) entry(ctx context.Context, s Store, c Change) error {
+	if blank(c.Note.Who) || c.Note.Action == "" {
 		return errors.New("stet: an audit entry needs who did it and what: give the note Who and Action")
 	}
 	h, ok := As[Historian](s)
 	if !ok {
 		return errNoHistory
 	}
-	c := Change{ID: id, Note: n}
-	if id != (ID{}) {
-		c.Tag = e.Tag(id)
+	if c.ID != (ID{}) {
+		c.Tag = e.Tag(c.ID)
 	}
 	return h.Append(ctx, c)
 }
@@ -188,7 +197,8 @@ func withoutOwn(q *Query, heads []Head) []Head {
 type own struct {
 	heads      atomic.Pointer[[]Head]
 	refreshing sync.Mutex
-	until      time.Time // when to look again; guarded by refreshing
+	until      time.Time   // when to look again; guarded by refreshing
+	moved      atomic.Bool // this engine has made or ended one since they were read
 }
 
 // ownFor is the least time for which they are remembered. If it took long to read them, the time is
@@ -203,7 +213,7 @@ func (e *Engine) ownCount(ctx context.Context, q *Query) (n int) {
 	}
 	o := &e.own
 	if o.refreshing.TryLock() { // a count does not wait for another one's look at the store
-		if began := time.Now(); began.After(o.until) {
+		if began := time.Now(); o.moved.Swap(false) || began.After(o.until) {
 			if heads, err := ownHeads(ctx, e.store, e.cfg.StoreTimeout/4); err == nil {
 				o.heads.Store(&heads)
 			}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/stet-dev/stet/internal/canon"
+	"github.com/stet-dev/stet/internal/names"
 )
 
 // BodyMode says how a [Recipe] reads a request body.
@@ -38,12 +39,7 @@ const (
 var bodyModes = [...]string{BodyAuto: "auto", BodyJCS: "jcs", BodyRaw: "raw", BodyFields: "fields"}
 
 // String returns the mode's word in recipes and configuration.
-func (m BodyMode) String() string {
-	if int(m) < len(bodyModes) {
-		return bodyModes[m]
-	}
-	return fmt.Sprintf("BodyMode(%d)", uint8(m))
-}
+func (m BodyMode) String() string { return names.Of("BodyMode", bodyModes[:], m) }
 
 // UnmarshalText accepts the words of [BodyMode.String]: auto, jcs, raw and fields.
 func (m *BodyMode) UnmarshalText(text []byte) error {

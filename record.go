@@ -2,7 +2,10 @@ package stet
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/stet-dev/stet/internal/names"
 )
 
 // State is the stage of its life that a record is in.
@@ -16,28 +19,14 @@ const (
 	Expired                    // retention is over and the key stays refused; DueAt is the end of that
 )
 
-func (s State) String() string {
-	switch s {
-	case Running:
-		return "running"
-	case Completed:
-		return "completed"
-	case Retryable:
-		return "retryable"
-	case Unknown:
-		return "unknown"
-	case Expired:
-		return "expired"
-	}
-	return fmt.Sprintf("State(%d)", uint8(s))
-}
+var stateNames = [...]string{Running: "running", Completed: "completed", Retryable: "retryable", Unknown: "unknown", Expired: "expired"}
+
+func (s State) String() string { return names.Of("State", stateNames[:], s) }
 
 // ParseState is the inverse of [State.String].
 func ParseState(s string) (State, error) {
-	for st := Running; st <= Expired; st++ {
-		if st.String() == s {
-			return st, nil
-		}
+	if i := slices.Index(stateNames[:], s); i > 0 {
+		return State(i), nil
 	}
 	return 0, fmt.Errorf("stet: %q is no state: running, completed, retryable, unknown or expired", s)
 }
@@ -131,7 +120,9 @@ type Head struct {
 	Holder      string // who runs it, or ran it last
 
 	Route, Method, Path, TraceID string
-	Meta                         map[string]string // the caller's own; read-only once handed over
+	// Meta is the caller's own, but for a name that begins with a space. It is read-only once it
+	// was handed over.
+	Meta map[string]string
 
 	// What systems further down know the effect by: the key they were sent, where it is not the
 	// record's own, and the id they answered with. [Finder] finds records by either.

@@ -5,11 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
-
-	"math/rand/v2"
 )
 
 // The errors of the methods with which operators and reconcilers change records.
@@ -32,6 +31,8 @@ var (
 	// ErrKnown is returned when the message with this id (see [Note].Notice) has changed the record
 	// before.
 	ErrKnown = errors.New("stet: this notice was taken before")
+	// ErrKeptLonger is returned when a result would be kept for less time than it is.
+	ErrKeptLonger = errors.New("stet: the result is kept for longer already")
 )
 
 // Resolution is the outcome of a record that was unknown: Response or, if that is nil, that nothing
@@ -162,15 +163,19 @@ func (o *Operator) Purge(ctx context.Context, id ID, version Version, n Note) er
 	return nil
 }
 
-// Extend keeps a result for retain from now. version is as in [Resolution]. A record without a
-// result, or whose retention is over, is [ErrState].
+// Extend keeps a result for retain from now, and never for less than it is: that is
+// [ErrKeptLonger], because no key is free before its client was told. version is as in
+// [Resolution]. A record without a result, or whose retention is over, is [ErrState].
 func (o *Operator) Extend(ctx context.Context, id ID, version Version, retain time.Duration, n Note) (Head, error) {
 	if retain <= 0 {
 		return Head{}, fmt.Errorf("stet: Extend: %s is no time to keep a result", retain)
 	}
 	return o.e.change(ctx, id, version, n, "extend", func(h *Head, _ *Body) (*Body, error) {
-		if h.State != Completed || h.Over() {
+		switch {
+		case h.State != Completed || h.Over():
 			return nil, fmt.Errorf("%w: it is %s, and its retention can no longer be extended", ErrState, h.State)
+		case h.DueAt.After(h.AsOf.Add(retain)):
+			return nil, ErrKeptLonger
 		}
 		h.Rules.Retain, h.DueIn = retain, retain
 		return nil, nil
@@ -212,10 +217,13 @@ func (e *Engine) change(
 		if err != nil {
 			return r.Head, fmt.Errorf("stet: %s: %w", verb, err)
 		}
+		next.dropAttention()
 		got, err := e.replace(call, r.Version, next, body)
 		switch {
 		case err == nil:
-			e.moved(&got, r.State, "operator")
+			if r.State != Unknown || got.State != Unknown { // who looks at it is no transition
+				e.moved(&got, r.State, "operator")
+			}
 			return got, nil
 		case !errors.Is(err, ErrStale) || version != 0:
 			return got, fmt.Errorf("stet: %s: %w", verb, err)
@@ -307,11 +315,15 @@ func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
 		return true, nil
 	}
 	note := Note{Who: c.e.cfg.Holder, Why: "a result that came too late", Evidence: evidence(h)}
-	if have.Note != nil && *have.Note == note { // it was written, and the answer was lost
+	same := h.State == Completed && !have.Late().IsZero() && have.Status == h.Status && have.Size == h.Size
+	if same || have.Note != nil && *have.Note == note { // it was written, and the answer was lost
 		return true, nil
 	}
 	if next.Version, next.Note, next.DueIn = newVersion(), &note, 0; next.Escalated { // people have it
 		next.DueIn = Never
+	}
+	if from == Unknown {
+		next.keepSince(have.Ended())
 	}
 	next.Took = have.AsOf.Sub(have.CreatedAt) // the handler has only now returned
 	var body *Body
@@ -321,6 +333,9 @@ func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
 		if body.Response == nil {
 			body.Response = &Response{Status: h.Status}
 		}
+		a := next.attention()
+		a.Late, a.Snooze = have.AsOf.UTC(), nil // it is news
+		next.setAttention(&a)
 	}
 	got, err := c.e.replace(call, have.Version, next, body)
 	if err == nil && from != Unknown {

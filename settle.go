@@ -46,6 +46,7 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 		return fmt.Errorf("stet: Settle: %w", errClosed)
 	}
 	b := c.outcome(&o, &h, now, overdue)
+	h.dropAttention()
 	if c.phase == joined {
 		err := c.putIn(ctx, &h, b)
 		if err == nil {
@@ -58,6 +59,9 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	c.heartbeat.stop(context.Canceled)
 	from := c.h.State
 	err := c.put(ctx, &h, b, now, c.e.cfg.StoreTimeout)
+	if errors.Is(err, ErrFenced) && h.State != Unknown && c.onlyLookedAt(ctx) {
+		err = c.put(ctx, &h, b, now, c.e.cfg.StoreTimeout)
+	}
 	if err == nil {
 		c.phase = c.phase.after(done)
 		c.settled = c.phase == ended
@@ -80,6 +84,26 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 		c.persist(context.WithoutCancel(ctx), h, b)
 	}
 	return err
+}
+
+// onlyLookedAt reports whether all that others have changed of the claim's unknown record is who
+// looks at it. The holder may then still say what became of it, over the version that it takes over
+// here.
+func (c *Claim) onlyLookedAt(ctx context.Context) bool {
+	if c.phase != doubted {
+		return false
+	}
+	call := detach(ctx, c.e.cfg.StoreTimeout)
+	defer call.release()
+	var have Record
+	var err error
+	c.outside(func() { have, err = c.e.get(call, c.id) })
+	same := err == nil && have.State == Unknown && have.Fence() == c.h.Fence() && have.Cause == c.h.Cause && have.Point == c.h.Point &&
+		have.Probes == c.h.Probes && !have.Escalated && have.Late().IsZero()
+	if same {
+		c.h = have.Head
+	}
+	return same
 }
 
 // keep restores a statement that could not be stored, unless the handler has made another
@@ -106,6 +130,7 @@ func (c *Claim) outcome(o *Outcome, h *Head, now time.Time, overdue bool) *Body 
 		h.DueIn = 0 // a probe may ask at once
 		h.Took = c.worked()
 		if overdue {
+			h.keepSince(h.CreatedAt.Add(h.Took))
 			h.Took += c.policy.Lease
 		}
 		return nil

@@ -65,7 +65,7 @@ func TestEveryWriteHasItsTag(t *testing.T) { // D04
 		t.Fatal(err)
 	}
 	settle(begin("k"), stet.Outcome{Response: stet.Response{Status: 201}})
-	if _, err := e.Operator().Extend(ctx, id, 0, time.Hour, note); err != nil {
+	if _, err := e.Operator().Extend(ctx, id, 0, 48*time.Hour, note); err != nil {
 		t.Fatal(err)
 	}
 	if h, err := e.Operator().ByTag(ctx, e.Tag(id)); err != nil || h.ID != id {
@@ -125,7 +125,7 @@ func TestTagsUnderAnotherPepper(t *testing.T) {
 	}
 	finds(before.Tag(id), true)
 	finds(other.Tag(id), false)
-	if _, err := after.Operator().Extend(t.Context(), id, 0, time.Hour, stet.Note{Who: "ops", Why: "test"}); err != nil {
+	if _, err := after.Operator().Extend(t.Context(), id, 0, 48*time.Hour, stet.Note{Who: "ops", Why: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	finds(before.Tag(id), false)

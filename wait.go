@@ -68,27 +68,15 @@ func (h *hub) leave() {
 	h.waiting--
 }
 
-// wake empties the room of id, if there is one: all requests in it look at the record again.
-func (h *hub) wake(id ID) {
+// wake empties the room of id, if there is one: all requests in it look at the record again. If
+// only is not nil, no other room is emptied.
+func (h *hub) wake(id ID, only *room) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if r, ok := h.rooms[id]; ok {
-		h.empty(id, r)
+	if r, ok := h.rooms[id]; ok && (only == nil || r == only) {
+		close(r.woken)
+		delete(h.rooms, id)
 	}
-}
-
-// wakeRoom empties r, unless that has happened.
-func (h *hub) wakeRoom(id ID, r *room) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.rooms[id] == r {
-		h.empty(id, r)
-	}
-}
-
-func (h *hub) empty(id ID, r *room) {
-	close(r.woken)
-	delete(h.rooms, id)
 }
 
 // Bounds of the pause between two looks at a store that cannot wait.
@@ -184,17 +172,15 @@ func (e *Engine) await(ctx context.Context, seen *Head, end time.Time) (have Rec
 	defer e.hub.leave()
 	if first {
 		e.watch(ctx, seen, end, r.woken)
-		e.hub.wakeRoom(seen.ID, r)
+		e.hub.wake(seen.ID, r)
 	}
-	until := time.NewTimer(time.Until(end))
-	defer until.Stop()
 	select {
 	case <-r.woken: // by whom it was, what is read from now on is new to all who waited here: one look does
 		if ctx.Err() == nil {
 			have, err = r.look(func() (Record, error) { return e.lookAt(ctx, seen.ID) })
 			return have, true, err
 		}
-	case <-until.C:
+	case <-time.After(time.Until(end)):
 		if ctx.Err() == nil {
 			have, err = e.lookAt(ctx, seen.ID)
 			return have, true, err
@@ -232,14 +218,11 @@ func (e *Engine) watch(ctx context.Context, seen *Head, end time.Time, woken <-c
 // poll looks at the record again and again, for a store that cannot wait, or cannot at the moment.
 func (e *Engine) poll(ctx context.Context, seen *Head, woken <-chan struct{}) {
 	for pause := pollMin; ; pause = min(2*pause, pollMax) {
-		t := time.NewTimer(pause)
 		select {
-		case <-t.C:
+		case <-time.After(pause):
 		case <-woken:
-			t.Stop()
 			return
 		case <-ctx.Done():
-			t.Stop()
 			return
 		}
 		call, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)

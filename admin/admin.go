@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,10 @@ import (
 // Config configures the handler. The zero value serves every record to every client that connects
 // over loopback or through a Unix socket.
 type Config struct {
+	// Title says which installation this is, such as "production eu-1".
+	Title string
+	// TraceURL is the address of a page that shows a trace, with {trace_id} in it.
+	TraceURL string
 	// Tokens are the tokens that are accepted. Without any, connections over loopback and through
 	// Unix sockets may do everything, and no others may do anything.
 	Tokens []Token
@@ -29,7 +34,8 @@ type Config struct {
 
 	// Webhook serves POST /hooks/reconcile, such as a [reconcile.Webhook]; nil means 404.
 	Webhook http.Handler
-	// Bulk are the jobs behind /api/v1/bulk; nil means 404. The caller has to run [bulk.Jobs.Run].
+	// Bulk are the jobs behind /api/v1/bulk, which ask with the Reconciler; nil means 404. They
+	// need [bulk.Jobs.Run].
 	Bulk *bulk.Jobs
 	// Outbox is behind /api/v1/outbox, such as an [outbox.Desk]; nil means that the store has none.
 	Outbox Outbox
@@ -38,8 +44,25 @@ type Config struct {
 	// operator says now: longer than a call of the handler can be under way. 0 means
 	// [reconcile.DefaultSettle]; with [stet.Never] a record may be released at any time.
 	Settle time.Duration
-	// Reconciler answers POST …/probe; nil means that no probe is configured, and 409.
+	// Reconciler answers POST …/probe, and says how many probes there are of a record; nil means
+	// that no probe is configured, and 409.
 	Reconciler *reconcile.Reconciler
+	// Asking returns the requests that asked about a record in vain since it is unknown, and the
+	// last that did not match it, each nil where there was none. id is the record's; a zero instant
+	// says that it is not unknown. It is called for each record of an incident, and so answers from
+	// memory; nil means that nothing is counted.
+	Asking func(ctx context.Context, id string, unknownSince time.Time) (*Asking, *Mismatch)
+
+	// Figures returns what the processes on this store have counted, such as
+	// [github.com/stet-dev/stet/admin/figures.Board.Figures]; nil means that nothing is counted.
+	Figures func(ctx context.Context) Figures
+	// Health says how the store answers, and the cache, nil if there is none. If Health is nil, the
+	// store is asked.
+	Health func() (store Health, cache *Health)
+	// Warnings returns what should be looked at; nil means nothing.
+	Warnings func() []Warning
+	// Settings returns the effective configuration, for GET /api/v1/config; nil means 404.
+	Settings func() []Setting
 
 	// Draining reports that the process is about to end, so that /readyz answers 503; nil means
 	// never.
@@ -49,7 +72,8 @@ type Config struct {
 	Unready func() string
 	// Metrics serves /metrics; nil means 404.
 	Metrics http.Handler
-	// Policy returns what /policy.json publishes; nil means 404.
+	// Policy returns what /policy.json publishes, and by which clients are answered; nil means 404,
+	// and that no route is known.
 	Policy func() Policy
 
 	// Log gets an entry whenever a key or a response is revealed and a token is refused; nil means
@@ -64,6 +88,9 @@ type handler struct {
 	mux     *http.ServeMux
 	guesses guesses
 	cursors seal
+
+	readings readings
+	sweeping chan struct{} // holds the one search that may walk the records
 }
 
 // New returns the handler for the records of one engine. It is safe for concurrent use.
@@ -74,8 +101,11 @@ func New(e *stet.Engine, c Config) http.Handler {
 	if c.Who == "" {
 		c.Who = "loopback"
 	}
+	if c.Bulk != nil {
+		c.Bulk.AskWith(c.Reconciler)
+	}
 	c.Settle = cmp.Or(c.Settle, reconcile.DefaultSettle)
-	h := &handler{engine: e, Config: c, cursors: newSeal(), mux: http.NewServeMux()}
+	h := &handler{engine: e, Config: c, cursors: newSeal(), mux: http.NewServeMux(), sweeping: make(chan struct{}, 1)}
 	h.mount()
 	return h
 }
@@ -127,13 +157,7 @@ func text(status int, line string) http.Handler {
 	})
 }
 
-// metrics are of all scopes.
-func (h *handler) metrics(c *call) (any, error) {
-	if c.who.bound() {
-		return nil, notFound
-	}
-	return h.Metrics, nil
-}
+func (h *handler) metrics(*call) (any, error) { return h.Metrics, nil }
 
 // hook needs no token: what a provider sends is signed.
 func (h *handler) hook(*call) (any, error) { return h.Webhook, nil }

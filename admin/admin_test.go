@@ -50,7 +50,7 @@ func newDesk(t testing.TB, c admin.Config, store stet.Store) *desk {
 	}
 	c.Log = slog.New(slog.NewJSONHandler(&d.log, nil))
 	c.Settle = cmp.Or(c.Settle, stet.Never)
-	srv := httptest.NewServer(admin.New(d.engine, c))
+	srv := httptest.NewServer(conforming(t, admin.New(d.engine, c)))
 	t.Cleanup(srv.Close)
 	d.url = srv.URL
 	return d
@@ -145,7 +145,7 @@ func TestRecordDocument(t *testing.T) {
 	d.put("t1", "secret-key-3", answered(503))
 	d.put("t1", "secret-key-4", free)
 	d.put("t1", "secret-key-5", unknown)
-	always := []string{"attempt", "created_at", "due_at", "id", "method", "owner", "path", "route", "scope", "state", "trace_id", "updated_at", "version"}
+	always := []string{"attempt", "basis", "created_at", "due_at", "id", "method", "outlook", "owner", "path", "route", "scope", "state", "trace_id", "updated_at", "version"}
 	for i, row := range []struct {
 		state string
 		more  []string
@@ -154,7 +154,7 @@ func TestRecordDocument(t *testing.T) {
 		{"completed", []string{"completed_at", "expires_at", "response_bytes", "status", "took_ms"}},
 		{"failed", []string{"completed_at", "expires_at", "response_bytes", "status", "took_ms"}},
 		{"retryable", []string{"cause", "expires_at", "took_ms"}},
-		{"unknown", []string{"cause", "took_ms"}},
+		{"unknown", []string{"asking", "cause", "took_ms", "unknown_since"}},
 	} {
 		key := fmt.Sprint("secret-key-", i+1)
 		_, text := d.get("/api/v1/keys/t1/" + key)

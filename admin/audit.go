@@ -4,31 +4,42 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // Entry is a line of the audit trail. Of an entry that is about no record, id, scope, from and to
-// are empty.
+// are empty. One about a job has its id in job, and none of a record.
 type Entry struct {
 	At       time.Time `json:"at"`
 	Who      string    `json:"who"`
 	Action   string    `json:"action"` // see [stet.Change.Action]
 	ID       string    `json:"id"`
+	Job      string    `json:"job,omitzero"` // for GET /api/v1/bulk/{job}
 	Scope    string    `json:"scope"`
 	From     string    `json:"from"`
 	To       string    `json:"to"`
 	Reason   string    `json:"reason"`
 	Evidence string    `json:"evidence,omitzero"`
-	Notice   string    `json:"notice,omitzero"` // the webhook-id of the notice that asked for it
+	Notice   string    `json:"notice,omitzero"` // the webhook-id of the notice that asked for it, or the id of the job
+	// Probe, of an entry about a probe, is what that was answered.
+	Probe *ProbeAnswer `json:"probe,omitzero"`
 }
 
 func (h *handler) entry(c *stet.Change) Entry {
 	e := Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: c.Tag, Scope: string(c.ID.Scope),
 		Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice}
-	if c.ID != (stet.ID{}) {
+	if e.Job = bulk.JobOf(c.ID); e.Job != "" {
+		e.ID = ""
+	} else if c.ID != (stet.ID{}) {
 		e.ID = cmp.Or(c.Tag, h.engine.Tag(c.ID))
+	}
+	if a, ok := reconcile.AnswerOf(c); ok {
+		e.Probe = probeAnswer(&a)
 	}
 	if c.From != 0 {
 		e.From, e.To = c.From.String(), c.To.String()
@@ -36,23 +47,34 @@ func (h *handler) entry(c *stet.Change) Entry {
 	return e
 }
 
+// auditLooks is how many pages of the store one page of the audit trail is filtered from, at most.
+const auditLooks = 10
+
+// auditFilter is what the audit trail is asked for. The store knows of the first part alone.
+type auditFilter struct {
+	stet.HistoryQuery
+	action       string
+	notice       string // or a job's id, also of entries about the job itself
+	since, until time.Time
+}
+
 // audit answers GET /api/v1/audit. A page may be short, or empty, before the last.
 func (h *handler) audit(c *call) (any, error) {
-	var q stet.HistoryQuery
-	if err := parameters(c.URL, func(name, v string) error { return setEntries(&q, name, v) }); err != nil {
+	var f auditFilter
+	if err := parameters(c.URL, f.set); err != nil {
 		return nil, err
 	}
-	if err := c.who.within(&q.Scope); err != nil {
+	if err := c.who.within(&f.Scope); err != nil {
 		return nil, err
 	}
-	changes, next, err := rows(h, c.who, q.After, cmp.Or(q.Limit, stet.DefaultLimit), func(c *stet.Change) stet.Scope { return c.ID.Scope },
+	changes, next, err := rows(h, c.who, f.After, cmp.Or(f.Limit, stet.DefaultLimit), func(c *stet.Change) stet.Scope { return c.ID.Scope },
 		func(after string, n int) ([]stet.Change, string, error) {
-			q.After, q.Limit = after, n
-			changes, next, err := h.engine.Operator().History(c.Context(), q)
+			f.After = after
+			changes, next, err := f.page(n, func() ([]stet.Change, string, error) { return h.engine.Operator().History(c.Context(), f.HistoryQuery) })
 			switch {
 			case errors.Is(err, stet.ErrUnsupported):
 				return nil, "", noHistory
-			case err != nil && q.After != "":
+			case err != nil && after != "":
 				return nil, "", badParameter("cursor", "it is not from this store; start without one")
 			case err != nil:
 				return nil, "", unavailable
@@ -65,30 +87,66 @@ func (h *handler) audit(c *call) (any, error) {
 	return paged("entries", changes, next, h.entry), nil
 }
 
-func setEntries(q *stet.HistoryQuery, name, v string) error {
+// page returns up to n entries that the filter selects. The newest come first, so that a page whose
+// last is too old is the last.
+func (f *auditFilter) page(n int, read func() ([]stet.Change, string, error)) (found []stet.Change, next string, err error) {
+	for range auditLooks {
+		f.Limit = n - len(found)
+		got, after, err := read()
+		if err != nil {
+			return nil, "", err
+		}
+		if len(got) > 0 && got[len(got)-1].At.Before(f.since) {
+			after = ""
+		}
+		found = append(found, slices.DeleteFunc(got, func(c stet.Change) bool { return !f.selects(&c) })...)
+		if f.After, next = after, after; next == "" || len(found) >= n {
+			break
+		}
+	}
+	return found, next, nil
+}
+
+func (f *auditFilter) selects(c *stet.Change) bool {
+	return (f.action == "" || c.Action() == f.action) &&
+		(f.notice == "" || c.Note.Notice == f.notice || bulk.JobOf(c.ID) == f.notice) && !c.At.Before(f.since) && (f.until.IsZero() || c.At.Before(f.until))
+}
+
+func (f *auditFilter) set(name, v string) (err error) {
 	switch name {
 	case "cursor":
-		q.After = v
+		f.After = v
 	case "id":
-		if q.Tag = v; !isTag(v) {
+		if f.Tag = v; !isTag(v) {
 			return badParameter(name, "it is a record's id, k_ and 16 hex digits, as lists and logs show it")
 		}
 	case "scope":
-		q.Scope = stet.Scope(v)
+		f.Scope = stet.Scope(v)
 	case "who":
-		q.Who = v
+		f.Who = v
+	case "action":
+		f.action = v
+	case "notice":
+		f.notice = v
+	case "since":
+		f.since, err = time.Parse(time.RFC3339, v)
+	case "until":
+		f.until, err = time.Parse(time.RFC3339, v)
 	case "limit":
-		return limitOf(v, &q.Limit)
+		return limitOf(v, &f.Limit)
 	default:
-		return badParameter(name, "there is no such parameter: id, scope, who, cursor, limit")
+		return badParameter(name, "there is no such parameter: id, scope, who, action, notice, since, until, cursor, limit")
+	}
+	if err != nil {
+		return badParameter(name, "it is an instant such as 2026-11-22T03:00:00Z (RFC 3339)")
 	}
 	return nil
 }
 
 // revealing adds to the audit trail that the caller is about to see what is not shown by default.
 // If it returns an error nothing may be shown: the trail would not say who has seen it.
-func (h *handler) revealing(c *call, id stet.ID, what string) error {
-	err := h.engine.Operator().Audit(c.Context(), id, stet.Note{Who: c.who.name, Action: actionReveal, Evidence: what})
+func (h *handler) revealing(c *call, id stet.ID, what, why string) error {
+	err := h.engine.Operator().Audit(c.Context(), id, stet.Note{Who: c.who.name, Action: actionReveal, Why: why, Evidence: what})
 	log := []slog.Attr{slog.String("action", actionReveal), slog.String("who", c.who.name),
 		slog.String("id", h.tagOf(id)), slog.String("scope", string(id.Scope))}
 	if err != nil {
@@ -115,5 +173,4 @@ const (
 	actionReveal       = "reveal"        // an operator was shown a key and what is stored under it
 	actionNote         = "note"          // an operator wrote something down about a record
 	actionLoginRefused = "login-refused" // a login at the admin listener was refused
-	actionProbe        = "probe"         // the reconciler was told to ask again now
 )

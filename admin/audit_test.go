@@ -58,10 +58,13 @@ func TestRevealIsAuditedFirst(t *testing.T) { // D02
 		t.Fatalf("nothing was revealed, and the trail has %+v", got)
 	}
 	d.doc("/api/v1/keys/t1/secret-key?reveal=1")
-	d.doc("/api/v1/keys/t1/" + tag + "?reveal=1")
+	d.doc("/api/v1/keys/t1/" + tag + "?reveal=1&reason=INC-4521")
 	got := d.entries("")
 	if len(got) != 2 {
 		t.Fatalf("two reveals, and %d entries", len(got))
+	}
+	if got[0].Reason+got[1].Reason != "INC-4521" {
+		t.Errorf("the reason is not in the trail: %+v", got)
 	}
 	for _, e := range got {
 		if e.Action != "reveal" || e.Who != "kim@desk" || e.ID != tag || e.Scope != "t1" || e.From != "" || e.To != "" || e.At.IsZero() {
@@ -110,7 +113,8 @@ func TestAuditIsFiltered(t *testing.T) { // D02
 	audit(stet.ID{}, stet.Note{Who: "192.0.2.7", Action: "login-refused", Why: "the token is not known"})
 	tag := d.engine.Tag(first)
 	for token, wants := range map[string]map[string]int{
-		"token-of-all": {"": 8, "who=ann": 4, "who=192.0.2.7": 1, "scope=s": 6, "scope=other": 1, "id=" + tag: 1, "scope=s&who=bob": 3, "who=ann&limit=1": 4, "who=an": 0, "id=" + tag + "&who=bob": 0},
+		"token-of-all": {"": 8, "action=reveal": 1, "action=reveal&limit=1": 1, "action=release": 6, "action=none": 0, "since=2001-01-01T00:00:00Z": 8,
+			"until=2001-01-01T00:00:00Z": 0, "since=2901-01-01T00:00:00%2B01:00": 0, "since=2001-01-01T00:00:00Z&until=2901-01-01T00:00:00Z&action=reveal": 1, "who=ann": 4, "who=192.0.2.7": 1, "scope=s": 6, "scope=other": 1, "id=" + tag: 1, "scope=s&who=bob": 3, "who=ann&limit=1": 4, "who=an": 0, "id=" + tag + "&who=bob": 0},
 		"token-of-s":   {"": 6, "who=192.0.2.7": 0, "scope=s": 6, "limit=2": 6},
 		"token-of-two": {"": 6, "limit=1": 6},
 	} {

@@ -1,10 +1,14 @@
 package admin
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,10 +16,12 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // bulkRoles are what it takes to have each of the actions done: what it takes for one record.
-var bulkRoles = map[bulk.Action]Role{bulk.Release: Operator, bulk.Delete: Admin, bulk.Extend: Operator}
+var bulkRoles = map[bulk.Action]Role{bulk.Release: Operator, bulk.Delete: Admin, bulk.Extend: Operator, bulk.Resolve: Operator,
+	bulk.Probe: Operator, bulk.Snooze: Operator, bulk.Hand: Operator}
 
 // Job is a bulk job as the API shows it.
 type Job struct {
@@ -26,10 +32,12 @@ type Job struct {
 	Total       int            `json:"total"`
 	Done        int            `json:"done"`
 	Failed      int            `json:"failed"`
-	Left        int            `json:"left"` // of a completed job: what had been changed by others before
-	Errors      []bulk.Failure `json:"errors"`
+	Left        int            `json:"left"`   // of a completed job: what was left as it is, each for a reason
+	Errors      []bulk.Failure `json:"errors"` // the first 20 that failed or were left; GET …/report has the others
 	Limit       int            `json:"limit,omitzero"`
 	Seconds     float64        `json:"seconds,omitzero"`
+	Until       time.Time      `json:"until,omitzero"` // of snooze
+	To          string         `json:"to,omitzero"`    // of hand
 	Who         string         `json:"who"`
 	Reason      string         `json:"reason"`
 	Evidence    string         `json:"evidence,omitzero"`
@@ -64,9 +72,13 @@ func newFilter(q *stet.Query) Filter {
 	return f
 }
 
+// maxShown is how many of a job's failures are shown with it.
+const maxShown = 20
+
 func newJob(j *bulk.Job) Job {
 	return Job{Job: j.ID, Action: j.Action, Filter: newFilter(&j.Query), State: j.State, Total: j.Total, Done: j.Done, Failed: j.Failed,
-		Left: j.Left, Errors: append([]bulk.Failure{}, j.Errors...), Limit: j.Limit, Seconds: j.Retain.Seconds(), Who: j.Note.Who, Reason: j.Note.Why,
+		Left: j.Left, Errors: append([]bulk.Failure{}, j.Errors[:min(len(j.Errors), maxShown)]...), Limit: j.Limit, Seconds: j.Retain.Seconds(),
+		Until: j.Until.UTC(), To: j.To, Who: j.Note.Who, Reason: j.Note.Why,
 		Evidence: j.Note.Evidence, CreatedAt: j.CreatedAt.UTC(), UpdatedAt: j.UpdatedAt.UTC(), CompletedAt: j.CompletedAt.UTC()}
 }
 
@@ -75,7 +87,10 @@ type bulkRequest struct {
 	note
 	action        bulk.Action
 	filter        bulkFilter
+	ids           []string // nil: there is a filter
 	expect        *int
+	until         time.Time
+	to, remark    string
 	limit         int
 	seconds       float64
 	now, override bool
@@ -133,6 +148,12 @@ func (h *handler) readBulk(c *call, own map[string]any, b *bulkRequest) error {
 	if role, known := bulkRoles[b.action]; known && c.who.role < role {
 		return lacks(c.who, role)
 	}
+	if (b.now || b.override) && c.who.role < Admin {
+		return lacks(c.who, Admin)
+	}
+	if b.ids != nil {
+		return nil // see [handler.bulkNamed]
+	}
 	return reach(c.who, &b.filter.Query)
 }
 
@@ -156,8 +177,11 @@ type accepted struct {
 // bulkStart answers POST /api/v1/bulk.
 func (h *handler) bulkStart(c *call) (any, error) {
 	var b bulkRequest
-	err := h.readBulk(c, map[string]any{"expect": &b.expect, "limit": &b.limit, "seconds": &b.seconds, "now": &b.now,
-		"override": &b.override, "reason": &b.reason, "evidence": &b.evidence}, &b)
+	err := h.readBulk(c, map[string]any{"ids": &b.ids, "expect": &b.expect, "limit": &b.limit, "seconds": &b.seconds, "now": &b.now,
+		"override": &b.override, "reason": &b.reason, "evidence": &b.evidence, "until": &b.until, "to": &b.to, "note": &b.remark}, &b)
+	if err == nil {
+		err = b.regards()
+	}
 	retain, ok := parseSeconds(strconv.FormatFloat(b.seconds, 'f', -1, 64))
 	switch {
 	case err != nil:
@@ -169,9 +193,99 @@ func (h *handler) bulkStart(c *call) (any, error) {
 	case !ok:
 		return nil, badParameter("seconds", "it is a number of seconds, not negative")
 	}
-	job, err := h.Bulk.Start(c.Context(), bulk.Order{Action: b.action, Query: b.filter.Query, Expect: *b.expect, Limit: b.limit,
-		Retain: retain, Settle: h.Settle, Now: b.now, Override: b.override, Note: b.by(c.who)})
+	records, err := h.bulkNamed(c, &b)
+	if err != nil {
+		return nil, err
+	}
+	job, err := h.Bulk.Start(c.Context(), bulk.Order{Action: b.action, Query: b.filter.Query, Records: records, Expect: *b.expect, Limit: b.limit,
+		Retain: min(retain, maxSeconds*time.Second), Until: b.until, To: b.to, Settle: h.Settle, Now: b.now, Override: b.override, Note: b.by(c.who)})
 	return accepted{job.ID}, err
+}
+
+// regards holds what is stored with records, who looks at them and why, to the bounds of a single
+// one.
+func (b *bulkRequest) regards() error {
+	if b.action == bulk.Hand {
+		if b.to = strings.TrimSpace(b.to); b.to != "" {
+			b.reason = cmp.Or(b.reason, b.remark, "handed to "+b.to)
+		}
+		if err := remark("to", b.to, maxName); err != nil {
+			return err
+		}
+	} else if b.remark != "" {
+		return badParameter("note", "only hand takes it, in place of reason")
+	}
+	if b.action == bulk.Hand || b.action == bulk.Snooze {
+		return remark("reason", b.reason, maxRemark)
+	}
+	return nil
+}
+
+// bulkNamed returns the records that a job names by their ids, in place of a filter. A token that
+// is bound to scopes names those of one scope, whose job it can look at.
+func (h *handler) bulkNamed(c *call, b *bulkRequest) ([]bulk.Named, error) {
+	switch {
+	case b.ids == nil:
+		return nil, nil
+	case !reflect.DeepEqual(b.filter.Query, stet.Query{}):
+		return nil, badParameter("ids", "they stand in place of a filter; send one of both")
+	case len(b.ids) == 0:
+		return nil, badParameter("ids", "there is none in it; name some, or leave it out and send a filter")
+	case len(b.ids) > bulk.MaxNamed:
+		return nil, badParameter("ids", fmt.Sprintf("a job takes %d of them at most; select more by a filter", bulk.MaxNamed))
+	}
+	found, err := h.byTags(c, b.ids)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.DeleteFunc(found, func(n bulk.Named) bool { return n.ID == stet.ID{} }) // these do not match
+	if len(all) == 0 {
+		return nil, &bulk.Mismatch{Expected: *b.expect}
+	}
+	if slices.ContainsFunc(all, func(n bulk.Named) bool { return n.ID.Scope != all[0].ID.Scope }) {
+		if c.who.bound() {
+			return nil, badParameter("ids", "name those of one scope at a time")
+		}
+		return all, nil
+	}
+	b.filter.Scope = all[0].ID.Scope
+	return all, nil
+}
+
+// tagsAtOnce is how many ids are looked up side by side.
+const tagsAtOnce = 8
+
+// byTags finds the records of ids, each with the basis it is named at: k_…@BASIS. What does not
+// exist, or is out of reach, has no [stet.ID].
+func (h *handler) byTags(c *call, ids []string) ([]bulk.Named, error) {
+	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
+	defer cancel()
+	found, errs, seen := make([]bulk.Named, len(ids)), make([]error, len(ids)), map[string]bool{}
+	workers := walk.NewWorkers(tagsAtOnce)
+	for i, name := range ids {
+		tag, basis, pinned := strings.Cut(name, "@")
+		if !isTag(tag) || seen[tag] || pinned && !isTag("k_"+basis) {
+			workers.Wait()
+			return nil, badParameter("ids", "each is a record's id, k_ and 16 hex digits, with @ and the basis you have seen if it is to be changed at that one alone, and is there once")
+		}
+		seen[tag] = true
+		asked := workers.Go(ctx, func() {
+			head, err := h.engine.Operator().ByTag(ctx, tag)
+			if errs[i] = err; err == nil && c.who.allows(head.Scope) && head.Scope != stet.OwnScope {
+				found[i] = bulk.Named{ID: head.ID, Basis: basis}
+			}
+		})
+		if !asked {
+			errs[i] = unavailable
+		}
+	}
+	workers.Wait()
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, stet.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // bulkCount answers POST /api/v1/bulk/count: what a job would be about.
@@ -181,18 +295,70 @@ func (h *handler) bulkCount(c *call) (any, error) {
 		return nil, err
 	}
 	n, err := h.Bulk.Count(c.Context(), b.action, b.filter.Query)
-	return struct {
-		Matching int            `json:"matching"`
-		States   map[string]int `json:"states"`
-		Oldest   time.Time      `json:"oldest,omitzero"`
-	}{n.Matching, n.States, n.Oldest.UTC()}, err
+	return Count{n.Matching, n.States, n.Oldest.UTC()}, err
 }
 
 // bulkShow answers GET /api/v1/bulk/{job}.
 func (h *handler) bulkShow(c *call) (any, error) {
+	job, err := h.job(c)
+	return newJob(&job), err
+}
+
+// job returns the job that a call names.
+func (h *handler) job(c *call) (bulk.Job, error) {
 	job, err := h.Bulk.Get(c.Context(), c.PathValue("job"))
 	if err == nil && !c.who.allows(job.Query.Scope) {
 		err = notFound
+	}
+	return job, err
+}
+
+// bulkReport answers GET /api/v1/bulk/{job}/report: a line of JSON for each record that failed or
+// was left, as far as the job names them.
+func (h *handler) bulkReport(c *call) (any, error) {
+	job, err := h.job(c)
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		lines := json.NewEncoder(w)
+		for i := range job.Errors {
+			if lines.Encode(&job.Errors[i]) != nil { // the client has gone
+				return
+			}
+		}
+	}), nil
+}
+
+// bulkStop answers POST /api/v1/bulk/{job}/stop.
+func (h *handler) bulkStop(c *call) (any, error) { return h.turn(c, h.Bulk.Stop, Operator) }
+
+// bulkResume answers POST /api/v1/bulk/{job}/resume, which takes what it takes to start the job.
+func (h *handler) bulkResume(c *call) (any, error) { return h.turn(c, h.Bulk.Resume, Admin) }
+
+// turn stops or resumes a job; more is the role that it takes where the job took an admin.
+func (h *handler) turn(c *call, do func(context.Context, string, stet.Note) (bulk.Job, error), more Role) (any, error) {
+	var n note
+	err := h.read(c, map[string]any{"reason": &n.reason})
+	if err == nil {
+		err = n.unreasoned()
+	}
+	if err != nil {
+		return nil, err
+	}
+	job, err := h.job(c)
+	switch admins := bulkRoles[job.Action] == Admin || job.Now || job.Override; {
+	case err != nil:
+		return nil, err
+	case admins && c.who.role < more:
+		return nil, lacks(c.who, more)
+	}
+	job, err = do(c.Context(), job.ID, n.by(c.who))
+	if errors.Is(err, stet.ErrState) {
+		p := *stateChanged(&stet.Head{}).(*problem)
+		p.Title, p.Detail = "The job's state does not allow this", fmt.Sprintf("It is %s. Look at it again.", job.State)
+		err = &p
 	}
 	return newJob(&job), err
 }

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -108,6 +109,16 @@ func TestBulk(t *testing.T) {
 	if fmt.Sprint(actions) != "map[bulk:1 release:300]" {
 		t.Errorf("%v", actions)
 	}
+	notice := "notice=" + fmt.Sprint(job["job"])
+	if got := d.entries(notice + "&action=bulk"); len(got) != 1 || got[0].Job != job["job"] || got[0].ID != "" {
+		t.Errorf("%+v", got)
+	}
+	if got := d.entries(notice + "&limit=1000"); len(got) != 301 || got[0].Job != "" || got[0].ID == "" {
+		t.Errorf("%d entries, %+v", len(got), got)
+	}
+	if got := d.entries("notice=bulk_other"); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
 }
 
 // What it takes for one record it takes for many; and what is in another token's scope is not
@@ -158,23 +169,31 @@ func TestBadBulk(t *testing.T) {
 	d := newBulkDesk(t, admin.Config{})
 	d.put("t1", "k", unknown)
 	for body, want := range map[string]string{
-		`{"action":"resolve","filter":{"scope":"t1"},"expect":1,"reason":"x"}`:                 "action",
-		`{"action":"release","filter":{"scope":"t1"},"reason":"x"}`:                            "expect",
-		`{"action":"release","filter":{},"expect":1,"reason":"x"}`:                             "filter",
-		`{"action":"release","expect":1,"reason":"x"}`:                                         "filter",
-		`{"action":"release","filter":{"sate":"unknown"},"expect":1,"reason":"x"}`:             "filter",
-		`{"action":"release","filter":{"scope":""},"expect":1,"reason":"x"}`:                   "filter",
-		`{"action":"release","filter":{"state":"unknown","scope":""},"expect":1,"reason":"x"}`: "filter",
-		`{"action":"release","filter":{"limit":5},"expect":1,"reason":"x"}`:                    "filter",
-		`{"action":"release","filter":{"scope":" stet"},"expect":1,"reason":"x"}`:              "filter",
-		`{"action":"release","filter":[],"expect":1,"reason":"x"}`:                             "filter",
-		`{"action":"release","filter":{"scope":"t1"},"expect":1,"reason":" "}`:                 "reason",
-		`{"action":"extend","filter":{"scope":"t1"},"expect":1,"reason":"x"}`:                  "seconds",
-		`{"action":"release","filter":{"scope":"t1"},"expect":1,"reason":"x","seconds":5}`:     "seconds",
-		`{"action":"delete","filter":{"scope":"t1"},"expect":1,"reason":"x","now":true}`:       "now",
-		`{"action":"delete","filter":{"scope":"t1"},"expect":1,"reason":"x","override":true}`:  "override",
-		`{"action":"release","filter":{"scope":"t1"},"expect":"1","reason":"x"}`:               "expect",
-		`{"action":"release","filter":{"scope":"t1"},"expect":1,"reason":"x","dry":true}`:      "dry",
+		`{"action":"undo","filter":{"scope":"t1"},"expect":1,"reason":"x"}`:                            "action",
+		`{"action":"probe","filter":{"scope":"t1"},"expect":1,"reason":"x"}`:                           "action",
+		`{"action":"release","ids":[],"expect":1,"reason":"x"}`:                                        "ids",
+		`{"action":"release","ids":[],"filter":{"scope":"t1"},"expect":1,"reason":"x"}`:                "ids",
+		`{"action":"release","ids":["k_0123456789abcdef@"],"expect":1,"reason":"x"}`:                   "ids",
+		`{"action":"snooze","filter":{"scope":"t1"},"expect":1,"reason":"x"}`:                          "until",
+		`{"action":"hand","filter":{"scope":"t1"},"expect":1,"reason":"x"}`:                            "to",
+		`{"action":"release","filter":{"scope":"t1"},"expect":1,"reason":"x","note":"n"}`:              "note",
+		`{"action":"hand","to":"` + strings.Repeat("x", 101) + `","filter":{"scope":"t1"},"expect":1}`: "to",
+		`{"action":"release","filter":{"scope":"t1"},"reason":"x"}`:                                    "expect",
+		`{"action":"release","filter":{},"expect":1,"reason":"x"}`:                                     "filter",
+		`{"action":"release","expect":1,"reason":"x"}`:                                                 "filter",
+		`{"action":"release","filter":{"sate":"unknown"},"expect":1,"reason":"x"}`:                     "filter",
+		`{"action":"release","filter":{"scope":""},"expect":1,"reason":"x"}`:                           "filter",
+		`{"action":"release","filter":{"state":"unknown","scope":""},"expect":1,"reason":"x"}`:         "filter",
+		`{"action":"release","filter":{"limit":5},"expect":1,"reason":"x"}`:                            "filter",
+		`{"action":"release","filter":{"scope":" stet"},"expect":1,"reason":"x"}`:                      "filter",
+		`{"action":"release","filter":[],"expect":1,"reason":"x"}`:                                     "filter",
+		`{"action":"release","filter":{"scope":"t1"},"expect":1,"reason":" "}`:                         "reason",
+		`{"action":"extend","filter":{"scope":"t1"},"expect":1,"reason":"x"}`:                          "seconds",
+		`{"action":"release","filter":{"scope":"t1"},"expect":1,"reason":"x","seconds":5}`:             "seconds",
+		`{"action":"delete","filter":{"scope":"t1"},"expect":1,"reason":"x","now":true}`:               "now",
+		`{"action":"delete","filter":{"scope":"t1"},"expect":1,"reason":"x","override":true}`:          "override",
+		`{"action":"release","filter":{"scope":"t1"},"expect":"1","reason":"x"}`:                       "expect",
+		`{"action":"release","filter":{"scope":"t1"},"expect":1,"reason":"x","dry":true}`:              "dry",
 	} {
 		if status, doc := d.bulk("/api/v1/bulk", body); status != 400 || doc["parameter"] != want || doc["detail"] == "" {
 			t.Errorf("%s: %d %v", body, status, doc)
@@ -182,5 +201,158 @@ func TestBadBulk(t *testing.T) {
 	}
 	if jobs := d.doc("/api/v1/bulk")["jobs"].([]any); len(jobs) != 0 {
 		t.Errorf("%v", jobs)
+	}
+}
+
+// A job may name its records by their ids, in place of a filter.
+func TestBulkNamed(t *testing.T) {
+	all, one := admin.NewToken("otto", "token-of-all-scopes", admin.Operator), admin.NewToken("one", "token-of-one-scope", admin.Operator)
+	one.Scopes = []string{"t1", "t3"}
+	d := newBulkDesk(t, admin.Config{Tokens: []admin.Token{all, one}})
+	id := map[string]string{}
+	for _, name := range []string{"t1/a", "t1/b", "t1/c", "t2/a", "t3/a"} {
+		scope, key, _ := strings.Cut(name, "/")
+		d.put(stet.Scope(scope), stet.Key(key), unknown)
+		id[name] = d.engine.Tag(stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)})
+	}
+	order := func(expect int, more string, names ...string) string {
+		var ids []string
+		for _, n := range names {
+			ids = append(ids, id[n])
+		}
+		doc, _ := json.Marshal(ids)
+		return fmt.Sprintf(`{"action":"release","ids":%s,"expect":%d,"reason":"tests"%s}`, doc, expect, more)
+	}
+	for _, c := range []struct {
+		token, body string
+		status      int
+		code        string
+	}{
+		{"token-of-all-scopes", order(2, "", "t1/a"), 409, "expect-mismatch"},
+		{"token-of-all-scopes", order(1, `,"filter":{"state":"unknown"}`, "t1/a"), 400, "bad-parameter"},
+		{"token-of-all-scopes", order(1, `,"limit":1`, "t1/a"), 400, "bad-parameter"},
+		{"token-of-all-scopes", order(2, "", "t1/a", "t1/a"), 400, "bad-parameter"},
+		{"token-of-all-scopes", `{"action":"release","ids":["a"],"expect":1,"reason":"tests"}`, 400, "bad-parameter"},
+		{"token-of-one-scope", order(1, "", "t2/a"), 409, "expect-mismatch"},
+		{"token-of-one-scope", order(2, "", "t1/a", "t3/a"), 400, "bad-parameter"},
+	} {
+		d.token = c.token
+		if status, doc := d.bulk("/api/v1/bulk", c.body); status != c.status || doc["code"] != c.code {
+			t.Errorf("%s: %d %v", c.body, status, doc)
+		}
+	}
+	d.token = "token-of-one-scope"
+	status, job := d.bulk("/api/v1/bulk", order(2, "", "t1/a", "t1/c"))
+	if status != 202 {
+		t.Fatalf("%d %v", status, job)
+	}
+	if end := d.ended(job["job"]); end["done"] != 2.0 || fmt.Sprint(end["filter"]) != "map[scope:t1]" {
+		t.Errorf("%v", end)
+	}
+	d.token = "token-of-all-scopes"
+	if keys := d.doc("/api/v1/keys?state=unknown")["keys"].([]any); len(keys) != 3 {
+		t.Errorf("%d are unknown", len(keys))
+	}
+}
+
+// A key that is named with a version is changed at that version alone, and the report says which
+// were left.
+func TestBulkVersions(t *testing.T) {
+	d := newBulkDesk(t, admin.Config{})
+	var ids []string
+	for _, key := range []stet.Key{"a", "b"} {
+		d.put("t1", key, unknown)
+		r, err := d.engine.Get(t.Context(), stet.ID{Scope: "t1", Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, fmt.Sprintf("%q", fmt.Sprintf("%s@%s", r.Tag, r.Basis())))
+	}
+	if _, err := d.engine.Operator().Hand(t.Context(), stet.ID{Scope: "t1", Key: "b"}, 0, "ann", stet.Note{Who: "otto", Why: "tests"}); err != nil {
+		t.Fatal(err)
+	}
+	status, job := d.bulk("/api/v1/bulk", `{"action":"hand","to":"bob","note":"look","ids":[`+strings.Join(ids, ",")+`],"expect":2}`)
+	if status != 202 {
+		t.Fatalf("%d %v", status, job)
+	}
+	end := d.ended(job["job"])
+	if end["done"] != 1.0 || end["left"] != 1.0 || end["failed"] != 0.0 || end["to"] != "bob" || end["reason"] != "look" {
+		t.Errorf("%v", end)
+	}
+	res, body := d.get(fmt.Sprint("/api/v1/bulk/", job["job"], "/report"))
+	var line bulk.Failure
+	if err := json.Unmarshal([]byte(body), &line); err != nil || res.Header.Get("Content-Type") != "application/x-ndjson" || !line.Left ||
+		line.Cause != "changed-meanwhile" || line.Detail == "" || strings.Count(body, "\n") != 1 || !strings.HasPrefix(ids[1], `"`+line.ID) {
+		t.Errorf("%s %v: %q", res.Header.Get("Content-Type"), err, body)
+	}
+	if res, _ := d.get("/api/v1/bulk/bulk_none/report"); res.StatusCode != 404 {
+		t.Error(res.StatusCode)
+	}
+}
+
+// A job is stopped and resumed by who may change records; what took an admin to start takes one to
+// resume.
+func TestBulkStop(t *testing.T) {
+	store := memstore.New(memstore.Config{})
+	e, err := stet.New(store, stet.Config{Pepper: []byte("pepper")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := admin.NewToken("tina", "tina-token", admin.Admin)
+	bound.Scopes = []string{"t2"}
+	d := newDesk(t, admin.Config{Bulk: bulk.New(e), Tokens: append(tokens(), bound)}, store) // without a process that works on its jobs
+	d.put("t1", "done", func(*stet.Claim) stet.Outcome { return stet.Outcome{Response: stet.Response{Status: 201}} })
+	d.token = "admin-token"
+	status, started := d.bulk("/api/v1/bulk", `{"action":"delete","filter":{"scope":"t1"},"expect":1,"reason":"tests"}`)
+	if status != 202 {
+		t.Fatalf("%d %v", status, started)
+	}
+	at := fmt.Sprint("/api/v1/bulk/", started["job"])
+	for _, c := range []struct {
+		token, path, body string
+		status            int
+		told              any // the code, or the state
+	}{
+		{"viewer-token", "/stop", `{"reason":"x"}`, 403, "forbidden"},
+		{"tina-token", "/stop", `{"reason":"x"}`, 404, "not-found"},
+		{"operator-token", "/stop", `{}`, 400, "reason-required"},
+		{"operator-token", "/resume", `{"reason":"x"}`, 403, "forbidden"},
+		{"admin-token", "/resume", `{"reason":"x"}`, 409, "state-changed"},
+		{"operator-token", "/stop", `{"reason":"x"}`, 200, "stopped"},
+		{"operator-token", "/stop", `{"reason":"x"}`, 409, "state-changed"},
+		{"operator-token", "/resume", `{"reason":"x"}`, 403, "forbidden"},
+		{"admin-token", "/resume", `{"reason":"x"}`, 200, "waiting"},
+		{"admin-token", "/stop", `{"reason":"x"}`, 200, "stopped"},
+		{"admin-token", "/resume", `{"reason":"x"}`, 200, "waiting"},
+	} {
+		d.token = c.token
+		status, doc := d.bulk(at+c.path, c.body)
+		if told := cmp.Or(doc["code"], doc["state"]); status != c.status || told != c.told {
+			t.Errorf("%s %s: %d %v", c.token, c.path, status, doc)
+		}
+	}
+	about := 0
+	for _, e := range d.entries(fmt.Sprint("notice=", started["job"])) {
+		if e.Job == started["job"] && e.ID == "" {
+			about++
+		}
+	}
+	if about != 5 { // a start, two stops, two resumptions
+		t.Errorf("%d entries are about the job", about)
+	}
+
+	// The job's records are for jobs alone: nothing is done to them as if they were a client's.
+	job := stet.ID{Scope: stet.OwnScope, Key: stet.Key(fmt.Sprint(started["job"]))}
+	before := d.record(job).Version
+	d.token = "admin-token"
+	for _, c := range [][2]string{{"resolve", `{"reason":"x","outcome":"completed","status":200}`}, {"release", `{"reason":"x","override":true}`},
+		{"note", `{"reason":"x"}`}, {"extend", `{"reason":"x","seconds":60}`}, {"snooze", `{"reason":"x","for_s":60}`}} {
+		for _, name := range []string{string(job.Key), d.engine.Tag(job)} {
+			d.said("POST", "/api/v1/keys/%20stet/"+name+"/"+c[0], c[1], 404)
+		}
+	}
+	d.said("DELETE", "/api/v1/keys/%20stet/"+string(job.Key)+"?reason=x", "", 404)
+	if d.record(job).Version != before {
+		t.Error("the job was changed")
 	}
 }

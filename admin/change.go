@@ -54,14 +54,28 @@ func (h *handler) read(c *call, into map[string]any) error {
 // note is what every change says about itself, and the members of its body that say it.
 type note struct {
 	reason, evidence string
-	ifVersion        version
+	// What the change was decided on; zero: on whatever there is.
+	ifVersion version
+	ifBasis   basis
 }
 
 // with returns the members of a change: those of its note, and its own.
 func (n *note) with(own map[string]any) map[string]any {
-	all := map[string]any{"reason": &n.reason, "evidence": &n.evidence, "if_version": &n.ifVersion}
+	all := n.pinned(own)
+	all["reason"], all["evidence"] = &n.reason, &n.evidence
+	return all
+}
+
+// pinned returns a change's own members, and those that say what it was decided on.
+func (n *note) pinned(own map[string]any) map[string]any {
+	all := map[string]any{"if_version": &n.ifVersion, "if_basis": &n.ifBasis}
 	maps.Copy(all, own)
 	return all
+}
+
+// stale reports whether the change was decided on another record than this.
+func (n *note) stale(head *stet.Head) bool {
+	return n.ifVersion != 0 && stet.Version(n.ifVersion) != head.Version || n.ifBasis != "" && string(n.ifBasis) != head.Basis()
 }
 
 // unreasoned is the problem of a change whose reason is missing or blank.
@@ -76,24 +90,35 @@ func (n *note) by(who principal) stet.Note {
 	return stet.Note{Who: who.name, Why: n.reason, Evidence: n.evidence}
 }
 
+// passes is how often a record is read that was written meanwhile, such as by a probe, which is no
+// other decision.
+const passes = 3
+
 // change finds the record that a call names, once its body was read into n, and has act change it.
 // What act returns is the record as it is then, also where it was not changed.
 func (h *handler) change(c *call, n *note, err error, act func(rec *stet.Record) (stet.Head, error)) (any, error) {
-	var rec stet.Record
 	if err == nil {
 		err = n.unreasoned()
-	}
-	if err == nil {
-		rec, err = h.named(c)
 	}
 	if err != nil {
 		return nil, err
 	}
-	head, err := act(&rec)
-	if err != nil {
-		return nil, h.unchanged(&head, err)
+	var head stet.Head
+	for range passes {
+		rec, err := h.named(c)
+		switch {
+		case err != nil:
+			return nil, err
+		case n.stale(&rec.Head):
+			return nil, stateChanged(&rec.Head)
+		}
+		if head, err = act(&rec); err == nil {
+			return h.whole(c.Context(), &stet.Record{Head: head}), nil
+		} else if !errors.Is(err, stet.ErrStale) {
+			return nil, h.unchanged(&head, err)
+		}
 	}
-	return h.record(&head), nil
+	return nil, stateChanged(&head)
 }
 
 // unchanged says why a record that is there was not changed. head is the record as it is.
@@ -103,6 +128,8 @@ func (h *handler) unchanged(head *stet.Head, err error) error {
 		return h.unsettled(head)
 	case errors.Is(err, stet.ErrContradicted):
 		return contradicted
+	case errors.Is(err, stet.ErrKeptLonger):
+		return keptLonger
 	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale), errors.Is(err, stet.ErrOtherAttempt):
 		return stateChanged(head)
 	case errors.Is(err, reconcile.ErrNoAnswer):
@@ -125,13 +152,17 @@ func stateChanged(head *stet.Head) error {
 func (h *handler) purge(c *call) (any, error) {
 	var n note
 	_, err := h.change(c, &n, n.fromQuery(c.URL), func(rec *stet.Record) (stet.Head, error) {
-		return rec.Head, h.engine.Operator().Purge(c.Context(), rec.ID, stet.Version(n.ifVersion), n.by(c.who))
+		at := rec.Version
+		if n.ifVersion == 0 && n.ifBasis == "" { // a cache may have read it, whose version is of before
+			at = 0
+		}
+		return rec.Head, h.engine.Operator().Purge(c.Context(), rec.ID, at, n.by(c.who))
 	})
 	return nil, err
 }
 
-// fromQuery reads reason and if_version. Another parameter is refused: a mistyped condition would
-// be none.
+// fromQuery reads reason, if_version and if_basis. Another parameter is refused: a mistyped
+// condition would be none.
 func (n *note) fromQuery(u *url.URL) error {
 	return parameters(u, func(name, v string) error {
 		switch name {
@@ -141,8 +172,12 @@ func (n *note) fromQuery(u *url.URL) error {
 			if err := n.ifVersion.parse(v); err != nil {
 				return badParameter(name, err.Error())
 			}
+		case "if_basis":
+			if err := n.ifBasis.parse(v); err != nil {
+				return badParameter(name, err.Error())
+			}
 		default:
-			return badParameter(name, "there is no such parameter: reason, if_version")
+			return badParameter(name, "there is no such parameter: reason, if_version, if_basis")
 		}
 		return nil
 	})

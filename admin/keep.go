@@ -21,12 +21,6 @@ func (h *handler) extend(c *call) (any, error) {
 		err = badParameter("seconds", "it is for how long from now the result is kept, at least 1")
 	}
 	return h.change(c, &n, err, func(rec *stet.Record) (stet.Head, error) {
-		switch longer := rec.State == stet.Completed && rec.DueAt.After(rec.AsOf.Add(retain)); {
-		case n.stale(&rec.Head):
-			return rec.Head, stet.ErrStale
-		case longer:
-			return rec.Head, keptLonger // no key is free earlier than its client was told
-		}
 		return h.engine.Operator().Extend(c.Context(), rec.ID, rec.Version, retain, n.by(c.who))
 	})
 }
@@ -45,9 +39,6 @@ func (h *handler) annotate(c *call) (any, error) {
 	}
 	n.reason = cmp.Or(n.reason, text)
 	return h.change(c, &n, err, func(rec *stet.Record) (stet.Head, error) {
-		if n.stale(&rec.Head) {
-			return rec.Head, stet.ErrStale
-		}
 		entry := n.by(c.who)
 		entry.Action = actionNote
 		err := h.engine.Operator().Audit(c.Context(), rec.ID, entry)
@@ -58,32 +49,17 @@ func (h *handler) annotate(c *call) (any, error) {
 	})
 }
 
-// stale reports whether the change was decided on another version than the record's.
-func (n *note) stale(head *stet.Head) bool {
-	return n.ifVersion != 0 && stet.Version(n.ifVersion) != head.Version
-}
-
 var (
 	keptLonger = &problem{Status: 409, Code: "state-changed", Title: "The result is kept for longer already", Detail: "Nothing was changed: extend only lengthens. To end it earlier, delete it."}
 	noProbe    = &problem{Status: 409, Code: "no-probe", Title: "There is nothing to ask",
 		Detail: "No probe is configured: set reconcile.probe.url to where the upstream says what it has done; or find out by hand, and resolve it."}
 )
 
-// probed is what a question found out, beside the record as it is then.
-type probed struct {
-	Record
-	Probe struct {
-		Found    string    `json:"found"` // pending, happened, missing, voided or goes-on
-		Evidence string    `json:"evidence,omitzero"`
-		Settles  time.Time `json:"settles_at,omitzero"` // with missing: when that begins to be a proof
-	} `json:"probe"`
-}
-
 // ask answers POST …/probe: it asks now what became of an unknown record. The question is in the
 // audit trail, whatever came of it.
 func (h *handler) ask(c *call) (any, error) {
 	var n note
-	err := h.read(c, map[string]any{"reason": &n.reason, "if_version": &n.ifVersion})
+	err := h.read(c, n.pinned(map[string]any{"reason": &n.reason}))
 	switch {
 	case err != nil:
 		return nil, err
@@ -99,21 +75,24 @@ func (h *handler) ask(c *call) (any, error) {
 	case n.stale(&rec.Head):
 		return nil, stateChanged(&rec.Head)
 	}
-	a, err := h.Reconciler.Ask(c.Context(), &rec.Head, c.who.name, n.reason)
-	if !a.Ended && !errors.Is(err, stet.ErrState) {
-		entry := stet.Note{Who: c.who.name, Action: actionProbe, Why: n.reason, Evidence: a.Finding.Evidence}
-		if noted := h.engine.Operator().Audit(c.Context(), rec.ID, entry); noted != nil && !errors.Is(noted, stet.ErrUnsupported) {
-			return nil, noted
-		}
-	}
+	a, err := h.Reconciler.Ask(c.Context(), &rec.Head, stet.Note{Who: c.who.name, Why: n.reason})
 	if err != nil {
 		return nil, h.unchanged(&a.Head, err)
 	}
-	doc := probed{Record: h.record(&a.Head)}
+	doc := Probed{Record: h.detailed(c.Context(), &a.Head)}
 	doc.Probe.Found, doc.Probe.Evidence = a.Finding.Effect.String(), a.Finding.Evidence
-	if a.Finding.Effect == reconcile.Missing && !a.Ended && h.Settle > 0 {
-		doc.Probe.Settles = a.Head.Ended().Add(h.Settle).UTC()
+	if a.Ended {
+		return doc, nil
 	}
+	if a.Finding.Effect == reconcile.Missing {
+		doc.Probe.Settles = h.Reconciler.Plan().Outlook(&a.Head, doc.Late != nil).SettledAt.UTC()
+	}
+	a.Answer.At = a.Head.AsOf.Add(a.Answer.Took)
+	last := &a.Answer
+	if found, _ := h.lastAnswer(c.Context(), &a.Head); found != nil { // an earlier one may count for more
+		last = found
+	}
+	h.answered(&doc.Record, &a.Head, last)
 	return doc, nil
 }
 

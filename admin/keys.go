@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -202,7 +203,7 @@ func setState(q *stet.Query, v string) error {
 
 // show answers GET /api/v1/keys/{scope}/{key} and /api/v1/keys/{id}.
 func (h *handler) show(c *call) (any, error) {
-	reveal, err := c.reveals()
+	reveal, why, err := c.reveals()
 	if err != nil {
 		return nil, err
 	}
@@ -210,9 +211,9 @@ func (h *handler) show(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := h.record(&rec.Head)
+	doc := h.whole(c.Context(), &rec)
 	if reveal {
-		if err := h.revealing(c, rec.ID, ""); err != nil {
+		if err := h.revealing(c, rec.ID, "", why); err != nil {
 			return nil, err
 		}
 		doc.reveal(&rec)
@@ -220,12 +221,16 @@ func (h *handler) show(c *call) (any, error) {
 	return doc, nil
 }
 
-// reveals reports whether the call asks for what is not shown by default, which takes an operator.
-func (c *call) reveals() (reveal bool, err error) {
+// reveals reports whether the call asks for what is not shown by default, which takes an operator,
+// and the reason, where it says one.
+func (c *call) reveals() (reveal bool, why string, err error) {
 	err = parameters(c.URL, func(name, v string) error {
 		switch {
+		case name == "reason":
+			why = v
+			return remark(name, v, maxRemark)
 		case name != "reveal":
-			return badParameter(name, "there is no such parameter: reveal")
+			return badParameter(name, "there is no such parameter: reveal, reason")
 		case v != "1" && v != "0":
 			return badParameter(name, "it is 1 or 0")
 		}
@@ -235,12 +240,13 @@ func (c *call) reveals() (reveal bool, err error) {
 	if err == nil && reveal && c.who.role < Operator {
 		err = lacks(c.who, Operator)
 	}
-	return reveal, err
+	return reveal, why, err
 }
 
 // named returns the record that a call names, by scope and key or by its id. Every verb finds its
 // record here: what is in a scope that the caller may not see is [stet.ErrNotFound] for all of
-// them, like what never was.
+// them, like what never was. Stet's own records are there to be read alone: who could end a job's
+// would end what another role has started.
 func (h *handler) named(c *call) (stet.Record, error) {
 	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
 	defer cancel()
@@ -249,7 +255,8 @@ func (h *handler) named(c *call) (stet.Record, error) {
 		return stet.Record{}, stet.ErrNotFound
 	}
 	rec, err := find(ctx, h.engine, scope, cmp.Or(c.PathValue("key"), c.PathValue("id")))
-	if rec.ID != (stet.ID{}) && !c.who.allows(rec.Scope) {
+	own := rec.Scope == stet.OwnScope && c.Method != http.MethodGet
+	if rec.ID != (stet.ID{}) && (own || !c.who.allows(rec.Scope)) {
 		return stet.Record{}, stet.ErrNotFound
 	}
 	return rec, err

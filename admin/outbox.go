@@ -16,15 +16,17 @@ import (
 type Outbox interface {
 	List(ctx context.Context, q outbox.Query) ([]outbox.Stored, error)
 	Show(ctx context.Context, id int64) (outbox.Stored, error)
+	Counts(ctx context.Context) (map[outbox.State]int64, error)
 	Retry(ctx context.Context, id int64, who, why string) error
 	Discard(ctx context.Context, id int64, who, why string) error
+	Confirm(ctx context.Context, id int64, who, why string) error
 }
 
 var (
 	noOutbox = &problem{Status: 404, Code: "no-outbox", Title: "This store has no outbox",
 		Detail: "SQL stores have one: sqlite, postgres and mysql."}
 	noMessage    = &problem{Status: 404, Code: "not-found", Title: "There is no such message", Detail: "It does not exist, or it is out of reach."}
-	messageMoved = &problem{Status: 409, Code: "state-changed", Title: "The message's state does not allow this", Detail: "Only a dead or unknown message is retried or discarded. Look at it again."}
+	messageMoved = &problem{Status: 409, Code: "state-changed", Title: "The message's state does not allow this", Detail: "Only a dead or unknown message is settled by hand. Look at it again."}
 
 	outboxStates = []string{"pending", "running", "done", "unknown", "dead", "discarded"}
 )
@@ -131,13 +133,13 @@ func setMessages(q *outbox.Query, name, v string) error {
 
 // message answers GET /api/v1/outbox/{message}.
 func (h *handler) message(c *call) (any, error) {
-	reveal, err := c.reveals()
+	reveal, why, err := c.reveals()
 	if err != nil {
 		return nil, err
 	}
 	m, err := h.lettered(c)
 	if err == nil && reveal {
-		err = h.revealing(c, m.Record.ID, m.About())
+		err = h.revealing(c, m.Record.ID, m.About(), why)
 	}
 	doc := h.letter(&m)
 	if reveal {
@@ -151,6 +153,9 @@ func (h *handler) retry(c *call) (any, error) { return h.settle(c, h.Outbox.Retr
 
 // discard answers POST /api/v1/outbox/{message}/discard.
 func (h *handler) discard(c *call) (any, error) { return h.settle(c, h.Outbox.Discard) }
+
+// confirm answers POST /api/v1/outbox/{message}/confirm.
+func (h *handler) confirm(c *call) (any, error) { return h.settle(c, h.Outbox.Confirm) }
 
 func (h *handler) settle(c *call, how func(ctx context.Context, id int64, who, why string) error) (any, error) {
 	var n note

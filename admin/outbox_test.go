@@ -58,6 +58,16 @@ func (s *shelf) Show(_ context.Context, id int64) (outbox.Stored, error) {
 	return s.all[i], nil
 }
 
+func (s *shelf) Counts(context.Context) (map[outbox.State]int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := map[outbox.State]int64{}
+	for i := range s.all {
+		n[s.all[i].State]++
+	}
+	return n, s.err
+}
+
 func (s *shelf) settle(id int64, to outbox.State, who, why string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,6 +86,10 @@ func (s *shelf) Retry(_ context.Context, id int64, who, why string) error {
 
 func (s *shelf) Discard(_ context.Context, id int64, who, why string) error {
 	return s.settle(id, outbox.Discarded, who, why)
+}
+
+func (s *shelf) Confirm(_ context.Context, id int64, who, why string) error {
+	return s.settle(id, outbox.Done, who, why)
 }
 
 // ids reads a page of messages.
@@ -143,7 +157,10 @@ func TestOutboxIsListedAndSettled(t *testing.T) { // D06, D02
 	if status, body := d.change("POST", "/api/v1/outbox/3/discard", `{"reason":"sent by hand"}`); status != 200 || !strings.Contains(body, `"state":"discarded"`) {
 		t.Errorf("%d %s", status, body)
 	}
-	if want := []string{"2 pending by otto: funds", "3 discarded by otto: sent by hand"}; !slices.Equal(s.done, want) {
+	if status, body := d.change("POST", "/api/v1/outbox/4/confirm", `{"reason":"the provider has it"}`); status != 200 || !strings.Contains(body, `"state":"done"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if want := []string{"2 pending by otto: funds", "3 discarded by otto: sent by hand", "4 done by otto: the provider has it"}; !slices.Equal(s.done, want) {
 		t.Errorf("done is %q", s.done)
 	}
 	doc := d.doc("/api/v1/outbox/4?reveal=1")

@@ -15,6 +15,7 @@ type Record struct {
 	State         string    `json:"state"` // a state's name, or failed: completed with a status of 500 and above
 	Attempt       int       `json:"attempt"`
 	Version       uint64    `json:"version,string"` // of 63 bits: more than a double holds
+	Basis         string    `json:"basis"`          // see [stet.Head.Basis]: a job takes ID@Basis
 	Route         string    `json:"route,omitzero"`
 	Method        string    `json:"method,omitzero"`
 	Path          string    `json:"path,omitzero"`
@@ -30,8 +31,18 @@ type Record struct {
 	CreatedAt     time.Time `json:"created_at,omitzero"`
 	UpdatedAt     time.Time `json:"updated_at,omitzero"`
 	CompletedAt   time.Time `json:"completed_at,omitzero"`
+	UnknownSince  time.Time `json:"unknown_since,omitzero"`
 	DueAt         time.Time `json:"due_at,omitzero"`     // the lease's end, the next probe, or expires_at
 	ExpiresAt     time.Time `json:"expires_at,omitzero"` // when the key is free again, or refused as expired
+
+	// What is around the record; the list of all keys has none of it.
+	Outlook  *Outlook     `json:"outlook,omitzero"`
+	Probe    *ProbeAnswer `json:"last_probe,omitzero"`
+	Late     *LateAnswer  `json:"late_answer,omitzero"`
+	Mismatch *Mismatch    `json:"last_mismatch,omitzero"`
+	Asking   *Asking      `json:"asking,omitzero"`
+	Snooze   *Snooze      `json:"snooze,omitzero"`
+	With     *Handover    `json:"with,omitzero"`
 
 	Key      string    `json:"key,omitzero"` // only where it was asked for
 	Response *Response `json:"response,omitzero"`
@@ -53,7 +64,7 @@ func (h *handler) record(head *stet.Head) Record {
 // newRecord describes a record without its key, request and response. id is its [stet.Head].Tag.
 func newRecord(id string, h *stet.Head) Record {
 	r := Record{
-		ID: id, Scope: string(h.Scope), State: h.State.String(), Attempt: h.Attempt, Version: uint64(h.Version),
+		ID: id, Scope: string(h.Scope), State: h.State.String(), Attempt: h.Attempt, Version: uint64(h.Version), Basis: h.Basis(),
 		Route: h.Route, Method: h.Method, Path: h.Path, Status: h.Status, Point: h.Point, Cause: h.Cause, Owner: h.Holder,
 		Probes: h.Probes, Escalated: h.Escalated, TookMS: float64(h.Took.Microseconds()) / 1000, TraceID: h.TraceID,
 		CreatedAt: h.CreatedAt.UTC(), UpdatedAt: h.UpdatedAt.UTC(), CompletedAt: h.CompletedAt.UTC(), DueAt: h.DueAt.UTC(),
@@ -67,7 +78,9 @@ func newRecord(id string, h *stet.Head) Record {
 	switch h.State {
 	case stet.Completed, stet.Retryable, stet.Expired:
 		r.ExpiresAt = r.DueAt
-	case stet.Running, stet.Unknown: // never end by time
+	case stet.Unknown: // like the next, never ends by time
+		r.UnknownSince = h.UnknownSince().UTC()
+	case stet.Running:
 	}
 	return r
 }

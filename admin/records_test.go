@@ -69,7 +69,7 @@ func TestAnIDNeedsNoScope(t *testing.T) { // D04
 		if res, body := d.get(path); res.StatusCode != 404 || body != none {
 			t.Errorf("%s: %d %s", path, res.StatusCode, body)
 		}
-		for _, verb := range []string{"resolve", "release", "extend", "probe", "note"} {
+		for _, verb := range []string{"resolve", "release", "extend", "probe", "note", "snooze", "hand"} {
 			if status, body := d.change("POST", path+"/"+verb, `{"reason":"x","outcome":"not-executed"}`); status/100 == 2 || status == 404 && body != none {
 				t.Errorf("%s of %s: %d %s", verb, path, status, body)
 			}
@@ -141,6 +141,8 @@ func TestEveryChangeHonoursIfVersion(t *testing.T) {
 		{"POST", "/k/resolve", `{"reason":"x","outcome":"not-executed","now":true,"if_version":"1"}`},
 		{"POST", "/k/release", `{"reason":"x","now":true,"override":true,"if_version":"1"}`},
 		{"POST", "/k/note", `{"reason":"x","if_version":"1"}`},
+		{"POST", "/k/snooze", `{"reason":"x","for_s":60,"if_version":"1"}`},
+		{"POST", "/k/hand", `{"to":"ben","if_version":"1"}`},
 		{"POST", "/done/extend", `{"reason":"x","seconds":1e8,"if_version":"1"}`},
 		{"DELETE", "/done?reason=x&if_version=1", ""},
 	} {
@@ -278,7 +280,7 @@ func TestBodiesAreReadStrictly(t *testing.T) { // D10
 		{"note", `{"reason":"x","text":"y"}`, "text", "send one"},
 		{"note", `{"text":"  "}`, "reason", "say why"},
 		{"probe", `{"reason":"  "}`, "reason", "say why"},
-		{"probe", `{"now":true}`, "now", "there are if_version and reason"},
+		{"probe", `{"now":true}`, "now", "there are if_basis, if_version and reason"},
 	} {
 		a := d.said("POST", "/api/v1/keys/s/k/"+c.verb, c.body, 400)
 		if a.Parameter != c.member || !strings.Contains(a.Detail, c.member) && c.member != "body" || !strings.Contains(a.Detail, c.mend) {
@@ -372,7 +374,8 @@ func TestProbeNow(t *testing.T) { // D06
 	}
 	if _, ok := stet.As[stet.Historian](d.engine.Store()); ok {
 		_, trail := d.get("/api/v1/audit")
-		for want, n := range map[string]int{`"action":"probe"`: 2, `"action":"resolve"`: 1, "asked now: the customer calls": 1, `"who":"kim@desk"`: 3} {
+		for want, n := range map[string]int{`"action":"probe"`: 2, `"action":"resolve"`: 1, "asked now: the customer calls": 1, `"who":"kim@desk"`: 3,
+			`"probe":{"at":`: 2, `"found":"missing","evidence":"the probe was answered 404"`: 1} {
 			if strings.Count(trail, want) != n {
 				t.Errorf("the audit trail has not %d of %s: %s", n, want, trail)
 			}

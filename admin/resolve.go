@@ -1,30 +1,35 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/textproto"
 	"strings"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/age"
 	"github.com/stet-dev/stet/internal/canon"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // resolution is the body of POST …/resolve and …/release.
 type resolution struct {
 	note
-	outcome       string
-	status        *int
-	headers       map[string][]string
-	body          *string
-	bodyBytes     *[]byte
-	now, override bool
+	as        string
+	outcome   string
+	status    *int
+	headers   map[string][]string
+	body      *string
+	bodyBytes *[]byte
+
+	voided, now, override bool
 }
 
 // members are those of a resolution's body.
 func (c *resolution) members() map[string]any {
-	return c.with(map[string]any{"outcome": &c.outcome, "status": &c.status, "headers": &c.headers, "body": &c.body, "body_b64": &c.bodyBytes,
-		"now": &c.now, "override": &c.override})
+	return c.with(map[string]any{"as": &c.as, "outcome": &c.outcome, "status": &c.status, "headers": &c.headers, "body": &c.body, "body_b64": &c.bodyBytes,
+		"voided": &c.voided, "now": &c.now, "override": &c.override})
 }
 
 // resolve answers POST …/resolve.
@@ -48,15 +53,65 @@ func (h *handler) end(c *call, r *resolution, err error) (any, error) {
 	if err == nil {
 		res, err = r.resolution()
 	}
-	res.Settle = h.Settle
+	if err == nil && (r.voided || r.now || r.override) && c.who.role < Admin {
+		err = lacks(c.who, Admin)
+	}
+	note := r.by(c.who)
+	if res.Settle = h.Settle; r.voided { // as where a probe says so: see [reconcile.Voided]
+		res.Settle, note.Evidence = 0, "cancelled by the provider: "+note.Evidence
+	}
 	return h.change(c, &r.note, err, func(rec *stet.Record) (stet.Head, error) {
-		return h.engine.Operator().Resolve(c.Context(), rec.ID, res, r.by(c.who))
+		if r.as != "" {
+			return h.adopt(c.Context(), rec, r.as, note)
+		}
+		res.Version = rec.Version
+		if res.Response == nil && !r.override {
+			if err := h.disproved(c.Context(), &rec.Head); err != nil {
+				return rec.Head, err
+			}
+		}
+		return h.engine.Operator().Resolve(c.Context(), rec.ID, res, note)
 	})
+}
+
+// adopt ends a record as what is known of it says.
+func (h *handler) adopt(ctx context.Context, rec *stet.Record, as string, n stet.Note) (stet.Head, error) {
+	if rec.State != stet.Unknown {
+		return rec.Head, stet.ErrState
+	}
+	res, evidence, err := reconcile.Known(ctx, h.engine, rec)
+	switch {
+	case err != nil:
+		return rec.Head, err
+	case res.Response == nil, (rec.Response != nil) != (as == asLate):
+		return rec.Head, noAnswer
+	}
+	n.Evidence = strings.TrimPrefix(n.Evidence+"; "+evidence, "; ")
+	return h.engine.Operator().Resolve(ctx, rec.ID, res, n)
+}
+
+// disproved is the problem of a release that a probe speaks against. The rest of what speaks
+// against one the engine knows, and looks at in the instant of the change.
+func (h *handler) disproved(ctx context.Context, head *stet.Head) error {
+	last, err := h.lastAnswer(ctx, head)
+	switch {
+	case err != nil:
+		return unavailable
+	case (reconcile.Plan{Settle: h.Settle}).Release(head, false, last) == reconcile.ReleaseFound:
+		p := *contradicted
+		p.Title = "A probe has found that it happened"
+		p.Detail = "It said: " + last.Found + ", and none has said since that it was voided. Resolve it as completed; or ask again; or send \"override\": true where you know better, which takes the role admin, and which the audit trail keeps."
+		return &p
+	}
+	return nil
 }
 
 const (
 	completed   = "completed"
 	notExecuted = "not-executed"
+
+	asLate  = "late-answer"
+	asProbe = "last-probe"
 
 	frees = `it frees a key, and belongs to "outcome": "not-executed"; leave it out`
 )
@@ -64,16 +119,19 @@ const (
 // resolution translates what was sent. A member that the outcome has no use for is refused: the
 // client may have meant another outcome.
 func (c *resolution) resolution() (res stet.Resolution, err error) {
-	res.Version, res.Now, res.Override = stet.Version(c.ifVersion), c.now, c.override
+	if c.as != "" {
+		return res, c.alone()
+	}
+	res.Now, res.Override = c.now, c.override
 	switch c.outcome {
 	case notExecuted:
-		for _, m := range []struct {
-			name  string
-			given bool
-		}{{"status", c.status != nil}, {"headers", c.headers != nil}, {"body", c.body != nil}, {"body_b64", c.bodyBytes != nil}} {
-			if m.given {
-				return res, badParameter(m.name, `it is of an answer, and belongs to "outcome": "completed"; leave it out`)
-			}
+		switch name := c.ofAnswer(); {
+		case name != "":
+			return res, badParameter(name, `it is of an answer, and belongs to "outcome": "completed"; leave it out`)
+		case c.voided && (c.now || c.override):
+			return res, badParameter("voided", "now and override go beyond it; send one of them")
+		case c.voided && strings.TrimSpace(c.evidence) == "":
+			return res, badParameter("evidence", "say what shows that the provider has cancelled it, such as the id of the cancellation")
 		}
 		return res, nil
 	case completed:
@@ -81,6 +139,8 @@ func (c *resolution) resolution() (res stet.Resolution, err error) {
 		return res, badParameter("outcome", "it is completed or not-executed")
 	}
 	switch {
+	case c.voided:
+		return res, badParameter("voided", frees)
 	case c.now:
 		return res, badParameter("now", frees)
 	case c.override:
@@ -108,33 +168,63 @@ func (c *resolution) resolution() (res stet.Resolution, err error) {
 	return res, nil
 }
 
+// alone says what is wrong with a resolution as what is known.
+func (c *resolution) alone() error {
+	switch {
+	case c.as != asLate && c.as != asProbe:
+		return badParameter("as", "it is "+asLate+" or "+asProbe)
+	case c.outcome != "" || c.ofAnswer() != "" || c.voided || c.now || c.override:
+		return badParameter("as", "it says what happened: send it to resolve, without an outcome and what belongs to one")
+	}
+	return nil
+}
+
+// ofAnswer is the first member that was sent of an answer; "" if there is none.
+func (c *resolution) ofAnswer() string {
+	switch {
+	case c.status != nil:
+		return "status"
+	case c.headers != nil:
+		return "headers"
+	case c.body != nil:
+		return "body"
+	case c.bodyBytes != nil:
+		return "body_b64"
+	}
+	return ""
+}
+
 // validField reports whether a header can have the name and the value (RFC 9110 section 5).
 func validField(name, value string) bool {
 	control := func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 	return canon.IsToken(name) && !strings.ContainsFunc(value, control)
 }
 
+// noAnswer is a record of which less is known than the client thinks.
+var noAnswer = &problem{Status: 409, Code: "no-answer", Title: "That answer is not there",
+	Detail: "A late-answer is taken where one came, and a last-probe where there is none and the probe found it with a status. Look at the record: its late_answer and last_probe say what is known."}
+
 // contradicted is what no waiting cures.
 var contradicted = &problem{Status: 409, Code: "contradicted", Title: "A late answer says that it happened",
-	Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or send \"override\": true where you know better, which the audit trail keeps."}
+	Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or send \"override\": true where you know better, which takes the role admin, and which the audit trail keeps."}
 
 // unsettled says until when what the record's attempt sent may still have its effect, and what is
 // known of it, so that an operator who decides not to wait has seen both.
 func (h *handler) unsettled(head *stet.Head) error {
-	until := head.Ended().Add(max(h.Settle, 0) + time.Second - 1).Truncate(time.Second).UTC() // a whole second, not too early
+	until := reconcile.Settled(head, h.Settle).Add(time.Second - 1).Truncate(time.Second).UTC() // a whole second, not too early
 	p := &problem{Status: 409, Code: "not-settled", Title: "The attempt may still have its effect", Until: until}
-	what := "It ended " + ago(head.Idle())
+	what := "It ended " + age.Long(head.Idle()) + " ago"
 	if head.Attended() {
 		what = "Its handler has not returned"
 	}
 	p.Detail = fmt.Sprintf("%s (attempt %d, cause %s, the key is %s old, %s). Wait until %s; or send \"now\": true where you know that "+
-		"nothing can happen any more, which the audit trail keeps.", what, head.Attempt, orNone(head.Cause),
-		head.AsOf.Sub(head.CreatedAt).Truncate(time.Second), lastProbe(head), until.Format(time.RFC3339))
+		"nothing can happen any more, which the audit trail keeps, or \"voided\": true with the provider's cancellation as evidence; both take "+
+		"the role admin.", what, head.Attempt, orNone(head.Cause), age.Long(head.AsOf.Sub(head.CreatedAt)), lastProbe(head), until.Format(time.RFC3339))
 	return p
 }
 
-// lastProbe says what is known of the last probe: a record keeps when it was last written, and a
-// probe's answer that told nothing is not kept.
+// lastProbe says what the record itself knows of its last probe: when it was last written. What the
+// probe was answered is in the history.
 func lastProbe(head *stet.Head) string {
 	switch {
 	case head.Probes == 0:
@@ -144,8 +234,6 @@ func lastProbe(head *stet.Head) string {
 	}
 	return fmt.Sprintf("asked about %d times, the last by %s", head.Probes, head.UpdatedAt.UTC().Format(time.RFC3339))
 }
-
-func ago(d time.Duration) string { return d.Truncate(time.Second).String() + " ago" }
 
 func orNone(cause string) string {
 	if cause == "" {

@@ -36,6 +36,8 @@ const (
 var routes = []route{
 	{"GET", "/livez", anyone, (*handler).livez, nil},
 	{"GET", "/readyz", anyone, (*handler).readyz, nil},
+	{"GET", "/api/v1/whoami", Viewer, (*handler).whoami, nil},
+	{"GET", "/api/v1/status", Viewer, (*handler).status, nil},
 	{"GET", "/api/v1/keys", Viewer, (*handler).list, nil},
 	{"GET", byKey, Viewer, (*handler).show, nil},
 	{"DELETE", byKey, Admin, (*handler).purge, nil},
@@ -44,23 +46,49 @@ var routes = []route{
 	{"POST", byKey + "/extend", Operator, (*handler).extend, nil},
 	{"POST", byKey + "/probe", Operator, (*handler).ask, nil},
 	{"POST", byKey + "/note", Operator, (*handler).annotate, nil},
+	{"POST", byKey + "/snooze", Operator, (*handler).snooze, nil},
+	{"POST", byKey + "/hand", Operator, (*handler).hand, nil},
+	{"GET", "/api/v1/incidents", Viewer, (*handler).incidents, nil},
+	{"GET", "/api/v1/incidents/{incident}", Viewer, (*handler).incident, nil},
+	{"GET", "/api/v1/find", Viewer, (*handler).sought, nil},
 	{"GET", "/api/v1/audit", Viewer, (*handler).audit, nil},
 	{"GET", "/api/v1/bulk", Viewer, (*handler).bulkRecent, withBulk},
 	{"POST", "/api/v1/bulk", Operator, (*handler).bulkStart, withBulk},
 	{"POST", "/api/v1/bulk/count", Operator, (*handler).bulkCount, withBulk},
 	{"GET", "/api/v1/bulk/{job}", Viewer, (*handler).bulkShow, withBulk},
+	{"GET", "/api/v1/bulk/{job}/report", Viewer, (*handler).bulkReport, withBulk},
+	{"POST", "/api/v1/bulk/{job}/stop", Operator, (*handler).bulkStop, withBulk},
+	{"POST", "/api/v1/bulk/{job}/resume", Operator, (*handler).bulkResume, withBulk},
 	{"GET", "/api/v1/outbox", Viewer, outboxed((*handler).messages), nil},
 	{"GET", "/api/v1/outbox/{message}", Viewer, outboxed((*handler).message), nil},
 	{"POST", "/api/v1/outbox/{message}/retry", Operator, outboxed((*handler).retry), nil},
 	{"POST", "/api/v1/outbox/{message}/discard", Operator, outboxed((*handler).discard), nil},
+	{"POST", "/api/v1/outbox/{message}/confirm", Operator, outboxed((*handler).confirm), nil},
+	{"GET", "/api/v1/gateways", Viewer, ofAllScopes((*handler).gateways), withFigures},
+	{"GET", "/api/v1/routes", Viewer, ofAllScopes((*handler).routeFigures), withFigures},
+	{"GET", "/api/v1/scopes", Viewer, (*handler).scopeFigures, withFigures},
+	{"GET", "/api/v1/config", Viewer, ofAllScopes((*handler).settings), func(c *Config) bool { return c.Settings != nil }},
 	{"POST", "/hooks/reconcile", anyone, (*handler).hook, func(c *Config) bool { return c.Webhook != nil }},
-	{"GET", "/metrics", Viewer, (*handler).metrics, func(c *Config) bool { return c.Metrics != nil }},
+	{"GET", "/metrics", Viewer, ofAllScopes((*handler).metrics), func(c *Config) bool { return c.Metrics != nil }},
 	{"GET", "/policy.json", Viewer, (*handler).policy, func(c *Config) bool { return c.Policy != nil }},
+	{"GET", "/openapi.json", anyone, (*handler).openAPI, nil},
 	{"GET", "/problems/", anyone, (*handler).problems, nil},
 	{"", "/", Viewer, func(*handler, *call) (any, error) { return nil, notFound }, nil},
 }
 
-func withBulk(c *Config) bool { return c.Bulk != nil }
+func withBulk(c *Config) bool    { return c.Bulk != nil }
+func withFigures(c *Config) bool { return c.Figures != nil }
+
+// ofAllScopes answers a call about all scopes together: for a token that is bound to some there is
+// no such thing.
+func ofAllScopes(do func(*handler, *call) (any, error)) func(*handler, *call) (any, error) {
+	return func(h *handler, c *call) (any, error) {
+		if c.who.bound() {
+			return nil, notFound
+		}
+		return do(h, c)
+	}
+}
 
 // mount registers what the configuration has something behind.
 func (h *handler) mount() {
@@ -82,6 +110,9 @@ func (h *handler) serve(rt route) http.HandlerFunc {
 		err := h.admit(c, &rt)
 		if err == nil {
 			doc, err = rt.do(h, c)
+			if rt.method != http.MethodGet {
+				h.readings.forget()
+			}
 		}
 		if err != nil {
 			problemOf(err).write(w)

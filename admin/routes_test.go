@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +24,7 @@ func TestRoutesAreGuarded(t *testing.T) {
 	}
 	there := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	h := New(e, Config{Webhook: there, Metrics: there, Bulk: bulk.New(e), Policy: func() Policy { return Policy{} },
+		Figures: func(context.Context) Figures { return Figures{} }, Settings: func() []Setting { return nil },
 		Tokens: []Token{NewToken("v", "viewer", Viewer), NewToken("o", "operator", Operator), NewToken("a", "admin", Admin)}})
 	ask := func(rt route, path, token string, change func(r *http.Request)) int {
 		r := httptest.NewRequest(rt.method, "http://localhost"+path, strings.NewReader("{}"))

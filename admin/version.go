@@ -32,3 +32,19 @@ func (v *version) parse(s string) error {
 	*v = version(n)
 	return nil
 }
+
+// basis is the if_basis of a change.
+type basis string
+
+var errBasis = errors.New("it is the basis of the record as it was shown: 16 hex digits")
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (b *basis) UnmarshalJSON(text []byte) error { return b.parse(strings.Trim(string(text), `"`)) }
+
+func (b *basis) parse(s string) error {
+	if !isTag("k_" + s) {
+		return errBasis
+	}
+	*b = basis(s)
+	return nil
+}

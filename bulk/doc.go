@@ -1,5 +1,6 @@
-// Package bulk changes many records at once: it releases, deletes or extends all records that match
-// a query, by a job that is stored and so survives the process that runs it.
+// Package bulk changes many records at once: it does what an operator does to one record (see
+// [Action]) to all that match a query, by a job that is stored and so survives the process that
+// runs it.
 //
 //	jobs := bulk.New(engine)
 //	go jobs.Run(ctx)
@@ -15,7 +16,7 @@
 // records matches than the caller has counted, nothing is changed, and the error is a [Mismatch].
 // Each record is changed by the rules for a single one, and each change is an entry of the history,
 // with the job's who and why and with its id as the notice. A record that cannot be changed is
-// counted as failed, named, and skipped.
+// counted as failed, named, and skipped. A job can be stopped, keeps its place, and can be resumed.
 //
 // # How it survives
 //

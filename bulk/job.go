@@ -2,10 +2,12 @@ package bulk
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // State is how far a job has come.
@@ -15,6 +17,7 @@ type State string
 const (
 	Running   State = "running"   // a process works on it
 	Waiting   State = "waiting"   // no process works on it now; a [Jobs.Run] takes it
+	Stopped   State = "stopped"   // it keeps its place until [Jobs.Resume]
 	Completed State = "completed" // nothing is left to do
 	Abandoned State = "abandoned" // no process took it within [Retain]: what is left stays as it is
 )
@@ -27,23 +30,33 @@ type Job struct {
 	Total  int // how many records it is about: Expect, or Limit where that is less
 	Done   int // changed by this job
 	Failed int // could not be changed
-	Left   int // still to be changed; of a completed job: changed by others before
+	Left   int // still to be changed; of a completed job: left as they were, each for a reason
+	// Errors are the records that failed or were left, up to maxErrors of them; all are counted.
 	Errors []Failure
 	// UpdatedAt is when it last came to a recovery point, CompletedAt when it ended. All are by the
 	// store's clock.
 	CreatedAt, UpdatedAt, CompletedAt time.Time
 }
 
-// Failure is a record that could not be changed, and why.
+// Failure is a record that could not be changed, or was left as it is, and why.
 type Failure struct {
 	ID     string     `json:"id"` // see [stet.Engine.Tag]
 	Scope  stet.Scope `json:"scope"`
-	Cause  string     `json:"cause"`  // a word, for programs
-	Detail string     `json:"detail"` // a sentence, for people
+	Cause  string     `json:"cause"`         // a word, for programs
+	Detail string     `json:"detail"`        // a sentence, for people
+	Left   bool       `json:"left,omitzero"` // it is counted as left, not as failed
 }
 
-// maxErrors is how many failures of a job are named; all are counted.
-const maxErrors = 20
+// maxErrors is how many failures of a job are named. They are written with each recovery point.
+const maxErrors = 2000
+
+var (
+	errFound  = errors.New("bulk: a probe says that it happened")
+	errMoved  = errors.New("bulk: others have changed it")
+	errSilent = errors.New("bulk: nothing says what happened")
+	errPast   = errors.New("bulk: its instant is over")
+	errUnable = errors.New("bulk: there is no probe")
+)
 
 // causes are the reasons why a record cannot be changed, for programs and for people.
 var causes = []struct {
@@ -52,11 +65,21 @@ var causes = []struct {
 }{
 	{stet.ErrCorrupt, "corrupt-record", "it cannot be read: its row is damaged, or sealed with a key that is not at hand"},
 	{stet.ErrContradicted, "contradicted", "a late answer of the handler says that it happened: look at it, and resolve it"},
+	{errFound, "found", "a probe said that it happened, or still goes on: resolve it, or ask again"},
+	{errMoved, wordMoved, "others have changed it since it was chosen: it is as they left it"},
+	{errSilent, wordSilent, "neither a late answer nor its last probe says what happened: ask about it, or resolve it by itself"},
+	{stet.ErrKeptLonger, "kept-longer", "its result is kept for longer already, and extend only lengthens"},
+	{errPast, "past", "the instant it was to be snoozed until was over"},
+	{errUnable, "no-probe", "no probe is configured where the job ran: set reconcile.probe.url"},
+	{reconcile.ErrNoAnswer, "probe-failed", "the probe got no answer: see that reconcile.probe.url answers, and ask again"},
 	{stet.ErrAttended, "not-settled", notSettled},
 	{stet.ErrFresh, "not-settled", notSettled},
 	{stet.ErrState, "wrong-state", "its state does not allow this: look at it"},
 	{nil, "store-unavailable", "the store gave no answer about it: try it again"},
 }
+
+// The words of what is left, not failed.
+const wordMoved, wordSilent = "changed-meanwhile", "no-answer"
 
 const notSettled = "its attempt ended only just now, or has not ended, and may still have its effect: " +
 	"try it again later, or release it all the same (--now, \"now\": true)"
@@ -84,11 +107,14 @@ type progress struct {
 
 // target is a record as the walk listed it.
 type target struct {
-	Scope   stet.Scope
-	Key     string
-	State   stet.State
-	Version stet.Version
-	Fence   int64
+	Scope stet.Scope
+	Key   string
+	State stet.State
+	Basis string // it is changed at this one alone
+}
+
+func newTarget(h *stet.Head) target {
+	return target{Scope: h.Scope, Key: string(h.Key), State: h.State, Basis: h.Basis()}
 }
 
 func (t *target) id() stet.ID { return stet.ID{Scope: t.Scope, Key: stet.Key(t.Key)} }
@@ -121,6 +147,14 @@ func jobOf(r *stet.Record) (Job, error) {
 	s, err := decode(&r.Body)
 	if err != nil {
 		return Job{}, err
+	}
+	for i := range s.Errors { // they are stored without their sentences
+		f := &s.Errors[i]
+		for _, c := range causes {
+			if c.word == f.Cause {
+				f.Detail = c.text
+			}
+		}
 	}
 	j := Job{ID: string(r.Key), Order: s.Order, Total: s.Total, Done: s.Done, Failed: s.Failed,
 		Left: max(0, s.Total-s.Done-s.Failed), Errors: s.Errors, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, CompletedAt: r.CompletedAt}

@@ -9,25 +9,34 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/walk"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // Jobs starts, shows and runs the jobs of one store. It is safe for concurrent use.
 type Jobs struct {
 	engine *stet.Engine
-	wake   chan struct{} // a value if a job was started with this Jobs
+	asks   atomic.Pointer[reconcile.Reconciler] // of a Probe; nil: there is nothing to ask
+	wake   chan struct{}                        // a value if a job was started with this Jobs
 }
 
 // New returns the jobs of an engine's store, which must be a [stet.Lister]. Nothing works on jobs
 // before [Jobs.Run] is called.
 func New(e *stet.Engine) *Jobs { return &Jobs{engine: e, wake: make(chan struct{}, 1)} }
 
+// AskWith says what a [Probe] asks with, from now on. With nil, as at first, such a job is refused.
+func (j *Jobs) AskWith(r *reconcile.Reconciler) { j.asks.Store(r) }
+
 // Retain is how long a job can be looked at after its end. A job that no process goes on with is
 // given up after the same time.
 const Retain = 7 * 24 * time.Hour
+
+// prefix is what the key of every job begins with: there are other records in [stet.OwnScope].
+const prefix = "bulk_"
 
 // point is the recovery point of every job; how far it has come is in its progress.
 const point = "walk"
@@ -96,22 +105,21 @@ func (j *Jobs) Start(ctx context.Context, o Order) (Job, error) {
 	if err := o.validate(); err != nil {
 		return Job{}, err
 	}
-	count, err := j.Count(ctx, o.Action, o.Query)
-	switch {
-	case err != nil:
-		return Job{}, err
-	case count.Matching != o.Expect:
-		return Job{}, &Mismatch{o.Expect, count.Matching}
+	if o.Action == Probe && j.asks.Load() == nil {
+		return Job{}, &OrderError{"action", "no probe is configured: set reconcile.probe.url to where the upstream says what it has done"}
 	}
-	if o.Query, err = selection(o.Action, o.Query); err != nil {
+	s, err := j.selected(ctx, &o)
+	if err != nil {
 		return Job{}, err
 	}
-	s := stored{Order: o, Key: string(o.Query.Key), Before: count.at, Total: o.Expect}
+	if in := o.Until.Sub(s.Before); o.Action == Snooze && (in <= 0 || in > stet.MaxSnooze) {
+		return Job{}, &OrderError{"until", fmt.Sprintf("it is an instant ahead, at most %d hours from now", stet.MaxSnooze/time.Hour)}
+	}
 	if o.Limit > 0 {
 		s.Total = min(s.Total, o.Limit)
 	}
-	id := stet.ID{Scope: stet.OwnScope, Key: stet.Key("bulk_" + strings.ToLower(rand.Text()))}
-	err = j.engine.Operator().Audit(ctx, id, stet.Note{Who: o.Note.Who, Why: o.Note.Why, Action: "bulk",
+	id := stet.ID{Scope: stet.OwnScope, Key: stet.Key(prefix + strings.ToLower(rand.Text()))}
+	err = j.engine.Operator().Audit(ctx, id, stet.Note{Who: o.Note.Who, Why: o.Note.Why, Action: actionStart,
 		Notice: string(id.Key), Evidence: fmt.Sprintf("%s of %d records", o.Action, s.Total)})
 	if err != nil && !errors.Is(err, stet.ErrUnsupported) {
 		return Job{}, fmt.Errorf("bulk: start: %w", err)
@@ -119,11 +127,66 @@ func (j *Jobs) Start(ctx context.Context, o Order) (Job, error) {
 	if err := j.store(ctx, id, &s); err != nil {
 		return Job{}, fmt.Errorf("bulk: start: %w", err)
 	}
+	j.rouse()
+	return j.Get(ctx, string(id.Key))
+}
+
+// rouse has [Jobs.Run] look for a job at once.
+func (j *Jobs) rouse() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
 	}
-	return j.Get(ctx, string(id.Key))
+}
+
+// selected is the job of an order, before any of its records was changed.
+func (j *Jobs) selected(ctx context.Context, o *Order) (s stored, err error) {
+	if len(o.Records) > 0 {
+		return j.named(ctx, o)
+	}
+	count, err := j.Count(ctx, o.Action, o.Query)
+	switch {
+	case err != nil:
+		return s, err
+	case count.Matching != o.Expect:
+		return s, &Mismatch{o.Expect, count.Matching}
+	}
+	s = stored{Order: *o, Key: string(o.Query.Key), Before: count.at, Total: o.Expect}
+	s.Order.Query, err = selection(o.Action, o.Query)
+	return s, err
+}
+
+// named is the job of an order that names its records: they are its only page.
+func (j *Jobs) named(ctx context.Context, o *Order) (s stored, err error) {
+	s = stored{Order: *o, Total: o.Expect}
+	s.Order.Records, s.Order.Query = nil, stet.Query{Scope: o.Query.Scope}
+	if _, err := selection(o.Action, stet.Query{Scope: o.Records[0].ID.Scope}); err != nil {
+		return s, err
+	}
+	for _, n := range o.Records {
+		r, err := j.engine.Get(ctx, n.ID)
+		moved := n.Basis != "" && r.Basis() != n.Basis // it is left, when the job comes to it
+		switch {
+		case errors.Is(err, stet.ErrNotFound), err == nil && o.Action.ofUnknown() && r.State != stet.Unknown:
+			if !moved {
+				continue
+			}
+		case err != nil:
+			return s, fmt.Errorf("bulk: start: %w", err)
+		}
+		if !r.AsOf.IsZero() {
+			s.Before = r.AsOf
+		}
+		r.ID = n.ID
+		t := newTarget(&r.Head)
+		t.Basis = cmp.Or(n.Basis, t.Basis)
+		s.Page = append(s.Page, t)
+	}
+	s.Taken, s.Last = len(s.Page), true
+	if s.Taken != o.Expect {
+		return s, &Mismatch{o.Expect, s.Taken}
+	}
+	return s, nil
 }
 
 // store creates the job's record, and suspends it at its recovery point. The first process that
@@ -149,11 +212,22 @@ func (j *Jobs) store(ctx context.Context, id stet.ID, s *stored) error {
 
 // Get returns a job, or [stet.ErrNotFound].
 func (j *Jobs) Get(ctx context.Context, id string) (Job, error) {
+	if !strings.HasPrefix(id, prefix) {
+		return Job{}, stet.ErrNotFound
+	}
 	r, err := j.engine.Get(ctx, stet.ID{Scope: stet.OwnScope, Key: stet.Key(id)})
 	if err != nil {
 		return Job{}, err
 	}
-	return jobOf(&r)
+	job, err := jobOf(&r)
+	if err != nil || job.State != Waiting {
+		return job, err
+	}
+	stopped, err := j.stopped(ctx, id)
+	if stopped {
+		job.State = Stopped
+	}
+	return job, err
 }
 
 const maxRecent = 20
@@ -166,7 +240,11 @@ func (j *Jobs) Recent(ctx context.Context) (jobs []Job, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, heads...)
+		for i := range heads {
+			if strings.HasPrefix(string(heads[i].Key), prefix) {
+				all = append(all, heads[i])
+			}
+		}
 	}
 	slices.SortFunc(all, func(a, b stet.Head) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(string(a.Key), string(b.Key)))

@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,9 @@ var errLater = errors.New("bulk: the job stopped at a recovery point, and goes o
 // the job at a recovery point, for the next process, and returns the context's error. The error is
 // [stet.ErrState] if another process works on the job, or if nothing is left to do.
 func (j *Jobs) Work(ctx context.Context, id string) error {
+	if stopped, err := j.stopped(ctx, id); err != nil || stopped {
+		return cmp.Or(err, ErrStopped)
+	}
 	d, err := j.engine.Operator().Resume(ctx, stet.ID{Scope: stet.OwnScope, Key: stet.Key(id)})
 	switch {
 	case err != nil:
@@ -45,7 +49,7 @@ func (j *Jobs) Work(ctx context.Context, id string) error {
 	case d.Verdict != stet.Execute:
 		return fmt.Errorf("bulk: %w: %v", stet.ErrState, d.Verdict)
 	}
-	r := &run{e: j.engine, c: d.Claim}
+	r := &run{j: j, e: j.engine, c: d.Claim}
 	if r.stored, err = decode(&d.Record.Body); err != nil { // left as it is, for a release that can read it
 		_ = r.c.Suspend(ctx, stet.Step{Point: point, Progress: d.Record.Progress}, time.Minute)
 		return err
@@ -56,6 +60,7 @@ func (j *Jobs) Work(ctx context.Context, id string) error {
 
 // run is one process's work on a job.
 type run struct {
+	j *Jobs
 	e *stet.Engine
 	c *stet.Claim
 	stored
@@ -81,17 +86,24 @@ func (r *run) held(ctx context.Context) error {
 			}
 		}
 	})
+	beating.Go(func() { r.watch(working, end) })
 	err := r.walk(working)
+	stopped := errors.Is(context.Cause(working), ErrStopped)
 	lost := errors.Is(context.Cause(working), stet.ErrFenced)
 	end(nil)
 	beating.Wait()
 	switch {
 	case err == nil:
 		return r.settle(ctx)
+	case stopped:
+		if err := r.leave(ctx, 0); !errors.Is(err, errLater) {
+			return err
+		}
+		return ErrStopped
 	case lost || !errors.Is(err, errLater):
 		return err
 	}
-	return r.leave(ctx)
+	return r.leave(ctx, later)
 }
 
 // walk changes page after page. It returns nil if nothing is left, and errLater if the rest has to
@@ -131,7 +143,7 @@ func (r *run) turn(ctx context.Context) error {
 		}
 		for i := range heads {
 			if h := &heads[i]; selects(&q, h, r.Before) && (r.Order.Limit == 0 || r.Taken < r.Order.Limit) {
-				r.Page = append(r.Page, target{h.Scope, string(h.Key), h.State, h.Version, h.Fence()})
+				r.Page = append(r.Page, newTarget(h))
 				r.Taken++
 			}
 		}
@@ -154,13 +166,12 @@ func (r *run) step() (stet.Step, error) {
 	return stet.Step{Point: point, Progress: doc}, err
 }
 
-// leave suspends the job at a recovery point, for the next process.
-func (r *run) leave(ctx context.Context) error {
+// leave suspends the job at a recovery point, for the next process, which may go on after a while.
+func (r *run) leave(ctx context.Context, in time.Duration) error {
 	s, err := r.step()
 	if err != nil {
 		return err
 	}
-	in := later
 	if ctx.Err() != nil { // this process is ending, and another may go on at once
 		in = 0
 	}
@@ -193,7 +204,7 @@ const (
 	pending fate = iota // not known: it was not tried, or the store did not answer
 	changed
 	refused // it cannot be changed, for a cause
-	gone    // changed by others after the walk listed it
+	left    // it is left as it is, for a reason
 )
 
 // change changes the records of the page. Those that have to be tried again later, by this run or
@@ -222,18 +233,21 @@ func (r *run) change(ctx context.Context) {
 			r.Done++
 		case f == pending && ctx.Err() != nil:
 			r.Page = append(r.Page, page[i])
-		case f != gone:
-			r.fail(&page[i], why[i])
+		default:
+			r.name(&page[i], f, why[i])
 		}
 	}
 }
 
-func (r *run) fail(t *target, why error) {
-	r.Failed++
+// name counts a record that was not changed, and names it.
+func (r *run) name(t *target, f fate, why error) {
+	if f != left {
+		r.Failed++
+	}
 	if len(r.Errors) < maxErrors {
 		for _, c := range causes {
 			if c.err == nil || errors.Is(why, c.err) { // the last is for all others
-				r.Errors = append(r.Errors, Failure{r.e.Tag(t.id()), t.Scope, c.word, c.text})
+				r.Errors = append(r.Errors, Failure{ID: r.e.Tag(t.id()), Scope: t.Scope, Cause: c.word, Left: f == left})
 				break
 			}
 		}
@@ -249,67 +263,4 @@ func (r *run) pass(ctx context.Context, page []target, fates []fate, why []error
 			workers.Go(ctx, func() { fates[i], why[i] = r.one(ctx, &page[i]) })
 		}
 	}
-}
-
-// one changes one record, unless this job has done so before.
-func (r *run) one(ctx context.Context, t *target) (fate, error) {
-	var h stet.Head
-	var err error
-	switch o := &r.Order; o.Action {
-	case Release: // by its attempt, because a probe draws a new version and keeps the attempt
-		h, err = r.e.Operator().Resolve(ctx, t.id(), stet.Resolution{Fence: t.Fence, Settle: o.Settle, Now: o.Now, Override: o.Override}, o.Note)
-	case Delete:
-		err = r.e.Operator().Purge(ctx, t.id(), t.Version, o.Note)
-	case Extend:
-		_, err = r.e.Operator().Extend(ctx, t.id(), t.Version, o.Retain, o.Note)
-	}
-	switch {
-	case err == nil, errors.Is(err, stet.ErrKnown):
-		return changed, nil
-	case errors.Is(err, stet.ErrNotFound):
-		switch mine, err := r.removed(ctx, t); {
-		case err != nil:
-			return pending, err
-		case mine:
-			return changed, nil
-		}
-		return gone, nil
-	case errors.Is(err, stet.ErrStale), errors.Is(err, stet.ErrOtherAttempt):
-		return gone, nil
-	case errors.Is(err, stet.ErrState) && h.State != 0 && h.State != t.State:
-		return gone, nil
-	case answered(err):
-		return refused, err
-	}
-	return pending, err
-}
-
-// removed reports whether this job has deleted the record before, which only the history can tell.
-func (r *run) removed(ctx context.Context, t *target) (bool, error) {
-	if !r.again || r.Order.Action != Delete {
-		return false, nil
-	}
-	for changes, err := range walk.Pages(func(after string) ([]stet.Change, string, error) {
-		return r.e.Operator().History(ctx, stet.HistoryQuery{ID: t.id(), Limit: stet.MaxLimit, After: after})
-	}) {
-		switch {
-		case errors.Is(err, stet.ErrUnsupported): // it existed when the page was stored
-			return true, nil
-		case err != nil:
-			return false, err
-		case slices.ContainsFunc(changes, func(c stet.Change) bool { return c.Note.Notice == r.Order.Note.Notice }):
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// answered reports whether err is about the record, so that another try would return the same.
-func answered(err error) bool {
-	for _, c := range causes {
-		if c.err != nil && errors.Is(err, c.err) {
-			return true
-		}
-	}
-	return false
 }

@@ -55,7 +55,7 @@ func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*
 // forward sends the request to the upstream.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 	a := &attempt{Context: r.Context(), route: t, w: w, claim: stet.ClaimFrom(r.Context())}
-	a.once = a.claim != nil || !safe(r.Method)
+	a.once = a.claim != nil || !door.Safe(r.Method)
 	request := g.plainRequest(a, r)
 	if request == nil || a.claim == nil {
 		a.Context, a.stop = context.WithCancelCause(a.Context)

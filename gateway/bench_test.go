@@ -81,7 +81,8 @@ func compareWithBare(b *testing.B, size int) {
 	defer least.Close()
 
 	body := `{"amount":1099,"currency":"eur","description":"` + string(bytes.Repeat([]byte("x"), size-49)) + `"}`
-	plain, fresh := dialAll(b, bare.Listener.Addr().String(), body), dialAll(b, guarded.Listener.Addr().String(), body)
+	dial := func(s *httptest.Server) []*benchConn { return dialAll(b, s.Listener.Addr().String(), body) }
+	fresh := dial(guarded)
 	n := 0
 	key := func() string { n++; return fmt.Sprintf("8e03978e-40d5-43e8-%017d", n) }
 	known := func() string { return "8e03978e-40d5-43e8-bc93-known-key-01" }
@@ -92,10 +93,9 @@ func compareWithBare(b *testing.B, size int) {
 		took   time.Duration
 		ratios map[string][]float64 // to the roles before it
 	}
-	unguardedAt, leastAt := unguarded.Listener.Addr().String(), least.Listener.Addr().String()
 	roles := []*role{
-		{name: "bare", conns: plain, key: key}, {name: "floor", conns: dialAll(b, leastAt, body), key: key},
-		{name: "off", conns: dialAll(b, unguardedAt, body), key: key}, {name: "new", conns: fresh, key: key}, {name: "replay", conns: fresh, key: known},
+		{name: "bare", conns: dial(bare), key: key}, {name: "floor", conns: dial(least), key: key},
+		{name: "off", conns: dial(unguarded), key: key}, {name: "new", conns: fresh, key: key}, {name: "replay", conns: fresh, key: known},
 	}
 	if addr := startNginx(b, target.Host); addr != "" {
 		roles = slices.Insert(roles, 2, &role{name: "nginx", conns: dialAll(b, addr, body), key: key})

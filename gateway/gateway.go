@@ -73,7 +73,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := g.routes.find(r)
-	if g.strict && t == g.routes.unmatched && !safe(r.Method) {
+	if g.strict && t == g.routes.unmatched && !door.Safe(r.Method) {
 		g.turnAway(w, r, stethttp.RouteNotCovered, "")
 		return
 	}
@@ -86,15 +86,6 @@ func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request, code stethttp
 	p := stethttp.NewProblem(code, g.routes.unmatched.cfg.ProblemBase)
 	p.Detail = cmp.Or(detail, p.Detail)
 	g.routes.unmatched.guard.TurnAway(w, r, p)
-}
-
-// safe reports whether a method changes nothing (RFC 9110 section 9.2.1).
-func safe(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return false
 }
 
 // Routes returns the routes in force, with all defaults filled in. The last one, without a pattern,

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/stet-dev/stet/internal/door"
+	"github.com/stet-dev/stet/internal/canon"
 )
 
 // A plain exchange is what most are: a request whose header needs no repair and whose short body is
@@ -72,7 +72,7 @@ func (m *request) writeHead(g *Gateway, r *http.Request) bool {
 	var u url.URL
 	g.aim(&u, r)
 	target := u.RequestURI()
-	if !door.Token(r.Method) || !plainHost(r.Host) || !plainText(target) || strings.IndexByte(target, ' ') >= 0 {
+	if !canon.IsToken(r.Method) || !plainHost(r.Host) || !plainText(target) || strings.IndexByte(target, ' ') >= 0 {
 		return false
 	}
 	m.WriteString(r.Method)
@@ -90,7 +90,7 @@ func (m *request) writeHead(g *Gateway, r *http.Request) bool {
 		m.writeField("Content-Length", strconv.FormatInt(r.ContentLength, 10))
 	}
 	for _, f := range m.fields {
-		if !door.Token(f.name) {
+		if !canon.IsToken(f.name) {
 			return false
 		}
 		written := slices.Contains(notAgain, f.name)
@@ -244,7 +244,7 @@ func plainStatus(line []byte) bool {
 // plainLine reports whether a line is a field by every reading of RFC 9112 section 5.
 func plainLine(line []byte) bool {
 	name, _, ok := bytes.Cut(line, []byte(":"))
-	return ok && door.Token(string(name)) && printable(line)
+	return ok && canon.IsToken(name) && printable(line)
 }
 
 // printable reports whether a line ends in CR LF and has no control characters but tabs before.

@@ -151,7 +151,7 @@ func TestStoreErrorsEndARoundNotTheLoop(t *testing.T) {
 		if d.backlog != 0 {
 			t.Errorf("%d records are left after the store came back", d.backlog)
 		}
-		if want := map[stet.State]int{stet.Running: stet.DefaultLimit, stet.Completed: min(DefaultReapBatch, stet.MaxLimit)}[d.state]; d.limits[0] != want {
+		if want := map[stet.State]int{stet.Running: stet.DefaultLimit, stet.Completed: min(defaultReapBatch, stet.MaxLimit)}[d.state]; d.limits[0] != want {
 			t.Errorf("a batch is %d, want the default, %d", d.limits[0], want)
 		}
 	})

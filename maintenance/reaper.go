@@ -11,16 +11,16 @@ import (
 
 // Defaults of [Reaper].
 const (
-	DefaultReapEvery = time.Minute
-	DefaultReapBatch = 500 // requests wait no longer than one batch takes
+	defaultReapEvery = time.Minute
+	defaultReapBatch = 500 // requests wait no longer than one batch takes
 )
 
 // Reaper ends records whose retention is over. It never touches running and unknown ones (I10): see
 // [stet.Operator.Reap].
 type Reaper struct {
 	Engine *stet.Engine  // whose store is reaped; required
-	Every  time.Duration // from one round to the next; 0 means [DefaultReapEvery]
-	Batch  int           // records at a time, at most 10,000; 0 means [DefaultReapBatch]
+	Every  time.Duration // from one round to the next; 0 means a minute
+	Batch  int           // records at a time, at most 10,000; 0 means 500
 }
 
 // Run reaps until ctx ends, and then returns nil. Any other error is that of a setting that cannot
@@ -32,5 +32,5 @@ func (r Reaper) Rounds() (Rounds, error) {
 	if r.Engine == nil {
 		return Rounds{}, errors.New("maintenance: a Reaper needs an Engine")
 	}
-	return Rounds{cmp.Or(r.Every, DefaultReapEvery), cmp.Or(r.Batch, DefaultReapBatch), 10 * stet.MaxLimit, r.Engine.Operator().Reap}, nil
+	return Rounds{cmp.Or(r.Every, defaultReapEvery), cmp.Or(r.Batch, defaultReapBatch), 10 * stet.MaxLimit, r.Engine.Operator().Reap}, nil
 }

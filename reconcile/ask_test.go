@@ -27,7 +27,7 @@ func TestAskNow(t *testing.T) { // D06, surface §6: POST …/probe
 		}
 		ask := func() (Asked, error) {
 			rec := w.state(0)
-			return r.Ask(t.Context(), &rec.Head, "kim", "the customer calls")
+			return r.Ask(t.Context(), &rec.Head, stet.Note{Who: "kim", Why: "the customer calls"})
 		}
 		if a, err := ask(); err != nil || a.Ended || a.Finding != found || a.Head.Version != dead.Version {
 			t.Errorf("nothing was found out: %+v, %v", a, err)
@@ -50,7 +50,7 @@ func TestAskNow(t *testing.T) { // D06, surface §6: POST …/probe
 		if _, err := ask(); !errors.Is(err, stet.ErrState) {
 			t.Errorf("it is not unknown any more: %v", err)
 		}
-		if _, err := (Reconciler{Engine: w.Engine}).Ask(t.Context(), &dead.Head, "kim", ""); err == nil {
+		if _, err := (Reconciler{Engine: w.Engine}).Ask(t.Context(), &dead.Head, stet.Note{Who: "kim"}); err == nil {
 			t.Error("asked nobody")
 		}
 	})
@@ -65,7 +65,7 @@ func TestAskAboutWhatHasChanged(t *testing.T) {
 		if _, err := w.Operator().Resolve(t.Context(), id(0), stet.Resolution{}, stet.Note{Who: "w", Why: "y"}); err != nil {
 			t.Fatal(err)
 		}
-		a, err := r.Ask(t.Context(), &seen.Head, "kim", "")
+		a, err := r.Ask(t.Context(), &seen.Head, stet.Note{Who: "kim"})
 		if !errors.Is(err, stet.ErrStale) || a.Ended || w.state(0).State != stet.Retryable {
 			t.Errorf("%+v, %v", a, err)
 		}

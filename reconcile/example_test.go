@@ -40,7 +40,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	asked, err := r.Ask(ctx, &have.Head, "kim", "the customer calls")
+	asked, err := r.Ask(ctx, &have.Head, stet.Note{Who: "kim", Why: "the customer calls"})
 	fmt.Println(asked.Finding.Effect, asked.Head.State, asked.Head.Status, err)
 	// Output: happened completed 201 <nil>
 }

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -92,8 +93,5 @@ func (n *notice) respond() (problem string) {
 const defaultScope = "default"
 
 func (n *notice) id(key string) stet.ID {
-	if n.Scope == "" {
-		return stet.ID{Scope: defaultScope, Key: stet.Key(key)}
-	}
-	return stet.ID{Scope: stet.Scope(n.Scope), Key: stet.Key(key)}
+	return stet.ID{Scope: stet.Scope(cmp.Or(n.Scope, defaultScope)), Key: stet.Key(key)}
 }

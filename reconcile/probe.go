@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,10 +70,7 @@ func (p Probe) Validate() error {
 var errDots = errors.New("its URL would have a path segment of dots, and so be another URL")
 
 func (p Probe) fill(h *stet.Head) (*url.URL, error) {
-	downstream := h.DownstreamKey
-	if downstream == "" {
-		downstream = string(h.Key)
-	}
+	downstream := cmp.Or(h.DownstreamKey, string(h.Key))
 	u, err := url.Parse(strings.NewReplacer("{key}", encode(string(h.Key)), "{scope}", encode(string(h.Scope)), "{path}", encode(h.Path),
 		"{downstream_key}", encode(downstream)).Replace(p.URL))
 	if err != nil {
@@ -92,15 +90,11 @@ func encode(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+"
 
 // Resolve is a [Resolver]. An error names no URL: it holds the key.
 func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
-	method := p.Method
-	if method == "" {
-		method = http.MethodGet
-	}
 	u, err := p.fill(&h)
 	if err != nil {
 		return Finding{}, fmt.Errorf("reconcile: probe: %w", err)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "", nil)
+	r, err := http.NewRequestWithContext(ctx, cmp.Or(p.Method, http.MethodGet), "", nil)
 	if err != nil {
 		return Finding{}, errors.New("reconcile: probe: its method cannot be used")
 	}
@@ -108,11 +102,7 @@ func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
 	if p.Header != nil {
 		r.Header = p.Header.Clone()
 	}
-	client := p.Client
-	if client == nil {
-		client = direct
-	}
-	w, err := client.Do(r)
+	w, err := cmp.Or(p.Client, direct).Do(r)
 	if err != nil {
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
@@ -125,9 +115,9 @@ func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
 	case listed(p.Found, w.StatusCode, http.StatusOK):
 		return p.found(w, evidence)
 	case listed(p.Missing, w.StatusCode, http.StatusNotFound):
-		return Finding{Effect: Missing, Evidence: evidence}, nil
+		return Finding{Effect: Missing, Evidence: evidence, Status: w.StatusCode}, nil
 	}
-	return Finding{Evidence: evidence}, nil
+	return Finding{Evidence: evidence, Status: w.StatusCode}, nil
 }
 
 func listed(list []int, status, otherwise int) bool {
@@ -135,18 +125,13 @@ func listed(list []int, status, otherwise int) bool {
 }
 
 func (p Probe) found(w *http.Response, evidence string) (Finding, error) {
-	limit := p.MaxBody
-	if limit <= 0 {
-		limit = defaultMaxBody
-	}
+	limit := cmp.Or(max(0, p.MaxBody), defaultMaxBody)
 	body, err := io.ReadAll(io.LimitReader(w.Body, limit+1))
 	if err != nil {
 		return Finding{}, fmt.Errorf("reconcile: the probe's answer was cut off: %w", err)
 	}
-	f := Finding{Effect: Happened, Evidence: evidence, Response: &stet.Response{Status: p.Status, Body: body}}
-	if f.Response.Status == 0 {
-		f.Response.Status = w.StatusCode
-	}
+	f := Finding{Effect: Happened, Evidence: evidence, Status: w.StatusCode,
+		Response: &stet.Response{Status: cmp.Or(p.Status, w.StatusCode), Body: body}}
 	if t := w.Header.Get("Content-Type"); t != "" {
 		f.Response.Header = []stet.Field{{Name: "Content-Type", Value: t}}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/names"
 	"github.com/stet-dev/stet/internal/walk"
 	"github.com/stet-dev/stet/maintenance"
 )
@@ -30,8 +31,8 @@ const (
 
 // Resolver finds out what became of an execution whose outcome is unknown: it asks the system that
 // would have the effect. It is called by several goroutines, and ctx has a deadline. An error or a
-// panic means that the system could not tell, so that it is asked again. The error is logged: it
-// must hold no secret, such as the key.
+// panic means that the system could not tell, so that it is asked again. The error is logged, and
+// kept in the history: it must hold no secret, such as the key.
 type Resolver func(ctx context.Context, h stet.Head) (Finding, error)
 
 // Finding is what a [Resolver] found out.
@@ -43,6 +44,7 @@ type Finding struct {
 	Response *stet.Response
 	Kept     stet.Kept // how much of the answer Response holds; the zero value is all of it
 	Evidence string    // for the history, such as the provider's id or a status; no secret
+	Status   int       // of the HTTP answer that says so; 0 where there was none
 }
 
 // Effect is what is known of the effect of an execution.
@@ -64,12 +66,9 @@ const (
 	GoesOn
 )
 
-func (e Effect) String() string {
-	if names := [...]string{"pending", "happened", "missing", "voided", "goes-on"}; int(e) < len(names) {
-		return names[e]
-	}
-	return fmt.Sprintf("Effect(%d)", uint8(e))
-}
+var effectNames = [...]string{"pending", "happened", "missing", "voided", "goes-on"}
+
+func (e Effect) String() string { return names.Of("Effect", effectNames[:], e) }
 
 // Reconciler asks about unknown outcomes until they are known. After MaxProbes without a result a
 // record becomes a dead letter, which people end. Before each probe it takes the record by
@@ -200,10 +199,9 @@ func LastProbe(maxProbes int) (last time.Duration) {
 // probe asks, and ends what is found out. Whatever goes wrong, the record stays unknown: due
 // again, or given up at once where this was the last probe.
 func (r Reconciler) probe(ctx context.Context, h stet.Head) {
-	asking, cancel := context.WithTimeout(ctx, r.Timeout)
-	defer cancel()
-	switch ended, err := r.end(asking, &h); {
-	case ended:
+	a, err := r.question(ctx, &h, stet.Note{Who: r.Who})
+	switch {
+	case a.Ended:
 		r.tell(&h, "resolved")
 		return
 	case ctx.Err() != nil: // it was interrupted
@@ -212,36 +210,55 @@ func (r Reconciler) probe(ctx context.Context, h stet.Head) {
 		r.Engine.Observe(stet.Event{Kind: stet.ProbeFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID,
 			Attempt: h.Attempt, Err: err})
 	}
+	_ = r.leave(ctx, &h, a.Answer, r.Who, fmt.Sprintf("probe %d of %d", h.Probes, r.MaxProbes)) // the record is unknown with it or without it
 	if h.Probes >= r.MaxProbes {
 		_, _, _ = r.giveUp(ctx, &h) // where that fails, the next walk does it
 	}
 }
 
-// end asks, and reports whether the record is not unknown any more.
-func (r Reconciler) end(ctx context.Context, h *stet.Head) (bool, error) {
-	f, err := r.ask(ctx, *h)
+// question asks, for as long as a probe may take, and ends the record with what is found out.
+func (r Reconciler) question(ctx context.Context, h *stet.Head, asked stet.Note) (a Asked, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	began := time.Now()
+	a.Head = *h
+	a.Finding, err = r.ask(ctx, *h)
+	a.Answer = answerTo(&a.Finding, err, time.Since(began))
 	if err != nil {
-		return false, err
+		return a, err
 	}
-	_, ended, err := r.conclude(ctx, h, &f, r.Who, "")
-	return ended, err
+	a.Head, a.Ended, err = r.conclude(ctx, h, &a.Finding, asked)
+	return a, err
 }
 
-// conclude ends the record with what the finding proves, if it proves anything, in the name of who,
-// who had asked because of why.
-func (r Reconciler) conclude(ctx context.Context, h *stet.Head, f *Finding, who, why string) (stet.Head, bool, error) {
+// conclude ends the record with what the finding proves, if it proves anything, in the name of who
+// had asked, and because of why.
+func (r Reconciler) conclude(ctx context.Context, h *stet.Head, f *Finding, asked stet.Note) (stet.Head, bool, error) {
 	if f.Effect == GoesOn {
 		return *h, true, nil
 	}
-	res, proof, err := r.ruling(ctx, h, f)
-	if proof == "" || err != nil {
-		return *h, false, err
+	for now := *h; ; {
+		res, proof, err := r.ruling(ctx, &now, f)
+		if proof == "" || err != nil {
+			return now, false, err
+		}
+		note := stet.Note{Who: asked.Who, Why: proof, Evidence: f.Evidence, Notice: asked.Notice}
+		if asked.Why != "" {
+			note.Why += "; asked now: " + asked.Why
+		}
+		got, err := r.Engine.Operator().Resolve(ctx, h.ID, res, note)
+		if !errors.Is(err, stet.ErrStale) || !lookedAt(&now, &got) {
+			return got, err == nil, err
+		}
+		now = got // an operator snoozed it or handed it over, which takes nothing from the finding
 	}
-	if why != "" {
-		proof += "; asked now: " + why
-	}
-	got, err := r.Engine.Operator().Resolve(ctx, h.ID, res, stet.Note{Who: who, Why: proof, Evidence: f.Evidence})
-	return got, err == nil, err
+}
+
+// lookedAt reports whether all that was changed of an unknown record is who looks at it.
+func lookedAt(was, is *stet.Head) bool {
+	return is.State == stet.Unknown && was.State == stet.Unknown && is.Version != was.Version && is.Fence() == was.Fence() &&
+		is.Cause == was.Cause && is.Point == was.Point && is.Probes == was.Probes && is.Escalated == was.Escalated &&
+		is.Published == was.Published && is.Status == was.Status && is.Size == was.Size && is.Took == was.Took && is.Late().Equal(was.Late())
 }
 
 // ask calls the resolver. A panic of it ends this probe alone; its text may hold anything, and is
@@ -272,22 +289,22 @@ func (r Reconciler) ruling(ctx context.Context, h *stet.Head, f *Finding) (stet.
 	case f.Effect == Voided:
 		return res, "the attempt was voided", nil
 	case f.Effect == Missing && r.Settle != stet.Never && idle >= r.Settle:
+		if last, ok, err := LastAnswer(ctx, r.Engine, h); err != nil || ok && last.says(Happened, GoesOn) {
+			return res, "", err
+		}
 		return res, fmt.Sprintf("no trace of it %s after the attempt ended", idle.Truncate(time.Second)), nil
 	}
 	return res, "", nil
 }
 
-// late rules that the answer which came too late is the record's: an unknown record has no other.
+// late rules that the answer which came too late is the record's.
 func (r Reconciler) late(ctx context.Context, h *stet.Head) (stet.Resolution, string, error) {
 	res := stet.Resolution{Version: h.Version}
 	have, err := r.Engine.Get(ctx, h.ID)
 	if err != nil || have.Version != h.Version || have.Response == nil {
 		return res, "", err
 	}
-	if res.Response, res.Kept = have.Response, have.Kept; have.Published {
-		res.Kept = stet.KeptStatus // its bytes have left, and were seen by who asked
-	}
-	return res, "the effect was found; the answer is the one that came too late", nil
+	return adopted(&have), "the effect was found; the answer is the one that came too late", nil
 }
 
 func (r Reconciler) tell(h *stet.Head, result string) {

@@ -179,9 +179,31 @@ func count(ctx context.Context, e *stet.Engine, q stet.Query) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, countWithin)
 	defer cancel()
 	began := stopwatch.Start(e.Observed())
-	n, err := c.Count(ctx, q)
+	n, err := clients(q, func(q stet.Query) (int, error) { return c.Count(ctx, q) })
 	e.Observe(stet.Event{Kind: stet.StoreCall, Op: "count", Took: stopwatch.Since(began), Err: err})
 	return n, err
+}
+
+// maxOwn is how many records of Stet's own are counted.
+const maxOwn = 10_000
+
+// clients counts the records that clients made. Stet's own, such as those of jobs and of the
+// gateways' figures, take no client's place.
+func clients(q stet.Query, count func(stet.Query) (int, error)) (int, error) {
+	if q.Scope != "" {
+		return count(q)
+	}
+	own := q
+	own.Scope, own.Limit, q.Limit = stet.OwnScope, maxOwn, q.Limit+maxOwn
+	var all, was int
+	n, err := count(own)
+	for was = -1; err == nil && n != was; { // one that comes between two counts would be in one of them
+		was = n
+		if all, err = count(q); err == nil {
+			n, err = count(own)
+		}
+	}
+	return max(0, all-n), err
 }
 
 // outside calls ask with the lock released.
@@ -229,7 +251,8 @@ func (a *account) look(ctx context.Context, e *stet.Engine, b bounds) {
 	var n int
 	var err error
 	a.outside(func() {
-		n, err = e.Operator().Count(context.WithoutCancel(ctx), stet.Query{Scope: b.scope, NewerThan: age + settling, OlderThan: settling, Limit: max(1, most)})
+		n, err = clients(stet.Query{Scope: b.scope, NewerThan: age + settling, OlderThan: settling, Limit: max(1, most)},
+			func(q stet.Query) (int, error) { return e.Operator().Count(context.WithoutCancel(ctx), q) })
 	})
 	a.looking, a.looked = false, now
 	if err != nil {

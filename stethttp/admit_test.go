@@ -93,6 +93,28 @@ func TestRepeatsPassAShutLimit(t *testing.T) { // E01, E02
 	}
 }
 
+// TestOwnRecordsTakeNoPlace: records of Stet's own, such as those of gateways' figures, leave the
+// clients all the keys that they may have.
+func TestOwnRecordsTakeNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, limited(stethttp.LimitsConfig{MaxKeys: 2}), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
+		for i := range 5 {
+			d, err := r.engine.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: stet.OwnScope, Key: stet.Key(fmt.Sprint("figures_", i))}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Claim.Completed()
+			if err := d.Claim.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 200}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, key := range []string{"one", "two"} {
+			r.want(r.post(key, "{}"), 201, "")
+		}
+		r.want(r.post("three", "{}"), 429, stethttp.KeyQuotaExceeded)
+	})
+}
+
 func (r *rig) calls(op string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"net/http"
 	"sync"
 
@@ -134,10 +135,7 @@ func (x *exchange) uncommitted(err error) {
 		http.Error(x.w, errTooMuch.Error(), x.status)
 		return
 	}
-	p := x.problem(StoreUnavailable).After(retrySoon)
-	x.status = p.Status
-	x.echo()
-	x.g.cfg.respond(x.w, x.r, p)
+	x.say(x.problem(StoreUnavailable).After(retrySoon))
 }
 
 // commit settles in the transaction, commits, and finds out whether the commit took effect.
@@ -243,9 +241,7 @@ func (h *heldWriter) Write(p []byte) (int, error) {
 }
 
 func (h *heldWriter) send(w http.ResponseWriter) {
-	for name, values := range h.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), h.header)
 	if h.status != 0 {
 		w.WriteHeader(h.status)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -79,14 +80,10 @@ func (c *capture) interim(status int) {
 	}
 	h := c.w.Header()
 	before := h.Clone()
-	for name, values := range c.header {
-		h[name] = values
-	}
+	maps.Copy(h, c.header)
 	c.w.WriteHeader(status)
 	clear(h)
-	for name, values := range before {
-		h[name] = values
-	}
+	maps.Copy(h, before)
 }
 
 // begin fixes status and headers.

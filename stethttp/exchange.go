@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -35,6 +36,7 @@ type exchange struct {
 	result   string
 	status   int
 	attempt  int
+	open     bool      // the handler ran without protection
 	mismatch []string  // parts that differ from the key's first request; nil without a mismatch
 	lines    [2]string // values of headers that the layer adds, to save allocations
 }
@@ -191,12 +193,11 @@ func traceID(h http.Header) string {
 	if len(lines) != 1 || len(lines[0]) < to || lines[0][from-1] != '-' {
 		return ""
 	}
-	for _, c := range []byte(lines[0][from:to]) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return ""
-		}
+	id := lines[0][from:to]
+	if strings.Trim(id, "0123456789abcdef") != "" {
+		return ""
 	}
-	return lines[0][from:to]
+	return id
 }
 
 // act carries out a decision.
@@ -287,15 +288,21 @@ func (x *exchange) refuse(code Code) { x.answer(x.problem(code)) }
 // shadow mode it is only counted.
 func (x *exchange) answer(p *Problem) {
 	x.result, x.status = kinds[p.Code].result, p.Status
-	if x.shadow {
-		return
+	if !x.shadow {
+		x.say(p)
 	}
+}
+
+// say answers with p and leaves the result as it is.
+func (x *exchange) say(p *Problem) {
+	x.status = p.Status
 	x.echo()
 	x.g.cfg.respond(x.w, x.r, p)
 }
 
 // unguarded runs the handler without protection.
 func (x *exchange) unguarded() {
+	x.open = true
 	r := x.body.original(x.r)
 	x.next.ServeHTTP(x.w, r)
 	x.r.MultipartForm = r.MultipartForm // the server removes the files of the request that it made
@@ -332,7 +339,10 @@ func (x *exchange) end() {
 	}
 	x.body.drop()
 	ev := stet.Event{Kind: stet.Answer, ID: x.id, Route: x.g.cfg.Route, Result: x.result, Status: x.status,
-		Took: stopwatch.Since(x.began), WeakKey: x.weak, Attempt: x.attempt, Mismatch: x.mismatch}
+		Took: stopwatch.Since(x.began), WeakKey: x.weak, Attempt: x.attempt, Mismatch: x.mismatch, Unprotected: x.open}
+	if x.mismatch != nil {
+		ev.TraceID = traceID(x.r.Header)
+	}
 	if x.shadow {
 		ev.Result, ev.Cause = "bypass", x.result
 	}

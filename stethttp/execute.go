@@ -71,10 +71,8 @@ func (x *exchange) timeOut(cause error) {
 	if !errors.Is(cause, stet.ErrExecutionTimeout) {
 		p = x.problem(OutcomeUnknown).MayHaveRun()
 	}
-	x.status = p.Status
 	x.lastOnConnection() // the handler still occupies it
-	x.echo()
-	x.g.cfg.respond(x.w, x.r, p.After(x.g.cfg.RetryAfterMax))
+	x.say(p.After(x.g.cfg.RetryAfterMax))
 	_ = http.NewResponseController(x.w).Flush()
 }
 
@@ -301,11 +299,7 @@ func (x *exchange) fencedOff() {
 func (x *exchange) unknown() { x.instead(x.problem(OutcomeUnknown).After(x.g.cfg.RetryAfterMax)) }
 
 // instead answers a request that ran with p, in place of what its handler wrote.
-func (x *exchange) instead(p *Problem) {
-	x.status = p.Status
-	x.echo()
-	x.g.cfg.respond(x.w, x.r, p.MayHaveRun())
-}
+func (x *exchange) instead(p *Problem) { x.say(p.MayHaveRun()) }
 
 // send sends the handler's response to the client.
 func (x *exchange) send(o *stet.Outcome, stored bool) {

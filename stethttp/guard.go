@@ -103,7 +103,8 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 	if !acts || len(lines) == 0 && !required {
 		began := stopwatch.Start(g.engine.Observed())
 		next.ServeHTTP(w, r)
-		g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: "bypass", Took: stopwatch.Since(began)})
+		g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: "bypass", Took: stopwatch.Since(began),
+			Unprotected: g.cfg.Mode != ModeOff && !door.Safe(r.Method)})
 		return
 	}
 	if g.cfg.Mode == ModeShadow {

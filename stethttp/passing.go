@@ -2,6 +2,7 @@ package stethttp
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"net"
 	"net/http"
@@ -228,12 +229,10 @@ func (c *responseCopy) fill(x *exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := x.capture(nil)
-	f.header, f.status, f.sent, f.written, f.oversize = c.header, c.status, slices.Clip(c.sent), c.written, c.oversize
+	f.header, f.status, f.sent = c.header, cmp.Or(c.status, http.StatusOK), slices.Clip(c.sent)
+	f.written, f.oversize = c.written, c.oversize
 	if n, err := strconv.ParseInt(c.header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
 		f.declared = n
-	}
-	if f.status == 0 {
-		f.status = http.StatusOK
 	}
 	f.buf = c.copied.take()
 	switch {

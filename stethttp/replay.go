@@ -18,10 +18,8 @@ func (x *exchange) replay(r *stet.Record) {
 	case r.Kept == stet.KeptStatus || r.Response == nil || r.Response.Status < 200 || r.Response.Status > 999: // net/http would panic on such a status
 		p := x.problem(ResultNotRetained)
 		p.OriginalStatus = r.Status
-		x.status = p.Status
 		x.original(r)
-		x.echo()
-		x.g.cfg.respond(x.w, x.r, p)
+		x.say(p)
 		return
 	}
 	body := r.Response.Body

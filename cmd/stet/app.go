@@ -17,6 +17,8 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/console"
+	"github.com/stet-dev/stet/admin/figures"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
@@ -41,20 +43,24 @@ type app struct {
 	engine  *stet.Engine
 	jobs    *bulk.Jobs
 	metrics *observe.Metrics
+	board   *figures.Board
 	limits  *stethttp.Limits // one for all configurations: what was used up stays used up
 	gate    *gateway.Gateway
 	server  *gateway.Server
-	shown   certificates // to clients
-	secure  certificates // to operators
-	admins  exchanged    // serves operators
-	notices exchanged    // takes notices, where they have a listener of their own
-	hook    *hookServer  // nil: none of its own
-	sharers *sharers     // callers with different credentials, where no scope tells them apart
-	durable *durability  // nil: nothing of it can change
+	shown   certificates      // to clients
+	secure  certificates      // to operators
+	admins  exchanged         // serves operators
+	signed  *console.Sessions // operators who have signed in: a reload leaves them in
+	notices exchanged         // takes notices, where they have a listener of their own
+	hook    *hookServer       // nil: none of its own
+	sharers *sharers          // callers with different credentials, where no scope tells them apart
+	durable *durability       // nil: nothing of it can change
 
 	sweeper, reaper, reconciler maintenance.Runner
 
-	policy atomic.Pointer[admin.Policy] // as published, of the configuration in force
+	policy  atomic.Pointer[admin.Policy] // as published, of the configuration in force
+	told    atomic.Pointer[told]         // what operators are told of it
+	waiting []config.Change              // what the file has otherwise, and takes a restart
 }
 
 // serve runs until the world's context ends, and then until what was running has finished.
@@ -85,7 +91,8 @@ func (a *app) serve(w *world) (err error) {
 
 // build makes the engine.
 func (a *app) build(pepper []byte) (err error) {
-	events := &observer{metrics: a.metrics}
+	a.board = figures.New(figures.Config{Version: versionText(), Draining: func() bool { return a.server != nil && a.server.Draining() }})
+	events := &observer{metrics: a.metrics, board: a.board}
 	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper, Observe: events.observe,
 		Policy: stet.Policy{Lease: a.conf.Policy.Lease.Duration()}}) // of what no route has: what bulk jobs resume
 	if err != nil {
@@ -110,14 +117,16 @@ func (a *app) announce(g *gateway.Gateway, conf *config.Config) {
 	a.policy.Store(p)
 }
 
-// observer feeds metrics and log. The engine is quiet until both are there.
+// observer feeds metrics, figures and log. The engine is quiet until all are there.
 type observer struct {
 	metrics *observe.Metrics
+	board   *figures.Board
 	log     *observe.Log
 }
 
 func (o *observer) observe(e stet.Event) {
 	o.metrics.Observe(e)
+	o.board.Observe(e)
 	o.log.Observe(e)
 }
 
@@ -168,8 +177,12 @@ func (a *app) operators(conf *config.Config, notices http.Handler) (http.Handler
 	if err != nil {
 		return nil, err
 	}
-	return admin.New(a.engine, admin.Config{
-		Tokens: tokens, Refused: a.metrics.LoginRefused,
+	api := admin.New(a.engine, admin.Config{
+		Title: conf.Admin.Title, TraceURL: conf.Console.TraceURL,
+		Figures: a.board.Figures, Asking: a.board.Asking, Health: a.health,
+		Warnings: func() []admin.Warning { return a.told.Load().warnings },
+		Settings: func() []admin.Setting { return a.told.Load().settings },
+		Tokens:   tokens, Refused: a.metrics.LoginRefused,
 		Hosts: conf.Admin.Hosts, Log: a.log, Webhook: notices, Bulk: a.jobs,
 		Settle: settling(&conf.Reconcile), Reconciler: asked,
 		Outbox:   desk(a.store, a.engine),
@@ -177,7 +190,12 @@ func (a *app) operators(conf *config.Config, notices http.Handler) (http.Handler
 		Unready:  a.durable.unready,
 		Metrics:  a.metrics.Handler(),
 		Policy:   func() admin.Policy { return *a.policy.Load() },
-	}), nil
+	})
+	if a.signed == nil {
+		a.signed = console.NewSessions()
+	}
+	probe := &conf.Reconcile.Probe
+	return console.New(api, console.Config{ProbeMethod: probe.Method, ProbeURL: probe.Shown(), Sessions: a.signed, Log: a.log}), nil
 }
 
 // maxTokens bounds admin.tokens_file, in bytes: some thousand tokens.
@@ -223,6 +241,7 @@ func (a *app) run(ctx context.Context) error {
 	if a.durable != nil {
 		running.Go(func() { a.durable.run(loops) })
 	}
+	running.Go(func() { a.loop(a.board.Run(loops, a.engine)) })
 	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Operator().Count) })
 	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.Operator().List) })
 	running.Go(func() { a.reloads(loops) })

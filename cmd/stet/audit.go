@@ -1,42 +1,95 @@
 package main
 
 import (
-	"encoding/json"
+	"fmt"
+	"time"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/internal/tag"
 )
 
 type auditCmds struct {
-	List auditListCmd `cmd:"" help:"List the changes of operators and background loops, newest first."`
+	List   auditListCmd   `cmd:"" help:"List the changes of operators and background loops, newest first."`
+	Export auditExportCmd `cmd:"" help:"Print all matching entries, one JSON document per line, newest first."`
 }
 
-type auditListCmd struct {
-	source
-	ID    string `placeholder:"k_…" help:"Only entries about this record."`
-	Scope string `placeholder:"SCOPE" help:"Only this scope."`
-	Who   string `placeholder:"NAME" help:"Only entries by this name, as the list shows it."`
-	paged
+// entries selects entries of the audit trail.
+type entries struct {
+	ID     string `placeholder:"k_…" help:"Only entries about this record."`
+	Scope  string `placeholder:"SCOPE" help:"Only this scope."`
+	Who    string `placeholder:"NAME" help:"Only entries by this name, as the list shows it."`
+	Action string `placeholder:"ACTION" help:"Only entries of this action, such as release or reveal."`
+	Notice string `placeholder:"ID" help:"Only entries of this job (bulk_…), or of a webhook's notice."`
+	Since  moment `placeholder:"1d" help:"Only entries since this instant (2026-11-21T08:00:00Z), day, or time ago (12h)."`
+	Until  moment `placeholder:"1h" help:"Only entries before this instant, day, or time ago."`
 }
 
-var auditList = list{"/api/v1/audit", "entries", "AT\tWHO\tACTION\tID\tSCOPE\tFROM\tTO\tREASON\tEVIDENCE", func(doc json.RawMessage) (string, error) {
-	var e admin.Entry
-	err := json.Unmarshal(doc, &e)
-	return cells(instant(e.At), visible(e.Who), e.Action, orDash(e.ID), visible(e.Scope), orDash(e.From), orDash(e.To),
-		visible(e.Reason), visible(e.Evidence)), err
-}}
-
-func (c *auditListCmd) check(*world) error {
-	if _, isID := tag.Parse(c.ID); c.ID != "" && !isID {
-		return failf(exitUsage, "--id: %q is no record's id; it is k_ and 16 hex digits, as lists and logs show it", c.ID)
+// check implements [checked].
+func (e *entries) check(*world) error {
+	if _, isID := tag.Parse(e.ID); e.ID != "" && !isID {
+		return failf(exitUsage, "--id: %q is no record's id; it is k_ and 16 hex digits, as lists and logs show it", e.ID)
 	}
 	return nil
 }
 
+func (e *entries) query() adminclient.AuditQuery {
+	return adminclient.AuditQuery{ID: e.ID, Scope: e.Scope, Who: e.Who, Action: e.Action, Notice: e.Notice,
+		Since: e.Since.Time, Until: e.Until.Time}
+}
+
+// moment is an instant that a flag names, or how long ago it is.
+type moment struct{ time.Time }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (i *moment) UnmarshalText(text []byte) (err error) {
+	for _, form := range []string{time.RFC3339, time.DateOnly} {
+		if i.Time, err = time.Parse(form, string(text)); err == nil {
+			return nil
+		}
+	}
+	ago, err := span(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no instant such as 2026-11-21T08:00:00Z, no day such as 2026-11-21, and no time ago such as 12h or 1d", text)
+	}
+	i.Time = time.Now().Add(-ago)
+	return nil
+}
+
+type auditListCmd struct {
+	source
+	entries
+	paged
+}
+
+// check implements [checked].
+func (c *auditListCmd) check(*world) error { return auditList.check(&c.printed) }
+
 func (c *auditListCmd) Run(w *world, a *api) error {
 	none := "no entries match"
-	if c.ID+c.Scope+c.Who == "" {
+	if c.entries == (entries{}) {
 		none = "no record was changed or revealed by an operator, nor changed by a background loop"
 	}
-	return auditList.print(w, a, query("id", c.ID, "scope", c.Scope, "who", c.Who), c.paged, none)
+	return auditList.print(w, a.Audit(c.query()), &c.paged, none)
 }
+
+type auditExportCmd struct {
+	source
+	entries
+}
+
+func (c *auditExportCmd) Run(w *world, a *api) error { return export(w, a, a.Audit(c.query()).Raw()) }
+
+var auditList = list[admin.Entry]{"entries", []column[admin.Entry]{
+	{"at", func(e *admin.Entry) any { return e.At }},
+	{"who", func(e *admin.Entry) any { return e.Who }},
+	{"action", func(e *admin.Entry) any { return e.Action }},
+	{"id", func(e *admin.Entry) any { return e.ID }},
+	{"scope", func(e *admin.Entry) any { return e.Scope }},
+	{"from", func(e *admin.Entry) any { return e.From }},
+	{"to", func(e *admin.Entry) any { return e.To }},
+	{"reason", func(e *admin.Entry) any { return e.Reason }},
+	{"evidence", func(e *admin.Entry) any { return e.Evidence }},
+	{"notice", func(e *admin.Entry) any { return e.Notice }},
+	{"job", func(e *admin.Entry) any { return e.Job }},
+}, 9}

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -57,7 +58,8 @@ func newShelf(t *testing.T, address string, n int) *shelf {
 	for w := range writers {
 		wg.Go(func() {
 			for i := w; i < n; i += writers {
-				r := stet.Record{Head: stet.Head{ID: stet.ID{Scope: "t1", Key: stet.Key(fmt.Sprintf("key-%05d", i))}, State: stet.Unknown,
+				r := stet.Record{Head: stet.Head{ID: stet.ID{Scope: "t1", Key: stet.Key(fmt.Sprintf("key-%05d", i))},
+					State:   stet.Unknown,
 					Version: stet.Version(i + 1), Attempt: 1, Route: "default", Cause: "panic", DueIn: stet.Never}}
 				if _, err := s.Create(t.Context(), r); err != nil {
 					t.Error(err)
@@ -74,7 +76,8 @@ func (s *shelf) gateway(upstream string) (g *gatewayProcess, at string) {
 	s.Helper()
 	conf := configured(s.T, "store: { timeout_s: 20 }\npolicy: { lease_s: 1, execution_timeout_s: 1 }\n")
 	g = &gatewayProcess{}
-	if err := g.start(".", os.Environ(), "gateway", conf, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", upstream); err != nil {
+	if err := g.start(".", os.Environ(), "gateway", conf, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--upstream", upstream); err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { _ = g.cmd.Process.Kill(); <-g.gone })
@@ -131,7 +134,8 @@ func (s *shelf) all(j bulk.Job) {
 			s.Errorf("record %s was released %d times", string(id.Key), n)
 		}
 	}
-	if n, err := s.engine.Operator().Count(s.Context(), stet.Query{States: []stet.State{stet.Retryable}, Limit: 2 * s.n}); err != nil || n != s.n || len(changes) != s.n {
+	if n, err := s.engine.Operator().Count(s.Context(),
+		stet.Query{States: []stet.State{stet.Retryable}, Limit: 2 * s.n}); err != nil || n != s.n || len(changes) != s.n {
 		s.Errorf("%d are retryable, %d have a change, %v", n, len(changes), err)
 	}
 }
@@ -246,7 +250,8 @@ func TestInterruptedWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout, stderr := p.ended(s, 1)
-	if !strings.HasPrefix(stdout, "changed ") || !strings.Contains(stderr, "stet: no longer watching; the job goes on at the gateway, with ") ||
+	if !strings.HasPrefix(stdout, "changed ") ||
+		!strings.Contains(stderr, "stet: no longer watching; the job goes on at the gateway, with ") ||
 		!strings.Contains(stderr, "stet keys bulk "+job.ID+" --admin "+at+" shows it") {
 		t.Errorf("%s%s", stdout, stderr)
 	}
@@ -263,12 +268,13 @@ func TestInterruptedWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout, stderr := p.ended(s, 1)
-	again := "stet keys bulk " + job.ID + " --store sqlite:stet.db --resume"
+	again := "stet keys bulk resume " + job.ID + " --store sqlite:stet.db"
 	if !strings.Contains(stderr, "stet: stopped with ") || !strings.Contains(stderr, again) {
 		t.Fatalf("%s%s", stdout, stderr)
 	}
 	half := s.until("it is there", func(*bulk.Job) bool { return true })
-	if half.State != bulk.Waiting || stdout != fmt.Sprintf("changed %d\n", half.Done) || half.Left == 0 { // at once, not by its lease
+	// It is there at once, not by its lease.
+	if half.State != bulk.Waiting || stdout != fmt.Sprintf("changed %d\n", half.Done) || half.Left == 0 {
 		t.Errorf("%q, and it is %s with %d done, %d left", stdout, half.State, half.Done, half.Left)
 	}
 	stdout, _ = s.command(strings.Fields(again)[1:]...).ended(s, 0)
@@ -276,4 +282,92 @@ func TestInterruptedWork(t *testing.T) {
 		t.Errorf("%q", stdout)
 	}
 	s.all(s.until("it is over", over))
+}
+
+// A job that an operator stops keeps its place until one resumes it for a reason.
+func TestStoppedAndResumed(t *testing.T) {
+	s := newShelf(t, "sqlite:stet.db", many)
+	order := bulk.Order{Action: bulk.Release, Query: stet.Query{Scope: "t1"}, Expect: many, Now: true}
+	order.Note = stet.Note{Who: "otto", Why: "tests"}
+	job, err := bulk.New(s.engine).Start(t.Context(), order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := func(status exit, verb string, more ...string) string {
+		t.Helper()
+		args := append([]string{"keys", "bulk", verb, job.ID, "--store", "sqlite:stet.db"}, more...)
+		out, errs := s.command(args...).ended(s, int(status))
+		return out + errs
+	}
+	command(exitUsage, "stop")
+	if said := command(exitFine, "stop", "--reason", "a doubt"); said != fmt.Sprintf(
+		"stopped; at its last recovery point %d of %[1]d records were left\n", many) {
+		t.Error(said)
+	}
+	if said := command(exitError, "stop", "--reason", "a doubt"); !strings.Contains(said, "It is stopped.") {
+		t.Error(said)
+	}
+	if said := command(exitUsage, "resume"); !strings.Contains(said, "to go on takes --reason TEXT") {
+		t.Error(said)
+	}
+	if j := s.until("it is there", func(*bulk.Job) bool { return true }); j.State != bulk.Stopped || j.Done != 0 {
+		t.Errorf("it is %s with %d done", j.State, j.Done)
+	}
+	if said := command(exitFine, "resume", "--reason", "it is right"); !strings.HasPrefix(said, fmt.Sprintf("changed %d\n", many)) {
+		t.Error(said)
+	}
+	s.all(s.until("it is over", over))
+	if said := command(exitFine, "report"); !strings.HasPrefix(said, "nothing failed") {
+		t.Error(said)
+	}
+}
+
+// Who watches a job that another operator stops is told so, and how to go on.
+func TestStoppedWhileWatched(t *testing.T) {
+	var stopped atomic.Bool
+	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(admin.Marker, "1")
+		j := admin.Job{Job: "bulk_1", State: bulk.Running, Total: 9, Left: 4, Done: 5}
+		if strings.HasPrefix(r.URL.Path, "/api/") && stopped.Swap(true) {
+			j.State = bulk.Stopped
+		}
+		_ = json.NewEncoder(w).Encode(j)
+	}))
+	status, out, errs := ran(t, "keys", "bulk", "resume", "bulk_1", "--admin", at)
+	if status != exitError || out != "changed 5\n" ||
+		!strings.Contains(errs, "somebody stopped the job, with 4 records left; "+
+			"stet keys bulk resume bulk_1 --admin "+at+" --reason TEXT goes on with it") {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+}
+
+// An incident's records are changed as they were when they were counted: each is sent with its
+// basis, so that what changes while the question waits is left alone. One is not several.
+func TestTheRecordsOfAnIncidentArePinned(t *testing.T) {
+	var sent admin.Order
+	incident := admin.Incident{Count: 1, Asking: admin.Asking{Count: 1},
+		Keys: []admin.Record{{ID: "k_0123456789abcdef", Basis: "fedcba9876543210", State: "unknown"}}}
+	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(admin.Marker, "1")
+		doc := any(admin.Job{Job: "bulk_1", State: bulk.Completed, Total: 1, Left: 1})
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/api/v1/incidents/"):
+			doc = incident
+		case r.Method == http.MethodPost:
+			if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
+				t.Error(err)
+			}
+			doc = map[string]string{"job": "bulk_1"}
+		}
+		_ = json.NewEncoder(w).Encode(doc) // the client is gone
+	}))
+	status, _, errs := ran(t, "keys", "release", "--incident", "i_1", "--reason", "x", "--yes", "--admin", at)
+	if status != exitFine || sent.Expect != 1 || strings.Join(sent.IDs, " ") != "k_0123456789abcdef@fedcba9876543210" ||
+		!strings.HasPrefix(errs, "release 1 record (1 unknown; ") || !strings.Contains(errs, "\n1 was left as it is: ") {
+		t.Errorf("%d, sent %+v: %s", status, sent, errs)
+	}
+	_, out, _ := ran(t, "incidents", "show", "i_1", "--admin", at)
+	if !strings.Contains(out, "1 time, the last ") {
+		t.Error(out)
+	}
 }

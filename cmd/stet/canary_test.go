@@ -45,7 +45,8 @@ func TestNothingTellsAKeyOrABody(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := &gatewayProcess{}
-	if err := g.start(dir, os.Environ(), "gateway", "--config", "stet.yaml", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", upstream.URL); err != nil {
+	if err := g.start(dir, os.Environ(), "gateway", "--config", "stet.yaml", "--listen", "127.0.0.1:0", "--admin",
+		"127.0.0.1:0", "--upstream", upstream.URL); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = g.cmd.Process.Kill(); <-g.gone }()
@@ -105,7 +106,8 @@ func TestNothingTellsAKeyOrABody(t *testing.T) {
 		_ = res.Body.Close()
 		told.Write(text)
 	}
-	for _, args := range [][]string{{"keys", "list"}, {"keys", "list", "--json"}, {"keys", "show", key + "-0"}, {"keys", "show", key + "-0", "--json"}, {"keys", "show", key + "-none"}} {
+	for _, args := range [][]string{{"keys", "list"}, {"keys", "list", "--json"}, {"keys", "show", key + "-0"},
+		{"keys", "show", key + "-0", "--json"}, {"keys", "show", key + "-none"}} {
 		told.Write(said(dir, args...))
 	}
 	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -16,12 +16,6 @@ type configCheckCmd struct {
 	Deep bool   `help:"Also connect to the store and the upstream."`
 }
 
-// Help is what --help says below the flags.
-func (configCheckCmd) Help() string {
-	return `Flags and environment variables of stet gateway are applied to the file, as the gateway does.
-Exit status: 0 if a gateway can start with it, 2 for mistakes; with --deep 6 for findings, 5 if the store does not answer.`
-}
-
 // check implements [checked].
 func (c *configCheckCmd) check(w *world) error {
 	switch {
@@ -68,7 +62,8 @@ func startable(conf *config.Config) error {
 		}
 	}
 	if conf.Upstream == "" {
-		found = append(found, conf.Fault("upstream", "no upstream is set; write upstream: http://HOST:PORT, or give --upstream or STET_UPSTREAM"))
+		found = append(found, conf.Fault("upstream",
+			"no upstream is set; write upstream: http://HOST:PORT, or give --upstream or STET_UPSTREAM"))
 	}
 	for section, t := range map[string]*config.TLS{"tls": conf.TLS, "admin.tls": conf.Admin.TLS} {
 		_, faults := readTLS(t)

@@ -16,25 +16,36 @@ import (
 // cli is every command with its flags. A flag beats its environment variable, that beats the file,
 // that beats the default.
 type cli struct {
-	Gateway gatewayCmd     `cmd:"" help:"Run the gateway in front of an API."`
-	Demo    demoCmd        `cmd:"" help:"Start a sample payments API behind the gateway, with curl lines to paste."`
-	Keys    keysCmds       `cmd:"" help:"Look at records, and settle what is unknown."`
-	Outbox  outboxCmds     `cmd:"" help:"Look at messages that wait for delivery, and settle dead letters."`
-	Audit   auditCmds      `cmd:"" help:"Show who changed which record, and why."`
+	Gateway gatewayCmd `cmd:"" help:"Run the gateway in front of an API."`
+	Demo    demoCmd    `cmd:"" help:"Start a sample payments API behind the gateway, with curl lines to paste."`
+	Keys    keysCmds   `cmd:"" help:"Look at records, and settle what is unknown."`
+	Outbox  outboxCmds `cmd:"" help:"Look at messages that wait for delivery, and settle dead letters."`
+	Audit   auditCmds  `cmd:"" help:"Show who changed which record, and why."`
+
+	Incidents incidentsCmds `cmd:"" help:"Look at unknown outcomes by incident: one row for all that a crash left behind."`
+	Gateways  gatewaysCmd   `cmd:"" help:"List the gateways that work on a store."`
+	Routes    routesCmd     `cmd:"" help:"List what the requests of each route were told, and what ran unprotected."`
+	Scopes    scopesCmd     `cmd:"" help:"List what the requests of the busiest scopes were told."`
+	Whoami    whoamiCmd     `cmd:"" help:"Show whose token you have, and what it allows."`
+
 	Migrate migrateCmd     `cmd:"" help:"Bring a store's schema up to date."`
 	Config  configCmds     `cmd:"" help:"Make, check and explain the configuration file."`
-	Explain explainCmd     `cmd:"" help:"Explain a problem code, such as outcome-unknown."`
+	Status  statusCmd      `cmd:"" help:"Show what needs a person, and how the parts are."`
+	Doctor  doctorCmd      `cmd:"" help:"Look for what will go wrong: settings, store, clock, routes."`
+	Report  reportCmd      `cmd:"" help:"Show what requests were told, and what people did, since yesterday."`
+	Explain explainCmd     `cmd:"" help:"Explain a word that Stet says: a problem code, state, verdict, result, metric, alert, cause, job cause, finding, outlook, audit action, check or exit status."`
 	Token   tokenCmds      `cmd:"" help:"Make tokens for operators."`
 	Secret  secretCmds     `cmd:"" help:"Make secrets for a gateway."`
 	Health  healthcheckCmd `cmd:"" name:"healthcheck" help:"Ask a gateway whether it is ready."`
 	Version versionCmd     `cmd:"" help:"Print the version."`
-	Help    helpCmd        `cmd:"" help:"Explain a command."`
+	Help    helpCmd        `cmd:"" help:"Explain a command or a topic, such as unknown, settings, tokens, exit-codes."`
 
 	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
 
 	Life lifeCmd `cmd:"" hidden:"" name:"chaos-life"`
 
 	Completion completionCmd `cmd:"" help:"Print a shell script that completes stet's commands and flags."`
+	Complete   completeCmd   `cmd:"" hidden:"" passthrough:""`
 }
 
 // story is what stet says when it is asked nothing.
@@ -43,26 +54,36 @@ an Idempotency-Key, and gives that answer to every retry instead of doing the wo
 
   $ stet demo                                      try it, with nothing to install
   $ stet gateway --upstream http://127.0.0.1:3000  protect an API; clients use http://127.0.0.1:8080
+  $ stet status                                    what an operator has to look at
   $ stet keys list                                 what happened to which key
-  $ stet keys list --state unknown                 what an operator has to look at
+  $ stet doctor --config stet.yaml                 what will go wrong
   $ stet config init > stet.yaml                   every setting with its default
   $ stet config check --config stet.yaml           find mistakes before they run
 
-stet help COMMAND explains a command; stet explain CODE explains a problem code.
+stet help COMMAND explains a command, stet help TOPIC a topic such as unknown, settings, tokens or
+exit-codes; stet explain WORD a problem code, a state, a metric, an alert.
 `
 
 // ended is thrown by kong's Exit, after it has printed what it was asked for.
 type ended struct{ status int }
 
-// command parses and runs one command.
-func (w *world) command(args []string) (err error) {
-	var c cli
-	parser, err := kong.New(&c, kong.Name("stet"),
+// newParser returns what parses commands.
+func newParser(w *world) (*kong.Kong, error) {
+	parser, err := kong.New(&cli{}, kong.Name("stet"),
 		kong.Description("Makes HTTP requests safe to retry. Without a command it prints how to begin."),
 		kong.Writers(w.stdout, w.stderr),
 		kong.Vars{"version": versionLine()}, kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(mapSpan)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(status int) { panic(ended{status}) }))
+	if err == nil {
+		describe(parser.Model.Node, "")
+	}
+	return parser, err
+}
+
+// command parses and runs one command.
+func (w *world) command(args []string) (err error) {
+	parser, err := newParser(w)
 	if err != nil {
 		return err
 	}
@@ -102,7 +123,7 @@ func (w *world) command(args []string) (err error) {
 		return err
 	}
 	defer a.close()
-	return k.Run(w, a)
+	return a.told(k.Run(w, a))
 }
 
 // sourceOf returns where a command finds records, or nil if it looks for none.
@@ -119,13 +140,6 @@ func sourceOf(v reflect.Value) *source {
 	}
 	return nil
 }
-
-// helpCmd is --help for those who type it as a command.
-type helpCmd struct {
-	Command []string `arg:"" optional:"" help:"The command, such as keys list."`
-}
-
-func (c *helpCmd) Run(w *world) error { return w.command(append(c.Command, "--help")) }
 
 // checked is a command, or flags that several commands share, whose arguments can be wrong in
 // themselves. It is asked before the command runs, so that a mistake of the command line is not
@@ -163,7 +177,8 @@ func checkValues(k *kong.Context) error {
 			if p.Resolved {
 				from = strings.Join(p.Flag.Envs, ", ")
 			}
-			return failf(exitUsage, "%s: %q is not one of %s%s", from, given, strings.Join(words, ", "), spell.Hint(given, words))
+			return failf(exitUsage, "%s: %q is not one of %s%s", from, given, strings.Join(words, ", "),
+				spell.Hint(given, words))
 		}
 	}
 	return nil
@@ -184,6 +199,10 @@ func misused(err error) error {
 	if flag, _, ok := strings.Cut(text, `: expected `); ok && strings.Contains(text, `but got "EOL"`) {
 		text = flag + " needs a value"
 	}
+	if name, ok := strings.CutPrefix(text, `expected "<`); ok {
+		text = strings.TrimSuffix(name, `>"`) + " is missing"
+	}
+	text = strings.Replace(text, "expected a valid 64 bit int but got", "a number is needed, and not", 1)
 	text = strings.Replace(text, ` must be one of "",`, " must be one of ", 1) // nothing is what a flag has that is not given
 	return &statusError{exitUsage, fmt.Errorf("%s\n%s --help shows what there is", text, command)}
 }

@@ -13,13 +13,6 @@ type completionCmd struct {
 	Shell string `arg:"" complete:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help is what --help says below the argument.
-func (completionCmd) Help() string {
-	return `bash: source <(stet completion bash), in ~/.bashrc.
-zsh: stet completion zsh > _stet, in a directory of $fpath; or source <(stet completion zsh), after compinit.
-fish: stet completion fish > ~/.config/fish/completions/stet.fish.`
-}
-
 func (c *completionCmd) Run(w *world, k *kong.Context) error {
 	script := scripts().Lookup(c.Shell + ".tmpl")
 	if script == nil {
@@ -39,6 +32,7 @@ type commandWords struct {
 	Commands []word
 	Flags    []word
 	Args     []string // values of its argument, where they are known
+	Kind     string   // of what its argument names, as in stet complete
 }
 
 // word is a command or a flag.
@@ -51,7 +45,8 @@ type word struct {
 
 // wordsOf takes commands from the model that parses them, so that what is offered is what is
 // understood. The tag complete lists the values of a flag; the placeholders FILE and DIR ask for
-// paths.
+// paths. The placeholder of a flag, or the tag words of an argument, can name a kind of stet
+// complete.
 func wordsOf(n *kong.Node, path string, inherited []word) []commandWords {
 	flags := slices.Clone(inherited)
 	for _, f := range n.Flags {
@@ -62,6 +57,7 @@ func wordsOf(n *kong.Node, path string, inherited []word) []commandWords {
 	all := []commandWords{{Path: path, Flags: flags}}
 	for _, p := range n.Positional {
 		all[0].Args = append(all[0].Args, listed(p.Tag)...)
+		all[0].Kind = p.Tag.Get("words")
 	}
 	for _, c := range n.Children {
 		if !c.Hidden {
@@ -82,7 +78,7 @@ func listed(t *kong.Tag) []string {
 // value is what may follow some flags.
 type value struct {
 	Flags []string // each after the path of its command
-	Kind  string   // FILE, DIR, or empty: the words
+	Kind  string   // FILE, DIR, one of stet complete, or empty: the words
 	Words []string
 }
 
@@ -95,7 +91,7 @@ func values(all []commandWords) []value {
 				continue
 			}
 			kind := f.Kind
-			if kind != "FILE" && kind != "DIR" {
+			if kind != "FILE" && kind != "DIR" && completed[kind] == nil && offered[kind] == nil {
 				kind = ""
 			}
 			i := slices.IndexFunc(out, func(v value) bool { return v.Kind == kind && slices.Equal(v.Words, f.Values) })

@@ -53,9 +53,18 @@ func deep(ctx context.Context, conf *config.Config) error {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// openStore opens the store as a gateway does, with its layers. A store in files that a gateway
-// would make, or bring up to date, is fine as it is.
+// openStore opens the store and closes it again.
 func openStore(ctx context.Context, conf *config.Config) (warnings []string, err error) {
+	o, err := opened(ctx, conf)
+	if o == nil || err != nil {
+		return nil, err
+	}
+	return o.Warnings, o.Close()
+}
+
+// opened is the store as a gateway opens it, with its layers; nil if a gateway would make it, or
+// bring it up to date: then it is fine as it is.
+func opened(ctx context.Context, conf *config.Config) (*dsn.Opened, error) {
 	l, err := storeLayers(conf)
 	if err != nil {
 		return nil, err
@@ -72,11 +81,7 @@ func openStore(ctx context.Context, conf *config.Config) (warnings []string, err
 			return nil, err
 		}
 	}
-	o, err := l.Open(ctx, use)
-	if err != nil {
-		return nil, err
-	}
-	return o.Warnings, o.Close()
+	return l.Open(ctx, use)
 }
 
 // behind reports a schema that a gateway brings up to date when it starts.
@@ -129,7 +134,8 @@ func reach(ctx context.Context, upstream string) error {
 	case errors.As(err, &plain):
 		return fmt.Errorf("%s does not speak TLS; write http:// if that is meant", address)
 	case errors.As(err, &unverified):
-		return fmt.Errorf("the certificate of %s is not accepted: %w; mend it, or let this machine trust its authority", address, unverified.Err)
+		return fmt.Errorf("the certificate of %s is not accepted: %w; mend it, or let this machine trust its authority",
+			address, unverified.Err)
 	case err != nil:
 		return fmt.Errorf("TLS with %s does not come about: %w", address, err)
 	}

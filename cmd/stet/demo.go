@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,8 +18,19 @@ import (
 )
 
 type demoCmd struct {
-	Chaos bool   `help:"Instead, crash a payments API at every possible point, and show what became of each payment."`
-	Keep  string `placeholder:"DIR" help:"Keep the records in DIR; otherwise they are deleted at the end."`
+	Chaos  bool   `help:"Instead, crash a payments API at every possible point, and show what became of each payment, in a table and on the console."`
+	Keep   string `placeholder:"DIR" help:"Keep the records in DIR; otherwise they are deleted at the end."`
+	Listen string `placeholder:"ADDR" help:"Address that clients connect to (127.0.0.1:8080, or a free port)."`
+	Admin  string `placeholder:"ADDR" help:"Address of the console (127.0.0.1:8081, or a free port)."`
+}
+
+// Help is what --help says below the flags.
+func (demoCmd) Help() string {
+	return `When the demo says ready, its console shows what a bad night leaves: charges that were under way when a gateway was killed, a
+dead letter, and a key that was used for two requests. Ctrl-C ends it.
+
+  $ stet demo
+  $ stet demo --keep ./demo    # keeps the records, for stet keys list --store sqlite:demo/stet.db`
 }
 
 // step is something to try: the command to paste and what it will show. Every promise is part of
@@ -30,29 +41,32 @@ type step struct {
 	promises []string
 }
 
-// steps of the demo. Each run has keys of its own, so that kept records do not answer for new ones.
+// steps of the demo.
 func steps(gateway, admin, run string) []step {
 	post := func(key int, form string) string {
 		return fmt.Sprintf("curl -si %s/v1/charges -H 'Idempotency-Key: %s-%d' %s", gateway, run, key, form)
 	}
+	id := func(n int) string { return fmt.Sprintf(`"id":"ch_%d"`, earlier+n) }
 	return []step{
 		{"A charge with a key.", post(1, "-d amount=1999"),
-			[]string{"201 Created", `"id":"ch_1"`}},
+			[]string{"201 Created", id(1)}},
 		{"The client lost the answer and sends it again: the same bytes, and nothing is charged.", post(1, "-d amount=1999"),
-			[]string{"201 Created", "Idempotent-Replayed: true", `"id":"ch_1"`}},
+			[]string{"201 Created", "Idempotent-Replayed: true", id(1)}},
 		{"The same key for another amount is a mistake, and refused.", post(1, "-d amount=2999"),
 			[]string{"422 Unprocessable Entity", "key-reused"}},
 		{"A slow charge, and a retry while it runs: the retry is told to wait, the charge goes on.",
-			strings.Replace(post(2, "-d amount=500 -d delay=3s"), "-si", "-s", 1) + " & sleep 1; " + post(2, "-d amount=500 -d delay=3s") + "; wait",
-			[]string{"409 Conflict", "in-progress", "Retry-After:", `"id":"ch_2"`}},
-		{"The API crashes after it took the money: the outcome is unknown, and the client is told so.", post(3, "-d amount=700 -d crash=yes"),
+			strings.Replace(post(2, "-d amount=500 -d delay=3s"), "-si", "-s", 1) + " & sleep 1; " +
+				post(2, "-d amount=500 -d delay=3s") + "; wait",
+			[]string{"409 Conflict", "in-progress", "Retry-After:", id(2)}},
+		{"The API crashes after it took the money: the outcome is unknown, and the client is told so.",
+			post(3, "-d amount=700 -d crash=yes"),
 			[]string{"502 Bad Gateway", "upstream-failed"}},
 		{"A retry does not charge again: only evidence can end an unknown outcome.", post(3, "-d amount=700 -d crash=yes"),
 			[]string{"409 Conflict", "outcome-unknown"}},
-		{"What was really charged: three charges for seven requests.", fmt.Sprintf("curl -s %s/v1/charges", gateway),
-			[]string{`"charges":3`}},
-		{"What an operator sees: the one that needs a look. Keys are secrets, so records have ids.", fmt.Sprintf("curl -s '%s/api/v1/keys?state=unknown'", admin),
-			[]string{`"state":"unknown"`, `"id":"k_`}},
+		{fmt.Sprintf("What was really charged: three charges for seven requests, after the %d that were there.", earlier),
+			fmt.Sprintf("curl -s %s/v1/charges", gateway), []string{fmt.Sprintf(`"charges":%d`, earlier+3)}},
+		{"What an operator sees: the one that needs a look. Keys are secrets, so records have ids.",
+			fmt.Sprintf("curl -s '%s/api/v1/keys?state=unknown&cause=upstream-failed'", admin), []string{`"state":"unknown"`, `"id":"k_`}},
 	}
 }
 
@@ -67,37 +81,94 @@ func (c *demoCmd) Run(w *world) (err error) {
 		return err
 	}
 	if c.Chaos {
-		return chaosDemo(w, dir)
+		return chaosDemo(w, dir, c.address(w, "admin", c.Admin, "127.0.0.1:8081"))
 	}
-	upstream, stop, err := serveLocally((&paymentsAPI{}).handler())
-	if err != nil {
+	n := &night{api: &paymentsAPI{}, dir: dir, run: "demo"}
+	if c.Keep != "" {
+		n.run = runName() // kept records do not answer for new ones
+	}
+	var stop func()
+	if n.upstream, stop, err = serveLocally(n.api.handler(), anyPort); err != nil {
 		return err
 	}
 	defer stop()
-	conf, err := config.Load(config.Options{Overrides: []config.Override{
-		{Path: "upstream", Value: upstream},
-		{Path: "scope.single_tenant", Value: "true"},
-		{Path: "store.dsn", Value: "sqlite:" + filepath.Join(dir, "stet.db")},
-		{Path: "listen", Value: freeNear("127.0.0.1:8080")},
-		{Path: "admin.listen", Value: freeNear("127.0.0.1:8081")},
+	listen, admin := c.address(w, "listen", c.Listen, "127.0.0.1:8080"), c.address(w, "admin", c.Admin, "127.0.0.1:8081")
+	fmt.Fprintf(w.stdout, "A gateway in front of a sample payments API is killed while %d charges are under way …\n",
+		cutOff)
+	if err := n.falls(w.ctx); err != nil {
+		return n.over(w.ctx, err)
+	}
+	return c.serve(w, n, listen, admin)
+}
+
+// serve is the gateway that stays, and says ready once everything waits that should.
+func (c *demoCmd) serve(w *world, n *night, listen, admin string) error {
+	conf, err := config.Load(config.Options{File: n.conf(), Overrides: []config.Override{
+		{Path: "listen", Value: listen},
+		{Path: "admin.listen", Value: admin},
+		{Path: "admin.title", Value: "demo"},
+		{Path: "policy.lease_s", Value: "60"},
+		{Path: "reconcile.max_probes", Value: "8"},
 	}})
 	if err != nil {
 		return err
 	}
-	a := &app{conf: conf, log: slog.New(slog.NewTextHandler(w.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	ctx, fail := context.WithCancelCause(w.ctx)
+	defer fail(nil)
+	here := *w
+	here.ctx = ctx
+	told := make(chan struct{})
+	a := &app{conf: conf, log: slog.New(slog.NewTextHandler(w.stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
 	a.ready = func(listen, admin string) {
-		c.explain(w.stdout, "http://"+listen, "http://"+admin, filepath.Join(dir, "stet.db"))
+		go func() { // it serves when this has returned
+			defer close(told)
+			found, err := n.breaks(ctx, "http://"+listen, "http://"+admin)
+			if err != nil {
+				fail(err)
+				return
+			}
+			c.explain(w.stdout, found, "http://"+listen, "http://"+admin, n)
+		}()
 	}
-	return a.serve(w)
+	if err := a.serve(&here); err != nil {
+		return err
+	}
+	<-told
+	return n.over(w.ctx, context.Cause(ctx))
 }
 
-// explain prints what to paste. The word ready is its last line.
-func (c *demoCmd) explain(out io.Writer, gateway, admin, file string) {
-	fmt.Fprintf(out, "A sample payments API runs behind Stet at %s; paste these into another terminal.\n", gateway)
-	for _, s := range steps(gateway, admin, runName()) {
+// address is where to listen: as it was asked for, else at the usual place, else on a free port.
+func (c *demoCmd) address(w *world, flag, asked, usual string) string {
+	if w.given[flag] {
+		return asked
+	}
+	l, err := net.Listen("tcp", usual)
+	if err != nil {
+		fmt.Fprintf(w.stdout, "%s is in use, so the demo takes a free port; --%s chooses another.\n", usual, flag)
+		return anyPort
+	}
+	_ = l.Close()
+	return usual
+}
+
+// explain prints what waits, and what to paste. The word ready is its last line.
+func (c *demoCmd) explain(out io.Writer, found *findings, gateway, admin string, n *night) {
+	fmt.Fprintf(out, `
+The console is at %s/. This waits there:
+
+  %-74s %s/unknown/%s
+  %-74s %s/keys/%s
+  %-74s %s/keys/%s
+
+The API runs behind Stet at %s; paste these into another terminal.
+`, admin,
+		fmt.Sprintf("%d charges with an unknown outcome: their gateway was killed", cutOff), admin, found.incident,
+		"a dead letter: the API was asked about a charge, and does not know it", admin, found.dead,
+		"a mismatch: a client has used one key for two requests", admin, found.mismatch, gateway)
+	for _, s := range steps(gateway, admin, n.run) {
 		fmt.Fprintf(out, "\n# %s\n$ %s\n→ %s\n", s.say, s.command, strings.Join(s.promises, " · "))
 	}
-	fmt.Fprintf(out, "\nThe records are in %s", file)
+	fmt.Fprintf(out, "\nThe records are in %s", n.file())
 	if c.Keep == "" {
 		fmt.Fprint(out, ", and go with the demo (--keep DIR keeps them)")
 	}
@@ -110,28 +181,21 @@ func runName() string {
 	return "demo-" + hex.EncodeToString(b[:])
 }
 
-// serveLocally serves h on a free port of this machine until stop is called.
-func serveLocally(h http.Handler) (url string, stop func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// anyPort is an address of this machine alone, with a port that is free.
+const anyPort = "127.0.0.1:0"
+
+// serveLocally serves h at the address until stop is called.
+func serveLocally(h http.Handler, address string) (url string, stop func(), err error) {
+	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return "", nil, err
+		return "", nil, bindHint(err)
 	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = srv.Serve(l)
 	}()
 	return "http://" + l.Addr().String(), func() { _ = srv.Close(); <-done }, nil
-}
-
-// freeNear returns the address if its port is free, and otherwise one with a port the system will
-// choose.
-func freeNear(addr string) string {
-	if l, err := net.Listen("tcp", addr); err == nil {
-		_ = l.Close()
-		return addr
-	}
-	host, _, _ := net.SplitHostPort(addr)
-	return net.JoinHostPort(host, "0")
 }

@@ -1,32 +1,40 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // paymentsAPI is the sample upstream of the demo. Like most APIs it makes a charge for every
 // request. It ignores idempotency keys, but stores them with its charges, so that a probe can ask
 // for them.
 //
-//	POST /v1/charges   form fields amount=1999 [delay=3s] [crash=yes]
+//	POST /v1/charges   form fields amount=1999 [delay=3s] [crash=yes] [outage=before|after]
 //	                   crash: makes the charge, then drops the connection
+//	                   outage: the first request with a key is not answered, before or after
+//	                   its charge is made
 //	GET  /v1/charges   all charges; with ?key=K the first that came with this key, or 404
+//	GET  /v1/search    the same with ?key=K, but it misses charges that were not answered
 type paymentsAPI struct {
-	mu     sync.Mutex
-	ledger []charge
+	mu       sync.Mutex
+	ledger   []charge
+	keys     map[string]bool // that have come in an outage
+	underWay int             // requests that wait
 }
 
 type charge struct {
-	ID     string `json:"id"`
-	Amount int    `json:"amount"`
-	key    string
+	ID       string `json:"id"`
+	Amount   int    `json:"amount"`
+	key      string
+	answered bool
 }
 
 const maxDelay = 20 * time.Second // under the gateway's execution timeout
@@ -35,6 +43,9 @@ func (a *paymentsAPI) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/charges", a.charge)
 	mux.HandleFunc("GET /v1/charges", a.list)
+	mux.HandleFunc("GET /v1/search", func(w http.ResponseWriter, r *http.Request) {
+		a.find(w, func(c *charge) bool { return c.answered && c.key == r.URL.Query().Get("key") })
+	})
 	return mux
 }
 
@@ -44,42 +55,85 @@ func (a *paymentsAPI) charge(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusBadRequest, map[string]string{"error": "amount is a whole number over 0"})
 		return
 	}
-	if delay, err := time.ParseDuration(r.PostFormValue("delay")); err == nil {
-		t := time.NewTimer(min(delay, maxDelay))
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-r.Context().Done(): // the gateway never hangs up early; this is another client
-			return
-		}
+	if delay, err := time.ParseDuration(r.PostFormValue("delay")); err == nil && !a.wait(r.Context(), delay) {
+		return // the gateway never hangs up early: it has died, or this is another client
 	}
-	c := a.take(amount, strings.Trim(r.Header.Get("Idempotency-Key"), `"`))
-	if r.PostFormValue("crash") != "" {
-		panic(http.ErrAbortHandler) // the charge is made, and the client gets no answer
+	key := strings.Trim(r.Header.Get("Idempotency-Key"), `"`)
+	crash, outage := r.PostFormValue("crash") != "", a.outage(r.PostFormValue("outage"), key)
+	var c charge
+	if outage != "before" {
+		c = a.take(amount, key, !crash && outage == "")
+	}
+	if outage != "" {
+		a.wait(r.Context(), maxDelay)
+	}
+	if crash || outage != "" {
+		panic(http.ErrAbortHandler) // the client gets no answer
 	}
 	reply(w, http.StatusCreated, c)
 }
 
-func (a *paymentsAPI) take(amount int, key string) charge {
+// outage returns when the request meets one; "": it meets none.
+func (a *paymentsAPI) outage(when, key string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c := charge{ID: fmt.Sprintf("ch_%d", len(a.ledger)+1), Amount: amount, key: key}
+	if when == "" || a.keys[key] {
+		return ""
+	}
+	if a.keys == nil {
+		a.keys = map[string]bool{}
+	}
+	a.keys[key] = true
+	return when
+}
+
+// wait reports false when the caller hangs up first.
+func (a *paymentsAPI) wait(ctx context.Context, d time.Duration) bool {
+	count := func(n int) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.underWay += n
+	}
+	count(1)
+	defer count(-1)
+	return rest.For(ctx, min(d, maxDelay))
+}
+
+// waiting is how many requests wait.
+func (a *paymentsAPI) waiting() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.underWay
+}
+
+func (a *paymentsAPI) take(amount int, key string, answered bool) charge {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := charge{ID: fmt.Sprintf("ch_%d", len(a.ledger)+1), Amount: amount, key: key, answered: answered}
 	a.ledger = append(a.ledger, c)
 	return c
 }
 
-func (a *paymentsAPI) list(w http.ResponseWriter, r *http.Request) {
+// find answers the first charge that matches.
+func (a *paymentsAPI) find(w http.ResponseWriter, matches func(*charge) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if key := r.URL.Query().Get("key"); key != "" {
-		i := slices.IndexFunc(a.ledger, func(c charge) bool { return c.key == key })
-		if i < 0 {
-			reply(w, http.StatusNotFound, map[string]string{"error": "nothing was charged with this key"})
+	for i := range a.ledger {
+		if matches(&a.ledger[i]) {
+			reply(w, http.StatusOK, a.ledger[i])
 			return
 		}
-		reply(w, http.StatusOK, a.ledger[i])
+	}
+	reply(w, http.StatusNotFound, map[string]string{"error": "nothing was charged with this key"})
+}
+
+func (a *paymentsAPI) list(w http.ResponseWriter, r *http.Request) {
+	if key := r.URL.Query().Get("key"); key != "" {
+		a.find(w, func(c *charge) bool { return c.key == key })
 		return
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	reply(w, http.StatusOK, map[string]any{"charges": len(a.ledger), "ledger": a.ledger})
 }
 

@@ -16,7 +16,8 @@ import (
 func startChaos(t *testing.T, program string, args ...string) (cmd *exec.Cmd, tmp string) {
 	t.Helper()
 	tmp = t.TempDir()
-	cmd = &exec.Cmd{Path: program, Args: append([]string{"stet", "demo", "--chaos"}, args...), Env: append(os.Environ(), "TMPDIR="+tmp), Stderr: os.Stderr}
+	cmd = &exec.Cmd{Path: program, Args: append([]string{"stet", "demo", "--chaos"}, args...),
+		Env: append(os.Environ(), "TMPDIR="+tmp), Stderr: os.Stderr}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd, tmp
 }
@@ -48,8 +49,10 @@ func TestChaosDemo(t *testing.T) {
 	if last := lines[len(lines)-1]; !regexp.MustCompile(`^effects: [1-9][0-9]*, duplicates: 0$`).MatchString(last) {
 		t.Errorf("the last line is %q", last)
 	}
-	for _, how := range []string{"the stored answer was replayed", "completed by the completer", "found at the provider by the reconciler",
-		"not found at the provider, and run again", "rolled back, and run again", "sent again with the same key", "nothing was stored"} {
+	for _, how := range []string{"the stored answer was replayed", "completed by the completer",
+		"found at the provider by the reconciler",
+		"not found at the provider, and run again", "rolled back, and run again", "sent again with the same key",
+		"nothing was stored"} {
 		if !strings.Contains(out.String(), how) {
 			t.Errorf("no window ended as %q", how)
 		}
@@ -88,8 +91,19 @@ func interrupted(t *testing.T, program string, args ...string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	at := regexp.MustCompile(`The console at (http://\S+)/keys`)
+	var console string
 	for in := bufio.NewScanner(out); in.Scan(); {
+		if m := at.FindStringSubmatch(in.Text()); m != nil {
+			console = m[1]
+		}
 		if strings.HasPrefix(in.Text(), "   1 ") { // more are under way
+			if keys := fetch(t, console+"/keys.json"); !strings.Contains(keys, `"path":"/v1/refunds"`) {
+				t.Errorf("the console shows %s", keys)
+			}
+			if page := fetch(t, console+"/keys"); !strings.Contains(page, "/v1/refunds") {
+				t.Errorf("the console shows %s", page)
+			}
 			if err := cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Error(err)
 			}

@@ -3,12 +3,20 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stet-dev/stet/admin"
 )
 
 // What the demo prints is true: each line that begins with "$ curl" shows what the line below it
@@ -54,6 +62,110 @@ func TestDemoCleansUp(t *testing.T) {
 	}
 }
 
+// When the demo says ready, its console has what it names: the incident of a killed gateway, a dead
+// letter and a mismatch. Nothing has to be pasted first.
+func TestDemoHasWhatWaits(t *testing.T) {
+	demo := startDemo(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	var incident admin.Incident
+	demo.page(t, "/unknown/i_", &incident)
+	if incident.Count != cutOff || incident.Cause != "lease-lapsed" || incident.Asking.Count < cutOff ||
+		incident.Probes["missing"] != cutOff || len(incident.Keys) != cutOff {
+		t.Errorf("the incident is %+v", incident)
+	}
+	var dead, twice admin.Record
+	pages := demo.page(t, "/keys/k_", &dead, &twice)
+	if !dead.Escalated || dead.Probe == nil || dead.Probe.Found != "missing" || dead.Probe.Status != http.StatusNotFound {
+		t.Errorf("the dead letter is %+v", dead)
+	}
+	if twice.Mismatch == nil || !slices.Equal(twice.Mismatch.Parts, []string{"body"}) {
+		t.Errorf("the mismatch is %+v", twice.Mismatch)
+	}
+	for page, shows := range map[string]string{pages[0]: "dead letter", pages[1]: "The other request"} {
+		if text := fetch(t, page); !strings.Contains(text, shows) {
+			t.Errorf("%s does not show %q:\n%s", page, shows, text)
+		}
+	}
+	demo.end(t)
+}
+
+// page reads the documents behind the pages that the demo names with this in their address.
+func (d *runningDemo) page(t *testing.T, with string, into ...any) []string {
+	t.Helper()
+	urls := regexp.MustCompile(`(?m)http://\S+`+regexp.QuoteMeta(with)+`\w+$`).FindAllString(d.text, -1)
+	if len(urls) != len(into) {
+		t.Fatalf("the demo names %d pages %s…:\n%s", len(urls), with, d.text)
+	}
+	for i, url := range urls {
+		if err := json.Unmarshal([]byte(fetch(t, url+".json")), into[i]); err != nil {
+			t.Fatalf("%s: %v", url, err)
+		}
+	}
+	return urls
+}
+
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", url, res.Status, err)
+	}
+	return string(body)
+}
+
+// The usual ports may be in use: the demo says so and takes others, unless it was told which.
+func TestDemoWherePortsAreInUse(t *testing.T) {
+	for _, usual := range []string{"127.0.0.1:8080", "127.0.0.1:8081"} {
+		if l, err := net.Listen("tcp", usual); err == nil { // else another process has it, which is as good
+			defer func() { _ = l.Close() }()
+		}
+	}
+	demo := startDemo(t)
+	for _, says := range []string{"127.0.0.1:8080 is in use, so the demo takes a free port; --listen",
+		"127.0.0.1:8081 is in use, so the demo takes a free port; --admin"} {
+		if !strings.Contains(demo.text, says) {
+			t.Errorf("%q is not said:\n%s", says, demo.text)
+		}
+	}
+	if strings.Contains(demo.text, "http://127.0.0.1:808") {
+		t.Errorf("it names what is not its own:\n%s", demo.text)
+	}
+	demo.end(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := &exec.Cmd{Path: self, Args: []string{"stet", "demo", "--admin", "127.0.0.1:8081"}}
+	said, _ := asked.CombinedOutput()
+	if got := asked.ProcessState.ExitCode(); got != int(exitError) ||
+		!strings.Contains(string(said), "--listen and --admin choose others") {
+		t.Errorf("it ended with %d: %s", got, said)
+	}
+}
+
+// Ctrl-C while the demo is prepared ends it well too, and the gateway that it was about to kill.
+func TestDemoInterruptedEarly(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	demo := demoProcess(t)
+	out := demo.start(t)
+	for in := bufio.NewScanner(out); in.Scan(); {
+		if strings.Contains(in.Text(), "is killed while") {
+			if err := demo.cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := demo.cmd.Wait(); err != nil {
+		t.Errorf("Ctrl-C: %v", err)
+	}
+	noneLeft(t, tmp)
+}
+
 // runningDemo is stet demo in a process of its own, past its last start-up line.
 type runningDemo struct {
 	cmd   *exec.Cmd
@@ -61,14 +173,21 @@ type runningDemo struct {
 	steps []step
 }
 
-func startDemo(t *testing.T, args ...string) *runningDemo {
+// demoProcess is a demo that has not begun.
+func demoProcess(t *testing.T, args ...string) *runningDemo {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &runningDemo{cmd: &exec.Cmd{Path: self, Args: append([]string{"stet", "demo"}, args...), Stderr: os.Stderr}}
+	d.cmd.Env = append(os.Environ(), "STET_STORE=none:", "STET_PROFILE=none", "STET_CONFIG=none.yaml") // nothing to a demo
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return d
+}
+
+func (d *runningDemo) start(t *testing.T) io.Reader {
+	t.Helper()
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +196,13 @@ func startDemo(t *testing.T, args ...string) *runningDemo {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.cmd.Process.Kill() })
+	return out
+}
+
+func startDemo(t *testing.T, args ...string) *runningDemo {
+	t.Helper()
+	d := demoProcess(t, args...)
+	out := d.start(t)
 	for in := bufio.NewScanner(out); in.Scan(); {
 		line := in.Text()
 		d.text += line + "\n"

@@ -3,14 +3,18 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -18,8 +22,25 @@ import (
 // What the documents show is what happens: their console blocks are typed into one shell, and print
 // what is printed there.
 func TestOperateDoc(t *testing.T) {
-	docSession(t, "../../docs/operate.md", "", func(commands []string) []string { return commands })
+	docSession(t, operateDoc, "", asWritten)
 }
+
+// Likewise the reference of the command line.
+func TestCommandLineDoc(t *testing.T) {
+	docSession(t, commandLineDoc, shop, asWritten)
+}
+
+// shop is the outbox of a service.
+const shop = `stet migrate up --store sqlite:shop.db
+sqlite3 shop.db <<'SQL'
+INSERT INTO stet_outbox VALUES (2, 7, 'dead', 0, 3, 'acme', 'order-2', 1, 'charge', '', '', 'ob_2', 'ch_2', x'7b7d', '{}', '{"attempt":3,"at":1,"error":"declined: no funds"}
+', 1, 1, 1);
+INSERT INTO stet_outbox VALUES (3, 3, 'unknown', 0, 1, 'acme', 'order-3', 1, 'mail', '', '', 'ob_3', '', x'7b7d', '{}', '', 1, 1, 1);
+INSERT INTO stet_outbox VALUES (4, 7, 'dead', 0, 3, 'acme', 'order-4', 1, 'mail', '', '', 'ob_4', '', x'7b7d', '{}', '{"attempt":3,"at":1,"error":"no such mailbox"}
+', 1, 1, 1);
+SQL`
+
+func asWritten(commands []string) []string { return commands }
 
 // README shows what a retry sees, so each of its requests is sent once before.
 func TestReadme(t *testing.T) {
@@ -46,20 +67,37 @@ func docSession(t *testing.T, file, prelude string, change func([]string) []stri
 	}
 	upstream := httptest.NewServer((&paymentsAPI{}).handler())
 	defer upstream.Close()
-	there := strings.NewReplacer("127.0.0.1:3000", upstream.Listener.Addr().String(), "127.0.0.1:8080", freePort(t), "127.0.0.1:8081", freePort(t))
+	api := upstream.Listener.Addr().String()
+	ports := []string{"127.0.0.1:3000", api, "127.0.0.1:8080", freePort(t), "127.0.0.1:8081", freePort(t)}
+	there := strings.NewReplacer(ports...)
+	slices.Reverse(ports)
+	back := strings.NewReplacer(ports...)
 
 	const mark = "-- next --"
 	script := prelude
 	for _, c := range change(commands) {
-		script += "\necho '" + mark + "'\n" + c
+		script += "\necho '" + mark + "'\n" + thatIncident(c)
 	}
 	got := strings.Split(runShell(t, there.Replace(withAddresses(script))), mark+"\n")[1:]
 	if len(got) != len(want) {
 		t.Fatalf("%d of %d commands were run; after the last:\n%s", len(got), len(want), got[len(got)-1])
 	}
+	each := func(all string) []string { return strings.Split(canonical(all), mark+"\n") }
+	printed := back.Replace(strings.Join(got, mark+"\n"))
+	shown, is, says := each(asOfTheDocument(printed)), each(atOnce(printed)), each(atOnce(strings.Join(want, mark+"\n")))
+	now := string(doc)
 	for i := range want {
-		if g, w := normal(got[i]), normal(there.Replace(want[i])); g != w {
-			t.Errorf("$ %s\nprints\n%s\nthe document says\n%s", commands[i], g, w)
+		if inShort(is[i]) == inShort(says[i]) {
+			continue
+		}
+		now = strings.Replace(now, "$ "+commands[i]+"\n"+want[i], "$ "+commands[i]+"\n"+shown[i], 1)
+		if !*update {
+			t.Errorf("$ %s\nprints\n%s\nthe document says\n%s", commands[i], shown[i], want[i])
+		}
+	}
+	if *update && now != string(doc) {
+		if err := os.WriteFile(file, []byte(now), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -67,10 +105,10 @@ func docSession(t *testing.T, file, prelude string, change func([]string) []stri
 // withAddresses gives gateways that leave their addresses at the defaults those that stand for
 // them.
 func withAddresses(script string) string {
-	return regexp.MustCompile(`(?m)^stet gateway .*$`).ReplaceAllStringFunc(script, func(c string) string {
+	return regexp.MustCompile(`(?m)^stet (gateway|demo) .*$`).ReplaceAllStringFunc(script, func(c string) string {
 		for _, f := range []string{"--listen 127.0.0.1:8080", "--admin 127.0.0.1:8081"} {
 			if flag, _, _ := strings.Cut(f, " "); !strings.Contains(c, flag) {
-				c = strings.Replace(c, "stet gateway", "stet gateway "+f, 1)
+				c = regexp.MustCompile(`^stet \w+`).ReplaceAllString(c, "$0 "+f)
 			}
 		}
 		return c
@@ -106,7 +144,7 @@ func runShell(t *testing.T, script string, env ...string) string {
 	if err := os.Symlink(self, filepath.Join(bin, "stet")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 9*patience) // a page starts the program dozens of times
 	defer cancel()
 	sh := exec.CommandContext(ctx, "bash", "-c", "trap 'kill -9 $(jobs -p) 2>/dev/null' EXIT\n"+script)
 	sh.Dir = dir
@@ -125,29 +163,107 @@ func runShell(t *testing.T, script string, env ...string) string {
 	return out.String()
 }
 
-// normal leaves out what differs from run to run.
-func normal(s string) string {
-	for _, r := range []struct{ is, becomes string }{
-		{`\r`, ``},
-		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`, `TIME`},
-		{`\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT`, `DATE`},
-		{`"listen":"[^"]*"`, `"listen":"ADDRESS"`},
-		{`"version":"[^"]*"`, `"version":"VERSION"`},
-		{`(?m)^(owner +)\S+:\d+$`, `${1}OWNER`},
-		{`(?m)^(took +)[\d.]+ ms$`, `${1}TOOK`},
-	} {
-		s = regexp.MustCompile(r.is).ReplaceAllString(s, r.becomes)
-	}
-	return strings.TrimSpace(s)
+// volatile is what differs from run to run, and what the documents have for it.
+var volatile = []struct{ is, becomes string }{
+	{`\r`, ``},
+	{`(?m)^grep: .*: No such file or directory\n`, ``}, // the file is made in the background
+	{`\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT`, `Sat, 21 Nov 2026 08:40:00 GMT`},
+	{`"listen":"[^"]*"`, `"listen":"[::]:8080"`},
+	{`"admin":"[^"]*"`, `"admin":"127.0.0.1:8081"`},
+	{`"version": ?"[^"]*"`, `"version":"devel"`},
+	{`(?m)^stet (devel|v\d)\S* go\S+$`, `stet v0.1.0 go1.26`},
+	{`\b` + hostName() + `:\d+`, `gateway-1:4711`},
+	{`(?m)^(owner +)\S+:\d+$`, `${1}gateway-1:4711`},
+	{`(?m)^(took +)[\d.]+ ms$`, `${1}1.2 ms`},
+	{`(?m)^(probes +)\d+$`, `${1}1`},
+	{`(?m)^requests +[\d.]+/s.*\n`, ``}, // it is there once the first figures are published
+	{`p50 [\d.]+ ms, p99 [\d.]+ ms`, `p50 0.1 ms, p99 1.2 ms`},
+	{`in [\d.]+(ms|µs):`, `in 1.2ms:`},
+	{`(idem_unknown_oldest_age_seconds) .*`, `${1} 1.2`},
+	{`/\S+/stet-demo-\d+/`, `/tmp/stet-demo-1/`},
+	{`\bbulk_[a-z0-9]{20,}`, `bulk_gkrbpiynsisvt6ptgbbhmwhkib`},
+	{`\bstet_[\w-]{43}`, `stet_rMcqMOUB-gHLtFfOf7LOh1Lq8XUHqmmsLOHbTL7QxXk`},
+	{`\bwhsec_\S+`, `whsec_bXvCpDkJlj9n0cCqn0oqWTK12RZAQ/DBlSXbo7UrnyY=`},
+	{`"[0-9a-f]{64}"`, `"cd2a4c67846b5adee2876522db595957a4fe9bba1af7624b394d9989e0b8bc33"`},
 }
 
-// freePort returns an address that is not in use.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return "localhost"
+	}
+	return regexp.QuoteMeta(name)
+}
+
+// canonical replaces what is volatile in the outputs of a session. Incidents get their ids in the
+// order in which they appear, so that a reader can tell one from another.
+func canonical(s string) string {
+	for _, v := range volatile {
+		s = regexp.MustCompile(v.is).ReplaceAllString(s, v.becomes)
+	}
+	ids := map[string]string{}
+	return regexp.MustCompile(`\bi_[0-9a-f]{16}\b`).ReplaceAllStringFunc(s, func(id string) string {
+		if ids[id] == "" {
+			ids[id] = incidentID(len(ids) + 1)
+		}
+		return ids[id]
+	})
+}
+
+// incidentID is what documents call the n-th incident of a session.
+func incidentID(n int) string { return fmt.Sprintf("i_%016x", uint64(n)*0x5cddca42903463fb) }
+
+// thatIncident lets a command name the incident that a document means, by its place in the list.
+func thatIncident(command string) string {
+	for n := range 2 {
+		command = strings.ReplaceAll(command, incidentID(n+1),
+			fmt.Sprintf("${incident%d:=$(stet incidents list --columns incident | sed -n %dp)}", n, n+2))
+	}
+	return command
+}
+
+var instants = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+
+// atOnce makes all instants one: when things happen differs from run to run.
+func atOnce(s string) string { return instants.ReplaceAllString(s, "2026-11-21T08:40:00Z") }
+
+// asOfTheDocument moves the instants of a session to the day of the documents.
+func asOfTheDocument(s string) string {
+	var by time.Duration
+	return instants.ReplaceAllStringFunc(s, func(text string) string {
+		begin := time.Date(2026, 11, 21, 8, 40, 0, 0, time.UTC)
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil || at.Year() < 2000 { // the shop's outbox is as old as Unix
+			return begin.Format(time.RFC3339)
+		}
+		if by == 0 {
+			by = begin.Sub(at.Truncate(time.Second))
+		}
+		if strings.Contains(text, ".") {
+			return at.Add(by).Format("2006-01-02T15:04:05.000000000Z07:00")
+		}
+		return at.Add(by).Format(time.RFC3339)
+	})
+}
+
+// inShort leaves out how wide columns are: that depends on what is volatile.
+func inShort(s string) string {
+	return strings.TrimSpace(regexp.MustCompile(` {2,}`).ReplaceAllString(s, "  "))
+}
+
+// freePort returns an address that is not in use, at a port that no connection of another test is
+// given meanwhile.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(12_000)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		return fmt.Sprint(l.Addr())
 	}
-	defer func() { _ = l.Close() }()
-	return fmt.Sprint(l.Addr())
 }

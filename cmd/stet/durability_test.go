@@ -99,7 +99,8 @@ func TestNothingToWatch(t *testing.T) {
 	a.durable.soon()
 	w := httptest.NewRecorder()
 	a.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	if text := w.Body.String(); strings.Contains(text, "idem_store_volatile") || strings.Contains(text, "idem_store_log_bytes") {
+	if text := w.Body.String(); strings.Contains(text, "idem_store_volatile") ||
+		strings.Contains(text, "idem_store_log_bytes") {
 		t.Error("series of what is not there")
 	}
 }

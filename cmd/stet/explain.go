@@ -1,27 +1,86 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/stet-dev/stet/docs/problems"
 	"github.com/stet-dev/stet/internal/spell"
 )
 
 type explainCmd struct {
-	Code string `arg:"" optional:"" help:"Code of the problem, or its type URL; without it, all codes are listed."`
+	Word string `arg:"" optional:"" words:"WORD" help:"A problem code or its type URL, a state, verdict, result, metric, alert, cause, job cause, finding of a probe, outlook, audit action, check or exit status; without it, all words are listed."`
+}
+
+// meaning is what a word means as one kind of thing; some words are several.
+type meaning struct{ word, kind, text string }
+
+//go:embed words.md
+var wordsFile string
+
+// meanings are those of words.md, in its order.
+var meanings = sync.OnceValue(func() []meaning { return sections(wordsFile) })
+
+// sections are those of a file: a line "## word (kind)", or "## word", and text below it.
+func sections(file string) (all []meaning) {
+	for _, part := range strings.Split(file, "\n## ")[1:] {
+		head, text, _ := strings.Cut(part, "\n")
+		word, kind, _ := strings.Cut(head, " (")
+		all = append(all, meaning{word, strings.TrimSuffix(kind, ")"), strings.Trim(text, "\n")})
+	}
+	return all
+}
+
+// whatIs is what a word of a kind means, and mend what to do about it: the line of its explanation
+// that begins with a dash. Both are "" of a word that is not known.
+func whatIs(word, kind string) string {
+	what, _ := halves(word, kind)
+	return what
+}
+
+func mend(word, kind string) string {
+	_, todo := halves(word, kind)
+	return todo
+}
+
+func halves(word, kind string) (what, todo string) {
+	for _, m := range meanings() {
+		if m.word == word && m.kind == kind {
+			what, todo, _ = strings.Cut("\n"+m.text, "\n- ")
+		}
+	}
+	oneLine := strings.NewReplacer("\n", " ")
+	return strings.TrimSpace(oneLine.Replace(what)), oneLine.Replace(todo)
+}
+
+// wordsKnown are all words that can be explained, each once.
+func wordsKnown() []string {
+	all := problems.Codes()
+	for _, m := range meanings() {
+		all = append(all, m.word)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (c *explainCmd) Run(w *world) error {
-	if c.Code == "" {
-		_, err := fmt.Fprintln(w.stdout, strings.Join(problems.Codes(), "\n"))
+	if c.Word == "" {
+		_, err := fmt.Fprintln(w.stdout, strings.Join(wordsKnown(), "\n"))
 		return err
 	}
-	code := c.Code[strings.LastIndexByte(c.Code, '/')+1:]
-	page, ok := problems.Page(code)
-	if !ok {
-		return failf(exitNotFound, "there is no problem %q%s; stet explain lists them all", code, spell.Hint(code, problems.Codes()))
+	word := c.Word[strings.LastIndexByte(c.Word, '/')+1:]
+	text, _ := problems.Page(word)
+	for _, m := range meanings() {
+		if m.word == word {
+			text += fmt.Sprintf("\n# %s (%s)\n\n%s\n", m.word, m.kind, m.text)
+		}
 	}
-	_, err := fmt.Fprint(w.stdout, page)
+	if text == "" {
+		return failf(exitNotFound, "there is no word %q%s; stet explain lists them all", word, spell.Hint(word, wordsKnown()))
+	}
+	_, err := fmt.Fprint(w.stdout, strings.TrimPrefix(text, "\n"))
 	return err
 }

@@ -15,15 +15,6 @@ import (
 
 type gatewayCmd struct{ settings }
 
-// Help is what --help says below the flags.
-func (gatewayCmd) Help() string {
-	return `Without a configuration file, POST and PATCH need an Idempotency-Key, and PUT and DELETE may have one. Records are stored in
-stet.db, so that a restart loses nothing. The log goes to stderr as JSON lines; the line "ready" says that requests are served.
-
-After SIGTERM the gateway finishes running requests and exits; a second signal ends it at once. SIGHUP reloads the configuration
-file and the files that it names; the log says what changed, and what takes a restart.`
-}
-
 func (c *gatewayCmd) Run(w *world) error {
 	conf, err := c.load(w)
 	if err != nil {
@@ -41,7 +32,8 @@ func (c *gatewayCmd) Run(w *world) error {
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(quiet.Writer(own)) // net/http's Transport says there what an upstream sent unasked
 	a := &app{conf: conf, log: own, level: level, always: always, ready: func(listen, admin string) {
-		line := []any{"listen", listen, "admin", admin, "upstream", conf.Upstream, "store", storeName(conf), "version", versionText()}
+		line := []any{"listen", listen, "admin", admin, "upstream", conf.Upstream, "store", storeName(conf),
+			"version", versionText()}
 		if conf.Admin.Socket != "" {
 			line = append(line, "socket", conf.Admin.Socket)
 		}

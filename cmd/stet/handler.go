@@ -12,7 +12,8 @@ import (
 )
 
 // handler makes what serves clients, from a configuration.
-func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *slog.Logger, sharers *sharers) (*gateway.Gateway, error) {
+func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *slog.Logger,
+	sharers *sharers) (*gateway.Gateway, error) {
 	upstream, err := url.Parse(conf.Upstream)
 	if err != nil {
 		return nil, err // checked before
@@ -41,4 +42,5 @@ func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *
 	return gateway.New(e, c)
 }
 
-var upstreamKeys = map[string]gateway.UpstreamKey{"string": gateway.ForwardString, "bare": gateway.ForwardBare, "off": gateway.ForwardNothing}
+var upstreamKeys = map[string]gateway.UpstreamKey{"string": gateway.ForwardString, "bare": gateway.ForwardBare,
+	"off": gateway.ForwardNothing}

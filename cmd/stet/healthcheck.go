@@ -1,41 +1,24 @@
 package main
 
-import (
-	"context"
-	"fmt"
-	"io"
-	"net/http"
-	"strings"
-)
+import "fmt"
 
 // healthcheckCmd asks a gateway whether it is ready, for containers that have no curl. It shows no
 // token: /readyz wants none.
 type healthcheckCmd struct{ place }
 
 func (c *healthcheckCmd) Run(w *world) error {
-	if c.Admin == "" {
-		c.Admin = "http://127.0.0.1:8081"
-	}
-	a, err := c.remote()
+	a, err := c.gateway()
 	if err != nil {
 		return err
 	}
 	defer a.close()
-	ctx, cancel := context.WithTimeout(w.ctx, knockTimeout)
-	defer cancel()
-	res, err := a.send(ctx, http.MethodGet, "/readyz", nil)
-	if err != nil {
-		return err
+	text, ready, err := a.Ready(w.ctx)
+	switch {
+	case err != nil:
+		return a.told(err)
+	case !ready:
+		return fmt.Errorf("the gateway is not ready: %s", visible(text))
 	}
-	defer func() { _ = res.Body.Close() }()
-	said, err := io.ReadAll(io.LimitReader(res.Body, 4096))
-	if err != nil {
-		return a.unreachable(err)
-	}
-	text := strings.TrimSpace(string(said))
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("the gateway is not ready: %s", text)
-	}
-	_, err = fmt.Fprintln(w.stdout, text)
+	_, err = fmt.Fprintln(w.stdout, visible(text))
 	return err
 }

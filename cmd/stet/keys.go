@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
 )
 
 type keysCmds struct {
@@ -27,12 +27,14 @@ type keysCmds struct {
 	Delete  keysDeleteCmd  `cmd:"" help:"Delete stored results, so that their keys can be used again."`
 	Probe   keysProbeCmd   `cmd:"" help:"Ask the upstream now what became of an execution whose outcome is unknown."`
 	Extend  keysExtendCmd  `cmd:"" help:"Keep a stored result longer."`
+	Snooze  keysSnoozeCmd  `cmd:"" help:"Take an unknown record out of lists and alerts for a while."`
+	Hand    keysHandCmd    `cmd:"" help:"Hand a record to a colleague."`
 	Note    keysNoteCmd    `cmd:"" help:"Add a note about a record to the audit trail."`
-	Bulk    keysBulkCmd    `cmd:"" help:"Show the jobs that change many records."`
+	Bulk    bulkCmds       `cmd:"" help:"Change many records by a job, and look after jobs."`
 }
 
 // record is what a record's document is read for; --json prints the document itself.
-type record struct{ admin.Record }
+type record admin.Record
 
 // filter selects records.
 type filter struct {
@@ -42,31 +44,15 @@ type filter struct {
 	Path      string        `placeholder:"PATH" help:"Only requests with this path."`
 	Method    string        `placeholder:"METHOD" help:"Only requests with this method."`
 	Cause     string        `placeholder:"CAUSE" help:"Only records that ended for this cause, such as upstream-failed."`
-	Trace     string        `placeholder:"ID" help:"Only records of this trace."`
+	Trace     string        `placeholder:"TRACE" help:"Only records of this trace."`
 	Dead      bool          `help:"Only dead letters: unknown outcomes that all probes left unknown."`
 	OlderThan time.Duration `placeholder:"15m" help:"Only records older than this."`
 }
 
-// parameters are the filter by the names of the API.
-func (f *filter) parameters() map[string]string {
-	all := map[string]string{"state": f.State, "scope": f.Scope, "route": f.Route, "path": f.Path, "method": f.Method, "cause": f.Cause, "trace": f.Trace}
-	if f.Dead {
-		all["escalated"] = "1"
-	}
-	if f.OlderThan > 0 {
-		all["older_than_s"] = strconv.FormatFloat(f.OlderThan.Seconds(), 'f', -1, 64)
-	}
-	maps.DeleteFunc(all, func(_, v string) bool { return v == "" })
-	return all
-}
-
-// query is the filter, as the API's lists take it.
-func (f *filter) query() url.Values {
-	q := url.Values{}
-	for name, v := range f.parameters() {
-		set(q, name, v)
-	}
-	return q
+// query is the filter, as the API takes it.
+func (f *filter) query() adminclient.Query {
+	return adminclient.Query{Filter: admin.Filter{State: f.State, Scope: stet.Scope(f.Scope), Route: f.Route,
+		Path: f.Path, Method: f.Method, Cause: f.Cause, Trace: f.Trace, Escalated: f.Dead, OlderThan: f.OlderThan.Seconds()}}
 }
 
 // sorted is a filter with an order.
@@ -75,11 +61,9 @@ type sorted struct {
 	Oldest bool `help:"List the oldest first."`
 }
 
-func (s *sorted) query() url.Values {
+func (s *sorted) query() adminclient.Query {
 	q := s.filter.query()
-	if s.Oldest {
-		q.Set("sort", "oldest")
-	}
+	q.Oldest = s.Oldest
 	return q
 }
 
@@ -89,17 +73,38 @@ type keysListCmd struct {
 	paged
 }
 
+// check implements [checked].
+func (c *keysListCmd) check(*world) error { return keysList.check(&c.printed) }
+
 func (c *keysListCmd) Run(w *world, a *api) error {
-	return keysList.print(w, a, c.query(), c.paged, noRecords)
+	return keysList.print(w, a.Keys(c.query()), &c.paged, noRecords)
 }
 
 const noRecords = "no records match"
 
-var keysList = list{"/api/v1/keys", "keys", "ID\tSTATE\tSTATUS\tATTEMPT\tCREATED\tSCOPE\tROUTE\tCAUSE\tDEAD", func(doc json.RawMessage) (string, error) {
-	var r record
-	err := json.Unmarshal(doc, &r)
-	return cells(r.ID, r.State, number(r.Status), r.Attempt, instant(r.CreatedAt), visible(r.Scope), visible(r.Route), orDash(r.Cause), r.dead()), err
-}}
+var keysList = list[admin.Record]{"keys", []column[admin.Record]{
+	{"id", func(r *admin.Record) any { return r.ID }},
+	{"state", func(r *admin.Record) any { return r.State }},
+	{"status", func(r *admin.Record) any { return number(r.Status) }},
+	{"attempt", func(r *admin.Record) any { return r.Attempt }},
+	{"created", func(r *admin.Record) any { return r.CreatedAt }},
+	{"scope", func(r *admin.Record) any { return r.Scope }},
+	{"route", func(r *admin.Record) any { return r.Route }},
+	{"cause", func(r *admin.Record) any { return r.Cause }},
+	{"dead", func(r *admin.Record) any { return (*record)(r).dead() }},
+	{"updated", func(r *admin.Record) any { return r.UpdatedAt }},
+	{"completed", func(r *admin.Record) any { return r.CompletedAt }},
+	{"due", func(r *admin.Record) any { return r.DueAt }},
+	{"expires", func(r *admin.Record) any { return r.ExpiresAt }},
+	{"method", func(r *admin.Record) any { return r.Method }},
+	{"path", func(r *admin.Record) any { return r.Path }},
+	{"owner", func(r *admin.Record) any { return r.Owner }},
+	{"probes", func(r *admin.Record) any { return r.Probes }},
+	{"took", func(r *admin.Record) any { return took(r.TookMS) }},
+	{"trace", func(r *admin.Record) any { return r.TraceID }},
+	{"version", func(r *admin.Record) any { return r.Version }},
+	{"basis", func(r *admin.Record) any { return r.Basis }},
+}, 9}
 
 // dead says of a dead letter that it is one.
 func (r *record) dead() string {
@@ -112,22 +117,29 @@ func (r *record) dead() string {
 type keysShowCmd struct {
 	source
 	named
-	Reveal bool `help:"Also show the key and the stored response; that is kept in the audit trail."`
-	JSON   bool `name:"json" help:"Print the API's document."`
+	Reveal bool   `help:"Also show the key and the stored response; that is kept in the audit trail."`
+	Reason string `placeholder:"TEXT" help:"With --reveal: the reason for the audit trail."`
+	JSON   bool   `name:"json" help:"Print the API's document."`
 }
 
 func (c *keysShowCmd) Run(w *world, a *api) error {
-	path := c.path()
+	path := c.name().Path()
 	if c.Reveal {
-		path += "?reveal=1"
+		path += adminclient.Revealing(c.Reason)
 	}
-	return c.missing(shown(w, a, path, c.JSON, (*record).show))
+	return c.missing(shown(w, a, path, c.JSON, func(r *record, w *world) error {
+		if err := r.show(w); err != nil || r.State != "unknown" {
+			return err
+		}
+		_, err := fmt.Fprintf(w.stdout, "\nnext: %s\n", r.next(c.lookAt()))
+		return err
+	}))
 }
 
 // shown prints the document of a path as it is, or as show does.
-func shown[T any](w *world, a *api, path string, asJSON bool, show func(*T, io.Writer) error) error {
+func shown[T any](w *world, a *api, path string, asJSON bool, show func(*T, *world) error) error {
 	var doc json.RawMessage
-	if err := a.get(w.ctx, path, &doc); err != nil {
+	if err := a.Get(w.ctx, path, &doc); err != nil {
 		return err
 	}
 	if asJSON {
@@ -137,25 +149,43 @@ func shown[T any](w *world, a *api, path string, asJSON bool, show func(*T, io.W
 	if err := json.Unmarshal(doc, &v); err != nil {
 		return fmt.Errorf("the answer cannot be read: %w", err)
 	}
-	return show(&v, w.stdout)
+	return show(&v, w)
 }
 
 // show prints what there is, a line each.
-func (r *record) show(out io.Writer) error {
+func (r *record) show(w *world) error {
 	size := ""
 	if r.ResponseBytes != nil {
 		size = number(int(*r.ResponseBytes))
 	}
-	err := pairs(out, "id", r.ID, "key", visible(r.Key), "scope", visible(r.Scope), "state", r.State, "cause", r.Cause, "attempt", number(r.Attempt),
-		"route", visible(r.Route), "method", visible(r.Method), "path", visible(r.Path), "status", number(r.Status),
-		"response bytes", size, "point", r.Point, "owner", r.Owner, "probes", number(r.Probes), "dead letter", r.deadLetter(),
-		"took", took(r.TookMS), "trace", visible(r.TraceID), "created", instant(r.CreatedAt), "updated", instant(r.UpdatedAt),
-		"completed", instant(r.CompletedAt), "due", instant(r.DueAt), "expires", instant(r.ExpiresAt))
+	err := pairs(w.stdout, "id", r.ID, "key", visible(r.Key), "scope", visible(r.Scope), "state", r.State,
+		"cause", r.Cause, "attempt", number(r.Attempt), "route", visible(r.Route), "method", visible(r.Method),
+		"path", visible(r.Path), "status", number(r.Status), "response bytes", size, "point", r.Point, "owner", r.Owner,
+		"probes", number(r.Probes), "dead letter", r.deadLetter(), "took", took(r.TookMS), "trace", visible(r.TraceID),
+		"created", w.when(r.CreatedAt), "updated", w.when(r.UpdatedAt), "completed", w.when(r.CompletedAt),
+		"due", w.when(r.DueAt), "expires", w.when(r.ExpiresAt))
+	if err == nil {
+		err = pairs(w.stdout, r.around(w)...)
+	}
 	if err != nil || r.Response == nil {
 		return err
 	}
-	_, err = out.Write(response(r.Response))
+	_, err = w.stdout.Write(response(r.Response))
 	return err
+}
+
+// next are the commands that fit an unknown record best.
+func (r *record) next(where string) string {
+	id := visible(r.ID) + where
+	switch {
+	case r.Late != nil:
+		return "stet keys resolve " + id + " --as late-answer --reason TEXT"
+	case r.Outlook != nil && r.Outlook.Release != nil && r.Outlook.Release.May:
+		return "stet keys release " + id + " --reason TEXT, if nothing happened; stet keys resolve " + id +
+			" --completed --status N --reason TEXT, if it did"
+	}
+	return "stet keys probe " + id + "; or stet keys resolve " + id +
+		" --completed --status N --reason TEXT, if you know that it happened"
 }
 
 // deadLetter says what can be done about one.
@@ -172,11 +202,12 @@ func response(r *admin.Response) []byte {
 	fmt.Fprintf(&b, "\n%d\n", r.Status)
 	for _, name := range sortedKeys(r.Headers) {
 		for _, v := range r.Headers[name] {
-			fmt.Fprintf(&b, "%s: %s\n", name, visible(v))
+			fmt.Fprintf(&b, "%s: %s\n", visible(name), visible(v))
 		}
 	}
 	b.WriteByte('\n')
-	if utf8.Valid(r.Body) && !bytes.ContainsFunc(r.Body, func(c rune) bool { return c < ' ' && c != '\n' && c != '\r' && c != '\t' }) {
+	if utf8.Valid(r.Body) && !bytes.ContainsFunc(r.Body,
+		func(c rune) bool { return c < ' ' && c != '\n' && c != '\r' && c != '\t' }) {
 		b.Write(r.Body)
 		if !bytes.HasSuffix(r.Body, []byte("\n")) {
 			b.WriteByte('\n')

@@ -2,51 +2,39 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/rest"
 )
 
-// order is the body of POST /api/v1/bulk.
-type order struct {
-	Action   bulk.Action       `json:"action"`
-	Filter   map[string]string `json:"filter"`
-	Expect   int               `json:"expect"`
-	Limit    int               `json:"limit,omitempty"`
-	Reason   string            `json:"reason"`
-	Evidence string            `json:"evidence,omitempty"`
-	Now      bool              `json:"now,omitempty"`
-	Override bool              `json:"override,omitempty"`
+// selected are the records of a job.
+type selected struct {
+	filter
+	Incident string `placeholder:"INCIDENT" help:"In place of a filter: the records of this incident (i_…), as they are now, at most 500."`
+	Limit    int    `help:"Maximum number of matching records to change (all)."`
 }
 
-// count is what a job would be about, as POST /api/v1/bulk/count has it.
-type count struct {
-	Matching int
-	States   map[string]int
-	Oldest   time.Time
-}
-
-// bulk changes what the filter selects, by a job: it counts, asks, starts, watches and reports.
-func (c *chosen) bulk(w *world, a *api, o order) error {
-	o.Filter, o.Limit, o.Reason = c.parameters(), c.Limit, c.Reason
-	var n count
-	if err := a.do(w.ctx, http.MethodPost, "/api/v1/bulk/count", map[string]any{"action": o.Action, "filter": o.Filter}, &n); err != nil {
+// job changes what is selected: it counts, asks, starts, watches and reports.
+func (s *selected) job(w *world, a *api, c *confirmed, o admin.Order, lookAt string) error {
+	o.Limit = s.Limit
+	n, err := s.count(w, a, &o)
+	if err != nil {
 		return err
 	}
 	if n.Matching == 0 {
 		fmt.Fprintln(w.stderr, noRecords)
 		return c.done(w, 0)
 	}
-	what := n.text(o.Action, o.Limit)
+	what := bulkText(&n, o.Action, o.Limit)
 	if c.Yes && !c.JSON {
 		fmt.Fprintln(w.stderr, what)
 	}
@@ -54,24 +42,57 @@ func (c *chosen) bulk(w *world, a *api, o order) error {
 		return err
 	}
 	o.Expect = n.Matching
-	var started struct{ Job string }
-	if err := a.do(w.ctx, http.MethodPost, "/api/v1/bulk", o, &started); err != nil {
+	job, err := a.Start(w.ctx, o)
+	if err != nil {
 		return err
 	}
-	return (&watch{w: w, a: a, id: started.Job, json: c.JSON, lookAt: c.lookAt()}).run()
+	return (&watch{w: w, a: a, id: job, json: c.JSON, lookAt: lookAt}).run()
 }
 
-// text says what is about to happen.
-func (n *count) text(action bulk.Action, limit int) string {
-	number := fmt.Sprint(n.Matching)
+// count counts what the order is about, which it fills in.
+func (s *selected) count(w *world, a *api, o *admin.Order) (n admin.Count, err error) {
+	switch {
+	case len(o.IDs) > 0:
+		return admin.Count{Matching: len(o.IDs)}, nil
+	case s.Incident == "":
+		q := s.query()
+		o.Filter = q.Parameters()
+		return a.Count(w.ctx, o.Selection)
+	}
+	var i admin.Incident
+	if err := a.Get(w.ctx, adminclient.IncidentPath(s.Incident), &i); err != nil {
+		return n, noSuchIncident(err)
+	}
+	n.States = map[string]int{}
+	for _, r := range i.Keys {
+		o.IDs = append(o.IDs, r.ID+"@"+r.Basis) // what changes while the question waits is left
+		n.States[r.State]++
+		if n.Oldest.IsZero() || r.CreatedAt.Before(n.Oldest) {
+			n.Oldest = r.CreatedAt
+		}
+	}
+	if n.Matching = len(i.Keys); i.Count > n.Matching {
+		fmt.Fprintf(w.stderr, "the incident has %d records, and %d are taken now: give the command again for the rest\n",
+			i.Count, n.Matching)
+	}
+	return n, nil
+}
+
+// bulkText says what is about to happen.
+func bulkText(n *admin.Count, action bulk.Action, limit int) string {
+	number := plural(n.Matching, "record")
 	if limit > 0 && limit < n.Matching {
-		number = fmt.Sprintf("%d of %d", limit, n.Matching)
+		number = fmt.Sprintf("%d of %s", limit, number)
+	}
+	if n.States == nil {
+		return fmt.Sprintf("%s %s", action, number)
 	}
 	var states []string
 	for _, s := range sortedKeys(n.States) {
-		states = append(states, fmt.Sprint(n.States[s], " ", s))
+		states = append(states, fmt.Sprint(n.States[s], " ", visible(s)))
 	}
-	return fmt.Sprintf("%s %s records (%s; the oldest was created %s)", action, number, strings.Join(states, ", "), instant(n.Oldest))
+	return fmt.Sprintf("%s %s (%s; the oldest was created %s)", action, number, strings.Join(states, ", "),
+		instant(n.Oldest))
 }
 
 // lookAt is the command line's part that says where the job is.
@@ -119,7 +140,7 @@ func (v *watch) run() error {
 		fmt.Fprintln(v.w.stderr)
 	}
 	if err != nil && v.w.ctx.Err() == nil {
-		return fmt.Errorf("%w; the job goes on: stet keys bulk %s%s", err, v.id, v.lookAt)
+		return fmt.Errorf("%w; the job goes on: stet keys bulk %s%s", v.a.told(err), v.id, v.lookAt)
 	}
 	if err := v.look(context.WithoutCancel(v.w.ctx)); err != nil {
 		return err
@@ -143,7 +164,7 @@ func (v *watch) follow() error {
 		case err == nil:
 			since = time.Now()
 			v.tell()
-		case exitOf(err) != exitUnreachable || time.Since(since) > lookAgain:
+		case exitOf(v.a.told(err)) != exitUnreachable || time.Since(since) > lookAgain:
 			return err
 		}
 		if !rest.For(v.w.ctx, lookEvery) {
@@ -153,7 +174,11 @@ func (v *watch) follow() error {
 }
 
 func (v *watch) look(ctx context.Context) error {
-	return v.a.get(ctx, "/api/v1/bulk/"+segment(v.id), &v.last)
+	job, err := v.a.Job(ctx, v.id)
+	if err == nil {
+		v.last = job
+	}
+	return err
 }
 
 // tell shows the progress: a bar on a terminal, otherwise a line every tellEvery.
@@ -165,12 +190,13 @@ func (v *watch) tell() {
 	case v.json || j.Total == 0:
 	case f != nil && isTerminal(f):
 		full := width * seen / j.Total
-		fmt.Fprintf(f, "\r[%s%s] %d of %d, %d failed ", strings.Repeat("#", full), strings.Repeat(".", width-full), seen, j.Total, j.Failed)
+		fmt.Fprintf(f, "\r[%s%s] %d of %d, %d failed ", strings.Repeat("#", full), strings.Repeat(".", width-full), seen,
+			j.Total, j.Failed)
 		v.bar = true
 	case v.told.IsZero():
 		v.told = time.Now()
 	case time.Since(v.told) >= tellEvery:
-		fmt.Fprintf(v.w.stderr, "%d of %d records, %d failed\n", seen, j.Total, j.Failed)
+		fmt.Fprintf(v.w.stderr, "%d of %s, %d failed\n", seen, plural(j.Total, "record"), j.Failed)
 		v.told = time.Now()
 	}
 }
@@ -190,92 +216,56 @@ func (v *watch) report() error {
 		}
 	} else {
 		reasons(v.w.stderr, j)
-		if _, err := fmt.Fprintf(v.w.stdout, "changed %d\n", j.Done); err != nil {
+		done := "changed"
+		if j.Action == bulk.Probe { // which may have changed nothing
+			done = "asked about"
+		}
+		if _, err := fmt.Fprintf(v.w.stdout, "%s %d\n", done, j.Done); err != nil {
 			return err
 		}
 	}
 	again := "stet keys bulk " + j.Job + v.lookAt
+	resume := "stet keys bulk resume " + j.Job + v.lookAt
+	left := plural(j.Left, "record")
 	switch {
 	case j.State == bulk.Completed && j.Failed > 0:
-		return fmt.Errorf("%d of %d records could not be changed; %s shows the job", j.Failed, j.Total, again)
+		return fmt.Errorf("%d of %s could not be changed; %s shows the job", j.Failed, plural(j.Total, "record"), again)
 	case j.State == bulk.Completed:
 		if j.Left > 0 && !v.json {
-			fmt.Fprintf(v.w.stderr, "%d were changed by others meanwhile, and left alone\n", j.Left)
+			left = "1 was left as it is"
+			if j.Left > 1 {
+				left = fmt.Sprintf("%d were left as they are", j.Left)
+			}
+			fmt.Fprintf(v.w.stderr, "%s: %s\n", left, v.whyLeft())
 		}
 		return nil
+	case j.State == bulk.Stopped:
+		return fmt.Errorf("somebody stopped the job, with %s left; %s --reason TEXT goes on with it", left, resume)
 	case v.a.jobs != nil:
-		return fmt.Errorf("stopped with %d records left; a gateway on this store goes on by itself, or: %s --resume", j.Left, again)
+		return fmt.Errorf("stopped with %s left; a gateway on this store goes on by itself, or: %s", left, resume)
 	}
-	return fmt.Errorf("no longer watching; the job goes on at the gateway, with %d records left: %s shows it", j.Left, again)
+	return fmt.Errorf("no longer watching; the job goes on at the gateway, with %s left: %s shows it", left, again)
 }
 
-// reasons prints the records that could not be changed, as far as they are named.
+// whyLeft says why records were left: what a job no longer finds by its filter, it does not name.
+func (v *watch) whyLeft() string {
+	if slices.ContainsFunc(v.last.Errors, func(f bulk.Failure) bool { return f.Left }) {
+		return "stet keys bulk report " + v.last.Job + v.lookAt + " says why"
+	}
+	return "changed by others meanwhile"
+}
+
+// reasons prints the records that could not be changed or were left for a reason, as far as they
+// are named.
 func reasons(out io.Writer, j *admin.Job) {
+	failed := 0
 	for _, f := range j.Errors {
-		fmt.Fprintf(out, "%s in %s: %s\n", f.ID, visible(string(f.Scope)), f.Detail)
+		fmt.Fprintf(out, "%s in %s: %s\n", visible(f.ID), visible(string(f.Scope)), visible(f.Detail))
+		if !f.Left {
+			failed++
+		}
 	}
-	if more := j.Failed - len(j.Errors); more > 0 {
-		fmt.Fprintf(out, "and %d more\n", more)
+	if more := j.Failed - failed; more > 0 {
+		fmt.Fprintf(out, "and %d more: stet keys bulk report %s\n", more, visible(j.Job))
 	}
-}
-
-type keysBulkCmd struct {
-	source
-	Job    string `arg:"" optional:"" help:"The job (bulk_…). Without one the latest jobs are listed."`
-	Resume bool   `help:"With --store: go on with a job that was stopped, where no gateway does."`
-	JSON   bool   `name:"json" help:"Print the API's document."`
-}
-
-// check implements [checked].
-func (c *keysBulkCmd) check(*world) error {
-	if c.Resume && c.Job == "" {
-		return failf(exitUsage, "--resume needs a job; stet keys bulk lists them")
-	}
-	return nil
-}
-
-func (c *keysBulkCmd) Run(w *world, a *api) error {
-	if c.Resume {
-		return noSuchJob((&watch{w: w, a: a, id: c.Job, json: c.JSON, lookAt: c.lookAt()}).run())
-	}
-	if c.Job == "" {
-		return shown(w, a, "/api/v1/bulk", c.JSON, func(all *struct{ Jobs []json.RawMessage }, _ io.Writer) error {
-			return jobsList.show(w, listing{docs: all.Jobs}, false, "no jobs")
-		})
-	}
-	return noSuchJob(shown(w, a, "/api/v1/bulk/"+segment(c.Job), c.JSON, showJob))
-}
-
-// noSuchJob puts the API's 404 into words about jobs.
-func noSuchJob(err error) error {
-	if err != nil && exitOf(err) == exitNotFound {
-		return failf(exitNotFound, "there is no such job; stet keys bulk lists the latest, and they are kept for %d days", bulk.Retain/(24*time.Hour))
-	}
-	return err
-}
-
-var jobsList = list{header: "JOB\tACTION\tSTATE\tTOTAL\tDONE\tFAILED\tLEFT\tCREATED\tWHO\tREASON", row: func(doc json.RawMessage) (string, error) {
-	var j admin.Job
-	err := json.Unmarshal(doc, &j)
-	return cells(j.Job, j.Action, j.State, j.Total, j.Done, j.Failed, j.Left, instant(j.CreatedAt), visible(j.Who), visible(j.Reason)), err
-}}
-
-// showJob prints what there is, a line each.
-func showJob(j *admin.Job, out io.Writer) error {
-	if err := pairs(out, "job", j.Job, "action", string(j.Action), "filter", filterText(&j.Filter), "state", string(j.State), "total", fmt.Sprint(j.Total),
-		"done", fmt.Sprint(j.Done), "failed", fmt.Sprint(j.Failed), "left", fmt.Sprint(j.Left), "who", visible(j.Who), "reason", visible(j.Reason),
-		"evidence", j.Evidence, "created", instant(j.CreatedAt), "updated", instant(j.UpdatedAt), "completed", instant(j.CompletedAt)); err != nil {
-		return err
-	}
-	reasons(out, j)
-	return nil
-}
-
-// filterText is the filter in the words of the API.
-func filterText(f *admin.Filter) string {
-	doc, err := json.Marshal(f)
-	if err != nil {
-		return "-"
-	}
-	return visible(strings.ReplaceAll(strings.Trim(string(doc), "{}"), `"`, ""))
 }

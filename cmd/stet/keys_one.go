@@ -3,24 +3,25 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
 )
 
 // named is the record that a command is about.
 type named struct {
-	Key   string `arg:"" help:"The key, without quotes, or the record's id (k_…)."`
+	Key   string `arg:"" words:"ID" help:"The key, without quotes, or the record's id (k_…)."`
 	Scope string `placeholder:"SCOPE" help:"Scope of the key (default); an id needs none."`
 }
 
-// path is the record's in the API: an id is enough, and a key is in the scope default where no
+// name is the record's for the API: an id is enough, and a key is in the scope default where no
 // other is given.
-func (n *named) path() string {
+func (n *named) name() adminclient.Name {
 	if n.byID() {
-		return "/api/v1/keys/" + segment(n.Key)
+		return adminclient.Name{Key: n.Key}
 	}
-	return "/api/v1/keys/" + segment(cmp.Or(n.Scope, "default")) + "/" + segment(n.Key)
+	return adminclient.Name{Scope: cmp.Or(n.Scope, "default"), Key: n.Key}
 }
 
 // byID reports whether the record is named by its id alone.
@@ -34,20 +35,38 @@ func isID(name string) bool {
 // missing says what else the record may be called, where err is that there is none.
 func (n *named) missing(err error) error {
 	switch {
-	case exitOf(err) != exitNotFound:
+	case !adminclient.Is(err, "not-found"):
 		return err
 	case n.byID():
-		return failf(exitNotFound, "no record has the id %s: it was removed when its time was over, or the id was made with another pepper; "+
-			"stet audit list --id %[1]s shows what was done to it, stet keys list what there is; a key of that form needs --scope", n.Key)
+		return failf(exitNotFound,
+			"no record has the id %s: it was removed when its time was over, or the id was made with another pepper; "+
+				"stet audit list --id %[1]s shows what was done to it, stet keys list what there is; a key of that form needs --scope", n.Key)
 	case strings.HasPrefix(n.Key, `"`):
-		return failf(exitNotFound, "%w; a quoted key is named without its quotes", err)
+		return failf(exitNotFound, "%s; a quoted key is named without its quotes", noSuchRecord)
 	}
 	return err
 }
 
-// pinned is a change that was decided on one version of a record.
+// pinned is a change that was decided on what a record was.
 type pinned struct {
 	IfVersion string `placeholder:"VERSION" help:"Change the record only if it still has this version, as --json shows it."`
+	IfBasis   string `placeholder:"BASIS" help:"Change the record only if it still has this basis, as --json shows it; a probe does not change it."`
+}
+
+// check implements [checked].
+func (p *pinned) check(*world) error {
+	if p.IfBasis != "" && !isBasis(p.IfBasis) {
+		return failf(exitUsage, "--if-basis: %q is no basis; it has 16 hex digits, as stet keys show --json shows it", p.IfBasis)
+	}
+	return nil
+}
+
+func isBasis(text string) bool { return isID("k_" + text) }
+
+// of is a change at these pins.
+func (p *pinned) of(c admin.Change) admin.Change {
+	c.Version, c.Basis = p.IfVersion, p.IfBasis
+	return c
 }
 
 // one is the change of one record.
@@ -59,13 +78,14 @@ type one struct {
 }
 
 // do asks for confirmation, unless --yes was given, and acts. The question shows the record, and
-// the change applies only to the version that was shown.
-func (o *one) do(w *world, a *api, version string, act func(version string) error) error {
+// the change applies only to what was shown.
+func (o *one) do(w *world, a *api, at pinned, act func(at *pinned) error) error {
 	if !o.Yes {
-		var r record
-		if err := a.get(w.ctx, o.record.path(), &r); err != nil {
+		found, err := a.Record(w.ctx, o.record.name())
+		if err != nil {
 			return o.record.missing(err)
 		}
+		r := record(found)
 		if err := r.brief(w); err != nil {
 			return err
 		}
@@ -75,9 +95,9 @@ func (o *one) do(w *world, a *api, version string, act func(version string) erro
 		if err := o.sure(w, o.what); err != nil {
 			return err
 		}
-		version = cmp.Or(version, r.version())
+		at.IfBasis = cmp.Or(at.IfBasis, r.Basis)
 	}
-	if err := act(version); err != nil {
+	if err := act(&at); err != nil {
 		return o.record.missing(err)
 	}
 	return o.done(w, 1)
@@ -86,41 +106,72 @@ func (o *one) do(w *world, a *api, version string, act func(version string) erro
 // underWay is what speaks against a release, however long ago its attempt was.
 const underWay = "An attempt that is still running leaves no trace yet: release it only if it can no longer have an effect."
 
-func (r *record) version() string { return strconv.FormatUint(r.Version, 10) }
-
-// brief prints what an operator needs to decide about a record. Ages are by this machine's clock.
+// brief prints what an operator needs to decide about a record.
 func (r *record) brief(w *world) error {
-	return pairs(w.stderr, "id", r.ID, "scope", visible(r.Scope), "state", r.State, "cause", r.Cause, "attempt", number(r.Attempt),
-		"status", number(r.Status), "age", age(r.CreatedAt), "attempt ended", r.ended(), "last probe", r.lastProbe(), "dead letter", r.deadLetter())
+	lines := []string{"id", r.ID, "scope", visible(r.Scope), "state", r.State, "cause", r.Cause,
+		"attempt", number(r.Attempt), "status", number(r.Status), "created", w.when(r.CreatedAt),
+		"dead letter", r.deadLetter()}
+	return pairs(w.stderr, append(lines, r.around(w)...)...)
 }
 
-func age(t time.Time) string {
-	if t.IsZero() {
-		return ""
+// around is what is known beside the record itself, and what follows from it.
+func (r *record) around(w *world) []string {
+	lines := []string{"unknown since", w.when(r.UnknownSince)}
+	if p := r.Probe; p != nil {
+		lines = append(lines, "last probe", strings.TrimSpace(fmt.Sprintf("%s %s %s", w.when(p.At), p.Found,
+			strings.Trim(visible(p.Evidence), "-"))))
 	}
-	return max(0, time.Since(t)).Truncate(time.Second).String()
+	if l := r.Late; l != nil {
+		lines = append(lines, "late answer", fmt.Sprintf("%s status %d, %s", w.when(l.At), l.Status, plural(int(l.Bytes), "byte")))
+	}
+	if m := r.Mismatch; m != nil {
+		lines = append(lines, "mismatches", fmt.Sprintf("%d, the last %s: %s", m.Count, w.when(m.At),
+			visible(strings.Join(m.Parts, ", "))))
+	}
+	if a := r.Asking; a != nil {
+		lines = append(lines, "clients asked", timesAsked(a, w))
+	}
+	if s := r.Snooze; s != nil {
+		lines = append(lines, "snoozed until", fmt.Sprintf("%s by %s: %s", w.when(s.Until), visible(s.Who),
+			visible(s.Reason)))
+	}
+	if h := r.With; h != nil {
+		lines = append(lines, "with", fmt.Sprintf("%s since %s, from %s: %s", visible(h.To), w.when(h.At), visible(h.Who),
+			visible(h.Note)))
+	}
+	o := r.Outlook
+	if o == nil || r.State != "unknown" {
+		return lines
+	}
+	follows := o.IfNothing
+	if what := whatIs(o.IfNothing, "outlook"); what != "" {
+		follows += ": " + what
+	}
+	if !o.At.IsZero() {
+		follows += " At " + w.when(o.At) + "."
+	}
+	client := o.Client.Code
+	if client == "" {
+		client = "the stored answer"
+	}
+	return append(lines, "settles", w.when(o.SettledAt), "next probe", w.when(o.NextProbe), "if nothing is done", follows,
+		"a client hears", fmt.Sprintf("%d %s", o.Client.Status, client), "may be released", released(o.Release, w))
 }
 
-// ended says when the last attempt of an unknown record ended, as far as is known.
-func (r *record) ended() string {
-	if r.State != "unknown" {
-		return ""
-	}
-	end := r.CreatedAt.Add(time.Duration(r.TookMS * float64(time.Millisecond)))
-	if time.Until(end) > 0 {
-		return "not yet: its handler has not returned"
-	}
-	return age(end) + " ago"
-}
-
-// lastProbe says what is known of it: a record has when it was written last, and by whom only in
-// its history.
-func (r *record) lastProbe() string {
+// released says whether a record may be released, by whom, and why.
+func released(r *admin.Release, w *world) string {
 	switch {
-	case r.State != "unknown":
+	case r == nil:
 		return ""
-	case r.Probes == 0:
-		return "none"
+	case r.May:
+		return "yes: " + r.Why
 	}
-	return fmt.Sprintf("of %d, by %s, found nothing out", r.Probes, instant(r.UpdatedAt))
+	text := "no: " + r.Why
+	if !r.From.IsZero() {
+		text += " From " + w.when(r.From) + " on it may."
+	}
+	if r.Role != "" && r.With != "" {
+		text += fmt.Sprintf(" The role %s may now, with --%s.", r.Role, r.With)
+	}
+	return text
 }

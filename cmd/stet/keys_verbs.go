@@ -1,85 +1,12 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/stet-dev/stet/admin"
 )
-
-type keysFindCmd struct {
-	source
-	Name  string `arg:"" help:"An id (k_…), a key, or the key or id that a downstream system knows the effect by."`
-	Scope string `placeholder:"SCOPE" help:"Only in this scope."`
-	JSON  bool   `name:"json" help:"Print the API's document."`
-}
-
-func (c *keysFindCmd) Run(w *world, a *api) error {
-	all := listing{docs: []json.RawMessage{}}
-	if isID(c.Name) {
-		var doc json.RawMessage
-		switch err := a.get(w.ctx, (&named{Key: c.Name, Scope: c.Scope}).path(), &doc); {
-		case err == nil:
-			all.docs = append(all.docs, doc)
-		case exitOf(err) != exitNotFound:
-			return err
-		}
-	}
-	var incomplete error
-	for _, by := range []string{"q", "downstream"} {
-		found, err := c.by(w, a, by)
-		if err != nil && by == "downstream" && exitOf(err) == exitError { // not every store can
-			incomplete = err
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		all.docs = append(all.docs, found...)
-	}
-	var err error
-	if all.docs, err = once(all.docs); err != nil {
-		return err
-	}
-	if len(all.docs) == 0 {
-		return errors.Join(failf(exitNotFound, "no record has that name as its id, key or downstream name"), incomplete)
-	}
-	if incomplete != nil {
-		fmt.Fprintln(w.stderr, "stet: only ids and keys were looked through:", incomplete)
-	}
-	return keysList.show(w, all, c.JSON, noRecords)
-}
-
-// by looks for the name by one parameter of the API.
-func (c *keysFindCmd) by(w *world, a *api, parameter string) ([]json.RawMessage, error) {
-	const most = 1000 // of one name, in as many scopes
-	q := query(parameter, c.Name, "scope", c.Scope)
-	if parameter == "downstream" { // which has no pages
-		found, err := keysList.page(w.ctx, a, q)
-		return found.docs, err
-	}
-	found, err := keysList.read(w.ctx, a, q, most)
-	return found.docs, err
-}
-
-// once leaves out records that were found twice, by their version: no two have the same.
-func once(docs []json.RawMessage) (kept []json.RawMessage, err error) {
-	var seen []string
-	kept = []json.RawMessage{}
-	for _, doc := range docs {
-		var r record
-		if err := json.Unmarshal(doc, &r); err != nil {
-			return nil, fmt.Errorf("a record cannot be read: %w", err)
-		}
-		if !slices.Contains(seen, r.version()) {
-			seen, kept = append(seen, r.version()), append(kept, doc)
-		}
-	}
-	return kept, nil
-}
 
 // unasked are the flags of a command that asks no question, because it changes nothing by itself.
 type unasked struct {
@@ -96,37 +23,23 @@ type keysProbeCmd struct {
 }
 
 func (c *keysProbeCmd) Run(w *world, a *api) error {
-	var doc json.RawMessage
-	asked := struct {
-		Reason  string `json:"reason,omitempty"`
-		Version string `json:"if_version,omitempty"`
-	}{c.Reason, c.IfVersion}
-	if err := a.do(w.ctx, http.MethodPost, c.path()+"/probe", asked, &doc); err != nil {
+	r, err := a.Probe(w.ctx, c.name(), admin.Question{Reason: c.Reason, Version: c.IfVersion, Basis: c.IfBasis})
+	if err != nil {
 		return c.missing(err)
 	}
-	var r struct {
-		record
-		Probe struct {
-			Found, Evidence string
-			Settles         time.Time `json:"settles_at"`
-		}
-	}
-	if err := json.Unmarshal(doc, &r); err != nil {
-		return fmt.Errorf("the answer cannot be read: %w", err)
-	}
 	if c.JSON {
-		if err := writeJSON(w.stdout, doc); err != nil {
+		if err := writeJSON(w.stdout, r); err != nil {
 			return err
 		}
 	}
 	if r.State != "unknown" {
-		fmt.Fprintf(w.stderr, "it is %s: %s\n", r.State, orDash(r.Probe.Evidence))
+		fmt.Fprintf(w.stderr, "it is %s: %s\n", visible(r.State), visible(r.Probe.Evidence))
 		if c.JSON {
 			return nil
 		}
 		return (&change{}).done(w, 1)
 	}
-	text := orDash(r.Probe.Evidence)
+	text := visible(r.Probe.Evidence)
 	if !r.Probe.Settles.IsZero() {
 		text += "; from " + instant(r.Probe.Settles) + " on, no trace is proof that it did not happen"
 	}
@@ -151,8 +64,10 @@ func (c *keysExtendCmd) check(*world) error {
 
 func (c *keysExtendCmd) Run(w *world, a *api) error {
 	o := one{&c.change, &c.named, fmt.Sprintf("keep %s for %s from now", visible(c.Key), c.For), ""}
-	return o.do(w, a, c.IfVersion, func(version string) error {
-		return a.do(w.ctx, http.MethodPost, c.path()+"/extend", sent{Reason: c.Reason, Seconds: c.For.Seconds(), Version: version}, nil)
+	return o.do(w, a, c.pinned, func(at *pinned) error {
+		_, err := a.Extend(w.ctx, c.name(), admin.Extension{Change: at.of(admin.Change{Reason: c.Reason}),
+			Seconds: c.For.Seconds()})
+		return err
 	})
 }
 
@@ -174,13 +89,60 @@ func (c *keysNoteCmd) check(*world) error {
 }
 
 func (c *keysNoteCmd) Run(w *world, a *api) error {
-	doc := json.RawMessage{}
-	if err := a.do(w.ctx, http.MethodPost, c.path()+"/note", sent{Reason: c.Reason, Evidence: c.Evidence, Version: c.IfVersion}, &doc); err != nil {
-		return c.missing(err)
-	}
-	if c.JSON {
+	doc, err := a.Note(w.ctx, c.name(), admin.Remark{Reason: c.Reason, Evidence: c.Evidence, Version: c.IfVersion,
+		Basis: c.IfBasis})
+	return c.told(w, &c.named, &doc, "noted", err)
+}
+
+// told says what was done to a record, or why it was not.
+func (c *unasked) told(w *world, n *named, doc *admin.Record, text string, err error) error {
+	switch {
+	case err != nil:
+		return n.missing(err)
+	case c.JSON:
 		return writeJSON(w.stdout, doc)
 	}
-	_, err := fmt.Fprintln(w.stdout, "noted")
+	_, err = fmt.Fprintln(w.stdout, text)
 	return err
+}
+
+type keysSnoozeCmd struct {
+	source
+	named
+	pinned
+	unasked
+	For    time.Duration `required:"" placeholder:"30m" help:"For how long, up to 7 days; 0 wakes it."`
+	Reason string        `placeholder:"TEXT" help:"Reason; it is kept in the audit trail."`
+}
+
+// check implements [checked].
+func (c *keysSnoozeCmd) check(*world) error {
+	if c.For > 0 && strings.TrimSpace(c.Reason) == "" {
+		return failf(exitUsage, "a snooze needs --reason TEXT, which the audit trail keeps")
+	}
+	return nil
+}
+
+func (c *keysSnoozeCmd) Run(w *world, a *api) error {
+	seconds, text := c.For.Seconds(), "woken"
+	doc, err := a.Snooze(w.ctx, c.name(), admin.Snoozing{For: &seconds, Reason: c.Reason, Version: c.IfVersion,
+		Basis: c.IfBasis})
+	if doc.Snooze != nil {
+		text = "snoozed until " + instant(doc.Snooze.Until)
+	}
+	return c.told(w, &c.named, &doc, text, err)
+}
+
+type keysHandCmd struct {
+	source
+	named
+	pinned
+	unasked
+	To   string `required:"" placeholder:"NAME" help:"Who looks after it now."`
+	Note string `placeholder:"TEXT" help:"What they have to know; it is kept in the audit trail."`
+}
+
+func (c *keysHandCmd) Run(w *world, a *api) error {
+	doc, err := a.Hand(w.ctx, c.name(), admin.Handing{To: c.To, Note: c.Note, Version: c.IfVersion, Basis: c.IfBasis})
+	return c.told(w, &c.named, &doc, "handed to "+visible(c.To), err)
 }

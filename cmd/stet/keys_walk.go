@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/admin/adminclient"
 )
 
 type keysExportCmd struct {
@@ -17,26 +17,22 @@ type keysExportCmd struct {
 	sorted
 }
 
-// Run prints each page as it comes, so that an export needs no more memory than one page.
-func (c *keysExportCmd) Run(w *world, a *api) error {
-	q, n := c.query(), 0
-	q.Set("limit", strconv.Itoa(stet.MaxLimit))
-	for {
-		page, err := keysList.page(w.ctx, a, q)
+func (c *keysExportCmd) Run(w *world, a *api) error { return export(w, a, a.Keys(c.query()).Raw()) }
+
+// export prints each page as it comes, so that it needs no more memory than one page.
+func export(w *world, a *api, all adminclient.List[json.RawMessage]) error {
+	n := 0
+	for doc, err := range all.All(w.ctx) {
 		if err != nil {
-			return fmt.Errorf("after %d records, and not complete: %w", n, err)
+			return fmt.Errorf("after %d lines, and not complete: %w", n, a.told(err))
 		}
-		for _, doc := range page.docs {
-			if err := writeLine(w.stdout, doc); err != nil {
-				return err
-			}
-			n++
+		if err := writeLine(w.stdout, doc); err != nil {
+			return err
 		}
-		if q.Set("cursor", page.next); page.next == "" {
-			fmt.Fprintf(w.stderr, "exported %d\n", n)
-			return nil
-		}
+		n++
 	}
+	fmt.Fprintf(w.stderr, "exported %d\n", n)
+	return nil
 }
 
 // writeLine prints a document on a line of its own.
@@ -55,11 +51,6 @@ type keysTailCmd struct {
 	filter
 	Every time.Duration `default:"1s" help:"Interval between two looks."`
 	JSON  bool          `name:"json" help:"Print records as JSON, one per line."`
-}
-
-// Help is what --help says below the flags.
-func (keysTailCmd) Help() string {
-	return "It watches the newest 1000 matching records; changes of older ones are not seen."
 }
 
 // check implements [checked].
@@ -88,19 +79,19 @@ func (c *keysTailCmd) Run(w *world, a *api) error {
 
 // look prints what is new or changed since the look before, the oldest first, and returns the
 // version of each record. The first look has no look before it, and prints nothing.
-func (c *keysTailCmd) look(w *world, a *api, before map[string]string) (map[string]string, error) {
-	all, err := keysList.read(w.ctx, a, c.query(), stet.MaxLimit)
+func (c *keysTailCmd) look(w *world, a *api, before map[string]uint64) (map[string]uint64, error) {
+	docs, _, err := a.Keys(c.query()).Raw().Take(w.ctx, "", stet.MaxLimit)
 	if err != nil {
 		return nil, err
 	}
-	now := map[string]string{}
-	for _, doc := range slices.Backward(all.docs) {
+	now := map[string]uint64{}
+	for _, doc := range slices.Backward(docs) {
 		var r record
 		if err := json.Unmarshal(doc, &r); err != nil {
 			return nil, fmt.Errorf("a record cannot be read: %w", err)
 		}
-		now[r.ID] = r.version()
-		if before == nil || before[r.ID] == r.version() {
+		now[r.ID] = r.Version
+		if before == nil || before[r.ID] == r.Version {
 			continue
 		}
 		if err := c.print(w, &r, doc); err != nil {
@@ -114,7 +105,8 @@ func (c *keysTailCmd) print(w *world, r *record, doc json.RawMessage) error {
 	if c.JSON {
 		return writeLine(w.stdout, doc)
 	}
-	_, err := fmt.Fprintf(w.stdout, "%s  %s  %-9s  %s  %d  %s  %s  %s\n", instant(r.UpdatedAt), r.ID, r.State, number(r.Status), r.Attempt,
-		visible(r.Scope), visible(r.Route), orDash(r.Cause))
+	_, err := fmt.Fprintf(w.stdout, "%s  %s  %-9s  %s  %d  %s  %s  %s\n", instant(r.UpdatedAt), visible(r.ID),
+		visible(r.State), number(r.Status), r.Attempt,
+		visible(r.Scope), visible(r.Route), visible(r.Cause))
 	return err
 }

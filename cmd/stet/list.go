@@ -1,24 +1,24 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
-	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/internal/age"
+	"github.com/stet-dev/stet/internal/spell"
 )
 
-// paged are the flags of a command that lists.
+// paged are the flags of a command that lists by pages.
 type paged struct {
 	Limit  int    `default:"100" help:"Maximum number to list."`
 	Cursor string `help:"Continue where a list with a next_cursor ended."`
-	JSON   bool   `name:"json" help:"Print the API's document."`
+	printed
 }
 
 // check implements [checked].
@@ -29,112 +29,150 @@ func (p *paged) check(*world) error {
 	return nil
 }
 
-// list is one of the API's lists, and how its documents are printed.
-type list struct {
-	path, name string
-	header     string
-	row        func(doc json.RawMessage) (string, error)
+// printed are the flags of a command that prints a table.
+type printed struct {
+	Columns []string `placeholder:"NAME,…" help:"Columns to print, in this order; --columns help names them all."`
+	JSON    bool     `name:"json" help:"Print the API's document."`
 }
 
-// listing is what was read of a list: documents, and the cursor after the last of them.
-type listing struct {
-	docs []json.RawMessage
-	next string
+// list is how one of the API's lists is printed.
+type list[T any] struct {
+	name    string      // of the list in its document
+	columns []column[T] // all that there are
+	usual   int         // how many of them are printed where no others are asked for
 }
 
-// page reads one page.
-func (l *list) page(ctx context.Context, a *api, q url.Values) (listing, error) {
-	var page struct {
-		Keys, Entries, Messages []json.RawMessage
-		Next                    string `json:"next_cursor"`
+// column is a column of a table. A time is printed as an instant, on a terminal as an age.
+type column[T any] struct {
+	name string
+	of   func(*T) any
+}
+
+// chosen returns the columns that were asked for.
+func (l *list[T]) chosen(names []string) ([]column[T], error) {
+	if len(names) == 0 {
+		return l.columns[:l.usual], nil
 	}
-	err := a.get(ctx, l.path+"?"+q.Encode(), &page)
-	return listing{slices.Concat(page.Keys, page.Entries, page.Messages), page.Next}, err
+	var known []string
+	for _, c := range l.columns {
+		known = append(known, c.name)
+	}
+	var columns []column[T]
+	for _, name := range names {
+		i := slices.Index(known, strings.ToLower(strings.TrimSpace(name)))
+		if i < 0 {
+			return nil, failf(exitUsage, "--columns: %q is no column%s; there are %s", name, spell.Hint(name, known),
+				strings.Join(known, ", "))
+		}
+		columns = append(columns, l.columns[i])
+	}
+	return columns, nil
 }
 
-// read follows the pages until it has limit documents, or there are no more. A page may be short or
-// empty, because a store looks through a bounded number of records for each.
-func (l *list) read(ctx context.Context, a *api, q url.Values, limit int) (listing, error) {
-	all := listing{docs: []json.RawMessage{}, next: q.Get("cursor")}
-	for {
-		set(q, "cursor", all.next)
-		q.Set("limit", strconv.Itoa(min(limit-len(all.docs), stet.MaxLimit)))
-		page, err := l.page(ctx, a, q)
-		if err != nil {
-			return all, err
+// check says whether the columns are there, before anything is opened.
+func (l *list[T]) check(p *printed) error {
+	_, err := l.chosen(p.Columns)
+	return err
+}
+
+// whole prints a list that has no pages, and with --json the API's document of it. none is said of
+// an empty list.
+func (l *list[T]) whole(w *world, a *api, path string, p *printed, none string) error {
+	return shown(w, a, path, p.JSON, func(doc *map[string]json.RawMessage, w *world) error {
+		var docs []json.RawMessage
+		if err := json.Unmarshal((*doc)[l.name], &docs); err != nil {
+			return fmt.Errorf("the list %s cannot be read: %w", l.name, err)
 		}
-		all.docs, all.next = append(all.docs, page.docs...), page.next
-		if len(all.docs) >= limit || page.next == "" {
-			return all, nil
-		}
-	}
+		return l.show(w, docs, "", p, none)
+	})
 }
 
 // print reads as much as the flags say, and prints it. none is said of an empty list.
-func (l *list) print(w *world, a *api, q url.Values, p paged, none string) error {
-	set(q, "cursor", p.Cursor)
-	all, err := l.read(w.ctx, a, q, p.Limit)
+func (l *list[T]) print(w *world, rows adminclient.List[T], p *paged, none string) error {
+	docs, next, err := rows.Raw().Take(w.ctx, p.Cursor, p.Limit)
 	if err != nil {
 		return err
 	}
-	return l.show(w, all, p.JSON, none)
+	return l.show(w, docs, next, &p.printed, none)
 }
 
-func (l *list) show(w *world, all listing, asJSON bool, none string) error {
-	if asJSON {
-		return writeJSON(w.stdout, map[string]any{l.name: all.docs, "next_cursor": all.next})
+// show prints documents, and says where to go on.
+func (l *list[T]) show(w *world, docs []json.RawMessage, next string, p *printed, none string) error {
+	if p.JSON {
+		return writeJSON(w.stdout, map[string]any{l.name: docs, "next_cursor": next})
 	}
-	if len(all.docs) == 0 && all.next == "" {
+	if len(docs) == 0 && next == "" {
 		fmt.Fprintln(w.stderr, none)
 		return nil
 	}
-	t := newTable(w.stdout)
-	fmt.Fprintln(t, l.header)
-	for _, doc := range all.docs {
-		row, err := l.row(doc)
-		if err != nil {
+	rows := make([]T, len(docs))
+	for i, doc := range docs {
+		if err := json.Unmarshal(doc, &rows[i]); err != nil {
 			return fmt.Errorf("an entry of the list cannot be read: %w", err)
 		}
-		fmt.Fprintln(t, row)
 	}
-	if err := t.Flush(); err != nil {
+	if err := l.rows(w, rows, p); err != nil {
 		return err
 	}
-	if all.next != "" {
-		fmt.Fprintf(w.stderr, "there are more: --cursor %s\n", all.next)
+	if next != "" {
+		fmt.Fprintf(w.stderr, "there are more: --cursor %s\n", visible(next))
 	}
 	return nil
 }
 
-// set puts a parameter into a query, unless it is empty.
-func set(q url.Values, name, value string) {
-	if value != "" {
-		q.Set(name, value)
+// rows prints a table.
+func (l *list[T]) rows(w *world, rows []T, p *printed) error {
+	columns, err := l.chosen(p.Columns)
+	if err != nil {
+		return err
 	}
+	t := newTable(w.stdout)
+	line := make([]string, len(columns))
+	for i, c := range columns {
+		line[i] = strings.ToUpper(strings.ReplaceAll(c.name, "-", " "))
+	}
+	fmt.Fprintln(t, strings.Join(line, "\t"))
+	for i := range rows {
+		for j, c := range columns {
+			line[j] = w.cell(c.of(&rows[i]))
+		}
+		fmt.Fprintln(t, strings.Join(line, "\t"))
+	}
+	return t.Flush()
 }
 
-// query is a query of the parameters that are not empty. Names and values alternate.
-func query(parameters ...string) url.Values {
-	q := url.Values{}
-	for pair := range slices.Chunk(parameters, 2) {
-		set(q, pair[0], pair[1])
+// cell is a value as a table has it: short for people, and exact for programs, which read no
+// terminal.
+func (w *world) cell(v any) string {
+	t, isTime := v.(time.Time)
+	switch {
+	case !isTime:
+		return visible(fmt.Sprint(v))
+	case !w.terminal || t.IsZero():
+		return instant(t)
+	case time.Until(t) > 0:
+		return "in " + age.Short(time.Until(t))
 	}
-	return q
+	return age.Short(time.Since(t)) + " ago"
+}
+
+// when is an instant, on a terminal with its age.
+func (w *world) when(t time.Time) string {
+	if !w.terminal || t.IsZero() {
+		return instant(t)
+	}
+	return instant(t) + " (" + w.cell(t) + ")"
 }
 
 func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
 
-// cells is a line of a table.
-func cells(values ...any) string {
-	return strings.TrimSuffix(fmt.Sprintf(strings.Repeat("%v\t", len(values)), values...), "\t")
-}
-
-// pairs prints names with their values, a line each, without those that have none.
+// pairs prints names with their values, a line each, without those that have none. What a server
+// says of itself can steer a terminal no more than what clients say.
 func pairs(out io.Writer, namesAndValues ...string) error {
 	t := newTable(out)
 	for pair := range slices.Chunk(namesAndValues, 2) {
 		if pair[1] != "" && pair[1] != "-" {
-			fmt.Fprintf(t, "%s\t%s\n", pair[0], pair[1])
+			fmt.Fprintf(t, "%s\t%s\n", pair[0], visible(pair[1]))
 		}
 	}
 	return t.Flush()

@@ -50,11 +50,16 @@ type world struct {
 	stdout, stderr io.Writer
 	// given are the flags of the command line, without those from the environment.
 	given map[string]bool
+	// terminal: a person reads stdout, and no program.
+	terminal bool
 }
 
 // run is the program without the process around it. It ends early when ctx does, as after SIGTERM.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) exit {
 	w := &world{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
+	if f, ok := stdout.(*os.File); ok {
+		w.terminal = isTerminal(f)
+	}
 	if len(args) == 0 {
 		fmt.Fprint(stdout, story)
 		return exitFine

@@ -1,14 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"strconv"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/outbox"
 )
@@ -17,6 +17,7 @@ type outboxCmds struct {
 	List    outboxListCmd    `cmd:"" help:"List messages."`
 	Show    outboxShowCmd    `cmd:"" help:"Show one message with all its errors."`
 	Retry   outboxRetryCmd   `cmd:"" help:"Deliver a dead or unknown message again."`
+	Confirm outboxConfirmCmd `cmd:"" help:"State that a dead or unknown message was delivered."`
 	Discard outboxDiscardCmd `cmd:"" help:"Give up a dead or unknown message."`
 }
 
@@ -30,7 +31,7 @@ func desk(o *dsn.Opened, e *stet.Engine) admin.Outbox {
 
 // noSuchMessage puts the API's 404 into words about messages.
 func noSuchMessage(err error) error {
-	if err != nil && exitOf(err) == exitNotFound {
+	if adminclient.Is(err, "not-found") {
 		return failf(exitNotFound, "there is no such message; stet outbox list shows what there is")
 	}
 	return err
@@ -48,43 +49,55 @@ func (c *outboxListCmd) check(*world) error {
 	if c.Dead && c.State != "" {
 		return failf(exitUsage, "give --dead or --state, not both; --dead selects dead and unknown messages")
 	}
-	return nil
+	return outboxList.check(&c.printed)
 }
 
-var outboxList = list{"/api/v1/outbox", "messages", "ID\tSTATE\tATTEMPT\tCREATED\tDUE\tTOPIC\tORDER KEY\tLAST ERROR", func(doc json.RawMessage) (string, error) {
-	var m admin.Message
-	err := json.Unmarshal(doc, &m)
-	last := ""
+var outboxList = list[admin.Message]{"messages", []column[admin.Message]{
+	{"id", func(m *admin.Message) any { return m.ID }},
+	{"state", func(m *admin.Message) any { return m.State }},
+	{"attempt", func(m *admin.Message) any { return m.Attempt }},
+	{"created", func(m *admin.Message) any { return m.CreatedAt }},
+	{"due", func(m *admin.Message) any { return m.DueAt }},
+	{"topic", func(m *admin.Message) any { return m.Topic }},
+	{"order-key", func(m *admin.Message) any { return m.OrderKey }},
+	{"last-error", lastError},
+	{"updated", func(m *admin.Message) any { return m.UpdatedAt }},
+	{"name", func(m *admin.Message) any { return m.Name }},
+	{"record", func(m *admin.Message) any { return m.Record }},
+	{"scope", func(m *admin.Message) any { return m.Scope }},
+	{"downstream-id", func(m *admin.Message) any { return m.DownstreamID }},
+	{"bytes", func(m *admin.Message) any { return m.PayloadBytes }},
+}, 8}
+
+func lastError(m *admin.Message) any {
 	if n := len(m.Errors); n > 0 {
-		last = m.Errors[n-1].Error
+		return m.Errors[n-1].Error
 	}
-	return cells(m.ID, m.State, m.Attempt, instant(m.CreatedAt), instant(m.DueAt), visible(m.Topic), visible(m.OrderKey), visible(last)), err
-}}
+	return ""
+}
 
 func (c *outboxListCmd) Run(w *world, a *api) error {
-	q := query("state", c.State, "topic", c.Topic)
-	if c.Dead {
-		q.Set("dead", "1")
-	}
-	return outboxList.print(w, a, q, c.paged, "no messages match")
+	return outboxList.print(w, a.Outbox(adminclient.OutboxQuery{State: c.State, Topic: c.Topic, Dead: c.Dead}), &c.paged,
+		"no messages match")
 }
 
 type outboxShowCmd struct {
 	source
-	ID     int64 `arg:"" help:"The message's number."`
-	Reveal bool  `help:"Also show the record's key, the payload and the metadata; that is kept in the audit trail."`
-	JSON   bool  `name:"json" help:"Print the API's document."`
+	ID     int64  `arg:"" help:"The message's number."`
+	Reveal bool   `help:"Also show the record's key, the payload and the metadata; that is kept in the audit trail."`
+	Reason string `placeholder:"TEXT" help:"With --reveal: the reason for the audit trail."`
+	JSON   bool   `name:"json" help:"Print the API's document."`
 }
 
 func (c *outboxShowCmd) Run(w *world, a *api) error {
-	path := "/api/v1/outbox/" + strconv.FormatInt(c.ID, 10)
+	path := adminclient.MessagePath(c.ID)
 	if c.Reveal {
-		path += "?reveal=1"
+		path += adminclient.Revealing(c.Reason)
 	}
 	return noSuchMessage(shown(w, a, path, c.JSON, showMessage))
 }
 
-func showMessage(m *admin.Message, out io.Writer) error {
+func showMessage(m *admin.Message, w *world) error {
 	meta := ""
 	if len(m.Meta) > 0 {
 		b, err := json.Marshal(m.Meta)
@@ -93,27 +106,31 @@ func showMessage(m *admin.Message, out io.Writer) error {
 		}
 		meta = string(b)
 	}
-	lines := []string{"id", strconv.FormatInt(m.ID, 10), "state", string(m.State), "topic", m.Topic, "name", m.Name, "record", m.Record,
-		"scope", m.Scope, "key", m.Key, "order key", m.OrderKey, "attempt", number(m.Attempt),
+	lines := []string{"id", strconv.FormatInt(m.ID, 10), "state", string(m.State), "topic", m.Topic, "name", m.Name,
+		"record", m.Record, "scope", m.Scope, "key", m.Key, "order key", m.OrderKey, "attempt", number(m.Attempt),
 		"downstream key", m.DownstreamKey, "downstream id", m.DownstreamID, "payload bytes", number(m.PayloadBytes),
-		"payload", string(m.Payload), "meta", meta, "damage", m.Damage,
-		"created", instant(m.CreatedAt), "updated", instant(m.UpdatedAt), "due", instant(m.DueAt)}
+		"payload", string(m.Payload), "meta", meta, "damage", m.Damage, "created", w.when(m.CreatedAt),
+		"updated", w.when(m.UpdatedAt), "due", w.when(m.DueAt)}
 	for _, f := range m.Errors {
 		lines = append(lines, fmt.Sprintf("attempt %d", f.Attempt), instant(f.At)+"  "+visible(f.Error))
 	}
 	for i := range lines {
 		lines[i] = visible(lines[i])
 	}
-	return pairs(out, lines...)
+	return pairs(w.stdout, lines...)
 }
 
 type outboxRetryCmd struct{ settleCmd }
 
-func (c *outboxRetryCmd) Run(w *world, a *api) error { return c.settle(w, a, "retry") }
+func (c *outboxRetryCmd) Run(w *world, a *api) error { return c.settle(w, "retry", a.Retry) }
+
+type outboxConfirmCmd struct{ settleCmd }
+
+func (c *outboxConfirmCmd) Run(w *world, a *api) error { return c.settle(w, "confirm", a.Confirm) }
 
 type outboxDiscardCmd struct{ settleCmd }
 
-func (c *outboxDiscardCmd) Run(w *world, a *api) error { return c.settle(w, a, "discard") }
+func (c *outboxDiscardCmd) Run(w *world, a *api) error { return c.settle(w, "discard", a.Discard) }
 
 // settleCmd settles one message.
 type settleCmd struct {
@@ -122,12 +139,11 @@ type settleCmd struct {
 	ID int64 `arg:"" help:"The message's number."`
 }
 
-func (c *settleCmd) settle(w *world, a *api, how string) error {
+func (c *settleCmd) settle(w *world, how string, act func(ctx context.Context, id int64, reason string) error) error {
 	if err := c.sure(w, fmt.Sprintf("%s message %d", how, c.ID)); err != nil {
 		return err
 	}
-	path := fmt.Sprintf("/api/v1/outbox/%d/%s", c.ID, how)
-	if err := a.do(w.ctx, http.MethodPost, path, sent{Reason: c.Reason}, nil); err != nil {
+	if err := act(w.ctx, c.ID, c.Reason); err != nil {
 		return noSuchMessage(err)
 	}
 	return c.done(w, 1)

@@ -82,6 +82,7 @@ func (a *app) install(p *parts) {
 		a.level.Set(levelOf(p.conf.LogLevel))
 	}
 	a.conf, a.gate = p.conf, p.gate
+	a.tell()
 }
 
 // rekey seals and opens with other keys from now on.

@@ -151,7 +151,8 @@ func TestWrongAdminAddress(t *testing.T) { // D03, D10
 		t.Run(name, func(t *testing.T) {
 			seen := &listening{}
 			at := c.at(t, seen)
-			for _, args := range [][]string{{"keys", "list"}, {"keys", "release", "k", "--reason", "secret-reason", "--yes"}, {"audit", "list"}, {"healthcheck"}} {
+			for _, args := range [][]string{{"keys", "list"}, {"keys", "release", "k", "--reason", "secret-reason", "--yes"},
+				{"audit", "list"}, {"healthcheck"}} {
 				status, text := answered(t, append(args, "--admin", at)...)
 				if status != c.status || !regexp.MustCompile(c.want).MatchString(text) {
 					t.Errorf("%q ends with %d: %s", args, status, text)
@@ -193,7 +194,8 @@ func TestEveryAnswerIsChecked(t *testing.T) { // D03
 		}
 		_, _ = io.WriteString(w, `{"keys":[],"next_cursor":""}`)
 	}))
-	if status, text := answered(t, "keys", "list", "--admin", at); status != exitError || !strings.Contains(text, "not as the admin API does") {
+	if status, text := answered(t, "keys", "list", "--admin", at); status != exitError ||
+		!strings.Contains(text, "not as the admin API does") {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -215,7 +217,8 @@ func TestRefusedTokens(t *testing.T) { // D03, D11
 		{aToken, `^stet: this takes the role operator; sue has the role viewer$`, []string{"keys", "show", "k", "--reveal"}},
 	} {
 		t.Setenv(adminTokenVariable, c.token)
-		if status, text := answered(t, append(c.args, "--admin", at)...); status != exitNotAllowed || !regexp.MustCompile(c.want).MatchString(text) {
+		if status, text := answered(t, append(c.args, "--admin", at)...); status != exitNotAllowed ||
+			!regexp.MustCompile(c.want).MatchString(text) {
 			t.Errorf("%q: %d %s", c.token, status, text)
 		}
 	}
@@ -223,7 +226,8 @@ func TestRefusedTokens(t *testing.T) { // D03, D11
 	for range 4 {
 		answered(t, "keys", "list", "--admin", at)
 	}
-	if status, text := answered(t, "keys", "list", "--admin", at); status != exitNotAllowed || !strings.Contains(text, "the next one is looked at in 1 s") {
+	if status, text := answered(t, "keys", "list", "--admin", at); status != exitNotAllowed ||
+		!strings.Contains(text, "the next one is looked at in 1 s") {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -325,11 +329,13 @@ func TestHealthcheck(t *testing.T) {
 	draining := false
 	at := plain(t, admin.New(e, admin.Config{Draining: func() bool { return draining }}))
 	var stdout, stderr bytes.Buffer
-	if status := run(t.Context(), []string{"healthcheck", "--admin", at}, nil, &stdout, &stderr); status != exitFine || stdout.String() != "ready\n" {
+	if status := run(t.Context(), []string{"healthcheck", "--admin", at}, nil, &stdout, &stderr); status != exitFine ||
+		stdout.String() != "ready\n" {
 		t.Errorf("%d %q %q", status, &stdout, &stderr)
 	}
 	draining = true
-	if status, text := answered(t, "healthcheck", "--admin", at); status != exitError || text != "stet: the gateway is not ready: draining" {
+	if status, text := answered(t, "healthcheck", "--admin", at); status != exitError ||
+		text != "stet: the gateway is not ready: draining" {
 		t.Errorf("%d %s", status, text)
 	}
 }

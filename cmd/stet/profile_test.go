@@ -188,7 +188,8 @@ func TestAPIKeyIsStoredNowhere(t *testing.T) {
 	if n := effects.Load(); n != 2 {
 		t.Errorf("%d effects, want one for each credential", n)
 	}
-	seen := map[string]string{"the list": get(t, gate.Admin, "/api/v1/keys"), "the metrics": get(t, gate.Admin, "/metrics")}
+	seen := map[string]string{"the list": get(t, gate.Admin, "/api/v1/keys"),
+		"the metrics": get(t, gate.Admin, "/metrics")}
 	var scopes []string
 	var page struct{ Keys []struct{ Scope string } }
 	if err := json.Unmarshal([]byte(seen["the list"]), &page); err != nil {
@@ -216,7 +217,8 @@ func TestAPIKeyIsStoredNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for where, text := range seen {
-		if strings.Contains(text+where, "sk_live_") || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(one))) {
+		if strings.Contains(text+where, "sk_live_") ||
+			strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(one))) {
 			t.Errorf("%s has the credential", where)
 		}
 	}

@@ -48,7 +48,8 @@ func probeHeader(file string) (http.Header, error) {
 			continue
 		}
 		name, value, ok := strings.Cut(line, ":")
-		if value = strings.TrimSpace(value); !ok || !config.HeaderName(name) || strings.ContainsFunc(value, unicode.IsControl) {
+		if value = strings.TrimSpace(value); !ok || !config.HeaderName(name) ||
+			strings.ContainsFunc(value, unicode.IsControl) {
 			return nil, failf(exitUsage, "reconcile.probe.headers_file: line %d of %s is no header; write Name: value", n, file)
 		}
 		h.Add(name, value)

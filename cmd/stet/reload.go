@@ -27,21 +27,25 @@ func (a *app) reloads(ctx context.Context) {
 func (a *app) reloadOnce() {
 	next, late, err := a.next()
 	if err == nil {
-		err = a.change(next)
+		before := a.waiting
+		a.waiting = late
+		if err = a.change(next); err != nil {
+			a.waiting = before
+		}
 	}
 	if err != nil {
 		a.always.Error("the new configuration is not used; the old one stays", "error", err.Error())
 		return
 	}
 	if len(late) > 0 {
-		a.always.Warn("these settings changed and take effect at the next start", "settings", strings.Join(late, ", "))
+		a.always.Warn("these settings changed and take effect at the next start", "settings", paths(late))
 	}
 	a.always.Info("the new configuration is in force")
 }
 
 // next reads the configuration. What takes a restart is as it was at the start, and late names it
 // where it should be something else.
-func (a *app) next() (next *config.Config, late []string, err error) {
+func (a *app) next() (next *config.Config, late []config.Change, err error) {
 	if next, err = a.again(); err != nil {
 		return nil, nil, err
 	}
@@ -51,14 +55,23 @@ func (a *app) next() (next *config.Config, late []string, err error) {
 	next.Stamp()
 	for _, c := range config.Diff(a.started, next) {
 		if c.Restart != "" {
-			late = append(late, c.Path)
+			late = append(late, c)
 		}
 	}
 	if err := next.Hold(a.started); err != nil {
-		return nil, nil, fmt.Errorf("beside what takes a restart (%s): %w", strings.Join(late, ", "), err)
+		return nil, nil, fmt.Errorf("beside what takes a restart (%s): %w", paths(late), err)
 	}
 	next.Stamp()
 	return next, late, nil
+}
+
+// paths names the settings that changed.
+func paths(changes []config.Change) string {
+	names := make([]string, len(changes))
+	for i := range changes {
+		names[i] = changes[i].Path
+	}
+	return strings.Join(names, ", ")
 }
 
 // change puts next in force.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"runtime"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 )
@@ -134,7 +134,8 @@ func TestGatewayEndsClean(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	status := make(chan int, 1)
 	go func() {
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+gate.Listen+"/x", strings.NewReader("{}"))
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+gate.Listen+"/x",
+			strings.NewReader("{}"))
 		req.Header.Set("Idempotency-Key", "k1")
 		res, err := client.Do(req)
 		if err != nil {
@@ -186,13 +187,14 @@ func TestExitStatuses(t *testing.T) {
 		}
 	}
 	// Scripts rely on the numbers.
-	if exitFine != 0 || exitError != 1 || exitUsage != 2 || exitNotFound != 3 || exitNotAllowed != 4 || exitUnreachable != 5 {
+	if exitFine != 0 || exitError != 1 || exitUsage != 2 || exitNotFound != 3 || exitNotAllowed != 4 ||
+		exitUnreachable != 5 {
 		t.Error("the exit statuses are others")
 	}
 }
 
 func TestAdminAnswersBecomeStatuses(t *testing.T) {
-	asked := &api{at: "http://127.0.0.1:8080", base: &url.URL{Scheme: "http", Host: "127.0.0.1:8080"}}
+	asked := &api{at: "http://127.0.0.1:8080"}
 	for _, c := range []struct {
 		status int
 		body   string
@@ -207,17 +209,12 @@ func TestAdminAnswersBecomeStatuses(t *testing.T) {
 		{503, ``, exitUnreachable, "Service Unavailable"},
 		{500, `{"title":"The record cannot be read","code":"damaged"}`, exitError, "the admin API answered 500: The record cannot be read"},
 	} {
-		err := asked.refused(c.status, []byte(c.body))
+		p := &adminclient.Problem{}
+		_ = json.Unmarshal([]byte(c.body), p) // one is no JSON
+		p.Status = c.status
+		err := asked.told(p)
 		if exitOf(err) != c.want || err.Error() != c.text {
 			t.Errorf("%d %s: %d, %v; want %d, %s", c.status, c.body, exitOf(err), err, c.want, c.text)
-		}
-	}
-}
-
-func TestSegment(t *testing.T) {
-	for s, want := range map[string]string{"k1": "k1", "..": "%2E%2E", "a/b": "a%2Fb", "100% sure?": "100%25%20sure%3F"} {
-		if got := segment(s); got != want {
-			t.Errorf("segment(%q) = %s, want %s", s, got, want)
 		}
 	}
 }

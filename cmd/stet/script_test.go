@@ -44,7 +44,8 @@ func TestScripts(t *testing.T) {
 			return ownFiles(e.WorkDir)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": cmdExits, "upstream": cmdUpstream, "gateway": cmdGateway, "signal": cmdSignal, "insist": cmdInsist, "logged": cmdLogged, "ended": cmdEnded,
+			"exits": cmdExits, "upstream": cmdUpstream, "gateway": cmdGateway, "signal": cmdSignal, "insist": cmdInsist,
+			"logged": cmdLogged, "ended": cmdEnded,
 		},
 	})
 }
@@ -116,12 +117,14 @@ func gatewayOf(ts *testscript.TestScript) *gatewayProcess {
 func cmdGateway(ts *testscript.TestScript, _ bool, args []string) {
 	g := gatewayOf(ts)
 	var env []string
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GORACE", "STET_CONFIG", "STET_STORE", "STET_LISTEN", "STET_ADMIN", "STET_PROFILE", "STET_PEPPER_FILE", "STET_ENCRYPTION_KEYS_FILE", "STET_LOG_LEVEL", "STET_UPSTREAM"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GORACE", "STET_CONFIG", "STET_STORE", "STET_LISTEN",
+		"STET_ADMIN", "STET_PROFILE", "STET_PEPPER_FILE", "STET_ENCRYPTION_KEYS_FILE", "STET_LOG_LEVEL", "STET_UPSTREAM"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}
 	}
-	ts.Check(g.start(ts.MkAbs("."), env, append([]string{"gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", ts.Getenv("UPSTREAM")}, args...)...))
+	ts.Check(g.start(ts.MkAbs("."), env, append([]string{"gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--upstream", ts.Getenv("UPSTREAM")}, args...)...))
 	ts.Defer(func() {
 		_ = g.cmd.Process.Kill()
 		<-g.gone

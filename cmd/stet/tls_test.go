@@ -33,7 +33,8 @@ func serving(t *testing.T, conf string) (listen, admin string) {
 	stderr := &awaited{line: make(chan string, 100)}
 	ended := make(chan exit, 1)
 	go func() {
-		ended <- run(ctx, []string{"gateway", "--config", "stet.yaml", "--upstream", upstream.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "memory:"},
+		ended <- run(ctx, []string{"gateway", "--config", "stet.yaml", "--upstream", upstream.URL, "--listen", "127.0.0.1:0",
+			"--admin", "127.0.0.1:0", "--store", "memory:"},
 			nil, &bytes.Buffer{}, stderr)
 	}()
 	var ready struct{ Msg, Listen, Admin string }
@@ -100,7 +101,8 @@ scope: { client_cert: true }
 	}
 	defer list.Body.Close()
 	var page struct{ Keys []struct{ Scope string } }
-	if err := json.NewDecoder(list.Body).Decode(&page); err != nil || len(page.Keys) != 1 || !strings.HasPrefix(page.Keys[0].Scope, "cert_") {
+	if err := json.NewDecoder(list.Body).Decode(&page); err != nil || len(page.Keys) != 1 ||
+		!strings.HasPrefix(page.Keys[0].Scope, "cert_") {
 		t.Errorf("%+v, %v", page, err)
 	}
 }
@@ -113,7 +115,8 @@ func TestH2C(t *testing.T) {
 	p.SetUnencryptedHTTP2(true)
 	tr := &http.Transport{Protocols: p}
 	defer tr.CloseIdleConnections()
-	if res, err := sendCharge(t, &http.Client{Transport: tr}, "http://"+listen); err != nil || res.ProtoMajor != 2 || res.StatusCode != http.StatusCreated {
+	if res, err := sendCharge(t, &http.Client{Transport: tr}, "http://"+listen); err != nil || res.ProtoMajor != 2 ||
+		res.StatusCode != http.StatusCreated {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
@@ -127,8 +130,9 @@ type issuer struct {
 func authority(t *testing.T) *issuer {
 	t.Helper()
 	ca := &issuer{key: newKey(t)}
-	ca.cert = &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	ca.cert = &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"},
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	ca.sign(t, "ca", ca.cert, ca.key)
 	return ca
 }
@@ -145,7 +149,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 // issue writes NAME.pem and NAME.key.
 func (ca *issuer) issue(t *testing.T, name string, use x509.ExtKeyUsage) tls.Certificate {
 	t.Helper()
-	return ca.sign(t, name, &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+	return ca.sign(t, name, &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
+		NotAfter:    time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{use}}, newKey(t))
 }
 
@@ -159,7 +164,8 @@ func (ca *issuer) sign(t *testing.T, name string, c *x509.Certificate, key *ecds
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, block := range map[string]*pem.Block{name + ".pem": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "PRIVATE KEY", Bytes: private}} {
+	for file, block := range map[string]*pem.Block{name + ".pem": {Type: "CERTIFICATE", Bytes: der}, name +
+		".key": {Type: "PRIVATE KEY", Bytes: private}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}

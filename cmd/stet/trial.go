@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -23,12 +24,6 @@ type configTestCmd struct {
 	Request []string `arg:"" name:"request" help:"METHOD TARGET, such as 'PUT /v1/payments/7'."`
 	Header  []string `placeholder:"'N: V'" sep:"none" help:"A header of the request; may be repeated."`
 	JSON    bool     `name:"json" help:"Print JSON."`
-}
-
-// Help is what --help says below the flags.
-func (configTestCmd) Help() string {
-	return `Sends the request, without and with a key, through a gateway of this configuration to a stand-in for the API.
-Neither the API nor the store of the configuration is used.`
 }
 
 // check implements [checked].
@@ -55,7 +50,8 @@ func (c *configTestCmd) request() (*http.Request, error) {
 			headers += h + "\r\n"
 		}
 	}
-	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(strings.Join(line, " ") + " HTTP/1.1\r\nHost: " + host + "\r\n" + headers + "\r\n")))
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(strings.Join(line, " ") + " HTTP/1.1\r\nHost: " + host +
+		"\r\n" + headers + "\r\n")))
 	if err != nil {
 		return nil, failf(exitUsage, "no server would read %s as a request: %w", strings.Join(line, " "), err)
 	}
@@ -110,7 +106,8 @@ func (c *configTestCmd) Run(w *world) error {
 	if err != nil {
 		return err
 	}
-	sample, stop, err := serveLocally(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(standIn, "1") }))
+	marked := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(standIn, "1") }
+	sample, stop, err := serveLocally(http.HandlerFunc(marked), anyPort)
 	if err != nil {
 		return err
 	}
@@ -225,6 +222,17 @@ func (c *configTestCmd) try(conf *config.Config, keyHeader string) (t tried, err
 	}
 	return t, nil
 }
+
+// answer keeps what the gateway answers.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 func keyHeaders(conf *config.Config) []string {
 	names := []string{conf.Policy.Key.Header}

@@ -98,7 +98,8 @@ func TestTerminal(t *testing.T) {
 }
 
 func TestSpan(t *testing.T) {
-	for s, want := range map[string]time.Duration{"15m": 15 * time.Minute, "1d": 24 * time.Hour, "1d12h": 36 * time.Hour, "1.5d": 36 * time.Hour, "0d": 0, "0": 0,
+	for s, want := range map[string]time.Duration{"15m": 15 * time.Minute, "1d": 24 * time.Hour, "1d12h": 36 * time.Hour,
+		"1.5d": 36 * time.Hour, "0d": 0, "0": 0,
 		"30d1h30m": 721*time.Hour + 30*time.Minute} {
 		if got, err := span(s); err != nil || got != want {
 			t.Errorf("%s: %s, %v, want %s", s, got, err, want)

@@ -23,10 +23,8 @@ func main() {
 		log.Fatal(err)
 	}
 	idempotent := stethttp.Middleware(engine, stethttp.SingleTenant, stethttp.Config{})
-	http.Handle("POST /charges", idempotent(http.HandlerFunc(charge)))
+	http.Handle("POST /charges", idempotent(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "charged at", time.Now())
+	})))
 	log.Fatal(http.ListenAndServe("localhost:3000", nil))
-}
-
-func charge(w http.ResponseWriter, _ *http.Request) {
-	fmt.Fprintln(w, "charged at", time.Now())
 }

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// README shows this program whole, and its curl line gets the first answer twice.
+// README shows this program whole, and its curl line gets the first answer twice. Both, and the
+// line that starts a gateway, are on its first screen.
 func TestReadmeShowsThis(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -25,6 +26,9 @@ func TestReadmeShowsThis(t *testing.T) {
 	program, _, _ = strings.Cut(program, "```")
 	if !strings.HasPrefix(program, "package main\n") || !strings.HasSuffix(string(main), program) {
 		t.Fatalf("main.go does not end with the program that README shows:\n%s", program)
+	}
+	if above, _, ok := strings.Cut(string(readme), "\n    stet gateway --upstream "); !ok || strings.Count(above, "\n") >= 39 {
+		t.Error("README's first 40 lines do not start a gateway")
 	}
 	line := regexp.MustCompile(`(?m)curl -i localhost:3000/.*$`).FindString(string(readme))
 	if line == "" || !strings.Contains(string(main), line) {

@@ -93,16 +93,16 @@ func (d *Doc) decimal(w *Writer, n *node) {
 			whole, power = whole[:i], whole[i+1:]
 		}
 		if i := bytes.IndexByte(whole, '.'); i >= 0 {
-			whole, fraction = whole[:i], trimRight(whole[i+1:])
+			whole, fraction = whole[:i], bytes.TrimRight(whole[i+1:], "0")
 		}
 	}
 	scale := -len(fraction)
 	if len(fraction) == 0 {
-		short := trimRight(whole) // "0" becomes empty here too
+		short := bytes.TrimRight(whole, "0") // "0" becomes empty here too
 		scale = len(whole) - len(short)
 		whole = short
 	} else if whole[0] == '0' {
-		whole, fraction = nil, trimLeft(fraction)
+		whole, fraction = nil, bytes.TrimLeft(fraction, "0")
 	}
 	count := len(whole) + len(fraction)
 	if count == 0 {
@@ -126,7 +126,7 @@ func (d *Doc) exponent(w *Writer, power []byte, scale int) {
 	if len(power) > 0 && (power[0] == '+' || power[0] == '-') {
 		negative, power = power[0] == '-', power[1:]
 	}
-	power = trimLeft(power)
+	power = bytes.TrimLeft(power, "0")
 	start := len(d.text) // the end of the arena serves as scratch
 	if len(power) <= 18 {
 		d.text = appendSum(d.text, power, negative, scale)
@@ -189,22 +189,5 @@ func appendLongSum(dst, power []byte, negative bool, scale int) []byte {
 	for place := int64(unit / 10); place > 0; place /= 10 {
 		dst = append(dst, byte('0'+low/place%10))
 	}
-	return append(dst[:start], trimLeft(dst[start:])...)
-}
-
-// trimLeft and trimRight cut zeros off.
-func trimLeft(s []byte) []byte {
-	i := 0
-	for i < len(s) && s[i] == '0' {
-		i++
-	}
-	return s[i:]
-}
-
-func trimRight(s []byte) []byte {
-	i := len(s)
-	for i > 0 && s[i-1] == '0' {
-		i--
-	}
-	return s[:i]
+	return append(dst[:start], bytes.TrimLeft(dst[start:], "0")...)
 }

@@ -144,8 +144,8 @@ func (w *Writer) short(lit []byte) bool {
 	if len(lit) > 16 || len(fraction) == 0 && len(lit) > 15 || bytes.ContainsAny(lit, "eE") || lit[0] == '-' && whole[1] == '0' {
 		return false
 	}
-	fraction = trimRight(fraction)
-	if whole[0] == '0' && len(fraction)-len(trimLeft(fraction)) > 5 {
+	fraction = bytes.TrimRight(fraction, "0")
+	if whole[0] == '0' && len(fraction)-len(bytes.TrimLeft(fraction, "0")) > 5 {
 		return false // below 1e-6
 	}
 	w.Raw(whole)

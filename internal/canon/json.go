@@ -7,8 +7,8 @@ const (
 	// MaxDepth is how deep arrays and objects may nest. It bounds the recursion here; no sane
 	// request comes near it.
 	MaxDepth = 512
-	// MaxValues is how many values and names a document may have: 16 MiB of tape.
-	MaxValues = 1 << 20
+	// maxValues is how many values and names a document may have: 16 MiB of tape.
+	maxValues = 1 << 20
 	// maxJSON is the longest text whose offsets fit a node.
 	maxJSON = math.MaxUint32
 )
@@ -88,7 +88,7 @@ func (d *Doc) Release() {
 
 // value reads the value at i and returns where it ends, or -1.
 func (d *Doc) value(i, depth int) int {
-	if i >= len(d.src) || len(d.nodes) >= MaxValues {
+	if i >= len(d.src) || len(d.nodes) >= maxValues {
 		return -1
 	}
 	switch c := d.src[i]; {

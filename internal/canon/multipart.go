@@ -7,8 +7,8 @@ import (
 
 // Limits of a multipart body. Beyond them Parse refuses.
 const (
-	MaxParts       = 1024
-	MaxPartHeaders = 32 // of one part
+	maxParts       = 1024
+	maxPartHeaders = 32 // of one part
 	maxBoundary    = 70 // RFC 2046 section 5.1.1
 )
 
@@ -41,7 +41,7 @@ func (m *Multipart) Parse(src []byte, boundary string) bool {
 		if len(m.parts) > 0 && (string(rest) == "--" || string(rest) == "--\r\n") {
 			return true
 		}
-		if rest, ok = bytes.CutPrefix(rest, []byte("\r\n")); !ok || len(m.parts) == MaxParts {
+		if rest, ok = bytes.CutPrefix(rest, []byte("\r\n")); !ok || len(m.parts) == maxParts {
 			return false
 		}
 		var p part
@@ -69,7 +69,7 @@ func (m *Multipart) header(src []byte) (n int, rest []byte, ok bool) {
 			break
 		}
 		name, value, colon := bytes.Cut(line, []byte(":"))
-		if !colon || n == MaxPartHeaders || !IsToken(name) || bytes.ContainsAny(value, "\r\n") {
+		if !colon || n == maxPartHeaders || !IsToken(name) || bytes.ContainsAny(value, "\r\n") {
 			return 0, nil, false
 		}
 		m.headers = append(m.headers, header{name, bytes.Trim(value, " \t")})

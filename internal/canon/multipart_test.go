@@ -123,17 +123,17 @@ func TestMultipartRefuses(t *testing.T) {
 		"header name with a space":     "--b\r\nA : 1\r\n\r\nx\r\n--b--\r\n",
 		"header without a name":        "--b\r\n: 1\r\n\r\nx\r\n--b--\r\n",
 		"line feed in a header":        "--b\r\nA: 1\nB: 2\r\n\r\nx\r\n--b--\r\n",
-		"too many parts":               many(MaxParts+1, "--b\r\n\r\nx\r\n") + "--b--\r\n",
-		"too many headers":             "--b\r\n" + many(MaxPartHeaders+1, "A: 1\r\n") + "\r\nx\r\n--b--\r\n",
+		"too many parts":               many(maxParts+1, "--b\r\n\r\nx\r\n") + "--b--\r\n",
+		"too many headers":             "--b\r\n" + many(maxPartHeaders+1, "A: 1\r\n") + "\r\nx\r\n--b--\r\n",
 	} {
 		if _, ok := multipartText(src, "b"); ok {
 			t.Errorf("%s: read", name)
 		}
 	}
-	if _, ok := multipartText(many(MaxParts, "--b\r\n\r\nx\r\n")+"--b--\r\n", "b"); !ok {
+	if _, ok := multipartText(many(maxParts, "--b\r\n\r\nx\r\n")+"--b--\r\n", "b"); !ok {
 		t.Error("refused at the limit of parts")
 	}
-	if _, ok := multipartText("--b\r\n"+many(MaxPartHeaders, "A: 1\r\n")+"\r\nx\r\n--b--\r\n", "b"); !ok {
+	if _, ok := multipartText("--b\r\n"+many(maxPartHeaders, "A: 1\r\n")+"\r\nx\r\n--b--\r\n", "b"); !ok {
 		t.Error("refused at the limit of headers")
 	}
 	for _, boundary := range []string{"", many(maxBoundary+1, "b")} {

@@ -1,4 +1,4 @@
-// Package codec turns records, header lines and metadata into bytes for stores whose columns hold
+// Package codec turns records and metadata into bytes for stores whose columns hold
 // bytes. Text columns refuse NUL and 0xff, and JSON refuses more, but both may occur in HTTP
 // messages.
 //
@@ -14,32 +14,18 @@ package codec
 import (
 	"errors"
 	"fmt"
-
-	"github.com/stet-dev/stet"
 )
 
-// Version is the first byte of the encodings of header lines and of metadata.
-const Version = 1
+// version is the first byte of the encoding of metadata.
+const version = 1
 
 // ErrFormat is returned for bytes that this package did not write, or that a newer version of it
 // wrote.
 var ErrFormat = errors.New("codec: not a value of this format")
 
-// AppendFields appends the encoding of header or trailer lines, in their order, to dst.
-func AppendFields(dst []byte, fields []stet.Field) []byte {
-	return appendFields(append(dst, Version), fields)
-}
-
-// Fields decodes what AppendFields wrote. No fields come back as nil. It keeps no reference to b.
-func Fields(b []byte) ([]stet.Field, error) {
-	d := versioned(b)
-	fields := d.lines(d.count())
-	return fields, d.end()
-}
-
 // AppendMeta appends the encoding of a map, sorted by key, to dst.
 func AppendMeta(dst []byte, meta map[string]string) []byte {
-	return appendMeta(append(dst, Version), meta)
+	return appendMeta(append(dst, version), meta)
 }
 
 // Meta decodes what AppendMeta wrote. An empty map comes back as nil. It keeps no reference to b.
@@ -51,7 +37,7 @@ func Meta(b []byte) (map[string]string, error) {
 
 // versioned checks the version.
 func versioned(b []byte) *decoder {
-	if len(b) == 0 || b[0] != Version {
+	if len(b) == 0 || b[0] != version {
 		return &decoder{err: fmt.Errorf("%w: unknown version", ErrFormat)}
 	}
 	return &decoder{rest: string(b[1:])}

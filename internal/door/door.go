@@ -20,19 +20,19 @@ type Rules struct {
 
 // Fault says why a request is not let in.
 type Fault struct {
-	Kind   Kind
+	Kind   kind
 	Detail string // what is wrong and how to change it, in whole sentences that quote nothing of the request
 }
 
-// Kind is the published code of a [Fault].
-type Kind string
+// kind is the published code of a [Fault].
+type kind string
 
 // What a Fault is about. Framing closes the connection, because it is not certain where the next
 // request begins.
 const (
-	Target  Kind = "invalid-target"
-	Method  Kind = "invalid-method"
-	Framing Kind = "bad-framing"
+	badTarget  kind = "invalid-target"
+	badMethod  kind = "invalid-method"
+	badFraming kind = "bad-framing"
 )
 
 // BadFrame is the field by which package framing marks a request whose end is not certain, because
@@ -54,7 +54,7 @@ const BadFrame = "Stet-Bad-Frame"
 // with any method but GET (see [Upgrades]).
 func (d *Rules) Enter(r *http.Request) (*http.Request, *Fault) {
 	if r.Header[BadFrame] != nil {
-		return r, &Fault{Framing, "The request has both a Content-Length and a Transfer-Encoding, or a Transfer-Encoding in HTTP/1.0, and readers " +
+		return r, &Fault{badFraming, "The request has both a Content-Length and a Transfer-Encoding, or a Transfer-Encoding in HTTP/1.0, and readers " +
 			"differ in where it ends. Send either a Content-Length or, in HTTP/1.1, Transfer-Encoding: chunked."}
 	}
 	if f := d.method(r.Method); f != nil {
@@ -85,7 +85,7 @@ func (d *Rules) Enter(r *http.Request) (*http.Request, *Fault) {
 func Forwardable(r *http.Request) *Fault {
 	switch {
 	case r.Method == http.MethodConnect: // the authority-form is for other kinds of proxies (RFC 9112 section 3.2.3)
-		return &Fault{Method, "CONNECT asks for a tunnel, and this is a gateway to one server. Send a request that names a path."}
+		return &Fault{badMethod, "CONNECT asks for a tunnel, and this is a gateway to one server. Send a request that names a path."}
 	case r.Method == preface:
 		return &noRequest
 	case r.URL.Opaque != "":

@@ -20,7 +20,7 @@ func sent(method, target string) *http.Request {
 	return &http.Request{Method: method, URL: u, RequestURI: target, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}}
 }
 
-func kindOf(f *Fault) Kind {
+func kindOf(f *Fault) kind {
 	if f == nil {
 		return ""
 	}
@@ -59,7 +59,7 @@ func TestTargets(t *testing.T) { // C03
 			t.Errorf("%q: the request was changed", target)
 		case want == "" && f != nil:
 			t.Errorf("%q: %+v", target, *f)
-		case want != "" && (kindOf(f) != Target || !strings.Contains(f.Detail, want)):
+		case want != "" && (kindOf(f) != badTarget || !strings.Contains(f.Detail, want)):
 			t.Errorf("%q: want a fault about %q, got %+v", target, want, f)
 		}
 	}
@@ -69,17 +69,17 @@ func TestTargets(t *testing.T) { // C03
 func TestTargetsThatNobodySent(t *testing.T) {
 	for _, c := range []struct {
 		url  url.URL
-		want Kind
+		want kind
 	}{
 		{url.URL{Path: "/v1/a b#c"}, ""}, // it would be encoded
 		{url.URL{Path: "/v1/../x"}, ""},
-		{url.URL{Path: "/v1/../x", RawPath: "/v1/%2e%2e/x"}, Target},
-		{url.URL{Path: `/a\b`}, Target},
-		{url.URL{Path: "/a\rb"}, Target},
-		{url.URL{Path: "/", RawQuery: "a#b"}, Target},
-		{url.URL{Path: "/", RawQuery: "a\nb"}, Target},
-		{url.URL{Opaque: "/x"}, Target},
-		{url.URL{Path: "/" + strings.Repeat("x", 8190), RawQuery: "y"}, Target},
+		{url.URL{Path: "/v1/../x", RawPath: "/v1/%2e%2e/x"}, badTarget},
+		{url.URL{Path: `/a\b`}, badTarget},
+		{url.URL{Path: "/a\rb"}, badTarget},
+		{url.URL{Path: "/", RawQuery: "a#b"}, badTarget},
+		{url.URL{Path: "/", RawQuery: "a\nb"}, badTarget},
+		{url.URL{Opaque: "/x"}, badTarget},
+		{url.URL{Path: "/" + strings.Repeat("x", 8190), RawQuery: "y"}, badTarget},
 		{url.URL{Path: "/" + strings.Repeat("x", 8190), RawQuery: ""}, ""},
 	} {
 		if _, f := rules.Enter(&http.Request{Method: "POST", URL: &c.url}); kindOf(f) != c.want {
@@ -93,7 +93,7 @@ func TestLongTargets(t *testing.T) {
 	if _, f := rules.Enter(sent("GET", long)); f != nil {
 		t.Errorf("8192 bytes: %+v", *f)
 	}
-	if _, f := rules.Enter(sent("GET", long+"x")); kindOf(f) != Target || !strings.Contains(f.Detail, "8192 bytes") {
+	if _, f := rules.Enter(sent("GET", long+"x")); kindOf(f) != badTarget || !strings.Contains(f.Detail, "8192 bytes") {
 		t.Errorf("8193 bytes: %+v", f)
 	}
 	if _, f := (&Rules{}).Enter(sent("GET", long+"x")); f != nil {
@@ -107,7 +107,7 @@ func TestMethods(t *testing.T) { // C04, C14
 		"post": "POST", "Patch": "PATCH", "dELETE": "DELETE", "PRI": "PRI", "POST ": "token", "PO\u017fT": "token", "GE T": "token",
 	} {
 		_, f := rules.Enter(sent(method, "/"))
-		if want == "" && f != nil || want != "" && (kindOf(f) != Method || !strings.Contains(f.Detail, want)) {
+		if want == "" && f != nil || want != "" && (kindOf(f) != badMethod || !strings.Contains(f.Detail, want)) {
 			t.Errorf("%q: %+v, want one about %q", method, f, want)
 		}
 	}
@@ -136,7 +136,7 @@ func TestOverrides(t *testing.T) { // C04
 		}
 		strict := rules
 		strict.RefuseOverride = true
-		if _, f := strict.Enter(r); c.want == "" && f != nil || c.want != "" && (kindOf(f) != Method || !strings.Contains(f.Detail, c.want)) {
+		if _, f := strict.Enter(r); c.want == "" && f != nil || c.want != "" && (kindOf(f) != badMethod || !strings.Contains(f.Detail, c.want)) {
 			t.Errorf("%+v: %+v", c, f)
 		}
 	}
@@ -145,14 +145,14 @@ func TestOverrides(t *testing.T) { // C04
 func TestBadFrames(t *testing.T) {
 	r := sent("post", "/a#b")
 	r.Header[BadFrame] = []string{"3"}
-	if _, f := rules.Enter(r); kindOf(f) != Framing { // before all else: the connection has to close
+	if _, f := rules.Enter(r); kindOf(f) != badFraming { // before all else: the connection has to close
 		t.Errorf("%+v", f)
 	}
 }
 
 func TestForwardable(t *testing.T) {
-	for target, want := range map[string]Kind{"GET /": "", "post /%2e%2e": "", "CONNECT /": Method, "PRI *": Method, "GET mailto:x": Target,
-		"GET /a b": Target, "GET /?a b": Target} {
+	for target, want := range map[string]kind{"GET /": "", "post /%2e%2e": "", "CONNECT /": badMethod, "PRI *": badMethod, "GET mailto:x": badTarget,
+		"GET /a b": badTarget, "GET /?a b": badTarget} {
 		method, target, _ := strings.Cut(target, " ")
 		if f := Forwardable(sent(method, target)); kindOf(f) != want {
 			t.Errorf("%s %s: %+v", method, target, f)

@@ -5,13 +5,15 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/stet-dev/stet/internal/canon"
 )
 
 // preface is the method that the first bytes of an HTTP/2 connection look like (RFC 9113 section
 // 3.4). Passed on, it would make server and upstream see different connections.
 const preface = "PRI"
 
-var noRequest = Fault{Method, "PRI begins a connection of HTTP/2 and is no method of a request. Connect with a protocol that the server offers."}
+var noRequest = Fault{badMethod, "PRI begins a connection of HTTP/2 and is no method of a request. Connect with a protocol that the server offers."}
 
 // method checks a request's method, which is a case-sensitive token (RFC 9110 section 9.1). Some
 // readers ignore case, and some clients rely on it: fetch makes post upper case, but not patch.
@@ -21,11 +23,11 @@ func (d *Rules) method(m string) *Fault {
 		return nil
 	case m == preface:
 		return &noRequest
-	case !Token(m) && m != "": // in a request that was not received, "" means GET
-		return &Fault{Method, "The request's method holds characters that no method has. Send a token, such as POST."}
+	case !canon.IsToken(m) && m != "": // in a request that was not received, "" means GET
+		return &Fault{badMethod, "The request's method holds characters that no method has. Send a token, such as POST."}
 	}
 	if same := d.named(m); same != "" {
-		return &Fault{Method, "Methods are case-sensitive, and this one is another spelling of " + same + ". Send " + same + "."}
+		return &Fault{badMethod, "Methods are case-sensitive, and this one is another spelling of " + same + ". Send " + same + "."}
 	}
 	return nil
 }
@@ -38,17 +40,6 @@ func (d *Rules) named(s string) string {
 		}
 	}
 	return ""
-}
-
-// Token reports whether s is a token (RFC 9110 section 5.6.2).
-func Token(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // override looks for another method that a framework would use instead of the request's. CGI and
@@ -74,8 +65,17 @@ func (d *Rules) override(r *http.Request) *Fault {
 func (d *Rules) overridden(own string, values []string, where string) *Fault {
 	for _, v := range values {
 		if m := d.named(strings.Trim(v, whitespace)); m != "" && m != own {
-			return &Fault{Method, where + " asks for the request to be taken for another method, " + m + ". Send " + m + " as the request's method."}
+			return &Fault{badMethod, where + " asks for the request to be taken for another method, " + m + ". Send " + m + " as the request's method."}
 		}
 	}
 	return nil
+}
+
+// Safe reports whether a method changes nothing (RFC 9110 section 9.2.1).
+func Safe(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
 }

@@ -29,7 +29,7 @@ func Path(target string) string {
 // to a reader that decodes twice.
 func Decoded(path string) string { return string(decode(nil, path)) }
 
-var noPath = Fault{Target, "The request's target names no path of this server. Send one that begins with a slash."}
+var noPath = Fault{badTarget, "The request's target names no path of this server. Send one that begins with a slash."}
 
 // target checks a request's target as it was sent or, if the request was not received, as its URL
 // would be sent.
@@ -44,7 +44,7 @@ func (d *Rules) target(r *http.Request) *Fault {
 		length = len(sent) + len("?") + len(query)
 	}
 	if d.MaxTarget > 0 && length > d.MaxTarget {
-		return &Fault{Target, "The request's target is longer than the " + strconv.Itoa(d.MaxTarget) +
+		return &Fault{badTarget, "The request's target is longer than the " + strconv.Itoa(d.MaxTarget) +
 			" bytes that are allowed. Send what is long in the body."}
 	}
 	found := classOf(sent) | classOf(query)
@@ -87,13 +87,13 @@ func classOf(s string) (found class) {
 func strange(target string) *Fault {
 	switch target[strings.IndexFunc(target, func(c rune) bool { return c < 0x80 && classes[c] == odd })] {
 	case '#':
-		return &Fault{Target, "The request's target holds a number sign (#), which ends it for some readers. Leave the fragment out, or send %23."}
+		return &Fault{badTarget, "The request's target holds a number sign (#), which ends it for some readers. Leave the fragment out, or send %23."}
 	case '\\':
-		return &Fault{Target, "The request's target holds a backslash, which is a slash to some readers. Send a slash or, in a query, %5C."}
+		return &Fault{badTarget, "The request's target holds a backslash, which is a slash to some readers. Send a slash or, in a query, %5C."}
 	case ' ':
-		return &Fault{Target, "The request's target holds a space, which ends it for some readers. Send %20."}
+		return &Fault{badTarget, "The request's target holds a space, which ends it for some readers. Send %20."}
 	}
-	return &Fault{Target, "The request's target holds a control character. Leave it out or, in a query, percent-encode it."}
+	return &Fault{badTarget, "The request's target holds a control character. Leave it out or, in a query, percent-encode it."}
 }
 
 // ambiguous looks for paths that lead to different places, depending on whether a reader decodes
@@ -115,7 +115,7 @@ func ambiguous(path string) *Fault {
 		case "..":
 			if last := len(one) - 1; last >= 0 {
 				if !one[last] {
-					return &Fault{Target, "A .. in the request's path follows an empty segment or an encoded slash, and readers differ in what it removes. " +
+					return &Fault{badTarget, "A .. in the request's path follows an empty segment or an encoded slash, and readers differ in what it removes. " +
 						"Resolve dot segments before sending."}
 				}
 				one = one[:last]
@@ -138,16 +138,16 @@ func judge(segment []byte) (one bool, f *Fault) {
 		switch c := text[i]; {
 		case c == '\t' || c == '\n': // text has them
 		case c < ' ' || c == 0x7f:
-			return false, &Fault{Target, "The request's path holds an encoded control character, such as %00 or %0D. Leave it out."}
+			return false, &Fault{badTarget, "The request's path holds an encoded control character, such as %00 or %0D. Leave it out."}
 		case c == '\\':
-			return false, &Fault{Target, "The request's path holds an encoded backslash, which is a slash to some readers. Leave it out."}
+			return false, &Fault{badTarget, "The request's path holds an encoded backslash, which is a slash to some readers. Leave it out."}
 		}
 	}
 	one = strings.IndexByte(text, '/') < 0
 	for piece := range strings.SplitSeq(text, "/") {
 		switch piece, _, _ = strings.Cut(piece, ";"); piece {
 		case ".", "..":
-			return false, &Fault{Target, "The request's path holds a dot segment in disguise, such as %2e%2e, ..%2F or ..; in place of two dots between slashes. " +
+			return false, &Fault{badTarget, "The request's path holds a dot segment in disguise, such as %2e%2e, ..%2F or ..; in place of two dots between slashes. " +
 				"Resolve dot segments before sending."}
 		case "":
 			one = false

@@ -1,6 +1,7 @@
 package framing
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -28,15 +29,9 @@ const (
 // needs a certificate. In this case Listen also sets srv.Protocols, and replaces ConnContext and
 // Handler by functions that call the previous ones.
 func Listen(srv *http.Server, l net.Listener) net.Listener {
-	f := &listener{Listener: l, srv: srv, headerTimeout: srv.ReadHeaderTimeout}
-	if f.headerTimeout == 0 {
-		f.headerTimeout = srv.ReadTimeout
-	}
-	if f.maxHeld = srv.MaxHeaderBytes; f.maxHeld <= 0 {
-		f.maxHeld = http.DefaultMaxHeaderBytes
-	}
+	f := &listener{Listener: l, srv: srv, headerTimeout: cmp.Or(srv.ReadHeaderTimeout, srv.ReadTimeout)}
 	const buffers = 2 * 4096 // what net/http may read of a head without counting it
-	f.maxHeld += buffers
+	f.maxHeld = cmp.Or(max(0, srv.MaxHeaderBytes), http.DefaultMaxHeaderBytes) + buffers
 	hook := srv.ConnState
 	srv.ConnState = func(nc net.Conn, s http.ConnState) {
 		if c, ok := nc.(*conn); ok && s == http.StateHijacked {

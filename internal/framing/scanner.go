@@ -6,6 +6,7 @@ import (
 
 	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/hexdigit"
+	"strings"
 )
 
 // A field that must not be obeyed is overwritten with one of these. Each is as long as the field's
@@ -208,23 +209,7 @@ func (s *scanner) fieldLine(b []byte, end int) {
 
 // isField reports whether b begins with a field of that name, which is in lower case.
 func isField(b []byte, name string) bool {
-	return len(b) > len(name) && b[len(name)] == ':' && equalFold(b[:len(name)], name)
-}
-
-// equalFold is [strings.EqualFold] for ASCII.
-func equalFold(b []byte, lower string) bool {
-	if len(b) != len(lower) {
-		return false
-	}
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
+	return len(b) > len(name) && b[len(name)] == ':' && strings.EqualFold(string(b[:len(name)]), name)
 }
 
 // headOf reads the end of a head, from the first field on that says where the body ends, as
@@ -243,7 +228,7 @@ func (s *scanner) headOf(b []byte) {
 		case isField(rest, transferEncoding):
 			var v []byte
 			v, rest = value(rest)
-			chunked, codings = equalFold(v, "chunked"), codings+1
+			chunked, codings = len(v) == len("chunked") && strings.EqualFold(string(v), "chunked"), codings+1
 		default:
 			_, rest, _ = bytes.Cut(rest, []byte("\n"))
 		}

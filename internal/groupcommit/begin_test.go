@@ -294,11 +294,11 @@ func TestGroupsAndQueueAreBounded(t *testing.T) {
 		q := d.queue()
 		first := line(q, "a")
 		var wg sync.WaitGroup
-		for range MaxWaiting {
+		for range maxWaiting {
 			wg.Go(func() { _ = q.Do(to(context.Background(), "b")) })
 		}
 		synctest.Wait()
-		if err := q.Do(to(context.Background(), "c")); !errors.Is(err, ErrQueueFull) {
+		if err := q.Do(to(context.Background(), "c")); !errors.Is(err, errQueueFull) {
 			t.Fatalf("one too many: %v", err)
 		}
 		close(d.gate)
@@ -309,7 +309,7 @@ func TestGroupsAndQueueAreBounded(t *testing.T) {
 				t.Fatalf("a group of %d", len(b))
 			}
 		}
-		if n := len(d.batches); n != 1+MaxWaiting/maxGroup {
+		if n := len(d.batches); n != 1+maxWaiting/maxGroup {
 			t.Fatalf("%d groups", n)
 		}
 	})

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// MaxWaiting is the number of writes that may wait in a [Queue].
-const MaxWaiting = 8192
+// maxWaiting is the number of writes that may wait in a [Queue].
+const maxWaiting = 8192
 
 var (
 	// ErrNothing means that nothing was written, and that nothing will be.
 	ErrNothing = errors.New("nothing was written")
-	// ErrNoAnswer means that the caller's context ended while the write was on its way.
-	ErrNoAnswer = errors.New("no answer in time, it may have happened")
+	// errNoAnswer means that the caller's context ended while the write was on its way.
+	errNoAnswer = errors.New("no answer in time, it may have happened")
 	// ErrUnknown means that the driver never answered the write, because of a panic.
 	ErrUnknown = errors.New("the write was begun and never answered, it may have happened")
-	// ErrQueueFull means that [MaxWaiting] writes are waiting already.
-	ErrQueueFull = fmt.Errorf("%w: too many writes are waiting", ErrNothing)
+	// errQueueFull means that maxWaiting writes are waiting already.
+	errQueueFull = fmt.Errorf("%w: too many writes are waiting", ErrNothing)
 
 	// ErrSeparate is for Many: the write, of which nothing happened, is to be carried out by
 	// Patient.
@@ -40,8 +40,8 @@ type Call struct {
 
 func (c *Call) call() *Call { return c }
 
-// Write is a pointer to a type that embeds [Call].
-type Write interface {
+// item is a pointer to a type that embeds [Call].
+type item interface {
 	comparable
 	call() *Call
 }
@@ -61,7 +61,7 @@ const (
 )
 
 // Config describes a driver. Many, Groups, MaxGroup, MaxBytes and Closed are required.
-type Config[W Write] struct {
+type Config[W item] struct {
 	// Many carries out a group and sets Err of its writes. Patient carries out those that it leaves
 	// without an answer, unless Many returns an error for which Settles says otherwise.
 	Many func(ctx context.Context, group []W) error

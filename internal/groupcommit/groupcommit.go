@@ -11,7 +11,7 @@
 //     those that have been on their way for 100 ms do not count.
 //   - Cancellation: a caller whose context ends returns at once. A write that was still waiting is
 //     never carried out, and its error wraps [ErrNothing]. A write that was on its way may happen
-//     yet, and its error wraps [ErrNoAnswer]; the rest of the group is not affected. A group has
+//     yet, and its error wraps errNoAnswer; the rest of the group is not affected. A group has
 //     until the latest deadline of its writes.
 //   - Lost answers: if the driver fails and cannot tell whether the group happened, its error is
 //     the answer to each write of the group. Nothing is tried again here: a repetition could
@@ -36,7 +36,7 @@ import (
 )
 
 // Queue groups concurrent writes. It is safe for concurrent use.
-type Queue[W Write] struct {
+type Queue[W item] struct {
 	Config[W]
 
 	mu      sync.Mutex
@@ -48,7 +48,7 @@ type Queue[W Write] struct {
 }
 
 // New returns a queue for a driver.
-func New[W Write](c Config[W]) *Queue[W] { return &Queue[W]{Config: c} }
+func New[W item](c Config[W]) *Queue[W] { return &Queue[W]{Config: c} }
 
 // Do carries out w, in one of the ways that the package comment describes, and returns its answer.
 func (q *Queue[W]) Do(w W) error {
@@ -126,8 +126,8 @@ func (q *Queue[W]) enter(w W) (lone bool, err error) {
 		return false, q.Closed
 	case q.place():
 		return true, nil
-	case len(q.waiting) >= MaxWaiting:
-		return false, ErrQueueFull
+	case len(q.waiting) >= maxWaiting:
+		return false, errQueueFull
 	}
 	w.call().done = make(chan struct{})
 	q.waiting = append(q.waiting, w)
@@ -185,7 +185,7 @@ func (q *Queue[W]) leave(w W) error {
 	case <-c.done: // in the same instant
 		return c.Err
 	default:
-		return fmt.Errorf("%w: %w", ErrNoAnswer, c.Ctx.Err())
+		return fmt.Errorf("%w: %w", errNoAnswer, c.Ctx.Err())
 	}
 }
 

@@ -352,7 +352,7 @@ func TestGroupHasTheLatestDeadline(t *testing.T) {
 			defer cancel()
 			wg.Go(func() {
 				err := q.Do(to(ctx, key))
-				if took := time.Since(began); took != d || key == "b" && (!errors.Is(err, ErrNoAnswer) || !errors.Is(err, context.DeadlineExceeded)) {
+				if took := time.Since(began); took != d || key == "b" && (!errors.Is(err, errNoAnswer) || !errors.Is(err, context.DeadlineExceeded)) {
 					t.Errorf("%s: %v, after %s", key, err, took)
 				}
 			})
@@ -426,7 +426,7 @@ func TestCloseWaitsForAbandonedGroups(t *testing.T) {
 		synctest.Wait()
 		close(s.gate)
 		first()
-		if err := <-left; !errors.Is(err, ErrNoAnswer) {
+		if err := <-left; !errors.Is(err, errNoAnswer) {
 			t.Errorf("who left: %v", err)
 		}
 		closed := make(chan struct{})

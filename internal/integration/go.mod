@@ -46,7 +46,6 @@ require (
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/sys v0.49.0 // indirect
-	golang.org/x/time v0.16.0 // indirect
 	modernc.org/libc v1.79.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
@@ -56,6 +55,8 @@ require (
 replace github.com/stet-dev/stet/store/pgxstore => ../../store/pgxstore
 
 require (
+	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327
+	github.com/chromedp/chromedp v0.14.2
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/riverqueue/river v0.51.0
@@ -65,6 +66,13 @@ require (
 	github.com/stet-dev/stet/store/redisstore/goredisclient v0.1.0
 	github.com/stet-dev/stet/store/redisstore/rueidisclient v0.1.0
 	pgregory.net/rapid v1.3.0
+)
+
+require (
+	github.com/chromedp/sysutil v1.1.0 // indirect
+	github.com/gobwas/httphead v0.1.0 // indirect
+	github.com/gobwas/pool v0.2.1 // indirect
+	github.com/gobwas/ws v1.4.0 // indirect
 )
 
 replace github.com/stet-dev/stet/store/redisstore/rueidisclient => ../../store/redisstore/rueidisclient

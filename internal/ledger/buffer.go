@@ -20,7 +20,7 @@ var arrays = sync.Pool{New: func() any { b := make([]byte, 0, first); return &b 
 
 // Buffer holds bytes of an owner in memory, and counts them. It is not safe for concurrent use.
 type Buffer struct {
-	hold Hold
+	hold hold
 	data *[]byte // nil: nothing was put into it
 }
 

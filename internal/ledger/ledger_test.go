@@ -32,7 +32,7 @@ func TestWhoGetsWhat(t *testing.T) { // C11
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := New(1024*kib, 128*kib, 0.5)
-			var holds []*Hold
+			var holds []*hold
 			var sum int64
 			for i, b := range bids {
 				h := l.Hold(l.Owner(b.owner))
@@ -120,7 +120,7 @@ func TestNeverMoreThanTheWhole(t *testing.T) { // C11
 		}
 	}()
 	for range 500 {
-		holds := make([]Hold, 8)
+		holds := make([]hold, 8)
 		for i := range holds {
 			all.Go(func() {
 				holds[i] = l.Hold(l.Owner(fmt.Sprint(i)))

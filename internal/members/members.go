@@ -17,20 +17,20 @@ import (
 	"github.com/stet-dev/stet/internal/spell"
 )
 
-// Kind is what is wrong with a document.
-type Kind uint8
+// problem is what is wrong with a document.
+type problem uint8
 
 const (
-	NoObject Kind = iota // it is no JSON object, or something follows it
-	Unknown              // a member that there is not
-	Twice                // a member that came before
-	Unfit                // a member with a value that its place cannot hold
-	Inside               // a name twice inside of a member, or text that is no Unicode
+	NoObject problem = iota // it is no JSON object, or something follows it
+	Unknown                 // a member that there is not
+	Twice                   // a member that came before
+	Unfit                   // a member with a value that its place cannot hold
+	Inside                  // a name twice inside of a member, or text that is no Unicode
 )
 
 // Error says what is wrong with a document, and with which member.
 type Error struct {
-	Kind    Kind
+	Kind    problem
 	Member  string // its name, 40 characters of it at most; "" where it is the document itself, or somewhere inside of it
 	Problem string // what is wrong and what to send instead, to be read after the member's name
 	Hint    string // of an Unknown one, where a name is near it: "; did you mean X?"

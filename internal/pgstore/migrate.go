@@ -2,33 +2,26 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"strings"
 
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// ErrNewer: the schema was made by a newer program.
-var ErrNewer = errors.New("the schema is newer")
-
 const (
-	// SchemaTable is the statement that makes the table of steps taken.
-	SchemaTable = "CREATE TABLE IF NOT EXISTS stet_schema (version INTEGER PRIMARY KEY)"
 	// lock makes others wait who migrate the same database; it ends with the transaction. The
 	// number is "stet".
 	lock       = "SELECT pg_advisory_xact_lock(1937007988)::text"
-	hasSchema  = "SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('stet_schema')"
 	lastSchema = "SELECT coalesce(max(version), 0)::bigint FROM stet_schema"
 )
+
+var steps = sqltext.Steps(sqltext.PostgresMigrations())
 
 // Status returns the number of the last step the database has taken, 0 for none, and of the last
 // one this program knows. It changes nothing.
 func Status(ctx context.Context, q Querier) (have, want int, err error) {
 	var n int64
 	scan := func(rows Rows) error { return rows.Scan(&n) }
-	if err := each(ctx, q, hasSchema, nil, scan); err != nil {
+	if err := each(ctx, q, sqltext.PostgresHasSchema, nil, scan); err != nil {
 		return 0, 0, fmt.Errorf("schema: %w", err)
 	}
 	if n > 0 {
@@ -36,7 +29,7 @@ func Status(ctx context.Context, q Querier) (have, want int, err error) {
 			return 0, 0, fmt.Errorf("schema: %w", err)
 		}
 	}
-	return int(n), len(Steps()), nil
+	return int(n), len(steps), nil
 }
 
 // Migrate takes all steps that are missing, in the transaction tx, which the caller commits: all of
@@ -46,15 +39,15 @@ func Migrate(ctx context.Context, tx Querier) error {
 	if err := run(lock); err != nil {
 		return err
 	}
-	if err := run(SchemaTable); err != nil {
+	if err := run(sqltext.SchemaTable); err != nil {
 		return err
 	}
 	have, want, err := Status(ctx, tx)
 	if err != nil || have > want {
 		return err
 	}
-	for i, step := range Steps()[have:] {
-		for _, statement := range append(statements(step), fmt.Sprintf("INSERT INTO stet_schema (version) VALUES (%d)", have+i+1)) {
+	for i, step := range steps[have:] {
+		for _, statement := range append(sqltext.Statements(step), fmt.Sprintf("INSERT INTO stet_schema (version) VALUES (%d)", have+i+1)) {
 			if err := run(statement); err != nil {
 				return fmt.Errorf("step %d: %w", have+i+1, err)
 			}
@@ -63,36 +56,14 @@ func Migrate(ctx context.Context, tx Querier) error {
 	return nil
 }
 
-// Steps are the migrations in order, each of several statements.
-func Steps() []string {
-	files := sqltext.PostgresMigrations()
-	names, err := fs.Glob(files, "*/*.sql")
-	if err != nil {
-		panic(err) // of the pattern
+// CheckSchema returns an error of the package pkg, which wraps errSchema and says what to do,
+// unless the database has the schema that the program wants.
+func CheckSchema(pkg string, errSchema error, have, want int) error {
+	switch {
+	case have > want:
+		return fmt.Errorf("%w: a newer program has made it version %d; this one knows %d", errSchema, have, want)
+	case have < want:
+		return fmt.Errorf("%w: it has version %d, and %d is needed; run `stet migrate up`, or %s.Migrate", errSchema, have, want, pkg)
 	}
-	steps := make([]string, len(names))
-	for i, name := range names { // sorted
-		b, err := fs.ReadFile(files, name)
-		if err != nil {
-			panic(err) // of an embedded file
-		}
-		steps[i] = string(b)
-	}
-	return steps
-}
-
-// statements takes a step apart: the extended protocol takes one at a time.
-func statements(step string) (all []string) {
-	var sql strings.Builder
-	for line := range strings.Lines(step) {
-		if !strings.HasPrefix(line, "--") { // a comment may hold a semicolon
-			sql.WriteString(line)
-		}
-	}
-	for s := range strings.SplitSeq(sql.String(), ";\n") {
-		if s = strings.TrimSpace(s); s != "" {
-			all = append(all, s)
-		}
-	}
-	return all
+	return nil
 }

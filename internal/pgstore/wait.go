@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
+	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
@@ -170,12 +171,7 @@ func (b *bell) hear() {
 			}
 			b.mu.Unlock()
 		}
-		t := time.NewTimer(relisten)
-		select {
-		case <-t.C:
-		case <-b.ctx.Done():
-			t.Stop()
-		}
+		rest.For(b.ctx, relisten)
 	}
 }
 
@@ -228,11 +224,6 @@ func (b *bell) tell() {
 				slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, results) })
 			b.mu.Unlock()
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-b.ctx.Done():
-			t.Stop()
-		}
+		rest.For(b.ctx, pause)
 	}
 }

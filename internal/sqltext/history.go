@@ -9,8 +9,8 @@ import (
 // historyColumns are the columns of a [stet.Change], after the number of its row.
 const historyColumns = "scope, key, was, became, attempt, at, who, why, evidence, notice, action, tag"
 
-// ChangeRow is a row of the history.
-type ChangeRow struct {
+// changeRow is a row of the history.
+type changeRow struct {
 	ID          int64
 	scope, key  string
 	was, became string
@@ -19,13 +19,13 @@ type ChangeRow struct {
 }
 
 // Dest returns the destinations of a row.
-func (r *ChangeRow) Dest() []any {
+func (r *changeRow) Dest() []any {
 	n := &r.c.Note
 	return []any{&r.ID, &r.scope, &r.key, &r.was, &r.became, &r.c.Attempt, &r.at, &n.Who, &n.Why, &n.Evidence, &n.Notice, &n.Action, &r.c.Tag}
 }
 
-// Unescape undoes [PostgresEscape] in what was scanned.
-func (r *ChangeRow) Unescape() (err error) {
+// Unescape undoes postgresEscape in what was scanned.
+func (r *changeRow) Unescape() (err error) {
 	n := &r.c.Note
 	for _, text := range []*string{&r.scope, &r.key, &n.Who, &n.Why, &n.Evidence, &n.Notice, &n.Action, &r.c.Tag} {
 		if *text, err = PostgresUnescape(*text); err != nil {
@@ -36,7 +36,7 @@ func (r *ChangeRow) Unescape() (err error) {
 }
 
 // Change returns the change in the row. An entry that changed no record has no states.
-func (r *ChangeRow) Change() (stet.Change, error) {
+func (r *changeRow) Change() (stet.Change, error) {
 	c := r.c
 	var err, err2 error
 	if r.was != "" || r.became != "" {
@@ -58,9 +58,9 @@ func (text Encoder) Appended(c *stet.Change) []any {
 		text(n.Action), text(c.Tag)}
 }
 
-// HistoryPage is a page of the history under construction. The rows come newest first, selected by
+// historyPage is a page of the history under construction. The rows come newest first, selected by
 // the filter that an index serves; the page applies the other filters to a bounded number of rows.
-type HistoryPage struct {
+type historyPage struct {
 	Changes []stet.Change
 	Next    string // the cursor: a row number, which holds nothing of keys
 
@@ -72,15 +72,15 @@ type HistoryPage struct {
 // maxLook is how many rows a page reads if the query has more than one filter.
 const maxLook = 1000
 
-// NewHistoryPage begins a page.
-func NewHistoryPage(q stet.HistoryQuery) *HistoryPage {
+// newHistoryPage begins a page.
+func newHistoryPage(q stet.HistoryQuery) *historyPage {
 	filters := 0
 	for _, set := range []bool{q.ID != stet.ID{}, q.Tag != "", q.Scope != "", q.Who != ""} {
 		if set {
 			filters++
 		}
 	}
-	p := &HistoryPage{q: q, most: q.Bound()}
+	p := &historyPage{q: q, most: q.Bound()}
 	if filters > 1 {
 		p.most = maxLook
 	}
@@ -89,10 +89,10 @@ func NewHistoryPage(q stet.HistoryQuery) *HistoryPage {
 
 // Rows returns how many rows the page may need: one more than it reads, to know whether there is
 // another page.
-func (p *HistoryPage) Rows() int { return p.most + 1 }
+func (p *historyPage) Rows() int { return p.most + 1 }
 
 // Add takes the next row, and reports whether the page takes more.
-func (p *HistoryPage) Add(id int64, c stet.Change) (more bool) {
+func (p *historyPage) Add(id int64, c stet.Change) (more bool) {
 	if p.Next != "" {
 		return false
 	}

@@ -10,10 +10,10 @@ import (
 // has found too little by then is short, and its cursor says where the next one begins.
 const Look = 10_000
 
-// Indexed returns the parts of q that an index serves, each as a query of its own, the one that
+// indexed returns the parts of q that an index serves, each as a query of its own, the one that
 // probably selects the least first. A list uses the first part that selects no more than [Look]
 // rows, and the order of the rows if there is none.
-func Indexed(q *stet.Query) (parts []stet.Query) {
+func indexed(q *stet.Query) (parts []stet.Query) {
 	states := q.States
 	if q.Escalated && len(states) == 0 {
 		states = []stet.State{stet.Unknown}
@@ -36,10 +36,10 @@ func Indexed(q *stet.Query) (parts []stet.Query) {
 	return parts
 }
 
-// Leading returns the part of q whose index a list uses, or nil. count counts what a query selects,
+// leading returns the part of q whose index a list uses, or nil. count counts what a query selects,
 // up to its limit.
-func Leading(q *stet.Query, count func(stet.Query) (int, error)) (*stet.Query, error) {
-	for _, part := range Indexed(q) {
+func leading(q *stet.Query, count func(stet.Query) (int, error)) (*stet.Query, error) {
+	for _, part := range indexed(q) {
 		part.Limit = Look + 1
 		if n, err := count(part); err != nil || n <= Look {
 			return &part, err
@@ -48,12 +48,12 @@ func Leading(q *stet.Query, count func(stet.Query) (int, error)) (*stet.Query, e
 	return nil, nil
 }
 
-// Sifts reports whether a list of q passes over rows.
-func Sifts(q *stet.Query) bool { return len(q.States) > 0 || !q.ByState() }
+// sifts reports whether a list of q passes over rows.
+func sifts(q *stet.Query) bool { return len(q.States) > 0 || !q.ByState() }
 
-// Order returns how a row that comes later in a list compares with one before it, and the order to
-// ask for.
-func Order(q *stet.Query) (later, order string) {
+// direction returns how a row that comes later in a list compares with one before it, and the order
+// to ask for.
+func direction(q *stet.Query) (later, order string) {
 	if q.Oldest {
 		return ">", "ASC"
 	}

@@ -18,30 +18,12 @@ import (
 var mysqlFiles embed.FS
 
 // MySQLMigrations returns the numbered steps to today's schema. Each is several statements: see
-// [MySQLStatements].
+// [Statements].
 func MySQLMigrations() fs.FS { return mysqlFiles }
-
-// MySQLStatements splits a step into statements. A connection takes one statement at a time unless
-// a setting allows several, and that setting would make an injection worse.
-func MySQLStatements(step string) []string {
-	var lines []string
-	for line := range strings.Lines(step) {
-		if !strings.HasPrefix(line, "--") {
-			lines = append(lines, line)
-		}
-	}
-	var all []string
-	for s := range strings.SplitSeq(strings.Join(lines, ""), ";\n") {
-		if s = strings.TrimSpace(s); s != "" {
-			all = append(all, s)
-		}
-	}
-	return all
-}
 
 // What a row can hold.
 const (
-	MySQLNameSize = 1024      // bytes of a scope, and of a key
+	mysqlNameSize = 1024      // bytes of a scope, and of a key
 	mysqlBlobSize = 1<<24 - 1 // bytes of any other column, but for the bodies
 )
 
@@ -195,8 +177,8 @@ func NewMySQLWrite(order [16]byte, h *stet.Head, b *stet.Body) (*MySQLWrite, err
 }
 
 func mysqlName(id stet.ID) error {
-	if len(id.Scope) > MySQLNameSize || len(id.Key) > MySQLNameSize {
-		return fmt.Errorf("a scope or key of more than %d bytes cannot be stored", MySQLNameSize)
+	if len(id.Scope) > mysqlNameSize || len(id.Key) > mysqlNameSize {
+		return fmt.Errorf("a scope or key of more than %d bytes cannot be stored", mysqlNameSize)
 	}
 	return nil
 }

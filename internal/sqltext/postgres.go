@@ -27,18 +27,18 @@ const PostgresNow = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 // Columns of a SELECT, as [Row] scans them.
 var (
-	PostgresHead   = postgresRead(headColumns)
-	PostgresRecord = postgresRead(recordColumns)
+	postgresHead   = postgresRead(headColumns)
+	postgresRecord = postgresRead(recordColumns)
 )
 
 func postgresRead(columns ...[]string) string { return list("s.%s", columns...) }
 
 // The statements that read a record.
 var (
-	PostgresGet = "SELECT " + PostgresNow + ", " + PostgresRecord + " FROM stet_records s WHERE scope = $1 AND key = $2"
+	PostgresGet = "SELECT " + PostgresNow + ", " + postgresRecord + " FROM stet_records s WHERE scope = $1 AND key = $2"
 	// PostgresGetMany takes an array of scopes, and one of keys.
 	PostgresGetMany = "SELECT " + PostgresNow + ", s.* FROM unnest($1::text[], $2::text[]) AS i(scope, key) CROSS JOIN LATERAL (SELECT " +
-		PostgresRecord + " FROM stet_records s WHERE s.scope = i.scope AND s.key = i.key OFFSET 0) s"
+		postgresRecord + " FROM stet_records s WHERE s.scope = i.scope AND s.key = i.key OFFSET 0) s"
 	PostgresVersion = "SELECT version FROM stet_records WHERE scope = $1 AND key = $2"
 
 	// PostgresAppend adds an entry that tells of no change.
@@ -104,7 +104,7 @@ var (
 	PostgresNoteAll     = postgresNote(head, body)
 	PostgresDelete      = postgresDelete()
 
-	PostgresGetHead = "SELECT " + PostgresNow + ", " + PostgresHead + " FROM stet_records s WHERE scope = $1 AND key = $2"
+	PostgresGetHead = "SELECT " + PostgresNow + ", " + postgresHead + " FROM stet_records s WHERE scope = $1 AND key = $2"
 )
 
 // postgresTime returns the instant and sets lock_timeout. It is read before the statement can wait,
@@ -159,16 +159,16 @@ func (s sent) kinds() (all []PostgresKind) {
 // The statement for many records inserts without looking, because nearly all of them are new. The
 // store looks for those that were not inserted, by [PostgresGetMany].
 func postgresCreate() PostgresWrite {
-	columns := flat(identity, head, body)
+	columns := slices.Concat(identity, head, body)
 	s := sent(append(columns, "due_in"))
 	into := "INSERT INTO stet_records (" + list("%s", columns, postgresStamped) + ")\n\tSELECT "
 	stamps := fmt.Sprintf(", %d", Schema) + ", t.now + %s, t.now, t.now, CASE WHEN %s = 'completed' THEN t.now END FROM "
 
-	one := "WITH f AS MATERIALIZED (SELECT " + PostgresNow + " AS now, " + PostgresRecord +
+	one := "WITH f AS MATERIALIZED (SELECT " + PostgresNow + " AS now, " + postgresRecord +
 		" FROM stet_records s WHERE s.scope = $1 AND s.key = $2),\nn AS (" + into + s.values(columns) +
 		fmt.Sprintf(stamps, s.value("due_in"), s.value("state")) + s.time() + ` t WHERE NOT EXISTS (SELECT FROM f)
 	ON CONFLICT (scope, key) DO NOTHING RETURNING updated_at AS made)
-SELECT coalesce(made, now), made IS NOT NULL, ` + PostgresRecord + " FROM f s FULL JOIN n ON true"
+SELECT coalesce(made, now), made IS NOT NULL, ` + postgresRecord + " FROM f s FULL JOIN n ON true"
 
 	many := s.clock() + into + list("i.%s", columns) + fmt.Sprintf(stamps, "i.due_in", "i.state") + "t, " + s.arrays() +
 		"\nON CONFLICT (scope, key) DO NOTHING RETURNING scope, key, updated_at"
@@ -178,7 +178,7 @@ SELECT coalesce(made, now), made IS NOT NULL, ` + PostgresRecord + " FROM f s FU
 // How a Replace stamps, given the instant. A record's time never goes back, whatever the server's
 // clock does.
 var (
-	postgresStamped = flat([]string{"schema"}, instants)
+	postgresStamped = slices.Concat([]string{"schema"}, instants)
 	postgresStamps  = fmt.Sprint(Schema) + ", %[1]s + %[2]s, %[1]s, CASE %[3]s WHEN 0 THEN %[1]s ELSE %[3]s END, " +
 		"CASE WHEN %[4]s <> 0 THEN %[4]s WHEN %[5]s = 'completed' THEN %[1]s END"
 )
@@ -191,8 +191,8 @@ var (
 // is empty: what an upsert would insert has to be whole. OFFSET 0 keeps the look-up a subquery of
 // its own, so that no plan made for a small table reads all of a large one.
 func postgresReplace(columns ...[]string) PostgresWrite {
-	set := flat(columns...)
-	named := flat(identity, set)
+	set := slices.Concat(columns...)
+	named := slices.Concat(identity, set)
 	into, values := list("%s", named), list("i.%s", named)
 	if !slices.Contains(set, body[0]) {
 		into, values = into+", "+body[0], values+", ''::bytea"
@@ -228,7 +228,7 @@ func (s sent) expected() string {
 // postgresNote adds an entry to the history in the statement that replaces. The state that ended is
 // the one read with the version prev, which was written only once.
 func postgresNote(columns ...[]string) PostgresWrite {
-	set, note := flat(columns...), []string{"attempt", "who", "why", "evidence", "notice", "action", "note_tag"}
+	set, note := slices.Concat(columns...), []string{"attempt", "who", "why", "evidence", "notice", "action", "note_tag"}
 	s := replacing(set, note...)
 	return PostgresWrite{Kinds: s.kinds(), One: "WITH u AS (" + s.replaceOne(set) + `),
 h AS (INSERT INTO stet_history (` + historyColumns + `)
@@ -238,7 +238,7 @@ SELECT updated_at FROM u`}
 }
 
 func postgresDelete() PostgresWrite {
-	s := sent(append(flat(identity), "prev"))
+	s := sent(append(slices.Concat(identity), "prev"))
 	return PostgresWrite{Kinds: s.kinds(), One: "DELETE FROM stet_records s USING " + s.time() + " t WHERE " + s.expected() + " RETURNING t.now"}
 }
 
@@ -258,11 +258,4 @@ func PostgresReap(state stet.State) string {
 	ORDER BY s.due_at, s.id LIMIT $3::bigint FOR UPDATE OF s SKIP LOCKED) s LIMIT (SELECT $3::bigint)),
 g AS (DELETE FROM stet_records WHERE ctid = ANY (ARRAY(SELECT ctid FROM d)) RETURNING due_at, id)
 SELECT count(*) OVER (), due_at, id FROM g ORDER BY due_at DESC, id DESC LIMIT 1`, state, PostgresNow, Schema, Reapable)
-}
-
-func flat(columns ...[]string) (all []string) {
-	for _, cs := range columns {
-		all = append(all, cs...)
-	}
-	return all
 }

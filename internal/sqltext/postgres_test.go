@@ -57,7 +57,7 @@ func TestPostgresEscape(t *testing.T) {
 		"": "", "order-4711": "order-4711", "höst\n": "höst\n", `a\b`: `a\\b`, "a\x00b": `a\x00b`, "\xff\xfe": `\xff\xfe`, `\x00`: `\\x00`,
 		"\uFFFD": "\uFFFD",
 	} {
-		if got := PostgresEscape(s); got != want {
+		if got := postgresEscape(s); got != want {
 			t.Errorf("%q is written %q, want %q", s, got, want)
 		}
 	}
@@ -74,7 +74,7 @@ func FuzzPostgresEscape(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		text := PostgresEscape(s)
+		text := postgresEscape(s)
 		if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
 			t.Fatalf("%q is written %q", s, text)
 		}
@@ -84,8 +84,8 @@ func FuzzPostgresEscape(f *testing.F) {
 		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
 			return // no column holds it
 		}
-		if raw, err := PostgresUnescape(s); err == nil && PostgresEscape(raw) != s {
-			t.Fatalf("%q and %q are both %q", s, PostgresEscape(raw), raw)
+		if raw, err := PostgresUnescape(s); err == nil && postgresEscape(raw) != s {
+			t.Fatalf("%q and %q are both %q", s, postgresEscape(raw), raw)
 		}
 	})
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// PostgresEscape writes any bytes as text that Postgres accepts: UTF-8 without NUL. Ordinary
+// postgresEscape writes any bytes as text that Postgres accepts: UTF-8 without NUL. Ordinary
 // strings stay as they are; \ becomes \\, and bytes that cannot be text become \xHH. Different
 // strings stay different.
-func PostgresEscape(s string) string {
+func postgresEscape(s string) string {
 	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 && strings.IndexByte(s, '\\') < 0 {
 		return s
 	}
@@ -34,7 +34,7 @@ func PostgresEscape(s string) string {
 
 var errEscape = errors.New("it is not as this program writes it")
 
-// PostgresUnescape is the inverse of [PostgresEscape]. It returns an error for text that
+// PostgresUnescape is the inverse of postgresEscape. It returns an error for text that
 // PostgresEscape does not write.
 func PostgresUnescape(s string) (string, error) {
 	if strings.IndexByte(s, '\\') < 0 {
@@ -61,16 +61,16 @@ func PostgresUnescape(s string) (string, error) {
 			return "", errEscape
 		}
 	}
-	if PostgresEscape(string(b)) != s { // one string, one spelling
+	if postgresEscape(string(b)) != s { // one string, one spelling
 		return "", errEscape
 	}
 	return string(b), nil
 }
 
 // PostgresEncoder is how Postgres takes strings.
-var PostgresEncoder Encoder = func(s string) any { return PostgresEscape(s) }
+var PostgresEncoder Encoder = func(s string) any { return postgresEscape(s) }
 
-// Unescape undoes [PostgresEscape] in what was scanned.
+// Unescape undoes postgresEscape in what was scanned.
 func (r *Row) Unescape() error {
 	for _, s := range []*string{&r.scope, &r.key, &r.route, &r.cause, &r.downKey, &r.downID} {
 		var err error
@@ -95,8 +95,8 @@ func PostgresReplaceArgs(prev stet.Version, h *stet.Head, b *stet.Body) ([]any, 
 	s := Changed(h, 0)
 	args = append(args, int64(prev), dueIn(h), s.Created, s.Ended)
 	if n := h.Note; n != nil {
-		args = append(args, int64(h.Attempt), PostgresEscape(n.Who), PostgresEscape(n.Why), PostgresEscape(n.Evidence), PostgresEscape(n.Notice),
-			PostgresEscape(n.Action), PostgresEscape(h.Tag))
+		args = append(args, int64(h.Attempt), postgresEscape(n.Who), postgresEscape(n.Why), postgresEscape(n.Evidence), postgresEscape(n.Notice),
+			postgresEscape(n.Action), postgresEscape(h.Tag))
 	}
 	return args, err
 }

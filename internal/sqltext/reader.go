@@ -205,7 +205,7 @@ func (r *Reader) head(row *Row, now int64) (h stet.Head, ok bool) {
 
 // List implements [stet.Lister], newest first.
 func (r *Reader) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
-	by, err := Leading(&q, func(part stet.Query) (int, error) { return r.Count(ctx, part) })
+	by, err := leading(&q, func(part stet.Query) (int, error) { return r.Count(ctx, part) })
 	if err != nil {
 		return nil, "", err
 	}
@@ -214,7 +214,7 @@ func (r *Reader) List(ctx context.Context, q stet.Query) (heads []stet.Head, nex
 		c.by = cmp.Or(by, &stet.Query{}) // none: by the rows, and no index
 	}
 	c.choose(&q)
-	later, order := Order(&q)
+	later, order := direction(&q)
 	if q.After != "" {
 		after, err := r.parse(q.After)
 		if err != nil {
@@ -225,7 +225,7 @@ func (r *Reader) List(ctx context.Context, q stet.Query) (heads []stet.Head, nex
 	}
 	rows, args := r.rows(by)
 	end := rowID{}
-	if by == nil && Sifts(&q) { // the page looks through rows up to there
+	if by == nil && sifts(&q) { // the page looks through rows up to there
 		statement := fmt.Sprintf("SELECT id FROM %s%s ORDER BY id %s LIMIT 1 OFFSET %d", rows, from.where(), order, Look-1)
 		if err := r.Run(ctx, statement, from.args, func(s Scanner) error { return s.Scan(&end) }); err != nil {
 			return nil, "", err
@@ -391,11 +391,11 @@ func (r *Reader) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Chang
 		}
 		c.and("id < ?", after)
 	}
-	page := NewHistoryPage(q)
+	page := newHistoryPage(q)
 	statement := fmt.Sprintf("SELECT id, %s FROM stet_history%s ORDER BY id DESC LIMIT %d",
 		r.names(strings.Split(historyColumns, ", ")), c.where(), page.Rows())
 	err := r.Run(ctx, statement, c.args, func(s Scanner) error {
-		var row ChangeRow
+		var row changeRow
 		if err := s.Scan(row.Dest()...); err != nil {
 			return Unread(ctx, err)
 		}

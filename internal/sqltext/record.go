@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -30,8 +31,8 @@ var (
 
 // headColumns are those that [Row] reads for a head, and recordColumns those for a record.
 var (
-	headColumns   = flat([]string{"schema"}, identity, head, instants)
-	recordColumns = flat(headColumns, body)
+	headColumns   = slices.Concat([]string{"schema"}, identity, head, instants)
+	recordColumns = slices.Concat(headColumns, body)
 )
 
 // Bits of the column flags: what statements ask of the packed rest of a head.

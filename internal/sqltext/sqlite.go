@@ -84,7 +84,7 @@ var (
 
 // sqliteUpdate sets all columns except the tag, which keeps its place among the arguments.
 func sqliteUpdate(columns ...[]string) string {
-	all := flat(columns...)
+	all := slices.Concat(columns...)
 	place := func(column string) int { return slices.Index(all, column) + 1 }
 	var set []string
 	for _, c := range all {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func arguments(t *testing.T, r *stet.Record, now int64) map[string]any {
 	packed := args[0].([]byte)
 	s.Seal(packed, Unsealed(packed))
 	args = text.ID(s.Args(Body(args, r.ID, &r.Body)), r.ID)
-	names := flat(head, body, instants, identity)
+	names := slices.Concat(head, body, instants, identity)
 	if len(names) != len(args) || strings.Count(SQLiteInsert, "?") != len(args) {
 		t.Fatalf("%d columns, %d places, %d arguments", len(names), strings.Count(SQLiteInsert, "?"), len(args))
 	}

@@ -7,14 +7,14 @@ import (
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// Around makes a call of a store, named op, and returns its error as the store tells it. It may
+// around makes a call of a store, named op, and returns its error as the store tells it. It may
 // give the call another context than ctx.
-type Around func(ctx context.Context, op string, call func(ctx context.Context) error) error
+type around func(ctx context.Context, op string, call func(ctx context.Context) error) error
 
 // Reading are the abilities that a store also has within a caller's transaction.
 type Reading struct {
 	Reader *sqltext.Reader
-	Around Around
+	Around around
 }
 
 // Due pages through the Heads whose DueAt has passed, earliest first, and in the order of their

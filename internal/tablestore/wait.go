@@ -24,14 +24,11 @@ func Wait(ctx context.Context, pause time.Duration, rung <-chan struct{}, look f
 		if changed || err != nil {
 			return err
 		}
-		t := time.NewTimer(pause - pause/8 + rand.N(pause/4)) // not all at once
 		select {
-		case <-t.C:
+		case <-time.After(pause - pause/8 + rand.N(pause/4)): // not all at once
 		case <-rung:
-			t.Stop()
 			return nil
 		case <-ctx.Done():
-			t.Stop()
 			return ctx.Err()
 		}
 	}

@@ -5,6 +5,7 @@ package tag
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"strconv"
 )
 
 const length = 2 + 16
@@ -24,15 +25,7 @@ func Parse(s string) (n uint64, ok bool) {
 	if len(s) != length || s[:2] != "k_" {
 		return 0, false
 	}
-	for _, c := range []byte(s[2:]) {
-		switch {
-		case '0' <= c && c <= '9':
-			n = n<<4 | uint64(c-'0')
-		case 'a' <= c && c <= 'f':
-			n = n<<4 | uint64(c-'a'+10)
-		default:
-			return 0, false
-		}
-	}
-	return n, true
+	n, err := strconv.ParseUint(s[2:], 16, 64)
+	var again [length]byte // ParseUint also takes capitals
+	return n, err == nil && string(Append(again[:0], n)) == s
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+
+	"github.com/stet-dev/stet/internal/names"
 )
 
 // Entry is one effect as one side's books have it: a payment, a refund.
@@ -37,21 +39,10 @@ const (
 	TwiceByProvider                           // done once more; Provider is the entry beyond the first
 )
 
-func (k DifferenceKind) String() string {
-	switch k {
-	case LedgerOnly:
-		return "ledger only"
-	case ProviderOnly:
-		return "provider only"
-	case Differs:
-		return "differs"
-	case TwiceInLedger:
-		return "twice in the ledger"
-	case TwiceByProvider:
-		return "twice by the provider"
-	}
-	return fmt.Sprintf("DifferenceKind(%d)", uint8(k))
-}
+var differenceNames = [...]string{LedgerOnly: "ledger only", ProviderOnly: "provider only", Differs: "differs",
+	TwiceInLedger: "twice in the ledger", TwiceByProvider: "twice by the provider"}
+
+func (k DifferenceKind) String() string { return names.Of("DifferenceKind", differenceNames[:], k) }
 
 // ErrUnordered is returned when a side of [Books] is not in the order of its IDs.
 var ErrUnordered = errors.New("compare: entries are not in the order of their IDs")

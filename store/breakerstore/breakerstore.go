@@ -6,27 +6,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
+	"github.com/stet-dev/stet/internal/names"
 )
 
 // Config configures a [Store]. The zero value works.
 type Config struct {
-	// Failures is the number of failures within [Window] that opens the breaker, if at least half
-	// of the calls in that time failed. Default [DefaultFailures].
+	// Failures is the number of failures within ten seconds that opens the breaker, if at least
+	// half of the calls in that time failed. Default 10.
 	Failures int
-	// Pause is how long the breaker stays open before it lets a probe through. Default
-	// [DefaultPause].
+	// Pause is how long the breaker stays open before it lets a probe through. Default one second.
 	Pause time.Duration
 	// Probes is how many calls a half-open breaker lets through at a time, and how many of them
 	// must succeed in a row to close it. Default 1.
 	Probes int
 	// Patience is the least time that a deadline must have left the store for its expiry to count
-	// as a failure. Default [DefaultPatience].
+	// as a failure. Default 100 ms.
 	Patience time.Duration
 	// Changed, if it is not nil, is called after each change of state, in order. The breaker is
 	// locked meanwhile: Changed must return quickly and must not call the store.
@@ -35,13 +36,13 @@ type Config struct {
 
 // Defaults of [Config].
 const (
-	DefaultFailures = 10
-	DefaultPause    = time.Second
-	DefaultPatience = 100 * time.Millisecond
+	defaultFailures = 10
+	defaultPause    = time.Second
+	defaultPatience = 100 * time.Millisecond
 )
 
-// Window is the time in which failures are counted together.
-const Window = 10 * time.Second
+// window is the time in which failures are counted together.
+const window = 10 * time.Second
 
 const windowStep = time.Second // the window moves in steps of this length
 
@@ -54,17 +55,9 @@ const (
 	Open                  // no call goes through
 )
 
-func (s State) String() string {
-	switch s {
-	case Closed:
-		return "closed"
-	case HalfOpen:
-		return "half-open"
-	case Open:
-		return "open"
-	}
-	return fmt.Sprintf("State(%d)", uint8(s))
-}
+var stateNames = [...]string{"closed", "half-open", "open"}
+
+func (s State) String() string { return names.Of("State", stateNames[:], s) }
 
 // ErrOpen is returned without asking the store, because most of the calls before failed. The call
 // had no effect.
@@ -99,12 +92,12 @@ func New(inner stet.Store, c Config) (*Store, error) {
 	case c.Patience < 0:
 		return nil, fmt.Errorf("breakerstore: Patience is %s; it must not be negative", c.Patience)
 	}
-	failures := uint32(min(cmp.Or(c.Failures, DefaultFailures), 1<<30))
+	failures := uint32(min(cmp.Or(c.Failures, defaultFailures), 1<<30))
 	settings := gobreaker.Settings{
 		MaxRequests:  uint32(min(cmp.Or(c.Probes, 1), 1<<30)),
-		Interval:     Window,
+		Interval:     window,
 		BucketPeriod: windowStep,
-		Timeout:      cmp.Or(c.Pause, DefaultPause),
+		Timeout:      cmp.Or(c.Pause, defaultPause),
 		ReadyToTrip: func(n gobreaker.Counts) bool {
 			return n.TotalFailures >= failures && n.TotalFailures >= (n.TotalFailures+n.TotalSuccesses+1)/2
 		},
@@ -117,7 +110,7 @@ func New(inner stet.Store, c Config) (*Store, error) {
 	if c.Changed != nil {
 		settings.OnStateChange = func(_ string, from, to gobreaker.State) { c.Changed(state(from), state(to)) }
 	}
-	s := &Store{breaker: gobreaker.NewCircuitBreaker[struct{}](settings), patience: cmp.Or(c.Patience, DefaultPatience)}
+	s := &Store{breaker: gobreaker.NewCircuitBreaker[struct{}](settings), patience: cmp.Or(c.Patience, defaultPatience)}
 	s.calls = ability.Wrap(inner, s.pass, false)
 	return s, nil
 }
@@ -142,16 +135,8 @@ func (s *Store) State() State { return state(s.breaker.State()) }
 
 // answered reports whether the store answered the call, even if the answer is an error.
 func answered(err error) bool {
-	if err == nil {
-		return true
-	}
-	for _, answer := range [...]error{stet.ErrExists, stet.ErrStale, stet.ErrNotFound, stet.ErrCorrupt, stet.ErrFull,
-		stet.ErrUnconfirmed} {
-		if errors.Is(err, answer) {
-			return true
-		}
-	}
-	return false
+	return err == nil || slices.ContainsFunc([]error{stet.ErrExists, stet.ErrStale, stet.ErrNotFound, stet.ErrCorrupt, stet.ErrFull,
+		stet.ErrUnconfirmed}, func(answer error) bool { return errors.Is(err, answer) })
 }
 
 // unjudged marks a failure that says nothing about the store.

@@ -24,7 +24,7 @@ func Example() {
 	id := stet.ID{Scope: "shop", Key: "order-1"}
 
 	server.Down()
-	for range breakerstore.DefaultFailures {
+	for range 10 {
 		_, _ = store.Get(context.Background(), id)
 	}
 	_, err = store.Get(context.Background(), id)

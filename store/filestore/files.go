@@ -15,6 +15,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/digest"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // The directories of a store.
@@ -189,12 +190,6 @@ const (
 
 func (p *patience) pause(ctx context.Context) error {
 	p.next = min(max(2*p.next, firstPause), lastPause)
-	t := time.NewTimer(p.next)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	rest.For(ctx, p.next)
+	return ctx.Err()
 }

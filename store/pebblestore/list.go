@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -171,10 +172,7 @@ const slack = time.Minute
 // Count implements [stet.Counter]. Counting by state reads no records. A query with NewerThan looks
 // through the latest keys alone, unless it has filters beside Scope and OlderThan.
 func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
-	limit := q.Limit
-	if limit <= 0 {
-		limit = stet.DefaultLimit
-	}
+	limit := cmp.Or(max(0, q.Limit), stet.DefaultLimit)
 	q.After = ""
 	p, err := s.paged(ctx, "count", q, func(ctx context.Context, p *page) error {
 		p.limit, p.look, p.only = limit, math.MaxInt, true

@@ -26,11 +26,11 @@
 package pgxstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,19 +45,6 @@ import (
 type Store struct {
 	*pgstore.Store
 }
-
-var (
-	_ stet.Store     = (*Store)(nil)
-	_ stet.Waiter    = (*Store)(nil)
-	_ stet.Lister    = (*Store)(nil)
-	_ stet.Counter   = (*Store)(nil)
-	_ stet.Finder    = (*Store)(nil)
-	_ stet.Historian = (*Store)(nil)
-	_ stet.Binder    = (*Store)(nil)
-	_ stet.Reaper    = (*Store)(nil)
-	_ stet.Checker   = (*Store)(nil)
-	_ io.Closer      = (*Store)(nil)
-)
 
 // Config configures a [Store]. The zero value is ready to use.
 type Config struct {
@@ -100,13 +87,8 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
 		}
 	}
 	have, want, err := Status(ctx, pool)
-	switch {
-	case err != nil:
+	if err = cmp.Or(err, pgstore.CheckSchema("pgxstore", ErrSchema, have, want)); err != nil {
 		return nil, err
-	case have > want:
-		return nil, newer(have, want)
-	case have < want:
-		return nil, fmt.Errorf("%w: it has version %d, and %d is needed; run `stet migrate up`, or pgxstore.Migrate", ErrSchema, have, want)
 	}
 	s, err := pgstore.Open(ctx, querier{pool}, pgstore.Config{Package: "pgxstore", Closed: ErrClosed, LockTimeout: c.LockTimeout,
 		Volatile: c.AllowVolatile,
@@ -139,13 +121,8 @@ func In(claim *stet.Claim, tx pgx.Tx) error { return claim.In(tx) }
 // processes may call it at once. If a newer program has made the schema, it returns [ErrSchema].
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	have, want, err := Status(ctx, pool)
-	switch {
-	case err != nil:
-		return err
-	case have > want:
-		return newer(have, want)
-	case have == want:
-		return nil
+	if err != nil || have >= want {
+		return cmp.Or(err, pgstore.CheckSchema("pgxstore", ErrSchema, have, want))
 	}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return pgstore.Migrate(ctx, querier{tx}) })
 	if err != nil {
@@ -161,10 +138,6 @@ func Status(ctx context.Context, pool *pgxpool.Pool) (have, want int, err error)
 		return 0, 0, fmt.Errorf("pgxstore: %w", err)
 	}
 	return have, want, nil
-}
-
-func newer(have, want int) error {
-	return fmt.Errorf("%w: a newer program has made it version %d; this one knows %d", ErrSchema, have, want)
 }
 
 // querier is a pool or a transaction of pgx.

@@ -43,19 +43,8 @@ var mends = map[string]string{
 	"MASTERDOWN":  "the server is a replica without its master: give the client the master",
 }
 
-// answered reports whether err is an answer of the server that begins with one of the codes.
-func answered(err error, codes ...string) bool {
-	if err == nil {
-		return false
-	}
-	var e ServerError
-	if !errors.As(err, &e) {
-		return false
-	}
-	for _, code := range codes {
-		if strings.HasPrefix(string(e), code) {
-			return true
-		}
-	}
-	return false
+// answered reports whether err is an answer of the server that begins with code.
+func answered(err error, code string) bool {
+	e, ok := errors.AsType[ServerError](err)
+	return ok && strings.HasPrefix(string(e), code)
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // atOnce is how many shards are asked at a time.
@@ -31,21 +32,17 @@ func (s *Store) each(ctx context.Context, ask func(ctx context.Context, shard in
 func (s *Store) among(ctx context.Context, shards []int, ask func(ctx context.Context, shard int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	slots := make(chan struct{}, atOnce)
-	var wg sync.WaitGroup
+	asking := walk.NewWorkers(atOnce)
 	for _, i := range shards {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			if ctx.Err() != nil {
-				return
-			}
+		if !asking.Go(ctx, func() {
 			if err := ask(ctx, i); err != nil {
 				cancel(err)
 			}
-		})
+		}) {
+			break
+		}
 	}
-	wg.Wait()
+	asking.Wait()
 	return context.Cause(ctx)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/codec"
+	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/internal/tag"
 )
 
@@ -335,11 +336,7 @@ func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 		if err != nil || first(got) != version {
 			return nil // the caller reads the record itself
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !rest.For(ctx, pause) {
 			return ctx.Err()
 		}
 	}

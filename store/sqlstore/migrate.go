@@ -1,21 +1,20 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/stet-dev/stet/internal/pgstore"
+	"github.com/stet-dev/stet/internal/sqltext"
 )
 
 // ErrSchema is returned when the database's schema is not the one that this program works with. The
 // error that wraps it says what to do.
 var ErrSchema = errors.New("sqlstore: the schema does not fit")
-
-const createSchema = "CREATE TABLE IF NOT EXISTS stet_schema (version INTEGER PRIMARY KEY)"
 
 // Migrate brings the schema up to date step by step, if it is not yet. Any number of processes may
 // call it at once. Each step is a transaction, so that the steps before a failure stay. MySQL
@@ -23,25 +22,23 @@ const createSchema = "CREATE TABLE IF NOT EXISTS stet_schema (version INTEGER PR
 // program has made the schema, Migrate returns [ErrSchema].
 func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	have, want, err := Status(ctx, db, d)
-	switch {
-	case err != nil:
-		return err
-	case have > want:
-		return newer(have, want)
-	case have == want:
-		return nil
-	case d == Postgres:
+	if err != nil || have >= want {
+		return cmp.Or(err, pgstore.CheckSchema("sqlstore", ErrSchema, have, want))
+	}
+	switch d {
+	case Postgres:
 		if err := migratePostgres(ctx, db); err != nil {
 			return fmt.Errorf("sqlstore: migrate: %w", err)
 		}
 		return nil
-	case d == MySQL:
+	case MySQL:
 		if err := migrateMySQL(ctx, db); err != nil {
 			return fmt.Errorf("sqlstore: migrate: %w", err)
 		}
 		return nil
+	case SQLite:
 	}
-	if _, err := db.ExecContext(ctx, createSchema); err != nil {
+	if _, err := db.ExecContext(ctx, sqltext.SchemaTable); err != nil {
 		return fmt.Errorf("sqlstore: migrate: %w", err)
 	}
 	for i, step := range d.steps() {
@@ -80,7 +77,7 @@ func Status(ctx context.Context, db *sql.DB, d Dialect) (have, want int, err err
 		return 0, 0, err
 	}
 	var tables int
-	if err := db.QueryRowContext(ctx, d.hasSchema()).Scan(&tables); err != nil {
+	if err := db.QueryRowContext(ctx, dialects[d].hasSchema).Scan(&tables); err != nil {
 		return 0, 0, fmt.Errorf("sqlstore: schema: %w", d.fault(ctx, err))
 	}
 	if tables > 0 {
@@ -106,25 +103,13 @@ func (d Dialect) fault(ctx context.Context, err error) error {
 
 func checkSchema(ctx context.Context, db *sql.DB, d Dialect) error {
 	have, want, err := Status(ctx, db, d)
-	switch {
-	case err != nil:
-		return err
-	case have > want:
-		return newer(have, want)
-	case have < want:
-		return fmt.Errorf("%w: it has version %d, and %d is needed; run `stet migrate up`, or sqlstore.Migrate", ErrSchema, have, want)
-	}
-	return nil
-}
-
-func newer(have, want int) error {
-	return fmt.Errorf("%w: a newer program has made it version %d; this one knows %d", ErrSchema, have, want)
+	return cmp.Or(err, pgstore.CheckSchema("sqlstore", ErrSchema, have, want))
 }
 
 // SQL returns the migrations as a script to be run by hand on an empty database.
 func (d Dialect) SQL() string {
 	var b strings.Builder
-	begin, end := "BEGIN;\n"+createSchema+";\n", "COMMIT;\n"
+	begin, end := "BEGIN;\n"+sqltext.SchemaTable+";\n", "COMMIT;\n"
 	if d == MySQL { // each statement that changes the schema commits
 		begin, end = createSchemaMySQL+";\n", ""
 	}
@@ -137,19 +122,4 @@ func (d Dialect) SQL() string {
 }
 
 // steps are the dialect's migrations in order.
-func (d Dialect) steps() []string {
-	files := d.migrations()
-	names, err := fs.Glob(files, "*/*.sql")
-	if err != nil {
-		panic(err) // of the pattern
-	}
-	steps := make([]string, len(names))
-	for i, name := range names { // sorted
-		b, err := fs.ReadFile(files, name)
-		if err != nil {
-			panic(err) // of an embedded file
-		}
-		steps[i] = string(b)
-	}
-	return steps
-}
+func (d Dialect) steps() []string { return sqltext.Steps(dialects[d].migrations) }

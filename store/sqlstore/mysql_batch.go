@@ -149,13 +149,7 @@ func carryChanges(ctx context.Context, c *lane, batch []*job) error {
 }
 
 func of(jobs []*job, v tablestore.Verb) []*job {
-	return slices.Collect(func(yield func(*job) bool) {
-		for _, j := range jobs {
-			if j.Verb == v && !yield(j) {
-				return
-			}
-		}
-	})
+	return slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return j.Verb != v })
 }
 
 // lockedRow is what is known of a row that this transaction holds.

@@ -10,7 +10,7 @@ import (
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-const createSchemaMySQL = createSchema + " ENGINE = InnoDB"
+const createSchemaMySQL = sqltext.SchemaTable + " ENGINE = InnoDB"
 
 // migrateLock is the name of a lock in the server, which is not of one database: the name has the
 // database in it.
@@ -54,7 +54,7 @@ func migrateStepsMySQL(ctx context.Context, conn *sql.Conn) error {
 	steps := MySQL.steps()
 	for i, step := range steps[min(have, len(steps)):] {
 		number := have + i + 1
-		for _, statement := range sqltext.MySQLStatements(step) {
+		for _, statement := range sqltext.Statements(step) {
 			if _, err := conn.ExecContext(ctx, statement); err != nil {
 				return fmt.Errorf("step %d: %w", number, err)
 			}

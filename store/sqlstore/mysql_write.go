@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
+	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
@@ -75,11 +76,7 @@ func (s *mysql) patient(j *job) error {
 		default:
 			return err
 		}
-		timer := time.NewTimer(pause/2 + rand.N(pause/2))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !rest.For(ctx, pause/2+rand.N(pause/2)) {
 			return fmt.Errorf("%w: %w", groupcommit.Nothing(ctx.Err()), err)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
-// DefaultMaxLog is the default of [Config].MaxLog in bytes: twice what [SQLiteDSN] moves from the
+// defaultMaxLog is the default of [Config].MaxLog in bytes: twice what [SQLiteDSN] moves from the
 // log into the table at a time.
-const DefaultMaxLog = 32 << 20
+const defaultMaxLog = 32 << 20
 
 const (
 	logPatience = 100 * time.Millisecond // how long writes wait for those who read the log, each time it is to be cut off

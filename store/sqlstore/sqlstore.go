@@ -31,6 +31,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -64,13 +65,6 @@ type database interface {
 	io.Closer
 }
 
-var (
-	_ stet.Store   = (*Store)(nil)
-	_ stet.Lister  = (*Store)(nil)
-	_ stet.Counter = (*Store)(nil)
-	_ io.Closer    = (*Store)(nil)
-)
-
 // Config configures a [Store]. Only Dialect is required.
 type Config struct {
 	// Dialect is the kind of database.
@@ -84,7 +78,7 @@ type Config struct {
 	// MaxLog is the size in bytes of SQLite's write-ahead log above which a write truncates the
 	// log. The write then waits for the reads that use the log, at most a tenth of a second each
 	// time. A read that takes minutes keeps the log for as long, so that the log may exceed MaxLog.
-	// Default [DefaultMaxLog].
+	// Default 32 MiB.
 	MaxLog int64
 	// LockTimeout bounds how long a store bound to a transaction waits for a row that another
 	// transaction holds (Postgres). It sets lock_timeout for the rest of the transaction, in whole
@@ -109,15 +103,7 @@ var ErrClosed = errors.New("sqlstore: the store is closed")
 // pool (SetMaxOpenConns) must leave room for the connections that the store keeps: Readers, and
 // those that write, which is one for SQLite and up to 20 for MySQL.
 func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
-	if c.Clock == nil {
-		c.Clock = time.Now
-	}
-	if c.Readers == 0 {
-		c.Readers = DefaultReaders
-	}
-	if c.MaxLog == 0 {
-		c.MaxLog = DefaultMaxLog
-	}
+	c.Readers, c.MaxLog = cmp.Or(c.Readers, DefaultReaders), cmp.Or(c.MaxLog, defaultMaxLog)
 	if err := c.validate(db); err != nil {
 		return nil, err
 	}

@@ -38,8 +38,8 @@ func newer(a, b *stet.Head) bool {
 		a.UpdatedAt.Equal(b.UpdatedAt) && a.State != stet.Running && b.State == stet.Running
 }
 
-// DefaultMemoryBytes is the default size of a [Memory]: 64 MiB, and so at most 65,536 copies.
-const DefaultMemoryBytes = 64 << 20
+// defaultMemoryBytes is the default size of a [Memory]: 64 MiB, and so at most 65,536 copies.
+const defaultMemoryBytes = 64 << 20
 
 // Memory is a cache in the memory of the process. When it is full, it evicts what is asked for
 // least. It is safe for concurrent use, but each Memory serves one [Store] only.
@@ -81,13 +81,13 @@ type entry struct {
 	weight uint32
 }
 
-// NewMemory returns an empty cache of maxBytes; 0 means [DefaultMemoryBytes]. All that a copy takes
+// NewMemory returns an empty cache of maxBytes; 0 means 64 MiB. All that a copy takes
 // counts, not its body alone, and never less than a kilobyte. While it evicts, the cache may exceed
 // the limit for a moment. It does not keep a copy that takes more than an eighth of maxBytes,
 // because that would evict too many others.
 func NewMemory(maxBytes int64) *Memory {
 	seed := maphash.MakeSeed()
-	c := &Memory{max: max(cmp.Or(maxBytes, DefaultMemoryBytes), 1),
+	c := &Memory{max: max(cmp.Or(maxBytes, defaultMemoryBytes), 1),
 		hash: func(id stet.ID) uint32 { return uint32(maphash.Comparable(seed, id)) }}
 	c.entries = otter.Must(&otter.Options[stet.ID, *entry]{
 		MaximumWeight: uint64(c.max),

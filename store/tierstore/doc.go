@@ -6,7 +6,7 @@
 // is down, slow, empty or wrong about the time turns no "do not run" into a "run". The most it
 // answers is "this is done, here is the result", and only until the retention of that result is
 // over. A call spends at most [Config].Timeout on the cache. After a failure, the cache is not
-// asked for [CachePause].
+// asked for a second.
 //
 // # How old an answer may be
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -55,10 +56,9 @@ func (f shared) close() error { return ability.Close(f.store) }
 // unlessAnswered returns nil if the cache has no room, does not have the record any more, or cannot
 // read it: such a cache has not failed.
 func unlessAnswered(err error) error {
-	for _, answer := range [...]error{stet.ErrNotFound, stet.ErrStale, stet.ErrFull, stet.ErrCorrupt} {
-		if errors.Is(err, answer) {
-			return nil
-		}
+	if slices.ContainsFunc([]error{stet.ErrNotFound, stet.ErrStale, stet.ErrFull, stet.ErrCorrupt},
+		func(answer error) bool { return errors.Is(err, answer) }) {
+		return nil
 	}
 	return err
 }

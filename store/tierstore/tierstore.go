@@ -19,7 +19,7 @@ type Config struct {
 	// asked last, and so the longest time for which a purge may go unnoticed. Default [DefaultTTL].
 	TTL time.Duration
 	// Timeout is how much of each call a shared cache may take, reading and writing together. A
-	// [Memory] does not need it. Default [DefaultTimeout].
+	// [Memory] does not need it. Default 50 ms.
 	Timeout time.Duration
 	// InFlight also keeps a note of each running record in the cache, so that duplicates of a
 	// running request are turned away without asking the origin. Such a note can only keep a
@@ -38,11 +38,11 @@ type Config struct {
 // Defaults of [Config].
 const (
 	DefaultTTL     = time.Minute
-	DefaultTimeout = 50 * time.Millisecond
+	defaultTimeout = 50 * time.Millisecond
 )
 
-// CachePause is how long a shared cache is not asked after it failed.
-const CachePause = time.Second
+// cachePause is how long a shared cache is not asked after it failed.
+const cachePause = time.Second
 
 // Store reads completed records through a cache. It is safe for concurrent use. Several processes
 // may each have a Store on the same origin, with one shared cache or each with its own.
@@ -70,7 +70,7 @@ func New(cache Cache, origin stet.Store, c Config) (*Store, error) {
 	case c.Timeout < 0:
 		return nil, fmt.Errorf("tierstore: Timeout is %s; it must not be negative", c.Timeout)
 	}
-	c.TTL, c.Timeout = cmp.Or(c.TTL, DefaultTTL), cmp.Or(c.Timeout, DefaultTimeout)
+	c.TTL, c.Timeout = cmp.Or(c.TTL, DefaultTTL), cmp.Or(c.Timeout, defaultTimeout)
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
@@ -86,6 +86,9 @@ func New(cache Cache, origin stet.Store, c Config) (*Store, error) {
 	}
 	return s, nil
 }
+
+// Paused reports whether the cache has just failed, and is not asked for a moment.
+func (s *Store) Paused() bool { return time.Now().UnixNano() < s.paused.Load() }
 
 // Unwrap lets [stet.As] find the abilities of the origin. Only writes in transactions concern the
 // cache, and only with InFlight: without it, what a claim changes in a transaction was not
@@ -238,7 +241,7 @@ func (v *visit) ask(ctx context.Context, do func(context.Context) error) bool {
 	v.left -= time.Since(began)
 	if err != nil && ctx.Err() == nil { // a caller that has gone is no failure of the cache
 		v.left = 0
-		v.s.paused.Store(time.Now().Add(CachePause).UnixNano())
+		v.s.paused.Store(time.Now().Add(cachePause).UnixNano())
 	}
 	return err == nil
 }

@@ -17,13 +17,13 @@ func TestWindows(t *testing.T) {
 func TestCounts(t *testing.T) {
 	for _, c := range []struct {
 		o    outcome
-		want Result
+		want result
 	}{
-		{outcome{effects: 1}, Result{Effects: 1}},
-		{outcome{effects: 1, killed: true}, Result{Windows: 1, Effects: 1}},
-		{outcome{effects: 3, killed: true}, Result{Windows: 1, Effects: 3, Duplicates: 2}},
-		{outcome{killed: true}, Result{Windows: 1, Lost: 1}},
-		{outcome{effects: 1, wrong: errNoAnswer}, Result{Effects: 1, Lost: 1}},
+		{outcome{effects: 1}, result{Effects: 1}},
+		{outcome{effects: 1, killed: true}, result{Windows: 1, Effects: 1}},
+		{outcome{effects: 3, killed: true}, result{Windows: 1, Effects: 3, Duplicates: 2}},
+		{outcome{killed: true}, result{Windows: 1, Lost: 1}},
+		{outcome{effects: 1, wrong: errNoAnswer}, result{Effects: 1, Lost: 1}},
 	} {
 		if got := c.o.count(); got != c.want {
 			t.Errorf("%+v counts as %+v, want %+v", c.o, got, c.want)

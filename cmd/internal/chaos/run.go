@@ -19,6 +19,7 @@ import (
 
 	"github.com/stet-dev/stet/examples/payments/provider"
 	"github.com/stet-dev/stet/internal/crashpoint"
+	"github.com/stet-dev/stet/store/memstore"
 )
 
 // Show kills, and tells.
@@ -26,10 +27,13 @@ type Show struct {
 	Dir  string // for databases and ledgers
 	Out  io.Writer
 	Self func(life string) *exec.Cmd // this program as a [Life], which is given as JSON
+	// Shown takes a copy of each window's record and its history, as they are after the crash and
+	// in the end; nil takes none.
+	Shown *memstore.Store
 }
 
-// Result is what came of it.
-type Result struct {
+// result is what came of it.
+type result struct {
 	Windows    int // that a process was killed in
 	Effects    int // that the provider had
 	Duplicates int
@@ -40,8 +44,8 @@ type Result struct {
 const atOnce = 8
 
 // Run goes through all scenarios. An error means that the show itself failed.
-func (s Show) Run(ctx context.Context) (total Result, err error) {
-	st := &stage{dir: s.Dir, self: s.Self, far: map[bool]string{}}
+func (s Show) Run(ctx context.Context) (total result, err error) {
+	st := &stage{dir: s.Dir, self: s.Self, shown: s.Shown, far: map[bool]string{}}
 	defer st.running.Wait()
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
@@ -67,7 +71,7 @@ func (s Show) Run(ctx context.Context) (total Result, err error) {
 	return total, nil
 }
 
-func (r *Result) add(o Result) {
+func (r *result) add(o result) {
 	r.Windows += o.Windows
 	r.Effects += o.Effects
 	r.Duplicates += o.Duplicates
@@ -76,7 +80,7 @@ func (r *Result) add(o Result) {
 
 // scenario finds out how many windows there are, by a life that is let live, and then tries all of
 // them.
-func (s Show) scenario(ctx context.Context, st *stage, number int, sc scenario) (total Result, err error) {
+func (s Show) scenario(ctx context.Context, st *stage, number int, sc scenario) (total result, err error) {
 	calm, err := st.try(ctx, sc, fmt.Sprintf("order-%d-calm", number), "")
 	if err != nil {
 		return total, err
@@ -140,7 +144,7 @@ type outcome struct {
 	wrong    error // what must not be
 }
 
-func (o outcome) count() (r Result) {
+func (o outcome) count() (r result) {
 	r.Effects, r.Duplicates = o.effects, max(0, o.effects-1)
 	if o.killed {
 		r.Windows = 1
@@ -155,6 +159,7 @@ func (o outcome) count() (r Result) {
 type stage struct {
 	dir, template string
 	self          func(life string) *exec.Cmd
+	shown         *memstore.Store
 	running       sync.WaitGroup  // of processes
 	far           map[bool]string // the providers, by whether they heed keys
 }
@@ -202,6 +207,9 @@ func (st *stage) try(ctx context.Context, sc scenario, order, at string) (o outc
 		return o, err
 	}
 	o.behind = before.behind(sc.then == roleWorker)
+	if err := st.show(ctx, file, order); err != nil {
+		return o, err
+	}
 	next, err := st.start(ctx, st.life(sc, roleAPI, file))
 	if err != nil {
 		return o, err
@@ -215,6 +223,9 @@ func (st *stage) try(ctx context.Context, sc scenario, order, at string) (o outc
 		o.wrong = err
 	}
 	o.saw, o.resolved = c.saw, sc.resolved(before, after, a)
+	if err := st.show(ctx, file, order); err != nil {
+		return o, err
+	}
 	o.effects, err = st.charged(ctx, sc, order)
 	return o, err
 }

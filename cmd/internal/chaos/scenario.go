@@ -45,34 +45,41 @@ type left struct {
 	messageAttempts int
 }
 
-// look reads a database that others use.
-func look(ctx context.Context, file, key string) (l left, err error) {
+// opened reads a database that others use.
+func opened(ctx context.Context, file string, read func(*sql.DB, *sqlstore.Store) error) (err error) {
 	db, err := sql.Open("sqlite", service.DSN(file))
 	if err != nil {
-		return l, err
+		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	store, err := sqlstore.Open(ctx, db, sqlstore.Config{Dialect: sqlstore.SQLite})
 	if err != nil {
-		return l, err
+		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	heads, _, err := store.List(ctx, stet.Query{Key: stet.Key(key)})
-	if err != nil {
-		return l, err
-	}
-	for _, h := range heads {
-		l.state, l.point, l.attempt = h.State.String(), h.Point, h.Attempt
-		err = db.QueryRowContext(ctx, "SELECT became = 'completed', why FROM stet_history WHERE key = ? ORDER BY id DESC LIMIT 1", key).
-			Scan(&l.reconciled, &l.verdict)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return l, err
+	return errors.Join(read(db, store), store.Close())
+}
+
+// look reads what is left of a key.
+func look(ctx context.Context, file, key string) (l left, err error) {
+	err = opened(ctx, file, func(db *sql.DB, store *sqlstore.Store) error {
+		heads, _, err := store.List(ctx, stet.Query{Key: stet.Key(key)})
+		if err != nil {
+			return err
 		}
-	}
-	err = db.QueryRowContext(ctx, "SELECT state, attempt FROM stet_outbox WHERE key = ?", key).Scan(&l.message, &l.messageAttempts)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
+		for _, h := range heads {
+			l.state, l.point, l.attempt = h.State.String(), h.Point, h.Attempt
+			err = db.QueryRowContext(ctx, "SELECT became = 'completed', why FROM stet_history WHERE key = ? ORDER BY id DESC LIMIT 1", key).
+				Scan(&l.reconciled, &l.verdict)
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+		}
+		err = db.QueryRowContext(ctx, "SELECT state, attempt FROM stet_outbox WHERE key = ?", key).Scan(&l.message, &l.messageAttempts)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = nil
+		}
+		return err
+	})
 	return l, err
 }
 

@@ -24,6 +24,6 @@ func (o outcome) row(out io.Writer, number int) {
 }
 
 // Sum is the last line.
-func (r Result) Sum() string {
+func (r result) Sum() string {
 	return fmt.Sprintf("effects: %d, duplicates: %d", r.Effects, r.Duplicates)
 }

@@ -95,7 +95,7 @@ func TestDefaultsInTheDocs(t *testing.T) {
 	defaults := map[string]reflect.StructTag{}
 	var walk func(t reflect.Type, prefix string)
 	walk = func(t reflect.Type, prefix string) {
-		for f := range structFields(t) {
+		for f := range t.Fields() {
 			path := join(prefix, f.Tag.Get("yaml"))
 			switch kindOf(f.Type) {
 			case section:

@@ -34,7 +34,7 @@ func TestBoundsAreInTheTable(t *testing.T) { // C11
 // bounds visits the settings of limits, and all that are a most of something but time. Those of
 // routes are those of the policy.
 func bounds(t reflect.Type, prefix string, visit func(path, def string)) {
-	for f := range structFields(t) {
+	for f := range t.Fields() {
 		key := f.Tag.Get("yaml")
 		path := join(prefix, key)
 		switch most := strings.HasPrefix(key, "max_") && !strings.HasSuffix(key, "_s"); {

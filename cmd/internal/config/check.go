@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/internal/canon"
 	"github.com/stet-dev/stet/internal/spell"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
@@ -96,6 +98,17 @@ func (k *checker) admin() {
 	}
 	if k.Admin.TokenFile != "" && k.Admin.TokensFile != "" {
 		k.fail("admin.tokens_file", "give token_file or tokens_file, not both")
+	}
+	const longest = 60
+	if n := utf8.RuneCountInString(k.Admin.Title); n > longest {
+		k.fail("admin.title", "it has %d characters, and %d fit on a page", n, longest)
+	}
+	if t := k.Console.TraceURL; t != "" {
+		const place = "{trace_id}"
+		u, err := url.Parse(strings.ReplaceAll(t, place, "0"))
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || !strings.Contains(t, place) {
+			k.fail("console.trace_url", "%q is not the URL of a page with {trace_id} in it, such as https://traces.example/{trace_id}", redactURL(t))
+		}
 	}
 }
 
@@ -241,18 +254,13 @@ func (c *Config) Warnings() (all []*Error) {
 }
 
 func (k *checker) header(path, name string) {
-	if !token(name) {
+	if !HeaderName(name) {
 		k.fail(path, "%q is not the name of a header", name)
 	}
 }
 
 // HeaderName reports whether a header may have the name.
-func HeaderName(s string) bool { return token(s) }
-
-// token is RFC 9110 section 5.6.2: header names and methods.
-func token(s string) bool {
-	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == ""
-}
+func HeaderName(s string) bool { return canon.IsToken(s) }
 
 // policy checks one effective policy. A route's value may come from the file's policy; then its
 // error is said there.
@@ -284,7 +292,7 @@ func (k *checker) policy(p *Policy, own, file string) {
 		k.header(at("replay.drop_headers"), name)
 	}
 	for _, m := range slices.Concat(p.EnabledMethods, p.RequiredMethods) {
-		if !token(m) || m != strings.ToUpper(m) {
+		if !canon.IsToken(m) || m != strings.ToUpper(m) {
 			k.fail(at("enabled_methods"), "%q is not a method; methods are upper case, such as POST", m)
 		} else if hint := spell.Hint(m, registered); hint != "" && !slices.Contains(registered, m) {
 			k.fail(at("enabled_methods"), "there is no method %s%s", m, hint)

@@ -114,11 +114,10 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 
 // demand checks that what is there has all it needs.
 func (d *decoder) demand(n *yaml.Node, v reflect.Value, path string) {
-	for i := range v.NumField() {
-		tag := v.Type().Field(i).Tag
-		name := join(path, tag.Get("yaml"))
-		if _, ok := d.given[name]; !ok && tag.Get("nonempty") == "required" {
-			d.fail(n, path, "%s is missing", tag.Get("yaml"))
+	for f := range v.Type().Fields() {
+		key := f.Tag.Get("yaml")
+		if _, ok := d.given[join(path, key)]; !ok && f.Tag.Get("nonempty") == "required" {
+			d.fail(n, path, "%s is missing", key)
 		}
 	}
 }

@@ -11,16 +11,16 @@ type Change struct {
 	Path string // such as policy.key.min_len, or routes[POST /v1/payments].mode
 	// Was and Is are the values as [Config.Show] writes them, and so without what is secret. Where
 	// nothing of the difference may be shown, as of a password or of what is in a file, Is is
-	// [Changed].
+	// changed.
 	Was, Is string
 	Restart string // why a reload does not put it in force; "" if it does
 }
 
 // Values of a [Change] that stand for something else.
 const (
-	Changed = "changed" // another, which is not shown
-	Present = "present" // a section or a route that the other configuration does not have
-	Absent  = "absent"
+	changed = "changed" // another, which is not shown
+	present = "present" // a section or a route that the other configuration does not have
+	absent  = "absent"
 )
 
 // Diff lists the settings in which two configurations differ, in the order of the file. What files
@@ -64,11 +64,11 @@ func (d *differ) field(was, is field, path string) {
 		switch a, b := format(was.Value), format(is.Value); {
 		case a != b:
 			if a, b = was.text(), is.text(); a == b {
-				b = Changed
+				b = changed
 			}
 			d.add(is, path, a, b)
 		case was.tag.Get("file") != "" && d.was[path] != d.is[path]:
-			d.changes = append(d.changes, Change{Path: path, Was: was.text(), Is: Changed, Restart: is.late("file")})
+			d.changes = append(d.changes, Change{Path: path, Was: was.text(), Is: changed, Restart: is.late("file")})
 		}
 	}
 }
@@ -87,9 +87,9 @@ func (f field) late(tag string) string {
 
 func presence(there bool) string {
 	if there {
-		return Present
+		return present
 	}
-	return Absent
+	return absent
 }
 
 // routes compares those of the same pattern, wherever they stand: the most specific one wins, not
@@ -109,7 +109,7 @@ func (d *differ) routes(was, is field, path string) {
 		name := fmt.Sprintf("%s[%s]", path, r.Match)
 		o, ok := old[r.Match]
 		if !ok {
-			d.add(is, name, Absent, Present)
+			d.add(is, name, absent, present)
 			continue
 		}
 		delete(old, r.Match)
@@ -124,7 +124,7 @@ func (d *differ) routes(was, is field, path string) {
 	}
 	for i := range was.Len() {
 		if match := was.Index(i).Addr().Interface().(*Route).Match; old[match] != nil {
-			d.add(was, fmt.Sprintf("%s[%s]", path, match), Present, Absent)
+			d.add(was, fmt.Sprintf("%s[%s]", path, match), present, absent)
 		}
 	}
 }

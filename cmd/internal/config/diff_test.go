@@ -78,7 +78,7 @@ func TestDiffOfFiles(t *testing.T) { // D01
 		t.Errorf("%s, want %s", got, want)
 	}
 	for _, c := range changes {
-		if c.Is != Changed || strings.Contains(fmt.Sprint(c), "hunter") {
+		if c.Is != changed || strings.Contains(fmt.Sprint(c), "hunter") {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -127,7 +127,7 @@ reconcile: { probe: { url: "https://hunter2:x@psp.example/v1/{path}/find?token=h
 		if strings.Contains(fmt.Sprint(d), "hunter") {
 			t.Errorf("%+v", d)
 		}
-		if d.Path == "store.dsn" && d.Is != Changed {
+		if d.Path == "store.dsn" && d.Is != changed {
 			t.Errorf("another password: %+v", d)
 		}
 	}
@@ -200,7 +200,7 @@ func TestRestartsAreInTheDocs(t *testing.T) { // D01
 
 // restarts are the rows of the table.
 func restarts(t reflect.Type, prefix string) (rows []string) {
-	for f := range structFields(t) {
+	for f := range t.Fields() {
 		path := join(prefix, f.Tag.Get("yaml"))
 		if _, later := f.Tag.Lookup("later"); later {
 			continue

@@ -37,21 +37,21 @@ type File struct {
 	ProblemBase       string   `yaml:"problem_base" default:"https://stet-dev.github.io/stet/problems/" nonempty:"" doc:"problem types are this URL followed by the problem's code" reload:"live"`
 	LogLevel          string   `yaml:"log_level" default:"info" enum:"debug|info|warn|error" doc:"info logs each execution, debug each request" reload:"live"`
 
-	CORS      CORS      `yaml:"cors" doc:"for the gateway's own answers; the API's answers are passed on as they are"`
+	CORS      cors      `yaml:"cors" doc:"for the gateway's own answers; the API's answers are passed on as they are"`
 	Admin     Admin     `yaml:"admin"`
 	Store     Store     `yaml:"store"`
 	Scope     Scope     `yaml:"scope" doc:"where a request's scope comes from: set one of these, or single_tenant; a request without a scope gets 401"`
 	Policy    Policy    `yaml:"policy"`
-	Limits    Limits    `yaml:"limits" doc:"bounds on what clients can use; 0 is no limit"`
-	Metrics   Metrics   `yaml:"metrics"`
-	Keeper    Keeper    `yaml:"keeper" doc:"background loops that remove expired records and end abandoned runs"`
+	Limits    limits    `yaml:"limits" doc:"bounds on what clients can use; 0 is no limit"`
+	Metrics   metrics   `yaml:"metrics"`
+	Keeper    keeper    `yaml:"keeper" doc:"background loops that remove expired records and end abandoned runs"`
 	Reconcile Reconcile `yaml:"reconcile"`
-	Console   Console   `yaml:"console"`
+	Console   console   `yaml:"console"`
 	Routes    []Route   `yaml:"routes" doc:"policies for some requests; the most specific pattern wins, and its settings override the policy above" reload:"live"`
 }
 
-// CORS lets scripts of other origins read the gateway's own answers.
-type CORS struct {
+// cors lets scripts of other origins read the gateway's own answers.
+type cors struct {
 	AllowOrigins []string `yaml:"allow_origins" example:"https://shop.example" doc:"origins as browsers send them, or \"*\" alone; their scripts can read the problem's code and Retry-After" reload:"live"`
 }
 
@@ -64,6 +64,7 @@ type TLS struct {
 
 // Admin is the operators' listener.
 type Admin struct {
+	Title         string   `yaml:"title" example:"production eu-1" doc:"name of this installation, such as production eu-1, which operators see on every page" reload:"live"`
 	Listen        string   `yaml:"listen" default:"127.0.0.1:8081" doc:"address that operators connect to; outside loopback a token is required; \"\" together with socket: only the socket" reload:"restart" why:"an address is bound once"`
 	Socket        string   `yaml:"socket" doc:"path of a Unix socket that only the gateway's user can open; operators' commands reach it with --admin unix:PATH" reload:"restart" why:"a socket is bound once"`
 	TLS           *TLS     `yaml:"tls" doc:"certificate of admin.listen; the socket has no TLS" reload:"restart" why:"a listener has TLS from the start or never"`
@@ -91,29 +92,29 @@ type Store struct {
 // Scope says whose a request is. Without any there is one scope, "default".
 type Scope struct {
 	Header     string  `yaml:"header" nonempty:"" example:"X-Tenant-Id" doc:"header that a trusted proxy sets; its value is the scope" reload:"live"`
-	APIKey     *APIKey `yaml:"api_key" doc:"the scope is a hash of a long-lived API key" reload:"live"`
-	JWT        *JWT    `yaml:"jwt" later:"scopes from JWTs" doc:"the scope is the claims of a token, percent-encoded and joined by /" reload:"live"`
+	APIKey     *apiKey `yaml:"api_key" doc:"the scope is a hash of a long-lived API key" reload:"live"`
+	JWT        *jwt    `yaml:"jwt" later:"scopes from JWTs" doc:"the scope is the claims of a token, percent-encoded and joined by /" reload:"live"`
 	ClientCert bool    `yaml:"client_cert" default:"false" doc:"true: the scope is a hash of the client's TLS certificate" reload:"live"`
 
 	SingleTenant bool     `yaml:"single_tenant" default:"false" doc:"true: all callers share one scope, and may get each other's answers; without this and the above there is a warning" reload:"live"`
 	Parts        []string `yaml:"parts" enum:"route" doc:"[route]: a key counts for its route only, so that the same key can be used on several routes" reload:"live"`
 }
 
-// APIKey derives the scope from a credential.
-type APIKey struct {
+// apiKey derives the scope from a credential.
+type apiKey struct {
 	Header string `yaml:"header" nonempty:"required" example:"X-Api-Key" doc:"header that holds the API key" reload:"live"`
 }
 
-// JWT derives the scope from a verified token.
-type JWT struct {
+// jwt derives the scope from a verified token.
+type jwt struct {
 	JWKSURL  string   `yaml:"jwks_url" doc:"URL of the issuer's keys" reload:"live"`
 	Issuer   string   `yaml:"issuer" doc:"required issuer" reload:"live"`
 	Audience string   `yaml:"audience" doc:"required audience" reload:"live"`
 	Claims   []string `yaml:"claims" doc:"claims that make the scope" reload:"live"`
 }
 
-// Limits bound what clients may use up.
-type Limits struct {
+// limits bound what clients may use up.
+type limits struct {
 	MaxBufferedBytes      int64   `yaml:"max_buffered_bytes" default:"268435456" min:"1" doc:"memory for all requests and responses that are held; an eighth of it is reserved for bodies of up to 16 KiB" unit:"bytes" reload:"live"`
 	SharePerScope         float64 `yaml:"share_per_scope" default:"0.5" min:"0.01" max:"1" doc:"share of max_buffered_bytes that one scope can hold" unit:"share" reload:"live"`
 	MaxTargetBytes        int     `yaml:"max_target_bytes" default:"8192" min:"1" doc:"maximum length of a request's target; a longer one gets 400 invalid-target" unit:"bytes" reload:"live"`
@@ -127,18 +128,18 @@ type Limits struct {
 	Unauthenticated       float64 `yaml:"unauthenticated_per_second" default:"100" min:"0" doc:"rate of 401s of one client address; above it 429; behind trusted_proxies the client's address is the forwarded one" unit:"requests/s" reload:"live"`
 }
 
-// Metrics shape what /metrics serves.
-type Metrics struct {
+// metrics shape what /metrics serves.
+type metrics struct {
 	ScopeTopK int `yaml:"scope_top_k" default:"0" min:"0" later:"metrics by scope" doc:"number of scopes that have their own series; 0: none" unit:"scopes" reload:"restart" why:"series are made once"`
 }
 
-// Console is what operators see in a browser.
-type Console struct {
-	TraceURL string `yaml:"trace_url" later:"the console" doc:"URL of a page that shows a trace, with {trace_id} in it" reload:"live"`
+// console is what operators see in a browser.
+type console struct {
+	TraceURL string `yaml:"trace_url" example:"https://traces.example/{trace_id}" doc:"URL of a page that shows a trace, with {trace_id} in it" reload:"live"`
 }
 
-// Keeper paces the loops beside the requests.
-type Keeper struct {
+// keeper paces the loops beside the requests.
+type keeper struct {
 	SweepInterval Seconds `yaml:"sweep_interval_s" default:"10" min:"0.01" doc:"interval between two searches for runs whose lease has ended" reload:"live"`
 	ReapInterval  Seconds `yaml:"reap_interval_s" default:"60" min:"0.01" doc:"interval between two searches for records whose retention has ended" reload:"live"`
 	ReapBatch     int     `yaml:"reap_batch" default:"500" min:"1" max:"10000" doc:"number of records removed at a time; each removal is followed by a pause of the same duration" unit:"records" reload:"live"`
@@ -148,23 +149,26 @@ type Keeper struct {
 type Reconcile struct {
 	Interval  Seconds `yaml:"interval_s" default:"10" min:"0.001" doc:"interval between two searches for records that are due for a probe" reload:"live"`
 	MaxProbes int     `yaml:"max_probes" default:"8" min:"1" doc:"maximum number of probes of a record; then it is a dead letter" unit:"probes" reload:"live"`
-	Probe     Probe   `yaml:"probe" doc:"request that asks the upstream about an unknown outcome"`
+	Probe     probe   `yaml:"probe" doc:"request that asks the upstream about an unknown outcome"`
 	Webhook   Webhook `yaml:"webhook" doc:"signed notices at POST /hooks/reconcile"`
 }
 
-// Probe asks the upstream what became of a key.
-type Probe struct {
+// probe asks the upstream what became of a key.
+type probe struct {
 	URL           string  `yaml:"url" doc:"URL with {key} {scope} {path} {downstream_key}, which are percent-encoded; empty: the upstream is not asked" secret:"url" reload:"live"`
 	HeadersFile   string  `yaml:"headers_file" doc:"file with headers of the probe, such as Authorization, one Name: value per line; the values are never shown" file:"live" reload:"live"`
 	Method        string  `yaml:"method" default:"GET" doc:"method of the probe" reload:"live"`
 	FoundStatus   []int   `yaml:"found_status" default:"200" min:"100" max:"599" doc:"statuses that say that it happened" unit:"HTTP status" reload:"live"`
 	MissingStatus []int   `yaml:"missing_status" default:"404" min:"100" max:"599" doc:"statuses that say that there is no trace of it" unit:"HTTP status" reload:"live"`
 	Settle        Seconds `yaml:"settle_s" default:"300" min:"0" doc:"how long after the end of the attempt missing_status becomes proof that nothing happened; 0: never" reload:"live"`
-	Respond       Respond `yaml:"respond"`
+	Respond       respond `yaml:"respond"`
 }
 
-// Respond is the status of an answer found by a probe.
-type Respond struct {
+// Shown is the URL as it is shown to those who may not see secrets.
+func (p *probe) Shown() string { return redactURL(p.URL) }
+
+// respond is the status of an answer found by a probe.
+type respond struct {
 	Status int `yaml:"status" default:"0" min:"0" max:"599" doc:"status of the answer that retries get; 0: that of the probe" unit:"HTTP status" reload:"live"`
 }
 

@@ -113,7 +113,7 @@ func (p *Policy) recipe() stet.Recipe {
 	return c.Fingerprint
 }
 
-func (k *Key) pattern() (*regexp.Regexp, error) {
+func (k *key) pattern() (*regexp.Regexp, error) {
 	if k.Pattern == "" {
 		return nil, nil
 	}

@@ -16,8 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxFile is how large a configuration file may be, in bytes.
-const MaxFile = 1 << 20
+// maxFile is how large a configuration file may be, in bytes.
+const maxFile = 1 << 20
 
 // Options say where a configuration comes from.
 type Options struct {
@@ -70,14 +70,9 @@ func Load(o Options) (*Config, error) {
 }
 
 func (d *decoder) override(c *Config, over Override) {
-	v := reflect.ValueOf(&c.File).Elem()
-	var f field
-	for key := range strings.SplitSeq(over.Path, ".") {
-		var ok bool
-		if f, ok = member(v, key); !ok {
-			panic("config: there is no setting " + over.Path)
-		}
-		v = f.Value
+	f, ok := at(reflect.ValueOf(&c.File).Elem(), over.Path)
+	if !ok {
+		panic("config: there is no setting " + over.Path)
 	}
 	d.given[over.Path] = over.Origin
 	if err := f.set(over.Value); err != nil {
@@ -208,9 +203,9 @@ func readFile(name string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
-	b, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err == nil && len(b) > MaxFile {
-		err = fmt.Errorf("%s is over %d bytes", name, MaxFile)
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(b) > maxFile {
+		err = fmt.Errorf("%s is over %d bytes", name, maxFile)
 	}
 	return string(b), err
 }

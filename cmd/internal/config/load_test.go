@@ -142,7 +142,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	if want := "cannot read the configuration: there is no file none.yaml; stet config init > none.yaml makes one"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	if err := os.WriteFile("big.yaml", make([]byte, MaxFile+1), 0o600); err != nil {
+	if err := os.WriteFile("big.yaml", make([]byte, maxFile+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Load(Options{File: "big.yaml"}); err == nil || !strings.Contains(err.Error(), "is over 1048576 bytes") {

@@ -7,18 +7,18 @@ import (
 
 // Origin is where a value comes from.
 type Origin struct {
-	Kind      OriginKind
+	Kind      originKind
 	Name      string // of the flag, variable, file or profile
 	Line, Col int    // in the file
 }
 
-// OriginKind tells the layers of a configuration apart, the weakest first.
-type OriginKind uint8
+// originKind tells the layers of a configuration apart, the weakest first.
+type originKind uint8
 
 // The layers.
 const (
-	FromDefault OriginKind = iota
-	FromProfile
+	fromDefault originKind = iota
+	fromProfile
 	FromFile
 	FromEnvironment
 	FromFlag
@@ -27,9 +27,9 @@ const (
 // String is what `config show --origin` prints.
 func (o Origin) String() string {
 	switch o.Kind {
-	case FromDefault:
+	case fromDefault:
 		return "default"
-	case FromProfile:
+	case fromProfile:
 		return "profile " + o.Name
 	case FromFile, FromEnvironment, FromFlag:
 		return o.where()
@@ -49,7 +49,7 @@ func (o Origin) where() string {
 		return "environment variable " + o.Name
 	case FromFlag:
 		return "flag " + o.Name
-	case FromDefault, FromProfile:
+	case fromDefault, fromProfile:
 	}
 	return ""
 }

@@ -34,21 +34,21 @@ type Policy struct {
 	EarlyData        bool    `yaml:"early_data" dialect:"" default:"false" doc:"true: a keyed request with Early-Data: 1 gets 425" reload:"live"`
 	NoStoreStatus    []int   `yaml:"no_store_status" dialect:"" default:"401,403,407,408,425,429" min:"400" max:"599" doc:"statuses that mean that nothing happened; they are not stored" unit:"HTTP status" reload:"live"`
 
-	Status      Status      `yaml:"status" dialect:""`
-	Key         Key         `yaml:"key" dialect:""`
-	Fingerprint Fingerprint `yaml:"fingerprint" dialect:"" doc:"which parts of two requests are compared"`
-	Replay      Replay      `yaml:"replay" dialect:""`
+	Status      status      `yaml:"status" dialect:""`
+	Key         key         `yaml:"key" dialect:""`
+	Fingerprint fingerprint `yaml:"fingerprint" dialect:"" doc:"which parts of two requests are compared"`
+	Replay      replay      `yaml:"replay" dialect:""`
 	UpstreamKey string      `yaml:"upstream_key" dialect:"" default:"string" enum:"string|bare|off" doc:"how the key is forwarded to the upstream" reload:"live"`
 }
 
-// Status are the layer's own statuses that dialects change.
-type Status struct {
+// status are the layer's own statuses that dialects change.
+type status struct {
 	Mismatch   int `yaml:"mismatch" default:"422" min:"400" max:"499" doc:"status of key-reused" unit:"HTTP status" reload:"live"`
 	InvalidKey int `yaml:"invalid_key" default:"400" min:"400" max:"499" doc:"status of invalid-key" unit:"HTTP status" reload:"live"`
 }
 
-// Key says which keys are accepted.
-type Key struct {
+// key says which keys are accepted.
+type key struct {
 	Header  string `yaml:"header" default:"Idempotency-Key" nonempty:"" doc:"header that holds the key" reload:"live"`
 	Syntax  string `yaml:"syntax" default:"lenient" enum:"lenient|sf-string|opaque" doc:"form of keys; lenient accepts quoted and bare ones" reload:"live"`
 	MinLen  int    `yaml:"min_len" default:"1" min:"1" doc:"minimum length of a key" unit:"bytes" reload:"live"`
@@ -56,8 +56,8 @@ type Key struct {
 	Pattern string `yaml:"pattern" doc:"regular expression (RE2) that the whole key must match" reload:"live"`
 }
 
-// Fingerprint says what is compared.
-type Fingerprint struct {
+// fingerprint says what is compared.
+type fingerprint struct {
 	Body    string   `yaml:"body" default:"auto" enum:"auto|jcs|raw|fields" doc:"how bodies are compared: by their media type, as RFC 8785 has it, byte by byte, or by fields alone" reload:"live"`
 	Fields  []string `yaml:"fields" doc:"JSON pointers of the members that are compared, with body: fields" reload:"live"`
 	Exclude []string `yaml:"exclude" doc:"JSON pointers of members that are not compared" reload:"live"`
@@ -65,8 +65,8 @@ type Fingerprint struct {
 	Decode  bool     `yaml:"decode" default:"false" doc:"true: bodies with Content-Encoding: gzip are compared decoded" reload:"live"`
 }
 
-// Replay shapes replays.
-type Replay struct {
+// replay shapes replays.
+type replay struct {
 	KeepSetCookie bool     `yaml:"keep_set_cookie" default:"false" doc:"true: Set-Cookie is replayed" reload:"live"`
 	DropHeaders   []string `yaml:"drop_headers" doc:"headers that are not replayed, besides those that never are" reload:"live"`
 	Markers       string   `yaml:"markers" default:"both" enum:"both|replayed|replay|none" doc:"which of Idempotent-Replayed and Idempotent-Replay a replay carries" reload:"live"`

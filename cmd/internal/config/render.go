@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/stet-dev/stet/admin"
 )
 
 // line is one line of a configuration as YAML.
@@ -18,6 +20,8 @@ type line struct {
 	value  string
 	off    int    // > 0: commented out, so far from the left
 	remark string // for people
+	doc    string // what it means, without its words and what a change takes
+	unit   string // of a number
 }
 
 // renderer walks the tree of [File] and makes lines of it.
@@ -45,7 +49,7 @@ func (r *renderer) fields(v, below reflect.Value, path string, depth, off int) {
 }
 
 func (r *renderer) field(f field, below reflect.Value, path string, depth, off int) {
-	l := line{path: path, depth: depth, off: off, key: f.tag.Get("yaml") + ":", remark: f.remark()}
+	l := line{path: path, depth: depth, off: off, key: f.tag.Get("yaml") + ":", remark: f.remark(), doc: f.tag.Get("doc"), unit: unit(f.Type(), f.tag)}
 	_, later := f.tag.Lookup("later")
 	_, dialect := f.tag.Lookup("dialect")
 	first, filled := f.tag.Lookup("init")
@@ -114,7 +118,7 @@ func (f field) idle() bool {
 	if f.Kind() != reflect.Struct {
 		return false
 	}
-	for in := range structFields(f.Type()) {
+	for in := range f.Type().Fields() {
 		if _, later := in.Tag.Lookup("later"); !later {
 			return false
 		}
@@ -156,8 +160,8 @@ func (r *renderer) example() {
 	v := reflect.New(reflect.TypeFor[Route]()).Elem()
 	setDefaults(v)
 	dash := r.dashed()
-	for i := range v.NumField() {
-		f := field{v.Field(i), v.Type().Field(i).Tag}
+	for of, value := range v.Fields() {
+		f := field{value, of.Tag}
 		l := line{depth: 1, off: 1, key: f.tag.Get("yaml") + ":", value: f.tag.Get("example"), remark: f.remark()}
 		if l.value == "" {
 			l.value = f.sample()
@@ -181,8 +185,8 @@ func (r *renderer) dashed() renderer {
 func (r *renderer) element(route *Route, file *Policy, path string) {
 	dash := r.dashed()
 	v := reflect.ValueOf(route).Elem()
-	for i := range v.NumField() {
-		f := field{v.Field(i), v.Type().Field(i).Tag}
+	for of, value := range v.Fields() {
+		f := field{value, of.Tag}
 		name := join(path, f.tag.Get("yaml"))
 		if f.IsZero() { // as every route is that does not say so
 			continue
@@ -275,6 +279,29 @@ func Init(w io.Writer) error {
 	return b.Flush()
 }
 
+// Settings lists the effective configuration as [Config.Show] writes it, without quotes. pending
+// has the settings of the file that wait for the next start.
+func (c *Config) Settings(pending []Change) (all []admin.Setting) {
+	waiting := map[string]string{}
+	for _, p := range pending {
+		waiting[p.Path] = unquote(p.Is)
+	}
+	for l := range c.lines() {
+		if l.value != "" {
+			all = append(all, admin.Setting{Path: l.path, Value: unquote(l.value), Origin: c.Origin(l.path).String(), Doc: l.doc, Unit: l.unit, Pending: waiting[l.path]})
+		}
+	}
+	return all
+}
+
+// unquote returns a string as it is, and any other value as it was written.
+func unquote(value string) string {
+	if s, err := strconv.Unquote(value); err == nil {
+		return s
+	}
+	return value
+}
+
 // Origin is where the value of a setting comes from.
 func (c *Config) Origin(path string) Origin {
 	if at, ok := c.given[path]; ok {
@@ -295,20 +322,16 @@ func (c *Config) Origin(path string) Origin {
 	if reflect.DeepEqual(leaf(&plain, key), leaf(&dialect, key)) {
 		return Origin{}
 	}
-	return Origin{Kind: FromProfile, Name: profile}
+	return Origin{Kind: fromProfile, Name: profile}
 }
 
 // leaf is a policy's value by its key.
 func leaf(p *Policy, key string) any {
-	v := reflect.ValueOf(p).Elem()
-	for word := range strings.SplitSeq(key, ".") {
-		f, ok := member(v, word)
-		if !ok {
-			return nil
-		}
-		v = f.Value
+	f, ok := at(reflect.ValueOf(p).Elem(), key)
+	if !ok {
+		return nil
 	}
-	return v.Interface()
+	return f.Interface()
 }
 
 // Setting is one value that is in force, and where it comes from.

@@ -205,8 +205,8 @@ func TestTagsSayWhatTheyHaveTo(t *testing.T) { // D01
 				missing("needs a default, or an example where none is one of the words")
 			}
 		}
-		if number != (unit(f) != "") || number && strings.HasSuffix(f.Tag.Get("yaml"), "_s") != (unit(f) == "s") {
-			missing("has the unit %q", unit(f))
+		if number != (unit(f.Type, f.Tag) != "") || number && strings.HasSuffix(f.Tag.Get("yaml"), "_s") != (unit(f.Type, f.Tag) == "s") {
+			missing("has the unit %q", unit(f.Type, f.Tag))
 		}
 		if has("secret") && f.Type.Kind() != reflect.String {
 			missing("is secret and no text")
@@ -223,7 +223,7 @@ func TestTagsSayWhatTheyHaveTo(t *testing.T) { // D01
 func eachField(visit func(reflect.Type, reflect.StructField)) {
 	var walk func(reflect.Type)
 	walk = func(typ reflect.Type) {
-		for f := range structFields(typ) {
+		for f := range typ.Fields() {
 			visit(typ, f)
 			switch kindOf(f.Type) {
 			case section:

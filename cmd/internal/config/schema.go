@@ -23,7 +23,7 @@ func Schema(w io.Writer) error {
 
 func object(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
-	for f := range structFields(t) {
+	for f := range t.Fields() {
 		properties[f.Tag.Get("yaml")] = property(f)
 		if f.Tag.Get("nonempty") == "required" {
 			required = append(required, f.Tag.Get("yaml"))
@@ -60,7 +60,7 @@ func property(f reflect.StructField) map[string]any {
 	if def, ok := defaultOf(f); ok {
 		s["default"] = def
 	}
-	if u := unit(f); u != "" {
+	if u := unit(f.Type, f.Tag); u != "" {
 		s["x-unit"] = u
 	}
 	if reload := f.Tag.Get("reload"); reload != "" {
@@ -69,12 +69,12 @@ func property(f reflect.StructField) map[string]any {
 	return s
 }
 
-// unit is what a number counts.
-func unit(f reflect.StructField) string {
-	if f.Type == reflect.TypeFor[Seconds]() {
+// unit is what a number counts; "" if it is no number.
+func unit(t reflect.Type, tag reflect.StructTag) string {
+	if t == reflect.TypeFor[Seconds]() {
 		return "s"
 	}
-	return f.Tag.Get("unit")
+	return tag.Get("unit")
 }
 
 func scalarSchema(t reflect.Type, tag reflect.StructTag) map[string]any {

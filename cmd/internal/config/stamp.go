@@ -30,7 +30,7 @@ func stampOf(name string) (sum [sha256.Size]byte) {
 	}
 	defer func() { _ = f.Close() }()
 	h := sha256.New()
-	if _, err := io.Copy(h, io.LimitReader(f, MaxFile)); err == nil {
+	if _, err := io.Copy(h, io.LimitReader(f, maxFile)); err == nil {
 		h.Sum(sum[:0])
 	}
 	return sum

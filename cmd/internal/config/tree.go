@@ -38,8 +38,8 @@ func (f field) kind() kind { return kindOf(f.Type()) }
 // settings visits those of a section and of all in it, but not those of routes. in is the section a
 // setting is in.
 func settings(in reflect.Value, prefix string, visit func(f field, path string, in reflect.Value)) {
-	for i := range in.NumField() {
-		f := field{in.Field(i), in.Type().Field(i).Tag}
+	for of, v := range in.Fields() {
+		f := field{v, of.Tag}
 		path := join(prefix, f.tag.Get("yaml"))
 		switch f.kind() {
 		case section:
@@ -63,36 +63,37 @@ func (f field) instead(in reflect.Value) bool {
 
 // member finds a struct's field by its key.
 func member(v reflect.Value, key string) (field, bool) {
-	for i := range v.NumField() {
-		if tag := v.Type().Field(i).Tag; tag.Get("yaml") == key {
-			return field{v.Field(i), tag}, true
+	for of, value := range v.Fields() {
+		if of.Tag.Get("yaml") == key {
+			return field{value, of.Tag}, true
 		}
 	}
 	return field{}, false
 }
 
+// at finds a field by its path.
+func at(v reflect.Value, path string) (f field, ok bool) {
+	for key := range strings.SplitSeq(path, ".") {
+		if f, ok = member(v, key); !ok {
+			return f, false
+		}
+		v = f.Value
+	}
+	return f, true
+}
+
 // keys are those of a struct type.
 func keys(t reflect.Type) []string {
 	var names []string
-	for f := range structFields(t) {
+	for f := range t.Fields() {
 		names = append(names, f.Tag.Get("yaml"))
 	}
 	return names
 }
 
-func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			if !yield(t.Field(i)) {
-				return
-			}
-		}
-	}
-}
-
 // paths lists every key of the tree with its place.
 func paths(t reflect.Type, prefix string, visit func(path, key string)) {
-	for f := range structFields(t) {
+	for f := range t.Fields() {
 		key := f.Tag.Get("yaml")
 		visit(join(prefix, key), key)
 		switch kindOf(f.Type) {
@@ -129,8 +130,8 @@ func (d *decoder) suggest(v reflect.Value, here, key string) string {
 
 // setDefaults fills in the default tags, deeply.
 func setDefaults(v reflect.Value) {
-	for i := range v.NumField() {
-		f := field{v.Field(i), v.Type().Field(i).Tag}
+	for of, value := range v.Fields() {
+		f := field{value, of.Tag}
 		def, ok := f.tag.Lookup("default")
 		switch {
 		case f.Kind() == reflect.Struct:

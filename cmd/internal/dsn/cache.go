@@ -88,12 +88,5 @@ func (c Cache) Same(d DSN) bool {
 	if errA != nil || errB != nil || a.db != b.db || a.master != b.master {
 		return false
 	}
-	for _, x := range a.addrs {
-		for _, y := range b.addrs {
-			if x == y {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.addrs, func(x string) bool { return slices.Contains(b.addrs, x) })
 }

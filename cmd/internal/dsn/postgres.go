@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -65,4 +66,22 @@ func (d DSN) connectPostgres() (*sql.DB, error) {
 		return nil, err
 	}
 	return stdlib.OpenDB(*c.ConnConfig), nil
+}
+
+// Pooled reports whether db reaches Postgres through a pooler: the process that answers is not the
+// one that was connected to.
+func Pooled(ctx context.Context, db *sql.DB) (pooled bool, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close() }()
+	err = conn.Raw(func(driver any) error {
+		c := driver.(*stdlib.Conn).Conn()
+		var pid uint32
+		err := c.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid)
+		pooled = pid != c.PgConn().PID()
+		return err
+	})
+	return pooled, err
 }

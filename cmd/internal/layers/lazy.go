@@ -50,12 +50,10 @@ func (l *lazy) start(open func(context.Context) (*dsn.Opened, error)) error {
 			}
 		}
 	})
-	limit := time.NewTimer(retryPause)
-	defer limit.Stop()
 	select {
 	case err := <-first:
 		return err
-	case <-limit.C:
+	case <-time.After(retryPause):
 		return errNotThere
 	}
 }

@@ -61,6 +61,8 @@ func (l *Log) Observe(e stet.Event) {
 func (l *Log) transition(e *stet.Event) {
 	level := slog.LevelInfo
 	switch {
+	case e.ID.Scope == stet.OwnScope && e.From == 0: // no request runs
+		return
 	case e.To == stet.Unknown:
 		level = slog.LevelWarn
 	case e.From == 0, e.To == 0: // a beginning, and the end long after

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -13,12 +14,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/admin/figures"
 	"github.com/stet-dev/stet/internal/rest"
 )
 
 // Results are the values of idem_requests_total's label: each request has exactly one.
-var Results = []string{"new", "retry", "replay", "conflict", "in_progress", "unknown", "missing_key", "invalid_key",
-	"unauthenticated", "store_error", "limited", "too_large", "bypass"}
+var Results = figures.Results
 
 // storeOps are the verbs a store is asked.
 var storeOps = []string{"create", "get", "replace", "delete", "due", "list", "count", "reap"}
@@ -41,6 +42,7 @@ type Metrics struct {
 	refused   prometheus.Counter
 	reconcile *prometheus.CounterVec
 	oldest    *prometheus.GaugeVec // of one series or none
+	snoozed   *prometheus.GaugeVec // likewise
 	dead      *prometheus.GaugeVec
 	breaker   *prometheus.GaugeVec // of one series or none
 	volatile  *prometheus.GaugeVec // likewise
@@ -70,8 +72,9 @@ func NewMetrics(version string, routes ...string) *Metrics {
 		refused: counter("idem_admin_logins_refused_total", "Requests of operators with a wrong token."),
 	}
 	m.reconcile = counters("idem_reconcile_total", "Looks after unknown outcomes by what came of them.", "result")
-	m.oldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_unknown_oldest_age_seconds", Help: "Age of the oldest unknown outcome, in seconds; 0 if there is none."}, nil)
-	m.dead = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_dead_letters", Help: "Unknown outcomes and messages that only an operator can end."}, []string{"kind"})
+	m.oldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_unknown_oldest_age_seconds", Help: "For how long the oldest outcome is unknown that is neither snoozed nor a dead letter, in seconds; 0 if there is none."}, nil)
+	m.snoozed = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_keys_snoozed", Help: "Unknown outcomes that an operator has snoozed."}, nil)
+	m.dead = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_dead_letters", Help: "Unknown outcomes and messages that only an operator can end, and that are not snoozed."}, []string{"kind"})
 	m.breaker = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_breaker_state", Help: "What the circuit breaker before the store does: 0 closed, 1 half-open, 2 open."}, nil)
 	m.volatile = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_store_volatile", Help: "1 while the settings of the store's server lose records."}, nil)
 	m.sharers = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_single_tenant_credentials", Help: "Distinct Authorization values of guarded requests, while no scope is set; at most 1024."}, nil)
@@ -80,7 +83,7 @@ func NewMetrics(version string, routes ...string) *Metrics {
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, m.refused, m.reconcile, m.oldest, m.dead, m.breaker, m.volatile, m.sharers, build,
+	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, m.refused, m.reconcile, m.oldest, m.snoozed, m.dead, m.breaker, m.volatile, m.sharers, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.storeOps = map[string]prometheus.Observer{}
 	for _, op := range storeOps {
@@ -104,9 +107,7 @@ func counter(name, help string) prometheus.Counter {
 func (m *Metrics) Routes(names ...string) {
 	all := map[string][]prometheus.Counter{}
 	if old := m.routes.Load(); old != nil {
-		for name, row := range *old {
-			all[name] = row
-		}
+		maps.Copy(all, *old)
 	}
 	for _, name := range names {
 		row := make([]prometheus.Counter, len(Results))

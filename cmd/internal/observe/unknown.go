@@ -5,42 +5,49 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/reconcile"
 )
 
 // watched bounds how many unknown records are looked at for the metrics: where there are more,
 // something is wrong enough.
 const watched = 5 * stet.MaxLimit
 
-// WatchUnknown keeps idem_unknown_oldest_age_seconds and idem_dead_letters fresh until ctx ends.
-// While the store cannot list they are absent.
-func (m *Metrics) WatchUnknown(ctx context.Context, list func(context.Context, stet.Query) ([]stet.Head, string, error)) {
+type lister func(context.Context, stet.Query) ([]stet.Head, string, error)
+
+// WatchUnknown keeps idem_unknown_oldest_age_seconds, idem_dead_letters and idem_keys_snoozed fresh
+// until ctx ends: what [reconcile.Tally] says of the unknown records. While the store cannot list
+// they are absent.
+func (m *Metrics) WatchUnknown(ctx context.Context, list lister) {
 	refresh(ctx, func() {
-		if oldest, dead, err := unknowns(ctx, list); err != nil {
+		if all, age, err := unknowns(ctx, list); err != nil {
 			m.oldest.DeleteLabelValues()
+			m.snoozed.DeleteLabelValues()
 			m.dead.DeleteLabelValues("unknown")
 		} else {
-			m.oldest.WithLabelValues().Set(oldest.Seconds())
-			m.dead.WithLabelValues("unknown").Set(float64(dead))
+			m.oldest.WithLabelValues().Set(age.Seconds())
+			m.snoozed.WithLabelValues().Set(float64(all.Snoozed))
+			m.dead.WithLabelValues("unknown").Set(float64(all.Dead))
 		}
 	})
 }
 
-func unknowns(ctx context.Context, list func(context.Context, stet.Query) ([]stet.Head, string, error)) (oldest time.Duration, dead int, err error) {
-	q := stet.Query{States: []stet.State{stet.Unknown}, Limit: stet.MaxLimit}
+// unknowns counts the oldest unknown records, and says for how long the first of those that are
+// waiting is unknown.
+func unknowns(ctx context.Context, list lister) (all reconcile.Tally, age time.Duration, err error) {
+	q := stet.Query{States: []stet.State{stet.Unknown}, Limit: stet.MaxLimit, Oldest: true}
 	for range watched / stet.MaxLimit {
 		heads, next, err := list(ctx, q)
 		if err != nil {
-			return 0, 0, err
+			return all, 0, err
 		}
 		for i := range heads {
-			oldest = max(oldest, heads[i].Idle())
-			if heads[i].Escalated {
-				dead++
+			if all.Add(&heads[i]); !all.Oldest.IsZero() {
+				age = heads[i].AsOf.Sub(all.Oldest)
 			}
 		}
 		if q.After = next; next == "" {
 			break
 		}
 	}
-	return oldest, dead, nil
+	return all, age, nil
 }

@@ -1,0 +1,90 @@
+package adminclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"net/url"
+	"strconv"
+
+	"github.com/stet-dev/stet"
+)
+
+// List is one of the API's lists, with its filter. Nothing is asked before one of its methods is
+// called.
+type List[T any] struct {
+	client     *Client
+	path, name string
+	query      url.Values
+}
+
+// Raw returns the same list, of documents as they are sent: they may have members that this version
+// does not know.
+func (l List[T]) Raw() List[json.RawMessage] {
+	return List[json.RawMessage](l)
+}
+
+// Page reads a page after a cursor, "" for the first, of up to limit rows, 0 for the API's default.
+// The list ends with the page whose next is "". A page before it may be short, or empty: a store
+// looks through a bounded number of records for each.
+func (l List[T]) Page(ctx context.Context, cursor string, limit int) (rows []T, next string, err error) {
+	q := maps.Clone(l.query)
+	set(q, "cursor", cursor)
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	var page map[string]json.RawMessage
+	if err := l.client.Get(ctx, l.path+"?"+q.Encode(), &page); err != nil {
+		return nil, "", err
+	}
+	if err = json.Unmarshal(page[l.name], &rows); err == nil {
+		err = json.Unmarshal(page["next_cursor"], &next)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("the list %s cannot be read: %w", l.name, err)
+	}
+	return rows, next, nil
+}
+
+// Take follows the pages after a cursor until it has limit rows, or there are no more.
+func (l List[T]) Take(ctx context.Context, cursor string, limit int) (rows []T, next string, err error) {
+	rows, next = []T{}, cursor
+	for {
+		page, after, err := l.Page(ctx, next, min(limit-len(rows), stet.MaxLimit))
+		if err != nil {
+			return rows, next, err
+		}
+		if rows, next = append(rows, page...), after; len(rows) >= limit || next == "" {
+			return rows, next, nil
+		}
+	}
+}
+
+// All follows the pages to the end of the list. An error is the last that it yields.
+func (l List[T]) All(ctx context.Context) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for cursor := ""; ; {
+			rows, next, err := l.Page(ctx, cursor, stet.MaxLimit)
+			if err != nil {
+				yield(*new(T), err)
+				return
+			}
+			for _, row := range rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if cursor = next; cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+func set(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}

@@ -1,0 +1,264 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
+)
+
+// form is a page on which a user ends a record, or drops its answer.
+type form struct {
+	name  string // of its template
+	R     admin.Record
+	Mark  mark
+	Can   ability // whether it can be freed
+	Facts panel
+	In    url.Values // what is in its fields
+	Error string
+	At    string // the field that the error is about
+	// Of the late answer, after the user has looked at it.
+	Seen     bool
+	Headers  []string
+	BodyNote string
+}
+
+// formTitles are the titles of the forms, by the names of their templates.
+var formTitles = map[string]string{"happened": "It happened", "released": "It did not happen",
+	"forget": "Forget the answer"}
+
+// form is that of the record that the path names: as it was sent, or with the record's basis.
+func (p *page) form(name string) (*form, error) {
+	f := &form{name: name, In: p.r.PostForm}
+	var err error
+	f.R, err = p.record()
+	if p.Reading() {
+		f.In = url.Values{"if_basis": {f.R.Basis}}
+	}
+	return f, err
+}
+
+func (p *page) drawForm(status int, f *form, n *note) error {
+	f.Mark, f.Can, f.Facts = markOf(&f.R), p.mayRelease(&f.R), p.verdict(&f.R).Known
+	return p.render(status, f.name, view{Name: "key", Title: formTitles[f.name] + " · " + f.R.ID, Note: n, D: f})
+}
+
+// sent goes on after a form: with the record's page, which says what was done, or with the form as
+// it was typed and what is wrong.
+func (p *page) sent(f *form, done string, err error) error {
+	bad, is := errors.AsType[*problem](err)
+	switch {
+	case err == nil:
+		return p.to(keyURL(f.R.ID) + "?done=" + done)
+	case !is:
+		return err
+	case bad.Status == http.StatusBadRequest:
+		f.Error, f.At = bad.Detail, bad.Parameter
+		return p.drawForm(bad.Status, f, nil)
+	}
+	n := failed(bad)
+	if bad.Code == "state-changed" {
+		if f.R, err = p.record(); err != nil {
+			return err
+		}
+		f.In.Set("if_basis", f.R.Basis)
+		n.Text = p.whatChanged(&f.R) + " What you typed is kept below."
+		n.Link, n.More = keyURL(f.R.ID), "look at it again"
+	}
+	return p.drawForm(bad.Status, f, n)
+}
+
+// whatChanged says who changed a record last, and how it is now.
+func (p *page) whatChanged(r *admin.Record) string {
+	now := fmt.Sprintf("It is %s now, at version %d.", markOf(r).Word, r.Version)
+	entries, err := p.entriesOf(r.ID)
+	if err != nil || len(entries) == 0 {
+		return now
+	}
+	e := ofEntry(&entries[0])
+	said := fmt.Sprintf("At %s %s %s", p.Clock(e.At), e.Bold, e.Text)
+	if e.Meta != "" {
+		said += " " + e.Meta + "."
+	}
+	return said + " " + now
+}
+
+// happened draws GET /keys/{id}/happened.
+func (p *page) happened() error {
+	f, err := p.form("happened")
+	if err != nil {
+		return err
+	}
+	f.In.Set("use", "own")
+	f.In.Set("status", "200")
+	f.In.Set("type", "application/json")
+	if a := f.R.Probe; a != nil && a.Found == "happened" {
+		f.In.Set("evidence", a.Evidence)
+		if a.Status != 0 {
+			f.In.Set("status", strconv.Itoa(a.Status))
+		}
+	}
+	if f.R.Late != nil {
+		f.In.Set("use", "stored")
+		f.In.Set("status", strconv.Itoa(f.R.Late.Status))
+	}
+	return p.drawForm(http.StatusOK, f, nil)
+}
+
+// resolve answers POST /keys/{id}/resolve: the key gets an answer.
+func (p *page) resolve() error {
+	f, err := p.form("happened")
+	if err != nil {
+		return err
+	}
+	in := f.In.Get
+	if in("look") != "" {
+		return p.lookFirst(f)
+	}
+	doc := map[string]any{"reason": in("reason"), "evidence": in("evidence"), "if_basis": in("if_basis")}
+	if in("use") == "stored" {
+		doc["as"] = "late-answer"
+		return p.sent(f, "resolve", p.post(p.recordAt("/resolve"), doc, nil))
+	}
+	status, err := strconv.Atoi(strings.TrimSpace(in("status")))
+	if err != nil || status < 200 || status > 599 {
+		return p.sent(f, "", &problem{Status: http.StatusBadRequest, Parameter: "status",
+			Detail: "It is the status that retries get, 200 to 599."})
+	}
+	doc["outcome"], doc["status"], doc["body"] = "completed", status, strings.ReplaceAll(in("body"), "\r\n", "\n")
+	if in("type") != "" {
+		doc["headers"] = map[string][]string{"Content-Type": {in("type")}}
+	}
+	return p.sent(f, "resolve", p.post(p.recordAt("/resolve"), doc, nil))
+}
+
+// lookFirst shows the stored answer in the form before it is given to retries.
+func (p *page) lookFirst(f *form) error {
+	r, err := p.look(f.In.Get("reason"))
+	if err != nil {
+		return p.sent(f, "", err)
+	}
+	if r.Response != nil {
+		shows := revealedOf(&r)
+		f.In.Set("status", strconv.Itoa(r.Response.Status))
+		f.In.Set("body", shows.Body)
+		f.BodyNote, f.Headers, f.Seen = shows.Note, shows.Headers, true
+	}
+	return p.drawForm(http.StatusOK, f, nil)
+}
+
+// released draws GET /keys/{id}/released. An admin may say before it has settled that the provider
+// cancelled it.
+func (p *page) released() error {
+	f, err := p.form("released")
+	if err != nil {
+		return err
+	}
+	if p.Is("cancelled", "1") && p.May("admin") {
+		f.In.Set("cancelled", "1")
+	}
+	return p.drawForm(http.StatusOK, f, nil)
+}
+
+// release answers POST /keys/{id}/release: the key becomes free.
+func (p *page) release() error {
+	f, err := p.form("released")
+	if err != nil {
+		return err
+	}
+	doc := map[string]any{"reason": f.In.Get("reason"), "evidence": f.In.Get("evidence"),
+		"if_basis": f.In.Get("if_basis")}
+	if f.In.Get("cancelled") == "1" {
+		doc["voided"] = true
+	}
+	return p.sent(f, "release", p.post(p.recordAt("/release"), doc, nil))
+}
+
+// forgetting draws GET /keys/{id}/forget.
+func (p *page) forgetting() error {
+	f, err := p.form("forget")
+	if err != nil {
+		return err
+	}
+	return p.drawForm(http.StatusOK, f, nil)
+}
+
+// forget answers POST /keys/{id}/forget: the stored answer is dropped. The id is typed, because a
+// retry runs again after that.
+func (p *page) forget() error {
+	f, err := p.form("forget")
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(f.In.Get("id")) != f.R.ID {
+		return p.sent(f, "", &problem{Status: http.StatusBadRequest, Parameter: "id",
+			Detail: "It is not the id of this key."})
+	}
+	err = fit(p.api.Delete(p.r.Context(), adminclient.Name{Key: f.R.ID}, admin.Change{Reason: f.In.Get("reason"),
+		Basis: f.In.Get("if_basis")}), nil)
+	if err == nil {
+		return p.render(http.StatusOK, "gone", view{Name: "key", Title: "Forgotten · " + f.R.ID, D: f})
+	}
+	return p.sent(f, "", err)
+}
+
+// tell makes a call about the record that the path names, and goes on with its page.
+func (p *page) tell(verb string, doc any, done string) error {
+	err := p.post(p.recordAt("/"+verb), doc, nil)
+	if bad, is := errors.AsType[*problem](err); is {
+		n := failed(bad)
+		if bad.Code == "state-changed" {
+			if r, err := p.record(); err == nil {
+				n.Text = p.whatChanged(&r) + " Do it again if it is still right."
+			}
+		}
+		return p.keyPage(bad.Status, n, nil)
+	} else if err != nil {
+		return err
+	}
+	return p.to(address("/keys/%s", p.r.PathValue("id")) + "?done=" + done)
+}
+
+// probe answers POST /keys/{id}/probe.
+func (p *page) probe() error { return p.tell("probe", map[string]any{}, "probe") }
+
+// doneNow reports whether what the address says was done is what the record is. An address alone
+// does not make a page say that something happened.
+func doneNow(done string, r *admin.Record) bool {
+	switch done {
+	case "resolve":
+		return r.State == "completed" || r.State == "failed"
+	case "release":
+		return r.State == "retryable"
+	case "snooze":
+		return r.Snooze != nil
+	case "hand":
+		return r.With != nil
+	}
+	return true
+}
+
+// doneNotes are what a key's page says after a change.
+var doneNotes = map[string][2]string{
+	"resolve": {"Settled: it happened.", "Retries get this answer from now on, marked Stet-Reconciled: true."},
+	"release": {"Settled: it did not happen.", "The key is free. The client's next retry runs, once."},
+	"probe":   {"Asked again.", "What the API said is below."},
+	"snooze":  {"Snoozed.", "It leaves the list and the alert until its time is over. Probes go on."},
+	"wake":    {"Back in the list.", "The snooze is over."},
+	"hand":    {"Handed over.", "Its page says who has it."},
+	"note":    {"Written down.", "It is in the audit trail, and changes nothing."},
+}
+
+func (p *page) doneNote() *note {
+	said, known := doneNotes[p.r.URL.Query().Get("done")]
+	if !known {
+		return nil
+	}
+	return &note{Kind: "done", Icon: "done", Bold: said[0], Text: said[1],
+		Link: "/audit?id=" + url.QueryEscape(p.r.PathValue("id")), More: "audit trail"}
+}

@@ -1,0 +1,97 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
+)
+
+// auditFilters are the parameters of the audit trail that are in the address of its page.
+var auditFilters = []string{"id", "scope", "who", "action", "notice", "since", "until", "limit"}
+
+// auditView is the audit trail.
+type auditView struct {
+	Filter  filterView
+	Entries []entryRow
+	Next    cursor
+}
+
+type entryRow struct {
+	admin.Entry
+	What event
+	Job  string // that it is about, or that made it
+}
+
+// audit draws GET /audit.
+func (p *page) audit() error {
+	d := auditView{Filter: p.filters(auditFilters)}
+	var doc auditDoc
+	status, err := http.StatusOK, p.get("/api/v1/audit"+p.filter(auditFilters...), &doc)
+	if err != nil {
+		if !d.Filter.wrong(err) {
+			return err
+		}
+		status = http.StatusBadRequest
+	}
+	for i := range doc.Entries {
+		e := &doc.Entries[i]
+		d.Entries = append(d.Entries, entryRow{*e, ofEntry(e), jobOf(e)})
+	}
+	d.Next = doc.Next
+	live := 30
+	if p.r.URL.Query().Get("cursor") != "" {
+		live = 0
+	}
+	return p.render(status, "audit", view{Title: "Audit", Live: live, D: d})
+}
+
+// jobOf is the id of the job that an entry is about, or that made it. Other notices are those of
+// webhooks.
+func jobOf(e *admin.Entry) string {
+	if e.Job == "" && strings.HasPrefix(e.Notice, "bulk_") {
+		return e.Notice
+	}
+	return e.Job
+}
+
+// maxExported bounds an export of the audit trail, in entries: what is older is exported by its
+// time.
+const maxExported = 100_000
+
+// export answers GET /audit/export: the entries that the page's filter selects, newest first, each
+// a line of JSON as the API sends it.
+func (p *page) export() error {
+	q := adminclient.AuditQuery{Action: p.r.URL.Query().Get("action"), ID: p.r.URL.Query().Get("id"),
+		Scope: p.r.URL.Query().Get("scope"), Who: p.r.URL.Query().Get("who"), Notice: p.r.URL.Query().Get("notice")}
+	for name, at := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+		if v := p.r.URL.Query().Get(name); v != "" {
+			var err error
+			if *at, err = time.Parse(time.RFC3339, v); err != nil {
+				return &problem{Status: http.StatusBadRequest, Title: "The filter cannot be used",
+					Detail: name + " is an instant such as 2026-03-01T02:40:00Z."}
+			}
+		}
+	}
+	n := 0
+	for entry, err := range p.api.Audit(q).Raw().All(p.r.Context()) {
+		switch {
+		case err != nil && n == 0:
+			return fit(err, nil)
+		case err != nil:
+			panic(http.ErrAbortHandler) // a download that breaks off does not look whole
+		case n == 0:
+			p.w.Header().Set("Content-Type", "application/x-ndjson")
+			p.w.Header().Set("Content-Disposition", `attachment; filename="audit.ndjson"`)
+		}
+		if n++; n > maxExported {
+			break
+		}
+		if _, err := p.w.Write(append(entry, '\n')); err != nil {
+			return nil // the user has left
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package console
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/stet-dev/stet/admin"
+)
+
+// Config configures the console. The zero value works.
+type Config struct {
+	// ProbeMethod and ProbeURL are what the reconciler asks, as in its configuration, without
+	// secrets. A key's page shows them to every viewer, as a line to run by hand. Without a
+	// ProbeURL there is no such line; ProbeMethod is GET where it is empty.
+	ProbeMethod, ProbeURL string
+	// Sessions are the users who have signed in. A process that makes another console when its
+	// configuration changes hands the same ones to both; nil means that the console has its own.
+	Sessions *Sessions
+	// Log gets an entry where a page could not be drawn; nil means no log.
+	Log *slog.Logger
+}
+
+// console serves the pages in front of one API.
+type console struct {
+	Config
+	api     http.Handler
+	mux     *http.ServeMux // of pages and forms
+	twins   *http.ServeMux // of pages whose .json is asked for
+	assets  assets
+	foreign *http.CrossOriginProtection
+}
+
+// New returns the console in front of the handler of an admin API. It is safe for concurrent use.
+func New(api http.Handler, c Config) http.Handler {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.ProbeMethod = cmp.Or(c.ProbeMethod, http.MethodGet)
+	if c.Sessions == nil {
+		c.Sessions = NewSessions()
+	}
+	h := &console{Config: c, api: api, mux: http.NewServeMux(), twins: http.NewServeMux(), assets: loadAssets(),
+		foreign: http.NewCrossOriginProtection()}
+	h.mount()
+	return h
+}
+
+// ofAPI are the paths that are not the console's: those that end in a slash with all below them.
+var ofAPI = []string{"/api/", "/hooks/", "/problems/", "/livez", "/readyz", "/metrics", "/policy.json", "/openapi.json"}
+
+func isAPI(path string) bool {
+	for _, p := range ofAPI {
+		if path == p || strings.HasSuffix(p, "/") && strings.HasPrefix(path, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// security is the policy of every answer of the console: nothing but its own files, no inline
+// script or style, and no frame of any page.
+const security = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// ServeHTTP implements [http.Handler].
+func (h *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isAPI(r.URL.Path) {
+		h.api.ServeHTTP(w, r)
+		return
+	}
+	head := w.Header()
+	head.Set(admin.Marker, "1")
+	head.Set("Cache-Control", "no-store")
+	head.Set("Content-Security-Policy", security)
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("X-Frame-Options", "DENY")
+	// With no-referrer, browsers send a form's Origin as null, which no check could tell from a
+	// page of another origin.
+	head.Set("Referrer-Policy", "same-origin")
+	head.Set("Cross-Origin-Opener-Policy", "same-origin")
+	head.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if plain := untwinned(r); plain != nil {
+		h.twins.ServeHTTP(w, plain)
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}

@@ -1,0 +1,14 @@
+// Package console is what operators see in a browser: an [http.Handler] that serves pages at / and
+// hands everything that belongs to the admin API on to that API.
+//
+// [New] makes it from the API's handler, which [github.com/stet-dev/stet/admin.New] makes. The
+// console is a client of that API in the same process: every page is drawn from its documents, and
+// every change is a call with the token of the user who makes it. Roles, scopes of tokens, the
+// audit trail and limits are the API's. What the API refuses, the console cannot do.
+//
+// The pages are plain HTML and work without scripts. Each has a twin in JSON, the API's own
+// document, under its address with .json after it.
+//
+// Users sign in with a token of the API. Where the API asks for none, such as over loopback without
+// configured tokens, neither does the console.
+package console

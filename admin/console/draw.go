@@ -1,0 +1,103 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+)
+
+// symbols are the shapes of templates/symbols.html.
+var symbols = map[string]bool{"unknown": true, "dead": true, "failed": true, "running": true, "done": true,
+	"retry": true, "over": true,
+	"clock": true, "ask": true, "client": true, "reply": true, "beat": true, "person": true,
+	"differs": true, "lock": true, "warn": true, "out": true}
+
+// use is a shape. Its name comes from this package, and one that is not known is a mistake of it.
+func use(name string) template.HTML {
+	if !symbols[name] {
+		panic("console: there is no symbol " + name)
+	}
+	return template.HTML(`<use href="#` + name + `"/>`) //nolint:gosec // name is one of symbols
+}
+
+// icon is a shape in the colour of a state. Readers of the page do not hear it.
+func icon(name, color string) template.HTML {
+	if strings.Trim(color, "abcdefghijklmnopqrstuvwxyz- ") != "" {
+		panic("console: there is no colour " + color)
+	}
+	return template.HTML(`<svg class="ic c-`+color+`" aria-hidden="true">`) + use(name) + `</svg>`
+}
+
+// stateMark is the shape and the word of a state, never the shape alone.
+func stateMark(m mark) template.HTML {
+	return template.HTML(`<span class="st st-`+m.Class+`"><svg aria-hidden="true">`) + use(m.Icon) + `</svg>` +
+		template.HTML(template.HTMLEscapeString(m.Word)) + `</span>`
+}
+
+// methodPath is a method and a path as they were sent.
+func methodPath(method, path, route string) template.HTML {
+	what := path
+	if what == "" {
+		what = route
+	}
+	if what == "" {
+		what = "no path recorded"
+	}
+	if method == "" {
+		return template.HTML(`<bdi class="path">` + template.HTMLEscapeString(what) + `</bdi>`)
+	}
+	if rest, same := strings.CutPrefix(what, method+" "); same { // a route's name may begin with it
+		what = rest
+	}
+	return template.HTML(`<bdi class="path"><b>` + template.HTMLEscapeString(method) + `</b> ` +
+		template.HTMLEscapeString(what) + `</bdi>`)
+}
+
+// dict hands several values to a template.
+func dict(pairs ...any) (map[string]any, error) {
+	d := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("console: the name of a value is no text: %v", pairs[i])
+		}
+		d[name] = pairs[i+1]
+	}
+	return d, nil
+}
+
+// spark is a series as a path in a box of 240 by 36.
+type spark struct {
+	Line, Fill string
+	Now, Peak  float64
+}
+
+func sparkOf(values []float64) spark {
+	s := spark{}
+	if len(values) == 0 {
+		return s
+	}
+	for _, v := range values {
+		s.Peak = max(s.Peak, v)
+	}
+	s.Now = values[len(values)-1]
+	const width, base, top = 240.0, 34.0, 4.4
+	step := width
+	if len(values) > 1 {
+		step = width / float64(len(values)-1)
+	}
+	var b strings.Builder
+	for i, v := range values {
+		y := base
+		if s.Peak > 0 {
+			y = base - (base-top)*max(v, 0)/s.Peak
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%s %s", trimmed(float64(i)*step, 1), trimmed(y, 1))
+	}
+	s.Line = "M" + b.String()
+	s.Fill = fmt.Sprintf("M0 34L%sL240 34z", b.String())
+	return s
+}

@@ -1,0 +1,18 @@
+package console
+
+// Pages are the patterns of all pages.
+func Pages() (all []string) {
+	for _, one := range pages {
+		all = append(all, one.path)
+	}
+	return all
+}
+
+// Changes are the patterns of all forms, with the roles that they take.
+func Changes() map[string]string {
+	all := map[string]string{}
+	for _, one := range changes {
+		all[one.path] = one.role
+	}
+	return all
+}

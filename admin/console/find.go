@@ -1,0 +1,70 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/stet-dev/stet/admin"
+)
+
+// findView is what a search found.
+type findView struct {
+	Found  []foundRow
+	Asked  bool
+	Typing bool // by index alone was looked
+	Error  string
+	More   bool // the search ended before it had looked through all
+	Skips  bool // keys and the provider's names were not searched
+}
+
+type foundRow struct {
+	admin.Found
+	Mark mark
+	By   string
+}
+
+var foundBy = map[string]string{"key": "its key", "id": "its id", "trace": "its trace",
+	"downstream-key": "its downstream key", "provider-id": "the provider's id"}
+
+// findPage draws GET /find.
+func (p *page) findPage() error {
+	return p.render(http.StatusOK, "find", view{Name: "keys", Title: "Find", D: findView{}})
+}
+
+// find answers POST /find. What is looked for may be a key, and is in no address. One record that
+// is found opens at once, except while the user still types.
+func (p *page) find() error {
+	d := findView{Asked: true}
+	q := strings.TrimSpace(p.r.PostForm.Get("q"))
+	typing := p.r.Header.Get("HX-Request") != ""
+	if q == "" || typing && len(q) < 3 {
+		return p.findPage()
+	}
+	ask := url.Values{"q": {q}}
+	if typing {
+		ask.Set("quick", "1") // by index alone; Enter looks through all
+	}
+	var doc admin.Search
+	err := p.get("/api/v1/find?"+ask.Encode(), &doc)
+	bad, is := errors.AsType[*problem](err)
+	switch {
+	case is:
+		d.Error = bad.Detail
+	case err != nil:
+		return err
+	case len(doc.Found) == 1 && !doc.More && !typing:
+		return p.to(keyURL(doc.Found[0].Key.ID))
+	}
+	d.Typing = typing
+	d.More, d.Skips = doc.More, len(doc.Skipped) > 0
+	for _, f := range doc.Found {
+		row := foundRow{f, markOf(&f.Key), foundBy[f.By]}
+		if row.By == "" {
+			row.By = f.By
+		}
+		d.Found = append(d.Found, row)
+	}
+	return p.render(http.StatusOK, "find", view{Name: "keys", Title: "Find", D: d})
+}

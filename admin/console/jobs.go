@@ -1,0 +1,124 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/internal/age"
+)
+
+// jobs draws GET /jobs.
+func (p *page) jobs() error {
+	var doc struct {
+		Jobs []admin.Job `json:"jobs"`
+	}
+	if err := p.get("/api/v1/bulk", &doc); err != nil {
+		return err
+	}
+	return p.render(http.StatusOK, "jobs", view{Name: "audit", Title: "Jobs", D: doc.Jobs})
+}
+
+// jobView is a job and how far it has come.
+type jobView struct {
+	admin.Job
+	Title string
+	Over  bool
+	Went  int // through
+	Rest  string
+	About []string // its filter: what the records are like that it is about
+}
+
+var jobTitles = map[bulk.Action]string{bulk.Release: "Freeing %s", bulk.Delete: "Forgetting %s",
+	bulk.Extend: "Keeping %s for longer", bulk.Resolve: "Giving retries the answers of %s", bulk.Probe: "Asking about %s",
+	bulk.Snooze: "Snoozing %s", bulk.Hand: "Handing %s over"}
+
+// job draws GET /jobs/{job}.
+func (p *page) job() error { return p.jobPage(http.StatusOK, nil) }
+
+func (p *page) jobAt(verb string) string {
+	return address("/api/v1/bulk/%s", p.r.PathValue("job")) + verb
+}
+
+func (p *page) jobPage(status int, n *note) error {
+	var j admin.Job
+	err := p.get(p.jobAt(""), &j)
+	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
+		bad.Title, bad.Code = "There is no such job", ""
+		bad.Detail = "A job is removed a week after its end. The audit trail has what it changed: filter it by the job's id."
+	}
+	if err != nil {
+		return err
+	}
+	d := jobView{Job: j, Over: j.State == bulk.Completed || j.State == bulk.Abandoned, Went: j.Done + j.Failed}
+	for name, value := range filled(j.Filter) {
+		d.About = append(d.About, fmt.Sprint(name, "=", value))
+	}
+	slices.Sort(d.About)
+	title, known := jobTitles[j.Action]
+	if !known {
+		title = "A job about %s"
+	}
+	d.Title = fmt.Sprintf(title, plural(j.Total, "key", "keys"))
+	v := view{Name: "audit", Title: d.Title, Note: n}
+	switch j.State {
+	case bulk.Completed:
+		d.Went = j.Total
+	case bulk.Abandoned:
+	default:
+		v.Live = 1
+	}
+	if spent := j.UpdatedAt.Sub(j.CreatedAt); j.State == bulk.Running && d.Went > 0 && spent > 0 {
+		d.Rest = "about " + age.Long(time.Duration(float64(spent)*float64(j.Left)/float64(d.Went)))
+	}
+	v.D = d
+	return p.render(status, "job", v)
+}
+
+// filled are the members of a filter that are in use.
+func filled(f admin.Filter) (members map[string]any) {
+	doc, err := json.Marshal(f)
+	if err != nil || json.Unmarshal(doc, &members) != nil {
+		return nil
+	}
+	return members
+}
+
+// Changes is the address of the entries of the audit trail that a job has made.
+func (d jobView) Changes() string {
+	return "/audit?" + url.Values{"notice": {d.Job.Job}, "since": {stamp(d.CreatedAt)}}.Encode()
+}
+
+// turn stops a job, or resumes it.
+func (p *page) turn(verb string) error {
+	err := p.post(p.jobAt("/"+verb), map[string]any{"reason": p.Typed("reason")}, nil)
+	if bad, is := errors.AsType[*problem](err); is {
+		return p.jobPage(bad.Status, failed(bad))
+	} else if err != nil {
+		return err
+	}
+	return p.to(address("/jobs/%s", p.r.PathValue("job")))
+}
+
+// stop answers POST /jobs/{job}/stop.
+func (p *page) stop() error { return p.turn("stop") }
+
+// resume answers POST /jobs/{job}/resume.
+func (p *page) resume() error { return p.turn("resume") }
+
+// report answers GET /jobs/{job}/report: each key that the job could not change or left as it is, a
+// line of JSON as the API sends it.
+func (p *page) report() error {
+	var j admin.Job
+	if err := p.get(p.jobAt(""), &j); err != nil {
+		return err
+	}
+	p.w.Header().Set("Content-Disposition", `attachment; filename="`+j.Job+`.ndjson"`)
+	return p.api.Relay(p.r.Context(), p.w, p.jobAt("/report"))
+}

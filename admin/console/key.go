@@ -1,0 +1,247 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stet-dev/stet/admin"
+)
+
+// keyView is the page of one record.
+type keyView struct {
+	R        admin.Record
+	Mark     mark
+	Kept     bool   // its answer is stored, and not only the status of it
+	Since    string // how long it is unknown
+	V        verdict
+	Release  ability
+	Ahead    []event
+	Past     []event
+	NoAudit  string // why the audit trail is not there
+	Lanes    *lanes
+	Curl     string
+	Revealed *revealed
+}
+
+// revealed is what is hidden by default, as an operator with a reason sees it.
+type revealed struct {
+	Key     string
+	Status  int
+	Headers []string
+	Body    string
+	Note    string // what is said of the body
+}
+
+// key draws GET /keys/{id}.
+func (p *page) key() error { return p.keyPage(http.StatusOK, p.doneNote(), nil) }
+
+// keyOfScope answers GET /keys/{scope}/{id}: an id needs no scope.
+func (p *page) keyOfScope() error {
+	var r admin.Record
+	if err := p.get(address("/api/v1/keys/%s/%s", p.r.PathValue("scope"), p.r.PathValue("id")), &r); err != nil {
+		return err
+	}
+	return p.to(keyURL(r.ID))
+}
+
+// record fetches the record that the path names.
+func (p *page) record() (r admin.Record, err error) {
+	err = p.get(p.recordAt(""), &r)
+	if bad, is := errors.AsType[*problem](err); is && bad.Code == noKey.Code {
+		err = noKey
+	}
+	return r, err
+}
+
+var noKey = &problem{Status: http.StatusNotFound, Code: "not-found", Title: "There is no such key",
+	Detail: "It was removed when its time was over, or its id was made with another pepper, or it is out of your reach."}
+
+// removed draws what the audit trail has of a key that is no more, if it has something.
+func (p *page) removed() error {
+	id := p.r.PathValue("id")
+	entries, err := p.entriesOf(id)
+	if err != nil || len(entries) == 0 {
+		return noKey
+	}
+	var past []event
+	for i := range entries {
+		past = append(past, p.of(&entries[i]))
+	}
+	return p.render(http.StatusOK, "removed", view{Name: "keys", Title: "Removed · " + shown(id), D: p.folded(past)})
+}
+
+func (p *page) recordAt(verb string) string {
+	return address("/api/v1/keys/%s", p.r.PathValue("id")) + verb
+}
+
+// keyPage draws the page of the record that the path names.
+func (p *page) keyPage(status int, n *note, shows *revealed) error {
+	r, err := p.record()
+	if errors.Is(err, noKey) && p.Reading() {
+		return p.removed()
+	}
+	if err != nil {
+		return err
+	}
+	if n != nil && n.Kind == "done" && !doneNow(p.r.URL.Query().Get("done"), &r) {
+		n = nil
+	}
+	d := keyView{R: r, Mark: markOf(&r), Kept: retained(&r), V: p.verdict(&r), Release: p.mayRelease(&r), Curl: p.curl(&r),
+		Revealed: shows}
+	word := d.Mark.Word
+	if r.State == "unknown" {
+		d.Since = p.Age(r.UnknownSince)
+		word += " for " + d.Since
+	}
+	entries, err := p.entriesOf(r.ID)
+	if bad, is := errors.AsType[*problem](err); is {
+		d.NoAudit = bad.Detail
+	} else if err != nil {
+		return err
+	}
+	d.Ahead, d.Past = p.timeline(&r, entries)
+	d.Lanes = p.lanes(&r, entries)
+	v := view{Name: "key", Title: strings.TrimSpace(word + " · " + r.ID), Note: n, D: d}
+	if shows == nil && (r.State == "unknown" || r.State == "running") {
+		v.Live = 5
+	}
+	return p.render(status, "key", v)
+}
+
+// entriesOf are what the audit trail has of a record, newest first.
+func (p *page) entriesOf(id string) ([]admin.Entry, error) {
+	var doc auditDoc
+	err := p.get("/api/v1/audit?limit=100&id="+encoded(id), &doc)
+	return doc.Entries, err
+}
+
+// curl is the probe of a record as a line for a shell, or empty. It has no key in it. Everything
+// else that comes from a request is percent-encoded, and quoted as the rest is.
+func (p *page) curl(r *admin.Record) string {
+	if p.console.ProbeURL == "" {
+		return ""
+	}
+	const keyHere, downstreamHere = "\x00", "\x01"
+	at := strings.NewReplacer("{key}", keyHere, "{downstream_key}", downstreamHere, "{scope}", encoded(r.Scope),
+		"{path}", encoded(r.Path)).
+		Replace(p.console.ProbeURL)
+	at = "'" + strings.ReplaceAll(at, "'", `'\''`) + "'"
+	at = strings.NewReplacer(keyHere, `'"$KEY"'`, downstreamHere, `'"$DOWNSTREAM_KEY"'`).Replace(at)
+	line := "curl -sSi "
+	if m := p.console.ProbeMethod; m != http.MethodGet {
+		line += "-X " + encoded(m) + " "
+	}
+	return line + strings.ReplaceAll(at, `''`, "")
+}
+
+// encoded leaves only those characters of s as they are that mean nothing in any part of a URL.
+func encoded(s string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-._~", c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.WriteString("%" + string(hex[c>>4]) + string(hex[c&15]))
+		}
+	}
+	return b.String()
+}
+
+// maxBodyShown is how much of a response is shown, in bytes.
+const maxBodyShown = 64 << 10
+
+// reveal answers POST /keys/{id}/reveal: the page with what is hidden by default. The reason is in
+// the audit trail before anything is shown.
+func (p *page) reveal() error {
+	r, err := p.look(p.r.PostForm.Get("reason"))
+	if bad, is := errors.AsType[*problem](err); is {
+		return p.keyPage(bad.Status, failed(bad), nil)
+	} else if err != nil {
+		return err
+	}
+	return p.keyPage(http.StatusOK, nil, revealedOf(&r))
+}
+
+// look fetches the record with what is hidden by default.
+func (p *page) look(reason string) (r admin.Record, err error) {
+	if strings.TrimSpace(reason) == "" {
+		return r, &problem{Status: http.StatusBadRequest, Code: "reason-required", Title: "Looking takes a reason",
+			Detail: "Say why you look. It is kept in the audit trail.", Parameter: "reason"}
+	}
+	err = p.get(p.recordAt("?reveal=1&reason="+encoded(reason)), &r)
+	return r, err
+}
+
+func revealedOf(r *admin.Record) *revealed {
+	out := &revealed{Key: r.Key}
+	if r.Response == nil {
+		return out
+	}
+	out.Status = r.Response.Status
+	for name, values := range r.Response.Headers {
+		for _, v := range values {
+			out.Headers = append(out.Headers, shown(name)+": "+shown(v))
+		}
+	}
+	slices.Sort(out.Headers)
+	out.Body, out.Note = bodyText(r.Response.Body)
+	return out
+}
+
+// bodyText is a body as text, and what has to be said of it.
+func bodyText(body []byte) (text, said string) {
+	whole := len(body)
+	if whole > maxBodyShown {
+		body = body[:maxBodyShown]
+		for len(body) > 0 && !utf8.RuneStart(body[len(body)-1]) {
+			body = body[:len(body)-1]
+		}
+		said = "These are the first 64 kB of " + sizeOf(int64(whole)) + "."
+	}
+	if !utf8.Valid(body) {
+		return "", "It is no text: " + sizeOf(int64(whole)) + ". Fetch them with stet keys show --reveal --json."
+	}
+	return visible(string(body)), said
+}
+
+// visible replaces what cannot be seen, and leaves the length as it is.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if hidden(r) && r != '\r' {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+// failed is the note of a change that the API refused.
+func failed(bad *problem) *note {
+	n := &note{Kind: "dead", Icon: "failed", Bold: "Not changed: " + lower(bad.Title) + ".", Text: bad.Detail}
+	switch bad.Code {
+	case "state-changed":
+		n.Kind, n.Icon, n.Bold = "unknown", "differs", "Not changed: it was changed meanwhile."
+	case "not-settled":
+		n.Kind, n.Icon, n.Bold = "unknown", "clock", "Not changed: it has not settled."
+		n.Text = "The request may still be on its way to the API, until " + bad.Until.UTC().Format("15:04:05") + "."
+	case "probe-failed":
+		n.Bold, n.Kind = "The API gave no answer.", "unknown"
+	case "no-probe":
+		n.Bold, n.Kind = "There is nothing to ask.", "unknown"
+	}
+	if bad.Code != "" && bad.Status != http.StatusBadRequest {
+		n.Link, n.More = "/problems/"+bad.Code, "what "+bad.Code+" means"
+	}
+	return n
+}
+
+func lower(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
+}

@@ -1,0 +1,127 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
+)
+
+// signIn is what the page to sign in with shows.
+type signIn struct {
+	Next  string // the page to go on with
+	Error string
+}
+
+// askToSignIn answers those whose token the API does not take. A page is kept in mind, to go on
+// with it: of a form that was sent, the page that it was on.
+func (h *console) askToSignIn(w http.ResponseWriter, r *http.Request) {
+	at, next := "/login", r.URL.RequestURI()
+	if r.Method != http.MethodGet {
+		next = pageBefore(r)
+	}
+	if next != "/" {
+		at += "?" + url.Values{"next": {next}}.Encode()
+	}
+	switch {
+	case r.Header.Get("HX-Request") != "":
+		w.Header().Set("HX-Redirect", at) // of the whole window
+		w.WriteHeader(http.StatusUnauthorized)
+	case h.sentByAnotherSite(r):
+		// A browser keeps the cookie back where a link of another site is followed, such as an
+		// alert's. It sends it when this page asks again.
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_ = h.newPage(w, r).write(http.StatusOK, "again", view{Title: "Stet", D: r.URL.RequestURI()})
+	default:
+		http.Redirect(w, r, at, http.StatusSeeOther)
+	}
+}
+
+// pageBefore is the path of the page of this console that a form was on, or the first one.
+func pageBefore(r *http.Request) string {
+	u, err := url.Parse(r.Referer())
+	if err != nil || u.Host != r.Host {
+		return "/"
+	}
+	return nextPage(u.EscapedPath())
+}
+
+func (h *console) sentByAnotherSite(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	_, err := r.Cookie(nameFor(r))
+	return r.Method == http.MethodGet && err != nil && (site == "cross-site" || site == "same-site")
+}
+
+// loginPage answers GET /login.
+func (h *console) loginPage(w http.ResponseWriter, r *http.Request) {
+	h.drawLogin(w, r, http.StatusOK, signIn{Next: nextPage(r.URL.Query().Get("next"))})
+}
+
+func (h *console) drawLogin(w http.ResponseWriter, r *http.Request, status int, d signIn) {
+	p := h.newPage(w, r)
+	v := view{Name: "login", Title: "Sign in", D: d}
+	if err := p.write(status, "login", v); err != nil {
+		p.fail(err)
+	}
+}
+
+// nextPage is a page of this console, or the first one: an address elsewhere is not gone on with.
+func nextPage(at string) string {
+	u, err := url.Parse(at)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || !strings.HasPrefix(u.Path, "/") ||
+		strings.HasPrefix(at, "//") || strings.ContainsAny(at, "\\\r\n\t") || isAPI(u.Path) {
+		return "/"
+	}
+	return at
+}
+
+// login answers POST /login. The API says whether it takes the token, and slows down those who
+// guess.
+func (h *console) login(w http.ResponseWriter, r *http.Request) {
+	p := h.newPage(w, r)
+	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	if err := h.foreign.Check(r); err != nil || r.ParseForm() != nil {
+		p.fail(foreignForm)
+		return
+	}
+	d := signIn{Next: nextPage(r.PostForm.Get("next"))}
+	token := strings.TrimSpace(r.PostForm.Get("token"))
+	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		d.Error = "Type a token."
+		h.drawLogin(w, r, http.StatusUnauthorized, d)
+		return
+	}
+	var who admin.Whoami
+	err := adminclient.InProcess(h.api, r, token).Get(r.Context(), "/api/v1/whoami", &who)
+	bad, is := errors.AsType[*problem](err)
+	switch {
+	case err == nil:
+		http.SetCookie(w, cookie(r, h.Sessions.begin(who.Name, token)))
+		_ = p.to(d.Next)
+	case is && bad.Status == http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", bad.RetryAfter)
+		d.Error = bad.Detail
+		h.drawLogin(w, r, bad.Status, d)
+	case is && bad.Status == http.StatusUnauthorized:
+		d.Error = "No such token, or it has expired."
+		h.drawLogin(w, r, bad.Status, d)
+	default:
+		p.fail(err)
+	}
+}
+
+// logout answers POST /logout.
+func (h *console) logout(w http.ResponseWriter, r *http.Request) {
+	p := h.newPage(w, r)
+	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	if err := h.foreign.Check(r); err != nil || r.ParseForm() != nil || !same(r.PostForm.Get("csrf"), p.CSRF) {
+		p.fail(foreignForm)
+		return
+	}
+	h.Sessions.end(r)
+	http.SetCookie(w, cookie(r, ""))
+	_ = p.to("/login")
+}

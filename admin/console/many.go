@@ -1,0 +1,199 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/bulk"
+)
+
+// confirmView is the page before something is done with many keys: what will happen, to how many
+// clients, and which keys are left out.
+type confirmView struct {
+	group
+	Do     bulk.Action
+	Words  bulkWords
+	Take   []admin.Record
+	Left   []leftOut
+	Asking int  // of the keys that are taken
+	Unsure bool // there may be further ones that ask
+	Last   time.Time
+	Proofs []proof // of a release: what it stands on
+	Error  string
+	At     string // the field that the error is about
+}
+
+// proof is why keys may be freed, and of how many that is the reason.
+type proof struct {
+	Why   string
+	Count int
+}
+
+// leftOut is a key that is not changed with the others, and why.
+type leftOut struct {
+	R   admin.Record
+	Why string
+}
+
+// bulkWords are what the page says of an action.
+type bulkWords struct{ Title, Says, Button string }
+
+// bulkActions are the actions that a job does with the keys of an incident.
+var bulkActions = map[string]bulkWords{
+	"release": {"It did not happen: free %s",
+		"You say that these requests did not have their effect, and cannot have it any more.", "Free"},
+	"resolve": {"It happened: give retries the answers of %s",
+		"You say that these requests had their effect, as their late answers say, or their last probes.",
+		"It happened: give retries the answers of"},
+	"probe": {"Ask about %s", "The API is asked what became of each. What it says is on the key's page, " +
+		"and ends it where it is a proof.", "Ask about"},
+	"snooze": {"Snooze %s", "They leave the list and the alert until their time is over. Probes go on; " +
+		"what they settle is settled.", "Snooze"},
+	"hand": {"Hand %s over", "Their pages say who has them, and so does the audit trail.", "Hand over"},
+}
+
+var nonePicked = &problem{Status: http.StatusBadRequest, Title: "No key was picked",
+	Detail: "Pick some, or use what is said of all of them. Nothing was changed."}
+
+// many answers GET /unknown/{incident}/{do} with a page of all keys of an incident, and POST with a
+// page of those that were picked. Sent with the count typed, that page starts a job.
+func (p *page) many() error {
+	words, known := bulkActions[p.r.PathValue("do")]
+	if !known {
+		return noPage
+	}
+	g, err := p.oneGroup()
+	if err != nil {
+		return p.ended(err)
+	}
+	d := &confirmView{group: g, Do: bulk.Action(p.r.PathValue("do")), Words: words}
+	seen := p.r.PostForm["key"] // as seenAs names them
+	picked := map[string]bool{}
+	for _, s := range slices.Concat(p.r.PostForm["id"], seen) {
+		id, _, _ := strings.Cut(s, "@")
+		picked[id] = true
+	}
+	if !p.Reading() && len(picked) == 0 {
+		return nonePicked
+	}
+	p.divide(d, picked)
+	if len(seen) == 0 {
+		return p.drawConfirm(http.StatusOK, d, nil)
+	}
+	return p.confirmed(d, seen)
+}
+
+// divide decides which keys of the incident are taken. Where some were picked it takes no others.
+func (p *page) divide(d *confirmView, picked map[string]bool) {
+	for i := range d.Keys {
+		r := &d.Keys[i]
+		if len(picked) > 0 && !picked[r.ID] {
+			continue
+		}
+		if why := p.whyNot(d.Do, r); why != "" {
+			d.Left = append(d.Left, leftOut{*r, why})
+			continue
+		}
+		d.Take = append(d.Take, *r)
+		if d.Do == bulk.Release {
+			d.prove(r.Outlook.Release.Why)
+		}
+		if a := r.Asking; a != nil {
+			d.Unsure = d.Unsure || a.More
+			if a.Count > 0 {
+				d.Asking++
+			}
+			if a.LastAt.After(d.Last) {
+				d.Last = a.LastAt
+			}
+		}
+	}
+}
+
+// prove counts a reason why a key may be freed.
+func (d *confirmView) prove(why string) {
+	for i := range d.Proofs {
+		if d.Proofs[i].Why == why {
+			d.Proofs[i].Count++
+			return
+		}
+	}
+	d.Proofs = append(d.Proofs, proof{why, 1})
+}
+
+// whyNot says why a key is left out; empty: it is not.
+func (p *page) whyNot(do bulk.Action, r *admin.Record) string {
+	if r.State != "unknown" {
+		return "It is " + markOf(r).Word + "."
+	}
+	switch do {
+	case bulk.Release:
+		if can := p.mayRelease(r); !can.May || !freed(r.Outlook.Release) {
+			return can.Why
+		}
+	case bulk.Resolve:
+		if r.Late == nil && (r.Probe == nil || r.Probe.Found != "happened" || r.Probe.Status == 0) {
+			return "Nothing says what its answer is. Give it one on its page."
+		}
+	}
+	return ""
+}
+
+func (p *page) drawConfirm(status int, d *confirmView, n *note) error {
+	title := fmt.Sprintf(d.Words.Title, plural(len(d.Take), "key", "keys"))
+	return p.render(status, "confirm", view{Name: "unknown", Title: title, Note: n, D: d})
+}
+
+// confirmed starts a job with the keys that the form names, in the versions that its page has
+// shown. Where one of them has changed since, the page is shown again, without the count.
+func (p *page) confirmed(d *confirmView, seen []string) error {
+	o := admin.Order{Expect: len(d.Take), Reason: p.Typed("reason"), To: p.Typed("to"), Note: p.Typed("note")}
+	o.Action = d.Do
+	now := map[string]bool{}
+	for _, r := range d.Take {
+		o.IDs, now[seenAs(r)] = append(o.IDs, seenAs(r)), true
+	}
+	changed := 0
+	for _, s := range seen {
+		if !now[s] {
+			changed++
+		}
+	}
+	var err error
+	if d.Do == bulk.Snooze {
+		o.Until, err = time.Parse(time.RFC3339, p.Typed("until"))
+	}
+	switch {
+	case changed > 0:
+		return p.drawConfirm(http.StatusConflict, d, &note{Kind: "unknown", Icon: "differs",
+			Bold: "Not changed: " + plural(changed, "key has", "keys have") + " changed since you looked.",
+			Text: "The list below is as it is now. Look at it again, and type its count."})
+	case strings.TrimSpace(p.Typed("count")) != strconv.Itoa(o.Expect):
+		d.Error, d.At = fmt.Sprintf("It is not %d.", o.Expect), "count"
+		return p.drawConfirm(http.StatusBadRequest, d, nil)
+	case err != nil:
+		d.Error, d.At = "Choose one of the times.", "until"
+		return p.drawConfirm(http.StatusBadRequest, d, nil)
+	}
+	job, err := p.api.Start(p.r.Context(), o)
+	bad, is := errors.AsType[*problem](fit(err, nil))
+	switch {
+	case err == nil:
+		return p.to(address("/jobs/%s", job))
+	case !is:
+		return err
+	case bad.Status == http.StatusBadRequest:
+		d.Error, d.At = bad.Detail, bad.Parameter
+		return p.drawConfirm(bad.Status, d, nil)
+	}
+	return p.drawConfirm(bad.Status, d, failed(bad))
+}
+
+// seenAs is a key as it was seen, as a form and the API name it.
+func seenAs(r admin.Record) string { return r.ID + "@" + r.Basis }

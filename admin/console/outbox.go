@@ -1,0 +1,223 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+)
+
+// deadView is what nothing is tried for any more.
+type deadView struct {
+	Groups   []group
+	Messages []messageRow
+	Waiting  []messageRow // that are tried again, or wait
+	NoOutbox string
+	Keys     int
+	Snoozed  int    // keys: those of them that are dead letters are on another page
+	Dead     int    // messages, of all pages
+	Next     cursor // of the dead messages
+}
+
+type messageRow struct {
+	admin.Message
+	Mark mark
+	Last string // the last error
+}
+
+var messageMarks = map[string]mark{
+	"pending":   {"over", "over", "waits"},
+	"running":   {"running", "running", "is sent"},
+	"done":      {"done", "done", "done"},
+	"unknown":   {"unknown", "unknown", "unknown"},
+	"dead":      {"dead", "dead", "dead letter"},
+	"discarded": {"over", "over", "given up"},
+}
+
+func rowOf(m *admin.Message) messageRow {
+	r := messageRow{Message: *m, Mark: messageMarks[string(m.State)]}
+	if r.Mark.Icon == "" {
+		r.Mark = mark{"over", "over", string(m.State)}
+	}
+	if m.State == "pending" && m.Attempt > 0 {
+		r.Mark = mark{"retry", "retry", "tries again"}
+	}
+	if n := len(m.Errors); n > 0 {
+		r.Last = m.Errors[n-1].Error
+	}
+	return r
+}
+
+// dead draws GET /dead.
+func (p *page) dead() error {
+	var doc incidentsDoc
+	if err := p.get("/api/v1/incidents", &doc); err != nil {
+		return err
+	}
+	var d deadView
+	for i := range doc.Incidents {
+		in := &doc.Incidents[i]
+		d.Snoozed += in.Snoozed
+		if in.Dead == 0 {
+			continue
+		}
+		d.Keys += in.Dead
+		g := p.group(in)
+		g.Mark, g.Open = marks["dead"], true
+		d.Groups = append(d.Groups, g)
+	}
+	if err := p.loadOpen(d.Groups); err != nil {
+		return err
+	}
+	for i := range d.Groups {
+		p.deadAlone(&d.Groups[i])
+	}
+	if err := p.messages(&d); err != nil {
+		return err
+	}
+	v := view{Live: 5, Status: p.status()}
+	if v.Status != nil && v.Status.OutboxDead != nil {
+		d.Dead = *v.Status.OutboxDead
+	}
+	if p.r.URL.Query().Get("cursor") != "" {
+		v.Live = 0
+	}
+	v.Title, v.D = plural(d.Keys+d.Dead, "dead letter", "dead letters"), d
+	return p.render(http.StatusOK, "dead", v)
+}
+
+// deadAlone leaves the dead letters of an incident, and what is said of them.
+func (p *page) deadAlone(g *group) {
+	g.Count, g.Snoozed = g.Dead, 0
+	if !g.Loaded {
+		return
+	}
+	keys := slices.DeleteFunc(g.Keys, func(r admin.Record) bool { return !r.Escalated || r.Snooze != nil })
+	g.NextProbe, g.FreesAt = time.Time{}, time.Time{}
+	g.Late, g.Asking, g.Probes, g.With, g.May, g.Alone, g.WhyNot = 0, admin.Asking{}, map[string]int{}, nil, false, false, ""
+	for i := range keys {
+		r := &keys[i]
+		g.Late += btoi(r.Late != nil)
+		if r.Probe != nil {
+			g.Probes[r.Probe.Found]++
+		}
+		if r.With != nil && !slices.Contains(g.With, r.With.To) {
+			g.With = append(g.With, r.With.To)
+		}
+		if a := r.Asking; a != nil {
+			g.Asking.Count, g.Asking.More = g.Asking.Count+a.Count, g.Asking.More || a.More
+			if a.LastAt.After(g.Asking.LastAt) {
+				g.Asking.LastAt = a.LastAt
+			}
+		}
+	}
+	p.loaded(g, keys)
+}
+
+// messages fills in those of the outbox.
+func (p *page) messages(d *deadView) error {
+	lists := []string{p.deadMessages(), "/api/v1/outbox?limit=50&state=running", "/api/v1/outbox?limit=50&state=pending"}
+	if p.r.URL.Query().Get("cursor") != "" {
+		lists = lists[:1]
+	}
+	for i, at := range lists {
+		var doc outboxDoc
+		err := p.get(at, &doc)
+		if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
+			d.NoOutbox = bad.Detail
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			d.Next = doc.Next
+		}
+		for k := range doc.Messages {
+			if row := rowOf(&doc.Messages[k]); i == 0 {
+				d.Messages = append(d.Messages, row)
+			} else {
+				d.Waiting = append(d.Waiting, row)
+			}
+		}
+	}
+	return nil
+}
+
+// deadMessages is the address of the messages that nothing is tried for, from where the page is on.
+func (p *page) deadMessages() string {
+	return "/api/v1/outbox?dead=1&limit=50" + strings.Replace(p.filter("none"), "?", "&", 1)
+}
+
+// messageView is a message of the outbox.
+type messageView struct {
+	M        messageRow
+	Errors   []admin.MessageError
+	Revealed bool
+	Payload  string
+	Note     string
+	Lanes    *lanes
+	Ends     bool // it can be retried or given up
+}
+
+// message draws GET /outbox/{message}.
+func (p *page) message() error { return p.messagePage(http.StatusOK, nil, "") }
+
+func (p *page) messageAt(verb string) string {
+	return address("/api/v1/outbox/%s", p.r.PathValue("message")) + verb
+}
+
+func (p *page) messagePage(status int, n *note, query string) error {
+	var m admin.Message
+	if err := p.get(p.messageAt(query), &m); err != nil {
+		return err
+	}
+	d := messageView{M: rowOf(&m), Errors: slices.Clone(m.Errors), Revealed: query != "", Ends: m.State == "dead" ||
+		m.State == "unknown"}
+	slices.Reverse(d.Errors)
+	d.Lanes = p.attempts(&m)
+	d.Payload, d.Note = bodyText(m.Payload)
+	switch done := p.r.URL.Query().Get("done"); {
+	case n == nil && done == "retry" && !d.Ends:
+		n = &note{Kind: "done", Icon: "done", Bold: "It is delivered again.",
+			Text: "It goes out with the downstream key that it had."}
+	case n == nil && done == "confirm" && m.State == "done":
+		n = &note{Kind: "done", Icon: "done", Bold: "Settled: it was delivered.", Text: "It is not sent again."}
+	case n == nil && done == "discard" && m.State == "discarded":
+		n = &note{Kind: "done", Icon: "done", Bold: "Given up.", Text: "It is not delivered any more."}
+	}
+	return p.render(status, "message", view{Name: "dead", Title: "Message " + p.r.PathValue("message"), Note: n, D: d})
+}
+
+func (p *page) settleMessage(verb string) error {
+	err := p.post(p.messageAt("/"+verb), map[string]any{"reason": p.r.PostForm.Get("reason")}, nil)
+	if bad, is := errors.AsType[*problem](err); is {
+		return p.messagePage(bad.Status, failed(bad), "")
+	} else if err != nil {
+		return err
+	}
+	return p.to(address("/outbox/%s", p.r.PathValue("message")) + "?done=" + verb)
+}
+
+// retry answers POST /outbox/{message}/retry.
+func (p *page) retry() error { return p.settleMessage("retry") }
+
+// confirm answers POST /outbox/{message}/confirm.
+func (p *page) confirm() error { return p.settleMessage("confirm") }
+
+// discard answers POST /outbox/{message}/discard.
+func (p *page) discard() error { return p.settleMessage("discard") }
+
+// revealMessage answers POST /outbox/{message}/reveal.
+func (p *page) revealMessage() error {
+	reason := p.r.PostForm.Get("reason")
+	if strings.TrimSpace(reason) == "" {
+		return p.messagePage(http.StatusBadRequest, &note{Kind: "dead", Icon: "failed", Bold: "Looking takes a reason.",
+			Text: "Say why you look. It is kept in the audit trail."}, "")
+	}
+	return p.messagePage(http.StatusOK, nil, "?"+url.Values{"reveal": {"1"}, "reason": {reason}}.Encode())
+}

@@ -1,0 +1,396 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// templates are parsed when the first page is drawn: commands that draw none do not wait for it.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"icon": icon, "use": use, "st": stateMark, "path": methodPath, "dict": dict,
+		"num": number[int], "bytes": sizeOf, "plural": plural, "percent": percent, "milli": milli, "rate": rate,
+		"short": short, "stamp": stamp, "full": full, "probed": probed, "probesTotal": probesTotal,
+		"seenAs": seenAs, "isDefault": isDefault, "sorted": sorted,
+		"keyURL": keyURL, "scopeURL": scopeURL, "routeURL": routeURL,
+	}).ParseFS(templateFiles, "templates/*.html"))
+})
+
+// page is a request for a page, by a user who may see it.
+type page struct {
+	api     *adminclient.Client // by the user, as if the calls came over the user's connection
+	console *console
+	w       http.ResponseWriter
+	r       *http.Request
+	Now     time.Time // when the page was drawn
+	Who     admin.Whoami
+	CSRF    string // is in every form that changes something
+	Session bool   // the user has signed in, and can leave
+}
+
+// view is what a template draws.
+type view struct {
+	*page
+	// Name is the page's entry in the list of pages; Title comes first in the window's title.
+	Name, Title string
+	// Live is how often the page reads itself again, in seconds; 0 means never.
+	Live int
+	// Status is what the frame shows; nil where the API has none.
+	Status *admin.Status
+	// Note is an answer of the console to what the user did.
+	Note *note
+	D    any
+}
+
+// note is an answer of the console, said where it happened.
+type note struct {
+	Kind string // done, unknown, dead, or empty
+	Icon string
+	Bold string
+	Text string
+	Link string // an address of more
+	More string // what the link says
+}
+
+// pageFunc draws a page, or makes a change. An error that it returns becomes a page.
+type pageFunc func(*page) error
+
+// mount registers every page, and every change.
+func (h *console) mount() {
+	h.mux.HandleFunc("GET /assets/{file}", h.assets.serve)
+	h.mux.HandleFunc("GET /login", h.loginPage)
+	h.mux.HandleFunc("POST /login", h.login)
+	h.mux.HandleFunc("POST /logout", h.logout)
+	for _, rt := range pages {
+		h.mux.HandleFunc("GET "+rt.path, h.page(rt.role, rt.draw))
+	}
+	for _, rt := range changes {
+		h.mux.HandleFunc("POST "+rt.path, h.change(rt.role, rt.do))
+	}
+	h.mux.HandleFunc("/", h.page("viewer", func(*page) error { return noPage }))
+	h.mountTwins()
+}
+
+var noPage = &problem{Status: http.StatusNotFound, Code: "not-found", Title: "There is no such page",
+	Detail: "Every page of the console has the list of all of them."}
+
+// newPage is a request with the token of its session, or with its own.
+func (h *console) newPage(w http.ResponseWriter, r *http.Request) *page {
+	p := &page{console: h, w: w, r: r, Now: time.Now().UTC(), CSRF: h.Sessions.csrf}
+	token := ""
+	if s := h.Sessions.of(r); s != nil {
+		token, p.CSRF, p.Session = s.token, s.csrf, true
+	}
+	p.api = adminclient.InProcess(h.api, r, token)
+	return p
+}
+
+// admit finds out who asks. It writes the answer to those who have to sign in first, and to those
+// without the role that a page or a form takes.
+func (h *console) admit(w http.ResponseWriter, r *http.Request, role string) (*page, bool) {
+	p := h.newPage(w, r)
+	err := p.get("/api/v1/whoami", &p.Who)
+	switch bad, is := errors.AsType[*problem](err); {
+	case err == nil && p.May(role):
+		return p, true
+	case err == nil:
+		p.fail(takes(role))
+	case is && bad.Status == http.StatusUnauthorized:
+		h.Sessions.end(r) // its token has been taken back, or has expired
+		h.askToSignIn(w, r)
+	default:
+		p.fail(err)
+	}
+	return nil, false
+}
+
+func takes(role string) error {
+	return &problem{Status: http.StatusForbidden, Code: "forbidden", Title: "This takes the role " + role,
+		Detail: "You can read. Somebody with that role can do it."}
+}
+
+// page returns the handler of a page.
+func (h *console) page(role string, draw pageFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if p, ok := h.admit(w, r, role); ok {
+			if err := draw(p); err != nil {
+				p.fail(err)
+			}
+		}
+	}
+}
+
+// maxForm bounds the body of a form: a response of the size that is kept by default, encoded, and
+// the rest.
+const maxForm = 4 << 20
+
+// change returns the handler of a form that changes something. The form has to come from a page of
+// this console: its Origin and its token say so.
+func (h *console) change(role string, do pageFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, ok := h.admit(w, r, role)
+		if !ok {
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := h.foreign.Check(r); err != nil {
+			p.fail(foreignForm)
+			return
+		}
+		if err := r.ParseForm(); err != nil {
+			p.fail(&problem{Status: http.StatusBadRequest, Title: "The form cannot be read",
+				Detail: "It is too long, or was cut off. Nothing was changed."})
+			return
+		}
+		if !same(r.PostForm.Get("csrf"), p.CSRF) {
+			p.fail(foreignForm)
+			return
+		}
+		if err := do(p); err != nil {
+			p.fail(err)
+		}
+	}
+}
+
+var foreignForm = &problem{Status: http.StatusForbidden, Code: "forbidden",
+	Title:  "This form is not from a page of yours",
+	Detail: "Nothing was changed. The page was of another session, or of another site: open it again, and do it there."}
+
+// render answers with a page.
+func (p *page) render(status int, name string, v view) error {
+	if v.Name = cmp.Or(v.Name, name); !p.Reading() {
+		v.Live = 0 // its address answers forms
+	}
+	if v.Status == nil {
+		v.Status = p.status()
+	}
+	return p.write(status, name, v)
+}
+
+func (p *page) write(status int, name string, v view) error {
+	v.page = p
+	var b bytes.Buffer
+	if err := templates().ExecuteTemplate(&b, name+".html", v); err != nil {
+		return fmt.Errorf("console: the page %s cannot be drawn: %w", name, err)
+	}
+	p.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	p.w.WriteHeader(status)
+	_, _ = p.w.Write(b.Bytes())
+	return nil
+}
+
+// status is what the frame of every page shows, or nil where the API does not say.
+func (p *page) status() *admin.Status {
+	var s admin.Status
+	if p.get("/api/v1/status", &s) != nil {
+		return nil
+	}
+	return &s
+}
+
+// fail answers with a page that says what went wrong. It must not fail itself. Those who were not
+// let in are shown nothing but the problem: no title, and no form.
+func (p *page) fail(err error) {
+	bad, ok := errors.AsType[*problem](err)
+	if !ok {
+		p.console.Log.LogAttrs(p.r.Context(), slog.LevelError, "a page of the console could not be drawn",
+			slog.String("error", err.Error()))
+		bad = &problem{Status: http.StatusInternalServerError, Title: "The page cannot be drawn",
+			Detail: "The gateway's log says why. Nothing was changed."}
+	}
+	if bad.RetryAfter != "" {
+		p.w.Header().Set("Retry-After", bad.RetryAfter)
+	}
+	v, name := view{Title: bad.Title, D: bad}, "refused"
+	if bad.Code == "not-found" && bad != noPage && bad != noKey {
+		v.Title = "There is no such key, incident or page"
+	}
+	if p.Who.Role != "" {
+		name = "problem"
+		if bad.Status < http.StatusInternalServerError { // else the status would fail, too
+			v.Status = p.status()
+		}
+	}
+	_ = p.write(bad.Status, name, v)
+}
+
+// to answers a form with the address of the page to go on with.
+func (p *page) to(at string) error {
+	http.Redirect(p.w, p.r, at, http.StatusSeeOther)
+	return nil
+}
+
+// Where is the name of the installation.
+func (v view) Where() string {
+	if v.Status == nil {
+		return ""
+	}
+	return v.Status.Title
+}
+
+// Open is how many unknown records wait for a person or a probe in sight.
+func (v view) Open() int {
+	if v.Status == nil {
+		return 0
+	}
+	return v.Status.Waiting
+}
+
+// TraceURL is the address of a trace, or empty.
+func (v view) TraceURL(id string) string {
+	if v.Status == nil || v.Status.TraceURL == "" || id == "" {
+		return ""
+	}
+	return strings.ReplaceAll(v.Status.TraceURL, "{trace_id}", url.PathEscape(id))
+}
+
+// DeadLetters counts those of keys and of the outbox.
+func (v view) DeadLetters() int {
+	if v.Status == nil {
+		return 0
+	}
+	n := v.Status.Dead
+	if v.Status.OutboxDead != nil {
+		n += *v.Status.OutboxDead
+	}
+	return n
+}
+
+// Ready counts the gateways that are ready.
+func (v view) Ready() (n int) {
+	if v.Status != nil {
+		for _, g := range v.Status.Gateways {
+			if g.State == "ready" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Known counts the gateways that are not ended.
+func (v view) Known() (n int) {
+	if v.Status != nil {
+		for _, g := range v.Status.Gateways {
+			if g.State != "ended" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Asset is the address of a file.
+func (p *page) Asset(file string) string { return p.console.assets.address(file) }
+
+// Day is the date, in full.
+func (p *page) Day() string { return p.Now.Format("Monday, 2 January 2006") }
+
+// May reports whether the user has at least a role.
+func (p *page) May(role string) bool { return roles[p.Who.Role] >= roles[role] }
+
+var roles = map[string]int{"viewer": 1, "operator": 2, "admin": 3}
+
+// Self is the address of the page.
+func (p *page) Self() string { return p.r.URL.RequestURI() }
+
+// Typed is what was typed into a field of the form that was sent.
+func (p *page) Typed(name string) string { return p.r.PostForm.Get(name) }
+
+// Sent reports whether the page answers the form for a verb.
+func (p *page) Sent(verb string) bool { return !p.Reading() && path.Base(p.r.URL.Path) == verb }
+
+// Reading reports whether the page can be read again: it is not the answer to a form.
+func (p *page) Reading() bool { return p.r.Method == http.MethodGet || p.r.Method == http.MethodHead }
+
+// JSON is the address of the page's twin.
+func (p *page) JSON() string { return twinPath(p.r.URL.EscapedPath()) + query(p.r.URL.Query()) }
+
+// Query is the page's filter, for another page with the same.
+func (p *page) Query() string {
+	q := p.r.URL.Query()
+	q.Del("cursor")
+	return query(q)
+}
+
+// HasTwin reports whether the page is drawn from one document of the API.
+func (p *page) HasTwin() bool { return p.r.Method == http.MethodGet && p.r.URL.Path != "/find" }
+
+func twinPath(at string) string {
+	if at == "/" {
+		return "/index.json"
+	}
+	return at + ".json"
+}
+
+// query is a query with its question mark, or nothing. What a page adds for itself is left out.
+func query(q url.Values) string {
+	if q.Del("done"); len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+// With is the address of the page with one parameter of its query changed, and without those that
+// stand for a place in a list.
+func (p *page) With(name, value string) string {
+	q := p.r.URL.Query()
+	q.Del("cursor")
+	q.Set(name, value)
+	if value == "" {
+		q.Del(name)
+	}
+	if at := p.r.URL.EscapedPath() + query(q); at != "" {
+		return at
+	}
+	return "/"
+}
+
+// Next is the address of the next part of a list.
+func (p *page) Next(c cursor) string { return p.With("cursor", p.console.Sessions.cursors.seal(c)) }
+
+// Is reports whether a parameter of the query has a value.
+func (p *page) Is(name, value string) bool { return p.r.URL.Query().Get(name) == value }
+
+// address is a path from segments that are names, each escaped.
+func address(format string, names ...string) string {
+	escaped := make([]any, len(names))
+	for i, n := range names {
+		if escaped[i] = url.PathEscape(n); strings.Trim(n, ".") == "" { // it would be another path
+			escaped[i] = strings.ReplaceAll(n, ".", "%2E")
+		}
+	}
+	return fmt.Sprintf(format, escaped...)
+}
+
+// keyURL is the address of a key's page. It has the record's id in it, and never the key.
+func keyURL(id string) string { return address("/keys/%s", id) }
+
+// short cuts the middle out of an id that is long.
+func short(id string) string {
+	if len(id) <= 17 {
+		return id
+	}
+	return id[:8] + "…" + id[len(id)-6:]
+}
+
+func scopeURL(scope string) string { return "/keys?" + url.Values{"scope": {scope}}.Encode() }
+
+func routeURL(route string) string { return "/routes?" + url.Values{"route": {route}}.Encode() }

@@ -1,0 +1,105 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/stet-dev/stet/admin"
+)
+
+// routesView is what the layer does with each route.
+type routesView struct {
+	Rows        []admin.RouteFigures
+	Requests    int // that may change state, of routes that are not off
+	Covered     int
+	Unprotected int
+	Refused     int
+	Unmatched   int
+	Bare        []admin.RouteFigures // routes with requests that changed state without a key
+	Open        *routeDoc            // the route whose rules are shown
+	NoPolicy    string
+}
+
+// routeDoc is a route of /policy.json, as far as the page shows it.
+type routeDoc struct {
+	Route            string         `json:"route"`
+	Match            string         `json:"match"`
+	Mode             string         `json:"mode"`
+	EnabledMethods   []string       `json:"enabled_methods"`
+	RequiredMethods  []string       `json:"required_methods"`
+	NoStoreStatus    []int          `json:"no_store_status"`
+	WaitPolicy       string         `json:"wait_policy"`
+	ExecutionTimeout float64        `json:"execution_timeout_s"`
+	RetryAfterMax    float64        `json:"retry_after_max_s"`
+	MaxBody          int64          `json:"max_body_bytes"`
+	MaxResponse      int64          `json:"max_response_bytes"`
+	Statuses         map[string]int `json:"statuses"`
+	Key              struct {
+		Header, Syntax string
+		MinLen         int `json:"min_len"`
+		MaxLen         int `json:"max_len"`
+	} `json:"key"`
+	TTL struct {
+		Default   float64 `json:"default_ttl_s"`
+		From      string  `json:"ttl_from"`
+		OnExpired string  `json:"on_expired"`
+	} `json:"ttl"`
+	Fingerprint struct {
+		Body    string   `json:"body"`
+		Fields  []string `json:"fields"`
+		Exclude []string `json:"exclude"`
+		Headers []string `json:"headers"`
+	} `json:"fingerprint"`
+}
+
+// routes draws GET /routes.
+func (p *page) routes() error {
+	var doc routesDoc
+	if err := p.get("/api/v1/routes", &doc); err != nil {
+		return err
+	}
+	d := routesView{Rows: doc.Routes}
+	for i := range doc.Routes {
+		r := &doc.Routes[i]
+		requests := r.Results.Requests()
+		if past := r.Results["bypass"]; r.Mode != "off" {
+			harmless := max(0, past-r.Unprotected-r.Shadow.Requests())
+			d.Requests += requests - harmless
+			d.Covered += requests - past - r.Results["missing_key"] - r.Results["store_error"]
+		}
+		d.Unprotected += r.Unprotected
+		d.Refused += r.Results["missing_key"]
+		if r.Match == "" {
+			d.Unmatched += requests
+		}
+		if r.Unprotected > 0 {
+			d.Bare = append(d.Bare, *r)
+		}
+	}
+	if err := p.policyOf(&d); err != nil {
+		return err
+	}
+	return p.render(http.StatusOK, "routes", view{Title: "Routes", Live: 30, D: d})
+}
+
+// policyOf fills in the rules of the route that the address names, or of the first.
+func (p *page) policyOf(d *routesView) error {
+	var doc struct {
+		Routes []routeDoc `json:"routes"`
+	}
+	err := p.get("/policy.json", &doc)
+	if bad, is := errors.AsType[*problem](err); is {
+		d.NoPolicy = bad.Detail
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	name := p.r.URL.Query().Get("route")
+	for i := range doc.Routes {
+		if r := &doc.Routes[i]; d.Open == nil || r.Route == name {
+			d.Open = r
+		}
+	}
+	return nil
+}

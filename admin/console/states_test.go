@@ -1,0 +1,205 @@
+package console_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/console"
+	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/outbox"
+)
+
+// says reports what a page does not say of what it has to, and what it says of what it must not,
+// which begins with an exclamation mark.
+func says(t *testing.T, where, page string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		not, absent := strings.CutPrefix(w, "!")
+		if strings.Contains(page, not) == absent {
+			t.Errorf("%s: %q, absent is %v", where, not, absent)
+		}
+	}
+}
+
+// The page of an incident says that it has ended, with a status that a browser takes over, and is
+// not read again. So does what is done with all of it.
+func TestIncidentThatEnds(t *testing.T) {
+	f := newFake()
+	v := as(t, f, "operator")
+	csrf := formsOf(v.page("/unknown"))[0].fields.Get("csrf")
+	f.record(lateID).State = "completed"
+	says(t, "the incident", v.page("/unknown/i-v1-refunds"), "<title>This incident has ended", `href="/audit"`, "!data-live", "!Nothing is unknown")
+	if res, page := v.send("POST", "/unknown/i-v1-refunds/snooze", url.Values{"csrf": {csrf}, "id": {lateID}}); res.StatusCode != 200 || !strings.Contains(page, "This incident has ended") {
+		t.Errorf("a form: %d", res.StatusCode)
+	}
+}
+
+// Only those that wait are counted as unknown. Of an incident, a filter counts those that it is
+// about.
+func TestOnlyThoseThatWait(t *testing.T) {
+	f := newFake()
+	v := as(t, f, "operator")
+	snooze := &admin.Snooze{Until: f.now.Add(time.Hour)}
+	f.record(cutID).Snooze, f.records[0].Late = snooze, f.record(lateID).Late
+	says(t, "some", v.page("/unknown"), "<title>14 unknown", `Snoozed <span class="meta">1<`, `With a late answer <span class="meta">2<`)
+	for _, r := range f.records {
+		if !r.Escalated {
+			r.Snooze = snooze
+		}
+	}
+	says(t, "none", v.page("/unknown"), "<title>0 unknown", "<b>Nothing waits</b>", "15 are snoozed", "1 is a dead letter", "!Nothing is unknown")
+}
+
+// Freeing many says what the proof of each is worth, and takes snoozed ones along, too.
+func TestFreeManySaysItsProof(t *testing.T) {
+	f := newFake()
+	f.settle()
+	f.record(cutID).Snooze = &admin.Snooze{Until: f.now.Add(time.Hour)}
+	f.records[0].Probe = nil
+	says(t, "the page", as(t, f, "operator").page("/unknown/i-v1-charges/release"), "10 keys: <bdi>It has settled, and the last probe found no trace of it.", `name="key" value="`+cutID)
+}
+
+// A message whose delivery is unknown is sent again by no main button. It can be said that it was
+// delivered.
+func TestMessageThatIsUnknown(t *testing.T) {
+	f := newFake()
+	f.letter = outbox.Unknown
+	v := as(t, f, "operator")
+	page := v.page("/outbox/18204")
+	says(t, "unknown", page, "Look there first.", "It did not happen: deliver it again", "!btn-main", "!can tell")
+	res, _ := v.submit(page, "/outbox/18204/retry", url.Values{"reason": {"r"}})
+	if res.StatusCode != 303 {
+		t.Errorf("again: %d", res.StatusCode)
+	}
+	csrf := formsOf(page)[0].fields.Get("csrf")
+	res, _ = v.send("POST", "/outbox/18204/confirm", url.Values{"csrf": {csrf}, "reason": {"it is there"}})
+	says(t, "confirmed", v.page(res.Header.Get("Location")), "Settled: it was delivered.")
+	if got := f.changed(); len(got) != 2 || got[1] != `POST /api/v1/outbox/18204/confirm {"reason":"it is there"}` {
+		t.Errorf("%q", got)
+	}
+}
+
+// Of a key that was removed the audit trail is left.
+func TestRemovedKey(t *testing.T) {
+	f := newFake()
+	v := as(t, f, "viewer")
+	f.record(cutID).ID = "k_0"
+	says(t, "removed", v.page("/keys/"+cutID), "<h1>Removed</h1>", "No trace (404)", "!data-live")
+	res, page := v.get("/keys/k_1111111111111111")
+	if says(t, "no such key", page, "There is no such key", "removed when its time was over"); res.StatusCode != 404 {
+		t.Errorf("%d", res.StatusCode)
+	}
+}
+
+// A key's page does not promise an answer that is not kept, a lease that is over, or a key that may
+// be refused.
+func TestKeySaysNoMoreThanIs(t *testing.T) {
+	f := newFake()
+	done := f.record(doneID)
+	v := as(t, f, "operator")
+	says(t, "kept", v.page("/keys/"+doneID), "or it is refused as expired", "the key is free, or refused as expired", "Show the answer…")
+	done.Outlook.Client = admin.ClientAnswer{Status: 409, Code: "result-not-retained"}
+	says(t, "not kept", v.page("/keys/"+doneID), "Of its answer only the status is kept.", "Its status is kept until", "is told that its answer is not kept", "Show the key…", "!its answer is stored", "!gets this answer")
+	for _, r := range f.records {
+		if r.State == "running" {
+			r.UpdatedAt = r.CreatedAt.Add(time.Minute)
+			r.DueAt, r.Outlook.IfNothing, r.Outlook.Client = f.now.Add(-5*time.Second), "lease-ends", admin.ClientAnswer{Status: 409, Code: "outcome-unknown"}
+			says(t, "lapsed", v.page("/keys/"+r.ID), "its lease is over", "Within seconds it is written down as unknown", "it ended at", "!It runs now", "!unless it is renewed")
+		}
+	}
+	f.record(cutID).Outlook.SettledAt = time.Time{}
+	says(t, "no time settles it", v.page("/keys/"+cutID), "no trace is no proof by itself.", "!no trace is no proof before")
+	says(t, "a viewer", as(t, f, "viewer").page("/keys/"+doneID), "Nothing, and nothing is needed.", "!to ask again takes")
+}
+
+// Under a key is what ran, or was told something, because of its key.
+func TestCover(t *testing.T) {
+	says(t, "routes", as(t, newFake(), "viewer").page("/routes"), "<dd>921 of 995</dd>", `data-l="key reused"><b>4</b>`)
+}
+
+// Of an incident with a dead letter, the page of dead letters says what is true of that one.
+func TestDeadLetterOfAnIncident(t *testing.T) {
+	f := newFake()
+	f.settle()
+	f.record(cutID).Escalated, f.record(cutID).Probe = true, &admin.ProbeAnswer{Found: "silent"}
+	f.record(lateID).Snooze = &admin.Snooze{Until: f.now.Add(time.Hour)}
+	head, page, _ := strings.Cut(as(t, f, "operator").page("/dead"), `id="g-i-v1-charges"`)
+	says(t, "its twin", head, "/keys.json?escalated=1")
+	says(t, "dead", page, "1 no answer · clients asked 19 times", "and the last probe could not tell", `href="/keys/`+cutID+`/released"`, "1 key is snoozed")
+}
+
+// Who signs in again after a form comes back to the page that it was on.
+func TestNextAfterAForm(t *testing.T) {
+	v := visit(t, newFake(), console.Config{})
+	for from, want := range map[string]string{"http://localhost/keys/k_1?q=secret": "/login?next=%2Fkeys%2Fk_1", "http://evil.example/keys/k_1": "/login", "": "/login", "http://localhost/api/v1/keys": "/login"} {
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/keys/k_1/note", strings.NewReader("note=n"))
+		r.Header.Set("Referer", from)
+		w := httptest.NewRecorder()
+		v.h.ServeHTTP(w, r)
+		if got := w.Header().Get("Location"); got != want {
+			t.Errorf("from %q: %s", from, got)
+		}
+	}
+}
+
+// A job that was given up has not done all of it. Its page leads to what it changed.
+func TestJobThatWasGivenUp(t *testing.T) {
+	f := newFake()
+	f.job = bulk.Abandoned
+	v := as(t, f, "viewer")
+	says(t, "the job", v.page("/jobs/bulk_2"), "4 of 10 done", "6 not come to", `<progress value="4"`, "<dt>to</dt><dd><bdi>ben", "/audit?notice=bulk_2&amp;since=")
+	f.entries = append(f.entries, admin.Entry{At: f.now, Who: "otto", Action: "release", ID: cutID, Notice: "bulk_2"}, admin.Entry{At: f.now, Action: "bulk", Job: "bulk_3"})
+	says(t, "the trail", v.page("/audit"), `href="/jobs/bulk_2"`, `href="/jobs/bulk_3"`)
+	res, page := v.get("/jobs/bulk_9")
+	if says(t, "a job that was removed", page, "There is no such job", "filter it by the job"); res.StatusCode != 404 {
+		t.Errorf("%d", res.StatusCode)
+	}
+}
+
+// What was typed into a menu is there after a conflict.
+func TestMenusKeepWhatWasTyped(t *testing.T) {
+	f := newFake()
+	v := as(t, f, "operator")
+	page := v.page("/keys/" + cutID)
+	f.record(cutID).Version++
+	_, page = v.submit(page, "/keys/"+cutID+"/hand", url.Values{"to": {"ben"}, "note": {"ticket 88123"}})
+	says(t, "handing", page, `value="ben"`, ">ticket 88123</textarea>", `name="act" open`)
+}
+
+// An incident's page says what happens by itself.
+func TestIncidentLeftAlone(t *testing.T) {
+	f := newFake()
+	v := as(t, f, "viewer")
+	const at = "/unknown/i-v1-refunds"
+	o := f.record(lateID).Outlook
+	says(t, "asked", v.page(at), "<b>If you do nothing</b>, the API is asked again at "+o.NextProbe.Format("15:04:05"), "no trace frees no key")
+	o.FreesAt = o.NextProbe.Add(time.Minute)
+	says(t, "freed", v.page(at), "From "+o.FreesAt.Format("15:04:05")+" no trace frees a key")
+	o.NextProbe, o.FreesAt = f.now, f.now
+	says(t, "due", v.page(at), "asked again now", "!From ")
+	o.NextProbe = time.Time{}
+	says(t, "over", v.page(at), "only a person ends this")
+}
+
+// What could not be read is not said to be none.
+func TestOverviewOfWhatIsNotRead(t *testing.T) {
+	f := newFake()
+	f.unread = true
+	says(t, "the overview", as(t, f, "viewer").page("/"), "could not be read", "!Nothing needs you", "!<b>None</b>")
+}
+
+// What is drawn has a legend. What is not snoozed is a dead letter. A filter that finds nothing is
+// not an empty trail.
+func TestLegends(t *testing.T) {
+	f := newFake()
+	f.record(cutID).Path, f.record(lateID).Path = "/v1/payouts", "/v1/payouts"
+	f.record(cutID).Escalated, f.record(lateID).Snooze = true, &admin.Snooze{Until: f.now.Add(time.Hour)}
+	v := as(t, f, "viewer")
+	says(t, "the overview", v.page("/"), "The dashed line: ", ">dead letters.<")
+	says(t, "a filter", v.page("/audit?id=k_0"), "No entry matches", "!Nothing yet")
+}

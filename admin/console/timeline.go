@@ -1,0 +1,231 @@
+package console
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+)
+
+// event is something that happened to a key, or will.
+type event struct {
+	At          time.Time
+	Icon, Color string
+	Bold, Text  string
+	Meta        string
+	Trace       string
+	fold        string // events one after another with the same are one line
+}
+
+// timeline is what is known of a key's life: the audit trail, and the instants that the record has.
+// Both parts are newest first.
+func (p *page) timeline(r *admin.Record, entries []admin.Entry) (ahead, past []event) {
+	all := make([]event, 0, len(entries)+8)
+	add := func(e event) {
+		if !e.At.IsZero() {
+			all = append(all, e)
+		}
+	}
+	asked := false
+	for i := range entries {
+		if a := entries[i].Probe; a != nil {
+			asked = asked || r.Probe != nil && a.At.Sub(r.Probe.At).Abs() < 2*time.Second
+		}
+		add(p.of(&entries[i]))
+	}
+	add(event{At: r.CreatedAt, Icon: "running", Color: "running", Text: "The key came first, and was reserved.",
+		Trace: trace(r, 1)})
+	if r.State == "running" && r.UpdatedAt.Sub(r.CreatedAt) >= time.Second {
+		until := "it ends at " + p.Clock(r.DueAt) + ", unless it is renewed before"
+		if lapsed(r) {
+			until = "it ended at " + p.Clock(r.DueAt)
+		}
+		add(event{At: r.UpdatedAt, Icon: "beat", Color: "running", Text: "The last sign of life" + at(r.Owner) +
+			": the lease was renewed.", Meta: until})
+	}
+	ended := slices.ContainsFunc(entries, func(e admin.Entry) bool { return e.To != "" && e.From != e.To })
+	if r.State == "unknown" {
+		add(event{At: r.UnknownSince, Icon: "unknown", Color: "unknown", Bold: "Unknown.",
+			Text: first(p.Cause(r.Cause, 1)) + ".", Meta: r.Cause, Trace: trace(r, 2)})
+	}
+	if !r.CompletedAt.IsZero() && !ended && (r.State == "completed" || r.State == "failed") {
+		m := markOf(r)
+		add(event{At: r.CompletedAt, Icon: m.Icon, Color: m.Class, Bold: first(m.Word) + ".",
+			Text: fmt.Sprintf("%d, %s.", r.Status, answerSize(r)), Trace: trace(r, 2)})
+	}
+	if a := r.Probe; a != nil && !asked {
+		add(p.ofProbe(a, nil))
+	}
+	if r.Late != nil {
+		add(event{At: r.Late.At, Icon: "reply", Color: "unknown", Bold: "The answer came after all:",
+			Text: fmt.Sprintf("%d, %s. It changed nothing.", r.Late.Status, sizeOf(r.Late.Bytes))})
+	}
+	if m := r.Mismatch; m != nil {
+		add(event{At: m.At, Icon: "differs", Color: "dead", Bold: "The same key came with another request.",
+			Text: "It was not run.", Trace: m.TraceID})
+	}
+	if a := r.Asking; a != nil && a.Count > 0 {
+		add(event{At: a.LastAt, Icon: "client", Color: "ink", Text: "A client asked, and was told that it is not known.",
+			Meta: plural(a.Count, "time", "times") + " so far"})
+	}
+	p.addAhead(r, add)
+	slices.SortStableFunc(all, func(a, b event) int { return b.At.Compare(a.At) })
+	for _, e := range all {
+		if p.Future(e.At) {
+			ahead = append(ahead, e)
+		} else {
+			past = append(past, e)
+		}
+	}
+	return ahead, p.folded(past)
+}
+
+// of is an entry of the audit trail as an event.
+func (p *page) of(e *admin.Entry) event {
+	if e.Probe != nil {
+		return p.ofProbe(e.Probe, e)
+	}
+	return ofEntry(e)
+}
+
+// ofProbe is a probe's answer as an event. e is the entry that keeps it, if there is one.
+func (p *page) ofProbe(a *admin.ProbeAnswer, e *admin.Entry) event {
+	ev := event{At: a.At, Icon: "ask", Color: "ink", Bold: first(probeWord(a.Found, a.Status)),
+		Text: "said the API, in " + milli(a.TookMS) + "."}
+	if a.Found == "silent" {
+		ev.Text = "when the API was asked."
+	}
+	ev.fold = ev.Bold
+	if a.Evidence != "" && a.Found != "missing" {
+		ev.Meta = a.Evidence
+	}
+	if e != nil && e.Reason != "" {
+		ev.Meta = strings.TrimPrefix(ev.Meta+" · "+e.Who+": “"+e.Reason+"”", " · ")
+		ev.fold += e.Who
+	}
+	return ev
+}
+
+// maxFolded is how many times a line names that stands for several events.
+const maxFolded = 8
+
+// folded makes one line of events that are the same and follow each other.
+func (p *page) folded(all []event) []event {
+	var out []event
+	times := []string{}
+	end := func() {
+		if n := len(times); n > 0 {
+			times = times[:min(n, maxFolded)]
+			last := &out[len(out)-1]
+			last.Meta = strings.TrimPrefix(last.Meta+" · "+number(n)+" before it said the same: "+strings.Join(times, ", "),
+				" · ")
+			times = nil
+		}
+	}
+	for _, e := range all {
+		if n := len(out); n > 0 && e.fold != "" && out[n-1].fold == e.fold {
+			times = append(times, p.Clock(e.At))
+			continue
+		}
+		end()
+		out = append(out, e)
+	}
+	end()
+	return out
+}
+
+func (p *page) addAhead(r *admin.Record, add func(event)) {
+	o := r.Outlook
+	if !o.SettledAt.IsZero() {
+		add(event{At: o.SettledAt, Icon: "clock", Color: "over",
+			Text: "Settled: what was on its way has arrived, or never will."})
+	}
+	if p.Future(o.FreesAt) && !o.FreesAt.Equal(o.NextProbe) {
+		add(event{At: o.FreesAt, Icon: "ask", Color: "over",
+			Text: "The first question after that. No trace is proof then, and frees the key."})
+	}
+	if p.Future(o.NextProbe) {
+		text := "The API is asked again; no trace is no proof before it has settled."
+		switch {
+		case o.SettledAt.IsZero():
+			text = "The API is asked again; no trace is no proof by itself."
+		case !o.NextProbe.Before(o.SettledAt):
+			text = "The API is asked again. No trace is proof then, and frees the key."
+		}
+		add(event{At: o.NextProbe, Icon: "ask", Color: "over", Text: text, Meta: plural(o.ProbesLeft, "probe is",
+			"probes are") + " left"})
+	}
+	if r.Snooze != nil {
+		add(event{At: r.Snooze.Until, Icon: "clock", Color: "over", Text: "It is back in the list of unknown ones."})
+	}
+	if !r.ExpiresAt.IsZero() {
+		add(event{At: r.ExpiresAt, Icon: "over", Color: "over", Text: freeAgain(r)})
+	}
+}
+
+// freeAgain is what comes at the end of a record's time.
+func freeAgain(r *admin.Record) string {
+	if r.State == "completed" || r.State == "failed" {
+		return "Its answer is given no longer: the key is free, or refused as expired if the rules of its route say so."
+	}
+	return "The key is free."
+}
+
+// trace is the trace of the record where it belongs to this event: that of the first attempt at the
+// beginning, and that of a later one at its end.
+func trace(r *admin.Record, where int) string {
+	if (r.Attempt <= 1) == (where == 1) {
+		return r.TraceID
+	}
+	return ""
+}
+
+// actionWords are the words for the actions of the audit trail.
+var actionWords = map[string]struct{ icon, color, text string }{
+	"resolve":        {"done", "done", "settled it: it happened"},
+	"release":        {"retry", "retry", "settled it: it did not happen, the key is free"},
+	"reopen":         {"running", "running", "let it run again"},
+	"purge":          {"failed", "ink", "dropped the stored answer"},
+	"extend":         {"clock", "ink", "keeps the answer for longer"},
+	"testify":        {"reply", "unknown", "kept an answer that came too late"},
+	"escalate":       {"dead", "dead", "gave up asking: it is a dead letter"},
+	"reveal":         {"lock", "ink", "looked at the key and what is stored"},
+	"note":           {"person", "ink", "wrote a note"},
+	"probe":          {"ask", "ink", "asked the API again"},
+	"snooze":         {"clock", "ink", "snoozed it"},
+	"wake":           {"clock", "ink", "took the snooze back"},
+	"hand":           {"person", "ink", "handed it over"},
+	"bulk":           {"person", "ink", "started a job"},
+	"bulk-stop":      {"person", "ink", "stopped a job"},
+	"bulk-resume":    {"person", "ink", "had a job go on"},
+	"login-refused":  {"lock", "dead", "was refused: a token that is not known"},
+	"outbox-retry":   {"retry", "retry", "has a message delivered again"},
+	"outbox-discard": {"failed", "ink", "gave a message up"},
+	"outbox-confirm": {"done", "done", "said that a message was delivered"},
+}
+
+func ofEntry(e *admin.Entry) event {
+	d, known := actionWords[e.Action]
+	if !known {
+		d.icon, d.color, d.text = "person", "ink", e.Action
+	}
+	ev := event{At: e.At, Icon: d.icon, Color: d.color, Bold: e.Who, Text: d.text + "."}
+	if e.Reason != "" {
+		ev.Meta = "“" + e.Reason + "”"
+	}
+	if e.Evidence != "" {
+		if ev.Meta != "" {
+			ev.Meta += " · "
+		}
+		ev.Meta += e.Evidence
+	}
+	if e.From != "" && e.From != e.To {
+		if ev.Meta != "" {
+			ev.Meta += " · "
+		}
+		ev.Meta += e.From + " → " + e.To
+	}
+	return ev
+}

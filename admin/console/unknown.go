@@ -1,0 +1,259 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+)
+
+// unknownView is the page of requests whose outcome is not known.
+type unknownView struct {
+	Groups []group
+	Which  string // the filter: "", late, mine, none, snoozed
+	Counts map[string]int
+	All    int // unknown records of all groups that wait
+	More   bool
+	Over   bool // the one incident that was asked for has ended
+}
+
+// group is an incident as a row, with its keys where it is open.
+type group struct {
+	admin.Incident
+	Open   bool
+	Mark   mark
+	May    bool   // "it did not" is possible for some of them
+	Alone  bool   // it is possible for the only one of them, on its own page
+	WhyNot string // else why it is not
+	Loaded bool   // Keys are there
+}
+
+// unknown draws GET /unknown.
+func (p *page) unknown() error {
+	var doc incidentsDoc
+	if err := p.get("/api/v1/incidents", &doc); err != nil {
+		return err
+	}
+	q := p.r.URL.Query()
+	d := unknownView{Which: q.Get("which"), Counts: map[string]int{}}
+	open := strings.Split(q.Get("open"), ",")
+	for i := range doc.Incidents {
+		in := &doc.Incidents[i]
+		d.All += waiting(in)
+		d.More = d.More || in.More
+		for _, which := range incidentFilters {
+			d.Counts[which.name] += which.count(p, in)
+		}
+		if !selected(p, d.Which, in) {
+			continue
+		}
+		g := p.group(in)
+		g.Open = slices.Contains(open, in.ID) || q.Get("open") == "" && len(d.Groups) == 0
+		d.Groups = append(d.Groups, g)
+	}
+	if err := p.loadOpen(d.Groups); err != nil {
+		return err
+	}
+	title := plural(d.All, "unknown", "unknown")
+	return p.render(http.StatusOK, "unknown", view{Title: title, Live: 5, D: d})
+}
+
+// incidentFilters are the filters of the page, and how many records of an incident each is about.
+// An incident says to whom its records were handed, and not how many.
+var incidentFilters = []struct {
+	name  string
+	count func(p *page, in *admin.Incident) int
+}{
+	{"mine", func(p *page, in *admin.Incident) int { return in.Count * btoi(slices.Contains(in.With, p.Who.Name)) }},
+	{"none", func(_ *page, in *admin.Incident) int { return in.Count * btoi(len(in.With) == 0) }},
+	{"late", func(_ *page, in *admin.Incident) int { return in.Late }},
+	{"snoozed", func(_ *page, in *admin.Incident) int { return in.Snoozed }},
+	{"dead", func(_ *page, in *admin.Incident) int { return in.Dead }},
+}
+
+func btoi(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// waiting is how many records of an incident are neither snoozed nor dead letters.
+func waiting(in *admin.Incident) int { return in.Count - in.Snoozed - in.Dead }
+
+// selected reports whether an incident is in the list. One that is snoozed as a whole is out of it,
+// and so are dead letters, which have a page of their own.
+func selected(p *page, which string, in *admin.Incident) bool {
+	for _, w := range incidentFilters {
+		if w.name == which {
+			return w.count(p, in) > 0
+		}
+	}
+	return waiting(in) > 0
+}
+
+func (p *page) group(in *admin.Incident) group {
+	g := group{Incident: *in, Mark: marks["unknown"]}
+	if in.Dead == in.Count {
+		g.Mark = marks["dead"]
+	}
+	return g
+}
+
+// loaded takes the keys of an incident, and what may be said of them together.
+func (p *page) loaded(g *group, keys []admin.Record) {
+	g.Keys, g.Loaded = keys, true
+	var from time.Time
+	for i := range keys {
+		a := keys[i].Outlook.Release
+		switch {
+		case a == nil:
+		case freed(a):
+			g.May = true
+		case p.Future(a.From) && (from.IsZero() || a.From.Before(from)):
+			from = a.From
+		case g.WhyNot == "":
+			g.WhyNot = "“It did not” is not offered for all at once. " + a.Why
+			if len(keys) == 1 && a.May {
+				g.Alone, g.WhyNot = true, a.Why
+			}
+		}
+	}
+	switch {
+	case g.May:
+		g.WhyNot = ""
+	case !from.IsZero():
+		g.WhyNot = "“It did not” is possible from " + p.Clock(from) + ", in " + p.In(from) +
+			". Until then a request may still be on its way to the API."
+	}
+}
+
+// freed reports whether a record is freed with others. Where the last probe could not tell, each is
+// looked at by itself.
+func freed(a *admin.Release) bool { return a.May && a.Code != "undecided" }
+
+// maxLoaded is how many incidents of a page have their keys: the API looks through all unknown
+// records for each. The others have a link.
+const maxLoaded = 5
+
+// loadOpen fetches the keys of the incidents that are open.
+func (p *page) loadOpen(all []group) error {
+	left := maxLoaded
+	for i := range all {
+		if !all[i].Open || left == 0 {
+			continue
+		}
+		left--
+		if err := p.load(&all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load fetches the keys of an incident.
+func (p *page) load(g *group) error {
+	var in admin.Incident
+	err := p.get(address("/api/v1/incidents/%s", g.ID), &in)
+	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
+		return nil // it has ended meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	p.loaded(g, in.Keys)
+	return nil
+}
+
+// incident draws GET /unknown/{incident}: one incident, open.
+func (p *page) incident() error {
+	g, err := p.oneGroup()
+	if err != nil {
+		return p.ended(err)
+	}
+	d := unknownView{Groups: []group{g}, Which: "one", All: g.Count, More: g.More}
+	return p.render(http.StatusOK, "unknown", view{Name: "unknown", Title: plural(g.Count, "unknown", "unknown"),
+		Live: 5, D: d})
+}
+
+// ended draws that an incident is over, where err says so: the page is read again until it
+// is, and links to it stay where they were sent. It is no error: a page that cannot be read again
+// would go on to show keys that have been settled.
+func (p *page) ended(err error) error {
+	if bad, is := errors.AsType[*problem](err); !is || bad.Status != http.StatusNotFound {
+		return err
+	}
+	return p.render(http.StatusOK, "unknown", view{Title: "This incident has ended",
+		D: unknownView{Which: "one", Over: true}})
+}
+
+func (p *page) oneGroup() (group, error) {
+	var in admin.Incident
+	if err := p.get(address("/api/v1/incidents/%s", p.r.PathValue("incident")), &in); err != nil {
+		return group{}, err
+	}
+	g := p.group(&in)
+	g.Open = true
+	p.loaded(&g, in.Keys)
+	return g, nil
+}
+
+// said is what the probes of an incident were answered, those first that tell most.
+func said(in admin.Incident) (all []string) {
+	asked := 0
+	for _, found := range []string{"happened", "goes-on", "pending", "voided", "silent", "missing"} {
+		n := in.Probes[found]
+		asked += n
+		if n == 0 {
+			continue
+		}
+		word := map[string]string{"happened": "found", "goes-on": "still going on",
+			"pending": "with an answer that says neither",
+			"voided":  "cancelled", "silent": "no answer", "missing": "no trace"}[found]
+		all = append(all, number(n)+" "+word)
+	}
+	if rest := in.Count - asked; rest > 0 && len(in.Probes) > 0 {
+		all = append(all, number(rest)+" not asked yet")
+	}
+	return all
+}
+
+// Line is what an incident's row says of all its keys.
+func (p *page) Line(in admin.Incident) []string {
+	all := said(in)
+	if in.Asking.Count > 0 {
+		all = append(all, "clients asked "+plural(in.Asking.Count, "time", "times")+", last "+p.Age(in.Asking.LastAt)+" ago")
+	}
+	if in.Dead > 0 {
+		all = append(all, plural(in.Dead, "dead letter", "dead letters"))
+	}
+	if in.Snoozed > 0 {
+		all = append(all, number(in.Snoozed)+" snoozed")
+	}
+	return all
+}
+
+// IfNothing says what becomes of an incident by itself.
+func (p *page) IfNothing(in admin.Incident) string {
+	asked := "the API is asked again now"
+	switch {
+	case in.NextProbe.IsZero():
+		return "it stays as it is. The API is not asked any more, and only a person ends this."
+	case p.Future(in.NextProbe):
+		asked = "the API is asked again at " + p.Clock(in.NextProbe)
+	}
+	if in.FreesAt.IsZero() {
+		return asked + ". What it finds is settled; no trace frees no key, and after its last probe a key is a dead letter."
+	}
+	if !p.Future(in.FreesAt) {
+		return asked + ". What it finds is settled, and no trace frees a key: its next retry runs, once."
+	}
+	return asked + ". What it finds is settled. From " + p.Clock(in.FreesAt) + " no trace frees a key, and its next retry " +
+		"runs, once."
+}
+
+// probesTotal is how many probes there are, those that were asked and those that are left.
+func probesTotal(r admin.Record) int { return r.Probes + r.Outlook.ProbesLeft }

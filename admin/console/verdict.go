@@ -1,0 +1,378 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/internal/age"
+)
+
+// verdict is what a key's page says first: what is known, what is not, what a client hears now, and
+// what happens if the user does nothing.
+type verdict struct {
+	Known, Open, Hears panel
+	Nothing            string
+}
+
+// panel is one clause, and the facts that it stands on.
+type panel struct {
+	Say, Quote string
+	Facts      []fact
+}
+
+// fact is a sentence beside its icon.
+type fact struct {
+	Icon, Color string
+	Bold, Text  string
+	Link, More  string
+}
+
+func (a *panel) add(f fact) { a.Facts = append(a.Facts, f) }
+
+func (p *page) verdict(r *admin.Record) verdict {
+	var v verdict
+	switch r.State {
+	case "running":
+		p.ofRunning(r, &v)
+	case "completed", "failed":
+		p.ofAnswered(r, &v)
+	case "retryable":
+		v.Known = panel{Say: "It did not happen, so that a retry may run."}
+		v.Known.add(fact{Icon: "retry", Color: "retry", Text: "Known since " + p.Clock(r.UpdatedAt) + because(p, r) +
+			". Who said so is below."})
+		v.Open = panel{Say: "Nothing is in doubt."}
+	case "unknown":
+		p.ofUnknown(r, &v)
+	case "expired":
+		v.Known = panel{Say: "It was completed. The answer is not kept any more."}
+		v.Known.add(fact{Icon: "over", Color: "over", Text: "Its time was over at " + p.Clock(r.UpdatedAt) + "."})
+		v.Open = panel{Say: "Nothing is in doubt."}
+	default:
+		v.Known, v.Open = panel{Say: "It is " + r.State + "."}, panel{Say: "Nothing more is recorded."}
+	}
+	v.Hears = p.hears(r)
+	v.Nothing = p.ifNothing(r)
+	return v
+}
+
+func because(p *page, r *admin.Record) string {
+	if r.Cause == "" {
+		return ""
+	}
+	if r.Cause == "resolved" {
+		return ": it was settled so"
+	}
+	return ": " + p.Cause(r.Cause, 1)
+}
+
+func at(owner string) string {
+	if owner == "" {
+		return ""
+	}
+	return " by " + owner
+}
+
+func (p *page) ofRunning(r *admin.Record, v *verdict) {
+	if r.Cause == "suspended" {
+		v.Known = panel{Say: "It stopped between two steps, and is to go on."}
+		v.Known.add(fact{Icon: "running", Color: "running", Text: "The last point that it came to is " +
+			cmp.Or(r.Point, "its beginning") + "."})
+		v.Open = panel{Say: "How the steps that follow end."}
+		return
+	}
+	v.Known = panel{Say: "It runs now" + at(r.Owner) + "."}
+	v.Known.add(fact{Icon: "running", Color: "running", Text: fmt.Sprintf("Attempt %d; the key came first at %s.",
+		r.Attempt, p.Clock(r.CreatedAt))})
+	if lapsed(r) {
+		v.Known.Say = "It ran" + at(r.Owner) + ", and its lease is over."
+		v.Known.add(fact{Icon: "beat", Color: "ink", Text: "The lease ended at " + p.Clock(r.DueAt) + ", and was not renewed."})
+		v.Open = panel{Say: "Whether it happened."}
+		return
+	}
+	if !r.DueAt.IsZero() {
+		v.Known.add(fact{Icon: "beat", Color: "ink", Text: "The lease ends at " + p.Clock(r.DueAt) +
+			", unless it is renewed before."})
+	}
+	v.Open = panel{Say: "How it ends."}
+}
+
+// lapsed reports whether the lease of a run is over: it is unknown to all who ask.
+func lapsed(r *admin.Record) bool {
+	return r.State == "running" && r.Outlook.Client.Code == "outcome-unknown"
+}
+
+// retained reports whether the answer of a record that has one is stored, and not only its status.
+func retained(r *admin.Record) bool { return r.Outlook.Client.Code != "result-not-retained" }
+
+func (p *page) ofAnswered(r *admin.Record, v *verdict) {
+	status := fmt.Sprintf("%d %s", r.Status, http.StatusText(r.Status))
+	answer := fmt.Sprintf("%s and %s, at %s", strings.TrimSpace(status), answerSize(r), p.Clock(r.CompletedAt))
+	if r.State == "failed" {
+		v.Known = panel{Say: "The API failed: " + strings.TrimSpace(status) + "."}
+		v.Known.add(fact{Icon: "failed", Color: "dead", Text: answer + at(r.Owner) + "."})
+		v.Open = panel{Say: "Whether it had an effect before it failed."}
+		v.Open.add(fact{Icon: "clock", Color: "ink", Text: kept(p, r)})
+		return
+	}
+	v.Known = panel{Say: "It happened, and its answer is stored."}
+	if !retained(r) {
+		v.Known.Say = "It happened. Of its answer only the status is kept."
+	}
+	v.Known.add(fact{Icon: "done", Color: "done", Text: answer + "."})
+	times := "once"
+	if r.Attempt > 1 {
+		times = fmt.Sprintf("in attempt %d", r.Attempt)
+	}
+	v.Known.add(fact{Icon: "running", Color: "running", Text: "It ran " + times + at(r.Owner) + took(p, r) + "."})
+	v.Open = panel{Say: "Nothing is in doubt."}
+	v.Open.add(fact{Icon: "clock", Color: "ink", Text: kept(p, r)})
+}
+
+func took(p *page, r *admin.Record) string {
+	if r.TookMS <= 0 {
+		return ""
+	}
+	return ", and took " + milli(r.TookMS)
+}
+
+func answerSize(r *admin.Record) string {
+	if r.ResponseBytes == nil {
+		return "no body"
+	}
+	return sizeOf(*r.ResponseBytes)
+}
+
+func kept(p *page, r *admin.Record) string {
+	what := "The answer"
+	if !retained(r) {
+		what = "Its status"
+	}
+	if r.ExpiresAt.IsZero() {
+		return what + " is kept."
+	}
+	return what + " is kept until " + p.Clock(r.ExpiresAt) + "."
+}
+
+// ofUnknown says what speaks for and against it. What speaks loudest comes first.
+func (p *page) ofUnknown(r *admin.Record, v *verdict) {
+	since := r.UnknownSince
+	ran := fact{Icon: "running", Color: "running", Text: fmt.Sprintf("Attempt %d began at %s", r.Attempt,
+		p.Clock(r.CreatedAt)) + at(r.Owner) + "."}
+	if r.Attempt > 1 {
+		ran.Text = fmt.Sprintf("Attempt %d", r.Attempt) + at(r.Owner) + "; the key came first at " +
+			p.Clock(r.CreatedAt) + "."
+	}
+	switch {
+	case r.Late != nil:
+		v.Known = panel{Say: fmt.Sprintf("An answer came, %s too late: %d.", age.Long(r.Late.At.Sub(since)), r.Late.Status)}
+		v.Known.add(fact{Icon: "reply", Color: "ink",
+			Text: fmt.Sprintf("The API answered at %s with %d and %s. It is kept as evidence.",
+				p.Clock(r.Late.At), r.Late.Status, sizeOf(r.Late.Bytes))})
+		v.Open = panel{Say: "Whether that answer is the end of it."}
+	case r.Escalated:
+		v.Known = panel{Say: "Every probe was asked, and none could tell."}
+		v.Open = panel{Say: "Whether it happened."}
+	default:
+		v.Known = panel{Say: first(p.Cause(r.Cause, 1)) + "."}
+		v.Open = panel{Say: "Whether it happened."}
+	}
+	v.Known.add(ran)
+	if r.Escalated {
+		v.Known.add(fact{Icon: "unknown", Color: "unknown", Text: "Unknown since " + p.Clock(since) + ": " +
+			p.Cause(r.Cause, 1) + "."})
+	}
+	v.Known.add(p.probeFact(r))
+	if r.With != nil {
+		v.Known.add(fact{Icon: "person", Color: "ink", Bold: "With " + r.With.To, Text: "since " + p.Clock(r.With.At) +
+			", by " + r.With.Who + quoted(r.With.Note)})
+	}
+	if r.Snooze != nil && p.Future(r.Snooze.Until) {
+		v.Known.add(fact{Icon: "clock", Color: "ink", Bold: "Snoozed until " + p.Clock(r.Snooze.Until), Text: "by " +
+			r.Snooze.Who + quoted(r.Snooze.Reason)})
+	}
+	p.openOfUnknown(r, v)
+}
+
+func quoted(s string) string {
+	if s == "" {
+		return "."
+	}
+	return ": “" + s + "”"
+}
+
+// first makes the beginning of a sentence of a clause.
+func first(s string) string {
+	for i := range s {
+		if i > 0 {
+			return strings.ToUpper(s[:i]) + s[i:]
+		}
+	}
+	return strings.ToUpper(s)
+}
+
+func (p *page) probeFact(r *admin.Record) fact {
+	f := fact{Icon: "ask", Color: "ink"}
+	times := plural(r.Probes, "time", "times")
+	switch a := r.Probe; {
+	case a == nil && r.Probes == 0:
+		f.Text = "The API has not been asked about it yet."
+	case a == nil:
+		f.Text = "The API was asked " + times + "; what it said last is not recorded."
+	default:
+		f.Bold = first(probeWord(a.Found, a.Status))
+		f.Text = "is what the API said at " + p.Clock(a.At) + ", " + p.Age(a.At) + " ago, in " + milli(a.TookMS) +
+			"; the gateway has asked " + times + "."
+		if a.Found == "silent" {
+			f.Bold, f.Text = "No answer", "when the API was last asked, "+p.Age(a.At)+" ago; the gateway has asked "+times+"."
+		}
+		if a.Evidence != "" && a.Found != "missing" && a.Found != "pending" {
+			f.Text += " Evidence: " + a.Evidence
+		}
+	}
+	return f
+}
+
+func (p *page) openOfUnknown(r *admin.Record, v *verdict) {
+	o := r.Outlook
+	switch {
+	case o.SettledAt.IsZero():
+		if r.Late == nil {
+			v.Open.add(fact{Icon: "clock", Color: "ink", Text: "No trace is no proof by itself: a person decides what is."})
+		}
+	case p.Future(o.SettledAt):
+		v.Open.add(fact{Icon: "clock", Color: "ink", Bold: "Until " + p.Clock(o.SettledAt),
+			Text: "no trace is no proof: the request may be on its way, for " + p.In(o.SettledAt) + " more."})
+	default:
+		v.Open.add(fact{Icon: "clock", Color: "done", Text: "It has settled since " + p.Clock(o.SettledAt) +
+			": no trace is proof now."})
+	}
+	if r.Late != nil {
+		said := "Nothing speaks against it. Look at the provider when the sum matters."
+		if r.Probe != nil && (r.Probe.Found == "missing" || r.Probe.Found == "voided") {
+			said = "The last probe speaks against it: " + probeWord(r.Probe.Found, r.Probe.Status) + ". Look at the provider."
+		}
+		v.Open.add(fact{Icon: "clock", Color: "ink", Text: said})
+	} else {
+		v.Open.add(fact{Icon: "reply", Color: "over", Text: "No late answer has come."})
+	}
+}
+
+// hears is what a client is answered now.
+func (p *page) hears(r *admin.Record) panel {
+	a := r.Outlook.Client
+	h := panel{}
+	switch {
+	case a.Retry:
+		h.Say = "The next retry runs."
+	case a.Code == "":
+		h.Say, h.Quote = fmt.Sprintf("%d, the stored answer.", a.Status), "Idempotent-Replayed: true"
+	default:
+		h.Say, h.Quote = fmt.Sprintf("%d %s:", a.Status, a.Code), clientWords[a.Code]
+	}
+	if r.Asking != nil && r.Asking.Count > 0 {
+		n := plural(r.Asking.Count, "time", "times")
+		if r.Asking.More {
+			n = "at least " + n
+		}
+		f := fact{Icon: "client", Color: "ink", Bold: n, Text: "so far, last " + p.Age(r.Asking.LastAt) + " ago" +
+			again(a) + "."}
+		h.add(f)
+	} else if r.State == "unknown" {
+		said := "No client has asked since"
+		if r.Asking != nil {
+			said = "It is not known whether clients ask"
+		}
+		h.add(fact{Icon: "client", Color: "over", Text: said + again(a) + "."})
+	}
+	if m := r.Mismatch; m != nil {
+		h.add(fact{Icon: "differs", Color: "dead", Text: plural(m.Count, "request", "requests") +
+			" with this key and another content, the last at " + p.Clock(m.At) + ":",
+			Link: "#mismatch", More: "what differs"})
+	}
+	return h
+}
+
+func again(a admin.ClientAnswer) string {
+	if a.RetryAfter <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; told to come again after %s s", trimmed(a.RetryAfter, 0))
+}
+
+// clientWords are what the problem documents mean for a client.
+var clientWords = map[string]string{
+	"outcome-unknown":     "“not run again; ask again with the same key”",
+	"in-progress":         "“it runs; ask again with the same key”",
+	"expired-key":         "“this key was used long ago; take a new one”",
+	"result-not-retained": "“it is done; its answer is not kept”",
+}
+
+// ifNothing says what happens by itself.
+func (p *page) ifNothing(r *admin.Record) string {
+	o := r.Outlook
+	when, frees := "At "+p.Clock(o.At), "From "+p.Clock(o.FreesAt)
+	if !p.Future(o.At) { // it is due
+		when = "Now"
+	}
+	if !p.Future(o.FreesAt) {
+		frees = "From now on"
+	}
+	switch o.IfNothing {
+	case "lease-ends":
+		if lapsed(r) {
+			return "Within seconds it is written down as unknown, and the API is asked what became of it."
+		}
+		return when + " the lease ends, unless it is renewed before. The rules of its route say what follows: " +
+			"by default it is unknown then."
+	case "resumes":
+		return when + " it goes on from its last point."
+	case "probe":
+		if !o.FreesAt.IsZero() && o.FreesAt.After(o.At) {
+			return when + " the API is asked again; if it has found it, retries get its answer. " + frees +
+				" no trace frees the key, and the client's next retry runs, once."
+		}
+		return when + " the API is asked again. If it has found it, retries get its answer. " +
+			first(plural(o.ProbesLeft, "probe is", "probes are")) + " left; after the last it is a dead letter."
+	case "probe-frees":
+		return when + " the API is asked again, when it has settled. " +
+			"No trace then frees the key, and the client's next retry runs, once."
+	case "stays":
+		return "It stays as it is. Only a person ends it, and until then clients hear the same."
+	case "expires":
+		if r.State == "retryable" {
+			return "The next retry runs. If none comes, the key is free from " + p.Clock(o.At) + "."
+		}
+		gets := "gets this answer"
+		if !retained(r) {
+			gets = "is told that its answer is not kept"
+		}
+		return "Every retry until " + p.Clock(o.At) + " " + gets + ". After that the key is free, and a retry is a " +
+			"new request, or it is refused as expired: the rules of its route say which."
+	case "refused":
+		return "The key is refused as expired until " + p.Clock(o.At) + ". Then it is free."
+	}
+	return "It stays as it is."
+}
+
+// ability says whether "it did not" is offered, and why.
+type ability struct {
+	May  bool
+	Why  string
+	With string // what an admin says to free it all the same
+}
+
+// mayRelease is the ruling of the API, with the instant from which it changes.
+func (p *page) mayRelease(r *admin.Record) ability {
+	a := r.Outlook.Release
+	switch {
+	case a == nil:
+		return ability{Why: "It is " + markOf(r).Word + "."}
+	case p.Future(a.From):
+		why := "From " + p.Clock(a.From) + ", in " + p.In(a.From) + ": it may still be on its way to the API."
+		return ability{Why: why, With: a.With}
+	}
+	return ability{a.May, a.Why, a.With}
+}

@@ -1,0 +1,99 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// Figures is what the processes on one store have counted: see package figures.
+type Figures struct {
+	At        time.Time // by the store's clock
+	Gateways  []Gateway
+	Hour, Day []Series // of all requests, one for each result that there was
+	Routes    []RouteFigures
+	Scopes    []ScopeFigures // the busiest first
+}
+
+// gateways answers GET /api/v1/gateways.
+func (h *handler) gateways(c *call) (any, error) {
+	if err := unasked(c); err != nil {
+		return nil, err
+	}
+	return map[string]any{"gateways": some(h.Figures(c.Context()).Gateways)}, nil
+}
+
+// routeFigures answers GET /api/v1/routes: the routes that are configured here, in the order in
+// which /policy.json has them, and then those that only others have, or that are gone.
+func (h *handler) routeFigures(c *call) (any, error) {
+	if err := unasked(c); err != nil {
+		return nil, err
+	}
+	counted := map[string]RouteFigures{}
+	var order []string
+	for _, r := range h.Figures(c.Context()).Routes {
+		counted[r.Route] = r
+		order = append(order, r.Route)
+	}
+	all := []RouteFigures{}
+	if h.Policy != nil {
+		for _, r := range h.Policy().Routes {
+			f := counted[r.Config.Route]
+			delete(counted, r.Config.Route)
+			f.Route, f.Match, f.Mode = r.Config.Route, r.Match, modes[r.Config.Mode]
+			if f.Results == nil {
+				f.Results = Results{}
+			}
+			all = append(all, f)
+		}
+	}
+	for _, name := range order {
+		if f, left := counted[name]; left {
+			all = append(all, f)
+		}
+	}
+	return map[string]any{"routes": all}, nil
+}
+
+// scopeFigures answers GET /api/v1/scopes.
+func (h *handler) scopeFigures(c *call) (any, error) {
+	if err := unasked(c); err != nil {
+		return nil, err
+	}
+	f := h.Figures(c.Context())
+	return map[string]any{"scopes": some(f.scopesOf(c.who))}, nil
+}
+
+// topScopes is how many scopes are shown.
+const topScopes = 20
+
+// scopesOf returns the busiest scopes that exist for who.
+func (f *Figures) scopesOf(who principal) (all []ScopeFigures) {
+	for _, s := range f.Scopes {
+		if len(all) < topScopes && who.allows(stet.Scope(s.Scope)) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// settings answers GET /api/v1/config.
+func (h *handler) settings(c *call) (any, error) {
+	if err := unasked(c); err != nil {
+		return nil, err
+	}
+	return map[string]any{"settings": some(h.Settings())}, nil
+}
+
+// unasked refuses parameters where there are none.
+func unasked(c *call) error {
+	return parameters(c.URL, func(name, _ string) error { return badParameter(name, "there are no parameters here") })
+}
+
+// some is a list as JSON has it: empty and not null.
+func some[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,156 @@
+package figures
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+)
+
+// Results are the words that an answer counts as. Each request has exactly one.
+var Results = []string{"new", "retry", "replay", "conflict", "in_progress", "unknown", "missing_key", "invalid_key",
+	"unauthenticated", "store_error", "limited", "too_large", "bypass"}
+
+// What is counted beside the results.
+const (
+	unprotected = iota + 13 // requests that change state and ran without protection
+	mismatched              // keys that were used for another request
+	unseen                  // of shadow mode: it is not known what would have been answered
+	other                   // results of a face that has more words than these
+	columns
+)
+
+// column returns the place of a result in a tally.
+func column(result string) int {
+	if i := slices.Index(columnNames, result); i >= 0 {
+		return i
+	}
+	return other
+}
+
+// columnNames are how records name the columns.
+var columnNames = append(slices.Clone(Results), "+unprotected", "+mismatch", "unseen", "other")
+
+// tally is a count for each column.
+type tally [columns]uint64
+
+func (t *tally) add(d *tally) {
+	for i := range t {
+		t[i] += d[i]
+	}
+}
+
+// minus returns what was added since t was old.
+func (t *tally) minus(old *tally) (d tally) {
+	for i := range t {
+		d[i] = t[i] - old[i]
+	}
+	return d
+}
+
+// requests is how many requests were answered.
+func (t *tally) requests() (n uint64) {
+	for i, c := range t {
+		if i != unprotected && i != mismatched {
+			n += c
+		}
+	}
+	return n
+}
+
+// results are the columns that have a word, without zeros.
+func (t *tally) results() admin.Results {
+	m := admin.Results{}
+	for i, c := range t {
+		if c > 0 && i != unprotected && i != mismatched {
+			m[columnNames[i]] = int(c)
+		}
+	}
+	return m
+}
+
+// shards is into how many parts a counter is divided, so that processors seldom write to the same
+// line of memory.
+const shards = 8
+
+// counter counts requests from many goroutines.
+type counter [shards][columns]atomic.Uint64
+
+// part is one of the parts, at random.
+func part() uint32 { return rand.Uint32() % shards }
+
+// add counts one in a column of a part.
+func (c *counter) add(part uint32, col int) { c[part][col].Add(1) }
+
+func (c *counter) sum() (t tally) {
+	for i := range c {
+		for j := range t {
+			t[j] += c[i][j].Load()
+		}
+	}
+	return t
+}
+
+// row is the figures of a route or of a scope.
+type row struct {
+	counter
+	// What follows is guarded by the board's lock.
+	seen  tally // what is in hours
+	hours ring
+	start uint64 // of a scope: how busy the one was whose place it took
+}
+
+func newRow() *row { return &row{hours: newRing(hourStep, hourSteps)} }
+
+// busy is how many requests a row has had in a day, or may have had while it was not counted.
+func (r *row) busy() uint64 {
+	sum := r.hours.sum()
+	return sum.requests() + r.start
+}
+
+// collect moves what was counted since the last time into the hours, and returns it.
+func (r *row) collect(now time.Time) *tally {
+	sum := r.sum()
+	fresh := sum.minus(&r.seen)
+	r.seen = sum
+	r.hours.add(now, &fresh)
+	return &fresh
+}
+
+// table has a row for each name. Its readers take no lock.
+type table struct {
+	rows atomic.Pointer[map[string]*row]
+	mu   sync.Mutex // held to change which rows there are
+}
+
+func newTable() *table {
+	t := &table{}
+	t.rows.Store(&map[string]*row{})
+	return t
+}
+
+// collect collects every row, and returns what all of them together have counted.
+func (t *table) collect(now time.Time) *tally {
+	var all tally
+	for _, row := range *t.rows.Load() {
+		all.add(row.collect(now))
+	}
+	return &all
+}
+
+// swap puts r under a name, in the place of another name's row unless that is "". The caller holds
+// the lock.
+func (t *table) swap(out, name string, r *row) {
+	old := *t.rows.Load()
+	rows := make(map[string]*row, len(old)+1)
+	for n, r := range old {
+		if n != out || out == "" {
+			rows[n] = r
+		}
+	}
+	rows[name] = r
+	t.rows.Store(&rows)
+}

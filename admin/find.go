@@ -1,0 +1,226 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/stethttp"
+)
+
+// The bounds of a search: bytes of what is searched for, records that are found, the time for a
+// look beyond what an index answers, and the pages of such a look.
+const (
+	maxSought   = 1024
+	maxFound    = 100
+	sweepFor    = 2 * time.Second
+	sweepPages  = 100
+	traceDigits = 32 // of an id by W3C Trace Context
+)
+
+// What a record was found by.
+const (
+	byTheKey     = "key"
+	byItsID      = "id"
+	byTrace      = "trace"
+	byDownstream = "downstream-key"
+	byProvider   = "provider-id"
+)
+
+// search is one look for records, under any name that people know them by.
+type search struct {
+	*handler
+	who   principal
+	text  string
+	scope stet.Scope
+	quick bool // only where an index answers
+	found []Found
+	seen  map[stet.ID]bool
+	more  bool // not all was looked at
+
+	skipped []string // what was not looked for
+}
+
+// sought answers GET /api/v1/find. It looks where an index answers, and then, unless it is to be
+// quick, for a bounded time through the records.
+func (h *handler) sought(c *call) (any, error) {
+	s := search{handler: h, who: c.who, found: []Found{}, seen: map[stet.ID]bool{}, skipped: []string{}}
+	if err := parameters(c.URL, s.set); err != nil {
+		return nil, err
+	}
+	if err := c.who.within(&s.scope); err != nil {
+		return nil, err
+	}
+	if s.text == "" || len(s.text) > maxSought {
+		return nil, badParameter("q", "say what to look for: a key, an id, a trace id, or what a provider calls it")
+	}
+	looks := []lookFor{{s.byID, []string{byItsID}}, {s.byName, []string{byDownstream, byProvider}}, {s.byKey, []string{byTheKey}},
+		{s.byTrace, []string{byTrace}}}
+	if c.who.role < Operator { // a viewer could guess keys
+		s.skipped = append(s.skipped, byTheKey, byDownstream, byProvider)
+		looks = []lookFor{looks[0], looks[3]}
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
+	defer cancel()
+	for _, look := range looks {
+		switch err := look.do(ctx); {
+		case errors.Is(err, stet.ErrUnsupported):
+			s.skipped = append(s.skipped, look.names...)
+		case err != nil:
+			return nil, unavailable
+		}
+	}
+	return Search{s.found, s.more, s.skipped}, nil
+}
+
+// lookFor is one look, and the names that it finds by.
+type lookFor struct {
+	do    func(context.Context) error
+	names []string
+}
+
+func (s *search) set(name, v string) error {
+	switch name {
+	case "q":
+		s.text = strings.TrimSpace(v)
+	case "scope":
+		s.scope = stet.Scope(v)
+	case "quick":
+		if s.quick = v == "1"; !s.quick {
+			return badParameter(name, "it is 1, or missing")
+		}
+	default:
+		return badParameter(name, "there is no such parameter: q, scope, quick")
+	}
+	return nil
+}
+
+// add takes what the caller may see, once.
+func (s *search) add(ctx context.Context, by string, head *stet.Head) {
+	switch {
+	case s.seen[head.ID], !s.who.allows(head.Scope), s.scope != "" && s.scope != head.Scope, head.Scope == stet.OwnScope:
+	case len(s.found) >= maxFound:
+		s.more = true
+	default:
+		s.seen[head.ID] = true
+		s.found = append(s.found, Found{By: by, Key: s.detailed(ctx, head)})
+	}
+}
+
+func (s *search) byID(ctx context.Context) error {
+	if !isTag(s.text) {
+		return nil
+	}
+	head, err := s.engine.Operator().ByTag(ctx, s.text)
+	if errors.Is(err, stet.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		s.add(ctx, byItsID, &head)
+	}
+	return err
+}
+
+// byName finds by what the systems further down know the effect by.
+func (s *search) byName(ctx context.Context) error {
+	heads, err := s.engine.Operator().Find(ctx, s.text)
+	for i := range heads {
+		by := byProvider
+		if heads[i].DownstreamKey == s.text {
+			by = byDownstream
+		}
+		s.add(ctx, by, &heads[i])
+	}
+	return err
+}
+
+func (s *search) byKey(ctx context.Context) error {
+	for _, scope := range s.likely(ctx) {
+		switch rec, err := s.engine.Get(ctx, stet.ID{Scope: scope, Key: stet.Key(s.text)}); {
+		case err == nil:
+			s.add(ctx, byTheKey, &rec.Head)
+		case !errors.Is(err, stet.ErrNotFound) && !errors.Is(err, stet.ErrCorrupt):
+			return err
+		}
+	}
+	if s.scope != "" {
+		return nil
+	}
+	return s.sweep(ctx, byTheKey, stet.Query{Key: stet.Key(s.text)})
+}
+
+// likely are the scopes in which a key is looked for by itself, without a walk: the one that was
+// named, or else the default and the busiest.
+func (s *search) likely(ctx context.Context) []stet.Scope {
+	if s.scope != "" {
+		return []stet.Scope{s.scope}
+	}
+	all := []stet.Scope{stethttp.DefaultScope}
+	if s.Figures != nil {
+		f := s.Figures(ctx)
+		for _, busy := range f.scopesOf(s.who) {
+			all = append(all, stet.Scope(busy.Scope))
+		}
+	}
+	return all
+}
+
+func (s *search) byTrace(ctx context.Context) error {
+	if len(s.text) != traceDigits || strings.Trim(s.text, "0123456789abcdef") != "" {
+		return nil
+	}
+	return s.sweep(ctx, byTrace, stet.Query{TraceID: s.text, Scope: s.scope})
+}
+
+// sweep lists by a field that stores have no index for: first among the unknown records, which are
+// few and are what people look for, and then among all, for as long as a look may take. One search
+// does so at a time; others wait for it as long.
+func (s *search) sweep(ctx context.Context, by string, q stet.Query) error {
+	if s.quick {
+		s.more = true
+		return nil
+	}
+	turn, cancel := context.WithTimeout(ctx, sweepFor)
+	defer cancel()
+	select {
+	case s.sweeping <- struct{}{}:
+		defer func() { <-s.sweeping }()
+	case <-turn.Done():
+		s.more = true
+		return nil
+	}
+	q.Limit = maxFound
+	for _, states := range [][]stet.State{{stet.Unknown}, nil} {
+		q.States, q.After = states, ""
+		if err := s.walk(ctx, by, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *search) walk(ctx context.Context, by string, q stet.Query) error {
+	bound, cancel := context.WithTimeout(ctx, sweepFor)
+	defer cancel()
+	for range sweepPages {
+		heads, next, err := s.engine.Operator().List(bound, q)
+		if errors.Is(err, context.DeadlineExceeded) {
+			s.more = true // it took too long: what was found by then is of use
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range heads {
+			s.add(ctx, by, &heads[i])
+		}
+		if q.After = next; next == "" || len(s.found) >= maxFound {
+			s.more = s.more || next != ""
+			return nil
+		}
+	}
+	s.more = true
+	return nil
+}

@@ -1,0 +1,336 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/reconcile"
+)
+
+// The bounds of what incidents are made of.
+const (
+	maxUnknown   = 5000 // the latest unknown records that are grouped
+	unknownPages = 50   // pages of the store that are read for them, also where most are of other scopes
+	maxAnswers   = 10   // pages of the history that are searched for what their probes were answered
+	maxKeys      = 500  // records of one incident that are shown
+	maxCounted   = 100_000
+	oldestLooked = 100 // the oldest unknown records, among which the oldest that waits is found where there are too many
+)
+
+// tally is what the unknown records that a caller may see amount to.
+type tally struct {
+	reconcile.Tally
+	Unknown   int
+	More      bool // there are further ones: all but Unknown and Oldest is of the latest
+	Incidents []Incident
+	Ended     []Ended // lately, the last first
+
+	members map[string][]*stet.Head // by incident
+	answers map[stet.ID]reconcile.Answer
+}
+
+// unknownFilter selects unknown records. A zero field selects all.
+type unknownFilter struct {
+	scope stet.Scope
+	route string
+	with  string // to whom they were handed
+}
+
+func (f *unknownFilter) set(name, v string) error {
+	switch name {
+	case "scope":
+		f.scope = stet.Scope(v)
+	case "route":
+		f.route = v
+	case "with":
+		f.with = v
+	default:
+		return badParameter(name, "there is no such parameter: scope, route, with")
+	}
+	return nil
+}
+
+// incidents answers GET /api/v1/incidents.
+func (h *handler) incidents(c *call) (any, error) {
+	all, err := h.readUnknowns(c)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"incidents": all.Incidents, "more": all.More}, nil
+}
+
+// incident answers GET /api/v1/incidents/{incident}.
+func (h *handler) incident(c *call) (any, error) {
+	all, err := h.readUnknowns(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, in := range all.Incidents {
+		if in.ID != c.PathValue("incident") {
+			continue
+		}
+		for _, head := range all.members[in.ID] {
+			doc := h.detailed(c.Context(), head)
+			var last *reconcile.Answer
+			if a, ok := all.answers[head.ID]; ok {
+				last = &a
+			}
+			h.answered(&doc, head, last)
+			in.Keys = append(in.Keys, doc)
+		}
+		slices.SortStableFunc(in.Keys, func(a, b Record) int {
+			return cmp.Or(cmp.Compare(tells(&a), tells(&b)), a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
+		})
+		in.Keys = in.Keys[:min(len(in.Keys), maxKeys)]
+		return in, nil
+	}
+	return nil, notFound
+}
+
+// tells orders records by how much they tell of what happened, most first.
+func tells(r *Record) int {
+	switch {
+	case r.Late != nil:
+		return 0
+	case r.Probe == nil:
+		return 3
+	case r.Probe.Found == reconcile.Missing.String():
+		return 4
+	case r.Probe.Found == reconcile.Silent:
+		return 2
+	}
+	return 1
+}
+
+func (h *handler) readUnknowns(c *call) (tally, error) {
+	var f unknownFilter
+	if err := parameters(c.URL, f.set); err != nil {
+		return tally{}, err
+	}
+	if err := c.who.within(&f.scope); err != nil {
+		return tally{}, err
+	}
+	return h.unknowns(c.Context(), c.who, f)
+}
+
+// group groups the latest unknown records that who may see into incidents, the most pressing first.
+func (h *handler) group(ctx context.Context, who principal, f unknownFilter) (all tally, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	heads, err := h.latestUnknown(ctx, who, f, &all)
+	if err != nil {
+		return all, err
+	}
+	all.Unknown = len(heads)
+	h.readHistory(ctx, who, f.scope, heads, &all)
+	groups := map[string]*Incident{}
+	all.members = map[string][]*stet.Head{}
+	for i := range heads {
+		head := &heads[i]
+		id := incidentID(head)
+		in := groups[id]
+		if in == nil {
+			in = newIncident(id, head, all.More)
+			groups[id] = in
+		}
+		all.members[id] = append(all.members[id], head)
+		all.Add(head)
+		h.join(ctx, in, head, &all)
+	}
+	if all.More {
+		if all.Unknown, all.Oldest, err = h.beyond(ctx, who, f, &all); err != nil {
+			return all, err
+		}
+	}
+	all.Incidents = []Incident{}
+	for _, in := range groups {
+		if slices.Sort(in.With); in.untimed {
+			in.SettledAt = time.Time{}
+		}
+		all.Incidents = append(all.Incidents, *in)
+	}
+	slices.SortFunc(all.Incidents, pressing)
+	return all, nil
+}
+
+// pressing orders incidents: those that wait for people first, then by the clients that ask, by how
+// many records there are, and by age.
+func pressing(a, b Incident) int {
+	waiting := func(in *Incident) int {
+		if in.Snoozed >= in.Count {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(waiting(&a), waiting(&b)), cmp.Compare(b.Asking.Count, a.Asking.Count), cmp.Compare(b.Count, a.Count),
+		a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID))
+}
+
+// latestUnknown lists them, and says in all whether there are more.
+func (h *handler) latestUnknown(ctx context.Context, who principal, f unknownFilter, all *tally) (heads []stet.Head, err error) {
+	q := stet.Query{States: []stet.State{stet.Unknown}, Scope: f.scope, Route: f.route, Limit: stet.MaxLimit}
+	for pages := 1; ; pages++ {
+		page, next, err := h.engine.Operator().List(ctx, q)
+		switch {
+		case errors.Is(err, stet.ErrUnsupported):
+			return nil, unlisted
+		case err != nil:
+			return nil, unavailable
+		}
+		heads = append(heads, slices.DeleteFunc(page, func(head stet.Head) bool { return !f.selects(who, &head) })...)
+		if q.After = next; next == "" {
+			return heads, nil
+		}
+		if len(heads) >= maxUnknown || pages >= unknownPages {
+			all.More = true
+			return heads, nil
+		}
+	}
+}
+
+func (f *unknownFilter) selects(who principal, head *stet.Head) bool {
+	to, _ := head.Handover()
+	return who.allows(head.Scope) && (f.with == "" || f.with == to.To)
+}
+
+// beyond says of more records than are grouped how many there are, as far as a count may tell, and
+// since when the oldest waits.
+func (h *handler) beyond(ctx context.Context, who principal, f unknownFilter, all *tally) (n int, oldest time.Time, err error) {
+	q := stet.Query{States: []stet.State{stet.Unknown}, Scope: f.scope, Route: f.route, Limit: oldestLooked, Oldest: true}
+	page, _, err := h.engine.Operator().List(ctx, q)
+	if err != nil {
+		return 0, oldest, unavailable
+	}
+	few := reconcile.Tally{Oldest: all.Oldest}
+	for i := range page {
+		if f.selects(who, &page[i]) {
+			few.Add(&page[i])
+		}
+	}
+	if n = all.Unknown; f.with == "" && (!who.bound() || f.scope != "") {
+		q.Limit = maxCounted
+		if counted, err := h.engine.Operator().Count(ctx, q); err == nil { // else it is a lower bound
+			n = max(n, counted)
+		}
+	}
+	return n, few.Oldest, nil
+}
+
+// incidentID is the same for records with the same cause and route that became unknown in the same
+// minute.
+func incidentID(head *stet.Head) string {
+	sum := sha256.Sum256([]byte(head.Cause + "\x00" + head.Route + "\x00" + head.UnknownSince().UTC().Format("2006-01-02T15:04")))
+	return "i_" + hex.EncodeToString(sum[:8])
+}
+
+func newIncident(id string, head *stet.Head, more bool) *Incident {
+	return &Incident{ID: id, Cause: head.Cause, Route: head.Route, Method: head.Method, Owner: head.Holder,
+		Since: head.UnknownSince().UTC(), Probes: map[string]int{}, More: more}
+}
+
+// join adds a record to its incident.
+func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head, all *tally) {
+	doc := h.detailed(ctx, head)
+	in.Count++
+	if in.Method != head.Method {
+		in.Method = ""
+	}
+	if in.Owner != head.Holder {
+		in.Owner = ""
+	}
+	if since := head.UnknownSince(); since.Before(in.Since) {
+		in.Since = since.UTC()
+	}
+	var one reconcile.Tally
+	one.Add(head)
+	in.Dead, in.Snoozed = in.Dead+one.Dead, in.Snoozed+one.Snoozed
+	if doc.Late != nil {
+		in.Late++
+	}
+	if a := doc.Asking; a != nil {
+		in.Asking.add(a)
+	}
+	if a, ok := all.answers[head.ID]; ok {
+		in.Probes[a.Found]++
+	}
+	switch at := doc.Outlook.SettledAt; {
+	case at.IsZero():
+		in.untimed = true
+	case at.After(in.SettledAt):
+		in.SettledAt = at
+	}
+	in.NextProbe = earliest(in.NextProbe, doc.Outlook.NextProbe)
+	in.FreesAt = earliest(in.FreesAt, doc.Outlook.FreesAt)
+	if doc.With != nil && !slices.Contains(in.With, doc.With.To) {
+		in.With = append(in.With, doc.With.To)
+	}
+}
+
+// earliest is the first of two instants, of which a zero one is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// readHistory finds in the latest entries of the history what the records' last probes were
+// answered, and which others are not unknown any more.
+func (h *handler) readHistory(ctx context.Context, who principal, scope stet.Scope, heads []stet.Head, all *tally) {
+	wanted := map[stet.ID]*stet.Head{}
+	var oldest time.Time
+	for i := range heads {
+		if head := &heads[i]; head.Probes > 0 || h.Reconciler != nil { // who asks now counts no probe
+			wanted[head.ID] = head
+			if oldest.IsZero() || head.CreatedAt.Before(oldest) {
+				oldest = head.CreatedAt
+			}
+		}
+	}
+	all.answers = map[stet.ID]reconcile.Answer{}
+	q := stet.HistoryQuery{Scope: scope, Limit: stet.MaxLimit}
+	for pages := 0; (all.Ended == nil || len(wanted) > 0) && pages < maxAnswers; pages++ {
+		changes, next, err := h.engine.Operator().History(ctx, q)
+		switch {
+		case errors.Is(err, stet.ErrUnsupported):
+			return
+		case err != nil: // the records themselves were read
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "incidents are shown without their last probes: the history could not be read",
+				slog.String("error", err.Error()))
+			return
+		}
+		if all.Ended == nil && len(changes) > 0 { // a page may be empty before the last
+			all.Ended = some(h.ended(who, changes))
+		}
+		for i := range changes {
+			change := &changes[i]
+			head := wanted[change.ID]
+			if head == nil {
+				continue
+			}
+			a, ok := reconcile.AnswerOf(change)
+			if !ok {
+				continue
+			}
+			_, later := all.answers[change.ID]
+			mine := change.Attempt == head.Attempt && !change.At.Before(head.CreatedAt)
+			if mine && (!later || a.Final()) {
+				all.answers[change.ID] = a
+			}
+			if !mine || a.Final() {
+				delete(wanted, change.ID)
+			}
+		}
+		if q.After = next; next == "" || len(changes) > 0 && changes[len(changes)-1].At.Before(oldest) {
+			return
+		}
+	}
+}

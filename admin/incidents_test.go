@@ -1,0 +1,269 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/reconcile"
+)
+
+type incidents struct{ Incidents []admin.Incident }
+
+// What has the same cause and route and became unknown in the same minute is one incident, and
+// stays it, whatever is learned of its records.
+func TestIncidents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answers []func() (reconcile.Finding, error)
+		r := &reconcile.Reconciler{Settle: time.Hour, MaxProbes: 20, Resolver: func(context.Context, stet.Head) (reconcile.Finding, error) {
+			next := answers[0]
+			answers = answers[1:]
+			return next()
+		}}
+		asking := map[string]*admin.Asking{}
+		w := newWard(t, admin.Config{Settle: time.Hour, Reconciler: r, Who: "kim", Asking: func(_ context.Context, id string, _ time.Time) (*admin.Asking, *admin.Mismatch) {
+			return asking[id], nil
+		}})
+		began := time.Now().UTC()
+		var claims []*stet.Claim
+		for i := range 5 {
+			claims = append(claims, w.unknown("s", fmt.Sprint("k", i), "POST /v1/charges", "lease-lapsed"))
+			time.Sleep(10 * time.Second)
+		}
+		id := func(i int) stet.ID { return claims[i].ID() }
+		first := w.head(id(0)).DueAt
+		asking[w.engine.Tag(id(0))] = &admin.Asking{Count: 2, LastAt: began}
+		asking[w.engine.Tag(id(1))] = &admin.Asking{Count: 3, LastAt: began.Add(time.Second)}
+		w.unknown("s", "another cause", "POST /v1/charges", "panic")
+		time.Sleep(time.Minute)
+		w.unknown("t", "another minute", "POST /v1/charges", "lease-lapsed")
+		w.unknown("s", "another route", "POST /v1/refunds", "lease-lapsed")
+
+		read := func(query string) []admin.Incident {
+			t.Helper()
+			var all incidents
+			w.ask("GET", "/api/v1/incidents"+query, "", 200, &all)
+			return all.Incidents
+		}
+		all := read("")
+		if len(all) != 4 || all[0].Count != 5 || all[0].Cause != "lease-lapsed" || all[0].Route != "POST /v1/charges" || all[0].Method != "POST" ||
+			all[0].Owner != "host:1" || !all[0].Since.Equal(began) || all[0].Asking != (admin.Asking{Count: 5, LastAt: began.Add(time.Second)}) ||
+			!all[0].SettledAt.Equal(began.Add(40*time.Second+time.Hour)) || first.IsZero() || !all[0].NextProbe.Equal(first) || !all[0].FreesAt.After(first) || all[0].More || all[0].Keys != nil {
+			t.Fatalf("%+v", all)
+		}
+
+		// Probes, a late answer, a snooze and a hand-over later it is the same incident.
+		answers = []func() (reconcile.Finding, error){
+			func() (reconcile.Finding, error) { return reconcile.Finding{Status: 202}, nil },
+			func() (reconcile.Finding, error) {
+				return reconcile.Finding{Effect: reconcile.Missing, Status: 404}, nil
+			},
+			func() (reconcile.Finding, error) { return reconcile.Finding{}, errors.New("refused") },
+		}
+		for i, n := range []int{2, 1, 0} {
+			w.probed(id(n), time.Hour)
+			w.ask("POST", "/api/v1/keys/"+w.engine.Tag(id(n))+"/probe", `{}`, []int{200, 200, 502}[i], nil)
+		}
+		w.probed(id(3), time.Hour)
+		claims[3].Completed()
+		if err := claims[3].Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err == nil {
+			t.Fatal("it was not too late")
+		}
+		if _, _, err := w.engine.Operator().Probing(t.Context(), w.head(id(4)), stet.Never, &stet.Note{Who: "r", Why: "20 probes"}); err != nil {
+			t.Fatal(err)
+		}
+		w.ask("POST", "/api/v1/keys/"+w.engine.Tag(id(0))+"/snooze", `{"for_s":600,"reason":"x"}`, 200, nil)
+		w.ask("POST", "/api/v1/keys/"+w.engine.Tag(id(1))+"/hand", `{"to":"ben"}`, 200, nil)
+		time.Sleep(time.Minute)
+		in := read("")[0]
+		if in.ID != all[0].ID || !in.Since.Equal(began) || in.Count != 5 || in.Snoozed != 1 || in.Late != 1 || in.Dead != 1 || !slices.Equal(in.With, []string{"ben"}) ||
+			len(in.Probes) != 3 || in.Probes["pending"] != 1 || in.Probes["missing"] != 1 || in.Probes["silent"] != 1 {
+			t.Errorf("%+v, was %+v", in, all[0])
+		}
+
+		var one admin.Incident
+		w.ask("GET", "/api/v1/incidents/"+in.ID, "", 200, &one)
+		var order []string
+		for _, k := range one.Keys {
+			for i := range claims {
+				if w.engine.Tag(id(i)) == k.ID {
+					order = append(order, fmt.Sprint(i))
+				}
+			}
+			if k.Outlook == nil || k.Key != "" || k.UnknownSince.Sub(began) < 0 || k.UnknownSince.Sub(began) > 40*time.Second {
+				t.Errorf("%+v", k)
+			}
+		}
+		if got := strings.Join(order, ""); got != "32041" { // late, 202, no answer, never asked, no trace
+			t.Errorf("those that tell most come first: %s", got)
+		}
+		w.ask("GET", "/api/v1/incidents/i_0123456789abcdef", "", 404, nil)
+
+		for query, want := range map[string]int{"?scope=t": 1, "?scope=none": 0, "?route=POST+/v1/refunds": 1, "?with=ben": 1, "?with=ada": 0} {
+			if got := read(query); len(got) != want {
+				t.Errorf("%s: %+v", query, got)
+			}
+		}
+		if got := read("?with=ben")[0]; got.Count != 1 || got.ID != in.ID {
+			t.Errorf("%+v", got)
+		}
+		w.ask("GET", "/api/v1/incidents?rout=x", "", 400, nil)
+		w.ask("POST", "/api/v1/keys/"+w.engine.Tag(id(2))+"/resolve", `{"outcome":"completed","status":201,"reason":"x"}`, 200, nil)
+		if got := read("")[0]; got.Count != 4 || got.ID != in.ID {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// What was answered about an earlier attempt says nothing of a later one.
+func TestAnswersOfEarlierAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reconcile.Reconciler{Resolver: func(context.Context, stet.Head) (reconcile.Finding, error) {
+			return reconcile.Finding{Status: 202}, nil
+		}}
+		w := newWard(t, admin.Config{Reconciler: r})
+		path := "/api/v1/keys/" + w.engine.Tag(w.unknown("s", "k", "", "timeout").ID())
+		w.ask("POST", path+"/probe", `{}`, 200, nil)
+		w.ask("POST", path+"/release", `{"reason":"x","now":true}`, 200, nil)
+		w.probed(w.unknown("s", "k", "", "timeout").ID(), time.Hour)
+		var doc admin.Record
+		if w.ask("GET", path, "", 200, &doc); doc.Attempt != 2 || doc.Probe != nil {
+			t.Errorf("attempt %d: %+v", doc.Attempt, doc.Probe)
+		}
+		var all incidents
+		if w.ask("GET", "/api/v1/incidents", "", 200, &all); len(all.Incidents) != 1 || len(all.Incidents[0].Probes) != 0 {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
+// A probe that gets no answer does not erase what an earlier one found.
+func TestFoundBeforeSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		found, away := reconcile.Finding{Effect: reconcile.Happened, Status: 201}, error(nil)
+		w := newWard(t, admin.Config{Reconciler: &reconcile.Reconciler{Resolver: func(context.Context, stet.Head) (reconcile.Finding, error) {
+			return found, away
+		}}})
+		path := "/api/v1/keys/" + w.engine.Tag(w.unknown("s", "k", "", "timeout").ID())
+		w.ask("POST", path+"/probe", `{}`, 200, nil)
+		if _, err := w.engine.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: "s", Key: "lapsed"}}); err != nil { // its process dies
+			t.Fatal(err)
+		}
+		time.Sleep(w.engine.Policy().Lease)
+		w.ask("POST", "/api/v1/keys/s/lapsed/probe", `{}`, 200, nil)
+		w.ask("POST", "/api/v1/keys/s/lapsed/release", `{"reason":"x","now":true}`, 409, nil)
+		found.Effect = reconcile.Missing
+		var asked admin.Probed
+		if w.ask("POST", path+"/probe", `{}`, 200, &asked); asked.Outlook.Release.Code != "found" {
+			t.Errorf("%+v", asked.Outlook.Release)
+		}
+		away = errors.New("away")
+		w.ask("POST", path+"/probe", `{}`, 502, nil)
+		time.Sleep(time.Hour)
+		var doc admin.Record
+		if w.ask("GET", path, "", 200, &doc); doc.Probe == nil || doc.Probe.Found != "happened" || doc.Outlook.Release.May {
+			t.Errorf("%+v, %+v", doc.Probe, doc.Outlook)
+		}
+		var all incidents
+		if w.ask("GET", "/api/v1/incidents", "", 200, &all); len(all.Incidents) != 1 || all.Incidents[0].Probes["happened"] != 1 {
+			t.Errorf("%+v", all)
+		}
+		w.ask("POST", path+"/release", `{"reason":"x"}`, 409, nil)
+	})
+}
+
+// Who is bound to scopes sees the incidents of those.
+func TestIncidentsOfScopes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, many := admin.NewToken("one", "one-token", admin.Viewer), admin.NewToken("many", "many-token", admin.Viewer)
+		one.Scopes, many.Scopes = []string{"eu-1"}, []string{"eu-*"}
+		w := newWard(t, admin.Config{Tokens: only(one, many)})
+		for _, scope := range []stet.Scope{"eu-1", "eu-2", "us-1"} {
+			w.unknown(scope, "k", "", "panic")
+		}
+		for token, want := range map[string]int{"one-token": 1, "many-token": 2} {
+			w.token = token
+			var all incidents
+			if w.ask("GET", "/api/v1/incidents", "", 200, &all); len(all.Incidents) != 1 || all.Incidents[0].Count != want {
+				t.Errorf("%s: %+v", token, all.Incidents)
+			}
+			w.ask("GET", "/api/v1/incidents?scope=us-1", "", 403, nil)
+		}
+	})
+}
+
+// What others have in the way hides nothing of a scope, and no bound reads as if all were well.
+func TestIncidentsBehindThoseOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		many := admin.NewToken("many", "many-token", admin.Viewer)
+		many.Scopes = []string{"acme-*"}
+		w := newWard(t, admin.Config{Tokens: only(many)})
+		w.token = "many-token"
+		w.unknown("acme-1", "k", "", "panic")
+		for i := range 6100 {
+			w.unknown("other", fmt.Sprint(i), "", "panic")
+		}
+		var s admin.Status
+		if w.ask("GET", "/api/v1/status", "", 200, &s); s.Unknown != 1 || s.Waiting != 1 || s.More || len(s.Incidents) != 1 {
+			t.Errorf("%d unknown, more %v: %+v", s.Unknown, s.More, s.Incidents)
+		}
+	})
+}
+
+// Of an incident with a record that no time settles it is not said when all have settled; a dead
+// letter that is snoozed is counted once among those that do not wait.
+func TestIncidentsThatNoTimeSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, admin.Config{})
+		w.unknown("s", "k0", "", "panic")
+		late := w.unknown("s", "k1", "", "panic")
+		var all incidents
+		if w.ask("GET", "/api/v1/incidents", "", 200, &all); all.Incidents[0].SettledAt.IsZero() {
+			t.Fatalf("%+v", all)
+		}
+		w.probed(late.ID(), time.Hour)
+		late.Completed()
+		if err := late.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err == nil {
+			t.Fatal("it was not too late")
+		}
+		time.Sleep(time.Second) // a reading is shared for as long
+		all = incidents{}
+		if w.ask("GET", "/api/v1/incidents", "", 200, &all); !all.Incidents[0].SettledAt.IsZero() {
+			t.Errorf("%+v", all)
+		}
+		if _, _, err := w.engine.Operator().Probing(t.Context(), w.head(late.ID()), stet.Never, &stet.Note{Who: "r", Why: "8 probes"}); err != nil {
+			t.Fatal(err)
+		}
+		w.ask("POST", "/api/v1/keys/s/k1/snooze", `{"for_s":60,"reason":"x"}`, 200, nil)
+		var s admin.Status
+		if w.ask("GET", "/api/v1/status", "", 200, &s); s.Unknown != 2 || s.Dead != 0 || s.Snoozed != 1 || s.Waiting != 1 { // each counts once
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Of very many unknown records the latest are grouped, and the answer says that there are more.
+func TestIncidentsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, admin.Config{})
+		for i := range 6100 {
+			w.unknown("s", fmt.Sprint(i), "", "panic")
+		}
+		var all incidents
+		w.ask("GET", "/api/v1/incidents", "", 200, &all)
+		if in := all.Incidents[0]; len(all.Incidents) != 1 || in.Count < 5000 || in.Count > 6000 || !in.More {
+			t.Errorf("%+v", all.Incidents)
+		}
+		var one admin.Incident
+		if w.ask("GET", "/api/v1/incidents/"+all.Incidents[0].ID, "", 200, &one); len(one.Keys) != 500 {
+			t.Errorf("%d keys", len(one.Keys))
+		}
+	})
+}

@@ -1,0 +1,111 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	readingFor  = time.Second     // how long a reading answers those who ask the same, at least
+	readShare   = 20              // and of so many parts of the time at most one is spent on readings,
+	readingMost = 5 * time.Second // as long as they are not older
+	maxReadings = 64              // that are kept: one for each set of scopes with each filter
+)
+
+// readings are the unknown records as they were last read. Each page of the console asks for them,
+// and refreshes itself: those who ask the same within a second share one reading, as do those who
+// ask while it is being made. One that took long is shared for longer, so that open pages take
+// little from clients.
+type readings struct {
+	mu   sync.Mutex
+	kept map[string]*reading
+}
+
+type reading struct {
+	began time.Time
+	took  time.Duration // once it is done
+	done  chan struct{} // closed when all and err are there
+	all   tally         // shared, and not changed any more
+	err   error
+}
+
+// get returns what read returns, or returned to others who asked by the same name.
+func (r *readings) get(ctx context.Context, name string, read func(context.Context) (tally, error)) (tally, error) {
+	one, first := r.join(name)
+	if first {
+		r.fill(ctx, name, one, read)
+	}
+	select {
+	case <-one.done:
+		return one.all, one.err
+	case <-ctx.Done():
+		return tally{}, unavailable
+	}
+}
+
+// join returns the reading of a name. The first to ask for it has to make it.
+func (r *readings) join(name string) (one *reading, first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if one = r.kept[name]; one != nil && (!one.over() || one.fresh(now)) {
+		return one, false
+	}
+	for other, kept := range r.kept {
+		if kept.over() && !kept.fresh(now) {
+			delete(r.kept, other)
+		}
+	}
+	one = &reading{began: now, done: make(chan struct{})}
+	if r.kept == nil {
+		r.kept = map[string]*reading{}
+	}
+	if len(r.kept) < maxReadings {
+		r.kept[name] = one
+	}
+	return one, true
+}
+
+// fresh reports whether a reading that is over is shared by those who ask now.
+func (one *reading) fresh(now time.Time) bool {
+	return now.Sub(one.began) < max(readingFor, min(readShare*one.took, readingMost))
+}
+
+func (one *reading) over() bool {
+	select {
+	case <-one.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// fill makes a reading. It goes on if its client leaves, for others wait for it, and is not kept if
+// it fails.
+func (r *readings) fill(ctx context.Context, name string, one *reading, read func(context.Context) (tally, error)) {
+	one.err = unavailable // where read panics
+	defer func() {
+		one.took = time.Since(one.began)
+		close(one.done)
+		if r.mu.Lock(); one.err != nil && r.kept[name] == one {
+			delete(r.kept, name)
+		}
+		r.mu.Unlock()
+	}()
+	one.all, one.err = read(context.WithoutCancel(ctx))
+}
+
+// forget keeps what was read before a change from those who ask after it.
+func (r *readings) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.kept)
+}
+
+// unknowns returns the unknown records that who may see, as they were within the last second.
+func (h *handler) unknowns(ctx context.Context, who principal, f unknownFilter) (tally, error) {
+	name := fmt.Sprintf("%q %q %q %q", who.scopes, f.scope, f.route, f.with)
+	return h.readings.get(ctx, name, func(ctx context.Context) (tally, error) { return h.group(ctx, who, f) })
+}

@@ -1,0 +1,162 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/walk"
+	"github.com/stet-dev/stet/reconcile"
+)
+
+// one changes one record, unless this job has done so before.
+func (r *run) one(ctx context.Context, t *target) (fate, error) {
+	h, err := r.act(ctx, t)
+	switch {
+	case err == nil, errors.Is(err, stet.ErrKnown):
+		return changed, nil
+	case errors.Is(err, errSilent), errors.Is(err, stet.ErrKeptLonger):
+		return left, err
+	case errors.Is(err, stet.ErrNotFound), errors.Is(err, errMoved):
+		switch mine, err := r.mine(ctx, t); {
+		case err != nil:
+			return pending, err
+		case mine:
+			return changed, nil
+		}
+		return left, errMoved
+	case errors.Is(err, stet.ErrStale):
+		return left, errMoved
+	case errors.Is(err, stet.ErrState) && h.State != 0 && h.State != t.State:
+		return left, errMoved
+	case answered(err):
+		return refused, err
+	}
+	return pending, err
+}
+
+// act does to one record what is done to a single one. The head is the record's where it was not
+// changed, as far as that is known. What was read decides, so that it is read again where it was
+// written meanwhile.
+func (r *run) act(ctx context.Context, t *target) (h stet.Head, err error) {
+	for range passes {
+		have, err := r.e.Get(ctx, t.id())
+		switch {
+		case err != nil:
+			return h, err
+		case have.Basis() != t.Basis:
+			return have.Head, errMoved
+		}
+		if h, err = r.do(ctx, &have); !errors.Is(err, stet.ErrStale) {
+			return h, err
+		}
+	}
+	return h, errMoved
+}
+
+// do changes a record as it was read.
+func (r *run) do(ctx context.Context, have *stet.Record) (stet.Head, error) {
+	o, op := &r.Order, r.e.Operator()
+	switch o.Action {
+	case Delete:
+		return stet.Head{}, op.Purge(ctx, have.ID, have.Version, o.Note)
+	case Extend:
+		return op.Extend(ctx, have.ID, have.Version, o.Retain, o.Note)
+	case Hand:
+		return op.Hand(ctx, have.ID, have.Version, o.To, o.Note)
+	case Release:
+		if err := r.disproved(ctx, &have.Head); err != nil {
+			return have.Head, err
+		}
+		res := stet.Resolution{Version: have.Version, Settle: o.Settle, Now: o.Now, Override: o.Override}
+		return op.Resolve(ctx, have.ID, res, o.Note)
+	case Resolve:
+		return r.resolve(ctx, have)
+	case Snooze:
+		in := o.Until.Sub(have.AsOf)
+		if in <= 0 {
+			return have.Head, errPast
+		}
+		return op.Snooze(ctx, have.ID, have.Version, in, o.Note)
+	default:
+		return r.ask(ctx, &have.Head)
+	}
+}
+
+// disproved is the error of a release that a probe speaks against. The rest of what speaks
+// against one the engine knows.
+func (r *run) disproved(ctx context.Context, h *stet.Head) error {
+	if r.Order.Override {
+		return nil
+	}
+	last, ok, err := reconcile.LastAnswer(ctx, r.e, h)
+	if err == nil && ok && (reconcile.Plan{Settle: r.Order.Settle}).Release(h, false, &last) == reconcile.ReleaseFound {
+		err = errFound
+	}
+	return err
+}
+
+// resolve ends a record with the answer that is known.
+func (r *run) resolve(ctx context.Context, have *stet.Record) (stet.Head, error) {
+	if have.State != stet.Unknown {
+		return have.Head, errMoved
+	}
+	res, evidence, err := reconcile.Known(ctx, r.e, have)
+	switch {
+	case err != nil:
+		return have.Head, err
+	case res.Response == nil:
+		return have.Head, errSilent
+	}
+	note := r.Order.Note
+	note.Evidence = strings.TrimPrefix(note.Evidence+"; "+evidence, "; ")
+	return r.e.Operator().Resolve(ctx, have.ID, res, note)
+}
+
+// ask asks about a record. Who takes the job over may ask again, which changes nothing.
+func (r *run) ask(ctx context.Context, h *stet.Head) (stet.Head, error) {
+	asks := r.j.asks.Load()
+	switch {
+	case asks == nil:
+		return *h, errUnable
+	case h.State != stet.Unknown:
+		return *h, errMoved
+	}
+	a, err := asks.Ask(ctx, h, r.Order.Note)
+	if err != nil && ctx.Err() != nil { // it was interrupted, and is asked again
+		err = ctx.Err()
+	}
+	return a.Head, err
+}
+
+// mine reports whether this job has changed the record before, which only the history can tell.
+func (r *run) mine(ctx context.Context, t *target) (bool, error) {
+	if !r.again {
+		return false, nil
+	}
+	for changes, err := range walk.Pages(func(after string) ([]stet.Change, string, error) {
+		return r.e.Operator().History(ctx, stet.HistoryQuery{ID: t.id(), Limit: stet.MaxLimit, After: after})
+	}) {
+		switch {
+		case errors.Is(err, stet.ErrUnsupported): // it existed when the page was stored
+			return r.Order.Action == Delete, nil
+		case err != nil:
+			return false, err
+		case slices.ContainsFunc(changes, func(c stet.Change) bool { return c.Note.Notice == r.Order.Note.Notice }):
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// answered reports whether err is about the record, so that another try would return the same.
+func answered(err error) bool {
+	for _, c := range causes {
+		if c.err != nil && errors.Is(err, c.err) {
+			return true
+		}
+	}
+	return false
+}

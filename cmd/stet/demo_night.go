@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/internal/rest"
+)
+
+// night is what has gone wrong before the demo says that it is ready. Its requests are real ones,
+// to a gateway that is a process of its own, because only a process can be killed.
+type night struct {
+	api      *paymentsAPI
+	upstream string // its URL
+	dir      string
+	run      string // begins all keys
+}
+
+const (
+	cutOff = 14 // charges, when the gateway is killed
+	taken  = 2  // of them, which the API has made without an answer
+	// earlier is how many charges the API has made when the demo is ready: also the one that its
+	// search does not find, and the one whose key is used again.
+	earlier = taken + 2
+)
+
+// findings are the ids of what waits for a person.
+type findings struct{ incident, dead, mismatch string }
+
+// nightPause is the time between two looks at what should have happened.
+const nightPause = 20 * time.Millisecond
+
+// nightConf is what both gateways have in common. Its leases are short, so that what the first one
+// leaves is unknown within seconds, and the API is asked once, so that a charge that was lost
+// before is a dead letter at once. The API's search misses charges: that it has no trace of one is
+// no proof.
+const nightConf = `upstream: %q
+store: { dsn: %q }
+scope: { single_tenant: true }
+policy: { lease_s: 2 }
+routes: [{ match: POST /v1/charges, mode: required }]
+reconcile: { interval_s: 0.1, max_probes: 1, probe: { url: "%s/v1/search?key={key}", settle_s: 0 } }
+`
+
+func (n *night) file() string { return filepath.Join(n.dir, "stet.db") }
+func (n *night) conf() string { return filepath.Join(n.dir, "stet.yaml") }
+
+// key names the charges: 1 to cutOff are the ones of the incident.
+func (n *night) key(name any) string { return fmt.Sprintf("%s-night-%v", n.run, name) }
+
+// over is how the demo ends: well, if it was asked to end.
+func (n *night) over(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// falls is the life of the first gateway.
+func (n *night) falls(ctx context.Context) error {
+	conf := fmt.Sprintf(nightConf, n.upstream, "sqlite:"+n.file(), n.upstream)
+	if err := os.WriteFile(n.conf(), []byte(conf), 0o600); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx) // kills the gateway
+	listen, at, gone, err := n.gateway(ctx)
+	var clients sync.WaitGroup
+	defer func() { cancel(); clients.Wait(); <-gone }()
+	if err != nil {
+		return err
+	}
+	asked, err := adminclient.New(adminclient.Config{Address: at})
+	if err != nil {
+		return err
+	}
+	defer asked.Close()
+	if _, _, err := n.charge(ctx, listen, n.key("lost"), "amount=4200&crash=yes"); err != nil {
+		return err
+	}
+	for i := range cutOff {
+		clients.Go(func() { _, _, _ = n.charge(ctx, listen, n.key(i+1), under(i)) }) // the gateway dies with it
+		if err := await(ctx, func() bool { return n.api.waiting() > i }); err != nil {
+			return err
+		}
+	}
+	return await(ctx, func() bool {
+		lost, err := asked.Record(ctx, adminclient.Name{Scope: "default", Key: n.key("lost")})
+		return err == nil && lost.Escalated
+	})
+}
+
+// under is the form of a charge that is under way when the gateway is killed.
+func under(i int) string {
+	when := "before"
+	if i < taken {
+		when = "after"
+	}
+	return fmt.Sprintf("amount=%d&outage=%s", 1001+i, when)
+}
+
+// breaks is what the clients do when there is a gateway again: they ask for what they have not
+// heard, and one of them takes a key for another request.
+func (n *night) breaks(ctx context.Context, listen, at string) (*findings, error) {
+	for i := range cutOff {
+		err := await(ctx, func() bool {
+			status, said, err := n.charge(ctx, listen, n.key(i+1), under(i))
+			return err == nil && status == http.StatusConflict && strings.Contains(said, "outcome-unknown")
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, form := range []string{"amount=1999", "amount=2999"} {
+		if _, _, err := n.charge(ctx, listen, n.key("twice"), form); err != nil {
+			return nil, err
+		}
+	}
+	return n.look(ctx, at)
+}
+
+// look finds the ids, once the API has been asked about all of the incident.
+func (n *night) look(ctx context.Context, at string) (*findings, error) {
+	c, err := adminclient.New(adminclient.Config{Address: at})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	f := &findings{}
+	err = await(ctx, func() bool {
+		all, err := c.Incidents(ctx, adminclient.IncidentQuery{})
+		i := slices.IndexFunc(all, func(i admin.Incident) bool { return i.Cause == "lease-lapsed" })
+		if err != nil || i < 0 || all[i].Probes["missing"] < all[i].Count {
+			return false
+		}
+		f.incident = all[i].ID
+		return true
+	})
+	dead, err1 := c.Record(ctx, adminclient.Name{Scope: "default", Key: n.key("lost")})
+	twice, err2 := c.Record(ctx, adminclient.Name{Scope: "default", Key: n.key("twice")})
+	f.dead, f.mismatch = dead.ID, twice.ID
+	return f, errors.Join(err, err1, err2)
+}
+
+// gateway starts the first gateway, which lives as long as ctx. gone is closed after its end.
+func (n *night) gateway(ctx context.Context) (listen, at string, gone chan struct{}, err error) {
+	gone = make(chan struct{})
+	self, err := os.Executable()
+	if err != nil {
+		close(gone)
+		return "", "", gone, err
+	}
+	cmd := exec.CommandContext(ctx, self, "gateway", "--config", n.conf(), "--listen", anyPort, "--admin", anyPort)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STET_") })
+	out, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		close(gone)
+		return "", "", gone, err
+	}
+	var said strings.Builder
+	ready := make(chan struct{ Msg, Listen, Admin string }, 1)
+	go func() {
+		defer close(gone)
+		defer close(ready)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var line struct{ Msg, Listen, Admin string }
+			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "ready" {
+				ready <- line
+			}
+			said.WriteString(lines.Text() + "\n")
+		}
+		_ = cmd.Wait() // it was killed
+	}()
+	if line, ok := <-ready; ok {
+		return "http://" + line.Listen, "http://" + line.Admin, gone, nil
+	}
+	<-gone
+	return "", "", gone, fmt.Errorf("the demo's first gateway did not start:\n%s", &said)
+}
+
+// charge asks for one, and returns what the client is told.
+func (n *night) charge(ctx context.Context, gateway, key, form string) (status int, said string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, gateway+"/v1/charges", strings.NewReader(form))
+	if err != nil {
+		return 0, "", err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Idempotency-Key", key)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	return res.StatusCode, string(body), err
+}
+
+// demoPatience is how long what the demo prepares may take; it takes two seconds.
+const demoPatience = 30 * time.Second
+
+// await looks until it is so.
+func await(ctx context.Context, so func() bool) error {
+	late := fmt.Errorf("the demo could not be prepared within %s: this machine is too slow for it", demoPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, demoPatience, late)
+	defer cancel()
+	for !so() {
+		if !rest.For(ctx, nightPause) {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}

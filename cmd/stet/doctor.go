@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/internal/age"
+	"github.com/stet-dev/stet/store/sqlstore"
+)
+
+type doctorCmd struct {
+	settings
+	RetryWindow time.Duration `placeholder:"24h" default:"24h" help:"How long clients may retry: a shorter retention is a finding (24h)."`
+	JSON        bool          `name:"json" help:"Print JSON."`
+}
+
+// patient is what the checks look at.
+type patient struct {
+	conf   *config.Config
+	window time.Duration
+	store  *dsn.Opened // nil: it is not there
+	failed error       // why it could not be opened
+
+	routes   []admin.RouteFigures // of the gateway that runs
+	warnings []admin.Warning      // likewise
+}
+
+// checks are what the doctor looks for, by the words that stet explain knows. Each returns what it
+// found, a sentence for each.
+var checks = []struct {
+	word string
+	look func(ctx context.Context, p *patient) []string
+}{
+	{"store", lookAtStore}, {"durability", lookAtDurability}, {"clock", lookAtClock}, {"pooler", lookForPooler},
+	{"encryption", lookAtEncryption}, {"retention", lookAtRetention}, {"body-limits", lookAtLimits},
+	{"unprotected-routes", lookAtRoutes},
+	{"single-tenant", lookAtScope}, {"tokens", lookAtTokens}, {"files", lookAtFiles}, {"upstream", lookAtUpstream},
+	{"certificate", lookAtCertificate},
+}
+
+func (c *doctorCmd) Run(w *world) error {
+	conf, err := c.load(w)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, 3*deepPatience)
+	defer cancel()
+	p := &patient{conf: conf, window: c.RetryWindow}
+	if p.store, p.failed = opened(ctx, conf); p.store != nil {
+		defer func() { _ = p.store.Close() }()
+	}
+	if err := p.ask(ctx); err != nil {
+		fmt.Fprintln(w.stderr, "stet: the running gateway was not asked:", visible(oneLine(err)))
+	}
+	var words []string
+	findings := []admin.Warning{}
+	for _, check := range checks {
+		words = append(words, check.word)
+		for _, text := range check.look(ctx, p) {
+			findings = append(findings, admin.Warning{Code: check.word, Text: text, Mend: mend(check.word, "check")})
+		}
+	}
+	for _, f := range p.warnings {
+		if !slices.ContainsFunc(findings, func(other admin.Warning) bool { return other.Code == f.Code }) {
+			findings = append(findings, f)
+		}
+	}
+	if err := c.print(w, words, findings); err != nil {
+		return err
+	}
+	switch {
+	case p.failed != nil && exitOf(p.failed) == exitUnreachable:
+		return failf(exitUnreachable, "the store does not answer; %s", some(len(findings), "finding"))
+	case len(findings) > 0:
+		return failf(exitFindings, "%s; stet explain WORD says more of each", some(len(findings), "finding"))
+	}
+	return nil
+}
+
+func (c *doctorCmd) print(w *world, words []string, findings []admin.Warning) error {
+	if c.JSON {
+		return writeJSON(w.stdout, map[string]any{"looked_at": words, "findings": findings})
+	}
+	for _, word := range words {
+		well := !slices.ContainsFunc(findings, func(f admin.Warning) bool { return f.Code == word })
+		if well {
+			fmt.Fprintf(w.stdout, "ok     %s\n", word)
+		}
+	}
+	for _, f := range findings {
+		if _, err := fmt.Fprintf(w.stdout, "found  %s: %s\n       → %s\n", visible(f.Code), visible(f.Text),
+			visible(f.Mend)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askedFor is how long a gateway may take to say what it knows.
+const askedFor = 3 * time.Second
+
+// ask asks the gateway of the configuration, if one runs, what only it can know.
+func (p *patient) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askedFor)
+	defer cancel()
+	t, err := throughAdmin(p.conf)
+	if err != nil {
+		return err
+	}
+	a, err := (&place{Admin: t.admin}).remote(t.token)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	if p.routes, err = a.Routes(ctx); err != nil {
+		return a.told(err)
+	}
+	s, err := a.Status(ctx)
+	p.warnings = s.Warnings
+	return a.told(err)
+}
+
+func lookAtStore(_ context.Context, p *patient) []string {
+	if p.failed == nil || errors.Is(p.failed, stet.ErrVolatile) {
+		return nil
+	}
+	return []string{oneLine(p.failed)}
+}
+
+func lookAtDurability(ctx context.Context, p *patient) (found []string) {
+	if errors.Is(p.failed, stet.ErrVolatile) {
+		found = append(found, oneLine(p.failed))
+	}
+	if d, err := dsn.Parse(p.conf.Store.DSN); err == nil && !d.Persistent() {
+		found = append(found, "the records are in the gateway's memory: a restart forgets every key")
+	}
+	if p.store == nil {
+		return found
+	}
+	found = append(found, p.store.Warnings...)
+	if c, ok := stet.As[stet.Checker](p.store.Store); ok && len(p.store.Warnings) == 0 {
+		if err := c.Check(ctx); errors.Is(err, stet.ErrVolatile) {
+			found = append(found, oneLine(err))
+		}
+	}
+	return found
+}
+
+// maxSkew is how far the clocks may be apart.
+const maxSkew = 2 * time.Second
+
+// lookAtClock compares this machine's clock with the store's, as the newest record was read by it.
+// Of a store without records nothing is known.
+func lookAtClock(ctx context.Context, p *patient) []string {
+	l, ok := lister(p.store)
+	if !ok {
+		return nil
+	}
+	before := time.Now()
+	heads, _, err := l.List(ctx, stet.Query{Limit: 1})
+	if err != nil || len(heads) == 0 {
+		return nil
+	}
+	there, after := heads[0].AsOf, time.Now()
+	if early, late := before.Sub(there), there.Sub(after); max(early, late) > maxSkew {
+		return []string{fmt.Sprintf("the store's clock and this machine's are %s apart",
+			max(early, late).Truncate(time.Millisecond))}
+	}
+	return nil
+}
+
+func lister(o *dsn.Opened) (stet.Lister, bool) {
+	if o == nil {
+		return nil, false
+	}
+	return stet.As[stet.Lister](o.Store)
+}
+
+func lookForPooler(ctx context.Context, p *patient) []string {
+	if p.store == nil || p.store.Dialect != sqlstore.Postgres || p.conf.Store.ListenDSN != "" {
+		return nil
+	}
+	if pooled, err := dsn.Pooled(ctx, p.store.DB); err != nil || !pooled {
+		return nil
+	}
+	return []string{p.at("store.listen_dsn", "Postgres is behind a pooler, and listen_dsn is not set")}
+}
+
+func lookAtEncryption(_ context.Context, p *patient) []string {
+	if d, err := dsn.Parse(p.conf.Store.DSN); err != nil || !d.Persistent() || p.conf.Store.EncryptionKeysFile != "" {
+		return nil
+	}
+	return []string{p.at("store.encryption_keys_file", "keys, requests and responses are stored in the clear")}
+}
+
+// policies calls f with each policy and the path of its settings.
+func (p *patient) policies(f func(path string, c *config.Policy)) {
+	f("policy", &p.conf.Policy)
+	for i := range p.conf.Routes {
+		f(fmt.Sprintf("routes[%d].policy", i), &p.conf.Routes[i].Policy)
+	}
+}
+
+// at is a finding about a setting, with the place where the setting is written.
+func (p *patient) at(path, format string, args ...any) string {
+	return fmt.Sprintf("%s (%s, %s)", fmt.Sprintf(format, args...), path, p.conf.Origin(path))
+}
+
+func lookAtRetention(_ context.Context, p *patient) (found []string) {
+	p.policies(func(path string, c *config.Policy) {
+		if kept := c.DefaultTTL.Duration(); kept < p.window && c.OnExpired != "reject" &&
+			(path == "policy" || c.DefaultTTL != p.conf.Policy.DefaultTTL) {
+			found = append(found, p.at(path+".default_ttl_s", "results are kept for %s, and clients may retry for %s",
+				age.Short(kept), age.Short(p.window)))
+		}
+	})
+	return found
+}
+
+func lookAtLimits(_ context.Context, p *patient) (found []string) {
+	room := int64(float64(p.conf.Limits.MaxBufferedBytes) * p.conf.Limits.SharePerScope)
+	p.policies(func(path string, c *config.Policy) {
+		inherited := path != "policy" && c.MaxBodyBytes == p.conf.Policy.MaxBodyBytes &&
+			c.MaxResponseBytes == p.conf.Policy.MaxResponseBytes
+		if most := max(c.MaxBodyBytes, c.MaxResponseBytes); most > room && !inherited {
+			key := ".max_body_bytes"
+			if c.MaxResponseBytes > c.MaxBodyBytes {
+				key = ".max_response_bytes"
+			}
+			found = append(found, p.at(path+key, "a body or response may have %d bytes, and one scope gets %d of memory", most,
+				room))
+		}
+	})
+	return found
+}
+
+func lookAtRoutes(_ context.Context, p *patient) (found []string) {
+	for i := range p.conf.Routes {
+		r := &p.conf.Routes[i]
+		method, _, named := strings.Cut(r.Match, " ")
+		changes := !named || slices.Contains(r.Policy.EnabledMethods, method) && method != http.MethodGet &&
+			method != http.MethodHead
+		if changes && (r.Mode == "off" || r.Mode == "shadow") {
+			found = append(found, p.at(fmt.Sprintf("routes[%d].mode", i), "%s is %s", r.Match, r.Mode))
+		}
+	}
+	for _, r := range p.routes {
+		if r.Unprotected > 0 {
+			name := r.Match
+			if name == "" {
+				name = "what no route matches"
+			}
+			found = append(found, fmt.Sprintf("%s: %s that change state ran without protection, as the gateway counts", name,
+				some(r.Unprotected, "request")))
+		}
+	}
+	return found
+}
+
+func lookAtScope(_ context.Context, p *patient) []string {
+	if !p.conf.Unscoped() {
+		return nil
+	}
+	return []string{"no scope is set: all callers share one bucket of keys"}
+}
+
+// fewBytes is how many different bytes a random token has at least.
+const fewBytes = 12
+
+func lookAtTokens(_ context.Context, p *patient) (found []string) {
+	if text := unguarded(&p.conf.Admin); text != "" {
+		found = append(found, "operators need no token: every user of this machine can do everything")
+	}
+	token, err := config.ReadToken(p.conf.Admin.TokenFile)
+	different := map[byte]bool{}
+	for _, b := range token {
+		different[b] = true
+	}
+	if err == nil && len(token) > 0 && len(different) < fewBytes {
+		found = append(found, p.at("admin.token_file", "the token has %d different characters, and can be guessed",
+			len(different)))
+	}
+	if p.conf.Admin.TokensFile == "" {
+		return found
+	}
+	tokens, _ := adminTokens(&p.conf.Admin) // a mistake in them is found by config check
+	for _, t := range tokens {
+		if !t.Expires.IsZero() && time.Until(t.Expires) < 0 {
+			found = append(found, p.at("admin.tokens_file", "the token of %s has expired", t.Name))
+		}
+	}
+	return found
+}
+
+func lookAtFiles(_ context.Context, p *patient) (found []string) {
+	for _, warning := range p.conf.Warnings() {
+		if warning.Path != "scope" {
+			found = append(found, warning.Error())
+		}
+	}
+	return found
+}
+
+func lookAtUpstream(ctx context.Context, p *patient) []string {
+	if p.conf.Upstream == "" {
+		return nil
+	}
+	if err := reach(ctx, p.conf.Upstream); err != nil {
+		return []string{oneLine(err)}
+	}
+	return nil
+}
+
+func lookAtCertificate(_ context.Context, p *patient) (found []string) {
+	for _, t := range []*config.TLS{p.conf.TLS, p.conf.Admin.TLS} {
+		if t == nil {
+			continue
+		}
+		if err := current(t); err != nil {
+			found = append(found, oneLine(err))
+		}
+	}
+	return found
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/cmd/internal/config"
+	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/store/memstore"
+)
+
+// healthy is a configuration in which the doctor finds nothing.
+const healthy = `
+store: { dsn: "sqlite:stet.db", encryption_keys_file: keys.json }
+scope: { header: X-Tenant }
+admin: { listen: "127.0.0.1:1", token_file: token }
+routes:
+- { match: POST /v1/pay, mode: required }
+`
+
+// patientWith makes a directory with a configuration and the files that it names.
+func patientWith(t *testing.T, conf string) (args []string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	upstream := httptest.NewServer((&paymentsAPI{}).handler())
+	t.Cleanup(upstream.Close)
+	for name, text := range map[string]string{"stet.yaml": conf, "token": "a-token-of-many-different-characters\n",
+		"weak": "aaaaaaaaaaaaaaaaaaaaaaaab\n", "open": "s3cret",
+		"keys.json":   `{"primary": "k1", "keys": {"k1": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}}`,
+		"tokens.json": `{"kim": {"sha256": "` + strings.Repeat("ab", 32) + `", "role": "admin", "expires": "2020-01-01T00:00:00Z"}}`} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod("open", 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"doctor", "--config", "stet.yaml", "--upstream", upstream.URL}
+}
+
+// The doctor finds each mistake by its word, says what to do, and finds nothing where there is
+// nothing.
+func TestDoctor(t *testing.T) {
+	for _, tt := range []struct {
+		old, new, word, text string
+		status               exit
+		args                 []string
+	}{
+		{word: "", status: exitFine},
+		{old: `, encryption_keys_file: keys.json`, word: "encryption", text: "stored in the clear (store.encryption_keys_file, default)"},
+		{old: `"sqlite:stet.db", encryption_keys_file: keys.json`, new: `"memory:"`, word: "durability", text: "a restart forgets every key"},
+		{old: `scope: { header: X-Tenant }`, word: "single-tenant", text: "all callers share one bucket"},
+		{old: `, token_file: token`, word: "tokens", text: "every user of this machine can do everything"},
+		{old: `token_file: token`, new: `token_file: weak`, word: "tokens", text: "2 different characters"},
+		{old: `token_file: token`, new: `tokens_file: tokens.json`, word: "tokens", text: "the token of kim has expired"},
+		{old: `mode: required`, new: `mode: shadow`, word: "unprotected-routes", text: "POST /v1/pay is shadow (routes[0].mode, stet.yaml:6:32)"},
+		{old: `mode: required`, new: `policy: { default_ttl_s: 3600 }`, word: "retention", text: "results are kept for 1h, and clients may retry for 1d"},
+		{word: "retention", text: "kept for 1d, and clients may retry for 3d (policy.default_ttl_s, default)",
+			args: []string{"--retry-window", "3d"}},
+		{old: `routes:`, new: "limits: { max_buffered_bytes: 2000000, share_per_scope: 0.5 }\nroutes:", word: "body-limits", text: "1048576 bytes, and one scope gets 1000000"},
+		{old: `keys.json`, new: `keys.json, pepper_file: open`, word: "files", text: "open"},
+		{word: "upstream", text: "cannot be reached", args: []string{"--upstream", "http://127.0.0.1:1"}},
+		{old: `"sqlite:stet.db"`, new: `"sqlite:none/stet.db"`, word: "store", text: "there is no directory none", status: exitUnreachable},
+	} {
+		t.Run(tt.word+tt.text, func(t *testing.T) {
+			args := append(patientWith(t, strings.Replace(healthy, tt.old, tt.new, 1)), tt.args...)
+			status, out, errs := ran(t, append(args, "--json")...)
+			if tt.status == 0 && tt.word != "" {
+				tt.status = exitFindings
+			}
+			var doc struct {
+				Findings []admin.Warning
+				LookedAt []string `json:"looked_at"`
+			}
+			if err := json.Unmarshal([]byte(out), &doc); err != nil || status != tt.status || len(doc.LookedAt) != len(checks) {
+				t.Fatalf("%d %v\n%s%s", status, err, out, errs)
+			}
+			if tt.word == "" {
+				if len(doc.Findings) > 0 {
+					t.Errorf("%v", doc.Findings)
+				}
+				return
+			}
+			if len(doc.Findings) != 1 || doc.Findings[0].Code != tt.word || !strings.Contains(doc.Findings[0].Text, tt.text) ||
+				doc.Findings[0].Mend == "" {
+				t.Errorf("%v", doc.Findings)
+			}
+			_, out, _ = ran(t, args...)
+			if !strings.Contains(out, "found  "+tt.word+": ") || strings.Contains(out, "ok     "+tt.word+"\n") ||
+				strings.Count(out, "ok     ") != len(checks)-1 {
+				t.Errorf("it prints\n%s", out)
+			}
+		})
+	}
+}
+
+// What the store and a running gateway tell.
+func TestDoctorLooksAtWhatRuns(t *testing.T) {
+	conf, err := config.Load(config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func(p *patient, word string) []string {
+		p.conf = conf
+		i := slices.IndexFunc(checks, func(c struct {
+			word string
+			look func(context.Context, *patient) []string
+		}) bool {
+			return c.word == word
+		})
+		return checks[i].look(t.Context(), p)
+	}
+	for skew, want := range map[time.Duration]int{0: 0, time.Hour: 1, -time.Hour: 1} {
+		store := memstore.New(memstore.Config{Clock: func() time.Time { return time.Now().Add(skew) }})
+		e, err := stet.New(store, stet.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &patient{store: &dsn.Opened{Store: store}}
+		if got := look(p, "clock"); len(got) > 0 {
+			t.Errorf("nothing is known, and it finds %q", got)
+		}
+		if _, err := e.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: "s", Key: "k"}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := look(p, "clock"); len(got) != want || want == 1 && !strings.Contains(got[0], "are 59m59.") &&
+			!strings.Contains(got[0], "are 1h0m0") {
+			t.Errorf("%s: %q", skew, got)
+		}
+	}
+	if got := look(&patient{store: &dsn.Opened{Store: memstore.New(memstore.Config{}), Warnings: []string{"it evicts"}}},
+		"durability"); !slices.Equal(got, []string{"it evicts"}) {
+		t.Errorf("%q", got)
+	}
+	figures := []admin.RouteFigures{{Route: "default", Unprotected: 3}, {Match: "POST /v1/pay"}}
+	if got := look(&patient{routes: figures}, "unprotected-routes"); len(got) != 1 ||
+		!strings.Contains(got[0], "what no route matches: 3 requests") {
+		t.Errorf("%q", got)
+	}
+}
+
+// The doctor asks the gateway of the configuration for what only it knows.
+func TestDoctorAsksTheGateway(t *testing.T) {
+	at := documents(t, map[string]any{
+		"/api/v1/routes": map[string]any{"routes": []admin.RouteFigures{{Match: "POST /v1/refund", Unprotected: 1}}},
+		"/api/v1/status": admin.Status{Warnings: []admin.Warning{{Code: "restart-pending", Text: "the file has others",
+			Mend: "Restart."}}}})
+	args := patientWith(t, strings.Replace(healthy, "127.0.0.1:1", strings.TrimPrefix(at, "http://"), 1))
+	status, out, errs := ran(t, args...)
+	for _, want := range []string{"found  unprotected-routes: POST /v1/refund: 1 request",
+		"found  restart-pending: the file has others\n       → Restart."} {
+		if status != exitFindings || !strings.Contains(out, want) {
+			t.Errorf("%d %s%s", status, out, errs)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(".", "stet.db")); err == nil {
+		t.Error("it made a store")
+	}
+}

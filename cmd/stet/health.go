@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/store/breakerstore"
+	"github.com/stet-dev/stet/store/tierstore"
+)
+
+// told is what operators are told of the configuration in force.
+type told struct {
+	settings []admin.Setting
+	warnings []admin.Warning
+}
+
+// tell makes it.
+func (a *app) tell() {
+	t := &told{settings: a.conf.Settings(a.waiting)}
+	for _, w := range a.conf.Warnings() {
+		code := "files"
+		if w.Path == "scope" {
+			code = "single-tenant"
+		}
+		t.warnings = append(t.warnings, admin.Warning{Code: code, Text: w.Text, Mend: mend(code, "check")})
+	}
+	if len(a.waiting) > 0 {
+		t.warnings = append(t.warnings, admin.Warning{Code: "restart-pending",
+			Text: "The file has other values than are in force: " + paths(a.waiting) + ".",
+			Mend: mend("restart-pending", "check")})
+	}
+	a.told.Store(t)
+}
+
+// health says how store and cache answer this gateway.
+func (a *app) health() (store admin.Health, cache *admin.Health) {
+	calls := a.board.Calls()
+	store = admin.Health{Name: storeName(a.started), P50MS: calls.P50.Seconds() * 1e3, P99MS: calls.P99.Seconds() * 1e3}
+	breaker, guarded := stet.As[*breakerstore.Store](a.store.Store)
+	switch lost := a.durable.unready(); {
+	case lost != "":
+		store.Why = lost
+	case guarded && breaker.State() != breakerstore.Closed:
+		store.Why = "its circuit breaker is " + breaker.State().String()
+	case calls.Failed > calls.Answered:
+		store.Why = fmt.Sprintf("%d of %s of the last minute failed", calls.Failed,
+			plural(int(calls.Failed+calls.Answered), "call"))
+	}
+	store.OK = store.Why == ""
+	if tier, ok := stet.As[*tierstore.Store](a.store.Store); ok {
+		cache = &admin.Health{Name: "cache", OK: !tier.Paused()}
+		if !cache.OK {
+			cache.Why = "it failed just now, and is left alone for a moment"
+		}
+	}
+	return store, cache
+}

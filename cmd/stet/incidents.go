@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
+)
+
+type incidentsCmds struct {
+	List incidentsListCmd `cmd:"" default:"withargs" help:"List the groups of unknown records, the most pressing first."`
+	Show incidentsShowCmd `cmd:"" help:"Show an incident with its records."`
+}
+
+type incidentsListCmd struct {
+	source
+	Scope string `placeholder:"SCOPE" help:"Only records of this scope."`
+	Route string `placeholder:"ROUTE" help:"Only records of this route."`
+	With  string `placeholder:"NAME" help:"Only records that were handed to this name."`
+	printed
+}
+
+// check implements [checked].
+func (c *incidentsListCmd) check(*world) error { return incidentList.check(&c.printed) }
+
+func (c *incidentsListCmd) Run(w *world, a *api) error {
+	path := adminclient.IncidentQuery{Scope: c.Scope, Route: c.Route, With: c.With}.Path()
+	return incidentList.whole(w, a, path, &c.printed, "no outcome is unknown")
+}
+
+var incidentList = list[admin.Incident]{"incidents", []column[admin.Incident]{
+	{"incident", func(i *admin.Incident) any { return i.ID }},
+	{"since", func(i *admin.Incident) any { return i.Since }},
+	{"count", func(i *admin.Incident) any { return atLeast(i.Count, i.More) }},
+	{"cause", func(i *admin.Incident) any { return i.Cause }},
+	{"route", func(i *admin.Incident) any { return i.Route }},
+	{"owner", func(i *admin.Incident) any { return i.Owner }},
+	{"dead", func(i *admin.Incident) any { return number(i.Dead) }},
+	{"asking", func(i *admin.Incident) any { return askers(&i.Asking) }},
+	{"settled", func(i *admin.Incident) any { return i.SettledAt }},
+	{"with", func(i *admin.Incident) any { return strings.Join(i.With, ", ") }},
+	{"snoozed", func(i *admin.Incident) any { return number(i.Snoozed) }},
+	{"late", func(i *admin.Incident) any { return number(i.Late) }},
+	{"probes", func(i *admin.Incident) any { return counted(i.Probes) }},
+}, 10}
+
+// atLeast is a number of which there may be more.
+func atLeast(n int, more bool) string {
+	if more {
+		return fmt.Sprintf("%d or more", n)
+	}
+	return fmt.Sprint(n)
+}
+
+type incidentsShowCmd struct {
+	source
+	ID string `arg:"" words:"INCIDENT" help:"The incident (i_…), as stet status lists it."`
+	printed
+}
+
+// check implements [checked].
+func (c *incidentsShowCmd) check(*world) error { return memberList.check(&c.printed) }
+
+func (c *incidentsShowCmd) Run(w *world, a *api) error {
+	err := shown(w, a, adminclient.IncidentPath(c.ID), c.JSON, func(i *admin.Incident, w *world) error {
+		if err := pairs(w.stdout, "incident", i.ID, "cause", i.Cause, "route", i.Route, "owner", i.Owner,
+			"since", w.when(i.Since), "unknown", atLeast(i.Count, i.More), "dead letters", number(i.Dead),
+			"snoozed", number(i.Snoozed), "late answers", number(i.Late), "last probes", counted(i.Probes),
+			"clients asked", timesAsked(&i.Asking, w), "settled", w.when(i.SettledAt),
+			"with", strings.Join(i.With, ", ")); err != nil {
+			return err
+		}
+		fmt.Fprintln(w.stdout)
+		if err := memberList.rows(w, i.Keys, &c.printed); err != nil || len(i.Keys) == 0 {
+			return err
+		}
+		_, err := fmt.Fprintf(w.stdout, "\nstet keys show %s%s shows the first, and what follows if nothing is done; stet help unknown what to do\n", visible(i.Keys[0].ID), c.lookAt())
+		return err
+	})
+	return noSuchIncident(err)
+}
+
+// noSuchIncident puts the API's 404 into words about incidents.
+func noSuchIncident(err error) error {
+	if adminclient.Is(err, "not-found") {
+		return failf(exitNotFound,
+			"there is no such incident: its last record may have been settled; stet incidents lists what there is")
+	}
+	return err
+}
+
+// timesAsked says how often clients asked, and when last.
+func timesAsked(a *admin.Asking, w *world) string {
+	if a.Count == 0 {
+		return strings.TrimPrefix(askers(a), "-")
+	}
+	times := plural(a.Count, "time")
+	if a.More {
+		times = "at least " + times
+	}
+	return fmt.Sprintf("%s, the last %s", times, w.when(a.LastAt))
+}
+
+// askers is how often clients asked, as far as it is known.
+func askers(a *admin.Asking) string {
+	switch {
+	case a.Count == 0 && a.More:
+		return "not known"
+	case a.More:
+		return "at least " + number(a.Count)
+	}
+	return number(a.Count)
+}
+
+// memberList are the records of an incident: what tells them apart, and what is known of each.
+var memberList = list[admin.Record]{"keys", further([]column[admin.Record]{
+	{"id", func(r *admin.Record) any { return r.ID }},
+	{"since", func(r *admin.Record) any { return r.UnknownSince }},
+	{"scope", func(r *admin.Record) any { return r.Scope }},
+	{"path", func(r *admin.Record) any { return r.Path }},
+	{"dead", func(r *admin.Record) any { return (*record)(r).dead() }},
+	{"late-answer", func(r *admin.Record) any {
+		if r.Late == nil {
+			return ""
+		}
+		return r.Late.Status
+	}},
+	{"last-probe", func(r *admin.Record) any {
+		if r.Probe == nil {
+			return ""
+		}
+		return r.Probe.Found
+	}},
+	{"asked", func(r *admin.Record) any {
+		if r.Asking == nil {
+			return ""
+		}
+		return askers(r.Asking)
+	}},
+}, keysList.columns), 8}
+
+// further are columns, and then those of more that have other names.
+func further[T any](columns, more []column[T]) []column[T] {
+	return append(columns, slices.DeleteFunc(slices.Clone(more), func(c column[T]) bool {
+		return slices.ContainsFunc(columns, func(there column[T]) bool { return there.name == c.name })
+	})...)
+}

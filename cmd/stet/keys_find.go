@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
+)
+
+type keysFindCmd struct {
+	source
+	Name  string `arg:"" words:"ID" help:"An id (k_…), a key, a trace id, or the key or id that a downstream system knows the effect by."`
+	Scope string `placeholder:"SCOPE" help:"Only in this scope."`
+	printed
+}
+
+// check implements [checked].
+func (c *keysFindCmd) check(*world) error { return foundList.check(&c.printed) }
+
+func (c *keysFindCmd) Run(w *world, a *api) error {
+	var doc json.RawMessage
+	if err := a.Get(w.ctx, adminclient.FindPath(c.Name, c.Scope), &doc); err != nil {
+		return err
+	}
+	var s admin.Search
+	if err := json.Unmarshal(doc, &s); err != nil {
+		return fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	switch {
+	case c.JSON:
+		if err := writeJSON(w.stdout, doc); err != nil {
+			return err
+		}
+	case len(s.Found) > 0:
+		if err := foundList.rows(w, s.Found, &c.printed); err != nil {
+			return err
+		}
+	}
+	if len(s.Skipped) > 0 {
+		fmt.Fprintf(w.stderr, "stet: not searched: %s; your role, or the store, does not allow it\n",
+			visible(strings.Join(s.Skipped, ", ")))
+	}
+	if s.More {
+		fmt.Fprintln(w.stderr,
+			"stet: there may be more: the search ended before it had looked through all records; --scope narrows it")
+	}
+	if len(s.Found) == 0 {
+		return failf(exitNotFound, "no record was found that has it as its key, id, trace, downstream key or provider's id; "+
+			"stet keys list --help shows other filters")
+	}
+	return nil
+}
+
+// foundList are the columns of records, and by what each was found.
+var foundList = list[admin.Found]{"found",
+	append([]column[admin.Found]{{"by", func(f *admin.Found) any { return f.By }}},
+		each(keysList.columns, func(f *admin.Found) *admin.Record { return &f.Key })...), keysList.usual + 1}
+
+// each are the columns of what rows have in them.
+func each[T, P any](columns []column[P], part func(*T) *P) []column[T] {
+	var all []column[T]
+	for _, c := range columns {
+		all = append(all, column[T]{c.name, func(row *T) any { return c.of(part(row)) }})
+	}
+	return all
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/bulk"
+)
+
+type bulkCmds struct {
+	Show   bulkShowCmd   `cmd:"" default:"withargs" help:"Show the latest jobs, or one of them."`
+	Report bulkReportCmd `cmd:"" help:"List the records that a job could not change, or left for a reason."`
+	Stop   bulkStopCmd   `cmd:"" help:"Stop a job; it keeps its place."`
+	Resume bulkResumeCmd `cmd:"" help:"Go on with a job that was stopped, and watch it."`
+
+	Resolve bulkResolveCmd `cmd:"" help:"Complete unknown records that a late answer, or the last probe, says have happened."`
+	Probe   bulkProbeCmd   `cmd:"" help:"Ask the upstream now what became of unknown records."`
+	Snooze  bulkSnoozeCmd  `cmd:"" help:"Take unknown records out of lists and alerts for a while."`
+	Hand    bulkHandCmd    `cmd:"" help:"Hand unknown records to a colleague."`
+}
+
+type bulkShowCmd struct {
+	source
+	Job string `arg:"" optional:"" words:"JOB" help:"The job (bulk_…). Without one the latest jobs are listed."`
+	printed
+}
+
+// check implements [checked].
+func (c *bulkShowCmd) check(*world) error { return jobsList.check(&c.printed) }
+
+func (c *bulkShowCmd) Run(w *world, a *api) error {
+	if c.Job == "" {
+		return jobsList.whole(w, a, "/api/v1/bulk", &c.printed, "no jobs")
+	}
+	return noSuchJob(shown(w, a, adminclient.JobPath(c.Job), c.JSON, showJob))
+}
+
+type bulkReportCmd struct {
+	source
+	Job     string   `arg:"" words:"JOB" help:"The job (bulk_…)."`
+	Columns []string `placeholder:"NAME,…" help:"Columns to print, in this order; --columns help names them all."`
+	JSON    bool     `name:"json" help:"Print a JSON document per line."`
+}
+
+// check implements [checked].
+func (c *bulkReportCmd) check(*world) error { return reportList.check(&printed{Columns: c.Columns}) }
+
+func (c *bulkReportCmd) Run(w *world, a *api) error {
+	all, err := a.Report(w.ctx, c.Job)
+	switch {
+	case err != nil:
+		return noSuchJob(err)
+	case c.JSON:
+		lines := json.NewEncoder(w.stdout)
+		for i := range all {
+			if err := lines.Encode(&all[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case len(all) == 0:
+		fmt.Fprintln(w.stderr, "nothing failed, and nothing was left for a reason")
+		return nil
+	}
+	return reportList.rows(w, all, &printed{Columns: c.Columns})
+}
+
+var reportList = list[bulk.Failure]{"report", []column[bulk.Failure]{
+	{"id", func(f *bulk.Failure) any { return f.ID }},
+	{"scope", func(f *bulk.Failure) any { return f.Scope }},
+	{"fate", func(f *bulk.Failure) any {
+		if f.Left {
+			return "left"
+		}
+		return "failed"
+	}},
+	{"cause", func(f *bulk.Failure) any { return f.Cause }},
+	{"detail", func(f *bulk.Failure) any { return f.Detail }},
+}, 5}
+
+type bulkStopCmd struct {
+	source
+	Job string `arg:"" words:"JOB" help:"The job (bulk_…)."`
+	reasoned
+	unasked
+}
+
+func (c *bulkStopCmd) Run(w *world, a *api) error {
+	j, err := a.StopJob(w.ctx, c.Job, c.Reason)
+	switch {
+	case err != nil:
+		return noSuchJob(err)
+	case c.JSON:
+		return writeJSON(w.stdout, j)
+	}
+	_, err = fmt.Fprintf(w.stdout, "stopped; at its last recovery point %d of %s were left\n", j.Left,
+		plural(j.Total, "record"))
+	return err
+}
+
+type bulkResumeCmd struct {
+	source
+	Job    string `arg:"" words:"JOB" help:"The job (bulk_…)."`
+	Reason string `placeholder:"TEXT" help:"Reason, where somebody stopped it; it is kept in the audit trail."`
+	JSON   bool   `name:"json" help:"Print {\"changed\": N}."`
+}
+
+// Run also goes on with a job that Ctrl-C left on its store, which is not stopped.
+func (c *bulkResumeCmd) Run(w *world, a *api) error {
+	j, err := a.Job(w.ctx, c.Job)
+	if err == nil && j.State == bulk.Stopped {
+		if strings.TrimSpace(c.Reason) == "" {
+			return failf(exitUsage, "somebody stopped it; to go on takes --reason TEXT, which the audit trail keeps")
+		}
+		_, err = a.ResumeJob(w.ctx, c.Job, c.Reason)
+	}
+	if err == nil {
+		err = (&watch{w: w, a: a, id: c.Job, json: c.JSON, lookAt: c.lookAt()}).run()
+	}
+	return noSuchJob(err)
+}
+
+// noSuchJob puts the API's 404 into words about jobs.
+func noSuchJob(err error) error {
+	if adminclient.Is(err, "not-found") {
+		return failf(exitNotFound, "there is no such job; stet keys bulk lists the latest, and they are kept for %d days",
+			bulk.Retain/(24*time.Hour))
+	}
+	return err
+}
+
+var jobsList = list[admin.Job]{"jobs", []column[admin.Job]{
+	{"job", func(j *admin.Job) any { return j.Job }},
+	{"action", func(j *admin.Job) any { return j.Action }},
+	{"state", func(j *admin.Job) any { return j.State }},
+	{"total", func(j *admin.Job) any { return j.Total }},
+	{"done", func(j *admin.Job) any { return j.Done }},
+	{"failed", func(j *admin.Job) any { return j.Failed }},
+	{"left", func(j *admin.Job) any { return j.Left }},
+	{"created", func(j *admin.Job) any { return j.CreatedAt }},
+	{"who", func(j *admin.Job) any { return j.Who }},
+	{"reason", func(j *admin.Job) any { return j.Reason }},
+	{"filter", func(j *admin.Job) any { return filterText(&j.Filter) }},
+	{"evidence", func(j *admin.Job) any { return j.Evidence }},
+	{"updated", func(j *admin.Job) any { return j.UpdatedAt }},
+	{"completed", func(j *admin.Job) any { return j.CompletedAt }},
+}, 10}
+
+// showJob prints what there is, a line each.
+func showJob(j *admin.Job, w *world) error {
+	if err := pairs(w.stdout, "job", j.Job, "action", string(j.Action), "filter", filterText(&j.Filter),
+		"state", string(j.State), "total", fmt.Sprint(j.Total), "done", fmt.Sprint(j.Done), "failed", fmt.Sprint(j.Failed),
+		"left", fmt.Sprint(j.Left), "who", visible(j.Who), "reason", visible(j.Reason), "evidence", j.Evidence,
+		"created", w.when(j.CreatedAt), "updated", w.when(j.UpdatedAt), "completed", w.when(j.CompletedAt)); err != nil {
+		return err
+	}
+	reasons(w.stdout, j)
+	return nil
+}
+
+// filterText is the filter in the words of the API.
+func filterText(f *admin.Filter) string {
+	doc, err := json.Marshal(f)
+	if err != nil {
+		return "-"
+	}
+	return visible(strings.ReplaceAll(strings.Trim(string(doc), "{}"), `"`, ""))
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
+)
+
+type reportCmd struct {
+	source
+	Since time.Duration `default:"1d" placeholder:"1d" help:"How far back; the figures of requests go back a day at most (1d)."`
+	JSON  bool          `name:"json" help:"Print JSON."`
+}
+
+// check implements [checked].
+func (c *reportCmd) check(*world) error {
+	if c.Since < time.Minute {
+		return failf(exitUsage, "--since is %s; it must be at least 1m", c.Since)
+	}
+	return nil
+}
+
+// kept is how long gateways keep the figures of requests.
+const kept = 24 * time.Hour
+
+// report is what was told and done since an instant. What is of another time says so in its name.
+type report struct {
+	Since         time.Time            `json:"since"`
+	Until         time.Time            `json:"until"`
+	RequestsSince time.Time            `json:"requests_since"` // a day before until, or since if that is later
+	Requests      admin.Results        `json:"requests"`       // by result
+	Duplicates    int                  `json:"duplicates"`     // of the requests
+	Changes       map[string]int       `json:"changes"`        // of records, by action
+	Who           map[string]int       `json:"who"`            // changes by name
+	Unread        bool                 `json:"unread_now"`     // nothing is known of the next four
+	Unknown       int                  `json:"unknown_now"`
+	Waiting       int                  `json:"waiting_now"`
+	Dead          int                  `json:"dead_letters_now"`
+	Snoozed       int                  `json:"snoozed_now"`
+	Routes        []admin.RouteFigures `json:"routes_of_a_day"` // since their gateways began, at most a day ago
+}
+
+func (c *reportCmd) Run(w *world, a *api) error {
+	r, err := c.gather(w.ctx, a)
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return writeJSON(w.stdout, r)
+	}
+	return r.print(w)
+}
+
+func (c *reportCmd) gather(ctx context.Context, a *api) (*report, error) {
+	s, err := a.StatusOfDay(ctx)
+	if err != nil {
+		return nil, noFigures(a, err)
+	}
+	r := &report{Until: s.At, Since: s.At.Add(-c.Since), RequestsSince: s.At.Add(-min(c.Since, kept)),
+		Changes: map[string]int{}, Who: map[string]int{},
+		Unread: s.Unread, Unknown: s.Unknown, Waiting: s.Waiting, Dead: s.Dead, Snoozed: s.Snoozed}
+	r.Requests = admin.Sum(s.Series, r.RequestsSince)
+	r.Duplicates = r.Requests.Duplicates()
+	if r.Routes, err = a.Routes(ctx); err != nil && !adminclient.Is(err, "not-found") { // a token of some scopes has none
+		return nil, err
+	}
+	for e, err := range a.Audit(adminclient.AuditQuery{Since: r.Since}).All(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		r.Changes[e.Action]++
+		r.Who[e.Who]++
+	}
+	return r, nil
+}
+
+// noFigures puts the answer of a gateway that has no figures into words.
+func noFigures(a *api, err error) error {
+	if adminclient.Is(err, "not-found") {
+		return failf(exitError, "%s has no status: it is of an older version; stet keys list --state unknown shows what waits", cmp.Or(a.at, "the store"))
+	}
+	return err
+}
+
+func (r *report) print(w *world) error {
+	requests := cmp.Or(counted(r.Requests), "none")
+	if r.RequestsSince.After(r.Since) {
+		requests += "; of the last 24 h alone, which is all that is kept"
+	}
+	if err := pairs(w.stdout, "since", instant(r.Since), "until", instant(r.Until), "requests", requests,
+		"duplicates prevented", number(r.Duplicates), "changes", cmp.Or(counted(r.Changes), "none"), "by", counted(r.Who),
+		"unknown now", unknowns(r.Unread, r.Unknown, r.Dead, r.Snoozed)); err != nil {
+		return err
+	}
+	if len(r.Routes) == 0 {
+		return nil
+	}
+	unprotected := 0
+	for i := range r.Routes {
+		unprotected += r.Routes[i].Unprotected + r.Routes[i].Shadow.Requests() - r.Routes[i].Shadow["bypass"]
+	}
+	coverage := "no request that may change state ran unprotected"
+	if unprotected > 0 {
+		coverage = some(unprotected, "request") +
+			" that may change state ran unprotected, shadow mode included; stet explain unprotected-routes says what to do"
+	}
+	fmt.Fprintf(w.stdout, "\nroutes since their gateways began, at most 24 h: %s\n", coverage)
+	return routeList.rows(w, r.Routes, &printed{})
+}
+
+// counted is a list of numbers with what they count, the largest first.
+func counted(all map[string]int) string {
+	var parts []string
+	for _, name := range slices.SortedFunc(maps.Keys(all),
+		func(a, b string) int { return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a, b)) }) {
+		parts = append(parts, fmt.Sprintf("%d %s", all[name], name))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+)
+
+type statusCmd struct {
+	source
+	FailOn []string `placeholder:"WHAT,…" default:"unknown,dead,outbox,store" help:"What ends the command with 6: unknown, dead, outbox, store, gateways, warnings; none: nothing does (unknown,dead,outbox,store)."`
+	JSON   bool     `name:"json" help:"Print the API's document."`
+}
+
+// pressing are the parts of a status that may need a person, by the words of --fail-on. Each says
+// what it is, or nothing.
+var pressing = map[string]func(s *admin.Status) string{
+	"unknown": func(s *admin.Status) string {
+		if s.Unread {
+			return "unknown outcomes, which could not be read"
+		}
+		return some(s.Waiting, "unknown outcome")
+	},
+	"dead": func(s *admin.Status) string { return some(s.Dead, "dead letter") },
+	"outbox": func(s *admin.Status) string {
+		if s.OutboxDead == nil {
+			return ""
+		}
+		return some(*s.OutboxDead, "dead message")
+	},
+	"store": func(s *admin.Status) string {
+		if s.Store.OK {
+			return ""
+		}
+		return "the store: " + cmp.Or(s.Store.Why, "it does not answer")
+	},
+	"gateways": func(s *admin.Status) string {
+		return some(len(slices.DeleteFunc(slices.Clone(s.Gateways), func(g admin.Gateway) bool { return g.State != "gone" })),
+			"missing gateway")
+	},
+	"warnings": func(s *admin.Status) string { return some(len(s.Warnings), "warning") },
+}
+
+// some is a number of things; "" if there are none.
+func some(n int, what string) string {
+	if n <= 0 {
+		return ""
+	}
+	return plural(n, what)
+}
+
+// plural is a number of things, none included.
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// check implements [checked].
+func (c *statusCmd) check(*world) error {
+	for _, what := range c.FailOn {
+		if what != "none" && pressing[what] == nil {
+			return failf(exitUsage, "--fail-on: %q is not one of %s, none", what, strings.Join(sortedKeys(pressing), ", "))
+		}
+	}
+	return nil
+}
+
+func (c *statusCmd) Run(w *world, a *api) error {
+	var doc json.RawMessage
+	var s admin.Status
+	err := a.Get(w.ctx, "/api/v1/status", &doc)
+	if err != nil {
+		return noFigures(a, err)
+	}
+	if err := json.Unmarshal(doc, &s); err != nil {
+		return fmt.Errorf("the status cannot be read: %w", err)
+	}
+	if c.JSON {
+		err = writeJSON(w.stdout, doc)
+	} else {
+		err = w.screen(&s, c.lookAt())
+	}
+	if err != nil {
+		return err
+	}
+	var found []string
+	for _, what := range c.FailOn {
+		if is := pressing[what]; is != nil && is(&s) != "" {
+			found = append(found, visible(is(&s)))
+		}
+	}
+	if len(found) > 0 {
+		return failf(exitFindings, "to be looked at: %s", strings.Join(found, ", "))
+	}
+	return nil
+}
+
+// screen prints what a person needs first: what waits, then how the parts are.
+func (w *world) screen(s *admin.Status, where string) error {
+	waits := unknowns(s.Unread, s.Unknown, s.Dead, s.Snoozed)
+	if !s.OldestUnknown.IsZero() {
+		waits += "; the oldest that waits since " + w.cell(s.OldestUnknown)
+	}
+	outbox := ""
+	if s.OutboxDead != nil {
+		outbox = cmp.Or(some(*s.OutboxDead, "dead message"), "no dead messages")
+	}
+	cache := ""
+	if s.Cache != nil {
+		cache = health(s.Cache)
+	}
+	lines := []string{"title", visible(s.Title), "at", instant(s.At), "unknown", waits, "outbox", outbox,
+		"store", health(&s.Store), "cache", cache, "gateways", gateways(s.Gateways), "requests", rates(s)}
+	if err := pairs(w.stdout, lines...); err != nil {
+		return err
+	}
+	if len(s.Incidents) > 0 {
+		fmt.Fprintln(w.stdout)
+		if err := incidentList.rows(w, s.Incidents, &printed{}); err != nil {
+			return err
+		}
+	}
+	for _, warning := range s.Warnings {
+		printWarning(w.stdout, &warning)
+	}
+	if text := next(s, where); text != "" {
+		fmt.Fprintf(w.stdout, "\n%s\n", text)
+	}
+	return nil
+}
+
+// unknowns is how many outcomes are unknown, and which of them do not wait.
+func unknowns(unread bool, all, dead, snoozed int) string {
+	if unread {
+		return "not known: the records could not be read"
+	}
+	text := "none"
+	if all > 0 {
+		text = fmt.Sprint(all)
+	}
+	if dead > 0 {
+		text += ", " + some(dead, "dead letter")
+	}
+	if snoozed > 0 {
+		text += fmt.Sprintf(", %d snoozed", snoozed)
+	}
+	return text
+}
+
+// next is the command that fits best, with where it looks.
+func next(s *admin.Status, where string) string {
+	switch {
+	case len(s.Incidents) > 0:
+		return fmt.Sprintf("next: stet incidents show %s%s", visible(s.Incidents[0].ID), where)
+	case s.Unknown > 0: // all are snoozed
+		return "next: stet keys list --state unknown" + where
+	case s.OutboxDead != nil && *s.OutboxDead > 0:
+		return "next: stet outbox list --dead" + where
+	case !s.Store.OK:
+		return "next: stet doctor --config FILE, with the gateway's file"
+	case len(s.Warnings) > 0:
+		return "next: stet explain " + visible(s.Warnings[0].Code)
+	}
+	return ""
+}
+
+func printWarning(out io.Writer, f *admin.Warning) {
+	fmt.Fprintf(out, "\n%s: %s\n  → %s\n", visible(f.Code), visible(f.Text), visible(f.Mend))
+}
+
+func health(h *admin.Health) string {
+	text := "ok"
+	if !h.OK {
+		text = cmp.Or(h.Why, "does not answer")
+	}
+	if h.Name != "" {
+		text = h.Name + ": " + text
+	}
+	if h.P99MS > 0 {
+		text += fmt.Sprintf(", p50 %.1f ms, p99 %.1f ms", h.P50MS, h.P99MS)
+	}
+	return visible(text)
+}
+
+// gateways says how many of them are well, and names those that are not.
+func gateways(all []admin.Gateway) string {
+	var text string
+	ready := 0
+	for _, g := range all {
+		if g.State == "ready" {
+			ready++
+			continue
+		}
+		text += fmt.Sprintf("; %s %s since %s", visible(g.Name), visible(g.State), instant(g.SeenAt))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d ready", ready, len(all)) + text
+}
+
+// rates are those of the last minute, the largest first.
+func rates(s *admin.Status) string {
+	all := admin.Sum(s.Series, s.At.Add(-time.Minute))
+	var parts []string
+	for _, result := range slices.SortedFunc(maps.Keys(all),
+		func(a, b string) int { return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a, b)) }) {
+		parts = append(parts, rate(float64(all[result])/time.Minute.Seconds())+"/s "+result)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// rate is a number per second, to three digits.
+func rate(n float64) string { return fmt.Sprintf("%.3g", n) }

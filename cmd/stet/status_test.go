@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/outbox"
+)
+
+// documents answers as the admin API does, each path with a document.
+func documents(t *testing.T, byPath map[string]any) (url string) {
+	return plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(admin.Marker, "1")
+		doc, ok := byPath[r.URL.RequestURI()]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"code":"not-found"}`)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(doc) // the client is gone
+	}))
+}
+
+// ran runs a command, and returns its status and what it prints.
+func ran(t *testing.T, args ...string) (status exit, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = run(t.Context(), args, nil, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func aStatus() admin.Status {
+	at := time.Date(2026, 11, 21, 8, 40, 0, 0, time.UTC)
+	dead := 1
+	return admin.Status{Title: "payments", At: at, Unknown: 14, Dead: 2, Snoozed: 3, Waiting: 9,
+		OldestUnknown: at.Add(-13 * time.Minute), OutboxDead: &dead,
+		Store: admin.Health{Name: "postgres", OK: true, P50MS: 0.84, P99MS: 4},
+		Cache: &admin.Health{Name: "cache", Why: "it failed just now"},
+		Gateways: []admin.Gateway{{Name: "gw-1:1", State: "ready", SeenAt: at},
+			{Name: "gw-2:7", State: "gone", SeenAt: at.Add(-2 * time.Minute)}},
+		Series: []admin.Series{{Result: "new", Until: at, Step: 15, PerSecond: []float64{900, 120, 120, 120, 120}},
+			{Result: "replay", Until: at, Step: 15, PerSecond: []float64{0, 0, 0, 0, 2}},
+			{Result: "conflict", Until: at, Step: 15, PerSecond: []float64{9, 0, 0, 0, 0}}},
+		Incidents: []admin.Incident{{ID: "i1", Cause: "lease-lapsed", Route: "POST /v1/pay", Owner: "gw-2:7",
+			Since: at.Add(-13 * time.Minute), Count: 12, Dead: 2,
+			Asking: admin.Asking{Count: 40}, With: []string{"ben"}}},
+		Warnings: []admin.Warning{{Code: "single-tenant", Text: "No scope is set.", Mend: "Set scope."}}}
+}
+
+// One screen says what waits, how the parts are, and what is wrong; the exit status is 6 for what
+// --fail-on names.
+func TestStatus(t *testing.T) {
+	at := documents(t, map[string]any{"/api/v1/status": aStatus()})
+	status, screen, text := ran(t, "status", "--admin", at)
+	if status != exitFindings || text != "stet: to be looked at: 9 unknown outcomes, 2 dead letters, 1 dead message\n" {
+		t.Errorf("%d %q", status, text)
+	}
+	want := `title      payments
+at         2026-11-21T08:40:00Z
+unknown    14, 2 dead letters, 3 snoozed; the oldest that waits since 2026-11-21T08:27:00Z
+outbox     1 dead message
+store      postgres: ok, p50 0.8 ms, p99 4.0 ms
+cache      cache: it failed just now
+gateways   1 of 2 ready; gw-2:7 gone since 2026-11-21T08:38:00Z
+requests   120/s new, 0.5/s replay
+
+INCIDENT  SINCE                 COUNT  CAUSE         ROUTE         OWNER   DEAD  ASKING  SETTLED  WITH
+i1        2026-11-21T08:27:00Z  12     lease-lapsed  POST /v1/pay  gw-2:7  2     40      -        ben
+
+single-tenant: No scope is set.
+  → Set scope.
+
+next: stet incidents show i1 --admin ` + at + `
+`
+	if strings.ReplaceAll(screen, " ", "") != strings.ReplaceAll(want, " ", "") {
+		t.Errorf("it prints\n%s\nwant\n%s", screen, want)
+	}
+	for on, want := range map[string]exit{"none": exitFine, "dead": exitFindings, "store": exitFine,
+		"gateways": exitFindings, "warnings": exitFindings, "dead,none": exitFindings, "nothing": exitUsage} {
+		if status, _, text := ran(t, "status", "--admin", at, "--fail-on", on); status != want {
+			t.Errorf("--fail-on %s: %d %s", on, status, text)
+		}
+	}
+	status, doc, _ := ran(t, "status", "--admin", at, "--fail-on", "none", "--json")
+	var s admin.Status
+	if err := json.Unmarshal([]byte(doc), &s); status != exitFine || err != nil || s.Unknown != 14 ||
+		s.Incidents[0].ID != "i1" {
+		t.Errorf("%d %v %s", status, err, doc)
+	}
+	well := admin.Status{At: time.Now(), Store: admin.Health{OK: true}}
+	if status, screen, text := ran(t, "status", "--admin",
+		documents(t, map[string]any{"/api/v1/status": well})); status != exitFine || !strings.Contains(screen, "none") {
+		t.Errorf("all is well: %d %s%s", status, screen, text)
+	}
+	if status, _, text := ran(t, "status", "--admin", documents(t, nil)); status != exitError ||
+		!strings.Contains(text, "it is of an older version") {
+		t.Errorf("an older gateway: %d %s", status, text)
+	}
+}
+
+// Counts that could not be read are not nothing: the screen says so, and needs a person.
+func TestStatusOfRecordsThatCannotBeRead(t *testing.T) {
+	s := admin.Status{Unread: true, Store: admin.Health{OK: true}}
+	at := documents(t, map[string]any{"/api/v1/status": s, "/api/v1/status?span=day": s})
+	status, screen, text := ran(t, "status", "--admin", at)
+	if status != exitFindings || !strings.Contains(screen, "not known: the records could not be read") ||
+		strings.Contains(screen, "none") || !strings.Contains(text, "unknown outcomes, which could not be read") {
+		t.Errorf("%d %s%s", status, screen, text)
+	}
+	if r := (&report{Unread: true}); !strings.Contains(unknowns(r.Unread, 0, 0, 0), "not known") {
+		t.Error("the report says that there are none")
+	}
+}
+
+// A store that is sick needs a person as well.
+func TestStatusOfASickStore(t *testing.T) {
+	s := admin.Status{Store: admin.Health{Name: "redis", Why: "its circuit breaker is open"}}
+	status, screen, text := ran(t, "status", "--admin", documents(t, map[string]any{"/api/v1/status": s}))
+	if status != exitFindings || !strings.Contains(screen, "redis: its circuit breaker is open") ||
+		text != "stet: to be looked at: the store: its circuit breaker is open\n" {
+		t.Errorf("%d %s%s", status, screen, text)
+	}
+}
+
+// The report counts what lies in its time alone, and says of figures of another time that they are.
+func TestReport(t *testing.T) {
+	s := aStatus()
+	route := admin.RouteFigures{Route: "POST /v1/pay", Match: "POST /v1/pay", Mode: "shadow",
+		Results: admin.Results{"new": 1200, "replay": 7, "unknown": 3},
+		Shadow:  admin.Results{"replay": 11}, Mismatches: 2}
+	entry := func(ago time.Duration, who, action string) admin.Entry {
+		return admin.Entry{At: s.At.Add(-ago), Who: who, Action: action}
+	}
+	docs := map[string]any{"/api/v1/status?span=day": s,
+		"/api/v1/routes": map[string]any{"routes": []admin.RouteFigures{route, {Results: admin.Results{}, Unprotected: 5}}},
+		"/api/v1/audit?limit=1000&since=2026-11-21T08%3A39%3A00Z": map[string]any{
+			"entries":     []admin.Entry{entry(time.Second, "kim", "resolve"), entry(20*time.Second, "kim", "release")},
+			"next_cursor": ""},
+		"/api/v1/audit?limit=1000&since=2026-11-19T08%3A40%3A00Z": map[string]any{
+			"entries":     []admin.Entry{entry(time.Second, "kim", "resolve"), entry(time.Hour, "ben", "resolve")},
+			"next_cursor": ""}}
+	at := documents(t, docs)
+	status, text, errs := ran(t, "report", "--admin", at, "--since", "1m")
+	want := `since                 2026-11-21T08:39:00Z
+until                 2026-11-21T08:40:00Z
+requests              7200 new, 30 replay
+duplicates prevented  30
+changes               1 release, 1 resolve
+by                    2 kim
+unknown now           14, 2 dead letters, 3 snoozed
+
+routes since their gateways began, at most 24 h: 16 requests that may change state ran unprotected, shadow mode included; stet explain unprotected-routes says what to do
+ROUTE         MODE    NEW   REPLAY  MISMATCHES  UNPROTECTED  OTHERS     SHADOW
+POST /v1/pay  shadow  1200  7       2           0            3 unknown  11 replay
+(no route)    -       0     0       0           5            -          -
+`
+	if status != exitFine || text != want {
+		t.Errorf("%d %s\n%s\nwant\n%s", status, errs, text, want)
+	}
+	status, text, _ = ran(t, "report", "--admin", at, "--since", "2d")
+	day := "20700 new, 135 conflict, 30 replay; of the last 24 h alone, which is all that is kept\n"
+	if status != exitFine || !strings.Contains(text, day) {
+		t.Errorf("%d %s", status, text)
+	}
+	status, doc, _ := ran(t, "report", "--admin", at, "--since", "2d", "--json")
+	var r report
+	if err := json.Unmarshal([]byte(doc), &r); status != exitFine || err != nil || r.Requests["new"] != 20700 ||
+		r.Who["ben"] != 1 || r.Routes[1].Unprotected != 5 ||
+		!r.RequestsSince.Equal(s.At.Add(-kept)) || r.Duplicates != 30 || r.Waiting != 9 {
+		t.Errorf("%d %v %s", status, err, doc)
+	}
+}
+
+// Ages are for people: what a program reads has instants.
+func TestAgesOnATerminal(t *testing.T) {
+	now := time.Now()
+	program, person := &world{}, &world{terminal: true}
+	for _, tt := range []struct {
+		at   time.Time
+		want string
+	}{
+		{now.Add(-42500 * time.Millisecond), "42s ago"}, {now.Add(-14*time.Minute - 3*time.Second), "14m3s ago"},
+		{now.Add(-14*time.Minute - 10500*time.Millisecond), "14m10s ago"},
+		{now.Add(-20*time.Minute - 500*time.Millisecond), "20m ago"},
+		{now.Add(-3*time.Hour - 7*time.Minute - time.Second), "3h7m ago"}, {now.Add(-75*time.Hour - time.Second), "3d3h ago"},
+		{now.Add(time.Hour + time.Second), "in 1h"}, {time.Time{}, "-"},
+	} {
+		if got := person.cell(tt.at); got != tt.want {
+			t.Errorf("a person reads %s, want %s", got, tt.want)
+		}
+		if got := program.cell(tt.at); got != instant(tt.at) {
+			t.Errorf("a program reads %s", got)
+		}
+	}
+}
+
+// A server that is not what it seems steers no terminal.
+func TestServersTextIsVisible(t *testing.T) {
+	evil := "\x1b[2J"
+	s := aStatus()
+	s.Title, s.Store.Why, s.Store.OK, s.Gateways[1].State, s.Incidents[0].Cause = evil, evil, false, evil, evil
+	s.Warnings = []admin.Warning{{Code: evil, Text: evil, Mend: evil}}
+	s.Series[0].Result = evil
+	at := documents(t, map[string]any{"/api/v1/status": s, "/api/v1/status?span=day": s,
+		"/api/v1/routes": map[string]any{"routes": []admin.RouteFigures{{Route: evil, Mode: evil,
+			Results: map[string]int{evil: 1}}}},
+		"/api/v1/audit?limit=1000&since=2026-11-20T08%3A40%3A00Z": map[string]any{
+			"entries": []admin.Entry{{At: s.At, Who: evil, Action: evil}}, "next_cursor": ""},
+		"/api/v1/incidents?":   map[string]any{"incidents": s.Incidents},
+		"/api/v1/incidents/i1": admin.Incident{Cause: evil, Owner: evil, Keys: []admin.Record{{ID: evil, Path: evil}}},
+		"/api/v1/gateways":     map[string]any{"gateways": s.Gateways},
+		"/api/v1/scopes": map[string]any{"scopes": []admin.ScopeFigures{{Scope: evil,
+			Results: admin.Results{evil: 1}}}},
+		"/api/v1/whoami": admin.Whoami{Name: evil, Role: evil, Scopes: []string{evil}},
+		"/api/v1/config": map[string]any{"settings": []admin.Setting{{Path: evil, Value: evil, Origin: evil}}},
+		"/api/v1/find?q=x": admin.Search{Found: []admin.Found{{By: evil, Key: admin.Record{State: evil}}},
+			Skipped: []string{evil}},
+		"/api/v1/bulk": map[string]any{"jobs": []admin.Job{{Job: evil, Who: evil}}},
+		"/api/v1/bulk/bulk_1": admin.Job{Job: evil, Who: evil, Failed: 1,
+			Errors: []bulk.Failure{{ID: evil, Detail: evil}}},
+		"/api/v1/bulk/bulk_1/report": bulk.Failure{ID: evil, Cause: evil, Detail: evil},
+		"/api/v1/outbox?limit=100": map[string]any{"messages": []admin.Message{{Topic: evil, State: outbox.State(evil)}},
+			"next_cursor": ""},
+		"/api/v1/outbox/1": admin.Message{Topic: evil, State: outbox.State(evil)},
+		"/api/v1/audit?limit=1": map[string]any{"entries": []admin.Entry{{Who: evil, Action: evil}},
+			"next_cursor": evil},
+		"/api/v1/keys?limit=1": map[string]any{"keys": []admin.Record{{State: evil}}, "next_cursor": evil},
+		"/api/v1/keys/k_0123456789abcdef": admin.Record{State: evil, Cause: evil, Owner: evil,
+			Probe: &admin.ProbeAnswer{Found: evil, Evidence: evil},
+			With:  &admin.Handover{To: evil, Note: evil}}})
+	for _, args := range [][]string{{"status"}, {"report"}, {"keys", "show", "k_0123456789abcdef"}, {"incidents"},
+		{"incidents", "show", "i1"}, {"gateways"}, {"routes"},
+		{"scopes"}, {"whoami"}, {"config", "running"}, {"keys", "find", "x"}, {"keys", "bulk"}, {"keys", "bulk", "bulk_1"},
+		{"keys", "bulk", "report", "bulk_1"}, {"outbox", "list"}, {"outbox", "show", "1"}, {"audit", "list", "--limit", "1"},
+		{"keys", "list", "--limit", "1"}} {
+		_, out, errs := ran(t, append(args, "--admin", at)...)
+		if strings.Contains(out+errs, "\x1b") || !strings.Contains(out, `\x1b[2J`) {
+			t.Errorf("%q prints %q and %q", args, out, errs)
+		}
+	}
+	liar := plain(t, saying(403, admin.Marker+": 1", `{"code":"forbidden","title":"x","detail":"`+`\u001b[2J`+`"}`))
+	if _, _, errs := ran(t, "keys", "list", "--admin", liar); strings.Contains(errs, "\x1b") {
+		t.Errorf("%q", errs)
+	}
+}
+
+// A search that did not look everywhere says so: nothing found is not read as nothing there.
+func TestFindSaysWhatWasNotSearched(t *testing.T) {
+	at := documents(t, map[string]any{"/api/v1/find?q=ch_1&scope=acme": admin.Search{Found: []admin.Found{}, More: true,
+		Skipped: []string{"key", "provider-id"}}})
+	status, out, errs := ran(t, "keys", "find", "ch_1", "--scope", "acme", "--admin", at)
+	if status != exitNotFound || out != "" || !strings.Contains(errs, "not searched: key, provider-id;") ||
+		!strings.Contains(errs, "there may be more:") {
+		t.Errorf("%d %q %s", status, out, errs)
+	}
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/stet-dev/stet/admin"
+)
+
+type whoamiCmd struct {
+	source
+	JSON bool `name:"json" help:"Print the API's document."`
+}
+
+func (c *whoamiCmd) Run(w *world, a *api) error {
+	return shown(w, a, "/api/v1/whoami", c.JSON, func(i *admin.Whoami, w *world) error {
+		needed := ""
+		if i.NoToken {
+			needed = "none is needed"
+		}
+		scopes := strings.Join(i.Scopes, ", ")
+		if scopes == "" {
+			scopes = "all"
+		}
+		return pairs(w.stdout, "name", i.Name, "role", i.Role, "scopes", scopes, "token", needed)
+	})
+}
