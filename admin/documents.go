@@ -128,7 +128,7 @@ type Incident struct {
 	FreesAt   time.Time      `json:"frees_at,omitzero"`
 	With      []string       `json:"with,omitzero"` // to whom they were handed
 	More      bool           `json:"more,omitzero"` // Count is a lower bound
-	Keys      []Record       `json:"keys,omitzero"` // of GET /api/v1/incidents/{incident}: at most 500, those that tell most first
+	Keys      []Record       `json:"keys,omitzero"` // of GET /api/v1/incidents/{incident}: at most ?keys=, those that tell most first
 
 	untimed bool // no time settles one of its records
 }

@@ -33,8 +33,7 @@ type tally struct {
 	Incidents []Incident
 	Ended     []Ended // lately, the last first
 
-	members map[string][]*stet.Head // by incident
-	answers map[stet.ID]reconcile.Answer
+	members map[string][]Record // by incident
 }
 
 // unknownFilter selects unknown records. A zero field selects all.
@@ -60,7 +59,8 @@ func (f *unknownFilter) set(name, v string) error {
 
 // incidents answers GET /api/v1/incidents.
 func (h *handler) incidents(c *call) (any, error) {
-	all, err := h.readUnknowns(c)
+	var f unknownFilter
+	all, err := h.readUnknowns(c, f.set, &f)
 	if err != nil {
 		return nil, err
 	}
@@ -69,28 +69,24 @@ func (h *handler) incidents(c *call) (any, error) {
 
 // incident answers GET /api/v1/incidents/{incident}.
 func (h *handler) incident(c *call) (any, error) {
-	all, err := h.readUnknowns(c)
+	shown := maxKeys
+	all, err := h.readUnknowns(c, func(name, v string) error {
+		if name != "keys" {
+			return badParameter(name, "there is no such parameter: keys")
+		}
+		return atMost(name, v, maxKeys, &shown)
+	}, &unknownFilter{})
 	if err != nil {
 		return nil, err
 	}
 	for _, in := range all.Incidents {
-		if in.ID != c.PathValue("incident") {
-			continue
+		if in.ID == c.PathValue("incident") {
+			in.Keys = slices.SortedStableFunc(slices.Values(all.members[in.ID]), func(a, b Record) int {
+				return cmp.Or(cmp.Compare(tells(&a), tells(&b)), a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
+			})
+			in.Keys = in.Keys[:min(len(in.Keys), shown)]
+			return in, nil
 		}
-		for _, head := range all.members[in.ID] {
-			doc := h.detailed(c.Context(), head)
-			var last *reconcile.Answer
-			if a, ok := all.answers[head.ID]; ok {
-				last = &a
-			}
-			h.answered(&doc, head, last)
-			in.Keys = append(in.Keys, doc)
-		}
-		slices.SortStableFunc(in.Keys, func(a, b Record) int {
-			return cmp.Or(cmp.Compare(tells(&a), tells(&b)), a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
-		})
-		in.Keys = in.Keys[:min(len(in.Keys), maxKeys)]
-		return in, nil
 	}
 	return nil, notFound
 }
@@ -110,15 +106,14 @@ func tells(r *Record) int {
 	return 1
 }
 
-func (h *handler) readUnknowns(c *call) (tally, error) {
-	var f unknownFilter
-	if err := parameters(c.URL, f.set); err != nil {
+func (h *handler) readUnknowns(c *call, set func(name, v string) error, f *unknownFilter) (tally, error) {
+	if err := parameters(c.URL, set); err != nil {
 		return tally{}, err
 	}
 	if err := c.who.within(&f.scope); err != nil {
 		return tally{}, err
 	}
-	return h.unknowns(c.Context(), c.who, f)
+	return h.unknowns(c.Context(), c.who, *f)
 }
 
 // group groups the latest unknown records that who may see into incidents, the most pressing first.
@@ -130,9 +125,9 @@ func (h *handler) group(ctx context.Context, who principal, f unknownFilter) (al
 		return all, err
 	}
 	all.Unknown = len(heads)
-	h.readHistory(ctx, who, f.scope, heads, &all)
+	answers := h.readHistory(ctx, who, f.scope, heads, &all)
 	groups := map[string]*Incident{}
-	all.members = map[string][]*stet.Head{}
+	all.members = map[string][]Record{}
 	for i := range heads {
 		head := &heads[i]
 		id := incidentID(head)
@@ -141,9 +136,8 @@ func (h *handler) group(ctx context.Context, who principal, f unknownFilter) (al
 			in = newIncident(id, head, all.More)
 			groups[id] = in
 		}
-		all.members[id] = append(all.members[id], head)
 		all.Add(head)
-		h.join(ctx, in, head, &all)
+		all.members[id] = append(all.members[id], h.join(ctx, in, head, answers))
 	}
 	if all.More {
 		if all.Unknown, all.Oldest, err = h.beyond(ctx, who, f, &all); err != nil {
@@ -236,9 +230,13 @@ func newIncident(id string, head *stet.Head, more bool) *Incident {
 		Since: head.UnknownSince().UTC(), Probes: map[string]int{}, More: more}
 }
 
-// join adds a record to its incident.
-func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head, all *tally) {
-	doc := h.detailed(ctx, head)
+// join adds a record to its incident, and describes it.
+func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head, answers map[stet.ID]*reconcile.Answer) Record {
+	doc, last := h.detailed(ctx, head), answers[head.ID]
+	h.answered(&doc, head, last)
+	if last != nil {
+		in.Probes[last.Found]++
+	}
 	in.Count++
 	if in.Method != head.Method {
 		in.Method = ""
@@ -258,9 +256,6 @@ func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head, all *
 	if a := doc.Asking; a != nil {
 		in.Asking.add(a)
 	}
-	if a, ok := all.answers[head.ID]; ok {
-		in.Probes[a.Found]++
-	}
 	switch at := doc.Outlook.SettledAt; {
 	case at.IsZero():
 		in.untimed = true
@@ -272,6 +267,7 @@ func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head, all *
 	if doc.With != nil && !slices.Contains(in.With, doc.With.To) {
 		in.With = append(in.With, doc.With.To)
 	}
+	return doc
 }
 
 // earliest is the first of two instants, of which a zero one is none.
@@ -284,7 +280,7 @@ func earliest(a, b time.Time) time.Time {
 
 // readHistory finds in the latest entries of the history what the records' last probes were
 // answered, and which others are not unknown any more.
-func (h *handler) readHistory(ctx context.Context, who principal, scope stet.Scope, heads []stet.Head, all *tally) {
+func (h *handler) readHistory(ctx context.Context, who principal, scope stet.Scope, heads []stet.Head, all *tally) map[stet.ID]*reconcile.Answer {
 	wanted := map[stet.ID]*stet.Head{}
 	var oldest time.Time
 	for i := range heads {
@@ -295,17 +291,17 @@ func (h *handler) readHistory(ctx context.Context, who principal, scope stet.Sco
 			}
 		}
 	}
-	all.answers = map[stet.ID]reconcile.Answer{}
+	answers := map[stet.ID]*reconcile.Answer{}
 	q := stet.HistoryQuery{Scope: scope, Limit: stet.MaxLimit}
 	for pages := 0; (all.Ended == nil || len(wanted) > 0) && pages < maxAnswers; pages++ {
 		changes, next, err := h.engine.Operator().History(ctx, q)
 		switch {
 		case errors.Is(err, stet.ErrUnsupported):
-			return
+			return answers
 		case err != nil: // the records themselves were read
 			h.Log.LogAttrs(ctx, slog.LevelWarn, "incidents are shown without their last probes: the history could not be read",
 				slog.String("error", err.Error()))
-			return
+			return answers
 		}
 		if all.Ended == nil && len(changes) > 0 { // a page may be empty before the last
 			all.Ended = some(h.ended(who, changes))
@@ -320,17 +316,17 @@ func (h *handler) readHistory(ctx context.Context, who principal, scope stet.Sco
 			if !ok {
 				continue
 			}
-			_, later := all.answers[change.ID]
 			mine := change.Attempt == head.Attempt && !change.At.Before(head.CreatedAt)
-			if mine && (!later || a.Final()) {
-				all.answers[change.ID] = a
+			if mine && (answers[change.ID] == nil || a.Final()) {
+				answers[change.ID] = &a
 			}
 			if !mine || a.Final() {
 				delete(wanted, change.ID)
 			}
 		}
 		if q.After = next; next == "" || len(changes) > 0 && changes[len(changes)-1].At.Before(oldest) {
-			return
+			return answers
 		}
 	}
+	return answers
 }

@@ -265,5 +265,10 @@ func TestIncidentsAreBounded(t *testing.T) {
 		if w.ask("GET", "/api/v1/incidents/"+all.Incidents[0].ID, "", 200, &one); len(one.Keys) != 500 {
 			t.Errorf("%d keys", len(one.Keys))
 		}
+		few := admin.Incident{}
+		if w.ask("GET", "/api/v1/incidents/"+one.ID+"?keys=2", "", 200, &few); len(few.Keys) != 2 || few.Keys[0].ID != one.Keys[0].ID {
+			t.Errorf("%d keys, as two were asked for", len(few.Keys))
+		}
+		w.ask("GET", "/api/v1/incidents/"+one.ID+"?keys=501", "", 400, nil)
 	})
 }

@@ -111,12 +111,14 @@ func readFilter(u *url.URL) (f filter, err error) {
 }
 
 // limitOf reads how many rows a page has at most.
-func limitOf(v string, limit *int) error {
+func limitOf(v string, limit *int) error { return atMost("limit", v, stet.MaxLimit, limit) }
+
+func atMost(name, v string, most int, into *int) error {
 	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > stet.MaxLimit {
-		return badParameter("limit", "it is a number from 1 to "+strconv.Itoa(stet.MaxLimit))
+	if err != nil || n < 1 || n > most {
+		return badParameter(name, "it is a number from 1 to "+strconv.Itoa(most))
 	}
-	*limit = n
+	*into = n
 	return nil
 }
 

@@ -92,7 +92,7 @@ var releases = map[reconcile.Release]struct{ why, with string }{
 	reconcile.ReleaseUnprovable: {"No time proves it here: be sure from the provider's own records.", ""},
 	reconcile.ReleasePublished:  {"Bytes of an answer have left, so that it did happen.", ""},
 	reconcile.ReleaseLateAnswer: {"The handler came back too late, with an answer that says that it happened.", "override"},
-	reconcile.ReleaseFound:      {"The last probe said that it happened, or still goes on.", "override"},
+	reconcile.ReleaseFound:      {"A probe said that it happened, or still goes on.", "override"},
 	reconcile.ReleaseAttended:   {"Its handler has not returned, and may still have its effect.", "now"},
 	reconcile.ReleaseNotSettled: {"The attempt ended only just now: what it sent may still have its effect.", "voided"},
 }

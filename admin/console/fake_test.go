@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -252,6 +253,9 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 	case isIncident:
 		for _, in := range f.incidents() {
 			if in.ID == one {
+				if most, _ := strconv.Atoi(r.URL.Query().Get("keys")); most > 0 {
+					in.Keys = in.Keys[:min(most, len(in.Keys))]
+				}
 				answer(w, in)
 				return
 			}

@@ -70,7 +70,7 @@ func (p *page) dead() error {
 		g.Mark, g.Open = marks["dead"], true
 		d.Groups = append(d.Groups, g)
 	}
-	if err := p.loadOpen(d.Groups); err != nil {
+	if err := p.loadOpen(d.Groups, whole); err != nil {
 		return err
 	}
 	for i := range d.Groups {

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -53,6 +54,21 @@ func TestOnlyThoseThatWait(t *testing.T) {
 		}
 	}
 	says(t, "none", v.page("/unknown"), "<title>0 unknown", "<b>Nothing waits</b>", "15 are snoozed", "1 is a dead letter", "!Nothing is unknown")
+}
+
+// A list that is read again and again has the first keys of an incident, and a link to the others.
+func TestIncidentOfMany(t *testing.T) {
+	f := newFake()
+	for i := range 60 {
+		f.unknown(fmt.Sprintf("k_%016x", 0xabc000+i), "POST", "/v1/topups", "upstream-failed", f.now.Add(-time.Hour))
+	}
+	v := as(t, f, "operator")
+	list := v.page("/unknown?open=i-v1-topups")
+	says(t, "the list", list, "The 50 below", "50 of 60, the most telling first", `<a href="/unknown/i-v1-topups">Show 60</a>`)
+	if n := strings.Count(list, `aria-label="Pick k_`); n != 50 {
+		t.Errorf("the list has %d rows", n)
+	}
+	says(t, "the incident", v.page("/unknown/i-v1-topups"), "All 60", "!Show 60")
 }
 
 // Freeing many says what the proof of each is worth, and takes snoozed ones along, too.

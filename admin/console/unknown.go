@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ type group struct {
 	Alone  bool   // it is possible for the only one of them, on its own page
 	WhyNot string // else why it is not
 	Loaded bool   // Keys are there
+	Longer int    // how many keys the incident's own page shows, if it shows more
 }
 
 // unknown draws GET /unknown.
@@ -54,7 +56,7 @@ func (p *page) unknown() error {
 		g.Open = slices.Contains(open, in.ID) || q.Get("open") == "" && len(d.Groups) == 0
 		d.Groups = append(d.Groups, g)
 	}
-	if err := p.loadOpen(d.Groups); err != nil {
+	if err := p.loadOpen(d.Groups, glanced); err != nil {
 		return err
 	}
 	title := plural(d.All, "unknown", "unknown")
@@ -135,19 +137,23 @@ func (p *page) loaded(g *group, keys []admin.Record) {
 // looked at by itself.
 func freed(a *admin.Release) bool { return a.May && a.Code != "undecided" }
 
-// maxLoaded is how many incidents of a page have their keys: the API looks through all unknown
-// records for each. The others have a link.
-const maxLoaded = 5
+// maxLoaded is how many incidents of a page have their keys, and glanced how many keys each has
+// then: a page that is read again every few seconds has to be small. A link leads to the others.
+const (
+	maxLoaded = 5
+	glanced   = 50
+	whole     = 500 // keys of one incident on its own page
+)
 
 // loadOpen fetches the keys of the incidents that are open.
-func (p *page) loadOpen(all []group) error {
+func (p *page) loadOpen(all []group, most int) error {
 	left := maxLoaded
 	for i := range all {
 		if !all[i].Open || left == 0 {
 			continue
 		}
 		left--
-		if err := p.load(&all[i]); err != nil {
+		if err := p.load(&all[i], most); err != nil {
 			return err
 		}
 	}
@@ -155,9 +161,9 @@ func (p *page) loadOpen(all []group) error {
 }
 
 // load fetches the keys of an incident.
-func (p *page) load(g *group) error {
+func (p *page) load(g *group, most int) error {
 	var in admin.Incident
-	err := p.get(address("/api/v1/incidents/%s", g.ID), &in)
+	err := p.get(address("/api/v1/incidents/%s", g.ID)+"?keys="+strconv.Itoa(most), &in)
 	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
 		return nil // it has ended meanwhile
 	}
@@ -165,6 +171,9 @@ func (p *page) load(g *group) error {
 		return err
 	}
 	p.loaded(g, in.Keys)
+	if n := min(in.Count, whole); len(in.Keys) < n {
+		g.Longer = n
+	}
 	return nil
 }
 

@@ -248,9 +248,13 @@ func (st *stage) die(ctx context.Context, sc scenario, c *client, file, at strin
 	if err != nil {
 		return nil, false, err
 	}
-	_, _ = c.once(ctx, p.URL)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
+	if l.At != "" {
+		_, _ = c.once(ctx, p.URL)
+	} else if _, err := c.insist(ctx, p.URL); err != nil { // nothing dies here: on a busy machine a lease may end all the same
+		return nil, false, fmt.Errorf("the api: %w", err)
+	}
 	killed, err = p.End(ctx)
 	if err == nil && sc.then != "" {
 		l.Role, l.At = sc.then, at
