@@ -40,12 +40,14 @@ func built(t *testing.T) string {
 // all there is.
 func TestChaosDemo(t *testing.T) {
 	cmd, tmp := startChaos(t, built(t))
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, &out)
-	}
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if err != nil {
+		wrong := regexp.MustCompile(`(?m)^.*WRONG.*$`).FindAllString(out.String(), -1)
+		t.Fatalf("%v: %s\n%s\n%s", err, &said, strings.Join(wrong, "\n"), strings.Join(lines[max(0, len(lines)-5):], "\n"))
+	}
 	if last := lines[len(lines)-1]; !regexp.MustCompile(`^effects: [1-9][0-9]*, duplicates: 0$`).MatchString(last) {
 		t.Errorf("the last line is %q", last)
 	}

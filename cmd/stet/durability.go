@@ -64,16 +64,16 @@ func (d *durability) look(ctx context.Context) {
 	err := d.check(ctx)
 	switch {
 	case errors.Is(err, stet.ErrVolatile):
+		d.metrics.Volatile(true) // before /readyz says it: a monitor that is told there may read the metrics next
 		now := strings.TrimPrefix(err.Error(), "stet: ")
 		if was := d.reason.Swap(&now); was == nil || *was != now {
 			d.log.Error("the store's settings lose records: /readyz is 503 until they are corrected", "error", now)
 		}
-		d.metrics.Volatile(true)
 	case err == nil:
+		d.metrics.Volatile(false)
 		if d.reason.Swap(nil) != nil {
 			d.log.Info("the store's settings keep records again")
 		}
-		d.metrics.Volatile(false)
 	}
 }
 
