@@ -214,7 +214,7 @@ func (r *Reader) List(ctx context.Context, q stet.Query) (heads []stet.Head, nex
 		c.by = cmp.Or(by, &stet.Query{}) // none: by the rows, and no index
 	}
 	c.choose(&q)
-	later, order := direction(&q)
+	later, upTo, order := direction(&q)
 	if q.After != "" {
 		after, err := r.parse(q.After)
 		if err != nil {
@@ -232,7 +232,7 @@ func (r *Reader) List(ctx context.Context, q stet.Query) (heads []stet.Head, nex
 		}
 	}
 	if end.v != nil {
-		c.and("NOT id "+later+" ?", end.v)
+		c.and("id "+upTo+" ?", end.v) // as NOT id < ?, SQLite would look at all rows
 	}
 	statement := fmt.Sprintf("%s FROM %s%s ORDER BY id %s LIMIT %d", r.heads(), rows, c.where(), order, q.Bound()+1)
 	heads, next, err = r.page(ctx, statement, append(args, c.args...), &q, q.Bound(), q.Bound(), func(p place) string { return p.id.String() })

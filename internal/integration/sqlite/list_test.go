@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -28,6 +29,42 @@ func TestATagIsSought(t *testing.T) { // D04
 	row := db.QueryRow("EXPLAIN QUERY PLAN "+sqltext.SQLiteSelectHeads+" WHERE tag = ? ORDER BY id DESC LIMIT 3", 1)
 	if err := row.Scan(&id, &parent, &unused, &plan); err != nil || !strings.Contains(plan, "stet_records_tag (tag=?)") {
 		t.Errorf("%s, %v", plan, err)
+	}
+}
+
+// A list goes to its rows: what lies beyond a page costs it nothing, and what is unknown is in the
+// order of the list.
+func TestListsSeekTheirRows(t *testing.T) { // D04
+	db := database(t, file(t))
+	s := over(t, db, sqlstore.Config{})
+	crowd(t, db, create(t, s, "first").ID, sqltext.Look+1)
+	for want, q := range map[string]stet.Query{
+		"PRIMARY KEY (rowid>?)":                   {Path: "/nowhere"},
+		"PRIMARY KEY (rowid<?)":                   {TraceID: "nowhere", Oldest: true},
+		"stet_records_unknown (state=?)":          {States: []stet.State{stet.Unknown}},
+		"stet_records_unknown (state=? AND id>?)": {States: []stet.State{stet.Unknown}, Oldest: true, After: "3"},
+		"stet_records_unknown (state=? AND id<?)": {States: []stet.State{stet.Unknown}, Route: "POST /v1/charges", After: "3"},
+	} {
+		var plan strings.Builder
+		look := func(ctx context.Context, statement string, args []any, row func(sqltext.Scanner) error) error {
+			plan.Reset() // the last statement reads the records
+			rows, err := db.QueryContext(ctx, "EXPLAIN QUERY PLAN "+statement, args...)
+			err = sqltext.EachRow(rows, err, func(s sqltext.Scanner) error {
+				var id, parent, unused int
+				var step string
+				defer func() { plan.WriteString(step + " ") }()
+				return s.Scan(&id, &parent, &unused, &step)
+			})
+			if err != nil {
+				return err
+			}
+			rows, err = db.QueryContext(ctx, statement, args...)
+			return sqltext.EachRow(rows, err, row)
+		}
+		r := &sqltext.Reader{Dialect: sqltext.SQLiteDialect, Clock: func() int64 { return 0 }, Run: look}
+		if _, _, err := r.List(t.Context(), q); err != nil || !strings.Contains(plan.String(), want) || strings.Contains(plan.String(), "TEMP B-TREE") {
+			t.Errorf("%+v: %v, %s", q, err, plan.String())
+		}
 	}
 }
 

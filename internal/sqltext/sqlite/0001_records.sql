@@ -31,7 +31,8 @@ CREATE INDEX stet_records_due ON stet_records (state, due_at);
 -- People name a record by its id.
 CREATE INDEX stet_records_tag ON stet_records (tag) WHERE tag IS NOT NULL;
 
--- Failures are few and looked for by people.
+-- What is unknown, and failures, are few and looked for by people, the newest first.
+CREATE INDEX stet_records_unknown ON stet_records (state, id) WHERE state = 'unknown';
 CREATE INDEX stet_records_failed ON stet_records (state, id) WHERE state = 'completed' AND status >= 500;
 
 -- A provider's notice knows its own names only.
