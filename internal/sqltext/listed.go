@@ -51,8 +51,8 @@ func leading(q *stet.Query, count func(stet.Query) (int, error)) (*stet.Query, e
 // sifts reports whether a list of q passes over rows.
 func sifts(q *stet.Query) bool { return len(q.States) > 0 || !q.ByState() }
 
-// direction returns how a row that comes later in a list compares with one before it, how those up to
-// a row compare with it, and the order to ask for.
+// direction returns how a row that comes later in a list compares with one before it, how those up
+// to a row compare with it, and the order to ask for.
 func direction(q *stet.Query) (later, upTo, order string) {
 	if q.Oldest {
 		return ">", "<=", "ASC"
