@@ -32,7 +32,7 @@ func chaosDemo(w *world, dir, address string) error {
 		return err
 	}
 	defer stop()
-	fmt.Fprintf(w.stdout, "The console at %s/keys has the record of each, as the crash has left it and as it ends.\n", at)
+	fmt.Fprintf(w.stdout, "The console at %s/keys has the record of each, as the crash has left it and as it ends; this table is at %[1]s/audit?who=chaos.\n", at)
 	began := time.Now()
 	show := chaos.Show{Dir: dir, Out: w.stdout, Shown: shown, Self: func(life string) *exec.Cmd {
 		return &exec.Cmd{Path: self, Args: []string{os.Args[0], "chaos-life", life}}

@@ -106,6 +106,9 @@ func interrupted(t *testing.T, program string, args ...string) {
 			if page := fetch(t, console+"/keys"); !strings.Contains(page, "/v1/refunds") {
 				t.Errorf("the console shows %s", page)
 			}
+			if page := fetch(t, console+"/audit?who=chaos"); !strings.Contains(page, ", 1: killed before ") {
+				t.Errorf("the console's table is %s", page)
+			}
 			if err := cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Error(err)
 			}

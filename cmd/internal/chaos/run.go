@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/examples/payments/provider"
 	"github.com/stet-dev/stet/internal/crashpoint"
 	"github.com/stet-dev/stet/store/memstore"
@@ -116,6 +117,9 @@ func (s Show) scenario(ctx context.Context, st *stage, number int, sc scenario) 
 		if ctx.Err() != nil {
 			return total, context.Cause(ctx)
 		}
+		if err := st.tell(ctx, sc.title, i+1, got); err != nil {
+			return total, err
+		}
 		got.row(s.Out, i+1)
 		total.add(got.count())
 	}
@@ -134,7 +138,8 @@ func windows(points []string) (at []string) {
 
 // outcome is what became of one window.
 type outcome struct {
-	points   []string // that the process passed
+	record   stet.Head // in the end
+	points   []string  // that the process passed
 	killed   bool
 	died     string // before what
 	behind   string
@@ -207,7 +212,7 @@ func (st *stage) try(ctx context.Context, sc scenario, order, at string) (o outc
 		return o, err
 	}
 	o.behind = before.behind(sc.then == roleWorker)
-	if err := st.show(ctx, file, order); err != nil {
+	if _, err := st.show(ctx, file, order); err != nil {
 		return o, err
 	}
 	next, err := st.start(ctx, st.life(sc, roleAPI, file))
@@ -223,7 +228,7 @@ func (st *stage) try(ctx context.Context, sc scenario, order, at string) (o outc
 		o.wrong = err
 	}
 	o.saw, o.resolved = c.saw, sc.resolved(before, after, a)
-	if err := st.show(ctx, file, order); err != nil {
+	if o.record, err = st.show(ctx, file, order); err != nil {
 		return o, err
 	}
 	o.effects, err = st.charged(ctx, sc, order)

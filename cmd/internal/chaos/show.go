@@ -4,24 +4,43 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
 // show copies a key's record, and what is new in its history, to where they are shown.
-func (st *stage) show(ctx context.Context, file, key string) error {
+func (st *stage) show(ctx context.Context, file, key string) (h stet.Head, err error) {
 	if st.shown == nil {
-		return nil
+		return h, nil
 	}
-	return opened(ctx, file, func(_ *sql.DB, store *sqlstore.Store) error {
+	err = opened(ctx, file, func(_ *sql.DB, store *sqlstore.Store) error {
 		heads, _, err := store.List(ctx, stet.Query{Key: stet.Key(key)})
 		if err != nil || len(heads) == 0 { // a crash before anything was stored
 			return err
 		}
-		return st.copy(ctx, store, heads[0].ID)
+		h = heads[0]
+		return st.copy(ctx, store, h.ID)
 	})
+	return h, err
 }
+
+// tell adds a row of the table to the audit trail that is shown.
+func (st *stage) tell(ctx context.Context, title string, number int, o outcome) error {
+	if st.shown == nil {
+		return nil
+	}
+	note := stet.Note{Who: teller, Action: "note",
+		Why:      fmt.Sprintf("%s, %d: killed before %s; left behind: %s", title, number, o.died, o.behind),
+		Evidence: fmt.Sprintf("the client saw %s; charged: %d; %s", strings.Join(o.saw, ", "), o.effects, o.ending())}
+	return st.shown.Append(ctx, stet.Change{ID: o.record.ID, Tag: o.record.Tag, Attempt: o.record.Attempt, At: time.Now(), Note: note})
+}
+
+// teller is who says what became of each window.
+const teller = "chaos"
 
 func (st *stage) copy(ctx context.Context, from *sqlstore.Store, id stet.ID) error {
 	is, err := from.Get(ctx, id)

@@ -13,14 +13,17 @@ func tableHead(out io.Writer) {
 }
 
 func (o outcome) row(out io.Writer, number int) {
-	how := o.resolved
+	fmt.Fprintf(out, columns, fmt.Sprint(number), o.died, o.behind, strings.Join(o.saw, ", "), fmt.Sprint(o.effects), o.ending())
+}
+
+func (o outcome) ending() string {
 	switch {
 	case o.wrong != nil:
-		how = "WRONG: " + o.wrong.Error()
+		return "WRONG: " + o.wrong.Error()
 	case o.effects != 1:
-		how = "WRONG: " + how
+		return "WRONG: " + o.resolved
 	}
-	fmt.Fprintf(out, columns, fmt.Sprint(number), o.died, o.behind, strings.Join(o.saw, ", "), fmt.Sprint(o.effects), how)
+	return o.resolved
 }
 
 // Sum is the last line.
