@@ -12,18 +12,25 @@ import (
 // is stretched.
 type lanes struct {
 	Label                  string
-	Start, Unknown, Now    string
-	Settled                string // empty: none
-	RunEnd                 string
+	Start, Now             string
+	RunEnd                 string // from there on it is in doubt, or only expected
+	Unknown                string // empty: nothing is in doubt
+	Settled                string // when that ends, or the lease of a run; empty: at no known time
+	Asks                   bool   // probes and clients have lanes
 	Probes                 []string
 	Next                   string
 	Asked, Late, Mismatch  string
-	NowAt, SettledAt, From string
+	NowAt, SettledAt, From string // in words
 }
 
-// lanes draws unknown keys alone: of others there is little to see.
+// lanes draws keys that run or are unknown: of others there is little to see.
 func (p *page) lanes(r *admin.Record, entries []admin.Entry) *lanes {
-	if r.State != "unknown" || r.CreatedAt.IsZero() || !r.CreatedAt.Before(p.Now) {
+	switch {
+	case r.CreatedAt.IsZero() || !r.CreatedAt.Before(p.Now):
+		return nil
+	case r.State == "running":
+		return p.runLane(r)
+	case r.State != "unknown":
 		return nil
 	}
 	since, end := r.UnknownSince, p.Now
@@ -33,16 +40,10 @@ func (p *page) lanes(r *admin.Record, entries []admin.Entry) *lanes {
 			end = t
 		}
 	}
-	span := end.Sub(r.CreatedAt).Seconds()
-	place := func(t time.Time) string {
-		if t.IsZero() || t.After(end) || t.Before(r.CreatedAt) {
-			return ""
-		}
-		return trimmed(2+94*t.Sub(r.CreatedAt).Seconds()/span, 2) + "%"
-	}
+	place := between(r.CreatedAt, end)
 	l := &lanes{Start: place(r.CreatedAt), Unknown: place(since), Now: place(p.Now), Settled: place(settled),
-		RunEnd: place(since),
-		NowAt:  p.Clock(p.Now), SettledAt: p.Clock(settled), From: p.Clock(since)}
+		RunEnd: place(since), Asks: true,
+		NowAt: p.Clock(p.Now), SettledAt: "settled " + p.Clock(settled), From: "unknown since " + p.Clock(since)}
 	l.Label = "The life of this key: it came at " + p.Clock(r.CreatedAt) + "; unknown since " + p.Clock(since)
 	if r.Probe != nil {
 		l.Probes = append(l.Probes, place(r.Probe.At))
@@ -70,6 +71,39 @@ func (p *page) lanes(r *admin.Record, entries []admin.Entry) *lanes {
 		l.Label += "; settled at " + p.Clock(settled)
 	}
 	return l
+}
+
+// runLane draws a run until its lease ends, or a flow until it goes on.
+func (p *page) runLane(r *admin.Record) *lanes {
+	end, word := p.Now, "lease ends"
+	if r.Cause == "suspended" {
+		word = "goes on"
+	}
+	if r.DueAt.After(end) {
+		end = r.DueAt
+	}
+	place := between(r.CreatedAt, end)
+	l := &lanes{Start: place(r.CreatedAt), RunEnd: place(p.Now), Now: place(p.Now), Settled: place(r.DueAt), NowAt: p.Clock(p.Now)}
+	if lapsed(r) {
+		word, l.RunEnd, l.Unknown, l.Settled = "lease ended", l.Settled, l.Settled, ""
+	}
+	l.From = word + " " + p.Clock(r.DueAt)
+	l.Label = "The life of this key: it came at " + p.Clock(r.CreatedAt) + "; " + l.From
+	if r.Point != "" {
+		l.From = "at " + r.Point + ", " + l.From
+		l.Label += "; the last point that it came to is " + r.Point
+	}
+	return l
+}
+
+// between returns where an instant is on an axis from one to another; empty: it is not on it.
+func between(start, end time.Time) func(time.Time) string {
+	return func(t time.Time) string {
+		if t.IsZero() || t.After(end) || t.Before(start) {
+			return ""
+		}
+		return trimmed(2+94*t.Sub(start).Seconds()/end.Sub(start).Seconds(), 2) + "%"
+	}
 }
 
 // attempts draws a message's attempts on one axis, with the next where it is due.

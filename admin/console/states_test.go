@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,20 @@ func TestIncidentOfMany(t *testing.T) {
 		t.Errorf("the list has %d rows", n)
 	}
 	says(t, "the incident", v.page("/unknown/i-v1-topups"), "All 60", "!Show 60")
+}
+
+// A run is drawn until its lease ends, and a flow until it goes on; after that it is in doubt.
+func TestRunsAreDrawn(t *testing.T) {
+	f := newFake()
+	run := f.records[slices.IndexFunc(f.records, func(r *admin.Record) bool { return r.State == "running" })]
+	run.Point, run.DueAt = "charge", f.now.Add(time.Minute)
+	v := as(t, f, "viewer")
+	at := "/keys/" + run.ID
+	says(t, "a run", v.page(at), ">at charge, lease ends ", `class="will"`, `!class="doubt"`, "!>Probes<")
+	run.Cause = "suspended"
+	says(t, "a flow", v.page(at), ">at charge, goes on ")
+	run.Cause, run.DueAt, run.Outlook.Client.Code = "", f.now.Add(-time.Minute), "outcome-unknown"
+	says(t, "a lost run", v.page(at), ">at charge, lease ended ", `class="doubt"`, `!class="will"`)
 }
 
 // Freeing many says what the proof of each is worth, and takes snoozed ones along, too.
