@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // looks lets a test have a page look whether it is time to read itself again, which the page does
@@ -133,6 +134,18 @@ func TestShortcuts(t *testing.T) {
 	press("g")
 	press("k")
 	b.until(`location.pathname === '/keys'`)
+	b.visit("/keys/" + w.id("order-0000"))
+	press("h") // hand to
+	b.until(`document.activeElement.name === 'to'`)
+	press(kb.Escape)
+	b.until(`!document.querySelector('details.menu[open]') && document.activeElement.matches('summary[data-act=h]')`)
+	press("n") // it did not: not yet, and the button says why
+	b.until(`document.activeElement.getAttribute('aria-disabled') === 'true'`)
+	b.do(chromedp.Evaluate(`document.querySelector('#letters').click(); document.activeElement.blur()`, nil))
+	press("h")
+	if is[bool](b, `!!document.querySelector('details.menu[open]')`) {
+		t.Error("letters that are switched off are heard")
+	}
 }
 
 // Without a script the same is done, by forms and pages.
