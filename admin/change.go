@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -97,10 +96,7 @@ const passes = 3
 // change finds the record that a call names, once its body was read into n, and has act change it.
 // What act returns is the record as it is then, also where it was not changed.
 func (h *handler) change(c *call, n *note, err error, act func(rec *stet.Record) (stet.Head, error)) (any, error) {
-	if err == nil {
-		err = n.unreasoned()
-	}
-	if err != nil {
+	if err = cmp.Or(err, n.unreasoned()); err != nil {
 		return nil, err
 	}
 	var head stet.Head
@@ -151,7 +147,8 @@ func stateChanged(head *stet.Head) error {
 // a DELETE.
 func (h *handler) purge(c *call) (any, error) {
 	var n note
-	_, err := h.change(c, &n, n.fromQuery(c.URL), func(rec *stet.Record) (stet.Head, error) {
+	asked := parameters{{"reason", verbatim(&n.reason)}, {"if_version", n.ifVersion.parse}, {"if_basis", n.ifBasis.parse}}
+	_, err := h.change(c, &n, asked.read(c.URL), func(rec *stet.Record) (stet.Head, error) {
 		at := rec.Version
 		if n.ifVersion == 0 && n.ifBasis == "" { // a cache may have read it, whose version is of before
 			at = 0
@@ -159,26 +156,4 @@ func (h *handler) purge(c *call) (any, error) {
 		return rec.Head, h.engine.Operator().Purge(c.Context(), rec.ID, at, n.by(c.who))
 	})
 	return nil, err
-}
-
-// fromQuery reads reason, if_version and if_basis. Another parameter is refused: a mistyped
-// condition would be none.
-func (n *note) fromQuery(u *url.URL) error {
-	return parameters(u, func(name, v string) error {
-		switch name {
-		case "reason":
-			n.reason = v
-		case "if_version":
-			if err := n.ifVersion.parse(v); err != nil {
-				return badParameter(name, err.Error())
-			}
-		case "if_basis":
-			if err := n.ifBasis.parse(v); err != nil {
-				return badParameter(name, err.Error())
-			}
-		default:
-			return badParameter(name, "there is no such parameter: reason, if_version, if_basis")
-		}
-		return nil
-	})
 }

@@ -43,24 +43,11 @@ type unknownFilter struct {
 	with  string // to whom they were handed
 }
 
-func (f *unknownFilter) set(name, v string) error {
-	switch name {
-	case "scope":
-		f.scope = stet.Scope(v)
-	case "route":
-		f.route = v
-	case "with":
-		f.with = v
-	default:
-		return badParameter(name, "there is no such parameter: scope, route, with")
-	}
-	return nil
-}
-
 // incidents answers GET /api/v1/incidents.
 func (h *handler) incidents(c *call) (any, error) {
 	var f unknownFilter
-	all, err := h.readUnknowns(c, f.set, &f)
+	asked := parameters{{"scope", verbatim(&f.scope)}, {"route", verbatim(&f.route)}, {"with", verbatim(&f.with)}}
+	all, err := h.readUnknowns(c, asked, &f)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +57,7 @@ func (h *handler) incidents(c *call) (any, error) {
 // incident answers GET /api/v1/incidents/{incident}.
 func (h *handler) incident(c *call) (any, error) {
 	shown := maxKeys
-	all, err := h.readUnknowns(c, func(name, v string) error {
-		if name != "keys" {
-			return badParameter(name, "there is no such parameter: keys")
-		}
-		return atMost(name, v, maxKeys, &shown)
-	}, &unknownFilter{})
+	all, err := h.readUnknowns(c, parameters{{"keys", upTo(maxKeys, &shown)}}, &unknownFilter{})
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +88,8 @@ func tells(r *Record) int {
 	return 1
 }
 
-func (h *handler) readUnknowns(c *call, set func(name, v string) error, f *unknownFilter) (tally, error) {
-	if err := parameters(c.URL, set); err != nil {
-		return tally{}, err
-	}
-	if err := c.who.within(&f.scope); err != nil {
+func (h *handler) readUnknowns(c *call, asked parameters, f *unknownFilter) (tally, error) {
+	if err := cmp.Or(asked.read(c.URL), c.who.within(&f.scope)); err != nil {
 		return tally{}, err
 	}
 	return h.unknowns(c.Context(), c.who, *f)

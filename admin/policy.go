@@ -2,7 +2,6 @@ package admin
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/docs/problems"
@@ -86,17 +85,17 @@ func publish(r *Route) routeDoc {
 	d := routeDoc{
 		Route: c.Route, Match: r.Match, Mode: modes[c.Mode], EnabledMethods: c.EnabledMethods,
 		Key:         keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1), c.Key.MaxLen, ""},
-		TTL:         ttlDoc{seconds(c.Policy.Retain), seconds(c.MinTTL), seconds(c.MaxTTL), "completion", "execute", 0},
+		TTL:         ttlDoc{c.Policy.Retain.Seconds(), c.MinTTL.Seconds(), c.MaxTTL.Seconds(), "completion", "execute", 0},
 		Fingerprint: fingerprintDoc{c.Fingerprint.String(), c.Fingerprint.Body.String(), c.Fingerprint.Fields, c.Fingerprint.Exclude, c.Fingerprint.Headers, c.Fingerprint.Decode},
 		Statuses:    statuses(c), NoStoreStatus: c.NoStoreStatus, WaitPolicy: waiting[c.Waiting],
-		RetryAfterMax: seconds(c.RetryAfterMax), MaxRequestAge: seconds(c.MaxRequestAge),
+		RetryAfterMax: c.RetryAfterMax.Seconds(), MaxRequestAge: c.MaxRequestAge.Seconds(),
 		MaxBody: c.MaxBody, MaxResponse: c.MaxResponse, Problems: c.ProblemBase,
 	}
 	if c.Mode == stethttp.ModeByMethod {
 		d.RequiredMethods = c.RequiredMethods
 	}
 	if c.Policy.Execution != stet.Never {
-		d.ExecutionTimeout = seconds(c.Policy.Execution)
+		d.ExecutionTimeout = c.Policy.Execution.Seconds()
 	}
 	if d.Key.MaxLen == 0 {
 		d.Key.MaxLen = stet.DefaultMaxKeyLen
@@ -108,7 +107,7 @@ func publish(r *Route) routeDoc {
 		d.TTL.From = "creation"
 	}
 	if c.Policy.KeepExpired > 0 {
-		d.TTL.OnExpired, d.TTL.KeepExpired = "reject", seconds(c.Policy.KeepExpired)
+		d.TTL.OnExpired, d.TTL.KeepExpired = "reject", c.Policy.KeepExpired.Seconds()
 	}
 	return d
 }
@@ -139,5 +138,3 @@ func statuses(c *stethttp.Config) map[string]int {
 	}
 	return all
 }
-
-func seconds(d time.Duration) float64 { return d.Seconds() }
