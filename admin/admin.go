@@ -86,6 +86,7 @@ type handler struct {
 	engine *stet.Engine
 	Config
 	mux     *http.ServeMux
+	foreign http.CrossOriginProtection // knows the pages of other origins; programs send none
 	guesses guesses
 	cursors seal
 

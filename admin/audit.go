@@ -144,7 +144,7 @@ func (h *handler) tagOf(id stet.ID) string {
 	return h.engine.Tag(id)
 }
 
-var untraced = &problem{Status: 503, Code: "store-unavailable", Title: "The audit trail could not be written", Detail: "Nothing is shown that leaves no trace. Try again later, or ask without reveal.", Retryable: true}
+var untraced = &Problem{Status: 503, Code: "store-unavailable", Title: "The audit trail could not be written", Detail: "Nothing is shown that leaves no trace. Try again later, or ask without reveal.", Retryable: true}
 
 // Actions of entries that the states of a record do not tell: for [stet.Note].Action.
 const (

@@ -344,7 +344,7 @@ func (h *handler) turn(c *call, do func(context.Context, string, stet.Note) (bul
 	}
 	job, err = do(c.Context(), job.ID, n.by(c.who))
 	if errors.Is(err, stet.ErrState) {
-		p := *stateChanged(&stet.Head{}).(*problem)
+		p := *stateChanged(&stet.Head{}).(*Problem)
 		p.Title, p.Detail = "The job's state does not allow this", fmt.Sprintf("It is %s. Look at it again.", job.State)
 		err = &p
 	}

@@ -25,9 +25,9 @@ var changes = ledger.New(maxChanges, maxChanges/4, 1)
 const maxChanges = 16 << 20
 
 var (
-	reasonRequired = &problem{Status: 400, Code: "reason-required", Title: "A change needs a reason", Detail: "reason: say why, in words; it is kept in the audit trail.", Parameter: "reason"}
-	crowded        = &problem{Status: 429, Code: "rate-limited", Title: "Too many changes are being read", Detail: "Nothing was changed. Send it again.", Retryable: true}
-	noHistory      = &problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
+	reasonRequired = &Problem{Status: 400, Code: "reason-required", Title: "A change needs a reason", Detail: "reason: say why, in words; it is kept in the audit trail.", Parameter: "reason"}
+	crowded        = &Problem{Status: 429, Code: "rate-limited", Title: "Too many changes are being read", Detail: "Nothing was changed. Send it again.", Retryable: true}
+	noHistory      = &Problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
 )
 
 // read reads the body of a change: one JSON object with these members (see [members.Read]). What is
@@ -136,7 +136,7 @@ func (h *handler) unchanged(head *stet.Head, err error) error {
 
 // stateChanged says what the record is instead, as far as is known.
 func stateChanged(head *stet.Head) error {
-	p := &problem{Status: 409, Code: "state-changed", Title: "The record's state does not allow this", Detail: "It is in another state, or was changed meanwhile. Look at it again."}
+	p := &Problem{Status: 409, Code: "state-changed", Title: "The record's state does not allow this", Detail: "It is in another state, or was changed meanwhile. Look at it again."}
 	if head.State != 0 {
 		p.Detail = fmt.Sprintf("It is %s, at version %d: it was changed meanwhile, or this is not done to what is %[1]s. Look at it again.", head.State, head.Version)
 	}

@@ -24,10 +24,10 @@ type Outbox interface {
 }
 
 var (
-	noOutbox = &problem{Status: 404, Code: "no-outbox", Title: "This store has no outbox",
+	noOutbox = &Problem{Status: 404, Code: "no-outbox", Title: "This store has no outbox",
 		Detail: "SQL stores have one: sqlite, postgres and mysql."}
-	noMessage    = &problem{Status: 404, Code: "not-found", Title: "There is no such message", Detail: "It does not exist, or it is out of reach."}
-	messageMoved = &problem{Status: 409, Code: "state-changed", Title: "The message's state does not allow this", Detail: "Only a dead or unknown message is settled by hand. Look at it again."}
+	noMessage    = &Problem{Status: 404, Code: "not-found", Title: "There is no such message", Detail: "It does not exist, or it is out of reach."}
+	messageMoved = &Problem{Status: 409, Code: "state-changed", Title: "The message's state does not allow this", Detail: "Only a dead or unknown message is settled by hand. Look at it again."}
 
 	outboxStates = []string{"pending", "running", "done", "unknown", "dead", "discarded"}
 )

@@ -25,9 +25,10 @@ type Route struct {
 type (
 	policyDoc struct {
 		Scope  string     `json:"scope"`
-		Routes []routeDoc `json:"routes"`
+		Routes []RouteDoc `json:"routes"`
 	}
-	routeDoc struct {
+	// RouteDoc is a route of /policy.json.
+	RouteDoc struct {
 		Route            string         `json:"route"`
 		Match            string         `json:"match,omitzero"`
 		Mode             string         `json:"mode"`
@@ -73,16 +74,16 @@ type (
 
 func (h *handler) policy(*call) (any, error) {
 	p := h.Policy()
-	doc := policyDoc{Scope: p.Scope, Routes: make([]routeDoc, 0, len(p.Routes))}
+	doc := policyDoc{Scope: p.Scope, Routes: make([]RouteDoc, 0, len(p.Routes))}
 	for i := range p.Routes {
 		doc.Routes = append(doc.Routes, publish(&p.Routes[i]))
 	}
 	return doc, nil
 }
 
-func publish(r *Route) routeDoc {
+func publish(r *Route) RouteDoc {
 	c := &r.Config
-	d := routeDoc{
+	d := RouteDoc{
 		Route: c.Route, Match: r.Match, Mode: modes[c.Mode], EnabledMethods: c.EnabledMethods,
 		Key:         keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1), c.Key.MaxLen, ""},
 		TTL:         ttlDoc{c.Policy.Retain.Seconds(), c.MinTTL.Seconds(), c.MaxTTL.Seconds(), "completion", "execute", 0},

@@ -201,18 +201,18 @@ func validField(name, value string) bool {
 }
 
 // noAnswer is a record of which less is known than the client thinks.
-var noAnswer = &problem{Status: 409, Code: "no-answer", Title: "That answer is not there",
+var noAnswer = &Problem{Status: 409, Code: "no-answer", Title: "That answer is not there",
 	Detail: "A late-answer is taken where one came, and a last-probe where there is none and the probe found it with a status. Look at the record: its late_answer and last_probe say what is known."}
 
 // contradicted is what no waiting cures.
-var contradicted = &problem{Status: 409, Code: "contradicted", Title: "A late answer says that it happened",
+var contradicted = &Problem{Status: 409, Code: "contradicted", Title: "A late answer says that it happened",
 	Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or send \"override\": true where you know better, which takes the role admin, and which the audit trail keeps."}
 
 // unsettled says until when what the record's attempt sent may still have its effect, and what is
 // known of it, so that an operator who decides not to wait has seen both.
 func (h *handler) unsettled(head *stet.Head) error {
 	until := reconcile.Settled(head, h.Settle).Add(time.Second - 1).Truncate(time.Second).UTC() // a whole second, not too early
-	p := &problem{Status: 409, Code: "not-settled", Title: "The attempt may still have its effect", Until: until}
+	p := &Problem{Status: 409, Code: "not-settled", Title: "The attempt may still have its effect", Until: until}
 	what := "It ended " + age.Long(head.Idle()) + " ago"
 	if head.Attended() {
 		what = "Its handler has not returned"

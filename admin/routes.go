@@ -3,7 +3,6 @@ package admin
 import (
 	"mime"
 	"net/http"
-	"net/url"
 	"strings"
 )
 
@@ -147,7 +146,7 @@ func (h *handler) admit(c *call, rt *route) error {
 	switch change := rt.method == http.MethodPost || rt.method == http.MethodDelete; {
 	case c.who.role < rt.role:
 		return lacks(c.who, rt.role)
-	case change && !sameOrigin(c.Request):
+	case change && h.foreign.Check(c.Request) != nil:
 		return forbidden("Changes are not taken from pages of other origins.")
 	case rt.method == http.MethodPost && media != "application/json":
 		return notJSON
@@ -155,15 +154,4 @@ func (h *handler) admit(c *call, rt *route) error {
 		return badParameter("query", "a change has none; send its parameters in the body")
 	}
 	return nil
-}
-
-// sameOrigin reports whether the request comes from a program, which sends no Origin, or from a
-// page of this host. Pages of other hosts send their own origin (CSRF).
-func sameOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return true
-	}
-	u, err := url.Parse(origin)
-	return err == nil && u.Host == r.Host
 }
