@@ -364,7 +364,9 @@ func (p *page) With(name, value string) string {
 }
 
 // Next is the address of the next part of a list.
-func (p *page) Next(c cursor) string { return p.With("cursor", p.console.Sessions.cursors.seal(c)) }
+func (p *page) Next(c cursor) string {
+	return p.With("cursor", p.console.Sessions.cursors.Seal(string(c), ""))
+}
 
 // Is reports whether a parameter of the query has a value.
 func (p *page) Is(name, value string) bool { return p.r.URL.Query().Get(name) == value }

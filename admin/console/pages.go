@@ -114,11 +114,10 @@ func (p *page) filter(allowed ...string) string {
 		}
 	}
 	if c := p.r.URL.Query().Get("cursor"); c != "" && len(allowed) > 0 {
-		if opened, ok := p.console.Sessions.cursors.open(c); ok {
-			q.Set("cursor", opened)
-		} else {
-			q.Set("cursor", c) // the API says what is wrong with it
-		}
+		if opened, ok := p.console.Sessions.cursors.Open(c, ""); ok {
+			c = opened
+		} // else the API says what is wrong with it
+		q.Set("cursor", c)
 	}
 	if len(q) == 0 {
 		return ""

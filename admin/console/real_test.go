@@ -224,7 +224,8 @@ func TestManyOverTheAPI(t *testing.T) {
 		{"snooze", url.Values{"reason": {"INC-1"}, "until": {time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}}, "Snoozed until"},
 	} {
 		c.typed.Set("count", "3")
-		// The API's reading of incidents is shared for a second, or more where it took long: it may have the versions of before.
+		// The API's reading of incidents is shared for a second, or more where it took long: it may
+		// have the versions of before.
 		for done := false; !done; {
 			res, page := v.submit(v.page(at+"/"+c.do), at+"/"+c.do, c.typed)
 			if res.StatusCode == http.StatusConflict {
