@@ -33,30 +33,15 @@ func fit(err error, into any) error {
 // cursor is where a list goes on. It is a name, and is not made fit to be shown.
 type cursor string
 
-// The documents that have no type in package admin.
-type (
-	keysDoc struct {
-		Keys []admin.Record `json:"keys"`
-		Next cursor         `json:"next_cursor"`
-	}
-	auditDoc struct {
-		Entries []admin.Entry `json:"entries"`
-		Next    cursor        `json:"next_cursor"`
-	}
-	outboxDoc struct {
-		Messages []admin.Message `json:"messages"`
-		Next     cursor          `json:"next_cursor"`
-	}
-	incidentsDoc struct {
-		Incidents []admin.Incident `json:"incidents"`
-	}
-	routesDoc struct {
-		Routes []admin.RouteFigures `json:"routes"`
-	}
-	scopesDoc struct {
-		Scopes []admin.ScopeFigures `json:"scopes"`
-	}
-	configDoc struct {
-		Settings []admin.Setting `json:"settings"`
-	}
-)
+// lists are those of the API. A document has one of them, by its name.
+type lists struct {
+	Keys      []admin.Record       `json:"keys"`
+	Incidents []admin.Incident     `json:"incidents"`
+	Entries   []admin.Entry        `json:"entries"`
+	Messages  []admin.Message      `json:"messages"`
+	Jobs      []admin.Job          `json:"jobs"`
+	Routes    []admin.RouteFigures `json:"routes"`
+	Scopes    []admin.ScopeFigures `json:"scopes"`
+	Settings  []admin.Setting      `json:"settings"`
+	Next      cursor               `json:"next_cursor"`
+}

@@ -54,7 +54,7 @@ func rowOf(m *admin.Message) messageRow {
 
 // dead draws GET /dead.
 func (p *page) dead() error {
-	var doc incidentsDoc
+	var doc lists
 	if err := p.get("/api/v1/incidents", &doc); err != nil {
 		return err
 	}
@@ -82,9 +82,6 @@ func (p *page) dead() error {
 	v := view{Live: 5, Status: p.status()}
 	if v.Status != nil && v.Status.OutboxDead != nil {
 		d.Dead = *v.Status.OutboxDead
-	}
-	if p.r.URL.Query().Get("cursor") != "" {
-		v.Live = 0
 	}
 	v.Title, v.D = plural(d.Keys+d.Dead, "dead letter", "dead letters"), d
 	return p.render(http.StatusOK, "dead", v)
@@ -120,12 +117,12 @@ func (p *page) deadAlone(g *group) {
 
 // messages fills in those of the outbox.
 func (p *page) messages(d *deadView) error {
-	lists := []string{p.deadMessages(), "/api/v1/outbox?limit=50&state=running", "/api/v1/outbox?limit=50&state=pending"}
-	if p.r.URL.Query().Get("cursor") != "" {
-		lists = lists[:1]
+	all := []string{p.deadMessages(), "/api/v1/outbox?limit=50&state=running", "/api/v1/outbox?limit=50&state=pending"}
+	if !p.Is("cursor", "") {
+		all = all[:1]
 	}
-	for i, at := range lists {
-		var doc outboxDoc
+	for i, at := range all {
+		var doc lists
 		err := p.get(at, &doc)
 		if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
 			d.NoOutbox = bad.Detail
@@ -195,12 +192,8 @@ func (p *page) messagePage(status int, n *note, query string) error {
 
 func (p *page) settleMessage(verb string) error {
 	err := p.post(p.messageAt("/"+verb), map[string]any{"reason": p.r.PostForm.Get("reason")}, nil)
-	if bad, is := errors.AsType[*problem](err); is {
-		return p.messagePage(bad.Status, failed(bad), "")
-	} else if err != nil {
-		return err
-	}
-	return p.to(address("/outbox/%s", p.r.PathValue("message")) + "?done=" + verb)
+	next := address("/outbox/%s", p.r.PathValue("message")) + "?done=" + verb
+	return p.answered(err, next, nil, func(status int, n *note) error { return p.messagePage(status, n, "") })
 }
 
 // retry answers POST /outbox/{message}/retry.

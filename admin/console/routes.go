@@ -22,7 +22,7 @@ type routesView struct {
 
 // routes draws GET /routes.
 func (p *page) routes() error {
-	var doc routesDoc
+	var doc lists
 	if err := p.get("/api/v1/routes", &doc); err != nil {
 		return err
 	}

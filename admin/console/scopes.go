@@ -31,7 +31,7 @@ var scopeOrders = map[string]func(admin.Results) int{
 
 // scopes draws GET /scopes.
 func (p *page) scopes() error {
-	var doc scopesDoc
+	var doc lists
 	if err := p.get("/api/v1/scopes", &doc); err != nil {
 		return err
 	}
