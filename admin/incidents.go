@@ -206,16 +206,14 @@ func incidentID(head *stet.Head) string {
 
 func newIncident(id string, head *stet.Head, more bool) *Incident {
 	return &Incident{ID: id, Cause: head.Cause, Route: head.Route, Method: head.Method, Owner: head.Holder,
-		Since: head.UnknownSince().UTC(), Probes: map[string]int{}, More: more}
+		Since: head.UnknownSince().UTC(), More: more}
 }
 
 // join adds a record to its incident, and describes it.
 func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head, answers map[stet.ID]*reconcile.Answer) Record {
 	doc, last := h.detailed(ctx, head), answers[head.ID]
 	h.answered(&doc, head, last)
-	if last != nil {
-		in.Probes[last.Found]++
-	}
+	in.Add(&doc)
 	in.Count++
 	if in.Method != head.Method {
 		in.Method = ""
@@ -229,32 +227,7 @@ func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head, answe
 	var one reconcile.Tally
 	one.Add(head)
 	in.Dead, in.Snoozed = in.Dead+one.Dead, in.Snoozed+one.Snoozed
-	if doc.Late != nil {
-		in.Late++
-	}
-	if a := doc.Asking; a != nil {
-		in.Asking.add(a)
-	}
-	switch at := doc.Outlook.SettledAt; {
-	case at.IsZero():
-		in.untimed = true
-	case at.After(in.SettledAt):
-		in.SettledAt = at
-	}
-	in.NextProbe = earliest(in.NextProbe, doc.Outlook.NextProbe)
-	in.FreesAt = earliest(in.FreesAt, doc.Outlook.FreesAt)
-	if doc.With != nil && !slices.Contains(in.With, doc.With.To) {
-		in.With = append(in.With, doc.With.To)
-	}
 	return doc
-}
-
-// earliest is the first of two instants, of which a zero one is none.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // readHistory finds in the latest entries of the history what the records' last probes were

@@ -94,24 +94,13 @@ func (p *page) deadAlone(g *group) {
 		return
 	}
 	keys := slices.DeleteFunc(g.Keys, func(r admin.Record) bool { return !r.Escalated || r.Snooze != nil })
-	g.NextProbe, g.FreesAt = time.Time{}, time.Time{}
-	g.Late, g.Asking, g.Probes, g.With, g.May, g.Alone, g.WhyNot = 0, admin.Asking{}, map[string]int{}, nil, false, false, ""
+	var left admin.Incident
 	for i := range keys {
-		r := &keys[i]
-		g.Late += btoi(r.Late != nil)
-		if r.Probe != nil {
-			g.Probes[r.Probe.Found]++
-		}
-		if r.With != nil && !slices.Contains(g.With, r.With.To) {
-			g.With = append(g.With, r.With.To)
-		}
-		if a := r.Asking; a != nil {
-			g.Asking.Count, g.Asking.More = g.Asking.Count+a.Count, g.Asking.More || a.More
-			if a.LastAt.After(g.Asking.LastAt) {
-				g.Asking.LastAt = a.LastAt
-			}
-		}
+		left.Add(&keys[i])
 	}
+	g.Late, g.Asking, g.Probes, g.With = left.Late, left.Asking, left.Probes, left.With
+	g.NextProbe, g.FreesAt = time.Time{}, time.Time{} // nothing is tried any more
+	g.May, g.Alone, g.WhyNot = false, false, ""
 	p.loaded(g, keys)
 }
 
