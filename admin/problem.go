@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/internal/reply"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -92,19 +92,5 @@ func problemOf(err error) *Problem {
 
 func (p Problem) write(w http.ResponseWriter) {
 	p.Type = stethttp.DefaultProblemBase + p.Code
-	w.Header().Set("Content-Type", "application/problem+json")
-	writeJSON(w, p.Status, p)
-}
-
-// writeJSON answers with a document. Its Content-Type is JSON unless it is set already.
-func writeJSON(w http.ResponseWriter, status int, doc any) {
-	body, err := json.Marshal(doc)
-	if err != nil {
-		panic("admin: a document that is not JSON: " + err.Error())
-	}
-	if w.Header().Get("Content-Type") == "" {
-		w.Header().Set("Content-Type", "application/json")
-	}
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n'))
+	reply.JSON(w, p.Status, reply.Problem, p)
 }

@@ -4,6 +4,8 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+
+	"github.com/stet-dev/stet/internal/reply"
 )
 
 // call is a request, and the operator who makes it.
@@ -123,9 +125,9 @@ func (h *handler) serve(rt route) http.HandlerFunc {
 		case http.Handler:
 			doc.ServeHTTP(w, r)
 		case accepted:
-			writeJSON(w, http.StatusAccepted, doc)
+			reply.JSON(w, http.StatusAccepted, reply.Document, doc)
 		default:
-			writeJSON(w, http.StatusOK, doc)
+			reply.JSON(w, http.StatusOK, reply.Document, doc)
 		}
 	}
 }
@@ -148,7 +150,7 @@ func (h *handler) admit(c *call, rt *route) error {
 		return lacks(c.who, rt.role)
 	case change && h.foreign.Check(c.Request) != nil:
 		return forbidden("Changes are not taken from pages of other origins.")
-	case rt.method == http.MethodPost && media != "application/json":
+	case rt.method == http.MethodPost && media != reply.Document:
 		return notJSON
 	case rt.method == http.MethodPost && c.URL.RawQuery != "":
 		return badParameter("query", "a change has none; send its parameters in the body")
