@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -58,11 +59,13 @@ var (
 	errUnable = errors.New("bulk: there is no probe")
 )
 
-// causes are the reasons why a record cannot be changed, for programs and for people.
-var causes = []struct {
+// cause is a reason why a record cannot be changed, for programs and for people.
+type cause struct {
 	err        error
 	word, text string
-}{
+}
+
+var causes = []cause{
 	{stet.ErrCorrupt, "corrupt-record", "it cannot be read: its row is damaged, or sealed with a key that is not at hand"},
 	{stet.ErrContradicted, "contradicted", "a late answer of the handler says that it happened: look at it, and resolve it"},
 	{errFound, "found", "a probe said that it happened, or still goes on: resolve it, or ask again"},
@@ -76,6 +79,12 @@ var causes = []struct {
 	{stet.ErrFresh, "not-settled", notSettled},
 	{stet.ErrState, "wrong-state", "its state does not allow this: look at it"},
 	{nil, "store-unavailable", "the store gave no answer about it: try it again"},
+}
+
+// causeOf is the cause of an error. The last is for all others.
+func causeOf(err error) cause {
+	i := slices.IndexFunc(causes, func(c cause) bool { return c.err == nil || errors.Is(err, c.err) })
+	return causes[i]
 }
 
 // The words of what is left, not failed.

@@ -152,11 +152,4 @@ func (r *run) mine(ctx context.Context, t *target) (bool, error) {
 }
 
 // answered reports whether err is about the record, so that another try would return the same.
-func answered(err error) bool {
-	for _, c := range causes {
-		if c.err != nil && errors.Is(err, c.err) {
-			return true
-		}
-	}
-	return false
-}
+func answered(err error) bool { return causeOf(err).err != nil }

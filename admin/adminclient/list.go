@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // List is one of the API's lists, with its filter. Nothing is asked before one of its methods is
@@ -65,8 +66,8 @@ func (l List[T]) Take(ctx context.Context, cursor string, limit int) (rows []T, 
 // All follows the pages to the end of the list. An error is the last that it yields.
 func (l List[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for cursor := ""; ; {
-			rows, next, err := l.Page(ctx, cursor, stet.MaxLimit)
+		pages := walk.Pages(func(after string) ([]T, string, error) { return l.Page(ctx, after, stet.MaxLimit) })
+		for rows, err := range pages {
 			if err != nil {
 				yield(*new(T), err)
 				return
@@ -75,9 +76,6 @@ func (l List[T]) All(ctx context.Context) iter.Seq2[T, error] {
 				if !yield(row, nil) {
 					return
 				}
-			}
-			if cursor = next; cursor == "" {
-				return
 			}
 		}
 	}
