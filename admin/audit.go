@@ -31,12 +31,10 @@ type Entry struct {
 }
 
 func (h *handler) entry(c *stet.Change) Entry {
-	e := Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: c.Tag, Scope: string(c.ID.Scope),
+	e := Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: cmp.Or(c.Tag, h.tagOf(c.ID)), Scope: string(c.ID.Scope),
 		Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice}
 	if e.Job = bulk.JobOf(c.ID); e.Job != "" {
 		e.ID = ""
-	} else if c.ID != (stet.ID{}) {
-		e.ID = cmp.Or(c.Tag, h.engine.Tag(c.ID))
 	}
 	if a, ok := reconcile.AnswerOf(c); ok {
 		e.Probe = probeAnswer(&a)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/stet-dev/stet"
@@ -85,7 +86,7 @@ func publish(r *Route) RouteDoc {
 	c := &r.Config
 	d := RouteDoc{
 		Route: c.Route, Match: r.Match, Mode: modes[c.Mode], EnabledMethods: c.EnabledMethods,
-		Key:         keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1), c.Key.MaxLen, ""},
+		Key:         keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1), cmp.Or(c.Key.MaxLen, stet.DefaultMaxKeyLen), ""},
 		TTL:         ttlDoc{c.Policy.Retain.Seconds(), c.MinTTL.Seconds(), c.MaxTTL.Seconds(), "completion", "execute", 0},
 		Fingerprint: fingerprintDoc{c.Fingerprint.String(), c.Fingerprint.Body.String(), c.Fingerprint.Fields, c.Fingerprint.Exclude, c.Fingerprint.Headers, c.Fingerprint.Decode},
 		Statuses:    statuses(c), NoStoreStatus: c.NoStoreStatus, WaitPolicy: waiting[c.Waiting],
@@ -97,9 +98,6 @@ func publish(r *Route) RouteDoc {
 	}
 	if c.Policy.Execution != stet.Never {
 		d.ExecutionTimeout = c.Policy.Execution.Seconds()
-	}
-	if d.Key.MaxLen == 0 {
-		d.Key.MaxLen = stet.DefaultMaxKeyLen
 	}
 	if c.Key.Pattern != nil {
 		d.Key.Pattern = c.Key.Pattern.String()

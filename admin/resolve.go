@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/textproto"
@@ -219,7 +220,7 @@ func (h *handler) unsettled(head *stet.Head) error {
 	}
 	p.Detail = fmt.Sprintf("%s (attempt %d, cause %s, the key is %s old, %s). Wait until %s; or send \"now\": true where you know that "+
 		"nothing can happen any more, which the audit trail keeps, or \"voided\": true with the provider's cancellation as evidence; both take "+
-		"the role admin.", what, head.Attempt, orNone(head.Cause), age.Long(head.AsOf.Sub(head.CreatedAt)), lastProbe(head), until.Format(time.RFC3339))
+		"the role admin.", what, head.Attempt, cmp.Or(head.Cause, "not known"), age.Long(head.AsOf.Sub(head.CreatedAt)), lastProbe(head), until.Format(time.RFC3339))
 	return p
 }
 
@@ -233,11 +234,4 @@ func lastProbe(head *stet.Head) string {
 		return fmt.Sprintf("a dead letter after %d probes, the last by %s", head.Probes, head.UpdatedAt.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf("asked about %d times, the last by %s", head.Probes, head.UpdatedAt.UTC().Format(time.RFC3339))
-}
-
-func orNone(cause string) string {
-	if cause == "" {
-		return "not known"
-	}
-	return cause
 }

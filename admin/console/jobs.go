@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -59,11 +60,7 @@ func (p *page) jobPage(status int, n *note) error {
 		d.About = append(d.About, fmt.Sprint(name, "=", value))
 	}
 	slices.Sort(d.About)
-	title, known := jobTitles[j.Action]
-	if !known {
-		title = "A job about %s"
-	}
-	d.Title = fmt.Sprintf(title, plural(j.Total, "key", "keys"))
+	d.Title = fmt.Sprintf(cmp.Or(jobTitles[j.Action], "A job about %s"), plural(j.Total, "key", "keys"))
 	v := view{Name: "audit", Title: d.Title, Note: n}
 	switch j.State {
 	case bulk.Completed:

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -39,10 +40,8 @@ var messageMarks = map[string]mark{
 }
 
 func rowOf(m *admin.Message) messageRow {
-	r := messageRow{Message: *m, Mark: messageMarks[string(m.State)]}
-	if r.Mark.Icon == "" {
-		r.Mark = mark{"over", "over", string(m.State)}
-	}
+	state := string(m.State)
+	r := messageRow{Message: *m, Mark: cmp.Or(messageMarks[state], mark{"over", "over", state})}
 	if m.State == "pending" && m.Attempt > 0 {
 		r.Mark = mark{"retry", "retry", "tries again"}
 	}
