@@ -22,14 +22,16 @@ type Route struct {
 	Config stethttp.Config
 }
 
+// RouteDoc is a route of /policy.json, for who reads that.
+type RouteDoc = routeDoc
+
 // The document speaks the configuration file's language.
 type (
 	policyDoc struct {
 		Scope  string     `json:"scope"`
-		Routes []RouteDoc `json:"routes"`
+		Routes []routeDoc `json:"routes"`
 	}
-	// RouteDoc is a route of /policy.json.
-	RouteDoc struct {
+	routeDoc struct {
 		Route            string         `json:"route"`
 		Match            string         `json:"match,omitzero"`
 		Mode             string         `json:"mode"`
@@ -75,16 +77,16 @@ type (
 
 func (h *handler) policy(*call) (any, error) {
 	p := h.Policy()
-	doc := policyDoc{Scope: p.Scope, Routes: make([]RouteDoc, 0, len(p.Routes))}
+	doc := policyDoc{Scope: p.Scope, Routes: make([]routeDoc, 0, len(p.Routes))}
 	for i := range p.Routes {
 		doc.Routes = append(doc.Routes, publish(&p.Routes[i]))
 	}
 	return doc, nil
 }
 
-func publish(r *Route) RouteDoc {
+func publish(r *Route) routeDoc {
 	c := &r.Config
-	d := RouteDoc{
+	d := routeDoc{
 		Route: c.Route, Match: r.Match, Mode: modes[c.Mode], EnabledMethods: c.EnabledMethods,
 		Key:         keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1), cmp.Or(c.Key.MaxLen, stet.DefaultMaxKeyLen), ""},
 		TTL:         ttlDoc{c.Policy.Retain.Seconds(), c.MinTTL.Seconds(), c.MaxTTL.Seconds(), "completion", "execute", 0},

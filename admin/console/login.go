@@ -78,14 +78,14 @@ func nextPage(at string) string {
 	return at
 }
 
-// maxLogin bounds the forms to sign in and to sign out, in bytes.
-const maxLogin = 64 << 10
+// small is the most bytes of the forms to sign in and to sign out.
+const small = 64 << 10
 
 // login answers POST /login. The API says whether it takes the token, and slows down those who
 // guess.
 func (h *console) login(w http.ResponseWriter, r *http.Request) {
 	p := h.newPage(w, r)
-	if p.readForm(maxLogin) != nil {
+	if p.readForm(small) != nil {
 		p.fail(foreignForm)
 		return
 	}
@@ -118,7 +118,7 @@ func (h *console) login(w http.ResponseWriter, r *http.Request) {
 // logout answers POST /logout.
 func (h *console) logout(w http.ResponseWriter, r *http.Request) {
 	p := h.newPage(w, r)
-	if p.readForm(maxLogin) != nil || !same(p.Typed("csrf"), p.CSRF) {
+	if p.readForm(small) != nil || !same(p.Typed("csrf"), p.CSRF) {
 		p.fail(foreignForm)
 		return
 	}
