@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/textproto"
 	"strings"
@@ -80,15 +81,14 @@ func (h *handler) adopt(ctx context.Context, rec *stet.Record, as string, n stet
 	if rec.State != stet.Unknown {
 		return rec.Head, stet.ErrState
 	}
-	res, evidence, err := reconcile.Known(ctx, h.engine, rec)
-	switch {
-	case err != nil:
-		return rec.Head, err
-	case res.Response == nil, (rec.Response != nil) != (as == asLate):
+	if (rec.Response != nil) != (as == asLate) {
 		return rec.Head, noAnswer
 	}
-	n.Evidence = strings.TrimPrefix(n.Evidence+"; "+evidence, "; ")
-	return h.engine.Operator().Resolve(ctx, rec.ID, res, n)
+	head, err := reconcile.Adopt(ctx, h.engine, rec, n)
+	if errors.Is(err, reconcile.ErrNotKnown) {
+		err = noAnswer
+	}
+	return head, err
 }
 
 // disproved is the problem of a release that a probe speaks against. The rest of what speaks

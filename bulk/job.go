@@ -54,7 +54,6 @@ const maxErrors = 2000
 var (
 	errFound  = errors.New("bulk: a probe says that it happened")
 	errMoved  = errors.New("bulk: others have changed it")
-	errSilent = errors.New("bulk: nothing says what happened")
 	errPast   = errors.New("bulk: its instant is over")
 	errUnable = errors.New("bulk: there is no probe")
 )
@@ -70,7 +69,7 @@ var causes = []cause{
 	{stet.ErrContradicted, "contradicted", "a late answer of the handler says that it happened: look at it, and resolve it"},
 	{errFound, "found", "a probe said that it happened, or still goes on: resolve it, or ask again"},
 	{errMoved, wordMoved, "others have changed it since it was chosen: it is as they left it"},
-	{errSilent, wordSilent, "neither a late answer nor its last probe says what happened: ask about it, or resolve it by itself"},
+	{reconcile.ErrNotKnown, wordSilent, "neither a late answer nor its last probe says what happened: ask about it, or resolve it by itself"},
 	{stet.ErrKeptLonger, "kept-longer", "its result is kept for longer already, and extend only lengthens"},
 	{errPast, "past", "the instant it was to be snoozed until was over"},
 	{errUnable, "no-probe", "no probe is configured where the job ran: set reconcile.probe.url"},
