@@ -107,7 +107,8 @@ func New(e *stet.Engine, c Config) http.Handler {
 		c.Bulk.AskWith(c.Reconciler)
 	}
 	c.Settle = cmp.Or(c.Settle, reconcile.DefaultSettle)
-	h := &handler{engine: e, Config: c, cursors: sealed.New(), mux: http.NewServeMux(), sweeping: make(chan struct{}, 1)}
+	h := &handler{engine: e, Config: c, cursors: sealed.New(), mux: http.NewServeMux(),
+		sweeping: make(chan struct{}, 1)}
 	h.mount()
 	return h
 }

@@ -32,7 +32,8 @@ func (h *handler) snooze(c *call) (any, error) {
 	case seconds != nil && *seconds == 0 && n.reason == "":
 		n.reason = "woken"
 	}
-	return h.change(c, &n, cmp.Or(err, remark("reason", n.reason, maxRemark)), func(rec *stet.Record) (stet.Head, error) {
+	err = cmp.Or(err, remark("reason", n.reason, maxRemark))
+	return h.change(c, &n, err, func(rec *stet.Record) (stet.Head, error) {
 		var d time.Duration
 		if seconds != nil {
 			d = time.Duration(*seconds * float64(time.Second))

@@ -31,8 +31,8 @@ type Entry struct {
 }
 
 func (h *handler) entry(c *stet.Change) Entry {
-	e := Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: cmp.Or(c.Tag, h.tagOf(c.ID)), Scope: string(c.ID.Scope),
-		Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice}
+	e := Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: cmp.Or(c.Tag, h.tagOf(c.ID)),
+		Scope: string(c.ID.Scope), Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice}
 	if e.Job = bulk.JobOf(c.ID); e.Job != "" {
 		e.ID = ""
 	}
@@ -114,9 +114,9 @@ func (f *auditFilter) parameters() parameters {
 		}
 		return nil
 	}
-	return parameters{{"id", id}, {"scope", verbatim(&f.Scope)}, {"who", verbatim(&f.Who)}, {"action", verbatim(&f.action)},
-		{"notice", verbatim(&f.notice)}, {"since", instant(&f.since)}, {"until", instant(&f.until)},
-		{"cursor", verbatim(&f.After)}, {"limit", upTo(stet.MaxLimit, &f.Limit)}}
+	return parameters{{"id", id}, {"scope", verbatim(&f.Scope)}, {"who", verbatim(&f.Who)},
+		{"action", verbatim(&f.action)}, {"notice", verbatim(&f.notice)}, {"since", instant(&f.since)},
+		{"until", instant(&f.until)}, {"cursor", verbatim(&f.After)}, {"limit", upTo(stet.MaxLimit, &f.Limit)}}
 }
 
 // revealing adds to the audit trail that the caller is about to see what is not shown by default.

@@ -147,7 +147,8 @@ func stateChanged(head *stet.Head) error {
 // a DELETE.
 func (h *handler) purge(c *call) (any, error) {
 	var n note
-	asked := parameters{{"reason", verbatim(&n.reason)}, {"if_version", n.ifVersion.parse}, {"if_basis", n.ifBasis.parse}}
+	asked := parameters{{"reason", verbatim(&n.reason)},
+		{"if_version", n.ifVersion.parse}, {"if_basis", n.ifBasis.parse}}
 	_, err := h.change(c, &n, asked.read(c.URL), func(rec *stet.Record) (stet.Head, error) {
 		at := rec.Version
 		if n.ifVersion == 0 && n.ifBasis == "" { // a cache may have read it, whose version is of before

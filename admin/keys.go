@@ -109,10 +109,11 @@ func readFilter(u *url.URL) (f filter, err error) {
 
 func (f *filter) parameters() parameters {
 	dead := flagged(&f.Escalated, "it is 1, for dead letters alone; leave it out for all", "1", "true")
-	return parameters{{"state", f.setState}, {"scope", verbatim(&f.Scope)}, {"route", verbatim(&f.Route)}, {"q", verbatim(&f.Key)},
-		{"path", verbatim(&f.Path)}, {"method", verbatim(&f.Method)}, {"cause", verbatim(&f.Cause)}, {"escalated", dead},
-		{"trace", verbatim(&f.TraceID)}, {"downstream", verbatim(&f.downstream)}, {"older_than_s", seconds(&f.OlderThan)},
-		{"sort", flagged(&f.Oldest, "it is oldest; leave it out for the newest first", "oldest")},
+	oldest := flagged(&f.Oldest, "it is oldest; leave it out for the newest first", "oldest")
+	return parameters{{"state", f.setState}, {"scope", verbatim(&f.Scope)}, {"route", verbatim(&f.Route)},
+		{"q", verbatim(&f.Key)}, {"path", verbatim(&f.Path)}, {"method", verbatim(&f.Method)},
+		{"cause", verbatim(&f.Cause)}, {"escalated", dead}, {"trace", verbatim(&f.TraceID)},
+		{"downstream", verbatim(&f.downstream)}, {"older_than_s", seconds(&f.OlderThan)}, {"sort", oldest},
 		{"cursor", verbatim(&f.After)}, {"limit", upTo(stet.MaxLimit, &f.Limit)}}
 }
 

@@ -95,9 +95,10 @@ func (h *handler) messages(c *call) (any, error) {
 		q.After = n
 		return nil
 	}
-	asked := parameters{{"state", oneOf(&q.State, "it is one of "+strings.Join(outboxStates, ", "), append(outboxStates, "")...)},
-		{"dead", flagged(&q.Dead, "it is 1, for dead and unknown messages alone; leave it out for all", "1", "true")},
-		{"topic", verbatim(&q.Topic)}, {"cursor", cursor}, {"limit", upTo(stet.MaxLimit, &q.Limit)}}
+	state := oneOf(&q.State, "it is one of "+strings.Join(outboxStates, ", "), append(outboxStates, "")...)
+	dead := flagged(&q.Dead, "it is 1, for dead and unknown messages alone; leave it out for all", "1", "true")
+	asked := parameters{{"state", state}, {"dead", dead}, {"topic", verbatim(&q.Topic)}, {"cursor", cursor},
+		{"limit", upTo(stet.MaxLimit, &q.Limit)}}
 	if err := asked.read(c.URL); err != nil {
 		return nil, err
 	}

@@ -218,9 +218,11 @@ func (h *handler) unsettled(head *stet.Head) error {
 	if head.Attended() {
 		what = "Its handler has not returned"
 	}
+	cause := cmp.Or(head.Cause, "not known")
 	p.Detail = fmt.Sprintf("%s (attempt %d, cause %s, the key is %s old, %s). Wait until %s; or send \"now\": true where you know that "+
 		"nothing can happen any more, which the audit trail keeps, or \"voided\": true with the provider's cancellation as evidence; both take "+
-		"the role admin.", what, head.Attempt, cmp.Or(head.Cause, "not known"), age.Long(head.AsOf.Sub(head.CreatedAt)), lastProbe(head), until.Format(time.RFC3339))
+		"the role admin.", what, head.Attempt, cause, age.Long(head.AsOf.Sub(head.CreatedAt)), lastProbe(head),
+		until.Format(time.RFC3339))
 	return p
 }
 

@@ -245,7 +245,8 @@ func (r *run) name(t *target, f fate, why error) {
 		r.Failed++
 	}
 	if len(r.Errors) < maxErrors {
-		r.Errors = append(r.Errors, Failure{ID: r.e.Tag(t.id()), Scope: t.Scope, Cause: causeOf(why).word, Left: f == left})
+		r.Errors = append(r.Errors,
+			Failure{ID: r.e.Tag(t.id()), Scope: t.Scope, Cause: causeOf(why).word, Left: f == left})
 	}
 }
 

@@ -175,7 +175,8 @@ func (p *page) confirmed(d *confirmView, seen []string) error {
 	job := ""
 	switch {
 	case strings.TrimSpace(p.Typed("count")) != strconv.Itoa(o.Expect):
-		err = &problem{Status: http.StatusBadRequest, Parameter: "count", Detail: fmt.Sprintf("It is not %d.", o.Expect)}
+		err = &problem{Status: http.StatusBadRequest, Parameter: "count",
+			Detail: fmt.Sprintf("It is not %d.", o.Expect)}
 	case err != nil:
 		err = &problem{Status: http.StatusBadRequest, Parameter: "until", Detail: "Choose one of the times."}
 	default:
