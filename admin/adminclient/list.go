@@ -36,17 +36,25 @@ func (l List[T]) Page(ctx context.Context, cursor string, limit int) (rows []T, 
 	if limit > 0 {
 		q.Set("limit", strconv.Itoa(limit))
 	}
-	var page map[string]json.RawMessage
-	if err := l.client.Get(ctx, l.path+"?"+q.Encode(), &page); err != nil {
-		return nil, "", err
+	err = l.client.list(ctx, l.path+"?"+q.Encode(), l.name, &rows, &next)
+	return rows, next, err
+}
+
+// list reads the list at a path, by its name, and the cursor of its next page, unless it has no
+// pages.
+func (c *Client) list(ctx context.Context, path, name string, rows any, next *string) error {
+	var doc map[string]json.RawMessage
+	if err := c.Get(ctx, path, &doc); err != nil {
+		return err
 	}
-	if err = json.Unmarshal(page[l.name], &rows); err == nil {
-		err = json.Unmarshal(page["next_cursor"], &next)
+	err := json.Unmarshal(doc[name], rows)
+	if err == nil && next != nil {
+		err = json.Unmarshal(doc["next_cursor"], next)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("the list %s cannot be read: %w", l.name, err)
+		return fmt.Errorf("the list %s cannot be read: %w", name, err)
 	}
-	return rows, next, nil
+	return nil
 }
 
 // Take follows the pages after a cursor until it has limit rows, or there are no more.

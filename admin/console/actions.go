@@ -108,7 +108,7 @@ func (p *page) resolve(f *form) error {
 	doc := map[string]any{"reason": in("reason"), "evidence": in("evidence"), "if_basis": in("if_basis")}
 	if in("use") == "stored" {
 		doc["as"] = "late-answer"
-		return p.sent(f, "resolve", p.post(p.recordAt("/resolve"), doc, nil))
+		return p.sent(f, "resolve", p.post(p.recordAt("/resolve"), doc))
 	}
 	status, err := strconv.Atoi(strings.TrimSpace(in("status")))
 	if err != nil || status < 200 || status > 599 {
@@ -119,7 +119,7 @@ func (p *page) resolve(f *form) error {
 	if in("type") != "" {
 		doc["headers"] = map[string][]string{"Content-Type": {in("type")}}
 	}
-	return p.sent(f, "resolve", p.post(p.recordAt("/resolve"), doc, nil))
+	return p.sent(f, "resolve", p.post(p.recordAt("/resolve"), doc))
 }
 
 // lookFirst shows the stored answer in the form before it is given to retries.
@@ -153,7 +153,7 @@ func (p *page) release(f *form) error {
 	if f.In.Get("cancelled") == "1" {
 		doc["voided"] = true
 	}
-	return p.sent(f, "release", p.post(p.recordAt("/release"), doc, nil))
+	return p.sent(f, "release", p.post(p.recordAt("/release"), doc))
 }
 
 // forgetting draws GET /keys/{id}/forget.
@@ -167,7 +167,7 @@ func (p *page) forget(f *form) error {
 			Detail: "It is not the id of this key."})
 	}
 	err := fit(p.api.Delete(p.r.Context(), adminclient.Name{Key: f.R.ID}, admin.Change{Reason: f.In.Get("reason"),
-		Basis: f.In.Get("if_basis")}), nil)
+		Basis: f.In.Get("if_basis")}))
 	if err == nil {
 		return p.render(http.StatusOK, "gone", view{Name: "key", Title: "Forgotten · " + f.R.ID, D: f})
 	}
@@ -176,7 +176,7 @@ func (p *page) forget(f *form) error {
 
 // tell makes a call about the record that the path names, and goes on with its page.
 func (p *page) tell(verb string, doc any, done string) error {
-	err := p.post(p.recordAt("/"+verb), doc, nil)
+	err := p.post(p.recordAt("/"+verb), doc)
 	return p.answered(err, keyURL(p.r.PathValue("id"))+"?done="+done, nil, func(status int, n *note) error {
 		if adminclient.Is(err, "state-changed") {
 			if r, err := p.record(); err == nil {

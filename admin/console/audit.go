@@ -70,7 +70,7 @@ func (p *page) export() error {
 	for entry, err := range p.api.Audit(q).Raw().All(p.r.Context()) {
 		switch {
 		case err != nil && n == 0:
-			return fit(err, nil)
+			return fit(err)
 		case err != nil:
 			panic(http.ErrAbortHandler) // a download that breaks off does not look whole
 		case n == 0:

@@ -12,20 +12,21 @@ type problem = adminclient.Problem
 
 // get reads a document of the API, for the user who asks for the page.
 func (p *page) get(at string, into any) error {
-	return fit(p.api.Get(p.r.Context(), at, into), into)
+	err := p.api.Get(p.r.Context(), at, into)
+	if err == nil {
+		tidy(into)
+	}
+	return fit(err)
 }
 
 // post sends a change to the API, by the user who asks for the page.
-func (p *page) post(at string, doc, into any) error {
-	return fit(p.api.Post(p.r.Context(), at, doc, into), into)
-}
+func (p *page) post(at string, doc any) error { return fit(p.api.Post(p.r.Context(), at, doc, nil)) }
 
-// fit makes every text of a document, or of a problem, fit to be shown. All calls go through it.
-func fit(err error, into any) error {
+// fit makes every text of a problem fit to be shown, as [page.get] does with those of a document.
+// All calls go through it.
+func fit(err error) error {
 	if bad, is := errors.AsType[*problem](err); is {
 		tidy(bad)
-	} else if err == nil && into != nil {
-		tidy(into)
 	}
 	return err
 }

@@ -83,7 +83,7 @@ func (d jobView) Changes() string {
 
 // turn stops a job, or resumes it.
 func (p *page) turn(verb string) error {
-	err := p.post(p.jobAt("/"+verb), map[string]any{"reason": p.Typed("reason")}, nil)
+	err := p.post(p.jobAt("/"+verb), map[string]any{"reason": p.Typed("reason")})
 	return p.answered(err, address("/jobs/%s", p.r.PathValue("job")), nil, p.jobPage)
 }
 

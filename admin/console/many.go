@@ -182,7 +182,7 @@ func (p *page) confirmed(d *confirmView, seen []string) error {
 	default:
 		job, err = p.api.Start(p.r.Context(), o)
 	}
-	return p.answered(fit(err, nil), address("/jobs/%s", job), &d.fault, func(status int, n *note) error {
+	return p.answered(fit(err), address("/jobs/%s", job), &d.fault, func(status int, n *note) error {
 		return p.drawConfirm(status, d, n)
 	})
 }

@@ -179,7 +179,7 @@ func (p *page) messagePage(status int, n *note, query string) error {
 }
 
 func (p *page) settleMessage(verb string) error {
-	err := p.post(p.messageAt("/"+verb), map[string]any{"reason": p.r.PostForm.Get("reason")}, nil)
+	err := p.post(p.messageAt("/"+verb), map[string]any{"reason": p.r.PostForm.Get("reason")})
 	next := address("/outbox/%s", p.r.PathValue("message")) + "?done=" + verb
 	return p.answered(err, next, nil, func(status int, n *note) error { return p.messagePage(status, n, "") })
 }
