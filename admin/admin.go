@@ -11,6 +11,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/docs/problems"
+	"github.com/stet-dev/stet/internal/sealed"
 	"github.com/stet-dev/stet/reconcile"
 )
 
@@ -86,8 +87,9 @@ type handler struct {
 	engine *stet.Engine
 	Config
 	mux     *http.ServeMux
+	foreign http.CrossOriginProtection // knows the pages of other origins; programs send none
 	guesses guesses
-	cursors seal
+	cursors sealed.Cursors
 
 	readings readings
 	sweeping chan struct{} // holds the one search that may walk the records
@@ -105,7 +107,8 @@ func New(e *stet.Engine, c Config) http.Handler {
 		c.Bulk.AskWith(c.Reconciler)
 	}
 	c.Settle = cmp.Or(c.Settle, reconcile.DefaultSettle)
-	h := &handler{engine: e, Config: c, cursors: newSeal(), mux: http.NewServeMux(), sweeping: make(chan struct{}, 1)}
+	h := &handler{engine: e, Config: c, cursors: sealed.New(), mux: http.NewServeMux(),
+		sweeping: make(chan struct{}, 1)}
 	h.mount()
 	return h
 }

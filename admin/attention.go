@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -31,9 +32,7 @@ func (h *handler) snooze(c *call) (any, error) {
 	case seconds != nil && *seconds == 0 && n.reason == "":
 		n.reason = "woken"
 	}
-	if err == nil {
-		err = remark("reason", n.reason, maxRemark)
-	}
+	err = cmp.Or(err, remark("reason", n.reason, maxRemark))
 	return h.change(c, &n, err, func(rec *stet.Record) (stet.Head, error) {
 		var d time.Duration
 		if seconds != nil {
@@ -53,12 +52,7 @@ func (h *handler) hand(c *call) (any, error) {
 	if to = strings.TrimSpace(to); err == nil && to == "" {
 		err = badParameter("to", "say who looks after it now")
 	}
-	if err == nil {
-		err = remark("to", to, maxName)
-	}
-	if err == nil {
-		err = remark("note", n.reason, maxRemark)
-	}
+	err = cmp.Or(err, remark("to", to, maxName), remark("note", n.reason, maxRemark))
 	if strings.TrimSpace(n.reason) == "" {
 		n.reason = "handed to " + to
 	}

@@ -31,12 +31,10 @@ type Entry struct {
 }
 
 func (h *handler) entry(c *stet.Change) Entry {
-	e := Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: c.Tag, Scope: string(c.ID.Scope),
-		Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice}
+	e := Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: cmp.Or(c.Tag, h.tagOf(c.ID)),
+		Scope: string(c.ID.Scope), Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice}
 	if e.Job = bulk.JobOf(c.ID); e.Job != "" {
 		e.ID = ""
-	} else if c.ID != (stet.ID{}) {
-		e.ID = cmp.Or(c.Tag, h.engine.Tag(c.ID))
 	}
 	if a, ok := reconcile.AnswerOf(c); ok {
 		e.Probe = probeAnswer(&a)
@@ -61,10 +59,7 @@ type auditFilter struct {
 // audit answers GET /api/v1/audit. A page may be short, or empty, before the last.
 func (h *handler) audit(c *call) (any, error) {
 	var f auditFilter
-	if err := parameters(c.URL, f.set); err != nil {
-		return nil, err
-	}
-	if err := c.who.within(&f.Scope); err != nil {
+	if err := cmp.Or(f.parameters().read(c.URL), c.who.within(&f.Scope)); err != nil {
 		return nil, err
 	}
 	changes, next, err := rows(h, c.who, f.After, cmp.Or(f.Limit, stet.DefaultLimit), func(c *stet.Change) stet.Scope { return c.ID.Scope },
@@ -112,35 +107,16 @@ func (f *auditFilter) selects(c *stet.Change) bool {
 		(f.notice == "" || c.Note.Notice == f.notice || bulk.JobOf(c.ID) == f.notice) && !c.At.Before(f.since) && (f.until.IsZero() || c.At.Before(f.until))
 }
 
-func (f *auditFilter) set(name, v string) (err error) {
-	switch name {
-	case "cursor":
-		f.After = v
-	case "id":
+func (f *auditFilter) parameters() parameters {
+	id := func(v string) error {
 		if f.Tag = v; !isTag(v) {
-			return badParameter(name, "it is a record's id, k_ and 16 hex digits, as lists and logs show it")
+			return errors.New("it is a record's id, k_ and 16 hex digits, as lists and logs show it")
 		}
-	case "scope":
-		f.Scope = stet.Scope(v)
-	case "who":
-		f.Who = v
-	case "action":
-		f.action = v
-	case "notice":
-		f.notice = v
-	case "since":
-		f.since, err = time.Parse(time.RFC3339, v)
-	case "until":
-		f.until, err = time.Parse(time.RFC3339, v)
-	case "limit":
-		return limitOf(v, &f.Limit)
-	default:
-		return badParameter(name, "there is no such parameter: id, scope, who, action, notice, since, until, cursor, limit")
+		return nil
 	}
-	if err != nil {
-		return badParameter(name, "it is an instant such as 2026-11-22T03:00:00Z (RFC 3339)")
-	}
-	return nil
+	return parameters{{"id", id}, {"scope", verbatim(&f.Scope)}, {"who", verbatim(&f.Who)},
+		{"action", verbatim(&f.action)}, {"notice", verbatim(&f.notice)}, {"since", instant(&f.since)},
+		{"until", instant(&f.until)}, {"cursor", verbatim(&f.After)}, {"limit", upTo(stet.MaxLimit, &f.Limit)}}
 }
 
 // revealing adds to the audit trail that the caller is about to see what is not shown by default.
@@ -166,7 +142,7 @@ func (h *handler) tagOf(id stet.ID) string {
 	return h.engine.Tag(id)
 }
 
-var untraced = &problem{Status: 503, Code: "store-unavailable", Title: "The audit trail could not be written", Detail: "Nothing is shown that leaves no trace. Try again later, or ask without reveal.", Retryable: true}
+var untraced = &Problem{Status: 503, Code: "store-unavailable", Title: "The audit trail could not be written", Detail: "Nothing is shown that leaves no trace. Try again later, or ask without reveal.", Retryable: true}
 
 // Actions of entries that the states of a record do not tell: for [stet.Note].Action.
 const (

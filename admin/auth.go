@@ -97,8 +97,13 @@ func local(r *http.Request) bool {
 	if on, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && on.Network() == "unix" {
 		return true
 	}
-	addr, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && addr.Addr().Unmap().IsLoopback()
+	return address(r).IsLoopback()
+}
+
+// address is where the request comes from; through a Unix socket, the zero one.
+func address(r *http.Request) netip.Addr {
+	at, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return at.Addr().Unmap()
 }
 
 // lacks is the answer to who needs another role.

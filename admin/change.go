@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -26,9 +25,9 @@ var changes = ledger.New(maxChanges, maxChanges/4, 1)
 const maxChanges = 16 << 20
 
 var (
-	reasonRequired = &problem{Status: 400, Code: "reason-required", Title: "A change needs a reason", Detail: "reason: say why, in words; it is kept in the audit trail.", Parameter: "reason"}
-	crowded        = &problem{Status: 429, Code: "rate-limited", Title: "Too many changes are being read", Detail: "Nothing was changed. Send it again.", Retryable: true}
-	noHistory      = &problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
+	reasonRequired = &Problem{Status: 400, Code: "reason-required", Title: "A change needs a reason", Detail: "reason: say why, in words; it is kept in the audit trail.", Parameter: "reason"}
+	crowded        = &Problem{Status: 429, Code: "rate-limited", Title: "Too many changes are being read", Detail: "Nothing was changed. Send it again.", Retryable: true}
+	noHistory      = &Problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
 )
 
 // read reads the body of a change: one JSON object with these members (see [members.Read]). What is
@@ -97,10 +96,7 @@ const passes = 3
 // change finds the record that a call names, once its body was read into n, and has act change it.
 // What act returns is the record as it is then, also where it was not changed.
 func (h *handler) change(c *call, n *note, err error, act func(rec *stet.Record) (stet.Head, error)) (any, error) {
-	if err == nil {
-		err = n.unreasoned()
-	}
-	if err != nil {
+	if err = cmp.Or(err, n.unreasoned()); err != nil {
 		return nil, err
 	}
 	var head stet.Head
@@ -140,7 +136,7 @@ func (h *handler) unchanged(head *stet.Head, err error) error {
 
 // stateChanged says what the record is instead, as far as is known.
 func stateChanged(head *stet.Head) error {
-	p := &problem{Status: 409, Code: "state-changed", Title: "The record's state does not allow this", Detail: "It is in another state, or was changed meanwhile. Look at it again."}
+	p := &Problem{Status: 409, Code: "state-changed", Title: "The record's state does not allow this", Detail: "It is in another state, or was changed meanwhile. Look at it again."}
 	if head.State != 0 {
 		p.Detail = fmt.Sprintf("It is %s, at version %d: it was changed meanwhile, or this is not done to what is %[1]s. Look at it again.", head.State, head.Version)
 	}
@@ -151,7 +147,9 @@ func stateChanged(head *stet.Head) error {
 // a DELETE.
 func (h *handler) purge(c *call) (any, error) {
 	var n note
-	_, err := h.change(c, &n, n.fromQuery(c.URL), func(rec *stet.Record) (stet.Head, error) {
+	asked := parameters{{"reason", verbatim(&n.reason)},
+		{"if_version", n.ifVersion.parse}, {"if_basis", n.ifBasis.parse}}
+	_, err := h.change(c, &n, asked.read(c.URL), func(rec *stet.Record) (stet.Head, error) {
 		at := rec.Version
 		if n.ifVersion == 0 && n.ifBasis == "" { // a cache may have read it, whose version is of before
 			at = 0
@@ -159,26 +157,4 @@ func (h *handler) purge(c *call) (any, error) {
 		return rec.Head, h.engine.Operator().Purge(c.Context(), rec.ID, at, n.by(c.who))
 	})
 	return nil, err
-}
-
-// fromQuery reads reason, if_version and if_basis. Another parameter is refused: a mistyped
-// condition would be none.
-func (n *note) fromQuery(u *url.URL) error {
-	return parameters(u, func(name, v string) error {
-		switch name {
-		case "reason":
-			n.reason = v
-		case "if_version":
-			if err := n.ifVersion.parse(v); err != nil {
-				return badParameter(name, err.Error())
-			}
-		case "if_basis":
-			if err := n.ifBasis.parse(v); err != nil {
-				return badParameter(name, err.Error())
-			}
-		default:
-			return badParameter(name, "there is no such parameter: reason, if_version, if_basis")
-		}
-		return nil
-	})
 }

@@ -1,6 +1,9 @@
 package admin
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Outlook says what follows from a record as it is. It is computed in one place, so that console,
 // command line, API and alerts say the same.
@@ -85,14 +88,6 @@ type Asking struct {
 	More   bool      `json:"more,omitzero"`
 }
 
-// add counts what was asked of another record.
-func (a *Asking) add(b *Asking) {
-	a.Count, a.More = a.Count+b.Count, a.More || b.More
-	if b.LastAt.After(a.LastAt) {
-		a.LastAt = b.LastAt
-	}
-}
-
 // Snooze is until when a record is out of the list of unknown ones and out of the alert, and why.
 type Snooze struct {
 	Until  time.Time `json:"until"`
@@ -131,6 +126,45 @@ type Incident struct {
 	Keys      []Record       `json:"keys,omitzero"` // of GET /api/v1/incidents/{incident}: at most ?keys=, those that tell most first
 
 	untimed bool // no time settles one of its records
+}
+
+// Add takes what a record says of its own: its late answer, the clients that ask about it, its last
+// probe, whom it was handed to, and when it settles, is asked about and is freed.
+func (in *Incident) Add(r *Record) {
+	if r.Late != nil {
+		in.Late++
+	}
+	if a := r.Asking; a != nil {
+		in.Asking.Count, in.Asking.More = in.Asking.Count+a.Count, in.Asking.More || a.More
+		if a.LastAt.After(in.Asking.LastAt) {
+			in.Asking.LastAt = a.LastAt
+		}
+	}
+	if in.Probes == nil {
+		in.Probes = map[string]int{}
+	}
+	if r.Probe != nil {
+		in.Probes[r.Probe.Found]++
+	}
+	if r.With != nil && !slices.Contains(in.With, r.With.To) {
+		in.With = append(in.With, r.With.To)
+	}
+	switch at := r.Outlook.SettledAt; {
+	case at.IsZero():
+		in.untimed = true
+	case at.After(in.SettledAt):
+		in.SettledAt = at
+	}
+	in.NextProbe = earliest(in.NextProbe, r.Outlook.NextProbe)
+	in.FreesAt = earliest(in.FreesAt, r.Outlook.FreesAt)
+}
+
+// earliest is the first of two instants, of which a zero one is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // Status is the answer of GET /api/v1/status: what needs a person, and how the parts are.

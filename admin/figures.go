@@ -17,18 +17,12 @@ type Figures struct {
 
 // gateways answers GET /api/v1/gateways.
 func (h *handler) gateways(c *call) (any, error) {
-	if err := unasked(c); err != nil {
-		return nil, err
-	}
 	return map[string]any{"gateways": some(h.Figures(c.Context()).Gateways)}, nil
 }
 
 // routeFigures answers GET /api/v1/routes: the routes that are configured here, in the order in
 // which /policy.json has them, and then those that only others have, or that are gone.
 func (h *handler) routeFigures(c *call) (any, error) {
-	if err := unasked(c); err != nil {
-		return nil, err
-	}
 	counted := map[string]RouteFigures{}
 	var order []string
 	for _, r := range h.Figures(c.Context()).Routes {
@@ -57,9 +51,6 @@ func (h *handler) routeFigures(c *call) (any, error) {
 
 // scopeFigures answers GET /api/v1/scopes.
 func (h *handler) scopeFigures(c *call) (any, error) {
-	if err := unasked(c); err != nil {
-		return nil, err
-	}
 	f := h.Figures(c.Context())
 	return map[string]any{"scopes": some(f.scopesOf(c.who))}, nil
 }
@@ -78,16 +69,18 @@ func (f *Figures) scopesOf(who principal) (all []ScopeFigures) {
 }
 
 // settings answers GET /api/v1/config.
-func (h *handler) settings(c *call) (any, error) {
-	if err := unasked(c); err != nil {
-		return nil, err
-	}
+func (h *handler) settings(*call) (any, error) {
 	return map[string]any{"settings": some(h.Settings())}, nil
 }
 
-// unasked refuses parameters where there are none.
-func unasked(c *call) error {
-	return parameters(c.URL, func(name, _ string) error { return badParameter(name, "there are no parameters here") })
+// unasked answers a call that takes no parameters.
+func unasked(do func(*handler, *call) (any, error)) func(*handler, *call) (any, error) {
+	return func(h *handler, c *call) (any, error) {
+		if err := (parameters{}).read(c.URL); err != nil {
+			return nil, err
+		}
+		return do(h, c)
+	}
 }
 
 // some is a list as JSON has it: empty and not null.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -47,13 +48,12 @@ type search struct {
 // quick, for a bounded time through the records.
 func (h *handler) sought(c *call) (any, error) {
 	s := search{handler: h, who: c.who, found: []Found{}, seen: map[stet.ID]bool{}, skipped: []string{}}
-	if err := parameters(c.URL, s.set); err != nil {
+	quick := flagged(&s.quick, "it is 1, or missing", "1")
+	asked := parameters{{"q", verbatim(&s.text)}, {"scope", verbatim(&s.scope)}, {"quick", quick}}
+	if err := cmp.Or(asked.read(c.URL), c.who.within(&s.scope)); err != nil {
 		return nil, err
 	}
-	if err := c.who.within(&s.scope); err != nil {
-		return nil, err
-	}
-	if s.text == "" || len(s.text) > maxSought {
+	if s.text = strings.TrimSpace(s.text); s.text == "" || len(s.text) > maxSought {
 		return nil, badParameter("q", "say what to look for: a key, an id, a trace id, or what a provider calls it")
 	}
 	looks := []lookFor{{s.byID, []string{byItsID}}, {s.byName, []string{byDownstream, byProvider}}, {s.byKey, []string{byTheKey}},
@@ -79,22 +79,6 @@ func (h *handler) sought(c *call) (any, error) {
 type lookFor struct {
 	do    func(context.Context) error
 	names []string
-}
-
-func (s *search) set(name, v string) error {
-	switch name {
-	case "q":
-		s.text = strings.TrimSpace(v)
-	case "scope":
-		s.scope = stet.Scope(v)
-	case "quick":
-		if s.quick = v == "1"; !s.quick {
-			return badParameter(name, "it is 1, or missing")
-		}
-	default:
-		return badParameter(name, "there is no such parameter: q, scope, quick")
-	}
-	return nil
 }
 
 // add takes what the caller may see, once.

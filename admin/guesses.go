@@ -89,27 +89,19 @@ func (g *guesses) audits(who *guesser, now time.Time) bool {
 // sender is whom a wrong token is held against: an address, of IPv6 its network. Those who come
 // through a Unix socket are one.
 func sender(r *http.Request) netip.Prefix {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	addr := at.Addr().Unmap().WithZone("")
+	addr := address(r).WithZone("")
 	bits := addr.BitLen()
 	if addr.Is6() && !addr.IsLoopback() {
 		bits = guesserBits6
 	}
-	p, err := addr.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
+	p, _ := addr.Prefix(bits) // an address has so many, and none has none
 	return p
 }
 
 // remote names the sender in the log and the audit trail.
 func remote(r *http.Request) string {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return "socket"
+	if addr := address(r); addr.IsValid() {
+		return addr.String()
 	}
-	return at.Addr().Unmap().String()
+	return "socket"
 }

@@ -43,24 +43,11 @@ type unknownFilter struct {
 	with  string // to whom they were handed
 }
 
-func (f *unknownFilter) set(name, v string) error {
-	switch name {
-	case "scope":
-		f.scope = stet.Scope(v)
-	case "route":
-		f.route = v
-	case "with":
-		f.with = v
-	default:
-		return badParameter(name, "there is no such parameter: scope, route, with")
-	}
-	return nil
-}
-
 // incidents answers GET /api/v1/incidents.
 func (h *handler) incidents(c *call) (any, error) {
 	var f unknownFilter
-	all, err := h.readUnknowns(c, f.set, &f)
+	asked := parameters{{"scope", verbatim(&f.scope)}, {"route", verbatim(&f.route)}, {"with", verbatim(&f.with)}}
+	all, err := h.readUnknowns(c, asked, &f)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +57,7 @@ func (h *handler) incidents(c *call) (any, error) {
 // incident answers GET /api/v1/incidents/{incident}.
 func (h *handler) incident(c *call) (any, error) {
 	shown := maxKeys
-	all, err := h.readUnknowns(c, func(name, v string) error {
-		if name != "keys" {
-			return badParameter(name, "there is no such parameter: keys")
-		}
-		return atMost(name, v, maxKeys, &shown)
-	}, &unknownFilter{})
+	all, err := h.readUnknowns(c, parameters{{"keys", upTo(maxKeys, &shown)}}, &unknownFilter{})
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +88,8 @@ func tells(r *Record) int {
 	return 1
 }
 
-func (h *handler) readUnknowns(c *call, set func(name, v string) error, f *unknownFilter) (tally, error) {
-	if err := parameters(c.URL, set); err != nil {
-		return tally{}, err
-	}
-	if err := c.who.within(&f.scope); err != nil {
+func (h *handler) readUnknowns(c *call, asked parameters, f *unknownFilter) (tally, error) {
+	if err := cmp.Or(asked.read(c.URL), c.who.within(&f.scope)); err != nil {
 		return tally{}, err
 	}
 	return h.unknowns(c.Context(), c.who, *f)
@@ -227,16 +206,14 @@ func incidentID(head *stet.Head) string {
 
 func newIncident(id string, head *stet.Head, more bool) *Incident {
 	return &Incident{ID: id, Cause: head.Cause, Route: head.Route, Method: head.Method, Owner: head.Holder,
-		Since: head.UnknownSince().UTC(), Probes: map[string]int{}, More: more}
+		Since: head.UnknownSince().UTC(), More: more}
 }
 
 // join adds a record to its incident, and describes it.
 func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head, answers map[stet.ID]*reconcile.Answer) Record {
 	doc, last := h.detailed(ctx, head), answers[head.ID]
 	h.answered(&doc, head, last)
-	if last != nil {
-		in.Probes[last.Found]++
-	}
+	in.Add(&doc)
 	in.Count++
 	if in.Method != head.Method {
 		in.Method = ""
@@ -250,32 +227,7 @@ func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head, answe
 	var one reconcile.Tally
 	one.Add(head)
 	in.Dead, in.Snoozed = in.Dead+one.Dead, in.Snoozed+one.Snoozed
-	if doc.Late != nil {
-		in.Late++
-	}
-	if a := doc.Asking; a != nil {
-		in.Asking.add(a)
-	}
-	switch at := doc.Outlook.SettledAt; {
-	case at.IsZero():
-		in.untimed = true
-	case at.After(in.SettledAt):
-		in.SettledAt = at
-	}
-	in.NextProbe = earliest(in.NextProbe, doc.Outlook.NextProbe)
-	in.FreesAt = earliest(in.FreesAt, doc.Outlook.FreesAt)
-	if doc.With != nil && !slices.Contains(in.With, doc.With.To) {
-		in.With = append(in.With, doc.With.To)
-	}
 	return doc
-}
-
-// earliest is the first of two instants, of which a zero one is none.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // readHistory finds in the latest entries of the history what the records' last probes were

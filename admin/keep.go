@@ -50,8 +50,8 @@ func (h *handler) annotate(c *call) (any, error) {
 }
 
 var (
-	keptLonger = &problem{Status: 409, Code: "state-changed", Title: "The result is kept for longer already", Detail: "Nothing was changed: extend only lengthens. To end it earlier, delete it."}
-	noProbe    = &problem{Status: 409, Code: "no-probe", Title: "There is nothing to ask",
+	keptLonger = &Problem{Status: 409, Code: "state-changed", Title: "The result is kept for longer already", Detail: "Nothing was changed: extend only lengthens. To end it earlier, delete it."}
+	noProbe    = &Problem{Status: 409, Code: "no-probe", Title: "There is nothing to ask",
 		Detail: "No probe is configured: set reconcile.probe.url to where the upstream says what it has done; or find out by hand, and resolve it."}
 )
 
@@ -97,6 +97,6 @@ func (h *handler) ask(c *call) (any, error) {
 }
 
 func unanswered(err error) error {
-	return &problem{Status: 502, Code: "probe-failed", Title: "The probe got no answer", Retryable: true,
+	return &Problem{Status: 502, Code: "probe-failed", Title: "The probe got no answer", Retryable: true,
 		Detail: fmt.Sprintf("It is still unknown: %s. See that reconcile.probe.url answers, and ask again.", err)}
 }

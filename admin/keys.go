@@ -4,16 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // listTimeout bounds one page of records, or the search for an id.
@@ -97,10 +95,9 @@ type filter struct {
 // records.
 func (f *filter) names() bool { return f.Key != "" || f.downstream != "" }
 
-// readFilter reads the parameters of a list. One that is not known is refused: a mistyped filter
-// would select everything.
+// readFilter reads the parameters of a list.
 func readFilter(u *url.URL) (f filter, err error) {
-	err = parameters(u, f.set)
+	err = f.parameters().read(u)
 	if f.downstream != "" && err == nil {
 		rest := f.Query
 		if rest.Scope = ""; !reflect.DeepEqual(rest, stet.Query{}) {
@@ -110,96 +107,29 @@ func readFilter(u *url.URL) (f filter, err error) {
 	return f, err
 }
 
-// limitOf reads how many rows a page has at most.
-func limitOf(v string, limit *int) error { return atMost("limit", v, stet.MaxLimit, limit) }
-
-func atMost(name, v string, most int, into *int) error {
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > most {
-		return badParameter(name, "it is a number from 1 to "+strconv.Itoa(most))
-	}
-	*into = n
-	return nil
+func (f *filter) parameters() parameters {
+	dead := flagged(&f.Escalated, "it is 1, for dead letters alone; leave it out for all", "1", "true")
+	oldest := flagged(&f.Oldest, "it is oldest; leave it out for the newest first", "oldest")
+	return parameters{{"state", f.setState}, {"scope", verbatim(&f.Scope)}, {"route", verbatim(&f.Route)},
+		{"q", verbatim(&f.Key)}, {"path", verbatim(&f.Path)}, {"method", verbatim(&f.Method)},
+		{"cause", verbatim(&f.Cause)}, {"escalated", dead}, {"trace", verbatim(&f.TraceID)},
+		{"downstream", verbatim(&f.downstream)}, {"older_than_s", seconds(&f.OlderThan)}, {"sort", oldest},
+		{"cursor", verbatim(&f.After)}, {"limit", upTo(stet.MaxLimit, &f.Limit)}}
 }
 
-// parameters hands each parameter of a query to set, which says what is wrong with it. No problem
-// names a value: it may be a key.
-func parameters(u *url.URL, set func(name, v string) error) error {
-	values, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return badParameter("query", "it is not properly encoded")
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if len(values[name]) != 1 {
-			return badParameter(name, "it is there more than once; send it once")
-		}
-		if err := set(name, values[name][0]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// texts are the parameters whose values are taken as they are.
-func (f *filter) texts() map[string]*string {
-	return map[string]*string{"scope": (*string)(&f.Scope), "route": &f.Route, "q": (*string)(&f.Key), "path": &f.Path, "method": &f.Method,
-		"cause": &f.Cause, "trace": &f.TraceID, "downstream": &f.downstream, "cursor": &f.After}
-}
-
-func (f *filter) set(name, v string) error {
-	if place := f.texts()[name]; place != nil {
-		*place = v
-		return nil
-	}
-	switch name {
-	case "state":
-		return setState(&f.Query, v)
-	case "escalated":
-		if f.Escalated = v == "1" || v == "true"; !f.Escalated {
-			return badParameter(name, "it is 1, for dead letters alone; leave it out for all")
-		}
-	case "sort":
-		if f.Oldest = v == "oldest"; !f.Oldest {
-			return badParameter(name, "it is oldest; leave it out for the newest first")
-		}
-	case "older_than_s":
-		d, ok := parseSeconds(v)
-		if !ok {
-			return badParameter(name, "it is a number of seconds, not negative")
-		}
-		f.OlderThan = d
-	case "limit":
-		return limitOf(v, &f.Limit)
-	default:
-		return badParameter(name, "there is no such parameter: state, scope, route, q, path, method, cause, escalated, trace, downstream, older_than_s, "+
-			"sort, cursor, limit")
-	}
-	return nil
-}
-
-// parseSeconds reads a number of seconds, whole or decimal, that a duration can hold.
-func parseSeconds(v string) (time.Duration, bool) {
-	const most = float64(1<<63-1) / float64(time.Second)
-	s, err := strconv.ParseFloat(v, 64)
-	if err != nil || !(s >= 0 && s < most) {
-		return 0, false
-	}
-	return time.Duration(s * float64(time.Second)), true
-}
-
-func setState(q *stet.Query, v string) error {
+func (f *filter) setState(v string) error {
 	if v == "" {
 		return nil
 	}
 	if v == stateFailed {
-		q.States, q.Failed = []stet.State{stet.Completed}, true
+		f.States, f.Failed = []stet.State{stet.Completed}, true
 		return nil
 	}
 	st, err := stet.ParseState(v)
 	if err != nil {
-		return badParameter("state", "it is one of running, completed, failed, retryable, unknown, expired")
+		return errors.New("it is one of running, completed, failed, retryable, unknown, expired")
 	}
-	q.States, q.Succeeded = []stet.State{st}, st == stet.Completed
+	f.States, f.Succeeded = []stet.State{st}, st == stet.Completed
 	return nil
 }
 
@@ -226,20 +156,10 @@ func (h *handler) show(c *call) (any, error) {
 // reveals reports whether the call asks for what is not shown by default, which takes an operator,
 // and the reason, where it says one.
 func (c *call) reveals() (reveal bool, why string, err error) {
-	err = parameters(c.URL, func(name, v string) error {
-		switch {
-		case name == "reason":
-			why = v
-			return remark(name, v, maxRemark)
-		case name != "reveal":
-			return badParameter(name, "there is no such parameter: reveal, reason")
-		case v != "1" && v != "0":
-			return badParameter(name, "it is 1 or 0")
-		}
-		reveal = v == "1"
-		return nil
-	})
-	if err == nil && reveal && c.who.role < Operator {
+	shown := ""
+	asked := parameters{{"reveal", oneOf(&shown, "it is 1 or 0", "1", "0")}, {"reason", verbatim(&why)}}
+	err = cmp.Or(asked.read(c.URL), remark("reason", why, maxRemark))
+	if reveal = shown == "1"; err == nil && reveal && c.who.role < Operator {
 		err = lacks(c.who, Operator)
 	}
 	return reveal, why, err
@@ -290,6 +210,6 @@ func find(ctx context.Context, e *stet.Engine, scope stet.Scope, name string) (s
 }
 
 func isTag(name string) bool {
-	digits, ok := strings.CutPrefix(name, "k_")
-	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
+	_, ok := tag.Parse(name)
+	return ok
 }

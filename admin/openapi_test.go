@@ -218,7 +218,7 @@ func (g *openAPI) add(rt *route, path string, e endpoint) {
 		answer["content"] = schema{"application/json": schema{"schema": g.given(doc)}}
 	}
 	op["responses"] = schema{fmt.Sprint(status): answer,
-		"default": schema{"description": "A problem", "content": schema{"application/problem+json": schema{"schema": g.of(reflect.TypeFor[problem]())}}}}
+		"default": schema{"description": "A problem", "content": schema{"application/problem+json": schema{"schema": g.of(reflect.TypeFor[Problem]())}}}}
 	if g.paths[path] == nil {
 		g.paths[path] = map[string]any{}
 	}
@@ -415,7 +415,7 @@ func TestOpenAPINamesWhatIsRead(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		var p problem
+		var p Problem
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil && w.Code >= 300 {
 			t.Fatalf("%s %s%s: %d %s", rt.method, rt.path, query, w.Code, w.Body)
 		}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -23,10 +24,10 @@ type Outbox interface {
 }
 
 var (
-	noOutbox = &problem{Status: 404, Code: "no-outbox", Title: "This store has no outbox",
+	noOutbox = &Problem{Status: 404, Code: "no-outbox", Title: "This store has no outbox",
 		Detail: "SQL stores have one: sqlite, postgres and mysql."}
-	noMessage    = &problem{Status: 404, Code: "not-found", Title: "There is no such message", Detail: "It does not exist, or it is out of reach."}
-	messageMoved = &problem{Status: 409, Code: "state-changed", Title: "The message's state does not allow this", Detail: "Only a dead or unknown message is settled by hand. Look at it again."}
+	noMessage    = &Problem{Status: 404, Code: "not-found", Title: "There is no such message", Detail: "It does not exist, or it is out of reach."}
+	messageMoved = &Problem{Status: 409, Code: "state-changed", Title: "The message's state does not allow this", Detail: "Only a dead or unknown message is settled by hand. Look at it again."}
 
 	outboxStates = []string{"pending", "running", "done", "unknown", "dead", "discarded"}
 )
@@ -86,7 +87,19 @@ func outboxed(do func(*handler, *call) (any, error)) func(*handler, *call) (any,
 // short before the last.
 func (h *handler) messages(c *call) (any, error) {
 	q := outbox.Query{Limit: stet.DefaultLimit}
-	if err := parameters(c.URL, func(name, v string) error { return setMessages(&q, name, v) }); err != nil {
+	cursor := func(v string) error {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n < 0 {
+			return errors.New("it is a next_cursor of this list; start without one")
+		}
+		q.After = n
+		return nil
+	}
+	state := oneOf(&q.State, "it is one of "+strings.Join(outboxStates, ", "), append(outboxStates, "")...)
+	dead := flagged(&q.Dead, "it is 1, for dead and unknown messages alone; leave it out for all", "1", "true")
+	asked := parameters{{"state", state}, {"dead", dead}, {"topic", verbatim(&q.Topic)}, {"cursor", cursor},
+		{"limit", upTo(stet.MaxLimit, &q.Limit)}}
+	if err := asked.read(c.URL); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
@@ -103,32 +116,6 @@ func (h *handler) messages(c *call) (any, error) {
 	}
 	found = slices.DeleteFunc(found, func(m outbox.Stored) bool { return !c.who.allows(m.Record.Scope) })
 	return paged("messages", found, next, h.letter), nil
-}
-
-func setMessages(q *outbox.Query, name, v string) error {
-	switch name {
-	case "state":
-		if q.State = outbox.State(v); v != "" && !slices.Contains(outboxStates, v) {
-			return badParameter(name, "it is one of "+strings.Join(outboxStates, ", "))
-		}
-	case "dead":
-		if q.Dead = v == "1" || v == "true"; !q.Dead {
-			return badParameter(name, "it is 1, for dead and unknown messages alone; leave it out for all")
-		}
-	case "topic":
-		q.Topic = v
-	case "cursor":
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || n < 0 {
-			return badParameter(name, "it is a next_cursor of this list; start without one")
-		}
-		q.After = n
-	case "limit":
-		return limitOf(v, &q.Limit)
-	default:
-		return badParameter(name, "there is no such parameter: state, dead, topic, cursor, limit")
-	}
-	return nil
 }
 
 // message answers GET /api/v1/outbox/{message}.
@@ -160,10 +147,7 @@ func (h *handler) confirm(c *call) (any, error) { return h.settle(c, h.Outbox.Co
 func (h *handler) settle(c *call, how func(ctx context.Context, id int64, who, why string) error) (any, error) {
 	var n note
 	var m outbox.Stored
-	err := h.read(c, map[string]any{"reason": &n.reason})
-	if err == nil {
-		err = n.unreasoned()
-	}
+	err := cmp.Or(h.read(c, map[string]any{"reason": &n.reason}), n.unreasoned())
 	if err == nil {
 		m, err = h.lettered(c)
 	}

@@ -1,8 +1,8 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/docs/problems"
@@ -21,6 +21,9 @@ type Route struct {
 	Match  string // empty: requests that no other route matches
 	Config stethttp.Config
 }
+
+// RouteDoc is a route of /policy.json, for who reads that.
+type RouteDoc = routeDoc
 
 // The document speaks the configuration file's language.
 type (
@@ -85,22 +88,21 @@ func publish(r *Route) routeDoc {
 	c := &r.Config
 	d := routeDoc{
 		Route: c.Route, Match: r.Match, Mode: modes[c.Mode], EnabledMethods: c.EnabledMethods,
-		Key:         keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1), c.Key.MaxLen, ""},
-		TTL:         ttlDoc{seconds(c.Policy.Retain), seconds(c.MinTTL), seconds(c.MaxTTL), "completion", "execute", 0},
+		Key: keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1), 0, ""},
+		TTL: ttlDoc{c.Policy.Retain.Seconds(), c.MinTTL.Seconds(), c.MaxTTL.Seconds(),
+			"completion", "execute", 0},
 		Fingerprint: fingerprintDoc{c.Fingerprint.String(), c.Fingerprint.Body.String(), c.Fingerprint.Fields, c.Fingerprint.Exclude, c.Fingerprint.Headers, c.Fingerprint.Decode},
 		Statuses:    statuses(c), NoStoreStatus: c.NoStoreStatus, WaitPolicy: waiting[c.Waiting],
-		RetryAfterMax: seconds(c.RetryAfterMax), MaxRequestAge: seconds(c.MaxRequestAge),
+		RetryAfterMax: c.RetryAfterMax.Seconds(), MaxRequestAge: c.MaxRequestAge.Seconds(),
 		MaxBody: c.MaxBody, MaxResponse: c.MaxResponse, Problems: c.ProblemBase,
 	}
 	if c.Mode == stethttp.ModeByMethod {
 		d.RequiredMethods = c.RequiredMethods
 	}
 	if c.Policy.Execution != stet.Never {
-		d.ExecutionTimeout = seconds(c.Policy.Execution)
+		d.ExecutionTimeout = c.Policy.Execution.Seconds()
 	}
-	if d.Key.MaxLen == 0 {
-		d.Key.MaxLen = stet.DefaultMaxKeyLen
-	}
+	d.Key.MaxLen = cmp.Or(c.Key.MaxLen, stet.DefaultMaxKeyLen)
 	if c.Key.Pattern != nil {
 		d.Key.Pattern = c.Key.Pattern.String()
 	}
@@ -108,7 +110,7 @@ func publish(r *Route) routeDoc {
 		d.TTL.From = "creation"
 	}
 	if c.Policy.KeepExpired > 0 {
-		d.TTL.OnExpired, d.TTL.KeepExpired = "reject", seconds(c.Policy.KeepExpired)
+		d.TTL.OnExpired, d.TTL.KeepExpired = "reject", c.Policy.KeepExpired.Seconds()
 	}
 	return d
 }
@@ -139,5 +141,3 @@ func statuses(c *stethttp.Config) map[string]int {
 	}
 	return all
 }
-
-func seconds(d time.Duration) float64 { return d.Seconds() }

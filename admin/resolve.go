@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/textproto"
 	"strings"
@@ -79,15 +81,14 @@ func (h *handler) adopt(ctx context.Context, rec *stet.Record, as string, n stet
 	if rec.State != stet.Unknown {
 		return rec.Head, stet.ErrState
 	}
-	res, evidence, err := reconcile.Known(ctx, h.engine, rec)
-	switch {
-	case err != nil:
-		return rec.Head, err
-	case res.Response == nil, (rec.Response != nil) != (as == asLate):
+	if (rec.Response != nil) != (as == asLate) {
 		return rec.Head, noAnswer
 	}
-	n.Evidence = strings.TrimPrefix(n.Evidence+"; "+evidence, "; ")
-	return h.engine.Operator().Resolve(ctx, rec.ID, res, n)
+	head, err := reconcile.Adopt(ctx, h.engine, rec, n)
+	if errors.Is(err, reconcile.ErrNotKnown) {
+		err = noAnswer
+	}
+	return head, err
 }
 
 // disproved is the problem of a release that a probe speaks against. The rest of what speaks
@@ -201,25 +202,27 @@ func validField(name, value string) bool {
 }
 
 // noAnswer is a record of which less is known than the client thinks.
-var noAnswer = &problem{Status: 409, Code: "no-answer", Title: "That answer is not there",
+var noAnswer = &Problem{Status: 409, Code: "no-answer", Title: "That answer is not there",
 	Detail: "A late-answer is taken where one came, and a last-probe where there is none and the probe found it with a status. Look at the record: its late_answer and last_probe say what is known."}
 
 // contradicted is what no waiting cures.
-var contradicted = &problem{Status: 409, Code: "contradicted", Title: "A late answer says that it happened",
+var contradicted = &Problem{Status: 409, Code: "contradicted", Title: "A late answer says that it happened",
 	Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or send \"override\": true where you know better, which takes the role admin, and which the audit trail keeps."}
 
 // unsettled says until when what the record's attempt sent may still have its effect, and what is
 // known of it, so that an operator who decides not to wait has seen both.
 func (h *handler) unsettled(head *stet.Head) error {
 	until := reconcile.Settled(head, h.Settle).Add(time.Second - 1).Truncate(time.Second).UTC() // a whole second, not too early
-	p := &problem{Status: 409, Code: "not-settled", Title: "The attempt may still have its effect", Until: until}
+	p := &Problem{Status: 409, Code: "not-settled", Title: "The attempt may still have its effect", Until: until}
 	what := "It ended " + age.Long(head.Idle()) + " ago"
 	if head.Attended() {
 		what = "Its handler has not returned"
 	}
+	cause := cmp.Or(head.Cause, "not known")
 	p.Detail = fmt.Sprintf("%s (attempt %d, cause %s, the key is %s old, %s). Wait until %s; or send \"now\": true where you know that "+
 		"nothing can happen any more, which the audit trail keeps, or \"voided\": true with the provider's cancellation as evidence; both take "+
-		"the role admin.", what, head.Attempt, orNone(head.Cause), age.Long(head.AsOf.Sub(head.CreatedAt)), lastProbe(head), until.Format(time.RFC3339))
+		"the role admin.", what, head.Attempt, cause, age.Long(head.AsOf.Sub(head.CreatedAt)), lastProbe(head),
+		until.Format(time.RFC3339))
 	return p
 }
 
@@ -233,11 +236,4 @@ func lastProbe(head *stet.Head) string {
 		return fmt.Sprintf("a dead letter after %d probes, the last by %s", head.Probes, head.UpdatedAt.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf("asked about %d times, the last by %s", head.Probes, head.UpdatedAt.UTC().Format(time.RFC3339))
-}
-
-func orNone(cause string) string {
-	if cause == "" {
-		return "not known"
-	}
-	return cause
 }

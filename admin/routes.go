@@ -3,8 +3,9 @@ package admin
 import (
 	"mime"
 	"net/http"
-	"net/url"
 	"strings"
+
+	"github.com/stet-dev/stet/internal/reply"
 )
 
 // call is a request, and the operator who makes it.
@@ -64,10 +65,11 @@ var routes = []route{
 	{"POST", "/api/v1/outbox/{message}/retry", Operator, outboxed((*handler).retry), nil},
 	{"POST", "/api/v1/outbox/{message}/discard", Operator, outboxed((*handler).discard), nil},
 	{"POST", "/api/v1/outbox/{message}/confirm", Operator, outboxed((*handler).confirm), nil},
-	{"GET", "/api/v1/gateways", Viewer, ofAllScopes((*handler).gateways), withFigures},
-	{"GET", "/api/v1/routes", Viewer, ofAllScopes((*handler).routeFigures), withFigures},
-	{"GET", "/api/v1/scopes", Viewer, (*handler).scopeFigures, withFigures},
-	{"GET", "/api/v1/config", Viewer, ofAllScopes((*handler).settings), func(c *Config) bool { return c.Settings != nil }},
+	{"GET", "/api/v1/gateways", Viewer, ofAllScopes(unasked((*handler).gateways)), withFigures},
+	{"GET", "/api/v1/routes", Viewer, ofAllScopes(unasked((*handler).routeFigures)), withFigures},
+	{"GET", "/api/v1/scopes", Viewer, unasked((*handler).scopeFigures), withFigures},
+	{"GET", "/api/v1/config", Viewer, ofAllScopes(unasked((*handler).settings)),
+		func(c *Config) bool { return c.Settings != nil }},
 	{"POST", "/hooks/reconcile", anyone, (*handler).hook, func(c *Config) bool { return c.Webhook != nil }},
 	{"GET", "/metrics", Viewer, ofAllScopes((*handler).metrics), func(c *Config) bool { return c.Metrics != nil }},
 	{"GET", "/policy.json", Viewer, (*handler).policy, func(c *Config) bool { return c.Policy != nil }},
@@ -124,9 +126,9 @@ func (h *handler) serve(rt route) http.HandlerFunc {
 		case http.Handler:
 			doc.ServeHTTP(w, r)
 		case accepted:
-			writeJSON(w, http.StatusAccepted, doc)
+			reply.JSON(w, http.StatusAccepted, reply.Document, doc)
 		default:
-			writeJSON(w, http.StatusOK, doc)
+			reply.JSON(w, http.StatusOK, reply.Document, doc)
 		}
 	}
 }
@@ -147,23 +149,12 @@ func (h *handler) admit(c *call, rt *route) error {
 	switch change := rt.method == http.MethodPost || rt.method == http.MethodDelete; {
 	case c.who.role < rt.role:
 		return lacks(c.who, rt.role)
-	case change && !sameOrigin(c.Request):
+	case change && h.foreign.Check(c.Request) != nil:
 		return forbidden("Changes are not taken from pages of other origins.")
-	case rt.method == http.MethodPost && media != "application/json":
+	case rt.method == http.MethodPost && media != reply.Document:
 		return notJSON
 	case rt.method == http.MethodPost && c.URL.RawQuery != "":
 		return badParameter("query", "a change has none; send its parameters in the body")
 	}
 	return nil
-}
-
-// sameOrigin reports whether the request comes from a program, which sends no Origin, or from a
-// page of this host. Pages of other hosts send their own origin (CSRF).
-func sameOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return true
-	}
-	u, err := url.Parse(origin)
-	return err == nil && u.Host == r.Host
 }

@@ -1,10 +1,6 @@
 package admin
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/rand"
-	"encoding/base64"
 	"slices"
 	"strings"
 
@@ -60,7 +56,7 @@ func rows[T any](h *handler, who principal, after string, limit int, scope func(
 	sealed := who.bound() || who.role < Operator
 	if sealed && after != "" {
 		var ok bool
-		if after, ok = h.cursors.open(after, who.name); !ok {
+		if after, ok = h.cursors.Open(after, who.name); !ok {
 			return nil, "", badParameter("cursor", "it is not for this token, or from before the gateway started; start without one")
 		}
 	}
@@ -75,37 +71,7 @@ func rows[T any](h *handler, who principal, after string, limit int, scope func(
 		}
 	}
 	if sealed && next != "" {
-		next = h.cursors.seal(next, who.name)
+		next = h.cursors.Seal(next, who.name)
 	}
 	return found, next, nil
-}
-
-// seal encrypts cursors for as long as the process runs.
-type seal struct{ cipher.AEAD }
-
-func newSeal() seal {
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // never fails
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		panic("admin: " + err.Error()) // of a key of another length
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		panic("admin: " + err.Error()) // of another block size
-	}
-	return seal{aead}
-}
-
-func (s seal) seal(cursor, who string) string {
-	return base64.RawURLEncoding.EncodeToString(s.Seal(nil, nil, []byte(cursor), []byte(who)))
-}
-
-func (s seal) open(text, who string) (string, bool) {
-	box, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return "", false
-	}
-	cursor, err := s.Open(nil, nil, box, []byte(who))
-	return string(cursor), err == nil
 }

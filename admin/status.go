@@ -14,15 +14,7 @@ import (
 // no rates, and no warnings, which are of all.
 func (h *handler) status(c *call) (any, error) {
 	span := "hour"
-	if err := parameters(c.URL, func(name, v string) error {
-		switch span = v; {
-		case name != "span":
-			return badParameter(name, "there is no such parameter: span")
-		case v != "hour" && v != "day":
-			return badParameter(name, "it is hour or day")
-		}
-		return nil
-	}); err != nil {
+	if err := (parameters{{"span", oneOf(&span, "it is hour or day", "hour", "day")}}).read(c.URL); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stet-dev/stet/internal/names"
 )
 
 // Role says what a token allows. Each includes the ones before it.
@@ -22,12 +24,7 @@ const (
 
 var roleNames = [...]string{Viewer: "viewer", Operator: "operator", Admin: "admin"}
 
-func (r Role) String() string {
-	if int(r) < len(roleNames) {
-		return roleNames[r]
-	}
-	return fmt.Sprintf("Role(%d)", uint8(r))
-}
+func (r Role) String() string { return names.Of("Role", roleNames[:], r) }
 
 // UnmarshalText accepts viewer, operator and admin.
 func (r *Role) UnmarshalText(text []byte) error {

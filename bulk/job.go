@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -53,21 +54,22 @@ const maxErrors = 2000
 var (
 	errFound  = errors.New("bulk: a probe says that it happened")
 	errMoved  = errors.New("bulk: others have changed it")
-	errSilent = errors.New("bulk: nothing says what happened")
 	errPast   = errors.New("bulk: its instant is over")
 	errUnable = errors.New("bulk: there is no probe")
 )
 
-// causes are the reasons why a record cannot be changed, for programs and for people.
-var causes = []struct {
+// cause is a reason why a record cannot be changed, for programs and for people.
+type cause struct {
 	err        error
 	word, text string
-}{
+}
+
+var causes = []cause{
 	{stet.ErrCorrupt, "corrupt-record", "it cannot be read: its row is damaged, or sealed with a key that is not at hand"},
 	{stet.ErrContradicted, "contradicted", "a late answer of the handler says that it happened: look at it, and resolve it"},
 	{errFound, "found", "a probe said that it happened, or still goes on: resolve it, or ask again"},
 	{errMoved, wordMoved, "others have changed it since it was chosen: it is as they left it"},
-	{errSilent, wordSilent, "neither a late answer nor its last probe says what happened: ask about it, or resolve it by itself"},
+	{reconcile.ErrNotKnown, wordSilent, "neither a late answer nor its last probe says what happened: ask about it, or resolve it by itself"},
 	{stet.ErrKeptLonger, "kept-longer", "its result is kept for longer already, and extend only lengthens"},
 	{errPast, "past", "the instant it was to be snoozed until was over"},
 	{errUnable, "no-probe", "no probe is configured where the job ran: set reconcile.probe.url"},
@@ -76,6 +78,12 @@ var causes = []struct {
 	{stet.ErrFresh, "not-settled", notSettled},
 	{stet.ErrState, "wrong-state", "its state does not allow this: look at it"},
 	{nil, "store-unavailable", "the store gave no answer about it: try it again"},
+}
+
+// causeOf is the cause of an error. The last is for all others.
+func causeOf(err error) cause {
+	i := slices.IndexFunc(causes, func(c cause) bool { return c.err == nil || errors.Is(err, c.err) })
+	return causes[i]
 }
 
 // The words of what is left, not failed.

@@ -23,7 +23,7 @@ const (
 	// Extend keeps the stored result for Retain from now: see [stet.Operator.Extend]. What is kept
 	// for longer already is left.
 	Extend Action = "extend"
-	// Resolve says that it happened, with the answer that is known already: see [reconcile.Known].
+	// Resolve says that it happened, with the answer that is known already: see [reconcile.Adopt].
 	// What nothing is known of is left.
 	Resolve Action = "resolve"
 	// Probe asks what became of it: see [reconcile.Reconciler.Ask] and [Jobs.Reconciler].

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // ErrStopped is returned by [Jobs.Work] for a job that was stopped.
@@ -108,17 +109,11 @@ func (j *Jobs) stopped(ctx context.Context, id string) (bool, error) {
 
 // watch ends the work on a job once it is stopped.
 func (r *run) watch(ctx context.Context, end context.CancelCauseFunc) {
-	t := time.NewTicker(look)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	for rest.For(ctx, look) {
+		// A store that does not answer stops nothing.
+		if stopped, err := r.j.stopped(ctx, string(r.c.ID().Key)); err == nil && stopped {
+			end(ErrStopped)
 			return
-		case <-t.C: // a store that does not answer stops nothing
-			if stopped, err := r.j.stopped(ctx, string(r.c.ID().Key)); err == nil && stopped {
-				end(ErrStopped)
-				return
-			}
 		}
 	}
 }

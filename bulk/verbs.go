@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/walk"
@@ -17,7 +16,7 @@ func (r *run) one(ctx context.Context, t *target) (fate, error) {
 	switch {
 	case err == nil, errors.Is(err, stet.ErrKnown):
 		return changed, nil
-	case errors.Is(err, errSilent), errors.Is(err, stet.ErrKeptLonger):
+	case errors.Is(err, reconcile.ErrNotKnown), errors.Is(err, stet.ErrKeptLonger):
 		return left, err
 	case errors.Is(err, stet.ErrNotFound), errors.Is(err, errMoved):
 		switch mine, err := r.mine(ctx, t); {
@@ -73,7 +72,10 @@ func (r *run) do(ctx context.Context, have *stet.Record) (stet.Head, error) {
 		res := stet.Resolution{Version: have.Version, Settle: o.Settle, Now: o.Now, Override: o.Override}
 		return op.Resolve(ctx, have.ID, res, o.Note)
 	case Resolve:
-		return r.resolve(ctx, have)
+		if have.State != stet.Unknown {
+			return have.Head, errMoved
+		}
+		return reconcile.Adopt(ctx, r.e, have, o.Note)
 	case Snooze:
 		in := o.Until.Sub(have.AsOf)
 		if in <= 0 {
@@ -96,23 +98,6 @@ func (r *run) disproved(ctx context.Context, h *stet.Head) error {
 		err = errFound
 	}
 	return err
-}
-
-// resolve ends a record with the answer that is known.
-func (r *run) resolve(ctx context.Context, have *stet.Record) (stet.Head, error) {
-	if have.State != stet.Unknown {
-		return have.Head, errMoved
-	}
-	res, evidence, err := reconcile.Known(ctx, r.e, have)
-	switch {
-	case err != nil:
-		return have.Head, err
-	case res.Response == nil:
-		return have.Head, errSilent
-	}
-	note := r.Order.Note
-	note.Evidence = strings.TrimPrefix(note.Evidence+"; "+evidence, "; ")
-	return r.e.Operator().Resolve(ctx, have.ID, res, note)
 }
 
 // ask asks about a record. Who takes the job over may ask again, which changes nothing.
@@ -152,11 +137,4 @@ func (r *run) mine(ctx context.Context, t *target) (bool, error) {
 }
 
 // answered reports whether err is about the record, so that another try would return the same.
-func answered(err error) bool {
-	for _, c := range causes {
-		if c.err != nil && errors.Is(err, c.err) {
-			return true
-		}
-	}
-	return false
-}
+func answered(err error) bool { return causeOf(err).err != nil }

@@ -245,12 +245,8 @@ func (r *run) name(t *target, f fate, why error) {
 		r.Failed++
 	}
 	if len(r.Errors) < maxErrors {
-		for _, c := range causes {
-			if c.err == nil || errors.Is(why, c.err) { // the last is for all others
-				r.Errors = append(r.Errors, Failure{ID: r.e.Tag(t.id()), Scope: t.Scope, Cause: c.word, Left: f == left})
-				break
-			}
-		}
+		r.Errors = append(r.Errors,
+			Failure{ID: r.e.Tag(t.id()), Scope: t.Scope, Cause: causeOf(why).word, Left: f == left})
 	}
 }
 

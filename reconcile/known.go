@@ -2,27 +2,39 @@ package reconcile
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/stet-dev/stet"
 )
 
-// Known returns how an unknown record ends if what is known of it already is believed, and the
-// evidence: its late answer is what its retries get or, if it has none, the status with which the
-// last probe found it. Without a Response nothing says that it happened. It holds for the version
-// that was read.
-func Known(ctx context.Context, e *stet.Engine, rec *stet.Record) (stet.Resolution, string, error) {
-	if rec.Response != nil {
-		return adopted(rec), "the answer is the one that came too late", nil
+// ErrNotKnown is returned for a record of which nothing says that it happened.
+var ErrNotKnown = errors.New("reconcile: neither a late answer nor its last probe says that it happened")
+
+// Adopt ends an unknown record as what is known of it already says: its late answer is what its
+// retries get or, if it has none, the status with which the last probe found it. The note's
+// evidence says so. It holds for the version that was read. The errors are [ErrNotKnown], and those
+// of [stet.Operator.Resolve].
+func Adopt(ctx context.Context, e *stet.Engine, rec *stet.Record, n stet.Note) (stet.Head, error) {
+	res, evidence := adopted(rec), "the answer is the one that came too late"
+	switch {
+	case rec.State != stet.Unknown:
+		return rec.Head, stet.ErrState
+	case rec.Response == nil:
+		a, ok, err := LastAnswer(ctx, e, &rec.Head)
+		if err != nil {
+			return rec.Head, err
+		}
+		if !ok || a.Found != Happened.String() || a.Status < 200 {
+			return rec.Head, ErrNotKnown
+		}
+		res = stet.Resolution{Version: rec.Version, Response: &stet.Response{Status: a.Status}}
+		if evidence = "its last probe: " + a.String(); rec.Published {
+			res.Kept = stet.KeptStatus
+		}
 	}
-	res := stet.Resolution{Version: rec.Version}
-	a, ok, err := LastAnswer(ctx, e, &rec.Head)
-	if err != nil || !ok || a.Found != Happened.String() || a.Status < 200 {
-		return res, "", err
-	}
-	if res.Response = (&stet.Response{Status: a.Status}); rec.Published {
-		res.Kept = stet.KeptStatus
-	}
-	return res, "its last probe: " + a.String(), nil
+	n.Evidence = strings.TrimPrefix(n.Evidence+"; "+evidence, "; ")
+	return e.Operator().Resolve(ctx, rec.ID, res, n)
 }
 
 // adopted ends a record with the answer that came too late: an unknown record has no other.

@@ -89,9 +89,6 @@ func (n *notice) respond() (problem string) {
 	return ""
 }
 
-// defaultScope is the scope of records where none is configured.
-const defaultScope = "default"
-
 func (n *notice) id(key string) stet.ID {
-	return stet.ID{Scope: stet.Scope(cmp.Or(n.Scope, defaultScope)), Key: stet.Key(key)}
+	return stet.ID{Scope: cmp.Or(stet.Scope(n.Scope), stethttp.DefaultScope), Key: stet.Key(key)}
 }

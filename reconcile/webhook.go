@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ledger"
+	"github.com/stet-dev/stet/internal/reply"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -97,7 +97,7 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer buf.Drop()
 	switch err := buf.Fill(r.Body, r.ContentLength, maxNotice); {
 	case errors.Is(err, ledger.ErrTooLong): // of one that is sent in chunks it shows late
-		tooLong(w)
+		refuse(w, tooLarge, fmt.Sprintf("A notice has at most %d bytes.", maxNotice))
 		return
 	case errors.Is(err, ledger.ErrNoRoom):
 		w.Header().Set("Retry-After", "1")
@@ -157,7 +157,7 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 	case err == nil:
 		h.Engine.Observe(stet.Event{Kind: stet.Probed, ID: id, Route: got.Route, TraceID: got.TraceID,
 			Attempt: got.Attempt, Result: "resolved"})
-		answer(w, http.StatusOK, "application/json", map[string]string{"result": "resolved"})
+		reply.JSON(w, http.StatusOK, reply.Document, map[string]string{"result": "resolved"})
 	case errors.Is(err, stet.ErrKnown):
 		known(w)
 	case errors.Is(err, stet.ErrNotFound):
@@ -225,13 +225,8 @@ func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, why refusal, prob
 	return id, ambiguous, "Several records have that name: name the scope and the key."
 }
 
-func tooLong(w http.ResponseWriter) {
-	text := fmt.Sprintf("A notice has at most %d bytes.", maxNotice)
-	refuse(w, tooLarge, text)
-}
-
 func known(w http.ResponseWriter) {
-	answer(w, http.StatusOK, "application/json", map[string]string{"result": "known"})
+	reply.JSON(w, http.StatusOK, reply.Document, map[string]string{"result": "known"})
 }
 
 // refusal is a problem document (RFC 9457).
@@ -263,15 +258,5 @@ var (
 
 func refuse(w http.ResponseWriter, r refusal, detail string) {
 	r.Type, r.Detail = stethttp.DefaultProblemBase+r.Code, detail
-	answer(w, r.Status, "application/problem+json", r)
-}
-
-func answer(w http.ResponseWriter, status int, media string, doc any) {
-	body, err := json.Marshal(doc)
-	if err != nil {
-		panic("reconcile: a document that is not JSON: " + err.Error())
-	}
-	w.Header().Set("Content-Type", media)
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n'))
+	reply.JSON(w, r.Status, reply.Problem, r)
 }

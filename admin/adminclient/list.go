@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // List is one of the API's lists, with its filter. Nothing is asked before one of its methods is
@@ -35,17 +36,25 @@ func (l List[T]) Page(ctx context.Context, cursor string, limit int) (rows []T, 
 	if limit > 0 {
 		q.Set("limit", strconv.Itoa(limit))
 	}
-	var page map[string]json.RawMessage
-	if err := l.client.Get(ctx, l.path+"?"+q.Encode(), &page); err != nil {
-		return nil, "", err
+	err = l.client.list(ctx, l.path+"?"+q.Encode(), l.name, &rows, &next)
+	return rows, next, err
+}
+
+// list reads the list at a path, by its name, and the cursor of its next page, unless it has no
+// pages.
+func (c *Client) list(ctx context.Context, path, name string, rows any, next *string) error {
+	var doc map[string]json.RawMessage
+	if err := c.Get(ctx, path, &doc); err != nil {
+		return err
 	}
-	if err = json.Unmarshal(page[l.name], &rows); err == nil {
-		err = json.Unmarshal(page["next_cursor"], &next)
+	err := json.Unmarshal(doc[name], rows)
+	if err == nil && next != nil {
+		err = json.Unmarshal(doc["next_cursor"], next)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("the list %s cannot be read: %w", l.name, err)
+		return fmt.Errorf("the list %s cannot be read: %w", name, err)
 	}
-	return rows, next, nil
+	return nil
 }
 
 // Take follows the pages after a cursor until it has limit rows, or there are no more.
@@ -65,8 +74,8 @@ func (l List[T]) Take(ctx context.Context, cursor string, limit int) (rows []T, 
 // All follows the pages to the end of the list. An error is the last that it yields.
 func (l List[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for cursor := ""; ; {
-			rows, next, err := l.Page(ctx, cursor, stet.MaxLimit)
+		pages := walk.Pages(func(after string) ([]T, string, error) { return l.Page(ctx, after, stet.MaxLimit) })
+		for rows, err := range pages {
 			if err != nil {
 				yield(*new(T), err)
 				return
@@ -75,9 +84,6 @@ func (l List[T]) All(ctx context.Context) iter.Seq2[T, error] {
 				if !yield(row, nil) {
 					return
 				}
-			}
-			if cursor = next; cursor == "" {
-				return
 			}
 		}
 	}

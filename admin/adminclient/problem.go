@@ -7,39 +7,18 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
+
+	"github.com/stet-dev/stet/admin"
 )
 
-// Problem is a refusal of the API: its problem document. Of an answer that is none, Status alone is
-// set.
-type Problem struct {
-	Type      string    `json:"type"`
-	Title     string    `json:"title"`
-	Status    int       `json:"status"`
-	Detail    string    `json:"detail"`
-	Code      string    `json:"code"`                // such as not-found; [github.com/stet-dev/stet/docs/problems] has a page for each
-	Parameter string    `json:"parameter,omitempty"` // of the query, or the member of the body, that is at fault
-	Retryable bool      `json:"retryable"`
-	Expect    *int      `json:"expect,omitempty"`   // of expect-mismatch: how many records were expected
-	Matching  *int      `json:"matching,omitempty"` // of expect-mismatch: how many match
-	Until     time.Time `json:"until,omitzero"`     // of not-settled: when the attempt has settled
-
-	RetryAfter string `json:"-"` // the answer's header of this name
-}
+// Problem is a refusal of the API. Of an answer that is no problem document, Status alone is set.
+type Problem = admin.Problem
 
 func problem(a *answer) error {
 	p := &Problem{}
 	_ = json.Unmarshal(a.body.Bytes(), p) // what is no problem document is told by its status
 	p.Status, p.RetryAfter = a.status, a.header.Get("Retry-After")
 	return p
-}
-
-func (p *Problem) Error() string {
-	text := strings.Trim(p.Title+": "+p.Detail, ": ")
-	if text == "" {
-		text = fmt.Sprintf("the answer is %d %s, and does not say why", p.Status, http.StatusText(p.Status))
-	}
-	return text
 }
 
 // Is reports whether err is a [*Problem] with this code.

@@ -160,14 +160,7 @@ func (c *Client) Incidents(ctx context.Context, q IncidentQuery) ([]admin.Incide
 }
 
 // named reads a list that has no pages.
-func named[T any](ctx context.Context, c *Client, path, name string) ([]T, error) {
-	var doc map[string]json.RawMessage
-	if err := c.Get(ctx, path, &doc); err != nil {
-		return nil, err
-	}
-	var rows []T
-	if err := json.Unmarshal(doc[name], &rows); err != nil {
-		return nil, fmt.Errorf("the list %s cannot be read: %w", name, err)
-	}
-	return rows, nil
+func named[T any](ctx context.Context, c *Client, path, name string) (rows []T, err error) {
+	err = c.list(ctx, path, name, &rows, nil)
+	return rows, err
 }

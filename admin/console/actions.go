@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -20,8 +19,7 @@ type form struct {
 	Can   ability // whether it can be freed
 	Facts panel
 	In    url.Values // what is in its fields
-	Error string
-	At    string // the field that the error is about
+	fault
 	// Of the late answer, after the user has looked at it.
 	Seen     bool
 	Headers  []string
@@ -32,15 +30,19 @@ type form struct {
 var formTitles = map[string]string{"happened": "It happened", "released": "It did not happen",
 	"forget": "Forget the answer"}
 
-// form is that of the record that the path names: as it was sent, or with the record's basis.
-func (p *page) form(name string) (*form, error) {
-	f := &form{name: name, In: p.r.PostForm}
-	var err error
-	f.R, err = p.record()
-	if p.Reading() {
-		f.In = url.Values{"if_basis": {f.R.Basis}}
+// onForm has the form of the record that the path names: as it was sent, or with the record's
+// basis.
+func onForm(name string, do func(*page, *form) error) pageFunc {
+	return func(p *page) (err error) {
+		f := &form{name: name, In: p.r.PostForm}
+		if f.R, err = p.record(); err != nil {
+			return err
+		}
+		if p.Reading() {
+			f.In = url.Values{"if_basis": {f.R.Basis}}
+		}
+		return do(p, f)
 	}
-	return f, err
 }
 
 func (p *page) drawForm(status int, f *form, n *note) error {
@@ -51,26 +53,17 @@ func (p *page) drawForm(status int, f *form, n *note) error {
 // sent goes on after a form: with the record's page, which says what was done, or with the form as
 // it was typed and what is wrong.
 func (p *page) sent(f *form, done string, err error) error {
-	bad, is := errors.AsType[*problem](err)
-	switch {
-	case err == nil:
-		return p.to(keyURL(f.R.ID) + "?done=" + done)
-	case !is:
-		return err
-	case bad.Status == http.StatusBadRequest:
-		f.Error, f.At = bad.Detail, bad.Parameter
-		return p.drawForm(bad.Status, f, nil)
-	}
-	n := failed(bad)
-	if bad.Code == "state-changed" {
-		if f.R, err = p.record(); err != nil {
-			return err
+	return p.answered(err, keyURL(f.R.ID)+"?done="+done, &f.fault, func(status int, n *note) error {
+		if adminclient.Is(err, "state-changed") {
+			if f.R, err = p.record(); err != nil {
+				return err
+			}
+			f.In.Set("if_basis", f.R.Basis)
+			n.Text = p.whatChanged(&f.R) + " What you typed is kept below."
+			n.Link, n.More = keyURL(f.R.ID), "look at it again"
 		}
-		f.In.Set("if_basis", f.R.Basis)
-		n.Text = p.whatChanged(&f.R) + " What you typed is kept below."
-		n.Link, n.More = keyURL(f.R.ID), "look at it again"
-	}
-	return p.drawForm(bad.Status, f, n)
+		return p.drawForm(status, f, n)
+	})
 }
 
 // whatChanged says who changed a record last, and how it is now.
@@ -89,11 +82,7 @@ func (p *page) whatChanged(r *admin.Record) string {
 }
 
 // happened draws GET /keys/{id}/happened.
-func (p *page) happened() error {
-	f, err := p.form("happened")
-	if err != nil {
-		return err
-	}
+func (p *page) happened(f *form) error {
 	f.In.Set("use", "own")
 	f.In.Set("status", "200")
 	f.In.Set("type", "application/json")
@@ -111,11 +100,7 @@ func (p *page) happened() error {
 }
 
 // resolve answers POST /keys/{id}/resolve: the key gets an answer.
-func (p *page) resolve() error {
-	f, err := p.form("happened")
-	if err != nil {
-		return err
-	}
+func (p *page) resolve(f *form) error {
 	in := f.In.Get
 	if in("look") != "" {
 		return p.lookFirst(f)
@@ -123,7 +108,7 @@ func (p *page) resolve() error {
 	doc := map[string]any{"reason": in("reason"), "evidence": in("evidence"), "if_basis": in("if_basis")}
 	if in("use") == "stored" {
 		doc["as"] = "late-answer"
-		return p.sent(f, "resolve", p.post(p.recordAt("/resolve"), doc, nil))
+		return p.sent(f, "resolve", p.post(p.recordAt("/resolve"), doc))
 	}
 	status, err := strconv.Atoi(strings.TrimSpace(in("status")))
 	if err != nil || status < 200 || status > 599 {
@@ -134,7 +119,7 @@ func (p *page) resolve() error {
 	if in("type") != "" {
 		doc["headers"] = map[string][]string{"Content-Type": {in("type")}}
 	}
-	return p.sent(f, "resolve", p.post(p.recordAt("/resolve"), doc, nil))
+	return p.sent(f, "resolve", p.post(p.recordAt("/resolve"), doc))
 }
 
 // lookFirst shows the stored answer in the form before it is given to retries.
@@ -154,11 +139,7 @@ func (p *page) lookFirst(f *form) error {
 
 // released draws GET /keys/{id}/released. An admin may say before it has settled that the provider
 // cancelled it.
-func (p *page) released() error {
-	f, err := p.form("released")
-	if err != nil {
-		return err
-	}
+func (p *page) released(f *form) error {
 	if p.Is("cancelled", "1") && p.May("admin") {
 		f.In.Set("cancelled", "1")
 	}
@@ -166,41 +147,27 @@ func (p *page) released() error {
 }
 
 // release answers POST /keys/{id}/release: the key becomes free.
-func (p *page) release() error {
-	f, err := p.form("released")
-	if err != nil {
-		return err
-	}
+func (p *page) release(f *form) error {
 	doc := map[string]any{"reason": f.In.Get("reason"), "evidence": f.In.Get("evidence"),
 		"if_basis": f.In.Get("if_basis")}
 	if f.In.Get("cancelled") == "1" {
 		doc["voided"] = true
 	}
-	return p.sent(f, "release", p.post(p.recordAt("/release"), doc, nil))
+	return p.sent(f, "release", p.post(p.recordAt("/release"), doc))
 }
 
 // forgetting draws GET /keys/{id}/forget.
-func (p *page) forgetting() error {
-	f, err := p.form("forget")
-	if err != nil {
-		return err
-	}
-	return p.drawForm(http.StatusOK, f, nil)
-}
+func (p *page) forgetting(f *form) error { return p.drawForm(http.StatusOK, f, nil) }
 
 // forget answers POST /keys/{id}/forget: the stored answer is dropped. The id is typed, because a
 // retry runs again after that.
-func (p *page) forget() error {
-	f, err := p.form("forget")
-	if err != nil {
-		return err
-	}
+func (p *page) forget(f *form) error {
 	if strings.TrimSpace(f.In.Get("id")) != f.R.ID {
 		return p.sent(f, "", &problem{Status: http.StatusBadRequest, Parameter: "id",
 			Detail: "It is not the id of this key."})
 	}
-	err = fit(p.api.Delete(p.r.Context(), adminclient.Name{Key: f.R.ID}, admin.Change{Reason: f.In.Get("reason"),
-		Basis: f.In.Get("if_basis")}), nil)
+	err := fit(p.api.Delete(p.r.Context(), adminclient.Name{Key: f.R.ID}, admin.Change{Reason: f.In.Get("reason"),
+		Basis: f.In.Get("if_basis")}))
 	if err == nil {
 		return p.render(http.StatusOK, "gone", view{Name: "key", Title: "Forgotten · " + f.R.ID, D: f})
 	}
@@ -209,19 +176,15 @@ func (p *page) forget() error {
 
 // tell makes a call about the record that the path names, and goes on with its page.
 func (p *page) tell(verb string, doc any, done string) error {
-	err := p.post(p.recordAt("/"+verb), doc, nil)
-	if bad, is := errors.AsType[*problem](err); is {
-		n := failed(bad)
-		if bad.Code == "state-changed" {
+	err := p.post(p.recordAt("/"+verb), doc)
+	return p.answered(err, keyURL(p.r.PathValue("id"))+"?done="+done, nil, func(status int, n *note) error {
+		if adminclient.Is(err, "state-changed") {
 			if r, err := p.record(); err == nil {
 				n.Text = p.whatChanged(&r) + " Do it again if it is still right."
 			}
 		}
-		return p.keyPage(bad.Status, n, nil)
-	} else if err != nil {
-		return err
-	}
-	return p.to(address("/keys/%s", p.r.PathValue("id")) + "?done=" + done)
+		return p.keyPage(status, n, nil)
+	})
 }
 
 // probe answers POST /keys/{id}/probe.

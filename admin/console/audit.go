@@ -27,25 +27,16 @@ type entryRow struct {
 
 // audit draws GET /audit.
 func (p *page) audit() error {
-	d := auditView{Filter: p.filters(auditFilters)}
-	var doc auditDoc
-	status, err := http.StatusOK, p.get("/api/v1/audit"+p.filter(auditFilters...), &doc)
+	f, doc, status, err := p.filtered("/api/v1/audit", auditFilters)
 	if err != nil {
-		if !d.Filter.wrong(err) {
-			return err
-		}
-		status = http.StatusBadRequest
+		return err
 	}
+	d := auditView{Filter: f, Next: doc.Next}
 	for i := range doc.Entries {
 		e := &doc.Entries[i]
 		d.Entries = append(d.Entries, entryRow{*e, ofEntry(e), jobOf(e)})
 	}
-	d.Next = doc.Next
-	live := 30
-	if p.r.URL.Query().Get("cursor") != "" {
-		live = 0
-	}
-	return p.render(status, "audit", view{Title: "Audit", Live: live, D: d})
+	return p.render(status, "audit", view{Title: "Audit", Live: 30, D: d})
 }
 
 // jobOf is the id of the job that an entry is about, or that made it. Other notices are those of
@@ -79,7 +70,7 @@ func (p *page) export() error {
 	for entry, err := range p.api.Audit(q).Raw().All(p.r.Context()) {
 		switch {
 		case err != nil && n == 0:
-			return fit(err, nil)
+			return fit(err)
 		case err != nil:
 			panic(http.ErrAbortHandler) // a download that breaks off does not look whole
 		case n == 0:

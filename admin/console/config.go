@@ -23,13 +23,11 @@ type configPart struct {
 
 // config draws GET /config.
 func (p *page) config() error {
-	var doc configDoc
+	var doc lists
 	if err := p.get("/api/v1/config", &doc); err != nil {
 		return err
 	}
 	d := configView{Only: p.Is("changed", "1")}
-	parts := map[string][]admin.Setting{}
-	var order []string
 	for _, s := range doc.Settings {
 		if s.Pending != "" {
 			d.Pending = append(d.Pending, s)
@@ -43,13 +41,11 @@ func (p *page) config() error {
 		if !deeper {
 			name = "the process"
 		}
-		if !slices.Contains(order, name) {
-			order = append(order, name)
+		i := slices.IndexFunc(d.Parts, func(part configPart) bool { return part.Name == name })
+		if i < 0 {
+			i, d.Parts = len(d.Parts), append(d.Parts, configPart{Name: name})
 		}
-		parts[name] = append(parts[name], s)
-	}
-	for _, name := range order {
-		d.Parts = append(d.Parts, configPart{name, parts[name]})
+		d.Parts[i].Settings = append(d.Parts[i].Settings, s)
 	}
 	return p.render(http.StatusOK, "config", view{Title: "Config", D: d})
 }

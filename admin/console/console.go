@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/stet-dev/stet/admin"
@@ -51,12 +52,9 @@ func New(api http.Handler, c Config) http.Handler {
 var ofAPI = []string{"/api/", "/hooks/", "/problems/", "/livez", "/readyz", "/metrics", "/policy.json", "/openapi.json"}
 
 func isAPI(path string) bool {
-	for _, p := range ofAPI {
-		if path == p || strings.HasSuffix(p, "/") && strings.HasPrefix(path, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ofAPI, func(p string) bool {
+		return path == p || strings.HasSuffix(p, "/") && strings.HasPrefix(path, p)
+	})
 }
 
 // security is the policy of every answer of the console: nothing but its own files, no inline

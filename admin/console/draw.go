@@ -1,8 +1,10 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 )
 
@@ -36,13 +38,7 @@ func stateMark(m mark) template.HTML {
 
 // methodPath is a method and a path as they were sent.
 func methodPath(method, path, route string) template.HTML {
-	what := path
-	if what == "" {
-		what = route
-	}
-	if what == "" {
-		what = "no path recorded"
-	}
+	what := cmp.Or(path, route, "no path recorded")
 	if method == "" {
 		return template.HTML(`<bdi class="path">` + template.HTMLEscapeString(what) + `</bdi>`)
 	}
@@ -77,27 +73,15 @@ func sparkOf(values []float64) spark {
 	if len(values) == 0 {
 		return s
 	}
-	for _, v := range values {
-		s.Peak = max(s.Peak, v)
-	}
-	s.Now = values[len(values)-1]
+	s.Peak, s.Now = max(slices.Max(values), 0), values[len(values)-1]
 	const width, base, top = 240.0, 34.0, 4.4
-	step := width
-	if len(values) > 1 {
-		step = width / float64(len(values)-1)
-	}
-	var b strings.Builder
+	step := width / float64(max(len(values)-1, 1))
+	points := make([]string, len(values))
 	for i, v := range values {
-		y := base
-		if s.Peak > 0 {
-			y = base - (base-top)*max(v, 0)/s.Peak
-		}
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		fmt.Fprintf(&b, "%s %s", trimmed(float64(i)*step, 1), trimmed(y, 1))
+		y := base - (base-top)*max(v, 0)/cmp.Or(s.Peak, 1)
+		points[i] = trimmed(float64(i)*step, 1) + " " + trimmed(y, 1)
 	}
-	s.Line = "M" + b.String()
-	s.Fill = fmt.Sprintf("M0 34L%sL240 34z", b.String())
+	line := strings.Join(points, " ")
+	s.Line, s.Fill = "M"+line, "M0 34L"+line+"L240 34z"
 	return s
 }

@@ -16,3 +16,6 @@ func Changes() map[string]string {
 	}
 	return all
 }
+
+// BodyText is what a page shows of a body.
+var BodyText = bodyText

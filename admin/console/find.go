@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -60,11 +61,7 @@ func (p *page) find() error {
 	d.Typing = typing
 	d.More, d.Skips = doc.More, len(doc.Skipped) > 0
 	for _, f := range doc.Found {
-		row := foundRow{f, markOf(&f.Key), foundBy[f.By]}
-		if row.By == "" {
-			row.By = f.By
-		}
-		d.Found = append(d.Found, row)
+		d.Found = append(d.Found, foundRow{f, markOf(&f.Key), cmp.Or(foundBy[f.By], f.By)})
 	}
 	return p.render(http.StatusOK, "find", view{Name: "keys", Title: "Find", D: d})
 }

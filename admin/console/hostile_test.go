@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/console"
 )
 
 // What clients sent cannot become a script, an attribute or an address of a page, nor turn the text
@@ -148,4 +149,17 @@ func contrast(t *testing.T, a, b string) float64 {
 	}
 	x, y := light(a), light(b)
 	return (max(x, y) + .05) / (min(x, y) + .05)
+}
+
+// A long body is cut between characters: it is still text.
+func TestLongBodiesAreCutBetweenCharacters(t *testing.T) {
+	for _, body := range []string{strings.Repeat("é", 1<<16), "x" + strings.Repeat("é", 1<<16), strings.Repeat("漢", 1<<15)} {
+		text, said := console.BodyText([]byte(body))
+		if len(text) < 64<<10-3 || len(text) > 64<<10 || !strings.HasPrefix(body, text) {
+			t.Errorf("of %.8q… %d bytes are shown: %s", body, len(text), said)
+		}
+	}
+	if text, said := console.BodyText([]byte("\xff\xfe")); text != "" || !strings.HasPrefix(said, "It is no text") {
+		t.Errorf("%q is shown: %s", text, said)
+	}
 }

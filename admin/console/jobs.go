@@ -1,7 +1,7 @@
 package console
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/age"
 )
 
 // jobs draws GET /jobs.
 func (p *page) jobs() error {
-	var doc struct {
-		Jobs []admin.Job `json:"jobs"`
-	}
+	var doc lists
 	if err := p.get("/api/v1/bulk", &doc); err != nil {
 		return err
 	}
@@ -57,15 +56,11 @@ func (p *page) jobPage(status int, n *note) error {
 		return err
 	}
 	d := jobView{Job: j, Over: j.State == bulk.Completed || j.State == bulk.Abandoned, Went: j.Done + j.Failed}
-	for name, value := range filled(j.Filter) {
+	for name, value := range (&adminclient.Query{Filter: j.Filter}).Parameters() {
 		d.About = append(d.About, fmt.Sprint(name, "=", value))
 	}
 	slices.Sort(d.About)
-	title, known := jobTitles[j.Action]
-	if !known {
-		title = "A job about %s"
-	}
-	d.Title = fmt.Sprintf(title, plural(j.Total, "key", "keys"))
+	d.Title = fmt.Sprintf(cmp.Or(jobTitles[j.Action], "A job about %s"), plural(j.Total, "key", "keys"))
 	v := view{Name: "audit", Title: d.Title, Note: n}
 	switch j.State {
 	case bulk.Completed:
@@ -81,15 +76,6 @@ func (p *page) jobPage(status int, n *note) error {
 	return p.render(status, "job", v)
 }
 
-// filled are the members of a filter that are in use.
-func filled(f admin.Filter) (members map[string]any) {
-	doc, err := json.Marshal(f)
-	if err != nil || json.Unmarshal(doc, &members) != nil {
-		return nil
-	}
-	return members
-}
-
 // Changes is the address of the entries of the audit trail that a job has made.
 func (d jobView) Changes() string {
 	return "/audit?" + url.Values{"notice": {d.Job.Job}, "since": {stamp(d.CreatedAt)}}.Encode()
@@ -97,13 +83,8 @@ func (d jobView) Changes() string {
 
 // turn stops a job, or resumes it.
 func (p *page) turn(verb string) error {
-	err := p.post(p.jobAt("/"+verb), map[string]any{"reason": p.Typed("reason")}, nil)
-	if bad, is := errors.AsType[*problem](err); is {
-		return p.jobPage(bad.Status, failed(bad))
-	} else if err != nil {
-		return err
-	}
-	return p.to(address("/jobs/%s", p.r.PathValue("job")))
+	err := p.post(p.jobAt("/"+verb), map[string]any{"reason": p.Typed("reason")})
+	return p.answered(err, address("/jobs/%s", p.r.PathValue("job")), nil, p.jobPage)
 }
 
 // stop answers POST /jobs/{job}/stop.

@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -113,7 +114,7 @@ func (p *page) keyPage(status int, n *note, shows *revealed) error {
 
 // entriesOf are what the audit trail has of a record, newest first.
 func (p *page) entriesOf(id string) ([]admin.Entry, error) {
-	var doc auditDoc
+	var doc lists
 	err := p.get("/api/v1/audit?limit=100&id="+encoded(id), &doc)
 	return doc.Entries, err
 }
@@ -138,19 +139,7 @@ func (p *page) curl(r *admin.Record) string {
 }
 
 // encoded leaves only those characters of s as they are that mean nothing in any part of a URL.
-func encoded(s string) string {
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-._~", c) >= 0:
-			b.WriteByte(c)
-		default:
-			b.WriteString("%" + string(hex[c>>4]) + string(hex[c&15]))
-		}
-	}
-	return b.String()
-}
+func encoded(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
 // maxBodyShown is how much of a response is shown, in bytes.
 const maxBodyShown = 64 << 10
@@ -195,18 +184,14 @@ func revealedOf(r *admin.Record) *revealed {
 
 // bodyText is a body as text, and what has to be said of it.
 func bodyText(body []byte) (text, said string) {
-	whole := len(body)
-	if whole > maxBodyShown {
-		body = body[:maxBodyShown]
-		for len(body) > 0 && !utf8.RuneStart(body[len(body)-1]) {
-			body = body[:len(body)-1]
-		}
-		said = "These are the first 64 kB of " + sizeOf(int64(whole)) + "."
+	size := sizeOf(int64(len(body)))
+	if text = start(string(body), maxBodyShown); len(text) < len(body) {
+		said = "These are the first 64 kB of " + size + "."
 	}
-	if !utf8.Valid(body) {
-		return "", "It is no text: " + sizeOf(int64(whole)) + ". Fetch them with stet keys show --reveal --json."
+	if !utf8.ValidString(text) {
+		return "", "It is no text: " + size + ". Fetch them with stet keys show --reveal --json."
 	}
-	return visible(string(body)), said
+	return visible(text), said
 }
 
 // visible replaces what cannot be seen, and leaves the length as it is.

@@ -15,26 +15,22 @@ var keyFilters = []string{"state", "scope", "route", "path", "method", "cause", 
 // filterView is the form of a list: what is in it, and what is wrong with it.
 type filterView struct {
 	Values map[string]string
-	Error  string
-	At     string // the parameter that the error is about
+	fault
 }
 
-func (p *page) filters(names []string) filterView {
-	f := filterView{Values: map[string]string{}}
+// filtered fetches the list that the page's filter selects. What the API says about the filter, if
+// it is about one, is noted.
+func (p *page) filtered(at string, names []string) (f filterView, doc lists, status int, err error) {
+	f.Values = map[string]string{}
 	for _, n := range names {
 		f.Values[n] = p.r.URL.Query().Get(n)
 	}
-	return f
-}
-
-// wrong notes what the API says about a filter, if it is about one.
-func (f *filterView) wrong(err error) bool {
-	bad, is := errors.AsType[*problem](err)
-	if !is || bad.Status != http.StatusBadRequest || bad.Parameter == "" {
-		return false
+	err = p.get(at+p.filter(names...), &doc)
+	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusBadRequest && bad.Parameter != "" {
+		f.Error, f.At = first(bad.Detail)+".", bad.Parameter
+		return f, doc, bad.Status, nil
 	}
-	f.Error, f.At = first(bad.Detail)+".", bad.Parameter
-	return true
+	return f, doc, http.StatusOK, err
 }
 
 // keysView is the list of all keys.
@@ -58,26 +54,16 @@ type statePill struct {
 
 // keys draws GET /keys.
 func (p *page) keys() error {
-	d := keysView{Filter: p.filters(keyFilters)}
+	f, doc, status, err := p.filtered("/api/v1/keys", keyFilters)
+	if err != nil {
+		return err
+	}
+	d := keysView{Filter: f, Next: doc.Next, Empty: len(doc.Keys) == 0 && p.r.URL.RawQuery == ""}
 	for _, s := range []string{"running", "completed", "failed", "retryable", "unknown", "expired"} {
 		d.States = append(d.States, statePill{marks[s], s})
-	}
-	var doc keysDoc
-	status, err := http.StatusOK, p.get("/api/v1/keys"+p.filter(keyFilters...), &doc)
-	if err != nil {
-		if !d.Filter.wrong(err) {
-			return err
-		}
-		status = http.StatusBadRequest
 	}
 	for i := range doc.Keys {
 		d.Keys = append(d.Keys, keyRow{doc.Keys[i], markOf(&doc.Keys[i])})
 	}
-	d.Next = doc.Next
-	d.Empty = len(d.Keys) == 0 && p.r.URL.RawQuery == ""
-	live := 5
-	if p.r.URL.Query().Get("cursor") != "" {
-		live = 0 // the list stands still while it is read
-	}
-	return p.render(status, "keys", view{Title: "Keys", Live: live, D: d})
+	return p.render(status, "keys", view{Title: "Keys", Live: 5, D: d})
 }

@@ -78,12 +78,14 @@ func nextPage(at string) string {
 	return at
 }
 
+// small is the most bytes of the forms to sign in and to sign out.
+const small = 64 << 10
+
 // login answers POST /login. The API says whether it takes the token, and slows down those who
 // guess.
 func (h *console) login(w http.ResponseWriter, r *http.Request) {
 	p := h.newPage(w, r)
-	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-	if err := h.foreign.Check(r); err != nil || r.ParseForm() != nil {
+	if p.readForm(small) != nil {
 		p.fail(foreignForm)
 		return
 	}
@@ -116,8 +118,7 @@ func (h *console) login(w http.ResponseWriter, r *http.Request) {
 // logout answers POST /logout.
 func (h *console) logout(w http.ResponseWriter, r *http.Request) {
 	p := h.newPage(w, r)
-	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-	if err := h.foreign.Check(r); err != nil || r.ParseForm() != nil || !same(r.PostForm.Get("csrf"), p.CSRF) {
+	if p.readForm(small) != nil || !same(p.Typed("csrf"), p.CSRF) {
 		p.fail(foreignForm)
 		return
 	}

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -25,8 +24,7 @@ type confirmView struct {
 	Unsure bool // there may be further ones that ask
 	Last   time.Time
 	Proofs []proof // of a release: what it stands on
-	Error  string
-	At     string // the field that the error is about
+	fault
 }
 
 // proof is why keys may be freed, and of how many that is the reason.
@@ -165,34 +163,28 @@ func (p *page) confirmed(d *confirmView, seen []string) error {
 			changed++
 		}
 	}
+	if changed > 0 {
+		return p.drawConfirm(http.StatusConflict, d, &note{Kind: "unknown", Icon: "differs",
+			Bold: "Not changed: " + plural(changed, "key has", "keys have") + " changed since you looked.",
+			Text: "The list below is as it is now. Look at it again, and type its count."})
+	}
 	var err error
 	if d.Do == bulk.Snooze {
 		o.Until, err = time.Parse(time.RFC3339, p.Typed("until"))
 	}
+	job := ""
 	switch {
-	case changed > 0:
-		return p.drawConfirm(http.StatusConflict, d, &note{Kind: "unknown", Icon: "differs",
-			Bold: "Not changed: " + plural(changed, "key has", "keys have") + " changed since you looked.",
-			Text: "The list below is as it is now. Look at it again, and type its count."})
 	case strings.TrimSpace(p.Typed("count")) != strconv.Itoa(o.Expect):
-		d.Error, d.At = fmt.Sprintf("It is not %d.", o.Expect), "count"
-		return p.drawConfirm(http.StatusBadRequest, d, nil)
+		err = &problem{Status: http.StatusBadRequest, Parameter: "count",
+			Detail: fmt.Sprintf("It is not %d.", o.Expect)}
 	case err != nil:
-		d.Error, d.At = "Choose one of the times.", "until"
-		return p.drawConfirm(http.StatusBadRequest, d, nil)
+		err = &problem{Status: http.StatusBadRequest, Parameter: "until", Detail: "Choose one of the times."}
+	default:
+		job, err = p.api.Start(p.r.Context(), o)
 	}
-	job, err := p.api.Start(p.r.Context(), o)
-	bad, is := errors.AsType[*problem](fit(err, nil))
-	switch {
-	case err == nil:
-		return p.to(address("/jobs/%s", job))
-	case !is:
-		return err
-	case bad.Status == http.StatusBadRequest:
-		d.Error, d.At = bad.Detail, bad.Parameter
-		return p.drawConfirm(bad.Status, d, nil)
-	}
-	return p.drawConfirm(bad.Status, d, failed(bad))
+	return p.answered(fit(err), address("/jobs/%s", job), &d.fault, func(status int, n *note) error {
+		return p.drawConfirm(status, d, n)
+	})
 }
 
 // seenAs is a key as it was seen, as a form and the API name it.

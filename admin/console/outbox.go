@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -39,10 +40,8 @@ var messageMarks = map[string]mark{
 }
 
 func rowOf(m *admin.Message) messageRow {
-	r := messageRow{Message: *m, Mark: messageMarks[string(m.State)]}
-	if r.Mark.Icon == "" {
-		r.Mark = mark{"over", "over", string(m.State)}
-	}
+	state := string(m.State)
+	r := messageRow{Message: *m, Mark: cmp.Or(messageMarks[state], mark{"over", "over", state})}
 	if m.State == "pending" && m.Attempt > 0 {
 		r.Mark = mark{"retry", "retry", "tries again"}
 	}
@@ -54,7 +53,7 @@ func rowOf(m *admin.Message) messageRow {
 
 // dead draws GET /dead.
 func (p *page) dead() error {
-	var doc incidentsDoc
+	var doc lists
 	if err := p.get("/api/v1/incidents", &doc); err != nil {
 		return err
 	}
@@ -83,9 +82,6 @@ func (p *page) dead() error {
 	if v.Status != nil && v.Status.OutboxDead != nil {
 		d.Dead = *v.Status.OutboxDead
 	}
-	if p.r.URL.Query().Get("cursor") != "" {
-		v.Live = 0
-	}
 	v.Title, v.D = plural(d.Keys+d.Dead, "dead letter", "dead letters"), d
 	return p.render(http.StatusOK, "dead", v)
 }
@@ -97,35 +93,24 @@ func (p *page) deadAlone(g *group) {
 		return
 	}
 	keys := slices.DeleteFunc(g.Keys, func(r admin.Record) bool { return !r.Escalated || r.Snooze != nil })
-	g.NextProbe, g.FreesAt = time.Time{}, time.Time{}
-	g.Late, g.Asking, g.Probes, g.With, g.May, g.Alone, g.WhyNot = 0, admin.Asking{}, map[string]int{}, nil, false, false, ""
+	var left admin.Incident
 	for i := range keys {
-		r := &keys[i]
-		g.Late += btoi(r.Late != nil)
-		if r.Probe != nil {
-			g.Probes[r.Probe.Found]++
-		}
-		if r.With != nil && !slices.Contains(g.With, r.With.To) {
-			g.With = append(g.With, r.With.To)
-		}
-		if a := r.Asking; a != nil {
-			g.Asking.Count, g.Asking.More = g.Asking.Count+a.Count, g.Asking.More || a.More
-			if a.LastAt.After(g.Asking.LastAt) {
-				g.Asking.LastAt = a.LastAt
-			}
-		}
+		left.Add(&keys[i])
 	}
+	g.Late, g.Asking, g.Probes, g.With = left.Late, left.Asking, left.Probes, left.With
+	g.NextProbe, g.FreesAt = time.Time{}, time.Time{} // nothing is tried any more
+	g.May, g.Alone, g.WhyNot = false, false, ""
 	p.loaded(g, keys)
 }
 
 // messages fills in those of the outbox.
 func (p *page) messages(d *deadView) error {
-	lists := []string{p.deadMessages(), "/api/v1/outbox?limit=50&state=running", "/api/v1/outbox?limit=50&state=pending"}
-	if p.r.URL.Query().Get("cursor") != "" {
-		lists = lists[:1]
+	all := []string{p.deadMessages(), "/api/v1/outbox?limit=50&state=running", "/api/v1/outbox?limit=50&state=pending"}
+	if !p.Is("cursor", "") {
+		all = all[:1]
 	}
-	for i, at := range lists {
-		var doc outboxDoc
+	for i, at := range all {
+		var doc lists
 		err := p.get(at, &doc)
 		if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
 			d.NoOutbox = bad.Detail
@@ -194,13 +179,9 @@ func (p *page) messagePage(status int, n *note, query string) error {
 }
 
 func (p *page) settleMessage(verb string) error {
-	err := p.post(p.messageAt("/"+verb), map[string]any{"reason": p.r.PostForm.Get("reason")}, nil)
-	if bad, is := errors.AsType[*problem](err); is {
-		return p.messagePage(bad.Status, failed(bad), "")
-	} else if err != nil {
-		return err
-	}
-	return p.to(address("/outbox/%s", p.r.PathValue("message")) + "?done=" + verb)
+	err := p.post(p.messageAt("/"+verb), map[string]any{"reason": p.r.PostForm.Get("reason")})
+	next := address("/outbox/%s", p.r.PathValue("message")) + "?done=" + verb
+	return p.answered(err, next, nil, func(status int, n *note) error { return p.messagePage(status, n, "") })
 }
 
 // retry answers POST /outbox/{message}/retry.

@@ -97,9 +97,7 @@ func (p *page) overview() error {
 			d.Ended = append(d.Ended, endedRowOf(e))
 		}
 		p.series(&d)
-	case is && bad.Status != http.StatusNotFound:
-		return err
-	case is:
+	case is && bad.Status == http.StatusNotFound:
 		d.Why = bad.Detail
 	default:
 		return err

@@ -149,34 +149,62 @@ func (h *console) change(role string, do pageFunc) http.HandlerFunc {
 		if !ok {
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		if err := h.foreign.Check(r); err != nil {
-			p.fail(foreignForm)
-			return
+		err := p.readForm(maxForm)
+		if err == nil && !same(p.Typed("csrf"), p.CSRF) {
+			err = foreignForm
 		}
-		if err := r.ParseForm(); err != nil {
-			p.fail(&problem{Status: http.StatusBadRequest, Title: "The form cannot be read",
-				Detail: "It is too long, or was cut off. Nothing was changed."})
-			return
+		if err == nil {
+			err = do(p)
 		}
-		if !same(r.PostForm.Get("csrf"), p.CSRF) {
-			p.fail(foreignForm)
-			return
-		}
-		if err := do(p); err != nil {
+		if err != nil {
 			p.fail(err)
 		}
 	}
+}
+
+// readForm reads a form of at most so many bytes, unless a page of another site has sent it.
+func (p *page) readForm(most int64) error {
+	p.r.Body = http.MaxBytesReader(p.w, p.r.Body, most)
+	if p.console.foreign.Check(p.r) != nil {
+		return foreignForm
+	}
+	if p.r.ParseForm() != nil {
+		return &problem{Status: http.StatusBadRequest, Title: "The form cannot be read",
+			Detail: "It is too long, or was cut off. Nothing was changed."}
+	}
+	return nil
 }
 
 var foreignForm = &problem{Status: http.StatusForbidden, Code: "forbidden",
 	Title:  "This form is not from a page of yours",
 	Detail: "Nothing was changed. The page was of another session, or of another site: open it again, and do it there."}
 
+// fault is what is wrong with a form.
+type fault struct {
+	Error string
+	At    string // the field that the error is about
+}
+
+// answered goes on after a form was sent to the API: with another page, or with the form and what
+// is wrong with it. Where a field is not at fault, a note says why nothing was changed.
+func (p *page) answered(err error, next string, f *fault, again func(status int, n *note) error) error {
+	bad, is := errors.AsType[*problem](err)
+	switch {
+	case err == nil:
+		return p.to(next)
+	case !is:
+		return err
+	case f != nil && bad.Status == http.StatusBadRequest:
+		f.Error, f.At = bad.Detail, bad.Parameter
+		return again(bad.Status, nil)
+	}
+	return again(bad.Status, failed(bad))
+}
+
 // render answers with a page.
 func (p *page) render(status int, name string, v view) error {
-	if v.Name = cmp.Or(v.Name, name); !p.Reading() {
-		v.Live = 0 // its address answers forms
+	if v.Name = cmp.Or(v.Name, name); !p.Reading() || !p.Is("cursor", "") {
+		v.Live = 0 // its address answers forms, or its list stands still while it is read
 	}
 	if v.Status == nil {
 		v.Status = p.status()
@@ -237,62 +265,40 @@ func (p *page) to(at string) error {
 	return nil
 }
 
+// known is the status; where the API has none, an empty one.
+func (v view) known() *admin.Status { return cmp.Or(v.Status, &admin.Status{}) }
+
 // Where is the name of the installation.
-func (v view) Where() string {
-	if v.Status == nil {
-		return ""
-	}
-	return v.Status.Title
-}
+func (v view) Where() string { return v.known().Title }
 
 // Open is how many unknown records wait for a person or a probe in sight.
-func (v view) Open() int {
-	if v.Status == nil {
-		return 0
-	}
-	return v.Status.Waiting
-}
+func (v view) Open() int { return v.known().Waiting }
 
 // TraceURL is the address of a trace, or empty.
 func (v view) TraceURL(id string) string {
-	if v.Status == nil || v.Status.TraceURL == "" || id == "" {
+	if id == "" {
 		return ""
 	}
-	return strings.ReplaceAll(v.Status.TraceURL, "{trace_id}", url.PathEscape(id))
+	return strings.ReplaceAll(v.known().TraceURL, "{trace_id}", url.PathEscape(id))
 }
 
 // DeadLetters counts those of keys and of the outbox.
 func (v view) DeadLetters() int {
-	if v.Status == nil {
-		return 0
-	}
-	n := v.Status.Dead
-	if v.Status.OutboxDead != nil {
-		n += *v.Status.OutboxDead
-	}
-	return n
+	return v.known().Dead + *cmp.Or(v.known().OutboxDead, new(int))
 }
 
 // Ready counts the gateways that are ready.
 func (v view) Ready() (n int) {
-	if v.Status != nil {
-		for _, g := range v.Status.Gateways {
-			if g.State == "ready" {
-				n++
-			}
-		}
+	for _, g := range v.known().Gateways {
+		n += btoi(g.State == "ready")
 	}
 	return n
 }
 
 // Known counts the gateways that are not ended.
 func (v view) Known() (n int) {
-	if v.Status != nil {
-		for _, g := range v.Status.Gateways {
-			if g.State != "ended" {
-				n++
-			}
-		}
+	for _, g := range v.known().Gateways {
+		n += btoi(g.State != "ended")
 	}
 	return n
 }
@@ -364,7 +370,9 @@ func (p *page) With(name, value string) string {
 }
 
 // Next is the address of the next part of a list.
-func (p *page) Next(c cursor) string { return p.With("cursor", p.console.Sessions.cursors.seal(c)) }
+func (p *page) Next(c cursor) string {
+	return p.With("cursor", p.console.Sessions.cursors.Seal(string(c), ""))
+}
 
 // Is reports whether a parameter of the query has a value.
 func (p *page) Is(name, value string) bool { return p.r.URL.Query().Get(name) == value }

@@ -39,9 +39,9 @@ var pages = []pageRow{
 	{"/keys", "viewer", (*page).keys, list("/api/v1/keys", keyFilters...)},
 	{"/keys/{id}", "viewer", (*page).key, of("/api/v1/keys/%s", "id")},
 	{"/keys/{scope}/{id}", "viewer", (*page).keyOfScope, nil},
-	{"/keys/{id}/happened", "operator", (*page).happened, of("/api/v1/keys/%s", "id")},
-	{"/keys/{id}/released", "operator", (*page).released, of("/api/v1/keys/%s", "id")},
-	{"/keys/{id}/forget", "admin", (*page).forgetting, of("/api/v1/keys/%s", "id")},
+	{"/keys/{id}/happened", "operator", onForm("happened", (*page).happened), of("/api/v1/keys/%s", "id")},
+	{"/keys/{id}/released", "operator", onForm("released", (*page).released), of("/api/v1/keys/%s", "id")},
+	{"/keys/{id}/forget", "admin", onForm("forget", (*page).forgetting), of("/api/v1/keys/%s", "id")},
 	{"/dead", "viewer", (*page).dead, (*page).deadMessages},
 	{"/outbox/{message}", "viewer", (*page).message, of("/api/v1/outbox/%s", "message")},
 	{"/routes", "viewer", (*page).routes, list("/api/v1/routes")},
@@ -57,9 +57,9 @@ var pages = []pageRow{
 
 // changes are the forms. Each makes a call that changes something, or that shows what is hidden.
 var changes = []changeRow{
-	{"/keys/{id}/resolve", "operator", (*page).resolve},
-	{"/keys/{id}/release", "operator", (*page).release},
-	{"/keys/{id}/forget", "admin", (*page).forget},
+	{"/keys/{id}/resolve", "operator", onForm("happened", (*page).resolve)},
+	{"/keys/{id}/release", "operator", onForm("released", (*page).release)},
+	{"/keys/{id}/forget", "admin", onForm("forget", (*page).forget)},
 	{"/keys/{id}/probe", "operator", (*page).probe},
 	{"/keys/{id}/snooze", "operator", (*page).snooze},
 	{"/keys/{id}/hand", "operator", (*page).hand},
@@ -114,11 +114,10 @@ func (p *page) filter(allowed ...string) string {
 		}
 	}
 	if c := p.r.URL.Query().Get("cursor"); c != "" && len(allowed) > 0 {
-		if opened, ok := p.console.Sessions.cursors.open(c); ok {
-			q.Set("cursor", opened)
-		} else {
-			q.Set("cursor", c) // the API says what is wrong with it
-		}
+		if opened, ok := p.console.Sessions.cursors.Open(c, ""); ok {
+			c = opened
+		} // else the API says what is wrong with it
+		q.Set("cursor", c)
 	}
 	if len(q) == 0 {
 		return ""

@@ -16,45 +16,13 @@ type routesView struct {
 	Refused     int
 	Unmatched   int
 	Bare        []admin.RouteFigures // routes with requests that changed state without a key
-	Open        *routeDoc            // the route whose rules are shown
+	Open        *admin.RouteDoc      // the route whose rules are shown
 	NoPolicy    string
-}
-
-// routeDoc is a route of /policy.json, as far as the page shows it.
-type routeDoc struct {
-	Route            string         `json:"route"`
-	Match            string         `json:"match"`
-	Mode             string         `json:"mode"`
-	EnabledMethods   []string       `json:"enabled_methods"`
-	RequiredMethods  []string       `json:"required_methods"`
-	NoStoreStatus    []int          `json:"no_store_status"`
-	WaitPolicy       string         `json:"wait_policy"`
-	ExecutionTimeout float64        `json:"execution_timeout_s"`
-	RetryAfterMax    float64        `json:"retry_after_max_s"`
-	MaxBody          int64          `json:"max_body_bytes"`
-	MaxResponse      int64          `json:"max_response_bytes"`
-	Statuses         map[string]int `json:"statuses"`
-	Key              struct {
-		Header, Syntax string
-		MinLen         int `json:"min_len"`
-		MaxLen         int `json:"max_len"`
-	} `json:"key"`
-	TTL struct {
-		Default   float64 `json:"default_ttl_s"`
-		From      string  `json:"ttl_from"`
-		OnExpired string  `json:"on_expired"`
-	} `json:"ttl"`
-	Fingerprint struct {
-		Body    string   `json:"body"`
-		Fields  []string `json:"fields"`
-		Exclude []string `json:"exclude"`
-		Headers []string `json:"headers"`
-	} `json:"fingerprint"`
 }
 
 // routes draws GET /routes.
 func (p *page) routes() error {
-	var doc routesDoc
+	var doc lists
 	if err := p.get("/api/v1/routes", &doc); err != nil {
 		return err
 	}
@@ -85,7 +53,7 @@ func (p *page) routes() error {
 // policyOf fills in the rules of the route that the address names, or of the first.
 func (p *page) policyOf(d *routesView) error {
 	var doc struct {
-		Routes []routeDoc `json:"routes"`
+		Routes []admin.RouteDoc `json:"routes"`
 	}
 	err := p.get("/policy.json", &doc)
 	if bad, is := errors.AsType[*problem](err); is {

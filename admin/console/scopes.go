@@ -31,7 +31,7 @@ var scopeOrders = map[string]func(admin.Results) int{
 
 // scopes draws GET /scopes.
 func (p *page) scopes() error {
-	var doc scopesDoc
+	var doc lists
 	if err := p.get("/api/v1/scopes", &doc); err != nil {
 		return err
 	}
@@ -46,11 +46,7 @@ func (p *page) scopes() error {
 		most = max(most, share(s.Results))
 	}
 	for _, s := range doc.Scopes {
-		bar := "0%"
-		if most > 0 {
-			bar = trimmed(100*share(s.Results)/most, 2) + "%"
-		}
-		d.Rows = append(d.Rows, scopeRow{s, bar})
+		d.Rows = append(d.Rows, scopeRow{s, trimmed(100*share(s.Results)/cmp.Or(most, 1), 2) + "%"})
 	}
 	slices.SortStableFunc(d.Rows, func(a, b scopeRow) int {
 		return cmp.Or(key(b.Results)-key(a.Results), strings.Compare(a.Scope, b.Scope))

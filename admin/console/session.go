@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/stet-dev/stet/internal/sealed"
 )
 
 // session is a user who has signed in. The token is kept in memory alone, and never sent back.
@@ -26,12 +28,12 @@ type Sessions struct {
 	all map[[sha256.Size]byte]*session // by the hash of the id in the cookie
 
 	csrf    string // in the forms of those who need no session; pages of other origins cannot read it
-	cursors seal
+	cursors sealed.Cursors
 }
 
 // NewSessions returns Sessions without any user.
 func NewSessions() *Sessions {
-	return &Sessions{all: map[[sha256.Size]byte]*session{}, csrf: rand.Text(), cursors: newSeal()}
+	return &Sessions{all: map[[sha256.Size]byte]*session{}, csrf: rand.Text(), cursors: sealed.New()}
 }
 
 // The bounds of sessions: their time without a request and their whole time, and how many are kept,

@@ -61,13 +61,7 @@ func tidyValue(v reflect.Value) {
 // seen or that change the direction of what follows.
 func shown(s string) string {
 	whole := len(s)
-	if whole > maxShown {
-		cut := maxShown
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut]
-	}
+	s = start(s, maxShown)
 	if strings.IndexFunc(s, hidden) >= 0 {
 		var b strings.Builder
 		for _, r := range s {
@@ -84,6 +78,17 @@ func shown(s string) string {
 		s += fmt.Sprintf("… (%s bytes)", number(whole))
 	}
 	return s
+}
+
+// start is the beginning of a text, of at most so many bytes and of whole characters.
+func start(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
 }
 
 // hidden reports whether r is a control character, or one that is invisible or turns text around.

@@ -102,7 +102,7 @@ func (p *page) ofProbe(a *admin.ProbeAnswer, e *admin.Entry) event {
 		ev.Meta = a.Evidence
 	}
 	if e != nil && e.Reason != "" {
-		ev.Meta = strings.TrimPrefix(ev.Meta+" · "+e.Who+": “"+e.Reason+"”", " · ")
+		ev.Meta = joined(ev.Meta, e.Who+": “"+e.Reason+"”")
 		ev.fold += e.Who
 	}
 	return ev
@@ -119,8 +119,7 @@ func (p *page) folded(all []event) []event {
 		if n := len(times); n > 0 {
 			times = times[:min(n, maxFolded)]
 			last := &out[len(out)-1]
-			last.Meta = strings.TrimPrefix(last.Meta+" · "+number(n)+" before it said the same: "+strings.Join(times, ", "),
-				" · ")
+			last.Meta = joined(last.Meta, number(n)+" before it said the same: "+strings.Join(times, ", "))
 			times = nil
 		}
 	}
@@ -212,20 +211,18 @@ func ofEntry(e *admin.Entry) event {
 		d.icon, d.color, d.text = "person", "ink", e.Action
 	}
 	ev := event{At: e.At, Icon: d.icon, Color: d.color, Bold: e.Who, Text: d.text + "."}
+	said, moved := "", ""
 	if e.Reason != "" {
-		ev.Meta = "“" + e.Reason + "”"
-	}
-	if e.Evidence != "" {
-		if ev.Meta != "" {
-			ev.Meta += " · "
-		}
-		ev.Meta += e.Evidence
+		said = "“" + e.Reason + "”"
 	}
 	if e.From != "" && e.From != e.To {
-		if ev.Meta != "" {
-			ev.Meta += " · "
-		}
-		ev.Meta += e.From + " → " + e.To
+		moved = e.From + " → " + e.To
 	}
+	ev.Meta = joined(said, e.Evidence, moved)
 	return ev
+}
+
+// joined is a line of what there is.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
 }

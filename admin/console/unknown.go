@@ -35,7 +35,7 @@ type group struct {
 
 // unknown draws GET /unknown.
 func (p *page) unknown() error {
-	var doc incidentsDoc
+	var doc lists
 	if err := p.get("/api/v1/incidents", &doc); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -213,10 +214,7 @@ func markOf(r *admin.Record) mark {
 	if r.State == "unknown" && r.Escalated {
 		return marks["dead"]
 	}
-	if m, ok := marks[r.State]; ok {
-		return m
-	}
-	return mark{"over", "over", r.State}
+	return cmp.Or(marks[r.State], mark{"over", "over", r.State})
 }
 
 // sorted are results with their numbers, by name.

@@ -67,17 +67,9 @@ func (s *sightings) see(id stet.ID, parts []string, trace string) {
 
 // evict forgets a fifth. The caller holds the lock.
 func (s *sightings) evict(now time.Time) {
-	type aged struct {
-		id   stet.ID
-		last time.Time
-	}
-	all := make([]aged, 0, len(s.of))
-	for id, k := range s.of {
-		all = append(all, aged{id, k.last})
-	}
-	slices.SortFunc(all, func(a, b aged) int { return a.last.Compare(b.last) })
+	all := slices.SortedFunc(maps.Keys(s.of), func(a, b stet.ID) int { return s.of[a].last.Compare(s.of[b].last) })
 	for _, old := range all[:len(all)/5] {
-		delete(s.of, old.id)
+		delete(s.of, old)
 	}
 	s.lost = now
 }
