@@ -43,6 +43,10 @@ type (
 		Statuses         map[string]int `json:"statuses"`
 		NoStoreStatus    []int          `json:"no_store_status"`
 		WaitPolicy       string         `json:"wait_policy"`
+		OnLeaseExpiry    string         `json:"on_lease_expiry"`
+		On5xx            string         `json:"on_5xx"`
+		OnPanic          string         `json:"on_panic"`
+		FailMode         string         `json:"fail_mode"`
 		ExecutionTimeout float64        `json:"execution_timeout_s,omitzero"`
 		RetryAfterMax    float64        `json:"retry_after_max_s"`
 		MaxRequestAge    float64        `json:"max_request_age_s,omitzero"`
@@ -93,6 +97,7 @@ func publish(r *Route) routeDoc {
 			"completion", "execute", 0},
 		Fingerprint: fingerprintDoc{c.Fingerprint.String(), c.Fingerprint.Body.String(), c.Fingerprint.Fields, c.Fingerprint.Exclude, c.Fingerprint.Headers, c.Fingerprint.Decode},
 		Statuses:    statuses(c), NoStoreStatus: c.NoStoreStatus, WaitPolicy: waiting[c.Waiting],
+		OnLeaseExpiry: lapsing[c.Policy.OnLapse], On5xx: failing[c.On5xx], OnPanic: panicking[c.OnPanic], FailMode: "closed",
 		RetryAfterMax: c.RetryAfterMax.Seconds(), MaxRequestAge: c.MaxRequestAge.Seconds(),
 		MaxBody: c.MaxBody, MaxResponse: c.MaxResponse, Problems: c.ProblemBase,
 	}
@@ -105,6 +110,9 @@ func publish(r *Route) routeDoc {
 	d.Key.MaxLen = cmp.Or(c.Key.MaxLen, stet.DefaultMaxKeyLen)
 	if c.Key.Pattern != nil {
 		d.Key.Pattern = c.Key.Pattern.String()
+	}
+	if c.FailOpen {
+		d.FailMode = "open"
 	}
 	if c.Policy.FromCreation {
 		d.TTL.From = "creation"
@@ -120,6 +128,10 @@ var (
 		stethttp.ModeOptional: "optional", stethttp.ModeRequired: "required"}
 	syntaxes = [...]string{stet.Lenient: "lenient", stet.SFString: "sf-string", stet.Opaque: "opaque"}
 	waiting  = [...]string{stethttp.NoWait: "no-wait", stethttp.Wait: "wait", stethttp.Accepted: "accepted"}
+	lapsing  = [...]string{stet.LapseUnknown: "unknown", stet.LapseResume: "resume", stet.LapseReexecute: "reexecute",
+		stet.LapseAtomic: "atomic"} // the last one is for handlers in Go, and no word of the file
+	failing   = [...]string{stethttp.ReplayFailure: "replay", stethttp.ReleaseFailure: "release", stethttp.UnknownFailure: "unknown"}
+	panicking = [...]string{stethttp.PanicUnknown: "unknown", stethttp.PanicRelease: "release", stethttp.PanicReplay: "replay"}
 )
 
 // statuses are those of the layer's own answers, by their codes.
