@@ -80,16 +80,4 @@ type auditExportCmd struct {
 
 func (c *auditExportCmd) Run(w *world, a *api) error { return export(w, a, a.Audit(c.query()).Raw()) }
 
-var auditList = list[admin.Entry]{"entries", []column[admin.Entry]{
-	{"at", func(e *admin.Entry) any { return e.At }},
-	{"who", func(e *admin.Entry) any { return e.Who }},
-	{"action", func(e *admin.Entry) any { return e.Action }},
-	{"id", func(e *admin.Entry) any { return e.ID }},
-	{"scope", func(e *admin.Entry) any { return e.Scope }},
-	{"from", func(e *admin.Entry) any { return e.From }},
-	{"to", func(e *admin.Entry) any { return e.To }},
-	{"reason", func(e *admin.Entry) any { return e.Reason }},
-	{"evidence", func(e *admin.Entry) any { return e.Evidence }},
-	{"notice", func(e *admin.Entry) any { return e.Notice }},
-	{"job", func(e *admin.Entry) any { return e.Job }},
-}, 9}
+var auditList = listOf[admin.Entry]("entries", 9, "at who action id scope from to reason evidence notice job", nil)

@@ -52,11 +52,4 @@ func (c *configRunningCmd) Run(w *world) error {
 	return a.told(unshown("settings", settingList.whole(w, a, "/api/v1/config", &c.printed, "it has no settings")))
 }
 
-var settingList = list[admin.Setting]{"settings", []column[admin.Setting]{
-	{"path", func(s *admin.Setting) any { return s.Path }},
-	{"value", func(s *admin.Setting) any { return s.Value }},
-	{"origin", func(s *admin.Setting) any { return s.Origin }},
-	{"pending", func(s *admin.Setting) any { return s.Pending }},
-	{"unit", func(s *admin.Setting) any { return s.Unit }},
-	{"doc", func(s *admin.Setting) any { return s.Doc }},
-}, 4}
+var settingList = listOf[admin.Setting]("settings", 4, "path value origin pending unit doc", nil)

@@ -82,29 +82,34 @@ func (c *keysListCmd) Run(w *world, a *api) error {
 
 const noRecords = "no records match"
 
-var keysList = list[admin.Record]{"keys", []column[admin.Record]{
-	{"id", func(r *admin.Record) any { return r.ID }},
-	{"state", func(r *admin.Record) any { return r.State }},
-	{"status", func(r *admin.Record) any { return number(r.Status) }},
-	{"attempt", func(r *admin.Record) any { return r.Attempt }},
-	{"created", func(r *admin.Record) any { return r.CreatedAt }},
-	{"scope", func(r *admin.Record) any { return r.Scope }},
-	{"route", func(r *admin.Record) any { return r.Route }},
-	{"cause", func(r *admin.Record) any { return r.Cause }},
-	{"dead", func(r *admin.Record) any { return (*record)(r).dead() }},
-	{"updated", func(r *admin.Record) any { return r.UpdatedAt }},
-	{"completed", func(r *admin.Record) any { return r.CompletedAt }},
-	{"due", func(r *admin.Record) any { return r.DueAt }},
-	{"expires", func(r *admin.Record) any { return r.ExpiresAt }},
-	{"method", func(r *admin.Record) any { return r.Method }},
-	{"path", func(r *admin.Record) any { return r.Path }},
-	{"owner", func(r *admin.Record) any { return r.Owner }},
-	{"probes", func(r *admin.Record) any { return r.Probes }},
-	{"took", func(r *admin.Record) any { return took(r.TookMS) }},
-	{"trace", func(r *admin.Record) any { return r.TraceID }},
-	{"version", func(r *admin.Record) any { return r.Version }},
-	{"basis", func(r *admin.Record) any { return r.Basis }},
-}, 9}
+var keysList = listOf("keys", 9, "id state status attempt created scope route cause dead updated completed due expires "+
+	"method path owner probes took trace version basis", ofRecord)
+
+// ofRecord are the columns of records that are not as in the document, also those of [memberList].
+var ofRecord = map[string]func(*admin.Record) any{
+	"status": func(r *admin.Record) any { return number(r.Status) },
+	"dead":   func(r *admin.Record) any { return (*record)(r).dead() },
+	"took":   func(r *admin.Record) any { return took(r.TookMS) },
+	"since":  func(r *admin.Record) any { return r.UnknownSince },
+	"late-answer": func(r *admin.Record) any {
+		if r.Late == nil {
+			return ""
+		}
+		return r.Late.Status
+	},
+	"last-probe": func(r *admin.Record) any {
+		if r.Probe == nil {
+			return ""
+		}
+		return r.Probe.Found
+	},
+	"asked": func(r *admin.Record) any {
+		if r.Asking == nil {
+			return ""
+		}
+		return askers(r.Asking)
+	},
+}
 
 // dead says of a dead letter that it is one.
 func (r *record) dead() string {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -46,6 +47,32 @@ type list[T any] struct {
 type column[T any] struct {
 	name string
 	of   func(*T) any
+}
+
+// listOf describes a list by the names of its columns. What own has no value for is the member of
+// the document with the column's name, such as created_at for created.
+func listOf[T any](name string, usual int, columns string, own map[string]func(*T) any) list[T] {
+	l := list[T]{name: name, usual: usual}
+	for _, name := range strings.Fields(columns) {
+		of, ok := own[name]
+		if !ok {
+			of = member[T](name)
+		}
+		l.columns = append(l.columns, column[T]{name, of})
+	}
+	return l
+}
+
+// member returns the value of a row's member with the column's name.
+func member[T any](column string) func(*T) any {
+	name := strings.ReplaceAll(column, "-", "_")
+	for f := range reflect.TypeFor[T]().Fields() {
+		switch key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key {
+		case name, name + "_at", name + "_id":
+			return func(row *T) any { return reflect.ValueOf(row).Elem().FieldByIndex(f.Index).Interface() }
+		}
+	}
+	panic("stet: a list has no column " + column)
 }
 
 // chosen returns the columns that were asked for.

@@ -52,29 +52,16 @@ func (c *outboxListCmd) check(*world) error {
 	return outboxList.check(&c.printed)
 }
 
-var outboxList = list[admin.Message]{"messages", []column[admin.Message]{
-	{"id", func(m *admin.Message) any { return m.ID }},
-	{"state", func(m *admin.Message) any { return m.State }},
-	{"attempt", func(m *admin.Message) any { return m.Attempt }},
-	{"created", func(m *admin.Message) any { return m.CreatedAt }},
-	{"due", func(m *admin.Message) any { return m.DueAt }},
-	{"topic", func(m *admin.Message) any { return m.Topic }},
-	{"order-key", func(m *admin.Message) any { return m.OrderKey }},
-	{"last-error", lastError},
-	{"updated", func(m *admin.Message) any { return m.UpdatedAt }},
-	{"name", func(m *admin.Message) any { return m.Name }},
-	{"record", func(m *admin.Message) any { return m.Record }},
-	{"scope", func(m *admin.Message) any { return m.Scope }},
-	{"downstream-id", func(m *admin.Message) any { return m.DownstreamID }},
-	{"bytes", func(m *admin.Message) any { return m.PayloadBytes }},
-}, 8}
-
-func lastError(m *admin.Message) any {
-	if n := len(m.Errors); n > 0 {
-		return m.Errors[n-1].Error
-	}
-	return ""
-}
+var outboxList = listOf("messages", 8, "id state attempt created due topic order-key last-error updated name record scope "+
+	"downstream-id bytes", map[string]func(*admin.Message) any{
+	"last-error": func(m *admin.Message) any {
+		if n := len(m.Errors); n > 0 {
+			return m.Errors[n-1].Error
+		}
+		return ""
+	},
+	"bytes": func(m *admin.Message) any { return m.PayloadBytes },
+})
 
 func (c *outboxListCmd) Run(w *world, a *api) error {
 	return outboxList.print(w, a.Outbox(adminclient.OutboxQuery{State: c.State, Topic: c.Topic, Dead: c.Dead}), &c.paged,
