@@ -110,6 +110,14 @@ func whoami() string {
 // noSuchRecord is what is said of a record that is not there.
 const noSuchRecord = "there is no such record; stet keys list shows what there is, --scope says whose"
 
+// absent says what is not there in place of the API's 404.
+func absent(err error, status exit, format string, args ...any) error {
+	if adminclient.Is(err, "not-found") {
+		return failf(status, format, args...)
+	}
+	return err
+}
+
 // told puts an error of the API into the words of the command line, with its exit status.
 func (a *api) told(err error) error {
 	if p, ok := errors.AsType[*adminclient.Problem](err); ok {

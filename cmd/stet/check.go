@@ -48,8 +48,7 @@ func (c *configCheckCmd) Run(w *world) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(w.stdout, "%s: ok\n", c.Config)
-	return err
+	return w.printf("%s: ok\n", c.Config)
 }
 
 // startable finds what keeps a gateway from starting with a configuration, and needs no network to

@@ -4,7 +4,6 @@ import (
 	"maps"
 
 	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/admin/adminclient"
 )
 
 type gatewaysCmd struct {
@@ -19,15 +18,16 @@ func (c *gatewaysCmd) Run(w *world, a *api) error {
 	return unshown("gateways", gatewayList.whole(w, a, "/api/v1/gateways", &c.printed, "no gateway works on this store"))
 }
 
-var gatewayList = listOf("gateways", 7, "name state seen started per-second version figures", map[string]func(*admin.Gateway) any{
-	"per-second": func(g *admin.Gateway) any { return rate(g.PerSecond) },
-	"figures": func(g *admin.Gateway) any {
-		if g.Partial {
-			return "some are missing"
-		}
-		return ""
-	},
-})
+var gatewayList = listOf("gateways", 7, "name state seen started per-second version figures",
+	map[string]func(*admin.Gateway) any{
+		"per-second": func(g *admin.Gateway) any { return rate(g.PerSecond) },
+		"figures": func(g *admin.Gateway) any {
+			if g.Partial {
+				return "some are missing"
+			}
+			return ""
+		},
+	})
 
 type routesCmd struct {
 	source
@@ -89,8 +89,6 @@ var scopeList = listOf("scopes", 4, "scope new replay others", map[string]func(*
 
 // unshown says why there is no list where the API has none.
 func unshown(what string, err error) error {
-	if adminclient.Is(err, "not-found") {
-		return failf(exitError, "no %s are shown: your token is bound to scopes, or the gateway is of an older version; stet whoami says what the token allows", what)
-	}
-	return err
+	return absent(err, exitError, "no %s are shown: your token is bound to scopes, or the gateway is of an older "+
+		"version; stet whoami says what the token allows", what)
 }

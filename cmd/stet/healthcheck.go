@@ -19,6 +19,5 @@ func (c *healthcheckCmd) Run(w *world) error {
 	case !ready:
 		return fmt.Errorf("the gateway is not ready: %s", visible(text))
 	}
-	_, err = fmt.Fprintln(w.stdout, visible(text))
-	return err
+	return w.printf("%s\n", visible(text))
 }

@@ -68,8 +68,7 @@ func (c *helpCmd) Run(w *world, k *kong.Context) error {
 	case isTopic:
 		return explainTopic(w, &topic, k.Model.Node)
 	case isCommand && len(c.Words) == 0:
-		_, err := fmt.Fprintf(w.stdout, "\nTopics of stet help:\n  %s\n", strings.Join(first, ", "))
-		return err
+		return w.printf("\nTopics of stet help:\n  %s\n", strings.Join(first, ", "))
 	case isCommand:
 		return nil
 	}
@@ -82,7 +81,7 @@ func (c *helpCmd) Run(w *world, k *kong.Context) error {
 }
 
 func explainTopic(w *world, topic *meaning, program *kong.Node) error {
-	if _, err := fmt.Fprintln(w.stdout, topic.text); err != nil {
+	if err := w.printf("%s\n", topic.text); err != nil {
 		return err
 	}
 	name, _, _ := strings.Cut(topic.word, ",")

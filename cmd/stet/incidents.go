@@ -29,16 +29,16 @@ func (c *incidentsListCmd) Run(w *world, a *api) error {
 	return incidentList.whole(w, a, path, &c.printed, "no outcome is unknown")
 }
 
-var incidentList = listOf("incidents", 10,
-	"incident since count cause route owner dead asking settled with snoozed late probes", map[string]func(*admin.Incident) any{
-		"count":   func(i *admin.Incident) any { return atLeast(i.Count, i.More) },
-		"dead":    func(i *admin.Incident) any { return number(i.Dead) },
-		"asking":  func(i *admin.Incident) any { return askers(&i.Asking) },
-		"with":    func(i *admin.Incident) any { return strings.Join(i.With, ", ") },
-		"snoozed": func(i *admin.Incident) any { return number(i.Snoozed) },
-		"late":    func(i *admin.Incident) any { return number(i.Late) },
-		"probes":  func(i *admin.Incident) any { return counted(i.Probes) },
-	})
+var incidentList = listOf("incidents", 10, "incident since count cause route owner dead asking settled with snoozed "+
+	"late probes", map[string]func(*admin.Incident) any{
+	"count":   func(i *admin.Incident) any { return atLeast(i.Count, i.More) },
+	"dead":    func(i *admin.Incident) any { return number(i.Dead) },
+	"asking":  func(i *admin.Incident) any { return askers(&i.Asking) },
+	"with":    func(i *admin.Incident) any { return strings.Join(i.With, ", ") },
+	"snoozed": func(i *admin.Incident) any { return number(i.Snoozed) },
+	"late":    func(i *admin.Incident) any { return number(i.Late) },
+	"probes":  func(i *admin.Incident) any { return counted(i.Probes) },
+})
 
 // atLeast is a number of which there may be more.
 func atLeast(n int, more bool) string {
@@ -70,19 +70,16 @@ func (c *incidentsShowCmd) Run(w *world, a *api) error {
 		if err := memberList.rows(w, i.Keys, &c.printed); err != nil || len(i.Keys) == 0 {
 			return err
 		}
-		_, err := fmt.Fprintf(w.stdout, "\nstet keys show %s%s shows the first, and what follows if nothing is done; stet help unknown what to do\n", visible(i.Keys[0].ID), c.lookAt())
-		return err
+		return w.printf("\nstet keys show %s%s shows the first, and what follows if nothing is done; stet help unknown "+
+			"what to do\n", visible(i.Keys[0].ID), c.lookAt())
 	})
 	return noSuchIncident(err)
 }
 
 // noSuchIncident puts the API's 404 into words about incidents.
 func noSuchIncident(err error) error {
-	if adminclient.Is(err, "not-found") {
-		return failf(exitNotFound,
-			"there is no such incident: its last record may have been settled; stet incidents lists what there is")
-	}
-	return err
+	return absent(err, exitNotFound,
+		"there is no such incident: its last record may have been settled; stet incidents lists what there is")
 }
 
 // timesAsked says how often clients asked, and when last.
@@ -109,5 +106,5 @@ func askers(a *admin.Asking) string {
 }
 
 // memberList are the records of an incident: what tells them apart, and what is known of each.
-var memberList = listOf("keys", 8, "id since scope path dead late-answer last-probe asked state status attempt created route "+
-	"cause updated completed due expires method owner probes took trace version basis", ofRecord)
+var memberList = listOf("keys", 8, "id since scope path dead late-answer last-probe asked state status attempt "+
+	"created route cause updated completed due expires method owner probes took trace version basis", ofRecord)

@@ -82,8 +82,8 @@ func (c *keysListCmd) Run(w *world, a *api) error {
 
 const noRecords = "no records match"
 
-var keysList = listOf("keys", 9, "id state status attempt created scope route cause dead updated completed due expires "+
-	"method path owner probes took trace version basis", ofRecord)
+var keysList = listOf("keys", 9, "id state status attempt created scope route cause dead updated completed due "+
+	"expires method path owner probes took trace version basis", ofRecord)
 
 // ofRecord are the columns of records that are not as in the document, also those of [memberList].
 var ofRecord = map[string]func(*admin.Record) any{
@@ -136,8 +136,7 @@ func (c *keysShowCmd) Run(w *world, a *api) error {
 		if err := r.show(w); err != nil || r.State != "unknown" {
 			return err
 		}
-		_, err := fmt.Fprintf(w.stdout, "\nnext: %s\n", r.next(c.lookAt()))
-		return err
+		return w.printf("\nnext: %s\n", r.next(c.lookAt()))
 	}))
 }
 

@@ -70,8 +70,7 @@ func (c *confirmed) done(w *world, n int) error {
 	if c.JSON {
 		return writeJSON(w.stdout, map[string]int{"changed": n})
 	}
-	_, err := fmt.Fprintf(w.stdout, "changed %d\n", n)
-	return err
+	return w.printf("changed %d\n", n)
 }
 
 // chosen selects the records of a change: one by name, or those that match a filter.

@@ -93,9 +93,7 @@ func (c *bulkStopCmd) Run(w *world, a *api) error {
 	case c.JSON:
 		return writeJSON(w.stdout, j)
 	}
-	_, err = fmt.Fprintf(w.stdout, "stopped; at its last recovery point %d of %s were left\n", j.Left,
-		plural(j.Total, "record"))
-	return err
+	return w.printf("stopped; at its last recovery point %d of %s were left\n", j.Left, plural(j.Total, "record"))
 }
 
 type bulkResumeCmd struct {
@@ -122,17 +120,12 @@ func (c *bulkResumeCmd) Run(w *world, a *api) error {
 
 // noSuchJob puts the API's 404 into words about jobs.
 func noSuchJob(err error) error {
-	if adminclient.Is(err, "not-found") {
-		return failf(exitNotFound, "there is no such job; stet keys bulk lists the latest, and they are kept for %d days",
-			bulk.Retain/(24*time.Hour))
-	}
-	return err
+	return absent(err, exitNotFound,
+		"there is no such job; stet keys bulk lists the latest, and they are kept for %d days", bulk.Retain/(24*time.Hour))
 }
 
-var jobsList = listOf("jobs", 10,
-	"job action state total done failed left created who reason filter evidence updated completed", map[string]func(*admin.Job) any{
-		"filter": func(j *admin.Job) any { return filterText(&j.Filter) },
-	})
+var jobsList = listOf("jobs", 10, "job action state total done failed left created who reason filter evidence updated "+
+	"completed", map[string]func(*admin.Job) any{"filter": func(j *admin.Job) any { return filterText(&j.Filter) }})
 
 // showJob prints what there is, a line each.
 func showJob(j *admin.Job, w *world) error {

@@ -35,14 +35,12 @@ func isID(name string) bool {
 // missing says what else the record may be called, where err is that there is none.
 func (n *named) missing(err error) error {
 	switch {
-	case !adminclient.Is(err, "not-found"):
-		return err
 	case n.byID():
-		return failf(exitNotFound,
+		return absent(err, exitNotFound,
 			"no record has the id %s: it was removed when its time was over, or the id was made with another pepper; "+
 				"stet audit list --id %[1]s shows what was done to it, stet keys list what there is; a key of that form needs --scope", n.Key)
 	case strings.HasPrefix(n.Key, `"`):
-		return failf(exitNotFound, "%s; a quoted key is named without its quotes", noSuchRecord)
+		return absent(err, exitNotFound, "%s; a quoted key is named without its quotes", noSuchRecord)
 	}
 	return err
 }

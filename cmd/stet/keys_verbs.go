@@ -102,8 +102,7 @@ func (c *unasked) told(w *world, n *named, doc *admin.Record, text string, err e
 	case c.JSON:
 		return writeJSON(w.stdout, doc)
 	}
-	_, err = fmt.Fprintln(w.stdout, text)
-	return err
+	return w.printf("%s\n", text)
 }
 
 type keysSnoozeCmd struct {

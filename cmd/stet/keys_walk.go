@@ -105,8 +105,6 @@ func (c *keysTailCmd) print(w *world, r *record, doc json.RawMessage) error {
 	if c.JSON {
 		return writeLine(w.stdout, doc)
 	}
-	_, err := fmt.Fprintf(w.stdout, "%s  %s  %-9s  %s  %d  %s  %s  %s\n", instant(r.UpdatedAt), visible(r.ID),
-		visible(r.State), number(r.Status), r.Attempt,
-		visible(r.Scope), visible(r.Route), visible(r.Cause))
-	return err
+	return w.printf("%s  %s  %-9s  %s  %d  %s  %s  %s\n", instant(r.UpdatedAt), visible(r.ID), visible(r.State),
+		number(r.Status), r.Attempt, visible(r.Scope), visible(r.Route), visible(r.Cause))
 }

@@ -31,10 +31,7 @@ func desk(o *dsn.Opened, e *stet.Engine) admin.Outbox {
 
 // noSuchMessage puts the API's 404 into words about messages.
 func noSuchMessage(err error) error {
-	if adminclient.Is(err, "not-found") {
-		return failf(exitNotFound, "there is no such message; stet outbox list shows what there is")
-	}
-	return err
+	return absent(err, exitNotFound, "there is no such message; stet outbox list shows what there is")
 }
 
 type outboxListCmd struct {
@@ -52,8 +49,8 @@ func (c *outboxListCmd) check(*world) error {
 	return outboxList.check(&c.printed)
 }
 
-var outboxList = listOf("messages", 8, "id state attempt created due topic order-key last-error updated name record scope "+
-	"downstream-id bytes", map[string]func(*admin.Message) any{
+var outboxList = listOf("messages", 8, "id state attempt created due topic order-key last-error updated name record "+
+	"scope downstream-id bytes", map[string]func(*admin.Message) any{
 	"last-error": func(m *admin.Message) any {
 		if n := len(m.Errors); n > 0 {
 			return m.Errors[n-1].Error

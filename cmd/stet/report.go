@@ -83,10 +83,9 @@ func (c *reportCmd) gather(ctx context.Context, a *api) (*report, error) {
 
 // noFigures puts the answer of a gateway that has no figures into words.
 func noFigures(a *api, err error) error {
-	if adminclient.Is(err, "not-found") {
-		return failf(exitError, "%s has no status: it is of an older version; stet keys list --state unknown shows what waits", cmp.Or(a.at, "the store"))
-	}
-	return err
+	return absent(err, exitError,
+		"%s has no status: it is of an older version; stet keys list --state unknown shows what waits",
+		cmp.Or(a.at, "the store"))
 }
 
 func (r *report) print(w *world) error {
