@@ -61,23 +61,18 @@ func (p *pinned) check(*world) error {
 
 func isBasis(text string) bool { return isID("k_" + text) }
 
-// of is a change at these pins.
-func (p *pinned) of(c admin.Change) admin.Change {
-	c.Version, c.Basis = p.IfVersion, p.IfBasis
-	return c
-}
-
 // one is the change of one record.
 type one struct {
 	*change
 	record  *named
+	at      pinned
 	what    string // is about to happen, for the question
 	warning string // is said before it
 }
 
 // do asks for confirmation, unless --yes was given, and acts. The question shows the record, and
 // the change applies only to what was shown.
-func (o *one) do(w *world, a *api, at pinned, act func(at *pinned) error) error {
+func (o *one) do(w *world, a *api, act func(record adminclient.Name, c admin.Change) error) error {
 	if !o.Yes {
 		found, err := a.Record(w.ctx, o.record.name())
 		if err != nil {
@@ -93,9 +88,10 @@ func (o *one) do(w *world, a *api, at pinned, act func(at *pinned) error) error 
 		if err := o.sure(w, o.what); err != nil {
 			return err
 		}
-		at.IfBasis = cmp.Or(at.IfBasis, r.Basis)
+		o.at.IfBasis = cmp.Or(o.at.IfBasis, r.Basis)
 	}
-	if err := act(&at); err != nil {
+	c := admin.Change{Reason: o.Reason, Version: o.at.IfVersion, Basis: o.at.IfBasis}
+	if err := act(o.record.name(), c); err != nil {
 		return o.record.missing(err)
 	}
 	return o.done(w, 1)
