@@ -83,7 +83,7 @@ func (s *source) local(w *world, p target) (*api, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	jobs := bulk.New(engine)
-	probe, err := asker(engine, &p.reconcile)
+	probe, err := reconciler(engine, &p.reconcile)
 	if err != nil {
 		fmt.Fprintf(w.stderr, "stet: %s; nothing is asked\n", err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/stet-dev/stet/cmd/internal/observe"
 	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/maintenance"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -168,12 +169,8 @@ func bindHint(err error) error {
 }
 
 // operators makes what serves the admin listener.
-func (a *app) operators(conf *config.Config, notices http.Handler) (http.Handler, error) {
+func (a *app) operators(conf *config.Config, asked *reconcile.Reconciler, notices http.Handler) (http.Handler, error) {
 	tokens, err := adminTokens(&conf.Admin)
-	if err != nil {
-		return nil, err
-	}
-	asked, err := asker(a.engine, &conf.Reconcile)
 	if err != nil {
 		return nil, err
 	}

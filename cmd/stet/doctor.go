@@ -322,9 +322,6 @@ func lookAtUpstream(ctx context.Context, p *patient) []string {
 
 func lookAtCertificate(_ context.Context, p *patient) (found []string) {
 	for _, t := range []*config.TLS{p.conf.TLS, p.conf.Admin.TLS} {
-		if t == nil {
-			continue
-		}
 		if err := current(t); err != nil {
 			found = append(found, oneLine(err))
 		}
