@@ -99,13 +99,13 @@ func (d *differ) routes(was, is field, path string) {
 	for _, c := range d.changes {
 		said[c] = true
 	}
+	before, now := was.Interface().([]Route), is.Interface().([]Route)
 	old := map[string]*Route{}
-	for i := range was.Len() {
-		r := was.Index(i).Addr().Interface().(*Route)
-		old[r.Match] = r
+	for i := range before {
+		old[before[i].Match] = &before[i]
 	}
-	for i := range is.Len() {
-		r := is.Index(i).Addr().Interface().(*Route)
+	for i := range now {
+		r := &now[i]
 		name := fmt.Sprintf("%s[%s]", path, r.Match)
 		o, ok := old[r.Match]
 		if !ok {
@@ -122,8 +122,8 @@ func (d *differ) routes(was, is field, path string) {
 			}
 		}
 	}
-	for i := range was.Len() {
-		if match := was.Index(i).Addr().Interface().(*Route).Match; old[match] != nil {
+	for i := range before {
+		if match := before[i].Match; old[match] != nil {
 			d.add(was, fmt.Sprintf("%s[%s]", path, match), present, absent)
 		}
 	}

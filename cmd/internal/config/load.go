@@ -144,19 +144,12 @@ func (d *decoder) over(p *Policy, n *yaml.Node) {
 
 // child returns the value of a mapping's key, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {
-	if n != nil && n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	if n == nil || n.Kind != yaml.MappingNode {
+	if n = resolve(n); n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
-			v := n.Content[i+1]
-			if v.Kind == yaml.AliasNode {
-				v = v.Alias
-			}
-			return v
+			return resolve(n.Content[i+1])
 		}
 	}
 	return nil

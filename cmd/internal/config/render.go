@@ -160,8 +160,7 @@ func (r *renderer) example() {
 	v := reflect.New(reflect.TypeFor[Route]()).Elem()
 	setDefaults(v)
 	dash := r.dashed()
-	for of, value := range v.Fields() {
-		f := field{value, of.Tag}
+	for f := range fields(v) {
 		l := line{depth: 1, off: 1, key: f.tag.Get("yaml") + ":", value: f.tag.Get("example"), remark: f.remark()}
 		if l.value == "" {
 			l.value = f.sample()
@@ -185,8 +184,7 @@ func (r *renderer) dashed() renderer {
 func (r *renderer) element(route *Route, file *Policy, path string) {
 	dash := r.dashed()
 	v := reflect.ValueOf(route).Elem()
-	for of, value := range v.Fields() {
-		f := field{value, of.Tag}
+	for f := range fields(v) {
 		name := join(path, f.tag.Get("yaml"))
 		if f.IsZero() { // as every route is that does not say so
 			continue
