@@ -74,16 +74,11 @@ func startable(conf *config.Config) error {
 	if conf.Admin.TokenFile == "" {
 		tokens = "admin.tokens_file"
 	}
-	_, err := adminTokens(&conf.Admin)
-	fail(tokens, err)
-	_, err = config.ReadSecret(conf.Store.PepperFile)
-	fail("store.pepper_file", err)
-	_, err = layers.ReadKeys(conf.Store.EncryptionKeysFile)
-	fail("store.encryption_keys_file", err)
-	_, err = hook(nil, &conf.Reconcile.Webhook)
-	fail("reconcile.webhook.secret_file", err)
-	_, err = probeHeader(conf.Reconcile.Probe.HeadersFile)
-	fail("reconcile.probe.headers_file", err)
+	fail(tokens, errorOf(adminTokens(&conf.Admin)))
+	fail("store.pepper_file", errorOf(config.ReadSecret(conf.Store.PepperFile)))
+	fail("store.encryption_keys_file", errorOf(layers.ReadKeys(conf.Store.EncryptionKeysFile)))
+	fail("reconcile.webhook.secret_file", errorOf(hook(nil, &conf.Reconcile.Webhook)))
+	fail("reconcile.probe.headers_file", errorOf(probeHeader(conf.Reconcile.Probe.HeadersFile)))
 	return found.Err()
 }
 

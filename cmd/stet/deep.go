@@ -119,10 +119,9 @@ func reach(ctx context.Context, upstream string) error {
 		return nil
 	}
 	err = tls.Client(conn, &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}).HandshakeContext(ctx)
-	var plain tls.RecordHeaderError
 	var unverified *tls.CertificateVerificationError
 	switch {
-	case errors.As(err, &plain):
+	case errors.As(err, new(tls.RecordHeaderError)):
 		return fmt.Errorf("%s does not speak TLS; write http:// if that is meant", address)
 	case errors.As(err, &unverified):
 		return fmt.Errorf("the certificate of %s is not accepted: %w; mend it, or let this machine trust its authority",

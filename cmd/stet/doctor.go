@@ -161,7 +161,10 @@ const maxSkew = 2 * time.Second
 // lookAtClock compares this machine's clock with the store's, as the newest record was read by it.
 // Of a store without records nothing is known.
 func lookAtClock(ctx context.Context, p *patient) []string {
-	l, ok := lister(p.store)
+	if p.store == nil {
+		return nil
+	}
+	l, ok := stet.As[stet.Lister](p.store.Store)
 	if !ok {
 		return nil
 	}
@@ -176,13 +179,6 @@ func lookAtClock(ctx context.Context, p *patient) []string {
 			max(early, late).Truncate(time.Millisecond))}
 	}
 	return nil
-}
-
-func lister(o *dsn.Opened) (stet.Lister, bool) {
-	if o == nil {
-		return nil, false
-	}
-	return stet.As[stet.Lister](o.Store)
 }
 
 func lookForPooler(ctx context.Context, p *patient) []string {

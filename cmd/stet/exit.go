@@ -36,6 +36,9 @@ func failf(status exit, format string, args ...any) error {
 	return &statusError{status, fmt.Errorf(format, args...)}
 }
 
+// errorOf is the error of a call whose result is not needed.
+func errorOf[T any](_ T, err error) error { return err }
+
 func exitOf(err error) exit {
 	var status *statusError
 	var bad config.Errors

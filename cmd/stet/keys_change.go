@@ -138,8 +138,7 @@ func (c *keysReleaseCmd) Run(w *world, a *api) error {
 	return c.each(w, a, o, underWay, func(record adminclient.Name, at admin.Change) error {
 		at.Evidence = c.Evidence
 		doc := admin.Resolution{Change: at, Now: c.Now, Override: c.Override, Voided: c.Voided}
-		_, err := a.Release(w.ctx, record, doc)
-		return err
+		return errorOf(a.Release(w.ctx, record, doc))
 	})
 }
 

@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"net/textproto"
+	"net/http"
 	"os"
 	"strings"
 
@@ -44,8 +44,7 @@ func (c *keysResolveCmd) check(*world) error {
 	case c.As != "":
 		return nil
 	}
-	_, err := c.document()
-	return err
+	return errorOf(c.document())
 }
 
 func (c *keysResolveCmd) Run(w *world, a *api) error {
@@ -63,8 +62,7 @@ func (c *keysResolveCmd) Run(w *world, a *api) error {
 	err = o.do(w, a, func(record adminclient.Name, at admin.Change) error {
 		at.Evidence = doc.Evidence
 		doc.Change = at
-		_, err := a.Resolve(w.ctx, record, doc)
-		return err
+		return errorOf(a.Resolve(w.ctx, record, doc))
 	})
 	switch {
 	case c.As == "", !adminclient.Is(err, "no-answer"):
@@ -91,17 +89,14 @@ func (c *keysResolveCmd) document() (admin.Resolution, error) {
 	case c.Status < 200 || c.Status > 599:
 		return doc, failf(exitUsage, "--status has to be the status that retries get, 200 to 599")
 	}
-	doc.Outcome, doc.Status = "completed", c.Status
+	headers := http.Header{}
+	doc.Outcome, doc.Status, doc.Headers = "completed", c.Status, headers
 	for _, line := range c.Header {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || name == "" {
 			return doc, failf(exitUsage, "--header %q is not a header; give 'Name: value'", line)
 		}
-		if doc.Headers == nil {
-			doc.Headers = map[string][]string{}
-		}
-		name = textproto.CanonicalMIMEHeaderKey(name)
-		doc.Headers[name] = append(doc.Headers[name], strings.TrimSpace(value))
+		headers.Add(name, strings.TrimSpace(value))
 	}
 	doc.Body = []byte(c.Body)
 	if file, ok := strings.CutPrefix(c.Body, "@"); ok {

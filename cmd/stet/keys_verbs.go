@@ -71,8 +71,7 @@ func (c *keysExtendCmd) check(*world) error {
 func (c *keysExtendCmd) Run(w *world, a *api) error {
 	o := one{&c.change, &c.named, c.pinned, fmt.Sprintf("keep %s for %s from now", visible(c.Key), c.For), ""}
 	return o.do(w, a, func(record adminclient.Name, at admin.Change) error {
-		_, err := a.Extend(w.ctx, record, admin.Extension{Change: at, Seconds: c.For.Seconds()})
-		return err
+		return errorOf(a.Extend(w.ctx, record, admin.Extension{Change: at, Seconds: c.For.Seconds()}))
 	})
 }
 

@@ -98,8 +98,7 @@ func (l *list[T]) chosen(names []string) ([]column[T], error) {
 
 // check says whether the columns are there, before anything is opened.
 func (l *list[T]) check(p *printed) error {
-	_, err := l.chosen(p.Columns)
-	return err
+	return errorOf(l.chosen(p.Columns))
 }
 
 // whole prints a list that has no pages, and with --json the API's document of it. none is said of

@@ -56,8 +56,7 @@ type world struct {
 
 // printf prints to stdout.
 func (w *world) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(w.stdout, format, args...)
-	return err
+	return errorOf(fmt.Fprintf(w.stdout, format, args...))
 }
 
 // run is the program without the process around it. It ends early when ctx does, as after SIGTERM.

@@ -67,8 +67,7 @@ func (f *storeFlag) schema(w *world, act func(dsn.DSN) error) error {
 	case err != nil:
 		return err
 	case d.Dialect() == "":
-		_, err = fmt.Fprintf(w.stderr, "%s has no schema\n", d)
-		return err
+		return errorOf(fmt.Fprintf(w.stderr, "%s has no schema\n", d))
 	}
 	return act(d)
 }

@@ -98,9 +98,6 @@ func showMessage(m *admin.Message, w *world) error {
 	for _, f := range m.Errors {
 		lines = append(lines, fmt.Sprintf("attempt %d", f.Attempt), instant(f.At)+"  "+visible(f.Error))
 	}
-	for i := range lines {
-		lines[i] = visible(lines[i])
-	}
 	return pairs(w.stdout, lines...)
 }
 

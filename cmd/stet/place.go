@@ -98,7 +98,6 @@ func (a *api) speaksTLS() error {
 
 // unreachable says why there is no answer, and what to do about it.
 func (a *api) unreachable(err error) error {
-	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var refused *tls.CertificateVerificationError
 	var op *net.OpError
@@ -111,7 +110,7 @@ func (a *api) unreachable(err error) error {
 		return a.speaksTLS()
 	case strings.Contains(text, "malformed HTTP"), errors.As(err, new(tls.RecordHeaderError)):
 		return fmt.Errorf("what answers at %s is no HTTP server; %s", a.at, whereAdmin)
-	case errors.As(err, &unknown):
+	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return fmt.Errorf("the certificate of %s is of no authority that is known here; give the authority's: --admin-ca FILE, or STET_ADMIN_CA", a.at)
 	case errors.As(err, &name):
 		return fmt.Errorf("the certificate of %s is for other names (%w); give --admin with one of them", a.at, name)

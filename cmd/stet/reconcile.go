@@ -15,6 +15,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/gateway"
+	"github.com/stet-dev/stet/internal/canon"
 	"github.com/stet-dev/stet/internal/quiet"
 	"github.com/stet-dev/stet/reconcile"
 )
@@ -52,7 +53,7 @@ func probeHeader(file string) (http.Header, error) {
 			continue
 		}
 		name, value, ok := strings.Cut(line, ":")
-		if value = strings.TrimSpace(value); !ok || !config.HeaderName(name) ||
+		if value = strings.TrimSpace(value); !ok || !canon.IsToken(name) ||
 			strings.ContainsFunc(value, unicode.IsControl) {
 			return nil, failf(exitUsage, "reconcile.probe.headers_file: line %d of %s is no header; write Name: value", n, file)
 		}

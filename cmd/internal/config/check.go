@@ -254,13 +254,10 @@ func (c *Config) Warnings() (all []*Error) {
 }
 
 func (k *checker) header(path, name string) {
-	if !HeaderName(name) {
+	if !canon.IsToken(name) {
 		k.fail(path, "%q is not the name of a header", name)
 	}
 }
-
-// HeaderName reports whether a header may have the name.
-func HeaderName(s string) bool { return canon.IsToken(s) }
 
 // policy checks one effective policy. A route's value may come from the file's policy; then its
 // error is said there.
