@@ -181,12 +181,11 @@ func (f field) set(s string) error {
 		}
 		f.SetString(s)
 	case reflect.Bool:
-		switch strings.ToLower(s) {
-		case "true", "false":
-			f.SetBool(s[0]|0x20 == 't')
-		default:
+		word := strings.ToLower(s)
+		if word != "true" && word != "false" {
 			return fmt.Errorf("%q is neither true nor false", s)
 		}
+		f.SetBool(word == "true")
 	case reflect.Int, reflect.Int64, reflect.Float64:
 		return f.setNumber(s)
 	default:

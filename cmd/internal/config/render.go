@@ -317,19 +317,12 @@ func (c *Config) Origin(path string) Origin {
 		}
 	}
 	plain, dialect := profilePolicy("default"), profilePolicy(profile)
-	if reflect.DeepEqual(leaf(&plain, key), leaf(&dialect, key)) {
+	usual, known := at(reflect.ValueOf(&plain).Elem(), key)
+	is, _ := at(reflect.ValueOf(&dialect).Elem(), key)
+	if !known || reflect.DeepEqual(usual.Interface(), is.Interface()) {
 		return Origin{}
 	}
 	return Origin{Kind: fromProfile, Name: profile}
-}
-
-// leaf is a policy's value by its key.
-func leaf(p *Policy, key string) any {
-	f, ok := at(reflect.ValueOf(p).Elem(), key)
-	if !ok {
-		return nil
-	}
-	return f.Interface()
 }
 
 // Setting is one value that is in force, and where it comes from.
