@@ -29,11 +29,7 @@ func (c *configCheckCmd) check(w *world) error {
 	return nil
 }
 
-func (c *configCheckCmd) Run(w *world) error {
-	conf, err := c.load(w)
-	if err != nil {
-		return err
-	}
+func (c *configCheckCmd) Run(w *world, conf *config.Config) error {
 	if err := startable(conf); err != nil {
 		return err
 	}

@@ -114,11 +114,27 @@ func (w *world) command(args []string) (err error) {
 	if err := w.check(k.Selected().Target); err != nil {
 		return err
 	}
-	s := sourceOf(k.Selected().Target)
-	if s == nil {
+	return w.perform(k)
+}
+
+// perform runs a command with what its flags name: records, a running gateway, or a configuration.
+func (w *world) perform(k *kong.Context) error {
+	target := k.Selected().Target
+	var a *api
+	var err error
+	if s := embedded[source](target); s != nil {
+		a, err = s.open(w)
+	} else if p := embedded[place](target); p != nil {
+		a, err = p.gateway()
+	} else if s := embedded[settings](target); s != nil {
+		conf, err := s.load(w)
+		if err != nil {
+			return err
+		}
+		return k.Run(w, conf)
+	} else {
 		return k.Run(w)
 	}
-	a, err := s.open(w)
 	if err != nil {
 		return err
 	}
@@ -126,15 +142,15 @@ func (w *world) command(args []string) (err error) {
 	return a.told(k.Run(w, a))
 }
 
-// sourceOf returns where a command finds records, or nil if it looks for none.
-func sourceOf(v reflect.Value) *source {
+// embedded returns the part of a command that is a T, or nil if there is none.
+func embedded[T any](v reflect.Value) *T {
+	if v.Type() == reflect.TypeFor[T]() {
+		return (*T)(v.Addr().UnsafePointer())
+	}
 	for i := range v.NumField() {
-		switch f := v.Field(i); {
-		case f.Type() == reflect.TypeFor[source]():
-			return (*source)(f.Addr().UnsafePointer())
-		case v.Type().Field(i).Anonymous && f.Kind() == reflect.Struct:
-			if s := sourceOf(f); s != nil {
-				return s
+		if f := v.Type().Field(i); f.Anonymous && f.Type.Kind() == reflect.Struct {
+			if part := embedded[T](v.Field(i)); part != nil {
+				return part
 			}
 		}
 	}

@@ -47,11 +47,7 @@ var checks = []struct {
 	{"certificate", lookAtCertificate},
 }
 
-func (c *doctorCmd) Run(w *world) error {
-	conf, err := c.load(w)
-	if err != nil {
-		return err
-	}
+func (c *doctorCmd) Run(w *world, conf *config.Config) error {
 	ctx, cancel := context.WithTimeout(w.ctx, 3*deepPatience)
 	defer cancel()
 	p := &patient{conf: conf, window: c.RetryWindow}

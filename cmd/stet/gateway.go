@@ -15,11 +15,7 @@ import (
 
 type gatewayCmd struct{ settings }
 
-func (c *gatewayCmd) Run(w *world) error {
-	conf, err := c.load(w)
-	if err != nil {
-		return err
-	}
+func (c *gatewayCmd) Run(w *world, conf *config.Config) error {
 	if conf.Upstream == "" {
 		return failf(exitUsage, "no upstream is set; give --upstream URL, STET_UPSTREAM, or upstream: in the file")
 	}

@@ -99,11 +99,7 @@ func (t tried) String() string {
 	return fmt.Sprintf("%d %s", t.Status, t.Result)
 }
 
-func (c *configTestCmd) Run(w *world) error {
-	conf, err := c.load(w)
-	if err != nil {
-		return err
-	}
+func (c *configTestCmd) Run(w *world, conf *config.Config) error {
 	marked := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(standIn, "1") }
 	sample, stop, err := serveLocally(http.HandlerFunc(marked), anyPort)
 	if err != nil {
