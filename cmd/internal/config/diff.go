@@ -53,8 +53,10 @@ func (d *differ) field(was, is field, path string) {
 		d.fields(was.Value, is.Value, path)
 	case optional:
 		switch {
-		case was.IsNil() != is.IsNil():
-			d.add(is, path, presence(!was.IsNil()), presence(!is.IsNil()))
+		case was.IsNil() && !is.IsNil():
+			d.add(is, path, absent, present)
+		case !was.IsNil() && is.IsNil():
+			d.add(is, path, present, absent)
 		case !was.IsNil():
 			d.fields(was.Elem(), is.Elem(), path)
 		}
@@ -83,13 +85,6 @@ func (f field) late(tag string) string {
 		return ""
 	}
 	return cmp.Or(f.tag.Get("why"), "it is read at the start")
-}
-
-func presence(there bool) string {
-	if there {
-		return present
-	}
-	return absent
 }
 
 // routes compares those of the same pattern, wherever they stand: the most specific one wins, not

@@ -9,7 +9,6 @@ import (
 	"os"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -177,14 +176,7 @@ func (d *decoder) read() (*yaml.Node, error) {
 	case !errors.Is(err, io.EOF):
 		d.errs = append(d.errs, d.syntax(err))
 	}
-	root := doc.Content[0]
-	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
-		return nil, d.errs.Err()
-	}
-	if slices.Contains([]yaml.Kind{yaml.ScalarNode, yaml.SequenceNode}, root.Kind) {
-		d.fail(root, "", "want keys and values, not %s", describe(root))
-	}
-	return root, d.errs.Err()
+	return doc.Content[0], d.errs.Err()
 }
 
 func readFile(name string) (string, error) {
