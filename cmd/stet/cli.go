@@ -203,8 +203,7 @@ func checkValues(k *kong.Context) error {
 // misused says what to do about a command line that cannot be understood.
 func misused(err error) error {
 	command := "stet"
-	var bad *kong.ParseError
-	if errors.As(err, &bad) && bad.Context != nil {
+	if bad, ok := errors.AsType[*kong.ParseError](err); ok && bad.Context != nil {
 		for _, p := range bad.Context.Path {
 			if p.Command != nil {
 				command += " " + p.Command.Name

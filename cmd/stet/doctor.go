@@ -87,8 +87,7 @@ func (c *doctorCmd) print(w *world, words []string, findings []admin.Warning) er
 		return writeJSON(w.stdout, map[string]any{"looked_at": words, "findings": findings})
 	}
 	for _, word := range words {
-		well := !slices.ContainsFunc(findings, func(f admin.Warning) bool { return f.Code == word })
-		if well {
+		if !slices.ContainsFunc(findings, func(f admin.Warning) bool { return f.Code == word }) {
 			fmt.Fprintf(w.stdout, "ok     %s\n", word)
 		}
 	}

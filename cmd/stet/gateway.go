@@ -51,13 +51,6 @@ func newLog(out io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level}))
 }
 
-func levelOf(word string) (l slog.Level) {
-	if err := l.UnmarshalText([]byte(word)); err != nil {
-		panic("stet: an unchecked log level: " + err.Error())
-	}
-	return l
-}
-
 // lines makes the writes of several loggers one after the other.
 type lines struct {
 	mu sync.Mutex

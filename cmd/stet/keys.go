@@ -89,9 +89,14 @@ var keysList = listOf("keys", 9, "id state status attempt created scope route ca
 // ofRecord are the columns of records that are not as in the document, also those of [memberList].
 var ofRecord = map[string]func(*admin.Record) any{
 	"status": func(r *admin.Record) any { return number(r.Status) },
-	"dead":   func(r *admin.Record) any { return (*record)(r).dead() },
-	"took":   func(r *admin.Record) any { return took(r.TookMS) },
-	"since":  func(r *admin.Record) any { return r.UnknownSince },
+	"dead": func(r *admin.Record) any {
+		if r.Escalated {
+			return "dead"
+		}
+		return ""
+	},
+	"took":  func(r *admin.Record) any { return took(r.TookMS) },
+	"since": func(r *admin.Record) any { return r.UnknownSince },
 	"late-answer": func(r *admin.Record) any {
 		if r.Late == nil {
 			return ""
@@ -110,14 +115,6 @@ var ofRecord = map[string]func(*admin.Record) any{
 		}
 		return askers(r.Asking)
 	},
-}
-
-// dead says of a dead letter that it is one.
-func (r *record) dead() string {
-	if r.Escalated {
-		return "dead"
-	}
-	return "-"
 }
 
 type keysShowCmd struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 type keysExportCmd struct {
@@ -63,15 +64,10 @@ func (c *keysTailCmd) check(*world) error {
 
 func (c *keysTailCmd) Run(w *world, a *api) error {
 	seen, err := c.look(w, a, nil)
-	for err == nil {
-		select {
-		case <-w.ctx.Done():
-			return nil
-		case <-time.After(c.Every):
-			seen, err = c.look(w, a, seen)
-		}
+	for err == nil && rest.For(w.ctx, c.Every) {
+		seen, err = c.look(w, a, seen)
 	}
-	if w.ctx.Err() != nil { // Ctrl-C while it looked
+	if w.ctx.Err() != nil { // Ctrl-C
 		return nil
 	}
 	return err

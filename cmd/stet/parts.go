@@ -80,7 +80,7 @@ func (a *app) install(p *parts) {
 	a.loop(a.reaper.Set(p.reaper))
 	a.loop(a.reconciler.Set(p.reconciler))
 	if a.level != nil {
-		a.level.Set(levelOf(p.conf.LogLevel))
+		_ = a.level.UnmarshalText([]byte(p.conf.LogLevel)) // checked before
 	}
 	a.conf, a.gate = p.conf, p.gate
 	a.tell()
