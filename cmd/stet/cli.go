@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -180,8 +181,8 @@ func (w *world) check(v reflect.Value) error {
 	return nil
 }
 
-// checkValues refuses what is not on the list of a flag that has one: what is offered after Tab is
-// all there is.
+// checkValues refuses what is not on the list of a flag that has one, since what is offered after
+// Tab is all there is, and what is less than the least that the tag least names.
 func checkValues(k *kong.Context) error {
 	for _, p := range k.Path {
 		if p.Flag == nil {
@@ -196,8 +197,21 @@ func checkValues(k *kong.Context) error {
 			return failf(exitUsage, "%s: %q is not one of %s%s", from, given, strings.Join(words, ", "),
 				spell.Hint(given, words))
 		}
+		if least := p.Flag.Tag.Get("least"); least != "" && tooLittle(k.FlagValue(p.Flag), least) {
+			return failf(exitUsage, "--%s is %s; it must be at least %s", p.Flag.Name, given, least)
+		}
 	}
 	return nil
+}
+
+// tooLittle reports a number, or a span of time, that is less than least.
+func tooLittle(given any, least string) bool {
+	if d, ok := given.(time.Duration); ok {
+		bound, err := time.ParseDuration(least)
+		return err != nil || d < bound
+	}
+	bound, err := strconv.Atoi(least)
+	return err != nil || given.(int) < bound
 }
 
 // misused says what to do about a command line that cannot be understood.

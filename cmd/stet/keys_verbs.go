@@ -57,15 +57,7 @@ type keysExtendCmd struct {
 	change
 	named
 	pinned
-	For time.Duration `required:"" placeholder:"30d" help:"How long from now the result is kept."`
-}
-
-// check implements [checked].
-func (c *keysExtendCmd) check(*world) error {
-	if c.For < time.Second {
-		return failf(exitUsage, "--for is %s; it must be at least 1s", c.For)
-	}
-	return nil
+	For time.Duration `required:"" placeholder:"30d" least:"1s" help:"How long from now the result is kept."`
 }
 
 func (c *keysExtendCmd) Run(w *world, a *api) error {

@@ -50,16 +50,8 @@ func writeLine(out io.Writer, doc json.RawMessage) error {
 type keysTailCmd struct {
 	source
 	filter
-	Every time.Duration `default:"1s" help:"Interval between two looks."`
+	Every time.Duration `default:"1s" least:"100ms" help:"Interval between two looks."`
 	JSON  bool          `name:"json" help:"Print records as JSON, one per line."`
-}
-
-// check implements [checked].
-func (c *keysTailCmd) check(*world) error {
-	if c.Every < 100*time.Millisecond {
-		return failf(exitUsage, "--every is %s; it must be at least 100ms", c.Every)
-	}
-	return nil
 }
 
 func (c *keysTailCmd) Run(w *world, a *api) error {

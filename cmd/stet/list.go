@@ -17,17 +17,9 @@ import (
 
 // paged are the flags of a command that lists by pages.
 type paged struct {
-	Limit  int    `default:"100" help:"Maximum number to list."`
+	Limit  int    `default:"100" least:"1" help:"Maximum number to list."`
 	Cursor string `help:"Continue where a list with a next_cursor ended."`
 	printed
-}
-
-// check implements [checked].
-func (p *paged) check(*world) error {
-	if p.Limit < 1 {
-		return failf(exitUsage, "--limit is %d; it must be at least 1", p.Limit)
-	}
-	return nil
 }
 
 // printed are the flags of a command that prints a table.

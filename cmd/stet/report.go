@@ -15,16 +15,8 @@ import (
 
 type reportCmd struct {
 	source
-	Since time.Duration `default:"1d" placeholder:"1d" help:"How far back; the figures of requests go back a day at most (1d)."`
+	Since time.Duration `default:"1d" least:"1m" placeholder:"1d" help:"How far back; the figures of requests go back a day at most (1d)."`
 	JSON  bool          `name:"json" help:"Print JSON."`
-}
-
-// check implements [checked].
-func (c *reportCmd) check(*world) error {
-	if c.Since < time.Minute {
-		return failf(exitUsage, "--since is %s; it must be at least 1m", c.Since)
-	}
-	return nil
 }
 
 // kept is how long gateways keep the figures of requests.
