@@ -127,14 +127,7 @@ func (f field) idle() bool {
 }
 
 func (f field) remark() string {
-	var parts []string
-	if words := f.enum(); words != nil {
-		parts = append(parts, strings.Join(words, " | "))
-	}
-	if doc := f.tag.Get("doc"); doc != "" {
-		parts = append(parts, doc)
-	}
-	remark := strings.Join(parts, "; ")
+	remark := strings.Trim(strings.Join(f.enum(), " | ")+"; "+f.tag.Get("doc"), "; ")
 	if later, ok := f.tag.Lookup("later"); ok {
 		return strings.TrimSuffix("not in this build yet: "+later+"; "+remark, "; ")
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/stet-dev/stet/store/sqlstore"
 )
@@ -80,13 +81,9 @@ func mysqlConfig(u *url.URL) (*mysql.Config, error) {
 
 // Dialect is the kind of an SQL store; "" for others.
 func (d DSN) Dialect() sqlstore.Dialect {
-	switch d.Scheme {
-	case "sqlite":
-		return sqlstore.SQLite
-	case "mysql":
-		return sqlstore.MySQL
-	case "postgres":
-		return sqlstore.Postgres
+	switch dialect := sqlstore.Dialect(d.Scheme); dialect {
+	case sqlstore.SQLite, sqlstore.MySQL, sqlstore.Postgres:
+		return dialect
 	}
 	return ""
 }
@@ -94,7 +91,11 @@ func (d DSN) Dialect() sqlstore.Dialect {
 // connect opens the database of a server, without asking it anything.
 func (d DSN) connect() (*sql.DB, error) {
 	if d.Scheme == "postgres" {
-		return d.connectPostgres()
+		c, err := postgresConfig(d.URL)
+		if err != nil {
+			return nil, err
+		}
+		return stdlib.OpenDB(*c.ConnConfig), nil
 	}
 	u, err := url.Parse(d.URL)
 	if err != nil {
