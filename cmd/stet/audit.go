@@ -6,7 +6,6 @@ import (
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
-	"github.com/stet-dev/stet/internal/tag"
 )
 
 type auditCmds struct {
@@ -27,7 +26,7 @@ type entries struct {
 
 // check implements [checked].
 func (e *entries) check(*world) error {
-	if _, isID := tag.Parse(e.ID); e.ID != "" && !isID {
+	if e.ID != "" && !isID(e.ID) {
 		return failf(exitUsage, "--id: %q is no record's id; it is k_ and 16 hex digits, as lists and logs show it", e.ID)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -246,12 +247,8 @@ func lookAtRoutes(_ context.Context, p *patient) (found []string) {
 	}
 	for _, r := range p.routes {
 		if r.Unprotected > 0 {
-			name := r.Match
-			if name == "" {
-				name = "what no route matches"
-			}
-			found = append(found, fmt.Sprintf("%s: %s that change state ran without protection, as the gateway counts", name,
-				some(r.Unprotected, "request")))
+			found = append(found, fmt.Sprintf("%s: %s that change state ran without protection, as the gateway counts",
+				cmp.Or(r.Match, "what no route matches"), some(r.Unprotected, "request")))
 		}
 	}
 	return found

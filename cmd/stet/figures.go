@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/stet-dev/stet/admin"
@@ -43,23 +44,12 @@ func (c *routesCmd) Run(w *world, a *api) error {
 
 var routeList = listOf("routes", 8, "route mode new replay mismatches unprotected others shadow match",
 	map[string]func(*admin.RouteFigures) any{
-		"route":  func(r *admin.RouteFigures) any { return routeName(r) },
+		"route":  func(r *admin.RouteFigures) any { return cmp.Or(r.Route, r.Match, "(no route)") },
 		"new":    func(r *admin.RouteFigures) any { return r.Results["new"] },
 		"replay": func(r *admin.RouteFigures) any { return r.Results["replay"] },
 		"others": func(r *admin.RouteFigures) any { return others(r.Results) },
 		"shadow": func(r *admin.RouteFigures) any { return counted(r.Shadow) },
 	})
-
-// routeName is a route's, also of what no route matches.
-func routeName(r *admin.RouteFigures) string {
-	switch {
-	case r.Route != "":
-		return r.Route
-	case r.Match != "":
-		return r.Match
-	}
-	return "(no route)"
-}
 
 // others are the results besides the two that have a column.
 func others(all map[string]int) string {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // named is the record that a command is about.
@@ -28,8 +29,8 @@ func (n *named) name() adminclient.Name {
 func (n *named) byID() bool { return n.Scope == "" && isID(n.Key) }
 
 func isID(name string) bool {
-	digits, ok := strings.CutPrefix(name, "k_")
-	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
+	_, ok := tag.Parse(name)
+	return ok
 }
 
 // missing says what else the record may be called, where err is that there is none.
@@ -144,12 +145,9 @@ func (r *record) around(w *world) []string {
 	if !o.At.IsZero() {
 		follows += " At " + w.when(o.At) + "."
 	}
-	client := o.Client.Code
-	if client == "" {
-		client = "the stored answer"
-	}
 	return append(lines, "settles", w.when(o.SettledAt), "next probe", w.when(o.NextProbe), "if nothing is done", follows,
-		"a client hears", fmt.Sprintf("%d %s", o.Client.Status, client), "may be released", released(o.Release, w))
+		"a client hears", fmt.Sprintf("%d %s", o.Client.Status, cmp.Or(o.Client.Code, "the stored answer")),
+		"may be released", released(o.Release, w))
 }
 
 // released says whether a record may be released, by whom, and why.

@@ -46,16 +46,15 @@ func probeHeader(file string) (http.Header, error) {
 	if err != nil {
 		return nil, failf(exitUsage, "reconcile.probe.headers_file: %w", err)
 	}
-	h, n := http.Header{}, 0
-	for line := range strings.Lines(string(text)) {
-		n++
+	h := http.Header{}
+	for i, line := range strings.Split(string(text), "\n") {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if value = strings.TrimSpace(value); !ok || !canon.IsToken(name) ||
 			strings.ContainsFunc(value, unicode.IsControl) {
-			return nil, failf(exitUsage, "reconcile.probe.headers_file: line %d of %s is no header; write Name: value", n, file)
+			return nil, failf(exitUsage, "reconcile.probe.headers_file: line %d of %s is no header; write Name: value", i+1, file)
 		}
 		h.Add(name, value)
 	}

@@ -235,12 +235,8 @@ const standIn = "X-Stand-In"
 
 func (v *verdict) print(out io.Writer) error {
 	t := newTable(out)
-	from := v.From
-	if from == "" {
-		from = "no route matches"
-	}
 	fmt.Fprintf(t, "request\t%s %s\n", visible(v.Method), visible(v.Target))
-	fmt.Fprintf(t, "route\t%s\t# %s\n", v.Route, from)
+	fmt.Fprintf(t, "route\t%s\t# %s\n", v.Route, cmp.Or(v.From, "no route matches"))
 	fmt.Fprintf(t, "mode\t%s\t# %s\n", v.Mode, v.ModeFrom)
 	if v.Mode == "refused" {
 		fmt.Fprintf(t, "always\t%s: %s\n", v.Keyless, v.Keyless.Detail)
