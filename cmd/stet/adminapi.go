@@ -45,7 +45,7 @@ func (s *source) check(w *world) error {
 	if err != nil || t.admin == "" {
 		return err
 	}
-	a, err := s.through(t)
+	a, err := s.remote(t.admin, t.token)
 	if err == nil {
 		a.close()
 	}
@@ -58,16 +58,9 @@ func (s *source) open(w *world) (*api, error) {
 	case err != nil:
 		return nil, err
 	case t.admin != "":
-		return s.through(t)
+		return s.remote(t.admin, t.token)
 	}
 	return s.local(w, t)
-}
-
-// through is the admin API of a running gateway.
-func (s *source) through(t target) (*api, error) {
-	there := s.place
-	there.Admin = t.admin
-	return there.remote(t.token)
 }
 
 func (s *source) local(w *world, p target) (*api, error) {

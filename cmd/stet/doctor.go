@@ -112,7 +112,7 @@ func (p *patient) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := (&place{Admin: t.admin}).remote(t.token)
+	a, err := (&place{}).remote(t.admin, t.token)
 	if err != nil {
 		return err
 	}

@@ -31,11 +31,9 @@ func ParseCache(s string, d DSN) (*Cache, error) {
 		return &Cache{MaxBytes: n}, err
 	}
 	switch {
-	case s == "" || s == "off":
-		return nil, nil
 	case s == "auto" && (d.Path != "" || d.isRedis()):
 		return &Cache{}, nil
-	case s == "auto":
+	case s == "", s == "off", s == "auto":
 		return nil, nil
 	}
 	at, err := Parse(s)

@@ -135,14 +135,9 @@ func (s *steering) do(line string) error {
 
 // readID reads a scope and a key, both quoted as in Go.
 func readID(arg string) (stet.ID, error) {
-	scope, err := strconv.QuotedPrefix(arg)
-	if err == nil {
-		var key string
-		if key, err = strconv.Unquote(strings.TrimSpace(arg[len(scope):])); err == nil {
-			if scope, err = strconv.Unquote(scope); err == nil {
-				return stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}, nil
-			}
-		}
+	var scope, key string
+	if _, err := fmt.Sscanf(arg, "%q %q", &scope, &key); err != nil {
+		return stet.ID{}, errors.New(`corrupt needs a scope and a key, as in "default" "k1"`)
 	}
-	return stet.ID{}, errors.New(`corrupt needs a scope and a key, as in "default" "k1"`)
+	return stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}, nil
 }
