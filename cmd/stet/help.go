@@ -128,20 +128,15 @@ var generated = map[string]func(*kong.Node) []string{
 	},
 	"environment": func(n *kong.Node) (lines []string) {
 		says := map[string]string{adminTokenVariable: "The token for the admin address; it has no flag."}
-		var walk func(*kong.Node)
-		walk = func(n *kong.Node) {
-			for _, f := range n.Flags {
+		for _, command := range n.Leaves(true) {
+			for _, f := range command.Flags {
 				for _, name := range f.Envs {
 					if text := "--" + f.Name + ": " + f.Help; len(text) > len(says[name]) { // commands say more and less of the same
 						says[name] = text
 					}
 				}
 			}
-			for _, c := range n.Children {
-				walk(c)
-			}
 		}
-		walk(n)
 		for _, name := range sortedKeys(says) {
 			lines = append(lines, name, says[name])
 		}

@@ -106,5 +106,4 @@ func askers(a *admin.Asking) string {
 }
 
 // memberList are the records of an incident: what tells them apart, and what is known of each.
-var memberList = listOf("keys", 8, "id since scope path dead late-answer last-probe asked state status attempt "+
-	"created route cause updated completed due expires method owner probes took trace version basis", ofRecord)
+var memberList = listOf("keys", 8, "id since scope path dead late-answer last-probe asked "+recordColumns, ofRecord)

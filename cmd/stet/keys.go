@@ -83,8 +83,10 @@ func (c *keysListCmd) Run(w *world, a *api) error {
 
 const noRecords = "no records match"
 
-var keysList = listOf("keys", 9, "id state status attempt created scope route cause dead updated completed due "+
-	"expires method path owner probes took trace version basis", ofRecord)
+var keysList = listOf("keys", 9, recordColumns, ofRecord)
+
+const recordColumns = "id state status attempt created scope route cause dead updated completed due expires method " +
+	"path owner probes took trace version basis"
 
 // ofRecord are the columns of records that are not as in the document, also those of [memberList].
 var ofRecord = map[string]func(*admin.Record) any{

@@ -15,7 +15,7 @@ type unasked struct {
 	JSON bool `name:"json" help:"Print the API's document."`
 }
 
-// aside are the arguments of such a command about a record.
+// aside are the arguments of such a command, if it is about one record.
 type aside struct {
 	source
 	named

@@ -41,16 +41,21 @@ type column[T any] struct {
 	of   func(*T) any
 }
 
-// listOf describes a list by the names of its columns. What own has no value for is the member of
-// the document with the column's name, such as created_at for created.
+// listOf describes a list by the names of its columns, of which one that is named again counts once.
+// What own has no value for is the member of the document with the column's name, such as created_at
+// for created.
 func listOf[T any](name string, usual int, columns string, own map[string]func(*T) any) list[T] {
 	l := list[T]{name: name, usual: usual}
+	named := map[string]bool{}
 	for _, name := range strings.Fields(columns) {
 		of, ok := own[name]
 		if !ok {
 			of = member[T](name)
 		}
-		l.columns = append(l.columns, column[T]{name, of})
+		if !named[name] {
+			l.columns = append(l.columns, column[T]{name, of})
+		}
+		named[name] = true
 	}
 	return l
 }
