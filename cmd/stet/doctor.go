@@ -277,9 +277,6 @@ func lookAtTokens(_ context.Context, p *patient) (found []string) {
 		found = append(found, p.at("admin.token_file", "the token has %d different characters, and can be guessed",
 			len(different)))
 	}
-	if p.conf.Admin.TokensFile == "" {
-		return found
-	}
 	tokens, _ := adminTokens(&p.conf.Admin) // a mistake in them is found by config check
 	for _, t := range tokens {
 		if !t.Expires.IsZero() && time.Until(t.Expires) < 0 {
