@@ -41,9 +41,8 @@ type column[T any] struct {
 	of   func(*T) any
 }
 
-// listOf describes a list by the names of its columns, of which one that is named again counts once.
-// What own has no value for is the member of the document with the column's name, such as created_at
-// for created.
+// listOf describes a list by the names of its columns; a name counts once. What own has no value
+// for is the member of the document with the column's name, such as created_at for created.
 func listOf[T any](name string, usual int, columns string, own map[string]func(*T) any) list[T] {
 	l := list[T]{name: name, usual: usual}
 	named := map[string]bool{}
