@@ -45,7 +45,7 @@ func (s *source) check(w *world) error {
 	if err != nil || t.admin == "" {
 		return err
 	}
-	a, err := s.through(t)
+	a, err := s.remote(t.admin, t.token)
 	if err == nil {
 		a.close()
 	}
@@ -58,16 +58,9 @@ func (s *source) open(w *world) (*api, error) {
 	case err != nil:
 		return nil, err
 	case t.admin != "":
-		return s.through(t)
+		return s.remote(t.admin, t.token)
 	}
 	return s.local(w, t)
-}
-
-// through is the admin API of a running gateway.
-func (s *source) through(t target) (*api, error) {
-	there := s.place
-	there.Admin = t.admin
-	return there.remote(t.token)
 }
 
 func (s *source) local(w *world, p target) (*api, error) {
@@ -83,7 +76,7 @@ func (s *source) local(w *world, p target) (*api, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	jobs := bulk.New(engine)
-	probe, err := asker(engine, &p.reconcile)
+	probe, err := reconciler(engine, &p.reconcile)
 	if err != nil {
 		fmt.Fprintf(w.stderr, "stet: %s; nothing is asked\n", err)
 	}
@@ -109,6 +102,14 @@ func whoami() string {
 
 // noSuchRecord is what is said of a record that is not there.
 const noSuchRecord = "there is no such record; stet keys list shows what there is, --scope says whose"
+
+// absent says what is not there in place of the API's 404.
+func absent(err error, status exit, format string, args ...any) error {
+	if adminclient.Is(err, "not-found") {
+		return failf(status, format, args...)
+	}
+	return err
+}
 
 // told puts an error of the API into the words of the command line, with its exit status.
 func (a *api) told(err error) error {

@@ -25,6 +25,7 @@ import (
 	"github.com/stet-dev/stet/cmd/internal/observe"
 	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/maintenance"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -100,7 +101,7 @@ func (a *app) build(pepper []byte) (err error) {
 	}
 	events.log = observe.NewLog(a.log, a.engine.Tag)
 	a.jobs = bulk.New(a.engine)
-	a.limits = stethttp.NewLimits(a.conf.LimitsConfig())
+	a.limits, a.signed = stethttp.NewLimits(a.conf.LimitsConfig()), console.NewSessions()
 	a.sharers = newSharers(a.metrics, a.log)
 	return nil
 }
@@ -168,12 +169,8 @@ func bindHint(err error) error {
 }
 
 // operators makes what serves the admin listener.
-func (a *app) operators(conf *config.Config, notices http.Handler) (http.Handler, error) {
+func (a *app) operators(conf *config.Config, asked *reconcile.Reconciler, notices http.Handler) (http.Handler, error) {
 	tokens, err := adminTokens(&conf.Admin)
-	if err != nil {
-		return nil, err
-	}
-	asked, err := asker(a.engine, &conf.Reconcile)
 	if err != nil {
 		return nil, err
 	}
@@ -191,9 +188,6 @@ func (a *app) operators(conf *config.Config, notices http.Handler) (http.Handler
 		Metrics:  a.metrics.Handler(),
 		Policy:   func() admin.Policy { return *a.policy.Load() },
 	})
-	if a.signed == nil {
-		a.signed = console.NewSessions()
-	}
 	probe := &conf.Reconcile.Probe
 	return console.New(api, console.Config{ProbeMethod: probe.Method, ProbeURL: probe.Shown(), Sessions: a.signed, Log: a.log}), nil
 }
@@ -203,7 +197,7 @@ const maxTokens = 1 << 20
 
 // adminTokens are who may ask. Without any, only connections over loopback may: the configuration
 // has seen to that.
-func adminTokens(c *config.Admin) ([]admin.Token, error) {
+func adminTokens(c *config.Admin) (tokens []admin.Token, err error) {
 	switch {
 	case c.TokenFile != "":
 		secret, err := config.ReadToken(c.TokenFile)
@@ -217,14 +211,13 @@ func adminTokens(c *config.Admin) ([]admin.Token, error) {
 	case c.TokensFile != "":
 		doc, err := config.ReadSecretFile(c.TokensFile, maxTokens) // hashes, which say nothing of tokens that are long and random
 		if err == nil {
-			var tokens []admin.Token
-			if tokens, err = admin.ParseTokens(doc); err == nil {
-				return tokens, nil
-			}
+			tokens, err = admin.ParseTokens(doc)
 		}
-		return nil, failf(exitUsage, "admin.tokens_file: %w", err)
+		if err != nil {
+			return nil, failf(exitUsage, "admin.tokens_file: %w", err)
+		}
 	}
-	return nil, nil
+	return tokens, nil
 }
 
 // run serves, keeps the store tidy, and ends in order: first the clients, then the loops, then what
@@ -252,20 +245,15 @@ func (a *app) run(ctx context.Context) error {
 	for _, warning := range a.started.Warnings() {
 		a.log.Warn(warning.Text, "setting", warning.Path)
 	}
-	ended := make(chan struct{})
-	var told sync.WaitGroup
-	told.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-ended: // by itself, or faster than this
-		}
-		if ctx.Err() != nil {
-			a.log.Info("shutting down when what runs has finished; a second signal ends at once")
-		}
+	told := make(chan struct{})
+	untold := context.AfterFunc(ctx, func() {
+		a.log.Info("shutting down when what runs has finished; a second signal ends at once")
+		close(told)
 	})
 	err := a.server.Run(ctx)
-	close(ended)
-	told.Wait() // in the log, the end begins before it is over
+	if !untold() {
+		<-told // in the log, the end begins before it is over
+	}
 	stopJobs()
 	jobs.Wait()
 	if n := a.engine.Abandon(context.WithoutCancel(ctx)); n > 0 {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
-	"github.com/stet-dev/stet/internal/tag"
 )
 
 type auditCmds struct {
@@ -27,7 +26,7 @@ type entries struct {
 
 // check implements [checked].
 func (e *entries) check(*world) error {
-	if _, isID := tag.Parse(e.ID); e.ID != "" && !isID {
+	if e.ID != "" && !isID(e.ID) {
 		return failf(exitUsage, "--id: %q is no record's id; it is k_ and 16 hex digits, as lists and logs show it", e.ID)
 	}
 	return nil
@@ -80,16 +79,4 @@ type auditExportCmd struct {
 
 func (c *auditExportCmd) Run(w *world, a *api) error { return export(w, a, a.Audit(c.query()).Raw()) }
 
-var auditList = list[admin.Entry]{"entries", []column[admin.Entry]{
-	{"at", func(e *admin.Entry) any { return e.At }},
-	{"who", func(e *admin.Entry) any { return e.Who }},
-	{"action", func(e *admin.Entry) any { return e.Action }},
-	{"id", func(e *admin.Entry) any { return e.ID }},
-	{"scope", func(e *admin.Entry) any { return e.Scope }},
-	{"from", func(e *admin.Entry) any { return e.From }},
-	{"to", func(e *admin.Entry) any { return e.To }},
-	{"reason", func(e *admin.Entry) any { return e.Reason }},
-	{"evidence", func(e *admin.Entry) any { return e.Evidence }},
-	{"notice", func(e *admin.Entry) any { return e.Notice }},
-	{"job", func(e *admin.Entry) any { return e.Job }},
-}, 9}
+var auditList = listOf[admin.Entry]("entries", 9, "at who action id scope from to reason evidence notice job", nil)

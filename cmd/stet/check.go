@@ -29,11 +29,7 @@ func (c *configCheckCmd) check(w *world) error {
 	return nil
 }
 
-func (c *configCheckCmd) Run(w *world) error {
-	conf, err := c.load(w)
-	if err != nil {
-		return err
-	}
+func (c *configCheckCmd) Run(w *world, conf *config.Config) error {
 	if err := startable(conf); err != nil {
 		return err
 	}
@@ -48,8 +44,7 @@ func (c *configCheckCmd) Run(w *world) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(w.stdout, "%s: ok\n", c.Config)
-	return err
+	return w.printf("%s: ok\n", c.Config)
 }
 
 // startable finds what keeps a gateway from starting with a configuration, and needs no network to
@@ -75,16 +70,11 @@ func startable(conf *config.Config) error {
 	if conf.Admin.TokenFile == "" {
 		tokens = "admin.tokens_file"
 	}
-	_, err := adminTokens(&conf.Admin)
-	fail(tokens, err)
-	_, err = config.ReadSecret(conf.Store.PepperFile)
-	fail("store.pepper_file", err)
-	_, err = layers.ReadKeys(conf.Store.EncryptionKeysFile)
-	fail("store.encryption_keys_file", err)
-	_, err = hook(nil, &conf.Reconcile.Webhook)
-	fail("reconcile.webhook.secret_file", err)
-	_, err = probeHeader(conf.Reconcile.Probe.HeadersFile)
-	fail("reconcile.probe.headers_file", err)
+	fail(tokens, errorOf(adminTokens(&conf.Admin)))
+	fail("store.pepper_file", errorOf(config.ReadSecret(conf.Store.PepperFile)))
+	fail("store.encryption_keys_file", errorOf(layers.ReadKeys(conf.Store.EncryptionKeysFile)))
+	fail("reconcile.webhook.secret_file", errorOf(hook(nil, &conf.Reconcile.Webhook)))
+	fail("reconcile.probe.headers_file", errorOf(probeHeader(conf.Reconcile.Probe.HeadersFile)))
 	return found.Err()
 }
 

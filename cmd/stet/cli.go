@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -114,11 +115,27 @@ func (w *world) command(args []string) (err error) {
 	if err := w.check(k.Selected().Target); err != nil {
 		return err
 	}
-	s := sourceOf(k.Selected().Target)
-	if s == nil {
+	return w.perform(k)
+}
+
+// perform runs a command with what its flags name: records, a running gateway, or a configuration.
+func (w *world) perform(k *kong.Context) error {
+	target := k.Selected().Target
+	var a *api
+	var err error
+	if s := embedded[source](target); s != nil {
+		a, err = s.open(w)
+	} else if p := embedded[place](target); p != nil {
+		a, err = p.gateway()
+	} else if s := embedded[settings](target); s != nil {
+		conf, err := s.load(w)
+		if err != nil {
+			return err
+		}
+		return k.Run(w, conf)
+	} else {
 		return k.Run(w)
 	}
-	a, err := s.open(w)
 	if err != nil {
 		return err
 	}
@@ -126,15 +143,15 @@ func (w *world) command(args []string) (err error) {
 	return a.told(k.Run(w, a))
 }
 
-// sourceOf returns where a command finds records, or nil if it looks for none.
-func sourceOf(v reflect.Value) *source {
+// embedded returns the part of a command that is a T, or nil if there is none.
+func embedded[T any](v reflect.Value) *T {
+	if v.Type() == reflect.TypeFor[T]() {
+		return (*T)(v.Addr().UnsafePointer())
+	}
 	for i := range v.NumField() {
-		switch f := v.Field(i); {
-		case f.Type() == reflect.TypeFor[source]():
-			return (*source)(f.Addr().UnsafePointer())
-		case v.Type().Field(i).Anonymous && f.Kind() == reflect.Struct:
-			if s := sourceOf(f); s != nil {
-				return s
+		if f := v.Type().Field(i); f.Anonymous && f.Type.Kind() == reflect.Struct {
+			if part := embedded[T](v.Field(i)); part != nil {
+				return part
 			}
 		}
 	}
@@ -164,8 +181,8 @@ func (w *world) check(v reflect.Value) error {
 	return nil
 }
 
-// checkValues refuses what is not on the list of a flag that has one: what is offered after Tab is
-// all there is.
+// checkValues refuses what is not on the list of a flag that has one, since what is offered after
+// Tab is all there is, and what is less than the least that the tag least names.
 func checkValues(k *kong.Context) error {
 	for _, p := range k.Path {
 		if p.Flag == nil {
@@ -180,15 +197,27 @@ func checkValues(k *kong.Context) error {
 			return failf(exitUsage, "%s: %q is not one of %s%s", from, given, strings.Join(words, ", "),
 				spell.Hint(given, words))
 		}
+		if least := p.Flag.Tag.Get("least"); least != "" && tooLittle(k.FlagValue(p.Flag), least) {
+			return failf(exitUsage, "--%s is %s; it must be at least %s", p.Flag.Name, given, least)
+		}
 	}
 	return nil
+}
+
+// tooLittle reports a number, or a span of time, that is less than least.
+func tooLittle(given any, least string) bool {
+	if d, ok := given.(time.Duration); ok {
+		bound, err := time.ParseDuration(least)
+		return err != nil || d < bound
+	}
+	bound, err := strconv.Atoi(least)
+	return err != nil || given.(int) < bound
 }
 
 // misused says what to do about a command line that cannot be understood.
 func misused(err error) error {
 	command := "stet"
-	var bad *kong.ParseError
-	if errors.As(err, &bad) && bad.Context != nil {
+	if bad, ok := errors.AsType[*kong.ParseError](err); ok && bad.Context != nil {
 		for _, p := range bad.Context.Path {
 			if p.Command != nil {
 				command += " " + p.Command.Name

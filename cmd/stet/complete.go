@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -90,7 +89,7 @@ func (c *completeCmd) Run(w *world, k *kong.Context) error {
 func offer(w *world, words []string) error {
 	slices.Sort(words)
 	for _, word := range slices.Compact(words) {
-		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		if visible(word) != word {
 			continue
 		}
 		if _, err := fmt.Fprintln(w.stdout, word); err != nil {

@@ -27,11 +27,7 @@ type configShowCmd struct {
 	Origin bool `help:"Show where each value comes from."`
 }
 
-func (c *configShowCmd) Run(w *world) error {
-	conf, err := c.load(w)
-	if err != nil {
-		return err
-	}
+func (c *configShowCmd) Run(w *world, conf *config.Config) error {
 	return conf.Show(w.stdout, c.Origin)
 }
 
@@ -43,20 +39,8 @@ type configRunningCmd struct {
 // check implements [checked].
 func (c *configRunningCmd) check(*world) error { return settingList.check(&c.printed) }
 
-func (c *configRunningCmd) Run(w *world) error {
-	a, err := c.gateway()
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	return a.told(unshown("settings", settingList.whole(w, a, "/api/v1/config", &c.printed, "it has no settings")))
+func (c *configRunningCmd) Run(w *world, a *api) error {
+	return unshown("settings", settingList.whole(w, a, "/api/v1/config", &c.printed, "it has no settings"))
 }
 
-var settingList = list[admin.Setting]{"settings", []column[admin.Setting]{
-	{"path", func(s *admin.Setting) any { return s.Path }},
-	{"value", func(s *admin.Setting) any { return s.Value }},
-	{"origin", func(s *admin.Setting) any { return s.Origin }},
-	{"pending", func(s *admin.Setting) any { return s.Pending }},
-	{"unit", func(s *admin.Setting) any { return s.Unit }},
-	{"doc", func(s *admin.Setting) any { return s.Doc }},
-}, 4}
+var settingList = listOf[admin.Setting]("settings", 4, "path value origin pending unit doc", nil)

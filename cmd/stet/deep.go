@@ -26,25 +26,25 @@ func deep(ctx context.Context, conf *config.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*deepPatience)
 	defer cancel()
 	var found config.Errors
+	fail := func(path string, err error) {
+		if err != nil {
+			found = append(found, conf.Fault(path, "%s", oneLine(err)))
+		}
+	}
 	status := exitFindings
-	warnings, err := openStore(ctx, conf)
-	if err != nil {
-		found = append(found, conf.Fault("store.dsn", "%s", oneLine(err)))
-		if exitOf(err) == exitUnreachable {
-			status = exitUnreachable
+	store, err := opened(ctx, conf)
+	if store != nil {
+		err = store.Close()
+		for _, text := range store.Warnings {
+			found = append(found, conf.Fault("store.dsn", "%s", text))
 		}
 	}
-	for _, text := range warnings {
-		found = append(found, conf.Fault("store.dsn", "%s", text))
+	fail("store.dsn", err)
+	if exitOf(err) == exitUnreachable {
+		status = exitUnreachable
 	}
-	if err := reach(ctx, conf.Upstream); err != nil {
-		found = append(found, conf.Fault("upstream", "%s", oneLine(err)))
-	}
-	if conf.TLS != nil {
-		if err := current(conf.TLS); err != nil {
-			found = append(found, conf.Fault("tls.cert_file", "%s", err))
-		}
-	}
+	fail("upstream", reach(ctx, conf.Upstream))
+	fail("tls.cert_file", current(conf.TLS))
 	if found := found.Err(); found != nil {
 		return &statusError{status, found}
 	}
@@ -52,15 +52,6 @@ func deep(ctx context.Context, conf *config.Config) error {
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
-
-// openStore opens the store and closes it again.
-func openStore(ctx context.Context, conf *config.Config) (warnings []string, err error) {
-	o, err := opened(ctx, conf)
-	if o == nil || err != nil {
-		return nil, err
-	}
-	return o.Warnings, o.Close()
-}
 
 // opened is the store as a gateway opens it, with its layers; nil if a gateway would make it, or
 // bring it up to date: then it is fine as it is.
@@ -128,10 +119,9 @@ func reach(ctx context.Context, upstream string) error {
 		return nil
 	}
 	err = tls.Client(conn, &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}).HandshakeContext(ctx)
-	var plain tls.RecordHeaderError
 	var unverified *tls.CertificateVerificationError
 	switch {
-	case errors.As(err, &plain):
+	case errors.As(err, new(tls.RecordHeaderError)):
 		return fmt.Errorf("%s does not speak TLS; write http:// if that is meant", address)
 	case errors.As(err, &unverified):
 		return fmt.Errorf("the certificate of %s is not accepted: %w; mend it, or let this machine trust its authority",
@@ -142,8 +132,12 @@ func reach(ctx context.Context, upstream string) error {
 	return nil
 }
 
-// current looks whether clients accept the gateway's own certificate at this time.
+// current looks whether clients accept a listener's certificate at this time. Without TLS it has
+// none.
 func current(t *config.TLS) error {
+	if t == nil {
+		return nil
+	}
 	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
 	switch now := time.Now(); {
 	case err != nil:

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stet-dev/stet/cmd/internal/config"
@@ -175,11 +175,7 @@ The API runs behind Stet at %s; paste these into another terminal.
 	fmt.Fprint(out, ". Ctrl-C ends it.\nready\n")
 }
 
-func runName() string {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails: see crypto/rand
-	return "demo-" + hex.EncodeToString(b[:])
-}
+func runName() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }
 
 // anyPort is an address of this machine alone, with a port that is free.
 const anyPort = "127.0.0.1:0"
@@ -192,10 +188,7 @@ func serveLocally(h http.Handler, address string) (url string, stop func(), err 
 	}
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(l)
-	}()
-	return "http://" + l.Addr().String(), func() { _ = srv.Close(); <-done }, nil
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = srv.Serve(l) })
+	return "http://" + l.Addr().String(), func() { _ = srv.Close(); serving.Wait() }, nil
 }

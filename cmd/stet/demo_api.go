@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet/internal/rest"
@@ -24,10 +25,10 @@ import (
 //	GET  /v1/charges   all charges; with ?key=K the first that came with this key, or 404
 //	GET  /v1/search    the same with ?key=K, but it misses charges that were not answered
 type paymentsAPI struct {
-	mu       sync.Mutex
-	ledger   []charge
-	keys     map[string]bool // that have come in an outage
-	underWay int             // requests that wait
+	mu      sync.Mutex
+	ledger  []charge
+	keys    sync.Map     // that have come in an outage
+	waiting atomic.Int32 // requests
 }
 
 type charge struct {
@@ -75,35 +76,20 @@ func (a *paymentsAPI) charge(w http.ResponseWriter, r *http.Request) {
 
 // outage returns when the request meets one; "": it meets none.
 func (a *paymentsAPI) outage(when, key string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if when == "" || a.keys[key] {
+	if when == "" {
 		return ""
 	}
-	if a.keys == nil {
-		a.keys = map[string]bool{}
+	if _, again := a.keys.LoadOrStore(key, true); again {
+		return ""
 	}
-	a.keys[key] = true
 	return when
 }
 
 // wait reports false when the caller hangs up first.
 func (a *paymentsAPI) wait(ctx context.Context, d time.Duration) bool {
-	count := func(n int) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.underWay += n
-	}
-	count(1)
-	defer count(-1)
+	a.waiting.Add(1)
+	defer a.waiting.Add(-1)
 	return rest.For(ctx, min(d, maxDelay))
-}
-
-// waiting is how many requests wait.
-func (a *paymentsAPI) waiting() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.underWay
 }
 
 func (a *paymentsAPI) take(amount int, key string, answered bool) charge {

@@ -77,9 +77,9 @@ func (n *night) falls(ctx context.Context) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx) // kills the gateway
-	listen, at, gone, err := n.gateway(ctx)
-	var clients sync.WaitGroup
-	defer func() { cancel(); clients.Wait(); <-gone }()
+	var running sync.WaitGroup             // the gateway and its clients
+	defer func() { cancel(); running.Wait() }()
+	listen, at, err := n.gateway(ctx, &running)
 	if err != nil {
 		return err
 	}
@@ -92,8 +92,8 @@ func (n *night) falls(ctx context.Context) error {
 		return err
 	}
 	for i := range cutOff {
-		clients.Go(func() { _, _, _ = n.charge(ctx, listen, n.key(i+1), under(i)) }) // the gateway dies with it
-		if err := await(ctx, func() bool { return n.api.waiting() > i }); err != nil {
+		running.Go(func() { _, _, _ = n.charge(ctx, listen, n.key(i+1), under(i)) }) // the gateway dies with it
+		if err := await(ctx, func() bool { return int(n.api.waiting.Load()) > i }); err != nil {
 			return err
 		}
 	}
@@ -155,13 +155,11 @@ func (n *night) look(ctx context.Context, at string) (*findings, error) {
 	return f, errors.Join(err, err1, err2)
 }
 
-// gateway starts the first gateway, which lives as long as ctx. gone is closed after its end.
-func (n *night) gateway(ctx context.Context) (listen, at string, gone chan struct{}, err error) {
-	gone = make(chan struct{})
+// gateway starts the first gateway, which runs as long as ctx.
+func (n *night) gateway(ctx context.Context, running *sync.WaitGroup) (listen, at string, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		close(gone)
-		return "", "", gone, err
+		return "", "", err
 	}
 	cmd := exec.CommandContext(ctx, self, "gateway", "--config", n.conf(), "--listen", anyPort, "--admin", anyPort)
 	cmd.Args[0] = os.Args[0]
@@ -171,13 +169,11 @@ func (n *night) gateway(ctx context.Context) (listen, at string, gone chan struc
 		err = cmd.Start()
 	}
 	if err != nil {
-		close(gone)
-		return "", "", gone, err
+		return "", "", err
 	}
 	var said strings.Builder
 	ready := make(chan struct{ Msg, Listen, Admin string }, 1)
-	go func() {
-		defer close(gone)
+	running.Go(func() {
 		defer close(ready)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var line struct{ Msg, Listen, Admin string }
@@ -187,12 +183,11 @@ func (n *night) gateway(ctx context.Context) (listen, at string, gone chan struc
 			said.WriteString(lines.Text() + "\n")
 		}
 		_ = cmd.Wait() // it was killed
-	}()
+	})
 	if line, ok := <-ready; ok {
-		return "http://" + line.Listen, "http://" + line.Admin, gone, nil
+		return "http://" + line.Listen, "http://" + line.Admin, nil
 	}
-	<-gone
-	return "", "", gone, fmt.Errorf("the demo's first gateway did not start:\n%s", &said)
+	return "", "", fmt.Errorf("the demo's first gateway did not start:\n%s", &said)
 }
 
 // charge asks for one, and returns what the client is told.

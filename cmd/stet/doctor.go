@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,11 +48,7 @@ var checks = []struct {
 	{"certificate", lookAtCertificate},
 }
 
-func (c *doctorCmd) Run(w *world) error {
-	conf, err := c.load(w)
-	if err != nil {
-		return err
-	}
+func (c *doctorCmd) Run(w *world, conf *config.Config) error {
 	ctx, cancel := context.WithTimeout(w.ctx, 3*deepPatience)
 	defer cancel()
 	p := &patient{conf: conf, window: c.RetryWindow}
@@ -91,8 +88,7 @@ func (c *doctorCmd) print(w *world, words []string, findings []admin.Warning) er
 		return writeJSON(w.stdout, map[string]any{"looked_at": words, "findings": findings})
 	}
 	for _, word := range words {
-		well := !slices.ContainsFunc(findings, func(f admin.Warning) bool { return f.Code == word })
-		if well {
+		if !slices.ContainsFunc(findings, func(f admin.Warning) bool { return f.Code == word }) {
 			fmt.Fprintf(w.stdout, "ok     %s\n", word)
 		}
 	}
@@ -116,7 +112,7 @@ func (p *patient) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := (&place{Admin: t.admin}).remote(t.token)
+	a, err := (&place{}).remote(t.admin, t.token)
 	if err != nil {
 		return err
 	}
@@ -161,7 +157,10 @@ const maxSkew = 2 * time.Second
 // lookAtClock compares this machine's clock with the store's, as the newest record was read by it.
 // Of a store without records nothing is known.
 func lookAtClock(ctx context.Context, p *patient) []string {
-	l, ok := lister(p.store)
+	if p.store == nil {
+		return nil
+	}
+	l, ok := stet.As[stet.Lister](p.store.Store)
 	if !ok {
 		return nil
 	}
@@ -176,13 +175,6 @@ func lookAtClock(ctx context.Context, p *patient) []string {
 			max(early, late).Truncate(time.Millisecond))}
 	}
 	return nil
-}
-
-func lister(o *dsn.Opened) (stet.Lister, bool) {
-	if o == nil {
-		return nil, false
-	}
-	return stet.As[stet.Lister](o.Store)
 }
 
 func lookForPooler(ctx context.Context, p *patient) []string {
@@ -255,12 +247,8 @@ func lookAtRoutes(_ context.Context, p *patient) (found []string) {
 	}
 	for _, r := range p.routes {
 		if r.Unprotected > 0 {
-			name := r.Match
-			if name == "" {
-				name = "what no route matches"
-			}
-			found = append(found, fmt.Sprintf("%s: %s that change state ran without protection, as the gateway counts", name,
-				some(r.Unprotected, "request")))
+			found = append(found, fmt.Sprintf("%s: %s that change state ran without protection, as the gateway counts",
+				cmp.Or(r.Match, "what no route matches"), some(r.Unprotected, "request")))
 		}
 	}
 	return found
@@ -288,9 +276,6 @@ func lookAtTokens(_ context.Context, p *patient) (found []string) {
 	if err == nil && len(token) > 0 && len(different) < fewBytes {
 		found = append(found, p.at("admin.token_file", "the token has %d different characters, and can be guessed",
 			len(different)))
-	}
-	if p.conf.Admin.TokensFile == "" {
-		return found
 	}
 	tokens, _ := adminTokens(&p.conf.Admin) // a mistake in them is found by config check
 	for _, t := range tokens {
@@ -322,9 +307,6 @@ func lookAtUpstream(ctx context.Context, p *patient) []string {
 
 func lookAtCertificate(_ context.Context, p *patient) (found []string) {
 	for _, t := range []*config.TLS{p.conf.TLS, p.conf.Admin.TLS} {
-		if t == nil {
-			continue
-		}
 		if err := current(t); err != nil {
 			found = append(found, oneLine(err))
 		}

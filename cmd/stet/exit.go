@@ -36,13 +36,15 @@ func failf(status exit, format string, args ...any) error {
 	return &statusError{status, fmt.Errorf(format, args...)}
 }
 
+// errorOf is the error of a call whose result is not needed.
+func errorOf[T any](_ T, err error) error { return err }
+
 func exitOf(err error) exit {
-	var status *statusError
-	var bad config.Errors
+	if failed, ok := errors.AsType[*statusError](err); ok {
+		return failed.status
+	}
 	switch {
-	case errors.As(err, &status):
-		return status.status
-	case errors.As(err, &bad), errors.Is(err, layers.ErrKeys):
+	case errors.As(err, new(config.Errors)), errors.Is(err, layers.ErrKeys):
 		return exitUsage
 	case errors.Is(err, dsn.ErrUnreachable), errors.Is(err, context.DeadlineExceeded):
 		return exitUnreachable

@@ -68,8 +68,7 @@ func wordsKnown() []string {
 
 func (c *explainCmd) Run(w *world) error {
 	if c.Word == "" {
-		_, err := fmt.Fprintln(w.stdout, strings.Join(wordsKnown(), "\n"))
-		return err
+		return w.printf("%s\n", strings.Join(wordsKnown(), "\n"))
 	}
 	word := c.Word[strings.LastIndexByte(c.Word, '/')+1:]
 	text, _ := problems.Page(word)
@@ -81,6 +80,5 @@ func (c *explainCmd) Run(w *world) error {
 	if text == "" {
 		return failf(exitNotFound, "there is no word %q%s; stet explain lists them all", word, spell.Hint(word, wordsKnown()))
 	}
-	_, err := fmt.Fprint(w.stdout, strings.TrimPrefix(text, "\n"))
-	return err
+	return w.printf("%s", strings.TrimPrefix(text, "\n"))
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/admin/adminclient"
 )
 
 type gatewaysCmd struct {
@@ -19,20 +19,16 @@ func (c *gatewaysCmd) Run(w *world, a *api) error {
 	return unshown("gateways", gatewayList.whole(w, a, "/api/v1/gateways", &c.printed, "no gateway works on this store"))
 }
 
-var gatewayList = list[admin.Gateway]{"gateways", []column[admin.Gateway]{
-	{"name", func(g *admin.Gateway) any { return g.Name }},
-	{"state", func(g *admin.Gateway) any { return g.State }},
-	{"seen", func(g *admin.Gateway) any { return g.SeenAt }},
-	{"started", func(g *admin.Gateway) any { return g.StartedAt }},
-	{"per-second", func(g *admin.Gateway) any { return rate(g.PerSecond) }},
-	{"version", func(g *admin.Gateway) any { return g.Version }},
-	{"figures", func(g *admin.Gateway) any {
-		if g.Partial {
-			return "some are missing"
-		}
-		return ""
-	}},
-}, 7}
+var gatewayList = listOf("gateways", 7, "name state seen started per-second version figures",
+	map[string]func(*admin.Gateway) any{
+		"per-second": func(g *admin.Gateway) any { return rate(g.PerSecond) },
+		"figures": func(g *admin.Gateway) any {
+			if g.Partial {
+				return "some are missing"
+			}
+			return ""
+		},
+	})
 
 type routesCmd struct {
 	source
@@ -46,28 +42,14 @@ func (c *routesCmd) Run(w *world, a *api) error {
 	return unshown("routes", routeList.whole(w, a, "/api/v1/routes", &c.printed, "no route has been asked for yet"))
 }
 
-var routeList = list[admin.RouteFigures]{"routes", []column[admin.RouteFigures]{
-	{"route", func(r *admin.RouteFigures) any { return routeName(r) }},
-	{"mode", func(r *admin.RouteFigures) any { return r.Mode }},
-	{"new", func(r *admin.RouteFigures) any { return r.Results["new"] }},
-	{"replay", func(r *admin.RouteFigures) any { return r.Results["replay"] }},
-	{"mismatches", func(r *admin.RouteFigures) any { return r.Mismatches }},
-	{"unprotected", func(r *admin.RouteFigures) any { return r.Unprotected }},
-	{"others", func(r *admin.RouteFigures) any { return others(r.Results) }},
-	{"shadow", func(r *admin.RouteFigures) any { return counted(r.Shadow) }},
-	{"match", func(r *admin.RouteFigures) any { return r.Match }},
-}, 8}
-
-// routeName is a route's, also of what no route matches.
-func routeName(r *admin.RouteFigures) string {
-	switch {
-	case r.Route != "":
-		return r.Route
-	case r.Match != "":
-		return r.Match
-	}
-	return "(no route)"
-}
+var routeList = listOf("routes", 8, "route mode new replay mismatches unprotected others shadow match",
+	map[string]func(*admin.RouteFigures) any{
+		"route":  func(r *admin.RouteFigures) any { return cmp.Or(r.Route, r.Match, "(no route)") },
+		"new":    func(r *admin.RouteFigures) any { return r.Results["new"] },
+		"replay": func(r *admin.RouteFigures) any { return r.Results["replay"] },
+		"others": func(r *admin.RouteFigures) any { return others(r.Results) },
+		"shadow": func(r *admin.RouteFigures) any { return counted(r.Shadow) },
+	})
 
 // others are the results besides the two that have a column.
 func others(all map[string]int) string {
@@ -89,17 +71,14 @@ func (c *scopesCmd) Run(w *world, a *api) error {
 	return scopeList.whole(w, a, "/api/v1/scopes", &c.printed, "no scope had requests in the last 24 h")
 }
 
-var scopeList = list[admin.ScopeFigures]{"scopes", []column[admin.ScopeFigures]{
-	{"scope", func(s *admin.ScopeFigures) any { return s.Scope }},
-	{"new", func(s *admin.ScopeFigures) any { return s.Results["new"] }},
-	{"replay", func(s *admin.ScopeFigures) any { return s.Results["replay"] }},
-	{"others", func(s *admin.ScopeFigures) any { return others(s.Results) }},
-}, 4}
+var scopeList = listOf("scopes", 4, "scope new replay others", map[string]func(*admin.ScopeFigures) any{
+	"new":    func(s *admin.ScopeFigures) any { return s.Results["new"] },
+	"replay": func(s *admin.ScopeFigures) any { return s.Results["replay"] },
+	"others": func(s *admin.ScopeFigures) any { return others(s.Results) },
+})
 
 // unshown says why there is no list where the API has none.
 func unshown(what string, err error) error {
-	if adminclient.Is(err, "not-found") {
-		return failf(exitError, "no %s are shown: your token is bound to scopes, or the gateway is of an older version; stet whoami says what the token allows", what)
-	}
-	return err
+	return absent(err, exitError, "no %s are shown: your token is bound to scopes, or the gateway is of an older "+
+		"version; stet whoami says what the token allows", what)
 }

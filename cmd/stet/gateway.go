@@ -15,11 +15,7 @@ import (
 
 type gatewayCmd struct{ settings }
 
-func (c *gatewayCmd) Run(w *world) error {
-	conf, err := c.load(w)
-	if err != nil {
-		return err
-	}
+func (c *gatewayCmd) Run(w *world, conf *config.Config) error {
 	if conf.Upstream == "" {
 		return failf(exitUsage, "no upstream is set; give --upstream URL, STET_UPSTREAM, or upstream: in the file")
 	}
@@ -53,13 +49,6 @@ func (c *gatewayCmd) Run(w *world) error {
 // newLog logs JSON lines of a level and above.
 func newLog(out io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level}))
-}
-
-func levelOf(word string) (l slog.Level) {
-	if err := l.UnmarshalText([]byte(word)); err != nil {
-		panic("stet: an unchecked log level: " + err.Error())
-	}
-	return l
 }
 
 // lines makes the writes of several loggers one after the other.

@@ -6,19 +6,13 @@ import "fmt"
 // token: /readyz wants none.
 type healthcheckCmd struct{ place }
 
-func (c *healthcheckCmd) Run(w *world) error {
-	a, err := c.gateway()
-	if err != nil {
-		return err
-	}
-	defer a.close()
+func (c *healthcheckCmd) Run(w *world, a *api) error {
 	text, ready, err := a.Ready(w.ctx)
 	switch {
 	case err != nil:
-		return a.told(err)
+		return err
 	case !ready:
 		return fmt.Errorf("the gateway is not ready: %s", visible(text))
 	}
-	_, err = fmt.Fprintln(w.stdout, visible(text))
-	return err
+	return w.printf("%s\n", visible(text))
 }

@@ -68,8 +68,7 @@ func (c *helpCmd) Run(w *world, k *kong.Context) error {
 	case isTopic:
 		return explainTopic(w, &topic, k.Model.Node)
 	case isCommand && len(c.Words) == 0:
-		_, err := fmt.Fprintf(w.stdout, "\nTopics of stet help:\n  %s\n", strings.Join(first, ", "))
-		return err
+		return w.printf("\nTopics of stet help:\n  %s\n", strings.Join(first, ", "))
 	case isCommand:
 		return nil
 	}
@@ -82,7 +81,7 @@ func (c *helpCmd) Run(w *world, k *kong.Context) error {
 }
 
 func explainTopic(w *world, topic *meaning, program *kong.Node) error {
-	if _, err := fmt.Fprintln(w.stdout, topic.text); err != nil {
+	if err := w.printf("%s\n", topic.text); err != nil {
 		return err
 	}
 	name, _, _ := strings.Cut(topic.word, ",")
@@ -129,20 +128,15 @@ var generated = map[string]func(*kong.Node) []string{
 	},
 	"environment": func(n *kong.Node) (lines []string) {
 		says := map[string]string{adminTokenVariable: "The token for the admin address; it has no flag."}
-		var walk func(*kong.Node)
-		walk = func(n *kong.Node) {
-			for _, f := range n.Flags {
+		for _, command := range n.Leaves(true) {
+			for _, f := range command.Flags {
 				for _, name := range f.Envs {
 					if text := "--" + f.Name + ": " + f.Help; len(text) > len(says[name]) { // commands say more and less of the same
 						says[name] = text
 					}
 				}
 			}
-			for _, c := range n.Children {
-				walk(c)
-			}
 		}
-		walk(n)
 		for _, name := range sortedKeys(says) {
 			lines = append(lines, name, says[name])
 		}

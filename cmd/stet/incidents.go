@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/stet-dev/stet/admin"
@@ -30,21 +29,16 @@ func (c *incidentsListCmd) Run(w *world, a *api) error {
 	return incidentList.whole(w, a, path, &c.printed, "no outcome is unknown")
 }
 
-var incidentList = list[admin.Incident]{"incidents", []column[admin.Incident]{
-	{"incident", func(i *admin.Incident) any { return i.ID }},
-	{"since", func(i *admin.Incident) any { return i.Since }},
-	{"count", func(i *admin.Incident) any { return atLeast(i.Count, i.More) }},
-	{"cause", func(i *admin.Incident) any { return i.Cause }},
-	{"route", func(i *admin.Incident) any { return i.Route }},
-	{"owner", func(i *admin.Incident) any { return i.Owner }},
-	{"dead", func(i *admin.Incident) any { return number(i.Dead) }},
-	{"asking", func(i *admin.Incident) any { return askers(&i.Asking) }},
-	{"settled", func(i *admin.Incident) any { return i.SettledAt }},
-	{"with", func(i *admin.Incident) any { return strings.Join(i.With, ", ") }},
-	{"snoozed", func(i *admin.Incident) any { return number(i.Snoozed) }},
-	{"late", func(i *admin.Incident) any { return number(i.Late) }},
-	{"probes", func(i *admin.Incident) any { return counted(i.Probes) }},
-}, 10}
+var incidentList = listOf("incidents", 10, "incident since count cause route owner dead asking settled with snoozed "+
+	"late probes", map[string]func(*admin.Incident) any{
+	"count":   func(i *admin.Incident) any { return atLeast(i.Count, i.More) },
+	"dead":    func(i *admin.Incident) any { return number(i.Dead) },
+	"asking":  func(i *admin.Incident) any { return askers(&i.Asking) },
+	"with":    func(i *admin.Incident) any { return strings.Join(i.With, ", ") },
+	"snoozed": func(i *admin.Incident) any { return number(i.Snoozed) },
+	"late":    func(i *admin.Incident) any { return number(i.Late) },
+	"probes":  func(i *admin.Incident) any { return counted(i.Probes) },
+})
 
 // atLeast is a number of which there may be more.
 func atLeast(n int, more bool) string {
@@ -76,19 +70,16 @@ func (c *incidentsShowCmd) Run(w *world, a *api) error {
 		if err := memberList.rows(w, i.Keys, &c.printed); err != nil || len(i.Keys) == 0 {
 			return err
 		}
-		_, err := fmt.Fprintf(w.stdout, "\nstet keys show %s%s shows the first, and what follows if nothing is done; stet help unknown what to do\n", visible(i.Keys[0].ID), c.lookAt())
-		return err
+		return w.printf("\nstet keys show %s%s shows the first, and what follows if nothing is done; stet help unknown "+
+			"what to do\n", visible(i.Keys[0].ID), c.lookAt())
 	})
 	return noSuchIncident(err)
 }
 
 // noSuchIncident puts the API's 404 into words about incidents.
 func noSuchIncident(err error) error {
-	if adminclient.Is(err, "not-found") {
-		return failf(exitNotFound,
-			"there is no such incident: its last record may have been settled; stet incidents lists what there is")
-	}
-	return err
+	return absent(err, exitNotFound,
+		"there is no such incident: its last record may have been settled; stet incidents lists what there is")
 }
 
 // timesAsked says how often clients asked, and when last.
@@ -115,35 +106,4 @@ func askers(a *admin.Asking) string {
 }
 
 // memberList are the records of an incident: what tells them apart, and what is known of each.
-var memberList = list[admin.Record]{"keys", further([]column[admin.Record]{
-	{"id", func(r *admin.Record) any { return r.ID }},
-	{"since", func(r *admin.Record) any { return r.UnknownSince }},
-	{"scope", func(r *admin.Record) any { return r.Scope }},
-	{"path", func(r *admin.Record) any { return r.Path }},
-	{"dead", func(r *admin.Record) any { return (*record)(r).dead() }},
-	{"late-answer", func(r *admin.Record) any {
-		if r.Late == nil {
-			return ""
-		}
-		return r.Late.Status
-	}},
-	{"last-probe", func(r *admin.Record) any {
-		if r.Probe == nil {
-			return ""
-		}
-		return r.Probe.Found
-	}},
-	{"asked", func(r *admin.Record) any {
-		if r.Asking == nil {
-			return ""
-		}
-		return askers(r.Asking)
-	}},
-}, keysList.columns), 8}
-
-// further are columns, and then those of more that have other names.
-func further[T any](columns, more []column[T]) []column[T] {
-	return append(columns, slices.DeleteFunc(slices.Clone(more), func(c column[T]) bool {
-		return slices.ContainsFunc(columns, func(there column[T]) bool { return there.name == c.name })
-	})...)
-}
+var memberList = listOf("keys", 8, "id since scope path dead late-answer last-probe asked "+recordColumns, ofRecord)

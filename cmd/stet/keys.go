@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -82,36 +83,40 @@ func (c *keysListCmd) Run(w *world, a *api) error {
 
 const noRecords = "no records match"
 
-var keysList = list[admin.Record]{"keys", []column[admin.Record]{
-	{"id", func(r *admin.Record) any { return r.ID }},
-	{"state", func(r *admin.Record) any { return r.State }},
-	{"status", func(r *admin.Record) any { return number(r.Status) }},
-	{"attempt", func(r *admin.Record) any { return r.Attempt }},
-	{"created", func(r *admin.Record) any { return r.CreatedAt }},
-	{"scope", func(r *admin.Record) any { return r.Scope }},
-	{"route", func(r *admin.Record) any { return r.Route }},
-	{"cause", func(r *admin.Record) any { return r.Cause }},
-	{"dead", func(r *admin.Record) any { return (*record)(r).dead() }},
-	{"updated", func(r *admin.Record) any { return r.UpdatedAt }},
-	{"completed", func(r *admin.Record) any { return r.CompletedAt }},
-	{"due", func(r *admin.Record) any { return r.DueAt }},
-	{"expires", func(r *admin.Record) any { return r.ExpiresAt }},
-	{"method", func(r *admin.Record) any { return r.Method }},
-	{"path", func(r *admin.Record) any { return r.Path }},
-	{"owner", func(r *admin.Record) any { return r.Owner }},
-	{"probes", func(r *admin.Record) any { return r.Probes }},
-	{"took", func(r *admin.Record) any { return took(r.TookMS) }},
-	{"trace", func(r *admin.Record) any { return r.TraceID }},
-	{"version", func(r *admin.Record) any { return r.Version }},
-	{"basis", func(r *admin.Record) any { return r.Basis }},
-}, 9}
+var keysList = listOf("keys", 9, recordColumns, ofRecord)
 
-// dead says of a dead letter that it is one.
-func (r *record) dead() string {
-	if r.Escalated {
-		return "dead"
-	}
-	return "-"
+const recordColumns = "id state status attempt created scope route cause dead updated completed due expires method " +
+	"path owner probes took trace version basis"
+
+// ofRecord are the columns of records that are not as in the document, also those of [memberList].
+var ofRecord = map[string]func(*admin.Record) any{
+	"status": func(r *admin.Record) any { return number(r.Status) },
+	"dead": func(r *admin.Record) any {
+		if r.Escalated {
+			return "dead"
+		}
+		return ""
+	},
+	"took":  func(r *admin.Record) any { return took(r.TookMS) },
+	"since": func(r *admin.Record) any { return r.UnknownSince },
+	"late-answer": func(r *admin.Record) any {
+		if r.Late == nil {
+			return ""
+		}
+		return r.Late.Status
+	},
+	"last-probe": func(r *admin.Record) any {
+		if r.Probe == nil {
+			return ""
+		}
+		return r.Probe.Found
+	},
+	"asked": func(r *admin.Record) any {
+		if r.Asking == nil {
+			return ""
+		}
+		return askers(r.Asking)
+	},
 }
 
 type keysShowCmd struct {
@@ -131,8 +136,7 @@ func (c *keysShowCmd) Run(w *world, a *api) error {
 		if err := r.show(w); err != nil || r.State != "unknown" {
 			return err
 		}
-		_, err := fmt.Fprintf(w.stdout, "\nnext: %s\n", r.next(c.lookAt()))
-		return err
+		return w.printf("\nnext: %s\n", r.next(c.lookAt()))
 	}))
 }
 
@@ -230,14 +234,7 @@ func visible(s string) string {
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		s = strings.Trim(strconv.Quote(s), `"`)
 	}
-	return orDash(s)
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+	return cmp.Or(s, "-")
 }
 
 func number(n int) string {

@@ -220,7 +220,7 @@ func (v *watch) report() error {
 		if j.Action == bulk.Probe { // which may have changed nothing
 			done = "asked about"
 		}
-		if _, err := fmt.Fprintf(v.w.stdout, "%s %d\n", done, j.Done); err != nil {
+		if err := v.w.printf("%s %d\n", done, j.Done); err != nil {
 			return err
 		}
 	}

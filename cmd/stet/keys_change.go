@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/bulk"
 )
 
@@ -70,8 +71,7 @@ func (c *confirmed) done(w *world, n int) error {
 	if c.JSON {
 		return writeJSON(w.stdout, map[string]int{"changed": n})
 	}
-	_, err := fmt.Fprintf(w.stdout, "changed %d\n", n)
-	return err
+	return w.printf("changed %d\n", n)
 }
 
 // chosen selects the records of a change: one by name, or those that match a filter.
@@ -109,11 +109,10 @@ func (c *chosen) check(*world) error {
 // each changes the named record by act, or all that match by a job. warning is printed before the
 // question about a single record.
 func (c *chosen) each(w *world, a *api, o admin.Order, warning string,
-	act func(record *named, at *pinned) error) error {
+	act func(record adminclient.Name, c admin.Change) error) error {
 	if c.Key != "" {
-		record := &named{Key: c.Key, Scope: c.Scope}
-		what := one{&c.change, record, string(o.Action) + " " + visible(c.Key), warning}
-		return what.do(w, a, c.pinned, func(at *pinned) error { return act(record, at) })
+		what := string(o.Action) + " " + visible(c.Key)
+		return (&one{&c.change, &named{Key: c.Key, Scope: c.Scope}, c.pinned, what, warning}).do(w, a, act)
 	}
 	o.Reason = c.Reason
 	return c.job(w, a, &c.confirmed, o, c.lookAt())
@@ -136,11 +135,10 @@ func (c *keysReleaseCmd) check(*world) error {
 func (c *keysReleaseCmd) Run(w *world, a *api) error {
 	o := admin.Order{Selection: admin.Selection{Action: bulk.Release}, Evidence: c.Evidence, Now: c.Now,
 		Override: c.Override}
-	return c.each(w, a, o, underWay, func(record *named, at *pinned) error {
-		doc := admin.Resolution{Change: at.of(admin.Change{Reason: c.Reason, Evidence: c.Evidence}), Now: c.Now,
-			Override: c.Override, Voided: c.Voided}
-		_, err := a.Release(w.ctx, record.name(), doc)
-		return err
+	return c.each(w, a, o, underWay, func(record adminclient.Name, at admin.Change) error {
+		at.Evidence = c.Evidence
+		doc := admin.Resolution{Change: at, Now: c.Now, Override: c.Override, Voided: c.Voided}
+		return errorOf(a.Release(w.ctx, record, doc))
 	})
 }
 
@@ -148,7 +146,5 @@ type keysDeleteCmd struct{ chosen }
 
 func (c *keysDeleteCmd) Run(w *world, a *api) error {
 	return c.each(w, a, admin.Order{Selection: admin.Selection{Action: bulk.Delete}}, "",
-		func(record *named, at *pinned) error {
-			return a.Delete(w.ctx, record.name(), at.of(admin.Change{Reason: c.Reason}))
-		})
+		func(record adminclient.Name, at admin.Change) error { return a.Delete(w.ctx, record, at) })
 }

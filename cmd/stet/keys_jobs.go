@@ -69,18 +69,14 @@ func (c *bulkReportCmd) Run(w *world, a *api) error {
 	return reportList.rows(w, all, &printed{Columns: c.Columns})
 }
 
-var reportList = list[bulk.Failure]{"report", []column[bulk.Failure]{
-	{"id", func(f *bulk.Failure) any { return f.ID }},
-	{"scope", func(f *bulk.Failure) any { return f.Scope }},
-	{"fate", func(f *bulk.Failure) any {
+var reportList = listOf("report", 5, "id scope fate cause detail", map[string]func(*bulk.Failure) any{
+	"fate": func(f *bulk.Failure) any {
 		if f.Left {
 			return "left"
 		}
 		return "failed"
-	}},
-	{"cause", func(f *bulk.Failure) any { return f.Cause }},
-	{"detail", func(f *bulk.Failure) any { return f.Detail }},
-}, 5}
+	},
+})
 
 type bulkStopCmd struct {
 	source
@@ -97,9 +93,7 @@ func (c *bulkStopCmd) Run(w *world, a *api) error {
 	case c.JSON:
 		return writeJSON(w.stdout, j)
 	}
-	_, err = fmt.Fprintf(w.stdout, "stopped; at its last recovery point %d of %s were left\n", j.Left,
-		plural(j.Total, "record"))
-	return err
+	return w.printf("stopped; at its last recovery point %d of %s were left\n", j.Left, plural(j.Total, "record"))
 }
 
 type bulkResumeCmd struct {
@@ -126,29 +120,12 @@ func (c *bulkResumeCmd) Run(w *world, a *api) error {
 
 // noSuchJob puts the API's 404 into words about jobs.
 func noSuchJob(err error) error {
-	if adminclient.Is(err, "not-found") {
-		return failf(exitNotFound, "there is no such job; stet keys bulk lists the latest, and they are kept for %d days",
-			bulk.Retain/(24*time.Hour))
-	}
-	return err
+	return absent(err, exitNotFound,
+		"there is no such job; stet keys bulk lists the latest, and they are kept for %d days", bulk.Retain/(24*time.Hour))
 }
 
-var jobsList = list[admin.Job]{"jobs", []column[admin.Job]{
-	{"job", func(j *admin.Job) any { return j.Job }},
-	{"action", func(j *admin.Job) any { return j.Action }},
-	{"state", func(j *admin.Job) any { return j.State }},
-	{"total", func(j *admin.Job) any { return j.Total }},
-	{"done", func(j *admin.Job) any { return j.Done }},
-	{"failed", func(j *admin.Job) any { return j.Failed }},
-	{"left", func(j *admin.Job) any { return j.Left }},
-	{"created", func(j *admin.Job) any { return j.CreatedAt }},
-	{"who", func(j *admin.Job) any { return j.Who }},
-	{"reason", func(j *admin.Job) any { return j.Reason }},
-	{"filter", func(j *admin.Job) any { return filterText(&j.Filter) }},
-	{"evidence", func(j *admin.Job) any { return j.Evidence }},
-	{"updated", func(j *admin.Job) any { return j.UpdatedAt }},
-	{"completed", func(j *admin.Job) any { return j.CompletedAt }},
-}, 10}
+var jobsList = listOf("jobs", 10, "job action state total done failed left created who reason filter evidence updated "+
+	"completed", map[string]func(*admin.Job) any{"filter": func(j *admin.Job) any { return filterText(&j.Filter) }})
 
 // showJob prints what there is, a line each.
 func showJob(j *admin.Job, w *world) error {

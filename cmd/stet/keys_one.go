@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // named is the record that a command is about.
@@ -28,21 +29,19 @@ func (n *named) name() adminclient.Name {
 func (n *named) byID() bool { return n.Scope == "" && isID(n.Key) }
 
 func isID(name string) bool {
-	digits, ok := strings.CutPrefix(name, "k_")
-	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
+	_, ok := tag.Parse(name)
+	return ok
 }
 
 // missing says what else the record may be called, where err is that there is none.
 func (n *named) missing(err error) error {
 	switch {
-	case !adminclient.Is(err, "not-found"):
-		return err
 	case n.byID():
-		return failf(exitNotFound,
+		return absent(err, exitNotFound,
 			"no record has the id %s: it was removed when its time was over, or the id was made with another pepper; "+
 				"stet audit list --id %[1]s shows what was done to it, stet keys list what there is; a key of that form needs --scope", n.Key)
 	case strings.HasPrefix(n.Key, `"`):
-		return failf(exitNotFound, "%s; a quoted key is named without its quotes", noSuchRecord)
+		return absent(err, exitNotFound, "%s; a quoted key is named without its quotes", noSuchRecord)
 	}
 	return err
 }
@@ -63,23 +62,18 @@ func (p *pinned) check(*world) error {
 
 func isBasis(text string) bool { return isID("k_" + text) }
 
-// of is a change at these pins.
-func (p *pinned) of(c admin.Change) admin.Change {
-	c.Version, c.Basis = p.IfVersion, p.IfBasis
-	return c
-}
-
 // one is the change of one record.
 type one struct {
 	*change
 	record  *named
+	at      pinned
 	what    string // is about to happen, for the question
 	warning string // is said before it
 }
 
 // do asks for confirmation, unless --yes was given, and acts. The question shows the record, and
 // the change applies only to what was shown.
-func (o *one) do(w *world, a *api, at pinned, act func(at *pinned) error) error {
+func (o *one) do(w *world, a *api, act func(record adminclient.Name, c admin.Change) error) error {
 	if !o.Yes {
 		found, err := a.Record(w.ctx, o.record.name())
 		if err != nil {
@@ -95,9 +89,10 @@ func (o *one) do(w *world, a *api, at pinned, act func(at *pinned) error) error 
 		if err := o.sure(w, o.what); err != nil {
 			return err
 		}
-		at.IfBasis = cmp.Or(at.IfBasis, r.Basis)
+		o.at.IfBasis = cmp.Or(o.at.IfBasis, r.Basis)
 	}
-	if err := act(&at); err != nil {
+	c := admin.Change{Reason: o.Reason, Version: o.at.IfVersion, Basis: o.at.IfBasis}
+	if err := act(o.record.name(), c); err != nil {
 		return o.record.missing(err)
 	}
 	return o.done(w, 1)
@@ -150,12 +145,9 @@ func (r *record) around(w *world) []string {
 	if !o.At.IsZero() {
 		follows += " At " + w.when(o.At) + "."
 	}
-	client := o.Client.Code
-	if client == "" {
-		client = "the stored answer"
-	}
 	return append(lines, "settles", w.when(o.SettledAt), "next probe", w.when(o.NextProbe), "if nothing is done", follows,
-		"a client hears", fmt.Sprintf("%d %s", o.Client.Status, client), "may be released", released(o.Release, w))
+		"a client hears", fmt.Sprintf("%d %s", o.Client.Status, cmp.Or(o.Client.Code, "the stored answer")),
+		"may be released", released(o.Release, w))
 }
 
 // released says whether a record may be released, by whom, and why.

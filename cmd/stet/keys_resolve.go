@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"net/textproto"
+	"net/http"
 	"os"
 	"strings"
 
@@ -44,32 +44,39 @@ func (c *keysResolveCmd) check(*world) error {
 	case c.As != "":
 		return nil
 	}
-	_, err := c.document()
-	return err
+	return errorOf(c.document())
 }
 
 func (c *keysResolveCmd) Run(w *world, a *api) error {
-	if c.As != "" {
-		return c.adopt(w, a)
-	}
-	doc, err := c.document()
+	doc, err := c.known(w, a)
 	if err != nil {
-		return err
+		return c.missing(err)
 	}
-	o := one{&c.change, &c.named, fmt.Sprintf("resolve %s as %s", visible(c.Key), doc.Outcome), ""}
-	if c.NotExecuted {
+	o := one{&c.change, &c.named, c.pinned, fmt.Sprintf("resolve %s as %s", visible(c.Key), doc.Outcome), ""}
+	switch {
+	case doc.As != "":
+		o.what = fmt.Sprintf("resolve %s as its %s says", visible(c.Key), strings.ReplaceAll(c.As, "-", " "))
+	case c.NotExecuted:
 		o.warning = underWay
 	}
-	return o.do(w, a, c.pinned, func(at *pinned) error {
-		doc.Change = at.of(doc.Change)
-		_, err := a.Resolve(w.ctx, c.name(), doc)
-		return err
+	err = o.do(w, a, func(record adminclient.Name, at admin.Change) error {
+		at.Evidence = doc.Evidence
+		doc.Change = at
+		return errorOf(a.Resolve(w.ctx, record, doc))
 	})
+	switch {
+	case c.As == "", !adminclient.Is(err, "no-answer"):
+		return err
+	case c.As == lastProbe:
+		return failf(exitError, "its last probe found no answer for retries; stet keys show says what is known, "+
+			"stet keys probe asks again, stet keys resolve --completed says what you know")
+	}
+	return failf(exitError, "it has no late answer; stet keys resolve --completed --status N gives retries one of yours")
 }
 
 func (c *keysResolveCmd) document() (admin.Resolution, error) {
-	doc := admin.Resolution{Change: admin.Change{Reason: c.Reason, Evidence: c.Evidence}, Outcome: "not-executed",
-		Now: c.Now, Override: c.Override, Voided: c.Voided}
+	doc := admin.Resolution{Change: admin.Change{Evidence: c.Evidence}, Outcome: "not-executed", Now: c.Now,
+		Override: c.Override, Voided: c.Voided}
 	switch {
 	case c.Completed == c.NotExecuted:
 		return doc, failf(exitUsage, "say what happened: --completed with --status N, --not-executed, or --as late-answer or last-probe")
@@ -82,17 +89,14 @@ func (c *keysResolveCmd) document() (admin.Resolution, error) {
 	case c.Status < 200 || c.Status > 599:
 		return doc, failf(exitUsage, "--status has to be the status that retries get, 200 to 599")
 	}
-	doc.Outcome, doc.Status = "completed", c.Status
+	headers := http.Header{}
+	doc.Outcome, doc.Status, doc.Headers = "completed", c.Status, headers
 	for _, line := range c.Header {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || name == "" {
 			return doc, failf(exitUsage, "--header %q is not a header; give 'Name: value'", line)
 		}
-		if doc.Headers == nil {
-			doc.Headers = map[string][]string{}
-		}
-		name = textproto.CanonicalMIMEHeaderKey(name)
-		doc.Headers[name] = append(doc.Headers[name], strings.TrimSpace(value))
+		headers.Add(name, strings.TrimSpace(value))
 	}
 	doc.Body = []byte(c.Body)
 	if file, ok := strings.CutPrefix(c.Body, "@"); ok {
@@ -104,36 +108,22 @@ func (c *keysResolveCmd) document() (admin.Resolution, error) {
 	return doc, nil
 }
 
-// adopt resolves a record as what is known of it says. A probe that found no trace says that it did
-// not happen, which is for a release.
-func (c *keysResolveCmd) adopt(w *world, a *api) error {
-	doc := admin.Resolution{Change: admin.Change{Reason: c.Reason, Evidence: c.Evidence}, As: c.As}
-	what := fmt.Sprintf("resolve %s as its %s says", visible(c.Key), strings.ReplaceAll(c.As, "-", " "))
-	if c.As == lastProbe {
-		r, err := a.Record(w.ctx, c.name())
-		if err != nil {
-			return c.missing(err)
-		}
-		if p := r.Probe; p != nil && (p.Found == "missing" || p.Found == "voided") {
-			doc.As, doc.Outcome, doc.Evidence = "", "not-executed", cmp.Or(doc.Evidence, p.Evidence)
-			what = fmt.Sprintf("resolve %s as %s", visible(c.Key), doc.Outcome)
-		}
-		c.IfBasis = cmp.Or(c.IfBasis, r.Basis)
+// known is what the flags say, with --as what is known of the record says. A probe that found no
+// trace says that it did not happen, which is for a release.
+func (c *keysResolveCmd) known(w *world, a *api) (admin.Resolution, error) {
+	if c.As == "" {
+		return c.document()
 	}
-	o := one{&c.change, &c.named, what, ""}
-	err := o.do(w, a, c.pinned, func(at *pinned) error {
-		doc.Change = at.of(doc.Change)
-		_, err := a.Resolve(w.ctx, c.name(), doc)
-		return err
-	})
-	switch {
-	case !adminclient.Is(err, "no-answer"):
-		return err
-	case c.As == lastProbe:
-		return failf(exitError, "its last probe found no answer for retries; stet keys show says what is known, "+
-			"stet keys probe asks again, stet keys resolve --completed says what you know")
+	doc := admin.Resolution{Change: admin.Change{Evidence: c.Evidence}, As: c.As}
+	if c.As != lastProbe {
+		return doc, nil
 	}
-	return failf(exitError, "it has no late answer; stet keys resolve --completed --status N gives retries one of yours")
+	r, err := a.Record(w.ctx, c.name())
+	if p := r.Probe; p != nil && (p.Found == "missing" || p.Found == "voided") {
+		doc.As, doc.Outcome, doc.Evidence = "", "not-executed", cmp.Or(doc.Evidence, p.Evidence)
+	}
+	c.IfBasis = cmp.Or(c.IfBasis, r.Basis)
+	return doc, err
 }
 
 const lastProbe = "last-probe"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
 )
 
 // unasked are the flags of a command that asks no question, because it changes nothing by itself.
@@ -14,11 +15,16 @@ type unasked struct {
 	JSON bool `name:"json" help:"Print the API's document."`
 }
 
-type keysProbeCmd struct {
+// aside are the arguments of such a command, if it is about one record.
+type aside struct {
 	source
 	named
 	pinned
 	unasked
+}
+
+type keysProbeCmd struct {
+	aside
 	Reason string `placeholder:"TEXT" help:"Reason; it is kept in the audit trail."`
 }
 
@@ -51,31 +57,18 @@ type keysExtendCmd struct {
 	change
 	named
 	pinned
-	For time.Duration `required:"" placeholder:"30d" help:"How long from now the result is kept."`
-}
-
-// check implements [checked].
-func (c *keysExtendCmd) check(*world) error {
-	if c.For < time.Second {
-		return failf(exitUsage, "--for is %s; it must be at least 1s", c.For)
-	}
-	return nil
+	For time.Duration `required:"" placeholder:"30d" least:"1s" help:"How long from now the result is kept."`
 }
 
 func (c *keysExtendCmd) Run(w *world, a *api) error {
-	o := one{&c.change, &c.named, fmt.Sprintf("keep %s for %s from now", visible(c.Key), c.For), ""}
-	return o.do(w, a, c.pinned, func(at *pinned) error {
-		_, err := a.Extend(w.ctx, c.name(), admin.Extension{Change: at.of(admin.Change{Reason: c.Reason}),
-			Seconds: c.For.Seconds()})
-		return err
+	o := one{&c.change, &c.named, c.pinned, fmt.Sprintf("keep %s for %s from now", visible(c.Key), c.For), ""}
+	return o.do(w, a, func(record adminclient.Name, at admin.Change) error {
+		return errorOf(a.Extend(w.ctx, record, admin.Extension{Change: at, Seconds: c.For.Seconds()}))
 	})
 }
 
 type keysNoteCmd struct {
-	source
-	named
-	pinned
-	unasked
+	aside
 	Reason   string `placeholder:"TEXT" help:"Text of the note."`
 	Evidence string `placeholder:"TEXT" help:"Evidence, such as the number of a ticket."`
 }
@@ -91,26 +84,22 @@ func (c *keysNoteCmd) check(*world) error {
 func (c *keysNoteCmd) Run(w *world, a *api) error {
 	doc, err := a.Note(w.ctx, c.name(), admin.Remark{Reason: c.Reason, Evidence: c.Evidence, Version: c.IfVersion,
 		Basis: c.IfBasis})
-	return c.told(w, &c.named, &doc, "noted", err)
+	return c.told(w, &doc, "noted", err)
 }
 
 // told says what was done to a record, or why it was not.
-func (c *unasked) told(w *world, n *named, doc *admin.Record, text string, err error) error {
+func (c *aside) told(w *world, doc *admin.Record, text string, err error) error {
 	switch {
 	case err != nil:
-		return n.missing(err)
+		return c.missing(err)
 	case c.JSON:
 		return writeJSON(w.stdout, doc)
 	}
-	_, err = fmt.Fprintln(w.stdout, text)
-	return err
+	return w.printf("%s\n", text)
 }
 
 type keysSnoozeCmd struct {
-	source
-	named
-	pinned
-	unasked
+	aside
 	For    time.Duration `required:"" placeholder:"30m" help:"For how long, up to 7 days; 0 wakes it."`
 	Reason string        `placeholder:"TEXT" help:"Reason; it is kept in the audit trail."`
 }
@@ -130,19 +119,16 @@ func (c *keysSnoozeCmd) Run(w *world, a *api) error {
 	if doc.Snooze != nil {
 		text = "snoozed until " + instant(doc.Snooze.Until)
 	}
-	return c.told(w, &c.named, &doc, text, err)
+	return c.told(w, &doc, text, err)
 }
 
 type keysHandCmd struct {
-	source
-	named
-	pinned
-	unasked
+	aside
 	To   string `required:"" placeholder:"NAME" help:"Who looks after it now."`
 	Note string `placeholder:"TEXT" help:"What they have to know; it is kept in the audit trail."`
 }
 
 func (c *keysHandCmd) Run(w *world, a *api) error {
 	doc, err := a.Hand(w.ctx, c.name(), admin.Handing{To: c.To, Note: c.Note, Version: c.IfVersion, Basis: c.IfBasis})
-	return c.told(w, &c.named, &doc, "handed to "+visible(c.To), err)
+	return c.told(w, &doc, "handed to "+visible(c.To), err)
 }

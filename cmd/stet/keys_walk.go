@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 type keysExportCmd struct {
@@ -49,29 +50,16 @@ func writeLine(out io.Writer, doc json.RawMessage) error {
 type keysTailCmd struct {
 	source
 	filter
-	Every time.Duration `default:"1s" help:"Interval between two looks."`
+	Every time.Duration `default:"1s" least:"100ms" help:"Interval between two looks."`
 	JSON  bool          `name:"json" help:"Print records as JSON, one per line."`
-}
-
-// check implements [checked].
-func (c *keysTailCmd) check(*world) error {
-	if c.Every < 100*time.Millisecond {
-		return failf(exitUsage, "--every is %s; it must be at least 100ms", c.Every)
-	}
-	return nil
 }
 
 func (c *keysTailCmd) Run(w *world, a *api) error {
 	seen, err := c.look(w, a, nil)
-	for err == nil {
-		select {
-		case <-w.ctx.Done():
-			return nil
-		case <-time.After(c.Every):
-			seen, err = c.look(w, a, seen)
-		}
+	for err == nil && rest.For(w.ctx, c.Every) {
+		seen, err = c.look(w, a, seen)
 	}
-	if w.ctx.Err() != nil { // Ctrl-C while it looked
+	if w.ctx.Err() != nil { // Ctrl-C
 		return nil
 	}
 	return err
@@ -105,8 +93,6 @@ func (c *keysTailCmd) print(w *world, r *record, doc json.RawMessage) error {
 	if c.JSON {
 		return writeLine(w.stdout, doc)
 	}
-	_, err := fmt.Fprintf(w.stdout, "%s  %s  %-9s  %s  %d  %s  %s  %s\n", instant(r.UpdatedAt), visible(r.ID),
-		visible(r.State), number(r.Status), r.Attempt,
-		visible(r.Scope), visible(r.Route), visible(r.Cause))
-	return err
+	return w.printf("%s  %s  %-9s  %s  %d  %s  %s  %s\n", instant(r.UpdatedAt), visible(r.ID), visible(r.State),
+		number(r.Status), r.Attempt, visible(r.Scope), visible(r.Route), visible(r.Cause))
 }

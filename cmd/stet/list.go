@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -16,17 +17,9 @@ import (
 
 // paged are the flags of a command that lists by pages.
 type paged struct {
-	Limit  int    `default:"100" help:"Maximum number to list."`
+	Limit  int    `default:"100" least:"1" help:"Maximum number to list."`
 	Cursor string `help:"Continue where a list with a next_cursor ended."`
 	printed
-}
-
-// check implements [checked].
-func (p *paged) check(*world) error {
-	if p.Limit < 1 {
-		return failf(exitUsage, "--limit is %d; it must be at least 1", p.Limit)
-	}
-	return nil
 }
 
 // printed are the flags of a command that prints a table.
@@ -46,6 +39,36 @@ type list[T any] struct {
 type column[T any] struct {
 	name string
 	of   func(*T) any
+}
+
+// listOf describes a list by the names of its columns; a name counts once. What own has no value
+// for is the member of the document with the column's name, such as created_at for created.
+func listOf[T any](name string, usual int, columns string, own map[string]func(*T) any) list[T] {
+	l := list[T]{name: name, usual: usual}
+	named := map[string]bool{}
+	for _, name := range strings.Fields(columns) {
+		of, ok := own[name]
+		if !ok {
+			of = member[T](name)
+		}
+		if !named[name] {
+			l.columns = append(l.columns, column[T]{name, of})
+		}
+		named[name] = true
+	}
+	return l
+}
+
+// member returns the value of a row's member with the column's name.
+func member[T any](column string) func(*T) any {
+	name := strings.ReplaceAll(column, "-", "_")
+	for f := range reflect.TypeFor[T]().Fields() {
+		switch key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key {
+		case name, name + "_at", name + "_id":
+			return func(row *T) any { return reflect.ValueOf(row).Elem().FieldByIndex(f.Index).Interface() }
+		}
+	}
+	panic("stet: a list has no column " + column)
 }
 
 // chosen returns the columns that were asked for.
@@ -71,8 +94,7 @@ func (l *list[T]) chosen(names []string) ([]column[T], error) {
 
 // check says whether the columns are there, before anything is opened.
 func (l *list[T]) check(p *printed) error {
-	_, err := l.chosen(p.Columns)
-	return err
+	return errorOf(l.chosen(p.Columns))
 }
 
 // whole prints a list that has no pages, and with --json the API's document of it. none is said of

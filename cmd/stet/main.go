@@ -54,6 +54,11 @@ type world struct {
 	terminal bool
 }
 
+// printf prints to stdout.
+func (w *world) printf(format string, args ...any) error {
+	return errorOf(fmt.Fprintf(w.stdout, format, args...))
+}
+
 // run is the program without the process around it. It ends early when ctx does, as after SIGTERM.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) exit {
 	w := &world{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}

@@ -23,91 +23,70 @@ type storeFlag struct {
 
 // check implements [checked].
 func (f *storeFlag) check(*world) error {
-	_, err := f.parse()
+	_, _, err := storeOf(f.Config, f.Store)
 	return err
-}
-
-func (f storeFlag) parse() (dsn.DSN, error) {
-	_, d, err := storeOf(f.Config, f.Store)
-	return d, err
 }
 
 type migrateUpCmd struct{ storeFlag }
 
 func (c *migrateUpCmd) Run(w *world) error {
-	d, err := c.parse()
-	if err != nil {
-		return err
-	}
-	return c.database(w, d, dsn.Serve, func(m migration) error {
-		if err := sqlstore.Migrate(w.ctx, m.DB, d.Dialect()); err != nil {
+	return c.database(w, dsn.Serve, func(d dsn.DSN, db *sql.DB, _, want int) error {
+		if err := sqlstore.Migrate(w.ctx, db, d.Dialect()); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(w.stdout, "%s: the schema is version %d\n", d, m.want)
-		return err
+		return w.printf("%s: the schema is version %d\n", d, want)
 	})
 }
 
 type migrateStatusCmd struct{ storeFlag }
 
 func (c *migrateStatusCmd) Run(w *world) error {
-	d, err := c.parse()
-	if err != nil {
-		return err
-	}
-	return c.database(w, d, dsn.Look, func(m migration) error {
+	return c.database(w, dsn.Look, func(d dsn.DSN, _ *sql.DB, have, want int) error {
 		verdict := "up to date"
 		switch {
-		case m.have < m.want:
-			verdict = fmt.Sprintf("version %d is needed; stet migrate up %s", m.want, d.Flag())
-		case m.have > m.want:
-			verdict = fmt.Sprintf("made by a newer stet; this one knows version %d", m.want)
+		case have < want:
+			verdict = fmt.Sprintf("version %d is needed; stet migrate up %s", want, d.Flag())
+		case have > want:
+			verdict = fmt.Sprintf("made by a newer stet; this one knows version %d", want)
 		}
-		_, err := fmt.Fprintf(w.stdout, "%s: the schema is version %d: %s\n", d, m.have, verdict)
-		return err
+		return w.printf("%s: the schema is version %d: %s\n", d, have, verdict)
 	})
 }
 
 type migrateSQLCmd struct{ storeFlag }
 
 func (c *migrateSQLCmd) Run(w *world) error {
-	d, err := c.parse()
-	if err != nil {
+	return c.schema(w, func(d dsn.DSN) error { return w.printf("%s", d.Dialect().SQL()) })
+}
+
+// schema calls act with the address of an SQL store. With other stores there is nothing to do, and
+// that is fine.
+func (f *storeFlag) schema(w *world, act func(dsn.DSN) error) error {
+	_, d, err := storeOf(f.Config, f.Store)
+	switch {
+	case err != nil:
 		return err
+	case d.Dialect() == "":
+		return errorOf(fmt.Fprintf(w.stderr, "%s has no schema\n", d))
 	}
-	if d.Dialect() == "" {
-		return schemaless(w, d)
-	}
-	_, err = fmt.Fprint(w.stdout, d.Dialect().SQL())
-	return err
+	return act(d)
 }
 
-// schemaless: there is nothing to migrate, and that is fine.
-func schemaless(w *world, d dsn.DSN) error {
-	_, err := fmt.Fprintf(w.stderr, "%s has no schema\n", d)
-	return err
-}
-
-type migration struct {
-	*sql.DB
-	have, want int
-}
-
-// sql calls f with the database of an SQL store; with other stores there is nothing to do.
-func (storeFlag) database(w *world, d dsn.DSN, use dsn.Use, f func(migration) error) error {
-	if d.Dialect() == "" {
-		return schemaless(w, d)
-	}
-	db, err := d.DB(use)
-	if err != nil {
-		return err
-	}
-	have, want, err := sqlstore.Status(w.ctx, db, d.Dialect())
-	if err == nil {
-		err = f(migration{db, have, want})
-	}
-	if err != nil {
-		err = d.Failed(err)
-	}
-	return errors.Join(err, db.Close())
+// database opens the store, and calls act with the version that its schema has, and the one that it
+// should have.
+func (f *storeFlag) database(w *world, use dsn.Use, act func(d dsn.DSN, db *sql.DB, have, want int) error) error {
+	return f.schema(w, func(d dsn.DSN) error {
+		db, err := d.DB(use)
+		if err != nil {
+			return err
+		}
+		have, want, err := sqlstore.Status(w.ctx, db, d.Dialect())
+		if err == nil {
+			err = act(d, db, have, want)
+		}
+		if err != nil {
+			err = d.Failed(err)
+		}
+		return errors.Join(err, db.Close())
+	})
 }

@@ -31,10 +31,7 @@ func desk(o *dsn.Opened, e *stet.Engine) admin.Outbox {
 
 // noSuchMessage puts the API's 404 into words about messages.
 func noSuchMessage(err error) error {
-	if adminclient.Is(err, "not-found") {
-		return failf(exitNotFound, "there is no such message; stet outbox list shows what there is")
-	}
-	return err
+	return absent(err, exitNotFound, "there is no such message; stet outbox list shows what there is")
 }
 
 type outboxListCmd struct {
@@ -52,29 +49,16 @@ func (c *outboxListCmd) check(*world) error {
 	return outboxList.check(&c.printed)
 }
 
-var outboxList = list[admin.Message]{"messages", []column[admin.Message]{
-	{"id", func(m *admin.Message) any { return m.ID }},
-	{"state", func(m *admin.Message) any { return m.State }},
-	{"attempt", func(m *admin.Message) any { return m.Attempt }},
-	{"created", func(m *admin.Message) any { return m.CreatedAt }},
-	{"due", func(m *admin.Message) any { return m.DueAt }},
-	{"topic", func(m *admin.Message) any { return m.Topic }},
-	{"order-key", func(m *admin.Message) any { return m.OrderKey }},
-	{"last-error", lastError},
-	{"updated", func(m *admin.Message) any { return m.UpdatedAt }},
-	{"name", func(m *admin.Message) any { return m.Name }},
-	{"record", func(m *admin.Message) any { return m.Record }},
-	{"scope", func(m *admin.Message) any { return m.Scope }},
-	{"downstream-id", func(m *admin.Message) any { return m.DownstreamID }},
-	{"bytes", func(m *admin.Message) any { return m.PayloadBytes }},
-}, 8}
-
-func lastError(m *admin.Message) any {
-	if n := len(m.Errors); n > 0 {
-		return m.Errors[n-1].Error
-	}
-	return ""
-}
+var outboxList = listOf("messages", 8, "id state attempt created due topic order-key last-error updated name record "+
+	"scope downstream-id bytes", map[string]func(*admin.Message) any{
+	"last-error": func(m *admin.Message) any {
+		if n := len(m.Errors); n > 0 {
+			return m.Errors[n-1].Error
+		}
+		return ""
+	},
+	"bytes": func(m *admin.Message) any { return m.PayloadBytes },
+})
 
 func (c *outboxListCmd) Run(w *world, a *api) error {
 	return outboxList.print(w, a.Outbox(adminclient.OutboxQuery{State: c.State, Topic: c.Topic, Dead: c.Dead}), &c.paged,
@@ -113,9 +97,6 @@ func showMessage(m *admin.Message, w *world) error {
 		"updated", w.when(m.UpdatedAt), "due", w.when(m.DueAt)}
 	for _, f := range m.Errors {
 		lines = append(lines, fmt.Sprintf("attempt %d", f.Attempt), instant(f.At)+"  "+visible(f.Error))
-	}
-	for i := range lines {
-		lines[i] = visible(lines[i])
 	}
 	return pairs(w.stdout, lines...)
 }

@@ -46,17 +46,18 @@ func (a *app) make(conf *config.Config) (*parts, error) {
 	if conf.Reconcile.Webhook.Listen != "" {
 		p.notices, notices = notices, nil
 	}
-	if p.operators, err = a.operators(conf, notices); err != nil {
+	asked, err := reconciler(a.engine, &conf.Reconcile)
+	if err != nil {
+		return nil, err
+	}
+	if asked != nil {
+		p.reconciler = asked
+	}
+	if p.operators, err = a.operators(conf, asked, notices); err != nil {
 		return nil, err
 	}
 	p.sweeper = maintenance.Sweeper{Engine: a.engine, Every: conf.Keeper.SweepInterval.Duration()}
 	p.reaper = maintenance.Reaper{Engine: a.engine, Every: conf.Keeper.ReapInterval.Duration(), Batch: conf.Keeper.ReapBatch}
-	switch r, ok, err := reconciler(a.engine, &conf.Reconcile); {
-	case err != nil:
-		return nil, err
-	case ok:
-		p.reconciler = r
-	}
 	if p.gate, err = handler(a.engine, conf, a.limits, a.log, a.sharers); err != nil {
 		return nil, &statusError{exitUsage, err}
 	}
@@ -79,7 +80,7 @@ func (a *app) install(p *parts) {
 	a.loop(a.reaper.Set(p.reaper))
 	a.loop(a.reconciler.Set(p.reconciler))
 	if a.level != nil {
-		a.level.Set(levelOf(p.conf.LogLevel))
+		_ = a.level.UnmarshalText([]byte(p.conf.LogLevel)) // checked before
 	}
 	a.conf, a.gate = p.conf, p.gate
 	a.tell()

@@ -28,10 +28,10 @@ type place struct {
 // read by everybody.
 const adminTokenVariable = "STET_ADMIN_TOKEN"
 
-// remote is the admin API at the address. token is shown where the environment has none.
-func (p *place) remote(token string) (*api, error) {
-	secure := strings.HasPrefix(p.Admin, "https://")
-	c := adminclient.Config{Address: p.Admin, Token: cmp.Or(os.Getenv(adminTokenVariable), token)}
+// remote is the admin API at an address. token is shown where the environment has none.
+func (p *place) remote(address, token string) (*api, error) {
+	secure := strings.HasPrefix(address, "https://")
+	c := adminclient.Config{Address: address, Token: cmp.Or(os.Getenv(adminTokenVariable), token)}
 	switch certified := p.AdminCA+p.AdminCert+p.AdminKey != ""; {
 	case secure:
 		var err error
@@ -40,21 +40,20 @@ func (p *place) remote(token string) (*api, error) {
 		}
 	case certified:
 		return nil, failf(exitUsage,
-			"--admin-ca, --admin-cert and --admin-key are for --admin https://…; %s has no certificate", p.Admin)
+			"--admin-ca, --admin-cert and --admin-key are for --admin https://…; %s has no certificate", address)
 	}
 	client, err := adminclient.New(c)
 	if err != nil {
 		return nil, failf(exitUsage, "--admin needs a URL such as http://127.0.0.1:8081, or unix:PATH; a token goes into %s",
 			adminTokenVariable)
 	}
-	return &api{Client: client, at: p.Admin, token: c.Token != "", close: client.Close}, nil
+	return &api{Client: client, at: address, token: c.Token != "", close: client.Close}, nil
 }
 
 // gateway is the admin API at the address, or where a gateway has it by default, for commands that
 // only a gateway can answer.
 func (p *place) gateway() (*api, error) {
-	p.Admin = cmp.Or(p.Admin, "http://127.0.0.1:8081")
-	return p.remote("")
+	return p.remote(cmp.Or(p.Admin, "http://127.0.0.1:8081"), "")
 }
 
 func (p *place) tls() (*tls.Config, error) {
@@ -98,7 +97,6 @@ func (a *api) speaksTLS() error {
 
 // unreachable says why there is no answer, and what to do about it.
 func (a *api) unreachable(err error) error {
-	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var refused *tls.CertificateVerificationError
 	var op *net.OpError
@@ -111,7 +109,7 @@ func (a *api) unreachable(err error) error {
 		return a.speaksTLS()
 	case strings.Contains(text, "malformed HTTP"), errors.As(err, new(tls.RecordHeaderError)):
 		return fmt.Errorf("what answers at %s is no HTTP server; %s", a.at, whereAdmin)
-	case errors.As(err, &unknown):
+	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return fmt.Errorf("the certificate of %s is of no authority that is known here; give the authority's: --admin-ca FILE, or STET_ADMIN_CA", a.at)
 	case errors.As(err, &name):
 		return fmt.Errorf("the certificate of %s is for other names (%w); give --admin with one of them", a.at, name)

@@ -15,20 +15,25 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/gateway"
+	"github.com/stet-dev/stet/internal/canon"
 	"github.com/stet-dev/stet/internal/quiet"
 	"github.com/stet-dev/stet/reconcile"
 )
 
-// reconciler asks the upstream about unknown outcomes, where the configuration says how.
-func reconciler(e *stet.Engine, c *config.Reconcile) (r reconcile.Reconciler, ok bool, err error) {
+// reconciler asks the upstream about unknown outcomes. It is nil where the configuration does not
+// say how.
+func reconciler(e *stet.Engine, c *config.Reconcile) (*reconcile.Reconciler, error) {
 	if c.Probe.URL == "" {
-		return r, false, nil
+		return nil, nil
 	}
 	header, err := probeHeader(c.Probe.HeadersFile)
+	if err != nil {
+		return nil, err
+	}
 	probe := reconcile.Probe{URL: c.Probe.URL, Method: c.Probe.Method, Header: header, Found: c.Probe.FoundStatus,
 		Missing: c.Probe.MissingStatus, Status: c.Probe.Respond.Status}
-	return reconcile.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settling(c),
-		Resolver: probe.Resolve}, true, err
+	return &reconcile.Reconciler{Engine: e, Every: c.Interval.Duration(), MaxProbes: c.MaxProbes, Settle: settling(c),
+		Resolver: probe.Resolve}, nil
 }
 
 // probeHeader reads one `Name: value` a line. The error names the line, and nothing that is in it.
@@ -41,16 +46,15 @@ func probeHeader(file string) (http.Header, error) {
 	if err != nil {
 		return nil, failf(exitUsage, "reconcile.probe.headers_file: %w", err)
 	}
-	h, n := http.Header{}, 0
-	for line := range strings.Lines(string(text)) {
-		n++
+	h := http.Header{}
+	for i, line := range strings.Split(string(text), "\n") {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
 		name, value, ok := strings.Cut(line, ":")
-		if value = strings.TrimSpace(value); !ok || !config.HeaderName(name) ||
+		if value = strings.TrimSpace(value); !ok || !canon.IsToken(name) ||
 			strings.ContainsFunc(value, unicode.IsControl) {
-			return nil, failf(exitUsage, "reconcile.probe.headers_file: line %d of %s is no header; write Name: value", n, file)
+			return nil, failf(exitUsage, "reconcile.probe.headers_file: line %d of %s is no header; write Name: value", i+1, file)
 		}
 		h.Add(name, value)
 	}
@@ -63,15 +67,6 @@ func settling(c *config.Reconcile) time.Duration {
 		return stet.Never
 	}
 	return c.Probe.Settle.Duration()
-}
-
-// asker returns the reconciler for probes on request, or nil if no probe is configured.
-func asker(e *stet.Engine, c *config.Reconcile) (*reconcile.Reconciler, error) {
-	r, ok, err := reconciler(e, c)
-	if !ok || err != nil {
-		return nil, err
-	}
-	return &r, nil
 }
 
 // hook takes a provider's word, where the configuration has a secret for it.

@@ -27,11 +27,7 @@ func (a *app) reloads(ctx context.Context) {
 func (a *app) reloadOnce() {
 	next, late, err := a.next()
 	if err == nil {
-		before := a.waiting
-		a.waiting = late
-		if err = a.change(next); err != nil {
-			a.waiting = before
-		}
+		err = a.change(next, late)
 	}
 	if err != nil {
 		a.always.Error("the new configuration is not used; the old one stays", "error", err.Error())
@@ -74,8 +70,8 @@ func paths(changes []config.Change) string {
 	return strings.Join(names, ", ")
 }
 
-// change puts next in force.
-func (a *app) change(next *config.Config) error {
+// change puts next in force, beside which late waits for the next start.
+func (a *app) change(next *config.Config, late []config.Change) error {
 	a.limits.Set(next.LimitsConfig()) // what is made with them looks at them
 	p, err := a.make(next)
 	if err == nil {
@@ -86,6 +82,7 @@ func (a *app) change(next *config.Config) error {
 		return err
 	}
 	changes := config.Diff(a.conf, next)
+	a.waiting = late
 	a.install(p)
 	for _, c := range changes {
 		if c.Restart == "" {

@@ -15,16 +15,8 @@ import (
 
 type reportCmd struct {
 	source
-	Since time.Duration `default:"1d" placeholder:"1d" help:"How far back; the figures of requests go back a day at most (1d)."`
+	Since time.Duration `default:"1d" least:"1m" placeholder:"1d" help:"How far back; the figures of requests go back a day at most (1d)."`
 	JSON  bool          `name:"json" help:"Print JSON."`
-}
-
-// check implements [checked].
-func (c *reportCmd) check(*world) error {
-	if c.Since < time.Minute {
-		return failf(exitUsage, "--since is %s; it must be at least 1m", c.Since)
-	}
-	return nil
 }
 
 // kept is how long gateways keep the figures of requests.
@@ -83,10 +75,9 @@ func (c *reportCmd) gather(ctx context.Context, a *api) (*report, error) {
 
 // noFigures puts the answer of a gateway that has no figures into words.
 func noFigures(a *api, err error) error {
-	if adminclient.Is(err, "not-found") {
-		return failf(exitError, "%s has no status: it is of an older version; stet keys list --state unknown shows what waits", cmp.Or(a.at, "the store"))
-	}
-	return err
+	return absent(err, exitError,
+		"%s has no status: it is of an older version; stet keys list --state unknown shows what waits",
+		cmp.Or(a.at, "the store"))
 }
 
 func (r *report) print(w *world) error {

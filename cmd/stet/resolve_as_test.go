@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
 )
 
 // What is known of a record can be said of it without typing it again: the API takes its answer
@@ -88,10 +89,10 @@ func TestTheQuestionPinsWhatItShowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.close()
-	var pin pinned
-	o := one{&change{}, &named{Key: "k"}, "do it", ""}
-	if err := o.do(w, a, pinned{}, func(at *pinned) error { pin = *at; return nil }); err != nil ||
-		pin.IfBasis != "fedcba9876543210" {
-		t.Errorf("%+v, %v", pin, err)
+	var pin string
+	o := one{&change{}, &named{Key: "k"}, pinned{}, "do it", ""}
+	if err := o.do(w, a, func(_ adminclient.Name, c admin.Change) error { pin = c.Basis; return nil }); err != nil ||
+		pin != "fedcba9876543210" {
+		t.Errorf("%s, %v", pin, err)
 	}
 }

@@ -23,14 +23,12 @@ type settings struct {
 // load reads the configuration. A flag beats its environment variable, and that beats the file.
 func (s *settings) load(w *world) (*config.Config, error) {
 	o := config.Options{File: s.Config}
-	v := reflect.ValueOf(s).Elem()
-	for i := range v.NumField() {
-		field, value := v.Type().Field(i), v.Field(i).String()
+	for field, v := range reflect.ValueOf(s).Elem().Fields() {
 		path, ok := field.Tag.Lookup("sets")
 		if !ok {
 			continue
 		}
-		flag := field.Tag.Get("name")
+		flag, value := field.Tag.Get("name"), v.String()
 		at := config.Origin{Kind: config.FromEnvironment, Name: field.Tag.Get("env")}
 		if w.given[flag] {
 			at = config.Origin{Kind: config.FromFlag, Name: "--" + flag}

@@ -39,19 +39,15 @@ func (s *sharers) watch(conf *config.Config) stethttp.ScopeFunc {
 	if !conf.Unscoped() || s == nil {
 		return scope
 	}
-	s.metrics.SingleTenant(s.count())
+	s.mu.Lock()
+	s.metrics.SingleTenant(len(s.seen))
+	s.mu.Unlock()
 	return func(r *http.Request) (stet.Scope, error) {
 		if lines := r.Header["Authorization"]; len(lines) > 0 {
 			s.add(maphash.String(s.seed, lines[0]))
 		}
 		return scope(r)
 	}
-}
-
-func (s *sharers) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.seen)
 }
 
 func (s *sharers) add(sum uint64) {

@@ -59,9 +59,6 @@ func (a *app) breaker(from, to breakerstore.State) {
 }
 
 func storeName(conf *config.Config) string {
-	d, err := dsn.Parse(conf.Store.DSN)
-	if err != nil {
-		return ""
-	}
+	d, _ := dsn.Parse(conf.Store.DSN) // checked before
 	return d.String()
 }

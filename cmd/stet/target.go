@@ -71,10 +71,6 @@ func storeOf(file, address string) (*config.Config, dsn.DSN, error) {
 	if err != nil {
 		return nil, dsn.DSN{}, err
 	}
-	given := "--config " + file
-	if address != "" || file == "" {
-		given = ""
-	}
 	if address != "" {
 		conf.Store.DSN = address
 	}
@@ -83,7 +79,9 @@ func storeOf(file, address string) (*config.Config, dsn.DSN, error) {
 	if err != nil {
 		return nil, d, failf(exitUsage, "--store: %w", err)
 	}
-	d.Given = given
+	if address == "" && file != "" {
+		d.Given = "--config " + file
+	}
 	return conf, d, nil
 }
 

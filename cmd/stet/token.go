@@ -56,8 +56,8 @@ func (c *tokenNewCmd) Run(w *world) error {
 	if _, err := fmt.Fprintln(w.stdout, token); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w.stderr, "its holder puts it into %s, and admin.tokens_file has\n%s\n", adminTokenVariable, doc)
-	return err
+	return errorOf(fmt.Fprintf(w.stderr, "its holder puts it into %s, and admin.tokens_file has\n%s\n", adminTokenVariable,
+		doc))
 }
 
 type secretCmds struct {
@@ -83,8 +83,7 @@ func (c *secretNewCmd) Run(w *world) error {
 	if _, err := fmt.Fprintln(w.stdout, secret); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w.stderr, "keep it in a file that only the gateway can read: chmod 600 FILE")
-	return err
+	return errorOf(fmt.Fprintln(w.stderr, "keep it in a file that only the gateway can read: chmod 600 FILE"))
 }
 
 // fresh returns 32 random bytes, which cannot be guessed.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/textproto"
 	"slices"
 	"strings"
 
@@ -28,8 +27,7 @@ type configTestCmd struct {
 
 // check implements [checked].
 func (c *configTestCmd) check(*world) error {
-	_, err := c.request()
-	return err
+	return errorOf(c.request())
 }
 
 // request reads the command line as a server would read the request.
@@ -101,11 +99,7 @@ func (t tried) String() string {
 	return fmt.Sprintf("%d %s", t.Status, t.Result)
 }
 
-func (c *configTestCmd) Run(w *world) error {
-	conf, err := c.load(w)
-	if err != nil {
-		return err
-	}
+func (c *configTestCmd) Run(w *world, conf *config.Config) error {
 	marked := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(standIn, "1") }
 	sample, stop, err := serveLocally(http.HandlerFunc(marked), anyPort)
 	if err != nil {
@@ -183,8 +177,10 @@ func (c *configTestCmd) try(conf *config.Config, keyHeader string) (t tried, err
 		return t, err
 	}
 	if keyHeader == "" {
-		for _, name := range append(keyHeaders(conf), "Idempotency-Key") {
-			r.Header.Del(name)
+		r.Header.Del("Idempotency-Key")
+		r.Header.Del(conf.Policy.Key.Header)
+		for i := range conf.Routes {
+			r.Header.Del(conf.Routes[i].Policy.Key.Header)
 		}
 	} else if r.Header.Get(keyHeader) == "" {
 		r.Header.Set(keyHeader, `"3b0b1a6e-6a0f-4c0e-9d0d-4f6f0f1f7c55"`) // an RFC 9651 string is a key in every syntax
@@ -234,25 +230,13 @@ func (a *answer) Header() http.Header         { return a.header }
 func (a *answer) WriteHeader(status int)      { a.status = status }
 func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
-func keyHeaders(conf *config.Config) []string {
-	names := []string{conf.Policy.Key.Header}
-	for i := range conf.Routes {
-		names = append(names, textproto.CanonicalMIMEHeaderKey(conf.Routes[i].Policy.Key.Header))
-	}
-	return names
-}
-
 // standIn marks the answers of what stands in for the API.
 const standIn = "X-Stand-In"
 
 func (v *verdict) print(out io.Writer) error {
 	t := newTable(out)
-	from := v.From
-	if from == "" {
-		from = "no route matches"
-	}
 	fmt.Fprintf(t, "request\t%s %s\n", visible(v.Method), visible(v.Target))
-	fmt.Fprintf(t, "route\t%s\t# %s\n", v.Route, from)
+	fmt.Fprintf(t, "route\t%s\t# %s\n", v.Route, cmp.Or(v.From, "no route matches"))
 	fmt.Fprintf(t, "mode\t%s\t# %s\n", v.Mode, v.ModeFrom)
 	if v.Mode == "refused" {
 		fmt.Fprintf(t, "always\t%s: %s\n", v.Keyless, v.Keyless.Detail)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 )
@@ -35,6 +34,5 @@ func versionLine() string { return "stet " + versionText() + " " + runtime.Versi
 type versionCmd struct{}
 
 func (versionCmd) Run(w *world) error {
-	_, err := fmt.Fprintln(w.stdout, versionLine())
-	return err
+	return w.printf("%s\n", versionLine())
 }

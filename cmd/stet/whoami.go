@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/stet-dev/stet/admin"
@@ -17,10 +18,7 @@ func (c *whoamiCmd) Run(w *world, a *api) error {
 		if i.NoToken {
 			needed = "none is needed"
 		}
-		scopes := strings.Join(i.Scopes, ", ")
-		if scopes == "" {
-			scopes = "all"
-		}
-		return pairs(w.stdout, "name", i.Name, "role", i.Role, "scopes", scopes, "token", needed)
+		return pairs(w.stdout, "name", i.Name, "role", i.Role, "scopes", cmp.Or(strings.Join(i.Scopes, ", "), "all"),
+			"token", needed)
 	})
 }

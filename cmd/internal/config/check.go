@@ -46,17 +46,14 @@ func (k *checker) fail(path, format string, args ...any) {
 // later refuses what this build knows and cannot do: a setting that is silently ignored is worse
 // than none.
 func (k *checker) later(v reflect.Value, path string) {
-	untouched := reflect.New(v.Type()).Elem()
-	setDefaults(untouched)
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		name := join(path, f.Tag.Get("yaml"))
-		if what, ok := f.Tag.Lookup("later"); ok {
-			if !reflect.DeepEqual(v.Field(i).Interface(), untouched.Field(i).Interface()) {
-				k.fail(name, "%s: %s", dsn.ErrLater, what)
-			}
-		} else if kindOf(f.Type) == section {
-			k.later(v.Field(i), name)
+	for f := range fields(v) {
+		name, untouched := join(path, f.tag.Get("yaml")), field{reflect.New(f.Type()).Elem(), f.tag}
+		untouched.setDefault()
+		switch what, later := f.tag.Lookup("later"); {
+		case later && !reflect.DeepEqual(f.Interface(), untouched.Interface()):
+			k.fail(name, "%s: %s", dsn.ErrLater, what)
+		case !later && f.kind() == section:
+			k.later(f.Value, name)
 		}
 	}
 }
@@ -254,13 +251,10 @@ func (c *Config) Warnings() (all []*Error) {
 }
 
 func (k *checker) header(path, name string) {
-	if !HeaderName(name) {
+	if !canon.IsToken(name) {
 		k.fail(path, "%q is not the name of a header", name)
 	}
 }
-
-// HeaderName reports whether a header may have the name.
-func HeaderName(s string) bool { return canon.IsToken(s) }
 
 // policy checks one effective policy. A route's value may come from the file's policy; then its
 // error is said there.

@@ -36,8 +36,8 @@ func (d *decoder) fail(n *yaml.Node, path, format string, args ...any) {
 }
 
 // resolve follows an alias.
-func (d *decoder) resolve(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
+func resolve(n *yaml.Node) *yaml.Node {
+	if n != nil && n.Kind == yaml.AliasNode {
 		return n.Alias
 	}
 	return n
@@ -51,7 +51,7 @@ type field struct {
 
 // value decodes n into f.
 func (d *decoder) value(n *yaml.Node, f field, path string) {
-	n = d.resolve(n)
+	n = resolve(n)
 	if d.budget--; d.budget <= 0 {
 		if d.budget == 0 {
 			d.fail(n, path, "the document is too large")
@@ -103,7 +103,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 			d.fail(key, name, "the key is given twice; the first is in line %d", line)
 		default:
 			first[key.Value] = key.Line
-			d.given[name] = d.at(d.resolve(val))
+			d.given[name] = d.at(resolve(val))
 			if val.Kind == yaml.ScalarNode && val.Tag == "!!null" && val.Value == "" { // its own place is the next token's
 				d.given[name] = d.at(key)
 			}
@@ -131,13 +131,13 @@ func (d *decoder) list(n *yaml.Node, f field, path string) {
 	for i, item := range n.Content {
 		name := fmt.Sprintf("%s[%d]", path, i)
 		elem := field{out.Index(i), f.tag}
-		d.given[name] = d.at(d.resolve(item))
+		d.given[name] = d.at(resolve(item))
 		if elem.Kind() == reflect.Struct {
 			setDefaults(elem.Value)
 		}
 		d.value(item, elem, name)
 		if elem.Kind() == reflect.Struct {
-			d.demand(d.resolve(item), elem.Value, name)
+			d.demand(resolve(item), elem.Value, name)
 		}
 	}
 	f.Set(out)
@@ -181,12 +181,11 @@ func (f field) set(s string) error {
 		}
 		f.SetString(s)
 	case reflect.Bool:
-		switch strings.ToLower(s) {
-		case "true", "false":
-			f.SetBool(s[0]|0x20 == 't')
-		default:
+		word := strings.ToLower(s)
+		if word != "true" && word != "false" {
 			return fmt.Errorf("%q is neither true nor false", s)
 		}
+		f.SetBool(word == "true")
 	case reflect.Int, reflect.Int64, reflect.Float64:
 		return f.setNumber(s)
 	default:

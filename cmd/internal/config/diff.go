@@ -53,8 +53,10 @@ func (d *differ) field(was, is field, path string) {
 		d.fields(was.Value, is.Value, path)
 	case optional:
 		switch {
-		case was.IsNil() != is.IsNil():
-			d.add(is, path, presence(!was.IsNil()), presence(!is.IsNil()))
+		case was.IsNil() && !is.IsNil():
+			d.add(is, path, absent, present)
+		case !was.IsNil() && is.IsNil():
+			d.add(is, path, present, absent)
 		case !was.IsNil():
 			d.fields(was.Elem(), is.Elem(), path)
 		}
@@ -85,13 +87,6 @@ func (f field) late(tag string) string {
 	return cmp.Or(f.tag.Get("why"), "it is read at the start")
 }
 
-func presence(there bool) string {
-	if there {
-		return present
-	}
-	return absent
-}
-
 // routes compares those of the same pattern, wherever they stand: the most specific one wins, not
 // the first.
 func (d *differ) routes(was, is field, path string) {
@@ -99,13 +94,13 @@ func (d *differ) routes(was, is field, path string) {
 	for _, c := range d.changes {
 		said[c] = true
 	}
+	before, now := was.Interface().([]Route), is.Interface().([]Route)
 	old := map[string]*Route{}
-	for i := range was.Len() {
-		r := was.Index(i).Addr().Interface().(*Route)
-		old[r.Match] = r
+	for i := range before {
+		old[before[i].Match] = &before[i]
 	}
-	for i := range is.Len() {
-		r := is.Index(i).Addr().Interface().(*Route)
+	for i := range now {
+		r := &now[i]
 		name := fmt.Sprintf("%s[%s]", path, r.Match)
 		o, ok := old[r.Match]
 		if !ok {
@@ -122,8 +117,8 @@ func (d *differ) routes(was, is field, path string) {
 			}
 		}
 	}
-	for i := range was.Len() {
-		if match := was.Index(i).Addr().Interface().(*Route).Match; old[match] != nil {
+	for i := range before {
+		if match := before[i].Match; old[match] != nil {
 			d.add(was, fmt.Sprintf("%s[%s]", path, match), present, absent)
 		}
 	}

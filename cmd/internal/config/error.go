@@ -38,15 +38,6 @@ func (es Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns the single errors.
-func (es Errors) Unwrap() []error {
-	errs := make([]error, len(es))
-	for i, e := range es {
-		errs[i] = e
-	}
-	return errs
-}
-
 // Err returns them in the order of the file, or nil if there are none.
 func (es Errors) Err() error {
 	if len(es) == 0 {

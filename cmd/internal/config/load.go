@@ -9,7 +9,6 @@ import (
 	"os"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -144,19 +143,12 @@ func (d *decoder) over(p *Policy, n *yaml.Node) {
 
 // child returns the value of a mapping's key, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {
-	if n != nil && n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	if n == nil || n.Kind != yaml.MappingNode {
+	if n = resolve(n); n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
-			v := n.Content[i+1]
-			if v.Kind == yaml.AliasNode {
-				v = v.Alias
-			}
-			return v
+			return resolve(n.Content[i+1])
 		}
 	}
 	return nil
@@ -184,14 +176,7 @@ func (d *decoder) read() (*yaml.Node, error) {
 	case !errors.Is(err, io.EOF):
 		d.errs = append(d.errs, d.syntax(err))
 	}
-	root := doc.Content[0]
-	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
-		return nil, d.errs.Err()
-	}
-	if slices.Contains([]yaml.Kind{yaml.ScalarNode, yaml.SequenceNode}, root.Kind) {
-		d.fail(root, "", "want keys and values, not %s", describe(root))
-	}
-	return root, d.errs.Err()
+	return doc.Content[0], d.errs.Err()
 }
 
 func readFile(name string) (string, error) {

@@ -72,6 +72,5 @@ func (o origins) of(path string) Origin {
 
 // given reports whether the value itself was set, by file, environment or flag.
 func (o origins) given(path string) bool {
-	at, ok := o[path]
-	return ok && at.Kind >= FromFile
+	return o[path].Kind >= FromFile
 }

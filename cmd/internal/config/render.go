@@ -127,14 +127,7 @@ func (f field) idle() bool {
 }
 
 func (f field) remark() string {
-	var parts []string
-	if words := f.enum(); words != nil {
-		parts = append(parts, strings.Join(words, " | "))
-	}
-	if doc := f.tag.Get("doc"); doc != "" {
-		parts = append(parts, doc)
-	}
-	remark := strings.Join(parts, "; ")
+	remark := strings.Trim(strings.Join(f.enum(), " | ")+"; "+f.tag.Get("doc"), "; ")
 	if later, ok := f.tag.Lookup("later"); ok {
 		return strings.TrimSuffix("not in this build yet: "+later+"; "+remark, "; ")
 	}
@@ -160,8 +153,7 @@ func (r *renderer) example() {
 	v := reflect.New(reflect.TypeFor[Route]()).Elem()
 	setDefaults(v)
 	dash := r.dashed()
-	for of, value := range v.Fields() {
-		f := field{value, of.Tag}
+	for f := range fields(v) {
 		l := line{depth: 1, off: 1, key: f.tag.Get("yaml") + ":", value: f.tag.Get("example"), remark: f.remark()}
 		if l.value == "" {
 			l.value = f.sample()
@@ -185,8 +177,7 @@ func (r *renderer) dashed() renderer {
 func (r *renderer) element(route *Route, file *Policy, path string) {
 	dash := r.dashed()
 	v := reflect.ValueOf(route).Elem()
-	for of, value := range v.Fields() {
-		f := field{value, of.Tag}
+	for f := range fields(v) {
 		name := join(path, f.tag.Get("yaml"))
 		if f.IsZero() { // as every route is that does not say so
 			continue
@@ -319,19 +310,12 @@ func (c *Config) Origin(path string) Origin {
 		}
 	}
 	plain, dialect := profilePolicy("default"), profilePolicy(profile)
-	if reflect.DeepEqual(leaf(&plain, key), leaf(&dialect, key)) {
+	usual, known := at(reflect.ValueOf(&plain).Elem(), key)
+	is, _ := at(reflect.ValueOf(&dialect).Elem(), key)
+	if !known || reflect.DeepEqual(usual.Interface(), is.Interface()) {
 		return Origin{}
 	}
 	return Origin{Kind: fromProfile, Name: profile}
-}
-
-// leaf is a policy's value by its key.
-func leaf(p *Policy, key string) any {
-	f, ok := at(reflect.ValueOf(p).Elem(), key)
-	if !ok {
-		return nil
-	}
-	return f.Interface()
 }
 
 // Setting is one value that is in force, and where it comes from.

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"reflect"
-	"strconv"
-	"strings"
 )
 
 // Schema writes the JSON Schema (draft-07, which editors' YAML support reads) of the configuration
@@ -57,8 +55,8 @@ func property(f reflect.StructField) map[string]any {
 	if remark := (field{tag: f.Tag}).remark(); remark != "" {
 		s["description"] = remark
 	}
-	if def, ok := defaultOf(f); ok {
-		s["default"] = def
+	if def := (field{reflect.New(f.Type).Elem(), f.Tag}); def.setDefault() {
+		s["default"] = def.Interface()
 	}
 	if u := unit(f.Type, f.Tag); u != "" {
 		s["x-unit"] = u
@@ -103,32 +101,4 @@ func scalarSchema(t reflect.Type, tag reflect.StructTag) map[string]any {
 		panic("config: a setting of type " + t.String())
 	}
 	return s
-}
-
-// defaultOf is a field's default as JSON.
-func defaultOf(f reflect.StructField) (any, bool) {
-	def, ok := f.Tag.Lookup("default")
-	if !ok {
-		return nil, false
-	}
-	one := func(t reflect.Type, s string) any {
-		switch t.Kind() {
-		case reflect.String:
-			return s
-		case reflect.Bool:
-			b, err := strconv.ParseBool(s)
-			must(err)
-			return b
-		default:
-			return json.Number(s)
-		}
-	}
-	if f.Type.Kind() != reflect.Slice {
-		return one(f.Type, def), true
-	}
-	var list []any
-	for w := range strings.SplitSeq(def, ",") {
-		list = append(list, one(f.Type.Elem(), w))
-	}
-	return list, true
 }

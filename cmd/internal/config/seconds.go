@@ -24,6 +24,9 @@ func (s Seconds) String() string {
 	return fmt.Sprintf("%d.%s", whole, strings.TrimRight(fmt.Sprintf("%09d", frac), "0"))
 }
 
+// MarshalJSON implements [encoding/json.Marshaler].
+func (s Seconds) MarshalJSON() ([]byte, error) { return []byte(s.String()), nil }
+
 // Numbers are written plainly. YAML would also read 010 as eight, 0x10 as sixteen and 1_0 as ten.
 var (
 	integer = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)

@@ -46,22 +46,13 @@ func (c *Config) Hold(started *Config) error {
 func hold(is, started reflect.Value) {
 	for i := range is.NumField() {
 		f, was := field{is.Field(i), is.Type().Field(i).Tag}, started.Field(i)
-		switch f.kind() {
-		case section:
+		switch kind := f.kind(); {
+		case kind == section:
 			hold(f.Value, was)
-		case optional:
-			if f.IsNil() != was.IsNil() {
-				if f.tag.Get("reload") != "live" {
-					f.Set(was)
-				}
-			} else if !f.IsNil() {
-				hold(f.Elem(), was.Elem())
-			}
-		case routes:
-		case setting:
-			if f.tag.Get("reload") != "live" {
-				f.Set(was)
-			}
+		case kind == optional && !f.IsNil() && !was.IsNil():
+			hold(f.Elem(), was.Elem())
+		case kind != routes && f.tag.Get("reload") != "live":
+			f.Set(was)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"iter"
 	"reflect"
 	"strings"
 
@@ -35,11 +36,21 @@ func kindOf(t reflect.Type) kind {
 
 func (f field) kind() kind { return kindOf(f.Type()) }
 
+// fields are those of a section, with their tags.
+func fields(in reflect.Value) iter.Seq[field] {
+	return func(yield func(field) bool) {
+		for of, v := range in.Fields() {
+			if !yield(field{v, of.Tag}) {
+				return
+			}
+		}
+	}
+}
+
 // settings visits those of a section and of all in it, but not those of routes. in is the section a
 // setting is in.
 func settings(in reflect.Value, prefix string, visit func(f field, path string, in reflect.Value)) {
-	for of, v := range in.Fields() {
-		f := field{v, of.Tag}
+	for f := range fields(in) {
 		path := join(prefix, f.tag.Get("yaml"))
 		switch f.kind() {
 		case section:
@@ -63,9 +74,9 @@ func (f field) instead(in reflect.Value) bool {
 
 // member finds a struct's field by its key.
 func member(v reflect.Value, key string) (field, bool) {
-	for of, value := range v.Fields() {
-		if of.Tag.Get("yaml") == key {
-			return field{value, of.Tag}, true
+	for f := range fields(v) {
+		if f.tag.Get("yaml") == key {
+			return f, true
 		}
 	}
 	return field{}, false
@@ -130,24 +141,30 @@ func (d *decoder) suggest(v reflect.Value, here, key string) string {
 
 // setDefaults fills in the default tags, deeply.
 func setDefaults(v reflect.Value) {
-	for of, value := range v.Fields() {
-		f := field{value, of.Tag}
-		def, ok := f.tag.Lookup("default")
-		switch {
-		case f.Kind() == reflect.Struct:
+	for f := range fields(v) {
+		if f.kind() == section {
 			setDefaults(f.Value)
-		case !ok:
-		case f.Kind() == reflect.Slice:
-			words := strings.Split(def, ",")
-			list := reflect.MakeSlice(f.Type(), len(words), len(words))
-			for i, w := range words {
-				must(field{list.Index(i), f.tag}.set(w))
-			}
-			f.Set(list)
-		default:
-			must(f.set(def))
+		} else {
+			f.setDefault()
 		}
 	}
+}
+
+// setDefault reports whether there is a default.
+func (f field) setDefault() bool {
+	def, ok := f.tag.Lookup("default")
+	switch {
+	case !ok:
+	case f.Kind() == reflect.Slice:
+		words := strings.Split(def, ",")
+		f.Set(reflect.MakeSlice(f.Type(), len(words), len(words)))
+		for i, w := range words {
+			must(field{f.Index(i), f.tag}.set(w))
+		}
+	default:
+		must(f.set(def))
+	}
+	return ok
 }
 
 func must(err error) {

@@ -3,7 +3,6 @@ package dsn
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,11 +31,9 @@ func ParseCache(s string, d DSN) (*Cache, error) {
 		return &Cache{MaxBytes: n}, err
 	}
 	switch {
-	case s == "" || s == "off":
-		return nil, nil
 	case s == "auto" && (d.Path != "" || d.isRedis()):
 		return &Cache{}, nil
-	case s == "auto":
+	case s == "", s == "off", s == "auto":
 		return nil, nil
 	}
 	at, err := Parse(s)
@@ -60,21 +57,18 @@ func caches() []string {
 
 func maxBytes(rest string) (int64, error) {
 	path, query, _ := strings.Cut(rest, "?")
-	params, err := url.ParseQuery(query)
-	if err != nil || path != "" {
+	values, err := parameter(query, "max_bytes", "memory: as a cache", errCache)
+	switch {
+	case path != "":
 		return 0, errCache
+	case err != nil || values == nil:
+		return 0, err
 	}
-	for name, values := range params {
-		if name != "max_bytes" {
-			return 0, fmt.Errorf("memory: as a cache has no parameter %q%s; its only one is max_bytes", name, spell.Hint(name, []string{"max_bytes"}))
-		}
-		n, err := strconv.ParseInt(values[0], 10, 64)
-		if err != nil || n < minCache || len(values) > 1 {
-			return 0, fmt.Errorf("max_bytes is one whole number of at least %d", minCache)
-		}
-		return n, nil
+	n, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil || n < minCache || len(values) > 1 {
+		return 0, fmt.Errorf("max_bytes is one whole number of at least %d", minCache)
 	}
-	return 0, nil
+	return n, nil
 }
 
 // Same reports whether both name the same database of the same server: copies and records would be

@@ -72,21 +72,31 @@ func (d *DSN) memory(rest string) error {
 	if path != "" {
 		return errors.New("memory: has no path; its only parameter is ?max_keys=1000000")
 	}
-	params, err := url.ParseQuery(query)
-	if err != nil {
-		return errors.New("the parameters of memory: cannot be read; write memory:?max_keys=1000000")
+	values, err := parameter(query, "max_keys", "memory:",
+		errors.New("the parameters of memory: cannot be read; write memory:?max_keys=1000000"))
+	if err != nil || values == nil {
+		return err
 	}
-	for name, values := range params {
-		if name != "max_keys" {
-			return fmt.Errorf("memory: has no parameter %q%s; its only one is max_keys", name, spell.Hint(name, []string{"max_keys"}))
-		}
-		n, err := strconv.Atoi(values[0])
-		if err != nil || n < 1 || len(values) > 1 {
-			return errors.New("max_keys is one whole number of at least 1")
-		}
-		d.MaxKeys = n
+	if d.MaxKeys, err = strconv.Atoi(values[0]); err != nil || d.MaxKeys < 1 || len(values) > 1 {
+		return errors.New("max_keys is one whole number of at least 1")
 	}
 	return nil
+}
+
+// parameter returns the values of the only parameter that whose address can have; nil: it has none.
+// The error is unreadable, or names another parameter.
+func parameter(query, name, whose string, unreadable error) ([]string, error) {
+	params, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, unreadable
+	}
+	for other := range params {
+		if other != name {
+			return nil, fmt.Errorf("%s has no parameter %q%s; its only one is %s", whose, other,
+				spell.Hint(other, []string{name}), name)
+		}
+	}
+	return params[name], nil
 }
 
 func (d *DSN) path(rest string) error {
@@ -114,9 +124,8 @@ func (d DSN) Shared() bool { return d.URL != "" }
 func (d DSN) String() string {
 	s := d.Scheme + ":" + d.Path
 	if d.isRedis() {
-		return d.redisName()
-	}
-	if u, err := url.Parse(d.URL); err == nil && d.URL != "" {
+		s = d.redisName()
+	} else if u, err := url.Parse(d.URL); err == nil && d.URL != "" {
 		s = u.Redacted()
 	}
 	if d.MaxKeys != 0 {

@@ -4,6 +4,7 @@ package dsn
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,10 +38,6 @@ type steering struct {
 	fixed bool         // the clock is a server's
 	ahead atomic.Int64 // of the clock, in nanoseconds
 	store *faulty.Store
-
-	mu    sync.Mutex
-	conns map[net.Conn]bool
-	over  bool
 	work  sync.WaitGroup
 }
 
@@ -56,49 +53,30 @@ func (s *steering) wrap(inner stet.Store) (stet.Store, func() error, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("the fault socket: %w", err)
 	}
-	s.store, s.conns = faulty.New(inner, 1), map[net.Conn]bool{}
-	s.work.Go(func() { s.accept(l) })
-	return s.store, func() error { return s.close(l) }, nil
+	s.store = faulty.New(inner, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.work.Go(func() { s.accept(ctx, l) })
+	return s.store, func() error {
+		cancel()
+		defer s.work.Wait()
+		return l.Close()
+	}, nil
 }
 
-func (s *steering) close(l net.Listener) error {
-	err := l.Close()
-	s.mu.Lock()
-	s.over = true
-	for c := range s.conns {
-		_ = c.Close()
-	}
-	s.mu.Unlock()
-	s.work.Wait()
-	return err
-}
-
-func (s *steering) accept(l net.Listener) {
+func (s *steering) accept(ctx context.Context, l net.Listener) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
 			return
 		}
-		s.mu.Lock()
-		over := s.over
-		s.conns[c] = true
-		s.mu.Unlock()
-		if over {
-			_ = c.Close()
-			return
-		}
-		s.work.Go(func() { s.serve(c) })
+		s.work.Go(func() { s.serve(ctx, c) })
 	}
 }
 
-// serve answers each line with one line of JSON, when it is in force.
-func (s *steering) serve(c net.Conn) {
-	defer func() {
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-		_ = c.Close()
-	}()
+// serve answers each line with one line of JSON, when it is in force, until ctx ends.
+func (s *steering) serve(ctx context.Context, c net.Conn) {
+	defer func() { _ = c.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	out := json.NewEncoder(c)
 	for in := bufio.NewScanner(c); in.Scan(); {
 		answer := map[string]any{"ok": true}
@@ -157,14 +135,9 @@ func (s *steering) do(line string) error {
 
 // readID reads a scope and a key, both quoted as in Go.
 func readID(arg string) (stet.ID, error) {
-	scope, err := strconv.QuotedPrefix(arg)
-	if err == nil {
-		var key string
-		if key, err = strconv.Unquote(strings.TrimSpace(arg[len(scope):])); err == nil {
-			if scope, err = strconv.Unquote(scope); err == nil {
-				return stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}, nil
-			}
-		}
+	var scope, key string
+	if _, err := fmt.Sscanf(arg, "%q %q", &scope, &key); err != nil {
+		return stet.ID{}, errors.New(`corrupt needs a scope and a key, as in "default" "k1"`)
 	}
-	return stet.ID{}, errors.New(`corrupt needs a scope and a key, as in "default" "k1"`)
+	return stet.ID{Scope: stet.Scope(scope), Key: stet.Key(key)}, nil
 }

@@ -59,15 +59,6 @@ func (d DSN) postgres(ctx context.Context) (stet.Store, func() error, error) {
 	}, nil
 }
 
-// connectPostgres opens the database for migrations.
-func (d DSN) connectPostgres() (*sql.DB, error) {
-	c, err := postgresConfig(d.URL)
-	if err != nil {
-		return nil, err
-	}
-	return stdlib.OpenDB(*c.ConnConfig), nil
-}
-
 // Pooled reports whether db reaches Postgres through a pooler: the process that answers is not the
 // one that was connected to.
 func Pooled(ctx context.Context, db *sql.DB) (pooled bool, err error) {

@@ -132,9 +132,6 @@ func (d DSN) redisName() string {
 	if p.wait != 0 {
 		name += "?wait=" + strconv.Itoa(p.wait)
 	}
-	if d.Faulty {
-		name = faultPrefix + name
-	}
 	return name
 }
 
@@ -164,7 +161,6 @@ func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func
 		}
 		return nil, nil, d.unreachable(err)
 	}
-	closeClient := func() error { c.Close(); return nil }
 	config := redisstore.Config{Wait: p.wait, AllowVolatile: d.Forget, Warn: warn}
 	if d.Copies { // a server has many names: copies must not meet the records they are of, or they would take their place
 		config.Prefix, config.Linger = "stet-cache", copiesLinger
@@ -172,10 +168,7 @@ func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func
 	s, err := redisstore.Open(ctx, rueidisclient.New(c), config)
 	if err != nil {
 		c.Close()
-		if errors.Is(err, stet.ErrVolatile) {
-			return nil, nil, fmt.Errorf("%s: %w; or set store.allow_volatile, if a forgotten key may run again", d, err)
-		}
-		return nil, nil, d.unreachable(err)
+		return nil, nil, d.Failed(err)
 	}
-	return s, closeClient, nil
+	return s, func() error { c.Close(); return nil }, nil
 }

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/stet-dev/stet/internal/spell"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -33,26 +34,22 @@ func (d *DSN) server(rest string) error {
 	socket := d.Scheme == "postgres" && u.Hostname() == "" && strings.HasPrefix(u.Query().Get("host"), "/")
 	switch {
 	case socket && database != "" && !strings.Contains(database, "/") && u.Fragment == "":
-		if _, err := postgresConfig(u.String()); err != nil {
-			return err
-		}
 	case u.Hostname() == "" || u.User.Username() == "" || database == "" || strings.Contains(database, "/") || u.Fragment != "":
 		form := serverForm(d.Scheme)
 		if d.Scheme == "postgres" {
 			form += " or postgres:///DATABASE?host=/var/run/postgresql"
 		}
 		return fmt.Errorf("%s: needs a user, a host and a database, as in %s", d.Scheme, form)
-	case d.Scheme == "mysql":
-		if _, err := mysqlConfig(u); err != nil {
-			return err
-		}
-	case d.Scheme == "postgres":
-		if _, err := postgresConfig(u.String()); err != nil {
-			return err
-		}
 	}
-	d.URL = u.String()
-	return nil
+	if d.Scheme == "mysql" {
+		_, err = mysqlConfig(u)
+	} else {
+		_, err = postgresConfig(u.String())
+	}
+	if err == nil {
+		d.URL = u.String()
+	}
+	return err
 }
 
 func serverForm(scheme string) string { return scheme + "://USER:PASSWORD@HOST/DATABASE" }
@@ -68,33 +65,25 @@ func mysqlConfig(u *url.URL) (*mysql.Config, error) {
 	c.Timeout = 5 * time.Second
 	c.MaxAllowedPacket = 0        // the server's
 	c.Logger = &mysql.NopLogger{} // what it would say comes as an error, too
-	params, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return nil, errors.New("the parameters of mysql: cannot be read; the only one is tls")
-	}
-	for name, values := range params {
-		if name != "tls" {
-			return nil, fmt.Errorf("mysql: has no parameter %q%s; its only one is tls", name, spell.Hint(name, []string{"tls"}))
-		}
-		switch v := values[0]; {
-		case len(values) > 1 || v != "true" && v != "false" && v != "preferred" && v != "skip-verify":
-			return nil, errors.New("mysql: tls is one of true, false, preferred and skip-verify")
-		default:
-			c.TLSConfig = v
-		}
+	tls, err := parameter(u.RawQuery, "tls", "mysql:",
+		errors.New("the parameters of mysql: cannot be read; the only one is tls"))
+	switch {
+	case err != nil:
+		return nil, err
+	case tls == nil:
+	case len(tls) > 1 || !slices.Contains([]string{"true", "false", "preferred", "skip-verify"}, tls[0]):
+		return nil, errors.New("mysql: tls is one of true, false, preferred and skip-verify")
+	default:
+		c.TLSConfig = tls[0]
 	}
 	return c, nil
 }
 
 // Dialect is the kind of an SQL store; "" for others.
 func (d DSN) Dialect() sqlstore.Dialect {
-	switch d.Scheme {
-	case "sqlite":
-		return sqlstore.SQLite
-	case "mysql":
-		return sqlstore.MySQL
-	case "postgres":
-		return sqlstore.Postgres
+	switch dialect := sqlstore.Dialect(d.Scheme); dialect {
+	case sqlstore.SQLite, sqlstore.MySQL, sqlstore.Postgres:
+		return dialect
 	}
 	return ""
 }
@@ -102,7 +91,11 @@ func (d DSN) Dialect() sqlstore.Dialect {
 // connect opens the database of a server, without asking it anything.
 func (d DSN) connect() (*sql.DB, error) {
 	if d.Scheme == "postgres" {
-		return d.connectPostgres()
+		c, err := postgresConfig(d.URL)
+		if err != nil {
+			return nil, err
+		}
+		return stdlib.OpenDB(*c.ConnConfig), nil
 	}
 	u, err := url.Parse(d.URL)
 	if err != nil {

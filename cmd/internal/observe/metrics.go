@@ -29,24 +29,12 @@ var storeOps = []string{"create", "get", "replace", "delete", "due", "list", "co
 type Metrics struct {
 	registry *prometheus.Registry
 
-	requests  *prometheus.CounterVec
-	shadow    *prometheus.CounterVec
-	execution prometheus.Histogram
-	store     *prometheus.HistogramVec
-	errors    *prometheus.CounterVec
-	active    *prometheus.GaugeVec
-	lost      prometheus.Counter
-	swept     prometheus.Counter
-	reaped    prometheus.Counter
-	weak      prometheus.Counter
-	refused   prometheus.Counter
-	reconcile *prometheus.CounterVec
-	oldest    *prometheus.GaugeVec // of one series or none
-	snoozed   *prometheus.GaugeVec // likewise
-	dead      *prometheus.GaugeVec
-	breaker   *prometheus.GaugeVec // of one series or none
-	volatile  *prometheus.GaugeVec // likewise
-	sharers   *prometheus.GaugeVec // likewise
+	requests, shadow, errors, reconcile         *prometheus.CounterVec
+	lost, swept, reaped, weak, refused          prometheus.Counter
+	execution                                   prometheus.Histogram
+	store                                       *prometheus.HistogramVec
+	active, dead                                *prometheus.GaugeVec
+	oldest, snoozed, breaker, volatile, sharers *prometheus.GaugeVec // each of one series or none
 
 	routes   atomic.Pointer[map[string][]prometheus.Counter] // by route, in the order of Results
 	storeOps map[string]prometheus.Observer
