@@ -107,7 +107,7 @@ func (f *Form) decode(s []byte) bool {
 			c = ' '
 		case '%':
 			var ok bool
-			if c, ok = Unhex(s[i+1:]); !ok {
+			if c, ok = unhex(s[i+1:]); !ok {
 				return false
 			}
 			i += 2
@@ -117,8 +117,8 @@ func (f *Form) decode(s []byte) bool {
 	return true
 }
 
-// Unhex returns the byte that the two hexadecimal digits at the start of s stand for.
-func Unhex[T string | []byte](s T) (byte, bool) {
+// unhex returns the byte that the two hexadecimal digits at the start of s stand for.
+func unhex(s []byte) (byte, bool) {
 	if len(s) < 2 {
 		return 0, false
 	}
