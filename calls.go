@@ -96,6 +96,13 @@ func (e *Engine) moved(h *Head, from State, by string) {
 	}
 }
 
+// gone tells that the record was deleted.
+func (e *Engine) gone(h *Head, by string) {
+	none := *h
+	none.State = 0
+	e.moved(&none, h.State, by)
+}
+
 // intent is a write whose answer may be lost. It is sent under one Version, as often as it takes: a
 // refusal that shows this Version is a yes (W2, I11). If its writer gives up, it is cancelled, so
 // that no copy that is still on its way has an effect.
@@ -194,16 +201,16 @@ func tombstone(h *Head) Head {
 	return t
 }
 
-// withdraw cancels what a request sent without an answer before it gave up. Nothing ran, so the
+// withdraw cancels w, which a request sent without an answer before it gave up. Nothing ran, so the
 // record would turn unknown for no reason. If the store is away, it is tried for a while; a record
 // that appears even later is treated like any lapsed one.
-func (e *Engine) withdraw(ctx context.Context, lease time.Duration, cancel func(call *detached) error) {
+func (e *Engine) withdraw(ctx context.Context, lease time.Duration, w intent, instead Head, body *Body) {
 	e.chores.startUpTo(maxCleanups, func() {
 		ctx := context.WithoutCancel(ctx)
 		pause, end := firstWait, time.Now().Add(min(4*e.cfg.StoreTimeout, lease))
 		for {
 			call := detach(ctx, e.cfg.StoreTimeout)
-			err := cancel(call)
+			err := e.cancel(call, &w, instead, body)
 			call.release()
 			if err == nil || !sleep(ctx, &pause, end) {
 				return

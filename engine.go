@@ -211,36 +211,23 @@ func (b *begin) made(d *Decision) bool {
 func (b *begin) withdraw(ctx context.Context) {
 	e := b.e
 	if w := b.create; w.lost {
-		e.withdraw(ctx, b.policy.Lease, func(call *detached) error {
-			return e.cancel(call, &w, tombstone(&w.head), &nothing)
-		})
+		e.withdraw(ctx, b.policy.Lease, w, tombstone(&w.head), &nothing)
 	}
 	if t := b.taking; t != nil && t.lost {
-		e.withdraw(ctx, b.policy.Lease, func(call *detached) error {
-			return e.cancel(call, &t.intent, t.back(), t.over())
-		})
+		instead, body := t.back()
+		e.withdraw(ctx, b.policy.Lease, t.intent, instead, body)
 	}
 }
 
 // back is what has to stand in the record's place if the request does not use what it took: the
 // record as it was, due when it was, or a tombstone.
-func (t *taking) back() Head {
+func (t *taking) back() (Head, *Body) {
 	if t.restart {
-		return tombstone(&t.head)
+		return tombstone(&t.head), &nothing
 	}
 	h := t.have.Head
-	h.DueIn, h.Note = Never, nil // its note is in the history, once
-	if !h.DueAt.IsZero() {
-		h.DueIn = max(0, h.DueAt.Sub(h.AsOf))
-	}
-	return h
-}
-
-func (t *taking) over() *Body {
-	if t.restart {
-		return &nothing
-	}
-	return nil
+	h.DueIn, h.Note = h.dueStill(), nil // its note is in the history, once
+	return h, nil
 }
 
 // running fills in what the writes of all runs of this request have in common.

@@ -156,9 +156,7 @@ func (o *Operator) Purge(ctx context.Context, id ID, version Version, n Note) er
 	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
 	if err := o.e.remove(call, id, h.Version); err == nil { // else the reaper does
-		gone := h
-		gone.State = 0
-		o.e.moved(&gone, Expired, "operator")
+		o.e.gone(&h, "operator")
 	}
 	return nil
 }
