@@ -202,12 +202,7 @@ func (x *exchange) state() {
 	case x.stated(lines):
 	case c.phase().timedOut(): // after the time is over, a status alone proves nothing
 	default:
-		switch x.says() {
-		case stet.Retryable:
-			x.claim.NotExecuted("status")
-		case stet.Unknown:
-			x.claim.Unknown("status")
-		}
+		x.declare(x.says(), "status")
 	}
 }
 

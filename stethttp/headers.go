@@ -46,10 +46,8 @@ func Replayable(fields []stet.Field) []stet.Field {
 			hop = append(hop, framing.Listed([]string{f.Value})...)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(fields), func(f stet.Field) bool {
-		name := http.CanonicalHeaderKey(f.Name)
-		return neverReplayed[name] || framing.HopByHop(name) || name == setCookie || slices.Contains(hop, name)
-	})
+	var defaults Guard
+	return slices.DeleteFunc(slices.Clone(fields), func(f stet.Field) bool { return !defaults.storable(f.Name, hop) })
 }
 
 // fieldsOf returns a header's lines sorted by name, without those that belong into the trailer. The
