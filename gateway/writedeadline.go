@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -35,12 +36,15 @@ type deadlineConn struct {
 // piece is how many bytes a client has to read within the limit.
 const piece = 64 << 10
 
-func (c *deadlineConn) Write(p []byte) (n int, err error) {
+func (c *deadlineConn) Write(p []byte) (int, error) { return inPieces(c.Conn, p, c.restart) }
+
+// inPieces writes p to w, and calls restart before each piece.
+func inPieces(w io.Writer, p []byte, restart func() error) (n int, err error) {
 	for {
-		if err := c.restart(); err != nil {
+		if err := restart(); err != nil {
 			return n, err
 		}
-		k, err := c.Conn.Write(p[:min(len(p), piece)])
+		k, err := w.Write(p[:min(len(p), piece)])
 		if n += k; err != nil || k == len(p) {
 			return n, err
 		}
@@ -111,17 +115,10 @@ type deadlineStream struct {
 // Unwrap is for [http.ResponseController].
 func (s *deadlineStream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-func (s *deadlineStream) Write(p []byte) (n int, err error) {
+func (s *deadlineStream) Write(p []byte) (int, error) {
 	t := s.restart()
 	defer t.Stop()
-	for {
-		t.Reset(s.limit)
-		k, err := s.ResponseWriter.Write(p[:min(len(p), piece)])
-		if n += k; err != nil || k == len(p) {
-			return n, err
-		}
-		p = p[k:]
-	}
+	return inPieces(s.ResponseWriter, p, func() error { t.Reset(s.limit); return nil })
 }
 
 // FlushError implements what [http.ResponseController] looks for.
