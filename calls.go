@@ -14,7 +14,6 @@ import (
 // no client can end.
 
 func (e *Engine) create(call context.Context, h *Head, b *Body, got *Record) error {
-	h.Tag = e.stamp(h)
 	err := e.observed("create", func() (err error) { *got, err = e.store.Create(call, Record{*h, *b}); return err })
 	if err == nil || err == ErrExists || errors.Is(err, ErrExists) {
 		err = cmp.Or(readable(&got.Head, &h.ID), err)
@@ -32,11 +31,6 @@ func (e *Engine) get(ctx context.Context, id ID) (got Record, err error) {
 
 func (e *Engine) remove(call *detached, id ID, prev Version) error {
 	return e.observed("delete", func() error { return e.store.Delete(call, id, prev) })
-}
-
-func (e *Engine) replaceOnce(call context.Context, prev Version, h *Head, b *Body, got *Head) error {
-	h.Tag = e.stamp(h)
-	return e.observed("replace", func() (err error) { *got, err = e.store.Replace(call, prev, *h, b); return err })
 }
 
 // readable asserts what nothing may be judged without: a store that answers with another record, or
@@ -120,10 +114,11 @@ func (e *Engine) send(call *detached, w *intent, got *Record) (err error) {
 	if w.began.IsZero() {
 		w.began = call.began
 	}
+	w.head.Tag = e.stamp(&w.head)
 	if w.prev == 0 {
 		err = e.create(call, &w.head, w.body, got)
 	} else {
-		err = e.replaceOnce(call, w.prev, &w.head, w.body, &got.Head)
+		err = e.observed("replace", func() (err error) { got.Head, err = e.store.Replace(call, w.prev, w.head, w.body); return err })
 	}
 	switch {
 	case err == nil, refused(err) && got.Version == w.head.Version:

@@ -1,6 +1,7 @@
 package stet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,14 +145,12 @@ func (e *Engine) Begin(ctx context.Context, q Request) (d Decision, err error) {
 		return d, fmt.Errorf("stet: Begin: the name %q in Meta is Stet's own: use another", attentionName)
 	}
 	b := begin{e: e, q: q, policy: e.cfg.Policy}
+	b.q.Recipe = cmp.Or(q.Recipe, e.recipe)
 	if q.Policy != nil {
 		if err := q.Policy.Validate(); err != nil {
 			return d, err
 		}
 		b.policy = q.Policy.withDefaults()
-	}
-	if b.q.Recipe == nil {
-		b.q.Recipe = e.recipe
 	}
 	h := &b.create.head
 	h.Attempt, h.Fingerprint, h.Point = 1, b.q.Recipe.Fingerprint(&b.q.Subject), b.q.Point

@@ -99,9 +99,7 @@ func NewServer(c ServerConfig) (*Server, error) {
 	if c.Handler == nil || (c.Admin != "" || c.AdminSocket != "") != (c.AdminHandler != nil) {
 		return nil, errors.New("gateway: NewServer needs a Handler, and an AdminHandler if and only if Admin or AdminSocket is set")
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	s := &Server{}
 	s.SetTimeouts(c)
 	s.base, s.cut = context.WithCancel(context.WithValue(context.Background(), drainKey{}, &s.drain))

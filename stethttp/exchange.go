@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -348,9 +347,6 @@ func (x *exchange) end() {
 	}
 	x.g.engine.Observe(ev)
 }
-
-// releases reports whether a status is the handler's statement that nothing happened.
-func (g *Guard) releases(status int) bool { return slices.Contains(g.cfg.NoStoreStatus, status) }
 
 // detached returns the request's context without its end, because the record has to be settled even
 // if the client is gone.

@@ -214,7 +214,7 @@ func (x *exchange) says() stet.State {
 	switch {
 	case grpc:
 		return said
-	case x.g.releases(status), status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
+	case slices.Contains(x.g.cfg.NoStoreStatus, status), status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
 		return stet.Retryable
 	case status >= 500 && x.g.cfg.On5xx == UnknownFailure:
 		return stet.Unknown

@@ -106,22 +106,17 @@ func (f *Form) decode(s []byte) bool {
 		case '+':
 			c = ' '
 		case '%':
-			var ok bool
-			if c, ok = unhex(s[i+1:]); !ok {
+			if i+2 >= len(s) {
 				return false
 			}
+			high, low := hexdigit.Value(s[i+1]), hexdigit.Value(s[i+2])
+			if high|low < 0 { // one of them is none
+				return false
+			}
+			c = byte(high<<4 | low)
 			i += 2
 		}
 		f.text = append(f.text, c)
 	}
 	return true
-}
-
-// unhex returns the byte that the two hexadecimal digits at the start of s stand for.
-func unhex(s []byte) (byte, bool) {
-	if len(s) < 2 {
-		return 0, false
-	}
-	high, low := hexdigit.Value(s[0]), hexdigit.Value(s[1])
-	return byte(high<<4 | low), high >= 0 && low >= 0
 }

@@ -1,7 +1,6 @@
 package canon
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"slices"
@@ -73,15 +72,11 @@ func (d *Doc) close(self, base int) bool {
 	slices.SortFunc(m, d.compare)
 	d.nodes[self].off = m[0].name
 	for i := 1; i < len(m); i++ {
-		if m[i-1].prefix == m[i].prefix && d.same(m[i-1].name, m[i].name) {
+		if d.compare(m[i-1], m[i]) == 0 {
 			return false
 		}
 		d.nodes[m[i-1].name].next = m[i].name
 	}
 	d.members = d.members[:base]
 	return true
-}
-
-func (d *Doc) same(a, b uint32) bool {
-	return bytes.Equal(d.bytesOf(&d.nodes[a]), d.bytesOf(&d.nodes[b]))
 }
