@@ -14,7 +14,7 @@ import (
 // client reads. Without it, clients that read nothing would keep their answers in memory.
 type deadlineListener struct {
 	net.Listener
-	limit *limit
+	limit limit
 }
 
 func (l deadlineListener) Accept() (net.Conn, error) {
@@ -27,7 +27,7 @@ func (l deadlineListener) Accept() (net.Conn, error) {
 
 type deadlineConn struct {
 	net.Conn
-	limit *limit
+	limit limit
 
 	mu    sync.Mutex
 	until time.Time // a deadline set by another, such as package tls for its last record; zero: none
@@ -56,7 +56,7 @@ func inPieces(w io.Writer, p []byte, restart func() error) (n int, err error) {
 func (c *deadlineConn) restart() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	end := time.Now().Add(c.limit.get())
+	end := time.Now().Add(c.limit())
 	if !c.until.IsZero() && c.until.Before(end) {
 		end = c.until
 	}
@@ -90,13 +90,13 @@ func (c *deadlineConn) CloseWrite() error {
 // limitStreams gives clients of HTTP/2 the same limit for each stream. A client may read what the
 // connection sends and, through the stream's window, nothing of an answer (RFC 9113 section 5.2);
 // the connection then never waits for it.
-func limitStreams(limit *limit, next http.Handler) http.Handler {
+func limitStreams(limit limit, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 {
 			next.ServeHTTP(w, r)
 			return
 		}
-		s := &deadlineStream{w, http.NewResponseController(w), limit.get()}
+		s := &deadlineStream{w, http.NewResponseController(w), limit()}
 		defer func() { // the server sends what is buffered after the handler has returned
 			if r.Context().Err() == nil {
 				_ = s.control.SetWriteDeadline(time.Now().Add(s.limit))

@@ -260,12 +260,9 @@ func (c *capture) bytes() []byte { return c.buf.Bytes() }
 // a header or as a trailer.
 func (c *capture) outcomeLines() []string {
 	const trailer = http.TrailerPrefix + outcomeHeader
-	lines := c.header[outcomeHeader]
+	lines := slices.Concat(c.header[outcomeHeader], c.header[trailer])
 	delete(c.header, outcomeHeader)
-	if after := c.header[trailer]; after != nil {
-		lines = slices.Concat(lines, after)
-		delete(c.header, trailer)
-	}
+	delete(c.header, trailer)
 	return lines
 }
 

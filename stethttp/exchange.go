@@ -83,9 +83,7 @@ func (x *exchange) invalidKey(err error) {
 	if ke, ok := errors.AsType[*stet.KeyError](err); ok {
 		p.Detail = "The Idempotency-Key cannot be used: " + ke.Reason + "."
 	}
-	if s := x.g.cfg.Status.InvalidKey; s != 0 {
-		p.Status = s
-	}
+	p.Status = cmp.Or(x.g.cfg.Status.InvalidKey, p.Status)
 	x.answer(p)
 }
 
@@ -221,9 +219,7 @@ func (x *exchange) act(d *stet.Decision) {
 		p := x.problem(KeyReused)
 		p.Mismatch, x.mismatch = d.Mismatch, append([]string{}, d.Mismatch...)
 		x.reportLoop(&d.Record.Head, p)
-		if s := x.g.cfg.Status.Mismatch; s != 0 {
-			p.Status = s
-		}
+		p.Status = cmp.Or(x.g.cfg.Status.Mismatch, p.Status)
 		x.lookup(p)
 	case stet.InProgress:
 		p := x.inProgress(again)
@@ -341,9 +337,6 @@ func (x *exchange) end() {
 		Took: stopwatch.Since(x.began), WeakKey: x.weak, Attempt: x.attempt, Mismatch: x.mismatch, Unprotected: x.open}
 	if x.mismatch != nil {
 		ev.TraceID = traceID(x.r.Header)
-	}
-	if x.shadow {
-		ev.Result, ev.Cause = "bypass", x.result
 	}
 	x.g.engine.Observe(ev)
 }

@@ -258,10 +258,7 @@ func (x *exchange) outcome() stet.Outcome {
 	c := x.cap
 	hop := framing.Listed(c.header["Connection"])
 	o := stet.Outcome{Size: c.written, Response: stet.Response{Status: c.status, Body: c.bytes(), Trailer: c.trailers()}}
-	kept := c.sent
-	if slices.ContainsFunc(kept, func(f stet.Field) bool { return !x.g.storable(f.Name, hop) }) {
-		kept = slices.DeleteFunc(slices.Clone(kept), func(f stet.Field) bool { return !x.g.storable(f.Name, hop) })
-	}
+	kept := x.g.storables(c.sent, hop)
 	o.Response.Header = kept
 	switch {
 	case c.phase() == streaming && !c.oversize, headerBytes(kept)+headerBytes(o.Response.Trailer) > x.g.cfg.MaxHeader:

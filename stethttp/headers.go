@@ -35,6 +35,15 @@ func (g *Guard) storable(name string, hop []string) bool {
 	return true
 }
 
+// storables returns the fields that are storable: fields itself if all are.
+func (g *Guard) storables(fields []stet.Field, hop []string) []stet.Field {
+	other := func(f stet.Field) bool { return !g.storable(f.Name, hop) }
+	if !slices.ContainsFunc(fields, other) {
+		return fields
+	}
+	return slices.DeleteFunc(slices.Clone(fields), other)
+}
+
 // Replayable returns the fields of a response that are part of the result, for a record that is
 // ended with a response which the layer did not see. It leaves out the fields of one exchange
 // (hop-by-hop, framing, dates), those that Connection lists, and Set-Cookie, which is the session
@@ -47,7 +56,7 @@ func Replayable(fields []stet.Field) []stet.Field {
 		}
 	}
 	var defaults Guard
-	return slices.DeleteFunc(slices.Clone(fields), func(f stet.Field) bool { return !defaults.storable(f.Name, hop) })
+	return defaults.storables(fields, hop)
 }
 
 // fieldsOf returns a header's lines sorted by name, without those that belong into the trailer. The

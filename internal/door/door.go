@@ -7,6 +7,7 @@ package door
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -111,10 +112,8 @@ func isPadded(v string) bool {
 
 func padded(r *http.Request) bool {
 	for _, lines := range r.Header {
-		for _, v := range lines {
-			if isPadded(v) {
-				return true
-			}
+		if slices.ContainsFunc(lines, isPadded) {
+			return true
 		}
 	}
 	return isPadded(r.Host)
