@@ -116,20 +116,16 @@ func (o *Operator) ByTag(ctx context.Context, tag string) (Head, error) {
 // interrupt it, so that a client that hangs up leaves the entry behind. The error is
 // [ErrUnsupported] if the store keeps no history.
 func (o *Operator) Audit(ctx context.Context, id ID, n Note) error {
-	return o.audit(ctx, Change{ID: id, Note: n})
+	return o.AuditOf(ctx, &Head{ID: id}, n)
 }
 
 // AuditOf is [Operator.Audit] about one attempt of a record: h is the record as it was read, and
 // the entry has its Attempt.
 func (o *Operator) AuditOf(ctx context.Context, h *Head, n Note) error {
-	return o.audit(ctx, Change{ID: h.ID, Attempt: h.Attempt, Note: n})
-}
-
-func (o *Operator) audit(ctx context.Context, c Change) error {
 	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
 	began := stopwatch.Start(o.e.Observed())
-	err := o.e.entry(call, o.e.store, c)
+	err := o.e.entry(call, o.e.store, Change{ID: h.ID, Attempt: h.Attempt, Note: n})
 	if !errors.Is(err, errNoHistory) {
 		o.e.called("audit", began, err)
 	}

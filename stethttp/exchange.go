@@ -104,20 +104,16 @@ func (x *exchange) readBody() bool {
 		return true
 	}
 	x.body.drop()
-	var timeout interface{ Timeout() bool }
 	tooLarge := new(http.MaxBytesError)
 	switch {
 	case errors.Is(err, ledger.ErrTooLong), errors.As(err, &tooLarge):
 		x.refuse(PayloadTooLarge)
 	case errors.Is(err, ledger.ErrNoRoom):
 		x.answer(x.problem(RateLimited).After(retrySoon))
-	case errors.As(err, &timeout) && timeout.Timeout():
-		x.lastOnConnection() // the rest of the body would be read as another request
-		x.refuse(RequestTimeout)
 	case framing.Broken(err):
 		x.refuse(BadFraming)
-	default: // the client went away
-		x.lastOnConnection()
+	default: // it came too slowly, or the client went away
+		x.lastOnConnection() // the rest of the body would be read as another request
 		x.refuse(RequestTimeout)
 	}
 	return false
@@ -202,7 +198,7 @@ func (x *exchange) act(d *stet.Decision) {
 	again := d.RetryAfter(x.g.cfg.RetryAfterMax)
 	if d.Verdict != stet.Execute {
 		x.original(&d.Record)
-		if d.Record.Cause == CauseElsewhere && !x.shadow && goesOn(x.w) {
+		if d.Record.Cause == CauseElsewhere && !x.shadow && is[ginWriter](x.w) {
 			x.lastOnConnection()
 			defer x.bar()
 		}

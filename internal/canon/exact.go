@@ -56,12 +56,8 @@ func (d *Doc) exact(w *Writer, i uint32) {
 			}
 		}
 		w.Byte(']')
-	case yes:
-		w.Byte('t')
-	case no:
-		w.Byte('f')
-	case null:
-		w.Byte('n')
+	case yes, no, null:
+		w.Byte(literals[n.kind][0])
 	default:
 		panic("canon: a node of an unknown kind")
 	}

@@ -8,12 +8,10 @@ import (
 // Essence returns the type and subtype of a Content-Type value in small letters, without its
 // parameters (RFC 9110 section 8.3.1). It reports false if there is no such thing.
 func Essence(value string) (string, bool) {
-	if i := strings.IndexByte(value, ';'); i >= 0 {
-		value = value[:i]
-	}
+	value, _, _ = strings.Cut(value, ";")
 	value = strings.Trim(value, " \t")
-	i := strings.IndexByte(value, '/')
-	if i < 0 || !IsToken(value[:i]) || !IsToken(value[i+1:]) {
+	general, special, ok := strings.Cut(value, "/")
+	if !ok || !IsToken(general) || !IsToken(special) {
 		return "", false
 	}
 	return strings.ToLower(value), true // does not allocate where nothing changes

@@ -29,18 +29,10 @@ func ParsePointer(s string) (Pointer, error) {
 		return p, errors.New("not valid UTF-8")
 	}
 	for t := range strings.SplitSeq(s[1:], "/") {
-		for rest := t; ; {
-			_, after, found := strings.Cut(rest, "~")
-			if !found {
-				break
-			}
-			if after == "" || after[0] != '0' && after[0] != '1' {
-				return p, errors.New(`"~" must be followed by 0 or 1`)
-			}
-			rest = after
+		if strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(t), "~") {
+			return p, errors.New(`"~" must be followed by 0 or 1`)
 		}
-		// In this order, so that "~01" becomes "~1" and not "/".
-		name := strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
+		name := strings.NewReplacer("~0", "~", "~1", "/").Replace(t)
 		p.tokens = append(p.tokens, token{name, arrayIndex(name)})
 	}
 	return p, nil

@@ -3,6 +3,7 @@ package canon
 import (
 	"encoding/binary"
 	"math/bits"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/stet-dev/stet/internal/hexdigit"
@@ -79,27 +80,22 @@ func (d *Doc) escape(i int) int {
 	if i >= len(d.src) {
 		return -1
 	}
-	c := d.src[i]
-	switch c {
-	case '"', '\\', '/':
-	case 'b':
-		c = '\b'
-	case 'f':
-		c = '\f'
-	case 'n':
-		c = '\n'
-	case 'r':
-		c = '\r'
-	case 't':
-		c = '\t'
-	case 'u':
+	if d.src[i] == 'u' {
 		return d.codePoint(i + 1)
-	default:
+	}
+	at := strings.IndexByte(escapes, d.src[i])
+	if at < 0 {
 		return -1
 	}
-	d.text = append(d.text, c)
+	d.text = append(d.text, meanings[at])
 	return i + 1
 }
+
+// escapes are the characters that may follow a backslash, and meanings what each stands for.
+const (
+	escapes  = `"\/bfnrt`
+	meanings = "\"\\/\b\f\n\r\t"
+)
 
 // codePoint reads the four digits at i, and the other half of a surrogate pair. Half a pair is
 // refused.
