@@ -37,12 +37,15 @@ func Boundary(value string) string {
 }
 
 // IsToken reports whether s is a token of RFC 9110 section 5.6.2.
-func IsToken[T string | []byte](s T) bool {
+func IsToken[T string | []byte](s T) bool { return Only(s, "!#$%&'*+-.^_`|~") }
+
+// Only reports whether s is not empty and has nothing but letters and digits of ASCII, and marks.
+func Only[T string | []byte](s T, marks string) bool {
 	for i := range len(s) {
 		c := s[i]
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
 		digit := '0' <= c && c <= '9'
-		if !letter && !digit && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+		if !letter && !digit && strings.IndexByte(marks, c) < 0 {
 			return false
 		}
 	}
