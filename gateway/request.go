@@ -54,8 +54,8 @@ func (g *Gateway) fieldsOf(f fields, a *attempt, r *http.Request) fields {
 	return f
 }
 
-// passes reports whether a field of the client's may go on to the upstream of a route. hop are those
-// that its Connection lists.
+// passes reports whether a field of the client's may go on to the upstream of a route. hop are
+// those that its Connection lists.
 func (g *Gateway) passes(name string, t *route, hop []string) bool {
 	return !ours(name) && !g.alias(name, t) && !framing.HopByHop(name) && !slices.Contains(hop, name)
 }

@@ -66,8 +66,8 @@ type echoWriter interface {
 	After(func())
 }
 
-// ginWriter recognises the writer of gin, which sends a bare status only when all handlers are done,
-// and runs the handlers after a middleware whatever the middleware has answered.
+// ginWriter recognises the writer of gin, which sends a bare status only when all handlers are
+// done, and runs the handlers after a middleware whatever the middleware has answered.
 type ginWriter interface{ WriteHeaderNow() }
 
 func is[T any](w http.ResponseWriter) bool { _, ok := w.(T); return ok }

@@ -19,7 +19,8 @@ const (
 )
 
 // readOutcome reads the lines of Stet-Outcome; s is 0 if there is none. Case does not matter.
-// Another word, or more than one line, might mean any outcome: s is then Unknown, with causeOutcome.
+// Another word, or more than one line, might mean any outcome: s is then Unknown, and cause is
+// causeOutcome.
 func readOutcome(lines []string) (s stet.State, cause string) {
 	switch {
 	case len(lines) == 0:
