@@ -209,10 +209,9 @@ func (r *Recipe) add(word string) error {
 
 // Validate reports why the recipe cannot be used, naming the field.
 func (r Recipe) Validate() error {
-	if int(r.Body) >= len(bodyModes) {
-		return fmt.Errorf("recipe: Body: unknown mode %d", uint8(r.Body))
-	}
 	switch {
+	case int(r.Body) >= len(bodyModes):
+		return fmt.Errorf("recipe: Body: unknown mode %d", uint8(r.Body))
 	case r.Body == BodyFields && len(r.Fields) == 0:
 		return errors.New("recipe: Fields: body mode fields needs at least one JSON pointer")
 	case r.Body != BodyFields && len(r.Fields) > 0:

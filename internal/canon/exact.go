@@ -88,9 +88,8 @@ func (d *Doc) decimal(w *Writer, n *node) {
 		if i := bytes.IndexAny(whole, "eE"); i >= 0 {
 			whole, power = whole[:i], whole[i+1:]
 		}
-		if i := bytes.IndexByte(whole, '.'); i >= 0 {
-			whole, fraction = whole[:i], bytes.TrimRight(whole[i+1:], "0")
-		}
+		whole, fraction, _ = bytes.Cut(whole, []byte("."))
+		fraction = bytes.TrimRight(fraction, "0")
 	}
 	scale := -len(fraction)
 	if len(fraction) == 0 {

@@ -35,13 +35,10 @@ func (f *Form) Parse(src []byte) bool {
 			continue
 		}
 		name, value, _ := bytes.Cut(one, []byte("="))
-		var p pair
-		p.name = uint32(len(f.text))
-		if !f.decode(name) {
-			return false
-		}
+		p := pair{name: uint32(len(f.text))}
+		ok := f.decode(name)
 		p.value = uint32(len(f.text))
-		if !f.decode(value) {
+		if !ok || !f.decode(value) {
 			return false
 		}
 		p.end = uint32(len(f.text))
