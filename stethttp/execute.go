@@ -118,19 +118,18 @@ func (x *exchange) crashed() {
 
 // panicked makes the statement that the policy has for a panic, and the result if a panic is one.
 func (x *exchange) panicked() (o stet.Outcome) {
-	switch x.claim.Stated() {
-	case stet.Retryable, stet.Unknown: // the handler has stated it before
-	default:
-		switch x.g.cfg.OnPanic {
-		case PanicUnknown:
-			x.claim.Unknown("panic")
-		case PanicRelease:
-			x.claim.NotExecuted("panic")
-		case PanicReplay:
-			x.claim.Completed()
-			o.Response = stet.Response{Status: http.StatusInternalServerError,
-				Header: []stet.Field{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, Body: []byte("Internal Server Error\n")}
-		}
+	if s := x.claim.Stated(); s == stet.Retryable || s == stet.Unknown { // the handler has stated it before
+		return o
+	}
+	switch x.g.cfg.OnPanic {
+	case PanicUnknown:
+		x.claim.Unknown("panic")
+	case PanicRelease:
+		x.claim.NotExecuted("panic")
+	case PanicReplay:
+		x.claim.Completed()
+		o.Response = stet.Response{Status: http.StatusInternalServerError,
+			Header: []stet.Field{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, Body: []byte("Internal Server Error\n")}
 	}
 	return o
 }
