@@ -201,7 +201,7 @@ func (x *exchange) state() {
 	case x.stated(lines):
 	case c.phase().timedOut(): // after the time is over, a status alone proves nothing
 	default:
-		x.declare(x.says(), "status")
+		x.declare(x.says(), causeStatus)
 	}
 }
 

@@ -62,8 +62,11 @@ func (x *exchange) declare(s stet.State, cause string) {
 	}
 }
 
-// causeStated is the cause of an outcome that the handler stated in Stet-Outcome.
-const causeStated = "stated"
+// These are the causes of outcomes that the handler's answer says.
+const (
+	causeStated = "stated" // in Stet-Outcome
+	causeStatus = "status" // by its status alone
+)
 
 // relay tells a layer in front the outcome of a run that was refused in the layer's place, because
 // it cannot tell that answer from the handler's.
