@@ -164,7 +164,7 @@ func (c *Claim) Confirm(ctx context.Context, result error) error {
 		return fmt.Errorf("%w: %w", ErrFenced, result)
 	}
 	if w.lost && w.prev == 0 { // the reservation was part of the transaction: nothing is left of it, and nothing ran outside
-		c.e.withdraw(ctx, c.policy.Lease, func(call *detached) error { return c.e.cancel(call, &w, tombstone(&w.head), &nothing) })
+		c.e.withdraw(ctx, c.policy.Lease, w, tombstone(&w.head), &nothing)
 	}
 	return fmt.Errorf("%w: %w: %w", ErrUnsettled, err, result)
 }

@@ -191,10 +191,8 @@ func (o *Operator) regard(ctx context.Context, id ID, version Version, n Note, e
 			h.Note = note
 		case h.State != Unknown:
 			return nil, fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
-		case h.DueAt.IsZero():
-			h.DueIn = Never
 		default:
-			h.DueIn = max(0, h.DueAt.Sub(h.AsOf))
+			h.DueIn = h.dueStill()
 		}
 		a := h.attention()
 		edit(h, &a)

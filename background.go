@@ -53,8 +53,6 @@ type chores struct {
 // of a holder that crashed.
 const maxCleanups = 1024
 
-func (c *chores) start(f func()) { c.startUpTo(math.MaxInt, f) }
-
 // startUpTo returns false, and starts nothing, if limit functions are at work.
 func (c *chores) startUpTo(limit int, f func()) bool {
 	c.mu.Lock()

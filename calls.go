@@ -14,7 +14,6 @@ import (
 // no client can end.
 
 func (e *Engine) create(call context.Context, h *Head, b *Body, got *Record) error {
-	h.Tag = e.stamp(h)
 	err := e.observed("create", func() (err error) { *got, err = e.store.Create(call, Record{*h, *b}); return err })
 	if err == nil || err == ErrExists || errors.Is(err, ErrExists) {
 		err = cmp.Or(readable(&got.Head, &h.ID), err)
@@ -32,11 +31,6 @@ func (e *Engine) get(ctx context.Context, id ID) (got Record, err error) {
 
 func (e *Engine) remove(call *detached, id ID, prev Version) error {
 	return e.observed("delete", func() error { return e.store.Delete(call, id, prev) })
-}
-
-func (e *Engine) replaceOnce(call context.Context, prev Version, h *Head, b *Body, got *Head) error {
-	h.Tag = e.stamp(h)
-	return e.observed("replace", func() (err error) { *got, err = e.store.Replace(call, prev, *h, b); return err })
 }
 
 // readable asserts what nothing may be judged without: a store that answers with another record, or
@@ -96,6 +90,13 @@ func (e *Engine) moved(h *Head, from State, by string) {
 	}
 }
 
+// gone tells that the record was deleted.
+func (e *Engine) gone(h *Head, by string) {
+	none := *h
+	none.State = 0
+	e.moved(&none, h.State, by)
+}
+
 // intent is a write whose answer may be lost. It is sent under one Version, as often as it takes: a
 // refusal that shows this Version is a yes (W2, I11). If its writer gives up, it is cancelled, so
 // that no copy that is still on its way has an effect.
@@ -113,10 +114,11 @@ func (e *Engine) send(call *detached, w *intent, got *Record) (err error) {
 	if w.began.IsZero() {
 		w.began = call.began
 	}
+	w.head.Tag = e.stamp(&w.head)
 	if w.prev == 0 {
 		err = e.create(call, &w.head, w.body, got)
 	} else {
-		err = e.replaceOnce(call, w.prev, &w.head, w.body, &got.Head)
+		err = e.observed("replace", func() (err error) { got.Head, err = e.store.Replace(call, w.prev, w.head, w.body); return err })
 	}
 	switch {
 	case err == nil, refused(err) && got.Version == w.head.Version:
@@ -194,16 +196,16 @@ func tombstone(h *Head) Head {
 	return t
 }
 
-// withdraw cancels what a request sent without an answer before it gave up. Nothing ran, so the
+// withdraw cancels w, which a request sent without an answer before it gave up. Nothing ran, so the
 // record would turn unknown for no reason. If the store is away, it is tried for a while; a record
 // that appears even later is treated like any lapsed one.
-func (e *Engine) withdraw(ctx context.Context, lease time.Duration, cancel func(call *detached) error) {
+func (e *Engine) withdraw(ctx context.Context, lease time.Duration, w intent, instead Head, body *Body) {
 	e.chores.startUpTo(maxCleanups, func() {
 		ctx := context.WithoutCancel(ctx)
 		pause, end := firstWait, time.Now().Add(min(4*e.cfg.StoreTimeout, lease))
 		for {
 			call := detach(ctx, e.cfg.StoreTimeout)
-			err := cancel(call)
+			err := e.cancel(call, &w, instead, body)
 			call.release()
 			if err == nil || !sleep(ctx, &pause, end) {
 				return

@@ -1,6 +1,7 @@
 package stet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,14 +145,12 @@ func (e *Engine) Begin(ctx context.Context, q Request) (d Decision, err error) {
 		return d, fmt.Errorf("stet: Begin: the name %q in Meta is Stet's own: use another", attentionName)
 	}
 	b := begin{e: e, q: q, policy: e.cfg.Policy}
+	b.q.Recipe = cmp.Or(q.Recipe, e.recipe)
 	if q.Policy != nil {
 		if err := q.Policy.Validate(); err != nil {
 			return d, err
 		}
 		b.policy = q.Policy.withDefaults()
-	}
-	if b.q.Recipe == nil {
-		b.q.Recipe = e.recipe
 	}
 	h := &b.create.head
 	h.Attempt, h.Fingerprint, h.Point = 1, b.q.Recipe.Fingerprint(&b.q.Subject), b.q.Point
@@ -211,36 +210,23 @@ func (b *begin) made(d *Decision) bool {
 func (b *begin) withdraw(ctx context.Context) {
 	e := b.e
 	if w := b.create; w.lost {
-		e.withdraw(ctx, b.policy.Lease, func(call *detached) error {
-			return e.cancel(call, &w, tombstone(&w.head), &nothing)
-		})
+		e.withdraw(ctx, b.policy.Lease, w, tombstone(&w.head), &nothing)
 	}
 	if t := b.taking; t != nil && t.lost {
-		e.withdraw(ctx, b.policy.Lease, func(call *detached) error {
-			return e.cancel(call, &t.intent, t.back(), t.over())
-		})
+		instead, body := t.back()
+		e.withdraw(ctx, b.policy.Lease, t.intent, instead, body)
 	}
 }
 
 // back is what has to stand in the record's place if the request does not use what it took: the
 // record as it was, due when it was, or a tombstone.
-func (t *taking) back() Head {
+func (t *taking) back() (Head, *Body) {
 	if t.restart {
-		return tombstone(&t.head)
+		return tombstone(&t.head), &nothing
 	}
 	h := t.have.Head
-	h.DueIn, h.Note = Never, nil // its note is in the history, once
-	if !h.DueAt.IsZero() {
-		h.DueIn = max(0, h.DueAt.Sub(h.AsOf))
-	}
-	return h
-}
-
-func (t *taking) over() *Body {
-	if t.restart {
-		return &nothing
-	}
-	return nil
+	h.DueIn, h.Note = h.dueStill(), nil // its note is in the history, once
+	return h, nil
 }
 
 // running fills in what the writes of all runs of this request have in common.

@@ -31,8 +31,8 @@ func TestEventsSayWhichWordsThereAre(t *testing.T) {
 		source.Write(text)
 	}
 	for field, said := range map[string]string{
-		"Op": `(?:called\(|observed\(|look\(ctx, )"(\w+)"`,
-		"By": `(?:moved\([^\n]*, |swap\([^\n]*, |By: )"(\w+)"\)?`,
+		"Op": `(?:called\(|observed\(|look\(ctx, o\.e, )"(\w+)"`,
+		"By": `(?:moved\([^\n]*, |swap\([^\n]*, |gone\([^\n]*, |By: )"(\w+)"\)?`,
 	} {
 		line := regexp.MustCompile(`(?m)^\t` + field + ` +string +// \w+: (.*)$`).FindSubmatch(doc)
 		if line == nil {

@@ -257,13 +257,7 @@ func (f *Fingerprinter) writeContent(x *scratch, c *content) (media uint32) {
 }
 
 func (f *Fingerprinter) parseJSON(x *scratch, body []byte) (form byte, ok bool) {
-	form = formExact
-	switch f.body {
-	case BodyFields:
-		form = formFields
-	case BodyJCS:
-		form = formJCS
-	}
+	form = [...]byte{BodyAuto: formExact, BodyJCS: formJCS, BodyFields: formFields}[f.body]
 	if !x.doc.Parse(body) || form == formJCS && !x.doc.Doubles() {
 		return form, false
 	}

@@ -134,7 +134,7 @@ func (r KeyRule) parseLine(v string) (Key, error) {
 func parseString(v string) (Key, error) {
 	// The usual case: nothing is escaped, and there are no parameters.
 	if inner := v[1:]; strings.IndexByte(inner, '"') == len(inner)-1 && len(inner) > 0 {
-		if inner = inner[:len(inner)-1]; plain(inner) {
+		if inner = inner[:len(inner)-1]; printable(inner) && strings.IndexByte(inner, '\\') < 0 {
 			return Key(inner), nil
 		}
 	}
@@ -149,9 +149,10 @@ func parseString(v string) (Key, error) {
 	return Key(s), nil
 }
 
-func plain(s string) bool {
+// printable reports whether s is ASCII without control characters.
+func printable(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= 0x7f || c == '\\' {
+		if c := s[i]; c < ' ' || c >= 0x7f {
 			return false
 		}
 	}
@@ -160,12 +161,9 @@ func plain(s string) bool {
 
 func (r KeyRule) check(k Key) error {
 	minLen, maxLen := max(r.MinLen, 1), cmp.Or(r.MaxLen, DefaultMaxKeyLen)
-	for i := range len(k) {
-		if k[i] < ' ' || k[i] >= 0x7f {
-			return &KeyError{"only printable ASCII is allowed"}
-		}
-	}
 	switch {
+	case !printable(string(k)):
+		return &KeyError{"only printable ASCII is allowed"}
 	case strings.TrimLeft(string(k), " ") == "":
 		return &KeyError{"it is empty or blank"}
 	case len(k) < minLen:
@@ -182,26 +180,17 @@ func (r KeyRule) check(k Key) error {
 // upstreams. A parsed key is printable ASCII; for other bytes Quote panics rather than write a
 // broken header.
 func (k Key) Quote() string {
-	if plain(string(k)) && strings.IndexByte(string(k), '"') < 0 {
-		return `"` + string(k) + `"`
+	s := string(k)
+	if !printable(s) {
+		panic("stet: an unparsed key cannot be quoted")
 	}
-	var b strings.Builder
-	b.Grow(len(k) + 8)
-	b.WriteByte('"')
-	for i := range len(k) {
-		switch c := k[i]; {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		case c < ' ' || c >= 0x7f:
-			panic("stet: an unparsed key cannot be quoted")
-		default:
-			b.WriteByte(c)
-		}
+	if strings.IndexByte(s, '"') >= 0 || strings.IndexByte(s, '\\') >= 0 {
+		s = escaper.Replace(s)
 	}
-	b.WriteByte('"')
-	return b.String()
+	return `"` + s + `"`
 }
+
+var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 // Tag returns how a record is shown in logs, events and consoles: "k_" and 16 hex digits of
 // HMAC-SHA256 under the Pepper, over the length-prefixed scope and key. Records are stored with it,

@@ -332,10 +332,7 @@ func (e *Engine) attended(ctx context.Context, mine *Head, ahead time.Duration) 
 		}
 		next := have.Head
 		next.keepSince(have.Ended())
-		next.Version, next.Note, next.Took, next.DueIn = newVersion(), nil, have.AsOf.Sub(have.CreatedAt)+ahead, Never
-		if !have.DueAt.IsZero() {
-			next.DueIn = max(0, have.DueAt.Sub(have.AsOf))
-		}
+		next.Version, next.Note, next.Took, next.DueIn = newVersion(), nil, have.AsOf.Sub(have.CreatedAt)+ahead, have.dueStill()
 		if _, err = e.replace(call, have.Version, next, nil); !refused(err) {
 			return true
 		}

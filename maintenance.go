@@ -113,9 +113,7 @@ func (e *Engine) reapEach(ctx context.Context, after string, limit int) (int, st
 		defer call.release()
 		err := e.remove(call, h.ID, h.Version)
 		if err == nil {
-			gone := *h
-			gone.State = 0
-			e.moved(&gone, h.State, "reaper")
+			e.gone(h, "reaper")
 		}
 		return err == nil, unlessOvertaken(err)
 	})

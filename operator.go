@@ -25,11 +25,7 @@ func (e *Engine) Operator() *Operator { return &Operator{e} }
 // List pages through records: see [Lister]. Stet's own records are included only if the query asks
 // for [OwnScope]. It changes nothing. The error is [ErrUnsupported] if the store cannot list.
 func (o *Operator) List(ctx context.Context, q Query) (heads []Head, next string, err error) {
-	l, ok := As[Lister](o.e.store)
-	if !ok {
-		return nil, "", errNoList
-	}
-	err = o.e.look(ctx, "list", func(ctx context.Context) error {
+	err = look(ctx, o.e, "list", errNoList, func(ctx context.Context, l Lister) error {
 		heads, next, err = l.List(ctx, q)
 		return err
 	})
@@ -39,11 +35,7 @@ func (o *Operator) List(ctx context.Context, q Query) (heads []Head, next string
 // Count counts records: see [Counter]. Stet's own records are counted only if the query asks for
 // [OwnScope]. It changes nothing. The error is [ErrUnsupported] if the store cannot count.
 func (o *Operator) Count(ctx context.Context, q Query) (n int, err error) {
-	c, ok := As[Counter](o.e.store)
-	if !ok {
-		return 0, errNoCount
-	}
-	err = o.e.look(ctx, "count", func(ctx context.Context) error {
+	err = look(ctx, o.e, "count", errNoCount, func(ctx context.Context, c Counter) error {
 		mine := o.e.ownCount(ctx, &q)
 		if mine > 0 {
 			q.Limit = cmp.Or(max(q.Limit, 0), DefaultLimit) + mine
@@ -55,13 +47,17 @@ func (o *Operator) Count(ctx context.Context, q Query) (n int, err error) {
 	return n, err
 }
 
-// look calls the store for a caller that waits for the answer: it ends with ctx, or after
-// StoreTimeout.
-func (e *Engine) look(ctx context.Context, op string, ask func(context.Context) error) error {
+// look calls the store by an ability for a caller that waits for the answer: it ends with ctx, or
+// after StoreTimeout. If the store lacks the ability, the error is lacks.
+func look[T any](ctx context.Context, e *Engine, op string, lacks error, ask func(context.Context, T) error) error {
+	able, ok := As[T](e.store)
+	if !ok {
+		return lacks
+	}
 	call, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
 	defer cancel()
 	began := stopwatch.Start(e.Observed())
-	err := ask(call)
+	err := ask(call, able)
 	failed := err
 	if errors.Is(ctx.Err(), context.Canceled) { // the caller has gone, which is no failure of the store
 		failed = nil
@@ -73,11 +69,7 @@ func (e *Engine) look(ctx context.Context, op string, ask func(context.Context) 
 // History pages through the changes that operators and loops made: see [Historian]. The error is
 // [ErrUnsupported] if the store keeps no history.
 func (o *Operator) History(ctx context.Context, q HistoryQuery) (changes []Change, next string, err error) {
-	h, ok := As[Historian](o.e.store)
-	if !ok {
-		return nil, "", errNoHistory
-	}
-	err = o.e.look(ctx, "history", func(ctx context.Context) error {
+	err = look(ctx, o.e, "history", errNoHistory, func(ctx context.Context, h Historian) error {
 		changes, next, err = h.History(ctx, q)
 		return err
 	})
@@ -87,11 +79,7 @@ func (o *Operator) History(ctx context.Context, q HistoryQuery) (changes []Chang
 // Find returns the records that other systems know by name: see [Finder]. The error is
 // [ErrUnsupported] if the store cannot find them.
 func (o *Operator) Find(ctx context.Context, name string) (heads []Head, err error) {
-	f, ok := As[Finder](o.e.store)
-	if !ok {
-		return nil, errNoFind
-	}
-	err = o.e.look(ctx, "find", func(ctx context.Context) error {
+	err = look(ctx, o.e, "find", errNoFind, func(ctx context.Context, f Finder) error {
 		heads, err = f.Find(ctx, name)
 		return err
 	})
@@ -128,20 +116,16 @@ func (o *Operator) ByTag(ctx context.Context, tag string) (Head, error) {
 // interrupt it, so that a client that hangs up leaves the entry behind. The error is
 // [ErrUnsupported] if the store keeps no history.
 func (o *Operator) Audit(ctx context.Context, id ID, n Note) error {
-	return o.audit(ctx, Change{ID: id, Note: n})
+	return o.AuditOf(ctx, &Head{ID: id}, n)
 }
 
 // AuditOf is [Operator.Audit] about one attempt of a record: h is the record as it was read, and
 // the entry has its Attempt.
 func (o *Operator) AuditOf(ctx context.Context, h *Head, n Note) error {
-	return o.audit(ctx, Change{ID: h.ID, Attempt: h.Attempt, Note: n})
-}
-
-func (o *Operator) audit(ctx context.Context, c Change) error {
 	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
 	began := stopwatch.Start(o.e.Observed())
-	err := o.e.entry(call, o.e.store, c)
+	err := o.e.entry(call, o.e.store, Change{ID: h.ID, Attempt: h.Attempt, Note: n})
 	if !errors.Is(err, errNoHistory) {
 		o.e.called("audit", began, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -124,12 +125,11 @@ func (r Recipe) String() string {
 }
 
 func writeWords(b *strings.Builder, prefix string, words []string) {
-	const hex = "0123456789ABCDEF"
 	for _, w := range sortedSet(words) {
 		b.WriteString(" " + prefix)
 		for i := range len(w) {
 			if c := w[i]; c <= ' ' || c >= 0x7f || c == '%' {
-				b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+				fmt.Fprintf(b, "%%%02X", c)
 			} else {
 				b.WriteByte(c)
 			}
@@ -196,39 +196,22 @@ func (r *Recipe) add(word string) error {
 		to     *[]string
 	}{{prefixField, &r.Fields}, {prefixExclude, &r.Exclude}, {prefixHeader, &r.Headers}} {
 		if arg, ok := strings.CutPrefix(word, list.prefix); ok {
-			arg, err := unescapeWord(arg)
-			*list.to = append(*list.to, arg)
-			return err
+			plain, err := url.PathUnescape(arg)
+			if err != nil {
+				return fmt.Errorf("bad percent-encoding in %q", arg)
+			}
+			*list.to = append(*list.to, plain)
+			return nil
 		}
 	}
 	return fmt.Errorf("unknown word %q", word)
 }
 
-func unescapeWord(s string) (string, error) {
-	if !strings.Contains(s, "%") {
-		return s, nil
-	}
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c == '%' {
-			var ok bool
-			if c, ok = canon.Unhex(s[i+1:]); !ok {
-				return "", fmt.Errorf("bad percent-encoding in %q", s)
-			}
-			i += 2
-		}
-		b = append(b, c)
-	}
-	return string(b), nil
-}
-
 // Validate reports why the recipe cannot be used, naming the field.
 func (r Recipe) Validate() error {
-	if int(r.Body) >= len(bodyModes) {
-		return fmt.Errorf("recipe: Body: unknown mode %d", uint8(r.Body))
-	}
 	switch {
+	case int(r.Body) >= len(bodyModes):
+		return fmt.Errorf("recipe: Body: unknown mode %d", uint8(r.Body))
 	case r.Body == BodyFields && len(r.Fields) == 0:
 		return errors.New("recipe: Fields: body mode fields needs at least one JSON pointer")
 	case r.Body != BodyFields && len(r.Fields) > 0:
@@ -312,10 +295,7 @@ func (r *recipes) get(text string) (*Fingerprinter, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := recipe.Compile()
-	if err != nil {
-		return nil, err
-	}
+	f := recipe.compile()
 	if r.ready == nil || len(r.ready) >= maxRecipes {
 		r.ready = make(map[string]*Fingerprinter)
 	}

@@ -158,6 +158,14 @@ const Never time.Duration = -1
 // Over reports whether DueAt had passed, by the store's clock, when the record was read.
 func (h *Head) Over() bool { return !h.DueAt.IsZero() && !h.AsOf.Before(h.DueAt) }
 
+// dueStill is the DueIn of a write that leaves DueAt as it was.
+func (h *Head) dueStill() time.Duration {
+	if h.DueAt.IsZero() {
+		return Never
+	}
+	return max(0, h.DueAt.Sub(h.AsOf))
+}
+
 // Ended is when the attempt of an Unknown record ended, as far as is known, by the store's clock.
 // It may lie ahead: see [Head.Attended]. A run that ended without a result counts until the end of
 // its lease.

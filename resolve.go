@@ -156,9 +156,7 @@ func (o *Operator) Purge(ctx context.Context, id ID, version Version, n Note) er
 	call := detach(ctx, o.e.cfg.StoreTimeout)
 	defer call.release()
 	if err := o.e.remove(call, id, h.Version); err == nil { // else the reaper does
-		gone := h
-		gone.State = 0
-		o.e.moved(&gone, Expired, "operator")
+		o.e.gone(&h, "operator")
 	}
 	return nil
 }
@@ -262,21 +260,13 @@ func (c *Change) Action() string {
 		return c.Note.Action
 	case c.To == Completed && c.From == Completed:
 		return "extend"
-	case c.To == Completed:
-		return "resolve"
-	case c.To == Retryable:
-		return "release"
-	case c.To == Running:
-		return "reopen"
-	case c.To == Expired:
-		return "purge"
 	case c.To == Unknown && c.Note.Evidence != "": // who gives up has none
 		return "testify"
-	case c.To == Unknown:
-		return "escalate"
 	}
-	return "change"
+	return cmp.Or(actions[c.To], "change")
 }
+
+var actions = map[State]string{Running: "reopen", Completed: "resolve", Retryable: "release", Unknown: "escalate", Expired: "purge"}
 
 // witnessFor is how long a result that could not be stored before its lease ended is kept to be
 // stored as evidence: long enough for a store to be repaired, and no longer than answers should be

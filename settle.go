@@ -161,7 +161,7 @@ func (c *Claim) worked() time.Duration {
 // persist goes on trying to store an outcome until the lease is over by the local clock.
 func (c *Claim) persist(ctx context.Context, h Head, b *Body) {
 	end := c.renewed.Add(c.policy.Lease)
-	c.e.chores.start(func() {
+	c.e.Go(0, func() {
 		pause := 100 * firstWait
 		for sleep(ctx, &pause, end) {
 			pause = min(pause, c.e.cfg.StoreTimeout)

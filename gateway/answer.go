@@ -161,15 +161,12 @@ func (a *attempt) why(otherwise string) string {
 // failed answers for an upstream that gave no answer, and states what that proves.
 func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, a *attempt, err error) {
 	sent := a.maySent()
-	switch {
-	case a.claim == nil && sent:
-		stethttp.Observe(a.w, stet.Unknown, string(stethttp.UpstreamFailed))
-	case a.claim == nil:
-		stethttp.Observe(a.w, stet.Retryable, string(stethttp.UpstreamUnreachable))
-	case sent:
+	if sent { // without a claim, as in shadow mode, nothing is stated on it
 		a.claim.Unknown(a.why(string(stethttp.UpstreamFailed)))
-	default:
+		stethttp.Observe(a.w, stet.Unknown, string(stethttp.UpstreamFailed))
+	} else {
 		a.claim.NotExecuted(string(stethttp.UpstreamUnreachable))
+		stethttp.Observe(a.w, stet.Retryable, string(stethttp.UpstreamUnreachable))
 	}
 	left := a.upload.broken() != nil || errors.Is(context.Cause(a), context.Canceled) // the client went away, not the upstream
 	if a.claim != nil || !left {

@@ -115,9 +115,7 @@ func (c Config) withDefaults() Config {
 	if c.Scope == nil {
 		c.Scope = stethttp.SingleTenant
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.UpstreamTimeout = cmp.Or(c.UpstreamTimeout, defaultUpstreamTimeout)
 	c.UpstreamIdleTimeout = cmp.Or(c.UpstreamIdleTimeout, defaultUpstreamIdleTimeout)
 	if c.Default.Limits == nil {

@@ -72,11 +72,11 @@ func refuseDraining(w http.ResponseWriter, r *http.Request) {
 // limitBodies gives a request body a time limit to arrive. [http.Server.ReadTimeout] would stay on
 // the connection while the handler runs, and then end the context of a handler that takes longer to
 // answer.
-func limitBodies(limit *limit, next http.Handler) http.Handler {
+func limitBodies(limit limit, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			rc := http.NewResponseController(w)
-			if rc.SetReadDeadline(time.Now().Add(limit.get())) == nil {
+			if rc.SetReadDeadline(time.Now().Add(limit())) == nil {
 				// The request is copied, because net/http looks at the Body of its own request to
 				// send an early refusal without waiting for the rest.
 				body := &timedBody{r.Body, rc}

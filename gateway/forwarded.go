@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stet-dev/stet/internal/canon"
 	"github.com/stet-dev/stet/internal/door"
 )
 
@@ -114,12 +115,7 @@ func node(addr string) string {
 
 // quoted writes a token as it is, and anything else as a quoted-string (RFC 9110 section 5.6.4).
 func quoted(s string) string {
-	token := s != ""
-	for i := range len(s) {
-		c := s[i]
-		token = token && ('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '-')
-	}
-	if token {
+	if canon.Only(s, ".-") {
 		return s
 	}
 	return `"` + escaper.Replace(s) + `"`

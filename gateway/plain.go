@@ -140,15 +140,7 @@ func (m *request) writeBody(a *attempt, r *http.Request) bool {
 }
 
 // plainHost reports whether net/http sends a host as it is.
-func plainHost(host string) bool {
-	for i := range len(host) {
-		c := host[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && strings.IndexByte(".-_:[]", c) < 0 {
-			return false
-		}
-	}
-	return host != ""
-}
+func plainHost(host string) bool { return canon.Only(host, ".-_:[]") }
 
 // plainText reports whether net/http sends a value as it is.
 func plainText(s string) bool {

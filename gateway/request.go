@@ -42,15 +42,9 @@ func (f *fields) del(name string) {
 func (g *Gateway) fieldsOf(f fields, a *attempt, r *http.Request) fields {
 	trusted, hop := g.trusts(r), framing.Listed(r.Header["Connection"])
 	for name, lines := range r.Header {
-		if name != a.route.cfg.KeyHeader && !slices.Contains(g.keep, name) {
-			if ours(name) || g.alias(name, a.route) || !trusted && forwarded(name) {
-				continue
-			}
-			if framing.HopByHop(name) || slices.Contains(hop, name) {
-				continue
-			}
+		if name == a.route.cfg.KeyHeader || slices.Contains(g.keep, name) || g.passes(name, a.route, hop) && (trusted || !forwarded(name)) {
+			f = append(f, field{name, lines})
 		}
-		f = append(f, field{name, lines})
 	}
 	f.setForwarded(r, trusted)
 	if a.claim != nil {
@@ -58,6 +52,12 @@ func (g *Gateway) fieldsOf(f fields, a *attempt, r *http.Request) fields {
 		f.del("Expect") // the body is here already
 	}
 	return f
+}
+
+// passes reports whether a field of the client's may go on to the upstream of a route. hop are
+// those that its Connection lists.
+func (g *Gateway) passes(name string, t *route, hop []string) bool {
+	return !ours(name) && !g.alias(name, t) && !framing.HopByHop(name) && !slices.Contains(hop, name)
 }
 
 // rewrite makes the request for the upstream out of the client's, unless it was sent already. What

@@ -65,15 +65,15 @@ const AdminHeaderBytes = 16 << 10
 // Server serves the public listener and the admin listener. It is safe for concurrent use; Run may
 // be called once.
 type Server struct {
-	handler atomic.Pointer[http.Handler]
-	limits  limits
-	drain   drain
-	ending  atomic.Bool // the end was asked for
-	public  listener
-	admin   listener           // zero: none
-	socket  listener           // likewise
-	base    context.Context    // of all requests
-	cut     context.CancelFunc // ends base
+	handler  atomic.Pointer[http.Handler]
+	timeouts atomic.Pointer[ServerConfig] // those of [Server.SetTimeouts]
+	drain    drain
+	ending   atomic.Bool // the end was asked for
+	public   listener
+	admin    listener           // zero: none
+	socket   listener           // likewise
+	base     context.Context    // of all requests
+	cut      context.CancelFunc // ends base
 }
 
 type listener struct {
@@ -81,17 +81,11 @@ type listener struct {
 	srv *http.Server
 }
 
-// limits are the durations that [Server.SetTimeouts] changes.
-type limits struct{ read, write, drain, delay limit }
-
 // limit is a duration that may change while it is in use.
-type limit struct{ d atomic.Int64 }
+type limit func() time.Duration
 
 // forever stands for no limit.
 const forever = 100 * 365 * 24 * time.Hour
-
-func (l *limit) set(d time.Duration) { l.d.Store(int64(d)) }
-func (l *limit) get() time.Duration  { return time.Duration(l.d.Load()) }
 
 // NewServer binds the listeners; [Server.Run] serves them. The error names the address that cannot
 // be used.
@@ -99,9 +93,7 @@ func NewServer(c ServerConfig) (*Server, error) {
 	if c.Handler == nil || (c.Admin != "" || c.AdminSocket != "") != (c.AdminHandler != nil) {
 		return nil, errors.New("gateway: NewServer needs a Handler, and an AdminHandler if and only if Admin or AdminSocket is set")
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	s := &Server{}
 	s.SetTimeouts(c)
 	s.base, s.cut = context.WithCancel(context.WithValue(context.Background(), drainKey{}, &s.drain))
@@ -114,8 +106,9 @@ func NewServer(c ServerConfig) (*Server, error) {
 		_ = s.public.Close()
 		return nil, err
 	}
-	s.public.Listener = deadlineListener{s.public.Listener, &s.limits.write}
-	s.public.srv = s.newHTTPServer(c, limitStreams(&s.limits.write, http.HandlerFunc(s.serve)))
+	write := func() time.Duration { return s.timeouts.Load().WriteTimeout }
+	s.public.Listener = deadlineListener{s.public.Listener, write}
+	s.public.srv = s.newHTTPServer(c, limitStreams(write, http.HandlerFunc(s.serve)))
 	s.public.srv.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, defaultMaxHeaderBytes)
 	s.public.srv.Protocols = protocols(c)
 	s.public.srv.DisableGeneralOptionsHandler = true // the upstream answers OPTIONS *
@@ -157,7 +150,7 @@ func (s *Server) newAdminServer(c ServerConfig) *http.Server {
 
 func (s *Server) newHTTPServer(c ServerConfig, h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           limitBodies(&s.limits.read, h),
+		Handler:           limitBodies(func() time.Duration { return s.timeouts.Load().ReadTimeout }, h),
 		ReadHeaderTimeout: cmp.Or(c.ReadHeaderTimeout, defaultReadHeaderTimeout),
 		IdleTimeout:       cmp.Or(c.IdleTimeout, defaultIdleTimeout),
 		ErrorLog:          quiet.Logger(c.Log),
@@ -190,17 +183,15 @@ func (s *Server) SetHandler(h http.Handler) { s.handler.Store(&h) }
 // SetTimeouts puts ReadTimeout, WriteTimeout, DrainTimeout and DrainDelay of c in force for
 // requests and answers that begin from now on. It ignores the other fields of c.
 func (s *Server) SetTimeouts(c ServerConfig) {
-	s.limits.read.set(orForever(cmp.Or(c.ReadTimeout, defaultReadTimeout)))
-	s.limits.write.set(orForever(cmp.Or(c.WriteTimeout, defaultWriteTimeout)))
-	s.limits.drain.set(cmp.Or(c.DrainTimeout, defaultDrainTimeout))
-	s.limits.delay.set(c.DrainDelay)
+	s.timeouts.Store(&ServerConfig{
+		ReadTimeout:  orForever(cmp.Or(c.ReadTimeout, defaultReadTimeout)),
+		WriteTimeout: orForever(cmp.Or(c.WriteTimeout, defaultWriteTimeout)),
+		DrainTimeout: cmp.Or(c.DrainTimeout, defaultDrainTimeout), DrainDelay: c.DrainDelay,
+	})
 }
 
 // Timeouts returns the timeouts in force, in the fields that [Server.SetTimeouts] reads.
-func (s *Server) Timeouts() ServerConfig {
-	return ServerConfig{ReadTimeout: s.limits.read.get(), WriteTimeout: s.limits.write.get(), DrainTimeout: s.limits.drain.get(),
-		DrainDelay: s.limits.delay.get()}
-}
+func (s *Server) Timeouts() ServerConfig { return *s.timeouts.Load() }
 
 func orForever(d time.Duration) time.Duration {
 	if d < 0 {
@@ -243,7 +234,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		s.ending.Store(true)
 		select {
-		case <-time.After(s.limits.delay.get()):
+		case <-time.After(s.timeouts.Load().DrainDelay):
 		case err = <-failed:
 		}
 	case err = <-failed:
@@ -251,7 +242,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		err = fmt.Errorf("gateway: %w", err)
 	}
-	limit := s.limits.drain.get()
+	limit := s.timeouts.Load().DrainTimeout
 	if left := s.stop(limit); left > 0 && err == nil {
 		err = fmt.Errorf("gateway: %d requests did not end within %s and were cut off", left, limit)
 	}

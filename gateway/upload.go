@@ -56,8 +56,7 @@ func (g *Gateway) setTrailer(pr *httputil.ProxyRequest, t *route) {
 	}
 	hop := framing.Listed(pr.In.Header["Connection"])
 	for name := range out.Trailer {
-		if ours(name) || g.alias(name, t) || forwarded(name) || name == "Via" || name == t.cfg.KeyHeader ||
-			slices.Contains(g.keep, name) || framing.HopByHop(name) || slices.Contains(hop, name) {
+		if !g.passes(name, t, hop) || forwarded(name) || name == "Via" || name == t.cfg.KeyHeader || slices.Contains(g.keep, name) {
 			delete(out.Trailer, name)
 		}
 	}

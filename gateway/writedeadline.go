@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -13,7 +14,7 @@ import (
 // client reads. Without it, clients that read nothing would keep their answers in memory.
 type deadlineListener struct {
 	net.Listener
-	limit *limit
+	limit limit
 }
 
 func (l deadlineListener) Accept() (net.Conn, error) {
@@ -26,7 +27,7 @@ func (l deadlineListener) Accept() (net.Conn, error) {
 
 type deadlineConn struct {
 	net.Conn
-	limit *limit
+	limit limit
 
 	mu    sync.Mutex
 	until time.Time // a deadline set by another, such as package tls for its last record; zero: none
@@ -35,12 +36,15 @@ type deadlineConn struct {
 // piece is how many bytes a client has to read within the limit.
 const piece = 64 << 10
 
-func (c *deadlineConn) Write(p []byte) (n int, err error) {
+func (c *deadlineConn) Write(p []byte) (int, error) { return inPieces(c.Conn, p, c.restart) }
+
+// inPieces writes p to w, and calls restart before each piece.
+func inPieces(w io.Writer, p []byte, restart func() error) (n int, err error) {
 	for {
-		if err := c.restart(); err != nil {
+		if err := restart(); err != nil {
 			return n, err
 		}
-		k, err := c.Conn.Write(p[:min(len(p), piece)])
+		k, err := w.Write(p[:min(len(p), piece)])
 		if n += k; err != nil || k == len(p) {
 			return n, err
 		}
@@ -52,7 +56,7 @@ func (c *deadlineConn) Write(p []byte) (n int, err error) {
 func (c *deadlineConn) restart() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	end := time.Now().Add(c.limit.get())
+	end := time.Now().Add(c.limit())
 	if !c.until.IsZero() && c.until.Before(end) {
 		end = c.until
 	}
@@ -86,13 +90,13 @@ func (c *deadlineConn) CloseWrite() error {
 // limitStreams gives clients of HTTP/2 the same limit for each stream. A client may read what the
 // connection sends and, through the stream's window, nothing of an answer (RFC 9113 section 5.2);
 // the connection then never waits for it.
-func limitStreams(limit *limit, next http.Handler) http.Handler {
+func limitStreams(limit limit, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 {
 			next.ServeHTTP(w, r)
 			return
 		}
-		s := &deadlineStream{w, http.NewResponseController(w), limit.get()}
+		s := &deadlineStream{w, http.NewResponseController(w), limit()}
 		defer func() { // the server sends what is buffered after the handler has returned
 			if r.Context().Err() == nil {
 				_ = s.control.SetWriteDeadline(time.Now().Add(s.limit))
@@ -111,17 +115,10 @@ type deadlineStream struct {
 // Unwrap is for [http.ResponseController].
 func (s *deadlineStream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-func (s *deadlineStream) Write(p []byte) (n int, err error) {
+func (s *deadlineStream) Write(p []byte) (int, error) {
 	t := s.restart()
 	defer t.Stop()
-	for {
-		t.Reset(s.limit)
-		k, err := s.ResponseWriter.Write(p[:min(len(p), piece)])
-		if n += k; err != nil || k == len(p) {
-			return n, err
-		}
-		p = p[k:]
-	}
+	return inPieces(s.ResponseWriter, p, func() error { t.Reset(s.limit); return nil })
 }
 
 // FlushError implements what [http.ResponseController] looks for.

@@ -38,7 +38,7 @@ func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, 
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	if conn, ok := find[readDeadliner](w); ok && within > 0 { // without a deadline the server's own limits hold
+	if conn, ok := find[interface{ SetReadDeadline(time.Time) error }](w); ok && within > 0 { // without a deadline the server's own limits hold
 		end := time.Now().Add(within)
 		if conn.SetReadDeadline(end) == nil {
 			defer func() {
@@ -54,8 +54,6 @@ func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, 
 	b.here = true
 	return b.buf.Fill(r.Body, r.ContentLength, min(limit, math.MaxInt-1))
 }
-
-type readDeadliner interface{ SetReadDeadline(time.Time) error }
 
 // find returns the first writer that is a T, among w and the writers that it wraps. It costs no
 // error value if there is none, unlike [http.ResponseController].

@@ -89,11 +89,7 @@ func (c *capture) interim(status int) {
 // begin fixes status and headers.
 func (c *capture) begin(status int) {
 	c.status = status
-	if v := c.header.Get("Content-Length"); v != "" {
-		if n, err := strconv.ParseInt(v, 10, 64); err == nil && n >= 0 {
-			c.declared = n
-		}
-	}
+	c.declared = declared(c.header)
 	c.sent = fieldsOf(c.header, c.few[:0])
 	if c.x.g.cfg.requestIDs() {
 		c.sent = c.x.identified(c.sent)
@@ -101,6 +97,16 @@ func (c *capture) begin(status int) {
 	if status == http.StatusSwitchingProtocols || isEventStream(c.header) {
 		c.stream()
 	}
+}
+
+// declared returns the Content-Length of a header, or -1 if it has none.
+func declared(h http.Header) int64 {
+	if lines := h["Content-Length"]; len(lines) > 0 {
+		if n, err := strconv.ParseInt(lines[0], 10, 64); err == nil && n >= 0 {
+			return n
+		}
+	}
+	return -1
 }
 
 func isEventStream(h http.Header) bool {
@@ -254,12 +260,9 @@ func (c *capture) bytes() []byte { return c.buf.Bytes() }
 // a header or as a trailer.
 func (c *capture) outcomeLines() []string {
 	const trailer = http.TrailerPrefix + outcomeHeader
-	lines := c.header[outcomeHeader]
+	lines := slices.Concat(c.header[outcomeHeader], c.header[trailer])
 	delete(c.header, outcomeHeader)
-	if after := c.header[trailer]; after != nil {
-		lines = slices.Concat(lines, after)
-		delete(c.header, trailer)
-	}
+	delete(c.header, trailer)
 	return lines
 }
 

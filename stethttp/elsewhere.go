@@ -36,7 +36,7 @@ func (x *exchange) silence() silence {
 		switch {
 		case written(w):
 			return elsewhere
-		case answersLater(w), goesOn(w):
+		case is[echoWriter](w), is[ginWriter](w):
 			s = unsaid
 		}
 	}
@@ -59,22 +59,18 @@ func written(w http.ResponseWriter) bool {
 	return ok && t.BytesWritten() > 0
 }
 
-// answersLater recognises the writer of echo, whose handlers return errors that are answered
-// further out.
-func answersLater(w http.ResponseWriter) bool {
-	_, ok := w.(interface {
-		Before(func())
-		After(func())
-	})
-	return ok
+// echoWriter recognises the writer of echo, whose handlers return errors that are answered further
+// out.
+type echoWriter interface {
+	Before(func())
+	After(func())
 }
 
-// goesOn recognises the writer of gin, which sends a bare status only when all handlers are done,
-// and runs the handlers after a middleware whatever the middleware has answered.
-func goesOn(w http.ResponseWriter) bool {
-	_, ok := w.(interface{ WriteHeaderNow() })
-	return ok
-}
+// ginWriter recognises the writer of gin, which sends a bare status only when all handlers are
+// done, and runs the handlers after a middleware whatever the middleware has answered.
+type ginWriter interface{ WriteHeaderNow() }
+
+func is[T any](w http.ResponseWriter) bool { _, ok := w.(T); return ok }
 
 // answeredElsewhere states the outcome of a run whose answer was not seen: unknown, unless the
 // handler has stated that nothing happened.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,9 +83,7 @@ func (x *exchange) invalidKey(err error) {
 	if ke, ok := errors.AsType[*stet.KeyError](err); ok {
 		p.Detail = "The Idempotency-Key cannot be used: " + ke.Reason + "."
 	}
-	if s := x.g.cfg.Status.InvalidKey; s != 0 {
-		p.Status = s
-	}
+	p.Status = cmp.Or(x.g.cfg.Status.InvalidKey, p.Status)
 	x.answer(p)
 }
 
@@ -107,20 +104,16 @@ func (x *exchange) readBody() bool {
 		return true
 	}
 	x.body.drop()
-	var timeout interface{ Timeout() bool }
 	tooLarge := new(http.MaxBytesError)
 	switch {
 	case errors.Is(err, ledger.ErrTooLong), errors.As(err, &tooLarge):
 		x.refuse(PayloadTooLarge)
 	case errors.Is(err, ledger.ErrNoRoom):
 		x.answer(x.problem(RateLimited).After(retrySoon))
-	case errors.As(err, &timeout) && timeout.Timeout():
-		x.lastOnConnection() // the rest of the body would be read as another request
-		x.refuse(RequestTimeout)
 	case framing.Broken(err):
 		x.refuse(BadFraming)
-	default: // the client went away
-		x.lastOnConnection()
+	default: // it came too slowly, or the client went away
+		x.lastOnConnection() // the rest of the body would be read as another request
 		x.refuse(RequestTimeout)
 	}
 	return false
@@ -205,7 +198,7 @@ func (x *exchange) act(d *stet.Decision) {
 	again := d.RetryAfter(x.g.cfg.RetryAfterMax)
 	if d.Verdict != stet.Execute {
 		x.original(&d.Record)
-		if d.Record.Cause == CauseElsewhere && !x.shadow && goesOn(x.w) {
+		if d.Record.Cause == CauseElsewhere && !x.shadow && is[ginWriter](x.w) {
 			x.lastOnConnection()
 			defer x.bar()
 		}
@@ -222,9 +215,7 @@ func (x *exchange) act(d *stet.Decision) {
 		p := x.problem(KeyReused)
 		p.Mismatch, x.mismatch = d.Mismatch, append([]string{}, d.Mismatch...)
 		x.reportLoop(&d.Record.Head, p)
-		if s := x.g.cfg.Status.Mismatch; s != 0 {
-			p.Status = s
-		}
+		p.Status = cmp.Or(x.g.cfg.Status.Mismatch, p.Status)
 		x.lookup(p)
 	case stet.InProgress:
 		p := x.inProgress(again)
@@ -343,14 +334,8 @@ func (x *exchange) end() {
 	if x.mismatch != nil {
 		ev.TraceID = traceID(x.r.Header)
 	}
-	if x.shadow {
-		ev.Result, ev.Cause = "bypass", x.result
-	}
 	x.g.engine.Observe(ev)
 }
-
-// releases reports whether a status is the handler's statement that nothing happened.
-func (g *Guard) releases(status int) bool { return slices.Contains(g.cfg.NoStoreStatus, status) }
 
 // detached returns the request's context without its end, because the record has to be settled even
 // if the client is gone.

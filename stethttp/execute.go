@@ -118,19 +118,18 @@ func (x *exchange) crashed() {
 
 // panicked makes the statement that the policy has for a panic, and the result if a panic is one.
 func (x *exchange) panicked() (o stet.Outcome) {
-	switch x.claim.Stated() {
-	case stet.Retryable, stet.Unknown: // the handler has stated it before
-	default:
-		switch x.g.cfg.OnPanic {
-		case PanicUnknown:
-			x.claim.Unknown("panic")
-		case PanicRelease:
-			x.claim.NotExecuted("panic")
-		case PanicReplay:
-			x.claim.Completed()
-			o.Response = stet.Response{Status: http.StatusInternalServerError,
-				Header: []stet.Field{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, Body: []byte("Internal Server Error\n")}
-		}
+	if s := x.claim.Stated(); s == stet.Retryable || s == stet.Unknown { // the handler has stated it before
+		return o
+	}
+	switch x.g.cfg.OnPanic {
+	case PanicUnknown:
+		x.claim.Unknown("panic")
+	case PanicRelease:
+		x.claim.NotExecuted("panic")
+	case PanicReplay:
+		x.claim.Completed()
+		o.Response = stet.Response{Status: http.StatusInternalServerError,
+			Header: []stet.Field{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, Body: []byte("Internal Server Error\n")}
 	}
 	return o
 }
@@ -202,12 +201,7 @@ func (x *exchange) state() {
 	case x.stated(lines):
 	case c.phase().timedOut(): // after the time is over, a status alone proves nothing
 	default:
-		switch x.says() {
-		case stet.Retryable:
-			x.claim.NotExecuted("status")
-		case stet.Unknown:
-			x.claim.Unknown("status")
-		}
+		x.declare(x.says(), causeStatus)
 	}
 }
 
@@ -219,7 +213,7 @@ func (x *exchange) says() stet.State {
 	switch {
 	case grpc:
 		return said
-	case x.g.releases(status), status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
+	case slices.Contains(x.g.cfg.NoStoreStatus, status), status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
 		return stet.Retryable
 	case status >= 500 && x.g.cfg.On5xx == UnknownFailure:
 		return stet.Unknown
@@ -263,10 +257,7 @@ func (x *exchange) outcome() stet.Outcome {
 	c := x.cap
 	hop := framing.Listed(c.header["Connection"])
 	o := stet.Outcome{Size: c.written, Response: stet.Response{Status: c.status, Body: c.bytes(), Trailer: c.trailers()}}
-	kept := c.sent
-	if slices.ContainsFunc(kept, func(f stet.Field) bool { return !x.g.storable(f.Name, hop) }) {
-		kept = slices.DeleteFunc(slices.Clone(kept), func(f stet.Field) bool { return !x.g.storable(f.Name, hop) })
-	}
+	kept := x.g.storables(c.sent, hop)
 	o.Response.Header = kept
 	switch {
 	case c.phase() == streaming && !c.oversize, headerBytes(kept)+headerBytes(o.Response.Trailer) > x.g.cfg.MaxHeader:

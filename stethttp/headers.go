@@ -35,6 +35,15 @@ func (g *Guard) storable(name string, hop []string) bool {
 	return true
 }
 
+// storables returns the fields that are storable: fields itself if all are.
+func (g *Guard) storables(fields []stet.Field, hop []string) []stet.Field {
+	other := func(f stet.Field) bool { return !g.storable(f.Name, hop) }
+	if !slices.ContainsFunc(fields, other) {
+		return fields
+	}
+	return slices.DeleteFunc(slices.Clone(fields), other)
+}
+
 // Replayable returns the fields of a response that are part of the result, for a record that is
 // ended with a response which the layer did not see. It leaves out the fields of one exchange
 // (hop-by-hop, framing, dates), those that Connection lists, and Set-Cookie, which is the session
@@ -46,10 +55,8 @@ func Replayable(fields []stet.Field) []stet.Field {
 			hop = append(hop, framing.Listed([]string{f.Value})...)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(fields), func(f stet.Field) bool {
-		name := http.CanonicalHeaderKey(f.Name)
-		return neverReplayed[name] || framing.HopByHop(name) || name == setCookie || slices.Contains(hop, name)
-	})
+	var defaults Guard
+	return defaults.storables(fields, hop)
 }
 
 // fieldsOf returns a header's lines sorted by name, without those that belong into the trailer. The

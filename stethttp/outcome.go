@@ -19,42 +19,54 @@ const (
 )
 
 // readOutcome reads the lines of Stet-Outcome; s is 0 if there is none. Case does not matter.
-// Another word, or more than one line, might mean any outcome: s is then Unknown, and ok is false.
-func readOutcome(lines []string) (s stet.State, ok bool) {
+// Another word, or more than one line, might mean any outcome: s is then Unknown, and cause is
+// causeOutcome.
+func readOutcome(lines []string) (s stet.State, cause string) {
 	switch {
 	case len(lines) == 0:
-		return 0, true
+		return 0, ""
 	case len(lines) > 1:
-		return stet.Unknown, false
+		return stet.Unknown, causeOutcome
 	}
 	switch word := strings.Trim(lines[0], " \t"); {
 	case strings.EqualFold(word, sayNotExecuted):
-		return stet.Retryable, true
+		return stet.Retryable, causeStated
 	case strings.EqualFold(word, sayUnknown):
-		return stet.Unknown, true
+		return stet.Unknown, causeStated
 	case strings.EqualFold(word, sayCompleted):
-		return stet.Completed, true
+		return stet.Completed, causeStated
 	}
-	return stet.Unknown, false
+	return stet.Unknown, causeOutcome
 }
 
 // stated states on the claim what the handler said in lines of Stet-Outcome, and reports whether it
 // said anything.
 func (x *exchange) stated(lines []string) bool {
-	s, ok := readOutcome(lines)
-	switch {
-	case !ok:
-		x.miswired(causeOutcome)
-		x.claim.Unknown(causeOutcome)
-	case s == stet.Retryable:
-		x.claim.NotExecuted("stated")
-	case s == stet.Unknown:
-		x.claim.Unknown("stated")
-	case s == stet.Completed:
-		x.claim.Completed()
+	s, cause := readOutcome(lines)
+	if cause == causeOutcome {
+		x.miswired(cause)
 	}
+	x.declare(s, cause)
 	return s != 0
 }
+
+// declare states an outcome on the claim; 0 is none.
+func (x *exchange) declare(s stet.State, cause string) {
+	switch s {
+	case stet.Retryable:
+		x.claim.NotExecuted(cause)
+	case stet.Unknown:
+		x.claim.Unknown(cause)
+	case stet.Completed:
+		x.claim.Completed()
+	}
+}
+
+// These are the causes of outcomes that the handler's answer says.
+const (
+	causeStated = "stated" // in Stet-Outcome
+	causeStatus = "status" // by its status alone
+)
 
 // relay tells a layer in front the outcome of a run that was refused in the layer's place, because
 // it cannot tell that answer from the handler's.

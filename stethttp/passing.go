@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/stet-dev/stet"
@@ -231,9 +230,7 @@ func (c *responseCopy) fill(x *exchange) {
 	f := x.capture(nil)
 	f.header, f.status, f.sent = c.header, cmp.Or(c.status, http.StatusOK), slices.Clip(c.sent)
 	f.written, f.oversize = c.written, c.oversize
-	if n, err := strconv.ParseInt(c.header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
-		f.declared = n
-	}
+	f.declared = declared(c.header)
 	f.buf = c.copied.take()
 	switch {
 	case c.hijacked:
@@ -242,14 +239,7 @@ func (c *responseCopy) fill(x *exchange) {
 		f.move(publish)
 		f.move(published)
 	}
-	switch c.stated {
-	case stet.Retryable:
-		x.claim.NotExecuted(c.cause)
-	case stet.Unknown:
-		x.claim.Unknown(c.cause)
-	case stet.Completed:
-		x.claim.Completed()
-	}
+	x.declare(c.stated, c.cause)
 }
 
 // Observe tells a route in shadow mode the outcome of the request: s is Retryable, Unknown or
@@ -268,11 +258,8 @@ func Observe(w http.ResponseWriter, s stet.State, cause string) {
 // Overhear is [Observe] for the lines of Stet-Outcome that an answer had in its header and its
 // trailer. A proxy finds this method by a type assertion.
 func (w copying) Overhear(lines []string) {
-	switch s, ok := readOutcome(lines); {
-	case !ok:
-		Observe(w, s, causeOutcome)
-	case s != 0:
-		Observe(w, s, "stated")
+	if s, cause := readOutcome(lines); s != 0 {
+		Observe(w, s, cause)
 	}
 }
 

@@ -108,16 +108,14 @@ var kinds = map[Code]kind{
 	RequestTimeout: {408, "limited", true, reuse, "The request body did not arrive in time",
 		"The body was not complete in time. Nothing was run; send the request again with the same key."},
 	TooEarly: {425, "limited", true, reuse, "The request came in early data",
-		"A request in TLS early data may be a replay. Send it again after the handshake, with the same " +
-			"key."},
+		"A request in TLS early data may be a replay. Send it again after the handshake, with the same key."},
 	KeyQuotaExceeded: {429, "limited", true, reuse, "Too many idempotency keys are stored",
 		"No new Idempotency-Key is accepted until older ones expire. Nothing was run; retries of known " +
 			"keys still work."},
 	RateLimited: {429, "limited", true, reuse, "Too many requests",
 		"Nothing was run. Send the request again later with the same key."},
 	StoreUnavailable: {503, "store_error", true, reuse, "The idempotency store did not answer",
-		"Whether this request ran before cannot be checked, so it was not run. Send it again later with " +
-			"the same key."},
+		"Whether this request ran before cannot be checked, so it was not run. Send it again later with the same key."},
 	ExecutionTimeout: {504, ofRun, true, reuse, "The request took too long",
 		"The request was started and did not end in time: it may have had its effect. It is not run " +
 			"again; ask again later with the same key to learn the outcome."},
@@ -127,8 +125,7 @@ var kinds = map[Code]kind{
 		"The request was sent and no complete answer came back: it may have had its effect. It is not run " +
 			"again; ask again later with the same key to learn the outcome."},
 	RouteNotCovered: {400, "limited", false, stop, "The route is not covered",
-		"This API answers state-changing requests only on routes that are configured, and this is none of " +
-			"them."},
+		"This API answers state-changing requests only on routes that are configured, and this is none of them."},
 	InvalidTarget: {400, "limited", false, stop, "The request's target cannot be used",
 		"The request's target can be read in more than one way, so it was not looked at. Send it without " +
 			"encoded dot segments, backslashes, number signs and control characters."},

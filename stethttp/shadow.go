@@ -52,7 +52,10 @@ func (g *Guard) shadow(w http.ResponseWriter, r *http.Request, next http.Handler
 	s := &shadow{g: g, began: time.Now()}
 	s.x = &exchange{g: g, r: r, shadow: true}
 	s.x.serve(lines)
-	if s.x.result != "" || s.tooLarge(r) { // the answer does not depend on the body
+	if s.x.result == "" && r.ContentLength > g.cfg.MaxBody {
+		s.x.refuse(PayloadTooLarge)
+	}
+	if s.x.result != "" { // the answer does not depend on the body
 		s.phase = judged
 		defer s.end(r)
 		next.ServeHTTP(w, r)
@@ -70,14 +73,6 @@ func (g *Guard) shadow(w http.ResponseWriter, r *http.Request, next http.Handler
 	next.ServeHTTP(s.res.writer(), seen)
 	r.MultipartForm, r.Pattern = seen.MultipartForm, seen.Pattern // the server removes its files by its own request
 	s.end(r)
-}
-
-func (s *shadow) tooLarge(r *http.Request) bool {
-	if r.ContentLength > s.g.cfg.MaxBody {
-		s.x.refuse(PayloadTooLarge)
-		return true
-	}
-	return false
 }
 
 // snapshot returns a copy of the request that can be read while a handler works on the original,

@@ -56,12 +56,8 @@ func (d *Doc) exact(w *Writer, i uint32) {
 			}
 		}
 		w.Byte(']')
-	case yes:
-		w.Byte('t')
-	case no:
-		w.Byte('f')
-	case null:
-		w.Byte('n')
+	case yes, no, null:
+		w.Byte(literals[n.kind][0])
 	default:
 		panic("canon: a node of an unknown kind")
 	}
@@ -92,9 +88,8 @@ func (d *Doc) decimal(w *Writer, n *node) {
 		if i := bytes.IndexAny(whole, "eE"); i >= 0 {
 			whole, power = whole[:i], whole[i+1:]
 		}
-		if i := bytes.IndexByte(whole, '.'); i >= 0 {
-			whole, fraction = whole[:i], bytes.TrimRight(whole[i+1:], "0")
-		}
+		whole, fraction, _ = bytes.Cut(whole, []byte("."))
+		fraction = bytes.TrimRight(fraction, "0")
 	}
 	scale := -len(fraction)
 	if len(fraction) == 0 {

@@ -35,13 +35,10 @@ func (f *Form) Parse(src []byte) bool {
 			continue
 		}
 		name, value, _ := bytes.Cut(one, []byte("="))
-		var p pair
-		p.name = uint32(len(f.text))
-		if !f.decode(name) {
-			return false
-		}
+		p := pair{name: uint32(len(f.text))}
+		ok := f.decode(name)
 		p.value = uint32(len(f.text))
-		if !f.decode(value) {
+		if !ok || !f.decode(value) {
 			return false
 		}
 		p.end = uint32(len(f.text))
@@ -106,22 +103,17 @@ func (f *Form) decode(s []byte) bool {
 		case '+':
 			c = ' '
 		case '%':
-			var ok bool
-			if c, ok = Unhex(s[i+1:]); !ok {
+			if i+2 >= len(s) {
 				return false
 			}
+			high, low := hexdigit.Value(s[i+1]), hexdigit.Value(s[i+2])
+			if high|low < 0 { // one of them is none
+				return false
+			}
+			c = byte(high<<4 | low)
 			i += 2
 		}
 		f.text = append(f.text, c)
 	}
 	return true
-}
-
-// Unhex returns the byte that the two hexadecimal digits at the start of s stand for.
-func Unhex[T string | []byte](s T) (byte, bool) {
-	if len(s) < 2 {
-		return 0, false
-	}
-	high, low := hexdigit.Value(s[0]), hexdigit.Value(s[1])
-	return byte(high<<4 | low), high >= 0 && low >= 0
 }

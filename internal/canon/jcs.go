@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // Doubles reports whether every number of the document is a finite double once it is rounded, as
@@ -65,12 +66,8 @@ func (d *Doc) jcs(w *Writer, i uint32) {
 			w.Byte('[')
 		}
 		w.Byte(']')
-	case yes:
-		w.word("true")
-	case no:
-		w.word("false")
-	case null:
-		w.word("null")
+	case yes, no, null:
+		w.word(literals[n.kind])
 	default:
 		panic("canon: a node of an unknown kind")
 	}
@@ -106,23 +103,11 @@ func (w *Writer) word(s string) {
 func (w *Writer) escape(c byte) {
 	const hex = "0123456789abcdef"
 	w.room(6)
-	switch c {
-	case '"', '\\':
-	case '\b':
-		c = 'b'
-	case '\t':
-		c = 't'
-	case '\n':
-		c = 'n'
-	case '\f':
-		c = 'f'
-	case '\r':
-		c = 'r'
-	default:
+	if at := strings.IndexByte(meanings, c); at >= 0 {
+		w.buf = append(w.buf, '\\', escapes[at])
+	} else {
 		w.buf = append(w.buf, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		return
 	}
-	w.buf = append(w.buf, '\\', c)
 }
 
 // double writes a number literal as the double next to it.

@@ -101,16 +101,19 @@ func (d *Doc) value(i, depth int) int {
 	case c == '-' || '0' <= c && c <= '9':
 		return d.number(i)
 	case c == 't':
-		return d.literal(i, "true", yes)
+		return d.literal(i, yes)
 	case c == 'f':
-		return d.literal(i, "false", no)
+		return d.literal(i, no)
 	case c == 'n':
-		return d.literal(i, "null", null)
+		return d.literal(i, null)
 	}
 	return -1
 }
 
-func (d *Doc) literal(i int, word string, k kind) int {
+var literals = [...]string{null: "null", yes: "true", no: "false"}
+
+func (d *Doc) literal(i int, k kind) int {
+	word := literals[k]
 	end := i + len(word)
 	if end > len(d.src) || string(d.src[i:end]) != word {
 		return -1

@@ -8,12 +8,10 @@ import (
 // Essence returns the type and subtype of a Content-Type value in small letters, without its
 // parameters (RFC 9110 section 8.3.1). It reports false if there is no such thing.
 func Essence(value string) (string, bool) {
-	if i := strings.IndexByte(value, ';'); i >= 0 {
-		value = value[:i]
-	}
+	value, _, _ = strings.Cut(value, ";")
 	value = strings.Trim(value, " \t")
-	i := strings.IndexByte(value, '/')
-	if i < 0 || !IsToken(value[:i]) || !IsToken(value[i+1:]) {
+	general, special, ok := strings.Cut(value, "/")
+	if !ok || !IsToken(general) || !IsToken(special) {
 		return "", false
 	}
 	return strings.ToLower(value), true // does not allocate where nothing changes
@@ -39,12 +37,15 @@ func Boundary(value string) string {
 }
 
 // IsToken reports whether s is a token of RFC 9110 section 5.6.2.
-func IsToken[T string | []byte](s T) bool {
+func IsToken[T string | []byte](s T) bool { return Only(s, "!#$%&'*+-.^_`|~") }
+
+// Only reports whether s is not empty and has nothing but letters and digits of ASCII, and marks.
+func Only[T string | []byte](s T, marks string) bool {
 	for i := range len(s) {
 		c := s[i]
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
 		digit := '0' <= c && c <= '9'
-		if !letter && !digit && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+		if !letter && !digit && strings.IndexByte(marks, c) < 0 {
 			return false
 		}
 	}

@@ -1,7 +1,6 @@
 package canon
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"slices"
@@ -70,29 +69,14 @@ func (d *Doc) compare(a, b member) int {
 // false for a repeated name.
 func (d *Doc) close(self, base int) bool {
 	m := d.members[base:]
-	if len(m) <= 16 {
-		for i := 1; i < len(m); i++ {
-			x, j := m[i], i
-			for j > 0 && d.compare(m[j-1], x) > 0 {
-				m[j] = m[j-1]
-				j--
-			}
-			m[j] = x
-		}
-	} else {
-		slices.SortFunc(m, d.compare)
-	}
+	slices.SortFunc(m, d.compare)
 	d.nodes[self].off = m[0].name
 	for i := 1; i < len(m); i++ {
-		if m[i-1].prefix == m[i].prefix && d.same(m[i-1].name, m[i].name) {
+		if d.compare(m[i-1], m[i]) == 0 {
 			return false
 		}
 		d.nodes[m[i-1].name].next = m[i].name
 	}
 	d.members = d.members[:base]
 	return true
-}
-
-func (d *Doc) same(a, b uint32) bool {
-	return bytes.Equal(d.bytesOf(&d.nodes[a]), d.bytesOf(&d.nodes[b]))
 }

@@ -2,6 +2,7 @@ package canon
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,7 +12,7 @@ type Pointer struct{ tokens []token }
 
 type token struct {
 	name  string
-	index int // as an array index; -1 if it is none
+	index int // as an array index; negative if it is none
 }
 
 // ParsePointer reads the string form of a pointer: "" or "/"-separated tokens in which "~1" stands
@@ -28,36 +29,21 @@ func ParsePointer(s string) (Pointer, error) {
 		return p, errors.New("not valid UTF-8")
 	}
 	for t := range strings.SplitSeq(s[1:], "/") {
-		for rest := t; ; {
-			_, after, found := strings.Cut(rest, "~")
-			if !found {
-				break
-			}
-			if after == "" || after[0] != '0' && after[0] != '1' {
-				return p, errors.New(`"~" must be followed by 0 or 1`)
-			}
-			rest = after
+		if strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(t), "~") {
+			return p, errors.New(`"~" must be followed by 0 or 1`)
 		}
-		// In this order, so that "~01" becomes "~1" and not "/".
-		name := strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
+		name := strings.NewReplacer("~0", "~", "~1", "/").Replace(t)
 		p.tokens = append(p.tokens, token{name, arrayIndex(name)})
 	}
 	return p, nil
 }
 
-// arrayIndex reads digits without leading zeros. An index that no document can have is none.
+// arrayIndex reads digits without leading zeros.
 func arrayIndex(s string) int {
-	if s == "" || len(s) > 9 || s[0] == '0' && len(s) > 1 {
-		return -1
+	if n, err := strconv.Atoi(s); err == nil && strconv.Itoa(n) == s {
+		return n
 	}
-	n := 0
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return -1
-		}
-		n = n*10 + int(s[i]-'0')
-	}
-	return n
+	return -1
 }
 
 // Drop takes what p points to out of the document; nothing happens if there is nothing. The other

@@ -3,6 +3,7 @@ package canon
 import (
 	"encoding/binary"
 	"math/bits"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/stet-dev/stet/internal/hexdigit"
@@ -19,64 +20,35 @@ const (
 // str reads the string whose first byte after the quote is at i and returns where it ends, behind
 // the closing quote.
 func (d *Doc) str(i int) int {
-	s, j := d.src, i
-	for j+8 <= len(s) {
-		x := binary.LittleEndian.Uint64(s[j:])
-		if m := ((x - ' '*ones) | (x ^ '"'*ones - ones) | (x ^ '\\'*ones - ones) | x) & tops; m != 0 {
-			j += bits.TrailingZeros64(m) / 8
-			break
-		}
-		j += 8
-	}
-	for j < len(s) {
-		switch c := s[j]; {
-		case c == '"':
-			d.nodes = append(d.nodes, node{off: uint32(i), end: uint32(j), kind: text})
-			return j + 1
-		case c == '\\':
-			return d.escaped(i, j)
-		case c < ' ':
-			return -1
-		case c >= utf8.RuneSelf:
-			return d.unicode(i, j)
-		}
-		j++
-	}
-	return -1
-}
-
-// plain returns the first index from j on that holds a quote, a backslash or a control character,
-// or len(src).
-func (d *Doc) plain(j int) int {
-	s := d.src
-	for j+8 <= len(s) {
-		x := binary.LittleEndian.Uint64(s[j:])
-		q, b := x^'"'*ones, x^'\\'*ones
-		if m := ((x-' '*ones)&^x | (q-ones)&^q | (b-ones)&^b) & tops; m != 0 {
-			return j + bits.TrailingZeros64(m)/8
-		}
-		j += 8
-	}
-	for j < len(s) && s[j] != '"' && s[j] != '\\' && s[j] >= ' ' {
-		j++
-	}
-	return j
-}
-
-// unicode continues a string without escapes so far that has its first byte beyond ASCII at j.
-func (d *Doc) unicode(i, j int) int {
-	j = d.plain(j)
-	if j >= len(d.src) || d.src[j] < ' ' {
+	j, ascii := d.plain(i)
+	switch {
+	case j >= len(d.src) || d.src[j] < ' ':
 		return -1
-	}
-	if d.src[j] == '\\' {
+	case d.src[j] == '\\':
 		return d.escaped(i, j)
-	}
-	if !utf8.Valid(d.src[i:j]) {
+	case !ascii && !utf8.Valid(d.src[i:j]):
 		return -1
 	}
 	d.nodes = append(d.nodes, node{off: uint32(i), end: uint32(j), kind: text})
 	return j + 1
+}
+
+// plain returns the first index from j on that holds a quote, a backslash or a control character,
+// or len(src). ascii is false if a byte before it, or one close behind it, is beyond ASCII.
+func (d *Doc) plain(j int) (end int, ascii bool) {
+	s, seen := d.src, uint64(0)
+	for j+8 <= len(s) {
+		x := binary.LittleEndian.Uint64(s[j:])
+		seen |= x
+		if m := (x - ' '*ones | (x ^ '"'*ones - ones) | (x ^ '\\'*ones - ones)) &^ x & tops; m != 0 {
+			return j + bits.TrailingZeros64(m)/8, seen&tops == 0
+		}
+		j += 8
+	}
+	for ; j < len(s) && s[j] != '"' && s[j] != '\\' && s[j] >= ' '; j++ {
+		seen |= uint64(s[j])
+	}
+	return j, seen&tops == 0
 }
 
 // escaped continues a string that has its first backslash at j.
@@ -93,7 +65,7 @@ func (d *Doc) escaped(i, j int) int {
 		if i = d.escape(j + 1); i < 0 {
 			return -1
 		}
-		j = d.plain(i)
+		j, _ = d.plain(i)
 	}
 	if !utf8.Valid(d.text[start:]) {
 		return -1
@@ -108,27 +80,22 @@ func (d *Doc) escape(i int) int {
 	if i >= len(d.src) {
 		return -1
 	}
-	c := d.src[i]
-	switch c {
-	case '"', '\\', '/':
-	case 'b':
-		c = '\b'
-	case 'f':
-		c = '\f'
-	case 'n':
-		c = '\n'
-	case 'r':
-		c = '\r'
-	case 't':
-		c = '\t'
-	case 'u':
+	if d.src[i] == 'u' {
 		return d.codePoint(i + 1)
-	default:
+	}
+	at := strings.IndexByte(escapes, d.src[i])
+	if at < 0 {
 		return -1
 	}
-	d.text = append(d.text, c)
+	d.text = append(d.text, meanings[at])
 	return i + 1
 }
+
+// escapes are the characters that may follow a backslash, and meanings what each stands for.
+const (
+	escapes  = `"\/bfnrt`
+	meanings = "\"\\/\b\f\n\r\t"
+)
 
 // codePoint reads the four digits at i, and the other half of a surrogate pair. Half a pair is
 // refused.

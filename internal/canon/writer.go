@@ -57,7 +57,7 @@ func (w *Writer) pass(p []byte) {
 	w.out.Write(p)
 }
 
-// room makes sure that n more bytes fit; n is small.
+// room makes sure that n more bytes fit, if that many ever do.
 func (w *Writer) room(n int) {
 	if len(w.buf)+n > cap(w.buf) {
 		w.Flush()
@@ -73,20 +73,12 @@ func (w *Writer) Byte(c byte) {
 // Uint writes a count or a length.
 func (w *Writer) Uint(n int) {
 	w.room(binary.MaxVarintLen64)
-	if n < 0x80 {
-		w.buf = append(w.buf, byte(n))
-		return
-	}
 	w.buf = binary.AppendUvarint(w.buf, uint64(n))
 }
 
 // Raw writes bytes as they are. Large ones are not copied.
 func (w *Writer) Raw(p []byte) {
-	if len(w.buf)+len(p) <= cap(w.buf) {
-		w.buf = append(w.buf, p...)
-		return
-	}
-	w.Flush()
+	w.room(len(p))
 	if len(p) <= cap(w.buf) {
 		w.buf = append(w.buf, p...)
 		return

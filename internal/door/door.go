@@ -5,8 +5,10 @@
 package door
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -57,16 +59,8 @@ func (d *Rules) Enter(r *http.Request) (*http.Request, *Fault) {
 		return r, &Fault{badFraming, "The request has both a Content-Length and a Transfer-Encoding, or a Transfer-Encoding in HTTP/1.0, and readers " +
 			"differ in where it ends. Send either a Content-Length or, in HTTP/1.1, Transfer-Encoding: chunked."}
 	}
-	if f := d.method(r.Method); f != nil {
+	if f := cmp.Or(d.method(r.Method), d.target(r), d.override(r)); f != nil {
 		return r, f
-	}
-	if f := d.target(r); f != nil {
-		return r, f
-	}
-	if d.RefuseOverride {
-		if f := d.override(r); f != nil {
-			return r, f
-		}
 	}
 	entered := r
 	if r.Header["Upgrade"] != nil && r.Method != http.MethodGet {
@@ -111,10 +105,8 @@ func isPadded(v string) bool {
 
 func padded(r *http.Request) bool {
 	for _, lines := range r.Header {
-		for _, v := range lines {
-			if isPadded(v) {
-				return true
-			}
+		if slices.ContainsFunc(lines, isPadded) {
+			return true
 		}
 	}
 	return isPadded(r.Host)

@@ -45,6 +45,9 @@ func (d *Rules) named(s string) string {
 // override looks for another method that a framework would use instead of the request's. CGI and
 // what descends from it read an underscore in a field's name as a hyphen.
 func (d *Rules) override(r *http.Request) *Fault {
+	if !d.RefuseOverride {
+		return nil
+	}
 	for name, lines := range r.Header {
 		switch http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) {
 		case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override":

@@ -1,9 +1,11 @@
 package framing
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"io"
+	"log"
 	"time"
 )
 
@@ -23,7 +25,7 @@ func (c *conn) handshake() error {
 		if ok = ok && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader); ok {
 			err = errors.New("client sent an HTTP request to an HTTPS server")
 		}
-		c.server.logf("http: TLS handshake error from %v: %v", c.RemoteAddr(), err)
+		cmp.Or(c.server.srv.ErrorLog, log.Default()).Printf("http: TLS handshake error from %v: %v", c.RemoteAddr(), err)
 		if ok {
 			_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
 			_ = plain.Conn.Close()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log"
 	"net"
 	"net/http"
 	"slices"
@@ -132,12 +131,4 @@ func (l *listener) configure() {
 		c.NextProtos = append(c.NextProtos, protoHTTP1)
 	}
 	l.config = c
-}
-
-func (l *listener) logf(format string, args ...any) {
-	if l.srv.ErrorLog != nil {
-		l.srv.ErrorLog.Printf(format, args...)
-		return
-	}
-	log.Printf(format, args...)
 }

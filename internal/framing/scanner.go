@@ -2,11 +2,11 @@ package framing
 
 import (
 	"bytes"
-	"math"
+	"strconv"
+	"strings"
 
 	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/hexdigit"
-	"strings"
 )
 
 // A field that must not be obeyed is overwritten with one of these. Each is as long as the field's
@@ -272,13 +272,11 @@ func trimLine(line []byte) []byte { return bytes.Trim(bytes.TrimSuffix(line, []b
 
 // number reads a Content-Length. A missing one and an empty one are 0.
 func number(b []byte) (n uint64, ok bool) {
-	for _, c := range b {
-		if c < '0' || c > '9' || n > math.MaxInt64/10 {
-			return 0, false
-		}
-		n = 10*n + uint64(c-'0')
+	if len(b) == 0 {
+		return 0, true
 	}
-	return n, n <= math.MaxInt64
+	n, err := strconv.ParseUint(string(b), 10, 63)
+	return n, err == nil
 }
 
 func overwrite(b []byte, name, with string) {

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/stet-dev/stet/internal/canon"
 	"github.com/stet-dev/stet/internal/spell"
@@ -98,18 +99,12 @@ func unknown(name string, into map[string]any) *Error {
 	return &Error{Unknown, fmt.Sprintf("%.40s", name), "there is no such member" + cmp.Or(hint, "; there are "+list(names)), hint}
 }
 
-func list(names []string) (text string) {
-	for i, name := range names {
-		switch {
-		case i == 0:
-		case i == len(names)-1:
-			text += " and "
-		default:
-			text += ", "
-		}
-		text += name
+func list(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
 	}
-	return text
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // decode refuses null as well: it would leave the place as it is, as if the member had not come.
