@@ -33,14 +33,12 @@ func (s *Store) queue(write *sqltext.PostgresWrite) *groupcommit.Queue[*op] {
 
 // do carries out o. q is nil for writes that are never grouped.
 func (s *Store) do(q *groupcommit.Queue[*op], o *op) error {
-	if err := s.calls.enter(); err != nil {
-		return err
-	}
-	defer s.calls.leave()
-	if q == nil {
-		return s.patient(o)
-	}
-	return q.Do(o)
+	return s.on(func(Querier) error {
+		if q == nil {
+			return s.patient(o)
+		}
+		return q.Do(o)
+	})
 }
 
 // fits reports whether o may share a statement with others. A note has its entry in the history.

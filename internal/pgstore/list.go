@@ -14,23 +14,18 @@ func reader(q Querier) *sqltext.Reader {
 		}}
 }
 
-// during makes a call that Close waits for.
-func (s *Store) during(ctx context.Context, op string, call func(context.Context) error) error {
-	err := s.calls.enter()
-	if err == nil {
-		defer s.calls.leave()
-		err = call(ctx)
+// on makes a call that Close waits for.
+func (s *Store) on(call func(q Querier) error) error {
+	if err := s.calls.enter(); err != nil {
+		return err
 	}
-	return s.wrap(op, err)
+	defer s.calls.leave()
+	return call(s.pool)
 }
 
-// Append adds an entry that tells of no change.
-func (s *Store) Append(ctx context.Context, c stet.Change) error {
-	return s.during(ctx, "append", func(ctx context.Context) error { return appendTo(ctx, s.pool, &c) })
-}
-
-func (b *bound) Append(ctx context.Context, c stet.Change) error {
-	return b.s.wrap("append", appendTo(ctx, b.q, &c))
+// during makes a call that Close waits for, named op.
+func (s *Store) during(ctx context.Context, op string, call func(context.Context) error) error {
+	return s.wrap(op, s.on(func(Querier) error { return call(ctx) }))
 }
 
 func appendTo(ctx context.Context, q Querier, c *stet.Change) error {

@@ -52,12 +52,16 @@ type Config struct {
 	Closed error
 }
 
-// listing is embedded without being exported.
-type listing = tablestore.Listing
+// Both are embedded without being exported.
+type (
+	listing = tablestore.Listing
+	verbs   = tablestore.Verbs[*op]
+)
 
 // Store is a store in Postgres.
 type Store struct {
 	listing
+	verbs
 	pool Querier
 	cfg  Config
 
@@ -94,6 +98,7 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 	}
 	s := &Store{pool: pool, cfg: c, turns: make(chan struct{}, maxPatient)}
 	s.listing = listing{Reading: tablestore.Reading{Reader: reader(pool), Around: s.during}}
+	s.verbs = s.ownVerbs()
 	if err := s.identify(ctx); err != nil {
 		return nil, fmt.Errorf("%s: open: which database this is: %w", c.Package, err)
 	}
@@ -153,10 +158,15 @@ func (c *calls) close() {
 	c.busy.Wait()
 }
 
-// Get returns the record, or [stet.ErrNotFound].
-func (s *Store) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
-	err = s.during(ctx, "get", func(ctx context.Context) (err error) { r, err = get(ctx, s.pool, id); return err })
-	return r, err
+func (s *Store) ownVerbs() verbs {
+	return tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Do: s.carry, Wrap: s.wrap,
+		Get: func(ctx context.Context, id stet.ID) (r stet.Record, err error) {
+			err = s.on(func(q Querier) (err error) { r, err = get(ctx, q, id); return err })
+			return r, err
+		},
+		Append: func(ctx context.Context, c *stet.Change) error {
+			return s.on(func(q Querier) error { return appendTo(ctx, q, c) })
+		}})
 }
 
 func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) {

@@ -13,7 +13,7 @@ func TestPostgresPlaces(t *testing.T) {
 	noted := sample()
 	r := noted
 	r.Note = nil
-	created, err := PostgresCreateArgs(&r)
+	created, err := PostgresCreateArgs(&r.Head, &r.Body)
 	if err != nil {
 		t.Fatal(err)
 	}

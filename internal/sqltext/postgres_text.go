@@ -82,9 +82,9 @@ func (r *Row) Unescape() error {
 }
 
 // PostgresCreateArgs returns the arguments of [PostgresCreate].
-func PostgresCreateArgs(r *stet.Record) ([]any, error) {
-	args, err := postgresValues(&r.Head, &r.Body)
-	return append(args, dueIn(&r.Head)), err
+func PostgresCreateArgs(h *stet.Head, b *stet.Body) ([]any, error) {
+	args, err := postgresValues(h, b)
+	return append(args, dueIn(h)), err
 }
 
 // PostgresReplaceArgs returns the arguments of one of the statements that replace. If b is nil,

@@ -69,7 +69,7 @@ func answerTaken(ctx context.Context, c *lane, batch []*job) (free []*job, err e
 		case f.err != nil:
 			j.Err = f.err
 		default:
-			j.Have, j.Err = f.r, stet.ErrExists
+			j.Got, j.Err = f.r, stet.ErrExists
 		}
 	}
 	return free, nil

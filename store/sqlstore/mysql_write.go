@@ -21,6 +21,8 @@ type job struct {
 	write *sqltext.MySQLWrite // Create, Replace
 }
 
+func newJob() *job { return &job{} }
+
 // heldTimeout is how long a write without a deadline tries to get at a row that another transaction
 // holds.
 const heldTimeout = 10 * time.Second
@@ -87,7 +89,7 @@ func (s *mysql) patient(j *job) error {
 // another transaction holds it.
 func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
 	if j.Verb == tablestore.Create {
-		if j.Have, err = getMySQL(ctx, c, j.Head.ID, ""); err == nil {
+		if j.Got, err = getMySQL(ctx, c, j.Head.ID, ""); err == nil {
 			return stet.ErrExists
 		} else if !errors.Is(err, stet.ErrNotFound) {
 			return err
@@ -202,7 +204,7 @@ func createMySQL(ctx context.Context, c *lane, j *job) error {
 		j.Done(told)
 		return nil
 	}
-	switch j.Have, err = getMySQL(ctx, c, j.Head.ID, ""); {
+	switch j.Got, err = getMySQL(ctx, c, j.Head.ID, ""); {
 	case err == nil:
 		return stet.ErrExists
 	case errors.Is(err, stet.ErrNotFound): // deleted meanwhile: as if it had been taken, and not yet looked at
@@ -259,7 +261,7 @@ func removeMySQL(ctx context.Context, c querier, j *job) error {
 // refuse says why no row was changed. It reads what is there now: within a transaction that repeats
 // its reads that is more than a plain SELECT would see.
 func (j *job) refuse(ctx context.Context, c querier) (err error) {
-	if j.Got, err = getMySQLHead(ctx, c, j.Head.ID, mysqlCurrent(c)); err != nil {
+	if j.Got.Head, err = getMySQLHead(ctx, c, j.Head.ID, mysqlCurrent(c)); err != nil {
 		return err
 	}
 	return stet.ErrStale

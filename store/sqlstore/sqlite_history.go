@@ -6,19 +6,10 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// Append adds an entry that tells of no change.
-func (s *sqlite) Append(ctx context.Context, c stet.Change) error {
-	return wrap("append", s.queue.Do(appendOp(ctx, &c)))
-}
-
-// Append adds an entry that tells of no change.
-func (b *boundSQLite) Append(ctx context.Context, c stet.Change) error {
-	return wrap("append", b.do(ctx, func() error { return b.apply(appendOp(ctx, &c)) }))
-}
-
-func appendOp(ctx context.Context, c *stet.Change) *op {
-	o := newOp(ctx, appendTo, &stet.Head{ID: c.ID}, nil)
-	o.args = text.Appended(c)
+// entryOf is the write of an entry that tells of no change.
+func entryOf(ctx context.Context, c *stet.Change) *op {
+	o := &op{args: text.Appended(c)}
+	o.Ctx, o.Verb, o.Head.ID = ctx, appendTo, c.ID
 	return o
 }
 
