@@ -158,7 +158,7 @@ func (s *Store) lookUp(ctx context.Context, batch []*op, contended bool) {
 		return
 	}
 	_ = each(ctx, s.pool, sqltext.PostgresGetMany, []any{scopes, keys}, func(rows Rows) error {
-		row := sqltext.Row{Unstamped: true}
+		row := sqltext.PostgresDialect.Row()
 		var at int64
 		if err := scan(ctx, rows, append([]any{&at}, row.DestBody()...)...); err != nil {
 			return err

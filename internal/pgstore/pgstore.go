@@ -172,32 +172,18 @@ func (s *Store) ownVerbs() verbs {
 func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) {
 	found := stet.ErrNotFound
 	err = each(ctx, q, sqltext.PostgresGet, sqltext.PostgresEncoder.ID(nil, id), func(rows Rows) error {
-		row := sqltext.Row{Unstamped: true}
+		row := sqltext.PostgresDialect.Row()
 		var now int64
 		if err := scan(ctx, rows, append([]any{&now}, row.DestBody()...)...); err != nil {
 			return err
 		}
-		r, found = record(&row, now)
+		r, found = row.Record(now)
 		return nil
 	})
 	if err == nil {
 		err = found
 	}
 	return r, err
-}
-
-func record(row *sqltext.Row, now int64) (stet.Record, error) {
-	if err := row.Unescape(); err != nil {
-		return stet.Record{}, err
-	}
-	return row.Record(now)
-}
-
-func headOf(row *sqltext.Row, now int64) (stet.Head, error) {
-	if err := row.Unescape(); err != nil {
-		return stet.Head{}, err
-	}
-	return row.Head(now)
 }
 
 // each reads the rows of an answer. An error of visit ends that, and is returned.

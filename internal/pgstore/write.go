@@ -75,7 +75,7 @@ func (o *op) made(at int64) {
 
 // found: the record was there.
 func (o *op) found(row *sqltext.Row, at int64) {
-	if o.Got, o.Err = record(row, at); o.Err == nil {
+	if o.Got, o.Err = row.Record(at); o.Err == nil {
 		o.Err = stet.ErrExists
 	}
 }
@@ -85,12 +85,12 @@ func (o *op) found(row *sqltext.Row, at int64) {
 func (o *op) refused(q Querier) error {
 	o.Err = stet.ErrNotFound
 	return each(o.Ctx, q, sqltext.PostgresGetHead, sqltext.PostgresEncoder.ID(nil, o.Head.ID), func(rows Rows) error {
-		row := sqltext.Row{Unstamped: true}
+		row := sqltext.PostgresDialect.Row()
 		var at int64
 		if err := scan(o.Ctx, rows, append([]any{&at}, row.Dest()...)...); err != nil {
 			return err
 		}
-		if o.Got.Head, o.Err = headOf(&row, at); o.Err == nil {
+		if o.Got.Head, o.Err = row.Head(at); o.Err == nil {
 			o.Err = stet.ErrStale
 			if o.Got.Version == o.Prev { // it came into being after this was tried
 				o.Err = errAgain
@@ -166,7 +166,7 @@ func (o *op) scan(rows Rows) error {
 		o.made(at)
 		return nil
 	}
-	row := sqltext.Row{Unstamped: true}
+	row := sqltext.PostgresDialect.Row()
 	if err := scan(o.Ctx, rows, append([]any{nil, nil}, row.DestBody()...)...); err != nil {
 		return err
 	}

@@ -53,9 +53,12 @@ func (r *changeRow) Change() (stet.Change, error) {
 // Appended returns the arguments of a row without a change, in the order of its columns, except the
 // states and the instant.
 func (text Encoder) Appended(c *stet.Change) []any {
-	n := &c.Note
-	return []any{text(string(c.ID.Scope)), text(string(c.ID.Key)), int64(c.Attempt), text(n.Who), text(n.Why), text(n.Evidence), text(n.Notice),
-		text(n.Action), text(c.Tag)}
+	return text.note(append(text.ID(nil, c.ID), int64(c.Attempt)), &c.Note, c.Tag)
+}
+
+// note appends the arguments of a note, and of the tag of the record that it is about.
+func (text Encoder) note(args []any, n *stet.Note, tag string) []any {
+	return append(args, text(n.Who), text(n.Why), text(n.Evidence), text(n.Notice), text(n.Action), text(tag))
 }
 
 // historyPage is a page of the history under construction. The rows come newest first, selected by

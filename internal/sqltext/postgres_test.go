@@ -93,7 +93,7 @@ func FuzzPostgresEscape(f *testing.F) {
 // A row whose text is damaged is refused, and not told.
 func TestPostgresUnescapeRow(t *testing.T) {
 	row := Row{scope: "s", key: `secret\`}
-	err := row.Unescape()
+	err := row.unescape()
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}

@@ -89,6 +89,9 @@ var (
 	errColumn = corrupt("a column holds another type than it should")
 )
 
+// Row returns a row to scan.
+func (d *Dialect) Row() Row { return Row{kind: d.kind} }
+
 func (d *Dialect) name(column string) string { return d.quote + column + d.quote }
 
 func (d *Dialect) names(columns ...[]string) string { return list(d.quote+"%s"+d.quote, columns...) }
@@ -168,7 +171,7 @@ func (r *Reader) page(
 	var last place
 	seen := 0
 	err = r.Run(ctx, statement, args, func(s Scanner) error {
-		row, here, now := Row{Unstamped: r.kind != sqlite}, place{}, int64(0)
+		row, here, now := r.Row(), place{}, int64(0)
 		err := s.Scan(append([]any{&now, &here.id, &here.due}, row.Dest()...)...)
 		if err != nil && r.kind != sqlite { // whose columns take values of any type
 			return Unread(ctx, err)
@@ -181,7 +184,7 @@ func (r *Reader) page(
 		if r.Clock != nil {
 			now = r.Clock()
 		}
-		if h, ok := r.head(&row, now); ok && err == nil && detail.Matches(&h) {
+		if h, unread := row.Head(now); unread == nil && err == nil && detail.Matches(&h) {
 			heads = append(heads, h)
 		}
 		return nil
@@ -194,14 +197,6 @@ func (r *Reader) page(
 
 // errEnough ends the reading of an answer.
 var errEnough = errors.New("the page is full")
-
-func (r *Reader) head(row *Row, now int64) (h stet.Head, ok bool) {
-	if r.kind == postgres && row.Unescape() != nil {
-		return h, false
-	}
-	h, err := row.Head(now)
-	return h, err == nil
-}
 
 // List implements [stet.Lister], newest first.
 func (r *Reader) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {

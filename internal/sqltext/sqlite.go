@@ -102,8 +102,7 @@ func SQLiteWait(ms int64) string { return fmt.Sprintf("PRAGMA busy_timeout = %d"
 // Note appends the arguments of [SQLiteNote], except those of its condition: the entry that h's
 // note makes at the instant at.
 func (text Encoder) Note(args []any, h *stet.Head, at int64) []any {
-	return append(args, h.State.String(), h.Attempt, at, text(h.Note.Who), text(h.Note.Why), text(h.Note.Evidence), text(h.Note.Notice),
-		text(h.Note.Action), text(h.Tag))
+	return text.note(append(args, h.State.String(), h.Attempt, at), h.Note, h.Tag)
 }
 
 // list formats every column and joins them by commas.

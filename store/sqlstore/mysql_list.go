@@ -9,8 +9,6 @@ import (
 func readMySQL(c querier) *sqltext.Reader {
 	return &sqltext.Reader{Dialect: sqltext.MySQLDialect,
 		Run: func(ctx context.Context, statement string, args []any, row func(sqltext.Scanner) error) error {
-			q := new(sqltext.MySQL).Fill(statement, args...)
-			rows, err := c.QueryContext(ctx, string(q.Text), q.Args...)
-			return fault(sqltext.EachRow(rows, err, row))
+			return eachRow(ctx, c, new(sqltext.MySQL).Fill(statement, args...), row)
 		}}
 }

@@ -105,15 +105,7 @@ func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
 // It does not wait.
 func askMySQL(ctx context.Context, c *lane, id stet.ID) error {
 	q := about(c).Add("SELECT `version` FROM stet_records WHERE ").Whose(id).Add(" FOR UPDATE NOWAIT")
-	rows, err := query(ctx, c, q)
-	if err != nil {
-		return fault(err)
-	}
-	defer rows.Close()
-	for rows.Next() { // it is enough that there was no error
-		continue
-	}
-	return fault(rows.Err())
+	return eachRow(ctx, c, q, func(sqltext.Scanner) error { return nil }) // it is enough that there was no error
 }
 
 // apply carries out j as one transaction of its own.
@@ -183,6 +175,12 @@ func exec(ctx context.Context, c querier, q *sqltext.MySQL) (rows, told int64, e
 	return rows, told, err
 }
 
+// eachRow reads the rows of an answer.
+func eachRow(ctx context.Context, c querier, q *sqltext.MySQL, visit func(sqltext.Scanner) error) error {
+	rows, err := query(ctx, c, q)
+	return fault(sqltext.EachRow(rows, err, visit))
+}
+
 func query(ctx context.Context, c querier, q *sqltext.MySQL) (*sql.Rows, error) {
 	if lane, ok := c.(*lane); ok && q.Kept {
 		s, err := lane.statement(ctx, string(q.Text))
@@ -238,15 +236,8 @@ func replaceMySQL(ctx context.Context, c querier, j *job) error {
 // stateMySQL locks the row, and returns the state that is to end.
 func stateMySQL(ctx context.Context, c querier, j *job) (state string, err error) {
 	q := new(sqltext.MySQL).Add("SELECT `state` FROM stet_records WHERE ").If(j.Head.ID, j.Prev).Add(" FOR UPDATE")
-	rows, err := c.QueryContext(ctx, string(q.Text), q.Args...)
-	if err != nil {
-		return "", fault(err)
-	}
-	defer rows.Close()
-	if rows.Next() {
-		err = rows.Scan(&state)
-	}
-	return state, fault(errors.Join(err, rows.Err()))
+	err = eachRow(ctx, c, q, func(row sqltext.Scanner) error { return row.Scan(&state) })
+	return state, err
 }
 
 func removeMySQL(ctx context.Context, c querier, j *job) error {
@@ -302,20 +293,14 @@ func oneMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqlte
 	return found
 }
 
-// eachMySQL reads rows.
+// eachMySQL reads records, or heads.
 func eachMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqltext.Row) []any, visit func(row *sqltext.Row, now int64)) error {
-	rows, err := query(ctx, c, q)
-	if err != nil {
-		return fault(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		row := &sqltext.Row{Unstamped: true}
-		var now int64
-		if err := rows.Scan(append([]any{&now}, dest(row)...)...); err != nil {
+	return eachRow(ctx, c, q, func(s sqltext.Scanner) error {
+		row, now := sqltext.MySQLDialect.Row(), int64(0)
+		if err := s.Scan(append([]any{&now}, dest(&row)...)...); err != nil {
 			return sqltext.Unread(ctx, err)
 		}
-		visit(row, now)
-	}
-	return fault(rows.Err())
+		visit(&row, now)
+		return nil
+	})
 }
