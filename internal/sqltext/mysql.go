@@ -2,24 +2,15 @@ package sqltext
 
 import (
 	"database/sql"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/stet-dev/stet"
 )
-
-//go:embed mysql/*.sql
-var mysqlFiles embed.FS
-
-// MySQLMigrations returns the numbered steps to today's schema. Each is several statements: see
-// [Statements].
-func MySQLMigrations() fs.FS { return mysqlFiles }
 
 // What a row can hold.
 const (

@@ -1,21 +1,13 @@
 package sqltext
 
 import (
-	"embed"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/stet-dev/stet"
 )
-
-//go:embed sqlite/*.sql
-var sqliteFiles embed.FS
-
-// SQLiteMigrations returns the numbered steps to today's schema.
-func SQLiteMigrations() fs.FS { return sqliteFiles }
 
 // SQLiteText stores ordinary strings as text, for people, and others as blobs, because SQLite
 // promises nothing about text that contains a NUL or is not UTF-8. Each string has one form only,
