@@ -14,7 +14,6 @@ import (
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/internal/sqltext"
-	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // Wait implements [stet.Waiter].
@@ -24,17 +23,17 @@ func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 
 func (s *Store) wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	var rung <-chan struct{}
-	pause := tablestore.FirstLook
+	pause := rest.FirstLook
 	if s.bell != nil {
 		var leave func()
 		var listening bool
 		rung, listening, leave = s.bell.wait(ctx, id)
 		defer leave()
 		if listening {
-			pause = tablestore.LastLook // in case that a notification is lost
+			pause = rest.LastLook // in case that a notification is lost
 		}
 	}
-	return tablestore.Wait(ctx, pause, rung, func() (bool, error) { return s.gone(ctx, id, seen) })
+	return rest.Look(ctx, pause, rung, func() (bool, error) { return s.gone(ctx, id, seen) })
 }
 
 // gone reports whether the record has another version than seen, or is not there.
