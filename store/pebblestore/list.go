@@ -61,10 +61,10 @@ func (p *page) take(cursor string, id stet.ID, fits func(r *row) bool) (bool, er
 	return true, nil
 }
 
-// paged runs a walk over what is stored at this moment.
+// paged runs a walk over what is stored at this moment. With an error the page is empty.
 func (s *Store) paged(ctx context.Context, verb string, q stet.Query, walk func(ctx context.Context, p *page) error) (*page, error) {
 	q.States = slices.Clone(q.States)
-	return work(ctx, s, verb, nil, func() (p *page, err error) {
+	p, err := work(ctx, s, verb, nil, func() (p *page, err error) {
 		snap, err := s.settled()
 		if err != nil {
 			return nil, err
@@ -73,6 +73,10 @@ func (s *Store) paged(ctx context.Context, verb string, q stet.Query, walk func(
 		p = &page{q: &q, from: snap, now: s.now(), limit: q.Bound(), look: look}
 		return p, walk(ctx, p)
 	})
+	if err != nil {
+		p = &page{}
+	}
+	return p, err
 }
 
 // Due implements [stet.Store]. Records that fall due at the same instant are ordered by state,
@@ -92,10 +96,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 			return p.take(at.cursor(), id, func(r *row) bool { return due(&r.Head) == at.at && classOf(&r.Head) == at.class })
 		})
 	})
-	if err != nil {
-		return nil, "", err
-	}
-	return p.heads, p.next, nil
+	return p.heads, p.next, err
 }
 
 // List implements [stet.Lister]: by age of the keys, the newest first; the records of one scope by
@@ -103,10 +104,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 // and key, are found directly.
 func (s *Store) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	p, err := s.paged(ctx, "list", q, func(ctx context.Context, p *page) error { return p.walk(ctx, q.Oldest) })
-	if err != nil {
-		return nil, "", err
-	}
-	return p.heads, p.next, nil
+	return p.heads, p.next, err
 }
 
 // walk takes the records that the query may select, in the order of a list.
@@ -199,10 +197,7 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	return p.n, nil
+	return p.n, err
 }
 
 // Find implements [stet.Finder].
@@ -213,10 +208,7 @@ func (s *Store) Find(ctx context.Context, name string) ([]stet.Head, error) {
 	p, err := s.paged(ctx, "find", stet.Query{}, func(ctx context.Context, p *page) error {
 		return p.keys(ctx, appendText([]byte{nameKey}, name), true, named, func(r *row) bool { return r.DownstreamKey == name || r.DownstreamID == name })
 	})
-	if err != nil {
-		return nil, err
-	}
-	return p.heads, nil
+	return p.heads, err
 }
 
 // reapBatch is how many records are removed by one sync.
