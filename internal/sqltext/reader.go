@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // Reader reads pages of records and of the history. The databases share its statements, but for
@@ -331,15 +332,15 @@ func (r *Reader) due(q stet.Query, from place, most string) (statement string, a
 			if after[i] != "" {
 				c.and(after[i], afterArgs[i]...)
 			}
-			walk := r.heads() + " FROM stet_records" + c.where()
+			one := r.heads() + " FROM stet_records" + c.where()
 			switch r.kind {
 			case sqlite:
 			case postgres:
-				walk = "(SELECT * FROM (SELECT * FROM stet_records" + c.where() + ordered + ") few LIMIT (SELECT " + most + "))"
+				one = "(SELECT * FROM (SELECT * FROM stet_records" + c.where() + ordered + ") few LIMIT (SELECT " + most + "))"
 			case mysql:
-				walk = r.heads() + " FROM stet_records FORCE INDEX (stet_records_due)" + c.where() + ordered
+				one = r.heads() + " FROM stet_records FORCE INDEX (stet_records_due)" + c.where() + ordered
 			}
-			walks, args = append(walks, walk), append(args, c.args...)
+			walks, args = append(walks, one), append(args, c.args...)
 		}
 	}
 	switch {
@@ -386,9 +387,9 @@ func (r *Reader) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Chang
 		}
 		c.and("id < ?", after)
 	}
-	page := newHistoryPage(q)
+	page := walk.Page[stet.Change, int64]{Most: q.Bound(), Look: historyLook(&q)}
 	statement := fmt.Sprintf("SELECT id, %s FROM stet_history%s ORDER BY id DESC LIMIT %d",
-		r.names(strings.Split(historyColumns, ", ")), c.where(), page.Rows())
+		r.names(strings.Split(historyColumns, ", ")), c.where(), page.Look+1)
 	err := r.Run(ctx, statement, c.args, func(s Scanner) error {
 		var row changeRow
 		if err := s.Scan(row.Dest()...); err != nil {
@@ -400,13 +401,13 @@ func (r *Reader) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Chang
 			}
 		}
 		change, err := row.Change()
-		if err == nil {
-			page.Add(row.ID, change)
+		if err == nil && !page.More {
+			page.Add(row.ID, change, q.Matches(&change))
 		}
 		return err
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	return page.Changes, page.Next, nil
+	return page.Rows, page.Next(func(id int64) string { return strconv.FormatInt(id, 10) }), nil
 }
