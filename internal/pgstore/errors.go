@@ -125,9 +125,8 @@ func Fault(ctx context.Context, err error) error { return fault(ctx, err) }
 
 // answered returns the code of an error that the server has answered with, or "".
 func answered(err error) string {
-	var lost *lostError
-	var e *serverError
-	if !errors.As(err, &lost) && errors.As(err, &e) {
+	_, lost := errors.AsType[*lostError](err)
+	if e, ok := errors.AsType[*serverError](err); ok && !lost {
 		return e.code
 	}
 	return ""

@@ -3,6 +3,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,10 +181,7 @@ func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) 
 		r, found = row.Record(now)
 		return nil
 	})
-	if err == nil {
-		err = found
-	}
-	return r, err
+	return r, cmp.Or(err, found)
 }
 
 // each reads the rows of an answer. An error of visit ends that, and is returned.
@@ -215,4 +213,29 @@ func scan(ctx context.Context, rows Rows, dest ...any) error {
 		return err
 	}
 	return fault(ctx, err)
+}
+
+func reader(q Querier) *sqltext.Reader {
+	return &sqltext.Reader{Dialect: sqltext.PostgresDialect,
+		Run: func(ctx context.Context, statement string, args []any, row func(sqltext.Scanner) error) error {
+			return each(ctx, q, sqltext.PostgresPlaces(statement), args, func(rows Rows) error { return row(rows) })
+		}}
+}
+
+// on makes a call that Close waits for.
+func (s *Store) on(call func(q Querier) error) error {
+	if err := s.calls.enter(); err != nil {
+		return err
+	}
+	defer s.calls.leave()
+	return call(s.pool)
+}
+
+// during makes a call that Close waits for, named op.
+func (s *Store) during(ctx context.Context, op string, call func(context.Context) error) error {
+	return s.wrap(op, s.on(func(Querier) error { return call(ctx) }))
+}
+
+func appendTo(ctx context.Context, q Querier, c *stet.Change) error {
+	return each(ctx, q, sqltext.PostgresAppend, sqltext.PostgresEncoder.Appended(c), func(Rows) error { return nil })
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -268,29 +269,16 @@ func mysqlCurrent(c querier) string {
 
 func getMySQL(ctx context.Context, c querier, id stet.ID, how string) (r stet.Record, err error) {
 	q := about(c).Add(sqltext.MySQLRecords + " WHERE ").Whose(id).Add(how)
-	err = oneMySQL(ctx, c, q, (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) error {
-		r, err = row.Record(now)
-		return err
-	})
-	return r, err
+	found := stet.ErrNotFound
+	err = eachMySQL(ctx, c, q, (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) { r, found = row.Record(now) })
+	return r, cmp.Or(err, found)
 }
 
 func getMySQLHead(ctx context.Context, c querier, id stet.ID, how string) (h stet.Head, err error) {
 	q := about(c).Add(sqltext.MySQLHeads + " WHERE ").Whose(id).Add(how)
-	err = oneMySQL(ctx, c, q, (*sqltext.Row).Dest, func(row *sqltext.Row, now int64) error {
-		h, err = row.Head(now)
-		return err
-	})
-	return h, err
-}
-
-func oneMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqltext.Row) []any, f func(*sqltext.Row, int64) error) error {
 	found := stet.ErrNotFound
-	err := eachMySQL(ctx, c, q, dest, func(row *sqltext.Row, now int64) { found = f(row, now) })
-	if err != nil {
-		return err
-	}
-	return found
+	err = eachMySQL(ctx, c, q, (*sqltext.Row).Dest, func(row *sqltext.Row, now int64) { h, found = row.Head(now) })
+	return h, cmp.Or(err, found)
 }
 
 // eachMySQL reads records, or heads.
@@ -303,4 +291,19 @@ func eachMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqlt
 		visit(&row, now)
 		return nil
 	})
+}
+
+func appendMySQL(ctx context.Context, c querier, change *stet.Change) error {
+	q, err := sqltext.MySQLAppend(change)
+	if err == nil {
+		_, _, err = exec(ctx, c, q)
+	}
+	return err
+}
+
+func readMySQL(c querier) *sqltext.Reader {
+	return &sqltext.Reader{Dialect: sqltext.MySQLDialect,
+		Run: func(ctx context.Context, statement string, args []any, row func(sqltext.Scanner) error) error {
+			return eachRow(ctx, c, new(sqltext.MySQL).Fill(statement, args...), row)
+		}}
 }

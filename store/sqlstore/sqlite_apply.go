@@ -130,3 +130,15 @@ func (s *statements) refuse(o *op) (err error) {
 	}
 	return stet.ErrStale
 }
+
+// entryOf is the write of an entry that tells of no change.
+func entryOf(ctx context.Context, c *stet.Change) *op {
+	o := &op{args: text.Appended(c)}
+	o.Ctx, o.Verb, o.Head.ID = ctx, appendTo, c.ID
+	return o
+}
+
+func (s *statements) appendTo(o *op) error {
+	_, err := s.write(s.entry, append(o.args[:len(o.args):len(o.args)], s.clock.Micros()))
+	return err
+}
