@@ -81,33 +81,23 @@ func Of(s stet.Store) (has Set) {
 // The verbs of the result are wrapper's.
 func (has Set) Chain(wrapper stet.Store, as All, end stet.Store) stet.Store {
 	next := end
-	here := func() link { return link{wrapper, next} }
-	if has.Waiter != nil {
-		next = waiter{here(), as}
-	}
-	if has.Lister != nil {
-		next = lister{here(), as}
-	}
-	if has.Counter != nil {
-		next = counter{here(), as}
-	}
-	if has.Finder != nil {
-		next = finder{here(), as}
-	}
-	if has.Historian != nil {
-		next = historian{here(), as}
-	}
-	if has.Reaper != nil {
-		next = reaper{here(), as}
-	}
-	if has.Binder != nil {
-		next = binder{here(), as}
-	}
-	if has.Checker != nil {
-		next = checker{here(), as}
-	}
-	if has.LogSizer != nil {
-		next = logSizer{here(), as}
+	for _, a := range [...]struct {
+		there bool
+		link  func(l link) stet.Store
+	}{
+		{has.Waiter != nil, func(l link) stet.Store { return waiter{l, as} }},
+		{has.Lister != nil, func(l link) stet.Store { return lister{l, as} }},
+		{has.Counter != nil, func(l link) stet.Store { return counter{l, as} }},
+		{has.Finder != nil, func(l link) stet.Store { return finder{l, as} }},
+		{has.Historian != nil, func(l link) stet.Store { return historian{l, as} }},
+		{has.Reaper != nil, func(l link) stet.Store { return reaper{l, as} }},
+		{has.Binder != nil, func(l link) stet.Store { return binder{l, as} }},
+		{has.Checker != nil, func(l link) stet.Store { return checker{l, as} }},
+		{has.LogSizer != nil, func(l link) stet.Store { return logSizer{l, as} }},
+	} {
+		if a.there {
+			next = a.link(link{wrapper, next})
+		}
 	}
 	return next
 }
