@@ -158,8 +158,8 @@ func (s *statements) reaping(build func(string) string) {
 	}
 }
 
-// build fills in the clock and the line of errors, and ends a statement. The argument of the line is
-// JSON text; attempt and version are those before the change.
+// build fills in the clock and the line of errors, and ends a statement. The argument of the line
+// is JSON text; attempt and version are those before the change.
 func (s *statements) build(q, now string) string {
 	parts := []string{"errors", "NEWLINE", `'{"attempt":'`, "attempt", `',"at":'`, now, `',"error":'`, "TEXT", `'}'`, "NEWLINE"}
 	line := strings.Join(parts, " || ")

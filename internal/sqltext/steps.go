@@ -16,8 +16,8 @@ const (
 //go:embed sqlite mysql postgres
 var migrations embed.FS
 
-// Steps returns the migrations of a dialect (sqlite, mysql or postgres) to today's schema, in order,
-// each of several statements: see [Statements].
+// Steps returns the migrations of a dialect (sqlite, mysql or postgres) to today's schema, in
+// order, each of several statements: see [Statements].
 func Steps(dialect string) (steps []string) {
 	files, err := migrations.ReadDir(dialect) // sorted
 	for i := 0; err == nil && i < len(files); i++ {

@@ -56,8 +56,8 @@ func (o *op) stamped(at *sqltext.Stamp) []any {
 }
 
 // carry has o carried out among others. A duplicate is answered at once, even while another
-// transaction holds the file: a Create looks first if the name is known, because then it is probably
-// taken, and if it has to wait for long, as it does while another process holds the file.
+// transaction holds the file: a Create looks first if the name is known, because then it is
+// probably taken, and if it has to wait for long, as it does while another process holds the file.
 func (s *sqlite) carry(o *op) (err error) {
 	if o.Verb != tablestore.Create {
 		return s.queue.Do(o)
