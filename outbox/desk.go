@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -35,10 +36,8 @@ func (d *Desk) List(ctx context.Context, q Query) ([]Stored, error) {
 	if q.Dead {
 		query += " AND state IN ('dead', 'unknown')"
 	}
-	if q.Limit <= 0 {
-		q.Limit = 100
-	}
-	all, err := d.Box.q.all(d.DB.QueryContext(ctx, d.Box.q.end(query+" ORDER BY id LIMIT "+fmt.Sprint(q.Limit)), args...))
+	query += fmt.Sprintf(" ORDER BY id LIMIT %d", cmp.Or(max(q.Limit, 0), 100))
+	all, err := d.Box.q.all(d.DB.QueryContext(ctx, d.Box.q.end(query), args...))
 	if err != nil {
 		return nil, fmt.Errorf("outbox: list: %w", err)
 	}

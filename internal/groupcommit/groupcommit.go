@@ -71,7 +71,7 @@ func (q *Queue[W]) join(w W) error {
 	case lone:
 		return q.lead(w)
 	}
-	if q.looks(w) && q.late(w) {
+	if looks := q.Look != nil && (q.Looks == nil || q.Looks(w)); looks && q.late(w) {
 		if err := q.Look(w); err != nil && q.withdraw(w) {
 			return err
 		}
@@ -124,8 +124,6 @@ func (q *Queue[W]) enter(w W) (lone bool, err error) {
 	q.start()
 	return false, nil
 }
-
-func (q *Queue[W]) looks(w W) bool { return q.Look != nil && (q.Looks == nil || q.Looks(w)) }
 
 // late reports whether w still waits after LookAfter. It locks the queue.
 func (q *Queue[W]) late(w W) bool {

@@ -191,7 +191,7 @@ func each(ctx context.Context, q Querier, sql string, args []any, visit func(Row
 	}
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
-		return fault(ctx, err)
+		return Fault(ctx, err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -200,7 +200,7 @@ func each(ctx context.Context, q Querier, sql string, args []any, visit func(Row
 		}
 	}
 	rows.Close()
-	return fault(ctx, rows.Err())
+	return Fault(ctx, rows.Err())
 }
 
 // scan reads a row, or says why not: see [sqltext.Unread].
@@ -212,7 +212,7 @@ func scan(ctx context.Context, rows Rows, dest ...any) error {
 	if err = sqltext.Unread(ctx, err); errors.Is(err, stet.ErrCorrupt) {
 		return err
 	}
-	return fault(ctx, err)
+	return Fault(ctx, err)
 }
 
 func reader(q Querier) *sqltext.Reader {
