@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/sqltext"
 )
 
 // Desk is where people look at messages, and settle those that are dead or unknown. What they do is
@@ -28,16 +30,14 @@ func (d *Desk) List(ctx context.Context, q Query) ([]Stored, error) {
 	for _, c := range []struct{ column, value string }{{"state", string(q.State)}, {"topic", q.Topic}} {
 		if c.value != "" {
 			args = append(args, d.Box.q.text(c.value))
-			query += " AND " + c.column + " = " + d.Box.q.place(len(args))
+			query += " AND " + c.column + " = ?"
 		}
 	}
 	if q.Dead {
 		query += " AND state IN ('dead', 'unknown')"
 	}
-	if q.Limit <= 0 {
-		q.Limit = 100
-	}
-	all, err := d.Box.q.all(d.DB.QueryContext(ctx, query+" ORDER BY id LIMIT "+fmt.Sprint(q.Limit), args...))
+	query += fmt.Sprintf(" ORDER BY id LIMIT %d", cmp.Or(max(q.Limit, 0), 100))
+	all, err := d.Box.q.all(d.DB.QueryContext(ctx, d.Box.q.end(query), args...))
 	if err != nil {
 		return nil, fmt.Errorf("outbox: list: %w", err)
 	}
@@ -59,21 +59,16 @@ func (d *Desk) Show(ctx context.Context, id int64) (Stored, error) {
 // Counts returns how many messages are in each state but Done and Discarded. Pending and Running
 // together are idem_outbox_pending; Dead and Unknown wait for a person.
 func (d *Desk) Counts(ctx context.Context) (map[State]int64, error) {
-	rows, err := d.DB.QueryContext(ctx, d.Box.q.counts)
-	if err != nil {
-		return nil, fmt.Errorf("outbox: counts: %w", err)
-	}
-	defer rows.Close()
 	all := map[State]int64{Pending: 0, Running: 0, Unknown: 0, Dead: 0}
-	for rows.Next() {
+	rows, err := d.DB.QueryContext(ctx, d.Box.q.counts)
+	err = sqltext.EachRow(rows, err, func(row sqltext.Scanner) error {
 		var state string
 		var n int64
-		if err := rows.Scan(&state, &n); err != nil {
-			return nil, fmt.Errorf("outbox: counts: %w", err)
-		}
+		err := row.Scan(&state, &n)
 		all[State(state)] = n
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("outbox: counts: %w", err)
 	}
 	return all, nil

@@ -99,19 +99,6 @@ func pairs(all []*claimed, add int64) []any {
 
 // many puts placeholders for n messages into a statement.
 func (s *statements) many(q string, n int) string {
-	i := 0
-	list := func(n int, one func() string) string {
-		all := make([]string, n)
-		for j := range all {
-			all[j] = one()
-		}
-		return strings.Join(all, ", ")
-	}
-	place := func() string { i++; return s.place(i) }
-	ids := list(n, place)
-	if !strings.Contains(q, "VERSIONS") {
-		return strings.Replace(q, "IDS", ids, 1)
-	}
-	versions := list(n, func() string { return "(" + place() + ", " + place() + ")" })
-	return strings.NewReplacer("IDS", ids, "VERSIONS", versions).Replace(q)
+	list := func(one string) string { return strings.Repeat(", "+one, n)[2:] }
+	return s.end(strings.NewReplacer("IDS", list("?"), "VERSIONS", list("(?, ?)")).Replace(q))
 }

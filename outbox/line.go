@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
+	"github.com/stet-dev/stet/internal/sqltx"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -50,19 +51,13 @@ func (b *Box) end(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) ([]in
 		// wake must see what was committed after change began.
 		options = &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 	}
-	tx, err := db.BeginTx(ctx, options)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // has no effect after a commit
-	ended, err := change(tx)
-	if err != nil {
-		return err
-	}
-	if err := b.wake(ctx, tx, ended); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return sqltx.Do(ctx, db, options, func(tx *sql.Tx) error {
+		ended, err := change(tx)
+		if err != nil {
+			return err
+		}
+		return b.wake(ctx, tx, ended)
+	})
 }
 
 // wake makes the messages unsorted that wait behind messages which tx has ended.

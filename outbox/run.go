@@ -93,13 +93,9 @@ func (r *run) loop(ctx context.Context) {
 
 // collect counts the deliveries that have ended.
 func (r *run) collect() {
-	for {
-		select {
-		case <-r.ended:
-			r.busy--
-		default:
-			return
-		}
+	for len(r.ended) > 0 {
+		<-r.ended
+		r.busy--
 	}
 }
 

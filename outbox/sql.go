@@ -2,8 +2,6 @@ package outbox
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/stet-dev/stet/internal/sqltext"
@@ -61,7 +59,7 @@ func newStatements(d sqlstore.Dialect) *statements {
 	s.lines(build)
 	s.outcomes(build)
 	s.reaping(build)
-	s.list = build("SELECT " + columns + " FROM stet_outbox WHERE id > ?")
+	s.list = "SELECT " + columns + " FROM stet_outbox WHERE id > ?" // goes on: see [Desk.List]
 	s.show = build("SELECT " + columns + " FROM stet_outbox WHERE id = ?")
 	s.counts = build("SELECT state, COUNT(*) FROM stet_outbox WHERE state IN ('pending', 'running', 'unknown', 'dead') GROUP BY state")
 	return s
@@ -160,10 +158,8 @@ func (s *statements) reaping(build func(string) string) {
 	}
 }
 
-var place = regexp.MustCompile(`\?`)
-
-// build fills in the clock and the line of errors, and writes placeholders and quotes in the
-// dialect. The argument of the line is JSON text; attempt and version are those before the change.
+// build fills in the clock and the line of errors, and ends a statement. The argument of the line
+// is JSON text; attempt and version are those before the change.
 func (s *statements) build(q, now string) string {
 	parts := []string{"errors", "NEWLINE", `'{"attempt":'`, "attempt", `',"at":'`, now, `',"error":'`, "TEXT", `'}'`, "NEWLINE"}
 	line := strings.Join(parts, " || ")
@@ -181,19 +177,13 @@ func (s *statements) build(q, now string) string {
 		arg = "?::text" // which cannot infer the type
 	}
 	q = strings.ReplaceAll(q, "LINE", strings.ReplaceAll(line, "TEXT", arg))
-	q = strings.ReplaceAll(q, "NOW", now)
+	return s.end(strings.ReplaceAll(q, "NOW", now))
+}
+
+// end writes placeholders and quotes as the dialect does.
+func (s *statements) end(q string) string {
 	if s.dialect != sqlstore.Postgres {
 		return q
 	}
-	n := 0
-	q = strings.ReplaceAll(q, "`", "")
-	q = place.ReplaceAllStringFunc(q, func(string) string { n++; return "$" + strconv.Itoa(n) })
-	return q
-}
-
-func (s *statements) place(n int) string {
-	if s.dialect == sqlstore.Postgres {
-		return fmt.Sprintf("$%d", n)
-	}
-	return "?"
+	return sqltext.PostgresPlaces(strings.ReplaceAll(q, "`", ""))
 }

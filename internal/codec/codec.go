@@ -30,15 +30,10 @@ func AppendMeta(dst []byte, meta map[string]string) []byte {
 
 // Meta decodes what AppendMeta wrote. An empty map comes back as nil. It keeps no reference to b.
 func Meta(b []byte) (map[string]string, error) {
-	d := versioned(b)
+	if len(b) == 0 || b[0] != version {
+		return nil, fmt.Errorf("%w: unknown version", ErrFormat)
+	}
+	d := decoder{rest: string(b[1:])}
 	meta := d.pairs(d.count())
 	return meta, d.end()
-}
-
-// versioned checks the version.
-func versioned(b []byte) *decoder {
-	if len(b) == 0 || b[0] != version {
-		return &decoder{err: fmt.Errorf("%w: unknown version", ErrFormat)}
-	}
-	return &decoder{rest: string(b[1:])}
 }

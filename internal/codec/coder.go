@@ -131,11 +131,16 @@ func (c *coder) note(note **stet.Note) {
 	}
 	n := *note
 	for _, s := range [...]*string{&n.Who, &n.Why, &n.Evidence, &n.Notice, &n.Action} {
-		if c.reading {
-			*s = c.string()
-		} else {
-			c.out = appendString(c.out, *s)
-		}
+		c.content(s)
+	}
+}
+
+// content is a string within a field.
+func (c *coder) content(s *string) {
+	if c.reading {
+		*s = c.string()
+	} else {
+		c.out = appendString(c.out, *s)
 	}
 }
 
@@ -154,19 +159,15 @@ func (c *coder) fields(fields *[]stet.Field) {
 	switch {
 	case !c.next(len(*fields) > 0):
 	case c.reading:
-		*fields = c.lines(c.count())
-		c.want(*fields != nil)
+		*fields = make([]stet.Field, c.count())
+		c.want(len(*fields) > 0)
 	default:
-		c.out = appendFields(c.out, *fields)
+		c.out = binary.AppendUvarint(c.out, uint64(len(*fields)))
 	}
-}
-
-func appendFields(dst []byte, fields []stet.Field) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(fields)))
-	for _, f := range fields {
-		dst = appendString(appendString(dst, f.Name), f.Value)
+	for i := range *fields {
+		c.content(&(*fields)[i].Name)
+		c.content(&(*fields)[i].Value)
 	}
-	return dst
 }
 
 func appendMeta(dst []byte, meta map[string]string) []byte {
@@ -244,17 +245,6 @@ func (d *decoder) count() int {
 		return 0
 	}
 	return int(n)
-}
-
-func (d *decoder) lines(n int) []stet.Field {
-	if n == 0 {
-		return nil
-	}
-	fields := make([]stet.Field, n)
-	for i := range fields {
-		fields[i].Name, fields[i].Value = d.string(), d.string()
-	}
-	return fields
 }
 
 func (d *decoder) pairs(n int) map[string]string {

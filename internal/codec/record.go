@@ -1,9 +1,11 @@
 package codec
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/stet-dev/stet"
 )
@@ -101,6 +103,30 @@ func Body(s string, b *stet.Body) error {
 	c := coder{decoder: decoder{rest: s}, reading: true}
 	c.body(b)
 	return c.end()
+}
+
+// AppendID appends the name of a record to dst: the length of its scope, its scope, its key.
+func AppendID(dst []byte, id stet.ID) []byte {
+	return append(appendString(dst, string(id.Scope)), id.Key...)
+}
+
+// ID is the inverse of [AppendID]. The strings of id share the memory of s.
+func ID(s string) (id stet.ID, ok bool) {
+	d := decoder{rest: s}
+	id.Scope, id.Key = stet.Scope(d.string()), stet.Key(d.rest)
+	return id, d.err == nil
+}
+
+// Owned returns r with bytes, a response and a note of its own. It shares its strings and its Meta.
+func Owned(r stet.Record) stet.Record {
+	if r.Note != nil {
+		r.Note = new(*r.Note)
+	}
+	r.Request, r.Progress = bytes.Clone(r.Request), bytes.Clone(r.Progress)
+	if a := r.Response; a != nil {
+		r.Response = &stet.Response{Status: a.Status, Header: slices.Clone(a.Header), Trailer: slices.Clone(a.Trailer), Body: bytes.Clone(a.Body)}
+	}
+	return r
 }
 
 // Check returns an error if h has a value that no store can keep.

@@ -6,6 +6,23 @@ import (
 	"github.com/stet-dev/stet"
 )
 
+// Micros returns an instant in microseconds since 1970, and 0 for the zero Time, which stands for
+// none. [Instant] is its inverse.
+func Micros(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixMicro()
+}
+
+// Instant is the inverse of [Micros].
+func Instant(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
 // Stamp sets the instants of a write over old, of a store that keeps them itself. A record's time
 // does not go back, even if the host's clock was set back while no process was running (I13).
 func Stamp(h, old *stet.Head, now time.Time) {

@@ -65,20 +65,16 @@ func (q *Queue[W]) join(w W) error {
 	if err := c.Ctx.Err(); err != nil {
 		return Nothing(err)
 	}
-	if q.free() {
-		return q.lead(w)
-	}
-	lone, err := q.enter(w)
-	if err == nil && !lone && q.looks(w) && q.late(w) {
-		if err := q.Look(w); err != nil && q.withdraw(w) {
-			return err
-		}
-	}
-	switch {
+	switch lone, err := q.enter(w); {
 	case err != nil:
 		return err
 	case lone:
 		return q.lead(w)
+	}
+	if looks := q.Look != nil && (q.Looks == nil || q.Looks(w)); looks && q.late(w) {
+		if err := q.Look(w); err != nil && q.withdraw(w) {
+			return err
+		}
 	}
 	select {
 	case <-c.done:
@@ -89,12 +85,6 @@ func (q *Queue[W]) join(w W) error {
 	case <-c.Ctx.Done():
 		return q.leave(w)
 	}
-}
-
-func (q *Queue[W]) free() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.place()
 }
 
 // place takes a place for a lone caller, if there is one. The queue is locked, as it is for all
@@ -117,7 +107,7 @@ func (q *Queue[W]) place() bool {
 // groups of few writes.
 func (q *Queue[W]) enough(writes int) bool { return writes >= min(q.busy, q.MaxGroup) }
 
-// enter lets w wait, unless its caller may go alone after all. It locks the queue.
+// enter lets w wait, unless its caller may go alone. It locks the queue.
 func (q *Queue[W]) enter(w W) (lone bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -134,8 +124,6 @@ func (q *Queue[W]) enter(w W) (lone bool, err error) {
 	q.start()
 	return false, nil
 }
-
-func (q *Queue[W]) looks(w W) bool { return q.Look != nil && (q.Looks == nil || q.Looks(w)) }
 
 // late reports whether w still waits after LookAfter. It locks the queue.
 func (q *Queue[W]) late(w W) bool {

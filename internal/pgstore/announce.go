@@ -39,7 +39,7 @@ func (s *Store) Follow(ctx context.Context, ready func(), heard func(hash uint32
 			ready()
 		}
 	})
-	return s.wrap("follow", fault(ctx, err))
+	return s.wrap("follow", Fault(ctx, err))
 }
 
 // Hash is what announcements call a record.

@@ -27,14 +27,20 @@ func (s *Store) Bind(tx any) (stet.Store, error) {
 	if err := s.sameDatabase(q, notes); err != nil {
 		return nil, s.wrap("bind", err)
 	}
-	b := &bound{q: q, s: s}
-	b.Reading = tablestore.Reading{Reader: reader(q), Around: func(ctx context.Context, op string, call func(context.Context) error) error {
-		return s.wrap(op, call(ctx))
-	}}
+	lockTimeout := ""
 	if d := s.cfg.LockTimeout; d > 0 {
-		b.lockTimeout = strconv.FormatInt(max(1, d.Milliseconds()), 10)
+		lockTimeout = strconv.FormatInt(max(1, d.Milliseconds()), 10)
 	}
-	return b, nil
+	around := func(ctx context.Context, op string, call func(context.Context) error) error {
+		return s.wrap(op, call(ctx))
+	}
+	return &tablestore.Bound[*op]{
+		Reading: tablestore.Reading{Reader: reader(q), Around: around},
+		Verbs: tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Wrap: s.wrap,
+			Do:     func(o *op) error { return o.alone(q, lockTimeout, false) },
+			Get:    func(ctx context.Context, id stet.ID) (stet.Record, error) { return get(ctx, q, id) },
+			Append: func(ctx context.Context, c *stet.Change) error { return appendTo(ctx, q, c) }}),
+	}, nil
 }
 
 // identity names the database and the table that unqualified statements of a session are about. It
@@ -106,37 +112,4 @@ func (s *Store) sameDatabase(q Querier, notes map[string]any) (err error) {
 	}
 	note(notes, its)
 	return nil
-}
-
-// bound is a store within a transaction.
-type bound struct {
-	tablestore.Reading
-	q           Querier
-	s           *Store
-	lockTimeout string
-}
-
-func (b *bound) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	o, err := createOp(ctx, &r)
-	if err == nil {
-		err = o.alone(b.q, b.lockTimeout, false)
-	}
-	return o.Created(&r, b.s.wrap("create", err))
-}
-
-func (b *bound) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
-	r, err := get(ctx, b.q, id)
-	return r, b.s.wrap("get", err)
-}
-
-func (b *bound) Replace(ctx context.Context, prev stet.Version, h stet.Head, body *stet.Body) (stet.Head, error) {
-	o, err := replaceOp(ctx, prev, &h, body)
-	if err == nil {
-		err = o.alone(b.q, b.lockTimeout, false)
-	}
-	return o.Replaced(b.s.wrap("replace", err))
-}
-
-func (b *bound) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
-	return b.s.wrap("delete", deleteOp(ctx, id, prev).alone(b.q, b.lockTimeout, false))
 }

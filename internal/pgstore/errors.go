@@ -85,8 +85,9 @@ func connecting(err error) error {
 	return nil
 }
 
-// fault returns an error of a driver as one that repeats no values.
-func fault(ctx context.Context, err error) error {
+// Fault returns an error of a driver as one that repeats no values, and says what to do if the
+// server has said what is wrong.
+func Fault(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -119,15 +120,10 @@ func fault(ctx context.Context, err error) error {
 	return &lostError{err}
 }
 
-// Fault returns an error of a driver as one that repeats no values, and says what to do if the
-// server has said what is wrong.
-func Fault(ctx context.Context, err error) error { return fault(ctx, err) }
-
 // answered returns the code of an error that the server has answered with, or "".
 func answered(err error) string {
-	var lost *lostError
-	var e *serverError
-	if !errors.As(err, &lost) && errors.As(err, &e) {
+	_, lost := errors.AsType[*lostError](err)
+	if e, ok := errors.AsType[*serverError](err); ok && !lost {
 		return e.code
 	}
 	return ""

@@ -45,7 +45,7 @@ func TestMends(t *testing.T) {
 		"cut off while it was sent": {&net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}, "no answer, it may have happened: ", false},
 		"shut down while it ran":    {coded("57P01"), "no answer, it may have happened: the server's error 57P01", false},
 	} {
-		err := fault(t.Context(), c.err)
+		err := Fault(t.Context(), c.err)
 		if text := err.Error(); !strings.Contains(text, c.want) || strings.Contains(text, "quote values") || strings.Contains(text, "user=") {
 			t.Errorf("%s: %s, want %s", name, text, c.want)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // server answers statements in the order they come: what a race would show once in a million times.
@@ -86,6 +87,12 @@ func sampled(key string) stet.Record {
 		Fingerprint: stet.Fingerprint{Recipe: "1 auto"}, Rules: stet.Rules{Retain: time.Hour}, DueIn: time.Minute}}
 }
 
+func creation(ctx context.Context, r *stet.Record) (*op, error) {
+	o := newOp()
+	o.Ctx, o.Verb, o.Head, o.Body = ctx, tablestore.Create, r.Head, r.Body
+	return o, o.pack()
+}
+
 // shown is the row of a look at r's head.
 func shown(t *testing.T, r stet.Record) answer {
 	t.Helper()
@@ -95,7 +102,7 @@ func shown(t *testing.T, r stet.Record) answer {
 // looked is the row of a look at r.
 func looked(t *testing.T, r stet.Record) answer {
 	t.Helper()
-	args, err := sqltext.PostgresCreateArgs(&r)
+	args, err := sqltext.PostgresCreateArgs(&r.Head, &r.Body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,14 +33,12 @@ func (s *Store) queue(write *sqltext.PostgresWrite) *groupcommit.Queue[*op] {
 
 // do carries out o. q is nil for writes that are never grouped.
 func (s *Store) do(q *groupcommit.Queue[*op], o *op) error {
-	if err := s.calls.enter(); err != nil {
-		return err
-	}
-	defer s.calls.leave()
-	if q == nil {
-		return s.patient(o)
-	}
-	return q.Do(o)
+	return s.on(func(Querier) error {
+		if q == nil {
+			return s.patient(o)
+		}
+		return q.Do(o)
+	})
 }
 
 // fits reports whether o may share a statement with others. A note has its entry in the history.
@@ -160,7 +158,7 @@ func (s *Store) lookUp(ctx context.Context, batch []*op, contended bool) {
 		return
 	}
 	_ = each(ctx, s.pool, sqltext.PostgresGetMany, []any{scopes, keys}, func(rows Rows) error {
-		row := sqltext.Row{Unstamped: true}
+		row := sqltext.PostgresDialect.Row()
 		var at int64
 		if err := scan(ctx, rows, append([]any{&at}, row.DestBody()...)...); err != nil {
 			return err

@@ -11,10 +11,13 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 func opened(s *server) *Store {
-	return &Store{pool: s, cfg: Config{Package: "pgstore"}, turns: make(chan struct{}, maxPatient)}
+	store := &Store{pool: s, cfg: Config{Package: "pgstore"}, turns: make(chan struct{}, maxPatient)}
+	store.verbs = store.ownVerbs()
+	return store
 }
 
 // A statement that finds neither the record nor its absence, because it was made or changed in that
@@ -109,7 +112,7 @@ func TestGroupOfCreates(t *testing.T) {
 			var batch []*op
 			for _, key := range []string{"a", "b", "c"} {
 				r := sampled(key)
-				o, err := createOp(t.Context(), &r)
+				o, err := creation(t.Context(), &r)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -159,7 +162,7 @@ func TestContextEndsWithinAnAnswer(t *testing.T) {
 			var batch []*op
 			for _, key := range []string{"a", "b"} {
 				r := sampled(key)
-				o, err := createOp(ctx, &r)
+				o, err := creation(ctx, &r)
 				if err != nil {
 					return err
 				}
@@ -213,8 +216,9 @@ func TestGroupIsInOrder(t *testing.T) {
 		for _, name := range []string{"1", "2", "m", "c", "z", "c", "a", "m", "b", "z"} { // the first two find a place
 			h := sampled(name).Head
 			h.Version = stet.Version(100 + len(ops))
-			o, err := replaceOp(t.Context(), 7, &h, nil)
-			if err != nil {
+			o := newOp()
+			o.Ctx, o.Verb, o.Head, o.Prev = t.Context(), tablestore.ReplaceHead, h, 7
+			if err := o.pack(); err != nil {
 				t.Fatal(err)
 			}
 			ops = append(ops, o)
@@ -251,7 +255,7 @@ func TestUnreadableAnswerIsFinal(t *testing.T) {
 	var batch []*op
 	for _, key := range []string{"a", "b"} {
 		r := sampled(key)
-		o, err := createOp(t.Context(), &r)
+		o, err := creation(t.Context(), &r)
 		if err != nil {
 			t.Fatal(err)
 		}

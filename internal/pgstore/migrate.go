@@ -14,7 +14,7 @@ const (
 	lastSchema = "SELECT coalesce(max(version), 0)::bigint FROM stet_schema"
 )
 
-var steps = sqltext.Steps(sqltext.PostgresMigrations())
+var steps = sqltext.Steps("postgres")
 
 // Status returns the number of the last step the database has taken, 0 for none, and of the last
 // one this program knows. It changes nothing.
@@ -42,18 +42,11 @@ func Migrate(ctx context.Context, tx Querier) error {
 	if err := run(sqltext.SchemaTable); err != nil {
 		return err
 	}
-	have, want, err := Status(ctx, tx)
-	if err != nil || have > want {
+	have, _, err := Status(ctx, tx)
+	if err != nil {
 		return err
 	}
-	for i, step := range steps[have:] {
-		for _, statement := range append(sqltext.Statements(step), fmt.Sprintf("INSERT INTO stet_schema (version) VALUES (%d)", have+i+1)) {
-			if err := run(statement); err != nil {
-				return fmt.Errorf("step %d: %w", have+i+1, err)
-			}
-		}
-	}
-	return nil
+	return sqltext.Take(steps, have, run)
 }
 
 // CheckSchema returns an error of the package pkg, which wraps errSchema and says what to do,

@@ -3,6 +3,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,12 +53,16 @@ type Config struct {
 	Closed error
 }
 
-// listing is embedded without being exported.
-type listing = tablestore.Listing
+// Both are embedded without being exported.
+type (
+	listing = tablestore.Listing
+	verbs   = tablestore.Verbs[*op]
+)
 
 // Store is a store in Postgres.
 type Store struct {
 	listing
+	verbs
 	pool Querier
 	cfg  Config
 
@@ -94,6 +99,7 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 	}
 	s := &Store{pool: pool, cfg: c, turns: make(chan struct{}, maxPatient)}
 	s.listing = listing{Reading: tablestore.Reading{Reader: reader(pool), Around: s.during}}
+	s.verbs = s.ownVerbs()
 	if err := s.identify(ctx); err != nil {
 		return nil, fmt.Errorf("%s: open: which database this is: %w", c.Package, err)
 	}
@@ -153,41 +159,29 @@ func (c *calls) close() {
 	c.busy.Wait()
 }
 
-// Get returns the record, or [stet.ErrNotFound].
-func (s *Store) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
-	err = s.during(ctx, "get", func(ctx context.Context) (err error) { r, err = get(ctx, s.pool, id); return err })
-	return r, err
+func (s *Store) ownVerbs() verbs {
+	return tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Do: s.carry, Wrap: s.wrap,
+		Get: func(ctx context.Context, id stet.ID) (r stet.Record, err error) {
+			err = s.on(func(q Querier) (err error) { r, err = get(ctx, q, id); return err })
+			return r, err
+		},
+		Append: func(ctx context.Context, c *stet.Change) error {
+			return s.on(func(q Querier) error { return appendTo(ctx, q, c) })
+		}})
 }
 
 func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) {
 	found := stet.ErrNotFound
 	err = each(ctx, q, sqltext.PostgresGet, sqltext.PostgresEncoder.ID(nil, id), func(rows Rows) error {
-		row := sqltext.Row{Unstamped: true}
+		row := sqltext.PostgresDialect.Row()
 		var now int64
 		if err := scan(ctx, rows, append([]any{&now}, row.DestBody()...)...); err != nil {
 			return err
 		}
-		r, found = record(&row, now)
+		r, found = row.Record(now)
 		return nil
 	})
-	if err == nil {
-		err = found
-	}
-	return r, err
-}
-
-func record(row *sqltext.Row, now int64) (stet.Record, error) {
-	if err := row.Unescape(); err != nil {
-		return stet.Record{}, err
-	}
-	return row.Record(now)
-}
-
-func headOf(row *sqltext.Row, now int64) (stet.Head, error) {
-	if err := row.Unescape(); err != nil {
-		return stet.Head{}, err
-	}
-	return row.Head(now)
+	return r, cmp.Or(err, found)
 }
 
 // each reads the rows of an answer. An error of visit ends that, and is returned.
@@ -197,7 +191,7 @@ func each(ctx context.Context, q Querier, sql string, args []any, visit func(Row
 	}
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
-		return fault(ctx, err)
+		return Fault(ctx, err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -206,7 +200,7 @@ func each(ctx context.Context, q Querier, sql string, args []any, visit func(Row
 		}
 	}
 	rows.Close()
-	return fault(ctx, rows.Err())
+	return Fault(ctx, rows.Err())
 }
 
 // scan reads a row, or says why not: see [sqltext.Unread].
@@ -218,5 +212,30 @@ func scan(ctx context.Context, rows Rows, dest ...any) error {
 	if err = sqltext.Unread(ctx, err); errors.Is(err, stet.ErrCorrupt) {
 		return err
 	}
-	return fault(ctx, err)
+	return Fault(ctx, err)
+}
+
+func reader(q Querier) *sqltext.Reader {
+	return &sqltext.Reader{Dialect: sqltext.PostgresDialect,
+		Run: func(ctx context.Context, statement string, args []any, row func(sqltext.Scanner) error) error {
+			return each(ctx, q, sqltext.PostgresPlaces(statement), args, func(rows Rows) error { return row(rows) })
+		}}
+}
+
+// on makes a call that Close waits for.
+func (s *Store) on(call func(q Querier) error) error {
+	if err := s.calls.enter(); err != nil {
+		return err
+	}
+	defer s.calls.leave()
+	return call(s.pool)
+}
+
+// during makes a call that Close waits for, named op.
+func (s *Store) during(ctx context.Context, op string, call func(context.Context) error) error {
+	return s.wrap(op, s.on(func(Querier) error { return call(ctx) }))
+}
+
+func appendTo(ctx context.Context, q Querier, c *stet.Change) error {
+	return each(ctx, q, sqltext.PostgresAppend, sqltext.PostgresEncoder.Appended(c), func(Rows) error { return nil })
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/internal/sqltext"
-	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // Wait implements [stet.Waiter].
@@ -24,17 +23,17 @@ func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 
 func (s *Store) wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	var rung <-chan struct{}
-	pause := tablestore.FirstLook
+	pause := rest.FirstLook
 	if s.bell != nil {
 		var leave func()
 		var listening bool
-		rung, listening, leave = s.bell.wait(ctx, id)
+		rung, listening, leave = s.bell.wait(id)
 		defer leave()
 		if listening {
-			pause = tablestore.LastLook // in case that a notification is lost
+			pause = rest.LastLook // in case that a notification is lost
 		}
 	}
-	return tablestore.Wait(ctx, pause, rung, func() (bool, error) { return s.gone(ctx, id, seen) })
+	return rest.Look(ctx, pause, rung, func() (bool, error) { return s.gone(ctx, id, seen) })
 }
 
 // gone reports whether the record has another version than seen, or is not there.
@@ -87,8 +86,9 @@ type bell struct {
 	calls  *calls
 	ctx    context.Context // ends with the store
 
+	rooms rest.Rooms[string] // by name
+
 	mu      sync.Mutex
-	rooms   map[string]*room
 	started bool
 	ready   chan struct{} // closed when it listens; another when it listens again
 	ringing []string
@@ -96,22 +96,16 @@ type bell struct {
 	busy    bool
 }
 
-// room is where those wait who wait for one record.
-type room struct {
-	rung chan struct{}
-	in   int
-}
-
 func newBell(pool Querier, listen func(context.Context, string, func(), func(string)) error, c *calls) *bell {
 	ctx, end := context.WithCancel(context.Background())
 	c.end = end
-	return &bell{pool: pool, listen: listen, calls: c, ctx: ctx, rooms: map[string]*room{}, ready: make(chan struct{})}
+	return &bell{pool: pool, listen: listen, calls: c, ctx: ctx, ready: make(chan struct{})}
 }
 
 // wait enters a record's room. The caller has to look at the record after that: only what changes
 // from then on rings.
-func (b *bell) wait(ctx context.Context, id stet.ID) (rung <-chan struct{}, listening bool, leave func()) {
-	n := name(id)
+func (b *bell) wait(id stet.ID) (rung <-chan struct{}, listening bool, leave func()) {
+	rung, leave = b.rooms.Enter(name(id))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.started {
@@ -120,33 +114,12 @@ func (b *bell) wait(ctx context.Context, id stet.ID) (rung <-chan struct{}, list
 			go b.hear()
 		}
 	}
-	r := b.rooms[n]
-	if r == nil {
-		r = &room{rung: make(chan struct{})}
-		b.rooms[n] = r
-	}
-	r.in++
 	select {
 	case <-b.ready:
 		listening = true
 	default:
 	}
-	return r.rung, listening, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if r.in--; r.in == 0 && b.rooms[n] == r {
-			delete(b.rooms, n)
-		}
-	}
-}
-
-func (b *bell) wake(n string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if r := b.rooms[n]; r != nil {
-		close(r.rung)
-		delete(b.rooms, n)
-	}
+	return rung, listening, leave
 }
 
 // hear listens, and again when the connection breaks. What was missed meanwhile those who wait find
@@ -160,16 +133,12 @@ func (b *bell) hear() {
 			defer b.mu.Unlock()
 			close(b.ready)
 			listening = true
-		}, b.wake)
+		}, b.rooms.Ring)
 		if listening {
 			b.mu.Lock()
 			b.ready = make(chan struct{})
-			all := b.rooms
-			b.rooms = map[string]*room{}
-			for _, r := range all {
-				close(r.rung)
-			}
 			b.mu.Unlock()
+			b.rooms.RingAll()
 		}
 		rest.For(b.ctx, relisten)
 	}
@@ -179,7 +148,7 @@ func (b *bell) hear() {
 // elsewhere as well. Of names that are too many for one notification, those who wait find the
 // records by looking. A cache does not look: it is told that it was not told all.
 func (b *bell) ring(n string, result bool) {
-	b.wake(n)
+	b.rooms.Ring(n)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	room := len(b.ringing) < maxRinging

@@ -17,12 +17,9 @@ type op struct {
 	args []any
 }
 
-func newOp(ctx context.Context, v tablestore.Verb, h *stet.Head, b *stet.Body, prev stet.Version) *op {
-	return &op{Write: tablestore.Write{Call: groupcommit.Call{Ctx: ctx, Size: tablestore.Size(b)}, Verb: v, Head: *h, Prev: prev}}
-}
+func newOp() *op { return &op{} }
 
-// Create stores r if its ID is free. A record that is there is found without waiting for a
-// transaction that changes it.
+// Create looks first where the record is probably there.
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	if s.repeats.likely() || s.held.Has(r.ID) || s.suspects.Has(r.ID) {
 		switch have, err := s.Get(ctx, r.ID); {
@@ -33,53 +30,37 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 			return stet.Record{}, err
 		}
 	}
-	o, err := createOp(ctx, &r)
-	if err == nil {
-		err = s.do(s.creates, o)
+	return s.verbs.Create(ctx, r)
+}
+
+// carry carries out o, among others of its kind, and tells who has to know.
+func (s *Store) carry(o *op) error {
+	var q *groupcommit.Queue[*op]
+	switch o.Verb {
+	case tablestore.Create:
+		err := s.do(s.creates, o)
 		s.repeats.saw(errors.Is(err, stet.ErrExists))
+		return err
+	case tablestore.ReplaceHead:
+		q = s.heads
+	case tablestore.ReplaceAll:
+		q = s.wholes
 	}
-	return o.Created(&r, s.wrap("create", err))
-}
-
-// Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its
-// entry in the history, in one statement.
-func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	o, err := replaceOp(ctx, prev, &h, b)
-	if err == nil {
-		g := s.heads
-		if b != nil {
-			g = s.wholes
-		}
-		err = s.do(g, o)
-		s.ring(o, err)
-	}
-	return o.Replaced(s.wrap("replace", err))
-}
-
-// Delete removes the record if its Version is prev.
-func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
-	o := deleteOp(ctx, id, prev)
-	err := s.do(nil, o)
+	err := s.do(q, o)
 	s.ring(o, err)
-	return s.wrap("delete", err)
+	return err
 }
 
-func createOp(ctx context.Context, r *stet.Record) (o *op, err error) {
-	o = newOp(ctx, tablestore.Create, &r.Head, &r.Body, 0)
-	o.args, err = sqltext.PostgresCreateArgs(r)
-	return o, err
-}
-
-func replaceOp(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (o *op, err error) {
-	o = newOp(ctx, tablestore.Replacing(b), h, b, prev)
-	o.args, err = sqltext.PostgresReplaceArgs(prev, h, b)
-	return o, err
-}
-
-func deleteOp(ctx context.Context, id stet.ID, prev stet.Version) *op {
-	o := newOp(ctx, tablestore.Remove, &stet.Head{ID: id}, nil, prev)
-	o.args = sqltext.PostgresDeleteArgs(id, prev)
-	return o
+func (o *op) pack() (err error) {
+	switch o.Verb {
+	case tablestore.Create:
+		o.args, err = sqltext.PostgresCreateArgs(&o.Head, &o.Body)
+	case tablestore.Remove:
+		o.args = sqltext.PostgresDeleteArgs(o.Head.ID, o.Prev)
+	default:
+		o.args, err = sqltext.PostgresReplaceArgs(o.Prev, &o.Head, o.Written())
+	}
+	return err
 }
 
 // errAgain means that the statement found neither the record nor its absence, because another one
@@ -94,7 +75,7 @@ func (o *op) made(at int64) {
 
 // found: the record was there.
 func (o *op) found(row *sqltext.Row, at int64) {
-	if o.Have, o.Err = record(row, at); o.Err == nil {
+	if o.Got, o.Err = row.Record(at); o.Err == nil {
 		o.Err = stet.ErrExists
 	}
 }
@@ -104,12 +85,12 @@ func (o *op) found(row *sqltext.Row, at int64) {
 func (o *op) refused(q Querier) error {
 	o.Err = stet.ErrNotFound
 	return each(o.Ctx, q, sqltext.PostgresGetHead, sqltext.PostgresEncoder.ID(nil, o.Head.ID), func(rows Rows) error {
-		row := sqltext.Row{Unstamped: true}
+		row := sqltext.PostgresDialect.Row()
 		var at int64
 		if err := scan(o.Ctx, rows, append([]any{&at}, row.Dest()...)...); err != nil {
 			return err
 		}
-		if o.Got, o.Err = headOf(&row, at); o.Err == nil {
+		if o.Got.Head, o.Err = row.Head(at); o.Err == nil {
 			o.Err = stet.ErrStale
 			if o.Got.Version == o.Prev { // it came into being after this was tried
 				o.Err = errAgain
@@ -185,7 +166,7 @@ func (o *op) scan(rows Rows) error {
 		o.made(at)
 		return nil
 	}
-	row := sqltext.Row{Unstamped: true}
+	row := sqltext.PostgresDialect.Row()
 	if err := scan(o.Ctx, rows, append([]any{nil, nil}, row.DestBody()...)...); err != nil {
 		return err
 	}

@@ -53,56 +53,28 @@ func (r *changeRow) Change() (stet.Change, error) {
 // Appended returns the arguments of a row without a change, in the order of its columns, except the
 // states and the instant.
 func (text Encoder) Appended(c *stet.Change) []any {
-	n := &c.Note
-	return []any{text(string(c.ID.Scope)), text(string(c.ID.Key)), int64(c.Attempt), text(n.Who), text(n.Why), text(n.Evidence), text(n.Notice),
-		text(n.Action), text(c.Tag)}
+	return text.note(append(text.ID(nil, c.ID), int64(c.Attempt)), &c.Note, c.Tag)
 }
 
-// historyPage is a page of the history under construction. The rows come newest first, selected by
-// the filter that an index serves; the page applies the other filters to a bounded number of rows.
-type historyPage struct {
-	Changes []stet.Change
-	Next    string // the cursor: a row number, which holds nothing of keys
-
-	q            stet.HistoryQuery
-	looked, most int
-	last         int64
+// note appends the arguments of a note, and of the tag of the record that it is about.
+func (text Encoder) note(args []any, n *stet.Note, tag string) []any {
+	return append(args, text(n.Who), text(n.Why), text(n.Evidence), text(n.Notice), text(n.Action), text(tag))
 }
 
 // maxLook is how many rows a page reads if the query has more than one filter.
 const maxLook = 1000
 
-// newHistoryPage begins a page.
-func newHistoryPage(q stet.HistoryQuery) *historyPage {
+// historyLook is how many rows a page reads. They come newest first, selected by the filter that an
+// index serves; the page applies the others.
+func historyLook(q *stet.HistoryQuery) int {
 	filters := 0
 	for _, set := range []bool{q.ID != stet.ID{}, q.Tag != "", q.Scope != "", q.Who != ""} {
 		if set {
 			filters++
 		}
 	}
-	p := &historyPage{q: q, most: q.Bound()}
 	if filters > 1 {
-		p.most = maxLook
+		return maxLook
 	}
-	return p
-}
-
-// Rows returns how many rows the page may need: one more than it reads, to know whether there is
-// another page.
-func (p *historyPage) Rows() int { return p.most + 1 }
-
-// Add takes the next row, and reports whether the page takes more.
-func (p *historyPage) Add(id int64, c stet.Change) (more bool) {
-	if p.Next != "" {
-		return false
-	}
-	matches := p.q.Matches(&c)
-	if p.looked == p.most || matches && len(p.Changes) == p.q.Bound() { // there is one more, or may be
-		p.Next = strconv.FormatInt(p.last, 10)
-		return false
-	}
-	if p.looked, p.last = p.looked+1, id; matches {
-		p.Changes = append(p.Changes, c)
-	}
-	return true
+	return q.Bound()
 }

@@ -2,24 +2,15 @@ package sqltext
 
 import (
 	"database/sql"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/stet-dev/stet"
 )
-
-//go:embed mysql/*.sql
-var mysqlFiles embed.FS
-
-// MySQLMigrations returns the numbered steps to today's schema. Each is several statements: see
-// [Statements].
-func MySQLMigrations() fs.FS { return mysqlFiles }
 
 // What a row can hold.
 const (
@@ -326,9 +317,7 @@ var mysqlAssigned = strings.Split(list("`%s` = ", head, body), ", ")
 // MySQLNoted returns the statement that adds h's note to the history. The change ended the state
 // was at the instant at.
 func MySQLNoted(h *stet.Head, was string, at int64) *MySQL {
-	n := h.Note
-	return new(MySQL).Add("INSERT INTO stet_history ("+mysqlHistory+") VALUES (").values(string(h.Scope), string(h.Key), was,
-		h.State.String(), h.Attempt, at, n.Who, n.Why, n.Evidence, n.Notice, n.Action, h.Tag).Add(")")
+	return mysqlEntry(&stet.Change{ID: h.ID, Tag: h.Tag, Attempt: h.Attempt, Note: *h.Note}, was, h.State.String(), strconv.FormatInt(at, 10))
 }
 
 // MySQLAppend returns the statement that adds an entry without a change, or an error if no row can
@@ -337,12 +326,15 @@ func MySQLAppend(c *stet.Change) (*MySQL, error) {
 	if err := mysqlName(c.ID); err != nil {
 		return nil, err
 	}
-	n := &c.Note
-	return new(MySQL).Add("INSERT INTO stet_history ("+mysqlHistory+") VALUES (").values(string(c.ID.Scope), string(c.ID.Key), "", "", c.Attempt).
-		Add(", "+MySQLNow+", ").values(n.Who, n.Why, n.Evidence, n.Notice, n.Action, c.Tag).Add(")"), nil
+	return mysqlEntry(c, "", "", MySQLNow), nil
 }
 
-func (q *MySQL) values(all ...any) *MySQL {
+func mysqlEntry(c *stet.Change, was, became, at string) *MySQL {
+	return new(MySQL).Add("INSERT INTO stet_history (" + mysqlHistory + ") VALUES (").values(mysqlText.ID(nil, c.ID)).Add(", ").
+		values([]any{was, became, c.Attempt}).Add(", " + at + ", ").values(mysqlText.note(nil, &c.Note, c.Tag)).Add(")")
+}
+
+func (q *MySQL) values(all []any) *MySQL {
 	for i, v := range all {
 		if i > 0 {
 			q.Add(", ")

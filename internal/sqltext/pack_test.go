@@ -18,7 +18,7 @@ func rowOf(r *stet.Record) *Row {
 	if tagged {
 		tag = n
 	}
-	row := &Row{Unstamped: true, schema: Schema, scope: string(h.Scope), key: string(h.Key), head: PackHead(h), version: int64(h.Version),
+	row := &Row{kind: mysql, schema: Schema, scope: string(h.Scope), key: string(h.Key), head: PackHead(h), version: int64(h.Version),
 		state: h.State.String(), status: int64(h.Status), flags: flags(h), route: h.Route, cause: h.Cause, downKey: h.DownstreamKey,
 		downID: h.DownstreamID, body: packBody(r.ID, &r.Body)}
 	row.tag.Int64, row.tag.Valid = tag, tagged

@@ -1,21 +1,13 @@
 package sqltext
 
 import (
-	"embed"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/stet-dev/stet"
 )
-
-//go:embed postgres/*.sql
-var postgresFiles embed.FS
-
-// PostgresMigrations returns the numbered steps to today's schema. Each is several statements.
-func PostgresMigrations() fs.FS { return postgresFiles }
 
 // PostgresOutboxChannel is the channel on which transactions notify of messages that they add to
 // the outbox.

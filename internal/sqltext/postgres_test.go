@@ -13,7 +13,7 @@ func TestPostgresPlaces(t *testing.T) {
 	noted := sample()
 	r := noted
 	r.Note = nil
-	created, err := PostgresCreateArgs(&r)
+	created, err := PostgresCreateArgs(&r.Head, &r.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func FuzzPostgresEscape(f *testing.F) {
 // A row whose text is damaged is refused, and not told.
 func TestPostgresUnescapeRow(t *testing.T) {
 	row := Row{scope: "s", key: `secret\`}
-	err := row.Unescape()
+	err := row.unescape()
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}

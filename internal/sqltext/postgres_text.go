@@ -70,8 +70,8 @@ func PostgresUnescape(s string) (string, error) {
 // PostgresEncoder is how Postgres takes strings.
 var PostgresEncoder Encoder = func(s string) any { return postgresEscape(s) }
 
-// Unescape undoes postgresEscape in what was scanned.
-func (r *Row) Unescape() error {
+// unescape undoes postgresEscape in what was scanned.
+func (r *Row) unescape() error {
 	for _, s := range []*string{&r.scope, &r.key, &r.route, &r.cause, &r.downKey, &r.downID} {
 		var err error
 		if *s, err = PostgresUnescape(*s); err != nil {
@@ -82,9 +82,9 @@ func (r *Row) Unescape() error {
 }
 
 // PostgresCreateArgs returns the arguments of [PostgresCreate].
-func PostgresCreateArgs(r *stet.Record) ([]any, error) {
-	args, err := postgresValues(&r.Head, &r.Body)
-	return append(args, dueIn(&r.Head)), err
+func PostgresCreateArgs(h *stet.Head, b *stet.Body) ([]any, error) {
+	args, err := postgresValues(h, b)
+	return append(args, dueIn(h)), err
 }
 
 // PostgresReplaceArgs returns the arguments of one of the statements that replace. If b is nil,
@@ -94,9 +94,8 @@ func PostgresReplaceArgs(prev stet.Version, h *stet.Head, b *stet.Body) ([]any, 
 	args, err := postgresValues(h, b)
 	s := Changed(h, 0)
 	args = append(args, int64(prev), dueIn(h), s.Created, s.Ended)
-	if n := h.Note; n != nil {
-		args = append(args, int64(h.Attempt), postgresEscape(n.Who), postgresEscape(n.Why), postgresEscape(n.Evidence), postgresEscape(n.Notice),
-			postgresEscape(n.Action), postgresEscape(h.Tag))
+	if h.Note != nil {
+		args = PostgresEncoder.note(append(args, int64(h.Attempt)), h.Note, h.Tag)
 	}
 	return args, err
 }

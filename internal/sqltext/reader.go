@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // Reader reads pages of records and of the history. The databases share its statements, but for
@@ -88,6 +89,9 @@ var (
 	// errColumn does not say what the column holds: that is not for logs.
 	errColumn = corrupt("a column holds another type than it should")
 )
+
+// Row returns a row to scan.
+func (d *Dialect) Row() Row { return Row{kind: d.kind} }
 
 func (d *Dialect) name(column string) string { return d.quote + column + d.quote }
 
@@ -168,7 +172,7 @@ func (r *Reader) page(
 	var last place
 	seen := 0
 	err = r.Run(ctx, statement, args, func(s Scanner) error {
-		row, here, now := Row{Unstamped: r.kind != sqlite}, place{}, int64(0)
+		row, here, now := r.Row(), place{}, int64(0)
 		err := s.Scan(append([]any{&now, &here.id, &here.due}, row.Dest()...)...)
 		if err != nil && r.kind != sqlite { // whose columns take values of any type
 			return Unread(ctx, err)
@@ -181,7 +185,7 @@ func (r *Reader) page(
 		if r.Clock != nil {
 			now = r.Clock()
 		}
-		if h, ok := r.head(&row, now); ok && err == nil && detail.Matches(&h) {
+		if h, unread := row.Head(now); unread == nil && err == nil && detail.Matches(&h) {
 			heads = append(heads, h)
 		}
 		return nil
@@ -194,14 +198,6 @@ func (r *Reader) page(
 
 // errEnough ends the reading of an answer.
 var errEnough = errors.New("the page is full")
-
-func (r *Reader) head(row *Row, now int64) (h stet.Head, ok bool) {
-	if r.kind == postgres && row.Unescape() != nil {
-		return h, false
-	}
-	h, err := row.Head(now)
-	return h, err == nil
-}
 
 // List implements [stet.Lister], newest first.
 func (r *Reader) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
@@ -336,15 +332,15 @@ func (r *Reader) due(q stet.Query, from place, most string) (statement string, a
 			if after[i] != "" {
 				c.and(after[i], afterArgs[i]...)
 			}
-			walk := r.heads() + " FROM stet_records" + c.where()
+			one := r.heads() + " FROM stet_records" + c.where()
 			switch r.kind {
 			case sqlite:
 			case postgres:
-				walk = "(SELECT * FROM (SELECT * FROM stet_records" + c.where() + ordered + ") few LIMIT (SELECT " + most + "))"
+				one = "(SELECT * FROM (SELECT * FROM stet_records" + c.where() + ordered + ") few LIMIT (SELECT " + most + "))"
 			case mysql:
-				walk = r.heads() + " FROM stet_records FORCE INDEX (stet_records_due)" + c.where() + ordered
+				one = r.heads() + " FROM stet_records FORCE INDEX (stet_records_due)" + c.where() + ordered
 			}
-			walks, args = append(walks, walk), append(args, c.args...)
+			walks, args = append(walks, one), append(args, c.args...)
 		}
 	}
 	switch {
@@ -391,9 +387,9 @@ func (r *Reader) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Chang
 		}
 		c.and("id < ?", after)
 	}
-	page := newHistoryPage(q)
+	page := walk.Page[stet.Change, int64]{Most: q.Bound(), Look: historyLook(&q)}
 	statement := fmt.Sprintf("SELECT id, %s FROM stet_history%s ORDER BY id DESC LIMIT %d",
-		r.names(strings.Split(historyColumns, ", ")), c.where(), page.Rows())
+		r.names(strings.Split(historyColumns, ", ")), c.where(), page.Look+1)
 	err := r.Run(ctx, statement, c.args, func(s Scanner) error {
 		var row changeRow
 		if err := s.Scan(row.Dest()...); err != nil {
@@ -405,13 +401,13 @@ func (r *Reader) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Chang
 			}
 		}
 		change, err := row.Change()
-		if err == nil {
-			page.Add(row.ID, change)
+		if err == nil && !page.More {
+			page.Add(row.ID, change, q.Matches(&change))
 		}
 		return err
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	return page.Changes, page.Next, nil
+	return page.Rows, page.Next(func(id int64) string { return strconv.FormatInt(id, 10) }), nil
 }

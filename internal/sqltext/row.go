@@ -14,9 +14,7 @@ import (
 // [stet.ErrCorrupt]. The error names the column but never shows its content, since a damaged record
 // may hold a client's secrets.
 type Row struct {
-	// Unstamped means that the head's checksum leaves out the instants, because the database stamps
-	// them by its own clock.
-	Unstamped bool
+	kind kind
 
 	schema                                           int64
 	scope, key, state, route, cause, downKey, downID string
@@ -41,8 +39,13 @@ func (r *Row) ID() stet.ID { return stet.ID{Scope: stet.Scope(r.scope), Key: ste
 
 func corrupt(what string) error { return fmt.Errorf("%w: %s", stet.ErrCorrupt, what) }
 
-// Head decodes the head as it was at asOf, in microseconds since 1970.
+// Head decodes the head as it was at asOf, in microseconds since 1970. A row is decoded once.
 func (r *Row) Head(asOf int64) (h stet.Head, err error) {
+	if r.kind == postgres {
+		if err := r.unescape(); err != nil {
+			return h, err
+		}
+	}
 	state, err := stet.ParseState(r.state)
 	switch {
 	case r.schema != Schema:
@@ -61,7 +64,7 @@ func (r *Row) Head(asOf int64) (h stet.Head, err error) {
 	}
 	s := Stamp{Due: r.dueAt.Int64, Never: !r.dueAt.Valid, Updated: r.updatedAt, Created: r.createdAt, Ended: r.completedAt.Int64}
 	sum := headSum(r.head[sumSize:], &columns)
-	if !r.Unstamped {
+	if r.kind == sqlite { // the others stamp by their own clocks: their checksums leave out the instants
 		sum = s.sum(sum)
 	}
 	if sum != binary.BigEndian.Uint32(r.head) {

@@ -1,21 +1,13 @@
 package sqltext
 
 import (
-	"embed"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/stet-dev/stet"
 )
-
-//go:embed sqlite/*.sql
-var sqliteFiles embed.FS
-
-// SQLiteMigrations returns the numbered steps to today's schema.
-func SQLiteMigrations() fs.FS { return sqliteFiles }
 
 // SQLiteText stores ordinary strings as text, for people, and others as blobs, because SQLite
 // promises nothing about text that contains a NUL or is not UTF-8. Each string has one form only,
@@ -102,8 +94,7 @@ func SQLiteWait(ms int64) string { return fmt.Sprintf("PRAGMA busy_timeout = %d"
 // Note appends the arguments of [SQLiteNote], except those of its condition: the entry that h's
 // note makes at the instant at.
 func (text Encoder) Note(args []any, h *stet.Head, at int64) []any {
-	return append(args, h.State.String(), h.Attempt, at, text(h.Note.Who), text(h.Note.Why), text(h.Note.Evidence), text(h.Note.Notice),
-		text(h.Note.Action), text(h.Tag))
+	return text.note(append(args, h.State.String(), h.Attempt, at), h.Note, h.Tag)
 }
 
 // list formats every column and joins them by commas.

@@ -1,7 +1,8 @@
 package sqltext
 
 import (
-	"io/fs"
+	"embed"
+	"fmt"
 	"strings"
 )
 
@@ -12,21 +13,35 @@ const (
 	PostgresHasSchema = "SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('stet_schema')"
 )
 
-// Steps returns the migrations in order, each of several statements: see [Statements].
-func Steps(files fs.FS) []string {
-	names, err := fs.Glob(files, "*/*.sql")
-	if err != nil {
-		panic(err) // of the pattern
+//go:embed sqlite mysql postgres
+var migrations embed.FS
+
+// Steps returns the migrations of a dialect (sqlite, mysql or postgres) to today's schema, in
+// order, each of several statements: see [Statements].
+func Steps(dialect string) (steps []string) {
+	files, err := migrations.ReadDir(dialect) // sorted
+	for i := 0; err == nil && i < len(files); i++ {
+		var step []byte
+		step, err = migrations.ReadFile(dialect + "/" + files[i].Name())
+		steps = append(steps, string(step))
 	}
-	steps := make([]string, len(names))
-	for i, name := range names { // sorted
-		b, err := fs.ReadFile(files, name)
-		if err != nil {
-			panic(err) // of an embedded file
-		}
-		steps[i] = string(b)
+	if err != nil {
+		panic(err) // they are embedded
 	}
 	return steps
+}
+
+// Take has run carry out the statements of the steps that come after the first have of them.
+func Take(steps []string, have int, run func(statement string) error) error {
+	for i := have; i < len(steps); i++ {
+		number := fmt.Sprintf("INSERT INTO stet_schema (version) VALUES (%d)", i+1)
+		for _, statement := range append(Statements(steps[i]), number) {
+			if err := run(statement); err != nil {
+				return fmt.Errorf("step %d: %w", i+1, err)
+			}
+		}
+	}
+	return nil
 }
 
 // Statements splits a step into statements. A connection takes one statement at a time: Postgres's

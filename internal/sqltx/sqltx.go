@@ -1,4 +1,5 @@
-// Package sqltx makes transactions of package database/sql those that [stet.Transaction] describes.
+// Package sqltx begins and ends transactions of package database/sql: as those that
+// [stet.Transaction] describes, or around a function.
 package sqltx
 
 import (
@@ -14,6 +15,19 @@ func Begin(db *sql.DB, o *sql.TxOptions) func(ctx context.Context) (stet.Transac
 		tx, err := db.BeginTx(ctx, o)
 		return transaction{tx}, err
 	}
+}
+
+// Do calls do within a transaction of db, and commits that if do returns nil.
+func Do(ctx context.Context, db *sql.DB, o *sql.TxOptions, do func(tx *sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // has no effect after a commit
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 type transaction struct{ tx *sql.Tx }

@@ -4,7 +4,6 @@ package tablestore
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/stet-dev/stet"
@@ -32,18 +31,25 @@ type Write struct {
 	groupcommit.Call
 	Verb Verb
 	Head stet.Head    // Remove: the ID alone
+	Body stet.Body    // see [Write.Written]
 	Prev stet.Version // the version that is replaced or removed
 
-	Got  stet.Head   // as stored; of the record that is there with [stet.ErrStale]
-	Have stet.Record // the record that is there with [stet.ErrExists]
+	// Got is the head as stored; with [stet.ErrStale] the head that is there, and with
+	// [stet.ErrExists] the record.
+	Got stet.Record
+	// Seen is the record that is there as the caller of a Create saw it: Got belongs to those who
+	// write, and may be changing in this instant.
+	Seen *stet.Record
 }
 
-// Replacing returns the verb of a Replace with a body, or without one.
-func Replacing(b *stet.Body) Verb {
-	if b == nil {
-		return ReplaceHead
+func (w *Write) write() *Write { return w }
+
+// Written returns the body that is written, or nil if the stored one stays.
+func (w *Write) Written() *stet.Body {
+	if w.Verb == ReplaceHead || w.Verb == Remove {
+		return nil
 	}
-	return ReplaceAll
+	return &w.Body
 }
 
 // Compare orders writes by the names of their records.
@@ -51,11 +57,8 @@ func Compare(a, b *Write) int {
 	return cmp.Or(cmp.Compare(a.Head.Scope, b.Head.Scope), cmp.Compare(a.Head.Key, b.Head.Key))
 }
 
-// Size is how many bytes a body has. It may be nil.
-func Size(b *stet.Body) int {
-	if b == nil {
-		return 0
-	}
+// size is how many bytes a body has.
+func size(b *stet.Body) int {
 	n := len(b.Request) + len(b.Progress)
 	if b.Response != nil {
 		n += len(b.Response.Body)
@@ -75,27 +78,8 @@ func (w *Write) Done(at int64) {
 
 // Stamped notes that the record is stored, with the instants of s.
 func (w *Write) Stamped(s *sqltext.Stamp) {
-	w.Got = w.Head
-	s.Apply(&w.Got)
-}
-
-// Created is what Create returns of r, after w ended with err.
-func (w *Write) Created(r *stet.Record, err error) (stet.Record, error) {
-	switch {
-	case err == nil:
-		return stet.Record{Head: w.Got, Body: r.Body}, nil
-	case errors.Is(err, stet.ErrExists):
-		return w.Have, err
-	}
-	return stet.Record{}, err
-}
-
-// Replaced is what Replace returns, after w ended with err.
-func (w *Write) Replaced(err error) (stet.Head, error) {
-	if err == nil || errors.Is(err, stet.ErrStale) {
-		return w.Got, err
-	}
-	return stet.Head{}, err
+	w.Got.Head = w.Head
+	s.Apply(&w.Got.Head)
 }
 
 // Wrap names the package and the operation of an error that is not one of the plain answers.

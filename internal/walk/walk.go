@@ -1,5 +1,5 @@
-// Package walk has the two halves of a walk over many records: one page after the other, and
-// several records at a time.
+// Package walk has what a walk over many records is made of: a store gathers a page, its caller
+// goes from one page to the other, and works on several records at a time.
 package walk
 
 import (

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/tag"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // Records that fall due are found by name alone. Under due there is a directory for each ten
@@ -87,11 +88,10 @@ func bucketOfEntry(name string) (string, bool) {
 	return bucketOf(at), ok && err == nil
 }
 
-// page is one page of a list, and the cursor of the next one.
-type page[T any] struct {
-	rows []T
-	next string
-}
+// page is one page of a list. Its cursor is the name of the last entry or file.
+type page = walk.Page[stet.Head, string]
+
+func itself(name string) string { return name }
 
 // Due implements [stet.Store]. Records that fall due at the same instant are ordered by state,
 // scope and name. A page starts in the ten minutes of its cursor, and reads at most [stet.MaxLimit]
@@ -101,32 +101,31 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 		return nil, "", fmt.Errorf("filestore: due: %q is no cursor", q.After)
 	}
 	q.States = slices.Clone(q.States)
-	p, err := work(ctx, s, "due", "", func(ctx context.Context) (p page[stet.Head], err error) {
-		now, n := s.now(), q.Bound()
+	p, err := work(ctx, s, "due", "", func(ctx context.Context) (p page, err error) {
+		p.Most, p.Look = q.Bound(), stet.MaxLimit
+		now := s.now()
 		s.sweepNow(now)
-		last, looked, left := now.Format(entryLayout), "", stet.MaxLimit
+		last := now.Format(entryLayout)
 		for e, err := range s.entries(ctx, q.After, bucketOf(now)) {
 			switch {
 			case err != nil || e.at > last:
 				return p, err
 			case !e.selects(&q):
 				continue
-			case len(p.rows) == n || left == 0: // there is one more
-				p.next = looked
+			case !p.Takes(path.Base(e.path)):
 				return p, nil
 			}
-			looked, left = path.Base(e.path), left-1
 			r, found, err := s.meet(e)
 			if err != nil {
 				return p, err
 			}
 			if r.AsOf = now; found && q.Matches(&r.Head) {
-				p.rows = append(p.rows, r.Head)
+				p.Rows = append(p.Rows, r.Head)
 			}
 		}
 		return p, nil
 	})
-	return p.rows, p.next, err
+	return p.Rows, p.Next(itself), err
 }
 
 // entries are those after the one named after, in all buckets up to last, in order.

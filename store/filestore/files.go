@@ -42,14 +42,13 @@ var errBusy = errors.New("the record is being written")
 // open opens the record's file and locks it. A writer holds the lock until its file is safely on
 // the disk, and while it replaces a file.
 func (s *Store) open(ctx context.Context, name string, l lock) (*os.File, error) {
-	p := patience{}
-	for {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		f, err := s.tryOpen(name, l)
 		if !errors.Is(err, errBusy) {
 			return f, err
 		}
-		if err := p.pause(ctx); err != nil {
-			return nil, err
+		if !rest.For(ctx, pause) {
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -180,16 +179,8 @@ func (s *Store) remove(name string) error {
 	return nil
 }
 
-// patience makes the pauses between tries while another process has the file.
-type patience struct{ next time.Duration }
-
+// The pauses between tries while another process has the file.
 const (
 	firstPause = 100 * time.Microsecond
 	lastPause  = 5 * time.Millisecond
 )
-
-func (p *patience) pause(ctx context.Context) error {
-	p.next = min(max(2*p.next, firstPause), lastPause)
-	rest.For(ctx, p.next)
-	return ctx.Err()
-}

@@ -269,8 +269,7 @@ func formOf(r *stet.Record) (*form, error) {
 		f.Meta = append(f.Meta, pair{text(k), text(r.Meta[k])})
 	}
 	if n := r.Note; n != nil {
-		written := noteOf(n)
-		f.Note = &written
+		f.Note = new(noteOf(n))
 	}
 	if a := r.Response; a != nil {
 		f.Response = &response{a.Status, pairs(a.Header), pairs(a.Trailer), a.Body}
@@ -337,8 +336,7 @@ func (f *form) head(h *stet.Head) (err error) {
 		}
 	}
 	if f.Note != nil {
-		n := f.Note.export()
-		h.Note = &n
+		h.Note = new(f.Note.export())
 	}
 	return nil
 }

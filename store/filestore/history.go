@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // auditFile is the history: one line of JSON for each change, the oldest first. It is locked while
@@ -80,7 +81,7 @@ func (c *change) export() (stet.Change, error) {
 // audit.jsonl from its end, and waits for changes that are being made. A line that cannot be read
 // is [stet.ErrCorrupt], because a history with gaps is no evidence.
 func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
-	p, err := work(ctx, s, "history", "", func(ctx context.Context) (p page[stet.Change], err error) {
+	p, err := work(ctx, s, "history", "", func(ctx context.Context) (p walk.Page[stet.Change, int64], err error) {
 		if err := s.repairAll(ctx); err != nil {
 			return p, err
 		}
@@ -94,7 +95,7 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 				return p, err
 			}
 		}
-		n, looked, last := q.Bound(), 0, ""
+		p.Most, p.Look = q.Bound(), maxLook
 		for l, err := range backwards(f, end) {
 			if err = cmp.Or(err, ctx.Err()); err != nil {
 				return p, err
@@ -107,22 +108,16 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 			if err != nil {
 				return p, fmt.Errorf("%w: %s at byte %d: %w", stet.ErrCorrupt, auditFile, l.at, err)
 			}
-			matches := q.Matches(&made)
-			if looked == maxLook || matches && len(p.rows) == n { // there is one more, or may be
-				p.next = last
+			if !p.Add(l.at, made, q.Matches(&made)) {
 				break
 			}
-			if matches {
-				p.rows = append(p.rows, made)
-			}
-			looked, last = looked+1, strconv.FormatInt(l.at, 10)
 		}
 		return p, nil
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	return p.rows, p.next, nil
+	return p.Rows, p.Next(func(at int64) string { return strconv.FormatInt(at, 10) }), nil
 }
 
 // maxLook is how many lines a page reads. The history has no index, and a reader must not wait

@@ -23,8 +23,9 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 		return nil, "", fmt.Errorf("filestore: list: %q is no cursor", q.After)
 	}
 	q.States = slices.Clone(q.States)
-	p, err := work(ctx, s, "list", "", func(ctx context.Context) (p page[stet.Head], err error) {
-		now, last, looked := s.now(), "", 0
+	p, err := work(ctx, s, "list", "", func(ctx context.Context) (p page, err error) {
+		p.Most, p.Look = q.Bound(), look
+		now := s.now()
 		names := s.records(ctx, q.After, q.Oldest)
 		switch {
 		case q.Tag != "":
@@ -37,14 +38,9 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 			names = each(ctx, []string{nameOf(stet.ID{Scope: q.Scope, Key: q.Key})}, q.After, q.Oldest)
 		}
 		for name, err := range names {
-			if err != nil {
+			if err != nil || !p.Takes(name) {
 				return p, err
 			}
-			if len(p.rows) == q.Bound() || looked == look { // there is one more
-				p.next = last
-				return p, nil
-			}
-			last, looked = name, looked+1
 			r, err := s.get(ctx, name)
 			switch {
 			case errors.Is(err, stet.ErrCorrupt), errors.Is(err, stet.ErrNotFound):
@@ -53,7 +49,7 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 				return p, err
 			}
 			if r.AsOf = now; q.Matches(&r.Head) {
-				p.rows = append(p.rows, r.Head)
+				p.Rows = append(p.Rows, r.Head)
 			}
 		}
 		return p, nil
@@ -61,7 +57,7 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 	if err != nil {
 		return nil, "", err
 	}
-	return p.rows, p.next, nil
+	return p.Rows, p.Next(itself), nil
 }
 
 // tagged returns the names of the records with a tag, from the names under due. A record that is

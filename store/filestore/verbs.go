@@ -1,14 +1,12 @@
 package filestore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
-	"slices"
 	"syscall"
 
 	"github.com/stet-dev/stet"
@@ -17,7 +15,7 @@ import (
 
 // Create implements [stet.Store].
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	r.Body, r.Head = ownBody(r.Body), ownHead(r.Head)
+	r = owned(r)
 	name := nameOf(r.ID)
 	return work(ctx, s, "create", name, func(ctx context.Context) (stet.Record, error) {
 		for {
@@ -89,10 +87,11 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 
 // Replace implements [stet.Store].
 func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	next := stet.Record{Head: ownHead(h)}
+	next := stet.Record{Head: h}
 	if b != nil {
-		next.Body = ownBody(*b)
+		next.Body = *b
 	}
+	next = owned(next)
 	name := nameOf(h.ID)
 	return work(ctx, s, "replace", name, func(ctx context.Context) (stet.Head, error) {
 		f, err := s.open(ctx, name, exclusive)
@@ -190,21 +189,8 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	return err
 }
 
-// ownHead copies what the caller may change after the call, which may return before its work is
-// done; ownBody does the same for a body.
-func ownHead(h stet.Head) stet.Head {
-	h.Meta = maps.Clone(h.Meta)
-	if h.Note != nil {
-		n := *h.Note
-		h.Note = &n
-	}
-	return h
-}
-
-func ownBody(b stet.Body) stet.Body {
-	b.Request, b.Progress = bytes.Clone(b.Request), bytes.Clone(b.Progress)
-	if r := b.Response; r != nil {
-		b.Response = &stet.Response{Status: r.Status, Header: slices.Clone(r.Header), Trailer: slices.Clone(r.Trailer), Body: bytes.Clone(r.Body)}
-	}
-	return b
+// owned copies what the caller may change after the call, which may return before its work is done.
+func owned(r stet.Record) stet.Record {
+	r.Meta = maps.Clone(r.Meta)
+	return codec.Owned(r)
 }

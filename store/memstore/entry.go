@@ -162,8 +162,7 @@ func (sh *shard) rareOf(e *entry, h *stet.Head, completed int64, request, progre
 	x := &rare{rest: string(sh.encoded), meta: maps.Clone(h.Meta), completed: completed, request: request, progress: progress,
 		names: [2]string{strings.Clone(h.DownstreamKey), strings.Clone(h.DownstreamID)}}
 	if h.Note != nil {
-		n := *h.Note
-		x.note = &n
+		x.note = new(*h.Note)
 	}
 	return x
 }
@@ -207,8 +206,7 @@ func (sh *shard) share(kept *string, path string) *string {
 		return kept
 	}
 	if sh.path == nil || *sh.path != path {
-		kept := strings.Clone(path)
-		sh.path = &kept
+		sh.path = new(strings.Clone(path))
 	}
 	return sh.path
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // history is a ring of the latest changes that had a note. A change keeps its number: the n-th,
@@ -56,19 +57,9 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 			return nil, "", fmt.Errorf("memstore: %q is no cursor", q.After)
 		}
 	}
-	most, looked := q.Bound(), 0
-	h.before(from, func(n int, c *stet.Change) bool {
-		matches := q.Matches(c)
-		if looked == maxLook || matches && len(changes) == most { // there is one more, or may be
-			next = strconv.Itoa(n + 1)
-			return false
-		}
-		if looked++; matches {
-			changes = append(changes, *c)
-		}
-		return true
-	})
-	return changes, next, nil
+	page := walk.Page[stet.Change, int]{Most: q.Bound(), Look: maxLook}
+	h.before(from, func(n int, c *stet.Change) bool { return page.Add(n, *c, q.Matches(c)) })
+	return page.Rows, page.Next(strconv.Itoa), nil
 }
 
 // maxLook is how many changes a page reads. During that time it holds the lock that every change

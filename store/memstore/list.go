@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 )
 
 // Due implements [stet.Store]. Records that fall due at the same instant are ordered by scope, then
@@ -45,7 +46,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 		return found, "", nil
 	}
 	last := &found[n-1]
-	return found[:n], fmt.Sprintf("%d.", last.DueAt.UnixMicro()) + encodeCursor(last.ID), nil
+	return found[:n], fmt.Sprintf("%d.", last.DueAt.UnixMicro()) + base64.RawURLEncoding.EncodeToString(codec.AppendID(nil, last.ID)), nil
 }
 
 // parsePlace reads a cursor of Due. For "" it returns nil.
@@ -54,13 +55,13 @@ func parsePlace(cursor string) (*place, error) {
 		return nil, nil
 	}
 	due, id, _ := strings.Cut(cursor, ".")
-	p := &place{}
-	var err error
-	if p.due, err = strconv.ParseInt(due, 10, 64); err != nil || id == "" {
+	at, err := strconv.ParseInt(due, 10, 64)
+	name, err2 := base64.RawURLEncoding.DecodeString(id)
+	last, ok := codec.ID(string(name))
+	if err != nil || err2 != nil || !ok {
 		return nil, fmt.Errorf("memstore: %q is no cursor", cursor)
 	}
-	p.id, err = decodeCursor(id)
-	return p, err
+	return &place{at, last}, nil
 }
 
 // matches applies the query to the fields that it compares.
@@ -173,26 +174,6 @@ func (sh *shard) each(visit func(*entry)) {
 
 func compare(a, b stet.ID) int {
 	return cmp.Or(strings.Compare(string(a.Scope), string(b.Scope)), strings.Compare(string(a.Key), string(b.Key)))
-}
-
-func encodeCursor(id stet.ID) string {
-	return fmt.Sprintf("%d.", len(id.Scope)) + base64.RawURLEncoding.EncodeToString([]byte(string(id.Scope)+string(id.Key)))
-}
-
-func decodeCursor(c string) (id stet.ID, err error) {
-	if c == "" {
-		return id, nil
-	}
-	var n int
-	var text string
-	if _, err := fmt.Sscanf(c, "%d.%s", &n, &text); err != nil {
-		return id, fmt.Errorf("memstore: %q is no cursor", c)
-	}
-	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || n < 0 || n > len(b) {
-		return id, fmt.Errorf("memstore: %q is no cursor", c)
-	}
-	return stet.ID{Scope: stet.Scope(b[:n]), Key: stet.Key(b[n:])}, nil
 }
 
 // Count implements [stet.Counter]. Without a filter other than states it costs nothing.

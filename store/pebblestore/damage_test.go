@@ -185,7 +185,7 @@ func TestWhatADamagedRecordLeaves(t *testing.T) {
 	check("List by the new tag", list(stet.Query{Tag: again.Tag}), "[k] <nil>")
 
 	// Entries of another number, of another class, and of another instant.
-	id, over := appendID(nil, r.ID), byte(class(stet.Completed)|reapable)
+	id, over := codec.AppendID(nil, r.ID), byte(class(stet.Completed)|reapable)
 	set(t, s, number([]byte{listKey, byte(classOf(&made.Head))}, 999), id)
 	set(t, s, number([]byte{listKey, over}, 1000), id)
 	set(t, s, append(number([]byte{dueKey, byte(classOf(&made.Head))}, 1), id...), nil)

@@ -32,18 +32,15 @@ func appendText[S ~string](dst []byte, s S) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-func appendID(dst []byte, id stet.ID) []byte { return append(appendText(dst, id.Scope), id.Key...) }
-
-func parseID(b []byte) (id stet.ID, err error) {
-	n, size := binary.Uvarint(b)
-	if size <= 0 || n > uint64(len(b)-size) {
+func parseID(s string) (stet.ID, error) {
+	id, ok := codec.ID(s)
+	if !ok {
 		return id, fmt.Errorf("%w: an index has no ID", stet.ErrCorrupt)
 	}
-	b = b[size:]
-	return stet.ID{Scope: stet.Scope(b[:n]), Key: stet.Key(b[n:])}, nil
+	return id, nil
 }
 
-func keyOf(kind byte, id stet.ID) []byte { return appendID([]byte{kind}, id) }
+func keyOf(kind byte, id stet.ID) []byte { return codec.AppendID([]byte{kind}, id) }
 
 // changesOf is what the keys of the changes of one record, and of no other, begin with.
 func changesOf(id stet.ID) []byte { return appendText(appendText([]byte{ofKey}, id.Scope), id.Key) }
@@ -91,7 +88,7 @@ func due(h *stet.Head) uint64 {
 
 // indexes are the keys by which a record is found, each with its value.
 func (r *row) indexes() (all [][2]string) {
-	id := appendID(nil, r.ID)
+	id := codec.AppendID(nil, r.ID)
 	at := func(kind byte, parts ...[]byte) string {
 		return string(slices.Concat(append([][]byte{{kind}}, parts...)...))
 	}
@@ -183,7 +180,7 @@ func decode(key, value []byte) (r row, err error) {
 	if err := codec.Head(string(value[restAt:]), &r.Head); err != nil {
 		return r, fmt.Errorf("%w: %w", stet.ErrCorrupt, err)
 	}
-	if r.ID, err = parseID(key[1:]); err != nil {
+	if r.ID, err = parseID(string(key[1:])); err != nil {
 		return r, err
 	}
 	r.Version, r.number, r.body = stet.Version(n[0]), n[5], value[1]&withBody != 0
@@ -198,19 +195,8 @@ func decode(key, value []byte) (r row, err error) {
 }
 
 // micros and instant turn instants into numbers and back. No instant is 0.
-func micros(t time.Time) uint64 {
-	if t.IsZero() {
-		return 0
-	}
-	return uint64(t.UnixMicro())
-}
-
-func instant(us uint64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(int64(us)).UTC()
-}
+func micros(t time.Time) uint64   { return uint64(codec.Micros(t)) }
+func instant(us uint64) time.Time { return codec.Instant(int64(us)) }
 
 // asOf is when h was read. A record's time does not go back, even if the host's clock was set back
 // while no process was running (I13).

@@ -33,9 +33,13 @@ type page struct {
 	next  string // the cursor of the page
 }
 
-// take reads a record that an entry of an index names. If the entry does not fit the record, it was
-// left behind by a damaged one. take returns false when the page is full and there is one more.
-func (p *page) take(cursor string, id stet.ID, fits func(r *row) bool) (bool, error) {
+// take reads a record that an entry of an index names, unless it names none. If the entry does not
+// fit the record, it was left behind by a damaged one. take returns false when the page is full and
+// there is one more.
+func (p *page) take(ctx context.Context, cursor string, id stet.ID, unnamed error, fits func(r *row) bool) (bool, error) {
+	if unnamed != nil || ctx.Err() != nil {
+		return unnamed == nil || unreadable(unnamed), ctx.Err()
+	}
 	if p.n == p.limit || p.look == 0 {
 		p.next = p.last
 		return false, nil
@@ -61,10 +65,10 @@ func (p *page) take(cursor string, id stet.ID, fits func(r *row) bool) (bool, er
 	return true, nil
 }
 
-// paged runs a walk over what is stored at this moment.
+// paged runs a walk over what is stored at this moment. With an error the page is empty.
 func (s *Store) paged(ctx context.Context, verb string, q stet.Query, walk func(ctx context.Context, p *page) error) (*page, error) {
 	q.States = slices.Clone(q.States)
-	return work(ctx, s, verb, nil, func() (p *page, err error) {
+	p, err := work(ctx, s, verb, nil, func() (p *page, err error) {
 		snap, err := s.settled()
 		if err != nil {
 			return nil, err
@@ -73,6 +77,10 @@ func (s *Store) paged(ctx context.Context, verb string, q stet.Query, walk func(
 		p = &page{q: &q, from: snap, now: s.now(), limit: q.Bound(), look: look}
 		return p, walk(ctx, p)
 	})
+	if err != nil {
+		p = &page{}
+	}
+	return p, err
 }
 
 // Due implements [stet.Store]. Records that fall due at the same instant are ordered by state,
@@ -85,17 +93,11 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 		}
 		x := index{kind: dueKey, classes: classes(p.q.States), from: from, until: uint64(p.now.UnixMicro())}
 		return x.each(p.from, func(at place, _ []byte) (bool, error) {
-			id, err := parseID([]byte(at.rest))
-			if err != nil || ctx.Err() != nil {
-				return err == nil || unreadable(err), ctx.Err()
-			}
-			return p.take(at.cursor(), id, func(r *row) bool { return due(&r.Head) == at.at && classOf(&r.Head) == at.class })
+			id, err := parseID(at.rest)
+			return p.take(ctx, at.cursor(), id, err, func(r *row) bool { return due(&r.Head) == at.at && classOf(&r.Head) == at.class })
 		})
 	})
-	if err != nil {
-		return nil, "", err
-	}
-	return p.heads, p.next, nil
+	return p.heads, p.next, err
 }
 
 // List implements [stet.Lister]: by age of the keys, the newest first; the records of one scope by
@@ -103,22 +105,19 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 // and key, are found directly.
 func (s *Store) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	p, err := s.paged(ctx, "list", q, func(ctx context.Context, p *page) error { return p.walk(ctx, q.Oldest) })
-	if err != nil {
-		return nil, "", err
-	}
-	return p.heads, p.next, nil
+	return p.heads, p.next, err
 }
 
 // walk takes the records that the query may select, in the order of a list.
 func (p *page) walk(ctx context.Context, oldest bool) error {
 	switch q := p.q; {
 	case q.Tag != "":
-		return p.keys(ctx, appendText([]byte{tagKey}, q.Tag), oldest, named, func(r *row) bool { return r.Tag == q.Tag })
+		return p.keys(ctx, appendText([]byte{tagKey}, q.Tag), oldest, parseID, func(r *row) bool { return r.Tag == q.Tag })
 	case q.Scope != "" && q.Key != "":
 		if q.After != "" {
 			return nil
 		}
-		_, err := p.take(encodeCursor([]byte(q.Key)), stet.ID{Scope: q.Scope, Key: q.Key}, itself)
+		_, err := p.take(ctx, encodeCursor([]byte(q.Key)), stet.ID{Scope: q.Scope, Key: q.Key}, nil, itself)
 		return err
 	case q.Scope != "":
 		return p.keys(ctx, appendText([]byte{headKey}, q.Scope), oldest, func(rest string) (stet.ID, error) {
@@ -136,16 +135,10 @@ func (p *page) byNumber(ctx context.Context, oldest bool) error {
 	}
 	x := index{kind: listKey, classes: classes(p.q.States), from: from, until: math.MaxUint64, back: !oldest}
 	return x.each(p.from, func(at place, value []byte) (bool, error) {
-		id, err := parseID(value)
-		if err != nil || ctx.Err() != nil {
-			return err == nil || unreadable(err), ctx.Err()
-		}
-		return p.take(at.cursor(), id, func(r *row) bool { return r.number == at.at && classOf(&r.Head) == at.class })
+		id, err := parseID(string(value))
+		return p.take(ctx, at.cursor(), id, err, func(r *row) bool { return r.number == at.at && classOf(&r.Head) == at.class })
 	})
 }
-
-// named is the record that an entry names behind its prefix.
-func named(rest string) (stet.ID, error) { return parseID([]byte(rest)) }
 
 // itself fits a record that was found by its own key.
 func itself(*row) bool { return true }
@@ -158,10 +151,7 @@ func (p *page) keys(ctx context.Context, prefix []byte, oldest bool, idOf func(r
 	}
 	return eachKey(p.from, prefix, string(after), !oldest, func(rest string) (bool, error) {
 		id, err := idOf(rest)
-		if err != nil || ctx.Err() != nil {
-			return err == nil || unreadable(err), ctx.Err()
-		}
-		return p.take(encodeCursor([]byte(rest)), id, fits)
+		return p.take(ctx, encodeCursor([]byte(rest)), id, err, fits)
 	})
 }
 
@@ -199,10 +189,7 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	return p.n, nil
+	return p.n, err
 }
 
 // Find implements [stet.Finder].
@@ -211,12 +198,9 @@ func (s *Store) Find(ctx context.Context, name string) ([]stet.Head, error) {
 		return nil, ctx.Err()
 	}
 	p, err := s.paged(ctx, "find", stet.Query{}, func(ctx context.Context, p *page) error {
-		return p.keys(ctx, appendText([]byte{nameKey}, name), true, named, func(r *row) bool { return r.DownstreamKey == name || r.DownstreamID == name })
+		return p.keys(ctx, appendText([]byte{nameKey}, name), true, parseID, func(r *row) bool { return r.DownstreamKey == name || r.DownstreamID == name })
 	})
-	if err != nil {
-		return nil, err
-	}
-	return p.heads, nil
+	return p.heads, err
 }
 
 // reapBatch is how many records are removed by one sync.
@@ -254,7 +238,7 @@ func (s *Store) reap(ctx context.Context, limit int) (n int, err error) {
 		if len(gone) == limit || ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		id, err := parseID([]byte(at.rest))
+		id, err := parseID(at.rest)
 		if err != nil {
 			return true, b.Delete(append(number([]byte{dueKey, byte(at.class)}, at.at), at.rest...), nil)
 		}
@@ -285,7 +269,7 @@ func (s *Store) reap(ctx context.Context, limit int) (n int, err error) {
 		return 0, err
 	}
 	for _, id := range gone {
-		s.waits.wake(id)
+		s.waits.Ring(id)
 	}
 	return len(gone), nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/monotonic"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // Config says how a Store works. The zero value works.
@@ -59,7 +60,7 @@ type Store struct {
 	records atomic.Uint64 // the last number of a record, and of a change
 	changes atomic.Uint64
 	syncing atomic.Int64 // writes that can be read, and may not be on the disk yet
-	waits   waits
+	waits   rest.Rooms[stet.ID]
 	workers workers
 
 	sick  atomic.Pointer[error] // why the store has stopped
@@ -98,7 +99,7 @@ func Open(dir string, c Config) (*Store, error) {
 	if c.Cache < 0 || c.Reserve < 0 {
 		return nil, errors.New("pebblestore: open: a negative Cache or Reserve")
 	}
-	s := &Store{clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(), waits: waits{of: map[stet.ID]*wait{}}, workers: workers{jobs: make(chan func())},
+	s := &Store{clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(), workers: workers{jobs: make(chan func())},
 		stop: make(chan struct{}), closing: make(chan struct{}), gone: make(chan struct{}), log: c.Logger, told: map[string]time.Time{}}
 	for i := range s.locks {
 		s.locks[i] = make(chan struct{}, 1)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -189,7 +188,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		if err != nil {
 			return stet.Head{}, err
 		}
-		s.waits.wake(h.ID)
+		s.waits.Ring(h.ID)
 		return next.Head, nil
 	})
 }
@@ -208,7 +207,7 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 		if err = remove(b, &old); err == nil {
 			err = s.commit(b)
 		}
-		s.waits.wake(id)
+		s.waits.Ring(id)
 		return struct{}{}, err
 	})
 	return err
@@ -225,7 +224,7 @@ func remove(b *pebble.Batch, r *row) error {
 
 // Wait implements [stet.Waiter]. It is exact, since no other process can write.
 func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
-	changed, leave := s.waits.join(id)
+	changed, leave := s.waits.Enter(id)
 	defer leave()
 	if r, err := s.Get(ctx, id); err != nil || r.Version != seen {
 		if errors.Is(err, stet.ErrNotFound) || errors.Is(err, stet.ErrCorrupt) {
@@ -242,44 +241,5 @@ func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 		return fmt.Errorf("pebblestore: wait: %w", fs.ErrClosed)
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// waits are those who wait for a record to change.
-type waits struct {
-	mu sync.Mutex
-	of map[stet.ID]*wait
-}
-
-type wait struct {
-	changed chan struct{}
-	callers int
-}
-
-// join returns a channel that is closed at the next change. leave has to be called once.
-func (w *waits) join(id stet.ID) (changed <-chan struct{}, leave func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	one := w.of[id]
-	if one == nil {
-		one = &wait{changed: make(chan struct{})}
-		w.of[id] = one
-	}
-	one.callers++
-	return one.changed, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if one.callers--; one.callers == 0 && w.of[id] == one {
-			delete(w.of, id)
-		}
-	}
-}
-
-func (w *waits) wake(id stet.ID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if one := w.of[id]; one != nil {
-		close(one.changed)
-		delete(w.of, id)
 	}
 }

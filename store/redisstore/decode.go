@@ -28,10 +28,7 @@ func parseInstant(s string) (t time.Time, ok bool) {
 	if err != nil || len(s) != digits {
 		return t, false
 	}
-	if us != 0 {
-		t = time.UnixMicro(int64(us)).UTC()
-	}
-	return t, true
+	return codec.Instant(int64(us)), true
 }
 
 // stamp sets the instants of a write from the beginning of a record.
@@ -81,7 +78,7 @@ func (d *decoder) head(h *stet.Head) (ok bool) {
 	h.DueIn = time.Duration(dueIn) * time.Microsecond
 	h.Version, h.State = stet.Version(binary.BigEndian.Uint64(d.bytes[atVersion:])), stet.State(d.value[atState])
 	h.DownstreamKey, h.DownstreamID = d.value[atNames:atNames+key], d.value[atNames+key:at]
-	h.ID, ok = idOf(d.member)
+	h.ID, ok = codec.ID(d.member)
 	return ok && h.State >= stet.Running && h.State <= stet.Expired && stamp(h, d.value)
 }
 

@@ -48,18 +48,7 @@ func (b *buffers) put(w *writer) {
 }
 
 // member appends a record's name within its shard: the length of its scope, its scope, its key.
-func (w *writer) member(id stet.ID) {
-	*w = append(append(binary.AppendUvarint(*w, uint64(len(id.Scope))), id.Scope...), id.Key...)
-}
-
-func idOf(member string) (id stet.ID, ok bool) {
-	n, size := binary.Uvarint([]byte(member))
-	if size <= 0 || uint64(len(member)-size) < n {
-		return id, false
-	}
-	rest := member[size:]
-	return stet.ID{Scope: stet.Scope(rest[:n]), Key: stet.Key(rest[n:])}, true
-}
+func (w *writer) member(id stet.ID) { *w = codec.AppendID(*w, id) }
 
 // head appends when h falls due, and the fields of h that scripts do not need.
 func (w *writer) head(h *stet.Head) {

@@ -194,7 +194,7 @@ func decodeEntry(row any) (e entry, ok bool) {
 	}
 	e.ms, e.seq, ok = streamID(name)
 	var valid bool
-	if e.ID, valid = idOf(values["m"]); !ok || !valid {
+	if e.ID, valid = codec.ID(values["m"]); !ok || !valid {
 		return e, false
 	}
 	from, err1 := strconv.Atoi(values["f"])

@@ -321,23 +321,12 @@ func (s *Store) decode(h *stet.Head, b *stet.Body, got []any, p *place) (err err
 	return nil
 }
 
-// Pauses of a wait between two reads.
-const firstLook, longestLook = 25 * time.Millisecond, time.Second
-
 // Wait implements [stet.Waiter] by reading again and again.
 func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	p := s.place(id)
 	version, from, to := stamped(seen), strconv.Itoa(atFormat), strconv.Itoa(atState-1)
-	for pause := firstLook; ; pause = min(2*pause, longestLook) {
+	return rest.Look(ctx, rest.FirstLook, nil, func() (bool, error) {
 		got, err := s.client.Do(ctx, p.record, []string{"GETRANGE", p.record, from, to}, nil)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil || first(got) != version {
-			return nil // the caller reads the record itself
-		}
-		if !rest.For(ctx, pause) {
-			return ctx.Err()
-		}
-	}
+		return err != nil || first(got) != version, nil // the caller reads the record itself
+	})
 }

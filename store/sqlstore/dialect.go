@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"fmt"
-	"io/fs"
 
 	"github.com/stet-dev/stet/internal/sqltext"
 )
@@ -19,18 +18,15 @@ const (
 	Postgres Dialect = "postgres"
 )
 
-var dialects = map[Dialect]struct {
-	migrations fs.FS
-	hasSchema  string // selects how many tables of the name stet_schema there are
-}{
-	SQLite: {sqltext.SQLiteMigrations(), "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'stet_schema'"},
-	MySQL: {sqltext.MySQLMigrations(),
-		"SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'stet_schema'"},
-	Postgres: {sqltext.PostgresMigrations(), sqltext.PostgresHasSchema},
+// hasSchema selects how many tables of the name stet_schema there are.
+var hasSchema = map[Dialect]string{
+	SQLite:   "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'stet_schema'",
+	MySQL:    "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'stet_schema'",
+	Postgres: sqltext.PostgresHasSchema,
 }
 
 func (d Dialect) validate() error {
-	if _, ok := dialects[d]; !ok {
+	if _, ok := hasSchema[d]; !ok {
 		return fmt.Errorf("sqlstore: config: Dialect is %q; it has to be one of the package's dialects, such as SQLite", string(d))
 	}
 	return nil

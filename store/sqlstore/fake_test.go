@@ -12,6 +12,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/monotonic"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // fake is a database that answers every query with one row.
@@ -135,10 +136,7 @@ func TestTransactionEndsWithinALook(t *testing.T) {
 // belongs to the goroutine that writes, which may be at work for it in this instant.
 func TestWhatACallerSawIsItsOwn(t *testing.T) {
 	there := stet.Record{Head: stet.Head{ID: stet.ID{Scope: "s", Key: "k"}, Version: 7, State: stet.Running}}
-	stored, err := createOp(t.Context(), &there)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := creation(t, &there)
 	at := sqltext.Born(&there.Head, 1)
 	args, body := stored.stamped(&at), len(stored.args)-1 // the head, the body, the instants
 	f := &fake{row: []driver.Value{int64(sqltext.Schema), "s", "k"}}
@@ -150,15 +148,13 @@ func TestWhatACallerSawIsItsOwn(t *testing.T) {
 		f.row = append(f.row, column)
 	}
 	s := &sqlite{clock: &monotonic.Clock{}, readers: newReaders(f.open(t), 1)}
+	s.Verbs = s.verbs()
 	s.known.add(there.ID)
 	fresh := there
 	fresh.Version = 8
-	o, err := createOp(t.Context(), &fresh)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.create(o); err != stet.ErrExists || o.seen == nil || o.Have.Version != 0 {
-		t.Errorf("%v; the write's own answer is version %d", err, o.Have.Version)
+	o := creation(t, &fresh)
+	if err := s.carry(o); err != stet.ErrExists || o.Seen == nil || o.Got.Version != 0 {
+		t.Errorf("%v; the write's own answer is version %d", err, o.Got.Version)
 	}
 	if got, err := s.Create(t.Context(), fresh); err != stet.ErrExists || got.Version != there.Version {
 		t.Errorf("a duplicate: version %d, %v", got.Version, err)
@@ -166,4 +162,13 @@ func TestWhatACallerSawIsItsOwn(t *testing.T) {
 	if err := s.readers.close(); err != nil {
 		t.Error(err)
 	}
+}
+
+func creation(t *testing.T, r *stet.Record) *op {
+	o := newOp()
+	o.Ctx, o.Verb, o.Head, o.Body = t.Context(), tablestore.Create, r.Head, r.Body
+	if err := o.pack(); err != nil {
+		t.Fatal(err)
+	}
+	return o
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-dev/stet/internal/pgstore"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/sqltx"
 )
 
 // ErrSchema is returned when the database's schema is not the one that this program works with. The
@@ -27,47 +28,38 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	}
 	switch d {
 	case Postgres:
-		if err := migratePostgres(ctx, db); err != nil {
-			return fmt.Errorf("sqlstore: migrate: %w", err)
-		}
-		return nil
+		err = migratePostgres(ctx, db)
 	case MySQL:
-		if err := migrateMySQL(ctx, db); err != nil {
-			return fmt.Errorf("sqlstore: migrate: %w", err)
-		}
-		return nil
+		err = migrateMySQL(ctx, db)
 	case SQLite:
+		err = migrateSQLite(ctx, db)
 	}
+	return wrap("migrate", err)
+}
+
+// migrateSQLite takes each step, if no other process has. The step's number is written first: it is
+// a lock. Another process waits for it, and then finds the number taken.
+func migrateSQLite(ctx context.Context, db *sql.DB) error {
 	if _, err := db.ExecContext(ctx, sqltext.SchemaTable); err != nil {
-		return fmt.Errorf("sqlstore: migrate: %w", err)
+		return err
 	}
-	for i, step := range d.steps() {
-		if err := migrate(ctx, db, i+1, step); err != nil {
-			return fmt.Errorf("sqlstore: migrate: step %d: %w", i+1, err)
+	for i, step := range SQLite.steps() {
+		err := sqltx.Do(ctx, db, nil, func(tx *sql.Tx) error {
+			res, err := tx.ExecContext(ctx, "INSERT INTO stet_schema (version) VALUES (?) ON CONFLICT DO NOTHING", i+1)
+			if err != nil {
+				return err
+			}
+			if n, err := res.RowsAffected(); err != nil || n == 0 {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, step)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("step %d: %w", i+1, err)
 		}
 	}
 	return nil
-}
-
-// migrate takes one step, if no other process has. The number is written first: it is a lock.
-// Another process waits for it, and then finds the number taken.
-func migrate(ctx context.Context, db *sql.DB, number int, step string) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // nothing after a commit
-	res, err := tx.ExecContext(ctx, "INSERT INTO stet_schema (version) VALUES (?) ON CONFLICT DO NOTHING", number)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, step); err != nil {
-		return err
-	}
-	return tx.Commit()
 }
 
 // Status returns the schema's version in the database, 0 if there is none, and the version that
@@ -77,7 +69,7 @@ func Status(ctx context.Context, db *sql.DB, d Dialect) (have, want int, err err
 		return 0, 0, err
 	}
 	var tables int
-	if err := db.QueryRowContext(ctx, dialects[d].hasSchema).Scan(&tables); err != nil {
+	if err := db.QueryRowContext(ctx, hasSchema[d]).Scan(&tables); err != nil {
 		return 0, 0, fmt.Errorf("sqlstore: schema: %w", d.fault(ctx, err))
 	}
 	if tables > 0 {
@@ -122,4 +114,4 @@ func (d Dialect) SQL() string {
 }
 
 // steps are the dialect's migrations in order.
-func (d Dialect) steps() []string { return sqltext.Steps(dialects[d].migrations) }
+func (d Dialect) steps() []string { return sqltext.Steps(string(d)) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
+	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
@@ -19,6 +20,7 @@ import (
 // that writes the row.
 type mysql struct {
 	tablestore.Listing
+	tablestore.Verbs[*job]
 	db       *sql.DB
 	lookUps  *lanes // also for writes that others hold up
 	writes   *lanes
@@ -68,6 +70,7 @@ func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
 	s.identity.Store(id)
 	s.most, s.volatile = server.packet, c.AllowVolatile
 	s.creates, s.changes = s.queue(carryCreates), s.queue(carryChanges)
+	s.Verbs = tablestore.NewVerbs(tablestore.Driver[*job]{New: newJob, Pack: s.pack, Do: s.carry, Get: s.get, Append: s.appendTo, Wrap: wrap})
 	return s, nil
 }
 
@@ -81,62 +84,36 @@ func (s *mysql) Close() error {
 	return nil
 }
 
-// Get returns the record, or [stet.ErrNotFound].
-func (s *mysql) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
+func (s *mysql) get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
 	err = s.lookUps.with(ctx, func(c *lane) error {
 		r, err = getMySQL(ctx, c, id, "")
 		return err
 	})
-	return r, wrap("get", err)
+	return r, err
 }
 
-// Create stores r if its ID is free. A record that is there is found without waiting for a
-// transaction that changes it.
-func (s *mysql) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	j, err := s.creation(ctx, &r)
-	if err == nil {
-		err = s.creates.Do(j)
+func (s *mysql) carry(j *job) error {
+	if j.Verb == tablestore.Create {
+		return s.creates.Do(j)
 	}
-	return j.Created(&r, wrap("create", err))
+	return s.changes.Do(j)
 }
 
-func (s *mysql) creation(ctx context.Context, r *stet.Record) (*job, error) {
-	j := newJob(ctx, tablestore.Create, &r.Head, 0)
-	return j, s.pack(j, order(), &r.Body)
-}
-
-// Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its
-// entry in the history, in one transaction.
-func (s *mysql) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	j, err := s.replacement(ctx, prev, &h, b)
-	if err == nil {
-		err = s.changes.Do(j)
-	}
-	return j.Replaced(wrap("replace", err))
-}
-
-func (s *mysql) replacement(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (*job, error) {
-	j := newJob(ctx, tablestore.Replacing(b), h, prev)
-	return j, s.pack(j, [16]byte{}, b)
-}
-
-func removal(ctx context.Context, id stet.ID, prev stet.Version) *job {
-	return newJob(ctx, tablestore.Remove, &stet.Head{ID: id}, prev)
-}
-
-func newJob(ctx context.Context, v tablestore.Verb, h *stet.Head, prev stet.Version) *job {
-	return &job{Write: tablestore.Write{Call: groupcommit.Call{Ctx: ctx}, Verb: v, Head: *h, Prev: prev}}
-}
-
-// Delete removes the record if its Version is prev.
-func (s *mysql) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
-	return wrap("delete", s.changes.Do(removal(ctx, id, prev)))
+func (s *mysql) appendTo(ctx context.Context, c *stet.Change) error {
+	return s.writes.with(ctx, func(l *lane) error { return appendMySQL(ctx, l, c) })
 }
 
 // pack refuses what no row can hold, and what the server would not read to its end: it would close
 // the connection over it.
-func (s *mysql) pack(j *job, order [16]byte, b *stet.Body) (err error) {
-	if j.write, err = sqltext.NewMySQLWrite(order, &j.Head, b); err != nil {
+func (s *mysql) pack(j *job) (err error) {
+	if j.Verb == tablestore.Remove {
+		return nil
+	}
+	var place [16]byte
+	if j.Verb == tablestore.Create {
+		place = order()
+	}
+	if j.write, err = sqltext.NewMySQLWrite(place, &j.Head, j.Written()); err != nil {
 		return err
 	}
 	j.Size = j.write.Size()
@@ -154,4 +131,21 @@ func order() (o [16]byte) {
 	binary.BigEndian.PutUint64(o[:], uint64(time.Now().UnixMilli())<<16|uint64(rand.Uint32N(1<<16)))
 	binary.BigEndian.PutUint64(o[8:], rand.Uint64())
 	return o
+}
+
+// Wait looks at the record every 25 ms, and then less and less often, down to once in a second: the
+// server does not tell of changes.
+func (s *mysql) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
+	q := new(sqltext.MySQL).Add("SELECT `version` FROM stet_records WHERE ").Whose(id)
+	return wrap("wait", rest.Look(ctx, rest.FirstLook, nil, func() (bool, error) {
+		var there stet.Version
+		err := s.lookUps.with(ctx, func(c *lane) error {
+			err := c.QueryRowContext(ctx, string(q.Text)).Scan(&there)
+			if err == sql.ErrNoRows {
+				return nil
+			}
+			return fault(err)
+		})
+		return there != seen, err
+	}))
 }

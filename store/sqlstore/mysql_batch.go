@@ -69,7 +69,7 @@ func answerTaken(ctx context.Context, c *lane, batch []*job) (free []*job, err e
 		case f.err != nil:
 			j.Err = f.err
 		default:
-			j.Have, j.Err = f.r, stet.ErrExists
+			j.Got, j.Err = f.r, stet.ErrExists
 		}
 	}
 	return free, nil
@@ -165,23 +165,19 @@ func lock(ctx context.Context, c *lane, jobs []*job) (map[stet.ID]lockedRow, err
 
 // versions reads rows of [sqltext.MySQLVersions].
 func versions(ctx context.Context, c *lane, q *sqltext.MySQL) (map[stet.ID]lockedRow, error) {
-	rows, err := c.QueryContext(ctx, string(q.Text), q.Args...)
-	if err != nil {
-		return nil, fault(err)
-	}
-	defer rows.Close()
 	held := map[stet.ID]lockedRow{}
-	for rows.Next() {
+	err := eachRow(ctx, c, q, func(row sqltext.Scanner) error {
 		var r lockedRow
 		var id stet.ID
 		var now, updated int64
-		if err := rows.Scan(&now, &id.Scope, &id.Key, &r.version, &r.schema, &updated); err != nil {
-			return nil, sqltext.Unread(ctx, err)
+		if err := row.Scan(&now, &id.Scope, &id.Key, &r.version, &r.schema, &updated); err != nil {
+			return sqltext.Unread(ctx, err)
 		}
 		r.at = max(now, updated)
 		held[id] = r
-	}
-	return held, fault(rows.Err())
+		return nil
+	})
+	return held, err
 }
 
 // change carries out the jobs, which are of one verb, on rows that are locked.

@@ -16,6 +16,9 @@ import (
 const bindTime = 5 * time.Second
 
 // Bind returns the store within tx, a [*database/sql.Tx] on the same database: it is asked, once.
+// The bound store waits for rows that others hold as tx's own session is set up to
+// (innodb_lock_wait_timeout), no longer than the deadline of a call. Its isolation level is the
+// caller's, too: where reads repeat, one that has to know what is there now takes a shared lock.
 func (s *mysql) Bind(tx any) (stet.Store, error) {
 	t, ok := tx.(*sql.Tx)
 	if !ok || t == nil {
@@ -24,7 +27,21 @@ func (s *mysql) Bind(tx any) (stet.Store, error) {
 	if err := s.sameDatabase(t); err != nil {
 		return nil, wrap("bind", err)
 	}
-	return &boundMySQL{tablestore.Reading{Reader: readMySQL(t), Around: around}, t, s}, nil
+	do := func(j *job) error {
+		switch j.Verb {
+		case tablestore.Create:
+			return createWithin(j.Ctx, t, j)
+		case tablestore.Remove:
+			return removeMySQL(j.Ctx, t, j)
+		}
+		return replaceMySQL(j.Ctx, t, j)
+	}
+	return &tablestore.Bound[*job]{
+		Reading: tablestore.Reading{Reader: readMySQL(t), Around: around},
+		Verbs: tablestore.NewVerbs(tablestore.Driver[*job]{New: newJob, Pack: s.pack, Do: do, Wrap: wrap,
+			Get:    func(ctx context.Context, id stet.ID) (stet.Record, error) { return getMySQL(ctx, t, id, "") },
+			Append: func(ctx context.Context, c *stet.Change) error { return appendMySQL(ctx, t, c) }}),
+	}, nil
 }
 
 func identityMySQL(ctx context.Context, c interface {
@@ -58,58 +75,23 @@ func (s *mysql) sameDatabase(tx *sql.Tx) error {
 	return nil
 }
 
-// boundMySQL is the store within a transaction of its caller's, which waits for rows that others
-// hold as its own session is set up to (innodb_lock_wait_timeout), no longer than the deadline of a
-// call. Its isolation level is the caller's, too: where reads repeat, one that has to know what is
-// there now takes a shared lock.
-type boundMySQL struct {
-	tablestore.Reading
-	tx *sql.Tx
-	s  *mysql
-}
-
-func (b *boundMySQL) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	j, err := b.s.creation(ctx, &r)
-	if err == nil {
-		err = b.create(ctx, j)
-	}
-	return j.Created(&r, wrap("create", err))
-}
-
-// create looks first, in a statement of its own: one that also writes would lock what it looked at
-// where reads repeat.
-func (b *boundMySQL) create(ctx context.Context, j *job) (err error) {
-	if j.Have, err = getMySQL(ctx, b.tx, j.Head.ID, ""); err == nil {
+// createWithin looks first, in a statement of its own: one that also writes would lock what it
+// looked at where reads repeat.
+func createWithin(ctx context.Context, tx *sql.Tx, j *job) (err error) {
+	if j.Got, err = getMySQL(ctx, tx, j.Head.ID, ""); err == nil {
 		return stet.ErrExists
 	} else if !errors.Is(err, stet.ErrNotFound) {
 		return err
 	}
-	_, told, err := exec(ctx, b.tx, j.write.Insert(about(b.tx), false))
+	_, told, err := exec(ctx, tx, j.write.Insert(about(tx), false))
 	if err == nil {
 		j.Done(told)
 	}
 	if answered(err) != mysqlDuplicate {
 		return err
 	}
-	if j.Have, err = getMySQL(ctx, b.tx, j.Head.ID, mysqlCurrent(b.tx)); err == nil { // made meanwhile
+	if j.Got, err = getMySQL(ctx, tx, j.Head.ID, mysqlCurrent(tx)); err == nil { // made meanwhile
 		return stet.ErrExists
 	}
 	return err
-}
-
-func (b *boundMySQL) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
-	r, err := getMySQL(ctx, b.tx, id, "")
-	return r, wrap("get", err)
-}
-
-func (b *boundMySQL) Replace(ctx context.Context, prev stet.Version, h stet.Head, body *stet.Body) (stet.Head, error) {
-	j, err := b.s.replacement(ctx, prev, &h, body)
-	if err == nil {
-		err = replaceMySQL(ctx, b.tx, j)
-	}
-	return j.Replaced(wrap("replace", err))
-}
-
-func (b *boundMySQL) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
-	return wrap("delete", removeMySQL(ctx, b.tx, removal(ctx, id, prev)))
 }

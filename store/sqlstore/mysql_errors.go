@@ -32,22 +32,20 @@ var mysqlFull = map[int]bool{1021: true, 1114: true, 3675: true}
 type serverError struct{ number int }
 
 func (e *serverError) Error() string {
-	switch e.number {
-	case mysqlLockWait, mysqlHeld:
-		return fmt.Sprintf("the server's error %d: another transaction holds the row", e.number)
-	case mysqlDeadlock:
-		return "the server's error 1213: deadlock"
-	case mysqlTooLarge:
-		return "the server's error 1153: the statement is larger than max_allowed_packet, of the server or in the data source name"
-	}
+	text := fmt.Sprintf("the server's error %d", e.number)
 	if mend := mysqlMends[e.number]; mend != "" {
-		return fmt.Sprintf("the server's error %d: %s", e.number, mend)
+		text += ": " + mend
 	}
-	return fmt.Sprintf("the server's error %d", e.number)
+	return text
 }
 
 // mysqlMends say what an error means to the operator, and what to do.
 var mysqlMends = map[int]string{
+	mysqlLockWait: "another transaction holds the row",
+	mysqlHeld:     "another transaction holds the row",
+	mysqlDeadlock: "deadlock",
+	mysqlTooLarge: "the statement is larger than max_allowed_packet, of the server or in the data source name",
+
 	1040: "it has no connection left; raise its max_connections",
 	1044: "this user may not use the database; GRANT it",
 	1045: "the user or the password is not right; correct them in the address",
@@ -90,8 +88,7 @@ func unforeseen(err error) bool {
 
 // answered returns the number that the server has answered with, or 0.
 func answered(err error) int {
-	var e *serverError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*serverError](err); ok {
 		return e.number
 	}
 	return 0

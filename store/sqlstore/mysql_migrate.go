@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 
 	"github.com/stet-dev/stet/internal/sqltext"
 )
@@ -44,24 +43,16 @@ func migrateMySQL(ctx context.Context, db *sql.DB) error {
 }
 
 func migrateStepsMySQL(ctx context.Context, conn *sql.Conn) error {
-	if _, err := conn.ExecContext(ctx, createSchemaMySQL); err != nil {
+	run := func(statement string) error {
+		_, err := conn.ExecContext(ctx, statement)
+		return err
+	}
+	if err := run(createSchemaMySQL); err != nil {
 		return err
 	}
 	var have int
 	if err := conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(version), 0) FROM stet_schema").Scan(&have); err != nil {
 		return err
 	}
-	steps := MySQL.steps()
-	for i, step := range steps[min(have, len(steps)):] {
-		number := have + i + 1
-		for _, statement := range sqltext.Statements(step) {
-			if _, err := conn.ExecContext(ctx, statement); err != nil {
-				return fmt.Errorf("step %d: %w", number, err)
-			}
-		}
-		if _, err := conn.ExecContext(ctx, fmt.Sprintf("INSERT INTO stet_schema (version) VALUES (%d)", number)); err != nil {
-			return fmt.Errorf("step %d: %w", number, err)
-		}
-	}
-	return nil
+	return sqltext.Take(MySQL.steps(), have, run)
 }

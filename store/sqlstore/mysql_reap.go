@@ -55,7 +55,9 @@ func overMySQL(ctx context.Context, c *lane, state stet.State, limit int) (jobs 
 	}
 	rows, err := versions(ctx, c, q.Add(" ORDER BY `due_at` LIMIT ").Int(int64(limit)))
 	for id, row := range rows {
-		jobs = append(jobs, removal(ctx, id, row.version))
+		j := newJob()
+		j.Ctx, j.Verb, j.Head.ID, j.Prev = ctx, tablestore.Remove, id, row.version
+		jobs = append(jobs, j)
 	}
 	slices.SortFunc(jobs, compare)
 	return jobs, err

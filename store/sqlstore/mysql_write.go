@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -20,6 +21,8 @@ type job struct {
 	tablestore.Write
 	write *sqltext.MySQLWrite // Create, Replace
 }
+
+func newJob() *job { return &job{} }
 
 // heldTimeout is how long a write without a deadline tries to get at a row that another transaction
 // holds.
@@ -87,7 +90,7 @@ func (s *mysql) patient(j *job) error {
 // another transaction holds it.
 func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
 	if j.Verb == tablestore.Create {
-		if j.Have, err = getMySQL(ctx, c, j.Head.ID, ""); err == nil {
+		if j.Got, err = getMySQL(ctx, c, j.Head.ID, ""); err == nil {
 			return stet.ErrExists
 		} else if !errors.Is(err, stet.ErrNotFound) {
 			return err
@@ -103,15 +106,7 @@ func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
 // It does not wait.
 func askMySQL(ctx context.Context, c *lane, id stet.ID) error {
 	q := about(c).Add("SELECT `version` FROM stet_records WHERE ").Whose(id).Add(" FOR UPDATE NOWAIT")
-	rows, err := query(ctx, c, q)
-	if err != nil {
-		return fault(err)
-	}
-	defer rows.Close()
-	for rows.Next() { // it is enough that there was no error
-		continue
-	}
-	return fault(rows.Err())
+	return eachRow(ctx, c, q, func(sqltext.Scanner) error { return nil }) // it is enough that there was no error
 }
 
 // apply carries out j as one transaction of its own.
@@ -181,6 +176,12 @@ func exec(ctx context.Context, c querier, q *sqltext.MySQL) (rows, told int64, e
 	return rows, told, err
 }
 
+// eachRow reads the rows of an answer.
+func eachRow(ctx context.Context, c querier, q *sqltext.MySQL, visit func(sqltext.Scanner) error) error {
+	rows, err := query(ctx, c, q)
+	return fault(sqltext.EachRow(rows, err, visit))
+}
+
 func query(ctx context.Context, c querier, q *sqltext.MySQL) (*sql.Rows, error) {
 	if lane, ok := c.(*lane); ok && q.Kept {
 		s, err := lane.statement(ctx, string(q.Text))
@@ -202,7 +203,7 @@ func createMySQL(ctx context.Context, c *lane, j *job) error {
 		j.Done(told)
 		return nil
 	}
-	switch j.Have, err = getMySQL(ctx, c, j.Head.ID, ""); {
+	switch j.Got, err = getMySQL(ctx, c, j.Head.ID, ""); {
 	case err == nil:
 		return stet.ErrExists
 	case errors.Is(err, stet.ErrNotFound): // deleted meanwhile: as if it had been taken, and not yet looked at
@@ -236,15 +237,8 @@ func replaceMySQL(ctx context.Context, c querier, j *job) error {
 // stateMySQL locks the row, and returns the state that is to end.
 func stateMySQL(ctx context.Context, c querier, j *job) (state string, err error) {
 	q := new(sqltext.MySQL).Add("SELECT `state` FROM stet_records WHERE ").If(j.Head.ID, j.Prev).Add(" FOR UPDATE")
-	rows, err := c.QueryContext(ctx, string(q.Text), q.Args...)
-	if err != nil {
-		return "", fault(err)
-	}
-	defer rows.Close()
-	if rows.Next() {
-		err = rows.Scan(&state)
-	}
-	return state, fault(errors.Join(err, rows.Err()))
+	err = eachRow(ctx, c, q, func(row sqltext.Scanner) error { return row.Scan(&state) })
+	return state, err
 }
 
 func removeMySQL(ctx context.Context, c querier, j *job) error {
@@ -259,7 +253,7 @@ func removeMySQL(ctx context.Context, c querier, j *job) error {
 // refuse says why no row was changed. It reads what is there now: within a transaction that repeats
 // its reads that is more than a plain SELECT would see.
 func (j *job) refuse(ctx context.Context, c querier) (err error) {
-	if j.Got, err = getMySQLHead(ctx, c, j.Head.ID, mysqlCurrent(c)); err != nil {
+	if j.Got.Head, err = getMySQLHead(ctx, c, j.Head.ID, mysqlCurrent(c)); err != nil {
 		return err
 	}
 	return stet.ErrStale
@@ -275,45 +269,41 @@ func mysqlCurrent(c querier) string {
 
 func getMySQL(ctx context.Context, c querier, id stet.ID, how string) (r stet.Record, err error) {
 	q := about(c).Add(sqltext.MySQLRecords + " WHERE ").Whose(id).Add(how)
-	err = oneMySQL(ctx, c, q, (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) error {
-		r, err = row.Record(now)
-		return err
-	})
-	return r, err
+	found := stet.ErrNotFound
+	err = eachMySQL(ctx, c, q, (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) { r, found = row.Record(now) })
+	return r, cmp.Or(err, found)
 }
 
 func getMySQLHead(ctx context.Context, c querier, id stet.ID, how string) (h stet.Head, err error) {
 	q := about(c).Add(sqltext.MySQLHeads + " WHERE ").Whose(id).Add(how)
-	err = oneMySQL(ctx, c, q, (*sqltext.Row).Dest, func(row *sqltext.Row, now int64) error {
-		h, err = row.Head(now)
-		return err
-	})
-	return h, err
-}
-
-func oneMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqltext.Row) []any, f func(*sqltext.Row, int64) error) error {
 	found := stet.ErrNotFound
-	err := eachMySQL(ctx, c, q, dest, func(row *sqltext.Row, now int64) { found = f(row, now) })
-	if err != nil {
-		return err
-	}
-	return found
+	err = eachMySQL(ctx, c, q, (*sqltext.Row).Dest, func(row *sqltext.Row, now int64) { h, found = row.Head(now) })
+	return h, cmp.Or(err, found)
 }
 
-// eachMySQL reads rows.
+// eachMySQL reads records, or heads.
 func eachMySQL(ctx context.Context, c querier, q *sqltext.MySQL, dest func(*sqltext.Row) []any, visit func(row *sqltext.Row, now int64)) error {
-	rows, err := query(ctx, c, q)
-	if err != nil {
-		return fault(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		row := &sqltext.Row{Unstamped: true}
-		var now int64
-		if err := rows.Scan(append([]any{&now}, dest(row)...)...); err != nil {
+	return eachRow(ctx, c, q, func(s sqltext.Scanner) error {
+		row, now := sqltext.MySQLDialect.Row(), int64(0)
+		if err := s.Scan(append([]any{&now}, dest(&row)...)...); err != nil {
 			return sqltext.Unread(ctx, err)
 		}
-		visit(row, now)
+		visit(&row, now)
+		return nil
+	})
+}
+
+func appendMySQL(ctx context.Context, c querier, change *stet.Change) error {
+	q, err := sqltext.MySQLAppend(change)
+	if err == nil {
+		_, _, err = exec(ctx, c, q)
 	}
-	return fault(rows.Err())
+	return err
+}
+
+func readMySQL(c querier) *sqltext.Reader {
+	return &sqltext.Reader{Dialect: sqltext.MySQLDialect,
+		Run: func(ctx context.Context, statement string, args []any, row func(sqltext.Scanner) error) error {
+			return eachRow(ctx, c, new(sqltext.MySQL).Fill(statement, args...), row)
+		}}
 }

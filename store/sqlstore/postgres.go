@@ -3,9 +3,9 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/stet-dev/stet/internal/pgstore"
+	"github.com/stet-dev/stet/internal/sqltx"
 )
 
 func openPostgres(ctx context.Context, db *sql.DB, c Config) (*pgstore.Store, error) {
@@ -18,12 +18,5 @@ func openPostgres(ctx context.Context, db *sql.DB, c Config) (*pgstore.Store, er
 
 // migratePostgres takes the steps that are missing, in one transaction.
 func migratePostgres(ctx context.Context, db *sql.DB) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := pgstore.Migrate(ctx, pgstore.SQL{On: tx}); err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
+	return sqltx.Do(ctx, db, nil, func(tx *sql.Tx) error { return pgstore.Migrate(ctx, pgstore.SQL{On: tx}) })
 }

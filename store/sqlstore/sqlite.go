@@ -18,6 +18,7 @@ var text sqltext.Encoder = sqltext.SQLiteText
 // sqlite is a store in a file: one connection writes, in groups, and others read beside it.
 type sqlite struct {
 	tablestore.Listing
+	tablestore.Verbs[*op]
 	db      *sql.DB
 	clock   *monotonic.Clock
 	readers *readers
@@ -47,6 +48,7 @@ func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
 	s := &sqlite{Listing: listing(readSQLite(db, clk)), db: db, clock: clk, readers: newReaders(db, c.Readers), log: w.log}
 	s.queue = groupcommit.New(groupcommit.Config[*op]{Begin: w.begin, Many: w.commit, Look: s.look, LookAfter: lookAfter,
 		Looks: func(o *op) bool { return o.Verb == tablestore.Create }, Groups: 1, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Closed: ErrClosed})
+	s.Verbs = s.verbs()
 	s.closeWriter = sync.OnceValue(w.close)
 	var synchronous int // which has been checked
 	err := w.conn.QueryRowContext(ctx, sqltext.SQLiteFile).Scan(&s.file, &synchronous)
@@ -66,8 +68,7 @@ func (s *sqlite) Close() error {
 	return errors.Join(s.closeWriter(), s.readers.close())
 }
 
-// Get returns the record, or [stet.ErrNotFound].
-func (s *sqlite) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
-	r, err := s.get(ctx, id)
-	return r, wrap("get", err)
+func (s *sqlite) verbs() tablestore.Verbs[*op] {
+	return tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Do: s.carry, Get: s.get, Wrap: wrap,
+		Append: func(ctx context.Context, c *stet.Change) error { return s.queue.Do(entryOf(ctx, c)) }})
 }

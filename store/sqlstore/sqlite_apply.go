@@ -56,7 +56,7 @@ func (s *statements) create(o *op) error {
 		return err
 	}
 	var err error
-	if o.Have, err = getRecord(s.get, s.clock, o.Head.ID); err != nil {
+	if o.Got, err = getRecord(s.get, s.clock, o.Head.ID); err != nil {
 		return err
 	}
 	return stet.ErrExists
@@ -125,8 +125,20 @@ func (s *statements) write(stmt statement, args []any) (one bool, err error) {
 
 // refuse says why no row was changed.
 func (s *statements) refuse(o *op) (err error) {
-	if o.Got, err = getHead(s.getHead, s.clock, o.Head.ID); err != nil {
+	if o.Got.Head, err = getHead(s.getHead, s.clock, o.Head.ID); err != nil {
 		return err
 	}
 	return stet.ErrStale
+}
+
+// entryOf is the write of an entry that tells of no change.
+func entryOf(ctx context.Context, c *stet.Change) *op {
+	o := &op{args: text.Appended(c)}
+	o.Ctx, o.Verb, o.Head.ID = ctx, appendTo, c.ID
+	return o
+}
+
+func (s *statements) appendTo(o *op) error {
+	_, err := s.write(s.entry, append(o.args[:len(o.args):len(o.args)], s.clock.Micros()))
+	return err
 }

@@ -39,6 +39,13 @@ func (s *sqlite) Bind(tx any) (stet.Store, error) {
 	b.Reading = tablestore.Reading{Reader: readSQLite(t, s.clock), Around: func(ctx context.Context, op string, call func(context.Context) error) error {
 		return wrap(op, b.do(ctx, func() error { return call(context.WithoutCancel(ctx)) }))
 	}}
+	write := func(o *op) error { return b.do(o.Ctx, func() error { return b.apply(o) }) }
+	b.Verbs = tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Do: write, Wrap: wrap,
+		Get: func(ctx context.Context, id stet.ID) (r stet.Record, err error) {
+			err = b.do(ctx, func() (err error) { r, err = getRecord(b.get, b.clock, id); return err })
+			return r, err
+		},
+		Append: func(ctx context.Context, c *stet.Change) error { return write(entryOf(ctx, c)) }})
 	return b, nil
 }
 
@@ -60,7 +67,7 @@ func (s inTx) QueryContext(ctx context.Context, args ...any) (*sql.Rows, error) 
 // interrupt one that writes would roll the transaction back, and where the transaction holds the
 // file nothing here waits.
 type boundSQLite struct {
-	tablestore.Reading
+	tablestore.Bound[*op]
 	statements
 	tx     *sql.Tx
 	spoilt error // by what failed before
@@ -96,33 +103,4 @@ func (b *boundSQLite) within() error {
 	}
 	_, err := b.tx.Exec("ROLLBACK")
 	return errors.Join(errEnded, err)
-}
-
-// Create stores r if its ID is free.
-func (b *boundSQLite) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	o, err := createOp(ctx, &r)
-	if err == nil {
-		err = b.do(ctx, func() error { return b.apply(o) })
-	}
-	return o.Created(&r, wrap("create", err))
-}
-
-// Get returns the record, or [stet.ErrNotFound].
-func (b *boundSQLite) Get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
-	err = b.do(ctx, func() (err error) { r, err = getRecord(b.get, b.clock, id); return err })
-	return r, wrap("get", err)
-}
-
-// Replace stores h, and body if it is not nil, if the record's Version is prev.
-func (b *boundSQLite) Replace(ctx context.Context, prev stet.Version, h stet.Head, body *stet.Body) (stet.Head, error) {
-	o, err := replaceOp(ctx, prev, &h, body)
-	if err == nil {
-		err = b.do(ctx, func() error { return b.apply(o) })
-	}
-	return o.Replaced(wrap("replace", err))
-}
-
-// Delete removes the record if its Version is prev.
-func (b *boundSQLite) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
-	return wrap("delete", b.do(ctx, func() error { return b.apply(deleteOp(ctx, id, prev)) }))
 }

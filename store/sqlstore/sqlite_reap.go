@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 
-	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
@@ -14,8 +13,8 @@ const together = 64
 // between.
 func (s *sqlite) Reap(ctx context.Context, limit int) (n int, err error) {
 	for n < limit {
-		o := newOp(ctx, reap, &stet.Head{}, nil)
-		o.limit = min(limit-n, together)
+		o := &op{limit: min(limit-n, together)}
+		o.Ctx, o.Verb = ctx, reap
 		if err := s.queue.Do(o); err != nil {
 			return n, wrap("reap", err)
 		}

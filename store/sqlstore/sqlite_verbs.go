@@ -1,12 +1,10 @@
 package sqlstore
 
 import (
-	"context"
 	"errors"
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
@@ -21,12 +19,13 @@ const (
 // op is one write. Its caller's goroutine prepares it.
 type op struct {
 	tablestore.Write
-	args  []any        // of the statement, but for the instants and what comes after them; refers to no memory of the caller
-	sum   uint32       // Create, Replace: of the packed head, which is the first argument
-	seen  *stet.Record // Create: what its caller saw; Have is of the connection that writes, perhaps in this instant
-	limit int          // reap
-	gone  int          // reap: how many were removed
+	args  []any  // of the statement, but for the instants and what comes after them; refers to no memory of the caller
+	sum   uint32 // Create, Replace: of the packed head, which is the first argument
+	limit int    // reap
+	gone  int    // reap: how many were removed
 }
+
+func newOp() *op { return &op{} }
 
 // Verbs beside those of package tablestore.
 const (
@@ -34,14 +33,18 @@ const (
 	appendTo
 )
 
-// pack prepares the arguments of a Create or a Replace.
-func (o *op) pack(h *stet.Head, b *stet.Body) (err error) {
-	if o.args, err = text.Head(make([]any, 0, 20), h); err != nil {
+// pack prepares the arguments.
+func (o *op) pack() (err error) {
+	if o.Verb == tablestore.Remove {
+		o.args = append(text.ID(make([]any, 0, 3), o.Head.ID), int64(o.Prev))
+		return nil
+	}
+	if o.args, err = text.Head(make([]any, 0, 20), &o.Head); err != nil {
 		return err
 	}
 	o.sum = sqltext.Unsealed(o.args[0].([]byte))
-	if b != nil {
-		o.args = sqltext.Body(o.args, h.ID, b)
+	if b := o.Written(); b != nil {
+		o.args = sqltext.Body(o.args, o.Head.ID, b)
 	}
 	return nil
 }
@@ -52,22 +55,13 @@ func (o *op) stamped(at *sqltext.Stamp) []any {
 	return at.Args(o.args)
 }
 
-// Create stores r if its ID is free. A record that is there is found without waiting for those that
-// write, so that a duplicate is answered at once even while another transaction holds the file.
-func (s *sqlite) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	o, err := createOp(ctx, &r)
-	if err == nil {
-		err = s.create(o)
+// carry has o carried out among others. A duplicate is answered at once, even while another
+// transaction holds the file: a Create looks first if the name is known, because then it is
+// probably taken, and if it has to wait for long, as it does while another process holds the file.
+func (s *sqlite) carry(o *op) (err error) {
+	if o.Verb != tablestore.Create {
+		return s.queue.Do(o)
 	}
-	if err == stet.ErrExists && o.seen != nil {
-		return *o.seen, err
-	}
-	return o.Created(&r, wrap("create", err))
-}
-
-// create looks first if the name is known, because then it is probably taken, and if the write has
-// to wait for long, as it does while another process holds the file.
-func (s *sqlite) create(o *op) (err error) {
 	if s.known.has(o.Head.ID) {
 		err = s.look(o)
 	}
@@ -80,50 +74,14 @@ func (s *sqlite) create(o *op) (err error) {
 	return err
 }
 
-func createOp(ctx context.Context, r *stet.Record) (o *op, err error) {
-	o = newOp(ctx, tablestore.Create, &r.Head, &r.Body)
-	return o, o.pack(&r.Head, &r.Body)
-}
-
 // look answers a duplicate beside the connection that writes.
 func (s *sqlite) look(o *op) error {
 	switch have, err := s.get(o.Ctx, o.Head.ID); {
 	case err == nil:
-		o.seen = &have
+		o.Seen = &have
 		return stet.ErrExists
 	case !errors.Is(err, stet.ErrNotFound):
 		return err
 	}
 	return nil
-}
-
-// Replace stores h, and b if it is not nil, if the record's Version is prev. What is kept of the
-// instants is what the row says, not what h says.
-func (s *sqlite) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
-	o, err := replaceOp(ctx, prev, &h, b)
-	if err == nil {
-		err = s.queue.Do(o)
-	}
-	return o.Replaced(wrap("replace", err))
-}
-
-func replaceOp(ctx context.Context, prev stet.Version, h *stet.Head, b *stet.Body) (o *op, err error) {
-	o = newOp(ctx, tablestore.Replacing(b), h, b)
-	o.Prev = prev
-	return o, o.pack(h, b)
-}
-
-// Delete removes the record if its Version is prev.
-func (s *sqlite) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
-	return wrap("delete", s.queue.Do(deleteOp(ctx, id, prev)))
-}
-
-func deleteOp(ctx context.Context, id stet.ID, prev stet.Version) *op {
-	o := newOp(ctx, tablestore.Remove, &stet.Head{ID: id}, nil)
-	o.args = append(text.ID(make([]any, 0, 3), id), int64(prev))
-	return o
-}
-
-func newOp(ctx context.Context, v tablestore.Verb, h *stet.Head, b *stet.Body) *op {
-	return &op{Write: tablestore.Write{Call: groupcommit.Call{Ctx: ctx, Size: tablestore.Size(b)}, Verb: v, Head: *h}}
 }

@@ -126,7 +126,7 @@ func (w *writer) look(o *op) (err error) {
 	}
 	var there int
 	if err = one(w.has, o.Head.ID, []any{&there}); err == nil {
-		o.Have, err = getRecord(w.get, w.clock, o.Head.ID)
+		o.Got, err = getRecord(w.get, w.clock, o.Head.ID)
 	}
 	switch {
 	case err == nil:

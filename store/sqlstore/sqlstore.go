@@ -53,6 +53,8 @@ type Store struct {
 	database
 }
 
+var _ stet.Store = (*Store)(nil)
+
 // Unwrap returns the store of the dialect, so that [stet.As] finds the abilities that not every
 // dialect has.
 func (s *Store) Unwrap() stet.Store { return s.database }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"hash/maphash"
 	"math"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 )
 
 // Cache holds copies of records: a [Memory], or what [Shared] returns.
@@ -183,16 +183,7 @@ func weigh(r *stet.Record) int64 {
 // parts of something far larger, such as the header of a request or the answer of a server, which
 // would stay in memory with the copy. The strings of the copy are parts of one.
 func detached(r stet.Record) stet.Record {
-	if r.Note != nil {
-		n := *r.Note
-		r.Note = &n
-	}
-	r.Request, r.Progress = slices.Clone(r.Request), slices.Clone(r.Progress)
-	if r.Response != nil {
-		a := *r.Response
-		a.Header, a.Trailer, a.Body = slices.Clone(a.Header), slices.Clone(a.Trailer), slices.Clone(a.Body)
-		r.Response = &a
-	}
+	r = codec.Owned(r)
 	size := 0
 	strs(&r, func(s *string) { size += len(*s) })
 	for k, v := range r.Meta {

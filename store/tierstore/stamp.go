@@ -20,7 +20,7 @@ const (
 func appendStamp(b []byte, h *stet.Head) []byte {
 	b = append(b, stampVersion)
 	for _, at := range instants(h) {
-		b = binary.BigEndian.AppendUint64(b, uint64(unix(*at)))
+		b = binary.BigEndian.AppendUint64(b, uint64(codec.Micros(*at)))
 	}
 	head := codec.AppendHead(nil, &stet.Head{Version: h.Version, State: h.State, Rules: h.Rules, Tag: h.Tag, Note: h.Note})
 	return append(binary.AppendUvarint(b, uint64(len(head))), head...)
@@ -32,7 +32,7 @@ func cutStamp(b []byte, h *stet.Head) (rest []byte, ok bool) {
 		return nil, false
 	}
 	for i, at := range instants(h) {
-		*at = fromUnix(int64(binary.BigEndian.Uint64(b[1+8*i:])))
+		*at = codec.Instant(int64(binary.BigEndian.Uint64(b[1+8*i:])))
 	}
 	size, n := binary.Uvarint(b[stampHead:])
 	b = b[stampHead+max(n, 0):]
@@ -47,19 +47,4 @@ func cutStamp(b []byte, h *stet.Head) (rest []byte, ok bool) {
 
 func instants(h *stet.Head) [5]*time.Time {
 	return [...]*time.Time{&h.CreatedAt, &h.UpdatedAt, &h.CompletedAt, &h.DueAt, &h.AsOf}
-}
-
-// unix returns the instant in microseconds, and 0 for the zero Time, which stands for none.
-func unix(at time.Time) int64 {
-	if at.IsZero() {
-		return 0
-	}
-	return at.UnixMicro()
-}
-
-func fromUnix(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(us).UTC()
 }

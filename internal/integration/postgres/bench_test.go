@@ -50,7 +50,7 @@ var (
 )
 
 func (p *plain) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
-	args, err := sqltext.PostgresCreateArgs(&r)
+	args, err := sqltext.PostgresCreateArgs(&r.Head, &r.Body)
 	if err != nil {
 		return r, err
 	}

@@ -1,4 +1,4 @@
-package tablestore
+package rest
 
 import (
 	"context"
@@ -12,10 +12,10 @@ const (
 	LastLook  = time.Second
 )
 
-// Wait calls look at once and then again and again, first after about pause, until it reports a
+// Look calls look at once and then again and again, first after about pause, until it reports a
 // change or fails. It returns earlier when rung is closed, and with the error of ctx when that
 // ends.
-func Wait(ctx context.Context, pause time.Duration, rung <-chan struct{}, look func() (changed bool, err error)) error {
+func Look(ctx context.Context, pause time.Duration, rung <-chan struct{}, look func() (changed bool, err error)) error {
 	for ; ; pause = min(2*pause, LastLook) {
 		changed, err := look()
 		if ended := ctx.Err(); ended != nil {
