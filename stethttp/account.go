@@ -179,7 +179,7 @@ func count(ctx context.Context, e *stet.Engine, q stet.Query) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, countWithin)
 	defer cancel()
 	began := stopwatch.Start(e.Observed())
-	n, err := clients(q, func(q stet.Query) (int, error) { return c.Count(ctx, q) })
+	n, err := ofClients(q, func(q stet.Query) (int, error) { return c.Count(ctx, q) })
 	e.Observe(stet.Event{Kind: stet.StoreCall, Op: "count", Took: stopwatch.Since(began), Err: err})
 	return n, err
 }
@@ -187,9 +187,9 @@ func count(ctx context.Context, e *stet.Engine, q stet.Query) (int, error) {
 // maxOwn is how many records of Stet's own are counted.
 const maxOwn = 10_000
 
-// clients counts the records that clients made. Stet's own, such as those of jobs and of the
+// ofClients counts the records that clients made. Stet's own, such as those of jobs and of the
 // gateways' figures, take no client's place.
-func clients(q stet.Query, count func(stet.Query) (int, error)) (int, error) {
+func ofClients(q stet.Query, count func(stet.Query) (int, error)) (int, error) {
 	if q.Scope != "" {
 		return count(q)
 	}
@@ -251,8 +251,8 @@ func (a *account) look(ctx context.Context, e *stet.Engine, b bounds) {
 	var n int
 	var err error
 	a.outside(func() {
-		n, err = clients(stet.Query{Scope: b.scope, NewerThan: age + settling, OlderThan: settling, Limit: max(1, most)},
-			func(q stet.Query) (int, error) { return e.Operator().Count(context.WithoutCancel(ctx), q) })
+		n, err = e.Operator().Count(context.WithoutCancel(ctx), // without Stet's own
+			stet.Query{Scope: b.scope, NewerThan: age + settling, OlderThan: settling, Limit: max(1, most)})
 	})
 	a.looking, a.looked = false, now
 	if err != nil {
