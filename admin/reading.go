@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	readingFor  = time.Second     // how long a reading answers those who ask the same, at least
-	readShare   = 20              // and of so many parts of the time at most one is spent on readings,
-	readingMost = 5 * time.Second // as long as they are not older
-	maxReadings = 64              // that are kept: one for each set of scopes with each filter
+	readingFor  = time.Second          // how long a reading answers those who ask the same, at least
+	readShare   = 20                   // and of so many parts of the time at most one is spent on readings,
+	readingMost = 5 * time.Second      // as long as they are not older;
+	readingEach = 2 * time.Millisecond // so long for each record: 10 s where there are 5,000
+	maxReadings = 64                   // that are kept: one for each set of scopes with each filter
 )
 
 // readings are the unknown records as they were last read. Each page of the console asks for them,
@@ -70,7 +71,8 @@ func (r *readings) join(name string) (one *reading, first bool) {
 
 // fresh reports whether a reading that is over is shared by those who ask now.
 func (one *reading) fresh(now time.Time) bool {
-	return now.Sub(one.began) < max(readingFor, min(readShare*one.took, readingMost))
+	records := time.Duration(min(one.all.Unknown, maxUnknown))
+	return now.Sub(one.began) < max(readingFor, min(readShare*one.took, readingMost), records*readingEach)
 }
 
 func (one *reading) over() bool {
@@ -104,7 +106,7 @@ func (r *readings) forget() {
 	clear(r.kept)
 }
 
-// unknowns returns the unknown records that who may see, as they were within the last second.
+// unknowns returns the unknown records that who may see, as they were at the last reading.
 func (h *handler) unknowns(ctx context.Context, who principal, f unknownFilter) (tally, error) {
 	name := fmt.Sprintf("%q %q %q %q", who.scopes, f.scope, f.route, f.with)
 	return h.readings.get(ctx, name, func(ctx context.Context) (tally, error) { return h.group(ctx, who, f) })

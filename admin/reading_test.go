@@ -85,6 +85,27 @@ func TestAReadingIsShared(t *testing.T) {
 	})
 }
 
+// Where thousands are unknown, a reading is shared for longer: 2 ms for each.
+func TestAReadingOfManyIsSharedForLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := slowWard(t, admin.Config{})
+		for i := range 4000 {
+			w.unknown("s", fmt.Sprint(i), "", "panic")
+		}
+		began := time.Now()
+		w.waiting()
+		w.unknown("s", "one more", "", "panic")
+		time.Sleep(time.Until(began.Add(8*time.Second - 1)))
+		if n := w.waiting(); n != 4000 {
+			t.Errorf("within eight seconds %d wait", n)
+		}
+		time.Sleep(time.Until(began.Add(8 * time.Second)))
+		if n := w.waiting(); n != 4001 {
+			t.Errorf("after eight seconds %d wait", n)
+		}
+	})
+}
+
 // A reading belongs to the scopes and the filter that were asked for.
 func TestReadingsAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
