@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the facts into the pages")
 // Every code that a client or an operator can be told has a page, and no other has: the layer's say
 // which they are, those of the admin API and of the webhook are read from their source.
 func TestEveryCodeHasAPage(t *testing.T) {
-	facts := sourceFacts(t, "admin", "problem", "admin API")
+	facts := sourceFacts(t, "admin", "Problem", "admin API")
 	for _, c := range layerCodes(t) {
 		p := stethttp.NewProblem(c, "")
 		if p.Status == 0 {
