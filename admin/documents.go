@@ -103,8 +103,8 @@ type Handover struct {
 	At   time.Time `json:"at"`
 }
 
-// Incident is a group of unknown records with the same cause and route, each of which became
-// unknown less than a minute after the one before it.
+// Incident is a group of unknown records with the same cause and route that became unknown in the
+// same minute, or whose leases ended because one process was killed.
 type Incident struct {
 	ID        string         `json:"incident"` // for its address; it stays the same while the incident lasts
 	Cause     string         `json:"cause"`
@@ -125,8 +125,7 @@ type Incident struct {
 	More      bool           `json:"more,omitzero"` // Count is a lower bound
 	Keys      []Record       `json:"keys,omitzero"` // of GET /api/v1/incidents/{incident}: at most ?keys=, those that tell most first
 
-	untimed bool      // no time settles one of its records
-	last    time.Time // when the last of them became unknown
+	untimed bool // no time settles one of its records
 }
 
 // Add takes what a record says of its own: its late answer, the clients that ask about it, its last

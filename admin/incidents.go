@@ -61,33 +61,16 @@ func (h *handler) incident(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, ok := all.named(c.PathValue("incident"))
-	if !ok {
-		return nil, notFound
-	}
-	in.Keys = slices.SortedStableFunc(slices.Values(all.members[in.ID]), func(a, b Record) int {
-		return cmp.Or(cmp.Compare(tells(&a), tells(&b)), a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
-	})
-	in.Keys = in.Keys[:min(len(in.Keys), shown)]
-	return in, nil
-}
-
-// named finds an incident by its id, or by the one that it had, or that others see, where other
-// records of it are the first: of any minute of it, or of the minute before.
-func (t *tally) named(id string) (in Incident, ok bool) {
-	for _, in := range t.Incidents {
-		if in.ID == id {
-			return in, true
+	for _, in := range all.Incidents {
+		if in.ID == c.PathValue("incident") {
+			in.Keys = slices.SortedStableFunc(slices.Values(all.members[in.ID]), func(a, b Record) int {
+				return cmp.Or(cmp.Compare(tells(&a), tells(&b)), a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
+			})
+			in.Keys = in.Keys[:min(len(in.Keys), shown)]
+			return in, nil
 		}
 	}
-	for _, in := range t.Incidents {
-		for at := in.Since.Add(-apart); !at.After(in.last); at = at.Add(time.Minute) {
-			if incidentID(in.Cause, in.Route, at) == id {
-				return in, true
-			}
-		}
-	}
-	return in, false
+	return nil, notFound
 }
 
 // tells orders records by how much they tell of what happened, most first.
@@ -122,22 +105,30 @@ func (h *handler) group(ctx context.Context, who principal, f unknownFilter) (al
 	}
 	all.Unknown = len(heads)
 	answers := h.readHistory(ctx, who, f.scope, heads, &all)
-	all.Incidents, all.members = []Incident{}, map[string][]Record{}
-	for _, chain := range chains(heads) {
-		in := newIncident(chain, all.More)
-		for _, one := range chain {
-			all.Add(one.head)
-			all.members[in.ID] = append(all.members[in.ID], h.join(ctx, in, one.head, answers))
+	groups := map[string]*Incident{}
+	all.members = map[string][]Record{}
+	for i := range heads {
+		head := &heads[i]
+		id := incidentID(head)
+		in := groups[id]
+		if in == nil {
+			in = newIncident(id, head, all.More)
+			groups[id] = in
 		}
-		if slices.Sort(in.With); in.untimed {
-			in.SettledAt = time.Time{}
-		}
-		all.Incidents = append(all.Incidents, *in)
+		all.Add(head)
+		all.members[id] = append(all.members[id], h.join(ctx, in, head, answers))
 	}
 	if all.More {
 		if all.Unknown, all.Oldest, err = h.beyond(ctx, who, f, &all); err != nil {
 			return all, err
 		}
+	}
+	all.Incidents = []Incident{}
+	for _, in := range groups {
+		if slices.Sort(in.With); in.untimed {
+			in.SettledAt = time.Time{}
+		}
+		all.Incidents = append(all.Incidents, *in)
 	}
 	slices.SortFunc(all.Incidents, pressing)
 	return all, nil
@@ -206,52 +197,25 @@ func (h *handler) beyond(ctx context.Context, who principal, f unknownFilter, al
 	return n, few.Oldest, nil
 }
 
-// apart is the least time between two incidents of the same cause and route. The leases of a
-// process that was killed end one after another, also around a full minute.
-const apart = time.Minute
+// causeLapsed is that of records whose leases ended: their process was killed, or stood still.
+const causeLapsed = "lease-lapsed"
 
-// lost is an unknown record, and since when it is unknown.
-type lost struct {
-	head  *stet.Head
-	since time.Time
-}
-
-// chains are the records of each incident, the oldest first: those with the same cause and route,
-// of which each became unknown less than apart after the one before it.
-func chains(heads []stet.Head) (all [][]lost) {
-	sorted := make([]lost, len(heads))
-	for i := range heads {
-		sorted[i] = lost{&heads[i], heads[i].UnknownSince().UTC()}
+// incidentID is the same for records with the same cause and route that became unknown in the same
+// minute, or in the same hour where one process has left them: its leases end one after another,
+// over ten seconds by default, also around a full minute.
+func incidentID(head *stet.Head) string {
+	since := head.UnknownSince().UTC()
+	when := since.Format("2006-01-02T15:04")
+	if head.Cause == causeLapsed && head.Holder != "" { // a container's process has the same name each time
+		when = since.Format("2006-01-02T15 ") + head.Holder
 	}
-	slices.SortFunc(sorted, func(a, b lost) int {
-		return cmp.Or(cmp.Compare(a.head.Cause, b.head.Cause), cmp.Compare(a.head.Route, b.head.Route), a.since.Compare(b.since))
-	})
-	from := 0
-	for i := range sorted {
-		last := i == len(sorted)-1
-		if !last {
-			a, b := &sorted[i], &sorted[i+1]
-			last = a.head.Cause != b.head.Cause || a.head.Route != b.head.Route || b.since.Sub(a.since) >= apart
-		}
-		if last {
-			all = append(all, sorted[from:i+1])
-			from = i + 1
-		}
-	}
-	return all
-}
-
-// incidentID is made of the cause, the route and the minute of the first record, so that it is the
-// same on every gateway and outlasts what is learned of the records.
-func incidentID(cause, route string, first time.Time) string {
-	sum := sha256.Sum256([]byte(cause + "\x00" + route + "\x00" + first.UTC().Format("2006-01-02T15:04")))
+	sum := sha256.Sum256([]byte(head.Cause + "\x00" + head.Route + "\x00" + when))
 	return "i_" + hex.EncodeToString(sum[:8])
 }
 
-func newIncident(chain []lost, more bool) *Incident {
-	first, last := chain[0], chain[len(chain)-1]
-	return &Incident{ID: incidentID(first.head.Cause, first.head.Route, first.since), Cause: first.head.Cause, Route: first.head.Route,
-		Method: first.head.Method, Owner: first.head.Holder, Since: first.since, More: more, last: last.since}
+func newIncident(id string, head *stet.Head, more bool) *Incident {
+	return &Incident{ID: id, Cause: head.Cause, Route: head.Route, Method: head.Method, Owner: head.Holder,
+		Since: head.UnknownSince().UTC(), More: more}
 }
 
 // join adds a record to its incident, and describes it.
@@ -265,6 +229,9 @@ func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head, answe
 	}
 	if in.Owner != head.Holder {
 		in.Owner = ""
+	}
+	if since := head.UnknownSince(); since.Before(in.Since) {
+		in.Since = since.UTC()
 	}
 	var one reconcile.Tally
 	one.Add(head)

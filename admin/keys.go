@@ -158,7 +158,9 @@ func (h *handler) show(c *call) (any, error) {
 func (c *call) reveals() (reveal bool, why string, err error) {
 	shown := ""
 	asked := parameters{{"reveal", oneOf(&shown, "it is 1 or 0", "1", "0")}, {"reason", verbatim(&why)}}
-	err = cmp.Or(asked.read(c.URL), remark("reason", why, maxRemark))
+	if err = asked.read(c.URL); err == nil {
+		err = remark("reason", why, maxRemark)
+	}
 	if reveal = shown == "1"; err == nil && reveal && c.who.role < Operator {
 		err = lacks(c.who, Operator)
 	}

@@ -56,7 +56,7 @@ func Replayable(fields []stet.Field) []stet.Field {
 		}
 	}
 	var defaults Guard
-	return defaults.storables(fields, hop)
+	return defaults.storables(slices.Clone(fields), hop)
 }
 
 // fieldsOf returns a header's lines sorted by name, without those that belong into the trailer. The

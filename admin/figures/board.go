@@ -66,7 +66,8 @@ func New(c Config) *Board {
 	return &Board{cfg: c, routes: newRoutes(), shadows: newRoutes(), scopes: newScopes(),
 		clock: clock{own: now.UTC(), local: now}, began: now, mine: none,
 		hour: newRing(fineStep, fineSteps), day: newRing(dayStep, daySteps),
-		asked: sightings{limit: maxAsked}, mismatches: sightings{limit: maxMismatches}}
+		recent: newRecent(now),
+		asked:  sightings{limit: maxAsked}, mismatches: sightings{limit: maxMismatches}}
 }
 
 // Observe counts an event. It is fit for [stet.Config.Observe].

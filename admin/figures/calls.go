@@ -76,6 +76,11 @@ type recent struct {
 	was  []callCounts // oldest first
 }
 
+// newRecent begins with no calls, so that those before its first look are not lost.
+func newRecent(now time.Time) recent {
+	return recent{next: now.Add(time.Minute), was: make([]callCounts, 1)}
+}
+
 // keep notes the counts, once a minute.
 func (r *recent) keep(now time.Time, c *calls) {
 	if now.Before(r.next) {

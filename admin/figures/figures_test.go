@@ -455,7 +455,7 @@ func TestCalls(t *testing.T) {
 				b.Observe(stet.Event{Kind: stet.StoreCall, Took: took, Err: err})
 			}
 		}
-		if c := b.Calls(); c != (figures.Calls{}) {
+		if c := figures.New(figures.Config{}).Calls(); c != (figures.Calls{}) {
 			t.Errorf("%+v", c)
 		}
 		tell(950, 2*time.Millisecond, nil)

@@ -59,7 +59,10 @@ func (d *Rules) Enter(r *http.Request) (*http.Request, *Fault) {
 		return r, &Fault{badFraming, "The request has both a Content-Length and a Transfer-Encoding, or a Transfer-Encoding in HTTP/1.0, and readers " +
 			"differ in where it ends. Send either a Content-Length or, in HTTP/1.1, Transfer-Encoding: chunked."}
 	}
-	if f := cmp.Or(d.method(r.Method), d.target(r), d.override(r)); f != nil {
+	if f := cmp.Or(d.method(r.Method), d.target(r)); f != nil {
+		return r, f
+	}
+	if f := d.override(r); f != nil { // reads the query, whose length target has bounded
 		return r, f
 	}
 	entered := r
