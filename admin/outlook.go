@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/flow"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 )
@@ -144,6 +145,7 @@ func (h *handler) whole(ctx context.Context, rec *stet.Record) Record {
 		late = rec.UpdatedAt
 	}
 	h.around(ctx, &doc, &rec.Head, late)
+	doc.Points = flow.Points(rec)
 	if rec.State != stet.Unknown && !(rec.State == stet.Running && rec.Over()) { // no outcome is in doubt
 		return doc
 	}

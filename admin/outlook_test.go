@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/flow"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
@@ -263,6 +265,40 @@ func TestRecordSaysWhoAsks(t *testing.T) {
 		doc = admin.Record{}
 		if w.ask("GET", "/api/v1/keys/s/other", "", 200, &doc); doc.Asking != nil || doc.Mismatch != nil {
 			t.Errorf("%+v, %+v", doc.Asking, doc.Mismatch)
+		}
+	})
+}
+
+// The record of a flow says which phases were begun, and when, as long as it is not completed.
+func TestPointsOfAFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, admin.Config{})
+		lost := true
+		phase := func(name string) flow.Phase[struct{}] {
+			return flow.Foreign(name, func(ctx context.Context, call *flow.Call, _ *struct{}) error {
+				return call.Do(ctx, func(context.Context, string) error {
+					if time.Sleep(time.Second); name == "charge" && lost {
+						return flow.Maybe(errors.New("the connection was cut"))
+					}
+					return nil
+				})
+			})
+		}
+		f := must(flow.New(flow.Config[struct{}]{Engine: w.engine, Name: "pay",
+			Answer: func(*struct{}) stet.Response { return stet.Response{Status: 201} }}, phase("reserve"), phase("charge")))
+		id, policy := stet.ID{Scope: "s", Key: "k"}, w.engine.Policy()
+		policy.Rules.OnLapse = stet.LapseResume
+		if _, err := f.Do(t.Context(), stet.Request{ID: id, Policy: &policy}, struct{}{}); !errors.Is(err, flow.ErrUnknown) {
+			t.Fatal(err)
+		}
+		var rec admin.Record
+		w.ask("GET", "/api/v1/keys/"+w.engine.Tag(id), "", 200, &rec)
+		if len(rec.Points) != 2 || rec.Points[1].Name != "charge" || rec.Points[1].At.Sub(rec.CreatedAt) != time.Second {
+			t.Errorf("%+v", rec.Points)
+		}
+		var list struct{ Keys []admin.Record }
+		if w.ask("GET", "/api/v1/keys", "", 200, &list); len(list.Keys) != 1 || list.Keys[0].Points != nil {
+			t.Errorf("a list, which reads no bodies: %+v", list)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/flow"
 )
 
 // Record is what operators see of a record: its JSON form is that of the API and of the operator
@@ -43,6 +44,9 @@ type Record struct {
 	Asking   *Asking      `json:"asking,omitzero"`
 	Snooze   *Snooze      `json:"snooze,omitzero"`
 	With     *Handover    `json:"with,omitzero"`
+	// The recovery points that the runs of a flow came to, oldest first: of a record that is looked
+	// at alone, until it is completed.
+	Points []flow.Point `json:"points,omitzero"`
 
 	Key      string    `json:"key,omitzero"` // only where it was asked for
 	Response *Response `json:"response,omitzero"`

@@ -40,6 +40,43 @@ type progress struct {
 	NotSent int `json:"not_sent,omitempty"`
 	// Idle is set by an attempt that made no call, and could not tell whether one before it did.
 	Idle *idle `json:"idle,omitempty"`
+	// Points are those that the runs came to, for people; no run depends on them.
+	Points []Point `json:"points,omitempty"`
+}
+
+// Point is a recovery point that the runs of a record came to: the phase that began there, or
+// "done" after the last.
+type Point struct {
+	Name string    `json:"name"`
+	At   time.Time `json:"at"` // by the store's clock, as the holder reckons it
+}
+
+// Points returns the recovery points that the runs of a record came to, oldest first. It tells
+// nothing of the flow's state, and needs no [Flow]. A record that is completed, or is not a flow's,
+// has none.
+func Points(rec *stet.Record) []Point {
+	var p progress
+	if json.Unmarshal(stored(rec.Body), &p) != nil || p.Flow == "" {
+		return nil
+	}
+	return p.since(&rec.Head)
+}
+
+// since returns the points up to that of h. A reservation that names the first one does not know
+// when it is made: that is when the record was.
+func (p *progress) since(h *stet.Head) []Point {
+	if len(p.Points) == 0 && h.Point != "" {
+		return []Point{{h.Point, h.CreatedAt}}
+	}
+	return p.Points
+}
+
+// stored is what the last write left of a flow.
+func stored(b stet.Body) []byte {
+	if b.Progress == nil {
+		return b.Request
+	}
+	return b.Progress
 }
 
 // idle is since when, by the store's clock, the call of a phase cannot have been made, as attempt
@@ -64,11 +101,7 @@ func (f *Flow[S]) encode(s *S, p progress) ([]byte, error) {
 
 // decode reads what a run left behind. Its errors hold nothing of the state.
 func (f *Flow[S]) decode(b stet.Body) (s S, p progress, err error) {
-	stored := b.Progress
-	if stored == nil {
-		stored = b.Request
-	}
-	if json.Unmarshal(stored, &p) != nil || p.Flow != f.cfg.Name {
+	if json.Unmarshal(stored(b), &p) != nil || p.Flow != f.cfg.Name {
 		return s, p, fmt.Errorf("%w than %q", ErrOtherFlow, f.cfg.Name)
 	}
 	switch {

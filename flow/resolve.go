@@ -106,10 +106,11 @@ func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool,
 
 // doubt is a record with a foreign phase that may have had its effect.
 type doubt[S any] struct {
-	have  *stet.Record
-	phase *Phase[S]
-	index int
-	state S
+	have   *stet.Record
+	phase  *Phase[S]
+	index  int
+	state  S
+	points []Point
 }
 
 func (f *Flow[S]) inDoubt(have *stet.Record) (d doubt[S], err error) {
@@ -117,9 +118,11 @@ func (f *Flow[S]) inDoubt(have *stet.Record) (d doubt[S], err error) {
 	if have.State != stet.Unknown && (have.State != stet.Running || !have.Over()) {
 		return d, fmt.Errorf("flow: resolve: %w: it is %s, not unknown", stet.ErrState, have.State)
 	}
-	if d.state, _, err = f.decode(have.Body); err != nil {
+	var p progress
+	if d.state, p, err = f.decode(have.Body); err != nil {
 		return d, err
 	}
+	d.points = p.since(&have.Head)
 	if d.index, err = f.at(have.Point); err != nil {
 		return d, err
 	}
@@ -141,6 +144,7 @@ func (f *Flow[S]) resolve(ctx context.Context, d doubt[S], found Evidence[S], n 
 	next := stet.Step{Point: d.have.Point}
 	if found.Made {
 		next.Point, next.DownstreamID = f.point(d.index+1), found.DownstreamID
+		d.points = append(d.points, Point{next.Point, d.have.AsOf})
 		if found.Learn != nil {
 			if err := found.Learn(&d.state); err != nil {
 				return fmt.Errorf("flow: resolve: %w", err)
@@ -151,7 +155,7 @@ func (f *Flow[S]) resolve(ctx context.Context, d doubt[S], found Evidence[S], n 
 		next.DownstreamKey = downstream(&d.have.Head, next.Point)
 	}
 	var err error
-	if next.Progress, err = f.encode(&d.state, progress{NotSent: d.have.Attempt}); err != nil {
+	if next.Progress, err = f.encode(&d.state, progress{NotSent: d.have.Attempt, Points: d.points}); err != nil {
 		return err
 	}
 	if _, err = f.cfg.Engine.Operator().Reopen(ctx, d.have.ID, d.have.Version, next, n); err != nil {

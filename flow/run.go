@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -19,6 +20,9 @@ type run[S any] struct {
 	point     string    // the phase it is in, as the record names it
 	fresh     bool      // the call of this phase cannot have been made
 	idle      time.Time // if not fresh: since when it cannot have been made, by the store's clock
+	points    []Point   // that runs of the record came to, the last is point
+	next      []Point   // the same, once what is being written is stored
+	origin    time.Time // when the record was created, by the clock of this process
 	suspended bool
 	lost      bool // the claim is not this run's any more, or may not be
 	returned  bool
@@ -57,7 +61,7 @@ func (r *run[S]) phases(ctx context.Context) (stet.Response, error) {
 		case err != nil:
 			return stet.Response{}, fmt.Errorf("flow: %s: %s: %w", r.f.cfg.Name, p.name, err)
 		}
-		r.point, r.fresh = r.f.point(i+1), true
+		r.point, r.fresh, r.points = r.f.point(i+1), true, r.next
 	}
 	return r.f.cfg.Answer(&r.s), nil
 }
@@ -65,9 +69,12 @@ func (r *run[S]) phases(ctx context.Context) (stet.Response, error) {
 // start finds the phase to begin with.
 func (r *run[S]) start(ctx context.Context) (int, error) {
 	h := r.c.Head()
+	r.origin = time.Now().Add(h.CreatedAt.Sub(h.UpdatedAt))
 	if r.point = h.Point; r.point == "" {
 		r.point, r.fresh = r.f.point(0), true
-		return 0, r.commit(ctx, 0, "")
+		err := r.commit(ctx, 0, "")
+		r.points = r.next
+		return 0, err
 	}
 	i, err := r.f.at(r.point)
 	var p progress
@@ -77,6 +84,7 @@ func (r *run[S]) start(ctx context.Context) (int, error) {
 	if err != nil { // left as it is, for a release that knows it
 		return 0, r.giveUp(ctx, stet.Step{Point: h.Point, Progress: r.c.Stored().Progress}, r.backoff(), err)
 	}
+	r.points = p.since(&h)
 	r.fresh = !r.c.TookOver() || p.NotSent == h.Attempt-1
 	if r.idle = h.UpdatedAt; p.Idle != nil && p.Idle.By == h.Attempt-1 { // else the attempt before may have worked until now
 		r.idle = p.Idle.Since
@@ -86,9 +94,10 @@ func (r *run[S]) start(ctx context.Context) (int, error) {
 
 // step is what a run leaves behind that goes on at phase next.
 func (r *run[S]) step(next int, s *S, id string) (stet.Step, error) {
-	h := r.c.Head()
-	b, err := r.f.encode(s, progress{})
-	out := stet.Step{Point: r.f.point(next), Progress: b, DownstreamID: id}
+	h, point := r.c.Head(), r.f.point(next)
+	r.next = append(slices.Clip(r.points), Point{point, h.CreatedAt.Add(time.Since(r.origin)).Round(time.Microsecond)})
+	b, err := r.f.encode(s, progress{Points: r.next})
+	out := stet.Step{Point: point, Progress: b, DownstreamID: id}
 	if next < len(r.f.phases) && r.f.phases[next].foreign != nil {
 		out.DownstreamKey = downstream(&h, out.Point)
 	}
@@ -133,6 +142,7 @@ func (r *run[S]) leave(ctx context.Context, cause error, left progress, in time.
 	if n := r.c.Attempt(); n >= r.f.cfg.Attempts {
 		return r.unknown(ctx, fmt.Errorf("%d attempts were made: %w", n, cause))
 	}
+	left.Points = r.points
 	b, err := r.f.encode(&r.s, left)
 	if err != nil {
 		return r.unknown(ctx, err)

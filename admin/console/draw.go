@@ -2,24 +2,23 @@ package console
 
 import (
 	"cmp"
+	_ "embed" // symbols
 	"fmt"
 	"html/template"
 	"slices"
 	"strings"
 )
 
-// symbols are the shapes of templates/symbols.html.
-var symbols = map[string]bool{"unknown": true, "dead": true, "failed": true, "running": true, "done": true,
-	"retry": true, "over": true,
-	"clock": true, "ask": true, "client": true, "reply": true, "beat": true, "person": true,
-	"differs": true, "lock": true, "warn": true, "out": true}
+//go:embed templates/symbols.html
+var symbols string
 
-// use is a shape. Its name comes from this package, and one that is not known is a mistake of it.
+// use is one of the symbols. Its name comes from this package, and one that is not there is a
+// mistake of it.
 func use(name string) template.HTML {
-	if !symbols[name] {
+	if !strings.Contains(symbols, `<symbol id="`+name+`"`) {
 		panic("console: there is no symbol " + name)
 	}
-	return template.HTML(`<use href="#` + name + `"/>`) //nolint:gosec // name is one of symbols
+	return template.HTML(`<use href="#` + name + `"/>`) //nolint:gosec // name is that of a symbol
 }
 
 // icon is a shape in the colour of a state. Readers of the page do not hear it.

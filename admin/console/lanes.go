@@ -1,7 +1,9 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stet-dev/stet/admin"
@@ -21,7 +23,14 @@ type lanes struct {
 	Next                   string
 	Asked, Late, Mismatch  string
 	NowAt, SettledAt, From string // in words
+	Phases                 []phase
 }
+
+// phase is one of a flow, from its recovery point to the next or to the run's end.
+type phase struct{ Name, From, To string }
+
+// maxPhases is how many phases have lanes: the latest.
+const maxPhases = 8
 
 // lanes draws keys that run or are unknown: of others there is little to see.
 func (p *page) lanes(r *admin.Record, entries []admin.Entry) *lanes {
@@ -30,9 +39,14 @@ func (p *page) lanes(r *admin.Record, entries []admin.Entry) *lanes {
 		return nil
 	case r.State == "running":
 		return p.runLane(r)
-	case r.State != "unknown":
-		return nil
+	case r.State == "unknown":
+		return p.doubtLanes(r, entries)
 	}
+	return nil
+}
+
+// doubtLanes draws the run that was lost, and who has asked about it since.
+func (p *page) doubtLanes(r *admin.Record, entries []admin.Entry) *lanes {
 	since, end := r.UnknownSince, p.Now
 	settled, next := r.Outlook.SettledAt, r.Outlook.NextProbe
 	for _, t := range []time.Time{settled, next} {
@@ -70,6 +84,7 @@ func (p *page) lanes(r *admin.Record, entries []admin.Entry) *lanes {
 	if !settled.IsZero() {
 		l.Label += "; settled at " + p.Clock(settled)
 	}
+	p.phases(l, r, place)
 	return l
 }
 
@@ -91,9 +106,23 @@ func (p *page) runLane(r *admin.Record) *lanes {
 	l.Label = "The life of this key: it came at " + p.Clock(r.CreatedAt) + "; " + l.From
 	if r.Point != "" {
 		l.From = "at " + r.Point + ", " + l.From
+	}
+	p.phases(l, r, place)
+	return l
+}
+
+// phases adds those of a flow. A run that is no flow's may have a point without an instant.
+func (p *page) phases(l *lanes, r *admin.Record, place func(time.Time) string) {
+	if r.Point != "" {
 		l.Label += "; the last point that it came to is " + r.Point
 	}
-	return l
+	to := l.RunEnd
+	for _, point := range slices.Backward(r.Points[max(0, len(r.Points)-maxPhases):]) {
+		from := place(point.At)
+		l.Phases = append(l.Phases, phase{point.Name, from, cmp.Or(to, from)})
+		to = from
+	}
+	slices.Reverse(l.Phases)
 }
 
 // between returns where an instant is on an axis from one to another; empty: it is not on it.

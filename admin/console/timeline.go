@@ -37,6 +37,9 @@ func (p *page) timeline(r *admin.Record, entries []admin.Entry) (ahead, past []e
 	}
 	add(event{At: r.CreatedAt, Icon: "running", Color: "running", Text: "The key came first, and was reserved.",
 		Trace: trace(r, 1)})
+	for _, point := range r.Points {
+		add(event{At: point.At, Icon: "point", Color: "running", Text: "The flow came to " + point.Name + "."})
+	}
 	if r.State == "running" && r.UpdatedAt.Sub(r.CreatedAt) >= time.Second {
 		until := "it ends at " + p.Clock(r.DueAt) + ", unless it is renewed before"
 		if lapsed(r) {

@@ -112,6 +112,9 @@ func (r *record) brief(w *world) error {
 // around is what is known beside the record itself, and what follows from it.
 func (r *record) around(w *world) []string {
 	lines := []string{"unknown since", w.when(r.UnknownSince)}
+	for _, p := range r.Points {
+		lines = append(lines, "came to "+visible(p.Name), w.when(p.At))
+	}
 	if p := r.Probe; p != nil {
 		lines = append(lines, "last probe", strings.TrimSpace(fmt.Sprintf("%s %s %s", w.when(p.At), p.Found,
 			strings.Trim(visible(p.Evidence), "-"))))
