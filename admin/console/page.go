@@ -74,7 +74,7 @@ type pageFunc func(*page) error
 
 // mount registers every page, and every change.
 func (h *console) mount() {
-	h.mux.HandleFunc("GET /assets/{file}", h.assets.serve)
+	h.mux.HandleFunc("GET /assets/{version}/{file}", h.assets.serve)
 	h.mux.HandleFunc("GET /login", h.loginPage)
 	h.mux.HandleFunc("POST /login", h.login)
 	h.mux.HandleFunc("POST /logout", h.logout)
@@ -304,7 +304,7 @@ func (v view) Known() (n int) {
 }
 
 // Asset is the address of a file.
-func (p *page) Asset(file string) string { return p.console.assets.address(file) }
+func (p *page) Asset(file string) string { return p.console.assets[file] }
 
 // Day is the date, in full.
 func (p *page) Day() string { return p.Now.Format("Monday, 2 January 2006") }
