@@ -15,8 +15,7 @@ import (
 type form struct {
 	name  string // of its template
 	R     admin.Record
-	Mark  mark
-	Can   ability // whether it can be freed
+	Can   admin.Release // whether it can be freed
 	Facts panel
 	In    url.Values // what is in its fields
 	fault
@@ -46,7 +45,7 @@ func onForm(name string, do func(*page, *form) error) pageFunc {
 }
 
 func (p *page) drawForm(status int, f *form, n *note) error {
-	f.Mark, f.Can, f.Facts = markOf(&f.R), p.mayRelease(&f.R), p.verdict(&f.R).Known
+	f.Can, f.Facts = p.mayRelease(&f.R), p.verdict(&f.R).Known
 	return p.render(status, f.name, view{Name: "key", Title: formTitles[f.name] + " · " + f.R.ID, Note: n, D: f})
 }
 

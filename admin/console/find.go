@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -12,18 +11,12 @@ import (
 
 // findView is what a search found.
 type findView struct {
-	Found  []foundRow
+	Found  []admin.Found
 	Asked  bool
 	Typing bool // by index alone was looked
 	Error  string
 	More   bool // the search ended before it had looked through all
 	Skips  bool // keys and the provider's names were not searched
-}
-
-type foundRow struct {
-	admin.Found
-	Mark mark
-	By   string
 }
 
 var foundBy = map[string]string{"key": "its key", "id": "its id", "trace": "its trace",
@@ -58,10 +51,6 @@ func (p *page) find() error {
 	case len(doc.Found) == 1 && !doc.More && !typing:
 		return p.to(keyURL(doc.Found[0].Key.ID))
 	}
-	d.Typing = typing
-	d.More, d.Skips = doc.More, len(doc.Skipped) > 0
-	for _, f := range doc.Found {
-		d.Found = append(d.Found, foundRow{f, markOf(&f.Key), cmp.Or(foundBy[f.By], f.By)})
-	}
+	d.Found, d.Typing, d.More, d.Skips = doc.Found, typing, doc.More, len(doc.Skipped) > 0
 	return p.render(http.StatusOK, "find", view{Name: "keys", Title: "Find", D: d})
 }

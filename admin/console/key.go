@@ -14,11 +14,10 @@ import (
 // keyView is the page of one record.
 type keyView struct {
 	R        admin.Record
-	Mark     mark
 	Kept     bool   // its answer is stored, and not only the status of it
 	Since    string // how long it is unknown
 	V        verdict
-	Release  ability
+	Release  admin.Release
 	Ahead    []event
 	Past     []event
 	NoAudit  string // why the audit trail is not there
@@ -90,9 +89,9 @@ func (p *page) keyPage(status int, n *note, shows *revealed) error {
 	if n != nil && n.Kind == "done" && !doneNow(p.r.URL.Query().Get("done"), &r) {
 		n = nil
 	}
-	d := keyView{R: r, Mark: markOf(&r), Kept: retained(&r), V: p.verdict(&r), Release: p.mayRelease(&r), Curl: p.curl(&r),
+	d := keyView{R: r, Kept: retained(&r), V: p.verdict(&r), Release: p.mayRelease(&r), Curl: p.curl(&r),
 		Revealed: shows}
-	word := d.Mark.Word
+	word := markOf(&r).Word
 	if r.State == "unknown" {
 		d.Since = p.Age(r.UnknownSince)
 		word += " for " + d.Since

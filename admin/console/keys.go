@@ -36,20 +36,10 @@ func (p *page) filtered(at string, names []string) (f filterView, doc lists, sta
 // keysView is the list of all keys.
 type keysView struct {
 	Filter filterView
-	Keys   []keyRow
+	Keys   []admin.Record
 	Next   cursor
-	States []statePill
+	States []string
 	Empty  bool // there is no filter, and no key
-}
-
-type keyRow struct {
-	admin.Record
-	Mark mark
-}
-
-type statePill struct {
-	Mark  mark
-	Value string
 }
 
 // keys draws GET /keys.
@@ -58,12 +48,7 @@ func (p *page) keys() error {
 	if err != nil {
 		return err
 	}
-	d := keysView{Filter: f, Next: doc.Next, Empty: len(doc.Keys) == 0 && p.r.URL.RawQuery == ""}
-	for _, s := range []string{"running", "completed", "failed", "retryable", "unknown", "expired"} {
-		d.States = append(d.States, statePill{marks[s], s})
-	}
-	for i := range doc.Keys {
-		d.Keys = append(d.Keys, keyRow{doc.Keys[i], markOf(&doc.Keys[i])})
-	}
+	d := keysView{Filter: f, Keys: doc.Keys, Next: doc.Next, Empty: len(doc.Keys) == 0 && p.r.URL.RawQuery == "",
+		States: []string{"running", "completed", "failed", "retryable", "unknown", "expired"}}
 	return p.render(status, "keys", view{Title: "Keys", Live: 5, D: d})
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -15,19 +14,13 @@ import (
 // deadView is what nothing is tried for any more.
 type deadView struct {
 	Groups   []group
-	Messages []messageRow
-	Waiting  []messageRow // that are tried again, or wait
+	Messages []admin.Message
+	Waiting  []admin.Message // that are tried again, or wait
 	NoOutbox string
 	Keys     int
 	Snoozed  int    // keys: those of them that are dead letters are on another page
 	Dead     int    // messages, of all pages
 	Next     cursor // of the dead messages
-}
-
-type messageRow struct {
-	admin.Message
-	Mark mark
-	Last string // the last error
 }
 
 var messageMarks = map[string]mark{
@@ -39,16 +32,11 @@ var messageMarks = map[string]mark{
 	"discarded": {"over", "over", "given up"},
 }
 
-func rowOf(m *admin.Message) messageRow {
-	state := string(m.State)
-	r := messageRow{Message: *m, Mark: cmp.Or(messageMarks[state], mark{"over", "over", state})}
+func messageMark(m admin.Message) mark {
 	if m.State == "pending" && m.Attempt > 0 {
-		r.Mark = mark{"retry", "retry", "tries again"}
+		return mark{"retry", "retry", "tries again"}
 	}
-	if n := len(m.Errors); n > 0 {
-		r.Last = m.Errors[n-1].Error
-	}
-	return r
+	return marked(messageMarks, string(m.State))
 }
 
 // dead draws GET /dead.
@@ -120,14 +108,9 @@ func (p *page) messages(d *deadView) error {
 			return err
 		}
 		if i == 0 {
-			d.Next = doc.Next
-		}
-		for k := range doc.Messages {
-			if row := rowOf(&doc.Messages[k]); i == 0 {
-				d.Messages = append(d.Messages, row)
-			} else {
-				d.Waiting = append(d.Waiting, row)
-			}
+			d.Messages, d.Next = doc.Messages, doc.Next
+		} else {
+			d.Waiting = append(d.Waiting, doc.Messages...)
 		}
 	}
 	return nil
@@ -140,7 +123,7 @@ func (p *page) deadMessages() string {
 
 // messageView is a message of the outbox.
 type messageView struct {
-	M        messageRow
+	M        admin.Message
 	Errors   []admin.MessageError
 	Revealed bool
 	Payload  string
@@ -161,7 +144,7 @@ func (p *page) messagePage(status int, n *note, query string) error {
 	if err := p.get(p.messageAt(query), &m); err != nil {
 		return err
 	}
-	d := messageView{M: rowOf(&m), Errors: slices.Clone(m.Errors), Revealed: query != "", Ends: m.State == "dead" ||
+	d := messageView{M: m, Errors: slices.Clone(m.Errors), Revealed: query != "", Ends: m.State == "dead" ||
 		m.State == "unknown"}
 	slices.Reverse(d.Errors)
 	d.Lanes = p.attempts(&m)

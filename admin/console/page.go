@@ -27,6 +27,10 @@ var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"icon": icon, "use": use, "st": stateMark, "path": methodPath, "dict": dict,
 		"num": number[int], "bytes": sizeOf, "plural": plural, "percent": percent, "milli": milli, "rate": rate,
+		"mark": func(r admin.Record) mark { return markOf(&r) }, "messageMark": messageMark,
+		"state":   func(word string) mark { return marked(marks, word) },
+		"ending":  func(word string) mark { return marked(endings, word) },
+		"foundBy": func(word string) string { return cmp.Or(foundBy[word], word) }, "entry": ofEntry, "jobOf": jobOf,
 		"short": short, "stamp": stamp, "full": full, "probed": probed, "probesTotal": probesTotal,
 		"seenAs": seenAs, "isDefault": isDefault, "sorted": sorted,
 		"keyURL": keyURL, "scopeURL": scopeURL, "routeURL": routeURL,

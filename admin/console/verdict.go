@@ -357,22 +357,16 @@ func (p *page) ifNothing(r *admin.Record) string {
 	return "It stays as it is."
 }
 
-// ability says whether "it did not" is offered, and why.
-type ability struct {
-	May  bool
-	Why  string
-	With string // what an admin says to free it all the same
-}
-
-// mayRelease is the ruling of the API, with the instant from which it changes.
-func (p *page) mayRelease(r *admin.Record) ability {
+// mayRelease is the ruling of the API on whether "it did not" is offered, with the instant from
+// which it changes.
+func (p *page) mayRelease(r *admin.Record) admin.Release {
 	a := r.Outlook.Release
 	switch {
 	case a == nil:
-		return ability{Why: "It is " + markOf(r).Word + "."}
+		return admin.Release{Why: "It is " + markOf(r).Word + "."}
 	case p.Future(a.From):
 		why := "From " + p.Clock(a.From) + ", in " + p.In(a.From) + ": it may still be on its way to the API."
-		return ability{Why: why, With: a.With}
+		return admin.Release{Why: why, With: a.With}
 	}
-	return ability{a.May, a.Why, a.With}
+	return *a
 }

@@ -214,7 +214,12 @@ func markOf(r *admin.Record) mark {
 	if r.State == "unknown" && r.Escalated {
 		return marks["dead"]
 	}
-	return cmp.Or(marks[r.State], mark{"over", "over", r.State})
+	return marked(marks, r.State)
+}
+
+// marked is the mark of a word. One that is not known stands for itself.
+func marked(all map[string]mark, word string) mark {
+	return cmp.Or(all[word], mark{"over", "over", word})
 }
 
 // sorted are results with their numbers, by name.
