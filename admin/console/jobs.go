@@ -81,17 +81,11 @@ func (d jobView) Changes() string {
 	return "/audit?" + url.Values{"notice": {d.Job.Job}, "since": {stamp(d.CreatedAt)}}.Encode()
 }
 
-// turn stops a job, or resumes it.
-func (p *page) turn(verb string) error {
-	err := p.post(p.jobAt("/"+verb), map[string]any{"reason": p.Typed("reason")})
+// turn answers POST /jobs/{job}/stop and …/resume.
+func (p *page) turn() error {
+	err := p.post(p.jobAt("/"+p.verb()), map[string]any{"reason": p.Typed("reason")})
 	return p.answered(err, address("/jobs/%s", p.r.PathValue("job")), nil, p.jobPage)
 }
-
-// stop answers POST /jobs/{job}/stop.
-func (p *page) stop() error { return p.turn("stop") }
-
-// resume answers POST /jobs/{job}/resume.
-func (p *page) resume() error { return p.turn("resume") }
 
 // report answers GET /jobs/{job}/report: each key that the job could not change or left as it is, a
 // line of JSON as the API sends it.

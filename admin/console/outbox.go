@@ -161,20 +161,12 @@ func (p *page) messagePage(status int, n *note, query string) error {
 	return p.render(status, "message", view{Name: "dead", Title: "Message " + p.r.PathValue("message"), Note: n, D: d})
 }
 
-func (p *page) settleMessage(verb string) error {
-	err := p.post(p.messageAt("/"+verb), map[string]any{"reason": p.r.PostForm.Get("reason")})
-	next := address("/outbox/%s", p.r.PathValue("message")) + "?done=" + verb
+// settleMessage answers POST /outbox/{message}/retry, …/confirm and …/discard.
+func (p *page) settleMessage() error {
+	err := p.post(p.messageAt("/"+p.verb()), map[string]any{"reason": p.Typed("reason")})
+	next := address("/outbox/%s", p.r.PathValue("message")) + "?done=" + p.verb()
 	return p.answered(err, next, nil, func(status int, n *note) error { return p.messagePage(status, n, "") })
 }
-
-// retry answers POST /outbox/{message}/retry.
-func (p *page) retry() error { return p.settleMessage("retry") }
-
-// confirm answers POST /outbox/{message}/confirm.
-func (p *page) confirm() error { return p.settleMessage("confirm") }
-
-// discard answers POST /outbox/{message}/discard.
-func (p *page) discard() error { return p.settleMessage("discard") }
 
 // revealMessage answers POST /outbox/{message}/reveal.
 func (p *page) revealMessage() error {

@@ -86,7 +86,7 @@ func (h *console) mount() {
 		h.mux.HandleFunc("GET "+rt.path, h.page(rt.role, rt.draw))
 	}
 	for _, rt := range changes {
-		h.mux.HandleFunc("POST "+rt.path, h.change(rt.role, rt.do))
+		h.mux.HandleFunc("POST "+rt.path, h.page(rt.role, change(rt.do)))
 	}
 	h.mux.HandleFunc("/", h.page("viewer", func(*page) error { return noPage }))
 	h.mountTwins()
@@ -130,7 +130,7 @@ func takes(role string) error {
 		Detail: "You can read. Somebody with that role can do it."}
 }
 
-// page returns the handler of a page.
+// page returns the handler of a page, or of a form.
 func (h *console) page(role string, draw pageFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if p, ok := h.admit(w, r, role); ok {
@@ -145,24 +145,18 @@ func (h *console) page(role string, draw pageFunc) http.HandlerFunc {
 // the rest.
 const maxForm = 4 << 20
 
-// change returns the handler of a form that changes something. The form has to come from a page of
-// this console: its Origin and its token say so.
-func (h *console) change(role string, do pageFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		p, ok := h.admit(w, r, role)
-		if !ok {
-			return
-		}
+// change does what a form says, which has to come from a page of this console: its Origin and its
+// token say so.
+func change(do pageFunc) pageFunc {
+	return func(p *page) error {
 		err := p.readForm(maxForm)
-		if err == nil && !same(p.Typed("csrf"), p.CSRF) {
-			err = foreignForm
+		switch {
+		case err != nil:
+			return err
+		case !same(p.Typed("csrf"), p.CSRF):
+			return foreignForm
 		}
-		if err == nil {
-			err = do(p)
-		}
-		if err != nil {
-			p.fail(err)
-		}
+		return do(p)
 	}
 }
 
@@ -324,8 +318,11 @@ func (p *page) Self() string { return p.r.URL.RequestURI() }
 // Typed is what was typed into a field of the form that was sent.
 func (p *page) Typed(name string) string { return p.r.PostForm.Get(name) }
 
+// verb is the last word of the address: of a form, what it is for.
+func (p *page) verb() string { return path.Base(p.r.URL.Path) }
+
 // Sent reports whether the page answers the form for a verb.
-func (p *page) Sent(verb string) bool { return !p.Reading() && path.Base(p.r.URL.Path) == verb }
+func (p *page) Sent(verb string) bool { return !p.Reading() && p.verb() == verb }
 
 // Reading reports whether the page can be read again: it is not the answer to a form.
 func (p *page) Reading() bool { return p.r.Method == http.MethodGet || p.r.Method == http.MethodHead }

@@ -210,19 +210,14 @@ func (p *page) oneGroup() (group, error) {
 	return g, nil
 }
 
-// said is what the probes of an incident were answered, those first that tell most.
+// said is what the probes of an incident were answered.
 func said(in admin.Incident) (all []string) {
 	asked := 0
-	for _, found := range []string{"happened", "goes-on", "pending", "voided", "silent", "missing"} {
-		n := in.Probes[found]
-		asked += n
-		if n == 0 {
-			continue
+	for _, w := range probeWords {
+		if n := in.Probes[w.found]; n > 0 {
+			asked += n
+			all = append(all, number(n)+" "+w.many)
 		}
-		word := map[string]string{"happened": "found", "goes-on": "still going on",
-			"pending": "with an answer that says neither",
-			"voided":  "cancelled", "silent": "no answer", "missing": "no trace"}[found]
-		all = append(all, number(n)+" "+word)
 	}
 	if rest := in.Count - asked; rest > 0 && len(in.Probes) > 0 {
 		all = append(all, number(rest)+" not asked yet")

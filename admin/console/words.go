@@ -65,29 +65,27 @@ func probed(a *admin.ProbeAnswer) string {
 	return probeWord(a.Found, a.Status)
 }
 
+// probeWords say what a probe was answered, and what several were, those first that tell most.
+var probeWords = []struct{ found, one, many string }{
+	{"happened", "found it", "found"},
+	{"goes-on", "it still goes on", "still going on"},
+	{"pending", "an answer that says neither", "with an answer that says neither"},
+	{"voided", "it was cancelled", "cancelled"},
+	{"silent", "no answer", "no answer"},
+	{"missing", "no trace", "no trace"},
+}
+
 func probeWord(found string, status int) string {
-	with := func(word string) string {
-		if status == 0 {
-			return word
+	for _, w := range probeWords {
+		switch {
+		case w.found != found:
+		case status == 0 || found == "silent":
+			return w.one
+		case found == "pending":
+			return fmt.Sprintf("%d: neither", status)
+		default:
+			return fmt.Sprintf("%s (%d)", w.one, status)
 		}
-		return fmt.Sprintf("%s (%d)", word, status)
-	}
-	switch found {
-	case "happened":
-		return with("found it")
-	case "missing":
-		return with("no trace")
-	case "voided":
-		return with("it was cancelled")
-	case "goes-on":
-		return with("it still goes on")
-	case "silent":
-		return "no answer"
-	case "pending":
-		if status == 0 {
-			return "an answer that says neither"
-		}
-		return fmt.Sprintf("%d: neither", status)
 	}
 	return found
 }
