@@ -110,11 +110,9 @@ func (b *Board) answer(e *stet.Event) {
 // time. The caller holds the lock.
 func (b *Board) collect(now time.Time) {
 	all := b.routes.collect(now)
-	all.add(b.routes.more.collect(now))
 	b.hour.add(now, all)
 	b.day.add(now, all)
 	b.shadows.collect(now)
-	b.shadows.more.collect(now)
 	b.scopes.collect(now)
 	b.scopes.rank(now.UnixNano() / int64(hourStep))
 	b.recent.keep(time.Now(), &b.calls)

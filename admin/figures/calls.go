@@ -95,10 +95,8 @@ func (r *recent) keep(now time.Time, c *calls) {
 // since is what was counted in the last minutes, as many as asked for if they are kept.
 func (r *recent) since(minutes int, c *calls) callCounts {
 	n := c.sum()
-	if i := max(0, len(r.was)-minutes); i < len(r.was) {
-		for j, old := range r.was[i] {
-			n[j] -= old
-		}
+	for i, old := range r.was[max(0, len(r.was)-minutes)] {
+		n[i] -= old
 	}
 	return n
 }

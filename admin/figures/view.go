@@ -188,8 +188,8 @@ func (m *merging) process(r *record, g admin.Gateway) {
 	m.figures.Gateways = append(m.figures.Gateways, g)
 	m.hour.load(&r.Hour, 0)
 	m.day.load(&r.Day, 0)
-	m.merge(m.routes, r.Routes, maxRoutes)
-	m.merge(m.shadows, r.Shadows, maxRoutes)
+	m.merge(m.routes, r.Routes, maxRoutes+1)
+	m.merge(m.shadows, r.Shadows, maxRoutes+1)
 	m.merge(m.scopes, r.Scopes, slots*maxScopes)
 	for _, s := range r.Asked {
 		m.asked[s.ID] = append(m.asked[s.ID], s)
