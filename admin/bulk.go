@@ -19,10 +19,6 @@ import (
 	"github.com/stet-dev/stet/internal/walk"
 )
 
-// bulkRoles are what it takes to have each of the actions done: what it takes for one record.
-var bulkRoles = map[bulk.Action]Role{bulk.Release: Operator, bulk.Delete: Admin, bulk.Extend: Operator, bulk.Resolve: Operator,
-	bulk.Probe: Operator, bulk.Snooze: Operator, bulk.Hand: Operator}
-
 // Job is a bulk job as the API shows it.
 type Job struct {
 	Job         string         `json:"job"`
@@ -145,10 +141,7 @@ func (h *handler) readBulk(c *call, own map[string]any, b *bulkRequest) error {
 	if err := h.read(c, into); err != nil {
 		return err
 	}
-	if role, known := bulkRoles[b.action]; known && c.who.role < role {
-		return lacks(c.who, role)
-	}
-	if (b.now || b.override) && c.who.role < Admin {
+	if takesAdmin(b.action, b.now, b.override) && c.who.role < Admin {
 		return lacks(c.who, Admin)
 	}
 	if b.ids != nil {
@@ -156,6 +149,9 @@ func (h *handler) readBulk(c *call, own map[string]any, b *bulkRequest) error {
 	}
 	return reach(c.who, &b.filter.Query)
 }
+
+// takesAdmin reports whether a job takes an admin, as each of these does for one record.
+func takesAdmin(a bulk.Action, now, override bool) bool { return a == bulk.Delete || now || override }
 
 // reach is the one place that decides in which scopes a caller may change records in bulk: the
 // query has to name one of the caller's.
@@ -336,10 +332,10 @@ func (h *handler) turn(c *call, do func(context.Context, string, stet.Note) (bul
 		return nil, err
 	}
 	job, err := h.job(c)
-	switch admins := bulkRoles[job.Action] == Admin || job.Now || job.Override; {
+	switch {
 	case err != nil:
 		return nil, err
-	case admins && c.who.role < more:
+	case takesAdmin(job.Action, job.Now, job.Override) && c.who.role < more:
 		return nil, lacks(c.who, more)
 	}
 	job, err = do(c.Context(), job.ID, n.by(c.who))

@@ -31,7 +31,7 @@ func (h *handler) list(c *call) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
 	defer cancel()
-	heads, next, err := rows(h, c.who, f.After, f.Bound(), func(head *stet.Head) stet.Scope { return head.Scope },
+	heads, next, err := rows(h, c.who, f.After, f.Bound(), 1, func(head *stet.Head) bool { return c.who.allows(head.Scope) },
 		func(after string, n int) ([]stet.Head, string, error) {
 			f.After, f.Limit = after, n
 			return h.page(ctx, &f)
@@ -143,7 +143,7 @@ func (h *handler) show(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := h.whole(c.Context(), &rec)
+	doc := h.whole(c.Context(), &rec.Head)
 	if reveal {
 		if err := h.revealing(c, rec.ID, "", why); err != nil {
 			return nil, err

@@ -43,15 +43,16 @@ func (p principal) within(scope *stet.Scope) error {
 	return nil
 }
 
-// looks is how many pages of the store one page of a list is put together from, at most. It may
-// then be short.
-const looks = 1000
+// maxLooks is how many pages of the store one page of a list is put together from, at most, for a
+// token that is bound to scopes. It may then be short.
+const maxLooks = 1000
 
-// rows is a page of a list as who asks sees it: of up to limit rows in their scopes, as if there
-// were no others, which how full a page is would tell as well. page returns rows of the store, at
-// most n of them after a cursor. The store's cursors may hold a key: who may not see keys, or not
+// rows is a page of a list as who asks sees it: of up to limit rows that are selected, which those
+// in other scopes are not, as if there were none of these, which how full a page is would tell as
+// well. page returns rows of the store, at most n of them after a cursor. It is asked looks times at
+// most, or maxLooks times. The store's cursors may hold a key: who may not see keys, or not
 // everybody's, gets them sealed.
-func rows[T any](h *handler, who principal, after string, limit int, scope func(*T) stet.Scope,
+func rows[T any](h *handler, who principal, after string, limit, looks int, selects func(*T) bool,
 	page func(after string, n int) ([]T, string, error)) (found []T, next string, err error) {
 	sealed := who.bound() || who.role < Operator
 	if sealed && after != "" {
@@ -60,13 +61,16 @@ func rows[T any](h *handler, who principal, after string, limit int, scope func(
 			return nil, "", badParameter("cursor", "it is not for this token, or from before the gateway started; start without one")
 		}
 	}
+	if who.bound() {
+		looks = maxLooks
+	}
 	for range looks {
 		var got []T
 		if got, next, err = page(after, limit-len(found)); err != nil {
 			return nil, "", err
 		}
-		found = append(found, slices.DeleteFunc(got, func(row T) bool { return !who.allows(scope(&row)) })...)
-		if after = next; next == "" || len(found) >= limit || !who.bound() {
+		found = append(found, slices.DeleteFunc(got, func(row T) bool { return !selects(&row) })...)
+		if after = next; next == "" || len(found) >= limit {
 			break
 		}
 	}

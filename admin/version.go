@@ -17,11 +17,7 @@ var errVersion = errors.New("it is the version of the record as it was shown: a 
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (v *version) UnmarshalJSON(text []byte) error {
-	s := string(text)
-	if inner, ok := strings.CutPrefix(s, `"`); ok {
-		s = strings.TrimSuffix(inner, `"`)
-	}
-	return v.parse(s)
+	return v.parse(strings.Trim(string(text), `"`))
 }
 
 func (v *version) parse(s string) error {
