@@ -97,15 +97,10 @@ type handler struct {
 
 // New returns the handler for the records of one engine. It is safe for concurrent use.
 func New(e *stet.Engine, c Config) http.Handler {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Who == "" {
-		c.Who = "loopback"
-	}
 	if c.Bulk != nil {
 		c.Bulk.AskWith(c.Reconciler)
 	}
+	c.Log, c.Who = cmp.Or(c.Log, slog.New(slog.DiscardHandler)), cmp.Or(c.Who, "loopback")
 	c.Settle = cmp.Or(c.Settle, reconcile.DefaultSettle)
 	h := &handler{engine: e, Config: c, cursors: sealed.New(), mux: http.NewServeMux(),
 		sweeping: make(chan struct{}, 1)}

@@ -80,16 +80,9 @@ func newJob(j *bulk.Job) Job {
 
 // bulkRequest is the body of POST /api/v1/bulk, and of its count.
 type bulkRequest struct {
-	note
-	action        bulk.Action
-	filter        bulkFilter
-	ids           []string // nil: there is a filter
-	expect        *int
-	until         time.Time
-	to, remark    string
-	limit         int
-	seconds       float64
-	now, override bool
+	Order  // without IDs there is a filter
+	filter bulkFilter
+	expect *int
 }
 
 // bulkFilter is read by the names and rules of the parameters of a list.
@@ -136,15 +129,15 @@ func parameterText(v any) (string, bool) {
 
 // readBulk reads what is to be done, and refuses what the caller may not do or see.
 func (h *handler) readBulk(c *call, own map[string]any, b *bulkRequest) error {
-	into := map[string]any{"action": (*string)(&b.action), "filter": &b.filter}
+	into := map[string]any{"action": (*string)(&b.Action), "filter": &b.filter}
 	maps.Copy(into, own)
 	if err := h.read(c, into); err != nil {
 		return err
 	}
-	if takesAdmin(b.action, b.now, b.override) && c.who.role < Admin {
+	if takesAdmin(b.Action, b.Now, b.Override) && c.who.role < Admin {
 		return lacks(c.who, Admin)
 	}
-	if b.ids != nil {
+	if b.IDs != nil {
 		return nil // see [handler.bulkNamed]
 	}
 	return reach(c.who, &b.filter.Query)
@@ -173,11 +166,13 @@ type accepted struct {
 // bulkStart answers POST /api/v1/bulk.
 func (h *handler) bulkStart(c *call) (any, error) {
 	var b bulkRequest
-	err := h.readBulk(c, map[string]any{"ids": &b.ids, "expect": &b.expect, "limit": &b.limit, "seconds": &b.seconds, "now": &b.now,
-		"override": &b.override, "reason": &b.reason, "evidence": &b.evidence, "until": &b.until, "to": &b.to, "note": &b.remark}, &b)
+	err := h.readBulk(c, map[string]any{"ids": &b.IDs, "expect": &b.expect, "limit": &b.Limit, "seconds": &b.Seconds, "now": &b.Now,
+		"override": &b.Override, "reason": &b.Reason, "evidence": &b.Evidence, "until": &b.Until, "to": &b.To, "note": &b.Note}, &b)
 	var retain time.Duration
-	wrong := seconds(&retain)(strconv.FormatFloat(b.seconds, 'f', -1, 64))
-	switch err = cmp.Or(err, b.regards(), b.unreasoned()); {
+	wrong := seconds(&retain)(strconv.FormatFloat(b.Seconds, 'f', -1, 64))
+	err = cmp.Or(err, b.regards())
+	n := note{reason: b.Reason, evidence: b.Evidence}
+	switch err = cmp.Or(err, n.unreasoned()); {
 	case err != nil:
 		return nil, err
 	case b.expect == nil:
@@ -189,8 +184,8 @@ func (h *handler) bulkStart(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, err := h.Bulk.Start(c.Context(), bulk.Order{Action: b.action, Query: b.filter.Query, Records: records, Expect: *b.expect, Limit: b.limit,
-		Retain: min(retain, maxSeconds*time.Second), Until: b.until, To: b.to, Settle: h.Settle, Now: b.now, Override: b.override, Note: b.by(c.who)})
+	job, err := h.Bulk.Start(c.Context(), bulk.Order{Action: b.Action, Query: b.filter.Query, Records: records, Expect: *b.expect, Limit: b.Limit,
+		Retain: min(retain, maxSeconds*time.Second), Until: b.Until, To: b.To, Settle: h.Settle, Now: b.Now, Override: b.Override, Note: n.by(c.who)})
 	return accepted{job.ID}, err
 }
 
@@ -198,15 +193,15 @@ func (h *handler) bulkStart(c *call) (any, error) {
 // one.
 func (b *bulkRequest) regards() error {
 	switch {
-	case b.action == bulk.Hand:
-		if b.to = strings.TrimSpace(b.to); b.to != "" {
-			b.reason = cmp.Or(b.reason, b.remark, "handed to "+b.to)
+	case b.Action == bulk.Hand:
+		if b.To = strings.TrimSpace(b.To); b.To != "" {
+			b.Reason = cmp.Or(b.Reason, b.Note, "handed to "+b.To)
 		}
-		return cmp.Or(remark("to", b.to, maxName), remark("reason", b.reason, maxRemark))
-	case b.remark != "":
+		return cmp.Or(remark("to", b.To, maxName), remark("reason", b.Reason, maxRemark))
+	case b.Note != "":
 		return badParameter("note", "only hand takes it, in place of reason")
-	case b.action == bulk.Snooze:
-		return remark("reason", b.reason, maxRemark)
+	case b.Action == bulk.Snooze:
+		return remark("reason", b.Reason, maxRemark)
 	}
 	return nil
 }
@@ -215,14 +210,14 @@ func (b *bulkRequest) regards() error {
 // is bound to scopes names those of one scope, whose job it can look at.
 func (h *handler) bulkNamed(c *call, b *bulkRequest) ([]bulk.Named, error) {
 	switch {
-	case b.ids == nil:
+	case b.IDs == nil:
 		return nil, nil
 	case !reflect.DeepEqual(b.filter.Query, stet.Query{}):
 		return nil, badParameter("ids", "they stand in place of a filter; send one of both")
-	case len(b.ids) == 0, len(b.ids) > bulk.MaxNamed:
-		return make([]bulk.Named, min(len(b.ids), bulk.MaxNamed+1)), nil // which package bulk refuses
+	case len(b.IDs) == 0, len(b.IDs) > bulk.MaxNamed:
+		return make([]bulk.Named, min(len(b.IDs), bulk.MaxNamed+1)), nil // which package bulk refuses
 	}
-	found, err := h.byTags(c, b.ids)
+	found, err := h.byTags(c, b.IDs)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +277,7 @@ func (h *handler) bulkCount(c *call) (any, error) {
 	if err := h.readBulk(c, nil, &b); err != nil {
 		return nil, err
 	}
-	n, err := h.Bulk.Count(c.Context(), b.action, b.filter.Query)
+	n, err := h.Bulk.Count(c.Context(), b.Action, b.filter.Query)
 	return Count{n.Matching, n.States, n.Oldest.UTC()}, err
 }
 

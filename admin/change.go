@@ -54,8 +54,8 @@ func (h *handler) read(c *call, into map[string]any) error {
 type note struct {
 	reason, evidence string
 	// What the change was decided on; zero: on whatever there is.
-	ifVersion version
-	ifBasis   basis
+	ifVersion stet.Version
+	ifBasis   string
 }
 
 // with returns the members of a change: those of its note, and its own.
@@ -67,14 +67,14 @@ func (n *note) with(own map[string]any) map[string]any {
 
 // pinned returns a change's own members, and those that say what it was decided on.
 func (n *note) pinned(own map[string]any) map[string]any {
-	all := map[string]any{"if_version": &n.ifVersion, "if_basis": &n.ifBasis}
+	all := map[string]any{"if_version": pin(n.pinVersion), "if_basis": pin(n.pinBasis)}
 	maps.Copy(all, own)
 	return all
 }
 
 // stale reports whether the change was decided on another record than this.
 func (n *note) stale(head *stet.Head) bool {
-	return n.ifVersion != 0 && stet.Version(n.ifVersion) != head.Version || n.ifBasis != "" && string(n.ifBasis) != head.Basis()
+	return n.ifVersion != 0 && n.ifVersion != head.Version || n.ifBasis != "" && n.ifBasis != head.Basis()
 }
 
 // unreasoned is the problem of a change whose reason is missing or blank.
@@ -148,7 +148,7 @@ func stateChanged(head *stet.Head) error {
 func (h *handler) purge(c *call) (any, error) {
 	var n note
 	asked := parameters{{"reason", verbatim(&n.reason)},
-		{"if_version", n.ifVersion.parse}, {"if_basis", n.ifBasis.parse}}
+		{"if_version", n.pinVersion}, {"if_basis", n.pinBasis}}
 	_, err := h.change(c, &n, asked.read(c.URL), func(rec *stet.Record) (stet.Head, error) {
 		at := rec.Version
 		if n.ifVersion == 0 && n.ifBasis == "" { // a cache may have read it, whose version is of before

@@ -112,7 +112,8 @@ func (h *handler) group(ctx context.Context, who principal, f unknownFilter) (al
 		id := incidentID(head)
 		in := groups[id]
 		if in == nil {
-			in = newIncident(id, head, all.More)
+			in = &Incident{ID: id, Cause: head.Cause, Route: head.Route, Method: head.Method, Owner: head.Holder,
+				Since: head.UnknownSince().UTC(), More: all.More}
 			groups[id] = in
 		}
 		all.Add(head)
@@ -211,11 +212,6 @@ func incidentID(head *stet.Head) string {
 	}
 	sum := sha256.Sum256([]byte(head.Cause + "\x00" + head.Route + "\x00" + when))
 	return "i_" + hex.EncodeToString(sum[:8])
-}
-
-func newIncident(id string, head *stet.Head, more bool) *Incident {
-	return &Incident{ID: id, Cause: head.Cause, Route: head.Route, Method: head.Method, Owner: head.Holder,
-		Since: head.UnknownSince().UTC(), More: more}
 }
 
 // join adds a record to its incident, and describes it.

@@ -73,16 +73,9 @@ func (r *run) held(ctx context.Context) error {
 	working, end := context.WithCancelCause(ctx)
 	var beating sync.WaitGroup
 	beating.Go(func() {
-		t := time.NewTicker(r.e.Policy().Lease / 3)
-		defer t.Stop()
-		for {
-			select {
-			case <-working.Done():
-				return
-			case <-t.C:
-				if err := r.c.Renew(working); errors.Is(err, stet.ErrFenced) {
-					end(err)
-				}
+		for rest.For(working, r.e.Policy().Lease/3) {
+			if err := r.c.Renew(working); errors.Is(err, stet.ErrFenced) {
+				end(err)
 			}
 		}
 	})
