@@ -138,23 +138,19 @@ func (p principal) allows(s stet.Scope) bool {
 // bound reports whether p may see some scopes only.
 func (p principal) bound() bool { return len(p.scopes) > 0 }
 
-// only is the one scope that p may see, if it is known by name: a list is then asked for it alone,
-// and needs no filter.
-func (p principal) only() (stet.Scope, bool) {
-	if len(p.scopes) != 1 || strings.HasSuffix(p.scopes[0], "*") {
-		return "", false
+// only fills in the one scope that p may see, if it is known by name, where a list names none: it is
+// then asked for that alone, and needs no filter.
+func (p principal) only(scope *stet.Scope) {
+	if *scope == "" && len(p.scopes) == 1 && !strings.HasSuffix(p.scopes[0], "*") {
+		*scope = stet.Scope(p.scopes[0])
 	}
-	return stet.Scope(p.scopes[0]), true
 }
 
 // within fills in the one scope that p may see where a list names none. Where it names one that is
 // out of reach it says so: an empty list would read as if nothing were wrong there. It says the
 // same whether there is such a scope or not.
 func (p principal) within(scope *stet.Scope) error {
-	if s, ok := p.only(); ok && *scope == "" {
-		*scope = s
-	}
-	if *scope != "" && !p.allows(*scope) {
+	if p.only(scope); *scope != "" && !p.allows(*scope) {
 		return forbidden(p.name + " is bound to other scopes: name one of those, or none.")
 	}
 	return nil

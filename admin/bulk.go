@@ -149,10 +149,7 @@ func takesAdmin(a bulk.Action, now, override bool) bool { return a == bulk.Delet
 // reach is the one place that decides in which scopes a caller may change records in bulk: the
 // query has to name one of the caller's.
 func reach(who principal, q *stet.Query) error {
-	if only, ok := who.only(); ok && q.Scope == "" {
-		q.Scope = only
-	}
-	if !who.allows(q.Scope) {
+	if who.only(&q.Scope); !who.allows(q.Scope) {
 		return notFound
 	}
 	return nil

@@ -167,5 +167,5 @@ func (h *handler) answered(doc *Record, head *stet.Head, last *reconcile.Answer)
 }
 
 func probeAnswer(a *reconcile.Answer) *ProbeAnswer {
-	return &ProbeAnswer{At: a.At.UTC(), TookMS: float64(a.Took.Microseconds()) / 1000, Found: a.Found, Status: a.Status, Evidence: a.Evidence}
+	return &ProbeAnswer{At: a.At.UTC(), TookMS: millis(a.Took), Found: a.Found, Status: a.Status, Evidence: a.Evidence}
 }

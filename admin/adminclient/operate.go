@@ -55,7 +55,7 @@ func (c *Client) Jobs(ctx context.Context) ([]admin.Job, error) {
 }
 
 // JobPath is a job's in the API.
-func JobPath(id string) string { return "/api/v1/bulk/" + segment(id) }
+func JobPath(id string) string { return "/api/v1/bulk/" + Segment(id) }
 
 // Job shows a bulk job.
 func (c *Client) Job(ctx context.Context, id string) (admin.Job, error) {

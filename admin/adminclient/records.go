@@ -18,14 +18,14 @@ type Name struct{ Scope, Key string }
 // Path is the record's in the API.
 func (n Name) Path() string {
 	if n.Scope == "" {
-		return "/api/v1/keys/" + segment(n.Key)
+		return "/api/v1/keys/" + Segment(n.Key)
 	}
-	return "/api/v1/keys/" + segment(n.Scope) + "/" + segment(n.Key)
+	return "/api/v1/keys/" + Segment(n.Scope) + "/" + Segment(n.Key)
 }
 
-// segment escapes a key or a scope for a path. Dots are escaped as well: "." and ".." would be
-// taken for a direction.
-func segment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
+// Segment escapes a key, a scope or another name for a path. Dots are escaped as well: "." and ".."
+// would be taken for a direction.
+func Segment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
 
 // Query selects records.
 type Query struct {
@@ -153,7 +153,7 @@ type IncidentQuery struct {
 func (q IncidentQuery) Path() string { return "/api/v1/incidents?" + values(q).Encode() }
 
 // IncidentPath is an incident's in the API.
-func IncidentPath(id string) string { return "/api/v1/incidents/" + segment(id) }
+func IncidentPath(id string) string { return "/api/v1/incidents/" + Segment(id) }
 
 // Incidents lists the groups of unknown records, the most pressing first.
 func (c *Client) Incidents(ctx context.Context, q IncidentQuery) ([]admin.Incident, error) {

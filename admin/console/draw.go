@@ -30,12 +30,6 @@ func icon(name, color string) template.HTML {
 	return template.HTML(`<svg class="ic c-`+color+`" aria-hidden="true">`) + use(name) + `</svg>`
 }
 
-// stateMark is the shape and the word of a state, never the shape alone.
-func stateMark(m mark) template.HTML {
-	return template.HTML(`<span class="st st-`+m.Class+`"><svg aria-hidden="true">`) + use(m.Icon) + `</svg>` +
-		template.HTML(template.HTMLEscapeString(m.Word)) + `</span>`
-}
-
 // methodPath is a method and a path as they were sent.
 func methodPath(method, path, route string) template.HTML {
 	what := cmp.Or(path, route, "no path recorded")

@@ -224,8 +224,6 @@ func failed(bad *problem) *note {
 }
 
 func lower(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToLower(s[:1]) + s[1:]
+	n := min(1, len(s))
+	return strings.ToLower(s[:n]) + s[n:]
 }

@@ -25,7 +25,7 @@ var templateFiles embed.FS
 // templates are parsed when the first page is drawn: commands that draw none do not wait for it.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"icon": icon, "use": use, "st": stateMark, "path": methodPath, "dict": dict,
+		"icon": icon, "use": use, "path": methodPath, "dict": dict,
 		"num": number[int], "bytes": sizeOf, "plural": plural, "percent": percent, "milli": milli, "rate": rate,
 		"mark": func(r admin.Record) mark { return markOf(&r) }, "messageMark": messageMark,
 		"state":   func(word string) mark { return marked(marks, word) },
@@ -285,18 +285,10 @@ func (v view) DeadLetters() int {
 	return v.known().Dead + *cmp.Or(v.known().OutboxDead, new(int))
 }
 
-// Ready counts the gateways that are ready.
-func (v view) Ready() (n int) {
+// Gateways counts those that are ready, and those that have not ended.
+func (v view) Gateways() (n struct{ Ready, Known int }) {
 	for _, g := range v.known().Gateways {
-		n += btoi(g.State == "ready")
-	}
-	return n
-}
-
-// Known counts the gateways that are not ended.
-func (v view) Known() (n int) {
-	for _, g := range v.known().Gateways {
-		n += btoi(g.State != "ended")
+		n.Ready, n.Known = n.Ready+btoi(g.State == "ready"), n.Known+btoi(g.State != "ended")
 	}
 	return n
 }
@@ -382,9 +374,7 @@ func (p *page) Is(name, value string) bool { return p.r.URL.Query().Get(name) ==
 func address(format string, names ...string) string {
 	escaped := make([]any, len(names))
 	for i, n := range names {
-		if escaped[i] = url.PathEscape(n); strings.Trim(n, ".") == "" { // it would be another path
-			escaped[i] = strings.ReplaceAll(n, ".", "%2E")
-		}
+		escaped[i] = adminclient.Segment(n)
 	}
 	return fmt.Sprintf(format, escaped...)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/internal/age"
@@ -203,12 +204,8 @@ func quoted(s string) string {
 
 // first makes the beginning of a sentence of a clause.
 func first(s string) string {
-	for i := range s {
-		if i > 0 {
-			return strings.ToUpper(s[:i]) + s[i:]
-		}
-	}
-	return strings.ToUpper(s)
+	_, n := utf8.DecodeRuneInString(s)
+	return strings.ToUpper(s[:n]) + s[n:]
 }
 
 func (p *page) probeFact(r *admin.Record) fact {
