@@ -342,11 +342,6 @@ func (h *handler) turn(c *call, do func(context.Context, string, stet.Note) (bul
 // bulkRecent answers GET /api/v1/bulk.
 func (h *handler) bulkRecent(c *call) (any, error) {
 	jobs, err := h.Bulk.Recent(c.Context())
-	all := []Job{}
-	for i := range jobs {
-		if c.who.allows(jobs[i].Query.Scope) {
-			all = append(all, newJob(&jobs[i]))
-		}
-	}
-	return map[string][]Job{"jobs": all}, err
+	jobs = slices.DeleteFunc(jobs, func(j bulk.Job) bool { return !c.who.allows(j.Query.Scope) })
+	return map[string][]Job{"jobs": documents(jobs, newJob)}, err
 }

@@ -122,10 +122,6 @@ func (h *handler) unchanged(head *stet.Head, err error) error {
 	switch {
 	case errors.Is(err, stet.ErrFresh), errors.Is(err, stet.ErrAttended):
 		return h.unsettled(head)
-	case errors.Is(err, stet.ErrContradicted):
-		return contradicted
-	case errors.Is(err, stet.ErrKeptLonger):
-		return keptLonger
 	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale), errors.Is(err, stet.ErrOtherAttempt):
 		return stateChanged(head)
 	case errors.Is(err, reconcile.ErrNoAnswer):

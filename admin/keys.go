@@ -44,11 +44,16 @@ func (h *handler) list(c *call) (any, error) {
 
 // paged is the document of a list.
 func paged[T, D any](name string, rows []T, next string, doc func(*T) D) map[string]any {
+	return map[string]any{name: documents(rows, doc), "next_cursor": next}
+}
+
+// documents describes rows.
+func documents[T, D any](rows []T, doc func(*T) D) []D {
 	docs := make([]D, len(rows))
 	for i := range rows {
 		docs[i] = doc(&rows[i])
 	}
-	return map[string]any{name: docs, "next_cursor": next}
+	return docs
 }
 
 // page returns the records that a filter selects, and the cursor of the next page.

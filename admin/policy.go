@@ -81,11 +81,7 @@ type (
 
 func (h *handler) policy(*call) (any, error) {
 	p := h.Policy()
-	doc := policyDoc{Scope: p.Scope, Routes: make([]routeDoc, 0, len(p.Routes))}
-	for i := range p.Routes {
-		doc.Routes = append(doc.Routes, publish(&p.Routes[i]))
-	}
-	return doc, nil
+	return policyDoc{p.Scope, documents(p.Routes, publish)}, nil
 }
 
 func publish(r *Route) routeDoc {

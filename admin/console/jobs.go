@@ -16,11 +16,7 @@ import (
 )
 
 // jobs draws GET /jobs.
-func (p *page) jobs() error {
-	var doc lists
-	if err := p.get("/api/v1/bulk", &doc); err != nil {
-		return err
-	}
+func (p *page) jobs(doc *lists) error {
 	return p.render(http.StatusOK, "jobs", view{Name: "audit", Title: "Jobs", D: doc.Jobs})
 }
 

@@ -30,10 +30,21 @@ func of(format, name string) func(*page) string {
 	return func(p *page) string { return address(format, p.r.PathValue(name)) }
 }
 
+// drawn is a page that is drawn from one list alone: that of its twin.
+func drawn(path, role string, draw func(*page, *lists) error, twin func(*page) string) pageRow {
+	return pageRow{path, role, func(p *page) error {
+		var doc lists
+		if err := p.get(twin(p), &doc); err != nil {
+			return err
+		}
+		return draw(p, &doc)
+	}, twin}
+}
+
 // pages are all pages.
 var pages = []pageRow{
 	{"/{$}", "viewer", (*page).overview, list("/api/v1/status")},
-	{"/unknown", "viewer", (*page).unknown, list("/api/v1/incidents")},
+	drawn("/unknown", "viewer", (*page).unknown, list("/api/v1/incidents")),
 	{"/unknown/{incident}", "viewer", (*page).incident, of("/api/v1/incidents/%s", "incident")},
 	{"/unknown/{incident}/{do}", "operator", (*page).many, of("/api/v1/incidents/%s", "incident")},
 	{"/keys", "viewer", (*page).keys, list("/api/v1/keys", keyFilters...)},
@@ -44,12 +55,12 @@ var pages = []pageRow{
 	{"/keys/{id}/forget", "admin", onForm("forget", (*page).forgetting), of("/api/v1/keys/%s", "id")},
 	{"/dead", "viewer", (*page).dead, (*page).deadMessages},
 	{"/outbox/{message}", "viewer", (*page).message, of("/api/v1/outbox/%s", "message")},
-	{"/routes", "viewer", (*page).routes, list("/api/v1/routes")},
-	{"/scopes", "viewer", (*page).scopes, list("/api/v1/scopes")},
+	drawn("/routes", "viewer", (*page).routes, list("/api/v1/routes")),
+	drawn("/scopes", "viewer", (*page).scopes, list("/api/v1/scopes")),
 	{"/audit", "viewer", (*page).audit, list("/api/v1/audit", auditFilters...)},
 	{"/audit/export", "viewer", (*page).export, nil},
-	{"/config", "viewer", (*page).config, list("/api/v1/config")},
-	{"/jobs", "viewer", (*page).jobs, list("/api/v1/bulk")},
+	drawn("/config", "viewer", (*page).config, list("/api/v1/config")),
+	drawn("/jobs", "viewer", (*page).jobs, list("/api/v1/bulk")),
 	{"/jobs/{job}", "viewer", (*page).job, of("/api/v1/bulk/%s", "job")},
 	{"/jobs/{job}/report", "viewer", (*page).report, nil},
 	{"/find", "viewer", (*page).findPage, nil},

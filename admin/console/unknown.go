@@ -34,11 +34,7 @@ type group struct {
 }
 
 // unknown draws GET /unknown.
-func (p *page) unknown() error {
-	var doc lists
-	if err := p.get("/api/v1/incidents", &doc); err != nil {
-		return err
-	}
+func (p *page) unknown(doc *lists) error {
 	q := p.r.URL.Query()
 	d := unknownView{Which: q.Get("which"), Counts: map[string]int{}}
 	open := strings.Split(q.Get("open"), ",")
