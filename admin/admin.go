@@ -148,10 +148,15 @@ func (h *handler) readyz(c *call) (any, error) {
 
 // text answers with a line.
 func text(status int, line string) http.Handler {
+	return as(status, "text/plain; charset=utf-8", []byte(line+"\n"))
+}
+
+// as answers with a body of a media type.
+func as(status int, media string, body []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Content-Type", media)
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(line + "\n"))
+		_, _ = w.Write(body)
 	})
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -300,15 +301,13 @@ func (h *handler) bulkReport(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/x-ndjson")
-		lines := json.NewEncoder(w)
-		for i := range job.Errors {
-			if lines.Encode(&job.Errors[i]) != nil { // the client has gone
-				return
-			}
+	var lines bytes.Buffer
+	for i := range job.Errors {
+		if err := json.NewEncoder(&lines).Encode(&job.Errors[i]); err != nil {
+			return nil, err
 		}
-	}), nil
+	}
+	return as(http.StatusOK, "application/x-ndjson", lines.Bytes()), nil
 }
 
 // bulkStop answers POST /api/v1/bulk/{job}/stop.

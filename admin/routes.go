@@ -168,8 +168,5 @@ var openAPIDocument []byte
 
 // openAPI answers GET /openapi.json. It is as public as the project.
 func (h *handler) openAPI(*call) (any, error) {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(openAPIDocument)
-	}), nil
+	return as(http.StatusOK, reply.Document, openAPIDocument), nil
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"net/url"
 
 	"github.com/stet-dev/stet/admin"
 )
@@ -14,17 +15,14 @@ var keyFilters = []string{"state", "scope", "route", "path", "method", "cause", 
 
 // filterView is the form of a list: what is in it, and what is wrong with it.
 type filterView struct {
-	Values map[string]string
+	Values url.Values
 	fault
 }
 
 // filtered fetches the list that the page's filter selects. What the API says about the filter, if
 // it is about one, is noted.
 func (p *page) filtered(at string, names []string) (f filterView, doc lists, status int, err error) {
-	f.Values = map[string]string{}
-	for _, n := range names {
-		f.Values[n] = p.r.URL.Query().Get(n)
-	}
+	f.Values = p.r.URL.Query()
 	err = p.get(at+p.filter(names...), &doc)
 	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusBadRequest && bad.Parameter != "" {
 		f.Error, f.At = first(bad.Detail)+".", bad.Parameter

@@ -106,37 +106,25 @@ func (h *console) newPage(w http.ResponseWriter, r *http.Request) *page {
 	return p
 }
 
-// admit finds out who asks. It writes the answer to those who have to sign in first, and to those
-// without the role that a page or a form takes.
-func (h *console) admit(w http.ResponseWriter, r *http.Request, role string) (*page, bool) {
-	p := h.newPage(w, r)
-	err := p.get("/api/v1/whoami", &p.Who)
-	switch bad, is := errors.AsType[*problem](err); {
-	case err == nil && p.May(role):
-		return p, true
-	case err == nil:
-		p.fail(takes(role))
-	case is && bad.Status == http.StatusUnauthorized:
-		h.Sessions.end(r) // its token has been taken back, or has expired
-		h.askToSignIn(w, r)
-	default:
-		p.fail(err)
-	}
-	return nil, false
-}
-
-func takes(role string) error {
-	return &problem{Status: http.StatusForbidden, Code: "forbidden", Title: "This takes the role " + role,
-		Detail: "You can read. Somebody with that role can do it."}
-}
-
-// page returns the handler of a page, or of a form.
+// page returns the handler of a page, or of a form, for those with a role. It finds out who asks:
+// some have to sign in first.
 func (h *console) page(role string, draw pageFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if p, ok := h.admit(w, r, role); ok {
-			if err := draw(p); err != nil {
-				p.fail(err)
-			}
+		p := h.newPage(w, r)
+		err := p.get("/api/v1/whoami", &p.Who)
+		switch bad, is := errors.AsType[*problem](err); {
+		case is && bad.Status == http.StatusUnauthorized:
+			h.Sessions.end(r) // its token has been taken back, or has expired
+			h.askToSignIn(w, r)
+			return
+		case err == nil && !p.May(role):
+			err = &problem{Status: http.StatusForbidden, Code: "forbidden", Title: "This takes the role " + role,
+				Detail: "You can read. Somebody with that role can do it."}
+		case err == nil:
+			err = draw(p)
+		}
+		if err != nil {
+			p.fail(err)
 		}
 	}
 }

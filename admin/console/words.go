@@ -136,11 +136,10 @@ func full(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000")
 // number groups the digits of n.
 func number[N int | int64 | uint64](n N) string {
 	s := fmt.Sprint(n)
-	var parts []string
-	for len(s) > 3 && s[len(s)-4] != '-' {
-		parts, s = append([]string{s[len(s)-3:]}, parts...), s[:len(s)-3]
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
 	}
-	return strings.Join(append([]string{s}, parts...), ",")
+	return s
 }
 
 func sizeOf(n int64) string {
