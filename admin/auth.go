@@ -138,8 +138,8 @@ func (p principal) allows(s stet.Scope) bool {
 // bound reports whether p may see some scopes only.
 func (p principal) bound() bool { return len(p.scopes) > 0 }
 
-// only fills in the one scope that p may see, if it is known by name, where a list names none: it is
-// then asked for that alone, and needs no filter.
+// only fills in the one scope that p may see, if it is known by name, where a list names none: it
+// is then asked for that alone, and needs no filter.
 func (p principal) only(scope *stet.Scope) {
 	if *scope == "" && len(p.scopes) == 1 && !strings.HasSuffix(p.scopes[0], "*") {
 		*scope = stet.Scope(p.scopes[0])
