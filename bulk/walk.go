@@ -81,19 +81,18 @@ func (r *run) held(ctx context.Context) error {
 	})
 	beating.Go(func() { r.watch(working, end) })
 	err := r.walk(working)
-	stopped := errors.Is(context.Cause(working), ErrStopped)
-	lost := errors.Is(context.Cause(working), stet.ErrFenced)
+	why := context.Cause(working)
 	end(nil)
 	beating.Wait()
 	switch {
 	case err == nil:
 		return r.settle(ctx)
-	case stopped:
+	case errors.Is(why, ErrStopped):
 		if err := r.leave(ctx, 0); !errors.Is(err, errLater) {
 			return err
 		}
 		return ErrStopped
-	case lost || !errors.Is(err, errLater):
+	case errors.Is(why, stet.ErrFenced), !errors.Is(err, errLater):
 		return err
 	}
 	return r.leave(ctx, later)

@@ -84,12 +84,15 @@ func (h *console) mount() {
 	h.mux.HandleFunc("POST /logout", h.logout)
 	for _, rt := range pages {
 		h.mux.HandleFunc("GET "+rt.path, h.page(rt.role, rt.draw))
+		if rt.twin != nil {
+			h.twins.HandleFunc("GET "+rt.path, h.twin(rt.twin))
+		}
 	}
 	for _, rt := range changes {
 		h.mux.HandleFunc("POST "+rt.path, h.page(rt.role, change(rt.do)))
 	}
 	h.mux.HandleFunc("/", h.page("viewer", func(*page) error { return noPage }))
-	h.mountTwins()
+	h.twins.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.newPage(w, r).fail(noPage) })
 }
 
 var noPage = &problem{Status: http.StatusNotFound, Code: "not-found", Title: "There is no such page",

@@ -86,20 +86,14 @@ var changes = []changeRow{
 	{"/find", "viewer", (*page).find},
 }
 
-// mountTwins registers the twins: what is asked for with .json after the address of a page.
-func (h *console) mountTwins() {
-	for _, rt := range pages {
-		if rt.twin == nil {
-			continue
+// twin returns the handler of a page's twin: what is asked for with .json after its address.
+func (h *console) twin(at func(*page) string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p := h.newPage(w, r)
+		if err := p.api.Relay(r.Context(), w, at(p)); err != nil {
+			p.fail(err)
 		}
-		h.twins.HandleFunc("GET "+rt.path, func(w http.ResponseWriter, r *http.Request) {
-			p := h.newPage(w, r)
-			if err := p.api.Relay(r.Context(), w, rt.twin(p)); err != nil {
-				p.fail(err)
-			}
-		})
 	}
-	h.twins.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.newPage(w, r).fail(noPage) })
 }
 
 // untwinned is the request for the page whose twin is asked for, or nil.

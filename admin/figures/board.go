@@ -66,7 +66,7 @@ func New(c Config) *Board {
 	return &Board{cfg: c, routes: newRoutes(), shadows: newRoutes(), scopes: newScopes(),
 		clock: clock{own: now.UTC(), local: now}, began: now, mine: none,
 		hour: newRing(fineStep, fineSteps), day: newRing(dayStep, daySteps),
-		recent: newRecent(now),
+		recent: recent{next: now.Add(time.Minute), was: make([]callCounts, 1)}, // calls before its first look count
 		asked:  sightings{limit: maxAsked}, mismatches: sightings{limit: maxMismatches}}
 }
 

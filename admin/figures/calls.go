@@ -73,12 +73,7 @@ const callsFor = 5
 // recent has the counts as they were at the last full minutes.
 type recent struct {
 	next time.Time
-	was  []callCounts // oldest first
-}
-
-// newRecent begins with no calls, so that those before its first look are not lost.
-func newRecent(now time.Time) recent {
-	return recent{next: now.Add(time.Minute), was: make([]callCounts, 1)}
+	was  []callCounts // oldest first: at the beginning there were none
 }
 
 // keep notes the counts, once a minute.

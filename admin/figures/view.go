@@ -89,7 +89,9 @@ func (b *Board) look(ctx context.Context) *view {
 	if e := b.engine.Load(); e != nil {
 		began := time.Now()
 		if all, err := peers(ctx, e, b.views.reach()); err == nil {
-			b.views.read(all)
+			if b.views.peers = all; len(all) == slots {
+				b.views.all = time.Now().Add(time.Minute)
+			}
 			b.guessTime(all, began)
 		}
 	}
@@ -112,12 +114,6 @@ func (v *views) reach() int {
 		}
 	}
 	return min(last+3, slots)
-}
-
-func (v *views) read(all []peer) {
-	if v.peers = all; len(all) == slots {
-		v.all = time.Now().Add(time.Minute)
-	}
 }
 
 // guessTime sets the clock of a board without a record of its own by when others' were read.
