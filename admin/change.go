@@ -125,7 +125,8 @@ func (h *handler) unchanged(head *stet.Head, err error) error {
 	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale), errors.Is(err, stet.ErrOtherAttempt):
 		return stateChanged(head)
 	case errors.Is(err, reconcile.ErrNoAnswer):
-		return unanswered(err)
+		return &Problem{Status: 502, Code: "probe-failed", Title: "The probe got no answer", Retryable: true,
+			Detail: fmt.Sprintf("It is still unknown: %s. See that reconcile.probe.url answers, and ask again.", err)}
 	}
 	return err
 }

@@ -25,33 +25,28 @@ func (h *handler) outlook(head *stet.Head, late bool) *Outlook {
 func (h *handler) told(head *stet.Head) ClientAnswer {
 	longest, accepted := h.answers(head.Route)
 	d := stet.Decision{Verdict: head.Verdict(), Record: stet.Record{Head: *head}}
-	problem := func(code stethttp.Code) ClientAnswer {
-		return ClientAnswer{Status: stethttp.NewProblem(code, "").Status, Code: string(code)}
-	}
-	again := func(code stethttp.Code) ClientAnswer {
-		a := problem(code)
-		a.RetryAfter = d.RetryAfter(longest).Seconds()
-		return a
+	problem := func(code stethttp.Code, again time.Duration) ClientAnswer {
+		return ClientAnswer{Status: stethttp.NewProblem(code, "").Status, Code: string(code), RetryAfter: again.Seconds()}
 	}
 	switch d.Verdict {
 	case stet.Execute:
 		return ClientAnswer{Retry: true}
 	case stet.Replay:
 		if head.Kept == stet.KeptStatus || head.Status < 200 || head.Status > 999 {
-			return problem(stethttp.ResultNotRetained)
+			return problem(stethttp.ResultNotRetained, 0)
 		}
 		return ClientAnswer{Status: head.Status}
 	case stet.InProgress:
-		a := again(stethttp.InProgress)
+		a := problem(stethttp.InProgress, d.RetryAfter(longest))
 		if accepted {
 			a.Status = http.StatusAccepted
 		}
 		return a
 	case stet.Unresolved:
 		d.Record.State = stet.Unknown // a run whose lease is over becomes it when a client asks
-		return again(stethttp.OutcomeUnknown)
+		return problem(stethttp.OutcomeUnknown, d.RetryAfter(longest))
 	case stet.Gone:
-		return problem(stethttp.ExpiredKey)
+		return problem(stethttp.ExpiredKey, 0)
 	case stet.Mismatch, stet.Absent: // of other requests, and of no record
 	}
 	panic("admin: no such verdict: " + d.Verdict.String())

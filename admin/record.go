@@ -94,10 +94,7 @@ func (r *Record) reveal(rec *stet.Record) {
 	if rec.Response == nil {
 		return
 	}
-	r.Response = &Response{Status: rec.Response.Status, Headers: map[string][]string{}, Body: rec.Response.Body}
-	if r.Response.Body == nil {
-		r.Response.Body = []byte{}
-	}
+	r.Response = &Response{Status: rec.Response.Status, Headers: map[string][]string{}, Body: some(rec.Response.Body)}
 	for _, f := range rec.Response.Header {
 		r.Response.Headers[f.Name] = append(r.Response.Headers[f.Name], f.Value)
 	}

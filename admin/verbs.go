@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -91,17 +90,9 @@ func (h *handler) ask(c *call) (any, error) {
 		doc.Probe.Settles = h.Reconciler.Plan().Outlook(&a.Head, doc.Late != nil).SettledAt.UTC()
 	}
 	a.Answer.At = a.Head.AsOf.Add(a.Answer.Took)
-	last := &a.Answer
-	if found, _ := h.lastAnswer(c.Context(), &a.Head); found != nil { // an earlier one may count for more
-		last = found
-	}
-	h.answered(&doc.Record, &a.Head, last)
+	found, _ := h.lastAnswer(c.Context(), &a.Head) // an earlier one may count for more
+	h.answered(&doc.Record, &a.Head, cmp.Or(found, &a.Answer))
 	return doc, nil
-}
-
-func unanswered(err error) error {
-	return &Problem{Status: 502, Code: "probe-failed", Title: "The probe got no answer", Retryable: true,
-		Detail: fmt.Sprintf("It is still unknown: %s. See that reconcile.probe.url answers, and ask again.", err)}
 }
 
 // What is said about who looks at a record is stored with it: maxName and maxRemark bound it, in

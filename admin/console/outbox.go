@@ -135,9 +135,7 @@ type messageView struct {
 // message draws GET /outbox/{message}.
 func (p *page) message() error { return p.messagePage(http.StatusOK, nil, "") }
 
-func (p *page) messageAt(verb string) string {
-	return address("/api/v1/outbox/%s", p.r.PathValue("message")) + verb
-}
+func (p *page) messageAt(verb string) string { return of("/api/v1/outbox/%s", "message")(p) + verb }
 
 func (p *page) messagePage(status int, n *note, query string) error {
 	var m admin.Message

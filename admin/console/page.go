@@ -347,10 +347,7 @@ func (p *page) With(name, value string) string {
 	if value == "" {
 		q.Del(name)
 	}
-	if at := p.r.URL.EscapedPath() + query(q); at != "" {
-		return at
-	}
-	return "/"
+	return p.r.URL.EscapedPath() + query(q)
 }
 
 // Next is the address of the next part of a list.

@@ -124,8 +124,5 @@ func (p *page) filter(allowed ...string) string {
 		} // else the API says what is wrong with it
 		q.Set("cursor", c)
 	}
-	if len(q) == 0 {
-		return ""
-	}
-	return "?" + q.Encode()
+	return query(q)
 }

@@ -206,8 +206,8 @@ func (p *page) oneGroup() (group, error) {
 	return g, nil
 }
 
-// said is what the probes of an incident were answered.
-func said(in admin.Incident) (all []string) {
+// Line is what an incident's row says of all its keys: first what their probes were answered.
+func (p *page) Line(in admin.Incident) (all []string) {
 	asked := 0
 	for _, w := range probeWords {
 		if n := in.Probes[w.found]; n > 0 {
@@ -218,12 +218,6 @@ func said(in admin.Incident) (all []string) {
 	if rest := in.Count - asked; rest > 0 && len(in.Probes) > 0 {
 		all = append(all, number(rest)+" not asked yet")
 	}
-	return all
-}
-
-// Line is what an incident's row says of all its keys.
-func (p *page) Line(in admin.Incident) []string {
-	all := said(in)
 	if in.Asking.Count > 0 {
 		all = append(all, "clients asked "+plural(in.Asking.Count, "time", "times")+", last "+p.Age(in.Asking.LastAt)+" ago")
 	}
