@@ -31,7 +31,8 @@ func (h *handler) list(c *call) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
 	defer cancel()
-	heads, next, err := rows(h, c.who, f.After, f.Bound(), 1, func(head *stet.Head) bool { return c.who.allows(head.Scope) },
+	heads, next, err := rows(h, c.who, f.After, f.Bound(), 1,
+		func(head *stet.Head) bool { return c.who.allows(head.Scope) },
 		func(after string, n int) ([]stet.Head, string, error) {
 			f.After, f.Limit = after, n
 			return h.page(ctx, &f)

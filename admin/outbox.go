@@ -66,7 +66,8 @@ type MessageError struct {
 func (h *handler) letter(s *outbox.Stored) Message {
 	return Message{ID: s.ID, State: s.State, Topic: s.Topic, Name: s.Name, Record: h.tagOf(s.Record.ID), Scope: string(s.Record.Scope), OrderKey: s.OrderKey,
 		Attempt: s.Attempt, DownstreamKey: s.DownstreamKey, DownstreamID: s.DownstreamID, PayloadBytes: len(s.Payload),
-		Errors: documents(s.Errors, func(f *outbox.Failure) MessageError { return MessageError(*f) }), Damage: s.Damage, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, DueAt: s.DueAt}
+		Errors: documents(s.Errors, func(f *outbox.Failure) MessageError { return MessageError(*f) }), Damage: s.Damage,
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, DueAt: s.DueAt}
 }
 
 // outboxed answers a call where there is an outbox.

@@ -88,7 +88,8 @@ func publish(r *Route) routeDoc {
 	c := &r.Config
 	d := routeDoc{
 		Route: c.Route, Match: r.Match, Mode: modes[c.Mode], EnabledMethods: c.EnabledMethods,
-		Key: keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1), cmp.Or(c.Key.MaxLen, stet.DefaultMaxKeyLen), ""},
+		Key: keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1),
+			cmp.Or(c.Key.MaxLen, stet.DefaultMaxKeyLen), ""},
 		TTL: ttlDoc{c.Policy.Retain.Seconds(), c.MinTTL.Seconds(), c.MaxTTL.Seconds(),
 			"completion", "execute", 0},
 		Fingerprint: fingerprintDoc{c.Fingerprint.String(), c.Fingerprint.Body.String(), c.Fingerprint.Fields, c.Fingerprint.Exclude, c.Fingerprint.Headers, c.Fingerprint.Decode},
