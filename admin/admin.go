@@ -97,15 +97,10 @@ type handler struct {
 
 // New returns the handler for the records of one engine. It is safe for concurrent use.
 func New(e *stet.Engine, c Config) http.Handler {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Who == "" {
-		c.Who = "loopback"
-	}
 	if c.Bulk != nil {
 		c.Bulk.AskWith(c.Reconciler)
 	}
+	c.Log, c.Who = cmp.Or(c.Log, slog.New(slog.DiscardHandler)), cmp.Or(c.Who, "loopback")
 	c.Settle = cmp.Or(c.Settle, reconcile.DefaultSettle)
 	h := &handler{engine: e, Config: c, cursors: sealed.New(), mux: http.NewServeMux(),
 		sweeping: make(chan struct{}, 1)}
@@ -153,10 +148,15 @@ func (h *handler) readyz(c *call) (any, error) {
 
 // text answers with a line.
 func text(status int, line string) http.Handler {
+	return as(status, "text/plain; charset=utf-8", []byte(line+"\n"))
+}
+
+// as answers with a body of a media type.
+func as(status int, media string, body []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Content-Type", media)
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(line + "\n"))
+		_, _ = w.Write(body)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -56,50 +55,36 @@ type auditFilter struct {
 	since, until time.Time
 }
 
-// audit answers GET /api/v1/audit. A page may be short, or empty, before the last.
+// audit answers GET /api/v1/audit. A page may be short, or empty, before the last. The newest come
+// first, so that a page of the store whose last is too old is the last.
 func (h *handler) audit(c *call) (any, error) {
 	var f auditFilter
 	if err := cmp.Or(f.parameters().read(c.URL), c.who.within(&f.Scope)); err != nil {
 		return nil, err
 	}
-	changes, next, err := rows(h, c.who, f.After, cmp.Or(f.Limit, stet.DefaultLimit), func(c *stet.Change) stet.Scope { return c.ID.Scope },
+	further := false
+	changes, next, err := rows(h, c.who, f.After, cmp.Or(f.Limit, stet.DefaultLimit), auditLooks,
+		func(change *stet.Change) bool { return c.who.allows(change.ID.Scope) && f.selects(change) },
 		func(after string, n int) ([]stet.Change, string, error) {
-			f.After = after
-			changes, next, err := f.page(n, func() ([]stet.Change, string, error) { return h.engine.Operator().History(c.Context(), f.HistoryQuery) })
+			f.After, f.Limit = after, n
+			changes, next, err := h.engine.Operator().History(c.Context(), f.HistoryQuery)
 			switch {
 			case errors.Is(err, stet.ErrUnsupported):
 				return nil, "", noHistory
-			case err != nil && after != "":
+			case err != nil && after != "" && !further:
 				return nil, "", badParameter("cursor", "it is not from this store; start without one")
 			case err != nil:
 				return nil, "", unavailable
+			case len(changes) > 0 && changes[len(changes)-1].At.Before(f.since):
+				next = ""
 			}
+			further = true
 			return changes, next, nil
 		})
 	if err != nil {
 		return nil, err
 	}
 	return paged("entries", changes, next, h.entry), nil
-}
-
-// page returns up to n entries that the filter selects. The newest come first, so that a page whose
-// last is too old is the last.
-func (f *auditFilter) page(n int, read func() ([]stet.Change, string, error)) (found []stet.Change, next string, err error) {
-	for range auditLooks {
-		f.Limit = n - len(found)
-		got, after, err := read()
-		if err != nil {
-			return nil, "", err
-		}
-		if len(got) > 0 && got[len(got)-1].At.Before(f.since) {
-			after = ""
-		}
-		found = append(found, slices.DeleteFunc(got, func(c stet.Change) bool { return !f.selects(&c) })...)
-		if f.After, next = after, after; next == "" || len(found) >= n {
-			break
-		}
-	}
-	return found, next, nil
 }
 
 func (f *auditFilter) selects(c *stet.Change) bool {

@@ -123,3 +123,48 @@ func (h *handler) knownHost(host string) bool {
 	is := func(name string) bool { return strings.EqualFold(name, host) }
 	return is("localhost") || slices.ContainsFunc(h.Hosts, is)
 }
+
+// allows reports whether what is in the scope exists for p. What belongs to no scope, such as a
+// refused login, has the empty one.
+func (p principal) allows(s stet.Scope) bool {
+	return !p.bound() || slices.ContainsFunc(p.scopes, func(bound string) bool {
+		if prefix, more := strings.CutSuffix(bound, "*"); more {
+			return strings.HasPrefix(string(s), prefix) && s != ""
+		}
+		return bound == string(s)
+	})
+}
+
+// bound reports whether p may see some scopes only.
+func (p principal) bound() bool { return len(p.scopes) > 0 }
+
+// only fills in the one scope that p may see, if it is known by name, where a list names none: it
+// is then asked for that alone, and needs no filter.
+func (p principal) only(scope *stet.Scope) {
+	if *scope == "" && len(p.scopes) == 1 && !strings.HasSuffix(p.scopes[0], "*") {
+		*scope = stet.Scope(p.scopes[0])
+	}
+}
+
+// within fills in the one scope that p may see where a list names none. Where it names one that is
+// out of reach it says so: an empty list would read as if nothing were wrong there. It says the
+// same whether there is such a scope or not.
+func (p principal) within(scope *stet.Scope) error {
+	if p.only(scope); *scope != "" && !p.allows(*scope) {
+		return forbidden(p.name + " is bound to other scopes: name one of those, or none.")
+	}
+	return nil
+}
+
+// Whoami is the answer of GET /api/v1/whoami: whose token the call came with, and what it allows.
+type Whoami struct {
+	Name    string   `json:"name"`
+	Role    string   `json:"role"`
+	Scopes  []string `json:"scopes,omitzero"` // as in [Token]
+	NoToken bool     `json:"no_token"`        // the call needed none
+}
+
+// whoami answers GET /api/v1/whoami.
+func (h *handler) whoami(c *call) (any, error) {
+	return Whoami{Name: c.who.name, Role: c.who.role.String(), Scopes: c.who.scopes, NoToken: len(h.Tokens) == 0}, nil
+}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -18,10 +19,6 @@ import (
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/walk"
 )
-
-// bulkRoles are what it takes to have each of the actions done: what it takes for one record.
-var bulkRoles = map[bulk.Action]Role{bulk.Release: Operator, bulk.Delete: Admin, bulk.Extend: Operator, bulk.Resolve: Operator,
-	bulk.Probe: Operator, bulk.Snooze: Operator, bulk.Hand: Operator}
 
 // Job is a bulk job as the API shows it.
 type Job struct {
@@ -84,16 +81,9 @@ func newJob(j *bulk.Job) Job {
 
 // bulkRequest is the body of POST /api/v1/bulk, and of its count.
 type bulkRequest struct {
-	note
-	action        bulk.Action
-	filter        bulkFilter
-	ids           []string // nil: there is a filter
-	expect        *int
-	until         time.Time
-	to, remark    string
-	limit         int
-	seconds       float64
-	now, override bool
+	Order  // without IDs there is a filter
+	filter bulkFilter
+	expect *int
 }
 
 // bulkFilter is read by the names and rules of the parameters of a list.
@@ -140,30 +130,27 @@ func parameterText(v any) (string, bool) {
 
 // readBulk reads what is to be done, and refuses what the caller may not do or see.
 func (h *handler) readBulk(c *call, own map[string]any, b *bulkRequest) error {
-	into := map[string]any{"action": (*string)(&b.action), "filter": &b.filter}
+	into := map[string]any{"action": (*string)(&b.Action), "filter": &b.filter}
 	maps.Copy(into, own)
 	if err := h.read(c, into); err != nil {
 		return err
 	}
-	if role, known := bulkRoles[b.action]; known && c.who.role < role {
-		return lacks(c.who, role)
-	}
-	if (b.now || b.override) && c.who.role < Admin {
+	if takesAdmin(b.Action, b.Now, b.Override) && c.who.role < Admin {
 		return lacks(c.who, Admin)
 	}
-	if b.ids != nil {
+	if b.IDs != nil {
 		return nil // see [handler.bulkNamed]
 	}
 	return reach(c.who, &b.filter.Query)
 }
 
+// takesAdmin reports whether a job takes an admin, as each of these does for one record.
+func takesAdmin(a bulk.Action, now, override bool) bool { return a == bulk.Delete || now || override }
+
 // reach is the one place that decides in which scopes a caller may change records in bulk: the
 // query has to name one of the caller's.
 func reach(who principal, q *stet.Query) error {
-	if only, ok := who.only(); ok && q.Scope == "" {
-		q.Scope = only
-	}
-	if !who.allows(q.Scope) {
+	if who.only(&q.Scope); !who.allows(q.Scope) {
 		return notFound
 	}
 	return nil
@@ -177,11 +164,13 @@ type accepted struct {
 // bulkStart answers POST /api/v1/bulk.
 func (h *handler) bulkStart(c *call) (any, error) {
 	var b bulkRequest
-	err := h.readBulk(c, map[string]any{"ids": &b.ids, "expect": &b.expect, "limit": &b.limit, "seconds": &b.seconds, "now": &b.now,
-		"override": &b.override, "reason": &b.reason, "evidence": &b.evidence, "until": &b.until, "to": &b.to, "note": &b.remark}, &b)
+	err := h.readBulk(c, map[string]any{"ids": &b.IDs, "expect": &b.expect, "limit": &b.Limit, "seconds": &b.Seconds, "now": &b.Now,
+		"override": &b.Override, "reason": &b.Reason, "evidence": &b.Evidence, "until": &b.Until, "to": &b.To, "note": &b.Note}, &b)
 	var retain time.Duration
-	wrong := seconds(&retain)(strconv.FormatFloat(b.seconds, 'f', -1, 64))
-	switch err = cmp.Or(err, b.regards(), b.unreasoned()); {
+	wrong := seconds(&retain)(strconv.FormatFloat(b.Seconds, 'f', -1, 64))
+	err = cmp.Or(err, b.regards())
+	n := note{reason: b.Reason, evidence: b.Evidence}
+	switch err = cmp.Or(err, n.unreasoned()); {
 	case err != nil:
 		return nil, err
 	case b.expect == nil:
@@ -193,8 +182,8 @@ func (h *handler) bulkStart(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, err := h.Bulk.Start(c.Context(), bulk.Order{Action: b.action, Query: b.filter.Query, Records: records, Expect: *b.expect, Limit: b.limit,
-		Retain: min(retain, maxSeconds*time.Second), Until: b.until, To: b.to, Settle: h.Settle, Now: b.now, Override: b.override, Note: b.by(c.who)})
+	job, err := h.Bulk.Start(c.Context(), bulk.Order{Action: b.Action, Query: b.filter.Query, Records: records, Expect: *b.expect, Limit: b.Limit,
+		Retain: min(retain, maxSeconds*time.Second), Until: b.Until, To: b.To, Settle: h.Settle, Now: b.Now, Override: b.Override, Note: n.by(c.who)})
 	return accepted{job.ID}, err
 }
 
@@ -202,15 +191,15 @@ func (h *handler) bulkStart(c *call) (any, error) {
 // one.
 func (b *bulkRequest) regards() error {
 	switch {
-	case b.action == bulk.Hand:
-		if b.to = strings.TrimSpace(b.to); b.to != "" {
-			b.reason = cmp.Or(b.reason, b.remark, "handed to "+b.to)
+	case b.Action == bulk.Hand:
+		if b.To = strings.TrimSpace(b.To); b.To != "" {
+			b.Reason = cmp.Or(b.Reason, b.Note, "handed to "+b.To)
 		}
-		return cmp.Or(remark("to", b.to, maxName), remark("reason", b.reason, maxRemark))
-	case b.remark != "":
+		return cmp.Or(remark("to", b.To, maxName), remark("reason", b.Reason, maxRemark))
+	case b.Note != "":
 		return badParameter("note", "only hand takes it, in place of reason")
-	case b.action == bulk.Snooze:
-		return remark("reason", b.reason, maxRemark)
+	case b.Action == bulk.Snooze:
+		return remark("reason", b.Reason, maxRemark)
 	}
 	return nil
 }
@@ -219,14 +208,14 @@ func (b *bulkRequest) regards() error {
 // is bound to scopes names those of one scope, whose job it can look at.
 func (h *handler) bulkNamed(c *call, b *bulkRequest) ([]bulk.Named, error) {
 	switch {
-	case b.ids == nil:
+	case b.IDs == nil:
 		return nil, nil
 	case !reflect.DeepEqual(b.filter.Query, stet.Query{}):
 		return nil, badParameter("ids", "they stand in place of a filter; send one of both")
-	case len(b.ids) == 0, len(b.ids) > bulk.MaxNamed:
-		return make([]bulk.Named, min(len(b.ids), bulk.MaxNamed+1)), nil // which package bulk refuses
+	case len(b.IDs) == 0, len(b.IDs) > bulk.MaxNamed:
+		return make([]bulk.Named, min(len(b.IDs), bulk.MaxNamed+1)), nil // which package bulk refuses
 	}
-	found, err := h.byTags(c, b.ids)
+	found, err := h.byTags(c, b.IDs)
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +275,7 @@ func (h *handler) bulkCount(c *call) (any, error) {
 	if err := h.readBulk(c, nil, &b); err != nil {
 		return nil, err
 	}
-	n, err := h.Bulk.Count(c.Context(), b.action, b.filter.Query)
+	n, err := h.Bulk.Count(c.Context(), b.Action, b.filter.Query)
 	return Count{n.Matching, n.States, n.Oldest.UTC()}, err
 }
 
@@ -312,15 +301,13 @@ func (h *handler) bulkReport(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/x-ndjson")
-		lines := json.NewEncoder(w)
-		for i := range job.Errors {
-			if lines.Encode(&job.Errors[i]) != nil { // the client has gone
-				return
-			}
+	var lines bytes.Buffer
+	for i := range job.Errors {
+		if err := json.NewEncoder(&lines).Encode(&job.Errors[i]); err != nil {
+			return nil, err
 		}
-	}), nil
+	}
+	return as(http.StatusOK, "application/x-ndjson", lines.Bytes()), nil
 }
 
 // bulkStop answers POST /api/v1/bulk/{job}/stop.
@@ -336,10 +323,10 @@ func (h *handler) turn(c *call, do func(context.Context, string, stet.Note) (bul
 		return nil, err
 	}
 	job, err := h.job(c)
-	switch admins := bulkRoles[job.Action] == Admin || job.Now || job.Override; {
+	switch {
 	case err != nil:
 		return nil, err
-	case admins && c.who.role < more:
+	case takesAdmin(job.Action, job.Now, job.Override) && c.who.role < more:
 		return nil, lacks(c.who, more)
 	}
 	job, err = do(c.Context(), job.ID, n.by(c.who))
@@ -354,11 +341,6 @@ func (h *handler) turn(c *call, do func(context.Context, string, stet.Note) (bul
 // bulkRecent answers GET /api/v1/bulk.
 func (h *handler) bulkRecent(c *call) (any, error) {
 	jobs, err := h.Bulk.Recent(c.Context())
-	all := []Job{}
-	for i := range jobs {
-		if c.who.allows(jobs[i].Query.Scope) {
-			all = append(all, newJob(&jobs[i]))
-		}
-	}
-	return map[string][]Job{"jobs": all}, err
+	jobs = slices.DeleteFunc(jobs, func(j bulk.Job) bool { return !c.who.allows(j.Query.Scope) })
+	return map[string][]Job{"jobs": documents(jobs, newJob)}, err
 }

@@ -54,8 +54,8 @@ func (h *handler) read(c *call, into map[string]any) error {
 type note struct {
 	reason, evidence string
 	// What the change was decided on; zero: on whatever there is.
-	ifVersion version
-	ifBasis   basis
+	ifVersion stet.Version
+	ifBasis   string
 }
 
 // with returns the members of a change: those of its note, and its own.
@@ -67,14 +67,14 @@ func (n *note) with(own map[string]any) map[string]any {
 
 // pinned returns a change's own members, and those that say what it was decided on.
 func (n *note) pinned(own map[string]any) map[string]any {
-	all := map[string]any{"if_version": &n.ifVersion, "if_basis": &n.ifBasis}
+	all := map[string]any{"if_version": pin(n.pinVersion), "if_basis": pin(n.pinBasis)}
 	maps.Copy(all, own)
 	return all
 }
 
 // stale reports whether the change was decided on another record than this.
 func (n *note) stale(head *stet.Head) bool {
-	return n.ifVersion != 0 && stet.Version(n.ifVersion) != head.Version || n.ifBasis != "" && string(n.ifBasis) != head.Basis()
+	return n.ifVersion != 0 && n.ifVersion != head.Version || n.ifBasis != "" && n.ifBasis != head.Basis()
 }
 
 // unreasoned is the problem of a change whose reason is missing or blank.
@@ -109,7 +109,7 @@ func (h *handler) change(c *call, n *note, err error, act func(rec *stet.Record)
 			return nil, stateChanged(&rec.Head)
 		}
 		if head, err = act(&rec); err == nil {
-			return h.whole(c.Context(), &stet.Record{Head: head}), nil
+			return h.whole(c.Context(), &head), nil
 		} else if !errors.Is(err, stet.ErrStale) {
 			return nil, h.unchanged(&head, err)
 		}
@@ -122,14 +122,11 @@ func (h *handler) unchanged(head *stet.Head, err error) error {
 	switch {
 	case errors.Is(err, stet.ErrFresh), errors.Is(err, stet.ErrAttended):
 		return h.unsettled(head)
-	case errors.Is(err, stet.ErrContradicted):
-		return contradicted
-	case errors.Is(err, stet.ErrKeptLonger):
-		return keptLonger
 	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale), errors.Is(err, stet.ErrOtherAttempt):
 		return stateChanged(head)
 	case errors.Is(err, reconcile.ErrNoAnswer):
-		return unanswered(err)
+		return &Problem{Status: 502, Code: "probe-failed", Title: "The probe got no answer", Retryable: true,
+			Detail: fmt.Sprintf("It is still unknown: %s. See that reconcile.probe.url answers, and ask again.", err)}
 	}
 	return err
 }
@@ -148,7 +145,7 @@ func stateChanged(head *stet.Head) error {
 func (h *handler) purge(c *call) (any, error) {
 	var n note
 	asked := parameters{{"reason", verbatim(&n.reason)},
-		{"if_version", n.ifVersion.parse}, {"if_basis", n.ifBasis.parse}}
+		{"if_version", n.pinVersion}, {"if_basis", n.pinBasis}}
 	_, err := h.change(c, &n, asked.read(c.URL), func(rec *stet.Record) (stet.Head, error) {
 		at := rec.Version
 		if n.ifVersion == 0 && n.ifBasis == "" { // a cache may have read it, whose version is of before
@@ -157,4 +154,30 @@ func (h *handler) purge(c *call) (any, error) {
 		return rec.Head, h.engine.Operator().Purge(c.Context(), rec.ID, at, n.by(c.who))
 	})
 	return nil, err
+}
+
+// pin is a member of a change that says what it was decided on: a text, for which a number is
+// taken, too.
+type pin func(text string) error
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p pin) UnmarshalJSON(text []byte) error { return p(strings.Trim(string(text), `"`)) }
+
+// pinVersion takes an if_version. In JSON it is a string: a double does not hold 63 bits, and what
+// rounds it (JavaScript, jq) would be told ever after that the record has changed.
+func (n *note) pinVersion(text string) error {
+	v, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || v == 0 || text[0] == '+' {
+		return errors.New("it is the version of the record as it was shown: a string of digits")
+	}
+	n.ifVersion = stet.Version(v)
+	return nil
+}
+
+// pinBasis takes an if_basis.
+func (n *note) pinBasis(text string) error {
+	if n.ifBasis = text; !isTag("k_" + text) {
+		return errors.New("it is the basis of the record as it was shown: 16 hex digits")
+	}
+	return nil
 }

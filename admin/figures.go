@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -23,17 +24,14 @@ func (h *handler) gateways(c *call) (any, error) {
 // routeFigures answers GET /api/v1/routes: the routes that are configured here, in the order in
 // which /policy.json has them, and then those that only others have, or that are gone.
 func (h *handler) routeFigures(c *call) (any, error) {
-	counted := map[string]RouteFigures{}
-	var order []string
-	for _, r := range h.Figures(c.Context()).Routes {
-		counted[r.Route] = r
-		order = append(order, r.Route)
-	}
-	all := []RouteFigures{}
+	counted, all := slices.Clone(h.Figures(c.Context()).Routes), []RouteFigures{}
 	if h.Policy != nil {
 		for _, r := range h.Policy().Routes {
-			f := counted[r.Config.Route]
-			delete(counted, r.Config.Route)
+			var f RouteFigures
+			if i := slices.IndexFunc(counted, func(f RouteFigures) bool { return f.Route == r.Config.Route }); i >= 0 {
+				f = counted[i]
+				counted = slices.Delete(counted, i, i+1)
+			}
 			f.Route, f.Match, f.Mode = r.Config.Route, r.Match, modes[r.Config.Mode]
 			if f.Results == nil {
 				f.Results = Results{}
@@ -41,12 +39,7 @@ func (h *handler) routeFigures(c *call) (any, error) {
 			all = append(all, f)
 		}
 	}
-	for _, name := range order {
-		if f, left := counted[name]; left {
-			all = append(all, f)
-		}
-	}
-	return map[string]any{"routes": all}, nil
+	return map[string]any{"routes": append(all, counted...)}, nil
 }
 
 // scopeFigures answers GET /api/v1/scopes.

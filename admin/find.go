@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,17 +38,14 @@ type search struct {
 	text  string
 	scope stet.Scope
 	quick bool // only where an index answers
-	found []Found
 	seen  map[stet.ID]bool
-	more  bool // not all was looked at
-
-	skipped []string // what was not looked for
+	Search
 }
 
 // sought answers GET /api/v1/find. It looks where an index answers, and then, unless it is to be
 // quick, for a bounded time through the records.
 func (h *handler) sought(c *call) (any, error) {
-	s := search{handler: h, who: c.who, found: []Found{}, seen: map[stet.ID]bool{}, skipped: []string{}}
+	s := search{handler: h, who: c.who, seen: map[stet.ID]bool{}, Search: Search{Found: []Found{}, Skipped: []string{}}}
 	quick := flagged(&s.quick, "it is 1, or missing", "1")
 	asked := parameters{{"q", verbatim(&s.text)}, {"scope", verbatim(&s.scope)}, {"quick", quick}}
 	if err := cmp.Or(asked.read(c.URL), c.who.within(&s.scope)); err != nil {
@@ -56,40 +54,37 @@ func (h *handler) sought(c *call) (any, error) {
 	if s.text = strings.TrimSpace(s.text); s.text == "" || len(s.text) > maxSought {
 		return nil, badParameter("q", "say what to look for: a key, an id, a trace id, or what a provider calls it")
 	}
-	looks := []lookFor{{s.byID, []string{byItsID}}, {s.byName, []string{byDownstream, byProvider}}, {s.byKey, []string{byTheKey}},
+	looks := []struct {
+		do    func(context.Context) error
+		finds []string
+	}{{s.byID, []string{byItsID}}, {s.byName, []string{byDownstream, byProvider}}, {s.byKey, []string{byTheKey}},
 		{s.byTrace, []string{byTrace}}}
 	if c.who.role < Operator { // a viewer could guess keys
-		s.skipped = append(s.skipped, byTheKey, byDownstream, byProvider)
-		looks = []lookFor{looks[0], looks[3]}
+		s.Skipped = append(s.Skipped, byTheKey, byDownstream, byProvider)
+		looks = slices.Delete(looks, 1, 3)
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
 	defer cancel()
 	for _, look := range looks {
 		switch err := look.do(ctx); {
 		case errors.Is(err, stet.ErrUnsupported):
-			s.skipped = append(s.skipped, look.names...)
+			s.Skipped = append(s.Skipped, look.finds...)
 		case err != nil:
 			return nil, unavailable
 		}
 	}
-	return Search{s.found, s.more, s.skipped}, nil
-}
-
-// lookFor is one look, and the names that it finds by.
-type lookFor struct {
-	do    func(context.Context) error
-	names []string
+	return s.Search, nil
 }
 
 // add takes what the caller may see, once.
 func (s *search) add(ctx context.Context, by string, head *stet.Head) {
 	switch {
 	case s.seen[head.ID], !s.who.allows(head.Scope), s.scope != "" && s.scope != head.Scope, head.Scope == stet.OwnScope:
-	case len(s.found) >= maxFound:
-		s.more = true
+	case len(s.Found) >= maxFound:
+		s.More = true
 	default:
 		s.seen[head.ID] = true
-		s.found = append(s.found, Found{By: by, Key: s.detailed(ctx, head)})
+		s.Found = append(s.Found, Found{By: by, Key: s.detailed(ctx, head)})
 	}
 }
 
@@ -163,7 +158,7 @@ func (s *search) byTrace(ctx context.Context) error {
 // does so at a time; others wait for it as long.
 func (s *search) sweep(ctx context.Context, by string, q stet.Query) error {
 	if s.quick {
-		s.more = true
+		s.More = true
 		return nil
 	}
 	turn, cancel := context.WithTimeout(ctx, sweepFor)
@@ -172,7 +167,7 @@ func (s *search) sweep(ctx context.Context, by string, q stet.Query) error {
 	case s.sweeping <- struct{}{}:
 		defer func() { <-s.sweeping }()
 	case <-turn.Done():
-		s.more = true
+		s.More = true
 		return nil
 	}
 	q.Limit = maxFound
@@ -191,7 +186,7 @@ func (s *search) walk(ctx context.Context, by string, q stet.Query) error {
 	for range sweepPages {
 		heads, next, err := s.engine.Operator().List(bound, q)
 		if errors.Is(err, context.DeadlineExceeded) {
-			s.more = true // it took too long: what was found by then is of use
+			s.More = true // it took too long: what was found by then is of use
 			return nil
 		}
 		if err != nil {
@@ -200,11 +195,11 @@ func (s *search) walk(ctx context.Context, by string, q stet.Query) error {
 		for i := range heads {
 			s.add(ctx, by, &heads[i])
 		}
-		if q.After = next; next == "" || len(s.found) >= maxFound {
-			s.more = s.more || next != ""
+		if q.After = next; next == "" || len(s.Found) >= maxFound {
+			s.More = s.More || next != ""
 			return nil
 		}
 	}
-	s.more = true
+	s.More = true
 	return nil
 }

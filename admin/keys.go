@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/flow"
 	"github.com/stet-dev/stet/internal/tag"
 )
 
@@ -31,7 +32,8 @@ func (h *handler) list(c *call) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
 	defer cancel()
-	heads, next, err := rows(h, c.who, f.After, f.Bound(), func(head *stet.Head) stet.Scope { return head.Scope },
+	heads, next, err := rows(h, c.who, f.After, f.Bound(), 1,
+		func(head *stet.Head) bool { return c.who.allows(head.Scope) },
 		func(after string, n int) ([]stet.Head, string, error) {
 			f.After, f.Limit = after, n
 			return h.page(ctx, &f)
@@ -44,11 +46,16 @@ func (h *handler) list(c *call) (any, error) {
 
 // paged is the document of a list.
 func paged[T, D any](name string, rows []T, next string, doc func(*T) D) map[string]any {
+	return map[string]any{name: documents(rows, doc), "next_cursor": next}
+}
+
+// documents describes rows.
+func documents[T, D any](rows []T, doc func(*T) D) []D {
 	docs := make([]D, len(rows))
 	for i := range rows {
 		docs[i] = doc(&rows[i])
 	}
-	return map[string]any{name: docs, "next_cursor": next}
+	return docs
 }
 
 // page returns the records that a filter selects, and the cursor of the next page.
@@ -143,7 +150,8 @@ func (h *handler) show(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := h.whole(c.Context(), &rec)
+	doc := h.whole(c.Context(), &rec.Head)
+	doc.Points = flow.Points(&rec)
 	if reveal {
 		if err := h.revealing(c, rec.ID, "", why); err != nil {
 			return nil, err
@@ -214,4 +222,41 @@ func find(ctx context.Context, e *stet.Engine, scope stet.Scope, name string) (s
 func isTag(name string) bool {
 	_, ok := tag.Parse(name)
 	return ok
+}
+
+// boundLooks is how many pages of the store one page of a list is put together from, at most, for a
+// token that is bound to scopes. It may then be short.
+const boundLooks = 1000
+
+// rows is a page of a list as who asks sees it: of up to limit rows that are selected. What is in
+// other scopes is not, as if there were none, which how full a page is would tell as well. page
+// returns rows of the store, at most n of them after a cursor: it is asked looks times at most, or
+// boundLooks times. The store's cursors may hold a key: who may not see keys, or not everybody's,
+// gets them sealed.
+func rows[T any](h *handler, who principal, after string, limit, looks int, selects func(*T) bool,
+	page func(after string, n int) ([]T, string, error)) (found []T, next string, err error) {
+	sealed := who.bound() || who.role < Operator
+	if sealed && after != "" {
+		var ok bool
+		if after, ok = h.cursors.Open(after, who.name); !ok {
+			return nil, "", badParameter("cursor", "it is not for this token, or from before the gateway started; start without one")
+		}
+	}
+	if who.bound() {
+		looks = boundLooks
+	}
+	for range looks {
+		var got []T
+		if got, next, err = page(after, limit-len(found)); err != nil {
+			return nil, "", err
+		}
+		found = append(found, slices.DeleteFunc(got, func(row T) bool { return !selects(&row) })...)
+		if after = next; next == "" || len(found) >= limit {
+			break
+		}
+	}
+	if sealed && next != "" {
+		next = h.cursors.Seal(next, who.name)
+	}
+	return found, next, nil
 }

@@ -64,13 +64,10 @@ type MessageError struct {
 }
 
 func (h *handler) letter(s *outbox.Stored) Message {
-	m := Message{ID: s.ID, State: s.State, Topic: s.Topic, Name: s.Name, Record: h.tagOf(s.Record.ID), Scope: string(s.Record.Scope), OrderKey: s.OrderKey,
+	return Message{ID: s.ID, State: s.State, Topic: s.Topic, Name: s.Name, Record: h.tagOf(s.Record.ID), Scope: string(s.Record.Scope), OrderKey: s.OrderKey,
 		Attempt: s.Attempt, DownstreamKey: s.DownstreamKey, DownstreamID: s.DownstreamID, PayloadBytes: len(s.Payload),
-		Errors: make([]MessageError, 0, len(s.Errors)), Damage: s.Damage, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, DueAt: s.DueAt}
-	for _, f := range s.Errors {
-		m.Errors = append(m.Errors, MessageError(f))
-	}
-	return m
+		Errors: documents(s.Errors, func(f *outbox.Failure) MessageError { return MessageError(*f) }), Damage: s.Damage,
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, DueAt: s.DueAt}
 }
 
 // outboxed answers a call where there is an outbox.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/flow"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 )
@@ -26,33 +25,28 @@ func (h *handler) outlook(head *stet.Head, late bool) *Outlook {
 func (h *handler) told(head *stet.Head) ClientAnswer {
 	longest, accepted := h.answers(head.Route)
 	d := stet.Decision{Verdict: head.Verdict(), Record: stet.Record{Head: *head}}
-	problem := func(code stethttp.Code) ClientAnswer {
-		return ClientAnswer{Status: stethttp.NewProblem(code, "").Status, Code: string(code)}
-	}
-	again := func(code stethttp.Code) ClientAnswer {
-		a := problem(code)
-		a.RetryAfter = d.RetryAfter(longest).Seconds()
-		return a
+	problem := func(code stethttp.Code, again time.Duration) ClientAnswer {
+		return ClientAnswer{Status: stethttp.NewProblem(code, "").Status, Code: string(code), RetryAfter: again.Seconds()}
 	}
 	switch d.Verdict {
 	case stet.Execute:
 		return ClientAnswer{Retry: true}
 	case stet.Replay:
 		if head.Kept == stet.KeptStatus || head.Status < 200 || head.Status > 999 {
-			return problem(stethttp.ResultNotRetained)
+			return problem(stethttp.ResultNotRetained, 0)
 		}
 		return ClientAnswer{Status: head.Status}
 	case stet.InProgress:
-		a := again(stethttp.InProgress)
+		a := problem(stethttp.InProgress, d.RetryAfter(longest))
 		if accepted {
 			a.Status = http.StatusAccepted
 		}
 		return a
 	case stet.Unresolved:
 		d.Record.State = stet.Unknown // a run whose lease is over becomes it when a client asks
-		return again(stethttp.OutcomeUnknown)
+		return problem(stethttp.OutcomeUnknown, d.RetryAfter(longest))
 	case stet.Gone:
-		return problem(stethttp.ExpiredKey)
+		return problem(stethttp.ExpiredKey, 0)
 	case stet.Mismatch, stet.Absent: // of other requests, and of no record
 	}
 	panic("admin: no such verdict: " + d.Verdict.String())
@@ -78,9 +72,23 @@ func (h *handler) answers(route string) (longest time.Duration, accepted bool) {
 
 // detailed describes a record and what is around it, without another look at the store.
 func (h *handler) detailed(ctx context.Context, head *stet.Head) Record {
-	doc := h.record(head)
-	at := head.Late()
-	h.around(ctx, &doc, head, at)
+	doc, late := h.record(head), head.Late()
+	doc.Outlook = h.outlook(head, !late.IsZero())
+	if !late.IsZero() {
+		doc.Late = &LateAnswer{Status: head.Status, Bytes: head.Size, At: late.UTC()}
+	}
+	if s, ok := head.Snooze(); ok {
+		doc.Snooze = &Snooze{Until: s.Until.UTC(), Who: s.Who, Reason: s.Why}
+	}
+	if to, ok := head.Handover(); ok {
+		doc.With = &Handover{To: to.To, Who: to.Who, Note: to.Why, At: to.At.UTC()}
+	}
+	switch {
+	case h.Asking == nil && head.State == stet.Unknown: // nothing is counted, which is not none
+		doc.Asking = &Asking{More: true}
+	case h.Asking != nil:
+		doc.Asking, doc.Mismatch = h.Asking(ctx, doc.ID, doc.UnknownSince)
+	}
 	return doc
 }
 
@@ -118,44 +126,19 @@ func (h *handler) mayRelease(head *stet.Head, late bool, last *reconcile.Answer)
 	return r
 }
 
-// around adds what is around a record. late is when its late answer came; zero: there is none.
-func (h *handler) around(ctx context.Context, doc *Record, head *stet.Head, late time.Time) {
-	doc.Outlook = h.outlook(head, !late.IsZero())
-	if !late.IsZero() {
-		doc.Late = &LateAnswer{Status: head.Status, Bytes: head.Size, At: late.UTC()}
-	}
-	if s, ok := head.Snooze(); ok {
-		doc.Snooze = &Snooze{Until: s.Until.UTC(), Who: s.Who, Reason: s.Why}
-	}
-	if to, ok := head.Handover(); ok {
-		doc.With = &Handover{To: to.To, Who: to.Who, Note: to.Why, At: to.At.UTC()}
-	}
-	switch {
-	case h.Asking == nil && head.State == stet.Unknown: // nothing is counted, which is not none
-		doc.Asking = &Asking{More: true}
-	case h.Asking != nil:
-		doc.Asking, doc.Mismatch = h.Asking(ctx, doc.ID, doc.UnknownSince)
-	}
-}
-
-// whole describes a record that was read whole, with the last probe's answer.
-func (h *handler) whole(ctx context.Context, rec *stet.Record) Record {
-	doc, late := h.record(&rec.Head), rec.Late()
-	if late.IsZero() && rec.State == stet.Unknown && rec.Response != nil { // written before heads said so
-		late = rec.UpdatedAt
-	}
-	h.around(ctx, &doc, &rec.Head, late)
-	doc.Points = flow.Points(rec)
-	if rec.State != stet.Unknown && !(rec.State == stet.Running && rec.Over()) { // no outcome is in doubt
+// whole describes a record, with the last probe's answer.
+func (h *handler) whole(ctx context.Context, head *stet.Head) Record {
+	doc := h.detailed(ctx, head)
+	if head.State != stet.Unknown && !(head.State == stet.Running && head.Over()) { // no outcome is in doubt
 		return doc
 	}
-	last, err := h.lastAnswer(ctx, &rec.Head)
+	last, err := h.lastAnswer(ctx, head)
 	if err != nil {
 		h.Log.LogAttrs(ctx, slog.LevelWarn, "a record is shown without its last probe: the history could not be read",
 			slog.String("id", doc.ID), slog.String("error", err.Error()))
 		return doc
 	}
-	h.answered(&doc, &rec.Head, last)
+	h.answered(&doc, head, last)
 	return doc
 }
 
@@ -179,5 +162,5 @@ func (h *handler) answered(doc *Record, head *stet.Head, last *reconcile.Answer)
 }
 
 func probeAnswer(a *reconcile.Answer) *ProbeAnswer {
-	return &ProbeAnswer{At: a.At.UTC(), TookMS: float64(a.Took.Microseconds()) / 1000, Found: a.Found, Status: a.Status, Evidence: a.Evidence}
+	return &ProbeAnswer{At: a.At.UTC(), TookMS: millis(a.Took), Found: a.Found, Status: a.Status, Evidence: a.Evidence}
 }

@@ -81,18 +81,15 @@ type (
 
 func (h *handler) policy(*call) (any, error) {
 	p := h.Policy()
-	doc := policyDoc{Scope: p.Scope, Routes: make([]routeDoc, 0, len(p.Routes))}
-	for i := range p.Routes {
-		doc.Routes = append(doc.Routes, publish(&p.Routes[i]))
-	}
-	return doc, nil
+	return policyDoc{p.Scope, documents(p.Routes, publish)}, nil
 }
 
 func publish(r *Route) routeDoc {
 	c := &r.Config
 	d := routeDoc{
 		Route: c.Route, Match: r.Match, Mode: modes[c.Mode], EnabledMethods: c.EnabledMethods,
-		Key: keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1), 0, ""},
+		Key: keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1),
+			cmp.Or(c.Key.MaxLen, stet.DefaultMaxKeyLen), ""},
 		TTL: ttlDoc{c.Policy.Retain.Seconds(), c.MinTTL.Seconds(), c.MaxTTL.Seconds(),
 			"completion", "execute", 0},
 		Fingerprint: fingerprintDoc{c.Fingerprint.String(), c.Fingerprint.Body.String(), c.Fingerprint.Fields, c.Fingerprint.Exclude, c.Fingerprint.Headers, c.Fingerprint.Decode},
@@ -107,7 +104,6 @@ func publish(r *Route) routeDoc {
 	if c.Policy.Execution != stet.Never {
 		d.ExecutionTimeout = c.Policy.Execution.Seconds()
 	}
-	d.Key.MaxLen = cmp.Or(c.Key.MaxLen, stet.DefaultMaxKeyLen)
 	if c.Key.Pattern != nil {
 		d.Key.Pattern = c.Key.Pattern.String()
 	}

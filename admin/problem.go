@@ -10,6 +10,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/reply"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -66,7 +67,8 @@ var causes = []struct {
 	problem *Problem
 }{
 	{stet.ErrNotFound, notFound}, {stet.ErrCorrupt, unreadable}, {stet.ErrUnsupported, unlisted},
-	{stet.ErrNoReason, reasonRequired}, {bulk.ErrTooMany, tooManyKeys},
+	{stet.ErrNoReason, reasonRequired}, {bulk.ErrTooMany, tooManyKeys}, {stet.ErrContradicted, contradicted},
+	{stet.ErrKeptLonger, keptLonger}, {reconcile.ErrNotKnown, noAnswer},
 }
 
 // problemOf says what an error means for who asked. One that is not known is the store's.

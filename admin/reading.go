@@ -26,7 +26,8 @@ type readings struct {
 
 type reading struct {
 	began time.Time
-	took  time.Duration // once it is done
+	over  bool          // guarded by the lock of the readings, as is took
+	took  time.Duration // once it is over
 	done  chan struct{} // closed when all and err are there
 	all   tally         // shared, and not changed any more
 	err   error
@@ -51,11 +52,11 @@ func (r *readings) join(name string) (one *reading, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	if one = r.kept[name]; one != nil && (!one.over() || one.fresh(now)) {
+	if one = r.kept[name]; one != nil && (!one.over || one.fresh(now)) {
 		return one, false
 	}
 	for other, kept := range r.kept {
-		if kept.over() && !kept.fresh(now) {
+		if kept.over && !kept.fresh(now) {
 			delete(r.kept, other)
 		}
 	}
@@ -75,26 +76,17 @@ func (one *reading) fresh(now time.Time) bool {
 	return now.Sub(one.began) < max(readingFor, min(readShare*one.took, readingMost), records*readingEach)
 }
 
-func (one *reading) over() bool {
-	select {
-	case <-one.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // fill makes a reading. It goes on if its client leaves, for others wait for it, and is not kept if
 // it fails.
 func (r *readings) fill(ctx context.Context, name string, one *reading, read func(context.Context) (tally, error)) {
 	one.err = unavailable // where read panics
 	defer func() {
-		one.took = time.Since(one.began)
-		close(one.done)
-		if r.mu.Lock(); one.err != nil && r.kept[name] == one {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		one.over, one.took = true, time.Since(one.began)
+		if close(one.done); one.err != nil && r.kept[name] == one {
 			delete(r.kept, name)
 		}
-		r.mu.Unlock()
 	}()
 	one.all, one.err = read(context.WithoutCancel(ctx))
 }

@@ -70,7 +70,7 @@ func newRecord(id string, h *stet.Head) Record {
 	r := Record{
 		ID: id, Scope: string(h.Scope), State: h.State.String(), Attempt: h.Attempt, Version: uint64(h.Version), Basis: h.Basis(),
 		Route: h.Route, Method: h.Method, Path: h.Path, Status: h.Status, Point: h.Point, Cause: h.Cause, Owner: h.Holder,
-		Probes: h.Probes, Escalated: h.Escalated, TookMS: float64(h.Took.Microseconds()) / 1000, TraceID: h.TraceID,
+		Probes: h.Probes, Escalated: h.Escalated, TookMS: millis(h.Took), TraceID: h.TraceID,
 		CreatedAt: h.CreatedAt.UTC(), UpdatedAt: h.UpdatedAt.UTC(), CompletedAt: h.CompletedAt.UTC(), DueAt: h.DueAt.UTC(),
 	}
 	if h.Failed() {
@@ -98,10 +98,7 @@ func (r *Record) reveal(rec *stet.Record) {
 	if rec.Response == nil {
 		return
 	}
-	r.Response = &Response{Status: rec.Response.Status, Headers: map[string][]string{}, Body: rec.Response.Body}
-	if r.Response.Body == nil {
-		r.Response.Body = []byte{}
-	}
+	r.Response = &Response{Status: rec.Response.Status, Headers: map[string][]string{}, Body: some(rec.Response.Body)}
 	for _, f := range rec.Response.Header {
 		r.Response.Headers[f.Name] = append(r.Response.Headers[f.Name], f.Value)
 	}

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/textproto"
 	"strings"
@@ -84,11 +83,7 @@ func (h *handler) adopt(ctx context.Context, rec *stet.Record, as string, n stet
 	if (rec.Response != nil) != (as == asLate) {
 		return rec.Head, noAnswer
 	}
-	head, err := reconcile.Adopt(ctx, h.engine, rec, n)
-	if errors.Is(err, reconcile.ErrNotKnown) {
-		err = noAnswer
-	}
-	return head, err
+	return reconcile.Adopt(ctx, h.engine, rec, n)
 }
 
 // disproved is the problem of a release that a probe speaks against. The rest of what speaks

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	_ "embed"
 	"mime"
 	"net/http"
 	"strings"
@@ -157,4 +158,15 @@ func (h *handler) admit(c *call, rt *route) error {
 		return badParameter("query", "a change has none; send its parameters in the body")
 	}
 	return nil
+}
+
+// openAPIDocument is written by a test from the routes and the types of their documents, so that it
+// says what they are.
+//
+//go:embed openapi.json
+var openAPIDocument []byte
+
+// openAPI answers GET /openapi.json. It is as public as the project.
+func (h *handler) openAPI(*call) (any, error) {
+	return as(http.StatusOK, reply.Document, openAPIDocument), nil
 }

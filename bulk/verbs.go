@@ -26,11 +26,9 @@ func (r *run) one(ctx context.Context, t *target) (fate, error) {
 			return changed, nil
 		}
 		return left, errMoved
-	case errors.Is(err, stet.ErrStale):
-		return left, errMoved
 	case errors.Is(err, stet.ErrState) && h.State != 0 && h.State != t.State:
 		return left, errMoved
-	case answered(err):
+	case causeOf(err).err != nil: // it is about the record: another try would return the same
 		return refused, err
 	}
 	return pending, err
@@ -135,6 +133,3 @@ func (r *run) mine(ctx context.Context, t *target) (bool, error) {
 	}
 	return false, nil
 }
-
-// answered reports whether err is about the record, so that another try would return the same.
-func answered(err error) bool { return causeOf(err).err != nil }

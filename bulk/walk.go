@@ -73,34 +73,26 @@ func (r *run) held(ctx context.Context) error {
 	working, end := context.WithCancelCause(ctx)
 	var beating sync.WaitGroup
 	beating.Go(func() {
-		t := time.NewTicker(r.e.Policy().Lease / 3)
-		defer t.Stop()
-		for {
-			select {
-			case <-working.Done():
-				return
-			case <-t.C:
-				if err := r.c.Renew(working); errors.Is(err, stet.ErrFenced) {
-					end(err)
-				}
+		for rest.For(working, r.e.Policy().Lease/3) {
+			if err := r.c.Renew(working); errors.Is(err, stet.ErrFenced) {
+				end(err)
 			}
 		}
 	})
 	beating.Go(func() { r.watch(working, end) })
 	err := r.walk(working)
-	stopped := errors.Is(context.Cause(working), ErrStopped)
-	lost := errors.Is(context.Cause(working), stet.ErrFenced)
+	why := context.Cause(working)
 	end(nil)
 	beating.Wait()
 	switch {
 	case err == nil:
 		return r.settle(ctx)
-	case stopped:
+	case errors.Is(why, ErrStopped):
 		if err := r.leave(ctx, 0); !errors.Is(err, errLater) {
 			return err
 		}
 		return ErrStopped
-	case lost || !errors.Is(err, errLater):
+	case errors.Is(why, stet.ErrFenced), !errors.Is(err, errLater):
 		return err
 	}
 	return r.leave(ctx, later)

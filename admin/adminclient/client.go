@@ -117,10 +117,7 @@ func post[T any](ctx context.Context, c *Client, path string, sent any) (doc T, 
 // Relay answers w as the API answers GET path, whatever that is. It is for a server whose clients
 // read the API's documents as they are. Nothing is written before an error is returned.
 func (c *Client) Relay(ctx context.Context, w http.ResponseWriter, path string) error {
-	if err := c.knock(ctx); err != nil {
-		return err
-	}
-	a, err := c.send(ctx, http.MethodGet, path, c.header(), http.NoBody)
+	a, err := c.ask(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}
@@ -132,15 +129,6 @@ func (c *Client) Relay(ctx context.Context, w http.ResponseWriter, path string) 
 	w.WriteHeader(a.status)
 	_, err = w.Write(a.body.Bytes())
 	return err
-}
-
-// header is that of a call by whom the client's token is.
-func (c *Client) header() http.Header {
-	header := http.Header{}
-	if c.token != "" {
-		header.Set("Authorization", "Bearer "+c.token)
-	}
-	return header
 }
 
 func (c *Client) call(ctx context.Context, method, path string, doc, into any) error {
@@ -162,8 +150,20 @@ func unreadable(method, path string, err error) error {
 
 // exchange sends a document to a path, and returns the answer, unless that is a problem.
 func (c *Client) exchange(ctx context.Context, method, path string, doc any) (*answer, error) {
+	a, err := c.ask(ctx, method, path, doc)
+	if err == nil && a.status != http.StatusOK && a.status != http.StatusAccepted && a.status != http.StatusNoContent {
+		err = problem(a)
+	}
+	return a, err
+}
+
+// ask sends a document to a path, by whom the client's token is, and returns the answer.
+func (c *Client) ask(ctx context.Context, method, path string, doc any) (*answer, error) {
 	var sent bytes.Buffer
-	header := c.header()
+	header := http.Header{}
+	if c.token != "" {
+		header.Set("Authorization", "Bearer "+c.token)
+	}
 	if doc != nil {
 		if err := json.NewEncoder(&sent).Encode(doc); err != nil {
 			return nil, err
@@ -173,11 +173,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, doc any) (*a
 	if err := c.knock(ctx); err != nil {
 		return nil, err
 	}
-	a, err := c.send(ctx, method, path, header, &sent)
-	if err == nil && a.status != http.StatusOK && a.status != http.StatusAccepted && a.status != http.StatusNoContent {
-		err = problem(a)
-	}
-	return a, err
+	return c.send(ctx, method, path, header, &sent)
 }
 
 // knock makes sure, once, that the admin API is there, before it is shown a token or asked to

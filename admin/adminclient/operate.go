@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -31,26 +30,23 @@ func (c *Client) Routes(ctx context.Context) ([]admin.RouteFigures, error) {
 
 // AuditQuery selects entries of the audit trail; what is zero selects all.
 type AuditQuery struct {
-	ID, Scope, Who string
-	Action         string
-	Notice         string // the id of the job, or of the notice, that asked for it
-	Since, Until   time.Time
+	ID           string    `json:"id,omitzero"`
+	Scope        string    `json:"scope,omitzero"`
+	Who          string    `json:"who,omitzero"`
+	Action       string    `json:"action,omitzero"`
+	Notice       string    `json:"notice,omitzero"` // the id of the job, or of the notice, that asked for it
+	Since, Until time.Time `json:"-"`
 }
 
 // Audit lists the audit trail, the newest first.
 func (c *Client) Audit(q AuditQuery) List[admin.Entry] {
-	values := url.Values{}
-	set(values, "id", q.ID)
-	set(values, "scope", q.Scope)
-	set(values, "who", q.Who)
-	set(values, "action", q.Action)
-	set(values, "notice", q.Notice)
+	all := values(q)
 	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
 		if !at.IsZero() {
-			values.Set(name, at.Format(time.RFC3339Nano))
+			all.Set(name, at.Format(time.RFC3339Nano))
 		}
 	}
-	return List[admin.Entry]{c, "/api/v1/audit", "entries", values}
+	return List[admin.Entry]{c, "/api/v1/audit", "entries", all}
 }
 
 // Jobs lists the latest bulk jobs.
@@ -59,7 +55,7 @@ func (c *Client) Jobs(ctx context.Context) ([]admin.Job, error) {
 }
 
 // JobPath is a job's in the API.
-func JobPath(id string) string { return "/api/v1/bulk/" + segment(id) }
+func JobPath(id string) string { return "/api/v1/bulk/" + Segment(id) }
 
 // Job shows a bulk job.
 func (c *Client) Job(ctx context.Context, id string) (admin.Job, error) {
@@ -108,19 +104,14 @@ func (c *Client) Report(ctx context.Context, id string) (all []bulk.Failure, err
 
 // OutboxQuery selects messages; what is zero selects all.
 type OutboxQuery struct {
-	State, Topic string
-	Dead         bool // dead and unknown messages alone
+	State string `json:"state,omitzero"`
+	Topic string `json:"topic,omitzero"`
+	Dead  bool   `json:"dead,omitzero"` // dead and unknown messages alone
 }
 
 // Outbox lists messages in the order in which they were added.
 func (c *Client) Outbox(q OutboxQuery) List[admin.Message] {
-	values := url.Values{}
-	set(values, "state", q.State)
-	set(values, "topic", q.Topic)
-	if q.Dead {
-		values.Set("dead", "1")
-	}
-	return List[admin.Message]{c, "/api/v1/outbox", "messages", values}
+	return List[admin.Message]{c, "/api/v1/outbox", "messages", values(q)}
 }
 
 // MessagePath is a message's in the API.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"github.com/stet-dev/stet/admin"
@@ -17,14 +18,14 @@ type Name struct{ Scope, Key string }
 // Path is the record's in the API.
 func (n Name) Path() string {
 	if n.Scope == "" {
-		return "/api/v1/keys/" + segment(n.Key)
+		return "/api/v1/keys/" + Segment(n.Key)
 	}
-	return "/api/v1/keys/" + segment(n.Scope) + "/" + segment(n.Key)
+	return "/api/v1/keys/" + Segment(n.Scope) + "/" + Segment(n.Key)
 }
 
-// segment escapes a key or a scope for a path. Dots are escaped as well: "." and ".." would be
-// taken for a direction.
-func segment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
+// Segment escapes a key, a scope or another name for a path. Dots are escaped as well: "." and ".."
+// would be taken for a direction.
+func Segment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
 
 // Query selects records.
 type Query struct {
@@ -51,20 +52,27 @@ func (q *Query) Parameters() (all admin.Parameters) {
 	return all
 }
 
-func (q *Query) values() url.Values {
-	all := url.Values{}
-	for name, value := range q.Parameters() {
-		all.Set(name, fmt.Sprint(value))
-	}
-	if q.Oldest {
-		all.Set("sort", "oldest")
+// values are the members of a document that are not zero, as a query has them: byte for byte, which
+// JSON does not keep.
+func values(doc any) url.Values {
+	all, v := url.Values{}, reflect.ValueOf(doc)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if member := v.FieldByIndex(f.Index); strings.Trim(name, "-") != "" && !member.IsZero() {
+			all.Set(name, fmt.Sprint(member))
+		}
 	}
 	return all
 }
 
 // Keys lists records.
 func (c *Client) Keys(q Query) List[admin.Record] {
-	return List[admin.Record]{c, "/api/v1/keys", "keys", q.values()}
+	all := values(q)
+	set(all, "q", string(q.Key)) // it hides itself from fmt
+	if q.Oldest {
+		all.Set("sort", "oldest")
+	}
+	return List[admin.Record]{c, "/api/v1/keys", "keys", all}
 }
 
 // Record shows a record.
@@ -122,10 +130,8 @@ func (c *Client) Hand(ctx context.Context, n Name, what admin.Handing) (admin.Re
 
 // Delete drops a stored result, so that the key can be used again. Evidence is not sent.
 func (c *Client) Delete(ctx context.Context, n Name, what admin.Change) error {
-	q := url.Values{"reason": {what.Reason}}
-	set(q, "if_version", what.Version)
-	set(q, "if_basis", what.Basis)
-	return c.call(ctx, http.MethodDelete, n.Path()+"?"+q.Encode(), nil, nil)
+	what.Evidence = ""
+	return c.call(ctx, http.MethodDelete, n.Path()+"?"+values(what).Encode(), nil, nil)
 }
 
 // FindPath is, in the API, a search for a text as a key, an id, a trace, and the names of other
@@ -138,21 +144,16 @@ func FindPath(text, scope string) string {
 
 // IncidentQuery selects incidents; what is "" selects all.
 type IncidentQuery struct {
-	Scope, Route string
-	With         string // to whom records were handed
+	Scope string `json:"scope,omitzero"`
+	Route string `json:"route,omitzero"`
+	With  string `json:"with,omitzero"` // to whom records were handed
 }
 
 // Path is the list's in the API.
-func (q IncidentQuery) Path() string {
-	values := url.Values{}
-	set(values, "scope", q.Scope)
-	set(values, "route", q.Route)
-	set(values, "with", q.With)
-	return "/api/v1/incidents?" + values.Encode()
-}
+func (q IncidentQuery) Path() string { return "/api/v1/incidents?" + values(q).Encode() }
 
 // IncidentPath is an incident's in the API.
-func IncidentPath(id string) string { return "/api/v1/incidents/" + segment(id) }
+func IncidentPath(id string) string { return "/api/v1/incidents/" + Segment(id) }
 
 // Incidents lists the groups of unknown records, the most pressing first.
 func (c *Client) Incidents(ctx context.Context, q IncidentQuery) ([]admin.Incident, error) {

@@ -15,14 +15,8 @@ var auditFilters = []string{"id", "scope", "who", "action", "notice", "since", "
 // auditView is the audit trail.
 type auditView struct {
 	Filter  filterView
-	Entries []entryRow
+	Entries []admin.Entry
 	Next    cursor
-}
-
-type entryRow struct {
-	admin.Entry
-	What event
-	Job  string // that it is about, or that made it
 }
 
 // audit draws GET /audit.
@@ -31,12 +25,7 @@ func (p *page) audit() error {
 	if err != nil {
 		return err
 	}
-	d := auditView{Filter: f, Next: doc.Next}
-	for i := range doc.Entries {
-		e := &doc.Entries[i]
-		d.Entries = append(d.Entries, entryRow{*e, ofEntry(e), jobOf(e)})
-	}
-	return p.render(status, "audit", view{Title: "Audit", Live: 30, D: d})
+	return p.render(status, "audit", view{Title: "Audit", Live: 30, D: auditView{f, doc.Entries, doc.Next}})
 }
 
 // jobOf is the id of the job that an entry is about, or that made it. Other notices are those of

@@ -22,11 +22,7 @@ type configPart struct {
 }
 
 // config draws GET /config.
-func (p *page) config() error {
-	var doc lists
-	if err := p.get("/api/v1/config", &doc); err != nil {
-		return err
-	}
+func (p *page) config(doc *lists) error {
 	d := configView{Only: p.Is("changed", "1")}
 	for _, s := range doc.Settings {
 		if s.Pending != "" {

@@ -35,13 +35,9 @@ type console struct {
 
 // New returns the console in front of the handler of an admin API. It is safe for concurrent use.
 func New(api http.Handler, c Config) http.Handler {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.ProbeMethod = cmp.Or(c.ProbeMethod, http.MethodGet)
-	if c.Sessions == nil {
-		c.Sessions = NewSessions()
-	}
+	c.Sessions = cmp.Or(c.Sessions, NewSessions())
 	h := &console{Config: c, api: api, mux: http.NewServeMux(), twins: http.NewServeMux(), assets: loadAssets(),
 		foreign: http.NewCrossOriginProtection()}
 	h.mount()

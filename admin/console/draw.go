@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	_ "embed" // symbols
-	"fmt"
 	"html/template"
 	"slices"
 	"strings"
@@ -29,36 +28,23 @@ func icon(name, color string) template.HTML {
 	return template.HTML(`<svg class="ic c-`+color+`" aria-hidden="true">`) + use(name) + `</svg>`
 }
 
-// stateMark is the shape and the word of a state, never the shape alone.
-func stateMark(m mark) template.HTML {
-	return template.HTML(`<span class="st st-`+m.Class+`"><svg aria-hidden="true">`) + use(m.Icon) + `</svg>` +
-		template.HTML(template.HTMLEscapeString(m.Word)) + `</span>`
-}
-
 // methodPath is a method and a path as they were sent.
 func methodPath(method, path, route string) template.HTML {
-	what := cmp.Or(path, route, "no path recorded")
-	if method == "" {
-		return template.HTML(`<bdi class="path">` + template.HTMLEscapeString(what) + `</bdi>`)
+	what, first := cmp.Or(path, route, "no path recorded"), ""
+	if method != "" {
+		what = strings.TrimPrefix(what, method+" ") // a route's name may begin with it
+		first = `<b>` + template.HTMLEscapeString(method) + `</b> `
 	}
-	if rest, same := strings.CutPrefix(what, method+" "); same { // a route's name may begin with it
-		what = rest
-	}
-	return template.HTML(`<bdi class="path"><b>` + template.HTMLEscapeString(method) + `</b> ` +
-		template.HTMLEscapeString(what) + `</bdi>`)
+	return template.HTML(`<bdi class="path">` + first + template.HTMLEscapeString(what) + `</bdi>`)
 }
 
 // dict hands several values to a template.
-func dict(pairs ...any) (map[string]any, error) {
+func dict(pairs ...any) map[string]any {
 	d := map[string]any{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		name, ok := pairs[i].(string)
-		if !ok {
-			return nil, fmt.Errorf("console: the name of a value is no text: %v", pairs[i])
-		}
-		d[name] = pairs[i+1]
+	for pair := range slices.Chunk(pairs, 2) {
+		d[pair[0].(string)] = pair[1]
 	}
-	return d, nil
+	return d
 }
 
 // spark is a series as a path in a box of 240 by 36.

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -12,18 +11,10 @@ import (
 
 // findView is what a search found.
 type findView struct {
-	Found  []foundRow
+	admin.Search
 	Asked  bool
 	Typing bool // by index alone was looked
 	Error  string
-	More   bool // the search ended before it had looked through all
-	Skips  bool // keys and the provider's names were not searched
-}
-
-type foundRow struct {
-	admin.Found
-	Mark mark
-	By   string
 }
 
 var foundBy = map[string]string{"key": "its key", "id": "its id", "trace": "its trace",
@@ -37,7 +28,6 @@ func (p *page) findPage() error {
 // find answers POST /find. What is looked for may be a key, and is in no address. One record that
 // is found opens at once, except while the user still types.
 func (p *page) find() error {
-	d := findView{Asked: true}
 	q := strings.TrimSpace(p.r.PostForm.Get("q"))
 	typing := p.r.Header.Get("HX-Request") != ""
 	if q == "" || typing && len(q) < 3 {
@@ -47,21 +37,16 @@ func (p *page) find() error {
 	if typing {
 		ask.Set("quick", "1") // by index alone; Enter looks through all
 	}
-	var doc admin.Search
-	err := p.get("/api/v1/find?"+ask.Encode(), &doc)
+	d := findView{Asked: true, Typing: typing}
+	err := p.get("/api/v1/find?"+ask.Encode(), &d.Search)
 	bad, is := errors.AsType[*problem](err)
 	switch {
 	case is:
 		d.Error = bad.Detail
 	case err != nil:
 		return err
-	case len(doc.Found) == 1 && !doc.More && !typing:
-		return p.to(keyURL(doc.Found[0].Key.ID))
-	}
-	d.Typing = typing
-	d.More, d.Skips = doc.More, len(doc.Skipped) > 0
-	for _, f := range doc.Found {
-		d.Found = append(d.Found, foundRow{f, markOf(&f.Key), cmp.Or(foundBy[f.By], f.By)})
+	case len(d.Found) == 1 && !d.More && !typing:
+		return p.to(keyURL(d.Found[0].Key.ID))
 	}
 	return p.render(http.StatusOK, "find", view{Name: "keys", Title: "Find", D: d})
 }

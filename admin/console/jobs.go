@@ -16,11 +16,7 @@ import (
 )
 
 // jobs draws GET /jobs.
-func (p *page) jobs() error {
-	var doc lists
-	if err := p.get("/api/v1/bulk", &doc); err != nil {
-		return err
-	}
+func (p *page) jobs(doc *lists) error {
 	return p.render(http.StatusOK, "jobs", view{Name: "audit", Title: "Jobs", D: doc.Jobs})
 }
 
@@ -41,9 +37,7 @@ var jobTitles = map[bulk.Action]string{bulk.Release: "Freeing %s", bulk.Delete: 
 // job draws GET /jobs/{job}.
 func (p *page) job() error { return p.jobPage(http.StatusOK, nil) }
 
-func (p *page) jobAt(verb string) string {
-	return address("/api/v1/bulk/%s", p.r.PathValue("job")) + verb
-}
+func (p *page) jobAt(verb string) string { return of("/api/v1/bulk/%s", "job")(p) + verb }
 
 func (p *page) jobPage(status int, n *note) error {
 	var j admin.Job
@@ -81,17 +75,11 @@ func (d jobView) Changes() string {
 	return "/audit?" + url.Values{"notice": {d.Job.Job}, "since": {stamp(d.CreatedAt)}}.Encode()
 }
 
-// turn stops a job, or resumes it.
-func (p *page) turn(verb string) error {
-	err := p.post(p.jobAt("/"+verb), map[string]any{"reason": p.Typed("reason")})
+// turn answers POST /jobs/{job}/stop and …/resume.
+func (p *page) turn() error {
+	err := p.post(p.jobAt("/"+p.verb()), map[string]any{"reason": p.Typed("reason")})
 	return p.answered(err, address("/jobs/%s", p.r.PathValue("job")), nil, p.jobPage)
 }
-
-// stop answers POST /jobs/{job}/stop.
-func (p *page) stop() error { return p.turn("stop") }
-
-// resume answers POST /jobs/{job}/resume.
-func (p *page) resume() error { return p.turn("resume") }
 
 // report answers GET /jobs/{job}/report: each key that the job could not change or left as it is, a
 // line of JSON as the API sends it.

@@ -14,11 +14,10 @@ import (
 // keyView is the page of one record.
 type keyView struct {
 	R        admin.Record
-	Mark     mark
 	Kept     bool   // its answer is stored, and not only the status of it
 	Since    string // how long it is unknown
 	V        verdict
-	Release  ability
+	Release  admin.Release
 	Ahead    []event
 	Past     []event
 	NoAudit  string // why the audit trail is not there
@@ -74,9 +73,7 @@ func (p *page) removed() error {
 	return p.render(http.StatusOK, "removed", view{Name: "keys", Title: "Removed · " + shown(id), D: p.folded(past)})
 }
 
-func (p *page) recordAt(verb string) string {
-	return address("/api/v1/keys/%s", p.r.PathValue("id")) + verb
-}
+func (p *page) recordAt(verb string) string { return of("/api/v1/keys/%s", "id")(p) + verb }
 
 // keyPage draws the page of the record that the path names.
 func (p *page) keyPage(status int, n *note, shows *revealed) error {
@@ -90,9 +87,9 @@ func (p *page) keyPage(status int, n *note, shows *revealed) error {
 	if n != nil && n.Kind == "done" && !doneNow(p.r.URL.Query().Get("done"), &r) {
 		n = nil
 	}
-	d := keyView{R: r, Mark: markOf(&r), Kept: retained(&r), V: p.verdict(&r), Release: p.mayRelease(&r), Curl: p.curl(&r),
+	d := keyView{R: r, Kept: retained(&r), V: p.verdict(&r), Release: p.mayRelease(&r), Curl: p.curl(&r),
 		Revealed: shows}
-	word := d.Mark.Word
+	word := markOf(&r).Word
 	if r.State == "unknown" {
 		d.Since = p.Age(r.UnknownSince)
 		word += " for " + d.Since
@@ -225,8 +222,6 @@ func failed(bad *problem) *note {
 }
 
 func lower(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToLower(s[:1]) + s[1:]
+	n := min(1, len(s))
+	return strings.ToLower(s[:n]) + s[n:]
 }

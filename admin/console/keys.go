@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"net/url"
 
 	"github.com/stet-dev/stet/admin"
 )
@@ -14,17 +15,14 @@ var keyFilters = []string{"state", "scope", "route", "path", "method", "cause", 
 
 // filterView is the form of a list: what is in it, and what is wrong with it.
 type filterView struct {
-	Values map[string]string
+	Values url.Values
 	fault
 }
 
 // filtered fetches the list that the page's filter selects. What the API says about the filter, if
 // it is about one, is noted.
 func (p *page) filtered(at string, names []string) (f filterView, doc lists, status int, err error) {
-	f.Values = map[string]string{}
-	for _, n := range names {
-		f.Values[n] = p.r.URL.Query().Get(n)
-	}
+	f.Values = p.r.URL.Query()
 	err = p.get(at+p.filter(names...), &doc)
 	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusBadRequest && bad.Parameter != "" {
 		f.Error, f.At = first(bad.Detail)+".", bad.Parameter
@@ -36,20 +34,10 @@ func (p *page) filtered(at string, names []string) (f filterView, doc lists, sta
 // keysView is the list of all keys.
 type keysView struct {
 	Filter filterView
-	Keys   []keyRow
+	Keys   []admin.Record
 	Next   cursor
-	States []statePill
+	States []string
 	Empty  bool // there is no filter, and no key
-}
-
-type keyRow struct {
-	admin.Record
-	Mark mark
-}
-
-type statePill struct {
-	Mark  mark
-	Value string
 }
 
 // keys draws GET /keys.
@@ -58,12 +46,7 @@ func (p *page) keys() error {
 	if err != nil {
 		return err
 	}
-	d := keysView{Filter: f, Next: doc.Next, Empty: len(doc.Keys) == 0 && p.r.URL.RawQuery == ""}
-	for _, s := range []string{"running", "completed", "failed", "retryable", "unknown", "expired"} {
-		d.States = append(d.States, statePill{marks[s], s})
-	}
-	for i := range doc.Keys {
-		d.Keys = append(d.Keys, keyRow{doc.Keys[i], markOf(&doc.Keys[i])})
-	}
+	d := keysView{Filter: f, Keys: doc.Keys, Next: doc.Next, Empty: len(doc.Keys) == 0 && p.r.URL.RawQuery == "",
+		States: []string{"running", "completed", "failed", "retryable", "unknown", "expired"}}
 	return p.render(status, "keys", view{Title: "Keys", Live: 5, D: d})
 }

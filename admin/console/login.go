@@ -57,13 +57,11 @@ func (h *console) sentByAnotherSite(r *http.Request) bool {
 
 // loginPage answers GET /login.
 func (h *console) loginPage(w http.ResponseWriter, r *http.Request) {
-	h.drawLogin(w, r, http.StatusOK, signIn{Next: nextPage(r.URL.Query().Get("next"))})
+	h.newPage(w, r).drawLogin(http.StatusOK, signIn{Next: nextPage(r.URL.Query().Get("next"))})
 }
 
-func (h *console) drawLogin(w http.ResponseWriter, r *http.Request, status int, d signIn) {
-	p := h.newPage(w, r)
-	v := view{Name: "login", Title: "Sign in", D: d}
-	if err := p.write(status, "login", v); err != nil {
+func (p *page) drawLogin(status int, d signIn) {
+	if err := p.write(status, "login", view{Name: "login", Title: "Sign in", D: d}); err != nil {
 		p.fail(err)
 	}
 }
@@ -93,7 +91,7 @@ func (h *console) login(w http.ResponseWriter, r *http.Request) {
 	token := strings.TrimSpace(r.PostForm.Get("token"))
 	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 		d.Error = "Type a token."
-		h.drawLogin(w, r, http.StatusUnauthorized, d)
+		p.drawLogin(http.StatusUnauthorized, d)
 		return
 	}
 	var who admin.Whoami
@@ -106,10 +104,10 @@ func (h *console) login(w http.ResponseWriter, r *http.Request) {
 	case is && bad.Status == http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", bad.RetryAfter)
 		d.Error = bad.Detail
-		h.drawLogin(w, r, bad.Status, d)
+		p.drawLogin(bad.Status, d)
 	case is && bad.Status == http.StatusUnauthorized:
 		d.Error = "No such token, or it has expired."
-		h.drawLogin(w, r, bad.Status, d)
+		p.drawLogin(bad.Status, d)
 	default:
 		p.fail(err)
 	}

@@ -116,13 +116,11 @@ func (p *page) divide(d *confirmView, picked map[string]bool) {
 
 // prove counts a reason why a key may be freed.
 func (d *confirmView) prove(why string) {
-	for i := range d.Proofs {
-		if d.Proofs[i].Why == why {
-			d.Proofs[i].Count++
-			return
-		}
+	i := slices.IndexFunc(d.Proofs, func(p proof) bool { return p.Why == why })
+	if i < 0 {
+		i, d.Proofs = len(d.Proofs), append(d.Proofs, proof{Why: why})
 	}
-	d.Proofs = append(d.Proofs, proof{why, 1})
+	d.Proofs[i].Count++
 }
 
 // whyNot says why a key is left out; empty: it is not.

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -15,19 +14,13 @@ import (
 // deadView is what nothing is tried for any more.
 type deadView struct {
 	Groups   []group
-	Messages []messageRow
-	Waiting  []messageRow // that are tried again, or wait
+	Messages []admin.Message
+	Waiting  []admin.Message // that are tried again, or wait
 	NoOutbox string
 	Keys     int
 	Snoozed  int    // keys: those of them that are dead letters are on another page
 	Dead     int    // messages, of all pages
 	Next     cursor // of the dead messages
-}
-
-type messageRow struct {
-	admin.Message
-	Mark mark
-	Last string // the last error
 }
 
 var messageMarks = map[string]mark{
@@ -39,16 +32,11 @@ var messageMarks = map[string]mark{
 	"discarded": {"over", "over", "given up"},
 }
 
-func rowOf(m *admin.Message) messageRow {
-	state := string(m.State)
-	r := messageRow{Message: *m, Mark: cmp.Or(messageMarks[state], mark{"over", "over", state})}
+func messageMark(m admin.Message) mark {
 	if m.State == "pending" && m.Attempt > 0 {
-		r.Mark = mark{"retry", "retry", "tries again"}
+		return mark{"retry", "retry", "tries again"}
 	}
-	if n := len(m.Errors); n > 0 {
-		r.Last = m.Errors[n-1].Error
-	}
-	return r
+	return marked(messageMarks, string(m.State))
 }
 
 // dead draws GET /dead.
@@ -120,14 +108,9 @@ func (p *page) messages(d *deadView) error {
 			return err
 		}
 		if i == 0 {
-			d.Next = doc.Next
-		}
-		for k := range doc.Messages {
-			if row := rowOf(&doc.Messages[k]); i == 0 {
-				d.Messages = append(d.Messages, row)
-			} else {
-				d.Waiting = append(d.Waiting, row)
-			}
+			d.Messages, d.Next = doc.Messages, doc.Next
+		} else {
+			d.Waiting = append(d.Waiting, doc.Messages...)
 		}
 	}
 	return nil
@@ -140,7 +123,7 @@ func (p *page) deadMessages() string {
 
 // messageView is a message of the outbox.
 type messageView struct {
-	M        messageRow
+	M        admin.Message
 	Errors   []admin.MessageError
 	Revealed bool
 	Payload  string
@@ -152,16 +135,14 @@ type messageView struct {
 // message draws GET /outbox/{message}.
 func (p *page) message() error { return p.messagePage(http.StatusOK, nil, "") }
 
-func (p *page) messageAt(verb string) string {
-	return address("/api/v1/outbox/%s", p.r.PathValue("message")) + verb
-}
+func (p *page) messageAt(verb string) string { return of("/api/v1/outbox/%s", "message")(p) + verb }
 
 func (p *page) messagePage(status int, n *note, query string) error {
 	var m admin.Message
 	if err := p.get(p.messageAt(query), &m); err != nil {
 		return err
 	}
-	d := messageView{M: rowOf(&m), Errors: slices.Clone(m.Errors), Revealed: query != "", Ends: m.State == "dead" ||
+	d := messageView{M: m, Errors: slices.Clone(m.Errors), Revealed: query != "", Ends: m.State == "dead" ||
 		m.State == "unknown"}
 	slices.Reverse(d.Errors)
 	d.Lanes = p.attempts(&m)
@@ -178,20 +159,12 @@ func (p *page) messagePage(status int, n *note, query string) error {
 	return p.render(status, "message", view{Name: "dead", Title: "Message " + p.r.PathValue("message"), Note: n, D: d})
 }
 
-func (p *page) settleMessage(verb string) error {
-	err := p.post(p.messageAt("/"+verb), map[string]any{"reason": p.r.PostForm.Get("reason")})
-	next := address("/outbox/%s", p.r.PathValue("message")) + "?done=" + verb
+// settleMessage answers POST /outbox/{message}/retry, …/confirm and …/discard.
+func (p *page) settleMessage() error {
+	err := p.post(p.messageAt("/"+p.verb()), map[string]any{"reason": p.Typed("reason")})
+	next := address("/outbox/%s", p.r.PathValue("message")) + "?done=" + p.verb()
 	return p.answered(err, next, nil, func(status int, n *note) error { return p.messagePage(status, n, "") })
 }
-
-// retry answers POST /outbox/{message}/retry.
-func (p *page) retry() error { return p.settleMessage("retry") }
-
-// confirm answers POST /outbox/{message}/confirm.
-func (p *page) confirm() error { return p.settleMessage("confirm") }
-
-// discard answers POST /outbox/{message}/discard.
-func (p *page) discard() error { return p.settleMessage("discard") }
 
 // revealMessage answers POST /outbox/{message}/reveal.
 func (p *page) revealMessage() error {

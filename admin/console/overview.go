@@ -13,7 +13,6 @@ import (
 type overviewView struct {
 	S         *admin.Status
 	Needs     []need
-	Ended     []endedRow
 	Rows      []seriesRow
 	Axis      []tick
 	Event     string // where on the axis the most pressing incident began
@@ -42,23 +41,11 @@ type seriesRow struct {
 	Says string
 }
 
-// endedRow is a group of keys that are not unknown any more.
-type endedRow struct {
-	admin.Ended
-	Icon, Color, Text string
-}
-
-// endedRowOf says what a group came to.
-func endedRowOf(e admin.Ended) endedRow {
-	switch e.To {
-	case "completed":
-		return endedRow{e, "done", "done", "it happened"}
-	case "retryable":
-		return endedRow{e, "retry", "retry", "it did not happen: free to run"}
-	case "running":
-		return endedRow{e, "running", "running", "it runs again"}
-	}
-	return endedRow{e, "over", "over", e.To}
+// endings say what keys came to that are not unknown any more, by their states.
+var endings = map[string]mark{
+	"completed": {"done", "done", "it happened"},
+	"retryable": {"retry", "retry", "it did not happen: free to run"},
+	"running":   {"running", "running", "it runs again"},
 }
 
 type tick struct{ At, Label, Anchor string }
@@ -93,9 +80,6 @@ func (p *page) overview() error {
 	case err == nil:
 		d.S = &s
 		p.needs(&d)
-		for _, e := range s.Ended {
-			d.Ended = append(d.Ended, endedRowOf(e))
-		}
 		p.series(&d)
 	case is && bad.Status == http.StatusNotFound:
 		d.Why = bad.Detail

@@ -25,8 +25,12 @@ var templateFiles embed.FS
 // templates are parsed when the first page is drawn: commands that draw none do not wait for it.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"icon": icon, "use": use, "st": stateMark, "path": methodPath, "dict": dict,
+		"icon": icon, "use": use, "path": methodPath, "dict": dict,
 		"num": number[int], "bytes": sizeOf, "plural": plural, "percent": percent, "milli": milli, "rate": rate,
+		"mark": func(r admin.Record) mark { return markOf(&r) }, "messageMark": messageMark,
+		"state":   func(word string) mark { return marked(marks, word) },
+		"ending":  func(word string) mark { return marked(endings, word) },
+		"foundBy": func(word string) string { return cmp.Or(foundBy[word], word) }, "entry": ofEntry, "jobOf": jobOf,
 		"short": short, "stamp": stamp, "full": full, "probed": probed, "probesTotal": probesTotal,
 		"seenAs": seenAs, "isDefault": isDefault, "sorted": sorted,
 		"keyURL": keyURL, "scopeURL": scopeURL, "routeURL": routeURL,
@@ -74,18 +78,21 @@ type pageFunc func(*page) error
 
 // mount registers every page, and every change.
 func (h *console) mount() {
-	h.mux.HandleFunc("GET /assets/{file}", h.assets.serve)
+	h.mux.HandleFunc("GET /assets/{version}/{file}", h.assets.serve)
 	h.mux.HandleFunc("GET /login", h.loginPage)
 	h.mux.HandleFunc("POST /login", h.login)
 	h.mux.HandleFunc("POST /logout", h.logout)
 	for _, rt := range pages {
 		h.mux.HandleFunc("GET "+rt.path, h.page(rt.role, rt.draw))
+		if rt.twin != nil {
+			h.twins.HandleFunc("GET "+rt.path, h.twin(rt.twin))
+		}
 	}
 	for _, rt := range changes {
-		h.mux.HandleFunc("POST "+rt.path, h.change(rt.role, rt.do))
+		h.mux.HandleFunc("POST "+rt.path, h.page(rt.role, change(rt.do)))
 	}
 	h.mux.HandleFunc("/", h.page("viewer", func(*page) error { return noPage }))
-	h.mountTwins()
+	h.twins.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.newPage(w, r).fail(noPage) })
 }
 
 var noPage = &problem{Status: http.StatusNotFound, Code: "not-found", Title: "There is no such page",
@@ -102,37 +109,25 @@ func (h *console) newPage(w http.ResponseWriter, r *http.Request) *page {
 	return p
 }
 
-// admit finds out who asks. It writes the answer to those who have to sign in first, and to those
-// without the role that a page or a form takes.
-func (h *console) admit(w http.ResponseWriter, r *http.Request, role string) (*page, bool) {
-	p := h.newPage(w, r)
-	err := p.get("/api/v1/whoami", &p.Who)
-	switch bad, is := errors.AsType[*problem](err); {
-	case err == nil && p.May(role):
-		return p, true
-	case err == nil:
-		p.fail(takes(role))
-	case is && bad.Status == http.StatusUnauthorized:
-		h.Sessions.end(r) // its token has been taken back, or has expired
-		h.askToSignIn(w, r)
-	default:
-		p.fail(err)
-	}
-	return nil, false
-}
-
-func takes(role string) error {
-	return &problem{Status: http.StatusForbidden, Code: "forbidden", Title: "This takes the role " + role,
-		Detail: "You can read. Somebody with that role can do it."}
-}
-
-// page returns the handler of a page.
+// page returns the handler of a page, or of a form, for those with a role. It finds out who asks:
+// some have to sign in first.
 func (h *console) page(role string, draw pageFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if p, ok := h.admit(w, r, role); ok {
-			if err := draw(p); err != nil {
-				p.fail(err)
-			}
+		p := h.newPage(w, r)
+		err := p.get("/api/v1/whoami", &p.Who)
+		switch bad, is := errors.AsType[*problem](err); {
+		case is && bad.Status == http.StatusUnauthorized:
+			h.Sessions.end(r) // its token has been taken back, or has expired
+			h.askToSignIn(w, r)
+			return
+		case err == nil && !p.May(role):
+			err = &problem{Status: http.StatusForbidden, Code: "forbidden", Title: "This takes the role " + role,
+				Detail: "You can read. Somebody with that role can do it."}
+		case err == nil:
+			err = draw(p)
+		}
+		if err != nil {
+			p.fail(err)
 		}
 	}
 }
@@ -141,24 +136,18 @@ func (h *console) page(role string, draw pageFunc) http.HandlerFunc {
 // the rest.
 const maxForm = 4 << 20
 
-// change returns the handler of a form that changes something. The form has to come from a page of
-// this console: its Origin and its token say so.
-func (h *console) change(role string, do pageFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		p, ok := h.admit(w, r, role)
-		if !ok {
-			return
-		}
+// change does what a form says, which has to come from a page of this console: its Origin and its
+// token say so.
+func change(do pageFunc) pageFunc {
+	return func(p *page) error {
 		err := p.readForm(maxForm)
-		if err == nil && !same(p.Typed("csrf"), p.CSRF) {
-			err = foreignForm
+		switch {
+		case err != nil:
+			return err
+		case !same(p.Typed("csrf"), p.CSRF):
+			return foreignForm
 		}
-		if err == nil {
-			err = do(p)
-		}
-		if err != nil {
-			p.fail(err)
-		}
+		return do(p)
 	}
 }
 
@@ -287,24 +276,16 @@ func (v view) DeadLetters() int {
 	return v.known().Dead + *cmp.Or(v.known().OutboxDead, new(int))
 }
 
-// Ready counts the gateways that are ready.
-func (v view) Ready() (n int) {
+// Gateways counts those that are ready, and those that have not ended.
+func (v view) Gateways() (n struct{ Ready, Known int }) {
 	for _, g := range v.known().Gateways {
-		n += btoi(g.State == "ready")
-	}
-	return n
-}
-
-// Known counts the gateways that are not ended.
-func (v view) Known() (n int) {
-	for _, g := range v.known().Gateways {
-		n += btoi(g.State != "ended")
+		n.Ready, n.Known = n.Ready+btoi(g.State == "ready"), n.Known+btoi(g.State != "ended")
 	}
 	return n
 }
 
 // Asset is the address of a file.
-func (p *page) Asset(file string) string { return p.console.assets.address(file) }
+func (p *page) Asset(file string) string { return p.console.assets[file] }
 
 // Day is the date, in full.
 func (p *page) Day() string { return p.Now.Format("Monday, 2 January 2006") }
@@ -320,8 +301,11 @@ func (p *page) Self() string { return p.r.URL.RequestURI() }
 // Typed is what was typed into a field of the form that was sent.
 func (p *page) Typed(name string) string { return p.r.PostForm.Get(name) }
 
+// verb is the last word of the address: of a form, what it is for.
+func (p *page) verb() string { return path.Base(p.r.URL.Path) }
+
 // Sent reports whether the page answers the form for a verb.
-func (p *page) Sent(verb string) bool { return !p.Reading() && path.Base(p.r.URL.Path) == verb }
+func (p *page) Sent(verb string) bool { return !p.Reading() && p.verb() == verb }
 
 // Reading reports whether the page can be read again: it is not the answer to a form.
 func (p *page) Reading() bool { return p.r.Method == http.MethodGet || p.r.Method == http.MethodHead }
@@ -363,10 +347,7 @@ func (p *page) With(name, value string) string {
 	if value == "" {
 		q.Del(name)
 	}
-	if at := p.r.URL.EscapedPath() + query(q); at != "" {
-		return at
-	}
-	return "/"
+	return p.r.URL.EscapedPath() + query(q)
 }
 
 // Next is the address of the next part of a list.
@@ -381,9 +362,7 @@ func (p *page) Is(name, value string) bool { return p.r.URL.Query().Get(name) ==
 func address(format string, names ...string) string {
 	escaped := make([]any, len(names))
 	for i, n := range names {
-		if escaped[i] = url.PathEscape(n); strings.Trim(n, ".") == "" { // it would be another path
-			escaped[i] = strings.ReplaceAll(n, ".", "%2E")
-		}
+		escaped[i] = adminclient.Segment(n)
 	}
 	return fmt.Sprintf(format, escaped...)
 }

@@ -30,10 +30,21 @@ func of(format, name string) func(*page) string {
 	return func(p *page) string { return address(format, p.r.PathValue(name)) }
 }
 
+// drawn is a page that is drawn from one list alone: that of its twin.
+func drawn(path, role string, draw func(*page, *lists) error, twin func(*page) string) pageRow {
+	return pageRow{path, role, func(p *page) error {
+		var doc lists
+		if err := p.get(twin(p), &doc); err != nil {
+			return err
+		}
+		return draw(p, &doc)
+	}, twin}
+}
+
 // pages are all pages.
 var pages = []pageRow{
 	{"/{$}", "viewer", (*page).overview, list("/api/v1/status")},
-	{"/unknown", "viewer", (*page).unknown, list("/api/v1/incidents")},
+	drawn("/unknown", "viewer", (*page).unknown, list("/api/v1/incidents")),
 	{"/unknown/{incident}", "viewer", (*page).incident, of("/api/v1/incidents/%s", "incident")},
 	{"/unknown/{incident}/{do}", "operator", (*page).many, of("/api/v1/incidents/%s", "incident")},
 	{"/keys", "viewer", (*page).keys, list("/api/v1/keys", keyFilters...)},
@@ -44,12 +55,12 @@ var pages = []pageRow{
 	{"/keys/{id}/forget", "admin", onForm("forget", (*page).forgetting), of("/api/v1/keys/%s", "id")},
 	{"/dead", "viewer", (*page).dead, (*page).deadMessages},
 	{"/outbox/{message}", "viewer", (*page).message, of("/api/v1/outbox/%s", "message")},
-	{"/routes", "viewer", (*page).routes, list("/api/v1/routes")},
-	{"/scopes", "viewer", (*page).scopes, list("/api/v1/scopes")},
+	drawn("/routes", "viewer", (*page).routes, list("/api/v1/routes")),
+	drawn("/scopes", "viewer", (*page).scopes, list("/api/v1/scopes")),
 	{"/audit", "viewer", (*page).audit, list("/api/v1/audit", auditFilters...)},
 	{"/audit/export", "viewer", (*page).export, nil},
-	{"/config", "viewer", (*page).config, list("/api/v1/config")},
-	{"/jobs", "viewer", (*page).jobs, list("/api/v1/bulk")},
+	drawn("/config", "viewer", (*page).config, list("/api/v1/config")),
+	drawn("/jobs", "viewer", (*page).jobs, list("/api/v1/bulk")),
 	{"/jobs/{job}", "viewer", (*page).job, of("/api/v1/bulk/%s", "job")},
 	{"/jobs/{job}/report", "viewer", (*page).report, nil},
 	{"/find", "viewer", (*page).findPage, nil},
@@ -66,29 +77,23 @@ var changes = []changeRow{
 	{"/keys/{id}/note", "operator", (*page).annotate},
 	{"/keys/{id}/reveal", "operator", (*page).reveal},
 	{"/unknown/{incident}/{do}", "operator", (*page).many},
-	{"/jobs/{job}/stop", "operator", (*page).stop},
-	{"/jobs/{job}/resume", "operator", (*page).resume},
-	{"/outbox/{message}/retry", "operator", (*page).retry},
-	{"/outbox/{message}/confirm", "operator", (*page).confirm},
-	{"/outbox/{message}/discard", "operator", (*page).discard},
+	{"/jobs/{job}/stop", "operator", (*page).turn},
+	{"/jobs/{job}/resume", "operator", (*page).turn},
+	{"/outbox/{message}/retry", "operator", (*page).settleMessage},
+	{"/outbox/{message}/confirm", "operator", (*page).settleMessage},
+	{"/outbox/{message}/discard", "operator", (*page).settleMessage},
 	{"/outbox/{message}/reveal", "operator", (*page).revealMessage},
 	{"/find", "viewer", (*page).find},
 }
 
-// mountTwins registers the twins: what is asked for with .json after the address of a page.
-func (h *console) mountTwins() {
-	for _, rt := range pages {
-		if rt.twin == nil {
-			continue
+// twin returns the handler of a page's twin: what is asked for with .json after its address.
+func (h *console) twin(at func(*page) string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p := h.newPage(w, r)
+		if err := p.api.Relay(r.Context(), w, at(p)); err != nil {
+			p.fail(err)
 		}
-		h.twins.HandleFunc("GET "+rt.path, func(w http.ResponseWriter, r *http.Request) {
-			p := h.newPage(w, r)
-			if err := p.api.Relay(r.Context(), w, rt.twin(p)); err != nil {
-				p.fail(err)
-			}
-		})
 	}
-	h.twins.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.newPage(w, r).fail(noPage) })
 }
 
 // untwinned is the request for the page whose twin is asked for, or nil.
@@ -119,8 +124,5 @@ func (p *page) filter(allowed ...string) string {
 		} // else the API says what is wrong with it
 		q.Set("cursor", c)
 	}
-	if len(q) == 0 {
-		return ""
-	}
-	return "?" + q.Encode()
+	return query(q)
 }

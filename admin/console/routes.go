@@ -21,11 +21,7 @@ type routesView struct {
 }
 
 // routes draws GET /routes.
-func (p *page) routes() error {
-	var doc lists
-	if err := p.get("/api/v1/routes", &doc); err != nil {
-		return err
-	}
+func (p *page) routes(doc *lists) error {
 	d := routesView{Rows: doc.Routes}
 	for i := range doc.Routes {
 		r := &doc.Routes[i]

@@ -30,11 +30,7 @@ var scopeOrders = map[string]func(admin.Results) int{
 }
 
 // scopes draws GET /scopes.
-func (p *page) scopes() error {
-	var doc lists
-	if err := p.get("/api/v1/scopes", &doc); err != nil {
-		return err
-	}
+func (p *page) scopes(doc *lists) error {
 	d := scopesView{Orders: []string{"duplicates", "requests", "conflicts", "unknown"}, By: p.r.URL.Query().Get("by")}
 	key := scopeOrders[d.By]
 	if key == nil {

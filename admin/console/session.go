@@ -59,8 +59,8 @@ func (s *Sessions) begin(user, token string) (id string) {
 	defer s.mu.Unlock()
 	s.endIdlest(maxOfUser, func(one *session) bool { return one.user == user })
 	s.endIdlest(maxSessions, func(*session) bool { return true })
-	s.all[sha256.Sum256([]byte(id))] = &session{user: user, token: token, csrf: rand.Text(), began: time.Now(),
-		used: time.Now()}
+	now := time.Now()
+	s.all[sha256.Sum256([]byte(id))] = &session{user: user, token: token, csrf: rand.Text(), began: now, used: now}
 	return id
 }
 

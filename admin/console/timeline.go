@@ -16,7 +16,8 @@ type event struct {
 	Bold, Text  string
 	Meta        string
 	Trace       string
-	fold        string // events one after another with the same are one line
+	fold        string   // events one after another with the same are one line
+	before      []string // when those were that the line stands for, too
 }
 
 // timeline is what is known of a key's life: the audit trail, and the instants that the record has.
@@ -117,24 +118,19 @@ const maxFolded = 8
 // folded makes one line of events that are the same and follow each other.
 func (p *page) folded(all []event) []event {
 	var out []event
-	times := []string{}
-	end := func() {
-		if n := len(times); n > 0 {
-			times = times[:min(n, maxFolded)]
-			last := &out[len(out)-1]
-			last.Meta = joined(last.Meta, number(n)+" before it said the same: "+strings.Join(times, ", "))
-			times = nil
-		}
-	}
 	for _, e := range all {
 		if n := len(out); n > 0 && e.fold != "" && out[n-1].fold == e.fold {
-			times = append(times, p.Clock(e.At))
-			continue
+			out[n-1].before = append(out[n-1].before, p.Clock(e.At))
+		} else {
+			out = append(out, e)
 		}
-		end()
-		out = append(out, e)
 	}
-	end()
+	for i := range out {
+		if e := &out[i]; e.before != nil {
+			times := strings.Join(e.before[:min(len(e.before), maxFolded)], ", ")
+			e.Meta = joined(e.Meta, number(len(e.before))+" before it said the same: "+times)
+		}
+	}
 	return out
 }
 

@@ -34,11 +34,7 @@ type group struct {
 }
 
 // unknown draws GET /unknown.
-func (p *page) unknown() error {
-	var doc lists
-	if err := p.get("/api/v1/incidents", &doc); err != nil {
-		return err
-	}
+func (p *page) unknown(doc *lists) error {
 	q := p.r.URL.Query()
 	d := unknownView{Which: q.Get("which"), Counts: map[string]int{}}
 	open := strings.Split(q.Get("open"), ",")
@@ -210,29 +206,18 @@ func (p *page) oneGroup() (group, error) {
 	return g, nil
 }
 
-// said is what the probes of an incident were answered, those first that tell most.
-func said(in admin.Incident) (all []string) {
+// Line is what an incident's row says of all its keys: first what their probes were answered.
+func (p *page) Line(in admin.Incident) (all []string) {
 	asked := 0
-	for _, found := range []string{"happened", "goes-on", "pending", "voided", "silent", "missing"} {
-		n := in.Probes[found]
-		asked += n
-		if n == 0 {
-			continue
+	for _, w := range probeWords {
+		if n := in.Probes[w.found]; n > 0 {
+			asked += n
+			all = append(all, number(n)+" "+w.many)
 		}
-		word := map[string]string{"happened": "found", "goes-on": "still going on",
-			"pending": "with an answer that says neither",
-			"voided":  "cancelled", "silent": "no answer", "missing": "no trace"}[found]
-		all = append(all, number(n)+" "+word)
 	}
 	if rest := in.Count - asked; rest > 0 && len(in.Probes) > 0 {
 		all = append(all, number(rest)+" not asked yet")
 	}
-	return all
-}
-
-// Line is what an incident's row says of all its keys.
-func (p *page) Line(in admin.Incident) []string {
-	all := said(in)
 	if in.Asking.Count > 0 {
 		all = append(all, "clients asked "+plural(in.Asking.Count, "time", "times")+", last "+p.Age(in.Asking.LastAt)+" ago")
 	}

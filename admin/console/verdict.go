@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/internal/age"
@@ -32,6 +33,9 @@ type fact struct {
 
 func (a *panel) add(f fact) { a.Facts = append(a.Facts, f) }
 
+// say adds a fact that is a sentence alone.
+func (a *panel) say(icon, color, text string) { a.add(fact{Icon: icon, Color: color, Text: text}) }
+
 func (p *page) verdict(r *admin.Record) verdict {
 	var v verdict
 	switch r.State {
@@ -41,14 +45,13 @@ func (p *page) verdict(r *admin.Record) verdict {
 		p.ofAnswered(r, &v)
 	case "retryable":
 		v.Known = panel{Say: "It did not happen, so that a retry may run."}
-		v.Known.add(fact{Icon: "retry", Color: "retry", Text: "Known since " + p.Clock(r.UpdatedAt) + because(p, r) +
-			". Who said so is below."})
+		v.Known.say("retry", "retry", "Known since "+p.Clock(r.UpdatedAt)+because(p, r)+". Who said so is below.")
 		v.Open = panel{Say: "Nothing is in doubt."}
 	case "unknown":
 		p.ofUnknown(r, &v)
 	case "expired":
 		v.Known = panel{Say: "It was completed. The answer is not kept any more."}
-		v.Known.add(fact{Icon: "over", Color: "over", Text: "Its time was over at " + p.Clock(r.UpdatedAt) + "."})
+		v.Known.say("over", "over", "Its time was over at "+p.Clock(r.UpdatedAt)+".")
 		v.Open = panel{Say: "Nothing is in doubt."}
 	default:
 		v.Known, v.Open = panel{Say: "It is " + r.State + "."}, panel{Say: "Nothing more is recorded."}
@@ -78,23 +81,21 @@ func at(owner string) string {
 func (p *page) ofRunning(r *admin.Record, v *verdict) {
 	if r.Cause == "suspended" {
 		v.Known = panel{Say: "It stopped between two steps, and is to go on."}
-		v.Known.add(fact{Icon: "running", Color: "running", Text: "The last point that it came to is " +
-			cmp.Or(r.Point, "its beginning") + "."})
+		v.Known.say("running", "running", "The last point that it came to is "+cmp.Or(r.Point, "its beginning")+".")
 		v.Open = panel{Say: "How the steps that follow end."}
 		return
 	}
 	v.Known = panel{Say: "It runs now" + at(r.Owner) + "."}
-	v.Known.add(fact{Icon: "running", Color: "running", Text: fmt.Sprintf("Attempt %d; the key came first at %s.",
-		r.Attempt, p.Clock(r.CreatedAt))})
+	v.Known.say("running", "running", fmt.Sprintf("Attempt %d; the key came first at %s.",
+		r.Attempt, p.Clock(r.CreatedAt)))
 	if lapsed(r) {
 		v.Known.Say = "It ran" + at(r.Owner) + ", and its lease is over."
-		v.Known.add(fact{Icon: "beat", Color: "ink", Text: "The lease ended at " + p.Clock(r.DueAt) + ", and was not renewed."})
+		v.Known.say("beat", "ink", "The lease ended at "+p.Clock(r.DueAt)+", and was not renewed.")
 		v.Open = panel{Say: "Whether it happened."}
 		return
 	}
 	if !r.DueAt.IsZero() {
-		v.Known.add(fact{Icon: "beat", Color: "ink", Text: "The lease ends at " + p.Clock(r.DueAt) +
-			", unless it is renewed before."})
+		v.Known.say("beat", "ink", "The lease ends at "+p.Clock(r.DueAt)+", unless it is renewed before.")
 	}
 	v.Open = panel{Say: "How it ends."}
 }
@@ -112,23 +113,23 @@ func (p *page) ofAnswered(r *admin.Record, v *verdict) {
 	answer := fmt.Sprintf("%s and %s, at %s", strings.TrimSpace(status), answerSize(r), p.Clock(r.CompletedAt))
 	if r.State == "failed" {
 		v.Known = panel{Say: "The API failed: " + strings.TrimSpace(status) + "."}
-		v.Known.add(fact{Icon: "failed", Color: "dead", Text: answer + at(r.Owner) + "."})
+		v.Known.say("failed", "dead", answer+at(r.Owner)+".")
 		v.Open = panel{Say: "Whether it had an effect before it failed."}
-		v.Open.add(fact{Icon: "clock", Color: "ink", Text: kept(p, r)})
+		v.Open.say("clock", "ink", kept(p, r))
 		return
 	}
 	v.Known = panel{Say: "It happened, and its answer is stored."}
 	if !retained(r) {
 		v.Known.Say = "It happened. Of its answer only the status is kept."
 	}
-	v.Known.add(fact{Icon: "done", Color: "done", Text: answer + "."})
+	v.Known.say("done", "done", answer+".")
 	times := "once"
 	if r.Attempt > 1 {
 		times = fmt.Sprintf("in attempt %d", r.Attempt)
 	}
-	v.Known.add(fact{Icon: "running", Color: "running", Text: "It ran " + times + at(r.Owner) + took(p, r) + "."})
+	v.Known.say("running", "running", "It ran "+times+at(r.Owner)+took(p, r)+".")
 	v.Open = panel{Say: "Nothing is in doubt."}
-	v.Open.add(fact{Icon: "clock", Color: "ink", Text: kept(p, r)})
+	v.Open.say("clock", "ink", kept(p, r))
 }
 
 func took(p *page, r *admin.Record) string {
@@ -168,9 +169,8 @@ func (p *page) ofUnknown(r *admin.Record, v *verdict) {
 	switch {
 	case r.Late != nil:
 		v.Known = panel{Say: fmt.Sprintf("An answer came, %s too late: %d.", age.Long(r.Late.At.Sub(since)), r.Late.Status)}
-		v.Known.add(fact{Icon: "reply", Color: "ink",
-			Text: fmt.Sprintf("The API answered at %s with %d and %s. It is kept as evidence.",
-				p.Clock(r.Late.At), r.Late.Status, sizeOf(r.Late.Bytes))})
+		v.Known.say("reply", "ink", fmt.Sprintf("The API answered at %s with %d and %s. It is kept as evidence.",
+			p.Clock(r.Late.At), r.Late.Status, sizeOf(r.Late.Bytes)))
 		v.Open = panel{Say: "Whether that answer is the end of it."}
 	case r.Escalated:
 		v.Known = panel{Say: "Every probe was asked, and none could tell."}
@@ -181,8 +181,7 @@ func (p *page) ofUnknown(r *admin.Record, v *verdict) {
 	}
 	v.Known.add(ran)
 	if r.Escalated {
-		v.Known.add(fact{Icon: "unknown", Color: "unknown", Text: "Unknown since " + p.Clock(since) + ": " +
-			p.Cause(r.Cause, 1) + "."})
+		v.Known.say("unknown", "unknown", "Unknown since "+p.Clock(since)+": "+p.Cause(r.Cause, 1)+".")
 	}
 	v.Known.add(p.probeFact(r))
 	if r.With != nil {
@@ -205,12 +204,8 @@ func quoted(s string) string {
 
 // first makes the beginning of a sentence of a clause.
 func first(s string) string {
-	for i := range s {
-		if i > 0 {
-			return strings.ToUpper(s[:i]) + s[i:]
-		}
-	}
-	return strings.ToUpper(s)
+	_, n := utf8.DecodeRuneInString(s)
+	return strings.ToUpper(s[:n]) + s[n:]
 }
 
 func (p *page) probeFact(r *admin.Record) fact {
@@ -240,23 +235,22 @@ func (p *page) openOfUnknown(r *admin.Record, v *verdict) {
 	switch {
 	case o.SettledAt.IsZero():
 		if r.Late == nil {
-			v.Open.add(fact{Icon: "clock", Color: "ink", Text: "No trace is no proof by itself: a person decides what is."})
+			v.Open.say("clock", "ink", "No trace is no proof by itself: a person decides what is.")
 		}
 	case p.Future(o.SettledAt):
 		v.Open.add(fact{Icon: "clock", Color: "ink", Bold: "Until " + p.Clock(o.SettledAt),
 			Text: "no trace is no proof: the request may be on its way, for " + p.In(o.SettledAt) + " more."})
 	default:
-		v.Open.add(fact{Icon: "clock", Color: "done", Text: "It has settled since " + p.Clock(o.SettledAt) +
-			": no trace is proof now."})
+		v.Open.say("clock", "done", "It has settled since "+p.Clock(o.SettledAt)+": no trace is proof now.")
 	}
 	if r.Late != nil {
 		said := "Nothing speaks against it. Look at the provider when the sum matters."
 		if r.Probe != nil && (r.Probe.Found == "missing" || r.Probe.Found == "voided") {
 			said = "The last probe speaks against it: " + probeWord(r.Probe.Found, r.Probe.Status) + ". Look at the provider."
 		}
-		v.Open.add(fact{Icon: "clock", Color: "ink", Text: said})
+		v.Open.say("clock", "ink", said)
 	} else {
-		v.Open.add(fact{Icon: "reply", Color: "over", Text: "No late answer has come."})
+		v.Open.say("reply", "over", "No late answer has come.")
 	}
 }
 
@@ -285,7 +279,7 @@ func (p *page) hears(r *admin.Record) panel {
 		if r.Asking != nil {
 			said = "It is not known whether clients ask"
 		}
-		h.add(fact{Icon: "client", Color: "over", Text: said + again(a) + "."})
+		h.say("client", "over", said+again(a)+".")
 	}
 	if m := r.Mismatch; m != nil {
 		h.add(fact{Icon: "differs", Color: "dead", Text: plural(m.Count, "request", "requests") +
@@ -357,22 +351,16 @@ func (p *page) ifNothing(r *admin.Record) string {
 	return "It stays as it is."
 }
 
-// ability says whether "it did not" is offered, and why.
-type ability struct {
-	May  bool
-	Why  string
-	With string // what an admin says to free it all the same
-}
-
-// mayRelease is the ruling of the API, with the instant from which it changes.
-func (p *page) mayRelease(r *admin.Record) ability {
+// mayRelease is the ruling of the API on whether "it did not" is offered, with the instant from
+// which it changes.
+func (p *page) mayRelease(r *admin.Record) admin.Release {
 	a := r.Outlook.Release
 	switch {
 	case a == nil:
-		return ability{Why: "It is " + markOf(r).Word + "."}
+		return admin.Release{Why: "It is " + markOf(r).Word + "."}
 	case p.Future(a.From):
 		why := "From " + p.Clock(a.From) + ", in " + p.In(a.From) + ": it may still be on its way to the API."
-		return ability{Why: why, With: a.With}
+		return admin.Release{Why: why, With: a.With}
 	}
-	return ability{a.May, a.Why, a.With}
+	return *a
 }

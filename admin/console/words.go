@@ -65,29 +65,27 @@ func probed(a *admin.ProbeAnswer) string {
 	return probeWord(a.Found, a.Status)
 }
 
+// probeWords say what a probe was answered, and what several were, those first that tell most.
+var probeWords = []struct{ found, one, many string }{
+	{"happened", "found it", "found"},
+	{"goes-on", "it still goes on", "still going on"},
+	{"pending", "an answer that says neither", "with an answer that says neither"},
+	{"voided", "it was cancelled", "cancelled"},
+	{"silent", "no answer", "no answer"},
+	{"missing", "no trace", "no trace"},
+}
+
 func probeWord(found string, status int) string {
-	with := func(word string) string {
-		if status == 0 {
-			return word
+	for _, w := range probeWords {
+		switch {
+		case w.found != found:
+		case status == 0 || found == "silent":
+			return w.one
+		case found == "pending":
+			return fmt.Sprintf("%d: neither", status)
+		default:
+			return fmt.Sprintf("%s (%d)", w.one, status)
 		}
-		return fmt.Sprintf("%s (%d)", word, status)
-	}
-	switch found {
-	case "happened":
-		return with("found it")
-	case "missing":
-		return with("no trace")
-	case "voided":
-		return with("it was cancelled")
-	case "goes-on":
-		return with("it still goes on")
-	case "silent":
-		return "no answer"
-	case "pending":
-		if status == 0 {
-			return "an answer that says neither"
-		}
-		return fmt.Sprintf("%d: neither", status)
 	}
 	return found
 }
@@ -138,11 +136,10 @@ func full(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000")
 // number groups the digits of n.
 func number[N int | int64 | uint64](n N) string {
 	s := fmt.Sprint(n)
-	var parts []string
-	for len(s) > 3 && s[len(s)-4] != '-' {
-		parts, s = append([]string{s[len(s)-3:]}, parts...), s[:len(s)-3]
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
 	}
-	return strings.Join(append([]string{s}, parts...), ",")
+	return s
 }
 
 func sizeOf(n int64) string {
@@ -214,7 +211,12 @@ func markOf(r *admin.Record) mark {
 	if r.State == "unknown" && r.Escalated {
 		return marks["dead"]
 	}
-	return cmp.Or(marks[r.State], mark{"over", "over", r.State})
+	return marked(marks, r.State)
+}
+
+// marked is the mark of a word. One that is not known stands for itself.
+func marked(all map[string]mark, word string) mark {
+	return cmp.Or(all[word], mark{"over", "over", word})
 }
 
 // sorted are results with their numbers, by name.

@@ -66,7 +66,7 @@ func New(c Config) *Board {
 	return &Board{cfg: c, routes: newRoutes(), shadows: newRoutes(), scopes: newScopes(),
 		clock: clock{own: now.UTC(), local: now}, began: now, mine: none,
 		hour: newRing(fineStep, fineSteps), day: newRing(dayStep, daySteps),
-		recent: newRecent(now),
+		recent: recent{next: now.Add(time.Minute), was: make([]callCounts, 1)}, // calls before its first look count
 		asked:  sightings{limit: maxAsked}, mismatches: sightings{limit: maxMismatches}}
 }
 
@@ -110,11 +110,9 @@ func (b *Board) answer(e *stet.Event) {
 // time. The caller holds the lock.
 func (b *Board) collect(now time.Time) {
 	all := b.routes.collect(now)
-	all.add(b.routes.more.collect(now))
 	b.hour.add(now, all)
 	b.day.add(now, all)
 	b.shadows.collect(now)
-	b.shadows.more.collect(now)
 	b.scopes.collect(now)
 	b.scopes.rank(now.UnixNano() / int64(hourStep))
 	b.recent.keep(time.Now(), &b.calls)

@@ -73,12 +73,7 @@ const callsFor = 5
 // recent has the counts as they were at the last full minutes.
 type recent struct {
 	next time.Time
-	was  []callCounts // oldest first
-}
-
-// newRecent begins with no calls, so that those before its first look are not lost.
-func newRecent(now time.Time) recent {
-	return recent{next: now.Add(time.Minute), was: make([]callCounts, 1)}
+	was  []callCounts // oldest first: at the beginning there were none
 }
 
 // keep notes the counts, once a minute.
@@ -95,10 +90,8 @@ func (r *recent) keep(now time.Time, c *calls) {
 // since is what was counted in the last minutes, as many as asked for if they are kept.
 func (r *recent) since(minutes int, c *calls) callCounts {
 	n := c.sum()
-	if i := max(0, len(r.was)-minutes); i < len(r.was) {
-		for j, old := range r.was[i] {
-			n[j] -= old
-		}
+	for i, old := range r.was[max(0, len(r.was)-minutes)] {
+		n[i] -= old
 	}
 	return n
 }

@@ -59,20 +59,12 @@ func (b *Board) own(state string) record {
 	c := &b.clock
 	r := record{Version: b.cfg.Version, Began: c.store(b.began).Round(time.Microsecond), State: state,
 		Hour: b.hour.strip(c), Day: b.day.strip(c),
-		Routes: b.routes.published(c), Shadows: b.shadows.published(c), Scopes: rowsOf(b.scopes.table, c)}
+		Routes: rowsOf(b.routes.table, c), Shadows: rowsOf(b.shadows.table, c), Scopes: rowsOf(b.scopes.table, c)}
 	if b.engine.Load() != nil {
 		r.Asked, r.Forgot = b.asked.all(b.tag, c.store)
 		r.Mismatches, _ = b.mismatches.all(b.tag, c.store)
 	}
 	return r
-}
-
-func (r *routes) published(c *clock) []named {
-	all := rowsOf(r.table, c)
-	if more := r.more.hours.strip(c); more.N != nil {
-		all = append(all, named{otherRoutes, more, 0})
-	}
-	return all
 }
 
 // state is what the process says of itself before its end.
@@ -104,14 +96,9 @@ type packer struct {
 func (p *packer) pack(doc []byte) []byte {
 	p.to.Reset()
 	if p.w == nil {
-		w, err := flate.NewWriter(&p.to, flate.BestSpeed)
-		if err != nil {
-			panic("figures: " + err.Error()) // of another level
-		}
-		p.w = w
-	} else {
-		p.w.Reset(&p.to)
+		p.w, _ = flate.NewWriter(nil, flate.BestSpeed) // it knows this level
 	}
+	p.w.Reset(&p.to)
 	_, _ = p.w.Write(doc) // to memory
 	_ = p.w.Close()
 	return p.to.Bytes()
@@ -204,7 +191,7 @@ func (b *Board) move(r *record, do func(*ring, *strip, int64)) {
 			}
 		}
 	}
-	rows(r.Routes, b.routes.named)
-	rows(r.Shadows, b.shadows.named)
+	rows(r.Routes, b.routes.row)
+	rows(r.Shadows, b.shadows.row)
 	rows(r.Scopes, b.scopes.admitted)
 }

@@ -19,20 +19,14 @@ const (
 	otherRoutes = "(more routes)"
 )
 
-// routes has a row for each route. Routes come from a configuration and not from clients.
-type routes struct {
-	*table
-	more *row
-}
+// routes has a row for each route, and one for those beyond. Routes come from a configuration and
+// not from clients.
+type routes struct{ *table }
 
-func newRoutes() routes { return routes{newTable(), newRow()} }
-
-// named is the row that a record has under a name.
-func (r *routes) named(name string) *row {
-	if name == otherRoutes {
-		return r.more
-	}
-	return r.row(name)
+func newRoutes() routes {
+	t := newTable()
+	t.swap("", otherRoutes, newRow())
+	return routes{t}
 }
 
 func (r *routes) row(name string) *row {
@@ -40,8 +34,8 @@ func (r *routes) row(name string) *row {
 	if row := rows[name]; row != nil {
 		return row
 	}
-	if len(rows) >= maxRoutes {
-		return r.more
+	if len(rows) > maxRoutes {
+		return rows[otherRoutes]
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

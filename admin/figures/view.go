@@ -89,7 +89,9 @@ func (b *Board) look(ctx context.Context) *view {
 	if e := b.engine.Load(); e != nil {
 		began := time.Now()
 		if all, err := peers(ctx, e, b.views.reach()); err == nil {
-			b.views.read(all)
+			if b.views.peers = all; len(all) == slots {
+				b.views.all = time.Now().Add(time.Minute)
+			}
 			b.guessTime(all, began)
 		}
 	}
@@ -112,12 +114,6 @@ func (v *views) reach() int {
 		}
 	}
 	return min(last+3, slots)
-}
-
-func (v *views) read(all []peer) {
-	if v.peers = all; len(all) == slots {
-		v.all = time.Now().Add(time.Minute)
-	}
 }
 
 // guessTime sets the clock of a board without a record of its own by when others' were read.
@@ -188,8 +184,8 @@ func (m *merging) process(r *record, g admin.Gateway) {
 	m.figures.Gateways = append(m.figures.Gateways, g)
 	m.hour.load(&r.Hour, 0)
 	m.day.load(&r.Day, 0)
-	m.merge(m.routes, r.Routes, maxRoutes)
-	m.merge(m.shadows, r.Shadows, maxRoutes)
+	m.merge(m.routes, r.Routes, maxRoutes+1)
+	m.merge(m.shadows, r.Shadows, maxRoutes+1)
 	m.merge(m.scopes, r.Scopes, slots*maxScopes)
 	for _, s := range r.Asked {
 		m.asked[s.ID] = append(m.asked[s.ID], s)
