@@ -124,20 +124,16 @@ func (r *run) settle(d *claimed, o outcome, took time.Duration) {
 		write = func() error { return r.group.done(d) }
 	}
 	for pause := minPoll; ; pause *= 2 {
-		err := write()
-		switch {
+		switch err := write(); {
 		case err == nil:
-			r.Observe(event)
-			return
 		case errors.Is(err, ErrLost):
 			event.Result, event.Err = "lost", err
-			r.Observe(event)
-			return
-		}
-		if !rest.For(call, pause) {
+		case rest.For(call, pause):
+			continue
+		default:
 			event.Result, event.Err = "error", err
-			r.Observe(event)
-			return
 		}
+		r.Observe(event)
+		return
 	}
 }

@@ -140,18 +140,14 @@ func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
 	if m.OrderKey != "" {
 		behind = unsorted
 	}
-	res, err := tx.ExecContext(ctx, b.q.add, behind, text(string(m.Record.Scope)), text(string(m.Record.Key)), m.Record.life(),
-		text(m.Topic), text(m.Name), text(m.OrderKey), text(m.key()), append([]byte{}, m.Payload...), meta, m.Delay.Microseconds())
-	if err != nil {
-		return fmt.Errorf("outbox: add: %w", err)
-	}
-	switch n, err := res.RowsAffected(); {
+	n, err := affected(tx.ExecContext(ctx, b.q.add, behind, text(string(m.Record.Scope)), text(string(m.Record.Key)), m.Record.life(),
+		text(m.Topic), text(m.Name), text(m.OrderKey), text(m.key()), append([]byte{}, m.Payload...), meta, m.Delay.Microseconds()))
+	switch {
 	case err != nil:
 		return fmt.Errorf("outbox: add: %w", err)
 	case n == 0:
 		return fmt.Errorf("outbox: this effect is in the outbox already: %w", stet.ErrExists)
-	}
-	if m.Delay > 0 {
+	case m.Delay > 0:
 		return nil
 	}
 	return b.tell(ctx, tx)

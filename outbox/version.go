@@ -31,11 +31,7 @@ type claimed struct {
 // write changes the message if the claim still holds it. The last two placeholders of the statement
 // are its id and version.
 func (c *claimed) write(ctx context.Context, statement string, args ...any) error {
-	res, err := c.db.ExecContext(ctx, statement, append(args, c.ID, c.version)...)
-	if err != nil {
-		return fmt.Errorf("outbox: message %d: %w", c.ID, err)
-	}
-	switch n, err := res.RowsAffected(); {
+	switch n, err := affected(c.db.ExecContext(ctx, statement, append(args, c.ID, c.version)...)); {
 	case err != nil:
 		return fmt.Errorf("outbox: message %d: %w", c.ID, err)
 	case n == 0:
