@@ -20,7 +20,7 @@ import (
 // The additional data is everything before the nonce, followed by what the value is bound to.
 const (
 	magic  = "\x00seal"
-	format = 2
+	format = 3
 
 	preamble = len(magic) + 4
 )
