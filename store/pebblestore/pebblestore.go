@@ -281,36 +281,20 @@ func (l logger) Fatalf(format string, args ...any) {
 // must not change after that. The lock of the record is held until do returns; id is nil for calls
 // that are not about one record.
 func work[T any](ctx context.Context, s *Store, verb string, id *stet.ID, do func() (T, error)) (got T, err error) {
-	type result struct {
-		value T
-		err   error
-	}
 	unlock, err := s.begin(ctx, id)
 	if err != nil {
 		return got, fmt.Errorf("pebblestore: %s: %w", verb, err)
 	}
-	done := make(chan result, 1)
+	answers := make(chan rest.Answer[T], 1)
 	s.workers.run(func() {
 		defer s.calls.Done()
 		value, err := func() (T, error) {
 			defer unlock() // first: who has the answer finds the record free
 			return do()
 		}()
-		done <- result{value, err}
+		answers <- rest.Answer[T]{Value: value, Err: err}
 	}, s.closing)
-	select {
-	case r := <-done:
-		got, err = r.value, r.err
-	case <-s.stop:
-		err = *s.sick.Load()
-	case <-ctx.Done():
-		select {
-		case r := <-done: // both: the answer is worth more
-			got, err = r.value, r.err
-		default:
-			err = ctx.Err()
-		}
-	}
+	got, err = rest.Await(ctx, s.stop, answers)
 	if sick := s.sick.Load(); sick != nil { // then it may have seen what is not on the disk
 		var none T
 		got, err = none, *sick

@@ -152,9 +152,9 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		return stet.Head{}, fmt.Errorf("pebblestore: replace: %w", err)
 	}
 	rest, body := appendRest(nil, &h), encodeBody(h.ID, b)
-	var noted []byte
+	var entry []byte
 	if h.Note != nil {
-		noted = appendNote(h.Note)
+		entry = entryOf(&h)
 	}
 	return work(ctx, s, "replace", &h.ID, func() (stet.Head, error) {
 		old, err := head(s.db, h.ID)
@@ -178,9 +178,8 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		case old.body && !next.body:
 			err = errors.Join(err, batch.Delete(key, nil))
 		}
-		if h.Note != nil {
-			c := stet.Change{ID: h.ID, Tag: h.Tag, From: old.State, To: h.State, Attempt: h.Attempt, At: next.UpdatedAt}
-			err = errors.Join(err, s.addChange(batch, &c, noted))
+		if entry != nil {
+			err = errors.Join(err, s.addChange(batch, h.ID, old.State, next.UpdatedAt, entry))
 		}
 		if err == nil {
 			err = s.commit(batch)
