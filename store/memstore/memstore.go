@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 	"github.com/stet-dev/stet/internal/monotonic"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // Config says how large a Store may become. The zero value works.
@@ -51,7 +53,7 @@ type shard struct {
 	records map[uint64]*entry // by hash of the ID; entries of one hash are chained
 	open    queue             // records that have to be ended, by due time: mostly leases, which end soon
 	ended   queue             // records that may be removed once they are due: retentions, which end much later
-	waiting map[stet.ID]chan struct{}
+	waits   rest.Rooms[stet.ID]
 	last    *label // of the newest record: most have the same
 	labels  map[label]*label
 	path    *string // of the newest record, likewise
@@ -174,7 +176,7 @@ func (s *Store) remove(sh *shard, h uint64, e *entry) {
 	s.counts[e.state].Add(-1)
 	s.rename(e.id(), e.names(), [2]string{})
 	s.untag(e, h)
-	sh.wake(e.id())
+	sh.waits.Ring(e.id())
 }
 
 // unlink removes e from its chain.
@@ -246,9 +248,9 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		s.tag(e, hash)
 	}
 	if h.Note != nil {
-		s.history.add(stet.Change{ID: e.id(), Tag: h.Tag, From: from, To: e.state, Attempt: int(e.attempt), At: instant(now), Note: *h.Note})
+		s.history.add(stet.Change{ID: e.id(), Tag: h.Tag, From: from, To: e.state, Attempt: int(e.attempt), At: codec.Instant(now), Note: *h.Note})
 	}
-	sh.wake(h.ID)
+	sh.waits.Ring(h.ID)
 	got.Tag = h.Tag
 	e.head(&got, now)
 	return got, nil
@@ -276,33 +278,19 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 // Wait implements [stet.Waiter].
 func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	sh, h := s.shard(id)
+	changed, leave := sh.waits.Enter(id)
+	defer leave()
 	sh.mu.Lock()
-	if e := sh.find(h, id); e == nil || e.version != seen {
-		sh.mu.Unlock()
+	e := sh.find(h, id)
+	over := e == nil || e.version != seen
+	sh.mu.Unlock()
+	if over {
 		return nil
 	}
-	if sh.waiting == nil {
-		sh.waiting = make(map[stet.ID]chan struct{})
-	}
-	changed, ok := sh.waiting[id]
-	if !ok {
-		changed = make(chan struct{})
-		sh.waiting[id] = changed
-	}
-	sh.mu.Unlock()
 	select {
 	case <-changed:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// wake ends all waits for id. The next wait makes a new channel; a channel stays until its record
-// changes.
-func (sh *shard) wake(id stet.ID) {
-	if changed, ok := sh.waiting[id]; ok {
-		close(changed)
-		delete(sh.waiting, id)
 	}
 }
