@@ -13,14 +13,14 @@ import (
 func (g *Gateway) compileDoor() {
 	var methods []string
 	enforces := false
-	for _, t := range slices.Concat(g.routes.ordered, []*route{g.routes.unmatched}) {
-		if t.cfg.Mode != stethttp.ModeOff && t.cfg.Mode != stethttp.ModeShadow {
-			enforces, methods = true, append(methods, t.cfg.EnabledMethods...)
+	for _, t := range g.routes.all {
+		if t.Config.Mode != stethttp.ModeOff && t.Config.Mode != stethttp.ModeShadow {
+			enforces, methods = true, append(methods, t.Config.EnabledMethods...)
 		}
 	}
 	if enforces {
 		slices.Sort(methods)
-		g.door = &door.Rules{Methods: slices.Compact(methods), MaxTarget: g.routes.unmatched.cfg.Limits.Config().MaxTargetBytes}
+		g.door = &door.Rules{Methods: slices.Compact(methods), MaxTarget: g.routes.unmatched.Config.Limits.Config().MaxTargetBytes}
 	}
 }
 
