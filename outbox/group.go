@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strings"
 	"time"
 
@@ -77,7 +76,7 @@ func (g *group) settle(ctx context.Context, batch []*ending) (settled func(id in
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("outbox: settle: %w", err)
+		return nil, failed("settle", err)
 	case n == int64(len(batch)):
 		return func(int64) bool { return true }, nil
 	}

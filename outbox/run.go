@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -212,7 +211,7 @@ func (r *run) listen(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			r.Observe(Event{Result: "error", Err: fmt.Errorf("outbox: listen: %w", err)})
+			r.Observe(Event{Result: "error", Err: failed("listen", err)})
 		}
 		rest.For(ctx, relisten)
 	}
