@@ -1,5 +1,5 @@
-// Package codec turns records into bytes for stores whose columns hold bytes. Text columns refuse NUL and 0xff, and JSON refuses more, but both may occur in HTTP
-// messages.
+// Package codec turns records into bytes for stores whose columns hold bytes. Text columns refuse
+// NUL and 0xff, and JSON refuses more, but both may occur in HTTP messages.
 //
 // Numbers are varints in their shortest form, and each string has its length before it. Every value
 // has exactly one encoding, and decoding accepts nothing else. Decoding allocates no more than a

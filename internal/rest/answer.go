@@ -9,7 +9,8 @@ type Answer[T any] struct {
 }
 
 // Await returns the answer that comes. It returns earlier with the error of ctx when that ends, and
-// with nothing when stop is closed. If both are there, the answer is worth more than the end of ctx.
+// with nothing when stop is closed. If both the answer and the end of ctx are there, the answer is
+// worth more.
 func Await[T any](ctx context.Context, stop <-chan struct{}, answers <-chan Answer[T]) (value T, err error) {
 	select {
 	case a := <-answers:
