@@ -20,21 +20,20 @@ func (r *run) spare(began time.Time) time.Time { return began.Add(r.Lease * 2 / 
 // deliver makes one attempt and stores its outcome.
 func (r *run) deliver(d *claimed) {
 	defer func() { r.ended <- struct{}{} }()
-	switch {
+	var o outcome
+	var took time.Duration
+	switch began := time.Now(); {
 	case d.Damage != "":
-		r.settle(d, outcome{to: Dead, text: "dead: the message " + d.Damage, unbegun: true}, 0)
-		return
+		o = outcome{to: Dead, text: "dead: the message " + d.Damage, unbegun: true}
 	case d.Attempt > r.MaxAttempts: // another worker allows more attempts
-		r.settle(d, outcome{to: Dead, text: "attempts exhausted", unbegun: true}, 0)
-		return
-	case !time.Now().Before(r.spare(d.began)): // the claim was answered late, or this process was paused
-		r.settle(d, outcome{to: Pending, unbegun: true}, 0)
-		return
+		o = outcome{to: Dead, text: "attempts exhausted", unbegun: true}
+	case !began.Before(r.spare(d.began)): // the claim was answered late, or this process was paused
+		o = outcome{to: Pending, unbegun: true}
+	default:
+		o = r.judge(d.Attempt, r.attempt(d))
+		took = time.Since(began)
 	}
-	began := time.Now()
-	result := r.attempt(d)
-	took := time.Since(began)
-	r.settle(d, r.judge(d.Attempt, result), took)
+	r.settle(d, o, took)
 }
 
 // attempt calls the handler and extends the lease while it runs. After Timeout the handler's

@@ -173,10 +173,7 @@ func (s *Store) names(dir string) ([]string, error) {
 
 // remove removes a name if it exists.
 func (s *Store) remove(name string) error {
-	if err := s.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return ignore(s.root.Remove(name), fs.ErrNotExist)
 }
 
 // The pauses between tries while another process has the file.

@@ -107,10 +107,7 @@ func (s *Store) repairOne(ctx context.Context, name string) error {
 	if err != nil {
 		return ignore(err, stet.ErrNotFound) // Delete repairs first: this record was taken away by hand
 	}
-	r, err := read(f, name)
-	if err == nil {
-		err = s.repair(&r.Head, name)
-	}
+	_, err = s.settled(f, name)
 	return errors.Join(err, f.Close())
 }
 

@@ -169,18 +169,14 @@ func (s *Store) count() error {
 
 // last returns the greatest number behind a prefix, or 0.
 func (s *Store) last(prefix []byte) (n uint64, err error) {
-	it, err := s.db.NewIter(within(prefix))
-	if err != nil {
-		return 0, corrupt(err)
-	}
-	defer func() { err = errors.Join(err, ended(it)) }()
-	switch {
-	case !it.Last():
-		return 0, nil
-	case len(it.Key()) != len(prefix)+8:
-		return 0, fmt.Errorf("%w: an index has no number", stet.ErrCorrupt)
-	}
-	return binary.BigEndian.Uint64(it.Key()[len(prefix):]), nil
+	err = eachKey(s.db, prefix, "", true, func(rest string) (bool, error) {
+		if len(rest) != 8 {
+			return false, fmt.Errorf("%w: an index has no number", stet.ErrCorrupt)
+		}
+		n = binary.BigEndian.Uint64([]byte(rest))
+		return false, nil
+	})
+	return n, err
 }
 
 // Close waits for the work of the calls in progress, and closes the store; calls that come later
