@@ -43,7 +43,10 @@ func (b *Box) claim(
 	} else {
 		all, err = b.q.all(db.QueryContext(ctx, b.q.take, version, lease.Microseconds(), n))
 	}
-	return all, failed("claim", err)
+	if err != nil {
+		return nil, failed("claim", err) // what was read is not certain: see takeBack
+	}
+	return all, nil
 }
 
 // grid reads rows of numbers. A value of a damaged row that is not a number becomes 0.
