@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/stet-dev/stet/internal/sqltx"
 )
 
 // MySQL has no UPDATE that returns rows, and none that skips locked rows. What is one statement in
@@ -18,13 +16,19 @@ import (
 func (b *Box) pickMySQL(
 	ctx context.Context, db *sql.DB, pick string, args []any, then func(tx *sql.Tx, ids []int64) error,
 ) error {
-	return sqltx.Do(ctx, db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, func(tx *sql.Tx) error {
-		ids, err := numbers(tx.QueryContext(ctx, pick, args...))
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		return then(tx, ids)
-	})
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // has no effect after a commit
+	ids, err := numbers(tx.QueryContext(ctx, pick, args...))
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	if err := then(tx, ids); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 func (b *Box) claimMySQL(
