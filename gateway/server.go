@@ -267,7 +267,7 @@ func (s *Server) stop(limit time.Duration) (left int) {
 	select {
 	case <-idle:
 	case <-late.C:
-		left = s.drain.running()
+		left, _ = s.drain.look()
 	}
 	s.cut()
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)

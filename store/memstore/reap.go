@@ -2,32 +2,21 @@ package memstore
 
 import "context"
 
-// reapBatch is how many records are removed while a shard is locked. Requests wait no longer than
-// that.
-const reapBatch = 64
-
-// Reap implements [stet.Reaper].
+// Reap implements [stet.Reaper]. Between two records it lets requests at the shard.
 func (s *Store) Reap(ctx context.Context, limit int) (n int, err error) {
 	now := s.now()
 	for i := range s.shards {
-		for more := true; more && n < limit; {
+		sh := &s.shards[i]
+		for gone := true; gone && n < limit; {
 			if err := ctx.Err(); err != nil {
 				return n, err
 			}
-			k := s.reapIn(&s.shards[i], now, min(limit-n, reapBatch))
-			n += k
-			more = k == reapBatch
+			sh.mu.Lock()
+			if gone = s.dropEnded(sh, now); gone {
+				n++
+			}
+			sh.mu.Unlock()
 		}
 	}
 	return n, nil
-}
-
-func (s *Store) reapIn(sh *shard, now int64, limit int) int {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	n := 0
-	for n < limit && s.dropEnded(sh, now) {
-		n++
-	}
-	return n
 }
