@@ -120,7 +120,7 @@ func (r *run) settle(d *claimed, o outcome, took time.Duration) {
 	}
 	write := func() error { return d.settle(call, o) }
 	if o.to == Done {
-		write = func() error { return r.group.done(d) }
+		write = func() error { return r.done(d) }
 	}
 	for pause := minPoll; ; pause *= 2 {
 		switch err := write(); {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/rest"
 )
 
@@ -31,7 +32,7 @@ func (w Worker) Run(ctx context.Context) error {
 	defer stop()
 	r := &run{Worker: w, box: New(w.Dialect), work: work,
 		ended: make(chan struct{}, w.Concurrency), heard: make(chan struct{}, 1)}
-	r.group = newGroup(work, r.box, r.DB, r.Lease/3)
+	r.endings = groupcommit.New(groupcommit.Config[*ending]{Many: r.doneMany, Groups: 1, MaxGroup: maxGroup})
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	if w.Listen != nil {
@@ -47,18 +48,18 @@ func (w Worker) Run(ctx context.Context) error {
 // run is one call of Run. Only its own goroutine uses busy and the fields after it.
 type run struct {
 	Worker
-	box    *Box
-	group  *group
-	work   context.Context // of the handlers: it outlives ctx by Drain
-	ended  chan struct{}   // a value for each delivery that ended
-	heard  chan struct{}   // a value if Listen has reported something since the last pause
-	astray atomic.Int64    // handlers that were abandoned
-	busy   int
-	swept  time.Time
-	mended int64 // where the next mend goes on
-	sorted time.Time
-	short  bool    // the last claim got fewer messages than it asked for
-	doubts []doubt // claims without an answer
+	box     *Box
+	work    context.Context // of the handlers: it outlives ctx by Drain
+	ended   chan struct{}   // a value for each delivery that ended
+	heard   chan struct{}   // a value if Listen has reported something since the last pause
+	astray  atomic.Int64    // handlers that were abandoned
+	endings *groupcommit.Queue[*ending]
+	busy    int
+	swept   time.Time
+	mended  int64 // where the next mend goes on
+	sorted  time.Time
+	short   bool    // the last claim got fewer messages than it asked for
+	doubts  []doubt // claims without an answer
 }
 
 func (r *run) loop(ctx context.Context) {
