@@ -15,12 +15,10 @@ import (
 
 // route is a compiled [Route]. It is an [http.Handler] because it is looked up in a ServeMux.
 type route struct {
-	Route   // with the defaults of the guard; without a pattern it is for what no other matches
-	guard   *stethttp.Guard
-	handler http.Handler // guard's
+	Route        // with the defaults of the guard; without a pattern it is for what no other matches
+	http.Handler // the guard's
+	guard        *stethttp.Guard
 }
-
-func (t *route) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.handler.ServeHTTP(w, r) }
 
 // table finds the route of a request. Its ServeMux never serves, because it would answer an unclean
 // path with a redirect.
@@ -136,7 +134,7 @@ func (g *Gateway) newRoute(r Route) (*route, error) {
 	}
 	r.Config = guard.Config()
 	t := &route{Route: r, guard: guard}
-	t.handler = guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.forward(w, r, t) }))
+	t.Handler = guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.forward(w, r, t) }))
 	return t, nil
 }
 

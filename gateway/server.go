@@ -262,11 +262,9 @@ func (s *Server) stop(limit time.Duration) (left int) {
 	s.ending.Store(true)
 	idle := s.drain.begin()
 	_ = s.public.Close()
-	late := time.NewTimer(limit)
-	defer late.Stop()
 	select {
 	case <-idle:
-	case <-late.C:
+	case <-time.After(limit):
 		left, _ = s.drain.look()
 	}
 	s.cut()

@@ -49,12 +49,10 @@ func (r *run) attempt(d *claimed) Result {
 	defer stop()
 	returned := make(chan Result, 1)
 	go func() { returned <- r.Handler.Deliver(ctx, d.Stored, d.keep) }()
-	overrun := time.NewTimer(r.Timeout + grace)
-	defer overrun.Stop()
 	select {
 	case result := <-returned:
 		return result
-	case <-overrun.C:
+	case <-time.After(r.Timeout + grace):
 	}
 	r.astray.Add(1)
 	go func() { <-returned; r.astray.Add(-1) }()

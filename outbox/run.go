@@ -184,11 +184,9 @@ func (r *run) sweep(ctx context.Context) (err error) {
 // rest pauses for d, and reports whether it was woken because there is something to do. The end of
 // a delivery ends the pause as well, because it may free an order key.
 func (r *run) rest(ctx context.Context, d time.Duration) (woken bool) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-t.C:
+	case <-time.After(d):
 	case <-r.Wake:
 		return true
 	case <-r.heard:
