@@ -33,13 +33,6 @@ type Config struct {
 	Changed func(from, to State)
 }
 
-// Defaults of [Config].
-const (
-	defaultFailures = 10
-	defaultPause    = time.Second
-	defaultPatience = 100 * time.Millisecond
-)
-
 // window is the time in which failures are counted together.
 const window = 10 * time.Second
 
@@ -89,12 +82,12 @@ func New(inner stet.Store, c Config) (*Store, error) {
 	case c.Patience < 0:
 		return nil, fmt.Errorf("breakerstore: Patience is %s; it must not be negative", c.Patience)
 	}
-	failures := uint32(min(cmp.Or(c.Failures, defaultFailures), 1<<30))
+	failures := uint32(min(cmp.Or(c.Failures, 10), 1<<30))
 	settings := gobreaker.Settings{
 		MaxRequests:  uint32(min(cmp.Or(c.Probes, 1), 1<<30)),
 		Interval:     window,
 		BucketPeriod: windowStep,
-		Timeout:      cmp.Or(c.Pause, defaultPause),
+		Timeout:      cmp.Or(c.Pause, time.Second),
 		ReadyToTrip: func(n gobreaker.Counts) bool {
 			return n.TotalFailures >= failures && n.TotalFailures >= (n.TotalFailures+n.TotalSuccesses+1)/2
 		},
@@ -107,7 +100,7 @@ func New(inner stet.Store, c Config) (*Store, error) {
 	if c.Changed != nil {
 		settings.OnStateChange = func(_ string, from, to gobreaker.State) { c.Changed(State(from), State(to)) }
 	}
-	s := &Store{breaker: gobreaker.NewCircuitBreaker[struct{}](settings), patience: cmp.Or(c.Patience, defaultPatience)}
+	s := &Store{breaker: gobreaker.NewCircuitBreaker[struct{}](settings), patience: cmp.Or(c.Patience, 100*time.Millisecond)}
 	s.calls = ability.Wrap(inner, s.pass, false)
 	return s, nil
 }

@@ -26,11 +26,6 @@ type Config struct {
 	Clock func() time.Time
 }
 
-const (
-	defaultMaxKeys    = 1_000_000
-	defaultMaxHistory = 100_000
-)
-
 // Store keeps records in memory. It is safe for concurrent use.
 type Store struct {
 	maxKeys int64
@@ -72,8 +67,8 @@ var (
 
 // New returns an empty Store.
 func New(c Config) *Store {
-	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, defaultMaxKeys)), clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(),
-		history: history{max: cmp.Or(max(c.MaxHistory, 0), defaultMaxHistory)}}
+	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, 1_000_000)), clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(),
+		history: history{max: cmp.Or(max(c.MaxHistory, 0), 100_000)}}
 	for i := range s.shards {
 		s.shards[i].records = make(map[uint64]*entry)
 		s.shards[i].labels = make(map[label]*label)
@@ -181,17 +176,15 @@ func (s *Store) remove(sh *shard, h uint64, e *entry) {
 
 // unlink removes e from its chain.
 func (sh *shard) unlink(h uint64, e *entry) {
-	switch first := sh.records[h]; {
-	case first == e && e.next == nil:
+	first := sh.records[h]
+	at := &first
+	for *at != e {
+		at = &(*at).next
+	}
+	if *at = e.next; first == nil {
 		delete(sh.records, h)
-	case first == e:
-		sh.records[h] = e.next
-	default:
-		for p := first; p != nil; p = p.next {
-			if p.next == e {
-				p.next = e.next
-			}
-		}
+	} else {
+		sh.records[h] = first
 	}
 }
 

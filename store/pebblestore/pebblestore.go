@@ -44,10 +44,8 @@ type Config struct {
 }
 
 const (
-	defaultCache   = 64 << 20
-	defaultReserve = 64 << 20
-	memTable       = 16 << 20
-	memTables      = 4
+	memTable  = 16 << 20
+	memTables = 4
 )
 
 // Store keeps records in a directory. It is safe for concurrent use by one process.
@@ -110,9 +108,9 @@ func Open(dir string, c Config) (*Store, error) {
 	if err := c.fs.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("pebblestore: open: %w", err)
 	}
-	s.room.init(c.fs, dir, uint64(cmp.Or(c.Reserve, defaultReserve)))
+	s.room.init(c.fs, dir, uint64(cmp.Or(c.Reserve, 64<<20)))
 	o := &pebble.Options{
-		FS: vfs.OnDiskFull(c.fs, s.room.exhausted), Logger: logger{s}, FormatMajorVersion: pebble.FormatNewest, CacheSize: cmp.Or(c.Cache, defaultCache),
+		FS: vfs.OnDiskFull(c.fs, s.room.exhausted), Logger: logger{s}, FormatMajorVersion: pebble.FormatNewest, CacheSize: cmp.Or(c.Cache, 64<<20),
 		MemTableSize: memTable, MemTableStopWritesThreshold: memTables, L0CompactionThreshold: 4, L0StopWritesThreshold: 24,
 		EventListener: &pebble.EventListener{
 			// Without this, the tree ends the process: for one block, and again at each start.
@@ -322,16 +320,17 @@ func (s *Store) begin(ctx context.Context, id *stet.ID) (unlock func(), err erro
 			unlock = func() { <-lock }
 		case <-s.stop:
 		case <-ctx.Done():
-			s.calls.Done()
-			return nil, ctx.Err()
+			err = ctx.Err()
 		}
 	}
-	if err := s.sick.Load(); err != nil {
+	if sick := s.sick.Load(); sick != nil {
+		err = *sick
+	}
+	if err != nil {
 		unlock()
 		s.calls.Done()
-		return nil, *err
 	}
-	return unlock, nil
+	return unlock, err
 }
 
 func (s *Store) lock(id stet.ID) chan struct{} {
