@@ -24,25 +24,11 @@ func (r *run) done(c *claimed) error {
 	return r.endings.Do(&ending{groupcommit.Call{Ctx: context.WithoutCancel(r.work)}, c})
 }
 
-// doneMany settles a batch in one statement.
+// doneMany settles a batch in one statement. A message is settled also if an earlier call whose
+// answer was lost did that.
 func (r *run) doneMany(_ context.Context, batch []*ending) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.work), r.Lease/3)
 	defer cancel()
-	settled, err := r.settleMany(ctx, batch)
-	if err != nil {
-		return err
-	}
-	for _, e := range batch {
-		if e.Err = nil; !settled(e.c.ID) {
-			e.Err = ErrLost
-		}
-	}
-	return nil
-}
-
-// settleMany returns a function that reports whether a message is settled, by this call or by an
-// earlier one whose answer was lost.
-func (r *run) settleMany(ctx context.Context, batch []*ending) (settled func(id int64) bool, err error) {
 	all := make([]*claimed, len(batch))
 	var ordered []int64
 	for i, e := range batch {
@@ -55,19 +41,28 @@ func (r *run) settleMany(ctx context.Context, batch []*ending) (settled func(id 
 		n, err = affected(q.ExecContext(ctx, r.box.q.many(r.box.q.done, len(all)), pairs(all, 0)...))
 		return err
 	}
+	var err error
 	if len(ordered) == 0 {
 		err = write(r.DB)
 	} else { // a message that is not settled may wake others too soon, which are then sorted again
 		err = r.box.end(ctx, r.DB, func(tx *sql.Tx) ([]int64, error) { return ordered, write(tx) })
 	}
+	var own map[int64]bool
+	whole := n == int64(len(batch))
 	switch {
 	case err != nil:
-		return nil, failed("settle", err)
-	case n == int64(len(batch)):
-		return func(int64) bool { return true }, nil
+		return failed("settle", err)
+	case !whole:
+		if own, err = r.box.mine(ctx, r.DB, all...); err != nil {
+			return err
+		}
 	}
-	own, err := r.box.mine(ctx, r.DB, all...)
-	return func(id int64) bool { return own[id] }, err
+	for _, e := range batch {
+		if e.Err = nil; !whole && !own[e.c.ID] {
+			e.Err = ErrLost
+		}
+	}
+	return nil
 }
 
 // pairs returns the arguments of many: all ids, for the index, and then each id with its version.

@@ -73,7 +73,10 @@ func (r *run) loop(ctx context.Context) {
 				return
 			}
 		}
-		r.collect()
+		for len(r.ended) > 0 {
+			<-r.ended
+			r.busy--
+		}
 		got, moved := r.round(ctx)
 		for _, d := range got {
 			r.busy++
@@ -88,14 +91,6 @@ func (r *run) loop(ctx context.Context) {
 		} else {
 			idle = min(2*idle, max(r.Poll, minPoll))
 		}
-	}
-}
-
-// collect counts the deliveries that have ended.
-func (r *run) collect() {
-	for len(r.ended) > 0 {
-		<-r.ended
-		r.busy--
 	}
 }
 

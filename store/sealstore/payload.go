@@ -28,17 +28,17 @@ func sealedBody(b *stet.Body) []byte {
 func readBody(src []byte) (b stet.Body, err error) {
 	n, size := binary.Uvarint(src)
 	if size <= 0 || n > uint64(len(src)-size) {
-		return b, errContent()
+		return b, errContent
 	}
 	small, large := src[size:size+int(n)], src[size+int(n):]
 	if codec.Body(string(small), &b) != nil {
-		return stet.Body{}, errContent()
+		return stet.Body{}, errContent
 	}
 	switch r := b.Response; {
 	case r != nil && r.Body != nil && len(r.Body) == 0:
 		r.Body = large
 	case len(large) > 0 || r != nil && r.Body != nil:
-		return stet.Body{}, errContent()
+		return stet.Body{}, errContent
 	}
 	return b, nil
 }
@@ -47,13 +47,11 @@ func readBody(src []byte) (b stet.Body, err error) {
 // written the part of a head that they are.
 func readHead(src []byte) (h stet.Head, err error) {
 	if codec.Head(string(src), &h) != nil {
-		err = errContent()
+		err = errContent
 	}
 	return h, err
 }
 
 // errContent is the error for content that was sealed with one of the keys, but not by this
 // version.
-func errContent() error {
-	return fmt.Errorf("%w: what is sealed has another form than this version writes", stet.ErrCorrupt)
-}
+var errContent = fmt.Errorf("%w: what is sealed has another form than this version writes", stet.ErrCorrupt)
