@@ -12,8 +12,8 @@ import (
 // are no faster.
 const maxGroup = 128
 
-// ending is a delivered message that waits to be settled with others: see package groupcommit. Other
-// outcomes are rare, and are written one at a time.
+// ending is a delivered message that waits to be settled with others: see package groupcommit.
+// Other outcomes are rare, and are written one at a time.
 type ending struct {
 	groupcommit.Call
 	c *claimed

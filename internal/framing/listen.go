@@ -83,10 +83,7 @@ func (l *listener) secure() {
 		}
 		return context.WithValue(ctx, connKey{}, nc)
 	}
-	next := srv.Handler
-	if next == nil {
-		next = http.DefaultServeMux
-	}
+	next := cmp.Or[http.Handler](srv.Handler, http.DefaultServeMux)
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok && r.TLS == nil {
 			r.TLS = c.tls

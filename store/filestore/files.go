@@ -161,10 +161,8 @@ func read(f *os.File, name string) (stet.Record, error) {
 // names lists a directory in order. A missing directory is empty.
 func (s *Store) names(dir string) ([]string, error) {
 	f, err := s.root.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
+	if err != nil {
+		return nil, ignore(err, fs.ErrNotExist)
 	}
 	names, err := f.Readdirnames(-1)
 	slices.Sort(names)

@@ -78,7 +78,7 @@ func (s *Store) tagged(ctx context.Context, tag string) (files []string, err err
 	return slices.Compact(files), nil
 }
 
-// each goes through the names of the records in files, after the name after, in order or, if back is
+// each goes through the names of the records in files, after one of them, in order or, if back is
 // set, in reverse order. "" is before all names.
 func each(ctx context.Context, files []string, after string, back bool) iter.Seq2[string, error] {
 	if back {

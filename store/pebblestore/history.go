@@ -56,11 +56,7 @@ func (s *Store) Append(ctx context.Context, c stet.Change) error {
 	entry := entryOf(&stet.Head{ID: c.ID, Tag: c.Tag, Attempt: c.Attempt, Note: &c.Note})
 	_, err := work(ctx, s, "append", nil, func() (struct{}, error) {
 		b := s.db.NewBatch()
-		err := s.addChange(b, c.ID, 0, s.now(), entry)
-		if err == nil {
-			err = s.commit(b)
-		}
-		return struct{}{}, err
+		return struct{}{}, s.commit(b, s.addChange(b, c.ID, 0, s.now(), entry))
 	})
 	return err
 }

@@ -41,14 +41,10 @@ func (p *page) take(ctx context.Context, cursor string, id stet.ID, unnamed erro
 		return false, nil
 	}
 	r, err := head(p.from, id)
-	if err != nil {
-		if unreadable(err) {
-			return true, nil
-		}
-		return false, err
-	}
 	switch r.AsOf = asOf(&r.Head, p.now); {
-	case !fits(&r):
+	case err != nil && !unreadable(err):
+		return false, err
+	case err != nil, !fits(&r):
 		return true, nil
 	case r.CreatedAt.Before(p.since):
 		return false, nil
@@ -253,8 +249,8 @@ func (s *Store) reap(ctx context.Context, limit int) (n int, err error) {
 		}
 		return true, err
 	})
-	if err == nil && !b.Empty() {
-		err = s.commit(b)
+	if !b.Empty() {
+		err = s.commit(b, err)
 	}
 	if err != nil {
 		return 0, err
@@ -271,10 +267,10 @@ func (s *Store) reap(ctx context.Context, limit int) (n int, err error) {
 func (s *Store) drop(b *pebble.Batch, at place, id stet.ID) (bool, error) {
 	entry := append(number([]byte{dueKey, byte(at.class)}, at.at), at.rest...)
 	n, err := value(s.db, entry)
-	if err != nil {
-		if errors.Is(err, stet.ErrNotFound) { // changed meanwhile
-			err = nil
-		}
+	switch {
+	case errors.Is(err, stet.ErrNotFound): // changed meanwhile
+		return false, nil
+	case err != nil:
 		return false, err
 	}
 	switch r, err := head(s.db, id); {

@@ -102,9 +102,7 @@ func Open(dir string, c Config) (*Store, error) {
 	for i := range s.locks {
 		s.locks[i] = make(chan struct{}, 1)
 	}
-	if c.fs == nil {
-		c.fs = vfs.Default
-	}
+	c.fs = cmp.Or(c.fs, vfs.Default)
 	if err := c.fs.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("pebblestore: open: %w", err)
 	}
@@ -337,10 +335,13 @@ func (s *Store) lock(id stet.ID) chan struct{} {
 	return s.locks[maphash.Comparable(s.seed, id)%stripes]
 }
 
-// commit writes a batch durably, and closes it. What it writes can be read before it is on the
-// disk: see settled. If the commit does not return, what it wrote stays in doubt, and the tree may
-// still use the batch: neither is deferred.
-func (s *Store) commit(b *pebble.Batch) (err error) {
+// commit writes a batch durably, and closes it, unless the batch could not be made. What it writes
+// can be read before it is on the disk: see settled. If the commit does not return, what it wrote
+// stays in doubt, and the tree may still use the batch: neither is deferred.
+func (s *Store) commit(b *pebble.Batch, made error) (err error) {
+	if made != nil {
+		return made
+	}
 	defer s.caught(&err)
 	s.syncing.Add(1)
 	err = b.Commit(pebble.Sync)
