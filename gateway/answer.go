@@ -177,12 +177,12 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, a *attempt, err
 
 // warn logs a failure of the upstream without what net/http quotes of an answer or a request.
 func (g *Gateway) warn(a *attempt, what string, err error, attrs ...slog.Attr) {
-	attrs = append(attrs, slog.String("route", a.route.cfg.Route), slog.String("error", quiet.Text(err.Error())))
+	attrs = append(attrs, slog.String("route", a.route.Config.Route), slog.String("error", quiet.Text(err.Error())))
 	if a.claim != nil {
 		id := a.claim.ID()
 		attrs = append(attrs, slog.String("id", g.engine.Tag(id)), slog.String("scope", string(id.Scope)))
 	}
-	g.log.LogAttrs(a, slog.LevelWarn, what, attrs...)
+	g.cfg.Log.LogAttrs(a, slog.LevelWarn, what, attrs...)
 }
 
 // problem returns what the client is told.
@@ -190,7 +190,7 @@ func (a *attempt) problem(sent bool) *stethttp.Problem {
 	cause := context.Cause(a)
 	code := stethttp.UpstreamFailed
 	var timeout net.Error
-	again := a.route.cfg.RetryAfterMax
+	again := a.route.Config.RetryAfterMax
 	switch {
 	case errors.As(a.upload.broken(), &timeout) && timeout.Timeout():
 		code = stethttp.RequestTimeout
@@ -203,7 +203,7 @@ func (a *attempt) problem(sent bool) *stethttp.Problem {
 	case errors.Is(cause, stet.ErrExecutionTimeout), errors.Is(cause, context.DeadlineExceeded):
 		code = stethttp.ExecutionTimeout
 	}
-	doc := stethttp.NewProblem(code, a.route.cfg.ProblemBase).After(again)
+	doc := stethttp.NewProblem(code, a.route.Config.ProblemBase).After(again)
 	if sent {
 		doc.MayHaveRun()
 	}

@@ -61,8 +61,8 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 		a.Context, a.stop = context.WithCancelCause(a.Context)
 		defer a.stop(nil)
 	}
-	if a.claim == nil && g.timeout > 0 {
-		a.watchdog.begin(a, g.timeout)
+	if a.claim == nil && g.cfg.UpstreamTimeout > 0 {
+		a.watchdog.begin(a, g.cfg.UpstreamTimeout)
 		defer a.watchdog.end()
 	}
 	defer func() {
@@ -80,7 +80,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 		delete(r.Header, "Upgrade")
 	}
 	if a.asked == nil {
-		a.watch(g.upstream.Scheme == "https")
+		a.watch(g.cfg.Upstream.Scheme == "https")
 	}
 	g.proxy.ServeHTTP(w, r)
 }

@@ -13,8 +13,7 @@ import (
 type drain struct {
 	mu    sync.Mutex
 	n     int
-	over  bool
-	began time.Time
+	began time.Time     // zero: not yet
 	idle  chan struct{} // closed when the last one has left; made by begin
 }
 
@@ -24,7 +23,7 @@ type drainKey struct{}
 func (d *drain) enter() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.over {
+	if d.idle != nil {
 		return false
 	}
 	d.n++
@@ -35,7 +34,7 @@ func (d *drain) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.n--
-	if d.over && d.n == 0 {
+	if d.idle != nil && d.n == 0 {
 		close(d.idle)
 	}
 }
@@ -43,24 +42,18 @@ func (d *drain) leave() {
 func (d *drain) begin() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.over, d.began, d.idle = true, time.Now(), make(chan struct{})
+	d.began, d.idle = time.Now(), make(chan struct{})
 	if d.n == 0 {
 		close(d.idle)
 	}
 	return d.idle
 }
 
-// begun returns when the drain began, if it has.
-func (d *drain) begun() (time.Time, bool) {
+// look returns how many requests run, and when the drain began.
+func (d *drain) look() (running int, began time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.began, d.over
-}
-
-func (d *drain) running() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.n
+	return d.n, d.began
 }
 
 // refuseDraining answers a request that came after the drain began. The request is not looked at.

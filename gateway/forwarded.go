@@ -12,18 +12,11 @@ import (
 	"github.com/stet-dev/stet/internal/door"
 )
 
-// trusts reports whether the request comes from a trusted proxy, whose statements about earlier
+// trusts reports whether an address is that of a trusted proxy, whose statements about earlier
 // senders are believed.
-func (g *Gateway) trusts(r *http.Request) bool {
-	return len(g.trusted) > 0 && g.trusted.has(door.Sender(r))
-}
-
-// proxies are the addresses of trusted proxies.
-type proxies []netip.Prefix
-
-func (all proxies) has(addr netip.Addr) bool {
+func (g *Gateway) trusts(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
-	return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(addr) })
+	return slices.ContainsFunc(g.cfg.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // client returns the address that a request came from: its sender or, if that is a trusted proxy,
@@ -31,7 +24,7 @@ func (all proxies) has(addr netip.Addr) bool {
 // trusted proxy.
 func (g *Gateway) client(r *http.Request) netip.Addr {
 	addr := door.Sender(r)
-	if !g.trusts(r) {
+	if !g.trusts(addr) {
 		return addr
 	}
 	said := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
@@ -40,7 +33,7 @@ func (g *Gateway) client(r *http.Request) netip.Addr {
 		if err != nil {
 			break
 		}
-		if addr = before; !g.trusted.has(addr) {
+		if addr = before; !g.trusts(addr) {
 			break
 		}
 	}

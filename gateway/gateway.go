@@ -3,12 +3,9 @@ package gateway
 import (
 	"cmp"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
 	"slices"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/door"
@@ -19,17 +16,11 @@ import (
 // Gateway is a reverse proxy that makes requests safe to retry. It is an [http.Handler] and safe
 // for concurrent use.
 type Gateway struct {
-	engine   *stet.Engine
-	upstream *url.URL
-	routes   table
-	door     *door.Rules // nil if no route refuses anything
-	strict   bool
-	keep     []string
-	trusted  proxies
-	log      *slog.Logger
-	timeout  time.Duration // of unguarded requests; negative: none
-	pages    *pages        // nil: no pages here
-
+	engine    *stet.Engine
+	cfg       Config // with its defaults
+	routes    table
+	door      *door.Rules // nil if no route refuses anything
+	pages     *pages      // nil: no pages here
 	transport *direct
 	proxy     *httputil.ReverseProxy
 }
@@ -43,12 +34,12 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	g := &Gateway{engine: e, upstream: c.Upstream, strict: c.StrictCoverage, keep: c.KeepHeaders, trusted: c.TrustedProxies, log: c.Log, timeout: c.UpstreamTimeout}
-	if err := g.compile(e, &c); err != nil {
+	g := &Gateway{engine: e, cfg: c}
+	if err := g.compile(); err != nil {
 		return nil, err
 	}
 	g.compileDoor()
-	g.pages = pagesBelow(g.routes.unmatched.cfg.ProblemBase)
+	g.pages = pagesBelow(g.routes.unmatched.Config.ProblemBase)
 	g.transport = newDirect(c.Upstream, c.UpstreamTLS, c.UpstreamIdleTimeout)
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
@@ -59,6 +50,22 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 		ErrorLog:       quiet.Logger(c.Log),
 	}
 	return g, nil
+}
+
+// compileDoor makes the rules for requests before they have a route. All routes' methods count
+// there. Overrides of the method are for the guard of the request's route.
+func (g *Gateway) compileDoor() {
+	var methods []string
+	enforces := false
+	for _, t := range g.routes.all {
+		if t.Config.Mode != stethttp.ModeOff && t.Config.Mode != stethttp.ModeShadow {
+			enforces, methods = true, append(methods, t.Config.EnabledMethods...)
+		}
+	}
+	if enforces {
+		slices.Sort(methods)
+		g.door = &door.Rules{Methods: slices.Compact(methods), MaxTarget: g.routes.unmatched.Config.Limits.Config().MaxTargetBytes}
+	}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -73,17 +80,26 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := g.routes.find(r)
-	if g.strict && t == g.routes.unmatched && !door.Safe(r.Method) {
+	if g.cfg.StrictCoverage && t == g.routes.unmatched && !door.Safe(r.Method) {
 		g.turnAway(w, r, stethttp.RouteNotCovered, "")
 		return
 	}
 	t.ServeHTTP(w, r)
 }
 
+// enter returns the request in the form that routes, guards and upstream see. If no route refuses
+// anything, only what no proxy could pass on is refused.
+func (g *Gateway) enter(r *http.Request) (*http.Request, *door.Fault) {
+	if fault := door.Forwardable(r); fault != nil || g.door == nil {
+		return r, fault
+	}
+	return g.door.Enter(r)
+}
+
 // turnAway refuses a request that has no route. With an empty detail the answer has that of the
 // code.
 func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request, code stethttp.Code, detail string) {
-	p := stethttp.NewProblem(code, g.routes.unmatched.cfg.ProblemBase)
+	p := stethttp.NewProblem(code, g.routes.unmatched.Config.ProblemBase)
 	p.Detail = cmp.Or(detail, p.Detail)
 	g.routes.unmatched.guard.TurnAway(w, r, p)
 }
@@ -91,9 +107,9 @@ func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request, code stethttp
 // Routes returns the routes in force, with all defaults filled in. The last one, without a pattern,
 // is for requests that no other matches.
 func (g *Gateway) Routes() []Route {
-	routes := make([]Route, 0, len(g.routes.ordered)+1)
-	for _, t := range slices.Concat(g.routes.ordered, []*route{g.routes.unmatched}) {
-		routes = append(routes, Route{Match: t.match, Config: t.cfg, UpstreamKey: t.key})
+	routes := make([]Route, len(g.routes.all))
+	for i, t := range g.routes.all {
+		routes[i] = t.Route
 	}
 	return routes
 }

@@ -35,5 +35,5 @@ func (p *pages) has(r *http.Request) bool {
 func (g *Gateway) page(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	g.pages.handler.ServeHTTP(w, r)
-	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.routes.unmatched.cfg.Route, Result: "bypass", Took: stopwatch.Since(began)})
+	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.routes.unmatched.Config.Route, Result: "bypass", Took: stopwatch.Since(began)})
 }

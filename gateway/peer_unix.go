@@ -19,15 +19,10 @@ type peer struct {
 }
 
 func newPeer(c net.Conn) *peer {
-	sc, ok := c.(syscall.Conn)
-	if !ok {
-		return &peer{}
+	p := new(peer)
+	if sc, ok := c.(syscall.Conn); ok {
+		p.raw, _ = sc.SyscallConn() // nil if there is none
 	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return &peer{}
-	}
-	p := &peer{raw: raw}
 	p.look = func(fd uintptr) bool {
 		var b [1]byte
 		_, _, p.errno = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)

@@ -40,15 +40,15 @@ func (f *fields) del(name string) {
 // fieldsOf appends to f what the upstream gets of the client's header, and what the gateway says of
 // the request.
 func (g *Gateway) fieldsOf(f fields, a *attempt, r *http.Request) fields {
-	trusted, hop := g.trusts(r), framing.Listed(r.Header["Connection"])
+	trusted, hop := len(g.cfg.TrustedProxies) > 0 && g.trusts(door.Sender(r)), framing.Listed(r.Header["Connection"])
 	for name, lines := range r.Header {
-		if name == a.route.cfg.KeyHeader || slices.Contains(g.keep, name) || g.passes(name, a.route, hop) && (trusted || !forwarded(name)) {
+		if name == a.route.Config.KeyHeader || slices.Contains(g.cfg.KeepHeaders, name) || g.passes(name, a.route, hop) && (trusted || !forwarded(name)) {
 			f = append(f, field{name, lines})
 		}
 	}
 	f.setForwarded(r, trusted)
 	if a.claim != nil {
-		a.setKey(&f, r.Header[a.route.cfg.KeyHeader])
+		a.setKey(&f, r.Header[a.route.Config.KeyHeader])
 		f.del("Expect") // the body is here already
 	}
 	return f
@@ -103,13 +103,13 @@ func (g *Gateway) alias(name string, t *route) bool {
 		return false
 	}
 	name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
-	return name == t.cfg.KeyHeader || slices.Contains(g.keep, name) || forwarded(name)
+	return name == t.Config.KeyHeader || slices.Contains(g.cfg.KeepHeaders, name) || forwarded(name)
 }
 
 // aim points a URL at the upstream, with the request's path and query.
 func (g *Gateway) aim(u *url.URL, r *http.Request) {
 	*u = *r.URL
-	u.Scheme, u.Host, u.User = g.upstream.Scheme, g.upstream.Host, nil
+	u.Scheme, u.Host, u.User = g.cfg.Upstream.Scheme, g.cfg.Upstream.Host, nil
 	if raw := door.Path(r.RequestURI); raw != u.EscapedPath() && !strings.HasPrefix(raw, "//") {
 		// The path has bytes that a URL has to escape (RFC 3986 section 3.3). [url.URL] writes an
 		// opaque part as it is. It cannot do so for a path that begins with //, which stays
@@ -127,12 +127,12 @@ func (a *attempt) setKey(f *fields, sent []string) {
 	values := [...]string{strconv.Itoa(head.Attempt), strconv.FormatInt(head.Fence(), 10), string(head.Key)}
 	f.set("Stet-Attempt", values[0:1:1])
 	f.set("Stet-Fence", values[1:2:2])
-	name := a.route.cfg.KeyHeader
+	name := a.route.Config.KeyHeader
 	switch {
-	case a.route.key == ForwardNothing:
+	case a.route.UpstreamKey == ForwardNothing:
 		f.del(name)
-	case a.route.cfg.Key.Syntax == stet.Opaque: // as sent
-	case a.route.key == ForwardBare && bare(values[2]):
+	case a.route.Config.Key.Syntax == stet.Opaque: // as sent
+	case a.route.UpstreamKey == ForwardBare && bare(values[2]):
 		f.set(name, values[2:])
 	case len(sent) == 1 && isQuoted(sent[0], values[2]): // as sent, and most are
 	default:

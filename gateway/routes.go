@@ -15,22 +15,17 @@ import (
 
 // route is a compiled [Route]. It is an [http.Handler] because it is looked up in a ServeMux.
 type route struct {
-	match   string // empty: what no pattern matches
-	cfg     stethttp.Config
-	key     UpstreamKey
-	encoded bool // see Route.MatchEncoded
-	guard   *stethttp.Guard
-	handler http.Handler // guard's
+	Route        // with the defaults of the guard; without a pattern it is for what no other matches
+	http.Handler // the guard's
+	guard        *stethttp.Guard
 }
-
-func (t *route) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.handler.ServeHTTP(w, r) }
 
 // table finds the route of a request. Its ServeMux never serves, because it would answer an unclean
 // path with a redirect.
 type table struct {
 	mux       *http.ServeMux
 	byPattern map[string]*route
-	ordered   []*route
+	all       []*route // in the order of the configuration, unmatched last
 	unmatched *route
 	encoded   bool // at least one route has MatchEncoded
 }
@@ -41,7 +36,7 @@ func (t *table) find(r *http.Request) *route {
 	if t.encoded {
 		if path := r.URL.EscapedPath(); strings.IndexByte(path, '%') >= 0 {
 			decoded := http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: door.Decoded(path)}}
-			if found := t.match(&decoded); found.encoded {
+			if found := t.match(&decoded); found.MatchEncoded {
 				return found
 			}
 		}
@@ -61,9 +56,9 @@ func (t *table) match(r *http.Request) *route {
 	return t.unmatched
 }
 
-func (g *Gateway) compile(e *stet.Engine, c *Config) error {
-	var err error
-	if g.routes.unmatched, err = g.newRoute(e, c, Route{Config: c.Default, UpstreamKey: c.UpstreamKey}); err != nil {
+func (g *Gateway) compile() (err error) {
+	c := &g.cfg
+	if g.routes.unmatched, err = g.newRoute(Route{Config: c.Default, UpstreamKey: c.UpstreamKey}); err != nil {
 		return err
 	}
 	g.routes.mux, g.routes.byPattern = http.NewServeMux(), make(map[string]*route, len(c.Routes))
@@ -71,29 +66,30 @@ func (g *Gateway) compile(e *stet.Engine, c *Config) error {
 		if r.Config.Limits == nil {
 			r.Config.Limits = c.Default.Limits // all routes share the bound on buffered bytes
 		}
-		if err := g.addRoute(e, c, i, r); err != nil {
+		if err := g.addRoute(r, c.Routes[:i]); err != nil {
 			return fmt.Errorf("gateway: route %q: %w", r.Match, err)
 		}
 	}
+	g.routes.all = append(g.routes.all, g.routes.unmatched)
 	if _, taken := g.routes.byPattern["/"]; !taken {
 		g.routes.mux.Handle("/", g.routes.unmatched) // else the mux would look for methods that it could allow
 	}
 	return nil
 }
 
-func (g *Gateway) addRoute(e *stet.Engine, c *Config, i int, r Route) error {
+func (g *Gateway) addRoute(r Route, earlier []Route) error {
 	if err := register(http.NewServeMux(), r.Match, http.NotFoundHandler()); err != nil {
 		return err
 	}
-	t, err := g.newRoute(e, c, r)
+	t, err := g.newRoute(r)
 	if err != nil {
 		return err
 	}
 	if register(g.routes.mux, r.Match, t) != nil {
-		return fmt.Errorf("it conflicts with route %q: both match some requests, and neither is more specific", rival(c.Routes[:i], r.Match))
+		return fmt.Errorf("it conflicts with route %q: both match some requests, and neither is more specific", rival(earlier, r.Match))
 	}
-	g.routes.byPattern[r.Match], g.routes.ordered = t, append(g.routes.ordered, t)
-	g.routes.encoded = g.routes.encoded || t.encoded
+	g.routes.byPattern[r.Match], g.routes.all = t, append(g.routes.all, t)
+	g.routes.encoded = g.routes.encoded || t.MatchEncoded
 	return nil
 }
 
@@ -119,7 +115,7 @@ func register(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 	return nil
 }
 
-func (g *Gateway) newRoute(e *stet.Engine, c *Config, r Route) (*route, error) {
+func (g *Gateway) newRoute(r Route) (*route, error) {
 	if r.UpstreamKey > ForwardNothing {
 		return nil, fmt.Errorf("UpstreamKey is %d, which is no UpstreamKey", r.UpstreamKey)
 	}
@@ -128,16 +124,17 @@ func (g *Gateway) newRoute(e *stet.Engine, c *Config, r Route) (*route, error) {
 	if r.Config.Client == nil {
 		r.Config.Client = g.client
 	}
-	scope := c.Scope
-	if c.ScopeByRoute {
+	scope := g.cfg.Scope
+	if g.cfg.ScopeByRoute {
 		scope = byRoute(scope, r.Config.Route)
 	}
-	guard, err := stethttp.New(e, scope, r.Config)
+	guard, err := stethttp.New(g.engine, scope, r.Config)
 	if err != nil {
 		return nil, err
 	}
-	t := &route{match: r.Match, cfg: guard.Config(), key: r.UpstreamKey, encoded: r.MatchEncoded, guard: guard}
-	t.handler = guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.forward(w, r, t) }))
+	r.Config = guard.Config()
+	t := &route{Route: r, guard: guard}
+	t.Handler = guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.forward(w, r, t) }))
 	return t, nil
 }
 

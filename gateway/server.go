@@ -49,16 +49,6 @@ type ServerConfig struct {
 	Log          *slog.Logger // receives failures of connections; default: nothing is logged
 }
 
-// These are the defaults of [ServerConfig].
-const (
-	defaultReadHeaderTimeout = 10 * time.Second
-	defaultReadTimeout       = 30 * time.Second
-	defaultWriteTimeout      = 30 * time.Second
-	defaultIdleTimeout       = 2 * time.Minute
-	defaultDrainTimeout      = time.Minute
-	defaultMaxHeaderBytes    = 64 << 10
-)
-
 // AdminHeaderBytes bounds the header of a request to the admin listener, in bytes.
 const AdminHeaderBytes = 16 << 10
 
@@ -109,7 +99,7 @@ func NewServer(c ServerConfig) (*Server, error) {
 	write := func() time.Duration { return s.timeouts.Load().WriteTimeout }
 	s.public.Listener = deadlineListener{s.public.Listener, write}
 	s.public.srv = s.newHTTPServer(c, limitStreams(write, http.HandlerFunc(s.serve)))
-	s.public.srv.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, defaultMaxHeaderBytes)
+	s.public.srv.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 64<<10)
 	s.public.srv.Protocols = protocols(c)
 	s.public.srv.DisableGeneralOptionsHandler = true // the upstream answers OPTIONS *
 	s.public.srv.BaseContext = func(net.Listener) context.Context { return s.base }
@@ -151,8 +141,8 @@ func (s *Server) newAdminServer(c ServerConfig) *http.Server {
 func (s *Server) newHTTPServer(c ServerConfig, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           limitBodies(func() time.Duration { return s.timeouts.Load().ReadTimeout }, h),
-		ReadHeaderTimeout: cmp.Or(c.ReadHeaderTimeout, defaultReadHeaderTimeout),
-		IdleTimeout:       cmp.Or(c.IdleTimeout, defaultIdleTimeout),
+		ReadHeaderTimeout: cmp.Or(c.ReadHeaderTimeout, 10*time.Second),
+		IdleTimeout:       cmp.Or(c.IdleTimeout, 2*time.Minute),
 		ErrorLog:          quiet.Logger(c.Log),
 	}
 }
@@ -184,9 +174,9 @@ func (s *Server) SetHandler(h http.Handler) { s.handler.Store(&h) }
 // requests and answers that begin from now on. It ignores the other fields of c.
 func (s *Server) SetTimeouts(c ServerConfig) {
 	s.timeouts.Store(&ServerConfig{
-		ReadTimeout:  orForever(cmp.Or(c.ReadTimeout, defaultReadTimeout)),
-		WriteTimeout: orForever(cmp.Or(c.WriteTimeout, defaultWriteTimeout)),
-		DrainTimeout: cmp.Or(c.DrainTimeout, defaultDrainTimeout), DrainDelay: c.DrainDelay,
+		ReadTimeout:  orForever(cmp.Or(c.ReadTimeout, 30*time.Second)),
+		WriteTimeout: orForever(cmp.Or(c.WriteTimeout, 30*time.Second)),
+		DrainTimeout: cmp.Or(c.DrainTimeout, time.Minute), DrainDelay: c.DrainDelay,
 	})
 }
 
@@ -262,12 +252,10 @@ func (s *Server) stop(limit time.Duration) (left int) {
 	s.ending.Store(true)
 	idle := s.drain.begin()
 	_ = s.public.Close()
-	late := time.NewTimer(limit)
-	defer late.Stop()
 	select {
 	case <-idle:
-	case <-late.C:
-		left = s.drain.running()
+	case <-time.After(limit):
+		left, _ = s.drain.look()
 	}
 	s.cut()
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)

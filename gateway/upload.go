@@ -56,7 +56,7 @@ func (g *Gateway) setTrailer(pr *httputil.ProxyRequest, t *route) {
 	}
 	hop := framing.Listed(pr.In.Header["Connection"])
 	for name := range out.Trailer {
-		if !g.passes(name, t, hop) || forwarded(name) || name == "Via" || name == t.cfg.KeyHeader || slices.Contains(g.keep, name) {
+		if !g.passes(name, t, hop) || forwarded(name) || name == "Via" || name == t.Config.KeyHeader || slices.Contains(g.cfg.KeepHeaders, name) {
 			delete(out.Trailer, name)
 		}
 	}

@@ -82,13 +82,10 @@ func (w *watchdog) left() time.Duration {
 	if !w.answered {
 		return 0
 	}
-	d, _ := w.p.Value(drainKey{}).(*drain)
-	if d == nil {
-		return w.limit
+	if d, ok := w.p.Value(drainKey{}).(*drain); ok {
+		if _, began := d.look(); !began.IsZero() {
+			return w.limit - time.Since(began)
+		}
 	}
-	began, ok := d.begun()
-	if !ok {
-		return w.limit
-	}
-	return w.limit - time.Since(began)
+	return w.limit
 }

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -30,10 +29,7 @@ func (b *Box) lapse(ctx context.Context, db *sql.DB, to State, attempts int) (er
 	} else {
 		_, err = db.ExecContext(ctx, b.q.lapse, append(args, maxWalk)...)
 	}
-	if err != nil {
-		return fmt.Errorf("outbox: lapsed leases: %w", err)
-	}
-	return nil
+	return failed("lapsed leases", err)
 }
 
 // claim takes at most n messages that are due, and gives them the version. Only the first message
@@ -48,7 +44,7 @@ func (b *Box) claim(
 		all, err = b.q.all(db.QueryContext(ctx, b.q.take, version, lease.Microseconds(), n))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("outbox: claim: %w", err)
+		return nil, failed("claim", err) // what was read is not certain: see takeBack
 	}
 	return all, nil
 }

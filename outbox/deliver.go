@@ -20,21 +20,20 @@ func (r *run) spare(began time.Time) time.Time { return began.Add(r.Lease * 2 / 
 // deliver makes one attempt and stores its outcome.
 func (r *run) deliver(d *claimed) {
 	defer func() { r.ended <- struct{}{} }()
-	switch {
+	var o outcome
+	var took time.Duration
+	switch began := time.Now(); {
 	case d.Damage != "":
-		r.settle(d, outcome{to: Dead, text: "dead: the message " + d.Damage, unbegun: true}, 0)
-		return
+		o = outcome{to: Dead, text: "dead: the message " + d.Damage, unbegun: true}
 	case d.Attempt > r.MaxAttempts: // another worker allows more attempts
-		r.settle(d, outcome{to: Dead, text: "attempts exhausted", unbegun: true}, 0)
-		return
-	case !time.Now().Before(r.spare(d.began)): // the claim was answered late, or this process was paused
-		r.settle(d, outcome{to: Pending, unbegun: true}, 0)
-		return
+		o = outcome{to: Dead, text: "attempts exhausted", unbegun: true}
+	case !began.Before(r.spare(d.began)): // the claim was answered late, or this process was paused
+		o = outcome{to: Pending, unbegun: true}
+	default:
+		o = r.judge(d.Attempt, r.attempt(d))
+		took = time.Since(began)
 	}
-	began := time.Now()
-	result := r.attempt(d)
-	took := time.Since(began)
-	r.settle(d, r.judge(d.Attempt, result), took)
+	r.settle(d, o, took)
 }
 
 // attempt calls the handler and extends the lease while it runs. After Timeout the handler's
@@ -50,12 +49,10 @@ func (r *run) attempt(d *claimed) Result {
 	defer stop()
 	returned := make(chan Result, 1)
 	go func() { returned <- r.Handler.Deliver(ctx, d.Stored, d.keep) }()
-	overrun := time.NewTimer(r.Timeout + grace)
-	defer overrun.Stop()
 	select {
 	case result := <-returned:
 		return result
-	case <-overrun.C:
+	case <-time.After(r.Timeout + grace):
 	}
 	r.astray.Add(1)
 	go func() { <-returned; r.astray.Add(-1) }()
@@ -121,23 +118,19 @@ func (r *run) settle(d *claimed, o outcome, took time.Duration) {
 	}
 	write := func() error { return d.settle(call, o) }
 	if o.to == Done {
-		write = func() error { return r.group.done(d) }
+		write = func() error { return r.done(d) }
 	}
 	for pause := minPoll; ; pause *= 2 {
-		err := write()
-		switch {
+		switch err := write(); {
 		case err == nil:
-			r.Observe(event)
-			return
 		case errors.Is(err, ErrLost):
 			event.Result, event.Err = "lost", err
-			r.Observe(event)
-			return
-		}
-		if !rest.For(call, pause) {
+		case rest.For(call, pause):
+			continue
+		default:
 			event.Result, event.Err = "error", err
-			r.Observe(event)
-			return
 		}
+		r.Observe(event)
+		return
 	}
 }

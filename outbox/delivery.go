@@ -15,53 +15,34 @@ type Handler func(ctx context.Context, d *Delivery) Result
 // Result is what became of an attempt: [Delivered], [Retry], [Decline] or [Maybe]. The zero Result
 // counts as Maybe.
 type Result struct {
-	verdict verdict
-	after   time.Duration
-	text    string
+	what  string // see Outcome
+	after time.Duration
+	text  string
 }
 
-type verdict uint8
-
-const (
-	maybe verdict = iota
-	delivered
-	again
-	declined
-)
-
 // Delivered says that the effect has happened.
-func Delivered() Result { return Result{verdict: delivered} }
+func Delivered() Result { return Result{what: "done"} }
 
 // Retry says that the effect has not happened, and is to be tried again: after the worker's
 // backoff, and not before after.
 func Retry(after time.Duration, cause error) Result {
-	return Result{again, max(after, 0), fmt.Sprint("retry: ", cause)}
+	return Result{"retry", max(after, 0), fmt.Sprint("retry: ", cause)}
 }
 
 // Decline says that the system downstream has refused for good. The message is dead.
-func Decline(reason string) Result { return Result{declined, 0, "declined: " + reason} }
+func Decline(reason string) Result { return Result{"declined", 0, "declined: " + reason} }
 
 // Maybe says that the effect may have happened or not. See [Worker.KeyHonoured] for what follows.
-func Maybe(cause error) Result { return Result{maybe, 0, fmt.Sprint("unknown: ", cause)} }
+func Maybe(cause error) Result { return Result{"unknown", 0, fmt.Sprint("unknown: ", cause)} }
 
 // Outcome returns what r says, for programs that deliver by other means than a [Worker]: done,
 // retry, declined or unknown; the least time until the next attempt; and the text that is kept with
 // the message.
 func (r Result) Outcome() (what string, after time.Duration, text string) {
-	switch r.verdict {
-	case delivered:
-		return "done", 0, ""
-	case again:
-		return "retry", r.after, r.text
-	case declined:
-		return "declined", 0, r.text
-	case maybe:
-		if r.text == "" {
-			return "unknown", 0, "unknown: the handler returned no result"
-		}
-		return "unknown", 0, r.text
+	if r.what == "" {
+		r = Maybe(errors.New("the handler returned no result"))
 	}
-	panic("outbox: no such verdict")
+	return r.what, r.after, r.text
 }
 
 // Delivery is one attempt at a message.

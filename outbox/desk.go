@@ -38,10 +38,7 @@ func (d *Desk) List(ctx context.Context, q Query) ([]Stored, error) {
 	}
 	query += fmt.Sprintf(" ORDER BY id LIMIT %d", cmp.Or(max(q.Limit, 0), 100))
 	all, err := d.Box.q.all(d.DB.QueryContext(ctx, d.Box.q.end(query), args...))
-	if err != nil {
-		return nil, fmt.Errorf("outbox: list: %w", err)
-	}
-	return all, nil
+	return all, failed("list", err)
 }
 
 // Show returns one message, or [stet.ErrNotFound].
@@ -49,9 +46,9 @@ func (d *Desk) Show(ctx context.Context, id int64) (Stored, error) {
 	all, err := d.Box.q.all(d.DB.QueryContext(ctx, d.Box.q.show, id))
 	switch {
 	case err != nil:
-		return Stored{}, fmt.Errorf("outbox: show: %w", err)
+		return Stored{}, failed("show", err)
 	case len(all) == 0:
-		return Stored{}, fmt.Errorf("outbox: show: %w", stet.ErrNotFound)
+		return Stored{}, failed("show", stet.ErrNotFound)
 	}
 	return all[0], nil
 }
@@ -68,10 +65,7 @@ func (d *Desk) Counts(ctx context.Context) (map[State]int64, error) {
 		all[State(state)] = n
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("outbox: counts: %w", err)
-	}
-	return all, nil
+	return all, failed("counts", err)
 }
 
 // Retry lets a dead or unknown message be delivered again, with all its attempts. For an unknown
@@ -95,7 +89,7 @@ func (d *Desk) Confirm(ctx context.Context, id int64, who, why string) error {
 
 func (d *Desk) settle(ctx context.Context, id int64, to State, verb string, n stet.Note) error {
 	if strings.TrimSpace(n.Who) == "" || strings.TrimSpace(n.Why) == "" {
-		return fmt.Errorf("outbox: %s: %w", verb, stet.ErrNoReason)
+		return failed(verb, stet.ErrNoReason)
 	}
 	m, err := d.Show(ctx, id)
 	if err != nil {
@@ -122,10 +116,10 @@ func (d *Desk) settle(ctx context.Context, id int64, to State, verb string, n st
 		}
 		return []int64{id}, nil
 	})
-	if err != nil && !errors.Is(err, stet.ErrState) {
-		return fmt.Errorf("outbox: %s: %w", verb, err)
+	if errors.Is(err, stet.ErrState) {
+		return err
 	}
-	return err
+	return failed(verb, err)
 }
 
 // About names the message by its number and its topic, for the history.

@@ -3,9 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strings"
-	"time"
 
 	"github.com/stet-dev/stet/internal/groupcommit"
 )
@@ -14,50 +12,23 @@ import (
 // are no faster.
 const maxGroup = 128
 
-// group settles delivered messages, many in one statement: see package groupcommit. Other outcomes
-// are rare, and are written one at a time.
-type group struct {
-	box   *Box
-	db    *sql.DB
-	ctx   context.Context
-	limit time.Duration // for a statement
-	queue *groupcommit.Queue[*ending]
-}
-
+// ending is a delivered message that waits to be settled with others: see package groupcommit.
+// Other outcomes are rare, and are written one at a time.
 type ending struct {
 	groupcommit.Call
 	c *claimed
 }
 
-func newGroup(ctx context.Context, box *Box, db *sql.DB, limit time.Duration) *group {
-	g := &group{box: box, db: db, ctx: context.WithoutCancel(ctx), limit: limit}
-	g.queue = groupcommit.New(groupcommit.Config[*ending]{Many: g.many, Groups: 1, MaxGroup: maxGroup})
-	return g
-}
-
 // done settles the message as delivered. The error is [ErrLost] if the claim no longer holds it.
-func (g *group) done(c *claimed) error {
-	return g.queue.Do(&ending{groupcommit.Call{Ctx: g.ctx}, c})
+func (r *run) done(c *claimed) error {
+	return r.endings.Do(&ending{groupcommit.Call{Ctx: context.WithoutCancel(r.work)}, c})
 }
 
-func (g *group) many(_ context.Context, batch []*ending) error {
-	ctx, cancel := context.WithTimeout(g.ctx, g.limit)
+// doneMany settles a batch in one statement. A message is settled also if an earlier call whose
+// answer was lost did that.
+func (r *run) doneMany(_ context.Context, batch []*ending) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.work), r.Lease/3)
 	defer cancel()
-	settled, err := g.settle(ctx, batch)
-	if err != nil {
-		return err
-	}
-	for _, e := range batch {
-		if e.Err = nil; !settled(e.c.ID) {
-			e.Err = ErrLost
-		}
-	}
-	return nil
-}
-
-// settle settles a batch. The function that it returns reports whether a message is settled, by
-// this call or by an earlier one whose answer was lost.
-func (g *group) settle(ctx context.Context, batch []*ending) (settled func(id int64) bool, err error) {
 	all := make([]*claimed, len(batch))
 	var ordered []int64
 	for i, e := range batch {
@@ -67,22 +38,31 @@ func (g *group) settle(ctx context.Context, batch []*ending) (settled func(id in
 	}
 	var n int64
 	write := func(q Execer) (err error) {
-		n, err = affected(q.ExecContext(ctx, g.box.q.many(g.box.q.done, len(all)), pairs(all, 0)...))
+		n, err = affected(q.ExecContext(ctx, r.box.q.many(r.box.q.done, len(all)), pairs(all, 0)...))
 		return err
 	}
+	var err error
 	if len(ordered) == 0 {
-		err = write(g.db)
+		err = write(r.DB)
 	} else { // a message that is not settled may wake others too soon, which are then sorted again
-		err = g.box.end(ctx, g.db, func(tx *sql.Tx) ([]int64, error) { return ordered, write(tx) })
+		err = r.box.end(ctx, r.DB, func(tx *sql.Tx) ([]int64, error) { return ordered, write(tx) })
 	}
+	var own map[int64]bool
+	whole := n == int64(len(batch))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("outbox: settle: %w", err)
-	case n == int64(len(batch)):
-		return func(int64) bool { return true }, nil
+		return failed("settle", err)
+	case !whole:
+		if own, err = r.box.mine(ctx, r.DB, all...); err != nil {
+			return err
+		}
 	}
-	own, err := g.box.mine(ctx, g.db, all...)
-	return func(id int64) bool { return own[id] }, err
+	for _, e := range batch {
+		if e.Err = nil; !whole && !own[e.c.ID] {
+			e.Err = ErrLost
+		}
+	}
+	return nil
 }
 
 // pairs returns the arguments of many: all ids, for the index, and then each id with its version.

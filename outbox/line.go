@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/stet-dev/stet/internal/sqltx"
 	"github.com/stet-dev/stet/store/sqlstore"
@@ -38,7 +37,7 @@ func (b *Box) sort(ctx context.Context, db *sql.DB) (moved int64, err error) {
 		moved, err = affected(db.ExecContext(ctx, b.q.sort, maxWalk))
 	}
 	if err != nil {
-		return 0, fmt.Errorf("outbox: order: %w", err)
+		return 0, failed("order", err)
 	}
 	return moved, nil
 }
@@ -79,7 +78,7 @@ func (b *Box) wake(ctx context.Context, tx *sql.Tx, ended []int64) error {
 func (b *Box) mend(ctx context.Context, db *sql.DB, after int64) (next int64, err error) {
 	all, err := grid(db.QueryContext(ctx, b.q.waiting, after, maxWalk))
 	if err != nil {
-		return after, fmt.Errorf("outbox: order: %w", err)
+		return after, failed("order", err)
 	}
 	var lost []int64
 	for _, w := range all {
@@ -89,7 +88,7 @@ func (b *Box) mend(ctx context.Context, db *sql.DB, after int64) (next int64, er
 	}
 	if len(lost) > 0 {
 		if _, err := db.ExecContext(ctx, fill(b.q.woken, lost)); err != nil {
-			return after, fmt.Errorf("outbox: order: %w", err)
+			return after, failed("order", err)
 		}
 	}
 	if len(all) < maxWalk {

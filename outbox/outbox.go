@@ -140,18 +140,14 @@ func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
 	if m.OrderKey != "" {
 		behind = unsorted
 	}
-	res, err := tx.ExecContext(ctx, b.q.add, behind, text(string(m.Record.Scope)), text(string(m.Record.Key)), m.Record.life(),
-		text(m.Topic), text(m.Name), text(m.OrderKey), text(m.key()), append([]byte{}, m.Payload...), meta, m.Delay.Microseconds())
-	if err != nil {
-		return fmt.Errorf("outbox: add: %w", err)
-	}
-	switch n, err := res.RowsAffected(); {
+	n, err := affected(tx.ExecContext(ctx, b.q.add, behind, text(string(m.Record.Scope)), text(string(m.Record.Key)), m.Record.life(),
+		text(m.Topic), text(m.Name), text(m.OrderKey), text(m.key()), append([]byte{}, m.Payload...), meta, m.Delay.Microseconds()))
+	switch {
 	case err != nil:
-		return fmt.Errorf("outbox: add: %w", err)
+		return failed("add", err)
 	case n == 0:
 		return fmt.Errorf("outbox: this effect is in the outbox already: %w", stet.ErrExists)
-	}
-	if m.Delay > 0 {
+	case m.Delay > 0:
 		return nil
 	}
 	return b.tell(ctx, tx)
@@ -169,10 +165,16 @@ func (b *Box) tell(ctx context.Context, tx Execer) error {
 	if b.q.tell == "" || time.Duration(now-last).Abs() < tellPause || !b.told.CompareAndSwap(last, now) {
 		return nil
 	}
-	if _, err := tx.ExecContext(ctx, b.q.tell); err != nil {
-		return fmt.Errorf("outbox: add: notify: %w", err)
+	_, err := tx.ExecContext(ctx, b.q.tell)
+	return failed("add: notify", err)
+}
+
+// failed says in what a call of the database failed, if it did.
+func failed(in string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("outbox: %s: %w", in, err)
 	}
-	return nil
+	return err
 }
 
 // Complete returns m as it would be stored, with its DownstreamKey, for programs that store it

@@ -34,14 +34,14 @@ func (b *Box) Reap(ctx context.Context, db *sql.DB, age time.Duration, batch int
 		first, rows, old := last, 0, false
 		row := db.QueryRowContext(ctx, b.q.stretch, age.Microseconds(), first, batch)
 		if err := row.Scan(&last, &rows, &old); err != nil {
-			return reaped, fmt.Errorf("outbox: reap: %w", err)
+			return reaped, failed("reap", err)
 		}
 		if !old {
 			return reaped, err
 		}
 		n, removeErr := b.remove(ctx, db, first, last, age)
 		if reaped += n; removeErr != nil {
-			err = fmt.Errorf("outbox: reap: %w", removeErr)
+			err = failed("reap", removeErr)
 		}
 		if more = rows == batch; more {
 			rest.For(ctx, reapPause)

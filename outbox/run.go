@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/rest"
 )
 
@@ -32,7 +32,7 @@ func (w Worker) Run(ctx context.Context) error {
 	defer stop()
 	r := &run{Worker: w, box: New(w.Dialect), work: work,
 		ended: make(chan struct{}, w.Concurrency), heard: make(chan struct{}, 1)}
-	r.group = newGroup(work, r.box, r.DB, r.Lease/3)
+	r.endings = groupcommit.New(groupcommit.Config[*ending]{Many: r.doneMany, Groups: 1, MaxGroup: maxGroup})
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	if w.Listen != nil {
@@ -48,18 +48,18 @@ func (w Worker) Run(ctx context.Context) error {
 // run is one call of Run. Only its own goroutine uses busy and the fields after it.
 type run struct {
 	Worker
-	box    *Box
-	group  *group
-	work   context.Context // of the handlers: it outlives ctx by Drain
-	ended  chan struct{}   // a value for each delivery that ended
-	heard  chan struct{}   // a value if Listen has reported something since the last pause
-	astray atomic.Int64    // handlers that were abandoned
-	busy   int
-	swept  time.Time
-	mended int64 // where the next mend goes on
-	sorted time.Time
-	short  bool    // the last claim got fewer messages than it asked for
-	doubts []doubt // claims without an answer
+	box     *Box
+	work    context.Context // of the handlers: it outlives ctx by Drain
+	ended   chan struct{}   // a value for each delivery that ended
+	heard   chan struct{}   // a value if Listen has reported something since the last pause
+	astray  atomic.Int64    // handlers that were abandoned
+	endings *groupcommit.Queue[*ending]
+	busy    int
+	swept   time.Time
+	mended  int64 // where the next mend goes on
+	sorted  time.Time
+	short   bool    // the last claim got fewer messages than it asked for
+	doubts  []doubt // claims without an answer
 }
 
 func (r *run) loop(ctx context.Context) {
@@ -73,7 +73,10 @@ func (r *run) loop(ctx context.Context) {
 				return
 			}
 		}
-		r.collect()
+		for len(r.ended) > 0 {
+			<-r.ended
+			r.busy--
+		}
 		got, moved := r.round(ctx)
 		for _, d := range got {
 			r.busy++
@@ -88,14 +91,6 @@ func (r *run) loop(ctx context.Context) {
 		} else {
 			idle = min(2*idle, max(r.Poll, minPoll))
 		}
-	}
-}
-
-// collect counts the deliveries that have ended.
-func (r *run) collect() {
-	for len(r.ended) > 0 {
-		<-r.ended
-		r.busy--
 	}
 }
 
@@ -184,11 +179,9 @@ func (r *run) sweep(ctx context.Context) (err error) {
 // rest pauses for d, and reports whether it was woken because there is something to do. The end of
 // a delivery ends the pause as well, because it may free an order key.
 func (r *run) rest(ctx context.Context, d time.Duration) (woken bool) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-t.C:
+	case <-time.After(d):
 	case <-r.Wake:
 		return true
 	case <-r.heard:
@@ -212,7 +205,7 @@ func (r *run) listen(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			r.Observe(Event{Result: "error", Err: fmt.Errorf("outbox: listen: %w", err)})
+			r.Observe(Event{Result: "error", Err: failed("listen", err)})
 		}
 		rest.For(ctx, relisten)
 	}

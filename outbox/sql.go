@@ -12,6 +12,7 @@ import (
 // that is the clock of the process.
 type statements struct {
 	dialect sqlstore.Dialect
+	now     string // the clock
 	text    sqltext.Encoder
 
 	add, tell                                         string
@@ -36,38 +37,36 @@ const (
 
 func newStatements(d sqlstore.Dialect) *statements {
 	s := &statements{dialect: d}
-	now, suffix := "", " ON CONFLICT (downstream_key) DO NOTHING"
+	suffix := " ON CONFLICT (downstream_key) DO NOTHING"
 	switch d {
 	case sqlstore.SQLite:
-		now, s.text = "(CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000)", sqltext.SQLiteText
+		s.now, s.text = "(CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000)", sqltext.SQLiteText
 	case sqlstore.Postgres:
 		// As a subquery it is evaluated once per statement, and can bound an index scan.
-		now, s.text = "(SELECT "+sqltext.PostgresNow+")", sqltext.PostgresEncoder
+		s.now, s.text = "(SELECT "+sqltext.PostgresNow+")", sqltext.PostgresEncoder
 		s.tell = "SELECT pg_notify('" + sqltext.PostgresOutboxChannel + "', '')"
 	case sqlstore.MySQL:
-		now, s.text = sqltext.MySQLNow, func(v string) any { return []byte(v) }
+		s.now, s.text = sqltext.MySQLNow, func(v string) any { return []byte(v) }
 		suffix = " ON DUPLICATE KEY UPDATE id = id"
 	default:
 		panic(fmt.Sprintf("outbox: no dialect: %q", string(d)))
 	}
-	build := func(q string) string { return s.build(q, now) }
-
-	s.add = build("INSERT INTO stet_outbox (version, state, behind, attempt, scope, `key`, life, topic, name, order_key, " +
+	s.add = s.build("INSERT INTO stet_outbox (version, state, behind, attempt, scope, `key`, life, topic, name, order_key, " +
 		"downstream_key, downstream_id, payload, meta, errors, created_at, updated_at, due_at) " +
 		"VALUES (1, 'pending', ?, 0, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, '', NOW, NOW, NOW + ?)" + suffix)
-	s.claims(build)
-	s.lines(build)
-	s.outcomes(build)
-	s.reaping(build)
+	s.claims()
+	s.lines()
+	s.outcomes()
+	s.reaping()
 	s.list = "SELECT " + columns + " FROM stet_outbox WHERE id > ?" // goes on: see [Desk.List]
-	s.show = build("SELECT " + columns + " FROM stet_outbox WHERE id = ?")
-	s.counts = build("SELECT state, COUNT(*) FROM stet_outbox WHERE state IN ('pending', 'running', 'unknown', 'dead') GROUP BY state")
+	s.show = s.build("SELECT " + columns + " FROM stet_outbox WHERE id = ?")
+	s.counts = s.build("SELECT state, COUNT(*) FROM stet_outbox WHERE state IN ('pending', 'running', 'unknown', 'dead') GROUP BY state")
 	return s
 }
 
 // claims builds the statements that give messages to a worker, or take them from one that is gone.
 // They skip rows that others have locked.
-func (s *statements) claims(build func(string) string) {
+func (s *statements) claims() {
 	take := "UPDATE stet_outbox SET state = 'running', version = ?, attempt = attempt + 1, updated_at = NOW, due_at = NOW + ? " +
 		"WHERE id IN (IDS)"
 	lapse := "UPDATE stet_outbox SET " + noted + "state = CASE WHEN attempt >= ? THEN 'dead' ELSE ? END, version = ?, " +
@@ -83,11 +82,11 @@ func (s *statements) claims(build func(string) string) {
 		take = strings.Replace(take, "IDS", picked(free), 1) + " RETURNING " + columns
 		lapse = strings.Replace(lapse, "IDS", picked(late), 1)
 	case sqlstore.MySQL:
-		s.pick, s.lapsed = build(free+skip), build(late+skip)
-		s.get = build("SELECT " + columns + " FROM stet_outbox WHERE id IN (IDS)")
+		s.pick, s.lapsed = s.build(free+skip), s.build(late+skip)
+		s.get = s.build("SELECT " + columns + " FROM stet_outbox WHERE id IN (IDS)")
 	}
-	s.take, s.lapse = build(take), build(lapse)
-	s.landed = build("SELECT id, version FROM stet_outbox WHERE state = 'running' AND version IN (IDS)")
+	s.take, s.lapse = s.build(take), s.build(lapse)
+	s.landed = s.build("SELECT id, version FROM stet_outbox WHERE state = 'running' AND version IN (IDS)")
 }
 
 // lines builds the statements of line.go.
@@ -95,73 +94,73 @@ func (s *statements) claims(build func(string) string) {
 // The message before o is the last one of its line that is not over, which takes one step in the
 // index of the lines. The statements leave the planner no choice of index: in a table that is
 // mostly one line the primary key looks as good, and would then be used for all other lines, too.
-func (s *statements) lines(build func(string) string) {
+func (s *statements) lines() {
 	next := fmt.Sprintf(due, unsorted)
 	switch s.dialect {
 	case sqlstore.SQLite:
 		before := "(SELECT p.id FROM stet_outbox p INDEXED BY stet_outbox_order " +
 			"WHERE p.order_key = o.order_key AND p.order_key <> '' AND p.id < o.id AND p.state NOT IN " + over + " ORDER BY p.id DESC LIMIT 1)"
-		s.sort = build("UPDATE stet_outbox AS o SET behind = COALESCE(" + before + ", 0) " +
+		s.sort = s.build("UPDATE stet_outbox AS o SET behind = COALESCE(" + before + ", 0) " +
 			"WHERE o.id IN (SELECT o.id" + next + ")")
 	case sqlstore.Postgres:
 		before := "(SELECT CASE WHEN p.order_key = o.order_key THEN p.id END FROM stet_outbox p " +
 			"WHERE (p.order_key, p.id) < (o.order_key, o.id) AND p.order_key <> '' AND p.state NOT IN " + over + " ORDER BY p.order_key DESC, p.id DESC LIMIT 1)"
-		s.sort = build("WITH x AS (SELECT o.id, " + before + " AS before" + next + " FOR UPDATE OF o SKIP LOCKED), " +
+		s.sort = s.build("WITH x AS (SELECT o.id, " + before + " AS before" + next + " FOR UPDATE OF o SKIP LOCKED), " +
 			"live AS (SELECT p.id FROM stet_outbox p WHERE p.id IN (SELECT before FROM x) AND p.state NOT IN " + over +
 			" FOR SHARE SKIP LOCKED) " +
 			"UPDATE stet_outbox t SET behind = COALESCE(x.before, 0) FROM x " +
 			"WHERE t.id = x.id AND (x.before IS NULL OR x.before IN (SELECT id FROM live))")
 	case sqlstore.MySQL:
-		s.unsorted = build("SELECT o.id" + next + skip)
-		s.before = build("SELECT o.id, COALESCE((SELECT p.id FROM stet_outbox p FORCE INDEX (stet_outbox_order) " +
+		s.unsorted = s.build("SELECT o.id" + next + skip)
+		s.before = s.build("SELECT o.id, COALESCE((SELECT p.id FROM stet_outbox p FORCE INDEX (stet_outbox_order) " +
 			"WHERE p.line = o.line AND p.id < o.id ORDER BY p.id DESC LIMIT 1), 0) " +
 			"FROM stet_outbox o WHERE o.id IN (IDS)")
-		s.live = build("SELECT id FROM stet_outbox WHERE id IN (IDS) AND state NOT IN " + over + skip)
-		s.sort = build("UPDATE stet_outbox SET behind = CASE id CASES END WHERE id IN (IDS)")
+		s.live = s.build("SELECT id FROM stet_outbox WHERE id IN (IDS) AND state NOT IN " + over + skip)
+		s.sort = s.build("UPDATE stet_outbox SET behind = CASE id CASES END WHERE id IN (IDS)")
 	}
-	s.behind = build("SELECT id FROM stet_outbox WHERE state = 'pending' AND behind IN (IDS)")
-	s.woken = build("UPDATE stet_outbox SET behind = -1 WHERE state = 'pending' AND id IN (IDS)")
-	s.waiting = build("SELECT o.id, o.behind, " +
+	s.behind = s.build("SELECT id FROM stet_outbox WHERE state = 'pending' AND behind IN (IDS)")
+	s.woken = s.build("UPDATE stet_outbox SET behind = -1 WHERE state = 'pending' AND id IN (IDS)")
+	s.waiting = s.build("SELECT o.id, o.behind, " +
 		"COALESCE((SELECT 1 FROM stet_outbox p WHERE p.id = o.behind AND p.state NOT IN " + over +
 		"), 0) FROM stet_outbox o WHERE o.state = 'pending' AND o.behind > ? ORDER BY o.behind LIMIT ?")
 }
 
 // outcomes builds the statements of a message's holder, and of people.
-func (s *statements) outcomes(build func(string) string) {
-	s.extend = build("UPDATE stet_outbox SET updated_at = NOW, due_at = NOW + ?" + held)
-	s.downstream = build("UPDATE stet_outbox SET downstream_id = ?, updated_at = NOW" + held)
-	s.settle = build("UPDATE stet_outbox SET " + noted + "state = ?, attempt = attempt - ?, version = version + 1, " +
+func (s *statements) outcomes() {
+	s.extend = s.build("UPDATE stet_outbox SET updated_at = NOW, due_at = NOW + ?" + held)
+	s.downstream = s.build("UPDATE stet_outbox SET downstream_id = ?, updated_at = NOW" + held)
+	s.settle = s.build("UPDATE stet_outbox SET " + noted + "state = ?, attempt = attempt - ?, version = version + 1, " +
 		"updated_at = NOW, due_at = NOW + ?" + held)
 	const these = "id IN (IDS) AND (id, version) IN (VERSIONS)"
-	s.done = build("UPDATE stet_outbox SET state = 'done', version = version + 1, updated_at = NOW, due_at = NOW " +
+	s.done = s.build("UPDATE stet_outbox SET state = 'done', version = version + 1, updated_at = NOW, due_at = NOW " +
 		"WHERE state = 'running' AND " + these)
-	s.settled = build("SELECT id FROM stet_outbox WHERE state <> 'running' AND " + these)
-	s.byHand = build("UPDATE stet_outbox SET " + noted + "state = ?, attempt = CASE WHEN ? = 1 THEN 0 ELSE attempt END, " +
+	s.settled = s.build("SELECT id FROM stet_outbox WHERE state <> 'running' AND " + these)
+	s.byHand = s.build("UPDATE stet_outbox SET " + noted + "state = ?, attempt = CASE WHEN ? = 1 THEN 0 ELSE attempt END, " +
 		"version = ?, updated_at = NOW, due_at = NOW WHERE id = ? AND version = ? AND state IN ('dead', 'unknown')")
 }
 
 // reaping builds the statements of [Box.Reap].
-func (s *statements) reaping(build func(string) string) {
+func (s *statements) reaping() {
 	// By the primary key: an index of settled messages would cost every delivery another write.
-	s.stretch = build("SELECT COALESCE(MAX(id), 0), COUNT(*), COALESCE(MIN(created_at) <= NOW - ?, FALSE) " +
+	s.stretch = s.build("SELECT COALESCE(MAX(id), 0), COUNT(*), COALESCE(MIN(created_at) <= NOW - ?, FALSE) " +
 		"FROM (SELECT id, created_at FROM stet_outbox WHERE id > ? ORDER BY id LIMIT ?) s")
 	old := "SELECT id FROM stet_outbox WHERE id > ? AND id <= ? AND state IN " + over + " AND due_at <= NOW - ?"
-	s.over = build(old)
+	s.over = s.build(old)
 	switch s.dialect {
 	case sqlstore.SQLite:
-		s.reap = build("DELETE FROM stet_outbox WHERE id IN (" + old + ")")
+		s.reap = s.build("DELETE FROM stet_outbox WHERE id IN (" + old + ")")
 	case sqlstore.Postgres:
-		s.reap = build("DELETE FROM stet_outbox WHERE id IN (SELECT id FROM (" + old + skip + ") c)")
+		s.reap = s.build("DELETE FROM stet_outbox WHERE id IN (SELECT id FROM (" + old + skip + ") c)")
 	case sqlstore.MySQL: // by ids alone, because a range would lock the rows between them
-		s.free = build("SELECT id FROM stet_outbox FORCE INDEX (PRIMARY) WHERE id IN (IDS) AND state IN " + over + skip)
-		s.reap = build("DELETE o FROM stet_outbox o FORCE INDEX (PRIMARY) WHERE o.id IN (IDS)")
+		s.free = s.build("SELECT id FROM stet_outbox FORCE INDEX (PRIMARY) WHERE id IN (IDS) AND state IN " + over + skip)
+		s.reap = s.build("DELETE o FROM stet_outbox o FORCE INDEX (PRIMARY) WHERE o.id IN (IDS)")
 	}
 }
 
 // build fills in the clock and the line of errors, and ends a statement. The argument of the line
 // is JSON text; attempt and version are those before the change.
-func (s *statements) build(q, now string) string {
-	parts := []string{"errors", "NEWLINE", `'{"attempt":'`, "attempt", `',"at":'`, now, `',"error":'`, "TEXT", `'}'`, "NEWLINE"}
+func (s *statements) build(q string) string {
+	parts := []string{"errors", "NEWLINE", `'{"attempt":'`, "attempt", `',"at":'`, s.now, `',"error":'`, "TEXT", `'}'`, "NEWLINE"}
 	line := strings.Join(parts, " || ")
 	newline := "char(10)"
 	switch s.dialect {
@@ -177,7 +176,7 @@ func (s *statements) build(q, now string) string {
 		arg = "?::text" // which cannot infer the type
 	}
 	q = strings.ReplaceAll(q, "LINE", strings.ReplaceAll(line, "TEXT", arg))
-	return s.end(strings.ReplaceAll(q, "NOW", now))
+	return s.end(strings.ReplaceAll(q, "NOW", s.now))
 }
 
 // end writes placeholders and quotes as the dialect does.

@@ -31,11 +31,7 @@ type claimed struct {
 // write changes the message if the claim still holds it. The last two placeholders of the statement
 // are its id and version.
 func (c *claimed) write(ctx context.Context, statement string, args ...any) error {
-	res, err := c.db.ExecContext(ctx, statement, append(args, c.ID, c.version)...)
-	if err != nil {
-		return fmt.Errorf("outbox: message %d: %w", c.ID, err)
-	}
-	switch n, err := res.RowsAffected(); {
+	switch n, err := affected(c.db.ExecContext(ctx, statement, append(args, c.ID, c.version)...)); {
 	case err != nil:
 		return fmt.Errorf("outbox: message %d: %w", c.ID, err)
 	case n == 0:
@@ -78,14 +74,11 @@ func (c *claimed) settle(ctx context.Context, o outcome) error {
 // mine returns the messages that were settled by their holders.
 func (b *Box) mine(ctx context.Context, db *sql.DB, all ...*claimed) (map[int64]bool, error) {
 	ids, err := numbers(db.QueryContext(ctx, b.q.many(b.q.settled, len(all)), pairs(all, 1)...))
-	if err != nil {
-		return nil, fmt.Errorf("outbox: settle: %w", err)
-	}
 	own := map[int64]bool{}
 	for _, id := range ids {
 		own[id] = true
 	}
-	return own, nil
+	return own, failed("settle", err)
 }
 
 // doubt is a claim that got no answer. None of its messages was given to a handler.
@@ -108,8 +101,5 @@ func (b *Box) takeBack(ctx context.Context, db *sql.DB, doubts []doubt) error {
 			err = nil
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("outbox: a claim without an answer: %w", err)
-	}
-	return nil
+	return failed("a claim without an answer", err)
 }

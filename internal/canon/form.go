@@ -88,12 +88,7 @@ func (f *Form) list(p pair) bool { return bytes.Contains(f.text[p.name:p.value],
 // Release drops scratch space that has grown beyond what is worth keeping.
 func (f *Form) Release() {
 	const keep = 1 << 18
-	if cap(f.pairs) > keep/12 {
-		f.pairs = nil
-	}
-	if cap(f.text) > keep {
-		f.text = nil
-	}
+	f.pairs, f.text = kept(f.pairs, keep/12), kept(f.text, keep)
 }
 
 func (f *Form) decode(s []byte) bool {

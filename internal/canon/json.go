@@ -75,15 +75,15 @@ func (d *Doc) Parse(src []byte) bool {
 func (d *Doc) Release() {
 	const keep = 1 << 20 // bytes, of each kind
 	d.src = nil
-	if cap(d.nodes) > keep/16 {
-		d.nodes = nil
+	d.nodes, d.members, d.text = kept(d.nodes, keep/16), kept(d.members, keep/16), kept(d.text, keep)
+}
+
+// kept returns scratch space, or nil if it has room for more than most.
+func kept[E any](scratch []E, most int) []E {
+	if cap(scratch) > most {
+		return nil
 	}
-	if cap(d.members) > keep/16 {
-		d.members = nil
-	}
-	if cap(d.text) > keep {
-		d.text = nil
-	}
+	return scratch
 }
 
 // value reads the value at i and returns where it ends, or -1.

@@ -151,7 +151,10 @@ func (c *coder) meta(meta *map[string]string) {
 		*meta = c.pairs(c.count())
 		c.want(*meta != nil)
 	default:
-		c.out = appendMeta(c.out, *meta)
+		c.out = binary.AppendUvarint(c.out, uint64(len(*meta)))
+		for _, k := range slices.Sorted(maps.Keys(*meta)) {
+			c.out = appendString(appendString(c.out, k), (*meta)[k])
+		}
 	}
 }
 
@@ -168,14 +171,6 @@ func (c *coder) fields(fields *[]stet.Field) {
 		c.content(&(*fields)[i].Name)
 		c.content(&(*fields)[i].Value)
 	}
-}
-
-func appendMeta(dst []byte, meta map[string]string) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(meta)))
-	for _, k := range slices.Sorted(maps.Keys(meta)) {
-		dst = appendString(appendString(dst, k), meta[k])
-	}
-	return dst
 }
 
 func appendString(dst []byte, s string) []byte {

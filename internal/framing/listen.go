@@ -28,7 +28,8 @@ const (
 // needs a certificate. In this case Listen also sets srv.Protocols, and replaces ConnContext and
 // Handler by functions that call the previous ones.
 func Listen(srv *http.Server, l net.Listener) net.Listener {
-	f := &listener{Listener: l, srv: srv, headerTimeout: cmp.Or(srv.ReadHeaderTimeout, srv.ReadTimeout)}
+	f := &listener{Listener: l, srv: srv, headerTimeout: cmp.Or(srv.ReadHeaderTimeout, srv.ReadTimeout),
+		config: func() (*tls.Config, error) { return nil, nil }}
 	const buffers = 2 * 4096 // what net/http may read of a head without counting it
 	f.maxHeld = cmp.Or(max(0, srv.MaxHeaderBytes), http.DefaultMaxHeaderBytes) + buffers
 	hook := srv.ConnState
@@ -52,11 +53,9 @@ type listener struct {
 	maxHeld       int
 	headerTimeout time.Duration
 
-	secured   bool           // srv had a TLSConfig; later net/http gives it one in any case
+	// config gives nil if srv had no TLSConfig in Listen: later net/http gives it one in any case.
+	config    func() (*tls.Config, error)
 	protocols http.Protocols // over TLS
-	once      sync.Once
-	config    *tls.Config // of TLS, ready for use
-	broken    error       // why there is none
 }
 
 type connKey struct{}
@@ -66,7 +65,7 @@ type connKey struct{}
 // requests get their TLS state here.
 func (l *listener) secure() {
 	srv := l.srv
-	l.secured = true
+	l.config = sync.OnceValues(l.configure)
 	if srv.Protocols == nil { // net/http's own default
 		srv.Protocols = new(http.Protocols)
 		srv.Protocols.SetHTTP1(true)
@@ -84,10 +83,7 @@ func (l *listener) secure() {
 		}
 		return context.WithValue(ctx, connKey{}, nc)
 	}
-	next := srv.Handler
-	if next == nil {
-		next = http.DefaultServeMux
-	}
+	next := cmp.Or[http.Handler](srv.Handler, http.DefaultServeMux)
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok && r.TLS == nil {
 			r.TLS = c.tls
@@ -98,30 +94,26 @@ func (l *listener) secure() {
 
 // Accept implements [net.Listener].
 func (l *listener) Accept() (net.Conn, error) {
-	l.once.Do(l.configure)
-	if l.broken != nil {
-		return nil, l.broken
+	config, err := l.config()
+	if err != nil {
+		return nil, err
 	}
 	nc, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	if l.config != nil {
-		nc = tls.Server(nc, l.config)
+	if config != nil {
+		nc = tls.Server(nc, config)
 	}
 	return &conn{Conn: nc, server: l}, nil
 }
 
 // configure makes the TLS configuration. Unlike [Listen], it knows which protocols net/http can
 // speak.
-func (l *listener) configure() {
-	if !l.secured {
-		return
-	}
+func (l *listener) configure() (*tls.Config, error) {
 	c := l.srv.TLSConfig.Clone()
 	if len(c.Certificates) == 0 && c.GetCertificate == nil && c.GetConfigForClient == nil {
-		l.broken = errors.New("framing: the TLS configuration has no certificate")
-		return
+		return nil, errors.New("framing: the TLS configuration has no certificate")
 	}
 	c.NextProtos = slices.DeleteFunc(slices.Clone(c.NextProtos), func(p string) bool { return p == protoHTTP1 || p == protoHTTP2 })
 	if l.protocols.HTTP2() && l.srv.TLSNextProto[plainHTTP2] != nil {
@@ -130,5 +122,5 @@ func (l *listener) configure() {
 	if l.protocols.HTTP1() {
 		c.NextProtos = append(c.NextProtos, protoHTTP1)
 	}
-	l.config = c
+	return c, nil
 }

@@ -316,10 +316,10 @@ func (s *scanner) chunkByte(c byte) {
 		case s.seen == 0:
 			s.state = lost
 		default:
-			s.afterSize(c, inChunkPad)
+			s.afterSize(c)
 		}
 	case inChunkPad:
-		s.afterSize(c, inChunkPad)
+		s.afterSize(c)
 	case inChunkExtension:
 		switch c {
 		case '\r':
@@ -349,14 +349,14 @@ func (s *scanner) chunkByte(c byte) {
 	}
 }
 
-func (s *scanner) afterSize(c byte, pad state) {
+func (s *scanner) afterSize(c byte) {
 	switch {
 	case c == '\r':
 		s.state = inChunkLine
 	case c == ';' && s.state == inChunkSize:
 		s.state = inChunkExtension
 	case c == ' ' || c == '\t':
-		s.state = pad
+		s.state = inChunkPad
 	default:
 		s.state = lost
 	}

@@ -17,10 +17,12 @@
 package riveroutbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,10 +71,7 @@ func Insert[TTx any](ctx context.Context, client *river.Client[TTx], tx TTx, m o
 			return fmt.Errorf("%w: Meta has a NUL, which River cannot store", outbox.ErrMessage)
 		}
 	}
-	o := river.InsertOpts{}
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &river.InsertOpts{})
 	o.UniqueOpts = river.UniqueOpts{ByArgs: true, ByState: everywhere}
 	if m.Delay > 0 {
 		o.ScheduledAt = time.Now().Add(m.Delay)
@@ -137,12 +136,7 @@ func abandoned(all []rivertype.AttemptError) bool {
 		return false
 	}
 	last := strings.TrimPrefix(all[len(all)-1].Error, cancelled)
-	for _, own := range []string{"retry: ", "declined: ", "unknown: "} {
-		if strings.HasPrefix(last, own) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc([]string{"retry: ", "declined: ", "unknown: "}, func(own string) bool { return strings.HasPrefix(last, own) })
 }
 
 // cancelled is what River writes before the text of a job that has cancelled itself.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
-	"github.com/stet-dev/stet/internal/names"
 )
 
 // Config configures a [Store]. The zero value works.
@@ -34,30 +33,21 @@ type Config struct {
 	Changed func(from, to State)
 }
 
-// Defaults of [Config].
-const (
-	defaultFailures = 10
-	defaultPause    = time.Second
-	defaultPatience = 100 * time.Millisecond
-)
-
 // window is the time in which failures are counted together.
 const window = 10 * time.Second
 
 const windowStep = time.Second // the window moves in steps of this length
 
 // State is the state of a breaker.
-type State uint8
+type State gobreaker.State
 
 const (
-	Closed   State = iota // calls go through
-	HalfOpen              // single calls go through, as probes
-	Open                  // no call goes through
+	Closed   = State(gobreaker.StateClosed)   // calls go through
+	HalfOpen = State(gobreaker.StateHalfOpen) // single calls go through, as probes
+	Open     = State(gobreaker.StateOpen)     // no call goes through
 )
 
-var stateNames = [...]string{"closed", "half-open", "open"}
-
-func (s State) String() string { return names.Of("State", stateNames[:], s) }
+func (s State) String() string { return gobreaker.State(s).String() }
 
 // ErrOpen is returned without asking the store, because most of the calls before failed. The call
 // had no effect.
@@ -92,12 +82,12 @@ func New(inner stet.Store, c Config) (*Store, error) {
 	case c.Patience < 0:
 		return nil, fmt.Errorf("breakerstore: Patience is %s; it must not be negative", c.Patience)
 	}
-	failures := uint32(min(cmp.Or(c.Failures, defaultFailures), 1<<30))
+	failures := uint32(min(cmp.Or(c.Failures, 10), 1<<30))
 	settings := gobreaker.Settings{
 		MaxRequests:  uint32(min(cmp.Or(c.Probes, 1), 1<<30)),
 		Interval:     window,
 		BucketPeriod: windowStep,
-		Timeout:      cmp.Or(c.Pause, defaultPause),
+		Timeout:      cmp.Or(c.Pause, time.Second),
 		ReadyToTrip: func(n gobreaker.Counts) bool {
 			return n.TotalFailures >= failures && n.TotalFailures >= (n.TotalFailures+n.TotalSuccesses+1)/2
 		},
@@ -108,30 +98,18 @@ func New(inner stet.Store, c Config) (*Store, error) {
 		},
 	}
 	if c.Changed != nil {
-		settings.OnStateChange = func(_ string, from, to gobreaker.State) { c.Changed(state(from), state(to)) }
+		settings.OnStateChange = func(_ string, from, to gobreaker.State) { c.Changed(State(from), State(to)) }
 	}
-	s := &Store{breaker: gobreaker.NewCircuitBreaker[struct{}](settings), patience: cmp.Or(c.Patience, defaultPatience)}
+	s := &Store{breaker: gobreaker.NewCircuitBreaker[struct{}](settings), patience: cmp.Or(c.Patience, 100*time.Millisecond)}
 	s.calls = ability.Wrap(inner, s.pass, false)
 	return s, nil
-}
-
-func state(s gobreaker.State) State {
-	switch s {
-	case gobreaker.StateClosed:
-		return Closed
-	case gobreaker.StateHalfOpen:
-		return HalfOpen
-	case gobreaker.StateOpen:
-		return Open
-	}
-	panic("breakerstore: unknown state " + s.String())
 }
 
 // Close closes the inner store, if it has something to close.
 func (s *Store) Close() error { return ability.Close(s.Unwrap()) }
 
 // State returns the current state. An open breaker whose pause is over is half-open.
-func (s *Store) State() State { return state(s.breaker.State()) }
+func (s *Store) State() State { return State(s.breaker.State()) }
 
 // answered reports whether the store answered the call, even if the answer is an error.
 func answered(err error) bool {

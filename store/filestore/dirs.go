@@ -19,10 +19,7 @@ import (
 // directory.
 
 // knownDirs are the directories whose names this Store has synced.
-type knownDirs struct {
-	mu   sync.Mutex
-	dirs map[string]struct{}
-}
+type knownDirs struct{ dirs sync.Map }
 
 // bucketGrace is how long an empty directory under due is kept after its time. Until then a Store
 // relies on having synced its name; a directory that was removed and created again has to be synced
@@ -31,30 +28,17 @@ const bucketGrace = time.Hour
 
 // has reports whether dir is known. A directory under due whose time is over is never known.
 func (k *knownDirs) has(dir string, now time.Time) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	_, ok := k.dirs[dir]
+	_, ok := k.dirs.Load(dir)
 	return ok && !past(dir, now)
 }
 
 func (k *knownDirs) add(dir string, now time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for known := range k.dirs {
-		if past(known, now) {
-			delete(k.dirs, known)
+	for known := range k.dirs.Range {
+		if past(known.(string), now) {
+			k.dirs.Delete(known)
 		}
 	}
-	if k.dirs == nil {
-		k.dirs = make(map[string]struct{})
-	}
-	k.dirs[dir] = struct{}{}
-}
-
-func (k *knownDirs) forget(dir string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.dirs, dir)
+	k.dirs.Store(dir, struct{}{})
 }
 
 func past(dir string, now time.Time) bool {
@@ -89,7 +73,7 @@ func (s *Store) link(from, to string) (err error) {
 		if err = s.root.Link(from, to); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		s.known.forget(path.Dir(to))
+		s.known.dirs.Delete(path.Dir(to))
 	}
 	return err
 }

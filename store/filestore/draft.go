@@ -31,7 +31,16 @@ func (s *Store) draft(r *stet.Record, name string) (*draft, error) {
 	if d.f, d.temp, err = s.temp(); err != nil {
 		return nil, err
 	}
-	if err := d.write(b); err != nil {
+	if _, err = d.f.Write(b); err == nil {
+		err = d.enter()
+	}
+	if err == nil {
+		err = s.fsync(d.f)
+	}
+	if err == nil {
+		err = s.sync(path.Dir(d.entry))
+	}
+	if err != nil {
 		return nil, errors.Join(err, d.discard(), d.f.Close())
 	}
 	return d, nil
@@ -63,19 +72,6 @@ func (s *Store) temp() (f *os.File, name string, err error) {
 const tempTries = 64 // a sweeper is seldom there at all; one that does nothing else hits some of them
 
 var errSwept = errors.New("each file made in " + tmpDir + " was swept away")
-
-func (d *draft) write(b []byte) error {
-	if _, err := d.f.Write(b); err != nil {
-		return err
-	}
-	if err := d.enter(); err != nil {
-		return err
-	}
-	if err := d.s.fsync(d.f); err != nil {
-		return err
-	}
-	return d.s.sync(path.Dir(d.entry))
-}
 
 // enter lists the draft under due. The name may exist from a draft of the same write that failed
 // and could not be removed.

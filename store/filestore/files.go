@@ -161,10 +161,8 @@ func read(f *os.File, name string) (stet.Record, error) {
 // names lists a directory in order. A missing directory is empty.
 func (s *Store) names(dir string) ([]string, error) {
 	f, err := s.root.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
+	if err != nil {
+		return nil, ignore(err, fs.ErrNotExist)
 	}
 	names, err := f.Readdirnames(-1)
 	slices.Sort(names)
@@ -173,10 +171,7 @@ func (s *Store) names(dir string) ([]string, error) {
 
 // remove removes a name if it exists.
 func (s *Store) remove(name string) error {
-	if err := s.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return ignore(s.root.Remove(name), fs.ErrNotExist)
 }
 
 // The pauses between tries while another process has the file.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/monotonic"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // Config says how a Store works. The zero value works.
@@ -126,59 +127,41 @@ func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 // work runs the part of a verb that uses files, for as long as ctx lasts, because a disk that hangs
 // must not block the caller. The caller must not change what do uses. name is the key that only one
 // call may write at a time, or empty.
-func work[T any](ctx context.Context, s *Store, verb, name string, do func(ctx context.Context) (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
+func work[T any](ctx context.Context, s *Store, verb, name string, do func(ctx context.Context) (T, error)) (got T, err error) {
+	leave, err := s.begin(ctx, name)
+	if err == nil {
+		answers := make(chan rest.Answer[T], 1)
+		go func() {
+			defer leave()
+			value, err := do(ctx)
+			answers <- rest.Answer[T]{Value: value, Err: err}
+		}()
+		got, err = rest.Await(ctx, nil, answers)
 	}
-	done := make(chan result, 1)
-	if err := s.begin(ctx, name, func() {
-		value, err := do(ctx)
-		done <- result{value, err}
-	}); err != nil {
-		var none T
-		return none, fmt.Errorf("filestore: %s: %w", verb, err)
+	if err != nil {
+		err = fmt.Errorf("filestore: %s: %w", verb, err)
 	}
-	var r result
-	select {
-	case r = <-done:
-	case <-ctx.Done():
-		select {
-		case r = <-done: // both: the answer is worth more
-		default:
-			r.err = ctx.Err()
-		}
-	}
-	if r.err != nil {
-		r.err = fmt.Errorf("filestore: %s: %w", verb, r.err)
-	}
-	return r.value, r.err
+	return got, err
 }
 
-// begin runs do in a goroutine as soon as there is a place for it. Before that nothing has
-// happened.
-func (s *Store) begin(ctx context.Context, name string, do func()) error {
+// begin returns as soon as there is a place for the call. Before that nothing has happened.
+func (s *Store) begin(ctx context.Context, name string) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	s.mu.RLock()
-	if s.closed {
-		s.mu.RUnlock()
-		return fs.ErrClosed
+	var done func()
+	switch sick := s.sick.Load(); {
+	case s.closed:
+		err = fs.ErrClosed
+	case sick != nil:
+		err = *sick
+	default:
+		done, err = s.gate.enter(ctx, name)
 	}
-	if sick := s.sick.Load(); sick != nil {
-		s.mu.RUnlock()
-		return *sick
-	}
-	leave, err := s.gate.enter(ctx, name)
 	if err != nil {
 		s.mu.RUnlock()
-		return err
+		return nil, err
 	}
-	go func() {
-		defer s.mu.RUnlock()
-		defer leave()
-		do()
-	}()
-	return nil
+	return func() { done(); s.mu.RUnlock() }, nil
 }

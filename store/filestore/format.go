@@ -112,8 +112,8 @@ type pair struct {
 type word string
 
 var (
-	keptWords  = map[stet.Kept]word{stet.KeptWhole: "", stet.KeptHeader: "header", stet.KeptStatus: "status"}
-	lapseWords = map[stet.LapseRule]word{stet.LapseUnknown: "unknown", stet.LapseResume: "resume", stet.LapseReexecute: "reexecute", stet.LapseAtomic: "atomic"}
+	keptWords  = []word{stet.KeptWhole: "", stet.KeptHeader: "header", stet.KeptStatus: "status"}
+	lapseWords = []word{stet.LapseUnknown: "unknown", stet.LapseResume: "resume", stet.LapseReexecute: "reexecute", stet.LapseAtomic: "atomic"}
 )
 
 // text is a string that may hold any bytes. If it is not UTF-8 it becomes {"b64":"…"}, because JSON
@@ -249,18 +249,17 @@ func decode(b []byte) (stet.Record, error) {
 }
 
 func formOf(r *stet.Record) (*form, error) {
-	kept, ok := keptWords[r.Kept]
-	lapse, ok2 := lapseWords[r.Rules.OnLapse]
-	if _, err := stet.ParseState(r.State.String()); err != nil || !ok || !ok2 {
+	if _, err := stet.ParseState(r.State.String()); err != nil || r.Kept > stet.KeptStatus || !r.Rules.OnLapse.Valid() {
 		return nil, errors.New("a record with a state, a rule or a Kept that is none")
 	}
+	parts, _ := binary.Append(nil, binary.BigEndian, r.Fingerprint.Parts[:]) // which are of a fixed size
 	f := &form{Schema: schema, Tag: text(r.Tag), Scope: text(r.Scope), Key: text(r.Key), State: r.State.String(),
-		Fingerprint: hex.EncodeToString(r.Fingerprint.Sum[:]), Parts: hex.EncodeToString(digests(&r.Fingerprint)), Recipe: text(r.Fingerprint.Recipe),
+		Fingerprint: hex.EncodeToString(r.Fingerprint.Sum[:]), Parts: hex.EncodeToString(parts), Recipe: text(r.Fingerprint.Recipe),
 		Version: uint64(r.Version), Attempt: r.Attempt, Owner: text(r.Holder),
 		Route: text(r.Route), Method: text(r.Method), Path: text(r.Path), TraceID: text(r.TraceID),
-		Point: text(r.Point), Cause: text(r.Cause), DownKey: text(r.DownstreamKey), DownID: text(r.DownstreamID), Status: r.Status, Size: r.Size, Kept: kept,
+		Point: text(r.Point), Cause: text(r.Cause), DownKey: text(r.DownstreamKey), DownID: text(r.DownstreamID), Status: r.Status, Size: r.Size, Kept: keptWords[r.Kept],
 		Published: r.Published, Reconciled: r.Reconciled, Probes: r.Probes, Escalated: r.Escalated,
-		Rules:   rules{span(r.Rules.Retain), span(r.Rules.KeepExpired), r.Rules.FromCreation, lapse},
+		Rules:   rules{span(r.Rules.Retain), span(r.Rules.KeepExpired), r.Rules.FromCreation, lapseWords[r.Rules.OnLapse]},
 		Created: r.CreatedAt, Updated: r.UpdatedAt, Completed: r.CompletedAt, Took: millis(r.Took),
 		Request: r.Request, Progress: r.Progress}
 	due, _ := f.due(r.State)
@@ -314,12 +313,11 @@ func (f *form) head(h *stet.Head) (err error) {
 	if h.Fingerprint, err = f.fingerprint(); err != nil {
 		return err
 	}
-	var ok, ok2 bool
-	h.Kept, ok = named(keptWords, f.Kept)
-	h.Rules.OnLapse, ok2 = named(lapseWords, f.Rules.OnLapse)
-	if !ok || !ok2 {
+	kept, lapse := slices.Index(keptWords, f.Kept), slices.Index(lapseWords, f.Rules.OnLapse)
+	if kept < 0 || lapse < 0 {
 		return errors.New("it has a rule that is none")
 	}
+	h.Kept, h.Rules.OnLapse = stet.Kept(kept), stet.LapseRule(lapse)
 	h.Tag = string(f.Tag)
 	h.ID, h.Version, h.Attempt = stet.ID{Scope: stet.Scope(f.Scope), Key: stet.Key(f.Key)}, stet.Version(f.Version), f.Attempt
 	h.Holder, h.Route, h.Method, h.Path = string(f.Owner), string(f.Route), string(f.Method), string(f.Path)
@@ -352,27 +350,8 @@ func (f *form) fingerprint() (p stet.Fingerprint, err error) {
 	if err != nil || len(parts) != 4*len(p.Parts) {
 		return p, errors.New("its fingerprint has no parts")
 	}
-	for i := range p.Parts {
-		p.Parts[i] = binary.BigEndian.Uint32(parts[4*i:])
-	}
-	return p, nil
-}
-
-func named[K comparable](words map[K]word, w word) (K, bool) {
-	for k, have := range words {
-		if have == w {
-			return k, true
-		}
-	}
-	var none K
-	return none, false
-}
-
-func digests(p *stet.Fingerprint) (b []byte) {
-	for _, d := range p.Parts {
-		b = binary.BigEndian.AppendUint32(b, d)
-	}
-	return b
+	_, err = binary.Decode(parts, binary.BigEndian, p.Parts[:])
+	return p, err
 }
 
 func pairs(fields []stet.Field) []pair {

@@ -35,7 +35,7 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 			}
 			names = each(ctx, tagged, q.After, q.Oldest)
 		case q.Scope != "" && q.Key != "":
-			names = each(ctx, []string{nameOf(stet.ID{Scope: q.Scope, Key: q.Key})}, q.After, q.Oldest)
+			names = each(ctx, []string{nameOf(stet.ID{Scope: q.Scope, Key: q.Key}) + extension}, q.After, q.Oldest)
 		}
 		for name, err := range names {
 			if err != nil || !p.Takes(name) {
@@ -60,33 +60,34 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 	return p.Rows, p.Next(itself), nil
 }
 
-// tagged returns the names of the records with a tag, from the names under due. A record that is
+// tagged returns the files of the records with a tag, from the names under due. A record that is
 // written meanwhile moves, maybe from a directory that was not read yet to one that was. Therefore
 // a second try follows when nothing is found.
-func (s *Store) tagged(ctx context.Context, tag string) (names []string, err error) {
-	for try := 0; len(names) == 0 && try < 2; try++ {
+func (s *Store) tagged(ctx context.Context, tag string) (files []string, err error) {
+	for try := 0; len(files) == 0 && try < 2; try++ {
 		for e, err := range s.entries(ctx, "", neverBucket) {
 			switch {
 			case err != nil:
 				return nil, err
 			case e.tag == tag:
-				names = append(names, e.name)
+				files = append(files, e.name+extension)
 			}
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	slices.Sort(files)
+	return slices.Compact(files), nil
 }
 
-// each goes through the names after one, in order or, if back is set, in reverse order. "" is
-// before all names.
-func each(ctx context.Context, names []string, after string, back bool) iter.Seq2[string, error] {
+// each goes through the names of the records in files, after one of them, in order or, if back is
+// set, in reverse order. "" is before all names.
+func each(ctx context.Context, files []string, after string, back bool) iter.Seq2[string, error] {
 	if back {
-		slices.Reverse(names)
+		slices.Reverse(files)
 	}
 	return func(yield func(string, error) bool) {
-		for _, name := range names {
-			if after != "" && (name == after || name < after != back) {
+		for _, file := range files {
+			name, ok := strings.CutSuffix(file, extension)
+			if !ok || !isName(name) || after != "" && (name == after || name < after != back) {
 				continue
 			}
 			if err := ctx.Err(); !yield(name, err) || err != nil {
@@ -112,16 +113,11 @@ func (s *Store) records(ctx context.Context, after string, back bool) iter.Seq2[
 			if after != "" && dir != after[:2] && dir < after[:2] != back {
 				continue
 			}
-			var files, names []string
+			var files []string
 			if files, err = s.names(recordsDir + "/" + dir); err != nil {
 				break
 			}
-			for _, file := range files {
-				if name, ok := strings.CutSuffix(file, extension); ok && isName(name) {
-					names = append(names, name)
-				}
-			}
-			for name, err := range each(ctx, names, after, back) {
+			for name, err := range each(ctx, files, after, back) {
 				if !yield(name, err) || err != nil {
 					return
 				}

@@ -3,6 +3,7 @@
 package filestore
 
 import (
+	"cmp"
 	"os"
 	"syscall"
 )
@@ -42,8 +43,5 @@ func (l lock) flock(f *os.File, how int) error {
 			}
 		}
 	})
-	if err != nil {
-		return err
-	}
-	return failed
+	return cmp.Or(err, failed)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"syscall"
 
 	"github.com/stet-dev/stet"
@@ -90,12 +89,11 @@ func (s *Store) repairAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, file := range files {
-		name, ok := strings.CutSuffix(file, extension)
-		if !ok || !isName(name) {
-			continue
+	for name, err := range each(ctx, files, "", false) {
+		if err == nil {
+			err = s.repairOne(ctx, name)
 		}
-		if err := s.repairOne(ctx, name); !errors.Is(err, stet.ErrCorrupt) && err != nil {
+		if err != nil && !errors.Is(err, stet.ErrCorrupt) {
 			return err
 		}
 	}
@@ -107,10 +105,7 @@ func (s *Store) repairOne(ctx context.Context, name string) error {
 	if err != nil {
 		return ignore(err, stet.ErrNotFound) // Delete repairs first: this record was taken away by hand
 	}
-	r, err := read(f, name)
-	if err == nil {
-		err = s.repair(&r.Head, name)
-	}
+	_, err = s.settled(f, name)
 	return errors.Join(err, f.Close())
 }
 

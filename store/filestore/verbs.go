@@ -150,7 +150,7 @@ func (s *Store) replace(ctx context.Context, old *stet.Head, next *stet.Record, 
 	return nil
 }
 
-// settled reads the record that is to be replaced, once all its changes are in the history.
+// settled reads a record, which is locked, once all its changes are in the history.
 func (s *Store) settled(f *os.File, name string) (stet.Record, error) {
 	r, err := read(f, name)
 	if err == nil {

@@ -229,8 +229,6 @@ func (e *entry) name(maybe string) string {
 	return tag.Text(e.tag)
 }
 
-func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
-
 // head unpacks into h, which is zero but for a tag that the caller expects. A head is large, so it
 // is filled in place and not passed from call to call.
 func (e *entry) head(h *stet.Head, now int64) {
@@ -241,9 +239,9 @@ func (e *entry) head(h *stet.Head, now int64) {
 	h.Holder, h.Route, h.Method, h.Path, h.Rules = l.holder, l.route, l.method, *e.path, l.rules
 	h.Status, h.Kept = int(e.status), e.kept
 	h.Published, h.Reconciled, h.Escalated = e.flags&published != 0, e.flags&reconciled != 0, e.flags&escalated != 0
-	h.CreatedAt, h.UpdatedAt, h.AsOf = instant(e.created), instant(e.updated), instant(now)
+	h.CreatedAt, h.UpdatedAt, h.AsOf = codec.Instant(e.created), codec.Instant(e.updated), codec.Instant(now)
 	if e.due != never {
-		h.DueAt = instant(e.due)
+		h.DueAt = codec.Instant(e.due)
 	}
 	if e.flags&justCompleted != 0 {
 		h.CompletedAt = h.UpdatedAt
@@ -252,7 +250,7 @@ func (e *entry) head(h *stet.Head, now int64) {
 		h.Size, h.Took = e.size(), time.Duration(e.took)*time.Microsecond
 	} else {
 		if x.completed != 0 {
-			h.CompletedAt = instant(x.completed)
+			h.CompletedAt = codec.Instant(x.completed)
 		}
 		h.DownstreamKey, h.DownstreamID, h.Meta, h.Note = x.names[0], x.names[1], x.meta, x.note
 		x.unpack(h)

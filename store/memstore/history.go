@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 	"github.com/stet-dev/stet/internal/walk"
 )
 
@@ -33,16 +34,6 @@ func (h *history) add(c stet.Change) {
 	h.made++
 }
 
-// before visits the changes with a number below n that are still kept, the latest first, until
-// visit returns false.
-func (h *history) before(n int, visit func(n int, c *stet.Change) bool) {
-	for n = min(n, h.made) - 1; n >= h.made-len(h.changes); n-- {
-		if !visit(n, &h.changes[n%h.max]) {
-			return
-		}
-	}
-}
-
 // History implements [stet.Historian] for the latest [Config.MaxHistory] changes.
 func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []stet.Change, next string, err error) {
 	if err := ctx.Err(); err != nil {
@@ -58,7 +49,11 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 		}
 	}
 	page := walk.Page[stet.Change, int]{Most: q.Bound(), Look: maxLook}
-	h.before(from, func(n int, c *stet.Change) bool { return page.Add(n, *c, q.Matches(c)) })
+	for n := from - 1; n >= h.made-len(h.changes); n-- { // the latest first
+		if c := &h.changes[n%h.max]; !page.Add(n, *c, q.Matches(c)) {
+			break
+		}
+	}
 	return page.Rows, page.Next(strconv.Itoa), nil
 }
 
@@ -71,7 +66,7 @@ func (s *Store) Append(ctx context.Context, c stet.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c.From, c.To, c.At = 0, 0, instant(s.now())
+	c.From, c.To, c.At = 0, 0, codec.Instant(s.now())
 	s.history.add(c)
 	return nil
 }

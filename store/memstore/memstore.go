@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 	"github.com/stet-dev/stet/internal/monotonic"
+	"github.com/stet-dev/stet/internal/rest"
 )
 
 // Config says how large a Store may become. The zero value works.
@@ -23,11 +25,6 @@ type Config struct {
 	// still.
 	Clock func() time.Time
 }
-
-const (
-	defaultMaxKeys    = 1_000_000
-	defaultMaxHistory = 100_000
-)
 
 // Store keeps records in memory. It is safe for concurrent use.
 type Store struct {
@@ -51,7 +48,7 @@ type shard struct {
 	records map[uint64]*entry // by hash of the ID; entries of one hash are chained
 	open    queue             // records that have to be ended, by due time: mostly leases, which end soon
 	ended   queue             // records that may be removed once they are due: retentions, which end much later
-	waiting map[stet.ID]chan struct{}
+	waits   rest.Rooms[stet.ID]
 	last    *label // of the newest record: most have the same
 	labels  map[label]*label
 	path    *string // of the newest record, likewise
@@ -70,8 +67,8 @@ var (
 
 // New returns an empty Store.
 func New(c Config) *Store {
-	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, defaultMaxKeys)), clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(),
-		history: history{max: cmp.Or(max(c.MaxHistory, 0), defaultMaxHistory)}}
+	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, 1_000_000)), clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(),
+		history: history{max: cmp.Or(max(c.MaxHistory, 0), 100_000)}}
 	for i := range s.shards {
 		s.shards[i].records = make(map[uint64]*entry)
 		s.shards[i].labels = make(map[label]*label)
@@ -174,22 +171,20 @@ func (s *Store) remove(sh *shard, h uint64, e *entry) {
 	s.counts[e.state].Add(-1)
 	s.rename(e.id(), e.names(), [2]string{})
 	s.untag(e, h)
-	sh.wake(e.id())
+	sh.waits.Ring(e.id())
 }
 
 // unlink removes e from its chain.
 func (sh *shard) unlink(h uint64, e *entry) {
-	switch first := sh.records[h]; {
-	case first == e && e.next == nil:
+	first := sh.records[h]
+	at := &first
+	for *at != e {
+		at = &(*at).next
+	}
+	if *at = e.next; first == nil {
 		delete(sh.records, h)
-	case first == e:
-		sh.records[h] = e.next
-	default:
-		for p := first; p != nil; p = p.next {
-			if p.next == e {
-				p.next = e.next
-			}
-		}
+	} else {
+		sh.records[h] = first
 	}
 }
 
@@ -246,9 +241,9 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		s.tag(e, hash)
 	}
 	if h.Note != nil {
-		s.history.add(stet.Change{ID: e.id(), Tag: h.Tag, From: from, To: e.state, Attempt: int(e.attempt), At: instant(now), Note: *h.Note})
+		s.history.add(stet.Change{ID: e.id(), Tag: h.Tag, From: from, To: e.state, Attempt: int(e.attempt), At: codec.Instant(now), Note: *h.Note})
 	}
-	sh.wake(h.ID)
+	sh.waits.Ring(h.ID)
 	got.Tag = h.Tag
 	e.head(&got, now)
 	return got, nil
@@ -273,36 +268,41 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	return nil
 }
 
+// Reap implements [stet.Reaper]. Between two records it lets requests at the shard.
+func (s *Store) Reap(ctx context.Context, limit int) (n int, err error) {
+	now := s.now()
+	for i := range s.shards {
+		sh := &s.shards[i]
+		for gone := true; gone && n < limit; {
+			if err := ctx.Err(); err != nil {
+				return n, err
+			}
+			sh.mu.Lock()
+			if gone = s.dropEnded(sh, now); gone {
+				n++
+			}
+			sh.mu.Unlock()
+		}
+	}
+	return n, nil
+}
+
 // Wait implements [stet.Waiter].
 func (s *Store) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	sh, h := s.shard(id)
+	changed, leave := sh.waits.Enter(id)
+	defer leave()
 	sh.mu.Lock()
-	if e := sh.find(h, id); e == nil || e.version != seen {
-		sh.mu.Unlock()
+	e := sh.find(h, id)
+	over := e == nil || e.version != seen
+	sh.mu.Unlock()
+	if over {
 		return nil
 	}
-	if sh.waiting == nil {
-		sh.waiting = make(map[stet.ID]chan struct{})
-	}
-	changed, ok := sh.waiting[id]
-	if !ok {
-		changed = make(chan struct{})
-		sh.waiting[id] = changed
-	}
-	sh.mu.Unlock()
 	select {
 	case <-changed:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// wake ends all waits for id. The next wait makes a new channel; a channel stays until its record
-// changes.
-func (sh *shard) wake(id stet.ID) {
-	if changed, ok := sh.waiting[id]; ok {
-		close(changed)
-		delete(sh.waiting, id)
 	}
 }

@@ -5,77 +5,66 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/codec"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // lookBack is how many changes a page of the history reads at most.
 const lookBack = 5_000
 
-// appendNote encodes a note while its caller may still change it.
-func appendNote(n *stet.Note) []byte { return codec.AppendHead(nil, &stet.Head{Note: n}) }
+// entryOf encodes what a change says of a record, while its caller may still change the note.
+func entryOf(h *stet.Head) []byte {
+	return codec.AppendHead(nil, &stet.Head{ID: h.ID, Tag: h.Tag, State: h.State, Attempt: h.Attempt, Note: h.Note})
+}
 
-// addChange adds an entry to the history. noted is its note, encoded.
-func (s *Store) addChange(b *pebble.Batch, c *stet.Change, noted []byte) error {
+// addChange adds an entry to the history.
+func (s *Store) addChange(b *pebble.Batch, id stet.ID, from stet.State, at time.Time, entry []byte) error {
 	key := number([]byte{changeKey}, s.changes.Add(1))
-	about := codec.AppendHead(nil, &stet.Head{ID: c.ID, Tag: c.Tag, State: c.To, Attempt: c.Attempt})
-	v := number([]byte{codec.Format, byte(c.From)}, micros(c.At))
-	v = append(binary.AppendUvarint(v, uint64(len(about))), about...)
-	err := b.Set(key, sealed(key, append(v, noted...)), nil)
-	if (c.ID != stet.ID{}) {
-		err = errors.Join(err, b.Set(append(changesOf(c.ID), key[1:]...), nil, nil))
+	v := number([]byte{codec.Format, byte(from)}, micros(at))
+	err := b.Set(key, sealed(key, append(v, entry...)), nil)
+	if (id != stet.ID{}) {
+		err = errors.Join(err, b.Set(append(changesOf(id), key[1:]...), nil, nil))
 	}
 	return err
 }
+
+// entryAt is where the entry begins behind the format, the state before and the instant.
+const entryAt = 2 + 8
 
 func change(key, v []byte) (c stet.Change, err error) {
 	if v, err = opened(key, v); err != nil {
 		return c, err
 	}
-	if len(v) < 10 {
+	if len(v) < entryAt {
 		return c, fmt.Errorf("%w: it is too short", stet.ErrCorrupt)
 	}
-	n, size := binary.Uvarint(v[10:])
-	rest := v[10+max(size, 0):]
-	if size <= 0 || n > uint64(len(rest)) {
-		return c, fmt.Errorf("%w: it is torn", stet.ErrCorrupt)
-	}
-	var about, noted stet.Head
-	if err := errors.Join(codec.Head(string(rest[:n]), &about), codec.Head(string(rest[n:]), &noted)); err != nil || noted.Note == nil {
+	var h stet.Head
+	if err := codec.Head(string(v[entryAt:]), &h); err != nil || h.Note == nil {
 		return c, fmt.Errorf("%w: %w", stet.ErrCorrupt, err)
 	}
-	return stet.Change{ID: about.ID, Tag: about.Tag, From: stet.State(v[1]), To: about.State, Attempt: about.Attempt,
-		At: instant(binary.BigEndian.Uint64(v[2:])), Note: *noted.Note}, nil
+	return stet.Change{ID: h.ID, Tag: h.Tag, From: stet.State(v[1]), To: h.State, Attempt: h.Attempt,
+		At: instant(binary.BigEndian.Uint64(v[2:])), Note: *h.Note}, nil
 }
 
 // Append implements [stet.Historian].
 func (s *Store) Append(ctx context.Context, c stet.Change) error {
-	noted := appendNote(&c.Note)
+	entry := entryOf(&stet.Head{ID: c.ID, Tag: c.Tag, Attempt: c.Attempt, Note: &c.Note})
 	_, err := work(ctx, s, "append", nil, func() (struct{}, error) {
 		b := s.db.NewBatch()
-		c.From, c.To, c.At = 0, 0, s.now()
-		err := s.addChange(b, &c, noted)
-		if err == nil {
-			err = s.commit(b)
-		}
-		return struct{}{}, err
+		return struct{}{}, s.commit(b, s.addChange(b, c.ID, 0, s.now(), entry))
 	})
 	return err
-}
-
-// changesPage is a page of the history.
-type changesPage struct {
-	changes []stet.Change
-	next    string
 }
 
 // History implements [stet.Historian]. The changes of one record are found directly; with another
 // filter a page reads at most 5,000 entries.
 func (s *Store) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
-	p, err := work(ctx, s, "history", nil, func() (p changesPage, err error) {
+	p, err := work(ctx, s, "history", nil, func() (p walk.Page[stet.Change, string], err error) {
 		after, err := decodeCursor(q.After)
 		if err != nil || q.After != "" && len(after) != 8 {
 			return p, fmt.Errorf("%q is no cursor", q.After)
@@ -85,19 +74,15 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change
 			return p, err
 		}
 		defer func() { err = errors.Join(err, snap.Close()) }()
-		prefix, left, last := []byte{changeKey}, lookBack, ""
+		prefix := []byte{changeKey}
 		if (q.ID != stet.ID{}) {
 			prefix = changesOf(q.ID)
 		}
+		p.Most, p.Look = q.Bound(), lookBack
 		err = eachKey(snap, prefix, string(after), true, func(rest string) (bool, error) {
-			switch {
-			case ctx.Err() != nil:
+			if ctx.Err() != nil || !p.Takes(rest) {
 				return false, ctx.Err()
-			case len(p.changes) == q.Bound() || left == 0: // there is one more
-				p.next = encodeCursor([]byte(last))
-				return false, nil
 			}
-			last, left = rest, left-1
 			key := append([]byte{changeKey}, rest...)
 			v, err := value(snap, key)
 			var c stet.Change
@@ -108,11 +93,11 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change
 			case err != nil && !unreadable(err):
 				return false, err
 			case err == nil && q.Matches(&c):
-				p.changes = append(p.changes, c)
+				p.Rows = append(p.Rows, c)
 			}
 			return true, nil
 		})
 		return p, err
 	})
-	return p.changes, p.next, err
+	return p.Rows, p.Next(encodeCursor), err
 }

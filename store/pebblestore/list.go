@@ -11,26 +11,23 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // look is how many records a page reads at most.
 const look = 5_000
 
-// page collects the records of one page of a query.
+// page collects the records of one page of a query. The place of each is its cursor before it is
+// encoded.
 type page struct {
-	q     *stet.Query
-	from  reader
-	now   time.Time
-	limit int // of records in the page
-	look  int // of records to read
+	walk.Page[stet.Head, string]
+	q    *stet.Query
+	from reader
+	now  time.Time
 
-	only  bool      // the number of records is asked, and not their heads
-	since time.Time // a record that was created before ends the walk
-
-	n     int // records that were found
-	heads []stet.Head
-	last  string // the cursor of the record that was read last
-	next  string // the cursor of the page
+	enough int       // not 0: the number of records is asked, up to this one, and not their heads
+	n      int       // records that were counted
+	since  time.Time // a record that was created before ends the walk
 }
 
 // take reads a record that an entry of an index names, unless it names none. If the entry does not
@@ -40,33 +37,34 @@ func (p *page) take(ctx context.Context, cursor string, id stet.ID, unnamed erro
 	if unnamed != nil || ctx.Err() != nil {
 		return unnamed == nil || unreadable(unnamed), ctx.Err()
 	}
-	if p.n == p.limit || p.look == 0 {
-		p.next = p.last
+	if !p.Takes(cursor) {
 		return false, nil
 	}
-	p.last, p.look = cursor, p.look-1
 	r, err := head(p.from, id)
-	if err != nil {
-		if unreadable(err) {
-			return true, nil
-		}
-		return false, err
-	}
 	switch r.AsOf = asOf(&r.Head, p.now); {
-	case !fits(&r):
+	case err != nil && !unreadable(err):
+		return false, err
+	case err != nil, !fits(&r):
 		return true, nil
 	case r.CreatedAt.Before(p.since):
 		return false, nil
-	case p.q.Matches(&r.Head):
-		if p.n++; !p.only {
-			p.heads = append(p.heads, r.Head)
-		}
+	case !p.q.Matches(&r.Head):
+	case p.enough > 0:
+		return p.counted(), nil
+	default:
+		p.Rows = append(p.Rows, r.Head)
 	}
 	return true, nil
 }
 
+// counted counts a record, and reports whether another one is to be counted.
+func (p *page) counted() bool {
+	p.n++
+	return p.n < p.enough
+}
+
 // paged runs a walk over what is stored at this moment. With an error the page is empty.
-func (s *Store) paged(ctx context.Context, verb string, q stet.Query, walk func(ctx context.Context, p *page) error) (*page, error) {
+func (s *Store) paged(ctx context.Context, verb string, q stet.Query, visit func(ctx context.Context, p *page) error) (*page, error) {
 	q.States = slices.Clone(q.States)
 	p, err := work(ctx, s, verb, nil, func() (p *page, err error) {
 		snap, err := s.settled()
@@ -74,8 +72,9 @@ func (s *Store) paged(ctx context.Context, verb string, q stet.Query, walk func(
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, snap.Close()) }()
-		p = &page{q: &q, from: snap, now: s.now(), limit: q.Bound(), look: look}
-		return p, walk(ctx, p)
+		p = &page{q: &q, from: snap, now: s.now()}
+		p.Most, p.Look = q.Bound(), look
+		return p, visit(ctx, p)
 	})
 	if err != nil {
 		p = &page{}
@@ -97,7 +96,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 			return p.take(ctx, at.cursor(), id, err, func(r *row) bool { return due(&r.Head) == at.at && classOf(&r.Head) == at.class })
 		})
 	})
-	return p.heads, p.next, err
+	return p.Rows, p.Next(encodeCursor), err
 }
 
 // List implements [stet.Lister]: by age of the keys, the newest first; the records of one scope by
@@ -105,7 +104,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 // and key, are found directly.
 func (s *Store) List(ctx context.Context, q stet.Query) ([]stet.Head, string, error) {
 	p, err := s.paged(ctx, "list", q, func(ctx context.Context, p *page) error { return p.walk(ctx, q.Oldest) })
-	return p.heads, p.next, err
+	return p.Rows, p.Next(encodeCursor), err
 }
 
 // walk takes the records that the query may select, in the order of a list.
@@ -117,7 +116,7 @@ func (p *page) walk(ctx context.Context, oldest bool) error {
 		if q.After != "" {
 			return nil
 		}
-		_, err := p.take(ctx, encodeCursor([]byte(q.Key)), stet.ID{Scope: q.Scope, Key: q.Key}, nil, itself)
+		_, err := p.take(ctx, string(q.Key), stet.ID{Scope: q.Scope, Key: q.Key}, nil, itself)
 		return err
 	case q.Scope != "":
 		return p.keys(ctx, appendText([]byte{headKey}, q.Scope), oldest, func(rest string) (stet.ID, error) {
@@ -151,7 +150,7 @@ func (p *page) keys(ctx context.Context, prefix []byte, oldest bool, idOf func(r
 	}
 	return eachKey(p.from, prefix, string(after), !oldest, func(rest string) (bool, error) {
 		id, err := idOf(rest)
-		return p.take(ctx, encodeCursor([]byte(rest)), id, err, fits)
+		return p.take(ctx, rest, id, err, fits)
 	})
 }
 
@@ -162,10 +161,9 @@ const slack = time.Minute
 // Count implements [stet.Counter]. Counting by state reads no records. A query with NewerThan looks
 // through the latest keys alone, unless it has filters beside Scope and OlderThan.
 func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
-	limit := cmp.Or(max(0, q.Limit), stet.DefaultLimit)
 	q.After = ""
 	p, err := s.paged(ctx, "count", q, func(ctx context.Context, p *page) error {
-		p.limit, p.look, p.only = limit, math.MaxInt, true
+		p.Look, p.enough = math.MaxInt, cmp.Or(max(0, q.Limit), stet.DefaultLimit)
 		bare := *p.q
 		bare.Scope, bare.OlderThan, bare.NewerThan = "", 0, 0
 		switch {
@@ -176,14 +174,8 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (int, error) {
 			return p.walk(ctx, false)
 		}
 		for _, c := range classes(p.q.States) {
-			err := eachKey(p.from, []byte{listKey, byte(c)}, "", false, func(string) (bool, error) {
-				if p.n == limit {
-					return false, nil
-				}
-				p.n++
-				return true, ctx.Err()
-			})
-			if err != nil {
+			err := eachKey(p.from, []byte{listKey, byte(c)}, "", false, func(string) (bool, error) { return p.counted(), ctx.Err() })
+			if err != nil || p.n == p.enough {
 				return err
 			}
 		}
@@ -200,7 +192,7 @@ func (s *Store) Find(ctx context.Context, name string) ([]stet.Head, error) {
 	p, err := s.paged(ctx, "find", stet.Query{}, func(ctx context.Context, p *page) error {
 		return p.keys(ctx, appendText([]byte{nameKey}, name), true, parseID, func(r *row) bool { return r.DownstreamKey == name || r.DownstreamID == name })
 	})
-	return p.heads, err
+	return p.Rows, err
 }
 
 // reapBatch is how many records are removed by one sync.
@@ -227,12 +219,7 @@ func (s *Store) reap(ctx context.Context, limit int) (n int, err error) {
 		}
 	}()
 	var gone []stet.ID
-	var over []class
-	for _, c := range classes(nil) {
-		if c&reapable != 0 {
-			over = append(over, c)
-		}
-	}
+	over := slices.DeleteFunc(classes(nil), func(c class) bool { return c&reapable == 0 })
 	x := index{kind: dueKey, classes: over, until: uint64(s.now().UnixMicro())}
 	err = x.each(s.db, func(at place, _ []byte) (bool, error) {
 		if len(gone) == limit || ctx.Err() != nil {
@@ -262,8 +249,8 @@ func (s *Store) reap(ctx context.Context, limit int) (n int, err error) {
 		}
 		return true, err
 	})
-	if err == nil && !b.Empty() {
-		err = s.commit(b)
+	if !b.Empty() {
+		err = s.commit(b, err)
 	}
 	if err != nil {
 		return 0, err
@@ -280,10 +267,10 @@ func (s *Store) reap(ctx context.Context, limit int) (n int, err error) {
 func (s *Store) drop(b *pebble.Batch, at place, id stet.ID) (bool, error) {
 	entry := append(number([]byte{dueKey, byte(at.class)}, at.at), at.rest...)
 	n, err := value(s.db, entry)
-	if err != nil {
-		if errors.Is(err, stet.ErrNotFound) { // changed meanwhile
-			err = nil
-		}
+	switch {
+	case errors.Is(err, stet.ErrNotFound): // changed meanwhile
+		return false, nil
+	case err != nil:
 		return false, err
 	}
 	switch r, err := head(s.db, id); {

@@ -44,10 +44,8 @@ type Config struct {
 }
 
 const (
-	defaultCache   = 64 << 20
-	defaultReserve = 64 << 20
-	memTable       = 16 << 20
-	memTables      = 4
+	memTable  = 16 << 20
+	memTables = 4
 )
 
 // Store keeps records in a directory. It is safe for concurrent use by one process.
@@ -104,15 +102,13 @@ func Open(dir string, c Config) (*Store, error) {
 	for i := range s.locks {
 		s.locks[i] = make(chan struct{}, 1)
 	}
-	if c.fs == nil {
-		c.fs = vfs.Default
-	}
+	c.fs = cmp.Or(c.fs, vfs.Default)
 	if err := c.fs.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("pebblestore: open: %w", err)
 	}
-	s.room.init(c.fs, dir, uint64(cmp.Or(c.Reserve, defaultReserve)))
+	s.room.init(c.fs, dir, uint64(cmp.Or(c.Reserve, 64<<20)))
 	o := &pebble.Options{
-		FS: vfs.OnDiskFull(c.fs, s.room.exhausted), Logger: logger{s}, FormatMajorVersion: pebble.FormatNewest, CacheSize: cmp.Or(c.Cache, defaultCache),
+		FS: vfs.OnDiskFull(c.fs, s.room.exhausted), Logger: logger{s}, FormatMajorVersion: pebble.FormatNewest, CacheSize: cmp.Or(c.Cache, 64<<20),
 		MemTableSize: memTable, MemTableStopWritesThreshold: memTables, L0CompactionThreshold: 4, L0StopWritesThreshold: 24,
 		EventListener: &pebble.EventListener{
 			// Without this, the tree ends the process: for one block, and again at each start.
@@ -169,18 +165,14 @@ func (s *Store) count() error {
 
 // last returns the greatest number behind a prefix, or 0.
 func (s *Store) last(prefix []byte) (n uint64, err error) {
-	it, err := s.db.NewIter(within(prefix))
-	if err != nil {
-		return 0, corrupt(err)
-	}
-	defer func() { err = errors.Join(err, ended(it)) }()
-	switch {
-	case !it.Last():
-		return 0, nil
-	case len(it.Key()) != len(prefix)+8:
-		return 0, fmt.Errorf("%w: an index has no number", stet.ErrCorrupt)
-	}
-	return binary.BigEndian.Uint64(it.Key()[len(prefix):]), nil
+	err = eachKey(s.db, prefix, "", true, func(rest string) (bool, error) {
+		if len(rest) != 8 {
+			return false, fmt.Errorf("%w: an index has no number", stet.ErrCorrupt)
+		}
+		n = binary.BigEndian.Uint64([]byte(rest))
+		return false, nil
+	})
+	return n, err
 }
 
 // Close waits for the work of the calls in progress, and closes the store; calls that come later
@@ -281,36 +273,20 @@ func (l logger) Fatalf(format string, args ...any) {
 // must not change after that. The lock of the record is held until do returns; id is nil for calls
 // that are not about one record.
 func work[T any](ctx context.Context, s *Store, verb string, id *stet.ID, do func() (T, error)) (got T, err error) {
-	type result struct {
-		value T
-		err   error
-	}
 	unlock, err := s.begin(ctx, id)
 	if err != nil {
 		return got, fmt.Errorf("pebblestore: %s: %w", verb, err)
 	}
-	done := make(chan result, 1)
+	answers := make(chan rest.Answer[T], 1)
 	s.workers.run(func() {
 		defer s.calls.Done()
 		value, err := func() (T, error) {
 			defer unlock() // first: who has the answer finds the record free
 			return do()
 		}()
-		done <- result{value, err}
+		answers <- rest.Answer[T]{Value: value, Err: err}
 	}, s.closing)
-	select {
-	case r := <-done:
-		got, err = r.value, r.err
-	case <-s.stop:
-		err = *s.sick.Load()
-	case <-ctx.Done():
-		select {
-		case r := <-done: // both: the answer is worth more
-			got, err = r.value, r.err
-		default:
-			err = ctx.Err()
-		}
-	}
+	got, err = rest.Await(ctx, s.stop, answers)
 	if sick := s.sick.Load(); sick != nil { // then it may have seen what is not on the disk
 		var none T
 		got, err = none, *sick
@@ -342,26 +318,30 @@ func (s *Store) begin(ctx context.Context, id *stet.ID) (unlock func(), err erro
 			unlock = func() { <-lock }
 		case <-s.stop:
 		case <-ctx.Done():
-			s.calls.Done()
-			return nil, ctx.Err()
+			err = ctx.Err()
 		}
 	}
-	if err := s.sick.Load(); err != nil {
+	if sick := s.sick.Load(); sick != nil {
+		err = *sick
+	}
+	if err != nil {
 		unlock()
 		s.calls.Done()
-		return nil, *err
 	}
-	return unlock, nil
+	return unlock, err
 }
 
 func (s *Store) lock(id stet.ID) chan struct{} {
 	return s.locks[maphash.Comparable(s.seed, id)%stripes]
 }
 
-// commit writes a batch durably, and closes it. What it writes can be read before it is on the
-// disk: see settled. If the commit does not return, what it wrote stays in doubt, and the tree may
-// still use the batch: neither is deferred.
-func (s *Store) commit(b *pebble.Batch) (err error) {
+// commit writes a batch durably, and closes it, unless the batch could not be made. What it writes
+// can be read before it is on the disk: see settled. If the commit does not return, what it wrote
+// stays in doubt, and the tree may still use the batch: neither is deferred.
+func (s *Store) commit(b *pebble.Batch, made error) (err error) {
+	if made != nil {
+		return made
+	}
 	defer s.caught(&err)
 	s.syncing.Add(1)
 	err = b.Commit(pebble.Sync)

@@ -186,7 +186,7 @@ func TestPanicStopsTheStore(t *testing.T) {
 	if err := errors.Join(b.Set([]byte("x"), nil, nil), s.db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.commit(b); err == nil || !strings.Contains(err.Error(), stopped) { // pebble: closed
+	if err := s.commit(b, nil); err == nil || !strings.Contains(err.Error(), stopped) { // pebble: closed
 		t.Errorf("commit: %v", err)
 	}
 	if _, err := s.settled(); err == nil || s.Close() == nil {

@@ -110,14 +110,13 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	rest, body := appendRest(nil, &r.Head), encodeBody(r.ID, &r.Body)
 	return work(ctx, s, "create", &r.ID, func() (stet.Record, error) {
 		have, _, err := record(s.db, r.ID)
-		if err == nil {
+		switch {
+		case err == nil:
 			have.AsOf = asOf(&have.Head, s.now())
 			return have, stet.ErrExists
-		}
-		if !errors.Is(err, stet.ErrNotFound) {
+		case !errors.Is(err, stet.ErrNotFound):
 			return stet.Record{}, err
-		}
-		if s.room.full() {
+		case s.room.full():
 			return stet.Record{}, stet.ErrFull
 		}
 		made := row{Head: r.Head, number: s.records.Add(1), body: body != nil}
@@ -127,10 +126,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 		if body != nil {
 			err = errors.Join(err, b.Set(keyOf(bodyKey, r.ID), body, nil))
 		}
-		if err == nil {
-			err = s.commit(b)
-		}
-		return stet.Record{Head: made.Head, Body: r.Body}, err
+		return stet.Record{Head: made.Head, Body: r.Body}, s.commit(b, err)
 	})
 }
 
@@ -152,9 +148,9 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		return stet.Head{}, fmt.Errorf("pebblestore: replace: %w", err)
 	}
 	rest, body := appendRest(nil, &h), encodeBody(h.ID, b)
-	var noted []byte
+	var entry []byte
 	if h.Note != nil {
-		noted = appendNote(h.Note)
+		entry = entryOf(&h)
 	}
 	return work(ctx, s, "replace", &h.ID, func() (stet.Head, error) {
 		old, err := head(s.db, h.ID)
@@ -178,14 +174,10 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		case old.body && !next.body:
 			err = errors.Join(err, batch.Delete(key, nil))
 		}
-		if h.Note != nil {
-			c := stet.Change{ID: h.ID, Tag: h.Tag, From: old.State, To: h.State, Attempt: h.Attempt, At: next.UpdatedAt}
-			err = errors.Join(err, s.addChange(batch, &c, noted))
+		if entry != nil {
+			err = errors.Join(err, s.addChange(batch, h.ID, old.State, next.UpdatedAt, entry))
 		}
-		if err == nil {
-			err = s.commit(batch)
-		}
-		if err != nil {
+		if err = s.commit(batch, err); err != nil {
 			return stet.Head{}, err
 		}
 		s.waits.Ring(h.ID)
@@ -204,9 +196,7 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 			return struct{}{}, stet.ErrStale
 		}
 		b := s.db.NewBatch()
-		if err = remove(b, &old); err == nil {
-			err = s.commit(b)
-		}
+		err = s.commit(b, remove(b, &old))
 		s.waits.Ring(id)
 		return struct{}{}, err
 	})

@@ -26,9 +26,7 @@ func (p place) compare(o place) int {
 }
 
 // cursor and parseCursor write a place for callers, and read it.
-func (p place) cursor() string {
-	return encodeCursor(append(number(nil, p.at), append([]byte{byte(p.class)}, p.rest...)...))
-}
+func (p place) cursor() string { return string(append(number(nil, p.at), byte(p.class))) + p.rest }
 
 func parseCursor(s string) (p *place, err error) {
 	if s == "" {
@@ -41,7 +39,7 @@ func parseCursor(s string) (p *place, err error) {
 	return &place{binary.BigEndian.Uint64(b), class(b[8]), string(b[9:])}, nil
 }
 
-func encodeCursor(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+func encodeCursor(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 
 func decodeCursor(s string) ([]byte, error) {
 	b, err := base64.RawURLEncoding.DecodeString(s)

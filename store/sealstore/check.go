@@ -76,7 +76,7 @@ func (s *Store) checkNames(h *stet.Head) error {
 	if err != nil {
 		return nil // damage of one record, reported when that record is read
 	}
-	if id, _, err := readHead(plain); err == nil && s.names.id(id) != h.ID {
+	if own, err := readHead(plain); err == nil && s.names.id(own.ID) != h.ID {
 		return fmt.Errorf(`%w: they are hashed with another key than "names"`, ErrNames)
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 // The additional data is everything before the nonce, followed by what the value is bound to.
 const (
 	magic  = "\x00seal"
-	format = 2
+	format = 3
 
 	preamble = len(magic) + 4
 )
@@ -52,9 +52,11 @@ type sealer struct {
 
 func newSealer(k Keys, compressOver int, maxOpened int64) (s *sealer, err error) {
 	s = &sealer{compressOver: compressOver, maxOpened: maxOpened}
-	if err = s.setKeys(k); err != nil {
+	keys, err := k.ring()
+	if err != nil {
 		return nil, err
 	}
+	s.keys.Store(keys)
 	s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true),
 		zstd.WithEncoderCRC(false)) // the seal is a better checksum
 	if err != nil {
@@ -63,15 +65,6 @@ func newSealer(k Keys, compressOver int, maxOpened int64) (s *sealer, err error)
 	s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(uint64(maxOpened)), zstd.WithDecoderConcurrency(0),
 		zstd.WithDecoderLowmem(true))
 	return s, err
-}
-
-func (s *sealer) setKeys(k Keys) error {
-	r, err := k.ring()
-	if err != nil {
-		return err
-	}
-	s.keys.Store(r)
-	return nil
 }
 
 // seal returns plain in an envelope. It does not compress a value that is too large to be opened

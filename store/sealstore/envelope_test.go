@@ -110,15 +110,15 @@ func TestBoundIsInjective(t *testing.T) {
 	}
 }
 
-// The bytes of format 2 are a promise: what is sealed today is opened by every later program.
+// The bytes of format 3 are a promise: what is sealed today is opened by every later program.
 func TestGolden(t *testing.T) {
 	h := stet.Head{ID: stet.ID{Scope: "s", Key: "k"}, Version: 1, Fingerprint: stet.Fingerprint{Recipe: "1 auto", Sum: [32]byte{1}}}
-	body, err := hex.DecodeString("007365616c026201026b31ed01acd1764497120a17aa203d1968c093d890ec58ce1edab9599d34638fb825c47f4145c839394498b80914" +
-		"d43e5df26276dfed89dc1324b6272eb5f13d249349")
+	body, err := hex.DecodeString("007365616c036201026b3179194ad94c77431f91fed70ae0b0c07ed42451e2cc95b98be410a2320a1a53f7bbfa" +
+		"597acb6a3fe5cdb4238bfb563d73158ed6f5a57e8b2f5711bf551293e94404")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const head = "stet.sealed:AHNlYWwCaAACazGtk9HK66DJjpF11qmISRN5O3bOY5S7JVv4/OTEkvFbfwRVJVeldA"
+	const head = "stet.sealed:AHNlYWwDaAACazEHIUi46I2hYSsCp7+kykHIJbiMISm7+9cERuDI7Pfc++lHZjUGBH09"
 	s := testSealer(t, -1, 1<<20)
 	plain, err := s.open(ofBody, body, boundBody(&h))
 	if err != nil {
@@ -133,8 +133,8 @@ func TestGolden(t *testing.T) {
 	if plain, err = s.openText(ofHead, head, boundHead(&h)); err != nil {
 		t.Fatal(err)
 	}
-	if id, meta, err := readHead(plain); err != nil || id != h.ID || meta["a"] != "b" || len(meta) != 1 {
-		t.Errorf("%v, %v, %v", id, meta, err)
+	if own, err := readHead(plain); err != nil || own.ID != h.ID || own.Meta["a"] != "b" || len(own.Meta) != 1 {
+		t.Errorf("%v, %v, %v", own.ID, own.Meta, err)
 	}
 }
 

@@ -133,12 +133,7 @@ func (k Keys) validate() error {
 }
 
 func validID(id string) bool {
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] >= 0x7f {
-			return false
-		}
-	}
-	return id != "" && len(id) <= maxKeyID
+	return id != "" && len(id) <= maxKeyID && !strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c >= 0x7f })
 }
 
 // Format implements [fmt.Formatter]. It hides the keys, whatever the verb.
@@ -154,6 +149,9 @@ type ring struct {
 }
 
 func (k Keys) ring() (*ring, error) {
+	if err := k.validate(); err != nil {
+		return nil, err
+	}
 	r := &ring{k.Primary, make(map[string]cipher.AEAD, len(k.Keys))}
 	for id, key := range k.Keys {
 		block, err := aes.NewCipher(key)

@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"strings"
 
 	"github.com/stet-dev/stet"
@@ -40,10 +39,7 @@ func (n names) id(id stet.ID) stet.ID {
 func (n names) sum(kind byte, parts ...string) string {
 	mac := hmac.New(sha256.New, n)
 	_, _ = mac.Write([]byte{kind})
-	for _, p := range parts {
-		_, _ = mac.Write(binary.AppendUvarint(nil, uint64(len(p))))
-		_, _ = mac.Write([]byte(p))
-	}
+	_, _ = mac.Write(bound(parts...))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 

@@ -28,50 +28,30 @@ func sealedBody(b *stet.Body) []byte {
 func readBody(src []byte) (b stet.Body, err error) {
 	n, size := binary.Uvarint(src)
 	if size <= 0 || n > uint64(len(src)-size) {
-		return b, errContent()
+		return b, errContent
 	}
 	small, large := src[size:size+int(n)], src[size+int(n):]
 	if codec.Body(string(small), &b) != nil {
-		return stet.Body{}, errContent()
+		return stet.Body{}, errContent
 	}
 	switch r := b.Response; {
 	case r != nil && r.Body != nil && len(r.Body) == 0:
 		r.Body = large
 	case len(large) > 0 || r != nil && r.Body != nil:
-		return stet.Body{}, errContent()
+		return stet.Body{}, errContent
 	}
 	return b, nil
 }
 
-// appendHead begins, like sealed evidence, with the true names of the record.
-func appendHead(h *stet.Head) []byte { return codec.AppendMeta(boundID(h.ID), h.Meta) }
-
-func readHead(src []byte) (id stet.ID, meta map[string]string, err error) {
-	id, rest, err := readID(src)
-	if err == nil {
-		if meta, err = codec.Meta(rest); err != nil {
-			err = errContent()
-		}
+// readHead reads the names of a record and what was sealed with them, of which package codec has
+// written the part of a head that they are.
+func readHead(src []byte) (h stet.Head, err error) {
+	if codec.Head(string(src), &h) != nil {
+		err = errContent
 	}
-	return id, meta, err
-}
-
-// readID reads what boundID wrote, and returns what follows it.
-func readID(src []byte) (id stet.ID, rest []byte, err error) {
-	var parts [2]string
-	for i := range parts {
-		n, size := binary.Uvarint(src)
-		if size <= 0 || n > uint64(len(src)-size) {
-			return id, nil, errContent()
-		}
-		end := size + int(n)
-		parts[i], src = string(src[size:end]), src[end:]
-	}
-	return stet.ID{Scope: stet.Scope(parts[0]), Key: stet.Key(parts[1])}, src, nil
+	return h, err
 }
 
 // errContent is the error for content that was sealed with one of the keys, but not by this
 // version.
-func errContent() error {
-	return fmt.Errorf("%w: what is sealed has another form than this version writes", stet.ErrCorrupt)
-}
+var errContent = fmt.Errorf("%w: what is sealed has another form than this version writes", stet.ErrCorrupt)

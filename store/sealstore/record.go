@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/codec"
 )
 
 // metaName is the only entry of a sealed Meta.
@@ -14,7 +15,7 @@ func (s *Store) seal(h *stet.Head) stet.Head {
 	out := *h
 	out.ID = s.names.id(h.ID)
 	if len(h.Meta) > 0 || s.names != nil {
-		out.Meta = map[string]string{metaName: s.sealer.sealText(ofHead, appendHead(h), boundHead(&out))}
+		out.Meta = map[string]string{metaName: s.sealer.sealText(ofHead, codec.AppendHead(nil, &stet.Head{ID: h.ID, Meta: h.Meta}), boundHead(&out))}
 	}
 	if h.Note != nil {
 		n := *h.Note
@@ -27,7 +28,8 @@ func (s *Store) seal(h *stet.Head) stet.Head {
 // sealEvidence seals the evidence of a note together with the true names, because the history
 // outlives the record. stored is the ID under which the record is stored.
 func (s *Store) sealEvidence(stored, id stet.ID, evidence string) string {
-	return s.sealer.sealText(ofEvidence, append(boundID(id), evidence...), boundID(stored))
+	h := stet.Head{ID: id, Note: &stet.Note{Evidence: evidence}}
+	return s.sealer.sealText(ofEvidence, codec.AppendHead(nil, &h), boundID(stored))
 }
 
 // sealBody returns the body as it is stored with the sealed head h.
@@ -79,14 +81,14 @@ func (s *Store) openHead(h *stet.Head) error {
 		if err != nil {
 			return err
 		}
-		id, meta, err := readHead(plain)
+		own, err := readHead(plain)
 		if err != nil {
 			return err
 		}
-		if s.names.id(id) != stored.ID {
+		if s.names.id(own.ID) != stored.ID {
 			return fmt.Errorf("%w: its names were hashed with another key", stet.ErrCorrupt)
 		}
-		h.ID, h.Meta = id, meta
+		h.ID, h.Meta = own.ID, own.Meta
 	case s.names != nil, len(h.Meta) > 0 && !s.plain:
 		return errPlain()
 	}
@@ -110,12 +112,12 @@ func (s *Store) openNote(stored stet.ID, n stet.Note) (stet.ID, stet.Note, error
 	if err != nil {
 		return stored, n, err
 	}
-	id, evidence, err := readID(plain)
+	h, err := readHead(plain)
 	if err != nil {
 		return stored, n, err
 	}
-	n.Evidence = string(evidence)
-	return id, n, nil
+	n.Evidence = h.Note.Evidence
+	return h.ID, n, nil
 }
 
 // unopened reports whether h was read, but could not be opened.

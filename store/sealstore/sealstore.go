@@ -52,17 +52,11 @@ func New(inner stet.Store, c Config) (*Store, error) {
 	case c.MaxOpened < 0:
 		return nil, fmt.Errorf("sealstore: MaxOpened is %d; it must not be negative", c.MaxOpened)
 	}
-	if err := c.Keys.validate(); err != nil {
-		return nil, fmt.Errorf("sealstore: %w", err)
-	}
 	sealer, err := newSealer(c.Keys, cmp.Or(c.CompressOver, 1<<10), cmp.Or(c.MaxOpened, 64<<20))
 	if err != nil {
 		return nil, fmt.Errorf("sealstore: %w", err)
 	}
-	s := Store{sealer: sealer, plain: c.AcceptPlain}
-	if c.Keys.Names != nil {
-		s.names = append(names{}, c.Keys.Names...)
-	}
+	s := Store{sealer: sealer, names: bytes.Clone(c.Keys.Names), plain: c.AcceptPlain}
 	return s.around(inner), nil
 }
 
@@ -70,15 +64,14 @@ func New(inner stet.Store, c Config) (*Store, error) {
 // keys that sealed values which are still to be read, and the same Names as before: with others,
 // stored records would not be found. If SetKeys returns an error, the keys stay as they were.
 func (s *Store) SetKeys(k Keys) error {
-	if err := k.validate(); err != nil {
+	keys, err := k.ring()
+	if err != nil {
 		return fmt.Errorf("sealstore: %w", err)
 	}
 	if !bytes.Equal(s.names, k.Names) {
 		return errors.New(`sealstore: encryption keys: "names" differs; it must stay as it was when the store was empty`)
 	}
-	if err := s.sealer.setKeys(k); err != nil {
-		return fmt.Errorf("sealstore: %w", err)
-	}
+	s.sealer.keys.Store(keys)
 	return nil
 }
 
