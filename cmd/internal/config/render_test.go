@@ -152,7 +152,7 @@ func TestSchema(t *testing.T) {
 
 // Every tag is one the walks know; a misspelt one would be silently without effect.
 func TestTags(t *testing.T) {
-	known := regexp.MustCompile(`^(yaml|default|enum|min|max|nonempty|later|dialect|example|init|doc|unit|secret|or|reload|why|file|public)$`)
+	known := regexp.MustCompile(`^(yaml|default|enum|min|max|nonempty|later|dialect|example|init|doc|is|unit|secret|or|reload|why|file|public)$`)
 	word := regexp.MustCompile(`(\w+):"`)
 	quoted := regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	eachField(func(typ reflect.Type, f reflect.StructField) {
