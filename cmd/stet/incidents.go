@@ -58,7 +58,7 @@ type incidentsShowCmd struct {
 func (c *incidentsShowCmd) check(*world) error { return memberList.check(&c.printed) }
 
 func (c *incidentsShowCmd) Run(w *world, a *api) error {
-	err := shown(w, a, adminclient.IncidentPath(c.ID), c.JSON, func(i *admin.Incident, w *world) error {
+	_, err := shown(w, a, adminclient.IncidentPath(c.ID), c.JSON, func(i *admin.Incident, w *world) error {
 		if err := pairs(w.stdout, "incident", i.ID, "cause", i.Cause, "route", i.Route, "owner", i.Owner,
 			"since", w.when(i.Since), "unknown", atLeast(i.Count, i.More), "dead letters", number(i.Dead),
 			"snoozed", number(i.Snoozed), "late answers", number(i.Late), "last probes", counted(i.Probes),
@@ -97,6 +97,8 @@ func timesAsked(a *admin.Asking, w *world) string {
 // askers is how often clients asked, as far as it is known.
 func askers(a *admin.Asking) string {
 	switch {
+	case a == nil:
+		return ""
 	case a.Count == 0 && a.More:
 		return "not known"
 	case a.More:
@@ -106,4 +108,5 @@ func askers(a *admin.Asking) string {
 }
 
 // memberList are the records of an incident: what tells them apart, and what is known of each.
-var memberList = listOf("keys", 8, "id since scope path dead late-answer last-probe asked "+recordColumns, ofRecord)
+var memberList = listOf("keys", 8, "id since=unknown_since scope path dead late-answer=late_answer.status "+
+	"last-probe=last_probe.found asked "+recordColumns, ofRecord)

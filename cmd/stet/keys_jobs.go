@@ -36,7 +36,7 @@ func (c *bulkShowCmd) Run(w *world, a *api) error {
 	if c.Job == "" {
 		return jobsList.whole(w, a, "/api/v1/bulk", &c.printed, "no jobs")
 	}
-	return noSuchJob(shown(w, a, adminclient.JobPath(c.Job), c.JSON, showJob))
+	return noSuchJob(errorOf(shown(w, a, adminclient.JobPath(c.Job), c.JSON, showJob)))
 }
 
 type bulkReportCmd struct {

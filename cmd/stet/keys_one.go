@@ -105,7 +105,7 @@ const underWay = "An attempt that is still running leaves no trace yet: release 
 func (r *record) brief(w *world) error {
 	lines := []string{"id", r.ID, "scope", visible(r.Scope), "state", r.State, "cause", r.Cause,
 		"attempt", number(r.Attempt), "status", number(r.Status), "created", w.when(r.CreatedAt),
-		"dead letter", r.deadLetter()}
+		"dead letter", given(r.Escalated, deadLetter)}
 	return pairs(w.stderr, append(lines, r.around(w)...)...)
 }
 

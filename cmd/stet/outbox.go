@@ -50,14 +50,13 @@ func (c *outboxListCmd) check(*world) error {
 }
 
 var outboxList = listOf("messages", 8, "id state attempt created due topic order-key last-error updated name record "+
-	"scope downstream-id bytes", map[string]func(*admin.Message) any{
+	"scope downstream-id bytes=payload_bytes", map[string]func(*admin.Message) any{
 	"last-error": func(m *admin.Message) any {
 		if n := len(m.Errors); n > 0 {
 			return m.Errors[n-1].Error
 		}
 		return ""
 	},
-	"bytes": func(m *admin.Message) any { return m.PayloadBytes },
 })
 
 func (c *outboxListCmd) Run(w *world, a *api) error {
@@ -78,7 +77,7 @@ func (c *outboxShowCmd) Run(w *world, a *api) error {
 	if c.Reveal {
 		path += adminclient.Revealing(c.Reason)
 	}
-	return noSuchMessage(shown(w, a, path, c.JSON, showMessage))
+	return noSuchMessage(errorOf(shown(w, a, path, c.JSON, showMessage)))
 }
 
 func showMessage(m *admin.Message, w *world) error {

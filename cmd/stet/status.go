@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -75,22 +74,10 @@ func (c *statusCmd) check(*world) error {
 }
 
 func (c *statusCmd) Run(w *world, a *api) error {
-	var doc json.RawMessage
-	var s admin.Status
-	err := a.Get(w.ctx, "/api/v1/status", &doc)
+	s, err := shown(w, a, "/api/v1/status", c.JSON,
+		func(s *admin.Status, w *world) error { return w.screen(s, c.lookAt()) })
 	if err != nil {
 		return noFigures(a, err)
-	}
-	if err := json.Unmarshal(doc, &s); err != nil {
-		return fmt.Errorf("the status cannot be read: %w", err)
-	}
-	if c.JSON {
-		err = writeJSON(w.stdout, doc)
-	} else {
-		err = w.screen(&s, c.lookAt())
-	}
-	if err != nil {
-		return err
 	}
 	var found []string
 	for _, what := range c.FailOn {
