@@ -192,15 +192,7 @@ func (k *checker) reconcile() {
 
 func (k *checker) scope() {
 	s := &k.Scope
-	var set []string
-	for name, on := range map[string]bool{"header": s.Header != "", "api_key": s.APIKey != nil, "jwt": s.JWT != nil, "client_cert": s.ClientCert,
-		"single_tenant": s.SingleTenant} {
-		if on {
-			set = append(set, name)
-		}
-	}
-	slices.Sort(set)
-	if len(set) > 1 {
+	if set := s.ways(); len(set) > 1 {
 		k.fail("scope."+set[1], "a request has one scope: give one of %s", strings.Join(set, ", "))
 	}
 	if s.Header != "" {
@@ -219,11 +211,19 @@ func (k *checker) scope() {
 // credentials are headers that no store and no log should hold the values of.
 var credentials = []string{"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "Api-Key", "X-Auth-Token", "X-Access-Token"}
 
-// Unscoped reports that nothing is said of whose requests are.
-func (c *Config) Unscoped() bool {
-	s := &c.Scope
-	return s.Header == "" && s.APIKey == nil && s.JWT == nil && !s.ClientCert && !s.SingleTenant
+// ways are the keys of the section that say whose a request is.
+func (s *Scope) ways() (set []string) {
+	for f := range fields(reflect.ValueOf(s).Elem()) {
+		if key := f.tag.Get("yaml"); key != "parts" && !f.IsZero() {
+			set = append(set, key)
+		}
+	}
+	slices.Sort(set)
+	return set
 }
+
+// Unscoped reports that nothing is said of whose requests are.
+func (c *Config) Unscoped() bool { return len(c.Scope.ways()) == 0 }
 
 // Warnings are what a gateway runs with and is probably not meant.
 func (c *Config) Warnings() (all []*Error) {

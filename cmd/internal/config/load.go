@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -146,9 +147,9 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	if n = resolve(n); n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return resolve(n.Content[i+1])
+	for pair := range slices.Chunk(n.Content, 2) {
+		if pair[0].Value == key {
+			return resolve(pair[1])
 		}
 	}
 	return nil
