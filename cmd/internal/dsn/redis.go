@@ -101,17 +101,12 @@ func parseRedis(rest string, kind redisKind) (p redisParts, err error) {
 			return p, errors.New("the database is a number, as in redis://127.0.0.1:6379/0")
 		}
 	}
-	params, err := url.ParseQuery(query)
-	if err != nil {
-		return p, errors.New("its parameters cannot be read; the only one is wait")
+	wait, err := parameter(query, "wait", "it", errors.New("its parameters cannot be read; the only one is wait"))
+	if err != nil || wait == nil {
+		return p, err
 	}
-	for name, values := range params {
-		if name != "wait" {
-			return p, fmt.Errorf("there is no parameter %q; the only one is wait", name)
-		}
-		if p.wait, err = strconv.Atoi(values[0]); err != nil || p.wait < 0 {
-			return p, errors.New("wait is how many replicas confirm a write, a whole number")
-		}
+	if p.wait, err = strconv.Atoi(wait[0]); err != nil || p.wait < 0 {
+		return p, errors.New("wait is how many replicas confirm a write, a whole number")
 	}
 	return p, nil
 }
