@@ -2,13 +2,13 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 
@@ -203,32 +203,21 @@ func (c *configTestCmd) try(conf *config.Config, keyHeader string) (t tried, err
 		return t, &statusError{exitUsage, err}
 	}
 	defer g.CloseIdle()
-	w := &answer{header: http.Header{}, status: http.StatusOK}
+	w := httptest.NewRecorder()
 	g.ServeHTTP(w, r)
-	t.Status = w.status
+	t.Status = w.Code
 	select {
 	case e := <-answers:
 		t.route, t.Result = e.Route, e.Result
 	default:
 	}
-	if w.header.Get(standIn) == "" {
+	if w.Header().Get(standIn) == "" {
 		var p struct{ Code, Detail string } // not all profiles have it
-		_ = json.Unmarshal(w.body.Bytes(), &p)
+		_ = json.Unmarshal(w.Body.Bytes(), &p)
 		t.Code, t.Detail = cmp.Or(p.Code, t.Result), p.Detail
 	}
 	return t, nil
 }
-
-// answer keeps what the gateway answers.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) WriteHeader(status int)      { a.status = status }
-func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 // standIn marks the answers of what stands in for the API.
 const standIn = "X-Stand-In"
