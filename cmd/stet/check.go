@@ -60,12 +60,8 @@ func startable(conf *config.Config) error {
 		found = append(found, conf.Fault("upstream",
 			"no upstream is set; write upstream: http://HOST:PORT, or give --upstream or STET_UPSTREAM"))
 	}
-	for section, t := range map[string]*config.TLS{"tls": conf.TLS, "admin.tls": conf.Admin.TLS} {
-		_, faults := readTLS(t)
-		for key, err := range faults {
-			fail(section+"."+key, err)
-		}
-	}
+	readTLS("tls", conf.TLS, fail)
+	readTLS("admin.tls", conf.Admin.TLS, fail)
 	tokens := "admin.token_file"
 	if conf.Admin.TokenFile == "" {
 		tokens = "admin.tokens_file"

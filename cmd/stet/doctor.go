@@ -63,7 +63,7 @@ func (c *doctorCmd) Run(w *world, conf *config.Config) error {
 	for _, check := range checks {
 		words = append(words, check.word)
 		for _, text := range check.look(ctx, p) {
-			findings = append(findings, admin.Warning{Code: check.word, Text: text, Mend: mend(check.word, "check")})
+			findings = append(findings, warned(check.word, text))
 		}
 	}
 	for _, f := range p.warnings {

@@ -23,12 +23,11 @@ func (a *app) tell() {
 		if w.Path == "scope" {
 			code = "single-tenant"
 		}
-		t.warnings = append(t.warnings, admin.Warning{Code: code, Text: w.Text, Mend: mend(code, "check")})
+		t.warnings = append(t.warnings, warned(code, w.Text))
 	}
 	if len(a.waiting) > 0 {
-		t.warnings = append(t.warnings, admin.Warning{Code: "restart-pending",
-			Text: "The file has other values than are in force: " + paths(a.waiting) + ".",
-			Mend: mend("restart-pending", "check")})
+		t.warnings = append(t.warnings, warned("restart-pending",
+			"The file has other values than are in force: "+paths(a.waiting)+"."))
 	}
 	a.told.Store(t)
 }

@@ -121,7 +121,8 @@ var generated = map[string]func(*kong.Node) []string{
 	"exit-codes": func(*kong.Node) (lines []string) {
 		for _, m := range meanings() {
 			if m.kind == "exit status" {
-				lines = append(lines, m.word, whatIs(m.word, m.kind))
+				what, _ := halves(m.word, m.kind)
+				lines = append(lines, m.word, what)
 			}
 		}
 		return lines

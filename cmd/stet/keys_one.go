@@ -139,7 +139,7 @@ func (r *record) around(w *world) []string {
 		return lines
 	}
 	follows := o.IfNothing
-	if what := whatIs(o.IfNothing, "outlook"); what != "" {
+	if what, _ := halves(o.IfNothing, "outlook"); what != "" {
 		follows += ": " + what
 	}
 	if !o.At.IsZero() {
