@@ -224,12 +224,7 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-func took(ms float64) string {
-	if ms == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(ms, 'f', -1, 64) + " ms"
-}
+func took(ms float64) string { return given(ms != 0, strconv.FormatFloat(ms, 'f', -1, 64)+" ms") }
 
 func instant(t time.Time) string {
 	if t.IsZero() {

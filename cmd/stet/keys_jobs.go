@@ -87,13 +87,8 @@ type bulkStopCmd struct {
 
 func (c *bulkStopCmd) Run(w *world, a *api) error {
 	j, err := a.StopJob(w.ctx, c.Job, c.Reason)
-	switch {
-	case err != nil:
-		return noSuchJob(err)
-	case c.JSON:
-		return writeJSON(w.stdout, j)
-	}
-	return w.printf("stopped; at its last recovery point %d of %s were left\n", j.Left, plural(j.Total, "record"))
+	text := fmt.Sprintf("stopped; at its last recovery point %d of %s were left", j.Left, plural(j.Total, "record"))
+	return c.told(w, j, text, noSuchJob(err))
 }
 
 type bulkResumeCmd struct {

@@ -138,13 +138,8 @@ func (r *record) around(w *world) []string {
 	if o == nil || r.State != "unknown" {
 		return lines
 	}
-	follows := o.IfNothing
-	if what, _ := halves(o.IfNothing, "outlook"); what != "" {
-		follows += ": " + what
-	}
-	if !o.At.IsZero() {
-		follows += " At " + w.when(o.At) + "."
-	}
+	what, _ := halves(o.IfNothing, "outlook")
+	follows := o.IfNothing + given(what != "", ": "+what) + given(!o.At.IsZero(), " At "+w.when(o.At)+".")
 	return append(lines, "settles", w.when(o.SettledAt), "next probe", w.when(o.NextProbe), "if nothing is done", follows,
 		"a client hears", fmt.Sprintf("%d %s", o.Client.Status, cmp.Or(o.Client.Code, "the stored answer")),
 		"may be released", released(o.Release, w))
@@ -158,12 +153,6 @@ func released(r *admin.Release, w *world) string {
 	case r.May:
 		return "yes: " + r.Why
 	}
-	text := "no: " + r.Why
-	if !r.From.IsZero() {
-		text += " From " + w.when(r.From) + " on it may."
-	}
-	if r.Role != "" && r.With != "" {
-		text += fmt.Sprintf(" The role %s may now, with --%s.", r.Role, r.With)
-	}
-	return text
+	return "no: " + r.Why + given(!r.From.IsZero(), " From "+w.when(r.From)+" on it may.") +
+		given(r.Role != "" && r.With != "", fmt.Sprintf(" The role %s may now, with --%s.", r.Role, r.With))
 }

@@ -35,10 +35,7 @@ var pressing = map[string]func(s *admin.Status) string{
 		return some(*s.OutboxDead, "dead message")
 	},
 	"store": func(s *admin.Status) string {
-		if s.Store.OK {
-			return ""
-		}
-		return "the store: " + cmp.Or(s.Store.Why, "it does not answer")
+		return given(!s.Store.OK, "the store: "+cmp.Or(s.Store.Why, "it does not answer"))
 	},
 	"gateways": func(s *admin.Status) string {
 		return some(len(slices.DeleteFunc(slices.Clone(s.Gateways), func(g admin.Gateway) bool { return g.State != "gone" })),
@@ -48,12 +45,7 @@ var pressing = map[string]func(s *admin.Status) string{
 }
 
 // some is a number of things; "" if there are none.
-func some(n int, what string) string {
-	if n <= 0 {
-		return ""
-	}
-	return plural(n, what)
-}
+func some(n int, what string) string { return given(n > 0, plural(n, what)) }
 
 // plural is a number of things, none included.
 func plural(n int, what string) string {
@@ -93,10 +85,8 @@ func (c *statusCmd) Run(w *world, a *api) error {
 
 // screen prints what a person needs first: what waits, then how the parts are.
 func (w *world) screen(s *admin.Status, where string) error {
-	waits := unknowns(s.Unread, s.Unknown, s.Dead, s.Snoozed)
-	if !s.OldestUnknown.IsZero() {
-		waits += "; the oldest that waits since " + w.cell(s.OldestUnknown)
-	}
+	waits := unknowns(s.Unread, s.Unknown, s.Dead, s.Snoozed) +
+		given(!s.OldestUnknown.IsZero(), "; the oldest that waits since "+w.cell(s.OldestUnknown))
 	outbox := ""
 	if s.OutboxDead != nil {
 		outbox = cmp.Or(some(*s.OutboxDead, "dead message"), "no dead messages")
@@ -130,17 +120,8 @@ func unknowns(unread bool, all, dead, snoozed int) string {
 	if unread {
 		return "not known: the records could not be read"
 	}
-	text := "none"
-	if all > 0 {
-		text = fmt.Sprint(all)
-	}
-	if dead > 0 {
-		text += ", " + some(dead, "dead letter")
-	}
-	if snoozed > 0 {
-		text += fmt.Sprintf(", %d snoozed", snoozed)
-	}
-	return text
+	return cmp.Or(given(all > 0, fmt.Sprint(all)), "none") + given(dead > 0, ", "+plural(dead, "dead letter")) +
+		given(snoozed > 0, fmt.Sprintf(", %d snoozed", snoozed))
 }
 
 // next is the command that fits best, with where it looks.
@@ -169,13 +150,8 @@ func health(h *admin.Health) string {
 	if !h.OK {
 		text = cmp.Or(h.Why, "does not answer")
 	}
-	if h.Name != "" {
-		text = h.Name + ": " + text
-	}
-	if h.P99MS > 0 {
-		text += fmt.Sprintf(", p50 %.1f ms, p99 %.1f ms", h.P50MS, h.P99MS)
-	}
-	return visible(text)
+	return visible(given(h.Name != "", h.Name+": ") + text +
+		given(h.P99MS > 0, fmt.Sprintf(", p50 %.1f ms, p99 %.1f ms", h.P50MS, h.P99MS)))
 }
 
 // gateways says how many of them are well, and names those that are not.
