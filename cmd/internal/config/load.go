@@ -1,12 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -160,11 +160,14 @@ func (d *decoder) read() (*yaml.Node, error) {
 	if d.file == "" {
 		return nil, nil
 	}
-	text, err := readFile(d.file)
+	text, err := readFileOf(d.file, maxFile, 0) // it holds no secret
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("there is no file %s; stet config init > %[1]s makes one", d.file)
+	}
 	if err != nil {
 		return nil, Errors{{Text: "cannot read the configuration: " + err.Error()}}
 	}
-	dec := yaml.NewDecoder(strings.NewReader(text))
+	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, next yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, nil
@@ -178,22 +181,6 @@ func (d *decoder) read() (*yaml.Node, error) {
 		d.errs = append(d.errs, d.syntax(err))
 	}
 	return doc.Content[0], d.errs.Err()
-}
-
-func readFile(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("there is no file %s; stet config init > %s makes one", name, name)
-		}
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(b) > maxFile {
-		err = fmt.Errorf("%s is over %d bytes", name, maxFile)
-	}
-	return string(b), err
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
