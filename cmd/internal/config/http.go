@@ -16,9 +16,9 @@ import (
 // stands for the first.
 var routeModes = append([]string{""}, field{tag: reflect.TypeFor[Route]().Field(1).Tag}.enum()...)
 
-// beside calls f with each setting that has a counterpart in c, by the tag is, and that counterpart.
-// The words of a setting have the order of the constants of the counterpart's type; of two words,
-// the second stands for true.
+// beside calls f with each setting that has a counterpart in c, by the tag is, and with that. The
+// words of a setting have the order of the constants of the counterpart's type; of two words, the
+// second stands for true.
 func (p *Policy) beside(c *stethttp.Config, f func(setting field, other reflect.Value)) {
 	settings(reflect.ValueOf(p).Elem(), "", func(s field, _ string, _ reflect.Value) {
 		path, ok := s.tag.Lookup("is")

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"reflect"
@@ -153,11 +154,8 @@ func (r *renderer) example() {
 	setDefaults(v)
 	dash := r.dashed()
 	for f := range fields(v) {
-		l := line{depth: 1, off: 1, key: f.tag.Get("yaml") + ":", value: f.tag.Get("example"), remark: f.remark()}
-		if l.value == "" {
-			l.value = f.sample()
-		}
-		dash.emit(l)
+		dash.emit(line{depth: 1, off: 1, key: f.tag.Get("yaml") + ":", remark: f.remark(),
+			value: cmp.Or(f.tag.Get("example"), f.sample())})
 	}
 }
 

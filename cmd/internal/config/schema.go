@@ -5,7 +5,8 @@ import (
 	"reflect"
 )
 
-// Schema is the JSON Schema (draft-07, which editors' YAML support reads) of the configuration file.
+// Schema is the JSON Schema (draft-07, which editors' YAML support reads) of the configuration
+// file.
 func Schema() map[string]any {
 	s := object(reflect.TypeFor[File]())
 	s["$schema"] = "http://json-schema.org/draft-07/schema#"

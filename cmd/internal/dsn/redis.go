@@ -26,24 +26,16 @@ type redisParts struct {
 	db, wait       int
 }
 
-// redisKind is what the servers of an address are to each other.
-type redisKind uint8
-
+// What the servers of an address are to each other, as the scheme says.
 const (
-	single redisKind = iota
-	cluster
-	sentinels
+	single    = ""
+	cluster   = "cluster"
+	sentinels = "sentinel"
 )
 
-// redisKind is in the scheme.
-func (d DSN) redisKind() redisKind {
-	switch {
-	case strings.HasSuffix(d.Scheme, "+cluster"):
-		return cluster
-	case strings.HasSuffix(d.Scheme, "+sentinel"):
-		return sentinels
-	}
-	return single
+func (d DSN) redisKind() string {
+	_, kind, _ := strings.Cut(d.Scheme, "+")
+	return kind
 }
 
 func (d *DSN) isRedis() bool { return strings.HasPrefix(d.Scheme, "redis") }
@@ -57,7 +49,7 @@ func (d *DSN) redis(rest string) error {
 	return nil
 }
 
-func parseRedis(rest string, kind redisKind) (p redisParts, err error) {
+func parseRedis(rest, kind string) (p redisParts, err error) {
 	authority, ok := strings.CutPrefix(rest, "//")
 	if !ok {
 		return p, errors.New("write redis://HOST:6379/0, redis+cluster://HOST:6379,HOST:6379 or redis+sentinel://HOST:26379,HOST:26379/NAME")
