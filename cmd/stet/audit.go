@@ -26,10 +26,8 @@ type entries struct {
 
 // check implements [checked].
 func (e *entries) check(*world) error {
-	if e.ID != "" && !isID(e.ID) {
-		return failf(exitUsage, "--id: %q is no record's id; it is k_ and 16 hex digits, as lists and logs show it", e.ID)
-	}
-	return nil
+	return refuse(e.ID != "" && !isID(e.ID),
+		"--id: %q is no record's id; it is k_ and 16 hex digits, as lists and logs show it", e.ID)
 }
 
 func (e *entries) query() adminclient.AuditQuery {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -62,11 +63,8 @@ func startable(conf *config.Config) error {
 	}
 	readTLS("tls", conf.TLS, fail)
 	readTLS("admin.tls", conf.Admin.TLS, fail)
-	tokens := "admin.token_file"
-	if conf.Admin.TokenFile == "" {
-		tokens = "admin.tokens_file"
-	}
-	fail(tokens, errorOf(adminTokens(&conf.Admin)))
+	token := given(conf.Admin.TokenFile != "", "admin.token_file")
+	fail(cmp.Or(token, "admin.tokens_file"), errorOf(adminTokens(&conf.Admin)))
 	fail("store.pepper_file", errorOf(config.ReadSecret(conf.Store.PepperFile)))
 	fail("store.encryption_keys_file", errorOf(layers.ReadKeys(conf.Store.EncryptionKeysFile)))
 	fail("reconcile.webhook.secret_file", errorOf(hook(nil, &conf.Reconcile.Webhook)))

@@ -66,7 +66,7 @@ exit-codes; stet explain WORD a problem code, a state, a metric, an alert.
 `
 
 // ended is thrown by kong's Exit, after it has printed what it was asked for.
-type ended struct{ status int }
+type ended struct{}
 
 // newParser returns what parses commands.
 func newParser(w *world) (*kong.Kong, error) {
@@ -75,7 +75,7 @@ func newParser(w *world) (*kong.Kong, error) {
 		kong.Writers(w.stdout, w.stderr),
 		kong.Vars{"version": versionLine()}, kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(mapSpan)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		kong.Exit(func(status int) { panic(ended{status}) }))
+		kong.Exit(func(int) { panic(ended{}) }))
 	if err == nil {
 		describe(parser.Model.Node, "")
 	}
@@ -89,14 +89,12 @@ func (w *world) command(args []string) (err error) {
 		return err
 	}
 	defer func() {
-		if p := recover(); p != nil {
-			e, ok := p.(ended)
-			if !ok {
-				panic(p)
-			}
-			if err = nil; e.status != 0 {
-				err = failf(exit(e.status), "ended with status %d", e.status)
-			}
+		switch p := recover().(type) {
+		case nil:
+		case ended:
+			err = nil
+		default:
+			panic(p)
 		}
 	}()
 	k, err := parser.Parse(args)

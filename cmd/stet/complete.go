@@ -89,11 +89,8 @@ func (c *completeCmd) Run(w *world, k *kong.Context) error {
 func offer(w *world, words []string) error {
 	slices.Sort(words)
 	for _, word := range slices.Compact(words) {
-		if visible(word) != word {
-			continue
-		}
-		if _, err := fmt.Fprintln(w.stdout, word); err != nil {
-			return err
+		if visible(word) == word {
+			fmt.Fprintln(w.stdout, word)
 		}
 	}
 	return nil

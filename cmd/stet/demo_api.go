@@ -27,7 +27,7 @@ import (
 type paymentsAPI struct {
 	mu      sync.Mutex
 	ledger  []charge
-	keys    sync.Map     // that have come in an outage
+	keys    sync.Map     // that have come
 	waiting atomic.Int32 // requests
 }
 
@@ -76,13 +76,8 @@ func (a *paymentsAPI) charge(w http.ResponseWriter, r *http.Request) {
 
 // outage returns when the request meets one; "": it meets none.
 func (a *paymentsAPI) outage(when, key string) string {
-	if when == "" {
-		return ""
-	}
-	if _, again := a.keys.LoadOrStore(key, true); again {
-		return ""
-	}
-	return when
+	_, again := a.keys.LoadOrStore(key, true)
+	return given(!again, when)
 }
 
 // wait reports false when the caller hangs up first.

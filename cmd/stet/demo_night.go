@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -105,11 +107,7 @@ func (n *night) falls(ctx context.Context) error {
 
 // under is the form of a charge that is under way when the gateway is killed.
 func under(i int) string {
-	when := "before"
-	if i < taken {
-		when = "after"
-	}
-	return fmt.Sprintf("amount=%d&outage=%s", 1001+i, when)
+	return fmt.Sprintf("amount=%d&outage=%s", 1001+i, cmp.Or(given(i < taken, "after"), "before"))
 }
 
 // breaks is what the clients do when there is a gateway again: they ask for what they have not
@@ -171,21 +169,15 @@ func (n *night) gateway(ctx context.Context, running *sync.WaitGroup) (listen, a
 	if err != nil {
 		return "", "", err
 	}
+	running.Go(func() { <-ctx.Done(); _ = cmd.Wait() }) // it was killed
 	var said strings.Builder
-	ready := make(chan struct{ Msg, Listen, Admin string }, 1)
-	running.Go(func() {
-		defer close(ready)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			var line struct{ Msg, Listen, Admin string }
-			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "ready" {
-				ready <- line
-			}
-			said.WriteString(lines.Text() + "\n")
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var line struct{ Msg, Listen, Admin string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "ready" {
+			running.Go(func() { _, _ = io.Copy(io.Discard, out) })
+			return "http://" + line.Listen, "http://" + line.Admin, nil
 		}
-		_ = cmd.Wait() // it was killed
-	})
-	if line, ok := <-ready; ok {
-		return "http://" + line.Listen, "http://" + line.Admin, nil
+		said.WriteString(lines.Text() + "\n")
 	}
 	return "", "", fmt.Errorf("the demo's first gateway did not start:\n%s", &said)
 }

@@ -81,9 +81,7 @@ func (c *helpCmd) Run(w *world, k *kong.Context) error {
 }
 
 func explainTopic(w *world, topic *meaning, program *kong.Node) error {
-	if err := w.printf("%s\n", topic.text); err != nil {
-		return err
-	}
+	fmt.Fprintln(w.stdout, topic.text)
 	name, _, _ := strings.Cut(topic.word, ",")
 	if more := generated[name]; more != nil {
 		fmt.Fprintln(w.stdout)

@@ -105,10 +105,7 @@ type keysShowCmd struct {
 }
 
 func (c *keysShowCmd) Run(w *world, a *api) error {
-	path := c.name().Path()
-	if c.Reveal {
-		path += adminclient.Revealing(c.Reason)
-	}
+	path := c.name().Path() + given(c.Reveal, adminclient.Revealing(c.Reason))
 	_, err := shown(w, a, path, c.JSON, func(r *record, w *world) error {
 		if err := r.show(w); err != nil || r.State != "unknown" {
 			return err
@@ -135,23 +132,16 @@ func shown[T any](w *world, a *api, path string, asJSON bool, show func(*T, *wor
 
 // show prints what there is, a line each.
 func (r *record) show(w *world) error {
-	size := ""
-	if r.ResponseBytes != nil {
-		size = number(int(*r.ResponseBytes))
-	}
-	err := pairs(w.stdout, "id", r.ID, "key", visible(r.Key), "scope", visible(r.Scope), "state", r.State,
-		"cause", r.Cause, "attempt", number(r.Attempt), "route", visible(r.Route), "method", visible(r.Method),
-		"path", visible(r.Path), "status", number(r.Status), "response bytes", size, "point", r.Point, "owner", r.Owner,
-		"probes", number(r.Probes), "dead letter", given(r.Escalated, deadLetter), "took", took(r.TookMS), "trace", visible(r.TraceID),
+	_ = pairs(w.stdout, "id", r.ID, "key", r.Key, "scope", r.Scope, "state", r.State, "cause", r.Cause,
+		"attempt", number(r.Attempt), "route", r.Route, "method", r.Method, "path", r.Path, "status", number(r.Status),
+		"response bytes", number(int(valueOf(r.ResponseBytes))), "point", r.Point, "owner", r.Owner,
+		"probes", number(r.Probes), "dead letter", given(r.Escalated, deadLetter), "took", took(r.TookMS), "trace", r.TraceID,
 		"created", w.when(r.CreatedAt), "updated", w.when(r.UpdatedAt), "completed", w.when(r.CompletedAt),
 		"due", w.when(r.DueAt), "expires", w.when(r.ExpiresAt))
-	if err == nil {
-		err = pairs(w.stdout, r.around(w)...)
+	err := pairs(w.stdout, r.around(w)...)
+	if r.Response != nil {
+		_, err = w.stdout.Write(response(r.Response))
 	}
-	if err != nil || r.Response == nil {
-		return err
-	}
-	_, err = w.stdout.Write(response(r.Response))
 	return err
 }
 
@@ -215,6 +205,14 @@ func given(so bool, text string) string {
 		return text
 	}
 	return ""
+}
+
+// valueOf is what a pointer points to; zero if it is nil.
+func valueOf[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
 }
 
 func number(n int) string {

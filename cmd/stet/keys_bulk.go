@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -97,13 +98,7 @@ func bulkText(n *admin.Count, action bulk.Action, limit int) string {
 
 // lookAt is the command line's part that says where the job is.
 func (s *source) lookAt() string {
-	switch {
-	case s.Admin != "":
-		return " --admin " + s.Admin
-	case s.Store != "":
-		return " --store " + s.Store
-	}
-	return ""
+	return cmp.Or(given(s.Admin != "", " --admin "+s.Admin), given(s.Store != "", " --store "+s.Store))
 }
 
 // How often a watched job is looked at, how often its progress is printed where there is no
@@ -211,18 +206,11 @@ func (v *watch) report() error {
 			Failed  int    `json:"failed"`
 			Left    int    `json:"left"`
 		}{j.Done, j.Job, j.Failed, j.Left}
-		if err := writeJSON(v.w.stdout, doc); err != nil {
-			return err
-		}
+		_ = writeJSON(v.w.stdout, doc)
 	} else {
 		reasons(v.w.stderr, j)
-		done := "changed"
-		if j.Action == bulk.Probe { // which may have changed nothing
-			done = "asked about"
-		}
-		if err := v.w.printf("%s %d\n", done, j.Done); err != nil {
-			return err
-		}
+		done := given(j.Action == bulk.Probe, "asked about") // which may have changed nothing
+		fmt.Fprintln(v.w.stdout, cmp.Or(done, "changed"), j.Done)
 	}
 	again := "stet keys bulk " + j.Job + v.lookAt
 	resume := "stet keys bulk resume " + j.Job + v.lookAt

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -70,12 +71,7 @@ func (c *bulkReportCmd) Run(w *world, a *api) error {
 }
 
 var reportList = listOf("report", 5, "id scope fate cause detail", map[string]func(*bulk.Failure) any{
-	"fate": func(f *bulk.Failure) any {
-		if f.Left {
-			return "left"
-		}
-		return "failed"
-	},
+	"fate": func(f *bulk.Failure) any { return cmp.Or(given(f.Left, "left"), "failed") },
 })
 
 type bulkStopCmd struct {
@@ -124,14 +120,12 @@ var jobsList = listOf("jobs", 10, "job action state total done failed left creat
 
 // showJob prints what there is, a line each.
 func showJob(j *admin.Job, w *world) error {
-	if err := pairs(w.stdout, "job", j.Job, "action", string(j.Action), "filter", filterText(&j.Filter),
+	err := pairs(w.stdout, "job", j.Job, "action", string(j.Action), "filter", filterText(&j.Filter),
 		"state", string(j.State), "total", fmt.Sprint(j.Total), "done", fmt.Sprint(j.Done), "failed", fmt.Sprint(j.Failed),
 		"left", fmt.Sprint(j.Left), "who", visible(j.Who), "reason", visible(j.Reason), "evidence", j.Evidence,
-		"created", w.when(j.CreatedAt), "updated", w.when(j.UpdatedAt), "completed", w.when(j.CompletedAt)); err != nil {
-		return err
-	}
+		"created", w.when(j.CreatedAt), "updated", w.when(j.UpdatedAt), "completed", w.when(j.CompletedAt))
 	reasons(w.stdout, j)
-	return nil
+	return err
 }
 
 // filterText is the filter in the words of the API.

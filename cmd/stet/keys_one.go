@@ -54,10 +54,8 @@ type pinned struct {
 
 // check implements [checked].
 func (p *pinned) check(*world) error {
-	if p.IfBasis != "" && !isBasis(p.IfBasis) {
-		return failf(exitUsage, "--if-basis: %q is no basis; it has 16 hex digits, as stet keys show --json shows it", p.IfBasis)
-	}
-	return nil
+	return refuse(p.IfBasis != "" && !isBasis(p.IfBasis),
+		"--if-basis: %q is no basis; it has 16 hex digits, as stet keys show --json shows it", p.IfBasis)
 }
 
 func isBasis(text string) bool { return isID("k_" + text) }
@@ -103,7 +101,7 @@ const underWay = "An attempt that is still running leaves no trace yet: release 
 
 // brief prints what an operator needs to decide about a record.
 func (r *record) brief(w *world) error {
-	lines := []string{"id", r.ID, "scope", visible(r.Scope), "state", r.State, "cause", r.Cause,
+	lines := []string{"id", r.ID, "scope", r.Scope, "state", r.State, "cause", r.Cause,
 		"attempt", number(r.Attempt), "status", number(r.Status), "created", w.when(r.CreatedAt),
 		"dead letter", given(r.Escalated, deadLetter)}
 	return pairs(w.stderr, append(lines, r.around(w)...)...)

@@ -45,9 +45,7 @@ func (c *keysProbeCmd) Run(w *world, a *api) error {
 		return c.missing(err)
 	}
 	if c.JSON {
-		if err := writeJSON(w.stdout, r); err != nil {
-			return err
-		}
+		_ = writeJSON(w.stdout, r)
 	}
 	if r.State != "unknown" {
 		fmt.Fprintf(w.stderr, "it is %s: %s\n", visible(r.State), visible(r.Probe.Evidence))
@@ -83,10 +81,7 @@ type keysNoteCmd struct {
 
 // check implements [checked].
 func (c *keysNoteCmd) check(*world) error {
-	if strings.TrimSpace(c.Reason) == "" {
-		return failf(exitUsage, "a note needs --reason TEXT, which the audit trail keeps")
-	}
-	return nil
+	return refuse(strings.TrimSpace(c.Reason) == "", "a note needs --reason TEXT, which the audit trail keeps")
 }
 
 func (c *keysNoteCmd) Run(w *world, a *api) error {
@@ -103,10 +98,8 @@ type keysSnoozeCmd struct {
 
 // check implements [checked].
 func (c *keysSnoozeCmd) check(*world) error {
-	if c.For > 0 && strings.TrimSpace(c.Reason) == "" {
-		return failf(exitUsage, "a snooze needs --reason TEXT, which the audit trail keeps")
-	}
-	return nil
+	return refuse(c.For > 0 && strings.TrimSpace(c.Reason) == "",
+		"a snooze needs --reason TEXT, which the audit trail keeps")
 }
 
 func (c *keysSnoozeCmd) Run(w *world, a *api) error {

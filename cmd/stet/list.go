@@ -64,8 +64,8 @@ func listOf[T any](name string, usual int, columns string, own map[string]func(*
 	return l
 }
 
-// member returns the value of a row's member, or of a member's, such as late_answer.status; "" where there
-// is none.
+// member returns the value of a row's member, or of a member's, such as late_answer.status; ""
+// where there is none.
 func member[T any](path string) func(*T) any {
 	in, index := reflect.TypeFor[T](), []int(nil)
 	for name := range strings.SplitSeq(path, ".") {

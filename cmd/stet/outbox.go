@@ -75,10 +75,7 @@ type outboxShowCmd struct {
 }
 
 func (c *outboxShowCmd) Run(w *world, a *api) error {
-	path := adminclient.MessagePath(c.ID)
-	if c.Reveal {
-		path += adminclient.Revealing(c.Reason)
-	}
+	path := adminclient.MessagePath(c.ID) + given(c.Reveal, adminclient.Revealing(c.Reason))
 	return noSuchMessage(errorOf(shown(w, a, path, c.JSON, showMessage)))
 }
 

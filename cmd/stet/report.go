@@ -81,17 +81,13 @@ func noFigures(a *api, err error) error {
 }
 
 func (r *report) print(w *world) error {
-	requests := cmp.Or(counted(r.Requests), "none")
-	if r.RequestsSince.After(r.Since) {
-		requests += "; of the last 24 h alone, which is all that is kept"
-	}
-	if err := pairs(w.stdout, "since", instant(r.Since), "until", instant(r.Until), "requests", requests,
+	requests := cmp.Or(counted(r.Requests), "none") +
+		given(r.RequestsSince.After(r.Since), "; of the last 24 h alone, which is all that is kept")
+	err := pairs(w.stdout, "since", instant(r.Since), "until", instant(r.Until), "requests", requests,
 		"duplicates prevented", number(r.Duplicates), "changes", cmp.Or(counted(r.Changes), "none"), "by", counted(r.Who),
-		"unknown now", unknowns(r.Unread, r.Unknown, r.Dead, r.Snoozed)); err != nil {
-		return err
-	}
+		"unknown now", unknowns(r.Unread, r.Unknown, r.Dead, r.Snoozed))
 	if len(r.Routes) == 0 {
-		return nil
+		return err
 	}
 	unprotected := 0
 	for i := range r.Routes {

@@ -27,13 +27,8 @@ var pressing = map[string]func(s *admin.Status) string{
 		}
 		return some(s.Waiting, "unknown outcome")
 	},
-	"dead": func(s *admin.Status) string { return some(s.Dead, "dead letter") },
-	"outbox": func(s *admin.Status) string {
-		if s.OutboxDead == nil {
-			return ""
-		}
-		return some(*s.OutboxDead, "dead message")
-	},
+	"dead":   func(s *admin.Status) string { return some(s.Dead, "dead letter") },
+	"outbox": func(s *admin.Status) string { return some(valueOf(s.OutboxDead), "dead message") },
 	"store": func(s *admin.Status) string {
 		return given(!s.Store.OK, "the store: "+cmp.Or(s.Store.Why, "it does not answer"))
 	},
@@ -87,19 +82,14 @@ func (c *statusCmd) Run(w *world, a *api) error {
 func (w *world) screen(s *admin.Status, where string) error {
 	waits := unknowns(s.Unread, s.Unknown, s.Dead, s.Snoozed) +
 		given(!s.OldestUnknown.IsZero(), "; the oldest that waits since "+w.cell(s.OldestUnknown))
-	outbox := ""
-	if s.OutboxDead != nil {
-		outbox = cmp.Or(some(*s.OutboxDead, "dead message"), "no dead messages")
-	}
+	outbox := given(s.OutboxDead != nil, cmp.Or(some(valueOf(s.OutboxDead), "dead message"), "no dead messages"))
 	cache := ""
 	if s.Cache != nil {
 		cache = health(s.Cache)
 	}
 	lines := []string{"title", visible(s.Title), "at", instant(s.At), "unknown", waits, "outbox", outbox,
 		"store", health(&s.Store), "cache", cache, "gateways", gateways(s.Gateways), "requests", rates(s)}
-	if err := pairs(w.stdout, lines...); err != nil {
-		return err
-	}
+	_ = pairs(w.stdout, lines...)
 	if len(s.Incidents) > 0 {
 		fmt.Fprintln(w.stdout)
 		if err := incidentList.rows(w, s.Incidents, &printed{}); err != nil {
@@ -131,7 +121,7 @@ func next(s *admin.Status, where string) string {
 		return fmt.Sprintf("next: stet incidents show %s%s", visible(s.Incidents[0].ID), where)
 	case s.Unknown > 0: // all are snoozed
 		return "next: stet keys list --state unknown" + where
-	case s.OutboxDead != nil && *s.OutboxDead > 0:
+	case valueOf(s.OutboxDead) > 0:
 		return "next: stet outbox list --dead" + where
 	case !s.Store.OK:
 		return "next: stet doctor --config FILE, with the gateway's file"
@@ -165,10 +155,7 @@ func gateways(all []admin.Gateway) string {
 		}
 		text += fmt.Sprintf("; %s %s since %s", visible(g.Name), visible(g.State), instant(g.SeenAt))
 	}
-	if len(all) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d ready", ready, len(all)) + text
+	return given(len(all) > 0, fmt.Sprintf("%d of %d ready", ready, len(all))+text)
 }
 
 // rates are those of the last minute, the largest first.

@@ -232,11 +232,8 @@ func (v *verdict) print(out io.Writer) error {
 		return t.Flush()
 	}
 	fmt.Fprintf(t, "without a key\t%s\n", v.Keyless)
-	with := v.Keyed.String()
-	if v.Mode == "shadow" {
-		with = "passes, and what would have been answered is counted"
-	}
-	fmt.Fprintf(t, "with a key\t%s\n", with)
+	shadowed := given(v.Mode == "shadow", "passes, and what would have been answered is counted")
+	fmt.Fprintf(t, "with a key\t%s\n", cmp.Or(shadowed, v.Keyed.String()))
 	fmt.Fprintf(t, "scope\t%s\n", v.Scope)
 	if v.Scoped != nil {
 		fmt.Fprintf(t, "as given\t%s\n", v.Scoped)
