@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -63,11 +64,9 @@ type auditListCmd struct {
 func (c *auditListCmd) check(*world) error { return auditList.check(&c.printed) }
 
 func (c *auditListCmd) Run(w *world, a *api) error {
-	none := "no entries match"
-	if c.entries == (entries{}) {
-		none = "no record was changed or revealed by an operator, nor changed by a background loop"
-	}
-	return auditList.print(w, a.Audit(c.query()), &c.paged, none)
+	none := given(c.entries == (entries{}),
+		"no record was changed or revealed by an operator, nor changed by a background loop")
+	return auditList.print(w, a.Audit(c.query()), &c.paged, cmp.Or(none, "no entries match"))
 }
 
 type auditExportCmd struct {

@@ -78,10 +78,7 @@ func (c *completeCmd) Run(w *world, k *kong.Context) error {
 		return nil
 	}
 	defer a.close()
-	words, err := of(ctx, a)
-	if err != nil {
-		return nil
-	}
+	words, _ := of(ctx, a)
 	return offer(w, words)
 }
 

@@ -48,10 +48,9 @@ func (a *app) health() (store admin.Health, cache *admin.Health) {
 	}
 	store.OK = store.Why == ""
 	if tier, ok := stet.As[*tierstore.Store](a.store.Store); ok {
-		cache = &admin.Health{Name: "cache", OK: !tier.Paused()}
-		if !cache.OK {
-			cache.Why = "it failed just now, and is left alone for a moment"
-		}
+		paused := tier.Paused()
+		cache = &admin.Health{Name: "cache", OK: !paused,
+			Why: given(paused, "it failed just now, and is left alone for a moment")}
 	}
 	return store, cache
 }

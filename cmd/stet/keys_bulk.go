@@ -137,7 +137,7 @@ func (v *watch) run() error {
 	if err != nil && v.w.ctx.Err() == nil {
 		return fmt.Errorf("%w; the job goes on: stet keys bulk %s%s", v.a.told(err), v.id, v.lookAt)
 	}
-	if err := v.look(context.WithoutCancel(v.w.ctx)); err != nil {
+	if v.last, err = v.a.Job(context.WithoutCancel(v.w.ctx), v.id); err != nil {
 		return err
 	}
 	return v.report()
@@ -153,7 +153,8 @@ func (v *watch) work(ctx context.Context) {
 // follow returns when the job has ended, or the world's context.
 func (v *watch) follow() error {
 	for since := time.Now(); ; {
-		switch err := v.look(v.w.ctx); {
+		var err error
+		switch v.last, err = v.a.Job(v.w.ctx, v.id); {
 		case err == nil && v.last.State != bulk.Running && v.last.State != bulk.Waiting:
 			return nil
 		case err == nil:
@@ -166,14 +167,6 @@ func (v *watch) follow() error {
 			return v.w.ctx.Err()
 		}
 	}
-}
-
-func (v *watch) look(ctx context.Context) error {
-	job, err := v.a.Job(ctx, v.id)
-	if err == nil {
-		v.last = job
-	}
-	return err
 }
 
 // tell shows the progress: a bar on a terminal, otherwise a line every tellEvery.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,10 +46,8 @@ type outboxListCmd struct {
 }
 
 func (c *outboxListCmd) check(*world) error {
-	if c.Dead && c.State != "" {
-		return failf(exitUsage, "give --dead or --state, not both; --dead selects dead and unknown messages")
-	}
-	return outboxList.check(&c.printed)
+	return cmp.Or(refuse(c.Dead && c.State != "",
+		"give --dead or --state, not both; --dead selects dead and unknown messages"), outboxList.check(&c.printed))
 }
 
 var outboxList = listOf("messages", 8, "id state attempt created due topic order-key last-error updated name record "+

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -160,13 +159,9 @@ func gateways(all []admin.Gateway) string {
 
 // rates are those of the last minute, the largest first.
 func rates(s *admin.Status) string {
-	all := admin.Sum(s.Series, s.At.Add(-time.Minute))
-	var parts []string
-	for _, result := range slices.SortedFunc(maps.Keys(all),
-		func(a, b string) int { return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a, b)) }) {
-		parts = append(parts, rate(float64(all[result])/time.Minute.Seconds())+"/s "+result)
-	}
-	return strings.Join(parts, ", ")
+	return ranked(admin.Sum(s.Series, s.At.Add(-time.Minute)), func(n int, result string) string {
+		return rate(float64(n)/time.Minute.Seconds()) + "/s " + result
+	})
 }
 
 // rate is a number per second, to three digits.

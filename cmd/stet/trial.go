@@ -137,11 +137,8 @@ func (c *configTestCmd) verdict(conf *config.Config) (v verdict, err error) {
 	if i >= 0 {
 		policy = &conf.Routes[i].Policy
 		v.From = conf.Origin(fmt.Sprintf("routes[%d].match", i)).String()
-		if mode = conf.Routes[i].Mode; mode != "" {
-			modeAt = fmt.Sprintf("routes[%d].mode", i)
-		} else {
-			modeAt = fmt.Sprintf("routes[%d].policy.required_methods", i)
-		}
+		mode = conf.Routes[i].Mode
+		modeAt = fmt.Sprintf("routes[%d].", i) + cmp.Or(given(mode != "", "mode"), "policy.required_methods")
 	}
 	if v.Keyed, err = c.try(&anybody, policy.Key.Header); err != nil {
 		return v, err

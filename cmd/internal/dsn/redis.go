@@ -128,10 +128,7 @@ const copiesLinger = time.Minute
 
 // openRedis connects. There is no schema.
 func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func() error, error) {
-	p, err := parseRedis(d.URL, d.redisKind())
-	if err != nil {
-		return nil, nil, err
-	}
+	p, _ := parseRedis(d.URL, d.redisKind()) // Parse has read it
 	var secure *tls.Config
 	if strings.HasPrefix(d.Scheme, "rediss") {
 		secure = &tls.Config{MinVersion: tls.VersionTLS12}
