@@ -94,10 +94,7 @@ func whoami() string {
 		name = u.Username
 	}
 	host, err := os.Hostname()
-	if err != nil {
-		return name
-	}
-	return name + "@" + host
+	return name + given(err == nil, "@"+host)
 }
 
 // noSuchRecord is what is said of a record that is not there.

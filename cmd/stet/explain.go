@@ -55,10 +55,7 @@ func halves(word, kind string) (what, todo string) {
 
 // wordsKnown are all words that can be explained, each once.
 func wordsKnown() []string {
-	all := problems.Codes()
-	for _, m := range meanings() {
-		all = append(all, m.word)
-	}
+	all := append(problems.Codes(), each(meanings(), func(m *meaning) string { return m.word })...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

@@ -88,10 +88,7 @@ func bulkText(n *admin.Count, action bulk.Action, limit int) string {
 	if n.States == nil {
 		return fmt.Sprintf("%s %s", action, number)
 	}
-	var states []string
-	for _, s := range sortedKeys(n.States) {
-		states = append(states, fmt.Sprint(n.States[s], " ", visible(s)))
-	}
+	states := each(sortedKeys(n.States), func(s *string) string { return fmt.Sprint(n.States[*s], " ", visible(*s)) })
 	return fmt.Sprintf("%s %s (%s; the oldest was created %s)", action, number, strings.Join(states, ", "),
 		instant(n.Oldest))
 }

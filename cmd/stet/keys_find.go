@@ -47,13 +47,6 @@ func (c *keysFindCmd) Run(w *world, a *api) error {
 // foundList are the columns of records, and by what each was found.
 var foundList = list[admin.Found]{"found",
 	append([]column[admin.Found]{{"by", func(f *admin.Found) any { return f.By }}},
-		each(keysList.columns, func(f *admin.Found) *admin.Record { return &f.Key })...), keysList.usual + 1}
-
-// each are the columns of what rows have in them.
-func each[T, P any](columns []column[P], part func(*T) *P) []column[T] {
-	var all []column[T]
-	for _, c := range columns {
-		all = append(all, column[T]{c.name, func(row *T) any { return c.of(part(row)) }})
-	}
-	return all
-}
+		each(keysList.columns, func(c *column[admin.Record]) column[admin.Found] {
+			return column[admin.Found]{c.name, func(f *admin.Found) any { return c.of(&f.Key) }}
+		})...), keysList.usual + 1}

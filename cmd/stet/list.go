@@ -100,10 +100,7 @@ func (l *list[T]) chosen(names []string) ([]column[T], error) {
 	if len(names) == 0 {
 		return l.columns[:l.usual], nil
 	}
-	var known []string
-	for _, c := range l.columns {
-		known = append(known, c.name)
-	}
+	known := each(l.columns, func(c *column[T]) string { return c.name })
 	var columns []column[T]
 	for _, name := range names {
 		i := slices.Index(known, strings.ToLower(strings.TrimSpace(name)))
@@ -208,6 +205,14 @@ func (w *world) when(t time.Time) string {
 		return instant(t)
 	}
 	return instant(t) + " (" + w.cell(t) + ")"
+}
+
+// each is what of makes of each element of a list.
+func each[T, R any](list []T, of func(*T) R) (all []R) {
+	for i := range list {
+		all = append(all, of(&list[i]))
+	}
+	return all
 }
 
 func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
