@@ -94,10 +94,7 @@ func whoami() string {
 		name = u.Username
 	}
 	host, err := os.Hostname()
-	if err != nil {
-		return name
-	}
-	return name + "@" + host
+	return name + given(err == nil, "@"+host)
 }
 
 // noSuchRecord is what is said of a record that is not there.
@@ -131,36 +128,35 @@ func (a *api) refused(p *adminclient.Problem) error {
 	if text = visible(text); text == "-" {
 		text = http.StatusText(p.Status)
 	}
-	switch p.Code {
-	case "not-found":
+	status := refusals[p.Status]
+	switch {
+	case p.Code == "not-found":
 		return failf(exitNotFound, noSuchRecord)
-	case "probe-failed": // the gateway was reached; what it asks was not
-		return failf(exitError, "%s", text)
-	case "no-outbox":
-		return failf(exitUsage, "%s", text)
-	}
-	switch p.Status {
-	case http.StatusUnauthorized:
-		if a.token {
-			return failf(exitNotAllowed, "%s refused the token in %s: %s", a.at, adminTokenVariable, sentence(p.Detail))
-		}
-		return failf(exitNotAllowed, "%s asks for a token; put the token into %s", a.at, adminTokenVariable)
-	case http.StatusForbidden:
-		return failf(exitNotAllowed, "%s", sentence(p.Detail))
-	case http.StatusTooManyRequests:
-		return failf(exitNotAllowed, "%s", text)
-	case http.StatusBadRequest:
-		return failf(exitUsage, "%s", text)
-	case http.StatusConflict:
-		return failf(exitError, "%s", asFlags.Replace(text))
-	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
-		return failf(exitUnreachable, "%s", text)
-	}
-	if p.Code == "" {
+	case p.Code == "probe-failed": // the gateway was reached; what it asks was not
+		status = exitError
+	case p.Code == "no-outbox":
+		status = exitUsage
+	case p.Status == http.StatusUnauthorized && a.token:
+		text = fmt.Sprintf("%s refused the token in %s: %s", a.at, adminTokenVariable, sentence(p.Detail))
+	case p.Status == http.StatusUnauthorized:
+		text = fmt.Sprintf("%s asks for a token; put the token into %s", a.at, adminTokenVariable)
+	case p.Status == http.StatusForbidden:
+		text = sentence(p.Detail)
+	case p.Status == http.StatusConflict:
+		text = asFlags.Replace(text)
+	case status == exitFine && p.Code == "":
 		return fmt.Errorf("%s answered %d, and does not say why", a.at, p.Status)
+	case status == exitFine:
+		return fmt.Errorf("the admin API answered %d: %s", p.Status, text)
 	}
-	return fmt.Errorf("the admin API answered %d: %s", p.Status, text)
+	return failf(status, "%s", text)
 }
+
+// refusals are the exit statuses of what the API answers.
+var refusals = map[int]exit{http.StatusUnauthorized: exitNotAllowed, http.StatusForbidden: exitNotAllowed,
+	http.StatusTooManyRequests: exitNotAllowed, http.StatusBadRequest: exitUsage, http.StatusConflict: exitError,
+	http.StatusServiceUnavailable: exitUnreachable, http.StatusBadGateway: exitUnreachable,
+	http.StatusGatewayTimeout: exitUnreachable}
 
 // asFlags turns what the API asks for into what the command line has for it.
 var asFlags = strings.NewReplacer(`send "now": true`, "give --now", `send "override": true`, "give --override",

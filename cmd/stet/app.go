@@ -93,13 +93,18 @@ func (a *app) serve(w *world) (err error) {
 // build makes the engine.
 func (a *app) build(pepper []byte) (err error) {
 	a.board = figures.New(figures.Config{Version: versionText(), Draining: func() bool { return a.server != nil && a.server.Draining() }})
-	events := &observer{metrics: a.metrics, board: a.board}
-	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper, Observe: events.observe,
-		Policy: stet.Policy{Lease: a.conf.Policy.Lease.Duration()}}) // of what no route has: what bulk jobs resume
+	var log *observe.Log // names records as the engine does, which is quiet until there is one
+	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper,
+		Policy: stet.Policy{Lease: a.conf.Policy.Lease.Duration()}, // of what no route has: what bulk jobs resume
+		Observe: func(e stet.Event) {
+			a.metrics.Observe(e)
+			a.board.Observe(e)
+			log.Observe(e)
+		}})
 	if err != nil {
 		return err
 	}
-	events.log = observe.NewLog(a.log, a.engine.Tag)
+	log = observe.NewLog(a.log, a.engine.Tag)
 	a.jobs = bulk.New(a.engine)
 	a.limits, a.signed = stethttp.NewLimits(a.conf.LimitsConfig()), console.NewSessions()
 	a.sharers = newSharers(a.metrics, a.log)
@@ -116,19 +121,6 @@ func (a *app) announce(g *gateway.Gateway, conf *config.Config) {
 	}
 	a.metrics.Routes(names...)
 	a.policy.Store(p)
-}
-
-// observer feeds metrics, figures and log. The engine is quiet until all are there.
-type observer struct {
-	metrics *observe.Metrics
-	board   *figures.Board
-	log     *observe.Log
-}
-
-func (o *observer) observe(e stet.Event) {
-	o.metrics.Observe(e)
-	o.board.Observe(e)
-	o.log.Observe(e)
 }
 
 // listen binds the addresses.
@@ -298,47 +290,41 @@ func drainTimeout(conf *config.Config) time.Duration {
 // maxKeyFile bounds the file of a certificate's key, in bytes.
 const maxKeyFile = 1 << 20
 
-// readTLS reads the files of a TLS section. What is wrong is said by the key that names the file.
-func readTLS(t *config.TLS) (c *tls.Config, faults map[string]error) {
+// readTLS reads the files of a TLS section, and tells fail of each what is wrong with it, or nil.
+func readTLS(section string, t *config.TLS, fail func(path string, err error)) *tls.Config {
 	if t == nil {
-		return nil, nil
+		return nil
 	}
-	c, faults = &tls.Config{MinVersion: tls.VersionTLS12}, map[string]error{}
-	fail := func(key string, err error) {
-		if err != nil {
-			faults[key] = err
-		}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: make([]tls.Certificate, 1)}
+	certificate, errCert := os.ReadFile(t.CertFile)
+	if errCert == nil && len(certificate) == 0 {
+		errCert = fmt.Errorf("%s is empty", t.CertFile)
 	}
-	certificate, err := os.ReadFile(t.CertFile)
-	if err == nil && len(certificate) == 0 {
-		err = fmt.Errorf("%s is empty", t.CertFile)
-	}
-	fail("cert_file", err)
+	fail(section+".cert_file", errCert)
 	key, err := config.ReadSecretFile(t.KeyFile, maxKeyFile)
-	fail("key_file", err)
-	if len(faults) == 0 {
-		pair, err := tls.X509KeyPair(certificate, key)
-		if err != nil {
-			err = fmt.Errorf("%s and %s are not a certificate and its key in PEM: %s", t.CertFile, t.KeyFile, strings.TrimPrefix(err.Error(), "tls: "))
+	if err == nil && errCert == nil {
+		if c.Certificates[0], err = tls.X509KeyPair(certificate, key); err != nil {
+			err = fmt.Errorf("%s and %s are not a certificate and its key in PEM: %s", t.CertFile, t.KeyFile,
+				strings.TrimPrefix(err.Error(), "tls: "))
 		}
-		fail("key_file", err)
-		c.Certificates = []tls.Certificate{pair}
 	}
+	fail(section+".key_file", err)
 	if t.ClientCAFile != "" {
 		pem, err := os.ReadFile(t.ClientCAFile)
 		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 		if err == nil && !c.ClientCAs.AppendCertsFromPEM(pem) {
 			err = fmt.Errorf("%s holds no certificate in PEM", t.ClientCAFile)
 		}
-		fail("client_ca_file", err)
+		fail(section+".client_ca_file", err)
 	}
-	return c, faults
+	return c
 }
 
-func loadTLS(section string, t *config.TLS) (*tls.Config, error) {
-	c, faults := readTLS(t)
-	for _, key := range sortedKeys(faults) {
-		return nil, failf(exitUsage, "%s.%s: %w", section, key, faults[key])
-	}
-	return c, nil
+func loadTLS(section string, t *config.TLS) (c *tls.Config, err error) {
+	c = readTLS(section, t, func(path string, fault error) {
+		if err == nil && fault != nil {
+			err = failf(exitUsage, "%s: %w", path, fault)
+		}
+	})
+	return c, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -26,10 +27,8 @@ type entries struct {
 
 // check implements [checked].
 func (e *entries) check(*world) error {
-	if e.ID != "" && !isID(e.ID) {
-		return failf(exitUsage, "--id: %q is no record's id; it is k_ and 16 hex digits, as lists and logs show it", e.ID)
-	}
-	return nil
+	return refuse(e.ID != "" && !isID(e.ID),
+		"--id: %q is no record's id; it is k_ and 16 hex digits, as lists and logs show it", e.ID)
 }
 
 func (e *entries) query() adminclient.AuditQuery {
@@ -65,11 +64,9 @@ type auditListCmd struct {
 func (c *auditListCmd) check(*world) error { return auditList.check(&c.printed) }
 
 func (c *auditListCmd) Run(w *world, a *api) error {
-	none := "no entries match"
-	if c.entries == (entries{}) {
-		none = "no record was changed or revealed by an operator, nor changed by a background loop"
-	}
-	return auditList.print(w, a.Audit(c.query()), &c.paged, none)
+	none := given(c.entries == (entries{}),
+		"no record was changed or revealed by an operator, nor changed by a background loop")
+	return auditList.print(w, a.Audit(c.query()), &c.paged, cmp.Or(none, "no entries match"))
 }
 
 type auditExportCmd struct {

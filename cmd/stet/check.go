@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,17 +61,10 @@ func startable(conf *config.Config) error {
 		found = append(found, conf.Fault("upstream",
 			"no upstream is set; write upstream: http://HOST:PORT, or give --upstream or STET_UPSTREAM"))
 	}
-	for section, t := range map[string]*config.TLS{"tls": conf.TLS, "admin.tls": conf.Admin.TLS} {
-		_, faults := readTLS(t)
-		for key, err := range faults {
-			fail(section+"."+key, err)
-		}
-	}
-	tokens := "admin.token_file"
-	if conf.Admin.TokenFile == "" {
-		tokens = "admin.tokens_file"
-	}
-	fail(tokens, errorOf(adminTokens(&conf.Admin)))
+	readTLS("tls", conf.TLS, fail)
+	readTLS("admin.tls", conf.Admin.TLS, fail)
+	token := given(conf.Admin.TokenFile != "", "admin.token_file")
+	fail(cmp.Or(token, "admin.tokens_file"), errorOf(adminTokens(&conf.Admin)))
 	fail("store.pepper_file", errorOf(config.ReadSecret(conf.Store.PepperFile)))
 	fail("store.encryption_keys_file", errorOf(layers.ReadKeys(conf.Store.EncryptionKeysFile)))
 	fail("reconcile.webhook.secret_file", errorOf(hook(nil, &conf.Reconcile.Webhook)))

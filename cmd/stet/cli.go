@@ -66,7 +66,7 @@ exit-codes; stet explain WORD a problem code, a state, a metric, an alert.
 `
 
 // ended is thrown by kong's Exit, after it has printed what it was asked for.
-type ended struct{ status int }
+type ended struct{}
 
 // newParser returns what parses commands.
 func newParser(w *world) (*kong.Kong, error) {
@@ -75,7 +75,7 @@ func newParser(w *world) (*kong.Kong, error) {
 		kong.Writers(w.stdout, w.stderr),
 		kong.Vars{"version": versionLine()}, kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(mapSpan)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		kong.Exit(func(status int) { panic(ended{status}) }))
+		kong.Exit(func(int) { panic(ended{}) }))
 	if err == nil {
 		describe(parser.Model.Node, "")
 	}
@@ -89,14 +89,12 @@ func (w *world) command(args []string) (err error) {
 		return err
 	}
 	defer func() {
-		if p := recover(); p != nil {
-			e, ok := p.(ended)
-			if !ok {
-				panic(p)
-			}
-			if err = nil; e.status != 0 {
-				err = failf(exit(e.status), "ended with status %d", e.status)
-			}
+		switch p := recover().(type) {
+		case nil:
+		case ended:
+			err = nil
+		default:
+			panic(p)
 		}
 	}()
 	k, err := parser.Parse(args)
@@ -112,50 +110,50 @@ func (w *world) command(args []string) (err error) {
 	if err := checkValues(k); err != nil {
 		return err
 	}
-	if err := w.check(k.Selected().Target); err != nil {
+	parts := partsOf(k.Selected().Target)
+	if err := w.check(parts); err != nil {
 		return err
 	}
-	return w.perform(k)
+	return w.perform(k, parts)
 }
 
 // perform runs a command with what its flags name: records, a running gateway, or a configuration.
-func (w *world) perform(k *kong.Context) error {
-	target := k.Selected().Target
-	var a *api
-	var err error
-	if s := embedded[source](target); s != nil {
-		a, err = s.open(w)
-	} else if p := embedded[place](target); p != nil {
-		a, err = p.gateway()
-	} else if s := embedded[settings](target); s != nil {
-		conf, err := s.load(w)
+func (w *world) perform(k *kong.Context, parts []any) (err error) {
+	for _, part := range parts {
+		var a *api
+		switch flags := part.(type) {
+		case *source: // which has a place in it
+			a, err = flags.open(w)
+		case *place:
+			a, err = flags.gateway()
+		case *settings:
+			conf, err := flags.load(w)
+			if err != nil {
+				return err
+			}
+			return k.Run(w, conf)
+		default:
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		return k.Run(w, conf)
-	} else {
-		return k.Run(w)
+		defer a.close()
+		return a.told(k.Run(w, a))
 	}
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	return a.told(k.Run(w, a))
+	return k.Run(w)
 }
 
-// embedded returns the part of a command that is a T, or nil if there is none.
-func embedded[T any](v reflect.Value) *T {
-	if v.Type() == reflect.TypeFor[T]() {
-		return (*T)(v.Addr().UnsafePointer())
-	}
+// partsOf are a pointer to a command, and one to each struct that is embedded in it, deeply.
+func partsOf(v reflect.Value) []any {
+	// What is embedded has no exported name, and reflect gives out its value by its address alone.
+	all := []any{reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface()}
 	for i := range v.NumField() {
 		if f := v.Type().Field(i); f.Anonymous && f.Type.Kind() == reflect.Struct {
-			if part := embedded[T](v.Field(i)); part != nil {
-				return part
-			}
+			all = append(all, partsOf(v.Field(i))...)
 		}
 	}
-	return nil
+	return all
 }
 
 // checked is a command, or flags that several commands share, whose arguments can be wrong in
@@ -163,17 +161,11 @@ func embedded[T any](v reflect.Value) *T {
 // reported as one of a store that was opened first.
 type checked interface{ check(w *world) error }
 
-// check asks a command and all that is embedded in it.
-func (w *world) check(v reflect.Value) error {
-	// What is embedded has no exported name, and reflect gives out its value by its address alone.
-	if c, ok := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface().(checked); ok {
-		if err := c.check(w); err != nil {
-			return err
-		}
-	}
-	for i := range v.NumField() {
-		if f := v.Type().Field(i); f.Anonymous && f.Type.Kind() == reflect.Struct {
-			if err := w.check(v.Field(i)); err != nil {
+// check asks the parts of a command.
+func (w *world) check(parts []any) error {
+	for _, part := range parts {
+		if c, ok := part.(checked); ok {
+			if err := c.check(w); err != nil {
 				return err
 			}
 		}

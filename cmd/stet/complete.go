@@ -32,11 +32,11 @@ var completed = map[string]func(ctx context.Context, a *api) ([]string, error){
 	"ID":    ofRecords(func(r *admin.Record) string { return r.ID }),
 	"INCIDENT": func(ctx context.Context, a *api) ([]string, error) {
 		rows, err := a.Incidents(ctx, adminclient.IncidentQuery{})
-		return wordsIn(rows, func(i *admin.Incident) string { return i.ID }), err
+		return each(rows, func(i *admin.Incident) string { return i.ID }), err
 	},
 	"JOB": func(ctx context.Context, a *api) ([]string, error) {
 		rows, err := a.Jobs(ctx)
-		return wordsIn(rows, func(j *admin.Job) string { return j.Job }), err
+		return each(rows, func(j *admin.Job) string { return j.Job }), err
 	},
 }
 
@@ -50,15 +50,8 @@ var offered = map[string]func(program *kong.Node) []string{
 func ofRecords(word func(*admin.Record) string) func(ctx context.Context, a *api) ([]string, error) {
 	return func(ctx context.Context, a *api) ([]string, error) {
 		rows, _, err := a.Keys(adminclient.Query{}).Take(ctx, "", stet.MaxLimit)
-		return wordsIn(rows, word), err
+		return each(rows, word), err
 	}
-}
-
-func wordsIn[T any](rows []T, word func(*T) string) (words []string) {
-	for i := range rows {
-		words = append(words, word(&rows[i]))
-	}
-	return words
 }
 
 func (c *completeCmd) Run(w *world, k *kong.Context) error {
@@ -78,10 +71,7 @@ func (c *completeCmd) Run(w *world, k *kong.Context) error {
 		return nil
 	}
 	defer a.close()
-	words, err := of(ctx, a)
-	if err != nil {
-		return nil
-	}
+	words, _ := of(ctx, a)
 	return offer(w, words)
 }
 
@@ -89,11 +79,8 @@ func (c *completeCmd) Run(w *world, k *kong.Context) error {
 func offer(w *world, words []string) error {
 	slices.Sort(words)
 	for _, word := range slices.Compact(words) {
-		if visible(word) != word {
-			continue
-		}
-		if _, err := fmt.Fprintln(w.stdout, word); err != nil {
-			return err
+		if visible(word) == word {
+			fmt.Fprintln(w.stdout, word)
 		}
 	}
 	return nil

@@ -19,10 +19,7 @@ func (c *completionCmd) Run(w *world, k *kong.Context) error {
 		return failf(exitUsage, "there is no completion for %q; there is one for bash, zsh and fish", c.Shell)
 	}
 	all := wordsOf(k.Model.Node, "stet", nil)
-	var below []string // the paths of all commands but the program's own
-	for _, c := range all[1:] {
-		below = append(below, c.Path)
-	}
+	below := each(all[1:], func(c *commandWords) string { return c.Path }) // all commands but the program's own
 	return script.Execute(w.stdout, map[string]any{"All": all, "Below": below, "Values": values(all)})
 }
 
@@ -111,20 +108,13 @@ var completionFiles embed.FS
 // is in the same way: words that name a command lead down to it, all others are flags and values.
 func scripts() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"join": func(lists ...[]string) string { return strings.Join(slices.Concat(lists...), " ") },
-		"names": func(words []word) (out []string) {
-			for _, w := range words {
-				out = append(out, w.Name)
-			}
-			return out
-		},
+		"join":   func(lists ...[]string) string { return strings.Join(slices.Concat(lists...), " ") },
+		"names":  func(words []word) []string { return each(words, func(w *word) string { return w.Name }) },
 		"quoted": func(words []string, sep string) string { return "'" + strings.Join(words, "'"+sep+"'") + "'" }, // they hold no quotes
 		"described": func(words []word) string {
-			var out []string
-			for _, w := range words {
-				out = append(out, "'"+strings.ReplaceAll(w.Name+":"+w.Help, "'", `'\''`)+"'")
-			}
-			return strings.Join(out, " ")
+			return strings.Join(each(words, func(w *word) string {
+				return "'" + strings.ReplaceAll(w.Name+":"+w.Help, "'", `'\''`) + "'"
+			}), " ")
 		},
 		"fish": func(s string) string { return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'" },
 	}).ParseFS(completionFiles, "completion/*.tmpl"))

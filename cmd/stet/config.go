@@ -20,7 +20,7 @@ func (configInitCmd) Run(w *world) error { return config.Init(w.stdout) }
 
 type configSchemaCmd struct{}
 
-func (configSchemaCmd) Run(w *world) error { return config.Schema(w.stdout) }
+func (configSchemaCmd) Run(w *world) error { return writeJSON(w.stdout, config.Schema()) }
 
 type configShowCmd struct {
 	settings

@@ -51,7 +51,13 @@ func deep(ctx context.Context, conf *config.Config) error {
 	return nil
 }
 
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+// oneLine is what an error says, without its line breaks; "" if there is none.
+func oneLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
 
 // opened is the store as a gateway opens it, with its layers; nil if a gateway would make it, or
 // bring it up to date: then it is fine as it is.

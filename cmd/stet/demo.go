@@ -24,15 +24,6 @@ type demoCmd struct {
 	Admin  string `placeholder:"ADDR" help:"Address of the console (127.0.0.1:8081, or a free port)."`
 }
 
-// Help is what --help says below the flags.
-func (demoCmd) Help() string {
-	return `When the demo says ready, its console shows what a bad night leaves: charges that were under way when a gateway was killed, a
-dead letter, and a key that was used for two requests. Ctrl-C ends it.
-
-  $ stet demo
-  $ stet demo --keep ./demo    # keeps the records, for stet keys list --store sqlite:demo/stet.db`
-}
-
 // step is something to try: the command to paste and what it will show. Every promise is part of
 // the command's output.
 type step struct {
@@ -168,11 +159,8 @@ The API runs behind Stet at %s; paste these into another terminal.
 	for _, s := range steps(gateway, admin, n.run) {
 		fmt.Fprintf(out, "\n# %s\n$ %s\n→ %s\n", s.say, s.command, strings.Join(s.promises, " · "))
 	}
-	fmt.Fprintf(out, "\nThe records are in %s", n.file())
-	if c.Keep == "" {
-		fmt.Fprint(out, ", and go with the demo (--keep DIR keeps them)")
-	}
-	fmt.Fprint(out, ". Ctrl-C ends it.\nready\n")
+	fmt.Fprintf(out, "\nThe records are in %s%s. Ctrl-C ends it.\nready\n", n.file(),
+		given(c.Keep == "", ", and go with the demo (--keep DIR keeps them)"))
 }
 
 func runName() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }

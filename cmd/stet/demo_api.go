@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-dev/stet/internal/reply"
 	"github.com/stet-dev/stet/internal/rest"
 )
 
@@ -27,7 +27,7 @@ import (
 type paymentsAPI struct {
 	mu      sync.Mutex
 	ledger  []charge
-	keys    sync.Map     // that have come in an outage
+	keys    sync.Map     // that have come
 	waiting atomic.Int32 // requests
 }
 
@@ -53,7 +53,7 @@ func (a *paymentsAPI) handler() http.Handler {
 func (a *paymentsAPI) charge(w http.ResponseWriter, r *http.Request) {
 	amount, err := strconv.Atoi(r.PostFormValue("amount"))
 	if err != nil || amount <= 0 {
-		reply(w, http.StatusBadRequest, map[string]string{"error": "amount is a whole number over 0"})
+		reply.JSON(w, http.StatusBadRequest, reply.Document, map[string]string{"error": "amount is a whole number over 0"})
 		return
 	}
 	if delay, err := time.ParseDuration(r.PostFormValue("delay")); err == nil && !a.wait(r.Context(), delay) {
@@ -71,18 +71,13 @@ func (a *paymentsAPI) charge(w http.ResponseWriter, r *http.Request) {
 	if crash || outage != "" {
 		panic(http.ErrAbortHandler) // the client gets no answer
 	}
-	reply(w, http.StatusCreated, c)
+	reply.JSON(w, http.StatusCreated, reply.Document, c)
 }
 
 // outage returns when the request meets one; "": it meets none.
 func (a *paymentsAPI) outage(when, key string) string {
-	if when == "" {
-		return ""
-	}
-	if _, again := a.keys.LoadOrStore(key, true); again {
-		return ""
-	}
-	return when
+	_, again := a.keys.LoadOrStore(key, true)
+	return given(!again, when)
 }
 
 // wait reports false when the caller hangs up first.
@@ -106,11 +101,11 @@ func (a *paymentsAPI) find(w http.ResponseWriter, matches func(*charge) bool) {
 	defer a.mu.Unlock()
 	for i := range a.ledger {
 		if matches(&a.ledger[i]) {
-			reply(w, http.StatusOK, a.ledger[i])
+			reply.JSON(w, http.StatusOK, reply.Document, a.ledger[i])
 			return
 		}
 	}
-	reply(w, http.StatusNotFound, map[string]string{"error": "nothing was charged with this key"})
+	reply.JSON(w, http.StatusNotFound, reply.Document, map[string]string{"error": "nothing was charged with this key"})
 }
 
 func (a *paymentsAPI) list(w http.ResponseWriter, r *http.Request) {
@@ -120,11 +115,5 @@ func (a *paymentsAPI) list(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	reply(w, http.StatusOK, map[string]any{"charges": len(a.ledger), "ledger": a.ledger})
-}
-
-func reply(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client may be gone
+	reply.JSON(w, http.StatusOK, reply.Document, map[string]any{"charges": len(a.ledger), "ledger": a.ledger})
 }

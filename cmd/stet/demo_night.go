@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/internal/crashpoint"
 	"github.com/stet-dev/stet/internal/rest"
 )
 
@@ -60,7 +62,7 @@ func (n *night) file() string { return filepath.Join(n.dir, "stet.db") }
 func (n *night) conf() string { return filepath.Join(n.dir, "stet.yaml") }
 
 // key names the charges: 1 to cutOff are the ones of the incident.
-func (n *night) key(name any) string { return fmt.Sprintf("%s-night-%v", n.run, name) }
+func (n *night) key(name string) string { return n.run + "-night-" + name }
 
 // over is how the demo ends: well, if it was asked to end.
 func (n *night) over(ctx context.Context, err error) error {
@@ -88,28 +90,24 @@ func (n *night) falls(ctx context.Context) error {
 		return err
 	}
 	defer asked.Close()
-	if _, _, err := n.charge(ctx, listen, n.key("lost"), "amount=4200&crash=yes"); err != nil {
+	if _, err := n.charge(ctx, listen, "lost", "amount=4200&crash=yes"); err != nil {
 		return err
 	}
 	for i := range cutOff {
-		running.Go(func() { _, _, _ = n.charge(ctx, listen, n.key(i+1), under(i)) }) // the gateway dies with it
+		running.Go(func() { _, _ = n.charge(ctx, listen, fmt.Sprint(i+1), under(i)) }) // the gateway dies with it
 		if err := await(ctx, func() bool { return int(n.api.waiting.Load()) > i }); err != nil {
 			return err
 		}
 	}
 	return await(ctx, func() bool {
-		lost, err := asked.Record(ctx, adminclient.Name{Scope: "default", Key: n.key("lost")})
+		lost, err := n.record(ctx, asked, "lost")
 		return err == nil && lost.Escalated
 	})
 }
 
 // under is the form of a charge that is under way when the gateway is killed.
 func under(i int) string {
-	when := "before"
-	if i < taken {
-		when = "after"
-	}
-	return fmt.Sprintf("amount=%d&outage=%s", 1001+i, when)
+	return fmt.Sprintf("amount=%d&outage=%s", 1001+i, cmp.Or(given(i < taken, "after"), "before"))
 }
 
 // breaks is what the clients do when there is a gateway again: they ask for what they have not
@@ -117,15 +115,15 @@ func under(i int) string {
 func (n *night) breaks(ctx context.Context, listen, at string) (*findings, error) {
 	for i := range cutOff {
 		err := await(ctx, func() bool {
-			status, said, err := n.charge(ctx, listen, n.key(i+1), under(i))
-			return err == nil && status == http.StatusConflict && strings.Contains(said, "outcome-unknown")
+			a, err := n.charge(ctx, listen, fmt.Sprint(i+1), under(i))
+			return err == nil && a.Status == http.StatusConflict && strings.Contains(a.Body, "outcome-unknown")
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
 	for _, form := range []string{"amount=1999", "amount=2999"} {
-		if _, _, err := n.charge(ctx, listen, n.key("twice"), form); err != nil {
+		if _, err := n.charge(ctx, listen, "twice", form); err != nil {
 			return nil, err
 		}
 	}
@@ -149,8 +147,8 @@ func (n *night) look(ctx context.Context, at string) (*findings, error) {
 		f.incident = all[i].ID
 		return true
 	})
-	dead, err1 := c.Record(ctx, adminclient.Name{Scope: "default", Key: n.key("lost")})
-	twice, err2 := c.Record(ctx, adminclient.Name{Scope: "default", Key: n.key("twice")})
+	dead, err1 := n.record(ctx, c, "lost")
+	twice, err2 := n.record(ctx, c, "twice")
 	f.dead, f.mismatch = dead.ID, twice.ID
 	return f, errors.Join(err, err1, err2)
 }
@@ -171,40 +169,27 @@ func (n *night) gateway(ctx context.Context, running *sync.WaitGroup) (listen, a
 	if err != nil {
 		return "", "", err
 	}
+	running.Go(func() { <-ctx.Done(); _ = cmd.Wait() }) // it was killed
 	var said strings.Builder
-	ready := make(chan struct{ Msg, Listen, Admin string }, 1)
-	running.Go(func() {
-		defer close(ready)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			var line struct{ Msg, Listen, Admin string }
-			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "ready" {
-				ready <- line
-			}
-			said.WriteString(lines.Text() + "\n")
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var line struct{ Msg, Listen, Admin string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "ready" {
+			running.Go(func() { _, _ = io.Copy(io.Discard, out) })
+			return "http://" + line.Listen, "http://" + line.Admin, nil
 		}
-		_ = cmd.Wait() // it was killed
-	})
-	if line, ok := <-ready; ok {
-		return "http://" + line.Listen, "http://" + line.Admin, nil
+		said.WriteString(lines.Text() + "\n")
 	}
 	return "", "", fmt.Errorf("the demo's first gateway did not start:\n%s", &said)
 }
 
 // charge asks for one, and returns what the client is told.
-func (n *night) charge(ctx context.Context, gateway, key, form string) (status int, said string, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, gateway+"/v1/charges", strings.NewReader(form))
-	if err != nil {
-		return 0, "", err
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.Header.Set("Idempotency-Key", key)
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
-	return res.StatusCode, string(body), err
+func (n *night) charge(ctx context.Context, gateway, name, form string) (crashpoint.Reply, error) {
+	return crashpoint.Post(ctx, gateway+"/v1/charges", n.key(name), "application/x-www-form-urlencoded", form)
+}
+
+// record is that of a charge.
+func (n *night) record(ctx context.Context, api *adminclient.Client, name string) (admin.Record, error) {
+	return api.Record(ctx, adminclient.Name{Scope: "default", Key: n.key(name)})
 }
 
 // demoPatience is how long what the demo prepares may take; it takes two seconds.

@@ -63,7 +63,7 @@ func (c *doctorCmd) Run(w *world, conf *config.Config) error {
 	for _, check := range checks {
 		words = append(words, check.word)
 		for _, text := range check.look(ctx, p) {
-			findings = append(findings, admin.Warning{Code: check.word, Text: text, Mend: mend(check.word, "check")})
+			findings = append(findings, warned(check.word, text))
 		}
 	}
 	for _, f := range p.warnings {
@@ -71,9 +71,7 @@ func (c *doctorCmd) Run(w *world, conf *config.Config) error {
 			findings = append(findings, f)
 		}
 	}
-	if err := c.print(w, words, findings); err != nil {
-		return err
-	}
+	c.print(w, words, findings)
 	switch {
 	case p.failed != nil && exitOf(p.failed) == exitUnreachable:
 		return failf(exitUnreachable, "the store does not answer; %s", some(len(findings), "finding"))
@@ -83,9 +81,10 @@ func (c *doctorCmd) Run(w *world, conf *config.Config) error {
 	return nil
 }
 
-func (c *doctorCmd) print(w *world, words []string, findings []admin.Warning) error {
+func (c *doctorCmd) print(w *world, words []string, findings []admin.Warning) {
 	if c.JSON {
-		return writeJSON(w.stdout, map[string]any{"looked_at": words, "findings": findings})
+		_ = writeJSON(w.stdout, map[string]any{"looked_at": words, "findings": findings})
+		return
 	}
 	for _, word := range words {
 		if !slices.ContainsFunc(findings, func(f admin.Warning) bool { return f.Code == word }) {
@@ -93,12 +92,8 @@ func (c *doctorCmd) print(w *world, words []string, findings []admin.Warning) er
 		}
 	}
 	for _, f := range findings {
-		if _, err := fmt.Fprintf(w.stdout, "found  %s: %s\n       → %s\n", visible(f.Code), visible(f.Text),
-			visible(f.Mend)); err != nil {
-			return err
-		}
+		fmt.Fprintf(w.stdout, "found  %s: %s\n       → %s\n", visible(f.Code), visible(f.Text), visible(f.Mend))
 	}
-	return nil
 }
 
 // askedFor is how long a gateway may take to say what it knows.
@@ -125,20 +120,18 @@ func (p *patient) ask(ctx context.Context) error {
 	return a.told(err)
 }
 
+// sentences are those sentences that say something.
+func sentences(all ...string) []string {
+	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
+}
+
 func lookAtStore(_ context.Context, p *patient) []string {
-	if p.failed == nil || errors.Is(p.failed, stet.ErrVolatile) {
-		return nil
-	}
-	return []string{oneLine(p.failed)}
+	return sentences(given(!errors.Is(p.failed, stet.ErrVolatile), oneLine(p.failed)))
 }
 
 func lookAtDurability(ctx context.Context, p *patient) (found []string) {
-	if errors.Is(p.failed, stet.ErrVolatile) {
-		found = append(found, oneLine(p.failed))
-	}
-	if d, err := dsn.Parse(p.conf.Store.DSN); err == nil && !d.Persistent() {
-		found = append(found, "the records are in the gateway's memory: a restart forgets every key")
-	}
+	found = sentences(given(errors.Is(p.failed, stet.ErrVolatile), oneLine(p.failed)),
+		given(!p.persistent(), "the records are in the gateway's memory: a restart forgets every key"))
 	if p.store == nil {
 		return found
 	}
@@ -149,6 +142,12 @@ func lookAtDurability(ctx context.Context, p *patient) (found []string) {
 		}
 	}
 	return found
+}
+
+// persistent reports whether the records outlive the gateway.
+func (p *patient) persistent() bool {
+	d, _ := dsn.Parse(p.conf.Store.DSN) // checked before
+	return d.Persistent()
 }
 
 // maxSkew is how far the clocks may be apart.
@@ -170,11 +169,9 @@ func lookAtClock(ctx context.Context, p *patient) []string {
 		return nil
 	}
 	there, after := heads[0].AsOf, time.Now()
-	if early, late := before.Sub(there), there.Sub(after); max(early, late) > maxSkew {
-		return []string{fmt.Sprintf("the store's clock and this machine's are %s apart",
-			max(early, late).Truncate(time.Millisecond))}
-	}
-	return nil
+	apart := max(before.Sub(there), there.Sub(after))
+	return sentences(given(apart > maxSkew,
+		fmt.Sprintf("the store's clock and this machine's are %s apart", apart.Truncate(time.Millisecond))))
 }
 
 func lookForPooler(ctx context.Context, p *patient) []string {
@@ -188,10 +185,8 @@ func lookForPooler(ctx context.Context, p *patient) []string {
 }
 
 func lookAtEncryption(_ context.Context, p *patient) []string {
-	if d, err := dsn.Parse(p.conf.Store.DSN); err != nil || !d.Persistent() || p.conf.Store.EncryptionKeysFile != "" {
-		return nil
-	}
-	return []string{p.at("store.encryption_keys_file", "keys, requests and responses are stored in the clear")}
+	return sentences(given(p.persistent() && p.conf.Store.EncryptionKeysFile == "",
+		p.at("store.encryption_keys_file", "keys, requests and responses are stored in the clear")))
 }
 
 // policies calls f with each policy and the path of its settings.
@@ -255,19 +250,15 @@ func lookAtRoutes(_ context.Context, p *patient) (found []string) {
 }
 
 func lookAtScope(_ context.Context, p *patient) []string {
-	if !p.conf.Unscoped() {
-		return nil
-	}
-	return []string{"no scope is set: all callers share one bucket of keys"}
+	return sentences(given(p.conf.Unscoped(), "no scope is set: all callers share one bucket of keys"))
 }
 
 // fewBytes is how many different bytes a random token has at least.
 const fewBytes = 12
 
 func lookAtTokens(_ context.Context, p *patient) (found []string) {
-	if text := unguarded(&p.conf.Admin); text != "" {
-		found = append(found, "operators need no token: every user of this machine can do everything")
-	}
+	found = sentences(given(unguarded(&p.conf.Admin) != "",
+		"operators need no token: every user of this machine can do everything"))
 	token, err := config.ReadToken(p.conf.Admin.TokenFile)
 	different := map[byte]bool{}
 	for _, b := range token {
@@ -299,17 +290,9 @@ func lookAtUpstream(ctx context.Context, p *patient) []string {
 	if p.conf.Upstream == "" {
 		return nil
 	}
-	if err := reach(ctx, p.conf.Upstream); err != nil {
-		return []string{oneLine(err)}
-	}
-	return nil
+	return sentences(oneLine(reach(ctx, p.conf.Upstream)))
 }
 
-func lookAtCertificate(_ context.Context, p *patient) (found []string) {
-	for _, t := range []*config.TLS{p.conf.TLS, p.conf.Admin.TLS} {
-		if err := current(t); err != nil {
-			found = append(found, oneLine(err))
-		}
-	}
-	return found
+func lookAtCertificate(_ context.Context, p *patient) []string {
+	return sentences(oneLine(current(p.conf.TLS)), oneLine(current(p.conf.Admin.TLS)))
 }

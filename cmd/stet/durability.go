@@ -90,10 +90,8 @@ func (d *durability) soon() {
 
 // unready is why requests are better sent elsewhere; "" if there is no reason.
 func (d *durability) unready() string {
-	if d != nil {
-		if reason := d.reason.Load(); reason != nil {
-			return *reason
-		}
+	if d == nil {
+		return ""
 	}
-	return ""
+	return valueOf(d.reason.Load())
 }

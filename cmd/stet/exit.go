@@ -36,6 +36,14 @@ func failf(status exit, format string, args ...any) error {
 	return &statusError{status, fmt.Errorf(format, args...)}
 }
 
+// refuse is the error of a command line, if something is wrong with it.
+func refuse(wrong bool, format string, args ...any) error {
+	if wrong {
+		return failf(exitUsage, format, args...)
+	}
+	return nil
+}
+
 // errorOf is the error of a call whose result is not needed.
 func errorOf[T any](_ T, err error) error { return err }
 

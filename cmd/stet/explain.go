@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/docs/problems"
 	"github.com/stet-dev/stet/internal/spell"
 )
@@ -34,18 +35,14 @@ func sections(file string) (all []meaning) {
 	return all
 }
 
-// whatIs is what a word of a kind means, and mend what to do about it: the line of its explanation
-// that begins with a dash. Both are "" of a word that is not known.
-func whatIs(word, kind string) string {
-	what, _ := halves(word, kind)
-	return what
+// warned is what a check has found, with what to do about it.
+func warned(check, text string) admin.Warning {
+	_, todo := halves(check, "check")
+	return admin.Warning{Code: check, Text: text, Mend: todo}
 }
 
-func mend(word, kind string) string {
-	_, todo := halves(word, kind)
-	return todo
-}
-
+// halves are what a word of a kind means, and what to do about it: the line of its explanation that
+// begins with a dash. Both are "" of a word that is not known.
 func halves(word, kind string) (what, todo string) {
 	for _, m := range meanings() {
 		if m.word == word && m.kind == kind {
@@ -58,10 +55,7 @@ func halves(word, kind string) (what, todo string) {
 
 // wordsKnown are all words that can be explained, each once.
 func wordsKnown() []string {
-	all := problems.Codes()
-	for _, m := range meanings() {
-		all = append(all, m.word)
-	}
+	all := append(problems.Codes(), each(meanings(), func(m *meaning) string { return m.word })...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

@@ -22,12 +22,7 @@ func (c *gatewaysCmd) Run(w *world, a *api) error {
 var gatewayList = listOf("gateways", 7, "name state seen started per-second version figures",
 	map[string]func(*admin.Gateway) any{
 		"per-second": func(g *admin.Gateway) any { return rate(g.PerSecond) },
-		"figures": func(g *admin.Gateway) any {
-			if g.Partial {
-				return "some are missing"
-			}
-			return ""
-		},
+		"figures":    func(g *admin.Gateway) any { return given(g.Partial, "some are missing") },
 	})
 
 type routesCmd struct {

@@ -23,12 +23,11 @@ func (a *app) tell() {
 		if w.Path == "scope" {
 			code = "single-tenant"
 		}
-		t.warnings = append(t.warnings, admin.Warning{Code: code, Text: w.Text, Mend: mend(code, "check")})
+		t.warnings = append(t.warnings, warned(code, w.Text))
 	}
 	if len(a.waiting) > 0 {
-		t.warnings = append(t.warnings, admin.Warning{Code: "restart-pending",
-			Text: "The file has other values than are in force: " + paths(a.waiting) + ".",
-			Mend: mend("restart-pending", "check")})
+		t.warnings = append(t.warnings, warned("restart-pending",
+			"The file has other values than are in force: "+paths(a.waiting)+"."))
 	}
 	a.told.Store(t)
 }
@@ -49,10 +48,9 @@ func (a *app) health() (store admin.Health, cache *admin.Health) {
 	}
 	store.OK = store.Why == ""
 	if tier, ok := stet.As[*tierstore.Store](a.store.Store); ok {
-		cache = &admin.Health{Name: "cache", OK: !tier.Paused()}
-		if !cache.OK {
-			cache.Why = "it failed just now, and is left alone for a moment"
-		}
+		paused := tier.Paused()
+		cache = &admin.Health{Name: "cache", OK: !paused,
+			Why: given(paused, "it failed just now, and is left alone for a moment")}
 	}
 	return store, cache
 }

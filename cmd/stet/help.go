@@ -81,9 +81,7 @@ func (c *helpCmd) Run(w *world, k *kong.Context) error {
 }
 
 func explainTopic(w *world, topic *meaning, program *kong.Node) error {
-	if err := w.printf("%s\n", topic.text); err != nil {
-		return err
-	}
+	fmt.Fprintln(w.stdout, topic.text)
 	name, _, _ := strings.Cut(topic.word, ",")
 	if more := generated[name]; more != nil {
 		fmt.Fprintln(w.stdout)
@@ -121,7 +119,8 @@ var generated = map[string]func(*kong.Node) []string{
 	"exit-codes": func(*kong.Node) (lines []string) {
 		for _, m := range meanings() {
 			if m.kind == "exit status" {
-				lines = append(lines, m.word, whatIs(m.word, m.kind))
+				what, _ := halves(m.word, m.kind)
+				lines = append(lines, m.word, what)
 			}
 		}
 		return lines

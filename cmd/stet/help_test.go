@@ -86,7 +86,7 @@ func tryExample(t *testing.T, parser *kong.Kong, of, line string) {
 		err = checkValues(k)
 	}
 	if err == nil {
-		err = w.check(k.Selected().Target)
+		err = w.check(partsOf(k.Selected().Target))
 	}
 	if err != nil {
 		t.Errorf("%s: %s\n%v", of, line, err)

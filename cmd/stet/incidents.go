@@ -41,12 +41,7 @@ var incidentList = listOf("incidents", 10, "incident since count cause route own
 })
 
 // atLeast is a number of which there may be more.
-func atLeast(n int, more bool) string {
-	if more {
-		return fmt.Sprintf("%d or more", n)
-	}
-	return fmt.Sprint(n)
-}
+func atLeast(n int, more bool) string { return fmt.Sprint(n) + given(more, " or more") }
 
 type incidentsShowCmd struct {
 	source
@@ -58,14 +53,12 @@ type incidentsShowCmd struct {
 func (c *incidentsShowCmd) check(*world) error { return memberList.check(&c.printed) }
 
 func (c *incidentsShowCmd) Run(w *world, a *api) error {
-	err := shown(w, a, adminclient.IncidentPath(c.ID), c.JSON, func(i *admin.Incident, w *world) error {
-		if err := pairs(w.stdout, "incident", i.ID, "cause", i.Cause, "route", i.Route, "owner", i.Owner,
+	_, err := shown(w, a, adminclient.IncidentPath(c.ID), c.JSON, func(i *admin.Incident, w *world) error {
+		_ = pairs(w.stdout, "incident", i.ID, "cause", i.Cause, "route", i.Route, "owner", i.Owner,
 			"since", w.when(i.Since), "unknown", atLeast(i.Count, i.More), "dead letters", number(i.Dead),
 			"snoozed", number(i.Snoozed), "late answers", number(i.Late), "last probes", counted(i.Probes),
 			"clients asked", timesAsked(&i.Asking, w), "settled", w.when(i.SettledAt),
-			"with", strings.Join(i.With, ", ")); err != nil {
-			return err
-		}
+			"with", strings.Join(i.With, ", "))
 		fmt.Fprintln(w.stdout)
 		if err := memberList.rows(w, i.Keys, &c.printed); err != nil || len(i.Keys) == 0 {
 			return err
@@ -87,23 +80,20 @@ func timesAsked(a *admin.Asking, w *world) string {
 	if a.Count == 0 {
 		return strings.TrimPrefix(askers(a), "-")
 	}
-	times := plural(a.Count, "time")
-	if a.More {
-		times = "at least " + times
-	}
-	return fmt.Sprintf("%s, the last %s", times, w.when(a.LastAt))
+	return fmt.Sprintf("%s%s, the last %s", given(a.More, "at least "), plural(a.Count, "time"), w.when(a.LastAt))
 }
 
 // askers is how often clients asked, as far as it is known.
 func askers(a *admin.Asking) string {
 	switch {
+	case a == nil:
+		return ""
 	case a.Count == 0 && a.More:
 		return "not known"
-	case a.More:
-		return "at least " + number(a.Count)
 	}
-	return number(a.Count)
+	return given(a.More, "at least ") + number(a.Count)
 }
 
 // memberList are the records of an incident: what tells them apart, and what is known of each.
-var memberList = listOf("keys", 8, "id since scope path dead late-answer last-probe asked "+recordColumns, ofRecord)
+var memberList = listOf("keys", 8, "id since=unknown_since scope path dead late-answer=late_answer.status "+
+	"last-probe=last_probe.found asked "+recordColumns, ofRecord)

@@ -91,32 +91,9 @@ const recordColumns = "id state status attempt created scope route cause dead up
 // ofRecord are the columns of records that are not as in the document, also those of [memberList].
 var ofRecord = map[string]func(*admin.Record) any{
 	"status": func(r *admin.Record) any { return number(r.Status) },
-	"dead": func(r *admin.Record) any {
-		if r.Escalated {
-			return "dead"
-		}
-		return ""
-	},
-	"took":  func(r *admin.Record) any { return took(r.TookMS) },
-	"since": func(r *admin.Record) any { return r.UnknownSince },
-	"late-answer": func(r *admin.Record) any {
-		if r.Late == nil {
-			return ""
-		}
-		return r.Late.Status
-	},
-	"last-probe": func(r *admin.Record) any {
-		if r.Probe == nil {
-			return ""
-		}
-		return r.Probe.Found
-	},
-	"asked": func(r *admin.Record) any {
-		if r.Asking == nil {
-			return ""
-		}
-		return askers(r.Asking)
-	},
+	"dead":   func(r *admin.Record) any { return given(r.Escalated, "dead") },
+	"took":   func(r *admin.Record) any { return took(r.TookMS) },
+	"asked":  func(r *admin.Record) any { return askers(r.Asking) },
 }
 
 type keysShowCmd struct {
@@ -128,53 +105,43 @@ type keysShowCmd struct {
 }
 
 func (c *keysShowCmd) Run(w *world, a *api) error {
-	path := c.name().Path()
-	if c.Reveal {
-		path += adminclient.Revealing(c.Reason)
-	}
-	return c.missing(shown(w, a, path, c.JSON, func(r *record, w *world) error {
+	path := c.name().Path() + given(c.Reveal, adminclient.Revealing(c.Reason))
+	_, err := shown(w, a, path, c.JSON, func(r *record, w *world) error {
 		if err := r.show(w); err != nil || r.State != "unknown" {
 			return err
 		}
 		return w.printf("\nnext: %s\n", r.next(c.lookAt()))
-	}))
+	})
+	return c.missing(err)
 }
 
-// shown prints the document of a path as it is, or as show does.
-func shown[T any](w *world, a *api, path string, asJSON bool, show func(*T, *world) error) error {
+// shown returns the document of a path, which it prints as it is, or as show does.
+func shown[T any](w *world, a *api, path string, asJSON bool, show func(*T, *world) error) (v T, err error) {
 	var doc json.RawMessage
 	if err := a.Get(w.ctx, path, &doc); err != nil {
-		return err
+		return v, err
+	}
+	if err := json.Unmarshal(doc, &v); err != nil {
+		return v, fmt.Errorf("the answer cannot be read: %w", err)
 	}
 	if asJSON {
-		return writeJSON(w.stdout, doc)
+		return v, writeJSON(w.stdout, doc)
 	}
-	var v T
-	if err := json.Unmarshal(doc, &v); err != nil {
-		return fmt.Errorf("the answer cannot be read: %w", err)
-	}
-	return show(&v, w)
+	return v, show(&v, w)
 }
 
 // show prints what there is, a line each.
 func (r *record) show(w *world) error {
-	size := ""
-	if r.ResponseBytes != nil {
-		size = number(int(*r.ResponseBytes))
-	}
-	err := pairs(w.stdout, "id", r.ID, "key", visible(r.Key), "scope", visible(r.Scope), "state", r.State,
-		"cause", r.Cause, "attempt", number(r.Attempt), "route", visible(r.Route), "method", visible(r.Method),
-		"path", visible(r.Path), "status", number(r.Status), "response bytes", size, "point", r.Point, "owner", r.Owner,
-		"probes", number(r.Probes), "dead letter", r.deadLetter(), "took", took(r.TookMS), "trace", visible(r.TraceID),
+	_ = pairs(w.stdout, "id", r.ID, "key", r.Key, "scope", r.Scope, "state", r.State, "cause", r.Cause,
+		"attempt", number(r.Attempt), "route", r.Route, "method", r.Method, "path", r.Path, "status", number(r.Status),
+		"response bytes", number(int(valueOf(r.ResponseBytes))), "point", r.Point, "owner", r.Owner,
+		"probes", number(r.Probes), "dead letter", given(r.Escalated, deadLetter), "took", took(r.TookMS), "trace", r.TraceID,
 		"created", w.when(r.CreatedAt), "updated", w.when(r.UpdatedAt), "completed", w.when(r.CompletedAt),
 		"due", w.when(r.DueAt), "expires", w.when(r.ExpiresAt))
-	if err == nil {
-		err = pairs(w.stdout, r.around(w)...)
+	err := pairs(w.stdout, r.around(w)...)
+	if r.Response != nil {
+		_, err = w.stdout.Write(response(r.Response))
 	}
-	if err != nil || r.Response == nil {
-		return err
-	}
-	_, err = w.stdout.Write(response(r.Response))
 	return err
 }
 
@@ -192,13 +159,8 @@ func (r *record) next(where string) string {
 		" --completed --status N --reason TEXT, if you know that it happened"
 }
 
-// deadLetter says what can be done about one.
-func (r *record) deadLetter() string {
-	if !r.Escalated {
-		return ""
-	}
-	return "yes: it is not probed any more; stet keys probe asks again, stet keys resolve ends it"
-}
+// deadLetter is what can be done about one.
+const deadLetter = "yes: it is not probed any more; stet keys probe asks again, stet keys resolve ends it"
 
 // response is the stored response as a client gets it.
 func response(r *admin.Response) []byte {
@@ -237,6 +199,22 @@ func visible(s string) string {
 	return cmp.Or(s, "-")
 }
 
+// given is a text if something is so, or nothing.
+func given(so bool, text string) string {
+	if so {
+		return text
+	}
+	return ""
+}
+
+// valueOf is what a pointer points to; zero if it is nil.
+func valueOf[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
 func number(n int) string {
 	if n == 0 {
 		return "-"
@@ -244,12 +222,7 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-func took(ms float64) string {
-	if ms == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(ms, 'f', -1, 64) + " ms"
-}
+func took(ms float64) string { return given(ms != 0, strconv.FormatFloat(ms, 'f', -1, 64)+" ms") }
 
 func instant(t time.Time) string {
 	if t.IsZero() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -87,23 +88,14 @@ func bulkText(n *admin.Count, action bulk.Action, limit int) string {
 	if n.States == nil {
 		return fmt.Sprintf("%s %s", action, number)
 	}
-	var states []string
-	for _, s := range sortedKeys(n.States) {
-		states = append(states, fmt.Sprint(n.States[s], " ", visible(s)))
-	}
+	states := each(sortedKeys(n.States), func(s *string) string { return fmt.Sprint(n.States[*s], " ", visible(*s)) })
 	return fmt.Sprintf("%s %s (%s; the oldest was created %s)", action, number, strings.Join(states, ", "),
 		instant(n.Oldest))
 }
 
 // lookAt is the command line's part that says where the job is.
 func (s *source) lookAt() string {
-	switch {
-	case s.Admin != "":
-		return " --admin " + s.Admin
-	case s.Store != "":
-		return " --store " + s.Store
-	}
-	return ""
+	return cmp.Or(given(s.Admin != "", " --admin "+s.Admin), given(s.Store != "", " --store "+s.Store))
 }
 
 // How often a watched job is looked at, how often its progress is printed where there is no
@@ -142,7 +134,7 @@ func (v *watch) run() error {
 	if err != nil && v.w.ctx.Err() == nil {
 		return fmt.Errorf("%w; the job goes on: stet keys bulk %s%s", v.a.told(err), v.id, v.lookAt)
 	}
-	if err := v.look(context.WithoutCancel(v.w.ctx)); err != nil {
+	if v.last, err = v.a.Job(context.WithoutCancel(v.w.ctx), v.id); err != nil {
 		return err
 	}
 	return v.report()
@@ -158,7 +150,8 @@ func (v *watch) work(ctx context.Context) {
 // follow returns when the job has ended, or the world's context.
 func (v *watch) follow() error {
 	for since := time.Now(); ; {
-		switch err := v.look(v.w.ctx); {
+		var err error
+		switch v.last, err = v.a.Job(v.w.ctx, v.id); {
 		case err == nil && v.last.State != bulk.Running && v.last.State != bulk.Waiting:
 			return nil
 		case err == nil:
@@ -171,14 +164,6 @@ func (v *watch) follow() error {
 			return v.w.ctx.Err()
 		}
 	}
-}
-
-func (v *watch) look(ctx context.Context) error {
-	job, err := v.a.Job(ctx, v.id)
-	if err == nil {
-		v.last = job
-	}
-	return err
 }
 
 // tell shows the progress: a bar on a terminal, otherwise a line every tellEvery.
@@ -211,18 +196,11 @@ func (v *watch) report() error {
 			Failed  int    `json:"failed"`
 			Left    int    `json:"left"`
 		}{j.Done, j.Job, j.Failed, j.Left}
-		if err := writeJSON(v.w.stdout, doc); err != nil {
-			return err
-		}
+		_ = writeJSON(v.w.stdout, doc)
 	} else {
 		reasons(v.w.stderr, j)
-		done := "changed"
-		if j.Action == bulk.Probe { // which may have changed nothing
-			done = "asked about"
-		}
-		if err := v.w.printf("%s %d\n", done, j.Done); err != nil {
-			return err
-		}
+		done := given(j.Action == bulk.Probe, "asked about") // which may have changed nothing
+		fmt.Fprintln(v.w.stdout, cmp.Or(done, "changed"), j.Done)
 	}
 	again := "stet keys bulk " + j.Job + v.lookAt
 	resume := "stet keys bulk resume " + j.Job + v.lookAt

@@ -28,10 +28,7 @@ type reasoned struct {
 
 // check implements [checked].
 func (r *reasoned) check(*world) error {
-	if strings.TrimSpace(r.Reason) == "" {
-		return failf(exitUsage, "a change needs --reason TEXT, which the audit trail keeps")
-	}
-	return nil
+	return refuse(strings.TrimSpace(r.Reason) == "", "a change needs --reason TEXT, which the audit trail keeps")
 }
 
 // confirmed are the flags of a command that asks before it changes anything.
@@ -42,10 +39,8 @@ type confirmed struct {
 
 // check implements [checked].
 func (c *confirmed) check(*world) error {
-	if !c.Yes && !isTerminal(os.Stdin) {
-		return failf(exitUsage, "a change needs a confirmation, and there is no terminal to ask on; give --yes")
-	}
-	return nil
+	return refuse(!c.Yes && !isTerminal(os.Stdin),
+		"a change needs a confirmation, and there is no terminal to ask on; give --yes")
 }
 
 // sure asks, unless --yes was given. what says what is about to happen.
@@ -58,10 +53,8 @@ func (c *confirmed) sure(w *world, what string) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-		return failf(exitUsage, "nothing was changed")
-	}
-	return nil
+	a := strings.ToLower(strings.TrimSpace(answer))
+	return refuse(a != "y" && a != "yes", "nothing was changed")
 }
 
 // isTerminal reports whether f is a terminal. /dev/null is a character device, too, and not one.
@@ -126,10 +119,7 @@ type keysReleaseCmd struct {
 
 // check implements [checked].
 func (c *keysReleaseCmd) check(*world) error {
-	if c.Voided && c.Key == "" {
-		return failf(exitUsage, "--voided is for one record; give KEY")
-	}
-	return nil
+	return refuse(c.Voided && c.Key == "", "--voided is for one record; give KEY")
 }
 
 func (c *keysReleaseCmd) Run(w *world, a *api) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -20,23 +19,15 @@ type keysFindCmd struct {
 func (c *keysFindCmd) check(*world) error { return foundList.check(&c.printed) }
 
 func (c *keysFindCmd) Run(w *world, a *api) error {
-	var doc json.RawMessage
-	if err := a.Get(w.ctx, adminclient.FindPath(c.Name, c.Scope), &doc); err != nil {
+	path := adminclient.FindPath(c.Name, c.Scope)
+	s, err := shown(w, a, path, c.JSON, func(s *admin.Search, w *world) error {
+		if len(s.Found) == 0 {
+			return nil
+		}
+		return foundList.rows(w, s.Found, &c.printed)
+	})
+	if err != nil {
 		return err
-	}
-	var s admin.Search
-	if err := json.Unmarshal(doc, &s); err != nil {
-		return fmt.Errorf("the answer cannot be read: %w", err)
-	}
-	switch {
-	case c.JSON:
-		if err := writeJSON(w.stdout, doc); err != nil {
-			return err
-		}
-	case len(s.Found) > 0:
-		if err := foundList.rows(w, s.Found, &c.printed); err != nil {
-			return err
-		}
 	}
 	if len(s.Skipped) > 0 {
 		fmt.Fprintf(w.stderr, "stet: not searched: %s; your role, or the store, does not allow it\n",
@@ -56,13 +47,6 @@ func (c *keysFindCmd) Run(w *world, a *api) error {
 // foundList are the columns of records, and by what each was found.
 var foundList = list[admin.Found]{"found",
 	append([]column[admin.Found]{{"by", func(f *admin.Found) any { return f.By }}},
-		each(keysList.columns, func(f *admin.Found) *admin.Record { return &f.Key })...), keysList.usual + 1}
-
-// each are the columns of what rows have in them.
-func each[T, P any](columns []column[P], part func(*T) *P) []column[T] {
-	var all []column[T]
-	for _, c := range columns {
-		all = append(all, column[T]{c.name, func(row *T) any { return c.of(part(row)) }})
-	}
-	return all
-}
+		each(keysList.columns, func(c *column[admin.Record]) column[admin.Found] {
+			return column[admin.Found]{c.name, func(f *admin.Found) any { return c.of(&f.Key) }}
+		})...), keysList.usual + 1}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -36,7 +37,7 @@ func (c *bulkShowCmd) Run(w *world, a *api) error {
 	if c.Job == "" {
 		return jobsList.whole(w, a, "/api/v1/bulk", &c.printed, "no jobs")
 	}
-	return noSuchJob(shown(w, a, adminclient.JobPath(c.Job), c.JSON, showJob))
+	return noSuchJob(errorOf(shown(w, a, adminclient.JobPath(c.Job), c.JSON, showJob)))
 }
 
 type bulkReportCmd struct {
@@ -57,9 +58,7 @@ func (c *bulkReportCmd) Run(w *world, a *api) error {
 	case c.JSON:
 		lines := json.NewEncoder(w.stdout)
 		for i := range all {
-			if err := lines.Encode(&all[i]); err != nil {
-				return err
-			}
+			_ = lines.Encode(&all[i])
 		}
 		return nil
 	case len(all) == 0:
@@ -70,12 +69,7 @@ func (c *bulkReportCmd) Run(w *world, a *api) error {
 }
 
 var reportList = listOf("report", 5, "id scope fate cause detail", map[string]func(*bulk.Failure) any{
-	"fate": func(f *bulk.Failure) any {
-		if f.Left {
-			return "left"
-		}
-		return "failed"
-	},
+	"fate": func(f *bulk.Failure) any { return cmp.Or(given(f.Left, "left"), "failed") },
 })
 
 type bulkStopCmd struct {
@@ -87,13 +81,8 @@ type bulkStopCmd struct {
 
 func (c *bulkStopCmd) Run(w *world, a *api) error {
 	j, err := a.StopJob(w.ctx, c.Job, c.Reason)
-	switch {
-	case err != nil:
-		return noSuchJob(err)
-	case c.JSON:
-		return writeJSON(w.stdout, j)
-	}
-	return w.printf("stopped; at its last recovery point %d of %s were left\n", j.Left, plural(j.Total, "record"))
+	text := fmt.Sprintf("stopped; at its last recovery point %d of %s were left", j.Left, plural(j.Total, "record"))
+	return c.told(w, j, text, noSuchJob(err))
 }
 
 type bulkResumeCmd struct {
@@ -129,14 +118,12 @@ var jobsList = listOf("jobs", 10, "job action state total done failed left creat
 
 // showJob prints what there is, a line each.
 func showJob(j *admin.Job, w *world) error {
-	if err := pairs(w.stdout, "job", j.Job, "action", string(j.Action), "filter", filterText(&j.Filter),
+	err := pairs(w.stdout, "job", j.Job, "action", string(j.Action), "filter", filterText(&j.Filter),
 		"state", string(j.State), "total", fmt.Sprint(j.Total), "done", fmt.Sprint(j.Done), "failed", fmt.Sprint(j.Failed),
 		"left", fmt.Sprint(j.Left), "who", visible(j.Who), "reason", visible(j.Reason), "evidence", j.Evidence,
-		"created", w.when(j.CreatedAt), "updated", w.when(j.UpdatedAt), "completed", w.when(j.CompletedAt)); err != nil {
-		return err
-	}
+		"created", w.when(j.CreatedAt), "updated", w.when(j.UpdatedAt), "completed", w.when(j.CompletedAt))
 	reasons(w.stdout, j)
-	return nil
+	return err
 }
 
 // filterText is the filter in the words of the API.

@@ -72,10 +72,8 @@ type bulkSnoozeCmd struct {
 
 // check implements [checked].
 func (c *bulkSnoozeCmd) check(*world) error {
-	if c.For < time.Second || c.For > stet.MaxSnooze {
-		return failf(exitUsage, "--for is %s; it must be at least 1s, and at most %d days", c.For, stet.MaxSnooze/(24*time.Hour))
-	}
-	return nil
+	return refuse(c.For < time.Second || c.For > stet.MaxSnooze,
+		"--for is %s; it must be at least 1s, and at most %d days", c.For, stet.MaxSnooze/(24*time.Hour))
 }
 
 func (c *bulkSnoozeCmd) Run(w *world, a *api) error {

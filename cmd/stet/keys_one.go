@@ -54,10 +54,8 @@ type pinned struct {
 
 // check implements [checked].
 func (p *pinned) check(*world) error {
-	if p.IfBasis != "" && !isBasis(p.IfBasis) {
-		return failf(exitUsage, "--if-basis: %q is no basis; it has 16 hex digits, as stet keys show --json shows it", p.IfBasis)
-	}
-	return nil
+	return refuse(p.IfBasis != "" && !isBasis(p.IfBasis),
+		"--if-basis: %q is no basis; it has 16 hex digits, as stet keys show --json shows it", p.IfBasis)
 }
 
 func isBasis(text string) bool { return isID("k_" + text) }
@@ -103,9 +101,9 @@ const underWay = "An attempt that is still running leaves no trace yet: release 
 
 // brief prints what an operator needs to decide about a record.
 func (r *record) brief(w *world) error {
-	lines := []string{"id", r.ID, "scope", visible(r.Scope), "state", r.State, "cause", r.Cause,
+	lines := []string{"id", r.ID, "scope", r.Scope, "state", r.State, "cause", r.Cause,
 		"attempt", number(r.Attempt), "status", number(r.Status), "created", w.when(r.CreatedAt),
-		"dead letter", r.deadLetter()}
+		"dead letter", given(r.Escalated, deadLetter)}
 	return pairs(w.stderr, append(lines, r.around(w)...)...)
 }
 
@@ -141,13 +139,8 @@ func (r *record) around(w *world) []string {
 	if o == nil || r.State != "unknown" {
 		return lines
 	}
-	follows := o.IfNothing
-	if what := whatIs(o.IfNothing, "outlook"); what != "" {
-		follows += ": " + what
-	}
-	if !o.At.IsZero() {
-		follows += " At " + w.when(o.At) + "."
-	}
+	what, _ := halves(o.IfNothing, "outlook")
+	follows := o.IfNothing + given(what != "", ": "+what) + given(!o.At.IsZero(), " At "+w.when(o.At)+".")
 	return append(lines, "settles", w.when(o.SettledAt), "next probe", w.when(o.NextProbe), "if nothing is done", follows,
 		"a client hears", fmt.Sprintf("%d %s", o.Client.Status, cmp.Or(o.Client.Code, "the stored answer")),
 		"may be released", released(o.Release, w))
@@ -161,12 +154,6 @@ func released(r *admin.Release, w *world) string {
 	case r.May:
 		return "yes: " + r.Why
 	}
-	text := "no: " + r.Why
-	if !r.From.IsZero() {
-		text += " From " + w.when(r.From) + " on it may."
-	}
-	if r.Role != "" && r.With != "" {
-		text += fmt.Sprintf(" The role %s may now, with --%s.", r.Role, r.With)
-	}
-	return text
+	return "no: " + r.Why + given(!r.From.IsZero(), " From "+w.when(r.From)+" on it may.") +
+		given(r.Role != "" && r.With != "", fmt.Sprintf(" The role %s may now, with --%s.", r.Role, r.With))
 }

@@ -15,6 +15,17 @@ type unasked struct {
 	JSON bool `name:"json" help:"Print the API's document."`
 }
 
+// told says what was done, or why it was not.
+func (u *unasked) told(w *world, doc any, text string, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case u.JSON:
+		return writeJSON(w.stdout, doc)
+	}
+	return w.printf("%s\n", text)
+}
+
 // aside are the arguments of such a command, if it is about one record.
 type aside struct {
 	source
@@ -34,9 +45,7 @@ func (c *keysProbeCmd) Run(w *world, a *api) error {
 		return c.missing(err)
 	}
 	if c.JSON {
-		if err := writeJSON(w.stdout, r); err != nil {
-			return err
-		}
+		_ = writeJSON(w.stdout, r)
 	}
 	if r.State != "unknown" {
 		fmt.Fprintf(w.stderr, "it is %s: %s\n", visible(r.State), visible(r.Probe.Evidence))
@@ -45,11 +54,8 @@ func (c *keysProbeCmd) Run(w *world, a *api) error {
 		}
 		return (&change{}).done(w, 1)
 	}
-	text := visible(r.Probe.Evidence)
-	if !r.Probe.Settles.IsZero() {
-		text += "; from " + instant(r.Probe.Settles) + " on, no trace is proof that it did not happen"
-	}
-	return failf(exitError, "it is still unknown: %s", text)
+	return failf(exitError, "it is still unknown: %s%s", visible(r.Probe.Evidence), given(!r.Probe.Settles.IsZero(),
+		"; from "+instant(r.Probe.Settles)+" on, no trace is proof that it did not happen"))
 }
 
 type keysExtendCmd struct {
@@ -75,27 +81,13 @@ type keysNoteCmd struct {
 
 // check implements [checked].
 func (c *keysNoteCmd) check(*world) error {
-	if strings.TrimSpace(c.Reason) == "" {
-		return failf(exitUsage, "a note needs --reason TEXT, which the audit trail keeps")
-	}
-	return nil
+	return refuse(strings.TrimSpace(c.Reason) == "", "a note needs --reason TEXT, which the audit trail keeps")
 }
 
 func (c *keysNoteCmd) Run(w *world, a *api) error {
 	doc, err := a.Note(w.ctx, c.name(), admin.Remark{Reason: c.Reason, Evidence: c.Evidence, Version: c.IfVersion,
 		Basis: c.IfBasis})
-	return c.told(w, &doc, "noted", err)
-}
-
-// told says what was done to a record, or why it was not.
-func (c *aside) told(w *world, doc *admin.Record, text string, err error) error {
-	switch {
-	case err != nil:
-		return c.missing(err)
-	case c.JSON:
-		return writeJSON(w.stdout, doc)
-	}
-	return w.printf("%s\n", text)
+	return c.told(w, &doc, "noted", c.missing(err))
 }
 
 type keysSnoozeCmd struct {
@@ -106,10 +98,8 @@ type keysSnoozeCmd struct {
 
 // check implements [checked].
 func (c *keysSnoozeCmd) check(*world) error {
-	if c.For > 0 && strings.TrimSpace(c.Reason) == "" {
-		return failf(exitUsage, "a snooze needs --reason TEXT, which the audit trail keeps")
-	}
-	return nil
+	return refuse(c.For > 0 && strings.TrimSpace(c.Reason) == "",
+		"a snooze needs --reason TEXT, which the audit trail keeps")
 }
 
 func (c *keysSnoozeCmd) Run(w *world, a *api) error {
@@ -119,7 +109,7 @@ func (c *keysSnoozeCmd) Run(w *world, a *api) error {
 	if doc.Snooze != nil {
 		text = "snoozed until " + instant(doc.Snooze.Until)
 	}
-	return c.told(w, &doc, text, err)
+	return c.told(w, &doc, text, c.missing(err))
 }
 
 type keysHandCmd struct {
@@ -130,5 +120,5 @@ type keysHandCmd struct {
 
 func (c *keysHandCmd) Run(w *world, a *api) error {
 	doc, err := a.Hand(w.ctx, c.name(), admin.Handing{To: c.To, Note: c.Note, Version: c.IfVersion, Basis: c.IfBasis})
-	return c.told(w, &doc, "handed to "+visible(c.To), err)
+	return c.told(w, &doc, "handed to "+visible(c.To), c.missing(err))
 }

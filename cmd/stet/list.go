@@ -42,14 +42,19 @@ type column[T any] struct {
 }
 
 // listOf describes a list by the names of its columns; a name counts once. What own has no value
-// for is the member of the document with the column's name, such as created_at for created.
+// for is the member of the document with the column's name, such as created_at for created, or with
+// the one after an equals sign, as in late-answer=late_answer.status.
 func listOf[T any](name string, usual int, columns string, own map[string]func(*T) any) list[T] {
 	l := list[T]{name: name, usual: usual}
 	named := map[string]bool{}
-	for _, name := range strings.Fields(columns) {
+	for _, spec := range strings.Fields(columns) {
+		name, path, other := strings.Cut(spec, "=")
+		if !other {
+			path = strings.ReplaceAll(name, "-", "_")
+		}
 		of, ok := own[name]
 		if !ok {
-			of = member[T](name)
+			of = member[T](path)
 		}
 		if !named[name] {
 			l.columns = append(l.columns, column[T]{name, of})
@@ -59,16 +64,35 @@ func listOf[T any](name string, usual int, columns string, own map[string]func(*
 	return l
 }
 
-// member returns the value of a row's member with the column's name.
-func member[T any](column string) func(*T) any {
-	name := strings.ReplaceAll(column, "-", "_")
-	for f := range reflect.TypeFor[T]().Fields() {
+// member returns the value of a row's member, or of a member's, such as late_answer.status; ""
+// where there is none.
+func member[T any](path string) func(*T) any {
+	in, index := reflect.TypeFor[T](), []int(nil)
+	for name := range strings.SplitSeq(path, ".") {
+		f := fieldOf(in, name)
+		in, index = f.Type, append(index, f.Index...)
+	}
+	return func(row *T) any {
+		v, err := reflect.ValueOf(row).Elem().FieldByIndexErr(index)
+		if err != nil { // a pointer on the way is nil
+			return ""
+		}
+		return v.Interface()
+	}
+}
+
+// fieldOf finds a member of a document by its name, or by what the name is without its end.
+func fieldOf(doc reflect.Type, name string) reflect.StructField {
+	if doc.Kind() == reflect.Pointer {
+		doc = doc.Elem()
+	}
+	for f := range doc.Fields() {
 		switch key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key {
 		case name, name + "_at", name + "_id":
-			return func(row *T) any { return reflect.ValueOf(row).Elem().FieldByIndex(f.Index).Interface() }
+			return f
 		}
 	}
-	panic("stet: a list has no column " + column)
+	panic("stet: a list has no column " + name)
 }
 
 // chosen returns the columns that were asked for.
@@ -76,10 +100,7 @@ func (l *list[T]) chosen(names []string) ([]column[T], error) {
 	if len(names) == 0 {
 		return l.columns[:l.usual], nil
 	}
-	var known []string
-	for _, c := range l.columns {
-		known = append(known, c.name)
-	}
+	known := each(l.columns, func(c *column[T]) string { return c.name })
 	var columns []column[T]
 	for _, name := range names {
 		i := slices.Index(known, strings.ToLower(strings.TrimSpace(name)))
@@ -100,13 +121,13 @@ func (l *list[T]) check(p *printed) error {
 // whole prints a list that has no pages, and with --json the API's document of it. none is said of
 // an empty list.
 func (l *list[T]) whole(w *world, a *api, path string, p *printed, none string) error {
-	return shown(w, a, path, p.JSON, func(doc *map[string]json.RawMessage, w *world) error {
+	return errorOf(shown(w, a, path, p.JSON, func(doc *map[string]json.RawMessage, w *world) error {
 		var docs []json.RawMessage
 		if err := json.Unmarshal((*doc)[l.name], &docs); err != nil {
 			return fmt.Errorf("the list %s cannot be read: %w", l.name, err)
 		}
 		return l.show(w, docs, "", p, none)
-	})
+	}))
 }
 
 // print reads as much as the flags say, and prints it. none is said of an empty list.
@@ -184,6 +205,14 @@ func (w *world) when(t time.Time) string {
 		return instant(t)
 	}
 	return instant(t) + " (" + w.cell(t) + ")"
+}
+
+// each is what of makes of each element of a list.
+func each[T, R any](list []T, of func(*T) R) (all []R) {
+	for i := range list {
+		all = append(all, of(&list[i]))
+	}
+	return all
 }
 
 func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }

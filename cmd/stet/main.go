@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func second(signals <-chan os.Signal, first time.Time) {
 type world struct {
 	ctx            context.Context
 	stdin          io.Reader
-	stdout, stderr io.Writer
+	stdout, stderr io.Writer // what stdout could not be written is an error in the end: see [remembering]
 	// given are the flags of the command line, without those from the environment.
 	given map[string]bool
 	// terminal: a person reads stdout, and no program.
@@ -59,9 +60,25 @@ func (w *world) printf(format string, args ...any) error {
 	return errorOf(fmt.Fprintf(w.stdout, format, args...))
 }
 
+// remembering keeps the last error of a writer, so that not everybody who prints has to look for
+// it.
+type remembering struct {
+	io.Writer
+	err error
+}
+
+func (r *remembering) Write(p []byte) (int, error) {
+	n, err := r.Writer.Write(p)
+	if err != nil {
+		r.err = err
+	}
+	return n, err
+}
+
 // run is the program without the process around it. It ends early when ctx does, as after SIGTERM.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) exit {
-	w := &world{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
+	printed := &remembering{Writer: stdout}
+	w := &world{ctx: ctx, stdin: stdin, stdout: printed, stderr: stderr}
 	if f, ok := stdout.(*os.File); ok {
 		w.terminal = isTerminal(f)
 	}
@@ -70,7 +87,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitFine
 	}
 	err := w.command(args)
-	if err == nil {
+	if err = cmp.Or(err, printed.err); err == nil {
 		return exitFine
 	}
 	if bad := (config.Errors)(nil); errors.As(err, &bad) { // places first, as compilers have them

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
@@ -14,11 +17,11 @@ import (
 )
 
 type outboxCmds struct {
-	List    outboxListCmd    `cmd:"" help:"List messages."`
-	Show    outboxShowCmd    `cmd:"" help:"Show one message with all its errors."`
-	Retry   outboxRetryCmd   `cmd:"" help:"Deliver a dead or unknown message again."`
-	Confirm outboxConfirmCmd `cmd:"" help:"State that a dead or unknown message was delivered."`
-	Discard outboxDiscardCmd `cmd:"" help:"Give up a dead or unknown message."`
+	List    outboxListCmd `cmd:"" help:"List messages."`
+	Show    outboxShowCmd `cmd:"" help:"Show one message with all its errors."`
+	Retry   settleCmd     `cmd:"" help:"Deliver a dead or unknown message again."`
+	Confirm settleCmd     `cmd:"" help:"State that a dead or unknown message was delivered."`
+	Discard settleCmd     `cmd:"" help:"Give up a dead or unknown message."`
 }
 
 // desk is the outbox of an opened store, for its admin API; nil: it has none.
@@ -43,21 +46,18 @@ type outboxListCmd struct {
 }
 
 func (c *outboxListCmd) check(*world) error {
-	if c.Dead && c.State != "" {
-		return failf(exitUsage, "give --dead or --state, not both; --dead selects dead and unknown messages")
-	}
-	return outboxList.check(&c.printed)
+	return cmp.Or(refuse(c.Dead && c.State != "",
+		"give --dead or --state, not both; --dead selects dead and unknown messages"), outboxList.check(&c.printed))
 }
 
 var outboxList = listOf("messages", 8, "id state attempt created due topic order-key last-error updated name record "+
-	"scope downstream-id bytes", map[string]func(*admin.Message) any{
+	"scope downstream-id bytes=payload_bytes", map[string]func(*admin.Message) any{
 	"last-error": func(m *admin.Message) any {
 		if n := len(m.Errors); n > 0 {
 			return m.Errors[n-1].Error
 		}
 		return ""
 	},
-	"bytes": func(m *admin.Message) any { return m.PayloadBytes },
 })
 
 func (c *outboxListCmd) Run(w *world, a *api) error {
@@ -74,11 +74,8 @@ type outboxShowCmd struct {
 }
 
 func (c *outboxShowCmd) Run(w *world, a *api) error {
-	path := adminclient.MessagePath(c.ID)
-	if c.Reveal {
-		path += adminclient.Revealing(c.Reason)
-	}
-	return noSuchMessage(shown(w, a, path, c.JSON, showMessage))
+	path := adminclient.MessagePath(c.ID) + given(c.Reveal, adminclient.Revealing(c.Reason))
+	return noSuchMessage(errorOf(shown(w, a, path, c.JSON, showMessage)))
 }
 
 func showMessage(m *admin.Message, w *world) error {
@@ -101,30 +98,20 @@ func showMessage(m *admin.Message, w *world) error {
 	return pairs(w.stdout, lines...)
 }
 
-type outboxRetryCmd struct{ settleCmd }
-
-func (c *outboxRetryCmd) Run(w *world, a *api) error { return c.settle(w, "retry", a.Retry) }
-
-type outboxConfirmCmd struct{ settleCmd }
-
-func (c *outboxConfirmCmd) Run(w *world, a *api) error { return c.settle(w, "confirm", a.Confirm) }
-
-type outboxDiscardCmd struct{ settleCmd }
-
-func (c *outboxDiscardCmd) Run(w *world, a *api) error { return c.settle(w, "discard", a.Discard) }
-
-// settleCmd settles one message.
+// settleCmd settles one message, as its command is called.
 type settleCmd struct {
 	source
 	change
 	ID int64 `arg:"" help:"The message's number."`
 }
 
-func (c *settleCmd) settle(w *world, how string, act func(ctx context.Context, id int64, reason string) error) error {
+func (c *settleCmd) Run(w *world, a *api, k *kong.Context) error {
+	how := k.Selected().Name
 	if err := c.sure(w, fmt.Sprintf("%s message %d", how, c.ID)); err != nil {
 		return err
 	}
-	if err := act(w.ctx, c.ID, c.Reason); err != nil {
+	act := map[string]func(context.Context, int64, string) error{"retry": a.Retry, "confirm": a.Confirm, "discard": a.Discard}
+	if err := act[how](w.ctx, c.ID, c.Reason); err != nil {
 		return noSuchMessage(err)
 	}
 	return c.done(w, 1)

@@ -63,11 +63,7 @@ func (a *app) next() (next *config.Config, late []config.Change, err error) {
 
 // paths names the settings that changed.
 func paths(changes []config.Change) string {
-	names := make([]string, len(changes))
-	for i := range changes {
-		names[i] = changes[i].Path
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(each(changes, func(c *config.Change) string { return c.Path }), ", ")
 }
 
 // change puts next in force, beside which late waits for the next start.

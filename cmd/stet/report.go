@@ -81,37 +81,35 @@ func noFigures(a *api, err error) error {
 }
 
 func (r *report) print(w *world) error {
-	requests := cmp.Or(counted(r.Requests), "none")
-	if r.RequestsSince.After(r.Since) {
-		requests += "; of the last 24 h alone, which is all that is kept"
-	}
-	if err := pairs(w.stdout, "since", instant(r.Since), "until", instant(r.Until), "requests", requests,
+	requests := cmp.Or(counted(r.Requests), "none") +
+		given(r.RequestsSince.After(r.Since), "; of the last 24 h alone, which is all that is kept")
+	err := pairs(w.stdout, "since", instant(r.Since), "until", instant(r.Until), "requests", requests,
 		"duplicates prevented", number(r.Duplicates), "changes", cmp.Or(counted(r.Changes), "none"), "by", counted(r.Who),
-		"unknown now", unknowns(r.Unread, r.Unknown, r.Dead, r.Snoozed)); err != nil {
-		return err
-	}
+		"unknown now", unknowns(r.Unread, r.Unknown, r.Dead, r.Snoozed))
 	if len(r.Routes) == 0 {
-		return nil
+		return err
 	}
 	unprotected := 0
 	for i := range r.Routes {
 		unprotected += r.Routes[i].Unprotected + r.Routes[i].Shadow.Requests() - r.Routes[i].Shadow["bypass"]
 	}
-	coverage := "no request that may change state ran unprotected"
-	if unprotected > 0 {
-		coverage = some(unprotected, "request") +
-			" that may change state ran unprotected, shadow mode included; stet explain unprotected-routes says what to do"
-	}
-	fmt.Fprintf(w.stdout, "\nroutes since their gateways began, at most 24 h: %s\n", coverage)
+	hint := given(unprotected > 0, ", shadow mode included; stet explain unprotected-routes says what to do")
+	fmt.Fprintf(w.stdout, "\nroutes since their gateways began, at most 24 h: %s that may change state ran unprotected"+
+		"%s\n", cmp.Or(some(unprotected, "request"), "no request"), hint)
 	return routeList.rows(w, r.Routes, &printed{})
 }
 
 // counted is a list of numbers with what they count, the largest first.
 func counted(all map[string]int) string {
+	return ranked(all, func(n int, what string) string { return fmt.Sprintf("%d %s", n, what) })
+}
+
+// ranked is a list of what text says of each number and of what it counts, the largest first.
+func ranked(all map[string]int, text func(n int, what string) string) string {
 	var parts []string
-	for _, name := range slices.SortedFunc(maps.Keys(all),
+	for _, what := range slices.SortedFunc(maps.Keys(all),
 		func(a, b string) int { return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a, b)) }) {
-		parts = append(parts, fmt.Sprintf("%d %s", all[name], name))
+		parts = append(parts, text(all[what], what))
 	}
 	return strings.Join(parts, ", ")
 }

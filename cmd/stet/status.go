@@ -2,10 +2,8 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,18 +26,10 @@ var pressing = map[string]func(s *admin.Status) string{
 		}
 		return some(s.Waiting, "unknown outcome")
 	},
-	"dead": func(s *admin.Status) string { return some(s.Dead, "dead letter") },
-	"outbox": func(s *admin.Status) string {
-		if s.OutboxDead == nil {
-			return ""
-		}
-		return some(*s.OutboxDead, "dead message")
-	},
+	"dead":   func(s *admin.Status) string { return some(s.Dead, "dead letter") },
+	"outbox": func(s *admin.Status) string { return some(valueOf(s.OutboxDead), "dead message") },
 	"store": func(s *admin.Status) string {
-		if s.Store.OK {
-			return ""
-		}
-		return "the store: " + cmp.Or(s.Store.Why, "it does not answer")
+		return given(!s.Store.OK, "the store: "+cmp.Or(s.Store.Why, "it does not answer"))
 	},
 	"gateways": func(s *admin.Status) string {
 		return some(len(slices.DeleteFunc(slices.Clone(s.Gateways), func(g admin.Gateway) bool { return g.State != "gone" })),
@@ -49,12 +39,7 @@ var pressing = map[string]func(s *admin.Status) string{
 }
 
 // some is a number of things; "" if there are none.
-func some(n int, what string) string {
-	if n <= 0 {
-		return ""
-	}
-	return plural(n, what)
-}
+func some(n int, what string) string { return given(n > 0, plural(n, what)) }
 
 // plural is a number of things, none included.
 func plural(n int, what string) string {
@@ -75,22 +60,10 @@ func (c *statusCmd) check(*world) error {
 }
 
 func (c *statusCmd) Run(w *world, a *api) error {
-	var doc json.RawMessage
-	var s admin.Status
-	err := a.Get(w.ctx, "/api/v1/status", &doc)
+	s, err := shown(w, a, "/api/v1/status", c.JSON,
+		func(s *admin.Status, w *world) error { return w.screen(s, c.lookAt()) })
 	if err != nil {
 		return noFigures(a, err)
-	}
-	if err := json.Unmarshal(doc, &s); err != nil {
-		return fmt.Errorf("the status cannot be read: %w", err)
-	}
-	if c.JSON {
-		err = writeJSON(w.stdout, doc)
-	} else {
-		err = w.screen(&s, c.lookAt())
-	}
-	if err != nil {
-		return err
 	}
 	var found []string
 	for _, what := range c.FailOn {
@@ -106,23 +79,16 @@ func (c *statusCmd) Run(w *world, a *api) error {
 
 // screen prints what a person needs first: what waits, then how the parts are.
 func (w *world) screen(s *admin.Status, where string) error {
-	waits := unknowns(s.Unread, s.Unknown, s.Dead, s.Snoozed)
-	if !s.OldestUnknown.IsZero() {
-		waits += "; the oldest that waits since " + w.cell(s.OldestUnknown)
-	}
-	outbox := ""
-	if s.OutboxDead != nil {
-		outbox = cmp.Or(some(*s.OutboxDead, "dead message"), "no dead messages")
-	}
+	waits := unknowns(s.Unread, s.Unknown, s.Dead, s.Snoozed) +
+		given(!s.OldestUnknown.IsZero(), "; the oldest that waits since "+w.cell(s.OldestUnknown))
+	outbox := given(s.OutboxDead != nil, cmp.Or(some(valueOf(s.OutboxDead), "dead message"), "no dead messages"))
 	cache := ""
 	if s.Cache != nil {
 		cache = health(s.Cache)
 	}
 	lines := []string{"title", visible(s.Title), "at", instant(s.At), "unknown", waits, "outbox", outbox,
 		"store", health(&s.Store), "cache", cache, "gateways", gateways(s.Gateways), "requests", rates(s)}
-	if err := pairs(w.stdout, lines...); err != nil {
-		return err
-	}
+	_ = pairs(w.stdout, lines...)
 	if len(s.Incidents) > 0 {
 		fmt.Fprintln(w.stdout)
 		if err := incidentList.rows(w, s.Incidents, &printed{}); err != nil {
@@ -143,17 +109,8 @@ func unknowns(unread bool, all, dead, snoozed int) string {
 	if unread {
 		return "not known: the records could not be read"
 	}
-	text := "none"
-	if all > 0 {
-		text = fmt.Sprint(all)
-	}
-	if dead > 0 {
-		text += ", " + some(dead, "dead letter")
-	}
-	if snoozed > 0 {
-		text += fmt.Sprintf(", %d snoozed", snoozed)
-	}
-	return text
+	return cmp.Or(given(all > 0, fmt.Sprint(all)), "none") + given(dead > 0, ", "+plural(dead, "dead letter")) +
+		given(snoozed > 0, fmt.Sprintf(", %d snoozed", snoozed))
 }
 
 // next is the command that fits best, with where it looks.
@@ -163,7 +120,7 @@ func next(s *admin.Status, where string) string {
 		return fmt.Sprintf("next: stet incidents show %s%s", visible(s.Incidents[0].ID), where)
 	case s.Unknown > 0: // all are snoozed
 		return "next: stet keys list --state unknown" + where
-	case s.OutboxDead != nil && *s.OutboxDead > 0:
+	case valueOf(s.OutboxDead) > 0:
 		return "next: stet outbox list --dead" + where
 	case !s.Store.OK:
 		return "next: stet doctor --config FILE, with the gateway's file"
@@ -182,13 +139,8 @@ func health(h *admin.Health) string {
 	if !h.OK {
 		text = cmp.Or(h.Why, "does not answer")
 	}
-	if h.Name != "" {
-		text = h.Name + ": " + text
-	}
-	if h.P99MS > 0 {
-		text += fmt.Sprintf(", p50 %.1f ms, p99 %.1f ms", h.P50MS, h.P99MS)
-	}
-	return visible(text)
+	return visible(given(h.Name != "", h.Name+": ") + text +
+		given(h.P99MS > 0, fmt.Sprintf(", p50 %.1f ms, p99 %.1f ms", h.P50MS, h.P99MS)))
 }
 
 // gateways says how many of them are well, and names those that are not.
@@ -202,21 +154,14 @@ func gateways(all []admin.Gateway) string {
 		}
 		text += fmt.Sprintf("; %s %s since %s", visible(g.Name), visible(g.State), instant(g.SeenAt))
 	}
-	if len(all) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d ready", ready, len(all)) + text
+	return given(len(all) > 0, fmt.Sprintf("%d of %d ready", ready, len(all))+text)
 }
 
 // rates are those of the last minute, the largest first.
 func rates(s *admin.Status) string {
-	all := admin.Sum(s.Series, s.At.Add(-time.Minute))
-	var parts []string
-	for _, result := range slices.SortedFunc(maps.Keys(all),
-		func(a, b string) int { return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a, b)) }) {
-		parts = append(parts, rate(float64(all[result])/time.Minute.Seconds())+"/s "+result)
-	}
-	return strings.Join(parts, ", ")
+	return ranked(admin.Sum(s.Series, s.At.Add(-time.Minute)), func(n int, result string) string {
+		return rate(float64(n)/time.Minute.Seconds()) + "/s " + result
+	})
 }
 
 // rate is a number per second, to three digits.

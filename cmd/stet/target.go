@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 
@@ -43,12 +44,8 @@ func (s *source) target(w *world) (p target, err error) {
 		}
 		return p, failf(exitUsage, "a memory: store is inside its gateway; give --admin URL")
 	}
-	if s.PepperFile != "" {
-		conf.Store.PepperFile = s.PepperFile
-	}
-	if s.KeysFile != "" {
-		conf.Store.EncryptionKeysFile = s.KeysFile
-	}
+	conf.Store.PepperFile = cmp.Or(s.PepperFile, conf.Store.PepperFile)
+	conf.Store.EncryptionKeysFile = cmp.Or(s.KeysFile, conf.Store.EncryptionKeysFile)
 	p.reconcile = conf.Reconcile
 	conf.Store.EncryptionAccept = conf.Store.EncryptionAccept || s.Plain
 	if p.pepper, err = config.ReadSecret(conf.Store.PepperFile); err != nil {
@@ -71,9 +68,7 @@ func storeOf(file, address string) (*config.Config, dsn.DSN, error) {
 	if err != nil {
 		return nil, dsn.DSN{}, err
 	}
-	if address != "" {
-		conf.Store.DSN = address
-	}
+	conf.Store.DSN = cmp.Or(address, conf.Store.DSN)
 	conf.Store.ListenDSN = "" // commands wait for no notification
 	d, err := dsn.Parse(conf.Store.DSN)
 	if err != nil {
@@ -102,9 +97,6 @@ func throughAdmin(conf *config.Config) (p target, err error) {
 	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	scheme := "http://"
-	if conf.Admin.TLS != nil {
-		scheme = "https://"
-	}
-	return target{admin: scheme + net.JoinHostPort(host, port), token: string(token)}, nil
+	secure := given(conf.Admin.TLS != nil, "s")
+	return target{admin: "http" + secure + "://" + net.JoinHostPort(host, port), token: string(token)}, nil
 }

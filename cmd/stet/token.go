@@ -53,9 +53,7 @@ func (c *tokenNewCmd) Run(w *world) error {
 	if c.JSON {
 		return writeJSON(w.stdout, map[string]any{"token": token, "tokens_file": entry})
 	}
-	if _, err := fmt.Fprintln(w.stdout, token); err != nil {
-		return err
-	}
+	fmt.Fprintln(w.stdout, token)
 	return errorOf(fmt.Fprintf(w.stderr, "its holder puts it into %s, and admin.tokens_file has\n%s\n", adminTokenVariable,
 		doc))
 }
@@ -80,9 +78,7 @@ func (c *secretNewCmd) Run(w *world) error {
 	case c.Pepper:
 		secret = base64.RawURLEncoding.EncodeToString(fresh())
 	}
-	if _, err := fmt.Fprintln(w.stdout, secret); err != nil {
-		return err
-	}
+	fmt.Fprintln(w.stdout, secret)
 	return errorOf(fmt.Fprintln(w.stderr, "keep it in a file that only the gateway can read: chmod 600 FILE"))
 }
 

@@ -2,13 +2,13 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 
@@ -137,11 +137,8 @@ func (c *configTestCmd) verdict(conf *config.Config) (v verdict, err error) {
 	if i >= 0 {
 		policy = &conf.Routes[i].Policy
 		v.From = conf.Origin(fmt.Sprintf("routes[%d].match", i)).String()
-		if mode = conf.Routes[i].Mode; mode != "" {
-			modeAt = fmt.Sprintf("routes[%d].mode", i)
-		} else {
-			modeAt = fmt.Sprintf("routes[%d].policy.required_methods", i)
-		}
+		mode = conf.Routes[i].Mode
+		modeAt = fmt.Sprintf("routes[%d].", i) + cmp.Or(given(mode != "", "mode"), "policy.required_methods")
 	}
 	if v.Keyed, err = c.try(&anybody, policy.Key.Header); err != nil {
 		return v, err
@@ -203,32 +200,21 @@ func (c *configTestCmd) try(conf *config.Config, keyHeader string) (t tried, err
 		return t, &statusError{exitUsage, err}
 	}
 	defer g.CloseIdle()
-	w := &answer{header: http.Header{}, status: http.StatusOK}
+	w := httptest.NewRecorder()
 	g.ServeHTTP(w, r)
-	t.Status = w.status
+	t.Status = w.Code
 	select {
 	case e := <-answers:
 		t.route, t.Result = e.Route, e.Result
 	default:
 	}
-	if w.header.Get(standIn) == "" {
+	if w.Header().Get(standIn) == "" {
 		var p struct{ Code, Detail string } // not all profiles have it
-		_ = json.Unmarshal(w.body.Bytes(), &p)
+		_ = json.Unmarshal(w.Body.Bytes(), &p)
 		t.Code, t.Detail = cmp.Or(p.Code, t.Result), p.Detail
 	}
 	return t, nil
 }
-
-// answer keeps what the gateway answers.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) WriteHeader(status int)      { a.status = status }
-func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 // standIn marks the answers of what stands in for the API.
 const standIn = "X-Stand-In"
@@ -243,11 +229,8 @@ func (v *verdict) print(out io.Writer) error {
 		return t.Flush()
 	}
 	fmt.Fprintf(t, "without a key\t%s\n", v.Keyless)
-	with := v.Keyed.String()
-	if v.Mode == "shadow" {
-		with = "passes, and what would have been answered is counted"
-	}
-	fmt.Fprintf(t, "with a key\t%s\n", with)
+	shadowed := given(v.Mode == "shadow", "passes, and what would have been answered is counted")
+	fmt.Fprintf(t, "with a key\t%s\n", cmp.Or(shadowed, v.Keyed.String()))
 	fmt.Fprintf(t, "scope\t%s\n", v.Scope)
 	if v.Scoped != nil {
 		fmt.Fprintf(t, "as given\t%s\n", v.Scoped)

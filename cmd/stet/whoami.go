@@ -13,12 +13,8 @@ type whoamiCmd struct {
 }
 
 func (c *whoamiCmd) Run(w *world, a *api) error {
-	return shown(w, a, "/api/v1/whoami", c.JSON, func(i *admin.Whoami, w *world) error {
-		needed := ""
-		if i.NoToken {
-			needed = "none is needed"
-		}
+	return errorOf(shown(w, a, "/api/v1/whoami", c.JSON, func(i *admin.Whoami, w *world) error {
 		return pairs(w.stdout, "name", i.Name, "role", i.Role, "scopes", cmp.Or(strings.Join(i.Scopes, ", "), "all"),
-			"token", needed)
-	})
+			"token", given(i.NoToken, "none is needed"))
+	}))
 }

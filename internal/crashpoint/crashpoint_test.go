@@ -114,7 +114,7 @@ func self(t *testing.T, kind string) *Process {
 // well, when it is asked to.
 func TestProcess(t *testing.T) {
 	p := self(t, "lives")
-	if _, err := Post(t.Context(), p.URL, "WRITE", "{}"); err == nil {
+	if _, err := Post(t.Context(), p.URL, "WRITE", "application/json", "{}"); err == nil {
 		t.Error("it answered")
 	}
 	killed, err := p.Wait(t.Context())
@@ -125,7 +125,7 @@ func TestProcess(t *testing.T) {
 		t.Errorf("died %v, %v", died, err)
 	}
 	p = self(t, "lives")
-	if a, err := Post(t.Context(), p.URL, "READ", "{}"); err != nil || a.Status != http.StatusOK {
+	if a, err := Post(t.Context(), p.URL, "READ", "application/json", "{}"); err != nil || a.Status != http.StatusOK {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if died, err := p.Died(); died || err != nil {

@@ -68,14 +68,15 @@ type Reply struct {
 	Body     string
 }
 
-// Post sends a JSON body with an idempotency key, once. An error is a connection that broke.
-func Post(ctx context.Context, url, key, body string) (Reply, error) {
+// Post sends a body of a media type with an idempotency key, once. An error is a connection that
+// broke.
+func Post(ctx context.Context, url, key, media, body string) (Reply, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return Reply{}, err
 	}
 	r.Header.Set("Idempotency-Key", key)
-	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Type", media)
 	r.GetBody = nil // net/http must not repeat the request by itself
 	r.Close = true  // each process has a port of its own, for a moment
 	w, err := http.DefaultClient.Do(r)

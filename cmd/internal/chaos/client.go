@@ -21,7 +21,8 @@ const retryPause = 100 * time.Millisecond // Retry-After says more, but this cli
 
 // once sends the request; an error is a connection that broke.
 func (c *client) once(ctx context.Context, url string) (crashpoint.Reply, error) {
-	a, err := crashpoint.Post(ctx, url+"/v1/"+c.what, c.key, fmt.Sprintf(`{"reference":%q,"amount":1999,"card":%q}`, c.key, c.card))
+	a, err := crashpoint.Post(ctx, url+"/v1/"+c.what, c.key, "application/json",
+		fmt.Sprintf(`{"reference":%q,"amount":1999,"card":%q}`, c.key, c.card))
 	saw := fmt.Sprint(a.Status)
 	if err != nil {
 		saw = "cut off"

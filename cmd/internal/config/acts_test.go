@@ -41,19 +41,17 @@ func TestEverySettingOfAPolicyActs(t *testing.T) {
 			}
 		})
 		if reflect.DeepEqual(p.HTTP(), was) != (path == "upstream_key") { // that one is the proxy's
-			t.Errorf("policy.%s changes nothing: give it its field in counterparts", path)
+			t.Errorf("policy.%s changes nothing: give it the tag is", path)
 		}
 	})
 	if n < 40 {
 		t.Errorf("only %d settings were found", n)
 	}
 	set := map[any]bool{}
-	for _, other := range plain.counterparts(&was) {
-		set[other] = true
-	}
+	plain.beside(&was, func(_ field, other reflect.Value) { set[other.Addr().Interface()] = true })
 	leaves(reflect.ValueOf(&was).Elem(), "", func(path string, v reflect.Value) {
 		if set[v.Addr().Interface()] == slices.Contains(elsewhere, path) {
-			t.Errorf("stethttp.Config.%s: a policy has to have a setting for it, in counterparts, or elsewhere lists it", path)
+			t.Errorf("stethttp.Config.%s: a policy has to have a setting for it, by the tag is, or elsewhere lists it", path)
 		}
 	})
 }

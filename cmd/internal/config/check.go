@@ -43,6 +43,13 @@ func (k *checker) fail(path, format string, args ...any) {
 	k.errs.add(k.given.of(path), path, format, args...)
 }
 
+// refuse fails if something is wrong.
+func (k *checker) refuse(wrong bool, path, format string, args ...any) {
+	if wrong {
+		k.fail(path, format, args...)
+	}
+}
+
 // later refuses what this build knows and cannot do: a setting that is silently ignored is worse
 // than none.
 func (k *checker) later(v reflect.Value, path string) {
@@ -65,19 +72,16 @@ func (k *checker) listeners() {
 		k.upstream()
 	}
 	for i, s := range k.TrustedProxies {
-		if p, err := proxies(s); err != nil || p.Addr().Is4In6() {
-			k.fail(fmt.Sprintf("trusted_proxies[%d]", i), "%q is no address and no range of them, such as 10.0.0.7 or 10.0.0.0/8", s)
-		}
+		p, err := proxies(s)
+		k.refuse(err != nil || p.Addr().Is4In6(), fmt.Sprintf("trusted_proxies[%d]", i),
+			"%q is no address and no range of them, such as 10.0.0.7 or 10.0.0.0/8", s)
 	}
-	if u, err := url.Parse(k.ProblemBase); err != nil || !u.IsAbs() {
-		k.fail("problem_base", "%q is not an absolute URI, such as https://errors.example.com/", k.ProblemBase)
-	}
-	if err := (stethttp.Config{AllowOrigins: k.CORS.AllowOrigins}).Validate(); err != nil {
-		k.fail("cors.allow_origins", "%s", errors.Unwrap(err))
-	}
-	if k.TLS != nil && k.H2C {
-		k.fail("h2c", "h2c is HTTP/2 without TLS; with tls, HTTP/2 is there anyway")
-	}
+	u, err := url.Parse(k.ProblemBase)
+	k.refuse(err != nil || !u.IsAbs(), "problem_base",
+		"%q is not an absolute URI, such as https://errors.example.com/", k.ProblemBase)
+	err = stethttp.Config{AllowOrigins: k.CORS.AllowOrigins}.Validate()
+	k.refuse(err != nil, "cors.allow_origins", "%s", errors.Unwrap(err))
+	k.refuse(k.TLS != nil && k.H2C, "h2c", "h2c is HTTP/2 without TLS; with tls, HTTP/2 is there anyway")
 }
 
 // admin checks the operators' listeners, and that connections from other machines need a token.
@@ -90,22 +94,20 @@ func (k *checker) admin() {
 	case k.Admin.TLS != nil:
 		k.fail("admin.tls", "it is for admin.listen, which is empty: a socket has no TLS")
 	}
-	if host, _, err := net.SplitHostPort(k.Admin.Listen); err == nil && !loopback(host) && k.Admin.TokenFile == "" && k.Admin.TokensFile == "" {
-		k.fail("admin.listen", "%s can be reached from elsewhere: that needs a token (admin.token_file), or listen on 127.0.0.1", k.Admin.Listen)
-	}
-	if k.Admin.TokenFile != "" && k.Admin.TokensFile != "" {
-		k.fail("admin.tokens_file", "give token_file or tokens_file, not both")
-	}
+	host, _, err := net.SplitHostPort(k.Admin.Listen)
+	k.refuse(err == nil && !loopback(host) && k.Admin.TokenFile == "" && k.Admin.TokensFile == "", "admin.listen",
+		"%s can be reached from elsewhere: that needs a token (admin.token_file), or listen on 127.0.0.1", k.Admin.Listen)
+	k.refuse(k.Admin.TokenFile != "" && k.Admin.TokensFile != "", "admin.tokens_file",
+		"give token_file or tokens_file, not both")
 	const longest = 60
-	if n := utf8.RuneCountInString(k.Admin.Title); n > longest {
-		k.fail("admin.title", "it has %d characters, and %d fit on a page", n, longest)
-	}
+	n := utf8.RuneCountInString(k.Admin.Title)
+	k.refuse(n > longest, "admin.title", "it has %d characters, and %d fit on a page", n, longest)
 	if t := k.Console.TraceURL; t != "" {
 		const place = "{trace_id}"
 		u, err := url.Parse(strings.ReplaceAll(t, place, "0"))
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || !strings.Contains(t, place) {
-			k.fail("console.trace_url", "%q is not the URL of a page with {trace_id} in it, such as https://traces.example/{trace_id}", redactURL(t))
-		}
+		k.refuse(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+			!strings.Contains(t, place), "console.trace_url",
+			"%q is not the URL of a page with {trace_id} in it, such as https://traces.example/{trace_id}", redactURL(t))
 	}
 }
 
@@ -124,9 +126,7 @@ func (k *checker) address(path, s string) {
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
-	if err != nil {
-		k.fail(path, "%q is not HOST:PORT; :8080 is every address of this machine, port 0 a free one", redact(s))
-	}
+	k.refuse(err != nil, path, "%q is not HOST:PORT; :8080 is every address of this machine, port 0 a free one", redact(s))
 }
 
 func loopback(host string) bool {
@@ -141,13 +141,12 @@ func (k *checker) store() {
 		return
 	}
 	if k.Store.ListenDSN != "" {
-		if listen, err := dsn.Parse(k.Store.ListenDSN); err != nil || listen.Scheme != "postgres" || d.Scheme != "postgres" {
-			k.fail("store.listen_dsn", "it is the address of the same Postgres as in store.dsn, without the pooler between")
-		}
+		listen, err := dsn.Parse(k.Store.ListenDSN)
+		k.refuse(err != nil || listen.Scheme != "postgres" || d.Scheme != "postgres", "store.listen_dsn",
+			"it is the address of the same Postgres as in store.dsn, without the pooler between")
 	}
-	if k.Replicas > 1 && !d.Shared() {
-		k.fail("replicas", "%d gateways cannot share a %s store: its records live in one process, or on one host", k.Replicas, d.Scheme)
-	}
+	k.refuse(k.Replicas > 1 && !d.Shared(), "replicas",
+		"%d gateways cannot share a %s store: its records live in one process, or on one host", k.Replicas, d.Scheme)
 	switch c, err := dsn.ParseCache(k.Store.Cache, d); {
 	case err != nil:
 		k.fail("store.cache", "%s", err)
@@ -158,9 +157,8 @@ func (k *checker) store() {
 		}
 		k.fail("store.cache", "it is the store's own %s", where)
 	}
-	if k.Store.EncryptionAccept && k.Store.EncryptionKeysFile == "" {
-		k.fail("store.encryption_accept_plain", "without store.encryption_keys_file everything is plain")
-	}
+	k.refuse(k.Store.EncryptionAccept && k.Store.EncryptionKeysFile == "", "store.encryption_accept_plain",
+		"without store.encryption_keys_file everything is plain")
 	for i, profile := range k.profiles {
 		if profile == "seed-strict" && d.Persistent() && k.Store.EncryptionKeysFile == "" {
 			path := "policy.profile"
@@ -177,59 +175,55 @@ func (k *checker) store() {
 func (k *checker) reconcile() {
 	c := &k.Reconcile
 	if c.Probe.URL != "" {
-		if err := (reconcile.Probe{URL: c.Probe.URL}).Validate(); err != nil {
-			k.fail("reconcile.probe.url", "%s", err)
-		}
-		if last := reconcile.LastProbe(c.MaxProbes); c.Probe.Settle.Duration() > last {
-			k.fail(k.set(whole, "reconcile.probe.settle_s", "reconcile.max_probes"), "settle_s is %s, and the last of max_probes: %d comes %s s after the "+
-				"first: a missing one would never be proof; raise reconcile.max_probes, lower reconcile.probe.settle_s, or let it be 0, which says never",
-				c.Probe.Settle, c.MaxProbes, Seconds(last))
-		}
+		err := reconcile.Probe{URL: c.Probe.URL}.Validate()
+		k.refuse(err != nil, "reconcile.probe.url", "%s", err)
+		last := reconcile.LastProbe(c.MaxProbes)
+		k.refuse(c.Probe.Settle.Duration() > last, k.set("reconcile.probe.settle_s", "reconcile.max_probes"),
+			"settle_s is %s, and the last of max_probes: %d comes %s s after the first: a missing one would never be proof; "+
+				"raise reconcile.max_probes, lower reconcile.probe.settle_s, or let it be 0, which says never",
+			c.Probe.Settle, c.MaxProbes, Seconds(last))
 	}
-	if c.Webhook.Listen != "" {
-		k.address("reconcile.webhook.listen", c.Webhook.Listen)
-		if c.Webhook.SecretFile == "" {
-			k.fail("reconcile.webhook.listen", "a webhook needs a secret: give reconcile.webhook.secret_file")
-		}
+	if at := c.Webhook.Listen; at != "" {
+		k.address("reconcile.webhook.listen", at)
+		k.refuse(c.Webhook.SecretFile == "", "reconcile.webhook.listen",
+			"a webhook needs a secret: give reconcile.webhook.secret_file")
 	}
 }
 
 func (k *checker) scope() {
 	s := &k.Scope
-	var set []string
-	for name, on := range map[string]bool{"header": s.Header != "", "api_key": s.APIKey != nil, "jwt": s.JWT != nil, "client_cert": s.ClientCert,
-		"single_tenant": s.SingleTenant} {
-		if on {
-			set = append(set, name)
-		}
-	}
-	slices.Sort(set)
-	if len(set) > 1 {
+	if set := s.ways(); len(set) > 1 {
 		k.fail("scope."+set[1], "a request has one scope: give one of %s", strings.Join(set, ", "))
 	}
 	if s.Header != "" {
 		k.header("scope.header", s.Header)
-		if slices.Contains(credentials, http.CanonicalHeaderKey(s.Header)) {
-			k.fail("scope.header", "scopes are stored, listed and logged as they are, and %s holds a credential: write scope: { api_key: { header: %s } }, "+
-				"which keeps a hash of it", s.Header, s.Header)
-		}
+		k.refuse(slices.Contains(credentials, http.CanonicalHeaderKey(s.Header)), "scope.header",
+			"scopes are stored, listed and logged as they are, and %s holds a credential: "+
+				"write scope: { api_key: { header: %[1]s } }, which keeps a hash of it", s.Header)
 	}
 	if s.APIKey != nil {
 		k.header("scope.api_key.header", s.APIKey.Header)
 	}
-	if s.ClientCert && (k.TLS == nil || k.TLS.ClientCAFile == "") {
-		k.fail("scope.client_cert", "it needs tls.client_ca_file; without it, client certificates are not verified")
-	}
+	k.refuse(s.ClientCert && (k.TLS == nil || k.TLS.ClientCAFile == ""), "scope.client_cert",
+		"it needs tls.client_ca_file; without it, client certificates are not verified")
 }
 
 // credentials are headers that no store and no log should hold the values of.
 var credentials = []string{"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "Api-Key", "X-Auth-Token", "X-Access-Token"}
 
-// Unscoped reports that nothing is said of whose requests are.
-func (c *Config) Unscoped() bool {
-	s := &c.Scope
-	return s.Header == "" && s.APIKey == nil && s.JWT == nil && !s.ClientCert && !s.SingleTenant
+// ways are the keys of the section that say whose a request is.
+func (s *Scope) ways() (set []string) {
+	for f := range fields(reflect.ValueOf(s).Elem()) {
+		if key := f.tag.Get("yaml"); key != "parts" && !f.IsZero() {
+			set = append(set, key)
+		}
+	}
+	slices.Sort(set)
+	return set
 }
+
+// Unscoped reports that nothing is said of whose requests are.
+func (c *Config) Unscoped() bool { return len(c.Scope.ways()) == 0 }
 
 // Warnings are what a gateway runs with and is probably not meant.
 func (c *Config) Warnings() (all []*Error) {
@@ -251,9 +245,7 @@ func (c *Config) Warnings() (all []*Error) {
 }
 
 func (k *checker) header(path, name string) {
-	if !canon.IsToken(name) {
-		k.fail(path, "%q is not the name of a header", name)
-	}
+	k.refuse(!canon.IsToken(name), path, "%q is not the name of a header", name)
 }
 
 // policy checks one effective policy. A route's value may come from the file's policy; then its
@@ -265,22 +257,19 @@ func (k *checker) policy(p *Policy, own, file string) {
 		}
 		return own + "." + key
 	}
-	if p.MinTTL > p.MaxTTL {
-		k.fail(at(k.set(at, "max_ttl_s", "min_ttl_s")), "min_ttl_s is %s and max_ttl_s is %s: no hint could be granted", p.MinTTL, p.MaxTTL)
-	}
-	if p.Key.MinLen > p.Key.MaxLen {
-		k.fail(at(k.set(at, "key.max_len", "key.min_len")), "key.min_len is %d and key.max_len is %d: no key could be accepted", p.Key.MinLen, p.Key.MaxLen)
-	}
-	if form, err := stethttp.Profile(p.Profile); err == nil && form.Errors == stethttp.StripeErrors && p.WaitPolicy == "accepted" {
-		k.fail(at(k.set(at, "wait_policy", "profile")), "accepted answers 202, and the clients of profile %s take an answer below 400 "+
-			"for the result: wait or no-wait", p.Profile)
-	}
-	if _, err := p.Key.pattern(); err != nil {
-		k.fail(at("key.pattern"), "%s", err)
-	}
+	k.refuse(p.MinTTL > p.MaxTTL, k.set(at("max_ttl_s"), at("min_ttl_s")),
+		"min_ttl_s is %s and max_ttl_s is %s: no hint could be granted", p.MinTTL, p.MaxTTL)
+	k.refuse(p.Key.MinLen > p.Key.MaxLen, k.set(at("key.max_len"), at("key.min_len")),
+		"key.min_len is %d and key.max_len is %d: no key could be accepted", p.Key.MinLen, p.Key.MaxLen)
+	form, err := stethttp.Profile(p.Profile)
+	k.refuse(err == nil && form.Errors == stethttp.StripeErrors && p.WaitPolicy == "accepted",
+		k.set(at("wait_policy"), at("profile")), "accepted answers 202, and the clients of profile %s take an answer "+
+			"below 400 for the result: wait or no-wait", p.Profile)
+	_, err = p.Key.pattern()
+	k.refuse(err != nil, at("key.pattern"), "%s", err)
 	k.header(at("key.header"), p.Key.Header)
 	if err := p.recipe().Validate(); err != nil {
-		k.fail(at(k.set(at, "fingerprint", "fingerprint.body")), "%s", strings.TrimPrefix(err.Error(), "recipe: "))
+		k.fail(k.set(at("fingerprint"), at("fingerprint.body")), "%s", strings.TrimPrefix(err.Error(), "recipe: "))
 	}
 	for _, name := range p.Replay.DropHeaders {
 		k.header(at("replay.drop_headers"), name)
@@ -293,18 +282,14 @@ func (k *checker) policy(p *Policy, own, file string) {
 		}
 	}
 	for _, m := range p.RequiredMethods {
-		if k.given.given(at("required_methods")) && !slices.Contains(p.EnabledMethods, m) {
-			k.fail(at("required_methods"), "%s is not in enabled_methods, so it always passes: enable it or do not require it", m)
-		}
+		k.refuse(k.given.given(at("required_methods")) && !slices.Contains(p.EnabledMethods, m), at("required_methods"),
+			"%s is not in enabled_methods, so it always passes: enable it or do not require it", m)
 	}
 }
 
-// whole is the place of a setting that no route has.
-func whole(path string) string { return path }
-
-// set returns the first of two keys that was given; at says where a key is.
-func (k *checker) set(at func(string) string, a, b string) string {
-	if k.given.given(at(a)) {
+// set returns the first of two settings that was given.
+func (k *checker) set(a, b string) string {
+	if k.given.given(a) {
 		return a
 	}
 	return b

@@ -58,38 +58,36 @@ func (d *decoder) value(n *yaml.Node, f field, path string) {
 		}
 		return
 	}
-	empty := n.Kind == yaml.ScalarNode && n.Tag == "!!null"
 	switch f.Kind() {
 	case reflect.Struct:
-		if !empty {
-			d.structure(n, f.Value, path)
-		}
+		d.structure(n, f.Value, path)
 	case reflect.Pointer:
 		if f.IsNil() {
 			f.Set(reflect.New(f.Type().Elem()))
 			setDefaults(f.Elem())
 		}
-		if !empty {
-			d.structure(n, f.Elem(), path)
-		}
-		d.demand(n, f.Elem(), path)
+		d.structure(n, f.Elem(), path)
 	case reflect.Slice:
-		if !empty {
-			d.list(n, f, path)
-		}
+		d.list(n, f, path)
 	default:
 		d.scalar(n, f, path)
 	}
 }
 
+// empty reports a key without a value.
+func empty(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// structure decodes what is there, and checks that it is all that has to be.
 func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
-	if n.Kind != yaml.MappingNode {
+	var content []*yaml.Node
+	if n.Kind == yaml.MappingNode {
+		content = n.Content
+	} else if !empty(n) {
 		d.fail(n, path, "want keys and values, not %s", describe(n))
-		return
 	}
 	first := map[string]int{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, val := n.Content[i], n.Content[i+1]
+	for pair := range slices.Chunk(content, 2) {
+		key, val := pair[0], pair[1]
 		name := join(path, key.Value)
 		f, ok := member(v, key.Value)
 		switch line, twice := first[key.Value]; {
@@ -104,16 +102,12 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		default:
 			first[key.Value] = key.Line
 			d.given[name] = d.at(resolve(val))
-			if val.Kind == yaml.ScalarNode && val.Tag == "!!null" && val.Value == "" { // its own place is the next token's
+			if empty(val) && val.Value == "" { // its own place is the next token's
 				d.given[name] = d.at(key)
 			}
 			d.value(val, f, name)
 		}
 	}
-}
-
-// demand checks that what is there has all it needs.
-func (d *decoder) demand(n *yaml.Node, v reflect.Value, path string) {
 	for f := range v.Type().Fields() {
 		key := f.Tag.Get("yaml")
 		if _, ok := d.given[join(path, key)]; !ok && f.Tag.Get("nonempty") == "required" {
@@ -123,7 +117,10 @@ func (d *decoder) demand(n *yaml.Node, v reflect.Value, path string) {
 }
 
 func (d *decoder) list(n *yaml.Node, f field, path string) {
-	if n.Kind != yaml.SequenceNode {
+	switch {
+	case empty(n):
+		return
+	case n.Kind != yaml.SequenceNode:
 		d.fail(n, path, "want a list such as [a, b], not %s", describe(n))
 		return
 	}
@@ -136,9 +133,6 @@ func (d *decoder) list(n *yaml.Node, f field, path string) {
 			setDefaults(elem.Value)
 		}
 		d.value(item, elem, name)
-		if elem.Kind() == reflect.Struct {
-			d.demand(resolve(item), elem.Value, name)
-		}
 	}
 	f.Set(out)
 }

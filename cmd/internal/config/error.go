@@ -17,14 +17,8 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	s := e.Text
-	if e.Path != "" {
-		s = e.Path + ": " + s
-	}
-	if e.Where != "" {
-		s = e.Where + ": " + s
-	}
-	return s
+	parts := slices.DeleteFunc([]string{e.Where, e.Path, e.Text}, func(part string) bool { return part == "" })
+	return strings.Join(parts, ": ")
 }
 
 // Errors are all that is wrong, in the order of the file.

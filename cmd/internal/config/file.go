@@ -13,6 +13,7 @@ package config
 //	init     value that `config init` writes where there is no good default
 //	example  value that `config init` shows for a setting without a default
 //	doc      meaning, in one line
+//	is       field of [stethttp.Config] that a setting of a policy stands for
 //	unit     what a number counts, unless its type is [Seconds]
 //	secret   never shown; "dsn": only its password, "url": also its query without placeholders
 //	or       key of a setting that names a file with the value

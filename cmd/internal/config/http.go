@@ -16,34 +16,20 @@ import (
 // stands for the first.
 var routeModes = append([]string{""}, field{tag: reflect.TypeFor[Route]().Field(1).Tag}.enum()...)
 
-// counterparts are the fields of c that the settings of p stand for. The words of a setting have
-// the order of the constants of the field's type; of two words, the second stands for true.
-func (p *Policy) counterparts(c *stethttp.Config) map[any]any {
-	return map[any]any{
-		&p.EnabledMethods: &c.EnabledMethods, &p.RequiredMethods: &c.RequiredMethods, &p.MethodOverride: &c.RefuseOverride,
-		&p.DefaultTTL: &c.Policy.Retain, &p.MinTTL: &c.MinTTL, &p.MaxTTL: &c.MaxTTL, &p.TTLFrom: &c.Policy.FromCreation,
-		&p.WaitPolicy: &c.Waiting, &p.WaitTimeout: &c.WaitTimeout, &p.RetryAfterMax: &c.RetryAfterMax,
-		&p.ExecutionTimeout: &c.Policy.Execution, &p.Lease: &c.Policy.Lease, &p.KeepExpired: &c.Policy.KeepExpired,
-		&p.OnLeaseExpiry: &c.Policy.OnLapse, &p.On5xx: &c.On5xx, &p.OnPanic: &c.OnPanic, &p.OnOversize: &c.OnOversize,
-		&p.OnCompleteFailure: &c.Withhold, &p.FailMode: &c.FailOpen,
-		&p.MaxBodyBytes: &c.MaxBody, &p.MaxResponseBytes: &c.MaxResponse, &p.MaxHeaderBytes: &c.MaxHeader,
-		&p.MaxRequestAge: &c.MaxRequestAge, &p.EarlyData: &c.EarlyData, &p.NoStoreStatus: &c.NoStoreStatus,
-		&p.Status.Mismatch: &c.Status.Mismatch, &p.Status.InvalidKey: &c.Status.InvalidKey,
-		&p.Key.Header: &c.KeyHeader, &p.Key.Syntax: &c.Key.Syntax, &p.Key.MinLen: &c.Key.MinLen, &p.Key.MaxLen: &c.Key.MaxLen,
-		&p.Fingerprint.Body: &c.Fingerprint.Body, &p.Fingerprint.Fields: &c.Fingerprint.Fields,
-		&p.Fingerprint.Exclude: &c.Fingerprint.Exclude, &p.Fingerprint.Headers: &c.Fingerprint.Headers,
-		&p.Fingerprint.Decode: &c.Fingerprint.Decode, &p.Replay.KeepSetCookie: &c.Replay.KeepSetCookie,
-		&p.Replay.DropHeaders: &c.Replay.DropHeaders, &p.Replay.Markers: &c.Replay.Markers,
-	}
-}
-
-// beside calls f with each setting that has a counterpart in c, and that counterpart.
+// beside calls f with each setting that has a counterpart in c, by the tag is, and with that. The
+// words of a setting have the order of the constants of the counterpart's type; of two words, the
+// second stands for true.
 func (p *Policy) beside(c *stethttp.Config, f func(setting field, other reflect.Value)) {
-	others := p.counterparts(c)
 	settings(reflect.ValueOf(p).Elem(), "", func(s field, _ string, _ reflect.Value) {
-		if other, ok := others[s.Addr().Interface()]; ok {
-			f(s, reflect.ValueOf(other).Elem())
+		path, ok := s.tag.Lookup("is")
+		if !ok {
+			return
 		}
+		other := reflect.ValueOf(c).Elem()
+		for name := range strings.SplitSeq(path, ".") {
+			other = other.FieldByName(name)
+		}
+		f(s, other)
 	})
 }
 
@@ -113,16 +99,12 @@ func (p *Policy) recipe() stet.Recipe {
 	return c.Fingerprint
 }
 
+// pattern is what the whole key has to match; nil: anything.
 func (k *key) pattern() (*regexp.Regexp, error) {
 	if k.Pattern == "" {
 		return nil, nil
 	}
-	return wholeKey(k.Pattern)
-}
-
-// wholeKey compiles a pattern that the whole key has to match.
-func wholeKey(expr string) (*regexp.Regexp, error) {
-	re, err := regexp.Compile("^(?:" + expr + ")$")
+	re, err := regexp.Compile("^(?:" + k.Pattern + ")$")
 	if err != nil {
 		return nil, fmt.Errorf("key pattern: %w", err)
 	}
@@ -162,10 +144,7 @@ func (c *Config) LimitsConfig() stethttp.LimitsConfig {
 func (c *Config) Proxies() []netip.Prefix {
 	all := make([]netip.Prefix, len(c.TrustedProxies))
 	for i, s := range c.TrustedProxies {
-		var err error
-		if all[i], err = proxies(s); err != nil {
-			panic("config: an unchecked proxy: " + err.Error())
-		}
+		all[i], _ = proxies(s) // checked before
 	}
 	return all
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestKeyPatternMatchesTheWholeKey(t *testing.T) {
-	re, err := wholeKey("[0-9]{3}|[a-z]+")
+	re, err := (&key{Pattern: "[0-9]{3}|[a-z]+"}).pattern()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,7 +17,7 @@ func TestKeyPatternMatchesTheWholeKey(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	if _, err := wholeKey("("); err == nil {
+	if _, err := (&key{Pattern: "("}).pattern(); err == nil {
 		t.Error("a broken pattern was taken")
 	}
 }

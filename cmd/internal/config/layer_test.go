@@ -46,13 +46,15 @@ func TestPrecedence(t *testing.T) {
 
 func (c *Config) lookup(t *testing.T, path string) (value, origin string) {
 	t.Helper()
-	for line := range c.lines() {
-		if line.path == path {
-			return line.value, c.Origin(path).String()
+	c.lines(func(l line) {
+		if l.path == path {
+			value, origin = l.value, c.Origin(path).String()
 		}
+	})
+	if origin == "" {
+		t.Fatalf("there is no line for %s", path)
 	}
-	t.Fatalf("there is no line for %s", path)
-	return "", ""
+	return value, origin
 }
 
 func TestOverridesAreChecked(t *testing.T) {

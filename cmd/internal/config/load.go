@@ -1,14 +1,15 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -146,9 +147,9 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	if n = resolve(n); n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return resolve(n.Content[i+1])
+	for pair := range slices.Chunk(n.Content, 2) {
+		if pair[0].Value == key {
+			return resolve(pair[1])
 		}
 	}
 	return nil
@@ -159,11 +160,14 @@ func (d *decoder) read() (*yaml.Node, error) {
 	if d.file == "" {
 		return nil, nil
 	}
-	text, err := readFile(d.file)
+	text, err := readFileOf(d.file, maxFile, 0) // it holds no secret
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("there is no file %s; stet config init > %[1]s makes one", d.file)
+	}
 	if err != nil {
 		return nil, Errors{{Text: "cannot read the configuration: " + err.Error()}}
 	}
-	dec := yaml.NewDecoder(strings.NewReader(text))
+	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, next yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, nil
@@ -177,22 +181,6 @@ func (d *decoder) read() (*yaml.Node, error) {
 		d.errs = append(d.errs, d.syntax(err))
 	}
 	return doc.Content[0], d.errs.Err()
-}
-
-func readFile(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("there is no file %s; stet config init > %s makes one", name, name)
-		}
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(b) > maxFile {
-		err = fmt.Errorf("%s is over %d bytes", name, maxFile)
-	}
-	return string(b), err
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)

@@ -31,10 +31,8 @@ func (o Origin) String() string {
 		return "default"
 	case fromProfile:
 		return "profile " + o.Name
-	case FromFile, FromEnvironment, FromFlag:
-		return o.where()
 	}
-	return fmt.Sprintf("OriginKind(%d)", o.Kind)
+	return o.where()
 }
 
 // where is how an error names the place; a default has none.

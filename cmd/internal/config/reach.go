@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -28,19 +29,9 @@ func (k *checker) unreachable(pattern string, p *Policy) string {
 		method, rest = "", pattern
 	}
 	rest = strings.TrimLeft(rest, " ")
-	if why := unknownMethod(method, p.EnabledMethods); why != "" {
-		return why
-	}
 	path := rest[strings.IndexByte(rest, '/'):] // ServeMux wants one
-	if host := strings.TrimSuffix(rest, path); host != "" {
-		if why := nobodySends(host, path); why != "" {
-			return why
-		}
-	}
-	if why := notThePath(path); why != "" {
-		return why
-	}
-	return k.refused(method, path)
+	return cmp.Or(unknownMethod(method, p.EnabledMethods), nobodySends(strings.TrimSuffix(rest, path), path),
+		notThePath(path), k.refused(method, path))
 }
 
 // unknownMethod says what is wrong with the method of a pattern or a list.
@@ -54,13 +45,9 @@ func unknownMethod(method string, enabled []string) string {
 		return fmt.Sprintf("methods are case-sensitive, and no client sends %s: write %s", method, upper)
 	case slices.Contains(registered, method), slices.Contains(enabled, method):
 		return ""
-	default:
-		hint := spell.Hint(method, registered)
-		if hint == "" {
-			hint = "; if clients send it, name it in policy.enabled_methods"
-		}
-		return fmt.Sprintf("there is no method %s%s", method, hint)
 	}
+	return fmt.Sprintf("there is no method %s%s", method,
+		cmp.Or(spell.Hint(method, registered), "; if clients send it, name it in policy.enabled_methods"))
 }
 
 // nobodySends says why no request has a host: ServeMux compares it with the Host field, without its
@@ -68,6 +55,8 @@ func unknownMethod(method string, enabled []string) string {
 func nobodySends(host, path string) string {
 	bare := strings.Trim(host, "[]")
 	switch {
+	case host == "": // all of them
+		return ""
 	case strings.ContainsAny(host, "*{}"):
 		return fmt.Sprintf("%s stands for no other hosts: leave it out, and the route is for all of them", host)
 	case host != strings.ToLower(host):

@@ -2,9 +2,9 @@ package config
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
-	"iter"
 	"reflect"
 	"strconv"
 	"strings"
@@ -154,11 +154,8 @@ func (r *renderer) example() {
 	setDefaults(v)
 	dash := r.dashed()
 	for f := range fields(v) {
-		l := line{depth: 1, off: 1, key: f.tag.Get("yaml") + ":", value: f.tag.Get("example"), remark: f.remark()}
-		if l.value == "" {
-			l.value = f.sample()
-		}
-		dash.emit(l)
+		dash.emit(line{depth: 1, off: 1, key: f.tag.Get("yaml") + ":", remark: f.remark(),
+			value: cmp.Or(f.tag.Get("example"), f.sample())})
 	}
 }
 
@@ -210,15 +207,12 @@ func format(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// lines are the effective configuration.
-func (c *Config) lines() iter.Seq[line] {
-	return func(yield func(line) bool) {
-		going := true
-		r := renderer{emit: func(l line) { going = going && yield(l) }}
-		r.fields(reflect.ValueOf(&c.File).Elem(), reflect.Value{}, "", 0, 0)
-		for i := range c.Routes {
-			r.element(&c.Routes[i], &c.Policy, fmt.Sprintf("routes[%d]", i))
-		}
+// lines emits the effective configuration.
+func (c *Config) lines(emit func(line)) {
+	r := renderer{emit: emit}
+	r.fields(reflect.ValueOf(&c.File).Elem(), reflect.Value{}, "", 0, 0)
+	for i := range c.Routes {
+		r.element(&c.Routes[i], &c.Policy, fmt.Sprintf("routes[%d]", i))
 	}
 }
 
@@ -245,12 +239,12 @@ func (l line) write(w *bufio.Writer) {
 // says where its value comes from.
 func (c *Config) Show(w io.Writer, origin bool) error {
 	b := bufio.NewWriter(w)
-	for l := range c.lines() {
+	c.lines(func(l line) {
 		if l.remark = ""; origin && l.value != "" {
 			l.remark = c.Origin(l.path).String()
 		}
 		l.write(b)
-	}
+	})
 	return b.Flush()
 }
 
@@ -277,11 +271,12 @@ func (c *Config) Settings(pending []Change) (all []admin.Setting) {
 	for _, p := range pending {
 		waiting[p.Path] = unquote(p.Is)
 	}
-	for l := range c.lines() {
+	c.lines(func(l line) {
 		if l.value != "" {
-			all = append(all, admin.Setting{Path: l.path, Value: unquote(l.value), Origin: c.Origin(l.path).String(), Doc: l.doc, Unit: l.unit, Pending: waiting[l.path]})
+			all = append(all, admin.Setting{Path: l.path, Value: unquote(l.value), Origin: c.Origin(l.path).String(),
+				Doc: l.doc, Unit: l.unit, Pending: waiting[l.path]})
 		}
-	}
+	})
 	return all
 }
 

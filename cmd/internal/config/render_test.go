@@ -111,8 +111,8 @@ routes:
 // The schema knows what the decoder knows: it is made from the same tree. What is checked here is
 // that it is well formed and says the things an editor needs.
 func TestSchema(t *testing.T) {
-	var b strings.Builder
-	if err := Schema(&b); err != nil {
+	doc, err := json.Marshal(Schema())
+	if err != nil {
 		t.Fatal(err)
 	}
 	var s struct {
@@ -129,7 +129,7 @@ func TestSchema(t *testing.T) {
 		}
 		Definitions map[string]struct{ Properties map[string]any }
 	}
-	if err := json.Unmarshal([]byte(b.String()), &s); err != nil {
+	if err := json.Unmarshal(doc, &s); err != nil {
 		t.Fatal(err)
 	}
 	if s.AdditionalProperties == nil || *s.AdditionalProperties {
@@ -152,7 +152,7 @@ func TestSchema(t *testing.T) {
 
 // Every tag is one the walks know; a misspelt one would be silently without effect.
 func TestTags(t *testing.T) {
-	known := regexp.MustCompile(`^(yaml|default|enum|min|max|nonempty|later|dialect|example|init|doc|unit|secret|or|reload|why|file|public)$`)
+	known := regexp.MustCompile(`^(yaml|default|enum|min|max|nonempty|later|dialect|example|init|doc|is|unit|secret|or|reload|why|file|public)$`)
 	word := regexp.MustCompile(`(\w+):"`)
 	quoted := regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	eachField(func(typ reflect.Type, f reflect.StructField) {

@@ -2,21 +2,17 @@ package config
 
 import (
 	"encoding/json"
-	"io"
 	"reflect"
 )
 
-// Schema writes the JSON Schema (draft-07, which editors' YAML support reads) of the configuration
+// Schema is the JSON Schema (draft-07, which editors' YAML support reads) of the configuration
 // file.
-func Schema(w io.Writer) error {
+func Schema() map[string]any {
 	s := object(reflect.TypeFor[File]())
 	s["$schema"] = "http://json-schema.org/draft-07/schema#"
 	s["title"] = "Stet gateway configuration"
 	s["definitions"] = map[string]any{"policy": object(reflect.TypeFor[Policy]())}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(s)
+	return s
 }
 
 func object(t reflect.Type) map[string]any {

@@ -63,7 +63,7 @@ func TestParseErrors(t *testing.T) {
 		"redis://a/x":                      "redis: the database is a number, as in redis://127.0.0.1:6379/0",
 		"redis+cluster://a,b/1":            "redis+cluster: a cluster has one database: leave out what comes after the hosts",
 		"redis://a?wait=x":                 "redis: wait is how many replicas confirm a write, a whole number",
-		"redis://a?await=1":                `redis: there is no parameter "await"; the only one is wait`,
+		"redis://a?await=1":                `redis: it has no parameter "await"; did you mean wait?; its only one is wait`,
 		"redis://u:%pw@a":                  "redis: the user and password cannot be read; write %40 for an @ in them",
 		"mysql:stet":                       "mysql: needs a user, a host and a database, as in mysql://USER:PASSWORD@HOST/DATABASE",
 		"mysql://u:pw@h":                   "mysql: needs a user, a host and a database, as in mysql://USER:PASSWORD@HOST/DATABASE",

@@ -52,11 +52,7 @@ func (d DSN) postgres(ctx context.Context) (stet.Store, func() error, error) {
 		pool.Close()
 		return nil, nil, d.Failed(err)
 	}
-	return s, func() error {
-		err := s.Close()
-		pool.Close()
-		return err
-	}, nil
+	return s, func() error { defer pool.Close(); return s.Close() }, nil
 }
 
 // Pooled reports whether db reaches Postgres through a pooler: the process that answers is not the

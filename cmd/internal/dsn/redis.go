@@ -26,24 +26,16 @@ type redisParts struct {
 	db, wait       int
 }
 
-// redisKind is what the servers of an address are to each other.
-type redisKind uint8
-
+// What the servers of an address are to each other, as the scheme says.
 const (
-	single redisKind = iota
-	cluster
-	sentinels
+	single    = ""
+	cluster   = "cluster"
+	sentinels = "sentinel"
 )
 
-// redisKind is in the scheme.
-func (d DSN) redisKind() redisKind {
-	switch {
-	case strings.HasSuffix(d.Scheme, "+cluster"):
-		return cluster
-	case strings.HasSuffix(d.Scheme, "+sentinel"):
-		return sentinels
-	}
-	return single
+func (d DSN) redisKind() string {
+	_, kind, _ := strings.Cut(d.Scheme, "+")
+	return kind
 }
 
 func (d *DSN) isRedis() bool { return strings.HasPrefix(d.Scheme, "redis") }
@@ -57,7 +49,7 @@ func (d *DSN) redis(rest string) error {
 	return nil
 }
 
-func parseRedis(rest string, kind redisKind) (p redisParts, err error) {
+func parseRedis(rest, kind string) (p redisParts, err error) {
 	authority, ok := strings.CutPrefix(rest, "//")
 	if !ok {
 		return p, errors.New("write redis://HOST:6379/0, redis+cluster://HOST:6379,HOST:6379 or redis+sentinel://HOST:26379,HOST:26379/NAME")
@@ -101,17 +93,12 @@ func parseRedis(rest string, kind redisKind) (p redisParts, err error) {
 			return p, errors.New("the database is a number, as in redis://127.0.0.1:6379/0")
 		}
 	}
-	params, err := url.ParseQuery(query)
-	if err != nil {
-		return p, errors.New("its parameters cannot be read; the only one is wait")
+	wait, err := parameter(query, "wait", "it", errors.New("its parameters cannot be read; the only one is wait"))
+	if err != nil || wait == nil {
+		return p, err
 	}
-	for name, values := range params {
-		if name != "wait" {
-			return p, fmt.Errorf("there is no parameter %q; the only one is wait", name)
-		}
-		if p.wait, err = strconv.Atoi(values[0]); err != nil || p.wait < 0 {
-			return p, errors.New("wait is how many replicas confirm a write, a whole number")
-		}
+	if p.wait, err = strconv.Atoi(wait[0]); err != nil || p.wait < 0 {
+		return p, errors.New("wait is how many replicas confirm a write, a whole number")
 	}
 	return p, nil
 }
@@ -141,10 +128,7 @@ const copiesLinger = time.Minute
 
 // openRedis connects. There is no schema.
 func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func() error, error) {
-	p, err := parseRedis(d.URL, d.redisKind())
-	if err != nil {
-		return nil, nil, err
-	}
+	p, _ := parseRedis(d.URL, d.redisKind()) // Parse has read it
 	var secure *tls.Config
 	if strings.HasPrefix(d.Scheme, "rediss") {
 		secure = &tls.Config{MinVersion: tls.VersionTLS12}

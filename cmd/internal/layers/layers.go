@@ -77,25 +77,23 @@ func (l Layers) around(o *dsn.Opened) error {
 	if err != nil {
 		return errors.Join(err, closeCache())
 	}
-	if l.Cache.Server == nil {
-		closeCache = follow(s)
+	if l.Cache.Server == nil { // it hears what other processes change
+		stop := background(func(ctx context.Context) {
+			_ = s.Follow(ctx) // some stores announce nothing: then copies go by their age; else see Tier.Deaf
+		})
+		closeCache = func() error { stop(); return nil }
 	}
 	closeOrigin := o.Close
 	o.Store, o.Close = s, func() error { return errors.Join(closeCache(), closeOrigin()) }
 	return nil
 }
 
-// follow lets the cache of s hear what other processes change, until the function that it returns
-// is called.
-func follow(s *tierstore.Store) (stop func() error) {
+// background runs f until stop is called, which waits for its end.
+func background(f func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	var following sync.WaitGroup
-	following.Go(func() { _ = s.Follow(ctx) }) // some stores announce nothing: then copies go by their age; else see Tier.Deaf
-	return func() error {
-		cancel()
-		following.Wait()
-		return nil
-	}
+	var running sync.WaitGroup
+	running.Go(func() { f(ctx) })
+	return func() { cancel(); running.Wait() }
 }
 
 // cache opens the cache. If its server cannot be reached, o gets a warning.

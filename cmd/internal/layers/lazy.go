@@ -3,7 +3,6 @@ package layers
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,18 +23,15 @@ const retryPause = time.Second
 // itself.
 type lazy struct {
 	opened atomic.Pointer[dsn.Opened]
-	cancel context.CancelFunc
-	trying sync.WaitGroup
+	giveUp func() // trying to open it
 }
 
 // start opens the cache, and goes on trying in the background if that fails or takes longer than
 // retryPause: an unreachable server may leave a connection without an answer for much longer. The
 // error says why the cache is not open yet.
 func (l *lazy) start(open func(context.Context) (*dsn.Opened, error)) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	l.cancel = cancel
 	first := make(chan error, 1)
-	l.trying.Go(func() {
+	l.giveUp = background(func(ctx context.Context) {
 		for {
 			o, err := open(ctx)
 			if err == nil {
@@ -60,8 +56,7 @@ func (l *lazy) start(open func(context.Context) (*dsn.Opened, error)) error {
 
 // stop closes the cache, and does not wait for one that is not open yet.
 func (l *lazy) stop() error {
-	l.cancel()
-	l.trying.Wait()
+	l.giveUp()
 	if o := l.opened.Load(); o != nil {
 		return o.Close()
 	}

@@ -308,7 +308,7 @@ func (t *trial) answered(ctx context.Context) (a crashpoint.Reply, err error) {
 func (t *trial) ask(ctx context.Context) (crashpoint.Reply, error) {
 	ctx, stop := context.WithTimeout(ctx, patience/2)
 	defer stop()
-	return crashpoint.Post(ctx, t.now.URL+"/orders", t.order, `{"amount":1999}`)
+	return crashpoint.Post(ctx, t.now.URL+"/orders", t.order, "application/json", `{"amount":1999}`)
 }
 
 func (t *trial) record(ctx context.Context) (stet.Record, error) {
