@@ -137,16 +137,21 @@ func newEnough(version string, maria bool) bool {
 	return have[0] > 8 || have[0] == 8 && (have[1] > 0 || have[2] >= 16)
 }
 
-// setUp are the statements that begin a connection of the store's own.
-func (s *mysqlServer) setUp() []string {
+// setUp begins a connection of the store's own.
+func (s *mysqlServer) setUp(ctx context.Context, conn *sql.Conn) error {
 	wait := 1 // second: the least that MySQL knows
 	if s.maria {
 		wait = 0 // if another transaction holds the row, the server says so at once
 	}
-	return []string{
+	for _, statement := range []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", // no locks on gaps: neighbours do not meet
 		"SET SESSION innodb_lock_wait_timeout = " + strconv.Itoa(wait),
 		"SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
 		"SET SESSION autocommit = 1",
+	} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
 	}
+	return nil
 }

@@ -124,29 +124,23 @@ func apply(ctx context.Context, c *lane, j *job) error {
 
 // transact calls f within a transaction, and commits it if f returns no error.
 func transact(ctx context.Context, c *lane, f func() error) error {
-	if _, err := c.ExecContext(ctx, "START TRANSACTION"); err != nil {
+	if _, err := c.raw.ExecContext(ctx, "START TRANSACTION"); err != nil {
 		return groupcommit.Nothing(fault(err))
 	}
 	if err := f(); err != nil {
 		if gone(err) {
 			return err
 		}
-		if _, rerr := c.ExecContext(ctx, "ROLLBACK"); rerr != nil {
+		if _, rerr := c.raw.ExecContext(ctx, "ROLLBACK"); rerr != nil {
 			c.broken = true // the server undoes all when the connection ends
 		}
 		return err
 	}
-	_, err := c.ExecContext(ctx, "COMMIT")
+	_, err := c.raw.ExecContext(ctx, "COMMIT")
 	if err = fault(err); err != nil && answered(err) != mysqlDeadlock {
 		return fmt.Errorf("commit, which may have happened: %v", err)
 	}
 	return err
-}
-
-// querier is a connection or a transaction.
-type querier interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
 // about begins a statement about one record: one that is prepared and kept, where the connection is
@@ -158,15 +152,7 @@ func about(c querier) *sqltext.MySQL {
 
 // exec returns how many rows were changed, and what the statement tells: see [sqltext.MySQLNow].
 func exec(ctx context.Context, c querier, q *sqltext.MySQL) (rows, told int64, err error) {
-	var res sql.Result
-	if lane, ok := c.(*lane); ok && q.Kept {
-		var s *sql.Stmt
-		if s, err = lane.statement(ctx, string(q.Text)); err == nil {
-			res, err = s.ExecContext(ctx, q.Args...)
-		}
-	} else {
-		res, err = c.ExecContext(ctx, string(q.Text), q.Args...)
-	}
+	res, err := sender(c, q).ExecContext(ctx, string(q.Text), q.Args...)
 	if err != nil {
 		return 0, 0, uncertain(fault(err))
 	}
@@ -178,19 +164,16 @@ func exec(ctx context.Context, c querier, q *sqltext.MySQL) (rows, told int64, e
 
 // eachRow reads the rows of an answer.
 func eachRow(ctx context.Context, c querier, q *sqltext.MySQL, visit func(sqltext.Scanner) error) error {
-	rows, err := query(ctx, c, q)
+	rows, err := sender(c, q).QueryContext(ctx, string(q.Text), q.Args...)
 	return fault(sqltext.EachRow(rows, err, visit))
 }
 
-func query(ctx context.Context, c querier, q *sqltext.MySQL) (*sql.Rows, error) {
-	if lane, ok := c.(*lane); ok && q.Kept {
-		s, err := lane.statement(ctx, string(q.Text))
-		if err != nil {
-			return nil, err
-		}
-		return s.QueryContext(ctx, q.Args...)
+// sender is c, or the connection itself for a statement that a lane is not to keep.
+func sender(c querier, q *sqltext.MySQL) querier {
+	if lane, ok := c.(*lane); ok && !q.Kept {
+		return lane.raw
 	}
-	return c.QueryContext(ctx, string(q.Text), q.Args...)
+	return c
 }
 
 // createMySQL looks and stores in one statement. Where that stored nothing, there is a record.
