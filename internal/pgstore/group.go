@@ -108,9 +108,7 @@ func (s *Store) many(ctx context.Context, batch []*op) error {
 	if len(batch) < 2 { // its own goroutine does as well
 		return nil
 	}
-	write := batch[0].statement()
-	args := append(arrays(write.Kinds, batch), batchLock)
-	err := each(ctx, s.pool, write.Many, args, func(rows Rows) error {
+	err := each(ctx, s.pool, batch[0].statement().Many, append(arrays(batch), batchLock), func(rows Rows) error {
 		var id stet.ID
 		var at int64
 		if err := scan(ctx, rows, (*string)(&id.Scope), (*string)(&id.Key), &at); err != nil {
