@@ -1,6 +1,8 @@
 package codec
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -91,35 +93,28 @@ func (c *coder) bytes(b *[]byte) {
 	*b = []byte(c.string())
 }
 
-func (c *coder) sum(sum *[32]byte) {
-	if !c.next(*sum != [32]byte{}) {
-		return
+// fixed is for bytes of a number that never changes.
+func (c *coder) fixed(b []byte) {
+	var zero [sha256.Size]byte
+	switch {
+	case !c.next(!bytes.Equal(b, zero[:len(b)])):
+	case c.reading:
+		copy(b, c.take(len(b)))
+		c.want(!bytes.Equal(b, zero[:len(b)]))
+	default:
+		c.out = append(c.out, b...)
 	}
-	if !c.reading {
-		c.out = append(c.out, sum[:]...)
-		return
-	}
-	copy(sum[:], c.take(len(sum)))
-	c.want(*sum != [32]byte{})
 }
 
 func (c *coder) parts(parts *[5]uint32) {
-	if !c.next(*parts != [5]uint32{}) {
-		return
+	var b [20]byte
+	for i, p := range parts {
+		binary.BigEndian.PutUint32(b[4*i:], p)
 	}
-	if !c.reading {
-		for _, p := range parts {
-			c.out = binary.BigEndian.AppendUint32(c.out, p)
-		}
-		return
-	}
-	b := c.take(4 * len(parts))
+	c.fixed(b[:])
 	for i := range parts {
-		if at := 4 * i; b != "" {
-			parts[i] = uint32(b[at])<<24 | uint32(b[at+1])<<16 | uint32(b[at+2])<<8 | uint32(b[at+3])
-		}
+		parts[i] = binary.BigEndian.Uint32(b[4*i:])
 	}
-	c.want(*parts != [5]uint32{})
 }
 
 func (c *coder) note(note **stet.Note) {
