@@ -145,19 +145,13 @@ func (s *Store) lookUp(ctx context.Context, batch []*op, contended bool) {
 	if len(keys) == 0 {
 		return
 	}
-	_ = each(ctx, s.pool, sqltext.PostgresGetMany, []any{scopes, keys}, func(rows Rows) error {
-		row := sqltext.PostgresDialect.Row()
-		var at int64
-		if err := scan(ctx, rows, append([]any{&at}, row.DestBody()...)...); err != nil {
-			return err
-		}
+	_ = eachRow(ctx, s.pool, sqltext.PostgresGetMany, []any{scopes, keys}, (*sqltext.Row).DestBody, func(row *sqltext.Row, at int64) {
 		if o := named(batch, row.ID()); o != nil {
-			o.found(&row, at)
+			o.found(row, at)
 			if contended {
 				s.suspects.Add(o.Head.ID)
 			}
 		}
-		return nil
 	})
 }
 

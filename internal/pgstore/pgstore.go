@@ -173,16 +173,24 @@ func (c *calls) close() {
 
 func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) {
 	found := stet.ErrNotFound
-	err = each(ctx, q, sqltext.PostgresGet, sqltext.PostgresEncoder.ID(nil, id), func(rows Rows) error {
-		row := sqltext.PostgresDialect.Row()
-		var now int64
-		if err := scan(ctx, rows, append([]any{&now}, row.DestBody()...)...); err != nil {
-			return err
-		}
+	err = eachRow(ctx, q, sqltext.PostgresGet, sqltext.PostgresEncoder.ID(nil, id), (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) {
 		r, found = row.Record(now)
-		return nil
 	})
 	return r, cmp.Or(err, found)
+}
+
+// eachRow reads records, or heads.
+func eachRow(
+	ctx context.Context, q Querier, sql string, args []any, dest func(*sqltext.Row) []any, visit func(row *sqltext.Row, now int64),
+) error {
+	return each(ctx, q, sql, args, func(rows Rows) error {
+		row, now := sqltext.PostgresDialect.Row(), int64(0)
+		if err := scan(ctx, rows, append([]any{&now}, dest(&row)...)...); err != nil {
+			return err
+		}
+		visit(&row, now)
+		return nil
+	})
 }
 
 // each reads the rows of an answer. An error of visit ends that, and is returned.

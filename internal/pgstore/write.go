@@ -82,19 +82,14 @@ func (o *op) found(row *sqltext.Row, at int64) {
 // good.
 func (o *op) refused(q Querier) error {
 	o.Err = stet.ErrNotFound
-	return each(o.Ctx, q, sqltext.PostgresGetHead, sqltext.PostgresEncoder.ID(nil, o.Head.ID), func(rows Rows) error {
-		row := sqltext.PostgresDialect.Row()
-		var at int64
-		if err := scan(o.Ctx, rows, append([]any{&at}, row.Dest()...)...); err != nil {
-			return err
-		}
+	id := sqltext.PostgresEncoder.ID(nil, o.Head.ID)
+	return eachRow(o.Ctx, q, sqltext.PostgresGetHead, id, (*sqltext.Row).Dest, func(row *sqltext.Row, at int64) {
 		if o.Got.Head, o.Err = row.Head(at); o.Err == nil {
 			o.Err = stet.ErrStale
 			if o.Got.Version == o.Prev { // it came into being after this was tried
 				o.Err = errAgain
 			}
 		}
-		return nil
 	})
 }
 
