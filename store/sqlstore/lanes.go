@@ -107,20 +107,17 @@ func (l *lanes) with(ctx context.Context, f func(c *lane) error) (err error) {
 	}
 	var c *lane
 	defer func() { l.leave(c) }() // without a connection after a panic in a driver, too
-	if err = f(used); gone(err) || used.broken {
-		used.discard()
-		return cause(ctx, err)
-	}
-	if unforeseen(err) {
-		used.discard()
+	switch err = f(used); {
+	case gone(err) || used.broken:
+		err = cause(ctx, err)
+	case unforeseen(err):
+	case ctx.Err() != nil && !used.valid(): // in the last instant a driver closes the connection behind an answer that it returns
+	default:
+		used.used = time.Now()
+		c = used
 		return err
 	}
-	if ctx.Err() != nil && !used.valid() { // in the last instant a driver closes the connection behind an answer that it returns
-		used.discard()
-		return err
-	}
-	used.used = time.Now()
-	c = used
+	used.discard()
 	return err
 }
 

@@ -27,9 +27,7 @@ type mysqlServer struct {
 // as text.
 const mysqlLeastPacket = 4 << 20
 
-func readMySQLServer(ctx context.Context, conn interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}) (s mysqlServer, err error) {
+func readMySQLServer(ctx context.Context, conn asker) (s mysqlServer, err error) {
 	err = conn.QueryRowContext(ctx, `SELECT VERSION(), @@SESSION.sql_mode, @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.log_bin,
 		@@GLOBAL.sync_binlog, @@GLOBAL.innodb_doublewrite, @@GLOBAL.max_allowed_packet, @@GLOBAL.read_only,
 		(SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'stet_records')`).

@@ -114,12 +114,10 @@ func apply(ctx context.Context, c *lane, j *job) error {
 	switch {
 	case j.Verb == tablestore.Create:
 		return createMySQL(ctx, c, j)
-	case j.Verb == tablestore.Remove:
-		return removeMySQL(ctx, c, j)
 	case j.Head.Note == nil:
-		return replaceMySQL(ctx, c, j)
+		return changeMySQL(ctx, c, j)
 	}
-	return transact(ctx, c, func() error { return replaceMySQL(ctx, c, j) })
+	return transact(ctx, c, func() error { return changeMySQL(ctx, c, j) })
 }
 
 // transact calls f within a transaction, and commits it if f returns no error.
@@ -195,11 +193,20 @@ func createMySQL(ctx context.Context, c *lane, j *job) error {
 	return err
 }
 
-func replaceMySQL(ctx context.Context, c querier, j *job) error {
-	var was string
+// changeMySQL replaces or removes a record of the version expected.
+func changeMySQL(ctx context.Context, c querier, j *job) error {
+	if j.Verb == tablestore.Remove {
+		q := about(c).Add("DELETE FROM stet_records WHERE ").If(j.Head.ID, j.Prev)
+		rows, _, err := exec(ctx, c, q)
+		if rows == 1 || err != nil {
+			return err
+		}
+		return j.refuse(ctx, c)
+	}
+	var was string // the state that is to end
 	if j.Head.Note != nil {
-		var err error
-		if was, err = stateMySQL(ctx, c, j); err != nil {
+		q := new(sqltext.MySQL).Add("SELECT `state` FROM stet_records WHERE ").If(j.Head.ID, j.Prev).Add(" FOR UPDATE")
+		if err := eachRow(ctx, c, q, func(row sqltext.Scanner) error { return row.Scan(&was) }); err != nil {
 			return err
 		}
 	}
@@ -215,22 +222,6 @@ func replaceMySQL(ctx context.Context, c querier, j *job) error {
 		_, _, err = exec(ctx, c, sqltext.MySQLNoted(&j.Head, was, told))
 	}
 	return err
-}
-
-// stateMySQL locks the row, and returns the state that is to end.
-func stateMySQL(ctx context.Context, c querier, j *job) (state string, err error) {
-	q := new(sqltext.MySQL).Add("SELECT `state` FROM stet_records WHERE ").If(j.Head.ID, j.Prev).Add(" FOR UPDATE")
-	err = eachRow(ctx, c, q, func(row sqltext.Scanner) error { return row.Scan(&state) })
-	return state, err
-}
-
-func removeMySQL(ctx context.Context, c querier, j *job) error {
-	q := about(c).Add("DELETE FROM stet_records WHERE ").If(j.Head.ID, j.Prev)
-	rows, _, err := exec(ctx, c, q)
-	if rows == 1 || err != nil {
-		return err
-	}
-	return j.refuse(ctx, c)
 }
 
 // refuse says why no row was changed. It reads what is there now: within a transaction that repeats

@@ -15,13 +15,13 @@ import (
 // another: [In] says what that means to others, and what to do after an error. Commits of another
 // pool have to be as durable as the store's.
 func (s *sqlite) Bind(tx any) (stet.Store, error) {
-	t, ok := tx.(*sql.Tx)
-	if !ok || t == nil {
-		return nil, fmt.Errorf("sqlstore: bind: %w: it joins a *sql.Tx, not a %T", stet.ErrForeignTx, tx)
+	t, err := joined(tx)
+	if err != nil {
+		return nil, wrap("bind", err)
 	}
 	var file string
 	var synchronous int
-	err := t.QueryRow(sqltext.SQLiteFile).Scan(&file, &synchronous)
+	err = t.QueryRow(sqltext.SQLiteFile).Scan(&file, &synchronous)
 	switch {
 	case errors.Is(err, sql.ErrTxDone):
 		return nil, wrap("bind", err)
