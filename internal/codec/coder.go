@@ -47,31 +47,29 @@ func (c *coder) want(content bool) {
 }
 
 func text[S ~string](c *coder, s *S) {
-	if !c.next(*s != "") {
-		return
-	}
-	if !c.reading {
+	switch {
+	case !c.next(*s != ""):
+	case c.reading:
+		*s = S(c.string())
+		c.want(*s != "")
+	default:
 		c.out = appendString(c.out, string(*s))
-		return
 	}
-	*s = S(c.string())
-	c.want(*s != "")
 }
 
 func number[N ~int | ~int64 | ~uint64 | ~uint8](c *coder, n *N) {
-	if !c.next(*n != 0) {
-		return
-	}
-	if !c.reading {
+	switch {
+	case !c.next(*n != 0):
+	case c.reading:
+		u := c.uvarint()
+		signed := int64(u>>1) ^ -int64(u&1)
+		*n = N(signed)
+		c.want(*n != 0)
+		if int64(*n) != signed {
+			c.fail("a number is too large for its field")
+		}
+	default:
 		c.out = binary.AppendVarint(c.out, int64(*n))
-		return
-	}
-	u := c.uvarint()
-	signed := int64(u>>1) ^ -int64(u&1)
-	*n = N(signed)
-	c.want(*n != 0)
-	if int64(*n) != signed {
-		c.fail("a number is too large for its field")
 	}
 }
 
@@ -83,14 +81,13 @@ func (c *coder) flag(set *bool) {
 }
 
 func (c *coder) bytes(b *[]byte) {
-	if !c.next(*b != nil) {
-		return
-	}
-	if !c.reading {
+	switch {
+	case !c.next(*b != nil):
+	case c.reading:
+		*b = []byte(c.string())
+	default:
 		c.out = append(binary.AppendUvarint(c.out, uint64(len(*b))), *b...)
-		return
 	}
-	*b = []byte(c.string())
 }
 
 // fixed is for bytes of a number that never changes.
