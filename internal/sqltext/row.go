@@ -85,8 +85,8 @@ func (r *Row) Record(asOf int64) (stet.Record, error) {
 	if err != nil {
 		return stet.Record{}, err
 	}
-	b, err := unpackBody(h.ID, r.body)
-	if err != nil {
+	b, ok := unpackBody(h.ID, r.body)
+	if !ok {
 		return stet.Record{}, corrupt("body")
 	}
 	return stet.Record{Head: h, Body: b}, nil

@@ -106,11 +106,6 @@ func (d Dialect) fault(ctx context.Context, err error) error {
 	return err
 }
 
-func checkSchema(ctx context.Context, db *sql.DB, d Dialect) error {
-	have, want, err := Status(ctx, db, d)
-	return cmp.Or(err, pgstore.CheckSchema("sqlstore", ErrSchema, have, want))
-}
-
 // SQL returns the migrations as a script to be run by hand on an empty database.
 func (d Dialect) SQL() string {
 	var b strings.Builder

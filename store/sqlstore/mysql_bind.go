@@ -1,9 +1,9 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -81,10 +81,8 @@ func (s *mysql) sameDatabase(tx *sql.Tx) error {
 
 // createWithin looks first, in a statement of its own: one that also writes would lock what it
 // looked at where reads repeat.
-func createWithin(ctx context.Context, tx *sql.Tx, j *job) (err error) {
-	if j.Got, err = getMySQL(ctx, tx, j.Head.ID, ""); err == nil {
-		return stet.ErrExists
-	} else if !errors.Is(err, stet.ErrNotFound) {
+func createWithin(ctx context.Context, tx *sql.Tx, j *job) error {
+	if err := j.taken(ctx, tx, ""); err != nil {
 		return err
 	}
 	_, told, err := exec(ctx, tx, j.write.Insert(about(tx), false))
@@ -94,8 +92,5 @@ func createWithin(ctx context.Context, tx *sql.Tx, j *job) (err error) {
 	if answered(err) != mysqlDuplicate {
 		return err
 	}
-	if j.Got, err = getMySQL(ctx, tx, j.Head.ID, mysqlCurrent(tx)); err == nil { // made meanwhile
-		return stet.ErrExists
-	}
-	return err
+	return cmp.Or(j.taken(ctx, tx, mysqlCurrent(tx)), stet.ErrNotFound) // made meanwhile, and perhaps deleted
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -124,15 +125,12 @@ func checkFoundRows(ctx context.Context, conn *sql.Conn) error {
 
 // newEnough: for SKIP LOCKED (MySQL 8.0.1, MariaDB 10.6) and CHECK (MySQL 8.0.16).
 func newEnough(version string, maria bool) bool {
-	parts := strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' })
-	var have [3]int
-	for i := range min(len(parts), 3) {
-		have[i], _ = strconv.Atoi(parts[i])
-	}
+	have, least := make([]int, 3), []int{8, 0, 16}
 	if maria {
-		return have[0] > 10 || have[0] == 10 && have[1] >= 6
+		least = []int{10, 6}
 	}
-	return have[0] > 8 || have[0] == 8 && (have[1] > 0 || have[2] >= 16)
+	_, _ = fmt.Sscanf(version, "%d.%d.%d", &have[0], &have[1], &have[2])
+	return slices.Compare(have, least) >= 0
 }
 
 // setUp begins a connection of the store's own.

@@ -88,11 +88,9 @@ func (s *mysql) patient(j *job) error {
 // applyIfFree asks first whether another transaction holds the row: MySQL cannot be told that a
 // statement that writes waits for nothing. A record that is there is found before that, also if
 // another transaction holds it.
-func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
+func applyIfFree(ctx context.Context, c *lane, j *job) error {
 	if j.Verb == tablestore.Create {
-		if j.Got, err = getMySQL(ctx, c, j.Head.ID, ""); err == nil {
-			return stet.ErrExists
-		} else if !errors.Is(err, stet.ErrNotFound) {
+		if err := j.taken(ctx, c, ""); err != nil {
 			return err
 		}
 	}
@@ -184,11 +182,18 @@ func createMySQL(ctx context.Context, c *lane, j *job) error {
 		j.Done(told)
 		return nil
 	}
-	switch j.Got, err = getMySQL(ctx, c, j.Head.ID, ""); {
+	// If it was deleted meanwhile: as if it had been taken, and not yet looked at.
+	return cmp.Or(j.taken(ctx, c, ""), error(&serverError{mysqlDuplicate}))
+}
+
+// taken is [stet.ErrExists] if the record is there, and nil if it is not.
+func (j *job) taken(ctx context.Context, c querier, how string) (err error) {
+	j.Got, err = getMySQL(ctx, c, j.Head.ID, how)
+	switch {
 	case err == nil:
 		return stet.ErrExists
-	case errors.Is(err, stet.ErrNotFound): // deleted meanwhile: as if it had been taken, and not yet looked at
-		return &serverError{mysqlDuplicate}
+	case errors.Is(err, stet.ErrNotFound):
+		return nil
 	}
 	return err
 }
