@@ -1,6 +1,8 @@
 package codec
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -45,31 +47,29 @@ func (c *coder) want(content bool) {
 }
 
 func text[S ~string](c *coder, s *S) {
-	if !c.next(*s != "") {
-		return
-	}
-	if !c.reading {
+	switch {
+	case !c.next(*s != ""):
+	case c.reading:
+		*s = S(c.string())
+		c.want(*s != "")
+	default:
 		c.out = appendString(c.out, string(*s))
-		return
 	}
-	*s = S(c.string())
-	c.want(*s != "")
 }
 
 func number[N ~int | ~int64 | ~uint64 | ~uint8](c *coder, n *N) {
-	if !c.next(*n != 0) {
-		return
-	}
-	if !c.reading {
+	switch {
+	case !c.next(*n != 0):
+	case c.reading:
+		u := c.uvarint()
+		signed := int64(u>>1) ^ -int64(u&1)
+		*n = N(signed)
+		c.want(*n != 0)
+		if int64(*n) != signed {
+			c.fail("a number is too large for its field")
+		}
+	default:
 		c.out = binary.AppendVarint(c.out, int64(*n))
-		return
-	}
-	u := c.uvarint()
-	signed := int64(u>>1) ^ -int64(u&1)
-	*n = N(signed)
-	c.want(*n != 0)
-	if int64(*n) != signed {
-		c.fail("a number is too large for its field")
 	}
 }
 
@@ -81,45 +81,37 @@ func (c *coder) flag(set *bool) {
 }
 
 func (c *coder) bytes(b *[]byte) {
-	if !c.next(*b != nil) {
-		return
-	}
-	if !c.reading {
+	switch {
+	case !c.next(*b != nil):
+	case c.reading:
+		*b = []byte(c.string())
+	default:
 		c.out = append(binary.AppendUvarint(c.out, uint64(len(*b))), *b...)
-		return
 	}
-	*b = []byte(c.string())
 }
 
-func (c *coder) sum(sum *[32]byte) {
-	if !c.next(*sum != [32]byte{}) {
-		return
+// fixed is for bytes of a number that never changes.
+func (c *coder) fixed(b []byte) {
+	var zero [sha256.Size]byte
+	switch {
+	case !c.next(!bytes.Equal(b, zero[:len(b)])):
+	case c.reading:
+		copy(b, c.take(len(b)))
+		c.want(!bytes.Equal(b, zero[:len(b)]))
+	default:
+		c.out = append(c.out, b...)
 	}
-	if !c.reading {
-		c.out = append(c.out, sum[:]...)
-		return
-	}
-	copy(sum[:], c.take(len(sum)))
-	c.want(*sum != [32]byte{})
 }
 
 func (c *coder) parts(parts *[5]uint32) {
-	if !c.next(*parts != [5]uint32{}) {
-		return
+	var b [20]byte
+	for i, p := range parts {
+		binary.BigEndian.PutUint32(b[4*i:], p)
 	}
-	if !c.reading {
-		for _, p := range parts {
-			c.out = binary.BigEndian.AppendUint32(c.out, p)
-		}
-		return
-	}
-	b := c.take(4 * len(parts))
+	c.fixed(b[:])
 	for i := range parts {
-		if at := 4 * i; b != "" {
-			parts[i] = uint32(b[at])<<24 | uint32(b[at+1])<<16 | uint32(b[at+2])<<8 | uint32(b[at+3])
-		}
+		parts[i] = binary.BigEndian.Uint32(b[4*i:])
 	}
-	c.want(*parts != [5]uint32{})
 }
 
 func (c *coder) note(note **stet.Note) {

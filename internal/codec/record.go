@@ -23,7 +23,7 @@ func (c *coder) head(h *stet.Head) {
 	text(c, &h.Tag)
 	number(c, &h.Version)
 	number(c, &h.State)
-	c.sum(&h.Fingerprint.Sum)
+	c.fixed(h.Fingerprint.Sum[:])
 	c.parts(&h.Fingerprint.Parts)
 	text(c, &h.Fingerprint.Recipe)
 	number(c, &h.Attempt)

@@ -24,9 +24,9 @@ func TestLostNotificationsAreToldAsMissed(t *testing.T) {
 		}
 		broken := fails(errors.New("a broken connection"))
 		pool := &server{t: t, answers: []answer{func(args []any) [][]any { <-busy; return takes(args) }, takes, broken, takes, broken}}
-		var c calls
-		b := newBell(pool, nil, &c)
-		defer c.close()
+		store := newStore(pool, Config{})
+		b := &bell{store: store}
+		defer store.Close()
 		told := func() (all [][]string) {
 			time.Sleep(time.Minute)
 			synctest.Wait()

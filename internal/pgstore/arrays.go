@@ -1,20 +1,16 @@
 package pgstore
 
-import (
-	"github.com/stet-dev/stet/internal/sqltext"
-)
-
-// arrays turns the arguments of many writes into an array for each column.
-func arrays(kinds []sqltext.PostgresKind, batch []*op) []any {
-	all := make([]any, len(kinds), len(kinds)+1)
-	for i, kind := range kinds {
-		switch kind {
-		case sqltext.PostgresText:
+// arrays turns the arguments of many writes of one verb into an array for each column.
+func arrays(batch []*op) []any {
+	all := make([]any, len(batch[0].args), len(batch[0].args)+1)
+	for i, first := range batch[0].args {
+		switch first.(type) {
+		case string:
 			all[i] = array[string](batch, i)
-		case sqltext.PostgresInt:
-			all[i] = numbers(batch, i)
-		case sqltext.PostgresBytes:
+		case []byte:
 			all[i] = array[[]byte](batch, i)
+		default:
+			all[i] = numbers(batch, i)
 		}
 	}
 	return all

@@ -23,22 +23,10 @@ const (
 	batchLock     = "10" // milliseconds that a group waits for a row that others hold, before each goes alone
 )
 
-func (s *Store) queue(write *sqltext.PostgresWrite) *groupcommit.Queue[*op] {
+func (s *Store) queue() *groupcommit.Queue[*op] {
 	return groupcommit.New(groupcommit.Config[*op]{
-		Alone:   s.alone,
-		Many:    func(ctx context.Context, batch []*op) error { return s.many(ctx, write, batch) },
-		Patient: s.patient, Settles: settles, Fits: s.fits, Compare: compareOps,
+		Alone: s.alone, Many: s.many, Patient: s.patient, Settles: settles, Fits: s.fits, Compare: compareOps,
 		Groups: writers, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Timeout: batchTime, Closed: s.cfg.Closed})
-}
-
-// do carries out o. q is nil for writes that are never grouped.
-func (s *Store) do(q *groupcommit.Queue[*op], o *op) error {
-	return s.on(func(Querier) error {
-		if q == nil {
-			return s.patient(o)
-		}
-		return q.Do(o)
-	})
 }
 
 // fits reports whether o may share a statement with others. A note has its entry in the history.
@@ -110,8 +98,9 @@ func (s *Store) takeTurn(o *op, end time.Time, ends bool) error {
 	return o.alone(s.pool, strconv.FormatInt(turn.Milliseconds(), 10), true)
 }
 
-// many carries out a group in one statement. Of several with one name the first is in it.
-func (s *Store) many(ctx context.Context, write *sqltext.PostgresWrite, batch []*op) error {
+// many carries out a group, of one verb, in one statement. Of several with one name the first is in
+// it.
+func (s *Store) many(ctx context.Context, batch []*op) error {
 	batch, others := groupcommit.FirstOfEach(batch, compareOps)
 	for _, o := range others {
 		o.Err = groupcommit.ErrSeparate
@@ -119,8 +108,7 @@ func (s *Store) many(ctx context.Context, write *sqltext.PostgresWrite, batch []
 	if len(batch) < 2 { // its own goroutine does as well
 		return nil
 	}
-	args := append(arrays(write.Kinds, batch), batchLock)
-	err := each(ctx, s.pool, write.Many, args, func(rows Rows) error {
+	err := each(ctx, s.pool, batch[0].statement().Many, append(arrays(batch), batchLock), func(rows Rows) error {
 		var id stet.ID
 		var at int64
 		if err := scan(ctx, rows, (*string)(&id.Scope), (*string)(&id.Key), &at); err != nil {
@@ -157,19 +145,13 @@ func (s *Store) lookUp(ctx context.Context, batch []*op, contended bool) {
 	if len(keys) == 0 {
 		return
 	}
-	_ = each(ctx, s.pool, sqltext.PostgresGetMany, []any{scopes, keys}, func(rows Rows) error {
-		row := sqltext.PostgresDialect.Row()
-		var at int64
-		if err := scan(ctx, rows, append([]any{&at}, row.DestBody()...)...); err != nil {
-			return err
-		}
+	_ = eachRow(ctx, s.pool, sqltext.PostgresGetMany, []any{scopes, keys}, (*sqltext.Row).DestBody, func(row *sqltext.Row, at int64) {
 		if o := named(batch, row.ID()); o != nil {
-			o.found(&row, at)
+			o.found(row, at)
 			if contended {
 				s.suspects.Add(o.Head.ID)
 			}
 		}
-		return nil
 	})
 }
 

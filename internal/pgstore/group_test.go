@@ -10,14 +10,11 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
-	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 func opened(s *server) *Store {
-	store := &Store{pool: s, cfg: Config{Package: "pgstore"}, turns: make(chan struct{}, maxPatient)}
-	store.verbs = store.ownVerbs()
-	return store
+	return newStore(s, Config{Package: "pgstore"})
 }
 
 // A statement that finds neither the record nor its absence, because it was made or changed in that
@@ -51,7 +48,6 @@ func TestNoVerdictWithoutProof(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := &server{t: t, answers: c.answers}
 			s := opened(server)
-			s.creates, s.heads = s.queue(&sqltext.PostgresCreate), s.queue(&sqltext.PostgresReplaceHead)
 			got, err := c.do(s)
 			if got != c.want || !errors.Is(err, c.err) || len(server.answers) > 0 {
 				t.Errorf("version %d, %v; want %d, %v; %d answers are left", got, err, c.want, c.err, len(server.answers))
@@ -61,7 +57,6 @@ func TestNoVerdictWithoutProof(t *testing.T) {
 	t.Run("never", func(t *testing.T) {
 		server := &server{t: t, answers: slices.Repeat([]answer{nothing}, maxTries)}
 		s := opened(server)
-		s.creates = s.queue(&sqltext.PostgresCreate)
 		if _, err := create(s); err == nil || errors.Is(err, stet.ErrExists) || !errors.Is(err, errAgain) {
 			t.Errorf("after %d tries: %v", maxTries, err)
 		}
@@ -119,7 +114,7 @@ func TestGroupOfCreates(t *testing.T) {
 				o.Err = groupcommit.ErrUnknown
 				batch = append(batch, o)
 			}
-			err := s.many(t.Context(), &sqltext.PostgresCreate, batch)
+			err := s.many(t.Context(), batch)
 			if (err == nil) != (c.err == nil) {
 				t.Errorf("the group: %v, want %v", err, c.err)
 			}
@@ -168,7 +163,7 @@ func TestContextEndsWithinAnAnswer(t *testing.T) {
 				}
 				batch = append(batch, o)
 			}
-			err := s.many(ctx, &sqltext.PostgresCreate, batch)
+			err := s.many(ctx, batch)
 			if settles(err) != groupcommit.Final {
 				t.Errorf("%v: it would be sent again", err)
 			}
@@ -182,7 +177,6 @@ func TestContextEndsWithinAnAnswer(t *testing.T) {
 				return [][]any{append(c.before, context.Canceled)}
 			}}}
 			s := opened(server)
-			s.creates = s.queue(&sqltext.PostgresCreate)
 			err := c.do(ctx, s)
 			if !errors.Is(err, context.Canceled) || errors.Is(err, stet.ErrCorrupt) || errors.Is(err, groupcommit.ErrNothing) || len(server.asked) != 1 {
 				t.Errorf("got %v, after %d statements", err, len(server.asked))
@@ -210,7 +204,6 @@ func TestGroupIsInOrder(t *testing.T) {
 		}
 		server := &server{t: t, answers: []answer{alone, alone, group, alone, alone, alone}}
 		s := opened(server)
-		q := s.queue(&sqltext.PostgresReplaceHead)
 		var ops []*op
 		var wg sync.WaitGroup
 		for _, name := range []string{"1", "2", "m", "c", "z", "c", "a", "m", "b", "z"} { // the first two find a place
@@ -223,7 +216,7 @@ func TestGroupIsInOrder(t *testing.T) {
 			}
 			ops = append(ops, o)
 			wg.Go(func() {
-				if err := s.do(q, o); err != nil || o.Got.Version != o.Head.Version {
+				if err := s.carry(o); err != nil || o.Got.Version != o.Head.Version {
 					t.Errorf("%s is answered with version %d, %v", name, o.Got.Version, err)
 				}
 			})
@@ -261,7 +254,7 @@ func TestUnreadableAnswerIsFinal(t *testing.T) {
 		}
 		batch = append(batch, o)
 	}
-	err := s.many(t.Context(), &sqltext.PostgresCreate, batch)
+	err := s.many(t.Context(), batch)
 	if !errors.Is(err, stet.ErrCorrupt) || settles(err) != groupcommit.Final || len(server.asked) != 1 {
 		t.Errorf("got %v, after %d statements", err, len(server.asked))
 	}

@@ -21,13 +21,12 @@ var steps = sqltext.Steps("postgres")
 func Status(ctx context.Context, q Querier) (have, want int, err error) {
 	var n int64
 	scan := func(rows Rows) error { return rows.Scan(&n) }
-	if err := each(ctx, q, sqltext.PostgresHasSchema, nil, scan); err != nil {
-		return 0, 0, fmt.Errorf("schema: %w", err)
+	err = each(ctx, q, sqltext.PostgresHasSchema, nil, scan)
+	if err == nil && n > 0 {
+		err = each(ctx, q, lastSchema, nil, scan)
 	}
-	if n > 0 {
-		if err := each(ctx, q, lastSchema, nil, scan); err != nil {
-			return 0, 0, fmt.Errorf("schema: %w", err)
-		}
+	if err != nil {
+		return 0, 0, fmt.Errorf("schema: %w", err)
 	}
 	return int(n), len(steps), nil
 }

@@ -66,17 +66,17 @@ type Store struct {
 	pool Querier
 	cfg  Config
 
-	creates, heads, wholes *groupcommit.Queue[*op]
-	whoAmI                 string       // a statement
-	identity               atomic.Value // a string: which database this is
-	repeats                repeats
-	held                   groupcommit.Held[stet.ID]
-	suspects               groupcommit.Held[stet.ID] // that may be held: only Creates stay out of groups
-	reaping                reaping
-	turns                  chan struct{} // who waits for a row in the server
-	outwaiting             atomic.Int64  // how many wait for one, there or for their turn
-	calls                  calls
-	bell                   *bell // nil without Listen
+	queues     [tablestore.FirstOwn]*groupcommit.Queue[*op] // nil for a verb that is never grouped
+	whoAmI     string                                       // a statement
+	identity   atomic.Value                                 // a string: which database this is
+	repeats    repeats
+	held       groupcommit.Held[stet.ID]
+	suspects   groupcommit.Held[stet.ID]            // that may be held: only Creates stay out of groups
+	reaped     [len(tablestore.Reaped)]atomic.Value // a place: how far each state was walked
+	turns      chan struct{}                        // who waits for a row in the server
+	outwaiting atomic.Int64                         // how many wait for one, there or for their turn
+	calls      calls
+	bell       *bell // nil without Listen
 }
 
 var (
@@ -97,26 +97,42 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 	if err := check(ctx, pool, c.Volatile); err != nil {
 		return nil, fmt.Errorf("%s: open: %w", c.Package, err)
 	}
-	s := &Store{pool: pool, cfg: c, turns: make(chan struct{}, maxPatient)}
-	s.listing = listing{Reading: tablestore.Reading{Reader: reader(pool), Around: s.during}}
-	s.verbs = s.ownVerbs()
+	s := newStore(pool, c)
 	if err := s.identify(ctx); err != nil {
 		return nil, fmt.Errorf("%s: open: which database this is: %w", c.Package, err)
 	}
-	s.calls.closed = c.Closed
-	s.creates, s.heads, s.wholes = s.queue(&sqltext.PostgresCreate), s.queue(&sqltext.PostgresReplaceHead), s.queue(&sqltext.PostgresReplaceAll)
-	if c.Listen != nil {
-		s.bell = newBell(pool, c.Listen, &s.calls)
-	}
 	return s, nil
+}
+
+func newStore(pool Querier, c Config) *Store {
+	s := &Store{pool: pool, cfg: c, turns: make(chan struct{}, maxPatient), calls: calls{closed: c.Closed}}
+	s.calls.ctx, s.calls.end = context.WithCancel(context.Background())
+	s.listing = listing{Reading: tablestore.Reading{Reader: reader(pool), Around: s.during}}
+	s.verbs = tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Do: s.carry, Wrap: s.wrap,
+		Get: func(ctx context.Context, id stet.ID) (r stet.Record, err error) {
+			err = s.on(func(q Querier) (err error) { r, err = get(ctx, q, id); return err })
+			return r, err
+		},
+		Append: func(ctx context.Context, c *stet.Change) error {
+			return s.on(func(q Querier) error { return appendTo(ctx, q, c) })
+		}})
+	for _, verb := range []tablestore.Verb{tablestore.Create, tablestore.ReplaceHead, tablestore.ReplaceAll} {
+		s.queues[verb] = s.queue()
+	}
+	if c.Listen != nil {
+		s.bell = &bell{store: s}
+	}
+	return s
 }
 
 // Close waits for the calls that have begun, and refuses new ones. The pool stays open. The second
 // Close does nothing.
 func (s *Store) Close() error {
 	s.calls.close()
-	for _, q := range []*groupcommit.Queue[*op]{s.creates, s.heads, s.wholes} { // a group may outlive its callers
-		q.Close()
+	for _, q := range s.queues {
+		if q != nil {
+			q.Close() // a group may outlive its callers
+		}
 	}
 	return nil
 }
@@ -129,9 +145,9 @@ func (s *Store) wrap(op string, err error) error {
 // calls counts what is going on, for Close to wait for.
 type calls struct {
 	mu     sync.Mutex
-	over   bool
 	closed error
-	end    context.CancelFunc // of the bell
+	ctx    context.Context // ends with the store
+	end    context.CancelFunc
 	busy   sync.WaitGroup
 }
 
@@ -139,7 +155,7 @@ type calls struct {
 func (c *calls) enter() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
+	if c.ctx.Err() != nil {
 		return c.closed
 	}
 	c.busy.Add(1)
@@ -150,38 +166,31 @@ func (c *calls) leave() { c.busy.Done() }
 
 func (c *calls) close() {
 	c.mu.Lock()
-	c.over = true
-	end := c.end
+	c.end()
 	c.mu.Unlock()
-	if end != nil {
-		end()
-	}
 	c.busy.Wait()
-}
-
-func (s *Store) ownVerbs() verbs {
-	return tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Do: s.carry, Wrap: s.wrap,
-		Get: func(ctx context.Context, id stet.ID) (r stet.Record, err error) {
-			err = s.on(func(q Querier) (err error) { r, err = get(ctx, q, id); return err })
-			return r, err
-		},
-		Append: func(ctx context.Context, c *stet.Change) error {
-			return s.on(func(q Querier) error { return appendTo(ctx, q, c) })
-		}})
 }
 
 func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) {
 	found := stet.ErrNotFound
-	err = each(ctx, q, sqltext.PostgresGet, sqltext.PostgresEncoder.ID(nil, id), func(rows Rows) error {
-		row := sqltext.PostgresDialect.Row()
-		var now int64
-		if err := scan(ctx, rows, append([]any{&now}, row.DestBody()...)...); err != nil {
-			return err
-		}
+	err = eachRow(ctx, q, sqltext.PostgresGet, sqltext.PostgresEncoder.ID(nil, id), (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) {
 		r, found = row.Record(now)
-		return nil
 	})
 	return r, cmp.Or(err, found)
+}
+
+// eachRow reads records, or heads.
+func eachRow(
+	ctx context.Context, q Querier, sql string, args []any, dest func(*sqltext.Row) []any, visit func(row *sqltext.Row, now int64),
+) error {
+	return each(ctx, q, sql, args, func(rows Rows) error {
+		row, now := sqltext.PostgresDialect.Row(), int64(0)
+		if err := scan(ctx, rows, append([]any{&now}, dest(&row)...)...); err != nil {
+			return err
+		}
+		visit(&row, now)
+		return nil
+	})
 }
 
 // each reads the rows of an answer. An error of visit ends that, and is returned.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -81,66 +82,41 @@ const (
 // the first Wait until the store is closed. Notifications are sent after the changes are committed,
 // many at a time, in transactions of their own.
 type bell struct {
-	pool   Querier
-	listen func(ctx context.Context, channel string, ready func(), heard func(string)) error
-	calls  *calls
-	ctx    context.Context // ends with the store
+	store *Store
 
-	rooms rest.Rooms[string] // by name
+	rooms     rest.Rooms[string] // by name
+	started   sync.Once
+	listening atomic.Bool
 
 	mu      sync.Mutex
-	started bool
-	ready   chan struct{} // closed when it listens; another when it listens again
 	ringing []string
 	missed  bool // names of results were not sent
 	busy    bool
-}
-
-func newBell(pool Querier, listen func(context.Context, string, func(), func(string)) error, c *calls) *bell {
-	ctx, end := context.WithCancel(context.Background())
-	c.end = end
-	return &bell{pool: pool, listen: listen, calls: c, ctx: ctx, ready: make(chan struct{})}
 }
 
 // wait enters a record's room. The caller has to look at the record after that: only what changes
 // from then on rings.
 func (b *bell) wait(id stet.ID) (rung <-chan struct{}, listening bool, leave func()) {
 	rung, leave = b.rooms.Enter(name(id))
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.started {
-		b.started = true
-		if b.calls.enter() == nil {
+	b.started.Do(func() {
+		if b.store.calls.enter() == nil {
 			go b.hear()
 		}
-	}
-	select {
-	case <-b.ready:
-		listening = true
-	default:
-	}
-	return rung, listening, leave
+	})
+	return rung, b.listening.Load(), leave
 }
 
 // hear listens, and again when the connection breaks. What was missed meanwhile those who wait find
 // by looking.
 func (b *bell) hear() {
-	defer b.calls.leave()
-	for b.ctx.Err() == nil {
-		listening := false
-		_ = b.listen(b.ctx, channel, func() {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			close(b.ready)
-			listening = true
-		}, b.rooms.Ring)
-		if listening {
-			b.mu.Lock()
-			b.ready = make(chan struct{})
-			b.mu.Unlock()
+	ctx := b.store.calls.ctx
+	defer b.store.calls.leave()
+	for ctx.Err() == nil {
+		_ = b.store.cfg.Listen(ctx, channel, func() { b.listening.Store(true) }, b.rooms.Ring)
+		if b.listening.Swap(false) {
 			b.rooms.RingAll()
 		}
-		rest.For(b.ctx, relisten)
+		rest.For(ctx, relisten)
 	}
 }
 
@@ -159,7 +135,7 @@ func (b *bell) ring(n string, result bool) {
 		b.ringing = append(b.ringing, results+n)
 	}
 	b.missed = b.missed || result && !room
-	if !b.busy && b.calls.enter() == nil {
+	if !b.busy && b.store.calls.enter() == nil {
 		b.busy = true
 		go b.tell()
 	}
@@ -168,7 +144,8 @@ func (b *bell) ring(n string, result bool) {
 // tell sends notifications until there are none. After a failure that concerns results, it tells
 // caches that they were not told all, and tries that until the store is closed.
 func (b *bell) tell() {
-	defer b.calls.leave()
+	over := b.store.calls.ctx
+	defer b.store.calls.leave()
 	for {
 		b.mu.Lock()
 		names := b.ringing
@@ -182,17 +159,17 @@ func (b *bell) tell() {
 			return
 		}
 		b.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), ringTime)
-		err := each(ctx, b.pool, notifySQL, []any{names}, func(Rows) error { return nil })
+		ctx, cancel := context.WithTimeout(context.Background(), ringTime)
+		err := each(ctx, b.store.pool, notifySQL, []any{names}, func(Rows) error { return nil })
 		cancel()
 		pause := ringPause
 		if err != nil {
 			pause = relisten
 			b.mu.Lock()
-			b.missed = b.missed || b.ctx.Err() == nil &&
+			b.missed = b.missed || over.Err() == nil &&
 				slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, results) })
 			b.mu.Unlock()
 		}
-		rest.For(b.ctx, pause)
+		rest.For(over, pause)
 	}
 }

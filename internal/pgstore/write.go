@@ -35,19 +35,17 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 
 // carry carries out o, among others of its kind, and tells who has to know.
 func (s *Store) carry(o *op) error {
-	var q *groupcommit.Queue[*op]
-	switch o.Verb {
-	case tablestore.Create:
-		err := s.do(s.creates, o)
+	err := s.on(func(Querier) error {
+		if q := s.queues[o.Verb]; q != nil {
+			return q.Do(o)
+		}
+		return s.patient(o)
+	})
+	if o.Verb == tablestore.Create {
 		s.repeats.saw(errors.Is(err, stet.ErrExists))
-		return err
-	case tablestore.ReplaceHead:
-		q = s.heads
-	case tablestore.ReplaceAll:
-		q = s.wholes
+	} else {
+		s.ring(o, err)
 	}
-	err := s.do(q, o)
-	s.ring(o, err)
 	return err
 }
 
@@ -84,38 +82,30 @@ func (o *op) found(row *sqltext.Row, at int64) {
 // good.
 func (o *op) refused(q Querier) error {
 	o.Err = stet.ErrNotFound
-	return each(o.Ctx, q, sqltext.PostgresGetHead, sqltext.PostgresEncoder.ID(nil, o.Head.ID), func(rows Rows) error {
-		row := sqltext.PostgresDialect.Row()
-		var at int64
-		if err := scan(o.Ctx, rows, append([]any{&at}, row.Dest()...)...); err != nil {
-			return err
-		}
+	id := sqltext.PostgresEncoder.ID(nil, o.Head.ID)
+	return eachRow(o.Ctx, q, sqltext.PostgresGetHead, id, (*sqltext.Row).Dest, func(row *sqltext.Row, at int64) {
 		if o.Got.Head, o.Err = row.Head(at); o.Err == nil {
 			o.Err = stet.ErrStale
 			if o.Got.Version == o.Prev { // it came into being after this was tried
 				o.Err = errAgain
 			}
 		}
-		return nil
 	})
 }
 
-// statement returns the statement of the op for one record.
+// writes are the statements of each verb, without a note and with one.
+var writes = [tablestore.FirstOwn][2]*sqltext.PostgresWrite{
+	tablestore.Create:      {&sqltext.PostgresCreate, &sqltext.PostgresCreate},
+	tablestore.ReplaceHead: {&sqltext.PostgresReplaceHead, &sqltext.PostgresNoteHead},
+	tablestore.ReplaceAll:  {&sqltext.PostgresReplaceAll, &sqltext.PostgresNoteAll},
+	tablestore.Remove:      {&sqltext.PostgresDelete, &sqltext.PostgresDelete},
+}
+
 func (o *op) statement() *sqltext.PostgresWrite {
-	whole, noted := o.Verb == tablestore.ReplaceAll, o.Head.Note != nil
-	switch {
-	case o.Verb == tablestore.Create:
-		return &sqltext.PostgresCreate
-	case o.Verb == tablestore.Remove:
-		return &sqltext.PostgresDelete
-	case noted && whole:
-		return &sqltext.PostgresNoteAll
-	case noted:
-		return &sqltext.PostgresNoteHead
-	case whole:
-		return &sqltext.PostgresReplaceAll
+	if o.Head.Note != nil {
+		return writes[o.Verb][1]
 	}
-	return &sqltext.PostgresReplaceHead
+	return writes[o.Verb][0]
 }
 
 // Bounds of trying again: only where the server has said, or has shown, that nothing happened.

@@ -24,19 +24,13 @@ func (r *changeRow) Dest() []any {
 	return []any{&r.ID, &r.scope, &r.key, &r.was, &r.became, &r.c.Attempt, &r.at, &n.Who, &n.Why, &n.Evidence, &n.Notice, &n.Action, &r.c.Tag}
 }
 
-// Unescape undoes postgresEscape in what was scanned.
-func (r *changeRow) Unescape() (err error) {
-	n := &r.c.Note
-	for _, text := range []*string{&r.scope, &r.key, &n.Who, &n.Why, &n.Evidence, &n.Notice, &n.Action, &r.c.Tag} {
-		if *text, err = PostgresUnescape(*text); err != nil {
-			return corrupt("text in row " + strconv.FormatInt(r.ID, 10) + " of the history")
-		}
-	}
-	return nil
-}
-
 // Change returns the change in the row. An entry that changed no record has no states.
-func (r *changeRow) Change() (stet.Change, error) {
+func (r *changeRow) Change(k kind) (stet.Change, error) {
+	n := &r.c.Note
+	texts := []*string{&r.scope, &r.key, &n.Who, &n.Why, &n.Evidence, &n.Notice, &n.Action, &r.c.Tag}
+	if k == postgres && unescape(texts...) != nil {
+		return r.c, corrupt("text in row " + strconv.FormatInt(r.ID, 10) + " of the history")
+	}
 	c := r.c
 	var err, err2 error
 	if r.was != "" || r.became != "" {

@@ -1,6 +1,7 @@
 package sqltext
 
 import (
+	"context"
 	"slices"
 
 	"github.com/stet-dev/stet"
@@ -36,12 +37,11 @@ func indexed(q *stet.Query) (parts []stet.Query) {
 	return parts
 }
 
-// leading returns the part of q whose index a list uses, or nil. count counts what a query selects,
-// up to its limit.
-func leading(q *stet.Query, count func(stet.Query) (int, error)) (*stet.Query, error) {
+// leading returns the part of q whose index a list uses, or nil.
+func (r *Reader) leading(ctx context.Context, q *stet.Query) (*stet.Query, error) {
 	for _, part := range indexed(q) {
 		part.Limit = Look + 1
-		if n, err := count(part); err != nil || n <= Look {
+		if n, err := r.Count(ctx, part); err != nil || n <= Look {
 			return &part, err
 		}
 	}

@@ -215,17 +215,14 @@ func (w *MySQLWrite) AddBirth(q *MySQL, tell bool) {
 	} else {
 		q.Add(MySQLNow + " + ").Int(w.h.DueIn.Microseconds()).Add(", ")
 	}
+	updated, ended := MySQLNow, "NULL"
 	if tell {
-		q.Add(mysqlTell + ", ")
-	} else {
-		q.Add(MySQLNow + ", ")
+		updated = mysqlTell
 	}
-	q.Add(MySQLNow + ", ")
 	if w.h.State == stet.Completed {
-		q.Add(MySQLNow)
-	} else {
-		q.Add("NULL")
+		ended = MySQLNow
 	}
+	q.Add(updated).Add(", " + MySQLNow + ", ").Add(ended)
 }
 
 // AddStamp appends the instants s.

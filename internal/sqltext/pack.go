@@ -2,7 +2,6 @@ package sqltext
 
 import (
 	"encoding/binary"
-	"errors"
 	"hash/crc32"
 
 	"github.com/stet-dev/stet"
@@ -24,8 +23,6 @@ import (
 const sumSize = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-var errPacked = errors.New("not as this program writes it")
 
 // split parts a head into the fields that have columns and the rest.
 func split(h *stet.Head) (columns, rest stet.Head) {
@@ -77,14 +74,9 @@ func packBody(id stet.ID, b *stet.Body) []byte {
 	return p
 }
 
-func unpackBody(id stet.ID, p []byte) (b stet.Body, err error) {
-	if len(p) < sumSize || binary.BigEndian.Uint32(p) != bodySum(id, p[sumSize:]) {
-		return b, errPacked
-	}
-	if codec.Body(string(p[sumSize:]), &b) != nil {
-		return stet.Body{}, errPacked
-	}
-	return b, nil
+func unpackBody(id stet.ID, p []byte) (b stet.Body, ok bool) {
+	ok = len(p) >= sumSize && binary.BigEndian.Uint32(p) == bodySum(id, p[sumSize:]) && codec.Body(string(p[sumSize:]), &b) == nil
+	return b, ok
 }
 
 // bodySum covers a body, and the name of the record it belongs to.

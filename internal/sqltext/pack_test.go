@@ -89,7 +89,7 @@ func FuzzUnpack(f *testing.F) {
 		if h, err := row.Head(1); err == nil && (h.Kept > stet.KeptStatus || !h.Rules.OnLapse.Valid()) {
 			t.Error("an unknown value was taken")
 		}
-		if _, err := unpackBody(r.ID, b); err == nil && bodySum(r.ID, b[4:]) != binary.BigEndian.Uint32(b) {
+		if _, ok := unpackBody(r.ID, b); ok && bodySum(r.ID, b[4:]) != binary.BigEndian.Uint32(b) {
 			t.Error("another checksum was taken")
 		}
 		if len(b) < 4 {
@@ -97,7 +97,7 @@ func FuzzUnpack(f *testing.F) {
 		}
 		b = bytes.Clone(b) // beyond the checksum, which hides what is behind it
 		binary.BigEndian.PutUint32(b, bodySum(r.ID, b[4:]))
-		if got, err := unpackBody(r.ID, b); err == nil && !bytes.Equal(packBody(r.ID, &got), b) {
+		if got, ok := unpackBody(r.ID, b); ok && !bytes.Equal(packBody(r.ID, &got), b) {
 			t.Error("a body has two encodings")
 		}
 		columns, _ := split(&r.Head)

@@ -53,24 +53,15 @@ func PostgresPlaces(statement string) string {
 	}
 }
 
-// PostgresKind is the type a value is sent as.
-type PostgresKind string
-
-// Kinds of values.
-const (
-	PostgresText  PostgresKind = "text"
-	PostgresInt   PostgresKind = "bigint"
-	PostgresBytes PostgresKind = "bytea"
-)
-
-func postgresKind(column string) PostgresKind {
+// postgresKind is the type that an argument for a column is sent as.
+func postgresKind(column string) string {
 	switch column {
 	case "scope", "key", "state", "route", "cause", "downstream_key", "downstream_id", "who", "why", "evidence", "notice", "action", "note_tag":
-		return PostgresText
+		return "text"
 	case "head", "body":
-		return PostgresBytes
+		return "bytea"
 	}
-	return PostgresInt
+	return "bigint"
 }
 
 // PostgresWrite is a verb in SQL. It has a statement for one record, whose arguments are values,
@@ -82,10 +73,7 @@ func postgresKind(column string) PostgresKind {
 // row unless another writer came between: the instant of the write, or of the look-up; whether it
 // was done; and the columns of the record that exists. The answer for many records is a row for
 // each that was done, in any order: its scope, its key, and the instant of the write.
-type PostgresWrite struct {
-	One, Many string
-	Kinds     []PostgresKind // of the arguments but the last
-}
+type PostgresWrite struct{ One, Many string }
 
 // The statements that write a record.
 var (
@@ -135,13 +123,6 @@ func (s sent) arrays() string {
 	return "unnest(" + strings.Join(all, ", ") + ") AS i(" + strings.Join(s, ", ") + ")"
 }
 
-func (s sent) kinds() (all []PostgresKind) {
-	for _, c := range s {
-		all = append(all, postgresKind(c))
-	}
-	return all
-}
-
 // postgresCreate inserts a record, or finds the one that is there.
 //
 // The statement for one record looks first and inserts only what it did not find. An INSERT alone
@@ -164,7 +145,7 @@ SELECT coalesce(made, now), made IS NOT NULL, ` + postgresRecord + " FROM f s FU
 
 	many := s.clock() + into + list("i.%s", columns) + fmt.Sprintf(stamps, "i.due_in", "i.state") + "t, " + s.arrays() +
 		"\nON CONFLICT (scope, key) DO NOTHING RETURNING scope, key, updated_at"
-	return PostgresWrite{one, many, s.kinds()}
+	return PostgresWrite{one, many}
 }
 
 // How a Replace stamps, given the instant. A record's time never goes back, whatever the server's
@@ -197,7 +178,7 @@ func postgresReplace(columns ...[]string) PostgresWrite {
 	FOR UPDATE SKIP LOCKED OFFSET 0) l
 ON CONFLICT (scope, key) DO UPDATE SET ` + list("%[1]s = excluded.%[1]s", set, instants) + `
 RETURNING s.scope, s.key, s.updated_at`
-	return PostgresWrite{s.replaceOne(set), many, s.kinds()}
+	return PostgresWrite{s.replaceOne(set), many}
 }
 
 // replacing returns the arguments of a statement that changes the columns set; more are further
@@ -222,7 +203,7 @@ func (s sent) expected() string {
 func postgresNote(columns ...[]string) PostgresWrite {
 	set, note := slices.Concat(columns...), []string{"attempt", "who", "why", "evidence", "notice", "action", "note_tag"}
 	s := replacing(set, note...)
-	return PostgresWrite{Kinds: s.kinds(), One: "WITH u AS (" + s.replaceOne(set) + `),
+	return PostgresWrite{One: "WITH u AS (" + s.replaceOne(set) + `),
 h AS (INSERT INTO stet_history (` + historyColumns + `)
 	SELECT s.scope, s.key, s.state, ` + s.values([]string{"state", "attempt"}) + ", u.updated_at, " + s.values(note[1:]) + `
 	FROM u, stet_records s WHERE ` + s.expected() + `)
@@ -231,7 +212,7 @@ SELECT updated_at FROM u`}
 
 func postgresDelete() PostgresWrite {
 	s := sent(append(slices.Concat(identity), "prev"))
-	return PostgresWrite{Kinds: s.kinds(), One: "DELETE FROM stet_records s USING " + s.time() + " t WHERE " + s.expected() + " RETURNING t.now"}
+	return PostgresWrite{One: "DELETE FROM stet_records s USING " + s.time() + " t WHERE " + s.expected() + " RETURNING t.now"}
 }
 
 // PostgresReap returns a statement that removes records of one state whose time is over: those

@@ -1,6 +1,8 @@
 package sqltext
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -31,22 +33,26 @@ func TestPostgresPlaces(t *testing.T) {
 		"create": {PostgresCreate, created}, "replace": {PostgresReplaceAll, replaced(&r, &r.Body)}, "head": {PostgresReplaceHead, replaced(&r, nil)},
 		"note": {PostgresNoteAll, replaced(&noted, &noted.Body)}, "note head": {PostgresNoteHead, replaced(&noted, nil)}, "delete": {PostgresDelete, PostgresDeleteArgs(r.ID, 3)},
 	} {
-		if len(c.args) != len(c.w.Kinds) {
-			t.Errorf("%s: %d arguments of %d kinds", name, len(c.args), len(c.w.Kinds))
-			continue
+		kinds := map[string]string{"$1": "text", "$2": "text"} // by their places
+		for _, m := range regexp.MustCompile(`(\$\d+)::(\w+)`).FindAllStringSubmatch(c.w.One, -1) {
+			kinds[m[1]] = m[2]
 		}
-		for i, kind := range c.w.Kinds {
-			ok := c.args[i] == nil
-			switch c.args[i].(type) {
+		if len(c.args)+1 != len(kinds) {
+			t.Errorf("%s: %d arguments for %d places, the last of which is how long to wait", name, len(c.args), len(kinds))
+		}
+		for i, arg := range c.args {
+			kind := kinds["$"+strconv.Itoa(i+1)]
+			ok := arg == nil
+			switch arg.(type) {
 			case string:
-				ok = kind == PostgresText
+				ok = kind == "text"
 			case int64:
-				ok = kind == PostgresInt
+				ok = kind == "bigint"
 			case []byte:
-				ok = kind == PostgresBytes
+				ok = kind == "bytea"
 			}
 			if !ok {
-				t.Errorf("%s: argument %d is a %T and no %s", name, i+1, c.args[i], kind)
+				t.Errorf("%s: argument %d is a %T and no %s", name, i+1, arg, kind)
 			}
 		}
 	}
@@ -92,8 +98,8 @@ func FuzzPostgresEscape(f *testing.F) {
 
 // A row whose text is damaged is refused, and not told.
 func TestPostgresUnescapeRow(t *testing.T) {
-	row := Row{scope: "s", key: `secret\`}
-	err := row.unescape()
+	row := Row{kind: postgres, scope: "s", key: `secret\`}
+	_, err := row.Head(0)
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}

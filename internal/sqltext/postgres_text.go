@@ -3,6 +3,7 @@ package sqltext
 import (
 	"encoding/hex"
 	"errors"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -41,24 +42,15 @@ func PostgresUnescape(s string) (string, error) {
 		return s, nil
 	}
 	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' {
-			b = append(b, s[i])
-			continue
-		}
-		switch {
-		case strings.HasPrefix(s[i:], `\\`):
-			b = append(b, '\\')
-			i++
-		case strings.HasPrefix(s[i:], `\x`) && i+4 <= len(s):
-			c, err := hex.DecodeString(s[i+2 : i+4])
-			if err != nil {
-				return "", errEscape
-			}
-			b = append(b, c...)
-			i += 3
-		default:
+	for rest := s; rest != ""; {
+		r, isRune, after, err := strconv.UnquoteChar(rest, 0)
+		if err != nil {
 			return "", errEscape
+		}
+		if rest = after; isRune {
+			b = utf8.AppendRune(b, r)
+		} else {
+			b = append(b, byte(r))
 		}
 	}
 	if postgresEscape(string(b)) != s { // one string, one spelling
@@ -71,11 +63,10 @@ func PostgresUnescape(s string) (string, error) {
 var PostgresEncoder Encoder = func(s string) any { return postgresEscape(s) }
 
 // unescape undoes postgresEscape in what was scanned.
-func (r *Row) unescape() error {
-	for _, s := range []*string{&r.scope, &r.key, &r.route, &r.cause, &r.downKey, &r.downID} {
-		var err error
+func unescape(texts ...*string) (err error) {
+	for _, s := range texts {
 		if *s, err = PostgresUnescape(*s); err != nil {
-			return corrupt("text: " + err.Error())
+			return err
 		}
 	}
 	return nil

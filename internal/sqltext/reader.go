@@ -169,31 +169,28 @@ func (r *Reader) page(
 	ctx context.Context, statement string, args []any, q *stet.Query, limit, rows int, cursor func(place) string,
 ) (heads []stet.Head, next string, err error) {
 	detail := packed(q)
-	var last place
-	seen := 0
+	page := walk.Page[stet.Head, place]{Most: limit, Look: rows}
 	err = r.Run(ctx, statement, args, func(s Scanner) error {
 		row, here, now := r.Row(), place{}, int64(0)
 		err := s.Scan(append([]any{&now, &here.id, &here.due}, row.Dest()...)...)
 		if err != nil && r.kind != sqlite { // whose columns take values of any type
 			return Unread(ctx, err)
 		}
-		if len(heads) == limit || seen == rows {
-			next = cursor(last)
+		if !page.Takes(here) {
 			return errEnough
 		}
-		seen, last = seen+1, here
 		if r.Clock != nil {
 			now = r.Clock()
 		}
 		if h, unread := row.Head(now); unread == nil && err == nil && detail.Matches(&h) {
-			heads = append(heads, h)
+			page.Rows = append(page.Rows, h)
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, "", err
 	}
-	return heads, next, nil
+	return page.Rows, page.Next(cursor), nil
 }
 
 // errEnough ends the reading of an answer.
@@ -201,7 +198,7 @@ var errEnough = errors.New("the page is full")
 
 // List implements [stet.Lister], newest first.
 func (r *Reader) List(ctx context.Context, q stet.Query) (heads []stet.Head, next string, err error) {
-	by, err := leading(&q, func(part stet.Query) (int, error) { return r.Count(ctx, part) })
+	by, err := r.leading(ctx, &q)
 	if err != nil {
 		return nil, "", err
 	}
@@ -395,12 +392,7 @@ func (r *Reader) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Chang
 		if err := s.Scan(row.Dest()...); err != nil {
 			return Unread(ctx, err)
 		}
-		if r.kind == postgres {
-			if err := row.Unescape(); err != nil {
-				return err
-			}
-		}
-		change, err := row.Change()
+		change, err := row.Change(r.kind)
 		if err == nil && !page.More {
 			page.Add(row.ID, change, q.Matches(&change))
 		}

@@ -4,6 +4,7 @@
 package sqltext
 
 import (
+	"cmp"
 	"database/sql"
 	"encoding/binary"
 	"fmt"
@@ -110,9 +111,7 @@ func Changed(h *stet.Head, now int64) Stamp {
 	s := Born(h, now)
 	if !h.CreatedAt.IsZero() {
 		s.Created = h.CreatedAt.UnixMicro()
-		if !h.CompletedAt.IsZero() {
-			s.Ended = h.CompletedAt.UnixMicro()
-		}
+		s.Ended = cmp.Or(codec.Micros(h.CompletedAt), s.Ended)
 	}
 	return s
 }
@@ -131,13 +130,9 @@ func Unsealed(packed []byte) uint32 { return binary.BigEndian.Uint32(packed) }
 
 // Apply writes the instants into h as a store returns them.
 func (s *Stamp) Apply(h *stet.Head) {
-	h.DueIn = 0
-	h.DueAt, h.CompletedAt = time.Time{}, time.Time{}
+	h.DueIn, h.DueAt, h.CompletedAt = 0, time.Time{}, codec.Instant(s.Ended)
 	if !s.Never {
 		h.DueAt = instant(s.Due)
-	}
-	if s.Ended != 0 {
-		h.CompletedAt = instant(s.Ended)
 	}
 	h.CreatedAt, h.UpdatedAt, h.AsOf = instant(s.Created), instant(s.Updated), instant(s.Updated)
 }

@@ -42,8 +42,8 @@ func corrupt(what string) error { return fmt.Errorf("%w: %s", stet.ErrCorrupt, w
 // Head decodes the head as it was at asOf, in microseconds since 1970. A row is decoded once.
 func (r *Row) Head(asOf int64) (h stet.Head, err error) {
 	if r.kind == postgres {
-		if err := r.unescape(); err != nil {
-			return h, err
+		if err := unescape(&r.scope, &r.key, &r.route, &r.cause, &r.downKey, &r.downID); err != nil {
+			return h, corrupt("text: " + err.Error())
 		}
 	}
 	state, err := stet.ParseState(r.state)
@@ -85,8 +85,8 @@ func (r *Row) Record(asOf int64) (stet.Record, error) {
 	if err != nil {
 		return stet.Record{}, err
 	}
-	b, err := unpackBody(h.ID, r.body)
-	if err != nil {
+	b, ok := unpackBody(h.ID, r.body)
+	if !ok {
 		return stet.Record{}, corrupt("body")
 	}
 	return stet.Record{Head: h, Body: b}, nil

@@ -82,7 +82,10 @@ func (v *Verbs[W]) Delete(ctx context.Context, id stet.ID, prev stet.Version) er
 
 func (v *Verbs[W]) do(ctx context.Context, op string, own W) error {
 	w := own.write()
-	w.Ctx, w.Size = ctx, size(&w.Body)
+	w.Ctx, w.Size = ctx, len(w.Body.Request)+len(w.Body.Progress)
+	if r := w.Body.Response; r != nil {
+		w.Size += len(r.Body)
+	}
 	err := v.driver.Pack(own)
 	if err == nil {
 		err = v.driver.Do(own)

@@ -57,15 +57,6 @@ func Compare(a, b *Write) int {
 	return cmp.Or(cmp.Compare(a.Head.Scope, b.Head.Scope), cmp.Compare(a.Head.Key, b.Head.Key))
 }
 
-// size is how many bytes a body has.
-func size(b *stet.Body) int {
-	n := len(b.Request) + len(b.Progress)
-	if b.Response != nil {
-		n += len(b.Response.Body)
-	}
-	return n
-}
-
 // Done notes that the record is stored, at an instant in microseconds since 1970.
 func (w *Write) Done(at int64) {
 	stamp := sqltext.Changed

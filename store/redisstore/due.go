@@ -3,8 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +25,7 @@ func (p position) compare(o position) int {
 func (p position) unit() int64 { return p.due / dueUnit }
 
 func (p position) String() string {
-	return base64.RawURLEncoding.EncodeToString([]byte("d" + strconv.FormatInt(p.due, 10) + "," + p.member))
+	return makeCursor(ofDue, strconv.FormatInt(p.due, 10)+","+p.member)
 }
 
 // parsePosition reads a cursor. "" is before all due records.
@@ -35,12 +33,12 @@ func parsePosition(cursor string) (p position, err error) {
 	if cursor == "" {
 		return position{}, nil
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	text, ours := strings.CutPrefix(string(raw), "d")
+	text, err := openCursor(ofDue, cursor)
 	due, member, whole := strings.Cut(text, ",")
-	if p.due, p.member = 0, member; err != nil || !ours || !whole {
+	if err != nil || !whole {
 		return p, errCursor
 	}
+	p.member = member
 	if p.due, err = strconv.ParseInt(due, 10, 64); err != nil || p.due < 0 || p.due >= dueUnit*duePerState {
 		return p, errCursor
 	}
@@ -88,7 +86,7 @@ func (s *Store) Due(ctx context.Context, q stet.Query) ([]stet.Head, string, err
 			return s.lookForDue(ctx, i, &shards[i], &q, after)
 		})
 		if err != nil {
-			return nil, "", fmt.Errorf("redisstore: due: %w", err)
+			return nil, "", wrap("due", err)
 		}
 		found, behind, looked = found[:0], behind[:0], 0
 		for i := range shards {

@@ -3,13 +3,11 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -46,13 +44,7 @@ const filteredLook = 500
 func (s *Store) Append(ctx context.Context, c stet.Change) error {
 	p := s.place(c.ID)
 	_, err := s.confirmed(ctx, appendScript, &p, appending, encodeEntry(c.Tag, c.Attempt, &c.Note))
-	switch {
-	case answered(err, "OOM"):
-		return fmt.Errorf("redisstore: append: %w: %w", stet.ErrFull, err)
-	case err != nil:
-		return fmt.Errorf("redisstore: append: %w", err)
-	}
-	return nil
+	return wrap("append", err)
 }
 
 // History implements [stet.Historian]. The cursor names the last change read in each shard.
@@ -66,27 +58,15 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 	if q.Tag != "" || q.Scope != "" || q.Who != "" || q.ID != (stet.ID{}) {
 		look = max(look, filteredLook)
 	}
-	var mu sync.Mutex
-	var streams []*stream
-	ask := func(ctx context.Context, shard int) error {
-		got, err := s.stream(ctx, shard, from[shard], look)
-		mu.Lock()
-		defer mu.Unlock()
-		streams = append(streams, got)
-		return err
-	}
+	ask := func(ctx context.Context, shard int) (*stream, error) { return s.stream(ctx, shard, from[shard], look) }
+	streams := make([]*stream, 1)
 	if q.ID != (stet.ID{}) {
-		shard := s.place(q.ID).shard
-		for i := range s.shards {
-			if s.shard(i) == shard {
-				err = ask(ctx, i)
-			}
-		}
+		streams[0], err = ask(ctx, slices.Index(s.names, s.place(q.ID).shard))
 	} else {
-		err = s.each(ctx, ask)
+		streams, err = each(ctx, s, ask)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("redisstore: history: %w", err)
+		return nil, "", wrap("history", err)
 	}
 	for {
 		newest, more := newestOf(streams)
@@ -126,7 +106,7 @@ func formatHistoryCursor(from map[int]string) string {
 		parts = append(parts, fmt.Sprintf("%d:%s", shard, id))
 	}
 	slices.Sort(parts)
-	return base64.RawURLEncoding.EncodeToString([]byte("h" + strings.Join(parts, ",")))
+	return makeCursor(ofHistory, strings.Join(parts, ","))
 }
 
 func (s *Store) historyCursor(text string) (map[int]string, error) {
@@ -134,12 +114,11 @@ func (s *Store) historyCursor(text string) (map[int]string, error) {
 	if text == "" {
 		return from, nil
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	body, ok := strings.CutPrefix(string(raw), "h")
-	if err != nil || !ok {
-		return nil, errCursor
+	all, err := openCursor(ofHistory, text)
+	if err != nil {
+		return nil, err
 	}
-	for part := range strings.SplitSeq(body, ",") {
+	for part := range strings.SplitSeq(all, ",") {
 		shard, id, ok := strings.Cut(part, ":")
 		i, err := strconv.Atoi(shard)
 		if _, _, valid := streamID(id); !ok || err != nil || i < 0 || i >= s.shards || !valid {

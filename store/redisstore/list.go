@@ -5,12 +5,11 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/walk"
@@ -19,13 +18,17 @@ import (
 // atOnce is how many shards are asked at a time.
 const atOnce = 8
 
-// each asks every shard, several at a time.
-func (s *Store) each(ctx context.Context, ask func(ctx context.Context, shard int) error) error {
-	all := make([]int, s.shards)
-	for i := range all {
-		all[i] = i
+// each asks every shard, several at a time, and returns their answers in order.
+func each[T any](ctx context.Context, s *Store, ask func(ctx context.Context, shard int) (T, error)) ([]T, error) {
+	shards, answers := make([]int, s.shards), make([]T, s.shards)
+	for i := range shards {
+		shards[i] = i
 	}
-	return s.among(ctx, all, ask)
+	err := s.among(ctx, shards, func(ctx context.Context, i int) (err error) {
+		answers[i], err = ask(ctx, i)
+		return err
+	})
+	return answers, err
 }
 
 // among asks some shards, several at a time.
@@ -100,16 +103,34 @@ type cursor struct {
 
 var errCursor = errors.New("redisstore: the cursor is none of this store's")
 
-func (c cursor) String() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(c.shard) + "," + c.score + "," + c.member))
+// What a cursor is of, which is its first letter.
+const ofList, ofDue, ofHistory = "l", "d", "h"
+
+// makeCursor returns the cursor of a text.
+func makeCursor(of, text string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(of + text))
 }
 
-func (s *Store) parse(text string) (c cursor, err error) {
-	if text == "" {
+// openCursor returns the text of a cursor.
+func openCursor(of, cursor string) (string, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	text, ours := strings.CutPrefix(string(raw), of)
+	if err != nil || !ours {
+		return "", errCursor
+	}
+	return text, nil
+}
+
+func (c cursor) String() string {
+	return makeCursor(ofList, strconv.Itoa(c.shard)+","+c.score+","+c.member)
+}
+
+func (s *Store) parse(cursor string) (c cursor, err error) {
+	if cursor == "" {
 		return c, nil
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	parts := strings.SplitN(string(raw), ",", 3)
+	text, err := openCursor(ofList, cursor)
+	parts := strings.SplitN(text, ",", 3)
 	if err != nil || len(parts) != 3 {
 		return c, errCursor
 	}
@@ -145,10 +166,7 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 	default:
 		heads, next, err = s.walk(ctx, q, c)
 	}
-	if err != nil {
-		return nil, "", fmt.Errorf("redisstore: list: %w", err)
-	}
-	return heads, next, nil
+	return heads, next, wrap("list", err)
 }
 
 func (s *Store) walk(ctx context.Context, q stet.Query, c cursor) (heads []stet.Head, next string, err error) {
@@ -201,16 +219,13 @@ func (s *Store) few(ctx context.Context, q stet.Query, c cursor, find func(conte
 	}
 	slices.SortFunc(all, order)
 	from := found{score: c.score, member: c.member}
-	for i := range all {
-		switch h := &all[i].head; {
-		case q.After != "" && order(all[i], from) <= 0, !all[i].ok, !q.Matches(h):
-		case len(heads) == q.Bound(): // there is one more
-			return heads, c.String(), nil
-		default:
-			heads, c.score, c.member = append(heads, *h), all[i].score, all[i].member
+	page := walk.Page[stet.Head, found]{Most: q.Bound(), Look: len(all)}
+	for _, f := range all {
+		if !page.Add(f, f.head, f.ok && q.Matches(&f.head) && (q.After == "" || order(f, from) > 0)) {
+			break
 		}
 	}
-	return heads, "", nil
+	return page.Rows, page.Next(func(f found) string { return cursor{c.shard, f.score, f.member}.String() }), nil
 }
 
 // tagged finds the records that may have a tag. It asks every shard, because a tag does not tell
@@ -220,17 +235,14 @@ func (s *Store) tagged(ctx context.Context, q stet.Query) (all []found, err erro
 	if place == "" {
 		return nil, nil
 	}
-	var mu sync.Mutex
-	err = s.each(ctx, func(ctx context.Context, shard int) error {
-		some, _, err := s.heads(ctx, taggedScript, shard, place)
-		mu.Lock()
-		defer mu.Unlock()
-		for _, f := range some {
-			f.score = strconv.FormatInt(f.head.CreatedAt.UnixMicro(), 10)
-			all = append(all, f)
-		}
-		return err
+	lists, err := each(ctx, s, func(ctx context.Context, shard int) (some []found, err error) {
+		some, _, err = s.heads(ctx, taggedScript, shard, place)
+		return some, err
 	})
+	all = slices.Concat(lists...)
+	for i := range all {
+		all[i].score = strconv.FormatInt(all[i].head.CreatedAt.UnixMicro(), 10)
+	}
 	return all, err
 }
 
@@ -255,20 +267,16 @@ func (s *Store) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	case !q.ByState():
 		return s.look(ctx, q)
 	}
-	var mu sync.Mutex
-	err = s.each(ctx, func(ctx context.Context, i int) error {
+	counts, err := each(ctx, s, func(ctx context.Context, i int) (n int64, err error) {
 		got, err := s.ask(ctx, countScript, s.whole(i), stateNumbers(q.States)...)
-		if err != nil {
-			return err
-		}
-		k, _ := got.(int64)
-		mu.Lock()
-		defer mu.Unlock()
-		n += int(k)
-		return nil
+		n, _ = got.(int64)
+		return n, err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("redisstore: count: %w", err)
+		return 0, wrap("count", err)
+	}
+	for _, k := range counts {
+		n += int(k)
 	}
 	return n, nil
 }
@@ -292,36 +300,30 @@ func (s *Store) look(ctx context.Context, q stet.Query) (n int, err error) {
 // old, since all that follow are older.
 func (s *Store) latest(ctx context.Context, q stet.Query) (n int, err error) {
 	const page = "100"
-	enough := cmp.Or(max(q.Limit, 0), stet.DefaultLimit)
-	var mu sync.Mutex
-	err = s.each(ctx, func(ctx context.Context, shard int) error {
-		score, member := "", ""
-		for {
-			all, more, err := s.heads(ctx, listScript, shard, page, score, member)
-			if err != nil {
-				return err
+	enough := int64(cmp.Or(max(q.Limit, 0), stet.DefaultLimit))
+	var counted atomic.Int64
+	_, err = each(ctx, s, func(ctx context.Context, shard int) (none struct{}, err error) {
+		score, member, old := "", "", false
+		for more := "1"; more != "" && !old && counted.Load() < enough; {
+			var all []found
+			if all, more, err = s.heads(ctx, listScript, shard, page, score, member); err != nil || len(all) == 0 {
+				break
 			}
-			mu.Lock()
-			old := false
 			for i := range all {
 				h := &all[i].head
 				score, member = all[i].score, all[i].member
 				old = old || all[i].ok && !h.CreatedAt.After(h.AsOf.Add(-q.NewerThan))
 				if all[i].ok && q.Matches(h) {
-					n++
+					counted.Add(1)
 				}
 			}
-			over := old || more == "" || len(all) == 0 || n >= enough
-			mu.Unlock()
-			if over {
-				return nil
-			}
 		}
+		return none, err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("redisstore: count: %w", err)
+		return 0, wrap("count", err)
 	}
-	return n, nil
+	return int(counted.Load()), nil
 }
 
 // Find implements [stet.Finder]. It asks every shard, because a name does not tell the shard of its
@@ -330,20 +332,17 @@ func (s *Store) Find(ctx context.Context, name string) (heads []stet.Head, err e
 	if name == "" {
 		return nil, nil
 	}
-	var mu sync.Mutex
-	err = s.each(ctx, func(ctx context.Context, shard int) error {
-		all, _, err := s.heads(ctx, namedScript, shard, strconv.Itoa(stet.DefaultLimit), name)
-		mu.Lock()
-		defer mu.Unlock()
-		for i := range all {
-			if h := &all[i].head; all[i].ok && (h.DownstreamKey == name || h.DownstreamID == name) {
-				heads = append(heads, *h)
-			}
-		}
-		return err
+	lists, err := each(ctx, s, func(ctx context.Context, shard int) (all []found, err error) {
+		all, _, err = s.heads(ctx, namedScript, shard, strconv.Itoa(stet.DefaultLimit), name)
+		return all, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("redisstore: find: %w", err)
+		return nil, wrap("find", err)
+	}
+	for _, f := range slices.Concat(lists...) {
+		if h := &f.head; f.ok && (h.DownstreamKey == name || h.DownstreamID == name) {
+			heads = append(heads, *h)
+		}
 	}
 	return heads[:min(len(heads), stet.DefaultLimit)], nil
 }

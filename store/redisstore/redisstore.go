@@ -173,10 +173,25 @@ func saturate(all ...time.Duration) (sum time.Duration) {
 	return sum
 }
 
+// wrap names the operation of an error that is not one of the plain answers.
+func wrap(op string, err error) error {
+	switch {
+	case err == nil, err == stet.ErrExists, err == stet.ErrStale, err == stet.ErrNotFound:
+		return err
+	case answered(err, "OOM"):
+		err = fmt.Errorf("%w: %w", stet.ErrFull, err)
+	}
+	return fmt.Errorf("redisstore: %s: %w", op, err)
+}
+
+// ends wraps the error that a verb ends with.
+func ends(verb string, err *error) { *err = wrap(verb, *err) }
+
 // Create implements [stet.Store].
-func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+func (s *Store) Create(ctx context.Context, r stet.Record) (found stet.Record, err error) {
+	defer ends("create", &err)
 	if err := codec.Check(&r.Head); err != nil {
-		return stet.Record{}, fmt.Errorf("redisstore: create: %w", err)
+		return found, err
 	}
 	p := s.place(r.ID)
 	args := s.write(&p, &r.Head, &r.Body, make([]string, 0, 7))
@@ -184,47 +199,39 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 		args = append(args, r.DownstreamKey, r.DownstreamID)
 	}
 	got, err := s.confirmed(ctx, createScript, &p, showing(r.Version), trimmed(args)...)
-	switch {
-	case answered(err, "OOM"):
-		return stet.Record{}, fmt.Errorf("redisstore: create: %w: %w", stet.ErrFull, err)
-	case err != nil:
-		return stet.Record{}, fmt.Errorf("redisstore: create: %w", err)
+	if err != nil {
+		return found, err
 	}
 	if have, ok := got.([]any); ok {
-		var found stet.Record
-		if err := s.decode(&found.Head, &found.Body, have, &p); err != nil {
-			return stet.Record{}, fmt.Errorf("redisstore: create: %w", err)
-		}
-		return found, stet.ErrExists
+		found, err = s.record(have, &p)
+		return found, cmp.Or(err, stet.ErrExists)
 	}
 	if err := written(&r.Head, got); err != nil {
-		return stet.Record{}, fmt.Errorf("redisstore: create: %w", err)
+		return found, err
 	}
 	return r, nil
 }
 
 // Get implements [stet.Store].
-func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
+func (s *Store) Get(ctx context.Context, id stet.ID) (found stet.Record, err error) {
+	defer ends("get", &err)
 	p := s.place(id)
 	got, err := s.ask(ctx, getScript, &p)
 	switch {
 	case err != nil:
-		return stet.Record{}, fmt.Errorf("redisstore: get: %w", err)
+		return found, err
 	case got == gone:
-		return stet.Record{}, stet.ErrNotFound
+		return found, stet.ErrNotFound
 	}
-	var found stet.Record
 	have, _ := got.([]any)
-	if err := s.decode(&found.Head, &found.Body, have, &p); err != nil {
-		return stet.Record{}, fmt.Errorf("redisstore: get: %w", err)
-	}
-	return found, nil
+	return s.record(have, &p)
 }
 
 // Replace implements [stet.Store].
-func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (have stet.Head, err error) {
+	defer ends("replace", &err)
 	if err := codec.Check(&h); err != nil {
-		return stet.Head{}, fmt.Errorf("redisstore: replace: %w", err)
+		return have, err
 	}
 	p := s.place(h.ID)
 	completed, body, life, note := "none", "", "", ""
@@ -247,40 +254,38 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	got, err := s.confirmed(ctx, replaceScript, &p, showing(h.Version), args...)
 	switch {
 	case err != nil:
-		return stet.Head{}, fmt.Errorf("redisstore: replace: %w", err)
+		return have, err
 	case got == gone:
-		return stet.Head{}, stet.ErrNotFound
+		return have, stet.ErrNotFound
 	}
 	if newer, ok := got.([]any); ok {
-		var have stet.Head
 		if err := s.decode(&have, nil, newer, &p); err != nil {
-			return stet.Head{}, fmt.Errorf("redisstore: replace: %w", err)
+			return stet.Head{}, err
 		}
 		return have, stet.ErrStale
 	}
 	if err := written(&h, got); err != nil {
-		return stet.Head{}, fmt.Errorf("redisstore: replace: %w", err)
+		return have, err
 	}
 	return h, nil
 }
 
 // Delete implements [stet.Store].
-func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) (err error) {
+	defer ends("delete", &err)
 	p := s.place(id)
 	got, err := s.confirmed(ctx, deleteScript, &p, removing, stamped(prev))
 	switch {
-	case err != nil:
-		return fmt.Errorf("redisstore: delete: %w", err)
+	case err != nil, got == done:
+		return err
 	case got == gone:
 		return stet.ErrNotFound
 	case got == stale:
 		return stet.ErrStale
 	case got == foreign:
-		return fmt.Errorf("redisstore: delete: %w: its format", stet.ErrCorrupt)
-	case got != done:
-		return fmt.Errorf("redisstore: delete: %w", errTorn)
+		return fmt.Errorf("%w: its format", stet.ErrCorrupt)
 	}
-	return nil
+	return errTorn
 }
 
 // written sets the instants that the server's clock gave a write.
@@ -291,6 +296,14 @@ func written(h *stet.Head, got any) error {
 	}
 	h.AsOf = h.UpdatedAt
 	return nil
+}
+
+// record decodes an answer with a whole record.
+func (s *Store) record(got []any, p *place) (r stet.Record, err error) {
+	if err := s.decode(&r.Head, &r.Body, got, p); err != nil {
+		return stet.Record{}, err
+	}
+	return r, nil
 }
 
 // decode decodes an answer with a record: the time, then the record, or the part before its body if

@@ -3,49 +3,27 @@ package redisstore
 import (
 	"context"
 	"crypto/sha1" // the name that Redis gives a script
-	_ "embed"
+	"embed"
 	"encoding/hex"
-	"strings"
 )
 
-var (
-	//go:embed lua/now.lua
-	nowText string
-	//go:embed lua/names.lua
-	namesText string
-	//go:embed lua/head.lua
-	headText string
-	//go:embed lua/create.lua
-	createText string
-	//go:embed lua/replace.lua
-	replaceText string
-	//go:embed lua/delete.lua
-	deleteText string
-	//go:embed lua/append.lua
-	appendText string
-	//go:embed lua/get.lua
-	getText string
-	//go:embed lua/due.lua
-	dueText string
-	//go:embed lua/list.lua
-	listText string
-	//go:embed lua/tagged.lua
-	taggedText string
-	//go:embed lua/named.lua
-	namedText string
-	//go:embed lua/shown.lua
-	shownText string
-	//go:embed lua/count.lua
-	countText string
-)
+//go:embed lua
+var lua embed.FS
 
 // script is one atomic verb.
 type script struct{ text, sha string }
 
-// newScript joins the parts of a script. A script contains only what it uses, because a server
-// defines all functions of a script anew each time it runs.
-func newScript(parts ...string) *script {
-	text := strings.Join(parts, "")
+// newScript joins the parts of a script, behind its flags. A script contains only what it uses,
+// because a server defines all functions of a script anew each time it runs.
+func newScript(flags string, parts ...string) *script {
+	text := flags
+	for _, part := range parts {
+		code, err := lua.ReadFile("lua/" + part + ".lua")
+		if err != nil {
+			panic(err) // they are embedded
+		}
+		text += string(code)
+	}
 	sum := sha1.Sum([]byte(text))
 	return &script{text, hex.EncodeToString(sum[:])}
 }
@@ -55,16 +33,16 @@ func newScript(parts ...string) *script {
 const beyondMaxmemory = "#!lua flags=allow-oom\n"
 
 var (
-	createScript  = newScript(nowText, namesText, createText)
-	replaceScript = newScript(beyondMaxmemory, nowText, namesText, headText, replaceText)
-	deleteScript  = newScript(beyondMaxmemory, namesText, deleteText)
-	appendScript  = newScript(nowText, appendText)
-	getScript     = newScript(nowText, getText)
-	dueScript     = newScript(nowText, headText, dueText, shownText)
-	listScript    = newScript(nowText, headText, listText, shownText)
-	taggedScript  = newScript(nowText, headText, taggedText, shownText)
-	namedScript   = newScript(nowText, headText, namedText, shownText)
-	countScript   = newScript(countText)
+	createScript  = newScript("", "now", "names", "create")
+	replaceScript = newScript(beyondMaxmemory, "now", "names", "head", "replace")
+	deleteScript  = newScript(beyondMaxmemory, "names", "delete")
+	appendScript  = newScript("", "now", "append")
+	getScript     = newScript("", "now", "get")
+	dueScript     = newScript("", "now", "head", "due", "shown")
+	listScript    = newScript("", "now", "head", "list", "shown")
+	taggedScript  = newScript("", "now", "head", "tagged", "shown")
+	namedScript   = newScript("", "now", "head", "named", "shown")
+	countScript   = newScript("", "count")
 )
 
 // These are the answers of scripts that found no record, that found another version or format and

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/stet-dev/stet"
 )
@@ -33,17 +32,14 @@ func (s *Store) check(ctx context.Context, warn func(string)) error {
 	if server["cluster_enabled"] != "1" {
 		return s.settings(server, warn)
 	}
-	var mu sync.Mutex
-	return s.each(ctx, func(ctx context.Context, i int) error {
+	servers, err := each(ctx, s, func(ctx context.Context, i int) (map[string]string, error) {
 		const ask = "return redis.call('INFO')"
-		server, err := s.info(ctx, s.shard(i), "EVAL", ask, "1", s.shard(i))
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		return s.settings(server, warn)
+		return s.info(ctx, s.shard(i), "EVAL", ask, "1", s.shard(i))
 	})
+	for i := 0; err == nil && i < len(servers); i++ {
+		err = s.settings(servers[i], warn)
+	}
+	return err
 }
 
 // once makes warn report each text once. warn may be nil.

@@ -102,7 +102,7 @@ func TestContextEndsWithinTheVersionsOfAGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = versions(ctx, &lane{Conn: conn}, new(sqltext.MySQL).Add("SELECT"))
+	_, err = versions(ctx, &lane{raw: conn}, new(sqltext.MySQL).Add("SELECT"))
 	if !errors.Is(err, context.Canceled) || errors.Is(err, stet.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}
@@ -118,16 +118,12 @@ func (ended) Scan(any) error { return context.Canceled }
 
 // A transaction that ends while a record is read in it is no damaged record.
 func TestTransactionEndsWithinALook(t *testing.T) {
-	stmt, err := (&fake{row: []driver.Value{int64(1)}}).open(t).Prepare("SELECT")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stmt.Close()
-	if err := one(stmt, stet.ID{Scope: "s", Key: "k"}, []any{ended{}}); !errors.Is(err, context.Canceled) || errors.Is(err, stet.ErrCorrupt) {
+	db := (&fake{row: []driver.Value{int64(1)}}).open(t)
+	if err := one(db, "SELECT", stet.ID{Scope: "s", Key: "k"}, []any{ended{}}); !errors.Is(err, context.Canceled) || errors.Is(err, stet.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}
 	var n stet.Head // not a column's type
-	if err := one(stmt, stet.ID{Scope: "s", Key: "k"}, []any{&n}); !errors.Is(err, stet.ErrCorrupt) {
+	if err := one(db, "SELECT", stet.ID{Scope: "s", Key: "k"}, []any{&n}); !errors.Is(err, stet.ErrCorrupt) {
 		t.Errorf("a column of another type: %v", err)
 	}
 }
@@ -147,7 +143,7 @@ func TestWhatACallerSawIsItsOwn(t *testing.T) {
 		}
 		f.row = append(f.row, column)
 	}
-	s := &sqlite{clock: &monotonic.Clock{}, readers: newReaders(f.open(t), 1)}
+	s := &sqlite{clock: &monotonic.Clock{}, readers: newLanes(f.open(t), 1, anyhow)}
 	s.Verbs = s.verbs()
 	s.known.add(there.ID)
 	fresh := there
@@ -159,10 +155,10 @@ func TestWhatACallerSawIsItsOwn(t *testing.T) {
 	if got, err := s.Create(t.Context(), fresh); err != stet.ErrExists || got.Version != there.Version {
 		t.Errorf("a duplicate: version %d, %v", got.Version, err)
 	}
-	if err := s.readers.close(); err != nil {
-		t.Error(err)
-	}
+	s.readers.close()
 }
+
+func anyhow(context.Context, *sql.Conn) error { return nil }
 
 func creation(t *testing.T, r *stet.Record) *op {
 	o := newOp()

@@ -17,10 +17,10 @@ import (
 // error that wraps it says what to do.
 var ErrSchema = errors.New("sqlstore: the schema does not fit")
 
-// Migrate brings the schema up to date step by step, if it is not yet. Any number of processes may
-// call it at once. Each step is a transaction, so that the steps before a failure stay. MySQL
-// cannot undo changes of a schema; there the next call repeats a step that failed. If a newer
-// program has made the schema, Migrate returns [ErrSchema].
+// Migrate brings the schema up to date, if it is not yet. Any number of processes may call it at
+// once. In SQLite and Postgres it takes all steps that are missing, or none. MySQL cannot undo
+// changes of a schema; there the next call repeats a step that failed. If a newer program has made
+// the schema, Migrate returns [ErrSchema].
 func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	have, want, err := Status(ctx, db, d)
 	if err != nil || have >= want {
@@ -28,7 +28,7 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	}
 	switch d {
 	case Postgres:
-		err = migratePostgres(ctx, db)
+		err = sqltx.Do(ctx, db, nil, func(tx *sql.Tx) error { return pgstore.Migrate(ctx, pgstore.SQL{On: tx}) })
 	case MySQL:
 		err = migrateMySQL(ctx, db)
 	case SQLite:
@@ -37,29 +37,43 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	return wrap("migrate", err)
 }
 
-// migrateSQLite takes each step, if no other process has. The step's number is written first: it is
-// a lock. Another process waits for it, and then finds the number taken.
+// migrateSQLite takes the steps that are missing in one transaction, whose first statement changes
+// nothing and takes the lock: another process waits for it, and then finds the steps taken.
 func migrateSQLite(ctx context.Context, db *sql.DB) error {
 	if _, err := db.ExecContext(ctx, sqltext.SchemaTable); err != nil {
 		return err
 	}
-	for i, step := range SQLite.steps() {
-		err := sqltx.Do(ctx, db, nil, func(tx *sql.Tx) error {
-			res, err := tx.ExecContext(ctx, "INSERT INTO stet_schema (version) VALUES (?) ON CONFLICT DO NOTHING", i+1)
-			if err != nil {
-				return err
-			}
-			if n, err := res.RowsAffected(); err != nil || n == 0 {
-				return err
-			}
-			_, err = tx.ExecContext(ctx, step)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("step %d: %w", i+1, err)
-		}
+	return sqltx.Do(ctx, db, nil, func(tx *sql.Tx) error {
+		return SQLite.take(ctx, tx, "DELETE FROM stet_schema WHERE version < 1")
+	})
+}
+
+// take has a connection carry out a statement, and then the steps that are missing.
+func (d Dialect) take(ctx context.Context, on asker, before string) error {
+	run := func(statement string) error {
+		_, err := on.ExecContext(ctx, statement)
+		return err
 	}
-	return nil
+	if err := run(before); err != nil {
+		return err
+	}
+	have, err := version(ctx, on)
+	if err != nil {
+		return err
+	}
+	return sqltext.Take(d.steps(), have, run)
+}
+
+// asker is a connection, a pool or a transaction that is asked for one row.
+type asker interface {
+	querier
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// version is the number of the last step that was taken.
+func version(ctx context.Context, on asker) (n int, err error) {
+	err = on.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM stet_schema").Scan(&n)
+	return n, err
 }
 
 // Status returns the schema's version in the database, 0 if there is none, and the version that
@@ -69,13 +83,12 @@ func Status(ctx context.Context, db *sql.DB, d Dialect) (have, want int, err err
 		return 0, 0, err
 	}
 	var tables int
-	if err := db.QueryRowContext(ctx, hasSchema[d]).Scan(&tables); err != nil {
-		return 0, 0, fmt.Errorf("sqlstore: schema: %w", d.fault(ctx, err))
+	err = db.QueryRowContext(ctx, hasSchema[d]).Scan(&tables)
+	if err == nil && tables > 0 {
+		have, err = version(ctx, db)
 	}
-	if tables > 0 {
-		if err := db.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM stet_schema").Scan(&have); err != nil {
-			return 0, 0, fmt.Errorf("sqlstore: schema: %w", d.fault(ctx, err))
-		}
+	if err != nil {
+		return 0, 0, fmt.Errorf("sqlstore: schema: %w", d.fault(ctx, err))
 	}
 	return have, len(d.steps()), nil
 }
@@ -91,11 +104,6 @@ func (d Dialect) fault(ctx context.Context, err error) error {
 	case SQLite:
 	}
 	return err
-}
-
-func checkSchema(ctx context.Context, db *sql.DB, d Dialect) error {
-	have, want, err := Status(ctx, db, d)
-	return cmp.Or(err, pgstore.CheckSchema("sqlstore", ErrSchema, have, want))
 }
 
 // SQL returns the migrations as a script to be run by hand on an empty database.

@@ -62,7 +62,7 @@ func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &mysql{Listing: listing(readMySQL(db)), db: db, lookUps: newLanes(db, c.Readers, server.setUp()), writes: newLanes(db, mysqlWriters, server.setUp())}
+	s := &mysql{Listing: listing(readMySQL(db)), db: db, lookUps: newLanes(db, c.Readers, server.setUp), writes: newLanes(db, mysqlWriters, server.setUp)}
 	id, err := identityMySQL(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("which database this is: %w", err)
@@ -140,7 +140,7 @@ func (s *mysql) Wait(ctx context.Context, id stet.ID, seen stet.Version) error {
 	return wrap("wait", rest.Look(ctx, rest.FirstLook, nil, func() (bool, error) {
 		var there stet.Version
 		err := s.lookUps.with(ctx, func(c *lane) error {
-			err := c.QueryRowContext(ctx, string(q.Text)).Scan(&there)
+			err := c.raw.QueryRowContext(ctx, string(q.Text)).Scan(&there)
 			if err == sql.ErrNoRows {
 				return nil
 			}

@@ -1,9 +1,9 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -20,21 +20,18 @@ const bindTime = 5 * time.Second
 // (innodb_lock_wait_timeout), no longer than the deadline of a call. Its isolation level is the
 // caller's, too: where reads repeat, one that has to know what is there now takes a shared lock.
 func (s *mysql) Bind(tx any) (stet.Store, error) {
-	t, ok := tx.(*sql.Tx)
-	if !ok || t == nil {
-		return nil, fmt.Errorf("sqlstore: bind: %w: it joins a *sql.Tx, not a %T", stet.ErrForeignTx, tx)
+	t, err := joined(tx)
+	if err == nil {
+		err = s.sameDatabase(t)
 	}
-	if err := s.sameDatabase(t); err != nil {
+	if err != nil {
 		return nil, wrap("bind", err)
 	}
 	do := func(j *job) error {
-		switch j.Verb {
-		case tablestore.Create:
+		if j.Verb == tablestore.Create {
 			return createWithin(j.Ctx, t, j)
-		case tablestore.Remove:
-			return removeMySQL(j.Ctx, t, j)
 		}
-		return replaceMySQL(j.Ctx, t, j)
+		return changeMySQL(j.Ctx, t, j)
 	}
 	return &tablestore.Bound[*job]{
 		Reading: tablestore.Reading{Reader: readMySQL(t), Around: around},
@@ -44,9 +41,16 @@ func (s *mysql) Bind(tx any) (stet.Store, error) {
 	}, nil
 }
 
-func identityMySQL(ctx context.Context, c interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}) (id string, err error) {
+// joined returns the transaction that a store is to be bound to.
+func joined(tx any) (*sql.Tx, error) {
+	t, ok := tx.(*sql.Tx)
+	if !ok || t == nil {
+		return nil, fmt.Errorf("%w: it joins a *sql.Tx, not a %T", stet.ErrForeignTx, tx)
+	}
+	return t, nil
+}
+
+func identityMySQL(ctx context.Context, c asker) (id string, err error) {
 	err = fault(c.QueryRowContext(ctx, sqltext.MySQLIdentity).Scan(&id))
 	return id, err
 }
@@ -77,10 +81,8 @@ func (s *mysql) sameDatabase(tx *sql.Tx) error {
 
 // createWithin looks first, in a statement of its own: one that also writes would lock what it
 // looked at where reads repeat.
-func createWithin(ctx context.Context, tx *sql.Tx, j *job) (err error) {
-	if j.Got, err = getMySQL(ctx, tx, j.Head.ID, ""); err == nil {
-		return stet.ErrExists
-	} else if !errors.Is(err, stet.ErrNotFound) {
+func createWithin(ctx context.Context, tx *sql.Tx, j *job) error {
+	if err := j.taken(ctx, tx, ""); err != nil {
 		return err
 	}
 	_, told, err := exec(ctx, tx, j.write.Insert(about(tx), false))
@@ -90,8 +92,5 @@ func createWithin(ctx context.Context, tx *sql.Tx, j *job) (err error) {
 	if answered(err) != mysqlDuplicate {
 		return err
 	}
-	if j.Got, err = getMySQL(ctx, tx, j.Head.ID, mysqlCurrent(tx)); err == nil { // made meanwhile
-		return stet.ErrExists
-	}
-	return err
+	return cmp.Or(j.taken(ctx, tx, mysqlCurrent(tx)), stet.ErrNotFound) // made meanwhile, and perhaps deleted
 }

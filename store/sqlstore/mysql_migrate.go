@@ -34,25 +34,10 @@ func migrateMySQL(ctx context.Context, db *sql.DB) error {
 	if got.Int64 != 1 {
 		return errMigrateBusy
 	}
-	if err := migrateStepsMySQL(ctx, conn); err != nil {
+	if err := MySQL.take(ctx, conn, createSchemaMySQL); err != nil {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the lock ends with the connection
 		return err
 	}
 	_, err = conn.ExecContext(ctx, "DO RELEASE_LOCK("+migrateLock+")")
 	return err
-}
-
-func migrateStepsMySQL(ctx context.Context, conn *sql.Conn) error {
-	run := func(statement string) error {
-		_, err := conn.ExecContext(ctx, statement)
-		return err
-	}
-	if err := run(createSchemaMySQL); err != nil {
-		return err
-	}
-	var have int
-	if err := conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(version), 0) FROM stet_schema").Scan(&have); err != nil {
-		return err
-	}
-	return sqltext.Take(MySQL.steps(), have, run)
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,9 +28,7 @@ type mysqlServer struct {
 // as text.
 const mysqlLeastPacket = 4 << 20
 
-func readMySQLServer(ctx context.Context, conn interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}) (s mysqlServer, err error) {
+func readMySQLServer(ctx context.Context, conn asker) (s mysqlServer, err error) {
 	err = conn.QueryRowContext(ctx, `SELECT VERSION(), @@SESSION.sql_mode, @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.log_bin,
 		@@GLOBAL.sync_binlog, @@GLOBAL.innodb_doublewrite, @@GLOBAL.max_allowed_packet, @@GLOBAL.read_only,
 		(SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'stet_records')`).
@@ -126,27 +125,29 @@ func checkFoundRows(ctx context.Context, conn *sql.Conn) error {
 
 // newEnough: for SKIP LOCKED (MySQL 8.0.1, MariaDB 10.6) and CHECK (MySQL 8.0.16).
 func newEnough(version string, maria bool) bool {
-	parts := strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' })
-	var have [3]int
-	for i := range min(len(parts), 3) {
-		have[i], _ = strconv.Atoi(parts[i])
-	}
+	have, least := make([]int, 3), []int{8, 0, 16}
 	if maria {
-		return have[0] > 10 || have[0] == 10 && have[1] >= 6
+		least = []int{10, 6}
 	}
-	return have[0] > 8 || have[0] == 8 && (have[1] > 0 || have[2] >= 16)
+	_, _ = fmt.Sscanf(version, "%d.%d.%d", &have[0], &have[1], &have[2])
+	return slices.Compare(have, least) >= 0
 }
 
-// setUp are the statements that begin a connection of the store's own.
-func (s *mysqlServer) setUp() []string {
+// setUp begins a connection of the store's own.
+func (s *mysqlServer) setUp(ctx context.Context, conn *sql.Conn) error {
 	wait := 1 // second: the least that MySQL knows
 	if s.maria {
 		wait = 0 // if another transaction holds the row, the server says so at once
 	}
-	return []string{
+	for _, statement := range []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", // no locks on gaps: neighbours do not meet
 		"SET SESSION innodb_lock_wait_timeout = " + strconv.Itoa(wait),
 		"SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
 		"SET SESSION autocommit = 1",
+	} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
 	}
+	return nil
 }

@@ -88,11 +88,9 @@ func (s *mysql) patient(j *job) error {
 // applyIfFree asks first whether another transaction holds the row: MySQL cannot be told that a
 // statement that writes waits for nothing. A record that is there is found before that, also if
 // another transaction holds it.
-func applyIfFree(ctx context.Context, c *lane, j *job) (err error) {
+func applyIfFree(ctx context.Context, c *lane, j *job) error {
 	if j.Verb == tablestore.Create {
-		if j.Got, err = getMySQL(ctx, c, j.Head.ID, ""); err == nil {
-			return stet.ErrExists
-		} else if !errors.Is(err, stet.ErrNotFound) {
+		if err := j.taken(ctx, c, ""); err != nil {
 			return err
 		}
 	}
@@ -114,39 +112,31 @@ func apply(ctx context.Context, c *lane, j *job) error {
 	switch {
 	case j.Verb == tablestore.Create:
 		return createMySQL(ctx, c, j)
-	case j.Verb == tablestore.Remove:
-		return removeMySQL(ctx, c, j)
 	case j.Head.Note == nil:
-		return replaceMySQL(ctx, c, j)
+		return changeMySQL(ctx, c, j)
 	}
-	return transact(ctx, c, func() error { return replaceMySQL(ctx, c, j) })
+	return transact(ctx, c, func() error { return changeMySQL(ctx, c, j) })
 }
 
 // transact calls f within a transaction, and commits it if f returns no error.
 func transact(ctx context.Context, c *lane, f func() error) error {
-	if _, err := c.ExecContext(ctx, "START TRANSACTION"); err != nil {
+	if _, err := c.raw.ExecContext(ctx, "START TRANSACTION"); err != nil {
 		return groupcommit.Nothing(fault(err))
 	}
 	if err := f(); err != nil {
 		if gone(err) {
 			return err
 		}
-		if _, rerr := c.ExecContext(ctx, "ROLLBACK"); rerr != nil {
+		if _, rerr := c.raw.ExecContext(ctx, "ROLLBACK"); rerr != nil {
 			c.broken = true // the server undoes all when the connection ends
 		}
 		return err
 	}
-	_, err := c.ExecContext(ctx, "COMMIT")
+	_, err := c.raw.ExecContext(ctx, "COMMIT")
 	if err = fault(err); err != nil && answered(err) != mysqlDeadlock {
 		return fmt.Errorf("commit, which may have happened: %v", err)
 	}
 	return err
-}
-
-// querier is a connection or a transaction.
-type querier interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
 // about begins a statement about one record: one that is prepared and kept, where the connection is
@@ -158,15 +148,7 @@ func about(c querier) *sqltext.MySQL {
 
 // exec returns how many rows were changed, and what the statement tells: see [sqltext.MySQLNow].
 func exec(ctx context.Context, c querier, q *sqltext.MySQL) (rows, told int64, err error) {
-	var res sql.Result
-	if lane, ok := c.(*lane); ok && q.Kept {
-		var s *sql.Stmt
-		if s, err = lane.statement(ctx, string(q.Text)); err == nil {
-			res, err = s.ExecContext(ctx, q.Args...)
-		}
-	} else {
-		res, err = c.ExecContext(ctx, string(q.Text), q.Args...)
-	}
+	res, err := sender(c, q).ExecContext(ctx, string(q.Text), q.Args...)
 	if err != nil {
 		return 0, 0, uncertain(fault(err))
 	}
@@ -178,19 +160,16 @@ func exec(ctx context.Context, c querier, q *sqltext.MySQL) (rows, told int64, e
 
 // eachRow reads the rows of an answer.
 func eachRow(ctx context.Context, c querier, q *sqltext.MySQL, visit func(sqltext.Scanner) error) error {
-	rows, err := query(ctx, c, q)
+	rows, err := sender(c, q).QueryContext(ctx, string(q.Text), q.Args...)
 	return fault(sqltext.EachRow(rows, err, visit))
 }
 
-func query(ctx context.Context, c querier, q *sqltext.MySQL) (*sql.Rows, error) {
-	if lane, ok := c.(*lane); ok && q.Kept {
-		s, err := lane.statement(ctx, string(q.Text))
-		if err != nil {
-			return nil, err
-		}
-		return s.QueryContext(ctx, q.Args...)
+// sender is c, or the connection itself for a statement that a lane is not to keep.
+func sender(c querier, q *sqltext.MySQL) querier {
+	if lane, ok := c.(*lane); ok && !q.Kept {
+		return lane.raw
 	}
-	return c.QueryContext(ctx, string(q.Text), q.Args...)
+	return c
 }
 
 // createMySQL looks and stores in one statement. Where that stored nothing, there is a record.
@@ -203,20 +182,36 @@ func createMySQL(ctx context.Context, c *lane, j *job) error {
 		j.Done(told)
 		return nil
 	}
-	switch j.Got, err = getMySQL(ctx, c, j.Head.ID, ""); {
+	// If it was deleted meanwhile: as if it had been taken, and not yet looked at.
+	return cmp.Or(j.taken(ctx, c, ""), error(&serverError{mysqlDuplicate}))
+}
+
+// taken is [stet.ErrExists] if the record is there, and nil if it is not.
+func (j *job) taken(ctx context.Context, c querier, how string) (err error) {
+	j.Got, err = getMySQL(ctx, c, j.Head.ID, how)
+	switch {
 	case err == nil:
 		return stet.ErrExists
-	case errors.Is(err, stet.ErrNotFound): // deleted meanwhile: as if it had been taken, and not yet looked at
-		return &serverError{mysqlDuplicate}
+	case errors.Is(err, stet.ErrNotFound):
+		return nil
 	}
 	return err
 }
 
-func replaceMySQL(ctx context.Context, c querier, j *job) error {
-	var was string
+// changeMySQL replaces or removes a record of the version expected.
+func changeMySQL(ctx context.Context, c querier, j *job) error {
+	if j.Verb == tablestore.Remove {
+		q := about(c).Add("DELETE FROM stet_records WHERE ").If(j.Head.ID, j.Prev)
+		rows, _, err := exec(ctx, c, q)
+		if rows == 1 || err != nil {
+			return err
+		}
+		return j.refuse(ctx, c)
+	}
+	var was string // the state that is to end
 	if j.Head.Note != nil {
-		var err error
-		if was, err = stateMySQL(ctx, c, j); err != nil {
+		q := new(sqltext.MySQL).Add("SELECT `state` FROM stet_records WHERE ").If(j.Head.ID, j.Prev).Add(" FOR UPDATE")
+		if err := eachRow(ctx, c, q, func(row sqltext.Scanner) error { return row.Scan(&was) }); err != nil {
 			return err
 		}
 	}
@@ -232,22 +227,6 @@ func replaceMySQL(ctx context.Context, c querier, j *job) error {
 		_, _, err = exec(ctx, c, sqltext.MySQLNoted(&j.Head, was, told))
 	}
 	return err
-}
-
-// stateMySQL locks the row, and returns the state that is to end.
-func stateMySQL(ctx context.Context, c querier, j *job) (state string, err error) {
-	q := new(sqltext.MySQL).Add("SELECT `state` FROM stet_records WHERE ").If(j.Head.ID, j.Prev).Add(" FOR UPDATE")
-	err = eachRow(ctx, c, q, func(row sqltext.Scanner) error { return row.Scan(&state) })
-	return state, err
-}
-
-func removeMySQL(ctx context.Context, c querier, j *job) error {
-	q := about(c).Add("DELETE FROM stet_records WHERE ").If(j.Head.ID, j.Prev)
-	rows, _, err := exec(ctx, c, q)
-	if rows == 1 || err != nil {
-		return err
-	}
-	return j.refuse(ctx, c)
 }
 
 // refuse says why no row was changed. It reads what is there now: within a transaction that repeats

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 
 	"github.com/stet-dev/stet/internal/pgstore"
-	"github.com/stet-dev/stet/internal/sqltx"
 )
 
 func openPostgres(ctx context.Context, db *sql.DB, c Config) (*pgstore.Store, error) {
@@ -14,9 +13,4 @@ func openPostgres(ctx context.Context, db *sql.DB, c Config) (*pgstore.Store, er
 			t, ok := tx.(*sql.Tx)
 			return pgstore.SQL{On: t}, nil, ok && t != nil
 		}})
-}
-
-// migratePostgres takes the steps that are missing, in one transaction.
-func migratePostgres(ctx context.Context, db *sql.DB) error {
-	return sqltx.Do(ctx, db, nil, func(tx *sql.Tx) error { return pgstore.Migrate(ctx, pgstore.SQL{On: tx}) })
 }

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"sync"
 
 	"github.com/stet-dev/stet"
@@ -19,15 +18,14 @@ var text sqltext.Encoder = sqltext.SQLiteText
 type sqlite struct {
 	tablestore.Listing
 	tablestore.Verbs[*op]
-	db      *sql.DB
 	clock   *monotonic.Clock
-	readers *readers
+	readers *lanes
 	queue   *groupcommit.Queue[*op]
 	known   known
 	log     *log
 	file    string // its full path, as the database says it
 
-	closeWriter func() error
+	closeWriter func()
 }
 
 var (
@@ -45,27 +43,33 @@ func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
 	if err := w.connect(ctx); err != nil {
 		return nil, err
 	}
-	s := &sqlite{Listing: listing(readSQLite(db, clk)), db: db, clock: clk, readers: newReaders(db, c.Readers), log: w.log}
+	s := &sqlite{Listing: listing(readSQLite(db, clk)), clock: clk, readers: newLanes(db, c.Readers, checkConn), log: w.log}
 	s.queue = groupcommit.New(groupcommit.Config[*op]{Begin: w.begin, Many: w.commit, Look: s.look, LookAfter: lookAfter,
 		Looks: func(o *op) bool { return o.Verb == tablestore.Create }, Groups: 1, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Closed: ErrClosed})
 	s.Verbs = s.verbs()
-	s.closeWriter = sync.OnceValue(w.close)
+	s.closeWriter = sync.OnceFunc(w.close)
 	var synchronous int // which has been checked
-	err := w.conn.QueryRowContext(ctx, sqltext.SQLiteFile).Scan(&s.file, &synchronous)
-	if s.log.file = s.file + "-wal"; err == nil {
-		err = checkAnother(ctx, db)
+	err := w.conn.raw.QueryRowContext(ctx, sqltext.SQLiteFile).Scan(&s.file, &synchronous)
+	s.log.file = s.file + "-wal"
+	var another *lane // what was set by hand on one connection is not set on the next
+	if err == nil {
+		another, err = s.readers.take(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, w.close())
+		w.close()
+		return nil, err
 	}
+	s.readers.leave(another)
 	return s, nil
 }
 
-// Close waits for the writes that have begun, refuses new ones, and gives back the connections the
+// Close waits for the writes that have begun, refuses new ones, and closes the connections the
 // store held. It leaves db open. The second Close does nothing.
 func (s *sqlite) Close() error {
 	s.queue.Close()
-	return errors.Join(s.closeWriter(), s.readers.close())
+	s.closeWriter()
+	s.readers.close()
+	return nil
 }
 
 func (s *sqlite) verbs() tablestore.Verbs[*op] {

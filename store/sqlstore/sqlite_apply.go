@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 
 	"github.com/stet-dev/stet"
@@ -11,22 +10,11 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// statement is one of a connection's: a [*sql.Stmt], or one that a caller's transaction prepares
-// when it is needed.
-type statement interface {
-	lookUp
-	ExecContext(ctx context.Context, args ...any) (sql.Result, error)
-}
-
-// lookUp is a statement that selects.
-type lookUp interface {
-	QueryContext(ctx context.Context, args ...any) (*sql.Rows, error)
-}
-
-// statements are what the verbs are made of, on one connection that is in a transaction.
+// statements are what the verbs are made of, on a connection that is in a transaction: the one that
+// writes, which keeps them prepared, or a caller's, where few are needed more than once.
 type statements struct {
-	clock                                                                      *monotonic.Clock
-	insert, update, updateAll, retag, note, entry, del, reapOver, get, getHead statement
+	clock *monotonic.Clock
+	on    querier
 }
 
 // apply carries out one write. It may be called again after a rollback, and leaves what it was
@@ -36,9 +24,9 @@ func (s *statements) apply(o *op) error {
 	case tablestore.Create:
 		return s.create(o)
 	case tablestore.ReplaceHead:
-		return s.replace(s.update, o)
+		return s.replace(sqltext.SQLiteUpdate, o)
 	case tablestore.ReplaceAll:
-		return s.replace(s.updateAll, o)
+		return s.replace(sqltext.SQLiteUpdateBody, o)
 	case tablestore.Remove:
 		return s.remove(o)
 	case reap:
@@ -51,12 +39,12 @@ func (s *statements) apply(o *op) error {
 
 func (s *statements) create(o *op) error {
 	at := sqltext.Born(&o.Head, s.clock.Micros())
-	if one, err := s.write(s.insert, text.ID(o.stamped(&at), o.Head.ID)); one || err != nil {
+	if one, err := s.write(sqltext.SQLiteInsert, text.ID(o.stamped(&at), o.Head.ID)); one || err != nil {
 		o.Stamped(&at)
 		return err
 	}
 	var err error
-	if o.Got, err = getRecord(s.get, s.clock, o.Head.ID); err != nil {
+	if o.Got, err = getRecord(s.on, s.clock, o.Head.ID); err != nil {
 		return err
 	}
 	return stet.ErrExists
@@ -65,8 +53,8 @@ func (s *statements) create(o *op) error {
 // replace stamps by the store's clock, and where the row was written by one that was ahead, by the
 // row's own: a record's time does not go back, also where the host's clock was set back while no
 // process ran (CR-16, W10).
-func (s *statements) replace(stmt statement, o *op) error {
-	one, err := s.replaceAt(stmt, o, s.clock.Micros())
+func (s *statements) replace(update string, o *op) error {
+	one, err := s.replaceAt(update, o, s.clock.Micros())
 	if one || err != nil {
 		return err
 	}
@@ -76,11 +64,11 @@ func (s *statements) replace(stmt statement, o *op) error {
 	now := max(s.clock.Micros(), o.Got.UpdatedAt.UnixMicro())
 	if o.Got.Tag != o.Head.Tag { // it was written under another pepper
 		args := append(text.ID([]any{sqltext.Tag(o.Head.Tag)}, o.Head.ID), int64(o.Prev))
-		if _, err := s.write(s.retag, args); err != nil {
+		if _, err := s.write(sqltext.SQLiteRetag, args); err != nil {
 			return err
 		}
 	}
-	if one, err = s.replaceAt(stmt, o, now); !one && err == nil {
+	if one, err = s.replaceAt(update, o, now); !one && err == nil {
 		err = errMoved
 	}
 	return err
@@ -90,32 +78,32 @@ var errMoved = errors.New("the row changed between two statements of its transac
 
 // replaceAt reports whether the row was there, of the version and the format expected, and no
 // younger than now.
-func (s *statements) replaceAt(stmt statement, o *op, now int64) (one bool, err error) {
+func (s *statements) replaceAt(update string, o *op, now int64) (one bool, err error) {
 	at := sqltext.Changed(&o.Head, now)
 	if o.Head.Note != nil { // first: what the record was is in its row until then
 		args := text.Note(make([]any, 0, 12), &o.Head, at.Updated)
-		if one, err := s.write(s.note, append(text.ID(args, o.Head.ID), int64(o.Prev), now, sqltext.Tag(o.Head.Tag))); !one || err != nil {
+		if one, err := s.write(sqltext.SQLiteNote, append(text.ID(args, o.Head.ID), int64(o.Prev), now, sqltext.Tag(o.Head.Tag))); !one || err != nil {
 			return false, err
 		}
 	}
 	args := append(text.ID(o.stamped(&at), o.Head.ID), int64(o.Prev))
-	if one, err = s.write(stmt, args); one {
+	if one, err = s.write(update, args); one {
 		o.Stamped(&at)
 	}
 	return one, err
 }
 
 func (s *statements) remove(o *op) error {
-	if one, err := s.write(s.del, o.args); one || err != nil {
+	if one, err := s.write(sqltext.SQLiteDelete, o.args); one || err != nil {
 		return err
 	}
 	return s.refuse(o)
 }
 
-// write reports whether stmt changed its one row. It has no context of a caller: nothing here
-// waits, and to interrupt a statement would cost the whole group.
-func (s *statements) write(stmt statement, args []any) (one bool, err error) {
-	res, err := stmt.ExecContext(context.Background(), args...)
+// write reports whether a statement changed its one row. It has no context of a caller: nothing
+// here waits, and to interrupt a statement would cost the whole group.
+func (s *statements) write(statement string, args []any) (one bool, err error) {
+	res, err := s.on.ExecContext(context.Background(), statement, args...)
 	if err != nil {
 		return false, err
 	}
@@ -125,7 +113,7 @@ func (s *statements) write(stmt statement, args []any) (one bool, err error) {
 
 // refuse says why no row was changed.
 func (s *statements) refuse(o *op) (err error) {
-	if o.Got.Head, err = getHead(s.getHead, s.clock, o.Head.ID); err != nil {
+	if o.Got.Head, err = getHead(s.on, s.clock, o.Head.ID); err != nil {
 		return err
 	}
 	return stet.ErrStale
@@ -139,6 +127,6 @@ func entryOf(ctx context.Context, c *stet.Change) *op {
 }
 
 func (s *statements) appendTo(o *op) error {
-	_, err := s.write(s.entry, append(o.args[:len(o.args):len(o.args)], s.clock.Micros()))
+	_, err := s.write(sqltext.SQLiteAppend, append(o.args[:len(o.args):len(o.args)], s.clock.Micros()))
 	return err
 }

@@ -15,13 +15,13 @@ import (
 // another: [In] says what that means to others, and what to do after an error. Commits of another
 // pool have to be as durable as the store's.
 func (s *sqlite) Bind(tx any) (stet.Store, error) {
-	t, ok := tx.(*sql.Tx)
-	if !ok || t == nil {
-		return nil, fmt.Errorf("sqlstore: bind: %w: it joins a *sql.Tx, not a %T", stet.ErrForeignTx, tx)
+	t, err := joined(tx)
+	if err != nil {
+		return nil, wrap("bind", err)
 	}
 	var file string
 	var synchronous int
-	err := t.QueryRow(sqltext.SQLiteFile).Scan(&file, &synchronous)
+	err = t.QueryRow(sqltext.SQLiteFile).Scan(&file, &synchronous)
 	switch {
 	case errors.Is(err, sql.ErrTxDone):
 		return nil, wrap("bind", err)
@@ -31,36 +31,18 @@ func (s *sqlite) Bind(tx any) (stet.Store, error) {
 		return nil, fmt.Errorf("sqlstore: bind: %w: its pool has synchronous = %d, by which a commit can be lost with the power;"+
 			" open it by SQLiteDSN, too", stet.ErrForeignTx, synchronous)
 	}
-	in := func(query string) statement { return inTx{t, query} }
-	b := &boundSQLite{tx: t, statements: statements{clock: s.clock, insert: in(sqltext.SQLiteInsert),
-		update: in(sqltext.SQLiteUpdate), updateAll: in(sqltext.SQLiteUpdateBody), retag: in(sqltext.SQLiteRetag), note: in(sqltext.SQLiteNote),
-		entry: in(sqltext.SQLiteAppend),
-		del:   in(sqltext.SQLiteDelete), get: in(sqltext.SQLiteGet), getHead: in(sqltext.SQLiteGetHead)}}
+	b := &boundSQLite{tx: t, statements: statements{s.clock, t}}
 	b.Reading = tablestore.Reading{Reader: readSQLite(t, s.clock), Around: func(ctx context.Context, op string, call func(context.Context) error) error {
 		return wrap(op, b.do(ctx, func() error { return call(context.WithoutCancel(ctx)) }))
 	}}
 	write := func(o *op) error { return b.do(o.Ctx, func() error { return b.apply(o) }) }
 	b.Verbs = tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Do: write, Wrap: wrap,
 		Get: func(ctx context.Context, id stet.ID) (r stet.Record, err error) {
-			err = b.do(ctx, func() (err error) { r, err = getRecord(b.get, b.clock, id); return err })
+			err = b.do(ctx, func() (err error) { r, err = getRecord(t, b.clock, id); return err })
 			return r, err
 		},
 		Append: func(ctx context.Context, c *stet.Change) error { return write(entryOf(ctx, c)) }})
 	return b, nil
-}
-
-// inTx is a statement of a transaction, which is prepared each time: few are needed more than once.
-type inTx struct {
-	tx    *sql.Tx
-	query string
-}
-
-func (s inTx) ExecContext(ctx context.Context, args ...any) (sql.Result, error) {
-	return s.tx.ExecContext(ctx, s.query, args...)
-}
-
-func (s inTx) QueryContext(ctx context.Context, args ...any) (*sql.Rows, error) {
-	return s.tx.QueryContext(ctx, s.query, args...)
 }
 
 // boundSQLite is a store within a transaction. Contexts that end are heeded between statements: to

@@ -74,22 +74,16 @@ func (w *writer) cutLog() {
 	ctx := context.Background()
 	var patience int64
 	var busy, pages, moved sql.NullInt64
-	err := w.conn.QueryRowContext(ctx, "PRAGMA busy_timeout").Scan(&patience)
+	err := w.conn.raw.QueryRowContext(ctx, "PRAGMA busy_timeout").Scan(&patience)
 	if err == nil {
-		err = w.wait(ctx, min(patience, logPatience.Milliseconds()))
+		_, err = w.conn.raw.ExecContext(ctx, sqltext.SQLiteWait(min(patience, logPatience.Milliseconds())))
 	}
 	if err == nil { // what it says is not asked: the file tells
-		_ = w.conn.QueryRowContext(ctx, sqltext.SQLiteTruncate).Scan(&busy, &pages, &moved)
-		err = w.wait(ctx, patience)
+		_ = w.conn.raw.QueryRowContext(ctx, sqltext.SQLiteTruncate).Scan(&busy, &pages, &moved)
+		_, err = w.conn.raw.ExecContext(ctx, sqltext.SQLiteWait(patience))
 	}
 	if err != nil {
-		w.discard()
+		w.close()
 	}
 	w.log.tried()
-}
-
-// wait sets how many milliseconds the connection waits for others.
-func (w *writer) wait(ctx context.Context, ms int64) error {
-	_, err := w.conn.ExecContext(ctx, sqltext.SQLiteWait(ms))
-	return err
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 
+	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
@@ -31,7 +32,7 @@ func (s *statements) reap(o *op) error {
 		if o.gone == o.limit {
 			break
 		}
-		res, err := s.reapOver.ExecContext(context.Background(), state.String(), s.clock.Micros(), o.limit-o.gone)
+		res, err := s.on.ExecContext(context.Background(), sqltext.SQLiteReap, state.String(), s.clock.Micros(), o.limit-o.gone)
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -65,14 +64,4 @@ func checkConn(ctx context.Context, conn *sql.Conn) error {
 		}
 	}
 	return nil
-}
-
-// checkAnother checks a second connection while the first is in use: what was set by hand on one is
-// not set on the next.
-func checkAnother(ctx context.Context, db *sql.DB) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(checkConn(ctx, conn), conn.Close())
 }

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -13,83 +12,36 @@ import (
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
-// writer is the one connection that writes, with its statements. The queue's leader has it to
-// itself.
+// writer is the one connection that writes. The queue's leader has it to itself.
 type writer struct {
 	statements
-	db       *sql.DB
-	log      *log
-	conn     *sql.Conn // nil: to be made
-	prepared []*sql.Stmt
-
-	begins, commits, rollbacks, has statement
+	db   *sql.DB
+	log  *log
+	conn *lane // nil: to be made
 }
 
 // New keys land anywhere in the index: 16 MiB hold its upper levels, and its leaves to some hundred
 // thousand keys.
 const writerCache = "PRAGMA cache_size = -16384"
 
-func (w *writer) connect(ctx context.Context) error {
-	conn, err := w.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	w.conn = conn
-	if err = checkConn(ctx, conn); err != nil {
-		return errors.Join(err, w.close())
-	}
-	if _, err = conn.ExecContext(ctx, writerCache); err != nil {
-		return errors.Join(err, w.close())
-	}
-	for _, p := range []struct {
-		stmt *statement
-		text string
-	}{
-		{&w.begins, sqltext.SQLiteBegin}, {&w.commits, sqltext.SQLiteCommit}, {&w.rollbacks, sqltext.SQLiteRollback},
-		{&w.insert, sqltext.SQLiteInsert}, {&w.update, sqltext.SQLiteUpdate}, {&w.updateAll, sqltext.SQLiteUpdateBody}, {&w.retag, sqltext.SQLiteRetag},
-		{&w.note, sqltext.SQLiteNote}, {&w.entry, sqltext.SQLiteAppend}, {&w.del, sqltext.SQLiteDelete}, {&w.reapOver, sqltext.SQLiteReap},
-		{&w.get, sqltext.SQLiteGet}, {&w.getHead, sqltext.SQLiteGetHead}, {&w.has, sqltext.SQLiteHas},
-	} {
-		stmt, err := conn.PrepareContext(ctx, p.text)
-		if err != nil {
-			return errors.Join(fmt.Errorf("preparing a statement: %w", err), w.close())
+func (w *writer) connect(ctx context.Context) (err error) {
+	w.conn, err = openLane(ctx, w.db, func(ctx context.Context, conn *sql.Conn) error {
+		if err := checkConn(ctx, conn); err != nil {
+			return err
 		}
-		*p.stmt, w.prepared = stmt, append(w.prepared, stmt)
-	}
-	return nil
+		_, err := conn.ExecContext(ctx, writerCache)
+		return err
+	})
+	w.on = w.conn
+	return err
 }
 
-// close gives the connection back to the pool.
-func (w *writer) close() error {
-	if w.conn == nil {
-		return nil
+// close closes the connection itself, and with it whatever transaction it is in.
+func (w *writer) close() {
+	if w.conn != nil {
+		w.conn.discard()
+		w.conn = nil
 	}
-	return errors.Join(closeStatements(w.conn, w.prepared...), w.forget().Close())
-}
-
-// discard closes the connection itself, and with it whatever transaction it is in.
-func (w *writer) discard() {
-	_ = closeStatements(w.conn, w.prepared...)
-	_ = w.forget().Raw(func(any) error { return driver.ErrBadConn })
-}
-
-// closeStatements spares those of a connection that database/sql has closed by itself:
-// modernc.org/sqlite panics on them.
-func closeStatements(conn *sql.Conn, statements ...*sql.Stmt) error {
-	if conn.Raw(func(any) error { return nil }) != nil {
-		return nil
-	}
-	var errs []error
-	for _, s := range statements {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(errs...)
-}
-
-func (w *writer) forget() *sql.Conn {
-	conn := w.conn
-	*w = writer{db: w.db, log: w.log, statements: statements{clock: w.clock}}
-	return conn
 }
 
 // begin waits for the lock on the file, which another process may hold. A record that is there is
@@ -105,7 +57,7 @@ func (w *writer) begin(o *op) error {
 			}
 		}
 	}
-	if _, err := w.begins.ExecContext(o.Ctx); err != nil {
+	if _, err := w.on.ExecContext(o.Ctx, sqltext.SQLiteBegin); err != nil {
 		w.reset() // where o.Ctx ended, it may have begun all the same
 		return groupcommit.Nothing(err)
 	}
@@ -125,8 +77,8 @@ func (w *writer) look(o *op) (err error) {
 		return nil
 	}
 	var there int
-	if err = one(w.has, o.Head.ID, []any{&there}); err == nil {
-		o.Got, err = getRecord(w.get, w.clock, o.Head.ID)
+	if err = one(w.on, sqltext.SQLiteHas, o.Head.ID, []any{&there}); err == nil {
+		o.Got, err = getRecord(w.on, w.clock, o.Head.ID)
 	}
 	switch {
 	case err == nil:
@@ -134,7 +86,7 @@ func (w *writer) look(o *op) (err error) {
 	case errors.Is(err, stet.ErrNotFound):
 		return nil
 	case failed(err):
-		w.discard()
+		w.close()
 	}
 	return err
 }
@@ -151,7 +103,7 @@ func (w *writer) commit(_ context.Context, batch []*op) error {
 			return nil
 		}
 	}
-	if _, err := w.commits.ExecContext(context.Background()); err != nil {
+	if _, err := w.on.ExecContext(context.Background(), sqltext.SQLiteCommit); err != nil {
 		w.reset()
 		for _, o := range batch { // also those that were refused, perhaps by what is not there now
 			o.Err = fmt.Errorf("commit, which may have happened: %w", err)
@@ -176,11 +128,11 @@ func failed(err error) bool {
 // reset ends a transaction that failed, and leaves a connection without one.
 func (w *writer) reset() {
 	ctx := context.Background()
-	_, _ = w.rollbacks.ExecContext(ctx) // an error, where the database has done so itself, is not told from others
-	if _, err := w.conn.ExecContext(ctx, "BEGIN"); err == nil {
-		if _, err := w.conn.ExecContext(ctx, "ROLLBACK"); err == nil {
+	_, _ = w.on.ExecContext(ctx, sqltext.SQLiteRollback) // an error, where the database has done so itself, is not told from others
+	if _, err := w.conn.raw.ExecContext(ctx, "BEGIN"); err == nil {
+		if _, err := w.conn.raw.ExecContext(ctx, "ROLLBACK"); err == nil {
 			return // it could begin: there was none
 		}
 	}
-	w.discard()
+	w.close()
 }

@@ -40,6 +40,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/pgstore"
 	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
@@ -109,11 +110,11 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	if err := c.validate(db); err != nil {
 		return nil, err
 	}
-	if err := checkSchema(ctx, db, c.Dialect); err != nil {
+	have, want, err := Status(ctx, db, c.Dialect)
+	if err = cmp.Or(err, pgstore.CheckSchema("sqlstore", ErrSchema, have, want)); err != nil {
 		return nil, err
 	}
 	var d database
-	var err error
 	switch c.Dialect {
 	case SQLite:
 		d, err = openSQLite(ctx, db, c)

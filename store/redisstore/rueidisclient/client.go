@@ -45,33 +45,28 @@ type client struct{ rueidis.Client }
 // Do implements [redisstore.Client]. Nothing is sent twice: the library repeats reads only, and
 // takes none of these for one.
 func (c client) Do(ctx context.Context, key string, command []string, then func(answer any) [][]string) ([]any, error) {
-	if then == nil {
-		got, err := answer(c.Client.Do(ctx, c.build(key, command)))
+	var on rueidis.CommandClient = c.Client
+	if then != nil {
+		d, release := c.Client.Dedicate()
+		defer release()
+		on = d
+	}
+	got, err := answer(on.Do(ctx, c.build(key, command)))
+	if err != nil || then == nil {
 		return []any{got}, err
 	}
-	var all []any
-	err := c.Client.Dedicated(func(d rueidis.DedicatedClient) error {
-		got, err := answer(d.Do(ctx, c.build(key, command)))
-		if err != nil {
-			return err
+	all := []any{got}
+	var built []rueidis.Completed
+	for _, command := range then(got) {
+		built = append(built, c.build(key, command))
+	}
+	for _, r := range on.DoMulti(ctx, built...) {
+		if got, err = answer(r); err != nil {
+			return all, err
 		}
 		all = append(all, got)
-		var built []rueidis.Completed
-		for _, command := range then(got) {
-			built = append(built, c.build(key, command))
-		}
-		if len(built) == 0 {
-			return nil
-		}
-		for _, r := range d.DoMulti(ctx, built...) {
-			if got, err = answer(r); err != nil {
-				return err
-			}
-			all = append(all, got)
-		}
-		return nil
-	})
-	return all, err
+	}
+	return all, nil
 }
 
 // Subscribe implements [redisstore.Subscriber], on a connection of its own.

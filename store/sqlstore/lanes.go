@@ -13,11 +13,12 @@ import (
 )
 
 // lanes are connections that the store holds on to, made when first needed. They are its own
-// because it sets them up: an isolation level, a limit of waiting and a sql_mode that the rest of
-// the program need not share.
+// because it sets them up in ways that the rest of the program need not share, and because they
+// keep prepared statements. Besides, a pool keeps two idle connections by default, and opens and
+// closes all others around every use.
 type lanes struct {
 	db    *sql.DB
-	setUp []string
+	setUp setUp
 	slots chan struct{} // as many as there may be connections; closed when the store is
 
 	mu   sync.Mutex
@@ -25,18 +26,44 @@ type lanes struct {
 	once sync.Once
 }
 
+// setUp prepares a new connection, or refuses it.
+type setUp func(ctx context.Context, conn *sql.Conn) error
+
+// lane is one of these connections. As a [querier] it prepares what it is sent, and keeps that.
 type lane struct {
-	*sql.Conn
+	raw        *sql.Conn
 	used       time.Time
 	statements map[string]*sql.Stmt
 	broken     bool // what it is in cannot be ended: it is of no use to anybody else
 }
 
+// querier is a connection, a pool or a transaction.
+type querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func (c *lane) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	s, err := c.statement(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.ExecContext(ctx, args...)
+}
+
+func (c *lane) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := c.statement(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(ctx, args...)
+}
+
 // maxStatements of a lane: some forms of each verb.
 const maxStatements = 32
 
-// statement returns a prepared statement, which costs the server and the wire far less than its
-// text.
+// statement returns a prepared statement, which costs a server and the wire far less than its text,
+// and SQLite the time to compile it.
 func (c *lane) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 	if s, ok := c.statements[text]; ok {
 		return s, nil
@@ -48,7 +75,7 @@ func (c *lane) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 			break
 		}
 	}
-	s, err := c.PrepareContext(ctx, text)
+	s, err := c.raw.PrepareContext(ctx, text)
 	if err == nil {
 		c.statements[text] = s
 	}
@@ -59,7 +86,7 @@ func (c *lane) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 // restarted would otherwise be noticed by a write, which cannot be told from one that happened.
 const stale = time.Second
 
-func newLanes(db *sql.DB, n int, setUp []string) *lanes {
+func newLanes(db *sql.DB, n int, setUp setUp) *lanes {
 	l := &lanes{db: db, setUp: setUp, slots: make(chan struct{}, n)}
 	for range n {
 		l.slots <- struct{}{}
@@ -71,30 +98,26 @@ func newLanes(db *sql.DB, n int, setUp []string) *lanes {
 // [groupcommit.ErrNothing]. f returns what [fault] has made of its errors, and leaves no
 // transaction open, unless its connection is gone.
 func (l *lanes) with(ctx context.Context, f func(c *lane) error) (err error) {
-	if err := l.enter(ctx); err != nil {
+	used, err := l.take(ctx)
+	switch {
+	case err == ErrClosed:
 		return err
+	case err != nil:
+		return groupcommit.Nothing(cause(ctx, err))
 	}
 	var c *lane
 	defer func() { l.leave(c) }() // without a connection after a panic in a driver, too
-	used, err := l.ready(ctx, l.last())
-	if err != nil {
+	switch err = f(used); {
+	case gone(err) || used.broken:
 		err = cause(ctx, err)
-		return groupcommit.Nothing(err)
-	}
-	if err = f(used); gone(err) || used.broken {
-		used.discard()
-		return cause(ctx, err)
-	}
-	if unforeseen(err) {
-		used.discard()
+	case unforeseen(err):
+	case ctx.Err() != nil && !used.valid(): // in the last instant a driver closes the connection behind an answer that it returns
+	default:
+		used.used = time.Now()
+		c = used
 		return err
 	}
-	if ctx.Err() != nil && !used.valid() { // in the last instant a driver closes the connection behind an answer that it returns
-		used.discard()
-		return err
-	}
-	used.used = time.Now()
-	c = used
+	used.discard()
 	return err
 }
 
@@ -107,21 +130,28 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-func (l *lanes) enter(ctx context.Context) error {
+// take waits for a connection, which the caller has to leave.
+func (l *lanes) take(ctx context.Context) (c *lane, err error) {
 	if err := ctx.Err(); err != nil {
-		return groupcommit.Nothing(err)
+		return nil, err
 	}
 	select {
 	case _, open := <-l.slots:
 		if !open {
-			return ErrClosed
+			return nil, ErrClosed
 		}
-		return nil
 	case <-ctx.Done():
-		return groupcommit.Nothing(ctx.Err())
+		return nil, ctx.Err()
 	}
+	defer func() {
+		if c == nil { // after a panic in a driver, too
+			l.leave(nil)
+		}
+	}()
+	return l.ready(ctx, l.last())
 }
 
+// leave lets others have c, or make a connection instead where c is nil.
 func (l *lanes) leave(c *lane) {
 	if c != nil {
 		l.mu.Lock()
@@ -143,29 +173,32 @@ func (l *lanes) last() (c *lane) {
 
 // ready returns c if it is well, or a new connection.
 func (l *lanes) ready(ctx context.Context, c *lane) (*lane, error) {
-	if c != nil && time.Since(c.used) > stale && c.PingContext(ctx) != nil {
+	if c != nil && time.Since(c.used) > stale && c.raw.PingContext(ctx) != nil {
 		c.discard()
 		c = nil
 	}
 	if c != nil {
 		return c, nil
 	}
-	conn, err := l.db.Conn(ctx)
+	return openLane(ctx, l.db, l.setUp)
+}
+
+func openLane(ctx context.Context, db *sql.DB, setUp setUp) (*lane, error) {
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range l.setUp {
-		if _, err := conn.ExecContext(ctx, s); err != nil {
-			(&lane{Conn: conn}).discard()
-			return nil, fmt.Errorf("%s: %w", s, err)
-		}
+	c := &lane{raw: conn, used: time.Now(), statements: map[string]*sql.Stmt{}}
+	if err := setUp(ctx, conn); err != nil {
+		c.discard()
+		return nil, err
 	}
-	return &lane{Conn: conn, used: time.Now(), statements: map[string]*sql.Stmt{}}, nil
+	return c, nil
 }
 
 // valid asks the driver whether the connection is open; one that cannot say so may have closed it.
 func (c *lane) valid() bool {
-	return c.Raw(func(conn any) error {
+	return c.raw.Raw(func(conn any) error {
 		if v, ok := conn.(driver.Validator); ok && v.IsValid() {
 			return nil
 		}
@@ -174,10 +207,16 @@ func (c *lane) valid() bool {
 }
 
 // discard closes the connection itself, and with it whatever transaction it is in: the pool shall
-// not have it back.
+// not have it back. Statements of a connection that database/sql has closed by itself are left
+// alone: modernc.org/sqlite panics on them.
 func (c *lane) discard() {
-	_ = c.Raw(func(any) error { return driver.ErrBadConn })
-	_ = c.Close()
+	if c.raw.Raw(func(any) error { return nil }) == nil {
+		for _, s := range c.statements {
+			_ = s.Close()
+		}
+	}
+	_ = c.raw.Raw(func(any) error { return driver.ErrBadConn })
+	_ = c.raw.Close()
 }
 
 // close waits for those that are in use. The connections are closed, not given back: they are set
