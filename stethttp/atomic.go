@@ -234,7 +234,7 @@ func (h *heldWriter) Write(p []byte) (int, error) {
 	if h.ended {
 		return 0, http.ErrHandlerTimeout
 	}
-	if h.tooMuch = h.tooMuch || int64(len(h.body.Bytes())+len(p)) > h.most || !h.body.Append(p, h.most); h.tooMuch {
+	if h.tooMuch = h.tooMuch || !h.body.Append(p, h.most); h.tooMuch {
 		return 0, errTooMuch
 	}
 	return len(p), nil

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/ledger"
 )
 
 // responseCopy is the handler's ResponseWriter in shadow mode. Everything goes to the client's own
@@ -24,9 +25,10 @@ type responseCopy struct {
 	sent     []stet.Field
 	header   http.Header // at the end, with the trailers
 	written  int64
-	copied   copied
-	oversize bool // the copy was given up
-	stream   bool // of server-sent events, which are never kept
+	copied   ledger.Buffer
+	most     int64 // bytes of it
+	oversize bool  // the copy was given up
+	stream   bool  // of server-sent events, which are never kept
 	hijacked bool
 	stated   stet.State // by Observe
 	cause    string
@@ -195,9 +197,9 @@ func (c *responseCopy) copy(p []byte) {
 	if c.stream || c.oversize {
 		return
 	}
-	if !c.copied.add(p) {
+	if !c.copied.Append(p, c.most) {
 		c.oversize = true
-		c.copied.drop()
+		c.copied.Drop()
 	}
 }
 
@@ -220,7 +222,7 @@ func (c *responseCopy) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
-	c.copied.drop()
+	c.copied.Drop()
 }
 
 // fill makes x describe the response as if x had held it back.
@@ -231,7 +233,7 @@ func (c *responseCopy) fill(x *exchange) {
 	f.header, f.status, f.sent = c.header, cmp.Or(c.status, http.StatusOK), slices.Clip(c.sent)
 	f.written, f.oversize = c.written, c.oversize
 	f.declared = declared(c.header)
-	f.buf = c.copied.take()
+	f.buf, c.copied = c.copied, ledger.Buffer{}
 	switch {
 	case c.hijacked:
 		f.move(hijack)
