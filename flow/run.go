@@ -50,11 +50,10 @@ func (r *run[S]) phases(ctx context.Context) (stet.Response, error) {
 		} else {
 			err = r.foreign(ctx, p, i+1)
 		}
-		var no *declined
-		switch {
-		case final(err) == errDeclined && errors.As(err, &no):
+		if no, ok := errors.AsType[*declined](err); ok && final(err) == errDeclined {
 			return no.response, nil
-		case err != nil:
+		}
+		if err != nil {
 			return stet.Response{}, fmt.Errorf("flow: %s: %s: %w", r.f.cfg.Name, p.name, err)
 		}
 		r.point, r.fresh = r.f.point(i+1), true
@@ -87,12 +86,7 @@ func (r *run[S]) start(ctx context.Context) (int, error) {
 // step is what a run leaves behind that goes on at phase next.
 func (r *run[S]) step(next int, s *S, id string) (stet.Step, error) {
 	h := r.c.Head()
-	b, err := r.f.encode(s, progress{})
-	out := stet.Step{Point: r.f.point(next), Progress: b, DownstreamID: id}
-	if next < len(r.f.phases) && r.f.phases[next].foreign != nil {
-		out.DownstreamKey = downstream(&h, out.Point)
-	}
-	return out, err
+	return r.f.step(&h, r.f.point(next), id, s, progress{})
 }
 
 // commit stores that phase next is to come. Where the store gives no answer the same is left as the
@@ -122,11 +116,11 @@ func (r *run[S]) suspend(ctx context.Context, cause error, notSent bool) error {
 
 // settle leaves the phase until it is a proof that its call was not found.
 func (r *run[S]) settle(ctx context.Context, p *Phase[S], waited time.Duration) error {
-	if p.settling() == stet.Never {
+	if p.settle == stet.Never {
 		return r.unknown(ctx, errFresh)
 	}
 	left := progress{Idle: &idle{By: r.c.Attempt(), Since: r.idle}}
-	return r.leave(ctx, errFresh, left, max(r.backoff(), p.settling()-waited))
+	return r.leave(ctx, errFresh, left, max(r.backoff(), p.settle-waited))
 }
 
 func (r *run[S]) leave(ctx context.Context, cause error, left progress, in time.Duration) error {
@@ -160,7 +154,7 @@ func (r *run[S]) backoff() time.Duration {
 // can be asked.
 func (r *run[S]) unknown(ctx context.Context, cause error) error {
 	h := r.c.Head()
-	if i, err := r.f.at(r.point); err == nil && i < len(r.f.phases) && r.f.phases[i].foreign != nil {
+	if p, _ := r.f.calls(r.point); p != nil {
 		if key := downstream(&h, r.point); h.DownstreamKey != key {
 			_ = r.c.Downstream(context.WithoutCancel(ctx), key, "") // where it fails, so will what follows
 		}
@@ -171,9 +165,8 @@ func (r *run[S]) unknown(ctx context.Context, cause error) error {
 
 // crashed is for a phase that panicked. What the panic says goes on by itself.
 func (r *run[S]) crashed(ctx context.Context) {
-	i, err := r.f.at(r.point)
 	cause := errors.New("a phase panicked")
-	if err != nil || i < len(r.f.phases) && r.f.phases[i].foreign != nil && !r.f.phases[i].honours {
+	if p, err := r.f.calls(r.point); err != nil || p != nil && !p.honours {
 		_ = r.unknown(ctx, cause)
 		return
 	}
@@ -276,8 +269,11 @@ func (r *run[S]) foreign(ctx context.Context, p *Phase[S], next int) error {
 		return r.unknown(ctx, err)
 	}
 	if !r.fresh && !p.honours {
+		if p.lookup == nil {
+			return r.unknown(ctx, errNoLookup)
+		}
 		waited := h.UpdatedAt.Sub(r.idle) // asked after that instant, so that it is no less
-		found, err := r.find(ctx, p, call.key, &s)
+		found, err := p.lookup(ctx, call.key, &s)
 		switch {
 		case err != nil:
 			return r.unknown(ctx, err)
@@ -307,10 +303,3 @@ func (r *run[S]) foreign(ctx context.Context, p *Phase[S], next int) error {
 }
 
 var errNoLookup = errors.New("a run ended without a word while the call may have been made")
-
-func (r *run[S]) find(ctx context.Context, p *Phase[S], key string, s *S) (bool, error) {
-	if p.lookup == nil {
-		return false, errNoLookup
-	}
-	return p.lookup(ctx, key, s)
-}
