@@ -93,11 +93,10 @@ func (o *Operator) Resolve(ctx context.Context, id ID, r Resolution, n Note) (He
 
 // fits says why r cannot end the record, or nil.
 func (r *Resolution) fits(h *Head, b *Body) error {
-	lapsedRun := h.State == Running && h.Over()
 	switch {
 	case r.Attempt != 0 && r.Attempt != h.Attempt, r.Fence != 0 && r.Fence != h.Fence():
 		return ErrOtherAttempt
-	case h.State != Unknown && !lapsedRun:
+	case !h.InDoubt():
 		return fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
 	case r.Response == nil && h.Published:
 		return fmt.Errorf("%w: bytes of an answer have left, so that it did happen", ErrState)

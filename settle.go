@@ -315,8 +315,7 @@ func (o *Operator) Resume(ctx context.Context, id ID) (Decision, error) {
 // or could not be resumed from s. version and n are as in [Operator.Resolve].
 func (o *Operator) Reopen(ctx context.Context, id ID, version Version, s Step, n Note) (Head, error) {
 	return o.e.change(ctx, id, version, n, "reopen", func(h *Head, b *Body) (*Body, error) {
-		lapsedRun := h.State == Running && h.Over()
-		if h.State != Unknown && !lapsedRun {
+		if !h.InDoubt() {
 			return nil, fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
 		}
 		if s.leave(h); !mayResume(h) {

@@ -105,7 +105,7 @@ func (f *Flow[S]) inDoubt(ctx context.Context, id stet.ID, version stet.Version,
 		return d, fmt.Errorf("flow: %s: %w", verb, err)
 	case version != 0 && version != d.have.Version:
 		return d, fmt.Errorf("flow: %s: %w", verb, stet.ErrStale)
-	case d.have.State != stet.Unknown && (d.have.State != stet.Running || !d.have.Over()):
+	case !d.have.InDoubt():
 		return d, fmt.Errorf("flow: resolve: %w: it is %s, not unknown", stet.ErrState, d.have.State)
 	}
 	if d.state, _, err = f.decode(d.have.Body); err != nil {

@@ -33,7 +33,7 @@ func (r Reconciler) Ask(ctx context.Context, h *stet.Head, n stet.Note) (Asked, 
 	if err != nil {
 		return Asked{}, err
 	}
-	if lapsed := h.State == stet.Running && h.Over(); h.State != stet.Unknown && !lapsed {
+	if !h.InDoubt() {
 		return Asked{Head: *h}, fmt.Errorf("reconcile: %w: it is %s, not unknown", stet.ErrState, h.State)
 	}
 	r.tell(h, "scheduled")

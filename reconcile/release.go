@@ -34,7 +34,7 @@ func (r Release) May() bool {
 // goes before what time cures.
 func (p Plan) Release(h *stet.Head, late bool, last *Answer) Release {
 	switch {
-	case h.State != stet.Unknown && !(h.State == stet.Running && h.Over()):
+	case !h.InDoubt():
 		return ReleaseKnown
 	case h.Published:
 		return ReleasePublished
