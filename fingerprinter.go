@@ -296,24 +296,18 @@ func isGzip(coding string) bool {
 // gunzip decodes bodies into a buffer of its own.
 type gunzip struct {
 	src   bytes.Reader
-	zr    *gzip.Reader
+	zr    gzip.Reader
 	plain bytes.Buffer
 }
 
 // decode returns false for what is not gzip, is broken or cut short, or exceeds maxDecoded.
 func (g *gunzip) decode(body []byte) ([]byte, bool) {
 	g.src.Reset(body)
-	var err error
-	if g.zr == nil {
-		g.zr, err = gzip.NewReader(&g.src)
-	} else {
-		err = g.zr.Reset(&g.src)
-	}
-	if err != nil {
+	if g.zr.Reset(&g.src) != nil {
 		return nil, false
 	}
 	g.plain.Reset()
-	n, err := io.Copy(&g.plain, io.LimitReader(g.zr, maxDecoded+1))
+	n, err := io.Copy(&g.plain, io.LimitReader(&g.zr, maxDecoded+1))
 	return g.plain.Bytes(), err == nil && n <= maxDecoded
 }
 

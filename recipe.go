@@ -138,23 +138,17 @@ func writeWords(b *strings.Builder, prefix string, words []string) {
 }
 
 func sortedSet(words []string) []string {
-	words = slices.Clone(words)
-	slices.Sort(words)
-	return slices.Compact(words)
+	return slices.Compact(slices.Sorted(slices.Values(words)))
 }
 
 // parseRecipe reads what [Recipe.String] wrote, and nothing else: s == r.String() for the recipe it
 // returns. Its errors are [errRecipe] and say what is wrong.
-func parseRecipe(s string) (Recipe, error) {
-	r, err := readRecipe(s)
-	if err != nil {
-		return Recipe{}, fmt.Errorf("%w: %w", errRecipe, err)
-	}
-	return r, nil
-}
-
-func readRecipe(s string) (Recipe, error) {
-	var r Recipe
+func parseRecipe(s string) (r Recipe, err error) {
+	defer func() {
+		if err != nil {
+			r, err = Recipe{}, fmt.Errorf("%w: %w", errRecipe, err)
+		}
+	}()
 	if len(s) > maxRecipe {
 		return r, fmt.Errorf("longer than %d bytes", maxRecipe)
 	}

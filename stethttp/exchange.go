@@ -205,7 +205,10 @@ func (x *exchange) act(d *stet.Decision) {
 	}
 	switch d.Verdict {
 	case stet.Execute:
-		x.granted(d.Claim)
+		x.claim, x.attempt, x.result = d.Claim, d.Record.Attempt, "new"
+		if x.attempt > 1 {
+			x.result = "retry"
+		}
 		if !x.shadow {
 			x.execute()
 		}

@@ -12,14 +12,6 @@ import (
 	"github.com/stet-dev/stet/internal/framing"
 )
 
-func (x *exchange) granted(claim *stet.Claim) {
-	x.claim, x.attempt = claim, claim.Attempt()
-	x.result = "new"
-	if x.attempt > 1 {
-		x.result = "retry"
-	}
-}
-
 // execute runs the handler and stores the outcome before the client learns of it (I2).
 func (x *exchange) execute() {
 	x.capture(x.w)
