@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/fill"
 	"github.com/stet-dev/stet/internal/ledger"
 )
 
@@ -50,14 +51,6 @@ type LimitsConfig struct {
 	Replicas int
 }
 
-// Defaults of [LimitsConfig].
-const (
-	defaultMaxBufferedBytes = 256 << 20
-	defaultMaxTargetBytes   = 8 << 10
-	defaultSharePerScope    = 0.5
-	defaultMaxScopeBytes    = 1024
-)
-
 // Limits holds the state of the limits. Routes with the same Limits share them. It is safe for
 // concurrent use.
 type Limits struct {
@@ -79,11 +72,9 @@ func NewLimits(c LimitsConfig) *Limits {
 }
 
 func (c LimitsConfig) withDefaults() LimitsConfig {
-	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, defaultMaxBufferedBytes)
-	c.SharePerScope = min(cmp.Or(max(c.SharePerScope, 0), defaultSharePerScope), 1)
+	c.SharePerScope = min(max(c.SharePerScope, 0), 1)
+	c = fill.Or(c, LimitsConfig{MaxBufferedBytes: 256 << 20, SharePerScope: 0.5, MaxTargetBytes: 8 << 10, MaxScopeBytes: 1024})
 	c.SmallReserve = min(cmp.Or(c.SmallReserve, c.MaxBufferedBytes/8), c.MaxBufferedBytes)
-	c.MaxScopeBytes = cmp.Or(c.MaxScopeBytes, defaultMaxScopeBytes)
-	c.MaxTargetBytes = cmp.Or(c.MaxTargetBytes, defaultMaxTargetBytes)
 	return c
 }
 
