@@ -143,11 +143,7 @@ func (r *run[S]) giveUp(ctx context.Context, s stet.Step, in time.Duration, caus
 }
 
 func (r *run[S]) backoff() time.Duration {
-	d := min(r.f.cfg.Backoff, maxBackoff)
-	for i := 1; i < r.c.Attempt() && d < maxBackoff; i++ {
-		d = min(2*d, maxBackoff)
-	}
-	return d
+	return rest.Doubled(r.f.cfg.Backoff, maxBackoff, r.c.Attempt()-1)
 }
 
 // unknown states that the outcome is unknown. The record then has the key by which the other system

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/names"
+	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/internal/walk"
 	"github.com/stet-dev/stet/maintenance"
 )
@@ -149,38 +150,24 @@ func (r Reconciler) round(ctx context.Context, after string, limit int) (int, st
 }
 
 // take counts the probe before it is made: a reconciler that dies while it asks leaves the record
-// to the next one. A record whose last probe was interrupted in this way is given up.
+// to the next one. A record whose probes are used up, also by one that was interrupted in this way,
+// is given up: it becomes a dead letter.
 func (r Reconciler) take(ctx context.Context, h *stet.Head) (stet.Head, bool, error) {
+	var giveUp *stet.Note
+	result := "scheduled"
 	if h.Probes >= r.MaxProbes {
-		return r.giveUp(ctx, h)
+		giveUp = &stet.Note{Who: r.Who, Why: fmt.Sprintf("%d probes did not find out what became of it", h.Probes)}
+		result = "failed"
 	}
-	got, mine, err := r.Engine.Operator().Probing(ctx, h, pause(h.Probes), nil)
+	got, mine, err := r.Engine.Operator().Probing(ctx, h, pause(h.Probes), giveUp)
 	if mine {
-		r.tell(&got, "scheduled")
-	}
-	return got, mine, err
-}
-
-// giveUp makes the record a dead letter.
-func (r Reconciler) giveUp(ctx context.Context, h *stet.Head) (stet.Head, bool, error) {
-	note := stet.Note{Who: r.Who, Why: fmt.Sprintf("%d probes did not find out what became of it", h.Probes)}
-	got, mine, err := r.Engine.Operator().Probing(ctx, h, stet.Never, &note)
-	if mine {
-		r.tell(&got, "failed")
+		r.tell(&got, result)
 	}
 	return got, mine, err
 }
 
 // pause is the time from one probe to the next, after so many.
-func pause(probes int) time.Duration {
-	d := firstPause
-	for range probes {
-		if d *= 2; d >= longestPause {
-			return longestPause
-		}
-	}
-	return d
-}
+func pause(probes int) time.Duration { return rest.Doubled(firstPause, longestPause, probes) }
 
 // LastProbe is how long after the first probe of a record the last of maxProbes is made, at the
 // earliest. A longer Settle is over only when nothing is asked any more, so that Missing never
@@ -212,7 +199,7 @@ func (r Reconciler) probe(ctx context.Context, h stet.Head) {
 	}
 	_ = r.leave(ctx, &h, a.Answer, r.Who, fmt.Sprintf("probe %d of %d", h.Probes, r.MaxProbes)) // the record is unknown with it or without it
 	if h.Probes >= r.MaxProbes {
-		_, _, _ = r.giveUp(ctx, &h) // where that fails, the next walk does it
+		_, _, _ = r.take(ctx, &h) // where that fails, the next walk does it
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package fill sets the fields of a value that are zero: of settings to their defaults, and of a test's
-// values to anything at all, so that the test covers a new field without being told of it.
+// Package fill sets the fields of a value that are zero: those of settings to their defaults, and
+// those of a test's values to anything at all, so that the test covers a new field without being
+// told of it.
 package fill
 
 import (
@@ -8,8 +9,8 @@ import (
 	"time"
 )
 
-// Or returns v with each exported field that is zero as other has it. A slice that is empty, and not
-// nil, is not zero. The fields of structs count by themselves.
+// Or returns v with each exported field that is zero as other has it. A slice that is empty, and
+// not nil, is not zero. The fields of structs count by themselves.
 func Or[T any](v, other T) T {
 	or(reflect.ValueOf(&v).Elem(), reflect.ValueOf(other))
 	return v
