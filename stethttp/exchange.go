@@ -47,7 +47,9 @@ func (x *exchange) serve(lines []string) {
 	scope, err := x.g.scope(x.r)
 	if err != nil || scope == "" || scope == stet.OwnScope { // OwnScope holds Stet's own records
 		p := x.problem(Unauthenticated)
-		p.challenge = challenge(err)
+		if missing, ok := errors.AsType[*NoIdentity](err); ok {
+			p.challenge = missing.Challenge
+		}
 		x.unauthenticated(p)
 		return
 	}

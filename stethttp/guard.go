@@ -78,8 +78,10 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			return
 		}
 		entered, fault := g.door.Enter(r)
-		if fault != nil {
-			g.turnAway(w, r, fault)
+		if fault != nil { // its scope and its key have not been looked at
+			p := NewProblem(Code(fault.Kind), g.cfg.ProblemBase)
+			p.Detail = fault.Detail
+			g.TurnAway(w, r, p)
 			return
 		}
 		if entered != r {
@@ -87,14 +89,6 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		}
 		g.serve(w, entered, next, policy)
 	})
-}
-
-// turnAway refuses a request that different readers would understand differently. Its scope and its
-// key have not been looked at.
-func (g *Guard) turnAway(w http.ResponseWriter, r *http.Request, fault *door.Fault) {
-	p := NewProblem(Code(fault.Kind), g.cfg.ProblemBase)
-	p.Detail = fault.Detail
-	g.TurnAway(w, r, p)
 }
 
 func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler, policy *stet.Policy) {

@@ -25,15 +25,13 @@ func (c *Config) respond(w http.ResponseWriter, r *http.Request, p *Problem) {
 	if p.outcome != "" {
 		h.Set(outcomeHeader, p.outcome)
 	}
-	if r != nil {
-		if p.Code == BadFraming && r.ProtoMajor < 2 { // it is not certain where the next request begins (RFC 9112 section 6.1)
-			h.Set("Connection", "close")
-		}
-		if p.KeyAction != "" && h[defaultKeyHeader] == nil {
-			c.echo(h, r)
-		}
-		c.cors(h, r)
+	if p.Code == BadFraming && r.ProtoMajor < 2 { // it is not certain where the next request begins (RFC 9112 section 6.1)
+		h.Set("Connection", "close")
 	}
+	if p.KeyAction != "" && h[defaultKeyHeader] == nil {
+		c.echo(h, r)
+	}
+	c.cors(h, r)
 	if c.Render != nil {
 		c.Render(w, r, p)
 		return
