@@ -41,8 +41,9 @@ func (r Recipe) Compile() (*Fingerprinter, error) {
 
 // compile is Compile for a recipe that is known to be valid.
 func (r Recipe) compile() *Fingerprinter {
-	f := &Fingerprinter{recipe: r.String(), body: r.Body, decode: r.Decode, first: r.version == firstVersion,
-		fields: pointers(r.Fields), exclude: pointers(r.Exclude)}
+	f := &Fingerprinter{recipe: r.String(), body: r.Body, decode: r.Decode, first: r.version == firstVersion}
+	f.fields, _ = pointers(r.Fields)
+	f.exclude, _ = pointers(r.Exclude)
 	for _, h := range r.Headers {
 		f.headers = append(f.headers, canonicalHeader(h))
 	}

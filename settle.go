@@ -68,7 +68,9 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 		c.e.moved(&c.h, from, "holder")
 	} else {
 		c.phase = c.phase.after(lose)
-		c.keep(stated, cause)
+		if c.stated == 0 { // else the handler has made another statement meanwhile
+			c.stated, c.cause = stated, cause
+		}
 	}
 	if h.State == Unknown && overdue {
 		c.attend(ctx)
@@ -104,14 +106,6 @@ func (c *Claim) onlyLookedAt(ctx context.Context) bool {
 		c.h = have.Head
 	}
 	return same
-}
-
-// keep restores a statement that could not be stored, unless the handler has made another
-// meanwhile.
-func (c *Claim) keep(stated State, cause string) {
-	if c.stated == 0 {
-		c.stated, c.cause = stated, cause
-	}
 }
 
 // outcome makes h, which has its State, the head of the write that settles the claim, and returns
