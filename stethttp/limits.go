@@ -73,7 +73,8 @@ func NewLimits(c LimitsConfig) *Limits {
 
 func (c LimitsConfig) withDefaults() LimitsConfig {
 	c.SharePerScope = min(max(c.SharePerScope, 0), 1)
-	c = fill.Or(c, LimitsConfig{MaxBufferedBytes: 256 << 20, SharePerScope: 0.5, MaxTargetBytes: 8 << 10, MaxScopeBytes: 1024})
+	defaults := LimitsConfig{MaxBufferedBytes: 256 << 20, SharePerScope: 0.5, MaxTargetBytes: 8 << 10, MaxScopeBytes: 1024}
+	c = fill.Or(c, defaults)
 	c.SmallReserve = min(cmp.Or(c.SmallReserve, c.MaxBufferedBytes/8), c.MaxBufferedBytes)
 	return c
 }

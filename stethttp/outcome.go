@@ -18,7 +18,7 @@ const (
 	sayCompleted   = "completed"
 )
 
-var outcomes = map[string]stet.State{sayNotExecuted: stet.Retryable, sayUnknown: stet.Unknown, sayCompleted: stet.Completed}
+var words = map[string]stet.State{sayNotExecuted: stet.Retryable, sayUnknown: stet.Unknown, sayCompleted: stet.Completed}
 
 // readOutcome reads the lines of Stet-Outcome; s is 0 if there is none. Case does not matter.
 // Another word, or more than one line, might mean any outcome: s is then Unknown, and cause is
@@ -30,7 +30,7 @@ func readOutcome(lines []string) (s stet.State, cause string) {
 	case len(lines) > 1:
 		return stet.Unknown, causeOutcome
 	}
-	if s, known := outcomes[strings.ToLower(strings.Trim(lines[0], " \t"))]; known {
+	if s, known := words[strings.ToLower(strings.Trim(lines[0], " \t"))]; known {
 		return s, causeStated
 	}
 	return stet.Unknown, causeOutcome
