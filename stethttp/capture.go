@@ -44,12 +44,6 @@ type capture struct {
 	few  [2]stet.Field // sent, if it has no more
 }
 
-// capture gives the exchange its writer for the handler.
-func (x *exchange) capture(w http.ResponseWriter) *capture {
-	x.cap = &capture{x: x, w: w, declared: -1, buf: x.memory(), header: make(http.Header)}
-	return x.cap
-}
-
 // Header implements [http.ResponseWriter].
 func (c *capture) Header() http.Header { return c.header }
 

@@ -14,7 +14,7 @@ import (
 
 // execute runs the handler and stores the outcome before the client learns of it (I2).
 func (x *exchange) execute() {
-	x.capture(x.w)
+	x.cap = &capture{x: x, w: x.w, declared: -1, buf: x.memory(), header: make(http.Header)}
 	r := x.r.WithContext(x.claim.Hold(x.r.Context(), x))
 	if x.body.here {
 		x.cap.body.replace(r, x.body.bytes())

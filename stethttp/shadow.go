@@ -62,7 +62,7 @@ func (g *Guard) shadow(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	s.x.r = snapshot(r)
-	s.res.w, s.res.copied, s.res.most = w, s.x.memory(), g.cfg.MaxResponse
+	s.res.w, s.res.as.x, s.res.as.buf = w, s.x, s.x.memory()
 	seen := s.watch(r)
 	defer func() {
 		if !s.ended { // a panic, http.ErrAbortHandler or Goexit: it goes on after this
