@@ -75,7 +75,9 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.x.g.Refuse(w, r, c.x.problem(StoreUnavailable).After(retrySoon))
 		return
 	}
-	c.join(tx)
+	c.mu.Lock()
+	c.tx = tx
+	c.mu.Unlock()
 	returned := false
 	defer func() {
 		if !returned { // a panic rolls everything back
@@ -86,12 +88,6 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	a.handler(w, r, tx)
 	returned = true
-}
-
-func (c *capture) join(tx stet.Transaction) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tx = tx
 }
 
 // rollBack undoes the handler's transaction. This proves that nothing happened, unless the handler

@@ -57,7 +57,7 @@ type Limits struct {
 	cfg    atomic.Pointer[LimitsConfig]
 	memory *ledger.Ledger // owned by scopes; "", which is none, owns what has no key
 
-	scopes  table[stet.Scope, *account]
+	scopes  table[stet.Scope, account]
 	all     account // of MaxKeys
 	lookups meter[stet.Scope]
 	senders meter[netip.Prefix]
@@ -157,7 +157,7 @@ func (l *Limits) admit(ctx context.Context, e *stet.Engine, s stet.Scope) (done 
 
 func (l *Limits) account(c *LimitsConfig, s stet.Scope) *account {
 	b := c.scope(s)
-	return l.scopes.get(s, func() *account { return new(account) }, func(a *account) bool { return a.idle(b) })
+	return l.scopes.get(s, func(a *account) bool { return a.idle(b) })
 }
 
 // rate returns the RateLimit fields of a scope (draft-ietf-httpapi-ratelimit-headers-11); ok is
@@ -185,6 +185,7 @@ const retrySoon = time.Second
 // bucket holds tokens. It is filled when it is looked at, with the rate in force at that time, so
 // it needs no timer and no notice of a new rate.
 type bucket struct {
+	mu     sync.Mutex
 	tokens float64 // below 0 is a debt
 	at     time.Time
 }
@@ -194,11 +195,8 @@ const whole = 1 - 1e-6
 
 // fill adds the tokens that have come since the last time. A new bucket is full.
 func (b *bucket) fill(now time.Time, rate float64, burst int) {
-	switch most := float64(burst); {
-	case b.at.IsZero():
-		b.tokens = most
-	default:
-		b.tokens = min(most, b.tokens+rate*now.Sub(b.at).Seconds())
+	if b.tokens = min(float64(burst), b.tokens+rate*now.Sub(b.at).Seconds()); b.at.IsZero() {
+		b.tokens = float64(burst)
 	}
 	b.at = now
 }
@@ -218,12 +216,12 @@ const maxBuckets = 100_000
 // neither fill the memory nor make others wait for a search.
 type table[K comparable, V any] struct {
 	mu sync.Mutex
-	m  map[K]V
+	m  map[K]*V
 }
 
-// get returns the value of a name, or remembers the one that make returns. If there is no room it
-// forgets another one: an idle one, which makes no difference, if one is soon found, else any.
-func (t *table[K, V]) get(name K, make func() V, idle func(V) bool) V {
+// get returns the value of a name, or remembers a new one. If there is no room it forgets another
+// one: an idle one, which makes no difference, if one is soon found, else any.
+func (t *table[K, V]) get(name K, idle func(*V) bool) *V {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v, ok := t.m[name]
@@ -231,7 +229,7 @@ func (t *table[K, V]) get(name K, make func() V, idle func(V) bool) V {
 		return v
 	}
 	if t.m == nil {
-		t.m = map[K]V{}
+		t.m = map[K]*V{}
 	}
 	tries := 64
 	for other, o := range t.m {
@@ -242,18 +240,13 @@ func (t *table[K, V]) get(name K, make func() V, idle func(V) bool) V {
 			delete(t.m, other)
 		}
 	}
-	v = make()
+	v = new(V)
 	t.m[name] = v
 	return v
 }
 
 // meter lets each name do something at a rate.
-type meter[K comparable] struct{ buckets table[K, *metered] }
-
-type metered struct {
-	mu sync.Mutex
-	bucket
-}
+type meter[K comparable] struct{ buckets table[K, bucket] }
 
 // allow takes a token, or returns the time until there is one. A rate of 0 is no limit. One
 // second's worth may be taken at once.
@@ -262,13 +255,12 @@ func (m *meter[K]) allow(name K, rate float64) (after time.Duration, ok bool) {
 		return 0, true
 	}
 	now, burst := time.Now(), burstOf(rate, 0)
-	idle := func(b *metered) bool {
+	b := m.buckets.get(name, func(b *bucket) bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.fill(now, rate, burst)
 		return b.tokens >= float64(burst)
-	}
-	b := m.buckets.get(name, func() *metered { return new(metered) }, idle)
+	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.fill(now, rate, burst); !b.has() {
