@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -37,19 +38,16 @@ const defaultMaxBody = 1 << 20
 // direct follows no redirects: an answer from elsewhere is no evidence.
 var direct = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
+// places are what is filled in, and a brace that nothing closes.
+var places = regexp.MustCompile(`\{[^}]*\}?`)
+
 // Validate returns what is wrong with the settings.
 func (p Probe) Validate() error {
-	rest := p.URL
-	for {
-		_, after, ok := strings.Cut(rest, "{")
-		if !ok {
-			break
-		}
-		name, end, closed := strings.Cut(after, "}")
+	for _, place := range places.FindAllString(p.URL, -1) {
+		name, closed := strings.CutSuffix(place[len("{"):], "}")
 		if !closed || !slices.Contains([]string{"key", "scope", "path", "downstream_key"}, name) {
 			return fmt.Errorf("the probe's URL has {%s}: it may have {key}, {scope}, {path} and {downstream_key}", name)
 		}
-		rest = end
 	}
 	u, err := p.fill(&stet.Head{})
 	switch {
