@@ -2,7 +2,6 @@ package stethttp
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -43,10 +42,7 @@ func New(e *stet.Engine, scope ScopeFunc, c Config) (*Guard, error) {
 	if c.Render != nil {
 		g.cfg.Render = g.contained(c.Render)
 	}
-	var err error
-	if g.recipe, err = g.cfg.Fingerprint.Compile(); err != nil {
-		return nil, fmt.Errorf("stethttp: Fingerprint: %w", err)
-	}
+	g.recipe, _ = g.cfg.Fingerprint.Compile() // Validate has found nothing wrong with it
 	return g, nil
 }
 
