@@ -261,17 +261,15 @@ func (c *Claim) attend(ctx context.Context) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	hb.attending = time.AfterFunc(c.policy.Lease/3, func() { c.attendAgain(ctx) })
-}
-
-func (c *Claim) attendAgain(ctx context.Context) {
-	if c.turn() != nil {
-		return
-	}
-	defer c.yield()
-	if c.heartbeat.attending != nil && c.witness(ctx, c.policy.Lease) {
-		c.heartbeat.attending.Reset(c.policy.Lease / 3)
-	}
+	hb.attending = time.AfterFunc(c.policy.Lease/3, func() {
+		if c.turn() != nil {
+			return
+		}
+		defer c.yield()
+		if hb.attending != nil && c.witness(ctx, c.policy.Lease) {
+			hb.attending.Reset(c.policy.Lease / 3)
+		}
+	})
 }
 
 // Returned ends what [Claim.Overdue] started, for a handler that returned without an outcome: it

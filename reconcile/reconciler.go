@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/fill"
 	"github.com/stet-dev/stet/internal/names"
 	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/internal/walk"
@@ -21,9 +22,6 @@ import (
 const DefaultSettle = 5 * time.Minute
 
 const (
-	defaultEvery   = 10 * time.Second
-	defaultTimeout = 10 * time.Second
-	defaultAtOnce  = 8
 	// After so many probes a record is a dead letter.
 	defaultMaxProbes = 8
 	// The pause after a probe without a result doubles from the first to the longest.
@@ -98,8 +96,7 @@ func (r Reconciler) Run(ctx context.Context) error { return maintenance.Run(ctx,
 // Rounds implements [maintenance.Loop].
 func (r Reconciler) Rounds() (maintenance.Rounds, error) {
 	r, err := r.filled()
-	return maintenance.Rounds{Every: cmp.Or(r.Every, defaultEvery),
-		Batch: cmp.Or(r.Batch, stet.DefaultLimit), MaxBatch: stet.MaxLimit, Do: r.round}, err
+	return maintenance.Rounds{Every: r.Every, Batch: r.Batch, MaxBatch: stet.MaxLimit, Do: r.round}, err
 }
 
 // filled returns r with its defaults, or what cannot be used.
@@ -112,15 +109,13 @@ func (r Reconciler) filled() (Reconciler, error) {
 	case r.Settle < 0 && r.Settle != stet.Never:
 		return r, fmt.Errorf("reconcile: Settle is %s; use stet.Never where a missing effect is never a proof", r.Settle)
 	}
-	r.Who = cmp.Or(r.Who, "reconciler")
-	r.MaxProbes = cmp.Or(r.MaxProbes, defaultMaxProbes)
-	if last := LastProbe(r.MaxProbes); r.Settle > last {
+	settle := r.Settle
+	r = fill.Or(r, Reconciler{Who: "reconciler", Every: 10 * time.Second, Batch: stet.DefaultLimit, MaxProbes: defaultMaxProbes,
+		Settle: DefaultSettle, Timeout: 10 * time.Second, AtOnce: 8})
+	if last := LastProbe(r.MaxProbes); settle > last {
 		return r, fmt.Errorf("reconcile: Settle is %s, but the last of %d probes comes %s after the attempt ended: "+
 			"Missing would never be a proof; lower Settle or raise MaxProbes", r.Settle, r.MaxProbes, last)
 	}
-	r.Settle = cmp.Or(r.Settle, DefaultSettle)
-	r.Timeout = cmp.Or(r.Timeout, defaultTimeout)
-	r.AtOnce = cmp.Or(r.AtOnce, defaultAtOnce)
 	return r, nil
 }
 

@@ -171,8 +171,7 @@ var ProfileNames = []string{"default", "ietf", "stripe", "stripe-v2", "seed-stri
 
 // Profile returns the Config of a published dialect, for use as it is or with changes.
 // [ProfileNames] lists the names; another name is an error.
-func Profile(name string) (Config, error) {
-	c := Config{}
+func Profile(name string) (c Config, err error) {
 	switch name {
 	case "default":
 	case "ietf":
