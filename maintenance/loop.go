@@ -55,9 +55,6 @@ func Run(ctx context.Context, l Loop) error {
 	return r.Run(ctx)
 }
 
-// defaultSweepEvery is the default of [Sweeper].
-const defaultSweepEvery = 10 * time.Second
-
 // Sweeper moves records whose lease has lapsed to unknown even if no request asks for them again,
 // so that operators see them: see [stet.Operator.Sweep].
 type Sweeper struct {
@@ -75,14 +72,10 @@ func (s Sweeper) Rounds() (Rounds, error) {
 	if s.Engine == nil {
 		return Rounds{}, errors.New("maintenance: a Sweeper needs an Engine")
 	}
-	return Rounds{cmp.Or(s.Every, defaultSweepEvery), cmp.Or(s.Batch, stet.DefaultLimit), stet.MaxLimit, s.Engine.Operator().Sweep}, nil
+	return Rounds{cmp.Or(s.Every, 10*time.Second), cmp.Or(s.Batch, stet.DefaultLimit), stet.MaxLimit, s.Engine.Operator().Sweep}, nil
 }
 
-// Defaults of [Reaper].
-const (
-	defaultReapEvery = time.Minute
-	defaultReapBatch = 500 // requests wait no longer than one batch takes
-)
+const defaultReapBatch = 500 // requests wait no longer than one batch takes
 
 // Reaper ends records whose retention is over. It never touches running and unknown ones (I10): see
 // [stet.Operator.Reap].
@@ -101,5 +94,5 @@ func (r Reaper) Rounds() (Rounds, error) {
 	if r.Engine == nil {
 		return Rounds{}, errors.New("maintenance: a Reaper needs an Engine")
 	}
-	return Rounds{cmp.Or(r.Every, defaultReapEvery), cmp.Or(r.Batch, defaultReapBatch), 10 * stet.MaxLimit, r.Engine.Operator().Reap}, nil
+	return Rounds{cmp.Or(r.Every, time.Minute), cmp.Or(r.Batch, defaultReapBatch), 10 * stet.MaxLimit, r.Engine.Operator().Reap}, nil
 }

@@ -33,8 +33,6 @@ type Probe struct {
 	Client  *http.Client // default one that follows no redirects
 }
 
-const defaultMaxBody = 1 << 20
-
 // direct follows no redirects: an answer from elsewhere is no evidence.
 var direct = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
@@ -123,7 +121,7 @@ func listed(list []int, status, otherwise int) bool {
 }
 
 func (p Probe) found(w *http.Response, evidence string) (Finding, error) {
-	limit := cmp.Or(max(0, p.MaxBody), defaultMaxBody)
+	limit := cmp.Or(max(0, p.MaxBody), 1<<20)
 	body, err := io.ReadAll(io.LimitReader(w.Body, limit+1))
 	if err != nil {
 		return Finding{}, fmt.Errorf("reconcile: the probe's answer was cut off: %w", err)
