@@ -229,8 +229,6 @@ func (r *run[S]) transact(ctx context.Context, p *Phase[S], next int) (s S, err 
 	return s, r.confirm(ctx, tx.Commit(ctx))
 }
 
-var errTx = errors.New("the transaction did not end well")
-
 // confirm ends the claim's part in a transaction that ended with result. What the claim says of
 // itself is taken from its own error alone: result may be that of a phase, and hold the same of
 // another engine's claim (A17).
@@ -238,7 +236,7 @@ func (r *run[S]) confirm(ctx context.Context, result error) error {
 	if result == nil {
 		return r.c.Confirm(ctx, nil)
 	}
-	err := r.c.Confirm(ctx, errTx)
+	err := r.c.Confirm(ctx, errors.New("the transaction did not end well"))
 	r.lost = errors.Is(err, stet.ErrFenced) || errors.Is(err, stet.ErrUnsettled)
 	if err == nil { // the commit's answer was lost
 		return nil
@@ -266,7 +264,7 @@ func (r *run[S]) foreign(ctx context.Context, p *Phase[S], next int) error {
 	}
 	if !r.fresh && !p.honours {
 		if p.lookup == nil {
-			return r.unknown(ctx, errNoLookup)
+			return r.unknown(ctx, errors.New("a run ended without a word while the call may have been made"))
 		}
 		waited := h.UpdatedAt.Sub(r.idle) // asked after that instant, so that it is no less
 		found, err := p.lookup(ctx, call.key, &s)
@@ -297,5 +295,3 @@ func (r *run[S]) foreign(ctx context.Context, p *Phase[S], next int) error {
 	}
 	return r.unknown(ctx, err)
 }
-
-var errNoLookup = errors.New("a run ended without a word while the call may have been made")
