@@ -141,13 +141,6 @@ func (h *Head) Basis() string {
 // record was read.
 func (h *Head) Verdict() Verdict { return judge(h, true).Verdict }
 
-// The actions of entries about who looks at a record: see [Change.Action].
-const (
-	actionSnooze = "snooze"
-	actionWake   = "wake"
-	actionHand   = "hand"
-)
-
 // Snooze takes an unknown record out of what calls for people for so long, up to [MaxSnooze]; 0
 // wakes it. A late answer wakes it, too. version and n are as in [Operator.Resolve], and the error
 // is [ErrState] if the record is not unknown.
@@ -155,8 +148,8 @@ func (o *Operator) Snooze(ctx context.Context, id ID, version Version, d time.Du
 	if d < 0 || d > MaxSnooze {
 		return Head{}, fmt.Errorf("stet: Snooze: a record is snoozed for up to %s", MaxSnooze)
 	}
-	if n.Action = actionSnooze; d == 0 {
-		n.Action = actionWake
+	if n.Action = "snooze"; d == 0 {
+		n.Action = "wake"
 	}
 	return o.regard(ctx, id, version, n, func(h *Head, a *attention) {
 		if a.Snooze = nil; d > 0 {
@@ -171,7 +164,7 @@ func (o *Operator) Hand(ctx context.Context, id ID, version Version, to string, 
 	if blank(to) {
 		return Head{}, errors.New("stet: Hand: it is handed to nobody")
 	}
-	n.Action, n.Evidence = actionHand, "to "+to
+	n.Action, n.Evidence = "hand", "to "+to
 	return o.regard(ctx, id, version, n, func(h *Head, a *attention) {
 		a.Handover = &Handover{To: to, Who: n.Who, Why: n.Why, At: h.AsOf.UTC()}
 	})

@@ -2,10 +2,8 @@ package stet
 
 import (
 	"context"
-	"math"
-	"sync"
-
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/stet-dev/stet/internal/rest"
@@ -15,17 +13,44 @@ import (
 // already, the engine's own included, it runs nothing and returns false; a limit of 0 means none.
 // Packages that answer requests use it for work that no client waits for.
 func (e *Engine) Go(limit int, f func()) bool {
-	if limit <= 0 {
-		limit = math.MaxInt
+	c := &e.chores
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if limit > 0 && c.n >= limit {
+		return false
 	}
-	return e.chores.startUpTo(limit, f)
+	c.n++
+	go func() {
+		defer c.end()
+		f()
+	}()
+	return true
 }
 
 // Drain waits for the engine's background work: results that are being stored, reservations that
 // are being removed, and the functions given to [Engine.Go]. It returns the error of ctx if that
 // ends first.
 func (e *Engine) Drain(ctx context.Context) error {
-	return e.chores.wait(ctx)
+	c := &e.chores
+	c.mu.Lock()
+	if c.n == 0 {
+		c.mu.Unlock()
+		return nil
+	}
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+		if c.hurry != nil {
+			close(c.hurry)
+		}
+	}
+	idle := c.idle
+	c.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // sleep pauses before another try, with jitter, and doubles the pause. It returns false when the
@@ -53,21 +78,6 @@ type chores struct {
 // of a holder that crashed.
 const maxCleanups = 1024
 
-// startUpTo returns false, and starts nothing, if limit functions are at work.
-func (c *chores) startUpTo(limit int, f func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n >= limit {
-		return false
-	}
-	c.n++
-	go func() {
-		defer c.end()
-		f()
-	}()
-	return true
-}
-
 func (c *chores) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,29 +100,6 @@ func (c *chores) hurried() <-chan struct{} {
 		}
 	}
 	return c.hurry
-}
-
-// wait returns nil when no function is at work, or the error of ctx.
-func (c *chores) wait(ctx context.Context) error {
-	c.mu.Lock()
-	if c.n == 0 {
-		c.mu.Unlock()
-		return nil
-	}
-	if c.idle == nil {
-		c.idle = make(chan struct{})
-		if c.hurry != nil {
-			close(c.hurry)
-		}
-	}
-	idle := c.idle
-	c.mu.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // detached is a context that carries the values of another, but not its end: what has been promised

@@ -200,7 +200,7 @@ func tombstone(h *Head) Head {
 // record would turn unknown for no reason. If the store is away, it is tried for a while; a record
 // that appears even later is treated like any lapsed one.
 func (e *Engine) withdraw(ctx context.Context, lease time.Duration, w intent, instead Head, body *Body) {
-	e.chores.startUpTo(maxCleanups, func() {
+	e.Go(maxCleanups, func() {
 		ctx := context.WithoutCancel(ctx)
 		pause, end := firstWait, time.Now().Add(min(4*e.cfg.StoreTimeout, lease))
 		for {

@@ -125,20 +125,14 @@ func (c *Claim) ID() ID { return c.id }
 
 // Attempt returns which execution of this key the claim is, from 1.
 func (c *Claim) Attempt() int {
-	defer c.mu.Unlock()
-	if !c.lock() {
-		return int(c.attempt)
-	}
-	return c.h.Attempt
+	h := c.Head()
+	return h.Attempt
 }
 
 // Fence returns the fencing token to send to downstream systems: see [Head.Fence].
 func (c *Claim) Fence() int64 {
-	defer c.mu.Unlock()
-	if !c.lock() {
-		return c.fence
-	}
-	return c.h.Fence()
+	h := c.Head()
+	return h.Fence()
 }
 
 // Head returns the record's head as the holder last wrote it. It does not wait for a write that is
@@ -153,9 +147,8 @@ func (c *Claim) Head() Head {
 
 // Expires returns the end of the retention of the stored result, or zero while there is none.
 func (c *Claim) Expires() (at time.Time) {
-	defer c.mu.Unlock()
-	if c.lock() && c.h.State == Completed {
-		at = c.h.DueAt
+	if h := c.Head(); h.State == Completed {
+		at = h.DueAt
 	}
 	return at
 }

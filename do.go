@@ -50,7 +50,7 @@ func DoResult[T any](
 	case err != nil:
 		return Result[T]{}, err
 	case d.Verdict == Execute:
-		r := Result[T]{Attempt: d.Claim.Attempt()}
+		r := Result[T]{Attempt: d.Record.Attempt}
 		r.Value, err = execute(ctx, d.Claim, run)
 		return r, err
 	case d.Verdict == Replay && d.Record.Response != nil:

@@ -41,8 +41,9 @@ func (r Recipe) Compile() (*Fingerprinter, error) {
 
 // compile is Compile for a recipe that is known to be valid.
 func (r Recipe) compile() *Fingerprinter {
-	f := &Fingerprinter{recipe: r.String(), body: r.Body, decode: r.Decode, first: r.version == firstVersion,
-		fields: pointers(r.Fields), exclude: pointers(r.Exclude)}
+	f := &Fingerprinter{recipe: r.String(), body: r.Body, decode: r.Decode, first: r.version == firstVersion}
+	f.fields, _ = pointers(r.Fields)
+	f.exclude, _ = pointers(r.Exclude)
 	for _, h := range r.Headers {
 		f.headers = append(f.headers, canonicalHeader(h))
 	}
@@ -296,24 +297,18 @@ func isGzip(coding string) bool {
 // gunzip decodes bodies into a buffer of its own.
 type gunzip struct {
 	src   bytes.Reader
-	zr    *gzip.Reader
+	zr    gzip.Reader
 	plain bytes.Buffer
 }
 
 // decode returns false for what is not gzip, is broken or cut short, or exceeds maxDecoded.
 func (g *gunzip) decode(body []byte) ([]byte, bool) {
 	g.src.Reset(body)
-	var err error
-	if g.zr == nil {
-		g.zr, err = gzip.NewReader(&g.src)
-	} else {
-		err = g.zr.Reset(&g.src)
-	}
-	if err != nil {
+	if g.zr.Reset(&g.src) != nil {
 		return nil, false
 	}
 	g.plain.Reset()
-	n, err := io.Copy(&g.plain, io.LimitReader(g.zr, maxDecoded+1))
+	n, err := io.Copy(&g.plain, io.LimitReader(&g.zr, maxDecoded+1))
 	return g.plain.Bytes(), err == nil && n <= maxDecoded
 }
 

@@ -121,10 +121,8 @@ func (r KeyRule) parseLine(v string) (Key, error) {
 	case r.Syntax == SFString:
 		return "", &KeyError{`it must be a quoted string as in RFC 9651, such as "8e03978e-40d5-43e8-bc93-6894a57f9324"`}
 	}
-	for i := range len(v) {
-		if c := v[i]; c <= ' ' || c >= 0x7f || c == '"' || c == ',' || c == ';' || c == '\\' {
-			return "", &KeyError{"an unquoted key is visible ASCII without quotes, commas, semicolons or backslashes"}
-		}
+	if !printable(v) || strings.ContainsAny(v, ` ",;\`) {
+		return "", &KeyError{"an unquoted key is visible ASCII without quotes, commas, semicolons or backslashes"}
 	}
 	return Key(v), nil
 }

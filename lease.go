@@ -143,8 +143,6 @@ type heartbeat struct {
 	lapsed  error // why it is over, where it ended by itself
 
 	attending *time.Timer // the next time that it is said of the unknown record that the handler has not returned
-
-	before, after *heartbeat // among those of the engine
 }
 
 // stop ends the heartbeat, if it was started.
@@ -263,17 +261,15 @@ func (c *Claim) attend(ctx context.Context) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	hb.attending = time.AfterFunc(c.policy.Lease/3, func() { c.attendAgain(ctx) })
-}
-
-func (c *Claim) attendAgain(ctx context.Context) {
-	if c.turn() != nil {
-		return
-	}
-	defer c.yield()
-	if c.heartbeat.attending != nil && c.witness(ctx, c.policy.Lease) {
-		c.heartbeat.attending.Reset(c.policy.Lease / 3)
-	}
+	hb.attending = time.AfterFunc(c.policy.Lease/3, func() {
+		if c.turn() != nil {
+			return
+		}
+		defer c.yield()
+		if hb.attending != nil && c.witness(ctx, c.policy.Lease) {
+			hb.attending.Reset(c.policy.Lease / 3)
+		}
+	})
 }
 
 // Returned ends what [Claim.Overdue] started, for a handler that returned without an outcome: it
@@ -343,38 +339,28 @@ func (e *Engine) attended(ctx context.Context, mine *Head, ahead time.Duration) 
 // inFlight are the claims that are held in this process.
 type inFlight struct {
 	mu    sync.Mutex
-	first *heartbeat
+	beats map[*heartbeat]struct{}
 }
 
 func (h *inFlight) add(hb *heartbeat) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	hb.after = h.first
-	if h.first != nil {
-		h.first.before = hb
+	if h.beats == nil {
+		h.beats = make(map[*heartbeat]struct{})
 	}
-	h.first = hb
+	h.beats[hb] = struct{}{}
 }
 
 func (h *inFlight) remove(hb *heartbeat) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case hb.before != nil:
-		hb.before.after = hb.after
-	case h.first == hb:
-		h.first = hb.after
-	}
-	if hb.after != nil {
-		hb.after.before = hb.before
-	}
-	hb.before, hb.after = nil, nil
+	delete(h.beats, hb)
 }
 
 func (h *inFlight) all() (claims []*Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for hb := h.first; hb != nil; hb = hb.after {
+	for hb := range h.beats {
 		claims = append(claims, hb.claim)
 	}
 	return claims

@@ -138,23 +138,17 @@ func writeWords(b *strings.Builder, prefix string, words []string) {
 }
 
 func sortedSet(words []string) []string {
-	words = slices.Clone(words)
-	slices.Sort(words)
-	return slices.Compact(words)
+	return slices.Compact(slices.Sorted(slices.Values(words)))
 }
 
 // parseRecipe reads what [Recipe.String] wrote, and nothing else: s == r.String() for the recipe it
 // returns. Its errors are [errRecipe] and say what is wrong.
-func parseRecipe(s string) (Recipe, error) {
-	r, err := readRecipe(s)
-	if err != nil {
-		return Recipe{}, fmt.Errorf("%w: %w", errRecipe, err)
-	}
-	return r, nil
-}
-
-func readRecipe(s string) (Recipe, error) {
-	var r Recipe
+func parseRecipe(s string) (r Recipe, err error) {
+	defer func() {
+		if err != nil {
+			r, err = Recipe{}, fmt.Errorf("%w: %w", errRecipe, err)
+		}
+	}()
 	if len(s) > maxRecipe {
 		return r, fmt.Errorf("longer than %d bytes", maxRecipe)
 	}
@@ -219,18 +213,14 @@ func (r Recipe) Validate() error {
 	case r.Body == BodyRaw && len(r.Exclude) > 0:
 		return errors.New("recipe: Exclude: body mode raw compares all bytes")
 	}
-	for _, p := range r.Fields {
-		if _, err := canon.ParsePointer(p); err != nil {
-			return fmt.Errorf("recipe: Fields: %q: %w", p, err)
-		}
+	if _, err := pointers(r.Fields); err != nil {
+		return fmt.Errorf("recipe: Fields: %w", err)
 	}
-	for _, p := range r.Exclude {
-		if _, err := canon.ParsePointer(p); err != nil {
-			return fmt.Errorf("recipe: Exclude: %q: %w", p, err)
-		}
-		if p == "" {
-			return errors.New(`recipe: Exclude: "" is the whole body, nothing would be left to compare`)
-		}
+	if _, err := pointers(r.Exclude); err != nil {
+		return fmt.Errorf("recipe: Exclude: %w", err)
+	}
+	if slices.Contains(r.Exclude, "") {
+		return errors.New(`recipe: Exclude: "" is the whole body, nothing would be left to compare`)
 	}
 	for _, h := range r.Headers {
 		if !canon.IsToken(h) {
@@ -252,16 +242,15 @@ func (r Recipe) Validate() error {
 var transportHeaders = [...]string{"connection", "content-length", "host", "keep-alive", "proxy-connection", "te", "trailer",
 	"transfer-encoding", "upgrade"}
 
-func pointers(texts []string) []canon.Pointer {
-	var ps []canon.Pointer
+func pointers(texts []string) (ps []canon.Pointer, err error) {
 	for _, s := range sortedSet(texts) {
 		p, err := canon.ParsePointer(s)
 		if err != nil {
-			panic("stet: a validated recipe has a bad pointer: " + err.Error())
+			return nil, fmt.Errorf("%q: %w", s, err)
 		}
 		ps = append(ps, p)
 	}
-	return ps
+	return ps, nil
 }
 
 // canonicalHeader spells a field name as net/http does in its maps: Api-Version.

@@ -158,6 +158,10 @@ const Never time.Duration = -1
 // Over reports whether DueAt had passed, by the store's clock, when the record was read.
 func (h *Head) Over() bool { return !h.DueAt.IsZero() && !h.AsOf.Before(h.DueAt) }
 
+// InDoubt reports whether it was open what became of the record when it was read: it is Unknown, or
+// the lease of its run was over.
+func (h *Head) InDoubt() bool { return h.State == Unknown || h.State == Running && h.Over() }
+
 // dueStill is the DueIn of a write that leaves DueAt as it was.
 func (h *Head) dueStill() time.Duration {
 	if h.DueAt.IsZero() {

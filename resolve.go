@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stet-dev/stet/internal/walk"
 )
 
 // The errors of the methods with which operators and reconcilers change records.
@@ -93,11 +95,10 @@ func (o *Operator) Resolve(ctx context.Context, id ID, r Resolution, n Note) (He
 
 // fits says why r cannot end the record, or nil.
 func (r *Resolution) fits(h *Head, b *Body) error {
-	lapsedRun := h.State == Running && h.Over()
 	switch {
 	case r.Attempt != 0 && r.Attempt != h.Attempt, r.Fence != 0 && r.Fence != h.Fence():
 		return ErrOtherAttempt
-	case h.State != Unknown && !lapsedRun:
+	case !h.InDoubt():
 		return fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
 	case r.Response == nil && h.Published:
 		return fmt.Errorf("%w: bytes of an answer have left, so that it did happen", ErrState)
@@ -236,20 +237,16 @@ func (e *Engine) known(ctx context.Context, id ID, notice string) (bool, error) 
 	if notice == "" || !ok {
 		return false, nil
 	}
-	for q := (HistoryQuery{ID: id, Limit: MaxLimit}); ; {
-		var changes []Change
-		var next string
-		err := e.observed("history", func() (err error) { changes, next, err = h.History(ctx, q); return err })
-		if err != nil {
-			return false, err
-		}
-		if slices.ContainsFunc(changes, func(c Change) bool { return c.Note.Notice == notice }) {
-			return true, nil
-		}
-		if q.After = next; next == "" {
-			return false, nil
+	for changes, err := range walk.Pages(func(after string) (changes []Change, next string, err error) {
+		q := HistoryQuery{ID: id, After: after, Limit: MaxLimit}
+		err = e.observed("history", func() (err error) { changes, next, err = h.History(ctx, q); return err })
+		return changes, next, err
+	}) {
+		if err != nil || slices.ContainsFunc(changes, func(c Change) bool { return c.Note.Notice == notice }) {
+			return err == nil, err
 		}
 	}
+	return false, nil
 }
 
 // Action is what the change was: the Action of its note or, by the states, resolve, release,
@@ -367,7 +364,7 @@ func (c *Claim) testifyLater(ctx context.Context, h Head, b *Body) {
 		return
 	}
 	end := time.Now().Add(witnessFor)
-	c.e.chores.startUpTo(maxCleanups, func() {
+	c.e.Go(maxCleanups, func() {
 		hurried := c.e.chores.hurried()
 		for pause := 100 * firstWait; ; pause = min(2*pause, c.e.cfg.StoreTimeout) {
 			t := time.NewTimer(pause/2 + rand.N(pause))

@@ -68,7 +68,9 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 		c.e.moved(&c.h, from, "holder")
 	} else {
 		c.phase = c.phase.after(lose)
-		c.keep(stated, cause)
+		if c.stated == 0 { // else the handler has made another statement meanwhile
+			c.stated, c.cause = stated, cause
+		}
 	}
 	if h.State == Unknown && overdue {
 		c.attend(ctx)
@@ -104,14 +106,6 @@ func (c *Claim) onlyLookedAt(ctx context.Context) bool {
 		c.h = have.Head
 	}
 	return same
-}
-
-// keep restores a statement that could not be stored, unless the handler has made another
-// meanwhile.
-func (c *Claim) keep(stated State, cause string) {
-	if c.stated == 0 {
-		c.stated, c.cause = stated, cause
-	}
 }
 
 // outcome makes h, which has its State, the head of the write that settles the claim, and returns
@@ -315,8 +309,7 @@ func (o *Operator) Resume(ctx context.Context, id ID) (Decision, error) {
 // or could not be resumed from s. version and n are as in [Operator.Resolve].
 func (o *Operator) Reopen(ctx context.Context, id ID, version Version, s Step, n Note) (Head, error) {
 	return o.e.change(ctx, id, version, n, "reopen", func(h *Head, b *Body) (*Body, error) {
-		lapsedRun := h.State == Running && h.Over()
-		if h.State != Unknown && !lapsedRun {
+		if !h.InDoubt() {
 			return nil, fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
 		}
 		if s.leave(h); !mayResume(h) {

@@ -248,13 +248,12 @@ func (e *Engine) lookAt(ctx context.Context, id ID) (have Record, err error) {
 		return have, err
 	}
 	got, err := e.replace(call, have.Version, lapsed(&have.Head), nil)
-	switch {
-	case err == nil:
-		e.moved(&got, have.State, "request")
-		have.Head = got
-		return have, nil
-	case errors.Is(err, ErrStale), errors.Is(err, ErrNotFound): // another write was faster
+	if refused(err) { // another write was faster
 		return e.get(call, id)
 	}
-	return Record{}, err
+	if err == nil {
+		e.moved(&got, have.State, "request")
+		have.Head = got
+	}
+	return have, err
 }

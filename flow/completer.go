@@ -29,10 +29,7 @@ type Completer struct {
 	Workers int           // flows that run at a time; 0 means 4
 }
 
-const (
-	defaultEvery   = 5 * time.Second
-	defaultWorkers = 4
-)
+const defaultEvery = 5 * time.Second
 
 // Run completes runs until ctx ends. Then it waits until the flows that run have stopped at a
 // recovery point, and returns nil. Any other error is that of a setting that cannot be used: errors
@@ -57,7 +54,7 @@ func (c Completer) Run(ctx context.Context) error {
 // of the others is in their records.
 func (c Completer) Round(ctx context.Context) (int, error) {
 	var answered atomic.Int64
-	workers := walk.NewWorkers(cmp.Or(c.Workers, defaultWorkers))
+	workers := walk.NewWorkers(cmp.Or(c.Workers, 4))
 	abandoned := func(after string) ([]stet.Head, string, error) {
 		return c.Engine.Operator().Abandoned(ctx, after, c.Batch)
 	}

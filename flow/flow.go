@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/fill"
 	"github.com/stet-dev/stet/internal/sqltx"
 )
 
@@ -47,12 +47,11 @@ type Config[S any] struct {
 }
 
 const (
-	defaultBackoff  = time.Second
-	maxBackoff      = 5 * time.Minute
-	defaultAttempts = 20
-	defaultSettle   = 5 * time.Minute // of [Phase.Settle]; as with the reconciler of package reconcile
-	localTries      = 4
-	firstPause      = 5 * time.Millisecond // between tries of a local phase, doubled by each
+	defaultBackoff = time.Second
+	maxBackoff     = 5 * time.Minute
+	defaultSettle  = 5 * time.Minute // of [Phase.Settle]; as with the reconciler of package reconcile
+	localTries     = 4
+	firstPause     = 5 * time.Millisecond // between tries of a local phase, doubled by each
 )
 
 // Flow is a sequence of named phases over a state S, which is stored as JSON. It is safe for
@@ -66,9 +65,7 @@ type Flow[S any] struct {
 // New returns a Flow. The error names what cannot work: names that are empty or used twice, or
 // local phases without a database or on a store that joins no transactions ([stet.Binder]).
 func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
-	c.Schema = cmp.Or(c.Schema, 1)
-	c.Backoff = cmp.Or(c.Backoff, defaultBackoff)
-	c.Attempts = cmp.Or(c.Attempts, defaultAttempts)
+	c = fill.Or(c, Config[S]{Schema: 1, Backoff: defaultBackoff, Attempts: 20})
 	switch {
 	case c.Name == "":
 		return nil, errors.New("flow: Name is empty")

@@ -48,7 +48,7 @@ func Local[S, T any](name string, do func(ctx context.Context, tx T, s *S) error
 // returns an error that is none of [Decline], [RetryLater] and [Maybe], that means RetryLater if
 // the call was not made yet, and Maybe if it was.
 func Foreign[S any](name string, do func(ctx context.Context, call *Call, s *S) error) Phase[S] {
-	return Phase[S]{name: name, foreign: do}
+	return Phase[S]{name: name, foreign: do, settle: defaultSettle}
 }
 
 // Was says which names the phase had in earlier releases, so that runs which were left at it go on
@@ -89,14 +89,7 @@ func (p Phase[S]) Settle(d time.Duration) Phase[S] {
 
 // proves reports whether "not found" is a proof once the record has been idle for so long.
 func (p *Phase[S]) proves(idle time.Duration) bool {
-	return p.settling() != stet.Never && idle >= p.settling()
-}
-
-func (p *Phase[S]) settling() time.Duration {
-	if p.settles {
-		return p.settle
-	}
-	return defaultSettle
+	return p.settle != stet.Never && idle >= p.settle
 }
 
 // Call is the one effect that a foreign phase may have. It is not safe for concurrent use.

@@ -127,6 +127,27 @@ func (f *Flow[S]) at(point string) (int, error) {
 	return 0, fmt.Errorf("%w: no phase of flow %[3]q is or was called %[2]q", ErrRelease, point, f.cfg.Name)
 }
 
+// calls is the foreign phase that a recovery point names; nil where it names a local one, or the
+// end.
+func (f *Flow[S]) calls(point string) (*Phase[S], error) {
+	i, err := f.at(point)
+	if err != nil || i == len(f.phases) || f.phases[i].foreign == nil {
+		return nil, err
+	}
+	return &f.phases[i], nil
+}
+
+// step is what is left behind of a record whose flow goes on at point. id is that of the effect
+// that it had last.
+func (f *Flow[S]) step(h *stet.Head, point, id string, s *S, left progress) (stet.Step, error) {
+	b, err := f.encode(s, left)
+	out := stet.Step{Point: point, Progress: b, DownstreamID: id}
+	if p, _ := f.calls(point); p != nil {
+		out.DownstreamKey = downstream(h, point)
+	}
+	return out, err
+}
+
 // point is the name under which phase i is entered today.
 func (f *Flow[S]) point(i int) string {
 	if i == len(f.phases) {

@@ -40,18 +40,11 @@ var errNoCall = fmt.Errorf("%w: it was not left in a foreign phase", stet.ErrSta
 // made while the handler has not returned, and [ErrOtherFlow] or [ErrRelease] where this flow
 // cannot; nothing is changed then.
 func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Evidence[S], n stet.Note) error {
-	have, err := f.cfg.Engine.Get(ctx, id)
-	if err != nil {
-		return fmt.Errorf("flow: resolve: %w", err)
-	}
-	if found.Version != 0 && found.Version != have.Version {
-		return fmt.Errorf("flow: resolve: %w", stet.ErrStale)
-	}
-	d, err := f.inDoubt(&have)
+	d, err := f.inDoubt(ctx, id, found.Version, "resolve")
 	if err != nil {
 		return err
 	}
-	return f.resolve(ctx, d, found, n)
+	return f.resolve(ctx, &d, found, n)
 }
 
 // Reconcile asks the [Phase.Lookup] of the phase that a record was left in, and lets the flow go on
@@ -69,14 +62,7 @@ func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Evidence[S], n 
 // The error is Lookup's, and then nothing is known, [stet.ErrFresh] where it found nothing too
 // early for that to be a proof (see [Phase.Settle]), or one of those of [Flow.Resolve].
 func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool, error) {
-	have, err := f.cfg.Engine.Get(ctx, h.ID)
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("flow: reconcile: %w", err)
-	case have.Version != h.Version:
-		return false, fmt.Errorf("flow: reconcile: %w", stet.ErrStale)
-	}
-	d, err := f.inDoubt(&have)
+	d, err := f.inDoubt(ctx, h.ID, h.Version, "reconcile")
 	switch {
 	case errors.Is(err, errNoCall), errors.Is(err, ErrOtherFlow):
 		return false, nil
@@ -85,77 +71,75 @@ func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool,
 	case d.phase.lookup == nil:
 		return false, nil
 	}
-	learned, _, err := f.decode(have.Body)
+	learned, _, err := f.decode(d.have.Body)
 	if err != nil {
 		return false, err
 	}
-	made, err := d.phase.lookup(ctx, downstream(&have.Head, have.Point), &learned)
+	made, err := d.phase.lookup(ctx, downstream(&d.have.Head, d.have.Point), &learned)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("flow: reconcile: %w", err)
-	case !made && !d.phase.proves(have.Idle()):
+	case !made && !d.phase.proves(d.have.Idle()):
 		return false, fmt.Errorf("flow: reconcile: %w", errFresh)
 	}
 	found, why := Evidence[S]{Made: made}, "the phase's call was not found, and will not be made any more"
 	if made {
 		why, found.Learn = "the phase's call was found", func(s *S) error { *s = learned; return nil }
 	}
-	err = f.resolve(ctx, d, found, stet.Note{Who: who, Why: why, Evidence: "asked about the call of phase " + d.phase.name})
+	err = f.resolve(ctx, &d, found, stet.Note{Who: who, Why: why, Evidence: "asked about the call of phase " + d.phase.name})
 	return err == nil, err
 }
 
 // doubt is a record with a foreign phase that may have had its effect.
 type doubt[S any] struct {
-	have   *stet.Record
+	have   stet.Record
 	phase  *Phase[S]
-	index  int
 	state  S
 	points []Point
 }
 
-func (f *Flow[S]) inDoubt(have *stet.Record) (d doubt[S], err error) {
-	d.have = have
-	if have.State != stet.Unknown && (have.State != stet.Running || !have.Over()) {
-		return d, fmt.Errorf("flow: resolve: %w: it is %s, not unknown", stet.ErrState, have.State)
+// inDoubt reads the record for a verb. version is what it has to have, or 0.
+func (f *Flow[S]) inDoubt(ctx context.Context, id stet.ID, version stet.Version, verb string) (d doubt[S], err error) {
+	d.have, err = f.cfg.Engine.Get(ctx, id)
+	switch {
+	case err != nil:
+		return d, fmt.Errorf("flow: %s: %w", verb, err)
+	case version != 0 && version != d.have.Version:
+		return d, fmt.Errorf("flow: %s: %w", verb, stet.ErrStale)
+	case !d.have.InDoubt():
+		return d, fmt.Errorf("flow: resolve: %w: it is %s, not unknown", stet.ErrState, d.have.State)
 	}
 	var p progress
-	if d.state, p, err = f.decode(have.Body); err != nil {
+	if d.state, p, err = f.decode(d.have.Body); err != nil {
 		return d, err
 	}
-	d.points = p.since(&have.Head)
-	if d.index, err = f.at(have.Point); err != nil {
-		return d, err
+	d.points = p.since(&d.have.Head)
+	if d.phase, err = f.calls(d.have.Point); err == nil && d.phase == nil {
+		err = fmt.Errorf("flow: resolve: %w: it is at %q", errNoCall, d.have.Point)
 	}
-	if d.index == len(f.phases) || f.phases[d.index].foreign == nil {
-		return d, fmt.Errorf("flow: resolve: %w: it is at %q", errNoCall, have.Point)
-	}
-	d.phase = &f.phases[d.index]
-	return d, nil
+	return d, err
 }
 
 // resolve leaves the record as a run does that was suspended with proof.
-func (f *Flow[S]) resolve(ctx context.Context, d doubt[S], found Evidence[S], n stet.Note) error {
+func (f *Flow[S]) resolve(ctx context.Context, d *doubt[S], found Evidence[S], n stet.Note) error {
 	switch {
 	case d.have.Response != nil: // the whole flow came to an end, too late: that is the answer, see stet.Operator.Resolve
 		return fmt.Errorf("flow: resolve: %w", stet.ErrContradicted)
 	case !found.Made && d.have.Attended():
 		return fmt.Errorf("flow: resolve: %w", stet.ErrAttended)
 	}
-	next := stet.Step{Point: d.have.Point}
+	point, id := d.have.Point, ""
 	if found.Made {
-		next.Point, next.DownstreamID = f.point(d.index+1), found.DownstreamID
-		d.points = append(d.points, Point{next.Point, d.have.AsOf})
+		point, id = f.point(f.points[point]+1), found.DownstreamID
+		d.points = append(d.points, Point{point, d.have.AsOf})
 		if found.Learn != nil {
 			if err := found.Learn(&d.state); err != nil {
 				return fmt.Errorf("flow: resolve: %w", err)
 			}
 		}
 	}
-	if i, _ := f.at(next.Point); i < len(f.phases) && f.phases[i].foreign != nil {
-		next.DownstreamKey = downstream(&d.have.Head, next.Point)
-	}
-	var err error
-	if next.Progress, err = f.encode(&d.state, progress{NotSent: d.have.Attempt, Points: d.points}); err != nil {
+	next, err := f.step(&d.have.Head, point, id, &d.state, progress{NotSent: d.have.Attempt, Points: d.points})
+	if err != nil {
 		return err
 	}
 	if _, err = f.cfg.Engine.Operator().Reopen(ctx, d.have.ID, d.have.Version, next, n); err != nil {

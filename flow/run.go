@@ -54,11 +54,10 @@ func (r *run[S]) phases(ctx context.Context) (stet.Response, error) {
 		} else {
 			err = r.foreign(ctx, p, i+1)
 		}
-		var no *declined
-		switch {
-		case final(err) == errDeclined && errors.As(err, &no):
+		if no, ok := errors.AsType[*declined](err); ok && final(err) == errDeclined {
 			return no.response, nil
-		case err != nil:
+		}
+		if err != nil {
 			return stet.Response{}, fmt.Errorf("flow: %s: %s: %w", r.f.cfg.Name, p.name, err)
 		}
 		r.point, r.fresh, r.points = r.f.point(i+1), true, r.next
@@ -96,12 +95,7 @@ func (r *run[S]) start(ctx context.Context) (int, error) {
 func (r *run[S]) step(next int, s *S, id string) (stet.Step, error) {
 	h, point := r.c.Head(), r.f.point(next)
 	r.next = append(slices.Clip(r.points), Point{point, h.CreatedAt.Add(time.Since(r.origin)).Round(time.Microsecond)})
-	b, err := r.f.encode(s, progress{Points: r.next})
-	out := stet.Step{Point: point, Progress: b, DownstreamID: id}
-	if next < len(r.f.phases) && r.f.phases[next].foreign != nil {
-		out.DownstreamKey = downstream(&h, out.Point)
-	}
-	return out, err
+	return r.f.step(&h, point, id, s, progress{Points: r.next})
 }
 
 // commit stores that phase next is to come. Where the store gives no answer the same is left as the
@@ -131,11 +125,11 @@ func (r *run[S]) suspend(ctx context.Context, cause error, notSent bool) error {
 
 // settle leaves the phase until it is a proof that its call was not found.
 func (r *run[S]) settle(ctx context.Context, p *Phase[S], waited time.Duration) error {
-	if p.settling() == stet.Never {
+	if p.settle == stet.Never {
 		return r.unknown(ctx, errFresh)
 	}
 	left := progress{Idle: &idle{By: r.c.Attempt(), Since: r.idle}}
-	return r.leave(ctx, errFresh, left, max(r.backoff(), p.settling()-waited))
+	return r.leave(ctx, errFresh, left, max(r.backoff(), p.settle-waited))
 }
 
 func (r *run[S]) leave(ctx context.Context, cause error, left progress, in time.Duration) error {
@@ -159,18 +153,14 @@ func (r *run[S]) giveUp(ctx context.Context, s stet.Step, in time.Duration, caus
 }
 
 func (r *run[S]) backoff() time.Duration {
-	d := min(r.f.cfg.Backoff, maxBackoff)
-	for i := 1; i < r.c.Attempt() && d < maxBackoff; i++ {
-		d = min(2*d, maxBackoff)
-	}
-	return d
+	return rest.Doubled(r.f.cfg.Backoff, maxBackoff, r.c.Attempt()-1)
 }
 
 // unknown states that the outcome is unknown. The record then has the key by which the other system
 // can be asked.
 func (r *run[S]) unknown(ctx context.Context, cause error) error {
 	h := r.c.Head()
-	if i, err := r.f.at(r.point); err == nil && i < len(r.f.phases) && r.f.phases[i].foreign != nil {
+	if p, _ := r.f.calls(r.point); p != nil {
 		if key := downstream(&h, r.point); h.DownstreamKey != key {
 			_ = r.c.Downstream(context.WithoutCancel(ctx), key, "") // where it fails, so will what follows
 		}
@@ -181,9 +171,8 @@ func (r *run[S]) unknown(ctx context.Context, cause error) error {
 
 // crashed is for a phase that panicked. What the panic says goes on by itself.
 func (r *run[S]) crashed(ctx context.Context) {
-	i, err := r.f.at(r.point)
 	cause := errors.New("a phase panicked")
-	if err != nil || i < len(r.f.phases) && r.f.phases[i].foreign != nil && !r.f.phases[i].honours {
+	if p, err := r.f.calls(r.point); err != nil || p != nil && !p.honours {
 		_ = r.unknown(ctx, cause)
 		return
 	}
@@ -250,8 +239,6 @@ func (r *run[S]) transact(ctx context.Context, p *Phase[S], next int) (s S, err 
 	return s, r.confirm(ctx, tx.Commit(ctx))
 }
 
-var errTx = errors.New("the transaction did not end well")
-
 // confirm ends the claim's part in a transaction that ended with result. What the claim says of
 // itself is taken from its own error alone: result may be that of a phase, and hold the same of
 // another engine's claim (A17).
@@ -259,7 +246,7 @@ func (r *run[S]) confirm(ctx context.Context, result error) error {
 	if result == nil {
 		return r.c.Confirm(ctx, nil)
 	}
-	err := r.c.Confirm(ctx, errTx)
+	err := r.c.Confirm(ctx, errors.New("the transaction did not end well"))
 	r.lost = errors.Is(err, stet.ErrFenced) || errors.Is(err, stet.ErrUnsettled)
 	if err == nil { // the commit's answer was lost
 		return nil
@@ -286,8 +273,11 @@ func (r *run[S]) foreign(ctx context.Context, p *Phase[S], next int) error {
 		return r.unknown(ctx, err)
 	}
 	if !r.fresh && !p.honours {
+		if p.lookup == nil {
+			return r.unknown(ctx, errors.New("a run ended without a word while the call may have been made"))
+		}
 		waited := h.UpdatedAt.Sub(r.idle) // asked after that instant, so that it is no less
-		found, err := r.find(ctx, p, call.key, &s)
+		found, err := p.lookup(ctx, call.key, &s)
 		switch {
 		case err != nil:
 			return r.unknown(ctx, err)
@@ -314,13 +304,4 @@ func (r *run[S]) foreign(ctx context.Context, p *Phase[S], next int) error {
 		return r.suspend(ctx, err, notSent && r.fresh)
 	}
 	return r.unknown(ctx, err)
-}
-
-var errNoLookup = errors.New("a run ended without a word while the call may have been made")
-
-func (r *run[S]) find(ctx context.Context, p *Phase[S], key string, s *S) (bool, error) {
-	if p.lookup == nil {
-		return false, errNoLookup
-	}
-	return p.lookup(ctx, key, s)
 }

@@ -1,9 +1,13 @@
 package maintenance
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/stet-dev/stet"
 )
 
 // minPause is the least pause between two batches while there is more to do. A batch that took
@@ -49,4 +53,46 @@ func Run(ctx context.Context, l Loop) error {
 		return err
 	}
 	return r.Run(ctx)
+}
+
+// Sweeper moves records whose lease has lapsed to unknown even if no request asks for them again,
+// so that operators see them: see [stet.Operator.Sweep].
+type Sweeper struct {
+	Engine *stet.Engine  // whose store is swept; required
+	Every  time.Duration // from one round to the next; 0 means 10 seconds
+	Batch  int           // records at a time, at most [stet.MaxLimit]; 0 means [stet.DefaultLimit]
+}
+
+// Run sweeps until ctx ends, and then returns nil. Any other error is that of a setting that cannot
+// be used: errors of the store end a round, never the loop.
+func (s Sweeper) Run(ctx context.Context) error { return Run(ctx, s) }
+
+// Rounds implements [Loop].
+func (s Sweeper) Rounds() (Rounds, error) {
+	if s.Engine == nil {
+		return Rounds{}, errors.New("maintenance: a Sweeper needs an Engine")
+	}
+	return Rounds{cmp.Or(s.Every, 10*time.Second), cmp.Or(s.Batch, stet.DefaultLimit), stet.MaxLimit, s.Engine.Operator().Sweep}, nil
+}
+
+const defaultReapBatch = 500 // requests wait no longer than one batch takes
+
+// Reaper ends records whose retention is over. It never touches running and unknown ones (I10): see
+// [stet.Operator.Reap].
+type Reaper struct {
+	Engine *stet.Engine  // whose store is reaped; required
+	Every  time.Duration // from one round to the next; 0 means a minute
+	Batch  int           // records at a time, at most 10,000; 0 means 500
+}
+
+// Run reaps until ctx ends, and then returns nil. Any other error is that of a setting that cannot
+// be used: errors of the store end a round, never the loop.
+func (r Reaper) Run(ctx context.Context) error { return Run(ctx, r) }
+
+// Rounds implements [Loop].
+func (r Reaper) Rounds() (Rounds, error) {
+	if r.Engine == nil {
+		return Rounds{}, errors.New("maintenance: a Reaper needs an Engine")
+	}
+	return Rounds{cmp.Or(r.Every, time.Minute), cmp.Or(r.Batch, defaultReapBatch), 10 * stet.MaxLimit, r.Engine.Operator().Reap}, nil
 }

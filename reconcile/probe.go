@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -32,24 +33,19 @@ type Probe struct {
 	Client  *http.Client // default one that follows no redirects
 }
 
-const defaultMaxBody = 1 << 20
-
 // direct follows no redirects: an answer from elsewhere is no evidence.
 var direct = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
+// places are what is filled in, and a brace that nothing closes.
+var places = regexp.MustCompile(`\{[^}]*\}?`)
+
 // Validate returns what is wrong with the settings.
 func (p Probe) Validate() error {
-	rest := p.URL
-	for {
-		_, after, ok := strings.Cut(rest, "{")
-		if !ok {
-			break
-		}
-		name, end, closed := strings.Cut(after, "}")
+	for _, place := range places.FindAllString(p.URL, -1) {
+		name, closed := strings.CutSuffix(place[len("{"):], "}")
 		if !closed || !slices.Contains([]string{"key", "scope", "path", "downstream_key"}, name) {
 			return fmt.Errorf("the probe's URL has {%s}: it may have {key}, {scope}, {path} and {downstream_key}", name)
 		}
-		rest = end
 	}
 	u, err := p.fill(&stet.Head{})
 	switch {
@@ -125,7 +121,7 @@ func listed(list []int, status, otherwise int) bool {
 }
 
 func (p Probe) found(w *http.Response, evidence string) (Finding, error) {
-	limit := cmp.Or(max(0, p.MaxBody), defaultMaxBody)
+	limit := cmp.Or(max(0, p.MaxBody), 1<<20)
 	body, err := io.ReadAll(io.LimitReader(w.Body, limit+1))
 	if err != nil {
 		return Finding{}, fmt.Errorf("reconcile: the probe's answer was cut off: %w", err)

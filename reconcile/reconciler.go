@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/fill"
 	"github.com/stet-dev/stet/internal/names"
+	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/internal/walk"
 	"github.com/stet-dev/stet/maintenance"
 )
@@ -20,9 +22,6 @@ import (
 const DefaultSettle = 5 * time.Minute
 
 const (
-	defaultEvery   = 10 * time.Second
-	defaultTimeout = 10 * time.Second
-	defaultAtOnce  = 8
 	// After so many probes a record is a dead letter.
 	defaultMaxProbes = 8
 	// The pause after a probe without a result doubles from the first to the longest.
@@ -97,8 +96,7 @@ func (r Reconciler) Run(ctx context.Context) error { return maintenance.Run(ctx,
 // Rounds implements [maintenance.Loop].
 func (r Reconciler) Rounds() (maintenance.Rounds, error) {
 	r, err := r.filled()
-	return maintenance.Rounds{Every: cmp.Or(r.Every, defaultEvery),
-		Batch: cmp.Or(r.Batch, stet.DefaultLimit), MaxBatch: stet.MaxLimit, Do: r.round}, err
+	return maintenance.Rounds{Every: r.Every, Batch: r.Batch, MaxBatch: stet.MaxLimit, Do: r.round}, err
 }
 
 // filled returns r with its defaults, or what cannot be used.
@@ -111,15 +109,13 @@ func (r Reconciler) filled() (Reconciler, error) {
 	case r.Settle < 0 && r.Settle != stet.Never:
 		return r, fmt.Errorf("reconcile: Settle is %s; use stet.Never where a missing effect is never a proof", r.Settle)
 	}
-	r.Who = cmp.Or(r.Who, "reconciler")
-	r.MaxProbes = cmp.Or(r.MaxProbes, defaultMaxProbes)
-	if last := LastProbe(r.MaxProbes); r.Settle > last {
+	settle := r.Settle
+	r = fill.Or(r, Reconciler{Who: "reconciler", Every: 10 * time.Second, Batch: stet.DefaultLimit, MaxProbes: defaultMaxProbes,
+		Settle: DefaultSettle, Timeout: 10 * time.Second, AtOnce: 8})
+	if last := LastProbe(r.MaxProbes); settle > last {
 		return r, fmt.Errorf("reconcile: Settle is %s, but the last of %d probes comes %s after the attempt ended: "+
 			"Missing would never be a proof; lower Settle or raise MaxProbes", r.Settle, r.MaxProbes, last)
 	}
-	r.Settle = cmp.Or(r.Settle, DefaultSettle)
-	r.Timeout = cmp.Or(r.Timeout, defaultTimeout)
-	r.AtOnce = cmp.Or(r.AtOnce, defaultAtOnce)
 	return r, nil
 }
 
@@ -149,38 +145,24 @@ func (r Reconciler) round(ctx context.Context, after string, limit int) (int, st
 }
 
 // take counts the probe before it is made: a reconciler that dies while it asks leaves the record
-// to the next one. A record whose last probe was interrupted in this way is given up.
+// to the next one. A record whose probes are used up, also by one that was interrupted in this way,
+// is given up: it becomes a dead letter.
 func (r Reconciler) take(ctx context.Context, h *stet.Head) (stet.Head, bool, error) {
+	var giveUp *stet.Note
+	result := "scheduled"
 	if h.Probes >= r.MaxProbes {
-		return r.giveUp(ctx, h)
+		giveUp = &stet.Note{Who: r.Who, Why: fmt.Sprintf("%d probes did not find out what became of it", h.Probes)}
+		result = "failed"
 	}
-	got, mine, err := r.Engine.Operator().Probing(ctx, h, pause(h.Probes), nil)
+	got, mine, err := r.Engine.Operator().Probing(ctx, h, pause(h.Probes), giveUp)
 	if mine {
-		r.tell(&got, "scheduled")
-	}
-	return got, mine, err
-}
-
-// giveUp makes the record a dead letter.
-func (r Reconciler) giveUp(ctx context.Context, h *stet.Head) (stet.Head, bool, error) {
-	note := stet.Note{Who: r.Who, Why: fmt.Sprintf("%d probes did not find out what became of it", h.Probes)}
-	got, mine, err := r.Engine.Operator().Probing(ctx, h, stet.Never, &note)
-	if mine {
-		r.tell(&got, "failed")
+		r.tell(&got, result)
 	}
 	return got, mine, err
 }
 
 // pause is the time from one probe to the next, after so many.
-func pause(probes int) time.Duration {
-	d := firstPause
-	for range probes {
-		if d *= 2; d >= longestPause {
-			return longestPause
-		}
-	}
-	return d
-}
+func pause(probes int) time.Duration { return rest.Doubled(firstPause, longestPause, probes) }
 
 // LastProbe is how long after the first probe of a record the last of maxProbes is made, at the
 // earliest. A longer Settle is over only when nothing is asked any more, so that Missing never
@@ -212,7 +194,7 @@ func (r Reconciler) probe(ctx context.Context, h stet.Head) {
 	}
 	_ = r.leave(ctx, &h, a.Answer, r.Who, fmt.Sprintf("probe %d of %d", h.Probes, r.MaxProbes)) // the record is unknown with it or without it
 	if h.Probes >= r.MaxProbes {
-		_, _, _ = r.giveUp(ctx, &h) // where that fails, the next walk does it
+		_, _, _ = r.take(ctx, &h) // where that fails, the next walk does it
 	}
 }
 
@@ -309,4 +291,45 @@ func (r Reconciler) late(ctx context.Context, h *stet.Head) (stet.Resolution, st
 
 func (r Reconciler) tell(h *stet.Head, result string) {
 	r.Engine.Observe(stet.Event{Kind: stet.Probed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt, Result: result})
+}
+
+// ErrNoAnswer is returned when a [Resolver] could not tell: what it asks did not answer, or not as
+// it should.
+var ErrNoAnswer = errors.New("reconcile: the probe got no answer")
+
+// Asked is what came of asking now.
+type Asked struct {
+	Finding Finding
+	Answer  Answer    // the same as it is kept with a record that is still unknown
+	Ended   bool      // the record is not unknown any more
+	Head    stet.Head // the record as it is now
+}
+
+// Ask asks about one record now, for an operator: n's Who, Why and Notice. The record is unknown,
+// due or not; a dead letter; or a run whose lease is over. A finding ends it by the same rules as
+// in [Reconciler.Run]. The question is not counted as a probe and changes no plan: a dead letter
+// about which nothing is found stays one. The history has it, with its [Answer]. h is the record as
+// the caller has read it; if more of it has changed by the time of the answer than who looks at it,
+// nothing is changed. The errors are [stet.ErrState], [ErrNoAnswer], those of
+// [stet.Operator.Resolve], and that of a setting that cannot be used.
+func (r Reconciler) Ask(ctx context.Context, h *stet.Head, n stet.Note) (Asked, error) {
+	r, err := r.filled()
+	if err != nil {
+		return Asked{}, err
+	}
+	if !h.InDoubt() {
+		return Asked{Head: *h}, fmt.Errorf("reconcile: %w: it is %s, not unknown", stet.ErrState, h.State)
+	}
+	r.tell(h, "scheduled")
+	a, err := r.question(ctx, h, n)
+	if a.Ended {
+		r.tell(h, "resolved")
+		return a, err
+	}
+	if a.Answer.Found == Silent {
+		r.Engine.Observe(stet.Event{Kind: stet.ProbeFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt, Err: err})
+		err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	left := r.leave(ctx, h, a.Answer, n.Who, n.Why)
+	return a, cmp.Or(err, left) // the trail has to say that it was asked
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -210,17 +211,12 @@ func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, why refusal, prob
 		return id, storeUnavailable,
 			"The store cannot be asked by downstream names at the moment: send the notice again, or name the key."
 	}
-	var found []stet.ID
-	for i := range heads {
-		if n.Scope == "" || string(heads[i].Scope) == n.Scope {
-			found = append(found, heads[i].ID)
-		}
-	}
-	switch len(found) {
+	heads = slices.DeleteFunc(heads, func(h stet.Head) bool { return n.Scope != "" && string(h.Scope) != n.Scope })
+	switch len(heads) {
 	case 0: // the key itself may be what was sent downstream
 		return n.id(name), why, ""
 	case 1:
-		return found[0], why, ""
+		return heads[0].ID, why, ""
 	}
 	return id, ambiguous, "Several records have that name: name the scope and the key."
 }

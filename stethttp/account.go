@@ -3,7 +3,6 @@ package stethttp
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -42,8 +41,7 @@ const (
 // counts them once; the estimate then follows what this process makes and hears of, and the store
 // counts again when it says that there is no room.
 type account struct {
-	mu sync.Mutex
-	bucket
+	bucket       // its lock is the account's
 	inflight int // admitted, with no outcome yet
 
 	known    bool // the keys were counted
@@ -140,16 +138,16 @@ func (a *account) room(ctx context.Context, e *stet.Engine, b bounds) (again boo
 }
 
 // await waits for the running count. The caller holds the lock, which is released while it waits.
-func (a *account) await(ctx context.Context) error {
+func (a *account) await(ctx context.Context) (err error) {
 	counted := a.counting
-	a.mu.Unlock()
-	defer a.mu.Lock()
-	select {
-	case <-counted:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	a.outside(func() {
+		select {
+		case <-counted:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	})
+	return err
 }
 
 // count starts a count of the keys by the store. It runs for all who wait, so it does not end with
@@ -282,7 +280,7 @@ func (a *account) pace(b bounds) float64 {
 // refill fills the bucket. Without a rate there is no bucket.
 func (a *account) refill(b bounds) {
 	if b.rate <= 0 {
-		a.bucket = bucket{}
+		a.tokens, a.at = 0, time.Time{}
 		return
 	}
 	a.fill(time.Now(), a.pace(b), b.burst)

@@ -75,7 +75,9 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.x.g.Refuse(w, r, c.x.problem(StoreUnavailable).After(retrySoon))
 		return
 	}
-	c.join(tx)
+	c.mu.Lock()
+	c.tx = tx
+	c.mu.Unlock()
 	returned := false
 	defer func() {
 		if !returned { // a panic rolls everything back
@@ -86,12 +88,6 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	a.handler(w, r, tx)
 	returned = true
-}
-
-func (c *capture) join(tx stet.Transaction) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tx = tx
 }
 
 // rollBack undoes the handler's transaction. This proves that nothing happened, unless the handler
@@ -234,7 +230,7 @@ func (h *heldWriter) Write(p []byte) (int, error) {
 	if h.ended {
 		return 0, http.ErrHandlerTimeout
 	}
-	if h.tooMuch = h.tooMuch || int64(len(h.body.Bytes())+len(p)) > h.most || !h.body.Append(p, h.most); h.tooMuch {
+	if h.tooMuch = h.tooMuch || !h.body.Append(p, h.most); h.tooMuch {
 		return 0, errTooMuch
 	}
 	return len(p), nil

@@ -25,9 +25,9 @@ type requestBody struct {
 // bodyReader is the body of the handler's request. A reader that goes on after the exchange has
 // ended, as a proxy's transport may, gets an error instead of another request's bytes.
 type bodyReader struct {
-	mu    sync.Mutex
-	bytes []byte // what is left of it
-	gone  bool
+	mu   sync.Mutex
+	left bytes.Reader
+	gone bool
 }
 
 var errBodyEnded = errors.New("stethttp: the request has ended; its body can no longer be read")
@@ -80,7 +80,8 @@ func (b *requestBody) bytes() []byte { return b.buf.Bytes() }
 // now, even if the client sent it in chunks. A request with trailers stays chunked, because only
 // that framing can forward them.
 func (b *bodyReader) replace(r *http.Request, bytes []byte) {
-	b.bytes, r.Body = bytes, b
+	b.left.Reset(bytes)
+	r.Body = b
 	if r.ContentLength >= 0 || len(r.Trailer) > 0 {
 		return
 	}
@@ -94,15 +95,10 @@ func (b *bodyReader) replace(r *http.Request, bytes []byte) {
 func (b *bodyReader) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.gone:
+	if b.gone {
 		return 0, errBodyEnded
-	case len(b.bytes) == 0:
-		return 0, io.EOF
 	}
-	n := copy(p, b.bytes)
-	b.bytes = b.bytes[n:]
-	return n, nil
+	return b.left.Read(p)
 }
 
 // Close implements [io.Closer]. The bytes stay until the exchange ends.
@@ -111,7 +107,8 @@ func (b *bodyReader) Close() error { return nil }
 func (b *bodyReader) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.gone, b.bytes = true, nil
+	b.gone = true
+	b.left.Reset(nil)
 }
 
 // drop gives the bytes back. It does nothing the second time.

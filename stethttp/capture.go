@@ -44,12 +44,6 @@ type capture struct {
 	few  [2]stet.Field // sent, if it has no more
 }
 
-// capture gives the exchange its writer for the handler.
-func (x *exchange) capture(w http.ResponseWriter) *capture {
-	x.cap = &capture{x: x, w: w, declared: -1, buf: x.memory(), header: make(http.Header)}
-	return x.cap
-}
-
 // Header implements [http.ResponseWriter].
 func (c *capture) Header() http.Header { return c.header }
 
@@ -143,7 +137,7 @@ func (c *capture) Write(p []byte) (int, error) {
 		return 0, http.ErrContentLength
 	}
 	c.written += int64(len(p))
-	if c.phase().collects() && !c.keep(p) {
+	if c.phase().collects() && !c.buf.Append(p, c.x.g.cfg.MaxResponse) {
 		c.oversize = true
 		c.stream()
 	}
@@ -154,12 +148,6 @@ func (c *capture) Write(p []byte) (int, error) {
 		return 0, errTooMuch
 	}
 	return len(p), nil
-}
-
-// keep buffers p. It reports false if there is no room.
-func (c *capture) keep(p []byte) bool {
-	most := c.x.g.cfg.MaxResponse
-	return c.written <= most && c.buf.Append(p, most)
 }
 
 // stream announces in the record that the response is about to leave, sends what is held, and lets

@@ -1,7 +1,6 @@
 package stethttp
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/fill"
 )
 
 // Config says how the requests of one route, or of a whole API, are guarded. Its zero value is
@@ -158,19 +158,12 @@ const (
 	PlainErrors                     // {"error": "..."}
 )
 
-// Defaults of [Config].
+// DefaultProblemBase is the default of [Config].ProblemBase.
+const DefaultProblemBase = "https://stet-dev.github.io/stet/problems/"
+
 const (
-	defaultRoute         = "default"
-	defaultMinTTL        = time.Hour
-	defaultMaxTTL        = 30 * 24 * time.Hour
-	defaultWaitTimeout   = 30 * time.Second
-	defaultRetryAfterMax = 30 * time.Second
-	defaultMaxBody       = 1 << 20
-	defaultMaxResponse   = 1 << 20
-	defaultMaxHeader     = 64 << 10
-	defaultBodyTimeout   = 30 * time.Second
-	defaultKeyHeader     = "Idempotency-Key"
-	DefaultProblemBase   = "https://stet-dev.github.io/stet/problems/"
+	defaultKeyHeader   = "Idempotency-Key"
+	defaultMaxResponse = 1 << 20
 )
 
 // ProfileNames are the names [Profile] takes.
@@ -178,8 +171,7 @@ var ProfileNames = []string{"default", "ietf", "stripe", "stripe-v2", "seed-stri
 
 // Profile returns the Config of a published dialect, for use as it is or with changes.
 // [ProfileNames] lists the names; another name is an error.
-func Profile(name string) (Config, error) {
-	c := Config{}
+func Profile(name string) (c Config, err error) {
 	switch name {
 	case "default":
 	case "ietf":
@@ -221,42 +213,28 @@ func Profile(name string) (Config, error) {
 }
 
 func (c Config) withDefaults(engine stet.Policy) Config {
-	c.Route = cmp.Or(c.Route, defaultRoute)
-	c.EnabledMethods = orDefault(c.EnabledMethods, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete)
-	c.RequiredMethods = orDefault(c.RequiredMethods, http.MethodPost, http.MethodPatch)
-	c.NoStoreStatus = orDefault(c.NoStoreStatus, 401, 403, 407, 408, 425, 429)
-	c.Policy = inherit(c.Policy, engine)
-	c.MinTTL = cmp.Or(c.MinTTL, defaultMinTTL)
-	c.MaxTTL = cmp.Or(c.MaxTTL, defaultMaxTTL)
-	c.WaitTimeout = cmp.Or(c.WaitTimeout, defaultWaitTimeout)
-	c.RetryAfterMax = cmp.Or(c.RetryAfterMax, defaultRetryAfterMax)
-	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
-	c.MaxResponse = cmp.Or(c.MaxResponse, defaultMaxResponse)
-	c.MaxHeader = cmp.Or(c.MaxHeader, defaultMaxHeader)
-	c.BodyTimeout = cmp.Or(c.BodyTimeout, defaultBodyTimeout)
-	c.KeyHeader = http.CanonicalHeaderKey(cmp.Or(c.KeyHeader, defaultKeyHeader))
-	c.ProblemBase = cmp.Or(c.ProblemBase, DefaultProblemBase)
+	c = fill.Or(c, Config{
+		Route:           "default",
+		EnabledMethods:  []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
+		RequiredMethods: []string{http.MethodPost, http.MethodPatch},
+		NoStoreStatus:   []int{401, 403, 407, 408, 425, 429},
+		Policy:          engine,
+		MinTTL:          time.Hour,
+		MaxTTL:          30 * 24 * time.Hour,
+		WaitTimeout:     30 * time.Second,
+		RetryAfterMax:   30 * time.Second,
+		MaxBody:         1 << 20,
+		MaxResponse:     defaultMaxResponse,
+		MaxHeader:       64 << 10,
+		BodyTimeout:     30 * time.Second,
+		KeyHeader:       defaultKeyHeader,
+		ProblemBase:     DefaultProblemBase,
+	})
+	c.KeyHeader = http.CanonicalHeaderKey(c.KeyHeader)
 	if c.Limits == nil {
 		c.Limits = NewLimits(LimitsConfig{})
 	}
 	return c
-}
-
-func orDefault[T any](s []T, d ...T) []T {
-	if s == nil {
-		return d
-	}
-	return s
-}
-
-func inherit(p, from stet.Policy) stet.Policy {
-	p.Lease = cmp.Or(p.Lease, from.Lease)
-	p.Execution = cmp.Or(p.Execution, from.Execution)
-	p.Retain = cmp.Or(p.Retain, from.Retain)
-	p.KeepExpired = cmp.Or(p.KeepExpired, from.KeepExpired)
-	p.FromCreation = p.FromCreation || from.FromCreation
-	p.OnLapse = cmp.Or(p.OnLapse, from.OnLapse)
-	return p
 }
 
 // Validate returns an error that names the first setting that cannot be used, and the reason.

@@ -47,7 +47,9 @@ func (x *exchange) serve(lines []string) {
 	scope, err := x.g.scope(x.r)
 	if err != nil || scope == "" || scope == stet.OwnScope { // OwnScope holds Stet's own records
 		p := x.problem(Unauthenticated)
-		p.challenge = challenge(err)
+		if missing, ok := errors.AsType[*NoIdentity](err); ok {
+			p.challenge = missing.Challenge
+		}
 		x.unauthenticated(p)
 		return
 	}
@@ -205,7 +207,10 @@ func (x *exchange) act(d *stet.Decision) {
 	}
 	switch d.Verdict {
 	case stet.Execute:
-		x.granted(d.Claim)
+		x.claim, x.attempt, x.result = d.Claim, d.Record.Attempt, "new"
+		if x.attempt > 1 {
+			x.result = "retry"
+		}
 		if !x.shadow {
 			x.execute()
 		}
@@ -340,3 +345,36 @@ func (x *exchange) end() {
 // detached returns the request's context without its end, because the record has to be settled even
 // if the client is gone.
 func (x *exchange) detached() context.Context { return context.WithoutCancel(x.r.Context()) }
+
+// A gateway sends these to its upstream.
+const (
+	attemptHeader = "Stet-Attempt"
+	fenceHeader   = "Stet-Fence"
+)
+
+// metItself reports whether the run that the request has met is the one that it is part of. It then
+// came through another guard on the same record, or through this one, before, and would wait for
+// itself.
+func (x *exchange) metItself(h *stet.Head) bool {
+	if h.State != stet.Running {
+		return false
+	}
+	if c := stet.ClaimFrom(x.r.Context()); c != nil && c.ID() == x.id && c.Fence() == h.Fence() {
+		return true
+	}
+	attempt, fence := x.r.Header[attemptHeader], x.r.Header[fenceHeader]
+	return len(attempt) == 1 && len(fence) == 1 && attempt[0] == strconv.Itoa(h.Attempt) && fence[0] == strconv.FormatInt(h.Fence(), 10)
+}
+
+// reportLoop sets the detail of the answer and reports the mistake if the request has met itself.
+func (x *exchange) reportLoop(h *stet.Head, p *Problem) {
+	if x.metItself(h) {
+		p.Detail = loopDetail
+		x.attempt = h.Attempt
+		x.miswired(causeGuard)
+	}
+}
+
+// A client cannot correct this, but its operator can.
+const loopDetail = "The request has met itself: it came through two guards on one record, or through one guard twice, and the first one let it run. " +
+	"Guard it once, or give the inner guard another scope or another store."

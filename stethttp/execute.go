@@ -12,17 +12,9 @@ import (
 	"github.com/stet-dev/stet/internal/framing"
 )
 
-func (x *exchange) granted(claim *stet.Claim) {
-	x.claim, x.attempt = claim, claim.Attempt()
-	x.result = "new"
-	if x.attempt > 1 {
-		x.result = "retry"
-	}
-}
-
 // execute runs the handler and stores the outcome before the client learns of it (I2).
 func (x *exchange) execute() {
-	x.capture(x.w)
+	x.cap = &capture{x: x, w: x.w, declared: -1, buf: x.memory(), header: make(http.Header)}
 	r := x.r.WithContext(x.claim.Hold(x.r.Context(), x))
 	if x.body.here {
 		x.cap.body.replace(r, x.body.bytes())

@@ -2,12 +2,13 @@ package stethttp
 
 import (
 	"errors"
-	"fmt"
+	"net"
 	"net/http"
 	"slices"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/door"
+	"github.com/stet-dev/stet/internal/framing"
 	"github.com/stet-dev/stet/internal/stopwatch"
 )
 
@@ -41,10 +42,7 @@ func New(e *stet.Engine, scope ScopeFunc, c Config) (*Guard, error) {
 	if c.Render != nil {
 		g.cfg.Render = g.contained(c.Render)
 	}
-	var err error
-	if g.recipe, err = g.cfg.Fingerprint.Compile(); err != nil {
-		return nil, fmt.Errorf("stethttp: Fingerprint: %w", err)
-	}
+	g.recipe, _ = g.cfg.Fingerprint.Compile() // Validate has found nothing wrong with it
 	return g, nil
 }
 
@@ -78,8 +76,10 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			return
 		}
 		entered, fault := g.door.Enter(r)
-		if fault != nil {
-			g.turnAway(w, r, fault)
+		if fault != nil { // its scope and its key have not been looked at
+			p := NewProblem(Code(fault.Kind), g.cfg.ProblemBase)
+			p.Detail = fault.Detail
+			g.TurnAway(w, r, p)
 			return
 		}
 		if entered != r {
@@ -87,14 +87,6 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		}
 		g.serve(w, entered, next, policy)
 	})
-}
-
-// turnAway refuses a request that different readers would understand differently. Its scope and its
-// key have not been looked at.
-func (g *Guard) turnAway(w http.ResponseWriter, r *http.Request, fault *door.Fault) {
-	p := NewProblem(Code(fault.Kind), g.cfg.ProblemBase)
-	p.Detail = fault.Detail
-	g.TurnAway(w, r, p)
 }
 
 func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler, policy *stet.Policy) {
@@ -136,3 +128,28 @@ func (g *Guard) covers(r *http.Request) (required, acts bool) {
 	}
 	return slices.Contains(c.RequiredMethods, r.Method), true
 }
+
+// StrictFraming returns a listener that detects what net/http hides: requests with both
+// Content-Length and Transfer-Encoding, or with Transfer-Encoding in HTTP/1.0. A proxy in front
+// that believes the other field sees other requests on the connection than the server, and an
+// attacker can hide a request from it (RFC 9112 sections 6.1 and 11.2). Guarded handlers answer
+// such requests with [BadFraming] and close the connection; other handlers see them with the header
+// Stet-Bad-Frame.
+//
+// Give the listener to [http.Server.Serve]. Call StrictFraming once for a server, after the
+// server's other fields are set:
+//
+//	srv := &http.Server{Addr: ":8080", Handler: idempotent(api)}
+//	l, err := net.Listen("tcp", srv.Addr)
+//	…
+//	err = srv.Serve(stethttp.StrictFraming(srv, l))
+//
+// If srv.TLSConfig is set, the listener serves TLS: call Serve, not ServeTLS, and give
+// StrictFraming the listener below TLS. The config needs a certificate. HTTP/2 is offered as by
+// ServeTLS. HTTP/2 has no doubt about framing, but a header block that has begun has to be complete
+// within srv.ReadHeaderTimeout, or ReadTimeout if that is zero.
+//
+// StrictFraming sets srv.ConnState and, for TLS, also ConnContext, Handler and Protocols; the
+// functions that were set before are called as well. The [net.Conn] of hooks and hijacked
+// connections is neither a *net.TCPConn nor a *tls.Conn.
+func StrictFraming(srv *http.Server, l net.Listener) net.Listener { return framing.Listen(srv, l) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"sync"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/door"
+	"github.com/stet-dev/stet/internal/fill"
 	"github.com/stet-dev/stet/internal/ledger"
 )
 
@@ -50,21 +53,13 @@ type LimitsConfig struct {
 	Replicas int
 }
 
-// Defaults of [LimitsConfig].
-const (
-	defaultMaxBufferedBytes = 256 << 20
-	defaultMaxTargetBytes   = 8 << 10
-	defaultSharePerScope    = 0.5
-	defaultMaxScopeBytes    = 1024
-)
-
 // Limits holds the state of the limits. Routes with the same Limits share them. It is safe for
 // concurrent use.
 type Limits struct {
 	cfg    atomic.Pointer[LimitsConfig]
 	memory *ledger.Ledger // owned by scopes; "", which is none, owns what has no key
 
-	scopes  table[stet.Scope, *account]
+	scopes  table[stet.Scope, account]
 	all     account // of MaxKeys
 	lookups meter[stet.Scope]
 	senders meter[netip.Prefix]
@@ -79,11 +74,10 @@ func NewLimits(c LimitsConfig) *Limits {
 }
 
 func (c LimitsConfig) withDefaults() LimitsConfig {
-	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, defaultMaxBufferedBytes)
-	c.SharePerScope = min(cmp.Or(max(c.SharePerScope, 0), defaultSharePerScope), 1)
+	c.SharePerScope = min(max(c.SharePerScope, 0), 1)
+	defaults := LimitsConfig{MaxBufferedBytes: 256 << 20, SharePerScope: 0.5, MaxTargetBytes: 8 << 10, MaxScopeBytes: 1024}
+	c = fill.Or(c, defaults)
 	c.SmallReserve = min(cmp.Or(c.SmallReserve, c.MaxBufferedBytes/8), c.MaxBufferedBytes)
-	c.MaxScopeBytes = cmp.Or(c.MaxScopeBytes, defaultMaxScopeBytes)
-	c.MaxTargetBytes = cmp.Or(c.MaxTargetBytes, defaultMaxTargetBytes)
 	return c
 }
 
@@ -165,7 +159,7 @@ func (l *Limits) admit(ctx context.Context, e *stet.Engine, s stet.Scope) (done 
 
 func (l *Limits) account(c *LimitsConfig, s stet.Scope) *account {
 	b := c.scope(s)
-	return l.scopes.get(s, func() *account { return new(account) }, func(a *account) bool { return a.idle(b) })
+	return l.scopes.get(s, func(a *account) bool { return a.idle(b) })
 }
 
 // rate returns the RateLimit fields of a scope (draft-ietf-httpapi-ratelimit-headers-11); ok is
@@ -193,6 +187,7 @@ const retrySoon = time.Second
 // bucket holds tokens. It is filled when it is looked at, with the rate in force at that time, so
 // it needs no timer and no notice of a new rate.
 type bucket struct {
+	mu     sync.Mutex
 	tokens float64 // below 0 is a debt
 	at     time.Time
 }
@@ -202,11 +197,8 @@ const whole = 1 - 1e-6
 
 // fill adds the tokens that have come since the last time. A new bucket is full.
 func (b *bucket) fill(now time.Time, rate float64, burst int) {
-	switch most := float64(burst); {
-	case b.at.IsZero():
-		b.tokens = most
-	default:
-		b.tokens = min(most, b.tokens+rate*now.Sub(b.at).Seconds())
+	if b.tokens = min(float64(burst), b.tokens+rate*now.Sub(b.at).Seconds()); b.at.IsZero() {
+		b.tokens = float64(burst)
 	}
 	b.at = now
 }
@@ -226,12 +218,12 @@ const maxBuckets = 100_000
 // neither fill the memory nor make others wait for a search.
 type table[K comparable, V any] struct {
 	mu sync.Mutex
-	m  map[K]V
+	m  map[K]*V
 }
 
-// get returns the value of a name, or remembers the one that make returns. If there is no room it
-// forgets another one: an idle one, which makes no difference, if one is soon found, else any.
-func (t *table[K, V]) get(name K, make func() V, idle func(V) bool) V {
+// get returns the value of a name, or remembers a new one. If there is no room it forgets another
+// one: an idle one, which makes no difference, if one is soon found, else any.
+func (t *table[K, V]) get(name K, idle func(*V) bool) *V {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v, ok := t.m[name]
@@ -239,7 +231,7 @@ func (t *table[K, V]) get(name K, make func() V, idle func(V) bool) V {
 		return v
 	}
 	if t.m == nil {
-		t.m = map[K]V{}
+		t.m = map[K]*V{}
 	}
 	tries := 64
 	for other, o := range t.m {
@@ -250,18 +242,13 @@ func (t *table[K, V]) get(name K, make func() V, idle func(V) bool) V {
 			delete(t.m, other)
 		}
 	}
-	v = make()
+	v = new(V)
 	t.m[name] = v
 	return v
 }
 
 // meter lets each name do something at a rate.
-type meter[K comparable] struct{ buckets table[K, *metered] }
-
-type metered struct {
-	mu sync.Mutex
-	bucket
-}
+type meter[K comparable] struct{ buckets table[K, bucket] }
 
 // allow takes a token, or returns the time until there is one. A rate of 0 is no limit. One
 // second's worth may be taken at once.
@@ -270,13 +257,12 @@ func (m *meter[K]) allow(name K, rate float64) (after time.Duration, ok bool) {
 		return 0, true
 	}
 	now, burst := time.Now(), burstOf(rate, 0)
-	idle := func(b *metered) bool {
+	b := m.buckets.get(name, func(b *bucket) bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.fill(now, rate, burst)
 		return b.tokens >= float64(burst)
-	}
-	b := m.buckets.get(name, func() *metered { return new(metered) }, idle)
+	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.fill(now, rate, burst); !b.has() {
@@ -284,4 +270,61 @@ func (m *meter[K]) allow(name K, rate float64) (after time.Duration, ok bool) {
 	}
 	b.tokens--
 	return 0, true
+}
+
+// admit is [stet.Request].Admit.
+func (x *exchange) admit(ctx context.Context) (done func(made bool), err error) {
+	return x.g.cfg.Limits.admit(ctx, x.g.engine, x.id.Scope)
+}
+
+// limited refuses a new key.
+func (x *exchange) limited(r *refusal) {
+	after := x.g.cfg.RetryAfterMax // a key has to expire first; it is not known when
+	if r.code == RateLimited {
+		after = x.soon(r.after)
+	}
+	x.rateHeaders(x.w.Header())
+	x.answer(x.problem(r.code).After(after))
+}
+
+// unauthenticated refuses a request that does not identify its sender. A sender that goes on gets
+// 429.
+func (x *exchange) unauthenticated(p *Problem) {
+	if !x.shadow {
+		if after, ok := x.g.cfg.Limits.unauthenticated(x.client()); !ok {
+			p = x.problem(RateLimited).After(x.soon(after))
+			p.Detail = "Too many requests from this address do not say whose they are. Nothing was looked up; authenticate, and send it again with the same key."
+		}
+	}
+	x.answer(p)
+}
+
+// client returns the address that the request came from.
+func (x *exchange) client() netip.Addr {
+	if x.g.cfg.Client != nil {
+		return x.g.cfg.Client(x.r)
+	}
+	return door.Sender(x.r)
+}
+
+// rateHeaders sets how many new keys the scope may make. Only refusals carry these headers: if a
+// first response had them, its replays would differ from it.
+func (x *exchange) rateHeaders(h http.Header) {
+	if policy, state, ok := x.g.cfg.Limits.rate(x.id.Scope); ok {
+		h[rateLimitPolicy] = []string{policy}
+		h[rateLimit] = []string{state}
+	}
+}
+
+// These are the headers of draft-ietf-httpapi-ratelimit-headers-11, in the canonical form of
+// net/http.
+const (
+	rateLimit       = "Ratelimit"
+	rateLimitPolicy = "Ratelimit-Policy"
+)
+
+// soon rounds the time to ask again to whole seconds, from 1 to RetryAfterMax.
+func (x *exchange) soon(d time.Duration) time.Duration {
+	d = (d + time.Second - 1).Truncate(time.Second)
+	return max(time.Second, min(d, x.g.cfg.RetryAfterMax))
 }

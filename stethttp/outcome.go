@@ -18,6 +18,8 @@ const (
 	sayCompleted   = "completed"
 )
 
+var words = map[string]stet.State{sayNotExecuted: stet.Retryable, sayUnknown: stet.Unknown, sayCompleted: stet.Completed}
+
 // readOutcome reads the lines of Stet-Outcome; s is 0 if there is none. Case does not matter.
 // Another word, or more than one line, might mean any outcome: s is then Unknown, and cause is
 // causeOutcome.
@@ -28,13 +30,8 @@ func readOutcome(lines []string) (s stet.State, cause string) {
 	case len(lines) > 1:
 		return stet.Unknown, causeOutcome
 	}
-	switch word := strings.Trim(lines[0], " \t"); {
-	case strings.EqualFold(word, sayNotExecuted):
-		return stet.Retryable, causeStated
-	case strings.EqualFold(word, sayUnknown):
-		return stet.Unknown, causeStated
-	case strings.EqualFold(word, sayCompleted):
-		return stet.Completed, causeStated
+	if s, known := words[strings.ToLower(strings.Trim(lines[0], " \t"))]; known {
+		return s, causeStated
 	}
 	return stet.Unknown, causeOutcome
 }

@@ -17,19 +17,13 @@ import (
 type responseCopy struct {
 	w http.ResponseWriter
 
-	mu       sync.Mutex // a handler may write from several goroutines, and after it has returned
-	over     bool       // copying has ended
-	ended    bool       // the handler has
-	status   int        // 0: not yet
-	sent     []stet.Field
-	header   http.Header // at the end, with the trailers
-	written  int64
-	copied   copied
-	oversize bool // the copy was given up
-	stream   bool // of server-sent events, which are never kept
-	hijacked bool
-	stated   stet.State // by Observe
-	cause    string
+	mu     sync.Mutex // a handler may write from several goroutines, and after it has returned
+	over   bool       // copying has ended
+	ended  bool       // the handler has
+	status int        // 0: not yet
+	as     capture    // the answer as if it had been held back
+	stated stet.State // by Observe
+	cause  string
 }
 
 // writer returns what the handler gets. It has exactly the optional methods that the client's own
@@ -139,7 +133,7 @@ func (w copyingHijack) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err == nil {
 		w.c.mu.Lock()
 		defer w.c.mu.Unlock()
-		w.c.hijacked = true
+		w.c.as.move(hijack)
 	}
 	return conn, rw, err
 }
@@ -169,12 +163,16 @@ func (w copyingOnly) Write(p []byte) (int, error) {
 func (c *responseCopy) begin(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended || c.status != 0 || c.hijacked || status < 200 && status != http.StatusSwitchingProtocols {
+	if c.ended || c.status != 0 || c.as.phase() == hijacked || status < 200 && status != http.StatusSwitchingProtocols {
 		return
 	}
 	c.status = status
 	if h := c.w.Header(); !c.over {
-		c.sent, c.stream = fieldsOf(h, nil), isEventStream(h)
+		c.as.sent = fieldsOf(h, nil)
+		if isEventStream(h) { // which is never kept
+			c.as.move(publish)
+			c.as.move(published)
+		}
 	}
 }
 
@@ -191,13 +189,10 @@ func (c *responseCopy) copy(p []byte) {
 	if c.over || c.ended {
 		return
 	}
-	c.written += int64(len(p))
-	if c.stream || c.oversize {
-		return
-	}
-	if !c.copied.add(p) {
-		c.oversize = true
-		c.copied.drop()
+	c.as.written += int64(len(p))
+	if c.as.phase() == holding && !c.as.oversize && !c.as.buf.Append(p, c.as.x.g.cfg.MaxResponse) {
+		c.as.oversize = true
+		c.as.buf.Drop()
 	}
 }
 
@@ -209,9 +204,9 @@ func (c *responseCopy) end() {
 	if c.over || c.w == nil {
 		return
 	}
-	c.header = c.w.Header().Clone()
+	c.as.header = c.w.Header().Clone()
 	if c.status == 0 {
-		c.sent = fieldsOf(c.header, nil)
+		c.as.sent = fieldsOf(c.as.header, nil)
 	}
 }
 
@@ -220,25 +215,16 @@ func (c *responseCopy) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
-	c.copied.drop()
+	c.as.buf.Drop()
 }
 
 // fill makes x describe the response as if x had held it back.
 func (c *responseCopy) fill(x *exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := x.capture(nil)
-	f.header, f.status, f.sent = c.header, cmp.Or(c.status, http.StatusOK), slices.Clip(c.sent)
-	f.written, f.oversize = c.written, c.oversize
-	f.declared = declared(c.header)
-	f.buf = c.copied.take()
-	switch {
-	case c.hijacked:
-		f.move(hijack)
-	case c.stream:
-		f.move(publish)
-		f.move(published)
-	}
+	x.cap = &c.as
+	x.cap.status, x.cap.sent = cmp.Or(c.status, http.StatusOK), slices.Clip(x.cap.sent)
+	x.cap.declared = declared(x.cap.header)
 	x.declare(c.stated, c.cause)
 }
 

@@ -176,6 +176,5 @@ func (p *Problem) After(d time.Duration) *Problem {
 
 // ServeHTTP implements [http.Handler]: it answers the request with the problem.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := Config{}
-	c.respond(w, r, p)
+	new(Config).respond(w, r, p)
 }

@@ -26,11 +26,18 @@ func (x *exchange) replay(r *stet.Record) {
 	if !bodyAllowed(r.Response.Status) {
 		body = nil
 	}
-	x.dropBody() // the fingerprint is taken
+	if x.cap != nil { // a handler that still reads the body, although its record is another's by now, gets an error
+		x.cap.body.end()
+	}
+	x.body.drop() // the fingerprint is taken, and the memory may serve another request
 	hold := x.g.cfg.Limits.memory.Hold(x.owner)
 	defer hold.Free()
 	if !hold.Raise(int64(len(body)), len(body) <= ledger.Small) { // else the answers to clients that read slowly would pile up
-		x.noRoom()
+		p := x.problem(RateLimited).After(retrySoon)
+		p.Detail = "The stored answer cannot be sent at the moment: too many bytes of answers are on their way. Nothing was run again; " +
+			"ask again later with the same key."
+		x.result = kinds[p.Code].result
+		x.instead(p)
 		return
 	}
 	h := x.w.Header()
@@ -53,24 +60,6 @@ func (x *exchange) replay(r *stet.Record) {
 		_, _ = x.w.Write(body)
 	}
 	setFields(h, r.Response.Trailer)
-}
-
-// dropBody gives the bytes of the request back. A handler that still reads them, although its
-// record is another's by now, gets an error: the memory may serve another request.
-func (x *exchange) dropBody() {
-	if x.cap != nil {
-		x.cap.body.end()
-	}
-	x.body.drop()
-}
-
-// noRoom answers if there is no memory to hold a result until the client has taken it.
-func (x *exchange) noRoom() {
-	p := x.problem(RateLimited).After(retrySoon)
-	p.Detail = "The stored answer cannot be sent at the moment: too many bytes of answers are on their way. Nothing was run again; " +
-		"ask again later with the same key."
-	x.result = kinds[p.Code].result
-	x.instead(p)
 }
 
 // mark sets the headers that mark a replay.

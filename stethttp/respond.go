@@ -3,9 +3,14 @@ package stethttp
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/stet-dev/stet"
 )
@@ -25,15 +30,13 @@ func (c *Config) respond(w http.ResponseWriter, r *http.Request, p *Problem) {
 	if p.outcome != "" {
 		h.Set(outcomeHeader, p.outcome)
 	}
-	if r != nil {
-		if p.Code == BadFraming && r.ProtoMajor < 2 { // it is not certain where the next request begins (RFC 9112 section 6.1)
-			h.Set("Connection", "close")
-		}
-		if p.KeyAction != "" && h[defaultKeyHeader] == nil {
-			c.echo(h, r)
-		}
-		c.cors(h, r)
+	if p.Code == BadFraming && r.ProtoMajor < 2 { // it is not certain where the next request begins (RFC 9112 section 6.1)
+		h.Set("Connection", "close")
 	}
+	if p.KeyAction != "" && h[defaultKeyHeader] == nil {
+		c.echo(h, r)
+	}
+	c.cors(h, r)
 	if c.Render != nil {
 		c.Render(w, r, p)
 		return
@@ -180,4 +183,61 @@ func (a *rendering) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	a.body = append(a.body, p...)
 	return len(p), nil
+}
+
+const anyOrigin = "*"
+
+// validOrigins names the first origin that no browser sends, and why.
+func validOrigins(origins []string) error {
+	if len(origins) > 1 && slices.Contains(origins, anyOrigin) {
+		return errors.New(`"*" allows every origin: list it alone`)
+	}
+	for _, o := range origins {
+		if reason := notAnOrigin(o); reason != "" && o != anyOrigin {
+			return fmt.Errorf("%q is not an origin: %s; an origin is spelled as in https://shop.example or http://localhost:5173", o, reason)
+		}
+	}
+	return nil
+}
+
+func notAnOrigin(o string) string {
+	u, err := url.Parse(o)
+	switch {
+	case err != nil, u.Scheme == "", u.Host == "":
+		return "it needs a scheme and a host"
+	case u.User != nil, u.Path != "", u.RawQuery != "", u.ForceQuery, strings.ContainsRune(o, '#'):
+		return "it ends with the host, or its port"
+	case o != strings.ToLower(o), strings.ContainsFunc(o, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '*' }):
+		return "browsers send it in lower case and in ASCII, and patterns are not known"
+	case u.Scheme == "https" && u.Port() == "443", u.Scheme == "http" && u.Port() == "80", strings.HasSuffix(u.Host, ":"):
+		return "browsers leave the scheme's own port out"
+	}
+	return ""
+}
+
+// exposed are the headers of the layer's own answers that a script may read.
+const exposed = "Retry-After, RateLimit, RateLimit-Policy, Link, WWW-Authenticate, Preference-Applied, " +
+	"Idempotency-Key, Idempotency-Expires, Idempotent-Replayed, Idempotent-Replay"
+
+// cors lets scripts of the request's origin read an answer of the layer itself.
+func (c *Config) cors(h http.Header, r *http.Request) {
+	if len(c.AllowOrigins) == 0 {
+		return
+	}
+	h.Add("Vary", "Origin")
+	origin := anyOrigin
+	if !slices.Contains(c.AllowOrigins, anyOrigin) {
+		lines := r.Header["Origin"]
+		if len(lines) != 1 || !slices.Contains(c.AllowOrigins, lines[0]) {
+			return
+		}
+		origin = lines[0]
+		h.Set("Access-Control-Allow-Credentials", "true")
+	}
+	names := exposed
+	if c.KeyHeader != "" && c.KeyHeader != defaultKeyHeader {
+		names += ", " + c.KeyHeader
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", names)
 }

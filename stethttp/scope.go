@@ -41,14 +41,6 @@ const realm = `realm="idempotency keys"`
 // someIdentity is the challenge if it is not known what is missing.
 const someIdentity = "Identity " + realm
 
-// challenge returns the challenge of a scope function's error, or an empty string.
-func challenge(err error) string {
-	if e, ok := errors.AsType[*NoIdentity](err); ok {
-		return e.Challenge
-	}
-	return ""
-}
-
 // DefaultScope is the scope of [SingleTenant].
 const DefaultScope stet.Scope = "default"
 

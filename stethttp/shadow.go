@@ -62,7 +62,7 @@ func (g *Guard) shadow(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	s.x.r = snapshot(r)
-	s.res.w, s.res.copied = w, copied{buf: s.x.memory(), limit: g.cfg.MaxResponse}
+	s.res.w, s.res.as.x, s.res.as.buf = w, s.x, s.x.memory()
 	seen := s.watch(r)
 	defer func() {
 		if !s.ended { // a panic, http.ErrAbortHandler or Goexit: it goes on after this
@@ -92,7 +92,7 @@ func (s *shadow) watch(r *http.Request) *http.Request {
 		return r
 	}
 	c := r.WithContext(r.Context())
-	s.body = bodyCopy{ReadCloser: r.Body, s: s, from: r, to: c, whole: r.ContentLength, copied: copied{buf: s.x.memory(), limit: s.g.cfg.MaxBody}}
+	s.body = bodyCopy{ReadCloser: r.Body, s: s, from: r, to: c, whole: r.ContentLength, copied: s.x.memory()}
 	c.Body = &s.body
 	return c
 }
@@ -104,7 +104,7 @@ func (s *shadow) ask() {
 	if s.phase != arriving || s.ended {
 		return
 	}
-	s.x.body.buf = s.body.take()
+	s.x.body.buf, s.body.copied = s.body.copied, ledger.Buffer{}
 	s.phase = asking
 	if !s.g.engine.Go(maxShadows, s.decide) {
 		s.giveUp(unseen)
@@ -115,7 +115,7 @@ func (s *shadow) ask() {
 // known already.
 func (s *shadow) giveUp(would string) {
 	s.phase, s.x.result = judged, would
-	s.body.drop()
+	s.body.copied.Drop()
 	s.x.body.drop()
 	s.res.drop()
 }
@@ -191,7 +191,7 @@ type bodyCopy struct {
 	from, to *http.Request
 	whole    int64 // Content-Length, or -1
 	read     int64
-	copied
+	copied   ledger.Buffer
 }
 
 // Read implements [io.Reader].
@@ -220,7 +220,7 @@ func (s *shadow) arrived(p []byte, err error) {
 		s.giveUp(kinds[PayloadTooLarge].result)
 	case err != nil && err != io.EOF, whole && c.BodyTimeout > 0 && time.Since(s.began) > c.BodyTimeout:
 		s.giveUp(kinds[RequestTimeout].result)
-	case !b.add(p):
+	case !b.copied.Append(p, c.MaxBody):
 		s.giveUp(unseen)
 	}
 	s.mu.Unlock()
@@ -228,22 +228,3 @@ func (s *shadow) arrived(p []byte, err error) {
 		s.ask()
 	}
 }
-
-// copied is a bounded copy of passing bytes.
-type copied struct {
-	buf   ledger.Buffer
-	limit int64
-}
-
-// add copies p. It reports false if there is no room.
-func (c *copied) add(p []byte) bool {
-	return int64(len(c.buf.Bytes())+len(p)) <= c.limit && c.buf.Append(p, c.limit)
-}
-
-// take returns the buffer and keeps none.
-func (c *copied) take() (b ledger.Buffer) {
-	b, c.buf = c.buf, ledger.Buffer{}
-	return b
-}
-
-func (c *copied) drop() { c.buf.Drop() }

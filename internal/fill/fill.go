@@ -1,5 +1,6 @@
-// Package fill sets the fields of a value that are zero. A test that compares filled values covers
-// a new field without being told of it.
+// Package fill sets the fields of a value that are zero: those of settings to their defaults, and
+// those of a test's values to anything at all, so that the test covers a new field without being
+// told of it.
 package fill
 
 import (
@@ -7,6 +8,24 @@ import (
 	"reflect"
 	"time"
 )
+
+// Or returns v with each exported field that is zero as other has it. A slice that is empty, and
+// not nil, is not zero. The fields of structs count by themselves.
+func Or[T any](v, other T) T {
+	or(reflect.ValueOf(&v).Elem(), reflect.ValueOf(other))
+	return v
+}
+
+func or(v, other reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			or(v.Field(i), other.Field(i))
+		}
+	case v.IsZero() && v.CanSet():
+		v.Set(other)
+	}
+}
 
 // Zero sets every exported field below the pointer p that is zero. It leaves out instants, which
 // stores set by their own clock.

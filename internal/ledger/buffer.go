@@ -70,10 +70,10 @@ func (b *Buffer) read(r io.Reader, size int64) error {
 	}
 }
 
-// Append adds p, and reports false, changing nothing, where there is no room. most is what will
-// ever be in the buffer.
+// Append adds p, and reports false, changing nothing, where there would be more than most bytes, or
+// there is no room.
 func (b *Buffer) Append(p []byte, most int64) bool {
-	if !b.reserve(int64(len(b.Bytes())+len(p)), most) {
+	if need := int64(len(b.Bytes()) + len(p)); need > most || !b.reserve(need, most) {
 		return false
 	}
 	if b.data == nil {

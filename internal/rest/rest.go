@@ -17,6 +17,15 @@ func For(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// Doubled is the pause after n tries: the first pause, doubled by each try up to the longest.
+func Doubled(first, longest time.Duration, n int) time.Duration {
+	d := min(first, longest)
+	for i := 0; i < n && d < longest; i++ {
+		d = min(2*d, longest)
+	}
+	return d
+}
+
 // Spread varies a pause by a tenth either way, so that processes that were started together do not
 // stay in step.
 func Spread(d time.Duration) time.Duration {
