@@ -29,13 +29,25 @@ func (p *page) timeline(r *admin.Record, entries []admin.Entry) (ahead, past []e
 			all = append(all, e)
 		}
 	}
-	asked := false
 	for i := range entries {
-		if a := entries[i].Probe; a != nil {
-			asked = asked || r.Probe != nil && a.At.Sub(r.Probe.At).Abs() < 2*time.Second
-		}
 		add(p.of(&entries[i]))
 	}
+	p.addRun(r, add)
+	p.addOutcome(r, entries, add)
+	p.addAhead(r, add)
+	slices.SortStableFunc(all, func(a, b event) int { return b.At.Compare(a.At) })
+	for _, e := range all {
+		if p.Future(e.At) {
+			ahead = append(ahead, e)
+		} else {
+			past = append(past, e)
+		}
+	}
+	return ahead, p.folded(past)
+}
+
+// addRun adds what the record says of its run.
+func (p *page) addRun(r *admin.Record, add func(event)) {
 	add(event{At: r.CreatedAt, Icon: "running", Color: "running", Text: "The key came first, and was reserved.",
 		Trace: trace(r, 1)})
 	for _, point := range r.Points {
@@ -49,17 +61,24 @@ func (p *page) timeline(r *admin.Record, entries []admin.Entry) (ahead, past []e
 		add(event{At: r.UpdatedAt, Icon: "beat", Color: "running", Text: "The last sign of life" + at(r.Owner) +
 			": the lease was renewed.", Meta: until})
 	}
-	ended := slices.ContainsFunc(entries, func(e admin.Entry) bool { return e.To != "" && e.From != e.To })
+}
+
+// addOutcome adds how the run ended, as far as that is known, and who has asked about it since. What
+// the entries say already is left to them.
+func (p *page) addOutcome(r *admin.Record, entries []admin.Entry, add func(event)) {
 	if r.State == "unknown" {
 		add(event{At: r.UnknownSince, Icon: "unknown", Color: "unknown", Bold: "Unknown.",
 			Text: first(p.Cause(r.Cause, 1)) + ".", Meta: r.Cause, Trace: trace(r, 2)})
 	}
+	ended := slices.ContainsFunc(entries, func(e admin.Entry) bool { return e.To != "" && e.From != e.To })
 	if !r.CompletedAt.IsZero() && !ended && (r.State == "completed" || r.State == "failed") {
 		m := markOf(r)
 		add(event{At: r.CompletedAt, Icon: m.Icon, Color: m.Class, Bold: first(m.Word) + ".",
 			Text: fmt.Sprintf("%d, %s.", r.Status, answerSize(r)), Trace: trace(r, 2)})
 	}
-	if a := r.Probe; a != nil && !asked {
+	if a := r.Probe; a != nil && !slices.ContainsFunc(entries, func(e admin.Entry) bool {
+		return e.Probe != nil && e.Probe.At.Sub(a.At).Abs() < 2*time.Second
+	}) {
 		add(p.ofProbe(a, nil))
 	}
 	if r.Late != nil {
@@ -74,16 +93,6 @@ func (p *page) timeline(r *admin.Record, entries []admin.Entry) (ahead, past []e
 		add(event{At: a.LastAt, Icon: "client", Color: "ink", Text: "A client asked, and was told that it is not known.",
 			Meta: plural(a.Count, "time", "times") + " so far"})
 	}
-	p.addAhead(r, add)
-	slices.SortStableFunc(all, func(a, b event) int { return b.At.Compare(a.At) })
-	for _, e := range all {
-		if p.Future(e.At) {
-			ahead = append(ahead, e)
-		} else {
-			past = append(past, e)
-		}
-	}
-	return ahead, p.folded(past)
 }
 
 // of is an entry of the audit trail as an event.

@@ -113,6 +113,9 @@ func (s *Store) openNote(stored stet.ID, n stet.Note) (stet.ID, stet.Note, error
 		return stored, n, err
 	}
 	h, err := readHead(plain)
+	if err == nil && h.Note == nil {
+		err = errContent
+	}
 	if err != nil {
 		return stored, n, err
 	}
