@@ -62,6 +62,9 @@ func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Evidence[S], n 
 // The error is Lookup's, and then nothing is known, [stet.ErrFresh] where it found nothing too
 // early for that to be a proof (see [Phase.Settle]), or one of those of [Flow.Resolve].
 func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool, error) {
+	if h.Version == 0 { // not read from a store, so that nothing may rest on it
+		return false, fmt.Errorf("flow: reconcile: %w", stet.ErrStale)
+	}
 	d, err := f.inDoubt(ctx, h.ID, h.Version, "reconcile")
 	switch {
 	case errors.Is(err, errNoCall), errors.Is(err, ErrOtherFlow):

@@ -251,5 +251,9 @@ func TestReconcileLeavesWhatItCannotAsk(t *testing.T) {
 		if done, err := f.Reconcile(t.Context(), r.Head, "reconciler"); done || !errors.Is(err, stet.ErrStale) {
 			t.Errorf("a version that is gone: %v, %v", done, err)
 		}
+		r.Version = 0
+		if done, err := f.Reconcile(t.Context(), r.Head, "reconciler"); done || !errors.Is(err, stet.ErrStale) {
+			t.Errorf("a head that was not read: %v, %v", done, err)
+		}
 	})
 }

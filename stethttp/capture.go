@@ -137,7 +137,7 @@ func (c *capture) Write(p []byte) (int, error) {
 		return 0, http.ErrContentLength
 	}
 	c.written += int64(len(p))
-	if c.phase().collects() && !c.buf.Append(p, c.x.g.cfg.MaxResponse) {
+	if c.phase().collects() && (c.oversize || !c.buf.Append(p, c.x.g.cfg.MaxResponse)) {
 		c.oversize = true
 		c.stream()
 	}

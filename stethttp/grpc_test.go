@@ -203,3 +203,55 @@ func TestGRPCStatusAfterALongAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A body that was too long to be held is not read for a status: of what is held, the end may be any
+// piece of a message. I14
+func TestGRPCWebBodyTooLongToHold(t *testing.T) {
+	long := frame(0, strings.Repeat("x", 2000))
+	says := func(code string) string { return frame(0x80, "grpc-status: "+code+"\r\n") }
+	for name, pieces := range map[string][]string{
+		"the end would fit":         {frame(0, "small"), long, says("0")},
+		"what came first is an end": {says("14"), long, says("13")},
+		"a message holds an end":    {frame(0, "small"), long[:1500], says("14")},
+	} {
+		t.Run("withheld, "+name, func(t *testing.T) {
+			var r *rig
+			r = newRig(t, stethttp.Config{Withhold: true, MaxResponse: 1000}, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/grpc-web+proto")
+				for _, p := range pieces {
+					r.store.down.Store(len(p) > 1000)
+					_, _ = io.WriteString(w, p)
+				}
+				r.store.down.Store(false)
+			})
+			r.post("k", "{}")
+			r.isUnknown(t)
+		})
+		t.Run("late, "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := stethttp.Config{MaxResponse: 1000, Policy: stet.Policy{Execution: time.Second}}
+				r := newRig(t, c, func(w http.ResponseWriter, req *http.Request) {
+					<-req.Context().Done()
+					time.Sleep(time.Second)
+					w.Header().Set("Content-Type", "application/grpc-web+proto")
+					for _, p := range pieces {
+						_, _ = io.WriteString(w, p)
+					}
+				})
+				r.post("k", "{}")
+				r.isUnknown(t)
+			})
+		})
+	}
+}
+
+func (r *rig) isUnknown(t *testing.T) {
+	t.Helper()
+	if err := r.engine.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := r.engine.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"})
+	if err != nil || rec.State != stet.Unknown {
+		t.Errorf("it is %s, %v, want unknown", rec.State, err)
+	}
+}

@@ -102,9 +102,10 @@ const grpcStatus = "Grpc-Status"
 
 // grpc returns what a gRPC answer says of the outcome, and whether it is a gRPC answer. Its HTTP
 // status is 200 in any case; the gRPC status is in the trailer, in the header of an answer without
-// messages, or, in gRPC-Web, in the last frame of the body. If it is missing or unreadable, the
-// outcome is unknown. If the HTTP status is not 200, something before the service has answered, and
-// that status counts (gRPC, PROTOCOL-HTTP2.md and http-grpc-status-mapping.md).
+// messages, or, in gRPC-Web, in the last frame of the body. If it is missing or unreadable, or that
+// body was too long to be held, the outcome is unknown. If the HTTP status is not 200, something
+// before the service has answered, and that status counts (gRPC, PROTOCOL-HTTP2.md and
+// http-grpc-status-mapping.md).
 func (c *capture) grpc() (said stet.State, is bool) {
 	mediaType, is := strings.CutPrefix(strings.ToLower(c.header.Get("Content-Type")), "application/grpc")
 	if !is {
@@ -112,7 +113,7 @@ func (c *capture) grpc() (said stet.State, is bool) {
 	}
 	lines := valuesOf(c.sent, grpcStatus)
 	lines = append(lines, valuesOf(c.trailers(), grpcStatus)...)
-	if web, is := strings.CutPrefix(mediaType, "-web"); is && len(lines) == 0 {
+	if web, is := strings.CutPrefix(mediaType, "-web"); is && len(lines) == 0 && !c.oversize {
 		lines = grpcWebStatus(c.bytes(), strings.HasPrefix(web, "-text"))
 	}
 	switch {
