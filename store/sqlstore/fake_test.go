@@ -143,7 +143,7 @@ func TestWhatACallerSawIsItsOwn(t *testing.T) {
 		}
 		f.row = append(f.row, column)
 	}
-	s := &sqlite{clock: &monotonic.Clock{}, readers: newLanes(f.open(t), 1, anyhow)}
+	s := &sqlite{clock: &monotonic.Clock{}, readers: newLanes(f.open(t), 1, asItIs)}
 	s.Verbs = s.verbs()
 	s.known.add(there.ID)
 	fresh := there
@@ -157,8 +157,6 @@ func TestWhatACallerSawIsItsOwn(t *testing.T) {
 	}
 	s.readers.close()
 }
-
-func anyhow(context.Context, *sql.Conn) error { return nil }
 
 func creation(t *testing.T, r *stet.Record) *op {
 	o := newOp()

@@ -27,7 +27,7 @@ type lanes struct {
 }
 
 // setUp prepares a new connection, or refuses it.
-type setUp func(ctx context.Context, conn *sql.Conn) error
+type setUp func(ctx context.Context, c *lane) error
 
 // lane is one of these connections. As a [querier] it prepares what it is sent, and keeps that.
 type lane struct {
@@ -189,7 +189,7 @@ func openLane(ctx context.Context, db *sql.DB, setUp setUp) (*lane, error) {
 		return nil, err
 	}
 	c := &lane{raw: conn, used: time.Now(), statements: map[string]*sql.Stmt{}}
-	if err := setUp(ctx, conn); err != nil {
+	if err := setUp(ctx, c); err != nil {
 		c.discard()
 		return nil, err
 	}

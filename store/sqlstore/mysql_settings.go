@@ -134,7 +134,7 @@ func newEnough(version string, maria bool) bool {
 }
 
 // setUp begins a connection of the store's own.
-func (s *mysqlServer) setUp(ctx context.Context, conn *sql.Conn) error {
+func (s *mysqlServer) setUp(ctx context.Context, c *lane) error {
 	wait := 1 // second: the least that MySQL knows
 	if s.maria {
 		wait = 0 // if another transaction holds the row, the server says so at once
@@ -145,7 +145,7 @@ func (s *mysqlServer) setUp(ctx context.Context, conn *sql.Conn) error {
 		"SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
 		"SET SESSION autocommit = 1",
 	} {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
+		if _, err := c.raw.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}

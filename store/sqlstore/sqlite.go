@@ -43,7 +43,7 @@ func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
 	if err := w.connect(ctx); err != nil {
 		return nil, err
 	}
-	s := &sqlite{Listing: listing(readSQLite(db, clk)), clock: clk, readers: newLanes(db, c.Readers, checkConn), log: w.log}
+	s := &sqlite{Listing: listing(readSQLite(db, clk)), clock: clk, readers: newLanes(db, c.Readers, asItIs), log: w.log}
 	s.queue = groupcommit.New(groupcommit.Config[*op]{Begin: w.begin, Many: w.commit, Look: s.look, LookAfter: lookAfter,
 		Looks: func(o *op) bool { return o.Verb == tablestore.Create }, Groups: 1, MaxGroup: maxBatch, MaxBytes: maxBatchBytes, Closed: ErrClosed})
 	s.Verbs = s.verbs()
@@ -51,17 +51,20 @@ func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
 	var synchronous int // which has been checked
 	err := w.conn.raw.QueryRowContext(ctx, sqltext.SQLiteFile).Scan(&s.file, &synchronous)
 	s.log.file = s.file + "-wal"
-	var another *lane // what was set by hand on one connection is not set on the next
 	if err == nil {
-		another, err = s.readers.take(ctx)
+		err = s.readers.with(ctx, func(another *lane) error { // what was set by hand on one connection is not set on the next
+			return checkConn(ctx, another)
+		})
 	}
 	if err != nil {
 		w.close()
 		return nil, err
 	}
-	s.readers.leave(another)
 	return s, nil
 }
+
+// asItIs sets up a connection that only reads: no promise rests on its settings.
+func asItIs(context.Context, *lane) error { return nil }
 
 // Close waits for the writes that have begun, refuses new ones, and closes the connections the
 // store held. It leaves db open. The second Close does nothing.

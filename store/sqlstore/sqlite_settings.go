@@ -2,11 +2,12 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
+
+	"github.com/stet-dev/stet/internal/sqltext"
 )
 
 // SQLiteDSN returns the data source name for the driver modernc.org/sqlite ("sqlite") and the file
@@ -52,15 +53,25 @@ var settings = []struct {
 }
 
 // checkConn refuses a connection that is not set up as [SQLiteDSN] would.
-func checkConn(ctx context.Context, conn *sql.Conn) error {
+func checkConn(ctx context.Context, c *lane) error {
 	for _, s := range settings {
 		var have string
-		if err := conn.QueryRowContext(ctx, "PRAGMA "+s.name).Scan(&have); err != nil {
+		if err := c.raw.QueryRowContext(ctx, "PRAGMA "+s.name).Scan(&have); err != nil {
 			return fmt.Errorf("PRAGMA %s: %w", s.name, err)
 		}
 		if !s.ok(have) {
 			return fmt.Errorf("%s is %s and has to be %s: %s; open the database by SQLiteDSN, or put PRAGMA %s = %s into its data source name",
 				s.name, have, s.want, s.why, s.name, s.want)
+		}
+	}
+	return nil
+}
+
+// checkTables refuses tables that lack a column: what the schema's version says of them is not so.
+func checkTables(ctx context.Context, c *lane) error {
+	for _, everyColumn := range []string{sqltext.SQLiteGet, sqltext.SQLiteNote} {
+		if _, err := c.statement(ctx, everyColumn); err != nil {
+			return fmt.Errorf("%w: the tables are not those that its version has: %w", ErrSchema, err)
 		}
 	}
 	return nil

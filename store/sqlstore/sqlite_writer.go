@@ -25,12 +25,14 @@ type writer struct {
 const writerCache = "PRAGMA cache_size = -16384"
 
 func (w *writer) connect(ctx context.Context) (err error) {
-	w.conn, err = openLane(ctx, w.db, func(ctx context.Context, conn *sql.Conn) error {
-		if err := checkConn(ctx, conn); err != nil {
+	w.conn, err = openLane(ctx, w.db, func(ctx context.Context, c *lane) error {
+		if err := checkConn(ctx, c); err != nil {
 			return err
 		}
-		_, err := conn.ExecContext(ctx, writerCache)
-		return err
+		if _, err := c.raw.ExecContext(ctx, writerCache); err != nil {
+			return err
+		}
+		return checkTables(ctx, c)
 	})
 	w.on = w.conn
 	return err

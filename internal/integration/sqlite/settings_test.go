@@ -2,9 +2,11 @@ package sqlite
 
 import (
 	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stet-dev/stet/store/sqlstore"
@@ -57,6 +59,61 @@ func TestSettingsAreChecked(t *testing.T) {
 	if _, err := sqlstore.Open(t.Context(), db, sqlstore.Config{Dialect: sqlstore.SQLite, Readers: -1}); err == nil || !strings.Contains(err.Error(), "Readers") {
 		t.Errorf("no readers: %v", err)
 	}
+}
+
+// Tables that lack something are noticed before a request comes, not by it.
+func TestTablesAreChecked(t *testing.T) {
+	for _, spoil := range []string{
+		"DROP TABLE stet_history", "DROP TABLE stet_records",
+		"ALTER TABLE stet_records RENAME COLUMN route TO way", "ALTER TABLE stet_history RENAME COLUMN evidence TO proof",
+	} {
+		db := database(t, file(t))
+		if _, err := db.ExecContext(t.Context(), spoil); err != nil {
+			t.Fatal(err)
+		}
+		s, err := sqlstore.Open(t.Context(), db, sqlstore.Config{Dialect: sqlstore.SQLite})
+		if err == nil {
+			_ = s.Close()
+		}
+		if n := db.Stats().InUse; !errors.Is(err, sqlstore.ErrSchema) || n != 0 {
+			t.Errorf("%s: %v; %d connections are held", spoil, err, n)
+		}
+	}
+}
+
+// What the program sets on a connection of the pool, and gives back, ends no read: promises rest on
+// the writer's settings.
+func TestReadersTakeAnyConnection(t *testing.T) {
+	db := database(t, file(t))
+	s, err := sqlstore.Open(t.Context(), db, sqlstore.Config{Dialect: sqlstore.SQLite})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	id := create(t, s, "k").ID
+	conns := make([]*sql.Conn, 2)
+	for i := range conns {
+		if conns[i], err = db.Conn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conns[i].ExecContext(t.Context(), "PRAGMA synchronous = NORMAL"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range conns {
+		_ = c.Close()
+	}
+	var wg sync.WaitGroup
+	for range 16 { // so that further connections are needed
+		wg.Go(func() {
+			for range 200 {
+				if _, err := s.Get(t.Context(), id); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func byHand(pragma string) func(*sql.DB) {
