@@ -63,8 +63,8 @@ func (p *page) addRun(r *admin.Record, add func(event)) {
 	}
 }
 
-// addOutcome adds how the run ended, as far as that is known, and who has asked about it since. What
-// the entries say already is left to them.
+// addOutcome adds how the run ended, as far as that is known, and who has asked about it since. It
+// leaves out what the entries say already.
 func (p *page) addOutcome(r *admin.Record, entries []admin.Entry, add func(event)) {
 	if r.State == "unknown" {
 		add(event{At: r.UnknownSince, Icon: "unknown", Color: "unknown", Bold: "Unknown.",
