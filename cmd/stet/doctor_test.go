@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -104,6 +106,25 @@ func TestDoctor(t *testing.T) {
 }
 
 // What the store and a running gateway tell.
+// What could not be printed is the error, also where the command has another: a report that was cut
+// off does not pass for one.
+func TestOutputIsFull(t *testing.T) {
+	args := patientWith(t, strings.Replace(healthy, `"sqlite:stet.db", encryption_keys_file: keys.json`, `"memory:"`, 1))
+	for _, args := range [][]string{args, append(args, "--json"), {"token", "new"}, {"secret", "new", "--pepper"}, {"version"}, nil} {
+		var errs bytes.Buffer
+		got := run(t.Context(), args, nil, fullDisk{}, &errs)
+		if want := "stet: " + errFull.Error() + "\n"; got != exitError || !strings.HasSuffix(errs.String(), want) {
+			t.Errorf("%q: exit %d, %q, want %q", args, got, errs.String(), want)
+		}
+	}
+}
+
+var errFull = errors.New("no space left")
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
+
 func TestDoctorLooksAtWhatRuns(t *testing.T) {
 	conf, err := config.Load(config.Options{})
 	if err != nil {

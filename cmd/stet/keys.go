@@ -121,11 +121,14 @@ func shown[T any](w *world, a *api, path string, asJSON bool, show func(*T, *wor
 	if err := a.Get(w.ctx, path, &doc); err != nil {
 		return v, err
 	}
+	if asJSON { // before it is read here: a gateway of another version may say more
+		_ = writeJSON(w.stdout, doc)
+	}
 	if err := json.Unmarshal(doc, &v); err != nil {
 		return v, fmt.Errorf("the answer cannot be read: %w", err)
 	}
 	if asJSON {
-		return v, writeJSON(w.stdout, doc)
+		return v, nil
 	}
 	return v, show(&v, w)
 }

@@ -10,6 +10,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -60,19 +61,26 @@ func (w *world) printf(format string, args ...any) error {
 	return errorOf(fmt.Fprintf(w.stdout, format, args...))
 }
 
-// remembering keeps the last error of a writer, so that not everybody who prints has to look for
-// it.
+// remembering keeps the first error of a writer, so that a command need not look for it after each
+// line.
 type remembering struct {
 	io.Writer
-	err error
+	mu     sync.Mutex
+	failed error
 }
 
 func (r *remembering) Write(p []byte) (int, error) {
 	n, err := r.Writer.Write(p)
-	if err != nil {
-		r.err = err
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = cmp.Or(r.failed, err)
 	return n, err
+}
+
+func (r *remembering) err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
 }
 
 // run is the program without the process around it. It ends early when ctx does, as after SIGTERM.
@@ -82,12 +90,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if f, ok := stdout.(*os.File); ok {
 		w.terminal = isTerminal(f)
 	}
+	var err error
 	if len(args) == 0 {
-		fmt.Fprint(stdout, story)
-		return exitFine
+		err = w.printf("%s", story)
+	} else {
+		err = w.command(args)
 	}
-	err := w.command(args)
-	if err = cmp.Or(err, printed.err); err == nil {
+	if err = cmp.Or(printed.err(), err); err == nil { // what was printed is not whole, whatever it says
 		return exitFine
 	}
 	if bad := (config.Errors)(nil); errors.As(err, &bad) { // places first, as compilers have them

@@ -53,7 +53,9 @@ func (c *tokenNewCmd) Run(w *world) error {
 	if c.JSON {
 		return writeJSON(w.stdout, map[string]any{"token": token, "tokens_file": entry})
 	}
-	fmt.Fprintln(w.stdout, token)
+	if err := w.printf("%s\n", token); err != nil {
+		return err
+	}
 	return errorOf(fmt.Fprintf(w.stderr, "its holder puts it into %s, and admin.tokens_file has\n%s\n", adminTokenVariable,
 		doc))
 }
@@ -78,7 +80,9 @@ func (c *secretNewCmd) Run(w *world) error {
 	case c.Pepper:
 		secret = base64.RawURLEncoding.EncodeToString(fresh())
 	}
-	fmt.Fprintln(w.stdout, secret)
+	if err := w.printf("%s\n", secret); err != nil {
+		return err
+	}
 	return errorOf(fmt.Fprintln(w.stderr, "keep it in a file that only the gateway can read: chmod 600 FILE"))
 }
 

@@ -85,7 +85,7 @@ func readFileOf(name string, limit int64, refused fs.FileMode) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case int64(len(b)) > limit:
-		return nil, fmt.Errorf("%s is over %d bytes, which is none of its kind", name, limit)
+		return nil, fmt.Errorf("%s is over %d bytes, the most that is read of it", name, limit)
 	}
 	return b, nil
 }

@@ -92,8 +92,7 @@ func parameter(query, name, whose string, unreadable error) ([]string, error) {
 	}
 	for other := range params {
 		if other != name {
-			return nil, fmt.Errorf("%s has no parameter %q%s; its only one is %s", whose, other,
-				spell.Hint(other, []string{name}), name)
+			return nil, fmt.Errorf("%s has no parameter %q: its only one is %s", whose, other, name)
 		}
 	}
 	return params[name], nil
