@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -492,6 +493,54 @@ func TestStopped(t *testing.T) {
 		}
 		d.is(job.ID, bulk.Completed, n, 0, 0)
 	})
+}
+
+// A write of the job's lease that gets no answer is followed by the next at once: half of the lease
+// is over by then.
+func TestLeaseWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &hanging{Store: memstore.New(memstore.Config{})}
+		d := newDesk(t, store)
+		var err error
+		if d.engine, err = stet.New(store, stet.Config{Pepper: []byte("pepper"), Holder: "host:1", StoreTimeout: 30 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		d.jobs = bulk.New(d.engine)
+		const n = 100
+		d.unknown(0, n)
+		job := d.start(bulk.Order{Action: bulk.Release, Query: unknowns, Expect: n})
+		store.from = time.Now().Add(15 * time.Second)
+		time.AfterFunc(65*time.Second, func() { // the lease with which the work began is over by then
+			if err := newDesk(t, store.Store).jobs.Work(t.Context(), job.ID); !errors.Is(err, stet.ErrState) {
+				t.Errorf("another process could take the job over: %v", err)
+			}
+		})
+		if err := d.jobs.Work(t.Context(), job.ID); err != nil {
+			t.Error(err)
+		}
+		d.is(job.ID, bulk.Completed, n, 0, 0)
+	})
+}
+
+// hanging is a store that is slow once from is set, and does not answer the first write of a job
+// after that instant until its caller has given up.
+type hanging struct {
+	stet.Store
+	from time.Time
+	hung atomic.Bool
+}
+
+func (s *hanging) Unwrap() stet.Store { return s.Store }
+
+func (s *hanging) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+	switch late := !s.from.IsZero() && time.Now().After(s.from); {
+	case h.Scope != stet.OwnScope && !s.from.IsZero():
+		time.Sleep(12 * time.Second)
+	case late && s.hung.CompareAndSwap(false, true):
+		<-ctx.Done()
+		return stet.Head{}, ctx.Err()
+	}
+	return s.Store.Replace(ctx, prev, h, b)
 }
 
 // A store that is away for a minute costs a minute, and no record.

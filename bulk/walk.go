@@ -73,7 +73,14 @@ func (r *run) held(ctx context.Context) error {
 	working, end := context.WithCancelCause(ctx)
 	var beating sync.WaitGroup
 	beating.Go(func() {
-		for rest.For(working, r.e.Policy().Lease/3) {
+		beats := time.NewTicker(r.e.Policy().Lease / 3) // one that falls due while another hangs comes next
+		defer beats.Stop()
+		for {
+			select {
+			case <-working.Done():
+				return
+			case <-beats.C:
+			}
 			if err := r.c.Renew(working); errors.Is(err, stet.ErrFenced) {
 				end(err)
 			}

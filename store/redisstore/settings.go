@@ -36,8 +36,13 @@ func (s *Store) check(ctx context.Context, warn func(string)) error {
 		const ask = "return redis.call('INFO')"
 		return s.info(ctx, s.shard(i), "EVAL", ask, "1", s.shard(i))
 	})
-	for i := 0; err == nil && i < len(servers); i++ {
-		err = s.settings(servers[i], warn)
+	for _, server := range servers { // one without an answer does not hide another that forgets
+		if server == nil {
+			continue
+		}
+		if wrong := s.settings(server, warn); wrong != nil {
+			return wrong
+		}
 	}
 	return err
 }
