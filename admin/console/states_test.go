@@ -107,6 +107,9 @@ func TestPhasesHaveLanes(t *testing.T) {
 		lost.Points = append(lost.Points, flow.Point{Name: fmt.Sprint("phase-", i), At: lost.CreatedAt.Add(time.Duration(i) * time.Second)})
 	}
 	says(t, "a lost run", v.page("/keys/"+cutID), ">phase-2</bdi></span>", ">phase-9</bdi></span>", "!>phase-1</bdi></span>", "The flow came to phase-1.", ">Probes<")
+	if all := v.page("/keys/" + cutID); strings.Index(all, "The flow came to phase-0.") > strings.Index(all, "The key came first") {
+		t.Error("newest first, and the first phase comes before its key")
+	}
 }
 
 // Freeing many says what the proof of each is worth, and takes snoozed ones along, too.

@@ -48,11 +48,11 @@ func (p *page) timeline(r *admin.Record, entries []admin.Entry) (ahead, past []e
 
 // addRun adds what the record says of its run.
 func (p *page) addRun(r *admin.Record, add func(event)) {
-	add(event{At: r.CreatedAt, Icon: "running", Color: "running", Text: "The key came first, and was reserved.",
-		Trace: trace(r, 1)})
-	for _, point := range r.Points {
+	for _, point := range slices.Backward(r.Points) { // the last first, as the first is reached at once
 		add(event{At: point.At, Icon: "point", Color: "running", Text: "The flow came to " + point.Name + "."})
 	}
+	add(event{At: r.CreatedAt, Icon: "running", Color: "running", Text: "The key came first, and was reserved.",
+		Trace: trace(r, 1)})
 	if r.State == "running" && r.UpdatedAt.Sub(r.CreatedAt) >= time.Second {
 		until := "it ends at " + p.Clock(r.DueAt) + ", unless it is renewed before"
 		if lapsed(r) {
