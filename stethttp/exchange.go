@@ -107,12 +107,13 @@ func (x *exchange) readBody() bool {
 	}
 	x.body.drop()
 	tooLarge := new(http.MaxBytesError)
+	var slow interface{ Timeout() bool }
 	switch {
 	case errors.Is(err, ledger.ErrTooLong), errors.As(err, &tooLarge):
 		x.refuse(PayloadTooLarge)
 	case errors.Is(err, ledger.ErrNoRoom):
 		x.answer(x.problem(RateLimited).After(retrySoon))
-	case framing.Broken(err):
+	case framing.Broken(err) && !(errors.As(err, &slow) && slow.Timeout()):
 		x.refuse(BadFraming)
 	default: // it came too slowly, or the client went away
 		x.lastOnConnection() // the rest of the body would be read as another request

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,23 @@ func TestBodiesThatDoNotEnd(t *testing.T) {
 			r.untouched("k")
 		})
 	}
+}
+
+// A body that came too slowly is that, whatever words a wrapper of it has for this.
+func TestSlowBodyInOtherWords(t *testing.T) {
+	r := newRig(t, stethttp.Config{}, created)
+	req := httptest.NewRequestWithContext(t.Context(), "POST", "/", nil)
+	req.Header.Set("Idempotency-Key", "k")
+	req.Body, req.ContentLength = io.NopCloser(tooSlow{}), -1
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, req)
+	r.want(w.Result(), 408, stethttp.RequestTimeout)
+}
+
+type tooSlow struct{}
+
+func (tooSlow) Read([]byte) (int, error) {
+	return 0, fmt.Errorf("proxy: chunked body stalled: %w", os.ErrDeadlineExceeded)
 }
 
 // C14, RFC 9113 section 8.1.1: a body has the length that was announced.

@@ -41,6 +41,15 @@ func TestProblemsAreWhatTheContractSays(t *testing.T) {
 func itoa(n int) string { b, _ := json.Marshal(n); return string(b) }
 
 // TestProblemDocument checks the members of RFC 9457 and ours, and what travels as a header.
+// A problem needs no request to be an answer.
+func TestProblemWithoutRequest(t *testing.T) {
+	w := httptest.NewRecorder()
+	stethttp.NewProblem(stethttp.BadFraming, "").ServeHTTP(w, nil)
+	if w.Code != 400 || w.Header().Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
+}
+
 func TestProblemDocument(t *testing.T) {
 	for _, code := range stethttp.Codes() {
 		p := stethttp.NewProblem(code, stethttp.DefaultProblemBase).After(7e9)

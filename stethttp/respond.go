@@ -30,13 +30,15 @@ func (c *Config) respond(w http.ResponseWriter, r *http.Request, p *Problem) {
 	if p.outcome != "" {
 		h.Set(outcomeHeader, p.outcome)
 	}
-	if p.Code == BadFraming && r.ProtoMajor < 2 { // it is not certain where the next request begins (RFC 9112 section 6.1)
-		h.Set("Connection", "close")
+	if r != nil { // a Problem is an http.Handler that needs none
+		if p.Code == BadFraming && r.ProtoMajor < 2 { // it is not certain where the next request begins (RFC 9112 section 6.1)
+			h.Set("Connection", "close")
+		}
+		if p.KeyAction != "" && h[defaultKeyHeader] == nil {
+			c.echo(h, r)
+		}
+		c.cors(h, r)
 	}
-	if p.KeyAction != "" && h[defaultKeyHeader] == nil {
-		c.echo(h, r)
-	}
-	c.cors(h, r)
 	if c.Render != nil {
 		c.Render(w, r, p)
 		return

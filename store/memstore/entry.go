@@ -229,6 +229,9 @@ func (e *entry) name(maybe string) string {
 	return tag.Text(e.tag)
 }
 
+// instant is one that is always there. It is 0 where a clock stands at the epoch, as those of tests do.
+func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
 // head unpacks into h, which is zero but for a tag that the caller expects. A head is large, so it
 // is filled in place and not passed from call to call.
 func (e *entry) head(h *stet.Head, now int64) {
@@ -239,9 +242,9 @@ func (e *entry) head(h *stet.Head, now int64) {
 	h.Holder, h.Route, h.Method, h.Path, h.Rules = l.holder, l.route, l.method, *e.path, l.rules
 	h.Status, h.Kept = int(e.status), e.kept
 	h.Published, h.Reconciled, h.Escalated = e.flags&published != 0, e.flags&reconciled != 0, e.flags&escalated != 0
-	h.CreatedAt, h.UpdatedAt, h.AsOf = codec.Instant(e.created), codec.Instant(e.updated), codec.Instant(now)
+	h.CreatedAt, h.UpdatedAt, h.AsOf = instant(e.created), instant(e.updated), instant(now)
 	if e.due != never {
-		h.DueAt = codec.Instant(e.due)
+		h.DueAt = instant(e.due)
 	}
 	if e.flags&justCompleted != 0 {
 		h.CompletedAt = h.UpdatedAt

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/codec"
 	"github.com/stet-dev/stet/internal/walk"
 )
 
@@ -66,7 +65,7 @@ func (s *Store) Append(ctx context.Context, c stet.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c.From, c.To, c.At = 0, 0, codec.Instant(s.now())
+	c.From, c.To, c.At = 0, 0, instant(s.now())
 	s.history.add(c)
 	return nil
 }

@@ -67,7 +67,7 @@ func parsePlace(cursor string) (*place, error) {
 // matches applies the query to the fields that it compares.
 func (e *entry) matches(q *stet.Query, now int64) bool {
 	l := e.label
-	h := stet.Head{State: e.state, Route: l.route, Status: int(e.status), CreatedAt: codec.Instant(e.created), AsOf: codec.Instant(now),
+	h := stet.Head{State: e.state, Route: l.route, Status: int(e.status), CreatedAt: instant(e.created), AsOf: instant(now),
 		Path: *e.path, Method: l.method, Escalated: e.flags&escalated != 0}
 	h.Scope, h.Key = l.scope, e.key
 	if e.rare != nil && (q.Cause != "" || q.TraceID != "") {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/codec"
 	"github.com/stet-dev/stet/internal/monotonic"
 	"github.com/stet-dev/stet/internal/rest"
 )
@@ -241,7 +240,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		s.tag(e, hash)
 	}
 	if h.Note != nil {
-		s.history.add(stet.Change{ID: e.id(), Tag: h.Tag, From: from, To: e.state, Attempt: int(e.attempt), At: codec.Instant(now), Note: *h.Note})
+		s.history.add(stet.Change{ID: e.id(), Tag: h.Tag, From: from, To: e.state, Attempt: int(e.attempt), At: instant(now), Note: *h.Note})
 	}
 	sh.waits.Ring(h.ID)
 	got.Tag = h.Tag

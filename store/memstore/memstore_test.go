@@ -29,6 +29,25 @@ func record(i int, state stet.State, due time.Duration) stet.Record {
 		Holder: "host:1", Route: "charges", Method: "POST", Path: "/v1/charges"}}
 }
 
+// A test's clock may stand at the epoch: a record has its instants there, too, and its fence stays.
+func TestClockAtTheEpoch(t *testing.T) { // I13
+	now := time.Unix(0, 0)
+	s := memstore.New(memstore.Config{Clock: func() time.Time { return now }})
+	made, err := s.Create(t.Context(), stet.Record{Head: stet.Head{ID: stet.ID{Scope: "s", Key: "k"}, Version: 1, State: stet.Running, Attempt: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(5 * time.Second)
+	h := made.Head
+	h.Version, h.State = 2, stet.Completed
+	if h, err = s.Replace(t.Context(), made.Version, h, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !made.CreatedAt.Equal(time.Unix(0, 0)) || !h.CreatedAt.Equal(made.CreatedAt) || h.Fence() != made.Fence() {
+		t.Errorf("created %s with fence %d, then %s with %d", made.CreatedAt, made.Fence(), h.CreatedAt, h.Fence())
+	}
+}
+
 func TestFullStoreRefusesRatherThanForgets(t *testing.T) { // LM-08, I10
 	var clock storetest.Clock
 	s := memstore.New(memstore.Config{MaxKeys: 4, Clock: clock.Now})
