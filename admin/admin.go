@@ -35,8 +35,8 @@ type Config struct {
 
 	// Webhook serves POST /hooks/reconcile, such as a [reconcile.Webhook]; nil means 404.
 	Webhook http.Handler
-	// Bulk are the jobs behind /api/v1/bulk, which ask with the Reconciler; nil means 404. They
-	// need [bulk.Jobs.Run].
+	// Bulk are the jobs behind /api/v1/bulk; nil means 404. They need [bulk.Jobs.Run], and those
+	// that probe [bulk.Jobs.AskWith].
 	Bulk *bulk.Jobs
 	// Outbox is behind /api/v1/outbox, such as an [outbox.Desk]; nil means that the store has none.
 	Outbox Outbox
@@ -97,9 +97,6 @@ type handler struct {
 
 // New returns the handler for the records of one engine. It is safe for concurrent use.
 func New(e *stet.Engine, c Config) http.Handler {
-	if c.Bulk != nil {
-		c.Bulk.AskWith(c.Reconciler)
-	}
 	c.Log, c.Who = cmp.Or(c.Log, slog.New(slog.DiscardHandler)), cmp.Or(c.Who, "loopback")
 	c.Settle = cmp.Or(c.Settle, reconcile.DefaultSettle)
 	h := &handler{engine: e, Config: c, cursors: sealed.New(), mux: http.NewServeMux(),

@@ -41,9 +41,11 @@ func newShop(t *testing.T, settle time.Duration) *shop {
 	missing := reconcile.Resolver(func(context.Context, stet.Head) (reconcile.Finding, error) {
 		return reconcile.Finding{Effect: reconcile.Missing, Status: 404, Evidence: "the probe was answered 404"}, nil
 	})
+	asked := &reconcile.Reconciler{Engine: e, Resolver: missing, Settle: settle}
+	jobs.AskWith(asked)
 	s := &shop{TB: t, engine: e}
 	s.api = admin.New(e, admin.Config{Title: "production eu-1", Settle: settle, Bulk: jobs, Asking: board.Asking, Figures: board.Figures,
-		Reconciler: &reconcile.Reconciler{Engine: e, Resolver: missing, Settle: settle},
+		Reconciler: asked,
 		Settings:   func() []admin.Setting { return []admin.Setting{{Path: "listen", Value: ":8080"}} },
 		Policy:     func() admin.Policy { return admin.Policy{Scope: "single tenant"} },
 		Tokens: []admin.Token{admin.NewToken("vera", "viewer-token", admin.Viewer), admin.NewToken("otto", "operator-token", admin.Operator),

@@ -80,6 +80,7 @@ func (s *source) local(w *world, p target) (*api, error) {
 	if err != nil {
 		fmt.Fprintf(w.stderr, "stet: %s; nothing is asked\n", err)
 	}
+	jobs.AskWith(probe)
 	published := figures.NewReader(engine)
 	h := admin.New(engine, admin.Config{Who: whoami(), Bulk: jobs, Outbox: desk(store, engine),
 		Settle: settling(&p.reconcile), Reconciler: probe,

@@ -10,6 +10,7 @@ import (
 	"github.com/stet-dev/stet/cmd/internal/layers"
 	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/maintenance"
+	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/sealstore"
 )
 
@@ -25,6 +26,7 @@ type parts struct {
 	keys         *sealstore.Keys
 
 	sweeper, reaper, reconciler maintenance.Loop
+	asked                       *reconcile.Reconciler // what bulk jobs ask with; nil: nothing
 }
 
 func (a *app) make(conf *config.Config) (*parts, error) {
@@ -46,14 +48,13 @@ func (a *app) make(conf *config.Config) (*parts, error) {
 	if conf.Reconcile.Webhook.Listen != "" {
 		p.notices, notices = notices, nil
 	}
-	asked, err := reconciler(a.engine, &conf.Reconcile)
-	if err != nil {
+	if p.asked, err = reconciler(a.engine, &conf.Reconcile); err != nil {
 		return nil, err
 	}
-	if asked != nil {
-		p.reconciler = asked
+	if p.asked != nil {
+		p.reconciler = p.asked
 	}
-	if p.operators, err = a.operators(conf, asked, notices); err != nil {
+	if p.operators, err = a.operators(conf, p.asked, notices); err != nil {
 		return nil, err
 	}
 	p.sweeper = maintenance.Sweeper{Engine: a.engine, Every: conf.Keeper.SweepInterval.Duration()}
@@ -79,6 +80,7 @@ func (a *app) install(p *parts) {
 	a.loop(a.sweeper.Set(p.sweeper))
 	a.loop(a.reaper.Set(p.reaper))
 	a.loop(a.reconciler.Set(p.reconciler))
+	a.jobs.AskWith(p.asked)
 	if a.level != nil {
 		_ = a.level.UnmarshalText([]byte(p.conf.LogLevel)) // checked before
 	}

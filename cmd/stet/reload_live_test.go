@@ -19,6 +19,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/bulk"
 )
 
 // hold writes a file that only its owner reads.
@@ -245,6 +248,46 @@ func TestReloadReconcile(t *testing.T) { // D01, surface 6 (headers_file)
 		t.Errorf("a line that is no header: %s", said.text)
 	}
 	gate.quiet("hunter")
+}
+
+// A reload that is refused changes nothing of what jobs over many keys ask with: they would send the
+// keys elsewhere.
+func TestRefusedReloadAsksAsBefore(t *testing.T) { // D01
+	t.Chdir(t.TempDir())
+	provider := func() (url string, asked *atomic.Int64) {
+		asked = new(atomic.Int64)
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL, asked
+	}
+	first, asked := provider()
+	second, never := provider()
+	broken := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer broken.Close()
+	const key, keys = `"k1": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="`, `{"primary": "k1", "keys": {%s}%s}`
+	hold(t, "keys.json", fmt.Sprintf(keys, key, ""))
+	conf := "store: { dsn: 'memory:', encryption_keys_file: keys.json }\nreconcile: { interval_s: 3600, probe: { url: '" + first + "/{key}' } }\n"
+	gate := newReloading(t, broken.URL, conf)
+	if got := gate.post("k1", "{}"); got != 502 {
+		t.Fatalf("an upstream that breaks off: %d", got)
+	}
+	hold(t, "keys.json", fmt.Sprintf(keys, key, `, "names": "`+strings.Repeat("C", 42)+`A="`))
+	if said := gate.reload(strings.Replace(conf, first, second, 1)); !strings.Contains(said.err, `"names" differs`) {
+		t.Fatalf("names of another kind: %s", said.text)
+	}
+	before := asked.Load()
+	_, err := gate.app.jobs.Start(t.Context(), bulk.Order{Action: bulk.Probe, Query: stet.Query{States: []stet.State{stet.Unknown}}, Expect: 1,
+		Note: stet.Note{Who: "kim", Why: "ask again"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the job's probe", func() bool { return asked.Load()+never.Load() > before })
+	if never.Load() > 0 {
+		t.Error("a provider was asked whose configuration was refused")
+	}
 }
 
 // What a scope has used up it has not got back by a reload, and what is held in memory still
