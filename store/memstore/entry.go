@@ -229,7 +229,8 @@ func (e *entry) name(maybe string) string {
 	return tag.Text(e.tag)
 }
 
-// instant is one that is always there. It is 0 where a clock stands at the epoch, as those of tests do.
+// instant is one that is always there: 0 is that of a clock at the epoch, where those of tests may
+// stand.
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 // head unpacks into h, which is zero but for a tag that the caller expects. A head is large, so it
