@@ -17,6 +17,37 @@ import (
 
 type incidents struct{ Incidents []admin.Incident }
 
+// An incident has the same id for as long as one of its keys is unknown, also while the handlers
+// that were given up are still at work.
+func TestAnIncidentKeepsItsID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, admin.Config{Settle: time.Hour})
+		d, err := w.engine.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: "s", Key: "k"}, Route: "POST /v1/charges"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Claim.Returned(t.Context())
+		d.Claim.Overdue("execution-timeout")
+		if err := d.Claim.Settle(t.Context(), stet.Outcome{}); err != nil {
+			t.Fatal(err)
+		}
+		one := func() string {
+			t.Helper()
+			var all incidents
+			w.ask("GET", "/api/v1/incidents", "", 200, &all)
+			if len(all.Incidents) != 1 {
+				t.Fatalf("%+v", all)
+			}
+			return all.Incidents[0].ID
+		}
+		first := one()
+		time.Sleep(2 * time.Minute)
+		if got := one(); got != first {
+			t.Errorf("it was %s, and is %s two minutes later", first, got)
+		}
+	})
+}
+
 // What has the same cause and route and became unknown in the same minute is one incident, and
 // stays it, whatever is learned of its records.
 func TestIncidents(t *testing.T) {

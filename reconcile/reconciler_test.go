@@ -274,6 +274,8 @@ func TestFindingsThatSayNothing(t *testing.T) {
 
 func TestReconcilersNeedAnEngineAndAResolver(t *testing.T) {
 	e := newWard(t, 0).Engine
+	ended, end := context.WithCancel(t.Context())
+	end() // one that is taken ends at once
 	for _, c := range []struct {
 		r    Reconciler
 		want string
@@ -285,7 +287,7 @@ func TestReconcilersNeedAnEngineAndAResolver(t *testing.T) {
 		{Reconciler{Engine: e, Resolver: happened, Settle: 45 * time.Minute}, "Settle is 45m0s, but the last of 8 probes comes 21m10s"},
 		{Reconciler{Engine: e, Resolver: happened, Settle: 3 * time.Minute, MaxProbes: 5}, "the last of 5 probes comes 2m30s"},
 	} {
-		if err := c.r.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "reconcile: ") || !strings.Contains(err.Error(), c.want) {
+		if err := c.r.Run(ended); err == nil || !strings.HasPrefix(err.Error(), "reconcile: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
