@@ -250,8 +250,8 @@ func TestReloadReconcile(t *testing.T) { // D01, surface 6 (headers_file)
 	gate.quiet("hunter")
 }
 
-// A reload that is refused changes nothing of what jobs over many keys ask with: they would send the
-// keys elsewhere.
+// A reload that is refused changes nothing of what jobs over many keys ask with: they would send
+// the keys elsewhere.
 func TestRefusedReloadAsksAsBefore(t *testing.T) { // D01
 	t.Chdir(t.TempDir())
 	provider := func() (url string, asked *atomic.Int64) {
