@@ -58,10 +58,7 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	back := !overdue && c.unattend()
 	c.heartbeat.stop(context.Canceled)
 	from := c.h.State
-	err := c.put(ctx, &h, b, now, c.e.cfg.StoreTimeout)
-	if errors.Is(err, ErrFenced) && h.State != Unknown && c.onlyLookedAt(ctx) {
-		err = c.put(ctx, &h, b, now, c.e.cfg.StoreTimeout)
-	}
+	err := c.write(ctx, &h, b, now)
 	if err == nil {
 		c.phase = c.phase.after(done)
 		c.settled = c.phase == ended
@@ -84,6 +81,15 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	default:
 		c.e.Observe(Event{Kind: PersistFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State, Err: err})
 		c.persist(context.WithoutCancel(ctx), h, b)
+	}
+	return err
+}
+
+// write stores the outcome, also over a version of those who have only looked at the record.
+func (c *Claim) write(ctx context.Context, h *Head, b *Body, now time.Time) error {
+	err := c.put(ctx, h, b, now, c.e.cfg.StoreTimeout)
+	if errors.Is(err, ErrFenced) && h.State != Unknown && c.onlyLookedAt(ctx) {
+		err = c.put(ctx, h, b, now, c.e.cfg.StoreTimeout)
 	}
 	return err
 }
